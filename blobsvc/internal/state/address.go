@@ -16,11 +16,11 @@ func (a Address) IsBase() bool { return a == Address{} }
 
 // get reads the record that a names. The current version is the base blob. It returns errBlobNotFound, also for a record that was
 // soft-deleted or has expired.
-func (a Address) get(tx *store.Tx, gen generation, name string, now ticks.Ticks, b *Blob) error {
+func (a Address) get(tx *store.Tx, it item, now ticks.Ticks, b *Blob) error {
 	if a.IsBase() {
-		return getBlob(tx, gen, name, baseSlot, now, b)
+		return getBlob(tx, it, baseSlot, now, b)
 	}
-	err := a.load(tx, gen, name, b)
+	err := a.load(tx, it, b)
 	switch {
 	case err != nil:
 		return err
@@ -31,7 +31,7 @@ func (a Address) get(tx *store.Tx, gen generation, name string, now ticks.Ticks,
 		b.slot, b.Expires, b.Lease = Slot(b.Version), 0, Lease{}
 	case b.IsSnapshot(): // it expires with its blob
 		var base Blob
-		if err := getBlob(tx, gen, name, baseSlot, 0, &base); err == nil && base.expired(now) {
+		if err := getBlob(tx, it, baseSlot, 0, &base); err == nil && base.expired(now) {
 			return notFound(b)
 		} else if err != nil && !errors.Is(err, ErrBlobNotFound) {
 			return err
@@ -41,11 +41,11 @@ func (a Address) get(tx *store.Tx, gen generation, name string, now ticks.Ticks,
 }
 
 // load reads the record that a names, also if it was soft-deleted. It fails with errBlobNotFound.
-func (a Address) load(tx *store.Tx, gen generation, name string, b *Blob) error {
+func (a Address) load(tx *store.Tx, it item, b *Blob) error {
 	if a.IsBase() {
-		return loadBlob(tx, gen, name, baseSlot, b)
+		return loadBlob(tx, it, baseSlot, b)
 	}
-	err := loadBlob(tx, gen, name, Slot(max(a.Snapshot, a.Version)), b)
+	err := loadBlob(tx, it, Slot(max(a.Snapshot, a.Version)), b)
 	if err == nil && (b.Version != 0) == (a.Version != 0) {
 		return nil
 	}
@@ -53,7 +53,7 @@ func (a Address) load(tx *store.Tx, gen generation, name string, b *Blob) error 
 		return err
 	}
 	if a.Version != 0 {
-		if err := loadBlob(tx, gen, name, baseSlot, b); err != nil || b.Version == a.Version {
+		if err := loadBlob(tx, it, baseSlot, b); err != nil || b.Version == a.Version {
 			return err
 		}
 	}

@@ -94,6 +94,9 @@ type Blob struct {
 	Version ticks.Ticks
 	Protection
 
+	// Node is set for a directory or file of a tree.
+	Node *Node
+
 	// slot is the position of the record; it is stored in the key.
 	slot Slot
 }
@@ -184,6 +187,7 @@ const (
 	btKey         = 50
 	btScope       = 51
 	btSeals       = 52
+	btNode        = 60
 )
 
 func (b *Blob) encode() []byte {
@@ -256,6 +260,7 @@ func (b *Blob) encode() []byte {
 		e.uvarint(uint64(i.Last))
 		e.uvarint(uint64(i.To))
 	}
+	e.node(b.Node)
 	return e.b
 }
 
@@ -352,6 +357,8 @@ func decodeBlobFrom(d decoder, b *Blob, pieces bool) error {
 			b.Accessed = ticks.Ticks(d.uint())
 		case btIncremental:
 			b.Incremental = Incremental{d.string(), ticks.Ticks(d.uint()), ticks.Ticks(d.uint())}
+		case btNode:
+			b.Node = d.node()
 		default:
 			d.fail()
 		}
@@ -363,8 +370,8 @@ func decodeBlobFrom(d decoder, b *Blob, pieces bool) error {
 }
 
 // getBlob reads the record in a slot. It fails with errBlobNotFound, also for a blob that was soft-deleted, or has expired at now.
-func getBlob(tx *store.Tx, gen generation, name string, slot Slot, now ticks.Ticks, b *Blob) error {
-	err := loadBlob(tx, gen, name, slot, b)
+func getBlob(tx *store.Tx, it item, slot Slot, now ticks.Ticks, b *Blob) error {
+	err := loadBlob(tx, it, slot, b)
 	switch {
 	case err == nil && b.Deleted != 0:
 		*b = Blob{}
@@ -376,8 +383,8 @@ func getBlob(tx *store.Tx, gen generation, name string, slot Slot, now ticks.Tic
 }
 
 // loadBlob is getBlob for soft-deleted and expired blobs as well.
-func loadBlob(tx *store.Tx, gen generation, name string, slot Slot, b *Blob) error {
-	v := tx.Get(blobsBucket, blobKey(gen, name, slot))
+func loadBlob(tx *store.Tx, it item, slot Slot, b *Blob) error {
+	v := tx.Get(blobsBucket, blobKey(it, slot))
 	if v == nil {
 		return ErrBlobNotFound
 	}
@@ -388,12 +395,12 @@ func loadBlob(tx *store.Tx, gen generation, name string, slot Slot, b *Blob) err
 
 // eachRecord calls fn for all records of a blob's name, deleted or not: snapshots and versions by time, the base blob last. The records
 // have no pieces.
-func eachRecord(tx *store.Tx, gen generation, name string, fn func(b *Blob) (more bool, err error)) error {
+func eachRecord(tx *store.Tx, it item, fn func(b *Blob) (more bool, err error)) error {
 	var b Blob
-	scope := namePrefix(gen, name)
+	scope := namePrefix(it)
 	cur := tx.Cursor(blobsBucket)
 	for k, v := cur.Seek(scope); k != nil && bytes.HasPrefix(k, scope); k, v = cur.Next() {
-		_, _, slot, err := parseBlobKey(k)
+		_, _, slot, err := splitBlobKey(k)
 		if err == nil {
 			err = decodeBlobHead(v, &b)
 		}
@@ -408,6 +415,6 @@ func eachRecord(tx *store.Tx, gen generation, name string, fn func(b *Blob) (mor
 	return nil
 }
 
-func putBlob(tx *store.Tx, gen generation, name string, slot Slot, b *Blob) {
-	tx.Put(blobsBucket, blobKey(gen, name, slot), b.encode())
+func putBlob(tx *store.Tx, it item, slot Slot, b *Blob) {
+	tx.Put(blobsBucket, blobKey(it, slot), b.encode())
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/posix"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
@@ -22,25 +23,31 @@ const (
 // CheckBlock reports early whether a block is worth receiving: it fails as StageBlock would. Of the preconditions, the lease alone counts.
 func (s *Store) CheckBlock(w *Write) error {
 	return s.db.View(func(tx *store.Tx) error {
-		gen, err := containerGeneration(tx, w.Account, w.Container)
+		p, err := w.find(tx)
 		if err != nil {
 			return err
 		}
-		return w.checkBlockTarget(tx, gen, ticks.Of(w.Now))
+		return w.checkBlockTarget(tx, p.item, ticks.Of(w.Now))
 	})
 }
 
 // checkBlockTarget checks the blob for which a block is staged: it does not exist, or it is a block blob that the caller may overwrite and
 // whose lease the caller holds.
-func (w *Write) checkBlockTarget(tx *store.Tx, gen generation, now ticks.Ticks) error {
+func (w *Write) checkBlockTarget(tx *store.Tx, it item, now ticks.Ticks) error {
 	var b Blob
-	switch err := getBlob(tx, gen, w.Blob, baseSlot, now, &b); {
+	switch err := getBlob(tx, it, baseSlot, now, &b); {
 	case err == nil:
 		if !w.Rights.Overwrite {
 			return ErrOverwriteForbidden
 		}
 		if b.Kind != BlockBlob {
 			return ErrBlobType
+		}
+		if b.IsDirectory() {
+			return ErrPathConflict
+		}
+		if err := b.permit(w.Caller, posix.Write); err != nil {
+			return err
 		}
 		return b.Lease.checkWrite(w.If.LeaseID, now, &blobLeaseErrors)
 	case errors.Is(err, ErrBlobNotFound):
@@ -62,35 +69,45 @@ func (s *Store) StageBlock(w *Write, id string, up *content.Upload) (Result, err
 		if err := c.expireDue(); err != nil { // its uncommitted blocks go with it
 			return err
 		}
-		if err := c.checkBlockTarget(c.tx, c.gen, c.now); err != nil {
+		if err := c.checkBlockTarget(c.tx, c.item, c.now); err != nil {
 			return err
 		}
-		key := pendingKey(c.gen, c.Blob)
-		p := pendingRecord{idLength: len(id)}
-		if v := c.tx.Get(pendingBucket, key); v != nil {
-			var err error
-			if p, err = decodePending(v); err != nil {
+		if c.inTree() {
+			if err := c.link(nil); err != nil {
 				return err
 			}
-		} else {
-			p.set = nextID(c.tx)
 		}
-		if p.idLength != len(id) {
-			return ErrBlockID
-		}
-		block := blockKey(p.set, id)
-		if c.tx.Get(blocksBucket, block) == nil {
-			if p.count >= maxUncommittedBlocks {
-				return ErrTooManyBlocks
-			}
-			p.count++
-		}
-		p.last = c.now
-		c.tx.Put(pendingBucket, key, p.encode())
-		c.tx.Put(blocksBucket, block, encodeBlock(up.Pieces(c.tx)[0]))
 		c.result.Encryption = up.Encryption()
-		return nil
+		return c.stage(id, up)
 	})
+}
+
+// stage records an uncommitted block of the blob.
+func (c *change) stage(id string, up *content.Upload) error {
+	key := pendingKey(c.item)
+	p := pendingRecord{idLength: len(id), parent: c.parent, name: c.name}
+	if v := c.tx.Get(pendingBucket, key); v != nil {
+		var err error
+		if p, err = decodePending(v); err != nil {
+			return err
+		}
+	} else {
+		p.set = nextID(c.tx)
+	}
+	if p.idLength != len(id) {
+		return ErrBlockID
+	}
+	block := blockKey(p.set, id)
+	if c.tx.Get(blocksBucket, block) == nil {
+		if p.count >= maxUncommittedBlocks {
+			return ErrTooManyBlocks
+		}
+		p.count++
+	}
+	p.last = c.now
+	c.tx.Put(pendingBucket, key, p.encode())
+	c.tx.Put(blocksBucket, block, encodeBlock(up.Pieces(c.tx)[0]))
+	return nil
 }
 
 // PutBlockList makes the blocks that refs name the content of blob, and writes it as PutBlob does.
@@ -108,7 +125,7 @@ func (s *Store) PutBlockList(w *Write, blob *Blob, refs []BlockRef) (Result, err
 		if err != nil {
 			return err
 		}
-		if old.Kind == 0 && c.If.IfModifiedSince.After(c.Now) && c.tx.Get(pendingBucket, pendingKey(c.gen, c.Blob)) != nil {
+		if old.Kind == 0 && c.If.IfModifiedSince.After(c.Now) && c.tx.Get(pendingBucket, pendingKey(c.item)) != nil {
 			return ErrConditionNotMet // Azure takes the uncommitted blob for one that has not changed since
 		}
 		pieces, err := assemble(refs, committed, c.uncommittedBlock)
@@ -160,7 +177,7 @@ func (c *change) committedBlocks(old *Blob) (list []content.Piece, err error) {
 // uncommittedBlock reads an uncommitted block of the blob.
 func (c *change) uncommittedBlock(id string) (p content.Piece, found bool, err error) {
 	if c.blockSet == 0 {
-		v := c.tx.Get(pendingBucket, pendingKey(c.gen, c.Blob))
+		v := c.tx.Get(pendingBucket, pendingKey(c.item))
 		if v == nil {
 			return p, false, nil
 		}
@@ -197,14 +214,17 @@ type Block struct {
 // BlockLists returns the blocks of a block blob, and the uncommitted blocks under its name.
 func (s *Store) BlockLists(r *Read, committed, uncommitted bool) (list BlockLists, err error) {
 	err = s.db.View(func(tx *store.Tx) error {
-		gen, err := containerGeneration(tx, r.Account, r.Container)
+		it, err := r.existing(tx)
 		if err != nil {
 			return err
 		}
 		var b Blob
-		pending := tx.Get(pendingBucket, pendingKey(gen, r.Blob))
-		switch err := r.At.get(tx, gen, r.Blob, r.now(), &b); {
+		pending := tx.Get(pendingBucket, pendingKey(it))
+		switch err := r.At.get(tx, it, r.now(), &b); {
 		case err == nil:
+			if err := b.permit(r.Caller, posix.Read); err != nil {
+				return err
+			}
 			if b.Kind != BlockBlob {
 				return ErrBlobType
 			}
@@ -268,7 +288,7 @@ const (
 
 // discardBlocks drops the uncommitted blocks of the blob.
 func (c *change) discardBlocks() {
-	key := pendingKey(c.gen, c.Blob)
+	key := pendingKey(c.item)
 	v := c.tx.Get(pendingBucket, key)
 	if v == nil {
 		return

@@ -30,6 +30,7 @@ type Audit struct {
 //   - a version is in the slot of its time, and the current one in no other;
 //   - pieces of a blob are in order and within its length, without gaps except in page blobs;
 //   - contents are counted right, and none is without a blob that refers to it;
+//   - every directory and file of a tree is where its record says, in a directory that exists, or is to be removed, or can be restored;
 //   - pending copies have a job, and jobs a blob that waits;
 //   - pending records count the uncommitted blocks, whose ids are of one length;
 //   - the tag index has the blobs with tags and no others, the list of deleted blobs the deleted and no others;
@@ -77,12 +78,14 @@ type checker struct {
 	sets       map[uint64]int64
 	// expiring has the keys of blobs that are looked at when they expire.
 	expiring map[string]bool
-	places   int // calls of placeOf
+	// trash has the inodes that can be restored.
+	trash  map[inode]bool
+	places int // calls of placeOf
 }
 
 func newChecker(tx *store.Tx, report func(error), a *Audit) *checker {
 	return &checker{tx: tx, report: report, audit: a, live: map[generation]string{}, garbage: map[[2]uint64]bool{},
-		references: map[uint64]uint64{}, sets: map[uint64]int64{}, expiring: map[string]bool{}}
+		references: map[uint64]uint64{}, sets: map[uint64]int64{}, expiring: map[string]bool{}, trash: map[inode]bool{}}
 }
 
 func (c *checker) errorf(format string, args ...any) {
@@ -94,6 +97,8 @@ func (c *checker) run(content *extent.Store) error {
 	c.each(deletedContainersBucket, c.deletedContainer)
 	c.each(garbageBucket, c.garbageKey)
 	c.each(expiringBucket, c.expiry)
+	c.each(trashBucket, c.trashed)
+	c.each(namesBucket, c.name)
 	c.each(blobsBucket, c.blob)
 	c.each(pendingBucket, c.pending)
 	c.each(copiesBucket, c.copying)
@@ -150,6 +155,12 @@ func (c *checker) container(k, v []byte) error {
 		return errors.New("the container is there and deleted")
 	}
 	c.audit.Containers++
+	if rec.generation.isTree() {
+		var root Blob
+		if err := loadBlob(c.tx, rec.generation.root().item(), baseSlot, &root); err != nil || !root.IsDirectory() || root.Node.parent != 0 || root.Node.name != string(k) {
+			c.errorf("container %q has no root directory", k)
+		}
+	}
 	return c.claim(rec.generation, account)
 }
 
@@ -189,14 +200,14 @@ func (c *checker) isGarbage(kind byte, id uint64) bool { return c.garbage[[2]uin
 
 // hasOwner checks that a generation belongs to a container or is to be removed.
 func (c *checker) hasOwner(gen generation) error {
-	if c.live[gen] == "" && !c.isGarbage(garbageContainer, uint64(gen)) {
+	if !(gen == treeBit) && c.live[gen] == "" && !c.isGarbage(garbageContainer, uint64(gen)) {
 		return fmt.Errorf("no container has generation %d", gen)
 	}
 	return nil
 }
 
 func (c *checker) blob(k, v []byte) error {
-	gen, name, slot, err := parseBlobKey(k)
+	it, slot, err := parseBlobKey(k)
 	if err != nil {
 		return err
 	}
@@ -205,12 +216,13 @@ func (c *checker) blob(k, v []byte) error {
 		return err
 	}
 	b.slot = slot
+	gen, name := it.gen, it.name
 	switch {
 	case b.IsSnapshot():
 		c.audit.Snapshots++
 	case slot == baseSlot:
 		c.audit.Blobs++
-		if b.Version != 0 && c.tx.Get(blobsBucket, blobKey(gen, string(name), Slot(b.Version))) != nil {
+		if b.Version != 0 && c.tx.Get(blobsBucket, blobKey(it, Slot(b.Version))) != nil {
 			c.errorf("blob %q of generation %d: its version %s is there twice", name, gen, b.Version.ISO())
 		}
 	case Slot(b.Version) != slot:
@@ -230,13 +242,16 @@ func (c *checker) blob(k, v []byte) error {
 	if b.Expires != 0 && slot == baseSlot && !c.isGarbage(garbageContainer, uint64(gen)) && !c.expiring[string(k)] {
 		c.errorf("blob %q of generation %d has an expiry time without an entry in the expiry index", name, gen)
 	}
-	if b.Copy.Status == CopyPending && b.Deleted == 0 && !c.isGarbage(garbageContainer, uint64(gen)) && c.tx.Get(copiesBucket, pendingKey(gen, string(name))) == nil {
+	if b.Copy.Status == CopyPending && b.Deleted == 0 && !c.isGarbage(garbageContainer, uint64(gen)) && c.tx.Get(copiesBucket, pendingKey(it)) == nil {
 		c.errorf("blob %q of generation %d waits for a copy that nothing brings", name, gen)
 	}
-	if len(b.Tags) > 0 && slot == baseSlot && b.Deleted == 0 && !c.isGarbage(garbageContainer, uint64(gen)) && !c.indexed(gen, string(name)) {
+	if len(b.Tags) > 0 && slot == baseSlot && b.Deleted == 0 && !c.isGarbage(garbageContainer, uint64(gen)) && !c.indexed(it) {
 		c.errorf("blob %q of generation %d has tags that are not indexed", name, gen)
 	}
-	return errors.Join(c.hasOwner(gen), c.layout(&b), CheckBlobName(string(name)))
+	if it.inTree() {
+		return errors.Join(c.linked(it, &b), c.layout(&b))
+	}
+	return errors.Join(c.hasOwner(gen), c.layout(&b), CheckBlobName(name))
 }
 
 // layout checks that a blob's pieces make up its length.
@@ -267,8 +282,8 @@ func (c *checker) layout(b *Blob) error {
 	return nil
 }
 
-func (c *checker) indexed(gen generation, name string) bool {
-	return c.tx.Get(tagsBucket, tagsKey(c.live[gen], gen, name)) != nil
+func (c *checker) indexed(it item) bool {
+	return c.tx.Get(tagsBucket, tagsKey(c.live[it.gen], it)) != nil
 }
 
 func (c *checker) tag(k, _ []byte) error {
@@ -276,15 +291,15 @@ func (c *checker) tag(k, _ []byte) error {
 	if !ok {
 		return errKey
 	}
-	gen, name, slot, err := parseBlobKey(rest)
+	it, slot, err := parseBlobKey(rest)
 	if err != nil {
 		return err
 	}
-	if c.isGarbage(garbageContainer, uint64(gen)) {
+	if c.isGarbage(garbageContainer, uint64(it.gen)) {
 		return nil
 	}
 	var b Blob
-	if err := loadBlob(c.tx, gen, string(name), slot, &b); err != nil || b.Deleted != 0 || len(b.Tags) == 0 {
+	if err := loadBlob(c.tx, it, slot, &b); err != nil || b.Deleted != 0 || len(b.Tags) == 0 {
 		return fmt.Errorf("account %s indexes a blob without tags", account)
 	}
 	return nil
@@ -309,7 +324,7 @@ func (c *checker) deleted(k, _ []byte) error {
 }
 
 func (c *checker) pending(k, v []byte) error {
-	gen, _, err := parsePendingKey(k)
+	it, err := parsePendingKey(k)
 	if err != nil {
 		return err
 	}
@@ -320,7 +335,10 @@ func (c *checker) pending(k, v []byte) error {
 	if err := c.addSet(p); err != nil {
 		return err
 	}
-	return c.hasOwner(gen)
+	if it.inTree() && c.tx.Get(blobsBucket, blobKey(it, baseSlot)) == nil {
+		return c.linkedAt(it.inode(), p.parent, p.name)
+	}
+	return c.hasOwner(it.gen)
 }
 
 func (c *checker) expiry(k, v []byte) error {
@@ -328,13 +346,13 @@ func (c *checker) expiry(k, v []byte) error {
 		return errKey
 	}
 	c.expiring[string(k[8:])] = true
-	_, _, _, err := parseBlobKey(k[8:])
+	_, _, err := parseBlobKey(k[8:])
 	_, _, err2 := parseContainerKey(v)
 	return errors.Join(err, err2)
 }
 
 func (c *checker) copying(k, v []byte) error {
-	gen, name, err := parsePendingKey(k)
+	it, err := parsePendingKey(k)
 	if err != nil {
 		return err
 	}
@@ -346,10 +364,10 @@ func (c *checker) copying(k, v []byte) error {
 		return err
 	}
 	var b Blob
-	if err := loadBlob(c.tx, gen, string(name), baseSlot, &b); !c.isGarbage(garbageContainer, uint64(gen)) && (err != nil || b.Deleted != 0 || b.Copy.ID != job.ID) {
+	if err := loadBlob(c.tx, it, baseSlot, &b); !c.isGarbage(garbageContainer, uint64(it.gen)) && (err != nil || b.Deleted != 0 || b.Copy.ID != job.ID) {
 		return fmt.Errorf("no blob waits for copy %s", job.ID)
 	}
-	return c.hasOwner(gen)
+	return c.hasOwner(it.gen)
 }
 
 // addSet expects the blocks of a set.

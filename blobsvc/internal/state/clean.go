@@ -14,8 +14,8 @@ import (
 
 // Background work. All of it continues after a restart, since the pending work is in the database:
 //
-//   - garbage: the contents of deleted containers, and contents and block sets without a reference, are removed in batches;
-//   - retention: soft-deleted blobs and containers are removed at the end of their retention;
+//   - garbage: the contents of deleted containers and directories, and contents and block sets without a reference, are removed in batches;
+//   - retention: soft-deleted blobs, directories and containers are removed at the end of their retention;
 //   - expiry: blobs whose expiry time has come are deleted (expiry.go);
 //   - access times that were noted in memory are written (access.go);
 //   - uncommitted blocks are dropped a week after the last of them was staged;
@@ -24,7 +24,7 @@ import (
 // Tidy removes deleted data past its retention, abandoned uncommitted blocks, and garbage. It reads all uncommitted blocks and deleted
 // containers; Collect is cheaper.
 func (s *Store) Tidy(ctx context.Context, now time.Time) error {
-	return errors.Join(s.purgeContainers(ctx, now), s.expireBlocks(ctx, now), s.Collect(ctx, now))
+	return errors.Join(s.purgeContainers(ctx, now), s.purgeTrash(ctx, now), s.expireBlocks(ctx, now), s.Collect(ctx, now))
 }
 
 // Collect removes deleted blobs past their retention, and garbage.
@@ -94,6 +94,8 @@ func (r *remover) batch(tx *store.Tx, kind byte, id uint64) (done bool, err erro
 		return r.keys(tx, blocksBucket, id, nil)
 	case garbageContainer:
 		return r.contents(tx, generation(id))
+	case garbageNode:
+		return r.node(tx, inode(id))
 	}
 	return false, errKey
 }
@@ -105,9 +107,9 @@ func (r *remover) contents(tx *store.Tx, gen generation) (done bool, err error) 
 		if err := decodeBlob(v, &b); err != nil {
 			return err
 		}
-		_, name, slot, err := parseBlobKey(k)
+		it, slot, err := parseBlobKey(k)
 		if err == nil && slot == baseSlot && len(b.Tags) > 0 {
-			tx.Delete(tagsBucket, tagsKey(r.account, gen, string(name)))
+			tx.Delete(tagsBucket, tagsKey(r.account, it))
 		}
 		if b.Deleted != 0 {
 			tx.Delete(deletedBlobsBucket, purgeKey(b.purgeAt(), k))
@@ -157,12 +159,17 @@ func (s *Store) expireBlocks(ctx context.Context, now time.Time) error {
 			return sweep.Keep, err
 		}
 		return sweep.Remove, nil
-	}, Remove: func(tx *store.Tx, _, v []byte) (int64, error) {
+	}, Remove: func(tx *store.Tx, k, v []byte) (int64, error) {
 		p, err := decodePending(v)
-		if err == nil {
-			dropBlockSet(tx, p)
+		if err != nil {
+			return 1, err
 		}
-		return 1, err
+		dropBlockSet(tx, p)
+		it, err := parsePendingKey(k)
+		if err != nil {
+			return 1, err
+		}
+		return 1, forget(tx, it, p.parent, p.name)
 	}})
 }
 
@@ -186,4 +193,77 @@ func (s *Store) sweepDue(ctx context.Context, bucket store.Bucket, now time.Time
 		}
 		return sweep.Remove, nil
 	}})
+}
+
+// discardNode leaves an inode without an entry, and everything below it, to the background.
+func discardNode(tx *store.Tx, n inode) {
+	tx.Put(garbageBucket, garbageKey(garbageNode, uint64(n)), []byte{recordVersion})
+}
+
+// node is batch for an inode: the entries of a directory, what was deleted in a container, then its own records. Directories below it
+// become garbage of their own.
+func (r *remover) node(tx *store.Tx, n inode) (done bool, err error) {
+	done, err = r.keys(tx, namesBucket, uint64(n), func(_, v []byte) error {
+		e, err := decodeEntry(v)
+		switch {
+		case err != nil:
+			return err
+		case e.kind == entryDirectory:
+			discardNode(tx, e.inode)
+			return nil
+		}
+		return removeItem(tx, e.inode.item())
+	})
+	if !done || err != nil {
+		return false, err
+	}
+	done, err = r.keys(tx, trashBucket, uint64(n), func(_, v []byte) error {
+		t, err := decodeTrash(v)
+		if err == nil {
+			discardNode(tx, t.inode)
+		}
+		return err
+	})
+	if !done || err != nil {
+		return false, err
+	}
+	return true, removeItem(tx, n.item())
+}
+
+// removeItem removes all records of an item of a tree.
+func removeItem(tx *store.Tx, it item) error {
+	scope := namePrefix(it)
+	var keys [][]byte
+	var b Blob
+	cur := tx.Cursor(blobsBucket)
+	for k, v := cur.Seek(scope); k != nil && bytes.HasPrefix(k, scope); k, v = cur.Next() {
+		if err := decodeBlob(v, &b); err != nil {
+			return err
+		}
+		if b.Deleted != 0 {
+			tx.Delete(deletedBlobsBucket, purgeKey(b.purgeAt(), k))
+		}
+		b.content.drop(tx)
+		keys = append(keys, bytes.Clone(k))
+	}
+	for _, k := range keys {
+		tx.Delete(blobsBucket, k)
+	}
+	if v := tx.Get(pendingBucket, scope); v != nil {
+		p, err := decodePending(v)
+		if err != nil {
+			return err
+		}
+		tx.Delete(pendingBucket, scope)
+		dropBlockSet(tx, p)
+	}
+	if v := tx.Get(copiesBucket, scope); v != nil {
+		job, err := decodeCopyJob(scope, v)
+		if err != nil {
+			return err
+		}
+		tx.Delete(copiesBucket, scope)
+		dropBlockSet(tx, job.chunks())
+	}
+	return nil
 }

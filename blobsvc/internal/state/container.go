@@ -21,6 +21,8 @@ type ContainerWrite struct {
 	// If must hold for the container. It has no condition on tags.
 	If     Preconditions
 	Policy Policy
+	// Owner is the owner of the root directory of a new container in a hierarchical account.
+	Owner string
 }
 
 // CreateContainer creates a container with the properties of rec, and returns the time of its creation.
@@ -35,7 +37,16 @@ func (s *Store) CreateContainer(w *ContainerWrite, rec Container) (ticks.Ticks, 
 		rec := rec
 		changed = s.stamp(tx, drawn)
 		rec.Changed, rec.Immutable = changed, w.Policy.Immutability
+		if err := checkNamespace(tx, w.Account, w.Container, w.Policy.Hierarchical); err != nil {
+			return err
+		}
 		rec.generation = generation(nextID(tx))
+		if w.Policy.Hierarchical && !isSystem(w.Container) {
+			rec.generation |= treeBit
+			root := newRoot(w.Owner, string(key))
+			root.Created, root.Changed = changed, changed
+			putBlob(tx, rec.generation.root().item(), baseSlot, &root)
+		}
 		tx.Put(containersBucket, key, rec.encode())
 		return nil
 	})
@@ -174,6 +185,10 @@ func softDeleteContainer(tx *store.Tx, account, name string, rec Container, at t
 
 // discardContents leaves the contents of a container to the background.
 func discardContents(tx *store.Tx, account string, gen generation) {
+	if gen.isTree() {
+		discardNode(tx, gen.root())
+		return
+	}
 	tx.Put(garbageBucket, garbageKey(garbageContainer, uint64(gen)), append([]byte{recordVersion}, account...))
 }
 
@@ -214,6 +229,16 @@ func (s *Store) RestoreContainer(w *ContainerWrite, name string, deleted ticks.T
 		tx.Delete(deletedContainersBucket, key)
 		rec.Deleted, rec.KeptDays = 0, 0
 		putContainer(tx, w.Account, w.Container, &rec)
+		if !rec.generation.isTree() {
+			return nil
+		}
+		var root Blob
+		if err := loadBlob(tx, rec.generation.root().item(), baseSlot, &root); err != nil {
+			return err
+		}
+		node := *root.Node
+		node.name, root.Node = string(containerKey(w.Account, w.Container)), &node
+		putBlob(tx, rec.generation.root().item(), baseSlot, &root)
 		return nil
 	})
 }

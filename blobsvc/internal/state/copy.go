@@ -6,6 +6,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/posix"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
@@ -51,12 +52,18 @@ func (src *Source) read(tx *store.Tx, now ticks.Ticks, b *Blob) error {
 }
 
 func (src *Source) load(tx *store.Tx, now ticks.Ticks, b *Blob) error {
-	gen, err := containerGeneration(tx, src.Account, src.Container)
+	it, err := src.existing(tx)
 	if err != nil {
 		return err
 	}
-	if err := src.At.get(tx, gen, src.Blob, now, b); err != nil {
+	if err := src.At.get(tx, it, now, b); err != nil {
 		return err
+	}
+	if err := b.permit(src.Caller, posix.Read); err != nil {
+		return err
+	}
+	if b.IsDirectory() {
+		return ErrSourceType
 	}
 	if b.IsIncremental() {
 		return ErrIncremental

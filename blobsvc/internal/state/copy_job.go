@@ -94,7 +94,7 @@ func (c *change) putJob(b *Blob, job *CopyJob) error {
 	}
 	job.Account, job.Container, job.ID = c.Account, c.Container, b.Copy.ID
 	job.set, job.blocks = nextID(c.tx), 0
-	job.key = pendingKey(c.gen, c.Blob)
+	job.key = pendingKey(c.item)
 	c.tx.Put(copiesBucket, job.key, job.encode())
 	return nil
 }
@@ -133,14 +133,14 @@ func loadCopy(tx *store.Tx, key []byte, id string, b *Blob) (job CopyJob, err er
 	if job, err = decodeCopyJob(key, v); err != nil {
 		return job, err
 	}
-	gen, name, err := parsePendingKey(key)
+	it, err := parsePendingKey(key)
 	if err != nil {
 		return job, err
 	}
 	if job.ID != id || tx.Get(containersBucket, containerKey(job.Account, job.Container)) == nil {
 		return job, ErrCopyGone
 	}
-	switch err := getBlob(tx, gen, string(name), baseSlot, 0, b); {
+	switch err := getBlob(tx, it, baseSlot, 0, b); {
 	case errors.Is(err, ErrBlobNotFound):
 		return job, ErrCopyGone
 	case err != nil:
@@ -153,14 +153,25 @@ func loadCopy(tx *store.Tx, key []byte, id string, b *Blob) (job CopyJob, err er
 
 // updateCopy changes job and blob of a pending copy in one transaction. fn returns the event with which the copy is over, 0 if it is not.
 func (s *Store) updateCopy(job *CopyJob, now time.Time, fn func(c *change, job *CopyJob, b *Blob) (over event, err error)) error {
-	gen, name, err := parsePendingKey(job.key)
+	it, err := parsePendingKey(job.key)
 	if err != nil {
 		return err
 	}
-	w := Write{Ref: Ref{Account: job.Account, Container: job.Container, Blob: string(name)}, Now: now,
+	w := Write{Ref: Ref{Account: job.Account, Container: job.Container, Blob: it.name}, Now: now,
 		Policy: s.policyOf(job.Account), Origin: Origin{Operation: "CopyBlob"}}
 	_, err = s.update(&w, func(c *change) error {
-		c.gen = gen
+		if c.item = it; it.inTree() {
+			account, container, path, ok, err := pathOf(c.tx, it.inode())
+			if err != nil {
+				return err
+			}
+			if !ok {
+				return ErrCopyGone
+			}
+			moved := w
+			moved.Ref = Ref{Account: account, Container: container, Blob: path}
+			c.Write = &moved
+		}
 		var b Blob
 		stored, err := loadCopy(c.tx, job.key, job.ID, &b)
 		if err != nil {
@@ -253,7 +264,7 @@ func (s *Store) AbortCopy(w *Write, id string) error {
 		if b.Copy.ID != id {
 			return ErrCopyID
 		}
-		key := pendingKey(c.gen, c.Blob)
+		key := pendingKey(c.item)
 		job, err := loadCopy(c.tx, key, id, new(Blob))
 		if err != nil {
 			return err

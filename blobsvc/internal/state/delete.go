@@ -21,6 +21,8 @@ const (
 
 // DeleteBlob deletes the record that w names. kept is set if it can be restored, or stays as a previous version.
 func (s *Store) DeleteBlob(w *Write, snapshots DeleteSnapshots) (kept bool, err error) {
+	deleting := *w
+	w, deleting.right = &deleting, toDelete
 	check := (*Preconditions).checkDelete
 	if !w.At.IsBase() { // it has no lease
 		check = (*Preconditions).checkLeasing
@@ -36,6 +38,9 @@ func (s *Store) DeleteBlob(w *Write, snapshots DeleteSnapshots) (kept bool, err 
 			}
 			return c.remove(b)
 		}
+		if b.IsDirectory() && hasChildren(c.tx, c.item.inode()) {
+			return ErrDirectoryNotEmpty
+		}
 		slots, err := c.snapshots(snapshots == RefuseSnapshots)
 		if err != nil {
 			return err
@@ -45,6 +50,10 @@ func (s *Store) DeleteBlob(w *Write, snapshots DeleteSnapshots) (kept bool, err 
 			return ErrSnapshotsPresent
 		case len(slots) == 0 && snapshots == OnlySnapshots:
 			return ErrBlobNotFound
+		}
+		if c.inTree() && c.Policy.RetentionDays > 0 && snapshots != OnlySnapshots {
+			_, err := c.trash(b)
+			return err
 		}
 		if err := c.removeSlots(slots); err != nil {
 			return err
@@ -71,6 +80,7 @@ func (c *change) remove(b *Blob) error {
 	c.note(eventDeleted, b)
 	if b.slot == baseSlot {
 		c.unindexTags(b)
+		c.unlink(b)
 	}
 	switch {
 	case staysVersion:
@@ -89,7 +99,7 @@ func (c *change) remove(b *Blob) error {
 func (c *change) removeSlots(slots []Slot) error {
 	for _, slot := range slots {
 		var b Blob
-		if err := getBlob(c.tx, c.gen, c.Blob, slot, 0, &b); err != nil {
+		if err := getBlob(c.tx, c.item, slot, 0, &b); err != nil {
 			return err
 		}
 		if err := c.remove(&b); err != nil {
@@ -101,7 +111,7 @@ func (c *change) removeSlots(slots []Slot) error {
 
 // snapshots returns the slots of the blob's snapshots, oldest first, without deleted ones; only the first if one is enough to know.
 func (c *change) snapshots(one bool) (slots []Slot, err error) {
-	err = eachRecord(c.tx, c.gen, c.Blob, func(b *Blob) (more bool, err error) {
+	err = eachRecord(c.tx, c.item, func(b *Blob) (more bool, err error) {
 		if b.IsSnapshot() && b.Deleted == 0 {
 			slots = append(slots, b.slot)
 		}
@@ -158,7 +168,7 @@ func (s *Store) UndeleteBlob(w *Write) error {
 		}
 		exists := false
 		var slots []Slot
-		err := eachRecord(c.tx, c.gen, c.Blob, func(b *Blob) (more bool, err error) {
+		err := eachRecord(c.tx, c.item, func(b *Blob) (more bool, err error) {
 			if exists = true; b.Deleted != 0 {
 				slots = append(slots, b.slot)
 			}
@@ -172,7 +182,7 @@ func (s *Store) UndeleteBlob(w *Write) error {
 		}
 		for _, slot := range slots {
 			var b Blob
-			if err := loadBlob(c.tx, c.gen, c.Blob, slot, &b); err != nil {
+			if err := loadBlob(c.tx, c.item, slot, &b); err != nil {
 				return err
 			}
 			c.tx.Delete(deletedBlobsBucket, purgeKey(b.purgeAt(), c.key(slot)))
@@ -202,7 +212,7 @@ func (s *Store) DeletePermanently(w *Write) error {
 			return err
 		}
 		var b Blob
-		err := c.At.load(c.tx, c.gen, c.Blob, &b)
+		err := c.At.load(c.tx, c.item, &b)
 		switch {
 		case err != nil:
 			return err

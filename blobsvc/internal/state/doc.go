@@ -14,6 +14,14 @@
 // differ between two runs, such as the times that identify changes, is drawn before. put.go has the write that all operations share which
 // replace a blob. The lease is a state machine without I/O (lease.go); so is the evaluation of a block list (block_list.go).
 //
+// # The namespace
+//
+// The keys of a blob's records begin with its item (item.go): in a container of a flat account the container's generation and the blob's name,
+// in a hierarchical account an inode. There a container is a tree of directories and files. A path is resolved to its item once, in the
+// transaction that uses it, where the access control lists on the way are checked as well (package posix); everything else works on items and is
+// the same for both. So a rename moves one entry of a directory, whatever is below it; the deletion of a directory removes one entry, and the
+// background collects the rest.
+//
 // The methods ExpireBlobs, FlushAccesses, Collect, Tidy and CompactDue do background work; the service calls them in rounds.
 // [Check] knows every invariant.
 //
@@ -24,5 +32,5 @@
 //
 // # Where to start
 //
-// write.go for how a change runs; put.go for Put Blob; list.go for how listings seek; lease.go for the lease.
+// write.go for how a change runs; item.go for names; put.go for Put Blob; list.go for how listings seek; lease.go for the lease.
 package state

@@ -69,7 +69,11 @@ func (c *change) impliedScope(rec *Container, existing bool) (string, error) {
 		return rec.Scope, nil
 	}
 	var b Blob
-	switch err := getBlob(c.tx, rec.generation, c.Blob, baseSlot, c.now, &b); {
+	it, err := c.existing(c.tx)
+	if err == nil {
+		err = getBlob(c.tx, it, baseSlot, c.now, &b)
+	}
+	switch {
 	case err == nil && b.Encryption.KeySHA256 != "":
 		return "", encryption.ErrKeyMissing
 	case err == nil:

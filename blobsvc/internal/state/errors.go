@@ -213,6 +213,43 @@ var (
 	ErrNotImmutable = errors.New("blob state: the container is not enabled for immutable blobs")
 )
 
+// Files and directories of trees.
+var (
+	// ErrPathConflict: a path, or a part of it, is a file where a directory is needed, or the other way round.
+	ErrPathConflict = errors.New("blob state: the path, or an element of it, is of another kind")
+	// ErrPathExists: what is restored exists.
+	ErrPathExists = errors.New("blob state: the path exists")
+	// ErrPathDepth: more directories than a path may have.
+	ErrPathDepth = errors.New("blob state: the path has too many directories")
+	// ErrDirectoryNotEmpty: a directory with entries is deleted, or replaced.
+	ErrDirectoryNotEmpty = errors.New("blob state: the directory is not empty")
+	// ErrAccess: the access control lists do not permit the operation.
+	ErrAccess = errors.New("blob state: the access control lists do not permit it")
+	// ErrNotHierarchical: the operation needs a container of a hierarchical account, ErrHierarchical one of a flat account.
+	ErrNotHierarchical = errors.New("blob state: the account has no hierarchical namespace")
+	ErrHierarchical    = errors.New("blob state: the account has a hierarchical namespace")
+	// ErrNamespace: a new container would be of another kind than those that the account has.
+	ErrNamespace = errors.New("blob state: the account has containers of the other kind of namespace")
+	// ErrIsDirectory: the operation is not one of directories.
+	ErrIsDirectory = errors.New("blob state: the path is a directory")
+	// ErrFlushPosition: the flushed content would have gaps, or be shorter than what the file has.
+	ErrFlushPosition = errors.New("blob state: invalid flush position")
+	// ErrACL: an access control list that an item cannot have.
+	ErrACL = errors.New("blob state: invalid access control list")
+)
+
+// Renames.
+var (
+	// ErrRenameSource: the source is the root, or the destination is the source or below it.
+	ErrRenameSource = errors.New("blob state: the source cannot be renamed to the destination")
+	// ErrRenameNotFound: the source does not exist.
+	ErrRenameNotFound = errors.New("blob state: the source of the rename does not exist")
+	// ErrRenameParent: the directory of the destination does not exist.
+	ErrRenameParent = errors.New("blob state: the parent of the destination does not exist")
+	// ErrRenameKinds: a file cannot replace a directory, nor a directory a file.
+	ErrRenameKinds = errors.New("blob state: source and destination of the rename are of different kinds")
+)
+
 // Event subscriptions.
 var (
 	ErrSubscriptionExists   = errors.New("blob state: the event subscription exists")

@@ -21,6 +21,7 @@ const (
 	eventTier                        // its access tier was set
 	eventSnapshot                    // a snapshot was created; the blob itself is as before
 	eventDeleted                     // the blob, or a snapshot, was deleted
+	eventRenamed                     // a file or directory of a tree was renamed
 )
 
 // eventNames are the types of events that the change feed has. As on Azure, a write of a part of a blob's content is not one of them.
@@ -31,6 +32,7 @@ var eventNames = map[event]string{
 	eventTier:       "BlobTierChanged",
 	eventSnapshot:   "BlobSnapshotCreated",
 	eventDeleted:    "BlobDeleted",
+	eventRenamed:    "BlobRenamed",
 }
 
 // Event is an entry of the change feed. The transaction that causes it records it in the changes bucket under the next number, so that

@@ -44,6 +44,9 @@ func (e Expiry) Of(created, now ticks.Ticks) (ticks.Ticks, error) {
 // SetExpiry sets the expiry time of a blob.
 func (s *Store) SetExpiry(w *Write, e Expiry) (Result, error) {
 	return s.updateBlob(w, (*Preconditions).checkWrite, func(c *change, b *Blob) (err error) {
+		if b.IsDirectory() {
+			return ErrIsDirectory
+		}
 		if b.Expires, err = e.Of(b.Created, c.now); err != nil {
 			return err
 		}
@@ -74,7 +77,7 @@ func (b *Blob) expired(now ticks.Ticks) bool {
 // expireDue deletes the base blob if its expiry time has come.
 func (c *change) expireDue() error {
 	var b Blob
-	switch err := loadBlob(c.tx, c.gen, c.Blob, baseSlot, &b); {
+	switch err := loadBlob(c.tx, c.item, baseSlot, &b); {
 	case errors.Is(err, ErrBlobNotFound):
 		return nil
 	case err != nil:
@@ -86,19 +89,39 @@ func (c *change) expireDue() error {
 }
 
 // expire deletes the base blob with its snapshots and uncommitted blocks. It is a separate change in the transaction of c.
-func (c *change) expire() error {
-	e := change{s: c.s, tx: c.tx, gen: c.gen, now: c.now, at: c.at, second: c.second,
+func (c *change) expire() (err error) {
+	e := change{s: c.s, tx: c.tx, place: c.place, now: c.now, at: c.at, second: c.second,
 		Write: &Write{Ref: c.Ref, Now: c.Now, Policy: c.Policy, Origin: Origin{Operation: "DeleteBlob"}}}
-	slots, err := e.snapshots(false)
+	if err := e.expireAll(); err != nil {
+		return err
+	}
+	if c.inTree() { // the path has no item any more
+		if c.place, err = c.find(c.tx); err != nil {
+			return err
+		}
+	}
+	c.freed += e.freed
+	c.eventLogged = c.eventLogged || e.eventLogged
+	return nil
+}
+
+func (c *change) expireAll() error {
+	if c.item.inTree() && c.Policy.RetentionDays > 0 {
+		var b Blob
+		if err := loadBlob(c.tx, c.item, baseSlot, &b); err != nil {
+			return err
+		}
+		_, err := c.trash(&b)
+		return err
+	}
+	slots, err := c.snapshots(false)
 	if err != nil {
 		return err
 	}
-	if err := e.removeSlots(append(slots, baseSlot)); err != nil {
+	if err := c.removeSlots(append(slots, baseSlot)); err != nil {
 		return err
 	}
-	e.discardBlocks()
-	c.freed += e.freed
-	c.eventLogged = c.eventLogged || e.eventLogged
+	c.discardBlocks()
 	return nil
 }
 
@@ -111,7 +134,7 @@ func (s *Store) ExpireBlobs(ctx context.Context, now time.Time) error {
 
 // expireEntry deletes the blob of an entry that is due, if its record says so too.
 func (s *Store) expireEntry(tx *store.Tx, key, in []byte, now time.Time) (freed int64, err error) {
-	gen, name, slot, err := parseBlobKey(key)
+	it, slot, err := parseBlobKey(key)
 	if err != nil {
 		return 0, err
 	}
@@ -121,7 +144,7 @@ func (s *Store) expireEntry(tx *store.Tx, key, in []byte, now time.Time) (freed 
 	}
 	var b Blob
 	at := ticks.Of(now)
-	switch err := loadBlob(tx, gen, string(name), slot, &b); {
+	switch err := loadBlob(tx, it, slot, &b); {
 	case errors.Is(err, ErrBlobNotFound):
 		return 0, nil
 	case err != nil:
@@ -129,13 +152,22 @@ func (s *Store) expireEntry(tx *store.Tx, key, in []byte, now time.Time) (freed 
 	case b.Deleted != 0 || b.Expires == 0 || b.Expires > at:
 		return 0, nil
 	}
-	current, err := containerGeneration(tx, account, container)
-	if gone := err != nil || current != gen; gone || !b.expired(at) { // a deleted container may be restored
+	r := Ref{Account: account, Container: container, Blob: it.name}
+	reachable := false
+	if it.inTree() {
+		if r.Account, r.Container, r.Blob, reachable, err = pathOf(tx, it.inode()); err != nil {
+			return 0, err
+		}
+	} else {
+		current, err := containerGeneration(tx, account, container)
+		reachable = err == nil && current == it.gen
+	}
+	if !reachable || !b.expired(at) { // what was deleted may be restored
 		tx.Put(expiringBucket, expiryKey(at+day/24, key), in) // check again in an hour
 		return 0, nil
 	}
-	w := Write{Ref: Ref{Account: account, Container: container, Blob: string(name)}, Now: now, Policy: s.policyOf(account)}
-	c := change{Write: &w, s: s, tx: tx, gen: gen, now: at}
+	w := Write{Ref: r, Now: now, Policy: s.policyOf(account)}
+	c := change{Write: &w, s: s, tx: tx, place: place{item: it, path: r.Blob}, now: at}
 	err = c.expire()
 	return c.freed, err
 }

@@ -19,7 +19,8 @@ type FeedFile struct {
 // put stores the file's record.
 func (f *FeedFile) put(tx *store.Tx, gen generation, at ticks.Ticks) error {
 	var old Blob
-	err := getBlob(tx, gen, f.Name, baseSlot, 0, &old)
+	it := item{gen, f.Name}
+	err := getBlob(tx, it, baseSlot, 0, &old)
 	exists := err == nil
 	if err != nil && !errors.Is(err, ErrBlobNotFound) {
 		return err
@@ -46,6 +47,6 @@ func (f *FeedFile) put(tx *store.Tx, gen generation, at ticks.Ticks) error {
 		b.Length += f.Content.Length
 		b.Blocks++
 	}
-	putBlob(tx, gen, f.Name, baseSlot, &b)
+	putBlob(tx, it, baseSlot, &b)
 	return nil
 }

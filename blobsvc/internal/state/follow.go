@@ -248,13 +248,13 @@ func (s *Store) followBlob(w store.Write) {
 	if s.cluster.Follower.Written == nil || w.Deleted() {
 		return
 	}
-	gen, name, slot, err := parseBlobKey(w.Key)
+	it, slot, err := parseBlobKey(w.Key)
 	if err != nil || slot != baseSlot {
 		return
 	}
-	if key := s.watched.name(gen); key != "" {
+	if key := s.watched.name(it.gen); key != "" {
 		if account, container, err := parseContainerKey([]byte(key)); err == nil {
-			s.cluster.Follower.Written(account, container, string(name))
+			s.cluster.Follower.Written(account, container, it.name)
 		}
 	}
 }

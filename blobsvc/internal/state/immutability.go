@@ -117,7 +117,7 @@ func checkEmpty(tx *store.Tx, gen generation, now ticks.Ticks) error {
 	cur := tx.Cursor(blobsBucket)
 	var b Blob
 	for k, v := cur.Seek(scope); k != nil && bytes.HasPrefix(k, scope); k, v = cur.Next() {
-		_, _, slot, err := parseBlobKey(k)
+		_, _, slot, err := splitBlobKey(k)
 		if err != nil {
 			return err
 		}

@@ -10,17 +10,19 @@ import (
 // The buckets of blobs.db. A bucket is one ordered keyspace.
 //
 //	bucket      key                                          value
+//	names       parent inode(8) name                         entry: the inode of a file or directory, and its kind
+//	trash       root inode(8) path 0x00 deletion(8)          trashRecord: a deleted file or directory that can be restored
 //	containers  account 0x00 container                       containerRecord
 //	graves      account 0x00 container 0x00 deleted(8)       containerRecord of a deleted container that can be restored
-//	blobs       generation(8) name 0x00 slot(8)              blobRecord
-//	pending     generation(8) name 0x00                      pendingRecord: the uncommitted blocks of a name, in sum
+//	blobs       item 0x00 slot(8)                            blobRecord
+//	pending     item 0x00                                    pendingRecord: the uncommitted blocks of a name, in sum
 //	blocks      block set(8) block id                        one uncommitted block; the pending record names the set
 //	content     content id(8) end offset(8)                  piece list (block, append and page blobs of many pieces)
 //	            content id(8) 0(8)                           number of blob records that refer to the content
-//	tags        account 0x00 generation(8) name 0x00 slot(8) tag index: the tags of blobs that have any
+//	tags        account 0x00 item 0x00 slot(8)               tag index: the tags of blobs that have any
 //	deleted     end in ticks(8) key of the blobs bucket      soft-deleted blobs, by the end of their retention
-//	garbage     kind(1) generation, set or content id(8)     account, of a generation: to be removed in the background
-//	copies      generation(8) name 0x00                      copyJob: a pending copy into that name
+//	garbage     kind(1) generation, inode, set or content(8) account, of a generation: to be removed in the background
+//	copies      item 0x00                                    copyJob: a pending copy into that name
 //	expiring    time in ticks(8) key of the blobs bucket     account 0x00 container: a blob that may expire then
 //	changes     account 0x00 number(8)                       feedEvent: not in the change feed's files yet
 //	events      account 0x00 number(8)                       feedEvent, or a foreign event: not yet delivered to all event subscriptions
@@ -36,7 +38,11 @@ import (
 //
 // A generation is the number of one creation of a container. Deleting a container removes its record and leaves its
 // generation to the garbage: the contents are out of reach at once, and are removed in the background.
+//
+// An item is generation(8) name in a flat container, and 0x80 and zeros(8) inode(8) in a tree; item.go has what it is for.
 const (
+	namesBucket             store.Bucket = "names"
+	trashBucket             store.Bucket = "trash"
 	containersBucket        store.Bucket = "containers"
 	deletedContainersBucket store.Bucket = "graves"
 	blobsBucket             store.Bucket = "blobs"
@@ -57,7 +63,7 @@ const (
 
 // Buckets are the keyspaces that the service needs in the database it is given.
 func Buckets() []store.Bucket {
-	return []store.Bucket{containersBucket, deletedContainersBucket, blobsBucket, pendingBucket, blocksBucket, contentBucket, tagsBucket,
+	return []store.Bucket{namesBucket, trashBucket, containersBucket, deletedContainersBucket, blobsBucket, pendingBucket, blocksBucket, contentBucket, tagsBucket,
 		deletedBlobsBucket, garbageBucket, copiesBucket, expiringBucket, changesBucket, eventsBucket, subscriptionsBucket, accountsBucket, metaBucket}
 }
 
@@ -91,34 +97,40 @@ func (g generation) prefix() []byte { return setPrefix(uint64(g)) }
 // setPrefix is the common prefix of the keys of a block set, a content or a generation.
 func setPrefix(id uint64) []byte { return binary.BigEndian.AppendUint64(nil, id) }
 
-// namePrefix is the common prefix of all slots and blocks of one blob name.
-func namePrefix(gen generation, name string) []byte {
-	k := make([]byte, 8, 8+len(name)+1+8)
-	binary.BigEndian.PutUint64(k, uint64(gen))
-	k = append(k, name...)
+// namePrefix is the common prefix of all slots of one item.
+func namePrefix(it item) []byte {
+	k := make([]byte, 8, 8+len(it.name)+1+8)
+	binary.BigEndian.PutUint64(k, uint64(it.gen))
+	k = append(k, it.name...)
 	return append(k, 0)
 }
 
-func blobKey(gen generation, name string, slot Slot) []byte {
-	return binary.BigEndian.AppendUint64(namePrefix(gen, name), uint64(slot))
+func blobKey(it item, slot Slot) []byte {
+	return binary.BigEndian.AppendUint64(namePrefix(it), uint64(slot))
 }
 
-// parseBlobKey splits a key of the blobs bucket. name aliases k.
-func parseBlobKey(k []byte) (gen generation, name []byte, slot Slot, err error) {
+// parseBlobKey splits a key of the blobs bucket.
+func parseBlobKey(k []byte) (it item, slot Slot, err error) {
+	gen, name, slot, err := splitBlobKey(k)
+	return item{gen, string(name)}, slot, err
+}
+
+// splitBlobKey is parseBlobKey with a name that aliases k.
+func splitBlobKey(k []byte) (gen generation, name []byte, slot Slot, err error) {
 	if len(k) < 8+1+1+8 || k[len(k)-9] != 0 {
 		return 0, nil, 0, errKey
 	}
 	return generation(binary.BigEndian.Uint64(k)), k[8 : len(k)-9], Slot(binary.BigEndian.Uint64(k[len(k)-8:])), nil
 }
 
-func pendingKey(gen generation, name string) []byte { return namePrefix(gen, name) }
+func pendingKey(it item) []byte { return namePrefix(it) }
 
-// parsePendingKey splits a key of the pending bucket. name aliases k.
-func parsePendingKey(k []byte) (gen generation, name []byte, err error) {
+// parsePendingKey splits a key of the pending bucket.
+func parsePendingKey(k []byte) (it item, err error) {
 	if len(k) < 8+1+1 || k[len(k)-1] != 0 {
-		return 0, nil, errKey
+		return it, errKey
 	}
-	return generation(binary.BigEndian.Uint64(k)), k[8 : len(k)-1], nil
+	return item{generation(binary.BigEndian.Uint64(k)), string(k[8 : len(k)-1])}, nil
 }
 
 func blockKey(set uint64, id string) []byte {
@@ -150,12 +162,12 @@ func parsePieceKey(k []byte) (content uint64, end int64, err error) {
 	return binary.BigEndian.Uint64(k), int64(binary.BigEndian.Uint64(k[8:])), nil
 }
 
-func tagsKey(account string, gen generation, name string) []byte {
-	k := make([]byte, 0, len(account)+1+8+len(name)+1+8)
+func tagsKey(account string, it item) []byte {
+	k := make([]byte, 0, len(account)+1+8+len(it.name)+1+8)
 	k = append(k, account...)
 	k = append(k, 0)
-	k = binary.BigEndian.AppendUint64(k, uint64(gen))
-	k = append(k, name...)
+	k = binary.BigEndian.AppendUint64(k, uint64(it.gen))
+	k = append(k, it.name...)
 	k = append(k, 0)
 	return binary.BigEndian.AppendUint64(k, uint64(baseSlot))
 }
@@ -165,6 +177,7 @@ const (
 	garbageContainer byte = 'c' // a generation: its blobs, blocks and pending records
 	garbageContent   byte = 'p' // a content that no blob refers to: its pieces
 	garbageBlocks    byte = 'b' // a block set that was committed or discarded
+	garbageNode      byte = 'n' // an inode that is out of reach, with everything below it
 )
 
 func garbageKey(kind byte, id uint64) []byte {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/posix"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
@@ -21,6 +22,11 @@ type Listing struct {
 	Now ticks.Ticks
 	// Items to include in addition to base blobs.
 	Snapshots, Uncommitted, Deleted, Versions bool
+	// Caller limits what is listed in a tree; nil is the superuser.
+	Caller *posix.Caller
+	// Paths lists the directories of a tree as items, and those below Directory alone, which must exist. With a delimiter it does not descend.
+	Paths     bool
+	Directory string
 	// VersionsOnly shows one item for a blob that is deleted and has versions.
 	VersionsOnly bool
 
@@ -49,7 +55,11 @@ func (s *Store) ListBlobs(account, container string, l *Listing, emit func(Item)
 				return err
 			}
 		}
-		next, err = l.walk(tx, emit)
+		if l.gen.isTree() {
+			next, err = l.walkTree(tx, emit)
+		} else {
+			next, err = l.walk(tx, emit)
+		}
 		return err
 	})
 	return next, err
@@ -110,12 +120,12 @@ func (l *Listing) walk(tx *store.Tx, emit func(Item) error) (next []byte, err er
 // findBlob returns the item of the record at w, and the key at which a page with it begins. If the record is not wanted it moves w on and
 // returns no key.
 func (l *Listing) findBlob(tx *store.Tx, w *walker) (item Item, at []byte, err error) {
-	_, rawName, slot, err := parseBlobKey(w.key)
+	_, rawName, slot, err := splitBlobKey(w.key)
 	if err != nil {
 		return item, nil, err
 	}
 	if slot != baseSlot && !l.Snapshots && !l.Versions && !l.VersionsOnly {
-		w.seek(blobKey(l.gen, string(rawName), baseSlot))
+		w.seek(blobKey(l.gen.item(string(rawName)), baseSlot))
 		return item, nil, nil
 	}
 	if err := decodeBlobFrom(l.text.decoder(w.value), &l.rec, false); err != nil {
@@ -126,7 +136,7 @@ func (l *Listing) findBlob(tx *store.Tx, w *walker) (item Item, at []byte, err e
 		l.text.metadata = l.rec.Metadata
 	}
 	item = Item{Name: l.text.string(rawName), Blob: &l.rec}
-	if err := l.readName(tx, item.Name); err != nil {
+	if err := l.readName(tx, l.gen.item(item.Name), item.Name); err != nil {
 		return item, nil, err
 	}
 	if l.rec.expired(l.Now) && l.rec.Version != 0 { // it becomes a previous version when the background deletes it
@@ -160,12 +170,12 @@ type nameState struct {
 }
 
 // readName reads the state of the name of the current record, if it is needed to decide about that.
-func (l *Listing) readName(tx *store.Tx, name string) error {
+func (l *Listing) readName(tx *store.Tx, it item, name string) error {
 	if l.name.name == name || l.rec.IsBase() && l.rec.Version == 0 || !l.VersionsOnly && !l.rec.IsSnapshot() {
 		return nil
 	}
 	l.name = nameState{name: name}
-	return eachRecord(tx, l.gen, name, func(b *Blob) (more bool, err error) {
+	return eachRecord(tx, it, func(b *Blob) (more bool, err error) {
 		switch {
 		case b.IsVersion():
 			l.name.newest = b.slot
@@ -182,12 +192,12 @@ func (l *Listing) readName(tx *store.Tx, name string) error {
 
 // findUncommitted is findBlob for a name that has only uncommitted blocks.
 func (l *Listing) findUncommitted(tx *store.Tx, w *walker) (item Item, at []byte, err error) {
-	_, rawName, err := parsePendingKey(w.key)
+	it, err := parsePendingKey(w.key)
 	if err != nil {
 		return item, nil, err
 	}
-	item.Name = string(rawName)
-	at = blobKey(l.gen, item.Name, baseSlot)
+	item.Name = it.name
+	at = blobKey(l.gen.item(item.Name), baseSlot)
 	committed, err := l.committed(tx.Get(blobsBucket, at))
 	if err == nil && committed {
 		w.next()

@@ -144,7 +144,7 @@ type PageRanges struct {
 // limits the answer to the pages that it touches; nil is the whole blob.
 func (s *Store) PageRanges(r *Read, within *Range, previous ticks.Ticks) (out PageRanges, err error) {
 	var b Blob
-	err = s.view(r, &b, func(tx *store.Tx, gen generation) (err error) {
+	err = s.view(r, &b, func(tx *store.Tx, it item) (err error) {
 		if b.Kind != PageBlob {
 			return ErrBlobType
 		}
@@ -169,7 +169,7 @@ func (s *Store) PageRanges(r *Read, within *Range, previous ticks.Ticks) (out Pa
 			return ErrPreviousNewer
 		}
 		var old Blob
-		if err := (Address{Snapshot: previous}).get(tx, gen, r.Blob, r.now(), &old); err != nil {
+		if err := (Address{Snapshot: previous}).get(tx, it, r.now(), &old); err != nil {
 			if errors.Is(err, ErrBlobNotFound) {
 				return ErrPreviousNotFound
 			}

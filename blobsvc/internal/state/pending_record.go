@@ -17,6 +17,9 @@ type pendingRecord struct {
 	// count is the number of blocks, idLength the length of their ids in bytes, before base64.
 	count    int64
 	idLength int
+	// parent and name are the entry of the file in a tree when its first block came.
+	parent inode
+	name   string
 }
 
 func (p pendingRecord) encode() []byte {
@@ -24,12 +27,20 @@ func (p pendingRecord) encode() []byte {
 	b = binary.AppendUvarint(b, p.set)
 	b = binary.AppendUvarint(b, uint64(p.last))
 	b = binary.AppendUvarint(b, uint64(p.count))
-	return binary.AppendUvarint(b, uint64(p.idLength))
+	b = binary.AppendUvarint(b, uint64(p.idLength))
+	if p.parent == 0 {
+		return b
+	}
+	b = binary.AppendUvarint(b, uint64(p.parent))
+	return append(binary.AppendUvarint(b, uint64(len(p.name))), p.name...)
 }
 
 func decodePending(v []byte) (pendingRecord, error) {
 	d := newDecoder(v)
 	p := pendingRecord{set: d.uint(), last: ticks.Ticks(d.uint()), count: int64(d.uint()), idLength: int(d.uint())}
+	if d.more() {
+		p.parent, p.name = inode(d.uint()), d.string()
+	}
 	return p, d.err()
 }
 

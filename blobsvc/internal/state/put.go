@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/posix"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
@@ -27,13 +28,13 @@ func (s *Store) PutBlob(w *Write, blob *Blob, up *content.Upload) (Result, error
 // transaction of PutBlob decides.
 func (s *Store) CheckPut(w *Write) error {
 	return s.db.View(func(tx *store.Tx) error {
-		gen, err := containerGeneration(tx, w.Account, w.Container)
+		p, err := w.find(tx)
 		if err != nil {
 			return err
 		}
 		var b Blob
 		now := ticks.Of(w.Now)
-		switch err := getBlob(tx, gen, w.Blob, baseSlot, now, &b); {
+		switch err := getBlob(tx, p.item, baseSlot, now, &b); {
 		case err == nil:
 			return w.If.checkOverwrite(&b, now)
 		case errors.Is(err, ErrBlobNotFound):
@@ -59,6 +60,9 @@ func (c *change) replace(b *Blob) error {
 		if !c.Rights.Overwrite {
 			return ErrOverwriteForbidden
 		}
+		if err := c.mayOverwrite(&old); err != nil {
+			return err
+		}
 		err = c.If.checkOverwrite(&old, c.now)
 	} else {
 		err = c.If.checkCreate()
@@ -74,14 +78,20 @@ func (c *change) replace(b *Blob) error {
 		b.TierChanged = c.at
 	}
 	if exists {
-		b.Lease, b.Created = old.Lease, old.Created
+		b.Lease, b.Created, b.Node = old.Lease, old.Created, old.Node
 		c.unindexTags(&old)
 		c.previous.record(&old)
+	}
+	if c.inTree() {
+		if err := c.link(b); err != nil {
+			return err
+		}
 	}
 	c.numberVersion(b)
 	switch {
 	case exists && c.staysVersion(&old):
 		c.previous.version = c.retire(old)
+	case old.IsDirectory():
 	case old.Deleted != 0 || exists && c.Policy.RetentionDays > 0:
 		c.previous.softDeleted, c.previous.snapshot = true, c.softDeleteOverwritten(&old)
 	case exists:
@@ -103,16 +113,27 @@ func (c *change) replace(b *Blob) error {
 	return nil
 }
 
+// mayOverwrite refuses to write a file over a directory or a directory over a file, and a caller who may not write to old.
+func (c *change) mayOverwrite(old *Blob) error {
+	if old.Node == nil {
+		return nil
+	}
+	if directory := c.Write.Node != nil && c.Write.Node.Directory; directory != old.Node.Directory {
+		return ErrPathConflict
+	}
+	return old.permit(c.Caller, posix.Write)
+}
+
 // overwritten reads the base slot: an existing blob, a soft-deleted blob, or the zero value. A blob whose expiry
 // time has come is deleted first.
 func (c *change) overwritten(old *Blob) (exists bool, err error) {
-	err = loadBlob(c.tx, c.gen, c.Blob, baseSlot, old)
+	err = loadBlob(c.tx, c.item, baseSlot, old)
 	if err == nil && old.expired(c.now) {
 		if err := c.expire(); err != nil {
 			return false, err
 		}
 		*old = Blob{}
-		err = loadBlob(c.tx, c.gen, c.Blob, baseSlot, old)
+		err = loadBlob(c.tx, c.item, baseSlot, old)
 	}
 	if errors.Is(err, ErrBlobNotFound) {
 		return false, nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/posix"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
@@ -17,6 +18,8 @@ type Read struct {
 	Now time.Time
 	// If must hold for the blob.
 	If Preconditions
+	// Want are the permissions that the caller needs on a file or directory of a tree.
+	Want posix.Perm
 	// Key is a customer-provided key, nil for none.
 	Key *encryption.CustomerKey
 	// TrackAccess records that the content was read.
@@ -26,31 +29,34 @@ type Read struct {
 func (r *Read) now() ticks.Ticks { return ticks.Of(r.Now) }
 
 // view reads the record that r names into b, checks the preconditions of a read, and calls more in the same transaction.
-func (s *Store) view(r *Read, b *Blob, more func(tx *store.Tx, gen generation) error) error {
+func (s *Store) view(r *Read, b *Blob, more func(tx *store.Tx, it item) error) error {
 	return s.db.View(func(tx *store.Tx) error {
-		gen, err := containerGeneration(tx, r.Account, r.Container)
+		it, err := r.existing(tx)
 		if err != nil {
 			return err
 		}
-		if err := r.At.get(tx, gen, r.Blob, r.now(), b); err != nil {
+		if err := r.At.get(tx, it, r.now(), b); err != nil {
+			return err
+		}
+		if err := b.permit(r.Caller, r.Want); err != nil {
 			return err
 		}
 		if err := r.If.checkRead(b, r.now()); err != nil {
 			return err
 		}
-		return more(tx, gen)
+		return more(tx, it)
 	})
 }
 
 // GetBlob reads properties and metadata of a blob into b. The customer-provided key must be right.
 func (s *Store) GetBlob(r *Read, b *Blob) error {
-	return s.view(r, b, func(*store.Tx, generation) error { return s.unlock(r.Account, b, r.Key) })
+	return s.view(r, b, func(*store.Tx, item) error { return s.unlock(r.Account, b, r.Key) })
 }
 
 // Tags returns the tags of a blob, which need no customer-provided key.
 func (s *Store) Tags(r *Read) ([]Tag, error) {
 	var b Blob
-	err := s.view(r, &b, func(*store.Tx, generation) error { return nil })
+	err := s.view(r, &b, func(*store.Tx, item) error { return nil })
 	return b.Tags, err
 }
 
@@ -87,7 +93,7 @@ type Content struct {
 // OpenBlob opens a range of a blob, nil for all of it, and reads the blob's properties into b. kind, unless 0, is the type that the blob
 // must have.
 func (s *Store) OpenBlob(r *Read, kind Kind, within *Range, b *Blob) (c Content, err error) {
-	err = s.view(r, b, func(tx *store.Tx, gen generation) (err error) {
+	err = s.view(r, b, func(tx *store.Tx, it item) (err error) {
 		if kind != 0 && b.Kind != kind {
 			return ErrBlobType
 		}
@@ -110,7 +116,7 @@ func (s *Store) OpenBlob(r *Read, kind Kind, within *Range, b *Blob) (c Content,
 			return err
 		}
 		if r.TrackAccess {
-			s.accesses.note(blobKey(gen, r.Blob, b.slot), b, r.now())
+			s.accesses.note(blobKey(it, b.slot), b, r.now())
 		}
 		return nil
 	})
@@ -120,13 +126,13 @@ func (s *Store) OpenBlob(r *Read, kind Kind, within *Range, b *Blob) (c Content,
 // EachNamed calls fn with each named base blob that exists.
 func (s *Store) EachNamed(account, container string, names []string, now time.Time, fn func(name string, b *Blob) error) error {
 	return s.db.View(func(tx *store.Tx) error {
-		gen, err := containerGeneration(tx, account, container)
-		if err != nil {
-			return err
-		}
 		for _, name := range names {
+			it, err := (&Ref{Account: account, Container: container, Blob: name}).existing(tx)
+			if err != nil && !errors.Is(err, ErrBlobNotFound) {
+				return err
+			}
 			var b Blob
-			switch err := getBlob(tx, gen, name, baseSlot, ticks.Of(now), &b); {
+			switch err := getBlob(tx, it, baseSlot, ticks.Of(now), &b); {
 			case errors.Is(err, ErrBlobNotFound):
 			case err != nil:
 				return err

@@ -29,13 +29,13 @@ func (s *Store) SetTags(w *Write, tags []Tag) error {
 // indexTags records that the base blob has tags, so that FindByTags reads only blobs that have some.
 func (c *change) indexTags(b *Blob) {
 	if len(b.Tags) > 0 {
-		c.tx.Put(tagsBucket, tagsKey(c.Account, c.gen, c.Blob), []byte{recordVersion})
+		c.tx.Put(tagsBucket, tagsKey(c.Account, c.item), []byte{recordVersion})
 	}
 }
 
 func (c *change) unindexTags(b *Blob) {
 	if len(b.Tags) > 0 {
-		c.tx.Delete(tagsBucket, tagsKey(c.Account, c.gen, c.Blob))
+		c.tx.Delete(tagsBucket, tagsKey(c.Account, c.item))
 	}
 }
 
@@ -83,16 +83,16 @@ func (s *Store) FindByTags(q *TagSearch) (found []Tagged, next []byte, err error
 		}
 		cur := tx.Cursor(tagsBucket)
 		for k, _ := cur.Seek(start); k != nil && bytes.HasPrefix(k, scope); k, _ = cur.Next() {
-			gen, name, slot, err := parseBlobKey(k[account:])
+			it, slot, err := parseBlobKey(k[account:])
 			if err != nil {
 				return err
 			}
-			container, ok := names[gen]
+			container, ok := names[it.gen]
 			if !ok { // deleted, and not yet collected
 				continue
 			}
 			var b Blob
-			if err := loadBlob(tx, gen, string(name), slot, &b); err != nil {
+			if err := loadBlob(tx, it, slot, &b); err != nil {
 				return err
 			}
 			if b.expired(q.Now) || !q.Query.Matches(append(b.Tags, Tag{ContainerTerm, container})) {
@@ -102,7 +102,7 @@ func (s *Store) FindByTags(q *TagSearch) (found []Tagged, next []byte, err error
 				next = bytes.Clone(k[account:])
 				break
 			}
-			found = append(found, Tagged{container, string(name), q.Query.named(b.Tags)})
+			found = append(found, Tagged{container, it.name, q.Query.named(b.Tags)})
 		}
 		return nil
 	})

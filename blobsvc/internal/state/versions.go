@@ -85,7 +85,7 @@ func (c *change) sameTypeAsVersions(kind Kind) error {
 	if !c.versioning() {
 		return nil
 	}
-	return eachRecord(c.tx, c.gen, c.Blob, func(b *Blob) (more bool, err error) {
+	return eachRecord(c.tx, c.item, func(b *Blob) (more bool, err error) {
 		switch {
 		case !b.IsVersion() || b.Deleted != 0:
 			return true, nil

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/posix"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
@@ -12,6 +13,8 @@ import (
 type Ref struct {
 	Account, Container, Blob string
 	At                       Address
+	// Caller limits what may be read and changed in a tree; nil is the superuser.
+	Caller *posix.Caller
 }
 
 // Write has the parameters that all changes of a blob share: the caller, the conditions, and the settings.
@@ -27,7 +30,20 @@ type Write struct {
 	// Encryption is the encryption that the request asks for.
 	Encryption EncryptionRequest
 	Origin     Origin
+	// Node is what a file or directory that is created in a tree gets.
+	Node *NewNode
+
+	right right
 }
+
+// right is the permission that a change of an item of a tree needs.
+type right byte
+
+const (
+	toWrite  right = iota // write permission on the item
+	toDelete              // that of removing it from its directory
+	ofOwner               // the change decides itself
+)
 
 // Rights are the caller's permissions that can be checked only within the transaction. All others are checked before.
 type Rights struct {
@@ -48,6 +64,8 @@ type Policy struct {
 	// RetentionDays is for how many days deleted blobs are kept, ContainerDays for how many days deleted containers are; 0 keeps
 	// nothing.
 	RetentionDays, ContainerDays int64
+	// Hierarchical makes new containers trees.
+	Hierarchical bool
 	// PermanentDelete allows the deletion of soft-deleted records.
 	PermanentDelete bool
 }
@@ -82,10 +100,10 @@ type Result struct {
 // twice; each run begins with a new change.
 type change struct {
 	*Write
-	s   *Store
-	tx  *store.Tx
-	gen generation // of the container, once it was entered
-	now ticks.Ticks
+	s     *Store
+	tx    *store.Tx
+	place // of the blob, once the container was entered
+	now   ticks.Ticks
 	// at is the time of the change, second a later one. No other change has them.
 	at, second ticks.Ticks
 	// previous is the blob's state before the write, for the change feed.
@@ -97,6 +115,8 @@ type change struct {
 	written bool
 	// eventLogged is set if the event log has an event of the change.
 	eventLogged bool
+	// renamed is the path from which the blob was renamed.
+	renamed string
 	// blockSet is the set of the blob's uncommitted blocks, once it was read.
 	blockSet uint64
 }
@@ -139,7 +159,10 @@ func (s *Store) updateBlob(w *Write, check blobCheck, fn func(c *change, b *Blob
 			}
 		}
 		var b Blob
-		if err := w.At.get(c.tx, c.gen, w.Blob, c.now, &b); err != nil {
+		if err := w.At.get(c.tx, c.item, c.now, &b); err != nil {
+			return err
+		}
+		if err := c.mayChange(&b); err != nil {
 			return err
 		}
 		if err := check(&w.If, &b, c.now); err != nil {
@@ -149,20 +172,37 @@ func (s *Store) updateBlob(w *Write, check blobCheck, fn func(c *change, b *Blob
 	})
 }
 
-// enter finds the container. It fails with errContainerNotFound.
+// enter finds the container and the place of the blob. It fails with errContainerNotFound.
 func (c *change) enter() (err error) {
-	c.gen, err = containerGeneration(c.tx, c.Account, c.Container)
+	if c.place, err = c.find(c.tx); err == nil && c.inTree() && c.path != c.Blob {
+		w := *c.Write // which the transaction that runs again sees unchanged
+		w.Blob, c.Write = c.path, &w
+	}
 	return err
 }
 
+// inTree reports whether the container is a tree.
+func (c *change) inTree() bool { return c.parent != 0 }
+
+// mayChange checks that the caller has the permission that the change of b needs.
+func (c *change) mayChange(b *Blob) error {
+	switch {
+	case b.Node == nil || c.Caller.Super() || c.right == ofOwner:
+		return nil
+	case c.right == toDelete:
+		return checkUnlink(c.tx, b, c.Caller)
+	}
+	return b.permit(c.Caller, posix.Write)
+}
+
 // base reads the base blob into b. It fails with errBlobNotFound.
-func (c *change) base(b *Blob) error { return getBlob(c.tx, c.gen, c.Blob, baseSlot, c.now, b) }
+func (c *change) base(b *Blob) error { return getBlob(c.tx, c.item, baseSlot, c.now, b) }
 
 // put stores b in its slot.
-func (c *change) put(b *Blob) { putBlob(c.tx, c.gen, c.Blob, b.slot, b) }
+func (c *change) put(b *Blob) { putBlob(c.tx, c.item, b.slot, b) }
 
 // key is the key of a record of the blob.
-func (c *change) key(slot Slot) []byte { return blobKey(c.gen, c.Blob, slot) }
+func (c *change) key(slot Slot) []byte { return blobKey(c.item, slot) }
 
 // changes stores b, the base blob, snapshot or version, as changed at c.at, and records the event.
 func (c *change) changes(e event, b *Blob) {

@@ -1,0 +1,226 @@
+package posix
+
+import (
+	"slices"
+	"strings"
+)
+
+// Perm is a set of permissions.
+type Perm byte
+
+const (
+	Execute Perm = 1 << iota
+	Write
+	Read
+	All = Read | Write | Execute
+)
+
+// String is the form of three characters, such as "r-x".
+func (p Perm) String() string {
+	b := []byte("---")
+	for i, q := range [...]Perm{Read, Write, Execute} {
+		if p&q != 0 {
+			b[i] = "rwx"[i]
+		}
+	}
+	return string(b)
+}
+
+// SuperUser is the owner of what a caller with an account key creates. It passes every check.
+const SuperUser = "$superuser"
+
+// Named is the entry of a user or a group.
+type Named struct {
+	Group bool
+	ID    string
+	Perm  Perm
+}
+
+// MaxNamed is the maximum number of named entries of one list: 32 entries, of which four are those of the owner, the owning group, the mask
+// and others.
+const MaxNamed = 28
+
+// List is an access control list. HasMask is set in every list with named entries.
+type List struct {
+	Owner, Group, Other, Mask Perm
+	HasMask                   bool
+	// Named is in the order of [compareNamed] and is not changed.
+	Named []Named
+}
+
+// extended reports whether the list has more than the permissions of owner, group and others.
+func (l *List) extended() bool { return l.HasMask || len(l.Named) > 0 }
+
+// limit is what the mask leaves of p.
+func (l *List) limit(p Perm) Perm {
+	if l.HasMask {
+		return p & l.Mask
+	}
+	return p
+}
+
+// recomputeMask sets the mask to the union of all permissions that it limits.
+func (l *List) recomputeMask() {
+	l.Mask, l.HasMask = l.Group, true
+	for _, n := range l.Named {
+		l.Mask |= n.Perm
+	}
+}
+
+func compareNamed(a, b Named) int {
+	if a.Group != b.Group {
+		if b.Group {
+			return -1
+		}
+		return 1
+	}
+	return strings.Compare(a.ID, b.ID)
+}
+
+// Access is the access control of one file or directory.
+type Access struct {
+	List
+	// Sticky lets only the owner of an item in the directory, or of the directory, delete or rename the item.
+	Sticky bool
+	// Default is the list that new children of a directory get, nil for none. It is not changed.
+	Default *List
+}
+
+// Mode is permissions without named entries: those of owner, group and others, and the sticky bit.
+type Mode uint16
+
+// The modes of new items without a default list above them, before the umask.
+// https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/create
+const (
+	NewDirectory Mode = 0o777
+	NewFile      Mode = 0o666
+	DefaultUmask Mode = 0o027
+	// Sticky is the bit of [Access.Sticky].
+	Sticky Mode = 0o1000
+)
+
+func (m Mode) list() List {
+	return List{Owner: Perm(m >> 6 & 7), Group: Perm(m >> 3 & 7), Other: Perm(m & 7)}
+}
+
+// Of returns the access of an item with a mode alone.
+func Of(m Mode) Access { return Access{List: m.list(), Sticky: m&Sticky != 0} }
+
+// Mode returns the permissions as they are shown: of an item with a mask, the mask stands for the group.
+func (a *Access) Mode() Mode {
+	group := a.Group
+	if a.HasMask {
+		group = a.Mask
+	}
+	m := Mode(a.Owner)<<6 | Mode(group)<<3 | Mode(a.Other)
+	if a.Sticky {
+		m |= Sticky
+	}
+	return m
+}
+
+// Permissions is the symbolic form: "rwxr-x---", with t or T in the last place for the sticky bit, and + behind it if there is more in the list.
+func (a *Access) Permissions() string {
+	m := a.Mode()
+	b := []byte(Perm(m>>6&7).String() + Perm(m>>3&7).String() + Perm(m&7).String())
+	if a.Sticky {
+		if b[8] == 'x' {
+			b[8] = 't'
+		} else {
+			b[8] = 'T'
+		}
+	}
+	if a.extended() || a.Default != nil {
+		b = append(b, '+')
+	}
+	return string(b)
+}
+
+// Chmod returns a with another mode: of an item with a mask, the group's part changes the mask.
+func (a Access) Chmod(m Mode) Access {
+	l := m.list()
+	a.Owner, a.Other, a.Sticky = l.Owner, l.Other, m&Sticky != 0
+	if a.HasMask {
+		a.Mask = l.Group
+	} else {
+		a.Group = l.Group
+	}
+	return a
+}
+
+// Child returns the access of a new child of a directory. mode is the one that is asked for. The default list of the directory limits it, or
+// else the umask does.
+func (a *Access) Child(directory bool, mode, umask Mode) Access {
+	if a.Default == nil {
+		return Of(mode &^ umask)
+	}
+	child := Access{List: *a.Default, Sticky: mode&Sticky != 0}
+	want := mode.list()
+	child.Owner &= want.Owner
+	child.Other &= want.Other
+	if child.HasMask {
+		child.Mask &= want.Group
+	} else {
+		child.Group &= want.Group
+	}
+	if directory {
+		child.Default = a.Default
+	}
+	return child
+}
+
+// Caller is the principal on whose behalf a request is made. Nil is the superuser.
+type Caller struct {
+	// ID is the object ID; Groups are the object IDs of the caller's groups.
+	ID     string
+	Groups []string
+	// Checked lets the lists decide. Otherwise a role or a token has permitted the request, and only the owner of new items depends on the
+	// caller.
+	Checked bool
+}
+
+// Super reports whether no list limits the caller.
+func (c *Caller) Super() bool { return c == nil || !c.Checked }
+
+// Owner is the owner of what the caller creates.
+func (c *Caller) Owner() string {
+	if c == nil || c.ID == "" {
+		return SuperUser
+	}
+	return c.ID
+}
+
+// In reports whether the caller is in a group.
+func (c *Caller) In(group string) bool { return slices.Contains(c.Groups, group) }
+
+// Allows reports whether the caller has all permissions in want on an item with an owner and an owning group. The first class that the caller
+// is in decides: owner, named user, the groups together, others.
+func (a *Access) Allows(c *Caller, owner, group string, want Perm) bool {
+	if c.Super() {
+		return true
+	}
+	if c.ID == owner {
+		return a.Owner&want == want
+	}
+	for _, n := range a.Named {
+		if !n.Group && n.ID == c.ID {
+			return a.limit(n.Perm)&want == want
+		}
+	}
+	member := false
+	if c.In(group) {
+		if a.limit(a.Group)&want == want {
+			return true
+		}
+		member = true
+	}
+	for _, n := range a.Named {
+		if n.Group && c.In(n.ID) {
+			if a.limit(n.Perm)&want == want {
+				return true
+			}
+			member = true
+		}
+	}
+	return !member && a.Other&want == want
+}

@@ -1,0 +1,204 @@
+package state
+
+import (
+	"errors"
+
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/posix"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+)
+
+// AccessChange changes the access control of one file or directory.
+type AccessChange struct {
+	// Set, if not nil, returns the new list. It fails with [posix.ErrInvalid].
+	Set func(a posix.Access, directory bool) (posix.Access, error)
+	// Owner and Group replace the owner and the owning group, unless they are "".
+	Owner, Group string
+}
+
+// apply changes the node of b. The owner of an item may change its list, and its group to one that he is in; the superuser may change all.
+func (q *AccessChange) apply(b *Blob, caller *posix.Caller) error {
+	n := *b.Node
+	if !caller.Super() && (caller.ID != n.Owner || q.Owner != "" && q.Owner != n.Owner || q.Group != "" && q.Group != n.Group && !caller.In(q.Group)) {
+		return ErrAccess
+	}
+	if q.Owner != "" {
+		n.Owner = q.Owner
+	}
+	if q.Group != "" {
+		n.Group = q.Group
+	}
+	if q.Set != nil {
+		var err error
+		if n.Access, err = q.Set(n.Access, n.Directory); err != nil {
+			return ErrACL
+		}
+	}
+	b.Node = &n
+	return nil
+}
+
+// SetAccess changes the access control of a file or directory.
+func (s *Store) SetAccess(w *Write, q *AccessChange) (Result, error) {
+	changing := *w
+	changing.right = ofOwner
+	return s.updateBlob(&changing, (*Preconditions).checkWrite, func(c *change, b *Blob) error {
+		if b.Node == nil {
+			return ErrNotHierarchical
+		}
+		if err := q.apply(b, c.Caller); err != nil {
+			return err
+		}
+		b.Changed = c.at
+		c.put(b)
+		c.result.Changed = b.Changed
+		return nil
+	})
+}
+
+// AccessFailure is an item whose access control could not be changed.
+type AccessFailure struct {
+	Path      string
+	Directory bool
+	Err       error
+}
+
+// AccessBatch is the result of a part of a recursive change.
+type AccessBatch struct {
+	Directories, Files int
+	Failed             []AccessFailure
+	// Next is the path at which the next part begins, "" at the end.
+	Next string
+}
+
+// accessBatch is the number of items that one transaction changes.
+const accessBatchSize = 200
+
+// SetAccessRecursive changes the access control of at most most items: the file or directory that w names, and what is below it, from a path on.
+// Items that cannot be changed are among the failed ones; unless force is set, the first transaction with one is the last.
+func (s *Store) SetAccessRecursive(w *Write, q *AccessChange, from string, most int, force bool) (sum AccessBatch, err error) {
+	for {
+		var part AccessBatch
+		n := min(accessBatchSize, most-sum.Directories-sum.Files-len(sum.Failed))
+		_, err := s.update(w, func(c *change) error {
+			part = AccessBatch{}
+			return c.setAccessBelow(q, from, n, &part)
+		})
+		if err != nil {
+			return sum, err
+		}
+		sum.Directories += part.Directories
+		sum.Files += part.Files
+		sum.Failed = append(sum.Failed, part.Failed...)
+		sum.Next = part.Next
+		done := sum.Directories + sum.Files + len(sum.Failed)
+		if part.Next == "" || done >= most || !force && len(part.Failed) > 0 {
+			return sum, nil
+		}
+		from = part.Next
+	}
+}
+
+func (c *change) setAccessBelow(q *AccessChange, from string, n int, out *AccessBatch) error {
+	if err := c.enter(); err != nil {
+		return err
+	}
+	switch {
+	case !c.inTree():
+		return ErrNotHierarchical
+	case !c.item.exists():
+		return ErrBlobNotFound
+	}
+	var changed []struct {
+		item item
+		b    Blob
+	}
+	count := 0
+	try := func(it item, path string) error {
+		var b Blob
+		switch err := loadBlob(c.tx, it, baseSlot, &b); {
+		case errors.Is(err, ErrBlobNotFound): // uncommitted blocks alone
+			return nil
+		case err != nil:
+			return err
+		}
+		count++
+		if err := q.apply(&b, c.Caller); err != nil {
+			if errors.Is(err, ErrACL) {
+				return err
+			}
+			out.Failed = append(out.Failed, AccessFailure{path, b.IsDirectory(), err})
+			return nil
+		}
+		if b.IsDirectory() {
+			out.Directories++
+		} else {
+			out.Files++
+		}
+		changed = append(changed, struct {
+			item item
+			b    Blob
+		}{it, b})
+		return nil
+	}
+	if from == "" {
+		if err := try(c.item, c.path); err != nil {
+			return err
+		}
+	}
+	if c.kind == entryDirectory {
+		if err := c.eachBelow(from, func(e entry, path string) (more bool, err error) {
+			if count >= n {
+				out.Next = path
+				return false, nil
+			}
+			return true, try(e.inode.item(), path)
+		}); err != nil {
+			return err
+		}
+	}
+	for i := range changed {
+		putBlob(c.tx, changed[i].item, baseSlot, &changed[i].b)
+	}
+	return nil
+}
+
+// eachBelow visits what is below the directory of the change, from a path on. A directory that the caller may not list is visited, and what is in
+// it is not.
+func (c *change) eachBelow(from string, fn func(e entry, path string) (more bool, err error)) error {
+	prefix := c.path
+	if prefix != "" {
+		prefix += "/"
+	}
+	w := treeWalk{tx: c.tx, caller: c.Caller}
+	if err := w.begin(c.item.inode(), prefix, "", from); err != nil {
+		return err
+	}
+	for {
+		more, err := w.next()
+		if err != nil || !more {
+			return err
+		}
+		if more, err = fn(w.last, w.path); err != nil || !more {
+			return err
+		}
+		if w.last.kind == entryDirectory {
+			_, err := permit(c.tx, w.last.inode, c.Caller, posix.Read|posix.Execute)
+			if err != nil && !errors.Is(err, ErrAccess) {
+				return err
+			}
+			w.descend = err == nil
+		}
+	}
+}
+
+// CheckAccess returns nil if the caller of r has permissions on what it names.
+func (s *Store) CheckAccess(r *Read, want posix.Perm, b *Blob) error {
+	checked := *r
+	checked.Want = want
+	return s.view(&checked, b, func(*store.Tx, item) error {
+		if b.Node == nil {
+			return ErrNotHierarchical
+		}
+		return nil
+	})
+}

@@ -1,0 +1,81 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// name checks an entry of a directory: directory and child exist.
+func (c *checker) name(k, v []byte) error {
+	parent, name, err := parseEntryKey(k)
+	if err != nil {
+		return err
+	}
+	e, err := decodeEntry(v)
+	if err != nil {
+		return err
+	}
+	if strings.Contains(name, "/") {
+		return errKey
+	}
+	var dir, b Blob
+	if err := loadBlob(c.tx, parent.item(), baseSlot, &dir); (err != nil || !dir.IsDirectory()) && !c.isGarbage(garbageNode, uint64(parent)) {
+		return fmt.Errorf("the directory %d does not exist", parent)
+	}
+	switch err := loadBlob(c.tx, e.inode.item(), baseSlot, &b); {
+	case errors.Is(err, ErrBlobNotFound):
+		if e.kind == entryDirectory || c.tx.Get(pendingBucket, pendingKey(e.inode.item())) == nil {
+			return fmt.Errorf("inode %d does not exist", e.inode)
+		}
+	case err != nil:
+		return err
+	case b.IsDirectory() != (e.kind == entryDirectory):
+		return fmt.Errorf("inode %d is of another kind", e.inode)
+	case b.Node.parent != parent || b.Node.name != name:
+		return fmt.Errorf("inode %d is elsewhere", e.inode)
+	}
+	return nil
+}
+
+// linked checks that the record of an inode is reachable, or is to be removed or can be restored.
+func (c *checker) linked(it item, b *Blob) error {
+	n := it.inode()
+	switch {
+	case b.slot != baseSlot:
+		return nil
+	case b.Node == nil || n == 0:
+		return errRecord
+	case b.Node.parent == 0:
+		if gen := generation(n) | treeBit; c.live[gen] == "" && !c.isGarbage(garbageNode, uint64(n)) {
+			return fmt.Errorf("no container has the root directory %d", n)
+		}
+		return nil
+	}
+	return c.linkedAt(n, b.Node.parent, b.Node.name)
+}
+
+func (c *checker) linkedAt(n, parent inode, name string) error {
+	if e, ok, err := child(c.tx, parent, name); err != nil || ok && e.inode == n {
+		return err
+	}
+	if c.trash[n] || c.isGarbage(garbageNode, uint64(n)) {
+		return nil
+	}
+	return fmt.Errorf("inode %d has no entry %q in directory %d", n, name, parent)
+}
+
+func (c *checker) trashed(k, v []byte) error {
+	if _, _, _, err := parseTrashKey(k); err != nil {
+		return err
+	}
+	rec, err := decodeTrash(v)
+	if err != nil {
+		return err
+	}
+	c.trash[rec.inode] = true
+	if c.tx.Get(blobsBucket, blobKey(rec.inode.item(), baseSlot)) == nil {
+		return errors.New("what was deleted does not exist")
+	}
+	return nil
+}

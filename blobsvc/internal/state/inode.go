@@ -1,0 +1,177 @@
+package state
+
+import (
+	"errors"
+
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/posix"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+)
+
+// Node is what a directory or file of a tree has beside what every blob has. It is not changed: a write stores another one.
+type Node struct {
+	// Directory is set for a directory, which is a blob without content.
+	Directory bool
+	// Owner and Group are object IDs, or [posix.SuperUser].
+	Owner, Group string
+	Access       posix.Access
+	// Context is the encryption context, opaque text of the client.
+	Context string
+
+	// parent and name are the entry of the inode. The root directory of a container has no parent, and the container's key as its name.
+	parent inode
+	name   string
+}
+
+// NewNode says what a request gives to the directory or file that it creates; nil gives nothing.
+type NewNode struct {
+	// Directory creates a directory.
+	Directory bool
+	// Mode and Umask are the permissions; nil are the defaults.
+	Mode, Umask *posix.Mode
+	// Entries is the access control list, nil for none: it excludes Mode.
+	Entries *posix.Entries
+	// Owner and Group replace the caller and the group of the parent, unless they are "".
+	Owner, Group string
+	Context      string
+}
+
+// IsDirectory reports whether b is a directory of a tree.
+func (b *Blob) IsDirectory() bool { return b.Node != nil && b.Node.Directory }
+
+// newNode is the node of a new item in a directory.
+func (c *change) newNode(parent *Blob, name string, directory bool, want *NewNode) (*Node, error) {
+	if want == nil {
+		want = &NewNode{}
+	}
+	n := &Node{Directory: directory, Owner: want.Owner, Group: want.Group, Context: want.Context, name: name}
+	if n.Owner == "" {
+		n.Owner = c.Caller.Owner()
+	}
+	if n.Group == "" {
+		n.Group = parent.Node.Group
+	}
+	mode, umask := posix.NewFile, posix.DefaultUmask
+	if directory {
+		mode = posix.NewDirectory
+	}
+	if want.Mode != nil {
+		mode = *want.Mode
+	}
+	if want.Umask != nil {
+		umask = *want.Umask
+	}
+	n.Access = parent.Node.Access.Child(directory, mode, umask)
+	if want.Entries != nil {
+		var err error
+		if n.Access, err = want.Entries.Set(n.Access, directory); err != nil {
+			return nil, err
+		}
+	}
+	return n, nil
+}
+
+// newRoot is the record of the root directory of a container.
+func newRoot(owner, key string) Blob {
+	return Blob{Kind: BlockBlob, Node: &Node{Directory: true, Owner: owner, Group: posix.SuperUser, Access: posix.Of(0o750), name: key}}
+}
+
+// link gives the path of the change an item, if it has none. It creates the directories that are missing above it, and the node of b, the
+// record that the caller stores; nil for uncommitted blocks without a record.
+func (c *change) link(b *Blob) error {
+	if c.item.exists() {
+		if b == nil || !c.item.inTree() || b.Node != nil {
+			return nil
+		}
+		parent, err := permit(c.tx, c.parent, c.Caller, posix.Write|posix.Execute)
+		if err != nil {
+			return err
+		}
+		return c.adopt(&parent, b)
+	}
+	parent, err := permit(c.tx, c.parent, c.Caller, posix.Write|posix.Execute)
+	if err != nil {
+		return err
+	}
+	dir := c.parent
+	for _, name := range c.missing {
+		made := Blob{Kind: BlockBlob, Created: c.at, Changed: c.at, slot: baseSlot}
+		// The directories on the way get the umask of the request and not its permissions.
+		var want *NewNode
+		if c.Node != nil {
+			want = &NewNode{Umask: c.Node.Umask}
+		}
+		if made.Node, err = c.newNode(&parent, name, true, want); err != nil {
+			return err
+		}
+		made.Node.parent = dir
+		n := inode(nextID(c.tx))
+		c.tx.Put(namesBucket, entryKey(dir, name), entry{n, entryDirectory}.encode())
+		putBlob(c.tx, n.item(), baseSlot, &made)
+		dir, parent = n, made
+	}
+	c.parent, c.missing = dir, nil
+	n := inode(nextID(c.tx))
+	c.item, c.kind = n.item(), entryFile
+	if b != nil && c.Node != nil && c.Node.Directory {
+		c.kind = entryDirectory
+	}
+	c.tx.Put(namesBucket, entryKey(dir, c.name), entry{n, c.kind}.encode())
+	if b == nil {
+		return nil
+	}
+	return c.adopt(&parent, b)
+}
+
+// adopt makes b the record of the item, in a directory.
+func (c *change) adopt(parent, b *Blob) (err error) {
+	if b.Node, err = c.newNode(parent, c.name, c.kind == entryDirectory, c.Node); err != nil {
+		return err
+	}
+	b.Node.parent = c.parent
+	return nil
+}
+
+// unlink removes the entry of b, which is the base record.
+func (c *change) unlink(b *Blob) {
+	if b.Node != nil {
+		c.tx.Delete(namesBucket, entryKey(b.Node.parent, b.Node.name))
+	}
+}
+
+// checkUnlink checks the permission to remove the entry of b, or to move it elsewhere: that of writing to its directory, and in one with the
+// sticky bit the ownership of b or of the directory.
+func checkUnlink(tx *store.Tx, b *Blob, caller *posix.Caller) error {
+	if b.Node == nil || caller.Super() {
+		return nil
+	}
+	parent, err := permit(tx, b.Node.parent, caller, posix.Write|posix.Execute)
+	if err != nil {
+		return err
+	}
+	if parent.Node.Access.Sticky && caller.ID != b.Node.Owner && caller.ID != parent.Node.Owner {
+		return ErrAccess
+	}
+	return nil
+}
+
+// hasChildren reports whether a directory has an entry.
+func hasChildren(tx *store.Tx, n inode) bool {
+	k, _ := tx.Cursor(namesBucket).Seek(setPrefix(uint64(n)))
+	return len(k) > 8 && string(k[:8]) == string(setPrefix(uint64(n)))
+}
+
+// forget removes the entry of an item that has neither a record nor uncommitted blocks any more.
+func forget(tx *store.Tx, it item, parent inode, name string) error {
+	if !it.inTree() || parent == 0 {
+		return nil
+	}
+	var b Blob
+	if err := loadBlob(tx, it, baseSlot, &b); !errors.Is(err, ErrBlobNotFound) {
+		return err
+	}
+	e, ok, err := child(tx, parent, name)
+	if ok && e.inode == it.inode() {
+		tx.Delete(namesBucket, entryKey(parent, name))
+	}
+	return err
+}

@@ -1,0 +1,118 @@
+package state
+
+import "github.com/lazuli-storage/lazuli/blobsvc/internal/posix"
+
+// The part of a blob record that a tree needs: parent inode, name, flags, permissions, then what the flags name. An owner or group that is
+// the superuser is stored as "".
+
+const (
+	nodeDirectory = 1 << iota
+	nodeNamed     // the list has a mask and named entries
+	nodeDefault   // and a default list follows
+	nodeContext
+)
+
+func (e *encoder) node(n *Node) {
+	if n == nil {
+		return
+	}
+	e.tag(btNode)
+	e.uvarint(uint64(n.parent))
+	e.string(n.name)
+	a := &n.Access
+	var flags byte
+	if n.Directory {
+		flags |= nodeDirectory
+	}
+	if a.HasMask || len(a.Named) > 0 {
+		flags |= nodeNamed
+	}
+	if a.Default != nil {
+		flags |= nodeDefault
+	}
+	if n.Context != "" {
+		flags |= nodeContext
+	}
+	e.b = append(e.b, flags)
+	owner := func(s string) {
+		if s == posix.SuperUser {
+			s = ""
+		}
+		e.string(s)
+	}
+	owner(n.Owner)
+	owner(n.Group)
+	e.b = append(e.b, oneIf(a.Sticky))
+	e.acl(&a.List, flags&nodeNamed != 0)
+	if a.Default != nil {
+		e.acl(a.Default, true)
+	}
+	if n.Context != "" {
+		e.string(n.Context)
+	}
+}
+
+func (e *encoder) acl(l *posix.List, named bool) {
+	e.uvarint(uint64(l.Owner)<<6 | uint64(l.Group)<<3 | uint64(l.Other))
+	if !named {
+		return
+	}
+	mask := byte(0xff)
+	if l.HasMask {
+		mask = byte(l.Mask)
+	}
+	e.b = append(e.b, mask)
+	e.uvarint(uint64(len(l.Named)))
+	for _, n := range l.Named {
+		e.b = append(e.b, byte(n.Perm)|oneIf(n.Group)<<7)
+		e.string(n.ID)
+	}
+}
+
+func oneIf(b bool) byte {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (d *decoder) node() *Node {
+	n := &Node{parent: inode(d.uint()), name: d.string()}
+	flags := d.byte()
+	owner := func() string {
+		if s := d.string(); s != "" {
+			return s
+		}
+		return posix.SuperUser
+	}
+	n.Directory, n.Owner, n.Group = flags&nodeDirectory != 0, owner(), owner()
+	n.Access.Sticky = d.byte() == 1
+	n.Access.List = d.acl(flags&nodeNamed != 0)
+	if flags&nodeDefault != 0 {
+		l := d.acl(true)
+		n.Access.Default = &l
+	}
+	if flags&nodeContext != 0 {
+		n.Context = d.string()
+	}
+	return n
+}
+
+func (d *decoder) acl(named bool) (l posix.List) {
+	m := d.uint()
+	l.Owner, l.Group, l.Other = posix.Perm(m>>6&7), posix.Perm(m>>3&7), posix.Perm(m&7)
+	if !named {
+		return l
+	}
+	if mask := d.byte(); mask != 0xff {
+		l.Mask, l.HasMask = posix.Perm(mask&7), true
+	}
+	if n := d.count(2); n > 0 {
+		l.Named = make([]posix.Named, n)
+		for i := range l.Named {
+			p := d.byte()
+			l.Named[i] = posix.Named{Group: p&0x80 != 0, Perm: posix.Perm(p & 7), ID: d.string()}
+		}
+	}
+	return l
+}

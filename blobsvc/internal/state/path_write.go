@@ -1,0 +1,258 @@
+package state
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
+)
+
+// Append and Flush write a file as uncommitted blocks and a block list, whose block IDs are positions.
+
+// positionID is the ID of the block at a position. The IDs of one file are of one length, and their order is that of the positions.
+func positionID(at int64) string {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], uint64(at))
+	return hex.EncodeToString(b[:])
+}
+
+func positionOf(id string) (int64, bool) {
+	b, err := hex.DecodeString(id)
+	if err != nil || len(b) != 8 {
+		return 0, false
+	}
+	return int64(binary.BigEndian.Uint64(b)), true
+}
+
+// PathLease is what an append or a flush does with the lease of the file.
+type PathLease struct {
+	// Acquire acquires a lease with Proposed and Duration before the write, Renew renews the one of the request; Release releases it after the
+	// write.
+	Acquire, Renew, Release bool
+	Proposed                string
+	Duration                int64
+}
+
+// before checks the lease of b and acquires or renews it.
+func (q *PathLease) before(b *Blob, id string, now ticks.Ticks) (lease string, err error) {
+	switch {
+	case q.Acquire:
+		if b.Lease, err = b.Lease.acquire(q.Proposed, q.Duration, now); err != nil {
+			return id, err
+		}
+		return q.Proposed, nil
+	case q.Renew && id != "":
+		if b.Lease, err = b.Lease.renew(id, now); err != nil {
+			return id, err
+		}
+	}
+	return id, nil
+}
+
+// AppendPath stores uploaded content at a position of a file, uncommitted until a flush.
+func (s *Store) AppendPath(w *Write, position int64, up *content.Upload, lease PathLease) (Result, error) {
+	return s.update(w, func(c *change) error {
+		var b Blob
+		if err := c.openFile(&b, &lease); err != nil {
+			return err
+		}
+		if err := b.Encryption.Matches(up.Encryption()); err != nil {
+			return err
+		}
+		c.result.Encryption = b.Encryption
+		if lease != (PathLease{}) {
+			c.put(&b)
+		}
+		return c.stage(positionID(position), up)
+	})
+}
+
+// CheckAppend reports early whether content is worth receiving: it fails as AppendPath would.
+func (s *Store) CheckAppend(w *Write) error {
+	_, err := s.Sealer(w, true)
+	return err
+}
+
+// openFile reads the file that is written to, and checks its lease.
+func (c *change) openFile(b *Blob, lease *PathLease) error {
+	if err := c.enter(); err != nil {
+		return err
+	}
+	if err := c.base(b); err != nil {
+		return err
+	}
+	if err := c.mayChange(b); err != nil {
+		return err
+	}
+	switch {
+	case b.IsDirectory():
+		return ErrPathConflict
+	case b.Kind != BlockBlob:
+		return ErrBlobType
+	}
+	id, err := lease.before(b, c.If.LeaseID, c.now)
+	if err != nil {
+		return err
+	}
+	if id == "" || !lease.Acquire && !lease.Renew {
+		if err := b.Lease.checkWrite(id, c.now, &blobLeaseErrors); err != nil {
+			return err
+		}
+	}
+	return c.unlock(b)
+}
+
+// Flush is one flush of a file.
+type Flush struct {
+	// Position is the length of the file afterwards.
+	Position int64
+	// Retain keeps the content after Position, which was appended before, uncommitted.
+	Retain bool
+	Lease  PathLease
+	// Headers, if set, changes the properties of the file.
+	Headers func(*Headers)
+	// Append, unless nil, is content that is stored at AppendAt in the same change.
+	Append   *content.Upload
+	AppendAt int64
+}
+
+// FlushPath makes what was appended up to a position the content of the file.
+func (s *Store) FlushPath(w *Write, f *Flush) (out Blob, err error) {
+	_, err = s.update(w, func(c *change) error {
+		var b Blob
+		if err := c.openFile(&b, &f.Lease); err != nil {
+			return err
+		}
+		conditions := c.If
+		conditions.LeaseID = "" // it was checked
+		if conditions.IfNoneMatch == "*" {
+			return ErrBlobExists
+		}
+		if err := conditions.checkConditions(&b); err != nil {
+			return err
+		}
+		if err := b.checkChangeable(); err != nil {
+			return err
+		}
+		if f.Append != nil {
+			if err := b.Encryption.Matches(f.Append.Encryption()); err != nil {
+				return err
+			}
+			if err := c.stage(positionID(f.AppendAt), f.Append); err != nil {
+				return err
+			}
+		}
+		if err := c.commitTo(&b, f); err != nil {
+			return err
+		}
+		if f.Headers != nil {
+			f.Headers(&b.Headers)
+		}
+		if b.Lease = b.Lease.afterWrite(c.now); f.Lease.Release {
+			b.Lease = Lease{}
+		}
+		if c.Policy.AccessTimes {
+			b.Accessed = c.at
+		}
+		c.result.Encryption = b.Encryption
+		c.changes(eventCreated, &b)
+		out = b
+		return nil
+	})
+	return out, err
+}
+
+// commitTo makes the appended blocks up to the position of f part of b.
+func (c *change) commitTo(b *Blob, f *Flush) error {
+	if f.Position < b.Length {
+		return ErrFlushPosition
+	}
+	key := pendingKey(c.item)
+	v := c.tx.Get(pendingBucket, key)
+	if v == nil {
+		if f.Position != b.Length {
+			return ErrFlushPosition
+		}
+		return nil
+	}
+	pending, err := decodePending(v)
+	if err != nil {
+		return err
+	}
+	var list []content.Piece
+	err = b.content.walk(c.tx, 0, b.Length, b.Length, func(p *content.Piece) error {
+		list = append(list, *p)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	end := b.Length
+	scope := setPrefix(pending.set)
+	var taken [][]byte
+	cur := c.tx.Cursor(blocksBucket)
+	for k, v := cur.Seek(scope); k != nil && bytes.HasPrefix(k, scope) && end < f.Position; k, v = cur.Next() {
+		_, id, err := parseBlockKey(k)
+		if err != nil {
+			return err
+		}
+		p, err := decodeBlock(v)
+		if err != nil {
+			return err
+		}
+		at, ok := positionOf(id)
+		if !ok || at != end {
+			if ok && at < b.Length { // of content that was flushed meanwhile
+				continue
+			}
+			return ErrFlushPosition
+		}
+		if err := p.Encryption.Matches(b.Encryption); err != nil {
+			return err
+		}
+		p.Block = id
+		list = append(list, p)
+		taken = append(taken, bytes.Clone(k))
+		end += p.Length
+	}
+	if end != f.Position {
+		return ErrFlushPosition
+	}
+	if len(list) > MaxCommittedBlocks {
+		return ErrBlockListTooLong
+	}
+	old := b.content
+	b.content, b.Length = layOut(c.tx, list)
+	old.drop(c.tx)
+	if !f.Retain || int64(len(taken)) == pending.count {
+		c.discardBlocks()
+		return nil
+	}
+	for _, k := range taken {
+		c.tx.Delete(blocksBucket, k)
+	}
+	pending.count -= int64(len(taken))
+	c.tx.Put(pendingBucket, key, pending.encode())
+	return nil
+}
+
+// SetPath changes properties of a file or directory: its metadata unless it is nil, and its headers.
+func (s *Store) SetPath(w *Write, metadata *[]Meta, headers func(*Headers)) (out Blob, err error) {
+	_, err = s.updateBlob(w, (*Preconditions).checkWrite, func(c *change, b *Blob) error {
+		if b.Tier == ArchiveTier && metadata != nil {
+			return ErrArchived
+		}
+		if metadata != nil {
+			b.Metadata = *metadata
+		}
+		if headers != nil {
+			headers(&b.Headers)
+		}
+		c.changes(eventProperties, b)
+		out = *b
+		return nil
+	})
+	return out, err
+}

@@ -1,0 +1,229 @@
+package state
+
+import (
+	"errors"
+
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/posix"
+	"github.com/lazuli-storage/lazuli/internal/fault"
+)
+
+// The points at which a test can stop the process.
+var (
+	pointRename = fault.Declare("lake/before-rename")
+	pointUnlink = fault.Declare("lake/before-unlink")
+	pointDelete = fault.Declare("lake/after-unlink")
+)
+
+// RenameSource is what a rename moves.
+type RenameSource struct {
+	Ref
+	// If must hold for it; it has the lease of the source.
+	If Preconditions
+}
+
+// RenameChanges are what a rename changes beside the path. Nil fields stay.
+type RenameChanges struct {
+	Metadata *[]Meta
+	Headers  func(*Headers)
+}
+
+// Rename moves a file or directory to the path of w, in one transaction and at the same cost whatever is below it: its entry moves, and nothing
+// else. Entity tags, leases, expiry times and uncommitted blocks stay. What is at the destination is replaced: a file by a file, an empty
+// directory by a directory.
+//
+// https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/create#rename
+func (s *Store) Rename(w *Write, src *RenameSource, changes *RenameChanges) (Result, error) {
+	if err := fault.Point(pointRename); err != nil {
+		return Result{}, err
+	}
+	return s.update(w, func(c *change) error {
+		from, b, err := src.load(c)
+		if err != nil {
+			return err
+		}
+		if err := c.enter(); err != nil {
+			return err
+		}
+		n := from.item.inode()
+		for _, dir := range c.above {
+			if dir == n {
+				return ErrRenameSource
+			}
+		}
+		switch {
+		case !c.inTree():
+			return ErrNotHierarchical
+		case c.item == from.item:
+			if c.path == "" || c.If.IfNoneMatch == "*" {
+				return ErrBlobExists
+			}
+			return nil
+		case c.path == "":
+			return ErrRenameSource
+		case len(c.missing) > 0:
+			return ErrRenameParent
+		}
+		if err := c.replaceBy(b); err != nil {
+			return err
+		}
+		if _, err := permit(c.tx, c.parent, c.Caller, posix.Write|posix.Execute); err != nil {
+			return err
+		}
+		c.unlink(b)
+		c.item, c.kind = from.item, from.kind
+		c.tx.Put(namesBucket, entryKey(c.parent, c.name), entry{n, c.kind}.encode())
+		node := *b.Node
+		node.parent, node.name = c.parent, c.name
+		b.Node = &node
+		if changes.Metadata != nil {
+			b.Metadata = *changes.Metadata
+		}
+		if changes.Headers != nil {
+			changes.Headers(&b.Headers)
+		}
+		c.put(b)
+		c.renamed = src.Blob
+		c.note(eventRenamed, b)
+		c.result.Changed = b.Changed
+		return nil
+	})
+}
+
+// load finds the source and checks its preconditions.
+func (src *RenameSource) load(c *change) (from place, b *Blob, err error) {
+	from, err = src.find(c.tx)
+	switch {
+	case errors.Is(err, ErrPathConflict), err == nil && !from.item.exists():
+		return from, nil, ErrRenameNotFound
+	case err != nil:
+		return from, nil, err
+	case !from.item.inTree():
+		return from, nil, ErrNotHierarchical
+	case from.path == "":
+		return from, nil, ErrRenameSource
+	}
+	b = new(Blob)
+	switch err := getBlob(c.tx, from.item, baseSlot, c.now, b); {
+	case errors.Is(err, ErrBlobNotFound):
+		return from, nil, ErrRenameNotFound
+	case err != nil:
+		return from, nil, err
+	}
+	if err := checkUnlink(c.tx, b, src.Caller); err != nil {
+		return from, nil, err
+	}
+	if err := src.If.checkDelete(b, c.now); err != nil {
+		return from, nil, &SourceError{err}
+	}
+	return from, b, nil
+}
+
+// replaceBy makes room for b at the path of the change.
+func (c *change) replaceBy(b *Blob) error {
+	var old Blob
+	exists, err := c.overwritten(&old)
+	if err != nil {
+		return err
+	}
+	if !exists {
+		if c.item.exists() { // uncommitted blocks alone
+			c.discardBlocks()
+		}
+		return c.If.checkCreate()
+	}
+	if err := c.If.checkOverwrite(&old, c.now); err != nil {
+		return err
+	}
+	switch {
+	case old.IsDirectory() != b.IsDirectory():
+		return ErrRenameKinds
+	case old.IsDirectory() && hasChildren(c.tx, c.item.inode()):
+		return ErrDirectoryNotEmpty
+	}
+	if err := checkUnlink(c.tx, &old, c.Caller); err != nil {
+		return err
+	}
+	_, err = c.detach(&old)
+	return err
+}
+
+// detach takes b, a file or directory with everything below it, out of the tree: it can be restored, or is left to the background.
+func (c *change) detach(b *Blob) (deletion uint64, err error) {
+	if c.Policy.RetentionDays > 0 {
+		return c.trash(b)
+	}
+	c.previous.record(b)
+	c.note(eventDeleted, b)
+	c.unlink(b)
+	if b.IsDirectory() {
+		discardNode(c.tx, c.item.inode())
+		c.freed++
+		return 0, nil
+	}
+	c.freed += b.Length
+	return 0, removeItem(c.tx, c.item)
+}
+
+// DeletePath deletes a file with its snapshots, or a directory: with recursive also one with entries, at the same cost whatever is below it.
+// deletion is the number under which it can be restored, 0 if it cannot be.
+func (s *Store) DeletePath(w *Write, recursive bool) (deletion uint64, err error) {
+	if err := fault.Point(pointUnlink); err != nil {
+		return 0, err
+	}
+	deleting := *w
+	deleting.right = toDelete
+	_, err = s.updateBlob(&deleting, (*Preconditions).checkDelete, func(c *change, b *Blob) (err error) {
+		switch {
+		case !c.inTree():
+			return ErrNotHierarchical
+		case c.path == "":
+			return ErrPathConflict
+		case !recursive && b.IsDirectory() && hasChildren(c.tx, c.item.inode()):
+			return ErrDirectoryNotEmpty
+		}
+		if b.IsDirectory() && !c.Caller.Super() {
+			if err := c.mayEmpty(b); err != nil {
+				return err
+			}
+		}
+		if !b.IsDirectory() {
+			if err := b.checkDeletable(c.now); err != nil {
+				return err
+			}
+		}
+		deletion, err = c.detach(b)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return deletion, fault.Point(pointDelete)
+}
+
+// mayEmpty checks that the caller may delete everything below a directory: that takes all permissions on each directory. Only for callers that
+// lists limit does the cost depend on what is below.
+func (c *change) mayEmpty(b *Blob) error {
+	if !hasChildren(c.tx, c.item.inode()) {
+		return nil
+	}
+	if err := b.permit(c.Caller, posix.All); err != nil {
+		return err
+	}
+	w := treeWalk{tx: c.tx, caller: c.Caller}
+	if err := w.begin(c.item.inode(), "", "", ""); err != nil {
+		return err
+	}
+	for {
+		more, err := w.next()
+		if err != nil || !more {
+			return err
+		}
+		if w.last.kind != entryDirectory || !hasChildren(c.tx, w.last.inode) {
+			continue
+		}
+		if _, err := permit(c.tx, w.last.inode, c.Caller, posix.All); err != nil {
+			return err
+		}
+		w.descend = true
+	}
+}
