@@ -3,12 +3,14 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/accountarchive"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
+	"github.com/lazuli-storage/lazuli/server/config"
 )
 
 // newExportCommand makes `lazuli export`, which copies an account to a folder.
@@ -55,23 +57,36 @@ Items that cannot be read, such as archived blobs, are listed, and the exit code
 }
 
 // newImportCommand makes `lazuli import`, which copies a folder of `lazuli export` to an account.
-func newImportCommand() *cobra.Command {
+func newImportCommand(m *Main) *cobra.Command {
 	var o accountarchive.ImportOptions
-	var verify bool
+	var verify, fromAzurite bool
 	cmd := &cobra.Command{
 		Use:   "import folder",
-		Short: "Copy what lazuli export wrote to an account",
+		Short: "Copy what lazuli export wrote, or a data folder of Azurite, to an account",
 		Long: `Copy a folder that ` + "`lazuli export`" + ` wrote to an account on Lazuli, Azurite or Azure. Every file is checked before anything of it is
-written. An import that was interrupted continues if it is run again; it notes its progress in the folder.`,
+written. An import that was interrupted continues if it is run again; it notes its progress in the folder.
+
+With --azurite the folder is one that Azurite wrote. What it has becomes a new data folder of Lazuli, --location, with the times of blobs, messages
+and entities, and the identifiers of snapshots. No server may run on that folder, and Azurite not either. With --connection-string a running
+account is written instead; times are then those of the import.`,
 		Example: `  lazuli import backup --connection-string "$OTHER"
-  lazuli import backup --verify`,
+  lazuli import backup --verify
+  lazuli import --azurite ~/azurite --location lazuli-data`,
 		Args: cobra.ExactArgs(1),
 	}
 	account := archiveAccount(cmd)
 	cmd.Flags().StringArrayVar(&o.Only, "only", nil, "table, queue, container, or one of these with a name, such as container/photos; can be repeated (default: everything)")
 	cmd.Flags().BoolVar(&o.Overwrite, "overwrite", false, "write into tables, queues and containers that exist; entities and blobs are replaced, messages are added")
 	cmd.Flags().BoolVar(&verify, "verify", false, "only check the files of the archive")
+	cmd.Flags().BoolVar(&fromAzurite, "azurite", false, "the folder is a data folder of Azurite")
+	config.AddFlags(cmd.Flags(), "location")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if fromAzurite {
+			return m.importAzurite(cmd, args[0], account)
+		}
+		if cmd.Flags().Changed("location") {
+			return usageError{errors.New("--location is for --azurite: an archive is imported into a running account, --connection-string")}
+		}
 		if verify {
 			m, err := accountarchive.Verify(args[0])
 			if err == nil {

@@ -60,7 +60,9 @@ func TestScripts(t *testing.T) {
 		},
 		Setup: func(e *testscript.Env) error {
 			e.Values[processes{}] = make(map[string]*process)
-			return nil
+			folders, err := filepath.Abs("internal/azurite/testdata")
+			e.Setenv("AZURITE_FOLDERS", folders)
+			return err
 		},
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/azurite"
 	"github.com/lazuli-storage/lazuli/internal/azure/faultrule"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/gctuner"
@@ -79,6 +81,14 @@ func addServeOf(cmd *cobra.Command, m *Main, service string) *cobra.Command {
 		c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ, Service: service})
 		if err != nil {
 			return usageError{err}
+		}
+		if source := c.Location; !c.InMemory {
+			if service != "" { // its data is in a folder of the service's name, which Azurite does not make
+				source = filepath.Dir(source)
+			}
+			if err := azurite.Check(c.Location, source); err != nil {
+				return err
+			}
 		}
 		start := m.start
 		if start == nil {

@@ -458,7 +458,7 @@ func TestFolderOfAzuriteIsItsDataFolder(t *testing.T) {
 	if err := os.CopyFS(source, os.DirFS(testFolders(t)[0])); err != nil {
 		t.Fatal(err)
 	}
-	if err := azurite.Check(source); err == nil || !strings.Contains(err.Error(), "lazuli import --azurite "+source) {
+	if err := azurite.Check(source, source); err == nil || !strings.Contains(err.Error(), "lazuli import --azurite "+source) {
 		t.Errorf("before: %v", err)
 	}
 	// An import that was killed leaves its stage, which the next one replaces.
@@ -466,7 +466,7 @@ func TestFolderOfAzuriteIsItsDataFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	importFolder(t, source, source)
-	if err := azurite.Check(source); err != nil {
+	if err := azurite.Check(source, source); err != nil {
 		t.Errorf("after: %v", err)
 	}
 	if !azurite.Is(source) {
@@ -482,13 +482,13 @@ func TestFolderOfAzuriteIsItsDataFolder(t *testing.T) {
 func TestCheckFindsImportThatHasNotEnded(t *testing.T) {
 	t.Parallel()
 	location := t.TempDir()
-	if err := azurite.Check(location); err != nil {
+	if err := azurite.Check(location, location); err != nil {
 		t.Error(err)
 	}
 	if err := os.Mkdir(filepath.Join(location, "lazuli-import"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := azurite.Check(location); err == nil || !strings.Contains(err.Error(), "has not ended") {
+	if err := azurite.Check(location, location); err == nil || !strings.Contains(err.Error(), "has not ended") {
 		t.Error(err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/server"
 )
@@ -31,19 +33,34 @@ const stageName = "lazuli-import"
 // formatName is the entry by which a folder becomes a data folder of Lazuli. It moves last.
 const formatName = "FORMAT"
 
-// Check returns an error if a server must not start on a data folder: it has data of Azurite and none of Lazuli, or an import into it has not ended.
-func Check(location string) error {
-	if _, err := os.Lstat(filepath.Join(location, formatName)); err == nil {
+// Check returns an error that wraps [datadir.ErrFormat] if a server must not start on a data folder: it has no data of Lazuli, and either source, the folder in
+// which Azurite would have its data, has some, or an import into the data folder has not ended.
+func Check(location, source string) error {
+	if exists(filepath.Join(location, formatName)) {
 		return nil
 	}
-	if Is(location) {
-		return fmt.Errorf("%s has data of Azurite, which Lazuli does not use as it is. To copy it into Lazuli's format, in the same folder, stop Azurite and run\n"+
-			"  lazuli import --azurite %s --location %s\nTo begin without it, choose another folder with --location", location, location, location)
+	if Is(source) {
+		return fmt.Errorf("%w: %s has data of Azurite. Stop Azurite, and copy its data to Lazuli's format, beside Azurite's files, with\n"+
+			"  lazuli import --azurite %s --location %s\nor choose another folder with --location to begin with an empty account",
+			datadir.ErrFormat, source, quoted(source), quoted(location))
 	}
-	if _, err := os.Lstat(filepath.Join(location, stageName)); err == nil {
-		return fmt.Errorf("an import into %s has not ended: run lazuli import --azurite again, or remove %s", location, filepath.Join(location, stageName))
+	if stage := filepath.Join(location, stageName); exists(stage) {
+		return fmt.Errorf("%w: an import into %s has not ended; run lazuli import --azurite again, or remove %s", datadir.ErrFormat, location, stage)
 	}
 	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// quoted returns a path as a shell takes it.
+func quoted(path string) string {
+	if strings.ContainsAny(path, " '\"$&()*;<>?[]`|~") {
+		return "'" + strings.ReplaceAll(path, "'", `'\\''`) + "'"
+	}
+	return path
 }
 
 // FolderOptions are the options of an import into a data folder.
@@ -59,7 +76,7 @@ var ErrNotEmpty = errors.New("the folder has data of Lazuli already")
 // IntoFolder imports all accounts of f into a data folder, which must have no data of Lazuli. It may be the folder of Azurite itself, whose files stay. Until everything is
 // imported the data folder has nothing but a folder lazuli-import, which a further call replaces.
 func (f *Folder) IntoFolder(ctx context.Context, location string, o FolderOptions) (result Result, err error) {
-	if _, err := os.Lstat(filepath.Join(location, formatName)); err == nil {
+	if exists(filepath.Join(location, formatName)) {
 		return result, fmt.Errorf("%s: %w", location, ErrNotEmpty)
 	}
 	stage := filepath.Join(location, stageName)
@@ -140,7 +157,7 @@ func publish(stage, location string) error {
 		return 0
 	})
 	for _, e := range entries {
-		if _, err := os.Lstat(filepath.Join(location, e.Name())); err == nil {
+		if exists(filepath.Join(location, e.Name())) {
 			return fmt.Errorf("%s has %s already, perhaps of an import that was interrupted while it ended; move it away, and import again", location, e.Name())
 		}
 	}
