@@ -48,7 +48,7 @@ type policyDoc struct {
 	AccessPolicy struct{ Start, Expiry, Permission string }
 }
 
-// times returns the start and the expiry; nil is none.
+// times returns the start and the expiry, or nil for those that are absent.
 func (p policyDoc) times() (start, expiry *time.Time, err error) {
 	for _, t := range []struct {
 		text string
