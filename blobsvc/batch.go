@@ -8,7 +8,6 @@ import (
 	"io"
 	"mime/multipart"
 	"net/http"
-	"net/textproto"
 	"sort"
 	"strconv"
 	"strings"
@@ -132,8 +131,8 @@ func (s *Service) serveSub(c *call, hr *http.Request, out *bytes.Buffer) {
 	w := subAnswer{header: http.Header{}}
 	s.handler.ServeHTTP(&w, hr.WithContext(context.WithValue(c.HTTP.Context(), batchVersion{}, c.Request)))
 	reason := http.StatusText(w.status)
-	if w.status >= 400 {
-		reason = reasonOf(w.body.Bytes(), reason)
+	if w.phrase != "" && w.status >= 300 {
+		reason = w.phrase
 	}
 	out.WriteString("HTTP/1.1 " + strconv.Itoa(w.status) + " " + reason + "\r\n")
 	var names []string
@@ -155,16 +154,6 @@ func (s *Service) serveSub(c *call, hr *http.Request, out *bytes.Buffer) {
 	}
 }
 
-// reasonOf returns the first line of an error's message, for the status line of its answer.
-func reasonOf(body []byte, otherwise string) string {
-	_, text, ok := strings.Cut(string(body), "<Message>")
-	if !ok {
-		return otherwise
-	}
-	text, _, _ = strings.Cut(text, "\n")
-	return textproto.TrimString(text)
-}
-
 // batched gives a request of a batch the version of the batch.
 func batched(r *wire.Request) {
 	if outer, ok := r.HTTP.Context().Value(batchVersion{}).(*wire.Request); ok && r.VersionHeader == "" {
@@ -177,8 +166,12 @@ func batched(r *wire.Request) {
 type subAnswer struct {
 	header http.Header
 	status int
+	phrase string
 	body   bytes.Buffer
 }
+
+// SetReason implements statusline.Reasoner.
+func (w *subAnswer) SetReason(_ int, phrase string) { w.phrase = phrase }
 
 func (w *subAnswer) Header() http.Header { return w.header }
 

@@ -38,7 +38,7 @@ type Config struct {
 	Accounts *auth.Accounts
 	// OAuth checks bearer tokens and user delegation SAS. Nil refuses both.
 	OAuth *auth.OAuth
-	// TLS serves https, with HTTP/2. Nil serves plain HTTP/1.
+	// TLS serves https; nil serves http.
 	TLS *tls.Config
 	// RequireHTTPS refuses requests over plain HTTP, like an account that requires secure transfer.
 	RequireHTTPS bool

@@ -30,6 +30,7 @@ func renderError(r *wire.Request, e *wire.Error) {
 		_ = r.Body(e.Status, "application/xml", errorXML(e.Code, r.Message(e)))
 		return
 	}
+	r.SetStandardReason(e) // unlike the operations of comp
 	setODataHeaders(r)
 	if !cacheControlled(e) {
 		r.Out.Header().Del("Cache-Control")

@@ -16,8 +16,8 @@ import (
 // checkEvery is how often the files of a served certificate are looked at.
 const checkEvery = 10 * time.Second
 
-// ServerConfig is the TLS configuration of a server with the certificate and key of two PEM files: TLS 1.2 and later,
-// HTTP/2 and HTTP/1.1. When the files change, new connections get the new certificate; a pair that cannot be used
+// ServerConfig is the TLS configuration of a server with the certificate and key of two PEM files: TLS 1.2 and
+// later. When the files change, new connections get the new certificate; a pair that cannot be used
 // leaves the old one in place.
 func ServerConfig(certFile, keyFile string) (*tls.Config, error) {
 	p := &pair{files: []string{certFile, keyFile}, load: func() (tls.Certificate, error) { return tls.LoadX509KeyPair(certFile, keyFile) }}

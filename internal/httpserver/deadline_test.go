@@ -25,7 +25,8 @@ func connected(t *testing.T) (own *conn, client net.Conn) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own = newConn(c.(*net.TCPConn), nil, false)
+	own = ownConn(newConn(c.(*net.TCPConn), nil, nil, nil))
+	own.serving, own.headDue = true, true
 	t.Cleanup(func() { _, _ = client.Close(), own.Close() })
 	return own, client
 }
@@ -158,7 +159,7 @@ func TestWriteDeadline(t *testing.T) {
 	}
 	// A file's, too: the one that is armed before it begins is the one that is wanted.
 	_ = own.SetWriteDeadline(time.Time{})
-	if err := own.writing.armExactly(); err != nil || !own.writing.armed.IsZero() {
-		t.Error(err, own.writing.armed)
+	if err := own.tcp.writing.armExactly(); err != nil || !own.tcp.writing.armed.IsZero() {
+		t.Error(err, own.tcp.writing.armed)
 	}
 }

@@ -5,10 +5,11 @@
 // # Where to start
 //
 //   - server.go: [New] and [Serve].
-//   - conn.go: the connections; deadline.go: their deadlines; held.go: answers in one write; unused.go: those without a request.
+//   - conn.go: the connections, for http and https; tcp.go and deadline.go: what is below; held.go: answers in one write; scanner.go: what
+//     net/http does not tell of a request; unused.go: connections without a request.
 //   - protocol_mux.go: http and https on one address.
 //   - limiter.go: limits on connections and requests.
 //
-// Package headercase keeps the case of header names, pacing cuts off transfers that stop, inproc carries requests inside
+// Package headercase keeps the case of header names, statusline sets reason phrases, pacing cuts off transfers that stop, inproc carries requests inside
 // the process, originguard recognises requests that a web page caused.
 package httpserver

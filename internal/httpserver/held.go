@@ -50,11 +50,8 @@ func (h *heldWrite) take() *[]byte {
 	return buf
 }
 
-// bodyFollows reports whether p begins with the head of an answer whose Content-Length is above the length of what p has after the head.
+// bodyFollows reports whether p, which begins with the head of an answer, has a Content-Length above the length of what it has after the head.
 func bodyFollows(p []byte) bool {
-	if !bytes.HasPrefix(p, []byte("HTTP/1.")) {
-		return false
-	}
 	head, body, whole := bytes.Cut(p, []byte("\r\n\r\n"))
 	_, length, found := bytes.Cut(head, []byte("\r\nContent-Length: "))
 	if !whole || !found {
@@ -73,19 +70,20 @@ func (c *conn) writeHeld(held *[]byte, p []byte) (int, error) {
 	before := len(*held)
 	if before+len(p) <= joinedSize {
 		*held = append(*held, p...)
-		n, err := c.send(*held)
+		n, err := c.stream.Write(*held)
 		return max(n-before, 0), err
+	}
+	if c.stream != stream(&c.tcp) {
+		if _, err := c.stream.Write(*held); err != nil {
+			return 0, err
+		}
+		return c.stream.Write(p)
 	}
 	h := &c.held
 	h.room = [2][]byte{*held, p}
 	h.both = h.room[:]
 	defer func() { h.room, h.both = [2][]byte{}, nil }()
-	n, err := h.both.WriteTo(c.TCPConn)
-	for c.writing.firedEarly(err) {
-		var more int64
-		more, err = h.both.WriteTo(c.TCPConn)
-		n += more
-	}
+	n, err := c.tcp.writeBuffers(&h.both)
 	return int(max(n-int64(before), 0)), err
 }
 
@@ -95,22 +93,6 @@ func (c *conn) sendHeld() error {
 	if held == nil {
 		return nil
 	}
-	if err := c.writing.begin(); err != nil {
-		heldBuffers.Put(held)
-		return err
-	}
-	defer c.writing.end()
 	_, err := c.writeHeld(held, nil)
 	return err
-}
-
-// send is Write of the TCP connection, for a caller between begin and end of a write.
-func (c *conn) send(p []byte) (int, error) {
-	n, err := c.TCPConn.Write(p)
-	for c.writing.firedEarly(err) {
-		var more int
-		more, err = c.TCPConn.Write(p[n:])
-		n += more
-	}
-	return n, err
 }

@@ -52,6 +52,7 @@ func TestWritesThatAreNotHeld(t *testing.T) {
 	for name, p := range map[string][]byte{
 		"a whole answer":  bytes.Replace(full(1), []byte("Content-Length: 1"), []byte("Content-Length: "+strconv.Itoa(len(body)-3)), 1)[:sendBuffer],
 		"a body":          bytes.Repeat([]byte{'a'}, sendBuffer),
+		"an interim head": append([]byte("HTTP/1.1 103 "), full(1 << 20)[:sendBuffer-13]...),
 		"another size":    full(1 << 20)[:sendBuffer-1],
 		"no length":       bytes.Replace(full(1<<20), []byte("Content-Length"), []byte("Content-Lengtx"), 1),
 		"half of a head":  bytes.Replace(full(1<<20), []byte("\r\n\r\n"), []byte("\r\nA: "), 1)[:sendBuffer],
@@ -76,9 +77,10 @@ func TestHeldWriteIsSentBeforeAFileAndAtTheEnd(t *testing.T) {
 	if _, err := own.Write(first); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := own.ReadFrom(strings.NewReader("file")); n != 4 || err != nil {
+	if n, err := (plainConn{own}).ReadFrom(strings.NewReader("file")); n != 4 || err != nil {
 		t.Fatal(n, err)
 	}
+	own.headDue = true
 	if _, err := own.Write(first); err != nil {
 		t.Fatal(err)
 	}

@@ -1,17 +1,19 @@
 package httpserver
 
 import (
+	"crypto/tls"
 	"io"
+	"log"
 	"net"
-	"sync"
 	"time"
 )
 
-// listener accepts connections within a limit.
+// listener accepts connections over TCP within a limit.
 type listener struct {
 	net.Listener
-	limit     *Limiter
-	encrypted bool // the bytes are TLS's
+	limit *Limiter
+	tls   *tls.Config // nil without TLS
+	log   *log.Logger
 }
 
 // Accept implements net.Listener.
@@ -22,13 +24,10 @@ func (l listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		if !l.limit.Enter() {
-			refuse(c, l.encrypted)
+			refuse(c, l.tls != nil)
 			continue
 		}
-		if tcp, ok := c.(*net.TCPConn); ok {
-			return newConn(tcp, l.limit, l.encrypted), nil
-		}
-		return &countedConn{Conn: c, limit: l.limit}, nil
+		return newConn(c.(*net.TCPConn), l.limit, l.tls, l.log), nil
 	}
 }
 
@@ -58,17 +57,4 @@ func refuse(c net.Conn, encrypted bool) {
 		// Closing the connection with a request unread would reset it, and the client might not see the answer.
 		_, _ = io.CopyN(io.Discard, c, 64<<10)
 	}()
-}
-
-// countedConn is a connection within a limit, other than over TCP.
-type countedConn struct {
-	net.Conn
-	limit *Limiter
-	once  sync.Once
-}
-
-// Close implements net.Conn.
-func (c *countedConn) Close() error {
-	c.once.Do(c.limit.Leave)
-	return c.Conn.Close()
 }

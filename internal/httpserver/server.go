@@ -1,14 +1,11 @@
 package httpserver
 
 import (
-	"context"
 	"crypto/tls"
 	"log/slog"
 	"net"
 	"net/http"
 	"time"
-
-	"github.com/lazuli-storage/lazuli/internal/httpserver/headercase"
 )
 
 // Limits of one connection.
@@ -16,9 +13,6 @@ const (
 	// maxHeader is the maximum length of a request's head in bytes; longer ones are answered 400 with a page in HTML. It is far above the services' limits,
 	// so that they can refuse a large head with Azure's error.
 	maxHeader = 256 << 10
-	// maxEncryptedHeader is the length at which net/http itself refuses a head over TLS, with 431: its answer cannot be replaced below TLS. Heads between
-	// the two limits are answered as the others are.
-	maxEncryptedHeader = 4 * maxHeader
 	// headerTimeout is the time limit for a request's head.
 	headerTimeout = 30 * time.Second
 	// DefaultIdleTimeout is how long an idle connection is kept.
@@ -34,28 +28,21 @@ func New(h http.Handler, log *slog.Logger, idle time.Duration) *http.Server {
 	}
 	unused := unusedConns{conns: make(map[*conn]struct{})}
 	server := &http.Server{
-		Handler:           h,
+		Handler:           answering(h),
 		MaxHeaderBytes:    maxHeader,
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idle,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		Protocols:         new(http.Protocols),
 		ConnState: func(c net.Conn, state http.ConnState) {
-			if state == http.StateIdle {
-				if own, ok := c.(*conn); ok {
-					_ = own.sendHeld() // the next read finds a broken connection
-				}
-				// The deadline of the last answer is not that of the next.
-				_ = c.SetWriteDeadline(time.Time{})
+			if own := ownConn(c); own != nil && state == http.StateIdle {
+				own.idle()
 			}
 			unused.connState(c, state)
 		},
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			if own, ok := c.(*conn); ok { // not over TLS
-				return headercase.NewContext(ctx, &own.names)
-			}
-			return ctx
-		},
+		ConnContext: connContext,
 	}
+	server.Protocols.SetHTTP1(true) // as Azure Storage, which does not offer HTTP/2
 	server.RegisterOnShutdown(unused.close)
 	return server
 }
@@ -64,20 +51,16 @@ func New(h http.Handler, log *slog.Logger, idle time.Duration) *http.Server {
 type Options struct {
 	// MaxConns bounds the open connections. A connection beyond it is answered 503 and closed. 0 is no limit.
 	MaxConns int
-	// TLS serves https, with HTTP/2; nil serves plain HTTP/1.
+	// TLS serves https; nil serves http. Both are HTTP/1.1.
 	TLS *tls.Config
 }
 
-// Serve serves on l until the server is shut down; see [http.Server.Serve] for what it returns.
-//
-// Over TLS the case of metadata names is lost, as it always is with HTTP/2: they arrive in lower case.
+// Serve serves on l, a listener of TCP, until the server is shut down; see [http.Server.Serve] for what it returns.
 func Serve(server *http.Server, l net.Listener, o Options) error {
-	wrapped := listener{Listener: l, limit: NewLimiter(o.MaxConns), encrypted: o.TLS != nil}
-	if o.TLS == nil {
-		return server.Serve(wrapped)
+	wrapped := listener{Listener: l, limit: NewLimiter(o.MaxConns), log: server.ErrorLog}
+	if o.TLS != nil {
+		wrapped.tls = o.TLS.Clone()
+		wrapped.tls.NextProtos = nil // Azure Storage does not negotiate a protocol
 	}
-	server.TLSConfig = o.TLS.Clone()
-	server.MaxHeaderBytes = maxEncryptedHeader
-	server.Handler = boundHead(server.Handler)
-	return server.ServeTLS(wrapped, "", "")
+	return server.Serve(wrapped)
 }

@@ -16,7 +16,6 @@ import (
 	"math/big"
 	"net"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -97,47 +96,6 @@ func TestConnectionsBeyondTheLimitAreRefused(t *testing.T) {
 	}
 }
 
-func TestNamesOfMetadataKeepTheirCase(t *testing.T) {
-	t.Parallel()
-	resp, err := ask(dial(t, serve(t, Options{})))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := resp.Header.Get("X-Name"), "X-Ms-Meta-NaMe"; got != want {
-		t.Errorf("the handler sees %s, want %s", got, want)
-	}
-}
-
-func TestTLSServesBothVersionsOfHTTP(t *testing.T) {
-	t.Parallel()
-	cert, pool := selfSigned(t)
-	addr := serve(t, Options{TLS: &tls.Config{Certificates: []tls.Certificate{cert}}})
-	for _, want := range []int{1, 2} {
-		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: want == 2}}
-		resp, err := client.Get("https://" + addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		client.CloseIdleConnections()
-		if err != nil || !bytes.Equal(got, content) {
-			t.Errorf("HTTP/%d: %d bytes, %v", want, len(got), err)
-		}
-		if resp.ProtoMajor != want {
-			t.Errorf("got %s, want HTTP/%d", resp.Proto, want)
-		}
-	}
-	resp, err := http.Get("http://" + addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	if resp.StatusCode != 400 {
-		t.Errorf("plain HTTP on the port of https: %d, want 400", resp.StatusCode)
-	}
-}
-
 func selfSigned(t *testing.T) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -173,50 +131,5 @@ func TestShutdownEndsServe(t *testing.T) {
 	}
 	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
 		t.Error(err)
-	}
-}
-
-// The same over TLS, in both versions of HTTP, up to the length at which net/http answers by itself.
-func TestHeadThatIsTooLongOverTLS(t *testing.T) {
-	t.Parallel()
-	cert, pool := selfSigned(t)
-	addr := serve(t, Options{TLS: &tls.Config{Certificates: []tls.Certificate{cert}}})
-	for _, http2 := range []bool{false, true} {
-		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: http2}}
-		for length, want := range map[int]int{maxHeader / 2: http.StatusOK, 2 * maxHeader: http.StatusBadRequest} {
-			req, err := http.NewRequest(http.MethodGet, "https://"+addr, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			req.Header.Set("X-Long", strings.Repeat("x", length))
-			resp, err := client.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			body, _ := io.ReadAll(resp.Body)
-			_ = resp.Body.Close()
-			if resp.StatusCode != want || want == http.StatusBadRequest && !strings.Contains(string(body), "Request Too Long") {
-				t.Errorf("HTTP/2 %t, %d bytes: %s", http2, length, resp.Status)
-			}
-		}
-		client.CloseIdleConnections()
-	}
-}
-
-// A head that is longer than the server reads is answered 400, as by Azure, not 431.
-func TestHeadThatIsTooLong(t *testing.T) {
-	t.Parallel()
-	c := dial(t, serve(t, Options{}))
-	go func() {
-		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\nX-Long: "+strings.Repeat("x", 2*maxHeader)+"\r\n\r\n")
-	}()
-	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body, _ := io.ReadAll(resp.Body)
-	if resp.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), "Request Too Long") {
-		t.Errorf("%s %s", resp.Status, body)
 	}
 }

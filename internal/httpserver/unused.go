@@ -1,7 +1,6 @@
 package httpserver
 
 import (
-	"crypto/tls"
 	"net"
 	"net/http"
 	"sync"
@@ -17,7 +16,7 @@ type unusedConns struct {
 
 // connState keeps the set. net/http calls it twice for each request; it then only reads a flag.
 func (u *unusedConns) connState(c net.Conn, state http.ConnState) {
-	own := underlying(c)
+	own := ownConn(c)
 	switch {
 	case own == nil:
 	case state == http.StateNew:
@@ -40,13 +39,4 @@ func (u *unusedConns) close() {
 	for c := range u.conns {
 		_ = c.Close()
 	}
-}
-
-// underlying returns the connection that the listener made, nil if it is not over TCP.
-func underlying(c net.Conn) *conn {
-	if t, ok := c.(*tls.Conn); ok {
-		c = t.NetConn()
-	}
-	own, _ := c.(*conn)
-	return own
 }

@@ -170,6 +170,7 @@ func (h *Handler) sendBlob(r *wire.Request, name string, status int) error {
 		return nil
 	}
 	header["Content-Length"] = []string{strconv.FormatInt(b.Length, 10)}
+	r.SetReason(errNotFound)
 	r.Out.WriteHeader(status)
 	if r.HTTP.Method == http.MethodHead {
 		return nil
@@ -186,6 +187,7 @@ func sendError(r *wire.Request, e *wire.Error) {
 		r.Set(h.Name, h.Value)
 	}
 	r.Set("x-ms-error-code", e.Code)
+	r.SetReason(e)
 	page := fmt.Sprintf("<!DOCTYPE html><html><head><title>%s</title></head><body><h1>%s</h1><ul><li>HttpStatusCode: %d</li><li>ErrorCode: %s</li>"+
 		"<li>RequestId: %s</li><li>TimeStamp: %s</li></ul></body></html>\n",
 		e.Code, html.EscapeString(e.Message), e.Status, e.Code, r.ID, wire.FormatISO7(r.Now))

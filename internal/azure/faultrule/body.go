@@ -12,7 +12,7 @@ import (
 func cut(w http.ResponseWriter) {
 	if conn, _, err := http.NewResponseController(w).Hijack(); err == nil { // HTTP/1
 		inner := conn
-		if t, ok := conn.(interface{ NetConn() net.Conn }); ok { // TLS
+		if t, ok := conn.(interface{ NetConn() net.Conn }); ok {
 			inner = t.NetConn()
 		}
 		if l, ok := inner.(interface{ SetLinger(seconds int) error }); ok {
@@ -69,6 +69,9 @@ func (w *truncated) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// Unwrap lets the reason phrase reach the connection.
+func (w *truncated) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
 // corruptWriter changes a bit of the byte at an offset of the response's body.
 type corruptWriter struct {
 	http.ResponseWriter
@@ -81,6 +84,9 @@ func (w *corruptWriter) Write(p []byte) (int, error) {
 	w.at -= int64(n)
 	return n, err
 }
+
+// Unwrap lets the reason phrase reach the connection.
+func (w *corruptWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // corruptBody changes a bit of the byte at an offset of the request's body.
 type corruptBody struct {
@@ -137,6 +143,9 @@ func (w *slowWriter) Write(p []byte) (n int, err error) {
 	}
 	return n, nil
 }
+
+// Unwrap lets the reason phrase reach the connection.
+func (w *slowWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // slowBody reads the request's body at rate bytes per second.
 type slowBody struct {

@@ -332,5 +332,6 @@ func (f *Frontend[S, C]) fail(r *wire.Request, out *Recorder, err error) {
 	for _, name := range [...]string{"Content-Length", "Content-Encoding", "Content-Range", "Content-MD5", "ETag", "Last-Modified"} {
 		delete(h, name)
 	}
+	r.SetReason(e)
 	f.Render(r, e)
 }

@@ -1,6 +1,21 @@
 package wire
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/lazuli-storage/lazuli/internal/httpserver/statusline"
+)
+
+// SetReason makes the first line of e's message the reason phrase of the answer, as in Azure's answers of which the services, not the parts
+// before them, are the origin. The front-end calls it before an error is rendered.
+func (r *Request) SetReason(e *Error) {
+	if !e.Bare {
+		statusline.SetReason(r.Out, e.Status, e.Message)
+	}
+}
+
+// SetStandardReason takes back [Request.SetReason].
+func (r *Request) SetStandardReason(e *Error) { statusline.SetReason(r.Out, e.Status, "") }
 
 // RenderXML answers with e as the Blob and Queue services do: x-ms-error-code, and an XML document unless the
 // request is HEAD or the status has no body.

@@ -1,6 +1,6 @@
 // Package headercase keeps the case of the names of metadata headers. Azure returns the names of metadata as the client
-// wrote them; net/http turns all header names into one form. A connection therefore scans the bytes that it reads, and
-// requests look names up by their connection's [Names].
+// wrote them; net/http turns all header names into one form. A connection therefore keeps the names that it reads, and
+// requests look them up by their connection's [Names].
 package headercase
 
 import (
@@ -13,44 +13,17 @@ import (
 // maxNames bounds the number of names that a connection keeps. A client that uses more loses their case, nothing else.
 const maxNames = 256
 
-// maxLine bounds the bytes of a cut line that are kept until the next read.
-const maxLine = 1024
-
 // Names holds the names that were read from one connection. The zero value is ready for use; it is safe for concurrent use.
 type Names struct {
 	mu    sync.Mutex
 	names map[string]string // lower case -> original
-	tail  []byte            // the last line of the read before, if it was cut
-}
-
-// Scan keeps the names of metadata headers in p, which was read from the connection; cut says that p may end inside of a
-// line. What looks like such a header in a body is kept as well, which is harmless: only the case of a name is taken
-// from here.
-func (n *Names) Scan(p []byte, cut bool) {
-	if len(n.tail) > 0 {
-		p = append(n.tail, p...)
-		n.tail = n.tail[:0]
-	}
-	for rest := p; ; {
-		n.add(rest)
-		i := bytes.IndexByte(rest, '\n')
-		if i < 0 {
-			break
-		}
-		rest = rest[i+1:]
-	}
-	if cut {
-		if i := bytes.LastIndexByte(p, '\n'); len(p)-i <= maxLine {
-			n.tail = append([]byte(nil), p[i+1:]...)
-		}
-	}
 }
 
 // maxName bounds the length of a name that is kept, in bytes.
 const maxName = 262
 
-// add keeps the header name at the beginning of line, if it is one of metadata.
-func (n *Names) add(line []byte) {
+// Keep keeps the name of the header whose line this is, if it is one of metadata.
+func (n *Names) Keep(line []byte) {
 	const prefix = "x-ms-meta-"
 	if len(line) < len(prefix) || line[0]|0x20 != 'x' || string(line[6:10]) != "eta-" {
 		return

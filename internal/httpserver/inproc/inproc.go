@@ -99,6 +99,8 @@ type answer struct {
 	mu        sync.Mutex
 	changed   sync.Cond
 	response  *http.Response
+	status    int    // of phrase
+	phrase    string // the reason phrase of an answer with the status
 	opened    bool // begun is closed
 	buf       bytes.Buffer
 	end       error // what Read returns after buf; nil while the handler runs
@@ -116,6 +118,9 @@ func newAnswer(r *http.Request) *answer {
 
 // Header implements http.ResponseWriter.
 func (a *answer) Header() http.Header { return a.header }
+
+// SetReason implements statusline.Reasoner.
+func (a *answer) SetReason(status int, phrase string) { a.status, a.phrase = status, phrase }
 
 // WriteHeader implements http.ResponseWriter.
 func (a *answer) WriteHeader(status int) {
@@ -136,8 +141,12 @@ func (a *answer) begin(status int) {
 	if n, err := strconv.ParseInt(header.Get("Content-Length"), 10, 64); err == nil {
 		length = n
 	}
+	phrase := http.StatusText(status)
+	if a.phrase != "" && a.status == status {
+		phrase = a.phrase
+	}
 	a.response = &http.Response{
-		Status: strconv.Itoa(status) + " " + http.StatusText(status), StatusCode: status,
+		Status: strconv.Itoa(status) + " " + phrase, StatusCode: status,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: header, Body: a, ContentLength: length, Request: a.request,
 	}

@@ -20,7 +20,7 @@ const (
 	sendUnit = 1 << 20
 )
 
-// Deadlines is implemented by net/http's response writers, for HTTP/1 and HTTP/2.
+// Deadlines is implemented by the response writers of package httpserver and of net/http.
 type Deadlines interface {
 	SetReadDeadline(time.Time) error
 	SetWriteDeadline(time.Time) error
@@ -78,7 +78,7 @@ func NewWriter(conn Deadlines, timeout time.Duration) Writer {
 }
 
 // Next puts the next part of the answer under a deadline. The last deadline stays until the connection is idle, so that it
-// covers what net/http still has in its buffer; package httpserver removes it then.
+// covers what net/http still has in its buffer; net/http removes it then.
 func (w *Writer) Next() {
 	if w.conn != nil {
 		_ = w.conn.SetWriteDeadline(time.Now().Add(w.timeout))
