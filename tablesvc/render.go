@@ -3,6 +3,7 @@ package tablesvc
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
@@ -30,6 +31,10 @@ func renderError(r *wire.Request, e *wire.Error) {
 		_ = r.Body(e.Status, "application/xml", errorXML(e.Code, r.Message(e)))
 		return
 	}
+	if e.Is(wire.ErrAuthenticationFailed) {
+		renderUnauthenticated(r, e)
+		return
+	}
 	r.SetStandardReason(e) // unlike the operations of comp
 	setODataHeaders(r)
 	if !cacheControlled(e) {
@@ -42,6 +47,18 @@ func renderError(r *wire.Request, e *wire.Error) {
 	}
 	f := errorFormat(r)
 	_ = r.Body(e.Status, f.contentType(""), f.errorBody(e.Code, r.Message(e)))
+}
+
+// renderUnauthenticated answers a caller that has no valid credential. On Azure the part before the service does, which knows no OData: it
+// takes JSON if the request accepts JSON, else XML, and names the code in x-ms-error-code, as recorded exchanges show.
+func renderUnauthenticated(r *wire.Request, e *wire.Error) {
+	r.Out.Header().Del("x-ms-version")
+	r.Set("x-ms-error-code", e.Code)
+	if f := errorFormat(r); !f.atom && strings.Contains(r.Header("Accept"), "application/json") {
+		_ = r.Body(e.Status, "application/json", f.errorBody(e.Code, r.Message(e)))
+		return
+	}
+	_ = r.Body(e.Status, "application/xml", errorXML(e.Code, r.Message(e)))
 }
 
 // cacheControlled reports whether the answer with e has Cache-Control. Azure leaves it out where a request is refused for its form or for

@@ -101,7 +101,7 @@ type answer struct {
 	response  *http.Response
 	status    int    // of phrase
 	phrase    string // the reason phrase of an answer with the status
-	opened    bool // begun is closed
+	opened    bool   // begun is closed
 	buf       bytes.Buffer
 	end       error // what Read returns after buf; nil while the handler runs
 	abandoned bool  // the reader has closed the body
