@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/lazuli-storage/lazuli/internal/gctuner"
 	"github.com/lazuli-storage/lazuli/workers/bindings"
 )
 
@@ -174,6 +175,9 @@ func (a *App) Wake(queue string) {
 // Run starts the app, waits until ctx is done, and stops it within Config.DrainTimeout. It returns nil if every handler returned, by itself or
 // after its context was cancelled.
 func (a *App) Run(ctx context.Context) error {
+	if !a.config.KeepGC {
+		defer gctuner.Default.Start()()
+	}
 	if err := a.Start(ctx); err != nil {
 		return err
 	}

@@ -50,6 +50,10 @@ type Config struct {
 	LockPeriod time.Duration
 	// Durable runs the app's orchestrations and activities: durable.NewEngine of workers/durable. Without it an app cannot have any.
 	Durable DurableEngine
+	// KeepGC leaves the garbage collector's settings as they are. Otherwise Run lets 40 MiB of garbage, or 30 % of the live data,
+	// accumulate between two collections in place of Go's 100 %, since most of what a worker allocates lives for one message. The
+	// environment variable GOGC has the same effect as KeepGC, and GOMEMLIMIT limits the memory with either.
+	KeepGC bool
 	// Clock is the clock for leases, timers and back-off; nil means the system clock.
 	Clock Clock
 }

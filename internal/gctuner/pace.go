@@ -26,12 +26,35 @@ type Pace struct {
 // Default suits a server whose live data is small and whose requests are many.
 var Default = Pace{Least: 40 << 20, Share: 0.3}
 
-// Start applies p until stop is called, which restores the previous setting; stop may be called more than once. If the
-// environment variable GOGC is set, Start does nothing.
+// Start applies p until stop is called, which restores the previous setting; stop may be called more than once. A process
+// has one pace: a second Start, before the stop of the first, keeps the first pace, until both are stopped. If the
+// environment variable GOGC is set, Start does nothing. A limit in GOMEMLIMIT applies besides the pace.
 func (p Pace) Start() (stop func()) {
 	if os.Getenv("GOGC") != "" {
 		return func() {}
 	}
+	process.Lock()
+	defer process.Unlock()
+	if process.users++; process.users == 1 {
+		process.runner = p.run()
+	}
+	return sync.OnceFunc(func() {
+		process.Lock()
+		defer process.Unlock()
+		if process.users--; process.users == 0 {
+			process.runner.stop()
+		}
+	})
+}
+
+// process is the pace of this process.
+var process struct {
+	sync.Mutex
+	users  int
+	runner *runner // of the first user
+}
+
+func (p Pace) run() *runner {
 	r := &runner{pace: p, sample: []metrics.Sample{{Name: "/gc/heap/live:bytes"}}}
 	r.former = debug.SetGCPercent(percentMax)
 	r.current = percentMax
@@ -39,7 +62,7 @@ func (p Pace) Start() (stop func()) {
 	r.adjust()
 	r.watch()
 	go watchIdle(r.done)
-	return r.stop
+	return r
 }
 
 // Bounds of the percentage, in the unit of GOGC. The upper bound applies with hardly any live data.
@@ -97,9 +120,7 @@ func (r *runner) adjust() bool {
 func (r *runner) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.stopped {
-		r.stopped = true
-		close(r.done)
-		debug.SetGCPercent(r.former)
-	}
+	r.stopped = true
+	close(r.done)
+	debug.SetGCPercent(r.former)
 }

@@ -50,8 +50,14 @@ func TestStartFollowsTheHeap(t *testing.T) {
 	if got := percent(); got != 25 {
 		t.Errorf("with 64 MiB live: %d %%, want 25", got)
 	}
+	second := Pace{Least: 8 << 20, Share: 5}.Start()
 	stop()
 	stop()
+	runtime.GC()
+	if got := percent(); got != 25 {
+		t.Errorf("with one of two users stopped: %d %%, want 25", got)
+	}
+	second()
 	runtime.GC()
 	if got := percent(); got != 123 {
 		t.Errorf("after stop: %d %%, want 123", got)
