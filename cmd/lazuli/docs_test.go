@@ -75,12 +75,6 @@ func sharedFlags(root *cobra.Command) *pflag.FlagSet {
 	return shared
 }
 
-// serves reports whether a verb has the flags of serve, which stand in docs/configuration.md.
-func serves(c *cobra.Command) bool {
-	f := c.Flags().Lookup("shutdown-timeout")
-	return f != nil && !f.Hidden
-}
-
 // usages returns a block with the flags of a verb that are its own, and a line with the names of those that others share.
 func usages(c *cobra.Command, shared *pflag.FlagSet) (own, others string) {
 	flags := pflag.NewFlagSet("own", pflag.ContinueOnError)

@@ -100,7 +100,7 @@ func TestFuncStartRefuses(t *testing.T) {
 		{"no such function", []string{"--dir", funcApp(t), "--functions", "none"}, `no function is called "none"; there are: Hello, Other`},
 		{"connection string", []string{"--dir", funcApp(t), "--connection-string", "nonsense"}, "connection string"},
 		{"log format", []string{"--log-format", "xml"}, "not text or json"},
-		{"argument", []string{"somewhere"}, `unknown command "somewhere"`},
+		{"argument", []string{"somewhere"}, `"somewhere" is one argument`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var stderr testlog.Buffer

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,20 +11,16 @@ func newRootCommand(m *Main) *cobra.Command {
 	root := addServe(&cobra.Command{
 		Use:   "lazuli",
 		Short: "Azure-compatible tables, queues, blobs and worker roles in one process",
-		Long: `Lazuli serves the Azure Blob, Queue and Table protocols from one process.
-
-Without a verb it serves, as ` + "`lazuli serve`" + ` does, on Azurite's ports with the development account.
-Every flag can be an environment variable (--blob-port is LAZULI_BLOB_PORT) or a line in a
-configuration file. Azurite's flags are understood.`,
+		Long: `Lazuli serves the Azure Blob, Queue and Table protocols from one process, and runs workers, functions and
+durable workflows on them.`,
 		Version:       longVersion(),
 		SilenceErrors: true, // Main.Run reports them, once
 		SilenceUsage:  true,
 	}, m)
 	root.SetVersionTemplate("lazuli {{.Version}}\n")
-	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if strings.HasPrefix(err.Error(), "unknown") { // others say what a flag takes
-			err = seeHelp(cmd, err)
+			err = unknownFlag(cmd, err)
 		}
 		return usageError{err}
 	})
@@ -62,25 +57,9 @@ configuration file. Azurite's flags are understood.`,
 		newBenchCommand(),
 		newVersionCommand(),
 	)
-	mistakesAreUsage(root)
+	root.SetHelpCommand(newHelpCommand(root))
+	root.InitDefaultCompletionCmd()
+	finish(root)
+	root.SetHelpFunc(helpOf(root))
 	return root
-}
-
-// mistakesAreUsage makes wrong arguments of cmd and of all verbs below it usage errors.
-func mistakesAreUsage(cmd *cobra.Command) {
-	if check := cmd.Args; check != nil {
-		cmd.Args = func(cmd *cobra.Command, args []string) error {
-			if err := check(cmd, args); err != nil {
-				return usageError{seeHelp(cmd, err)}
-			}
-			return nil
-		}
-	}
-	for _, c := range cmd.Commands() {
-		mistakesAreUsage(c)
-	}
-}
-
-func seeHelp(cmd *cobra.Command, err error) error {
-	return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
 }

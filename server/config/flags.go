@@ -93,3 +93,27 @@ func flagSettings(fs *pflag.FlagSet) (list []setting, notes []string, err error)
 	}
 	return list, notes, nil
 }
+
+// FlagGroups returns the flags of fs that [AddFlags] has added, by the headings of the reference page.
+func FlagGroups(fs *pflag.FlagSet) []FlagGroup {
+	var list []FlagGroup
+	for _, g := range groups {
+		flags := pflag.NewFlagSet(g.title, pflag.ContinueOnError)
+		flags.SortFlags = false
+		for _, o := range g.options {
+			if f := fs.Lookup(o.name); f != nil && !o.noFlag {
+				flags.AddFlag(f)
+			}
+		}
+		if flags.HasFlags() {
+			list = append(list, FlagGroup{g.title, flags})
+		}
+	}
+	return list
+}
+
+// FlagGroup is a heading of the reference page with its flags.
+type FlagGroup struct {
+	Title string
+	Flags *pflag.FlagSet
+}

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/lazuli-storage/lazuli/server/config"
+)
+
+// verbGroups are the headings of the verbs in `lazuli --help`, and their verbs in order.
+var verbGroups = []struct {
+	title string
+	verbs []string
+}{
+	{"Serve", []string{"serve", "open", "health", "top"}},
+	{"Data", []string{"blob", "queue", "table", "sas"}},
+	{"Workers", []string{"worker", "workers", "func", "durable"}},
+	{"Search", []string{"logs", "search"}},
+	{"Move and check", []string{"export", "import", "fsck", "compact"}},
+	{"Set up", []string{"config", "account", "cert", "cluster"}},
+	{"Test", []string{"fault", "event", "demo", "bench"}},
+	{"More", []string{"version", "completion", "help"}},
+}
+
+// mainFlags are the flags that `lazuli --help` shows.
+var mainFlags = []string{"location", "in-memory", "services", "host", "blob-port", "accounts-file", "seed", "roles", "config", "log-level"}
+
+// helpOf shows the help of a command: that of the program is one screen, and flags of serve stand in groups.
+func helpOf(root *cobra.Command) func(*cobra.Command, []string) {
+	usual := root.HelpFunc()
+	return func(cmd *cobra.Command, args []string) {
+		switch {
+		case cmd == root:
+			rootHelp(cmd.OutOrStdout(), root)
+		case serves(cmd):
+			fmt.Fprintf(cmd.OutOrStdout(), "%s.\n\nUsage:\n  %s\n", cmd.Short, cmd.UseLine())
+			flagHelp(cmd.OutOrStdout(), cmd)
+		default:
+			usual(cmd, args)
+		}
+	}
+}
+
+func rootHelp(w io.Writer, root *cobra.Command) {
+	fmt.Fprintf(w, "%s\n\nUsage:\n  lazuli [flags]           serve, on Azurite's ports, with the development account\n  lazuli VERB [flags]\n", root.Long)
+	for _, g := range verbGroups {
+		fmt.Fprintf(w, "\n%s:\n", g.title)
+		for _, name := range g.verbs {
+			if cmd, _, err := root.Find([]string{name}); err == nil && cmd != root {
+				fmt.Fprintf(w, "  %-11s %s\n", name, cmd.Short)
+			}
+		}
+	}
+	flags := pflag.NewFlagSet("main", pflag.ContinueOnError)
+	flags.SortFlags = false
+	for _, name := range mainFlags {
+		if f := root.Flags().Lookup(name); f != nil {
+			flags.AddFlag(f)
+		}
+	}
+	fmt.Fprintf(w, "\nFlags that matter first:\n%s\n", flags.FlagUsages())
+	fmt.Fprint(w, "All flags, in groups: lazuli help flags. A verb: lazuli VERB --help.\n")
+}
+
+// flagHelp writes the flags of serve in groups.
+func flagHelp(w io.Writer, serve *cobra.Command) {
+	for _, g := range config.FlagGroups(serve.Flags()) {
+		fmt.Fprintf(w, "\n%s:\n%s", g.Title, g.Flags.FlagUsages())
+	}
+	fmt.Fprint(w, "\nEvery flag can be an environment variable (--blob-port is LAZULI_BLOB_PORT) or a line in a configuration file:\n"+
+		"see docs/configuration.md. Azurite's flags are understood.\n")
+}
+
+// serves reports whether a verb has the flags of serve.
+func serves(c *cobra.Command) bool {
+	f := c.Flags().Lookup("shutdown-timeout")
+	return f != nil && !f.Hidden
+}
+
+// newHelpCommand makes `lazuli help`.
+func newHelpCommand(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [flags | VERB...]",
+		Short: "Help about the program, the flags of serve, or a verb",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 && args[0] == "flags" {
+				flagHelp(cmd.OutOrStdout(), root)
+				return nil
+			}
+			about, rest, err := root.Find(args)
+			if err == nil && len(rest) > 0 {
+				err = unknownVerb(about, rest[0])
+			}
+			if err != nil {
+				return err
+			}
+			about.InitDefaultHelpFlag()
+			return about.Help()
+		},
+	}
+}
+
+// synonyms are words of other tools for the last word of a verb.
+var synonyms = map[string][]string{
+	"ls":     {"list", "dir"},
+	"rm":     {"remove", "delete", "del"},
+	"get":    {"download", "read"},
+	"put":    {"upload", "write", "set", "send"},
+	"create": {"new", "mk", "make", "add"},
+	"show":   {"describe", "info", "stat"},
+	"cp":     {"copy"},
+}
+
+// finish completes a tree of verbs: a verb that only has others shows its help, wrong arguments are usage errors, and a misspelt verb is answered
+// with the one that was meant.
+func finish(cmd *cobra.Command) {
+	cmd.SuggestFor = append(cmd.SuggestFor, synonyms[cmd.Name()]...)
+	switch check := cmd.Args; {
+	case cmd.HasSubCommands():
+		if !cmd.Runnable() {
+			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return unknownVerb(cmd, args[0])
+			}
+			return nil
+		}
+	case check != nil:
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return usageError{fmt.Errorf("%s; usage: %s", countOf(args), strings.TrimSuffix(cmd.UseLine(), " [flags]"))}
+			}
+			return nil
+		}
+	}
+	for _, c := range cmd.Commands() {
+		finish(c)
+	}
+}
+
+// countOf says how many arguments there are.
+func countOf(args []string) string {
+	switch len(args) {
+	case 0:
+		return "an argument is missing"
+	case 1:
+		return fmt.Sprintf("%q is one argument", args[0])
+	}
+	return fmt.Sprintf("%d arguments were given", len(args))
+}
+
+// unknownVerb is the error for a word that is no verb of cmd.
+func unknownVerb(cmd *cobra.Command, word string) error {
+	cmd.SuggestionsMinimumDistance = 2
+	return usageError{fmt.Errorf("unknown command %q for %q; %s", word, cmd.CommandPath(), hint(cmd, cmd.SuggestionsFor(word)))}
+}
+
+// unknownFlag completes the flag library's error for an unknown flag.
+func unknownFlag(cmd *cobra.Command, err error) error {
+	_, name, _ := strings.Cut(err.Error(), "--")
+	var near []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden && name != "" && strings.ReplaceAll(f.Name, "-", "") == strings.ReplaceAll(strings.ToLower(name), "-", "") {
+			near = append(near, "--"+f.Name)
+		}
+	})
+	return fmt.Errorf("%w; %s", err, hint(cmd, near))
+}
+
+// hint names the words that may have been meant, and where the help is.
+func hint(cmd *cobra.Command, words []string) string {
+	if len(words) == 0 {
+		return fmt.Sprintf("see %s --help", cmd.CommandPath())
+	}
+	slices.Sort(words)
+	for i, w := range words {
+		words[i] = strconv.Quote(w)
+	}
+	return fmt.Sprintf("did you mean %s? See %s --help", strings.Join(slices.Compact(words), " or "), cmd.CommandPath())
+}
