@@ -12,6 +12,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
@@ -237,6 +238,9 @@ func permanent(err error) error {
 // leave removes from the folder what the logs and streams have.
 func (c *conversion) leave() error {
 	dir := c.stack.dir
+	if err := dir.Forget(datadir.Content...); err != nil {
+		return err
+	}
 	for _, path := range []string{dir.Tables(), dir.Blobs(), dir.EncryptionScopes(), dir.Queues()} {
 		if err := os.RemoveAll(path); err != nil {
 			return err

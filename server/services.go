@@ -161,6 +161,10 @@ func (s *Stack) open(ctx context.Context) (err error) {
 			return fmt.Errorf("start the delivery of events: %w", err)
 		}
 	}
+	// From here on requests are served: what was created must be known before it has content.
+	if err := s.dir.Record(); err != nil {
+		return err
+	}
 	s.services.Store(o)
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
+	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/testlog"
 )
@@ -157,15 +158,24 @@ func TestServeCluster(t *testing.T) {
 	if code := alone.Run(t.Context()); code == 0 || !strings.Contains(errs.String(), "belongs to node n1 of cluster") {
 		t.Errorf("a node's folder alone: %d, %s", code, errs.String())
 	}
-	check.OK(t, os.RemoveAll(filepath.Join(dirs[0], "cluster")))
-	check.OK(t, os.MkdirAll(filepath.Join(dirs[0], "queues"), 0o700))
-	r := serve(0)
-	select {
-	case code := <-r.code:
-		if text, _ := r.stderr.text(); code == 0 || !strings.Contains(text, "queues of a server alone") {
-			t.Errorf("a server's folder as a node: %d, %s", code, text)
+	refused := func(reason string) {
+		t.Helper()
+		r := serve(0)
+		select {
+		case code := <-r.code:
+			if text, _ := r.stderr.text(); code == 0 || !strings.Contains(text, reason) {
+				t.Errorf("got %d, %s; want %s", code, text, reason)
+			}
+		case <-time.After(patience):
+			t.Errorf("the folder is served: want %s", reason)
 		}
-	case <-time.After(patience):
-		t.Error("a server's folder was taken for a node's")
 	}
+	check.OK(t, os.RemoveAll(filepath.Join(dirs[0], "cluster")))
+	refused("cluster/node.json is missing")
+	check.OK(t, os.RemoveAll(dirs[0]))
+	d, err := datadir.Open(dirs[0])
+	check.OK(t, err)
+	check.OK(t, os.MkdirAll(d.Queues(), 0o700))
+	check.OK(t, d.Close())
+	refused("queues of a server alone")
 }

@@ -16,6 +16,7 @@ const (
 	exitUsage   = 2 // the command line, the environment or the configuration file is wrong
 	exitPort    = 3 // a port is taken
 	exitData    = 4 // the data folder is in use, not one of ours, or not usable
+	exitLoss    = 5 // a repair could not keep everything
 )
 
 // usageError is a mistake in what the user asked for, as opposed to a failure in doing it.
@@ -35,8 +36,11 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.Is(err, errPortTaken):
 		return exitPort
-	case errors.Is(err, datadir.ErrLocked), errors.Is(err, datadir.ErrFormat), errors.Is(err, datadir.ErrNotFound), errors.As(err, new(*datadir.PathError)):
+	case errors.Is(err, datadir.ErrLocked), errors.Is(err, datadir.ErrFormat), errors.Is(err, datadir.ErrNotFound), errors.Is(err, datadir.ErrManifest),
+		errors.As(err, new(*datadir.ContentError)), errors.As(err, new(*datadir.PathError)):
 		return exitData
+	case errors.Is(err, errLoss):
+		return exitLoss
 	default:
 		return exitFailure
 	}

@@ -12,6 +12,9 @@ import (
 // errNotClean is the failure of a check that found errors; the report is on standard output by then.
 var errNotClean = errors.New("the data folder is not clean")
 
+// errLoss is the failure of a repair that could not keep everything; the report names what is lost.
+var errLoss = errors.New("the data folder was repaired, and not everything could be kept")
+
 // newFsckCommand makes `lazuli fsck`, the checker of a data folder.
 func newFsckCommand(m *Main) *cobra.Command {
 	var asJSON bool
@@ -19,11 +22,12 @@ func newFsckCommand(m *Main) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fsck [folder]",
 		Short: "Check a data folder that no process uses",
-		Long: `Check every invariant between the files of a data folder: structure and records of the two databases,
-each byte of the blob content with its checksums, and the records of the queues.
+		Long: `Check that a data folder has the files that its manifest lists, none of them foreign, shorter or older than
+it was, and every invariant between them: structure and records of the two databases, each byte of the
+blob content with its checksums, and the records of the queues.
 
 Without a folder, the one that serve would use is checked. Nothing is changed, unless --repair is given;
-queues are checked in a temporary copy.
+queues are checked in a temporary copy. The folder may be read-only.
 
 --repair rewrites damaged databases from all that is intact in them and in their logs, and
 finishes damaged files of blob content that keep the server from starting. The damaged files go to
@@ -31,8 +35,11 @@ the folder damaged/ in the data folder; nothing is deleted. Content that is dama
 repaired: its blobs are listed, and answer reads of the damaged part with an error until they are
 overwritten or deleted. Findings that were repaired are warnings.
 
-The exit code is 0 if there are no errors (there may be warnings), 1 if there are, and
-4 if the folder is in use or not a data folder.`,
+With --repair, files that are missing or older are accepted as they are, and foreign files are set aside.
+
+The exit code is 0 if there are no errors (there may be warnings), 1 if there are, 4 if the folder is in
+use or not a data folder, and 5 if --repair left no errors, and could not keep everything: the lines that
+begin with "lost:" say what.`,
 		Example: `  lazuli fsck
   lazuli fsck /var/lib/lazuli --json
   lazuli fsck --repair`,
@@ -51,8 +58,12 @@ The exit code is 0 if there are no errors (there may be warnings), 1 if there ar
 			} else {
 				err = r.WriteText(cmd.OutOrStdout())
 			}
-			if err == nil && !r.Clean {
+			switch {
+			case err != nil:
+			case !r.Clean:
 				err = errNotClean
+			case len(r.Lost) > 0:
+				err = errLoss
 			}
 			return err
 		},

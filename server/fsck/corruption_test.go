@@ -43,7 +43,7 @@ func TestCorruption(t *testing.T) {
 		flips = n
 	}
 	stopped, killed := corpus(t)
-	patterns := []string{"tables.db", "tables.db-log?", "blobs.db", "blobs.db-log?", "extents/*.extent", "extents/*.open", "FORMAT", "encryption-scopes.json"}
+	patterns := []string{"tables.db", "tables.db-log?", "blobs.db", "blobs.db-log?", "extents/*.extent", "extents/*.open", "MANIFEST", "encryption-scopes.json"}
 	found := map[string]bool{}
 	for _, c := range []struct{ state, folder string }{{"stopped", stopped}, {"killed", killed}} {
 		image := imageOf(t, c.folder)

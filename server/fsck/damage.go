@@ -4,13 +4,82 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
+	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
+
+// contents reports the files that are not what the manifest says. With Options.Repair, files that were swapped go back to their places, other files are
+// set aside, and what is missing or older is accepted.
+func (c *check) contents(problems []datadir.Problem) error {
+	if !c.o.Repair {
+		for _, p := range problems {
+			c.found(Error, p.File, "%s: %s may be lost", p.What, p.Lost)
+		}
+		return nil
+	}
+	swapped := map[string]string{}
+	for _, p := range problems {
+		if p.Is != "" {
+			swapped[p.File] = p.Is
+		}
+	}
+	for _, p := range problems {
+		c.found(Warning, p.File, "%s", p.What)
+		path := filepath.Join(c.dir.Path(), p.File)
+		switch other := swapped[p.File]; {
+		case other != "" && swapped[other] == p.File:
+			if err := swap(path, filepath.Join(c.dir.Path(), other)); err != nil {
+				return err
+			}
+			delete(swapped, p.File)
+			delete(swapped, other)
+			c.repaired("%s and %s: were swapped, and are in their places again", p.File, other)
+		case p.Foreign && other == "" && exists(path):
+			if err := c.setAside(p.File); err != nil {
+				return err
+			}
+			c.lost("%s: %s", p.File, p.Lost)
+			c.repaired("%s: is another file, and is in %s", p.File, c.aside())
+		case !p.Foreign:
+			c.lost("%s: %s, what was in it beyond that", p.File, p.Lost)
+		}
+	}
+	return nil
+}
+
+// swap exchanges two files with what is beside them.
+func swap(a, b string) error {
+	const between = ".swapping"
+	for _, beside := range []string{"", "-log0", "-log1", "-mark"} {
+		for _, move := range [][2]string{{a + beside, a + beside + between}, {b + beside, a + beside}, {a + beside + between, b + beside}} {
+			if err := os.Rename(move[0], move[1]); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return disk.SyncDir(filepath.Dir(a))
+}
+
+// setAside moves a file, with what is beside it, to the folder for damaged files.
+func (c *check) setAside(name string) error {
+	if err := disk.MkdirAll(c.aside(), 0o700); err != nil {
+		return err
+	}
+	for _, beside := range []string{"", "-log0", "-log1", "-mark"} {
+		err := os.Rename(filepath.Join(c.dir.Path(), name+beside), filepath.Join(c.aside(), filepath.Base(name)+beside))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return errors.Join(disk.SyncDir(c.aside()), disk.SyncDir(c.dir.Path()))
+}
 
 // database reads a database and its log byte by byte, before anything opens it, and repairs it if Options.Repair is set. It reports whether the
 // file is still damaged. attachments receives what else the log of a repaired database has, and may be nil.
@@ -80,6 +149,11 @@ func (c *check) aside() string {
 		c.asideName = time.Now().UTC().Format("20060102T150405.000Z")
 	}
 	return filepath.Join(c.dir.Damaged(), c.asideName)
+}
+
+// lost notes that a repair could not keep something.
+func (c *check) lost(format string, args ...any) {
+	c.report.Lost = append(c.report.Lost, fmt.Sprintf(format, args...))
 }
 
 func (c *check) repaired(format string, args ...any) {

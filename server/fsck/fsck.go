@@ -44,11 +44,14 @@ func Check(ctx context.Context, path string, o Options) (*Report, error) {
 		o.MaxFindings = 1000
 	}
 	begun := time.Now()
-	dir, err := datadir.OpenExisting(path)
+	dir, problems, err := datadir.Examine(path, o.Repair)
 	if err != nil {
 		return nil, err
 	}
 	c := &check{ctx: ctx, dir: dir, o: o, report: Report{Path: dir.Path(), Findings: []Finding{}}}
+	if err := c.contents(problems); err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
 	for _, part := range []struct {
 		name string
 		run  func() error
@@ -56,6 +59,11 @@ func Check(ctx context.Context, path string, o Options) (*Report, error) {
 		{"data folder", c.names}, {"tables.db", c.tables}, {"blobs.db", c.blobs}, {datadir.ScopesFile, c.scopes}, {"queues", c.queues}, {"cluster", c.cluster},
 	} {
 		if err := c.contained(part.name, part.run); err != nil {
+			return nil, errors.Join(err, dir.Close())
+		}
+	}
+	if o.Repair {
+		if err := dir.Accept(); err != nil {
 			return nil, errors.Join(err, dir.Close())
 		}
 	}
@@ -106,7 +114,7 @@ func (c *check) contained(where string, run func() error) (err error) {
 }
 
 // names are the expected entries of a data folder, except for the logs of the two databases, which exist after a crash.
-var names = []string{"FORMAT", "LOCK", "tables.db", "blobs.db", "extents", "queues", "cluster", datadir.SnapshotsFolder, datadir.DamagedFolder, diskspace.ReserveFile, datadir.IssuerKeyFile, datadir.ScopesFile, datadir.SearchFolder, datadir.ExtractedFolder}
+var names = []string{datadir.ManifestFile, "LOCK", "tables.db", "blobs.db", "extents", "queues", "cluster", datadir.SnapshotsFolder, datadir.DamagedFolder, diskspace.ReserveFile, datadir.IssuerKeyFile, datadir.ScopesFile, datadir.SearchFolder, datadir.ExtractedFolder}
 
 // names reports files that do not belong to a data folder.
 func (c *check) names() error {
@@ -115,7 +123,12 @@ func (c *check) names() error {
 		return err
 	}
 	for _, e := range entries {
-		base, _, isLog := strings.Cut(e.Name(), "-log")
+		base, isLog := e.Name(), false
+		for _, beside := range []string{"-log", "-mark"} {
+			if name, _, ok := strings.Cut(e.Name(), beside); ok {
+				base, isLog = name, true
+			}
+		}
 		// A node keeps damaged files under other names.
 		aside, _, _ := strings.Cut(e.Name(), ".damaged-")
 		known := slices.Contains(names, e.Name()) || slices.Contains(names, aside) || isLog && strings.HasSuffix(base, ".db")
@@ -147,11 +160,7 @@ func exists(path string) bool {
 
 func (c *check) tables() error {
 	if !exists(c.dir.Tables()) {
-		// It is the first file in a new folder.
-		if exists(c.dir.Blobs()) || exists(c.dir.Queues()) {
-			c.found(Error, "tables.db", "is missing")
-		}
-		return nil
+		return nil // the manifest says whether there should be one
 	}
 	damaged, err := c.database(c.dir.Tables(), tablesvc.Buckets(), nil)
 	if err != nil {
@@ -179,10 +188,7 @@ func (c *check) tables() error {
 
 func (c *check) blobs() error {
 	if !exists(c.dir.Blobs()) {
-		if exists(c.dir.Extents()) || exists(c.dir.Queues()) {
-			c.found(Error, "blobs.db", "is missing")
-		}
-		return nil
+		return nil // the manifest says whether there should be one
 	}
 	damaged, err := c.database(c.dir.Blobs(), blobsvc.Buckets(), extent.NewRestorer(c.dir.Extents(), nil, false))
 	if err != nil {

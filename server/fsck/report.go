@@ -43,6 +43,8 @@ type Report struct {
 	Omitted int `json:"omitted,omitempty"`
 	// Repaired describes the changes of Options.Repair, one sentence per file.
 	Repaired []string `json:"repaired,omitempty"`
+	// Lost describes what Options.Repair could not keep, one sentence each.
+	Lost []string `json:"lost,omitempty"`
 
 	Tables Tables `json:"tables"`
 	Blobs  Blobs  `json:"blobs"`
@@ -100,6 +102,9 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	for _, what := range r.Repaired {
 		fmt.Fprintf(w, "repaired: %s\n", what)
+	}
+	for _, what := range r.Lost {
+		fmt.Fprintf(w, "lost: %s\n", what)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "folder\t%s\n", r.Path)

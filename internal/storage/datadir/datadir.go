@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,17 +24,18 @@ const DamagedFolder = "damaged"
 
 // Dir is an open, locked data folder.
 type Dir struct {
-	path  string
-	lock  *lock
-	temp  bool
-	close sync.Once
-	err   error
+	path     string
+	lock     *lock
+	temp     bool
+	manifest *manifest // nil for a folder that was only examined
+	close    sync.Once
+	err      error
 }
 
 // Open locks the folder at path for this process, creating it and its parents (mode 0700) if absent. An existing
-// folder keeps its permissions.
+// folder keeps its permissions. Its files are compared with its manifest.
 //
-// Errors: a [PathError], [ErrLocked], [ErrFormat], or an error of the operating system.
+// Errors: a [PathError], [ErrLocked], [ErrFormat], [ErrManifest], a [ContentError], or an error of the operating system.
 func Open(path string) (*Dir, error) {
 	path, err := clean(path)
 	if err != nil {
@@ -42,33 +44,181 @@ func Open(path string) (*Dir, error) {
 	if err := disk.MkdirAll(path, 0o700); err != nil {
 		return nil, &PathError{Path: path, Reason: "it cannot be created: " + cause(err)}
 	}
-	return open(path, true)
+	return open(path)
 }
 
-// OpenExisting is like Open, but the folder must hold data already: it creates only the lock file. It returns [ErrNotFound] if there is no data.
+// OpenExisting is like Open, but the folder must hold data already. It returns [ErrNotFound] if there is no data.
 func OpenExisting(path string) (*Dir, error) {
-	path, err := clean(path)
+	path, err := existing(path)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Lstat(filepath.Join(path, formatFile)); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w at %s", ErrNotFound, path)
-	}
-	return open(path, false)
+	return open(path)
 }
 
-func open(path string, create bool) (*Dir, error) {
+// existing returns ErrNotFound unless a folder holds data.
+func existing(path string) (string, error) {
+	path, err := clean(path)
+	if err != nil {
+		return "", err
+	}
+	if !hasData(path) {
+		return "", fmt.Errorf("%w at %s", ErrNotFound, path)
+	}
+	return path, nil
+}
+
+// hasData reports whether there is a manifest, or anything that one lists.
+func hasData(path string) bool {
+	for _, name := range []string{ManifestFile, buildFile, restoringFolder} {
+		if _, err := os.Lstat(filepath.Join(path, name)); err == nil {
+			return true
+		}
+	}
+	_, err := readManifest(path)
+	return err != nil
+}
+
+func open(path string) (*Dir, error) {
 	l, err := acquire(filepath.Join(path, lockFile))
 	if err != nil {
 		return nil, err
 	}
+	d := &Dir{path: path, lock: l}
 	if err := finishRestore(path); err != nil {
 		return nil, errors.Join(fmt.Errorf("finish restoring a snapshot: %w", err), l.release())
 	}
-	if err := checkFormat(path, create); err != nil {
+	if err := d.begin(); err != nil {
 		return nil, errors.Join(err, l.release())
 	}
-	return &Dir{path: path, lock: l}, nil
+	return d, nil
+}
+
+// begin reads the manifest, compares the files with it, and notes that they are in use. A folder without data gets a manifest.
+func (d *Dir) begin() error {
+	m, err := readManifest(d.path)
+	if errors.Is(err, ErrManifest) {
+		return fmt.Errorf("%w; put it back, or have it made from the files that are there with `lazuli fsck --repair %s`", err, d.path)
+	}
+	if err != nil {
+		return err
+	}
+	if m == nil {
+		m = newManifest()
+	}
+	problems, err := m.verify(d.path)
+	if err != nil {
+		return err
+	}
+	if len(problems) > 0 {
+		return &ContentError{Path: d.path, Problems: problems}
+	}
+	if m.Open && m.Number > 0 {
+		d.manifest = m
+		return nil // the process that had the folder open before was killed
+	}
+	m.Open = true
+	if err := m.write(d.path); err != nil {
+		return err
+	}
+	d.manifest = m
+	return nil
+}
+
+// Examine locks an existing folder and compares its files with its manifest, and changes nothing: the folder may be read-only. With repair, the caller
+// may change files, must call [Dir.Accept] afterwards, and a snapshot that was being restored is restored first.
+//
+// Errors: a [PathError], [ErrNotFound], [ErrLocked], [ErrFormat], or an error of the operating system.
+func Examine(path string, repair bool) (*Dir, []Problem, error) {
+	path, err := existing(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := acquire(filepath.Join(path, lockFile))
+	if !repair && errors.As(err, new(*PathError)) {
+		l, err = acquireShared(filepath.Join(path, lockFile))
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	d := &Dir{path: path, lock: l}
+	var problems []Problem
+	if repair {
+		err = finishRestore(path)
+	} else if _, absent := os.Lstat(filepath.Join(path, restoringFolder)); absent == nil {
+		problems = append(problems, Problem{File: restoringFolder, What: "is a snapshot whose restoring was interrupted; the next start finishes that", Lost: "nothing"})
+	}
+	m := (*manifest)(nil)
+	if err == nil {
+		m, err = readManifest(path)
+	}
+	switch {
+	case errors.Is(err, ErrManifest):
+		problems = append(problems, Problem{File: ManifestFile, What: "is missing or damaged", Lost: "whatever was in files that are not there"})
+		return d, problems, nil
+	case err != nil || m == nil:
+		return nil, nil, errors.Join(err, d.Close())
+	}
+	found, err := m.verify(path)
+	if err != nil {
+		return nil, nil, errors.Join(err, d.Close())
+	}
+	return d, append(problems, found...), nil
+}
+
+// Accept makes the files that are there those that the folder must hold, after a repair.
+func (d *Dir) Accept() error {
+	m, err := readManifest(d.path)
+	if errors.Is(err, ErrManifest) || m == nil && err == nil {
+		m, err = newManifest(), nil
+	}
+	if err != nil {
+		return err
+	}
+	m.Open = true
+	if err := errors.Join(m.update(d.path, true), m.write(d.path)); err != nil {
+		return err
+	}
+	d.manifest = m
+	return nil
+}
+
+// Record lists files that were created since the folder was opened. It must be called before a change in one of them is acknowledged.
+func (d *Dir) Record() error {
+	if d.temp {
+		return nil
+	}
+	was := maps.Clone(d.manifest.Files)
+	if err := d.manifest.update(d.path, false); err != nil {
+		return err
+	}
+	if maps.EqualFunc(was, d.manifest.Files, func(a, b entry) bool { return a.ID == b.ID && a.View == b.View }) {
+		return nil
+	}
+	return d.manifest.write(d.path)
+}
+
+// Forget removes files from the list before they are removed from the folder. Names are paths in the folder.
+func (d *Dir) Forget(names ...string) error {
+	if d.temp {
+		return nil
+	}
+	for _, name := range names {
+		delete(d.manifest.Files, name)
+	}
+	return d.manifest.write(d.path)
+}
+
+// seal lists what each file holds exactly, after they were closed.
+func (d *Dir) seal() error {
+	if err := d.manifest.update(d.path, false); err != nil {
+		return err
+	}
+	d.manifest.Open = false
+	for _, e := range d.manifest.Files {
+		d.manifest.Open = d.manifest.Open || !e.Exact // the next start recovers it
+	}
+	return d.manifest.write(d.path)
 }
 
 // clean validates a path and makes it absolute.
@@ -116,10 +266,10 @@ func (d *Dir) Path() string { return d.path }
 func (d *Dir) Temporary() bool { return d.temp }
 
 // Tables is the path of the Table service's file.
-func (d *Dir) Tables() string { return filepath.Join(d.path, "tables.db") }
+func (d *Dir) Tables() string { return filepath.Join(d.path, tablesFile) }
 
 // Blobs is the path of the Blob service's metadata file.
-func (d *Dir) Blobs() string { return filepath.Join(d.path, "blobs.db") }
+func (d *Dir) Blobs() string { return filepath.Join(d.path, blobsFile) }
 
 // Extents is the path of the folder with blob content.
 func (d *Dir) Extents() string { return filepath.Join(d.path, "extents") }
@@ -131,14 +281,18 @@ func (d *Dir) EncryptionScopes() string { return filepath.Join(d.path, ScopesFil
 func (d *Dir) Queues() string { return filepath.Join(d.path, "queues") }
 
 // Cluster is the path of the folder with the identity and the streams of a node of a cluster.
-func (d *Dir) Cluster() string { return filepath.Join(d.path, "cluster") }
+func (d *Dir) Cluster() string { return filepath.Join(d.path, clusterFolder) }
 
 // Damaged is the path of the folder that holds the files that a repair replaced.
 func (d *Dir) Damaged() string { return filepath.Join(d.path, DamagedFolder) }
 
-// Close releases the folder after all files in it were closed, and removes a temporary folder. A second call does nothing.
+// Close notes what each file holds, and releases the folder, after all files in it were closed. It removes a temporary folder. A second call does
+// nothing.
 func (d *Dir) Close() error {
 	d.close.Do(func() {
+		if d.manifest != nil && !d.temp {
+			d.err = d.seal()
+		}
 		if d.temp {
 			// Remove the content while the lock is held: no other process may find the folder half removed and unlocked. Windows cannot remove
 			// an open file, so the lock file is removed after it is closed.

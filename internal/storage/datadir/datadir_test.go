@@ -1,6 +1,7 @@
 package datadir
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -33,7 +34,7 @@ func TestOpenCreatesWithSafePermissions(t *testing.T) {
 		t.Skip("file modes mean nothing on Windows")
 	}
 	d := open1(t, filepath.Join(t.TempDir(), "a", "b"))
-	for name, want := range map[string]os.FileMode{"": 0o700, "../": 0o700, formatFile: 0o600, lockFile: 0o600} {
+	for name, want := range map[string]os.FileMode{"": 0o700, "../": 0o700, ManifestFile: 0o600, lockFile: 0o600} {
 		st, err := os.Stat(filepath.Join(d.Path(), name))
 		if err != nil {
 			t.Fatal(err)
@@ -112,28 +113,21 @@ func TestFormat(t *testing.T) {
 		name, text, hint string
 		err              error
 	}{
-		{"own", "lazuli data folder, format 3\n", "", nil},
-		{"older", "lazuli data folder, format 1\n", "", nil},
 		{"newer", "lazuli data folder, format 4\n", "use the newer release", ErrFormat},
-		{"zero", "lazuli data folder, format 0\n", "not written by Lazuli", ErrFormat},
-		{"foreign", "something else\n", "not written by Lazuli", ErrFormat},
-		{"empty", "", "not written by Lazuli", ErrFormat},
+		{"zero", "lazuli data folder, format 0\n", "fsck --repair", ErrManifest},
+		{"foreign", "something else\n", "fsck --repair", ErrManifest},
+		{"empty", "", "fsck --repair", ErrManifest},
+		{"without a checksum", "lazuli data folder, format 1\n{}\n", "fsck --repair", ErrManifest},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			path := t.TempDir()
-			if err := os.WriteFile(filepath.Join(path, formatFile), []byte(tc.text), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(path, ManifestFile), []byte(tc.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			d, err := Open(path)
-			if !errors.Is(err, tc.err) || err != nil && !strings.Contains(err.Error(), tc.hint) {
+			if _, err := Open(path); !errors.Is(err, tc.err) || err != nil && !strings.Contains(err.Error(), tc.hint) {
 				t.Fatalf("got %v, want %v with %q", err, tc.err, tc.hint)
 			}
-			if err == nil {
-				if text, err := os.ReadFile(filepath.Join(path, formatFile)); err != nil || string(text) != "lazuli data folder, format 3\n" {
-					t.Errorf("the folder is marked %q, %v", text, err)
-				}
-				d.Close()
-			} else if l, err := acquire(filepath.Join(path, lockFile)); err != nil {
+			if l, err := acquire(filepath.Join(path, lockFile)); err != nil {
 				t.Errorf("the refused folder stays locked: %v", err)
 			} else {
 				l.release()
@@ -142,14 +136,45 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-func TestDataWithoutFormatIsRefused(t *testing.T) {
+// Each bit of a manifest counts.
+func TestManifestIsChecked(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir()
-	if err := os.WriteFile(filepath.Join(path, "tables.db"), nil, 0o600); err != nil {
+	if err := open1(t, path).Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(path); !errors.Is(err, ErrFormat) {
-		t.Fatalf("got %v, want ErrFormat", err)
+	p, err := os.ReadFile(filepath.Join(path, ManifestFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := decodeManifest(p); err != nil {
+		t.Fatal(err)
+	}
+	for bit := range len(p) * 8 {
+		damaged := bytes.Clone(p)
+		damaged[bit/8] ^= 1 << (bit % 8)
+		if _, err := decodeManifest(damaged); !errors.Is(err, ErrManifest) && !errors.Is(err, ErrFormat) {
+			t.Errorf("bit %d: %v", bit, err)
+		}
+	}
+	for n := range len(p) {
+		if _, err := decodeManifest(p[:n]); !errors.Is(err, ErrManifest) {
+			t.Errorf("cut to %d bytes: %v", n, err)
+		}
+	}
+}
+
+// A folder of a development build, and data without a manifest, are refused.
+func TestDataWithoutManifestIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]error{"tables.db": ErrManifest, "FORMAT": ErrFormat} {
+		path := t.TempDir()
+		if err := os.WriteFile(filepath.Join(path, name), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(path); !errors.Is(err, want) {
+			t.Errorf("%s: got %v, want %v", name, err, want)
+		}
 	}
 }
 

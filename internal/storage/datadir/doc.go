@@ -1,11 +1,11 @@
 // Package datadir owns the data folder of a Lazuli process. It creates the folder with safe permissions, holds its lock while the process lives,
-// and checks that this program supports its format.
+// and checks that its files are those that it had.
 //
 // # Layout
 //
-//	FORMAT       version of the layout, written first, see [Format]
+//	MANIFEST     what the folder must hold, written first
 //	LOCK         locked by the process that uses the folder, holds its process id
-//	tables.db    Table service (package store); its log is in tables.db-log0 and -log1
+//	tables.db    Table service (package store); its log is in tables.db-log0, -log1 and -mark
 //	blobs.db     Blob service's metadata (package store), likewise
 //	extents/     Blob service's content (package extent)
 //	queues/      Queue service's streams (JetStream)
@@ -15,6 +15,20 @@
 //	encryption-scopes.json  keys of the Blob service's encryption scopes, if there ever were any
 //
 // The packages named define the content of the files. A folder may hold other files: they are not touched.
+//
+// # The manifest
+//
+//	lazuli data folder, format 1
+//	{"folder": id, "number": of this version, "open": whether a process uses the folder, "files": {path: what it must be, ...}}
+//	crc32c 0123abcd
+//
+// It is replaced as a whole and durably, in three moments: [Open] compares the files with it, and notes that they are in use; [Dir.Record] lists new
+// files before they have content; [Dir.Close] notes size, generation and checksum of each file. Of a folder in use it holds the least: a file of
+// another identity, or of a lower generation, is not the one that the folder had. What a file holds beyond that, its owner knows (the mark of a
+// database, see package store). [Examine] is the same comparison for fsck.
+//
+// Nothing is removed because the manifest lacks it. A process that is killed at any step leaves the old manifest or the new one, and each of them is
+// true.
 //
 // # Temporary folders
 //

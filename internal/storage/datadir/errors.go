@@ -11,6 +11,9 @@ var ErrLocked = errors.New("data folder is in use")
 // ErrFormat is the error for a folder whose format this program cannot read. The error's text says how to proceed.
 var ErrFormat = errors.New("data folder has a format that this program cannot read")
 
+// ErrManifest is the error for a folder whose manifest is missing or damaged.
+var ErrManifest = errors.New("the manifest of the data folder (" + ManifestFile + ") is missing or damaged")
+
 // ErrNotFound is the error of OpenExisting for a folder without data.
 var ErrNotFound = errors.New("no data folder")
 

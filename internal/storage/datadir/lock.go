@@ -3,6 +3,7 @@ package datadir
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -39,8 +40,32 @@ func acquire(name string) (*lock, error) {
 	return &lock{f}, nil
 }
 
+// acquireShared locks the file at name for reading, in a folder that cannot be written to. Without a file there is nothing to lock.
+func acquireShared(name string) (*lock, error) {
+	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &lock{}, nil
+	}
+	if err != nil {
+		return nil, &PathError{Path: filepath.Dir(name), Reason: "it cannot be read: " + cause(err)}
+	}
+	err = filelock.TryShared(f)
+	if errors.Is(err, filelock.ErrBusy) {
+		return nil, errors.Join(lockedError(filepath.Dir(name), holder(f)), f.Close())
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &lock{f}, nil
+}
+
 // release releases the lock.
-func (l *lock) release() error { return filelock.Close(l.f) }
+func (l *lock) release() error {
+	if l.f == nil {
+		return nil
+	}
+	return filelock.Close(l.f)
+}
 
 // holder reads the process id from a lock file. It returns 0 if the file has no id yet, between another process's lock and its write.
 func holder(f *os.File) int {

@@ -51,7 +51,7 @@ type Snapshot struct {
 
 // own reports whether an entry is part of the folder itself and not of its content.
 func own(name string) bool {
-	return name == lockFile || name == formatFile || name == IssuerKeyFile || name == SnapshotsFolder || name == SearchFolder || name == ExtractedFolder || name == DamagedFolder || name == diskspace.ReserveFile || strings.HasPrefix(name, restoringFolder)
+	return name == lockFile || name == ManifestFile+partSuffix || name == IssuerKeyFile || name == SnapshotsFolder || name == SearchFolder || name == ExtractedFolder || name == DamagedFolder || name == diskspace.ReserveFile || strings.HasPrefix(name, restoringFolder)
 }
 
 // Save copies the folder's content, which must not change meanwhile, to a snapshot. replace allows it to replace a snapshot of the same name.
@@ -78,6 +78,9 @@ func (d *Dir) Save(name string, replace bool, verify func(path string) error) er
 		if err := verify(part); err != nil {
 			return errors.Join(fmt.Errorf("save snapshot: %w", err), os.RemoveAll(part))
 		}
+	}
+	if err := sealCopy(part); err != nil {
+		return errors.Join(fmt.Errorf("save snapshot: %w", err), os.RemoveAll(part))
 	}
 	if err := os.RemoveAll(path); err != nil {
 		return err
@@ -109,10 +112,16 @@ func (d *Dir) Restore(name string, prepare func(path string) error) error {
 	if err := copyContent(path, part); err != nil {
 		return errors.Join(fmt.Errorf("restore snapshot: %w", err), os.RemoveAll(part))
 	}
+	if err := verifyCopy(part); err != nil {
+		return errors.Join(fmt.Errorf("restore snapshot: %w", err), os.RemoveAll(part))
+	}
 	if prepare != nil {
 		if err := prepare(part); err != nil {
 			return errors.Join(fmt.Errorf("restore snapshot: %w", err), os.RemoveAll(part))
 		}
+	}
+	if err := sealCopy(part); err != nil {
+		return errors.Join(fmt.Errorf("restore snapshot: %w", err), os.RemoveAll(part))
 	}
 	if err := os.Rename(part, ready); err != nil {
 		return err
@@ -120,7 +129,50 @@ func (d *Dir) Restore(name string, prepare func(path string) error) error {
 	if err := syncFolder(d.path); err != nil {
 		return err
 	}
-	return finishRestore(d.path)
+	if err := finishRestore(d.path); err != nil {
+		return err
+	}
+	return d.begin()
+}
+
+// verifyCopy compares a copy of a snapshot with its manifest.
+func verifyCopy(path string) error {
+	m, err := readManifest(path)
+	if err == nil && m == nil {
+		err = ErrManifest
+	}
+	if err != nil {
+		return err
+	}
+	problems, err := m.verify(path)
+	if err == nil && len(problems) > 0 {
+		err = &ContentError{Path: path, Problems: problems}
+	}
+	return err
+}
+
+// sealCopy writes the manifest of a copy of a folder that was copied while nothing changed it. A file that the folder should hold must be there.
+func sealCopy(path string) error {
+	m, err := readManifest(path)
+	if err == nil && m == nil {
+		err = ErrManifest
+	}
+	if err != nil {
+		return err
+	}
+	m.Open = true // a snapshot that was just prepared differs from what its manifest says
+	problems, err := m.verify(path)
+	if err != nil {
+		return err
+	}
+	if len(problems) > 0 {
+		return &ContentError{Path: path, Problems: problems}
+	}
+	if err := m.update(path, false); err != nil {
+		return err
+	}
+	m.Open = false
+	return m.write(path)
 }
 
 // finishRestore finishes restoring from a complete copy, and removes an incomplete one. Each step is idempotent.

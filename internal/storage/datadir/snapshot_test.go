@@ -21,7 +21,7 @@ func content(t *testing.T, d *Dir) map[string]string {
 				return filepath.SkipDir
 			}
 			return nil
-		case own(rel):
+		case own(rel), rel == ManifestFile:
 			return nil
 		}
 		text, err := os.ReadFile(path)
@@ -142,6 +142,7 @@ func TestRestoreBrokenOff(t *testing.T) {
 			for name, text := range fresh {
 				write(t, filepath.Join(path, restoringFolder, name), text)
 			}
+			must0(t, copyFile(filepath.Join(path, ManifestFile), filepath.Join(path, restoringFolder, ManifestFile)))
 		}, fresh},
 		"some is moved": {func(path string) {
 			must0(t, os.Remove(filepath.Join(path, "blobs.db")))

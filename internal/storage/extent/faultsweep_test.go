@@ -99,7 +99,7 @@ func runWithFailure(t *testing.T, n int, failure faultdisk.Failure) bool {
 			t.Errorf("operation %d: close: %v", n, err)
 		}
 	}
-	if hit && !reported && fsys.Failed() != faultdisk.Rename { // Close has repeated a rename
+	if hit && !reported && fsys.Failed().Kind != faultdisk.Rename { // Close has repeated a rename
 		t.Errorf("operation %d failed, and no call returned an error", n)
 	}
 	for _, dir := range []string{killed, dir} {

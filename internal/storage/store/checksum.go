@@ -14,8 +14,6 @@ import (
 //
 // The checksum is computed once, when the group is encoded. It is checked each time the value is read from the file or the log, and when it is
 // written from memory to the file. It covers the key, so that a damaged key, or a value under another key, is detected.
-//
-// Values in files of version 1 have no checksum.
 const sumSize = 4
 
 // bucketSeed returns the CRC of a bucket's name, from which the CRCs of its values continue.
@@ -41,11 +39,8 @@ func unseal(seed uint32, key, sealed []byte) (value []byte, ok bool) {
 	return sealed[:n:n], checksum(seed, key, sealed[:n]) == binary.LittleEndian.Uint32(sealed[n:])
 }
 
-// unseal returns the value without its checksum for bucket i of the file. Values of files of version 1 have none.
+// unseal returns the value without its checksum for bucket i of the file.
 func (db *DB) unseal(i int, key, sealed []byte) (value []byte, err error) {
-	if db.version == 1 {
-		return sealed, nil
-	}
 	value, ok := unseal(db.seeds[i], key, sealed)
 	if !ok {
 		return nil, db.damagedValue(i, key)
@@ -55,9 +50,6 @@ func (db *DB) unseal(i int, key, sealed []byte) (value []byte, err error) {
 
 // strip removes the checksum of a value that was verified before.
 func (db *DB) strip(sealed []byte) []byte {
-	if db.version == 1 {
-		return sealed
-	}
 	n := len(sealed) - sumSize
 	return sealed[:n:n]
 }

@@ -34,7 +34,7 @@ func snapshotDir(t testing.TB, from, to string) {
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"db", "db-log0", "db-log1"} {
+	for _, name := range []string{"db", "db-log0", "db-log1", "db-mark"} {
 		if err := copySparse(filepath.Join(from, name), filepath.Join(to, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -210,6 +210,9 @@ func damageTail(rt *rapid.T, db *DB, dir string) {
 	case 0: // none: it was synced after all
 	case 1:
 		p = p[:int(db.log.end)+rapid.IntRange(0, min(len(tail), 300)).Draw(rt, "left")]
+		if synced := db.log.mark.last.allocated[db.log.gen%2]; int64(len(p)) < synced { // that size was synced
+			p = append(p[:len(p):len(p)], make([]byte, synced-int64(len(p)))...)
+		}
 	case 2:
 		clear(tail[rapid.IntRange(0, min(len(tail), 300)).Draw(rt, "zeros"):])
 	case 3: // a sector that was not written

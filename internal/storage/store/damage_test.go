@@ -46,7 +46,7 @@ func sample(t *testing.T, dir string, crashed bool) [2]model {
 	if !crashed {
 		closeChecked(t, db)
 	}
-	for _, name := range []string{"db", "db-log0", "db-log1"} {
+	for _, name := range []string{"db", "db-log0", "db-log1", "db-mark"} {
 		if err := copySparse(filepath.Join(work, name), filepath.Join(dir, name)); err != nil && (crashed || !errors.Is(err, os.ErrNotExist)) {
 			t.Fatal(err)
 		}
@@ -117,7 +117,7 @@ func TestFlippedBitsAreNeverServed(t *testing.T) {
 			}
 			rng := rand.New(rand.NewPCG(5, 6))
 			noticed := map[string]int{}
-			for _, name := range []string{"db", "db-log0", "db-log1"} {
+			for _, name := range []string{"db", "db-log0", "db-log1", "db-mark"} {
 				p, err := os.ReadFile(filepath.Join(dir, name))
 				if err != nil {
 					continue
@@ -149,7 +149,7 @@ func TestFlippedBitsAreNeverServed(t *testing.T) {
 func copyStore(t *testing.T, from, name string, bit int) string {
 	t.Helper()
 	to := memoryDir(t)
-	for _, n := range []string{"db", "db-log0", "db-log1"} {
+	for _, n := range []string{"db", "db-log0", "db-log1", "db-mark"} {
 		if err := copySparse(filepath.Join(from, n), filepath.Join(to, n)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			t.Fatal(err)
 		}
@@ -376,9 +376,20 @@ func TestLogDamageInTheMiddle(t *testing.T) {
 	if !errors.As(err, &damage) || damage.File != filepath.Base(log) || !strings.Contains(err.Error(), "fsck --repair") {
 		t.Errorf("open: %v, want a *DamageError that names %s and the next step", err, filepath.Base(log))
 	}
-	// Without intact records behind it, it is a torn end.
+	// Without intact records behind it, it is a torn end, unless the mark says that more was synced.
 	clear(p[1000:])
 	if err := os.WriteFile(log, p, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = Open(copied, Options{Buckets: []Bucket{"a", "b"}}); !errors.As(err, &damage) || !strings.Contains(err.Error(), "16 groups") {
+		t.Errorf("open: %v, want a *DamageError that counts the lost groups", err)
+	}
+	m, _, err := readMark(copied)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.group = 3
+	if err := os.WriteFile(markPath(copied), m.encode(), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if got := contentOf(t, filepath.Dir(copied), Options{}); len(got) == 0 || len(got) >= 20 {
@@ -400,7 +411,7 @@ func TestLogWithoutARecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	records, err := readLog(copied, db.gen)
+	records, _, err := readLog(copied, db.gen)
 	if err != nil || len(records) < 10 {
 		t.Fatalf("%d records, %v", len(records), err)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"strconv"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -49,7 +48,7 @@ func createFile(path string, buckets []Bucket, r *bufio.Reader, finish func(*bol
 	err = restoreAll(b, buckets, r)
 	if err == nil {
 		err = b.Update(func(tx *bolt.Tx) error {
-			return errors.Join(finish(tx), putFormat(tx, versionKey, []byte(strconv.Itoa(currentVersion))))
+			return errors.Join(finish(tx), putVersion(tx, ""))
 		})
 	}
 	return errors.Join(err, b.Sync(), b.Close())

@@ -85,12 +85,13 @@ func (db *DB) recover(f format, o Options) (err error) {
 	}
 	m := db.layers.Load().active
 	// The log files must exist before the file refers to them.
-	if db.log, err = openWAL(db.fs, db.path, db.gen, !o.Relaxed); err != nil {
+	if db.log, err = openWAL(db.fs, db.path, db.gen, !o.Relaxed, db.mark, mark{id: f.id, gen: f.gen, group: m.newest}); err != nil {
 		return err
 	}
 	if err := db.commit(m, db.gen-1, false); err != nil {
 		return err
 	}
+	db.log.complete = db.gen - 1
 	fresh := newMemtable(len(db.buckets))
 	fresh.publish(m.newest)
 	db.layers.Store(&layers{active: fresh})

@@ -1,7 +1,10 @@
 package store
 
 import (
+	"bytes"
+	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -16,7 +19,8 @@ import (
 // The bucket whose keys hold the layout version of a file, and its progress. The leading zero byte separates it from the buckets of the
 // services.
 //
-//	version   "2"
+//	version   "1"
+//	id        16 random bytes, the identity of the database
 //	buckets   names of all other buckets, sorted, each with a line feed
 //	log       0  8  generation of the log up to which the file is complete
 //	          8  8  number of the group up to which it is complete
@@ -25,20 +29,24 @@ import (
 //
 // Integers are big-endian. Each value has its checksum, as all values.
 //
-// Version 2: one bucket of bbolt for each Bucket, no nested buckets, values with checksums, and a log as in log.go. Version 1 had no checksums,
-// no "buckets", and only the generation in "log". Open converts such a file (upgrade.go); with Options.ReadOnly it is read without conversion.
+// Version 1: one bucket of bbolt for each Bucket, no nested buckets, values with checksums, a log as in log.go and a mark as in mark.go.
 var (
 	formatBucket = []byte("\x00store")
 	versionKey   = []byte("version")
+	idKey        = []byte("id")
 	bucketsKey   = []byte("buckets")
 	logKey       = []byte("log")
 )
 
-const currentVersion = 2
+const currentVersion = 1
+
+// idSize is the size of a database's id, in bytes.
+const idSize = 16
 
 // format is the content of the format bucket.
 type format struct {
 	version    int // 0 for a new file
+	id         string
 	buckets    []string
 	gen, group uint64
 	closed     bool
@@ -57,6 +65,21 @@ func putFormat(tx *bolt.Tx, key, value []byte) error {
 		return err
 	}
 	return b.Put(key, appendSealed(nil, formatSeed, key, value))
+}
+
+// newID returns a random id.
+func newID() string {
+	id := make([]byte, idSize)
+	_, _ = rand.Read(id) // never fails
+	return string(id)
+}
+
+// putVersion records the version and the id of a file; a new id if id is empty.
+func putVersion(tx *bolt.Tx, id string) error {
+	if id == "" {
+		id = newID()
+	}
+	return errors.Join(putFormat(tx, idKey, []byte(id)), putFormat(tx, versionKey, []byte(strconv.Itoa(currentVersion))))
 }
 
 // putProgress records the progress of the file.
@@ -81,12 +104,8 @@ func (db *DB) readFormat() (f format, err error) {
 			}
 			return nil
 		}
-		if v := b.Get(versionKey); string(v) == "1" {
-			f.version = 1
-			if v := b.Get(logKey); len(v) == 8 {
-				f.gen = binary.BigEndian.Uint64(v)
-			}
-			return nil
+		if v := b.Get(versionKey); string(v) == "1" || b.Get(idKey) == nil && bytes.HasPrefix(v, []byte("2")) {
+			return fmt.Errorf("%w: a development build before version 1 wrote it", ErrFormat)
 		}
 		return f.read(tx, b, filepath.Base(db.path))
 	})
@@ -95,13 +114,13 @@ func (db *DB) readFormat() (f format, err error) {
 
 func (f *format) read(tx *bolt.Tx, b *bolt.Bucket, file string) error {
 	values := map[string][]byte{}
-	for _, key := range [][]byte{versionKey, bucketsKey, logKey} {
+	for _, key := range [][]byte{versionKey, idKey, bucketsKey, logKey} {
 		value, ok := unseal(formatSeed, key, b.Get(key))
 		if !ok {
 			return &DamageError{File: file, Bucket: Bucket(formatBucket), Key: key, Problem: "the checksum does not match"}
 		}
 		if string(key) == string(versionKey) && string(value) != strconv.Itoa(currentVersion) {
-			return fmt.Errorf("%w: version %q, this release supports versions 1 and %d", ErrFormat, value, currentVersion)
+			return fmt.Errorf("%w: version %q, this release supports version %d", ErrFormat, value, currentVersion)
 		}
 		values[string(key)] = value
 	}
@@ -117,6 +136,9 @@ func (f *format) read(tx *bolt.Tx, b *bolt.Bucket, file string) error {
 	progress := values["log"]
 	if len(progress) != 17 {
 		return fmt.Errorf("%w: progress of %d bytes", ErrFormat, len(progress))
+	}
+	if f.id = string(values["id"]); len(f.id) != idSize {
+		return fmt.Errorf("%w: an id of %d bytes", ErrFormat, len(f.id))
 	}
 	f.version = currentVersion
 	f.gen, f.group = binary.BigEndian.Uint64(progress), binary.BigEndian.Uint64(progress[8:])
@@ -176,7 +198,12 @@ func (db *DB) prepare(f *format) error {
 		if err := putProgress(tx, f.gen, f.group, f.closed); err != nil {
 			return err
 		}
-		return putFormat(tx, versionKey, []byte(strconv.Itoa(currentVersion)))
+		if !db.reproducible {
+			f.id = newID()
+		} else {
+			f.id = strings.Repeat("\x00", idSize)
+		}
+		return putVersion(tx, f.id)
 	})
 }
 

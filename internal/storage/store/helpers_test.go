@@ -111,3 +111,19 @@ func rewriteReplica(t testing.TB, path, id string, from, ahead replog.Position) 
 		t.Fatal(err)
 	}
 }
+
+func bucketContent(t *testing.T, db *DB, b Bucket) model {
+	t.Helper()
+	m := model{}
+	err := db.View(func(tx *Tx) error {
+		c := tx.Cursor(b)
+		for k, v := c.Seek(nil); k != nil; k, v = c.Next() {
+			m[string(k)] = string(v)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}

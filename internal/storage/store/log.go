@@ -44,19 +44,21 @@ var errLogSync = errors.New("sync of the log failed")
 // wal appends to the log.
 type wal struct {
 	sync bool
+	mark *marker
 	step int64 // size by which a file grows, in bytes; tests use a small one
 
 	files     [2]disk.File
 	allocated [2]int64 // bytes of the files
 	gen       uint64
-	end       int64 // of the current generation
+	complete  uint64 // generation up to which the main file is complete, or a lower one
+	end       int64  // of the current generation
 }
 
 func logPath(path string, i uint64) string { return fmt.Sprintf("%s-log%d", path, i%2) }
 
 // openWAL opens or creates the files, makes their names durable, and begins a generation.
-func openWAL(fsys disk.FS, path string, gen uint64, sync bool) (*wal, error) {
-	l := &wal{sync: sync, step: logStep, gen: gen}
+func openWAL(fsys disk.FS, path string, gen uint64, sync bool, prior, first mark) (_ *wal, err error) {
+	l := &wal{sync: sync, step: logStep, gen: gen, complete: first.gen}
 	for i := range l.files {
 		f, err := fsys.OpenFile(logPath(path, uint64(i)), os.O_RDWR|os.O_CREATE, 0o600)
 		if err != nil {
@@ -66,6 +68,9 @@ func openWAL(fsys disk.FS, path string, gen uint64, sync bool) (*wal, error) {
 		if l.allocated[i], err = f.Size(); err != nil {
 			return nil, errors.Join(err, l.close())
 		}
+	}
+	if l.mark, err = openMarker(fsys, path, prior, first); err != nil {
+		return nil, errors.Join(err, l.close())
 	}
 	if err := fsys.SyncDir(filepath.Dir(path)); err != nil {
 		return nil, errors.Join(err, l.close())
@@ -89,6 +94,7 @@ func (l *wal) append(record []byte, group uint64) error {
 		}
 	}
 	l.end += int64(len(record))
+	l.mark.put(l.complete, group, l.allocated, !l.sync)
 	return nil
 }
 
@@ -132,6 +138,7 @@ func (l *wal) rotate() error {
 			return err
 		}
 	}
+	l.complete = l.gen - 1
 	l.gen++
 	l.end = 0
 	return nil
@@ -143,6 +150,9 @@ func (l *wal) close() error {
 		if f != nil {
 			errs = append(errs, f.Close())
 		}
+	}
+	if l.mark != nil {
+		errs = append(errs, l.mark.file.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -21,11 +21,19 @@ func (db *DB) replay(f format) error {
 	if err := checkNewer(db.path, f.gen+2); err != nil {
 		return err
 	}
+	var err error
+	var marked bool
+	if db.mark, marked, err = readMark(db.path); err != nil {
+		return err
+	}
+	if !marked && !f.closed {
+		return missingMark(db.path)
+	}
 	m := db.layers.Load().active
 	m.publish(f.group)
 	for gen := f.gen + 1; gen <= f.gen+2; gen++ {
-		records, err := readLog(db.path, gen)
-		if errors.Is(err, os.ErrNotExist) && (f.closed || db.version == 1) {
+		records, torn, err := readLog(db.path, gen)
+		if errors.Is(err, os.ErrNotExist) && f.closed {
 			continue
 		}
 		if err != nil {
@@ -35,7 +43,7 @@ func (db *DB) replay(f format) error {
 			return err
 		}
 		for _, r := range records {
-			if db.version == 1 && r.group <= m.newest || db.version > 1 && r.group != m.newest+1 {
+			if r.group != m.newest+1 {
 				return r.damaged(db.path, fmt.Sprintf("group %d follows group %d", r.group, m.newest))
 			}
 			if err := m.insertPayload(db, r.payload, r.group); err != nil {
@@ -43,8 +51,17 @@ func (db *DB) replay(f format) error {
 			}
 			m.publish(r.group)
 		}
+		if torn > 0 {
+			db.logger.Warn("a log ended in an incomplete record, which nothing had acknowledged: it was cut off", "file", logPath(db.path, gen), "bytes", torn)
+		}
 	}
-	return nil
+	if !marked || db.replica != nil {
+		return nil
+	}
+	if n := db.mark.lost(m.newest); n > 0 {
+		db.logger.Error("a power failure has removed writes that were acknowledged without a sync", "file", db.path, "groups", n)
+	}
+	return db.mark.check(db.path, f, m.newest)
 }
 
 func missingLog(path string, gen uint64) *DamageError {
@@ -93,15 +110,14 @@ func (r *logRecord) damaged(path, problem string) error {
 	return &DamageError{File: filepath.Base(logPath(path, r.gen)), Problem: fmt.Sprintf("offset %d: %s", r.at, problem)}
 }
 
-// readLog returns the records of a generation.
+// readLog returns the records of a generation, and the size of an incomplete record after them, as far as it was written.
 //
 // Errors: os.ErrNotExist, a *DamageError, or an error of the operating system.
-func readLog(path string, gen uint64) ([]logRecord, error) {
+func readLog(path string, gen uint64) (records []logRecord, torn int, err error) {
 	p, err := os.ReadFile(logPath(path, gen))
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	var records []logRecord
 	at := 0
 	for {
 		r, ok := parseRecord(p, at, gen)
@@ -113,12 +129,15 @@ func readLog(path string, gen uint64) ([]logRecord, error) {
 	}
 	end := logRecord{gen: gen, at: int64(at)}
 	if next := nextRecord(p, at, gen); next >= 0 {
-		return records, end.damaged(path, fmt.Sprintf("a record is damaged, and intact ones follow it at offset %d", next))
+		return records, 0, end.damaged(path, fmt.Sprintf("a record is damaged, and intact ones follow it at offset %d", next))
 	}
 	if flippedBit(p, at, gen) {
-		return records, end.damaged(path, "the last record differs in one bit from what was written")
+		return records, 0, end.damaged(path, "the last record differs in one bit from what was written")
 	}
-	return records, nil
+	if at+logHeaderSize <= len(p) && binary.LittleEndian.Uint64(p[at+8:]) == gen {
+		torn = min(logHeaderSize+int(binary.LittleEndian.Uint32(p[at:])), len(p)-at)
+	}
+	return records, torn, nil
 }
 
 // nextStep tells an operator what to do with a file that cannot be opened.

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -58,7 +57,7 @@ func Repair(path string, buckets []Bucket, aside string, attachments Attachments
 	if err := disk.MkdirAll(aside, 0o700); err != nil {
 		return r, err
 	}
-	for _, name := range []string{path, logPath(path, 0), logPath(path, 1)} {
+	for _, name := range []string{path, logPath(path, 0), logPath(path, 1), markPath(path)} {
 		to := filepath.Join(aside, filepath.Base(name))
 		if name == path {
 			err = os.Link(name, to) // so that the file exists at each moment
@@ -78,6 +77,9 @@ func Repair(path string, buckets []Bucket, aside string, attachments Attachments
 	return r, disk.SyncDir(filepath.Dir(path))
 }
 
+// repairBatch is the size of a transaction of a repair, in bytes.
+const repairBatch = 8 << 20
+
 // salvage reads the intact data.
 type salvage struct {
 	path    string
@@ -87,7 +89,7 @@ type salvage struct {
 
 	attachments Attachments // nil if those of the log are not needed
 
-	version    int
+	id         string // "" if it cannot be read
 	gen, group uint64 // the file is complete up to here, if its progress is known
 	progress   bool
 	closed     bool     // the file needs no log
@@ -98,7 +100,7 @@ type salvage struct {
 }
 
 func newSalvage(path string, buckets []Bucket, report func(*DamageError)) *salvage {
-	s := &salvage{path: path, buckets: buckets, report: report, version: currentVersion}
+	s := &salvage{path: path, buckets: buckets, report: report}
 	for _, b := range buckets {
 		s.seeds = append(s.seeds, bucketSeed(b))
 	}
@@ -111,6 +113,9 @@ func (s *salvage) damaged(problem string, args ...any) {
 
 // run calls keep for every intact write: first those of the file, then those of the log, in order. Values have no checksums.
 func (s *salvage) run(keep func(Bucket, Write) error) error {
+	if err := lostFile(s.path); err != nil {
+		return err
+	}
 	f, err := os.Open(s.path)
 	if err != nil {
 		return err
@@ -147,14 +152,14 @@ func (s *salvage) run(keep func(Bucket, Write) error) error {
 	return s.log(keep)
 }
 
-// format determines the version of the file, its buckets and its progress.
+// format determines the id of the file, its buckets and its progress.
 func (s *salvage) format(f *os.File, size int64) error {
 	return bboltpage.Salvage(f, size, func(bucket string, key, value []byte) {
 		if bucket != string(formatBucket) {
 			return
 		}
-		if string(key) == string(versionKey) && string(value) == "1" {
-			s.version = 1
+		if p, ok := unseal(formatSeed, key, value); ok && string(key) == string(idKey) {
+			s.id = string(p)
 		}
 		if p, ok := unseal(formatSeed, key, value); ok && string(key) == string(bucketsKey) {
 			s.names = bucketNames(p)
@@ -165,8 +170,6 @@ func (s *salvage) format(f *os.File, size int64) error {
 		if p, ok := unseal(formatSeed, key, value); ok && len(p) == 17 {
 			s.gen, s.group, s.progress = binary.BigEndian.Uint64(p), binary.BigEndian.Uint64(p[8:]), true
 			s.closed = p[16] == 1
-		} else if len(value) == 8 {
-			s.gen, s.progress = binary.BigEndian.Uint64(value), true
 		}
 	}, func(error) {})
 }
@@ -174,15 +177,12 @@ func (s *salvage) format(f *os.File, size int64) error {
 // value verifies a pair of the file. If its bucket is not known, or wrong, the checksum determines it.
 func (s *salvage) value(bucket Bucket, key, sealed []byte) (b Bucket, value []byte, ok bool) {
 	if string(bucket) == string(formatBucket) {
-		if _, ok := unseal(formatSeed, key, sealed); !ok && s.version != 1 {
+		if _, ok := unseal(formatSeed, key, sealed); !ok {
 			s.report(&DamageError{File: filepath.Base(s.path), Bucket: bucket, Key: bytes.Clone(key), Problem: "the checksum does not match"})
 		}
 		return "", nil, false
 	}
 	i := slices.Index(s.buckets, bucket)
-	if s.version == 1 {
-		return bucket, sealed, i >= 0
-	}
 	if i >= 0 {
 		if value, ok := unseal(s.seeds[i], key, sealed); ok {
 			return bucket, value, true
@@ -210,7 +210,7 @@ func (s *salvage) log(keep func(Bucket, Write) error) error {
 	for i := range uint64(2) {
 		p, err := os.ReadFile(logPath(s.path, i))
 		if errors.Is(err, fs.ErrNotExist) {
-			if s.version > 1 && s.progress && !s.closed {
+			if s.progress && !s.closed {
 				s.report(missingLog(s.path, i))
 			}
 			continue
@@ -232,7 +232,7 @@ func (s *salvage) log(keep func(Bucket, Write) error) error {
 	})
 	s.newest = s.group
 	for _, r := range all {
-		if s.version > 1 && s.progress && r.group != s.newest+1 && !r.partly {
+		if s.progress && r.group != s.newest+1 && !r.partly {
 			s.report(&DamageError{File: filepath.Base(logPath(s.path, r.gen)), Problem: fmt.Sprintf("offset %d: group %d follows group %d", r.at, r.group, s.newest)})
 		}
 		if !r.partly {
@@ -243,7 +243,29 @@ func (s *salvage) log(keep func(Bucket, Write) error) error {
 			return err
 		}
 	}
-	return nil
+	return s.mark()
+}
+
+// mark reports what the file and its log lack.
+func (s *salvage) mark() error {
+	m, ok, err := readMark(s.path)
+	switch {
+	case err != nil || !s.progress:
+		return err
+	case !ok && !s.closed:
+		err = missingMark(s.path)
+	case ok:
+		id := s.id
+		if id == "" {
+			id = m.id // reported before
+		}
+		err = m.check(s.path, format{id: id, gen: s.gen, closed: s.closed}, s.newest)
+	}
+	if d := (*DamageError)(nil); errors.As(err, &d) {
+		s.report(d)
+		return nil
+	}
+	return err
 }
 
 // newer reports a log that is newer than the file.
@@ -324,13 +346,10 @@ func (s *salvage) apply(r logRecord, keep func(Bucket, Write) error) error {
 			}
 			return keep(b, w)
 		}
-		value := w.Value
-		if s.version > 1 {
-			var ok bool
-			if value, ok = unseal(s.seeds[i], w.Key, w.Value); !ok {
-				s.report(&DamageError{File: filepath.Base(logPath(s.path, r.gen)), Bucket: b, Key: bytes.Clone(w.Key), Problem: "the checksum does not match"})
-				return nil
-			}
+		value, ok := unseal(s.seeds[i], w.Key, w.Value)
+		if !ok {
+			s.report(&DamageError{File: filepath.Base(logPath(s.path, r.gen)), Bucket: b, Key: bytes.Clone(w.Key), Problem: "the checksum does not match"})
+			return nil
 		}
 		s.kept++
 		return keep(b, Write{w.Key, value})
@@ -368,7 +387,7 @@ func (s *salvage) writeAnew(path string) (err error) {
 		if err := bucket.Put(key, appendSealed(nil, bucketSeed(b), key, w.Value)); err != nil {
 			return err
 		}
-		if written += len(key) + len(w.Value); written < upgradeBatch {
+		if written += len(key) + len(w.Value); written < repairBatch {
 			return nil
 		}
 		written = 0
@@ -387,7 +406,7 @@ func (s *salvage) writeAnew(path string) (err error) {
 	if err := putProgress(tx, s.gen+2, s.newest, true); err != nil {
 		return err
 	}
-	if err := putFormat(tx, versionKey, []byte(strconv.Itoa(currentVersion))); err != nil {
+	if err := putVersion(tx, s.id); err != nil {
 		return err
 	}
 	return errors.Join(tx.Commit(), to.Sync())

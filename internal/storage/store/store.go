@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -58,6 +59,8 @@ type Options struct {
 	Guard func(*Tx) error
 	// Attachments receives what Tx.Attach adds to the log. Without it, a log with attachments opens only with ReadOnly, which ignores them.
 	Attachments Attachments
+	// Logger receives what Open has cut off or given up after a crash; nil means none.
+	Logger *slog.Logger
 	// FS is the file system to write the log through; nil means disk.OS. bbolt writes the main file and does not use it.
 	FS disk.FS
 
@@ -82,9 +85,11 @@ type DB struct {
 	readOnly bool
 	leftover bool // Close must remove path
 
-	fs      disk.FS
-	version int      // of the file's format
-	seeds   []uint32 // by index in buckets: initial value of the checksums
+	fs           disk.FS
+	logger       *slog.Logger
+	reproducible bool
+	mark         mark     // as found
+	seeds        []uint32 // by index in buckets: initial value of the checksums
 
 	pages       *bboltpage.Reader
 	pagesFile   *os.File // nil if everything is read through the mapping
@@ -126,8 +131,6 @@ type DB struct {
 
 // Open opens the file at path, or creates it. The folder must exist.
 //
-// A file of version 1 is converted first, which needs as much additional space as the file has.
-//
 // Errors: ErrLocked, ErrFormat, ErrDamaged, or an error of the operating system.
 func Open(path string, o Options) (db *DB, err error) {
 	defer func() {
@@ -147,6 +150,9 @@ func Open(path string, o Options) (db *DB, err error) {
 	if o.LockTimeout == 0 {
 		o.LockTimeout = time.Second
 	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
 	if o.FS == nil {
 		o.FS = disk.OS
 	}
@@ -157,6 +163,9 @@ func Open(path string, o Options) (db *DB, err error) {
 		}
 	}
 	if !o.Ephemeral {
+		if err := lostFile(path); err != nil {
+			return nil, openError(path, err)
+		}
 		err := inspect(path, o.LockTimeout)
 		if errors.Is(err, ErrLocked) {
 			return nil, fmt.Errorf("%w: %s", ErrLocked, path)
@@ -168,14 +177,6 @@ func Open(path string, o Options) (db *DB, err error) {
 	db, err = openFile(path, o)
 	if err != nil {
 		return nil, err
-	}
-	if db.version == 1 && !o.ReadOnly {
-		if err := errors.Join(db.closeFiles(), upgrade(path, o)); err != nil {
-			return nil, fmt.Errorf("store: upgrade %s: %w", path, err)
-		}
-		if db, err = openFile(path, o); err != nil {
-			return nil, err
-		}
 	}
 	switch {
 	case o.Log != nil:
@@ -220,7 +221,7 @@ func openFile(path string, o Options) (db *DB, err error) {
 		return nil, openError(path, err)
 	}
 	b.AllocSize = allocSize
-	db = &DB{bolt: b, buckets: o.Buckets, path: path, fs: o.FS, readOnly: o.ReadOnly, memtableSize: memtableSize, attachedSize: attachedSize,
+	db = &DB{bolt: b, buckets: o.Buckets, path: path, fs: o.FS, logger: o.Logger, reproducible: o.reproducible, readOnly: o.ReadOnly, memtableSize: memtableSize, attachedSize: attachedSize,
 		chunkKeys: chunkKeys, attachments: o.Attachments, guard: o.Guard}
 	defer func() {
 		if err != nil {
@@ -248,7 +249,6 @@ func openFile(path string, o Options) (db *DB, err error) {
 	if err := db.prepare(&db.found); err != nil {
 		return nil, err
 	}
-	db.version = db.found.version
 	if !o.Ephemeral {
 		return db, db.replay(db.found)
 	}
@@ -403,8 +403,8 @@ func (db *DB) removeLog() error {
 	if db.log == nil {
 		return nil
 	}
-	for i := range uint64(2) {
-		if err := db.fs.Remove(logPath(db.path, i)); err != nil {
+	for _, name := range []string{logPath(db.path, 0), logPath(db.path, 1), markPath(db.path)} {
+		if err := db.fs.Remove(name); err != nil {
 			return err
 		}
 	}

@@ -50,11 +50,11 @@ type FS struct {
 	mu     sync.Mutex
 	hook   func(Op) error
 	done   func(Op)
-	failed Kind
+	failed Op
 }
 
-// Failed returns the kind of the first call that [FS.Fail] made fail, "" for none.
-func (f *FS) Failed() Kind {
+// Failed returns the first call that [FS.Fail] made fail, without its data; its kind is "" for none.
+func (f *FS) Failed() Op {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.failed
@@ -98,8 +98,8 @@ func (f *FS) Fail(n int, failure Failure, kinds ...Kind) (calls func() int) {
 			return nil
 		}
 		f.mu.Lock()
-		if f.failed == "" {
-			f.failed = op.Kind
+		if f.failed.Kind == "" {
+			f.failed = Op{Kind: op.Kind, Name: op.Name, To: op.To}
 		}
 		f.mu.Unlock()
 		if failure.Partly && op.Kind == Write {

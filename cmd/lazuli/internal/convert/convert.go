@@ -145,6 +145,9 @@ func Undo(folder string) (err error) {
 			ErrBegun, id.Node, id.Cluster, dir.Cluster())
 	}
 	// The identity goes first: without it, the folder is that of a server alone.
+	if err := dir.Forget(datadir.NodeFile); err != nil {
+		return err
+	}
 	aside := strings.TrimRight(dir.Cluster(), string(filepath.Separator)) + ".undone"
 	if err := errors.Join(os.RemoveAll(aside), os.Rename(dir.Cluster(), aside), disk.SyncDir(dir.Path())); err != nil {
 		return err

@@ -1,0 +1,192 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
+)
+
+// While a database is open, the file <name>-mark has the least that the file and its log must hold. The mark is written after each sync of the log,
+// and is not synced: what it says was durable before, and a killed process leaves the newest one. After a power failure the mark may be an older one.
+// Close removes it with the log.
+//
+// The file has two slots, at 0 and markSlot, which are written in turn; the valid one with the higher number counts. Integers are little-endian.
+//
+//	0   8  "LZMARK1\n"
+//	8   16 id of the database
+//	24  8  number of this write
+//	32  8  generation up to which the file is complete
+//	40  8  number of the last group in the log
+//	48  16 sizes of the two log files
+//	64  1  1 if the group was not synced (Options.Relaxed)
+//	65  3  zero
+//	68  4  CRC-32C of bytes 0 to 67
+const (
+	markMagic = "LZMARK1\n"
+	markSize  = 72
+	markSlot  = 4096
+)
+
+// mark is the content of a slot.
+type mark struct {
+	id        string
+	number    uint64
+	gen       uint64
+	group     uint64
+	allocated [2]int64
+	relaxed   bool
+}
+
+func markPath(path string) string { return path + "-mark" }
+
+func (m mark) encode() []byte {
+	p := append(make([]byte, 0, markSize), markMagic...)
+	p = append(p, m.id...)
+	for _, n := range []uint64{m.number, m.gen, m.group, uint64(m.allocated[0]), uint64(m.allocated[1])} {
+		p = binary.LittleEndian.AppendUint64(p, n)
+	}
+	p = append(p, 0, 0, 0, 0)
+	if m.relaxed {
+		p[64] = 1
+	}
+	return binary.LittleEndian.AppendUint32(p, crc32.Checksum(p, castagnoli))
+}
+
+func parseMark(p []byte) (m mark, ok bool) {
+	if len(p) < markSize || !bytes.HasPrefix(p, []byte(markMagic)) || crc32.Checksum(p[:68], castagnoli) != binary.LittleEndian.Uint32(p[68:]) {
+		return m, false
+	}
+	at := func(i int) uint64 { return binary.LittleEndian.Uint64(p[i:]) }
+	return mark{string(p[8:24]), at(24), at(32), at(40), [2]int64{int64(at(48)), int64(at(56))}, p[64] == 1}, true
+}
+
+// readMark reads the mark of a database; ok is false if none was written.
+func readMark(path string) (m mark, ok bool, err error) {
+	f, err := os.Open(markPath(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, false, nil
+	}
+	if err != nil {
+		return m, false, err
+	}
+	defer f.Close()
+	for i := range int64(2) {
+		p := make([]byte, markSize)
+		if _, err := f.ReadAt(p, i*markSlot); err != nil && !errors.Is(err, io.EOF) {
+			return m, false, err
+		}
+		if x, valid := parseMark(p); valid && (!ok || x.number > m.number) {
+			m, ok = x, true
+		}
+	}
+	return m, ok, nil
+}
+
+// check compares a database with its mark: f is the format of its file, and newest the last group of the file and its log.
+func (m mark) check(path string, f format, newest uint64) error {
+	name := filepath.Base(path)
+	problem := func(file, text string, args ...any) error {
+		return &DamageError{File: filepath.Base(file), Problem: fmt.Sprintf(text, args...)}
+	}
+	if m.id != f.id {
+		return problem(markPath(path), "belongs to another database than %s", name)
+	}
+	if f.gen < m.gen {
+		return problem(path, "is older than its log: it is complete up to generation %d, and was up to %d", f.gen, m.gen)
+	}
+	for i, want := range m.allocated {
+		info, err := os.Stat(logPath(path, uint64(i)))
+		if errors.Is(err, fs.ErrNotExist) && f.closed {
+			continue // Close was removing the files
+		}
+		if err != nil {
+			return problem(logPath(path, uint64(i)), "%v", err)
+		}
+		if info.Size() < want {
+			return problem(logPath(path, uint64(i)), "has %d bytes, and had %d", info.Size(), want)
+		}
+	}
+	if newest < m.group && !m.relaxed {
+		return problem(logPath(path, 0)+" and -log1", "end with group %d, and %d groups after it were acknowledged", newest, m.group-newest)
+	}
+	return nil
+}
+
+// lost returns the number of groups that were acknowledged without a sync, and that a power failure has removed from the log.
+func (m mark) lost(newest uint64) uint64 {
+	if m.relaxed && m.group > newest {
+		return m.group - newest
+	}
+	return 0
+}
+
+// missingMark is the damage of a database that was not closed and has no mark.
+func missingMark(path string) error {
+	return &DamageError{File: filepath.Base(markPath(path)), Problem: "the file is missing or unreadable, and " + filepath.Base(path) + " was not closed"}
+}
+
+// lostFile returns the damage of a file that is missing or empty although its mark exists.
+func lostFile(path string) error {
+	info, err := os.Stat(path)
+	if err == nil && info.Size() > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if _, ok, err := readMark(path); err != nil || !ok {
+		return err
+	}
+	problem := "the file is empty, and its log exists"
+	if info == nil {
+		problem = "the file is missing, and its log exists"
+	}
+	return &DamageError{File: filepath.Base(path), Problem: problem}
+}
+
+// marker writes marks.
+type marker struct {
+	file disk.File
+	last mark
+}
+
+// openMarker opens or creates the mark, durably except for its name, and writes the first state. prior is what the file has.
+func openMarker(fsys disk.FS, path string, prior, first mark) (*marker, error) {
+	f, err := fsys.OpenFile(markPath(path), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	m := &marker{file: f, last: first}
+	m.last.number = prior.number
+	size, err := f.Size()
+	if err == nil && size < markSlot+markSize {
+		_, err = f.WriteAt(make([]byte, markSlot+markSize-size), size)
+	}
+	if err == nil {
+		err = m.write()
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return m, nil
+}
+
+// put writes a mark. If that fails, the mark says less than it could, which does no harm.
+func (m *marker) put(gen, group uint64, allocated [2]int64, relaxed bool) {
+	m.last.gen, m.last.group, m.last.allocated, m.last.relaxed = gen, group, allocated, relaxed
+	_ = m.write()
+}
+
+func (m *marker) write() error {
+	m.last.number++
+	_, err := m.file.WriteAt(m.last.encode(), int64(m.last.number%2)*markSlot)
+	return err
+}
