@@ -175,7 +175,7 @@ func TestRequireFails(t *testing.T) {
 		`has no message`:       func(a *lazulitest.Account) { a.RequireEnqueued("queue", order{ID: 2}) },
 		`has no message other`: func(a *lazulitest.Account) { a.RequireEnqueued("queue", "other") },
 		`is not empty`:         func(a *lazulitest.Account) { a.RequireEmpty("queue") },
-		`want {"N":2}`:         func(a *lazulitest.Account) { a.RequireEntity("Things", "p", "r", map[string]any{"N": 2}) },
+		`N is 1, want 2`:       func(a *lazulitest.Account) { a.RequireEntity("Things", "p", "r", map[string]any{"N": 2}) },
 		`ResourceNotFound`:     func(a *lazulitest.Account) { a.RequireEntity("Other", "p", "r", nil) },
 		`is there`:             func(a *lazulitest.Account) { a.RequireNoEntity("Things", "p", "r") },
 		`are not "y"`:          func(a *lazulitest.Account) { a.RequireBlob("box", "b", "y") },

@@ -1,7 +1,6 @@
 package tables
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -123,20 +122,3 @@ func (entityCodec) lookup(string) (edm, error) { return "", nil }
 func (entityCodec) selects() []string          { return nil }
 func (entityCodec) always() Expr               { return Expr{} }
 func (entityCodec) encrypts() bool             { return false }
-
-// ParseEntity parses an entity from the service's JSON, as in the changes of a table.
-func ParseEntity(b []byte) (Entity, error) {
-	var e Entity
-	if !json.Valid(b) {
-		return e, errJSON
-	}
-	var rd reader
-	r, err := rd.read(b)
-	if err == nil {
-		err = entityCodec{}.decode(r, reflect.ValueOf(&e).Elem())
-	}
-	if err != nil {
-		return e, fmt.Errorf("tables: parse an entity: %w", err)
-	}
-	return e, nil
-}

@@ -230,6 +230,11 @@ func checkMethod(m reflect.Method, exists, field bool) error {
 	return nil
 }
 
+// keyed reports whether the struct has both keys.
+func (s *schema) keyed() bool {
+	return (s.partition != nil || s.computedPartition) && (s.row != nil || s.computedRow)
+}
+
 // key returns the key of an addressable struct.
 func (s *schema) key(v reflect.Value) (k Key) {
 	switch {

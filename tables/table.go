@@ -60,10 +60,7 @@ var tableName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{2,62}$`)
 
 // New returns the table of that name. It sends nothing. It fails if the name or the type T cannot be stored, and names the field that is wrong.
 func New[T any](service *aztables.ServiceClient, name string, options ...Option) (*Table[T], error) {
-	c := config{property: "EntityType"}
-	for _, o := range options {
-		o(&c)
-	}
+	c := newConfig(options)
 	if service == nil {
 		return nil, errors.New("tables: the service client is nil")
 	}
@@ -72,19 +69,36 @@ func New[T any](service *aztables.ServiceClient, name string, options ...Option)
 	}
 	t := &Table[T]{table: table{service.NewClient(name), name, c}}
 	var err error
-	if t.codec, err = c.codec(reflect.TypeFor[T]()); err != nil {
+	if t.codec, err = c.codec(reflect.TypeFor[T](), false); err != nil {
 		return nil, err
 	}
-	if t.codec.encrypts() || c.encryption != nil {
-		if err := c.encryption.check(t.codec); err != nil {
-			return nil, fmt.Errorf("tables: table %s: %w", name, err)
-		}
+	if err := c.check(name, t.codec); err != nil {
+		return nil, err
 	}
 	return t, nil
 }
 
-// codec returns how values of a type are stored.
-func (c config) codec(t reflect.Type) (codec, error) {
+func newConfig(options []Option) config {
+	c := config{property: "EntityType"}
+	for _, o := range options {
+		o(&c)
+	}
+	return c
+}
+
+// check refuses types that cannot be encrypted as the options say.
+func (c config) check(name string, inner codec) error {
+	if !inner.encrypts() && c.encryption == nil {
+		return nil
+	}
+	if err := c.encryption.check(inner); err != nil {
+		return fmt.Errorf("tables: table %s: %w", name, err)
+	}
+	return nil
+}
+
+// codec returns how values of a type are stored. keyless allows a struct without keys.
+func (c config) codec(t reflect.Type, keyless bool) (codec, error) {
 	if !validPropertyName(c.property) {
 		return nil, fmt.Errorf("tables: %q is not a property name", c.property)
 	}
@@ -97,7 +111,7 @@ func (c config) codec(t reflect.Type) (codec, error) {
 		}
 		return entityCodec{}, nil
 	}
-	s, err := schemaOf(t, false)
+	s, err := schemaOf(t, keyless)
 	if err != nil {
 		return nil, err
 	}

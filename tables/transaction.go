@@ -36,6 +36,9 @@ var (
 	ErrTooLarge         = errors.New("a transaction has at most 4 MiB")
 )
 
+// errEmptyPartition: the SDK does not address entities with an empty PartitionKey in transactions.
+var errEmptyPartition = errors.New("the SDK cannot change an entity with an empty PartitionKey in a transaction")
+
 // Transaction is a list of changes of one partition that are carried out all or not at all. [Table.Begin] begins one, [Join] adds changes of another
 // type.
 type Transaction struct {
@@ -181,6 +184,9 @@ func (tx *Transaction) prepare(ctx context.Context) ([]aztables.TransactionActio
 		var err error
 		if c.body, c.key, err = c.encode(ctx); err != nil {
 			return nil, fail(err)
+		}
+		if c.key.PartitionKey == "" {
+			return nil, fail(errEmptyPartition)
 		}
 		if c.key.PartitionKey != tx.changes[0].key.PartitionKey {
 			return nil, fail(ErrManyPartitions)

@@ -43,7 +43,10 @@ func (t *Table[T]) updateLoop(ctx context.Context, k Key, change func(*T) error)
 		if err != nil {
 			return err
 		}
-		_, err = t.client.UpdateEntity(ctx, body, &aztables.UpdateEntityOptions{UpdateMode: aztables.UpdateModeReplace, IfMatch: &r.etag})
+		err = addressed(ctx, k, body, func(ctx context.Context, body []byte) error {
+			_, err := t.client.UpdateEntity(ctx, body, &aztables.UpdateEntityOptions{UpdateMode: aztables.UpdateModeReplace, IfMatch: &r.etag})
+			return err
+		})
 		if !is(err, ErrChanged) || try+1 == maxUpdates {
 			return err
 		}

@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,9 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/emptykey"
+	"github.com/lazuli-storage/lazuli/internal/sdk/rawentity"
 )
 
 // noContent asks the service not to send back what was inserted.
@@ -20,7 +24,7 @@ var noContent = http.Header{"Prefer": {"return-no-content"}}
 // Insert stores a new entity, and sets the value's ETag. It fails with [ErrExists] if there is one with this key.
 // https://learn.microsoft.com/rest/api/storageservices/insert-entity
 func (t *Table[T]) Insert(ctx context.Context, e *T) error {
-	return t.write(ctx, "insert", e, nil, func(body []byte) (azcore.ETag, error) {
+	return t.write(ctx, "insert", e, nil, func(ctx context.Context, body []byte) (azcore.ETag, error) {
 		r, err := t.client.AddEntity(policy.WithHTTPHeader(ctx, noContent), body, nil)
 		return r.ETag, err
 	})
@@ -40,7 +44,7 @@ func (t *Table[T]) InsertOrMerge(ctx context.Context, e *T, properties ...string
 }
 
 func (t *Table[T]) upsert(ctx context.Context, op string, e *T, only []string, mode aztables.UpdateMode) error {
-	return t.write(ctx, op, e, only, func(body []byte) (azcore.ETag, error) {
+	return t.write(ctx, op, e, only, func(ctx context.Context, body []byte) (azcore.ETag, error) {
 		r, err := t.client.UpsertEntity(ctx, body, &aztables.UpsertEntityOptions{UpdateMode: mode})
 		return r.ETag, err
 	})
@@ -61,7 +65,7 @@ func (t *Table[T]) Merge(ctx context.Context, e *T, properties ...string) error 
 }
 
 func (t *Table[T]) update(ctx context.Context, op string, e *T, only []string, mode aztables.UpdateMode) error {
-	return t.write(ctx, op, e, only, func(body []byte) (azcore.ETag, error) {
+	return t.write(ctx, op, e, only, func(ctx context.Context, body []byte) (azcore.ETag, error) {
 		r, err := t.client.UpdateEntity(ctx, body, &aztables.UpdateEntityOptions{UpdateMode: mode, IfMatch: t.ifMatch(e)})
 		return r.ETag, err
 	})
@@ -76,7 +80,7 @@ func (t *Table[T]) ifMatch(e *T) *azcore.ETag {
 	return &etag
 }
 
-func (t *Table[T]) write(ctx context.Context, op string, e *T, only []string, send func([]byte) (azcore.ETag, error)) error {
+func (t *Table[T]) write(ctx context.Context, op string, e *T, only []string, send func(context.Context, []byte) (azcore.ETag, error)) error {
 	if err := t.checkNames(op, only); err != nil {
 		return t.wrap(op, Key{}, err)
 	}
@@ -86,8 +90,10 @@ func (t *Table[T]) write(ctx context.Context, op string, e *T, only []string, se
 	}
 	var etag azcore.ETag
 	err = t.creating(ctx, func() (err error) {
-		etag, err = send(body)
-		return err
+		return addressed(ctx, k, body, func(ctx context.Context, body []byte) (err error) {
+			etag, err = send(ctx, body)
+			return err
+		})
 	})
 	if err != nil {
 		return t.wrap(op, k, err)
@@ -117,15 +123,30 @@ func (t *Table[T]) checkNames(op string, names []string) error {
 func (t *Table[T]) Delete(ctx context.Context, e *T) error {
 	k, err := t.Key(e)
 	if err == nil {
-		_, err = t.client.DeleteEntity(ctx, k.PartitionKey, k.RowKey, &aztables.DeleteEntityOptions{IfMatch: t.ifMatch(e)})
+		err = t.delete(ctx, k, t.ifMatch(e))
 	}
 	return t.wrap("delete", k, err)
 }
 
 // DeleteKey deletes the entity with a key, whatever its state. It fails with [ErrNotFound] if the entity does not exist.
 func (t *Table[T]) DeleteKey(ctx context.Context, k Key) error {
-	_, err := t.client.DeleteEntity(ctx, k.PartitionKey, k.RowKey, nil)
-	return t.wrap("delete", k, err)
+	return t.wrap("delete", k, t.delete(ctx, k, nil))
+}
+
+func (t *table) delete(ctx context.Context, k Key, ifMatch *azcore.ETag) error {
+	ctx, partition, check := emptykey.Address(ctx, k.PartitionKey)
+	_, err := t.client.DeleteEntity(ctx, partition, k.RowKey, &aztables.DeleteEntityOptions{IfMatch: ifMatch})
+	return errors.Join(check(), err)
+}
+
+// addressed calls send with an entity that has the key, so that the SDK accepts an empty PartitionKey. It fails if the client was not built for that.
+func addressed(ctx context.Context, k Key, entity []byte, send func(context.Context, []byte) error) error {
+	if k.PartitionKey != "" {
+		return send(ctx, entity)
+	}
+	ctx, partition, check := emptykey.Address(ctx, "")
+	err := send(ctx, append(appendQuoted([]byte(`{"PartitionKey":`), partition), bytes.TrimPrefix(entity, []byte(`{"PartitionKey":""`))...))
+	return errors.Join(check(), err)
 }
 
 // Get reads an entity. It fails with [ErrNotFound] if the entity does not exist.
@@ -136,15 +157,12 @@ func (t *Table[T]) Get(ctx context.Context, k Key) (T, error) {
 }
 
 func (t *Table[T]) get(ctx context.Context, k Key) (e T, r *raw, err error) {
-	body, err := payload(ctx, func(ctx context.Context) error {
-		_, err := t.client.GetEntity(ctx, k.PartitionKey, k.RowKey, nil)
-		return err
-	})
+	got, err := rawentity.Get(ctx, t.client, k.PartitionKey, k.RowKey)
 	if err != nil {
 		return e, nil, err
 	}
 	var rd reader
-	if r, err = rd.read(body); err != nil {
+	if r, err = rd.read(got.JSON); err != nil {
 		return e, nil, err
 	}
 	return e, r, t.decode(ctx, r, &e)

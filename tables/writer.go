@@ -1,7 +1,6 @@
 package tables
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -14,18 +13,14 @@ type writer struct {
 	key  Key
 	only []string // if not nil, no other properties are written
 	seal *sealer  // nil if nothing is encrypted
-	n    int      // properties written
+	// plain writes in plain text what is to be encrypted.
+	plain bool
+	n     int // properties written
 }
-
-// errEmptyKey: the service allows empty keys, but the SDK does not read or change such entities by their address.
-var errEmptyKey = errors.New("the SDK cannot address an entity with an empty key")
 
 func newWriter(k Key) (*writer, error) {
 	w := &writer{key: k, b: make([]byte, 0, 512)}
 	for _, text := range []string{k.PartitionKey, k.RowKey} {
-		if text == "" {
-			return nil, errEmptyKey
-		}
 		if !utf8.ValidString(text) {
 			return nil, fmt.Errorf("the key %q is not valid UTF-8", text)
 		}
@@ -39,7 +34,7 @@ func (w *writer) wants(name string) bool { return w.only == nil || slices.Contai
 
 // property writes a property whose value in JSON append makes.
 func (w *writer) property(name string, t edm, encrypt bool, v reflect.Value, appendValue func([]byte, reflect.Value) ([]byte, error)) (err error) {
-	if encrypt {
+	if encrypt && !w.plain {
 		value, err := appendValue(nil, v)
 		if err == nil {
 			err = w.encrypted(name, t, value)

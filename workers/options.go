@@ -3,6 +3,8 @@ package workers
 import (
 	"fmt"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/tables"
 )
 
 // Encoding is the encoding of message bodies in a queue.
@@ -42,6 +44,7 @@ type settings struct {
 
 	table    string
 	existing bool
+	entities []tables.Option
 	inOrder  bool
 	parallel int // of changes in order
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,7 +20,9 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
+	"github.com/lazuli-storage/lazuli/internal/sdk/rawentity"
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
+	"github.com/lazuli-storage/lazuli/tables"
 	"github.com/lazuli-storage/lazuli/workers/bindings"
 )
 
@@ -102,9 +105,15 @@ func (a *App) Table(name string, h TableHandler, options ...TableOption) *Functi
 // tableName are the rules of https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model#table-names
 var tableName = lazyregexp.New(`^[A-Za-z][A-Za-z0-9]{2,62}$`)
 
-// Change is a change of an entity with the entity decoded from JSON.
+// WithEntities sets how a function of [Table] decodes entities, by the options of tables.New: the keys for fields that are encrypted, the types of an
+// interface.
+func WithEntities(options ...tables.Option) TableOption {
+	return tableOption(func(s *settings) { s.entities = append(s.entities, options...) })
+}
+
+// Change is a change of an entity with the entity decoded as package tables stores it.
 type Change[T any] struct {
-	// Entity is the decoded entity; the zero value after a delete.
+	// Entity is the decoded entity, with its ETag; the zero value after a delete.
 	Entity T
 	// Before is the entity before the change, for triggers with InOrder; the zero value if Raw.Before is empty.
 	Before T
@@ -112,22 +121,31 @@ type Change[T any] struct {
 	Raw TableChange
 }
 
-// Table registers a handler for changes of entities that are a T in JSON. A change whose entity is not is moved to the poison queue at once.
+// Table registers a handler for changes of entities that are a T: a type of package tables, with the same tags, which may lack the keys; or tables.Entity. If
+// T has encrypted fields, Start fails unless WithEntities has the key. A change whose entity is not a T is moved to the poison queue at once.
 func Table[T any](a *App, name string, h func(ctx context.Context, c *Change[T]) error, options ...TableOption) *Function {
-	return a.Table(name, func(ctx context.Context, raw TableChange) error {
+	var codec *tables.Codec
+	f := a.Table(name, func(ctx context.Context, raw TableChange) error {
 		c := Change[T]{Raw: raw}
-		if raw.Entity != nil {
-			if err := json.Unmarshal(raw.Entity, &c.Entity); err != nil {
-				return Permanent(fmt.Errorf("the entity is not a %T: %w", c.Entity, err))
+		for entity, state := range map[*T]json.RawMessage{&c.Entity: raw.Entity, &c.Before: raw.Before} {
+			if state == nil {
+				continue
 			}
-		}
-		if raw.Before != nil {
-			if err := json.Unmarshal(raw.Before, &c.Before); err != nil {
-				return Permanent(fmt.Errorf("the entity before the change is not a %T: %w", c.Before, err))
+			err := codec.Unmarshal(ctx, state, entity)
+			if errors.Is(err, tables.ErrNoKey) {
+				return fmt.Errorf("decrypt the entity: %w", err) // The key may be available later.
+			}
+			if err != nil {
+				return Permanent(fmt.Errorf("the entity is not a %T: %w", c.Entity, err))
 			}
 		}
 		return h(ctx, &c)
 	}, options...)
+	var err error
+	if codec, err = tables.NewCodec(reflect.TypeFor[T](), f.settings.table, f.settings.entities...); err != nil {
+		a.errs = append(a.errs, fmt.Errorf("workers: function %q: %w", name, err))
+	}
+	return f
 }
 
 // tableMessage describes one change.
@@ -369,14 +387,14 @@ func (l *tableListener) handle(h TableHandler) QueueHandler {
 			return Permanent(fmt.Errorf("not a table trigger's message: %w", err))
 		}
 		change := TableChange{Table: m.TableName, PartitionKey: m.PartitionKey, RowKey: m.RowKey, Change: m.Change, ETag: m.ETag}
-		entity, err := l.tables.NewClient(m.TableName).GetEntity(ctx, m.PartitionKey, m.RowKey, nil)
+		entity, err := rawentity.Get(ctx, l.tables.NewClient(m.TableName), m.PartitionKey, m.RowKey)
 		switch missing := isNoEntity(err); {
 		case err != nil && !missing:
 			return fmt.Errorf("get the entity: %w", err)
 		case missing != (m.Change == bindings.TableDelete), !missing && string(entity.ETag) != m.ETag:
 			return nil // The entity was changed; that change has, or will have, another message.
 		case !missing:
-			change.Entity = entity.Value
+			change.Entity = entity.JSON
 		}
 		if ic, ok := FromContext(ctx); ok {
 			ic.TriggerMetadata["Table"], ic.TriggerMetadata["PartitionKey"], ic.TriggerMetadata["RowKey"] = m.TableName, m.PartitionKey, m.RowKey

@@ -15,13 +15,13 @@ import (
 )
 
 // Upsert inserts or replaces an entity in a table of the account that the function works on: ctx is
-// the context of a handler. See Storage.Upsert for the entity.
-func Upsert(ctx context.Context, table string, entity any) error {
+// the context of a handler. See Storage.Upsert for the entity and the options.
+func Upsert(ctx context.Context, table string, entity any, options ...tables.Option) error {
 	storage, ok := StorageOf(ctx)
 	if !ok {
 		return errors.New("workers: Upsert outside of a handler; use Storage.Upsert")
 	}
-	return storage.Upsert(ctx, table, entity)
+	return storage.Upsert(ctx, table, entity, options...)
 }
 
 // Upload writes a block blob in the account that the function works on, in place of an earlier one: ctx
@@ -34,42 +34,18 @@ func Upload(ctx context.Context, container, name string, content any) error {
 	return storage.Upload(ctx, container, name, content)
 }
 
-// Upsert inserts or replaces an entity, and creates the table if it does not exist. The entity is JSON as the Table service has it
-// (https://learn.microsoft.com/rest/api/storageservices/payload-format-for-table-service-operations) in bytes or a string, a value whose
-// JSON is that, such as an aztables.EDMEntity, or a tables.Entity. Its PartitionKey must not be empty, which the SDK does not support.
-func (s *Storage) Upsert(ctx context.Context, table string, entity any) error {
+// Upsert inserts or replaces an entity, and creates the table if it does not exist. The entity is one that tables.CodecOf takes: a struct of package
+// tables, a tables.Entity, a map of properties, or the Table service's JSON
+// (https://learn.microsoft.com/rest/api/storageservices/payload-format-for-table-service-operations). Its keys must not be empty. A struct with encrypted
+// fields needs the option tables.WithEncryption.
+func (s *Storage) Upsert(ctx context.Context, table string, entity any, options ...tables.Option) error {
 	if s.Tables == nil {
 		return errors.New("workers: upsert: the connection string has no table endpoint")
 	}
-	e, err := tableEntity(entity)
-	if err != nil {
-		return fmt.Errorf("workers: upsert to %s: %w", table, err)
-	}
-	t, err := tables.New[tables.Entity](s.Tables, table, tables.CreateIfMissing())
-	if err == nil {
-		err = t.InsertOrReplace(ctx, &e)
-	}
-	if err != nil {
+	if err := tables.Put(ctx, s.Tables, table, entity, options...); err != nil {
 		return fmt.Errorf("workers: upsert: %w", err)
 	}
 	return nil
-}
-
-// tableEntity returns an entity that is given as such, or as JSON.
-func tableEntity(v any) (tables.Entity, error) {
-	switch v := v.(type) {
-	case tables.Entity:
-		return v, nil
-	case *tables.Entity:
-		if v != nil {
-			return *v, nil
-		}
-	}
-	body, err := encoded(v)
-	if err != nil {
-		return tables.Entity{}, err
-	}
-	return tables.ParseEntity(body)
 }
 
 // Upload writes a block blob, in place of an earlier one, and creates the container if it does not exist. Bytes and strings are written as they

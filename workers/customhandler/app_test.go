@@ -16,6 +16,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
+	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
 )
@@ -52,7 +53,7 @@ func blobText(t *testing.T, s *workers.Storage, path string) string {
 	container, name, _ := strings.Cut(path, "/")
 	got, err := s.Blobs.DownloadStream(t.Context(), container, name, nil)
 	if err != nil {
-		return "(" + code(err) + ")"
+		return "(" + sdkerr.Short(err).Error() + ")"
 	}
 	defer got.Body.Close()
 	text, err := io.ReadAll(got.Body)

@@ -12,6 +12,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/rawentity"
 )
 
 // read returns the value of an input binding: nil if the resource does not exist.
@@ -84,10 +86,11 @@ const maxEntities = 100_000
 
 // readTable returns one entity, or a list of the entities of a partition or filter.
 func (h *Host) readTable(ctx context.Context, inv *invocation, b *binding, table string) (any, error) {
-	client, err := h.tables(b, table)
+	service, err := h.tables(b)
 	if err != nil {
 		return nil, err
 	}
+	client := service.NewClient(table)
 	resolve := func(t *template) string {
 		if t == nil || err != nil {
 			return ""
@@ -101,14 +104,14 @@ func (h *Host) readTable(ctx context.Context, inv *invocation, b *binding, table
 		return nil, err
 	}
 	if b.rowKey != nil {
-		got, err := client.GetEntity(ctx, partition, row, nil)
+		got, err := rawentity.Get(ctx, client, partition, row)
 		if missing(err) {
 			return nil, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		return plainEntity(got.Value), nil
+		return plainEntity(got.JSON), nil
 	}
 	if b.partitionKey != nil {
 		own := "PartitionKey eq '" + strings.ReplaceAll(partition, "'", "''") + "'"
@@ -123,14 +126,14 @@ func (h *Host) readTable(ctx context.Context, inv *invocation, b *binding, table
 	}
 	entities := []json.RawMessage{}
 	for pager := client.NewListEntitiesPager(o); pager.More(); {
-		page, err := pager.NextPage(ctx)
+		page, err := rawentity.NextPage(ctx, pager)
 		if missing(err) {
 			break
 		}
 		if err != nil {
 			return nil, err
 		}
-		for _, e := range page.Entities {
+		for _, e := range page {
 			if b.take > 0 && len(entities) == b.take {
 				return entities, nil
 			}
@@ -143,7 +146,7 @@ func (h *Host) readTable(ctx context.Context, inv *invocation, b *binding, table
 	return entities, nil
 }
 
-// plainEntity is an entity without the annotations of its transport; a 64-bit number is a number again.
+// plainEntity returns an entity without the annotations of its transport; 64-bit numbers are numbers again.
 func plainEntity(text []byte) json.RawMessage {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(text, &members) != nil {

@@ -6,17 +6,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/queuetool"
+	"github.com/lazuli-storage/lazuli/tables"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
@@ -104,7 +105,7 @@ func (h *Host) blobs(b *binding) (*azblob.Client, error) {
 	return storage.Blobs, nil
 }
 
-func (h *Host) tables(b *binding, table string) (*aztables.Client, error) {
+func (h *Host) tables(b *binding) (*aztables.ServiceClient, error) {
 	storage, err := h.open(b.connection)
 	if err != nil {
 		return nil, err
@@ -112,17 +113,21 @@ func (h *Host) tables(b *binding, table string) (*aztables.Client, error) {
 	if storage.Tables == nil {
 		return nil, errNoEndpoint(b, "table")
 	}
-	return storage.Tables.NewClient(table), nil
+	return storage.Tables, nil
 }
 
 func errNoEndpoint(b *binding, service string) error {
 	return fmt.Errorf("the connection %q has no %s endpoint", b.connection, service)
 }
 
-// writeTable inserts entities. One that is there already, with the same properties, counts as written: an earlier attempt of
-// the same invocation may have been cut off after it.
+// writeTable inserts entities. One that exists already, with the same properties, counts as written: an earlier attempt of
+// the same invocation may have ended after it.
 func (h *Host) writeTable(ctx context.Context, inv *invocation, b *binding, table string, value json.RawMessage) error {
-	client, err := h.tables(b, table)
+	service, err := h.tables(b)
+	if err != nil {
+		return err
+	}
+	client, err := tables.New[tables.Entity](service, table, tables.CreateIfMissing())
 	if err != nil {
 		return err
 	}
@@ -144,55 +149,73 @@ func (h *Host) writeTable(ctx context.Context, inv *invocation, b *binding, tabl
 		if err != nil {
 			return fmt.Errorf("entity %d: %w", i, err)
 		}
-		if err := e.insert(ctx, client); err != nil {
+		if err := insert(ctx, client, e); err != nil {
 			return fmt.Errorf("insert entity %d into the table %q: %w", i, table, err)
 		}
 	}
 	return nil
 }
 
-// entity is one entity on its way to a table.
-type entity struct {
-	partition, row string
-	members        map[string]any
-}
-
 // newEntity makes an entity of a JSON object. Keys that it does not have are the binding's. Types are those that the Functions
-// host gives: whole numbers are Int64, other ones Double, and text that is a time is a DateTime. Objects and lists are stored as text.
-func newEntity(raw json.RawMessage, keys map[string]string) (*entity, error) {
+// host gives: whole numbers are Int64, other ones Double, and text that is a time is a DateTime. Objects and lists are stored as text. Properties with
+// an annotation ("N@odata.type") have its type.
+func newEntity(raw json.RawMessage, keys map[string]string) (*tables.Entity, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &members); err != nil || members == nil {
 		return nil, errors.New("it is not a JSON object")
 	}
-	e := &entity{members: map[string]any{}}
+	e := &tables.Entity{Properties: map[string]any{}}
+	annotated := map[string]json.RawMessage{}
 	for name, value := range members {
+		property, annotation := strings.CutSuffix(name, "@odata.type")
 		switch {
-		case strings.EqualFold(name, "PartitionKey"), strings.EqualFold(name, "RowKey"):
-			if present(value) == nil {
+		case strings.EqualFold(property, "PartitionKey"), strings.EqualFold(property, "RowKey"):
+			if annotation || present(value) == nil {
 				continue
 			}
-			keys := &e.partition
+			key := &e.PartitionKey
 			if strings.EqualFold(name, "RowKey") {
-				keys = &e.row
+				key = &e.RowKey
 			}
-			*keys = rawText(value)
-		case strings.EqualFold(name, "Timestamp"), strings.EqualFold(name, "ETag"), present(value) == nil:
-		default:
-			e.add(name, value, members)
+			*key = rawText(value)
+		case strings.EqualFold(property, "Timestamp"), strings.EqualFold(name, "ETag"), present(value) == nil:
+		case annotation:
+			annotated[name], annotated[property] = value, members[property]
+		case members[name+"@odata.type"] == nil:
+			e.Properties[name] = untyped(value)
 		}
+	}
+	if err := addAnnotated(e, annotated); err != nil {
+		return nil, err
 	}
 	hasPartition, hasRow := hasMember(members, "PartitionKey"), hasMember(members, "RowKey")
 	if p, ok := keys["PartitionKey"]; ok && !hasPartition {
-		e.partition, hasPartition = p, true
+		e.PartitionKey, hasPartition = p, true
 	}
 	if r, ok := keys["RowKey"]; ok && !hasRow {
-		e.row, hasRow = r, true
+		e.RowKey, hasRow = r, true
 	}
 	if !hasPartition || !hasRow {
 		return nil, errors.New("it lacks PartitionKey or RowKey, and so does the binding")
 	}
-	e.members["PartitionKey"], e.members["RowKey"] = e.partition, e.row
 	return e, nil
+}
+
+// addAnnotated adds the properties that have their types beside them, as in the service's JSON.
+func addAnnotated(e *tables.Entity, members map[string]json.RawMessage) error {
+	if len(members) == 0 {
+		return nil
+	}
+	body, err := marshal(members)
+	if err != nil {
+		return err
+	}
+	var typed tables.Entity
+	if err := typed.UnmarshalJSON(body); err != nil {
+		return err
+	}
+	maps.Copy(e.Properties, typed.Properties)
+	return nil
 }
 
 func hasMember(members map[string]json.RawMessage, name string) bool {
@@ -204,103 +227,59 @@ func hasMember(members map[string]json.RawMessage, name string) bool {
 	return false
 }
 
-func (e *entity) add(name string, value json.RawMessage, members map[string]json.RawMessage) {
-	if _, annotated := members[name+"@odata.type"]; annotated {
-		e.members[name] = value
-		return
-	}
-	typed := func(value any, kind string) { e.members[name], e.members[name+"@odata.type"] = value, kind }
+// untyped returns a value without annotation as a property.
+func untyped(value json.RawMessage) any {
 	switch c := value[0]; {
 	case c == '{' || c == '[':
-		e.members[name] = plainText(value)
+		return plainText(value)
 	case c >= '0' && c <= '9' || c == '-':
-		if _, err := strconv.ParseInt(string(value), 10, 64); err == nil {
-			typed(string(value), "Edm.Int64")
-		} else {
-			typed(value, "Edm.Double")
+		if n, err := strconv.ParseInt(string(value), 10, 64); err == nil {
+			return n
 		}
-	default:
-		if t, ok := dateTime(value); ok {
-			typed(t, "Edm.DateTime")
-			return
-		}
-		e.members[name] = value
+		x, _ := strconv.ParseFloat(string(value), 64) // Beyond the range it is infinite.
+		return x
+	case c == 't' || c == 'f':
+		return c == 't'
 	}
+	if t, ok := dateTime(value); ok {
+		return t
+	}
+	return rawText(value)
 }
 
 // dateTime recognises what .NET's JSON reader takes for a time: text like 2020-01-02T03:04:05, with or without a fraction and an offset.
-func dateTime(value json.RawMessage) (string, bool) {
+func dateTime(value json.RawMessage) (time.Time, bool) {
 	text := rawText(value)
-	if value[0] != '"' || len(text) < len("2006-01-02T15:04:05") {
-		return "", false
+	if len(text) < len("2006-01-02T15:04:05") {
+		return time.Time{}, false
 	}
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999"} {
 		if t, err := time.Parse(layout, text); err == nil {
-			return dotNetTime(t), true
+			return t.UTC().Truncate(100 * time.Nanosecond), true
 		}
 	}
-	return "", false
+	return time.Time{}, false
 }
 
-// insert adds the entity, and the table if it is not there.
-func (e *entity) insert(ctx context.Context, client *aztables.Client) error {
-	text, err := marshal(e.members)
-	if err != nil {
+// insert inserts an entity, and creates the table if it does not exist.
+func insert(ctx context.Context, table *tables.Table[tables.Entity], e *tables.Entity) error {
+	err := table.Insert(ctx, e)
+	if !errors.Is(err, tables.ErrExists) {
 		return err
 	}
-	_, err = client.AddEntity(ctx, text, nil)
-	if code(err) == string(aztables.TableNotFound) || code(err) == string(aztables.ResourceNotFound) {
-		if _, err := client.CreateTable(ctx, nil); err != nil && code(err) != string(aztables.TableAlreadyExists) {
-			return fmt.Errorf("create the table: %w", err)
-		}
-		_, err = client.AddEntity(ctx, text, nil)
+	stored, getErr := table.Get(ctx, tables.Key{PartitionKey: e.PartitionKey, RowKey: e.RowKey})
+	if getErr != nil || !sameProperties(stored.Properties, e.Properties) {
+		return err
 	}
-	if code(err) == string(aztables.EntityAlreadyExists) {
-		got, getErr := client.GetEntity(ctx, e.partition, e.row, nil)
-		if getErr == nil && sameEntity(got.Value, text) {
-			return nil
-		}
-	}
-	return err
+	return nil
 }
 
-func code(err error) string {
-	var r *azcore.ResponseError
-	if errors.As(err, &r) {
-		return r.ErrorCode
-	}
-	return ""
-}
-
-// sameEntity reports whether the stored entity equals the one to write.
-func sameEntity(stored, wanted []byte) bool {
-	a, b := comparable(stored), comparable(wanted)
-	return a != nil && bytes.Equal(a, b)
-}
-
-// comparable returns an entity's JSON in a fixed order, without the properties that the service adds.
-func comparable(text []byte) []byte {
-	var members map[string]any
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	if d.Decode(&members) != nil {
-		return nil
-	}
-	for name, value := range members {
-		if strings.HasPrefix(name, "odata.") || name == "Timestamp" || name == "Timestamp@odata.type" {
-			delete(members, name)
-		} else if n, ok := value.(json.Number); ok {
-			if f, err := n.Float64(); err == nil {
-				members[name] = f
-			}
-		}
-		if strings.HasSuffix(name, "@odata.type") && (value == "Edm.Double" || value == "Edm.String" || value == "Edm.Boolean" || value == "Edm.Int32") {
-			delete(members, name) // Types that JSON implies may be omitted.
-		}
-	}
-	same, err := marshal(members)
+// sameProperties compares properties as stored; the service keeps whole Doubles and all other values as they are.
+func sameProperties(a, b map[string]any) bool {
+	x, err := json.Marshal(tables.Entity{Properties: a})
 	if err != nil {
-		return nil
+		return false
 	}
-	return same
+	y, err := json.Marshal(tables.Entity{Properties: b})
+	return err == nil && bytes.Equal(x, y)
 }

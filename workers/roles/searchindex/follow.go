@@ -104,7 +104,8 @@ func (x follower) Apply(_ context.Context, changes []workers.TableChange, p work
 			b.Delete(documentID(key))
 			continue
 		}
-		e, err := tables.ParseEntity(c.Entity)
+		var e tables.Entity
+		err := e.UnmarshalJSON(c.Entity)
 		if err == nil {
 			err = x.put(b, &e)
 		}

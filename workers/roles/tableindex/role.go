@@ -55,9 +55,7 @@ func New(storage *workers.Storage, from, to string, p Projection) (*Role, error)
 // Register keeps the target in step by the changes of the source, including the existing entities, and sweeps every hour. It works on Lazuli only; see
 // [workers.InOrder].
 func (r *Role) Register(app *workers.App, name string, options ...workers.TableOption) *workers.Function {
-	f := workers.Table(app, name, func(ctx context.Context, c *workers.Change[change]) error {
-		return r.changed(ctx, c.Raw)
-	}, append([]workers.TableOption{workers.WithTable(r.source.Name()), workers.InOrder(), workers.WithExisting(true)}, options...)...)
+	f := app.Table(name, r.changed, append([]workers.TableOption{workers.WithTable(r.source.Name()), workers.InOrder(), workers.WithExisting(true)}, options...)...)
 	app.Timer(name+"-sweep", func(ctx context.Context, _ workers.TimerInfo) error {
 		_, err := r.Sweep(ctx)
 		return err
@@ -65,20 +63,17 @@ func (r *Role) Register(app *workers.App, name string, options ...workers.TableO
 	return f
 }
 
-// change is not decoded: the role reads entities with their types.
-type change struct{}
-
 func (r *Role) changed(ctx context.Context, c workers.TableChange) error {
 	var states []*tables.Entity
 	for _, b := range [][]byte{c.Before, c.Entity} {
 		if len(b) == 0 {
 			continue
 		}
-		e, err := tables.ParseEntity(b)
-		if err != nil {
+		e := &tables.Entity{}
+		if err := e.UnmarshalJSON(b); err != nil {
 			return workers.Permanent(err)
 		}
-		states = append(states, &e)
+		states = append(states, e)
 	}
 	return r.Handle(ctx, tables.Key{PartitionKey: c.PartitionKey, RowKey: c.RowKey}, r.targets(states...))
 }

@@ -141,7 +141,8 @@ func (p *indexPattern) kind(k entityKey) string { return kindOfChange(k) }
 // states returns a record before and after what happens to it.
 func states(e entity) (before, after *tables.Entity, err error) {
 	parse := func() *tables.Entity {
-		parsed, parseErr := tables.ParseEntity(e.json)
+		var parsed tables.Entity
+		parseErr := parsed.UnmarshalJSON(e.json)
 		err = errors.Join(err, parseErr)
 		return &parsed
 	}

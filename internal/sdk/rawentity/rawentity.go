@@ -1,0 +1,55 @@
+// Package rawentity reads entities as the service sends them. The values that the SDK returns have been decoded and encoded again: a Double 5.0 is an Int32
+// 5 in them.
+package rawentity
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/emptykey"
+)
+
+// Entity is an entity in the service's JSON with minimal metadata.
+type Entity struct {
+	JSON []byte
+	ETag azcore.ETag
+	// Answer is the response whose body JSON is.
+	Answer *http.Response
+}
+
+// Get reads an entity, whose PartitionKey may be empty if the client was built with emptykey.Policy.
+// https://learn.microsoft.com/rest/api/storageservices/query-entities
+func Get(ctx context.Context, client *aztables.Client, partitionKey, rowKey string) (e Entity, err error) {
+	ctx, partitionKey, check := emptykey.Address(ctx, partitionKey)
+	got, err := client.GetEntity(policy.WithCaptureResponse(ctx, &e.Answer), partitionKey, rowKey, nil)
+	if checkErr := check(); checkErr != nil {
+		return e, checkErr
+	}
+	if err != nil {
+		return e, err
+	}
+	e.ETag = got.ETag
+	e.JSON, err = runtime.Payload(e.Answer)
+	return e, err
+}
+
+// NextPage returns the entities of the next page of a query. The options of the pager are the caller's.
+func NextPage(ctx context.Context, pager *runtime.Pager[aztables.ListEntitiesResponse]) ([]json.RawMessage, error) {
+	var answer *http.Response
+	if _, err := pager.NextPage(policy.WithCaptureResponse(ctx, &answer)); err != nil {
+		return nil, err
+	}
+	body, err := runtime.Payload(answer)
+	if err != nil {
+		return nil, err
+	}
+	var page struct{ Value []json.RawMessage }
+	err = json.Unmarshal(body, &page)
+	return page.Value, err
+}
