@@ -79,6 +79,13 @@ func Put(ctx context.Context, service *aztables.ServiceClient, name string, enti
 // Type returns the type of the codec's values.
 func (c *Codec) Type() reflect.Type { return c.typ }
 
+// Has reports whether the type has a place for a property. The types Entity and any have one for each.
+func (c *Codec) Has(property string) bool {
+	_, err := c.codec.lookup(property)
+	s, isStruct := c.codec.(*structCodec)
+	return err == nil || isStruct && s.has(property)
+}
+
 // Marshal returns the service's JSON of a value of the codec's type, or of a pointer to one, and its key.
 func (c *Codec) Marshal(ctx context.Context, v any) ([]byte, Key, error) {
 	if !c.keyed {

@@ -230,6 +230,11 @@ func checkMethod(m reflect.Method, exists, field bool) error {
 	return nil
 }
 
+func (s *schema) has(property string) bool {
+	_, ok := s.byName[property]
+	return ok
+}
+
 // keyed reports whether the struct has both keys.
 func (s *schema) keyed() bool {
 	return (s.partition != nil || s.computedPartition) && (s.row != nil || s.computedRow)

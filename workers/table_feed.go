@@ -15,6 +15,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
+	"github.com/lazuli-storage/lazuli/internal/sdk/rawentity"
 	"github.com/lazuli-storage/lazuli/workers/bindings"
 )
 
@@ -139,21 +140,12 @@ func (t tableToken) atEnd() bool { return t == tableToken{} }
 
 // page returns a page of the entities of the table, as updates, and the token of the next page.
 func (f tableFeed) page(ctx context.Context, token tableToken) (page []loggedChange, next tableToken, err error) {
-	var answer *http.Response
 	o := &aztables.ListEntitiesOptions{NextPartitionKey: token.PartitionKey, NextRowKey: token.RowKey}
-	got, err := f.client.NewListEntitiesPager(o).NextPage(policy.WithCaptureResponse(ctx, &answer))
+	got, err := rawentity.NextPage(ctx, f.client.NewListEntitiesPager(o))
 	if err != nil {
 		return nil, next, err
 	}
-	var body struct{ Value []json.RawMessage }
-	raw, err := runtime.Payload(answer)
-	if err == nil {
-		err = json.Unmarshal(raw, &body)
-	}
-	if err != nil {
-		return nil, next, fmt.Errorf("a page of the table: %w", err)
-	}
-	for _, e := range body.Value {
+	for _, e := range got.Entities {
 		c := loggedChange{TableChange: TableChange{Change: bindings.TableUpdate, Entity: e}}
 		var keys struct {
 			ETag                 string `json:"odata.etag"`
@@ -165,7 +157,7 @@ func (f tableFeed) page(ctx context.Context, token tableToken) (page []loggedCha
 		c.PartitionKey, c.RowKey, c.ETag = keys.PartitionKey, keys.RowKey, keys.ETag
 		page = append(page, c)
 	}
-	return page, tableToken{got.NextPartitionKey, got.NextRowKey}, nil
+	return page, tableToken{got.Next.NextPartitionKey, got.Next.NextRowKey}, nil
 }
 
 // feedHeader requests the changes after a position, with a long poll of most.

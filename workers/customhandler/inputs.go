@@ -133,7 +133,7 @@ func (h *Host) readTable(ctx context.Context, inv *invocation, b *binding, table
 		if err != nil {
 			return nil, err
 		}
-		for _, e := range page {
+		for _, e := range page.Entities {
 			if b.take > 0 && len(entities) == b.take {
 				return entities, nil
 			}

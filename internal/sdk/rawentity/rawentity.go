@@ -39,17 +39,26 @@ func Get(ctx context.Context, client *aztables.Client, partitionKey, rowKey stri
 	return e, err
 }
 
-// NextPage returns the entities of the next page of a query. The options of the pager are the caller's.
-func NextPage(ctx context.Context, pager *runtime.Pager[aztables.ListEntitiesResponse]) ([]json.RawMessage, error) {
-	var answer *http.Response
-	if _, err := pager.NextPage(policy.WithCaptureResponse(ctx, &answer)); err != nil {
-		return nil, err
+// Page is a page of a query.
+type Page struct {
+	Entities []json.RawMessage
+	// Answer is the response whose body the entities are from.
+	Answer *http.Response
+	// Next is the position of the next page, as the SDK has decoded it.
+	Next aztables.ListEntitiesResponse
+}
+
+// NextPage returns the next page of a query.
+func NextPage(ctx context.Context, pager *runtime.Pager[aztables.ListEntitiesResponse]) (p Page, err error) {
+	if p.Next, err = pager.NextPage(policy.WithCaptureResponse(ctx, &p.Answer)); err != nil {
+		return p, err
 	}
-	body, err := runtime.Payload(answer)
+	body, err := runtime.Payload(p.Answer)
 	if err != nil {
-		return nil, err
+		return p, err
 	}
 	var page struct{ Value []json.RawMessage }
 	err = json.Unmarshal(body, &page)
-	return page.Value, err
+	p.Entities = page.Value
+	return p, err
 }

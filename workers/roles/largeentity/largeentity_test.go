@@ -35,9 +35,9 @@ type report struct {
 	Score   float64
 	Final   bool
 	Filed   time.Time
-	Authors []string
-	Nick    string `table:"Alias"`
-	Secret  string `table:"-"`
+	Authors []string `table:",json"`
+	Nick    string   `table:"Alias"`
+	Secret  string   `table:"-"`
 }
 
 var key = largeentity.Key{PartitionKey: "2026 Ü'quote", RowKey: "r 1"}
@@ -198,7 +198,7 @@ func TestZeroValuesAndOtherTypes(t *testing.T) {
 		U    uint8
 		F    float32
 		Inf  float64
-		M    map[string]int
+		M    map[string]int `table:",json"`
 		P    *int
 		When *time.Time
 	}
@@ -592,14 +592,20 @@ func TestMistakes(t *testing.T) {
 	}
 	_, err := largeentity.New[int](s.Storage, s.table, s.container)
 	check(err, "not a struct")
-	_, err = largeentity.New[struct{ RowKey string }](s.Storage, s.table, s.container)
+	_, err = largeentity.New[struct{ RowKey int }](s.Storage, s.table, s.container)
 	check(err, "RowKey")
+	_, err = largeentity.New[struct{ LargeEntity string }](s.Storage, s.table, s.container)
+	check(err, "LargeEntity")
+	_, err = largeentity.New[struct {
+		A string `table:",encrypt"`
+	}](s.Storage, s.table, s.container)
+	check(err, "no key")
 	_, err = largeentity.New[struct{ F func() }](s.Storage, s.table, s.container)
 	check(err, "cannot be stored")
 	_, err = largeentity.New[struct {
 		A string `table:"a b"`
 	}](s.Storage, s.table, s.container)
-	check(err, "not a valid property name")
+	check(err, "not a property name")
 	_, err = largeentity.New[report](s.Storage, "", s.container)
 	check(err, "missing")
 	_, err = largeentity.New[report](s.Storage, s.table, s.container, largeentity.WithInlineLimit(1<<20))

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+
+	"github.com/lazuli-storage/lazuli/tables"
 )
 
 // PointerProperty is the property in which an entity keeps the pointers to its blobs, as JSON. An entity without blobs has none. Other
@@ -56,28 +58,31 @@ func (p pointers) refersTo(blob string) bool {
 	return false
 }
 
-func (p pointers) property() (property, error) {
+// addTo sets the property of an entity.
+func (p pointers) addTo(e tables.Entity) error {
 	value, err := json.Marshal(p)
 	if err != nil {
-		return property{}, err
+		return err
 	}
-	t, err := text(PointerProperty, string(value))
-	if err == nil && t.size > maxProperty {
-		err = fmt.Errorf("%w: %d of its properties would be in blobs", ErrTooLarge, len(p.Parts))
+	if sizeOf(string(value)) > maxProperty {
+		return fmt.Errorf("%w: %d of its properties would be in blobs", ErrTooLarge, len(p.Parts))
 	}
-	return t, err
+	e.Properties[PointerProperty] = string(value)
+	return nil
 }
 
-func parsePointers(value json.RawMessage) (pointers, error) {
-	var p pointers
-	if value == nil {
+// pointersOf returns the pointers of an entity, and removes them from its properties.
+func pointersOf(e tables.Entity) (p pointers, err error) {
+	value, ok := e.Properties[PointerProperty]
+	if !ok {
 		return p, nil
 	}
-	var s string
-	if err := json.Unmarshal(value, &s); err != nil {
-		return p, fmt.Errorf("largeentity: %s is not text: %w", PointerProperty, err)
+	delete(e.Properties, PointerProperty)
+	text, ok := value.(string)
+	if !ok {
+		return p, fmt.Errorf("largeentity: %s is a %T, not text", PointerProperty, value)
 	}
-	if err := json.Unmarshal([]byte(s), &p); err != nil {
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
 		return p, fmt.Errorf("largeentity: %s cannot be read: %w", PointerProperty, err)
 	}
 	return p, nil
@@ -85,12 +90,9 @@ func parsePointers(value json.RawMessage) (pointers, error) {
 
 // partOf describes a property's content in a blob with a new name.
 func partOf(table string, k Key, p property) part {
-	sum := sha256.Sum256(p.content)
-	edm := p.edm
-	if edm == "" {
-		edm = edmString
-	}
-	return part{Blob: blobPrefix(table) + keyHash(k) + "/" + uuid.NewString(), Bytes: int64(len(p.content)), SHA256: hex.EncodeToString(sum[:]), Type: edm}
+	content := p.content()
+	sum := sha256.Sum256(content)
+	return part{Blob: blobPrefix(table) + keyHash(k) + "/" + uuid.NewString(), Bytes: int64(len(content)), SHA256: hex.EncodeToString(sum[:]), Type: p.edm()}
 }
 
 // blobPrefix begins the names of a table's blobs, so that several tables may share a container. Table names ignore case.

@@ -1,10 +1,13 @@
 package largeentity
 
 import (
-	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
-	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/lazuli-storage/lazuli/tables"
 )
 
 // The Table service's limits.
@@ -23,37 +26,73 @@ const (
 	edmBinary = "Edm.Binary"
 )
 
-const typeSuffix = "@odata.type"
-
 // property is one property of an entity.
 type property struct {
-	name string
-	edm  string          // "" where JSON says the type
-	json json.RawMessage // the value in the service's format
+	name  string
+	value any
 	// size is the value's size as the service counts it, in bytes.
 	size int
-	// content is the content of the property's blob, for strings and binaries.
-	content []byte
-	movable bool
+}
+
+// movable reports whether the property can be in a blob.
+func (p property) movable() bool { return p.edm() != "" }
+
+// edm returns the type of a property that can be in a blob, and "" for others.
+func (p property) edm() string {
+	switch p.value.(type) {
+	case string:
+		return edmString
+	case []byte:
+		return edmBinary
+	}
+	return ""
+}
+
+// content returns the content of the property's blob.
+func (p property) content() []byte {
+	switch v := p.value.(type) {
+	case string:
+		return []byte(v)
+	case []byte:
+		return v
+	}
+	return nil
 }
 
 // cost is the number of bytes that a property adds to its entity's size.
 func (p property) cost() int { return 8 + 2*len(p.name) + p.size + 4 }
 
-// text makes a string property. The service counts UTF-16.
-func text(name, s string) (property, error) {
-	units := 0
-	for _, r := range s {
-		units++
-		if r > 0xFFFF {
+// sizeOf returns the size of a value as the service counts it. Text is UTF-16.
+func sizeOf(value any) int {
+	switch v := value.(type) {
+	case string:
+		units := 0
+		for _, r := range v {
 			units++
+			if r > 0xFFFF {
+				units++
+			}
 		}
+		return 2 * units
+	case []byte:
+		return len(v)
+	case bool:
+		return 1
+	case int32:
+		return 4
+	case uuid.UUID:
+		return 16
 	}
-	if !utf8.ValidString(s) {
-		return property{}, fmt.Errorf("largeentity: the text of %s is not valid UTF-8; use []byte", name)
+	return 8
+}
+
+// propertiesOf returns the properties of an entity in the order of their names.
+func propertiesOf(e tables.Entity) []property {
+	all := make([]property, 0, len(e.Properties))
+	for _, name := range slices.Sorted(maps.Keys(e.Properties)) {
+		all = append(all, property{name, e.Properties[name], sizeOf(e.Properties[name])})
 	}
-	value, err := json.Marshal(s)
-	return property{name: name, json: value, size: 2 * units, content: []byte(s), movable: true}, err
+	return all
 }
 
 // split decides which properties go to blobs: those beyond limit, and then the biggest ones until the rest fits an entity.
@@ -61,7 +100,7 @@ func split(k Key, all []property, limit int) (small, large []property, err error
 	total := 4 + 4*(len(k.PartitionKey)+len(k.RowKey)) + reserve
 	for _, p := range all {
 		switch {
-		case p.movable && p.size > limit:
+		case p.movable() && p.size > limit:
 			large = append(large, p)
 		case p.size > maxProperty:
 			return nil, nil, fmt.Errorf("%w: the property %s has %d bytes", ErrTooLarge, p.name, p.size)
@@ -73,7 +112,7 @@ func split(k Key, all []property, limit int) (small, large []property, err error
 	for total+pointerCost(len(large)) > maxEntity {
 		biggest := -1
 		for i, p := range small {
-			if p.movable && (biggest < 0 || p.size > small[biggest].size) {
+			if p.movable() && (biggest < 0 || p.size > small[biggest].size) {
 				biggest = i
 			}
 		}
@@ -90,27 +129,7 @@ func split(k Key, all []property, limit int) (small, large []property, err error
 	return small, large, nil
 }
 
-// fields are an entity in the service's JSON.
-type fields map[string]json.RawMessage
-
-func newFields(k Key) fields {
-	f := fields{}
-	f.setText("PartitionKey", k.PartitionKey)
-	f.setText("RowKey", k.RowKey)
-	return f
-}
-
-func (f fields) setText(name, s string) {
-	value, err := json.Marshal(s)
-	if err != nil {
-		panic(err) // A string always marshals.
-	}
-	f[name] = value
-}
-
-func (f fields) set(p property) {
-	f[p.name] = p.json
-	if p.edm != "" {
-		f.setText(p.name+typeSuffix, p.edm)
-	}
+// newEntity returns an entity without properties.
+func newEntity(k Key) tables.Entity {
+	return tables.Entity{PartitionKey: k.PartitionKey, RowKey: k.RowKey, Properties: map[string]any{}}
 }

@@ -8,9 +8,10 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/rawentity"
+	"github.com/lazuli-storage/lazuli/tables"
 )
 
 // Key names an entity.
@@ -19,60 +20,43 @@ type Key struct {
 	RowKey       string
 }
 
-// row is an entity as it is in the table.
+// row is an entity as it is in the table, without its pointers among the properties.
 type row struct {
-	key      Key
-	etag     azcore.ETag
-	modified time.Time
+	tables.Entity
 	// asked is the service's time when it answered.
 	asked    time.Time
-	fields   fields
 	pointers pointers
 }
+
+func (r *row) key() Key { return Key{r.PartitionKey, r.RowKey} }
 
 // rows is the table.
 type rows struct{ client *aztables.Client }
 
 // get returns nil without an error if there is no such row.
 func (t rows) get(ctx context.Context, k Key) (*row, error) {
-	var raw *http.Response
-	got, err := t.client.GetEntity(policy.WithCaptureResponse(ctx, &raw), k.PartitionKey, k.RowKey, nil)
+	got, err := rawentity.Get(ctx, t.client, k.PartitionKey, k.RowKey)
 	if hasStatus(err, http.StatusNotFound) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	// The SDK's decoded value has been converted to float64; the raw one has not.
-	body, err := runtime.Payload(raw)
+	r, err := parseRow(got.JSON)
 	if err != nil {
 		return nil, err
 	}
-	r, err := parseRow(body)
-	if err != nil {
-		return nil, err
-	}
-	r.etag, r.asked = got.ETag, dateOf(raw)
+	r.ETag, r.asked = got.ETag, dateOf(got.Answer)
 	return r, nil
 }
 
 func parseRow(body []byte) (*row, error) {
 	r := &row{}
-	if err := json.Unmarshal(body, &r.fields); err != nil {
-		return nil, err
+	err := r.UnmarshalJSON(body)
+	if err == nil {
+		r.pointers, err = pointersOf(r.Entity)
 	}
-	var err error
-	if r.pointers, err = parsePointers(r.fields[PointerProperty]); err != nil {
-		return nil, err
-	}
-	for name, to := range map[string]any{"PartitionKey": &r.key.PartitionKey, "RowKey": &r.key.RowKey, "Timestamp": &r.modified} {
-		if v, ok := r.fields[name]; ok {
-			if err := json.Unmarshal(v, to); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return r, nil
+	return r, err
 }
 
 // dateOf returns the time of the service's Date header, or the local time if the header is missing.
@@ -86,8 +70,8 @@ func dateOf(raw *http.Response) time.Time {
 }
 
 // insert fails with 409 if the row exists.
-func (t rows) insert(ctx context.Context, f fields) (azcore.ETag, error) {
-	body, err := json.Marshal(f)
+func (t rows) insert(ctx context.Context, e tables.Entity) (azcore.ETag, error) {
+	body, err := json.Marshal(e)
 	if err != nil {
 		return "", err
 	}
@@ -96,8 +80,8 @@ func (t rows) insert(ctx context.Context, f fields) (azcore.ETag, error) {
 }
 
 // update fails with 412 or 404 if the row is not the one that etag names.
-func (t rows) update(ctx context.Context, f fields, etag azcore.ETag, mode aztables.UpdateMode) (azcore.ETag, error) {
-	body, err := json.Marshal(f)
+func (t rows) update(ctx context.Context, e tables.Entity, etag azcore.ETag, mode aztables.UpdateMode) (azcore.ETag, error) {
+	body, err := json.Marshal(e)
 	if err != nil {
 		return "", err
 	}
@@ -122,8 +106,7 @@ func (t rows) withPointers(ctx context.Context, visit func(*row) error) error {
 	filter, columns := PointerProperty+" gt ''", "PartitionKey,RowKey,Timestamp,"+PointerProperty
 	pager := t.client.NewListEntitiesPager(&aztables.ListEntitiesOptions{Filter: &filter, Select: &columns})
 	for pager.More() {
-		var raw *http.Response
-		page, err := pager.NextPage(policy.WithCaptureResponse(ctx, &raw))
+		page, err := rawentity.NextPage(ctx, pager)
 		if err != nil {
 			return err
 		}
@@ -132,7 +115,7 @@ func (t rows) withPointers(ctx context.Context, visit func(*row) error) error {
 			if err != nil {
 				return err
 			}
-			r.asked = dateOf(raw)
+			r.asked = dateOf(page.Answer)
 			if err := visit(r); err != nil {
 				return err
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/tables"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
@@ -77,16 +78,14 @@ func (e *engine) create(ctx context.Context, storage *workers.Storage) error {
 
 // Store keeps values of a struct type T as entities of a table, with their big properties as blobs of a container.
 //
-// Each exported field is a property, called as the field or as its tag says (`table:"Name"`, `table:"-"` for none). Strings, booleans,
-// numbers, []byte and time.Time become the service's types; types that marshal to text become strings, and everything else
-// a string with its JSON. Strings and []byte may have any size. A zero time and nil are not stored. Times keep 100 ns, and must be
-// after 1600.
+// Fields are stored as package tables stores them, with the same tags, except that nothing can be encrypted. Strings and []byte may have any size, and so
+// may the JSON of a field with the option json. T needs no keys; if it has fields for them, Get sets them.
 //
 // A Store has no state. It may be used by many goroutines and processes at once.
 type Store[T any] struct {
 	storage *workers.Storage
 	engine  *engine
-	codec   *codec
+	codec   *tables.Codec
 }
 
 // Entity is the result of Get.
@@ -98,9 +97,12 @@ type Entity[T any] struct {
 
 // New returns a store. Neither table nor container is created: see Create.
 func New[T any](storage *workers.Storage, table, container string, options ...Option) (*Store[T], error) {
-	c, err := newCodec(reflect.TypeFor[T]())
+	c, err := tables.NewCodec(reflect.TypeFor[T](), table)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("largeentity: %w", err)
+	}
+	if c.Has(PointerProperty) {
+		return nil, fmt.Errorf("largeentity: %v cannot have a property called %s", c.Type(), PointerProperty)
 	}
 	e, err := newEngine(storage, table, container, options)
 	if err != nil {
@@ -131,24 +133,44 @@ func (s *Store[T]) Replace(ctx context.Context, k Key, value T, etag azcore.ETag
 }
 
 func (s *Store[T]) write(ctx context.Context, k Key, value T, c condition) (azcore.ETag, error) {
-	properties, err := s.codec.encode(reflect.ValueOf(&value).Elem())
+	e, err := s.codec.ToEntity(&value)
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("largeentity: %w", err)
 	}
-	return s.engine.write(ctx, k, properties, c)
+	if own := (Key{e.PartitionKey, e.RowKey}); own != k && own != (Key{}) {
+		return "", fmt.Errorf("largeentity: the value has the key %+v, not %+v", own, k)
+	}
+	return s.engine.write(ctx, k, propertiesOf(e), c)
 }
 
 // Get returns an entity, complete, verified and as of one point in time. It returns ErrNotFound if the entity does not exist.
 func (s *Store[T]) Get(ctx context.Context, k Key) (*Entity[T], error) {
-	r, contents, err := s.engine.read(ctx, k, s.codec.wanted)
+	r, contents, err := s.engine.read(ctx, k, s.wanted)
 	if err != nil {
 		return nil, err
 	}
-	e := &Entity[T]{Key: k, ETag: r.etag}
-	if err := s.codec.decode(reflect.ValueOf(&e.Value).Elem(), r.fields, contents); err != nil {
-		return nil, err
+	for name, content := range contents {
+		r.Properties[name] = content
+		if r.pointers.Parts[name].Type == edmString {
+			r.Properties[name] = string(content)
+		}
+	}
+	e := &Entity[T]{Key: k, ETag: r.ETag}
+	if err := s.codec.FromEntity(&r.Entity, &e.Value); err != nil {
+		return nil, fmt.Errorf("largeentity: %w", err)
 	}
 	return e, nil
+}
+
+// wanted returns those parts that the type has a field for.
+func (s *Store[T]) wanted(parts map[string]part) map[string]part {
+	w := map[string]part{}
+	for name, p := range parts {
+		if s.codec.Has(name) {
+			w[name] = p
+		}
+	}
+	return w
 }
 
 // Delete removes an entity. It is not an error if the entity does not exist.
@@ -178,7 +200,7 @@ func (c condition) check(r *row) error {
 		return ErrExists
 	case c.etag != "" && !there:
 		return ErrNotFound
-	case c.etag != "" && r.etag != c.etag:
+	case c.etag != "" && r.ETag != c.etag:
 		return ErrChanged
 	}
 	return nil
@@ -217,21 +239,19 @@ func (e *engine) writeOnce(ctx context.Context, k Key, small, large []property, 
 			return "", err
 		}
 	}
-	entity := newFields(k)
+	entity := newEntity(k)
 	for _, p := range small {
-		entity.set(p)
+		entity.Properties[p.name] = p.value
 	}
 	fresh := pointers{Parts: map[string]part{}}
 	if len(large) > 0 {
 		contents := map[string][]byte{}
 		for _, p := range large {
-			fresh.Parts[p.name], contents[p.name] = partOf(e.table, k, p), p.content
+			fresh.Parts[p.name], contents[p.name] = partOf(e.table, k, p), p.content()
 		}
-		p, err := fresh.property()
-		if err != nil {
+		if err := fresh.addTo(entity); err != nil {
 			return "", err
 		}
-		entity.set(p)
 		if err := e.blobs.write(ctx, k, fresh.Parts, contents); err != nil {
 			return "", err
 		}
@@ -261,12 +281,11 @@ func (e *engine) reserve(ctx context.Context, k Key) (*row, error) {
 	if err := fault.Point(pointBeforeReserve); err != nil {
 		return nil, err
 	}
-	p, err := pointers{Reserved: true}.property()
-	if err != nil {
+	reserved := pointers{Reserved: true}
+	f := newEntity(k)
+	if err := reserved.addTo(f); err != nil {
 		return nil, err
 	}
-	f := newFields(k)
-	f.set(p)
 	etag, err := e.rows.insert(ctx, f)
 	if hasStatus(err, http.StatusConflict) {
 		return nil, errRaced
@@ -274,17 +293,18 @@ func (e *engine) reserve(ctx context.Context, k Key) (*row, error) {
 	if err != nil {
 		return nil, fmt.Errorf("largeentity: reserve %s/%s: %w", k.PartitionKey, k.RowKey, err)
 	}
-	return &row{key: k, etag: etag, pointers: pointers{Reserved: true}}, fault.Point(pointAfterReserve)
+	f.ETag = etag
+	return &row{Entity: f, pointers: reserved}, fault.Point(pointAfterReserve)
 }
 
 // commit writes the entity if the row has not changed. It returns errRaced if it has.
-func (e *engine) commit(ctx context.Context, entity fields, old *row, fresh pointers) (azcore.ETag, error) {
+func (e *engine) commit(ctx context.Context, entity tables.Entity, old *row, fresh pointers) (azcore.ETag, error) {
 	var etag azcore.ETag
 	var err error
 	if old == nil {
 		etag, err = e.rows.insert(ctx, entity)
 	} else {
-		etag, err = e.rows.update(ctx, entity, old.etag, aztables.UpdateModeReplace)
+		etag, err = e.rows.update(ctx, entity, old.ETag, aztables.UpdateModeReplace)
 	}
 	if err == nil {
 		return etag, nil
@@ -294,12 +314,12 @@ func (e *engine) commit(ctx context.Context, entity fields, old *row, fresh poin
 	}
 	if old != nil && len(fresh.Parts) > 0 {
 		// The SDK repeats a request whose response was lost. Then the error can be that of the second request although the first one succeeded.
-		now, readErr := e.rows.get(ctx, old.key)
+		now, readErr := e.rows.get(ctx, old.key())
 		if readErr != nil {
 			return "", fmt.Errorf("largeentity: write the entity: %w", errors.Join(err, readErr))
 		}
 		if now != nil && now.pointers.refersTo(fresh.blobs()[0]) {
-			return now.etag, nil
+			return now.ETag, nil
 		}
 	}
 	if hasStatus(err, http.StatusNotFound) {
@@ -327,10 +347,10 @@ func (e *engine) read(ctx context.Context, k Key, wanted func(map[string]part) m
 			return r, contents, nil
 		case !errors.Is(err, errGone):
 			return nil, nil, err
-		case r.etag == before:
+		case r.ETag == before:
 			return nil, nil, fmt.Errorf("%w: a blob of %s/%s is missing", ErrDamaged, k.PartitionKey, k.RowKey)
 		}
-		before = r.etag // The entity was replaced or deleted since it was read, or is damaged: the next read decides.
+		before = r.ETag // The entity was replaced or deleted since it was read, or is damaged: the next read decides.
 	}
 	return nil, nil, fmt.Errorf("%w: %s/%s, while it was read", ErrChanged, k.PartitionKey, k.RowKey)
 }
@@ -345,13 +365,13 @@ func (e *engine) remove(ctx context.Context, k Key, etag azcore.ETag) error {
 		if r == nil || r.pointers.Reserved {
 			return fmt.Errorf("%w: %s/%s", ErrNotFound, k.PartitionKey, k.RowKey)
 		}
-		if etag != "" && r.etag != etag {
+		if etag != "" && r.ETag != etag {
 			return fmt.Errorf("%w: %s/%s", ErrChanged, k.PartitionKey, k.RowKey)
 		}
 		if err := fault.Point(pointBeforeDelete); err != nil {
 			return err
 		}
-		err = e.rows.delete(ctx, k, r.etag)
+		err = e.rows.delete(ctx, k, r.ETag)
 		switch {
 		case hasStatus(err, http.StatusPreconditionFailed):
 			continue

@@ -110,7 +110,7 @@ func (s *Sweeper) sweep(ctx context.Context, candidates map[string]Key, reservat
 			delete(candidates, part.Blob)
 		}
 		if reservations && r.pointers.Reserved {
-			orphans[r.key] = nil // to be looked at, also if no blob was written for it
+			orphans[r.key()] = nil // to be looked at, also if no blob was written for it
 		}
 		return nil
 	})
@@ -159,7 +159,7 @@ func (s *Sweeper) removeUnreferenced(ctx context.Context, k Key, names []string,
 // fence makes every uncommitted write fail. It returns false if the row must not be touched in this sweep.
 func (s *Sweeper) fence(ctx context.Context, r *row, blobs int, done *Swept) (bool, error) {
 	switch {
-	case r.pointers.Reserved && r.asked.Sub(r.modified.Truncate(time.Second)) < s.engine.age: // as whole as the answer's time
+	case r.pointers.Reserved && r.asked.Sub(r.Timestamp.Truncate(time.Second)) < s.engine.age: // as whole as the answer's time
 		done.Young++
 		return false, nil
 	case !r.pointers.Reserved && blobs == 0:
@@ -170,9 +170,9 @@ func (s *Sweeper) fence(ctx context.Context, r *row, blobs int, done *Swept) (bo
 	}
 	var err error
 	if r.pointers.Reserved {
-		err = s.engine.rows.delete(ctx, r.key, r.etag)
+		err = s.engine.rows.delete(ctx, r.key(), r.ETag)
 	} else {
-		_, err = s.engine.rows.update(ctx, newFields(r.key), r.etag, aztables.UpdateModeMerge)
+		_, err = s.engine.rows.update(ctx, newEntity(r.key()), r.ETag, aztables.UpdateModeMerge)
 	}
 	if hasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
 		done.Deferred += blobs
