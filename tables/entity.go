@@ -76,7 +76,8 @@ func (entityCodec) encode(v reflect.Value, w *writer) error {
 		if all[name] == nil || !w.wants(name) {
 			continue
 		}
-		if !validPropertyName(name) || w.seal != nil && strings.HasPrefix(name, metadataPrefix) || name == partitionKey || name == rowKey || name == timestamp {
+		// Versions before 2009-04-14 took dashes: such entities can be copied.
+		if !validPropertyName(strings.ReplaceAll(name, "-", "_")) || w.seal != nil && strings.HasPrefix(name, metadataPrefix) || name == partitionKey || name == rowKey || name == timestamp {
 			return fmt.Errorf("%q cannot be a property's name", name)
 		}
 		value := reflect.ValueOf(all[name])

@@ -58,7 +58,7 @@ type (
 func validPropertyName(name string) bool {
 	n := 0
 	for _, r := range name {
-		if r != '_' && !unicode.IsLetter(r) && (n == 0 || !unicode.IsNumber(r)) {
+		if r != '_' && !unicode.IsLetter(r) && !unicode.Is(unicode.Nl, r) && (n == 0 || !unicode.In(r, unicode.Mn, unicode.Mc, unicode.Nd, unicode.Pc, unicode.Cf)) {
 			return false
 		}
 		n++

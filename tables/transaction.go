@@ -16,6 +16,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/transaction"
 )
 
 // The service's limits of a transaction.
@@ -152,7 +154,7 @@ func (tx *Transaction) Submit(ctx context.Context) error {
 	var answer []byte
 	err = t.creating(ctx, func() (err error) {
 		answer, err = payload(ctx, func(ctx context.Context) error {
-			_, err := t.client.SubmitTransaction(ctx, actions, nil)
+			_, err := transaction.Submit(ctx, t.client, actions, nil)
 			return err
 		})
 		return tx.explain(err)

@@ -3,6 +3,7 @@ package tables_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -277,5 +278,53 @@ func TestCreateIfMissing(t *testing.T) {
 	ok(t, tx.Submit(ctx))
 	if n, err := creating.Query(tables.PartitionKey.Eq("p")).Count(ctx); n != 1 || err != nil {
 		t.Errorf("%d, %v", n, err)
+	}
+}
+
+// Keys with quotes name the same entity in a transaction, in a bulk write and alone, in every operation.
+func TestKeysWithQuotes(t *testing.T) {
+	t.Parallel()
+	service, _ := open(t)
+	table := newTable[tables.Entity](t, service, "Quotes")
+	ctx := t.Context()
+	rows := []string{"a'b", "a''b", "'", "''", "it's", "x", "a%27b"}
+	one := func(row string, n int) *tables.Entity {
+		return &tables.Entity{PartitionKey: "O'Neil", RowKey: row, Properties: map[string]any{"N": n, "Text": "it's"}}
+	}
+	all := func(change func(*tables.Changes[tables.Entity], *tables.Entity), n int) {
+		t.Helper()
+		tx := table.Begin()
+		for _, row := range rows {
+			change(tx, one(row, n))
+		}
+		ok(t, tx.Submit(ctx))
+	}
+	for n, change := range []func(*tables.Changes[tables.Entity], *tables.Entity){
+		func(tx *tables.Changes[tables.Entity], e *tables.Entity) { tx.Insert(e) },
+		func(tx *tables.Changes[tables.Entity], e *tables.Entity) { tx.InsertOrReplace(e) },
+		func(tx *tables.Changes[tables.Entity], e *tables.Entity) { tx.InsertOrMerge(e) },
+		func(tx *tables.Changes[tables.Entity], e *tables.Entity) { tx.Replace(e) },
+		func(tx *tables.Changes[tables.Entity], e *tables.Entity) { tx.Merge(e) },
+	} {
+		all(change, n)
+		got := map[string]int64{}
+		for _, e := range collect(t, table.Query().AllowScan()) {
+			got[e.RowKey], _ = e.Properties["N"].(int64)
+		}
+		for _, row := range rows {
+			if got[row] != int64(n) || len(got) != len(rows) {
+				t.Fatalf("operation %d: %v", n, got)
+			}
+		}
+	}
+	// One deletion at a time deletes that entity and no other.
+	for i, row := range rows {
+		tx := table.Begin()
+		tx.Delete(one(row, 0))
+		ok(t, tx.Submit(ctx))
+		left := collect(t, table.Query().AllowScan())
+		if len(left) != len(rows)-i-1 || slices.ContainsFunc(left, func(e tables.Entity) bool { return e.RowKey == row }) {
+			t.Fatalf("after the deletion of %s: %v", row, left)
+		}
 	}
 }

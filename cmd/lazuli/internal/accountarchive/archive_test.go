@@ -83,6 +83,9 @@ func fill(t *testing.T, a accountarchive.Account) {
 		must(people.SubmitTransaction(ctx, batch, nil))(t)
 	}
 	must(people.UpsertEntity(ctx, []byte(`{"PartitionKey":"p1","RowKey":"","X":1}`), nil))(t)
+	for _, row := range []string{"a'b", "a''b", "'"} {
+		must(people.AddEntity(ctx, fmt.Appendf(nil, `{"PartitionKey":"it's","RowKey":%q,"X":1}`, row), nil))(t)
+	}
 
 	q := a.Queues.NewQueueClient("jobs")
 	must(q.Create(ctx, &azqueue.CreateOptions{Metadata: map[string]*string{"ownerOf": to.Ptr("me")}}))(t)
@@ -225,7 +228,7 @@ func TestRoundTrip(t *testing.T) {
 	if d := cmp.Diff(dump(t, from), dump(t, into)); d != "" {
 		t.Error(d)
 	}
-	if want := 181 + 41 + 13; r.Items != want || r.Missing != 0 || r.Expired != 0 {
+	if want := 184 + 41 + 13; r.Items != want || r.Missing != 0 || r.Expired != 0 {
 		t.Errorf("%+v, want %d items", r, want)
 	}
 	page := into.Blobs.ServiceClient().NewContainerClient("box").NewPageBlobClient("page")
@@ -274,7 +277,7 @@ func TestInterruptions(t *testing.T) {
 			items += s.Items
 		}
 	}
-	if want := 181 + 41 + 13; items != want {
+	if want := 184 + 41 + 13; items != want {
 		t.Errorf("%d items in the archive, want %d", items, want)
 	}
 	if n := interrupted(func(c context.Context, o accountarchive.Options) error {

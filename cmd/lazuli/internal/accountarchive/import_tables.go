@@ -1,13 +1,12 @@
 package accountarchive
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
-	"github.com/lazuli-storage/lazuli/internal/sdk/emptykey"
+	"github.com/lazuli-storage/lazuli/tables"
 )
 
 func (i *importer) createTable(ctx context.Context, r *Resource) error {
@@ -33,16 +32,20 @@ const (
 
 // batch gathers entities of one partition.
 type batch struct {
-	client    *aztables.Client
+	table     *tables.Table[tables.Entity]
+	tx        *tables.Changes[tables.Entity]
 	partition string
-	actions   []aztables.TransactionAction
 	size      int
 }
 
 // tableSegment writes the entities of a segment, in place of those that have the same keys.
 func (i *importer) tableSegment(ctx context.Context, r *Resource, s Segment) error {
-	b := &batch{client: i.account.Tables.NewClient(r.Name)}
-	err := readLines(i.dir, s, func(line []byte) error {
+	table, err := tables.New[tables.Entity](i.account.Tables, r.Name)
+	if err != nil {
+		return invalid("%w", err)
+	}
+	b := &batch{table: table, tx: table.Begin()}
+	err = readLines(i.dir, s, func(line []byte) error {
 		i.result.Items++
 		return b.add(ctx, line)
 	})
@@ -53,72 +56,46 @@ func (i *importer) tableSegment(ctx context.Context, r *Resource, s Segment) err
 }
 
 func (b *batch) add(ctx context.Context, line []byte) error {
-	entity, partition, row, err := readEntity(line)
+	e, err := readEntity(line)
 	if err != nil {
 		return err
 	}
-	if partition == "" || row == "" {
+	if e.PartitionKey == "" {
 		if err := b.flush(ctx); err != nil {
 			return err
 		}
-		return upsertEmptyKey(ctx, b.client, entity)
+		return b.table.InsertOrReplace(ctx, &e)
 	}
-	if len(b.actions) == maxBatch || b.size+len(line) > maxBatchBytes || len(b.actions) > 0 && b.partition != partition {
+	if b.tx.Len() == maxBatch || b.size+len(line) > maxBatchBytes || b.tx.Len() > 0 && b.partition != e.PartitionKey {
 		if err := b.flush(ctx); err != nil {
 			return err
 		}
 	}
-	data, err := json.Marshal(entity)
-	if err != nil {
-		return err
-	}
-	b.partition, b.size = partition, b.size+len(line)
-	b.actions = append(b.actions, aztables.TransactionAction{ActionType: aztables.TransactionTypeInsertReplace, Entity: data})
+	b.partition, b.size = e.PartitionKey, b.size+len(line)
+	b.tx.InsertOrReplace(&e)
 	return nil
 }
 
 func (b *batch) flush(ctx context.Context) error {
-	if len(b.actions) == 0 {
+	tx := b.tx
+	b.tx, b.size = b.table.Begin(), 0
+	if tx.Len() == 0 {
 		return nil
 	}
-	_, err := b.client.SubmitTransaction(ctx, b.actions, nil)
-	b.actions, b.size = b.actions[:0], 0
-	return err
+	return tx.Submit(ctx)
 }
 
-// upsertEmptyKey writes an entity with an empty key, which the client library refuses.
-func upsertEmptyKey(ctx context.Context, client *aztables.Client, entity map[string]json.RawMessage) error {
-	for _, name := range []string{"PartitionKey", "RowKey"} {
-		if string(entity[name]) == `""` {
-			entity[name] = json.RawMessage(`"` + emptykey.Placeholder + `"`)
-		}
+// readEntity reads a line.
+func readEntity(line []byte) (e tables.Entity, err error) {
+	var keys struct{ PartitionKey, RowKey *string }
+	if err := json.Unmarshal(line, &keys); err != nil {
+		return e, invalid("no entity: %w", err)
 	}
-	data, err := json.Marshal(entity)
-	if err != nil {
-		return err
+	if keys.PartitionKey == nil || keys.RowKey == nil {
+		return e, invalid("an entity without PartitionKey or RowKey")
 	}
-	ctx, check := emptykey.With(ctx)
-	if _, err := client.UpsertEntity(ctx, data, &aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeReplace}); err != nil {
-		return err
+	if err := e.UnmarshalJSON(line); err != nil {
+		return e, invalid("%w", err)
 	}
-	return check()
-}
-
-// readEntity reads a line. The client library encodes numbers again, and writes a Double without a fraction as an Int32: Doubles get their type.
-func readEntity(line []byte) (entity map[string]json.RawMessage, partition, row string, err error) {
-	if err := json.Unmarshal(line, &entity); err != nil {
-		return nil, "", "", invalid("no entity: %w", err)
-	}
-	for name, to := range map[string]*string{"PartitionKey": &partition, "RowKey": &row} {
-		if err := json.Unmarshal(entity[name], to); err != nil || entity[name] == nil {
-			return nil, "", "", invalid("an entity without %s", name)
-		}
-	}
-	delete(entity, "Timestamp")
-	for name, v := range entity {
-		if _, typed := entity[name+"@odata.type"]; !typed && (v[0] == '-' || v[0] >= '0' && v[0] <= '9') && bytes.ContainsAny(v, ".eE") {
-			entity[name+"@odata.type"] = json.RawMessage(`"Edm.Double"`)
-		}
-	}
-	return entity, partition, row, nil
+	return e, nil
 }

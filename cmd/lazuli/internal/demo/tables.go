@@ -14,6 +14,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/transaction"
 )
 
 // insert inserts entities, up to 100 of one partition in a transaction.
@@ -32,7 +34,7 @@ func (p *archivePattern) insert(ctx context.Context, entities []entity, done fun
 		}
 		entities = entities[n:]
 		g.Go(func() error {
-			if _, err := table.SubmitTransaction(ctx, actions, nil); err != nil {
+			if _, err := transaction.Submit(ctx, table, actions, nil); err != nil {
 				return fmt.Errorf("load the records: %w", err)
 			}
 			done(n)
