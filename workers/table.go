@@ -209,17 +209,26 @@ func (l *tableListener) listen(soft, hard context.Context) error {
 
 // follow reads the log while this instance holds the lock. It can stop at any point: changes after the recorded position are read again.
 func (l *tableListener) follow(soft, _ context.Context) {
+	l.retrying(soft, func() error { return l.read(soft) })
+}
+
+// retrying calls read until soft is done, with pauses after errors. Equal errors in a row are logged once.
+func (l *tableListener) retrying(soft context.Context, read func() error) {
 	failing := ""
 	for soft.Err() == nil {
-		err := contain(func() error { return l.read(soft) })
-		switch {
+		err := contain(read)
+		switch text := sdkerr.Text(err); {
 		case err == nil:
 			failing = ""
 			continue
 		case soft.Err() != nil:
 			return
-		case sdkerr.Text(err) != failing:
-			failing = sdkerr.Text(err)
+		case text == failing:
+		case hasTableCode(err, aztables.TableNotFound):
+			failing = text
+			l.log.Warn("the table does not exist; waiting for it", "table", l.function.settings.table)
+		default:
+			failing = text
 			l.function.stats.fail(l.clock.Now(), err)
 			l.log.Error("reading the change log of the table failed; retrying", "table", l.function.settings.table, "err", sdkerr.Short(err))
 		}

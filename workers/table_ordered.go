@@ -13,7 +13,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
-	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 )
 
 // orderedTableListener is a table trigger that handles the log itself, in order: see InOrder.
@@ -35,21 +34,9 @@ func (l *orderedTableListener) listen(soft, hard context.Context) error {
 	return l.gaveUp
 }
 
-// followInOrder handles the log for as long as this instance holds the lock.
+// followInOrder handles the log while this instance holds the lock.
 func (l *orderedTableListener) followInOrder(soft, hard context.Context) {
-	failing := ""
-	for soft.Err() == nil {
-		err := contain(func() error { return l.readInOrder(soft, hard) })
-		switch {
-		case err == nil || soft.Err() != nil:
-			return
-		case sdkerr.Text(err) != failing:
-			failing = sdkerr.Text(err)
-			l.function.stats.fail(l.clock.Now(), err)
-			l.log.Error("cannot read the changes of the table; trying again", "table", l.function.settings.table, "err", sdkerr.Short(err))
-		}
-		l.nudge.pause(soft, l.clock, l.every)
-	}
+	l.retrying(soft, func() error { return l.readInOrder(soft, hard) })
 }
 
 // readInOrder handles the log from the recorded position on, until soft is done or a step fails.

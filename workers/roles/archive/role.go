@@ -5,17 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/sdk/emptykey"
+	"github.com/lazuli-storage/lazuli/internal/sdk/rawentity"
+	"github.com/lazuli-storage/lazuli/tables"
 	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/roles/largeentity"
 )
 
 // The moments before and after each effect of the role. The message's deletion is the runtime's, and has points there.
@@ -56,18 +56,68 @@ func (k *Key) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
+// Entity is an entity on its way to a target.
+type Entity struct {
+	Key
+	// JSON is the entity in the Table service's own format: keys, properties and their types, without the service's
+	// annotations and Timestamp. It can be stored in another table as it is.
+	JSON []byte
+
+	etag azcore.ETag
+}
+
+// The reasons for which an entity is not moved. Nothing was copied or deleted, and the message goes to the poison queue at once.
+var (
+	// ErrLarge means that the entity has properties in blobs (package largeentity), and the role was made without WithLargeEntities.
+	ErrLarge = errors.New("archive: the entity has properties in blobs: the role needs their container")
+	// ErrEncrypted means that the entity has encrypted properties, which are bound to its table, and the role was made without WithEncryption.
+	ErrEncrypted = errors.New("archive: the entity has encrypted properties, which could not be read in another table: the role needs their key")
+)
+
 // Role moves entities from one table to a target. It has no state; one Role may serve many messages at once.
 type Role struct {
-	current *aztables.Client
-	target  Target
+	current    *aztables.Client
+	name       string
+	target     Target
+	encryption *tables.Encryption
+	large      *largeentity.Store[tables.Entity]
+}
+
+// Option changes a Role.
+type Option func(*Role, *workers.Storage) error
+
+// WithEncryption lets the role move entities with encrypted properties to another table: it decrypts them, and encrypts them for that table.
+func WithEncryption(e tables.Encryption) Option {
+	return func(r *Role, _ *workers.Storage) error {
+		r.encryption = &e
+		return nil
+	}
+}
+
+// WithLargeEntities lets the role move entities that package largeentity has stored with a container: their blobs are moved too. A container or folder gets
+// them as one document; a table needs [LargeTable] as its target.
+func WithLargeEntities(container string) Option {
+	return func(r *Role, storage *workers.Storage) (err error) {
+		if _, small := r.target.(tableTarget); small {
+			return errors.New("archive: large entities need LargeTable as their target, not Table")
+		}
+		r.large, err = largeentity.New[tables.Entity](storage, r.name, container)
+		return err
+	}
 }
 
 // New returns a role that moves entities out of the table current of an account. Neither table nor target is created.
-func New(storage *workers.Storage, current string, target Target) (*Role, error) {
+func New(storage *workers.Storage, current string, target Target, options ...Option) (*Role, error) {
 	if storage.Tables == nil {
 		return nil, errors.New("archive: the connection string has no table endpoint")
 	}
-	return &Role{current: storage.Tables.NewClient(current), target: target}, nil
+	r := &Role{current: storage.Tables.NewClient(current), name: current, target: target}
+	for _, o := range options {
+		if err := o(r, storage); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
 }
 
 // Register makes the role the handler of a queue whose messages are Keys in JSON.
@@ -112,35 +162,59 @@ func (r *Role) Archive(ctx context.Context, k Key) error {
 	return fault.Point(pointAfterDelete)
 }
 
-// read returns nil without an error if the entity is not there.
+// read returns nil without an error if the entity does not exist.
 func (r *Role) read(ctx context.Context, k Key) (*Entity, error) {
-	// The SDK's decoded entity has converted numbers to float64 and lost their types; the raw response has not.
-	var raw *http.Response
-	addressed, partitionKey, check := emptykey.Address(ctx, k.PartitionKey)
-	got, err := r.current.GetEntity(policy.WithCaptureResponse(addressed, &raw), partitionKey, k.RowKey, nil)
-	if err := check(); err != nil {
-		return nil, fmt.Errorf("archive: read %s/%s: %w", k.PartitionKey, k.RowKey, err)
-	}
-	if hasCode(err, aztables.ResourceNotFound) {
+	e, err := r.stored(ctx, k)
+	switch {
+	case hasCode(err, aztables.ResourceNotFound):
 		// When one entity is read, Azure returns the same error for a missing entity and a missing table. A missing table is a
 		// configuration error, and must not empty the queue.
-		if err := r.currentExists(ctx); err != nil {
-			return nil, fmt.Errorf("archive: read %s/%s: %w", k.PartitionKey, k.RowKey, err)
-		}
+		err = r.currentExists(ctx)
+	case errors.Is(err, largeentity.ErrNotFound): // A reservation.
 		return nil, nil
+	case err == nil:
+		from := tables.Place{Table: r.name, Key: tables.Key(k)}
+		to := from
+		if t, ok := r.target.(interface{ tableName() string }); ok {
+			to.Table = t.tableName()
+		}
+		if e.JSON, err = tables.Move(ctx, e.JSON, from, to, r.encryption); err == nil {
+			return e, nil
+		}
+	}
+	if errors.Is(err, tables.ErrBound) {
+		err = workers.Permanent(fmt.Errorf("%w: %w", ErrEncrypted, err))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("archive: read %s/%s: %w", k.PartitionKey, k.RowKey, err)
 	}
-	body, err := runtime.Payload(raw)
+	return nil, nil
+}
+
+// stored returns the entity as it is stored, with what is in blobs.
+func (r *Role) stored(ctx context.Context, k Key) (*Entity, error) {
+	got, err := rawentity.Get(ctx, r.current, k.PartitionKey, k.RowKey)
 	if err != nil {
-		return nil, fmt.Errorf("archive: read %s/%s: %w", k.PartitionKey, k.RowKey, err)
+		return nil, err
 	}
-	stored, err := forStorage(body)
+	large, reserved, err := largeentity.IsLarge(got.JSON)
+	switch {
+	case err != nil:
+		return nil, err
+	case reserved:
+		return nil, largeentity.ErrNotFound
+	case !large:
+		return &Entity{Key: k, JSON: got.JSON, etag: got.ETag}, nil
+	case r.large == nil:
+		return nil, workers.Permanent(ErrLarge)
+	}
+	e, err := r.large.Get(ctx, largeentity.Key(k))
 	if err != nil {
-		return nil, fmt.Errorf("archive: read %s/%s: %w", k.PartitionKey, k.RowKey, err)
+		return nil, err
 	}
-	return &Entity{Key: k, JSON: stored, etag: got.ETag}, nil
+	e.Value.PartitionKey, e.Value.RowKey = k.PartitionKey, k.RowKey
+	body, err := e.Value.MarshalJSON()
+	return &Entity{Key: k, JSON: body, etag: e.ETag}, err
 }
 
 // currentExists returns an error if the source table does not exist. A query reports that; the read of one entity does not.
@@ -149,14 +223,19 @@ func (r *Role) currentExists(ctx context.Context) error {
 	return err
 }
 
-// remove deletes the entity if it is still the one that was copied.
+// remove deletes the entity, with its blobs, if it is still the one that was copied.
 func (r *Role) remove(ctx context.Context, k Key, etag azcore.ETag) error {
-	addressed, partitionKey, _ := emptykey.Address(ctx, k.PartitionKey) // The read has checked the client.
-	_, err := r.current.DeleteEntity(addressed, partitionKey, k.RowKey, &aztables.DeleteEntityOptions{IfMatch: &etag})
+	var err error
+	if r.large != nil {
+		err = r.large.DeleteIf(ctx, largeentity.Key(k), etag)
+	} else {
+		addressed, partitionKey, _ := emptykey.Address(ctx, k.PartitionKey) // The read has checked the client.
+		_, err = r.current.DeleteEntity(addressed, partitionKey, k.RowKey, &aztables.DeleteEntityOptions{IfMatch: &etag})
+	}
 	switch {
-	case err == nil, hasCode(err, aztables.ResourceNotFound):
+	case err == nil, hasCode(err, aztables.ResourceNotFound), errors.Is(err, largeentity.ErrNotFound):
 		return nil
-	case hasCode(err, aztables.UpdateConditionNotSatisfied):
+	case hasCode(err, aztables.UpdateConditionNotSatisfied), errors.Is(err, largeentity.ErrChanged):
 		return fmt.Errorf("%w: %s/%s", ErrChanged, k.PartitionKey, k.RowKey)
 	}
 	return fmt.Errorf("archive: delete %s/%s: %w", k.PartitionKey, k.RowKey, err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"net/url"
@@ -12,12 +11,12 @@ import (
 	"path/filepath"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
-	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 
-	"github.com/lazuli-storage/lazuli/internal/sdk/emptykey"
+	"github.com/lazuli-storage/lazuli/tables"
 	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/roles/largeentity"
 )
 
 // Target stores archived entities.
@@ -27,41 +26,48 @@ type Target interface {
 	Put(ctx context.Context, e Entity) error
 }
 
-type tableTarget struct{ table *aztables.Client }
+type tableTarget struct{ table *tables.Table[tables.Entity] }
 
 // Table archives to another table of an account, by Insert Or Replace Entity.
 func Table(storage *workers.Storage, name string) (Target, error) {
 	if storage.Tables == nil {
 		return nil, errors.New("archive: the connection string has no table endpoint")
 	}
-	return tableTarget{storage.Tables.NewClient(name)}, nil
+	table, err := tables.New[tables.Entity](storage.Tables, name)
+	return tableTarget{table}, err
 }
+
+func (t tableTarget) tableName() string { return t.table.Name() }
 
 func (t tableTarget) Put(ctx context.Context, e Entity) error {
-	addressed, partitionKey, check := emptykey.Address(ctx, e.Key.PartitionKey)
-	body := e.JSON
-	if partitionKey != e.Key.PartitionKey {
-		var err error
-		if body, err = withPartitionKey(body, partitionKey); err != nil {
-			return err
-		}
+	var entity tables.Entity
+	if err := entity.UnmarshalJSON(e.JSON); err != nil {
+		return err
 	}
-	_, err := t.table.UpsertEntity(addressed, body, &aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeReplace})
-	return errors.Join(check(), err)
+	return t.table.InsertOrReplace(ctx, &entity)
 }
 
-// withPartitionKey returns an entity in JSON with another partition key.
-func withPartitionKey(entity []byte, partitionKey string) ([]byte, error) {
-	var properties map[string]json.RawMessage
-	if err := json.Unmarshal(entity, &properties); err != nil {
-		return nil, err
+type largeTarget struct {
+	name  string
+	store *largeentity.Store[tables.Entity]
+}
+
+// LargeTable archives to another table of an account, and entities beyond the limits of the Table service to blobs of a container, as package largeentity stores
+// them. The container may be that of the source.
+func LargeTable(storage *workers.Storage, name, container string) (Target, error) {
+	store, err := largeentity.New[tables.Entity](storage, name, container)
+	return largeTarget{name, store}, err
+}
+
+func (t largeTarget) tableName() string { return t.name }
+
+func (t largeTarget) Put(ctx context.Context, e Entity) error {
+	var entity tables.Entity
+	if err := entity.UnmarshalJSON(e.JSON); err != nil {
+		return err
 	}
-	key, err := json.Marshal(partitionKey)
-	if err != nil {
-		return nil, err
-	}
-	properties["PartitionKey"] = key
-	return json.Marshal(properties)
+	_, err := t.store.Put(ctx, largeentity.Key(e.Key), entity)
+	return err
 }
 
 type blobTarget struct {

@@ -88,6 +88,15 @@ func pointersOf(e tables.Entity) (p pointers, err error) {
 	return p, nil
 }
 
+// IsLarge reports whether an entity, in the service's JSON, has properties in blobs, and whether it is a reservation, which is not an entity yet.
+func IsLarge(entity []byte) (large, reserved bool, err error) {
+	r, err := parseRow(entity)
+	if err != nil {
+		return false, false, err
+	}
+	return len(r.pointers.Parts) > 0, r.pointers.Reserved, nil
+}
+
 // partOf describes a property's content in a blob with a new name.
 func partOf(table string, k Key, p property) part {
 	content := p.content()
