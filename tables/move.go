@@ -52,7 +52,9 @@ type Place struct {
 	Key
 }
 
-func (p Place) same(other Place) bool { return p.Key == other.Key && strings.EqualFold(p.Table, other.Table) }
+func (p Place) same(other Place) bool {
+	return p.Key == other.Key && strings.EqualFold(p.Table, other.Table)
+}
 
 // Encrypted reports whether an entity that was read without keys has encrypted properties.
 func Encrypted(e *Entity) bool {
