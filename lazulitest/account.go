@@ -22,8 +22,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/sdk/entityio"
 	"github.com/lazuli-storage/lazuli/internal/sdk/queuetool"
-	"github.com/lazuli-storage/lazuli/internal/sdk/rawentity"
 	"github.com/lazuli-storage/lazuli/tables"
 	"github.com/lazuli-storage/lazuli/workers"
 )
@@ -214,7 +214,7 @@ func (a *Account) RequireEmpty(queue string) {
 // so that encrypted properties are compared.
 func (a *Account) RequireEntity(table, partitionKey, rowKey string, want any, options ...tables.Option) {
 	a.t.Helper()
-	got, err := rawentity.Get(a.t.Context(), a.Tables.NewClient(table), partitionKey, rowKey)
+	got, err := entityio.Get(a.t.Context(), a.Tables.NewClient(table), partitionKey, rowKey)
 	if err != nil {
 		a.t.Fatalf("lazulitest: entity %s (%q, %q): %v", table, partitionKey, rowKey, err)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
-	"github.com/lazuli-storage/lazuli/internal/sdk/transaction"
+	"github.com/lazuli-storage/lazuli/internal/sdk/entityio"
 )
 
 // The service's limits of a transaction.
@@ -154,7 +154,7 @@ func (tx *Transaction) Submit(ctx context.Context) error {
 	var answer []byte
 	err = t.creating(ctx, func() (err error) {
 		answer, err = payload(ctx, func(ctx context.Context) error {
-			_, err := transaction.Submit(ctx, t.client, actions, nil)
+			_, err := entityio.Submit(ctx, t.client, actions, nil)
 			return err
 		})
 		return tx.explain(err)

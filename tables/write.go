@@ -15,7 +15,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/emptykey"
-	"github.com/lazuli-storage/lazuli/internal/sdk/rawentity"
+	"github.com/lazuli-storage/lazuli/internal/sdk/entityio"
 )
 
 // noContent asks the service not to send back what was inserted.
@@ -157,7 +157,7 @@ func (t *Table[T]) Get(ctx context.Context, k Key) (T, error) {
 }
 
 func (t *Table[T]) get(ctx context.Context, k Key) (e T, r *raw, err error) {
-	got, err := rawentity.Get(ctx, t.client, k.PartitionKey, k.RowKey)
+	got, err := entityio.Get(ctx, t.client, k.PartitionKey, k.RowKey)
 	if err != nil {
 		return e, nil, err
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
-	"github.com/lazuli-storage/lazuli/internal/sdk/rawentity"
+	"github.com/lazuli-storage/lazuli/internal/sdk/entityio"
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 	"github.com/lazuli-storage/lazuli/tables"
 	"github.com/lazuli-storage/lazuli/workers/bindings"
@@ -396,7 +396,7 @@ func (l *tableListener) handle(h TableHandler) QueueHandler {
 			return Permanent(fmt.Errorf("not a table trigger's message: %w", err))
 		}
 		change := TableChange{Table: m.TableName, PartitionKey: m.PartitionKey, RowKey: m.RowKey, Change: m.Change, ETag: m.ETag}
-		entity, err := rawentity.Get(ctx, l.tables.NewClient(m.TableName), m.PartitionKey, m.RowKey)
+		entity, err := entityio.Get(ctx, l.tables.NewClient(m.TableName), m.PartitionKey, m.RowKey)
 		switch missing := isNoEntity(err); {
 		case err != nil && !missing:
 			return fmt.Errorf("get the entity: %w", err)

@@ -15,7 +15,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
-	"github.com/lazuli-storage/lazuli/internal/sdk/rawentity"
+	"github.com/lazuli-storage/lazuli/internal/sdk/entityio"
 	"github.com/lazuli-storage/lazuli/workers/bindings"
 )
 
@@ -141,7 +141,7 @@ func (t tableToken) atEnd() bool { return t == tableToken{} }
 // page returns a page of the entities of the table, as updates, and the token of the next page.
 func (f tableFeed) page(ctx context.Context, token tableToken) (page []loggedChange, next tableToken, err error) {
 	o := &aztables.ListEntitiesOptions{NextPartitionKey: token.PartitionKey, NextRowKey: token.RowKey}
-	got, err := rawentity.NextPage(ctx, f.client.NewListEntitiesPager(o))
+	got, err := entityio.NextPage(ctx, f.client.NewListEntitiesPager(o))
 	if err != nil {
 		return nil, next, err
 	}

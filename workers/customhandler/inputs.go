@@ -13,7 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 
-	"github.com/lazuli-storage/lazuli/internal/sdk/rawentity"
+	"github.com/lazuli-storage/lazuli/internal/sdk/entityio"
 )
 
 // read returns the value of an input binding: nil if the resource does not exist.
@@ -104,7 +104,7 @@ func (h *Host) readTable(ctx context.Context, inv *invocation, b *binding, table
 		return nil, err
 	}
 	if b.rowKey != nil {
-		got, err := rawentity.Get(ctx, client, partition, row)
+		got, err := entityio.Get(ctx, client, partition, row)
 		if missing(err) {
 			return nil, nil
 		}
@@ -126,7 +126,7 @@ func (h *Host) readTable(ctx context.Context, inv *invocation, b *binding, table
 	}
 	entities := []json.RawMessage{}
 	for pager := client.NewListEntitiesPager(o); pager.More(); {
-		page, err := rawentity.NextPage(ctx, pager)
+		page, err := entityio.NextPage(ctx, pager)
 		if missing(err) {
 			break
 		}

@@ -19,7 +19,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
-	"github.com/lazuli-storage/lazuli/internal/sdk/transaction"
+	"github.com/lazuli-storage/lazuli/internal/sdk/entityio"
 )
 
 // A history is one partition of the History table:
@@ -442,7 +442,7 @@ func (s histories) submit(ctx context.Context, instance string, etag azcore.ETag
 // transact sends a batch whose first operation is the sentinel's, and returns the sentinel's new ETag; none if it is deleted.
 func (s histories) transact(ctx context.Context, instance string, actions []aztables.TransactionAction) (azcore.ETag, error) {
 	var answer *http.Response
-	_, err := transaction.Submit(policy.WithCaptureResponse(ctx, &answer), s.table, actions, nil)
+	_, err := entityio.Submit(policy.WithCaptureResponse(ctx, &answer), s.table, actions, nil)
 	if err != nil {
 		if isConflict(err) {
 			return "", fmt.Errorf("durable: %w: %w", errMoved, err)

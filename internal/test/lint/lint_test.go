@@ -85,8 +85,11 @@ func rules() []rule {
 	for _, product := range []string{"cmd", "internal", "server", "lazulitest", "workers", "tablesvc", "queuesvc", "blobsvc"} {
 		list = append(list, rule{from: product + "/...", to: "examples/...", why: "examples are for readers; nothing builds on them"})
 	}
-	for _, other := range []string{"cmd", "internal", "server", "workers", "lazulitest", "examples", "tablesvc", "queuesvc", "blobsvc"} {
+	for _, other := range []string{"cmd", "internal/azure", "internal/storage", "internal/fault", "server", "workers", "lazulitest", "examples", "tablesvc", "queuesvc", "blobsvc"} {
 		list = append(list, rule{from: "tables/...", to: other + "/...", why: "the table client is a library over the SDK, for programs that have nothing else of Lazuli"})
+	}
+	for _, p := range []string{"azure/...", "storage/...", "fault", "httpserver/..."} {
+		list = append(list, rule{from: "internal/sdk/entityio", to: "internal/" + p, why: "tables builds on it"})
 	}
 	for _, s := range services {
 		list = append(list,

@@ -12,7 +12,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/sdk/emptykey"
-	"github.com/lazuli-storage/lazuli/internal/sdk/rawentity"
+	"github.com/lazuli-storage/lazuli/internal/sdk/entityio"
 	"github.com/lazuli-storage/lazuli/tables"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/roles/largeentity"
@@ -193,7 +193,7 @@ func (r *Role) read(ctx context.Context, k Key) (*Entity, error) {
 
 // stored returns the entity as it is stored, with what is in blobs.
 func (r *Role) stored(ctx context.Context, k Key) (*Entity, error) {
-	got, err := rawentity.Get(ctx, r.current, k.PartitionKey, k.RowKey)
+	got, err := entityio.Get(ctx, r.current, k.PartitionKey, k.RowKey)
 	if err != nil {
 		return nil, err
 	}

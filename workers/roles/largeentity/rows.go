@@ -10,7 +10,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
-	"github.com/lazuli-storage/lazuli/internal/sdk/rawentity"
+	"github.com/lazuli-storage/lazuli/internal/sdk/entityio"
 	"github.com/lazuli-storage/lazuli/tables"
 )
 
@@ -35,7 +35,7 @@ type rows struct{ client *aztables.Client }
 
 // get returns nil without an error if there is no such row.
 func (t rows) get(ctx context.Context, k Key) (*row, error) {
-	got, err := rawentity.Get(ctx, t.client, k.PartitionKey, k.RowKey)
+	got, err := entityio.Get(ctx, t.client, k.PartitionKey, k.RowKey)
 	if hasStatus(err, http.StatusNotFound) {
 		return nil, nil
 	}
@@ -106,7 +106,7 @@ func (t rows) withPointers(ctx context.Context, visit func(*row) error) error {
 	filter, columns := PointerProperty+" gt ''", "PartitionKey,RowKey,Timestamp,"+PointerProperty
 	pager := t.client.NewListEntitiesPager(&aztables.ListEntitiesOptions{Filter: &filter, Select: &columns})
 	for pager.More() {
-		page, err := rawentity.NextPage(ctx, pager)
+		page, err := entityio.NextPage(ctx, pager)
 		if err != nil {
 			return err
 		}

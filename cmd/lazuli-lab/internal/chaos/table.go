@@ -14,7 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
-	"github.com/lazuli-storage/lazuli/internal/sdk/transaction"
+	"github.com/lazuli-storage/lazuli/internal/sdk/entityio"
 )
 
 const (
@@ -244,7 +244,7 @@ func (c *tableClient) transaction(ctx context.Context, rnd *rand.Rand) error {
 		actions = append(actions, a)
 	}
 	c.doubt = doubt
-	if _, err := transaction.Submit(ctx, c.table, actions, nil); err != nil {
+	if _, err := entityio.Submit(ctx, c.table, actions, nil); err != nil {
 		return err
 	}
 	c.commit()

@@ -18,7 +18,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/accountarchive"
-	"github.com/lazuli-storage/lazuli/internal/sdk/rawentity"
+	"github.com/lazuli-storage/lazuli/internal/sdk/entityio"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/tables"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -152,7 +152,7 @@ var entityReaders = map[string]func(t *testing.T, s *seam, table string, k table
 		return s.table(t, table).Query(tables.PartitionKey.Eq(k.PartitionKey)).First(t.Context())
 	},
 	"raw SDK": func(t *testing.T, s *seam, table string, k tables.Key) (e entity, err error) {
-		got, err := rawentity.Get(t.Context(), s.Tables.NewClient(table), k.PartitionKey, k.RowKey)
+		got, err := entityio.Get(t.Context(), s.Tables.NewClient(table), k.PartitionKey, k.RowKey)
 		if err == nil {
 			err = must(tables.NewCodec(reflect.TypeFor[entity](), table, s.encryption))(t).Unmarshal(t.Context(), got.JSON, &e)
 		}
@@ -213,7 +213,7 @@ func TestEveryWriterAndReader(t *testing.T) {
 		if err := write(t, s, name(writer), want); err != nil {
 			t.Fatalf("%s: %v", writer, err)
 		}
-		if raw := must(rawentity.Get(ctx, s.Tables.NewClient(name(writer)), key.PartitionKey, key.RowKey))(t); strings.Contains(string(raw.JSON), "secret") ||
+		if raw := must(entityio.Get(ctx, s.Tables.NewClient(name(writer)), key.PartitionKey, key.RowKey))(t); strings.Contains(string(raw.JSON), "secret") ||
 			strings.Contains(string(raw.JSON), "98765") || strings.Contains(string(raw.JSON), "Local") {
 			t.Errorf("%s stores %s", writer, raw.JSON)
 		}

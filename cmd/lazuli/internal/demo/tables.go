@@ -15,7 +15,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/lazuli-storage/lazuli/internal/sdk/transaction"
+	"github.com/lazuli-storage/lazuli/internal/sdk/entityio"
 )
 
 // insert inserts entities, up to 100 of one partition in a transaction.
@@ -34,7 +34,7 @@ func (p *archivePattern) insert(ctx context.Context, entities []entity, done fun
 		}
 		entities = entities[n:]
 		g.Go(func() error {
-			if _, err := transaction.Submit(ctx, table, actions, nil); err != nil {
+			if _, err := entityio.Submit(ctx, table, actions, nil); err != nil {
 				return fmt.Errorf("load the records: %w", err)
 			}
 			done(n)

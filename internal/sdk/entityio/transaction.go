@@ -1,9 +1,4 @@
-// Package transaction submits entity group transactions through aztables with any keys.
-//
-// aztables 1.4.1 does not double the quotes of keys in the addresses of a transaction's changes, as OData demands and as it does for single requests
-// (prepareKey): sdk/data/aztables/transactional_batch.go, lines 217, 249 and 270, the calls of DeleteEntityCreateRequest, MergeEntityCreateRequest and
-// UpdateEntityCreateRequest in generateEntitySubset. A change of the entity a”b changes a'b there, and one of a'b fails.
-package transaction
+package entityio
 
 import (
 	"bytes"
@@ -15,6 +10,10 @@ import (
 )
 
 // Submit is [aztables.Client.SubmitTransaction] for actions whose keys may have quotes. It does not change the actions.
+//
+// aztables 1.4.1 does not double the quotes of keys in the addresses of a transaction's changes, as OData demands and as it does for single requests
+// (prepareKey): sdk/data/aztables/transactional_batch.go, lines 217, 249 and 270, the calls of DeleteEntityCreateRequest, MergeEntityCreateRequest and
+// UpdateEntityCreateRequest in generateEntitySubset. A change of the entity a”b changes a'b there, and one of a'b fails.
 //
 // The SDK takes the address of a change from the keys in its entity. Submit doubles the quotes there. The service reads the key of a change that has an
 // address from the address only; an insert has none, and is left as it is.
