@@ -90,37 +90,43 @@ func fingerprint(key string) string {
 }
 
 func newAccountList(file *string) *cobra.Command {
-	return &cobra.Command{
-		Use:   "list",
-		Short: "List the accounts, with fingerprints of their keys and their settings",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			list, err := readAccounts(*file)
-			if err != nil {
-				return err
-			}
-			for _, a := range list {
-				prints := make([]string, len(a.Keys), len(a.Keys)+1)
-				for i, k := range a.Keys {
-					prints[i] = fmt.Sprintf("key%d=%s", i+1, fingerprint(k))
-				}
-				if len(a.Overrides) > 0 {
-					prints = append(prints, a.Overrides.String())
-				}
-				if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%-24s  %s\n", a.Name, strings.Join(prints, "  ")); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List the accounts, with fingerprints of their keys and their settings",
+		Args:    cobra.NoArgs,
 	}
+	output := listOutput(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		accounts, err := readAccounts(*file)
+		if err != nil {
+			return err
+		}
+		out := output()
+		for _, a := range accounts {
+			row := struct {
+				Name     string   `json:"name"`
+				Keys     []string `json:"keyFingerprints"`
+				Settings string   `json:"settings,omitempty"`
+			}{Name: a.Name, Settings: a.Overrides.String()}
+			text := ""
+			for i, k := range a.Keys {
+				row.Keys = append(row.Keys, fingerprint(k))
+				text += fmt.Sprintf("key%d=%s  ", i+1, fingerprint(k))
+			}
+			err = errors.Join(err, out.add(row, a.Name, text+row.Settings))
+		}
+		return out.end(err)
+	}
+	return cmd
 }
 
 func newAccountAdd(file *string) *cobra.Command {
 	var stdin bool
 	cmd := &cobra.Command{
-		Use:   "add NAME",
-		Short: "Add an account with two new keys; create the file if it does not exist",
+		Use:     "create NAME",
+		Aliases: []string{"add"},
+		Short:   "Add an account with two new keys; create the file if it does not exist",
 		Long: `Adds an account with two new random keys; see them with "lazuli account show".
 The development account ` + auth.DevelopmentAccount + ` gets its published key.
 
@@ -218,9 +224,10 @@ func newAccountRotate(file *string) *cobra.Command {
 
 func newAccountRemove(file *string) *cobra.Command {
 	return &cobra.Command{
-		Use:   "remove NAME",
-		Short: "Remove an account from the file; its data stays in the data folder",
-		Args:  cobra.ExactArgs(1),
+		Use:     "rm NAME",
+		Aliases: []string{"remove"},
+		Short:   "Remove an account from the file; its data stays in the data folder",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := editAccount(*file, args[0], func(list []auth.StoredAccount, i int) ([]auth.StoredAccount, error) {
 				return slices.Delete(list, i, i+1), nil

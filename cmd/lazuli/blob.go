@@ -55,12 +55,13 @@ func newBlobListCommand() *cobra.Command {
   lazuli blob ls -r photos`}
 	open := blobService(cmd)
 	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "list the blobs of virtual folders too")
+	output := listOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		client, err := open()
 		if err != nil {
 			return err
 		}
-		tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+		out := output()
 		show := func(e blobtool.Entry) error {
 			size, modified := "-", "-"
 			if !e.Folder {
@@ -69,8 +70,7 @@ func newBlobListCommand() *cobra.Command {
 			if !e.Modified.IsZero() {
 				modified = e.Modified.UTC().Format(time.RFC3339)
 			}
-			_, err := fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", size, modified, e.Tier, oneLine(e.Name))
-			return err
+			return out.add(e, size, modified, e.Tier, oneLine(e.Name))
 		}
 		container, prefix, _ := strings.Cut(strings.Join(args, ""), "/")
 		if container == "" {
@@ -78,7 +78,7 @@ func newBlobListCommand() *cobra.Command {
 		} else {
 			err = blobtool.List(cmd.Context(), client, container, prefix, recursive, show)
 		}
-		return errors.Join(err, tw.Flush())
+		return out.end(err)
 	}
 	return cmd
 }
@@ -216,8 +216,8 @@ func newBlobCopyCommand() *cobra.Command {
 }
 
 func newBlobStatCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "stat container/blob", Short: "Show the properties and metadata of a blob", Args: cobra.ExactArgs(1)}
-	open := blobService(cmd)
+	cmd := &cobra.Command{Use: "stat container/blob", Aliases: []string{"show"}, Short: "Show the properties and metadata of a blob", Args: cobra.ExactArgs(1)}
+	open, output := blobService(cmd), reportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		container, name, err := splitBlob(args[0])
 		if err != nil {
@@ -231,24 +231,33 @@ func newBlobStatCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+		object := map[string]any{"name": args[0], "metadata": metadata}
 		for _, p := range list {
-			fmt.Fprintf(tw, "%s\t%s\n", p.Name, oneLine(p.Value))
+			object[camel(p.Name)] = p.Value
 		}
-		for _, name := range slices.Sorted(maps.Keys(metadata)) {
-			fmt.Fprintf(tw, "metadata %s\t%s\n", name, oneLine(*metadata[name]))
-		}
-		return tw.Flush()
+		return output(object, func(out io.Writer) error {
+			tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+			for _, p := range list {
+				fmt.Fprintf(tw, "%s\t%s\n", p.Name, oneLine(p.Value))
+			}
+			for _, name := range slices.Sorted(maps.Keys(metadata)) {
+				fmt.Fprintf(tw, "metadata %s\t%s\n", name, oneLine(*metadata[name]))
+			}
+			return tw.Flush()
+		})
 	}
 	return cmd
 }
 
 func newBlobRemoveCommand() *cobra.Command {
 	var recursive bool
-	cmd := &cobra.Command{Use: "rm container/blob ...", Short: "Delete blobs with their snapshots", Args: cobra.MinimumNArgs(1),
-		Long: `Delete blobs with their snapshots. With --recursive an argument is a prefix, container/prefix, and all blobs below it are deleted; their number
-is printed. Containers stay.`}
-	open := blobService(cmd)
+	cmd := &cobra.Command{Use: "rm container[/blob] ...", Short: "Delete blobs with their snapshots, or containers", Args: cobra.MinimumNArgs(1),
+		Long: `Delete blobs with their snapshots, or containers with all their blobs. With --recursive an argument is a prefix, container/prefix, and all
+blobs below it are deleted; their number is printed. That container stays.`,
+		Example: `  lazuli blob rm photos/2026/cat.jpg
+  lazuli blob rm -r photos/2026/ --yes
+  lazuli blob rm photos`}
+	open, confirm := blobService(cmd), confirmation(cmd)
 	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "delete all blobs whose names begin with the argument")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		client, err := open()
@@ -256,9 +265,23 @@ is printed. Containers stay.`}
 			return err
 		}
 		for _, arg := range args {
+			if container := strings.TrimSuffix(arg, "/"); !strings.Contains(container, "/") && !recursive {
+				if err := confirm(fmt.Sprintf("Delete the container %s with all its blobs?", container)); err != nil {
+					return err
+				}
+				if _, err := client.DeleteContainer(cmd.Context(), container, nil); err != nil {
+					return err
+				}
+				continue
+			}
 			container, name, err := splitBlob(arg)
 			if err != nil {
 				return err
+			}
+			if recursive {
+				if err := confirm(fmt.Sprintf("Delete all blobs whose names begin with %s?", arg)); err != nil {
+					return err
+				}
 			}
 			if !recursive {
 				if err := blobtool.Remove(cmd.Context(), client, container, name); err != nil {

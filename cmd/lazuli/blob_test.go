@@ -39,8 +39,8 @@ func TestBlobVerbs(t *testing.T) {
 		{"get|photos/dog.txt|-", "", "a dog", ""},
 		{"rm|photos/dog.txt", "", "", ""},
 		{"rm|photos/dog.txt", "", "", "BlobNotFound"},
-		{"rm|photos", "", "", "does not name a blob"},
-		{"rm|-r|photos/2", "", "photos/2: 1 blob deleted\n", ""},
+		{"rm|photos", "", "", "Delete the container photos with all its blobs? Give --yes"},
+		{"rm|-r|-y|photos/2", "", "photos/2: 1 blob deleted\n", ""},
 		{"ls|-r|photos", "", "new.txt\n", ""},
 	} {
 		out, err := runVerb(t, newBlobCommand(), tc.stdin, strings.Split(tc.args, "|")...)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
@@ -31,7 +30,7 @@ table lazulipoison.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newQueueListCommand(), newQueuePeekCommand(), newQueuePutCommand(), newQueueRequeueCommand(), newQueuePurgeCommand())
+	cmd.AddCommand(newQueueListCommand(), newQueuePeekCommand(), newQueuePutCommand(), newQueueRemoveCommand(), newQueueRequeueCommand(), newQueuePurgeCommand())
 	return cmd
 }
 
@@ -54,7 +53,7 @@ func newQueueListCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "ls [prefix]", Short: "List queues with the number of messages and the age of the oldest",
 		Long: `List queues with the number of messages, of messages that the server has set aside because damage makes them unreadable, and the age
 of the oldest visible message. Messages set aside are included in the number of messages; lazuli fsck shows them.`, Args: cobra.MaximumNArgs(1)}
-	open := queueService(cmd)
+	open, output := queueService(cmd), listOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		service, err := open()
 		if err != nil {
@@ -64,20 +63,19 @@ of the oldest visible message. Messages set aside are included in the number of 
 		if err != nil {
 			return err
 		}
-		tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-		fmt.Fprintln(tw, "QUEUE\tMESSAGES\tSET ASIDE\tOLDEST VISIBLE")
+		out := output("QUEUE", "MESSAGES", "SET ASIDE", "OLDEST VISIBLE")
 		for _, q := range queues {
 			if q.Unavailable != "" {
-				fmt.Fprintf(tw, "%s\t-\t-\t%s\n", q.Name, q.Unavailable)
+				err = errors.Join(err, out.add(q, q.Name, "-", "-", q.Unavailable))
 				continue
 			}
 			age := "-"
 			if !q.Oldest.IsZero() {
 				age = time.Since(q.Oldest).Round(time.Second).String()
 			}
-			fmt.Fprintf(tw, "%s\t%d\t%d\t%s\n", q.Name, q.Messages, q.SetAside, age)
+			err = errors.Join(err, out.add(q, q.Name, q.Messages, q.SetAside, age))
 		}
-		return tw.Flush()
+		return out.end(err)
 	}
 	return cmd
 }
@@ -170,14 +168,35 @@ queues, but is never lost. The dequeue count restarts at zero.`,
 	return cmd
 }
 
+func newQueueRemoveCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "rm queue ...", Short: "Delete queues with their messages", Args: cobra.MinimumNArgs(1)}
+	open, confirm := queueService(cmd), confirmation(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		service, err := open()
+		if err != nil {
+			return err
+		}
+		for _, name := range args {
+			if err := confirm(fmt.Sprintf("Delete the queue %s with all its messages?", name)); err != nil {
+				return err
+			}
+			if _, err := service.DeleteQueue(cmd.Context(), name, nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return cmd
+}
+
 func newQueuePurgeCommand() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use: "purge queue", Short: "Delete messages", Args: cobra.ExactArgs(1),
 		Example: `  lazuli queue purge orders-poison --match test
-  lazuli queue purge orders-poison --all`,
+  lazuli queue purge orders-poison --all --yes`,
 	}
-	open, filter := queueStorage(cmd), filterFlags(cmd)
+	open, filter, confirm := queueStorage(cmd), filterFlags(cmd), confirmation(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "all messages, including hidden ones")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		f, err := filter.read()
@@ -186,6 +205,11 @@ func newQueuePurgeCommand() *cobra.Command {
 		}
 		if f.All() != all {
 			return usageError{errors.New("purge: select messages with --all, or with filters and --limit")}
+		}
+		if all {
+			if err := confirm(fmt.Sprintf("Delete all messages of %s, also those that workers have?", args[0])); err != nil {
+				return err
+			}
 		}
 		storage, err := open()
 		if err != nil {

@@ -44,7 +44,7 @@ func TestQueueVerbs(t *testing.T) {
 		{args: "requeue|orders|--to|orders-poison", says: []string{"moved 1 message from orders to orders-poison"}},
 		{args: "purge|orders-poison|-m|refund", says: []string{"deleted 2 messages from orders-poison"}},
 		{args: "peek|orders-poison|-n|1", says: []string{"order 1"}},
-		{args: "purge|orders-poison|--all", says: []string{"cleared orders-poison"}},
+		{args: "purge|orders-poison|--all|--yes", says: []string{"cleared orders-poison"}},
 		{args: "ls", says: []string{"orders-poison", "0"}},
 		{args: "put|new-queue|--create|x"},
 		{args: "put|new-queue|--create|y|--delay|1s"},

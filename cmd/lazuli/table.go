@@ -25,7 +25,7 @@ func newTableCommand() *cobra.Command {
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newTableListCommand(), newTableCreateCommand(), newTablePutCommand(), newTableGetCommand(), newTableQueryCommand(), newTableExplainCommand(),
-		newTableStatsCommand(), newTableRemoveCommand(), newTableDeleteCommand())
+		newTableStatsCommand(), newTableRemoveCommand())
 	return cmd
 }
 
@@ -36,17 +36,20 @@ func tableService(cmd *cobra.Command) func() (*aztables.ServiceClient, error) {
 
 func newTableListCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "ls [prefix]", Short: "List tables", Args: cobra.MaximumNArgs(1)}
-	open := tableService(cmd)
+	open, output := tableService(cmd), listOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		service, err := open()
 		if err != nil {
 			return err
 		}
 		names, err := tabletool.List(cmd.Context(), service, strings.Join(args, ""))
+		out := output()
 		for _, name := range names {
-			fmt.Fprintln(cmd.OutOrStdout(), name)
+			err = errors.Join(err, out.add(struct {
+				Name string `json:"name"`
+			}{name}, name))
 		}
-		return err
+		return out.end(err)
 	}
 	return cmd
 }
@@ -93,6 +96,7 @@ The command reads all pages, or as many as --pages; only keys are transferred. O
 	open := tableService(cmd)
 	cmd.Flags().StringVarP(&filter, "filter", "f", "", "$filter of the query (default: all entities)")
 	cmd.Flags().IntVar(&pages, "pages", 0, "maximum number of pages of 1,000 entities (default: all)")
+	output := reportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if pages < 0 {
 			return usageError{fmt.Errorf("--pages must not be negative, but is %d", pages)}
@@ -109,7 +113,12 @@ The command reads all pages, or as many as --pages; only keys are transferred. O
 		if err != nil {
 			return err
 		}
-		return printExplanation(cmd.OutOrStdout(), e, hints)
+		object := struct {
+			tabletool.Explanation
+			Cost  string   `json:"cost"`
+			Hints []string `json:"hints"`
+		}{e, e.Cost(), append(e.Hints(), hints...)}
+		return output(object, func(out io.Writer) error { return printExplanation(out, e, object.Hints) })
 	}
 	return cmd
 }
@@ -130,6 +139,7 @@ most of them in one second: on Azure, a partition carries about 2,000 a second, 
 	cmd.Flags().StringVar(&o.By, "by", "entities", "order of the partitions: entities, bytes or rate")
 	cmd.Flags().IntVar(&o.Top, "top", 10, "how many partitions to show")
 	cmd.Flags().DurationVar(&window, "window", time.Hour, "how far back changes are counted")
+	output := reportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if o.Top < 1 || window <= 0 {
 			return usageError{errors.New("--top and --window must be positive")}
@@ -143,7 +153,7 @@ most of them in one second: on Azure, a partition carries about 2,000 a second, 
 		if err != nil {
 			return err
 		}
-		return printStats(cmd.OutOrStdout(), s)
+		return output(s, func(out io.Writer) error { return printStats(out, s) })
 	}
 	return cmd
 }
@@ -184,7 +194,7 @@ func printExplanation(out io.Writer, e tabletool.Explanation, hints []string) er
 		more = " so far; there is more"
 	}
 	fmt.Fprintf(tw, "returned\t%s in %s%s\n", counted(e.Returned, "entity", "entities"), counted(e.Pages, "page", "pages"), more)
-	for i, h := range append(e.Hints(), hints...) {
+	for i, h := range hints {
 		fmt.Fprintf(tw, "%s\t%s\n", first(i, "hint"), h)
 	}
 	return tw.Flush()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -22,24 +23,6 @@ func newTableCreateCommand() *cobra.Command {
 		}
 		for _, name := range args {
 			if err := tabletool.Create(cmd.Context(), service, name, quiet); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	return cmd
-}
-
-func newTableDeleteCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "delete table ...", Short: "Delete tables with their entities", Args: cobra.MinimumNArgs(1)}
-	open := tableService(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		service, err := open()
-		if err != nil {
-			return err
-		}
-		for _, name := range args {
-			if err := tabletool.Delete(cmd.Context(), service, name); err != nil {
 				return err
 			}
 		}
@@ -102,14 +85,32 @@ func newTableGetCommand() *cobra.Command {
 }
 
 func newTableRemoveCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "rm table partition-key row-key", Short: "Delete one entity", Args: cobra.ExactArgs(3)}
-	open := tableService(cmd)
+	cmd := &cobra.Command{Use: "rm table [partition-key row-key]", Short: "Delete one entity, or a table with its entities", Args: oneOrThree,
+		Example: `  lazuli table rm Employees Sales 0001
+  lazuli table rm Employees --yes`}
+	open, confirm := tableService(cmd), confirmation(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 1 {
+			if err := confirm(fmt.Sprintf("Delete the table %s with all its entities?", args[0])); err != nil {
+				return err
+			}
+		}
 		service, err := open()
 		if err != nil {
 			return err
 		}
+		if len(args) == 1 {
+			return tabletool.Delete(cmd.Context(), service, args[0])
+		}
 		return tabletool.Remove(cmd.Context(), service.NewClient(args[0]), args[1], args[2])
 	}
 	return cmd
+}
+
+// oneOrThree accepts a table, or a table and both keys.
+func oneOrThree(_ *cobra.Command, args []string) error {
+	if len(args) != 1 && len(args) != 3 {
+		return errors.New("want a table, or a table and both keys")
+	}
+	return nil
 }

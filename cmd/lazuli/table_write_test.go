@@ -32,8 +32,9 @@ func TestTableWriteVerbs(t *testing.T) {
 		{"rm|Tab|a b|1", "", "", "ResourceNotFound"},
 		{"get|Tab|a b|1", "", "", "ResourceNotFound"},
 		{"query|Tab", "", `"N":7`, ""},
-		{"delete|Tab", "", "", ""},
-		{"delete|Tab", "", "", "ResourceNotFound"},
+		{"rm|Tab", "", "", "Delete the table Tab with all its entities? Give --yes"},
+		{"rm|Tab|--yes", "", "", ""},
+		{"rm|Tab|--yes", "", "", "ResourceNotFound"},
 	} {
 		out, err := runVerb(t, newTableCommand(), tc.stdin, strings.Split(tc.args, "|")...)
 		switch {

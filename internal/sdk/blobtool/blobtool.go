@@ -3,6 +3,7 @@ package blobtool
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -25,13 +26,16 @@ var ErrExists = errors.New("the blob exists")
 // Entry is an entry of a listing.
 type Entry struct {
 	// Name is the name of a container, of a blob, or of a virtual folder, which ends in a slash.
-	Name string
+	Name string `json:"name"`
 	// Folder is set for containers and virtual folders, which have no size.
-	Folder   bool
-	Size     int64
-	Modified time.Time // zero for a virtual folder
+	Folder bool `json:"folder,omitempty"`
+	// Size is the length of a blob in bytes.
+	Size int64 `json:"size"`
+	// Modified is zero for a virtual folder.
+	Modified time.Time `json:"modified,omitzero"`
 	// Tier is the access tier of a blob, Type its type.
-	Tier, Type string
+	Tier string `json:"tier,omitempty"`
+	Type string `json:"type,omitempty"`
 }
 
 // Containers calls each with the containers whose names begin with prefix.
@@ -219,7 +223,7 @@ func Stat(ctx context.Context, c *azblob.Client, name, blobName string) (list []
 	add("content disposition", value(p.ContentDisposition))
 	add("cache control", value(p.CacheControl))
 	if len(p.ContentMD5) > 0 {
-		add("content MD5", fmt.Sprintf("%x", p.ContentMD5))
+		add("content MD5", base64.StdEncoding.EncodeToString(p.ContentMD5))
 	}
 	add("created", date(p.CreationTime))
 	add("modified", date(p.LastModified))

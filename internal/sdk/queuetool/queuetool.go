@@ -40,15 +40,15 @@ const hold = 2 * time.Minute
 
 // Queue is a queue at a glance.
 type Queue struct {
-	Name string
+	Name string `json:"name"`
 	// Messages is the service's approximate count, with those in work.
-	Messages int
+	Messages int `json:"messages"`
 	// SetAside is the number of messages that cannot be read because of damage, as far as the server knows. Only Lazuli reports it.
-	SetAside int
+	SetAside int `json:"setAside"`
 	// Oldest is when the first visible message was put; zero if none is visible.
-	Oldest time.Time
+	Oldest time.Time `json:"oldestVisible,omitzero"`
 	// Unavailable is the reason why the service cannot read the queue, for example damage; "" if it can.
-	Unavailable string
+	Unavailable string `json:"unavailable,omitempty"`
 }
 
 // List returns the account's queues whose names begin with prefix, in the service's order.

@@ -23,21 +23,23 @@ const (
 
 // Stats are figures about a table.
 type Stats struct {
-	Partitions, Entities int
+	Partitions int `json:"partitions"`
+	Entities   int `json:"entities"`
 	// Bytes are what the entities take, by Azure's formula.
-	Bytes int64
+	Bytes int64 `json:"bytes"`
 	// Top are the first partitions by the order that was asked for.
-	Top []PartitionStats
+	Top []PartitionStats `json:"top"`
 }
 
 // PartitionStats are figures about a partition.
 type PartitionStats struct {
-	Partition string
-	Entities  int
-	Bytes     int64
+	Partition string `json:"partition"`
+	Entities  int    `json:"entities"`
+	Bytes     int64  `json:"bytes"`
 	// Changed are the entities whose last change was in the window, Peak the most of them in one second. Entities that are gone, and changes
 	// before an entity's last one, do not count.
-	Changed, Peak int
+	Changed int `json:"changed"`
+	Peak    int `json:"peak"`
 }
 
 // StatsOptions are the options of ReadStats.

@@ -152,16 +152,18 @@ func quoted(text string) []byte {
 // Explanation says what a query was and what it cost.
 type Explanation struct {
 	// Plan is the cost class: Nothing, PointQuery, RangeQuery, PartitionScan, PartitionRangeScan or TableScan.
-	Plan string
+	Plan string `json:"plan"`
 	// Ranges are the key ranges that were visited, as text. RangeCount is their number: the service reports only the first ones.
-	Ranges     []string
-	RangeCount int
+	Ranges     []string `json:"ranges"`
+	RangeCount int      `json:"rangeCount"`
 	// Residual says that conditions were left to check on each entity of the ranges.
-	Residual bool
+	Residual bool `json:"residual"`
 	// Scanned and Returned are how many entities were read, and were answered, in so many Pages, which are requests.
-	Scanned, Returned, Pages int
+	Scanned  int `json:"scanned"`
+	Returned int `json:"returned"`
+	Pages    int `json:"pages"`
 	// More reports that there are further pages.
-	More bool
+	More bool `json:"more"`
 }
 
 // ErrNotExplained means that the service did not say what the query cost.
