@@ -50,7 +50,7 @@ func (s *Service) listBlobs(c *call) error {
 			return err
 		}
 	}
-	l := state.Listing{Now: c.now(), Prefix: c.Query.Get("prefix"), Delimiter: c.Query.Get("delimiter"), EndBefore: c.Query.Get("endbefore"), Max: n,
+	l := state.Listing{Now: c.now(), Prefix: c.Query.Get("prefix"), Delimiter: c.Query.Get("delimiter"), EndBefore: c.Query.Get("endbefore"), Max: n, Work: c.Work(),
 		Snapshots: include["snapshots"], Uncommitted: include["uncommittedblobs"], Deleted: include["deleted"],
 		Versions: include["versions"], VersionsOnly: include["deletedwithversions"]}
 	if l.Snapshots && l.Delimiter != "" {
@@ -114,7 +114,7 @@ func (s *Service) sendItems(c *call, l *state.Listing, w *blobWriter) (next []by
 	for left := l.Max; ; {
 		l.Max = min(left, listBatch)
 		next, err = s.state.ListBlobs(c.Account, c.container, l, w.write)
-		if left -= l.Max; err != nil || next == nil || left == 0 {
+		if left -= l.Max; err != nil || next == nil || left == 0 || l.Short {
 			return next, err
 		}
 		l.From = next

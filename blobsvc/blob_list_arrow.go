@@ -8,16 +8,11 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/arrow"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
+	"github.com/lazuli-storage/lazuli/internal/azure/budget"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-const (
-	arrowStream = "application/vnd.apache.arrow.stream"
-
-	// maxArrowPage is the size in bytes at which a page of a listing in the Arrow format ends before it has all its items: the
-	// continuation token stands at its beginning, so that it is held in memory.
-	maxArrowPage = 4 * mib
-)
+const arrowStream = "application/vnd.apache.arrow.stream"
 
 // acceptsArrow reports whether the caller takes a listing in the Arrow format; clients that do accept XML, too.
 func (c *call) acceptsArrow() bool {
@@ -48,7 +43,8 @@ func (s *Service) listArrow(c *call, l *state.Listing, o *itemOptions) error {
 		}
 		rows += w.Rows()
 		batches = w.AppendBatch(batches)
-		if next == nil || left == 0 || len(batches) >= maxArrowPage {
+		// The continuation token stands at the beginning of the page, so that the page is held in memory.
+		if next == nil || left == 0 || l.Short || len(batches) >= budget.Answer {
 			break
 		}
 		l.From = next

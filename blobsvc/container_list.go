@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
+	"github.com/lazuli-storage/lazuli/internal/azure/budget"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
@@ -78,7 +79,7 @@ func (s *Service) listContainers(c *call) error {
 	next := ""
 	x.Open("Containers")
 	err = s.state.ListContainers(&l, func(name string, rec *state.Container) (more bool) {
-		if n--; n < 0 {
+		if n--; n < 0 || len(x.Bytes()) > budget.Answer {
 			next = l.Marker(name, rec)
 			return false
 		}

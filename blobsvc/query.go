@@ -31,7 +31,7 @@ func (s *Service) queryBlobContents(c *call) error {
 		return err
 	}
 	defer func() { _ = blob.Close() }()
-	q, err := request.Open(c.HTTP.Context(), query.Content{Reader: blob.Reader, ReaderAt: blob.Reader, Size: b.Length})
+	q, err := request.Open(c.Work(), query.Content{Reader: blob.Reader, ReaderAt: blob.Reader, Size: b.Length})
 	if err != nil {
 		return queryError(err)
 	}

@@ -32,7 +32,7 @@ func (s *Service) findBlobsByTags(c *call) error {
 	if err != nil { // as in https://github.com/Azure/azure-sdk-for-go/issues/23546
 		return wire.InvalidQuery("where", where, "This query parameter value is invalid.").WithMessage(err.Error())
 	}
-	q := state.TagSearch{Account: c.Account, Container: c.container, Query: query, Now: c.now(), Max: n}
+	q := state.TagSearch{Account: c.Account, Container: c.container, Query: query, Now: c.now(), Max: n, Work: c.Work()}
 	if marker := c.Query.Get("marker"); marker != "" {
 		var ok bool
 		if q.From, ok = decodeMarker(marker); !ok {

@@ -225,6 +225,25 @@ func TestListQueues(t *testing.T) {
 	}
 }
 
+// A page of queues ends at a size, whatever metadata they have.
+func TestPagesOfQueuesAreBounded(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	metadata := map[string]*string{"m": ptr(strings.Repeat("&", 7000))} // as &amp;
+	for i := range 150 {
+		if _, err := f.sdk.CreateQueue(t.Context(), fmt.Sprintf("queue-%03d", i), &azqueue.CreateOptions{Metadata: metadata}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	queues, pages := 0, 0
+	for pager := f.sdk.NewListQueuesPager(&azqueue.ListQueuesOptions{Include: azqueue.ListQueuesInclude{Metadata: true}}); pager.More(); pages++ {
+		queues += len(must(pager.NextPage(t.Context()))(t).Queues)
+	}
+	if queues != 150 || pages != 2 {
+		t.Errorf("%d queues in %d pages", queues, pages)
+	}
+}
+
 func TestGetAndSetQueueServiceProperties(t *testing.T) {
 	t.Parallel()
 	f := start(t)

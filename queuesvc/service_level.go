@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/budget"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
@@ -49,6 +50,10 @@ func (s *Service) listQueues(c *call) error {
 	} else {
 		x.Open("Queues")
 		for _, q := range queues {
+			if len(x.Bytes()) > budget.Answer {
+				next = q.Name
+				break
+			}
 			x.Open("Queue").Text("Name", q.Name)
 			if old {
 				x.Text("Url", c.Base+"/"+q.Name)

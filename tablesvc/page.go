@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/azure/budget"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/filter"
@@ -15,12 +15,7 @@ import (
 
 // Limits of one answer, in addition to [maxResults].
 // https://learn.microsoft.com/rest/api/storageservices/query-timeout-and-pagination
-const (
-	maxPageBytes = 4 << 20
-	maxQueryTime = 5 * time.Second
-	// clockEvery is the number of entities between two readings of the clock.
-	clockEvery = 256
-)
+const maxPageBytes = budget.Answer
 
 // query is a parsed Query Entities.
 type query struct {
@@ -150,8 +145,11 @@ func putBuffer(b *[]byte) {
 
 // read runs a query and renders its answer, appended to buf.
 func (s *Service) read(c *call, q *query, buf []byte) (page, error) {
-	w := pageWriter{query: q, now: s.now, deadline: s.now().Add(c.queryTime()), start: buf, counts: c.Admit != nil}
+	w := pageWriter{query: q, work: c.Work(), start: buf, counts: c.Admit != nil}
 	next, err := s.state.Scan(c.Account, c.table, state.Query{Filter: q.filter, Scope: c.scope(), From: q.from}, &w)
+	if err == nil {
+		err = w.err
+	}
 	if err != nil {
 		return page{}, err
 	}
@@ -168,22 +166,14 @@ func (s *Service) read(c *call, q *query, buf []byte) (page, error) {
 	return w.page, nil
 }
 
-// queryTime returns how long a query may read: at most the timeout that the request gives.
-func (c *call) queryTime() time.Duration {
-	if end, ok := c.HTTP.Context().Deadline(); ok {
-		return min(maxQueryTime, time.Until(end))
-	}
-	return maxQueryTime
-}
-
 // pageWriter renders the entities of a query that match. It is the [state.Visitor] of one page.
 type pageWriter struct {
-	query    *query
-	page     page
-	now      func() time.Time
-	deadline time.Time
-	start    []byte // the page is appended to it
-	buf      []byte
+	query *query
+	page  page
+	work  *budget.Work
+	err   error  // the end of the request's context
+	start []byte // the page is appended to it
+	buf   []byte
 	// returned are the entities of the page by partition, if counts is set.
 	returned []partitionCount
 	counts   bool
@@ -217,7 +207,15 @@ func (w *pageWriter) Begin(plan filter.Plan) {
 // Visit implements [state.Visitor].
 func (w *pageWriter) Visit(e *filter.Entity) (more bool) {
 	p := &w.page
-	if p.returned == w.query.limit || p.scanned%clockEvery == clockEvery-1 && w.now().After(w.deadline) {
+	if p.returned == w.query.limit {
+		return false
+	}
+	if err := w.work.Spend(20 + w.query.filter.Work(e)); budget.EndsPage(err) {
+		if p.scanned > 0 { // otherwise the next page would begin here again
+			return false
+		}
+	} else if err != nil {
+		w.err = err
 		return false
 	}
 	if !p.plan.Exact && !w.query.filter.Match(e) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/lazuli-storage/lazuli/internal/azure/budget"
 	"github.com/lazuli-storage/lazuli/internal/azure/changes"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
@@ -111,7 +112,7 @@ func (s *Service) queryTables(c *call) error {
 		}
 		from, _, _ = strings.Cut(text, "\x01")
 	}
-	names, next, err := s.listTables(c.Account, from, limit, f)
+	names, next, err := s.listTables(c, from, limit, f)
 	if err != nil {
 		return err
 	}
@@ -122,22 +123,37 @@ func (s *Service) queryTables(c *call) error {
 }
 
 // listTables returns up to limit names of tables that match the filter, and a continuation token if there are more.
-func (s *Service) listTables(account, from string, limit int, f filter.Filter) (names []string, next string, err error) {
+func (s *Service) listTables(c *call, from string, limit int, f filter.Filter) (names []string, next string, err error) {
 	if limit == 0 {
 		return nil, "", nil
 	}
-	err = s.state.ListTables(account, from, func(t state.Table) bool {
+	work, scanned := c.Work(), 0
+	var ended error
+	err = s.state.ListTables(c.Account, from, func(t state.Table) bool {
+		if ended = work.Spend(100 + f.Work(&filter.Entity{})); ended != nil && (scanned > 0 || !budget.EndsPage(ended)) {
+			next = tableToken(t)
+			return false
+		}
+		scanned++
 		switch {
 		case analyticsTable(t.Name) || !matchesTable(f, t):
 			return true
 		case len(names) == limit:
-			next = encodeToken(strings.ToLower(t.Name) + "\x01" + fmt.Sprintf("%016x", t.Created.FileTime()))
+			next = tableToken(t)
 			return false
 		}
 		names = append(names, t.Name)
 		return true
 	})
+	if err == nil && ended != nil && !budget.EndsPage(ended) {
+		err = ended
+	}
 	return names, next, err
+}
+
+// tableToken returns the continuation token of a page that begins with a table.
+func tableToken(t state.Table) string {
+	return encodeToken(strings.ToLower(t.Name) + "\x01" + fmt.Sprintf("%016x", t.Created.FileTime()))
 }
 
 // tableOptions returns an error for options that a query for tables cannot have. $select can name only TableName.

@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/budget"
 )
 
 // BenchmarkScan scans 32 MiB of records of about 100 bytes. The SDKs' own decoders are far slower.
@@ -28,7 +30,7 @@ func BenchmarkScan(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				q, err := r.Open(context.Background(), Content{Reader: strings.NewReader(c.content), Size: int64(len(c.content))})
+				q, err := r.Open(budget.New(context.Background(), budget.Request), Content{Reader: strings.NewReader(c.content), Size: int64(len(c.content))})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/test/workbudget"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/budget"
 )
 
 // queryBudget is for statements and contents together: each query takes buffers of half a MiB, and answers are read as well.
@@ -30,7 +32,7 @@ func FuzzStatement(f *testing.F) {
 		r := &Request{statement: st, input: input{format: delimitedFormat, delimited: Delimited{Column: ",", Record: "\n", Quote: '"'}}}
 		r.output.input = r.input
 		content := []byte("1,2020-01-02T03:04Z\nabc,-5\n,")
-		q, err := r.Open(context.Background(), Content{Reader: bytes.NewReader(content), Size: int64(len(content))})
+		q, err := r.Open(budget.New(context.Background(), budget.Request), Content{Reader: bytes.NewReader(content), Size: int64(len(content))})
 		if err != nil {
 			return
 		}
@@ -62,7 +64,7 @@ func FuzzContent(f *testing.F) {
 				continue
 			}
 			r := &Request{statement: st, input: in, output: output{input: forms[(form+1)%4]}}
-			q, err := r.Open(context.Background(), Content{Reader: bytes.NewReader(content), Size: int64(len(content))})
+			q, err := r.Open(budget.New(context.Background(), budget.Request), Content{Reader: bytes.NewReader(content), Size: int64(len(content))})
 			if err != nil {
 				continue
 			}

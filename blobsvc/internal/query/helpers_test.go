@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/budget"
 )
 
 // answer is a decoded answer.
@@ -128,7 +130,7 @@ func ask(t testing.TB, content, sql, in, out string) (answer, error) {
 			return answer{}, err
 		}
 		r.Size = int64(len(content))
-		q, err := request.Open(context.Background(), r)
+		q, err := request.Open(budget.New(context.Background(), budget.Request), r)
 		if err != nil {
 			return answer{}, err
 		}

@@ -21,7 +21,7 @@ func askParquet(t testing.TB, file []byte, sql, out string) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	q, err := request.Open(context.Background(), Content{ReaderAt: bytes.NewReader(file), Size: int64(len(file))})
+	q, err := request.Open(budget.New(context.Background(), budget.Request), Content{ReaderAt: bytes.NewReader(file), Size: int64(len(file))})
 	if err != nil {
 		return answer{}, err
 	}

@@ -1,7 +1,6 @@
 package query
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -62,12 +61,8 @@ const (
 )
 
 // Open begins to read the content. The error is an *Error if the query does not fit the content, or an error of the reader. The query
-// ends with the error of ctx when ctx is done.
-func (r *Request) Open(ctx context.Context, c Content) (*Query, error) {
-	return r.open(c, budget.New(ctx, budget.Request))
-}
-
-func (r *Request) open(c Content, w *budget.Work) (*Query, error) {
+// spends w, and ends with the error of its context when that is done.
+func (r *Request) Open(w *budget.Work, c Content) (*Query, error) {
 	q := &Query{statement: r.statement, size: c.Size, output: r.output, row: row{Work: w}}
 	switch r.input.format {
 	case jsonFormat:
@@ -122,7 +117,7 @@ func (c *client) flush() error {
 	return err
 }
 
-// Run writes the response to w. It returns an error only if the content cannot be read, w cannot be written, or Open's context is done.
+// Run writes the response to w. It returns an error only if the content cannot be read, w cannot be written, or the context of Open's work is done.
 // Errors in records are part of the response.
 func (q *Query) Run(w io.Writer) (err error) {
 	q.client = &client{Writer: w, work: q.row.Work}

@@ -55,7 +55,7 @@ func run(t *testing.T, c Content, sql, in, out string, limit time.Duration) answ
 	if err != nil {
 		t.Fatal(err)
 	}
-	q, err := request.open(c, budget.New(t.Context(), limit))
+	q, err := request.Open(budget.New(t.Context(), limit), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestLongQueriesBegin(t *testing.T) {
 		t.Fatal(err)
 	}
 	content := strings.Repeat("1\n", 100)
-	q, err := request.Open(t.Context(), Content{Reader: strings.NewReader(content), Size: int64(len(content))})
+	q, err := request.Open(budget.New(t.Context(), budget.Request), Content{Reader: strings.NewReader(content), Size: int64(len(content))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestRowsOfAnObjectTakeLittleMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	runtime.ReadMemStats(&before)
-	q, err := request.Open(t.Context(), Content{Reader: strings.NewReader(content), Size: int64(len(content))})
+	q, err := request.Open(budget.New(t.Context(), budget.Request), Content{Reader: strings.NewReader(content), Size: int64(len(content))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func TestEndlessRecordsAreNotKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		content := &spaces{}
-		q, err := request.Open(t.Context(), Content{Reader: io.MultiReader(strings.NewReader(begin), content), Size: 1 << 40})
+		q, err := request.Open(budget.New(t.Context(), budget.Request), Content{Reader: io.MultiReader(strings.NewReader(begin), content), Size: 1 << 40})
 		if err == nil {
 			err = q.Run(io.Discard)
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/posix"
+	"github.com/lazuli-storage/lazuli/internal/azure/budget"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
@@ -20,6 +21,10 @@ type Listing struct {
 	Max int
 	// Now decides which blobs have expired.
 	Now ticks.Ticks
+	// Work limits the records that are read, wanted or not. Nil is no limit.
+	Work *budget.Work
+	// Short is set when a page ends before it has Max items because Work is exhausted.
+	Short bool
 	// Items to include in addition to base blobs.
 	Snapshots, Uncommitted, Deleted, Versions bool
 	// Caller limits what is listed in a tree; nil is the superuser.
@@ -86,6 +91,12 @@ func (l *Listing) walk(tx *store.Tx, emit func(Item) error) (next []byte, err er
 		if pending.key != nil && (blobs.key == nil || bytes.Compare(pending.key, blobs.key[:len(blobs.key)-8]) < 0) {
 			w, find = &pending, l.findUncommitted
 		}
+		if err := l.Work.Spend(recordWork); budget.EndsPage(err) {
+			l.Short = true
+			return l.position(w, &blobs)
+		} else if err != nil {
+			return nil, err
+		}
 		item, at, err := find(tx, w)
 		if err != nil {
 			return nil, err
@@ -115,6 +126,18 @@ func (l *Listing) walk(tx *store.Tx, emit func(Item) error) (next []byte, err er
 		}
 	}
 	return nil, nil
+}
+
+// recordWork is the work of reading a record, in units of package budget.
+const recordWork = 200
+
+// position returns where a page begins with the record at w.
+func (l *Listing) position(w, blobs *walker) ([]byte, error) {
+	if w == blobs {
+		return bytes.Clone(w.key[8:]), nil
+	}
+	it, err := parsePendingKey(w.key)
+	return blobKey(l.gen.item(it.name), baseSlot)[8:], err
 }
 
 // findBlob returns the item of the record at w, and the key at which a page with it begins. If the record is not wanted it moves w on and

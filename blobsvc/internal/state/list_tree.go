@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/posix"
+	"github.com/lazuli-storage/lazuli/internal/azure/budget"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
@@ -142,6 +143,12 @@ func (l *Listing) walkTree(tx *store.Tx, emit func(Item) error) (next []byte, er
 	for {
 		more, err := w.next()
 		if err != nil || !more {
+			return nil, err
+		}
+		if err := l.Work.Spend(recordWork); budget.EndsPage(err) {
+			l.Short = true
+			return append(append([]byte(w.path), 0), make([]byte, 8)...), nil
+		} else if err != nil {
 			return nil, err
 		}
 		if l.EndBefore != "" && comparePaths(w.path, l.EndBefore) >= 0 {

@@ -45,6 +45,14 @@ func (q *TagQuery) named(tags []Tag) (list []Tag) {
 	return list
 }
 
+// comparisons returns the number of comparisons of a query.
+func (q *TagQuery) comparisons() (n int) {
+	for _, all := range q.anyOf {
+		n += len(all)
+	}
+	return n
+}
+
 type tagComparison struct{ key, op, value string }
 
 func (q *TagQuery) Matches(tags []Tag) bool {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 
+	"github.com/lazuli-storage/lazuli/internal/azure/budget"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
@@ -53,6 +54,8 @@ type TagSearch struct {
 	From []byte
 	// Max is the number of blobs in a page.
 	Max int
+	// Work limits the blobs that are read: when it is exhausted, the page ends. Nil is no limit.
+	Work *budget.Work
 }
 
 // Tagged is a blob that a search found.
@@ -83,6 +86,12 @@ func (s *Store) FindByTags(q *TagSearch) (found []Tagged, next []byte, err error
 		}
 		cur := tx.Cursor(tagsBucket)
 		for k, _ := cur.Seek(start); k != nil && bytes.HasPrefix(k, scope); k, _ = cur.Next() {
+			if err := q.Work.Spend(recordWork + 20*q.Query.comparisons()); budget.EndsPage(err) {
+				next = bytes.Clone(k[account:])
+				break
+			} else if err != nil {
+				return err
+			}
 			it, slot, err := parseBlobKey(k[account:])
 			if err != nil {
 				return err

@@ -41,6 +41,11 @@ const (
 // ErrExhausted means that a request needs more work than it may cause.
 var ErrExhausted = errors.New("budget: the request needs more work than it may cause")
 
+// EndsPage reports whether err ends the page of an operation that has pages: the work, or the time that the request gives, is at its end.
+func EndsPage(err error) bool {
+	return errors.Is(err, ErrExhausted) || errors.Is(err, context.DeadlineExceeded)
+}
+
 // Work is the work that a request may still do. It belongs to one goroutine. A nil Work is not limited.
 type Work struct {
 	ctx   context.Context

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/budget"
 )
 
 // Request is a storage request, parsed once, with methods to answer it. It belongs to the goroutine that serves the request
@@ -64,6 +66,22 @@ type Request struct {
 
 	options Options
 	values  headerValues
+	work    *budget.Work
+}
+
+// Work returns the work that the request may cause, and no more than in the time that the request gives. Its operation spends it.
+func (r *Request) Work() *budget.Work {
+	if r.work == nil {
+		ctx, limit := r.HTTP.Context(), r.options.Work
+		if limit == 0 {
+			limit = budget.Request
+		}
+		if end, ok := ctx.Deadline(); ok {
+			limit = min(limit, time.Until(end))
+		}
+		r.work = budget.New(ctx, limit)
+	}
+	return r.work
 }
 
 // Replication is the state of the secondary endpoint of an account.
@@ -80,6 +98,8 @@ type Options struct {
 	StrictVersion bool
 	// PathStyle takes the account only from the path, whatever the host's name is.
 	PathStyle bool
+	// Work is the time of work of a request; 0 is [budget.Request].
+	Work time.Duration
 }
 
 // Parse parses the parts of hr that all operations need. It fails with [ErrInvalidURI], [ErrInvalidQueryParameterValue] or

@@ -24,6 +24,8 @@ func (f Filter) InPartition(partition string) Filter {
 // node is a condition.
 type node interface {
 	match(e *Entity) bool
+	// comparisons returns the number of comparisons.
+	comparisons() int
 	// describe appends the canonical text.
 	describe(b *strings.Builder)
 }

@@ -11,6 +11,22 @@ type Entity struct {
 // Match reports whether the entity satisfies the filter.
 func (f Filter) Match(e *Entity) bool { return f.root == nil || f.root.match(e) }
 
+// Work returns the work of Match, in units of package budget: each comparison looks through the properties.
+func (f Filter) Work(e *Entity) int {
+	if f.root == nil {
+		return 1
+	}
+	return 1 + f.root.comparisons()*(4+min(len(e.Record)/16, 512))
+}
+
+func (n junction) comparisons() int { return n.left.comparisons() + n.right.comparisons() }
+
+func (n not) comparisons() int { return n.of.comparisons() }
+
+func (n literal) comparisons() int { return 1 }
+
+func (n comparison) comparisons() int { return 1 }
+
 // MatchAll reports whether the filter is empty and so matches every entity.
 func (f Filter) MatchAll() bool { return f.root == nil }
 
