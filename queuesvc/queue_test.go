@@ -1,6 +1,7 @@
 package queuesvc_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"

@@ -16,17 +16,19 @@ import (
 	"github.com/blevesearch/bleve/v2/search"
 	"github.com/blevesearch/bleve/v2/search/query"
 	"github.com/blevesearch/bleve/v2/search/searcher"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/budget"
 )
 
 // The limits of a search.
 const (
-	MaxSize      = 1000             // hits in one page
-	MaxQuery     = 4096             // bytes of the query
-	MaxFacets    = 20               // facets
-	MaxTerms     = 1000             // terms or ranges of one facet
-	MaxSort      = 8                // fields to sort by
-	MaxClauses   = 1024             // terms that one part of a query matches, such as those of a prefix
-	MaxDuration  = 30 * time.Second // time that a search takes
+	MaxSize      = 1000           // hits in one page
+	MaxQuery     = 4096           // bytes of the query
+	MaxFacets    = 20             // facets
+	MaxTerms     = 1000           // terms or ranges of one facet
+	MaxSort      = 8              // fields to sort by
+	MaxClauses   = 1024           // terms that one part of a query matches, such as those of a prefix
+	MaxDuration  = budget.Request // time that a search takes
 	defaultSize  = 10
 	defaultTerms = 10
 )
@@ -165,7 +167,7 @@ func (x *Index) parse(text string) (query.Query, error) {
 			return nil, err
 		}
 	}
-	return parsed, nil
+	return withPatterns(parsed)
 }
 
 func (x *Index) field(name string) (Field, error) {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/blevesearch/bleve/v2"
 	"github.com/blevesearch/bleve/v2/search"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/budget"
 )
 
 // Result is a page of the hits of a search.
@@ -84,12 +86,14 @@ func (g *generation) search(ctx context.Context, r *bleve.SearchRequest) (found 
 			err = fmt.Errorf("searchindex: the search failed: %v\n%s", p, debug.Stack())
 		}
 	}()
-	found, err = g.index.SearchInContext(ctx, r)
+	found, err = g.index.SearchInContext(withWork(ctx), r)
 	switch {
 	case err == nil:
 		return found, nil
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
+	case errors.Is(err, budget.ErrExhausted):
+		return nil, invalid("it takes longer than %v", MaxDuration)
 	case refused(err):
 		return nil, invalid("%v", err)
 	}
