@@ -8,7 +8,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/arrow"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
-	"github.com/lazuli-storage/lazuli/internal/azure/budget"
+	"github.com/lazuli-storage/lazuli/internal/budget"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 

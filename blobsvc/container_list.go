@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
-	"github.com/lazuli-storage/lazuli/internal/azure/budget"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/budget"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 

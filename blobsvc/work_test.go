@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
-	"github.com/lazuli-storage/lazuli/internal/azure/budget"
+	"github.com/lazuli-storage/lazuli/internal/budget"
 )
 
 var nextMarker = regexp.MustCompile(`<NextMarker>([^<]+)</NextMarker>`)

@@ -5,9 +5,9 @@ import (
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
-	"github.com/lazuli-storage/lazuli/internal/azure/budget"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/budget"
 )
 
 // noCache sets the Cache-Control header of every answer to a read.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/lazuli-storage/lazuli/internal/azure/budget"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/budget"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/filter"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/state"

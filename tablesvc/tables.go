@@ -8,9 +8,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/lazuli-storage/lazuli/internal/azure/budget"
 	"github.com/lazuli-storage/lazuli/internal/azure/changes"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/budget"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/filter"
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/state"

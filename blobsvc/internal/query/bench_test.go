@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lazuli-storage/lazuli/internal/azure/budget"
+	"github.com/lazuli-storage/lazuli/internal/budget"
 )
 
 // BenchmarkScan scans 32 MiB of records of about 100 bytes. The SDKs' own decoders are far slower.

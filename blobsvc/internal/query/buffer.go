@@ -4,7 +4,7 @@ import (
 	"errors"
 	"io"
 
-	"github.com/lazuli-storage/lazuli/internal/azure/budget"
+	"github.com/lazuli-storage/lazuli/internal/budget"
 )
 
 const (

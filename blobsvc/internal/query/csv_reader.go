@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/lazuli-storage/lazuli/internal/azure/budget"
+	"github.com/lazuli-storage/lazuli/internal/budget"
 )
 
 // Delimited is the format of delimited text.

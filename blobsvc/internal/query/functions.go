@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/lazuli-storage/lazuli/internal/azure/budget"
+	"github.com/lazuli-storage/lazuli/internal/budget"
 )
 
 // function is a function with an ordinary argument list of least to most arguments; most is -1 for no limit.

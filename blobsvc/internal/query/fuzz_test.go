@@ -9,7 +9,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/test/workbudget"
 
-	"github.com/lazuli-storage/lazuli/internal/azure/budget"
+	"github.com/lazuli-storage/lazuli/internal/budget"
 )
 
 // queryBudget is for statements and contents together: each query takes buffers of half a MiB, and answers are read as well.

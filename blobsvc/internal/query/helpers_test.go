@@ -10,7 +10,7 @@ import (
 	"testing/iotest"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/azure/budget"
+	"github.com/lazuli-storage/lazuli/internal/budget"
 )
 
 // answer is a decoded answer.

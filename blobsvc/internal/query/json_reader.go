@@ -7,7 +7,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/lazuli-storage/lazuli/internal/azure/budget"
+	"github.com/lazuli-storage/lazuli/internal/budget"
 )
 
 // jsonReader reads a sequence of objects, or objects in arrays at the top level. Record separators and

@@ -13,7 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/parquet"
-	"github.com/lazuli-storage/lazuli/internal/azure/budget"
+	"github.com/lazuli-storage/lazuli/internal/budget"
 )
 
 // parquetMemory is the maximum size of the pages and dictionaries that a query holds, in bytes.

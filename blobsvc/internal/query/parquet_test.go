@@ -11,7 +11,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	ownparquet "github.com/lazuli-storage/lazuli/blobsvc/internal/parquet"
-	"github.com/lazuli-storage/lazuli/internal/azure/budget"
+	"github.com/lazuli-storage/lazuli/internal/budget"
 )
 
 // askParquet runs a query over a Parquet file.

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/azure/budget"
+	"github.com/lazuli-storage/lazuli/internal/budget"
 )
 
 // Content is the content to query.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/azure/budget"
+	"github.com/lazuli-storage/lazuli/internal/budget"
 )
 
 // Statements that compute without bounds end with an error, however small the content is.

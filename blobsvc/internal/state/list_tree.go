@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/posix"
-	"github.com/lazuli-storage/lazuli/internal/azure/budget"
+	"github.com/lazuli-storage/lazuli/internal/budget"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/azure/budget"
+	"github.com/lazuli-storage/lazuli/internal/budget"
 )
 
 // Request is a storage request, parsed once, with methods to answer it. It belongs to the goroutine that serves the request

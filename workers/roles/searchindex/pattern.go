@@ -12,7 +12,7 @@ import (
 	"github.com/blevesearch/bleve/v2/search/searcher"
 	index "github.com/blevesearch/bleve_index_api"
 
-	"github.com/lazuli-storage/lazuli/internal/azure/budget"
+	"github.com/lazuli-storage/lazuli/internal/budget"
 )
 
 // pattern finds the documents with a term that a regular expression matches as a whole. It replaces bleve's queries of patterns, which build an
