@@ -36,6 +36,9 @@ type roleSet struct {
 
 // add adds the roles called names. What was added is to be closed, also after an error.
 func (s *roleSet) add(ctx context.Context, names []string) error {
+	if err := s.config.Conflict(names); err != nil {
+		return usageError{err}
+	}
 	for _, name := range names {
 		var err error
 		switch name {
@@ -72,7 +75,11 @@ func (s *roleSet) archive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	role, err := archive.New(s.storage, s.config.ArchiveFrom, target)
+	var options []archive.Option
+	if s.config.LargeArchive() {
+		options = append(options, archive.WithLargeEntities(s.config.LargeEntityContainer))
+	}
+	role, err := archive.New(s.storage, s.config.ArchiveFrom, target, options...)
 	if err != nil {
 		return err
 	}
@@ -91,8 +98,18 @@ func (s *roleSet) archiveTarget(ctx context.Context) (target archive.Target, cre
 	kind, name, _ := strings.Cut(s.config.ArchiveTo, ":")
 	switch kind {
 	case "table":
-		target, err = archive.Table(s.storage, name)
-		create = func() error { _, err := s.storage.Tables.CreateTable(ctx, name, nil); return err }
+		if s.config.LargeArchive() {
+			target, err = archive.LargeTable(s.storage, name, s.config.LargeEntityContainer)
+		} else {
+			target, err = archive.Table(s.storage, name)
+		}
+		create = func() error {
+			_, err := s.storage.Tables.CreateTable(ctx, name, nil)
+			if err = s.made(err); err == nil && s.config.LargeArchive() {
+				_, err = s.storage.Blobs.CreateContainer(ctx, s.config.LargeEntityContainer, nil)
+			}
+			return err
+		}
 	case "container":
 		target, err = archive.Container(s.storage, name)
 		create = func() error { _, err := s.storage.Blobs.CreateContainer(ctx, name, nil); return err }
@@ -106,7 +123,19 @@ func (s *roleSet) archiveTarget(ctx context.Context) (target archive.Target, cre
 }
 
 func (s *roleSet) largeEntity(ctx context.Context) error {
-	sweeper, err := largeentity.NewSweeper(s.storage, s.config.LargeEntityTable, s.config.LargeEntityContainer, largeentity.WithAge(s.config.LargeEntityAge))
+	c := s.config
+	if err := s.sweep(ctx, c.LargeEntityTable, s.largeEntityFunction()); err != nil {
+		return err
+	}
+	if to, isTable := strings.CutPrefix(c.ArchiveTo, "table:"); isTable && c.LargeArchive() {
+		return s.sweep(ctx, to, s.largeEntityFunction()+"-archive")
+	}
+	return nil
+}
+
+// sweep adds a sweeper of a table of large entities.
+func (s *roleSet) sweep(ctx context.Context, table, function string) error {
+	sweeper, err := largeentity.NewSweeper(s.storage, table, s.config.LargeEntityContainer, largeentity.WithAge(s.config.LargeEntityAge))
 	if err != nil {
 		return err
 	}
@@ -115,10 +144,10 @@ func (s *roleSet) largeEntity(ctx context.Context) error {
 			return err
 		}
 	}
-	s.app.Timer(s.largeEntityFunction(), func(ctx context.Context, _ workers.TimerInfo) error {
+	s.app.Timer(function, func(ctx context.Context, _ workers.TimerInfo) error {
 		done, err := sweeper.Sweep(ctx)
 		if done.Removed > 0 || done.Reservations > 0 {
-			s.log.Info("swept large entities", "table", s.config.LargeEntityTable, "blobs", done.Blobs, "removed", done.Removed, "reservations", done.Reservations)
+			s.log.Info("swept large entities", "table", table, "blobs", done.Blobs, "removed", done.Removed, "reservations", done.Reservations)
 		}
 		return err
 	}, workers.WithSchedule(s.config.LargeEntitySchedule))

@@ -40,6 +40,28 @@ type Roles struct {
 	IndexFrom, IndexTo, IndexKind, IndexBy string
 }
 
+// LargeArchive reports whether the archive role moves large entities, whose blobs it must move too.
+func (r *Roles) LargeArchive() bool { return strings.EqualFold(r.ArchiveFrom, r.LargeEntityTable) }
+
+// Conflict returns an error if two of the roles cannot work on the tables that are configured. docs/patterns.md has what each pair does on one table.
+func (r *Roles) Conflict(roles []string) error {
+	archiveTo, _ := strings.CutPrefix(r.ArchiveTo, "table:")
+	if slices.Contains(roles, "archive") && strings.EqualFold(r.ArchiveFrom, archiveTo) {
+		return fmt.Errorf("archive-from and archive-to are the same table %s", r.ArchiveFrom)
+	}
+	if !slices.Contains(roles, "table-index") {
+		return nil
+	}
+	for _, writer := range []struct{ role, option, table string }{
+		{"archive", "archive-from", r.ArchiveFrom}, {"archive", "archive-to", archiveTo}, {"large-entity", "large-entity-table", r.LargeEntityTable},
+	} {
+		if slices.Contains(roles, writer.role) && strings.EqualFold(writer.table, r.IndexTo) {
+			return fmt.Errorf("%s is the table %s, which the role table-index writes (table-index-to): it has no other writer", writer.option, r.IndexTo)
+		}
+	}
+	return nil
+}
+
 // IndexKinds are the values of Roles.IndexKind.
 var IndexKinds = []string{"copies", "lists", "counts"}
 

@@ -97,6 +97,13 @@ func IsLarge(entity []byte) (large, reserved bool, err error) {
 	return len(r.pointers.Parts) > 0, r.pointers.Reserved, nil
 }
 
+// Reserved reports whether a row of the table is a reservation, which is not an entity yet.
+func Reserved(e *tables.Entity) bool {
+	text, ok := e.Properties[PointerProperty].(string)
+	var p pointers
+	return ok && json.Unmarshal([]byte(text), &p) == nil && p.Reserved
+}
+
 // partOf describes a property's content in a blob with a new name.
 func partOf(table string, k Key, p property) part {
 	content := p.content()

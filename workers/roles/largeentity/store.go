@@ -79,7 +79,7 @@ func (e *engine) create(ctx context.Context, storage *workers.Storage) error {
 // Store keeps values of a struct type T as entities of a table, with their big properties as blobs of a container.
 //
 // Fields are stored as package tables stores them, with the same tags, except that nothing can be encrypted. Strings and []byte may have any size, and so
-// may the JSON of a field with the option json. T needs no keys; if it has fields for them, Get sets them.
+// may the JSON of a field with the option json. T needs no keys; if it has fields for them, Get sets them. T may be tables.Entity, for any properties.
 //
 // A Store has no state. It may be used by many goroutines and processes at once.
 type Store[T any] struct {
@@ -101,7 +101,7 @@ func New[T any](storage *workers.Storage, table, container string, options ...Op
 	if err != nil {
 		return nil, fmt.Errorf("largeentity: %w", err)
 	}
-	if c.Has(PointerProperty) {
+	if c.Type() != reflect.TypeFor[tables.Entity]() && c.Has(PointerProperty) {
 		return nil, fmt.Errorf("largeentity: %v cannot have a property called %s", c.Type(), PointerProperty)
 	}
 	e, err := newEngine(storage, table, container, options)
@@ -139,6 +139,9 @@ func (s *Store[T]) write(ctx context.Context, k Key, value T, c condition) (azco
 	}
 	if own := (Key{e.PartitionKey, e.RowKey}); own != k && own != (Key{}) {
 		return "", fmt.Errorf("largeentity: the value has the key %+v, not %+v", own, k)
+	}
+	if e.Properties[PointerProperty] != nil {
+		return "", fmt.Errorf("largeentity: the value has a property called %s", PointerProperty)
 	}
 	return s.engine.write(ctx, k, propertiesOf(e), c)
 }

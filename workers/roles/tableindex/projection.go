@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/lazuli-storage/lazuli/tables"
+	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/roles/largeentity"
 )
 
 // Table is a table whose properties the role does not know.
@@ -33,7 +36,11 @@ const (
 	SourceRow       = "SourceRowKey"
 )
 
-// Copies makes a copy of each entity under the key that target returns (inter-partition secondary index). Two entities must not have the same one.
+// ErrEncrypted means that an entity has encrypted properties, which are bound to its table and keys: a copy of them could not be read.
+var ErrEncrypted = errors.New("tableindex: an entity with encrypted properties cannot be copied")
+
+// Copies makes a copy of each entity under the key that target returns (inter-partition secondary index). Two entities must not have the same one. An entity
+// with encrypted properties is refused with [ErrEncrypted]. Copies lack the properties that package largeentity keeps in blobs, which belong to the source.
 func Copies(target func(e *tables.Entity) (tables.Key, bool)) Projection {
 	return Projection{
 		Target: target,
@@ -44,7 +51,11 @@ func Copies(target func(e *tables.Entity) (tables.Key, bool)) Projection {
 				}
 				return nil, nil
 			}
+			if tables.Encrypted(now) {
+				return nil, workers.Permanent(fmt.Errorf("%w: (%q, %q)", ErrEncrypted, key.PartitionKey, key.RowKey))
+			}
 			p := maps.Clone(now.Properties)
+			delete(p, largeentity.PointerProperty)
 			p[SourcePartition], p[SourceRow] = key.PartitionKey, key.RowKey
 			return &tables.Entity{PartitionKey: k.PartitionKey, RowKey: k.RowKey, Properties: p}, nil
 		},
@@ -56,6 +67,16 @@ func Copies(target func(e *tables.Entity) (tables.Key, bool)) Projection {
 			row, err := tables.Value[string](e, SourceRow)
 			return []tables.Key{{PartitionKey: partition, RowKey: row}}, err
 		},
+	}
+}
+
+// ofEntities returns target for the rows that are entities: a reservation of package largeentity is not.
+func ofEntities(target func(e *tables.Entity) (tables.Key, bool)) func(e *tables.Entity) (tables.Key, bool) {
+	return func(e *tables.Entity) (tables.Key, bool) {
+		if largeentity.Reserved(e) {
+			return tables.Key{}, false
+		}
+		return target(e)
 	}
 }
 
@@ -108,6 +129,7 @@ func ReadList(e *tables.Entity) (list []tables.Key, err error) {
 // a change that is delivered twice counts once; members must be a range or a partition for that to be cheap. The properties are the kinds, with
 // the prefix "Count"; kind must return letters, digits and underscores only.
 func Counts(group func(e *tables.Entity) (tables.Key, bool), members func(target tables.Key) []tables.Expr, kind func(e *tables.Entity) string) Projection {
+	group = ofEntities(group)
 	return Projection{
 		Target: group,
 		Build: func(ctx context.Context, source *Table, k tables.Key, _ *tables.Entity, _ tables.Key, _ *tables.Entity) (*tables.Entity, error) {

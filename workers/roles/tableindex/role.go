@@ -49,6 +49,7 @@ func New(storage *workers.Storage, from, to string, p Projection) (*Role, error)
 	if err != nil {
 		return nil, fmt.Errorf("tableindex: %w", err)
 	}
+	p.Target = ofEntities(p.Target)
 	return &Role{source, target, p}, nil
 }
 
