@@ -99,7 +99,7 @@ func TestSettingsChange(t *testing.T) {
 		t.Error("a version before versions are kept")
 	}
 	_, err := c.NewBlockBlobClient("s").Upload(ctx, body("x"), scope)
-	wantCode(t, err, 404, "EncryptionScopeNotFound")
+	wantCode(t, err, 409, "EncryptionScopeNotAvailable")
 	if err := accounts.Replace(otherAccount(t, "blob-versioning=true", "encryption-scopes=late")); err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestScopesOfAccounts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	wantCode(t, upload(f.service(), "c", "own"), 404, "EncryptionScopeNotFound")
+	wantCode(t, upload(f.service(), "c", "own"), 409, "EncryptionScopeNotAvailable")
 	if err := upload(f.other(), "c", "own"); err != nil {
 		t.Error(err)
 	}

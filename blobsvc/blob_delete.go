@@ -1,6 +1,7 @@
 package blobsvc
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -68,6 +69,9 @@ func (s *Service) deleteBlob(c *call) error {
 		return err
 	}
 	kept, err := s.state.DeleteBlob(&w, mode)
+	if errors.Is(err, state.ErrBlobNotFound) && at.IsBase() && w.Policy.Versioning && w.Policy.RetentionDays > 0 {
+		kept, err = true, s.state.DeleteUncommitted(&w) // recorded of an account with versions and soft delete
+	}
 	if err != nil {
 		return err
 	}

@@ -168,7 +168,11 @@ func (w *blobWriter) write(item state.Item) error {
 	w.raw("<Properties>")
 	w.properties(w.page, b)
 	w.raw("</Properties>")
-	if w.itemOptions.metadata {
+	switch {
+	case !w.itemOptions.metadata:
+	case b.Encryption.KeySHA256 != "": // the customer's key protects the metadata as well
+		w.raw(`<Metadata Encrypted="true" />`)
+	default:
 		w.page.metadata(b.Metadata)
 	}
 	if w.tags && len(b.Tags) > 0 {

@@ -131,7 +131,7 @@ func (w *arrowItems) write(item state.Item) error {
 	}
 	w.flags(w, &item)
 	w.properties(w, b)
-	if w.metadata && len(b.Metadata) > 0 {
+	if w.metadata && len(b.Metadata) > 0 && b.Encryption.KeySHA256 == "" { // which protects the metadata as well
 		w.pairs = w.pairs[:0]
 		for _, m := range b.Metadata {
 			w.pairs = append(w.pairs, arrow.Pair{Key: m.Name, Value: validText(m.Value)})

@@ -160,7 +160,7 @@ func TestPutBlobRefusals(t *testing.T) {
 		{"too many tags", "/box/b", "x", with("x-ms-tags", "a=&b=&c=&d=&e=&f=&g=&h=&i=&j=&k="), 400, "TagsTooLarge"},
 		{"lease of nothing", "/box/b", "x", with("x-ms-lease-id", "6a0d0d3c-0000-4000-8000-000000000000"), 412, "LeaseNotPresentWithBlobOperation"},
 		{"customer's key", "/box/b", "x", with("x-ms-encryption-key", "abc"), 400, "MissingRequiredHeader"},
-		{"encryption scope", "/box/b", "x", with("x-ms-encryption-scope", "abc"), 404, "EncryptionScopeNotFound"},
+		{"encryption scope", "/box/b", "x", with("x-ms-encryption-scope", "abc"), 409, "EncryptionScopeNotAvailable"},
 		{"legal hold", "/box/b", "x", with("x-ms-legal-hold", "true"), 409, "ImmutableStorageWithVersioningNotEnabled"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
@@ -97,24 +98,29 @@ func formatCRC(crc uint64) string {
 // receive makes the body durable and checks its hashes. wantMD5 asks for the MD5 even if the client sent none. On error
 // there is nothing to close.
 func (s *Service) receive(c *call, w *state.Write, n int64, wantMD5 bool) (*content.Upload, error) {
-	return s.receiveBody(c, w, n, wantMD5, false)
+	return s.receiveBody(c, w, n, false, func(*encryption.Sealer) bool { return wantMD5 })
 }
 
 // receiveFor is receive for content that is added to a blob that exists.
 func (s *Service) receiveFor(c *call, w *state.Write, n int64) (*content.Upload, error) {
-	return s.receiveBody(c, w, n, false, true)
+	return s.receiveBody(c, w, n, true, func(*encryption.Sealer) bool { return false })
 }
 
-func (s *Service) receiveBody(c *call, w *state.Write, n int64, wantMD5, existing bool) (*content.Upload, error) {
+// receivePages is receiveFor for Put Page, which has the MD5, and no CRC64, if the blob is in an encryption scope (recorded).
+func (s *Service) receivePages(c *call, w *state.Write, n int64) (*content.Upload, error) {
+	return s.receiveBody(c, w, n, true, func(by *encryption.Sealer) bool { return by.ID().Scope != "" })
+}
+
+func (s *Service) receiveBody(c *call, w *state.Write, n int64, existing bool, wantMD5 func(*encryption.Sealer) bool) (*content.Upload, error) {
 	sent, err := c.transportHashes()
 	if err != nil {
 		return nil, err
 	}
 	o := content.Options{CRC64: sent.hasCRC || c.version() >= v20190202}
-	o.MD5 = wantMD5 || sent.md5 != nil || !o.CRC64
 	if o.Sealer, err = s.state.Sealer(w, existing); err != nil {
 		return nil, c.unread(err)
 	}
+	o.MD5 = wantMD5(o.Sealer) || sent.md5 != nil || !o.CRC64
 	var u *content.Upload
 	if c.HasHeader(structuredHeader) {
 		u, err = s.receiveStructured(c, n, o)

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
@@ -93,6 +94,9 @@ func (s *Service) listContainers(c *call) error {
 	return c.XML(http.StatusOK, x)
 }
 
+// beingDeleted is for how long after its deletion a container has a lease of Azure's own (recorded).
+const beingDeleted = ticks.Ticks(30 * time.Second / 100)
+
 func writeContainer(x *wire.XML, name string, rec *state.Container, metadata bool, now ticks.Ticks) {
 	x.Open("Container").Text("Name", name)
 	if rec.Deleted != 0 {
@@ -100,10 +104,13 @@ func writeContainer(x *wire.XML, name string, rec *state.Container, metadata boo
 	}
 	x.Open("Properties")
 	x.Text("Last-Modified", rec.Changed.RFC1123()).Text("Etag", rec.Changed.QuotedHexETag())
-	if rec.Deleted != 0 {
-		x.Text("LeaseStatus", "unlocked").Text("LeaseState", "expired")
-	} else {
+	switch {
+	case rec.Deleted == 0:
 		writeLease(x, rec.Lease, now)
+	case now < rec.Deleted+beingDeleted:
+		x.Text("LeaseStatus", "locked").Text("LeaseState", "leased").Text("LeaseDuration", "fixed")
+	default:
+		x.Text("LeaseStatus", "unlocked").Text("LeaseState", "expired")
 	}
 	if rec.Access != "" {
 		x.Text("PublicAccess", rec.Access)

@@ -27,7 +27,7 @@ func (f *fixture) deletedContainers(prefix string) (list []string) {
 			s := *c.Name
 			if c.Deleted != nil && *c.Deleted {
 				s += " " + *c.Version
-				if c.Properties.DeletedTime == nil || *c.Properties.RemainingRetentionDays > 3 || *c.Properties.LeaseState != "expired" {
+				if c.Properties.DeletedTime == nil || *c.Properties.RemainingRetentionDays > 3 || *c.Properties.LeaseState != "leased" {
 					f.t.Errorf("%s: %+v", s, c.Properties)
 				}
 			}

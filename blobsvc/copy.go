@@ -50,10 +50,10 @@ func (s *Service) copyBlob(c *call) error {
 	result, err := s.state.CopyBlob(&w, &b, &src.local, cp)
 	if errors.Is(err, state.ErrOtherEncryption) {
 		src.local.Archived = false // its bytes have to be read
-		return targetError(s.copyBytes(c, &src, &w, &b, cp, maxBlockBlob, copyError))
+		return c.targetError(s.copyBytes(c, &src, &w, &b, cp, maxBlockBlob, copyError))
 	}
 	if err != nil {
-		return copyError(targetError(err))
+		return copyError(c.targetError(err))
 	}
 	return c.answerCopy(&result.Result, cp, copySums{})
 }
@@ -128,6 +128,9 @@ func (c *call) answerCopy(r *state.Result, cp *state.Copy, sums copySums) error 
 	if sums.crc != "" {
 		c.Set("x-ms-content-crc64", sums.crc)
 	}
+	if cp.Sync && c.version() >= v20211202 { // recorded there, and absent up to 2019-12-12
+		c.Set("x-ms-request-server-encrypted", "true")
+	}
 	return c.answerStarted(r, cp, state.CopySuccess)
 }
 
@@ -200,7 +203,7 @@ func (s *Service) beginCopy(c *call, src *copySource) error {
 		return err
 	}
 	if err := s.state.CheckPut(&w); err != nil {
-		return targetError(err)
+		return c.targetError(err)
 	}
 	of, etag, err := s.describe(c, src)
 	if err != nil {
@@ -217,7 +220,7 @@ func (s *Service) beginCopy(c *call, src *copySource) error {
 	job := state.CopyJob{URL: src.url, Intent: src.remote.Intent, ETag: etag}
 	result, err := s.state.BeginCopy(&w, &b, cp, of.Length, &job)
 	if err != nil {
-		return targetError(err)
+		return c.targetError(err)
 	}
 	return s.answerPending(c, &result, &job)
 }
@@ -244,18 +247,18 @@ func (s *Service) abortCopy(c *call) error {
 	if _, err := c.needWord("X-Ms-Copy-Action", "abort"); err != nil {
 		return err
 	}
-	id, err := uuid.Parse(c.Query.Get("copyid"))
-	if err != nil {
-		return invalidQuery("copyid", c.Query.Get("copyid"))
+	id, ok := parseGUID(c.Query.Get("copyid"))
+	if !ok {
+		return wire.InvalidQuery("copyid", c.Query.Get("copyid"), "copyid needs to be valid Guid.")
 	}
 	w, err := s.write(c)
 	if err != nil {
 		return err
 	}
-	if err := s.state.AbortCopy(&w, id.String()); err != nil {
+	if err := s.state.AbortCopy(&w, id); err != nil {
 		return err
 	}
-	s.copies.Stop(id.String())
+	s.copies.Stop(id)
 	return c.Status(http.StatusNoContent)
 }
 

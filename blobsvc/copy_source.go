@@ -175,24 +175,44 @@ func sameHost(u *url.URL, host string) bool {
 	return name == "localhost" || strings.HasSuffix(name, ".localhost") || net.ParseIP(name).IsLoopback()
 }
 
-// copyError returns the error of Copy Blob for its source: a condition that does not hold has its own code.
+// copyError returns the error of Copy Blob for its source: a condition that does not hold has its own code, unless it is one on tags
+// (recorded).
 func copyError(err error) error {
 	var src *state.SourceError
-	if !errors.As(err, &src) {
+	switch {
+	case !errors.As(err, &src):
 		return err
-	}
-	if errors.Is(err, state.ErrConditionNotMet) || errors.Is(err, state.ErrNotModified) {
+	case errors.Is(err, state.ErrTagCondition):
+		return wire.ErrConditionNotMet
+	case errors.Is(err, state.ErrConditionNotMet), errors.Is(err, state.ErrNotModified):
 		return errSourceConditionNotMet
 	}
 	return src.Err
 }
 
-// putFromURLError is the error of Put Blob From URL for its source: a condition that does not hold has its own code, as in Copy Blob.
-func putFromURLError(err error) error {
-	if errors.Is(err, state.ErrConditionNotMet) || errors.Is(err, state.ErrNotModified) {
-		return copyError(err)
+// oneCode reports whether Put Blob From URL has the codes of Copy Blob for conditions that do not hold, as recordings of 2021-12-02 have,
+// and none of earlier and later versions: what is known lies between 2021-08-06 and 2023-11-03.
+func (c *call) oneCode() bool { return c.version() >= v20211202 && c.version() < v20231103 }
+
+// putFromURLError is the error of Put Blob From URL for its source, as recorded at 2020-04-08 and 2021-08-06, and as the live tests of the SDK for
+// Go have it from 2020-10-02 to 2025-11-05: CannotVerifyCopySource with the status of the source's own error, which is 304 where a read
+// would be answered so; only x-ms-source-if-match that does not hold has SourceConditionNotMet, from 2020-10-02 on.
+func (c *call) putFromURLError(err error) error {
+	var src *state.SourceError
+	if c.oneCode() || errors.As(err, &src) && errors.Is(err, state.ErrConditionNotMet) && c.HasHeader("X-Ms-Source-If-Match") && c.version() >= v20201002 {
+		if errors.Is(err, state.ErrConditionNotMet) || errors.Is(err, state.ErrNotModified) {
+			return copyError(err)
+		}
 	}
 	return syncCopyError(err)
+}
+
+// putFromURLTargetError is the error of Put Blob From URL for its destination.
+func (c *call) putFromURLTargetError(err error) error {
+	if c.oneCode() && errors.Is(err, state.ErrConditionNotMet) && !errors.Is(err, state.ErrTagCondition) {
+		return errTargetConditionNotMet
+	}
+	return err
 }
 
 // syncCopyError returns the error of operations that read their source before they respond: a failing source has one code, with the status
@@ -206,13 +226,18 @@ func syncCopyError(err error) error {
 	return err
 }
 
-// targetError returns the error of Copy Blob for its destination: a condition that does not hold has its own code.
-func targetError(err error) error {
+// targetError returns the error of Copy Blob for its destination: up to 2023-11-03 a condition that does not hold has a code of its own,
+// unless it is one on tags. Recordings have it up to 2021-12-02, the tests of the SDK for Go up to 2023-11-03; from 2024-08-04 on these want
+// ConditionNotMet.
+func (c *call) targetError(err error) error {
 	var src *state.SourceError
-	if errors.Is(err, state.ErrConditionNotMet) && !errors.As(err, &src) {
-		return errTargetConditionNotMet
+	switch {
+	case !errors.Is(err, state.ErrConditionNotMet), errors.As(err, &src):
+		return err
+	case errors.Is(err, state.ErrTagCondition), c.version() >= v20240804:
+		return wire.ErrConditionNotMet
 	}
-	return err
+	return errTargetConditionNotMet
 }
 
 // errTargetConditionNotMet: a conditional header of the destination of Copy Blob does not hold.

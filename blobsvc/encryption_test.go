@@ -391,9 +391,9 @@ func TestEncryptionScopes(t *testing.T) {
 		t.Fatal("content lies in the clear")
 	}
 	_, err = bb.Upload(ctx, body("x"), &blockblob.UploadOptions{CPKScopeInfo: scope("none")})
-	wantCode(t, err, 404, "EncryptionScopeNotFound")
+	wantCode(t, err, 409, "EncryptionScopeNotAvailable")
 	_, err = bb.DownloadStream(ctx, &blob.DownloadStreamOptions{CPKInfo: cpk(1)})
-	wantCode(t, err, 409, "BlobDoesNotUseCustomerSpecifiedEncryption")
+	wantCode(t, err, 409, "BlobCustomerSpecifiedEncryptionMismatch")
 
 	// A container's default, which can be binding.
 	box := f.service().NewContainerClient(f.containerName())

@@ -129,15 +129,15 @@ var azureErrors = map[error]*wire.Error{
 	state.ErrPolicyLocked: fail(http.StatusConflict, "ImmutabilityPolicyDeleteOnLockedPolicy", "The immutability policy is locked and cannot be deleted."),
 	state.ErrNotImmutable: fail(http.StatusConflict, "ImmutableStorageWithVersioningNotEnabled", "The container is not enabled for immutable storage with versioning."),
 
-	// Encryption. Azure answers to a missing scope as to a missing key (recorded); that it does so to a wrong one, and the code of an
-	// unknown scope, are assumptions.
+	// Encryption. Azure answers to a missing scope as to a missing key, and to a key for a blob in a scope as to a wrong one (recorded); that
+	// it does so to a wrong scope is an assumption.
 	encryption.ErrKeyMissing: fail(http.StatusConflict, "BlobUsesCustomerSpecifiedEncryption",
 		"The blob is encrypted with customer specified encryption, but it was not provided in the request."),
 	encryption.ErrKeyUnused: fail(http.StatusConflict, "BlobDoesNotUseCustomerSpecifiedEncryption",
 		"The blob is not encrypted with customer specified encryption, but it was provided in the request."),
 	encryption.ErrKeyMismatch: fail(http.StatusConflict, "BlobCustomerSpecifiedEncryptionMismatch",
 		"The given customer specified encryption does not match the encryption used to encrypt the blob."),
-	encryption.ErrScopeNotFound: fail(http.StatusNotFound, "EncryptionScopeNotFound", "The specified encryption scope does not exist."),
+	encryption.ErrScopeNotFound: fail(http.StatusConflict, "EncryptionScopeNotAvailable", "The given encryption scope is not available."),
 	encryption.ErrScopeDisabled: fail(http.StatusForbidden, "EncryptionScopeDisabled", "The specified encryption scope is disabled."),
 	encryption.ErrScopeMismatch: fail(http.StatusConflict, "BlobCustomerSpecifiedEncryptionMismatch",
 		"The given customer specified encryption does not match the encryption used to encrypt the blob."),

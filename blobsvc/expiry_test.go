@@ -24,7 +24,7 @@ func TestSetBlobExpiry(t *testing.T) {
 	before := *must(b.GetProperties(ctx, nil))(t).ETag
 	r := must(b.SetExpiry(ctx, blockblob.ExpiryTypeRelativeToNow(time.Hour), nil))(t)
 	p := must(b.GetProperties(ctx, nil))(t)
-	if *p.ETag != *r.ETag || *r.ETag == before || p.ExpiresOn == nil || p.ExpiresOn.Sub(f.now()).Round(time.Second) != time.Hour {
+	if *p.ETag != before || *r.ETag != before || p.ExpiresOn == nil || p.ExpiresOn.Sub(f.now()).Round(time.Second) != time.Hour {
 		t.Errorf("expires %v", p.ExpiresOn)
 	}
 	pager := c.NewListBlobsFlatPager(nil)

@@ -35,9 +35,14 @@ func (c *call) sourceHashes() (h sourceHashes, err error) {
 	return h, nil
 }
 
-func (h sourceHashes) check(up *content.Upload) error {
-	if h.md5 != nil && string(h.md5) != string(up.MD5) {
-		return wire.ErrMD5Mismatch // Azure names the two values only where the request has the content
+// check compares the content of a source with the hashes. named adds the two values to the error for the MD5.
+func (h sourceHashes) check(up *content.Upload, named bool) error {
+	switch {
+	case h.md5 == nil || string(h.md5) == string(up.MD5):
+	case named:
+		return transportHashes{md5: h.md5}.check(up)
+	default:
+		return wire.ErrMD5Mismatch
 	}
 	if h.crc != nil && base64.StdEncoding.EncodeToString(h.crc) != formatCRC(up.CRC64) {
 		return wire.ErrCRC64Mismatch
@@ -96,7 +101,7 @@ func (s *Service) fetch(c *call, src *copySource, w *state.Write, limit int64, m
 		}
 		return f, err
 	}
-	if err := want.check(f.up); err != nil {
+	if err := want.check(f.up, mode == fetchWhole); err != nil { // Append Block and Put Page do not name the values (recorded)
 		f.up.Close()
 		return f, err
 	}
@@ -262,11 +267,7 @@ func (s *Service) putPageFromURL(c *call) error {
 	if err != nil {
 		return err
 	}
-	if c.version() >= v20190707 {
-		c.sendAdded(f.up)
-	} else {
-		c.sendFetched(f.up)
-	}
+	c.sendAdded(f.up)
 	c.sendEncrypted(id)
 	return c.Status(http.StatusCreated)
 }
@@ -298,7 +299,7 @@ func (s *Service) putBlobFromURL(c *call) error {
 	inherit = inherit || !sent
 	f, err := s.fetch(c, &src, &w, 5000*mib, fetchWhole)
 	if err != nil {
-		return putFromURLError(err)
+		return c.putFromURLError(err)
 	}
 	defer f.up.Close()
 	if inherit {
@@ -308,7 +309,7 @@ func (s *Service) putBlobFromURL(c *call) error {
 		b.Tags = f.from.Tags
 	}
 	if err := s.putContent(c, &w, &b, f.up); err != nil {
-		return err
+		return c.putFromURLTargetError(err)
 	}
 	c.sendFetched(f.up)
 	return c.Status(http.StatusCreated)

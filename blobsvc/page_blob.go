@@ -98,7 +98,7 @@ func (s *Service) putPage(c *call) error {
 		}
 		return c.Status(http.StatusCreated)
 	}
-	up, err := s.receiveFor(c, &w, n)
+	up, err := s.receivePages(c, &w, n)
 	if err != nil {
 		return err
 	}
@@ -229,8 +229,8 @@ func (s *Service) getPageRanges(c *call) error {
 	}
 	list, next := pageOfSpans(ranges.Spans, marker, limit)
 	x := wire.NewXML(256 + 80*len(list))
-	byURL := c.HasHeader("X-Ms-Previous-Snapshot-Url") // then the list has a marker always
-	if len(list) == 0 && !byURL {
+	marked := limit > 0 || c.HasHeader("X-Ms-Previous-Snapshot-Url") // then the list has a marker always
+	if len(list) == 0 && !marked {
 		x.Empty("PageList")
 	} else {
 		x.Open("PageList")
@@ -243,7 +243,7 @@ func (s *Service) getPageRanges(c *call) error {
 		}
 		if next > 0 {
 			x.Int("NextMarker", next)
-		} else if byURL {
+		} else if marked {
 			x.Empty("NextMarker")
 		}
 		x.Close("PageList")

@@ -1,6 +1,7 @@
 package blobsvc_test
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
 	"net/http"
@@ -9,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 
@@ -104,7 +104,7 @@ func TestChecksumsOfWrites(t *testing.T) {
 		{"pages", "page?comp=page", "", "2019-07-07", []string{"x-ms-copy-source", f.base + "/box/pages", "x-ms-page-write", "update", "x-ms-range", "bytes=0-511", "x-ms-source-range", "bytes=0-511"},
 			md5Of([]byte(pages)), ""},
 		{"pages, old", "page?comp=page", "", "2019-02-02", []string{"x-ms-copy-source", f.base + "/box/pages", "x-ms-page-write", "update", "x-ms-range", "bytes=0-511", "x-ms-source-range", "bytes=0-511"},
-			"", crcOf([]byte(pages))},
+			md5Of([]byte(pages)), ""},
 		{"put block blob", "d", "x", "2021-12-02", []string{"x-ms-blob-type", "BlockBlob"}, md5, crc},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -114,6 +114,10 @@ func TestChecksumsOfWrites(t *testing.T) {
 		})
 	}
 	r := f.do("PUT", "/box/c", "", "x-ms-copy-source", source, "x-ms-blob-type", "BlockBlob", "x-ms-source-content-md5", md5Of([]byte("y"))).want(t, 400, "Md5Mismatch")
+	if !strings.Contains(r.body, "<UserSpecifiedMd5>"+md5Of([]byte("y"))+"</UserSpecifiedMd5><ServerCalculatedMd5>"+md5) {
+		t.Error(r.body)
+	}
+	r = f.do("PUT", "/box/append?comp=appendblock", "", "x-ms-copy-source", source, "x-ms-source-content-md5", md5Of([]byte("y"))).want(t, 400, "Md5Mismatch")
 	if strings.Contains(r.body, "Md5>") {
 		t.Error(r.body)
 	}
@@ -235,14 +239,42 @@ func TestDeleteOfNoSnapshots(t *testing.T) {
 	must(b.Delete(ctx, only))(t)
 }
 
-func TestTargetConditionOfCopy(t *testing.T) {
+// The codes of conditions of copies depend on the version.
+func TestConditionsOfCopies(t *testing.T) {
 	t.Parallel()
 	f := recordedBox(t)
-	b := f.service().NewContainerClient("box").NewBlobClient("b")
-	_, err := b.StartCopyFromURL(ctx, f.base+"/box/b", &blob.StartCopyFromURLOptions{AccessConditions: &blob.AccessConditions{
-		ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfMatch: to.Ptr(azcore.ETag(`"0x1"`))}}})
-	wantCode(t, err, 412, "TargetConditionNotMet")
-	f.do("PUT", "/box/b", "", "x-ms-copy-source", f.base+"/box/b", "x-ms-blob-type", "BlockBlob", "If-Match", `"0x1"`).want(t, 412, "ConditionNotMet")
+	const never = `"0x1"`
+	long, soon := "Mon, 01 Jan 2001 00:00:00 GMT", f.now().Add(time.Hour).UTC().Format(http.TimeFormat)
+	for _, tc := range []struct {
+		operation, condition, value string
+		want                        map[string]string // by version
+	}{
+		{"copy", "If-Match", never, map[string]string{"2019-12-12": "412 TargetConditionNotMet", "2021-12-02": "412 TargetConditionNotMet",
+			"2023-11-03": "412 TargetConditionNotMet", "2024-08-04": "412 ConditionNotMet", "2026-06-06": "412 ConditionNotMet"}},
+		{"copy", "x-ms-if-tags", "a = 'b'", map[string]string{"2019-12-12": "412 ConditionNotMet", "2021-12-02": "412 ConditionNotMet"}},
+		{"copy", "x-ms-source-if-tags", "a = 'b'", map[string]string{"2019-12-12": "412 ConditionNotMet", "2021-12-02": "412 ConditionNotMet"}},
+		{"copy", "x-ms-source-if-none-match", "*", map[string]string{"2021-12-02": "412 SourceConditionNotMet", "2026-06-06": "412 SourceConditionNotMet"}},
+		{"copy", "x-ms-source-if-match", never, map[string]string{"2021-12-02": "412 SourceConditionNotMet", "2026-06-06": "412 SourceConditionNotMet"}},
+		{"put", "If-Match", never, map[string]string{"2020-04-08": "412 ConditionNotMet", "2021-12-02": "412 TargetConditionNotMet", "2026-06-06": "412 ConditionNotMet"}},
+		{"put", "x-ms-source-if-match", never, map[string]string{"2020-04-08": "412 CannotVerifyCopySource", "2020-10-02": "412 SourceConditionNotMet",
+			"2021-12-02": "412 SourceConditionNotMet", "2026-06-06": "412 SourceConditionNotMet"}},
+		{"put", "x-ms-source-if-none-match", "*", map[string]string{"2020-04-08": "304 CannotVerifyCopySource", "2021-12-02": "412 SourceConditionNotMet",
+			"2023-11-03": "304 CannotVerifyCopySource", "2026-06-06": "304 CannotVerifyCopySource"}},
+		{"put", "x-ms-source-if-modified-since", soon, map[string]string{"2021-08-06": "304 CannotVerifyCopySource", "2026-06-06": "304 CannotVerifyCopySource"}},
+		{"put", "x-ms-source-if-unmodified-since", long, map[string]string{"2021-08-06": "412 CannotVerifyCopySource", "2026-06-06": "412 CannotVerifyCopySource"}},
+		{"put", "If-Unmodified-Since", long, map[string]string{"2021-08-06": "412 ConditionNotMet", "2026-06-06": "412 ConditionNotMet"}},
+	} {
+		for version, want := range tc.want {
+			headers := []string{"x-ms-version", version, "x-ms-copy-source", f.base + "/box/b", tc.condition, tc.value}
+			if tc.operation == "put" {
+				headers = append(headers, "x-ms-blob-type", "BlockBlob")
+			}
+			r := f.do("PUT", "/box/b", "", headers...)
+			if got := fmt.Sprint(r.status, " ", r.code()); got != want {
+				t.Errorf("%s with %s at %s: %s, want %s", tc.operation, tc.condition, version, got, want)
+			}
+		}
+	}
 }
 
 func TestEncryptedHeaderOfSnapshot(t *testing.T) {
@@ -391,9 +423,113 @@ func TestLeaseOfDeletedContainer(t *testing.T) {
 	f := managed(t, accountprops.Blob{ContainerDays: 1})
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	f.do("DELETE", "/box?restype=container", "").want(t, 202, "")
-	r := f.do("GET", "/?comp=list&include=deleted", "").want(t, 200, "")
-	if !strings.Contains(r.body, "<LeaseState>expired</LeaseState>") || !strings.Contains(r.body, "</Name><Deleted>true</Deleted><Version>") {
+	for _, want := range []string{"<LeaseStatus>locked</LeaseStatus><LeaseState>leased</LeaseState><LeaseDuration>fixed</LeaseDuration><",
+		"<LeaseStatus>unlocked</LeaseStatus><LeaseState>expired</LeaseState><Has"} {
+		r := f.do("GET", "/?comp=list&include=deleted", "").want(t, 200, "")
+		if !strings.Contains(r.body, want) || !strings.Contains(r.body, "</Name><Deleted>true</Deleted><Version>") {
+			t.Error(r.body)
+		}
+		f.advance(31 * time.Second)
+	}
+}
+
+func TestDeleteOfUncommittedBlocks(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name     string
+		settings accountprops.Blob
+		days     int
+		want     int
+	}{
+		{"versions and soft delete", accountprops.Blob{Versioning: true}, 1, 202}, {"versions", accountprops.Blob{Versioning: true}, 0, 404}, {"soft delete", accountprops.Blob{}, 1, 404},
+	} {
+		f := managed(t, tc.settings)
+		f.do("PUT", "/box?restype=container", "").want(t, 201, "")
+		if tc.days > 0 {
+			f.keepDeleted(tc.days, "")
+		}
+		f.do("DELETE", "/box/b", "").want(t, 404, "BlobNotFound")
+		f.do("PUT", "/box/b?comp=block&blockid=AAAA", "x").want(t, 201, "")
+		r := f.do("DELETE", "/box/b", "")
+		if r.status != tc.want {
+			t.Fatalf("%s: %d, want %d", tc.name, r.status, tc.want)
+		}
+		if tc.want == 202 {
+			r.wantHeader(t, "x-ms-delete-type-permanent", "false")
+			f.do("DELETE", "/box/b", "").want(t, 404, "BlobNotFound")
+			f.do("GET", "/box/b?comp=blocklist", "").want(t, 404, "BlobNotFound")
+		}
+	}
+}
+
+// Blobs in an encryption scope, and with a customer's key.
+func TestRecordedEncryption(t *testing.T) {
+	t.Parallel()
+	f := managed(t, accountprops.Blob{Scopes: []string{"one", "two"}})
+	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
+	const scope, key = "x-ms-encryption-scope", "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
+	withKey := []string{"x-ms-encryption-key", key, "x-ms-encryption-key-sha256", "", "x-ms-encryption-algorithm", "AES256"}
+	sum := sha256.Sum256([]byte("0123456789abcdef0123456789abcdef"))
+	withKey[3] = base64.StdEncoding.EncodeToString(sum[:])
+	pages := strings.Repeat("x", 512)
+	for name, headers := range map[string][]string{"plain": nil, "scoped": {scope, "one"}, "keyed": withKey} {
+		f.do("PUT", "/box/"+name, "", append(headers, "x-ms-blob-type", "PageBlob", "x-ms-blob-content-length", "512", "x-ms-meta-Secret", "hidden")...).want(t, 201, "")
+		md5, crc := "", crcOf([]byte(pages))
+		if name == "scoped" {
+			md5, crc = md5Of([]byte(pages)), ""
+		}
+		r := f.do("PUT", "/box/"+name+"?comp=page", pages, append(headers, "x-ms-page-write", "update", "x-ms-range", "bytes=0-511")...).want(t, 201, "")
+		r.wantHeader(t, "Content-MD5", md5)
+		r.wantHeader(t, "x-ms-content-crc64", crc)
+	}
+	list := f.do("GET", "/box?restype=container&comp=list&include=metadata", "").want(t, 200, "").body
+	if strings.Count(list, "<Secret>hidden</Secret>") != 2 || strings.Count(list, `<Metadata Encrypted="true" />`) != 1 {
+		t.Error(list)
+	}
+	f.do("PUT", "/box/scoped?comp=snapshot", "", scope, "none").want(t, 409, "EncryptionScopeNotAvailable")
+	f.do("PUT", "/box/scoped?comp=snapshot", "", scope, "two").want(t, 409, "BlobCustomerSpecifiedEncryptionMismatch")
+	f.do("GET", "/box/scoped", "", withKey...).want(t, 409, "BlobCustomerSpecifiedEncryptionMismatch")
+	f.do("GET", "/box/plain", "", withKey...).want(t, 409, "BlobDoesNotUseCustomerSpecifiedEncryption")
+	f.do("PUT", "/box/b?comp=block&blockid=AAAA", "x", scope, "one").want(t, 201, "")
+	f.do("PUT", "/box/b?comp=blocklist", "<BlockList><Latest>AAAA</Latest></BlockList>").want(t, 409, "BlobUsesCustomerSpecifiedEncryption")
+	f.do("PUT", "/box/b?comp=blocklist", "<BlockList><Latest>AAAA</Latest></BlockList>", scope, "two").want(t, 409, "BlobCustomerSpecifiedEncryptionMismatch")
+	f.do("PUT", "/box/b?comp=blocklist", "<BlockList><Latest>AAAA</Latest></BlockList>", scope, "one").want(t, 201, "")
+}
+
+func TestPageRangesWithALimitHaveAMarker(t *testing.T) {
+	t.Parallel()
+	f := recordedBox(t)
+	f.do("PUT", "/box/p", "", "x-ms-blob-type", "PageBlob", "x-ms-blob-content-length", "2048").want(t, 201, "")
+	for _, want := range []string{"<PageList><NextMarker /></PageList>", "</PageRange><NextMarker /></PageList>"} {
+		if r := f.do("GET", "/box/p?comp=pagelist&maxresults=5", "").want(t, 200, ""); !strings.Contains(r.body, want) {
+			t.Errorf("%s, want %s", r.body, want)
+		}
+		f.do("PUT", "/box/p?comp=page", strings.Repeat("x", 512), "x-ms-page-write", "update", "x-ms-range", "bytes=0-511").want(t, 201, "")
+	}
+}
+
+func TestGUIDsOfRequests(t *testing.T) {
+	t.Parallel()
+	f := recordedBox(t)
+	const id = "d92e6954-3274-4715-811c-727ca7145303"
+	f.do("PUT", "/box/b?comp=lease", "", "x-ms-lease-action", "acquire", "x-ms-lease-duration", "-1", "x-ms-proposed-lease-id", id).want(t, 201, "")
+	for text, want := range map[string]int{id: 200, "{" + id + "}": 200, strings.ReplaceAll(id, "-", ""): 200, "'" + id + "'": 400, "{" + id + "'": 400, "x" + id + "x": 400} {
+		if r := f.do("HEAD", "/box/b", "", "x-ms-lease-id", text); r.status != want {
+			t.Errorf("%s: %d, want %d", text, r.status, want)
+		}
+	}
+	r := f.do("PUT", "/box/b?comp=copy&copyid='"+id+"'", "", "x-ms-copy-action", "abort", "x-ms-lease-id", id).want(t, 400, "InvalidQueryParameterValue")
+	if !strings.Contains(r.body, "<Reason>copyid needs to be valid Guid.</Reason>") {
 		t.Error(r.body)
+	}
+}
+
+func TestSyncCopySaysThatItIsEncrypted(t *testing.T) {
+	t.Parallel()
+	f := recordedBox(t)
+	for version, want := range map[string]string{"2019-12-12": "", "2021-12-02": "true"} {
+		f.do("PUT", "/box/c", "", "x-ms-copy-source", f.base+"/box/b", "x-ms-requires-sync", "true", "x-ms-version", version).want(t, 202, "").
+			wantHeader(t, "x-ms-request-server-encrypted", want)
 	}
 }
 

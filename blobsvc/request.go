@@ -105,17 +105,27 @@ func parseTagCondition(header, s string) (*state.TagQuery, error) {
 	return q, nil
 }
 
+// parseGUID returns the canonical form of a GUID: 32 digits, with hyphens or without, in braces or not. Package uuid alone accepts any
+// two characters in place of the braces.
+func parseGUID(s string) (string, bool) {
+	id, err := uuid.Parse(s)
+	if err != nil || len(s) == 38 && (s[0] != '{' || s[37] != '}') {
+		return "", false
+	}
+	return id.String(), true
+}
+
 // leaseID reads a header with a lease ID, a GUID in any of its usual forms.
 func (c *call) leaseID(header string) (string, error) {
 	s := c.Header(header)
 	if s == "" {
 		return "", nil
 	}
-	id, err := uuid.Parse(s)
-	if err != nil {
+	id, ok := parseGUID(s)
+	if !ok {
 		return "", wire.InvalidHeader(header, s)
 	}
-	return id.String(), nil
+	return id, nil
 }
 
 // metadata reads the x-ms-meta headers; nil if none exists.

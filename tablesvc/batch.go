@@ -293,7 +293,7 @@ func (c *call) failure(f format, e *wire.Error, index int) answer {
 		message = strconv.Itoa(index) + ":" + message
 	}
 	return answer{status: e.Status, contentType: f.contentType(""), body: f.errorBody(e.Code, message),
-		uncontrolled: !cacheControlled(e) || e.Code == errTableNotFound.Code}
+		uncontrolled: e != errBatchSize && !cacheControlled(e) || e.Is(errTableNotFound), unpreferred: e.Is(errTableNotFound)}
 }
 
 // batchQuery carries out the single query of a batch.

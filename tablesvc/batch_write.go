@@ -78,7 +78,7 @@ func (w *batchWriter) part(p *part, f format, a answer) {
 		w.line("Cache-Control: no-cache")
 	}
 	prefer, _ := p.get("Prefer")
-	if prefer = w.call.preference(prefer); prefer != "" && (a.status < 400 && p.method != http.MethodDelete || p.method == http.MethodPost) {
+	if prefer = w.call.preference(prefer); prefer != "" && !a.unpreferred && preferenceApplies(p.method, a.status) {
 		w.line("Preference-Applied: ", prefer)
 	}
 	// An answer with content has the version of its format, one without has the oldest possible version.
@@ -96,6 +96,12 @@ func (w *batchWriter) part(p *part, f format, a answer) {
 	w.line()
 	w.buf = append(w.buf, a.body...)
 	w.line()
+}
+
+// preferenceApplies reports whether the answer to a part repeats its Prefer header: that of an insert or of a PUT also if it fails, that of a
+// deletion never (recorded).
+func preferenceApplies(method string, status int) bool {
+	return method == http.MethodPost || method == http.MethodPut || status < 400 && method != http.MethodDelete
 }
 
 // bytes ends the answer and returns it.

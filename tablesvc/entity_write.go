@@ -174,6 +174,8 @@ type answer struct {
 	body        []byte
 	// uncontrolled leaves Cache-Control out of the part of a batch.
 	uncontrolled bool
+	// unpreferred leaves Preference-Applied out of it.
+	unpreferred bool
 }
 
 // insertAnswer returns the answer to an insert: the entity, or only its location. tag is the entity tag of r.

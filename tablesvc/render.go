@@ -26,6 +26,10 @@ func renderError(r *wire.Request, e *wire.Error) {
 		_ = r.Status(e.Status)
 		return
 	}
+	if r.Version == 0 && r.HasHeader("X-Ms-Version") { // it cannot be understood, so no format is agreed on (recorded)
+		_ = r.Body(e.Status, "application/xml", plainErrorXML(e.Code, r.Message(e)))
+		return
+	}
 	if r.Comp != "" || r.HTTP.Method == http.MethodOptions {
 		r.Set("x-ms-error-code", e.Code)
 		_ = r.Body(e.Status, "application/xml", errorXML(e.Code, r.Message(e)))

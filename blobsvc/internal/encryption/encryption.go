@@ -46,7 +46,7 @@ type CustomerKey struct {
 
 // Errors of requests whose key does not fit the stored content.
 var (
-	// ErrKeyMissing: the blob is encrypted with a customer-provided key, and the request has none.
+	// ErrKeyMissing: the blob is encrypted with a customer-provided key, or in a scope, and the request names none.
 	ErrKeyMissing = errors.New("encryption: the blob needs a customer-provided key")
 	// ErrKeyUnused: the request has a customer-provided key, and the blob is not encrypted with one.
 	ErrKeyUnused = errors.New("encryption: the blob has no customer-provided key")
@@ -69,12 +69,14 @@ func (id ID) Matches(asked ID) error {
 	switch {
 	case id == asked:
 		return nil
-	case id.KeySHA256 == "" && asked.KeySHA256 == "":
+	case asked == ID{}:
+		return ErrKeyMissing
+	case id.KeySHA256 == "" && (id.Scope != "" || asked.KeySHA256 == ""):
 		return ErrScopeMismatch
 	case id.KeySHA256 == "":
 		return ErrKeyUnused
 	case asked.KeySHA256 == "":
-		return ErrKeyMissing
+		return ErrKeyMissing // its scope is not looked at
 	}
 	return ErrKeyMismatch
 }
@@ -83,6 +85,8 @@ func (id ID) Matches(asked ID) error {
 // encrypted.
 func (s *Scopes) Unlock(account string, id ID, key *CustomerKey) (cipher.Block, error) {
 	switch {
+	case id.Scope != "" && key != nil:
+		return nil, ErrScopeMismatch
 	case id.KeySHA256 == "" && key != nil:
 		return nil, ErrKeyUnused
 	case id.KeySHA256 != "" && key == nil:

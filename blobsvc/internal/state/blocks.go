@@ -2,6 +2,7 @@ package state
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"time"
 
@@ -285,6 +286,22 @@ const (
 	// https://learn.microsoft.com/rest/api/storageservices/put-block#remarks
 	blockLifetime = 7 * 24 * time.Hour
 )
+
+// DeleteUncommitted deletes a blob that has uncommitted blocks alone. It fails with [ErrBlobNotFound] if there are none, or if there is a blob.
+func (s *Store) DeleteUncommitted(w *Write) error {
+	_, err := s.update(w, func(c *change) error {
+		if err := c.enter(); err != nil {
+			return err
+		}
+		var b Blob
+		if err := c.base(&b); !errors.Is(err, ErrBlobNotFound) || c.tx.Get(pendingBucket, pendingKey(c.item)) == nil {
+			return cmp.Or(err, ErrBlobNotFound)
+		}
+		c.discardBlocks()
+		return nil
+	})
+	return err
+}
 
 // discardBlocks drops the uncommitted blocks of the blob.
 func (c *change) discardBlocks() {

@@ -221,7 +221,7 @@ func (p *Preconditions) checkAbort(b *Blob, now ticks.Ticks) error {
 // checkTags decides whether the condition on tags holds.
 func (p *Preconditions) checkTags(b *Blob) error {
 	if p.Tags != nil && !p.Tags.Matches(b.Tags) {
-		return ErrConditionNotMet
+		return ErrTagCondition
 	}
 	return nil
 }

@@ -108,6 +108,11 @@ func (c *change) checkScope(b *Blob, required bool) error {
 	case q.Key != nil || b.Encryption.KeySHA256 != "": // a matter of keys
 		return nil
 	case q.Named && q.Scope != b.Encryption.Scope:
+		if q.Scope != "" {
+			if _, err := c.s.scopes.Cipher(c.Account, q.Scope); err != nil { // an unknown scope comes first (recorded)
+				return err
+			}
+		}
 		return encryption.ErrScopeMismatch
 	case q.Named || !required || b.Encryption.Scope == "":
 		return nil

@@ -45,6 +45,8 @@ var (
 var (
 	// ErrConditionNotMet: a conditional header or a condition on tags does not hold.
 	ErrConditionNotMet = errors.New("blob state: condition not met")
+	// ErrTagCondition is [ErrConditionNotMet] for a condition on tags.
+	ErrTagCondition = fmt.Errorf("%w: tags", ErrConditionNotMet)
 	// ErrTierCondition: a condition on when the access tier was set does not hold.
 	ErrTierCondition = errors.New("blob state: condition on the time of the tier not met")
 	// ErrNotModified: If-None-Match or If-Modified-Since of a read.

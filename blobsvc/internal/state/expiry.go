@@ -50,7 +50,9 @@ func (s *Store) SetExpiry(w *Write, e Expiry) (Result, error) {
 		if b.Expires, err = e.Of(b.Created, c.now); err != nil {
 			return err
 		}
-		c.changes(eventProperties, b)
+		c.put(b) // the entity tag and the time of the last change stay (recorded)
+		c.note(eventProperties, b)
+		c.result.Changed = b.Changed
 		c.expireLater(b)
 		return nil
 	})

@@ -3,6 +3,7 @@ package properties
 import (
 	"bytes"
 	"encoding/xml"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -98,6 +99,10 @@ func (p Properties) Update(svc wire.Service, body []byte, can Features) (Propert
 		return p, err
 	}
 	read := reader{body: body}
+	if at, empty := emptyRoot(body); empty {
+		return p, wire.ErrInvalidXMLDocument.With("LineNumber", strconv.Itoa(at.line)).With("LinePosition", strconv.Itoa(at.column)).
+			With("Reason", fmt.Sprintf("Error parsing Xml content: 'None' is an invalid XmlNodeType. Line %d, position %d.", at.line, at.column))
+	}
 	if s := d.Logging; s != nil {
 		p.Logging = Logging{Version: s.Version, Read: read.flag(s.Read), Write: read.flag(s.Write),
 			Delete: read.flag(s.Delete), Retention: read.retention(s.RetentionPolicy, "Logging", "RetentionPolicy")}
@@ -127,6 +132,24 @@ func (p Properties) Update(svc wire.Service, body []byte, can Features) (Propert
 		read.fail("")
 	}
 	return p, read.err
+}
+
+// emptyRoot reports whether a document is one empty tag, which Azure's parser refuses, unlike a start and an end tag (recorded for the Queue
+// service; the services share the format). at is its end.
+func emptyRoot(document []byte) (at struct{ line, column int }, empty bool) {
+	document = bytes.TrimRight(document, " \t\r\n")
+	d := xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(document, []byte("\ufeff"))))
+	d.CharsetReader = wire.XMLCharset
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return at, false
+		}
+		if _, ok := token.(xml.StartElement); ok {
+			at.line, at.column = d.InputPos()
+			return at, bytes.HasSuffix(document, []byte("/>")) && d.InputOffset() == int64(len(bytes.TrimPrefix(document, []byte("\ufeff"))))
+		}
+	}
 }
 
 // blob parses the sections that only the Blob service has.
