@@ -2,9 +2,13 @@ package blobsvc_test
 
 import (
 	"encoding/json"
+	"net"
+	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
@@ -178,5 +182,48 @@ func TestScopeKeysOfAllAccounts(t *testing.T) {
 	}
 	if text := string(must(os.ReadFile(f.dir + "/scopes.json"))(t)); strings.Contains(text, "/old") {
 		t.Errorf("another key was made beside the old one: %s", text)
+	}
+}
+
+// Between accounts that the host names, a copy stays inside the process, so it needs no permission to read from the network.
+func TestCopyBetweenAccountsOfHosts(t *testing.T) {
+	t.Parallel()
+	f := startWith(t, func(c *blobsvc.Config) { manage(c, accountprops.Blob{}, otherAccount(t)) })
+	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
+	f.do("PUT", "/box/b", "x", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
+	server := must(url.Parse(f.base))(t).Host
+	_, port, _ := net.SplitHostPort(server)
+	key := must(azblob.NewSharedKeyCredential("other", otherKey))(t)
+	signed := must(sas.AccountSignatureValues{ResourceTypes: "sco", Permissions: "rwdlac", ExpiryTime: f.now().Add(time.Hour)}.SignWithSharedKey(key))(t)
+	token := signed.Encode()
+	send := func(path, content string, headers ...string) reply {
+		hr := must(http.NewRequest("PUT", "http://"+server+path+"&"+token, strings.NewReader(content)))(t)
+		hr.Host = "other.blob.store.example:" + port
+		for i := 0; i < len(headers); i += 2 {
+			hr.Header.Set(headers[i], headers[i+1])
+		}
+		return f.send(hr)
+	}
+	send("/mine?restype=container", "").want(t, 201, "")
+	readable := must(sas.BlobSignatureValues{ContainerName: "box", BlobName: "b", Permissions: "r", ExpiryTime: f.now().Add(time.Hour)}.SignWithSharedKey(credential(t)))(t)
+	mine := readable.Encode()
+	for host, want := range map[string]string{
+		"devstoreaccount1.blob.store.example:" + port:           "",
+		"devstoreaccount1-secondary.blob.STORE.example:" + port: "",
+		"devstoreaccount1.blob.store.example:1":                 "CannotVerifyCopySource",
+		"devstoreaccount1.blob.store.example":                   "CannotVerifyCopySource",
+		"devstoreaccount1.blob.else.example:" + port:            "CannotVerifyCopySource",
+		"stranger.blob.store.example:" + port:                   "CannotVerifyCopySource",
+	} {
+		for _, headers := range [][]string{nil, {"x-ms-requires-sync", "true"}, {"x-ms-blob-type", "BlockBlob"}} {
+			r := send("/mine/copy?", "", append(headers, "x-ms-copy-source", "http://"+host+"/box/b?"+mine)...)
+			if r.code() != want {
+				t.Errorf("from %s with %v: %d %s, want %q", host, headers, r.status, r.code(), want)
+			}
+		}
+		r := send("/mine/copy?", "", "x-ms-requires-sync", "true", "x-ms-copy-source", "http://"+host+"/box/b") // no credential for the source
+		if r.code() != "CannotVerifyCopySource" {
+			t.Errorf("from %s without a credential: %d %s", host, r.status, r.code())
+		}
 	}
 }

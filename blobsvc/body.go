@@ -52,7 +52,9 @@ type transportHashes struct {
 }
 
 func (c *call) transportHashes() (h transportHashes, err error) {
-	if s := c.Header("Content-Md5"); s != "" {
+	// The MD5 for the properties of a blob takes precedence in Put Blob, which compares the content with it as well.
+	// https://learn.microsoft.com/rest/api/storageservices/put-blob#request-headers-all-blob-types
+	if s := c.Header("Content-Md5"); s != "" && !(c.Operation == "PutBlob" && c.HasHeader("X-Ms-Blob-Content-Md5")) {
 		if h.md5, err = parseMD5(s); err != nil {
 			return h, err
 		}

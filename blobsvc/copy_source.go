@@ -84,7 +84,7 @@ func (s *Service) copySource(c *call) (src copySource, err error) {
 
 // inner is the request that would read a source, if it is one to this process; nil otherwise.
 func (s *Service) inner(c *call, u *url.URL, token string) *wire.Request {
-	if !sameHost(u, c.HTTP.Host) {
+	if !sameHost(u, c) {
 		return nil
 	}
 	hr := &http.Request{Method: http.MethodGet, URL: u, Host: u.Host, RequestURI: u.RequestURI(), Header: http.Header{},
@@ -161,18 +161,39 @@ func (s *Service) mayRead(at *call) error {
 	return s.admit(at, id, readBlob)
 }
 
-// sameHost reports whether a source's address is this service's: the same host as the request's, or any name of this
-// machine, whose port the request's host has.
-func sameHost(u *url.URL, host string) bool {
+// sameHost reports whether a source's address is this service's: the same host as the request's; any name of this machine, whose port the
+// request's host has; or, if the request names its account by the host, the host of another account, with the same port and the same name
+// behind the account. The caller makes sure that there is such an account.
+func sameHost(u *url.URL, c *call) bool {
+	host := c.HTTP.Host
 	if strings.EqualFold(u.Host, host) {
 		return true
 	}
-	_, port, _ := net.SplitHostPort(host)
-	if port != u.Port() {
+	here := url.URL{Scheme: "http", Host: host}
+	if c.HTTP.TLS != nil {
+		here.Scheme = "https"
+	}
+	if port(&here) != port(u) {
 		return false
 	}
 	name := strings.ToLower(u.Hostname())
-	return name == "localhost" || strings.HasSuffix(name, ".localhost") || net.ParseIP(name).IsLoopback()
+	if name == "localhost" || strings.HasSuffix(name, ".localhost") || net.ParseIP(name).IsLoopback() {
+		return true
+	}
+	_, domain, _ := strings.Cut(here.Hostname(), ".")
+	_, of, _ := strings.Cut(name, ".")
+	return c.ByHost && strings.EqualFold(domain, of)
+}
+
+// port returns the port of an address.
+func port(u *url.URL) string {
+	switch {
+	case u.Port() != "":
+		return u.Port()
+	case u.Scheme == "https":
+		return "443"
+	}
+	return "80"
 }
 
 // copyError returns the error of Copy Blob for its source: a condition that does not hold has its own code, unless it is one on tags

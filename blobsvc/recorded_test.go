@@ -12,6 +12,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/sas"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 )
@@ -496,6 +497,30 @@ func TestRecordedEncryption(t *testing.T) {
 	f.do("PUT", "/box/b?comp=blocklist", "<BlockList><Latest>AAAA</Latest></BlockList>", scope, "one").want(t, 201, "")
 }
 
+// A full page of a listing with versions and deleted blobs has a marker, whether more follows or not.
+func TestListOfVersionsHasAMarker(t *testing.T) {
+	t.Parallel()
+	f := managed(t, accountprops.Blob{Versioning: true})
+	f.keepDeleted(1, "")
+	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
+	f.do("PUT", "/box/b", "x", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
+	for include, want := range map[string]bool{"versions": false, "deleted": false, "deleted,versions": true} {
+		r := f.do("GET", "/box?restype=container&comp=list&maxresults=1&include="+include, "").want(t, 200, "")
+		_, marker, _ := strings.Cut(r.body, "<NextMarker>")
+		marker, _, marked := strings.Cut(marker, "</NextMarker>")
+		if marked != want {
+			t.Errorf("%s: %s", include, r.body)
+		}
+		if !marked {
+			continue
+		}
+		r = f.do("GET", "/box?restype=container&comp=list&maxresults=1&include="+include+"&marker="+url.QueryEscape(marker), "").want(t, 200, "")
+		if strings.Contains(r.body, "<Blob>") || !strings.Contains(r.body, "<NextMarker />") {
+			t.Error(r.body)
+		}
+	}
+}
+
 func TestPageRangesWithALimitHaveAMarker(t *testing.T) {
 	t.Parallel()
 	f := recordedBox(t)
@@ -572,4 +597,43 @@ func TestAnonymousAnswerWithoutVersion(t *testing.T) {
 	}
 	f.do("PUT", "/?restype=service&comp=properties", "<StorageServiceProperties><DefaultServiceVersion>2021-12-02</DefaultServiceVersion></StorageServiceProperties>").want(t, 202, "")
 	f.anonymous("GET", "/box/b", "x-ms-version", "").want(t, 200, "").wantHeader(t, "Accept-Ranges", "bytes")
+}
+
+// x-ms-blob-content-md5 takes precedence over Content-MD5 in Put Blob.
+func TestPrecedenceOfMD5(t *testing.T) {
+	t.Parallel()
+	f := recordedBox(t)
+	right, wrong := md5Of([]byte("x")), md5Of([]byte("y"))
+	for _, tc := range []struct{ transport, blob, want string }{
+		{wrong, "", "Md5Mismatch"}, {wrong, right, ""}, {right, wrong, "Md5Mismatch"}, {right, right, ""}, {"", wrong, "Md5Mismatch"},
+	} {
+		headers := []string{"x-ms-blob-type", "BlockBlob"}
+		if tc.transport != "" {
+			headers = append(headers, "Content-MD5", tc.transport)
+		}
+		if tc.blob != "" {
+			headers = append(headers, "x-ms-blob-content-md5", tc.blob)
+		}
+		if r := f.do("PUT", "/box/c", "x", headers...); r.code() != tc.want {
+			t.Errorf("%+v: %s", tc, r.code())
+		}
+	}
+	f.do("PUT", "/box/a", "", "x-ms-blob-type", "AppendBlob").want(t, 201, "")
+	f.do("PUT", "/box/a?comp=appendblock", "x", "Content-MD5", wrong, "x-ms-blob-content-md5", right).want(t, 400, "Md5Mismatch")
+}
+
+// A backslash in the name of a blob is a slash, for signatures as well: the SDK for Go signs it so.
+func TestSignatureOfNameWithBackslash(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
+	f.do("PUT", "/box/a/b", "x", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
+	for _, name := range []string{"a/b", `a\b`} {
+		token := must(sas.BlobSignatureValues{ContainerName: "box", BlobName: name, Permissions: "r", ExpiryTime: f.now().Add(time.Hour)}.SignWithSharedKey(credential(t)))(t)
+		for _, path := range []string{"/box/a/b", "/box/a%5Cb"} {
+			if r := f.anonymous("GET", path+"?"+token.Encode()); r.status != 200 {
+				t.Errorf("%s with a signature for %s: %d", path, name, r.status)
+			}
+		}
+	}
 }

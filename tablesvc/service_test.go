@@ -84,7 +84,7 @@ func TestPreflightTableRequest(t *testing.T) {
 		t.Errorf("headers %v", r.header)
 	}
 	f.send("OPTIONS", "/people", headers{"Origin", "http://b.example", "Access-Control-Request-Method", "GET"}, "").want(t, "403 CorsPreflightFailure")
-	f.send("OPTIONS", "/people", headers{"Access-Control-Request-Method", "GET"}, "").want(t, "400 MissingRequiredHeader")
+	f.send("OPTIONS", "/people", headers{"Access-Control-Request-Method", "GET"}, "").want(t, "400 InvalidHeaderValue")
 	r = f.send("GET", "/people()", headers{"Origin", "http://a.example"}, "").want(t, "200")
 	if r.header.Get("Access-Control-Allow-Origin") != "http://a.example" || r.header.Get("Access-Control-Expose-Headers") != "ETag" {
 		t.Errorf("headers %v", r.header)

@@ -86,7 +86,9 @@ func (l *Listing) walk(tx *store.Tx, emit func(Item) error) (next []byte, err er
 		pending = walker{cur: tx.Cursor(pendingBucket), within: within}
 		pending.seek(pendingStart(start))
 	}
-	for count := 0; blobs.key != nil || pending.key != nil; {
+	var last []byte // where the last item is, for listings of versions and deleted blobs
+	count := 0
+	for blobs.key != nil || pending.key != nil {
 		w, find := &blobs, l.findBlob
 		if pending.key != nil && (blobs.key == nil || bytes.Compare(pending.key, blobs.key[:len(blobs.key)-8]) < 0) {
 			w, find = &pending, l.findUncommitted
@@ -111,6 +113,9 @@ func (l *Listing) walk(tx *store.Tx, emit func(Item) error) (next []byte, err er
 			return bytes.Clone(at[8:]), nil
 		}
 		count++
+		if l.Deleted && l.Versions {
+			last = append(last[:0], at...)
+		}
 		if p := l.commonPrefix(item.Name); p != "" {
 			item = Item{Prefix: p}
 			skip := successor(append(bytes.Clone(scope), p...))
@@ -124,6 +129,9 @@ func (l *Listing) walk(tx *store.Tx, emit func(Item) error) (next []byte, err er
 		if err := emit(item); err != nil {
 			return nil, err
 		}
+	}
+	if last != nil && count == l.Max { // Azure has looked no further: the next page is empty (recorded)
+		return append(last[8:], 0), nil
 	}
 	return nil, nil
 }

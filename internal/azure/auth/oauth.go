@@ -167,6 +167,7 @@ type verified struct {
 	principal *Principal
 	audiences []string
 	extra     []string // the issuer's further audiences
+	clouds    []string // the domains of accounts in the audience
 	from, to  time.Time
 	checked   time.Time
 }
@@ -175,8 +176,8 @@ type verified struct {
 func (t *verified) forAccount(svc wire.Service, account string) bool {
 	for _, aud := range t.audiences {
 		aud = strings.TrimSuffix(aud, "/")
-		if aud == StorageAudience || aud == storageAppID || aud == "https://"+account+"."+svc.String()+".core.windows.net" ||
-			slices.Contains(t.extra, aud) || slices.Contains(t.extra, aud+"/") {
+		inCloud := func(domain string) bool { return aud == "https://"+account+"."+svc.String()+"."+domain }
+		if aud == StorageAudience || aud == storageAppID || slices.ContainsFunc(t.clouds, inCloud) || slices.Contains(t.extra, aud) || slices.Contains(t.extra, aud+"/") {
 			return true
 		}
 	}
@@ -243,7 +244,11 @@ func (o *OAuth) parse(ctx context.Context, token string, now time.Time) (*verifi
 		if c, err = unverifiedClaims(token, now); err != nil {
 			return nil, err
 		}
-		return verifiedOf(&c, &o.issuers[0], now)
+		t, err := verifiedOf(&c, &o.issuers[0], now)
+		if err == nil {
+			t.clouds = clouds
+		}
+		return t, err
 	}
 	find := func(t *jwt.Token) (any, error) {
 		for i := range o.issuers {
@@ -309,7 +314,7 @@ func verifiedOf(c *claims, is *Issuer, now time.Time) (*verified, error) {
 	if !plain(p.ObjectID+p.TenantID) || c.Subject == "" && c.ObjectID == "" {
 		return nil, errMalformed
 	}
-	t := &verified{principal: p, audiences: c.Audience, extra: is.Audiences, to: c.ExpiresAt.Time, checked: now}
+	t := &verified{principal: p, audiences: c.Audience, extra: is.Audiences, clouds: clouds[:1], to: c.ExpiresAt.Time, checked: now}
 	if c.NotBefore != nil {
 		t.from = c.NotBefore.Time
 	}

@@ -204,6 +204,7 @@ func (t *Token) resource(r *wire.Request) (string, bool) {
 	if !below && r.Restype == "" { // a blob in the root container
 		head, rest, below = "$root", head, true
 	}
+	rest = strings.ReplaceAll(rest, `\`, "/") // in names of blobs the two are one, and a slash is signed
 	switch t.Resource {
 	case "c":
 		return prefix + head, true

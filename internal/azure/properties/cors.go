@@ -110,6 +110,9 @@ func corsXML(x *wire.XML, rules []Rule) {
 var ErrCORSPreflightFailure = &wire.Error{Status: http.StatusForbidden, Code: "CorsPreflightFailure",
 	Message: "CORS not enabled or no matching rule found for this request."}
 
+// errNoCORSHeader: a preflight request without Origin or Access-Control-Request-Method.
+var errNoCORSHeader = wire.ErrInvalidHeaderValue.WithMessage("A required CORS header is not present.")
+
 // maxAskedHeaders is the maximum number of headers that a preflight request may name.
 const maxAskedHeaders = 256
 
@@ -118,11 +121,8 @@ const maxAskedHeaders = 256
 // https://learn.microsoft.com/rest/api/storageservices/preflight-blob-request
 func preflight(r *wire.Request, rules []Rule) error {
 	origin, method := r.Header("Origin"), r.Header("Access-Control-Request-Method")
-	if origin == "" {
-		return wire.MissingHeader("Origin")
-	}
-	if method == "" {
-		return wire.MissingHeader("Access-Control-Request-Method")
+	if origin == "" || method == "" {
+		return errNoCORSHeader
 	}
 	if !slices.Contains(corsMethods, method) {
 		return wire.InvalidHeader("Access-Control-Request-Method", method)

@@ -148,8 +148,8 @@ func TestCORS(t *testing.T) {
 		{"not a subdomain", "https://b.com", "GET", "", "", ErrCORSPreflightFailure},
 		{"any origin", "http://c.com", "PUT", "", "*", nil},
 		{"a later rule takes over", "http://a.com", "PUT", "", "http://a.com", nil},
-		{"no origin", "", "PUT", "", "", wire.ErrMissingRequiredHeader},
-		{"no method", "http://a.com", "", "", "", wire.ErrMissingRequiredHeader},
+		{"no origin", "", "PUT", "", "", wire.ErrInvalidHeaderValue},
+		{"no method", "http://a.com", "", "", "", wire.ErrInvalidHeaderValue},
 		{"unknown method", "http://a.com", "FETCH", "", "", wire.ErrInvalidHeaderValue},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -244,19 +244,32 @@ func TestPolicies(t *testing.T) {
 func TestErrorsNameTheirPlace(t *testing.T) {
 	t.Parallel()
 	const head = "<?xml version='1.0' encoding='utf-8'?>\n<StorageServiceProperties>"
-	for _, tc := range []struct{ body, line, position string }{
-		{"<DeleteRetentionPolicy><Enabled>True</Enabled><Days>0</Days></DeleteRetentionPolicy>", "2", "89"},
-		{"<DeleteRetentionPolicy><Enabled>True</Enabled><Days>366</Days></DeleteRetentionPolicy>", "2", "91"},
-		{"<MinuteMetrics><Version>1.0</Version><Enabled>True</Enabled><IncludeAPIs>True</IncludeAPIs><RetentionPolicy><Enabled>True</Enabled><Days>366</Days></RetentionPolicy></MinuteMetrics>", "2", "176"},
-		{"<Cors>" + strings.Repeat("<CorsRule><AllowedOrigins>www.xyz.com</AllowedOrigins><AllowedMethods>GET</AllowedMethods><MaxAgeInSeconds>0</MaxAgeInSeconds></CorsRule>", 6) + "</Cors>", "0", "0"},
+	in := func(sections string) string { return head + sections + "</StorageServiceProperties>" }
+	for _, tc := range []struct{ document, line, position string }{
+		{"<?xml version='1.0' encoding='utf-8'?>\n<StorageServiceProperties />", "2", "29"},
+		{"<StorageServiceProperties/>\n", "1", "28"},
+		{in("<DeleteRetentionPolicy><Enabled>True</Enabled><Days>0</Days></DeleteRetentionPolicy>"), "2", "89"},
+		{in("<DeleteRetentionPolicy><Enabled>True</Enabled><Days>366</Days></DeleteRetentionPolicy>"), "2", "91"},
+		{in("<MinuteMetrics><Version>1.0</Version><Enabled>True</Enabled><IncludeAPIs>True</IncludeAPIs><RetentionPolicy><Enabled>True</Enabled><Days>366</Days></RetentionPolicy></MinuteMetrics>"), "2", "176"},
+		{in("<Cors>" + strings.Repeat("<CorsRule><AllowedOrigins>www.xyz.com</AllowedOrigins><AllowedMethods>GET</AllowedMethods><MaxAgeInSeconds>0</MaxAgeInSeconds></CorsRule>", 6) + "</Cors>"), "0", "0"},
 	} {
-		_, err := Properties{}.Update(wire.Blob, []byte(head+tc.body+"</StorageServiceProperties>"), Features{DeleteRetention: true, Metrics: true})
+		_, err := Properties{}.Update(wire.Blob, []byte(tc.document), Features{DeleteRetention: true, Metrics: true})
 		var e *wire.Error
 		if !errors.As(err, &e) || e.Code != "InvalidXmlDocument" || len(e.Details) != 3 {
-			t.Fatalf("%s: %v", tc.body, err)
+			t.Fatalf("%s: %v", tc.document, err)
 		}
 		if line, position := e.Details[0].Value, e.Details[1].Value; line != tc.line || position != tc.position {
-			t.Errorf("%s: line %s, position %s; want %s, %s", tc.body, line, position, tc.line, tc.position)
+			t.Errorf("%s: line %s, position %s; want %s, %s", tc.document, line, position, tc.line, tc.position)
+		}
+	}
+}
+
+func TestEmptyDocument(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{"<StorageServiceProperties></StorageServiceProperties>", "\ufeff<StorageServiceProperties> </StorageServiceProperties>",
+		"<StorageServiceProperties><Cors /></StorageServiceProperties>"} {
+		if _, err := (Properties{}).Update(wire.Queue, []byte(body), Features{}); err != nil {
+			t.Errorf("%s: %v", body, err)
 		}
 	}
 }

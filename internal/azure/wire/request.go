@@ -25,6 +25,8 @@ type Request struct {
 	// Base is the service's address as the client wrote it, without a trailing slash:
 	// "http://127.0.0.1:10000/devstoreaccount1" or "http://devstoreaccount1.blob.localhost:10000".
 	Base string
+	// ByHost is set if the host named the account.
+	ByHost bool
 	// RawPath is the path below the account, percent-encoded as sent; it is "" or begins with "/".
 	RawPath string
 	// URIPath is the whole path as sent, with the account of a path-style address: what signatures cover.

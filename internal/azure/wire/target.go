@@ -18,7 +18,7 @@ func (r *Request) locate(path string, pathStyle bool) error {
 		scheme = "https://"
 	}
 	if account, ok := hostAccount(r.HTTP.Host, r.Service); ok && !pathStyle {
-		r.Base = scheme + r.HTTP.Host
+		r.Base, r.ByHost = scheme+r.HTTP.Host, true
 		r.setAccount(account)
 		r.RawPath = path
 		if r.RawPath == "/" {

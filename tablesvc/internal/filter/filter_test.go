@@ -37,6 +37,7 @@ func TestParse(t *testing.T) {
 		{`true`, `true`},
 		{`True`, `true`},
 		{`A eq False or A eq TRUE`, `(A eq false or A eq true)`},
+		{`A eq fALSE or A eq truE`, `(A eq false or A eq true)`},
 		{`1 eq 1 and 'a' gt 'b'`, `(true and false)`},
 		{`1 eq 1L`, `false`},
 		{`(A eq 1) eq false`, `not (A eq 1)`},

@@ -83,9 +83,12 @@ func (l *lexer) next() (token, error) {
 		return l.typed(t, word)
 	}
 	t.kind, t.text = wordToken, word
-	switch word {
-	case "true", "false", "True", "False", "TRUE", "FALSE":
+	switch {
+	case strings.EqualFold(word, "true"), strings.EqualFold(word, "false"):
 		t.kind, t.value = constantToken, entity.BoolValue(word[0]|0x20 == 't')
+		return t, nil
+	}
+	switch word {
 	case "NaN", "INF", "Infinity":
 		f, _ := strconv.ParseFloat(strings.ToLower(word[:3]), 64)
 		t.kind, t.value = constantToken, entity.DoubleValue(f)
