@@ -287,7 +287,7 @@ const (
 	blockLifetime = 7 * 24 * time.Hour
 )
 
-// DeleteUncommitted deletes a blob that has uncommitted blocks alone. It fails with [ErrBlobNotFound] if there are none, or if there is a blob.
+// DeleteUncommitted deletes a blob that has uncommitted blocks alone. It fails with [ErrBlobNotFound] if there is no such block, or if the blob exists.
 func (s *Store) DeleteUncommitted(w *Write) error {
 	_, err := s.update(w, func(c *change) error {
 		if err := c.enter(); err != nil {
