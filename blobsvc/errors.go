@@ -29,7 +29,7 @@ var (
 	errRangeHashTooLarge   = fail(http.StatusBadRequest, "OutOfRangeInput", "One of the request inputs is out of range.")
 	// errBothHashes, errBothRangeHashes: the MD5 and the CRC64 of one content.
 	errBothHashes      = fail(http.StatusBadRequest, "BothCrc64AndMd5HeaderPresent", "Both the CRC64 and the MD5 header are present in the request; only one is allowed.")
-	errBothRangeHashes = fail(http.StatusBadRequest, "BothCrc64AndMd5RangeHeaderPresent", "Both the CRC64 and the MD5 range header are present in the request; only one is allowed.")
+	errBothRangeHashes = fail(http.StatusBadRequest, "BothCrc64AndMd5RangeHeaderPresent", "Both x-ms-range-get-content-crc64 header and x-ms-range-get-content-md5 header are present.")
 	// errNoHierarchy: an expiry time in an account without blob-expiry.
 	errNoHierarchy = fail(http.StatusBadRequest, "HierarchicalNamespaceNotEnabled", "Hierarchical namespace is not enabled for this account. Expiry times need it, or the account's setting blob-expiry.")
 	// errInvalidTag, errTagsTooMany: tags that are sent.
@@ -77,7 +77,7 @@ var azureErrors = map[error]*wire.Error{
 	state.ErrBlockListTooLong: fail(http.StatusBadRequest, "BlockListTooLong", "The block list may not contain more than 50,000 blocks."),
 	state.ErrTooManyBlocks:    fail(http.StatusConflict, "BlockCountExceedsLimit", "The uncommitted block count cannot exceed the maximum limit of 100,000 blocks."),
 	state.ErrTooManyAppends:   fail(http.StatusConflict, "BlockCountExceedsLimit", "The committed block count cannot exceed the maximum limit of 50,000 blocks."),
-	state.ErrSealed:           fail(http.StatusConflict, "BlobIsSealed", "The specified blob is sealed and its contents can't be modified unless the blob is re-created after a delete."),
+	state.ErrSealed:           fail(http.StatusConflict, "BlobIsSealed", "The blob is sealed and its contents cannot be modified."),
 	state.ErrSequenceOverflow: fail(http.StatusConflict, "SequenceNumberIncrementTooLarge", "The sequence number increment cannot be performed because it would result in overflow of the sequence number."),
 	state.ErrPreviousNotFound: fail(http.StatusConflict, "PreviousSnapshotNotFound", "The previous snapshot is not found."),
 	state.ErrPreviousNewer:    fail(http.StatusBadRequest, "PreviousSnapshotCannotBeNewer", "The prevsnapshot query parameter value cannot be newer than snapshot query parameter value."),
@@ -134,7 +134,7 @@ var azureErrors = map[error]*wire.Error{
 	encryption.ErrKeyMissing: fail(http.StatusConflict, "BlobUsesCustomerSpecifiedEncryption",
 		"The blob is encrypted with customer specified encryption, but it was not provided in the request."),
 	encryption.ErrKeyUnused: fail(http.StatusConflict, "BlobDoesNotUseCustomerSpecifiedEncryption",
-		"The blob is not encrypted with customer specified encryption, but it was provided in the request."),
+		"The blob is not encrypted with customer specified encryption, but one was provided in the request."),
 	encryption.ErrKeyMismatch: fail(http.StatusConflict, "BlobCustomerSpecifiedEncryptionMismatch",
 		"The given customer specified encryption does not match the encryption used to encrypt the blob."),
 	encryption.ErrScopeNotFound: fail(http.StatusConflict, "EncryptionScopeNotAvailable", "The given encryption scope is not available."),

@@ -29,7 +29,7 @@ var (
 	errUpdateCondition = &wire.Error{Status: http.StatusPreconditionFailed, Code: "UpdateConditionNotSatisfied",
 		Message: "The update condition specified in the request was not satisfied."}
 	// errTableName: Create Table with a name outside the rules.
-	errTableName = wire.ErrInvalidResourceName.WithMessage("The specifed resource name contains invalid characters.")
+	errTableName = wire.ErrInvalidResourceName
 	// errTableNameLength: Create Table with a name of under 3 or over 63 characters.
 	errTableNameLength = wire.ErrOutOfRangeInput.WithMessage("The specified resource name length is not within the permissible limits.")
 	// errInvalidInput: a request that cannot be parsed.

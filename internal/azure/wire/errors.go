@@ -30,9 +30,9 @@ var (
 	// ErrInvalidURI: the path or the query cannot be parsed.
 	ErrInvalidURI = &Error{Status: http.StatusBadRequest, Code: "InvalidUri",
 		Message: "The requested URI does not represent any resource on the server."}
-	// ErrInvalidResourceName: a container, queue or table name breaks the naming rules.
+	// ErrInvalidResourceName: a container, queue or table name breaks the naming rules. The misspelling is Azure's.
 	ErrInvalidResourceName = &Error{Status: http.StatusBadRequest, Code: "InvalidResourceName",
-		Message: "The specified resource name contains invalid characters."}
+		Message: "The specifed resource name contains invalid characters."}
 	// ErrOutOfRangeInput: a name or a value is too short or too long.
 	ErrOutOfRangeInput = &Error{Status: http.StatusBadRequest, Code: "OutOfRangeInput",
 		Message: "One of the request inputs is out of range."}
@@ -115,10 +115,10 @@ var (
 		Message: "The requested operation is not implemented on the specified resource."}
 	// ErrInternal: a defect, or a failure of the disk. The log has the cause and the request id.
 	ErrInternal = &Error{Status: http.StatusInternalServerError, Code: "InternalError",
-		Message: "The server encountered an internal error. Please retry the request."}
+		Message: "Server encountered an internal error. Please try again after some time."}
 	// ErrOperationTimedOut: the operation did not end within the permitted time.
 	ErrOperationTimedOut = &Error{Status: http.StatusInternalServerError, Code: "OperationTimedOut",
-		Message: "The operation could not be completed within the permitted time."}
+		Message: "Operation could not be completed within the specified time."}
 	// ErrInsufficientStorage: the disk of the data folder is full. Azure has no such state; the status is one that the SDKs do not
 	// retry, because room does not come by itself.
 	ErrInsufficientStorage = &Error{Status: http.StatusInsufficientStorage, Code: "InsufficientStorage",
