@@ -1,52 +1,58 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/accountarchive"
+	"github.com/lazuli-storage/lazuli/internal/buildinfo"
+	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
+	"github.com/lazuli-storage/lazuli/internal/storage/peering"
 )
 
-// version is the release, set by the linker: -ldflags "-X main.version=1.2.3". Empty, the module's own version is
-// shown, as `go install` records it.
-var version string
-
 // versionText returns the version and, where the build knows it, the commit.
-func versionText() string {
-	v, commit, dirty := version, "", ""
-	if info, ok := debug.ReadBuildInfo(); ok {
-		if v == "" {
-			v = info.Main.Version
-		}
-		for _, s := range info.Settings {
-			switch {
-			case s.Key == "vcs.revision" && len(s.Value) >= 12:
-				commit = " " + s.Value[:12]
-			case s.Key == "vcs.modified" && s.Value == "true":
-				dirty = "+changes"
-			}
-		}
-	}
-	if v == "" || v == "(devel)" {
-		v = "development build"
-	}
-	return v + commit + dirty
-}
+func versionText() string { return buildinfo.Current().String() }
 
 // longVersion also says what the binary was made with and for.
 func longVersion() string {
-	return fmt.Sprintf("%s (%s, %s/%s)", versionText(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("%s %s %s/%s", versionText(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+// formats are the versions of what this program stores and exchanges.
+type formats struct {
+	DataFolder int `json:"dataFolder"`
+	// Cluster is the format that the nodes of a new cluster use, and ClusterOldest the oldest that this program understands.
+	Cluster       int `json:"cluster"`
+	ClusterOldest int `json:"clusterOldest"`
+	Archive       int `json:"archive"`
 }
 
 func newVersionCommand() *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Print the version",
+		Short: "Print the version, and with --json the formats of data",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "lazuli %s\n", longVersion())
-			return err
+			if !asJSON {
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "lazuli %s\n", longVersion())
+				return err
+			}
+			e := json.NewEncoder(cmd.OutOrStdout())
+			e.SetIndent("", "  ")
+			return e.Encode(struct {
+				buildinfo.Info
+				Go      string  `json:"go"`
+				OS      string  `json:"os"`
+				Arch    string  `json:"arch"`
+				Formats formats `json:"formats"`
+			}{buildinfo.Current(), runtime.Version(), runtime.GOOS, runtime.GOARCH,
+				formats{datadir.Format, peering.Supported.Newest, peering.Supported.Oldest, accountarchive.Version}})
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print version, commit, date and the formats of data as JSON")
+	return cmd
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/internal/buildinfo"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/server/config"
 	"github.com/lazuli-storage/lazuli/server/observe/traces"
@@ -139,7 +140,7 @@ func runWorker(ctx context.Context, stderr io.Writer, connectionString string, f
 
 // startTraces sends OpenTelemetry traces if the environment says where to, until the function that it returns is called.
 func startTraces(ctx context.Context, service string, log *slog.Logger) (stop func(), err error) {
-	end, err := traces.Start(ctx, service, version, log)
+	end, err := traces.Start(ctx, service, buildinfo.Current().Version, log)
 	if err != nil {
 		return nil, usageError{err}
 	}

@@ -3,6 +3,8 @@ package wire
 import (
 	"net/http"
 	"strconv"
+
+	"github.com/lazuli-storage/lazuli/internal/buildinfo"
 )
 
 // Header names are written as Azure writes them: they are set in the map directly, without net/http's canonical form.
@@ -32,14 +34,11 @@ func (r *Request) SetShared(name string, values []string) { r.Out.Header()[name]
 // SetInt sets a response header to a decimal number.
 func (r *Request) SetInt(name string, n int64) { r.Set(name, strconv.FormatInt(n, 10)) }
 
-// serverVersion is the product version in the Server header of every answer.
-const serverVersion = "0.1"
-
 // Begin sets the headers that every answer has: Server, Date, x-ms-request-id, x-ms-version, and the client's id.
 // The front-end calls it before any answer.
 func (r *Request) Begin() {
 	h := r.Out.Header()
-	h["Server"] = serverHeader[r.Service]
+	h["Server"] = serverHeader
 	h["Date"] = r.values.of(FormatRFC1123(r.Now))
 	h["x-ms-request-id"] = r.values.of(r.ID)
 	if r.VersionHeader != "" {
@@ -50,11 +49,8 @@ func (r *Request) Begin() {
 	}
 }
 
-var serverHeader = map[Service][]string{
-	Blob:  {"Lazuli-" + Blob.title() + "/" + serverVersion},
-	Queue: {"Lazuli-" + Queue.title() + "/" + serverVersion},
-	Table: {"Lazuli-" + Table.title() + "/" + serverVersion},
-}
+// serverHeader is shared: header values are never changed. Azure's value names its own product.
+var serverHeader = []string{"Lazuli/" + buildinfo.Current().Version}
 
 // zeroLength is shared: header values are never changed.
 var zeroLength = []string{"0"}

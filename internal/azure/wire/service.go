@@ -22,16 +22,3 @@ func (s Service) String() string {
 	}
 	return "unknown"
 }
-
-// title returns the service's name in the Server header.
-func (s Service) title() string {
-	switch s {
-	case Blob:
-		return "Blob"
-	case Queue:
-		return "Queue"
-	case Table:
-		return "Table"
-	}
-	return "Unknown"
-}

@@ -153,7 +153,7 @@ func Export(ctx context.Context, a Account, dir string, s Selection, o Options) 
 
 // begin writes the manifest of a new export.
 func (e *exporter) begin() error {
-	e.manifest = &Manifest{Format: formatName, Version: formatVersion, Source: e.account.Address, Selection: e.Selection, Started: e.Now().UTC(), Resources: []*Resource{}}
+	e.manifest = &Manifest{Format: formatName, Version: Version, Source: e.account.Address, Selection: e.Selection, Started: e.Now().UTC(), Resources: []*Resource{}}
 	return e.manifest.save(e.dir)
 }
 

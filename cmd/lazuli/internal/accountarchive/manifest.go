@@ -17,8 +17,10 @@ const (
 	manifestName = "manifest.json"
 	sumsName     = "SHA256SUMS"
 
-	formatName    = "lazuli-account-archive"
-	formatVersion = 1
+	formatName = "lazuli-account-archive"
+
+	// Version is the version of the archive's format that is written, and the only one that is read.
+	Version = 1
 
 	// maxManifest bounds the manifest of an archive that is read: some 200 bytes for each segment, so 60 TiB.
 	maxManifest = 256 << 20
@@ -146,8 +148,8 @@ func load(dir string, whole bool) (*Manifest, error) {
 	if err := json.Unmarshal(data, &m); err != nil {
 		return nil, invalid("%s: %w", path, err)
 	}
-	if m.Format != formatName || m.Version != formatVersion {
-		return nil, invalid("%s is of format %q, version %d; this program reads %q, version %d", path, m.Format, m.Version, formatName, formatVersion)
+	if m.Format != formatName || m.Version != Version {
+		return nil, invalid("%s is of format %q, version %d; this program reads %q, version %d", path, m.Format, m.Version, formatName, Version)
 	}
 	for _, r := range m.Resources {
 		if err := r.check(); err != nil {
