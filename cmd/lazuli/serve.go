@@ -194,11 +194,13 @@ func (s *serving) run(ctx context.Context, start starter, stdout io.Writer, bega
 	}
 	s.backend.set(b)
 	writeBanner(stdout, banner{config: c, accounts: s.sec.accounts.Names(), backend: b, admin: s.adminURL, login: s.loginURL(), took: time.Since(began)})
+	notifySystemd("READY=1", s.log)
 	if _, err := gctuner.ReleaseProgram(); err != nil {
 		s.log.Debug("the memory of the start could not be released", "err", err)
 	}
 
 	<-ctx.Done()
+	notifySystemd("STOPPING=1", s.log)
 	s.log.Info("stopping", "wait", c.ShutdownTimeout.String())
 	if err := stop(b, c.ShutdownTimeout); err != nil {
 		return err
