@@ -31,7 +31,7 @@ import (
 const stageName = "lazuli-import"
 
 // formatName is the entry by which a folder becomes a data folder of Lazuli. It moves last.
-const formatName = "FORMAT"
+const formatName = datadir.ManifestFile
 
 // Check returns an error that wraps [datadir.ErrFormat] if a server must not start on a data folder: it has no data of Lazuli, and either source, the folder in
 // which Azurite would have its data, has some, or an import into the data folder has not ended.
