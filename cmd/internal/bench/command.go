@@ -17,7 +17,7 @@ import (
 // Wrong settings are a [SettingsError].
 func NewCommand(lazuli func() (func(args ...string) *exec.Cmd, error)) (*cobra.Command, *Config) {
 	cfg := &Config{}
-	var preload, jsonFile string
+	var preload, jsonFile, svgFile, drawn string
 	var list, quiet bool
 	cmd := &cobra.Command{
 		Use:   "bench",
@@ -38,6 +38,16 @@ both alike.`,
 			if list {
 				return listWorkloads(cmd.OutOrStdout())
 			}
+			if drawn != "" {
+				if svgFile == "" {
+					return SettingsError{Cause: errors.New("--draw draws a report: name the figure's file with --svg")}
+				}
+				report, err := ReadReport(drawn)
+				if err != nil {
+					return err
+				}
+				return writeSVG(report, svgFile)
+			}
 			var err error
 			if cfg.Preload, err = ParsePreload(preload); err != nil {
 				return SettingsError{Cause: err}
@@ -51,6 +61,9 @@ both alike.`,
 			report, err := Run(cmd.Context(), *cfg)
 			if report == nil {
 				return err
+			}
+			if svgFile != "" {
+				err = errors.Join(err, writeSVG(report, svgFile))
 			}
 			return errors.Join(err, writeBenchReport(report, cmd.OutOrStdout(), jsonFile))
 		},
@@ -68,6 +81,8 @@ both alike.`,
 	f.Uint64Var(&cfg.Seed, "seed", 1, "seed of the random choices")
 	f.IntVar(&cfg.MaxErrors, "max-errors", 1000, "number of failed operations after which a workload is stopped")
 	f.StringVar(&jsonFile, "json", "", "write the report as JSON to this file; - writes it to standard output instead of the table")
+	f.StringVar(&svgFile, "svg", "", "draw the rates as a figure in this file")
+	f.StringVar(&drawn, "draw", "", "measure nothing: draw the report in this file, which --json wrote")
 	f.IntVar(&cfg.ServerPID, "server-pid", 0, "process id of the server, to report its memory")
 	f.IntVar(&cfg.VersusPID, "vs-pid", 0, "process id of the second target's server")
 	f.StringArrayVar(&cfg.ServeArgs, "serve-arg", nil, "argument for the server that bench starts, such as --durability=relaxed (repeatable)")
@@ -104,4 +119,13 @@ func writeBenchReport(r *Report, out io.Writer, jsonFile string) error {
 		}
 	}
 	return r.WriteTable(out)
+}
+
+// writeSVG writes the figure to a file.
+func writeSVG(r *Report, name string) error {
+	var b strings.Builder
+	if err := r.WriteSVG(&b); err != nil {
+		return err
+	}
+	return os.WriteFile(name, []byte(b.String()), 0o644)
 }
