@@ -11,9 +11,11 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 ARG VERSION=
-RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${VERSION}" -o /out/lazuli ./cmd/lazuli
+RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X github.com/lazuli-storage/lazuli/internal/buildinfo.version=${VERSION}" -o /out/lazuli ./cmd/lazuli
 # Folders of the last stage, which has no shell to make them: data, and temporary files for --in-memory.
 RUN mkdir -p /out/data /out/tmp
+# Azurite's programs by their names, as modules of Testcontainers start them.
+RUN mkdir /out/names && for name in lazuli azurite azurite-blob azurite-queue azurite-table; do ln -s /lazuli /out/names/$name; done
 
 # An image that runs functions in JavaScript and Python for custom handlers: the app is mounted at /app.
 #
@@ -32,6 +34,7 @@ COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build --chown=65532:65532 /out/data /data
 COPY --from=build --chown=65532:65532 /out/tmp /tmp
 COPY --from=build /out/lazuli /lazuli
+COPY --from=build /out/names/ /usr/local/bin/
 USER 65532:65532
 # Inside a container every address is the container's own; what is published decides who reaches it.
 ENV LAZULI_HOST=0.0.0.0 LAZULI_ADMIN_HOST=0.0.0.0 LAZULI_LOCATION=/data
