@@ -2,6 +2,7 @@ package lint
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -38,69 +39,76 @@ func TestImageHasEveryPackage(t *testing.T) {
 	}
 }
 
-func TestComposeFile(t *testing.T) {
-	var file struct {
-		Services map[string]struct {
-			Profiles, Ports, Volumes []string
-			Build, Image             string
-			Environment              map[string]string
-			Command                  []string
-			DependsOn                map[string]any `yaml:"depends_on"`
-		}
-		Volumes map[string]any
+// composeFile is what the tests need of a compose file.
+type composeFile struct {
+	Services map[string]struct {
+		Ports, Volumes, Profiles []string
+		Environment              map[string]string
+		Command                  []string
+		DependsOn                map[string]any `yaml:"depends_on"`
 	}
-	if err := yaml.Unmarshal([]byte(read(t, "docker-compose.yml")), &file); err != nil {
+	Volumes map[string]any
+}
+
+func readCompose(t *testing.T, name string) (file composeFile) {
+	t.Helper()
+	if err := yaml.Unmarshal([]byte(read(t, name)), &file); err != nil {
 		t.Fatal(err)
+	}
+	return file
+}
+
+// docker-compose.yml starts one server, and nothing else.
+func TestComposeFile(t *testing.T) {
+	file := readCompose(t, "docker-compose.yml")
+	lazuli := file.Services["lazuli"]
+	if len(file.Services) != 1 || len(lazuli.Profiles) > 0 {
+		t.Errorf("services %v; want only lazuli", slices.Collect(maps.Keys(file.Services)))
 	}
 	c := config.Default()
 	for i, port := range []int{c.Blob.Port, c.Queue.Port, c.Table.Port, c.Admin.Port} {
 		want := fmt.Sprintf("127.0.0.1:%d:%d", port, port)
-		if got := file.Services["lazuli"].Ports; len(got) != 4 || got[i] != want {
+		if got := lazuli.Ports; len(got) != 4 || got[i] != want {
 			t.Errorf("lazuli's ports are %q, want %s among them", got, want)
 		}
 		if want := fmt.Sprintf("EXPOSE %d", c.Blob.Port); !strings.Contains(read(t, "Dockerfile"), want) || !strings.Contains(read(t, "Dockerfile"), fmt.Sprint(port)) {
 			t.Errorf("the image does not expose %d", port)
 		}
 	}
-	if len(file.Services["lazuli"].Profiles) != 0 {
-		t.Error("lazuli does not start by itself")
+	if r := loadArguments(t, append([]string{"serve"}, lazuli.Command...), environ(lazuli.Environment)...); len(r.Notes) > 0 || len(r.Roles.Enabled) > 0 {
+		t.Errorf("lazuli's environment: %+v", r)
 	}
-	result, err := config.Load(config.Sources{Environ: environ(file.Services["lazuli-nats"].Environment)})
-	if err != nil || len(result.Notes) > 0 || result.NATS.Replicas != 3 || strings.Count(result.NATS.URL, "nats://") != 3 || len(result.NATS.Monitors) != 3 {
-		t.Errorf("lazuli-nats's environment: %v", err)
-	}
+}
+
+func TestComposeFilesOfClusters(t *testing.T) {
+	nodes, nats := readCompose(t, "docker/cluster.yml"), readCompose(t, "docker/nats.yml")
 	for _, name := range []string{"n1", "n2", "n3"} {
-		s := file.Services["node-"+name[1:]]
+		s := nodes.Services["node-"+name[1:]]
 		if r := loadArguments(t, s.Command, environ(s.Environment)...); r.Cluster.Node != name || len(r.Cluster.Peers) != 3 {
 			t.Errorf("%s: %+v", name, r.Cluster)
 		}
 	}
-	nodes := 0
-	for name, s := range file.Services {
-		if strings.HasPrefix(name, "nats-") {
-			nodes++
-		}
-		profile := "nats"
-		if strings.HasPrefix(name, "node-") {
-			profile = "cluster"
-		}
-		if name != "lazuli" && !slices.Equal(s.Profiles, []string{profile}) {
-			t.Errorf("%s has profiles %q", name, s.Profiles)
-		}
-		for _, v := range s.Volumes {
-			source, _, _ := strings.Cut(v, ":")
-			if _, named := file.Volumes[source]; !named && !exists(top+source) {
-				t.Errorf("%s: no volume or file %s", name, source)
-			}
-		}
-		for other := range s.DependsOn {
-			if _, ok := file.Services[other]; !ok {
-				t.Errorf("%s depends on %s, which is not there", name, other)
-			}
-		}
+	result, err := config.Load(config.Sources{Environ: environ(nats.Services["lazuli"].Environment)})
+	if err != nil || len(result.Notes) > 0 || result.NATS.Replicas != 3 || strings.Count(result.NATS.URL, "nats://") != 3 || len(result.NATS.Monitors) != 3 {
+		t.Errorf("the environment of the server on NATS: %v", err)
 	}
-	if nodes != 3 {
-		t.Errorf("the cluster has %d nodes, want 3", nodes)
+	if len(nodes.Services) != 3 || len(nats.Services) != 4 {
+		t.Errorf("%d and %d services, want 3 and 4", len(nodes.Services), len(nats.Services))
+	}
+	for _, file := range []composeFile{nodes, nats} {
+		for name, s := range file.Services {
+			for _, v := range s.Volumes {
+				source, _, _ := strings.Cut(v, ":")
+				if _, named := file.Volumes[source]; !named && !exists(top+"docker/"+source) {
+					t.Errorf("%s: no volume or file %s", name, source)
+				}
+			}
+			for other := range s.DependsOn {
+				if _, ok := file.Services[other]; !ok {
+					t.Errorf("%s depends on %s, which is not there", name, other)
+				}
+			}
+		}
 	}
 }
 
