@@ -45,10 +45,10 @@ func TestParquetPreview(t *testing.T) {
 	s.hides(page, "<i>Jane")
 }
 
-// readmeLinks are the paths of the dashboard's pages that the README links to.
-func readmeLinks(t *testing.T) map[string]bool {
+// documentedLinks are the paths of the dashboard's pages that docs/dashboard.md links to.
+func documentedLinks(t *testing.T) map[string]bool {
 	t.Helper()
-	text, err := os.ReadFile("../../README.md")
+	text, err := os.ReadFile("../../docs/dashboard.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,8 +59,8 @@ func readmeLinks(t *testing.T) map[string]bool {
 	return links
 }
 
-// Each task is at most three clicks from the README: the first one is a link there, each page has the link to the next one, and the last one has the
-// control of the task. All links of the README are on the way to a task.
+// Each task is at most three clicks from docs/dashboard.md: the first one is a link there, each page has the link to the next one, and the last one has the
+// control of the task. All links of that page are on the way to a task.
 func TestClickPaths(t *testing.T) {
 	t.Parallel()
 	s, flows := open(t), openFlows(t)
@@ -86,7 +86,7 @@ func TestClickPaths(t *testing.T) {
 		t.Fatal("the refused request is not shown")
 	}
 	blob, queue, table := base+"blob/photos?name=a.txt", base+"queues/orders-poison", base+"tables/Employees"
-	first := readmeLinks(t)
+	first := documentedLinks(t)
 	walked := make(map[string]bool)
 	for _, c := range []struct {
 		task, control string
@@ -133,7 +133,7 @@ func TestClickPaths(t *testing.T) {
 		}
 		walked[c.clicks[0]] = true
 		if !first[c.clicks[0]] {
-			t.Errorf("%s: the README has no link to %s", c.task, c.clicks[0])
+			t.Errorf("%s: docs/dashboard.md has no link to %s", c.task, c.clicks[0])
 		}
 		for i, link := range c.clicks[1:] {
 			if page := c.clicks[i]; !hasLink(s.get(page), link) {
@@ -146,7 +146,7 @@ func TestClickPaths(t *testing.T) {
 	}
 	for link := range first {
 		if !walked[link] {
-			t.Errorf("the README links to %s, which no task here begins with", link)
+			t.Errorf("docs/dashboard.md links to %s, which no task here begins with", link)
 		}
 	}
 }
