@@ -15,7 +15,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/emptykey"
-	"github.com/lazuli-storage/lazuli/internal/sdk/olderversion"
 )
 
 // Options are what the clients of the three services have in common.
@@ -45,7 +44,7 @@ var sharedTransport = &http.Client{Transport: &http.Transport{
 }}
 
 func (o Options) client() azcore.ClientOptions {
-	c := azcore.ClientOptions{Transport: o.Transport, Retry: o.Retry, PerCallPolicies: []policy.Policy{olderversion.Policy()}}
+	c := azcore.ClientOptions{Transport: o.Transport, Retry: o.Retry, PerCallPolicies: []policy.Policy{new(fallback)}}
 	if c.Transport == nil {
 		c.Transport = sharedTransport
 	}

@@ -1,8 +1,4 @@
-// Package olderversion lets clients of the Azure SDK use services that do not know the version of the protocol that the SDK sends.
-//
-// An emulator knows the versions that existed when it was released: Azurite answers 400 InvalidHeaderValue to a later one, unless it was started with
-// --skipApiVersionCheck. The [Policy] then repeats the request with [Version], and sends Version with all later requests of the client.
-package olderversion
+package connstr
 
 import (
 	"bytes"
@@ -14,21 +10,22 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 )
 
-// Version is the x-ms-version that is sent to a service that refused a later one. It has every operation that Lazuli's clients send.
-const Version = "2021-12-02"
+// olderVersion is the x-ms-version that is sent to a service that refused a later one. It has every operation that Lazuli's clients send.
+const olderVersion = "2021-12-02"
 
-// Policy returns a policy for one client. It belongs among the policies per call, before those that sign.
-func Policy() policy.Policy { return new(fallback) }
-
+// fallback is a policy of one client, by which it can use a service that does not know the version of the protocol that the SDK sends. An emulator knows the
+// versions that existed when it was released: Azurite answers 400 InvalidHeaderValue to a later one, unless it was started with
+// --skipApiVersionCheck. The request is then repeated with olderVersion, and so are all later requests of the client sent. The policy belongs among
+// those per call, before those that sign.
 type fallback struct {
-	// refused is set after the service refused a version later than Version.
+	// refused is set after the service refused a version later than olderVersion.
 	refused atomic.Bool
 }
 
 // Do implements policy.Policy.
 func (f *fallback) Do(r *policy.Request) (*http.Response, error) {
 	sent := version(r.Raw().Header)
-	if sent <= Version {
+	if sent <= olderVersion {
 		return r.Next()
 	}
 	if f.refused.Load() {
@@ -61,7 +58,7 @@ func version(h http.Header) string {
 func setVersion(h http.Header) {
 	for name := range h {
 		if strings.EqualFold(name, "x-ms-version") {
-			h[name] = []string{Version}
+			h[name] = []string{olderVersion}
 		}
 	}
 }

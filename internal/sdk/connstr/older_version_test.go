@@ -1,4 +1,4 @@
-package olderversion_test
+package connstr
 
 import (
 	"context"
@@ -10,10 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
-
-	"github.com/lazuli-storage/lazuli/internal/sdk/olderversion"
 )
 
 // azurite answers as Azurite 3.35.0 does to versions that it does not know, and keeps what it accepts.
@@ -37,13 +34,11 @@ func (a *azurite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusCreated)
 }
 
-func client(t *testing.T, h http.Handler) *azblob.Client {
+func azuriteClient(t *testing.T, h http.Handler) *azblob.Client {
 	t.Helper()
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
-	o := azblob.ClientOptions{}
-	o.PerCallPolicies = []policy.Policy{olderversion.Policy()}
-	c, err := azblob.NewClientWithNoCredential(server.URL+"/account", &o)
+	c, err := Settings{BlobEndpoint: server.URL + "/account", SAS: NewSecret("sig=x")}.Blobs(Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,14 +48,14 @@ func client(t *testing.T, h http.Handler) *azblob.Client {
 func TestRefusedVersionIsSentOnce(t *testing.T) {
 	t.Parallel()
 	a := &azurite{known: "2025-11-05"}
-	c := client(t, a)
+	c := azuriteClient(t, a)
 	for range 2 {
 		if _, err := c.UploadBuffer(context.Background(), "box", "b", []byte("the content"), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if len(a.versions) != 3 || a.versions[0] <= a.known || !slices.Equal(a.versions[1:], []string{olderversion.Version, olderversion.Version}) {
-		t.Errorf("sent versions %v, want the SDK's and then %s twice", a.versions, olderversion.Version)
+	if len(a.versions) != 3 || a.versions[0] <= a.known || !slices.Equal(a.versions[1:], []string{olderVersion, olderVersion}) {
+		t.Errorf("sent versions %v, want the SDK's and then %s twice", a.versions, olderVersion)
 	}
 	if a.body != "the content" {
 		t.Errorf("the repeated request has the body %q", a.body)
@@ -74,7 +69,7 @@ func TestOtherErrorsAreReturned(t *testing.T) {
 		`<Error><Code>InvalidInput</Code><Message>no</Message></Error>`,
 	} {
 		requests := 0
-		c := client(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		c := azuriteClient(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			requests++
 			w.WriteHeader(http.StatusBadRequest)
 			fmt.Fprint(w, body)
