@@ -24,12 +24,12 @@ import (
 func newBlobCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "blob",
-		Short: "List, read and write blobs",
-		Long:  `List, read and write blobs, on Lazuli, Azurite or Azure. A blob is named container/blob, a virtual folder container/folder/.`,
+		Short: "List, read and write blobs, and create containers",
+		Long:  `List, read and write blobs, and create containers, on Lazuli, Azurite or Azure. A blob is named container/blob, a virtual folder container/folder/.`,
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newBlobListCommand(), newBlobPutCommand(), newBlobGetCommand(), newBlobCatCommand(), newBlobCopyCommand(), newBlobStatCommand(), newBlobRemoveCommand())
+	cmd.AddCommand(newBlobListCommand(), newBlobCreateCommand(), newBlobPutCommand(), newBlobGetCommand(), newBlobCatCommand(), newBlobCopyCommand(), newBlobStatCommand(), newBlobRemoveCommand())
 	return cmd
 }
 

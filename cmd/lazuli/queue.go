@@ -19,8 +19,8 @@ import (
 func newQueueCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "queue",
-		Short: "List queues; show, put, requeue and purge messages",
-		Long: `List queues; show, put, requeue and purge messages, on Lazuli, Azurite or Azure.
+		Short: "List and create queues; show, put, requeue and purge messages",
+		Long: `List and create queues; show, put, requeue and purge messages, on Lazuli, Azurite or Azure.
 
 Only visible messages can be moved. Hidden messages, which a worker is handling or which are delayed, are counted; on Lazuli,
 "peek --hidden" shows them.
@@ -30,7 +30,7 @@ table lazulipoison.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newQueueListCommand(), newQueuePeekCommand(), newQueuePutCommand(), newQueueRemoveCommand(), newQueueRequeueCommand(), newQueuePurgeCommand())
+	cmd.AddCommand(newQueueListCommand(), newQueueCreateCommand(), newQueuePeekCommand(), newQueuePutCommand(), newQueueRemoveCommand(), newQueueRequeueCommand(), newQueuePurgeCommand())
 	return cmd
 }
 

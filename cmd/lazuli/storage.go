@@ -47,7 +47,7 @@ func explained(err error) string {
 	if errors.Is(err, syscall.ECONNREFUSED) && errors.As(err, new(*url.Error)) {
 		text += "; is Lazuli running there? To use another account, set --connection-string or $" + connectionEnvVar
 	}
-	return text
+	return text + creation(err)
 }
 
 // serviceFlag adds --connection-string to cmd and returns how to open the account. The client of a service is nil if the connection string has

@@ -11,26 +11,6 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/sdk/tabletool"
 )
 
-func newTableCreateCommand() *cobra.Command {
-	var quiet bool
-	cmd := &cobra.Command{Use: "create table ...", Short: "Create tables", Args: cobra.MinimumNArgs(1)}
-	open := tableService(cmd)
-	cmd.Flags().BoolVar(&quiet, "if-absent", false, "do not fail for a table that exists")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		service, err := open()
-		if err != nil {
-			return err
-		}
-		for _, name := range args {
-			if err := tabletool.Create(cmd.Context(), service, name, quiet); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	return cmd
-}
-
 func newTablePutCommand() *cobra.Command {
 	var mode string
 	cmd := &cobra.Command{Use: "put table [file]", Short: "Write entities, a line of JSON each", Args: cobra.RangeArgs(1, 2),

@@ -24,7 +24,7 @@ func TestTableWriteVerbs(t *testing.T) {
 		{"put|Tab|--mode|twice", "", "", "is not insert, replace or merge"},
 		{"put|Tab", `{"PartitionKey":"","RowKey":"","Empty":1}`, "1 entity written\n", ""},
 		{"put|Tab|--mode|insert", `{"PartitionKey":"","RowKey":""}`, "0 entities written\n", "EntityAlreadyExists"},
-		{"put|Tab", `{"PartitionKey":5,"RowKey":""}`, "0 entities written\n", "line 1: PartitionKey: "},
+		{"put|Tab", `{"PartitionKey":5,"RowKey":""}`, "0 entities written\n", "field .PartitionKey of type string"},
 		{"get|Tab||", "", `"Empty":1`, ""},
 		{"rm|Tab||", "", "", ""},
 		{"get|Tab||", "", "", "ResourceNotFound"},

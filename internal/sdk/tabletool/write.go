@@ -7,33 +7,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/emptykey"
+	"github.com/lazuli-storage/lazuli/internal/sdk/entityio"
+	"github.com/lazuli-storage/lazuli/tables"
 )
-
-// Create creates a table. quiet ignores one that exists.
-func Create(ctx context.Context, service *aztables.ServiceClient, name string, quiet bool) error {
-	_, err := service.CreateTable(ctx, name, nil)
-	if quiet && hasCode(err, aztables.TableAlreadyExists) {
-		return nil
-	}
-	return err
-}
 
 // Delete deletes a table with its entities.
 func Delete(ctx context.Context, service *aztables.ServiceClient, name string) error {
 	_, err := service.DeleteTable(ctx, name, nil)
 	return err
-}
-
-func hasCode(err error, code aztables.TableErrorCode) bool {
-	return err != nil && strings.Contains(err.Error(), string(code))
 }
 
 // The modes of Put.
@@ -55,9 +41,9 @@ func Put(ctx context.Context, client *aztables.Client, r io.Reader, mode string)
 		if len(strings.TrimSpace(lines.Text())) == 0 {
 			continue
 		}
-		entity, partition, err := typed(lines.Bytes())
+		e, err := parse(lines.Bytes())
 		if err == nil {
-			err = write(ctx, client, entity, partition, mode)
+			err = write(ctx, client, &e, mode)
 		}
 		if err != nil {
 			return count, fmt.Errorf("line %d: %w", n, err)
@@ -67,14 +53,10 @@ func Put(ctx context.Context, client *aztables.Client, r io.Reader, mode string)
 	return count, lines.Err()
 }
 
-func write(ctx context.Context, client *aztables.Client, members map[string]json.RawMessage, partition, mode string) error {
-	ctx, partition, check := emptykey.Address(ctx, partition)
-	key, err := json.Marshal(partition)
-	if err != nil {
-		return err
-	}
-	members["PartitionKey"] = key
-	entity, err := json.Marshal(members)
+func write(ctx context.Context, client *aztables.Client, e *tables.Entity, mode string) error {
+	ctx, partition, check := emptykey.Address(ctx, e.PartitionKey)
+	e.PartitionKey = partition
+	entity, err := e.MarshalJSON()
 	if err != nil {
 		return err
 	}
@@ -94,43 +76,25 @@ func write(ctx context.Context, client *aztables.Client, members map[string]json
 	return check()
 }
 
-// typed parses an entity, and names the type of numbers with a fraction or an exponent: the SDK writes 1.0 as 1, which would be an Int32.
-func typed(entity []byte) (members map[string]json.RawMessage, partition string, err error) {
-	if err := json.Unmarshal(entity, &members); err != nil {
-		return nil, "", err
+// parse reads an entity.
+func parse(line []byte) (e tables.Entity, err error) {
+	var keys struct{ PartitionKey, RowKey *string }
+	if err := json.Unmarshal(line, &keys); err != nil {
+		return e, err
 	}
-	if members["PartitionKey"] == nil || members["RowKey"] == nil {
-		return nil, "", errors.New("the entity lacks PartitionKey or RowKey")
+	if keys.PartitionKey == nil || keys.RowKey == nil {
+		return e, errors.New("the entity lacks PartitionKey or RowKey")
 	}
-	if err := json.Unmarshal(members["PartitionKey"], &partition); err != nil {
-		return nil, "", fmt.Errorf("PartitionKey: %w", err)
-	}
-	for name, v := range members {
-		if isNumber(v) && strings.ContainsAny(string(v), ".eE") && members[name+"@odata.type"] == nil {
-			members[name+"@odata.type"] = json.RawMessage(`"Edm.Double"`)
-		}
-	}
-	delete(members, "Timestamp") // The service sets it.
-	delete(members, "Timestamp@odata.type")
-	return members, partition, nil
+	return e, e.UnmarshalJSON(line)
 }
 
 // Get returns one entity as JSON, in the form in which Query shows it.
 func Get(ctx context.Context, client *aztables.Client, partition, row string) ([]byte, error) {
-	var response *http.Response
-	format := aztables.MetadataFormatMinimal
-	ctx, partition, check := emptykey.Address(ctx, partition)
-	if _, err := client.GetEntity(policy.WithCaptureResponse(ctx, &response), partition, row, &aztables.GetEntityOptions{Format: &format}); err != nil {
-		return nil, err
-	}
-	if err := check(); err != nil {
-		return nil, err
-	}
-	body, err := runtime.Payload(response)
+	got, err := entityio.Get(ctx, client, partition, row)
 	if err != nil {
 		return nil, err
 	}
-	return withoutAnnotations(body)
+	return withoutAnnotations(got.JSON)
 }
 
 // Remove deletes one entity, whatever its ETag.
@@ -141,6 +105,3 @@ func Remove(ctx context.Context, client *aztables.Client, partition, row string)
 	}
 	return check()
 }
-
-// isNumber reports whether a value of JSON is a number.
-func isNumber(v json.RawMessage) bool { return v[0] == '-' || v[0] >= '0' && v[0] <= '9' }
