@@ -62,7 +62,7 @@ func createCommand[C any](noun string, service func(*cobra.Command) func() (*C, 
 	return cmd
 }
 
-// creation says how to create what a request has not found.
+// creation says how to create what a write has not found.
 func creation(err error) string {
 	verbs := map[string]string{
 		string(aztables.TableNotFound): "table create TABLE",
@@ -70,8 +70,8 @@ func creation(err error) string {
 		"ContainerNotFound":            "blob create CONTAINER",
 	}
 	var r *azcore.ResponseError
-	if errors.As(err, &r) && verbs[r.ErrorCode] != "" {
-		return "; to create it: lazuli " + verbs[r.ErrorCode]
+	if !errors.As(err, &r) || verbs[r.ErrorCode] == "" || r.RawResponse == nil || r.RawResponse.Request.Method == http.MethodGet {
+		return ""
 	}
-	return ""
+	return " To create it: lazuli " + verbs[r.ErrorCode]
 }
