@@ -1,7 +1,6 @@
 package datadir
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -133,34 +132,6 @@ func TestFormat(t *testing.T) {
 				l.release()
 			}
 		})
-	}
-}
-
-// Each bit of a manifest counts.
-func TestManifestIsChecked(t *testing.T) {
-	t.Parallel()
-	path := t.TempDir()
-	if err := open1(t, path).Close(); err != nil {
-		t.Fatal(err)
-	}
-	p, err := os.ReadFile(filepath.Join(path, ManifestFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := decodeManifest(p); err != nil {
-		t.Fatal(err)
-	}
-	for bit := range len(p) * 8 {
-		damaged := bytes.Clone(p)
-		damaged[bit/8] ^= 1 << (bit % 8)
-		if _, err := decodeManifest(damaged); !errors.Is(err, ErrManifest) && !errors.Is(err, ErrFormat) {
-			t.Errorf("bit %d: %v", bit, err)
-		}
-	}
-	for n := range len(p) {
-		if _, err := decodeManifest(p[:n]); !errors.Is(err, ErrManifest) {
-			t.Errorf("cut to %d bytes: %v", n, err)
-		}
 	}
 }
 

@@ -1,21 +1,17 @@
 package datadir
 
 import (
-	"bytes"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 
-	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
+	"github.com/lazuli-storage/lazuli/internal/storage/sumfile"
 )
 
 // Format is the version of the layout, and of all files in the folder.
@@ -25,18 +21,10 @@ const Format = 1
 const ManifestFile = "MANIFEST"
 
 const (
-	// manifestHead begins the manifest; the version follows.
-	manifestHead = "lazuli data folder, format "
-	// manifestSum begins its last line; the checksum of everything before follows.
-	manifestSum = "crc32c "
+	// manifestKind begins the manifest.
+	manifestKind = "lazuli data folder, format"
 	// buildFile was in the folders of development builds, which had no manifest.
 	buildFile = "FORMAT"
-)
-
-// The moments at which tests kill a process that writes the manifest.
-var (
-	pointWritten = fault.Declare("manifest/written")
-	pointRenamed = fault.Declare("manifest/renamed")
 )
 
 // manifest lists the files that hold data. It is replaced as a whole, durably: when the folder is opened, when a file was created, and when the folder
@@ -67,48 +55,20 @@ type entry struct {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-func (m *manifest) encode() ([]byte, error) {
-	p := append([]byte(manifestHead+strconv.Itoa(Format)), '\n')
-	text, err := json.MarshalIndent(m, "", "  ")
-	if err != nil {
-		return nil, err
-	}
-	p = append(append(p, text...), '\n')
-	return fmt.Appendf(p, "%s%08x\n", manifestSum, crc32.Checksum(p, castagnoli)), nil
-}
-
-// decodeManifest parses a manifest. Errors: ErrFormat, ErrManifest.
-func decodeManifest(p []byte) (*manifest, error) {
-	head, rest, _ := bytes.Cut(p, []byte("\n"))
-	number, ok := strings.CutPrefix(string(head), manifestHead)
-	version, err := strconv.Atoi(number)
-	if !ok || err != nil || version < 1 {
-		return nil, fmt.Errorf("%w: its first line is damaged", ErrManifest)
-	}
-	if version > Format {
-		return nil, fmt.Errorf("%w: it has format %d, and this program supports format %d; "+
-			"use the newer release that wrote it, or choose another folder with --location", ErrFormat, version, Format)
-	}
-	at := bytes.LastIndex(p, []byte(manifestSum))
-	if at < 0 || string(p[at:]) != fmt.Sprintf("%s%08x\n", manifestSum, crc32.Checksum(p[:at], castagnoli)) {
-		return nil, fmt.Errorf("%w: its checksum does not match", ErrManifest)
-	}
-	m := &manifest{}
-	if err := json.Unmarshal(rest[:at-len(head)-1], m); err != nil || m.Files == nil {
-		return nil, fmt.Errorf("%w: %v", ErrManifest, err)
-	}
-	return m, nil
-}
-
 // readManifest reads the manifest of a folder. It returns nil for a folder without data.
 //
 // Errors: ErrFormat, ErrManifest, or an error of the operating system.
 func readManifest(path string) (*manifest, error) {
-	p, err := os.ReadFile(filepath.Join(path, ManifestFile))
-	if err == nil {
-		return decodeManifest(p)
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
+	m := &manifest{}
+	err := sumfile.Read(filepath.Join(path, ManifestFile), manifestKind, Format, m)
+	switch {
+	case err == nil && m.Files != nil:
+		return m, nil
+	case err == nil, errors.Is(err, sumfile.ErrDamaged):
+		return nil, fmt.Errorf("%w: %v", ErrManifest, err)
+	case errors.Is(err, sumfile.ErrVersion):
+		return nil, fmt.Errorf("%w: %s: %v; use the newer release, or choose another folder with --location", ErrFormat, path, err)
+	case !errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("read the data folder's manifest: %w", err)
 	}
 	if _, err := os.Lstat(filepath.Join(path, buildFile)); err == nil {
@@ -125,26 +85,10 @@ func readManifest(path string) (*manifest, error) {
 // write replaces the manifest of a folder, durably.
 func (m *manifest) write(path string) error {
 	m.Number++
-	p, err := m.encode()
-	if err != nil {
-		return err
-	}
-	name := filepath.Join(path, ManifestFile)
-	f, err := disk.OS.OpenFile(name+partSuffix, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
+	if err := sumfile.Write(disk.OS, filepath.Join(path, ManifestFile), manifestKind, Format, m); err != nil {
 		return fmt.Errorf("write the data folder's manifest: %w", err)
 	}
-	_, err = f.WriteAt(p, 0)
-	if err = errors.Join(err, f.Sync(), f.Close(), fault.Point(pointWritten)); err == nil {
-		err = os.Rename(name+partSuffix, name)
-	}
-	if err == nil {
-		err = fault.Point(pointRenamed)
-	}
-	if err != nil {
-		return fmt.Errorf("write the data folder's manifest: %w", err)
-	}
-	return syncFolder(path)
+	return nil
 }
 
 // newManifest returns the manifest of a new folder.

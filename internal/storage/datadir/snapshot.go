@@ -13,6 +13,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/diskspace"
+	"github.com/lazuli-storage/lazuli/internal/storage/sumfile"
 )
 
 // Errors of the methods that handle snapshots.
@@ -51,7 +52,7 @@ type Snapshot struct {
 
 // own reports whether an entry is part of the folder itself and not of its content.
 func own(name string) bool {
-	return name == lockFile || name == ManifestFile+partSuffix || name == IssuerKeyFile || name == SnapshotsFolder || name == SearchFolder || name == ExtractedFolder || name == DamagedFolder || name == diskspace.ReserveFile || strings.HasPrefix(name, restoringFolder)
+	return name == lockFile || name == ManifestFile+sumfile.PartSuffix || name == IssuerKeyFile || name == SnapshotsFolder || name == SearchFolder || name == ExtractedFolder || name == DamagedFolder || name == diskspace.ReserveFile || strings.HasPrefix(name, restoringFolder)
 }
 
 // Save copies the folder's content, which must not change meanwhile, to a snapshot. replace allows it to replace a snapshot of the same name.
