@@ -126,6 +126,9 @@ func (c *check) unlessReported(where string, damaged bool) func(error) {
 // extents repairs extents that a server would refuse to open if Options.Repair is set, and reports them otherwise.
 func (c *check) extents() error {
 	refs := func(yield func(extent.Ref) bool) error { return blobsvc.References(c.dir.Blobs(), yield) }
+	if err := c.listedExtents(); err != nil {
+		return err
+	}
 	if !c.o.Repair {
 		return nil // the check of the blobs finds them
 	}
@@ -141,6 +144,29 @@ func (c *check) extents() error {
 		c.repaired("%d extents: kept what is intact; copies of the damaged files are in %s", n, filepath.Join(c.aside(), "extents"))
 	}
 	return err
+}
+
+// listedExtents compares the extents with their list, and accepts what is there if Options.Repair is set. A node of a cluster keeps no list.
+func (c *check) listedExtents() error {
+	if _, err := os.Lstat(filepath.Join(c.dir.Path(), datadir.NodeFile)); err == nil {
+		return nil
+	}
+	problems, err := extent.Verify(c.dir.Extents())
+	if err != nil {
+		return err
+	}
+	for _, p := range problems {
+		severity := Error
+		if c.o.Repair {
+			severity = Warning
+		}
+		c.found(severity, filepath.Join("extents", p.File), "%s", p.What)
+	}
+	if !c.o.Repair {
+		return nil
+	}
+	return extent.Accept(c.dir.Extents(), filepath.Join(c.aside(), "extents"), func(what string) { c.repaired("extents: %s", what) },
+		func(what string) { c.lost("extents: %s; the blobs with content there are listed", what) })
 }
 
 // aside returns the folder for the files that this run replaces.

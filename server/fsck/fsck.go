@@ -141,7 +141,10 @@ func (c *check) names() error {
 		return err
 	}
 	for _, e := range entries {
-		if ext := filepath.Ext(e.Name()); ext != ".extent" && ext != ".open" || e.IsDir() {
+		if e.Name() == extent.ManifestFile || e.Name() == extent.MarksFile {
+			continue
+		}
+		if ext := filepath.Ext(e.Name()); ext != ".extent" && ext != ".open" && ext != ".copy" || e.IsDir() {
 			c.found(Warning, filepath.Join("extents", e.Name()), "is no extent")
 		}
 	}

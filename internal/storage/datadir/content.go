@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
@@ -25,12 +26,13 @@ type part struct {
 var parts = []part{
 	{tablesFile, "all tables with their entities", readDatabase},
 	{blobsFile, "all containers and blobs", readDatabase},
+	{extentsFile, "the content of blobs", readExtents},
 	{ScopesFile, "the keys of all encryption scopes, and with them the content of their blobs", readWhole},
 	{NodeFile, "the identity of the node, and with it its place in the cluster", readWhole},
 }
 
 // Content are the files that [Dir.Forget] takes when other nodes have everything in them.
-var Content = []string{tablesFile, blobsFile, ScopesFile}
+var Content = []string{tablesFile, blobsFile, extentsFile, ScopesFile}
 
 // NodeFile is the path of the identity of a node of a cluster in its folder.
 const NodeFile = clusterFolder + "/node.json"
@@ -38,6 +40,8 @@ const NodeFile = clusterFolder + "/node.json"
 const (
 	tablesFile    = "tables.db"
 	blobsFile     = "blobs.db"
+	extentsFolder = "extents"
+	extentsFile   = extentsFolder + "/" + extent.ManifestFile
 	clusterFolder = "cluster"
 )
 
@@ -48,6 +52,15 @@ func readDatabase(path string) (e entry, usable bool, err error) {
 		return entry{Size: s.Size}, false, nil
 	}
 	return entry{ID: s.ID, View: s.Replicated, Generation: s.Generation, Exact: s.Closed, Size: s.Size, Sum: s.Sum}, true, err
+}
+
+// readExtents reads the state of the list of extents, which says more about each of them.
+func readExtents(path string) (e entry, usable bool, err error) {
+	s, err := extent.ReadState(filepath.Dir(path))
+	if errors.Is(err, extent.ErrCorrupt) {
+		return entry{Size: s.Size}, false, nil
+	}
+	return entry{ID: s.ID, Generation: s.Number, Exact: true, Size: s.Size, Sum: s.Sum}, true, err
 }
 
 // readWhole reads a file of some KiB that is replaced as a whole.

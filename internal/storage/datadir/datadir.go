@@ -272,7 +272,7 @@ func (d *Dir) Tables() string { return filepath.Join(d.path, tablesFile) }
 func (d *Dir) Blobs() string { return filepath.Join(d.path, blobsFile) }
 
 // Extents is the path of the folder with blob content.
-func (d *Dir) Extents() string { return filepath.Join(d.path, "extents") }
+func (d *Dir) Extents() string { return filepath.Join(d.path, extentsFolder) }
 
 // EncryptionScopes is the path of the file with the keys of the Blob service's encryption scopes.
 func (d *Dir) EncryptionScopes() string { return filepath.Join(d.path, ScopesFile) }

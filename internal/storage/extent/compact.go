@@ -261,6 +261,15 @@ func (s *Store) remove(e *extent) (gone bool, err error) {
 		s.mu.Unlock()
 		return false, nil
 	}
+	s.mu.Unlock()
+	if err := s.manifest.removed(e.id); err != nil {
+		return false, err
+	}
+	s.mu.Lock()
+	if s.closed || e.readers.Load() > 0 || e.writers.Load() > 0 {
+		s.mu.Unlock()
+		return false, s.manifest.finished(e.id, e.size)
+	}
 	delete(s.extents, e.id)
 	if s.opts.Mirrored {
 		s.removed[e.id] = true // it must not be copied again

@@ -2,6 +2,7 @@ package extent
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -113,6 +114,11 @@ func crash(rt *rapid.T, s *Store, dir, next string) {
 	s.sealing.Wait() // renames are not what is tested here
 	if err := os.MkdirAll(next, 0o700); err != nil {
 		rt.Fatal(err)
+	}
+	for _, name := range []string{ManifestFile, MarksFile} {
+		if err := copyFile(filepath.Join(dir, name), filepath.Join(next, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			rt.Fatal(err)
+		}
 	}
 	for _, e := range s.extents {
 		name := filepath.Base(e.path())

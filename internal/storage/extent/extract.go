@@ -45,7 +45,10 @@ func (s *Store) Extract(ctx context.Context, dir string, refs func(yield func(Re
 			err = errors.Join(err, s.opts.FS.Rename(filepath.Join(dir, e.Name()), filepath.Join(dir, name+openSuffix)))
 		}
 	}
-	return errors.Join(err, s.opts.FS.SyncDir(dir))
+	if err = errors.Join(err, s.opts.FS.SyncDir(dir)); err != nil {
+		return err
+	}
+	return writeList(s.opts.FS, dir)
 }
 
 // recordFromAny returns the record that contains x, of this node or of another one.

@@ -169,6 +169,10 @@ func (s *Store) create(direct bool) (*extent, error) {
 		err = errors.Join(err, f.Close(), s.opts.FS.Remove(path))
 		return nil, fmt.Errorf("extent: create: %w", err)
 	}
+	if err := s.manifest.created(id, size); err != nil {
+		err = errors.Join(err, f.Close(), s.opts.FS.Remove(path))
+		return nil, fmt.Errorf("extent: create: %w", err)
+	}
 	e := newExtent(s, id)
 	e.begun = true
 	e.file, e.direct, e.size, e.synced, e.written = f, direct, size, size, size
@@ -198,17 +202,18 @@ func (e *extent) finish() {
 		return // the name tells Open to walk the extent
 	}
 	e.mu.Lock()
-	defer e.mu.Unlock()
 	for e.syncing { // see syncPuts
 		e.changed.Wait()
 	}
-	if e.torn {
-		return
-	}
-	if e.rename() == nil { // otherwise Close tries again
+	finished := !e.torn && e.rename() == nil // otherwise Close tries again
+	if finished {
 		e.finished = true
 		_ = e.file.Close() // synced
 		e.file = nil
+	}
+	e.mu.Unlock()
+	if finished {
+		_ = e.s.manifest.finished(e.id, size) // otherwise the manifest has the size up to which it was synced
 	}
 }
 
@@ -246,6 +251,7 @@ func (e *extent) syncTo(end int64) error {
 				e.err = fmt.Errorf("extent: sync: %w", err)
 			} else {
 				e.synced = target
+				e.s.manifest.synced(e.id, target)
 			}
 			e.changed.Broadcast()
 		}

@@ -97,8 +97,8 @@ func damagedExtent(path string, at span, refs int) error {
 func (e *extent) recover(x examination) error {
 	fs, open := e.s.opts.FS, e.s.path(e.id, openSuffix)
 	if x.end <= fileHeaderSize {
-		e.finished = true
-		return fs.Remove(open)
+		e.finished = true // load removes it
+		return nil
 	}
 	f, err := fs.OpenFile(open, os.O_RDWR, 0)
 	if err != nil {

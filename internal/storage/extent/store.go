@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,6 +54,8 @@ const (
 type Store struct {
 	dir  string
 	opts Options
+
+	manifest *manifest // nil for a store that is ephemeral, read-only or mirrored
 
 	small   *lane
 	bulk    []*lane
@@ -120,6 +123,11 @@ func (s *Store) load() error {
 	if err != nil {
 		return err
 	}
+	if !s.opts.Ephemeral && !s.opts.ReadOnly && !s.opts.Mirrored {
+		if s.manifest, err = s.openManifest(); err != nil {
+			return err
+		}
+	}
 	var open []*extent
 	s.removed = map[uint64]bool{}
 	// Ids must not be used twice, even if the newest extent was deleted. So they start from the clock.
@@ -158,9 +166,33 @@ func (s *Store) load() error {
 	if err := s.recoverAll(open); err != nil {
 		return err
 	}
+	var empty []*extent
 	for id, e := range s.extents {
-		if e.finished && e.size == 0 {
-			delete(s.extents, id) // recover removed it
+		if e.finished && e.size == 0 && slices.Contains(open, e) {
+			empty = append(empty, e)
+			delete(s.extents, id)
+		}
+	}
+	if s.manifest == nil {
+		return s.removeEmpty(empty)
+	}
+	list := map[string]listed{}
+	for id, e := range s.extents {
+		if !e.partial {
+			list[idText(id)] = listed{Size: e.size, Finished: true}
+		}
+	}
+	if err := s.manifest.replace(list); err != nil {
+		return err
+	}
+	return s.removeEmpty(empty)
+}
+
+// removeEmpty removes the files of extents that a crash left without content.
+func (s *Store) removeEmpty(empty []*extent) error {
+	for _, e := range empty {
+		if err := s.opts.FS.Remove(s.path(e.id, openSuffix)); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -188,6 +220,7 @@ func (s *Store) Close() error {
 	s.closed = true
 	s.mu.Unlock()
 
+	s.manifest.hold()
 	for _, l := range s.lanes() {
 		l.mu.Lock()
 		l.seal()
@@ -195,7 +228,11 @@ func (s *Store) Close() error {
 		l.mu.Unlock()
 	}
 	s.sealing.Wait()
-	return s.closeFiles()
+	err := s.closeFiles()
+	if err == nil {
+		return s.manifest.close()
+	}
+	return err
 }
 
 func (s *Store) lanes() []*lane { return append([]*lane{s.small, s.moved}, s.bulk...) }
@@ -215,7 +252,11 @@ func (s *Store) closeFiles() error {
 		case e.err != nil:
 			errs = append(errs, e.err)
 		case e.unnamed:
-			errs = append(errs, e.rename())
+			if err := e.rename(); err != nil {
+				errs = append(errs, err)
+			} else {
+				errs = append(errs, s.manifest.finished(e.id, e.size))
+			}
 		}
 		if s.opts.Ephemeral && e.named {
 			errs = append(errs, s.opts.FS.Remove(s.path(e.id, openSuffix)))

@@ -140,7 +140,9 @@ func names(t *testing.T, dir string) (names []string) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		names = append(names, e.Name())
+		if e.Name() != ManifestFile && e.Name() != MarksFile {
+			names = append(names, e.Name())
+		}
 	}
 	return names
 }
