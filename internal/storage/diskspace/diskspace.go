@@ -9,6 +9,7 @@ package diskspace
 import (
 	"errors"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -24,9 +25,12 @@ const (
 	// Reserve is the size of the reserve, in bytes: one step of each log file, and the data that the databases and the queues' server write at
 	// the start.
 	Reserve = 32 << 20
-	// low is the free space in bytes, without the reserve, below which growth is refused. At plenty it is allowed again.
+	// low is the free space in bytes, without the reserve, below which growth is refused. At plenty it is allowed again; on a disk that is too small for
+	// that, at a fraction of what it has above low.
 	low    = 32 << 20
 	plenty = 64 << 20
+	// smallShare is that fraction.
+	smallShare = 4
 	// interval is the time between two checks of the free space.
 	interval = time.Second
 )
@@ -37,6 +41,8 @@ type Options struct {
 	Log *slog.Logger
 	// Free returns the free bytes of the disk that a folder is on; nil asks the operating system. For tests.
 	Free func(dir string) (int64, error)
+	// Capacity returns the size in bytes of the disk that a folder is on; nil asks the operating system. For tests.
+	Capacity func(dir string) (int64, error)
 }
 
 // Guard watches one disk. Its methods are safe for concurrent use; on a nil Guard they do nothing.
@@ -47,6 +53,7 @@ type Guard struct {
 	// failing is the error of a write because of which [Guard.Failing] returns an error; nil means that writes work.
 	failing atomic.Pointer[error]
 	mu      sync.Mutex // held while the reserve changes
+	given   int64      // bytes of the reserve that became free when the disk was full; guarded by mu
 	stop    chan struct{}
 	done    chan struct{}
 }
@@ -56,6 +63,12 @@ type Guard struct {
 func Open(dir string, o Options) *Guard {
 	if o.Log == nil {
 		o.Log = slog.Default()
+	}
+	if o.Capacity == nil {
+		o.Capacity = capacity
+		if o.Free != nil { // a disk of a test
+			o.Capacity = func(string) (int64, error) { return math.MaxInt64, nil }
+		}
 	}
 	if o.Free == nil {
 		o.Free = free
@@ -135,20 +148,20 @@ func (g *Guard) Look() {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	again := g.plenty()
 	switch have := g.size(); {
 	case n < low:
 		g.enter("free", n)
-	case g.full.Load() && n < plenty+Reserve-have:
-		// The reserve is filled before growth is allowed; otherwise the state would alternate.
+	case g.full.Load() && n < again+g.given-have:
+		// What the reserve gave must be free besides; otherwise the state would alternate.
 	default:
-		if have < Reserve && n < plenty+Reserve-have {
-			return // enough space to continue, too little for the reserve
-		}
-		if have < Reserve && g.fill() != nil {
+		if have < Reserve && n >= again+Reserve-have && g.fill() != nil {
 			g.empty()
 			return
 		}
+		// Without the reserve if the disk has enough space to continue, and too little for that.
 		if g.full.CompareAndSwap(true, false) {
+			g.given = 0
 			g.o.Log.Info("the disk has free space again; accepting writes", "folder", g.dir, "free", n)
 		}
 	}
@@ -159,7 +172,17 @@ func (g *Guard) enter(key string, value any) {
 	if g.full.CompareAndSwap(false, true) {
 		g.o.Log.Error("the disk is full: serving only reads and deletes until there is free space", "folder", g.dir, key, value)
 	}
+	g.given = max(g.given, g.size())
 	g.empty()
+}
+
+// plenty returns the free space at which growth is allowed again.
+func (g *Guard) plenty() int64 {
+	size, err := g.o.Capacity(g.dir)
+	if err != nil {
+		return plenty
+	}
+	return min(plenty, low+max(size-low, 0)/smallShare)
 }
 
 func (g *Guard) path() string { return filepath.Join(g.dir, ReserveFile) }

@@ -59,6 +59,47 @@ func TestGuardFollowsTheFreeSpace(t *testing.T) {
 	}
 }
 
+// On a disk of 90 MiB that was full once, writes are accepted again when it is nearly empty, without a restart; and the state does not alternate because
+// the reserve is given up.
+func TestGuardOfASmallDisk(t *testing.T) {
+	t.Parallel()
+	const mib = 1 << 20
+	var used atomic.Int64
+	dir := t.TempDir()
+	o := Options{Log: slog.New(slog.DiscardHandler), Capacity: func(string) (int64, error) { return 90 * mib, nil },
+		Free: func(string) (int64, error) { return 90*mib - used.Load() - reserved(t, dir), nil }}
+	g := Open(dir, o)
+	t.Cleanup(g.Close)
+	changes, was := 0, g.Full()
+	look := func() {
+		if g.Look(); g.Full() != was {
+			changes++
+			was = g.Full()
+		}
+	}
+	for range 3 {
+		for n := int64(0); n <= 80; n++ {
+			used.Store(n * mib)
+			look()
+			look()
+		}
+		if !g.Full() {
+			t.Fatal("with 10 MiB free it is not full")
+		}
+		for n := int64(80); n >= 5; n-- {
+			used.Store(n * mib)
+			look()
+			look()
+		}
+		if g.Full() {
+			t.Fatal("with 85 MiB free it stays full")
+		}
+	}
+	if changes != 6 {
+		t.Errorf("the state changed %d times in three rounds, want 6", changes)
+	}
+}
+
 // A write that fails for lack of space counts at once.
 func TestGuardHearsOfFailures(t *testing.T) {
 	t.Parallel()
