@@ -59,44 +59,48 @@ func TestGuardFollowsTheFreeSpace(t *testing.T) {
 	}
 }
 
-// On a disk of 90 MiB that was full once, writes are accepted again when it is nearly empty, without a restart; and the state does not alternate because
+// On a small disk that was full once, writes are accepted again when it is nearly empty, without a restart; and the state does not alternate because
 // the reserve is given up.
 func TestGuardOfASmallDisk(t *testing.T) {
 	t.Parallel()
 	const mib = 1 << 20
-	var used atomic.Int64
-	dir := t.TempDir()
-	o := Options{Log: slog.New(slog.DiscardHandler), Capacity: func(string) (int64, error) { return 90 * mib, nil },
-		Free: func(string) (int64, error) { return 90*mib - used.Load() - reserved(t, dir), nil }}
-	g := Open(dir, o)
-	t.Cleanup(g.Close)
-	changes, was := 0, g.Full()
-	look := func() {
-		if g.Look(); g.Full() != was {
-			changes++
-			was = g.Full()
-		}
-	}
-	for range 3 {
-		for n := int64(0); n <= 80; n++ {
-			used.Store(n * mib)
-			look()
-			look()
-		}
-		if !g.Full() {
-			t.Fatal("with 10 MiB free it is not full")
-		}
-		for n := int64(80); n >= 5; n-- {
-			used.Store(n * mib)
-			look()
-			look()
-		}
-		if g.Full() {
-			t.Fatal("with 85 MiB free it stays full")
-		}
-	}
-	if changes != 6 {
-		t.Errorf("the state changed %d times in three rounds, want 6", changes)
+	for _, size := range []int64{50, 60, 90, 120, 160, 1000} {
+		t.Run(fmt.Sprint(size, " MiB"), func(t *testing.T) {
+			t.Parallel()
+			var used atomic.Int64
+			dir := t.TempDir()
+			o := Options{Log: slog.New(slog.DiscardHandler), Capacity: func(string) (int64, error) { return size * mib, nil },
+				Free: func(string) (int64, error) { return (size-used.Load())*mib - reserved(t, dir), nil }}
+			g := Open(dir, o)
+			t.Cleanup(g.Close)
+			changes, was := 0, g.Full()
+			look := func(n int64) {
+				used.Store(n)
+				for range 2 {
+					if g.Look(); g.Full() != was {
+						changes++
+						was = g.Full()
+					}
+				}
+			}
+			for range 3 {
+				for n := range size - 9 {
+					look(n)
+				}
+				if !g.Full() {
+					t.Fatal("with 10 MiB free it is not full")
+				}
+				for n := size - 10; n >= 5; n-- {
+					look(n)
+				}
+				if g.Full() {
+					t.Fatalf("with %d MiB free it stays full", size-5)
+				}
+			}
+			if changes != 6 {
+				t.Errorf("the state changed %d times in three rounds, want 6", changes)
+			}
+		})
 	}
 }
 

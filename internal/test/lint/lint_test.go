@@ -215,7 +215,7 @@ func TestBinaryHasNoTestLibraries(t *testing.T) {
 
 // maxPackages bounds the packages of the command, which cost build time and size. Raise it for a dependency that is worth it, and note its cost in
 // docs/DESIGN.md.
-const maxPackages = 755
+const maxPackages = 756
 
 func TestNumberOfPackages(t *testing.T) {
 	if n := len(list(t, "-deps", "./cmd/lazuli")); n > maxPackages {
