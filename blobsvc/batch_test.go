@@ -6,14 +6,17 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/sas"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 )
 
 func TestBlobBatch(t *testing.T) {
@@ -106,6 +109,30 @@ func TestBlobBatchDialects(t *testing.T) {
 }
 
 // Values that clients write in other case than the reference.
+// A batch needs no resource type of an account's signature for itself: its requests are checked.
+func TestBlobBatchBySignature(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
+	for _, tc := range []struct{ types, permissions, path, part string }{
+		{"o", "d", "/?comp=batch", "202 Accepted"}, {"o", "x", "/?comp=batch", "403 This request is not authorized"}, {"sc", "d", "/?comp=batch", "403 This request is not authorized"},
+		{"o", "d", "/box?restype=container&comp=batch", "202 Accepted"}, {"o", "r", "/?comp=batch", ""},
+	} {
+		f.do("PUT", "/box/b", "x", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
+		q := must(sas.AccountSignatureValues{ResourceTypes: tc.types, Permissions: tc.permissions, ExpiryTime: f.now().Add(time.Hour)}.SignWithSharedKey(credential(t)))(t)
+		token := q.Encode()
+		content := "--b\r\nContent-Type: application/http\r\n\r\nDELETE /" + auth.DevelopmentAccount + "/box/b?" + token + " HTTP/1.1\r\n\r\n--b--\r\n"
+		hr := f.request("POST", tc.path+"&"+token, content, "Content-Type", "multipart/mixed; boundary=b")
+		hr.Header.Del("Authorization")
+		r := f.send(hr)
+		if tc.part == "" {
+			r.want(t, 403, "AuthorizationPermissionMismatch")
+		} else if r.status != 202 || !strings.Contains(r.body, "HTTP/1.1 "+tc.part) {
+			t.Errorf("%+v: %d %s", tc, r.status, r.body)
+		}
+	}
+}
+
 func TestParametersInAnyCase(t *testing.T) {
 	t.Parallel()
 	f := start(t)

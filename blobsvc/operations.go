@@ -17,8 +17,9 @@ var (
 	ofManagers = func(any string) auth.Need {
 		return auth.Need{On: auth.OnService, Any: any, AccountSASOnly: true, Bearer: auth.NoRole}
 	}
-	accountParts         = auth.Need{On: auth.OnService, Any: "dw", AccountSASOnly: true, Bearer: auth.Parts}
-	containerParts       = auth.Need{On: auth.OnContainer, Any: "dw", Bearer: auth.Parts}
+	// A batch has requests of Delete Blob and Set Blob Tier.
+	accountParts         = auth.Need{On: auth.OnService, Any: "dxw", AccountSASOnly: true, Bearer: auth.Parts}
+	containerParts       = auth.Need{On: auth.OnContainer, Any: "dxw", Bearer: auth.Parts}
 	onThisContainer      = func(any string) auth.Need { return auth.Need{On: auth.OnContainer, Any: any} }
 	onContainerByAccount = func(any string) auth.Need { return auth.Need{On: auth.OnContainer, Any: any, AccountSASOnly: true} }
 	onObject             = func(any string) auth.Need { return auth.Need{On: auth.OnObject, Any: any} }

@@ -240,6 +240,12 @@ func TestGetUserDelegationKey(t *testing.T) {
 	t.Parallel()
 	f := start(t)
 	f.do("POST", "/?restype=service&comp=userdelegationkey", "<KeyInfo/>").want(t, 403, "AuthenticationFailed")
+	// Nor does a shared access signature replace one.
+	q := must(sas.AccountSignatureValues{ResourceTypes: "sco", Permissions: "rwdlacup", ExpiryTime: f.now().Add(time.Hour)}.SignWithSharedKey(credential(t)))(t)
+	r := f.anonymous("POST", "/?restype=service&comp=userdelegationkey&"+q.Encode()).want(t, 403, "AuthenticationFailed")
+	if !strings.Contains(r.body, "<AuthenticationErrorDetail>Only authentication scheme Bearer is supported</AuthenticationErrorDetail>") {
+		t.Error(r.body)
+	}
 }
 
 // What a shared access signature permits, and what it does not.

@@ -140,7 +140,7 @@ func (l Lease) release(id string, now ticks.Ticks) (Lease, error) {
 const BreakPeriodDefault int64 = -1
 
 // breakIn ends the lease after a period in seconds (0 to 60, or breakPeriodDefault). remaining is the number of seconds
-// until another lease can be acquired, which the answer carries. A second break can shorten the period, never lengthen it.
+// until another lease can be acquired, rounded up so that a client that waits for so long can acquire it, which the answer carries. A second break can shorten the period, never lengthen it.
 func (l Lease) breakIn(period int64, now ticks.Ticks) (next Lease, remaining int64, err error) {
 	l = l.At(now)
 	second := ticks.Ticks(time.Second / 100)

@@ -10,7 +10,7 @@ import (
 //
 //	"project" = 'lazuli' AND "stage" >= '2'
 //
-// Values compare as strings. A key that a blob lacks makes the comparison false, except for <>.
+// Values compare as strings. A key that a blob lacks makes every comparison false.
 // https://learn.microsoft.com/rest/api/storageservices/specifying-conditional-headers-for-blob-service-operations#specifying-conditional-operations-with-blob-index-tags
 // https://learn.microsoft.com/rest/api/storageservices/find-blobs-by-tags
 type TagQuery struct {
@@ -88,7 +88,7 @@ func (q tagComparison) match(tags []Tag) bool {
 			return t.Value <= q.value
 		}
 	}
-	return q.op == "<>"
+	return false // as in SQL, nothing is known of the value of a tag that is not there; Azure documents none of it, and Azurite does the same
 }
 
 // Limits of a query. Tags have the same: 10 a blob, 128 characters a key, 256 a value.

@@ -14,7 +14,7 @@ func TestTagQuery(t *testing.T) {
 		`project='x' OR stage<'3'`:                true,
 		`project='lazuli' AND stage>'2'`:          false,
 		`"other" = ''`:                            false,
-		`"other" <> 'x'`:                          true,
+		`"other" <> 'x'`:                          false,
 		`project='x' OR stage='2' AND other='1' `: false,
 	} {
 		q, err := ParseTagQuery(query, true)

@@ -29,6 +29,9 @@ type UserDelegationKey struct {
 // secondsISO is the format of times in user delegation keys, and in skt and ske.
 const secondsISO = "2006-01-02T15:04:05Z"
 
+// errOnlyBearer: Get User Delegation Key with an account key or a shared access signature. The text is Azure's.
+var errOnlyBearer = failed("Only authentication scheme Bearer is supported")
+
 // NewUserDelegationKey returns the key for the caller of Get User Delegation Key, which must have sent a bearer
 // token. The error is [wire.ErrInvalidXMLNodeValue] for invalid times: the key must end after now and after
 // its start, and at most [MaxDelegation] after both.
@@ -36,7 +39,7 @@ const secondsISO = "2006-01-02T15:04:05Z"
 // Rotating the account's first key invalidates the user delegation key.
 func NewUserDelegationKey(account *Account, id Identity, svc wire.Service, version string, start, expiry, now time.Time, userTenant string) (UserDelegationKey, error) {
 	if id.Mechanism != Bearer || id.principal == nil {
-		return UserDelegationKey{}, failed("Only authentication scheme Bearer is supported.")
+		return UserDelegationKey{}, errOnlyBearer
 	}
 	if start.IsZero() {
 		start = now
