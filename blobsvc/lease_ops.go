@@ -7,19 +7,26 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
 // leaseActions are the values of x-ms-lease-action.
 var leaseActions = map[string]state.LeaseAction{"acquire": state.LeaseAcquire, "renew": state.LeaseRenew, "change": state.LeaseChange, "release": state.LeaseRelease, "break": state.LeaseBreak}
 
-// leaseRequest reads x-ms-lease-action and the headers that it needs.
-func (c *call) leaseRequest() (q state.LeaseRequest, err error) {
+// leaseRequest reads x-ms-lease-action and the headers that it needs. on is what is leased: delete permission allows to break a lease, and nothing else.
+// https://learn.microsoft.com/rest/api/storageservices/create-account-sas#blob-service
+func (c *call) leaseRequest(on auth.ResourceType) (q state.LeaseRequest, err error) {
 	action, err := c.needWord("X-Ms-Lease-Action", "acquire", "renew", "change", "release", "break")
 	if err != nil {
 		return q, err
 	}
 	q.Action = leaseActions[action]
+	if q.Action != state.LeaseBreak {
+		if err := c.identity.Holds(auth.Need{On: on, Any: "w"}); err != nil {
+			return q, err
+		}
+	}
 	if q.ID, err = c.leaseID("X-Ms-Lease-Id"); err != nil {
 		return q, err
 	}
@@ -93,7 +100,7 @@ func (c *call) answerLease(action state.LeaseAction, r *state.LeaseResult) error
 
 // leaseBlob: https://learn.microsoft.com/rest/api/storageservices/lease-blob
 func (s *Service) leaseBlob(c *call) error {
-	q, err := c.leaseRequest()
+	q, err := c.leaseRequest(auth.OnObject)
 	if err != nil {
 		return err
 	}
@@ -110,7 +117,7 @@ func (s *Service) leaseBlob(c *call) error {
 
 // leaseContainer: https://learn.microsoft.com/rest/api/storageservices/lease-container
 func (s *Service) leaseContainer(c *call) error {
-	q, err := c.leaseRequest()
+	q, err := c.leaseRequest(auth.OnContainer)
 	if err != nil {
 		return err
 	}

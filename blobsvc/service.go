@@ -288,6 +288,9 @@ func (s *Service) admit(c *call, id auth.Identity, need auth.Need) error {
 	if id.Mechanism != auth.Anonymous {
 		return c.mayLogs(need)
 	}
+	if c.Query.Has("versionid") { // what a blob once was is not what its owner shows to the public
+		return frontend.RefuseAnonymous(c.Request)
+	}
 	rec, err := s.state.GetContainer(c.Account, c.container, "", c.Now)
 	if err == nil && (rec.Access == "container" || rec.Access == "blob" && need.Public == auth.PublicBlob) {
 		return nil

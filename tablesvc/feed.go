@@ -2,6 +2,7 @@ package tablesvc
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 
@@ -31,11 +32,16 @@ func (s *Service) queryChanges(c *call) error {
 	if c.scope() != nil { // the log is not ordered by keys
 		return wire.ErrAuthorizationPermissionMismatch
 	}
+	// The log of changes costs every writer of the table. A token that only reads may read a log that there is, and not begin or prolong one.
+	keep := c.caller.Holds(needAnyWrite) == nil
 	var f state.Feed
 	err := s.common.Wait(c.Request, boardKey(c.Account, c.table), nil, func() (done bool, err error) {
-		f, err = s.state.Changes(c.Account, c.table, c.Header(longpoll.AfterHeader), s.now())
+		f, err = s.state.Changes(c.Account, c.table, c.Header(longpoll.AfterHeader), s.now(), keep)
 		return len(f.Changes) > 0 || !f.Known, err
 	})
+	if errors.Is(err, state.ErrNotLogged) {
+		return wire.ErrAuthorizationPermissionMismatch
+	}
 	if err != nil {
 		return err
 	}

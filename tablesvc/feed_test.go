@@ -3,6 +3,7 @@ package tablesvc
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"runtime"
 	"slices"
 	"testing"
@@ -10,7 +11,9 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
@@ -152,4 +155,39 @@ func TestFeed(t *testing.T) {
 	fresh := f.feed(t, "Orders", page.position).want(t, false)
 	put("f", "1")
 	f.feed(t, "Orders", fresh.position).want(t, true, "insert f/1")
+}
+
+// Permission to read does not begin the log of a table, which costs every writer, nor prolong it.
+func TestReadersDoNotBeginTheFeed(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	client := f.table("people")
+	key, err := auth.ParseKey(auth.DevelopmentKey)
+	check.OK(t, err)
+	ask := func(permissions string) int {
+		t.Helper()
+		token := auth.Token{VersionText: auth.SASVersion, Permissions: permissions, Expiry: "2099-01-01T00:00:00Z"}
+		query, err := token.Sign(auth.DevelopmentAccount, key, wire.Table, "people")
+		check.OK(t, err)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.base+"/people()?"+query, nil)
+		check.OK(t, err)
+		r.Header.Set(longpoll.AfterHeader, "begin")
+		r.Header.Set("x-ms-version", "2021-12-02")
+		resp, err := http.DefaultClient.Do(r)
+		check.OK(t, err)
+		check.OK(t, resp.Body.Close())
+		return resp.StatusCode
+	}
+	if got := ask("r"); got != http.StatusForbidden {
+		t.Errorf("a reader begins the log: %d", got)
+	}
+	before := f.feed(t, "people", "begin").position
+	add(t, client, "p", "1", "N", 1)
+	if got := ask("r"); got != http.StatusOK {
+		t.Errorf("a reader of a log that there is: %d", got)
+	}
+	f.feed(t, "people", before).want(t, true, "insert p/1")
+	if got := ask("ra"); got != http.StatusOK {
+		t.Errorf("a reader and writer: %d", got)
+	}
 }

@@ -18,6 +18,7 @@ var (
 	needTableDelete  = auth.Need{On: auth.OnContainer, Any: "d", AccountSASOnly: true}
 	needKey          = auth.Need{On: auth.OnContainer, Bearer: auth.AccessPolicy} // a signature does not suffice
 	needQuery        = auth.Need{On: auth.OnObject, Any: "r"}
+	needAnyWrite     = auth.Need{On: auth.OnObject, Any: "aud"}
 	needInsert       = auth.Need{On: auth.OnObject, Any: "a"}
 	needUpdate       = auth.Need{On: auth.OnObject, Any: "u"}
 	needUpsert       = auth.Need{On: auth.OnObject, All: "au"}

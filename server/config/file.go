@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
+	"github.com/lazuli-storage/lazuli/internal/yamlfile"
 )
 
 // maxFile bounds the configuration file, in bytes.
@@ -35,7 +35,7 @@ func fileSettings(path string) ([]setting, error) {
 }
 
 func parseFile(path string, text []byte) ([]setting, error) {
-	file, err := parser.ParseBytes(text, 0)
+	file, err := yamlfile.Parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("configuration file %s: %w", path, err)
 	}

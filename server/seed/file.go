@@ -11,9 +11,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/goccy/go-yaml"
-
 	"github.com/lazuli-storage/lazuli/internal/azure/faultrule"
+	"github.com/lazuli-storage/lazuli/internal/yamlfile"
 	"github.com/lazuli-storage/lazuli/server/events"
 )
 
@@ -193,7 +192,7 @@ func parse(text []byte, fallback string) (*Seed, error) {
 		Faults   []map[string]any   `yaml:"faults"`
 		Events   []map[string]any   `yaml:"events"`
 	}
-	if err := yaml.UnmarshalWithOptions(text, &doc, yaml.DisallowUnknownField()); err != nil && !errors.Is(err, io.EOF) {
+	if err := yamlfile.Unmarshal(text, &doc); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	s := &Seed{accounts: doc.Accounts}

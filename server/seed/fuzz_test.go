@@ -15,3 +15,15 @@ func FuzzParse(f *testing.F) {
 		_, _ = parse(text, "devstoreaccount1")
 	})
 }
+
+// A tag, for which the parser of the library panics, is an error of the file.
+func TestTagsAreNoPanic(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"!x|~!!set 1e5", "tables:\n  t:\n  - !x|~!!set 1e5", "queues:\n  t: !x|~!!set 1e5"} {
+		if _, err := parse([]byte(text), "a"); err == nil {
+			t.Errorf("%q was accepted", text)
+		} else {
+			t.Log(err)
+		}
+	}
+}

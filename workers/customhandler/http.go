@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/httpserver/originguard"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
@@ -52,7 +53,12 @@ func (s *web) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for name, value := range s.host.project.host.http.headers {
 		w.Header().Set(name, value)
 	}
-	if s.cors(w, r) {
+	allowed, answered := s.cors(w, r)
+	if answered {
+		return
+	}
+	if why := originguard.ForeignPage(r, nil); why != "" && !allowed && !safe(r.Method) {
+		http.Error(w, why+": local.settings.json, Host.CORS", http.StatusForbidden)
 		return
 	}
 	f, params := s.find(r)
@@ -118,34 +124,39 @@ func (s *web) find(r *http.Request) (*function, map[string]any) {
 	return nil, nil
 }
 
+// safe reports whether a request of a method changes nothing, by the rules of HTTP.
+func safe(method string) bool {
+	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
+}
+
 // cors adds the headers for web pages of other origins, if local.settings.json allows them, and answers a preflight.
-func (s *web) cors(w http.ResponseWriter, r *http.Request) (answered bool) {
+func (s *web) cors(w http.ResponseWriter, r *http.Request) (allowed, answered bool) {
 	local := s.host.project.local
 	origin := r.Header.Get("Origin")
 	switch {
 	case origin == "" || len(local.cors) == 0:
-		return false
+		return false, false
 	case slices.Contains(local.cors, "*"):
 		w.Header().Set("Access-Control-Allow-Origin", "*")
 	case slices.ContainsFunc(local.cors, func(o string) bool { return strings.EqualFold(o, origin) }):
 		w.Header().Set("Access-Control-Allow-Origin", origin)
 		w.Header().Add("Vary", "Origin")
 	default:
-		return false
+		return false, false
 	}
 	if local.corsCredentials {
 		w.Header().Set("Access-Control-Allow-Credentials", "true")
 	}
 	method := r.Header.Get("Access-Control-Request-Method")
 	if r.Method != http.MethodOptions || method == "" {
-		return false
+		return true, false
 	}
 	w.Header().Set("Access-Control-Allow-Methods", method)
 	if headers := r.Header.Get("Access-Control-Request-Headers"); headers != "" {
 		w.Header().Set("Access-Control-Allow-Headers", headers)
 	}
 	w.WriteHeader(http.StatusNoContent)
-	return true
+	return true, true
 }
 
 // forward passes a request on to the handler as it is, and the handler's answer back.

@@ -152,6 +152,42 @@ func TestCORS(t *testing.T) {
 	}
 }
 
+// A web page that the developer visits cannot post to the functions, unless the app allows its origin.
+func TestOtherSitesCannotPost(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		cors, method, origin, site string
+		status                     string
+	}{
+		{"", "POST", "", "", "200"},
+		{"", "POST", "https://evil.example", "cross-site", "403"},
+		{"", "POST", "https://evil.example", "", "403"},
+		{"", "POST", "null", "", "403"},
+		{"", "PUT", "", "cross-site", "403"},
+		{"", "GET", "https://evil.example", "cross-site", "200"}, // a link, whose answer the page does not see
+		{"https://app.example", "POST", "https://app.example", "cross-site", "200"},
+		{"https://app.example", "POST", "https://evil.example", "cross-site", "403"},
+		{"*", "POST", "https://evil.example", "cross-site", "200"},
+	} {
+		handler, _ := record(`{}`)
+		files := map[string]string{"H/function.json": fmt.Sprintf(httpOnly, "")}
+		if tc.cors != "" {
+			files["local.settings.json"] = `{"Host": {"CORS": "` + tc.cors + `"}}`
+		}
+		r := run(t, files, handler)
+		headers := []string{"Content-Type", "text/plain"}
+		if tc.origin != "" {
+			headers = append(headers, "Origin", tc.origin)
+		}
+		if tc.site != "" {
+			headers = append(headers, "Sec-Fetch-Site", tc.site)
+		}
+		if got := do(t, tc.method, r.url+"/api/H", "{}", headers...); !strings.HasPrefix(got, tc.status) {
+			t.Errorf("%+v: %s", tc, got)
+		}
+	}
+}
+
 // extensions.http bounds what runs at once, and what waits for it.
 func TestHTTPLimits(t *testing.T) {
 	t.Parallel()

@@ -68,6 +68,8 @@ func (c *change) incrementalTarget(source string, snapshot ticks.Ticks, b *Blob)
 		return false, c.If.checkCreate()
 	case err != nil:
 		return false, err
+	case !c.Rights.Overwrite:
+		return false, ErrOverwriteForbidden
 	case b.Incremental.Source != source:
 		return false, ErrIncrementalSource
 	case b.Incremental.Last >= snapshot:

@@ -17,6 +17,11 @@ func Refusal(r *http.Request, allow []string) string {
 	if !trusted(r.Host, allow) {
 		return "host name not allowed: use an IP address or localhost"
 	}
+	return ForeignPage(r, allow)
+}
+
+// ForeignPage is [Refusal] without the check of the host's name, for servers that may have any name.
+func ForeignPage(r *http.Request, allow []string) string {
 	for _, origin := range r.Header["Origin"] {
 		u, err := url.Parse(origin)
 		if err != nil || !strings.EqualFold(u.Host, r.Host) && !listed(u.Hostname(), allow) {

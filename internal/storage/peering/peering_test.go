@@ -2,6 +2,7 @@ package peering
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -258,4 +259,22 @@ func FuzzHello(f *testing.F) {
 			t.Errorf("accepted %+v", h)
 		}
 	})
+}
+
+// Callers that are no nodes cannot fill the log, from whatever addresses and with whatever texts.
+func TestStrangersDoNotFillTheLog(t *testing.T) {
+	t.Parallel()
+	secret := filepath.Join(t.TempDir(), "secret")
+	check.OK(t, os.WriteFile(secret, []byte(strings.Repeat("s", 40)), 0o600))
+	site := open(t, "n1", func(c *Config) { c.SecretFile = secret })
+	var log strings.Builder
+	site.log = slog.New(slog.NewTextHandler(&log, nil))
+	for i := range 1000 {
+		if site.Admit(strings.Repeat("x", i), "wrong", fmt.Sprintf("192.0.2.1:%d", i)) == nil {
+			t.Fatal("a stranger was accepted")
+		}
+	}
+	if lines := strings.Count(log.String(), "\n"); lines != 1 {
+		t.Errorf("%d lines for 1000 strangers", lines)
+	}
 }

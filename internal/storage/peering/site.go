@@ -30,6 +30,7 @@ type Site struct {
 type refusal struct {
 	reason string
 	logged time.Time
+	more   int // refusals since, which were not logged
 }
 
 // logEvery is the time after which a refusal for the same reason is logged again: nodes retry every second.
@@ -157,7 +158,7 @@ func (s *Site) Admit(user, password, address string) error {
 	if err == nil {
 		return nil
 	}
-	who := address
+	who := strangers
 	if h.Node != "" && !errors.Is(err, errSecret) {
 		who = h.Node
 	}
@@ -232,19 +233,21 @@ func (s *Site) Removed(serverName string) bool {
 	return slices.Contains(s.identity.Removed[node], incarnation)
 }
 
+// strangers stands for all callers that have not shown that they are nodes: their addresses and texts are of their choice.
+const strangers = "unknown"
+
 // noteRefusal keeps and logs the reason for which a node was not accepted.
 func (s *Site) noteRefusal(who, address string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	last, now := s.refusals[who], time.Now()
-	if last.reason == err.Error() && now.Sub(last.logged) < logEvery {
+	if (last.reason == err.Error() || who == strangers) && now.Sub(last.logged) < logEvery {
+		last.more++
+		s.refusals[who] = last
 		return
 	}
-	if len(s.refusals) >= 64 { // addresses of strangers
-		clear(s.refusals)
-	}
-	s.refusals[who] = refusal{err.Error(), now}
-	s.log.Error("refused a node of the cluster", "node", who, "address", address, "err", err)
+	s.refusals[who] = refusal{reason: err.Error(), logged: now}
+	s.log.Error("refused a node of the cluster", "node", who, "address", address, "err", err, "others_since", last.more)
 }
 
 // Refused returns why a node was last refused, "" if it was not refused since it was last accepted.

@@ -9,6 +9,8 @@ import (
 var (
 	// ErrTableNotFound means that the account has no table of the name.
 	ErrTableNotFound = errors.New("table not found")
+	// ErrNotLogged means that the changes of the table are not logged, and that the caller cannot begin that.
+	ErrNotLogged = errors.New("the changes of the table are not logged")
 	// ErrTableExists means that the account has a table of the name already, in any case.
 	ErrTableExists = errors.New("table already exists")
 )

@@ -77,9 +77,11 @@ const FromCreation = "0"
 // ends when no call has come for a week. A position is unknown if it is empty, belongs to a deleted table of the same name,
 // is so old that its changes are gone, or is of a state that a snapshot has replaced. It fails with [ErrTableNotFound]; the log then begins with the
 // table's creation.
-func (s *Store) Changes(account, name, position string, now time.Time) (Feed, error) {
-	table, w, err := s.watch(account, name, ticks.Of(now))
-	if errors.Is(err, ErrTableNotFound) {
+//
+// Without keep, the call leaves everything as it is: it fails with [ErrNotLogged] if the changes are not logged, and does not prolong the log.
+func (s *Store) Changes(account, name, position string, now time.Time, keep bool) (Feed, error) {
+	table, w, err := s.watch(account, name, ticks.Of(now), keep)
+	if errors.Is(err, ErrTableNotFound) && keep {
 		if err := s.await(account, name, ticks.Of(now)); err != nil {
 			return Feed{}, err
 		}
@@ -143,7 +145,7 @@ func (s *Store) await(account, name string, now ticks.Ticks) error {
 
 // watch returns the id and the log record of a table. It begins the log if none exists, and notes the call in the record
 // if the noted one is older than askedEvery.
-func (s *Store) watch(account, name string, now ticks.Ticks) (table uint64, w watchRecord, err error) {
+func (s *Store) watch(account, name string, now ticks.Ticks, keep bool) (table uint64, w watchRecord, err error) {
 	begun := false
 	err = s.db.View(func(tx *store.Tx) (err error) {
 		if table, err = idOf(tx, account, name); err != nil {
@@ -155,10 +157,13 @@ func (s *Store) watch(account, name string, now ticks.Ticks) (table uint64, w wa
 		}
 		return err
 	})
-	if _, ok := s.db.Replication(); ok && err == nil {
+	if err == nil && !begun && !keep {
+		err = ErrNotLogged
+	}
+	if _, ok := s.db.Replication(); ok && err == nil && keep {
 		s.watching.Store(table, watchedTable{account, name})
 	}
-	if err != nil || begun && now.Time().Sub(w.asked.Time()) <= askedEvery {
+	if err != nil || !keep || begun && now.Time().Sub(w.asked.Time()) <= askedEvery {
 		return table, w, err
 	}
 	s.changes.on.Store(true)

@@ -41,7 +41,7 @@ func (f *feedFixture) insert(t *testing.T, row string) {
 // want fails the test unless the page after position has these rows; nil rows are an unknown position. It returns the position after it.
 func (f *feedFixture) want(t *testing.T, position string, rows []string) string {
 	t.Helper()
-	page, err := f.Changes("acc", "orders", position, f.now)
+	page, err := f.Changes("acc", "orders", position, f.now, true)
 	check.OK(t, err)
 	if page.Known != (rows != nil) {
 		t.Errorf("position %q: known is %v, want %v", position, page.Known, rows != nil)
@@ -128,7 +128,7 @@ func TestLogHasTheStatesAroundChanges(t *testing.T) {
 		_, err := f.Write("acc", "Orders", m, f.now)
 		check.OK(t, err)
 	}
-	page, err := f.Changes("acc", "Orders", begin, f.now)
+	page, err := f.Changes("acc", "Orders", begin, f.now, true)
 	check.OK(t, err)
 	state := func(r entity.Record) ticks.Ticks {
 		if r == nil {
@@ -193,7 +193,7 @@ func TestLogIsBoundedInBytes(t *testing.T) {
 func TestLogBeginsWithTheCreation(t *testing.T) {
 	t.Parallel()
 	f := newFeedFixture(t)
-	if _, err := f.Changes("acc", "later", "", f.now); !errors.Is(err, ErrTableNotFound) {
+	if _, err := f.Changes("acc", "later", "", f.now, true); !errors.Is(err, ErrTableNotFound) {
 		t.Fatal(err)
 	}
 	write := func(row string) {
@@ -203,7 +203,7 @@ func TestLogBeginsWithTheCreation(t *testing.T) {
 	}
 	known := func(want int) {
 		t.Helper()
-		page, err := f.Changes("acc", "Later", FromCreation, f.now)
+		page, err := f.Changes("acc", "Later", FromCreation, f.now, true)
 		check.OK(t, err)
 		if page.Known != (want > 0) || len(page.Changes) != want {
 			t.Errorf("known %v, %d changes; want %d", page.Known, len(page.Changes), want)

@@ -10,6 +10,8 @@ import (
 	"github.com/microsoft/durabletask-go/backend"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 	"github.com/lazuli-storage/lazuli/workers/durable"
@@ -22,13 +24,26 @@ type hub struct {
 	description *grpc.ServiceDesc // of implementation
 	service     any
 	newWorker   func() backend.TaskHubWorker
+	used        time.Time // of the last call; the server's mutex guards it
 	log         *slog.Logger
 
 	mu      sync.Mutex // guards the rest
 	opened  bool
-	workers int // connected
+	closed  bool // another hub has taken its place
+	workers int  // connected
 	running backend.TaskHubWorker
 	idle    *time.Timer // stops running; nil while a worker is connected
+}
+
+// errHubClosed: the hub was closed between two steps of a call. Clients try again.
+var errHubClosed = status.Error(codes.Unavailable, "the hub was closed; try again")
+
+// close ends the hub if no worker takes part in its work, and reports whether it did.
+func (h *hub) close() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = h.running == nil
+	return h.closed
 }
 
 // keptFor is the time for which a hub keeps running without workers, so that a worker can reconnect.
@@ -75,6 +90,9 @@ func (h *hub) open(ctx context.Context) error {
 func (h *hub) connect() (leave func(), err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.closed {
+		return nil, errHubClosed
+	}
 	if h.idle != nil {
 		h.idle.Stop()
 		h.idle = nil

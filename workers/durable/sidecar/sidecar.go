@@ -13,8 +13,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -40,7 +42,7 @@ type Options struct {
 	Token string
 	// TLS enables TLS; nil means plain text.
 	TLS *tls.Config
-	// MaxHubs bounds the hubs that are open at once. Default 64.
+	// MaxHubs bounds the hubs that are open at once. If there are more, those without workers are closed. Default 64.
 	MaxHubs int
 	// MaxStreams bounds the calls of one connection that are under way at once. Default 1,000.
 	MaxStreams uint32
@@ -202,9 +204,9 @@ func (s *Server) hub(ctx context.Context) (*hub, error) {
 	case s.closed:
 		s.mu.Unlock()
 		return nil, status.Error(codes.Unavailable, "the server is stopping")
-	case h == nil && len(s.hubs) >= s.options.MaxHubs:
+	case h == nil && len(s.hubs) >= s.options.MaxHubs && !s.closeIdle():
 		s.mu.Unlock()
-		return nil, status.Errorf(codes.ResourceExhausted, "%d hubs are open already", s.options.MaxHubs)
+		return nil, status.Errorf(codes.ResourceExhausted, "%d hubs have workers already", s.options.MaxHubs)
 	case h == nil:
 		var err error
 		if h, err = s.newHub(name); err != nil {
@@ -213,6 +215,19 @@ func (s *Server) hub(ctx context.Context) (*hub, error) {
 		}
 		s.hubs[key] = h
 	}
+	h.used = time.Now()
 	s.mu.Unlock()
 	return h, h.open(ctx)
+}
+
+// closeIdle closes the hub without workers that was used the longest time ago; false if all have workers. A hub opens at any call that
+// names it, also by mistake. s.mu is held.
+func (s *Server) closeIdle() bool {
+	for _, name := range slices.SortedFunc(maps.Keys(s.hubs), func(a, b string) int { return s.hubs[a].used.Compare(s.hubs[b].used) }) {
+		if s.hubs[name].close() {
+			delete(s.hubs, name)
+			return true
+		}
+	}
+	return false
 }

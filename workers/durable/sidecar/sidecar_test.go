@@ -94,13 +94,40 @@ func TestHubsAreApart(t *testing.T) {
 
 func TestHubsAreBounded(t *testing.T) {
 	t.Parallel()
-	c := serve(t, sidecar.Options{MaxHubs: 1})
-	if _, err := c.ScheduleNewOrchestration(t.Context(), "hello"); err != nil {
+	c := serve(t, sidecar.Options{MaxHubs: 2})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if err := c.StartWorkItemListener(ctx, hello("hello")); err != nil {
 		t.Fatal(err)
 	}
-	ctx := metadata.AppendToOutgoingContext(t.Context(), "taskhub", "other")
-	if _, err := c.ScheduleNewOrchestration(ctx, "hello"); status.Code(err) != codes.ResourceExhausted {
-		t.Errorf("a second hub: %v", err)
+	in := func(hub string) error {
+		_, err := c.ScheduleNewOrchestration(metadata.AppendToOutgoingContext(t.Context(), "taskhub", hub), "hello")
+		return err
+	}
+	for _, hub := range []string{"one", "two", "three", "one", "four"} { // names that somebody made up close the hubs without workers, and no others
+		if err := in(hub); err != nil {
+			t.Errorf("hub %s: %v", hub, err)
+		}
+	}
+	id, err := c.ScheduleNewOrchestration(t.Context(), "hello")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.WaitForOrchestrationCompletion(t.Context(), id); err != nil {
+		t.Errorf("the hub with workers: %v", err)
+	}
+	other := metadata.AppendToOutgoingContext(ctx, "taskhub", "five")
+	if err := c.StartWorkItemListener(other, hello("hello")); err != nil {
+		t.Fatal(err)
+	}
+	if id, err = c.ScheduleNewOrchestration(other, "hello"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.WaitForOrchestrationCompletion(other, id); err != nil {
+		t.Fatal(err)
+	}
+	if err := in("six"); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("a hub more than can have workers: %v", err)
 	}
 }
 

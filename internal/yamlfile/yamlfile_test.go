@@ -1,0 +1,32 @@
+package yamlfile
+
+import (
+	"errors"
+	"testing"
+)
+
+type panics struct{}
+
+func (*panics) UnmarshalYAML([]byte) error { panic("nil pointer") }
+
+func TestPanicsAreErrors(t *testing.T) {
+	t.Parallel()
+	if err := Unmarshal([]byte("a: 1"), new(struct {
+		A panics `yaml:"a"`
+	})); !errors.Is(err, ErrUnreadable) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestUnmarshal(t *testing.T) {
+	t.Parallel()
+	var v struct {
+		A int `yaml:"a"`
+	}
+	if err := Unmarshal([]byte("a: 5\n"), &v); err != nil || v.A != 5 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if err := Unmarshal([]byte("b: 5\n"), &v); err == nil {
+		t.Error("an unknown field was accepted")
+	}
+}
