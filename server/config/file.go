@@ -10,7 +10,6 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
-	"github.com/lazuli-storage/lazuli/internal/yamlfile"
 )
 
 // maxFile bounds the configuration file, in bytes.
@@ -35,7 +34,7 @@ func fileSettings(path string) ([]setting, error) {
 }
 
 func parseFile(path string, text []byte) ([]setting, error) {
-	file, err := yamlfile.Parse(text)
+	file, err := parseYAML(text)
 	if err != nil {
 		return nil, fmt.Errorf("configuration file %s: %w", path, err)
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/faultrule"
-	"github.com/lazuli-storage/lazuli/internal/yamlfile"
+	"github.com/lazuli-storage/lazuli/server/config"
 	"github.com/lazuli-storage/lazuli/server/events"
 )
 
@@ -192,7 +192,7 @@ func parse(text []byte, fallback string) (*Seed, error) {
 		Faults   []map[string]any   `yaml:"faults"`
 		Events   []map[string]any   `yaml:"events"`
 	}
-	if err := yamlfile.Unmarshal(text, &doc); err != nil && !errors.Is(err, io.EOF) {
+	if err := config.UnmarshalYAML(text, &doc); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	s := &Seed{accounts: doc.Accounts}

@@ -1,4 +1,4 @@
-package yamlfile
+package config
 
 import (
 	"errors"
@@ -11,22 +11,22 @@ func (*panics) UnmarshalYAML([]byte) error { panic("nil pointer") }
 
 func TestPanicsAreErrors(t *testing.T) {
 	t.Parallel()
-	if err := Unmarshal([]byte("a: 1"), new(struct {
+	if err := UnmarshalYAML([]byte("a: 1"), new(struct {
 		A panics `yaml:"a"`
-	})); !errors.Is(err, ErrUnreadable) {
+	})); !errors.Is(err, ErrUnreadableYAML) {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestUnmarshal(t *testing.T) {
+func TestUnmarshalYAML(t *testing.T) {
 	t.Parallel()
 	var v struct {
 		A int `yaml:"a"`
 	}
-	if err := Unmarshal([]byte("a: 5\n"), &v); err != nil || v.A != 5 {
+	if err := UnmarshalYAML([]byte("a: 5\n"), &v); err != nil || v.A != 5 {
 		t.Errorf("%+v, %v", v, err)
 	}
-	if err := Unmarshal([]byte("b: 5\n"), &v); err == nil {
+	if err := UnmarshalYAML([]byte("b: 5\n"), &v); err == nil {
 		t.Error("an unknown field was accepted")
 	}
 }
