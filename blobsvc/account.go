@@ -3,6 +3,7 @@ package blobsvc
 import (
 	"context"
 	"net/http"
+	"strconv"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
@@ -54,7 +55,7 @@ func (s *Service) getAccountInformation(c *call) error {
 	c.Set("x-ms-sku-name", "Standard_RAGRS")
 	c.Set("x-ms-account-kind", "StorageV2")
 	if c.version() >= v20190707 {
-		c.Set("x-ms-is-hns-enabled", "false")
+		c.Set("x-ms-is-hns-enabled", strconv.FormatBool(s.hierarchical(c.Account)))
 	}
 	return c.Status(http.StatusOK)
 }

@@ -91,11 +91,14 @@ func (c *call) mayDelete(at state.Address, permanently bool) error {
 	if permanently && c.identity.Mechanism == auth.SAS {
 		need.All += "y"
 	}
-	return c.identity.Holds(need)
+	return c.holds(need)
 }
 
 // undeleteBlob: https://learn.microsoft.com/rest/api/storageservices/undelete-blob
 func (s *Service) undeleteBlob(c *call) error {
+	if s.hierarchical(c.Account) {
+		return s.undeletePath(c)
+	}
 	w := s.unconditional(c)
 	if err := s.state.UndeleteBlob(&w); err != nil {
 		return err

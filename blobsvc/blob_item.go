@@ -25,7 +25,7 @@ type itemOptions struct {
 	now     ticks.Ticks
 	version wire.Version
 	// What include names.
-	metadata, copies, tags, versions, policies, holds bool
+	metadata, copies, tags, versions, policies, holds, permissions bool
 	// accessTimes is set if the account tracks the last access.
 	accessTimes bool
 }
@@ -154,8 +154,28 @@ func (o *itemOptions) properties(w itemWriter, b *state.Blob) {
 		w.time("DeletedTime", b.Deleted)
 		w.int("RemainingRetentionDays", b.RemainingDays(o.now))
 	}
+	if b.Node != nil {
+		o.node(w, b)
+	}
 	if len(b.Tags) > 0 {
 		w.int("TagCount", int64(len(b.Tags)))
+	}
+}
+
+// node writes the properties of a file or directory of a tree.
+func (o *itemOptions) node(w itemWriter, b *state.Blob) {
+	if o.version >= v20201002 {
+		kind := "file"
+		if b.IsDirectory() {
+			kind = "directory"
+		}
+		w.text("ResourceType", kind)
+	}
+	if o.permissions {
+		w.text("Owner", b.Node.Owner)
+		w.text("Group", b.Node.Group)
+		w.text("Permissions", b.Node.Access.Permissions())
+		w.text("Acl", b.Node.Access.String())
 	}
 }
 

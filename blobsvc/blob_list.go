@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -31,6 +32,13 @@ func decodeMarker(s string) ([]byte, bool) {
 
 // listBlobs: https://learn.microsoft.com/rest/api/storageservices/list-blobs
 func (s *Service) listBlobs(c *call) error {
+	tree := s.hierarchical(c.Account) && !strings.HasPrefix(c.container, "$")
+	if only := c.Query.Get("showonly"); only != "" {
+		if !tree || !strings.EqualFold(only, "deleted") {
+			return invalidQuery("showonly", only)
+		}
+		return s.showDeleted(c)
+	}
 	n, err := c.maxResults()
 	if err != nil {
 		return err
@@ -40,7 +48,7 @@ func (s *Service) listBlobs(c *call) error {
 	if err != nil {
 		return err
 	}
-	if include["permissions"] { // of accounts with a hierarchical namespace
+	if include["permissions"] && !tree || tree && (include["tags"] || include["versions"] || include["deletedwithversions"]) {
 		return invalidQuery("include", c.Query.Get("include"))
 	}
 	// Tags have their own permission: list permission does not include reading them.
@@ -53,6 +61,10 @@ func (s *Service) listBlobs(c *call) error {
 	l := state.Listing{Now: c.now(), Prefix: c.Query.Get("prefix"), Delimiter: c.Query.Get("delimiter"), EndBefore: c.Query.Get("endbefore"), Max: n, Work: c.Work(),
 		Snapshots: include["snapshots"], Uncommitted: include["uncommittedblobs"], Deleted: include["deleted"],
 		Versions: include["versions"], VersionsOnly: include["deletedwithversions"]}
+	l.Caller = c.caller()
+	if tree && l.Delimiter != "" && l.Delimiter != "/" {
+		return invalidQuery("delimiter", l.Delimiter)
+	}
 	if l.Snapshots && l.Delimiter != "" {
 		return invalidQuery("include", c.Query.Get("include"))
 	}
@@ -66,7 +78,7 @@ func (s *Service) listBlobs(c *call) error {
 	}
 	options := itemOptions{now: c.now(), version: c.version(),
 		metadata: include["metadata"], copies: include["copy"], tags: include["tags"], versions: include["versions"],
-		policies: include["immutabilitypolicy"], holds: include["legalhold"], accessTimes: s.accounts.Blob(c.Account).AccessTimes}
+		policies: include["immutabilitypolicy"], permissions: include["permissions"], holds: include["legalhold"], accessTimes: s.accounts.Blob(c.Account).AccessTimes}
 	if c.acceptsArrow() {
 		return s.listArrow(c, &l, &options)
 	}
@@ -173,7 +185,11 @@ func (w *blobWriter) write(item state.Item) error {
 	case b.Encryption.KeySHA256 != "": // the customer's key protects the metadata as well
 		w.raw(`<Metadata Encrypted="true" />`)
 	default:
-		w.page.metadata(b.Metadata)
+		list := b.Metadata
+		if b.IsDirectory() {
+			list = append(slices.Clip(list), state.Meta{Name: folderMark, Value: "true"})
+		}
+		w.page.metadata(list)
 	}
 	if w.tags && len(b.Tags) > 0 {
 		w.raw("<Tags>")

@@ -13,6 +13,9 @@ func (s *Service) setBlobMetadata(c *call) error {
 	if err != nil {
 		return err
 	}
+	if s.hierarchical(c.Account) {
+		metadata, _ = withoutFolderMark(metadata)
+	}
 	w, err := s.writeExisting(c)
 	if err != nil {
 		return err

@@ -154,7 +154,7 @@ func (s *Service) getBlobMetadata(c *call) error {
 		return err
 	}
 	c.sendChanged(b.Changed)
-	c.sendMetadata(b.Metadata)
+	c.sendBlobMetadata(&b)
 	return c.Status(http.StatusOK)
 }
 

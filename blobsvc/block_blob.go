@@ -75,7 +75,7 @@ func (s *Service) putBlock(c *call) error {
 // test that permission. The reference does not name the version.
 func (c *call) mayStageBlocks() error {
 	if c.version() < v20260606 {
-		return c.identity.Holds(ofWrites)
+		return c.holds(ofWrites)
 	}
 	return nil
 }

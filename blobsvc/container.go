@@ -59,7 +59,7 @@ func (s *Service) createContainer(c *call) error {
 
 // containerWrite returns the parameters of a change of the container in the request, without preconditions.
 func (s *Service) containerWrite(c *call) state.ContainerWrite {
-	return state.ContainerWrite{Account: c.Account, Container: c.container, Now: c.Now, Policy: s.policy(c.Account)}
+	return state.ContainerWrite{Account: c.Account, Container: c.container, Now: c.Now, Policy: s.policy(c.Account), Owner: c.caller().Owner()}
 }
 
 // readContainer reads the container that the request names, and checks the lease ID if one was sent.

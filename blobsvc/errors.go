@@ -60,6 +60,22 @@ var azureErrors = map[error]*wire.Error{
 	state.ErrPermanentDeleteOff: fail(http.StatusConflict, "PermanentDeleteIsOff", "Permanent deletion is not enabled on this account."),
 	state.ErrNotSoftDeleted:     fail(http.StatusConflict, "BlobSnapshotNotSoftDeleted", "The specified blob snapshot or version is not soft deleted."),
 
+	// Files and directories of hierarchical accounts.
+	state.ErrPathConflict:      fail(http.StatusConflict, "PathConflict", "The specified path, or an element of the path, exists and its resource type is invalid for this operation."),
+	state.ErrPathExists:        fail(http.StatusConflict, "PathAlreadyExists", "The specified path already exists."),
+	state.ErrPathDepth:         fail(http.StatusBadRequest, "InvalidUri", "The path has too many directories."),
+	state.ErrDirectoryNotEmpty: fail(http.StatusConflict, "DirectoryNotEmpty", "The recursive query parameter value must be true to delete a non-empty directory."),
+	state.ErrAccess:            wire.ErrAuthorizationPermissionMismatch,
+	state.ErrNotHierarchical:   errNeedsTree,
+	state.ErrNamespace:         fail(http.StatusConflict, "AccountBeingCreated", "The account has containers without the namespace of its settings, or with it."),
+	state.ErrIsDirectory:       errDirectoryExpiry,
+	state.ErrFlushPosition:     fail(http.StatusBadRequest, "InvalidFlushPosition", "The uploaded data is not contiguous or the position query parameter value is not equal to the length of the file after appending the uploaded data."),
+	state.ErrACL:               errInvalidACL,
+	state.ErrRenameSource:      fail(http.StatusConflict, "InvalidRenameSourcePath", "The source directory cannot be the same as the destination directory, nor can the destination be a subdirectory of the source directory."),
+	state.ErrRenameNotFound:    fail(http.StatusNotFound, "SourcePathNotFound", "The source path for a rename operation does not exist."),
+	state.ErrRenameParent:      fail(http.StatusNotFound, "RenameDestinationParentPathNotFound", "The parent directory of the destination path does not exist."),
+	state.ErrRenameKinds:       fail(http.StatusConflict, "InvalidSourceOrDestinationResourceType", "The source and destination resource type must be identical."),
+
 	// Preconditions.
 	state.ErrConditionNotMet: wire.ErrConditionNotMet,
 	state.ErrTierCondition:   fail(http.StatusPreconditionFailed, "AccessTierChangeTimeConditionNotMet", "The condition specified using access tier change time conditional header(s) is not met."),

@@ -45,6 +45,11 @@ func (s *Service) resolve(r *wire.Request) (*call, frontend.Level, error) {
 	if err := state.CheckBlobName(c.blob); err != nil {
 		return c, onBlob, err
 	}
+	if s.hierarchical(c.Account) {
+		if err := c.inTree(); err != nil {
+			return c, onBlob, err
+		}
+	}
 	if err := c.readKeys(); err != nil {
 		return c, onBlob, err
 	}

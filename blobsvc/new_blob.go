@@ -64,6 +64,12 @@ func (s *Service) newBlob(c *call, kind state.Kind, standard bool) (b state.Blob
 	if b.Metadata, err = c.metadata(); err != nil {
 		return b, w, err
 	}
+	if s.hierarchical(c.Account) {
+		var folder bool
+		if b.Metadata, folder = withoutFolderMark(b.Metadata); folder {
+			w.Node = &state.NewNode{Directory: true}
+		}
+	}
 	if b.Tier, err = c.newTier(kind); err != nil {
 		return b, w, err
 	}
@@ -207,7 +213,7 @@ func (s *Service) newExpiry(c *call) (ticks.Ticks, error) {
 // checkExpiry refuses expiry times in accounts that have none. The status is recorded; clients call Set Blob Expiry to learn whether an account has
 // a hierarchical namespace.
 func (s *Service) checkExpiry(c *call) error {
-	if s.accounts.Blob(c.Account).Expiry {
+	if set := s.accounts.Blob(c.Account); set.Expiry || set.Hierarchical {
 		return nil
 	}
 	return errNoHierarchy

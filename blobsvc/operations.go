@@ -89,6 +89,8 @@ var operations = []op{
 	{Name: "SetContainerACL", Method: put, On: onContainer, Comp: "acl", Restype: "container", Needs: ofAccess, Do: (*Service).setContainerACL},
 	{Name: "DeleteContainer", Method: del, On: onContainer, Restype: "container", Needs: onContainerByAccount("d"), Do: (*Service).deleteContainer},
 	{Name: "RestoreContainer", Method: put, On: onContainer, Comp: "undelete", Restype: "container", Needs: onContainerByAccount("w"), Do: (*Service).restoreContainer},
+	{Name: "RenameContainer", Method: put, On: onContainer, Comp: "rename", Restype: "container", Needs: onContainerByAccount("w"), Do: (*Service).renameContainer,
+		Note: "In accounts with a hierarchical namespace."},
 	{Name: "LeaseContainer", Method: put, On: onContainer, Comp: "lease", Restype: "container", Needs: onContainerByAccount("wd"), Do: (*Service).leaseContainer},
 	{Name: "ListBlobs", Method: get, On: onContainer, Comp: "list", Restype: "container", Needs: listContainer, Do: (*Service).listBlobs},
 	{Name: "FindBlobsByTagsInContainer", Method: get, On: onContainer, Comp: "blobs", Restype: "container", Needs: onThisContainer("f"), Do: (*Service).findBlobsByTags},

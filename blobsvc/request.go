@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/posix"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
@@ -18,12 +19,12 @@ func (c *call) now() ticks.Ticks { return ticks.Of(c.Now) }
 
 // ref names the base blob of the request.
 func (c *call) ref() state.Ref {
-	return state.Ref{Account: c.Account, Container: c.container, Blob: c.blob}
+	return state.Ref{Account: c.Account, Container: c.container, Blob: c.blob, Caller: c.caller()}
 }
 
 // unconditional returns the parameters of a change of the blob in the request, without preconditions.
 func (s *Service) unconditional(c *call) state.Write {
-	return state.Write{Ref: c.ref(), Now: c.Now, Policy: s.policy(c.Account), Rights: state.Rights{Overwrite: c.identity.Holds(ofWrites) == nil},
+	return state.Write{Ref: c.ref(), Now: c.Now, Policy: s.policy(c.Account), Rights: state.Rights{Overwrite: c.holds(ofWrites) == nil},
 		Origin:     state.Origin{Operation: c.Operation, RequestID: c.ID, ClientRequestID: c.ClientID, Base: c.Base},
 		Encryption: state.EncryptionRequest{Key: c.key}}
 }
@@ -55,7 +56,7 @@ func (s *Service) writeExisting(c *call) (w state.Write, err error) {
 
 // read returns the parameters of a read of the blob, snapshot or version in the request.
 func (s *Service) read(c *call) (r state.Read, err error) {
-	r = state.Read{Ref: c.ref(), Now: c.Now, Key: c.key}
+	r = state.Read{Ref: c.ref(), Now: c.Now, Key: c.key, Want: posix.Read}
 	if r.If, err = c.preconditions(); err != nil {
 		return r, err
 	}
@@ -70,7 +71,7 @@ var ofWrites = auth.Need{On: auth.OnObject, Any: "w"}
 func (s *Service) policy(account string) state.Policy {
 	set, retention := s.accounts.Blob(account), s.properties.Of(account).DeleteRetention
 	p := state.Policy{Versioning: set.Versioning, ChangeFeed: set.ChangeFeed, AccessTimes: set.AccessTimes, Immutability: set.Immutability,
-		ContainerDays: int64(set.ContainerDays), PermanentDelete: retention.AllowPermanentDelete}
+		ContainerDays: int64(set.ContainerDays), Hierarchical: set.Hierarchical, PermanentDelete: retention.AllowPermanentDelete}
 	if retention.Enabled {
 		p.RetentionDays = int64(retention.Days)
 	}

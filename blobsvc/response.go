@@ -46,10 +46,18 @@ func (c *call) sendLease(l state.Lease) {
 	}
 }
 
+// sendBlobMetadata sets the metadata of a blob, and the mark of a directory.
+func (c *call) sendBlobMetadata(b *state.Blob) {
+	c.sendMetadata(b.Metadata)
+	if b.IsDirectory() {
+		c.Set("x-ms-meta-"+folderMark, "true")
+	}
+}
+
 // sendBlob sets the headers that Get Blob and Get Blob Properties share.
 func (c *call) sendBlob(b *state.Blob) {
 	c.sendChanged(b.Changed)
-	c.sendMetadata(b.Metadata)
+	c.sendBlobMetadata(b)
 	if c.answerVersion() >= v20110818 {
 		c.Set("Accept-Ranges", "bytes")
 	}
@@ -118,7 +126,27 @@ func (c *call) sendBlob(b *state.Blob) {
 		}
 		set("x-ms-copy-status-description", cp.Description)
 	}
+	if b.Node != nil {
+		c.sendNode(b)
+	}
 	c.sendOverrides()
+}
+
+// sendNode sets the headers about the access control of a file or directory of a tree.
+func (c *call) sendNode(b *state.Blob) {
+	if c.version() >= v20200612 {
+		c.sendOwner(b)
+	}
+	if c.version() >= v20201002 && b.IsBase() {
+		kind := "file"
+		if b.IsDirectory() {
+			kind = "directory"
+		}
+		c.Set("x-ms-resource-type", kind)
+	}
+	if c.version() >= v20230803 {
+		c.Set("x-ms-acl", b.Node.Access.String())
+	}
 }
 
 func progress(done, of int64) string {

@@ -85,6 +85,7 @@ type Service struct {
 	background *background
 	wake       chan struct{} // of background
 	handler    http.Handler
+	lake       http.Handler // of the dfs endpoint
 	now        func() time.Time
 	log        *slog.Logger
 	changed    func(account, container, blob string)
@@ -111,6 +112,8 @@ type call struct {
 	container, blob string
 	// identity is the authenticated caller.
 	identity auth.Identity
+	// lake is set for requests of the dfs endpoint. byLists is set if access control lists decide about the caller.
+	lake, byLists bool
 	// key and sourceKey are a customer's keys, of the blob and of a copy's source; nil for none.
 	key, sourceKey *encryption.CustomerKey
 }
@@ -144,8 +147,25 @@ func New(c Config) (*Service, error) {
 		Policy:     (*Service).storedPolicy,
 		Before:     (*Service).before,
 		Errors:     azureError,
+		Lists:      (*Service).byLists,
 		Common:     c.Common,
 	})
+	s.lake = frontend.New(frontend.Config[*Service, *call]{
+		Service:    wire.Blob,
+		State:      s,
+		Operations: lakeOperations,
+		Resolve:    (*Service).resolveLake,
+		Render:     renderLake,
+		Admit:      (*Service).admit,
+		Policy:     (*Service).storedPolicy,
+		Before:     (*Service).beforeLake,
+		Errors:     azureError,
+		Lists:      (*Service).byLists,
+		Common:     c.Common,
+	})
+	if err := s.checkNamespaces(); err != nil {
+		return nil, errors.Join(err, s.state.Close())
+	}
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(context.Background())
 	if !s.state.Replicated() {
@@ -192,6 +212,23 @@ func (s *Service) openState(c *Config) (err error) {
 	}
 	if err := s.state.EachProperties(s.properties.Load); err != nil {
 		return errors.Join(err, s.state.Close())
+	}
+	return nil
+}
+
+// checkNamespaces fails if the namespace of an account is not of the kind that its containers have.
+func (s *Service) checkNamespaces() error {
+	if s.state.Replicated() {
+		return nil // which may not be readable yet; the first container that would differ is refused
+	}
+	for _, account := range s.accounts.Names() {
+		is, known, err := s.state.Namespace(account)
+		if err != nil {
+			return err
+		}
+		if known && is != s.hierarchical(account) {
+			return fmt.Errorf("account %s: the setting hierarchical-namespace is %v, and its containers were created with %v: it is fixed once an account has a container", account, !is, is)
+		}
 	}
 	return nil
 }
@@ -248,12 +285,13 @@ func (s *Service) blobChanged(account, container, blob string) {
 
 // Handler serves the Blob protocol, and static websites at their host names.
 func (s *Service) Handler() http.Handler {
+	byHost := s.byHost(false)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if account := s.website.Account(r.Host); account != "" {
 			s.website.Serve(w, r, account)
 			return
 		}
-		s.handler.ServeHTTP(w, r)
+		byHost.ServeHTTP(w, r)
 	})
 }
 

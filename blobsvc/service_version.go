@@ -13,10 +13,14 @@ const (
 	v20190202 wire.Version = 20190202 // CRC64, encryption scopes of containers
 	v20190707 wire.Version = 20190707 // hierarchical namespaces
 	v20191010 wire.Version = 20191010 // IDs of versions (recorded; the reference says 2019-12-12)
+	v20200612 wire.Version = 20200612 // owners and times of paths
 	v20201002 wire.Version = 20201002 // immutable storage with versioning
 	v20210212 wire.Version = 20210212 // encoded names in listings
+	v20201206 wire.Version = 20201206 // encryption scopes of paths
+	v20210410 wire.Version = 20210410 // hashes of appended content
 	v20211202 wire.Version = 20211202 // Copy Blob From URL says that its content is encrypted
 	v20221102 wire.Version = 20221102 // append blocks of 100 MiB
+	v20230803 wire.Version = 20230803 // access control lists of paths
 	v20231103 wire.Version = 20231103 // the codes of conditions of Put Blob From URL
 	v20240804 wire.Version = 20240804 // the code of conditions on the destination of Copy Blob
 	v20260606 wire.Version = 20260606 // the tier Smart, permission to create for Put Block

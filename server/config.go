@@ -31,6 +31,9 @@ type Config struct {
 	// Blob, Queue and Table are the addresses to listen on, host:port. Empty is a free port on 127.0.0.1, and port 0
 	// a free port on that host.
 	Blob, Queue, Table string
+	// DataLake is the address of the dfs endpoint of the Blob service; "" does not listen. The Blob address serves it as well, at host names of the
+	// form account.dfs.
+	DataLake string
 	// Services are the services that listen; nil is all three. The in-process transport reaches all of them.
 	Services []wire.Service
 
@@ -103,7 +106,7 @@ func (c *Config) validate() error {
 	if (c.Location == "") != c.InMemory {
 		return errors.New("exactly one of Location and InMemory must be given")
 	}
-	for _, a := range []struct{ name, addr string }{{"Blob", c.Blob}, {"Queue", c.Queue}, {"Table", c.Table}} {
+	for _, a := range []struct{ name, addr string }{{"Blob", c.Blob}, {"Queue", c.Queue}, {"Table", c.Table}, {"DataLake", c.DataLake}} {
 		if a.addr == "" {
 			continue
 		}

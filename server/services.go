@@ -46,6 +46,8 @@ func (o *services) handler(svc wire.Service) http.Handler {
 	switch svc {
 	case wire.Blob:
 		return o.blobs.Handler()
+	case wire.DataLake:
+		return o.blobs.LakeHandler()
 	case wire.Queue:
 		return o.queues.Handler()
 	default:
@@ -246,7 +248,7 @@ func (s *Stack) observers(observe func(*wire.Request, frontend.Outcome)) func(*w
 
 // operationNames returns the names of all operations of the three services.
 func operationNames() (names []string) {
-	for _, rows := range [][]frontend.Row{tablesvc.Operations(), queuesvc.Operations(), blobsvc.Operations()} {
+	for _, rows := range [][]frontend.Row{tablesvc.Operations(), queuesvc.Operations(), blobsvc.Operations(), blobsvc.LakeOperations()} {
 		for _, row := range rows {
 			names = append(names, row.Name)
 		}

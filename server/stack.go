@@ -80,6 +80,9 @@ func StartContext(ctx context.Context, c Config) (_ *Stack, err error) {
 		{service: wire.Table, flag: "--table-port", addr: c.Table, idle: c.TableKeepAlive},
 	}
 	s.servers = slices.DeleteFunc(s.servers, func(srv *server) bool { return c.Services != nil && !slices.Contains(c.Services, srv.service) })
+	if c.DataLake != "" && (c.Services == nil || slices.Contains(c.Services, wire.Blob)) {
+		s.servers = append(s.servers, &server{service: wire.DataLake, flag: "--dfs-port", addr: c.DataLake, idle: c.BlobKeepAlive})
+	}
 	defer func() {
 		if err != nil {
 			_ = s.Stop(context.Background())
@@ -225,7 +228,7 @@ func (s *Stack) Events() *events.Manager {
 // ConnectionStringOf returns the connection string of an account in Config.Accounts.
 func (s *Stack) ConnectionStringOf(account, key string) string {
 	return connstr.Settings{Account: account, Key: connstr.NewSecret(key), BlobEndpoint: s.URL(wire.Blob, account),
-		QueueEndpoint: s.URL(wire.Queue, account), TableEndpoint: s.URL(wire.Table, account)}.Reveal()
+		QueueEndpoint: s.URL(wire.Queue, account), TableEndpoint: s.URL(wire.Table, account), DFSEndpoint: s.URL(wire.DataLake, account)}.Reveal()
 }
 
 // Ready returns nil while the stack serves everything, otherwise the reason why it does not.
@@ -290,7 +293,7 @@ func (s *Stack) ConnectionString() string {
 }
 
 // hosts are the host names of the services inside the process.
-var hosts = map[wire.Service]string{wire.Blob: "blob.inprocess", wire.Queue: "queue.inprocess", wire.Table: "table.inprocess"}
+var hosts = map[wire.Service]string{wire.Blob: "blob.inprocess", wire.DataLake: "dfs.inprocess", wire.Queue: "queue.inprocess", wire.Table: "table.inprocess"}
 
 // InProcess carries requests to the services without a connection, at the addresses of [Stack.InProcessURL]. It trusts its caller:
 // requests need no credential, may do everything, and are neither counted nor logged.

@@ -44,6 +44,9 @@ func writeBanner(w io.Writer, b banner) {
 			fmt.Fprintf(&out, "  %-7s%s\n", svc.name, s.blue(b.backend.URL(svc.service, account)))
 		}
 	}
+	if url := b.backend.URL(wire.DataLake, account); url != "" && (!c.Silent || c.DataLake.Port == 0) {
+		fmt.Fprintf(&out, "  %-7s%s  (Data Lake)\n", "Dfs", s.blue(url))
+	}
 	if b.admin != "" && (!c.Silent || c.Admin.Port == 0) {
 		fmt.Fprintf(&out, "  %-7s%s  (%s)\n", "Admin", s.blue(b.admin), adminPaths(c))
 	}
@@ -144,6 +147,7 @@ func writeConnection(out *strings.Builder, b banner) {
 				*endpoint = b.backend.URL(svc, name)
 			}
 		}
+		settings.DFSEndpoint = b.backend.URL(wire.DataLake, name)
 		fmt.Fprintf(out, "\n  %s\n\n", settings.Reveal())
 	}
 }

@@ -90,6 +90,9 @@ type Config struct {
 	Host string
 	// Blob, Queue and Table are the services' listeners.
 	Blob, Queue, Table Endpoint
+	// DataLake is the dfs endpoint, which is served if ServeDataLake is set or an account has a hierarchical namespace.
+	DataLake      Endpoint
+	ServeDataLake bool
 	// Admin is the listener of health checks, metrics, profiles and the dashboard; see GuardAdmin.
 	Admin Endpoint
 	// AdminToken is what callers of the admin listener have to bring, except for health checks, metrics and the token issuer. "" for none, or
@@ -179,6 +182,7 @@ func Default() Config {
 		Blob:       Endpoint{Port: 10000},
 		Queue:      Endpoint{Port: 10001},
 		Table:      Endpoint{Port: 10002},
+		DataLake:   Endpoint{Port: 10004},
 		Admin:      Endpoint{Host: "127.0.0.1", Port: 10003},
 		AdminUI:    "auto",
 		Accounts:   []auth.Account{{Name: auth.DevelopmentAccount, Keys: []auth.Key{developmentKey()}}},
@@ -194,7 +198,7 @@ func Default() Config {
 
 // complete fills in what is derived: the services' hosts.
 func (c *Config) complete() {
-	for _, e := range []*Endpoint{&c.Blob, &c.Queue, &c.Table} {
+	for _, e := range []*Endpoint{&c.Blob, &c.Queue, &c.Table, &c.DataLake} {
 		if e.Host == "" {
 			e.Host = c.Host
 		}
@@ -207,13 +211,13 @@ func (c *Config) validate() error {
 		option string
 		at     Endpoint
 	}
-	all := []listener{{"blob-port", c.Blob}, {"queue-port", c.Queue}, {"table-port", c.Table}}
+	all := []listener{{"blob-port", c.Blob}, {"queue-port", c.Queue}, {"table-port", c.Table}, {"dfs-port", c.DataLake}}
 	if !c.NoAdmin {
 		all = append(all, listener{"admin-port", c.Admin})
 	}
 	all = slices.DeleteFunc(all, func(l listener) bool {
 		service, ok := strings.CutSuffix(l.option, "-port")
-		return ok && service != "admin" && !c.Serves(service)
+		return ok && service != "admin" && (!c.Serves(service) || service == "dfs" && !c.ServeDataLake && !c.BlobSettings.Hierarchical)
 	})
 	for i, a := range all {
 		for _, b := range all[:i] {
@@ -401,7 +405,7 @@ func (c *Config) reachable() string {
 	for _, s := range []struct {
 		name string
 		host string
-	}{{"blob", c.Blob.Host}, {"queue", c.Queue.Host}, {"table", c.Table.Host}} {
+	}{{"blob", c.Blob.Host}, {"queue", c.Queue.Host}, {"table", c.Table.Host}, {"dfs", c.DataLake.Host}} {
 		if c.Serves(s.name) && !loopback(s.host) {
 			names = append(names, s.name)
 		}
@@ -414,6 +418,9 @@ var allServices = []string{"blob", "queue", "table"}
 
 // Serves reports whether a service, by its name, has a listener.
 func (c *Config) Serves(service string) bool {
+	if service == "dfs" { // an endpoint of the Blob service
+		service = "blob"
+	}
 	return len(c.Services) == 0 || slices.Contains(c.Services, service)
 }
 

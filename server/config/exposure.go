@@ -28,7 +28,7 @@ type door struct {
 func atAdmin(c *Config) []string { return []string{c.Admin.Host} }
 
 func atServices(c *Config) (hosts []string) {
-	for name, e := range map[string]*Endpoint{"blob": &c.Blob, "queue": &c.Queue, "table": &c.Table} {
+	for name, e := range map[string]*Endpoint{"blob": &c.Blob, "queue": &c.Queue, "table": &c.Table, "dfs": &c.DataLake} {
 		if c.Serves(name) {
 			hosts = append(hosts, e.Host)
 		}

@@ -156,13 +156,14 @@ func parseEntry(s string, remove bool) (x entry, err error) {
 	if remove {
 		return x, nil
 	}
-	if x.perm, err = parsePerm(parts[2]); err != nil {
+	if x.perm, err = ParsePerm(parts[2]); err != nil {
 		return x, err
 	}
 	return x, nil
 }
 
-func parsePerm(s string) (p Perm, err error) {
+// ParsePerm parses permissions of one class: "r-x", or an octal digit.
+func ParsePerm(s string) (p Perm, err error) {
 	if len(s) == 1 && s[0] >= '0' && s[0] <= '7' {
 		return Perm(s[0] - '0'), nil
 	}

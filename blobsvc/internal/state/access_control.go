@@ -48,8 +48,7 @@ func (s *Store) SetAccess(w *Write, q *AccessChange) (Result, error) {
 		if err := q.apply(b, c.Caller); err != nil {
 			return err
 		}
-		b.Changed = c.at
-		c.put(b)
+		c.put(b) // the entity tag stays (recorded)
 		c.result.Changed = b.Changed
 		return nil
 	})

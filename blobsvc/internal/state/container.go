@@ -229,18 +229,42 @@ func (s *Store) RestoreContainer(w *ContainerWrite, name string, deleted ticks.T
 		tx.Delete(deletedContainersBucket, key)
 		rec.Deleted, rec.KeptDays = 0, 0
 		putContainer(tx, w.Account, w.Container, &rec)
-		if !rec.generation.isTree() {
-			return nil
-		}
-		var root Blob
-		if err := loadBlob(tx, rec.generation.root().item(), baseSlot, &root); err != nil {
+		return moveRoot(tx, w, &rec)
+	})
+}
+
+// RenameContainer gives the container source the name of w. w has the lease of the source.
+func (s *Store) RenameContainer(w *ContainerWrite, source string) error {
+	return s.db.Update(func(tx *store.Tx) error {
+		rec, err := getContainer(tx, w.Account, source)
+		if err != nil {
 			return err
 		}
-		node := *root.Node
-		node.name, root.Node = string(containerKey(w.Account, w.Container)), &node
-		putBlob(tx, rec.generation.root().item(), baseSlot, &root)
-		return nil
+		if tx.Get(containersBucket, containerKey(w.Account, w.Container)) != nil {
+			return ErrContainerExists
+		}
+		if err := rec.Lease.checkWrite(w.If.LeaseID, s.now(tx, w.Now), &containerLeaseErrors); err != nil {
+			return err
+		}
+		tx.Delete(containersBucket, containerKey(w.Account, source))
+		putContainer(tx, w.Account, w.Container, &rec)
+		return moveRoot(tx, w, &rec)
 	})
+}
+
+// moveRoot writes the name of a container into the record of its root directory.
+func moveRoot(tx *store.Tx, w *ContainerWrite, rec *Container) error {
+	if !rec.generation.isTree() {
+		return nil
+	}
+	var root Blob
+	if err := loadBlob(tx, rec.generation.root().item(), baseSlot, &root); err != nil {
+		return err
+	}
+	node := *root.Node
+	node.name, root.Node = string(containerKey(w.Account, w.Container)), &node
+	putBlob(tx, rec.generation.root().item(), baseSlot, &root)
+	return nil
 }
 
 // purgeContainers removes deleted containers whose retention is over; the background removes their contents.

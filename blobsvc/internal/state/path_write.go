@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
@@ -70,9 +71,11 @@ func (s *Store) AppendPath(w *Write, position int64, up *content.Upload, lease P
 }
 
 // CheckAppend reports early whether content is worth receiving: it fails as AppendPath would.
-func (s *Store) CheckAppend(w *Write) error {
-	_, err := s.Sealer(w, true)
-	return err
+func (s *Store) CheckAppend(w *Write, lease PathLease) error {
+	return s.db.View(func(tx *store.Tx) error {
+		c := change{Write: w, s: s, tx: tx, now: ticks.Of(w.Now)}
+		return c.openFile(new(Blob), &lease)
+	})
 }
 
 // openFile reads the file that is written to, and checks its lease.

@@ -73,6 +73,9 @@ func (c *change) replace(b *Blob) error {
 	if err := c.checkReplace(&old, b, exists); err != nil {
 		return err
 	}
+	if c.Write.Node != nil && c.Write.Node.Directory && (b.Length > 0 || b.Kind != BlockBlob) {
+		return ErrPathConflict
+	}
 	b.slot, b.Created, b.Changed = baseSlot, c.at, c.at
 	if b.Tier != "" {
 		b.TierChanged = c.at
@@ -84,6 +87,11 @@ func (c *change) replace(b *Blob) error {
 	}
 	if c.inTree() {
 		if err := c.link(b); err != nil {
+			return err
+		}
+	}
+	if c.Lease != nil {
+		if b.Lease, _, err = c.Lease.apply(b.Lease, c.now); err != nil {
 			return err
 		}
 	}

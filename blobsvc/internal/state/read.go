@@ -53,6 +53,11 @@ func (s *Store) GetBlob(r *Read, b *Blob) error {
 	return s.view(r, b, func(*store.Tx, item) error { return s.unlock(r.Account, b, r.Key) })
 }
 
+// GetStatus is GetBlob without a customer-provided key, which the properties of a path do not need.
+func (s *Store) GetStatus(r *Read, b *Blob) error {
+	return s.view(r, b, func(*store.Tx, item) error { return nil })
+}
+
 // Tags returns the tags of a blob, which need no customer-provided key.
 func (s *Store) Tags(r *Read) ([]Tag, error) {
 	var b Blob

@@ -32,6 +32,8 @@ type Write struct {
 	Origin     Origin
 	// Node is what a file or directory that is created in a tree gets.
 	Node *NewNode
+	// Lease, if set, is acquired on the file that is created.
+	Lease *LeaseRequest
 
 	right right
 }

@@ -22,6 +22,9 @@ type Blob struct {
 	Scopes []string
 	// Expiry lets blobs have expiry times, which Azure permits on accounts with a hierarchical namespace alone.
 	Expiry bool
+	// Hierarchical gives the account a hierarchical namespace: its containers are trees of directories and files. It is fixed once the account has a
+	// container.
+	Hierarchical bool
 	// ContainerDays is for how many days a deleted container can be restored, 0 to 365; 0 is never.
 	ContainerDays int
 }
@@ -30,6 +33,12 @@ type Blob struct {
 func (b *Blob) Validate() error {
 	if b.Immutability && !b.Versioning {
 		return errors.New("blob-immutability needs blob-versioning: policies and holds protect versions")
+	}
+	if b.Hierarchical && b.Versioning {
+		return errors.New("hierarchical-namespace excludes blob-versioning")
+	}
+	if b.Hierarchical && b.ChangeFeed {
+		return errors.New("hierarchical-namespace excludes blob-change-feed")
 	}
 	return nil
 }
@@ -55,6 +64,8 @@ var BlobSettings = []Setting{
 	boolean("blob-immutability", "Let the blobs of containers that are made from now on have immutability policies and legal holds; needs blob-versioning",
 		func(b *Blob) *bool { return &b.Immutability }),
 	boolean("blob-expiry", "Let blobs have expiry times, as in accounts with a hierarchical namespace", func(b *Blob) *bool { return &b.Expiry }),
+	boolean("hierarchical-namespace", "Data Lake Storage Gen2: directories, access control lists and atomic renames; fixed once the account has a container",
+		func(b *Blob) *bool { return &b.Hierarchical }),
 	{Name: "encryption-scopes", Kind: "list", Usage: "Encryption scopes of blobs that can be used; a scope that is left out is disabled",
 		Set: func(b *Blob, s string) (err error) { b.Scopes, err = parseScopes(s); return err },
 		Get: func(b *Blob) string { return strings.Join(b.Scopes, ",") }},

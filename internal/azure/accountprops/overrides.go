@@ -125,5 +125,15 @@ func (o Overrides) Apply(defaults Blob) (Blob, error) {
 			return b, fmt.Errorf("%s: %w", s.Name, err)
 		}
 	}
+	if b.Hierarchical && o.Has("hierarchical-namespace") { // the process's settings are those of its flat accounts
+		for _, off := range [...]struct {
+			name string
+			is   *bool
+		}{{"blob-versioning", &b.Versioning}, {"blob-immutability", &b.Immutability}, {"blob-change-feed", &b.ChangeFeed}} {
+			if !o.Has(off.name) {
+				*off.is = false
+			}
+		}
+	}
 	return b, b.Validate()
 }

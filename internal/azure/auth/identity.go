@@ -43,6 +43,29 @@ func (id Identity) Token() *Token { return id.token }
 // Principal returns the owner of a bearer token or user delegation SAS; nil for other credentials.
 func (id Identity) Principal() *Principal { return id.principal }
 
+// Authorized and Unauthorized are the object IDs in a user delegation SAS: of the user whom the owner of the key has authorized, and of one whom
+// access control lists limit; "" for none.
+// https://learn.microsoft.com/rest/api/storageservices/create-user-delegation-sas#specify-a-signed-object-id-for-a-security-principal-preview
+func (id Identity) Authorized() string {
+	if id.token == nil || id.token.Delegation == nil {
+		return ""
+	}
+	return strings.ToLower(id.token.Delegation.Authorized)
+}
+
+// Unauthorized: see [Identity.Authorized].
+func (id Identity) Unauthorized() string {
+	if id.token == nil || id.token.Delegation == nil {
+		return ""
+	}
+	return strings.ToLower(id.token.Delegation.Unauthorized)
+}
+
+// TokenHolds reports whether the letters of the caller's token meet a need, whatever the roles of its signer are.
+func (id Identity) TokenHolds(n Need) bool {
+	return id.token != nil && lettersOf(id.Permissions).meets(n.Any, n.All)
+}
+
 // At returns the identity with its rights on another resource of the same account and service than the one that the request's path
 // names: the table of an operation in a batch, or the container of a blob in a batch. A role may be assigned for one
 // resource only. Other credentials are unchanged.

@@ -176,7 +176,9 @@ type verified struct {
 func (t *verified) forAccount(svc wire.Service, account string) bool {
 	for _, aud := range t.audiences {
 		aud = strings.TrimSuffix(aud, "/")
-		inCloud := func(domain string) bool { return aud == "https://"+account+"."+svc.String()+"."+domain }
+		inCloud := func(domain string) bool {
+			return aud == "https://"+account+"."+svc.String()+"."+domain || svc == wire.Blob && aud == "https://"+account+".dfs."+domain
+		}
 		if aud == StorageAudience || aud == storageAppID || slices.ContainsFunc(t.clouds, inCloud) || slices.Contains(t.extra, aud) || slices.Contains(t.extra, aud+"/") {
 			return true
 		}

@@ -20,6 +20,9 @@ type Principal struct {
 	groups []string // object ids, in lower case
 }
 
+// Groups are the object IDs of the groups that the principal is in, in lower case. They must not be changed.
+func (p *Principal) Groups() []string { return p.groups }
+
 // groupsOf reads the groups claim: the object IDs of the principal's groups. Group names are ignored, since the creator of a
 // group chooses its name, which may be the name of a user. If a principal is in more groups than fit into a token, Microsoft Entra ID
 // omits the claim.

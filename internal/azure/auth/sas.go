@@ -216,8 +216,11 @@ func (t *Token) resource(r *wire.Request) (string, bool) {
 		return prefix + head + "/" + rest, below && rest != "" && t.Snapshot != "" && t.Version >= sas20191212
 	case "d":
 		path, list := rest, !below && r.Comp == "list"
-		if list {
+		switch {
+		case list:
 			path = r.Query.Get("prefix")
+		case !below && r.Restype == "filesystem": // List Paths
+			path, list = strings.Trim(r.Query.Get("directory"), "/")+"/", true
 		}
 		directory, ok := t.directory(path, list)
 		return prefix + head + directory, ok && (below || list) && t.Version >= sas20200210

@@ -35,6 +35,9 @@ type Config[S, C any] struct {
 	// Admit may refuse a call after Needs was checked, such as anonymous access to a private container. Nil admits what the
 	// credential permits, and anonymous callers only to operations that are open to everyone.
 	Admit func(S, C, auth.Identity, auth.Need) error
+	// Lists, if set, reports whether access control lists decide about a caller whose credential does not permit the operation by itself. Admit and
+	// the handlers see to that.
+	Lists func(S, C, auth.Identity, auth.Need) bool
 	// Policy returns a stored access policy of the resource that the call names, for a SAS that refers to it. found is false
 	// if the resource does not exist or does not have the policy. Nil means that there are no policies.
 	Policy func(s S, c C, id string) (p auth.Policy, found bool, err error)
@@ -275,7 +278,9 @@ func (f *Frontend[S, C]) admit(r *wire.Request, call C, id auth.Identity, need a
 		if id.Mechanism == auth.Anonymous {
 			return id, RefuseAnonymous(r)
 		}
-		return id, err
+		if f.Lists == nil || !f.Lists(f.State, call, id, need) {
+			return id, err
+		}
 	}
 	if f.Admit != nil {
 		return id, f.Admit(f.State, call, id, need)

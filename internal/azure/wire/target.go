@@ -58,7 +58,7 @@ func hostAccount(host string, svc Service) (account string, ok bool) {
 		return "", false
 	}
 	label, _, ok := strings.Cut(rest, ".")
-	if !ok || !strings.EqualFold(label, svc.String()) {
+	if !ok || !strings.EqualFold(label, svc.String()) && !(svc == Blob && strings.EqualFold(label, DataLake.String())) {
 		return "", false
 	}
 	if _, err := netip.ParseAddr(host); err == nil {
@@ -66,6 +66,19 @@ func hostAccount(host string, svc Service) (account string, ok bool) {
 	}
 	account = hostSuffixes(strings.ToLower(account))
 	return account, AccountName(strings.TrimSuffix(account, secondarySuffix))
+}
+
+// HostService returns the endpoint that the name of a host is of: [Blob] or [DataLake]; 0 for others.
+func HostService(host string) Service {
+	for _, svc := range [...]Service{DataLake, Blob} {
+		_, rest, _ := strings.Cut(host, ".")
+		if label, _, ok := strings.Cut(rest, "."); ok && strings.EqualFold(label, svc.String()) {
+			if _, ok := hostAccount(host, svc); ok {
+				return svc
+			}
+		}
+	}
+	return 0
 }
 
 // hostSuffixes removes the suffixes of an account's host name that say over which network it is reached, -ipv6 and -dualstack, and

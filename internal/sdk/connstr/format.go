@@ -32,6 +32,7 @@ func (s Settings) format(show func(Secret) string) string {
 	add("BlobEndpoint", s.BlobEndpoint)
 	add("QueueEndpoint", s.QueueEndpoint)
 	add("TableEndpoint", s.TableEndpoint)
+	add("DfsEndpoint", s.DFSEndpoint)
 	add("SharedAccessSignature", show(s.SAS))
 	return b.String()
 }

@@ -33,13 +33,15 @@ type Settings struct {
 	// BlobEndpoint, QueueEndpoint and TableEndpoint are absolute URLs without a trailing slash. One is empty only when
 	// the string gives explicit endpoints without an account name and leaves this one out.
 	BlobEndpoint, QueueEndpoint, TableEndpoint string
+	// DFSEndpoint is the Data Lake endpoint, "" if the string has none.
+	DFSEndpoint string
 }
 
 // fields are the names that may occur, by their lower-case form. Names match without regard to case, as in the SDKs.
 var fields = map[string]bool{
 	"usedevelopmentstorage": true, "developmentstorageproxyuri": true, "defaultendpointsprotocol": true,
 	"accountname": true, "accountkey": true, "sharedaccesssignature": true, "endpointsuffix": true,
-	"blobendpoint": true, "queueendpoint": true, "tableendpoint": true, "fileendpoint": true,
+	"blobendpoint": true, "queueendpoint": true, "tableendpoint": true, "fileendpoint": true, "dfsendpoint": true,
 	"blobsecondaryendpoint": true, "queuesecondaryendpoint": true, "tablesecondaryendpoint": true, "filesecondaryendpoint": true,
 }
 
@@ -149,6 +151,12 @@ func account(f map[string]string) (Settings, error) {
 			return Settings{}, err
 		}
 		*service.to = endpoint
+	}
+	if _, ok := f["dfsendpoint"]; ok {
+		var err error
+		if s.DFSEndpoint, err = endpoint("dfs", f); err != nil {
+			return Settings{}, err
+		}
 	}
 	if s.BlobEndpoint == "" && s.QueueEndpoint == "" && s.TableEndpoint == "" {
 		return Settings{}, invalid("it names no account and no endpoint")

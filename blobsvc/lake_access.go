@@ -1,0 +1,171 @@
+package blobsvc
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/posix"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+)
+
+// setAccessControl: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/update
+func (s *Service) setAccessControl(c *call) error {
+	w, err := s.write(c)
+	if err != nil {
+		return err
+	}
+	q := state.AccessChange{Owner: c.Header("X-Ms-Owner"), Group: c.Header("X-Ms-Group")}
+	acl, permissions := c.Header("X-Ms-Acl"), c.Header("X-Ms-Permissions")
+	switch {
+	case acl != "" && permissions != "":
+		return errBothAccess
+	case acl != "":
+		e, err := posix.ParseEntries(acl, false)
+		if err != nil {
+			return errInvalidACL
+		}
+		q.Set = e.Set
+	case permissions != "":
+		mode, err := posix.ParseMode(permissions)
+		if err != nil {
+			return wire.InvalidHeader("x-ms-permissions", permissions)
+		}
+		q.Set = func(a posix.Access, _ bool) (posix.Access, error) { return a.Chmod(mode), nil }
+	case q.Owner == "" && q.Group == "":
+		return wire.MissingHeader("x-ms-acl")
+	}
+	if (q.Owner != "" || q.Group != "") && c.holds(auth.Need{On: auth.OnObject, All: "o"}) != nil ||
+		q.Set != nil && c.holds(auth.Need{On: auth.OnObject, All: "p"}) != nil {
+		return errAccess
+	}
+	result, err := s.state.SetAccess(&w, &q)
+	if err != nil {
+		return err
+	}
+	c.sendChanged(result.Changed)
+	c.sendNamespace(true)
+	return c.Status(http.StatusOK)
+}
+
+// getAccessControl: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/get-properties
+func (s *Service) getAccessControl(c *call) error {
+	if err := c.upn(); err != nil {
+		return err
+	}
+	var b state.Blob
+	if err := s.readStatus(c, 0, &b); err != nil {
+		return err
+	}
+	if b.Node == nil {
+		return errNeedsTree
+	}
+	c.sendChanged(b.Changed)
+	c.sendOwner(&b)
+	c.Set("x-ms-acl", b.Node.Access.String())
+	return c.Status(http.StatusOK)
+}
+
+// checkAccess: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/get-properties
+func (s *Service) checkAccess(c *call) error {
+	action := c.Query.Get("fsaction")
+	if action == "" {
+		return wire.MissingQuery("fsAction")
+	}
+	want, err := posix.ParsePerm(action)
+	if err != nil {
+		return invalidQuery("fsAction", action)
+	}
+	r, err := s.read(c)
+	if err != nil {
+		return err
+	}
+	var b state.Blob
+	if err := s.state.CheckAccess(&r, want, &b); err != nil {
+		return err
+	}
+	c.sendChanged(b.Changed)
+	return c.Status(http.StatusOK)
+}
+
+// maxAccessRecords is the number of paths that one request changes.
+const maxAccessRecords = 2000
+
+// setAccessControlRecursive: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/update
+func (s *Service) setAccessControlRecursive(c *call) error {
+	mode := strings.ToLower(c.Query.Get("mode"))
+	acl := c.Header("X-Ms-Acl")
+	switch {
+	case mode == "":
+		return wire.MissingQuery("mode")
+	case acl == "":
+		return wire.MissingHeader("x-ms-acl")
+	}
+	e, err := posix.ParseEntries(acl, mode == "remove")
+	if err != nil {
+		return errInvalidACL
+	}
+	var q state.AccessChange
+	switch mode {
+	case "set":
+		q.Set = e.Set
+	case "modify":
+		q.Set = e.Modify
+	case "remove":
+		q.Set = func(a posix.Access, _ bool) (posix.Access, error) { return e.Remove(a) }
+	default:
+		return invalidQuery("mode", mode)
+	}
+	most := maxAccessRecords
+	if text := c.Query.Get("maxrecords"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return invalidQuery("maxRecords", text)
+		}
+		most = min(n, most)
+	}
+	force, err := c.boolQuery("forceflag")
+	if err != nil {
+		return err
+	}
+	var from []byte
+	if token := c.Query.Get("continuation"); token != "" {
+		var ok bool
+		if from, ok = decodeMarker(token); !ok {
+			return invalidQuery("continuation", token)
+		}
+	}
+	if c.holds(auth.Need{On: auth.OnObject, All: "p"}) != nil {
+		return errAccess
+	}
+	w := s.unconditional(c)
+	done, err := s.state.SetAccessRecursive(&w, &q, string(from), most, force)
+	if err != nil {
+		return err
+	}
+	type failed struct {
+		Error string `json:"errorMessage"`
+		Name  string `json:"name"`
+		Type  string `json:"type"`
+	}
+	doc := struct {
+		Directories int      `json:"directoriesSuccessful"`
+		Failed      []failed `json:"failedEntries"`
+		Failures    int      `json:"failureCount"`
+		Files       int      `json:"filesSuccessful"`
+	}{Directories: done.Directories, Failed: []failed{}, Failures: len(done.Failed), Files: done.Files}
+	for _, f := range done.Failed {
+		kind := "FILE"
+		if f.Directory {
+			kind = "DIRECTORY"
+		}
+		doc.Failed = append(doc.Failed, failed{errAccess.Message, f.Path, kind})
+	}
+	c.sendNamespace(true)
+	if done.Next != "" {
+		c.Set("x-ms-continuation", encodeMarker([]byte(done.Next)))
+	}
+	return sendJSON(c.Request, http.StatusOK, &doc)
+}

@@ -1,0 +1,219 @@
+package blobsvc
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/posix"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+)
+
+// position reads the parameter of that name.
+func (c *call) position() (int64, error) {
+	s := c.Query.Get("position")
+	if s == "" {
+		return 0, wire.MissingQuery("position")
+	}
+	n, ok := parseOffset(s)
+	if !ok {
+		return 0, invalidQuery("position", s)
+	}
+	return n, nil
+}
+
+// pathLease reads what an append or a flush does with the lease. Auto-renewal and release act on the lease that the request names.
+func (c *call) pathLease() (q state.PathLease, err error) {
+	action, err := c.word("X-Ms-Lease-Action", "acquire", "auto-renew", "release", "acquire-release")
+	if err != nil || action == "" {
+		return q, err
+	}
+	q.Acquire = strings.HasPrefix(action, "acquire")
+	q.Renew = action == "auto-renew"
+	q.Release = strings.HasSuffix(action, "release")
+	if !q.Acquire {
+		if c.Header("X-Ms-Lease-Id") == "" {
+			return q, wire.MissingHeader("x-ms-lease-id")
+		}
+		return q, nil
+	}
+	if q.Proposed, err = c.leaseID("X-Ms-Proposed-Lease-Id"); err != nil {
+		return q, err
+	}
+	if q.Proposed == "" {
+		return q, wire.MissingHeader("x-ms-proposed-lease-id")
+	}
+	q.Duration, err = c.leaseDuration()
+	return q, err
+}
+
+// maxAppend is the size in bytes of the largest append: that of the largest block.
+const maxAppend = 4000 * mib
+
+// appendPath: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/update
+func (s *Service) appendPath(c *call) error {
+	n, err := c.contentLength(maxAppend)
+	if err != nil {
+		return err
+	}
+	position, err := c.position()
+	if err != nil {
+		return err
+	}
+	flush, err := c.boolQuery("flush")
+	if err != nil {
+		return err
+	}
+	lease, err := c.pathLease()
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return wire.InvalidHeader("Content-Length", "0")
+	}
+	w := s.unconditional(c)
+	if w.If.LeaseID, err = c.leaseID("X-Ms-Lease-Id"); err != nil {
+		return err
+	}
+	if n >= earlyCheck {
+		if err := s.state.CheckAppend(&w, lease); err != nil {
+			return c.unread(err)
+		}
+	}
+	up, err := s.receiveFor(c, &w, n)
+	if err != nil {
+		return err
+	}
+	defer up.Close()
+	if flush {
+		b, err := s.state.FlushPath(&w, &state.Flush{Position: position + n, Retain: true, Lease: lease, Append: up, AppendAt: position})
+		if err != nil {
+			return err
+		}
+		c.sendChanged(b.Changed)
+		c.sendEncrypted(b.Encryption)
+	} else {
+		if lease.Release {
+			return wire.InvalidHeader("x-ms-lease-action", c.Header("X-Ms-Lease-Action")) // a lease is released with a flush
+		}
+		result, err := s.state.AppendPath(&w, position, up, lease)
+		if err != nil {
+			return err
+		}
+		c.sendEncrypted(result.Encryption)
+	}
+	if lease.Renew {
+		c.Set("x-ms-lease-renewed", "true")
+	}
+	if c.HasHeader("Content-Md5") || c.HasHeader("X-Ms-Content-Crc64") || c.version() >= v20210410 {
+		c.sendHashes(up)
+	}
+	return c.Status(http.StatusAccepted)
+}
+
+// flushPath: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/update
+func (s *Service) flushPath(c *call) error {
+	position, err := c.position()
+	if err != nil {
+		return err
+	}
+	f := state.Flush{Position: position}
+	if f.Retain, err = c.boolQuery("retainuncommitteddata"); err != nil {
+		return err
+	}
+	if _, err := c.boolQuery("close"); err != nil { // of events alone: a file has no open state
+		return err
+	}
+	if f.Lease, err = c.pathLease(); err != nil {
+		return err
+	}
+	if f.Headers, err = c.lakeHeaders(); err != nil {
+		return err
+	}
+	w, err := s.write(c)
+	if err != nil {
+		return err
+	}
+	if w.If.IfNoneMatch == "*" {
+		return wire.ErrNotModified // recorded
+	}
+	b, err := s.state.FlushPath(&w, &f)
+	if err != nil {
+		return err
+	}
+	c.sendChanged(b.Changed)
+	c.sendEncrypted(b.Encryption)
+	if f.Lease.Renew {
+		c.Set("x-ms-lease-renewed", "true")
+	}
+	return c.Status(http.StatusOK)
+}
+
+// readPath: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/read
+func (s *Service) readPath(c *call) error {
+	rng, partial := c.requestRange()
+	hashName, err := c.rangeHash()
+	if err != nil {
+		return err
+	}
+	if hashName != "" && !partial {
+		return errRangeHashNeedsRange
+	}
+	r, err := s.read(c)
+	if err != nil {
+		return err
+	}
+	r.Want = posix.Read
+	r.TrackAccess = s.accounts.Blob(c.Account).AccessTimes
+	var within *state.Range
+	if partial {
+		within = &rng
+	}
+	var b state.Blob
+	body, err := s.state.OpenBlob(&r, 0, within, &b)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = body.Close() }()
+	if hashName != "" {
+		if body.Length > rangeHashLimit {
+			return errRangeHashTooLarge
+		}
+		value, err := hashRange(body.Reader, hashName)
+		if err != nil {
+			return err
+		}
+		if hashName == "x-ms-range-get-content-md5" {
+			c.Set("Content-MD5", value)
+		} else {
+			c.Set("x-ms-content-crc64", value)
+		}
+	}
+	c.sendPath(&b)
+	c.sendLease(b.Lease)
+	c.sendLakeProperties(b.Metadata)
+	c.Set("x-ms-server-encrypted", "true")
+	c.Set("x-ms-creation-time", b.Created.RFC1123())
+	c.sendEncryption(b.Encryption)
+	if b.Node != nil {
+		if b.Node.Context != "" {
+			c.Set("x-ms-encryption-context", b.Node.Context)
+		}
+		if c.version() >= v20230803 {
+			c.Set("x-ms-acl", b.Node.Access.String())
+		}
+	}
+	c.SetInt("Content-Length", body.Length)
+	status := http.StatusOK
+	if partial {
+		status = http.StatusPartialContent
+		c.Set("Content-Range", "bytes "+strconv.FormatInt(body.Offset, 10)+"-"+strconv.FormatInt(body.Offset+body.Length-1, 10)+"/"+strconv.FormatInt(b.Length, 10))
+		if b.Headers.MD5 != "" {
+			c.Set("x-ms-content-md5", b.Headers.Base64MD5())
+		}
+	} else if b.Headers.MD5 != "" {
+		c.Set("Content-MD5", b.Headers.Base64MD5())
+	}
+	return c.sendContent(status, body.Reader)
+}

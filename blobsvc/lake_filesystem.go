@@ -1,0 +1,171 @@
+package blobsvc
+
+import (
+	"encoding/base64"
+	"net/http"
+	"sort"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+)
+
+// lakeProperties reads x-ms-properties: "name=value,..." with values in base64. sent is set if the header is there, which may be empty.
+func (c *call) lakeProperties() (list []state.Meta, sent bool, err error) {
+	const header = "X-Ms-Properties"
+	s := c.Header(header)
+	if s == "" {
+		return nil, c.HasHeader(header), nil
+	}
+	size := 0
+	seen := map[string]bool{}
+	for part := range strings.SplitSeq(s, ",") {
+		name, value, ok := strings.Cut(strings.TrimSpace(part), "=")
+		text, err := base64.StdEncoding.DecodeString(value)
+		if !ok || name == "" || err != nil || !utf8.Valid(text) || strings.ContainsAny(name, " \t") || seen[strings.ToLower(name)] {
+			return nil, true, wire.InvalidHeader("x-ms-properties", s)
+		}
+		seen[strings.ToLower(name)] = true
+		size += len(name) + len(text)
+		list = append(list, state.Meta{Name: name, Value: string(text)})
+	}
+	if size > wire.MetadataLimit {
+		return nil, true, wire.ErrMetadataTooLarge
+	}
+	sort.Slice(list, func(i, j int) bool { return strings.ToLower(list[i].Name) < strings.ToLower(list[j].Name) })
+	return list, true, nil
+}
+
+// sendLakeProperties sets x-ms-properties.
+func (c *call) sendLakeProperties(list []state.Meta) {
+	var b strings.Builder
+	for i, m := range list {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(m.Name + "=" + base64.StdEncoding.EncodeToString([]byte(m.Value)))
+	}
+	if len(list) > 0 {
+		c.Set("x-ms-properties", b.String())
+	}
+}
+
+func (c *call) sendNamespace(hierarchical bool) {
+	c.Set("x-ms-namespace-enabled", strconv.FormatBool(hierarchical))
+}
+
+// listFilesystems: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/filesystem/list
+func (s *Service) listFilesystems(c *call) error {
+	n, err := c.maxResults()
+	if err != nil {
+		return err
+	}
+	type properties struct {
+		Scope    string `json:"DefaultEncryptionScope"`
+		OnlyThis bool   `json:"DenyEncryptionScopeOverride"`
+	}
+	type filesystem struct {
+		ETag         string `json:"etag"`
+		LastModified string `json:"lastModified"`
+		Name         string `json:"name"`
+		properties
+	}
+	doc := struct {
+		Filesystems []filesystem `json:"filesystems"`
+	}{Filesystems: []filesystem{}}
+	l := state.ContainerListing{Account: c.Account, Prefix: c.Query.Get("prefix")}
+	if !l.Start(c.Query.Get("continuation")) {
+		return invalidQuery("continuation", c.Query.Get("continuation"))
+	}
+	err = s.state.ListContainers(&l, func(name string, rec *state.Container) (more bool) {
+		if len(doc.Filesystems) == n {
+			c.Set("x-ms-continuation", l.Marker(name, rec))
+			return false
+		}
+		doc.Filesystems = append(doc.Filesystems, filesystem{rec.Changed.HexETag(), rec.Changed.RFC1123(), name,
+			properties{encryption.ID{Scope: rec.Scope}.ScopeName(), rec.OnlyScope}})
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	return sendJSON(c.Request, http.StatusOK, &doc)
+}
+
+// createFilesystem: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/filesystem/create
+func (s *Service) createFilesystem(c *call) error {
+	metadata, _, err := c.lakeProperties()
+	if err != nil {
+		return err
+	}
+	scope, only, err := s.defaultScope(c)
+	if err != nil {
+		return err
+	}
+	w := s.containerWrite(c)
+	changed, err := s.state.CreateContainer(&w, state.Container{Scope: scope, OnlyScope: only, Metadata: metadata})
+	if err != nil {
+		return err
+	}
+	c.sendChanged(changed)
+	c.sendNamespace(w.Policy.Hierarchical)
+	return c.Status(http.StatusCreated)
+}
+
+// setFilesystemProperties: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/filesystem/set-properties
+func (s *Service) setFilesystemProperties(c *call) error {
+	metadata, _, err := c.lakeProperties()
+	if err != nil {
+		return err
+	}
+	w, err := s.conditionalContainerWrite(c)
+	if err != nil {
+		return err
+	}
+	changed, err := s.state.SetContainerMetadata(&w, metadata)
+	if err != nil {
+		return err
+	}
+	c.sendChanged(changed)
+	return c.Status(http.StatusOK)
+}
+
+// getFilesystemProperties: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/filesystem/get-properties
+func (s *Service) getFilesystemProperties(c *call) error {
+	rec, err := s.readContainer(c)
+	if err != nil {
+		return err
+	}
+	c.sendChanged(rec.Changed)
+	c.sendLakeProperties(rec.Metadata)
+	c.sendNamespace(rec.Hierarchical())
+	c.Set("x-ms-default-encryption-scope", encryption.ID{Scope: rec.Scope}.ScopeName())
+	c.Set("x-ms-deny-encryption-scope-override", strconv.FormatBool(rec.OnlyScope))
+	return c.Status(http.StatusOK)
+}
+
+// deleteFilesystem: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/filesystem/delete
+func (s *Service) deleteFilesystem(c *call) error { return s.deleteContainer(c) }
+
+// renameContainer gives a container another name, in accounts with a hierarchical namespace. The reference does not have it; clients do.
+func (s *Service) renameContainer(c *call) error {
+	source := c.Header("X-Ms-Source-Container-Name")
+	if source == "" {
+		return wire.MissingHeader("x-ms-source-container-name")
+	}
+	if !s.hierarchical(c.Account) {
+		return errNeedsTree
+	}
+	w := s.containerWrite(c)
+	var err error
+	if w.If.LeaseID, err = c.leaseID("X-Ms-Source-Lease-Id"); err != nil {
+		return err
+	}
+	if err := s.state.RenameContainer(&w, source); err != nil {
+		return err
+	}
+	return c.Status(http.StatusOK)
+}

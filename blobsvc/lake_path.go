@@ -1,0 +1,607 @@
+package blobsvc
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/posix"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+)
+
+// folderMark is the metadata by which the Blob endpoint marks a directory. In a flat account it is all that a directory is.
+const folderMark = "hdi_isfolder"
+
+// isFolderMark reports whether m marks a directory.
+func isFolderMark(m state.Meta) bool {
+	return strings.EqualFold(m.Name, folderMark) && strings.EqualFold(m.Value, "true")
+}
+
+// withoutFolderMark removes the mark of a directory from metadata, and reports whether it was there.
+func withoutFolderMark(list []state.Meta) (own []state.Meta, folder bool) {
+	for _, m := range list {
+		if isFolderMark(m) {
+			folder = true
+		} else {
+			own = append(own, m)
+		}
+	}
+	return own, folder
+}
+
+// lakeHeaders reads the headers with the properties of a file. change sets those that were sent; it is nil if none was.
+func (c *call) lakeHeaders() (change func(*state.Headers), err error) {
+	var sum string
+	sumSent := c.HasHeader("X-Ms-Content-Md5")
+	if s := c.Header("X-Ms-Content-Md5"); s != "" {
+		b, err := parseMD5(s)
+		if err != nil {
+			return nil, err
+		}
+		sum = string(b)
+	}
+	own := [...]struct {
+		name  string
+		field func(*state.Headers) *string
+	}{
+		{"X-Ms-Content-Type", func(h *state.Headers) *string { return &h.ContentType }},
+		{"X-Ms-Content-Encoding", func(h *state.Headers) *string { return &h.Encoding }},
+		{"X-Ms-Content-Language", func(h *state.Headers) *string { return &h.Language }},
+		{"X-Ms-Cache-Control", func(h *state.Headers) *string { return &h.CacheControl }},
+		{"X-Ms-Content-Disposition", func(h *state.Headers) *string { return &h.Disposition }},
+	}
+	any := sumSent
+	for _, f := range own {
+		any = any || c.HasHeader(f.name)
+	}
+	if !any {
+		return nil, nil
+	}
+	return func(h *state.Headers) {
+		for _, f := range own {
+			if c.HasHeader(f.name) {
+				*f.field(h) = c.Header(f.name)
+			}
+		}
+		if c.HasHeader("X-Ms-Content-Disposition") {
+			h.DispositionSet = c.Header("X-Ms-Content-Disposition") != ""
+		}
+		if sumSent {
+			h.MD5 = sum
+		}
+	}, nil
+}
+
+// newNode reads what a request gives to the path that it creates. In a flat account the headers are refused.
+func (s *Service) newNode(c *call, directory bool) (n *state.NewNode, err error) {
+	n = &state.NewNode{Directory: directory, Owner: c.Header("X-Ms-Owner"), Group: c.Header("X-Ms-Group"), Context: c.Header("X-Ms-Encryption-Context")}
+	if s := c.Header("X-Ms-Permissions"); s != "" {
+		mode, err := posix.ParseMode(s)
+		if err != nil {
+			return nil, wire.InvalidHeader("x-ms-permissions", s)
+		}
+		n.Mode = &mode
+	}
+	if s := c.Header("X-Ms-Umask"); s != "" {
+		umask, err := posix.ParseUmask(s)
+		if err != nil {
+			return nil, wire.InvalidHeader("x-ms-umask", s)
+		}
+		n.Umask = &umask
+	}
+	if s := c.Header("X-Ms-Acl"); s != "" {
+		if n.Mode != nil || n.Umask != nil {
+			return nil, errBothAccess
+		}
+		e, err := posix.ParseEntries(s, false)
+		if err != nil {
+			return nil, errInvalidACL
+		}
+		n.Entries = &e
+	}
+	if len(n.Context) > maxEncryptionContext {
+		return nil, wire.InvalidHeader("x-ms-encryption-context", n.Context)
+	}
+	if n.Owner != "" || n.Group != "" {
+		if err := c.holds(auth.Need{On: auth.OnObject, All: "o"}); err != nil {
+			return nil, err
+		}
+		if c.byLists && n.Owner != "" && n.Owner != c.caller().ID {
+			return nil, errAccess
+		}
+	}
+	if !s.hierarchical(c.Account) && (n.Mode != nil || n.Umask != nil || n.Entries != nil || n.Owner != "" || n.Group != "" || n.Context != "") {
+		return nil, errNeedsTree
+	}
+	return n, nil
+}
+
+// maxEncryptionContext is the length in bytes of an encryption context.
+const maxEncryptionContext = 1024
+
+// createFile: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/create
+func (s *Service) createFile(c *call) error { return s.createPath(c, false) }
+
+// createDirectory: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/create
+func (s *Service) createDirectory(c *call) error { return s.createPath(c, true) }
+
+func (s *Service) createPath(c *call, directory bool) error {
+	if c.blob == "" {
+		return errPathExists
+	}
+	if _, err := c.contentLength(0); err != nil && !errors.Is(err, wire.ErrMissingContentLength) {
+		return err
+	}
+	w, err := s.write(c)
+	if err != nil {
+		return err
+	}
+	b := state.Blob{Kind: state.BlockBlob, Headers: state.Headers{ContentType: defaultType}}
+	if b.Metadata, _, err = c.lakeProperties(); err != nil {
+		return err
+	}
+	headers, err := c.lakeHeaders()
+	if err != nil {
+		return err
+	}
+	if headers != nil {
+		headers(&b.Headers)
+	}
+	if w.Node, err = s.newNode(c, directory); err != nil {
+		return err
+	}
+	if c.Header("X-Ms-Expiry-Option") != "" && directory {
+		return errDirectoryExpiry
+	}
+	if b.Expires, err = s.newExpiry(c); err != nil {
+		return err
+	}
+	if err := c.encryptionScope(&w.Encryption); err != nil {
+		return err
+	}
+	if w.Lease, err = c.createLease(); err != nil {
+		return err
+	}
+	if directory && !s.hierarchical(c.Account) {
+		b.Metadata = append(b.Metadata, state.Meta{Name: folderMark, Value: "true"})
+	}
+	result, err := s.state.PutBlob(&w, &b, nil)
+	if err != nil {
+		return createError(err)
+	}
+	c.sendChanged(result.Changed)
+	if c.key != nil || result.Encryption.Scope != "" || c.version() >= v20200612 {
+		c.sendEncrypted(result.Encryption)
+	}
+	return c.Status(http.StatusCreated)
+}
+
+// createLease reads the lease that a new file gets.
+func (c *call) createLease() (*state.LeaseRequest, error) {
+	proposed, err := c.leaseID("X-Ms-Proposed-Lease-Id")
+	if err != nil {
+		return nil, err
+	}
+	if proposed == "" {
+		if c.HasHeader("X-Ms-Lease-Duration") {
+			return nil, wire.MissingHeader("x-ms-proposed-lease-id")
+		}
+		return nil, nil
+	}
+	q := &state.LeaseRequest{Action: state.LeaseAcquire, Proposed: proposed}
+	q.Duration, err = c.leaseDuration()
+	return q, err
+}
+
+// renameSource parses x-ms-rename-source, "/filesystem/path?sas", and authenticates the token in it.
+func (s *Service) renameSource(c *call) (src state.RenameSource, err error) {
+	text := c.Header(renameHeader)
+	path, query, _ := strings.Cut(text, "?")
+	first, rest, ok := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	filesystem, err1 := url.PathUnescape(first)
+	name, err2 := url.PathUnescape(rest)
+	if !ok || err1 != nil || err2 != nil || !strings.HasPrefix(path, "/") {
+		return src, errSourceLength
+	}
+	if err := state.CheckContainerName(filesystem); err != nil {
+		return src, errSourceLength
+	}
+	src.Ref = state.Ref{Account: c.Account, Container: filesystem}
+	if src.Blob, err = cleanPath(name); err != nil {
+		return src, errSourceLength
+	}
+	if src.Caller, err = s.mayMove(c, filesystem, path, query); err != nil {
+		return src, err
+	}
+	conditions, err := c.SourceConditions()
+	if err != nil {
+		return src, err
+	}
+	src.If.Conditions = state.Conditions(conditions)
+	src.If.LeaseID, err = c.leaseID("X-Ms-Source-Lease-Id")
+	return src, err
+}
+
+// mayMove checks the permission to move the source away: that of its own token, if the source has one, or that of the caller.
+func (s *Service) mayMove(c *call, filesystem, path, query string) (*posix.Caller, error) {
+	need := auth.Need{On: auth.OnObject, Any: "md"}
+	if !strings.Contains(query, "sig=") {
+		id := c.identity
+		if id.Mechanism == auth.SAS && !id.Token().AccountSAS() && (filesystem != c.container || id.Token().Resource != "c" && id.Token().Resource != "d") {
+			return nil, errAccess
+		}
+		at := *c
+		at.identity, at.container = id.At(filesystem), filesystem
+		if at.identity.Holds(need) == nil {
+			return at.caller(), nil
+		}
+		if !s.byLists(&at, at.identity, need) {
+			return nil, errAccess
+		}
+		return at.caller(), nil
+	}
+	u := *c.HTTP.URL
+	u.RawQuery = query
+	hr := &http.Request{Method: http.MethodPut, Host: c.HTTP.Host, URL: &u, TLS: c.HTTP.TLS, RemoteAddr: c.HTTP.RemoteAddr, Header: http.Header{}}
+	hr.RequestURI = strings.TrimSuffix(c.URIPath, strings.TrimSuffix(c.RawPath, "/")) + path + "?" + query
+	if c.VersionHeader != "" {
+		hr.Header["X-Ms-Version"] = []string{c.VersionHeader}
+	}
+	r, err := c.Inner(hr.WithContext(c.HTTP.Context()), nil)
+	if err != nil {
+		return nil, errSourceLength
+	}
+	at, _, err := s.resolveLake(r)
+	if err != nil {
+		return nil, errSourceLength
+	}
+	id, err := s.callers.Authenticate(r)
+	if err != nil {
+		return nil, err
+	}
+	if name := id.PolicyID(); name != "" {
+		p, found, err := s.storedPolicy(at, name)
+		if err != nil {
+			return nil, err
+		}
+		if id, err = id.Apply(p, found, at.Now); err != nil {
+			return nil, err
+		}
+	}
+	if err := id.Check(wire.Blob, need); err != nil && !s.byLists(at, id, need) {
+		return nil, err
+	}
+	at.identity = id
+	return at.caller(), nil
+}
+
+// renamePath: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/create
+func (s *Service) renamePath(c *call) error {
+	switch mode := strings.ToLower(c.Query.Get("mode")); mode {
+	case "", "legacy", "posix": // both replace what may be replaced
+	default:
+		return invalidQuery("mode", c.Query.Get("mode"))
+	}
+	if !s.hierarchical(c.Account) {
+		return errNeedsTree
+	}
+	src, err := s.renameSource(c)
+	if err != nil {
+		return err
+	}
+	w, err := s.write(c)
+	if err != nil {
+		return err
+	}
+	if w.Node, err = s.newNode(c, false); err != nil {
+		return err
+	}
+	var changes state.RenameChanges
+	metadata, _, err := c.lakeProperties()
+	if err != nil {
+		return err
+	}
+	if metadata != nil {
+		changes.Metadata = &metadata
+	}
+	if changes.Headers, err = c.lakeHeaders(); err != nil {
+		return err
+	}
+	if _, err := s.state.Rename(&w, &src, &changes); err != nil {
+		return createError(err)
+	}
+	s.background.Wake()
+	return c.Status(http.StatusCreated)
+}
+
+// setPathProperties: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/update
+func (s *Service) setPathProperties(c *call) error {
+	w, err := s.write(c)
+	if err != nil {
+		return err
+	}
+	headers, err := c.lakeHeaders()
+	if err != nil {
+		return err
+	}
+	metadata, sent, err := c.lakeProperties()
+	if err != nil {
+		return err
+	}
+	change := &metadata
+	if !sent {
+		change = nil
+	}
+	b, err := s.state.SetPath(&w, change, headers)
+	if err != nil {
+		return err
+	}
+	c.sendChanged(b.Changed)
+	c.sendNamespace(b.Node != nil)
+	return c.Status(http.StatusOK)
+}
+
+// readStatus reads the record of the path. want is what the caller needs on it, in a tree.
+func (s *Service) readStatus(c *call, want posix.Perm, b *state.Blob) error {
+	r, err := s.read(c)
+	if err != nil {
+		return err
+	}
+	r.Want = want
+	return s.state.GetStatus(&r, b)
+}
+
+// sendPath sets the headers that the answers about a path share.
+func (c *call) sendPath(b *state.Blob) {
+	c.sendChanged(b.Changed)
+	c.Set("Accept-Ranges", "bytes")
+	kind := "file"
+	if b.IsDirectory() || hasFolderMark(b.Metadata) {
+		kind = "directory"
+	}
+	c.Set("x-ms-resource-type", kind)
+	h := &b.Headers
+	for _, v := range [...][2]string{{"Content-Type", h.ContentType}, {"Content-Encoding", h.Encoding}, {"Content-Language", h.Language}, {"Cache-Control", h.CacheControl}} {
+		if v[1] != "" {
+			c.Set(v[0], v[1])
+		}
+	}
+	if h.DispositionSet || h.Disposition != "" {
+		c.Set("Content-Disposition", h.Disposition)
+	}
+	c.sendOwner(b)
+	c.sendOverrides()
+}
+
+// hasFolderMark reports whether metadata has the mark of a directory of a flat account.
+func hasFolderMark(list []state.Meta) bool { return slices.ContainsFunc(list, isFolderMark) }
+
+// sendOwner sets the headers about the access control of a path of a tree.
+func (c *call) sendOwner(b *state.Blob) {
+	n := b.Node
+	if n == nil {
+		return
+	}
+	c.Set("x-ms-owner", c.nameOf(n.Owner))
+	c.Set("x-ms-group", c.nameOf(n.Group))
+	c.Set("x-ms-permissions", n.Access.Permissions())
+}
+
+// nameOf is how an answer names an owner: its object ID, since no directory of users is there to ask. With upn=true the caller's own object ID
+// becomes the name in its token.
+func (c *call) nameOf(id string) string {
+	if p := c.identity.Principal(); p != nil && p.Name != "" && p.ObjectID == id && strings.EqualFold(c.Query.Get("upn"), "true") {
+		return p.Name
+	}
+	return id
+}
+
+// upn checks the parameter of that name.
+func (c *call) upn() error {
+	switch s := c.Query.Get("upn"); strings.ToLower(s) {
+	case "", "true", "false":
+		return nil
+	default:
+		return invalidQuery("upn", s)
+	}
+}
+
+// getPathProperties: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/get-properties
+func (s *Service) getPathProperties(c *call) error { return s.sendProperties(c, true) }
+
+// getPathStatus: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/get-properties
+func (s *Service) getPathStatus(c *call) error { return s.sendProperties(c, false) }
+
+func (s *Service) sendProperties(c *call, all bool) error {
+	if err := c.upn(); err != nil {
+		return err
+	}
+	var b state.Blob
+	want := posix.Perm(0)
+	if all {
+		want = posix.Read
+	}
+	if c.blob == "" {
+		want = 0
+	}
+	if err := s.readStatus(c, want, &b); err != nil {
+		return err
+	}
+	c.sendPath(&b)
+	if all {
+		c.sendLease(b.Lease)
+		own, _ := withoutFolderMark(b.Metadata)
+		c.sendLakeProperties(own)
+		c.Set("x-ms-server-encrypted", "true")
+		c.sendEncryption(b.Encryption)
+		if b.Node != nil {
+			if b.Node.Context != "" {
+				c.Set("x-ms-encryption-context", b.Node.Context)
+			}
+			if c.version() >= v20230803 {
+				c.Set("x-ms-acl", b.Node.Access.String())
+			}
+		}
+		c.Set("x-ms-creation-time", b.Created.RFC1123())
+		if b.Expires != 0 {
+			c.Set("x-ms-expiry-time", b.Expires.RFC1123())
+		}
+		if b.Headers.MD5 != "" {
+			c.Set("Content-MD5", b.Headers.Base64MD5())
+		}
+		s.sendAccessTime(c, &b)
+	}
+	c.SetInt("Content-Length", b.Length)
+	c.Out.WriteHeader(http.StatusOK)
+	return nil
+}
+
+// deletePath: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/delete
+func (s *Service) deletePath(c *call) error {
+	recursive, err := c.boolQuery("recursive")
+	if err != nil {
+		return err
+	}
+	if _, err := c.boolQuery("paginated"); err != nil {
+		return err
+	}
+	w, err := s.write(c)
+	if err != nil {
+		return err
+	}
+	if !s.hierarchical(c.Account) {
+		return s.deleteFlat(c, &w, recursive)
+	}
+	if token := c.Query.Get("continuation"); token != "" {
+		return invalidQuery("continuation", token) // a deletion takes one request
+	}
+	deletion, err := s.state.DeletePath(&w, recursive)
+	if err != nil {
+		return err
+	}
+	s.background.Wake()
+	if w.Policy.RetentionDays > 0 {
+		c.Set("x-ms-delete-type-permanent", strconv.FormatBool(deletion == 0))
+		if deletion != 0 {
+			c.Set("x-ms-deletion-id", strconv.FormatUint(deletion, 10))
+		}
+	}
+	return c.Status(http.StatusOK)
+}
+
+// deletePage is the number of blobs that one request deletes from a directory of a flat account.
+const deletePage = 1000
+
+// deleteFlat deletes a path of a flat account, and with recursive the blobs whose names begin with it, a page a request.
+func (s *Service) deleteFlat(c *call, w *state.Write, recursive bool) error {
+	now := c.now()
+	l := state.Listing{Prefix: c.blob + "/", Max: deletePage, Now: now}
+	if token := c.Query.Get("continuation"); token != "" {
+		var ok bool
+		if l.From, ok = decodeMarker(token); !ok {
+			return invalidQuery("continuation", token)
+		}
+	}
+	var below []string
+	next, err := s.state.ListBlobs(c.Account, c.container, &l, func(item state.Item) error {
+		below = append(below, strings.Clone(item.Name))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if len(below) > 0 && !recursive {
+		return state.ErrDirectoryNotEmpty
+	}
+	for _, name := range below {
+		one := *w
+		one.Blob, one.If = name, state.Preconditions{}
+		if _, err := s.state.DeleteBlob(&one, state.IncludeSnapshots); err != nil && !errors.Is(err, state.ErrBlobNotFound) {
+			return err
+		}
+	}
+	if next != nil {
+		c.Set("x-ms-continuation", encodeMarker(next))
+		return c.Status(http.StatusOK)
+	}
+	_, err = s.state.DeleteBlob(w, state.IncludeSnapshots)
+	if errors.Is(err, state.ErrBlobNotFound) && (len(below) > 0 || l.From != nil) {
+		err = nil // a directory of which only the names below it tell
+	}
+	if err != nil {
+		return err
+	}
+	s.background.Wake()
+	return c.Status(http.StatusOK)
+}
+
+// boolQuery reads a parameter that is true or false.
+func (c *call) boolQuery(name string) (bool, error) {
+	switch s := c.Query.Get(name); strings.ToLower(s) {
+	case "true":
+		return true, nil
+	case "", "false":
+		return false, nil
+	default:
+		return false, invalidQuery(name, s)
+	}
+}
+
+// leasePath: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/lease
+func (s *Service) leasePath(c *call) error {
+	if period := c.Header("X-Ms-Lease-Break-Period"); period != "" && c.Header("X-Ms-Lease-Duration") == "" && strings.EqualFold(c.Header("X-Ms-Lease-Action"), "acquire") {
+		return wire.MissingHeader("x-ms-lease-duration")
+	}
+	q, err := c.leaseRequest()
+	if err != nil {
+		return err
+	}
+	w, err := s.write(c)
+	if err != nil {
+		return err
+	}
+	result, err := s.state.LeaseBlob(&w, &q)
+	if err != nil {
+		return err
+	}
+	return c.answerLease(q.Action, &result)
+}
+
+// undeletePath restores a deleted path of a tree.
+// https://learn.microsoft.com/rest/api/storageservices/undelete-blob
+func (s *Service) undeletePath(c *call) error {
+	text := c.Header("X-Ms-Undelete-Source")
+	if text == "" {
+		return wire.MissingHeader("x-ms-undelete-source")
+	}
+	path, query, _ := strings.Cut(text, "?")
+	values, err1 := url.ParseQuery(query)
+	source, err2 := url.PathUnescape(path)
+	id, err3 := strconv.ParseUint(values.Get("deletionid"), 10, 64)
+	if err1 != nil || err2 != nil || err3 != nil {
+		return wire.InvalidHeader("x-ms-undelete-source", text)
+	}
+	source, err := cleanPath(source)
+	if err != nil {
+		return wire.InvalidHeader("x-ms-undelete-source", text)
+	}
+	w := s.unconditional(c)
+	b, err := s.state.RestorePath(&w, source, id)
+	if err != nil {
+		return err
+	}
+	c.Set("x-ms-creation-time", b.Created.RFC1123())
+	kind := "file"
+	if b.IsDirectory() {
+		kind = "directory"
+	}
+	c.Set("x-ms-resource-type", kind)
+	return c.Status(http.StatusOK)
+}
+
+var errDirectoryExpiry = fail(http.StatusBadRequest, "ExpiryNotSupportedForDirectory", "Set expiry is not supported for a directory.")
