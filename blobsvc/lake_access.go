@@ -167,5 +167,5 @@ func (s *Service) setAccessControlRecursive(c *call) error {
 	if done.Next != "" {
 		c.Set("x-ms-continuation", encodeMarker([]byte(done.Next)))
 	}
-	return sendJSON(c.Request, http.StatusOK, &doc)
+	return writeJSON(c.Request, http.StatusOK, &doc)
 }

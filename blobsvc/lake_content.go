@@ -144,6 +144,9 @@ func (s *Service) flushPath(c *call) error {
 	}
 	c.sendChanged(b.Changed)
 	c.sendEncrypted(b.Encryption)
+	if c.version() >= v20200210 { // a flush writes no content
+		c.Set("x-ms-request-server-encrypted", "false")
+	}
 	if f.Lease.Renew {
 		c.Set("x-ms-lease-renewed", "true")
 	}

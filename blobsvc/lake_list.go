@@ -16,7 +16,7 @@ import (
 type pathItem struct {
 	Scope        string `json:"EncryptionScope,omitempty"`
 	KeySHA256    string `json:"customerProvidedKeySha256,omitempty"`
-	Length       string `json:"contentLength"`
+	Length       string `json:"contentLength,omitempty"`
 	Created      string `json:"creationTime,omitempty"`
 	Context      string `json:"encryptionContext,omitempty"`
 	ETag         string `json:"etag"`
@@ -106,8 +106,11 @@ func (c *call) pathItem(item *state.Item) (p pathItem) {
 		LastModified: b.Changed.RFC1123()}
 	if b.IsDirectory() || hasFolderMark(b.Metadata) {
 		p.Directory = "true"
+		if c.version() < v20200210 && strings.EqualFold(c.Query.Get("recursive"), "false") {
+			p.Length = "" // recorded
+		}
 	}
-	if c.version() >= v20200612 {
+	if c.version() >= v20200210 {
 		p.Created = fileTime(b.Created)
 		if b.Expires != 0 {
 			p.Expires = fileTime(b.Expires)

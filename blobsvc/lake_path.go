@@ -309,7 +309,7 @@ func (s *Service) renamePath(c *call) error {
 	if metadata != nil {
 		changes.Metadata = &metadata
 	}
-	if changes.Headers, err = c.lakeHeaders(); err != nil {
+	if _, err := c.lakeHeaders(); err != nil { // which a rename leaves as they are (recorded)
 		return err
 	}
 	if _, err := s.state.Rename(&w, &src, &changes); err != nil {

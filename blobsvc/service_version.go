@@ -13,7 +13,8 @@ const (
 	v20190202 wire.Version = 20190202 // CRC64, encryption scopes of containers
 	v20190707 wire.Version = 20190707 // hierarchical namespaces
 	v20191010 wire.Version = 20191010 // IDs of versions (recorded; the reference says 2019-12-12)
-	v20200612 wire.Version = 20200612 // owners and times of paths
+	v20200210 wire.Version = 20200210 // creation times of paths
+	v20200612 wire.Version = 20200612 // owners of paths on the Blob endpoint
 	v20201002 wire.Version = 20201002 // immutable storage with versioning
 	v20210212 wire.Version = 20210212 // encoded names in listings
 	v20201206 wire.Version = 20201206 // encryption scopes of paths

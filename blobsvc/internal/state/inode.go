@@ -79,7 +79,7 @@ func newRoot(owner, key string) Blob {
 // record that the caller stores; nil for uncommitted blocks without a record.
 func (c *change) link(b *Blob) error {
 	if c.item.exists() {
-		if b == nil || !c.item.inTree() || b.Node != nil {
+		if b == nil || b.Node != nil && !c.Node.replaces() {
 			return nil
 		}
 		parent, err := permit(c.tx, c.parent, c.Caller, posix.Write|posix.Execute)
@@ -122,12 +122,29 @@ func (c *change) link(b *Blob) error {
 	return c.adopt(&parent, b)
 }
 
+// replaces reports whether a request gives something to a file or directory that exists.
+func (n *NewNode) replaces() bool {
+	return n != nil && (n.Mode != nil || n.Umask != nil || n.Entries != nil || n.Owner != "" || n.Group != "" || n.Context != "")
+}
+
 // adopt makes b the record of the item, in a directory.
 func (c *change) adopt(parent, b *Blob) (err error) {
+	old := b.Node
 	if b.Node, err = c.newNode(parent, c.name, c.kind == entryDirectory, c.Node); err != nil {
 		return err
 	}
 	b.Node.parent = c.parent
+	if old != nil { // what was there keeps what the request does not name
+		if c.Node.Owner == "" {
+			b.Node.Owner = old.Owner
+		}
+		if c.Node.Group == "" {
+			b.Node.Group = old.Group
+		}
+		if c.Node.Mode == nil && c.Node.Umask == nil && c.Node.Entries == nil {
+			b.Node.Access = old.Access
+		}
+	}
 	return nil
 }
 

@@ -22,10 +22,7 @@ type RenameSource struct {
 }
 
 // RenameChanges are what a rename changes beside the path. Nil fields stay.
-type RenameChanges struct {
-	Metadata *[]Meta
-	Headers  func(*Headers)
-}
+type RenameChanges struct{ Metadata *[]Meta }
 
 // Rename moves a file or directory to the path of w, in one transaction and at the same cost whatever is below it: its entry moves, and nothing
 // else. Entity tags, leases, expiry times and uncommitted blocks stay. What is at the destination is replaced: a file by a file, an empty
@@ -84,9 +81,6 @@ func (s *Store) Rename(w *Write, src *RenameSource, changes *RenameChanges) (Res
 		b.Node = &node
 		if changes.Metadata != nil {
 			b.Metadata = *changes.Metadata
-		}
-		if changes.Headers != nil {
-			changes.Headers(&b.Headers)
 		}
 		c.put(b)
 		c.renamed = src.Blob
