@@ -64,7 +64,7 @@ var azureErrors = map[error]*wire.Error{
 	state.ErrPathConflict:      fail(http.StatusConflict, "PathConflict", "The specified path, or an element of the path, exists and its resource type is invalid for this operation."),
 	state.ErrPathExists:        fail(http.StatusConflict, "PathAlreadyExists", "The specified path already exists."),
 	state.ErrPathDepth:         fail(http.StatusBadRequest, "InvalidUri", "The path has too many directories."),
-	state.ErrDirectoryNotEmpty: fail(http.StatusConflict, "DirectoryNotEmpty", "The recursive query parameter value must be true to delete a non-empty directory."),
+	state.ErrDirectoryNotEmpty: fail(http.StatusConflict, "DirectoryIsNotEmpty", "This operation is not permitted on a non-empty directory."),
 	state.ErrAccess:            wire.ErrAuthorizationPermissionMismatch,
 	state.ErrNotHierarchical:   errNeedsTree,
 	state.ErrNamespace:         fail(http.StatusConflict, "AccountBeingCreated", "The account has containers without the namespace of its settings, or with it."),

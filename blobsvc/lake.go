@@ -167,6 +167,7 @@ func (c *call) caller() *posix.Caller {
 // renderLake answers with an error in the form of the dfs endpoint.
 func renderLake(r *wire.Request, e *wire.Error) {
 	e = lakeError(e)
+	r.SetReason(e)
 	h := r.Out.Header()
 	h["x-ms-error-code"] = []string{e.Code}
 	for _, d := range e.Headers {
@@ -214,6 +215,7 @@ func writeJSON(r *wire.Request, status int, doc any) error {
 var lakeErrors = map[string]*wire.Error{
 	"ContainerNotFound":      fail(http.StatusNotFound, "FilesystemNotFound", "The specified filesystem does not exist."),
 	"ContainerAlreadyExists": fail(http.StatusConflict, "FilesystemAlreadyExists", "The specified filesystem already exists."),
+	"DirectoryIsNotEmpty":    fail(http.StatusConflict, "DirectoryNotEmpty", "The recursive query parameter value must be true to delete a non-empty directory."),
 	"BlobNotFound":           fail(http.StatusNotFound, "PathNotFound", "The specified path does not exist."),
 	"BlobAlreadyExists":      wire.ErrConditionNotMet,
 	"LeaseIdMismatchWithBlobOperation": fail(http.StatusPreconditionFailed, "LeaseIdMismatchWithBlobOperation",
