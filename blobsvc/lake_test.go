@@ -211,6 +211,21 @@ func TestLakeFile(t *testing.T) {
 	}
 }
 
+func TestRenameContainer(t *testing.T) {
+	t.Parallel()
+	f := lake(t)
+	fs := f.filesystem("before")
+	writeFile(t, fs, "d/f", "content")
+	f.do("PUT", "/after?restype=container&comp=rename", "").want(t, 400, "MissingRequiredHeader")
+	f.do("PUT", "/after?restype=container&comp=rename", "", "x-ms-source-container-name", "nothing").want(t, 404, "ContainerNotFound")
+	f.do("PUT", "/after?restype=container&comp=rename", "", "x-ms-source-container-name", "before").want(t, 200, "")
+	f.filesystem("before")
+	f.do("PUT", "/after?restype=container&comp=rename", "", "x-ms-source-container-name", "before").want(t, 409, "ContainerAlreadyExists")
+	if got := readFile(t, f.lakeService().NewFileSystemClient("after").NewFileClient("d/f")); got != "content" {
+		t.Errorf("content %q", got)
+	}
+}
+
 func TestLakeRename(t *testing.T) {
 	t.Parallel()
 	f := lake(t)

@@ -38,7 +38,7 @@ func TestEveryOperationHasARow(t *testing.T) {
 		}
 	}
 	for _, name := range rows {
-		if !slices.Contains(reference, name) {
+		if !slices.Contains(reference, name) && name != "RenameContainer" { // which clients have
 			t.Errorf("%s is not in the reference", name)
 		}
 	}

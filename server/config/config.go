@@ -198,10 +198,13 @@ func Default() Config {
 
 // complete fills in what is derived: the services' hosts.
 func (c *Config) complete() {
-	for _, e := range []*Endpoint{&c.Blob, &c.Queue, &c.Table, &c.DataLake} {
+	for _, e := range []*Endpoint{&c.Blob, &c.Queue, &c.Table} {
 		if e.Host == "" {
 			e.Host = c.Host
 		}
+	}
+	if c.DataLake.Host == "" {
+		c.DataLake.Host = c.Blob.Host
 	}
 }
 
@@ -217,7 +220,7 @@ func (c *Config) validate() error {
 	}
 	all = slices.DeleteFunc(all, func(l listener) bool {
 		service, ok := strings.CutSuffix(l.option, "-port")
-		return ok && service != "admin" && (!c.Serves(service) || service == "dfs" && !c.ServeDataLake && !c.BlobSettings.Hierarchical)
+		return ok && service != "admin" && !c.Serves(service)
 	})
 	for i, a := range all {
 		for _, b := range all[:i] {
@@ -418,8 +421,8 @@ var allServices = []string{"blob", "queue", "table"}
 
 // Serves reports whether a service, by its name, has a listener.
 func (c *Config) Serves(service string) bool {
-	if service == "dfs" { // an endpoint of the Blob service
-		service = "blob"
+	if service == "dfs" { // an endpoint of the Blob service, at its host unless another was set
+		return c.ServeDataLake && c.Serves("blob")
 	}
 	return len(c.Services) == 0 || slices.Contains(c.Services, service)
 }

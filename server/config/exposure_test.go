@@ -16,7 +16,7 @@ var opens = map[string]string{
 	"oauth-issuer": "", "oauth-keys": "", "oauth-audiences": "", "oauth-roles": "", "oauth-groups": "", "roles-account": "",
 
 	// The services need keys, the nodes of a cluster its secret (package peering has that rule).
-	"services": "", "host": "", "blob-host": "", "blob-port": "", "blob-keep-alive-timeout": "", "queue-host": "", "queue-port": "", "queue-keep-alive-timeout": "",
+	"services": "", "host": "", "blob-host": "", "dfs-host": "", "dfs-port": "", "blob-port": "", "blob-keep-alive-timeout": "", "queue-host": "", "queue-port": "", "queue-keep-alive-timeout": "",
 	"table-host": "", "table-port": "", "table-keep-alive-timeout": "", "accounts": "", "accounts-file": "", "strict-api-version": "", "disable-product-style-url": "",
 	"cert": "", "key": "", "pwd": "", "require-https": "", "cluster-listen": "", "cluster-peers": "", "cluster-secret-file": "", "cluster-ca": "", "cluster-cert": "", "cluster-key": "",
 

@@ -97,7 +97,7 @@ func Load(s Sources) (*Result, error) {
 	if r.Source("accounts") != FromDefault && r.Source("accounts-file") != FromDefault {
 		return nil, errors.New("accounts and accounts-file cannot both be set")
 	}
-	r.ServeDataLake = r.Source("dfs-port") != FromDefault || r.Source("dfs-host") != FromDefault
+	r.ServeDataLake = r.Source("dfs-port") != FromDefault || r.Source("dfs-host") != FromDefault || r.BlobSettings.Hierarchical
 	r.complete()
 	if err := r.validate(); err != nil {
 		return nil, err

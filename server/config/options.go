@@ -58,7 +58,7 @@ var groups = []group{
 		text("blob-host", "", "address", "Address of the Blob service, if it differs from host", func(c *Config) *string { return &c.Blob.Host }, host),
 		port("blob-port", "Port of the Blob service; 0 picks a free port", func(c *Config) *int { return &c.Blob.Port }),
 		duration("blob-keep-alive-timeout", "Idle timeout of connections to the Blob service; 0 is two minutes", func(c *Config) *time.Duration { return &c.Blob.KeepAlive }),
-		text("dfs-host", "", "address", "Address of the Data Lake endpoint, if it differs from host", func(c *Config) *string { return &c.DataLake.Host }, host),
+		text("dfs-host", "", "address", "Address of the Data Lake endpoint, if it differs from that of the Blob service", func(c *Config) *string { return &c.DataLake.Host }, host),
 		port("dfs-port", "Port of the Data Lake endpoint, which is served if it is set or an account has a hierarchical namespace; 0 picks a free port", func(c *Config) *int { return &c.DataLake.Port }),
 		text("queue-host", "", "address", "Address of the Queue service, if it differs from host", func(c *Config) *string { return &c.Queue.Host }, host),
 		port("queue-port", "Port of the Queue service; 0 picks a free port", func(c *Config) *int { return &c.Queue.Port }),

@@ -59,6 +59,7 @@ func tables() string {
 		rows            []frontend.Row
 	}{
 		{"Blob", "operations-on-the-blob-service", blobsvc.Operations()},
+		{"Data Lake", "data-lake-storage-gen2", lake()},
 		{"Queue", "operations-on-the-queue-service", queuesvc.Operations()},
 		{"Table", "operations-on-tables", tablesvc.Operations()},
 	} {
@@ -72,6 +73,16 @@ func tables() string {
 	}
 	b.WriteByte('\n')
 	return b.String()
+}
+
+// lake is the table of the dfs endpoint with the names of its parameters.
+func lake() []frontend.Row {
+	rows := blobsvc.LakeOperations()
+	for i := range rows {
+		r := &rows[i]
+		r.On = map[frontend.Level]frontend.Level{"service": "account", "container": "filesystem", "blob": "path"}[r.On]
+	}
+	return rows
 }
 
 func merge(rows []frontend.Row) []line {
@@ -98,12 +109,19 @@ func merge(rows []frontend.Row) []line {
 
 // request returns the selectors of a row.
 func request(r frontend.Row) string {
+	restype, comp := "restype=", "comp="
+	if r.On == "account" || r.On == "filesystem" || r.On == "path" {
+		restype = "resource="
+		if r.Comp != "expiry" && r.Comp != "undelete" {
+			comp = "action="
+		}
+	}
 	var q []string
 	if r.Restype != "" {
-		q = append(q, "restype="+r.Restype)
+		q = append(q, restype+r.Restype)
 	}
 	if r.Comp != "" {
-		q = append(q, "comp="+r.Comp)
+		q = append(q, comp+r.Comp)
 	}
 	if len(q) == 0 {
 		return "`" + r.Method + "`"
