@@ -1,12 +1,15 @@
 package workers
 
 import (
+	"encoding/json"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 )
 
 // stats are a function's counters since New.
@@ -83,6 +86,14 @@ func (s *stats) fail(at time.Time, err error) { s.lastError.Store(&LastError{at,
 type LastError struct {
 	At  time.Time
 	Err error
+}
+
+// MarshalJSON returns {"At": ..., "Err": TEXT}: an error has no JSON of its own.
+func (e LastError) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		At  time.Time
+		Err string
+	}{e.At, sdkerr.Text(e.Err)})
 }
 
 // Running describes a running call.

@@ -60,7 +60,7 @@ func writeBanner(w io.Writer, b banner) {
 	if m := b.backend.Events(); m != nil && !c.Silent {
 		fmt.Fprintf(&out, "  %-7s%s\n", "Events", eventsText(b.admin, c.Dashboard(), len(m.List())))
 	}
-	if w, ok := b.backend.(workerBackend); ok && w.durable != nil {
+	if w, ok := b.backend.(*workerBackend); ok && w.durable != nil {
 		fmt.Fprintf(&out, "  %-7s%s  (durable workflows, gRPC)\n", "Tasks", s.blue(w.durable.address))
 	}
 	if !c.Silent {

@@ -50,7 +50,7 @@ lazuli serve --durable does so inside the server.`,
 				return usageError{err}
 			}
 		}
-		d, err := serveDurable(storage, &c.Config, &sec, nil, log)
+		d, err := serveDurable(storage, &c.Config, &sec, nil, nil, log)
 		if err != nil {
 			return err
 		}

@@ -24,8 +24,9 @@ type roleSet struct {
 	storage *workers.Storage
 	config  config.Roles
 	log     *slog.Logger
-	// create makes what the roles need where it is missing.
-	create bool
+	// creates makes add create what the roles need where it is missing, as create does again.
+	creates  bool
+	creators []func(context.Context) error
 	// searchFolder returns where the index of the search-index role is.
 	searchFolder searchFolder
 	// search is the index of the search-index role; nil without it.
@@ -62,6 +63,25 @@ func (s *roleSet) add(ctx context.Context, names []string) error {
 	return nil
 }
 
+// needs creates what a role needs, if the set does that.
+func (s *roleSet) needs(ctx context.Context, create func(context.Context) error) error {
+	if !s.creates {
+		return nil
+	}
+	s.creators = append(s.creators, create)
+	return create(ctx)
+}
+
+// create creates what the roles need where it is missing.
+func (s *roleSet) create(ctx context.Context) error {
+	for _, c := range s.creators {
+		if err := c(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // close releases the resources of the roles. The app must have stopped.
 func (s *roleSet) close(ctx context.Context) (err error) {
 	for _, c := range s.closers {
@@ -71,7 +91,7 @@ func (s *roleSet) close(ctx context.Context) (err error) {
 }
 
 func (s *roleSet) archive(ctx context.Context) error {
-	target, create, err := s.archiveTarget(ctx)
+	target, create, err := s.archiveTarget()
 	if err != nil {
 		return err
 	}
@@ -83,18 +103,19 @@ func (s *roleSet) archive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.create {
+	err = s.needs(ctx, func(ctx context.Context) error {
 		_, err := s.storage.Tables.CreateTable(ctx, s.config.ArchiveFrom, nil)
-		if err := s.made(err, s.queue(ctx, s.config.ArchiveQueue), create()); err != nil {
-			return err
-		}
+		return s.made(err, s.queue(ctx, s.config.ArchiveQueue), create(ctx))
+	})
+	if err != nil {
+		return err
 	}
 	role.Register(s.app, "archive", workers.WithQueueName(s.config.ArchiveQueue))
 	return nil
 }
 
 // archiveTarget reads archive-to, and returns how to create what it names.
-func (s *roleSet) archiveTarget(ctx context.Context) (target archive.Target, create func() error, err error) {
+func (s *roleSet) archiveTarget() (target archive.Target, create func(context.Context) error, err error) {
 	kind, name, _ := strings.Cut(s.config.ArchiveTo, ":")
 	switch kind {
 	case "table":
@@ -103,7 +124,7 @@ func (s *roleSet) archiveTarget(ctx context.Context) (target archive.Target, cre
 		} else {
 			target, err = archive.Table(s.storage, name)
 		}
-		create = func() error {
+		create = func(ctx context.Context) error {
 			_, err := s.storage.Tables.CreateTable(ctx, name, nil)
 			if err = s.made(err); err == nil && s.config.LargeArchive() {
 				_, err = s.storage.Blobs.CreateContainer(ctx, s.config.LargeEntityContainer, nil)
@@ -112,10 +133,10 @@ func (s *roleSet) archiveTarget(ctx context.Context) (target archive.Target, cre
 		}
 	case "container":
 		target, err = archive.Container(s.storage, name)
-		create = func() error { _, err := s.storage.Blobs.CreateContainer(ctx, name, nil); return err }
+		create = func(ctx context.Context) error { _, err := s.storage.Blobs.CreateContainer(ctx, name, nil); return err }
 	case "folder":
 		target = archive.Folder(name)
-		create = func() error { return disk.MkdirAll(name, 0o700) }
+		create = func(context.Context) error { return disk.MkdirAll(name, 0o700) }
 	default:
 		err = fmt.Errorf("no entities can be archived to %q", s.config.ArchiveTo)
 	}
@@ -139,10 +160,8 @@ func (s *roleSet) sweep(ctx context.Context, table, function string) error {
 	if err != nil {
 		return err
 	}
-	if s.create {
-		if err := sweeper.Create(ctx); err != nil {
-			return err
-		}
+	if err := s.needs(ctx, sweeper.Create); err != nil {
+		return err
 	}
 	s.app.Timer(function, func(ctx context.Context, _ workers.TimerInfo) error {
 		done, err := sweeper.Sweep(ctx)
@@ -172,10 +191,8 @@ func (s *roleSet) logStorage(ctx context.Context) error {
 		return err
 	}
 	s.closers = append(s.closers, w.Close)
-	if s.create {
-		if err := s.made(s.queue(ctx, c.LogQueue)); err != nil {
-			return err
-		}
+	if err := s.needs(ctx, func(ctx context.Context) error { return s.made(s.queue(ctx, c.LogQueue)) }); err != nil {
+		return err
 	}
 	logstore.Register(s.app, "log-storage", w, workers.WithQueueName(c.LogQueue))
 	return nil
@@ -201,16 +218,15 @@ func (s *roleSet) searchIndex(ctx context.Context) error {
 	s.log.Info("search index opened", "table", c.SearchTable, "folder", folder)
 	s.search = x
 	s.closers = append(s.closers, func(context.Context) error { return errors.Join(x.Close(), remove()) })
-	if s.create {
+	err = s.needs(ctx, func(ctx context.Context) error {
 		_, err := s.storage.Tables.CreateTable(ctx, c.SearchTable, nil)
-		if c.SearchQueue != "" {
-			err = s.made(err, s.queue(ctx, c.SearchQueue))
-		} else {
-			err = s.made(err)
-		}
-		if err != nil {
+		if err := s.made(err); err != nil || c.SearchQueue == "" {
 			return err
 		}
+		return s.made(s.queue(ctx, c.SearchQueue))
+	})
+	if err != nil {
+		return err
 	}
 	if c.SearchQueue != "" {
 		x.RegisterQueue(s.app, "search-index", workers.WithQueueName(c.SearchQueue))

@@ -27,13 +27,13 @@ func (s *roleSet) tableIndex(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.create {
-		for _, name := range []string{c.IndexFrom, c.IndexTo} {
-			_, err := s.storage.Tables.CreateTable(ctx, name, nil)
-			if err := s.made(err); err != nil {
-				return err
-			}
-		}
+	err = s.needs(ctx, func(ctx context.Context) error {
+		_, err1 := s.storage.Tables.CreateTable(ctx, c.IndexFrom, nil)
+		_, err2 := s.storage.Tables.CreateTable(ctx, c.IndexTo, nil)
+		return s.made(err1, err2)
+	})
+	if err != nil {
+		return err
 	}
 	name := "table-index-" + c.IndexFrom + "-" + c.IndexTo // roles with other tables have positions and locks of their own
 	role.Register(s.app, name)

@@ -50,7 +50,7 @@ func onOneTable(t *testing.T, a *lazulitest.Account, roles []string, to string) 
 	c.ArchiveTo, c.SearchFields, c.LargeEntityAge = to, "Name:text", time.Nanosecond
 	quiet := slog.New(slog.DiscardHandler)
 	app := workers.New(workers.Config{Storage: a.Storage, Logger: quiet})
-	set := &roleSet{app: app, storage: a.Storage, config: c, log: quiet, create: true, searchFolder: func() (string, func() error, error) {
+	set := &roleSet{app: app, storage: a.Storage, config: c, log: quiet, creates: true, searchFolder: func() (string, func() error, error) {
 		return t.TempDir(), func() error { return nil }, nil
 	}}
 	if err := set.add(t.Context(), roles); err != nil {

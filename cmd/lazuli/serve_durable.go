@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -18,14 +17,21 @@ import (
 
 // durableServer is the gRPC endpoint for workflows.
 type durableServer struct {
-	server  *sidecar.Server
-	address string
-	served  chan error
+	options sidecar.Options
+	hub     string
+	metrics prometheus.Registerer // may be nil
+	log     *slog.Logger
 	traces  func() // sends the last traces
+
+	// Of the server that is open.
+	server    *sidecar.Server
+	address   string
+	served    chan error
+	collector prometheus.Collector
 }
 
 // startDurable serves workflows that are kept in an account of the stack, which is reached without a network.
-func startDurable(s *server.Stack, c *config.Config, sec *security, metrics prometheus.Registerer, log *slog.Logger) (*durableServer, error) {
+func startDurable(s *server.Stack, c *config.Config, sec *security, metrics prometheus.Registerer, clock workers.Clock, log *slog.Logger) (*durableServer, error) {
 	account := c.Durable.Account
 	if account == "" {
 		account = sec.first
@@ -37,35 +43,61 @@ func startDurable(s *server.Stack, c *config.Config, sec *security, metrics prom
 	if err != nil {
 		return nil, err
 	}
-	return serveDurable(storage, c, sec, metrics, log)
+	return serveDurable(storage, c, sec, metrics, clock, log)
 }
 
-// serveDurable opens the endpoint.
-func serveDurable(storage *workers.Storage, c *config.Config, sec *security, metrics prometheus.Registerer, log *slog.Logger) (*durableServer, error) {
-	o := sidecar.Options{Durable: durable.Options{Storage: storage, Hub: c.Durable.Hub}, Token: c.Durable.Token, TLS: sec.tls, Logger: log}
-	server, err := sidecar.New(o)
+// serveDurable opens the endpoint. A nil clock is the system's.
+func serveDurable(storage *workers.Storage, c *config.Config, sec *security, metrics prometheus.Registerer, clock workers.Clock, log *slog.Logger) (*durableServer, error) {
+	d := &durableServer{metrics: metrics, log: log, hub: c.Durable.Hub, options: sidecar.Options{
+		Durable: durable.Options{Storage: storage, Hub: c.Durable.Hub, Clock: clock}, Token: c.Durable.Token, TLS: sec.tls, Logger: log}}
+	var err error
+	if d.traces, err = startTraces(context.Background(), "lazuli", log); err == nil {
+		if err = d.open(c.Durable.Listen); err != nil {
+			d.traces()
+		}
+	}
+	return d, err
+}
+
+// open serves at an address.
+func (d *durableServer) open(address string) error {
+	server, err := sidecar.New(d.options)
 	if err != nil {
-		return nil, usageError{err}
+		return usageError{err}
 	}
-	var l net.Listener
-	if l, err = server.Listen(c.Durable.Listen); err != nil {
-		return nil, fmt.Errorf("durable-listen: %w", err)
-	}
-	traces, err := startTraces(context.Background(), "lazuli", log)
+	l, err := server.Listen(address)
 	if err != nil {
-		return nil, errors.Join(err, l.Close())
+		return fmt.Errorf("durable-listen: %w", err)
 	}
-	if metrics != nil {
-		metrics.MustRegister(server.Collector())
+	d.server, d.address, d.served, d.collector = server, l.Addr().String(), make(chan error, 1), server.Collector()
+	if d.metrics != nil {
+		d.metrics.MustRegister(d.collector)
 	}
-	d := &durableServer{server: server, address: l.Addr().String(), served: make(chan error, 1), traces: traces}
 	go func() { d.served <- server.Serve(l) }()
-	log.Info("workflows are served", "address", d.address, "hub", c.Durable.Hub)
-	return d, nil
+	d.log.Info("workflows are served", "address", d.address, "hub", d.hub)
+	return nil
+}
+
+// restart closes the endpoint while do replaces the state, and opens it at the same address. Clients connect again; hubs are created when they do.
+func (d *durableServer) restart(do func() error) error {
+	err := d.close()
+	if err == nil {
+		err = do()
+	}
+	return errors.Join(err, d.open(d.address))
+}
+
+// close ends the connections.
+func (d *durableServer) close() error {
+	d.server.Stop()
+	if d.metrics != nil {
+		d.metrics.Unregister(d.collector)
+	}
+	return <-d.served
 }
 
 func (d *durableServer) stop() error {
-	d.server.Stop()
+	err := d.close()
 	d.traces()
-	return <-d.served
+	return err
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -64,13 +65,13 @@ const (
 )
 
 // start runs the roles that the configuration enables, over the stack's in-process transport.
-func (r *serverRoles) start(s *server.Stack, c *config.Config, metrics prometheus.Registerer, log *slog.Logger) error {
+func (r *serverRoles) start(s *server.Stack, c *config.Config, metrics prometheus.Registerer, clock workers.Clock, log *slog.Logger) error {
 	storage, err := inProcessStorage(s, r.account)
 	if err != nil {
 		return err
 	}
-	app := workers.New(workers.Config{Storage: storage, HostID: "lazuli", Logger: log, DrainTimeout: c.ShutdownTimeout})
-	r.set = &roleSet{app: app, storage: storage, config: c.Roles, log: log, create: true, searchFolder: serverSearchFolder(c, r.account)}
+	app := workers.New(workers.Config{Storage: storage, HostID: "lazuli", Logger: log, DrainTimeout: c.ShutdownTimeout, Clock: clock})
+	r.set = &roleSet{app: app, storage: storage, config: c.Roles, log: log, creates: true, searchFolder: serverSearchFolder(c, r.account)}
 	limit := createTimeout
 	if c.Cluster.Enabled() {
 		limit = clusterCreateTimeout
@@ -101,10 +102,22 @@ func (r *serverRoles) stop(ctx context.Context) error {
 	return errors.Join(r.app.Load().Stop(ctx), r.set.close(ctx))
 }
 
+// restart stops the roles while do replaces the state, makes what they need again, and starts them.
+func (r *serverRoles) restart(ctx context.Context, do func() error) error {
+	app := r.app.Load()
+	err := app.Stop(ctx)
+	if err == nil {
+		err = do()
+	}
+	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), clusterCreateTimeout)
+	defer cancel()
+	return errors.Join(err, r.set.create(limit), app.Start(context.Background()))
+}
+
 // workersOf shows the state of the roles of a backend that may not be there yet, as `lazuli workers` asks for it.
 func workersOf(services *lateBackend) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		if with, ok := services.get().(workerBackend); ok && with.roles != nil {
+		if with, ok := services.get().(*workerBackend); ok && with.roles != nil {
 			workers.NewHandler(with.roles.app.Load()).ServeHTTP(w, q)
 			return
 		}
@@ -115,7 +128,7 @@ func workersOf(services *lateBackend) http.Handler {
 // searchOf serves the index of the search-index role of a backend that may not be there yet.
 func searchOf(services *lateBackend) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		if with, ok := services.get().(workerBackend); ok && with.roles != nil {
+		if with, ok := services.get().(*workerBackend); ok && with.roles != nil {
 			with.roles.set.searchHandler().ServeHTTP(w, q)
 			return
 		}
@@ -153,10 +166,42 @@ type workerBackend struct {
 	*server.Stack
 	roles   *serverRoles   // nil: none
 	durable *durableServer // nil: no workflows
+
+	mu sync.Mutex // held while both pause or stop
+}
+
+// Reset implements admin.State. Roles and workflows pause while it runs, and find what they need when it returns.
+func (b *workerBackend) Reset(ctx context.Context, scope server.Scope) (deleted map[wire.Service]int, err error) {
+	err = b.paused(ctx, func() (err error) {
+		deleted, err = b.Stack.Reset(ctx, scope)
+		return err
+	})
+	return deleted, err
+}
+
+// Restore implements admin.State, as Reset does.
+func (b *workerBackend) Restore(ctx context.Context, name string) error {
+	return b.paused(ctx, func() error { return b.Stack.Restore(ctx, name) })
+}
+
+// paused calls do while neither roles nor workflows run.
+func (b *workerBackend) paused(ctx context.Context, do func() error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.durable != nil {
+		replace := do
+		do = func() error { return b.durable.restart(replace) }
+	}
+	if b.roles == nil {
+		return do()
+	}
+	return b.roles.restart(ctx, do)
 }
 
 // Stop implements backend.
-func (b workerBackend) Stop(ctx context.Context) error {
+func (b *workerBackend) Stop(ctx context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	var err error
 	if b.durable != nil {
 		err = b.durable.stop()

@@ -67,7 +67,7 @@ func startStack(ctx context.Context, c *config.Config, sec *security, o startOpt
 		}
 		return s, nil
 	}
-	b := workerBackend{}
+	b := &workerBackend{}
 	var err error
 	if len(c.Roles.Enabled) > 0 {
 		if b.roles, err = newServerRoles(c, sec); err != nil {
@@ -79,12 +79,12 @@ func startStack(ctx context.Context, c *config.Config, sec *security, o startOpt
 		return nil, err
 	}
 	if b.roles != nil {
-		if err := b.roles.start(b.Stack, c, metrics, log); err != nil {
+		if err := b.roles.start(b.Stack, c, metrics, o.clock.ofWorkers(), log); err != nil {
 			return nil, errors.Join(err, b.Stack.Stop(context.Background()))
 		}
 	}
 	if c.Durable.Enabled {
-		if b.durable, err = startDurable(b.Stack, c, sec, metrics, log); err != nil {
+		if b.durable, err = startDurable(b.Stack, c, sec, metrics, o.clock.ofWorkers(), log); err != nil {
 			return nil, errors.Join(err, b.Stop(context.Background()))
 		}
 	}

@@ -108,7 +108,7 @@ func runWorker(ctx context.Context, stderr io.Writer, connectionString string, f
 	app := workers.New(workers.Config{Storage: storage, HostID: "lazuli", Logger: log, DrainTimeout: f.drain, Defaults: []workers.Option{
 		workers.WithLease(f.lease), workers.WithConcurrency(f.concurrency), workers.WithMaxDequeueCount(f.maxDequeue),
 	}})
-	set := &roleSet{app: app, storage: storage, config: roles, log: log, create: f.create, searchFolder: workerSearchFolder(roles, connectionString)}
+	set := &roleSet{app: app, storage: storage, config: roles, log: log, creates: f.create, searchFolder: workerSearchFolder(roles, connectionString)}
 	defer func() {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.drain)
 		defer cancel()
