@@ -32,6 +32,12 @@ func Check(path, extents string, report func(error)) (Audit, error) {
 	return state.Check(path, extents, report)
 }
 
+// Names names for people what keys of the file belong to.
+type Names = state.Names
+
+// Describe calls fn with the names in the file at path.
+func Describe(path string, fn func(*Names)) error { return state.Describe(path, fn) }
+
 // CheckScopes reads the keys of encryption scopes in the file at path, if it exists. It returns an error if they are damaged.
 func CheckScopes(path string) error {
 	_, err := encryption.OpenScopes(path, func(string) []string { return nil })

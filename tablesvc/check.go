@@ -26,6 +26,11 @@ func Fork(path string, now time.Time) error { return state.Fork(path, now) }
 // Extract writes the tables to a new file, that of a server alone. Positions in the logs of changes that come later in this service are unknown there.
 func (s *Service) Extract(path string, now time.Time) error { return s.state.Extract(path, now) }
 
+// Describe calls fn with a function that names for people what keys of the file of a Table service belong to.
+func Describe(path string, fn func(name func(bucket store.Bucket, key []byte) string)) error {
+	return state.Describe(path, fn)
+}
+
 // Buckets are the names of the buckets in the file of a Table service.
 func Buckets() []store.Bucket { return state.Buckets() }
 

@@ -42,7 +42,8 @@ func TestCorruption(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("LAZULI_CORRUPTIONS")); err == nil {
 		flips = n
 	}
-	stopped, killed := corpus(t)
+	c := makeCorpus(t, true)
+	stopped, killed := c.stopped, c.killed
 	patterns := []string{"tables.db", "tables.db-log?", "blobs.db", "blobs.db-log?", "extents/*.extent", "extents/*.open", "MANIFEST", "encryption-scopes.json"}
 	found := map[string]bool{}
 	for _, c := range []struct{ state, folder string }{{"stopped", stopped}, {"killed", killed}} {
@@ -240,15 +241,50 @@ func scoped(t *testing.T) *auth.Accounts {
 	return accounts
 }
 
-// corpus fills a folder and returns a copy taken while the server ran, as a killed process leaves it, and the folder after its end.
-func corpus(t *testing.T) (stopped, killed string) {
+// corpus are copies of a folder.
+type corpus struct {
+	// stopped is the folder after the orderly end of a server, and killed a copy taken while that ran, as a killed process leaves it.
+	stopped, killed string
+	// stoppedBefore is a copy after an earlier orderly end, and killedBefore one that was taken while the server ran, before its last writes.
+	stoppedBefore, killedBefore string
+}
+
+// makeCorpus fills a folder with something of everything.
+func makeCorpus(t *testing.T, relaxed bool) (all corpus) {
 	t.Helper()
-	stopped = filepath.Join(t.TempDir(), "data")
-	s, err := server.Start(server.Config{Location: stopped, Relaxed: true, Accounts: scoped(t)})
-	if err != nil {
-		t.Fatal(err)
+	all.stopped = filepath.Join(t.TempDir(), "data")
+	start := func() *server.Stack {
+		t.Helper()
+		s, err := server.Start(server.Config{Location: all.stopped, Relaxed: relaxed, Accounts: scoped(t)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
 	}
 	ctx := t.Context()
+	copied := func() string {
+		t.Helper()
+		to := filepath.Join(t.TempDir(), "data")
+		if err := os.CopyFS(to, os.DirFS(all.stopped)); err != nil {
+			t.Fatal(err)
+		}
+		return to
+	}
+	s := start()
+	if _, err := connect(t, s).tables.CreateTable(ctx, "first", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := connect(t, s).blobs.CreateContainer(ctx, "first", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := connect(t, s).blobs.UploadBuffer(ctx, "first", "blob", make([]byte, 100_000), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Stop(context.WithoutCancel(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	all.stoppedBefore = copied()
+	s = start()
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -272,7 +308,7 @@ func corpus(t *testing.T) (stopped, killed string) {
 			must(err)
 		}
 	}
-	_, err = c.blobs.CreateContainer(ctx, "pictures", nil)
+	_, err := c.blobs.CreateContainer(ctx, "pictures", nil)
 	must(err)
 	for i, n := range []int{0, 10, 4096, 4096, 30_000, 70_000, 300_000, 1_500_000} {
 		_, err := c.blobs.UploadBuffer(ctx, "pictures", fmt.Sprint("blob", i), content(n), &azblob.UploadBufferOptions{Metadata: map[string]*string{"n": to.Ptr(fmt.Sprint(n))}})
@@ -280,6 +316,7 @@ func corpus(t *testing.T) (stopped, killed string) {
 	}
 	_, err = c.blobs.UploadBuffer(ctx, "pictures", "sealed", content(5000), &azblob.UploadBufferOptions{CPKScopeInfo: &blob.CPKScopeInfo{EncryptionScope: to.Ptr("secret")}})
 	must(err)
+	all.killedBefore = copied()
 	page := c.blobs.ServiceClient().NewContainerClient("pictures").NewPageBlobClient("pages")
 	_, err = page.Create(ctx, 1<<20, nil)
 	must(err)
@@ -289,10 +326,11 @@ func corpus(t *testing.T) (stopped, killed string) {
 	}
 	_, err = page.UploadPages(ctx, readSeekCloser{bytes.NewReader(content(512))}, azblobRange(1024, 512), nil)
 	must(err)
-	killed = filepath.Join(t.TempDir(), "data")
-	must(os.CopyFS(killed, os.DirFS(stopped)))
+	_, err = c.tables.NewClient("people").AddEntity(ctx, []byte(`{"PartitionKey":"p1","RowKey":"61"}`), nil)
+	must(err)
+	all.killed = copied()
 	must(s.Stop(context.WithoutCancel(ctx)))
-	return stopped, killed
+	return all
 }
 
 func azblobRange(offset, n int64) (r azblob.HTTPRange) {

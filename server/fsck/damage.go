@@ -13,6 +13,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/tablesvc"
 )
 
 // contents reports the files that are not what the manifest says. With Options.Repair, files that were swapped go back to their places, other files are
@@ -99,8 +100,14 @@ func (c *check) database(path string, buckets []store.Bucket, attachments store.
 		}
 	}
 	if err := store.Examine(path, buckets, report); err != nil {
-		c.found(Error, name, "%v", err) // no meta page, or it cannot be read
-		return true, nil
+		if !c.o.Repair { // no meta page, or it cannot be read
+			c.found(Error, name, "%v", err)
+			return true, nil
+		}
+		c.found(Warning, name, "%v", err)
+		c.lost("%s: everything in it: it cannot be read", name)
+		c.repaired("%s: cannot be read, and is in %s; a start makes a new one", name, c.aside())
+		return true, c.setAside(name)
 	}
 	if problems == 0 || !c.o.Repair {
 		return problems > 0, nil
@@ -109,8 +116,49 @@ func (c *check) database(path string, buckets []store.Bucket, attachments store.
 	if err != nil {
 		return true, fmt.Errorf("repair %s: %w", name, err)
 	}
+	c.losses(name, r.Lost)
 	c.repaired("%s: kept %d values, %d records of the log among them; the damaged files are in %s", name, r.Kept, r.LogRecords, r.Aside)
 	return false, nil
+}
+
+// losses reports what a repair of a database could not keep.
+func (c *check) losses(name string, lost []store.Loss) {
+	describe := func(of func(store.Bucket, []byte) string) {
+		for _, l := range lost {
+			c.lost("%s: %s", name, lossText(l, of))
+		}
+	}
+	var err error
+	if path := filepath.Join(c.dir.Path(), name); path == c.dir.Tables() {
+		err = tablesvc.Describe(path, describe)
+	} else {
+		err = blobsvc.Describe(path, func(n *blobsvc.Names) { describe(n.Of) })
+	}
+	if err != nil {
+		describe(func(b store.Bucket, key []byte) string { return fmt.Sprintf("%s, key %q", b, key) })
+	}
+}
+
+// lossText describes a loss in a sentence without a full stop.
+func lossText(l store.Loss, name func(store.Bucket, []byte) string) string {
+	about := ""
+	if l.About {
+		about = "about "
+	}
+	switch {
+	case l.Changes:
+		return fmt.Sprintf("%s%d groups of changes that were acknowledged last", about, l.Values)
+	case l.To == nil && l.From != nil && !l.About:
+		return name(l.Bucket, l.From)
+	}
+	text := fmt.Sprintf("%s%d records of %s", about, l.Values, l.Bucket)
+	if l.From != nil {
+		text += ", from " + name(l.Bucket, l.From)
+	}
+	if l.To != nil {
+		text += ", up to and without " + name(l.Bucket, l.To)
+	}
+	return text
 }
 
 // unlessReported returns a function that reports errors of a file. It omits damage that was reported before.
@@ -141,6 +189,7 @@ func (c *check) extents() error {
 		return nil
 	}
 	if n > 0 {
+		c.lost("extents: content in %d damaged extents; the blobs with content there are listed", n)
 		c.repaired("%d extents: kept what is intact; copies of the damaged files are in %s", n, filepath.Join(c.aside(), "extents"))
 	}
 	return err

@@ -166,7 +166,7 @@ func (c *check) tables() error {
 		return nil // the manifest says whether there should be one
 	}
 	damaged, err := c.database(c.dir.Tables(), tablesvc.Buckets(), nil)
-	if err != nil {
+	if err != nil || !exists(c.dir.Tables()) {
 		return err
 	}
 	report := c.unlessReported("tables.db", damaged)
@@ -194,7 +194,7 @@ func (c *check) blobs() error {
 		return nil // the manifest says whether there should be one
 	}
 	damaged, err := c.database(c.dir.Blobs(), blobsvc.Buckets(), extent.NewRestorer(c.dir.Extents(), nil, false))
-	if err != nil {
+	if err != nil || !exists(c.dir.Blobs()) {
 		return err
 	}
 	report := c.unlessReported("blobs.db", damaged)
@@ -216,7 +216,14 @@ func (c *check) blobs() error {
 
 // scopes checks the keys of encryption scopes.
 func (c *check) scopes() error {
-	if err := blobsvc.CheckScopes(c.dir.EncryptionScopes()); err != nil {
+	err := blobsvc.CheckScopes(c.dir.EncryptionScopes())
+	if err != nil && c.o.Repair {
+		c.found(Warning, datadir.ScopesFile, "%v", err)
+		c.lost("%s: the keys of all encryption scopes; content of blobs that they encrypt cannot be read", datadir.ScopesFile)
+		c.repaired("%s: cannot be read, and is in %s", datadir.ScopesFile, c.aside())
+		return c.setAside(datadir.ScopesFile)
+	}
+	if err != nil {
 		c.found(Error, datadir.ScopesFile, "%v", err)
 	}
 	return nil

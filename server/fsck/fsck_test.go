@@ -20,6 +20,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	must "github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/server"
 )
 
@@ -291,6 +292,83 @@ func TestFolderThatCannotBeChecked(t *testing.T) {
 	// Nothing was stored yet.
 	if r := checkDir(t, d.Path()); !r.Clean {
 		t.Errorf("a new folder: %v", r.Findings)
+	}
+}
+
+// TestRepairCountsWhatIsLost overwrites pages of a database. The repair must say how many entities are lost, in which table and range of keys, and where
+// the damaged file is; the server then serves the others.
+func TestRepairCountsWhatIsLost(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	config := server.Config{Location: dir, Relaxed: true}
+	s, err := server.Start(config)
+	must.OK(t, err)
+	people := func(s *server.Stack) *aztables.Client {
+		t.Helper()
+		cred, err := aztables.NewSharedKeyCredential(auth.DevelopmentAccount, auth.DevelopmentKey)
+		must.OK(t, err)
+		c, err := aztables.NewServiceClientWithSharedKey(s.URL(wire.Table, auth.DevelopmentAccount), cred, nil)
+		must.OK(t, err)
+		return c.NewClient("people")
+	}
+	ctx := t.Context()
+	_, err = people(s).CreateTable(ctx, nil)
+	must.OK(t, err)
+	const entities = 2000
+	for at := 0; at < entities; at += 100 {
+		var batch []aztables.TransactionAction
+		for i := at; i < at+100; i++ {
+			batch = append(batch, aztables.TransactionAction{ActionType: aztables.TransactionTypeAdd,
+				Entity: fmt.Appendf(nil, `{"PartitionKey":"p","RowKey":"%05d","Name":"%0200d"}`, i, i)})
+		}
+		_, err := people(s).SubmitTransaction(ctx, batch, nil)
+		must.OK(t, err)
+	}
+	must.OK(t, s.Stop(context.WithoutCancel(ctx)))
+	path := filepath.Join(dir, "tables.db")
+	p, err := os.ReadFile(path)
+	must.OK(t, err)
+	zeroed := 0
+	for at := 4 * 4096; at < len(p) && zeroed < 10; at += 4096 {
+		if bytes.Count(p[at:at+4096], []byte("RowKey")) == 0 && bytes.Contains(p[at:at+4096], bytes.Repeat([]byte("0"), 150)) && p[at+8] == 2 {
+			clear(p[at : at+4096]) // a leaf
+			zeroed++
+		}
+	}
+	if zeroed != 10 {
+		t.Fatalf("%d leaves", zeroed)
+	}
+	must.OK(t, os.WriteFile(path, p, 0o600))
+	if r := checkDir(t, dir); r.Clean {
+		t.Error("clean with zeroed pages")
+	}
+	r, err := Check(ctx, dir, Options{TempDir: t.TempDir(), Repair: true})
+	must.OK(t, err)
+	counted := 0
+	for _, text := range r.Lost {
+		var n int
+		if _, err := fmt.Sscanf(text, "tables.db: about %d records of entities, from table devstoreaccount1/people, PartitionKey \"p\", RowKey", &n); err != nil {
+			t.Errorf("%q does not name what is lost: %v", text, err)
+		}
+		counted += n
+	}
+	aside, err := filepath.Glob(filepath.Join(dir, "damaged", "*", "tables.db"))
+	if err != nil || len(aside) != 1 || !strings.Contains(strings.Join(r.Repaired, " "), filepath.Dir(aside[0])) {
+		t.Errorf("%v does not name the folder with the damaged file, %v", r.Repaired, aside)
+	}
+	s, err = server.Start(config)
+	must.OK(t, err)
+	left := 0
+	for pager := people(s).NewListEntitiesPager(nil); pager.More(); {
+		page, err := pager.NextPage(ctx)
+		must.OK(t, err)
+		left += len(page.Entities)
+	}
+	must.OK(t, s.Stop(context.WithoutCancel(ctx)))
+	lost := entities - left
+	t.Logf("%d of %d entities are lost; the repair has said about %d", lost, entities, counted)
+	if lost == 0 || counted < lost*2/3 || counted > lost*3/2 {
+		t.Errorf("%d entities are lost, and the repair counts %d", lost, counted)
 	}
 }
 

@@ -81,11 +81,12 @@ type checker struct {
 	// trash has the inodes that can be restored.
 	trash  map[inode]bool
 	places int // calls of placeOf
+	names  *Names
 }
 
 func newChecker(tx *store.Tx, report func(error), a *Audit) *checker {
 	return &checker{tx: tx, report: report, audit: a, live: map[generation]string{}, garbage: map[[2]uint64]bool{},
-		references: map[uint64]uint64{}, sets: map[uint64]int64{}, expiring: map[string]bool{}, trash: map[inode]bool{}}
+		references: map[uint64]uint64{}, sets: map[uint64]int64{}, expiring: map[string]bool{}, trash: map[inode]bool{}, names: &Names{tx: tx}}
 }
 
 func (c *checker) errorf(format string, args ...any) {
@@ -126,7 +127,7 @@ func (c *checker) each(bucket store.Bucket, fn func(k, v []byte) error) {
 	cur := c.tx.Cursor(bucket)
 	for k, v := cur.Seek(nil); k != nil; k, v = cur.Next() {
 		if err := fn(k, v); err != nil {
-			c.errorf("%s, key %q: %w", bucket, k, err)
+			c.errorf("%s: %w", c.names.Of(bucket, k), err)
 		}
 	}
 }
@@ -223,30 +224,30 @@ func (c *checker) blob(k, v []byte) error {
 	case slot == baseSlot:
 		c.audit.Blobs++
 		if b.Version != 0 && c.tx.Get(blobsBucket, blobKey(it, Slot(b.Version))) != nil {
-			c.errorf("blob %q of generation %d: its version %s is there twice", name, gen, b.Version.ISO())
+			c.errorf("blob %s: its version %s is there twice", c.names.item(it), b.Version.ISO())
 		}
 	case Slot(b.Version) != slot:
-		c.errorf("blob %q of generation %d: version %s is in another slot", name, gen, b.Version.ISO())
+		c.errorf("blob %s: version %s is in another slot", c.names.item(it), b.Version.ISO())
 	default:
 		c.audit.Versions++
 	}
 	if slot != baseSlot && b.Lease != (Lease{}) {
-		c.errorf("blob %q of generation %d: a snapshot or version has a lease", name, gen)
+		c.errorf("blob %s: a snapshot or version has a lease", c.names.item(it))
 	}
 	if b.content.id != 0 {
 		c.references[b.content.id]++
 	}
 	if b.Deleted != 0 && c.tx.Get(deletedBlobsBucket, purgeKey(b.purgeAt(), k)) == nil {
-		c.errorf("blob %q of generation %d is deleted and will never be removed", name, gen)
+		c.errorf("blob %s is deleted and will never be removed", c.names.item(it))
 	}
 	if b.Expires != 0 && slot == baseSlot && !c.isGarbage(garbageContainer, uint64(gen)) && !c.expiring[string(k)] {
-		c.errorf("blob %q of generation %d has an expiry time without an entry in the expiry index", name, gen)
+		c.errorf("blob %s has an expiry time without an entry in the expiry index", c.names.item(it))
 	}
 	if b.Copy.Status == CopyPending && b.Deleted == 0 && !c.isGarbage(garbageContainer, uint64(gen)) && c.tx.Get(copiesBucket, pendingKey(it)) == nil {
-		c.errorf("blob %q of generation %d waits for a copy that nothing brings", name, gen)
+		c.errorf("blob %s waits for a copy that nothing brings", c.names.item(it))
 	}
 	if len(b.Tags) > 0 && slot == baseSlot && b.Deleted == 0 && !c.isGarbage(garbageContainer, uint64(gen)) && !c.indexed(it) {
-		c.errorf("blob %q of generation %d has tags that are not indexed", name, gen)
+		c.errorf("blob %s has tags that are not indexed", c.names.item(it))
 	}
 	if it.inTree() {
 		return errors.Join(c.linked(it, &b), c.layout(&b))
@@ -503,8 +504,8 @@ func (c *checker) placeOf(x extent.Slice) (place string) {
 		if r.Slice.Extent != x.Extent || r.Slice.Offset != x.Offset {
 			return true
 		}
-		kind := map[byte]string{placeBlob: "blob", placeBlock: "uncommitted block", placeContent: "content"}[r.Key[0]]
-		place = fmt.Sprintf("%s %q", kind, r.Key[1:])
+		bucket := map[byte]store.Bucket{placeBlob: blobsBucket, placeBlock: blocksBucket, placeContent: contentBucket}[r.Key[0]]
+		place = c.names.Of(bucket, r.Key[1:])
 		return false
 	})
 	return place

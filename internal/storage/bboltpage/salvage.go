@@ -10,10 +10,10 @@ import (
 
 // Salvage reads the intact part of a damaged file. It calls pair for each key and value whose layout is valid; the caller verifies their
 // content. bucket is "" for pairs of pages that cannot be assigned to a tree, because the path to them is damaged. damage is called for each
-// problem. Free pages are not read, because they hold former states.
+// problem, and lost, if it is not nil, for each page of a bucket that cannot be read. Free pages are not read, because they hold former states.
 //
 // An error means that nothing can be read: neither meta page is valid, or f returned an error.
-func Salvage(f io.ReaderAt, size int64, pair func(bucket string, key, value []byte), damage func(error)) error {
+func Salvage(f io.ReaderAt, size int64, pair func(bucket string, key, value []byte), damage func(error), lost func(Lost)) error {
 	m, err := ReadMeta(f, size)
 	if err != nil && !errors.Is(err, ErrTruncated) {
 		return err
@@ -25,7 +25,7 @@ func Salvage(f io.ReaderAt, size int64, pair func(bucket string, key, value []by
 	if m.Alone {
 		damage(damaged(0, "one of the two meta pages is damaged"))
 	}
-	s := &salvage{structure: structure{f: f, m: m, use: make([]use, m.Pages)}, pair: pair, damage: damage}
+	s := &salvage{structure: structure{f: f, m: m, use: make([]use, m.Pages)}, pair: pair, damage: damage, gone: lost, leaves: map[string][2]int{}}
 	if m.Pages < 3 {
 		return fmt.Errorf("%w: %d pages", ErrTruncated, m.Pages)
 	}
@@ -40,6 +40,7 @@ func Salvage(f io.ReaderAt, size int64, pair func(bucket string, key, value []by
 	if s.broken && freeKnown {
 		s.orphans()
 	}
+	s.reportLost()
 	return nil
 }
 
@@ -47,7 +48,10 @@ type salvage struct {
 	structure
 	pair   func(bucket string, key, value []byte)
 	damage func(error)
-	broken bool // a page with references to other pages is damaged
+	gone   func(Lost)
+	pages  []Lost            // pages that cannot be read
+	leaves map[string][2]int // of each bucket, the number of leaves that were read and of their pairs
+	broken bool              // a page with references to other pages is damaged
 }
 
 func (s *salvage) lost(err error) {
@@ -141,22 +145,47 @@ func (s *salvage) root(id uint64, depth int) {
 			continue
 		}
 		if root := Page(value).u64(0); root != 0 {
-			s.tree(string(name), root, nil, 0)
+			s.tree(string(name), root, nil, nil, 0)
 		} else if inline := Page(value[16:]); len(inline) >= headerSize {
-			s.leaf(string(name), id, inline, nil, 0)
+			s.leaf(string(name), id, inline, nil, nil, 0)
 		}
 	}
 }
 
-// tree reads the pages below one. bound is the key of the branch element that points to the page; nil means no bound.
-func (s *salvage) tree(bucket string, id uint64, bound []byte, depth int) {
+// Lost is a page of a bucket that cannot be read.
+type Lost struct {
+	Bucket string
+	// The keys of the page were between From and To; nil means no bound.
+	From, To []byte
+	// Pairs is the number of pairs that were lost; of a whole page it is that of other pages of the bucket.
+	Pairs int
+	// Partly means that other pairs of the page were read.
+	Partly bool
+}
+
+// reportLost passes on the pages that cannot be read.
+func (s *salvage) reportLost() {
+	if s.gone == nil {
+		return
+	}
+	for _, l := range s.pages {
+		if n := s.leaves[l.Bucket]; l.Pairs == 0 {
+			l.Pairs = max(n[1]/max(n[0], 1), 1)
+		}
+		s.gone(l)
+	}
+}
+
+// tree reads the pages below one. bound is the key of the branch element that points to the page, and end that of the next one; nil means no bound.
+func (s *salvage) tree(bucket string, id uint64, bound, end []byte, depth int) {
 	p, ok := s.take(id)
 	if !ok || depth > maxDepth {
+		s.pages = append(s.pages, Lost{Bucket: bucket, From: bound, To: end})
 		return
 	}
 	switch p.kind() {
 	case kindLeaf:
-		s.leaf(bucket, id, p, bound, s.m.PageSize)
+		s.leaf(bucket, id, p, bound, end, s.m.PageSize)
 	case kindBranch:
 		if problem := p.check(s.m.PageSize); problem != "" {
 			s.lost(damaged(id, "%s", problem))
@@ -164,11 +193,16 @@ func (s *salvage) tree(bucket string, id uint64, bound []byte, depth int) {
 		s.begins(id, p, bound)
 		for i := range s.elements(p) {
 			if key, child, ok := p.child(i); ok {
-				s.tree(bucket, child, key, depth+1)
+				next := end
+				if following, _, ok := p.child(i + 1); ok {
+					next = following
+				}
+				s.tree(bucket, child, key, next, depth+1)
 			}
 		}
 	default:
 		s.lost(notA(p, id))
+		s.pages = append(s.pages, Lost{Bucket: bucket, From: bound, To: end})
 	}
 }
 
@@ -181,7 +215,14 @@ func (s *salvage) begins(id uint64, p Page, bound []byte) {
 }
 
 // leaf reads the pairs of a leaf that lie within the page.
-func (s *salvage) leaf(bucket string, id uint64, p Page, bound []byte, pageSize int) {
+func (s *salvage) leaf(bucket string, id uint64, p Page, bound, end []byte, pageSize int) {
+	read := 0
+	defer func() {
+		s.leaves[bucket] = [2]int{s.leaves[bucket][0] + 1, s.leaves[bucket][1] + read}
+		if n := s.elements(p) - read; n > 0 {
+			s.pages = append(s.pages, Lost{Bucket: bucket, From: bound, To: end, Pairs: n, Partly: true})
+		}
+	}()
 	if problem := p.check(pageSize); problem != "" {
 		s.damage(damaged(id, "%s", problem))
 		if pageSize > 0 {
@@ -199,6 +240,7 @@ func (s *salvage) leaf(bucket string, id uint64, p Page, bound []byte, pageSize 
 			s.damage(damaged(id, "element %d is a nested bucket", i)) // Lazuli has none; readers refuse it
 		}
 		if both, ok := p.span(i, position, k+v); ok && k > 0 {
+			read++
 			s.pair(bucket, both[:k:k], both[k:])
 		}
 	}
@@ -252,6 +294,6 @@ func (s *salvage) orphans() {
 		for i := id; i < id+uint64(len(p)/s.m.PageSize); i++ {
 			s.use[i] = used
 		}
-		s.leaf("", id, p, nil, s.m.PageSize)
+		s.leaf("", id, p, nil, nil, s.m.PageSize)
 	}
 }

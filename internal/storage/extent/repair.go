@@ -46,7 +46,10 @@ func Repair(dir, aside string, refs func(yield func(Ref) bool) error, report fun
 		repaired++
 		report(fmt.Sprintf("%s: %d bytes are damaged; everything else was kept", entry.Name(), x.damaged()))
 	}
-	return repaired, disk.SyncDir(dir)
+	if err := disk.SyncDir(dir); err != nil || repaired == 0 {
+		return repaired, err
+	}
+	return repaired, writeList(disk.OS, dir)
 }
 
 func copyFile(from, to string) error {

@@ -29,8 +29,22 @@ type Repaired struct {
 	Kept, LogRecords int
 	// Damaged is the number of problems that were reported.
 	Damaged int
+	// Lost is what could not be kept.
+	Lost []Loss
 	// Aside is the folder that the damaged file and its log were moved to.
 	Aside string
+}
+
+// Loss describes values that could not be kept.
+type Loss struct {
+	Bucket Bucket
+	// From is the key of the value, or of the first of a range of values that ends before To; nil means no bound.
+	From, To []byte
+	// Values is the number of values. About means that it is not exact.
+	Values int
+	About  bool
+	// Changes means that the number is that of changes of any values, which the log had.
+	Changes bool
 }
 
 // Repair writes all intact data of a file and its log to a new file, moves the old ones to the folder aside, which it creates, and puts the new
@@ -53,7 +67,7 @@ func Repair(path string, buckets []Bucket, aside string, attachments Attachments
 			return r, errors.Join(err, os.Remove(fresh))
 		}
 	}
-	r.Kept, r.LogRecords, r.Aside = s.kept, s.records, aside
+	r.Kept, r.LogRecords, r.Aside, r.Lost = s.kept, s.records, aside, s.lost
 	if err := disk.MkdirAll(aside, 0o700); err != nil {
 		return r, err
 	}
@@ -97,6 +111,7 @@ type salvage struct {
 	kept       int
 	records    int
 	newest     uint64 // last group of the log
+	lost       []Loss
 }
 
 func newSalvage(path string, buckets []Bucket, report func(*DamageError)) *salvage {
@@ -145,7 +160,11 @@ func (s *salvage) run(keep func(Bucket, Write) error) error {
 			s.kept++
 			failed = keep(b, Write{key, v})
 		}
-	}, func(err error) { s.damaged("%v", err) })
+	}, func(err error) { s.damaged("%v", err) }, func(l bboltpage.Lost) {
+		if l.Bucket != string(formatBucket) {
+			s.lost = append(s.lost, Loss{Bucket: Bucket(l.Bucket), From: l.From, To: l.To, Values: l.Pairs, About: !l.Partly})
+		}
+	})
 	if err = errors.Join(err, failed); err != nil {
 		return err
 	}
@@ -171,7 +190,7 @@ func (s *salvage) format(f *os.File, size int64) error {
 			s.gen, s.group, s.progress = binary.BigEndian.Uint64(p), binary.BigEndian.Uint64(p[8:]), true
 			s.closed = p[16] == 1
 		}
-	}, func(error) {})
+	}, func(error) {}, nil)
 }
 
 // value verifies a pair of the file. If its bucket is not known, or wrong, the checksum determines it.
@@ -195,6 +214,7 @@ func (s *salvage) value(bucket Bucket, key, sealed []byte) (b Bucket, value []by
 			return s.buckets[j], value, true
 		}
 	}
+	s.lost = append(s.lost, Loss{Bucket: bucket, From: bytes.Clone(key), Values: 1})
 	if i < 0 {
 		s.report(&DamageError{File: filepath.Base(s.path), Bucket: bucket, Key: bytes.Clone(key), Problem: "the checksum does not match"})
 	}
@@ -260,6 +280,9 @@ func (s *salvage) mark() error {
 			id = m.id // reported before
 		}
 		err = m.check(s.path, format{id: id, gen: s.gen, closed: s.closed}, s.newest)
+		if m.group > s.newest {
+			s.lost = append(s.lost, Loss{Values: int(m.group - s.newest), Changes: true})
+		}
 	}
 	if d := (*DamageError)(nil); errors.As(err, &d) {
 		s.report(d)
@@ -349,12 +372,14 @@ func (s *salvage) apply(r logRecord, keep func(Bucket, Write) error) error {
 		value, ok := unseal(s.seeds[i], w.Key, w.Value)
 		if !ok {
 			s.report(&DamageError{File: filepath.Base(logPath(s.path, r.gen)), Bucket: b, Key: bytes.Clone(w.Key), Problem: "the checksum does not match"})
+			s.lost = append(s.lost, Loss{Bucket: b, From: bytes.Clone(w.Key), Values: 1})
 			return nil
 		}
 		s.kept++
 		return keep(b, Write{w.Key, value})
 	})
 	if errors.Is(err, errPayload) && r.partly {
+		s.lost = append(s.lost, Loss{Values: 1, About: true, Changes: true})
 		return nil
 	}
 	return err

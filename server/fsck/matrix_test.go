@@ -1,0 +1,150 @@
+package fsck
+
+import (
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestWholeFiles damages each kind of file of a data folder as a whole: removed, emptied, cut at boundaries and between them, swapped with its neighbour,
+// replaced by an older copy, and with a flipped bit; of a folder whose server was stopped in order, and of one whose server was killed. The server must
+// refuse to start, or answer an error for what is lost, or serve everything as it was; fsck must find what it does not serve, and after its repair the
+// server must start. LAZULI_MATRIX=all is the long form: every cut, and a repair in each case.
+func TestWholeFiles(t *testing.T) {
+	t.Parallel()
+	long := os.Getenv("LAZULI_MATRIX") == "all"
+	c := makeCorpus(t, false)
+	for _, state := range []struct{ name, folder, older string }{
+		{"stopped", c.stopped, c.stoppedBefore}, {"killed", c.killed, c.killedBefore}, {"killed, copies of the last stop", c.killed, c.stoppedBefore},
+	} {
+		t.Run(state.name, func(t *testing.T) {
+			t.Parallel()
+			image, older := imageOf(t, state.folder), imageOf(t, state.older)
+			want := answers(t, image.write(t))
+			for k, v := range want {
+				if strings.HasPrefix(v, "error") {
+					t.Fatalf("%s answers %s without damage", k, v)
+				}
+			}
+			if want == nil {
+				t.Fatal("the folder is refused without damage")
+			}
+			outcomes := map[string]map[string]int{}
+			files := slices.DeleteFunc(slices.Sorted(maps.Keys(image)), func(name string) bool {
+				return name == "LOCK" || name == "RESERVE" || strings.HasPrefix(name, "queues")
+			})
+			for i, file := range files {
+				damages := image.damages(file, files[(i+1)%len(files)], older, long)
+				if strings.Contains(state.name, "copies") {
+					damages = image.damages(file, "", older, false)
+					damages = map[string]folderImage{"older": damages["older"]}
+				}
+				kind := file
+				if strings.HasPrefix(file, "extents/0") {
+					kind = "extents/*" + file[strings.LastIndex(file, "."):]
+				}
+				if outcomes[kind] == nil {
+					outcomes[kind] = map[string]int{}
+				}
+				for _, name := range slices.Sorted(maps.Keys(damages)) {
+					if damages[name] != nil {
+						outcomes[kind][judge(t, damages[name], file+", "+name, want, long)]++
+					}
+				}
+			}
+			for _, kind := range slices.Sorted(maps.Keys(outcomes)) {
+				t.Logf("%s: %v", kind, outcomes[kind])
+			}
+		})
+	}
+}
+
+// damages returns images with one damage to a file, by the names of the damages.
+func (image folderImage) damages(file, neighbour string, older folderImage, long bool) map[string]folderImage {
+	f := image[file]
+	all := map[string]folderImage{}
+	with := func(name string, change func(folderImage)) {
+		damaged := maps.Clone(image)
+		change(damaged)
+		all[name] = damaged
+	}
+	cut := func(n int64) {
+		if n >= 0 && n < f.size {
+			with(fmt.Sprintf("cut to %d of %d", n, f.size), func(d folderImage) { d[file] = fileImage{f.used[:min(n, int64(len(f.used)))], n} })
+		}
+	}
+	with("removed", func(d folderImage) { delete(d, file) })
+	cut(0)
+	sizes := []int64{int64(len(f.used)) / 2, f.size - 1}
+	if long {
+		sizes = append(sizes, 1, 32, 512, 4096, 8192, 12288, 16384, int64(len(f.used)), int64(len(f.used))-1, f.size-4096, f.size/2)
+	}
+	for _, n := range sizes {
+		cut(n)
+	}
+	if neighbour != "" {
+		with("swapped with "+neighbour, func(d folderImage) { d[file], d[neighbour] = d[neighbour], d[file] })
+	}
+	if old, ok := older[file]; ok && string(old.used) != string(f.used) {
+		with("older", func(d folderImage) { d[file] = old })
+	}
+	if n := len(f.used); n > 0 {
+		with("flipped", func(d folderImage) {
+			p := slices.Clone(f.used)
+			p[n/2] ^= 4
+			d[file] = fileImage{p, f.size}
+		})
+	}
+	return all
+}
+
+// judge returns what becomes of a damaged folder.
+func judge(t *testing.T, damaged folderImage, name string, want map[string]string, repair bool) string {
+	t.Helper()
+	got := answers(t, damaged.write(t))
+	r, err := Check(t.Context(), damaged.write(t), Options{TempDir: t.TempDir()})
+	found := err != nil || !r.Clean
+	outcome := "without loss"
+	for _, k := range slices.Sorted(maps.Keys(want)) {
+		switch {
+		case got == nil:
+			outcome = "refused"
+		case got[k] == want[k]:
+		case strings.HasPrefix(got[k], "error"):
+			outcome = "reported"
+		default:
+			t.Errorf("%s: SILENT LOSS: %s is served as %.60q, and was %.60q", name, k, got[k], want[k])
+			return "silent loss"
+		}
+	}
+	if outcome != "without loss" && !found {
+		t.Errorf("%s: %s, and fsck finds nothing", name, outcome)
+	}
+	sum := fnv.New32()
+	_, _ = sum.Write([]byte(name))
+	if outcome != "refused" || !repair && sum.Sum32()%4 != 0 {
+		return outcome
+	}
+	dir := damaged.write(t)
+	r, err = Check(t.Context(), dir, Options{TempDir: t.TempDir(), Repair: true})
+	if err != nil {
+		t.Errorf("%s: repair: %v", name, err)
+		return outcome
+	}
+	after := answers(t, dir)
+	if after == nil {
+		t.Errorf("%s: refused after a repair: %v", name, r.Findings)
+		return outcome
+	}
+	for _, k := range slices.Sorted(maps.Keys(want)) {
+		if after[k] != want[k] && len(r.Lost) == 0 && r.Clean {
+			t.Errorf("%s: after a repair that lost nothing, %s is %.60q, and was %.60q", name, k, after[k], want[k])
+			break
+		}
+	}
+	return outcome
+}
