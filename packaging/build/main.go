@@ -22,7 +22,7 @@ import (
 
 // The tools, which the go command builds from their modules.
 const (
-	nfpm      = "github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.42.0"
+	nfpm      = "github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.2"
 	cyclonedx = "github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0"
 )
 
