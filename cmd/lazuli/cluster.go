@@ -32,7 +32,7 @@ No command joins a cluster: "lazuli serve" with the options --cluster-* does.`,
 		Args: cobra.NoArgs,
 	}
 	ask := newAdminCaller(m, cmd, "/admin/cluster")
-	cmd.AddCommand(newClusterStatus(ask), newClusterSnapshot(ask), newClusterLeave(ask), newClusterConvert(), newClusterExtract(ask), newClusterImport(), newClusterExport())
+	cmd.AddCommand(newClusterInit(), newClusterStatus(ask), newClusterSnapshot(ask), newClusterLeave(ask), newClusterConvert(), newClusterExtract(ask), newClusterImport(), newClusterExport())
 	return cmd
 }
 

@@ -7,6 +7,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -181,9 +182,27 @@ func (r *release) packages(ctx context.Context, chosen []platform) error {
 
 // sbom makes the bill of materials, of the modules that are linked into the program, in CycloneDX's format.
 func (r *release) sbom(ctx context.Context, _ []platform) error {
-	cmd := tool(ctx, cyclonedx, "app", "-json", "-noserial", "-licenses=false", "-std=false", "-main", "cmd/lazuli", "-output", r.path("lazuli_%s.cdx.json", r.version))
-	cmd.Env = append(os.Environ(), fmt.Sprintf("SOURCE_DATE_EPOCH=%d", r.date.Unix()))
-	return run(cmd, r.root)
+	file := r.path("lazuli_%s.cdx.json", r.version)
+	if err := run(tool(ctx, cyclonedx, "app", "-json", "-noserial", "-licenses=false", "-std=false", "-main", "cmd/lazuli", "-output", file), r.root); err != nil {
+		return err
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var bill map[string]any
+	if err := json.Unmarshal(text, &bill); err != nil {
+		return err
+	}
+	metadata, ok := bill["metadata"].(map[string]any)
+	if !ok {
+		return errors.New("the bill has no metadata")
+	}
+	metadata["timestamp"] = r.date.Format(time.RFC3339) // it was the time of the build
+	if text, err = json.MarshalIndent(bill, "", "  "); err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(text, '\n'), 0o644)
 }
 
 // tool is a command of a module, built for this machine.

@@ -317,7 +317,7 @@ func TestClusterRefusesStrangers(t *testing.T) {
 		says   string // reason that the node gives
 		logs   string // what a node of the cluster logs
 	}{
-		{"another secret", func(c *Config) { c.Cluster.SecretFile = secret }, "do not trust each other", ""},
+		{"another secret", func(c *Config) { c.Cluster.SecretFile = secret }, "do not trust each other", "the other node has another secret"},
 		{"no secret", func(c *Config) { c.Cluster.SecretFile = "" }, "no peer has founded", ""},
 		{"another cluster", func(c *Config) {
 			check.OK(t, os.MkdirAll(c.Dir, 0o700))

@@ -199,7 +199,7 @@ func (s *Server) startEmbedded(dir string) (*server.Server, error) {
 		return nil, fmt.Errorf("natsserver: %w", err)
 	}
 	if s.node != nil {
-		e.SetLoggerV2(&nodeLogger{logger{s.config.Log}}, false, false, false)
+		e.SetLoggerV2(&nodeLogger{logger: logger{s.config.Log}}, false, false, false)
 	} else {
 		e.SetLoggerV2(&logger{s.config.Log}, false, false, false)
 	}

@@ -91,10 +91,13 @@ func (s *Site) probe(ctx context.Context, p Peer) Probe {
 	return out
 }
 
+// distrust is the reason for a node that waits because of its secret or its certificate: waiting does not help.
+const distrust = "the nodes do not trust each other"
+
 // explained adds what to check to an error of TLS. Its types do not distinguish them from other errors of a connection.
 func explained(err error) error {
 	if text := err.Error(); strings.Contains(text, "tls: ") || strings.Contains(text, "x509: ") {
-		return fmt.Errorf("the nodes do not trust each other: check that they have the same secret, or certificates of one authority: %w", err)
+		return fmt.Errorf(distrust+": check that they have the same secret, or certificates of one authority: %w", err)
 	}
 	return err
 }

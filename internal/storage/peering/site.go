@@ -384,7 +384,11 @@ func (s *Site) Discover(ctx context.Context, waiting func(reason string)) error 
 		}
 		waiting(reason)
 		if round%waitingRounds == 0 {
-			s.log.Info("waiting for the cluster", "node", s.config.Node, "reason", reason)
+			level := slog.LevelInfo
+			if strings.Contains(reason, distrust) {
+				level = slog.LevelWarn
+			}
+			s.log.Log(ctx, level, "waiting for the cluster", "node", s.config.Node, "reason", reason)
 		}
 		select {
 		case <-time.After(probePause):
