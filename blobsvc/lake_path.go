@@ -557,7 +557,7 @@ func (s *Service) leasePath(c *call) error {
 	if period := c.Header("X-Ms-Lease-Break-Period"); period != "" && c.Header("X-Ms-Lease-Duration") == "" && strings.EqualFold(c.Header("X-Ms-Lease-Action"), "acquire") {
 		return wire.MissingHeader("x-ms-lease-duration")
 	}
-	q, err := c.leaseRequest()
+	q, err := c.leaseRequest(auth.OnObject)
 	if err != nil {
 		return err
 	}

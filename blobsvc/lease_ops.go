@@ -23,7 +23,7 @@ func (c *call) leaseRequest(on auth.ResourceType) (q state.LeaseRequest, err err
 	}
 	q.Action = leaseActions[action]
 	if q.Action != state.LeaseBreak {
-		if err := c.identity.Holds(auth.Need{On: on, Any: "w"}); err != nil {
+		if err := c.holds(auth.Need{On: on, Any: "w"}); err != nil {
 			return q, err
 		}
 	}
