@@ -217,6 +217,7 @@ func (d *delivery) invoke(ctx context.Context, m QueueMessage) error {
 	d.invocation.call = func(ctx context.Context) error { return d.l.handler(ctx, m) }
 	// Without tracing middleware, messages that the handler sends belong to the trace of this message.
 	ctx = WithTraceParent(ctx, d.invocation.TraceContext.TraceParent)
+	d.l.reasons.describe(ctx, d.invocation, d.log)
 	return contain(func() error { return d.l.wrapped(ctx, &MiddlewareContext{d.invocation}) })
 }
 
@@ -279,7 +280,11 @@ func (d *delivery) settle(ctx context.Context, e effect) {
 func (d *delivery) carryOut(ctx context.Context, e effect) error {
 	switch e.kind {
 	case doDelete:
-		return d.deleteMessage(ctx)
+		err := d.deleteMessage(ctx)
+		if err == nil {
+			d.l.reasons.follow(ctx, d.message.id, "", d.log)
+		}
+		return err
 	case doRelease:
 		_, err := d.l.queue.update(ctx, d.message, e.delay)
 		if d.facts.interrupted || d.facts.outcome == nil {
@@ -287,9 +292,11 @@ func (d *delivery) carryOut(ctx context.Context, e effect) error {
 		}
 		return err
 	case doRequeue:
-		if _, err := d.l.queue.put(ctx, d.message.text, e.delay, d.timeToLive()); err != nil {
+		id, err := d.l.queue.put(ctx, d.message.text, e.delay, d.timeToLive())
+		if err != nil {
 			return fmt.Errorf("put the copy: %w", err)
 		}
+		d.l.reasons.follow(ctx, d.message.id, id, d.log)
 		return d.deleteMessage(ctx)
 	case doPoison:
 		d.log.Error("message cannot be processed; moving it to the poison queue", "reason", e.reason)
@@ -331,23 +338,28 @@ func putCreating(ctx context.Context, queue queueClient, text string) (string, e
 // recordPoison stores the reason for the copy in the poison queue; see package poison. An error is logged only: the message is moved even if its
 // record cannot be written.
 func (d *delivery) recordPoison(ctx context.Context, id, reason string) {
-	if d.l.records == nil {
-		return
-	}
 	r := poison.Record{
-		Queue: d.l.poisonName, ID: id, Reason: reason, Attempts: d.message.dequeueCount, Function: d.l.function.name, Host: d.l.hostID,
+		Queue: d.l.poisonName, ID: id, Source: d.l.settings.queueName, Reason: reason, Attempts: d.message.dequeueCount, Function: d.l.function.name, Host: d.l.hostID,
 		Invocation: d.invocation.InvocationID, OriginalID: d.message.id, Inserted: d.message.inserted, Poisoned: d.l.clock.Now(),
 		TraceParent: d.invocation.TraceContext.TraceParent,
 	}
-	if err := d.facts.outcome; err != nil {
-		r.LastError = sdkerr.Text(err)
+	d.l.record(ctx, r, d.facts.outcome, d.log)
+}
+
+// record stores why a message is in the poison queue, with the last error of its handler.
+func (l *queueListener) record(ctx context.Context, r poison.Record, last error, log *slog.Logger) {
+	if l.records == nil {
+		return
+	}
+	if last != nil {
+		r.LastError = sdkerr.Text(last)
 		var panicked *PanicError
-		if errors.As(err, &panicked) {
+		if errors.As(last, &panicked) {
 			r.Stack = string(panicked.Stack)
 		}
 	}
-	if err := d.l.records(ctx, r); err != nil {
-		d.log.Warn("cannot record why the message was moved to the poison queue; `lazuli queue peek` will not show the reason", "err", sdkerr.Short(err))
+	if err := l.records(ctx, r); err != nil {
+		log.Warn("cannot record why the message was moved to the poison queue; `lazuli queue peek` will not show the reason", "err", sdkerr.Short(err))
 	}
 }
 

@@ -31,6 +31,7 @@ type queueListener struct {
 	queue, poison queueClient // poison is nil if the queue has no poison queue
 	poisonName    string
 	records       func(context.Context, poison.Record) error // nil if the account has no tables
+	reasons       *reasons                                   // of the messages, if the queue is a poison queue; else nil
 	hostID        string
 	random        func() float64
 
@@ -96,6 +97,9 @@ func newQueueListener(a *App, f *Function, storage *Storage, h QueueHandler) (*q
 	}
 	if tables := storage.Tables; tables != nil {
 		l.records = func(ctx context.Context, r poison.Record) error { return poison.Write(ctx, tables, r) }
+		if strings.HasSuffix(s.queueName, poison.Suffix) {
+			l.reasons = &reasons{tables, s.queueName}
+		}
 	}
 	if l.policy.hasPoison {
 		l.poisonName = s.queueName + poison.Suffix

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/sdk/poison"
 )
 
 // orderedTableListener is a table trigger that handles the log itself, in order: see InOrder.
@@ -27,11 +28,15 @@ type orderedTableListener struct {
 	gaveUp error
 }
 
+// listen handles the log, and what is moved back from the poison queue.
 func (l *orderedTableListener) listen(soft, hard context.Context) error {
-	l.lock.lead(soft, hard, l.followInOrder)
+	var wg sync.WaitGroup
+	wg.Go(func() { l.lock.lead(soft, hard, l.followInOrder) })
+	err := l.messages.listen(soft, hard)
+	wg.Wait()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.gaveUp
+	return errors.Join(err, l.gaveUp)
 }
 
 // followInOrder handles the log while this instance holds the lock.
@@ -160,7 +165,7 @@ func (l *orderedTableListener) handleOne(soft, hard context.Context, c loggedCha
 		}
 		var permanent *permanentError
 		if errors.As(err, &permanent) || attempt >= s.maxDequeueCount {
-			return l.poison(hard, c.TableChange)
+			return l.poison(hard, c.TableChange, attempt, err)
 		}
 		delay := s.retry.Delay(attempt)
 		var after *retryAfterError
@@ -184,17 +189,29 @@ func (l *orderedTableListener) stuckHandler() bool {
 	return l.gaveUp != nil
 }
 
-// poison puts a change that cannot be handled to the poison queue.
-func (l *orderedTableListener) poison(ctx context.Context, c TableChange) error {
+// poison puts a change that cannot be handled to the poison queue, with the reason.
+func (l *orderedTableListener) poison(ctx context.Context, c TableChange, attempts int64, last error) error {
+	ctx = context.WithoutCancel(ctx)
 	body, err := json.Marshal(tableMessage{Type: "TableTrigger", FunctionId: l.function.name, TableName: c.Table, PartitionKey: c.PartitionKey, RowKey: c.RowKey, ETag: c.ETag, Change: c.Change})
+	var id string
 	if err == nil {
-		_, err = putCreating(context.WithoutCancel(ctx), l.messages.poison, base64.StdEncoding.EncodeToString(body))
+		id, err = putCreating(ctx, l.messages.poison, base64.StdEncoding.EncodeToString(body))
 	}
 	if err != nil {
 		return fmt.Errorf("put to the poison queue: %w", err)
 	}
-	l.log.Error("a change of the table cannot be handled; it is in the poison queue", "table", c.Table, "partition_key", c.PartitionKey, "row_key", c.RowKey, "change", c.Change)
+	reason := fmt.Sprintf("the handler failed %d times", attempts)
+	if errors.As(last, new(*permanentError)) {
+		reason = "the handler returned a permanent error"
+	}
+	l.log.Error("a change of the table cannot be handled; it is in the poison queue", "table", c.Table, "partition_key", c.PartitionKey, "row_key", c.RowKey, "change", c.Change,
+		"reason", reason)
 	l.function.stats.poisoned.Add(1)
+	now := l.clock.Now()
+	l.messages.record(ctx, poison.Record{
+		Queue: l.messages.poisonName, ID: id, Source: l.messages.settings.queueName, Reason: reason, Attempts: attempts, Function: l.function.name,
+		Host: l.app.config.HostID, Inserted: now, Poisoned: now,
+	}, last, l.log)
 	return nil
 }
 

@@ -212,7 +212,7 @@ Steps: ` + strings.Join(d.points, ", "),
 	}
 	connection := overrideFlag(cmd, "a Lazuli that the verb starts")
 	fl := cmd.Flags()
-	fl.StringSliceVar(&faults, "fault", []string{"all"}, "steps at which to kill: all, or names")
+	fl.StringSliceVar(&faults, "fault", []string{"all"}, "steps at which to kill: all, none, or names")
 	fl.BoolVar(&c.Pairs, "pairs", false, "also kill at every pair of steps: the restarted worker is killed too")
 	fl.IntVar(&c.SamplePairs, "sample-pairs", 0, "number of pairs, chosen by the seed; 0: all")
 	fl.IntVar(&c.Records, "records", 0, "number of records (default: as many as the rounds need, at most 2792)")
@@ -231,7 +231,12 @@ Steps: ` + strings.Join(d.points, ", "),
 		if nodes && !cmd.Flags().Changed("patience") {
 			c.Patience = 3 * time.Minute
 		}
-		if len(faults) != 1 || faults[0] != "all" {
+		switch {
+		case len(faults) == 0:
+			return usageError{errors.New("--fault names no step; to kill at none, say none")}
+		case slices.Equal(faults, []string{"none"}):
+			c.Points = []string{}
+		case !slices.Equal(faults, []string{"all"}):
 			c.Points = faults
 			for _, f := range faults {
 				if !slices.Contains(d.points, f) {

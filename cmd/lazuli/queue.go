@@ -128,7 +128,8 @@ func newQueueRequeueCommand() *cobra.Command {
 	var delay time.Duration
 	cmd := &cobra.Command{
 		Use: "requeue queue", Short: "Move messages back from a poison queue, or from any queue to another", Args: cobra.ExactArgs(1),
-		Long: `Move messages from a queue to another one, by default from NAME-poison to NAME.
+		Long: `Move messages from a queue to another one, by default from NAME-poison to NAME, and from the poison queues of blob and table triggers
+to the queues of their functions, which then handle the blob or entity again if it has not changed since.
 
 Each message is put into the target before it is deleted from the source: if the command is interrupted, a message can be in both
 queues, but is never lost. The dequeue count restarts at zero.`,
@@ -146,7 +147,8 @@ queues, but is never lost. The dequeue count restarts at zero.`,
 		if delay < 0 || delay%time.Second != 0 {
 			return usageError{errors.New("--delay must be in whole seconds")}
 		}
-		if to == "" {
+		shared := to == "" && queuetool.Shared(args[0])
+		if to == "" && !shared {
 			if to, err = queuetool.Origin(args[0]); err != nil {
 				return usageError{err}
 			}
@@ -159,7 +161,13 @@ queues, but is never lost. The dequeue count restarts at zero.`,
 			return err
 		}
 		f.Reasons = reasons(storage, args[0])
-		n, err := queuetool.Requeue(cmd.Context(), storage.Queues.NewQueueClient(args[0]), storage.Queues.NewQueueClient(to), f, delay)
+		var n int
+		if shared {
+			to = "the queues of their functions"
+			n, err = queuetool.RequeueToSources(cmd.Context(), storage.Queues, args[0], f, delay)
+		} else {
+			n, err = queuetool.Requeue(cmd.Context(), storage.Queues.NewQueueClient(args[0]), storage.Queues.NewQueueClient(to), f, delay)
+		}
 		if n > 0 || err == nil {
 			fmt.Fprintf(cmd.OutOrStdout(), "moved %s from %s to %s\n", counted(n, "message", "messages"), args[0], to)
 		}

@@ -45,6 +45,8 @@ type Record struct {
 	Attempts int64 `json:",string"`
 	// Function is the function that gave it up, Host the app's id and Invocation the last call's.
 	Function, Host, Invocation string
+	// Source is the queue that the message came from, to which it can be moved back.
+	Source string
 	// OriginalID is the message's id in its own queue, where it was put at Inserted.
 	OriginalID string
 	Inserted   time.Time

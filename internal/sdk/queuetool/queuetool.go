@@ -235,6 +235,37 @@ func Requeue(ctx context.Context, from, to *azqueue.QueueClient, f Filter, delay
 	})
 }
 
+// RequeueToSources moves messages of a poison queue that several queues share, such as that of all table triggers, each to the queue that its record
+// names, which is created if it does not exist. It stops at a message without a record. f.Reasons has the records.
+func RequeueToSources(ctx context.Context, service *azqueue.ServiceClient, from string, f Filter, delay time.Duration) (int, error) {
+	hidden, source := int32(delay/time.Second), service.NewQueueClient(from)
+	return sweep(ctx, source, f, func(m *azqueue.DequeuedMessage) error {
+		if err := f.Reasons.Read(ctx, value(m.MessageID)); err != nil {
+			return err
+		}
+		record, _ := f.Reasons.Of(value(m.MessageID))
+		if record.Source == "" {
+			return errors.New("it was not recorded from which queue the message came: say where it should go")
+		}
+		to := service.NewQueueClient(record.Source)
+		if _, err := to.Create(ctx, nil); err != nil && !queueerror.HasCode(err, queueerror.QueueAlreadyExists) {
+			return err
+		}
+		if _, err := to.EnqueueMessage(ctx, value(m.MessageText), &azqueue.EnqueueMessageOptions{VisibilityTimeout: &hidden}); err != nil {
+			return err
+		}
+		if _, err := source.DeleteMessage(ctx, value(m.MessageID), value(m.PopReceipt), nil); err != nil {
+			return err
+		}
+		return f.Reasons.forget(ctx, value(m.MessageID))
+	})
+}
+
+// Shared reports whether a poison queue is one that the functions of all blob or table triggers share.
+func Shared(queue string) bool {
+	return queue == "webjobs-blobtrigger"+PoisonSuffix || queue == "webjobs-tabletrigger"+PoisonSuffix
+}
+
 // sweep takes the visible messages one after another and acts on those that the filter chooses. The others are hidden until it has
 // been through the queue, and made visible again at the end, with one attempt more on their count. It takes no more messages than the queue has when it
 // begins: a worker may put those that it moves back meanwhile.

@@ -260,11 +260,14 @@ type roundPlan struct {
 }
 
 // frozen reports whether the plan is to freeze a worker.
-func (p roundPlan) frozen() bool { return p.kills[0].point == Frozen }
+func (p roundPlan) frozen() bool { return len(p.kills) > 0 && p.kills[0].point == Frozen }
 
 func (p roundPlan) String() string {
 	if p.frozen() {
 		return fmt.Sprintf("frozen after %d messages", p.kills[0].hit)
+	}
+	if len(p.kills) == 0 {
+		return "no kill"
 	}
 	var texts []string
 	for _, k := range p.kills {
@@ -278,7 +281,7 @@ func (r *run) rounds() int {
 	steps := len(slices.DeleteFunc(slices.Clone(r.Points), func(p string) bool { return p == Frozen }))
 	switch {
 	case !r.Pairs:
-		return len(r.Points)
+		return max(1, len(r.Points))
 	case r.SamplePairs > 0:
 		return len(r.Points) + min(r.SamplePairs, steps*steps)
 	}
@@ -302,6 +305,9 @@ func (r *run) plan() []roundPlan {
 			pairs = pairs[:min(len(pairs), r.SamplePairs)]
 		}
 		sequences = append(sequences, pairs...)
+	}
+	if len(sequences) == 0 {
+		sequences = [][]string{nil} // One round without a kill.
 	}
 	rounds := make([]roundPlan, len(sequences))
 	for i, k := range r.work {
@@ -336,7 +342,7 @@ func (p roundPlan) batches() [][]entityKey {
 		}
 		return [][]entityKey{slices.Concat(p.keys[end:], p.keys[middle:half]), slices.Concat(p.keys[:middle], p.keys[half:end])}
 	}
-	batches := make([][]entityKey, len(p.kills))
+	batches := make([][]entityKey, max(1, len(p.kills)))
 	for i, k := range p.keys {
 		batch := &batches[i%len(batches)]
 		*batch = append(*batch, k)
@@ -367,6 +373,11 @@ func (r *run) round(ctx context.Context, number string, plan roundPlan) (Row, er
 	row := Row{Point: plan.String(), Records: len(plan.keys), kills: plan.kills}
 	batches := plan.batches()
 	var frozen *child
+	if len(plan.kills) == 0 {
+		if err := r.ask(ctx, &row, batches[0], true); err != nil {
+			return row, err
+		}
+	}
 	for i, k := range plan.kills {
 		what := k.text()
 		if plan.frozen() {
