@@ -71,7 +71,9 @@ func TestPoisonHandlerGetsTheReason(t *testing.T) {
 	queue := a.Queue("reasons")
 	var got seen
 	app := newApp(a)
-	app.Queue("work", func(ctx context.Context, m workers.QueueMessage) error { return workers.Permanent(errors.New("no such customer")) }, workers.WithQueueName(queue))
+	app.Queue("work", func(ctx context.Context, m workers.QueueMessage) error {
+		return workers.Permanent(errors.New("no such customer"))
+	}, workers.WithQueueName(queue))
 	app.Queue("poisoned", func(ctx context.Context, m workers.QueueMessage) error {
 		ic, _ := workers.FromContext(ctx)
 		if ic.TriggerMetadata["PoisonReason"] == "" {
