@@ -53,6 +53,45 @@ type Work struct {
 	left  time.Duration
 	mark  time.Time // the end of what was charged
 	units int       // until the next look at the clock
+
+	turns   *Turns // nil: it takes no turns
+	account string
+	running time.Duration // since the request began, or got its turn
+	holds   bool          // a processor of turns
+}
+
+// Share lets the work take turns with that of other accounts. [Work.Done] must be called at its end.
+func (w *Work) Share(t *Turns, account string) { w.turns, w.account = t, account }
+
+// Done ends the work. It may be called twice.
+func (w *Work) Done() {
+	if w != nil && w.holds {
+		w.holds = false
+		w.turns.give()
+	}
+}
+
+// Pause gives the processor up until the next step, such as for sending an answer to a slow client.
+func (w *Work) Pause() {
+	if w != nil && w.holds {
+		w.Done()
+		w.running = before
+	}
+}
+
+// takeTurn waits for the turn of a request that has computed for some time, and lets others have theirs.
+func (w *Work) takeTurn() error {
+	switch {
+	case w.holds && (w.running < turn || !w.turns.contended()), !w.holds && w.running < before:
+		return nil
+	case w.holds:
+		w.Done()
+	}
+	at := w.now()
+	err := w.turns.take(w.ctx, w.account)
+	w.mark = w.mark.Add(w.now().Sub(at))
+	w.holds, w.running = err == nil, 0
+	return err
 }
 
 // New returns the work of a request that ends with ctx: limit of time, and what [Work.Read] adds.
@@ -79,7 +118,8 @@ func (w *Work) Check() error {
 		return nil
 	}
 	now := w.now()
-	w.left -= max(min(now.Sub(w.mark), longest), time.Duration(step-w.units)*least)
+	spent := max(min(now.Sub(w.mark), longest), time.Duration(step-w.units)*least)
+	w.left -= spent
 	w.units = step
 	w.mark = now
 	if w.ctx.Err() != nil {
@@ -88,7 +128,11 @@ func (w *Work) Check() error {
 	if w.left < 0 {
 		return ErrExhausted
 	}
-	return nil
+	if w.turns == nil {
+		return nil
+	}
+	w.running += spent
+	return w.takeTurn()
 }
 
 // Read adds the time for n bytes of stored content that were read. It returns the cause of the context's end.
@@ -116,8 +160,9 @@ func (w *Work) Wait(f func() error) error {
 	if w == nil {
 		return f()
 	}
-	before := w.now()
+	w.Pause()
+	at := w.now()
 	err := f()
-	w.mark = w.mark.Add(w.now().Sub(before))
+	w.mark = w.mark.Add(w.now().Sub(at))
 	return err
 }

@@ -145,6 +145,8 @@ func (f *Frontend[S, C]) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		out.refusing = func() { hr.Body = received }
 	}
 	r, err := wire.Parse(f.Service, hr, out, f.Now(), f.Options)
+	defer r.Done()
+	out.sending = r.Pause
 	r.Begin()
 	r.Challenge = f.challenge
 	var id auth.Identity

@@ -20,6 +20,8 @@ type Recorder struct {
 	pace pacing.Writer
 	// failed is set if a write failed.
 	failed bool
+	// sending, if set, is called before anything is sent, which can take as long as the client likes.
+	sending func()
 	// refusing, if set, is called before an error is rendered.
 	refusing func()
 }
@@ -53,6 +55,9 @@ func (w *Recorder) Write(p []byte) (int, error) {
 	if w.Status == 0 {
 		w.begin(http.StatusOK)
 	}
+	if w.sending != nil {
+		w.sending()
+	}
 	w.pace.Sending(len(p))
 	n, err := w.ResponseWriter.Write(p)
 	w.Written += int64(n)
@@ -64,6 +69,9 @@ func (w *Recorder) Write(p []byte) (int, error) {
 func (w *Recorder) ReadFrom(src io.Reader) (int64, error) {
 	if w.Status == 0 {
 		w.begin(http.StatusOK)
+	}
+	if w.sending != nil {
+		w.sending()
 	}
 	n, err := w.pace.Copy(w.ResponseWriter, src)
 	w.Written += n

@@ -82,9 +82,16 @@ func (r *Request) Work() *budget.Work {
 			limit = min(limit, time.Until(end))
 		}
 		r.work = budget.New(ctx, limit)
+		r.work.Share(budget.Processors, r.Account)
 	}
 	return r.work
 }
+
+// Pause lets other requests compute while this one sends its answer.
+func (r *Request) Pause() { r.work.Pause() }
+
+// Done ends the work of the request. The front-end calls it after the answer.
+func (r *Request) Done() { r.work.Done() }
 
 // Replication is the state of the secondary endpoint of an account.
 type Replication struct {

@@ -139,9 +139,11 @@ func wildcards(text string) string {
 
 type workKey struct{}
 
-// withWork adds the work that a search may do.
-func withWork(ctx context.Context) context.Context {
-	return context.WithValue(ctx, workKey{}, budget.New(ctx, budget.Request))
+// withWork adds the work that a search may do. done is called at its end.
+func withWork(ctx context.Context) (_ context.Context, done func()) {
+	w := budget.New(ctx, budget.Request)
+	w.Share(budget.Processors, "") // searches are one account
+	return context.WithValue(ctx, workKey{}, w), w.Done
 }
 
 // workOf returns the work of a search, nil for one without a limit.

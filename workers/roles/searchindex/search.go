@@ -86,7 +86,9 @@ func (g *generation) search(ctx context.Context, r *bleve.SearchRequest) (found 
 			err = fmt.Errorf("searchindex: the search failed: %v\n%s", p, debug.Stack())
 		}
 	}()
-	found, err = g.index.SearchInContext(withWork(ctx), r)
+	working, done := withWork(ctx)
+	defer done()
+	found, err = g.index.SearchInContext(working, r)
 	switch {
 	case err == nil:
 		return found, nil

@@ -1,0 +1,155 @@
+package budget
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// waitFor waits until n requests wait for a turn.
+func (t *Turns) waitFor(tb testing.TB, n int) {
+	tb.Helper()
+	for at := time.Now(); ; time.Sleep(time.Millisecond) {
+		t.mu.Lock()
+		have := 0
+		for _, list := range t.waiting {
+			have += len(list)
+		}
+		t.mu.Unlock()
+		if have == n {
+			return
+		}
+		if time.Since(at) > 30*time.Second {
+			tb.Fatalf("%d requests wait, want %d", have, n)
+		}
+	}
+}
+
+// An account with one request does not wait for all requests of an account with many.
+func TestAccountsTakeTurns(t *testing.T) {
+	t.Parallel()
+	turns := NewTurns(1)
+	if err := turns.take(t.Context(), "noisy"); err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var order []string
+	var done sync.WaitGroup
+	begin := func(account string) {
+		done.Go(func() {
+			if err := turns.take(t.Context(), account); err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			order = append(order, account)
+			mu.Unlock()
+			turns.give()
+		})
+	}
+	for range 10 {
+		begin("noisy")
+	}
+	turns.waitFor(t, 10)
+	begin("quiet")
+	turns.waitFor(t, 11)
+	begin("third")
+	turns.waitFor(t, 12)
+	turns.give()
+	done.Wait()
+	if got := strings.Join(order[:3], " "); got != "noisy quiet third" {
+		t.Errorf("the first turns are of %s", got)
+	}
+	if turns.free != 1 || turns.contended() || len(turns.waiting) != 0 {
+		t.Errorf("at the end: %+v", turns)
+	}
+}
+
+func TestWaitingForATurnEndsWithTheClient(t *testing.T) {
+	t.Parallel()
+	turns := NewTurns(1)
+	_ = turns.take(t.Context(), "a")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- turns.take(ctx, "b") }()
+	turns.waitFor(t, 1)
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	turns.give()
+	if turns.free != 1 || turns.contended() {
+		t.Errorf("at the end: %+v", turns)
+	}
+}
+
+// A request takes a processor once it has computed for some time, lets others have it, and gives it back at its end and while it waits.
+func TestWorkTakesTurns(t *testing.T) {
+	t.Parallel()
+	turns := NewTurns(1)
+	w, c := start(t.Context(), time.Hour)
+	w.Share(turns, "a")
+	step := func() {
+		t.Helper()
+		c.at = c.at.Add(4 * time.Millisecond)
+		if err := w.Check(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	step()
+	if turns.free != 1 {
+		t.Error("a short request takes a processor")
+	}
+	step()
+	if turns.free != 0 {
+		t.Error("a long request takes no processor")
+	}
+	w.Pause()
+	if turns.free != 1 {
+		t.Error("a request keeps its processor while it sends its answer")
+	}
+	step()
+	_ = w.Wait(func() error {
+		if turns.free != 1 {
+			t.Error("a request keeps its processor while it waits")
+		}
+		return nil
+	})
+	step()
+	if turns.free != 0 {
+		t.Error("a request that has waited takes no processor")
+	}
+	other := make(chan error, 1)
+	go func() { other <- turns.take(t.Context(), "b") }()
+	turns.waitFor(t, 1)
+	gave := make(chan struct{})
+	go func() { // b gives it back as soon as it has it
+		if err := <-other; err != nil {
+			t.Error(err)
+		}
+		turns.give()
+		close(gave)
+	}()
+	for range 3 {
+		step()
+	}
+	<-gave
+	w.Done()
+	w.Done()
+	if turns.free != 1 {
+		t.Errorf("%d processors are free at the end", turns.free)
+	}
+}
+
+func BenchmarkSpendInTurns(b *testing.B) {
+	w := New(b.Context(), time.Hour)
+	w.Share(NewTurns(2), "a")
+	defer w.Done()
+	for b.Loop() {
+		if err := w.Spend(1); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
