@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
@@ -32,7 +33,7 @@ var parts = []part{
 }
 
 // Content are the files that [Dir.Forget] takes when other nodes have everything in them.
-var Content = []string{tablesFile, blobsFile, extentsFile, ScopesFile}
+var Content = []string{tablesFile, blobsFile, extentsFile, ScopesFile, streamsFolder}
 
 // NodeFile is the path of the identity of a node of a cluster in its folder.
 const NodeFile = clusterFolder + "/node.json"
@@ -136,6 +137,12 @@ func (m *manifest) verify(path string) (problems []Problem, err error) {
 			problems[len(problems)-1].Foreign = e.ID != want.ID
 		}
 	}
+	streams, err := m.verifyStreams(path)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(streams, func(a, b Problem) int { return strings.Compare(a.File, b.File) })
+	problems = append(problems, streams...)
 	for i, p := range problems {
 		for other, e := range m.Files {
 			if e.ID != "" && e.ID == found[p.File].ID && other != p.File {
@@ -182,5 +189,5 @@ func (m *manifest) update(path string, adopt bool) error {
 			m.Files[p.name] = e
 		}
 	}
-	return nil
+	return m.updateStreams(path, adopt)
 }

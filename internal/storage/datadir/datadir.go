@@ -188,11 +188,11 @@ func (d *Dir) Record() error {
 	if d.temp {
 		return nil
 	}
-	was := maps.Clone(d.manifest.Files)
+	was, streams := maps.Clone(d.manifest.Files), len(d.manifest.Streams)
 	if err := d.manifest.update(d.path, false); err != nil {
 		return err
 	}
-	if maps.EqualFunc(was, d.manifest.Files, func(a, b entry) bool { return a.ID == b.ID && a.View == b.View }) {
+	if (streams > 0) == (len(d.manifest.Streams) > 0) && maps.EqualFunc(was, d.manifest.Files, func(a, b entry) bool { return a.ID == b.ID && a.View == b.View }) {
 		return nil
 	}
 	return d.manifest.write(d.path)
@@ -205,6 +205,9 @@ func (d *Dir) Forget(names ...string) error {
 	}
 	for _, name := range names {
 		delete(d.manifest.Files, name)
+		if name == streamsFolder {
+			d.manifest.Streams = nil
+		}
 	}
 	return d.manifest.write(d.path)
 }

@@ -37,6 +37,8 @@ type manifest struct {
 	Open bool `json:"open"`
 	// Files are the files by their paths.
 	Files map[string]entry `json:"files"`
+	// Streams are the sizes that the files of JetStream had when the folder was closed, by their paths. Each of their records has a checksum.
+	Streams map[string]int64 `json:"streams,omitempty"`
 }
 
 // entry is what the manifest says about a file.
