@@ -26,6 +26,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
@@ -110,7 +111,7 @@ func examineCorruption(t *testing.T, damaged folderImage, file string, at int, w
 	return outcome
 }
 
-// folderImage is the content of a folder's files by their names, without its queues, whose own tests spoil them.
+// folderImage is the content of a folder's files by their names.
 type folderImage map[string]fileImage
 
 // fileImage is the content of a file without the zeros at its end: most files are larger than what is in use.
@@ -127,9 +128,6 @@ func imageOf(t *testing.T, dir string) folderImage {
 			return err
 		}
 		if d.IsDir() {
-			if d.Name() == "queues" {
-				return fs.SkipDir
-			}
 			return nil
 		}
 		p, err := os.ReadFile(path)
@@ -205,6 +203,7 @@ func (image folderImage) write(t *testing.T) string {
 }
 
 type clients struct {
+	queues *azqueue.ServiceClient
 	tables *aztables.ServiceClient
 	blobs  *azblob.Client
 }
@@ -228,7 +227,15 @@ func connect(t *testing.T, s *server.Stack) clients {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return clients{tables, blobs}
+	queueCred, err := azqueue.NewSharedKeyCredential(auth.DevelopmentAccount, auth.DevelopmentKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	queues, err := azqueue.NewServiceClientWithSharedKeyCredential(s.URL(wire.Queue, auth.DevelopmentAccount), queueCred, &azqueue.ClientOptions{ClientOptions: once})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return clients{queues, tables, blobs}
 }
 
 // scoped are accounts with an encryption scope.
@@ -292,6 +299,12 @@ func makeCorpus(t *testing.T, relaxed bool) (all corpus) {
 		}
 	}
 	c := connect(t, s)
+	_, err := c.queues.CreateQueue(ctx, "work", nil)
+	must(err)
+	for i := range 20 {
+		_, err := c.queues.NewQueueClient("work").EnqueueMessage(ctx, fmt.Sprint("message ", i), nil)
+		must(err)
+	}
 	rng := rand.New(rand.NewPCG(1, 1))
 	content := func(n int) []byte {
 		p := make([]byte, n)
@@ -308,7 +321,7 @@ func makeCorpus(t *testing.T, relaxed bool) (all corpus) {
 			must(err)
 		}
 	}
-	_, err := c.blobs.CreateContainer(ctx, "pictures", nil)
+	_, err = c.blobs.CreateContainer(ctx, "pictures", nil)
 	must(err)
 	for i, n := range []int{0, 10, 4096, 4096, 30_000, 70_000, 300_000, 1_500_000} {
 		_, err := c.blobs.UploadBuffer(ctx, "pictures", fmt.Sprint("blob", i), content(n), &azblob.UploadBufferOptions{Metadata: map[string]*string{"n": to.Ptr(fmt.Sprint(n))}})
@@ -394,6 +407,12 @@ func answers(t *testing.T, dir string) map[string]string {
 			note(fmt.Sprintf("entity %s %d", table, i), err, string(r.Value))
 		}
 	}
+	peeked, err := c.queues.NewQueueClient("work").PeekMessages(ctx, &azqueue.PeekMessagesOptions{NumberOfMessages: to.Ptr(int32(32))})
+	var texts []string
+	for _, m := range peeked.Messages {
+		texts = append(texts, *m.MessageText)
+	}
+	note("messages", err, fmt.Sprint(texts))
 	box := c.blobs.ServiceClient().NewContainerClient("pictures")
 	var names []string
 	err = nil
