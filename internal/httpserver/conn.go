@@ -92,11 +92,13 @@ func (c *conn) Read(p []byte) (int, error) {
 // headTooLong begins the answer of net/http to a request whose head is longer than maxHeader. requestTooLong is the answer of Azure, which
 // refuses such a request before its services see it: with the status 400, which client libraries do not retry, and a page in HTML.
 const (
-	headTooLong    = "HTTP/1.1 431 "
-	requestTooLong = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/html; charset=us-ascii\r\nConnection: close\r\n\r\n" +
-		"<!DOCTYPE html><html><head><title>Bad Request</title></head><body><h2>Bad Request - Request Too Long</h2><p>HTTP Error 400. The size of the request headers is too long.</p></body></html>\r\n"
+	headTooLong     = "HTTP/1.1 431 "
+	tooLongPage     = "<!DOCTYPE html><html><head><title>Bad Request</title></head><body><h2>Bad Request - Request Too Long</h2><p>HTTP Error 400. The size of the request headers is too long.</p></body></html>\r\n"
 	ambiguousLength = "<!DOCTYPE html><html><head><title>Bad Request</title></head><body><h2>Bad Request - Invalid Header</h2><p>HTTP Error 400. The request has a Content-Length and a Transfer-Encoding.</p></body></html>\r\n"
 )
+
+var requestTooLong = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/html; charset=us-ascii\r\nConnection: close\r\nContent-Length: " +
+	strconv.Itoa(len(tooLongPage)) + "\r\n\r\n" + tooLongPage
 
 // serve calls h with the next request of the connection.
 func (c *conn) serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
@@ -207,9 +209,19 @@ func looksLikeHTTP(record [5]byte) bool {
 	return false
 }
 
-// CloseWrite ends the sending direction; net/http calls it before it closes a connection on which the client may still send.
+// Bounds of what is read from a client after an answer that refuses what it sends: closed with bytes unread, the connection would be reset,
+// and the client might not see the answer. Clients that send a whole request before they read need more than net/http's pause gives them.
+const (
+	drainedBytes = 16 << 20
+	drainTime    = 500 * time.Millisecond
+)
+
+// CloseWrite discards what the client still sends, for a while, and ends the sending direction. net/http calls it before it closes a
+// connection on which the client may still send.
 func (c *conn) CloseWrite() error {
 	_ = c.sendHeld()
+	_ = c.tcp.SetReadDeadline(time.Now().Add(drainTime))
+	_, _ = io.CopyN(io.Discard, struct{ io.Reader }{&c.tcp}, drainedBytes) // below TLS: nothing is decrypted for it
 	return c.stream.CloseWrite()
 }
 

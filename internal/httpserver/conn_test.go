@@ -86,6 +86,13 @@ func TestHeadThatIsTooLong(t *testing.T) {
 				t.Errorf("%d bytes: %q", length, answer)
 			}
 		}
+		c := connect() // a client that reads when it has sent all
+		if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\nX-Long: "+strings.Repeat("x", 8<<20)+"\r\n\r\n"); err != nil {
+			t.Error(err)
+		}
+		if answer, _ := io.ReadAll(c); string(answer) != requestTooLong {
+			t.Errorf("sent before the answer is read: %q", answer)
+		}
 		answer := send(t, connect(), "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Long: "+strings.Repeat("x", maxHeader/2)+"\r\n\r\n")
 		if !strings.HasPrefix(answer, "HTTP/1.1 404 Not Found\r\n") {
 			t.Errorf("within the limit: %q", answer)
