@@ -209,3 +209,43 @@ func BenchmarkStart(b *testing.B) {
 		l.Stop(b)
 	}
 }
+
+// What is put right after Run reaches a table trigger, on a clock that stands still, too, and also if the put creates the table.
+func TestDrainLosesNoChange(t *testing.T) {
+	t.Parallel()
+	type item struct {
+		PartitionKey, RowKey string
+		N                    int64
+	}
+	for _, inOrder := range []bool{false, true} {
+		for _, exists := range []bool{false, true} {
+			t.Run(fmt.Sprintf("in order %v, table exists %v", inOrder, exists), func(t *testing.T) {
+				t.Parallel()
+				clock := lazulitest.NewClock()
+				l := lazulitest.Start(t, lazulitest.WithFakeClock(clock))
+				for i := range 20 {
+					a := l.Account(t)
+					if exists {
+						a.PutEntity("Items", item{"p", "before", 1})
+					}
+					var handled atomic.Int64
+					app := workers.New(workers.Config{Storage: a.Storage, Clock: clock, Logger: slog.New(slog.DiscardHandler)})
+					options := []workers.TableOption{workers.WithTable("Items")}
+					if inOrder {
+						options = append(options, workers.InOrder())
+					}
+					workers.Table(app, "items", func(ctx context.Context, c *workers.Change[item]) error {
+						handled.Add(c.Entity.N)
+						return nil
+					}, options...)
+					a.Run(app)
+					a.PutEntity("Items", item{"p", "after", 1 << 40})
+					a.Drain()
+					if got := handled.Load(); got != 1<<40 {
+						t.Fatalf("run %d: handled %d", i, got)
+					}
+				}
+			})
+		}
+	}
+}

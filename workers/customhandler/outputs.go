@@ -178,7 +178,7 @@ func newEntity(raw json.RawMessage, keys map[string]string) (*tables.Entity, err
 				key = &e.RowKey
 			}
 			*key = rawText(value)
-		case strings.EqualFold(property, "Timestamp"), strings.EqualFold(name, "ETag"), present(value) == nil:
+		case strings.EqualFold(property, "Timestamp"), strings.EqualFold(name, "ETag"), strings.HasPrefix(name, "odata."), present(value) == nil:
 		case annotation:
 			annotated[name], annotated[property] = value, members[property]
 		case members[name+"@odata.type"] == nil:
