@@ -200,7 +200,7 @@ func (s *Service) openState(c *Config) (err error) {
 	if c.Cluster != nil {
 		c.Cluster.Follower = s.follower(c)
 	}
-	s.state, err = state.Open(state.Config{Path: c.Path, Extents: c.Extents, Relaxed: c.Relaxed, Ephemeral: c.Ephemeral, Scopes: s.scopes,
+	s.state, err = state.Open(state.Config{Path: c.Path, Extents: c.Extents, Logger: c.Log, Relaxed: c.Relaxed, Ephemeral: c.Ephemeral, Scopes: s.scopes,
 		Policy: s.policy, Changed: s.blobChanged, LogEvents: c.LogEvents, EventLogged: c.EventLogged, Cluster: c.Cluster})
 	if err != nil {
 		return err

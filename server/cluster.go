@@ -90,7 +90,7 @@ func (s *Stack) whenElected(ctx context.Context, open func() error) error {
 // tableOptions are the options of the Table service's store: a view of a replicated log on a node of a cluster, and with Config.NATSTables.
 func (s *Stack) tableOptions(ctx context.Context, nats *natsserver.Server) (store.Options, error) {
 	if !s.sharesTables() {
-		return store.Options{Relaxed: s.config.Relaxed, Ephemeral: s.config.InMemory}, nil
+		return store.Options{Relaxed: s.config.Relaxed, Ephemeral: s.config.InMemory, Logger: s.config.Log}, nil
 	}
 	log, err := s.replicatedLog(ctx, nats, "tables")
 	return store.Options{Log: log}, err

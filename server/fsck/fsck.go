@@ -258,6 +258,7 @@ func (c *check) cluster() error {
 		c.found(Error, "cluster", "%v", err)
 		return nil
 	}
+	c.report.Node = id.Node
 	damaged, err := jetstreamfiles.VerifyTree(filepath.Join(c.dir.Cluster(), id.Cluster))
 	if err != nil {
 		return fmt.Errorf("check the streams of node %s: %w", id.Node, err)

@@ -34,6 +34,9 @@ func (f Finding) String() string { return fmt.Sprintf("%s: %s: %s", f.Severity, 
 type Report struct {
 	// Path is the data folder.
 	Path string `json:"path"`
+	// Node is the name of the node of a cluster whose folder it is, "" for that of a server alone. The queues of a node are in the cluster's streams,
+	// of which the files are checked.
+	Node string `json:"node,omitempty"`
 	// Clean means that no finding is an Error.
 	Clean    bool      `json:"clean"`
 	Errors   int       `json:"errors"`
@@ -113,7 +116,11 @@ func (r *Report) WriteText(w io.Writer) error {
 	fmt.Fprintf(t, "blobs\t%d in %d containers and %d deleted ones, %d snapshots, %d versions, %d uncommitted blocks\n", b.Blobs, b.Containers, b.DeletedContainers, b.Snapshots, b.Versions, b.UncommittedBlocks)
 	fmt.Fprintf(t, "content\t%s in %d extents: %s live, %s dead, %s torn, %s headers\n", bytesText(b.Bytes), b.Extents,
 		bytesText(b.LiveBytes), bytesText(b.DeadBytes), bytesText(b.TornBytes), bytesText(b.HeaderBytes))
-	fmt.Fprintf(t, "queues\t%d, with %d messages; %s\n", r.Queues.Queues, r.Queues.Messages, bytesText(r.Queues.Bytes))
+	if r.Node != "" {
+		fmt.Fprintf(t, "node\t%s; its queues are in the cluster's streams, whose files were checked\n", r.Node)
+	} else {
+		fmt.Fprintf(t, "queues\t%d, with %d messages; %s\n", r.Queues.Queues, r.Queues.Messages, bytesText(r.Queues.Bytes))
+	}
 	fmt.Fprintf(t, "checked in\t%s\n", r.Took.Round(time.Millisecond))
 	if err := t.Flush(); err != nil {
 		return err

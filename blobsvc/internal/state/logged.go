@@ -37,7 +37,7 @@ func (s *Store) openFiles(path, extents string, o store.Options, grace time.Dura
 	if s.db, err = store.Open(path, o); err != nil {
 		return err
 	}
-	files := extent.Options{Relaxed: o.Relaxed, Ephemeral: o.Ephemeral, FS: o.FS, Logged: maxLogged, Grace: grace, Refs: s.allReferences}
+	files := extent.Options{Relaxed: o.Relaxed, Ephemeral: o.Ephemeral, FS: o.FS, Logged: maxLogged, Grace: grace, Refs: s.allReferences, Logger: o.Logger}
 	s.extents, err = extent.Open(extents, files)
 	if err != nil {
 		return errors.Join(err, s.db.Close())

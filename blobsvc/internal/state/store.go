@@ -3,6 +3,7 @@ package state
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +21,8 @@ type Config struct {
 	// Path is the database with everything but content; Extents is the folder of the content. They are created if
 	// absent, in a folder that exists.
 	Path, Extents string
+	// Logger receives what was cut off after a crash; nil means none.
+	Logger *slog.Logger
 	// Relaxed acknowledges writes before they are synced. Ephemeral keeps nothing past the process.
 	Relaxed, Ephemeral bool
 	// Cluster makes the store that of a node of a cluster. Relaxed and Ephemeral do not go together with it.
@@ -87,7 +90,7 @@ func Open(c Config) (*Store, error) {
 		s.policyOf = func(string) Policy { return Policy{} }
 	}
 	var err error
-	if o := (store.Options{Relaxed: c.Relaxed, Ephemeral: c.Ephemeral, FS: c.FS}); c.Cluster != nil {
+	if o := (store.Options{Relaxed: c.Relaxed, Ephemeral: c.Ephemeral, FS: c.FS, Logger: c.Logger}); c.Cluster != nil {
 		err = s.openNode(c.Path, c.Extents, o, *c.Cluster)
 	} else {
 		err = s.openFiles(c.Path, c.Extents, o, 0)

@@ -113,6 +113,9 @@ func (e *extent) recover(x examination) error {
 		if err := f.Truncate(x.end); err != nil {
 			return err
 		}
+		if l := e.s.opts.Logger; l != nil {
+			l.Warn("an extent ended in content that nothing had acknowledged, as a crash leaves it: it was cut off", "file", open, "bytes", size-x.end)
+		}
 	}
 	if err := f.Sync(); err != nil {
 		return err

@@ -3,6 +3,7 @@ package extent
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"sync"
@@ -41,6 +42,8 @@ type Options struct {
 	Logged int64
 	// Restored, for ReadOnly, has what the owner's log has and the extents may lack: Walk finds it. Readers do not.
 	Restored *Restorer
+	// Logger receives the number of bytes that Open has cut off after a crash; nil means none.
+	Logger *slog.Logger
 	// FS is the file system to write extents through; nil means disk.OS.
 	FS disk.FS
 }
