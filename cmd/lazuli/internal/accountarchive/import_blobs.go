@@ -10,8 +10,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
@@ -46,7 +44,7 @@ func (i *importer) createContainer(ctx context.Context, r *Resource) error {
 // containerSegment writes the blobs of a segment. Each is there as a whole or not at all, apart from page and append blobs, which are written in
 // parts.
 func (i *importer) containerSegment(ctx context.Context, r *Resource, s Segment) error {
-	f, err := os.Open(filepath.Join(i.dir, filepath.FromSlash(s.File)))
+	f, err := openSegment(i.dir, s)
 	if err != nil {
 		return err
 	}

@@ -102,9 +102,21 @@ func (w *segmentWriter) abandon() {
 	}
 }
 
+// openSegment opens the file of a segment. An archive may come from a stranger: a link that leads out of it, and what is no file, are refused.
+func openSegment(dir string, s Segment) (*os.File, error) {
+	f, err := os.OpenInRoot(dir, filepath.FromSlash(s.File))
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() != s.Bytes {
+		return nil, errors.Join(invalid("%s is not a file of %d bytes", s.File, s.Bytes), err, f.Close())
+	}
+	return f, nil
+}
+
 // verify checks the length and hash of a segment.
 func verify(dir string, s Segment) error {
-	f, err := os.Open(filepath.Join(dir, filepath.FromSlash(s.File)))
+	f, err := openSegment(dir, s)
 	if errors.Is(err, fs.ErrNotExist) {
 		return invalid("%s is missing", s.File)
 	}
@@ -128,7 +140,7 @@ const maxLine = 16 << 20
 
 // readLines calls each for the lines of a segment.
 func readLines(dir string, s Segment, each func(line []byte) error) error {
-	f, err := os.Open(filepath.Join(dir, filepath.FromSlash(s.File)))
+	f, err := openSegment(dir, s)
 	if err != nil {
 		return err
 	}
