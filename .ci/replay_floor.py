@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 
-SERVICES = ("blob", "queue", "table")
+SERVICES = ("blob", "queue", "table", "dfs")
 
 
 def read_scores(path):

@@ -274,6 +274,11 @@ func TestLakeRename(t *testing.T) {
 // lakeDo is do for the dfs endpoint, at the account's host name.
 func (f *fixture) lakeDo(method, path, content string, headers ...string) reply {
 	f.t.Helper()
+	return f.send(f.lakeNew(method, path, content, headers...))
+}
+
+func (f *fixture) lakeNew(method, path, content string, headers ...string) *http.Request {
+	f.t.Helper()
 	u, err := url.Parse(f.base)
 	if err != nil {
 		f.t.Fatal(err)
@@ -290,7 +295,7 @@ func (f *fixture) lakeDo(method, path, content string, headers ...string) reply 
 		hr.Header.Set(headers[i], headers[i+1])
 	}
 	developer.SharedKey(hr, raw)
-	return f.send(hr)
+	return hr
 }
 
 func TestLakeDirectoryDelete(t *testing.T) {

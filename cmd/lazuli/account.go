@@ -122,7 +122,7 @@ func newAccountList(file *string) *cobra.Command {
 }
 
 func newAccountAdd(file *string) *cobra.Command {
-	var stdin bool
+	var stdin, hierarchical bool
 	cmd := &cobra.Command{
 		Use:     "create NAME",
 		Aliases: []string{"add"},
@@ -149,7 +149,14 @@ lines. There is no flag for keys: other users of the machine can see command lin
 				if indexOf(list, name) >= 0 {
 					return nil, fmt.Errorf("account %s exists; rotate its keys with: lazuli account rotate %s", name, name)
 				}
-				return append(list, auth.StoredAccount{Name: name, Keys: keys}), nil
+				added := auth.StoredAccount{Name: name, Keys: keys}
+				if hierarchical {
+					var err error
+					if added.Overrides, err = added.Overrides.With("hierarchical-namespace", "true"); err != nil {
+						return nil, err
+					}
+				}
+				return append(list, added), nil
 			})
 			if err != nil {
 				return err
@@ -159,6 +166,7 @@ lines. There is no flag for keys: other users of the machine can see command lin
 		},
 	}
 	cmd.Flags().BoolVar(&stdin, "keys-stdin", false, "Read one or two keys from standard input")
+	cmd.Flags().BoolVar(&hierarchical, "hierarchical-namespace", false, "Give the account directories, access control lists and atomic renames")
 	return cmd
 }
 

@@ -64,7 +64,7 @@ users of the machine can see command lines.`,
 	p.StringVar(&f.token.IP, "ip", "", "Client address or range of addresses (10.0.0.1-10.0.0.9)")
 	p.BoolVar(&f.httpsOnly, "https-only", false, "Allow https only")
 	p.StringVar(&f.token.VersionText, "sv", auth.SASVersion, "Service version of the token")
-	cmd.AddCommand(newSASAccount(f), newSASResource(f, wire.Blob, "container NAME"), newSASResource(f, wire.Blob, "blob CONTAINER/BLOB"),
+	cmd.AddCommand(newSASAccount(f), newSASResource(f, wire.Blob, "container NAME"), newSASResource(f, wire.Blob, "blob CONTAINER/BLOB"), newSASResource(f, wire.Blob, "directory CONTAINER/DIRECTORY"),
 		newSASResource(f, wire.Queue, "queue NAME"), newSASResource(f, wire.Table, "table NAME"))
 	return cmd
 }
@@ -97,7 +97,11 @@ func newSASResource(f *sasFlags, svc wire.Service, use string) *cobra.Command {
 			if f.token.Policy != "" && !cmd.Flags().Changed("expiry") {
 				f.expiry = "" // the policy's
 			}
-			if blob := strings.Contains(args[0], "/"); blob != (kind == "blob") {
+			args[0] = strings.TrimSuffix(args[0], "/")
+			if kind == "directory" {
+				f.token.Resource, f.token.Depth = "d", strconv.Itoa(strings.Count(args[0], "/"))
+			}
+			if below := strings.Contains(args[0], "/"); below != (kind == "blob" || kind == "directory") {
 				return usageError{fmt.Errorf("%q is not the name of a %s", args[0], kind)}
 			}
 			return f.print(cmd, svc, args[0])
