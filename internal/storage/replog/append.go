@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"time"
 
@@ -42,11 +43,12 @@ func (a *appending) resolve(err error) {
 }
 
 // Append appends a record that is valid only if prev, a Position.Last, is the last valid record before it. It returns nil once the record is
-// valid and apply has returned for it. Concurrent calls run one after another.
+// valid and apply has returned for it. notes, which may be nil, become headers of its message, for people who look at the stream. Concurrent calls run one
+// after another.
 //
 // Errors: ErrConflict, ErrUnavailable, ErrUnknown, ErrClosed, and the errors after which a log no longer follows. Only after ErrUnknown,
 // ErrClosed and the last ones the record may be or become valid.
-func (l *Log) Append(prev uint64, payload []byte) error {
+func (l *Log) Append(prev uint64, payload []byte, notes map[string][]string) error {
 	if len(payload) > MaxRecord {
 		return fmt.Errorf("replog: a record of %d bytes is too long: the limit is %d", len(payload), MaxRecord)
 	}
@@ -74,7 +76,7 @@ func (l *Log) Append(prev uint64, payload []byte) error {
 	l.current = a
 	l.mu.Unlock()
 	served := l.barriers.take()
-	err := l.finish(ctx, a, h, payload)
+	err := l.finish(ctx, a, h, payload, notes)
 	l.mu.Lock()
 	l.current = nil
 	l.mu.Unlock()
@@ -94,7 +96,7 @@ func (l *Log) Append(prev uint64, payload []byte) error {
 }
 
 // finish publishes a record until its outcome is known or ctx ends.
-func (l *Log) finish(ctx context.Context, a *appending, h header, payload []byte) error {
+func (l *Log) finish(ctx context.Context, a *appending, h header, payload []byte, notes map[string][]string) error {
 	payload, err := l.publishParts(ctx, &h, payload)
 	if err != nil {
 		return err
@@ -102,7 +104,7 @@ func (l *Log) finish(ctx context.Context, a *appending, h header, payload []byte
 	data := encode(h, payload)
 	sent := false // a publish may have reached the stream
 	for {
-		answer := l.publish(ctx, kindRecord, data, true)
+		answer := l.publish(ctx, kindRecord, data, notes, true)
 		pause := retryPause
 		select {
 		case err := <-a.done:
@@ -119,6 +121,9 @@ func (l *Log) finish(ctx context.Context, a *appending, h header, payload []byte
 			default:
 				sent = true
 				l.stats.note(r.err)
+				if err := l.failure(); err != nil {
+					return fmt.Errorf("%w: %w", ErrUnknown, err)
+				}
 				l.look()
 			}
 		}
@@ -168,7 +173,7 @@ func (l *Log) publishParts(ctx context.Context, h *header, payload []byte) (rest
 // publishPart publishes a part until the stream has it. A second copy does no harm.
 func (l *Log) publishPart(ctx context.Context, data []byte) error {
 	for {
-		r := <-l.publish(ctx, kindPart, data, false)
+		r := <-l.publish(ctx, kindPart, data, nil, false)
 		if r.err == nil {
 			l.offer(r.seq, data)
 			return nil
@@ -192,9 +197,10 @@ var errRefused = errors.New("refused")
 
 // publish publishes a message and returns the channel of its answer. expect makes the stream refuse a record if there is one after those
 // that this node has processed.
-func (l *Log) publish(ctx context.Context, k kind, data []byte, expect bool) <-chan published {
+func (l *Log) publish(ctx context.Context, k kind, data []byte, notes map[string][]string, expect bool) <-chan published {
 	m := nats.NewMsg(l.subject(k))
 	m.Data = data
+	maps.Copy(m.Header, notes)
 	if expect {
 		l.mu.Lock()
 		m.Header.Set("Nats-Expected-Last-Subject-Sequence", strconv.FormatUint(l.pos.Log, 10))
@@ -210,9 +216,6 @@ func (l *Log) publish(ctx context.Context, k kind, data []byte, expect bool) <-c
 			return
 		}
 		seq, err := parseAck(reply.Data)
-		if err == nil && l.config.Sync != nil {
-			err = l.config.Sync(l.stream)
-		}
 		answer <- published{seq, err}
 	}()
 	return answer

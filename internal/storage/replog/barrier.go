@@ -182,7 +182,7 @@ func (l *Log) tryPass() error {
 		delete(l.marks, h.counter)
 		l.mu.Unlock()
 	}()
-	answer := l.publish(ctx, kindMark, data, false)
+	answer := l.publish(ctx, kindMark, data, nil, false)
 	var retry <-chan time.Time
 	for {
 		select {
@@ -199,7 +199,7 @@ func (l *Log) tryPass() error {
 			l.checkProcessed(r.seq, func() bool { return m.passed })
 			l.wakeUp()
 		case <-retry:
-			answer, retry = l.publish(ctx, kindMark, data, false), nil
+			answer, retry = l.publish(ctx, kindMark, data, nil, false), nil
 		case <-ctx.Done():
 			if l.life.Err() != nil {
 				return ErrClosed

@@ -136,6 +136,11 @@ func (l *Log) recordLocked(seq uint64, h header, data, payload []byte) error {
 		if h.chain != l.pos.Chain {
 			return fmt.Errorf("%w: message %d follows another record %d", ErrDiverged, seq, h.prev)
 		}
+		if l.config.Settle != nil {
+			if err := l.config.Settle(l.stream); err != nil {
+				return fmt.Errorf("%w: message %d: %w", ErrApply, seq, err)
+			}
+		}
 		p := l.pos
 		p.Seq, p.Last, p.Chain, p.Resume = seq, seq, sumOf(data), l.resumeAfterLocked(seq)
 		if err := l.apply(payload, p); err != nil {

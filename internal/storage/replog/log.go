@@ -37,8 +37,13 @@ type Config struct {
 	// End returns the sequence of the last message of a stream, or of a later one: it includes every message that had been acknowledged before the
 	// call. Nil, or an error, makes Barrier write a mark.
 	End func(ctx context.Context, stream string) (uint64, error)
-	// Sync makes what the server has acknowledged for a stream durable, for a server that does not sync by itself; nil does nothing.
+	// Settle is called before a record is applied, for a server whose records are durable only afterwards; an error ends following. Nil does nothing.
+	Settle func(stream string) error
+	// Sync makes durable what the server has stored in a stream, for a server that acknowledges before it syncs; nil does nothing. See [Log.Sync].
 	Sync func(stream string) error
+	// Failed returns why the stream cannot be used at the moment, nil if it can: calls fail at once with [ErrUnavailable] and the reason. It is also
+	// called after a publish without success. Nil means unknown.
+	Failed func(stream string) error
 	// Log receives changes of availability; nil means slog.Default().
 	Log *slog.Logger
 
@@ -272,6 +277,15 @@ func (l *Log) At(fn func(Position)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	fn(l.pos)
+}
+
+// Sync makes everything that this node has processed durable in the stream. A view of the log calls it before it becomes durable itself: otherwise a power
+// failure could leave a view that is ahead of its log.
+func (l *Log) Sync() error {
+	if l.config.Sync == nil {
+		return nil
+	}
+	return l.config.Sync(l.stream)
 }
 
 // Logger returns Config.Log.

@@ -96,7 +96,7 @@ func openWith(t *testing.T, config Config, from Position) *applied {
 func (a *applied) add(t *testing.T, payload string) {
 	t.Helper()
 	for {
-		err := a.Append(a.last().Last, []byte(payload))
+		err := a.Append(a.last().Last, []byte(payload), nil)
 		if err == nil {
 			return
 		}
@@ -142,7 +142,7 @@ func TestAppendRefusesWhatAnotherOvertook(t *testing.T) {
 	a.add(t, "first")
 	b.barrier(t)
 	a.add(t, "second")
-	if err := b.Append(a.last().Last-1, []byte("late")); !errors.Is(err, ErrConflict) {
+	if err := b.Append(a.last().Last-1, []byte("late"), nil); !errors.Is(err, ErrConflict) {
 		t.Errorf("append: %v, want ErrConflict", err)
 	}
 	b.barrier(t)
@@ -276,7 +276,7 @@ func TestNodeWithOtherHistoryStops(t *testing.T) {
 	if err := c.Barrier(); !errors.Is(err, ErrDiverged) {
 		t.Errorf("barrier of a node before its log: %v, want ErrDiverged", err)
 	}
-	if err := c.Append(1000, []byte("x")); !errors.Is(err, ErrDiverged) {
+	if err := c.Append(1000, []byte("x"), nil); !errors.Is(err, ErrDiverged) {
 		t.Errorf("append: %v, want ErrDiverged", err)
 	}
 }
@@ -338,7 +338,7 @@ func TestCloseReleasesCalls(t *testing.T) {
 	if err := a.Barrier(); !errors.Is(err, ErrClosed) {
 		t.Errorf("barrier: %v, want ErrClosed", err)
 	}
-	if err := a.Append(0, nil); !errors.Is(err, ErrClosed) {
+	if err := a.Append(0, nil, nil); !errors.Is(err, ErrClosed) {
 		t.Errorf("append: %v, want ErrClosed", err)
 	}
 }
@@ -430,7 +430,7 @@ func TestThreeNodes(t *testing.T) {
 				}
 				text := fmt.Sprint(i, "-", j)
 				n.AwaitTurn()
-				if err := n.Append(n.last().Last, []byte(text)); err == nil {
+				if err := n.Append(n.last().Last, []byte(text), nil); err == nil {
 					mu.Lock()
 					acknowledged[text] = true
 					by[i]++

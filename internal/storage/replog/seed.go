@@ -27,7 +27,7 @@ func Seed(ctx context.Context, c Config, write func(io.Writer) error) error {
 	}
 	defer l.Close()
 	data := encode(header{kind: kindRecord, writer: l.writer, counter: 1, at: time.Now().UnixNano()}, nil)
-	first := <-l.publish(ctx, kindRecord, data, true)
+	first := <-l.publish(ctx, kindRecord, data, nil, true)
 	switch {
 	case errors.Is(first.err, errRefused), first.err == nil && (first.seq != 1 || !l.seeded):
 		return fmt.Errorf("%w: %s", ErrExists, l.stream)

@@ -454,6 +454,14 @@ func (l *Log) Holds(ctx context.Context, p Position) (bool, error) {
 	return s.CachedInfo().State.FirstSeq <= p.Resume+1, nil
 }
 
+// Empty reports whether this node has processed no record, and is not behind.
+func (l *Log) Empty() bool {
+	ctx, cancel := context.WithTimeout(l.life, time.Duration(l.timeout.Load()))
+	defer cancel()
+	s, err := l.js.Stream(ctx, l.stream)
+	return err == nil && s.CachedInfo().State.LastSeq == 0 && !l.seeded
+}
+
 // Size returns the size of the log in bytes.
 func (l *Log) Size(ctx context.Context) (int64, error) {
 	s, err := l.js.Stream(ctx, l.stream)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"syscall"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -26,6 +28,11 @@ const (
 	// its values fill. bbolt holds their old and new content in memory until it commits. chunkKeys is the maximum number of keys.
 	chunkPages = 640
 	chunkKeys  = 8192
+
+	// DefaultPrivateLog is the default of Options.SnapshotLog with Options.Private.
+	DefaultPrivateLog = 64 << 20
+	// trimTimeout is the time limit for cutting such a log.
+	trimTimeout = 10 * time.Second
 
 	// fillPercent is the fill level at which bbolt splits pages. Its default of 0.5 wastes half of the file on ascending keys.
 	fillPercent = 0.8
@@ -141,6 +148,9 @@ func (db *DB) commit(m *memtable, gen uint64, closed bool) error {
 		return err
 	}
 	if r := db.replica; r != nil {
+		if err := r.log.Sync(); err != nil {
+			return err
+		}
 		if err := db.transact(func(tx *bolt.Tx) error { return db.putReplica(tx, r.from, m.position) }); err != nil {
 			return err
 		}
@@ -163,6 +173,13 @@ func (db *DB) commit(m *memtable, gen uint64, closed bool) error {
 		})
 		if err == nil {
 			r.from = m.position
+		}
+		if err == nil && !closed && r.trim > 0 {
+			ctx, cancel := context.WithTimeout(context.Background(), trimTimeout)
+			defer cancel()
+			if err := r.log.Trim(ctx, r.from, r.trim); err != nil {
+				r.log.Logger().Debug("cannot remove old messages of the log; trying again later", "err", err)
+			}
 		}
 		return err
 	}

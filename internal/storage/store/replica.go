@@ -31,6 +31,7 @@ type replica struct {
 	log     *replog.Log
 	local   bool // View does not wait
 	applied func(Bucket, Write)
+	trim    int64 // size from which a private log is cut, in bytes; 0 for never
 
 	stop      context.CancelFunc // ends keepSnapshots
 	snapshots sync.WaitGroup
@@ -70,7 +71,7 @@ func (db *DB) openReplica(o Options) error {
 	r := db.replica
 	switch {
 	case db.found.logID == "":
-		if empty, err := db.empty(); err != nil || !empty {
+		if empty, err := db.empty(); err != nil || !empty && !(o.Private && o.Log.Empty()) {
 			return errors.Join(err, fmt.Errorf("%w: %s has the data of a single machine", ErrOtherLog, filepath.Base(db.path)))
 		}
 		r.id = o.Log.ID()
@@ -94,7 +95,7 @@ func (db *DB) openReplica(o Options) error {
 	if at := db.layers.Load().active.visible.Load(); at < r.ahead.Last {
 		return fmt.Errorf("%w: the log ends at record %d, and %s has writes up to record %d", ErrOtherLog, at, filepath.Base(db.path), r.ahead.Last)
 	}
-	if o.SnapshotLog >= 0 {
+	if o.SnapshotLog >= 0 && !o.Private {
 		ctx, stop := context.WithCancel(context.Background())
 		r.stop = stop
 		limit := o.SnapshotLog
@@ -175,6 +176,24 @@ func (db *DB) isClosed() bool {
 	return db.closed
 }
 
+// replayReplicated applies the records of the replicated log that the file lacks.
+func (db *DB) replayReplicated(replay func(replog.Position, func([]byte, replog.Position) error) error) error {
+	m := db.layers.Load().active
+	m.publish(db.found.from.Last)
+	err := replay(db.found.from, func(payload []byte, p replog.Position) error {
+		payload, err := splitAttached(payload, db.restore)
+		if err == nil {
+			err = m.insertPayload(db, payload, p.Last)
+		}
+		m.publish(p.Last)
+		return err
+	})
+	if at := m.visible.Load(); err == nil && at < db.found.ahead.Last {
+		err = fmt.Errorf("%w: the log ends at record %d, and %s has writes up to record %d", ErrOtherLog, at, filepath.Base(db.path), db.found.ahead.Last)
+	}
+	return err
+}
+
 // waitCurrent returns once everything that any node has committed before the call is visible.
 func (db *DB) waitCurrent() error {
 	if db.replica == nil || db.replica.local {
@@ -213,7 +232,9 @@ func (g *group) commitReplicated() (ended bool) {
 	g.tx.endRead()
 	var err error
 	if len(payload) > 0 {
-		err = g.db.replica.log.Append(prev, payload)
+		err = g.db.replica.log.Append(prev, payload, g.writes.noteHeaders())
+	} else if g.db.replica.local {
+		return true
 	} else if err = g.db.replica.log.Barrier(); err == nil && g.db.layers.Load().active.visible.Load() != prev {
 		// What the closures have read was out of date.
 		err = replog.ErrConflict

@@ -8,12 +8,9 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 )
 
-// Seed creates a replicated log that begins with everything in the file, which is that of a server alone: nodes with Options.Log start from it. The
+// Seed creates another replicated log that begins with everything in the file: nodes with Options.Log start from it. The
 // file is not changed, and nothing may write to it meanwhile. See [replog.Seed].
 func (db *DB) Seed(ctx context.Context, c replog.Config) error {
-	if db.replica != nil {
-		return fmt.Errorf("%w: %s", ErrReplicated, db.path)
-	}
 	var tx Tx
 	if err := db.beginRead(&tx); err != nil {
 		return err

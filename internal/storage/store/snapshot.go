@@ -109,7 +109,7 @@ func (db *DB) writeFrames(tx *Tx, w io.Writer) (err error) {
 func join(path string, o Options) error {
 	f, err := peek(path, o)
 	switch {
-	case errors.Is(err, ErrDamaged) || errors.Is(err, ErrFormat):
+	case !o.Private && (errors.Is(err, ErrDamaged) || errors.Is(err, ErrFormat)):
 		if err := SetAside(path, "damaged"); err != nil {
 			return err
 		}
@@ -124,6 +124,12 @@ func join(path string, o Options) error {
 		if held, err := o.Log.Holds(ctx, f.from); err != nil || held {
 			return logError(err)
 		}
+	}
+	if o.Private {
+		if held, err := o.Log.Holds(ctx, f.from); err != nil || held {
+			return logError(err)
+		}
+		return fmt.Errorf("%w: %s is missing, or older than the beginning of its log: restore it and the log from the same copy", ErrOtherLog, filepath.Base(path))
 	}
 	var restored error
 	for range 3 { // a newer snapshot may replace the one that is being read

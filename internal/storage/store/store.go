@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -43,12 +44,20 @@ type Options struct {
 	// means no limit. It has an effect only on Linux.
 	MaxMapped int64
 	// Log makes the store a view of a replicated log: Update appends to it, and View waits until this node has applied what any node has
-	// committed before. Open waits until the log was applied. Close closes the log. Relaxed, Ephemeral and ReadOnly do not go together with it.
+	// committed before. Open waits until the log was applied. Close closes the log. Relaxed and ReadOnly do not go together with it. With Ephemeral, each
+	// Open begins with the snapshot, or the beginning, of the log.
 	Log *replog.Log
-	// ReadLocal lets View of a store with Log return without asking the other nodes: it may see an old state.
+	// ReadLocal lets View of a store with Log, and an Update that writes nothing, return without asking the other nodes: they may see an old state. It is for
+	// a log that no other process appends to.
 	ReadLocal bool
+	// Private says that no other store follows Log: no snapshots are made, and what the file has is removed from a long log. A file without a log's id is
+	// taken for the state before the first record. The file must exist, or the log be complete.
+	Private bool
+	// Replay, with ReadOnly, reads the replicated log of the file without its servers: it calls apply with the payload of each valid record after from.
+	Replay func(from replog.Position, apply func(payload []byte, p replog.Position) error) error
 	// SnapshotLog is the size of the log from which a node makes a snapshot of the store, so that older records can be removed, in bytes; 0 means
-	// DefaultSnapshotLog, negative means never. The log becomes at least as long as the file.
+	// DefaultSnapshotLog, negative means never. The log becomes at least as long as the file. With Private, it is the size from which the log is cut, and 0
+	// means DefaultPrivateLog.
 	SnapshotLog int64
 	// Applied is called for each write that a store with Log applies, of any node, after it became visible, in order. It must not call the
 	// store, and must not keep the slices.
@@ -85,6 +94,7 @@ type DB struct {
 	readOnly bool
 	leftover bool // Close must remove path
 
+	ephemeral    bool
 	fs           disk.FS
 	logger       *slog.Logger
 	reproducible bool
@@ -139,8 +149,8 @@ func Open(path string, o Options) (db *DB, err error) {
 			db, err = nil, fmt.Errorf("%w: open %s: %v", ErrFormat, path, v)
 		}
 	}()
-	if o.Log != nil && (o.Relaxed || o.Ephemeral || o.ReadOnly) {
-		return nil, errors.New("store: open: Relaxed, Ephemeral and ReadOnly do not go together with Log")
+	if o.Log != nil && (o.Relaxed || o.ReadOnly) {
+		return nil, errors.New("store: open: Relaxed and ReadOnly do not go together with Log")
 	}
 	if o.Ephemeral {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -222,7 +232,7 @@ func openFile(path string, o Options) (db *DB, err error) {
 	}
 	b.AllocSize = allocSize
 	db = &DB{bolt: b, buckets: o.Buckets, path: path, fs: o.FS, logger: o.Logger, reproducible: o.reproducible, readOnly: o.ReadOnly, memtableSize: memtableSize, attachedSize: attachedSize,
-		chunkKeys: chunkKeys, attachments: o.Attachments, guard: o.Guard}
+		chunkKeys: chunkKeys, attachments: o.Attachments, guard: o.Guard, ephemeral: o.Ephemeral}
 	defer func() {
 		if err != nil {
 			err = errors.Join(openError(path, err), db.closeFiles())
@@ -230,6 +240,9 @@ func openFile(path string, o Options) (db *DB, err error) {
 	}()
 	if o.Log != nil {
 		db.replica = &replica{log: o.Log, local: o.ReadLocal, applied: o.Applied}
+		if o.Private && o.SnapshotLog >= 0 {
+			db.replica.trim = cmp.Or(o.SnapshotLog, DefaultPrivateLog)
+		}
 	}
 	db.idle.L = &db.mu
 	db.checkpoints.ended.L = &db.checkpoints.mu
@@ -249,10 +262,13 @@ func openFile(path string, o Options) (db *DB, err error) {
 	if err := db.prepare(&db.found); err != nil {
 		return nil, err
 	}
-	if !o.Ephemeral {
-		return db, db.replay(db.found)
+	if o.Ephemeral {
+		return db, nil
 	}
-	return db, nil
+	if err := db.replay(db.found); err != nil || o.Replay == nil || db.found.logID == "" {
+		return db, err
+	}
+	return db, db.replayReplicated(o.Replay)
 }
 
 // openPages opens the file a second time to read it directly, if that is faster.
@@ -378,7 +394,7 @@ func (db *DB) Close() error {
 
 // checkpointAll writes everything from the log to the file, which then needs no log.
 func (db *DB) checkpointAll() error {
-	if db.readOnly {
+	if db.readOnly || db.leftover || db.ephemeral {
 		return nil
 	}
 	db.startCheckpoint() // again, if the last one failed

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -37,34 +38,48 @@ type tree struct {
 
 // Get returns the value of key, or nil if the key does not exist. The value must not be modified and is valid until the closure returns.
 func (tx *Tx) Get(b Bucket, key []byte) []byte {
+	value, err := tx.get(b, key)
+	if err != nil {
+		tx.failRead(err)
+	}
+	return value
+}
+
+// Read is Get for a caller that continues when the value is damaged: then it returns ErrDamaged.
+func (tx *Tx) Read(b Bucket, key []byte) ([]byte, error) {
+	value, err := tx.get(b, key)
+	if err = asDamage(tx.db.path, err); err != nil && !errors.Is(err, ErrDamaged) {
+		tx.failRead(err)
+	}
+	return value, err
+}
+
+func (tx *Tx) get(b Bucket, key []byte) ([]byte, error) {
 	i := tx.bucketIndex(b)
 	if tx.writes != nil {
 		if w := tx.writes.get(b, key); w != nil {
-			return w.Value
+			return w.Value, nil
 		}
 		if w := tx.group.get(b, key); w != nil {
-			return w.Value
+			return w.Value, nil
 		}
 	}
 	for j, m := range tx.mem {
 		if m != nil {
 			if e := m.get(i, key, tx.snapshot[j]); e != nil {
-				return tx.unsealed(e.Write).Value
+				return tx.unsealed(e.Write).Value, nil
 			}
 		}
 	}
 	t := tx.tree(i)
 	if !t.exists {
-		return nil
+		return nil, nil
 	}
 	sealed, err := tx.file.Get(t.Tree, key, tx.db.verifiers[i])
-	if err != nil {
-		tx.failRead(err)
+	if err != nil || sealed == nil {
+		return nil, err
 	}
-	if sealed == nil {
-		return nil
-	}
-	return tx.db.strip(sealed)
+	return tx.db.strip(sealed), nil
 }
 
 // unsealed returns a write of a memtable with its value only. The checksum is verified when the write goes to the file.
@@ -88,6 +103,14 @@ func (tx *Tx) Put(b Bucket, key, value []byte) {
 
 // Delete removes key, which need not exist. The caller must not modify the slice before Update returns. Delete panics in a View.
 func (tx *Tx) Delete(b Bucket, key []byte) { tx.write(b, key, nil) }
+
+// Note describes the transaction in the headers of its message in the replicated log, for people: what it does to what, in a few words. Equal notes of a
+// group are counted. It does nothing for a store without Options.Log.
+func (tx *Tx) Note(text string) {
+	if tx.db.replica != nil {
+		tx.writes.notes = append(tx.writes.notes, text)
+	}
+}
 
 func (tx *Tx) write(b Bucket, key, value []byte) {
 	if tx.writes == nil {

@@ -2,9 +2,11 @@ package store
 
 import (
 	"bytes"
+	"fmt"
 	"iter"
 	"slices"
 	"sort"
+	"strconv"
 )
 
 // A Write is one change of one key. A nil Value means that the key is deleted.
@@ -20,8 +22,9 @@ func (w *Write) Deleted() bool { return w.Value == nil }
 // it gives the same result.
 type WriteSet struct {
 	buckets  []*bucketWrites
-	attached []Write // see Tx.Attach; not part of All and Len
-	bytes    int     // approximate size of keys and values
+	attached []Write  // see Tx.Attach; not part of All and Len
+	bytes    int      // approximate size of keys and values
+	notes    []string // see Tx.Note
 
 	spare []*bucketWrites // empty ones to use again
 }
@@ -78,6 +81,8 @@ func (s *WriteSet) reset() {
 	clear(s.attached)
 	s.attached = s.attached[:0]
 	s.bytes = 0
+	clear(s.notes)
+	s.notes = s.notes[:0]
 }
 
 func (s *WriteSet) get(b Bucket, key []byte) *Write {
@@ -100,6 +105,7 @@ func (s *WriteSet) put(b Bucket, key, value []byte) {
 func (s *WriteSet) merge(later *WriteSet) {
 	s.bytes += later.bytes
 	s.attached = append(s.attached, later.attached...)
+	s.notes = append(s.notes, later.notes...)
 	for _, x := range later.buckets {
 		to := s.of(x.bucket)
 		for _, run := range x.runs {
@@ -108,6 +114,43 @@ func (s *WriteSet) merge(later *WriteSet) {
 			}
 		}
 	}
+}
+
+// The headers of a message of the replicated log, for people who look at the stream: how many transactions it holds, and for each different note of
+// them (see Tx.Note) how many have it.
+const (
+	HeaderChanges = "Lazuli-Changes"
+	HeaderChange  = "Lazuli-Change"
+)
+
+// maxNotes is the maximum number of different notes in a message.
+const maxNotes = 64
+
+// noteHeaders returns the headers for the notes, nil without notes.
+func (s *WriteSet) noteHeaders() map[string][]string {
+	if len(s.notes) == 0 {
+		return nil
+	}
+	headers := map[string][]string{HeaderChanges: {strconv.Itoa(len(s.notes))}}
+	if len(s.notes) == 1 {
+		headers[HeaderChange] = []string{"1 " + s.notes[0]}
+		return headers
+	}
+	counts := make(map[string]int)
+	var order []string
+	for _, note := range s.notes {
+		if counts[note]++; counts[note] == 1 {
+			order = append(order, note)
+		}
+	}
+	for i, note := range order {
+		if i == maxNotes {
+			headers[HeaderChange] = append(headers[HeaderChange], fmt.Sprintf("%d others", len(order)-i))
+			break
+		}
+		headers[HeaderChange] = append(headers[HeaderChange], strconv.Itoa(counts[note])+" "+note)
+	}
+	return headers
 }
 
 // maxRun is the maximum length of a run. It limits the cost of an insertion.
