@@ -2,23 +2,51 @@ package queuesvc
 
 import (
 	"context"
+	"encoding/json"
+	"log/slog"
 
+	"github.com/lazuli-storage/lazuli/internal/azure/properties"
+	"github.com/lazuli-storage/lazuli/internal/storage/jetstreamfiles"
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/storage/replog"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/queuesvc/internal/state"
 )
 
 // Counts are totals of the queues that [Check] has read.
 type Counts = state.Counts
 
-// Repair makes the decisions that a start of the service leaves to the operator. It adds queues to the catalog again whose record was damaged,
-// removes messages that cannot be read, and accepts the loss of records. It reports each change, and keeps copies of damaged data. n is an
-// embedded server that no other process uses.
-func Repair(ctx context.Context, n *natsserver.Server, report func(string)) error {
-	return state.Repair(ctx, n, report)
+// LogName is the name of the log of a Queue service.
+const LogName = state.LogName
+
+// LogConfig is the configuration of a log on a NATS server; see package replog.
+func LogConfig(n *natsserver.Server, name string, log *slog.Logger) replog.Config {
+	return state.LogConfig(n, name, log)
 }
 
-// Check reads all data of queues on n and reports each inconsistency as an error that names the queue. It changes nothing. It returns an error
-// if it could not continue reading.
-func Check(ctx context.Context, n *natsserver.Server, report func(error)) (Counts, error) {
-	return state.Check(ctx, n, report)
+// StoreOptions opens the log of the queues on a NATS server, and returns the options of a store that follows it, for [Config].
+func StoreOptions(ctx context.Context, n *natsserver.Server, log *slog.Logger) (store.Options, error) {
+	return state.StoreOptions(ctx, n, state.LogConfig(n, LogName, log))
+}
+
+// Buckets are the names of the buckets in the file of a Queue service.
+func Buckets() []store.Bucket { return state.Buckets() }
+
+// OpenFolder opens the file of a Queue service that is stopped, and reads the files of the log in the folder queues for what the file lacks. It changes nothing.
+// damaged is called for each damage of the log's files, behind which nothing is read.
+func OpenFolder(path, queues string, damaged func(jetstreamfiles.Damage)) (*store.DB, error) {
+	return state.OpenFolder(path, queues, damaged)
+}
+
+// ReadLog calls take with each message of the log in the folder queues of a server, which may be running. See [jetstreamfiles.Read].
+func ReadLog(queues string, take func(jetstreamfiles.Record) error) ([]jetstreamfiles.Damage, error) {
+	return state.ReadLog(queues, take)
+}
+
+// Check reads the whole file of a Queue service and reports each inconsistency as an error that names the queue. It reads one state and changes nothing.
+func Check(db *store.DB, report func(error)) (Counts, error) {
+	return state.Check(db, state.Values{
+		Properties: properties.Check,
+		Policies:   func(value []byte) error { return json.Unmarshal(value, new([]properties.StoredPolicy)) },
+	}, report)
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/diskspace"
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/queuesvc/internal/state"
 )
 
@@ -25,10 +27,8 @@ var (
 	// errPopReceiptMismatch: the message was dequeued or updated since the pop receipt was issued.
 	errPopReceiptMismatch = &wire.Error{Status: http.StatusBadRequest, Code: "PopReceiptMismatch",
 		Message: "The specified pop receipt did not match the pop receipt for a dequeued message."}
-	// errStorage: the disk refuses writes. Package state has logged it.
+	// errStorage: the disk refuses writes, which natsserver or package store has logged.
 	errStorage = wire.ErrServerBusy.WithMessage("The server cannot write to its disk at the moment. Please retry your request.")
-	// errManyQueues: more queues are in use than the process may have open files for.
-	errManyQueues = wire.ErrServerBusy.WithMessage("Too many queues are in use at the moment. Please retry your request.")
 	// errNoMajority: the node is not connected to a majority of its cluster, which natsserver has logged.
 	errNoMajority = wire.ErrServerBusy.WithMessage("This node has no connection to a majority of its cluster at the moment. Please retry your request, or ask another node.")
 	// errDamaged: the data of the queue cannot be read. Package state has logged it.
@@ -55,19 +55,17 @@ func (s *Service) failure(c *call, err error) error {
 		return errMessageNotFound
 	case errors.Is(err, state.ErrReceiptMismatch):
 		return errPopReceiptMismatch
-	case errors.Is(err, state.ErrStorage) && diskspace.IsFull(err):
+	case errors.Is(err, natsserver.ErrStorage) && diskspace.IsFull(err):
 		return wire.ErrInsufficientStorage
-	case errors.Is(err, state.ErrStorage):
+	case errors.Is(err, natsserver.ErrStorage), errors.Is(err, store.ErrFailed):
 		return errStorage
-	case errors.Is(err, state.ErrBusy): // package natsserver has logged it
-		return errManyQueues
 	case errors.Is(err, state.ErrDamaged):
 		return errDamaged
-	case errors.Is(err, state.ErrNoMajority):
+	case errors.Is(err, store.ErrUnavailable):
 		return errNoMajority
-	case errors.Is(err, state.ErrUnavailable):
+	case errors.Is(err, store.ErrUnknown):
 		if c.HTTP.Context().Err() == nil {
-			s.log.Warn("queue state is not available", "account", c.Account, "queue", c.queue, "op", c.Operation,
+			s.log.Warn("the outcome of a change of a queue is not known", "account", c.Account, "queue", c.queue, "op", c.Operation,
 				"request_id", c.ID, "err", err)
 		}
 		return wire.ErrServerBusy // clients try again

@@ -13,7 +13,7 @@ import (
 // updateMessage implements Update Message: it sets a new visibility timeout from now on and, with a body, a new text.
 // https://learn.microsoft.com/rest/api/storageservices/update-message
 func (s *Service) updateMessage(c *call) error {
-	id, err := c.messageID()
+	id, receipt, err := c.messageID()
 	if err != nil {
 		return err
 	}
@@ -34,18 +34,11 @@ func (s *Service) updateMessage(c *call) error {
 			text = []byte{} // an empty text, not a missing one
 		}
 	}
-	q, err := s.state.Queue(c.HTTP.Context(), c.Account, c.queue)
-	if err != nil {
-		return s.failure(c, err)
-	}
-	receipt, err := c.receipt(q, id)
-	if err != nil {
-		return err
-	}
+	q := s.state.Queue(c.Account, c.queue)
 	var m state.Message
 	e := s.messageEvent(c, changes.MessageUpdated, id)
 	err = s.record(c, e, func() (err error) {
-		m, err = q.Update(c.HTTP.Context(), id, receipt, text, visibility, c.Now)
+		m, err = q.Update(id, receipt, text, visibility, c.Now)
 		if errors.Is(err, state.ErrPastExpiry) {
 			return wire.InvalidQuery("visibilitytimeout", formatSeconds(visibility),
 				"visibilitytimeout must not end after the message expires")
@@ -61,7 +54,7 @@ func (s *Service) updateMessage(c *call) error {
 	if visibility == 0 {
 		s.common.Board.Touch(longpoll.Key(c.Account, c.queue))
 	}
-	c.Set("x-ms-popreceipt", q.ReceiptText(m.ID, m.Receipt))
+	c.Set("x-ms-popreceipt", m.Receipt.String())
 	c.Set("x-ms-time-next-visible", messageTime(m.NextVisible))
 	return c.Status(http.StatusNoContent)
 }
@@ -69,20 +62,13 @@ func (s *Service) updateMessage(c *call) error {
 // deleteMessage implements Delete Message.
 // https://learn.microsoft.com/rest/api/storageservices/delete-message2
 func (s *Service) deleteMessage(c *call) error {
-	id, err := c.messageID()
+	id, receipt, err := c.messageID()
 	if err != nil {
 		return err
 	}
-	q, err := s.state.Queue(c.HTTP.Context(), c.Account, c.queue)
-	if err != nil {
-		return s.failure(c, err)
-	}
-	receipt, err := c.receipt(q, id)
-	if err != nil {
-		return err
-	}
+	q := s.state.Queue(c.Account, c.queue)
 	err = s.record(c, s.messageEvent(c, changes.MessageDeleted, id), func() error {
-		return q.Delete(c.HTTP.Context(), id, receipt, c.Now)
+		return q.Delete(id, receipt, c.Now)
 	})
 	if err != nil {
 		return err
@@ -90,29 +76,21 @@ func (s *Service) deleteMessage(c *call) error {
 	return c.Status(http.StatusNoContent)
 }
 
-// messageID parses the message id of the request. It checks the pop receipt first, as Azure does.
-func (c *call) messageID() (state.ID, error) {
+// messageID parses the message id and the pop receipt of the request, the receipt first, as Azure does.
+func (c *call) messageID() (state.ID, state.Receipt, error) {
 	if !c.Query.Has(popReceipt) {
-		return state.ID{}, wire.MissingQuery(popReceipt)
+		return state.ID{}, state.Receipt{}, wire.MissingQuery(popReceipt)
 	}
-	if text := c.Query.Get(popReceipt); !state.WellFormedReceipt(text) {
-		return state.ID{}, wire.InvalidQuery(popReceipt, text, "Invalid pop receipt format")
+	text := c.Query.Get(popReceipt)
+	receipt, ok := state.ParseReceipt(text)
+	if !ok {
+		return state.ID{}, receipt, wire.InvalidQuery(popReceipt, text, "Invalid pop receipt format")
 	}
 	id, ok := state.ParseID(c.message)
 	if !ok {
-		return state.ID{}, errMessageNotFound
+		return state.ID{}, receipt, errMessageNotFound
 	}
-	return id, nil
+	return id, receipt, nil
 }
 
 const popReceipt = "popreceipt"
-
-// receipt parses the pop receipt of the request.
-func (c *call) receipt(q *state.Queue, id state.ID) (state.Receipt, error) {
-	text := c.Query.Get(popReceipt)
-	r, ok := q.ParseReceipt(id, text)
-	if !ok {
-		return 0, wire.InvalidQuery(popReceipt, text, "Invalid pop receipt format")
-	}
-	return r, nil
-}

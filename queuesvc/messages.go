@@ -43,14 +43,11 @@ func (s *Service) putMessage(c *call) error {
 	if err != nil {
 		return err
 	}
-	q, err := s.state.Queue(c.HTTP.Context(), c.Account, c.queue)
-	if err != nil {
-		return s.failure(c, err)
-	}
+	q := s.state.Queue(c.Account, c.queue)
 	var m state.Message
 	e := s.putEvent(c, len(text))
 	err = s.record(c, e, func() (err error) {
-		m, err = q.Put(c.HTTP.Context(), text, visibility, ttl, c.Now)
+		m, err = q.Put(text, visibility, ttl, c.Now)
 		if errors.Is(err, state.ErrPastExpiry) {
 			return wire.InvalidQuery("visibilitytimeout", c.Query.Get("visibilitytimeout"),
 				"messagettl must be greater than visibilitytimeout")
@@ -71,7 +68,7 @@ func (s *Service) putMessage(c *call) error {
 	}
 	x := wire.NewXML(512).Open("QueueMessagesList").Open("QueueMessage")
 	identityXML(x, &m)
-	receiptXML(x, q, &m)
+	receiptXML(x, &m)
 	return c.XML(http.StatusCreated, x.Close("QueueMessage").Close("QueueMessagesList"))
 }
 
@@ -115,17 +112,14 @@ func (s *Service) getMessages(c *call) error {
 	if err != nil {
 		return err
 	}
-	q, err := s.state.Queue(c.HTTP.Context(), c.Account, c.queue)
-	if err != nil {
-		return s.failure(c, err)
-	}
+	q := s.state.Queue(c.Account, c.queue)
 	list, err := s.waitForMessages(c, q, func(now time.Time) ([]state.Message, error) {
-		return q.Get(c.HTTP.Context(), int(n), visibility, now)
+		return q.Get(int(n), visibility, now)
 	})
 	if err != nil {
 		return s.failure(c, err)
 	}
-	return c.messages(q, list, withReceipts)
+	return c.messages(list, withReceipts)
 }
 
 // waitForMessages calls get repeatedly, for as long as the client wants to wait, until it returns messages. See [longpoll.WaitHeader].
@@ -164,19 +158,17 @@ func (s *Service) peekMessages(c *call) error {
 	if err != nil {
 		return err
 	}
-	q, err := s.state.Queue(c.HTTP.Context(), c.Account, c.queue)
-	if err != nil {
-		return s.failure(c, err)
-	}
+	q := s.state.Queue(c.Account, c.queue)
 	list, err := s.waitForMessages(c, q, func(now time.Time) (list []state.Message, err error) {
 		if paged {
-			list, after, err = q.PeekPage(c.HTTP.Context(), int(n), after, now)
+			list, after, err = q.PeekAll(int(n), after, now)
 			return list, err
 		}
 		if hidden {
-			return q.PeekAll(c.HTTP.Context(), int(n), now)
+			list, _, err = q.PeekAll(int(n), state.Position{}, now)
+			return list, err
 		}
-		return q.Peek(c.HTTP.Context(), int(n), now)
+		return q.Peek(int(n), now)
 	})
 	if err != nil {
 		return s.failure(c, err)
@@ -185,9 +177,9 @@ func (s *Service) peekMessages(c *call) error {
 		c.Set(longpoll.PositionHeader, fmt.Sprintf("%d.%d", after.Visible, after.Sequence))
 	}
 	if hidden {
-		return c.messages(q, list, withTimes)
+		return c.messages(list, withTimes)
 	}
-	return c.messages(q, list, bare)
+	return c.messages(list, bare)
 }
 
 // hiddenAfter returns the position after which a client wants hidden messages, and whether it asks for pages.
@@ -212,11 +204,8 @@ func hiddenAfter(c *call, hidden bool) (p state.Position, paged bool, err error)
 // clearMessages implements Clear Messages.
 // https://learn.microsoft.com/rest/api/storageservices/clear-messages
 func (s *Service) clearMessages(c *call) error {
-	q, err := s.state.Queue(c.HTTP.Context(), c.Account, c.queue)
-	if err != nil {
-		return s.failure(c, err)
-	}
-	err = s.record(c, s.queueEvent(c, changes.MessagesCleared), func() error { return q.Clear(c.HTTP.Context()) })
+	q := s.state.Queue(c.Account, c.queue)
+	err := s.record(c, s.queueEvent(c, changes.MessagesCleared), func() error { return q.Clear() })
 	if err != nil {
 		return err
 	}
@@ -236,7 +225,7 @@ const (
 )
 
 // messages writes messages of a queue to the response.
-func (c *call) messages(q *state.Queue, list []state.Message, d detail) error {
+func (c *call) messages(list []state.Message, d detail) error {
 	size := 128
 	for i := range list {
 		size += 512 + len(list[i].Body)
@@ -252,7 +241,7 @@ func (c *call) messages(q *state.Queue, list []state.Message, d detail) error {
 			identityXML(x, m)
 			switch d {
 			case withReceipts:
-				receiptXML(x, q, m)
+				receiptXML(x, m)
 			case withTimes:
 				x.Text("TimeNextVisible", messageTime(m.NextVisible))
 			}
@@ -271,8 +260,8 @@ func identityXML(x *wire.XML, m *state.Message) {
 	x.Text("MessageId", m.ID.String()).Text("InsertionTime", messageTime(m.Inserted)).Text("ExpirationTime", expiryTime(m.Expires))
 }
 
-func receiptXML(x *wire.XML, q *state.Queue, m *state.Message) {
-	x.Text("PopReceipt", q.ReceiptText(m.ID, m.Receipt)).Text("TimeNextVisible", messageTime(m.NextVisible))
+func receiptXML(x *wire.XML, m *state.Message) {
+	x.Text("PopReceipt", m.Receipt.String()).Text("TimeNextVisible", messageTime(m.NextVisible))
 }
 
 func messageTime(ns int64) string { return wire.FormatRFC1123(time.Unix(0, ns)) }

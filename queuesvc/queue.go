@@ -23,7 +23,7 @@ func (s *Service) createQueue(c *call) error {
 	created := false
 	e := s.queueEvent(c, changes.QueueCreated)
 	err = s.record(c, e, func() (err error) {
-		created, err = s.state.Create(c.HTTP.Context(), c.Account, c.queue, toState(metadata))
+		created, err = s.state.Create(c.Account, c.queue, toState(metadata))
 		if e != nil {
 			e.Unchanged = !created
 		}
@@ -43,7 +43,7 @@ func (s *Service) createQueue(c *call) error {
 // https://learn.microsoft.com/rest/api/storageservices/delete-queue3
 func (s *Service) deleteQueue(c *call) error {
 	err := s.record(c, s.queueEvent(c, changes.QueueDeleted), func() error {
-		return s.state.Delete(c.HTTP.Context(), c.Account, c.queue)
+		return s.state.Delete(c.Account, c.queue)
 	})
 	if err != nil {
 		return err
@@ -54,26 +54,18 @@ func (s *Service) deleteQueue(c *call) error {
 // getQueueMetadata implements Get Queue Metadata, with the approximate number of messages, and, as an extension, of those set aside.
 // https://learn.microsoft.com/rest/api/storageservices/get-queue-metadata
 func (s *Service) getQueueMetadata(c *call) error {
-	ctx := c.HTTP.Context()
-	metadata, err := s.state.Metadata(ctx, c.Account, c.queue)
+	q := s.state.Queue(c.Account, c.queue)
+	p, err := q.Properties(c.HTTP.Context(), c.Now, c.Header(longpoll.HiddenHeader) == longpoll.HiddenInclude)
 	if err != nil {
 		return s.failure(c, err)
 	}
-	q, err := s.state.Queue(ctx, c.Account, c.queue)
-	if err != nil {
-		return s.failure(c, err)
-	}
-	n, err := q.ApproximateCount(ctx, c.Now)
-	if err != nil {
-		return s.failure(c, err)
-	}
-	c.SetMetadata(toWire(metadata))
-	c.SetInt("x-ms-approximate-messages-count", int64(n))
+	c.SetMetadata(toWire(p.Metadata))
+	c.SetInt("x-ms-approximate-messages-count", int64(p.Messages))
 	if c.Header(longpoll.HiddenHeader) == longpoll.HiddenInclude {
-		c.SetInt(longpoll.VisibleHeader, int64(q.Visible(c.Now)))
+		c.SetInt(longpoll.VisibleHeader, int64(p.Visible))
 	}
-	if aside := q.SetAside(); aside > 0 {
-		c.SetInt(longpoll.SetAsideHeader, int64(aside))
+	if p.Aside > 0 {
+		c.SetInt(longpoll.SetAsideHeader, int64(p.Aside))
 	}
 	c.noCache()
 	return c.Status(http.StatusOK)
@@ -86,7 +78,7 @@ func (s *Service) setQueueMetadata(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := s.state.SetMetadata(c.HTTP.Context(), c.Account, c.queue, toState(metadata)); err != nil {
+	if err := s.state.SetMetadata(c.Account, c.queue, toState(metadata)); err != nil {
 		return s.failure(c, err)
 	}
 	return c.Status(http.StatusNoContent)
@@ -95,7 +87,7 @@ func (s *Service) setQueueMetadata(c *call) error {
 // getQueueACL implements Get Queue ACL.
 // https://learn.microsoft.com/rest/api/storageservices/get-queue-acl
 func (s *Service) getQueueACL(c *call) error {
-	list, err := s.policiesOf(c.HTTP.Context(), c.Account, c.queue)
+	list, err := s.policiesOf(c.Account, c.queue)
 	if err != nil {
 		return s.failure(c, err)
 	}
@@ -117,7 +109,7 @@ func (s *Service) setQueueACL(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := s.setPolicies(c.HTTP.Context(), c.Account, c.queue, list); err != nil {
+	if err := s.setPolicies(c.Account, c.queue, list); err != nil {
 		return s.failure(c, err)
 	}
 	return c.Status(http.StatusNoContent)

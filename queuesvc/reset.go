@@ -1,7 +1,6 @@
 package queuesvc
 
 import (
-	"context"
 	"errors"
 
 	"github.com/lazuli-storage/lazuli/queuesvc/internal/state"
@@ -12,12 +11,14 @@ const resetBatch = 1000
 
 // Reset deletes the queues of an account whose names begin with prefix, and returns their number. An empty prefix deletes everything, the
 // service properties included. It is a tool for operators, not an operation of the REST reference.
-func (s *Service) Reset(ctx context.Context, account, prefix string) (deleted int, err error) {
+func (s *Service) Reset(account, prefix string) (deleted int, err error) {
 	for from, more := "", true; more; {
 		var queues []state.Listed
-		queues, from = s.state.List(account, prefix, from, resetBatch)
+		if queues, from, err = s.state.List(account, prefix, from, resetBatch); err != nil {
+			return deleted, err
+		}
 		for _, q := range queues {
-			switch err := s.state.Delete(ctx, account, q.Name); {
+			switch err := s.state.Delete(account, q.Name); {
 			case err == nil:
 				deleted++
 			case !errors.Is(err, state.ErrQueueNotFound): // the queue may have been deleted meanwhile
@@ -26,8 +27,10 @@ func (s *Service) Reset(ctx context.Context, account, prefix string) (deleted in
 		}
 		more = from != ""
 	}
-	if prefix == "" && len(s.state.Properties(account)) > 0 {
-		return deleted, s.properties.Remove(account, func() error { return s.state.SetProperties(ctx, account, nil) })
+	if prefix == "" {
+		return deleted, s.properties.Remove(account, func() error {
+			return s.state.ChangeProperties(account, func([]byte) ([]byte, error) { return nil, nil })
+		})
 	}
 	return deleted, nil
 }

@@ -3,24 +3,25 @@ package queuesvc
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/storage/replog"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/queuesvc/internal/state"
 )
 
 // Config configures a Queue service.
 type Config struct {
-	// NATS stores the queues. Required; it must stay open until after [Service.Close].
-	NATS *natsserver.Server
+	// Path is the file of all state: <data>/queues.db. Required. It is created if it does not exist.
+	Path string
+	// Store are the options of the file, with the log that it follows; see [StoreOptions]. The service sets Buckets.
+	Store store.Options
 	// Features are the analytics settings that may be enabled. The zero value refuses all.
 	Features properties.Features
 	// Common has accounts, clock and log. Accounts are required.
@@ -35,13 +36,12 @@ type Service struct {
 	common     frontend.Common
 	now        func() time.Time
 	properties *properties.Registry
-	close      sync.Once
 }
 
 // New opens the queues and returns when they can be used. Call Close after the last request.
 func New(c Config) (*Service, error) {
-	if c.NATS == nil || c.Accounts == nil {
-		return nil, errors.New("queuesvc: Config.NATS and Config.Accounts are required")
+	if c.Path == "" || c.Accounts == nil {
+		return nil, errors.New("queuesvc: Config.Path and Config.Accounts are required")
 	}
 	s := &Service{log: c.Log, common: c.Common, now: c.Now}
 	if s.now == nil {
@@ -50,12 +50,14 @@ func New(c Config) (*Service, error) {
 	if s.log == nil {
 		s.log = slog.Default()
 	}
+	s.properties = properties.NewRegistry(wire.Queue, c.Features, properties.Backend{Change: s.changeProperties, Reports: true}, s.log)
 	var err error
-	if s.state, err = state.Open(context.Background(), c.NATS, s.log); err != nil {
-		return nil, fmt.Errorf("opening queues: %w", err)
+	if s.state, err = state.Open(c.Path, state.Options{Store: c.Store, Properties: s.properties.Changed, Now: s.now, Log: s.log}); err != nil {
+		return nil, err
 	}
-	s.properties = properties.NewRegistry(wire.Queue, c.Features,
-		properties.Backend{Change: s.changeProperties, Current: s.state.Properties}, s.log)
+	if err := s.state.EachProperties(s.properties.Load); err != nil {
+		return nil, errors.Join(err, s.state.Close())
+	}
 	s.front = frontend.New(frontend.Config[*Service, *call]{
 		Service:    wire.Queue,
 		State:      s,
@@ -79,7 +81,7 @@ func (s *Service) admit(c *call, id auth.Identity, _ auth.Need) error {
 	return nil
 }
 
-// Ready returns nil if requests can be served, and otherwise the reason: the disk refuses writes, or NATS is not reachable.
+// Ready returns nil if changes are accepted, and otherwise the reason: a sync of the file has failed, and it must be opened again.
 func (s *Service) Ready() error { return s.state.Failed() }
 
 // Damage returns the number of messages that cannot be read and were set aside, in the queues that have been used since the start, and of queues
@@ -89,18 +91,30 @@ func (s *Service) Damage() (messages, queues int) { return s.state.Damage() }
 // Handler serves the Queue service.
 func (s *Service) Handler() http.Handler { return s.front }
 
-// Close stops background work. It may be called twice.
-func (s *Service) Close() error {
-	s.close.Do(s.state.Close)
-	return nil
-}
+// Replication returns the state of the log; ok is false for a service without one.
+func (s *Service) Replication() (r replog.Status, ok bool) { return s.state.Replication() }
+
+// Snapshot puts a snapshot of the queues into their log, for nodes that join; see [store.DB.Snapshot].
+func (s *Service) Snapshot(ctx context.Context) error { return s.state.Snapshot(ctx) }
+
+// Extract writes the queues to a new file, that of a server alone.
+func (s *Service) Extract(path string) error { return s.state.Extract(path) }
+
+// Size returns the size of the database on disk in bytes.
+func (s *Service) Size() (int64, error) { return s.state.Size() }
+
+// Damages returns the number of reads since the start that failed because the file is damaged.
+func (s *Service) Damages() int64 { return s.state.Damages() }
+
+// Close stops background work and closes the file. It may be called twice; the second call returns nil.
+func (s *Service) Close() error { return s.state.Close() }
 
 // policy returns a stored access policy of the queue in the request. It is the front-end's Policy.
 func (s *Service) policy(c *call, id string) (auth.Policy, bool, error) {
 	if c.queue == "" {
 		return auth.Policy{}, false, nil
 	}
-	list, err := s.policiesOf(c.HTTP.Context(), c.Account, c.queue)
+	list, err := s.policiesOf(c.Account, c.queue)
 	if errors.Is(err, state.ErrQueueNotFound) {
 		return auth.Policy{}, false, nil
 	}
@@ -115,8 +129,8 @@ func (s *Service) policy(c *call, id string) (auth.Policy, bool, error) {
 func (s *Service) before(r *wire.Request) { s.properties.SetCORS(r) }
 
 // changeProperties replaces the service properties of an account.
-func (s *Service) changeProperties(ctx context.Context, account string, change func([]byte) (*properties.Properties, []byte, error)) error {
-	return s.state.ChangeProperties(ctx, account, func(old []byte) ([]byte, error) {
+func (s *Service) changeProperties(_ context.Context, account string, change func([]byte) (*properties.Properties, []byte, error)) error {
+	return s.state.ChangeProperties(account, func(old []byte) ([]byte, error) {
 		_, value, err := change(old)
 		return value, err
 	})

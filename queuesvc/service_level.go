@@ -32,7 +32,10 @@ func (s *Service) listQueues(c *call) error {
 	}
 	prefix, marker := c.Query.Get("prefix"), c.Query.Get("marker")
 	owner := "/" + c.Account + "/" // markers are /<account>/<queue>
-	queues, next := s.state.List(c.Account, prefix, strings.TrimPrefix(marker, owner), int(min(most, maxListed)))
+	queues, next, err := s.state.List(c.Account, prefix, strings.TrimPrefix(marker, owner), int(min(most, maxListed)))
+	if err != nil {
+		return s.failure(c, err)
+	}
 
 	x := wire.NewXML(256 + 64*len(queues))
 	old := c.Version != 0 && c.Version < wire.V20130815

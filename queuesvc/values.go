@@ -1,7 +1,6 @@
 package queuesvc
 
 import (
-	"context"
 	"encoding/json"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
@@ -28,8 +27,8 @@ func toWire(list []state.Meta) []wire.Meta {
 }
 
 // policiesOf returns a queue's stored access policies.
-func (s *Service) policiesOf(ctx context.Context, account, queue string) ([]properties.StoredPolicy, error) {
-	stored, err := s.state.Policies(ctx, account, queue)
+func (s *Service) policiesOf(account, queue string) ([]properties.StoredPolicy, error) {
+	stored, err := s.state.Policies(account, queue)
 	if err != nil || len(stored) == 0 {
 		return nil, err
 	}
@@ -38,7 +37,7 @@ func (s *Service) policiesOf(ctx context.Context, account, queue string) ([]prop
 }
 
 // setPolicies replaces a queue's stored access policies.
-func (s *Service) setPolicies(ctx context.Context, account, queue string, list []properties.StoredPolicy) error {
+func (s *Service) setPolicies(account, queue string, list []properties.StoredPolicy) error {
 	var stored json.RawMessage
 	if len(list) > 0 {
 		var err error
@@ -46,5 +45,5 @@ func (s *Service) setPolicies(ctx context.Context, account, queue string, list [
 			return err
 		}
 	}
-	return s.state.SetPolicies(ctx, account, queue, stored)
+	return s.state.SetPolicies(account, queue, stored)
 }

@@ -13,7 +13,7 @@ import (
 
 // SyncStream makes the creation of a stream, or a change of its configuration, durable.
 func SyncStream(streamDir string) error {
-	return syncAll(filepath.Join(streamDir, metaFile), filepath.Join(streamDir, metaSumFile), filepath.Join(streamDir, messagesFolder),
+	return syncAll(filepath.Join(streamDir, metaFile), filepath.Join(streamDir, metaSumFile), filepath.Join(streamDir, MessagesFolder),
 		streamDir, filepath.Dir(streamDir))
 }
 
@@ -58,4 +58,21 @@ func syncPath(path string) error {
 		}
 	}
 	return f.Sync()
+}
+
+// SyncRecords makes the records of a stream durable that the server has written.
+func SyncRecords(streamDir string) error {
+	numbers, err := Blocks(streamDir)
+	if err != nil {
+		return fmt.Errorf("jetstreamfiles: %w", err)
+	}
+	paths := []string{filepath.Join(streamDir, MessagesFolder)}
+	for _, n := range numbers {
+		paths = append(paths, blockPath(streamDir, n))
+	}
+	err = syncAll(paths...)
+	if errors.Is(err, fs.ErrNotExist) { // the old end of the stream was cut off meanwhile
+		return SyncRecords(streamDir)
+	}
+	return err
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash"
-	"strconv"
 
 	"github.com/minio/highwayhash"
 )
@@ -28,10 +27,6 @@ const (
 	maxSubject     = 512
 	headerLengthAt = 4
 )
-
-// HeaderSynced is the name of a header that publishers set on each record: the last sequence of the stream that was known to be synced when the
-// record was published. It proves that the records up to that sequence were on disk, see [Verify].
-const HeaderSynced = "Lazuli-Synced"
 
 // record is a parsed record. Its slices are parts of the block.
 type record struct {
@@ -101,24 +96,5 @@ func blockHash(stream string, block int) hash.Hash64 {
 	}
 	return sum
 }
-
-// header returns the value of a header of the record, or nil if the record has no header of that name.
-func (r *record) header(name string) []byte {
-	_, rest, ok := bytes.Cut(r.headers, []byte("\r\n"+name+":"))
-	if !ok {
-		return nil
-	}
-	value, _, _ := bytes.Cut(rest, []byte("\r\n"))
-	return bytes.TrimSpace(value)
-}
-
-// provesSynced reports whether the record shows that the record with a sequence was synced before it was published. A record without
-// [HeaderSynced] counts as proof.
-func (r *record) provesSynced(seq uint64) bool {
-	n, err := strconv.ParseUint(string(r.header(HeaderSynced)), 10, 64)
-	return err != nil || n >= seq
-}
-
-func uint64le(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 
 func uint32le(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }

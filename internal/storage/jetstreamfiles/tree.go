@@ -25,7 +25,7 @@ func VerifyTree(dir string) ([]Damage, error) {
 		}
 		var found []Damage
 		switch d.Name() {
-		case messagesFolder:
+		case MessagesFolder:
 			found, err = verifyMember(filepath.Dir(path))
 		case snapshotsFolder:
 			found, err = verifySnapshots(path)

@@ -417,6 +417,13 @@ var ErrFormerRelease = errors.New("natsserver: a node with a former release does
 //
 // Errors: also [ErrFormerRelease].
 func (s *Server) StreamEnd(ctx context.Context, stream string) (StreamEnd, error) {
+	if s.Alone() {
+		info, err := streamInfo(ctx, s.conn, stream)
+		if info.StreamInfo == nil {
+			return StreamEnd{}, err
+		}
+		return StreamEnd{info.State.LastSeq, info.State.Msgs}, nil
+	}
 	if s.node == nil || s.node.index == nil {
 		return StreamEnd{}, fmt.Errorf("%w: the servers are not part of this process", ErrNoReadIndex)
 	}

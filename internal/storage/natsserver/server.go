@@ -17,7 +17,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
-	"github.com/lazuli-storage/lazuli/internal/storage/jetstreamfiles"
 )
 
 // startTimeout is the time limit for the embedded server to read its streams, and for a connection to it.
@@ -43,26 +42,14 @@ type Server struct {
 	conn    *nats.Conn
 	dir     string // the folder of the embedded server; "" in memory and with an external NATS
 	streams string // the folder that holds the embedded server's streams; "" if dir is
-	durable bool   // Sync makes records durable
 	scratch string // removed by Close
-	damaged []jetstreamfiles.Damage
 	recover recovery
-	open    *openStreams // nil unless the embedded server has files
-	// closeIdleFrom is the number of streams from which on the files of those are closed that were not synced for idleTime.
-	closeIdleFrom int
-	idleTime      time.Duration
-	node          *node // nil unless the server is a node of a cluster
+	node    *node // nil unless the server is a node of a cluster
 
-	mu       sync.Mutex               // guards the rest
-	embedded *server.Server           // nil with an external NATS
-	syncers  map[string]*streamSyncer // by stream
-	// lastBlocks has what is known of streams without a syncer.
-	lastBlocks map[string]jetstreamfiles.LastBlock
-	lost       map[string][]jetstreamfiles.Damage // by stream
-	closed     bool
-	// foldersSynced is set once the folders above the streams are durable.
-	foldersSynced bool
-	idleClosed    time.Time // when idle syncers were last closed
+	mu       sync.Mutex           // guards the rest
+	embedded *server.Server       // nil with an external NATS
+	settled  map[string]time.Time // by stream: the modification time of its folder that is durable
+	closed   bool
 }
 
 // Start is [StartContext] without a time limit.
@@ -74,8 +61,7 @@ func StartContext(ctx context.Context, c Config) (*Server, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{config: c, syncers: make(map[string]*streamSyncer), lastBlocks: make(map[string]jetstreamfiles.LastBlock),
-		closeIdleFrom: closeIdleFrom(disk.OpenFiles()), idleTime: idleTime}
+	s := &Server{config: c, settled: make(map[string]time.Time)}
 	var err error
 	switch {
 	case c.URL != "":
@@ -108,20 +94,11 @@ func (s *Server) embed() error {
 	}
 	if s.config.Dir != "" {
 		s.dir, s.streams = dir, filepath.Join(dir, server.JetStreamStoreDir, server.DEFAULT_GLOBAL_ACCOUNT, "streams")
-		s.durable = !s.config.Relaxed
-		files := disk.OpenFiles()
-		if files < leastFiles {
-			return fmt.Errorf("natsserver: the process may open only %d files, and needs %d: raise the limit (ulimit -n)", files, leastFiles)
-		}
-		s.open = newOpenStreams(streamsLimit(files), closedAfter(syncInterval(files)), s.config.Log)
-		if err := s.prepare(); err != nil {
+		if err := s.verify(); err != nil {
 			return err
 		}
 	}
 	if s.embedded, err = s.startEmbedded(dir); err != nil {
-		return err
-	}
-	if err := s.measureStreams(); err != nil {
 		return err
 	}
 	return s.connectInProcess()
@@ -153,7 +130,7 @@ func (s *Server) running() *server.Server {
 	return s.embedded
 }
 
-// inProcess connects to the embedded server that currently runs: [Server.recoverFrom] replaces it.
+// inProcess connects to the embedded server that currently runs: [Server.restart] replaces it.
 type inProcess struct{ s *Server }
 
 func (p inProcess) InProcessConn() (net.Conn, error) {
@@ -174,7 +151,7 @@ func (s *Server) startEmbedded(dir string) (*server.Server, error) {
 		port = server.RANDOM_PORT
 	}
 	options := &server.Options{
-		SyncInterval: syncInterval(disk.OpenFiles()),
+		SyncAlways:   s.dir != "" && !s.config.Relaxed,
 		ServerName:   "lazuli",
 		JetStream:    true,
 		StoreDir:     dir,
@@ -217,9 +194,6 @@ func (s *Server) startEmbedded(dir string) (*server.Server, error) {
 	case !e.JetStreamEnabled():
 		err = fmt.Errorf("natsserver: JetStream did not start; is %s readable and writable?", dir)
 	default:
-		if s.streams != "" && s.node == nil {
-			s.warnLargeBlocks(limitAllBlocks(e))
-		}
 		return e, nil
 	}
 	e.Shutdown()
@@ -345,8 +319,7 @@ func (s *Server) Close() {
 	}
 	s.recover.stop()
 	s.mu.Lock()
-	syncers, e := s.syncers, s.embedded
-	s.syncers = nil
+	e := s.embedded
 	s.mu.Unlock()
 	if s.conn != nil {
 		s.conn.Close()
@@ -354,9 +327,6 @@ func (s *Server) Close() {
 	if e != nil {
 		e.Shutdown()
 		e.WaitForShutdown()
-	}
-	for _, y := range syncers {
-		y.Close()
 	}
 	if s.scratch != "" {
 		os.RemoveAll(s.scratch)

@@ -121,8 +121,10 @@ func (l *Log) finish(ctx context.Context, a *appending, h header, payload []byte
 			default:
 				sent = true
 				l.stats.note(r.err)
-				if err := l.failure(); err != nil {
-					return fmt.Errorf("%w: %w", ErrUnknown, err)
+				if l.config.Suspect != nil {
+					if err := l.config.Suspect(l.stream); err != nil {
+						return fmt.Errorf("%w: %w", ErrUnknown, err)
+					}
 				}
 				l.look()
 			}

@@ -41,9 +41,10 @@ type Config struct {
 	Settle func(stream string) error
 	// Sync makes durable what the server has stored in a stream, for a server that acknowledges before it syncs; nil does nothing. See [Log.Sync].
 	Sync func(stream string) error
-	// Failed returns why the stream cannot be used at the moment, nil if it can: calls fail at once with [ErrUnavailable] and the reason. It is also
-	// called after a publish without success. Nil means unknown.
-	Failed func(stream string) error
+	// Failed returns why the stream cannot be written at the moment, nil if it can: calls fail at once with [ErrUnavailable] and the reason. Suspect is
+	// called after a publish without success, and finds out. Nil means unknown.
+	Failed  func() error
+	Suspect func(stream string) error
 	// Log receives changes of availability; nil means slog.Default().
 	Log *slog.Logger
 

@@ -124,21 +124,15 @@ func (l *Log) patience() time.Duration {
 
 // checkMajority returns an error if it is known that no majority can be reached.
 func (l *Log) checkMajority() error {
-	if err := l.failure(); err != nil {
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	if l.config.Failed != nil {
+		if err := l.config.Failed(); err != nil {
+			return fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
 	}
 	if l.config.Majority == nil || l.config.Majority() {
 		return nil
 	}
 	return fmt.Errorf("%w: this node is not connected to a majority", ErrUnavailable)
-}
-
-// failure returns Config.Failed.
-func (l *Log) failure() error {
-	if l.config.Failed == nil {
-		return nil
-	}
-	return l.config.Failed(l.stream)
 }
 
 // SetTimeout changes Config.Timeout for later calls.

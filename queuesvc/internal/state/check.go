@@ -1,251 +1,220 @@
 package state
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
+	"bytes"
+	"encoding/binary"
 	"fmt"
-	"log/slog"
-	"strings"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
-
-// maxRecord is the maximum size of a record's body, in bytes.
-const maxRecord = 64 << 10
 
 // Counts are totals of what [Check] has read.
 type Counts struct {
 	Queues, Messages int
-	// Bytes is the size of all messages' bodies.
+	// Bytes is the size of all messages' texts.
 	Bytes int64
 }
 
-// Check reads all data of queues and reports each inconsistency. It changes nothing. It may run together with a [Store] that makes no changes.
-// It returns an error if it could not continue reading.
+// Values checks the values that are opaque to this package: Properties and Policies return an error for a value that the service cannot have stored.
+type Values struct {
+	Properties, Policies func(value []byte) error
+}
+
+// Check reads the whole file and reports each inconsistency. It reads one state and changes nothing.
 //
-//   - every record of the catalog can be read, and names its queue's stream, which exists and has the right configuration
-//   - every stream of Lazuli belongs to a queue
-//   - every record in a queue's stream can be read, its subject is a message's, its body is within the limit, and its times are in order
-//   - every record matches its checksum, and JetStream can read all records that it counts: it verifies its own checksums
-//   - no loss of records is recorded that was not accepted
-func Check(ctx context.Context, n *natsserver.Server, report func(error)) (Counts, error) {
-	c := &checker{ctx: ctx, nats: n, report: report, expected: make(map[string]bool)}
-	var err error
-	if c.js, err = jetstream.New(n.Conn()); err != nil {
-		return c.counts, fmt.Errorf("queues: %w", err)
+//   - every record of a queue can be read; ids are unique, below the next id, and not garbage
+//   - the number of messages in a queue is that in its counters, and their numbers are below the next one
+//   - every place has a message, every message a place, and every message that expires an entry in the order of expiry, which names its place
+//   - every record belongs to a queue or to garbage
+func Check(db *store.DB, values Values, report func(error)) (n Counts, err error) {
+	err = db.View(func(tx *store.Tx) error {
+		c := checker{tx: tx, values: values, report: report, queues: make(map[queueID]*checkedQueue)}
+		c.checkQueues()
+		c.checkPlaces()
+		c.checkMessages()
+		c.checkExpiring()
+		c.checkService()
+		n = c.counts
+		return nil
+	})
+	return n, err
+}
+
+type checkedQueue struct {
+	name     string // "" for garbage
+	counters counters
+	places   uint64
+	messages uint64
+	expiring uint64 // places that expire, minus entries
+}
+
+func (q *checkedQueue) String() string {
+	if q.name == "" {
+		return "a deleted queue"
 	}
-	if err := c.catalog(); err != nil {
-		return c.counts, err
-	}
-	return c.counts, c.streams()
+	return "queue " + q.name
 }
 
 type checker struct {
-	ctx      context.Context
-	nats     *natsserver.Server
-	js       jetstream.JetStream
-	report   func(error)
-	expected map[string]bool // the streams of all queues
-	counts   Counts
+	tx     *store.Tx
+	values Values
+	report func(error)
+	queues map[queueID]*checkedQueue
+	counts Counts
 }
 
 func (c *checker) problem(format string, args ...any) { c.report(fmt.Errorf(format, args...)) }
 
-// catalog checks the catalog and the queues in it.
-func (c *checker) catalog() error {
-	_, err := c.js.Stream(c.ctx, catalogStream)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil // the queue service was never used
+func (c *checker) each(b store.Bucket, fn func(k, v []byte)) {
+	cur := c.tx.Scan(b)
+	for k, v := cur.Seek(nil); k != nil; k, v = cur.Next() {
+		fn(k, v)
 	}
-	if err != nil {
-		return fmt.Errorf("queue catalog: %w", err)
+}
+
+func (c *checker) checkQueues() {
+	next := queueID(1)
+	if v := c.tx.Get(bucketService, keyNextID); len(v) == 8 {
+		next = queueID(binary.BigEndian.Uint64(v))
 	}
-	for _, d := range c.nats.Lost(catalogStream) {
-		c.problem("queue catalog: %w: %v", ErrDamaged, d)
-	}
-	queues := make(map[string]catalogRecord) // by subject; the last record of a subject counts
-	damaged := make(map[string]error)        // by subject, where the last record cannot be read
-	floor := uint64(0)
-	err = c.each(catalogStream, func(m *nats.Msg, seq uint64) {
-		delete(damaged, m.Subject)
-		if want := m.Header.Get(headerSum); want != "" && want != sumText(m.Subject, string(m.Data)) {
-			damaged[m.Subject] = fmt.Errorf("record %d (%s): %w", seq, m.Subject, errDamaged)
-			return
-		}
-		account, rest, _ := strings.Cut(strings.TrimPrefix(m.Subject, catalogPrefix), ".")
-		queue, ok := strings.CutPrefix(rest, "queue.")
+	c.each(bucketQueues, func(k, v []byte) {
+		account, name, ok := splitQueueKey(k)
+		id, info, err := decodeQueue(v)
+		name = name + " of account " + account
 		switch {
-		case rest == "properties", m.Subject == receiptKeySubject:
-			return
-		case m.Subject == catalogFloorSubject:
-			var f floorRecord
-			if err := json.Unmarshal(m.Data, &f); err != nil {
-				c.problem("queue catalog: its floor: %w", err)
-			}
-			floor = max(floor, f.Floor)
-			return
 		case !ok:
-			c.problem("queue catalog: record %d has the unknown subject %s", seq, m.Subject)
+			c.problem("the key %q is not a queue's", k)
+			return
+		case err != nil:
+			c.problem("queue %s: %w", name, err)
+			return
+		case id == 0 || id >= next:
+			c.problem("queue %s: its id %d is not below the next id %d", name, id, next)
+		case c.queues[id] != nil:
+			c.problem("queue %s: its id %d is also that of %v", name, id, c.queues[id])
+		}
+		if len(info.Policies) > 0 {
+			if err := c.values.Policies(info.Policies); err != nil {
+				c.problem("queue %s: access policies: %w", name, err)
+			}
+		}
+		c.counts.Queues++
+		c.queues[id] = &checkedQueue{name: name, counters: readCounters(c.tx, id)}
+	})
+	c.each(bucketGarbage, func(k, _ []byte) {
+		if len(k) != 8 {
+			c.problem("the key %q is not that of a deleted queue", k)
 			return
 		}
-		entry, err := parseEntry(m.Data)
-		if err != nil {
-			damaged[m.Subject] = fmt.Errorf("%s of account %s: %w", queue, account, err)
+		id := queueID(binary.BigEndian.Uint64(k))
+		if q := c.queues[id]; q != nil {
+			c.problem("%v exists, and its messages are being removed", q)
+			return
 		}
-		queues[m.Subject] = catalogRecord{seq, entry, err != nil}
+		c.queues[id] = &checkedQueue{}
 	})
-	if err != nil {
-		return err
-	}
-	for _, err := range damaged {
-		c.problem("queue catalog: %w", err)
-	}
-	for subject, r := range queues {
-		if r.entry == nil || r.seq < floor {
-			continue
-		}
-		account, rest, _ := strings.Cut(strings.TrimPrefix(subject, catalogPrefix), ".")
-		queue := strings.TrimPrefix(rest, "queue.")
-		c.counts.Queues++
-		c.expected[streamName(account, queue, r.entry.Incarnation)] = true
-		if !r.entry.NoStream {
-			c.queue(account, queue, r.entry)
-		}
-	}
-	return nil
-}
-
-// queue checks a queue's stream.
-func (c *checker) queue(account, queue string, entry *catalogEntry) {
-	name := streamName(account, queue, entry.Incarnation)
-	stream, err := c.js.Stream(c.ctx, name)
-	if err != nil {
-		c.problem("queue %s of account %s: its stream %s: %w", queue, account, name, err)
-		return
-	}
-	for _, d := range c.nats.Lost(name) {
-		c.problem("queue %s of account %s: %w: %v", queue, account, ErrDamaged, d)
-	}
-	info := stream.CachedInfo()
-	prefix := subjectPrefix(account, queue, entry.Incarnation)
-	if per := info.Config.MaxMsgsPerSubject; per > 1 || len(info.Config.Subjects) != 1 || info.Config.Subjects[0] != prefix+"*" {
-		c.problem("queue %s of account %s: stream %s is not configured as a queue's", queue, account, name)
-	}
-	if info.State.LastSeq+1 < entry.Floor {
-		c.problem("queue %s of account %s: stream %s ends at record %d, and the catalog knows of %d", queue, account, name, info.State.LastSeq, entry.Floor)
-	}
-	floor := entry.Floor
-	messages := make(map[string]int) // sizes of the bodies of existing messages, by slot
-	damaged := make(map[string]error)
-	err = c.each(name, func(m *nats.Msg, seq uint64) {
-		delete(damaged, m.Subject)
-		r, err := c.record(m, prefix)
-		switch {
-		case err != nil && seq < floor:
-		case err != nil:
-			damaged[m.Subject] = fmt.Errorf("record %d (%s): %w", seq, m.Subject, err)
-		case r.kind == recordCleared:
-			clear(messages)
-			clear(damaged)
-		case r.kind == recordMessage && seq >= floor:
-			messages[m.Subject] = len(m.Data)
-		default:
-			delete(messages, m.Subject)
+	c.each(bucketCounters, func(k, v []byte) {
+		if len(k) != 8 || len(v) != 16 || c.queues[queueID(binary.BigEndian.Uint64(k))] == nil {
+			c.problem("the counters %x belong to no queue", k)
 		}
 	})
-	for _, err := range damaged {
-		c.problem("queue %s of account %s: %w", queue, account, err)
-	}
-	c.counts.Messages += len(messages)
-	for _, size := range messages {
-		c.counts.Bytes += int64(size)
-	}
-	if err != nil {
-		c.problem("queue %s of account %s: %w", queue, account, err)
-	}
 }
 
-// record checks one record of a queue.
-func (c *checker) record(m *nats.Msg, prefix string) (record, error) {
-	token, ok := strings.CutPrefix(m.Subject, prefix)
-	if !ok {
-		return record{}, fmt.Errorf("subject %s belongs to another queue", m.Subject)
+// queue returns the queue with the id in the first bytes of a key.
+func (c *checker) queue(id []byte, b store.Bucket, key []byte) *checkedQueue {
+	q := c.queues[queueID(binary.BigEndian.Uint64(id))]
+	if q == nil {
+		c.problem("bucket %s, key %x: there is no queue with its id", b, key)
+		q = &checkedQueue{}
+		c.queues[queueID(binary.BigEndian.Uint64(id))] = q
 	}
-	r, err := decodeHeader(token, m.Header)
-	if err != nil {
-		return r, err
-	}
-	if err := r.checkBody(m.Data); err != nil {
-		return r, err
-	}
-	if r.kind == recordCleared {
-		return r, nil
-	}
-	if _, ok := parseSlot(token); !ok {
-		return r, fmt.Errorf("subject %s does not belong to a message", m.Subject)
-	}
-	if r.kind == recordTombstone {
-		if len(m.Data) > 0 {
-			return r, errors.New("a deleted message has a body")
-		}
-		return r, nil
-	}
-	s := r.state
-	switch {
-	case len(m.Data) > maxRecord:
-		return r, fmt.Errorf("the body has %d bytes", len(m.Data))
-	case s.NextVisible < s.Inserted:
-		return r, errors.New("the message is visible before it was put")
-	case s.Expires != Never && s.Expires <= s.Inserted:
-		return r, errors.New("the message expires before it was put")
-	}
-	return r, nil
+	return q
 }
 
-// streams reports streams that belong to no queue. The service removes them at its start if the catalog proves that they belong to none.
-func (c *checker) streams() error {
-	lister := c.js.ListStreams(c.ctx, jetstream.WithStreamListSubject("lazuli.queue.>"))
-	for info := range lister.Info() {
-		if name := info.Config.Name; strings.HasPrefix(name, streamPrefix) && !c.expected[name] {
-			c.problem("stream %s belongs to no queue", name)
+func (c *checker) checkPlaces() {
+	c.each(bucketVisible, func(k, v []byte) {
+		p, ok := decodePosition(v)
+		if !ok || len(k) != len(visibleKey{}) {
+			c.problem("bucket %s, key %x: it cannot be read", bucketVisible, k)
+			return
 		}
-	}
-	if err := lister.Err(); err != nil {
-		return fmt.Errorf("queues: listing streams: %w", err)
-	}
-	return nil
+		key, q := visibleKey(k), c.queue(k, bucketVisible, k)
+		q.places++
+		id := queueID(binary.BigEndian.Uint64(k))
+		if q.name != "" && key.number() >= q.counters.next {
+			c.problem("%v: message %d has a number that is not below the next one", q, key.number())
+		}
+		if c.tx.Get(bucketMessages, messageKey(id, key.number())) == nil {
+			c.problem("%v: message %d has a place and no text", q, key.number())
+		}
+		if p.expires != Never {
+			q.expiring++
+			if v := c.tx.Get(bucketExpiring, expiringKey(p.expires, id, key.number())); !bytes.Equal(v, k[8:16]) {
+				c.problem("%v: the entry by which message %d expires does not name its place", q, key.number())
+			}
+		}
+	})
 }
 
-// each calls fn for every record of a stream, in order.
-func (c *checker) each(name string, fn func(m *nats.Msg, seq uint64)) error {
-	stream, err := c.js.Stream(c.ctx, name)
-	if err != nil {
-		return fmt.Errorf("stream %s: %w", name, err)
-	}
-	var subject string
-	if subjects := stream.CachedInfo().Config.Subjects; len(subjects) > 0 {
-		subject = subjects[0]
-	}
-	for from := uint64(0); ; {
-		f, err := follow(c.ctx, reading{conn: c.nats.Conn(), stream: stream, subject: subject, from: from, take: fn, log: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			return fmt.Errorf("stream %s: %w", name, err)
+func (c *checker) checkMessages() {
+	c.each(bucketMessages, func(k, v []byte) {
+		m, ok := decodeContent(v)
+		if !ok || len(k) != 16 {
+			c.problem("bucket %s, key %x: it cannot be read", bucketMessages, k)
+			return
 		}
-		err = f.wait(c.ctx)
-		f.stop()
-		var stuck stuckAt
+		q := c.queue(k, bucketMessages, k)
+		q.messages++
+		if q.name != "" {
+			c.counts.Messages++
+			c.counts.Bytes += int64(len(m.text))
+		}
+		if m.expires != Never && m.expires <= m.inserted {
+			c.problem("%v: message %d expires before it was put", q, binary.BigEndian.Uint64(k[8:]))
+		}
+	})
+	for _, q := range c.queues {
 		switch {
-		case errors.As(err, &stuck):
-			c.problem("stream %s: %w", name, err)
-			from = stuck.seq + 1
-		case err != nil:
-			return fmt.Errorf("stream %s: %w", name, err)
-		default:
-			return nil
+		case q.messages != q.places:
+			c.problem("%v: it has %d messages, and places for %d", q, q.messages, q.places)
+		case q.name != "" && q.counters.messages != q.messages:
+			c.problem("%v: it has %d messages, and counts %d", q, q.messages, q.counters.messages)
 		}
 	}
+}
+
+func (c *checker) checkExpiring() {
+	c.each(bucketExpiring, func(k, v []byte) {
+		if len(k) != 24 || len(v) != 8 {
+			c.problem("bucket %s, key %x: it cannot be read", bucketExpiring, k)
+			return
+		}
+		c.queue(k[8:], bucketExpiring, k).expiring--
+	})
+	for _, q := range c.queues {
+		if q.expiring != 0 {
+			c.problem("%v: the messages that expire differ from the entries in the order of expiry by %d", q, int64(q.expiring))
+		}
+	}
+}
+
+func (c *checker) checkService() {
+	c.each(bucketService, func(k, v []byte) {
+		switch {
+		case bytes.Equal(k, keyNextID):
+			if len(v) != 8 {
+				c.problem("the next id of queues has %d bytes", len(v))
+			}
+		case bytes.Equal(k, keyReceiptKey):
+			if len(v) != receiptKeyBytes {
+				c.problem("the key of the pop receipts has %d bytes", len(v))
+			}
+		case bytes.HasPrefix(k, propertiesKey("")):
+			if err := c.values.Properties(v); err != nil {
+				c.problem("service properties of %s: %w", k[len(propertiesKey("")):], err)
+			}
+		default:
+			c.problem("bucket %s has the unknown key %q", bucketService, k)
+		}
+	})
 }

@@ -1,37 +1,37 @@
-// Package state keeps queues in JetStream. It implements the Queue service without HTTP and XML.
+// Package state keeps queues in a store whose log is a JetStream stream. It implements the Queue service without HTTP and XML.
 //
 // # Layout
 //
-// Each queue is a stream. Its subjects are slots for messages; the last record of a slot counts. A record has the message's body as payload and
-// everything else in headers (record.go). The catalog, another stream, lists the queues with their metadata and access policies (catalog.go).
+// A queue is records in queues.db, a file of package store (keys.go has their keys):
 //
-// # Consistency
+//	queues    account, name              -> id, metadata, access policies
+//	counters  id                         -> number of messages, number of the next one
+//	messages  id, number                 -> when inserted, when it expires, random number, text
+//	visible   id, time visible, number   -> when it expires, dequeue count, number of changes
+//	expiring  expiry time, id, number    -> time visible
+//	garbage   id                         -> nothing
 //
-// The stream is the authority. Every change of a message (claiming, changing or deleting it) is one publish that names the record that it
-// replaces, by sequence number. JetStream refuses it if another change came first: between requests, and between front-ends on one NATS. A pop
-// receipt is that sequence number with a keyed hash, so a stale or forged receipt has no effect on any front-end. The state machine of a message
-// is a pure function (machine.go).
+// The key of "visible" has the time at which a message becomes visible, so that the bucket is the order in which messages are handed out: those
+// that may be handed out come first, and hidden ones after them. A message's text is written once, and never again when the message is handed out.
 //
-// The index (index.go) is a cache of the stream: the time at which each message becomes visible, without bodies. It only determines which
-// message is tried first. When a queue is first used, a background goroutine fills the index by reading the records' headers; Get returns what
-// it finds meanwhile. If other processes may write to the same streams, the index follows the streams.
+// # Transactions
 //
-// # Acknowledgement of a change
+// Each operation is one transaction. Get Messages seeks the first visible keys, moves them to the time at which the messages become visible again, and
+// returns the messages. What happens to a message is decided by a pure function (machine.go). Concurrent operations share a commit: one message in
+// the stream LAZULI_LOG_queues, stored by a majority of its servers and synced, and applied to queues.db by each process that follows the stream. See
+// packages store and replog.
 //
-// A change is acknowledged once JetStream has it and, on an embedded server with full durability, once it is synced to disk; concurrent changes
-// share the sync (package jetstreamfiles).
+// Clear Messages and Delete Queue take the queue's id away, and with it everything that has the id in its key. A background goroutine removes that
+// (clean.go), as it removes expired messages.
 //
-// # Void records
+// # Pop receipts
 //
-// JetStream removes nothing by itself. A message is deleted by a record without a body, a tombstone, which stays until another message takes the
-// slot. The stream's old end is cut off before a floor that is durable in the catalog (floor.go, compact.go); records before the floor are void,
-// whatever JetStream reads from its files after a crash. The record's expiry time and the caller's clock decide whether a message has expired.
+// A pop receipt is the time of the message's key in "visible", with a keyed hash over the message's ID, that time and the number of changes (receipt.go).
+// A message that was handed out again, or changed, has another key or another number.
 //
-// # Damage
+// # Memory
 //
-// Records have checksums. A message whose record does not match is set aside (queue.go). A queue that lost records, or whose record in the
-// catalog cannot be read, returns [ErrDamaged] until [Repair] has run. A stream is removed only if the catalog proves that it belongs to no
-// queue (stream.go).
+// No part of a queue is kept in memory, besides the store's own. A hint for each queue that is in use says where its first message may be (hint.go).
 //
 // Where to start: [Open], [Store], [Queue].
 package state

@@ -1,249 +1,522 @@
 package state
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"log/slog"
-	"sync"
-	"sync/atomic"
+	"math"
+	"math/rand/v2"
+	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
-// Queue is a queue that existed when it was looked up: its operations return [ErrQueueNotFound] once it was deleted. It is safe for concurrent
-// use. The callers pass the current time.
-//
-// Its operations: Put (put.go), Get (get.go), Peek (peek.go), Update and Delete (update.go), Clear (clear.go),
-// ApproximateCount (count.go).
+// State is a message without its identity and text. Times are nanoseconds since 1970, UTC.
+type State struct {
+	Inserted     int64
+	Expires      int64 // Never if the message does not expire
+	NextVisible  int64
+	DequeueCount uint32
+}
+
+// Message is a message as returned to callers.
+type Message struct {
+	ID ID
+	State
+	Receipt Receipt
+	Body    []byte
+}
+
+// Queue is a name of a queue, which may exist or not: its operations return [ErrQueueNotFound] if it does not. The callers pass the current time.
 type Queue struct {
 	// Account and Name identify the queue.
 	Account, Name string
 
-	store  *Store
-	stream string // the stream's name
-	prefix string // of the subjects, with a dot at the end
-
-	// changing is held for reading while a change is published and until the index has it. It is held for writing while compaction determines
-	// the records that are not needed (compact.go), and until the floor is raised when messages are cleared (clear.go).
-	changing sync.RWMutex
-
-	streamless atomic.Bool // the queue has no stream, and no message (stream.go)
-	making     sync.Mutex  // held while the stream is created
-
-	synced   atomic.Uint64         // the last record that is known to be on disk
-	prepared atomic.Bool           // prepareFloor was done (floor.go)
-	lost     atomic.Pointer[error] // wraps ErrDamaged if records were lost and the loss was not accepted; nil otherwise
-
-	mu       sync.Mutex // guards the rest
-	index    *index
-	nextSlot slot // the lower half of the last slot that this process created
-	loading  loadState
-	progress chan struct{} // closed and replaced whenever the index has grown, while loading
-	loadErr  error
-	followed uint64 // while loading, and if other processes write: all records up to this one have been seen
-	// onFollowed is closed when followed changes; nil if no call waits.
-	onFollowed chan struct{}
-	behind     uint64    // the last record that a refusal has shown, which may not have been followed yet
-	floor      uint64    // records before this one are void (floor.go)
-	stop       func()    // ends loading and following
-	follower   *follower // reads the stream; nil before loading has begun
-	gone       bool
-	unreadable bool // the stream has a record that cannot be read, and it is unknown whether it is a message's
-
-	marks      [2]mark // if other processes write: the positions that were followed at two times
-	logBytes   int64   // approximate size of the stream
-	cut        uint64  // the stream is known to begin at or after this record
-	compacting bool
-	compactAt  int64 // no compaction while the stream is smaller than that
+	store *Store
+	key   []byte
 }
 
-// loadState is the progress of loading the index.
-type loadState uint8
-
-const (
-	unloaded loadState = iota
-	loading
-	loaded
-)
-
-func newQueue(s *Store, account, name, stream, prefix string) *Queue {
-	return &Queue{Account: account, Name: name, store: s, stream: stream, prefix: prefix, index: newIndex(),
-		progress: make(chan struct{})}
+// Queue returns the queue with a name.
+func (s *Store) Queue(account, name string) *Queue {
+	return &Queue{Account: account, Name: name, store: s, key: queueKey(account, name)}
 }
 
-// subject returns the subject of a slot: prefix and the slot's token.
-func (q *Queue) subject(s slot) string {
-	var room [256]byte
-	return string(s.appendToken(append(room[:0], q.prefix...)))
+// id returns the id of the queue.
+func (q *Queue) id(tx *store.Tx) (queueID, error) {
+	value := tx.Get(bucketQueues, q.key)
+	if value == nil {
+		return 0, ErrQueueNotFound
+	}
+	if len(value) < 8 {
+		return 0, fmt.Errorf("%w: the record of queue %s", ErrDamaged, q.Name)
+	}
+	return queueID(binary.BigEndian.Uint64(value)), nil
 }
 
-// usable returns nil if the queue's records can be read and written, as far as this process knows.
-func (q *Queue) usable(ctx context.Context) error {
-	if err := q.loss(); err != nil {
+// update runs fn in a transaction; see [store.DB.Update].
+func (q *Queue) update(what string, fn func(tx *store.Tx, id queueID) error) error {
+	note := what + " " + q.Account + "/" + q.Name
+	return q.noted(q.store.db.Update(func(tx *store.Tx) error {
+		id, err := q.id(tx)
+		if err == nil {
+			tx.Note(note)
+			err = fn(tx, id)
+		}
+		return err
+	}))
+}
+
+// view runs fn on the current state; see [store.DB.View].
+func (q *Queue) view(fn func(tx *store.Tx, id queueID) error) error {
+	return q.noted(q.store.db.View(func(tx *store.Tx) error {
+		id, err := q.id(tx)
+		if err == nil {
+			err = fn(tx, id)
+		}
+		return err
+	}))
+}
+
+// noted counts the queue if it is damaged.
+func (q *Queue) noted(err error) error {
+	if !errors.Is(err, ErrDamaged) {
 		return err
 	}
-	if err := q.store.nats.Failed(); err != nil {
-		return err
+	s := q.store
+	s.mu.Lock()
+	_, known := s.damaged[string(q.key)]
+	s.damaged[string(q.key)] = struct{}{}
+	s.mu.Unlock()
+	if !known {
+		s.log.Error("records of a queue cannot be read; `lazuli fsck` shows them", "account", q.Account, "queue", q.Name, "err", err)
 	}
-	if err := q.store.nats.Use(q.stream); err != nil {
-		return fmt.Errorf("%w: %w", ErrBusy, err)
-	}
-	return q.prepareFloor(ctx)
+	return err
 }
 
-// apply applies a record to the index.
-func (q *Queue) apply(at slot, seq uint64, size int, r *record) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if !q.store.shared { // otherwise it is counted when it is followed
-		q.logBytes += int64(size)
+// Put adds a message. The caller must not change body until Put returns. The message becomes visible after visibility and expires after ttl, or
+// never if ttl is Forever.
+func (q *Queue) Put(body []byte, visibility, ttl time.Duration, now time.Time) (m Message, err error) {
+	s, _, err := Next(nil, Event{Kind: Put, Visibility: visibility, TTL: ttl}, now.UnixNano())
+	if err != nil {
+		return m, err
 	}
-	q.applyLocked(at, seq, size, r)
-	q.compactIfDue()
+	c := content{s.Inserted, s.Expires, rand.Uint64(), body}
+	record := c.encode()
+	err = q.update("put", func(tx *store.Tx, id queueID) error {
+		n := readCounters(tx, id)
+		number := n.next
+		n.next++
+		n.messages++
+		tx.Put(bucketCounters, id.key(), n.encode())
+		tx.Put(bucketMessages, messageKey(id, number), record)
+		key := q.place(tx, id, number, s)
+		m = Message{ID: makeID(number, c.nonce), State: s, Body: body}
+		m.Receipt = q.store.receipts.receipt(&key, m.ID, 0)
+		return nil
+	})
+	return m, err
 }
 
-func (q *Queue) applyLocked(at slot, seq uint64, size int, r *record) {
-	if r.kind == recordTombstone || seq < q.floor {
-		q.index.applyFree(at, seq)
-	} else {
-		q.index.apply(at, seq, size, &r.state)
+// place enters a new message, which nobody has received, into the order of messages.
+func (q *Queue) place(tx *store.Tx, id queueID, number uint64, s State) visibleKey {
+	key := makeVisibleKey(id, s.NextVisible, number)
+	tx.Put(bucketVisible, bytes.Clone(key[:]), position{expires: s.Expires}.encode())
+	if s.Expires != Never {
+		tx.Put(bucketExpiring, expiringKey(s.Expires, id, number), binary.BigEndian.AppendUint64(nil, uint64(s.NextVisible)))
+	}
+	return key
+}
+
+// move gives a message another place, after a change. It returns the key of the place and the position there.
+func move(tx *store.Tx, id queueID, from *visibleKey, p position, s State) (visibleKey, position) {
+	key := makeVisibleKey(id, s.NextVisible, from.number())
+	p.dequeues = s.DequeueCount
+	p.changes++
+	if key != *from {
+		tx.Delete(bucketVisible, bytes.Clone(from[:]))
+	}
+	tx.Put(bucketVisible, bytes.Clone(key[:]), p.encode())
+	if p.expires != Never {
+		tx.Put(bucketExpiring, expiringKey(p.expires, id, from.number()), binary.BigEndian.AppendUint64(nil, uint64(s.NextVisible)))
+	}
+	return key, p
+}
+
+// erase removes the records of a message. The caller changes the counters.
+func erase(tx *store.Tx, id queueID, key *visibleKey, p position) {
+	tx.Delete(bucketVisible, bytes.Clone(key[:]))
+	tx.Delete(bucketMessages, messageKey(id, key.number()))
+	if p.expires != Never {
+		tx.Delete(bucketExpiring, expiringKey(p.expires, id, key.number()))
 	}
 }
 
-// recordSize returns the approximate size of a record in its stream, in bytes.
-func (q *Queue) recordSize(body int) int { return len(q.prefix) + 320 + body }
-
-// setAside excludes a message whose record cannot be read. Its record stays.
-func (q *Queue) setAside(at slot, seq uint64, cause error) {
-	q.mu.Lock()
-	news := seq >= q.floor && q.index.setAside(at, seq)
-	q.mu.Unlock()
-	if news {
-		q.logger().Error("a message cannot be read and is set aside; `lazuli fsck` shows it", "slot", at.token(), "record", seq, "err", cause)
-	}
+// gone subtracts from the number of messages.
+func gone(tx *store.Tx, id queueID, n uint64) {
+	c := readCounters(tx, id)
+	c.messages -= min(n, c.messages)
+	tx.Put(bucketCounters, id.key(), c.encode())
 }
 
-// sync returns when the record with a sequence, and all before it, are on disk.
-func (q *Queue) sync(ctx context.Context, seq uint64) error {
-	if err := q.store.nats.Sync(q.stream); err != nil {
-		if q.store.queueGone(ctx, q) {
-			return ErrQueueNotFound
-		}
-		if failed := q.store.nats.Failed(); failed != nil {
-			return failed
-		}
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
+// stateOf returns the state of a message at a place.
+func stateOf(key *visibleKey, p position, c *content) State {
+	return State{Inserted: c.inserted, Expires: p.expires, NextVisible: key.visible(), DequeueCount: p.dequeues}
+}
+
+// maxExpired is the maximum number of expired messages that one transaction of Get Messages removes before it begins again.
+const maxExpired = 256
+
+// Get claims up to n visible messages for the duration visibility.
+func (q *Queue) Get(n int, visibility time.Duration, now time.Time) ([]Message, error) {
 	for {
-		old := q.synced.Load()
-		if old >= seq || q.synced.CompareAndSwap(old, seq) {
-			return nil
+		g := getting{q: q, n: n, visibility: visibility, now: now.UnixNano()}
+		err := q.update("get", g.run)
+		if g.hint != nil {
+			q.store.hints.found(g.hint, g.first, err == nil)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(g.found) > 0 || !g.more {
+			return g.found, nil
 		}
 	}
 }
 
-// invalidateIndex marks the index for reload after a change whose outcome is unknown. If the stream is followed, it does nothing.
-func (q *Queue) invalidateIndex() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if !q.store.shared && q.loading == loaded {
-		q.loading = unloaded
-	}
+// getting is one transaction of Get.
+type getting struct {
+	q          *Queue
+	n          int
+	visibility time.Duration
+	now        int64
+
+	id    queueID
+	hint  *hint
+	first visibleKey // no message is before it
+	found []Message
+	more  bool // it ended at maxExpired
 }
 
-// reset clears the state of the stream in memory: the server has read its files again.
-func (q *Queue) reset() {
-	q.mu.Lock()
-	stop := q.stop
-	q.stop = nil
-	q.mu.Unlock()
-	if stop != nil {
-		stop()
+// run is the transaction. It may run several times.
+func (g *getting) run(tx *store.Tx, id queueID) error {
+	var from visibleKey
+	switch hints := &g.q.store.hints; {
+	case g.hint != nil && g.id == id:
+		from = hints.again(g.hint)
+	case g.hint != nil: // the queue was cleared meanwhile
+		hints.found(g.hint, visibleKey{}, false)
+		fallthrough
+	default:
+		from, g.hint = hints.look(id)
 	}
-	q.changing.Lock() // no change is in flight
-	defer q.changing.Unlock()
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.gone || q.streamless.Load() {
-		return
+	g.id, g.found, g.more, g.first = id, g.found[:0], false, makeVisibleKey(id, math.MaxInt64, math.MaxUint64)
+	expired := 0
+	c := tx.Cursor(bucketVisible)
+	for k, v := c.Seek(from[:]); len(k) == len(from) && bytes.Equal(k[:8], from[:8]); k, v = c.Next() {
+		key := visibleKey(k)
+		if key.visible() > g.now || len(g.found) == g.n || expired == maxExpired {
+			g.first, g.more = key, expired == maxExpired
+			break
+		}
+		p, ok := decodePosition(v)
+		if !ok {
+			return fmt.Errorf("%w: a place in queue %s", ErrDamaged, g.q.Name)
+		}
+		if p.expires != Never && p.expires <= g.now {
+			erase(tx, id, &key, p)
+			expired++
+			continue
+		}
+		if err := g.claim(tx, &key, p); err != nil {
+			return err
+		}
 	}
-	q.index = newIndex()
-	q.loading, q.loadErr = unloaded, nil
-	q.followed, q.cut, q.logBytes, q.unreadable = 0, 0, 0, false
-	q.marks = [2]mark{}
-	q.synced.Store(0)
-	if err := lossOf(q.store.nats, q.stream); err != nil && q.loss() == nil {
-		q.setLost(err)
-	}
-	q.prepared.Store(false)
-	q.announce()
-}
-
-// streamMissing returns the reason why the stream does not answer: ErrQueueNotFound if the queue was deleted.
-func (q *Queue) streamMissing(ctx context.Context) error {
-	if q.store.queueGone(ctx, q) {
-		return ErrQueueNotFound
-	}
-	if err := q.store.nats.Failed(); err != nil {
-		return err
-	}
-	return fmt.Errorf("%w: the stream of queue %s has no leader", ErrUnavailable, q.Name)
-}
-
-// streamError returns streamMissing if err says that the stream does not exist.
-func (q *Queue) streamError(ctx context.Context, err error) error {
-	if isNoStream(err) {
-		return q.streamMissing(ctx)
-	}
-	if errors.Is(err, ErrStorage) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", ErrUnavailable, err)
-}
-
-// close stops the background work of the queue.
-func (q *Queue) close(gone bool) {
-	q.mu.Lock()
-	q.gone = q.gone || gone
-	stop := q.stop
-	q.stop = nil
-	q.loading = loaded
-	q.loadErr = ErrQueueNotFound
-	if gone {
-		q.index = newIndex()
-	}
-	q.announce()
-	q.mu.Unlock()
-	if stop != nil {
-		stop()
-	}
-}
-
-// logger returns the logger for background work of this queue.
-func (q *Queue) logger() *slog.Logger {
-	return q.store.log.With("account", q.Account, "queue", q.Name)
-}
-
-// loss returns the reason why the queue is not used: records of it were lost.
-func (q *Queue) loss() error {
-	if err := q.lost.Load(); err != nil {
-		return *err
+	if expired > 0 {
+		gone(tx, id, uint64(expired))
 	}
 	return nil
 }
 
-// setLost stops the use of the queue, because records of it were lost.
-func (q *Queue) setLost(err error) {
-	q.lost.Store(&err)
-	q.logger().Error("the queue is damaged and is not used until `lazuli fsck --repair` has been run", "err", err)
-}
-
-// lossOf returns an ErrDamaged that describes the losses of a stream, or nil.
-func lossOf(n *natsserver.Server, stream string) error {
-	lost := n.Lost(stream)
-	if len(lost) == 0 {
+// claim hands out the message at a place.
+func (g *getting) claim(tx *store.Tx, key *visibleKey, p position) error {
+	c, ok := g.q.content(tx, g.id, key.number())
+	if !ok {
 		return nil
 	}
-	return fmt.Errorf("%w: %v", ErrDamaged, lost[0])
+	current := stateOf(key, p, &c)
+	next, _, err := Next(&current, Event{Kind: Claim, Visibility: g.visibility}, g.now)
+	if err != nil {
+		return err // the key says that it can be claimed
+	}
+	at, moved := move(tx, g.id, key, p, next)
+	m := Message{ID: makeID(key.number(), c.nonce), State: next, Body: bytes.Clone(c.text)}
+	m.Receipt = g.q.store.receipts.receipt(&at, m.ID, moved.changes)
+	g.found = append(g.found, m)
+	return nil
+}
+
+// content reads a message. ok is false if it cannot be read: it is set aside then.
+func (q *Queue) content(tx *store.Tx, id queueID, number uint64) (c content, ok bool) {
+	v, err := tx.Read(bucketMessages, messageKey(id, number))
+	if err == nil {
+		if c, ok = decodeContent(v); ok {
+			return c, true
+		}
+		err = errors.New("its record is missing or too short")
+	}
+	s := q.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.aside[id] == nil {
+		s.aside[id] = make(map[uint64]struct{})
+	}
+	if _, known := s.aside[id][number]; !known {
+		s.aside[id][number] = struct{}{}
+		s.log.Error("a message cannot be read and is set aside; `lazuli fsck` shows it", "account", q.Account, "queue", q.Name, "number", number, "err", err)
+	}
+	return c, false
+}
+
+// Peek returns up to n visible messages without changing them. They carry no receipt that a caller may use.
+func (q *Queue) Peek(n int, now time.Time) ([]Message, error) {
+	found, _, err := q.peek(n, Position{}, now, now.UnixNano())
+	return found, err
+}
+
+// Position is the position of a message in the order in which messages become visible. The zero value is before all.
+type Position struct {
+	Visible  int64  // when the message becomes visible, in nanoseconds since 1970
+	Sequence uint64 // number of the message
+}
+
+// PeekAll is like Peek, includes hidden messages, in the order in which they become visible, and begins after a position. It returns the position of the
+// last message, or the zero value if no more messages follow.
+func (q *Queue) PeekAll(n int, after Position, now time.Time) ([]Message, Position, error) {
+	return q.peek(n, after, now, math.MaxInt64)
+}
+
+// peek returns messages that are visible at until.
+func (q *Queue) peek(n int, after Position, now time.Time, until int64) (found []Message, last Position, err error) {
+	for {
+		more := false
+		err = q.view(func(tx *store.Tx, id queueID) error {
+			found, last, more = nil, Position{}, false
+			expired := 0
+			for key, p := range q.places(tx, id, after, until) {
+				switch {
+				case p.expires != Never && p.expires <= now.UnixNano():
+					if expired++; expired > maxExpired {
+						more = true
+						return nil
+					}
+					continue
+				case len(found) == n:
+					m := &found[n-1]
+					last = Position{m.NextVisible, m.ID.number()}
+					return nil
+				}
+				if c, ok := q.content(tx, id, key.number()); ok {
+					found = append(found, Message{ID: makeID(key.number(), c.nonce), State: stateOf(&key, p, &c), Body: bytes.Clone(c.text)})
+				}
+			}
+			return nil
+		})
+		if err != nil || !more {
+			return found, last, err
+		}
+		if err := q.store.removeExpired(now.UnixNano()); err != nil { // so that nobody passes them again
+			return nil, Position{}, err
+		}
+	}
+}
+
+// places yields the places of messages after a position, up to those that become visible at until.
+func (q *Queue) places(tx *store.Tx, id queueID, after Position, until int64) func(yield func(visibleKey, position) bool) {
+	return func(yield func(visibleKey, position) bool) {
+		from := makeVisibleKey(id, after.Visible, after.Sequence)
+		if first := q.store.hints.from(id); bytes.Compare(from[:], first[:]) < 0 {
+			from = first
+		}
+		c := tx.Scan(bucketVisible)
+		for k, v := c.Seek(from[:]); len(k) == len(from) && bytes.Equal(k[:8], from[:8]); k, v = c.Next() {
+			key := visibleKey(k)
+			p, ok := decodePosition(v)
+			switch {
+			case key.visible() > until:
+				return
+			case !ok || key.visible() == after.Visible && key.number() == after.Sequence:
+			case !yield(key, p):
+				return
+			}
+		}
+	}
+}
+
+// find returns the position of the message for a receipt, and decides what is wrong if there is none.
+func (q *Queue) find(tx *store.Tx, queue queueID, id ID, receipt Receipt) (key visibleKey, p position, err error) {
+	key = makeVisibleKey(queue, receipt.visible(), id.number())
+	if v := tx.Get(bucketVisible, key[:]); v != nil {
+		var ok bool
+		if p, ok = decodePosition(v); ok && q.store.receipts.receipt(&key, id, p.changes) == receipt {
+			return key, p, nil
+		}
+	}
+	v, err := tx.Read(bucketMessages, messageKey(queue, id.number()))
+	if err != nil {
+		return key, p, err
+	}
+	if c, ok := decodeContent(v); ok && makeID(id.number(), c.nonce) == id {
+		return key, p, ErrReceiptMismatch
+	}
+	return key, p, ErrMessageNotFound
+}
+
+// Update gives a message a new visibility timeout from now on and, unless body is nil, a new body. The returned message has the new receipt. It has the body
+// only if that was given.
+func (q *Queue) Update(id ID, receipt Receipt, body []byte, visibility time.Duration, now time.Time) (m Message, err error) {
+	err = q.update("update", func(tx *store.Tx, queue queueID) error {
+		key, p, err := q.find(tx, queue, id, receipt)
+		if errors.Is(err, ErrReceiptMismatch) {
+			return q.unlessExpired(tx, queue, id, now, err)
+		}
+		if err != nil {
+			return err
+		}
+		current := stateOf(&key, p, &content{})
+		next, _, err := Next(&current, Event{Kind: Change, Visibility: visibility, Current: true}, now.UnixNano())
+		if err != nil {
+			return err
+		}
+		c, ok := q.content(tx, queue, id.number())
+		if !ok {
+			return fmt.Errorf("%w: message %s", ErrDamaged, id)
+		}
+		next.Inserted = c.inserted
+		if body != nil {
+			c.text = body
+			tx.Put(bucketMessages, messageKey(queue, id.number()), c.encode())
+		}
+		at, moved := move(tx, queue, &key, p, next)
+		m = Message{ID: id, State: next, Receipt: q.store.receipts.receipt(&at, id, moved.changes), Body: bytes.Clone(c.text)}
+		return nil
+	})
+	return m, err
+}
+
+// unlessExpired returns err, or ErrMessageNotFound if the message has expired and was not removed yet.
+func (q *Queue) unlessExpired(tx *store.Tx, queue queueID, id ID, now time.Time, err error) error {
+	if c, ok := decodeContent(tx.Get(bucketMessages, messageKey(queue, id.number()))); ok && c.expires != Never && c.expires <= now.UnixNano() {
+		return ErrMessageNotFound
+	}
+	return err
+}
+
+// Delete deletes a message.
+func (q *Queue) Delete(id ID, receipt Receipt, now time.Time) error {
+	return q.update("delete", func(tx *store.Tx, queue queueID) error {
+		key, p, err := q.find(tx, queue, id, receipt)
+		if errors.Is(err, ErrReceiptMismatch) {
+			return q.unlessExpired(tx, queue, id, now, err)
+		}
+		if err != nil {
+			return err
+		}
+		current := stateOf(&key, p, &content{})
+		if _, _, err := Next(&current, Event{Kind: Remove, Current: true}, now.UnixNano()); err != nil {
+			return err
+		}
+		erase(tx, queue, &key, p)
+		gone(tx, queue, 1)
+		return nil
+	})
+}
+
+// Clear deletes all messages, hidden ones included. The time does not depend on their number.
+func (q *Queue) Clear() error {
+	err := q.update("clear", func(tx *store.Tx, id queueID) error {
+		_, info, err := decodeQueue(tx.Get(bucketQueues, q.key))
+		if err != nil {
+			return err
+		}
+		tx.Put(bucketGarbage, id.key(), nil)
+		return putQueue(tx, q.key, newID(tx), &info)
+	})
+	if err == nil {
+		q.store.cleaner.Wake()
+	}
+	return err
+}
+
+// MaxVisible is the highest value of [Properties.Visible].
+const MaxVisible = 10_000
+
+// Properties are the properties of a queue.
+type Properties struct {
+	Metadata []Meta
+	// Messages is the number of messages, visible or not. Expired ones do not count.
+	//
+	// https://learn.microsoft.com/rest/api/storageservices/get-queue-metadata#response-headers
+	Messages int
+	// Visible is the number of visible messages, up to MaxVisible, if it was asked for.
+	Visible int
+	// Aside is the number of messages that were found to be unreadable since the start.
+	Aside int
+}
+
+// Properties returns the properties of the queue, with Visible if visible is set.
+func (q *Queue) Properties(ctx context.Context, now time.Time, visible bool) (p Properties, err error) {
+	for {
+		expired := false
+		err = q.view(func(tx *store.Tx, id queueID) error {
+			_, info, err := decodeQueue(tx.Get(bucketQueues, q.key))
+			p = Properties{Metadata: info.Metadata, Messages: int(readCounters(tx, id).messages)}
+			expired = p.Messages > 0 && anyExpired(tx, now.UnixNano())
+			if visible {
+				p.Visible = q.visible(tx, id, now)
+			}
+			q.store.mu.Lock()
+			defer q.store.mu.Unlock()
+			p.Aside = len(q.store.aside[id])
+			return err
+		})
+		if err != nil || !expired || ctx.Err() != nil {
+			return p, err
+		}
+		if err := q.store.removeExpired(now.UnixNano()); err != nil {
+			return p, err
+		}
+	}
+}
+
+// visible returns the number of visible messages, up to MaxVisible.
+func (q *Queue) visible(tx *store.Tx, id queueID, now time.Time) (n int) {
+	for _, p := range q.places(tx, id, Position{}, now.UnixNano()) {
+		if p.expires == Never || p.expires > now.UnixNano() {
+			n++
+		}
+		if n == MaxVisible {
+			break
+		}
+	}
+	return n
+}
+
+// NextVisible returns the time after now at which the queue's next message becomes visible, as far as this process knows: 0 if a message is visible, and an
+// hour if the queue has no messages. It is a hint when to poll again.
+func (q *Queue) NextVisible(now time.Time) (d time.Duration) {
+	d = time.Hour
+	_ = q.store.db.ViewLocal(func(tx *store.Tx) error {
+		id, err := q.id(tx)
+		if err != nil {
+			return err
+		}
+		for key := range q.places(tx, id, Position{}, math.MaxInt64) {
+			d = max(0, time.Duration(key.visible()-now.UnixNano()))
+			break
+		}
+		return nil
+	})
+	return d
 }

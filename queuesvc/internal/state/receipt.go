@@ -1,139 +1,78 @@
 package state
 
 import (
-	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"hash"
 	"sync"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
-// Receipt is the authority to change or delete a message: the sequence number of its current record, or of the record that the current one is a
-// copy of. 0 belongs to no record.
-type Receipt uint64
+// Receipt is a pop receipt, the authority to change or delete a message: the time at which the message becomes visible, and a keyed hash over the
+// queue's id, the message's ID, that time and the number of changes of the message. So it belongs to one state of one message, and a client cannot make
+// one. The key is in the store: all front-ends have the same.
+type Receipt [8 + receiptTagBytes]byte
 
-// A pop receipt's text is base64 of the number and of a keyed hash of the number, the message and the stream. So a client cannot forge a
-// receipt, although the numbers can be guessed. The key is in the catalog, so that all front-ends on one NATS use the same.
 const (
 	receiptKeyBytes = 32
 	receiptTagBytes = 12
-	receiptBytes    = 8 + receiptTagBytes
 )
 
-// receiptKeySubject is the subject of the catalog record that holds the key. "-" is not a valid account name.
-const receiptKeySubject = catalogPrefix + "-.receipts"
+// String returns the opaque text of a pop receipt: 28 characters.
+func (r Receipt) String() string { return base64.StdEncoding.EncodeToString(r[:]) }
 
-// receiptKey is the payload of that record.
-type receiptKey struct {
-	Version int    `json:"version"` // 1
-	Key     []byte `json:"key"`
+// ParseReceipt parses the text of String. ok is false if the text has another form.
+func ParseReceipt(text string) (r Receipt, ok bool) {
+	if len(text) != base64.StdEncoding.EncodedLen(len(r)) {
+		return r, false
+	}
+	var b [21]byte // DecodedLen counts the padding
+	n, err := base64.StdEncoding.Strict().Decode(b[:], []byte(text))
+	return Receipt(b[:len(r)]), err == nil && n == len(r)
 }
 
-// ReceiptText returns the opaque text of a message's pop receipt: 28 characters.
-func (q *Queue) ReceiptText(id ID, r Receipt) string {
-	var b [receiptBytes]byte
-	binary.LittleEndian.PutUint64(b[:], uint64(r))
-	q.receiptTag(b[8:8], b[:8], id)
-	return base64.StdEncoding.EncodeToString(b[:])
+// visible returns the time at which the message becomes visible.
+func (r Receipt) visible() int64 { return int64(binary.BigEndian.Uint64(r[:])) }
+
+// receiptKey makes receipts.
+type receiptKey struct{ macs sync.Pool } // HMAC states are costly to create
+
+func newReceiptKey(secret []byte) *receiptKey {
+	return &receiptKey{sync.Pool{New: func() any { return hmac.New(sha256.New, secret) }}}
 }
 
-// ParseReceipt parses the text of ReceiptText. ok is false if the text has another form. For a text of the right form that was not issued for
-// this message it returns Receipt 0, which is never current.
-func (q *Queue) ParseReceipt(id ID, text string) (r Receipt, ok bool) {
-	if !WellFormedReceipt(text) {
-		return 0, false
-	}
-	b, err := base64.StdEncoding.Strict().DecodeString(text)
-	if err != nil || len(b) != receiptBytes {
-		return 0, false
-	}
-	var want [receiptTagBytes]byte
-	q.receiptTag(want[:0], b[:8], id)
-	if !hmac.Equal(want[:], b[8:]) {
-		return 0, true
-	}
-	return Receipt(binary.LittleEndian.Uint64(b)), true
-}
-
-// WellFormedReceipt reports whether a text has the form of a pop receipt.
-func WellFormedReceipt(text string) bool {
-	if len(text) != base64.StdEncoding.EncodedLen(receiptBytes) {
-		return false
-	}
-	_, err := base64.StdEncoding.Strict().DecodeString(text)
-	return err == nil
-}
-
-// receiptTag writes the keyed hash of a receipt's number to the spare capacity of to.
-func (q *Queue) receiptTag(to, number []byte, id ID) {
-	key := q.store.receiptKey.Load()
-	mac := key.macs.Get().(hash.Hash)
-	defer key.macs.Put(mac)
+// receipt returns the receipt of a message in the place of key.
+func (k *receiptKey) receipt(key *visibleKey, id ID, changes uint32) (r Receipt) {
+	var input [8 + 8 + 16 + 4]byte
+	copy(input[:16], key[:16])
+	copy(input[16:], id[:])
+	binary.BigEndian.PutUint32(input[32:], changes)
+	mac := k.macs.Get().(hash.Hash)
 	mac.Reset()
-	mac.Write(number)
-	mac.Write(id[:])
-	mac.Write([]byte(q.stream))
+	mac.Write(input[:])
 	var tag [sha256.Size]byte
-	copy(to[:receiptTagBytes], mac.Sum(tag[:0]))
+	copy(r[:8], key[8:16])
+	copy(r[8:], mac.Sum(tag[:0]))
+	k.macs.Put(mac)
+	return r
 }
 
-// macKey is a key with HMAC states, which are costly to create.
-type macKey struct {
-	secret []byte
-	macs   sync.Pool
-}
-
-func newMACKey(secret []byte) *macKey {
-	k := &macKey{secret: secret}
-	k.macs.New = func() any { return hmac.New(sha256.New, secret) }
-	return k
-}
-
-// openReceiptKey reads the key of the receipts from the catalog, or creates one.
-func (s *Store) openReceiptKey(ctx context.Context) error {
-	for range conflictRounds {
-		if s.receiptKey.Load() != nil { // the catalog has the key
-			return nil
+// openReceiptKey reads the key, or creates it.
+func (s *Store) openReceiptKey() error {
+	fresh := make([]byte, receiptKeyBytes)
+	_, _ = rand.Read(fresh) // never fails
+	return s.db.Update(func(tx *store.Tx) error {
+		secret := tx.Get(bucketService, keyReceiptKey)
+		if len(secret) != receiptKeyBytes {
+			secret = fresh
+			tx.Note("create the key of the pop receipts")
+			tx.Put(bucketService, keyReceiptKey, secret)
 		}
-		data, err := json.Marshal(receiptKey{Version: 1, Key: randomBytes(receiptKeyBytes)})
-		if err != nil {
-			return err
-		}
-		seq, err := s.writeCatalog(ctx, receiptKeySubject, data, s.receiptKeySeq.Load())
-		if err == nil {
-			s.receiptKeySeq.Store(seq)
-			return s.takeReceiptKey(data)
-		}
-		if !errors.Is(err, errConflict) {
-			return err
-		}
-		r, err := s.client.leaderLast(ctx, catalogStream, receiptKeySubject)
-		if err != nil {
-			return fmt.Errorf("queue catalog: %w", unavailable(err))
-		}
-		s.takeCatalog(receiptKeySubject, r)
-	}
-	return fmt.Errorf("%w: %w", ErrUnavailable, errConflict)
-}
-
-// takeReceiptKey applies the record of the key.
-func (s *Store) takeReceiptKey(data []byte) error {
-	var k receiptKey
-	if err := json.Unmarshal(data, &k); err != nil || k.Version != 1 || len(k.Key) != receiptKeyBytes {
-		return fmt.Errorf("queue catalog: the key of the pop receipts cannot be read: %w", errDamaged)
-	}
-	s.receiptKey.Store(newMACKey(k.Key))
-	return nil
-}
-
-func randomBytes(n int) []byte {
-	b := make([]byte, n)
-	_, _ = rand.Read(b) // never fails
-	return b
+		s.receipts = newReceiptKey(append([]byte(nil), secret...))
+		return nil
+	})
 }

@@ -17,12 +17,65 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/jetstreamfiles"
 )
 
+// Alone reports whether the embedded server is used by this process only: it is no node of a cluster.
+func (s *Server) Alone() bool { return s.config.URL == "" && s.node == nil }
+
+// Settle makes the files of a stream of an embedded server durable besides the records, which JetStream syncs one by one: the stream's
+// configuration, and the names of new files. It is called after a record was acknowledged, and before anybody sees it.
+func (s *Server) Settle(stream string) error {
+	if s.streams == "" || s.node != nil || s.config.Relaxed {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	dir := s.streamDir(stream)
+	info, err := os.Stat(filepath.Join(dir, jetstreamfiles.MessagesFolder))
+	if err != nil {
+		return fmt.Errorf("natsserver: %w", err)
+	}
+	last, known := s.settled[stream]
+	if known && info.ModTime().Equal(last) {
+		return nil
+	}
+	seen := time.Now()
+	if known {
+		err = jetstreamfiles.SyncFolders(filepath.Join(dir, jetstreamfiles.MessagesFolder), filepath.Join(dir, jetstreamfiles.MessagesFolder))
+	} else if err = jetstreamfiles.SyncStream(dir); err == nil {
+		err = jetstreamfiles.SyncFolders(s.streams, filepath.Dir(s.dir))
+	}
+	if err != nil {
+		return fmt.Errorf("natsserver: %w", err)
+	}
+	if last = info.ModTime(); seen.Sub(last) < settledAfter {
+		last = time.Time{} // another change may get the same time
+	}
+	s.settled[stream] = last
+	return nil
+}
+
+// settledAfter is the minimum age of a folder's modification time from which on a later change certainly gets another one: file systems use the
+// kernel's tick as the time.
+const settledAfter = 50 * time.Millisecond
+
+// SyncStream makes durable what JetStream has acknowledged for a stream, if it does not sync each record.
+func (s *Server) SyncStream(stream string) error {
+	if s.streams == "" || s.node != nil || !s.config.Relaxed {
+		return nil
+	}
+	if err := jetstreamfiles.SyncRecords(s.streamDir(stream)); err != nil {
+		return fmt.Errorf("natsserver: %w", err)
+	}
+	return nil
+}
+
+func (s *Server) streamDir(stream string) string { return filepath.Join(s.streams, stream) }
+
 // ErrStorage means that the embedded server currently cannot write its files. It wraps the cause.
 var ErrStorage = errors.New("queues cannot be written to disk")
 
 // JetStream stops using a stream permanently once a write to it has failed, and after a failed sync the content of the disk is unknown. So after
-// such a failure the Server refuses all requests, waits until the disk accepts writes again, and then restarts the embedded server: it reads its
-// files again, and clients reconnect.
+// such a failure changes are refused until the disk accepts writes again; then the embedded server is started again, without an end of the process: it
+// reads its files again, and clients reconnect.
 const (
 	probeSize  = 1 << 20
 	probePause = 200 * time.Millisecond
@@ -36,7 +89,6 @@ type recovery struct {
 	cancel  context.CancelFunc
 	done    chan struct{}
 	stopped bool
-	notify  []func()
 }
 
 func (r *recovery) stop() {
@@ -57,16 +109,8 @@ func (s *Server) Failed() error {
 	return s.recover.failed
 }
 
-// OnRecovery registers a function that is called when the server has recovered from a failure, and before [Server.Failed] says so. The server has read its files again then:
-// records that JetStream had acknowledged but not synced may be missing.
-func (s *Server) OnRecovery(f func()) {
-	s.recover.mu.Lock()
-	defer s.recover.mu.Unlock()
-	s.recover.notify = append(s.recover.notify, f)
-}
-
-// Suspect is called when the server did not answer a request on a stream for a while. It checks whether writes to the stream have failed, and
-// returns the failure: an [ErrStorage], or an [ErrNoMajority] on a node of a cluster.
+// Suspect is called after a publish to a stream has failed. It returns the failure if the stream cannot be written: an [ErrStorage], or an [ErrNoMajority] on a
+// node of a cluster.
 func (s *Server) Suspect(stream string) error {
 	if err := s.Failed(); err != nil {
 		return err
@@ -92,22 +136,6 @@ func (s *Server) Suspect(stream string) error {
 	return s.Failed()
 }
 
-// Refused is called with JetStream's refusal of an administrative request, such as the creation of a stream, which may come from the disk. It
-// tries to write to the disk, and returns an [ErrStorage] if that fails, otherwise cause.
-func (s *Server) Refused(cause error) error {
-	if err := s.Failed(); err != nil {
-		return err
-	}
-	if s.streams == "" || s.node != nil {
-		return cause
-	}
-	if err := s.probe(); err != nil {
-		s.fail(fmt.Errorf("%w, after JetStream's %w", err, cause))
-		return s.Failed()
-	}
-	return cause
-}
-
 // fail records a failure and starts the recovery.
 func (s *Server) fail(cause error) {
 	r := &s.recover
@@ -129,7 +157,7 @@ func (s *Server) fail(cause error) {
 	}()
 }
 
-// recoverFrom waits until the disk accepts writes and restarts the embedded server.
+// recoverFrom waits until the disk accepts writes and starts the embedded server again.
 func (s *Server) recoverFrom(ctx context.Context) {
 	began := time.Now()
 	for pause := probePause; ; pause = min(2*pause, probeMost) {
@@ -150,12 +178,6 @@ func (s *Server) recoverFrom(ctx context.Context) {
 	}
 	r := &s.recover
 	r.mu.Lock()
-	notify := r.notify
-	r.mu.Unlock()
-	for _, f := range notify { // before requests are accepted, which would use what was in memory
-		f()
-	}
-	r.mu.Lock()
 	r.failed, r.cancel = nil, nil
 	r.mu.Unlock()
 	s.config.Log.Info("queues are available again", "after", time.Since(began))
@@ -172,41 +194,22 @@ func (s *Server) probe() error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// restart stops the embedded server and starts another on the same files.
+// restart stops the embedded server and starts another on the same files. The last files of each stream are written again: pages that the operating system could not
+// write may be missing on the disk although they are in memory, and no later sync would write them.
 func (s *Server) restart(ctx context.Context) error {
-	s.mu.Lock()
-	e, syncers := s.embedded, s.syncers
-	s.embedded, s.syncers = nil, make(map[string]*streamSyncer)
-	s.mu.Unlock()
-	if e != nil {
-		e.Shutdown()
-		e.WaitForShutdown()
+	if s.running() != nil {
+		s.stopEmbedded()
 	}
-	for name, y := range syncers {
-		y.Close()
-		if block, lost := y.Lost(); lost {
-			d := jetstreamfiles.Damage{Stream: name, Block: block, First: 1} // the lost records are unknown
-			s.config.Log.Error("a file of a stream that was synced is missing or became shorter", "stream", name, "block", block)
-			if err := jetstreamfiles.NoteLost(filepath.Join(s.dir, damagedFolder), d); err != nil {
-				s.mu.Lock()
-				s.syncers[name] = y // retry the next time
-				s.mu.Unlock()
-				return err
-			}
-		}
-		if err := jetstreamfiles.Rewrite(filepath.Join(s.streams, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
-			s.mu.Lock()
-			s.syncers[name] = y // retry the next time
-			s.mu.Unlock()
+	entries, err := os.ReadDir(s.streams)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := jetstreamfiles.Rewrite(s.streamDir(e.Name())); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 	}
-	if s.node == nil {
-		if err := s.prepare(); err != nil {
-			return err
-		}
-	}
-	if err := ctx.Err(); err != nil {
+	if err := errors.Join(s.verify(), ctx.Err()); err != nil {
 		return err
 	}
 	e, err := s.startEmbedded(s.dir)
@@ -215,10 +218,8 @@ func (s *Server) restart(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	s.embedded = e
+	clear(s.settled)
 	s.mu.Unlock()
-	if err := s.measureStreams(); err != nil {
-		return err
-	}
 	for !s.conn.IsConnected() { // it reconnects by itself
 		select {
 		case <-ctx.Done():

@@ -1,0 +1,43 @@
+package natsserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// DeleteStreams deletes all streams but those whose names keep accepts.
+func (s *Server) DeleteStreams(ctx context.Context, keep func(name string) bool) error {
+	js, err := jetstream.New(s.conn)
+	if err != nil {
+		return fmt.Errorf("natsserver: %w", err)
+	}
+	names, err := s.StreamNames(ctx)
+	for _, name := range names {
+		if keep(name) {
+			continue
+		}
+		if failed := js.DeleteStream(ctx, name); failed != nil && !errors.Is(failed, jetstream.ErrStreamNotFound) {
+			err = errors.Join(err, fmt.Errorf("deleting stream %s: %w", name, failed))
+		}
+	}
+	return err
+}
+
+// StreamNames returns the names of all streams.
+func (s *Server) StreamNames(ctx context.Context) (names []string, err error) {
+	js, err := jetstream.New(s.conn)
+	if err != nil {
+		return nil, fmt.Errorf("natsserver: %w", err)
+	}
+	list := js.StreamNames(ctx)
+	for name := range list.Name() {
+		names = append(names, name)
+	}
+	if err := list.Err(); err != nil {
+		return nil, fmt.Errorf("natsserver: listing streams: %w", err)
+	}
+	return names, nil
+}

@@ -1,0 +1,62 @@
+package state
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/jetstreamfiles"
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/storage/replog"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+)
+
+// LogName is the name of the queues' log: its stream is LAZULI_LOG_queues.
+const LogName = "queues"
+
+// LogConfig is the configuration of a log on a NATS server, besides Node.
+func LogConfig(n *natsserver.Server, name string, log *slog.Logger) replog.Config {
+	c := replog.Config{Conn: n.Conn(), Name: name, Replicas: n.Replicas(), InMemory: n.InMemory(), Log: log, Failed: n.Failed, Suspect: n.Suspect}
+	switch {
+	case n.Alone():
+		c.Settle, c.Sync = n.Settle, n.SyncStream
+	case n.ClusterNode() != "":
+		c.Node, c.Majority = n.ClusterNode(), func() bool { return n.ClusterView().Majority }
+	}
+	if c.Node != "" || n.Alone() && n.Shared() {
+		c.End = func(ctx context.Context, stream string) (uint64, error) {
+			end, err := n.StreamEnd(ctx, stream)
+			return end.Seq, err
+		}
+	}
+	return c
+}
+
+// StoreOptions opens the log of the queues and returns the options of a store that follows it. relaxed is as in [natsserver.Config].
+func StoreOptions(ctx context.Context, n *natsserver.Server, c replog.Config) (store.Options, error) {
+	log, err := replog.Open(ctx, c)
+	return store.Options{Log: log, Ephemeral: n.InMemory(), Private: n.Alone(), ReadLocal: !n.Shared()}, err
+}
+
+// OpenFolder opens the file of a Queue service that is stopped, with what only the log has, which is in the files of an embedded server in the folder queues. It changes
+// nothing. damaged is called for each damage of the log's files; the records behind it are not read.
+func OpenFolder(path, queues string, damaged func(jetstreamfiles.Damage)) (*store.DB, error) {
+	return OpenFile(path, store.Options{ReadOnly: true, Replay: func(from replog.Position, apply func([]byte, replog.Position) error) error {
+		r := replog.NewReplay(from, apply)
+		found, err := jetstreamfiles.Read(streamDir(queues), func(m jetstreamfiles.Record) error { return r.Offer(m.Sequence, m.Payload) })
+		for _, d := range found {
+			damaged(d)
+		}
+		return err
+	}})
+}
+
+// streamDir is the folder of the log's stream below the folder of an embedded server.
+func streamDir(queues string) string {
+	return filepath.Join(queues, "jetstream", "$G", "streams", "LAZULI_LOG_"+LogName)
+}
+
+// ReadLog calls take with each message of the log in the folder of an embedded server, which may be running.
+func ReadLog(queues string, take func(jetstreamfiles.Record) error) ([]jetstreamfiles.Damage, error) {
+	return jetstreamfiles.Read(streamDir(queues), take)
+}
