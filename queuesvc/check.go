@@ -29,6 +29,19 @@ func StoreOptions(ctx context.Context, n *natsserver.Server, log *slog.Logger) (
 	return state.StoreOptions(ctx, n, state.LogConfig(n, LogName, log))
 }
 
+// Settle opens and closes the file of a stopped service, so that the file has everything that was in the log. n is an embedded server that no other process uses.
+func Settle(ctx context.Context, path string, n *natsserver.Server, log *slog.Logger) error {
+	o, err := StoreOptions(ctx, n, log)
+	if err != nil {
+		return err
+	}
+	s, err := state.Open(path, state.Options{Store: o, Log: log})
+	if err != nil {
+		return err
+	}
+	return s.Close()
+}
+
 // Buckets are the names of the buckets in the file of a Queue service.
 func Buckets() []store.Bucket { return state.Buckets() }
 

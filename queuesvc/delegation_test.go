@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"net/url"
 	"strings"
 	"testing"
@@ -31,9 +32,10 @@ func TestGetUserDelegationKey(t *testing.T) {
 	t.Parallel()
 	issuer := must(devissuer.New(devissuer.Config{}))(t)
 	roles := must(auth.NewRoles(auth.Assignment{Principal: "worker", Role: "Storage Queue Data Message Processor", Scope: auth.DevelopmentAccount}))(t)
-	n := must(natsserver.Start(natsserver.Config{Log: slog.New(slog.DiscardHandler)}))(t)
+	log := slog.New(slog.DiscardHandler)
+	n := must(natsserver.Start(natsserver.Config{Log: log}))(t)
 	t.Cleanup(n.Close)
-	s := must(queuesvc.New(queuesvc.Config{NATS: n, Common: frontend.Common{Accounts: auth.Development(),
+	s := must(queuesvc.New(queuesvc.Config{Path: filepath.Join(t.TempDir(), "queues.db"), Store: must(queuesvc.StoreOptions(t.Context(), n, log))(t), Common: frontend.Common{Accounts: auth.Development(),
 		OAuth: must(auth.NewOAuth(roles, issuer.Trust()))(t), Log: slog.New(slog.DiscardHandler)}}))(t)
 	t.Cleanup(func() { _ = s.Close() })
 	server := httptest.NewServer(s.Handler())

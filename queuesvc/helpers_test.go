@@ -1,6 +1,7 @@
 package queuesvc_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -33,6 +35,7 @@ const childVariable = "LAZULI_TEST_QUEUE_FRONTEND"
 // childConfig says what a front-end in a process of its own serves.
 type childConfig struct {
 	NATS    natsserver.Config
+	Folder  string // of queues.db
 	Address string
 }
 
@@ -63,7 +66,7 @@ func runChild(config string) error {
 		return err
 	}
 	defer n.Close()
-	f, err := newFrontend(n, c.Address, time.Now)
+	f, err := newFrontend(n, c.Folder, c.Address, time.Now)
 	if err != nil {
 		return err
 	}
@@ -81,8 +84,12 @@ type testFrontend struct {
 	server  *http.Server
 }
 
-func newFrontend(n *natsserver.Server, address string, now func() time.Time) (*testFrontend, error) {
-	s, err := queuesvc.New(queuesvc.Config{NATS: n, Common: frontend.Common{Accounts: auth.Development(), Now: now,
+func newFrontend(n *natsserver.Server, folder, address string, now func() time.Time) (*testFrontend, error) {
+	options, err := queuesvc.StoreOptions(context.Background(), n, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	s, err := queuesvc.New(queuesvc.Config{Path: filepath.Join(folder, "queues.db"), Store: options, Common: frontend.Common{Accounts: auth.Development(), Now: now,
 		Log: slog.New(slog.DiscardHandler)}})
 	if err != nil {
 		return nil, err
@@ -116,7 +123,7 @@ func start(t testing.TB) *fixture {
 	}
 	t.Cleanup(n.Close)
 	c := clock.New(0)
-	f, err := newFrontend(n, "127.0.0.1:0", c.Now)
+	f, err := newFrontend(n, t.TempDir(), "127.0.0.1:0", c.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/queuesvc"
 	"github.com/lazuli-storage/lazuli/queuesvc/internal/history"
 )
@@ -33,9 +35,9 @@ type child struct {
 	sdk *azqueue.QueueClient
 }
 
-func startChild(t testing.TB, n natsserver.Config) *child {
+func startChild(t testing.TB, n natsserver.Config, folder string) *child {
 	t.Helper()
-	c := &child{t: t, config: childConfig{NATS: n, Address: "127.0.0.1:0"}}
+	c := &child{t: t, config: childConfig{NATS: n, Folder: folder, Address: "127.0.0.1:0"}}
 	c.start()
 	t.Cleanup(c.kill)
 	return c
@@ -182,9 +184,14 @@ func killOneByOne(t *testing.T, h *history.History, children []*child, kills int
 	}
 }
 
-func checkQueues(t *testing.T, n *natsserver.Server) {
+// checkQueues checks what a front-end with the folder sees.
+func checkQueues(t *testing.T, n *natsserver.Server, folder string) {
 	t.Helper()
-	counts, err := queuesvc.Check(t.Context(), n, func(err error) { t.Errorf("check: %v", err) })
+	o := must(queuesvc.StoreOptions(t.Context(), n, slog.New(slog.DiscardHandler)))(t)
+	o.Buckets = queuesvc.Buckets()
+	db := must(store.Open(filepath.Join(folder, "queues.db"), o))(t)
+	defer db.Close()
+	counts, err := queuesvc.Check(db, func(err error) { t.Errorf("check: %v", err) })
 	if err != nil || counts.Queues != 1 {
 		t.Errorf("check: %+v, %v", counts, err)
 	}
@@ -202,8 +209,8 @@ func TestFrontendsKilledOnOneNATS(t *testing.T) {
 	}
 	defer n.Close()
 	config := natsserver.Config{URL: n.ClientURL()}
-	recordHistory(t, []*child{startChild(t, config), startChild(t, config)}, kills)
-	checkQueues(t, n)
+	recordHistory(t, []*child{startChild(t, config, t.TempDir()), startChild(t, config, t.TempDir())}, kills)
+	checkQueues(t, n, t.TempDir())
 }
 
 // A front-end with its embedded NATS is killed, again and again.
@@ -213,7 +220,8 @@ func TestEmbeddedKilled(t *testing.T) {
 		t.Skip("takes a quarter of a minute")
 	}
 	config := natsserver.Config{Dir: t.TempDir()}
-	c := startChild(t, config)
+	folder := t.TempDir()
+	c := startChild(t, config, folder)
 	recordHistory(t, []*child{c}, kills)
 	c.kill()
 	config.Log = slog.New(slog.DiscardHandler)
@@ -222,5 +230,5 @@ func TestEmbeddedKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer n.Close()
-	checkQueues(t, n)
+	checkQueues(t, n, folder)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/peering"
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/queuesvc"
 )
 
 // natsConfig is the configuration of the NATS that keeps the queues.
@@ -39,7 +40,7 @@ func (s *Stack) checkFolder() error {
 		if s.config.Cluster == nil {
 			return nil
 		}
-		if _, err := os.Stat(s.dir.Queues()); err == nil {
+		if exists(s.dir.Queues()) || exists(s.dir.QueueState()) {
 			return fmt.Errorf("the data folder %s has queues of a server alone, which would not be served: start node %s of the cluster with an empty folder, or convert the folder first (`lazuli cluster convert`)",
 				s.dir.Path(), s.config.Cluster.Node)
 		}
@@ -68,8 +69,12 @@ func (s *Stack) sharesTables() bool { return s.config.Cluster != nil || s.config
 // sharesBlobs reports whether the metadata of blobs are one.
 func (s *Stack) sharesBlobs() bool { return s.config.Cluster != nil || s.config.NATSBlobs }
 
-// Replicated reports whether the state of a service is a view of a replicated log: requests are answered 503 while its leader is elected.
-func (s *Stack) Replicated() bool { return s.sharesTables() || s.sharesBlobs() }
+// sharesQueues reports whether other processes have a view of the queues' log as well.
+func (s *Stack) sharesQueues() bool { return s.config.Cluster != nil || s.config.NATS.URL != "" }
+
+// Replicated reports whether the state of a service is a view of a log that other processes have as well: requests are answered 503 while its leader is
+// elected.
+func (s *Stack) Replicated() bool { return s.sharesTables() || s.sharesBlobs() || s.sharesQueues() }
 
 // whenElected calls open, with a replicated log until it succeeds: its streams may have no leader yet.
 func (s *Stack) whenElected(ctx context.Context, open func() error) error {
@@ -96,23 +101,20 @@ func (s *Stack) tableOptions(ctx context.Context, nats *natsserver.Server) (stor
 	return store.Options{Log: log}, err
 }
 
+// queueOptions are the options of the Queue service's store: a view of a log in all cases.
+func (s *Stack) queueOptions(ctx context.Context, nats *natsserver.Server) (store.Options, error) {
+	options, err := queuesvc.StoreOptions(ctx, nats, s.config.Log)
+	options.Ephemeral = s.config.InMemory
+	return options, err
+}
+
 func (s *Stack) replicatedLog(ctx context.Context, nats *natsserver.Server, name string) (*replog.Log, error) {
 	return replog.Open(ctx, s.logConfig(nats, name))
 }
 
 // logConfig is the configuration of a replicated log.
 func (s *Stack) logConfig(nats *natsserver.Server, name string) replog.Config {
-	c := replog.Config{Conn: nats.Conn(), Name: name, Replicas: nats.Replicas(), Log: s.config.Log}
-	if s.config.Cluster != nil {
-		c.Node, c.Majority = nats.ClusterNode(), func() bool { return nats.ClusterView().Majority }
-		c.End = func(ctx context.Context, stream string) (uint64, error) {
-			end, err := nats.StreamEnd(ctx, stream)
-			return end.Seq, err
-		}
-	} else {
-		c.Node, _ = os.Hostname()
-	}
-	return c
+	return queuesvc.LogConfig(nats, name, s.config.Log)
 }
 
 // blobCluster configures the Blob service of a node of a cluster, or with Config.NATSBlobs; nil for a server alone.
@@ -148,7 +150,7 @@ type replicated interface {
 
 // logs are the services with a replicated log, by the names of the logs.
 func (o *services) logs() map[string]replicated {
-	return map[string]replicated{"tables": o.tables, "blobs": o.blobs}
+	return map[string]replicated{"tables": o.tables, "blobs": o.blobs, "queues": o.queues}
 }
 
 // logsReady returns why the node's state lags behind the cluster's, nil if it does not. Content of blobs that the node lacks is no reason: it is
@@ -234,4 +236,9 @@ func (s *Stack) RemoveNode(ctx context.Context, name string) error {
 		return errNotOpen
 	}
 	return open.nats.RemoveNode(ctx, name)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }

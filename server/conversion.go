@@ -14,9 +14,11 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
+	"github.com/lazuli-storage/lazuli/internal/storage/jetstreamfiles"
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/queuesvc"
 	"github.com/lazuli-storage/lazuli/tablesvc"
 )
 
@@ -192,7 +194,8 @@ func (c *conversion) note(ctx context.Context, state string, after uint64) (uint
 // seed writes the data of the folder to the logs and streams of the cluster.
 func (c *conversion) seed(ctx context.Context) error {
 	s := c.stack
-	for _, path := range []string{s.dir.Tables(), s.dir.Blobs()} { // they would be created
+	lost := false
+	for _, path := range []string{s.dir.Tables(), s.dir.Blobs(), s.dir.QueueState()} { // they would be created
 		if _, err := os.Stat(path); err != nil {
 			return errSeed{err}
 		}
@@ -209,18 +212,15 @@ func (c *conversion) seed(ctx context.Context) error {
 	if err := errors.Join(err, fault.Point(pointBlobs)); err != nil {
 		return err
 	}
-	if _, err := os.Stat(s.dir.Queues()); errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	queues, err := natsserver.Start(natsserver.Config{Dir: s.dir.Queues(), Log: s.config.Log})
+	queues, err := queuesvc.OpenFolder(s.dir.QueueState(), s.dir.Queues(), func(d jetstreamfiles.Damage) { lost = lost || !d.Torn })
 	if err != nil {
 		return errSeed{err}
 	}
-	defer queues.Close()
-	if lost := queues.LostStreams(); len(lost) > 0 {
-		return errSeed{fmt.Errorf("records of the queues were lost (stream %s): run `lazuli fsck --repair` before the conversion", lost[0])}
+	if lost {
+		return errors.Join(errSeed{errors.New("the log of the queues is damaged: run `lazuli fsck --repair` before the conversion")}, queues.Close())
 	}
-	return errors.Join(permanent(c.nats.CopyStreams(ctx, queues)), fault.Point(pointQueues))
+	err = queues.Seed(ctx, s.logConfig(c.nats, queuesvc.LogName))
+	return errors.Join(permanent(err), queues.Close(), fault.Point(pointQueues))
 }
 
 // permanent marks errors of the folder, as opposed to those of the cluster.
@@ -228,7 +228,7 @@ func permanent(err error) error {
 	switch {
 	case err == nil, errors.Is(err, replog.ErrUnavailable), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
-	case errors.Is(err, natsserver.ErrSource), errors.Is(err, store.ErrDamaged), errors.Is(err, store.ErrFormat), errors.Is(err, store.ErrLocked),
+	case errors.Is(err, store.ErrDamaged), errors.Is(err, store.ErrFormat), errors.Is(err, store.ErrLocked),
 		errors.Is(err, store.ErrReplicated), errors.Is(err, replog.ErrExists):
 		return errSeed{err}
 	}
@@ -241,7 +241,7 @@ func (c *conversion) leave() error {
 	if err := dir.Forget(datadir.Content...); err != nil {
 		return err
 	}
-	for _, path := range []string{dir.Tables(), dir.Blobs(), dir.EncryptionScopes(), dir.Queues()} {
+	for _, path := range []string{dir.Tables(), dir.Blobs(), dir.EncryptionScopes(), dir.QueueState(), dir.Queues()} {
 		if err := os.RemoveAll(path); err != nil {
 			return err
 		}

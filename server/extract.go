@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
-	"github.com/lazuli-storage/lazuli/queuesvc"
 )
 
 // pointExtracted is the moment at which tests kill a node that makes a folder.
@@ -21,13 +19,10 @@ var ErrNoSpace = errors.New("the disk has no room for another copy of the data")
 // ErrNotReady means that a node does not know what is current, for example because it has no majority of the cluster.
 var ErrNotReady = errors.New("the node is not ready")
 
-// extractTries is how often the queues are copied: a node that moves old messages changes streams as clients do.
-const extractTries = 3
-
 // Extract makes a data folder for a server alone from the state of the cluster, inside the data folder of this node, and returns its path. The folder has
-// everything that was acknowledged before the call. Requests are served meanwhile, but the call fails if queues are changed.
+// everything that was acknowledged before the call. Requests are served meanwhile.
 //
-// Errors: [natsserver.ErrNotClustered], [ErrNotReady], [natsserver.ErrChanged], [ErrNoSpace], those of [datadir.Dir.Extracted], and [ErrBusy].
+// Errors: [natsserver.ErrNotClustered], [ErrNotReady], [ErrNoSpace], those of [datadir.Dir.Extracted], and [ErrBusy].
 func (s *Stack) Extract(ctx context.Context, name string) (path string, err error) {
 	if err := s.gate.enter(ctx); err != nil {
 		return "", err
@@ -53,8 +48,8 @@ func (s *Stack) Extract(ctx context.Context, name string) (path string, err erro
 		if err := open.blobs.Extract(ctx, d.Blobs(), d.Extents(), d.EncryptionScopes()); err != nil {
 			return err
 		}
-		if err := s.extractQueues(ctx, open, d); err != nil {
-			return fmt.Errorf("queues: %w", err)
+		if err := open.queues.Extract(d.QueueState()); err != nil {
+			return err
 		}
 		return errors.Join(checkCopy(d.Path()), fault.Point(pointExtracted))
 	})
@@ -74,34 +69,13 @@ func (s *Stack) roomToExtract(open *services) error {
 	if err != nil {
 		return err
 	}
-	if need := tables + u.Metadata + u.Content + folderSize(s.dir.Cluster()); need > free {
+	queues, err := open.queues.Size()
+	if err != nil {
+		return err
+	}
+	if need := tables + u.Metadata + u.Content + queues; need > free {
 		return fmt.Errorf("%w: it may need %d bytes, and %d are free", ErrNoSpace, need, free)
 	}
 	return nil
 }
 
-// extractQueues copies the queues into a folder.
-func (s *Stack) extractQueues(ctx context.Context, open *services, d *datadir.Dir) error {
-	alone, err := natsserver.Start(natsserver.Config{Dir: d.Queues(), Log: s.config.Log})
-	if err != nil {
-		return err
-	}
-	defer alone.Close()
-	for try := 1; ; try++ {
-		err := alone.CopyStreams(ctx, open.nats)
-		if err == nil {
-			return queuesvc.Settle(ctx, alone, s.config.Log)
-		}
-		if try == extractTries || !errors.Is(err, natsserver.ErrChanged) {
-			return err
-		}
-		if err := alone.DeleteStreams(ctx, func(string) bool { return false }); err != nil {
-			return err
-		}
-		select {
-		case <-time.After(time.Second):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}

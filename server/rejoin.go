@@ -47,8 +47,13 @@ func (o *services) lost() map[string]error {
 	}
 	lost := map[string]error{}
 	for name, svc := range o.logs() {
-		damages := o.tables.Damages()
-		if name == "blobs" {
+		var damages int64
+		switch name {
+		case "tables":
+			damages = o.tables.Damages()
+		case "queues":
+			damages = o.queues.Damages()
+		default:
 			damages, _ = o.blobs.Damages()
 		}
 		st, ok := svc.Replication()
@@ -66,10 +71,14 @@ func (o *services) lost() map[string]error {
 
 // logFile returns the file that is the view of a log.
 func (s *Stack) logFile(name string) string {
-	if name == "blobs" {
+	switch name {
+	case "tables":
+		return s.dir.Tables()
+	case "queues":
+		return s.dir.QueueState()
+	default:
 		return s.dir.Blobs()
 	}
-	return s.dir.Tables()
 }
 
 // rejoin closes the services and opens them again. If this node's state differs from those of the cluster or are damaged, they are kept under

@@ -143,6 +143,7 @@ func (s *Stack) open(ctx context.Context) (err error) {
 	}
 	if s.Clustered() {
 		nats.AddReport("tables", func() any { return logReport(o.tables) })
+		nats.AddReport("queues", func() any { return logReport(o.queues) })
 		nats.AddReport("blobs", func() any {
 			r := logReport(o.blobs)
 			if missing, known := o.blobs.MissingContent(); known {
@@ -202,8 +203,11 @@ func (s *Stack) openServices(ctx context.Context, o *services, common frontend.C
 		}
 		return err
 	})
-	start("Queue", func() (err error) {
-		o.queues, err = queuesvc.New(queuesvc.Config{Common: common, NATS: nats, Features: features})
+	start("Queue", func() error {
+		options, err := s.queueOptions(ctx, nats)
+		if err == nil {
+			o.queues, err = queuesvc.New(queuesvc.Config{Common: common, Path: s.dir.QueueState(), Features: features, Store: options})
+		}
 		return err
 	})
 	err := g.Wait()

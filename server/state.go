@@ -15,6 +15,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/jetstreamfiles"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/queuesvc"
 	"github.com/lazuli-storage/lazuli/tablesvc"
 )
 
@@ -84,7 +85,7 @@ func (o *services) reset(ctx context.Context, svc wire.Service, account, prefix 
 		}
 		return n, err
 	case wire.Queue:
-		return o.queues.Reset(ctx, account, prefix)
+		return o.queues.Reset(account, prefix)
 	default:
 		return o.tables.Reset(account, prefix)
 	}
@@ -116,12 +117,18 @@ func checkCopy(path string) error {
 			note(err)
 		}
 	}
-	note(blobsvc.CheckScopes(filepath.Join(path, datadir.ScopesFile)))
-	streams, err := jetstreamfiles.VerifyTree(filepath.Join(path, "queues"))
-	note(err)
-	for _, d := range streams {
-		note(fmt.Errorf("queues: %v", d))
+	queues, err := queuesvc.OpenFolder(filepath.Join(path, "queues.db"), filepath.Join(path, "queues"), func(d jetstreamfiles.Damage) {
+		if !d.Torn {
+			note(fmt.Errorf("queues: %v", d))
+		}
+	})
+	if err == nil {
+		note(queues.Check(note))
+		note(queues.Close())
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		note(err)
 	}
+	note(blobsvc.CheckScopes(filepath.Join(path, datadir.ScopesFile)))
 	return damage
 }
 

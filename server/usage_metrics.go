@@ -145,6 +145,11 @@ func (c *usageCollector) renew() {
 	if c.s.config.NATS.URL == "" {
 		c.bytes = folderSize(c.s.dir.Queues())
 	}
+	if open := c.s.services.Load(); open != nil {
+		if n, err := open.queues.Size(); err == nil {
+			c.bytes += n
+		}
+	}
 }
 
 // folderSize is the size of the files in a folder in bytes. Files that go meanwhile are not counted.

@@ -32,7 +32,6 @@ it in the background. The folder's own snapshots (--admin-state) stay in FOLDER/
   lazuli cluster convert ./data --undo`}
 	f := cmd.Flags()
 	f.StringVar(&o.Node, "cluster-node", "", "name of the node: the one that \"lazuli serve --cluster-node\" gets")
-	f.StringVar(&o.TempDir, "temp-dir", "", "where the queues are copied to while they are checked (default: the system's folder for temporary files)")
 	f.BoolVar(&undo, "undo", false, "make the folder that of a server alone again, before the cluster has formed")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		folder, err := filepath.Abs(args[0])

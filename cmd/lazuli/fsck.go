@@ -73,6 +73,5 @@ begin with "lost:" say what.`,
 	f.BoolVar(&o.Repair, "repair", false, "keep what is intact in damaged files, and set the damaged ones aside")
 	f.BoolVar(&asJSON, "json", false, "print the report as JSON")
 	f.IntVar(&o.MaxFindings, "max-findings", 1000, "findings to print; further ones are counted")
-	f.StringVar(&o.TempDir, "temp-dir", "", "where the queues are copied to (default: the system's folder for temporary files)")
 	return cmd
 }

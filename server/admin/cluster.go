@@ -108,7 +108,7 @@ func failCluster(c echo.Context, err error) error {
 		status = http.StatusNotFound
 	case errors.Is(err, datadir.ErrExtractedName):
 		status = http.StatusBadRequest
-	case errors.Is(err, natsserver.ErrNodeConnected), errors.Is(err, natsserver.ErrChanged), errors.Is(err, datadir.ErrExtracted):
+	case errors.Is(err, natsserver.ErrNodeConnected), errors.Is(err, datadir.ErrExtracted):
 		status = http.StatusConflict
 	case errors.Is(err, server.ErrNoSpace):
 		status = http.StatusInsufficientStorage

@@ -84,7 +84,7 @@ func TestCorruption(t *testing.T) {
 // examineCorruption says what becomes of a damaged folder.
 func examineCorruption(t *testing.T, damaged folderImage, file string, at int, want map[string]string) string {
 	t.Helper()
-	r, err := Check(t.Context(), damaged.write(t), Options{TempDir: t.TempDir()})
+	r, err := Check(t.Context(), damaged.write(t), Options{})
 	found := err != nil || len(r.Findings) > 0
 	got := answers(t, damaged.write(t))
 	outcome := "as written"

@@ -5,20 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/diskspace"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 	"github.com/lazuli-storage/lazuli/internal/storage/jetstreamfiles"
-	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/storage/peering"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/queuesvc"
@@ -29,8 +27,6 @@ import (
 type Options struct {
 	// MaxFindings is the maximum length of Report.Findings; 0 means 1000.
 	MaxFindings int
-	// TempDir is the folder for the copy of the queues; empty means the system's folder for temporary files.
-	TempDir string
 	// Repair makes Check rebuild files that cannot be opened, or that have damaged records, from their intact data before it checks them. The
 	// old files are moved to a folder inside the data folder; nothing is deleted.
 	Repair bool
@@ -80,13 +76,10 @@ type check struct {
 
 	asideName string // see aside
 
-	mu     sync.Mutex // the queues' server logs from other goroutines
 	report Report
 }
 
 func (c *check) found(s Severity, where, format string, args ...any) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if s == Error {
 		c.report.Errors++
 	} else {
@@ -113,8 +106,8 @@ func (c *check) contained(where string, run func() error) (err error) {
 	return run()
 }
 
-// names are the expected entries of a data folder, except for the logs of the two databases, which exist after a crash.
-var names = []string{datadir.ManifestFile, "LOCK", "tables.db", "blobs.db", "extents", "queues", "cluster", datadir.SnapshotsFolder, datadir.DamagedFolder, diskspace.ReserveFile, datadir.IssuerKeyFile, datadir.ScopesFile, datadir.SearchFolder, datadir.ExtractedFolder}
+// names are the expected entries of a data folder, except for the logs of the databases, which exist after a crash.
+var names = []string{datadir.ManifestFile, "LOCK", "tables.db", "blobs.db", "queues.db", "extents", "queues", "cluster", datadir.SnapshotsFolder, datadir.DamagedFolder, diskspace.ReserveFile, datadir.IssuerKeyFile, datadir.ScopesFile, datadir.SearchFolder, datadir.ExtractedFolder}
 
 // names reports files that do not belong to a data folder.
 func (c *check) names() error {
@@ -229,25 +222,6 @@ func (c *check) scopes() error {
 	return nil
 }
 
-// repairQueues makes the decisions that a start of the server leaves to the operator.
-func (c *check) repairQueues() error {
-	n, err := natsserver.Start(natsserver.Config{Dir: c.dir.Queues(), Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		c.found(Error, "queues", "%v", err)
-		return nil
-	}
-	defer n.Close()
-	for _, d := range n.Damaged() {
-		if !d.Torn {
-			c.repaired("queues: %v; what is intact is kept, and a copy of the damaged file is %s", d, d.Kept)
-		}
-	}
-	if err := queuesvc.Repair(c.ctx, n, func(what string) { c.repaired("queues: %s", what) }); err != nil {
-		c.found(Error, "queues", "repair: %v", err)
-	}
-	return c.ctx.Err()
-}
-
 // cluster checks the files of a node of a cluster: its streams, Raft logs and snapshots. The server that would read them needs the other nodes.
 func (c *check) cluster() error {
 	id, err := peering.ReadIdentity(c.dir.Cluster())
@@ -269,42 +243,72 @@ func (c *check) cluster() error {
 	return nil
 }
 
+// queues checks the file of the Queue service, and its log.
 func (c *check) queues() (err error) {
-	if !exists(c.dir.Queues()) {
+	if !exists(c.dir.QueueState()) {
+		if exists(c.dir.Queues()) {
+			c.found(Error, "queues.db", "is missing, and its log in queues exists")
+		}
 		return nil
 	}
-	if c.o.Repair {
-		if err := c.repairQueues(); err != nil {
-			return err
-		}
-	}
-	// A start of the server changes damaged files.
-	copied, err := os.MkdirTemp(c.o.TempDir, "lazuli-fsck-")
+	damaged, err := c.database(c.dir.QueueState(), queuesvc.Buckets(), nil)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(copied)) }()
-	if err := os.CopyFS(copied, os.DirFS(c.dir.Queues())); err != nil {
-		return fmt.Errorf("copy the queues to check them: %w", err)
-	}
-	n, err := natsserver.Start(natsserver.Config{Dir: copied, Relaxed: true, Log: c.logger()})
-	if err != nil {
-		c.found(Error, "queues", "%v", err)
-		return nil
-	}
-	defer n.Close()
-	for _, d := range n.Damaged() {
-		if !d.Torn {
+	report := c.unlessReported("queues.db", damaged)
+	lost := 0
+	db, err := queuesvc.OpenFolder(c.dir.QueueState(), c.dir.Queues(), func(d jetstreamfiles.Damage) {
+		switch {
+		case d.Torn:
+			return
+		case c.o.Repair:
+			c.found(Warning, "queues", "%v", d)
+		default:
 			c.found(Error, "queues", "%v", d)
 		}
-	}
-	counts, err := queuesvc.Check(c.ctx, n, func(err error) { c.found(Error, "queues", "%v", err) })
+		lost++
+	})
 	if err != nil {
-		if c.ctx.Err() != nil {
-			return err
-		}
-		c.found(Error, "queues", "%v", err)
+		report(err)
+		return nil
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if err := db.Check(report); err != nil {
+		report(err)
+		return nil
+	}
+	counts, err := queuesvc.Check(db, report)
+	if err != nil {
+		report(err)
 	}
 	c.report.Queues = Queues{Queues: counts.Queues, Messages: counts.Messages, Bytes: counts.Bytes}
+	if lost > 0 && c.o.Repair {
+		return c.repairQueues(db)
+	}
 	return nil
+}
+
+// repairQueues makes a file of what can be read of the queues, without a log. The damaged log and the file that needs it are moved aside.
+func (c *check) repairQueues(db *store.DB) error {
+	fresh := c.dir.QueueState() + "-repair"
+	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := db.Extract(fresh); err != nil {
+		return fmt.Errorf("repair the queues: %w", err)
+	}
+	if err := disk.MkdirAll(c.aside(), 0o700); err != nil {
+		return err
+	}
+	// The old file is of no use without its log: the log goes first.
+	for _, path := range []string{c.dir.Queues(), c.dir.QueueState()} {
+		if err := os.Rename(path, filepath.Join(c.aside(), filepath.Base(path))); err != nil {
+			return err
+		}
+	}
+	if err := os.Rename(fresh, c.dir.QueueState()); err != nil {
+		return err
+	}
+	c.repaired("queues: kept everything up to the damage of the log, and what was written later is lost; the damaged files are in %s", c.aside())
+	return errors.Join(disk.SyncDir(c.aside()), disk.SyncDir(c.dir.Path()))
 }

@@ -2,7 +2,6 @@ package fsck
 
 import (
 	"fmt"
-	"log/slog"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 )
@@ -24,6 +23,3 @@ func (c *check) torn() {
 		c.found(Warning, fmt.Sprintf("extents, %016x", x.ID), "%d bytes are not intact records; they are unused, or reported with the blob that needs them", n)
 	}
 }
-
-// logger reports warnings of JetStream as findings: JetStream repairs files, and the streams show what it could not repair.
-func (c *check) logger() *slog.Logger { return slog.New(&complaints{found: c.found}) }

@@ -280,7 +280,10 @@ func (d *Dir) Extents() string { return filepath.Join(d.path, extentsFolder) }
 // EncryptionScopes is the path of the file with the keys of the Blob service's encryption scopes.
 func (d *Dir) EncryptionScopes() string { return filepath.Join(d.path, ScopesFile) }
 
-// Queues is the path of the folder with the Queue service's streams.
+// QueueState is the path of the Queue service's file.
+func (d *Dir) QueueState() string { return filepath.Join(d.path, "queues.db") }
+
+// Queues is the path of the folder with the stream that is the log of the Queue service's file.
 func (d *Dir) Queues() string { return filepath.Join(d.path, "queues") }
 
 // Cluster is the path of the folder with the identity and the streams of a node of a cluster.

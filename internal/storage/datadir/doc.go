@@ -8,7 +8,8 @@
 //	tables.db    Table service (package store); its log is in tables.db-log0, -log1 and -mark
 //	blobs.db     Blob service's metadata (package store), likewise
 //	extents/     Blob service's content (package extent)
-//	queues/      Queue service's streams (JetStream)
+//	queues.db    Queue service: queues and messages
+//	queues/      the log of queues.db, a stream (JetStream)
 //	RESERVE      space for a full disk (package diskspace)
 //	search-index/  indexes of the search-index role, which can be made again
 //	damaged/     files that a repair replaced, see lazuli fsck --repair

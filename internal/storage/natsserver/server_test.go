@@ -44,9 +44,6 @@ func TestEmbeddedKeepsItsStateOverRestarts(t *testing.T) {
 	if _, err := js.Publish(t.Context(), "s.a", []byte("kept")); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Sync("s"); err != nil {
-		t.Fatal(err)
-	}
 	if s.Shared() || s.InMemory() || s.ClientURL() != "" || s.Healthy() != nil {
 		t.Errorf("shared %v, in memory %v, URL %q, healthy %v", s.Shared(), s.InMemory(), s.ClientURL(), s.Healthy())
 	}
@@ -77,9 +74,6 @@ func TestInMemoryLeavesNothing(t *testing.T) {
 	if _, err := js.Publish(t.Context(), "s.a", nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Sync("s"); err != nil {
-		t.Error(err)
-	}
 	s.Close()
 	if _, err := os.Stat(s.scratch); !os.IsNotExist(err) {
 		t.Errorf("scratch folder after Close: %v", err)
@@ -96,9 +90,6 @@ func TestListenOpensAPortForOthers(t *testing.T) {
 		t.Errorf("shared %v, in memory %v", other.Shared(), other.InMemory())
 	}
 	if _, err := other.Conn().Request("$JS.API.INFO", nil, time.Minute); err != nil {
-		t.Error(err)
-	}
-	if err := other.Sync("any"); err != nil {
 		t.Error(err)
 	}
 	// A taken port is an error, and does not end the process.

@@ -87,7 +87,9 @@ func buildIn(t testing.TB) (_ *fixture, dir string) {
 	nats, err := natsserver.Start(natsserver.Config{Log: common.Log})
 	check.OK(t, err)
 	t.Cleanup(nats.Close)
-	queues, err := queuesvc.New(queuesvc.Config{Common: common, NATS: nats})
+	queueStore, err := queuesvc.StoreOptions(t.Context(), nats, common.Log)
+	check.OK(t, err)
+	queues, err := queuesvc.New(queuesvc.Config{Common: common, Path: filepath.Join(dir, "queues.db"), Store: queueStore})
 	check.OK(t, err)
 	t.Cleanup(func() { _ = queues.Close() })
 	h.handlers = map[wire.Service]http.Handler{wire.Blob: blobs.Handler(), wire.Queue: queues.Handler(), wire.Table: tabs.Handler()}

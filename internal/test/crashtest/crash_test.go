@@ -188,7 +188,7 @@ func verifyAll(t *testing.T, workers []worker, final bool) {
 
 func fsckClean(t *testing.T, data string) time.Duration {
 	t.Helper()
-	r, err := fsck.Check(t.Context(), data, fsck.Options{TempDir: t.TempDir()})
+	r, err := fsck.Check(t.Context(), data, fsck.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

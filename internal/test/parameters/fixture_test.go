@@ -93,7 +93,9 @@ func open(t *testing.T) *fixture {
 	nats, err := natsserver.Start(natsserver.Config{Log: common.Log})
 	check.OK(t, err)
 	t.Cleanup(nats.Close)
-	queues, err := queuesvc.New(queuesvc.Config{Common: common, NATS: nats, Features: can})
+	queueStore, err := queuesvc.StoreOptions(t.Context(), nats, common.Log)
+	check.OK(t, err)
+	queues, err := queuesvc.New(queuesvc.Config{Common: common, Path: filepath.Join(dir, "queues.db"), Store: queueStore, Features: can})
 	check.OK(t, err)
 	t.Cleanup(func() { _ = queues.Close() })
 	f.handlers = map[string]http.Handler{"blob": blobs.Handler(), "queue": queues.Handler(), "table": tables.Handler()}

@@ -3,6 +3,7 @@ package state
 import (
 	"context"
 	"log/slog"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -12,8 +13,14 @@ import (
 // epoch is where the tests' clock begins.
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
+// testNATS is a server, and the folder of the store that is opened on it.
+type testNATS struct {
+	*natsserver.Server
+	dir string
+}
+
 // startNATS starts a server that the test's end stops.
-func startNATS(t testing.TB, c natsserver.Config) *natsserver.Server {
+func startNATS(t testing.TB, c natsserver.Config) *testNATS {
 	t.Helper()
 	c.Log = slog.New(slog.DiscardHandler)
 	n, err := natsserver.Start(c)
@@ -21,30 +28,45 @@ func startNATS(t testing.TB, c natsserver.Config) *natsserver.Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(n.Close)
-	return n
+	dir := c.Dir
+	if dir == "" {
+		dir = t.TempDir()
+	}
+	return &testNATS{n, dir}
 }
 
-// open opens a store that the test's end closes. Where no server is lost, a machine that is busy may take its time to answer.
-func open(t testing.TB, n *natsserver.Server) *Store {
+func (n *testNATS) path() string { return filepath.Join(n.dir, "queues.db") }
+
+// tryOpen opens a store whose background work begins at the tests' epoch.
+func tryOpen(ctx context.Context, n *testNATS) (*Store, error) {
+	o, err := StoreOptions(ctx, n.Server, LogConfig(n.Server, LogName, slog.New(slog.DiscardHandler)))
+	if err != nil {
+		return nil, err
+	}
+	return Open(n.path(), Options{Store: o, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return epoch }})
+}
+
+// open opens a store that the test's end closes.
+func open(t testing.TB, n *testNATS) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), n, slog.New(slog.DiscardHandler))
+	s, err := tryOpen(context.Background(), n)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.Close)
-	if !s.replicated {
-		s.client.timeout = time.Minute
-	}
+	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
 
 // memory opens a store in memory.
-func memory(t testing.TB) *Store { return open(t, startNATS(t, natsserver.Config{})) }
+func memory(t testing.TB) *Store {
+	t.Helper()
+	return open(t, startNATS(t, natsserver.Config{}))
+}
 
 // create makes a queue.
 func create(t testing.TB, s *Store, name string) *Queue {
 	t.Helper()
-	if _, err := s.Create(context.Background(), "acct", name, nil); err != nil {
+	if _, err := s.Create("acct", name, nil); err != nil {
 		t.Fatal(err)
 	}
 	return find(t, s, name)
@@ -52,8 +74,8 @@ func create(t testing.TB, s *Store, name string) *Queue {
 
 func find(t testing.TB, s *Store, name string) *Queue {
 	t.Helper()
-	q, err := s.Queue(context.Background(), "acct", name)
-	if err != nil {
+	q := s.Queue("acct", name)
+	if _, err := q.Properties(context.Background(), epoch, false); err != nil {
 		t.Fatal(err)
 	}
 	return q

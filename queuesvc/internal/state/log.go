@@ -3,6 +3,7 @@ package state
 import (
 	"context"
 	"log/slog"
+	"os"
 	"path/filepath"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/jetstreamfiles"
@@ -14,16 +15,17 @@ import (
 // LogName is the name of the queues' log: its stream is LAZULI_LOG_queues.
 const LogName = "queues"
 
-// LogConfig is the configuration of a log on a NATS server, besides Node.
+// LogConfig is the configuration of a log on a NATS server.
 func LogConfig(n *natsserver.Server, name string, log *slog.Logger) replog.Config {
 	c := replog.Config{Conn: n.Conn(), Name: name, Replicas: n.Replicas(), InMemory: n.InMemory(), Log: log, Failed: n.Failed, Suspect: n.Suspect}
+	c.Node, _ = os.Hostname()
 	switch {
 	case n.Alone():
 		c.Settle, c.Sync = n.Settle, n.SyncStream
 	case n.ClusterNode() != "":
 		c.Node, c.Majority = n.ClusterNode(), func() bool { return n.ClusterView().Majority }
 	}
-	if c.Node != "" || n.Alone() && n.Shared() {
+	if n.ClusterNode() != "" || n.Alone() && n.Shared() {
 		c.End = func(ctx context.Context, stream string) (uint64, error) {
 			end, err := n.StreamEnd(ctx, stream)
 			return end.Seq, err

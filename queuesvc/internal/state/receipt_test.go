@@ -1,7 +1,7 @@
 package state
 
 import (
-	"encoding/base64"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,44 +11,41 @@ import (
 
 func TestReceiptText(t *testing.T) {
 	t.Parallel()
-	s := memory(t)
-	q, other := create(t, s, "orders"), create(t, s, "others")
-	id, number := makeID(1, 2), Receipt(0x0123456789abcdef)
-	text := q.ReceiptText(id, number)
+	q := create(t, memory(t), "orders")
+	text := putOne(t, q, "x", epoch).Receipt.String()
 	if len(text) != 28 {
 		t.Errorf("the receipt %s has %d characters, want 28", text, len(text))
 	}
-	if r, ok := q.ParseReceipt(id, text); r != number || !ok {
-		t.Errorf("%s is read as %d, %v; want %d", text, r, ok, number)
-	}
-	if r, ok := q.ParseReceipt(makeID(1, 3), text); r != 0 || !ok {
-		t.Errorf("another message's receipt is read as %d, %v; want 0", r, ok)
-	}
-	if r, ok := other.ParseReceipt(id, text); r != 0 || !ok {
-		t.Errorf("another queue's receipt is read as %d, %v; want 0", r, ok)
-	}
-	for _, bad := range []string{"", "invalid", text + "=", text[:27], "!" + text[1:], text[:27] + "!"} {
-		if r, ok := q.ParseReceipt(id, bad); ok {
-			t.Errorf("%q is read as %d", bad, r)
+	for _, bad := range []string{"", "invalid", text + "=", text[:27], "!" + text[1:], text[:27] + "!", strings.Repeat("=", 28)} {
+		if r, ok := ParseReceipt(bad); ok {
+			t.Errorf("%q is read as %v", bad, r)
 		}
 	}
 }
 
-// No receipt but those that were given out is accepted: every change of one bit makes it worthless.
+// No receipt but those that were given out is accepted: every change of one bit makes it worthless, and so does another message or queue.
 func TestReceiptsCannotBeMade(t *testing.T) {
 	t.Parallel()
-	q := create(t, memory(t), "orders")
-	id := makeID(1, 2)
-	given, err := base64.StdEncoding.DecodeString(q.ReceiptText(id, 7))
-	if err != nil {
-		t.Fatal(err)
+	s := memory(t)
+	q := create(t, s, "orders")
+	putOne(t, q, "x", epoch)
+	m := getOne(t, q, epoch)
+	for bit := range 8 * len(m.Receipt) {
+		forged := m.Receipt
+		forged[bit/8] ^= 1 << (bit % 8)
+		wantErr(t, "a forged receipt", q.Delete(m.ID, forged, epoch), ErrReceiptMismatch)
 	}
-	for bit := range 8 * len(given) {
-		given[bit/8] ^= 1 << (bit % 8)
-		if r, ok := q.ParseReceipt(id, base64.StdEncoding.EncodeToString(given)); r != 0 || !ok {
-			t.Errorf("with bit %d changed it is read as %d, %v; want 0", bit, r, ok)
-		}
-		given[bit/8] ^= 1 << (bit % 8)
+	for bit := range 8 * len(m.ID) {
+		id := m.ID
+		id[bit/8] ^= 1 << (bit % 8)
+		wantErr(t, "the receipt of another message", q.Delete(id, m.Receipt, epoch), ErrMessageNotFound)
+	}
+	other := create(t, s, "others")
+	putOne(t, other, "x", epoch)
+	there := getOne(t, other, epoch)
+	wantErr(t, "the receipt of a message of another queue", other.Delete(there.ID, m.Receipt, epoch), ErrReceiptMismatch)
+	if err := q.Delete(m.ID, m.Receipt, epoch); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -58,34 +55,28 @@ func TestReceiptsAreSharedAndKept(t *testing.T) {
 	dir := t.TempDir()
 	n := startNATS(t, natsserver.Config{Dir: dir, Listen: "127.0.0.1:0"})
 	s := open(t, n)
-	q := create(t, s, "orders")
-	m := putOne(t, q, "x", epoch)
-	text := q.ReceiptText(m.ID, m.Receipt)
+	first, second := putOne(t, create(t, s, "orders"), "x", epoch), putOne(t, find(t, s, "orders"), "y", epoch)
 	elsewhere := find(t, open(t, startNATS(t, natsserver.Config{URL: n.ClientURL()})), "orders")
-	if r, ok := elsewhere.ParseReceipt(m.ID, text); r != m.Receipt || !ok {
-		t.Errorf("another front-end reads %d, %v; want %d", r, ok, m.Receipt)
+	if err := elsewhere.Delete(first.ID, first.Receipt, epoch.Add(time.Second)); err != nil {
+		t.Errorf("at another front-end: %v", err)
 	}
-	s.Close()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
 	n.Close()
 	again := find(t, open(t, startNATS(t, natsserver.Config{Dir: dir})), "orders")
-	r, ok := again.ParseReceipt(m.ID, text)
-	if r != m.Receipt || !ok {
-		t.Errorf("after a start it is read as %d, %v; want %d", r, ok, m.Receipt)
-	}
-	if err := again.Delete(ctx, m.ID, r, epoch.Add(time.Second)); err != nil {
-		t.Error(err)
+	if err := again.Delete(second.ID, second.Receipt, epoch.Add(time.Second)); err != nil {
+		t.Errorf("after a start: %v", err)
 	}
 }
 
 func FuzzReceipt(f *testing.F) {
-	q := create(f, memory(f), "orders")
-	id := makeID(1, 2)
-	f.Add(q.ReceiptText(id, 1))
+	f.Add(Receipt{1}.String())
 	f.Add("AwAAAAMAAAAAAAAAPnfWi0do1QEAAAAA")
 	f.Fuzz(func(t *testing.T, s string) {
 		defer workbudget.Default.Start(t, len(s))()
-		if r, ok := q.ParseReceipt(id, s); ok && r != 0 && q.ReceiptText(id, r) != s {
-			t.Errorf("%q is read as %d, which is written %q", s, r, q.ReceiptText(id, r))
+		if r, ok := ParseReceipt(s); ok && r.String() != s {
+			t.Errorf("%q is read as %v", s, r)
 		}
 	})
 }

@@ -38,8 +38,6 @@ var (
 type Options struct {
 	// Node is the name of the node.
 	Node string
-	// TempDir is the folder for the copy of the queues that is checked; empty means the system's folder for temporary files.
-	TempDir string
 	// Log receives what the services say while they put their files in order; nil means slog.Default().
 	Log *slog.Logger
 }
@@ -55,7 +53,7 @@ func ToNode(ctx context.Context, folder string, o Options) (peering.Identity, er
 	if err := errors.Join(peering.CheckName(o.Node), checkAlone(folder)); err != nil {
 		return peering.Identity{}, err
 	}
-	report, err := fsck.Check(ctx, folder, fsck.Options{TempDir: o.TempDir})
+	report, err := fsck.Check(ctx, folder, fsck.Options{})
 	if err != nil {
 		return peering.Identity{}, err
 	}
@@ -102,7 +100,7 @@ func firstError(r *fsck.Report) string {
 	return ""
 }
 
-// settle starts and stops the state of each service: files of former releases are converted, what a crash has left is put in order, and what a server alone
+// settle starts and stops the state of each service: what a crash has left is put in order, and what a server alone
 // would create with its first start exists.
 func settle(ctx context.Context, dir *datadir.Dir, log *slog.Logger) error {
 	tables, err := tablesvc.Open(dir.Tables(), store.Options{})
@@ -120,7 +118,7 @@ func settle(ctx context.Context, dir *datadir.Dir, log *slog.Logger) error {
 		return err
 	}
 	defer n.Close()
-	return queuesvc.Settle(ctx, n, log)
+	return queuesvc.Settle(ctx, dir.QueueState(), n, log)
 }
 
 // Undo makes the folder of a node that was converted, and whose cluster has not formed, that of a server alone again.
