@@ -78,4 +78,3 @@ func (s *Stack) roomToExtract(open *services) error {
 	}
 	return nil
 }
-

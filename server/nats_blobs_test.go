@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -24,6 +23,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/storage/contentstream"
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/natscluster"
 )
@@ -249,7 +249,7 @@ func TestBlobsOfAServerAloneOnAnExternalNATS(t *testing.T) {
 	check.OK(t, s.Stop(t.Context()))
 	s, err := Start(Config{Location: dir, Accounts: auth.Development(), Log: slog.New(slog.DiscardHandler), NATSBlobs: true,
 		NATS: natsserver.Config{URL: natscluster.Start(t, 1).URL(), Replicas: 1}})
-	if err == nil || !strings.Contains(err.Error(), "data of a single machine") {
+	if err == nil || !errors.Is(err, store.ErrOtherLog) {
 		t.Errorf("a folder with blobs of its own: %v", err)
 		if s != nil {
 			_ = s.Stop(t.Context())

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"strings"
 	"syscall"
 	"testing"
@@ -25,8 +24,7 @@ func limitFiles(t *testing.T, n uint64) {
 	t.Cleanup(func() { check.OK(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &old)) })
 }
 
-// With few open files allowed, a process with more queues in use than that refuses requests to the further ones, and serves everything else, also
-// to new connections.
+// With few open files allowed, a process can have more queues in use than that, and serves everything else, also to new connections.
 func TestManyQueuesLeaveFilesForListeners(t *testing.T) {
 	t.Parallel()
 	if !fulldisk.Alone(t) {
@@ -38,23 +36,15 @@ func TestManyQueuesLeaveFilesForListeners(t *testing.T) {
 	check.OK(t, err)
 	defer func() { check.OK(t, s.Stop(ctx)) }()
 	x := newTenant(t, s.ConnectionString())
-	taken, refused := []string{}, 0
+	taken := []string{}
 	for i := range 300 {
 		name := fmt.Sprint("queue-", i)
 		q := x.queues.NewQueueClient(name)
 		_, err := q.Create(ctx, nil)
 		check.OK(t, err)
-		if _, err = q.EnqueueMessage(ctx, "x", nil); err == nil {
-			taken = append(taken, name)
-			continue
-		}
-		refused++
-		if status, code := codeOf(err); status != http.StatusServiceUnavailable || code != "ServerBusy" {
-			t.Fatalf("queue %d: %v, want 503 ServerBusy", i, err)
-		}
-	}
-	if len(taken) < 40 || refused == 0 {
-		t.Errorf("%d queues are used and %d refused; want at least 40, and some", len(taken), refused)
+		_, err = q.EnqueueMessage(ctx, "x", nil)
+		check.OK(t, err)
+		taken = append(taken, name)
 	}
 	for _, svc := range []wire.Service{wire.Blob, wire.Queue, wire.Table} {
 		for range 16 {

@@ -118,9 +118,7 @@ func checkCopy(path string) error {
 		}
 	}
 	queues, err := queuesvc.OpenFolder(filepath.Join(path, "queues.db"), filepath.Join(path, "queues"), func(d jetstreamfiles.Damage) {
-		if !d.Torn {
-			note(fmt.Errorf("queues: %v", d))
-		}
+		note(fmt.Errorf("queues: %v", d)) // the copy was made after an orderly stop
 	})
 	if err == nil {
 		note(queues.Check(note))

@@ -113,10 +113,10 @@ func TestDamagedEvents(t *testing.T) {
 				t.Error("the server starts")
 				_ = s.Stop(context.WithoutCancel(ctx))
 			}
-			if r, err := Check(ctx, config.Location, Options{TempDir: t.TempDir()}); err != nil || r.Errors == 0 {
+			if r, err := Check(ctx, config.Location, Options{}); err != nil || r.Errors == 0 {
 				t.Errorf("fsck: %+v, %v", r, err)
 			}
-			if _, err := Check(ctx, config.Location, Options{TempDir: t.TempDir(), Repair: true}); err != nil {
+			if _, err := Check(ctx, config.Location, Options{Repair: true}); err != nil {
 				t.Fatal(err)
 			}
 			if s, err = server.Start(config); err != nil {

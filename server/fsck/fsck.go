@@ -18,6 +18,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 	"github.com/lazuli-storage/lazuli/internal/storage/jetstreamfiles"
 	"github.com/lazuli-storage/lazuli/internal/storage/peering"
+	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/queuesvc"
 	"github.com/lazuli-storage/lazuli/tablesvc"
@@ -268,6 +269,11 @@ func (c *check) queues() (err error) {
 		}
 		lost++
 	})
+	if err != nil && !damaged && c.queueLogUnusable(err) {
+		// What the file has is complete up to a point. Only the end of the log may have had more.
+		lost++
+		db, err = store.Open(c.dir.QueueState(), store.Options{Buckets: queuesvc.Buckets(), ReadOnly: true})
+	}
 	if err != nil {
 		report(err)
 		return nil
@@ -288,6 +294,19 @@ func (c *check) queues() (err error) {
 	return nil
 }
 
+// queueLogUnusable reports that the log of the queues does not fit to their file: it is missing, or ends or begins elsewhere.
+func (c *check) queueLogUnusable(err error) bool {
+	if !errors.Is(err, store.ErrOtherLog) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, replog.ErrPurged) && !errors.Is(err, replog.ErrDamaged) {
+		return false
+	}
+	severity := Error
+	if c.o.Repair {
+		severity = Warning
+	}
+	c.found(severity, "queues", "%v: changes that only the log had are lost", err)
+	return true
+}
+
 // repairQueues makes a file of what can be read of the queues, without a log. The damaged log and the file that needs it are moved aside.
 func (c *check) repairQueues(db *store.DB) error {
 	fresh := c.dir.QueueState() + "-repair"
@@ -302,7 +321,7 @@ func (c *check) repairQueues(db *store.DB) error {
 	}
 	// The old file is of no use without its log: the log goes first.
 	for _, path := range []string{c.dir.Queues(), c.dir.QueueState()} {
-		if err := os.Rename(path, filepath.Join(c.aside(), filepath.Base(path))); err != nil {
+		if err := os.Rename(path, filepath.Join(c.aside(), filepath.Base(path))); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

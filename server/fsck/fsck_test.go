@@ -81,7 +81,7 @@ func populate(t *testing.T) string {
 
 func checkDir(t *testing.T, dir string) *Report {
 	t.Helper()
-	r, err := Check(t.Context(), dir, Options{TempDir: t.TempDir()})
+	r, err := Check(t.Context(), dir, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func (d Damage) String() string {
 		return fmt.Sprintf("stream %s: meta.inf: %s", d.Stream, d.Meta)
 	case d.Torn:
 		return fmt.Sprintf("stream %s: block %d ends at %d with %d bytes of an incomplete write", d.Stream, d.Block, d.Offset, d.Size)
-	case d.Last < d.First:
+	case d.Last < d.First, d.Last == 0:
 		return fmt.Sprintf("stream %s: block %d is damaged at %d, %d bytes", d.Stream, d.Block, d.Offset, d.Size)
 	}
 	return fmt.Sprintf("stream %s: block %d is damaged at %d, %d bytes: records %d to %d", d.Stream, d.Block, d.Offset, d.Size, d.First, d.Last)
@@ -60,17 +60,25 @@ func Verify(streamDir string) ([]Damage, error) {
 	if errors.Is(err, fs.ErrNotExist) { // there are no blocks: the creation was interrupted
 		return nil, nil
 	}
+	return withMeta(streamDir, wrong, found), err
+}
+
+// withMeta adds damage of the meta file to that of the blocks.
+func withMeta(streamDir, wrong string, found []Damage) []Damage {
 	if wrong != "" {
 		found = append([]Damage{{Stream: filepath.Base(streamDir), Meta: wrong}}, found...)
 	}
-	return found, err
+	return found
 }
 
 // Read calls take with each intact record of a stream up to the first damage, in order, and returns the damage of all files. The server may be running: then
 // records may be missing at the end, and the end may look torn. An error of take ends reading.
 func Read(streamDir string, take func(Record) error) ([]Damage, error) {
+	wrong, failure := verifyMeta(streamDir)
+	if failure != nil {
+		return nil, failure
+	}
 	damaged := false
-	var failure error
 	found, err := scan(streamDir, func(r *record) {
 		switch {
 		case r == nil:
@@ -79,7 +87,7 @@ func Read(streamDir string, take func(Record) error) ([]Damage, error) {
 			failure = take(Record{r.seq, time.Unix(0, r.time), string(r.subject), r.headers, r.payload})
 		}
 	})
-	return found, errors.Join(err, failure)
+	return withMeta(streamDir, wrong, found), errors.Join(err, failure)
 }
 
 // scan reads the blocks of a stream. take, which may be nil, is called with the intact records in order, and with nil for damage.

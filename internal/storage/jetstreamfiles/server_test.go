@@ -2,13 +2,12 @@ package jetstreamfiles_test
 
 import (
 	"bytes"
-	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -44,7 +43,7 @@ func startServer(t *testing.T, dir string) *server {
 		t.Fatal(err)
 	}
 	stream, err := js.CreateOrUpdateStream(t.Context(), jetstream.StreamConfig{
-		Name: streamName, Subjects: []string{"lazuli.test.*"}, MaxMsgsPerSubject: -1, AllowDirect: true})
+		Name: streamName, Subjects: []string{"lazuli.test.*"}, AllowDirect: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,12 +55,9 @@ func (s *server) streamDir() string {
 }
 
 // publish publishes a record and returns its sequence.
-func (s *server) publish(subject string, synced uint64, body []byte) uint64 {
+func (s *server) publish(subject string, body []byte) uint64 {
 	s.t.Helper()
-	m := &nats.Msg{Subject: subject, Data: body, Header: nats.Header{
-		jetstreamfiles.HeaderSynced: {strconv.FormatUint(synced, 10)}, natsserver.HeaderRecord: {"r"},
-		natsserver.HeaderSum: {natsserver.Sum(subject[strings.LastIndexByte(subject, '.')+1:], "r")}}}
-	ack, err := s.js.PublishMsg(s.t.Context(), m)
+	ack, err := s.js.PublishMsg(s.t.Context(), &nats.Msg{Subject: subject, Data: body, Header: nats.Header{"Note": {"for " + subject}}})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -82,83 +78,65 @@ func (s *server) verify(want int) []jetstreamfiles.Damage {
 	return found
 }
 
-// An acknowledged record is in the stream's last block, readable by this package, before anything else happens.
+// An acknowledged record is in the stream's blocks, readable by this package, before anything else happens.
 func TestAcknowledgedRecordsAreInTheirBlocks(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, t.TempDir())
 	for i := range 40 {
-		seq := s.publish(fmt.Sprintf("lazuli.test.%d", i%5), 0, body(i, 700<<10))
+		seq := s.publish(fmt.Sprintf("lazuli.test.%d", i%5), body(i, 700<<10))
 		s.verify(0)
-		if err := s.nats.Sync(streamName); err != nil {
+		if err := s.nats.Settle(streamName); err != nil {
 			t.Fatal(err)
 		}
-		firsts, err := jetstreamfiles.FirstSequences(s.streamDir())
-		if err != nil || len(firsts) == 0 || firsts[0] != 1 || !slices.IsSorted(firsts) || firsts[len(firsts)-1] > seq {
-			t.Fatalf("after record %d the blocks begin with %v, %v", seq, firsts, err)
+		var last uint64
+		found, err := jetstreamfiles.Read(s.streamDir(), func(r jetstreamfiles.Record) error {
+			n := int(r.Sequence) - 1
+			if r.Sequence != last+1 || r.Subject != fmt.Sprintf("lazuli.test.%d", n%5) || !bytes.Equal(r.Payload, body(n, 700<<10)) ||
+				!strings.Contains(string(r.Header), "Note: for lazuli.test.") {
+				t.Errorf("record %d is %s with %d bytes", r.Sequence, r.Subject, len(r.Payload))
+			}
+			last = r.Sequence
+			return nil
+		})
+		if err != nil || len(found) > 0 || last != seq {
+			t.Fatalf("read up to %d of %d, %v, %v", last, seq, found, err)
 		}
 	}
-	if firsts, _ := jetstreamfiles.FirstSequences(s.streamDir()); len(firsts) < 3 {
-		t.Errorf("the blocks begin with %v: a server that fills larger blocks than this test expects", firsts)
+	if numbers, _ := jetstreamfiles.Blocks(s.streamDir()); len(numbers) < 3 {
+		t.Errorf("the blocks are %v: a server that fills larger blocks than this test expects", numbers)
 	}
 }
 
-// files returns the names, sizes and identities of a stream's blocks.
-func (s *server) files() map[string]os.FileInfo {
-	s.t.Helper()
-	paths, err := filepath.Glob(filepath.Join(s.streamDir(), "msgs", "*"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	all := make(map[string]os.FileInfo)
-	for _, path := range paths {
-		if filepath.Ext(path) != ".blk" {
-			continue
-		}
-		info, err := os.Stat(path)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		all[filepath.Base(path)] = info
-	}
-	return all
-}
-
-// A purge up to a cut point removes whole blocks and changes no other.
-func TestACutLeavesTheOtherBlocksAlone(t *testing.T) {
+// What a purge leaves can be read: whole blocks are removed, and the first one may keep records that the server has removed.
+func TestReadAfterPurge(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, t.TempDir())
 	var last uint64
 	for i := range 60 {
-		last = s.publish(fmt.Sprintf("lazuli.test.%d", i%5), 0, body(i, 700<<10))
+		last = s.publish(fmt.Sprintf("lazuli.test.%d", i%5), body(i, 700<<10))
 	}
-	before := s.files()
-	if cut, err := s.nats.CutPoint(streamName, 1); cut != 0 || err != nil {
-		t.Errorf("the cut point below the first record is %d, %v", cut, err)
-	}
-	cut, err := s.nats.CutPoint(streamName, last-15)
-	if err != nil || cut <= 1 || cut > last-15 {
-		t.Fatalf("the cut point is %d, %v", cut, err)
-	}
-	if err := s.stream.Purge(t.Context(), jetstream.WithPurgeSequence(cut)); err != nil {
+	before, _ := jetstreamfiles.Blocks(s.streamDir())
+	if err := s.stream.Purge(t.Context(), jetstream.WithPurgeSequence(last-15)); err != nil {
 		t.Fatal(err)
 	}
-	info, err := s.stream.Info(t.Context())
-	if err != nil || info.State.FirstSeq != cut || info.State.LastSeq != last {
-		t.Fatalf("after a cut at %d: %+v, %v", cut, info, err)
-	}
-	after := s.files()
-	if len(after) == 0 || len(after) >= len(before) {
-		t.Errorf("%d blocks became %d", len(before), len(after))
-	}
-	for name, info := range after {
-		if old := before[name]; old == nil || !os.SameFile(old, info) || old.Size() != info.Size() || !old.ModTime().Equal(info.ModTime()) {
-			t.Errorf("block %s was changed by the cut", name)
-		}
-	}
-	if err := s.nats.Sync(streamName); err != nil {
-		t.Errorf("after a cut: %v", err)
+	s.publish("lazuli.test.more", nil)
+	if err := s.nats.Settle(streamName); err != nil {
+		t.Fatal(err)
 	}
 	s.verify(0)
+	var first, seen uint64
+	if _, err := jetstreamfiles.Read(s.streamDir(), func(r jetstreamfiles.Record) error {
+		if first == 0 {
+			first = r.Sequence
+		}
+		seen = r.Sequence
+		return nil
+	}); err != nil || first > last-15 || seen != last+1 {
+		t.Errorf("read %d to %d, %v; want from %d at the latest, to %d", first, seen, err, last-15, last+1)
+	}
+	if after, _ := jetstreamfiles.Blocks(s.streamDir()); len(after) >= len(before) {
+		t.Errorf("the blocks are %v after the purge, and %v before", after, before)
+	}
 }
 
 // damage changes a file at an offset from the begin of a text in it.
@@ -169,8 +147,8 @@ func damage(t *testing.T, path string, text []byte, at int) {
 		t.Fatal(err)
 	}
 	i := bytes.Index(data, text)
-	if i < 0 || bytes.Contains(data[i+1:], text) {
-		t.Fatalf("%q is not in %s, or more than once", text, path)
+	if i < 0 {
+		t.Fatalf("%q is not in %s", text, path)
 	}
 	data[i+at] ^= 0x10
 	if err := os.WriteFile(path, data, 0o600); err != nil {
@@ -178,108 +156,91 @@ func damage(t *testing.T, path string, text []byte, at int) {
 	}
 }
 
-// filled is the folder of a stopped server with records 1 to n, each of which says that those before it were synced.
-func filled(t *testing.T, n int, proof bool) (dir string) {
+// filled is the folder of a stopped server with records 1 to n.
+func filled(t *testing.T, n int) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	s := startServer(t, dir)
 	for i := 1; i <= n; i++ {
-		synced := uint64(0)
-		if proof {
-			synced = uint64(i - 1)
-		}
-		s.publish(fmt.Sprintf("lazuli.test.%d", i), synced, body(i, 200))
+		s.publish(fmt.Sprintf("lazuli.test.%d", i), body(i, 200))
 	}
 	s.nats.Close()
 	return dir
 }
 
-// records returns the sequences of the records that the server delivers.
-func (s *server) records() (list []uint64) {
-	s.t.Helper()
-	info, err := s.stream.Info(s.t.Context())
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	for seq := info.State.FirstSeq; seq <= info.State.LastSeq; seq++ {
-		if m, err := s.stream.GetMsg(context.Background(), seq); err == nil {
-			list = append(list, m.Sequence)
-		}
+// sequences returns the records of a stream up to the first damage.
+func sequences(t *testing.T, dir string) (list []uint64) {
+	t.Helper()
+	if _, err := jetstreamfiles.Read(dir, func(r jetstreamfiles.Record) error { list = append(list, r.Sequence); return nil }); err != nil {
+		t.Fatal(err)
 	}
 	return list
 }
 
-func sequence(from, to int, without ...int) (list []uint64) {
+func sequence(from, to int) (list []uint64) {
 	for i := from; i <= to; i++ {
-		if !slices.Contains(without, i) {
-			list = append(list, uint64(i))
-		}
+		list = append(list, uint64(i))
 	}
 	return list
 }
 
-// The server itself cuts a block off at the first record that it cannot read. What a start makes of damage is decided before.
+// The server itself would cut a block off at the first record that it cannot read, whatever follows. What a crash cannot have left stops the start.
 func TestDamageAtStart(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		name  string
-		proof bool
-		// text and at say which byte of the block is changed.
-		text       string
-		at         int
-		want       []uint64 // the records that are delivered
-		torn, lost bool
+		name, text string
+		at         int // which byte of the block is changed, from the beginning of text
+		relaxed    bool
+		want       []uint64 // the records that can be read before the start
+		refused    bool
 	}{
-		{"body in the middle", true, "lazuli.test.30", 150, sequence(1, 60), false, false},      // delivered, for its publisher to see
-		{"subject in the middle", true, "lazuli.test.30", 13, sequence(1, 60, 30), false, true}, // of what slot it was is not known
-		{"length in the middle", true, "lazuli.test.30", -22, sequence(1, 60, 30), false, true},
-		{"last record", true, "lazuli.test.60", 150, sequence(1, 59), true, false},
-		{"length in the middle, nothing was synced", false, "lazuli.test.30", -22, sequence(1, 29), true, false},
+		{"body in the middle", "lazuli.test.30", 150, false, sequence(1, 29), true},
+		{"subject in the middle", "lazuli.test.30", 13, false, sequence(1, 29), true},
+		{"length in the middle", "lazuli.test.30", -22, false, sequence(1, 29), true},
+		{"last record", "lazuli.test.60", 150, false, sequence(1, 59), false},
+		{"records that were not synced", "lazuli.test.30", -22, true, sequence(1, 29), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			dir := filled(t, 60, c.proof)
-			damage(t, filepath.Join(dir, "jetstream", "$G", "streams", streamName, "msgs", "1.blk"), []byte(c.text), c.at)
-			s := startServer(t, dir)
-			found := s.nats.Damaged()
-			if len(found) != 1 || found[0].Torn != c.torn {
-				t.Fatalf("found %v", found)
+			dir := filled(t, 60)
+			stream := filepath.Join(dir, "jetstream", "$G", "streams", streamName)
+			damage(t, filepath.Join(stream, "msgs", "1.blk"), []byte(c.text), c.at)
+			if got := sequences(t, stream); !slices.Equal(got, c.want) {
+				t.Errorf("read %v, want %v", got, c.want)
 			}
-			if lost := s.nats.Lost(streamName); len(lost) > 0 != c.lost {
-				t.Errorf("losses %v, want %v", lost, c.lost)
+			before := sequences(t, stream)
+			n, err := natsserver.Start(natsserver.Config{Dir: dir, Relaxed: c.relaxed, Log: slog.New(slog.DiscardHandler)})
+			if err == nil {
+				n.Close()
 			}
-			if c.lost && (found[0].First != 30 || found[0].Last != 30 || found[0].Kept == "") {
-				t.Errorf("lost records %d to %d, copy %q; want 30", found[0].First, found[0].Last, found[0].Kept)
+			if errors.Is(err, natsserver.ErrDamaged) != c.refused || err != nil && !c.refused {
+				t.Fatalf("started with %v; refused is wanted: %v", err, c.refused)
 			}
-			if got := s.records(); !slices.Equal(got, c.want) {
-				t.Errorf("delivered %v, want %v", got, c.want)
+			if c.refused && (!strings.Contains(err.Error(), "1.blk") && !strings.Contains(err.Error(), "block 1 ") || !strings.Contains(err.Error(), "records 30 to 30")) {
+				t.Errorf("the error does not say what is lost: %v", err)
 			}
-			s.publish("lazuli.test.more", 0, nil)
-			s.nats.Close()
-			again := startServer(t, dir)
-			if found := again.nats.Damaged(); len(found) > 0 {
-				t.Errorf("after one more start: %v", found)
+			if got := sequences(t, stream); !slices.Equal(got, before) {
+				t.Errorf("after the start %v can be read, and %v before", got, before)
 			}
-			if lost := again.nats.Lost(streamName); len(lost) > 0 != c.lost {
-				t.Errorf("losses after one more start: %v, want %v", lost, c.lost)
-			}
-			if err := again.nats.Accept(streamName); err != nil || len(again.nats.Lost(streamName)) > 0 {
-				t.Errorf("after accepting: %v, %v", again.nats.Lost(streamName), err)
+			if c.relaxed {
+				if kept, err := filepath.Glob(filepath.Join(stream, "cut-*", "1.blk")); err != nil || len(kept) != 1 {
+					t.Errorf("the block that was cut is kept in %v, %v", kept, err)
+				}
 			}
 		})
 	}
 }
 
-// A meta file that does not match its checksum makes the server leave the stream out. Making the stream anew brings its records back.
+// Without a meta file that matches its checksum, the server would leave the stream out.
 func TestDamagedMetaFile(t *testing.T) {
 	t.Parallel()
-	dir := filled(t, 20, true)
-	damage(t, filepath.Join(dir, "jetstream", "$G", "streams", streamName, "meta.inf"), []byte("lazuli.test.*"), 3)
-	s := startServer(t, dir)
-	if found := s.nats.Damaged(); len(found) != 1 || found[0].Meta == "" || found[0].Kept == "" {
-		t.Fatalf("found %v", found)
+	dir := filled(t, 20)
+	stream := filepath.Join(dir, "jetstream", "$G", "streams", streamName)
+	damage(t, filepath.Join(stream, "meta.inf"), []byte("lazuli.test.*"), 3)
+	if _, err := natsserver.Start(natsserver.Config{Dir: dir, Log: slog.New(slog.DiscardHandler)}); !errors.Is(err, natsserver.ErrDamaged) {
+		t.Errorf("started with %v", err)
 	}
-	if got := s.records(); !slices.Equal(got, sequence(1, 20)) {
-		t.Errorf("delivered %v, want 1 to 20", got)
+	if got := sequences(t, stream); !slices.Equal(got, sequence(1, 20)) {
+		t.Errorf("read %v, want 1 to 20", got)
 	}
 }

@@ -29,6 +29,9 @@ const (
 	dialPatience = time.Minute
 )
 
+// leastFiles is the minimum number of files that a process with an embedded server must be allowed to open.
+const leastFiles = 256
+
 // MaxPayload is the largest message of the embedded server, in bytes, headers included: a queue message of 64 KiB with its record, or the
 // properties of a service.
 const MaxPayload = 1 << 20
@@ -94,6 +97,9 @@ func (s *Server) embed() error {
 	}
 	if s.config.Dir != "" {
 		s.dir, s.streams = dir, filepath.Join(dir, server.JetStreamStoreDir, server.DEFAULT_GLOBAL_ACCOUNT, "streams")
+		if files := disk.OpenFiles(); files < leastFiles {
+			return fmt.Errorf("natsserver: the process may open only %d files, and needs %d: raise the limit (ulimit -n)", files, leastFiles)
+		}
 		if err := s.verify(); err != nil {
 			return err
 		}

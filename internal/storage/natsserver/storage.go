@@ -194,14 +194,14 @@ func (s *Server) probe() error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// restart stops the embedded server and starts another on the same files. The last files of each stream are written again: pages that the operating system could not
-// write may be missing on the disk although they are in memory, and no later sync would write them.
-func (s *Server) restart(ctx context.Context) error {
-	if s.running() != nil {
-		s.stopEmbedded()
+// rewrite writes the last files of each stream again: pages that the operating system could not write may be missing on the disk although they are in memory,
+// and no later sync would write them. A node of a cluster has other copies.
+func (s *Server) rewrite() error {
+	if s.streams == "" {
+		return nil
 	}
 	entries, err := os.ReadDir(s.streams)
-	if err != nil {
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	for _, e := range entries {
@@ -209,7 +209,15 @@ func (s *Server) restart(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := errors.Join(s.verify(), ctx.Err()); err != nil {
+	return s.verify()
+}
+
+// restart stops the embedded server and starts another on the same files.
+func (s *Server) restart(ctx context.Context) error {
+	if s.running() != nil {
+		s.stopEmbedded()
+	}
+	if err := errors.Join(s.rewrite(), ctx.Err()); err != nil {
 		return err
 	}
 	e, err := s.startEmbedded(s.dir)
