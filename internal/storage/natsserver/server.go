@@ -157,14 +157,14 @@ func (s *Server) startEmbedded(dir string) (*server.Server, error) {
 		port = server.RANDOM_PORT
 	}
 	options := &server.Options{
-		SyncAlways:   s.dir != "" && !s.config.Relaxed,
-		ServerName:   "lazuli",
-		JetStream:    true,
-		StoreDir:     dir,
-		Host:         host,
-		Port:         port,
-		DontListen:   s.config.Listen == "",
-		MaxPayload:   MaxPayload,
+		SyncAlways: s.dir != "" && !s.config.Relaxed,
+		ServerName: "lazuli",
+		JetStream:  true,
+		StoreDir:   dir,
+		Host:       host,
+		Port:       port,
+		DontListen: s.config.Listen == "",
+		MaxPayload: MaxPayload,
 		// Without a limit JetStream takes a share of the machine's memory and free disk, and refuses writes beyond it.
 		JetStreamMaxMemory: 1 << 40,
 		JetStreamMaxStore:  1 << 60,

@@ -381,4 +381,3 @@ func testConcurrentCallers(t *testing.T, s *Store) {
 		t.Errorf("%d messages were handed out, %d are left; want %d and none", len(all), count(t, q, epoch), total/8*8)
 	}
 }
-
