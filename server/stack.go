@@ -245,7 +245,7 @@ func (s *Stack) Ready() error {
 		return fmt.Errorf("the disk of the data folder refuses writes: %w", err)
 	}
 	open := s.services.Load()
-	return errors.Join(open.tables.Ready(), open.blobs.Ready(), open.queues.Ready(), open.logsReady())
+	return errors.Join(open.nats.Healthy(), open.tables.Ready(), open.blobs.Ready(), open.queues.Ready(), open.logsReady())
 }
 
 // errDiskFull is why a stack that serves reads and deletes is not ready.

@@ -264,6 +264,7 @@ func (c *check) queues() (err error) {
 			return
 		case c.o.Repair:
 			c.found(Warning, "queues", "%v", d)
+			c.lost("queues: changes after record %d of their log", d.First)
 		default:
 			c.found(Error, "queues", "%v", d)
 		}
@@ -304,6 +305,9 @@ func (c *check) queueLogUnusable(err error) bool {
 		severity = Warning
 	}
 	c.found(severity, "queues", "%v: changes that only the log had are lost", err)
+	if c.o.Repair {
+		c.lost("queues: changes that only their log had")
+	}
 	return true
 }
 
@@ -328,6 +332,6 @@ func (c *check) repairQueues(db *store.DB) error {
 	if err := os.Rename(fresh, c.dir.QueueState()); err != nil {
 		return err
 	}
-	c.repaired("queues: kept everything up to the damage of the log, and what was written later is lost; the damaged files are in %s", c.aside())
+	c.repaired("queues: kept everything up to the damage of the log; the damaged files are in %s", c.aside())
 	return errors.Join(disk.SyncDir(c.aside()), disk.SyncDir(c.dir.Path()))
 }

@@ -28,12 +28,13 @@ var parts = []part{
 	{tablesFile, "all tables with their entities", readDatabase},
 	{blobsFile, "all containers and blobs", readDatabase},
 	{extentsFile, "the content of blobs", readExtents},
+	{queuesFile, "all queues with their messages", readDatabase},
 	{ScopesFile, "the keys of all encryption scopes, and with them the content of their blobs", readWhole},
 	{NodeFile, "the identity of the node, and with it its place in the cluster", readWhole},
 }
 
 // Content are the files that [Dir.Forget] takes when other nodes have everything in them.
-var Content = []string{tablesFile, blobsFile, extentsFile, ScopesFile, streamsFolder}
+var Content = []string{tablesFile, blobsFile, extentsFile, queuesFile, ScopesFile, streamsFolder}
 
 // NodeFile is the path of the identity of a node of a cluster in its folder.
 const NodeFile = clusterFolder + "/node.json"
@@ -41,6 +42,7 @@ const NodeFile = clusterFolder + "/node.json"
 const (
 	tablesFile    = "tables.db"
 	blobsFile     = "blobs.db"
+	queuesFile    = "queues.db"
 	extentsFolder = "extents"
 	extentsFile   = extentsFolder + "/" + extent.ManifestFile
 	clusterFolder = "cluster"

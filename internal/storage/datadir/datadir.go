@@ -281,7 +281,7 @@ func (d *Dir) Extents() string { return filepath.Join(d.path, extentsFolder) }
 func (d *Dir) EncryptionScopes() string { return filepath.Join(d.path, ScopesFile) }
 
 // QueueState is the path of the Queue service's file.
-func (d *Dir) QueueState() string { return filepath.Join(d.path, "queues.db") }
+func (d *Dir) QueueState() string { return filepath.Join(d.path, queuesFile) }
 
 // Queues is the path of the folder with the stream that is the log of the Queue service's file.
 func (d *Dir) Queues() string { return filepath.Join(d.path, "queues") }

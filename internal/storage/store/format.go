@@ -26,6 +26,7 @@ import (
 //	          8  8  number of the group up to which it is complete
 //	          16 1  1 if the store was closed and needs no log
 //	replica   only in a view of a replicated log, see replica.go
+//	private   only in the only view of one
 //
 // Integers are big-endian. Each value has its checksum, as all values.
 //

@@ -26,11 +26,15 @@ import (
 // has applied.
 var replicaKey = []byte("replica")
 
+// privateKey is in files that were opened with Options.Private: their log alone cannot make them again.
+var privateKey = []byte("private")
+
 // replica is the state of a store that is a view of a replicated log.
 type replica struct {
 	log     *replog.Log
 	local   bool // View does not wait
 	applied func(Bucket, Write)
+	private bool
 	trim    int64 // size from which a private log is cut, in bytes; 0 for never
 
 	stop      context.CancelFunc // ends keepSnapshots
@@ -69,6 +73,7 @@ func (f *format) readReplica(p []byte) error {
 // openReplica begins to follow the log, and returns when everything in it has been applied.
 func (db *DB) openReplica(o Options) error {
 	r := db.replica
+	db.gen = db.found.gen + 1
 	switch {
 	case db.found.logID == "":
 		if empty, err := db.empty(); err != nil || !empty && !(o.Private && o.Log.Empty()) {
@@ -126,7 +131,11 @@ func (db *DB) empty() (empty bool, err error) {
 }
 
 func (db *DB) putReplica(tx *bolt.Tx, from, ahead replog.Position) error {
-	return putFormat(tx, replicaKey, encodeReplica(db.replica.id, from, ahead))
+	err := putFormat(tx, replicaKey, encodeReplica(db.replica.id, from, ahead))
+	if db.replica.private {
+		err = errors.Join(err, putFormat(tx, privateKey, nil))
+	}
+	return err
 }
 
 // roomPause is the interval for trying again to write a memtable to a file that cannot be written.

@@ -21,7 +21,7 @@ type State struct {
 	Generation uint64
 	// Closed means that the file was closed in order: it needs no log, and changes only when it is opened again.
 	Closed bool
-	// Replicated means that the file is a view of a replicated log, which can make it again.
+	// Replicated means that the file is a view of a replicated log, which can make it again. It is not set with Options.Private.
 	Replicated bool
 	// Size is the size in bytes, and Sum the CRC-32C of the two pages that refer to all others.
 	Size int64
@@ -68,6 +68,9 @@ func ReadState(path string) (s State, err error) {
 	}
 	s.ID, s.Generation, s.Closed = hex.EncodeToString(id), binary.BigEndian.Uint64(progress), progress[16] == 1
 	_, s.Replicated = pairs[string(replicaKey)]
+	if _, private := pairs[string(privateKey)]; private {
+		s.Replicated = false
+	}
 	metas := make([]byte, 2*m.PageSize)
 	if _, err := f.ReadAt(metas, 0); err != nil && !errors.Is(err, io.EOF) {
 		return s, err

@@ -239,7 +239,7 @@ func openFile(path string, o Options) (db *DB, err error) {
 		}
 	}()
 	if o.Log != nil {
-		db.replica = &replica{log: o.Log, local: o.ReadLocal, applied: o.Applied}
+		db.replica = &replica{log: o.Log, local: o.ReadLocal, applied: o.Applied, private: o.Private}
 		if o.Private && o.SnapshotLog >= 0 {
 			db.replica.trim = cmp.Or(o.SnapshotLog, DefaultPrivateLog)
 		}

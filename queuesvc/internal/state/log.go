@@ -43,6 +43,9 @@ func StoreOptions(ctx context.Context, n *natsserver.Server, c replog.Config) (s
 // OpenFolder opens the file of a Queue service that is stopped, with what only the log has, which is in the files of an embedded server in the folder queues. It changes
 // nothing. damaged is called for each damage of the log's files; the records behind it are not read.
 func OpenFolder(path, queues string, damaged func(jetstreamfiles.Damage)) (*store.DB, error) {
+	if s, err := store.ReadState(path); err == nil && s.Replicated { // its log is elsewhere
+		return OpenFile(path, store.Options{ReadOnly: true})
+	}
 	return OpenFile(path, store.Options{ReadOnly: true, Replay: func(from replog.Position, apply func([]byte, replog.Position) error) error {
 		r := replog.NewReplay(from, apply)
 		found, err := jetstreamfiles.Read(streamDir(queues), func(m jetstreamfiles.Record) error { return r.Offer(m.Sequence, m.Payload) })
