@@ -64,3 +64,17 @@ func Cut(streamDir string, d Damage) error {
 	}
 	return syncAll(aside, filepath.Join(streamDir, MessagesFolder), streamDir)
 }
+
+// SetAsideEmpty moves a stream without an intact record to a new folder in dir, and returns that folder; "" for a stream with records, which stays. The server must
+// not be running.
+func SetAsideEmpty(streamDir, dir string) (aside string, err error) {
+	empty := true
+	if _, err := scan(streamDir, func(r *record) { empty = empty && r == nil }); err != nil && !errors.Is(err, fs.ErrNotExist) || !empty {
+		return "", err
+	}
+	aside = filepath.Join(dir, fmt.Sprintf("%s-%d", filepath.Base(streamDir), time.Now().UnixNano()))
+	if err := os.Rename(streamDir, aside); err != nil {
+		return "", fmt.Errorf("jetstreamfiles: %w", err)
+	}
+	return aside, syncAll(dir, filepath.Dir(streamDir))
+}

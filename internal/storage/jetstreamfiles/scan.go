@@ -2,6 +2,7 @@ package jetstreamfiles
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash"
@@ -203,4 +204,46 @@ func readBlock(path string, buf []byte) ([]byte, error) {
 	buf = slices.Grow(buf[:0], int(info.Size()))[:info.Size()]
 	_, err = io.ReadFull(f, buf)
 	return buf, err
+}
+
+// CutPoint returns the largest sequence up to which a stream can be purged without a change of a block that holds records from stay on: the first sequence
+// of the block that contains stay. The server then removes whole blocks, and writes none. 0 means that nothing can be cut off.
+func CutPoint(streamDir string, stay uint64) (uint64, error) {
+	numbers, err := Blocks(streamDir)
+	if err != nil {
+		return 0, fmt.Errorf("jetstreamfiles: %w", err)
+	}
+	cut := uint64(0)
+	head := make([]byte, 64<<10)
+	for i, n := range numbers {
+		f, err := os.Open(blockPath(streamDir, n))
+		if err != nil {
+			return 0, fmt.Errorf("jetstreamfiles: %w", err)
+		}
+		m, err := io.ReadFull(f, head)
+		f.Close()
+		if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+			return 0, fmt.Errorf("jetstreamfiles: %w", err)
+		}
+		if first, ok := firstSequence(head[:m]); ok && i > 0 && first <= stay {
+			cut = max(cut, first)
+		}
+	}
+	return cut, nil
+}
+
+// firstSequence returns the sequence of the first record in head, the beginning of a block, that is not a tombstone. The record itself may be
+// incomplete in head.
+func firstSequence(head []byte) (uint64, bool) {
+	for len(head) >= recordHead {
+		seq, size := binary.LittleEndian.Uint64(head[4:]), int(uint32le(head)&^headersBit)
+		if seq&tombstoneBit == 0 {
+			return seq &^ erasedBit, true
+		}
+		if size < recordHead || size > len(head) {
+			return 0, false
+		}
+		head = head[size:]
+	}
+	return 0, false
 }

@@ -29,6 +29,13 @@ func (s *Server) verify() error {
 	for _, e := range entries {
 		dir := filepath.Join(s.streams, e.Name())
 		found, err := jetstreamfiles.Verify(dir)
+		if err == nil && len(found) > 0 && found[0].Meta != "" {
+			var aside string
+			if aside, err = jetstreamfiles.SetAsideEmpty(dir, s.dir); aside != "" {
+				s.config.Log.Info("setting aside a stream that was being created when the machine stopped", "stream", e.Name(), "kept", aside)
+				continue
+			}
+		}
 		if err != nil {
 			return fmt.Errorf("natsserver: verifying the streams: %w", err)
 		}

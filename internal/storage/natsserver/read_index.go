@@ -417,7 +417,7 @@ var ErrFormerRelease = errors.New("natsserver: a node with a former release does
 //
 // Errors: also [ErrFormerRelease].
 func (s *Server) StreamEnd(ctx context.Context, stream string) (StreamEnd, error) {
-	if s.Alone() {
+	if s.Alone() && s.Shared() {
 		info, err := streamInfo(ctx, s.conn, stream)
 		if info.StreamInfo == nil {
 			return StreamEnd{}, err

@@ -21,7 +21,7 @@ import (
 func (s *Server) Alone() bool { return s.config.URL == "" && s.node == nil }
 
 // Settle makes the files of a stream of an embedded server durable besides the records, which JetStream syncs one by one: the stream's
-// configuration, and the names of new files. It is called after a record was acknowledged, and before anybody sees it.
+// configuration, and the names of new files. It is called after a record was acknowledged, and before a caller sees it.
 func (s *Server) Settle(stream string) error {
 	if s.streams == "" || s.node != nil || s.config.Relaxed {
 		return nil
@@ -66,6 +66,15 @@ func (s *Server) SyncStream(stream string) error {
 		return fmt.Errorf("natsserver: %w", err)
 	}
 	return nil
+}
+
+// CutPoint returns the sequence up to which a stream can be purged if records from stay on are needed. On an embedded server with files the
+// purge then removes whole blocks and writes none; otherwise it is stay. 0 means that nothing can be purged.
+func (s *Server) CutPoint(stream string, stay uint64) (uint64, error) {
+	if s.streams == "" {
+		return stay, nil
+	}
+	return jetstreamfiles.CutPoint(s.streamDir(stream), stay)
 }
 
 func (s *Server) streamDir(stream string) string { return filepath.Join(s.streams, stream) }

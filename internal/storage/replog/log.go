@@ -37,10 +37,14 @@ type Config struct {
 	// End returns the sequence of the last message of a stream, or of a later one: it includes every message that had been acknowledged before the
 	// call. Nil, or an error, makes Barrier write a mark.
 	End func(ctx context.Context, stream string) (uint64, error)
-	// Settle is called before a record is applied, for a server whose records are durable only afterwards; an error ends following. Nil does nothing.
+	// Settle is called after the stream was opened, and before each record is applied, for a server that makes something durable only then; an error ends
+	// following. Nil does nothing.
 	Settle func(stream string) error
 	// Sync makes durable what the server has stored in a stream, for a server that acknowledges before it syncs; nil does nothing. See [Log.Sync].
 	Sync func(stream string) error
+	// Cut returns a sequence up to which the stream can be purged if messages from one on must stay, for a server that can be purged at some of them only; 0
+	// for none. See [Log.Trim]. Nil means all.
+	Cut func(stream string, stay uint64) (uint64, error)
 	// Failed returns why the stream cannot be written at the moment, nil if it can: calls fail at once with [ErrUnavailable] and the reason. Suspect is
 	// called after a publish without success, and finds out. Nil means unknown.
 	Failed  func() error
@@ -135,6 +139,11 @@ func Open(ctx context.Context, c Config) (*Log, error) {
 	l.life, l.end = context.WithCancel(context.Background())
 	if err := l.create(ctx); err != nil {
 		return nil, err
+	}
+	if c.Settle != nil { // before a view refers to the stream
+		if err := c.Settle(l.stream); err != nil {
+			return nil, fmt.Errorf("replog: stream %s: %w", l.stream, err)
+		}
 	}
 	// Room for the headers of JetStream, and of a republished message.
 	l.chunk = int(min(c.Conn.MaxPayload(), 1<<20)) - headerSize - 4096

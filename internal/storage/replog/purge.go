@@ -19,6 +19,11 @@ func (l *Log) Trim(ctx context.Context, p Position, limit int64) error {
 	}
 	stay := uint64(limit) / 2 / (state.Bytes/state.Msgs + 1)
 	keep := min(p.Resume+1, p.Log, p.Last, state.LastSeq-min(stay, state.LastSeq))
+	if l.config.Cut != nil {
+		if keep, err = l.config.Cut(l.stream, keep); err != nil {
+			return fmt.Errorf("replog: %w", err)
+		}
+	}
 	if keep <= state.FirstSeq {
 		return nil
 	}

@@ -83,6 +83,11 @@ func (db *DB) openReplica(o Options) error {
 		if err := db.transact(func(tx *bolt.Tx) error { return db.putReplica(tx, replog.Position{}, replog.Position{}) }); err != nil {
 			return err
 		}
+		if !db.ephemeral { // the file's name must be durable before the log drops what the file has
+			if err := db.fs.SyncDir(filepath.Dir(db.path)); err != nil {
+				return err
+			}
+		}
 	case db.found.logID != o.Log.ID():
 		return fmt.Errorf("%w: %s follows log %s, and the cluster has log %s", ErrOtherLog, filepath.Base(db.path), db.found.logID, o.Log.ID())
 	default:

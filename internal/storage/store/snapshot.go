@@ -129,7 +129,8 @@ func join(path string, o Options) error {
 		if held, err := o.Log.Holds(ctx, f.from); err != nil || held {
 			return logError(err)
 		}
-		return fmt.Errorf("%w: %s is missing, or older than the beginning of its log: restore it and the log from the same copy", ErrOtherLog, filepath.Base(path))
+		return fmt.Errorf("%w: %s needs message %d of its log, which is not there any more: it is missing or older than it was; restore it and the log from the same copy",
+			ErrOtherLog, filepath.Base(path), f.from.Resume+1)
 	}
 	var restored error
 	for range 3 { // a newer snapshot may replace the one that is being read

@@ -119,7 +119,7 @@ func (s *Store) removeSomeExpired(now int64) (more bool, err error) {
 type garbage struct {
 	db    *store.DB
 	batch int
-	// from is the place to continue from in bucketVisible. Nothing is before it, since nobody writes records with an id that was taken away.
+	// from is the place to continue from in bucketVisible. Nothing is before it, since no request writes records with an id that was taken away.
 	from []byte
 }
 

@@ -80,3 +80,16 @@ func find(t testing.TB, s *Store, name string) *Queue {
 	}
 	return q
 }
+
+// noValues accepts all values that are opaque to this package.
+var noValues = Values{Properties: func([]byte) error { return nil }, Policies: func([]byte) error { return nil }}
+
+// wantConsistent fails if the check finds anything.
+func wantConsistent(t testing.TB, s *Store) Counts {
+	t.Helper()
+	n, err := Check(s.db, noValues, func(err error) { t.Errorf("check: %v", err) })
+	if err != nil {
+		t.Error(err)
+	}
+	return n
+}

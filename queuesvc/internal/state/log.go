@@ -21,7 +21,7 @@ func LogConfig(n *natsserver.Server, name string, log *slog.Logger) replog.Confi
 	c.Node, _ = os.Hostname()
 	switch {
 	case n.Alone():
-		c.Settle, c.Sync = n.Settle, n.SyncStream
+		c.Settle, c.Sync, c.Cut = n.Settle, n.SyncStream, n.CutPoint
 	case n.ClusterNode() != "":
 		c.Node, c.Majority = n.ClusterNode(), func() bool { return n.ClusterView().Majority }
 	}

@@ -119,7 +119,7 @@ func (q *Queue) Put(body []byte, visibility, ttl time.Duration, now time.Time) (
 	return m, err
 }
 
-// place enters a new message, which nobody has received, into the order of messages.
+// place enters a new message, which no client has received, into the order of messages.
 func (q *Queue) place(tx *store.Tx, id queueID, number uint64, s State) visibleKey {
 	key := makeVisibleKey(id, s.NextVisible, number)
 	tx.Put(bucketVisible, bytes.Clone(key[:]), position{expires: s.Expires}.encode())
@@ -326,7 +326,7 @@ func (q *Queue) peek(n int, after Position, now time.Time, until int64) (found [
 		if err != nil || !more {
 			return found, last, err
 		}
-		if err := q.store.removeExpired(now.UnixNano()); err != nil { // so that nobody passes them again
+		if err := q.store.removeExpired(now.UnixNano()); err != nil { // so that no other request passes them
 			return nil, Position{}, err
 		}
 	}
@@ -354,7 +354,7 @@ func (q *Queue) places(tx *store.Tx, id queueID, after Position, until int64) fu
 	}
 }
 
-// find returns the position of the message for a receipt, and decides what is wrong if there is none.
+// find returns the position of the message for a receipt, and decides what is wrong without one.
 func (q *Queue) find(tx *store.Tx, queue queueID, id ID, receipt Receipt) (key visibleKey, p position, err error) {
 	key = makeVisibleKey(queue, receipt.visible(), id.number())
 	if v := tx.Get(bucketVisible, key[:]); v != nil {
