@@ -16,7 +16,7 @@ import (
 )
 
 // newQueueCommand makes `lazuli queue`, which looks into queues and moves messages.
-func newQueueCommand() *cobra.Command {
+func newQueueCommand(m *Main) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "queue",
 		Short: "List and create queues; show, put, requeue and purge messages",
@@ -30,7 +30,7 @@ table lazulipoison.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newQueueListCommand(), newQueueCreateCommand(), newQueuePeekCommand(), newQueuePutCommand(), newQueueRemoveCommand(), newQueueRequeueCommand(), newQueuePurgeCommand())
+	cmd.AddCommand(newQueueListCommand(), newQueueCreateCommand(), newQueuePeekCommand(), newQueuePutCommand(), newQueueRemoveCommand(), newQueueRequeueCommand(), newQueuePurgeCommand(), newQueueLogCommand(m))
 	return cmd
 }
 

@@ -13,7 +13,7 @@ import (
 // queueCommand runs `lazuli queue ARGS` and returns what it prints.
 func queueCommand(t *testing.T, stdin string, args ...string) (string, error) {
 	t.Helper()
-	return runVerb(t, newQueueCommand(), stdin, args...)
+	return runVerb(t, newQueueCommand(&Main{}), stdin, args...)
 }
 
 func TestQueueVerbs(t *testing.T) {

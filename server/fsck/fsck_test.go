@@ -342,7 +342,7 @@ func TestRepairCountsWhatIsLost(t *testing.T) {
 	if r := checkDir(t, dir); r.Clean {
 		t.Error("clean with zeroed pages")
 	}
-	r, err := Check(ctx, dir, Options{TempDir: t.TempDir(), Repair: true})
+	r, err := Check(ctx, dir, Options{Repair: true})
 	must.OK(t, err)
 	counted := 0
 	for _, text := range r.Lost {

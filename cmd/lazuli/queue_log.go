@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/jetstreamfiles"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/queuesvc"
+)
+
+// newQueueLogCommand makes `lazuli queue log`, which prints the messages of the stream that keeps the queues' changes.
+func newQueueLogCommand(m *Main) *cobra.Command {
+	cmd := &cobra.Command{Use: "log [folder]", Short: "Show the stream of changes of the queues in a data folder",
+		Long: `Show the messages of the JetStream stream that is the log of the queues, in the order in which they were applied: the time, the message's number in
+the stream, how many changes it holds, its size in bytes, and how many changes of each kind it makes to which queue. A server may be using the folder.
+
+A server alone removes the old end of the stream when it has more than 64 MiB. On a NATS server or a cluster, use the nats command: the headers
+Lazuli-Changes and Lazuli-Change of each message say the same.`,
+		Example: "  lazuli queue log\n  lazuli queue log ./data | tail", Args: cobra.MaximumNArgs(1)}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		folder, err := m.folder(cmd, args)
+		if err != nil {
+			return err
+		}
+		t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', tabwriter.StripEscape)
+		fmt.Fprintln(t, "TIME\tMESSAGE\tCHANGES\tBYTES\tWHAT")
+		damaged, err := queuesvc.ReadLog(filepath.Join(folder, "queues"), func(r jetstreamfiles.Record) error {
+			h := headers(r.Header)
+			if h.Get(store.HeaderChanges) == "" {
+				return nil
+			}
+			_, err := fmt.Fprintf(t, "%s\t%d\t%s\t%d\t%s\n", r.Time.UTC().Format("2006-01-02T15:04:05.000Z"), r.Sequence, h.Get(store.HeaderChanges), len(r.Payload),
+				strings.Join(h.Values(store.HeaderChange), "; "))
+			return err
+		})
+		if flushed := t.Flush(); err == nil {
+			err = flushed
+		}
+		if err != nil {
+			return fmt.Errorf("reading the log of the queues in %s: %w", folder, err)
+		}
+		for _, d := range damaged {
+			if !d.Torn {
+				return fmt.Errorf("what follows cannot be read: %v; `lazuli fsck` says more", d)
+			}
+		}
+		return nil
+	}
+	return cmd
+}
+
+// headers parses the headers of a NATS message.
+func headers(text []byte) http.Header {
+	h := http.Header{}
+	for line := range strings.Lines(string(text)) {
+		if name, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":"); ok {
+			h.Add(name, strings.TrimSpace(value))
+		}
+	}
+	return h
+}
