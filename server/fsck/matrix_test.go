@@ -113,7 +113,7 @@ func (image folderImage) damages(file, neighbour string, older folderImage, long
 func judge(t *testing.T, damaged folderImage, name string, want map[string]string, repair bool) string {
 	t.Helper()
 	got := answers(t, damaged.write(t))
-	r, err := Check(t.Context(), damaged.write(t), Options{TempDir: t.TempDir()})
+	r, err := Check(t.Context(), damaged.write(t), Options{})
 	found := err != nil || !r.Clean
 	outcome := "without loss"
 	for _, k := range slices.Sorted(maps.Keys(want)) {
@@ -137,7 +137,7 @@ func judge(t *testing.T, damaged folderImage, name string, want map[string]strin
 		return outcome
 	}
 	dir := damaged.write(t)
-	r, err = Check(t.Context(), dir, Options{TempDir: t.TempDir(), Repair: true})
+	r, err = Check(t.Context(), dir, Options{Repair: true})
 	if err != nil {
 		t.Errorf("%s: repair: %v", name, err)
 		return outcome
