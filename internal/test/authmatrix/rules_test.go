@@ -8,6 +8,8 @@ package authmatrix
 type rule struct {
 	// on is the account SAS resource type: "s", "c" or "o".
 	on string
+	// parts marks a batch: an account SAS for any resource type may send it, since each part is authorised by itself.
+	parts bool
 	// account are the letters of an account SAS, one of which suffices; "" means that no account SAS suffices. all means that all letters are
 	// needed.
 	account string
@@ -44,8 +46,8 @@ var rules = map[string]map[string]rule{
 		"GetAccountInformation@container": {on: "c", account: "rwdxylacutfi", service: "="},
 		"GetAccountInformation@blob":      {on: "o", account: "rwdxylacutfi", service: "=", object: true, record: true},
 		"GetUserDelegationKey":            {on: "s", roles: "RCOD", bearerOnly: true},
-		"BlobBatch":                       {on: "s", account: "dw", roles: readers},
-		"BlobBatch@container":             {on: "c", account: "dw", service: "=", roles: readers},
+		"BlobBatch":                       {on: "s", parts: true, account: "dxw", roles: readers},
+		"BlobBatch@container":             {on: "c", parts: true, account: "dxw", service: "=", roles: readers},
 		"FindBlobsByTags":                 {on: "s", account: "f", roles: "O"},
 		"FindBlobsByTagsInContainer":      {on: "c", account: "f", service: "=", roles: "O"},
 		"PreflightBlobRequest":            {public: "*"},
@@ -58,6 +60,7 @@ var rules = map[string]map[string]rule{
 		"SetContainerACL":        {on: "c", roles: "O"},
 		"DeleteContainer":        {on: "c", account: "d", roles: writers},
 		"RestoreContainer":       {on: "c", account: "w", roles: writers},
+		"RenameContainer":        {on: "c", account: "w", roles: writers},
 		"LeaseContainer":         {on: "c", account: "wd", roles: writers},
 		"ListBlobs":              {on: "c", account: "l", service: "=", roles: readers, public: "container"},
 
@@ -138,7 +141,7 @@ var rules = map[string]map[string]rule{
 		"InsertOrMergeEntity":   {on: "o", account: "au", all: true, service: "=", roles: "C"},
 		"DeleteEntity":          {on: "o", account: "d", service: "=", roles: "C"},
 		// Each change is then checked by itself.
-		"EntityGroupTransaction": {on: "o", account: "raud", service: "=", roles: "RC"},
+		"EntityGroupTransaction": {on: "o", parts: true, account: "raud", service: "=", roles: "RC"},
 	},
 }
 

@@ -11,7 +11,7 @@ type refusal struct {
 
 // refused are the operations that are not served.
 var refused = map[string]refusal{
-	"blob Container.Rename": {req("PUT /box?restype=container&comp=rename", "x-ms-source-container-name: other"), 400, "InvalidQueryParameterValue"},
+	"blob Container.Rename": {req("PUT /box?restype=container&comp=rename", "x-ms-source-container-name: other"), 400, "HierarchicalNamespaceNotEnabled"},
 }
 
 const (
