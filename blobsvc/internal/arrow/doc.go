@@ -5,7 +5,7 @@
 // gathered as a record batch. The buffers of a batch are copied as they are; the descriptions around them are FlatBuffers
 // (metadata.go).
 //
-// docs/DESIGN.md says why this is not the library of the Arrow project.
+// docs/design says why this is not the library of the Arrow project.
 //
 // https://arrow.apache.org/docs/format/Columnar.html#serialization-and-interprocess-communication-ipc
 package arrow

@@ -214,7 +214,7 @@ func TestBinaryHasNoTestLibraries(t *testing.T) {
 }
 
 // maxPackages bounds the packages of the command, which cost build time and size. Raise it for a dependency that is worth it, and note its cost in
-// docs/DESIGN.md.
+// docs/design.
 const maxPackages = 756
 
 func TestNumberOfPackages(t *testing.T) {
