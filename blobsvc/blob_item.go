@@ -20,7 +20,7 @@ type itemWriter interface {
 	md5(sum string)
 }
 
-// itemOptions are what a request says about the items of a listing.
+// itemOptions hold what a request says about the items of a listing.
 type itemOptions struct {
 	now     ticks.Ticks
 	version wire.Version

@@ -117,7 +117,7 @@ func (s *Service) listBlobs(c *call) error {
 	return c.Body(http.StatusOK, "application/xml", w.b)
 }
 
-// listBatch is how many items of a page are read in one transaction and held in memory. A page of more is sent while it is
+// listBatch is the number of items of a page that are read in one transaction and held in memory. A page of more is sent while it is
 // read, as Azure does; it shows what was there at some time in between.
 const listBatch = 500
 

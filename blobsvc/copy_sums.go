@@ -46,7 +46,7 @@ func (s *Service) copySummed(c *call, src *copySource, w *state.Write, b *state.
 	return result, "", wire.ErrServerBusy
 }
 
-// maxSourceChanges is how often Copy Blob From URL reads a source that changes while it is read.
+// maxSourceChanges is the number of times that Copy Blob From URL reads a source that changes while it is read.
 const maxSourceChanges = 5
 
 // sourceCRC returns the CRC64 of a source of this process, and which state of it was read.

@@ -392,7 +392,7 @@ func (c *call) sendOwner(b *state.Blob) {
 	c.Set("x-ms-permissions", n.Access.Permissions())
 }
 
-// nameOf is how an answer names an owner: its object ID, since no directory of users is there to ask. With upn=true the caller's own object ID
+// nameOf describes how an answer names an owner: its object ID, since no directory of users is there to ask. With upn=true the caller's own object ID
 // becomes the name in its token.
 func (c *call) nameOf(id string) string {
 	if p := c.identity.Principal(); p != nil && p.Name != "" && p.ObjectID == id && strings.EqualFold(c.Query.Get("upn"), "true") {

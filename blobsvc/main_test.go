@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// modelChecks is how many random sequences of operations a comparison with a model tries, unless the flag sets it.
+// modelChecks is the number of random sequences that of operations a comparison with a model tries, unless the flag sets it.
 const modelChecks = "40"
 
 func TestMain(m *testing.M) {

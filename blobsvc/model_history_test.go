@@ -21,7 +21,7 @@ type moment struct {
 	deleted, hold     bool
 }
 
-// String is what a listing shows.
+// String holds what a listing shows.
 func (m *moment) String() string {
 	s := m.snapshot + "@" + m.version + " " + m.metadata + " " + fmt.Sprint(len(m.content))
 	if m.deleted {
@@ -209,7 +209,7 @@ func (h *history) promote(rt *rapid.T) {
 	q.become(&moment{version: r.header.Get("x-ms-version-id"), content: m.content, metadata: m.metadata})
 }
 
-// gone is what becomes of a moment that is deleted.
+// gone holds what becomes of a moment that is deleted.
 func (h *history) gone(p *past, m *moment) {
 	if h.retained {
 		m.deleted = true

@@ -112,7 +112,7 @@ func (s *Service) putPage(c *call) error {
 	return c.Status(http.StatusCreated)
 }
 
-// pageWrite is where pages are written, and under which conditions on the sequence number. end is exclusive.
+// pageWrite is the position at which pages are written, and under which conditions on the sequence number. end is exclusive.
 type pageWrite struct {
 	start, end int64
 	conditions state.SequenceConditions

@@ -42,7 +42,7 @@ type Config struct {
 	Egress egress.Policy
 	// CopyPause is the pause before a pending copy tries its source again; it grows with each failure. 0 is a second.
 	CopyPause time.Duration
-	// CopyTimeout is how long a copy source outside this process may take for its answer, and for each next 64 KiB of its
+	// CopyTimeout is the time that a copy source outside this process may take for its answer, and for each next 64 KiB of its
 	// content. 0 is 30 seconds.
 	CopyTimeout time.Duration
 	// Changed, if set, is called for every blob that was created or written - content, properties, metadata, tags or tier - once

@@ -453,7 +453,7 @@ func TestListDeletedWithVersions(t *testing.T) {
 	}
 }
 
-// between is what stands between two texts, "" if they are not there.
+// between holds what stands between two texts, "" if they are not there.
 func between(s, from, to string) string {
 	_, s, _ = strings.Cut(s, from)
 	s, _, ok := strings.Cut(s, to)
@@ -463,7 +463,7 @@ func between(s, from, to string) string {
 	return s
 }
 
-// pathOf is what follows the account in a URL.
+// pathOf holds what follows the account in a URL.
 func pathOf(t testing.TB, s string) string {
 	t.Helper()
 	u, err := url.Parse(s)

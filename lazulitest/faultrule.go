@@ -33,7 +33,7 @@ func (l *Lazuli) AddFault(t testing.TB, rule FaultRule) (name string) {
 	return rule.Name
 }
 
-// FaultHits is how many requests the named rule has had an effect on.
+// FaultHits is the number of requests that the named rule has had an effect on.
 func (l *Lazuli) FaultHits(t testing.TB, name string) int {
 	t.Helper()
 	for _, r := range l.stack.Faults().Rules() {

@@ -47,7 +47,7 @@ type Lazuli struct {
 // Option changes what [Start] runs.
 type Option func(*config)
 
-// config is what Start runs.
+// config holds what Start runs.
 type config struct {
 	server.Config
 	blob  accountprops.Blob // of accounts that have no settings of their own
@@ -99,7 +99,7 @@ func WithContainerSoftDelete(days int) Option {
 	return func(c *config) { c.blob.ContainerDays = days }
 }
 
-// stopTimeout is how long the end of a test waits for requests in flight.
+// stopTimeout is the time that the end of a test waits for requests in flight.
 const stopTimeout = time.Minute
 
 // Start runs the three services until the test and its subtests end. It fails the test if they do not start.

@@ -149,14 +149,14 @@ func recordHistory(t *testing.T, children []*child, kills int) {
 	h.Check(t)
 }
 
-// patience is how long requests may make no progress before a test gives up, and enough is how long it goes on killing where the
+// patience is the time that requests may make no progress before a test gives up, and enough is how long it goes on killing where the
 // machine is slow, once each of a few has been killed.
 const (
 	patience = 3 * time.Minute
 	enough   = 45 * time.Second
 )
 
-// kills is how often a test kills front-ends in all.
+// kills is the number of times that a test kills front-ends in all.
 const kills = 10
 
 // killOneByOne kills and restarts the children in turn, while work goes on.

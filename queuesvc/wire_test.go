@@ -22,7 +22,7 @@ func developmentKey(t testing.TB) *azqueue.SharedKeyCredential {
 
 func escape(s string) string { return url.QueryEscape(s) }
 
-// answer is what came back for a raw request.
+// answer holds what came back for a raw request.
 type answer struct {
 	status int
 	header http.Header

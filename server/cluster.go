@@ -60,7 +60,7 @@ func (s *Stack) checkFolder() error {
 	return nil
 }
 
-// electionTime is how long the streams of a cluster may have no leader while the services are opened.
+// electionTime is the time that the streams of a cluster may have no leader while the services are opened.
 const electionTime = 3 * time.Minute
 
 // sharesTables reports whether the tables are a view of a replicated log.
@@ -171,7 +171,7 @@ func (o *services) logsReady() error {
 	return nil
 }
 
-// LogReport is what a node says about a replicated log, in `lazuli cluster status`.
+// LogReport holds what a node says about a replicated log, in `lazuli cluster status`.
 type LogReport struct {
 	Applied    uint64 `json:"applied"` // sequence of the last record that was applied
 	Lag        uint64 `json:"lag"`     // messages that were not processed yet

@@ -55,7 +55,7 @@ type Config struct {
 	StrictVersion bool
 	// PathStyle takes the account only from the path, whatever the host's name is.
 	PathStyle bool
-	// KeepAlive is how long an idle connection is kept, for each service; 0 is two minutes.
+	// KeepAlive is the time that an idle connection is kept, for each service; 0 is two minutes.
 	BlobKeepAlive, QueueKeepAlive, TableKeepAlive time.Duration
 
 	// NATS configures the storage of queues. Its Dir, Relaxed and Log are set from the fields here; a URL names an existing

@@ -2,7 +2,7 @@ package server
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Damage is what the running services have found damaged in their files.
+// Damage holds what the running services have found damaged in their files.
 type Damage struct {
 	// TableReads, BlobReads and ContentReads are the reads since the services were opened that failed because of damage: of the table database,
 	// of the blob database, and of content.

@@ -53,7 +53,7 @@ func (g *gate) leave() {
 	}
 }
 
-// nudgeEvery is how often shut calls nudge.
+// nudgeEvery is the interval at which shut calls nudge.
 const nudgeEvery = 5 * time.Millisecond
 
 // shut closes the gate and waits until no request is inside; nudge ends the requests that only wait for changes. If ctx ends

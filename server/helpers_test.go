@@ -16,7 +16,7 @@ import (
 	"github.com/lazuli-storage/lazuli/server"
 )
 
-// far is when the tokens below expire. Clients with a token need no date that fits the clock of the services.
+// far is the time at which the tokens below expire. Clients with a token need no date that fits the clock of the services.
 var far = time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func blobClient(t *testing.T, s *server.Stack) *azblob.Client {

@@ -40,10 +40,10 @@ func examplePerson() person {
 }
 
 const (
-	// javaBody is what azure-data-tables 12.5.0 for Java sends for the entity, recorded from createEntity; upsertEntity and updateEntity send the same. It
+	// javaBody holds what azure-data-tables 12.5.0 for Java sends for the entity, recorded from createEntity; upsertEntity and updateEntity send the same. It
 	// sends NaN and infinities without their type, so that they become text: they are left out.
 	javaBody = `{"Visits@odata.type":"Edm.Int64","RowKey":"O'Neil 1","Photo":"AAH+/w==","Badge":"c9da6455-213d-42c9-9a79-3e9149a57833","Photo@odata.type":"Edm.Binary","Name":"Grüße \"quoted\" \\ <a&b>","Active":true,"Score":5.0,"Badge@odata.type":"Edm.Guid","Visits":"9007199254740993","Hired@odata.type":"Edm.DateTime","Hired":"2026-03-01T21:30:00.123456700Z","PartitionKey":"Sales","Ratio":0.1,"Age":42}`
-	// dotnetBody is what Azure.Data.Tables sends, by its source (ToOdataAnnotatedDictionary) and the rules of Utf8JsonWriter: a whole double has no point, and
+	// dotnetBody holds what Azure.Data.Tables sends, by its source (ToOdataAnnotatedDictionary) and the rules of Utf8JsonWriter: a whole double has no point, and
 	// is a Double by its type.
 	dotnetBody = `{"PartitionKey":"Sales","RowKey":"O\u0027Neil 1","Name":"Gr\u00FC\u00DFe \u0022quoted\u0022 \\ \u003Ca\u0026b\u003E","Active":true,"Age":42,"Visits":"9007199254740993","Visits@odata.type":"Edm.Int64","Score":5,"Score@odata.type":"Edm.Double","Ratio":0.1,"Ratio@odata.type":"Edm.Double","NotANumber":"NaN","NotANumber@odata.type":"Edm.Double","Most":"Infinity","Most@odata.type":"Edm.Double","Hired":"2026-03-01T21:30:00.1234567Z","Hired@odata.type":"Edm.DateTime","Badge":"c9da6455-213d-42c9-9a79-3e9149a57833","Badge@odata.type":"Edm.Guid","Photo":"AAH+/w==","Photo@odata.type":"Edm.Binary"}`
 )
@@ -57,7 +57,7 @@ func (r *recorder) Do(q *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusNoContent, Header: http.Header{"Etag": {"1"}}, Body: http.NoBody, Request: q}, err
 }
 
-// meaning is what the service makes of a body: type and value of each property.
+// meaning holds what the service makes of a body: type and value of each property.
 // https://learn.microsoft.com/rest/api/storageservices/payload-format-for-table-service-operations
 func meaning(t *testing.T, body string) map[string]string {
 	t.Helper()

@@ -22,7 +22,7 @@ const (
 	BulkDelete
 )
 
-// bulkParallel is how many transactions a bulk write has under way.
+// bulkParallel is the number of transactions that a bulk write has under way.
 const bulkParallel = 16
 
 // BulkError lists the entities that a bulk write did not write. Entities of other transactions are written.

@@ -11,7 +11,7 @@ import (
 	keywrap "github.com/go-jose/go-jose/v4/cipher"
 )
 
-// Mode is how encrypted properties are stored.
+// Mode describes how encrypted properties are stored.
 type Mode int
 
 const (
@@ -36,7 +36,7 @@ type KeyWrapper interface {
 	UnwrapKey(ctx context.Context, algorithm string, wrapped []byte) ([]byte, error)
 }
 
-// Encryption is how a table encrypts the properties whose fields have the option "encrypt", before they leave the process. Every write of an entity makes a
+// Encryption describes how a table encrypts the properties whose fields have the option "encrypt", before they leave the process. Every write of an entity makes a
 // new content key, which Key wraps and the entity keeps. The keys, the names of properties, the lengths of values and all other properties
 // stay visible, and replacing an entity by an older state is not detected. Encrypted properties cannot be compared in queries.
 type Encryption struct {
@@ -45,7 +45,7 @@ type Encryption struct {
 	// Resolve finds the key for what is read. Nil finds Key only. To rotate keys, set Key to the new one, let Resolve find both, and call
 	// [Table.Rotate]; then the old key is not needed any more.
 	Resolve func(ctx context.Context, keyID string) (KeyWrapper, error)
-	// Mode is how properties are stored.
+	// Mode describes how properties are stored.
 	Mode Mode
 	// ReadAzure also reads what was stored as AzureCompatible if Mode is Authenticated: while data moves from one to the other.
 	ReadAzure bool

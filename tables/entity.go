@@ -17,7 +17,7 @@ import (
 type Entity struct {
 	PartitionKey, RowKey string
 	ETag                 azcore.ETag
-	// Timestamp is when the service last changed the entity.
+	// Timestamp is the time at which the service last changed the entity.
 	Timestamp time.Time
 	// Properties are the values by name. What is read has the types string, bool, int32, int64, float64, time.Time, uuid.UUID and []byte;
 	// what is written may have any type that a struct's field may have. Properties that are nil are not stored.

@@ -91,7 +91,7 @@ func prefix(i, partitions int) string {
 	return fmt.Sprintf("%0*d", len(strconv.Itoa(max(partitions, 1)-1)), i)
 }
 
-// Period is how long a table of a series lasts.
+// Period is the time that a table of a series lasts.
 type Period int
 
 // The periods of a series of tables.

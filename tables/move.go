@@ -46,7 +46,7 @@ func Move(ctx context.Context, entity []byte, from, to Place, e *Encryption) ([]
 	return w.done()
 }
 
-// Place is where an entity is stored.
+// Place is the place where an entity is stored.
 type Place struct {
 	Table string
 	Key

@@ -32,7 +32,7 @@ func (t *Table[T]) Query(conditions ...Expr) *Query[T] {
 	return &Query[T]{table: t, where: And(append([]Expr{t.codec.always()}, conditions...)...), limit: math.MaxInt}
 }
 
-// maxPageSize is how many entities the service answers at once.
+// maxPageSize is the number of entities that the service answers at once.
 const maxPageSize = 1000
 
 // PageSize sets how many entities a page has at most, 1 to 1000.

@@ -18,7 +18,7 @@ import (
 	"github.com/lazuli-storage/lazuli/tables"
 )
 
-// row is what queries choose from. All but the keys may be absent.
+// row holds what queries choose from. All but the keys may be absent.
 type row struct {
 	PartitionKey, RowKey string
 	Name                 *string

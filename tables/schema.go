@@ -35,7 +35,7 @@ type property struct {
 	encrypt bool
 }
 
-// schema is how a struct type is stored.
+// schema describes how a struct type is stored.
 type schema struct {
 	typ        reflect.Type
 	properties []property

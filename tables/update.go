@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxUpdates is how often Update tries against others that change the same entity.
+	// maxUpdates is the number of times that Update tries against others that change the same entity.
 	maxUpdates = 50
 	// The pause between two tries grows from firstPause to maxPause, and is a random part of that.
 	firstPause = 5 * time.Millisecond

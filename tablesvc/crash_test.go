@@ -58,7 +58,7 @@ func serveChild(path string) {
 	fmt.Println(http.Serve(l, svc.Handler()))
 }
 
-// rounds is how often the server is killed; transactionSize how many entities each transaction has.
+// rounds is the number of times that the server is killed; transactionSize how many entities each transaction has.
 const rounds, transactionSize, writers = 8, 40, 4
 
 // TestTransactionsSurviveKill: a server is killed under load, again and again. After each time, every acknowledged

@@ -17,7 +17,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
-// feedPage is what an answer with changes says, each as "change partition/row".
+// feedPage holds what an answer with changes says, each as "change partition/row".
 type feedPage struct {
 	changes  []string
 	etags    []string

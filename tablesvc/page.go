@@ -124,7 +124,7 @@ func (c *call) selection(f *entity.Form) ([]string, error) {
 // page is the answer to a query.
 type page struct {
 	body []byte
-	// next is where the next page begins, nil after the last page.
+	// next is the position at which the next page begins, nil after the last page.
 	next *state.Position
 
 	plan              filter.Plan

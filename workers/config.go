@@ -39,10 +39,10 @@ type Config struct {
 	Logger *slog.Logger
 	// Defaults apply to every function before its own options.
 	Defaults []Option
-	// DrainTimeout is how long Run waits for running handlers after its context is done, before it cancels their contexts. Default 30 s;
+	// DrainTimeout is the time that Run waits for running handlers after its context is done, before it cancels their contexts. Default 30 s;
 	// a negative value cancels them at once.
 	DrainTimeout time.Duration
-	// StuckTimeout is how long a handler may take to return after its context was cancelled. After that, the runtime logs a dump of all
+	// StuckTimeout is the time that a handler may take to return after its context was cancelled. After that, the runtime logs a dump of all
 	// goroutines and abandons the call. Default 10 s.
 	StuckTimeout time.Duration
 	// LockPeriod is the duration of the blob leases by which one instance runs a timer or a scan, 15 to 60 s. After an instance dies, another one takes

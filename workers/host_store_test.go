@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// checkHostStore is what every hostStore must do. name must be fresh.
+// checkHostStore holds what every hostStore must do. name must be fresh.
 func checkHostStore(t *testing.T, store hostStore, name string) {
 	t.Helper()
 	ctx := t.Context()

@@ -10,7 +10,7 @@ import (
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// beginnings is how often each case runs: what begins too late loses changes in some runs only.
+// beginnings is the number of times that each case runs: what begins too late loses changes in some runs only.
 const beginnings = 20
 
 // A table trigger misses nothing that is written after Start has returned: not the first entity, and not one of a table that is created later.

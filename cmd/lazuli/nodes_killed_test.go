@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// workTime is how long nodes are killed.
+	// workTime is the time that nodes are killed.
 	workTime = 40 * time.Second
 	// nodesPatience bounds what three processes do on a loaded machine.
 	nodesPatience = 5 * time.Minute

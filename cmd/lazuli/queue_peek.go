@@ -16,7 +16,7 @@ import (
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// maxHidden is how many messages Lazuli shows at once where hidden ones are.
+// maxHidden is the number of messages that Lazuli shows at once where hidden ones are.
 const maxHidden = 1000
 
 func newQueuePeekCommand() *cobra.Command {
@@ -77,7 +77,7 @@ to the poison queue.`,
 	return cmd
 }
 
-// reasons are what was recorded of a poison queue; other queues have none.
+// reasons hold what was recorded of a poison queue; other queues have none.
 func reasons(storage *workers.Storage, queue string) *queuetool.Reasons {
 	if !strings.HasSuffix(queue, queuetool.PoisonSuffix) {
 		return nil

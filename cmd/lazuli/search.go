@@ -29,7 +29,7 @@ func (s *roleSet) searchHandler() http.Handler {
 	return searchindex.NewHandler(s.search)
 }
 
-// searchSource is where an index is: in a folder, or in a process with an admin listener.
+// searchSource is the place where an index is: in a folder, or in a process with an admin listener.
 type searchSource struct {
 	folder   string
 	listener adminListener

@@ -113,7 +113,7 @@ func (s *security) trust(c *config.Config) error {
 	return err
 }
 
-// watchEvery is how often the accounts file is looked at.
+// watchEvery is the interval at which the accounts file is looked at.
 const watchEvery = 2 * time.Second
 
 // watch keeps the accounts as their file has them, until stop is called.

@@ -58,7 +58,7 @@ type backend interface {
 // starter starts a backend; [startStack] is the real one.
 type starter func(ctx context.Context, c *config.Config, sec *security, o startOptions) (backend, error)
 
-// startOptions are what the services share with the process.
+// startOptions hold what the services share with the process.
 type startOptions struct {
 	metrics prometheus.Registerer
 	log     *slog.Logger
@@ -125,7 +125,7 @@ func late[T any](l *lateBackend, f func(backend) T) func() T {
 	}
 }
 
-// serving is what the parts of a running process share.
+// serving holds what the parts of a running process share.
 type serving struct {
 	config  *config.Result
 	sec     *security

@@ -34,7 +34,7 @@ const (
 const (
 	authorityLife = 10 * 365 * 24 * time.Hour
 	serverLife    = 397 * 24 * time.Hour
-	// renewBefore is how long before its end a server certificate is replaced by [Make].
+	// renewBefore is the time before its end a server certificate is replaced by [Make].
 	renewBefore = 30 * 24 * time.Hour
 )
 
@@ -54,7 +54,7 @@ type Result struct {
 	Dir string
 	// NewAuthority and NewServer say what was made; a good certificate stays.
 	NewAuthority, NewServer bool
-	// NotAfter is when the server certificate ends.
+	// NotAfter is the time at which the server certificate ends.
 	NotAfter time.Time
 }
 

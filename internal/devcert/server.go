@@ -13,7 +13,7 @@ import (
 	"software.sslmate.com/src/go-pkcs12"
 )
 
-// checkEvery is how often the files of a served certificate are looked at.
+// checkEvery is the interval at which the files of a served certificate are looked at.
 const checkEvery = 10 * time.Second
 
 // ServerConfig is the TLS configuration of a server with the certificate and key of two PEM files: TLS 1.2 and

@@ -17,7 +17,7 @@ const EnvVar = "LAZULI_FAULT"
 // ErrInjected is in the chain of every error that a plan read from text returns.
 var ErrInjected = errors.New("injected fault")
 
-// Action is what happens at a point. The error it returns becomes the point's.
+// Action holds what happens at a point. The error it returns becomes the point's.
 type Action func(name Name) error
 
 // Rule says what to do at one point, and when.

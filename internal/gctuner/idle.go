@@ -11,7 +11,7 @@ import (
 const (
 	// idlePause is the time between two samples.
 	idlePause = 5 * time.Second
-	// idleSamples is how many consecutive samples must find the process idle.
+	// idleSamples is the number of consecutive samples that must find the process idle.
 	idleSamples = 3
 	// idleBytes bounds the allocations of an idle process between two samples.
 	idleBytes = 1 << 20

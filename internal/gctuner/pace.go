@@ -15,7 +15,7 @@ import (
 	"sync"
 )
 
-// Pace is how much garbage accumulates before a collection.
+// Pace is the amount of garbage that accumulates before a collection.
 type Pace struct {
 	// Least is the amount for a small heap, in bytes.
 	Least int64

@@ -36,7 +36,7 @@ type requestScanner struct {
 	refused       atomic.Int64 // the number of the first head to refuse, 0 for none
 }
 
-// scanState is what the next line is.
+// scanState holds what the next line is.
 type scanState uint8
 
 const (

@@ -15,7 +15,7 @@ const (
 	maxHeader = 256 << 10
 	// headerTimeout is the time limit for a request's head.
 	headerTimeout = 30 * time.Second
-	// DefaultIdleTimeout is how long an idle connection is kept.
+	// DefaultIdleTimeout is the time that an idle connection is kept.
 	DefaultIdleTimeout = 2 * time.Minute
 )
 

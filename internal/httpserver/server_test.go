@@ -22,7 +22,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/httpserver/headercase"
 )
 
-// content is what the tests' handler answers to GET.
+// content holds what the tests' handler answers to GET.
 var content = bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
 
 // serve serves content until the test ends, and returns the address.

@@ -28,7 +28,7 @@ type target struct {
 	down atomic.Int64 // unix nanoseconds until which the node gets no requests
 }
 
-// avoidFor is how long a node gets no requests after it could not be reached, or answered 503.
+// avoidFor is the time that a node gets no requests after it could not be reached, or answered 503.
 const avoidFor = 500 * time.Millisecond
 
 func newBalancer(nodes []*Node, address func(*Node) string) (*balancer, error) {

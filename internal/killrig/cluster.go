@@ -21,7 +21,7 @@ const (
 	readyTimeout = 5 * time.Second
 	// readyPause is the time between two of them.
 	readyPause = 50 * time.Millisecond
-	// wholeTimeout is how long a cluster may take until all nodes are ready.
+	// wholeTimeout is the time that a cluster may take until all nodes are ready.
 	wholeTimeout = 3 * time.Minute
 )
 

@@ -53,7 +53,7 @@ type Options struct {
 	Cluster func() Cluster
 	// UI is the dashboard, which answers below /ui/; nil leaves it out.
 	UI http.Handler
-	// Token is what requests must bring, except for /healthz, /readyz, /metrics and the issuer; "" for nothing.
+	// Token holds what requests must bring, except for /healthz, /readyz, /metrics and the issuer; "" for nothing.
 	Token string
 	// AllowHosts are host names, without port, that requests may name in addition to IP addresses and localhost.
 	AllowHosts []string

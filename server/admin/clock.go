@@ -21,7 +21,7 @@ type clockHandler struct{ clock Clock }
 // clockState is the answer.
 type clockState struct {
 	Now time.Time `json:"now"`
-	// Ahead is how far the clock is ahead of the system's.
+	// Ahead is the time by which the clock is ahead of the system's.
 	Ahead string `json:"ahead"`
 }
 

@@ -15,7 +15,7 @@ import (
 const (
 	// maxSubscription bounds an event subscription, in bytes of JSON.
 	maxSubscription = 64 << 10
-	// flushTimeout is how long a flush waits if the request does not say, maxFlush the longest wait.
+	// flushTimeout is the time that a flush waits if the request does not say, maxFlush the longest wait.
 	flushTimeout = 30 * time.Second
 	maxFlush     = 10 * time.Minute
 )

@@ -24,7 +24,7 @@ type State interface {
 	RemoveSnapshot(name string) error
 }
 
-// patience is how long a snapshot waits for requests under way.
+// patience is the time that a snapshot waits for requests under way.
 const patience = 10 * time.Second
 
 // stateHandler serves /admin: resets, snapshots and the seed. It is off by default: every caller can delete everything.

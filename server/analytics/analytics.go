@@ -141,7 +141,7 @@ func (a *Analytics) Stop(ctx context.Context) error {
 }
 
 const (
-	// stopTimeout is how long Stop tries to write while the services are not available, as during an election in a cluster.
+	// stopTimeout is the time that Stop tries to write while the services are not available, as during an election in a cluster.
 	stopTimeout = 5 * time.Second
 	stopPause   = 100 * time.Millisecond
 )

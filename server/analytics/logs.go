@@ -200,7 +200,7 @@ func (l *logBlob) is(ctx context.Context, client *azblob.Client, name string) (b
 	return bytes.Equal(stored, l.lines.Bytes()), err
 }
 
-// nameConflicts is how often the name of a new log blob may be taken by other nodes.
+// nameConflicts is the number of times that the name of a new log blob may be taken by other nodes.
 const nameConflicts = 100
 
 // nextCounter returns the number of the next log blob of a service's hour, after those of earlier processes. Flushes of one

@@ -76,7 +76,7 @@ type interval struct {
 const (
 	// maxUnwritten bounds the intervals that wait until the tables can be written.
 	maxUnwritten = 2000
-	// maxDoubts is how often an interval is tried again after a write of unknown outcome: a row may be damaged, and others wait for it.
+	// maxDoubts is the number of times that an interval is tried again after a write of unknown outcome: a row may be damaged, and others wait for it.
 	maxDoubts = 100
 )
 
@@ -212,7 +212,7 @@ func (a *Analytics) writePeriod(ctx context.Context, key periodKey, p *period) e
 	return nil
 }
 
-// rowConflicts is how often a row may be changed by other nodes while this one adds to it.
+// rowConflicts is the number of times that a row may be changed by other nodes while this one adds to it.
 const rowConflicts = 100
 
 // addToRow adds the sums of c to a stored row, which may not exist. If it is called again after a write whose outcome is unknown, it writes only if

@@ -29,13 +29,13 @@ const (
 	Relaxed Durability = "relaxed"
 )
 
-// Endpoint is where a service listens.
+// Endpoint is the place where a service listens.
 type Endpoint struct {
 	// Host is an IP address or a host name; "" for a service means Config.Host.
 	Host string
 	// Port is 0 to 65535; 0 picks a free port.
 	Port int
-	// KeepAlive is how long an idle connection is kept; 0 means the server's default of two minutes.
+	// KeepAlive is the time that an idle connection is kept; 0 means the server's default of two minutes.
 	KeepAlive time.Duration
 }
 
@@ -71,7 +71,7 @@ type NATS struct {
 	Unproven bool
 	// Services are the services whose data is on URL; nil is the queue service.
 	Services []string
-	// Replicas is how many servers of the cluster keep each stream, 1 to 5.
+	// Replicas is the number of servers of the cluster that keep each stream, 1 to 5.
 	Replicas int
 }
 
@@ -81,7 +81,7 @@ type Config struct {
 	Location string
 	// InMemory keeps nothing beyond the process's life: data is in unnamed temporary files. Location is not used.
 	InMemory bool
-	// Durability is when a write is acknowledged. It does not matter with InMemory.
+	// Durability is the time at which a write is acknowledged. It does not matter with InMemory.
 	Durability Durability
 
 	// Services are the names of the services that are served; nil is all three.
@@ -95,7 +95,7 @@ type Config struct {
 	ServeDataLake bool
 	// Admin is the listener of health checks, metrics, profiles and the dashboard; see GuardAdmin.
 	Admin Endpoint
-	// AdminToken is what callers of the admin listener have to bring, except for health checks, metrics and the token issuer. "" for none, or
+	// AdminToken holds what callers of the admin listener have to bring, except for health checks, metrics and the token issuer. "" for none, or
 	// a random one.
 	AdminToken string
 	// NoAdmin opens no admin listener.

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// door is what an option opens to callers that have no key of an account.
+// door holds what an option opens to callers that have no key of an account.
 type door struct {
 	option string
 	// open reports whether the options open it.

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Source is where a value came from. A later one wins.
+// Source is the place where a value came from. A later one wins.
 type Source int
 
 // The sources.

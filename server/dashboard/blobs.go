@@ -13,7 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
 )
 
-// blobData is what the page of a blob shows.
+// blobData holds what the page of a blob shows.
 type blobData struct {
 	Container, Name   string
 	Snapshot, Version string // which of the blob's states is shown; "" for the current one

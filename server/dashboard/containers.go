@@ -17,7 +17,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
 )
 
-// pageSize is how many rows a page shows.
+// pageSize is the number of rows that a page shows.
 const pageSize = 100
 
 // containerRow is a container in the list.
@@ -251,7 +251,7 @@ func (d *dashboard) upload(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusCreated, map[string]string{"name": name})
 }
 
-// value is what a pointer of the SDK points to, or the zero value.
+// value holds what a pointer of the SDK points to, or the zero value.
 func value[T any](p *T) (v T) {
 	if p != nil {
 		v = *p

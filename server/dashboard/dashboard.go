@@ -82,7 +82,7 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Prefix is where the pages are: "/ui/".
+// Prefix is the place where the pages are: "/ui/".
 const Prefix = "/ui/"
 
 //go:embed templates static
@@ -225,7 +225,7 @@ func (d *dashboard) confirm(w http.ResponseWriter, r *http.Request, question str
 	return d.show(w, r, "confirm", question, nil, map[string]any{"Question": question, "Fields": fields, "Back": r.URL.RequestURI()})
 }
 
-// page is what every template gets.
+// page holds what every template gets.
 type page struct {
 	Title    string
 	Here     string // the path of the page, for the navigation

@@ -10,7 +10,7 @@ import (
 	"github.com/lazuli-storage/lazuli/server/events"
 )
 
-// flushPatience is how long a flush waits.
+// flushPatience is the time that a flush waits.
 const flushPatience = 8 * time.Second
 
 // errNoEvents is the answer where event subscriptions are not allowed.

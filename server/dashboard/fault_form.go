@@ -82,7 +82,7 @@ func (f *faultForm) offset() *int64 {
 	return &n
 }
 
-// needs are what the amount of an action is.
+// needs hold what the amount of an action is.
 var needs = map[string]string{
 	"delay": "a time, such as 2s", "lag": "a time, such as 10m", "failover": "a time, such as 10m",
 	"slow": "a number of bytes per second", "truncate": "a number of bytes", "corrupt": "the offset of a byte", "corruptRequest": "the offset of a byte",

@@ -13,7 +13,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 )
 
-// homeData is what the home page shows.
+// homeData holds what the home page shows.
 type homeData struct {
 	Health      string // why the services do not serve everything
 	Rates       Rates
@@ -29,7 +29,7 @@ type homeData struct {
 	State       bool
 }
 
-// connection is how an SDK connects to an account.
+// connection describes how an SDK connects to an account.
 type connection struct{ Account, String string }
 
 // home shows whether the server is well, and what to do next.
@@ -72,7 +72,7 @@ func usage() (memory int64, goroutines int) {
 	return int64(s[0].Value.Uint64() - s[1].Value.Uint64()), int(s[2].Value.Uint64())
 }
 
-// connectionString is what SDKs connect with. Only the development account's key, which is public, is shown.
+// connectionString holds what SDKs connect with. Only the development account's key, which is public, is shown.
 func connectionString(b Backend, account string) string {
 	key := "KEY"
 	if account == auth.DevelopmentAccount {
@@ -82,7 +82,7 @@ func connectionString(b Backend, account string) string {
 		QueueEndpoint: b.URL(wire.Queue, account), TableEndpoint: b.URL(wire.Table, account)}.Reveal()
 }
 
-// maxAccounts is how many accounts every page lists.
+// maxAccounts is the number of accounts that every page lists.
 const maxAccounts = 20
 
 // shownAccounts are the first accounts and the current one, and whether there are more.

@@ -36,7 +36,7 @@ func (s *site) pages(path string) (list []string) {
 	}
 }
 
-// counts are how often a text is on each page.
+// counts are the number of times that a text is on each page.
 func counts(pages []string, text string) (n []int) {
 	for _, p := range pages {
 		n = append(n, strings.Count(p, text))

@@ -21,7 +21,7 @@ type problem struct {
 // Error implements error.
 func (p problem) Error() string { return p.what }
 
-// helps are what helps against errors of the services, by their code.
+// helps hold what helps against errors of the services, by their code.
 var helps = map[string]string{
 	"ContainerAlreadyExists": "Choose another name.", "QueueAlreadyExists": "Choose another name.", "TableAlreadyExists": "Choose another name.",
 	"EntityAlreadyExists":              "Edit the entity that is there, or choose other keys.",

@@ -85,7 +85,7 @@ type messageRow struct {
 	Reason      *poison.Record
 }
 
-// shownMessages is how many messages a page of a queue shows.
+// shownMessages is the number of messages that a page of a queue shows.
 const shownMessages = 100
 
 // queue shows the messages of a queue, hidden ones included.
@@ -135,7 +135,7 @@ func (d *dashboard) queue(w http.ResponseWriter, r *http.Request) error {
 		map[string]any{"Queue": name, "Count": total, "Visible": visible, "AtLeast": visible >= queuetool.MaxVisible, "Hidden": max(0, total-visible), "Rows": rows, "Origin": origin, "Metadata": metadata, "Now": now, "After": after, "Next": next, "URL": client.URL()})
 }
 
-// maxText is how much of a message the page of a queue shows, in bytes.
+// maxText is the part of a message that the page of a queue shows, in bytes.
 const maxText = 8 << 10
 
 // readable is the beginning of a message's body as people read it: JSON is indented.

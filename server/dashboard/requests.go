@@ -66,7 +66,7 @@ type Request struct {
 	header http.Header
 }
 
-// second is what happened in one second.
+// second holds what happened in one second.
 type second struct {
 	unix     int64
 	requests int

@@ -25,7 +25,7 @@ func requestFilter(r *http.Request) RequestFilter {
 	return RequestFilter{Service: q.Get("service"), Account: q.Get("in"), Failed: q.Get("failed") != "", Text: q.Get("text")}
 }
 
-// shownRequests is how many requests a page shows at first.
+// shownRequests is the number of requests that a page shows at first.
 const shownRequests = pageSize
 
 // requests is the live log.
@@ -44,7 +44,7 @@ func (d *dashboard) requests(w http.ResponseWriter, r *http.Request) error {
 	return d.show(w, r, "requests", "Requests", nil, data)
 }
 
-// keepAlive is how often a comment is sent on a live log without requests, so that a browser that has gone is noticed.
+// keepAlive is the interval at which a comment is sent on a live log without requests, so that a browser that has gone is noticed.
 const keepAlive = 20 * time.Second
 
 // liveRequests sends each new request as a server-sent event: a row of the table.

@@ -100,7 +100,7 @@ func (d *dashboard) table(w http.ResponseWriter, r *http.Request) error {
 // maxColumns bounds the columns of the grid; an entity's own page has all its properties.
 const maxColumns = 30
 
-// maxCell is how much of a value the grid shows, in bytes.
+// maxCell is the part of a value that the grid shows, in bytes.
 const maxCell = 256
 
 // grid makes a table of entities: the columns are the properties in the order in which they appear.
@@ -207,7 +207,7 @@ func (d *dashboard) changeTable(w http.ResponseWriter, r *http.Request) error {
 // edmTypes are the types that an entity's form offers.
 var edmTypes = []string{"String", "Int32", "Int64", "Double", "Boolean", "DateTime", "Guid", "Binary"}
 
-// freeRows is how many empty properties the form of an entity has.
+// freeRows is the number of empty properties that the form of an entity has.
 const freeRows = 3
 
 // entity is the form of one entity, or of a new one.

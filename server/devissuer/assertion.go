@@ -50,5 +50,5 @@ func assertionFault(kind, assertion, client string, now time.Time) string {
 	return ""
 }
 
-// assertionSkew is how far a client's clock may be ahead.
+// assertionSkew is the time by which a client's clock may be ahead.
 const assertionSkew = 5 * time.Minute

@@ -27,20 +27,20 @@ const DefaultTenant = "1a211100-0000-4000-8000-000000000000"
 // DefaultClient is who a managed identity without a client id is.
 const DefaultClient = "lazuli-developer"
 
-// Config is what an issuer is made of. The zero value is an issuer with a key of its own that is lost with it.
+// Config holds what an issuer is made of. The zero value is an issuer with a key of its own that is lost with it.
 type Config struct {
 	// KeyFile keeps the signing key, readable by its owner alone; it is created if absent. "" keeps the key in memory.
 	KeyFile string
 	// Tenant is the tid claim and the tenant in the issuer's paths; "" is DefaultTenant.
 	Tenant string
-	// URL is where the handler is reached, "https://localhost:10003/oauth". It is then part of the issuer's name, as
+	// URL is the place where the handler is reached, "https://localhost:10003/oauth". It is then part of the issuer's name, as
 	// client libraries check. "" takes addresses from each request, and a fixed name.
 	URL string
 	// Clients are the client ids that get tokens, with their secrets. Nil takes every client with any secret.
 	Clients map[string]string
 	// Groups are the groups that a client's tokens name: ids, or names that [auth.ObjectID] makes ids of.
 	Groups map[string][]string
-	// Lifetime is how long tokens live; 0 is an hour.
+	// Lifetime is the time that tokens live; 0 is an hour.
 	Lifetime time.Duration
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time

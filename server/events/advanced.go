@@ -13,7 +13,7 @@ type AdvancedFilter struct {
 	OperatorType string `json:"operatorType"`
 	// Key is id, topic (source), subject, eventType (type), dataVersion, or the path of a value in the data: data.contentLength.
 	Key string `json:"key"`
-	// Value is what the operator compares with, or Values are: one of them must match. Ranges are pairs of numbers.
+	// Value holds what the operator compares with, or Values are: one of them must match. Ranges are pairs of numbers.
 	Value  any   `json:"value,omitempty"`
 	Values []any `json:"values,omitempty"`
 }
@@ -107,7 +107,7 @@ func (o *operator) fits(v any) bool {
 	return false
 }
 
-// values are what the filter compares with.
+// values hold what the filter compares with.
 func (f *AdvancedFilter) values() []any {
 	if f.Value != nil {
 		return []any{f.Value}

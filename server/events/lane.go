@@ -9,7 +9,7 @@ import (
 type pending struct {
 	Number   uint64 `json:"number"`
 	Attempts int    `json:"attempts,omitempty"`
-	// Next is when the next attempt is due; the zero value is now. Last is the time of the last one, Outcome its outcome.
+	// Next is the time at which the next attempt is due; the zero value is now. Last is the time of the last one, Outcome its outcome.
 	Next    time.Time `json:"next,omitzero"`
 	Last    time.Time `json:"last,omitzero"`
 	Outcome string    `json:"outcome,omitempty"`
@@ -110,7 +110,7 @@ func (l *lane) remove(p *pending) {
 	}
 }
 
-// verdict is what becomes of an event after an attempt.
+// verdict holds what becomes of an event after an attempt.
 type verdict string
 
 const (

@@ -200,7 +200,7 @@ func (r *runner) next() []*pending {
 	return r.lane.take(now, r.sub.MaxEventsPerBatch, r.sub.PreferredBatchSize<<10)
 }
 
-// pause is how long nothing has to be done, if nothing happens.
+// pause is the time that nothing has to be done, if nothing happens.
 func (r *runner) pause() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()

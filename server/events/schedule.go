@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// responseTimeout is how long an endpoint may take for its response.
+// responseTimeout is the time that an endpoint may take for its response.
 const responseTimeout = 30 * time.Second
 
 // schedule has the pauses before the second attempt, the third, and so on; the last one repeats.
@@ -43,7 +43,7 @@ func (r result) final(endpointType string) bool {
 	return false
 }
 
-// pause is how long to wait after an attempt. attempts counts it; jitter is from 0 to 1.
+// pause is the time to wait after an attempt. attempts counts it; jitter is from 0 to 1.
 func (r result) pause(endpointType string, attempts int, jitter float64) time.Duration {
 	pause := schedule[min(max(attempts, 1), len(schedule))-1]
 	least := time.Duration(0)

@@ -45,7 +45,7 @@ func (f *fixture) operateAll() {
 	check.OK(f, err)
 }
 
-// fact is what both schemas say of an event.
+// fact holds what both schemas say of an event.
 type fact struct {
 	Type, Subject, Source, Time string
 	Data                        any

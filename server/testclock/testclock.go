@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// MaxOffset is how far the clock can be ahead of the system's clock.
+// MaxOffset is the time by which the clock can be ahead of the system's clock.
 const MaxOffset = 100 * 365 * 24 * time.Hour
 
 // ErrRange means that the clock would go back, or too far forward.

@@ -96,7 +96,7 @@ func (h *Host) invokeManually(w http.ResponseWriter, r *http.Request, f *functio
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// summary is how the admin API shows a function.
+// summary describes how the admin API shows a function.
 func (h *Host) summary(f *function, address string) any {
 	s := map[string]any{
 		"name": f.name, "isDisabled": slices.Contains(h.project.disabled, f), "language": "Custom",

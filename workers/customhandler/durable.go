@@ -14,7 +14,7 @@ import (
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// durablePath is where the management API of durable functions is.
+// durablePath is the place where the management API of durable functions is.
 const durablePath = "/runtime/webhooks/durabletask/"
 
 // Durable runs the orchestrations and activities of function apps. Package durablefunc has one. It is an interface so that this package does not

@@ -32,9 +32,9 @@ type Config struct {
 	Logger *slog.Logger
 	// Stdout and Stderr receive the handler's output, each line prefixed with "handler | ". Nil discards it.
 	Stdout, Stderr io.Writer
-	// Lease is how long a queue message stays hidden after the death of this process; 0 means the default of package workers.
+	// Lease is the time that a queue message stays hidden after the death of this process; 0 means the default of package workers.
 	Lease time.Duration
-	// DrainTimeout is how long invocations may take to end at a stop; 0 means the default of package workers.
+	// DrainTimeout is the time that invocations may take to end at a stop; 0 means the default of package workers.
 	DrainTimeout time.Duration
 	// Middleware wraps every invocation, whatever triggered it; the first is outermost.
 	Middleware []workers.Middleware

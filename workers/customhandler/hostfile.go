@@ -32,7 +32,7 @@ type hostFile struct {
 	lock    time.Duration // of timers and blob scans
 }
 
-// command is how the handler is started.
+// command describes how the handler is started.
 type command struct {
 	path      string
 	arguments []string
@@ -377,7 +377,7 @@ func readRetry(s *section) *retryPolicy {
 	return p
 }
 
-// delay is how long to wait after an attempt, counted from 1.
+// delay is the time to wait after an attempt, counted from 1.
 func (p *retryPolicy) delay(attempt int) time.Duration {
 	if !p.exponential {
 		return p.first

@@ -247,7 +247,7 @@ func runConfig(t *testing.T, before string, c Config, handler http.Handler) *run
 	return r
 }
 
-// asked is what a handler was asked.
+// asked holds what a handler was asked.
 type asked struct {
 	path   string
 	header http.Header

@@ -85,7 +85,7 @@ func marshal(value any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// dotNetTime is how .NET writes a DateTime: down to 100 ns, without zeros at the end.
+// dotNetTime describes how .NET writes a DateTime: down to 100 ns, without zeros at the end.
 func dotNetTime(t time.Time) string {
 	return t.UTC().Truncate(100 * time.Nanosecond).Format("2006-01-02T15:04:05.9999999Z")
 }

@@ -23,9 +23,9 @@ const (
 	// readyTimeout bounds how long a handler may take until it answers its first request.
 	readyTimeout = time.Minute
 	readyPoll    = 25 * time.Millisecond
-	// slowAfter is when something is said of that.
+	// slowAfter is the time after which something is said of that.
 	slowAfter = 5 * time.Second
-	// stopGrace is how long a handler may take to end after SIGTERM.
+	// stopGrace is the time that a handler may take to end after SIGTERM.
 	stopGrace = 5 * time.Second
 	// startAttempts is after how many failures in a row a handler is given up that has never been ready.
 	startAttempts = 3
@@ -33,7 +33,7 @@ const (
 	restartFirst = 500 * time.Millisecond
 	restartMost  = 30 * time.Second
 	steadyAfter  = time.Minute
-	// exitRestart is how a handler asks to be started again at once.
+	// exitRestart describes how a handler asks to be started again at once.
 	exitRestart = 200
 )
 
@@ -343,7 +343,7 @@ type lineWriter struct {
 	line []byte // begun, without an end
 }
 
-// maxLine is where a line is broken that does not end.
+// maxLine is the position at which a line is broken that does not end.
 const maxLine = 64 << 10
 
 func (w *lineWriter) Write(b []byte) (int, error) {

@@ -68,7 +68,7 @@ func parseRoute(source string) (*route, error) {
 	return r, nil
 }
 
-// segmentEnd is where the first segment ends: at a slash outside of braces.
+// segmentEnd is the position at which the first segment ends: at a slash outside of braces.
 func segmentEnd(text string) int {
 	depth := 0
 	for i, c := range text {

@@ -51,7 +51,7 @@ type List struct {
 // extended reports whether the list has more than the permissions of owner, group and others.
 func (l *List) extended() bool { return l.HasMask || len(l.Named) > 0 }
 
-// limit is what the mask leaves of p.
+// limit holds what the mask leaves of p.
 func (l *List) limit(p Perm) Perm {
 	if l.HasMask {
 		return p & l.Mask

@@ -90,7 +90,7 @@ func (r *Request) Open(w *budget.Work, c Content) (*Query, error) {
 	return q, nil
 }
 
-// client is where a response goes.
+// client is the place where a response goes.
 type client struct {
 	io.Writer
 	work *budget.Work

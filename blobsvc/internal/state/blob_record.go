@@ -82,10 +82,10 @@ type Blob struct {
 	// read or written.
 	Incremental Incremental
 
-	// Expires is when the blob expires, 0 for never. Accessed is when it was last read, where that is tracked.
+	// Expires is the time at which the blob expires, 0 for never. Accessed is when it was last read, where that is tracked.
 	Expires, Accessed ticks.Ticks
 
-	// Deleted is when the blob was soft-deleted, and keptDays for how long it is kept; 0 for one that is there.
+	// Deleted is the time at which the blob was soft-deleted, and keptDays for how long it is kept; 0 for one that is there.
 	Deleted  ticks.Ticks
 	KeptDays int64
 

@@ -153,7 +153,7 @@ func parseDeletedContainerKey(k []byte) (account string, container []byte, delet
 // epoch1601 is the year 1601 in ticks, from which Azure counts the versions of deleted containers.
 const epoch1601 = 504911232000000000
 
-// DeletedVersion is how listings name a deleted container: the time of its deletion.
+// DeletedVersion describes how listings name a deleted container: the time of its deletion.
 func (c *Container) DeletedVersion() string { return fmt.Sprintf("%016X", int64(c.Deleted-epoch1601)) }
 
 // ParseDeletedVersion parses what [Container.DeletedVersion] returns.

@@ -146,7 +146,7 @@ func (f *Event) decodeForeign(d *decoder) error {
 	return d.err()
 }
 
-// intentPatience is how long a reader waits for another node to settle an intent: longer than a change of a queue or table and the settlement take, with
+// intentPatience is the time that a reader waits for another node to settle an intent: longer than a change of a queue or table and the settlement take, with
 // their retries.
 const intentPatience = time.Minute
 

@@ -7,7 +7,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
-// Node is what a directory or file of a tree has beside what every blob has. It is not changed: a write stores another one.
+// Node holds what a directory or file of a tree has beside what every blob has. It is not changed: a write stores another one.
 type Node struct {
 	// Directory is set for a directory, which is a blob without content.
 	Directory bool

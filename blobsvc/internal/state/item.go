@@ -102,7 +102,7 @@ func child(tx *store.Tx, parent inode, name string) (e entry, ok bool, err error
 	return e, err == nil, err
 }
 
-// place is where a path leads: its item, and in a tree the directory that has it.
+// place is the place where a path leads: its item, and in a tree the directory that has it.
 type place struct {
 	item item
 	kind byte // of the item, if it is in a tree

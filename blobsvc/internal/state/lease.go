@@ -42,7 +42,7 @@ type Lease struct {
 	ID string
 	// Duration is in seconds, or infinite; it is 0 unless Leased or Expired.
 	Duration int64
-	// Until is when a Leased lease expires, 0 for an infinite one; or when a Breaking lease is broken.
+	// Until is the time at which a Leased lease expires, 0 for an infinite one; or when a Breaking lease is broken.
 	Until ticks.Ticks
 }
 

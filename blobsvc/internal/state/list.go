@@ -13,7 +13,7 @@ import (
 // Listing is one request for a page of blobs.
 type Listing struct {
 	Prefix, Delimiter string
-	// From is where the page begins: the rest of a blob key after the generation, or a prefix of one.
+	// From is the position at which the page begins: the rest of a blob key after the generation, or a prefix of one.
 	From []byte
 	// EndBefore ends the listing: no blob of this name or a later one is an item. "" sets no end.
 	EndBefore string

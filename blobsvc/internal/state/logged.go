@@ -13,7 +13,7 @@ import (
 // own. It is written twice, to the log of the database and to its extent, which costs less than a second sync.
 const maxLogged = 16 << 10
 
-// loggedContent is what the log of the database has of the extents. The transaction of a write attaches the record of its content; the log
+// loggedContent holds what the log of the database has of the extents. The transaction of a write attaches the record of its content; the log
 // keeps it until the extent was synced, which happens once for many of them. After a crash, Open writes it to its place in the extents again.
 type loggedContent struct {
 	*extent.Restorer

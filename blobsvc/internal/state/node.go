@@ -90,7 +90,7 @@ func (s *Store) agreeOrClose() error {
 	return err
 }
 
-// copies is where other nodes find content, and this one the content of others.
+// copies is the place where other nodes find content, and this one the content of others.
 type copies interface {
 	// Behind returns how many bytes this node lacks that it copies by itself; known is false before that is known.
 	Behind() (missing int64, known bool)

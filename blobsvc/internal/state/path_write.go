@@ -27,7 +27,7 @@ func positionOf(id string) (int64, bool) {
 	return int64(binary.BigEndian.Uint64(b)), true
 }
 
-// PathLease is what an append or a flush does with the lease of the file.
+// PathLease holds what an append or a flush does with the lease of the file.
 type PathLease struct {
 	// Acquire acquires a lease with Proposed and Duration before the write, Renew renews the one of the request; Release releases it after the
 	// write.

@@ -12,7 +12,7 @@ import (
 type pendingRecord struct {
 	// set is the first part of the keys of the blocks.
 	set uint64
-	// last is when the last block came; a week later all are dropped.
+	// last is the time at which the last block came; a week later all are dropped.
 	last ticks.Ticks
 	// count is the number of blocks, idLength the length of their ids in bytes, before base64.
 	count    int64

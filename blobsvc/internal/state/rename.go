@@ -14,14 +14,14 @@ var (
 	pointDelete = fault.Declare("lake/after-unlink")
 )
 
-// RenameSource is what a rename moves.
+// RenameSource holds what a rename moves.
 type RenameSource struct {
 	Ref
 	// If must hold for it; it has the lease of the source.
 	If Preconditions
 }
 
-// RenameChanges are what a rename changes beside the path. Nil fields stay.
+// RenameChanges hold what a rename changes beside the path. Nil fields stay.
 type RenameChanges struct{ Metadata *[]Meta }
 
 // Rename moves a file or directory to the path of w, in one transaction and at the same cost whatever is below it: its entry moves, and nothing

@@ -131,7 +131,7 @@ func TestPutBlobOverAnother(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		policy Policy
-		// listed is how many records of the blob there are afterwards, with versions and deleted ones.
+		// listed is the number of records that of the blob there are afterwards, with versions and deleted ones.
 		listed int
 	}{
 		{"nothing stays", Policy{}, 1},

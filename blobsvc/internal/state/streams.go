@@ -40,7 +40,7 @@ import (
 // Streams configures content in streams of an external NATS.
 type Streams struct {
 	contentstream.Config
-	// AbsentAfter is how long no process must have answered for a number before it is retired; 0 means ten minutes.
+	// AbsentAfter is the time that no process must have answered for a number before it is retired; 0 means ten minutes.
 	AbsentAfter time.Duration
 	// Every is the interval of looking for streams to delete; 0 means one minute.
 	Every time.Duration

@@ -50,7 +50,7 @@ type TagSearch struct {
 	Container string
 	Query     *TagQuery
 	Now       ticks.Ticks
-	// From is where the page begins, as a search before returned it; nil is the beginning.
+	// From is the position at which the page begins, as a search before returned it; nil is the beginning.
 	From []byte
 	// Max is the number of blobs in a page.
 	Max int

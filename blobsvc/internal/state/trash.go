@@ -93,7 +93,7 @@ func (t *Trashed) RemainingDays(now ticks.Ticks) int64 {
 // TrashListing is one request for a page of deleted files and directories.
 type TrashListing struct {
 	Prefix, Delimiter string
-	// From is where the page begins, as a page before returned it.
+	// From is the position at which the page begins, as a page before returned it.
 	From []byte
 	Max  int
 }

@@ -21,7 +21,7 @@ type worker struct {
 // ErrNotWorker means that another node of the cluster does this work now. Nothing has changed.
 var ErrNotWorker = errors.New("blob state: another node of the cluster does this work")
 
-// workerTerm is how long a node that has stopped remains the worker.
+// workerTerm is the time that a node that has stopped remains the worker.
 const workerTerm = 30 * time.Second
 
 var workerKey = []byte("worker")

@@ -30,7 +30,7 @@ type Write struct {
 	// Encryption is the encryption that the request asks for.
 	Encryption EncryptionRequest
 	Origin     Origin
-	// Node is what a file or directory that is created in a tree gets.
+	// Node holds what a file or directory that is created in a tree gets.
 	Node *NewNode
 	// Lease, if set, is acquired on the file that is created.
 	Lease *LeaseRequest

@@ -14,7 +14,7 @@ import (
 // opTimeout bounds one request: a server that says nothing for so long counts as an error, not as a hang of the run.
 const opTimeout = 2 * time.Minute
 
-// maxIdle is how long an unused connection is trusted: servers close idle ones (Node.js after 5 s), and a request that
+// maxIdle is the time that an unused connection is trusted: servers close idle ones (Node.js after 5 s), and a request that
 // meets such a close would count as an error of the server.
 const maxIdle = 2 * time.Second
 
@@ -47,7 +47,7 @@ type Conn struct {
 type link struct {
 	net.Conn
 	in *reader
-	// touched is when the deadline was last moved: moving it costs as much as a small system call.
+	// touched is the time at which the deadline was last moved: moving it costs as much as a small system call.
 	touched time.Time
 	used    time.Time
 }

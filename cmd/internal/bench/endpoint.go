@@ -23,7 +23,7 @@ const (
 
 func (s Service) String() string { return [...]string{"blob", "queue", "table"}[s] }
 
-// Endpoint is where one service of one account answers.
+// Endpoint is the place where one service of one account answers.
 type Endpoint struct {
 	Addr string // host:port to dial
 	Host string // Host header

@@ -150,7 +150,7 @@ func example(ctx context.Context, e *run.Env) error {
 	return e.Costs("of a party, with index: its partition", names(index.Query(tables.PartitionKey.Eq("Independent"))))
 }
 
-// maxDelay is how long the example waits for the indexes.
+// maxDelay is the time that the example waits for the indexes.
 const maxDelay = 2 * time.Minute
 
 // untilInStep waits until the indexes agree with the table.

@@ -30,7 +30,7 @@ import (
 
 func main() { run.Main(example) }
 
-// today is when the example plays.
+// today is the time at which the example plays.
 var today = time.Date(2026, 6, 15, 0, 0, 0, 0, time.UTC)
 
 type term struct {
@@ -146,7 +146,7 @@ func costs(ctx context.Context, e *run.Env, role *archive.Role, queue string, ro
 	})
 }
 
-// maxDelay is how long the example waits for the worker.
+// maxDelay is the time that the example waits for the worker.
 const maxDelay = 2 * time.Minute
 
 // untilDone waits until the worker has handled n messages.

@@ -24,7 +24,7 @@ import (
 
 func main() { run.Main(example) }
 
-// perEntity is how many properties one entity gets, of the 252 that it may have.
+// perEntity is the number of properties that one entity gets, of the 252 that it may have.
 const perEntity = 250
 
 func example(ctx context.Context, e *run.Env) error {

@@ -7,7 +7,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// Mechanism is how a caller was authenticated.
+// Mechanism describes how a caller was authenticated.
 type Mechanism uint8
 
 // The mechanisms, named as in the Storage Analytics log.

@@ -26,7 +26,7 @@ func (l letters) meets(any, all string) bool {
 	return l&a == a && (any == "" || l&lettersOf(any) != 0)
 }
 
-// rights are what roles permit on one resource, as SAS permission letters.
+// rights hold what roles permit on one resource, as SAS permission letters.
 type rights struct {
 	service, container, object letters
 	// delegate permits getting user delegation keys; policy reading and writing stored access policies; parts sending

@@ -18,7 +18,7 @@ type Log interface {
 	End(r *wire.Request, numbers []uint64, list []*Event, o Outcome) error
 }
 
-// Outcome is what is known about a change after its request.
+// Outcome holds what is known about a change after its request.
 type Outcome uint8
 
 // The outcomes.
@@ -31,7 +31,7 @@ const (
 	Unknown
 )
 
-// Interest is what the subscriptions of one account want.
+// Interest holds what the subscriptions of one account want.
 type Interest struct {
 	// Types are types of events.
 	Types []string

@@ -89,7 +89,7 @@ type Throttle struct {
 	// read of one entity counts one, a transaction its changes, a query the entities that it returns. 0 is no limit.
 	PartitionEntities float64 `json:"partitionEntities,omitempty"`
 	AccountEntities   float64 `json:"accountEntities,omitempty"`
-	// Per is what has a rate of its own: "account" (the default), "container" (of its service: a container, queue or table), or
+	// Per holds what has a rate of its own: "account" (the default), "container" (of its service: a container, queue or table), or
 	// "partition": a blob, a queue, or the entities of a table with one PartitionKey.
 	Per string `json:"per,omitempty"`
 }

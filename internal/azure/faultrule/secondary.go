@@ -19,7 +19,7 @@ import (
 // The secondary serves what was last changed before the last sync time, and answers 404 for what was changed after it. It does not have the
 // former state of what was changed, which Azure would serve.
 type Secondary struct {
-	// Lag is how far the secondary is behind: the last sync time is Lag ago.
+	// Lag is the time by which the secondary is behind: the last sync time is Lag ago.
 	Lag Duration `json:"lag,omitempty"`
 	// Status is the status in Get Service Stats: "live" (the default), "bootstrap" or "unavailable". Only a live secondary has a last sync time.
 	Status string `json:"status,omitempty"`

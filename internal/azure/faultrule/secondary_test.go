@@ -68,7 +68,7 @@ func (e endpoint) write(t *testing.T, name string) {
 	check.OK(t, err)
 }
 
-// visible is what lists and reads of single resources show.
+// visible holds what lists and reads of single resources show.
 func (e endpoint) visible(t *testing.T, names ...string) (list []string) {
 	t.Helper()
 	blobs, err := e.blobs.NewListBlobsFlatPager("box", nil).NextPage(t.Context())
@@ -110,7 +110,7 @@ func (e endpoint) visible(t *testing.T, names ...string) (list []string) {
 
 func ptr[T any](v T) *T { return &v }
 
-// all is what visible shows of resources that are there.
+// all holds what visible shows of resources that are there.
 func all(names ...string) (list []string) {
 	for _, name := range names {
 		for _, kind := range []string{"blob in the list ", "message ", "entity in the list ", "blob ", "entity "} {

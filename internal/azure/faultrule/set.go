@@ -61,7 +61,7 @@ type active struct {
 // Status is a rule and what has become of it.
 type Status struct {
 	Rule
-	// Added is when the rule was added.
+	// Added is the time at which the rule was added.
 	Added time.Time `json:"added"`
 	// Requests counts the requests that matched, Hits those that the rule had an effect on.
 	Requests int `json:"requests"`

@@ -144,7 +144,7 @@ func throttleKey(r *wire.Request, per string) (string, error) {
 	return key + "/" + partition, err
 }
 
-// maxEntityBody is how much of an Insert Entity is read to find its PartitionKey: an entity's limit.
+// maxEntityBody is the part of an Insert Entity that is read to find its PartitionKey: an entity's limit.
 const maxEntityBody = 1 << 20
 
 // partitionKey is the PartitionKey in an entity's address, or else in the entity that is inserted.

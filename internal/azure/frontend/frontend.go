@@ -72,13 +72,13 @@ type Common struct {
 	Limit *httpserver.Limiter
 	// Space knows whether the disk is full; nil: it never is.
 	Space Space
-	// Board is where requests wait for changes. With nil no request waits.
+	// Board is the place where requests wait for changes. With nil no request waits.
 	Board *longpoll.Board
 	// Changes records the changes of queues and tables for event subscriptions; nil records none.
 	Changes *changes.Recorder
 	// Faults are the rules by which requests fail on purpose; nil means no rules.
 	Faults *faultrule.Set
-	// Progress is how long a connection may take for the next part of a request or of an answer before it is cut off: 0 is
+	// Progress is the time that a connection may take for the next part of a request or of an answer before it is cut off: 0 is
 	// [pacing.DefaultTimeout], negative is no limit.
 	Progress time.Duration
 }

@@ -38,7 +38,7 @@ type Operation[S, C any] struct {
 	Do func(S, C) error
 }
 
-// State is how much of an operation is implemented.
+// State tells how much of an operation is implemented.
 type State uint8
 
 // The states. The zero value is a complete operation.

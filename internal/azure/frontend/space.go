@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Space is what a front-end asks and tells about the disk; see package diskspace.
+// Space holds what a front-end asks and tells about the disk; see package diskspace.
 type Space interface {
 	// Full reports whether operations that need room are refused.
 	Full() bool

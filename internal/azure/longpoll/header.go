@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	// WaitHeader is how many seconds a request may wait for a change, 1 to [MaxWait]. In an answer it means that the service
+	// WaitHeader is the number of seconds that a request may wait for a change, 1 to [MaxWait]. In an answer it means that the service
 	// supports waiting.
 	WaitHeader = "X-Lazuli-Wait"
 	// AfterHeader is the position in a feed after which the client wants changes; empty begins a feed.

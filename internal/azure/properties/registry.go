@@ -26,7 +26,7 @@ type Registry struct {
 	parsed sync.Map   // account -> *parsed
 }
 
-// Backend is where a service keeps the values.
+// Backend is the place where a service keeps the values.
 type Backend struct {
 	// Change durably replaces an account's value by the one that change returns for the current value, nil for none. No other change may come
 	// between the two. change may be called several times; its error is returned, and nothing is replaced then.

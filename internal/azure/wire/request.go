@@ -13,7 +13,7 @@ import (
 type Request struct {
 	// HTTP is the request as net/http read it. Handlers read headers and the body from it; nothing rewrites it.
 	HTTP *http.Request
-	// Out is where the answer goes. Prefer the methods in response.go.
+	// Out is the place where the answer goes. Prefer the methods in response.go.
 	Out http.ResponseWriter
 
 	// Service is the service whose endpoint was called.
@@ -43,7 +43,7 @@ type Request struct {
 
 	// ID is the server's id of this request, x-ms-request-id. ClientID is x-ms-client-request-id.
 	ID, ClientID string
-	// Now is when the request arrived. Every rule that depends on the time uses it.
+	// Now is the time at which the request arrived. Every rule that depends on the time uses it.
 	Now time.Time
 
 	// HeaderBytes is the length of the names and values of all headers.
@@ -52,7 +52,7 @@ type Request struct {
 	// Challenge is the WWW-Authenticate header for callers without a credential; "" makes one from Base.
 	Challenge string
 
-	// Waited is how long the request has waited for a change, because its client asked for that.
+	// Waited is the time that the request has waited for a change, because its client asked for that.
 	Waited time.Duration
 
 	// Operation is the name of the operation that serves the request, "" until it is known.
@@ -61,7 +61,7 @@ type Request struct {
 	Failure *Error
 	// Fault is the name of the fault rule that had an effect on the request, "" for none.
 	Fault string
-	// Replication is what Get Service Stats reports; the zero value is a secondary that has everything.
+	// Replication holds what Get Service Stats reports; the zero value is a secondary that has everything.
 	Replication Replication
 	// Admit, if set, takes entities of a partition of a table from the rates that limit them, and fails if a rate is exceeded. The Table service calls it.
 	Admit func(table, partition string, entities int) error

@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// DefaultTimeout is how long a connection may take for the next receiveUnit of a request's body, and for the next
+	// DefaultTimeout is the time that a connection may take for the next receiveUnit of a request's body, and for the next
 	// sendUnit of an answer's.
 	DefaultTimeout = time.Minute
-	// receiveUnit is how much of a body must arrive within the timeout, in bytes; less is enough at its end.
+	// receiveUnit is the part of a body that must arrive within the timeout, in bytes; less is enough at its end.
 	receiveUnit = 4 << 10
 	// sendUnit is the number of bytes of a response that are sent under one deadline. It sets the minimum rate of a reader: 17 KiB/s with
 	// the default timeout.

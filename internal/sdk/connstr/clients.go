@@ -17,7 +17,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/sdk/emptykey"
 )
 
-// Options are what the clients of the three services have in common.
+// Options hold what the clients of the three services have in common.
 type Options struct {
 	// Transport sends the requests; nil means one HTTP transport for the whole process that keeps enough idle
 	// connections for a busy worker.
@@ -26,7 +26,7 @@ type Options struct {
 	Retry policy.RetryOptions
 }
 
-// idlePerHost is how many idle connections to one service are kept. The SDK's own transport keeps ten: a worker with
+// idlePerHost is the number of idle connections that to one service are kept. The SDK's own transport keeps ten: a worker with
 // more messages in flight than that would open and close a connection for nearly every request.
 const idlePerHost = 256
 

@@ -41,7 +41,7 @@ type Record struct {
 	Reason, LastError string
 	// Stack is that of a panic.
 	Stack string `json:",omitempty"`
-	// Attempts is how often the message was received.
+	// Attempts is the number of times that the message was received.
 	Attempts int64 `json:",string"`
 	// Function is the function that gave it up, Host the app's id and Invocation the last call's.
 	Function, Host, Invocation string

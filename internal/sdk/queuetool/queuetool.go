@@ -32,7 +32,7 @@ import (
 // PoisonSuffix ends the name of a poison queue.
 const PoisonSuffix = poison.Suffix
 
-// page is how many messages the service gives at once.
+// page is the number of messages that the service gives at once.
 const page = 32
 
 // hold is for how long messages are hidden while they are moved or looked through.
@@ -45,7 +45,7 @@ type Queue struct {
 	Messages int `json:"messages"`
 	// SetAside is the number of messages that cannot be read because of damage, as far as the server knows. Only Lazuli reports it.
 	SetAside int `json:"setAside"`
-	// Oldest is when the first visible message was put; zero if none is visible.
+	// Oldest is the time at which the first visible message was put; zero if none is visible.
 	Oldest time.Time `json:"oldestVisible,omitzero"`
 	// Unavailable is the reason why the service cannot read the queue, for example damage; "" if it can.
 	Unavailable string `json:"unavailable,omitempty"`
@@ -121,7 +121,7 @@ func message(err *azcore.ResponseError) string {
 type Message struct {
 	ID                string
 	Inserted, Expires time.Time
-	// NextVisible is when a hidden message becomes visible; PeekAll alone knows it.
+	// NextVisible is the time at which a hidden message becomes visible; PeekAll alone knows it.
 	NextVisible time.Time
 	Attempts    int64
 	// Body is the decoded text. A body that is not base64, or not text when decoded, is shown as it is in the queue.
@@ -163,7 +163,7 @@ func Decode(text string) string {
 type PutOptions struct {
 	// Plain leaves the body as it is; otherwise it is written in base64, as Azure Functions and Lazuli's workers read it.
 	Plain bool
-	// Delay is how long the message stays invisible; TTL its time to live: 0 is the service's seven days, a negative
+	// Delay is the time that the message stays invisible; TTL its time to live: 0 is the service's seven days, a negative
 	// one means that it does not expire.
 	Delay, TTL time.Duration
 	// Create makes the queue if it is not there.

@@ -24,7 +24,7 @@ func (e Explanation) Cost() string {
 	return e.Plan
 }
 
-// OnAzure is what Azure makes of a query that Lazuli splits into several key ranges: there, conditions joined by or narrow nothing but the partition. It is empty where
+// OnAzure holds what Azure makes of a query that Lazuli splits into several key ranges: there, conditions joined by or narrow nothing but the partition. It is empty where
 // both do the same.
 // https://learn.microsoft.com/azure/storage/tables/table-storage-design-for-query
 func (e Explanation) OnAzure() string {

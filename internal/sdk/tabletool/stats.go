@@ -14,7 +14,7 @@ import (
 	"github.com/lazuli-storage/lazuli/tables"
 )
 
-// PartitionTarget is how many entities a second one partition carries on Azure, AccountTarget an account.
+// PartitionTarget is the number of entities a second that one partition carries on Azure, AccountTarget an account.
 // https://learn.microsoft.com/azure/storage/tables/scalability-targets
 const (
 	PartitionTarget = 2_000
@@ -25,7 +25,7 @@ const (
 type Stats struct {
 	Partitions int `json:"partitions"`
 	Entities   int `json:"entities"`
-	// Bytes are what the entities take, by Azure's formula.
+	// Bytes hold what the entities take, by Azure's formula.
 	Bytes int64 `json:"bytes"`
 	// Top are the first partitions by the order that was asked for.
 	Top []PartitionStats `json:"top"`
@@ -46,7 +46,7 @@ type PartitionStats struct {
 type StatsOptions struct {
 	// By orders the partitions: "entities", "bytes" or "rate".
 	By string
-	// Top is how many partitions are kept.
+	// Top is the number of partitions that are kept.
 	Top int
 	// Since begins the window for Changed and Peak.
 	Since time.Time
@@ -114,7 +114,7 @@ func ReadStats(ctx context.Context, service *aztables.ServiceClient, table strin
 	return s, nil
 }
 
-// SizeOf is what an entity takes, by Azure's formula: 4 bytes, 2 for each character of the keys, and for each property 8, 2 for each character of its name, and its
+// SizeOf holds what an entity takes, by Azure's formula: 4 bytes, 2 for each character of the keys, and for each property 8, 2 for each character of its name, and its
 // value.
 // https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model#entity
 func SizeOf(e *tables.Entity) int64 {

@@ -21,7 +21,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 )
 
-// page is how many entities the service gives at once.
+// page is the number of entities that the service gives at once.
 const page = 1000
 
 // List returns the names of the account's tables that begin with prefix, in whatever case, in the service's order.
@@ -46,7 +46,7 @@ func List(ctx context.Context, service *aztables.ServiceClient, prefix string) (
 type QueryOptions struct {
 	// Filter and Select are $filter and $select, as the REST reference has them.
 	Filter, Select string
-	// Top is how many entities are wanted at most; 0 is all.
+	// Top is the number of entities that are wanted at most; 0 is all.
 	Top int
 }
 

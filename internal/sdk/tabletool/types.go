@@ -15,7 +15,7 @@ import (
 	"github.com/lazuli-storage/lazuli/tables"
 )
 
-// sampled is how many entities TypeHints looks at.
+// sampled is the number of entities that TypeHints looks at.
 const sampled = 200
 
 // TypeHints names the comparisons of a filter whose constant has another type than the property has in the first entities of the table: they match none

@@ -28,7 +28,7 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// shape is how the trees of a test look.
+// shape describes how the trees of a test look.
 type shape struct {
 	name              string
 	keys, puts, large int

@@ -41,9 +41,9 @@ type Config struct {
 	Owner uint64
 	// Session is the number of this process among those that have had Owner. The changes of those before it fail.
 	Session uint64
-	// Timeout is how long a writer waits for acknowledgements; 0 means 10 s.
+	// Timeout is the time that a writer waits for acknowledgements; 0 means 10 s.
 	Timeout time.Duration
-	// Grace is how long an extent must have been without a reference before its stream is deleted; 0 means one minute, negative means none.
+	// Grace is the time that an extent must have been without a reference before its stream is deleted; 0 means one minute, negative means none.
 	Grace time.Duration
 	// Log is for what a person should see; nil means slog.Default().
 	Log *slog.Logger

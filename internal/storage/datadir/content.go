@@ -81,7 +81,7 @@ type Problem struct {
 	// Foreign means that it is another file than the one of this folder, and Is names the one of this folder that it is.
 	Foreign bool
 	Is      string
-	// Lost is what may be lost.
+	// Lost holds what may be lost.
 	Lost string
 }
 

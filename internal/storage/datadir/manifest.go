@@ -41,7 +41,7 @@ type manifest struct {
 	Streams map[string]int64 `json:"streams,omitempty"`
 }
 
-// entry is what the manifest says about a file.
+// entry holds what the manifest says about a file.
 type entry struct {
 	// ID is the identity that the file has in itself; "" for a file without one.
 	ID string `json:"id,omitempty"`

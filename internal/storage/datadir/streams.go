@@ -12,7 +12,7 @@ import (
 // streamsFolder has the streams of a server alone.
 const streamsFolder = "queues"
 
-// lostStreams is what is lost with a stream's file.
+// lostStreams holds what is lost with a stream's file.
 const lostStreams = "queues and messages"
 
 // streamFiles returns the sizes of the files of JetStream that hold records, or say how to read them, by their paths. It leaves out what JetStream makes

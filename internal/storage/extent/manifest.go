@@ -52,7 +52,7 @@ type listing struct {
 	Extents map[string]listed `json:"extents"`
 }
 
-// listed is what the manifest says about an extent.
+// listed holds what the manifest says about an extent.
 type listed struct {
 	// Size is the size of a finished extent, and the least size of another one, in bytes.
 	Size     int64 `json:"size"`

@@ -2,7 +2,7 @@ package mirror
 
 import "sync"
 
-// behind is what this node lacked when the other nodes were last asked for their extents. Its methods are safe for concurrent use.
+// behind holds what this node lacked when the other nodes were last asked for their extents. Its methods are safe for concurrent use.
 type behind struct {
 	mu sync.Mutex
 	// sizes are the sizes up to which this node must have the extents of which it lacked something, by the name of the peer that has them. A peer

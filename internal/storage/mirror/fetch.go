@@ -12,7 +12,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 )
 
-// askTimeout is how long a node waits for an answer before it asks the next one.
+// askTimeout is the time that a node waits for an answer before it asks the next one.
 const askTimeout = 5 * time.Second
 
 // Fetch implements extent.Mirror. It asks one node after another.

@@ -124,7 +124,7 @@ func parseAnswer(b []byte) (number uint64, data []byte, err error) {
 	}
 }
 
-// question is what a node asks another one.
+// question holds what a node asks another one.
 type question struct {
 	Version int    `json:"version"`
 	From    string `json:"from"` // the name of the node that asks

@@ -33,7 +33,7 @@ type writer struct {
 	peers []progress // by index of Mirror.peers
 }
 
-// progress is what a peer has of the records.
+// progress holds what a peer has of the records.
 type progress struct {
 	pending int    // messages that it has not acknowledged
 	failed  bool   // it lacks a record

@@ -28,7 +28,7 @@ type nodeLogger struct {
 	strangers map[string]time.Time // when a refused address was logged last
 }
 
-// strangerEvery is how often an address is logged from which connections are refused.
+// strangerEvery is the interval at which an address is logged from which connections are refused.
 const strangerEvery = time.Minute
 
 // stranger logs, once in a while, that a connection of another node failed because the two do not trust each other. text is

@@ -223,7 +223,7 @@ func (n *node) meetMembers(ctx context.Context, waiting func(string)) error {
 	}
 }
 
-// joinTime is how long the founder of a cluster waits for the nodes that are connected to it; see awaitMembers.
+// joinTime is the time that the founder of a cluster waits for the nodes that are connected to it; see awaitMembers.
 const joinTime = 10 * time.Second
 
 // awaitMembers waits until the nodes that are or were connected to the founder of a cluster have become members, or the limit has passed. They start

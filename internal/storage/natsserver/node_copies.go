@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Copies is what a node knows about the copies of the streams that it has: of those that it leads, and of those without a leader.
+// Copies holds what a node knows about the copies of the streams that it has: of those that it leads, and of those without a leader.
 type Copies struct {
 	// Short is the number of streams with fewer current copies than they should have, Examples are some of them.
 	Short    int      `json:"short"`
@@ -96,7 +96,7 @@ func (n *node) copies() (c Copies, err error) {
 	return c, nil
 }
 
-// copiesSubject is where a node is asked for its [Copies].
+// copiesSubject is the subject at which a node is asked for its [Copies].
 func copiesSubject(name string) string { return "lazuli.cluster.copies." + name }
 
 func (n *node) answerCopies(m *nats.Msg) {

@@ -30,7 +30,7 @@ const (
 	clockLimit = 30 * time.Second
 )
 
-// nodeStatus is what the node knows about its cluster.
+// nodeStatus holds what the node knows about its cluster.
 type nodeStatus struct {
 	connected []string // names of other nodes
 	leader    string   // name of the node that leads JetStream's metadata
@@ -39,7 +39,7 @@ type nodeStatus struct {
 	since     time.Time
 }
 
-// NodeReport is what a node says about itself.
+// NodeReport holds what a node says about itself.
 type NodeReport struct {
 	Node        string         `json:"node"`
 	Incarnation string         `json:"incarnation"`
@@ -54,7 +54,7 @@ type NodeReport struct {
 	Details     map[string]any `json:"details,omitempty"` // of what is replicated, see AddReport
 }
 
-// ClusterView is what a node knows about its cluster without asking.
+// ClusterView holds what a node knows about its cluster without asking.
 type ClusterView struct {
 	Majority, Leads, Current bool
 	Connected                int                      // number of other nodes
@@ -75,10 +75,10 @@ type ClusterStatus struct {
 type NodeStatus struct {
 	Name    string `json:"name"`
 	Address string `json:"address"`
-	// Report is what the node said; nil if it did not answer, and Problem says why.
+	// Report holds what the node said; nil if it did not answer, and Problem says why.
 	Report  *NodeReport `json:"report,omitempty"`
 	Problem string      `json:"problem,omitempty"`
-	// Clock is how far the node's clock is ahead of that of the node that answers, in seconds.
+	// Clock is the time by which the node's clock is ahead of that of the node that answers, in seconds.
 	Clock float64 `json:"clock_offset_seconds"`
 }
 
@@ -235,10 +235,10 @@ func (n *node) ready() error {
 
 func reportSubject(name string) string { return "lazuli.cluster.report." + name }
 
-// forgetSubject is where a node is asked to forget the incarnation of another one.
+// forgetSubject is the subject at which a node is asked to forget the incarnation of another one.
 func forgetSubject(name string) string { return "lazuli.cluster.forget." + name }
 
-// rosterSubject is where a member is asked who the members are.
+// rosterSubject is the subject at which a member is asked who the members are.
 func rosterSubject(name string) string { return "lazuli.cluster.members." + name }
 
 func (n *node) report() *NodeReport {
@@ -509,7 +509,7 @@ func (s *Server) RemoveNode(ctx context.Context, name string) error {
 	return nil
 }
 
-// awayFor is how long a node must not have been connected before it is removed: a node that restarts its server connects again within a second.
+// awayFor is the time that a node must not have been connected before it is removed: a node that restarts its server connects again within a second.
 const awayFor = 2 * time.Second
 
 // staysAway returns [ErrNodeConnected] if a node connects within awayFor.

@@ -30,7 +30,7 @@ const (
 	maxProof     = 4 << 20
 )
 
-// monitored is what a server says at its monitoring address.
+// monitored holds what a server says at its monitoring address.
 type monitored struct {
 	at         string // monitoring address
 	id, name   string

@@ -29,9 +29,9 @@ var ErrNoReadIndex = errors.New("natsserver: no majority confirms the end of the
 const (
 	// appliedPoll is the interval at which a leader checks whether it has applied its log.
 	appliedPoll = 100 * time.Microsecond
-	// othersPause is how long a member may take to answer before others are asked.
+	// othersPause is the time that a member may take to answer before others are asked.
 	othersPause = 10 * time.Millisecond
-	// serveTimeout is how long a leader waits for that.
+	// serveTimeout is the time that a leader waits for that.
 	serveTimeout = time.Second
 	// maxGroups is the number of streams whose group is remembered.
 	maxGroups = 10_000
@@ -58,7 +58,7 @@ type ReadIndex struct {
 	answered string
 }
 
-// leaderEnd is what a leader knows of its stream.
+// leaderEnd holds what a leader knows of its stream.
 type leaderEnd struct {
 	node *server.Server // the process's server may be replaced
 	// term is that in which the rest was found, and floor an index of the log after all entries of earlier terms.
@@ -78,7 +78,7 @@ type memberState struct {
 	End    *StreamEnd `json:"end,omitempty"`
 }
 
-// question is what a member is asked.
+// question holds what a member is asked.
 type question struct {
 	Stream string `json:"stream"`
 	Group  string `json:"group"`
@@ -102,7 +102,7 @@ func NewReadIndex(conn *nats.Conn, running func() *server.Server) (*ReadIndex, e
 // Close ends answering.
 func (r *ReadIndex) Close() { _ = r.sub.Unsubscribe() }
 
-// readIndexSubject is where a server is asked. Its ID is the same in all Raft groups.
+// readIndexSubject is the subject at which a server is asked. Its ID is the same in all Raft groups.
 func readIndexSubject(id string) string { return "lazuli.readindex." + id }
 
 var errNotRunning = errors.New("natsserver: the embedded server is not running")

@@ -22,7 +22,7 @@ var Supported = Formats{Oldest: 1, Newest: 2}
 // ConvertedFormat is the first format that knows converted clusters.
 const ConvertedFormat = 2
 
-// Hello is what a node says about itself when it connects to another one.
+// Hello holds what a node says about itself when it connects to another one.
 type Hello struct {
 	Node        string `json:"node"`
 	Incarnation string `json:"incarnation"`

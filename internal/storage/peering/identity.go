@@ -21,7 +21,7 @@ const identityFile = "node.json"
 // identityVersion is the version of the file's format. Files of version 1 have no checksum.
 const identityVersion = 2
 
-// State is what a node is in its cluster.
+// State holds what a node is in its cluster.
 type State string
 
 // The states of a node, in their order.
@@ -34,7 +34,7 @@ const (
 	Member State = "member"
 )
 
-// Identity is what a data folder says about its node.
+// Identity holds what a data folder says about its node.
 type Identity struct {
 	Version     int    `json:"version"`
 	Cluster     string `json:"cluster"` // ID of the cluster; "" until the node has one

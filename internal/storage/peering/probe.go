@@ -22,7 +22,7 @@ const (
 	maxInfo = 32 << 10
 )
 
-// Probe is what a peer says at its address.
+// Probe holds what a peer says at its address.
 type Probe struct {
 	Peer    Peer
 	Cluster string // ID of its cluster

@@ -257,7 +257,7 @@ func (s *Site) Refused(node string) string {
 	return s.refusals[node].reason
 }
 
-// Roster is what the members of a cluster know about each other, by the names of the nodes.
+// Roster holds what the members of a cluster know about each other, by the names of the nodes.
 type Roster struct {
 	Members map[string]string   `json:"members"` // incarnations, that of the node that answers included
 	Removed map[string][]string `json:"removed,omitempty"`

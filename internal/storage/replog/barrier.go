@@ -109,7 +109,7 @@ func (l *Log) pass(b *batch) {
 }
 
 const (
-	// endTimeout is how long a batch waits for the end of the stream before it publishes a mark.
+	// endTimeout is the time that a batch waits for the end of the stream before it publishes a mark.
 	endTimeout = 250 * time.Millisecond
 	// endPause is the time without another attempt after one that failed.
 	endPause = time.Second

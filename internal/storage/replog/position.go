@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Position is how far a node has processed a log. The zero value is the beginning. It must be stored together with what was applied.
+// Position is the point up to which a node has processed a log. The zero value is the beginning. It must be stored together with what was applied.
 type Position struct {
 	// Seq is the sequence of the stream up to which every message was processed.
 	Seq uint64

@@ -39,7 +39,7 @@ type Status struct {
 type SnapshotInfo struct {
 	// Seq is the sequence of the last valid record that is part of it.
 	Seq uint64
-	// Time is when it was complete, Bytes is its size.
+	// Time is the time at which it was complete, Bytes is its size.
 	Time  time.Time
 	Bytes int64
 	// Node is the node that made it.
@@ -113,7 +113,7 @@ func (l *Log) Status() Status {
 	return st
 }
 
-// patience is how long a call waits for a majority.
+// patience is the time that a call waits for a majority.
 func (l *Log) patience() time.Duration {
 	timeout := time.Duration(l.timeout.Load())
 	if l.stats.down.Load() {

@@ -17,7 +17,7 @@ import (
 // others wait until it has appended, or for turnLimit. Turns are a courtesy: which record is valid never depends on them.
 
 const (
-	// turnLimit is how long a node waits for another's turn.
+	// turnLimit is the time that a node waits for another's turn.
 	turnLimit = 100 * time.Millisecond
 	// maxWriters is the number of other writers of which turns remembers the last record.
 	maxWriters = 64

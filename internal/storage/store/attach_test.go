@@ -43,7 +43,7 @@ func (a *attached) Sync() error {
 	return nil
 }
 
-// afterCrash is what a power failure leaves.
+// afterCrash holds what a power failure leaves.
 func (a *attached) afterCrash() *attached {
 	a.mu.Lock()
 	defer a.mu.Unlock()

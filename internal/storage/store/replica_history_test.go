@@ -23,7 +23,7 @@ type step struct {
 	expect    string // of a swap
 }
 
-// callResult is what the client saw.
+// callResult holds what the client saw.
 type callResult struct {
 	value   string
 	swapped bool

@@ -29,7 +29,7 @@ type Repaired struct {
 	Kept, LogRecords int
 	// Damaged is the number of problems that were reported.
 	Damaged int
-	// Lost is what could not be kept.
+	// Lost holds what could not be kept.
 	Lost []Loss
 	// Aside is the folder that the damaged file and its log were moved to.
 	Aside string

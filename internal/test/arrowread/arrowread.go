@@ -11,7 +11,7 @@ import (
 	flatbuffers "github.com/google/flatbuffers/go"
 )
 
-// Stream is what a stream holds.
+// Stream holds what a stream holds.
 type Stream struct {
 	// Metadata is that of the schema.
 	Metadata map[string]string

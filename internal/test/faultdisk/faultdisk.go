@@ -67,7 +67,7 @@ func (f *FS) SetHook(hook func(Op) error) {
 	f.hook = hook
 }
 
-// Failure is how calls fail in [FS.Fail].
+// Failure describes how calls fail in [FS.Fail].
 type Failure struct {
 	// Err is the error of the calls.
 	Err error

@@ -39,7 +39,7 @@ func TestImageHasEveryPackage(t *testing.T) {
 	}
 }
 
-// composeFile is what the tests need of a compose file.
+// composeFile holds what the tests need of a compose file.
 type composeFile struct {
 	Services map[string]struct {
 		Ports, Volumes, Profiles []string

@@ -17,7 +17,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
-// startTimeout is how long a server or the cluster may take to become ready.
+// startTimeout is the time that a server or the cluster may take to become ready.
 const startTimeout = 2 * time.Minute
 
 // MaxPayload is the largest message of the servers, in bytes.

@@ -33,7 +33,7 @@ import (
 	"github.com/lazuli-storage/lazuli/tablesvc"
 )
 
-// accounts is how many scenes a fixture has room for; the first scoped of them have encryption scopes, which take a write of a file each.
+// accounts is the number of scenes that a fixture has room for; the first scoped of them have encryption scopes, which take a write of a file each.
 const (
 	accounts = 3000
 	scoped   = 40

@@ -10,7 +10,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 )
 
-// epoch is where the tests' clock begins.
+// epoch is the position at which the tests' clock begins.
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // testNATS is a server, and the folder of the store that is opened on it.

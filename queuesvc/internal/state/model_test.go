@@ -192,7 +192,7 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// patience is how long a test waits for something that must happen: much longer than it takes, for machines that are busy.
+// patience is the time that a test waits for something that must happen: much longer than it takes, for machines that are busy.
 const patience = 3 * time.Minute
 
 // eventually waits for what another front-end has done to be seen: it is followed with a delay.

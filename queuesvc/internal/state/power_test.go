@@ -164,7 +164,7 @@ func (l *powerLoad) clear() {
 	l.mark(powerMark{Do: "clear", Done: true})
 }
 
-// powerModel is what has been acknowledged so far.
+// powerModel holds what has been acknowledged so far.
 type powerModel struct {
 	messages map[string]*powerMessage
 }

@@ -34,7 +34,7 @@ func (m Metadata) String() string {
 	return "fullmetadata"
 }
 
-// Form is how entities of one table are rendered for one request.
+// Form describes how entities of one table are rendered for one request.
 type Form struct {
 	Metadata Metadata
 	// Base is the address of the service without a trailing slash, Account and Table are the names in the answer.
@@ -45,7 +45,7 @@ type Form struct {
 	// one selects everything.
 	HasSelect  bool
 	SelectText string
-	// Now is when the answer is made, for Atom.
+	// Now is the time at which the answer is made, for Atom.
 	Now time.Time
 }
 

@@ -28,10 +28,10 @@ import (
 // records from the first number up to the one before the next; a writer that adds a record removes the oldest ones beyond keepChanges and
 // keepChangeBytes.
 const (
-	// keepChanges is how many changes of a table are kept at most, and keepChangeBytes how much their records may take.
+	// keepChanges is the number of changes that of a table are kept at most, and keepChangeBytes how much their records may take.
 	keepChanges     = 1 << 20
 	keepChangeBytes = 1 << 30
-	// watchFor is how long changes are logged after the last call of Changes.
+	// watchFor is the time that changes are logged after the last call of Changes.
 	watchFor = 7 * 24 * time.Hour
 	// askedEvery is the precision of the stored time of that call.
 	askedEvery = time.Hour

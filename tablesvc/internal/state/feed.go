@@ -13,7 +13,7 @@ import (
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 )
 
-// MaxFeedPage is how many changes [Store.Changes] returns at most. It returns fewer if their states take more than maxFeedBytes.
+// MaxFeedPage is the number of changes that [Store.Changes] returns at most. It returns fewer if their states take more than maxFeedBytes.
 const (
 	MaxFeedPage  = 1000
 	maxFeedBytes = 4 << 20
@@ -63,7 +63,7 @@ func (c *FeedChange) Position() string { return formatPosition(c.table, c.number
 type Feed struct {
 	// Changes are in commit order, at most [MaxFeedPage].
 	Changes []FeedChange
-	// Position is where the next page begins. It stays valid across restarts.
+	// Position is the position at which the next page begins. It stays valid across restarts.
 	Position string
 	// Known is false if the log does not go back to the requested position: there are no changes, and the caller has to read
 	// the table before it continues at Position.

@@ -21,7 +21,7 @@ import (
 type Table struct {
 	// Name is spelled as when the table was created.
 	Name string
-	// Created is when that was.
+	// Created is the time of that.
 	Created ticks.Ticks
 	// Policies are the stored access policies as JSON, nil for none. They are opaque to this package.
 	Policies json.RawMessage

@@ -18,7 +18,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/fault"
 )
 
-// parallel is how many blobs of one entity are written or read at once.
+// parallel is the number of blobs that of one entity are written or read at once.
 const parallel = 4
 
 // blobs is the container.

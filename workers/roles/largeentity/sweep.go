@@ -35,7 +35,7 @@ func NewSweeper(storage *workers.Storage, table, container string, options ...Op
 // Create makes table and container where they are missing.
 func (s *Sweeper) Create(ctx context.Context) error { return s.engine.create(ctx, s.storage) }
 
-// DefaultSchedule is when a registered sweeper runs unless an option says otherwise: every ten minutes.
+// DefaultSchedule is the time at which a registered sweeper runs unless an option says otherwise: every ten minutes.
 const DefaultSchedule = "0 */10 * * * *"
 
 // Register makes the sweeper the handler of a timer, which one instance at a time runs under a lease.

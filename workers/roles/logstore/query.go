@@ -57,7 +57,7 @@ type Stats struct {
 type Reader struct {
 	blobs     *azblob.Client
 	container string
-	// late is how much later than a line's time its slot may be.
+	// late is the time by which a slot may be later than a line's time.
 	late time.Duration
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// concurrency is how many messages a registered role has in work: they wait together for the blob that they become lines of, so that at
+// concurrency is the number of messages that a registered role has in work: they wait together for the blob that they become lines of, so that at
 // most this many are written every WithFlushEvery.
 const concurrency = 1024
 

@@ -14,7 +14,7 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/roles/searchindex"
 )
 
-// damageState is what the index of the tests of damage has: the state after a step.
+// damageState holds what the index of the tests of damage has: the state after a step.
 const damageSteps = 6
 
 // storedIndex makes an index and closes it, and returns its folder.

@@ -300,7 +300,7 @@ func parseDate(s string) (t time.Time, err error) {
 	return t, err
 }
 
-// token is where a page of results ends: the values by which its last hit is sorted, and a hash of the query.
+// token is the position at which a page of results ends: the values by which its last hit is sorted, and a hash of the query.
 type token struct {
 	Query []byte
 	After [][]byte

@@ -36,7 +36,7 @@ const (
 	largeBytes = 1_300_000
 )
 
-// blobState is what a blob has. The zero value is a blob that does not exist. Slices are not modified.
+// blobState holds what a blob has. The zero value is a blob that does not exist. Slices are not modified.
 type blobState struct {
 	kind    blob.BlobType
 	content []byte

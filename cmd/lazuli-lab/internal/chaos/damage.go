@@ -138,7 +138,7 @@ func flip(dir, path string, at, bit int) (what string, err error) {
 	return fmt.Sprintf("%s, bit %d of byte %d", name, bit, at), os.WriteFile(path, content, 0o600)
 }
 
-// generation is what differs between names of files of one kind.
+// generation holds what differs between names of files of one kind.
 var generation = lazyregexp.New(`[0-9a-fA-F]{8,}|[0-9]+|chaos[0-9]+|[A-Z0-9]{20,}`)
 
 // damage flips a bit of a file, of each kind of file with the same probability, and says of which.

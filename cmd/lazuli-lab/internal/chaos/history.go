@@ -37,11 +37,11 @@ type blobRequest struct {
 	condition string
 	// position is the number of blocks that an append blob must have, -1 for any.
 	position int
-	// value is what is written: content, a block, or a list of blocks.
+	// value holds what is written: content, a block, or a list of blocks.
 	value string
 }
 
-// outcome is what is known about a request.
+// outcome holds what is known about a request.
 type outcome int
 
 const (
@@ -58,7 +58,7 @@ type blobAnswer struct {
 	leased  bool
 }
 
-// blobModel is what a blob has. Lists of blocks are joined by spaces.
+// blobModel holds what a blob has. Lists of blocks are joined by spaces.
 type blobModel struct {
 	value  string
 	etag   string // "" after a write whose answer was lost

@@ -49,7 +49,7 @@ const nodeTimeout = 5 * time.Second
 // adminTimeout bounds the removal of a node.
 const adminTimeout = 30 * time.Second
 
-// wholeTimeout is how long a cluster may take to be whole again after a fault.
+// wholeTimeout is the time that a cluster may take to be whole again after a fault.
 const wholeTimeout = 3 * time.Minute
 
 // nodesRun is a RunNodes in progress.

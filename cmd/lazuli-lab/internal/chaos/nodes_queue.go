@@ -20,9 +20,9 @@ import (
 const (
 	// hiddenFor is the visibility timeout of messages that are received.
 	hiddenFor = 4 * time.Second
-	// drainPatience is how long the last messages may take to appear.
+	// drainPatience is the time that the last messages may take to appear.
 	drainPatience = time.Minute
-	// createPatience is how long the queue may take to be created on a young cluster.
+	// createPatience is the time that the queue may take to be created on a young cluster.
 	createPatience = time.Minute
 )
 
@@ -44,7 +44,7 @@ type sharedQueue struct {
 	gap      time.Duration // the longest time between two acknowledged requests
 }
 
-// sharedMessage is what is known of a message.
+// sharedMessage holds what is known of a message.
 type sharedMessage struct {
 	put     bool   // its put was acknowledged
 	id      string // of the first delivery

@@ -85,7 +85,7 @@ func (w *web) close() {
 	}
 }
 
-// linkState is what a link does with connections.
+// linkState holds what a link does with connections.
 type linkState int
 
 const (

@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// maxMessages is how many messages a queue has at most, maxUncertain how many of them may be there or not before it is cleared.
+	// maxMessages is the number of messages that a queue has at most, maxUncertain how many of them may be there or not before it is cleared.
 	maxMessages  = 150
 	maxUncertain = 20
-	// settleTime is how long a count of messages may be too high after a start, while the server loads the queue; drainTime how long the
+	// settleTime is the time that a count of messages may be too high after a start, while the server loads the queue; drainTime how long the
 	// last comparison waits for messages that are hidden.
 	settleTime = 30 * time.Second
 	drainTime  = 30 * time.Second

@@ -22,7 +22,7 @@ const (
 	rowsOfEach = 60
 )
 
-// row is what an entity of the load has. Each number is that of the write that set the property; 0 means that it is absent.
+// row holds what an entity of the load has. Each number is that of the write that set the property; 0 means that it is absent.
 type row struct{ Version, A, B int }
 
 // tableClient writes the entities of a partition.
@@ -143,7 +143,7 @@ func (c *tableClient) value(rnd *rand.Rand) row {
 	return r
 }
 
-// merged is what a merge of r makes of old.
+// merged holds what a merge of r makes of old.
 func merged(old, r row) row {
 	if r.A == 0 {
 		r.A = old.A

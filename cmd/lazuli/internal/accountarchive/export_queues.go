@@ -23,7 +23,7 @@ type Message struct {
 	// Expires is absent for a message that does not expire.
 	Expires  time.Time `json:"expires,omitzero"`
 	Attempts int64     `json:"dequeueCount"`
-	// Visible is when a hidden message becomes visible.
+	// Visible is the time at which a hidden message becomes visible.
 	Visible time.Time `json:"nextVisible,omitzero"`
 }
 
@@ -104,7 +104,7 @@ func (e *exporter) policies(r *Resource, err error) error {
 	return err
 }
 
-// visibility is how long received messages are hidden. Receiving ends before the first of them becomes visible again.
+// visibility is the time that received messages are hidden. Receiving ends before the first of them becomes visible again.
 const visibility = 10 * time.Minute
 
 // receive writes all visible messages. They become visible again by themselves, with a dequeue count that is higher by one: giving them back

@@ -16,7 +16,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 )
 
-// Result is what an import did.
+// Result holds what an import did.
 type Result struct {
 	Items int
 	// Expired messages are not put.
@@ -135,7 +135,7 @@ type (
 	segmentFunc func(context.Context, *Resource, Segment) error
 )
 
-// steps are how to make a resource of that kind, and how to write a segment of it.
+// steps describe how to make a resource of that kind, and how to write a segment of it.
 func (i *importer) steps(r *Resource) (createFunc, segmentFunc, error) {
 	switch {
 	case r.Kind == KindTable && i.account.Tables != nil:
@@ -156,7 +156,7 @@ func exists(err error) bool {
 	return slices.Contains([]string{"TableAlreadyExists", "QueueAlreadyExists", "ContainerAlreadyExists"}, r.ErrorCode)
 }
 
-// journal is what an import has done, in a file beside the manifest.
+// journal holds what an import has done, in a file beside the manifest.
 type journal struct {
 	path string
 	// Target is the address of the account.

@@ -64,7 +64,7 @@ type Resource struct {
 	Segments []Segment `json:"segments"`
 	// Missing are items that could not be exported.
 	Missing []Missing `json:"missing,omitempty"`
-	// Next is where the export continues. It is absent once the resource is complete.
+	// Next is the position at which the export continues. It is absent once the resource is complete.
 	Next     *Position `json:"next,omitempty"`
 	Complete bool      `json:"complete"`
 }
@@ -91,7 +91,7 @@ type Missing struct {
 	Reason string `json:"reason"`
 }
 
-// Position is where a listing continues: at a marker of the service, behind an item.
+// Position is the position at which a listing continues: at a marker of the service, behind an item.
 type Position struct {
 	Marker string `json:"marker,omitempty"`
 	After  string `json:"after,omitempty"`

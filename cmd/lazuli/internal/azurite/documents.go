@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// chunk is where content is.
+// chunk is the place where content is.
 type chunk struct {
 	ID            string
 	Offset, Count int64

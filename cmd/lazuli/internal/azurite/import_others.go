@@ -92,7 +92,7 @@ func (i *importer) planMessage(client *azqueue.QueueClient, m messageDoc, item s
 		i.result.Expired++
 		return
 	}
-	// at is when the target puts the message: when it was put, or later if it was received since then and is hidden for longer than a message can be
+	// at is the time at which the target puts the message: when it was put, or later if it was received since then and is hidden for longer than a message can be
 	// when it is put. Without a clock that is the present.
 	at := m.Inserted
 	if i.SetTime == nil || at.After(i.now) {

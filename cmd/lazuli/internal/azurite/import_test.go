@@ -29,7 +29,7 @@ import (
 	"github.com/lazuli-storage/lazuli/server/fsck"
 )
 
-// present is when the tests take place: while the stored messages that expire have not.
+// present is the time at which the tests take place: while the stored messages that expire have not.
 var present = time.Date(2026, 11, 25, 0, 0, 0, 0, time.UTC)
 
 func serve(t *testing.T, location string) azurite.Account {

@@ -26,7 +26,7 @@ type WorkerSettings struct {
 	Queue, Current, Archive, Container string
 	// Kind is the kind of index that the table-index role maintains, or what feeds the index of the search-index role.
 	Kind string
-	// Folder is where the search-index role has its index.
+	// Folder is the place where the search-index role has its index.
 	Folder string
 	// Lease is the worker's lease on a message, Concurrency its maximum number of in-flight messages.
 	Lease       time.Duration
@@ -95,7 +95,7 @@ type pattern interface {
 	// points are the moments at which a worker is killed; holdUp is the one, in the middle of its work, at which it is frozen.
 	points() []string
 	holdUp() string
-	// concurrency is how many messages a worker has in work: enough to be caught in the middle of several.
+	// concurrency is the number of messages that a worker has in work: enough to be caught in the middle of several.
 	concurrency() int
 	create(ctx context.Context) error
 	remove(ctx context.Context) error
@@ -105,7 +105,7 @@ type pattern interface {
 	kind(k entityKey) string
 	// message is the body of the message that asks for an item.
 	message(k entityKey) ([]byte, error)
-	// passes is how often a worker surely comes to a point on n items, at least 1.
+	// passes is the number of times that a worker surely comes to a point on n items, at least 1.
 	passes(point string, n int) int
 	// plan is the fault plan that kills a worker.
 	plan(k kill) string
@@ -276,7 +276,7 @@ func (p roundPlan) String() string {
 	return "killed at " + strings.Join(texts, "; then at ")
 }
 
-// rounds is how many rounds there are.
+// rounds is the number of rounds that there are.
 func (r *run) rounds() int {
 	steps := len(slices.DeleteFunc(slices.Clone(r.Points), func(p string) bool { return p == Frozen }))
 	switch {
@@ -425,7 +425,7 @@ func (r *run) round(ctx context.Context, number string, plan roundPlan) (Row, er
 	return row, nil
 }
 
-// lateWrites is how often a round is continued because of orphans.
+// lateWrites is the number of times that a round is continued because of orphans.
 const lateWrites = 3
 
 // finalCensus counts the items at the end of a round. A write that a worker has given up may take effect after the last sweep: on a cluster, a node
@@ -459,7 +459,7 @@ func (r *run) inspect(ctx context.Context, row *Row, keys []entityKey, number, w
 }
 
 const (
-	// countsCurrent is how long the nodes of a cluster may take until the number of messages that they give is right, and emptyAnswers how many
+	// countsCurrent is the time that the nodes of a cluster may take until the number of messages that they give is right, and emptyAnswers how many
 	// answers in turn must be right: each comes from another node.
 	countsCurrent = 30 * time.Second
 	emptyAnswers  = 6

@@ -128,7 +128,7 @@ func (p *largePattern) remove(ctx context.Context) (err error) {
 	return err
 }
 
-// roundItems is how many items a round has: enough of each kind for two deaths.
+// roundItems is the number of items that a round has: enough of each kind for two deaths.
 const roundItems = 36
 
 // kind says what is to happen to an item.

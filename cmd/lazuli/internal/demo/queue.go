@@ -15,7 +15,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/sdk/poison"
 )
 
-// parallel is how many requests the demonstration itself has under way.
+// parallel is the number of requests that the demonstration itself has under way.
 const parallel = 8
 
 // queues are a run's queue and its poison queue.

@@ -11,7 +11,7 @@ import (
 // Report is the result of a run.
 type Report struct {
 	Seed uint64
-	// NodesKilled is how many times a node of the cluster was killed.
+	// NodesKilled is the number of times that a node of the cluster was killed.
 	NodesKilled int
 	// Records were loaded, Old of them asked to be worked on; Current and Archived count the entities in the archive role's two tables at
 	// the end.

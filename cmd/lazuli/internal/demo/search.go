@@ -240,7 +240,7 @@ func (p *searchPattern) conclude(ctx context.Context, _ *run) (problems []string
 		fmt.Sprintf("%d records, %d documents in the index, which agree (fed by %s)", len(stored), r.Documents, p.feed), nil
 }
 
-// lockPatience is how long a worker waits for the folder of the index, which a killed one may still have for a moment.
+// lockPatience is the time that a worker waits for the folder of the index, which a killed one may still have for a moment.
 const lockPatience = 10 * time.Second
 
 // RunSearchWorker works on the messages of the demonstration of the search-index role until ctx is done: it makes the change that a message asks for, and

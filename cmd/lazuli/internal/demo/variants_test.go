@@ -230,7 +230,7 @@ func (w *wrongWriter) write(ctx context.Context, r logstore.Record, id string, s
 	return fault.Point("log-storage/after-write")
 }
 
-// sample is how many pairs a test run visits; LAZULI_DEMO_SEED chooses others.
+// sample is the number of pairs that a test run visits; LAZULI_DEMO_SEED chooses others.
 const sample = 2
 
 func seed(t *testing.T) uint64 {

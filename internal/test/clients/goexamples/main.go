@@ -3,7 +3,7 @@
 //
 //	goexamples FOLDER
 //
-// FOLDER is where the modules are copied to. LAZULI_CONNECTION_STRING names the account.
+// FOLDER is the place where the modules are copied to. LAZULI_CONNECTION_STRING names the account.
 package main
 
 import (
