@@ -40,7 +40,8 @@ func (s *Service) setServiceProperties(c *call) error {
 }
 
 // changeProperties replaces the service properties of an account, and creates the container of its static website.
-func (s *Service) changeProperties(_ context.Context, account string, change func([]byte) (*properties.Properties, []byte, error)) error {
+func (s *Service) changeProperties(_ context.Context, account string,
+	change func([]byte) (*properties.Properties, []byte, error)) error {
 	return s.state.ChangeProperties(account, s.now(), func(old []byte) (value []byte, website bool, err error) {
 		p, value, err := change(old)
 		return value, err == nil && p.StaticWebsite.Enabled, err
@@ -68,15 +69,15 @@ func (s *Service) getUserDelegationKey(c *call) error {
 	return auth.GetUserDelegationKey(c.Request, c.identity, s.accounts)
 }
 
-// ServiceProperties returns what Set Blob Service Properties last set for an account, for the writers of logs and metrics. It must not
-// be changed.
+// ServiceProperties returns what Set Blob Service Properties last set for an account, for the writers of logs and
+// metrics. It must not be changed.
 func (s *Service) ServiceProperties(account string) *properties.Properties {
 	return s.properties.Of(account)
 }
 
-// Reset deletes the containers of an account whose names begin with prefix, and returns how many there were. It ignores leases and
-// immutability, and nothing can be restored. With an empty prefix it deletes the service properties too. It is an operator's tool, not an
-// operation of the REST reference.
+// Reset deletes the containers of an account whose names begin with prefix, and returns how many there were. It ignores
+// leases and immutability, and nothing can be restored. With an empty prefix it deletes the service properties too. It
+// is an operator's tool, not an operation of the REST reference.
 func (s *Service) Reset(account, prefix string) (deleted int, err error) {
 	reset := func() (err error) {
 		deleted, err = s.state.Reset(account, prefix)

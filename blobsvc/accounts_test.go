@@ -36,7 +36,8 @@ func otherAccount(t testing.TB, settings ...string) auth.Account {
 func (f *fixture) other() *service.Client {
 	f.t.Helper()
 	cred := must(azblob.NewSharedKeyCredential("other", otherKey))(f.t)
-	return must(service.NewClientWithSharedKeyCredential(strings.Replace(f.base, auth.DevelopmentAccount, "other", 1), cred,
+	return must(service.NewClientWithSharedKeyCredential(strings.Replace(f.base, auth.DevelopmentAccount, "other", 1),
+		cred,
 		&service.ClientOptions{ClientOptions: noRetries}))(f.t)
 }
 
@@ -44,7 +45,9 @@ func (f *fixture) other() *service.Client {
 func TestSettingsOfAccounts(t *testing.T) {
 	t.Parallel()
 	f := startWith(t, func(c *blobsvc.Config) {
-		manage(c, accountprops.Blob{}, otherAccount(t, "blob-versioning=true", "blob-immutability=true", "blob-change-feed=true", "blob-access-times=true", "container-soft-delete-days=3"))
+		manage(c, accountprops.Blob{},
+			otherAccount(t, "blob-versioning=true", "blob-immutability=true", "blob-change-feed=true", "blob-access-times=true",
+				"container-soft-delete-days=3"))
 	})
 	has, hasNot := f.other(), f.service()
 	for _, s := range []*service.Client{has, hasNot} {
@@ -66,7 +69,8 @@ func TestSettingsOfAccounts(t *testing.T) {
 			wantCode(t, err, 409, "ImmutableStorageWithVersioningNotEnabled")
 		}
 		n := 0
-		for pager := c.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Include: container.ListBlobsInclude{Versions: true}}); pager.More(); {
+		for pager := c.NewListBlobsFlatPager(
+			&container.ListBlobsFlatOptions{Include: container.ListBlobsInclude{Versions: true}}); pager.More(); {
 			n += len(must(pager.NextPage(ctx))(t).Segment.BlobItems)
 		}
 		if want := map[bool]int{true: 2, false: 1}[on]; n != want {
@@ -83,7 +87,9 @@ func TestSettingsOfAccounts(t *testing.T) {
 		gone := s.NewContainerClient("gone")
 		must(gone.Create(ctx, nil))(t)
 		must(gone.Delete(ctx, nil))(t)
-		list := must(s.NewListContainersPager(&service.ListContainersOptions{Include: service.ListContainersInclude{Deleted: true}, Prefix: to.Ptr("gone")}).NextPage(ctx))(t)
+		list := must(s.NewListContainersPager(
+			&service.ListContainersOptions{Include: service.ListContainersInclude{Deleted: true},
+				Prefix: to.Ptr("gone")}).NextPage(ctx))(t)
 		if (len(list.ContainerItems) == 1) != on {
 			t.Errorf("deleted containers %t: %d", on, len(list.ContainerItems))
 		}
@@ -134,7 +140,8 @@ func TestScopesOfAccounts(t *testing.T) {
 		manage(c, accountprops.Blob{Scopes: []string{"common"}}, otherAccount(t, "encryption-scopes=common,own"))
 	})
 	upload := func(s *service.Client, name, scope string) error {
-		_, err := s.NewContainerClient("box").NewBlockBlobClient(name).Upload(ctx, body(secret), &blockblob.UploadOptions{CPKScopeInfo: &blob.CPKScopeInfo{EncryptionScope: &scope}})
+		_, err := s.NewContainerClient("box").NewBlockBlobClient(name).Upload(ctx, body(secret),
+			&blockblob.UploadOptions{CPKScopeInfo: &blob.CPKScopeInfo{EncryptionScope: &scope}})
 		return err
 	}
 	for _, s := range []*service.Client{f.other(), f.service()} {
@@ -148,16 +155,19 @@ func TestScopesOfAccounts(t *testing.T) {
 		t.Error(err)
 	}
 	keys := map[string]string{} // three, and the checksum of the file
-	if err := json.Unmarshal(must(os.ReadFile(f.dir+"/scopes.json"))(t), &keys); err != nil || len(keys) != 4 || keys["other/common"] == keys[auth.DevelopmentAccount+"/common"] {
+	if err := json.Unmarshal(must(os.ReadFile(f.dir+"/scopes.json"))(t), &keys); err != nil || len(keys) != 4 ||
+		keys["other/common"] == keys[auth.DevelopmentAccount+"/common"] {
 		t.Errorf("%d keys, %v", len(keys), err)
 	}
 	// A copy to the scope of that name in the other account is encrypted again, and is read there.
 	source := f.other().NewContainerClient("box").NewBlobClient("b")
-	token := must(sas.BlobSignatureValues{ContainerName: "box", BlobName: "b", Permissions: "r", ExpiryTime: f.now().Add(1e12)}.
+	token := must(sas.BlobSignatureValues{ContainerName: "box", BlobName: "b", Permissions: "r",
+		ExpiryTime: f.now().Add(1e12)}.
 		SignWithSharedKey(must(azblob.NewSharedKeyCredential("other", otherKey))(t)))(t)
 	url := source.URL() + "?" + token.Encode()
 	f.do("PUT", "/box/copy", "", "x-ms-copy-source", url, "x-ms-encryption-scope", "common").want(t, 202, "")
-	if r := f.do("GET", "/box/copy", "").want(t, 200, ""); r.body != secret || r.header.Get("x-ms-encryption-scope") != "common" {
+	if r := f.do("GET", "/box/copy", "").want(t, 200, ""); r.body != secret ||
+		r.header.Get("x-ms-encryption-scope") != "common" {
 		t.Errorf("%q in scope %q", r.body, r.header.Get("x-ms-encryption-scope"))
 	}
 	if f.atRest(secret) {
@@ -169,7 +179,8 @@ func TestScopesOfAccounts(t *testing.T) {
 func TestScopeKeysOfAllAccounts(t *testing.T) {
 	t.Parallel()
 	f := startWith(t, func(c *blobsvc.Config) {
-		if err := os.WriteFile(c.Path[:strings.LastIndex(c.Path, "/")]+"/scopes.json", []byte(`{"old":"`+strings.Repeat("A", 43)+`="}`), 0o600); err != nil {
+		if err := os.WriteFile(c.Path[:strings.LastIndex(c.Path, "/")]+"/scopes.json",
+			[]byte(`{"old":"`+strings.Repeat("A", 43)+`="}`), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		manage(c, accountprops.Blob{Scopes: []string{"old"}}, otherAccount(t))
@@ -185,7 +196,8 @@ func TestScopeKeysOfAllAccounts(t *testing.T) {
 	}
 }
 
-// Between accounts that the host names, a copy stays inside the process, so it needs no permission to read from the network.
+// Between accounts that the host names, a copy stays inside the process, so it needs no permission to read from the
+// network.
 func TestCopyBetweenAccountsOfHosts(t *testing.T) {
 	t.Parallel()
 	f := startWith(t, func(c *blobsvc.Config) { manage(c, accountprops.Blob{}, otherAccount(t)) })
@@ -194,7 +206,8 @@ func TestCopyBetweenAccountsOfHosts(t *testing.T) {
 	server := must(url.Parse(f.base))(t).Host
 	_, port, _ := net.SplitHostPort(server)
 	key := must(azblob.NewSharedKeyCredential("other", otherKey))(t)
-	signed := must(sas.AccountSignatureValues{ResourceTypes: "sco", Permissions: "rwdlac", ExpiryTime: f.now().Add(time.Hour)}.SignWithSharedKey(key))(t)
+	signed := must(sas.AccountSignatureValues{ResourceTypes: "sco", Permissions: "rwdlac",
+		ExpiryTime: f.now().Add(time.Hour)}.SignWithSharedKey(key))(t)
 	token := signed.Encode()
 	send := func(path, content string, headers ...string) reply {
 		hr := must(http.NewRequest("PUT", "http://"+server+path+"&"+token, strings.NewReader(content)))(t)
@@ -205,7 +218,8 @@ func TestCopyBetweenAccountsOfHosts(t *testing.T) {
 		return f.send(hr)
 	}
 	send("/mine?restype=container", "").want(t, 201, "")
-	readable := must(sas.BlobSignatureValues{ContainerName: "box", BlobName: "b", Permissions: "r", ExpiryTime: f.now().Add(time.Hour)}.SignWithSharedKey(credential(t)))(t)
+	readable := must(sas.BlobSignatureValues{ContainerName: "box", BlobName: "b", Permissions: "r",
+		ExpiryTime: f.now().Add(time.Hour)}.SignWithSharedKey(credential(t)))(t)
 	mine := readable.Encode()
 	for host, want := range map[string]string{
 		"devstoreaccount1.blob.store.example:" + port:           "",
@@ -221,7 +235,8 @@ func TestCopyBetweenAccountsOfHosts(t *testing.T) {
 				t.Errorf("from %s with %v: %d %s, want %q", host, headers, r.status, r.code(), want)
 			}
 		}
-		r := send("/mine/copy?", "", "x-ms-requires-sync", "true", "x-ms-copy-source", "http://"+host+"/box/b") // no credential for the source
+		// no credential for the source
+		r := send("/mine/copy?", "", "x-ms-requires-sync", "true", "x-ms-copy-source", "http://"+host+"/box/b")
 		if r.code() != "CannotVerifyCopySource" {
 			t.Errorf("from %s without a credential: %d %s", host, r.status, r.code())
 		}

@@ -9,7 +9,8 @@ import (
 )
 
 // errMutuallyExclusive: a request names a snapshot and a version.
-var errMutuallyExclusive = fail(http.StatusBadRequest, "MutuallyExclusiveQueryParameters", "The specified query parameters are mutually exclusive.")
+var errMutuallyExclusive = fail(http.StatusBadRequest, "MutuallyExclusiveQueryParameters",
+	"The specified query parameters are mutually exclusive.")
 
 // address reads the snapshot and versionid parameters.
 func (c *call) address() (a state.Address, err error) {
@@ -52,14 +53,16 @@ func (c *call) refuseRecord() error {
 		if s := c.Query.Get("snapshot"); !validSnapshot(s) {
 			return invalidSnapshot(s)
 		}
-		return wire.InvalidQuery("snapshot", c.Query.Get("snapshot"), "This operation is only allowed on the root blob. Snapshot should not be provided.")
+		return wire.InvalidQuery("snapshot", c.Query.Get("snapshot"),
+			"This operation is only allowed on the root blob. Snapshot should not be provided.")
 	}
 	return c.refuseVersion()
 }
 
 func (c *call) refuseVersion() error {
 	if c.Query.Has("versionid") {
-		return wire.InvalidQuery("versionid", c.Query.Get("versionid"), "This operation is only allowed on the root blob. Version id should not be provided.")
+		return wire.InvalidQuery("versionid", c.Query.Get("versionid"),
+			"This operation is only allowed on the root blob. Version id should not be provided.")
 	}
 	return nil
 }

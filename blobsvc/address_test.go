@@ -24,13 +24,15 @@ func TestReadVersions(t *testing.T) {
 	box := f.container()
 	b := box.NewBlockBlobClient("b")
 	must(b.StageBlock(ctx, blockName(1), body("one"), nil))(t)
-	one := must(b.CommitBlockList(ctx, []string{blockName(1)}, &blockblob.CommitBlockListOptions{Metadata: map[string]*string{"k": to.Ptr("one")}}))(t)
+	one := must(b.CommitBlockList(ctx, []string{blockName(1)},
+		&blockblob.CommitBlockListOptions{Metadata: map[string]*string{"k": to.Ptr("one")}}))(t)
 	must(b.StageBlock(ctx, blockName(2), body("second"), nil))(t)
 	must(b.CommitBlockList(ctx, []string{blockName(2)}, nil))(t)
 	must(b.StageBlock(ctx, blockName(3), body("x"), nil))(t)
 	old := must(b.WithVersionID(*one.VersionID))(t)
 	list := must(old.GetBlockList(ctx, blockblob.BlockListTypeAll, nil))(t)
-	if len(list.CommittedBlocks) != 1 || *list.CommittedBlocks[0].Name != blockName(1) || len(list.UncommittedBlocks) != 0 {
+	if len(list.CommittedBlocks) != 1 || *list.CommittedBlocks[0].Name != blockName(1) ||
+		len(list.UncommittedBlocks) != 0 {
 		t.Errorf("%+v", list)
 	}
 	at := pathOf(t, b.URL()) + "?versionid=" + *one.VersionID
@@ -44,9 +46,11 @@ func TestReadVersions(t *testing.T) {
 	f.do("GET", at, "", "If-Match", string(*one.ETag)).want(t, 200, "")
 	f.do("GET", pathOf(t, b.URL()), "", "If-Match", string(*one.ETag)).want(t, 412, "ConditionNotMet")
 	f.do("DELETE", at, "", "If-None-Match", string(*one.ETag)).want(t, 412, "ConditionNotMet")
-	f.do("GET", at, "", "x-ms-lease-id", "6a0d0d3c-0000-4000-8000-000000000000").want(t, 412, "LeaseNotPresentWithBlobOperation")
+	f.do("GET", at, "", "x-ms-lease-id", "6a0d0d3c-0000-4000-8000-000000000000").want(t, 412,
+		"LeaseNotPresentWithBlobOperation")
 	f.do("PUT", at+"&comp=block&blockid=YQ==", "x").want(t, 400, "InvalidQueryParameterValue")
-	f.do("PUT", at+"&comp=lease", "", "x-ms-lease-action", "acquire", "x-ms-lease-duration", "-1").want(t, 400, "InvalidQueryParameterValue")
+	f.do("PUT", at+"&comp=lease", "", "x-ms-lease-action", "acquire", "x-ms-lease-duration", "-1").want(t, 400,
+		"InvalidQueryParameterValue")
 	f.do("PUT", at+"&comp=snapshot", "").want(t, 400, "InvalidQueryParameterValue")
 	f.do("PUT", at+"&comp=undelete", "").want(t, 400, "InvalidQueryParameterValue")
 
@@ -55,7 +59,8 @@ func TestReadVersions(t *testing.T) {
 	must(p.UploadPages(ctx, body(strings.Repeat("p", 512)), blob.HTTPRange{Count: 512}, nil))(t)
 	must(p.SetMetadata(ctx, nil, nil))(t)
 	must(p.ClearPages(ctx, blob.HTTPRange{Count: 1024}, nil))(t)
-	ranges := must(must(p.WithVersionID(*first.VersionID))(t).NewGetPageRangesPager(&pageblob.GetPageRangesOptions{}).NextPage(ctx))(t)
+	ranges := must(must(p.WithVersionID(*first.VersionID))(t).NewGetPageRangesPager(
+		&pageblob.GetPageRangesOptions{}).NextPage(ctx))(t)
 	if len(ranges.PageRange) != 1 || *ranges.PageRange[0].End != 511 {
 		t.Errorf("%+v", ranges.PageRange)
 	}
@@ -137,7 +142,8 @@ func TestVersionToken(t *testing.T) {
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	var ids []string
 	for _, text := range []string{"one", "two", "three"} {
-		ids = append(ids, f.do("PUT", "/box/b", text, "x-ms-blob-type", "BlockBlob").want(t, 201, "").header.Get("x-ms-version-id"))
+		ids = append(ids, f.do("PUT", "/box/b", text, "x-ms-blob-type", "BlockBlob").want(t, 201,
+			"").header.Get("x-ms-version-id"))
 	}
 	// The SDK for Go signs no token for a version that a server could accept: it leaves the version out.
 	key := must(auth.ParseKey(auth.DevelopmentKey))(t)
@@ -170,7 +176,8 @@ func TestVersionsInSpecialContainers(t *testing.T) {
 			t.Errorf("%s has no version", at)
 		}
 	}
-	for _, target := range []string{"/devstoreaccount1/$logs?restype=container", "/devstoreaccount1/$logs/b", "/devstoreaccount1/$logs/b"} {
+	for _, target := range []string{"/devstoreaccount1/$logs?restype=container", "/devstoreaccount1/$logs/b",
+		"/devstoreaccount1/$logs/b"} {
 		hr := httptest.NewRequestWithContext(wire.WithSystem(ctx), "PUT", target, http.NoBody)
 		hr.Header.Set("x-ms-blob-type", "BlockBlob")
 		hr.Header.Set("x-ms-version", "2021-12-02")
@@ -180,7 +187,8 @@ func TestVersionsInSpecialContainers(t *testing.T) {
 			t.Errorf("%s: %d %v", target, w.Code, w.Header())
 		}
 	}
-	if r := f.do("GET", "/$logs?restype=container&comp=list&include=versions", "").want(t, 200, ""); strings.Count(r.body, "<Blob>") != 1 {
+	if r := f.do("GET", "/$logs?restype=container&comp=list&include=versions", "").want(t, 200, ""); strings.Count(r.body,
+		"<Blob>") != 1 {
 		t.Error(r.body)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// mayLogs refuses what callers may not do to the containers of the logs and of the change feed, which only the system itself makes
-// and fills: they may read and list them, and delete logs.
+// mayLogs refuses what callers may not do to the containers of the logs and of the change feed, which only the system
+// itself makes and fills: they may read and list them, and delete logs.
 // https://learn.microsoft.com/azure/storage/common/storage-analytics-logging#how-logs-are-stored
 func (c *call) mayLogs(need auth.Need) error {
 	switch {

@@ -62,7 +62,8 @@ func (s *Service) appendBlock(c *call) error {
 }
 
 // append adds received content to the end of an append blob, and answers. hashes sets the headers with its hashes.
-func (s *Service) append(c *call, w *state.Write, conditions state.AppendConditions, up *content.Upload, hashes func()) error {
+func (s *Service) append(c *call, w *state.Write, conditions state.AppendConditions, up *content.Upload,
+	hashes func()) error {
 	result, err := s.state.AppendBlock(w, conditions, up)
 	if err != nil {
 		return err
@@ -94,8 +95,9 @@ func (s *Service) sealBlob(c *call) error {
 	return c.Status(http.StatusOK)
 }
 
-// earlyETag reports whether an entity tag is the time of no blob, being before 1601. Append Block refuses such a tag in If-Match, where other
-// operations answer that the condition is not met. Recorded for 0x111111111111111; that the year is the reason is an assumption.
+// earlyETag reports whether an entity tag is the time of no blob, being before 1601. Append Block refuses such a tag in
+// If-Match, where other operations answer that the condition is not met. Recorded for 0x111111111111111; that the year
+// is the reason is an assumption.
 func earlyETag(tag string) bool {
 	const year1601 = 504911232000000000 // in ticks
 	digits, ok := strings.CutPrefix(strings.Trim(tag, `"`), "0x")

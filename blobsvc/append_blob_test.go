@@ -31,7 +31,8 @@ func TestAppendBlock(t *testing.T) {
 	if got := string(download(t, b, nil)); got != want {
 		t.Error("content differs")
 	}
-	if got := string(download(t, b, &blob.DownloadStreamOptions{Range: blob.HTTPRange{Offset: 100, Count: 200}})); got != want[100:300] {
+	if got := string(download(t, b,
+		&blob.DownloadStreamOptions{Range: blob.HTTPRange{Offset: 100, Count: 200}})); got != want[100:300] {
 		t.Error("range differs")
 	}
 	p := must(b.GetProperties(ctx, nil))(t)
@@ -100,7 +101,9 @@ func TestSealAppendBlob(t *testing.T) {
 	b := f.container().NewAppendBlobClient("a")
 	must(b.Create(ctx, nil))(t)
 	must(b.AppendBlock(ctx, body("x"), nil))(t)
-	_, err := b.Seal(ctx, &appendblob.SealOptions{AppendPositionAccessConditions: &appendblob.AppendPositionAccessConditions{AppendPosition: to.Ptr(int64(0))}})
+	_,
+		err := b.Seal(ctx,
+		&appendblob.SealOptions{AppendPositionAccessConditions: &appendblob.AppendPositionAccessConditions{AppendPosition: to.Ptr(int64(0))}})
 	wantCode(t, err, 412, "AppendPositionConditionNotMet")
 	for range 2 {
 		if r := must(b.Seal(ctx, nil))(t); !*r.IsSealed {

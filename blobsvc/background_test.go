@@ -20,7 +20,8 @@ func TestRemovalIsLimitedInTime(t *testing.T) {
 		}
 		<-b.wake
 		failed := errors.New("failed")
-		if err := b.remove(t.Context(), func(context.Context) error { return failed }); !errors.Is(err, failed) || len(b.wake) != 0 {
+		if err := b.remove(t.Context(), func(context.Context) error { return failed }); !errors.Is(err, failed) ||
+			len(b.wake) != 0 {
 			t.Errorf("%v, %d rounds follow", err, len(b.wake))
 		}
 	})

@@ -33,7 +33,8 @@ type subRequest struct {
 }
 
 // blobBatch: https://learn.microsoft.com/rest/api/storageservices/blob-batch
-// Each request in it is authorised and served separately, in order; the batch as a whole succeeds regardless of their answers.
+// Each request in it is authorised and served separately, in order; the batch as a whole succeeds regardless of their
+// answers.
 func (s *Service) blobBatch(c *call) error {
 	parts, ok := wire.Boundary(c.Header("Content-Type"))
 	if !ok { // the reference requires the header with a boundary; the code is the one for a header whose form is wrong
@@ -103,8 +104,8 @@ func parseBatch(body []byte, boundary string) ([]subRequest, error) {
 	return list, nil
 }
 
-// A batch that names another container, or has another operation, is refused as a whole, like any other that is malformed: the reference says
-// that every request must be of the container and does not say how another is answered.
+// A batch that names another container, or has another operation, is refused as a whole, like any other that is
+// malformed: the reference says that every request must be of the container and does not say how another is answered.
 //
 // mayBatch makes sure that a request is one that a batch may have: Delete Blob or Set Blob Tier, of the container that
 // the batch was sent to, if it was sent to one.

@@ -65,7 +65,8 @@ func TestBlobBatch(t *testing.T) {
 
 }
 
-// With product-style URLs disabled, a batch and its parts are of the account in the path, whatever the Host header names.
+// With product-style URLs disabled, a batch and its parts are of the account in the path, whatever the Host header
+// names.
 func TestBlobBatchInPathStyle(t *testing.T) {
 	t.Parallel()
 	f := startWith(t, func(c *blobsvc.Config) {
@@ -76,7 +77,8 @@ func TestBlobBatchInPathStyle(t *testing.T) {
 	f.do("PUT", "/box/b", "x", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
 	date := f.now().UTC().Format(http.TimeFormat)
 	part := f.request("DELETE", "/box/b", "", "x-ms-date", date)
-	body := "--b\r\nContent-Type: application/http\r\nContent-ID: 0\r\n\r\nDELETE /devstoreaccount1/box/b HTTP/1.1\r\nx-ms-date: " + date +
+	body := "--b\r\nContent-Type: application/http\r\nContent-ID: 0\r\n\r\nDELETE /devstoreaccount1/box/b " +
+		"HTTP/1.1\r\nx-ms-date: " + date +
 		"\r\nx-ms-version: 2021-12-02\r\nAuthorization: " + part.Header.Get("Authorization") + "\r\n\r\n--b--\r\n"
 	hr := f.request("POST", "/?comp=batch", body, "Content-Type", "multipart/mixed; boundary=b")
 	hr.Host, hr.URL.Opaque, hr.URL.Path = "other.blob.localhost", "", "/devstoreaccount1/"
@@ -86,7 +88,8 @@ func TestBlobBatchInPathStyle(t *testing.T) {
 	f.do("GET", "/box/b", "").want(t, 404, "BlobNotFound")
 }
 
-// Batches as clients send them: to the account with restype=container, and with boundaries that have characters for quotes only.
+// Batches as clients send them: to the account with restype=container, and with boundaries that have characters for
+// quotes only.
 func TestBlobBatchDialects(t *testing.T) {
 	f := start(t)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
@@ -99,9 +102,12 @@ func TestBlobBatchDialects(t *testing.T) {
 			f.do("PUT", "/box/b", "x", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
 			date := f.now().UTC().Format(http.TimeFormat)
 			part := f.request("DELETE", "/box/b", "", "x-ms-date", date)
-			body := "--" + tc.boundary + "\r\nContent-Type: application/http\r\nContent-ID: 0\r\n\r\nDELETE /devstoreaccount1/box/b HTTP/1.1\r\nx-ms-date: " + date +
-				"\r\nx-ms-version: 2021-12-02\r\nAuthorization: " + part.Header.Get("Authorization") + "\r\n\r\n--" + tc.boundary + "--\r\n"
-			if r := f.do("POST", tc.path, body, "Content-Type", "multipart/mixed; boundary="+tc.boundary).want(t, 202, ""); !strings.Contains(r.body, "202 Accepted") {
+			body := "--" + tc.boundary + "\r\nContent-Type: application/http\r\nContent-ID: 0\r\n\r\nDELETE " +
+				"/devstoreaccount1/box/b HTTP/1.1\r\nx-ms-date: " + date +
+				"\r\nx-ms-version: 2021-12-02\r\nAuthorization: " + part.Header.Get("Authorization") + "\r\n\r\n--" + tc.boundary +
+				"--\r\n"
+			if r := f.do("POST", tc.path, body, "Content-Type", "multipart/mixed; boundary="+tc.boundary).want(t, 202,
+				""); !strings.Contains(r.body, "202 Accepted") {
 				t.Error(r.body)
 			}
 		})
@@ -115,13 +121,16 @@ func TestBlobBatchBySignature(t *testing.T) {
 	f := start(t)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	for _, tc := range []struct{ types, permissions, path, part string }{
-		{"o", "d", "/?comp=batch", "202 Accepted"}, {"o", "x", "/?comp=batch", "403 This request is not authorized"}, {"sc", "d", "/?comp=batch", "403 This request is not authorized"},
+		{"o", "d", "/?comp=batch", "202 Accepted"}, {"o", "x", "/?comp=batch", "403 This request is not authorized"},
+		{"sc", "d", "/?comp=batch", "403 This request is not authorized"},
 		{"o", "d", "/box?restype=container&comp=batch", "202 Accepted"}, {"o", "r", "/?comp=batch", ""},
 	} {
 		f.do("PUT", "/box/b", "x", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
-		q := must(sas.AccountSignatureValues{ResourceTypes: tc.types, Permissions: tc.permissions, ExpiryTime: f.now().Add(time.Hour)}.SignWithSharedKey(credential(t)))(t)
+		q := must(sas.AccountSignatureValues{ResourceTypes: tc.types, Permissions: tc.permissions,
+			ExpiryTime: f.now().Add(time.Hour)}.SignWithSharedKey(credential(t)))(t)
 		token := q.Encode()
-		content := "--b\r\nContent-Type: application/http\r\n\r\nDELETE /" + auth.DevelopmentAccount + "/box/b?" + token + " HTTP/1.1\r\n\r\n--b--\r\n"
+		content := "--b\r\nContent-Type: application/http\r\n\r\nDELETE /" + auth.DevelopmentAccount + "/box/b?" + token +
+			" HTTP/1.1\r\n\r\n--b--\r\n"
 		hr := f.request("POST", tc.path+"&"+token, content, "Content-Type", "multipart/mixed; boundary=b")
 		hr.Header.Del("Authorization")
 		r := f.send(hr)
@@ -164,7 +173,8 @@ func TestBlobBatchRefusals(t *testing.T) {
 		{"cut off", "/?comp=batch", mixed, del, "InvalidInput"},
 		{"no request", "/?comp=batch", mixed, part("nonsense") + "--x--", "InvalidInput"},
 		{"another operation", "/?comp=batch", mixed, part("GET /devstoreaccount1/box/b HTTP/1.1") + "--x--", "InvalidInput"},
-		{"a batch within", "/?comp=batch", mixed, part("POST /devstoreaccount1/?comp=batch HTTP/1.1") + "--x--", "InvalidInput"},
+		{"a batch within", "/?comp=batch", mixed, part("POST /devstoreaccount1/?comp=batch HTTP/1.1") + "--x--",
+			"InvalidInput"},
 		{"another container", "/other?restype=container&comp=batch", mixed, del + "--x--", "InvalidInput"},
 		{"another account", "/?comp=batch", mixed, part("DELETE /another/box/b HTTP/1.1") + "--x--", "InvalidInput"},
 		{"257", "/?comp=batch", mixed, strings.Repeat(del, 257) + "--x--", "InvalidInput"},
@@ -185,14 +195,16 @@ func TestFindBlobsByTags(t *testing.T) {
 	for _, box := range []string{"one", "two"} {
 		f.do("PUT", "/"+box+"?restype=container", "").want(t, 201, "")
 		for i := range 5 {
-			f.do("PUT", fmt.Sprintf("/%s/b%d", box, i), "x", "x-ms-blob-type", "BlockBlob", "x-ms-tags", fmt.Sprintf("n=%d&of=%s", i, box)).want(t, 201, "")
+			f.do("PUT", fmt.Sprintf("/%s/b%d", box, i), "x", "x-ms-blob-type", "BlockBlob", "x-ms-tags",
+				fmt.Sprintf("n=%d&of=%s", i, box)).want(t, 201, "")
 		}
 		f.do("PUT", "/"+box+"/plain", "x", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
 	}
 	find := func(where string) (got []string) {
 		marker := ""
 		for {
-			r := must(f.service().FilterBlobs(ctx, where, &service.FilterBlobsOptions{MaxResults: to.Ptr(int32(2)), Marker: &marker}))(t)
+			r := must(f.service().FilterBlobs(ctx, where,
+				&service.FilterBlobsOptions{MaxResults: to.Ptr(int32(2)), Marker: &marker}))(t)
 			for _, b := range r.Blobs {
 				got = append(got, *b.ContainerName+"/"+*b.Name)
 			}
@@ -217,8 +229,10 @@ func TestFindBlobsByTags(t *testing.T) {
 	if diff := cmp.Diff([]string{"one/b4", "two/b3"}, find(`n>'2'`)); diff != "" {
 		t.Error(diff)
 	}
-	for query, code := range map[string]string{"": "MissingRequiredQueryParameter", "&where=n": "InvalidQueryParameterValue",
-		"&where=" + url.PathEscape("a='1' OR b='2'"): "InvalidQueryParameterValue", "&where=" + url.PathEscape("a='1'") + "&marker=x": "InvalidQueryParameterValue"} {
+	for query, code := range map[string]string{"": "MissingRequiredQueryParameter",
+		"&where=n": "InvalidQueryParameterValue",
+		"&where=" + url.PathEscape("a='1' OR b='2'"):      "InvalidQueryParameterValue",
+		"&where=" + url.PathEscape("a='1'") + "&marker=x": "InvalidQueryParameterValue"} {
 		f.do("GET", "/?comp=blobs"+query, "").want(t, 400, code)
 	}
 }
@@ -232,7 +246,8 @@ func TestFindBlobsByTagsInContainer(t *testing.T) {
 	}
 	c := f.service().NewContainerClient("two")
 	r := must(c.FilterBlobs(ctx, "k='v'", nil))(t)
-	if len(r.Blobs) != 1 || *r.Blobs[0].ContainerName != "two" || len(r.Blobs[0].Tags.BlobTagSet) != 1 || *r.Where != "k='v'" {
+	if len(r.Blobs) != 1 || *r.Blobs[0].ContainerName != "two" || len(r.Blobs[0].Tags.BlobTagSet) != 1 ||
+		*r.Where != "k='v'" {
 		t.Errorf("%+v", r.Blobs)
 	}
 	_, err := f.service().NewContainerClient("none").FilterBlobs(ctx, "k='v'", nil)

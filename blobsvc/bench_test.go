@@ -98,7 +98,8 @@ func BenchmarkListPage5000(b *testing.B) {
 	f := start(b)
 	f.do("PUT", "/box?restype=container", "").want(b, 201, "")
 	for i := range 5000 {
-		f.do("PUT", fmt.Sprintf("/box/folder%02d/blob%08d", i/100, i), "x", "x-ms-blob-type", "BlockBlob", "x-ms-meta-index", fmt.Sprint(i)).want(b, 201, "")
+		f.do("PUT", fmt.Sprintf("/box/folder%02d/blob%08d", i/100, i), "x", "x-ms-blob-type", "BlockBlob", "x-ms-meta-index",
+			fmt.Sprint(i)).want(b, 201, "")
 	}
 	for name, query := range map[string]string{"flat": "", "metadata": "&include=metadata", "folders": "&delimiter=/"} {
 		b.Run(name, func(b *testing.B) {

@@ -122,6 +122,7 @@ func (s *Service) snapshotBlob(c *call) error {
 	}
 	c.sendResult(&result)
 	c.Set("x-ms-snapshot", at.ISO())
-	c.Set("x-ms-request-server-encrypted", strconv.FormatBool(metadata != nil)) // without metadata nothing is written but a reference
+	// without metadata nothing is written but a reference
+	c.Set("x-ms-request-server-encrypted", strconv.FormatBool(metadata != nil))
 	return c.Status(http.StatusCreated)
 }

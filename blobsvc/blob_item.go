@@ -8,7 +8,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// itemWriter takes the properties of an item of a listing, by the names of XML elements, which are those of Arrow columns as well.
+// itemWriter takes the properties of an item of a listing, by the names of XML elements, which are those of Arrow
+// columns as well.
 type itemWriter interface {
 	// text takes a property that may be empty.
 	text(name, value string)

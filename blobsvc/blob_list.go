@@ -48,7 +48,8 @@ func (s *Service) listBlobs(c *call) error {
 	if err != nil {
 		return err
 	}
-	if include["permissions"] && !tree || tree && (include["tags"] || include["versions"] || include["deletedwithversions"]) {
+	if include["permissions"] && !tree || tree &&
+		(include["tags"] || include["versions"] || include["deletedwithversions"]) {
 		return invalidQuery("include", c.Query.Get("include"))
 	}
 	// Tags have their own permission: list permission does not include reading them.
@@ -58,7 +59,8 @@ func (s *Service) listBlobs(c *call) error {
 			return err
 		}
 	}
-	l := state.Listing{Now: c.now(), Prefix: c.Query.Get("prefix"), Delimiter: c.Query.Get("delimiter"), EndBefore: c.Query.Get("endbefore"), Max: n, Work: c.Work(),
+	l := state.Listing{Now: c.now(), Prefix: c.Query.Get("prefix"), Delimiter: c.Query.Get("delimiter"),
+		EndBefore: c.Query.Get("endbefore"), Max: n, Work: c.Work(),
 		Snapshots: include["snapshots"], Uncommitted: include["uncommittedblobs"], Deleted: include["deleted"],
 		Versions: include["versions"], VersionsOnly: include["deletedwithversions"]}
 	l.Caller = c.caller()
@@ -78,7 +80,8 @@ func (s *Service) listBlobs(c *call) error {
 	}
 	options := itemOptions{now: c.now(), version: c.version(),
 		metadata: include["metadata"], copies: include["copy"], tags: include["tags"], versions: include["versions"],
-		policies: include["immutabilitypolicy"], permissions: include["permissions"], holds: include["legalhold"], accessTimes: s.accounts.Blob(c.Account).AccessTimes}
+		policies: include["immutabilitypolicy"], permissions: include["permissions"], holds: include["legalhold"],
+		accessTimes: s.accounts.Blob(c.Account).AccessTimes}
 	if c.acceptsArrow() {
 		return s.listArrow(c, &l, &options)
 	}
@@ -117,8 +120,8 @@ func (s *Service) listBlobs(c *call) error {
 	return c.Body(http.StatusOK, "application/xml", w.b)
 }
 
-// listBatch is the number of items of a page that are read in one transaction and held in memory. A page of more is sent while it is
-// read, as Azure does; it shows what was there at some time in between.
+// listBatch is the number of items of a page that are read in one transaction and held in memory. A page of more is
+// sent while it is read, as Azure does; it shows what was there at some time in between.
 const listBatch = 500
 
 // sendItems writes a page's items and returns where the next page begins.

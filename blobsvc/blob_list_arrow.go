@@ -19,8 +19,8 @@ func (c *call) acceptsArrow() bool {
 	return c.version() >= v20261006 && strings.Contains(c.Header("Accept"), arrowStream)
 }
 
-// listArrow answers List Blobs in the Arrow format. The reference does not describe it: names and types of columns, and the schema's
-// metadata, are those that the client libraries of version 2026-10-06 read.
+// listArrow answers List Blobs in the Arrow format. The reference does not describe it: names and types of columns, and
+// the schema's metadata, are those that the client libraries of version 2026-10-06 read.
 func (s *Service) listArrow(c *call, l *state.Listing, o *itemOptions) error {
 	w := newArrowItems(o)
 	changed, only, err := s.changedBlobs(c, l)
@@ -50,7 +50,8 @@ func (s *Service) listArrow(c *call, l *state.Listing, o *itemOptions) error {
 		l.From = next
 	}
 	batches = arrow.AppendEnd(batches)
-	schema := w.AppendSchema(nil, []arrow.Pair{{Key: "NextMarker", Value: encodeMarker(next)}, {Key: "NumberOfRecords", Value: strconv.Itoa(rows)}})
+	schema := w.AppendSchema(nil, []arrow.Pair{{Key: "NextMarker", Value: encodeMarker(next)},
+		{Key: "NumberOfRecords", Value: strconv.Itoa(rows)}})
 	c.Set("Content-Type", arrowStream)
 	c.SetInt("Content-Length", int64(len(schema)+len(batches)))
 	c.Out.WriteHeader(http.StatusOK)
@@ -59,18 +60,24 @@ func (s *Service) listArrow(c *call, l *state.Listing, o *itemOptions) error {
 	return nil
 }
 
-// arrowFields are the columns of a listing that are always there. Those of metadata and tags are there if the request includes them.
+// arrowFields are the columns of a listing that are always there. Those of metadata and tags are there if the request
+// includes them.
 var arrowFields = func() []arrow.Field {
 	var list []arrow.Field
 	for _, group := range []struct {
 		kind  arrow.Kind
 		names string
 	}{
-		{arrow.String, "Name ResourceType Snapshot VersionId Etag Content-Type Content-Encoding Content-Language Content-MD5 Content-Disposition " +
-			"Cache-Control BlobType AccessTier SmartAccessTier ArchiveStatus RehydratePriority LeaseStatus LeaseState LeaseDuration CopyId CopyStatus " +
-			"CopySource CopyProgress CopyStatusDescription CopyDestinationSnapshot CustomerProvidedKeySha256 EncryptionScope ImmutabilityPolicyMode"},
-		{arrow.Bool, "Deleted IsCurrentVersion HasVersionsOnly AccessTierInferred ServerEncrypted IncrementalCopy Sealed LegalHold"},
-		{arrow.TimestampMicros, "Creation-Time Last-Modified AccessTierChangeTime CopyCompletionTime DeletedTime Expiry-Time LastAccessTime " +
+		{arrow.String, "Name ResourceType Snapshot VersionId Etag Content-Type Content-Encoding Content-Language " +
+			"Content-MD5 Content-Disposition " +
+			"Cache-Control BlobType AccessTier SmartAccessTier ArchiveStatus RehydratePriority LeaseStatus LeaseState " +
+			"LeaseDuration CopyId CopyStatus " +
+			"CopySource CopyProgress CopyStatusDescription CopyDestinationSnapshot CustomerProvidedKeySha256 EncryptionScope " +
+			"ImmutabilityPolicyMode"},
+		{arrow.Bool, "Deleted IsCurrentVersion HasVersionsOnly AccessTierInferred ServerEncrypted IncrementalCopy Sealed " +
+			"LegalHold"},
+		{arrow.TimestampMicros, "Creation-Time Last-Modified AccessTierChangeTime CopyCompletionTime DeletedTime " +
+			"Expiry-Time LastAccessTime " +
 			"ImmutabilityPolicyUntilDate"},
 		{arrow.Uint64, "Content-Length"},
 		{arrow.Int64, "x-ms-blob-sequence-number"},

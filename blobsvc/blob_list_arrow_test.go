@@ -23,7 +23,8 @@ const acceptArrow = "application/vnd.apache.arrow.stream,application/xml"
 // listArrow lists with that query in the Arrow format.
 func (f *fixture) listArrow(t *testing.T, query string) arrowread.Stream {
 	t.Helper()
-	r := f.do("GET", "/box?restype=container&comp=list"+query, "", "x-ms-version", "2026-10-06", "Accept", acceptArrow).want(t, 200, "")
+	r := f.do("GET", "/box?restype=container&comp=list"+query, "", "x-ms-version", "2026-10-06", "Accept",
+		acceptArrow).want(t, 200, "")
 	r.wantHeader(t, "Content-Type", "application/vnd.apache.arrow.stream")
 	return arrowread.Read(t, []byte(r.body))
 }
@@ -38,7 +39,8 @@ func asXML(row map[string]any) map[string]string {
 				out[name+"/"+key] = value
 			}
 		case int64:
-			if out[name] = strconv.FormatInt(v, 10); strings.Contains(name, "Time") || strings.HasPrefix(name, "Last") || strings.HasSuffix(name, "Date") {
+			if out[name] = strconv.FormatInt(v, 10); strings.Contains(name, "Time") || strings.HasPrefix(name, "Last") ||
+				strings.HasSuffix(name, "Date") {
 				out[name] = time.UnixMicro(v).UTC().Format("Mon, 02 Jan 2006 15:04:05 GMT")
 			}
 		default:
@@ -98,9 +100,11 @@ func itemsOf(t *testing.T, document string) (items []map[string]string) {
 // everyKindOfBlob makes a container with blobs of every kind and state.
 func everyKindOfBlob(t *testing.T) *fixture {
 	t.Helper()
-	f := managed(t, accountprops.Blob{Versioning: true, AccessTimes: true, Immutability: true, Expiry: true, Scopes: []string{"secret"}})
+	f := managed(t, accountprops.Blob{Versioning: true, AccessTimes: true, Immutability: true, Expiry: true,
+		Scopes: []string{"secret"}})
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
-	f.do("PUT", "/?restype=service&comp=properties", `<StorageServiceProperties><DeleteRetentionPolicy><Enabled>true</Enabled><Days>3</Days></DeleteRetentionPolicy></StorageServiceProperties>`).want(t, 202, "")
+	f.do("PUT", "/?restype=service&comp=properties",
+		`<StorageServiceProperties><DeleteRetentionPolicy><Enabled>true</Enabled><Days>3</Days></DeleteRetentionPolicy></StorageServiceProperties>`).want(t, 202, "")
 	put := func(name, kind string, headers ...string) {
 		t.Helper()
 		content := ""
@@ -109,7 +113,8 @@ func everyKindOfBlob(t *testing.T) *fixture {
 		}
 		f.do("PUT", "/box/"+name, content, append(headers, "x-ms-blob-type", kind)...).want(t, 201, "")
 	}
-	put("block", "BlockBlob", "x-ms-meta-one", "1", "x-ms-meta-two", "ü", "x-ms-tags", "k=v&l=", "Content-Type", "a/b", "Content-Encoding", "e", "Content-Language", "l",
+	put("block", "BlockBlob", "x-ms-meta-one", "1", "x-ms-meta-two", "ü", "x-ms-tags", "k=v&l=", "Content-Type", "a/b",
+		"Content-Encoding", "e", "Content-Language", "l",
 		"Cache-Control", "c", "x-ms-blob-content-disposition", "d")
 	put("block", "BlockBlob", "x-ms-meta-one", "2")
 	f.do("PUT", "/box/block?comp=snapshot", "").want(t, 201, "")
@@ -121,14 +126,16 @@ func everyKindOfBlob(t *testing.T) *fixture {
 	put("archived", "BlockBlob", "x-ms-access-tier", "Archive")
 	f.do("PUT", "/box/archived?comp=tier", "", "x-ms-access-tier", "Cool").want(t, 202, "")
 	put("dir/a", "BlockBlob", "x-ms-expiry-option", "RelativeToNow", "x-ms-expiry-time", "9999999")
-	put("dir/b", "BlockBlob", "x-ms-immutability-policy-until-date", f.now().Add(time.Hour).UTC().Format(http.TimeFormat), "x-ms-legal-hold", "true")
+	put("dir/b", "BlockBlob", "x-ms-immutability-policy-until-date", f.now().Add(time.Hour).UTC().Format(http.TimeFormat),
+		"x-ms-legal-hold", "true")
 	put("scope", "BlockBlob", "x-ms-encryption-scope", "secret")
 	f.do("PUT", "/box/copy", "", "x-ms-copy-source", f.base+"/box/smart").want(t, 202, "")
 	put("gone", "BlockBlob")
 	f.do("DELETE", "/box/gone", "").want(t, 202, "")
 	f.do("PUT", "/box/uncommitted?comp=block&blockid=AA==", "x").want(t, 201, "")
 	c := f.service().NewContainerClient("box")
-	must(c.NewBlockBlobClient("keyed").Upload(ctx, body("x"), &blockblob.UploadOptions{CPKInfo: cpk(1), HTTPHeaders: &blob.HTTPHeaders{BlobContentMD5: nil}}))(t)
+	must(c.NewBlockBlobClient("keyed").Upload(ctx, body("x"),
+		&blockblob.UploadOptions{CPKInfo: cpk(1), HTTPHeaders: &blob.HTTPHeaders{BlobContentMD5: nil}}))(t)
 	return f
 }
 
@@ -137,11 +144,13 @@ func TestListBlobsInArrow(t *testing.T) {
 	t.Parallel()
 	f := everyKindOfBlob(t)
 	for _, query := range []string{
-		"", "&delimiter=/", "&prefix=dir/", "&include=metadata", "&include=tags", "&include=snapshots,versions,metadata,tags,deleted,copy,immutabilitypolicy,legalhold",
+		"", "&delimiter=/", "&prefix=dir/", "&include=metadata", "&include=tags",
+		"&include=snapshots,versions,metadata,tags,deleted,copy,immutabilitypolicy,legalhold",
 		"&include=uncommittedblobs", "&include=deletedwithversions", "&endBefore=b&startFrom=ar", "&prefix=none",
 	} {
 		t.Run(query, func(t *testing.T) {
-			want := itemsOf(t, f.do("GET", "/box?restype=container&comp=list"+query, "", "x-ms-version", "2026-10-06").want(t, 200, "").body)
+			want := itemsOf(t, f.do("GET", "/box?restype=container&comp=list"+query, "", "x-ms-version", "2026-10-06").want(t,
+				200, "").body)
 			stream := f.listArrow(t, query)
 			var got []map[string]string
 			for _, row := range stream.Rows {
@@ -191,8 +200,9 @@ func TestTypesOfListBlobsInArrow(t *testing.T) {
 	for i, name := range s.Columns {
 		types[name] = s.Types[i]
 	}
-	for name, want := range map[string][3]int{"Name": {5}, "Last-Modified": {10, 2}, "Content-Length": {2, 64, 0}, "ServerEncrypted": {6},
-		"TagCount": {2, 32, 1}, "x-ms-blob-sequence-number": {2, 64, 1}, "Metadata": {17}} {
+	for name, want := range map[string][3]int{"Name": {5}, "Last-Modified": {10, 2}, "Content-Length": {2, 64, 0},
+		"ServerEncrypted": {6},
+		"TagCount":        {2, 32, 1}, "x-ms-blob-sequence-number": {2, 64, 1}, "Metadata": {17}} {
 		if types[name] != want {
 			t.Errorf("%s has type %v, want %v", name, types[name], want)
 		}
@@ -206,10 +216,13 @@ func TestTypesOfListBlobsInArrow(t *testing.T) {
 func TestListBlobsInXML(t *testing.T) {
 	t.Parallel()
 	f := recordedBox(t)
-	for _, headers := range [][]string{{"x-ms-version", "2026-06-06", "Accept", acceptArrow}, {"x-ms-version", "2026-10-06", "Accept", "application/xml"}, {"x-ms-version", "2026-10-06"}} {
-		f.do("GET", "/box?restype=container&comp=list", "", headers...).want(t, 200, "").wantHeader(t, "Content-Type", "application/xml")
+	for _, headers := range [][]string{{"x-ms-version", "2026-06-06", "Accept", acceptArrow},
+		{"x-ms-version", "2026-10-06", "Accept", "application/xml"}, {"x-ms-version", "2026-10-06"}} {
+		f.do("GET", "/box?restype=container&comp=list", "", headers...).want(t, 200, "").wantHeader(t, "Content-Type",
+			"application/xml")
 	}
-	f.do("GET", "/none?restype=container&comp=list", "", "x-ms-version", "2026-10-06", "Accept", acceptArrow).want(t, 404, "ContainerNotFound").wantHeader(t, "Content-Type", "application/xml")
+	f.do("GET", "/none?restype=container&comp=list", "", "x-ms-version", "2026-10-06", "Accept", acceptArrow).want(t, 404,
+		"ContainerNotFound").wantHeader(t, "Content-Type", "application/xml")
 }
 
 // A page whose items are large ends early, with a token for the rest.

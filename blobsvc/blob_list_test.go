@@ -132,14 +132,17 @@ func TestListBlobs(t *testing.T) {
 		}
 	}
 	p := f.list("box", "include=metadata,tags&prefix=a/&maxresults=1&delimiter=/")
-	if i := p.Blobs.Items[0]; i.Metadata.Inner != "<Of>a/1</Of>" || i.Tags.Inner != "<TagSet><Tag><Key>of</Key><Value>a:1</Value></Tag></TagSet>" ||
-		i.Properties.ContentLength != "1" || i.Properties.BlobType != "BlockBlob" || strings.Contains(i.Properties.Etag, `"`) {
+	if i := p.Blobs.Items[0]; i.Metadata.Inner != "<Of>a/1</Of>" ||
+		i.Tags.Inner != "<TagSet><Tag><Key>of</Key><Value>a:1</Value></Tag></TagSet>" ||
+		i.Properties.ContentLength != "1" || i.Properties.BlobType != "BlockBlob" ||
+		strings.Contains(i.Properties.Etag, `"`) {
 		t.Errorf("item %+v", i)
 	}
 	if p.MaxResults != "1" || p.Prefix != "a/" || p.Delimiter != "/" {
 		t.Errorf("parameters are not repeated: %+v", p)
 	}
-	for query, code := range map[string]string{"maxresults=0": "OutOfRangeQueryParameterValue", "marker=x": "InvalidQueryParameterValue",
+	for query, code := range map[string]string{"maxresults=0": "OutOfRangeQueryParameterValue",
+		"marker=x":    "InvalidQueryParameterValue",
 		"include=all": "InvalidQueryParameterValue", "include=snapshots&delimiter=/": "InvalidQueryParameterValue"} {
 		f.do("GET", "/box?restype=container&comp=list&"+query, "").want(t, 400, code)
 	}
@@ -255,12 +258,14 @@ func TestListBlobsWithTagsNeedsTheirPermission(t *testing.T) {
 	} {
 		query, token := "restype=container&comp=list&include="+tc.include, ""
 		if tc.permissions != "" {
-			if token, err = (auth.Token{Permissions: tc.permissions, Expiry: "2999-01-01"}).Sign(auth.DevelopmentAccount, key, wire.Blob, "box"); err != nil {
+			if token, err = (auth.Token{Permissions: tc.permissions, Expiry: "2999-01-01"}).Sign(auth.DevelopmentAccount, key,
+				wire.Blob, "box"); err != nil {
 				t.Fatal(err)
 			}
 		}
 		r := f.anonymous("GET", "/box?"+query+"&"+token).want(t, tc.status, tc.code)
-		if got := strings.Contains(r.body, "<Value>v</Value>"); got != (tc.status == 200 && strings.Contains(tc.include, "tags")) {
+		if got := strings.Contains(r.body, "<Value>v</Value>"); got != (tc.status == 200 &&
+			strings.Contains(tc.include, "tags")) {
 			t.Errorf("%q, %s: tags are shown: %v", tc.permissions, tc.include, got)
 		}
 	}

@@ -17,18 +17,22 @@ func TestSetBlobProperties(t *testing.T) {
 	_, err := b.SetHTTPHeaders(ctx, blob.HTTPHeaders{}, nil)
 	wantCode(t, err, 404, "BlobNotFound")
 	up := must(b.Upload(ctx, body("x"), nil))(t)
-	set := must(b.SetHTTPHeaders(ctx, blob.HTTPHeaders{BlobContentType: to.Ptr("a/b"), BlobContentLanguage: to.Ptr("de")}, nil))(t)
+	set := must(b.SetHTTPHeaders(ctx, blob.HTTPHeaders{BlobContentType: to.Ptr("a/b"), BlobContentLanguage: to.Ptr("de")},
+		nil))(t)
 	p := must(b.GetProperties(ctx, nil))(t)
-	if *p.ContentType != "a/b" || *p.ContentLanguage != "de" || p.ContentMD5 != nil || *p.ETag != *set.ETag || *p.ETag == *up.ETag {
+	if *p.ContentType != "a/b" || *p.ContentLanguage != "de" || p.ContentMD5 != nil || *p.ETag != *set.ETag ||
+		*p.ETag == *up.ETag {
 		t.Errorf("%+v", p)
 	}
 	must(b.SetHTTPHeaders(ctx, blob.HTTPHeaders{BlobCacheControl: to.Ptr("none")}, nil))(t)
-	if p = must(b.GetProperties(ctx, nil))(t); p.ContentType != nil || p.ContentLanguage != nil || *p.CacheControl != "none" {
+	if p = must(b.GetProperties(ctx, nil))(t); p.ContentType != nil || p.ContentLanguage != nil ||
+		*p.CacheControl != "none" {
 		t.Errorf("what was not given is not cleared: %+v", p)
 	}
 	other := azcore.ETag(`"0x1"`)
-	_, err = b.SetHTTPHeaders(ctx, blob.HTTPHeaders{}, &blob.SetHTTPHeadersOptions{AccessConditions: &blob.AccessConditions{
-		ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfMatch: &other}}})
+	_, err = b.SetHTTPHeaders(ctx, blob.HTTPHeaders{},
+		&blob.SetHTTPHeadersOptions{AccessConditions: &blob.AccessConditions{
+			ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfMatch: &other}}})
 	wantCode(t, err, 412, "ConditionNotMet")
 }
 
@@ -49,9 +53,11 @@ func TestSetBlobPropertiesOfPages(t *testing.T) {
 		action pageblob.SequenceNumberActionType
 		number *int64
 		want   int64
-	}{{pageblob.SequenceNumberActionTypeUpdate, to.Ptr(int64(7)), 7}, {pageblob.SequenceNumberActionTypeMax, to.Ptr(int64(5)), 7},
+	}{{pageblob.SequenceNumberActionTypeUpdate, to.Ptr(int64(7)), 7},
+		{pageblob.SequenceNumberActionTypeMax, to.Ptr(int64(5)), 7},
 		{pageblob.SequenceNumberActionTypeMax, to.Ptr(int64(9)), 9}, {pageblob.SequenceNumberActionTypeIncrement, nil, 10}} {
-		resp := must(b.UpdateSequenceNumber(ctx, &pageblob.UpdateSequenceNumberOptions{ActionType: &step.action, SequenceNumber: step.number}))(t)
+		resp := must(b.UpdateSequenceNumber(ctx,
+			&pageblob.UpdateSequenceNumberOptions{ActionType: &step.action, SequenceNumber: step.number}))(t)
 		if *resp.BlobSequenceNumber != step.want {
 			t.Errorf("%s: %d, want %d", step.action, *resp.BlobSequenceNumber, step.want)
 		}
@@ -72,7 +78,8 @@ func TestSetBlobMetadata(t *testing.T) {
 	up := must(b.Upload(ctx, body("x"), &blockUpload{Metadata: map[string]*string{"Old": to.Ptr("1")}}))(t)
 	set := must(b.SetMetadata(ctx, map[string]*string{"New": to.Ptr("2")}, nil))(t)
 	p := must(b.GetProperties(ctx, nil))(t)
-	if len(p.Metadata) != 1 || *p.Metadata["New"] != "2" || *p.ETag != *set.ETag || *p.ETag == *up.ETag || !*set.IsServerEncrypted {
+	if len(p.Metadata) != 1 || *p.Metadata["New"] != "2" || *p.ETag != *set.ETag || *p.ETag == *up.ETag ||
+		!*set.IsServerEncrypted {
 		t.Errorf("%+v", p)
 	}
 	other := azcore.ETag(`"0x1"`)

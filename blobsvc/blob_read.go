@@ -96,7 +96,8 @@ func (s *Service) getBlob(c *call) error {
 	status := http.StatusOK
 	if partial {
 		status = http.StatusPartialContent
-		c.Set("Content-Range", "bytes "+strconv.FormatInt(off, 10)+"-"+strconv.FormatInt(off+n-1, 10)+"/"+strconv.FormatInt(b.Length, 10))
+		c.Set("Content-Range", "bytes "+strconv.FormatInt(off, 10)+"-"+strconv.FormatInt(off+n-1, 10)+"/"+
+			strconv.FormatInt(b.Length, 10))
 		if b.Headers.MD5 != "" {
 			c.Set("x-ms-blob-content-md5", b.Headers.Base64MD5())
 		}
@@ -185,8 +186,8 @@ func (c *call) sendContent(status int, r *content.Reader) error {
 	return nil
 }
 
-// broken maps the error of a response that could not be sent as a whole. If the client closed the connection it aborts the handler, which
-// logs nothing. Any other error, such as a damaged extent, it returns.
+// broken maps the error of a response that could not be sent as a whole. If the client closed the connection it aborts
+// the handler, which logs nothing. Any other error, such as a damaged extent, it returns.
 func broken(err error) error {
 	var gone *net.OpError
 	if errors.As(err, &gone) {

@@ -21,12 +21,15 @@ func TestGetBlob(t *testing.T) {
 	f := start(t)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	content := string(randomBytes(5 << 20))
-	f.do("PUT", "/box/b", content, "x-ms-blob-type", "BlockBlob", "x-ms-blob-content-type", "a/b", "x-ms-blob-content-disposition", "").want(t, 201, "")
+	f.do("PUT", "/box/b", content, "x-ms-blob-type", "BlockBlob", "x-ms-blob-content-type", "a/b",
+		"x-ms-blob-content-disposition", "").want(t, 201, "")
 	r := f.do("GET", "/box/b", "").want(t, 200, "")
-	if r.body != content || r.header.Get("Content-MD5") != md5Of([]byte(content)) || r.header.Get("Content-Length") != strconv.Itoa(len(content)) {
+	if r.body != content || r.header.Get("Content-MD5") != md5Of([]byte(content)) ||
+		r.header.Get("Content-Length") != strconv.Itoa(len(content)) {
 		t.Errorf("whole: %d bytes, %v", len(r.body), r.header)
 	}
-	for name, want := range map[string]string{"Accept-Ranges": "bytes", "x-ms-blob-type": "BlockBlob", "x-ms-lease-state": "available",
+	for name, want := range map[string]string{"Accept-Ranges": "bytes", "x-ms-blob-type": "BlockBlob",
+		"x-ms-lease-state":  "available",
 		"x-ms-lease-status": "unlocked", "x-ms-server-encrypted": "true", "Content-Type": "a/b", "x-ms-access-tier": ""} {
 		if got := r.header.Get(name); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
@@ -51,32 +54,38 @@ func TestGetBlob(t *testing.T) {
 		{"large", []string{"Range", "bytes=1000000-4999999"}, 206, "", 1000000, 4000000, "bytes 1000000-4999999/5242880"},
 		{"after the end", []string{"Range", "bytes=5242880-"}, 416, "InvalidRange", 0, 0, "bytes */5242880"},
 		{"MD5 without a range", []string{"x-ms-range-get-content-md5", "true"}, 400, "MissingRequiredHeader", 0, 0, ""},
-		{"MD5 of too much", []string{"x-ms-range", "bytes=0-4194304", "x-ms-range-get-content-md5", "true"}, 400, "OutOfRangeInput", 0, 0, ""},
-		{"two hashes", []string{"x-ms-range", "bytes=0-1", "x-ms-range-get-content-md5", "true", "x-ms-range-get-content-crc64", "true"}, 400, "BothCrc64AndMd5RangeHeaderPresent", 0, 0, ""},
+		{"MD5 of too much", []string{"x-ms-range", "bytes=0-4194304", "x-ms-range-get-content-md5", "true"}, 400,
+			"OutOfRangeInput", 0, 0, ""},
+		{"two hashes", []string{"x-ms-range", "bytes=0-1", "x-ms-range-get-content-md5", "true",
+			"x-ms-range-get-content-crc64", "true"}, 400, "BothCrc64AndMd5RangeHeaderPresent", 0, 0, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := f.do("GET", "/box/b", "", tc.headers...).want(t, tc.status, tc.code)
 			if r.header.Get("Content-Range") != tc.rng {
 				t.Errorf("Content-Range %q, want %q", r.header.Get("Content-Range"), tc.rng)
 			}
-			if tc.code == "" && (r.body != content[tc.off:tc.off+tc.n] || r.header.Get("x-ms-blob-content-md5") != md5Of([]byte(content)) || r.header.Get("Content-MD5") != "") {
+			if tc.code == "" && (r.body != content[tc.off:tc.off+tc.n] ||
+				r.header.Get("x-ms-blob-content-md5") != md5Of([]byte(content)) || r.header.Get("Content-MD5") != "") {
 				t.Errorf("%d bytes, %v", len(r.body), r.header)
 			}
 		})
 	}
 	for _, text := range []string{"bytes=5-1", "bytes=-5", "bytes=-1-", "bytes=0--1", "bytes=-2-497", "abc"} { // ignored
 		for _, header := range []string{"Range", "x-ms-range"} {
-			if r := f.do("GET", "/box/b", "", header, text); r.status != 200 || len(r.body) != len(content) || r.header.Get("Content-Range") != "" {
+			if r := f.do("GET", "/box/b", "", header, text); r.status != 200 || len(r.body) != len(content) ||
+				r.header.Get("Content-Range") != "" {
 				t.Errorf("%s: %s: %d, %d bytes", header, text, r.status, len(r.body))
 			}
 		}
 	}
 	part := content[7 : 1<<20]
 	rng := "bytes=7-" + strconv.Itoa(1<<20-1)
-	if r := f.do("GET", "/box/b", "", "x-ms-range", rng, "x-ms-range-get-content-md5", "true").want(t, 206, ""); r.body != part || r.header.Get("Content-MD5") != md5Of([]byte(part)) {
+	if r := f.do("GET", "/box/b", "", "x-ms-range", rng, "x-ms-range-get-content-md5", "true").want(t, 206,
+		""); r.body != part || r.header.Get("Content-MD5") != md5Of([]byte(part)) {
 		t.Errorf("range MD5 %q", r.header.Get("Content-MD5"))
 	}
-	if r := f.do("GET", "/box/b", "", "x-ms-range", rng, "x-ms-range-get-content-crc64", "true").want(t, 206, ""); r.body != part || r.header.Get("x-ms-content-crc64") != crcOf([]byte(part)) {
+	if r := f.do("GET", "/box/b", "", "x-ms-range", rng, "x-ms-range-get-content-crc64", "true").want(t, 206,
+		""); r.body != part || r.header.Get("x-ms-content-crc64") != crcOf([]byte(part)) {
 		t.Errorf("range CRC64 %q, want %s", r.header.Get("x-ms-content-crc64"), crcOf([]byte(part)))
 	}
 	f.do("GET", "/box/none", "").want(t, 404, "BlobNotFound")
@@ -97,7 +106,8 @@ func TestGetBlobProperties(t *testing.T) {
 	wantCode(t, err, 404, "BlobNotFound")
 	must(b.Upload(ctx, body("hello"), nil))(t)
 	p := must(b.GetProperties(ctx, nil))(t)
-	if *p.ContentLength != 5 || *p.AccessTier != "Hot" || !*p.AccessTierInferred || p.CreationTime == nil || *p.LeaseState != "available" {
+	if *p.ContentLength != 5 || *p.AccessTier != "Hot" || !*p.AccessTierInferred || p.CreationTime == nil ||
+		*p.LeaseState != "available" {
 		t.Errorf("%+v", p)
 	}
 }
@@ -123,7 +133,8 @@ func TestReadConditions(t *testing.T) {
 		{"If-None-Match fails", blob.ModifiedAccessConditions{IfNoneMatch: up.ETag}, 304, "ConditionNotMet"},
 		{"If-None-Match any", blob.ModifiedAccessConditions{IfNoneMatch: &any}, 400, "UnsatisfiableCondition"},
 		{"If-Modified-Since holds", blob.ModifiedAccessConditions{IfModifiedSince: &past}, 0, ""},
-		{"If-Modified-Since the same second", blob.ModifiedAccessConditions{IfModifiedSince: up.LastModified}, 304, "ConditionNotMet"},
+		{"If-Modified-Since the same second", blob.ModifiedAccessConditions{IfModifiedSince: up.LastModified}, 304,
+			"ConditionNotMet"},
 		{"If-Modified-Since fails", blob.ModifiedAccessConditions{IfModifiedSince: &future}, 304, "ConditionNotMet"},
 		{"If-Unmodified-Since holds", blob.ModifiedAccessConditions{IfUnmodifiedSince: up.LastModified}, 0, ""},
 		{"If-Unmodified-Since fails", blob.ModifiedAccessConditions{IfUnmodifiedSince: &past}, 412, "ConditionNotMet"},
@@ -158,7 +169,8 @@ func TestGetBlobMetadata(t *testing.T) {
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	f.do("PUT", "/box/b", "x", "x-ms-blob-type", "BlockBlob", "x-ms-meta-One", "1").want(t, 201, "")
 	for _, method := range []string{"GET", "HEAD"} {
-		if r := f.do(method, "/box/b?comp=metadata", "").want(t, 200, ""); r.header.Get("x-ms-meta-one") != "1" || r.header.Get("ETag") == "" || r.body != "" {
+		if r := f.do(method, "/box/b?comp=metadata", "").want(t, 200, ""); r.header.Get("x-ms-meta-one") != "1" ||
+			r.header.Get("ETag") == "" || r.body != "" {
 			t.Errorf("%s: %v %q", method, r.header, r.body)
 		}
 	}

@@ -71,8 +71,8 @@ func (s *Service) putBlock(c *call) error {
 	return c.Status(http.StatusCreated)
 }
 
-// mayStageBlocks fails for callers who may only create blobs, if their version is older than 2026-06-06: the first whose client libraries
-// test that permission. The reference does not name the version.
+// mayStageBlocks fails for callers who may only create blobs, if their version is older than 2026-06-06: the first
+// whose client libraries test that permission. The reference does not name the version.
 func (c *call) mayStageBlocks() error {
 	if c.version() < v20260606 {
 		return c.holds(ofWrites)

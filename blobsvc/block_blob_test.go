@@ -99,7 +99,8 @@ func TestPutBlobKeepsWhatItIsGiven(t *testing.T) {
 	sum := md5.Sum([]byte("content"))
 	_, err := b.Upload(ctx, body("content"), &blockUpload{
 		HTTPHeaders: &blob.HTTPHeaders{BlobContentType: to.Ptr("text/plain"), BlobContentEncoding: to.Ptr("identity"),
-			BlobContentLanguage: to.Ptr("de"), BlobContentDisposition: to.Ptr("inline"), BlobCacheControl: to.Ptr("no-cache"), BlobContentMD5: sum[:]},
+			BlobContentLanguage: to.Ptr("de"), BlobContentDisposition: to.Ptr("inline"), BlobCacheControl: to.Ptr("no-cache"),
+			BlobContentMD5: sum[:]},
 		Metadata: map[string]*string{"Camel": to.Ptr("Case")},
 		Tags:     map[string]string{"k": "v"},
 		Tier:     to.Ptr(blob.AccessTierCool),
@@ -108,9 +109,11 @@ func TestPutBlobKeepsWhatItIsGiven(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := must(b.GetProperties(ctx, nil))(t)
-	got := []any{*p.ContentType, *p.ContentEncoding, *p.ContentLanguage, *p.ContentDisposition, *p.CacheControl, [16]byte(p.ContentMD5),
+	got := []any{*p.ContentType, *p.ContentEncoding, *p.ContentLanguage, *p.ContentDisposition, *p.CacheControl,
+		[16]byte(p.ContentMD5),
 		*p.Metadata["Camel"], *p.TagCount, *p.AccessTier, p.AccessTierInferred == nil, *p.BlobType}
-	want := []any{"text/plain", "identity", "de", "inline", "no-cache", sum, "Case", int64(1), "Cool", true, blob.BlobTypeBlockBlob}
+	want := []any{"text/plain", "identity", "de", "inline", "no-cache", sum, "Case", int64(1), "Cool", true,
+		blob.BlobTypeBlockBlob}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -124,7 +127,8 @@ func TestPutBlobKeepsWhatItIsGiven(t *testing.T) {
 	if !p.CreationTime.Equal(created) || !p.LastModified.After(created) {
 		t.Errorf("created %v, then %v, changed %v", created, p.CreationTime, p.LastModified)
 	}
-	if *p.ContentType != "application/octet-stream" || p.ContentEncoding != nil || len(p.Metadata) != 0 || p.TagCount != nil || *p.AccessTier != "Hot" {
+	if *p.ContentType != "application/octet-stream" || p.ContentEncoding != nil || len(p.Metadata) != 0 ||
+		p.TagCount != nil || *p.AccessTier != "Hot" {
 		t.Errorf("left over: %+v", p)
 	}
 }
@@ -152,13 +156,15 @@ func TestPutBlobRefusals(t *testing.T) {
 		{"no MD5", "/box/b", "x", with("Content-MD5", "abc"), 400, "InvalidMd5"},
 		{"wrong CRC64", "/box/b", "x", with("x-ms-content-crc64", crcOf([]byte("y"))), 400, "Crc64Mismatch"},
 		{"no CRC64", "/box/b", "x", with("x-ms-content-crc64", "abc"), 400, "InvalidHeaderValue"},
-		{"both hashes", "/box/b", "x", with("x-ms-content-crc64", crcOf([]byte("x")), "Content-MD5", md5Of([]byte("x"))), 400, "BothCrc64AndMd5HeaderPresent"},
+		{"both hashes", "/box/b", "x", with("x-ms-content-crc64", crcOf([]byte("x")), "Content-MD5", md5Of([]byte("x"))), 400,
+			"BothCrc64AndMd5HeaderPresent"},
 		{"MD5 of another content", "/box/b", "x", with("x-ms-blob-content-md5", md5Of([]byte("y"))), 400, "Md5Mismatch"},
 		{"metadata name", "/box/b", "x", with("x-ms-meta-a-b", "x"), 400, "InvalidMetadata"},
 		{"tier", "/box/b", "x", with("x-ms-access-tier", "Warm"), 400, "InvalidHeaderValue"},
 		{"tags", "/box/b", "x", with("x-ms-tags", "a=b%26"), 400, "InvalidTag"},
 		{"too many tags", "/box/b", "x", with("x-ms-tags", "a=&b=&c=&d=&e=&f=&g=&h=&i=&j=&k="), 400, "TagsTooLarge"},
-		{"lease of nothing", "/box/b", "x", with("x-ms-lease-id", "6a0d0d3c-0000-4000-8000-000000000000"), 412, "LeaseNotPresentWithBlobOperation"},
+		{"lease of nothing", "/box/b", "x", with("x-ms-lease-id", "6a0d0d3c-0000-4000-8000-000000000000"), 412,
+			"LeaseNotPresentWithBlobOperation"},
 		{"customer's key", "/box/b", "x", with("x-ms-encryption-key", "abc"), 400, "MissingRequiredHeader"},
 		{"encryption scope", "/box/b", "x", with("x-ms-encryption-scope", "abc"), 409, "EncryptionScopeNotAvailable"},
 		{"legal hold", "/box/b", "x", with("x-ms-legal-hold", "true"), 409, "ImmutableStorageWithVersioningNotEnabled"},
@@ -180,7 +186,8 @@ func TestPutBlobLimits(t *testing.T) {
 		size          int64
 	}{
 		{"/box/b", "2021-12-02", 5000<<20 + 1}, {"/box/b", "2016-05-31", 256<<20 + 1}, {"/box/b", "2015-02-21", 64<<20 + 1},
-		{"/box/b?comp=block&blockid=YQ==", "2021-12-02", 4000<<20 + 1}, {"/box/b?comp=block&blockid=YQ==", "2016-05-31", 100<<20 + 1},
+		{"/box/b?comp=block&blockid=YQ==", "2021-12-02", 4000<<20 + 1},
+		{"/box/b?comp=block&blockid=YQ==", "2016-05-31", 100<<20 + 1},
 		{"/box/b?comp=block&blockid=YQ==", "2015-02-21", 4<<20 + 1}, {"/box/b?comp=appendblock", "2021-12-02", 4<<20 + 1},
 		{"/box/b?comp=appendblock", "2022-11-02", 100<<20 + 1},
 	} {
@@ -202,7 +209,8 @@ func TestPutBlobLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 		if resp.StatusCode != 413 || resp.Header.Get("x-ms-error-code") != "RequestBodyTooLarge" {
-			t.Errorf("%s, version %s, %d bytes: %d %s", tc.path, tc.version, tc.size, resp.StatusCode, resp.Header.Get("x-ms-error-code"))
+			t.Errorf("%s, version %s, %d bytes: %d %s", tc.path, tc.version, tc.size, resp.StatusCode,
+				resp.Header.Get("x-ms-error-code"))
 		}
 		conn.Close()
 	}
@@ -244,7 +252,8 @@ func TestPutBlobConditions(t *testing.T) {
 		{"If-Modified-Since holds", "there", blob.ModifiedAccessConditions{IfModifiedSince: &past}, 201, ""},
 		{"If-Modified-Since fails", "there", blob.ModifiedAccessConditions{IfModifiedSince: &future}, 412, "ConditionNotMet"},
 		{"If-Unmodified-Since holds", "there", blob.ModifiedAccessConditions{IfUnmodifiedSince: &future}, 201, ""},
-		{"If-Unmodified-Since fails", "there", blob.ModifiedAccessConditions{IfUnmodifiedSince: &past}, 412, "ConditionNotMet"},
+		{"If-Unmodified-Since fails", "there", blob.ModifiedAccessConditions{IfUnmodifiedSince: &past}, 412,
+			"ConditionNotMet"},
 		{"x-ms-if-tags holds", "there", blob.ModifiedAccessConditions{IfTags: to.Ptr(`"k" = 'v'`)}, 201, ""},
 		{"x-ms-if-tags fails", "there", blob.ModifiedAccessConditions{IfTags: to.Ptr(`"k" = 'w'`)}, 412, "ConditionNotMet"},
 	} {
@@ -257,7 +266,8 @@ func TestPutBlobConditions(t *testing.T) {
 			} else {
 				_, _ = c.NewBlobClient(tc.blob).Delete(ctx, nil)
 			}
-			_, err := c.NewBlockBlobClient(tc.blob).Upload(ctx, body("y"), &blockUpload{AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: &tc.cond}})
+			_, err := c.NewBlockBlobClient(tc.blob).Upload(ctx, body("y"),
+				&blockUpload{AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: &tc.cond}})
 			if tc.code == "" {
 				if err != nil {
 					t.Fatal(err)
@@ -278,15 +288,19 @@ func TestBlobNames(t *testing.T) {
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	f.do("PUT", "/$root?restype=container", "").want(t, 201, "")
 	for escaped, name := range map[string]string{
-		"a//b": "a//b", "/lead": "/lead", "trail/": "trail/", "dot.": "dot.", "a/../b": "a/../b", "./x": "./x", "sp%20ace": "sp ace",
-		"%C3%A4%E2%82%AC%F0%9F%98%80": "ä€😀", "per%25cent": "per%cent", "q%3Fm": "q?m", "plus+": "plus+", "%2Fslash": "/slash", "a&amp;<b>": "a&amp;<b>",
+		"a//b": "a//b", "/lead": "/lead", "trail/": "trail/", "dot.": "dot.", "a/../b": "a/../b", "./x": "./x",
+		"sp%20ace":                    "sp ace",
+		"%C3%A4%E2%82%AC%F0%9F%98%80": "ä€😀", "per%25cent": "per%cent", "q%3Fm": "q?m", "plus+": "plus+",
+		"%2Fslash": "/slash", "a&amp;<b>": "a&amp;<b>",
 		strings.Repeat("%F0%9F%98%80", 512): strings.Repeat("😀", 512), "back%5Cslash": `back\slash`,
 	} {
 		if escaped == "/lead" || escaped == "%2Fslash" {
 			continue // one name, see below
 		}
-		f.do("PUT", "/box/"+strings.NewReplacer("<", "%3C", ">", "%3E").Replace(escaped), name, "x-ms-blob-type", "BlockBlob").want(t, 201, "")
-		if r := f.do("GET", "/box/"+strings.NewReplacer("<", "%3C", ">", "%3E").Replace(escaped), "").want(t, 200, ""); r.body != name {
+		f.do("PUT", "/box/"+strings.NewReplacer("<", "%3C", ">", "%3E").Replace(escaped), name, "x-ms-blob-type",
+			"BlockBlob").want(t, 201, "")
+		if r := f.do("GET", "/box/"+strings.NewReplacer("<", "%3C", ">", "%3E").Replace(escaped), "").want(t, 200,
+			""); r.body != name {
 			t.Errorf("%s holds %q", escaped, r.body)
 		}
 	}
@@ -295,7 +309,8 @@ func TestBlobNames(t *testing.T) {
 		t.Errorf("an escaped slash names another blob: %q", r.body)
 	}
 	list := f.do("GET", "/box?restype=container&comp=list", "").want(t, 200, "").body
-	for _, want := range []string{"<Name>a//b</Name>", "<Name>/lead</Name>", "<Name>trail/</Name>", "<Name>ä€😀</Name>", "<Name>a&amp;amp;&lt;b&gt;</Name>", "<Name>a/../b</Name>"} {
+	for _, want := range []string{"<Name>a//b</Name>", "<Name>/lead</Name>", "<Name>trail/</Name>", "<Name>ä€😀</Name>",
+		"<Name>a&amp;amp;&lt;b&gt;</Name>", "<Name>a/../b</Name>"} {
 		if !strings.Contains(list, want) {
 			t.Errorf("the listing has no %s", want)
 		}
@@ -312,7 +327,8 @@ func TestPutBlock(t *testing.T) {
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	at := func(id string) string { return "/box/b?comp=block&blockid=" + id }
 	r := f.do("PUT", at("YQ=="), "content").want(t, 201, "")
-	if r.header.Get("x-ms-content-crc64") != crcOf([]byte("content")) || r.header.Get("Content-MD5") != "" || r.header.Get("x-ms-request-server-encrypted") != "true" {
+	if r.header.Get("x-ms-content-crc64") != crcOf([]byte("content")) || r.header.Get("Content-MD5") != "" ||
+		r.header.Get("x-ms-request-server-encrypted") != "true" {
 		t.Errorf("headers %v", r.header)
 	}
 	r = f.do("PUT", at("YQ=="), "content", "Content-MD5", md5Of([]byte("content"))).want(t, 201, "")
@@ -338,7 +354,8 @@ func TestPutBlock(t *testing.T) {
 		{"no container", "/none/b?comp=block&blockid=YQ==", "x", nil, 404, "ContainerNotFound"},
 		{"wrong MD5", at("YQ=="), "x", []string{"Content-MD5", md5Of(nil)}, 400, "Md5Mismatch"},
 		{"wrong CRC64", at("YQ=="), "x", []string{"x-ms-content-crc64", crcOf(nil)}, 400, "Crc64Mismatch"},
-		{"lease of nothing", at("YQ=="), "x", []string{"x-ms-lease-id", "6a0d0d3c-0000-4000-8000-000000000000"}, 412, "LeaseNotPresentWithBlobOperation"},
+		{"lease of nothing", at("YQ=="), "x", []string{"x-ms-lease-id", "6a0d0d3c-0000-4000-8000-000000000000"}, 412,
+			"LeaseNotPresentWithBlobOperation"},
 	} {
 		t.Run(tc.name, func(t *testing.T) { f.do("PUT", tc.path, tc.content, tc.headers...).want(t, tc.status, tc.code) })
 	}
@@ -362,10 +379,12 @@ func TestPutBlockList(t *testing.T) {
 		want = append(want, content...)
 		ids = append(ids, blockName(i))
 	}
-	resp := must(b.CommitBlockList(ctx, ids, &blockblob.CommitBlockListOptions{HTTPHeaders: &blob.HTTPHeaders{BlobContentType: to.Ptr("x/y")},
-		Metadata: map[string]*string{"a": to.Ptr("b")}, Tier: to.Ptr(blob.AccessTierCool)}))(t)
+	resp := must(b.CommitBlockList(ctx, ids,
+		&blockblob.CommitBlockListOptions{HTTPHeaders: &blob.HTTPHeaders{BlobContentType: to.Ptr("x/y")},
+			Metadata: map[string]*string{"a": to.Ptr("b")}, Tier: to.Ptr(blob.AccessTierCool)}))(t)
 	p := must(b.GetProperties(ctx, nil))(t)
-	if *p.ContentLength != int64(len(want)) || *p.ContentType != "x/y" || *p.ETag != *resp.ETag || p.ContentMD5 != nil || *p.AccessTier != "Cool" {
+	if *p.ContentLength != int64(len(want)) || *p.ContentType != "x/y" || *p.ETag != *resp.ETag || p.ContentMD5 != nil ||
+		*p.AccessTier != "Cool" {
 		t.Errorf("properties %+v", p)
 	}
 	if !bytes.Equal(download(t, b, nil), want) {
@@ -421,7 +440,8 @@ func TestPutBlockListRefusals(t *testing.T) {
 		{"unknown block", "<BlockList><Latest>Yg==</Latest></BlockList>", nil, 400, "InvalidBlockList"},
 		{"not committed", "<BlockList><Committed>YQ==</Committed></BlockList>", nil, 400, "InvalidBlockList"},
 		{"If-Match", list, []string{"If-Match", "*"}, 412, "ConditionNotMet"},
-		{"If-Match before the list", "<BlockList><Latest>Yg==</Latest></BlockList>", []string{"If-Match", "*"}, 412, "ConditionNotMet"},
+		{"If-Match before the list", "<BlockList><Latest>Yg==</Latest></BlockList>", []string{"If-Match", "*"}, 412,
+			"ConditionNotMet"},
 		{"wrong MD5", list, []string{"Content-MD5", md5Of(nil)}, 400, "Md5Mismatch"},
 		{"wrong CRC64", list, []string{"x-ms-content-crc64", crcOf(nil)}, 400, "Crc64Mismatch"},
 		{"metadata", list, []string{"x-ms-meta-a-", "x"}, 400, "InvalidMetadata"},
@@ -466,13 +486,15 @@ func TestGetBlockList(t *testing.T) {
 	}
 	snap := must(b.CreateSnapshot(ctx, nil))(t)
 	must(b.CommitBlockList(ctx, nil, nil))(t)
-	list = must(b.GetBlockList(ctx, blockblob.BlockListTypeCommitted, &blockblob.GetBlockListOptions{Snapshot: snap.Snapshot}))(t)
+	list = must(b.GetBlockList(ctx, blockblob.BlockListTypeCommitted,
+		&blockblob.GetBlockListOptions{Snapshot: snap.Snapshot}))(t)
 	if len(list.CommittedBlocks) != 2 {
 		t.Errorf("of the snapshot: %+v", list)
 	}
 	name := strings.Split(c.URL(), "/")[4]
 	f.do("GET", "/"+name+"/b?comp=blocklist&blocklisttype=some", "").want(t, 400, "InvalidQueryParameterValue")
-	f.do("GET", "/"+name+"/b?comp=blocklist&blocklisttype=COMMITTED", "").want(t, 200, "") // as the legacy SDK for Java writes it
+	// as the legacy SDK for Java writes it
+	f.do("GET", "/"+name+"/b?comp=blocklist&blocklisttype=COMMITTED", "").want(t, 200, "")
 	must(c.NewAppendBlobClient("append").Create(ctx, nil))(t)
 	f.do("GET", "/"+name+"/append?comp=blocklist", "").want(t, 409, "InvalidBlobType")
 }
@@ -546,7 +568,8 @@ func TestFiftyThousandBlocks(t *testing.T) {
 	if r := f.do("GET", "/box/b", "").want(t, 200, ""); len(r.body) != 150_000 {
 		t.Errorf("%d bytes", len(r.body))
 	}
-	f.do("PUT", "/box/b?comp=blocklist", list.String()+"<Latest>"+blockName(0)+"</Latest></BlockList>").want(t, 400, "BlockListTooLong")
+	f.do("PUT", "/box/b?comp=blocklist", list.String()+"<Latest>"+blockName(0)+"</Latest></BlockList>").want(t, 400,
+		"BlockListTooLong")
 	f.do("DELETE", "/box/b", "").want(t, 202, "")
 	if err := f.svc.Clean(ctx); err != nil {
 		t.Fatal(err)

@@ -21,13 +21,17 @@ func TestParseBlockList(t *testing.T) {
 		want       []state.BlockRef
 		err        error
 	}{
-		{name: "all kinds", body: `<?xml version="1.0" encoding="utf-8"?><BlockList><Committed>` + id + `</Committed> <Uncommitted>` + id +
-			`</Uncommitted><Latest> ` + id + "\n</Latest></BlockList>", want: []state.BlockRef{{Source: state.FromCommitted, ID: "block"}, {Source: state.FromUncommitted, ID: "block"}, {Source: state.FromLatest, ID: "block"}}},
+		{name: "all kinds", body: `<?xml version="1.0" encoding="utf-8"?><BlockList><Committed>` + id +
+			`</Committed> <Uncommitted>` + id +
+			`</Uncommitted><Latest> ` + id + "\n</Latest></BlockList>",
+			want: []state.BlockRef{{Source: state.FromCommitted, ID: "block"}, {Source: state.FromUncommitted, ID: "block"},
+				{Source: state.FromLatest, ID: "block"}}},
 		{name: "empty", body: `<BlockList/>`, want: []state.BlockRef{}},
 		{name: "byte order mark", body: "\xef\xbb\xbf<BlockList></BlockList>", want: []state.BlockRef{}},
 		{name: "nothing", body: ``, err: wire.ErrInvalidXMLDocument},
 		{name: "another root", body: `<Blocks/>`, err: wire.ErrInvalidXMLDocument},
-		{name: "another element", body: `<BlockList><Newest>` + id + `</Newest></BlockList>`, err: wire.ErrInvalidXMLDocument},
+		{name: "another element", body: `<BlockList><Newest>` + id + `</Newest></BlockList>`,
+			err: wire.ErrInvalidXMLDocument},
 		{name: "an element within", body: `<BlockList><Latest><b/></Latest></BlockList>`, err: wire.ErrInvalidXMLDocument},
 		{name: "text between", body: `<BlockList>x</BlockList>`, err: wire.ErrInvalidXMLDocument},
 		{name: "unclosed", body: `<BlockList><Latest>` + id + `</Latest>`, err: wire.ErrInvalidXMLDocument},
@@ -36,9 +40,12 @@ func TestParseBlockList(t *testing.T) {
 		{name: "a document type", body: `<!DOCTYPE x [<!ENTITY e "x">]><BlockList/>`, err: wire.ErrInvalidXMLDocument},
 		{name: "not base64", body: `<BlockList><Latest>%</Latest></BlockList>`, err: state.ErrBlockList},
 		{name: "an empty id", body: `<BlockList><Latest/></BlockList>`, err: state.ErrBlockList},
-		{name: "an id over 64 bytes", body: `<BlockList><Latest>` + base64.StdEncoding.EncodeToString(make([]byte, 65)) + `</Latest></BlockList>`, err: state.ErrBlockList},
-		{name: "50,000", body: `<BlockList>` + strings.Repeat(`<Latest>`+id+`</Latest>`, 50_000) + `</BlockList>`, want: make([]state.BlockRef, 50_000)},
-		{name: "50,001", body: `<BlockList>` + strings.Repeat(`<Latest>`+id+`</Latest>`, 50_001) + `</BlockList>`, err: state.ErrBlockListTooLong},
+		{name: "an id over 64 bytes", body: `<BlockList><Latest>` + base64.StdEncoding.EncodeToString(make([]byte, 65)) +
+			`</Latest></BlockList>`, err: state.ErrBlockList},
+		{name: "50,000", body: `<BlockList>` + strings.Repeat(`<Latest>`+id+`</Latest>`, 50_000) + `</BlockList>`,
+			want: make([]state.BlockRef, 50_000)},
+		{name: "50,001", body: `<BlockList>` + strings.Repeat(`<Latest>`+id+`</Latest>`, 50_001) + `</BlockList>`,
+			err: state.ErrBlockListTooLong},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := parseBlockList([]byte(tc.body))
@@ -88,7 +95,8 @@ func FuzzParseBlockID(f *testing.F) {
 }
 
 func FuzzParseRange(f *testing.F) {
-	for _, s := range []string{"bytes=0-", "bytes=0-5", "bytes=5-0", "bytes=-5", "bytes=0-1,2-3", "bytes=9223372036854775807-", "bytes=0-9223372036854775808", "bits=0-1"} {
+	for _, s := range []string{"bytes=0-", "bytes=0-5", "bytes=5-0", "bytes=-5", "bytes=0-1,2-3",
+		"bytes=9223372036854775807-", "bytes=0-9223372036854775808", "bits=0-1"} {
 		f.Add(s, int64(10))
 	}
 	f.Fuzz(func(t *testing.T, s string, length int64) {
@@ -106,12 +114,14 @@ func FuzzParseRange(f *testing.F) {
 
 func TestParseRange(t *testing.T) {
 	t.Parallel()
-	for s, want := range map[string]state.Range{"bytes=0-": {Start: 0, End: state.OpenEnd}, "bytes=5-9": {Start: 5, End: 9}, "bytes=7-7": {Start: 7, End: 7}} {
+	for s, want := range map[string]state.Range{"bytes=0-": {Start: 0, End: state.OpenEnd},
+		"bytes=5-9": {Start: 5, End: 9}, "bytes=7-7": {Start: 7, End: 7}} {
 		if got, ok := parseRange(s); !ok || got != want {
 			t.Errorf("%q: %v, %v; want %v", s, got, ok, want)
 		}
 	}
-	for _, s := range []string{"", "bytes", "bytes=", "bytes=-", "bytes=-5", "bytes=5-3", "bytes=+1-2", "bytes=1-2,4-5", "bytes= 1-2", "chars=1-2", "bytes=99999999999999999999-"} {
+	for _, s := range []string{"", "bytes", "bytes=", "bytes=-", "bytes=-5", "bytes=5-3", "bytes=+1-2", "bytes=1-2,4-5",
+		"bytes= 1-2", "chars=1-2", "bytes=99999999999999999999-"} {
 		if r, ok := parseRange(s); ok {
 			t.Errorf("%q gave %v", s, r)
 		}

@@ -35,8 +35,8 @@ func (c *call) contentLength(limit int64) (int64, error) {
 	return n, nil
 }
 
-// unread returns err, the answer to a request whose body is too long to be read for nothing: the connection ends with it,
-// for otherwise the server would wait for the body before it answers.
+// unread returns err, the answer to a request whose body is too long to be read for nothing: the connection ends with
+// it, for otherwise the server would wait for the body before it answers.
 func (c *call) unread(err error) error {
 	if err != nil {
 		c.Set("Connection", "close")
@@ -108,12 +108,14 @@ func (s *Service) receiveFor(c *call, w *state.Write, n int64) (*content.Upload,
 	return s.receiveBody(c, w, n, true, func(*encryption.Sealer) bool { return false })
 }
 
-// receivePages is receiveFor for Put Page, which has the MD5, and no CRC64, if the blob is in an encryption scope (recorded).
+// receivePages is receiveFor for Put Page, which has the MD5, and no CRC64, if the blob is in an encryption scope
+// (recorded).
 func (s *Service) receivePages(c *call, w *state.Write, n int64) (*content.Upload, error) {
 	return s.receiveBody(c, w, n, true, func(by *encryption.Sealer) bool { return by.ID().Scope != "" })
 }
 
-func (s *Service) receiveBody(c *call, w *state.Write, n int64, existing bool, wantMD5 func(*encryption.Sealer) bool) (*content.Upload, error) {
+func (s *Service) receiveBody(c *call, w *state.Write, n int64, existing bool,
+	wantMD5 func(*encryption.Sealer) bool) (*content.Upload, error) {
 	sent, err := c.transportHashes()
 	if err != nil {
 		return nil, err
@@ -160,8 +162,8 @@ func (s *Service) receiveStructured(c *call, n int64, o content.Options) (*conte
 	return u, nil
 }
 
-// sendHashes sets the response headers with the hashes of the received content: the MD5 if the client sent one or its version knows
-// no CRC64, otherwise the CRC64. From version 2026-10-06 on the CRC64 is there in either case.
+// sendHashes sets the response headers with the hashes of the received content: the MD5 if the client sent one or its
+// version knows no CRC64, otherwise the CRC64. From version 2026-10-06 on the CRC64 is there in either case.
 func (c *call) sendHashes(u *content.Upload) {
 	if u.MD5 != nil {
 		c.Set("Content-MD5", base64.StdEncoding.EncodeToString(u.MD5))

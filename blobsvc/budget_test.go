@@ -18,40 +18,48 @@ func TestParsersStayInTheirBudget(t *testing.T) {
 	const size = 2 << 20
 	for _, boundary := range []string{"b", "bbbb", "-"} {
 		line := "--" + boundary
-		workbudget.Inputs(size, line+"\r\n", []string{line, line + "\r\n", line + " ", line + "--", "-", "\r\n", "\n", "a:b\r\n",
-			line + "\r\nContent-Type: application/http\r\n\r\nDELETE /a HTTP/1.1\r\n\r\n\r\n"}, "\r\n"+line+"--", func(body string) {
-			workbudget.Default.Check(t, len(body), func() { _, _ = parseBatch([]byte(body), boundary) })
-		})
+		workbudget.Inputs(size, line+"\r\n",
+			[]string{line, line + "\r\n", line + " ", line + "--", "-", "\r\n", "\n", "a:b\r\n",
+				line + "\r\nContent-Type: application/http\r\n\r\nDELETE /a HTTP/1.1\r\n\r\n\r\n"}, "\r\n"+line+"--",
+			func(body string) {
+				workbudget.Default.Check(t, len(body), func() { _, _ = parseBatch([]byte(body), boundary) })
+			})
 	}
-	workbudget.Inputs(size, "<BlockList>", []string{"<Latest>AAAA</Latest>", "<Latest>", "AAAA", "&lt;", "<!-- -->", `<Latest a="b"/>`}, "</BlockList>", func(body string) {
-		workbudget.Default.Check(t, len(body), func() { _, _ = parseBlockList([]byte(body)) })
-	})
-	workbudget.Inputs(64<<10, "<Tags><TagSet>", []string{"<Tag><Key>a</Key><Value>b</Value></Tag>", "<Tag>", "x", "<Tag/>"}, "</TagSet></Tags>", func(body string) {
-		workbudget.Default.Check(t, len(body), func() {
-			var doc tagDocument
-			_ = wire.ParseXML([]byte(body), &doc)
+	workbudget.Inputs(size, "<BlockList>",
+		[]string{"<Latest>AAAA</Latest>", "<Latest>", "AAAA", "&lt;", "<!-- -->", `<Latest a="b"/>`}, "</BlockList>",
+		func(body string) {
+			workbudget.Default.Check(t, len(body), func() { _, _ = parseBlockList([]byte(body)) })
 		})
-	})
-	workbudget.Inputs(wire.MaxHeaderBytes, "", []string{`"a"='b' AND `, "a", "'", `"`, " ", "a=b&", "&", "%20"}, "", func(text string) {
-		workbudget.Default.Check(t, len(text), func() { _, _ = parseTagCondition("x-ms-if-tags", text) })
-		hr := httptest.NewRequest("PUT", "http://127.0.0.1/devstoreaccount1/c/b", nil)
-		hr.Header.Set("x-ms-tags", text)
-		r, err := wire.Parse(wire.Blob, hr, nil, time.Now(), wire.Options{})
-		if err != nil {
-			return
-		}
-		c := &call{Request: r}
-		workbudget.Default.Check(t, len(text), func() { _, _ = c.headerTags() })
-	})
+	workbudget.Inputs(64<<10, "<Tags><TagSet>",
+		[]string{"<Tag><Key>a</Key><Value>b</Value></Tag>", "<Tag>", "x", "<Tag/>"}, "</TagSet></Tags>", func(body string) {
+			workbudget.Default.Check(t, len(body), func() {
+				var doc tagDocument
+				_ = wire.ParseXML([]byte(body), &doc)
+			})
+		})
+	workbudget.Inputs(wire.MaxHeaderBytes, "", []string{`"a"='b' AND `, "a", "'", `"`, " ", "a=b&", "&", "%20"}, "",
+		func(text string) {
+			workbudget.Default.Check(t, len(text), func() { _, _ = parseTagCondition("x-ms-if-tags", text) })
+			hr := httptest.NewRequest("PUT", "http://127.0.0.1/devstoreaccount1/c/b", nil)
+			hr.Header.Set("x-ms-tags", text)
+			r, err := wire.Parse(wire.Blob, hr, nil, time.Now(), wire.Options{})
+			if err != nil {
+				return
+			}
+			c := &call{Request: r}
+			workbudget.Default.Check(t, len(text), func() { _, _ = c.headerTags() })
+		})
 	for _, piece := range [][]byte{{0}, {1}, {0, 1, 2, 3}} {
 		body := bytes.Repeat(piece, size/len(piece))
-		workbudget.Default.Check(t, len(body), func() { _, _ = io.Copy(io.Discard, newStructuredReader(bytes.NewReader(body), int64(len(body)))) })
+		workbudget.Default.Check(t, len(body),
+			func() { _, _ = io.Copy(io.Discard, newStructuredReader(bytes.NewReader(body), int64(len(body)))) })
 	}
 }
 
 // FuzzParseBatch: any body is taken apart or refused.
 func FuzzParseBatch(f *testing.F) {
-	f.Add([]byte("--b\r\nContent-Type: application/http\r\nContent-ID: 0\r\n\r\nDELETE /a/b HTTP/1.1\r\nx-ms-date: x\r\n\r\n--b--\r\n"), "b")
+	f.Add([]byte("--b\r\nContent-Type: application/http\r\nContent-ID: 0\r\n\r\nDELETE /a/b HTTP/1.1\r\nx-ms-date: "+
+		"x\r\n\r\n--b--\r\n"), "b")
 	f.Fuzz(func(t *testing.T, body []byte, boundary string) {
 		defer workbudget.Default.Start(t, len(body)+len(boundary))()
 		if list, err := parseBatch(body, boundary); err == nil && (len(list) == 0 || len(list) > maxBatchSize) {

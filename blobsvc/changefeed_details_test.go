@@ -19,13 +19,15 @@ func TestChangeFeedDetails(t *testing.T) {
 	b := c.NewBlockBlobClient("b")
 	put := func() blob.GetPropertiesResponse {
 		t.Helper()
-		must(b.Upload(ctx, body("x"), &blockUpload{HTTPHeaders: &blob.HTTPHeaders{BlobContentType: to.Ptr("text/a"), BlobContentLanguage: to.Ptr("de")}}))(t)
+		must(b.Upload(ctx, body("x"), &blockUpload{HTTPHeaders: &blob.HTTPHeaders{BlobContentType: to.Ptr("text/a"),
+			BlobContentLanguage: to.Ptr("de")}}))(t)
 		return must(b.GetProperties(ctx, nil))(t)
 	}
 	put()
 	must(b.SetTier(ctx, blob.AccessTierCool, nil))(t)
 	put() // over it, and nothing is kept
-	must(b.SetHTTPHeaders(ctx, blob.HTTPHeaders{BlobContentType: to.Ptr("text/b"), BlobCacheControl: to.Ptr("max-age=1"), BlobContentLanguage: to.Ptr("de")}, nil))(t)
+	must(b.SetHTTPHeaders(ctx, blob.HTTPHeaders{BlobContentType: to.Ptr("text/b"), BlobCacheControl: to.Ptr("max-age=1"),
+		BlobContentLanguage: to.Ptr("de")}, nil))(t)
 	must(b.SetTags(ctx, map[string]string{"a": "1", "b": "2"}, nil))(t)
 	must(b.SetTags(ctx, nil, nil))(t)
 	f.keepDeleted(5, "")
@@ -44,21 +46,25 @@ func TestChangeFeedDetails(t *testing.T) {
 			}
 			info["SoftDeleteSnapshot"] = "at"
 		}
-		got = append(got, fmt.Sprint(events[i], " | ", r.text("previousInfo"), " | ", r.text("blobPropertiesUpdated"), " | ", r.text("blobTagsUpdated"), " | ", r.text("asyncOperationInfo")))
+		got = append(got, fmt.Sprint(events[i], " | ", r.text("previousInfo"), " | ", r.text("blobPropertiesUpdated"), " | ",
+			r.text("blobTagsUpdated"), " | ", r.text("asyncOperationInfo")))
 	}
 	restored := "BlobCreated UndeleteBlob b | map[WasBlobSoftDeleted:true] |  |  | "
 	want := []string{
 		"BlobCreated PutBlob b |  |  |  | ",
 		"BlobTierChanged SetBlobTier b | map[PreviousTier:Hot WasBlobSoftDeleted:false] |  |  | ",
 		"BlobCreated PutBlob b | map[PreviousTier:Cool WasBlobSoftDeleted:false] |  |  | ",
-		"BlobPropertiesUpdated SetBlobProperties b |  | map[CacheControl:map[current:max-age=1 previous:] ContentMD5:map[current: previous:" + md5Of([]byte("x")) + "] ContentType:map[current:text/b previous:text/a]] |  | ",
+		"BlobPropertiesUpdated SetBlobProperties b |  | map[CacheControl:map[current:max-age=1 previous:] " +
+			"ContentMD5:map[current: previous:" + md5Of([]byte("x")) +
+			"] ContentType:map[current:text/b previous:text/a]] |  | ",
 		"BlobPropertiesUpdated SetBlobTags b |  |  | map[current:map[a:1 b:2] previous:map[]] | ",
 		"BlobPropertiesUpdated SetBlobTags b |  |  | map[current:map[] previous:map[a:1 b:2]] | ",
 		"BlobCreated PutBlob b | map[PreviousTier:Hot SoftDeleteSnapshot:at WasBlobSoftDeleted:true] |  |  | ",
 		"BlobDeleted DeleteBlob b | map[PreviousTier:Hot WasBlobSoftDeleted:true] |  |  | ",
 		restored, restored, // the snapshot, and the blob
 		"BlobTierChanged SetBlobTier b | map[PreviousTier:Hot WasBlobSoftDeleted:false] |  |  | ",
-		"BlobAsyncOperationInitiated SetBlobTier b | map[PreviousTier:Archive WasBlobSoftDeleted:false] |  |  | map[DestinationTier:Hot WasAsyncOperation:true]",
+		"BlobAsyncOperationInitiated SetBlobTier b | map[PreviousTier:Archive WasBlobSoftDeleted:false] |  |  | " +
+			"map[DestinationTier:Hot WasAsyncOperation:true]",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -84,11 +90,13 @@ func TestChangeFeedVersions(t *testing.T) {
 		info, _ := r["previousInfo"].(map[string]any)
 		got = append(got, fmt.Sprint(r.text("blobVersion"), " ", info["BlobVersion"], " ", info["LastVersion"]))
 	}
-	want := []string{one + " <nil> <nil>", two + " " + two + " " + one, three + " " + three + " " + two, three + " <nil> " + three, four + " <nil> <nil>"}
+	want := []string{one + " <nil> <nil>", two + " " + two + " " + one, three + " " + three + " " + two,
+		three + " <nil> " + three, four + " <nil> <nil>"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if a, z := records[0].text("containerVersion"), records[4].text("containerVersion"); a != records[3].text("containerVersion") || a == z || a == "" {
+	if a, z := records[0].text("containerVersion"),
+		records[4].text("containerVersion"); a != records[3].text("containerVersion") || a == z || a == "" {
 		t.Errorf("versions of the container %s and %s", a, z)
 	}
 }

@@ -174,8 +174,10 @@ func TestChangeFeed(t *testing.T) {
 		t.Fatal("a refused write went through")
 	}
 	must(b.Delete(ctx, &blob.DeleteOptions{DeleteSnapshots: to.Ptr(blob.DeleteSnapshotsOptionTypeInclude)}))(t)
-	want := []string{"BlobCreated PutBlob a b/ü", "BlobPropertiesUpdated SetBlobMetadata a b/ü", "BlobPropertiesUpdated SetBlobTags a b/ü",
-		"BlobTierChanged SetBlobTier a b/ü", "BlobSnapshotCreated SnapshotBlob a b/ü", "BlobCreated CopyBlob copy", "BlobCreated PutBlob log",
+	want := []string{"BlobCreated PutBlob a b/ü", "BlobPropertiesUpdated SetBlobMetadata a b/ü",
+		"BlobPropertiesUpdated SetBlobTags a b/ü",
+		"BlobTierChanged SetBlobTier a b/ü", "BlobSnapshotCreated SnapshotBlob a b/ü", "BlobCreated CopyBlob copy",
+		"BlobCreated PutBlob log",
 		"BlobDeleted DeleteBlob a b/ü", "BlobDeleted DeleteBlob a b/ü"}
 	events, records := f.feed()
 	if diff := cmp.Diff(want, events); diff != "" {
@@ -183,8 +185,10 @@ func TestChangeFeed(t *testing.T) {
 	}
 	first := records[0]
 	url := strings.ReplaceAll(b.URL(), "%2F", "/")
-	if first.text("schemaVersion") != "5" || first.text("etag") != strings.Trim(string(*put.ETag), `"`) || first.text("contentType") != "application/octet-stream" ||
-		first.text("contentLength") != "5" || first.text("blobType") != "BlockBlob" || first.text("url") != url || first["previousInfo"] != nil || len(first.text("containerVersion")) != 16 {
+	if first.text("schemaVersion") != "5" || first.text("etag") != strings.Trim(string(*put.ETag), `"`) ||
+		first.text("contentType") != "application/octet-stream" ||
+		first.text("contentLength") != "5" || first.text("blobType") != "BlockBlob" || first.text("url") != url ||
+		first["previousInfo"] != nil || len(first.text("containerVersion")) != 16 {
 		t.Errorf("%q", first)
 	}
 	if records[4].text("snapshot") != *snap.Snapshot {
@@ -209,9 +213,12 @@ func TestChangeFeed(t *testing.T) {
 	}
 	// Nobody but the system writes there.
 	for _, r := range []reply{
-		f.do("PUT", "/$blobchangefeed/x", "x", "x-ms-blob-type", "BlockBlob"), f.do("DELETE", "/$blobchangefeed?restype=container", ""),
-		f.do("DELETE", "/$blobchangefeed/meta/segments.json", ""), f.do("PUT", "/$blobchangefeed/meta/segments.json?comp=tags", ""),
-		f.do("PUT", "/$blobchangefeed/meta/segments.json?comp=lease", "", "x-ms-lease-action", "acquire", "x-ms-lease-duration", "-1"),
+		f.do("PUT", "/$blobchangefeed/x", "x", "x-ms-blob-type", "BlockBlob"),
+		f.do("DELETE", "/$blobchangefeed?restype=container", ""),
+		f.do("DELETE", "/$blobchangefeed/meta/segments.json", ""),
+		f.do("PUT", "/$blobchangefeed/meta/segments.json?comp=tags", ""),
+		f.do("PUT", "/$blobchangefeed/meta/segments.json?comp=lease", "", "x-ms-lease-action", "acquire",
+			"x-ms-lease-duration", "-1"),
 	} {
 		r.want(t, 403, "InsufficientAccountPermissions")
 	}

@@ -43,14 +43,19 @@ func TestChanged(t *testing.T) {
 			return err
 		}},
 		{"commit", "b%2F1", func() error { _, err := b.CommitBlockList(ctx, []string{"AAAA"}, nil); return err }},
-		{"metadata", "b%2F1", func() error { _, err := b.SetMetadata(ctx, map[string]*string{"a": to.Ptr("b")}, nil); return err }},
+		{"metadata", "b%2F1", func() error {
+			_,
+				err := b.SetMetadata(ctx, map[string]*string{"a": to.Ptr("b")}, nil)
+			return err
+		}},
 		{"headers", "b%2F1", func() error { _, err := b.SetHTTPHeaders(ctx, blob.HTTPHeaders{}, nil); return err }},
 		{"tags", "b%2F1", func() error { _, err := b.SetTags(ctx, map[string]string{"a": "b"}, nil); return err }},
 		{"tier", "b%2F1", tier},
 		{"snapshot", "", func() error { _, err := b.CreateSnapshot(ctx, nil); return err }},
 		{"pages", "p", func() error { _, err := p.Create(ctx, 512, nil); return err }},
 		{"write", "p", func() error {
-			_, err := p.UploadPages(ctx, streaming.NopCloser(strings.NewReader(strings.Repeat("z", 512))), blob.HTTPRange{Count: 512}, nil)
+			_, err := p.UploadPages(ctx, streaming.NopCloser(strings.NewReader(strings.Repeat("z", 512))),
+				blob.HTTPRange{Count: 512}, nil)
 			return err
 		}},
 		{"resize", "p", func() error { _, err := p.Resize(ctx, 1024, &pageblob.ResizeOptions{}); return err }},
@@ -60,7 +65,11 @@ func TestChanged(t *testing.T) {
 			return err
 		}},
 		{"seal", "a", func() error { _, err := a.Seal(ctx, nil); return err }},
-		{"copy", "copy", func() error { _, err := box.NewBlobClient("copy").StartCopyFromURL(ctx, b.URL(), nil); return err }},
+		{"copy", "copy", func() error {
+			_,
+				err := box.NewBlobClient("copy").StartCopyFromURL(ctx, b.URL(), nil)
+			return err
+		}},
 		{"delete", "", func() error {
 			_, err := b.Delete(ctx, &blob.DeleteOptions{DeleteSnapshots: to.Ptr(blob.DeleteSnapshotsOptionTypeInclude)})
 			return err

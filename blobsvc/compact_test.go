@@ -67,7 +67,8 @@ func TestCheckFindsDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	var found []string
-	if _, err := blobsvc.Check(f.dir+"/blobs.db", t.TempDir(), func(err error) { found = append(found, err.Error()) }); err != nil {
+	if _, err := blobsvc.Check(f.dir+"/blobs.db", t.TempDir(),
+		func(err error) { found = append(found, err.Error()) }); err != nil {
 		t.Fatal(err)
 	}
 	if len(found) != 1 || !strings.Contains(found[0], "is missing") {

@@ -49,7 +49,8 @@ func (s *Service) createContainer(c *call) error {
 		return err
 	}
 	w := s.containerWrite(c)
-	changed, err := s.state.CreateContainer(&w, state.Container{Scope: scope, OnlyScope: only, Metadata: metadata, Access: access})
+	changed, err := s.state.CreateContainer(&w,
+		state.Container{Scope: scope, OnlyScope: only, Metadata: metadata, Access: access})
 	if err != nil {
 		return err
 	}
@@ -59,7 +60,8 @@ func (s *Service) createContainer(c *call) error {
 
 // containerWrite returns the parameters of a change of the container in the request, without preconditions.
 func (s *Service) containerWrite(c *call) state.ContainerWrite {
-	return state.ContainerWrite{Account: c.Account, Container: c.container, Now: c.Now, Policy: s.policy(c.Account), Owner: c.caller().Owner()}
+	return state.ContainerWrite{Account: c.Account, Container: c.container, Now: c.Now, Policy: s.policy(c.Account),
+		Owner: c.caller().Owner()}
 }
 
 // readContainer reads the container that the request names, and checks the lease ID if one was sent.
@@ -110,7 +112,8 @@ func (s *Service) getContainerMetadata(c *call) error {
 	return c.Status(http.StatusOK)
 }
 
-// conditionalContainerWrite is containerWrite with the conditional headers and the lease ID. Operations on containers know only dates.
+// conditionalContainerWrite is containerWrite with the conditional headers and the lease ID. Operations on containers
+// know only dates.
 func (s *Service) conditionalContainerWrite(c *call) (w state.ContainerWrite, err error) {
 	w = s.containerWrite(c)
 	conditions, err := c.Conditions()
@@ -126,7 +129,8 @@ func (s *Service) conditionalContainerWrite(c *call) (w state.ContainerWrite, er
 }
 
 // errConditionHeadersNotSupported: a conditional header that the operation does not know.
-var errConditionHeadersNotSupported = fail(http.StatusBadRequest, "ConditionHeadersNotSupported", "Condition headers are not supported.")
+var errConditionHeadersNotSupported = fail(http.StatusBadRequest, "ConditionHeadersNotSupported",
+	"Condition headers are not supported.")
 
 // setContainerMetadata: https://learn.microsoft.com/rest/api/storageservices/set-container-metadata
 func (s *Service) setContainerMetadata(c *call) error {

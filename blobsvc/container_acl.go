@@ -61,7 +61,8 @@ func (s *Service) setContainerACL(c *call) error {
 func wirePolicies(policies []state.StoredPolicy) []properties.StoredPolicy {
 	list := make([]properties.StoredPolicy, len(policies))
 	for i, p := range policies {
-		list[i] = properties.StoredPolicy{ID: p.ID, Policy: auth.Policy{Start: p.Start, Expiry: p.Expiry, Permissions: p.Permissions}, Bare: p.Bare}
+		list[i] = properties.StoredPolicy{ID: p.ID,
+			Policy: auth.Policy{Start: p.Start, Expiry: p.Expiry, Permissions: p.Permissions}, Bare: p.Bare}
 	}
 	return list
 }

@@ -67,7 +67,8 @@ func (s *Service) listContainers(c *call) error {
 	if err != nil {
 		return err
 	}
-	l := state.ContainerListing{Account: c.Account, Prefix: c.Query.Get("prefix"), Deleted: include["deleted"], System: include["system"]}
+	l := state.ContainerListing{Account: c.Account, Prefix: c.Query.Get("prefix"), Deleted: include["deleted"],
+		System: include["system"]}
 	marker := c.Query.Get("marker")
 	if !l.Start(marker) {
 		return invalidQuery("marker", marker)

@@ -20,8 +20,9 @@ func TestListContainers(t *testing.T) {
 
 	var got []string
 	pages := 0
-	pager := f.service().NewListContainersPager(&service.ListContainersOptions{Prefix: to.Ptr("list"), MaxResults: to.Ptr(int32(5)),
-		Include: service.ListContainersInclude{Metadata: true}})
+	pager := f.service().NewListContainersPager(
+		&service.ListContainersOptions{Prefix: to.Ptr("list"), MaxResults: to.Ptr(int32(5)),
+			Include: service.ListContainersInclude{Metadata: true}})
 	for pager.More() {
 		page := must(pager.NextPage(ctx))(t)
 		pages++
@@ -39,15 +40,18 @@ func TestListContainers(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || pages != 3 {
 		t.Errorf("%d pages, want 3; %s", pages, diff)
 	}
-	if r := f.do("GET", "/?comp=list&prefix=other", ""); !strings.Contains(r.body, "<PublicAccess>container</PublicAccess>") || strings.Contains(r.body, "<Metadata") {
+	if r := f.do("GET", "/?comp=list&prefix=other", ""); !strings.Contains(r.body,
+		"<PublicAccess>container</PublicAccess>") || strings.Contains(r.body, "<Metadata") {
 		t.Errorf("%s", r.body)
 	}
-	if r := f.do("GET", "/?comp=list&include=metadata", ""); !strings.Contains(r.body, "<Metadata><Number>3</Number></Metadata>") {
+	if r := f.do("GET", "/?comp=list&include=metadata", ""); !strings.Contains(r.body,
+		"<Metadata><Number>3</Number></Metadata>") {
 		t.Errorf("the case of a metadata name is lost: %s", r.body)
 	}
 	for query, code := range map[string]string{
-		"maxresults=0": "OutOfRangeQueryParameterValue", "maxresults=-1": "OutOfRangeQueryParameterValue", "maxresults=x": "InvalidQueryParameterValue",
-		"marker=x": "InvalidQueryParameterValue", "include=everything": "InvalidQueryParameterValue",
+		"maxresults=0": "OutOfRangeQueryParameterValue", "maxresults=-1": "OutOfRangeQueryParameterValue",
+		"maxresults=x": "InvalidQueryParameterValue",
+		"marker=x":     "InvalidQueryParameterValue", "include=everything": "InvalidQueryParameterValue",
 	} {
 		f.do("GET", "/?comp=list&"+query, "").want(t, 400, code)
 	}

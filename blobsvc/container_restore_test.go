@@ -20,14 +20,16 @@ func startKeeping(t testing.TB) *fixture {
 // deletedContainers lists containers with deleted ones, these as "name version".
 func (f *fixture) deletedContainers(prefix string) (list []string) {
 	f.t.Helper()
-	pager := f.service().NewListContainersPager(&service.ListContainersOptions{Prefix: &prefix, MaxResults: to.Ptr(int32(1)),
-		Include: service.ListContainersInclude{Deleted: true, Metadata: true}})
+	pager := f.service().NewListContainersPager(
+		&service.ListContainersOptions{Prefix: &prefix, MaxResults: to.Ptr(int32(1)),
+			Include: service.ListContainersInclude{Deleted: true, Metadata: true}})
 	for pager.More() {
 		for _, c := range must(pager.NextPage(ctx))(f.t).ContainerItems {
 			s := *c.Name
 			if c.Deleted != nil && *c.Deleted {
 				s += " " + *c.Version
-				if c.Properties.DeletedTime == nil || *c.Properties.RemainingRetentionDays > 3 || *c.Properties.LeaseState != "leased" {
+				if c.Properties.DeletedTime == nil || *c.Properties.RemainingRetentionDays > 3 ||
+					*c.Properties.LeaseState != "leased" {
 					f.t.Errorf("%s: %+v", s, c.Properties)
 				}
 			}
@@ -63,7 +65,8 @@ func TestRestoreContainer(t *testing.T) {
 	must(box.Delete(ctx, nil))(t)
 	must(box.Create(ctx, nil))(t)
 	list := f.deletedContainers("box")
-	if len(list) != 4 || list[2] != "box" || list[3] != "box-other" || !strings.HasPrefix(list[0], "box 01D") || list[1] <= list[0] {
+	if len(list) != 4 || list[2] != "box" || list[3] != "box-other" || !strings.HasPrefix(list[0], "box 01D") ||
+		list[1] <= list[0] {
 		t.Fatalf("%q", list)
 	}
 	if got := f.do("GET", "/?comp=list", "").want(t, 200, "").body; strings.Count(got, "<Container>") != 2 {
@@ -71,7 +74,8 @@ func TestRestoreContainer(t *testing.T) {
 	}
 	first, second := strings.Fields(list[0])[1], strings.Fields(list[1])[1]
 	restore := func(to, name, version string) reply {
-		return f.do("PUT", "/"+to+"?restype=container&comp=undelete", "", "x-ms-deleted-container-name", name, "x-ms-deleted-container-version", version)
+		return f.do("PUT", "/"+to+"?restype=container&comp=undelete", "", "x-ms-deleted-container-name", name,
+			"x-ms-deleted-container-version", version)
 	}
 	_, err = svc.RestoreContainer(ctx, "box", first, nil)
 	wantCode(t, err, 409, "ContainerAlreadyExists")
@@ -113,10 +117,12 @@ func TestContainerRetentionEnds(t *testing.T) {
 	for _, name := range []string{"aaa", "bbb"} {
 		f.do("PUT", "/"+name+"?restype=container", "").want(t, 201, "")
 		for i := range 3 {
-			f.do("PUT", fmt.Sprint("/", name, "/", i), strings.Repeat(name, 1000), "x-ms-blob-type", "BlockBlob", "x-ms-tags", "k=v").want(t, 201, "")
+			f.do("PUT", fmt.Sprint("/", name, "/", i), strings.Repeat(name, 1000), "x-ms-blob-type", "BlockBlob", "x-ms-tags",
+				"k=v").want(t, 201, "")
 		}
 	}
-	lease := f.do("PUT", "/aaa?restype=container&comp=lease", "", "x-ms-lease-action", "acquire", "x-ms-lease-duration", "-1").want(t, 201, "").header.Get("x-ms-lease-id")
+	lease := f.do("PUT", "/aaa?restype=container&comp=lease", "", "x-ms-lease-action", "acquire", "x-ms-lease-duration",
+		"-1").want(t, 201, "").header.Get("x-ms-lease-id")
 	f.do("DELETE", "/aaa?restype=container", "").want(t, 412, "LeaseIdMissing")
 	f.do("DELETE", "/aaa?restype=container", "", "x-ms-lease-id", lease).want(t, 202, "")
 	f.advance(48 * time.Hour)
@@ -129,7 +135,8 @@ func TestContainerRetentionEnds(t *testing.T) {
 		if _, err := f.svc.Compact(ctx, unbounded); err != nil {
 			t.Fatal(err)
 		}
-		if a := must(f.svc.Audit(func(err error) { t.Error(err) }))(t); a.Containers != containers || a.DeletedContainers != deleted || a.Blobs != blobs {
+		if a := must(f.svc.Audit(func(err error) { t.Error(err) }))(t); a.Containers != containers ||
+			a.DeletedContainers != deleted || a.Blobs != blobs {
 			t.Errorf("%+v", a)
 		}
 	}
@@ -137,7 +144,8 @@ func TestContainerRetentionEnds(t *testing.T) {
 	f.advance(25 * time.Hour)
 	audit(0, 1, 3)
 	list := between(f.do("GET", "/?comp=list&include=deleted", "").want(t, 200, "").body, "<Version>", "</Version>")
-	f.do("PUT", "/bbb?restype=container&comp=undelete", "", "x-ms-deleted-container-name", "bbb", "x-ms-deleted-container-version", list).want(t, 201, "")
+	f.do("PUT", "/bbb?restype=container&comp=undelete", "", "x-ms-deleted-container-name", "bbb",
+		"x-ms-deleted-container-version", list).want(t, 201, "")
 	if r := f.do("GET", "/bbb/1", "").want(t, 200, ""); len(r.body) != 3000 {
 		t.Errorf("restored %d bytes", len(r.body))
 	}
@@ -155,5 +163,6 @@ func TestContainerGone(t *testing.T) {
 	if r := f.do("GET", "/?comp=list&include=deleted", "").want(t, 200, ""); strings.Contains(r.body, "<Container>") {
 		t.Error(r.body)
 	}
-	f.do("GET", "/?comp=list&include=deleted&marker=/devstoreaccount1/box/x", "").want(t, 400, "InvalidQueryParameterValue")
+	f.do("GET", "/?comp=list&include=deleted&marker=/devstoreaccount1/box/x", "").want(t, 400,
+		"InvalidQueryParameterValue")
 }

@@ -17,7 +17,8 @@ func TestCreateContainer(t *testing.T) {
 	t.Parallel()
 	f := start(t)
 	c := f.service().NewContainerClient("photos")
-	resp, err := c.Create(ctx, &container.CreateOptions{Metadata: map[string]*string{"Owner": to.Ptr("me")}, Access: to.Ptr(container.PublicAccessTypeBlob)})
+	resp, err := c.Create(ctx, &container.CreateOptions{Metadata: map[string]*string{"Owner": to.Ptr("me")},
+		Access: to.Ptr(container.PublicAccessTypeBlob)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +45,8 @@ func TestCreateContainer(t *testing.T) {
 	f.do("PUT", "/private?restype=container", "", "x-ms-blob-public-access", "all").want(t, 400, "InvalidHeaderValue")
 	f.do("PUT", "/private?restype=container", "", "x-ms-meta-1a", "x").want(t, 400, "InvalidMetadata")
 	f.do("PUT", "/private?restype=container", "", "x-ms-meta-", "x").want(t, 400, "EmptyMetadataKey")
-	f.do("PUT", "/private?restype=container", "", "x-ms-meta-a", strings.Repeat("x", 8<<10)).want(t, 400, "MetadataTooLarge")
+	f.do("PUT", "/private?restype=container", "", "x-ms-meta-a", strings.Repeat("x", 8<<10)).want(t, 400,
+		"MetadataTooLarge")
 	f.do("GET", "/private?restype=container", "").want(t, 404, "ContainerNotFound")
 }
 
@@ -52,11 +54,13 @@ func TestGetContainerProperties(t *testing.T) {
 	t.Parallel()
 	f := start(t)
 	c := f.container()
-	if _, err := c.SetMetadata(ctx, &container.SetMetadataOptions{Metadata: map[string]*string{"Hello": to.Ptr("World")}}); err != nil {
+	if _, err := c.SetMetadata(ctx,
+		&container.SetMetadataOptions{Metadata: map[string]*string{"Hello": to.Ptr("World")}}); err != nil {
 		t.Fatal(err)
 	}
 	p := must(c.GetProperties(ctx, nil))(t)
-	if *p.LeaseState != "available" || *p.LeaseStatus != "unlocked" || *p.HasImmutabilityPolicy || *p.HasLegalHold || p.BlobPublicAccess != nil {
+	if *p.LeaseState != "available" || *p.LeaseStatus != "unlocked" || *p.HasImmutabilityPolicy || *p.HasLegalHold ||
+		p.BlobPublicAccess != nil {
 		t.Errorf("properties %+v", p)
 	}
 	if got := *p.Metadata["Hello"]; got != "World" {
@@ -66,7 +70,8 @@ func TestGetContainerProperties(t *testing.T) {
 	wantCode(t, err, 404, "ContainerNotFound")
 	name := strings.Split(c.URL(), "/")[4]
 	f.do("HEAD", "/"+name+"?restype=container", "").want(t, 200, "")
-	f.do("GET", "/"+name+"?restype=container", "", "x-ms-lease-id", "6a0d0d3c-0000-4000-8000-000000000000").want(t, 412, "LeaseNotPresentWithContainerOperation")
+	f.do("GET", "/"+name+"?restype=container", "", "x-ms-lease-id", "6a0d0d3c-0000-4000-8000-000000000000").want(t, 412,
+		"LeaseNotPresentWithContainerOperation")
 	f.do("GET", "/"+name+"?restype=container", "", "x-ms-lease-id", "no-guid").want(t, 400, "InvalidHeaderValue")
 }
 
@@ -87,7 +92,8 @@ func TestSetContainerMetadata(t *testing.T) {
 	f := start(t)
 	c := f.container()
 	before := must(c.GetProperties(ctx, nil))(t)
-	if _, err := c.SetMetadata(ctx, &container.SetMetadataOptions{Metadata: map[string]*string{"a": to.Ptr("1")}}); err != nil {
+	if _, err := c.SetMetadata(ctx,
+		&container.SetMetadataOptions{Metadata: map[string]*string{"a": to.Ptr("1")}}); err != nil {
 		t.Fatal(err)
 	}
 	after := must(c.GetProperties(ctx, nil))(t)
@@ -101,7 +107,9 @@ func TestSetContainerMetadata(t *testing.T) {
 		t.Errorf("metadata %v after it was cleared", maps.Collect(maps.All(got)))
 	}
 	future := time.Now().Add(time.Hour)
-	_, err := c.SetMetadata(ctx, &container.SetMetadataOptions{ModifiedAccessConditions: &container.ModifiedAccessConditions{IfModifiedSince: &future}})
+	_,
+		err := c.SetMetadata(ctx,
+		&container.SetMetadataOptions{ModifiedAccessConditions: &container.ModifiedAccessConditions{IfModifiedSince: &future}})
 	wantCode(t, err, 412, "ConditionNotMet")
 	f.do("PUT", "/none?restype=container&comp=metadata", "").want(t, 404, "ContainerNotFound")
 }

@@ -21,7 +21,8 @@ func (c *call) newCopy(src *copySource) (*state.Copy, error) {
 }
 
 // copyBlob: https://learn.microsoft.com/rest/api/storageservices/copy-blob
-// A copy of a blob of this process refers to its source's bytes and is complete when it is answered. Others are pending.
+// A copy of a blob of this process refers to its source's bytes and is complete when it is answered. Others are
+// pending.
 func (s *Service) copyBlob(c *call) error {
 	src, err := s.copySource(c)
 	if err != nil {
@@ -106,8 +107,8 @@ const (
 	copyTagOption   = "COPY"
 )
 
-// copyTags reports whether a copy that is made before the answer has its source's tags: x-ms-copy-source-tag-option. The caller
-// needs the permission to set tags; [Service.copySource] has checked the permission to read the source's.
+// copyTags reports whether a copy that is made before the answer has its source's tags: x-ms-copy-source-tag-option.
+// The caller needs the permission to set tags; [Service.copySource] has checked the permission to read the source's.
 func (c *call) copyTags(src *copySource, b *state.Blob) (bool, error) {
 	switch option, err := c.word(sourceTagOption, "REPLACE", copyTagOption); {
 	case option != copyTagOption:
@@ -115,7 +116,8 @@ func (c *call) copyTags(src *copySource, b *state.Blob) (bool, error) {
 	case b.Tags != nil:
 		return false, wire.InvalidHeader("x-ms-copy-source-tag-option", option)
 	case src.remote != nil:
-		return false, wire.ErrNotImplemented.WithMessage("Taking over the tags of a source outside this service is not implemented.")
+		return false, wire.ErrNotImplemented.WithMessage(
+			"Taking over the tags of a source outside this service is not implemented.")
 	}
 	return true, c.holdsTags()
 }
@@ -137,9 +139,11 @@ func (c *call) answerCopy(r *state.Result, cp *state.Copy, sums copySums) error 
 // maxBlockBlob is the size in bytes of the largest block blob.
 const maxBlockBlob = state.MaxCommittedBlocks * 4000 * mib
 
-// copyBytes copies a source's bytes, at most limit, into a block blob before it answers: those of a source outside this process, or of a
-// blob that is encrypted in another way, whose list of blocks the copy has as well. asError maps errors of the source.
-func (s *Service) copyBytes(c *call, src *copySource, w *state.Write, b *state.Blob, cp *state.Copy, limit int64, asError func(error) error) error {
+// copyBytes copies a source's bytes, at most limit, into a block blob before it answers: those of a source outside this
+// process, or of a blob that is encrypted in another way, whose list of blocks the copy has as well. asError maps
+// errors of the source.
+func (s *Service) copyBytes(c *call, src *copySource, w *state.Write, b *state.Blob, cp *state.Copy, limit int64,
+	asError func(error) error) error {
 	if err := s.state.CheckPut(w); err != nil {
 		return err
 	}
@@ -175,7 +179,8 @@ func (s *Service) copyBytes(c *call, src *copySource, w *state.Write, b *state.B
 	return c.answerCopy(&result, cp, c.copySums(string(f.up.MD5), formatCRC(f.up.CRC64)))
 }
 
-// noSourceToken refuses a token for the source of a pending copy, which would have to be stored for as long as the copy takes.
+// noSourceToken refuses a token for the source of a pending copy, which would have to be stored for as long as the copy
+// takes.
 func (src *copySource) noSourceToken() error {
 	if src.remote.Token != "" {
 		return wire.ErrUnsupportedHeader.With("HeaderName", "x-ms-copy-source-authorization")
@@ -263,8 +268,8 @@ func (s *Service) abortCopy(c *call) error {
 }
 
 // incrementalCopy: https://learn.microsoft.com/rest/api/storageservices/incremental-copy-blob
-// A snapshot of a page blob becomes a snapshot of the destination. Every copy is answered as pending, as recorded; that of a snapshot of
-// this process is complete already.
+// A snapshot of a page blob becomes a snapshot of the destination. Every copy is answered as pending, as recorded; that
+// of a snapshot of this process is complete already.
 func (s *Service) incrementalCopy(c *call) error {
 	src, err := s.copySource(c)
 	if err != nil {
@@ -318,8 +323,8 @@ func (s *Service) beginIncremental(c *call, src *copySource, w *state.Write, cp 
 	return s.answerPending(c, &result, &job)
 }
 
-// remoteSnapshot splits a source's address into the blob's, by which the destination recognises it whatever signs the next request, and
-// the snapshot.
+// remoteSnapshot splits a source's address into the blob's, by which the destination recognises it whatever signs the
+// next request, and the snapshot.
 func remoteSnapshot(address string) (source string, snapshot ticks.Ticks, err error) {
 	u, err := url.Parse(address)
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/lazuli-storage/lazuli/server/devissuer"
 )
 
-// A source in the process is read with the rights of its own credential, or with the caller's where both are in one account.
+// A source in the process is read with the rights of its own credential, or with the caller's where both are in one
+// account.
 func TestCopySourceAuthorization(t *testing.T) {
 	t.Parallel()
 	// Tokens are made with the real time, which may be ahead of the service's.
@@ -22,7 +23,8 @@ func TestCopySourceAuthorization(t *testing.T) {
 	role := func(who, what, where string) auth.Assignment {
 		return auth.Assignment{Principal: who, Role: what, Scope: auth.DevelopmentAccount + "/" + where}
 	}
-	roles := must(auth.NewRoles(role("reader", "Storage Blob Data Reader", "src"), role("writer", "Storage Blob Data Contributor", "dst"),
+	roles := must(auth.NewRoles(role("reader", "Storage Blob Data Reader", "src"),
+		role("writer", "Storage Blob Data Contributor", "dst"),
 		role("both", "Storage Blob Data Contributor", "dst"), role("both", "Storage Blob Data Reader", "src")))(t)
 	oauth := must(auth.NewOAuth(roles, issuer.Trust()))(t)
 	f := startWith(t, func(c *blobsvc.Config) { c.OAuth = oauth })
@@ -54,8 +56,10 @@ func TestCopySourceAuthorization(t *testing.T) {
 		{"a token without a role for it", "both", source, bearer("writer"), 403},
 		{"no token at all", "both", source, "Bearer x", 401},
 		{"a signature", "writer", from(sas.BlobSignatureValues{}), "", 201},
-		{"a signature for this address", "writer", from(sas.BlobSignatureValues{IPRange: sas.IPRange{Start: net.ParseIP("127.0.0.1")}}), "", 201},
-		{"a signature for another address", "both", from(sas.BlobSignatureValues{IPRange: sas.IPRange{Start: net.ParseIP("10.1.2.3")}}), "", 403},
+		{"a signature for this address", "writer",
+			from(sas.BlobSignatureValues{IPRange: sas.IPRange{Start: net.ParseIP("127.0.0.1")}}), "", 201},
+		{"a signature for another address", "both",
+			from(sas.BlobSignatureValues{IPRange: sas.IPRange{Start: net.ParseIP("10.1.2.3")}}), "", 403},
 		{"a signature for https", "both", from(sas.BlobSignatureValues{Protocol: sas.ProtocolHTTPS}), "", 403},
 		{"a broken signature", "both", source + "?sv=2021-12-02&sr=b&sp=r&se=2100-01-01&sig=AAAA", "", 403},
 	} {
@@ -88,7 +92,8 @@ func TestCopySourceTagsNeedPermission(t *testing.T) {
 	f.do("PUT", "/src/b", "content", "x-ms-blob-type", "BlockBlob", "x-ms-tags", "stage=secret").want(t, 201, "")
 	key := must(auth.ParseKey(auth.DevelopmentKey))(t)
 	signed := func(container, permissions string) string {
-		return must(auth.Token{Permissions: permissions, Expiry: "2100-01-01"}.Sign(auth.DevelopmentAccount, key, wire.Blob, container))(t)
+		return must(auth.Token{Permissions: permissions, Expiry: "2100-01-01"}.Sign(auth.DevelopmentAccount, key, wire.Blob,
+			container))(t)
 	}
 	const mismatch, unreadable = "AuthorizationPermissionMismatch", "CannotVerifyCopySource"
 	for _, tc := range []struct {
@@ -105,7 +110,8 @@ func TestCopySourceTagsNeedPermission(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			for _, operation := range [][]string{{"x-ms-blob-type", "BlockBlob"}, {"x-ms-requires-sync", "true"}} {
-				headers := append([]string{"x-ms-copy-source", f.base + "/src/b?" + signed("src", tc.source), tc.header, tc.value}, operation...)
+				headers := append([]string{"x-ms-copy-source", f.base + "/src/b?" + signed("src", tc.source), tc.header, tc.value},
+					operation...)
 				r := f.anonymous("PUT", "/dst/copy?"+signed("dst", tc.caller), headers...)
 				if tc.code != "" {
 					r.want(t, 403, tc.code)
@@ -125,14 +131,16 @@ func TestConditionsOnTagsNeedPermission(t *testing.T) {
 	f.do("PUT", "/box/b", "content", "x-ms-blob-type", "BlockBlob", "x-ms-tags", "stage=secret").want(t, 201, "")
 	key := must(auth.ParseKey(auth.DevelopmentKey))(t)
 	for permissions, code := range map[string]string{"rwt": "", "rw": "AuthorizationPermissionMismatch"} {
-		query := must(auth.Token{Permissions: permissions, Expiry: "2100-01-01"}.Sign(auth.DevelopmentAccount, key, wire.Blob, "box"))(t)
+		query := must(auth.Token{Permissions: permissions, Expiry: "2100-01-01"}.Sign(auth.DevelopmentAccount, key, wire.Blob,
+			"box"))(t)
 		for _, request := range [][]string{{"GET", ""}, {"HEAD", ""}, {"PUT", "&comp=metadata"}} {
 			r := f.anonymous(request[0], "/box/b?"+query+request[1], "x-ms-if-tags", "stage = 'secret'")
 			switch {
 			case code == "" && r.status != 200:
 				t.Errorf("%s%s with %s: answer %d %s", request[0], request[1], permissions, r.status, r.body)
 			case code != "" && (r.status != 403 || r.header.Get("x-ms-error-code") != code):
-				t.Errorf("%s%s with %s: answer %d %s, want 403 %s", request[0], request[1], permissions, r.status, r.header.Get("x-ms-error-code"), code)
+				t.Errorf("%s%s with %s: answer %d %s, want 403 %s", request[0], request[1], permissions, r.status,
+					r.header.Get("x-ms-error-code"), code)
 			}
 		}
 	}
@@ -153,8 +161,10 @@ func TestSourceTagsNeedARole(t *testing.T) {
 	}
 	f.do("PUT", "/src/b", "content", "x-ms-blob-type", "BlockBlob", "x-ms-tags", "stage=secret").want(t, 201, "")
 	for who, status := range map[string]int{"owner": 201, "reader": 401} {
-		for _, tags := range [][]string{{"x-ms-source-if-tags", "stage = 'secret'"}, {"x-ms-copy-source-tag-option", "COPY"}} {
-			hr := f.request("PUT", "/dst/copy", "", "x-ms-copy-source", f.base+"/src/b", "x-ms-blob-type", "BlockBlob", tags[0], tags[1])
+		for _, tags := range [][]string{{"x-ms-source-if-tags", "stage = 'secret'"},
+			{"x-ms-copy-source-tag-option", "COPY"}} {
+			hr := f.request("PUT", "/dst/copy", "", "x-ms-copy-source", f.base+"/src/b", "x-ms-blob-type", "BlockBlob", tags[0],
+				tags[1])
 			token, _ := issuer.Token(who, auth.StorageAudience)
 			hr.Header.Set("Authorization", "Bearer "+token)
 			if r := f.send(hr); r.status != status {
@@ -171,7 +181,8 @@ func TestCopySourceProtocol(t *testing.T) {
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	f.do("PUT", "/box/b", "content", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
 	key := must(auth.ParseKey(auth.DevelopmentKey))(t)
-	token := must(auth.Token{Permissions: "r", Expiry: "2100-01-01", Protocol: "https"}.Sign(auth.DevelopmentAccount, key, wire.Blob, "box"))(t)
+	token := must(auth.Token{Permissions: "r", Expiry: "2100-01-01", Protocol: "https"}.Sign(auth.DevelopmentAccount, key,
+		wire.Blob, "box"))(t)
 	for _, scheme := range []string{"http", "https"} {
 		source := strings.Replace(f.base, "http", scheme, 1) + "/box/b?" + token
 		f.do("PUT", "/box/copy", "", "x-ms-copy-source", source).want(t, 403, "CannotVerifyCopySource")

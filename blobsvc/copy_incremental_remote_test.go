@@ -25,7 +25,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/egress"
 )
 
-// elsewhere is another service that holds the source of incremental copies, behind a proxy that counts and holds what it is asked for.
+// elsewhere is another service that holds the source of incremental copies, behind a proxy that counts and holds what
+// it is asked for.
 type elsewhere struct {
 	*fixture
 	t     *testing.T
@@ -76,8 +77,9 @@ func newElsewhere(t *testing.T) *elsewhere {
 	t.Cleanup(e.proxy.Close)
 	e.box = e.container()
 	e.src = e.box.NewPageBlobClient("disk")
-	token := must(sas.BlobSignatureValues{ContainerName: containerOf(e.box.URL()), Permissions: (&sas.ContainerPermissions{Read: true}).String(),
-		ExpiryTime: e.now().Add(time.Hour)}.SignWithSharedKey(credential(t)))(t)
+	token := must(sas.BlobSignatureValues{ContainerName: containerOf(e.box.URL()),
+		Permissions: (&sas.ContainerPermissions{Read: true}).String(),
+		ExpiryTime:  e.now().Add(time.Hour)}.SignWithSharedKey(credential(t)))(t)
 	e.token = token.Encode()
 	return e
 }
@@ -120,7 +122,8 @@ func TestIncrementalCopyFromElsewhere(t *testing.T) {
 	dst := c.NewPageBlobClient("dst")
 	const size = 40 << 20 // three chunks
 	want := pattern(size)
-	must(e.src.Create(ctx, size, &pageblob.CreateOptions{Metadata: map[string]*string{"A": to.Ptr("1")}, HTTPHeaders: &blob.HTTPHeaders{BlobContentType: to.Ptr("disk/image")}}))(t)
+	must(e.src.Create(ctx, size, &pageblob.CreateOptions{Metadata: map[string]*string{"A": to.Ptr("1")},
+		HTTPHeaders: &blob.HTTPHeaders{BlobContentType: to.Ptr("disk/image")}}))(t)
 	e.write(0, want)
 	copyNow := func(snap string) (at string) {
 		t.Helper()
@@ -142,11 +145,13 @@ func TestIncrementalCopyFromElsewhere(t *testing.T) {
 	}
 	first := copyNow(e.snapshot())
 	same(first, want)
-	if p := must(must(dst.WithSnapshot(first))(t).GetProperties(ctx, nil))(t); *p.Metadata["A"] != "1" || *p.ContentType != "disk/image" {
+	if p := must(must(dst.WithSnapshot(first))(t).GetProperties(ctx, nil))(t); *p.Metadata["A"] != "1" ||
+		*p.ContentType != "disk/image" {
 		t.Errorf("%+v", p)
 	}
 
-	// Only what differs is fetched: two ranges near each other with one request, a far one with another, nothing for what is cleared.
+	// Only what differs is fetched: two ranges near each other with one request, a far one with another, nothing for what
+	// is cleared.
 	old := bytes.Clone(want)
 	for _, at := range []int64{512, 8192, 30 << 20} {
 		e.write(at, []byte(strings.Repeat("x", 1024)))
@@ -161,8 +166,10 @@ func TestIncrementalCopyFromElsewhere(t *testing.T) {
 	if e.bytes != 8192+512+1024 || len(e.asked) != 3 {
 		t.Errorf("%d bytes in %q", e.bytes, e.asked)
 	}
-	ranges := must(must(dst.WithSnapshot(second))(t).NewGetPageRangesDiffPager(&pageblob.GetPageRangesDiffOptions{PrevSnapshot: &first}).NextPage(ctx))(t)
-	if len(ranges.PageRange) != 3 || len(ranges.ClearRange) != 1 || *ranges.PageRange[1].Start != 8192 || *ranges.ClearRange[0].End != 21<<20-1 {
+	ranges := must(must(dst.WithSnapshot(second))(t).NewGetPageRangesDiffPager(
+		&pageblob.GetPageRangesDiffOptions{PrevSnapshot: &first}).NextPage(ctx))(t)
+	if len(ranges.PageRange) != 3 || len(ranges.ClearRange) != 1 || *ranges.PageRange[1].Start != 8192 ||
+		*ranges.ClearRange[0].End != 21<<20-1 {
 		t.Errorf("the destination's differences: %d ranges, %d cleared", len(ranges.PageRange), len(ranges.ClearRange))
 	}
 
@@ -329,10 +336,11 @@ func TestIncrementalCopyFromElsewhereRefusals(t *testing.T) {
 
 	// A source whose answers are no page ranges fails the copy.
 	for name, list := range map[string]string{
-		"no XML": "<", "no list": "text", "not whole pages": "<PageList><PageRange><Start>1</Start><End>511</End></PageRange></PageList>",
-		"past the end": "<PageList><PageRange><Start>0</Start><End>10485759</End></PageRange></PageList>",
-		"overlapping":  "<PageList><PageRange><Start>0</Start><End>1023</End></PageRange><PageRange><Start>512</Start><End>1023</End></PageRange></PageList>",
-		"no end":       "<PageList><NextMarker>5</NextMarker></PageList>",
+		"no XML": "<", "no list": "text",
+		"not whole pages": "<PageList><PageRange><Start>1</Start><End>511</End></PageRange></PageList>",
+		"past the end":    "<PageList><PageRange><Start>0</Start><End>10485759</End></PageRange></PageList>",
+		"overlapping":     "<PageList><PageRange><Start>0</Start><End>1023</End></PageRange><PageRange><Start>512</Start><End>1023</End></PageRange></PageList>",
+		"no end":          "<PageList><NextMarker>5</NextMarker></PageList>",
 	} {
 		t.Run(name, func(t *testing.T) {
 			e.set(func() {

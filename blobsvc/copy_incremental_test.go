@@ -45,7 +45,8 @@ func TestIncrementalCopyBlob(t *testing.T) {
 		}
 	}
 	// What changed between the copies is told by their snapshots.
-	diff := must(must(dst.WithSnapshot(second))(t).NewGetPageRangesDiffPager(&pageblob.GetPageRangesDiffOptions{PrevSnapshot: &first}).NextPage(ctx))(t)
+	diff := must(must(dst.WithSnapshot(second))(t).NewGetPageRangesDiffPager(
+		&pageblob.GetPageRangesDiffOptions{PrevSnapshot: &first}).NextPage(ctx))(t)
 	if len(diff.PageRange) != 1 || *diff.PageRange[0].Start != 1024 {
 		t.Errorf("%+v", diff.PageRange)
 	}
@@ -68,9 +69,12 @@ func TestIncrementalCopyBlob(t *testing.T) {
 	_, err = other.StartCopyIncremental(ctx, src.URL(), two, nil)
 	wantCode(t, err, 409, "IncrementalCopyBlobMismatch")
 	box := "/" + containerOf(c.URL())
-	f.do("PUT", box+"/new?comp=incrementalcopy", "", "x-ms-copy-source", src.URL()).want(t, 409, "IncrementalCopySourceMustBeSnapshot")
-	f.do("PUT", box+"/new?comp=incrementalcopy", "", "x-ms-copy-source", src.URL()+"?snapshot=2020-01-01T00:00:00.0000000Z").want(t, 404, "BlobNotFound")
-	f.do("PUT", box+"/new?comp=incrementalcopy", "", "x-ms-copy-source", "http://example.com/a?snapshot=2020-01-01T00:00:00.0000000Z").want(t, 403, "CannotVerifyCopySource")
+	f.do("PUT", box+"/new?comp=incrementalcopy", "", "x-ms-copy-source", src.URL()).want(t, 409,
+		"IncrementalCopySourceMustBeSnapshot")
+	f.do("PUT", box+"/new?comp=incrementalcopy", "", "x-ms-copy-source",
+		src.URL()+"?snapshot=2020-01-01T00:00:00.0000000Z").want(t, 404, "BlobNotFound")
+	f.do("PUT", box+"/new?comp=incrementalcopy", "", "x-ms-copy-source",
+		"http://example.com/a?snapshot=2020-01-01T00:00:00.0000000Z").want(t, 403, "CannotVerifyCopySource")
 	must(dst.Delete(ctx, &blob.DeleteOptions{DeleteSnapshots: to.Ptr(blob.DeleteSnapshotsOptionTypeInclude)}))(t)
 }
 
@@ -86,12 +90,16 @@ func TestGetPageRangesByURL(t *testing.T) {
 	path := "/" + containerOf(c.URL()) + "/b?comp=pagelist"
 	byTime := f.do("GET", path+"&prevsnapshot="+snap, "").want(t, 200, "")
 	byURL := f.do("GET", path, "", "x-ms-previous-snapshot-url", b.URL()+"?snapshot="+snap).want(t, 200, "")
-	if strings.Replace(byURL.body, "<NextMarker />", "", 1) != byTime.body || !strings.Contains(byURL.body, "<Start>512</Start>") {
+	if strings.Replace(byURL.body, "<NextMarker />", "", 1) != byTime.body ||
+		!strings.Contains(byURL.body, "<Start>512</Start>") {
 		t.Errorf("by URL %s, by time %s", byURL.body, byTime.body)
 	}
-	for _, url := range []string{"x", b.URL(), c.URL() + "/other?snapshot=" + snap, "http://example.com/c/b?snapshot=" + snap} {
+	for _, url := range []string{"x", b.URL(), c.URL() + "/other?snapshot=" + snap,
+		"http://example.com/c/b?snapshot=" + snap} {
 		f.do("GET", path, "", "x-ms-previous-snapshot-url", url).want(t, 400, "InvalidHeaderValue")
 	}
-	f.do("GET", path+"&prevsnapshot="+snap, "", "x-ms-previous-snapshot-url", b.URL()+"?snapshot="+snap).want(t, 400, "InvalidHeaderValue")
-	f.do("GET", path, "", "x-ms-previous-snapshot-url", b.URL()+"?snapshot=2020-01-01T00:00:00.0000000Z").want(t, 409, "PreviousSnapshotNotFound")
+	f.do("GET", path+"&prevsnapshot="+snap, "", "x-ms-previous-snapshot-url", b.URL()+"?snapshot="+snap).want(t, 400,
+		"InvalidHeaderValue")
+	f.do("GET", path, "", "x-ms-previous-snapshot-url", b.URL()+"?snapshot=2020-01-01T00:00:00.0000000Z").want(t, 409,
+		"PreviousSnapshotNotFound")
 }

@@ -137,7 +137,8 @@ func TestFromURLElsewhere(t *testing.T) {
 		rng := blob.HTTPRange{Offset: 512, Count: 1024}
 		b := c.NewBlockBlobClient("b")
 		must(b.UploadBlobFromURL(ctx, web.URL+path, nil))(t)
-		if p := must(b.GetProperties(ctx, nil))(t); *p.ContentType != "text/x" || *p.CacheControl != "private" || p.CopyID != nil {
+		if p := must(b.GetProperties(ctx, nil))(t); *p.ContentType != "text/x" || *p.CacheControl != "private" ||
+			p.CopyID != nil {
 			t.Errorf("%s: %+v", path, p)
 		}
 		if !bytes.Equal(download(t, b, nil), content) {
@@ -164,7 +165,8 @@ func TestFromURLElsewhere(t *testing.T) {
 		d := c.NewBlobClient("d" + path[1:])
 		r := must(d.CopyFromURL(ctx, web.URL+path, nil))(t)
 		props := must(d.GetProperties(ctx, nil))(t)
-		if *r.CopyStatus != "success" || *props.CopySource != web.URL+path || *props.Metadata["Color"] != "blue" || *props.ContentType != "text/x" {
+		if *r.CopyStatus != "success" || *props.CopySource != web.URL+path || *props.Metadata["Color"] != "blue" ||
+			*props.ContentType != "text/x" {
 			t.Errorf("%s: Copy From URL: %+v", path, props)
 		}
 		if !bytes.Equal(download(t, d, nil), content) {
@@ -191,9 +193,12 @@ func TestFromURLElsewhereRefusals(t *testing.T) {
 		status  int
 		code    string
 	}{
-		{"another host", []string{"x-ms-copy-source", other.URL + "/file", "x-ms-blob-type", "BlockBlob"}, 403, "CannotVerifyCopySource"},
-		{"the same host by a name", []string{"x-ms-copy-source", strings.Replace(other.URL, "127.0.0.1", "localhost", 1), "x-ms-blob-type", "BlockBlob"}, 403, "CannotVerifyCopySource"},
-		{"user in the URL", []string{"x-ms-copy-source", strings.Replace(web.URL, "//", "//u:p@", 1), "x-ms-blob-type", "BlockBlob"}, 403, "CannotVerifyCopySource"},
+		{"another host", []string{"x-ms-copy-source", other.URL + "/file", "x-ms-blob-type", "BlockBlob"}, 403,
+			"CannotVerifyCopySource"},
+		{"the same host by a name", []string{"x-ms-copy-source", strings.Replace(other.URL, "127.0.0.1", "localhost", 1),
+			"x-ms-blob-type", "BlockBlob"}, 403, "CannotVerifyCopySource"},
+		{"user in the URL", []string{"x-ms-copy-source", strings.Replace(web.URL, "//", "//u:p@", 1), "x-ms-blob-type",
+			"BlockBlob"}, 403, "CannotVerifyCopySource"},
 		{"not found", with("/none"), 404, "CannotVerifyCopySource"},
 		{"forbidden", with("/secret"), 403, "CannotVerifyCopySource"},
 		{"redirect", with("/moved"), 400, "CannotVerifyCopySource"},
@@ -213,15 +218,18 @@ func TestFromURLElsewhereRefusals(t *testing.T) {
 		})
 	}
 	r := f.do("PUT", "/box/dst", "", with("/none")...)
-	if r.header.Get("x-ms-copy-source-status-code") != "404" || r.header.Get("x-ms-copy-source-error-code") != "BlobNotFound" {
+	if r.header.Get("x-ms-copy-source-status-code") != "404" ||
+		r.header.Get("x-ms-copy-source-error-code") != "BlobNotFound" {
 		t.Errorf("headers %v", r.header)
 	}
 	web.set(func() { web.cut = 1000 })
 	f.do("PUT", "/box/dst", "", with("/file")...).want(t, 500, "CannotVerifyCopySource")
 	f.do("PUT", "/box/dst", "", "x-ms-copy-source", web.URL+"/none").want(t, 404, "CannotVerifyCopySource")
-	f.do("PUT", "/box/dst", "", "x-ms-copy-source", web.URL+"/file", "x-ms-source-if-match", `"v2"`).want(t, 412, "SourceConditionNotMet")
+	f.do("PUT", "/box/dst", "", "x-ms-copy-source", web.URL+"/file", "x-ms-source-if-match", `"v2"`).want(t, 412,
+		"SourceConditionNotMet")
 	f.do("PUT", "/box/dst", "", "x-ms-copy-source", other.URL).want(t, 403, "CannotVerifyCopySource")
-	f.do("PUT", "/box/dst", "", "x-ms-copy-source", web.URL+"/file", "x-ms-copy-source-authorization", "Bearer right").want(t, 400, "UnsupportedHeader")
+	f.do("PUT", "/box/dst", "", "x-ms-copy-source", web.URL+"/file", "x-ms-copy-source-authorization",
+		"Bearer right").want(t, 400, "UnsupportedHeader")
 	if r := f.do("GET", "/box/dst", ""); r.body != "old" {
 		t.Errorf("content %q", r.body)
 	}
@@ -253,7 +261,8 @@ func TestPendingCopy(t *testing.T) {
 	f := startWith(t, web.allow)
 	c := f.container()
 	b := c.NewBlobClient("b")
-	r := must(b.StartCopyFromURL(ctx, web.URL+"/file", &blob.StartCopyFromURLOptions{Tier: to.Ptr(blob.AccessTierCool)}))(t)
+	r := must(b.StartCopyFromURL(ctx, web.URL+"/file", &blob.StartCopyFromURLOptions{Tier: to.Ptr(blob.AccessTierCool)}))(
+		t)
 	if *r.CopyStatus != blob.CopyStatusTypePending {
 		t.Fatalf("status %s", *r.CopyStatus)
 	}
@@ -262,7 +271,8 @@ func TestPendingCopy(t *testing.T) {
 		return *p.CopyProgress == "16777216/41943040"
 	})
 	p := must(b.GetProperties(ctx, nil))(t)
-	if *p.CopyStatus != "pending" || *p.ContentLength != 0 || *p.CopySource != web.URL+"/file" || p.CopyCompletionTime != nil || *p.ContentType != "text/x" {
+	if *p.CopyStatus != "pending" || *p.ContentLength != 0 || *p.CopySource != web.URL+"/file" ||
+		p.CopyCompletionTime != nil || *p.ContentType != "text/x" {
 		t.Errorf("%+v", p)
 	}
 	// Nobody changes the destination meanwhile, or copies from it.
@@ -284,7 +294,8 @@ func TestPendingCopy(t *testing.T) {
 	close(web.hold)
 	b = f.service().NewContainerClient(containerOf(c.URL())).NewBlobClient("b")
 	p = copied(t, b)
-	if *p.CopyStatus != "success" || *p.CopyProgress != "41943040/41943040" || *p.ContentLength != size || p.CopyCompletionTime == nil || *p.AccessTier != "Cool" {
+	if *p.CopyStatus != "success" || *p.CopyProgress != "41943040/41943040" || *p.ContentLength != size ||
+		p.CopyCompletionTime == nil || *p.AccessTier != "Cool" {
 		t.Errorf("%+v", p)
 	}
 	web.mu.Lock()
@@ -308,7 +319,8 @@ func TestPendingCopyEnds(t *testing.T) {
 	b := c.NewBlobClient("b")
 	must(b.StartCopyFromURL(ctx, web.URL+"/file", nil))(t)
 	p := copied(t, b)
-	if *p.CopyStatus != "failed" || !strings.HasPrefix(*p.CopyStatusDescription, "500 CannotVerifyCopySource") || *p.ContentLength != 0 {
+	if *p.CopyStatus != "failed" || !strings.HasPrefix(*p.CopyStatusDescription, "500 CannotVerifyCopySource") ||
+		*p.ContentLength != 0 {
 		t.Errorf("%s %s", *p.CopyStatus, *p.CopyStatusDescription)
 	}
 	// A source that breaks off now and then is asked for the rest.
@@ -331,7 +343,8 @@ func TestPendingCopyEnds(t *testing.T) {
 	hold = make(chan struct{})
 	defer close(hold)
 	web.set(func() { web.cut, web.hold = 17<<20, hold })
-	r := must(b.StartCopyFromURL(ctx, web.URL+"/file", &blob.StartCopyFromURLOptions{Metadata: map[string]*string{"A": to.Ptr("1")}}))(t)
+	r := must(b.StartCopyFromURL(ctx, web.URL+"/file",
+		&blob.StartCopyFromURLOptions{Metadata: map[string]*string{"A": to.Ptr("1")}}))(t)
 	_, err := b.AbortCopyFromURL(ctx, "00000000-0000-0000-0000-000000000001", nil)
 	wantCode(t, err, 409, "CopyIdMismatch")
 	must(b.AbortCopyFromURL(ctx, *r.CopyID, nil))(t)
@@ -359,15 +372,18 @@ func TestPendingCopyOfPages(t *testing.T) {
 	if p := copied(t, b.BlobClient()); *p.BlobType != "PageBlob" || *p.CopyStatus != "success" {
 		t.Errorf("%+v", p)
 	}
-	must(b.UploadPages(ctx, body(strings.Repeat("x", 512)), blob.HTTPRange{Offset: 1024, Count: 512}, &pageblob.UploadPagesOptions{}))(t)
+	must(b.UploadPages(ctx, body(strings.Repeat("x", 512)), blob.HTTPRange{Offset: 1024, Count: 512},
+		&pageblob.UploadPagesOptions{}))(t)
 	copy(content[1024:], strings.Repeat("x", 512))
 	if !bytes.Equal(download(t, b, nil), content) {
 		t.Error("content differs")
 	}
 	// A lease that may end before the copy does not do.
 	lease := "00000000-0000-0000-0000-000000000001"
-	f.do("PUT", "/"+containerOf(c.URL())+"/b?comp=lease", "", "x-ms-lease-action", "acquire", "x-ms-lease-duration", "15", "x-ms-proposed-lease-id", lease).want(t, 201, "")
-	f.do("PUT", "/"+containerOf(c.URL())+"/b", "", "x-ms-copy-source", web.URL+"/page", "x-ms-lease-id", lease).want(t, 412, "InfiniteLeaseDurationRequired")
+	f.do("PUT", "/"+containerOf(c.URL())+"/b?comp=lease", "", "x-ms-lease-action", "acquire", "x-ms-lease-duration", "15",
+		"x-ms-proposed-lease-id", lease).want(t, 201, "")
+	f.do("PUT", "/"+containerOf(c.URL())+"/b", "", "x-ms-copy-source", web.URL+"/page", "x-ms-lease-id", lease).want(t,
+		412, "InfiniteLeaseDurationRequired")
 }
 
 func second[T any](_ T, err error) error { return err }

@@ -63,7 +63,8 @@ func TestTricklingSourceIsGivenUp(t *testing.T) {
 		c.CopyTimeout = 100 * time.Millisecond
 	})
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
-	f.do("PUT", "/box/b", "", "x-ms-copy-source", web.URL+"/file", "x-ms-blob-type", "BlockBlob").want(t, 500, "CannotVerifyCopySource")
+	f.do("PUT", "/box/b", "", "x-ms-copy-source", web.URL+"/file", "x-ms-blob-type", "BlockBlob").want(t, 500,
+		"CannotVerifyCopySource")
 	f.do("PUT", "/box/b", "", "x-ms-copy-source", web.URL+"/file").want(t, 202, "")
 	b := f.service().NewContainerClient("box").NewBlobClient("b")
 	if p := copied(t, b); *p.CopyStatus != blob.CopyStatusTypeFailed {

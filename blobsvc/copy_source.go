@@ -26,8 +26,8 @@ type copySource struct {
 // maxCopySource is the longest x-ms-copy-source in bytes.
 const maxCopySource = 2 << 10
 
-// copySource reads x-ms-copy-source and x-ms-source-if-*. For a source in this process it makes sure that the caller may
-// read it.
+// copySource reads x-ms-copy-source and x-ms-source-if-*. For a source in this process it makes sure that the caller
+// may read it.
 func (s *Service) copySource(c *call) (src copySource, err error) {
 	text := c.Header("X-Ms-Copy-Source")
 	if text == "" {
@@ -64,7 +64,8 @@ func (s *Service) copySource(c *call) (src copySource, err error) {
 	if r == nil {
 		src.remote = &copysource.Source{URL: text, Token: token, Intent: intent, If: state.Conditions(conditions)}
 		if tags != nil {
-			return src, wire.ErrNotImplemented.WithMessage("Conditions on the tags of a source outside this service are not implemented.")
+			return src, wire.ErrNotImplemented.WithMessage(
+				"Conditions on the tags of a source outside this service are not implemented.")
 		}
 		if token != "" && u.Scheme != "https" && !s.egress.Private {
 			return src, invalid // a token must not be sent in the clear
@@ -75,7 +76,8 @@ func (s *Service) copySource(c *call) (src copySource, err error) {
 	if err != nil || level != onBlob {
 		return src, invalid
 	}
-	src.local = state.Source{Ref: at.ref(), If: state.Preconditions{Conditions: state.Conditions(conditions), Tags: tags}, Key: c.sourceKey}
+	src.local = state.Source{Ref: at.ref(), If: state.Preconditions{Conditions: state.Conditions(conditions), Tags: tags},
+		Key: c.sourceKey}
 	if src.local.At, err = at.address(); err != nil {
 		return src, err
 	}
@@ -89,7 +91,8 @@ func (s *Service) inner(c *call, u *url.URL, token string) *wire.Request {
 	}
 	hr := &http.Request{Method: http.MethodGet, URL: u, Host: u.Host, RequestURI: u.RequestURI(), Header: http.Header{},
 		RemoteAddr: c.HTTP.RemoteAddr}
-	if u.Scheme == "https" { // the credential in the address was sent over the caller's connection, so it is not safer than that
+	// the credential in the address was sent over the caller's connection, so it is not safer than that
+	if u.Scheme == "https" {
 		hr.TLS = c.HTTP.TLS
 	}
 	if v := c.VersionHeader; v != "" {
@@ -105,16 +108,17 @@ func (s *Service) inner(c *call, u *url.URL, token string) *wire.Request {
 	return r
 }
 
-// keyOpensSource are the operations for which the key of the account opens a source in the account. For Copy Blob From URL there is no
-// evidence either way.
+// keyOpensSource are the operations for which the key of the account opens a source in the account. For Copy Blob From
+// URL there is no evidence either way.
 var keyOpensSource = map[string]bool{"CopyBlob": true, "CopyBlobFromURL": true, "IncrementalCopyBlob": true}
 
-// mayCopy makes sure that the caller may read a source in this process: by the credential in its URL, by the token for it,
-// because the container is public, or because it is of the account that the caller has the key of. A caller with a token for
-// the account needs a role that lets them read the source, too. tags asks for the permission to read the source's tags as well.
+// mayCopy makes sure that the caller may read a source in this process: by the credential in its URL, by the token for
+// it, because the container is public, or because it is of the account that the caller has the key of. A caller with a
+// token for the account needs a role that lets them read the source, too. tags asks for the permission to read the
+// source's tags as well.
 //
-// The key opens the source of a copy alone: operations that write content from a URL need access to it like an anonymous caller.
-// https://learn.microsoft.com/rest/api/storageservices/copy-blob#authorization
+// The key opens the source of a copy alone: operations that write content from a URL need access to it like an
+// anonymous caller. https://learn.microsoft.com/rest/api/storageservices/copy-blob#authorization
 // https://github.com/Azure/azure-sdk-for-go/issues/18426 and https://github.com/Azure/azure-sdk-for-python/issues/36176
 func (s *Service) mayCopy(c, at *call, tags bool) error {
 	if at.Account == c.Account && !at.Query.Has("sig") && !at.HasHeader("Authorization") {
@@ -161,9 +165,10 @@ func (s *Service) mayRead(at *call) error {
 	return s.admit(at, id, readBlob)
 }
 
-// sameHost reports whether a source's address is this service's: the same host as the request's; any name of this machine, whose port the
-// request's host has; or, if the request names its account by the host, the host of another account, with the same port and the same name
-// behind the account. The caller makes sure that there is such an account.
+// sameHost reports whether a source's address is this service's: the same host as the request's; any name of this
+// machine, whose port the request's host has; or, if the request names its account by the host, the host of another
+// account, with the same port and the same name behind the account. The caller makes sure that there is such an
+// account.
 func sameHost(u *url.URL, c *call) bool {
 	host := c.HTTP.Host
 	if strings.EqualFold(u.Host, host) {
@@ -196,8 +201,8 @@ func port(u *url.URL) string {
 	return "80"
 }
 
-// copyError returns the error of Copy Blob for its source: a condition that does not hold has its own code, unless it is one on tags
-// (recorded).
+// copyError returns the error of Copy Blob for its source: a condition that does not hold has its own code, unless it
+// is one on tags (recorded).
 func copyError(err error) error {
 	var src *state.SourceError
 	switch {
@@ -211,16 +216,18 @@ func copyError(err error) error {
 	return src.Err
 }
 
-// oneCode reports whether Put Blob From URL has the codes of Copy Blob for conditions that do not hold, as recordings of 2021-12-02 have,
-// and none of earlier and later versions: what is known lies between 2021-08-06 and 2023-11-03.
+// oneCode reports whether Put Blob From URL has the codes of Copy Blob for conditions that do not hold, as recordings
+// of 2021-12-02 have, and none of earlier and later versions: what is known lies between 2021-08-06 and 2023-11-03.
 func (c *call) oneCode() bool { return c.version() >= v20211202 && c.version() < v20231103 }
 
-// putFromURLError is the error of Put Blob From URL for its source, as recorded at 2020-04-08 and 2021-08-06, and as the live tests of the SDK for
-// Go have it from 2020-10-02 to 2025-11-05: CannotVerifyCopySource with the status of the source's own error, which is 304 where a read
-// would be answered so; only x-ms-source-if-match that does not hold has SourceConditionNotMet, from 2020-10-02 on.
+// putFromURLError is the error of Put Blob From URL for its source, as recorded at 2020-04-08 and 2021-08-06, and as
+// the live tests of the SDK for Go have it from 2020-10-02 to 2025-11-05: CannotVerifyCopySource with the status of the
+// source's own error, which is 304 where a read would be answered so; only x-ms-source-if-match that does not hold has
+// SourceConditionNotMet, from 2020-10-02 on.
 func (c *call) putFromURLError(err error) error {
 	var src *state.SourceError
-	if c.oneCode() || errors.As(err, &src) && errors.Is(err, state.ErrConditionNotMet) && c.HasHeader("X-Ms-Source-If-Match") && c.version() >= v20201002 {
+	if c.oneCode() || errors.As(err, &src) && errors.Is(err, state.ErrConditionNotMet) &&
+		c.HasHeader("X-Ms-Source-If-Match") && c.version() >= v20201002 {
 		if errors.Is(err, state.ErrConditionNotMet) || errors.Is(err, state.ErrNotModified) {
 			return copyError(err)
 		}
@@ -236,8 +243,8 @@ func (c *call) putFromURLTargetError(err error) error {
 	return err
 }
 
-// syncCopyError returns the error of operations that read their source before they respond: a failing source has one code, with the status
-// of its own error.
+// syncCopyError returns the error of operations that read their source before they respond: a failing source has one
+// code, with the status of its own error.
 func syncCopyError(err error) error {
 	var src *state.SourceError
 	var e *wire.Error
@@ -247,9 +254,9 @@ func syncCopyError(err error) error {
 	return err
 }
 
-// targetError returns the error of Copy Blob for its destination: up to 2023-11-03 a condition that does not hold has a code of its own,
-// unless it is one on tags. Recordings have it up to 2021-12-02, the tests of the SDK for Go up to 2023-11-03; from 2024-08-04 on these want
-// ConditionNotMet.
+// targetError returns the error of Copy Blob for its destination: up to 2023-11-03 a condition that does not hold has a
+// code of its own, unless it is one on tags. Recordings have it up to 2021-12-02, the tests of the SDK for Go up to
+// 2023-11-03; from 2024-08-04 on these want ConditionNotMet.
 func (c *call) targetError(err error) error {
 	var src *state.SourceError
 	switch {
@@ -262,7 +269,9 @@ func (c *call) targetError(err error) error {
 }
 
 // errTargetConditionNotMet: a conditional header of the destination of Copy Blob does not hold.
-var errTargetConditionNotMet = fail(http.StatusPreconditionFailed, "TargetConditionNotMet", "The target condition specified using HTTP conditional header(s) is not met.")
+var errTargetConditionNotMet = fail(http.StatusPreconditionFailed, "TargetConditionNotMet",
+	"The target condition specified using HTTP conditional header(s) is not met.")
 
 // errSourceConditionNotMet: a conditional header of the source does not hold.
-var errSourceConditionNotMet = fail(http.StatusPreconditionFailed, "SourceConditionNotMet", "The source condition specified using HTTP conditional header(s) is not met.")
+var errSourceConditionNotMet = fail(http.StatusPreconditionFailed, "SourceConditionNotMet",
+	"The source condition specified using HTTP conditional header(s) is not met.")

@@ -11,11 +11,12 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// copySums are the checksums that Copy Blob From URL answers with: the MD5, not encoded, and the CRC64, encoded. "" is absent.
+// copySums are the checksums that Copy Blob From URL answers with: the MD5, not encoded, and the CRC64, encoded. "" is
+// absent.
 type copySums struct{ md5, crc string }
 
-// copySums returns the checksums for a copy whose content was read or whose source has an MD5. From version 2019-02-02 on it is the CRC64, unless
-// the client named the MD5; both from version 2026-10-06 on in that case.
+// copySums returns the checksums for a copy whose content was read or whose source has an MD5. From version 2019-02-02
+// on it is the CRC64, unless the client named the MD5; both from version 2026-10-06 on in that case.
 func (c *call) copySums(md5, crc string) copySums {
 	named := c.HasHeader("X-Ms-Source-Content-Md5")
 	switch {
@@ -29,9 +30,10 @@ func (c *call) copySums(md5, crc string) copySums {
 	return copySums{md5: md5}
 }
 
-// copySummed copies a source of this process, whose bytes the copy refers to, and returns the CRC64 of the content where the answer has
-// it: the source is read for it alone. A source that changes in the meantime is read again.
-func (s *Service) copySummed(c *call, src *copySource, w *state.Write, b *state.Blob, cp *state.Copy) (result state.CopyResult, crc string, err error) {
+// copySummed copies a source of this process, whose bytes the copy refers to, and returns the CRC64 of the content
+// where the answer has it: the source is read for it alone. A source that changes in the meantime is read again.
+func (s *Service) copySummed(c *call, src *copySource, w *state.Write, b *state.Blob,
+	cp *state.Copy) (result state.CopyResult, crc string, err error) {
 	for range maxSourceChanges {
 		if c.copySums("md5", "crc").crc != "" {
 			if crc, cp.Of, err = s.sourceCRC(c, src); err != nil {

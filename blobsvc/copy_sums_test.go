@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Copy Blob From URL answers with the CRC64 of the content, with its MD5 if the client named that, and with both from version 2026-10-06 on.
+// Copy Blob From URL answers with the CRC64 of the content, with its MD5 if the client named that, and with both from
+// version 2026-10-06 on.
 func TestChecksumsOfCopyFromURL(t *testing.T) {
 	t.Parallel()
 	f := recordedBox(t)
@@ -48,7 +49,8 @@ func TestPrivateSourceNeedsASignature(t *testing.T) {
 		"/private/b":                         with("x-ms-blob-type", "BlockBlob"),
 		"/private/b?comp=block&blockid=AA==": with(),
 		"/private/append?comp=appendblock":   with(),
-		"/private/page?comp=page":            with("x-ms-page-write", "update", "x-ms-range", "bytes=0-511", "x-ms-source-range", "bytes=0-511"),
+		"/private/page?comp=page": with("x-ms-page-write", "update", "x-ms-range", "bytes=0-511",
+			"x-ms-source-range", "bytes=0-511"),
 	} {
 		f.do("PUT", path, "", headers...).want(t, 401, "CannotVerifyCopySource")
 		f.do("PUT", path, "", append(headers, "x-ms-version", "2019-07-07")...).want(t, 404, "CannotVerifyCopySource")
@@ -62,10 +64,12 @@ func TestEarlyEntityTagOfAppendBlock(t *testing.T) {
 	t.Parallel()
 	f := recordedBox(t)
 	f.do("PUT", "/box/a", "", "x-ms-blob-type", "AppendBlob").want(t, 201, "")
-	for tag, code := range map[string]string{"0x111111111111111": "OutOfRangeInput", "garbage": "ConditionNotMet", `"0x8D6D419B4AD292F"`: "ConditionNotMet"} {
+	for tag, code := range map[string]string{"0x111111111111111": "OutOfRangeInput", "garbage": "ConditionNotMet",
+		`"0x8D6D419B4AD292F"`: "ConditionNotMet"} {
 		status := map[string]int{"OutOfRangeInput": 400, "ConditionNotMet": 412}[code]
 		f.do("PUT", "/box/a?comp=appendblock", "x", "If-Match", tag).want(t, status, code)
 		f.do("PUT", "/box/a?comp=metadata", "", "If-Match", tag).want(t, 412, "ConditionNotMet")
 	}
-	f.do("PUT", "/box/a?comp=appendblock", "", "If-Match", "0x111111111111111", "x-ms-copy-source", f.base+"/box/b").want(t, 412, "ConditionNotMet")
+	f.do("PUT", "/box/a?comp=appendblock", "", "If-Match", "0x111111111111111", "x-ms-copy-source",
+		f.base+"/box/b").want(t, 412, "ConditionNotMet")
 }

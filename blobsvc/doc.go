@@ -2,12 +2,13 @@
 //
 // # Concepts
 //
-// A request is served by the handler of its row in operations.go. A handler parses the request into values (request.go, new_blob.go),
-// calls the state once, and renders the result (response.go, xml.go). What the service keeps, and every change of it, is in
-// internal/state, which knows no HTTP; errors.go maps its errors to Azure's in one place.
+// A request is served by the handler of its row in operations.go. A handler parses the request into values (request.go,
+// new_blob.go), calls the state once, and renders the result (response.go, xml.go). What the service keeps, and every
+// change of it, is in internal/state, which knows no HTTP; errors.go maps its errors to Azure's in one place.
 //
-// Content is received before the transaction that refers to it (body.go, internal/content). It is durable then, and belongs to no blob if
-// the transaction refuses it; compaction gives its space back. background.go runs the work that no request waits for.
+// Content is received before the transaction that refers to it (body.go, internal/content). It is durable then, and
+// belongs to no blob if the transaction refuses it; compaction gives its space back. background.go runs the work that
+// no request waits for.
 //
 // # Packages
 //
@@ -21,7 +22,8 @@
 //
 // # Where to start
 //
-// operations.go to find an operation; put_blob.go for the life of an upload; the package comment of internal/state for what a write does.
+// operations.go to find an operation; put_blob.go for the life of an upload; the package comment of internal/state for
+// what a write does.
 //
 // # How true it is
 //

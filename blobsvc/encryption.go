@@ -9,8 +9,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// readKeys reads x-ms-encryption-* and x-ms-source-encryption-*. Azure accepts keys only over https. Here plain HTTP is accepted
-// as well from the same machine.
+// readKeys reads x-ms-encryption-* and x-ms-source-encryption-*. Azure accepts keys only over https. Here plain HTTP is
+// accepted as well from the same machine.
 // https://learn.microsoft.com/azure/storage/blobs/encryption-customer-provided-keys
 func (c *call) readKeys() (err error) {
 	if c.key, err = c.readKey("X-Ms-Encryption-", "x-ms-encryption-"); err != nil {
@@ -23,8 +23,8 @@ func (c *call) readKeys() (err error) {
 	return err
 }
 
-// readKey reads one key with its hash and algorithm: all three or none. The algorithm alone means nothing: some clients send it with
-// every request.
+// readKey reads one key with its hash and algorithm: all three or none. The algorithm alone means nothing: some clients
+// send it with every request.
 func (c *call) readKey(canonical, prefix string) (*encryption.CustomerKey, error) {
 	present := 0
 	for _, name := range [...]string{"Key", "Key-Sha256", "Algorithm"} {
@@ -41,7 +41,8 @@ func (c *call) readKey(canonical, prefix string) (*encryption.CustomerKey, error
 	}
 	for _, name := range [...]string{"Key", "Key-Sha256", "Algorithm"} {
 		if c.Header(canonical+name) == "" {
-			return nil, wire.MissingHeader(prefix + map[string]string{"Key": "key", "Key-Sha256": "key-sha256", "Algorithm": "algorithm"}[name])
+			return nil, wire.MissingHeader(prefix +
+				map[string]string{"Key": "key", "Key-Sha256": "key-sha256", "Algorithm": "algorithm"}[name])
 		}
 	}
 	if c.HTTP.TLS == nil && !local(c.HTTP.RemoteAddr) {
@@ -75,7 +76,8 @@ func (c *call) noKeys() error {
 	return nil
 }
 
-// sendEncrypted sets the header that says that written content is encrypted at rest, which Azure says of every write, and the key.
+// sendEncrypted sets the header that says that written content is encrypted at rest, which Azure says of every write,
+// and the key.
 func (c *call) sendEncrypted(id encryption.ID) {
 	c.Set("x-ms-request-server-encrypted", "true")
 	c.sendEncryption(id)

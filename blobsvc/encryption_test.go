@@ -32,19 +32,22 @@ func ptr[T any](v T) *T { return &v }
 func cpk(b byte) *blob.CPKInfo {
 	key := bytes.Repeat([]byte{b}, 32)
 	sum := sha256.Sum256(key)
-	return &blob.CPKInfo{EncryptionKey: ptr(base64.StdEncoding.EncodeToString(key)), EncryptionAlgorithm: ptr(blob.EncryptionAlgorithmTypeAES256),
+	return &blob.CPKInfo{EncryptionKey: ptr(base64.StdEncoding.EncodeToString(key)),
+		EncryptionAlgorithm: ptr(blob.EncryptionAlgorithmTypeAES256),
 		EncryptionKeySHA256: ptr(base64.StdEncoding.EncodeToString(sum[:]))}
 }
 
 // keyHeaders are those of cpk, for raw requests.
 func keyHeaders(prefix string, k *blob.CPKInfo) []string {
-	return []string{prefix + "key", *k.EncryptionKey, prefix + "key-sha256", *k.EncryptionKeySHA256, prefix + "algorithm", "AES256"}
+	return []string{prefix + "key", *k.EncryptionKey, prefix + "key-sha256", *k.EncryptionKeySHA256, prefix + "algorithm",
+		"AES256"}
 }
 
 // downloaded reads a range of a blob; count 0 is all of it.
 func downloaded(t testing.TB, b *blob.Client, k *blob.CPKInfo, off, count int64) string {
 	t.Helper()
-	r, err := b.DownloadStream(ctx, &blob.DownloadStreamOptions{CPKInfo: k, Range: blob.HTTPRange{Offset: off, Count: count}})
+	r, err := b.DownloadStream(ctx,
+		&blob.DownloadStreamOptions{CPKInfo: k, Range: blob.HTTPRange{Offset: off, Count: count}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,8 +99,10 @@ func TestCustomerProvidedKeys(t *testing.T) {
 	k := cpk(1)
 	content := strings.Repeat(secret, 20_000) // several chunks
 	bb := c.NewBlockBlobClient("block")
-	up, err := bb.Upload(ctx, body(content), &blockblob.UploadOptions{CPKInfo: k, Metadata: map[string]*string{"k": ptr("v")}})
-	if err != nil || up.EncryptionKeySHA256 == nil || *up.EncryptionKeySHA256 != *k.EncryptionKeySHA256 || !*up.IsServerEncrypted {
+	up, err := bb.Upload(ctx, body(content),
+		&blockblob.UploadOptions{CPKInfo: k, Metadata: map[string]*string{"k": ptr("v")}})
+	if err != nil || up.EncryptionKeySHA256 == nil || *up.EncryptionKeySHA256 != *k.EncryptionKeySHA256 ||
+		!*up.IsServerEncrypted {
 		t.Fatal(err, up.EncryptionKeySHA256)
 	}
 	if f.atRest(secret) || f.atRest(string(bytes.Repeat([]byte{1}, 32))) {
@@ -148,7 +153,8 @@ func TestCustomerProvidedKeys(t *testing.T) {
 	if _, err := bb.Upload(ctx, body("new"), &blockblob.UploadOptions{CPKInfo: cpk(2)}); err != nil {
 		t.Fatal(err)
 	}
-	if downloaded(t, bb.BlobClient(), cpk(2), 0, 0) != "new" || downloaded(t, old.BlobClient(), k, 5, 100) != content[5:105] {
+	if downloaded(t, bb.BlobClient(), cpk(2), 0, 0) != "new" ||
+		downloaded(t, old.BlobClient(), k, 5, 100) != content[5:105] {
 		t.Error("blob and snapshot have each other's key")
 	}
 
@@ -173,7 +179,8 @@ func TestCustomerProvidedKeys(t *testing.T) {
 
 	// Listings show the hash.
 	r := f.do(http.MethodGet, c.URL()[len(f.base):]+"?restype=container&comp=list", "").want(t, 200, "")
-	if !strings.Contains(r.body, "<CustomerProvidedKeySha256>"+*cpk(2).EncryptionKeySHA256+"</CustomerProvidedKeySha256>") {
+	if !strings.Contains(r.body, "<CustomerProvidedKeySha256>"+*cpk(2).EncryptionKeySHA256+
+		"</CustomerProvidedKeySha256>") {
 		t.Error("the listing does not name the key")
 	}
 }
@@ -188,7 +195,8 @@ func TestCustomerProvidedKeysOfBlocks(t *testing.T) {
 	var content strings.Builder
 	stage := func(i int, k *blob.CPKInfo) error {
 		ids = append(ids, base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%04d", i)))
-		_, err := bb.StageBlock(ctx, ids[len(ids)-1], body(strings.Repeat(secret, i+1)), &blockblob.StageBlockOptions{CPKInfo: k})
+		_, err := bb.StageBlock(ctx, ids[len(ids)-1], body(strings.Repeat(secret, i+1)),
+			&blockblob.StageBlockOptions{CPKInfo: k})
 		return err
 	}
 	for i := range 40 { // more than stand in the blob's own record
@@ -204,7 +212,8 @@ func TestCustomerProvidedKeysOfBlocks(t *testing.T) {
 	if _, err := bb.CommitBlockList(ctx, ids, &blockblob.CommitBlockListOptions{CPKInfo: k}); err != nil {
 		t.Fatal(err)
 	}
-	if downloaded(t, bb.BlobClient(), k, 0, 0) != content.String() || downloaded(t, bb.BlobClient(), k, 777, 20_000) != content.String()[777:20_777] {
+	if downloaded(t, bb.BlobClient(), k, 0, 0) != content.String() ||
+		downloaded(t, bb.BlobClient(), k, 777, 20_000) != content.String()[777:20_777] {
 		t.Error("other content comes back")
 	}
 	refusesOtherKeys(t, bb.BlobClient())
@@ -259,7 +268,8 @@ func TestCustomerProvidedKeysOfPagesAndAppends(t *testing.T) {
 	}
 	_, err := pb.UploadPages(ctx, body(strings.Repeat("x", 512)), blob.HTTPRange{Count: 512}, nil)
 	wantCode(t, err, 409, "BlobUsesCustomerSpecifiedEncryption")
-	_, err = pb.UploadPages(ctx, body(strings.Repeat("x", 512)), blob.HTTPRange{Count: 512}, &pageblob.UploadPagesOptions{CPKInfo: cpk(2)})
+	_, err = pb.UploadPages(ctx, body(strings.Repeat("x", 512)), blob.HTTPRange{Count: 512},
+		&pageblob.UploadPagesOptions{CPKInfo: cpk(2)})
 	wantCode(t, err, 409, "BlobCustomerSpecifiedEncryptionMismatch")
 	refusesOtherKeys(t, pb.BlobClient())
 
@@ -294,20 +304,26 @@ func TestCustomerProvidedKeysOfSources(t *testing.T) {
 	from, to := cpk(1), cpk(2)
 	path := c.URL()[len(f.base):]
 	content := strings.Repeat(secret, 27)[:1024]
-	f.do(http.MethodPut, path+"/src", content, append([]string{"x-ms-blob-type", "BlockBlob"}, keyHeaders("x-ms-encryption-", from)...)...).want(t, 201, "")
+	f.do(http.MethodPut, path+"/src", content,
+		append([]string{"x-ms-blob-type", "BlockBlob"}, keyHeaders("x-ms-encryption-", from)...)...).want(t, 201, "")
 	both := append(keyHeaders("x-ms-encryption-", to), keyHeaders("x-ms-source-encryption-", from)...)
 	source := []string{"x-ms-copy-source", c.URL() + "/src"}
 	ask := func(path string, headers ...string) reply {
 		t.Helper()
 		return f.do(http.MethodPut, path, "", append(source, headers...)...)
 	}
-	f.do(http.MethodPut, path+"/p", "", append([]string{"x-ms-blob-type", "PageBlob", "x-ms-blob-content-length", "1024"}, keyHeaders("x-ms-encryption-", to)...)...).want(t, 201, "")
-	f.do(http.MethodPut, path+"/a", "", append([]string{"x-ms-blob-type", "AppendBlob"}, keyHeaders("x-ms-encryption-", to)...)...).want(t, 201, "")
+	f.do(http.MethodPut, path+"/p", "",
+		append([]string{"x-ms-blob-type", "PageBlob", "x-ms-blob-content-length", "1024"},
+			keyHeaders("x-ms-encryption-", to)...)...).want(t, 201, "")
+	f.do(http.MethodPut, path+"/a", "",
+		append([]string{"x-ms-blob-type", "AppendBlob"}, keyHeaders("x-ms-encryption-", to)...)...).want(t, 201, "")
 	ask(path+"/b", append(both, "x-ms-blob-type", "BlockBlob")...).want(t, 201, "")
 	ask(path+"/a?comp=appendblock", both...).want(t, 201, "")
-	ask(path+"/p?comp=page", append(both, "x-ms-page-write", "update", "x-ms-range", "bytes=0-1023", "x-ms-source-range", "bytes=0-1023")...).want(t, 201, "")
+	ask(path+"/p?comp=page", append(both, "x-ms-page-write", "update", "x-ms-range", "bytes=0-1023", "x-ms-source-range",
+		"bytes=0-1023")...).want(t, 201, "")
 	ask(path+"/l?comp=block&blockid=MDA%3D", both...).want(t, 201, "")
-	f.do(http.MethodPut, path+"/l?comp=blocklist", `<BlockList><Latest>MDA=</Latest></BlockList>`, keyHeaders("x-ms-encryption-", to)...).want(t, 201, "")
+	f.do(http.MethodPut, path+"/l?comp=blocklist", `<BlockList><Latest>MDA=</Latest></BlockList>`,
+		keyHeaders("x-ms-encryption-", to)...).want(t, 201, "")
 	for _, name := range []string{"b", "a", "p", "l"} {
 		if got := downloaded(t, c.NewBlobClient(name), to, 0, 0); got != content {
 			t.Errorf("%s has other content", name)
@@ -315,7 +331,8 @@ func TestCustomerProvidedKeysOfSources(t *testing.T) {
 		refusesOtherKeys(t, c.NewBlobClient(name))
 	}
 	ask(path+"/x", "x-ms-blob-type", "BlockBlob").want(t, 409, "CannotVerifyCopySource")
-	ask(path+"/x", append(keyHeaders("x-ms-source-encryption-", cpk(3)), "x-ms-blob-type", "BlockBlob")...).want(t, 409, "CannotVerifyCopySource")
+	ask(path+"/x", append(keyHeaders("x-ms-source-encryption-", cpk(3)), "x-ms-blob-type", "BlockBlob")...).want(t, 409,
+		"CannotVerifyCopySource")
 	// Copy Blob takes no keys.
 	ask(path+"/x").want(t, 409, "BlobUsesCustomerSpecifiedEncryption")
 	ask(path+"/x", keyHeaders("x-ms-encryption-", to)...).want(t, 400, "UnsupportedHeader")
@@ -358,9 +375,12 @@ func TestQueryOfEncryptedBlob(t *testing.T) {
 	f := start(t)
 	c := f.container()
 	path := c.URL()[len(f.base):] + "/b"
-	f.do(http.MethodPut, path, "1,one\n2,zwei\n", append([]string{"x-ms-blob-type", "BlockBlob"}, keyHeaders("x-ms-encryption-", cpk(1))...)...).want(t, 201, "")
-	f.do(http.MethodPost, path+"?comp=query", sqlBody("SELECT _2 FROM BlobStorage")).want(t, 409, "BlobUsesCustomerSpecifiedEncryption")
-	r := f.do(http.MethodPost, path+"?comp=query", sqlBody("SELECT _2 FROM BlobStorage"), keyHeaders("x-ms-encryption-", cpk(1))...).want(t, 200, "")
+	f.do(http.MethodPut, path, "1,one\n2,zwei\n",
+		append([]string{"x-ms-blob-type", "BlockBlob"}, keyHeaders("x-ms-encryption-", cpk(1))...)...).want(t, 201, "")
+	f.do(http.MethodPost, path+"?comp=query", sqlBody("SELECT _2 FROM BlobStorage")).want(t, 409,
+		"BlobUsesCustomerSpecifiedEncryption")
+	r := f.do(http.MethodPost, path+"?comp=query", sqlBody("SELECT _2 FROM BlobStorage"),
+		keyHeaders("x-ms-encryption-", cpk(1))...).want(t, 200, "")
 	if !strings.Contains(r.body, "one\nzwei\n") {
 		t.Errorf("answer %q", r.body)
 	}
@@ -381,7 +401,8 @@ func TestEncryptionScopes(t *testing.T) {
 	if err != nil || up.EncryptionScope == nil || *up.EncryptionScope != "one" {
 		t.Fatal(err, up.EncryptionScope)
 	}
-	if downloaded(t, bb.BlobClient(), nil, 0, 0) != content || downloaded(t, bb.BlobClient(), nil, 12345, 6789) != content[12345:12345+6789] {
+	if downloaded(t, bb.BlobClient(), nil, 0, 0) != content ||
+		downloaded(t, bb.BlobClient(), nil, 12345, 6789) != content[12345:12345+6789] {
 		t.Error("other content comes back")
 	}
 	if p, err := bb.GetProperties(ctx, nil); err != nil || *p.EncryptionScope != "one" {
@@ -397,18 +418,23 @@ func TestEncryptionScopes(t *testing.T) {
 
 	// A container's default, which can be binding.
 	box := f.service().NewContainerClient(f.containerName())
-	if _, err := box.Create(ctx, &container.CreateOptions{CPKScopeInfo: &container.CPKScopeInfo{DefaultEncryptionScope: ptr("two"), PreventEncryptionScopeOverride: ptr(true)}}); err != nil {
+	if _,
+		err := box.Create(ctx, &container.CreateOptions{CPKScopeInfo: &container.CPKScopeInfo{DefaultEncryptionScope: ptr(
+		"two"), PreventEncryptionScopeOverride: ptr(true)}}); err != nil {
 		t.Fatal(err)
 	}
-	if p, err := box.GetProperties(ctx, nil); err != nil || *p.DefaultEncryptionScope != "two" || !*p.DenyEncryptionScopeOverride {
+	if p, err := box.GetProperties(ctx, nil); err != nil || *p.DefaultEncryptionScope != "two" ||
+		!*p.DenyEncryptionScopeOverride {
 		t.Fatal(err)
 	}
-	if r := f.do(http.MethodGet, "/?comp=list", "").want(t, 200, ""); !strings.Contains(r.body, "<DefaultEncryptionScope>two</DefaultEncryptionScope><DenyEncryptionScopeOverride>true</") {
+	if r := f.do(http.MethodGet, "/?comp=list", "").want(t, 200, ""); !strings.Contains(r.body,
+		"<DefaultEncryptionScope>two</DefaultEncryptionScope><DenyEncryptionScopeOverride>true</") {
 		t.Error("the listing of containers does not name the scope")
 	}
 	inBox := box.NewBlockBlobClient("b")
 	for _, s := range []*blob.CPKScopeInfo{nil, scope("two")} {
-		if up, err := inBox.Upload(ctx, body("text"), &blockblob.UploadOptions{CPKScopeInfo: s}); err != nil || *up.EncryptionScope != "two" {
+		if up, err := inBox.Upload(ctx, body("text"), &blockblob.UploadOptions{CPKScopeInfo: s}); err != nil ||
+			*up.EncryptionScope != "two" {
 			t.Fatal(err)
 		}
 	}
@@ -452,14 +478,18 @@ func TestEncryptionScopes(t *testing.T) {
 	var ids []string
 	for i := range 30 {
 		ids = append(ids, blockName(i))
-		must(blocks.StageBlock(ctx, ids[i], body(strings.Repeat(secret, i+1)), &blockblob.StageBlockOptions{CPKScopeInfo: scope("one")}))(t)
+		must(blocks.StageBlock(ctx, ids[i], body(strings.Repeat(secret, i+1)),
+			&blockblob.StageBlockOptions{CPKScopeInfo: scope("one")}))(t)
 	}
-	must(blocks.CommitBlockList(ctx, ids, &blockblob.CommitBlockListOptions{CPKScopeInfo: scope("one"), Tags: map[string]string{"k": "v"},
-		HTTPHeaders: &blob.HTTPHeaders{BlobContentMD5: bytes.Repeat([]byte{7}, 16)}}))(t)
+	must(blocks.CommitBlockList(ctx, ids,
+		&blockblob.CommitBlockListOptions{CPKScopeInfo: scope("one"), Tags: map[string]string{"k": "v"},
+			HTTPHeaders: &blob.HTTPHeaders{BlobContentMD5: bytes.Repeat([]byte{7}, 16)}}))(t)
 	for _, more := range [][]string{{}, {"x-ms-requires-sync", "true", "x-ms-copy-source-tag-option", "COPY"}} {
-		f.do(http.MethodPut, box.URL()[len(f.base):]+"/blocks", "", append(more, "x-ms-copy-source", blocks.URL())...).want(t, 202, "")
+		f.do(http.MethodPut, box.URL()[len(f.base):]+"/blocks", "", append(more, "x-ms-copy-source", blocks.URL())...).want(t,
+			202, "")
 		to := box.NewBlockBlobClient("blocks")
-		from, list := must(blocks.GetBlockList(ctx, blockblob.BlockListTypeAll, nil))(t), must(to.GetBlockList(ctx, blockblob.BlockListTypeAll, nil))(t)
+		from, list := must(blocks.GetBlockList(ctx, blockblob.BlockListTypeAll, nil))(t),
+			must(to.GetBlockList(ctx, blockblob.BlockListTypeAll, nil))(t)
 		if diff := cmp.Diff(from.CommittedBlocks, list.CommittedBlocks); diff != "" || len(list.CommittedBlocks) != 30 {
 			t.Error(diff)
 		}
@@ -467,12 +497,14 @@ func TestEncryptionScopes(t *testing.T) {
 			t.Error("the copy with blocks has other content")
 		}
 		p := must(to.GetProperties(ctx, nil))(t)
-		if !bytes.Equal(p.ContentMD5, bytes.Repeat([]byte{7}, 16)) || (p.TagCount != nil) != (len(more) > 0) || *p.EncryptionScope != "two" {
+		if !bytes.Equal(p.ContentMD5, bytes.Repeat([]byte{7}, 16)) || (p.TagCount != nil) != (len(more) > 0) ||
+			*p.EncryptionScope != "two" {
 			t.Errorf("hash %x, %v tags", p.ContentMD5, p.TagCount)
 		}
 	}
 	f.do(http.MethodPut, c.URL()[len(f.base):]+"/clear", "", "x-ms-copy-source", bb.URL()).want(t, 202, "")
-	if r := f.do(http.MethodGet, c.URL()[len(f.base):]+"/clear", "").want(t, 200, ""); r.body != content || r.header.Get("x-ms-encryption-scope") != "" {
+	if r := f.do(http.MethodGet, c.URL()[len(f.base):]+"/clear", "").want(t, 200, ""); r.body != content ||
+		r.header.Get("x-ms-encryption-scope") != "" {
 		t.Errorf("copy to the clear: %d bytes in scope %q", len(r.body), r.header.Get("x-ms-encryption-scope"))
 	}
 	if !f.atRest(secret) {
@@ -484,10 +516,12 @@ func TestEncryptionScopes(t *testing.T) {
 	f.reopen()
 	r := f.do(http.MethodGet, "/"+strings.Split(c.URL()[len(f.base)+1:], "/")[0]+"/b", "")
 	r.want(t, 403, "EncryptionScopeDisabled")
-	f.do(http.MethodPut, "/"+strings.Split(c.URL()[len(f.base)+1:], "/")[0]+"/n", "x", "x-ms-blob-type", "BlockBlob", "x-ms-encryption-scope", "one").want(t, 403, "EncryptionScopeDisabled")
+	f.do(http.MethodPut, "/"+strings.Split(c.URL()[len(f.base)+1:], "/")[0]+"/n", "x", "x-ms-blob-type", "BlockBlob",
+		"x-ms-encryption-scope", "one").want(t, 403, "EncryptionScopeDisabled")
 	declared = []string{"one", "two"}
 	f.reopen()
-	if r := f.do(http.MethodGet, "/"+strings.Split(c.URL()[len(f.base)+1:], "/")[0]+"/b", "").want(t, 200, ""); r.body != content {
+	if r := f.do(http.MethodGet, "/"+strings.Split(c.URL()[len(f.base)+1:], "/")[0]+"/b", "").want(t, 200,
+		""); r.body != content {
 		t.Error("after the scope was enabled again other content comes back")
 	}
 }
@@ -498,13 +532,15 @@ func TestEncryptionScopeOfToken(t *testing.T) {
 	f := startWith(t, withScope)
 	c := f.container()
 	name := c.URL()[strings.LastIndex(c.URL(), "/")+1:]
-	query, err := sas.BlobSignatureValues{ContainerName: name, BlobName: "b", Permissions: (&sas.BlobPermissions{Read: true, Write: true, Create: true}).String(),
-		ExpiryTime: f.now().Add(time.Hour), EncryptionScope: "scope"}.SignWithSharedKey(credential(t))
+	query, err := sas.BlobSignatureValues{ContainerName: name, BlobName: "b",
+		Permissions: (&sas.BlobPermissions{Read: true, Write: true, Create: true}).String(),
+		ExpiryTime:  f.now().Add(time.Hour), EncryptionScope: "scope"}.SignWithSharedKey(credential(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	path := "/" + name + "/b?" + query.Encode()
-	f.anonymous(http.MethodPut, path, "x-ms-blob-type", "BlockBlob", "x-ms-encryption-scope", "other").want(t, 403, "AuthorizationFailure")
+	f.anonymous(http.MethodPut, path, "x-ms-blob-type", "BlockBlob", "x-ms-encryption-scope", "other").want(t, 403,
+		"AuthorizationFailure")
 	r := f.anonymous(http.MethodPut, path, "x-ms-blob-type", "BlockBlob").want(t, 201, "")
 	if r.header.Get("x-ms-encryption-scope") != "scope" {
 		t.Errorf("written in scope %q", r.header.Get("x-ms-encryption-scope"))
@@ -521,8 +557,10 @@ func TestHashOfEncryptedRange(t *testing.T) {
 	c := f.container()
 	path := c.URL()[len(f.base):] + "/b"
 	k := keyHeaders("x-ms-encryption-", cpk(1))
-	f.do(http.MethodPut, path, secret, append([]string{"x-ms-blob-type", "BlockBlob", "Content-MD5", md5Of([]byte(secret))}, k...)...).want(t, 201, "")
-	r := f.do(http.MethodGet, path, "", append([]string{"x-ms-range", "bytes=5-20", "x-ms-range-get-content-md5", "true"}, k...)...).want(t, 206, "")
+	f.do(http.MethodPut, path, secret,
+		append([]string{"x-ms-blob-type", "BlockBlob", "Content-MD5", md5Of([]byte(secret))}, k...)...).want(t, 201, "")
+	r := f.do(http.MethodGet, path, "",
+		append([]string{"x-ms-range", "bytes=5-20", "x-ms-range-get-content-md5", "true"}, k...)...).want(t, 206, "")
 	if r.body != secret[5:21] || r.header.Get("Content-MD5") != md5Of([]byte(secret[5:21])) {
 		t.Errorf("%q with hash %s", r.body, r.header.Get("Content-MD5"))
 	}

@@ -18,143 +18,221 @@ import (
 // https://learn.microsoft.com/rest/api/storageservices/blob-service-error-codes
 var (
 	// errInvalidRange: the range begins past the end of the blob.
-	errInvalidRange = fail(http.StatusRequestedRangeNotSatisfiable, "InvalidRange", "The range specified is invalid for the current size of the resource.")
+	errInvalidRange = fail(http.StatusRequestedRangeNotSatisfiable, "InvalidRange",
+		"The range specified is invalid for the current size of the resource.")
 	// errNoMajority, errUnknownOutcome: a node of a cluster without a majority, which clients try again.
-	errNoMajority     = wire.ErrServerBusy.WithMessage("This node of the cluster cannot reach a majority of the nodes. Please retry your request.")
-	errUnknownOutcome = wire.ErrOperationTimedOut.WithMessage("The majority of the cluster's nodes did not answer. The operation may or may not have been completed.")
+	errNoMajority = wire.ErrServerBusy.WithMessage(
+		"This node of the cluster cannot reach a majority of the nodes. Please retry your request.")
+	errUnknownOutcome = wire.ErrOperationTimedOut.WithMessage(
+		"The majority of the cluster's nodes did not answer. The operation may or may not have been completed.")
 	// errInvalidOperation: the operation is not allowed on this state or kind of resource.
 	errInvalidOperation = fail(http.StatusBadRequest, "InvalidOperation", "The specified operation is invalid.")
 	// x-ms-range-get-content-md5 without a range, or over 4 MiB.
 	errRangeHashNeedsRange = wire.MissingHeader("Range")
 	errRangeHashTooLarge   = fail(http.StatusBadRequest, "OutOfRangeInput", "One of the request inputs is out of range.")
 	// errBothHashes, errBothRangeHashes: the MD5 and the CRC64 of one content.
-	errBothHashes      = fail(http.StatusBadRequest, "BothCrc64AndMd5HeaderPresent", "Both the CRC64 and the MD5 header are present in the request; only one is allowed.")
-	errBothRangeHashes = fail(http.StatusBadRequest, "BothCrc64AndMd5RangeHeaderPresent", "Both x-ms-range-get-content-crc64 header and x-ms-range-get-content-md5 header are present.")
+	errBothHashes = fail(http.StatusBadRequest, "BothCrc64AndMd5HeaderPresent",
+		"Both the CRC64 and the MD5 header are present in the request; only one is allowed.")
+	errBothRangeHashes = fail(http.StatusBadRequest, "BothCrc64AndMd5RangeHeaderPresent",
+		"Both x-ms-range-get-content-crc64 header and x-ms-range-get-content-md5 header are present.")
 	// errNoHierarchy: an expiry time in an account without blob-expiry.
-	errNoHierarchy = fail(http.StatusBadRequest, "HierarchicalNamespaceNotEnabled", "Hierarchical namespace is not enabled for this account. Expiry times need it, or the account's setting blob-expiry.")
+	errNoHierarchy = fail(http.StatusBadRequest, "HierarchicalNamespaceNotEnabled",
+		"Hierarchical namespace is not enabled for this account. Expiry times need it, or the account's setting blob-expiry.")
 	// errInvalidTag, errTagsTooMany: tags that are sent.
 	errInvalidTag  = fail(http.StatusBadRequest, "InvalidTag", "One or more of the specified tags is invalid.")
-	errTagsTooMany = fail(http.StatusBadRequest, "TagsTooLarge", "The tags specified exceed the maximum permissible limit.")
+	errTagsTooMany = fail(http.StatusBadRequest, "TagsTooLarge",
+		"The tags specified exceed the maximum permissible limit.")
 )
 
 // azureErrors are the errors of the packages below the handlers, and the errors that answer them.
 var azureErrors = map[error]*wire.Error{
 	// The containers.
 	state.ErrContainerNotFound: fail(http.StatusNotFound, "ContainerNotFound", "The specified container does not exist."),
-	state.ErrContainerExists:   fail(http.StatusConflict, "ContainerAlreadyExists", "The specified container already exists."),
-	state.ErrContainerNotEmpty: fail(http.StatusConflict, "ContainerImmutableStorageWithVersioningEnabled", "The requested operation is not allowed as the container has a immutable storage with versioning enabled."),
-	state.ErrContainerScope:    fail(http.StatusForbidden, "RequestForbiddenByContainerEncryptionPolicy", "The request is forbidden by the container encryption policy."),
+	state.ErrContainerExists: fail(http.StatusConflict, "ContainerAlreadyExists",
+		"The specified container already exists."),
+	state.ErrContainerNotEmpty: fail(http.StatusConflict, "ContainerImmutableStorageWithVersioningEnabled",
+		"The requested operation is not allowed as the container has a immutable storage with versioning enabled."),
+	state.ErrContainerScope: fail(http.StatusForbidden, "RequestForbiddenByContainerEncryptionPolicy",
+		"The request is forbidden by the container encryption policy."),
 
 	// Names.
 	state.ErrContainerName: wire.ErrInvalidResourceName,
 	state.ErrBlobName:      wire.ErrInvalidURI,
-	state.ErrNameLength:    wire.ErrOutOfRangeInput.WithMessage("The specified resource name length is not within the permissible limits."),
+	state.ErrNameLength: wire.ErrOutOfRangeInput.WithMessage(
+		"The specified resource name length is not within the permissible limits."),
 
 	// Blobs of all types.
-	state.ErrBlobNotFound:       fail(http.StatusNotFound, "BlobNotFound", "The specified blob does not exist."),
-	state.ErrOverwriteForbidden: fail(http.StatusForbidden, "UnauthorizedBlobOverwrite", "This request is not authorized to perform blob overwrites."),
-	state.ErrBlobType:           fail(http.StatusConflict, "InvalidBlobType", "The blob type is invalid for this operation."),
-	state.ErrSnapshotsPresent:   fail(http.StatusConflict, "SnapshotsPresent", "This operation is not permitted because the blob has snapshots."),
-	state.ErrCurrentVersion:     fail(http.StatusForbidden, "OperationNotAllowedOnRootBlob", "The specified operation is not allowed on root blob."),
-	state.ErrPermanentDelete:    fail(http.StatusConflict, "OperationNotAllowedOnSoftDeletedBlob", "Permanent deletion is not allowed on this blob."),
-	state.ErrPermanentDeleteOff: fail(http.StatusConflict, "PermanentDeleteIsOff", "Permanent deletion is not enabled on this account."),
-	state.ErrNotSoftDeleted:     fail(http.StatusConflict, "BlobSnapshotNotSoftDeleted", "The specified blob snapshot or version is not soft deleted."),
+	state.ErrBlobNotFound: fail(http.StatusNotFound, "BlobNotFound", "The specified blob does not exist."),
+	state.ErrOverwriteForbidden: fail(http.StatusForbidden, "UnauthorizedBlobOverwrite",
+		"This request is not authorized to perform blob overwrites."),
+	state.ErrBlobType: fail(http.StatusConflict, "InvalidBlobType",
+		"The blob type is invalid for this operation."),
+	state.ErrSnapshotsPresent: fail(http.StatusConflict, "SnapshotsPresent",
+		"This operation is not permitted because the blob has snapshots."),
+	state.ErrCurrentVersion: fail(http.StatusForbidden, "OperationNotAllowedOnRootBlob",
+		"The specified operation is not allowed on root blob."),
+	state.ErrPermanentDelete: fail(http.StatusConflict, "OperationNotAllowedOnSoftDeletedBlob",
+		"Permanent deletion is not allowed on this blob."),
+	state.ErrPermanentDeleteOff: fail(http.StatusConflict, "PermanentDeleteIsOff",
+		"Permanent deletion is not enabled on this account."),
+	state.ErrNotSoftDeleted: fail(http.StatusConflict, "BlobSnapshotNotSoftDeleted",
+		"The specified blob snapshot or version is not soft deleted."),
 
 	// Files and directories of hierarchical accounts.
-	state.ErrPathConflict:      fail(http.StatusConflict, "PathConflict", "The specified path, or an element of the path, exists and its resource type is invalid for this operation."),
-	state.ErrPathExists:        fail(http.StatusConflict, "PathAlreadyExists", "The specified path already exists."),
-	state.ErrPathDepth:         fail(http.StatusBadRequest, "InvalidUri", "The path has too many directories."),
-	state.ErrDirectoryNotEmpty: fail(http.StatusConflict, "DirectoryIsNotEmpty", "This operation is not permitted on a non-empty directory."),
-	state.ErrAccess:            wire.ErrAuthorizationPermissionMismatch,
-	state.ErrNotHierarchical:   errNeedsTree,
-	state.ErrNamespace:         fail(http.StatusConflict, "AccountBeingCreated", "The account has containers without the namespace of its settings, or with it."),
-	state.ErrIsDirectory:       errDirectoryExpiry,
-	state.ErrFlushPosition:     fail(http.StatusBadRequest, "InvalidFlushPosition", "The uploaded data is not contiguous or the position query parameter value is not equal to the length of the file after appending the uploaded data."),
-	state.ErrACL:               errInvalidACL,
-	state.ErrRenameSource:      fail(http.StatusConflict, "InvalidRenameSourcePath", "The source directory cannot be the same as the destination directory, nor can the destination be a subdirectory of the source directory."),
-	state.ErrRenameNotFound:    fail(http.StatusNotFound, "SourcePathNotFound", "The source path for a rename operation does not exist."),
-	state.ErrRenameParent:      fail(http.StatusNotFound, "RenameDestinationParentPathNotFound", "The parent directory of the destination path does not exist."),
-	state.ErrRenameKinds:       fail(http.StatusConflict, "InvalidSourceOrDestinationResourceType", "The source and destination resource type must be identical."),
+	state.ErrPathConflict: fail(http.StatusConflict, "PathConflict",
+		"The specified path, or an element of the path, exists and its resource type is invalid for this operation."),
+	state.ErrPathExists: fail(http.StatusConflict, "PathAlreadyExists", "The specified path already exists."),
+	state.ErrPathDepth:  fail(http.StatusBadRequest, "InvalidUri", "The path has too many directories."),
+	state.ErrDirectoryNotEmpty: fail(http.StatusConflict, "DirectoryIsNotEmpty",
+		"This operation is not permitted on a non-empty directory."),
+	state.ErrAccess:          wire.ErrAuthorizationPermissionMismatch,
+	state.ErrNotHierarchical: errNeedsTree,
+	state.ErrNamespace: fail(http.StatusConflict, "AccountBeingCreated",
+		"The account has containers without the namespace of its settings, or with it."),
+	state.ErrIsDirectory: errDirectoryExpiry,
+	state.ErrFlushPosition: fail(http.StatusBadRequest, "InvalidFlushPosition",
+		"The uploaded data is not contiguous or the position query parameter value is not equal to the length of the file "+
+			"after appending the uploaded data."),
+	state.ErrACL: errInvalidACL,
+	state.ErrRenameSource: fail(http.StatusConflict, "InvalidRenameSourcePath",
+		"The source directory cannot be the same as the destination directory, nor can the destination be a subdirectory "+
+			"of the source directory."),
+	state.ErrRenameNotFound: fail(http.StatusNotFound, "SourcePathNotFound",
+		"The source path for a rename operation does not exist."),
+	state.ErrRenameParent: fail(http.StatusNotFound, "RenameDestinationParentPathNotFound",
+		"The parent directory of the destination path does not exist."),
+	state.ErrRenameKinds: fail(http.StatusConflict, "InvalidSourceOrDestinationResourceType",
+		"The source and destination resource type must be identical."),
 
 	// Preconditions.
 	state.ErrConditionNotMet: wire.ErrConditionNotMet,
-	state.ErrTierCondition:   fail(http.StatusPreconditionFailed, "AccessTierChangeTimeConditionNotMet", "The condition specified using access tier change time conditional header(s) is not met."),
-	state.ErrNotModified:     wire.ErrNotModified,
-	state.ErrBlobExists:      fail(http.StatusConflict, "BlobAlreadyExists", "The specified blob already exists."),
-	state.ErrUnsatisfiable:   fail(http.StatusBadRequest, "UnsatisfiableCondition", "The request includes an unsatisfiable condition for this operation."),
-	state.ErrAppendPosition:  fail(http.StatusPreconditionFailed, "AppendPositionConditionNotMet", "The append position condition specified was not met."),
-	state.ErrMaxSize:         fail(http.StatusPreconditionFailed, "MaxBlobSizeConditionNotMet", "The max blob size condition specified was not met."),
-	state.ErrSequenceNumber:  fail(http.StatusPreconditionFailed, "SequenceNumberConditionNotMet", "The sequence number condition specified was not met."),
+	state.ErrTierCondition: fail(http.StatusPreconditionFailed, "AccessTierChangeTimeConditionNotMet",
+		"The condition specified using access tier change time conditional header(s) is not met."),
+	state.ErrNotModified: wire.ErrNotModified,
+	state.ErrBlobExists:  fail(http.StatusConflict, "BlobAlreadyExists", "The specified blob already exists."),
+	state.ErrUnsatisfiable: fail(http.StatusBadRequest, "UnsatisfiableCondition",
+		"The request includes an unsatisfiable condition for this operation."),
+	state.ErrAppendPosition: fail(http.StatusPreconditionFailed, "AppendPositionConditionNotMet",
+		"The append position condition specified was not met."),
+	state.ErrMaxSize: fail(http.StatusPreconditionFailed, "MaxBlobSizeConditionNotMet",
+		"The max blob size condition specified was not met."),
+	state.ErrSequenceNumber: fail(http.StatusPreconditionFailed, "SequenceNumberConditionNotMet",
+		"The sequence number condition specified was not met."),
 
 	// Content.
-	state.ErrPageRange:        fail(http.StatusRequestedRangeNotSatisfiable, "InvalidPageRange", "The page range specified is invalid."),
-	state.ErrBlockID:          fail(http.StatusBadRequest, "InvalidBlobOrBlock", "The specified blob or block content is invalid."),
-	state.ErrBlockList:        fail(http.StatusBadRequest, "InvalidBlockList", "The specified block list is invalid."),
-	state.ErrBlockListTooLong: fail(http.StatusBadRequest, "BlockListTooLong", "The block list may not contain more than 50,000 blocks."),
-	state.ErrTooManyBlocks:    fail(http.StatusConflict, "BlockCountExceedsLimit", "The uncommitted block count cannot exceed the maximum limit of 100,000 blocks."),
-	state.ErrTooManyAppends:   fail(http.StatusConflict, "BlockCountExceedsLimit", "The committed block count cannot exceed the maximum limit of 50,000 blocks."),
-	state.ErrSealed:           fail(http.StatusConflict, "BlobIsSealed", "The blob is sealed and its contents cannot be modified."),
-	state.ErrSequenceOverflow: fail(http.StatusConflict, "SequenceNumberIncrementTooLarge", "The sequence number increment cannot be performed because it would result in overflow of the sequence number."),
-	state.ErrPreviousNotFound: fail(http.StatusConflict, "PreviousSnapshotNotFound", "The previous snapshot is not found."),
-	state.ErrPreviousNewer:    fail(http.StatusBadRequest, "PreviousSnapshotCannotBeNewer", "The prevsnapshot query parameter value cannot be newer than snapshot query parameter value."),
+	state.ErrPageRange: fail(http.StatusRequestedRangeNotSatisfiable, "InvalidPageRange",
+		"The page range specified is invalid."),
+	state.ErrBlockID: fail(http.StatusBadRequest, "InvalidBlobOrBlock",
+		"The specified blob or block content is invalid."),
+	state.ErrBlockList: fail(http.StatusBadRequest, "InvalidBlockList", "The specified block list is invalid."),
+	state.ErrBlockListTooLong: fail(http.StatusBadRequest, "BlockListTooLong",
+		"The block list may not contain more than 50,000 blocks."),
+	state.ErrTooManyBlocks: fail(http.StatusConflict, "BlockCountExceedsLimit",
+		"The uncommitted block count cannot exceed the maximum limit of 100,000 blocks."),
+	state.ErrTooManyAppends: fail(http.StatusConflict, "BlockCountExceedsLimit",
+		"The committed block count cannot exceed the maximum limit of 50,000 blocks."),
+	state.ErrSealed: fail(http.StatusConflict, "BlobIsSealed",
+		"The blob is sealed and its contents cannot be modified."),
+	state.ErrSequenceOverflow: fail(http.StatusConflict, "SequenceNumberIncrementTooLarge",
+		"The sequence number increment cannot be performed because it would result in overflow of the sequence number."),
+	state.ErrPreviousNotFound: fail(http.StatusConflict, "PreviousSnapshotNotFound",
+		"The previous snapshot is not found."),
+	state.ErrPreviousNewer: fail(http.StatusBadRequest, "PreviousSnapshotCannotBeNewer",
+		"The prevsnapshot query parameter value cannot be newer than snapshot query parameter value."),
 
 	// Lease operations.
-	state.ErrLeasePresent:         fail(http.StatusConflict, "LeaseAlreadyPresent", "There is already a lease present."),
-	state.ErrLeaseBreakingAcquire: fail(http.StatusConflict, "LeaseIsBreakingAndCannotBeAcquired", "The lease ID matched, but the lease is currently in breaking state and cannot be acquired until it is broken."),
-	state.ErrLeaseBreakingChange:  fail(http.StatusConflict, "LeaseIsBreakingAndCannotBeChanged", "The lease ID matched, but the lease is currently in breaking state and cannot be changed."),
-	state.ErrLeaseBroken:          fail(http.StatusConflict, "LeaseIsBrokenAndCannotBeRenewed", "The lease ID matched, but the lease has been broken explicitly and cannot be renewed."),
-	state.ErrNoLease:              fail(http.StatusConflict, "LeaseNotPresentWithLeaseOperation", "There is currently no lease on the resource."),
-	state.ErrLeaseID:              fail(http.StatusConflict, "LeaseIdMismatchWithLeaseOperation", "The lease ID specified did not match the lease ID for the resource."),
+	state.ErrLeasePresent: fail(http.StatusConflict, "LeaseAlreadyPresent", "There is already a lease present."),
+	state.ErrLeaseBreakingAcquire: fail(http.StatusConflict, "LeaseIsBreakingAndCannotBeAcquired",
+		"The lease ID matched, but the lease is currently in breaking state and cannot be acquired until it is broken."),
+	state.ErrLeaseBreakingChange: fail(http.StatusConflict, "LeaseIsBreakingAndCannotBeChanged",
+		"The lease ID matched, but the lease is currently in breaking state and cannot be changed."),
+	state.ErrLeaseBroken: fail(http.StatusConflict, "LeaseIsBrokenAndCannotBeRenewed",
+		"The lease ID matched, but the lease has been broken explicitly and cannot be renewed."),
+	state.ErrNoLease: fail(http.StatusConflict, "LeaseNotPresentWithLeaseOperation",
+		"There is currently no lease on the resource."),
+	state.ErrLeaseID: fail(http.StatusConflict, "LeaseIdMismatchWithLeaseOperation",
+		"The lease ID specified did not match the lease ID for the resource."),
 
 	// Other operations on leased resources.
-	state.ErrBlobLeaseMissing:       fail(http.StatusPreconditionFailed, "LeaseIdMissing", "There is currently a lease on the blob and no lease ID was specified in the request."),
-	state.ErrBlobLeaseMismatch:      fail(http.StatusPreconditionFailed, "LeaseIdMismatchWithBlobOperation", "The lease ID specified did not match the lease ID for the blob."),
-	state.ErrBlobLeaseLost:          fail(http.StatusPreconditionFailed, "LeaseLost", "A lease ID was specified, but the lease for the blob has expired."),
-	state.ErrBlobNoLease:            fail(http.StatusPreconditionFailed, "LeaseNotPresentWithBlobOperation", "There is currently no lease on the blob."),
-	state.ErrContainerLeaseMissing:  fail(http.StatusPreconditionFailed, "LeaseIdMissing", "There is currently a lease on the container and no lease ID was specified in the request."),
-	state.ErrContainerLeaseMismatch: fail(http.StatusPreconditionFailed, "LeaseIdMismatchWithContainerOperation", "The lease ID specified did not match the lease ID for the container."),
-	state.ErrContainerLeaseLost:     fail(http.StatusPreconditionFailed, "LeaseLost", "A lease ID was specified, but the lease for the container has expired."),
-	state.ErrContainerNoLease:       fail(http.StatusPreconditionFailed, "LeaseNotPresentWithContainerOperation", "There is currently no lease on the container."),
+	state.ErrBlobLeaseMissing: fail(http.StatusPreconditionFailed, "LeaseIdMissing",
+		"There is currently a lease on the blob and no lease ID was specified in the request."),
+	state.ErrBlobLeaseMismatch: fail(http.StatusPreconditionFailed, "LeaseIdMismatchWithBlobOperation",
+		"The lease ID specified did not match the lease ID for the blob."),
+	state.ErrBlobLeaseLost: fail(http.StatusPreconditionFailed, "LeaseLost",
+		"A lease ID was specified, but the lease for the blob has expired."),
+	state.ErrBlobNoLease: fail(http.StatusPreconditionFailed, "LeaseNotPresentWithBlobOperation",
+		"There is currently no lease on the blob."),
+	state.ErrContainerLeaseMissing: fail(http.StatusPreconditionFailed, "LeaseIdMissing",
+		"There is currently a lease on the container and no lease ID was specified in the request."),
+	state.ErrContainerLeaseMismatch: fail(http.StatusPreconditionFailed, "LeaseIdMismatchWithContainerOperation",
+		"The lease ID specified did not match the lease ID for the container."),
+	state.ErrContainerLeaseLost: fail(http.StatusPreconditionFailed, "LeaseLost",
+		"A lease ID was specified, but the lease for the container has expired."),
+	state.ErrContainerNoLease: fail(http.StatusPreconditionFailed, "LeaseNotPresentWithContainerOperation",
+		"There is currently no lease on the container."),
 
 	// Copies.
-	state.ErrCopyPending:   fail(http.StatusConflict, "PendingCopyOperation", "There is currently a pending copy operation."),
-	state.ErrNoCopyPending: fail(http.StatusConflict, "NoPendingCopyOperation", "There is currently no pending copy operation."),
-	state.ErrCopyID:        fail(http.StatusConflict, "CopyIdMismatch", "The specified copy ID did not match the copy ID for the pending copy operation."),
-	state.ErrFiniteLease:   fail(http.StatusPreconditionFailed, "InfiniteLeaseDurationRequired", "The lease ID matched, but the specified lease must be an infinite-duration lease."),
-	state.ErrSourceType:    fail(http.StatusConflict, "InvalidSourceBlobType", "The copy source blob type is invalid for this operation."),
+	state.ErrCopyPending: fail(http.StatusConflict, "PendingCopyOperation",
+		"There is currently a pending copy operation."),
+	state.ErrNoCopyPending: fail(http.StatusConflict, "NoPendingCopyOperation",
+		"There is currently no pending copy operation."),
+	state.ErrCopyID: fail(http.StatusConflict, "CopyIdMismatch",
+		"The specified copy ID did not match the copy ID for the pending copy operation."),
+	state.ErrFiniteLease: fail(http.StatusPreconditionFailed, "InfiniteLeaseDurationRequired",
+		"The lease ID matched, but the specified lease must be an infinite-duration lease."),
+	state.ErrSourceType: fail(http.StatusConflict, "InvalidSourceBlobType",
+		"The copy source blob type is invalid for this operation."),
 	// https://github.com/Azure/azure-sdk-for-go/issues/20942
-	state.ErrSyncSourceType:        fail(http.StatusConflict, "CannotVerifyCopySource", "The copy source must be a block blob."),
-	state.ErrSourceTooLarge:        fail(http.StatusConflict, "CopySourceSizeExceeded", "The source of a synchronous copy is larger than 256 MiB."),
-	state.ErrSourceMD5:             wire.ErrMD5Mismatch,
-	state.ErrCopyEncryption:        wire.ErrNotImplemented.WithMessage("Copies of page and append blobs to another encryption scope are not implemented."),
-	state.ErrIncremental:           fail(http.StatusConflict, "OperationNotAllowedOnIncrementalCopyBlob", "The specified operation is not allowed on an incremental copy blob."),
-	state.ErrIncrementalSource:     fail(http.StatusConflict, "IncrementalCopyBlobMismatch", "The specified source blob is different than the copy source of the existing incremental copy blob."),
-	state.ErrIncrementalEarlier:    fail(http.StatusConflict, "IncrementalCopyOfEarlierSnapshotNotAllowed", "The specified snapshot is earlier than the last snapshot copied into the incremental copy blob."),
-	state.ErrIncrementalNoSnapshot: fail(http.StatusConflict, "IncrementalCopySourceMustBeSnapshot", "The source for incremental copy request must be a snapshot."),
-	state.ErrCopyGone:              fail(http.StatusConflict, "NoPendingCopyOperation", "There is currently no pending copy operation."),
+	state.ErrSyncSourceType: fail(http.StatusConflict, "CannotVerifyCopySource",
+		"The copy source must be a block blob."),
+	state.ErrSourceTooLarge: fail(http.StatusConflict, "CopySourceSizeExceeded",
+		"The source of a synchronous copy is larger than 256 MiB."),
+	state.ErrSourceMD5: wire.ErrMD5Mismatch,
+	state.ErrCopyEncryption: wire.ErrNotImplemented.WithMessage(
+		"Copies of page and append blobs to another encryption scope are not implemented."),
+	state.ErrIncremental: fail(http.StatusConflict, "OperationNotAllowedOnIncrementalCopyBlob",
+		"The specified operation is not allowed on an incremental copy blob."),
+	state.ErrIncrementalSource: fail(http.StatusConflict, "IncrementalCopyBlobMismatch",
+		"The specified source blob is different than the copy source of the existing incremental copy blob."),
+	state.ErrIncrementalEarlier: fail(http.StatusConflict, "IncrementalCopyOfEarlierSnapshotNotAllowed",
+		"The specified snapshot is earlier than the last snapshot copied into the incremental copy blob."),
+	state.ErrIncrementalNoSnapshot: fail(http.StatusConflict, "IncrementalCopySourceMustBeSnapshot",
+		"The source for incremental copy request must be a snapshot."),
+	state.ErrCopyGone: fail(http.StatusConflict, "NoPendingCopyOperation",
+		"There is currently no pending copy operation."),
 
 	// Tiers.
-	state.ErrTier:           fail(http.StatusBadRequest, "InvalidBlobTier", "The specified blob tier is invalid for the blob type."),
-	state.ErrArchived:       fail(http.StatusConflict, "BlobArchived", "This operation is not permitted on an archived blob."),
-	state.ErrArchivedRecord: fail(http.StatusConflict, "BlobOperationNotSupported", "The specified operation is not supported on an archived snapshot or version."),
-	state.ErrRehydrating:    fail(http.StatusConflict, "BlobBeingRehydrated", "This operation is not permitted because the blob is being rehydrated."),
+	state.ErrTier: fail(http.StatusBadRequest, "InvalidBlobTier",
+		"The specified blob tier is invalid for the blob type."),
+	state.ErrArchived: fail(http.StatusConflict, "BlobArchived",
+		"This operation is not permitted on an archived blob."),
+	state.ErrArchivedRecord: fail(http.StatusConflict, "BlobOperationNotSupported",
+		"The specified operation is not supported on an archived snapshot or version."),
+	state.ErrRehydrating: fail(http.StatusConflict, "BlobBeingRehydrated",
+		"This operation is not permitted because the blob is being rehydrated."),
 
 	// Immutability. Azure does not document the code for a container that is not enabled.
-	state.ErrImmutable:    fail(http.StatusConflict, "BlobImmutableDueToPolicy", "This operation is not permitted as the blob is immutable due to a policy."),
-	state.ErrLegalHold:    fail(http.StatusConflict, "BlobImmutableDueToLegalHold", "This operation is not permitted as the blob is immutable due to one or more legal holds."),
-	state.ErrPolicyLocked: fail(http.StatusConflict, "ImmutabilityPolicyDeleteOnLockedPolicy", "The immutability policy is locked and cannot be deleted."),
-	state.ErrNotImmutable: fail(http.StatusConflict, "ImmutableStorageWithVersioningNotEnabled", "The container is not enabled for immutable storage with versioning."),
+	state.ErrImmutable: fail(http.StatusConflict, "BlobImmutableDueToPolicy",
+		"This operation is not permitted as the blob is immutable due to a policy."),
+	state.ErrLegalHold: fail(http.StatusConflict, "BlobImmutableDueToLegalHold",
+		"This operation is not permitted as the blob is immutable due to one or more legal holds."),
+	state.ErrPolicyLocked: fail(http.StatusConflict, "ImmutabilityPolicyDeleteOnLockedPolicy",
+		"The immutability policy is locked and cannot be deleted."),
+	state.ErrNotImmutable: fail(http.StatusConflict, "ImmutableStorageWithVersioningNotEnabled",
+		"The container is not enabled for immutable storage with versioning."),
 
-	// Encryption. Azure answers to a missing scope as to a missing key, and to a key for a blob in a scope as to a wrong one (recorded); that
-	// it does so to a wrong scope is an assumption.
+	// Encryption. Azure answers to a missing scope as to a missing key, and to a key for a blob in a scope as to a wrong
+	// one (recorded); that it does so to a wrong scope is an assumption.
 	encryption.ErrKeyMissing: fail(http.StatusConflict, "BlobUsesCustomerSpecifiedEncryption",
 		"The blob is encrypted with customer specified encryption, but it was not provided in the request."),
 	encryption.ErrKeyUnused: fail(http.StatusConflict, "BlobDoesNotUseCustomerSpecifiedEncryption",
 		"The blob is not encrypted with customer specified encryption, but one was provided in the request."),
 	encryption.ErrKeyMismatch: fail(http.StatusConflict, "BlobCustomerSpecifiedEncryptionMismatch",
 		"The given customer specified encryption does not match the encryption used to encrypt the blob."),
-	encryption.ErrScopeNotFound: fail(http.StatusConflict, "EncryptionScopeNotAvailable", "The given encryption scope is not available."),
-	encryption.ErrScopeDisabled: fail(http.StatusForbidden, "EncryptionScopeDisabled", "The specified encryption scope is disabled."),
+	encryption.ErrScopeNotFound: fail(http.StatusConflict, "EncryptionScopeNotAvailable",
+		"The given encryption scope is not available."),
+	encryption.ErrScopeDisabled: fail(http.StatusForbidden, "EncryptionScopeDisabled",
+		"The specified encryption scope is disabled."),
 	encryption.ErrScopeMismatch: fail(http.StatusConflict, "BlobCustomerSpecifiedEncryptionMismatch",
 		"The given customer specified encryption does not match the encryption used to encrypt the blob."),
 }

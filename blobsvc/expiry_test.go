@@ -24,11 +24,13 @@ func TestSetBlobExpiry(t *testing.T) {
 	before := *must(b.GetProperties(ctx, nil))(t).ETag
 	r := must(b.SetExpiry(ctx, blockblob.ExpiryTypeRelativeToNow(time.Hour), nil))(t)
 	p := must(b.GetProperties(ctx, nil))(t)
-	if *p.ETag != before || *r.ETag != before || p.ExpiresOn == nil || p.ExpiresOn.Sub(f.now()).Round(time.Second) != time.Hour {
+	if *p.ETag != before || *r.ETag != before || p.ExpiresOn == nil ||
+		p.ExpiresOn.Sub(f.now()).Round(time.Second) != time.Hour {
 		t.Errorf("expires %v", p.ExpiresOn)
 	}
 	pager := c.NewListBlobsFlatPager(nil)
-	if item := must(pager.NextPage(ctx))(t).Segment.BlobItems[0]; item.Properties.ExpiresOn == nil || !item.Properties.ExpiresOn.Equal(*p.ExpiresOn) {
+	if item := must(pager.NextPage(ctx))(t).Segment.BlobItems[0]; item.Properties.ExpiresOn == nil ||
+		!item.Properties.ExpiresOn.Equal(*p.ExpiresOn) {
 		t.Errorf("list: %v", item.Properties.ExpiresOn)
 	}
 	at := f.now().Add(2 * time.Hour)
@@ -71,7 +73,8 @@ func TestSetBlobExpiry(t *testing.T) {
 			f.do("PUT", path, "", headers...).want(t, 400, tc.code)
 		})
 	}
-	f.do("PUT", "/"+containerOf(c.URL())+"/none?comp=expiry", "", "x-ms-expiry-option", "NeverExpire").want(t, 404, "BlobNotFound")
+	f.do("PUT", "/"+containerOf(c.URL())+"/none?comp=expiry", "", "x-ms-expiry-option", "NeverExpire").want(t, 404,
+		"BlobNotFound")
 }
 
 // A blob is gone at its time, for readers, writers and listings, without any background work; its content follows.
@@ -85,7 +88,8 @@ func TestExpiredBlobs(t *testing.T) {
 	must(b.SetExpiry(ctx, blockblob.ExpiryTypeRelativeToNow(time.Minute), nil))(t)
 	// One written with its expiry time, one that is postponed.
 	path := "/" + containerOf(c.URL())
-	f.do("PUT", path+"/put", "x", "x-ms-blob-type", "BlockBlob", "x-ms-expiry-option", "RelativeToNow", "x-ms-expiry-time", "60000").want(t, 201, "")
+	f.do("PUT", path+"/put", "x", "x-ms-blob-type", "BlockBlob", "x-ms-expiry-option", "RelativeToNow", "x-ms-expiry-time",
+		"60000").want(t, 201, "")
 	later := c.NewBlockBlobClient("later")
 	must(later.Upload(ctx, body("x"), nil))(t)
 	must(later.SetExpiry(ctx, blockblob.ExpiryTypeRelativeToNow(time.Minute), nil))(t)
@@ -97,7 +101,8 @@ func TestExpiredBlobs(t *testing.T) {
 	f.do("HEAD", path+"/put", "").want(t, 404, "BlobNotFound")
 	f.do("PUT", path+"/put?comp=metadata", "").want(t, 404, "BlobNotFound")
 	f.do("GET", path+"/later", "").want(t, 200, "")
-	if diff := listNames(t, f.service().NewContainerClient(containerOf(c.URL())), container.ListBlobsInclude{Snapshots: true}); fmt.Sprint(diff) != "[later]" {
+	if diff := listNames(t, f.service().NewContainerClient(containerOf(c.URL())),
+		container.ListBlobsInclude{Snapshots: true}); fmt.Sprint(diff) != "[later]" {
 		t.Errorf("listed %v", diff)
 	}
 	f.advance(time.Hour)

@@ -10,9 +10,10 @@ import (
 // maxChanged is the maximum number of blobs in a listing of changes.
 const maxChanged = 1000
 
-// changedBlobs is the extension of List Blobs by which a client hears of changes at once: it names the position up to which it has
-// seen them, and gets only what was created or written since, after waiting for it if it likes. only is false if the whole container
-// is to be listed: the request does not ask for changes, its position is no longer known, or it is for the second page. See [longpoll.AfterHeader].
+// changedBlobs is the extension of List Blobs by which a client hears of changes at once: it names the position up to
+// which it has seen them, and gets only what was created or written since, after waiting for it if it likes. only is
+// false if the whole container is to be listed: the request does not ask for changes, its position is no longer known,
+// or it is for the second page. See [longpoll.AfterHeader].
 func (s *Service) changedBlobs(c *call, l *state.Listing) (names []string, only bool, err error) {
 	if s.feed == nil || !c.HasHeader(longpoll.AfterHeader) || len(l.From) > 0 {
 		return nil, false, nil

@@ -59,7 +59,8 @@ type fetched struct {
 	blocks []content.Piece
 }
 
-// How fetched content is used: as a whole blob, added to a blob that exists, or as a copy with the blocks of the source.
+// How fetched content is used: as a whole blob, added to a blob that exists, or as a copy with the blocks of the
+// source.
 type fetchMode byte
 
 const (
@@ -69,7 +70,8 @@ const (
 )
 
 // fetch makes the source's range durable as new content, of at most limit bytes, and checks x-ms-source-content-md5 and
-// -crc64. It serves the operations that read a source before they answer. The caller closes the upload, and maps errors of the source.
+// -crc64. It serves the operations that read a source before they answer. The caller closes the upload, and maps errors
+// of the source.
 func (s *Service) fetch(c *call, src *copySource, w *state.Write, limit int64, mode fetchMode) (f fetched, err error) {
 	want, err := c.sourceHashes()
 	if err != nil {
@@ -94,14 +96,16 @@ func (s *Service) fetch(c *call, src *copySource, w *state.Write, limit int64, m
 	if err != nil {
 		return f, err
 	}
-	f.up, err = content.Store(s.state.Extents(), body, n, content.Options{MD5: true, CRC64: c.version() >= v20190202 || want.crc != nil, Sealer: sealer})
+	f.up, err = content.Store(s.state.Extents(), body, n,
+		content.Options{MD5: true, CRC64: c.version() >= v20190202 || want.crc != nil, Sealer: sealer})
 	if err != nil {
 		if src.remote != nil {
 			err = copysource.Broken(err)
 		}
 		return f, err
 	}
-	if err := want.check(f.up, mode == fetchWhole); err != nil { // Append Block and Put Page do not name the values (recorded)
+	// Append Block and Put Page do not name the values (recorded)
+	if err := want.check(f.up, mode == fetchWhole); err != nil {
 		f.up.Close()
 		return f, err
 	}
@@ -109,7 +113,8 @@ func (s *Service) fetch(c *call, src *copySource, w *state.Write, limit int64, m
 }
 
 // openSource opens a range of a source, of n bytes. f gets its properties.
-func (s *Service) openSource(c *call, src *copySource, rng state.Range, blocks bool, f *fetched) (body io.ReadCloser, n int64, err error) {
+func (s *Service) openSource(c *call, src *copySource, rng state.Range, blocks bool, f *fetched) (body io.ReadCloser,
+	n int64, err error) {
 	if src.remote != nil {
 		b, err := s.sources.Get(c.HTTP.Context(), src.remote, rng, "")
 		if err != nil {
@@ -191,7 +196,8 @@ func (c *call) sendFetched(up *content.Upload) {
 	}
 }
 
-// sendAdded sends the hashes of content that came from a source and was added to a blob: the MD5, and from version 2026-10-06 on the CRC64.
+// sendAdded sends the hashes of content that came from a source and was added to a blob: the MD5, and from version
+// 2026-10-06 on the CRC64.
 func (c *call) sendAdded(up *content.Upload) {
 	c.sendMD5(up)
 	if c.version() >= v20261006 {

@@ -74,7 +74,8 @@ func managed(t testing.TB, b accountprops.Blob) *fixture {
 func (f *fixture) open() {
 	f.t.Helper()
 	config := blobsvc.Config{Path: f.dir + "/blobs.db", Extents: f.dir + "/extents", Relaxed: true, CleanEvery: -1,
-		Common: frontend.Common{Accounts: auth.Development(), Now: f.now, Log: slog.New(slog.NewTextHandler(f.t.Output(), nil))}}
+		Common: frontend.Common{Accounts: auth.Development(), Now: f.now,
+			Log: slog.New(slog.NewTextHandler(f.t.Output(), nil))}}
 	if f.set != nil {
 		f.set(&config)
 	}

@@ -9,12 +9,13 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// The Blob endpoint of an account with a hierarchical namespace: the same operations on the same data, except for the features that such accounts
-// do not have.
+// The Blob endpoint of an account with a hierarchical namespace: the same operations on the same data, except for the
+// features that such accounts do not have.
 // https://learn.microsoft.com/azure/storage/blobs/storage-feature-support-in-storage-accounts
 
 // errNotInTree: a feature that accounts with a hierarchical namespace do not have.
-var errNotInTree = fail(http.StatusConflict, "FeatureNotYetSupportedForHierarchicalNamespaceAccounts", "This feature is not yet supported for hierarchical namespace accounts.")
+var errNotInTree = fail(http.StatusConflict, "FeatureNotYetSupportedForHierarchicalNamespaceAccounts",
+	"This feature is not yet supported for hierarchical namespace accounts.")
 
 // flatOnly are the values of comp whose operations exist in flat accounts alone.
 var flatOnly = []string{"tags", "incrementalcopy", "page", "pagelist", "immutabilitypolicies", "legalhold"}

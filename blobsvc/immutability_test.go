@@ -28,7 +28,8 @@ func TestSetBlobImmutabilityPolicy(t *testing.T) {
 	t.Parallel()
 	f := startImmutable(t)
 	box := f.container()
-	if p := must(box.GetProperties(ctx, nil))(t); !*p.IsImmutableStorageWithVersioningEnabled || *p.HasImmutabilityPolicy || *p.HasLegalHold {
+	if p := must(box.GetProperties(ctx, nil))(t); !*p.IsImmutableStorageWithVersioningEnabled ||
+		*p.HasImmutabilityPolicy || *p.HasLegalHold {
 		t.Errorf("%+v", p)
 	}
 	b := box.NewBlockBlobClient("b")
@@ -42,9 +43,11 @@ func TestSetBlobImmutabilityPolicy(t *testing.T) {
 	if !p.ImmutabilityPolicyExpiresOn.Equal(until) || *p.ImmutabilityPolicyMode != "unlocked" || *p.ETag != *one.ETag {
 		t.Errorf("%+v", p)
 	}
-	pager := box.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Include: container.ListBlobsInclude{ImmutabilityPolicy: true, LegalHold: true}})
+	pager := box.NewListBlobsFlatPager(
+		&container.ListBlobsFlatOptions{Include: container.ListBlobsInclude{ImmutabilityPolicy: true, LegalHold: true}})
 	item := must(pager.NextPage(ctx))(t).Segment.BlobItems[0].Properties
-	if !item.ImmutabilityPolicyExpiresOn.Equal(until) || *item.ImmutabilityPolicyMode != "unlocked" || item.LegalHold != nil {
+	if !item.ImmutabilityPolicyExpiresOn.Equal(until) || *item.ImmutabilityPolicyMode != "unlocked" ||
+		item.LegalHold != nil {
 		t.Errorf("%+v", item)
 	}
 	_, err := b.Delete(ctx, nil)
@@ -80,7 +83,8 @@ func TestSetBlobImmutabilityPolicy(t *testing.T) {
 	_, err = box.Delete(ctx, nil)
 	wantCode(t, err, 409, "ContainerImmutableStorageWithVersioningEnabled")
 	past := time.Now().Add(-time.Hour)
-	_, err = b.SetImmutabilityPolicy(ctx, until.Add(2*time.Hour), &blob.SetImmutabilityPolicyOptions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfUnmodifiedSince: &past}})
+	_, err = b.SetImmutabilityPolicy(ctx, until.Add(2*time.Hour),
+		&blob.SetImmutabilityPolicyOptions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfUnmodifiedSince: &past}})
 	wantCode(t, err, 412, "ConditionNotMet")
 }
 
@@ -116,17 +120,25 @@ func TestImmutabilityRequests(t *testing.T) {
 	f.do("PUT", policy, "").want(t, 400, "MissingRequiredHeader")
 	f.do("PUT", policy, "", "x-ms-immutability-policy-mode", "unlocked").want(t, 400, "MissingRequiredHeader")
 	f.do("PUT", policy, "", "x-ms-immutability-policy-until-date", "tomorrow").want(t, 400, "InvalidHeaderValue")
-	f.do("PUT", policy, "", "x-ms-immutability-policy-until-date", "Mon, 02 Jan 2006 15:04:05 GMT").want(t, 400, "InvalidHeaderValue")
-	f.do("PUT", policy, "", "x-ms-immutability-policy-until-date", soon, "x-ms-immutability-policy-mode", "mutable").want(t, 400, "InvalidHeaderValue")
+	f.do("PUT", policy, "", "x-ms-immutability-policy-until-date", "Mon, 02 Jan 2006 15:04:05 GMT").want(t, 400,
+		"InvalidHeaderValue")
+	f.do("PUT", policy, "", "x-ms-immutability-policy-until-date", soon, "x-ms-immutability-policy-mode",
+		"mutable").want(t, 400, "InvalidHeaderValue")
 	f.do("PUT", hold, "").want(t, 400, "MissingRequiredHeader")
 	f.do("PUT", hold, "", "x-ms-legal-hold", "maybe").want(t, 400, "InvalidHeaderValue")
-	f.do("PUT", "/box/c", "x", "x-ms-blob-type", "BlockBlob", "x-ms-immutability-policy-mode", "unlocked").want(t, 400, "MissingRequiredHeader")
-	f.anonymous("PUT", policy+"&"+accountSAS(t, "rwd"), "x-ms-immutability-policy-until-date", soon).want(t, 403, "AuthorizationPermissionMismatch")
+	f.do("PUT", "/box/c", "x", "x-ms-blob-type", "BlockBlob", "x-ms-immutability-policy-mode", "unlocked").want(t, 400,
+		"MissingRequiredHeader")
+	f.anonymous("PUT", policy+"&"+accountSAS(t, "rwd"), "x-ms-immutability-policy-until-date", soon).want(t, 403,
+		"AuthorizationPermissionMismatch")
 	f.anonymous("PUT", policy+"&"+accountSAS(t, "i"), "x-ms-immutability-policy-until-date", soon).want(t, 200, "")
-	f.anonymous("PUT", "/box/sas?"+accountSAS(t, "cw"), "x-ms-blob-type", "BlockBlob", "x-ms-legal-hold", "true").want(t, 403, "AuthorizationPermissionMismatch")
-	f.anonymous("PUT", "/box/sas?"+accountSAS(t, "cw"), "x-ms-blob-type", "BlockBlob", "x-ms-legal-hold", "false").want(t, 201, "")
-	f.anonymous("PUT", "/box/sas?"+accountSAS(t, "cwi"), "x-ms-blob-type", "BlockBlob", "x-ms-legal-hold", "true").want(t, 201, "")
-	f.do("PUT", policy+"&versionid=2020-01-01T00:00:00.0000000Z", "", "x-ms-immutability-policy-until-date", soon).want(t, 404, "BlobNotFound")
+	f.anonymous("PUT", "/box/sas?"+accountSAS(t, "cw"), "x-ms-blob-type", "BlockBlob", "x-ms-legal-hold", "true").want(t,
+		403, "AuthorizationPermissionMismatch")
+	f.anonymous("PUT", "/box/sas?"+accountSAS(t, "cw"), "x-ms-blob-type", "BlockBlob", "x-ms-legal-hold", "false").want(t,
+		201, "")
+	f.anonymous("PUT", "/box/sas?"+accountSAS(t, "cwi"), "x-ms-blob-type", "BlockBlob", "x-ms-legal-hold", "true").want(t,
+		201, "")
+	f.do("PUT", policy+"&versionid=2020-01-01T00:00:00.0000000Z", "", "x-ms-immutability-policy-until-date", soon).want(t,
+		404, "BlobNotFound")
 	// The policy ends by itself, but what it covered is not changed in place after that either.
 	f.do("DELETE", "/box/b", "").want(t, 409, "BlobImmutableDueToPolicy")
 	f.advance(2 * time.Hour)
@@ -146,7 +158,8 @@ func TestSetBlobLegalHold(t *testing.T) {
 	if p := must(b.GetProperties(ctx, nil))(t); !*p.LegalHold {
 		t.Errorf("%+v", p)
 	}
-	pager := box.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Include: container.ListBlobsInclude{LegalHold: true}})
+	pager := box.NewListBlobsFlatPager(
+		&container.ListBlobsFlatOptions{Include: container.ListBlobsInclude{LegalHold: true}})
 	if item := must(pager.NextPage(ctx))(t).Segment.BlobItems[0].Properties; !*item.LegalHold {
 		t.Errorf("%+v", item)
 	}
@@ -185,20 +198,27 @@ func TestWriteProtected(t *testing.T) {
 	must(src.Upload(ctx, body("src"), nil))(t)
 	for what, write := range map[string]func(*blockblob.Client) error{
 		"put": func(b *blockblob.Client) error {
-			_, err := b.Upload(ctx, body("x"), &blockblob.UploadOptions{ImmutabilityPolicyExpiryTime: &until, ImmutabilityPolicyMode: locked, LegalHold: to.Ptr(true)})
+			_, err := b.Upload(ctx, body("x"),
+				&blockblob.UploadOptions{ImmutabilityPolicyExpiryTime: &until, ImmutabilityPolicyMode: locked,
+					LegalHold: to.Ptr(true)})
 			return err
 		},
 		"commit": func(b *blockblob.Client) error {
 			must(b.StageBlock(ctx, blockName(1), body("x"), nil))(t)
-			_, err := b.CommitBlockList(ctx, []string{blockName(1)}, &blockblob.CommitBlockListOptions{ImmutabilityPolicyExpiryTime: &until, ImmutabilityPolicyMode: locked, LegalHold: to.Ptr(true)})
+			_, err := b.CommitBlockList(ctx, []string{blockName(1)},
+				&blockblob.CommitBlockListOptions{ImmutabilityPolicyExpiryTime: &until, ImmutabilityPolicyMode: locked,
+					LegalHold: to.Ptr(true)})
 			return err
 		},
 		"copy": func(b *blockblob.Client) error {
-			_, err := b.StartCopyFromURL(ctx, src.URL(), &blob.StartCopyFromURLOptions{ImmutabilityPolicyExpiry: &until, ImmutabilityPolicyMode: locked, LegalHold: to.Ptr(true)})
+			_, err := b.StartCopyFromURL(ctx, src.URL(),
+				&blob.StartCopyFromURLOptions{ImmutabilityPolicyExpiry: &until, ImmutabilityPolicyMode: locked,
+					LegalHold: to.Ptr(true)})
 			return err
 		},
 		"copynow": func(b *blockblob.Client) error {
-			_, err := b.CopyFromURL(ctx, src.URL(), &blob.CopyFromURLOptions{ImmutabilityPolicyExpiry: &until, ImmutabilityPolicyMode: locked, LegalHold: to.Ptr(true)})
+			_, err := b.CopyFromURL(ctx, src.URL(),
+				&blob.CopyFromURLOptions{ImmutabilityPolicyExpiry: &until, ImmutabilityPolicyMode: locked, LegalHold: to.Ptr(true)})
 			return err
 		},
 	} {
@@ -206,7 +226,8 @@ func TestWriteProtected(t *testing.T) {
 		if err := write(b); err != nil {
 			t.Fatal(what, err)
 		}
-		if p := must(b.GetProperties(ctx, nil))(t); !p.ImmutabilityPolicyExpiresOn.Equal(until) || *p.ImmutabilityPolicyMode != "locked" || !*p.LegalHold {
+		if p := must(b.GetProperties(ctx, nil))(t); !p.ImmutabilityPolicyExpiresOn.Equal(until) ||
+			*p.ImmutabilityPolicyMode != "locked" || !*p.LegalHold {
 			t.Errorf("%s: %+v", what, p)
 		}
 		must(b.SetLegalHold(ctx, false, nil))(t)
@@ -233,7 +254,8 @@ func TestProtectedWithoutVersions(t *testing.T) {
 		t.Errorf("%q %v", r.body, r.header)
 	}
 	f.do("PUT", "/box/version", "", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
-	if r := f.do("GET", "/box?restype=container&comp=list&include=versions,legalhold", "").want(t, 200, ""); strings.Count(r.body, "<LegalHold>true") != 2 {
+	if r := f.do("GET", "/box?restype=container&comp=list&include=versions,legalhold", "").want(t, 200,
+		""); strings.Count(r.body, "<LegalHold>true") != 2 {
 		t.Error(r.body)
 	}
 }
@@ -247,13 +269,17 @@ func TestImmutableContainers(t *testing.T) {
 	f.do("PUT", "/plain/b", "x", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
 	on = true
 	f.reopen()
-	f.do("PUT", "/plain/b?comp=legalhold", "", "x-ms-legal-hold", "true").want(t, 409, "ImmutableStorageWithVersioningNotEnabled")
-	f.do("PUT", "/plain/c", "x", "x-ms-blob-type", "BlockBlob", "x-ms-legal-hold", "true").want(t, 409, "ImmutableStorageWithVersioningNotEnabled")
+	f.do("PUT", "/plain/b?comp=legalhold", "", "x-ms-legal-hold", "true").want(t, 409,
+		"ImmutableStorageWithVersioningNotEnabled")
+	f.do("PUT", "/plain/c", "x", "x-ms-blob-type", "BlockBlob", "x-ms-legal-hold", "true").want(t, 409,
+		"ImmutableStorageWithVersioningNotEnabled")
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
-	if r := f.do("GET", "/?comp=list", "").want(t, 200, ""); strings.Count(r.body, "<ImmutableStorageWithVersioningEnabled>true<") != 1 {
+	if r := f.do("GET", "/?comp=list", "").want(t, 200, ""); strings.Count(r.body,
+		"<ImmutableStorageWithVersioningEnabled>true<") != 1 {
 		t.Error(r.body)
 	}
-	one := f.do("PUT", "/box/b", "x", "x-ms-blob-type", "BlockBlob", "x-ms-legal-hold", "true").want(t, 201, "").header.Get("x-ms-version-id")
+	one := f.do("PUT", "/box/b", "x", "x-ms-blob-type", "BlockBlob", "x-ms-legal-hold", "true").want(t, 201,
+		"").header.Get("x-ms-version-id")
 	on = false
 	f.reopen()
 	f.do("DELETE", "/box/b", "").want(t, 409, "BlobImmutableDueToLegalHold")

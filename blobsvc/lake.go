@@ -15,17 +15,17 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// The dfs endpoint: Data Lake Storage Gen2, a second protocol for the same containers and blobs, which it calls filesystems and paths. It has an
-// operations table and handlers of its own (lake_*.go); what requests of both have in common, such as conditions, leases, keys and bodies, is
-// parsed by the same methods of call.
+// The dfs endpoint: Data Lake Storage Gen2, a second protocol for the same containers and blobs, which it calls
+// filesystems and paths. It has an operations table and handlers of its own (lake_*.go); what requests of both have in
+// common, such as conditions, leases, keys and bodies, is parsed by the same methods of call.
 // https://learn.microsoft.com/rest/api/storageservices/data-lake-storage-gen2
 
 // LakeHandler serves the dfs endpoint.
 func (s *Service) LakeHandler() http.Handler { return s.byHost(true) }
 
-// byHost serves the protocol that the request's host name or, without one, its parameters ask for. The SDKs for dfs send some requests to the
-// address of the Blob endpoint, which they get by replacing "dfs" in the host's name: with an address that has no such name they go to the same
-// port as the rest.
+// byHost serves the protocol that the request's host name or, without one, its parameters ask for. The SDKs for dfs
+// send some requests to the address of the Blob endpoint, which they get by replacing "dfs" in the host's name: with an
+// address that has no such name they go to the same port as the rest.
 func (s *Service) byHost(lake bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		lake := lake
@@ -36,7 +36,8 @@ func (s *Service) byHost(lake bool) http.Handler {
 			lake = false
 		default:
 			if q := r.URL.RawQuery; lake {
-				lake = !hasParam(q, "comp") && !hasParam(q, "restype") && len(r.Header["X-Ms-Blob-Type"]) == 0 && len(r.Header["X-Ms-Copy-Source"]) == 0
+				lake = !hasParam(q, "comp") && !hasParam(q, "restype") && len(r.Header["X-Ms-Blob-Type"]) == 0 &&
+					len(r.Header["X-Ms-Copy-Source"]) == 0
 			} else {
 				lake = hasParam(q, "resource") || hasParam(q, "action") || len(r.Header["X-Ms-Rename-Source"]) > 0
 			}
@@ -145,7 +146,8 @@ func (c *call) holds(need auth.Need) error {
 	return c.identity.Holds(need)
 }
 
-// caller is on whose behalf a tree is read or changed: nil, the superuser, for account keys and the signatures made with them.
+// caller is on whose behalf a tree is read or changed: nil, the superuser, for account keys and the signatures made
+// with them.
 func (c *call) caller() *posix.Caller {
 	p := c.identity.Principal()
 	if p == nil {
@@ -213,14 +215,17 @@ func writeJSON(r *wire.Request, status int, doc any) error {
 
 // lakeErrors are the errors of the Blob service that have another code here.
 var lakeErrors = map[string]*wire.Error{
-	"ContainerNotFound":      fail(http.StatusNotFound, "FilesystemNotFound", "The specified filesystem does not exist."),
-	"ContainerAlreadyExists": fail(http.StatusConflict, "FilesystemAlreadyExists", "The specified filesystem already exists."),
-	"DirectoryIsNotEmpty":    fail(http.StatusConflict, "DirectoryNotEmpty", "The recursive query parameter value must be true to delete a non-empty directory."),
-	"BlobNotFound":           fail(http.StatusNotFound, "PathNotFound", "The specified path does not exist."),
-	"BlobAlreadyExists":      wire.ErrConditionNotMet,
+	"ContainerNotFound": fail(http.StatusNotFound, "FilesystemNotFound", "The specified filesystem does not exist."),
+	"ContainerAlreadyExists": fail(http.StatusConflict, "FilesystemAlreadyExists",
+		"The specified filesystem already exists."),
+	"DirectoryIsNotEmpty": fail(http.StatusConflict, "DirectoryNotEmpty",
+		"The recursive query parameter value must be true to delete a non-empty directory."),
+	"BlobNotFound":      fail(http.StatusNotFound, "PathNotFound", "The specified path does not exist."),
+	"BlobAlreadyExists": wire.ErrConditionNotMet,
 	"LeaseIdMismatchWithBlobOperation": fail(http.StatusPreconditionFailed, "LeaseIdMismatchWithBlobOperation",
 		"The lease ID specified did not match the lease ID for the resource with the specified lease operation."),
-	"LeaseIdMissing":         fail(http.StatusPreconditionFailed, "LeaseIdMissing", "There is currently a lease on the resource and no lease ID was specified in the request."),
+	"LeaseIdMissing": fail(http.StatusPreconditionFailed, "LeaseIdMissing",
+		"There is currently a lease on the resource and no lease ID was specified in the request."),
 	"UnsatisfiableCondition": wire.ErrConditionNotMet,
 }
 
@@ -236,12 +241,14 @@ func lakeError(e *wire.Error) *wire.Error {
 
 // The failures that only the dfs endpoint has.
 var (
-	errPathExists   = fail(http.StatusConflict, "PathAlreadyExists", "The specified path already exists.")
-	errAccess       = wire.ErrAuthorizationPermissionMismatch
-	errInvalidACL   = fail(http.StatusBadRequest, "InvalidInput", "The access control list value is invalid.")
-	errBothAccess   = fail(http.StatusBadRequest, "InvalidInput", "The request has both permissions and an access control list; only one is allowed.")
+	errPathExists = fail(http.StatusConflict, "PathAlreadyExists", "The specified path already exists.")
+	errAccess     = wire.ErrAuthorizationPermissionMismatch
+	errInvalidACL = fail(http.StatusBadRequest, "InvalidInput", "The access control list value is invalid.")
+	errBothAccess = fail(http.StatusBadRequest, "InvalidInput",
+		"The request has both permissions and an access control list; only one is allowed.")
 	errSourceLength = fail(http.StatusBadRequest, "InvalidSourceUri", "The source URI is invalid.")
-	errNeedsTree    = fail(http.StatusBadRequest, "HierarchicalNamespaceNotEnabled", "Hierarchical namespace is not enabled for this account.")
+	errNeedsTree    = fail(http.StatusBadRequest, "HierarchicalNamespaceNotEnabled",
+		"Hierarchical namespace is not enabled for this account.")
 )
 
 // createError is the error of an operation that creates a path.

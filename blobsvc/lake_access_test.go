@@ -18,7 +18,8 @@ func TestLakeCallers(t *testing.T) {
 	role := func(who, what string) auth.Assignment {
 		return auth.Assignment{Principal: who, Role: what, Scope: auth.DevelopmentAccount}
 	}
-	roles := must(auth.NewRoles(role("owner", "Storage Blob Data Owner"), role("reader", "Storage Blob Data Reader"), role("writer", "Storage Blob Data Contributor")))(t)
+	roles := must(auth.NewRoles(role("owner", "Storage Blob Data Owner"), role("reader", "Storage Blob Data Reader"),
+		role("writer", "Storage Blob Data Contributor")))(t)
 	oauth := must(auth.NewOAuth(roles, issuer.Trust()))(t)
 	f := startWith(t, func(c *blobsvc.Config) {
 		manage(c, accountprops.Blob{Hierarchical: true})
@@ -82,7 +83,8 @@ func TestLakeCallers(t *testing.T) {
 			code = denied
 		}
 		if r := as(tc.who, tc.method, tc.path, tc.headers...); r.status != tc.status || r.code() != code {
-			t.Errorf("%s: %s %s %v: %d %s, want %d %s", tc.who, tc.method, tc.path, tc.headers, r.status, r.code(), tc.status, code)
+			t.Errorf("%s: %s %s %v: %d %s, want %d %s", tc.who, tc.method, tc.path, tc.headers, r.status, r.code(), tc.status,
+				code)
 		}
 	}
 	// The owner of a new file is the caller; the owning group is that of the directory.
@@ -101,8 +103,11 @@ func TestLakeCallers(t *testing.T) {
 	// A recursive change fails where the caller is not the owner, and says where.
 	as("guest", "PUT", "/files/open/tree/own?resource=file").want(t, 201, "")
 	writeFile(t, fs, "open/tree/super", "")
-	r = as("guest", "PATCH", "/files/open/tree?action=setAccessControlRecursive&mode=modify&forceFlag=true", "x-ms-acl", "other::r--").want(t, 200, "")
-	if !strings.Contains(r.body, `"failureCount":1`) || !strings.Contains(r.body, `"name":"open/tree/super","type":"FILE"`) || !strings.Contains(r.body, `"filesSuccessful":1`) {
+	r = as("guest", "PATCH", "/files/open/tree?action=setAccessControlRecursive&mode=modify&forceFlag=true", "x-ms-acl",
+		"other::r--").want(t, 200, "")
+	if !strings.Contains(r.body, `"failureCount":1`) ||
+		!strings.Contains(r.body, `"name":"open/tree/super","type":"FILE"`) ||
+		!strings.Contains(r.body, `"filesSuccessful":1`) {
 		t.Errorf("a recursive change: %s", r.body)
 	}
 }

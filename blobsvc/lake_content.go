@@ -23,7 +23,8 @@ func (c *call) position() (int64, error) {
 	return n, nil
 }
 
-// pathLease reads what an append or a flush does with the lease. Auto-renewal and release act on the lease that the request names.
+// pathLease reads what an append or a flush does with the lease. Auto-renewal and release act on the lease that the
+// request names.
 func (c *call) pathLease() (q state.PathLease, err error) {
 	action, err := c.word("X-Ms-Lease-Action", "acquire", "auto-renew", "release", "acquire-release")
 	if err != nil || action == "" {
@@ -87,7 +88,8 @@ func (s *Service) appendPath(c *call) error {
 	}
 	defer up.Close()
 	if flush {
-		b, err := s.state.FlushPath(&w, &state.Flush{Position: position + n, Retain: true, Lease: lease, Append: up, AppendAt: position})
+		b, err := s.state.FlushPath(&w,
+			&state.Flush{Position: position + n, Retain: true, Lease: lease, Append: up, AppendAt: position})
 		if err != nil {
 			return err
 		}
@@ -211,7 +213,8 @@ func (s *Service) readPath(c *call) error {
 	status := http.StatusOK
 	if partial {
 		status = http.StatusPartialContent
-		c.Set("Content-Range", "bytes "+strconv.FormatInt(body.Offset, 10)+"-"+strconv.FormatInt(body.Offset+body.Length-1, 10)+"/"+strconv.FormatInt(b.Length, 10))
+		c.Set("Content-Range", "bytes "+strconv.FormatInt(body.Offset, 10)+"-"+
+			strconv.FormatInt(body.Offset+body.Length-1, 10)+"/"+strconv.FormatInt(b.Length, 10))
 		if b.Headers.MD5 != "" {
 			c.Set("x-ms-content-md5", b.Headers.Base64MD5())
 		}

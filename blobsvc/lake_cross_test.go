@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// Renames that cross each other, and recursive deletes beside them, leave a tree in which every file is where one of them has put it: a directory
-// never becomes its own ancestor, and nothing is in two places. The end of the test checks the state.
+// Renames that cross each other, and recursive deletes beside them, leave a tree in which every file is where one of
+// them has put it: a directory never becomes its own ancestor, and nothing is in two places. The end of the test checks
+// the state.
 func TestLakeCrossing(t *testing.T) {
 	t.Parallel()
 	f := lake(t)

@@ -13,7 +13,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// lakeProperties reads x-ms-properties: "name=value,..." with values in base64. sent is set if the header is there, which may be empty.
+// lakeProperties reads x-ms-properties: "name=value,..." with values in base64. sent is set if the header is there,
+// which may be empty.
 func (c *call) lakeProperties() (list []state.Meta, sent bool, err error) {
 	const header = "X-Ms-Properties"
 	s := c.Header(header)
@@ -25,7 +26,8 @@ func (c *call) lakeProperties() (list []state.Meta, sent bool, err error) {
 	for part := range strings.SplitSeq(s, ",") {
 		name, value, ok := strings.Cut(strings.TrimSpace(part), "=")
 		text, err := base64.StdEncoding.DecodeString(value)
-		if !ok || name == "" || err != nil || !utf8.Valid(text) || strings.ContainsAny(name, " \t") || seen[strings.ToLower(name)] {
+		if !ok || name == "" || err != nil || !utf8.Valid(text) || strings.ContainsAny(name, " \t") ||
+			seen[strings.ToLower(name)] {
 			return nil, true, wire.InvalidHeader("x-ms-properties", s)
 		}
 		seen[strings.ToLower(name)] = true
@@ -115,7 +117,8 @@ func (s *Service) createFilesystem(c *call) error {
 	return c.Status(http.StatusCreated)
 }
 
-// setFilesystemProperties: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/filesystem/set-properties
+// setFilesystemProperties:
+// https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/filesystem/set-properties
 func (s *Service) setFilesystemProperties(c *call) error {
 	metadata, _, err := c.lakeProperties()
 	if err != nil {
@@ -133,7 +136,8 @@ func (s *Service) setFilesystemProperties(c *call) error {
 	return c.Status(http.StatusOK)
 }
 
-// getFilesystemProperties: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/filesystem/get-properties
+// getFilesystemProperties:
+// https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/filesystem/get-properties
 func (s *Service) getFilesystemProperties(c *call) error {
 	rec, err := s.readContainer(c)
 	if err != nil {
@@ -150,7 +154,8 @@ func (s *Service) getFilesystemProperties(c *call) error {
 // deleteFilesystem: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/filesystem/delete
 func (s *Service) deleteFilesystem(c *call) error { return s.deleteContainer(c) }
 
-// renameContainer gives a container another name, in accounts with a hierarchical namespace. The reference does not have it; clients do.
+// renameContainer gives a container another name, in accounts with a hierarchical namespace. The reference does not
+// have it; clients do.
 func (s *Service) renameContainer(c *call) error {
 	source := c.Header("X-Ms-Source-Container-Name")
 	if source == "" {

@@ -102,7 +102,8 @@ func (c *call) pathItem(item *state.Item) (p pathItem) {
 		return pathItem{Name: strings.TrimSuffix(item.Prefix, "/"), Directory: "true", Length: "0"}
 	}
 	b := item.Blob
-	p = pathItem{Name: strings.Clone(item.Name), Length: strconv.FormatInt(b.Length, 10), ETag: strings.Trim(b.Changed.HexETag(), `"`),
+	p = pathItem{Name: strings.Clone(item.Name), Length: strconv.FormatInt(b.Length, 10),
+		ETag:         strings.Trim(b.Changed.HexETag(), `"`),
 		LastModified: b.Changed.RFC1123()}
 	if b.IsDirectory() || hasFolderMark(b.Metadata) {
 		p.Directory = "true"
@@ -123,7 +124,8 @@ func (c *call) pathItem(item *state.Item) (p pathItem) {
 		p.KeySHA256 = base64.StdEncoding.EncodeToString([]byte(b.Encryption.KeySHA256))
 	}
 	if b.Node != nil {
-		p.Owner, p.Group, p.Permissions, p.Context = c.nameOf(b.Node.Owner), c.nameOf(b.Node.Group), b.Node.Access.Permissions(), b.Node.Context
+		p.Owner, p.Group, p.Permissions, p.Context = c.nameOf(b.Node.Owner), c.nameOf(b.Node.Group),
+			b.Node.Access.Permissions(), b.Node.Context
 	}
 	return p
 }

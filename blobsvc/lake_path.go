@@ -14,7 +14,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// folderMark is the metadata by which the Blob endpoint marks a directory. In a flat account it is all that a directory is.
+// folderMark is the metadata by which the Blob endpoint marks a directory. In a flat account it is all that a directory
+// is.
 const folderMark = "hdi_isfolder"
 
 // isFolderMark reports whether m marks a directory.
@@ -79,7 +80,8 @@ func (c *call) lakeHeaders() (change func(*state.Headers), err error) {
 
 // newNode reads what a request gives to the path that it creates. In a flat account the headers are refused.
 func (s *Service) newNode(c *call, directory bool) (n *state.NewNode, err error) {
-	n = &state.NewNode{Directory: directory, Owner: c.Header("X-Ms-Owner"), Group: c.Header("X-Ms-Group"), Context: c.Header("X-Ms-Encryption-Context")}
+	n = &state.NewNode{Directory: directory, Owner: c.Header("X-Ms-Owner"), Group: c.Header("X-Ms-Group"),
+		Context: c.Header("X-Ms-Encryption-Context")}
 	if s := c.Header("X-Ms-Permissions"); s != "" {
 		mode, err := posix.ParseMode(s)
 		if err != nil {
@@ -115,7 +117,8 @@ func (s *Service) newNode(c *call, directory bool) (n *state.NewNode, err error)
 			return nil, errAccess
 		}
 	}
-	if !s.hierarchical(c.Account) && (n.Mode != nil || n.Umask != nil || n.Entries != nil || n.Owner != "" || n.Group != "" || n.Context != "") {
+	if !s.hierarchical(c.Account) &&
+		(n.Mode != nil || n.Umask != nil || n.Entries != nil || n.Owner != "" || n.Group != "" || n.Context != "") {
 		return nil, errNeedsTree
 	}
 	return n, nil
@@ -227,12 +230,14 @@ func (s *Service) renameSource(c *call) (src state.RenameSource, err error) {
 	return src, err
 }
 
-// mayMove checks the permission to move the source away: that of its own token, if the source has one, or that of the caller.
+// mayMove checks the permission to move the source away: that of its own token, if the source has one, or that of the
+// caller.
 func (s *Service) mayMove(c *call, filesystem, path, query string) (*posix.Caller, error) {
 	need := auth.Need{On: auth.OnObject, Any: "md"}
 	if !strings.Contains(query, "sig=") {
 		id := c.identity
-		if id.Mechanism == auth.SAS && !id.Token().AccountSAS() && (filesystem != c.container || id.Token().Resource != "c" && id.Token().Resource != "d") {
+		if id.Mechanism == auth.SAS && !id.Token().AccountSAS() &&
+			(filesystem != c.container || id.Token().Resource != "c" && id.Token().Resource != "d") {
 			return nil, errAccess
 		}
 		at := *c
@@ -247,7 +252,8 @@ func (s *Service) mayMove(c *call, filesystem, path, query string) (*posix.Calle
 	}
 	u := *c.HTTP.URL
 	u.RawQuery = query
-	hr := &http.Request{Method: http.MethodPut, Host: c.HTTP.Host, URL: &u, TLS: c.HTTP.TLS, RemoteAddr: c.HTTP.RemoteAddr, Header: http.Header{}}
+	hr := &http.Request{Method: http.MethodPut, Host: c.HTTP.Host, URL: &u, TLS: c.HTTP.TLS, RemoteAddr: c.HTTP.RemoteAddr,
+		Header: http.Header{}}
 	hr.RequestURI = strings.TrimSuffix(c.URIPath, strings.TrimSuffix(c.RawPath, "/")) + path + "?" + query
 	if c.VersionHeader != "" {
 		hr.Header["X-Ms-Version"] = []string{c.VersionHeader}
@@ -366,7 +372,8 @@ func (c *call) sendPath(b *state.Blob) {
 	}
 	c.Set("x-ms-resource-type", kind)
 	h := &b.Headers
-	for _, v := range [...][2]string{{"Content-Type", h.ContentType}, {"Content-Encoding", h.Encoding}, {"Content-Language", h.Language}, {"Cache-Control", h.CacheControl}} {
+	for _, v := range [...][2]string{{"Content-Type", h.ContentType}, {"Content-Encoding", h.Encoding},
+		{"Content-Language", h.Language}, {"Cache-Control", h.CacheControl}} {
 		if v[1] != "" {
 			c.Set(v[0], v[1])
 		}
@@ -392,10 +399,11 @@ func (c *call) sendOwner(b *state.Blob) {
 	c.Set("x-ms-permissions", n.Access.Permissions())
 }
 
-// nameOf describes how an answer names an owner: its object ID, since no directory of users is there to ask. With upn=true the caller's own object ID
-// becomes the name in its token.
+// nameOf describes how an answer names an owner: its object ID, since no directory of users is there to ask. With
+// upn=true the caller's own object ID becomes the name in its token.
 func (c *call) nameOf(id string) string {
-	if p := c.identity.Principal(); p != nil && p.Name != "" && p.ObjectID == id && strings.EqualFold(c.Query.Get("upn"), "true") {
+	if p := c.identity.Principal(); p != nil && p.Name != "" && p.ObjectID == id &&
+		strings.EqualFold(c.Query.Get("upn"), "true") {
 		return p.Name
 	}
 	return id
@@ -497,7 +505,8 @@ func (s *Service) deletePath(c *call) error {
 // deletePage is the number of blobs that one request deletes from a directory of a flat account.
 const deletePage = 1000
 
-// deleteFlat deletes a path of a flat account, and with recursive the blobs whose names begin with it, a page a request.
+// deleteFlat deletes a path of a flat account, and with recursive the blobs whose names begin with it, a page a
+// request.
 func (s *Service) deleteFlat(c *call, w *state.Write, recursive bool) error {
 	now := c.now()
 	l := state.Listing{Prefix: c.blob + "/", Max: deletePage, Now: now}
@@ -554,7 +563,8 @@ func (c *call) boolQuery(name string) (bool, error) {
 
 // leasePath: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/lease
 func (s *Service) leasePath(c *call) error {
-	if period := c.Header("X-Ms-Lease-Break-Period"); period != "" && c.Header("X-Ms-Lease-Duration") == "" && strings.EqualFold(c.Header("X-Ms-Lease-Action"), "acquire") {
+	if period := c.Header("X-Ms-Lease-Break-Period"); period != "" && c.Header("X-Ms-Lease-Duration") == "" &&
+		strings.EqualFold(c.Header("X-Ms-Lease-Action"), "acquire") {
 		return wire.MissingHeader("x-ms-lease-duration")
 	}
 	q, err := c.leaseRequest(auth.OnObject)
@@ -604,4 +614,5 @@ func (s *Service) undeletePath(c *call) error {
 	return c.Status(http.StatusOK)
 }
 
-var errDirectoryExpiry = fail(http.StatusBadRequest, "ExpiryNotSupportedForDirectory", "Set expiry is not supported for a directory.")
+var errDirectoryExpiry = fail(http.StatusBadRequest, "ExpiryNotSupportedForDirectory",
+	"Set expiry is not supported for a directory.")

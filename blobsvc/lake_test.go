@@ -57,7 +57,8 @@ const lakeHost = "http://" + auth.DevelopmentAccount + ".dfs.localhost"
 func (f *fixture) lakeService() *lakeservice.Client {
 	f.t.Helper()
 	key := must(azdatalake.NewSharedKeyCredential(auth.DevelopmentAccount, auth.DevelopmentKey))(f.t)
-	return must(lakeservice.NewClientWithSharedKeyCredential(lakeHost, key, &lakeservice.ClientOptions{ClientOptions: f.lakeOptions()}))(f.t)
+	return must(lakeservice.NewClientWithSharedKeyCredential(lakeHost, key,
+		&lakeservice.ClientOptions{ClientOptions: f.lakeOptions()}))(f.t)
 }
 
 // filesystem creates a filesystem.
@@ -139,7 +140,8 @@ func TestLakeFilesystem(t *testing.T) {
 	fs := s.NewFileSystemClient("one")
 	must(fs.Create(ctx, &filesystem.CreateOptions{Metadata: map[string]*string{"color": to.Ptr("blue")}}))(t)
 	_, err := fs.Create(ctx, nil)
-	if e := new(azcore.ResponseError); !errors.As(err, &e) || e.StatusCode != 409 { // the client creates it at the Blob endpoint
+	// the client creates it at the Blob endpoint
+	if e := new(azcore.ResponseError); !errors.As(err, &e) || e.StatusCode != 409 {
 		t.Errorf("got %v", err)
 	}
 	p := must(fs.GetProperties(ctx, nil))(t)
@@ -180,7 +182,8 @@ func TestLakeFile(t *testing.T) {
 		t.Errorf("range %q", got)
 	}
 	p := must(c.GetProperties(ctx, nil))(t)
-	if *p.ContentType != "text/plain" || *p.ContentLength != 12 || *p.Owner != "$superuser" || *p.Permissions != "rw-r-----" || *p.ResourceType != "file" {
+	if *p.ContentType != "text/plain" || *p.ContentLength != 12 || *p.Owner != "$superuser" ||
+		*p.Permissions != "rw-r-----" || *p.ResourceType != "file" {
 		t.Errorf("properties %+v", p)
 	}
 	wantPaths(t, paths(t, fs, true, nil), "a/", "a/b/", "a/b/c.txt")
@@ -196,7 +199,9 @@ func TestLakeFile(t *testing.T) {
 	wantAnswer(t, err, 409, "PathConflict")
 	_, err = fs.NewFileClient("a/b/c.txt/d").Create(ctx, nil)
 	wantAnswer(t, err, 409, "PathConflict")
-	_, err = c.Create(ctx, &file.CreateOptions{AccessConditions: &file.AccessConditions{ModifiedAccessConditions: &file.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)}}})
+	_,
+		err = c.Create(ctx,
+		&file.CreateOptions{AccessConditions: &file.AccessConditions{ModifiedAccessConditions: &file.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)}}})
 	wantAnswer(t, err, 409, "PathAlreadyExists")
 	must(c.Delete(ctx, nil))(t)
 	_, err = c.Delete(ctx, nil)
@@ -217,10 +222,12 @@ func TestRenameContainer(t *testing.T) {
 	fs := f.filesystem("before")
 	writeFile(t, fs, "d/f", "content")
 	f.do("PUT", "/after?restype=container&comp=rename", "").want(t, 400, "MissingRequiredHeader")
-	f.do("PUT", "/after?restype=container&comp=rename", "", "x-ms-source-container-name", "nothing").want(t, 404, "ContainerNotFound")
+	f.do("PUT", "/after?restype=container&comp=rename", "", "x-ms-source-container-name", "nothing").want(t, 404,
+		"ContainerNotFound")
 	f.do("PUT", "/after?restype=container&comp=rename", "", "x-ms-source-container-name", "before").want(t, 200, "")
 	f.filesystem("before")
-	f.do("PUT", "/after?restype=container&comp=rename", "", "x-ms-source-container-name", "before").want(t, 409, "ContainerAlreadyExists")
+	f.do("PUT", "/after?restype=container&comp=rename", "", "x-ms-source-container-name", "before").want(t, 409,
+		"ContainerAlreadyExists")
 	if got := readFile(t, f.lakeService().NewFileSystemClient("after").NewFileClient("d/f")); got != "content" {
 		t.Errorf("content %q", got)
 	}
@@ -284,8 +291,9 @@ func (f *fixture) lakeNew(method, path, content string, headers ...string) *http
 		f.t.Fatal(err)
 	}
 	raw, _, _ := strings.Cut(path, "?")
-	hr := &http.Request{Method: method, Host: auth.DevelopmentAccount + ".dfs.localhost", Header: http.Header{}, ContentLength: int64(len(content)),
-		URL: must(url.Parse("http://" + u.Host + path))(f.t), Body: io.NopCloser(strings.NewReader(content))}
+	hr := &http.Request{Method: method, Host: auth.DevelopmentAccount + ".dfs.localhost", Header: http.Header{},
+		ContentLength: int64(len(content)),
+		URL:           must(url.Parse("http://" + u.Host + path))(f.t), Body: io.NopCloser(strings.NewReader(content))}
 	if content == "" {
 		hr.Body = http.NoBody
 	}
@@ -340,7 +348,8 @@ func TestLakeAccessControl(t *testing.T) {
 	for i := range 5 {
 		writeFile(t, fs, fmt.Sprintf("d/sub/%d", i), "")
 	}
-	r := must(d.SetAccessControlRecursive(ctx, "user::rwx,group::r-x,other::--x", &directory.SetAccessControlRecursiveOptions{BatchSize: to.Ptr(int32(2))}))(t)
+	r := must(d.SetAccessControlRecursive(ctx, "user::rwx,group::r-x,other::--x",
+		&directory.SetAccessControlRecursiveOptions{BatchSize: to.Ptr(int32(2))}))(t)
 	if *r.DirectoriesSuccessful != 2 || *r.FilesSuccessful != 6 || *r.FailureCount != 0 {
 		t.Errorf("%d directories, %d files, %d failures", *r.DirectoriesSuccessful, *r.FilesSuccessful, *r.FailureCount)
 	}
@@ -357,18 +366,23 @@ func TestLakeLease(t *testing.T) {
 	fs := f.filesystem("files")
 	c := writeFile(t, fs, "f", "x")
 	const id = "c820a799-76d7-4ee2-6e15-546f19325c2c"
-	f.lakeDo("POST", "/files/f", "", "x-ms-lease-action", "acquire", "x-ms-lease-duration", "-1", "x-ms-proposed-lease-id", id).want(t, 201, "")
+	f.lakeDo("POST", "/files/f", "", "x-ms-lease-action", "acquire", "x-ms-lease-duration", "-1", "x-ms-proposed-lease-id",
+		id).want(t, 201, "")
 	_, err := c.Delete(ctx, nil)
 	wantAnswer(t, err, 412, "LeaseIdMissing")
 	_, err = c.AppendData(ctx, 1, body("y"), nil)
 	wantAnswer(t, err, 412, "LeaseIdMissing")
 	_, err = c.Rename(ctx, "g", nil)
 	wantAnswer(t, err, 412, "LeaseIdMissing")
-	must(c.Rename(ctx, "g", &file.RenameOptions{SourceAccessConditions: &file.SourceAccessConditions{SourceLeaseAccessConditions: &file.LeaseAccessConditions{LeaseID: to.Ptr(id)}}}))(t)
+	must(
+		c.Rename(ctx, "g",
+			&file.RenameOptions{SourceAccessConditions: &file.SourceAccessConditions{SourceLeaseAccessConditions: &file.LeaseAccessConditions{LeaseID: to.Ptr(id)}}}))(t)
 	g := fs.NewFileClient("g")
 	_, err = g.Delete(ctx, nil)
 	wantAnswer(t, err, 412, "LeaseIdMissing") // the lease moves with the file
-	must(g.Delete(ctx, &file.DeleteOptions{AccessConditions: &file.AccessConditions{LeaseAccessConditions: &file.LeaseAccessConditions{LeaseID: to.Ptr(id)}}}))(t)
+	must(
+		g.Delete(ctx,
+			&file.DeleteOptions{AccessConditions: &file.AccessConditions{LeaseAccessConditions: &file.LeaseAccessConditions{LeaseID: to.Ptr(id)}}}))(t)
 }
 
 func TestLakePages(t *testing.T) {
@@ -414,14 +428,16 @@ func TestLakeFromBlobEndpoint(t *testing.T) {
 	}
 	wantPaths(t, names, "dir", "dir/sub", "dir/sub/blob")
 	must(c.NewBlockBlobClient("top").Upload(ctx, body(""), nil))(t)
-	tree := must(c.NewListBlobsHierarchyPager("/", &container.ListBlobsHierarchyOptions{Include: container.ListBlobsInclude{Permissions: true}}).NextPage(ctx))(t)
+	tree := must(c.NewListBlobsHierarchyPager("/",
+		&container.ListBlobsHierarchyOptions{Include: container.ListBlobsInclude{Permissions: true}}).NextPage(ctx))(t)
 	for _, item := range tree.Segment.BlobPrefixes {
 		prefixes = append(prefixes, *item.Name)
 	}
 	names = nil
 	for _, item := range tree.Segment.BlobItems {
 		names = append(names, *item.Name)
-		if item.Properties.Owner == nil || *item.Properties.Owner != "$superuser" || *item.Properties.Permissions != "rw-r-----" {
+		if item.Properties.Owner == nil || *item.Properties.Owner != "$superuser" ||
+			*item.Properties.Permissions != "rw-r-----" {
 			t.Errorf("%s: %+v", *item.Name, item.Properties)
 		}
 	}
@@ -441,13 +457,16 @@ func TestLakeFromBlobEndpoint(t *testing.T) {
 	}
 	_, err = c.NewBlobClient("top").SetTags(ctx, map[string]string{"a": "b"}, nil)
 	wantAnswer(t, err, 400, "InvalidQueryParameterValue")
-	must(c.NewBlockBlobClient("folder").Upload(ctx, body(""), &blockblob.UploadOptions{Metadata: map[string]*string{"hdi_isfolder": to.Ptr("true")}}))(t)
+	must(c.NewBlockBlobClient("folder").Upload(ctx, body(""),
+		&blockblob.UploadOptions{Metadata: map[string]*string{"hdi_isfolder": to.Ptr("true")}}))(t)
 	wantPaths(t, paths(t, fs, false, nil), "again/", "folder/", "top")
-	if got := must(c.NewBlobClient("top").GetAccountInfo(ctx, nil))(t); got.IsHierarchicalNamespaceEnabled == nil || !*got.IsHierarchicalNamespaceEnabled {
+	if got := must(c.NewBlobClient("top").GetAccountInfo(ctx, nil))(t); got.IsHierarchicalNamespaceEnabled == nil ||
+		!*got.IsHierarchicalNamespaceEnabled {
 		t.Errorf("account information %+v", got)
 	}
 	snapshot := must(c.NewBlobClient("top").CreateSnapshot(ctx, nil))(t)
-	must(c.NewBlobClient("top").Delete(ctx, &blob.DeleteOptions{DeleteSnapshots: to.Ptr(blob.DeleteSnapshotsOptionTypeInclude)}))(t)
+	must(c.NewBlobClient("top").Delete(ctx,
+		&blob.DeleteOptions{DeleteSnapshots: to.Ptr(blob.DeleteSnapshotsOptionTypeInclude)}))(t)
 	if _, err := must(c.NewBlobClient("top").WithSnapshot(*snapshot.Snapshot))(t).GetProperties(ctx, nil); err == nil {
 		t.Error("a snapshot of a deleted blob is there")
 	}

@@ -12,10 +12,11 @@ import (
 )
 
 // leaseActions are the values of x-ms-lease-action.
-var leaseActions = map[string]state.LeaseAction{"acquire": state.LeaseAcquire, "renew": state.LeaseRenew, "change": state.LeaseChange, "release": state.LeaseRelease, "break": state.LeaseBreak}
+var leaseActions = map[string]state.LeaseAction{"acquire": state.LeaseAcquire, "renew": state.LeaseRenew,
+	"change": state.LeaseChange, "release": state.LeaseRelease, "break": state.LeaseBreak}
 
-// leaseRequest reads x-ms-lease-action and the headers that it needs. on is what is leased: delete permission allows to break a lease, and nothing else.
-// https://learn.microsoft.com/rest/api/storageservices/create-account-sas#blob-service
+// leaseRequest reads x-ms-lease-action and the headers that it needs. on is what is leased: delete permission allows to
+// break a lease, and nothing else. https://learn.microsoft.com/rest/api/storageservices/create-account-sas#blob-service
 func (c *call) leaseRequest(on auth.ResourceType) (q state.LeaseRequest, err error) {
 	action, err := c.needWord("X-Ms-Lease-Action", "acquire", "renew", "change", "release", "break")
 	if err != nil {

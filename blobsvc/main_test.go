@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// modelChecks is the number of random sequences that of operations a comparison with a model tries, unless the flag sets it.
+// modelChecks is the number of random sequences that of operations a comparison with a model tries, unless the flag
+// sets it.
 const modelChecks = "40"
 
 func TestMain(m *testing.M) {

@@ -26,8 +26,8 @@ func (s *Service) Compact(ctx context.Context, o extent.CompactOptions) (extent.
 // Audit is the result of [Check].
 type Audit = state.Audit
 
-// Check opens the state of a stopped service and reports every violation of an invariant, see the comment of package state. It changes
-// nothing. An error means that the check could not run to its end.
+// Check opens the state of a stopped service and reports every violation of an invariant, see the comment of package
+// state. It changes nothing. An error means that the check could not run to its end.
 func Check(path, extents string, report func(error)) (Audit, error) {
 	return state.Check(path, extents, report)
 }
@@ -38,7 +38,8 @@ type Names = state.Names
 // Describe calls fn with the names in the file at path.
 func Describe(path string, fn func(*Names)) error { return state.Describe(path, fn) }
 
-// CheckScopes reads the keys of encryption scopes in the file at path, if it exists. It returns an error if they are damaged.
+// CheckScopes reads the keys of encryption scopes in the file at path, if it exists. It returns an error if they are
+// damaged.
 func CheckScopes(path string) error {
 	_, err := encryption.OpenScopes(path, func(string) []string { return nil })
 	return err
@@ -47,21 +48,22 @@ func CheckScopes(path string) error {
 // Buckets are the names of the buckets in the file of a Blob service.
 func Buckets() []store.Bucket { return state.Buckets() }
 
-// Recover writes what a crash left in the log of a stopped service to its places, in the file at path and in the extents.
+// Recover writes what a crash left in the log of a stopped service to its places, in the file at path and in the
+// extents.
 func Recover(path, extents string) error { return state.Recover(path, extents) }
 
-// Extract writes the state of a node of a cluster to new files of a server alone: the database at path, content in the folder extents, and at keys the keys of
-// encryption scopes.
+// Extract writes the state of a node of a cluster to new files of a server alone: the database at path, content in the
+// folder extents, and at keys the keys of encryption scopes.
 func (s *Service) Extract(ctx context.Context, path, extents, keys string) error {
 	return s.state.Extract(ctx, path, extents, keys)
 }
 
-// Settle opens and closes the state of a stopped service: files of former releases are converted, and what a crash left is put in order. keys is the
-// file with the keys of encryption scopes.
+// Settle opens and closes the state of a stopped service: files of former releases are converted, and what a crash left
+// is put in order. keys is the file with the keys of encryption scopes.
 func Settle(path, extents, keys string) error { return state.Settle(path, extents, keys) }
 
-// Seed creates the replicated log of a cluster from the file of a service that was stopped and settled. keys is the file with the keys of encryption scopes,
-// node the name that the cluster has for the data folder.
+// Seed creates the replicated log of a cluster from the file of a service that was stopped and settled. keys is the
+// file with the keys of encryption scopes, node the name that the cluster has for the data folder.
 func Seed(ctx context.Context, path, keys, node string, c replog.Config) error {
 	return state.Seed(ctx, path, keys, node, c)
 }
@@ -69,9 +71,10 @@ func Seed(ctx context.Context, path, keys, node string, c replog.Config) error {
 // References calls yield for every slice that the records in the file at path refer to, until yield returns false.
 func References(path string, yield func(extent.Ref) bool) error { return state.References(path, yield) }
 
-// CompactFolder gives back all the space that it can, in the state of a service that is stopped: it removes garbage and rewrites extents
-// until they have no unreferenced content. It moves at most bytesPerSecond; 0 means no limit. before and after are the sizes of the extents in bytes.
-// It can be stopped at any time by ctx; what was done by then stays done.
+// CompactFolder gives back all the space that it can, in the state of a service that is stopped: it removes garbage and
+// rewrites extents until they have no unreferenced content. It moves at most bytesPerSecond; 0 means no limit. before
+// and after are the sizes of the extents in bytes. It can be stopped at any time by ctx; what was done by then stays
+// done.
 func CompactFolder(ctx context.Context, path, extents string, bytesPerSecond int64) (before, after int64, err error) {
 	return state.CompactFolder(ctx, path, extents, bytesPerSecond)
 }

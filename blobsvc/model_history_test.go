@@ -97,12 +97,13 @@ type history struct {
 	graves   []grave
 }
 
-// Random operations on versions, snapshots, holds, soft-deleted blobs and containers leave the service in the state that the
-// model has, also after garbage was collected and extents were compacted.
+// Random operations on versions, snapshots, holds, soft-deleted blobs and containers leave the service in the state
+// that the model has, also after garbage was collected and extents were compacted.
 func TestHistoryLikeAModel(t *testing.T) {
 	t.Parallel()
 	for what, keep := range map[string]accountprops.Blob{
-		"immutable": {Versioning: true, Immutability: true, ContainerDays: 2}, "restorable": {Versioning: true, ContainerDays: 2},
+		"immutable":  {Versioning: true, Immutability: true, ContainerDays: 2},
+		"restorable": {Versioning: true, ContainerDays: 2},
 	} {
 		t.Run(what, func(t *testing.T) {
 			f := managed(t, keep)
@@ -113,9 +114,11 @@ func TestHistoryLikeAModel(t *testing.T) {
 				f.keepDeleted(0, "")
 				h.create(rt)
 				rt.Repeat(map[string]func(*rapid.T){
-					"put": h.put, "commit": h.commit, "metadata": h.metadata, "snapshot": h.snapshot, "promote": h.promote, "delete": h.delete, "delete one": h.deleteOne,
-					"undelete": h.undelete, "hold": h.hold, "retain": h.retain, "create": h.create, "delete container": h.deleteContainer,
-					"restore": h.restore, "collect": h.collect, "": h.list,
+					"put": h.put, "commit": h.commit, "metadata": h.metadata, "snapshot": h.snapshot, "promote": h.promote,
+					"delete": h.delete, "delete one": h.deleteOne,
+					"undelete": h.undelete, "hold": h.hold, "retain": h.retain, "create": h.create,
+					"delete container": h.deleteContainer,
+					"restore":          h.restore, "collect": h.collect, "": h.list,
 				})
 				h.read(rt)
 			})
@@ -141,7 +144,8 @@ func (h *history) do(method, target, content string, headers ...string) reply {
 
 func (h *history) put(rt *rapid.T) {
 	name, p := h.of(rt)
-	content := strings.Repeat(string(rune('a'+rapid.IntRange(0, 25).Draw(rt, "fill"))), rapid.SampledFrom([]int{0, 1, 300, 300_000}).Draw(rt, "size"))
+	content := strings.Repeat(string(rune('a'+rapid.IntRange(0, 25).Draw(rt, "fill"))),
+		rapid.SampledFrom([]int{0, 1, 300, 300_000}).Draw(rt, "size"))
 	r := h.do("PUT", "/"+name, content, "x-ms-blob-type", "BlockBlob")
 	if p == nil {
 		r.want(rt, 404, "ContainerNotFound")
@@ -191,7 +195,8 @@ func (h *history) snapshot(rt *rapid.T) {
 		return
 	}
 	r.want(rt, 201, "")
-	p.been = append(p.been, &moment{snapshot: r.header.Get("x-ms-snapshot"), content: p.is.content, metadata: p.is.metadata})
+	p.been = append(p.been, &moment{snapshot: r.header.Get("x-ms-snapshot"), content: p.is.content,
+		metadata: p.is.metadata})
 	p.become(&moment{version: r.header.Get("x-ms-version-id"), content: p.is.content, metadata: p.is.metadata})
 }
 
@@ -333,7 +338,8 @@ func (h *history) deleteContainer(rt *rapid.T) {
 		return
 	}
 	r.want(rt, 202, "")
-	versions := strings.Split(h.f.do("GET", "/?comp=list&include=deleted&prefix="+h.name, "").want(rt, 200, "").body, "<Version>")
+	versions := strings.Split(h.f.do("GET", "/?comp=list&include=deleted&prefix="+h.name, "").want(rt, 200, "").body,
+		"<Version>")
 	version, _, _ := strings.Cut(versions[len(versions)-1], "<")
 	h.graves = append(h.graves, grave{version, h.blobs})
 	h.blobs = nil
@@ -345,7 +351,8 @@ func (h *history) restore(rt *rapid.T) {
 	}
 	i := rapid.IntRange(0, len(h.graves)-1).Draw(rt, "grave")
 	g := h.graves[i]
-	r := h.do("PUT", "?restype=container&comp=undelete", "", "x-ms-deleted-container-name", h.name, "x-ms-deleted-container-version", g.version)
+	r := h.do("PUT", "?restype=container&comp=undelete", "", "x-ms-deleted-container-name", h.name,
+		"x-ms-deleted-container-version", g.version)
 	if h.blobs != nil {
 		r.want(rt, 409, "ContainerAlreadyExists")
 		return
@@ -391,11 +398,15 @@ func (h *history) list(rt *rapid.T) {
 	}
 	sort.SliceStable(want, func(i, j int) bool { return strings.Fields(want[i])[0] < strings.Fields(want[j])[0] })
 	for marker := ""; ; {
-		r := h.do("GET", "?restype=container&comp=list&include=versions,snapshots,deleted,metadata,legalhold&maxresults=7&marker="+marker, "").want(rt, 200, "")
+		r := h.do("GET",
+			"?restype=container&comp=list&include=versions,snapshots,deleted,metadata,legalhold&maxresults=7&marker="+marker,
+			"").want(rt, 200, "")
 		for _, item := range strings.Split(r.body, "<Blob>")[1:] {
-			s := fmt.Sprintf("%s %s@%s %s %s", between(item, "<Name>", "<"), between(item, "<Snapshot>", "<"), between(item, "<VersionId>", "<"), between(item, "<M>", "<"),
+			s := fmt.Sprintf("%s %s@%s %s %s", between(item, "<Name>", "<"), between(item, "<Snapshot>", "<"),
+				between(item, "<VersionId>", "<"), between(item, "<M>", "<"),
 				between(item, "<Content-Length>", "<"))
-			for _, mark := range [...][2]string{{"<Deleted>true", " deleted"}, {"<LegalHold>true", " held"}, {"<IsCurrentVersion>true", "*"}} {
+			for _, mark := range [...][2]string{{"<Deleted>true", " deleted"}, {"<LegalHold>true", " held"},
+				{"<IsCurrentVersion>true", "*"}} {
 				if strings.Contains(item, mark[0]) {
 					s += mark[1]
 				}
@@ -431,7 +442,8 @@ func (h *history) read(rt *rapid.T) {
 		g := h.graves[0]
 		h.graves = h.graves[1:]
 		h.name += "r"
-		h.do("PUT", "?restype=container&comp=undelete", "", "x-ms-deleted-container-name", strings.TrimRight(h.name, "r"), "x-ms-deleted-container-version", g.version).want(rt, 201, "")
+		h.do("PUT", "?restype=container&comp=undelete", "", "x-ms-deleted-container-name", strings.TrimRight(h.name, "r"),
+			"x-ms-deleted-container-version", g.version).want(rt, 201, "")
 		h.blobs = g.blobs
 	}
 }

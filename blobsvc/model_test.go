@@ -56,7 +56,8 @@ func TestLikeAModel(t *testing.T) {
 		id := rapid.Map(rapid.IntRange(0, 5), blockName)
 		rt.Repeat(map[string]func(*rapid.T){
 			"put": func(rt *rapid.T) {
-				at, text, meta := name.Draw(rt, "name"), content.Draw(rt, "content"), rapid.SampledFrom([]string{"", "x"}).Draw(rt, "metadata")
+				at, text, meta := name.Draw(rt, "name"), content.Draw(rt, "content"),
+					rapid.SampledFrom([]string{"", "x"}).Draw(rt, "metadata")
 				o := &blockblob.UploadOptions{}
 				if meta != "" {
 					o.Metadata = map[string]*string{"M": &meta}
@@ -128,7 +129,8 @@ func TestLikeAModel(t *testing.T) {
 			},
 			"delete": func(rt *rapid.T) {
 				at := name.Draw(rt, "name")
-				_, err := box.NewBlobClient(at).Delete(ctx, &blob.DeleteOptions{DeleteSnapshots: to.Ptr(blob.DeleteSnapshotsOptionTypeInclude)})
+				_, err := box.NewBlobClient(at).Delete(ctx,
+					&blob.DeleteOptions{DeleteSnapshots: to.Ptr(blob.DeleteSnapshotsOptionTypeInclude)})
 				if m.blobs[at] == nil {
 					wantCode(rt, err, 404, "BlobNotFound")
 					return
@@ -215,7 +217,8 @@ func withScope(c *blobsvc.Config) {
 	manage(c, accountprops.Blob{Scopes: []string{"scope"}})
 }
 
-var inScope = &container.CreateOptions{CPKScopeInfo: &container.CPKScopeInfo{DefaultEncryptionScope: to.Ptr("scope"), PreventEncryptionScopeOverride: to.Ptr(true)}}
+var inScope = &container.CreateOptions{CPKScopeInfo: &container.CPKScopeInfo{DefaultEncryptionScope: to.Ptr("scope"),
+	PreventEncryptionScopeOverride: to.Ptr(true)}}
 
 func testCompaction(t *testing.T, o *container.CreateOptions) {
 	f := startWith(t, withScope)

@@ -17,9 +17,9 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// contentHeaders reads the properties that a client gives a new blob. standard takes the HTTP headers where the x-ms-blob-
-// ones are absent, as Put Blob does; elsewhere they describe the request's own body. The MD5 may have any length: Azure does not check it
-// where the request has no content that it could be of.
+// contentHeaders reads the properties that a client gives a new blob. standard takes the HTTP headers where the
+// x-ms-blob- ones are absent, as Put Blob does; elsewhere they describe the request's own body. The MD5 may have any
+// length: Azure does not check it where the request has no content that it could be of.
 func (c *call) contentHeaders(standard bool) (h state.Headers, err error) {
 	pick := func(own, http string) string {
 		if s := c.Header(own); s != "" || !standard || http == "" {
@@ -46,7 +46,8 @@ func (c *call) contentHeaders(standard bool) (h state.Headers, err error) {
 // defaultType is the content type of a blob that was given none.
 const defaultType = "application/octet-stream"
 
-// newBlob parses the part that all operations that create a blob have in common: the blob's properties, and the conditions of the write.
+// newBlob parses the part that all operations that create a blob have in common: the blob's properties, and the
+// conditions of the write.
 func (s *Service) newBlob(c *call, kind state.Kind, standard bool) (b state.Blob, w state.Write, err error) {
 	b.Kind = kind
 	if w, err = s.write(c); err != nil {
@@ -192,7 +193,8 @@ func (c *call) expiry() (e state.Expiry, err error) {
 	return e, nil
 }
 
-// maxExpiryIn is the longest relative expiry time in milliseconds that leaves room for the sum; the sum has a lower limit.
+// maxExpiryIn is the longest relative expiry time in milliseconds that leaves room for the sum; the sum has a lower
+// limit.
 const maxExpiryIn = 1 << 62 / (ticks.Second / 1000)
 
 // newExpiry reads the expiry time of a new blob; 0 is never.
@@ -210,8 +212,8 @@ func (s *Service) newExpiry(c *call) (ticks.Ticks, error) {
 	return at, c.expiryError(err)
 }
 
-// checkExpiry refuses expiry times in accounts that have none. The status is recorded; clients call Set Blob Expiry to learn whether an account has
-// a hierarchical namespace.
+// checkExpiry refuses expiry times in accounts that have none. The status is recorded; clients call Set Blob Expiry to
+// learn whether an account has a hierarchical namespace.
 func (s *Service) checkExpiry(c *call) error {
 	if set := s.accounts.Blob(c.Account); set.Expiry || set.Hierarchical {
 		return nil
@@ -266,7 +268,8 @@ func validTags(list []state.Tag) ([]state.Tag, error) {
 func tagCharacters(s string) bool {
 	for i := range len(s) {
 		c := s[i]
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune(" +-./:=_", rune(c)) {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') &&
+			!strings.ContainsRune(" +-./:=_", rune(c)) {
 			return false
 		}
 	}
@@ -306,7 +309,8 @@ func parseTags(s string) ([]state.Tag, error) {
 	return validTags(list)
 }
 
-// holdsTags checks the permission for tags, which what sets or tests them by a header, or lists them, needs beside its own.
+// holdsTags checks the permission for tags, which what sets or tests them by a header, or lists them, needs beside its
+// own.
 func (c *call) holdsTags() error {
 	return c.identity.Holds(ofTags)
 }

@@ -112,7 +112,8 @@ func (s *Service) putPage(c *call) error {
 	return c.Status(http.StatusCreated)
 }
 
-// pageWrite is the position at which pages are written, and under which conditions on the sequence number. end is exclusive.
+// pageWrite is the position at which pages are written, and under which conditions on the sequence number. end is
+// exclusive.
 type pageWrite struct {
 	start, end int64
 	conditions state.SequenceConditions
@@ -156,7 +157,8 @@ func (c *call) pageRangeLimit() (int, error) {
 	return int(min(n, maxPageRanges)), nil
 }
 
-// pageOfSpans returns the spans from an offset on, limit of them unless that is 0, and the offset of the next; 0 at the end.
+// pageOfSpans returns the spans from an offset on, limit of them unless that is 0, and the offset of the next; 0 at the
+// end.
 func pageOfSpans(list []state.Span, from int64, limit int) (page []state.Span, next int64) {
 	for len(list) > 0 && list[0].End <= from {
 		list = list[1:]

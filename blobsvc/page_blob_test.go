@@ -44,25 +44,37 @@ func TestPutPage(t *testing.T) {
 	}{
 		{"no range", page, []string{"x-ms-page-write", "update"}, 400, "MissingRequiredHeader"},
 		{"no action", page, []string{"x-ms-range", "bytes=0-511"}, 400, "MissingRequiredHeader"},
-		{"unknown action", page, []string{"x-ms-range", "bytes=0-511", "x-ms-page-write", "erase"}, 400, "InvalidHeaderValue"},
+		{"unknown action", page, []string{"x-ms-range", "bytes=0-511", "x-ms-page-write", "erase"}, 400,
+			"InvalidHeaderValue"},
 		{"unaligned", page, []string{"x-ms-range", "bytes=1-512", "x-ms-page-write", "update"}, 416, "InvalidPageRange"},
-		{"past the end", page, []string{"x-ms-range", "bytes=4096-4607", "x-ms-page-write", "update"}, 416, "InvalidPageRange"},
-		{"wrong length", page, []string{"x-ms-range", "bytes=0-1023", "x-ms-page-write", "update"}, 400, "InvalidHeaderValue"},
-		{"clear with a body", page, []string{"x-ms-range", "bytes=0-511", "x-ms-page-write", "clear"}, 400, "InvalidHeaderValue"},
-		{"wrong MD5", page, []string{"x-ms-range", "bytes=0-511", "x-ms-page-write", "update", "Content-MD5", md5Of(nil)}, 400, "Md5Mismatch"},
-		{"sequence number <", page, []string{"x-ms-range", "bytes=0-511", "x-ms-page-write", "update", "x-ms-if-sequence-number-lt", "3"}, 412, "SequenceNumberConditionNotMet"},
-		{"sequence number <=", page, []string{"x-ms-range", "bytes=0-511", "x-ms-page-write", "update", "x-ms-if-sequence-number-le", "2"}, 412, "SequenceNumberConditionNotMet"},
-		{"sequence number =", page, []string{"x-ms-range", "bytes=0-511", "x-ms-page-write", "update", "x-ms-if-sequence-number-eq", "4"}, 412, "SequenceNumberConditionNotMet"},
-		{"sequence numbers hold", page, []string{"x-ms-range", "bytes=0-511", "x-ms-page-write", "update", "x-ms-if-sequence-number-eq", "3", "x-ms-if-sequence-number-le", "3"}, 201, ""},
+		{"past the end", page, []string{"x-ms-range", "bytes=4096-4607", "x-ms-page-write", "update"}, 416,
+			"InvalidPageRange"},
+		{"wrong length", page, []string{"x-ms-range", "bytes=0-1023", "x-ms-page-write", "update"}, 400,
+			"InvalidHeaderValue"},
+		{"clear with a body", page, []string{"x-ms-range", "bytes=0-511", "x-ms-page-write", "clear"}, 400,
+			"InvalidHeaderValue"},
+		{"wrong MD5", page, []string{"x-ms-range", "bytes=0-511", "x-ms-page-write", "update", "Content-MD5", md5Of(nil)},
+			400, "Md5Mismatch"},
+		{"sequence number <", page, []string{"x-ms-range", "bytes=0-511", "x-ms-page-write", "update",
+			"x-ms-if-sequence-number-lt", "3"}, 412, "SequenceNumberConditionNotMet"},
+		{"sequence number <=", page, []string{"x-ms-range", "bytes=0-511", "x-ms-page-write", "update",
+			"x-ms-if-sequence-number-le", "2"}, 412, "SequenceNumberConditionNotMet"},
+		{"sequence number =", page, []string{"x-ms-range", "bytes=0-511", "x-ms-page-write", "update",
+			"x-ms-if-sequence-number-eq", "4"}, 412, "SequenceNumberConditionNotMet"},
+		{"sequence numbers hold", page,
+			[]string{"x-ms-range", "bytes=0-511", "x-ms-page-write", "update", "x-ms-if-sequence-number-eq", "3",
+				"x-ms-if-sequence-number-le", "3"}, 201, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) { f.do("PUT", at, tc.content, tc.headers...).want(t, tc.status, tc.code) })
 	}
 	f.do("PUT", "/"+name+"/q", "", "x-ms-blob-type", "PageBlob").want(t, 400, "MissingRequiredHeader")
 	for _, size := range []string{"511", "-512", "8796093022720", "x"} {
-		f.do("PUT", "/"+name+"/q", "", "x-ms-blob-type", "PageBlob", "x-ms-blob-content-length", size).want(t, 400, "InvalidHeaderValue")
+		f.do("PUT", "/"+name+"/q", "", "x-ms-blob-type", "PageBlob", "x-ms-blob-content-length", size).want(t, 400,
+			"InvalidHeaderValue")
 	}
 	must(c.NewBlockBlobClient("block").Upload(ctx, body("x"), nil))(t)
-	f.do("PUT", "/"+name+"/block?comp=page", page, "x-ms-range", "bytes=0-511", "x-ms-page-write", "update").want(t, 409, "InvalidBlobType")
+	f.do("PUT", "/"+name+"/block?comp=page", page, "x-ms-range", "bytes=0-511", "x-ms-page-write", "update").want(t, 409,
+		"InvalidBlobType")
 }
 
 // An 8 TiB page blob costs what was written to it.
@@ -74,12 +86,15 @@ func TestSparsePageBlob(t *testing.T) {
 	must(b.Create(ctx, size, nil))(t)
 	page := string(randomBytes(512))
 	must(b.UploadPages(ctx, body(page), blob.HTTPRange{Offset: size - 512, Count: 512}, nil))(t)
-	if got := string(download(t, b, &blob.DownloadStreamOptions{Range: blob.HTTPRange{Offset: size - 1024, Count: 1024}})); got != strings.Repeat("\x00", 512)+page {
+	if got := string(download(t, b,
+		&blob.DownloadStreamOptions{Range: blob.HTTPRange{Offset: size - 1024, Count: 1024}})); got != strings.Repeat("\x00",
+		512)+page {
 		t.Error("the end differs")
 	}
 	pager := b.NewGetPageRangesPager(nil)
 	ranges := must(pager.NextPage(ctx))(t)
-	if len(ranges.PageRange) != 1 || *ranges.PageRange[0].Start != size-512 || *ranges.PageRange[0].End != size-1 || *ranges.BlobContentLength != size {
+	if len(ranges.PageRange) != 1 || *ranges.PageRange[0].Start != size-512 || *ranges.PageRange[0].End != size-1 ||
+		*ranges.BlobContentLength != size {
 		t.Errorf("%+v", ranges)
 	}
 }
@@ -91,7 +106,8 @@ func TestGetPageRanges(t *testing.T) {
 	b := c.NewPageBlobClient("p")
 	must(b.Create(ctx, 1<<20, nil))(t)
 	put := func(page, n int64) {
-		must(b.UploadPages(ctx, body(string(randomBytes(int(512*n)))), blob.HTTPRange{Offset: 512 * page, Count: 512 * n}, nil))(t)
+		must(b.UploadPages(ctx, body(string(randomBytes(int(512*n)))), blob.HTTPRange{Offset: 512 * page, Count: 512 * n},
+			nil))(t)
 	}
 	put(0, 2)
 	put(2, 1)
@@ -113,13 +129,16 @@ func TestGetPageRanges(t *testing.T) {
 		{"&prevsnapshot=" + *snap.Snapshot, []string{"x-ms-range", "bytes=0-1023"}, "512-1023 "},
 	} {
 		r := f.do("GET", "/"+name+"/p?comp=pagelist"+tc.query, "", tc.headers...).want(t, 200, "")
-		got := strings.NewReplacer("\ufeff", "", `<?xml version="1.0" encoding="utf-8"?>`, "", "<PageList>", "", "</PageList>", "", "<PageRange><Start>", "",
-			"<ClearRange><Start>", "clear ", "</Start><End>", "-", "</End></PageRange>", " ", "</End></ClearRange>", " ").Replace(r.body)
+		got := strings.NewReplacer("\ufeff", "", `<?xml version="1.0" encoding="utf-8"?>`, "", "<PageList>", "",
+			"</PageList>", "", "<PageRange><Start>", "",
+			"<ClearRange><Start>", "clear ", "</Start><End>", "-", "</End></PageRange>", " ", "</End></ClearRange>",
+			" ").Replace(r.body)
 		if got != tc.want {
 			t.Errorf("%s %v: %q, want %q", tc.query, tc.headers, got, tc.want)
 		}
 	}
-	f.do("GET", "/"+name+"/p?comp=pagelist&prevsnapshot=2020-01-01T00:00:00.0000000Z", "").want(t, 409, "PreviousSnapshotNotFound")
+	f.do("GET", "/"+name+"/p?comp=pagelist&prevsnapshot=2020-01-01T00:00:00.0000000Z", "").want(t, 409,
+		"PreviousSnapshotNotFound")
 	var paged []string
 	pager := b.NewGetPageRangesPager(&pageblob.GetPageRangesOptions{MaxResults: to.Ptr(int32(2))})
 	for pages := 0; pager.More(); pages++ {
@@ -132,7 +151,8 @@ func TestGetPageRanges(t *testing.T) {
 	}
 	f.do("GET", "/"+name+"/p?comp=pagelist&maxresults=0", "").want(t, 400, "OutOfRangeQueryParameterValue")
 	f.do("GET", "/"+name+"/p?comp=pagelist&marker=x", "").want(t, 400, "InvalidQueryParameterValue")
-	f.do("GET", "/"+name+"/p?comp=pagelist", "", "x-ms-previous-snapshot-url", "http://x").want(t, 400, "InvalidHeaderValue")
+	f.do("GET", "/"+name+"/p?comp=pagelist", "", "x-ms-previous-snapshot-url", "http://x").want(t, 400,
+		"InvalidHeaderValue")
 	f.do("GET", "/"+name+"/p?comp=pagelist", "", "x-ms-range", "bytes=1048576-").want(t, 416, "InvalidRange")
 }
 
@@ -188,7 +208,8 @@ func TestPageBlobLikeAModel(t *testing.T) {
 	})
 }
 
-// The difference to a snapshot goes by operations: pages that were written and cleared since are cleared ones, also if the snapshot is empty there.
+// The difference to a snapshot goes by operations: pages that were written and cleared since are cleared ones, also if
+// the snapshot is empty there.
 func TestPageDiffShowsClearedPages(t *testing.T) {
 	t.Parallel()
 	f := start(t)
@@ -203,7 +224,8 @@ func TestPageDiffShowsClearedPages(t *testing.T) {
 	diff := func(query string) string {
 		body := f.do("GET", "/box/p?comp=pagelist"+query, "").want(t, 200, "").body
 		_, list, _ := strings.Cut(body, "<PageList")
-		return strings.NewReplacer("<Start>", "", "</Start><End>", "-", "</End>", "", "<PageRange>", "P", "<ClearRange>", "C", "</PageRange>", " ", "</ClearRange>", " ",
+		return strings.NewReplacer("<Start>", "", "</Start><End>", "-", "</End>", "", "<PageRange>", "P", "<ClearRange>", "C",
+			"</PageRange>", " ", "</ClearRange>", " ",
 			"</PageList>", "", ">", "", " /", "").Replace(list)
 	}
 	empty := snapshot()
@@ -223,7 +245,8 @@ func TestPageDiffShowsClearedPages(t *testing.T) {
 			t.Errorf("%s: %q, want %q", tc.query, got, tc.want)
 		}
 	}
-	if got := f.do("GET", "/box/p", "").body; got != strings.Repeat("x", 512)+strings.Repeat("\x00", 512)+strings.Repeat("x", 512)+strings.Repeat("\x00", 2560) {
+	if got := f.do("GET", "/box/p", "").body; got != strings.Repeat("x", 512)+strings.Repeat("\x00", 512)+
+		strings.Repeat("x", 512)+strings.Repeat("\x00", 2560) {
 		t.Error("the content is wrong")
 	}
 	// Cleared once more, and then written again.

@@ -16,13 +16,17 @@ func TestScopeIsNamed(t *testing.T) {
 	f.do("PUT", "/box/plain", "", "x-ms-blob-type", "PageBlob", "x-ms-blob-content-length", "1024").want(t, 201, "")
 	for _, comp := range []string{"snapshot", "metadata"} {
 		f.do("PUT", "/box/b?comp="+comp, "").want(t, 409, "BlobUsesCustomerSpecifiedEncryption")
-		f.do("PUT", "/box/b?comp="+comp, "", "x-ms-encryption-scope", "two").want(t, 409, "BlobCustomerSpecifiedEncryptionMismatch")
+		f.do("PUT", "/box/b?comp="+comp, "", "x-ms-encryption-scope", "two").want(t, 409,
+			"BlobCustomerSpecifiedEncryptionMismatch")
 		status := map[string]int{"snapshot": 201, "metadata": 200}[comp]
 		f.do("PUT", "/box/b?comp="+comp, "", "x-ms-encryption-scope", "one").want(t, status, "")
-		f.do("PUT", "/box/plain?comp="+comp, "", "x-ms-encryption-scope", "two").want(t, 409, "BlobCustomerSpecifiedEncryptionMismatch")
+		f.do("PUT", "/box/plain?comp="+comp, "", "x-ms-encryption-scope", "two").want(t, 409,
+			"BlobCustomerSpecifiedEncryptionMismatch")
 	}
-	f.do("PUT", "/box/plain?comp=properties", "", "x-ms-blob-content-length", "512", "x-ms-encryption-scope", "two").want(t, 409, "BlobCustomerSpecifiedEncryptionMismatch")
-	f.do("PUT", "/box/plain?comp=page", "", "x-ms-page-write", "clear", "x-ms-range", "bytes=0-511", "x-ms-encryption-scope", "two").
+	f.do("PUT", "/box/plain?comp=properties", "", "x-ms-blob-content-length", "512", "x-ms-encryption-scope",
+		"two").want(t, 409, "BlobCustomerSpecifiedEncryptionMismatch")
+	f.do("PUT", "/box/plain?comp=page", "", "x-ms-page-write", "clear", "x-ms-range", "bytes=0-511",
+		"x-ms-encryption-scope", "two").
 		want(t, 409, "BlobCustomerSpecifiedEncryptionMismatch")
 
 	// The default scope of the container need not be named.
@@ -45,11 +49,13 @@ func TestCopyOutOfTheArchive(t *testing.T) {
 	f.do("PUT", "/box/c", "", source...).want(t, 409, "BlobArchived")
 	f.do("PUT", "/box/c", "", with("x-ms-access-tier", "Archive")...).want(t, 409, "BlobArchived")
 	f.do("PUT", "/box/s", "", with("x-ms-access-tier", "Hot")...).want(t, 409, "BlobArchived")
-	f.do("PUT", "/box/c", "", with("x-ms-access-tier", "Cool", "x-ms-rehydrate-priority", "Soon")...).want(t, 400, "InvalidHeaderValue")
+	f.do("PUT", "/box/c", "", with("x-ms-access-tier", "Cool", "x-ms-rehydrate-priority", "Soon")...).want(t, 400,
+		"InvalidHeaderValue")
 	f.do("PUT", "/box/c", "", with("x-ms-access-tier", "Cool", "x-ms-rehydrate-priority", "High")...).want(t, 202, "")
 
 	h := f.do("HEAD", "/box/c", "").want(t, 200, "").header
-	if tier, status, priority := h.Get("x-ms-access-tier"), h.Get("x-ms-archive-status"), h.Get("x-ms-rehydrate-priority"); tier != "Archive" ||
+	if tier, status, priority := h.Get("x-ms-access-tier"), h.Get("x-ms-archive-status"),
+		h.Get("x-ms-rehydrate-priority"); tier != "Archive" ||
 		status != "rehydrate-pending-to-cool" || priority != "High" {
 		t.Errorf("the copy has tier %s, %s, priority %s", tier, status, priority)
 	}
@@ -66,7 +72,8 @@ func TestCopyOutOfTheArchive(t *testing.T) {
 	}
 }
 
-// Page blobs can be created and copied with the tier that they are listed with, which tools for copying whole containers send.
+// Page blobs can be created and copied with the tier that they are listed with, which tools for copying whole
+// containers send.
 func TestTierOfPageBlobs(t *testing.T) {
 	t.Parallel()
 	f := start(t)
@@ -101,14 +108,16 @@ func TestUnusableParametersAreRefused(t *testing.T) {
 		status                     int
 		code                       string
 	}{
-		{"structured length without a structured body", "PUT", "/box/b", "x", []string{"x-ms-blob-type", "BlockBlob", "x-ms-structured-content-length", "1"}, 400, "MissingRequiredHeader"},
+		{"structured length without a structured body", "PUT", "/box/b", "x",
+			[]string{"x-ms-blob-type", "BlockBlob", "x-ms-structured-content-length", "1"}, 400, "MissingRequiredHeader"},
 		{"unknown intent", "PUT", "/box/b", "", from("x-ms-file-request-intent", "curiosity"), 400, "InvalidHeaderValue"},
 		{"intent", "PUT", "/box/b", "", from("x-ms-file-request-intent", "backup"), 201, ""},
 		{"MD5 of another body", "PUT", "/box/b", "", from("Content-MD5", "AAAAAAAAAAAAAAAAAAAAAA=="), 400, "Md5Mismatch"},
 		{"MD5 of the empty body", "PUT", "/box/b", "", from("Content-MD5", empty), 201, ""},
 		{"tags of versions", "GET", "/?comp=blobs&where=a%3D%271%27&include=versions", "", nil, 501, "NotImplemented"},
 		{"tags of nothing more", "GET", "/?comp=blobs&where=a%3D%271%27&include=none", "", nil, 200, ""},
-		{"tags of the unknown", "GET", "/?comp=blobs&where=a%3D%271%27&include=all", "", nil, 400, "InvalidQueryParameterValue"},
+		{"tags of the unknown", "GET", "/?comp=blobs&where=a%3D%271%27&include=all", "", nil, 400,
+			"InvalidQueryParameterValue"},
 	} {
 		t.Run(tc.name, func(t *testing.T) { f.do(tc.method, tc.target, tc.body, tc.header...).want(t, tc.status, tc.code) })
 	}

@@ -12,7 +12,8 @@ import (
 func (f *fixture) token(t *testing.T, kind, path, permissions string) string {
 	t.Helper()
 	key := must(auth.ParseKey(auth.DevelopmentKey))(t)
-	token := auth.Token{VersionText: auth.SASVersion, Permissions: permissions, Expiry: "2099-01-01T00:00:00Z", Resource: kind}
+	token := auth.Token{VersionText: auth.SASVersion, Permissions: permissions, Expiry: "2099-01-01T00:00:00Z",
+		Resource: kind}
 	return must(token.Sign(auth.DevelopmentAccount, key, wire.Blob, path))(t)
 }
 
@@ -25,7 +26,8 @@ func TestDeletePermissionOnlyBreaksLeases(t *testing.T) {
 	const id = "11111111-1111-1111-1111-111111111111"
 	lease := func(permissions, action string, more ...string) reply {
 		t.Helper()
-		return f.anonymous("PUT", "/box/b?comp=lease&"+f.token(t, "b", "box/b", permissions), append([]string{"x-ms-lease-action", action}, more...)...)
+		return f.anonymous("PUT", "/box/b?comp=lease&"+f.token(t, "b", "box/b", permissions),
+			append([]string{"x-ms-lease-action", action}, more...)...)
 	}
 	const denied = "AuthorizationPermissionMismatch"
 	lease("d", "acquire", "x-ms-lease-duration", "-1").want(t, 403, denied)
@@ -38,11 +40,14 @@ func TestDeletePermissionOnlyBreaksLeases(t *testing.T) {
 	// Containers are leased by an account SAS.
 	ofAccount := func(permissions string) string {
 		key := must(auth.ParseKey(auth.DevelopmentKey))(t)
-		token := auth.Token{VersionText: auth.SASVersion, Permissions: permissions, Expiry: "2099-01-01T00:00:00Z", Services: "b", ResourceTypes: "c"}
+		token := auth.Token{VersionText: auth.SASVersion, Permissions: permissions, Expiry: "2099-01-01T00:00:00Z",
+			Services: "b", ResourceTypes: "c"}
 		return must(token.Sign(auth.DevelopmentAccount, key, wire.Blob, ""))(t)
 	}
-	f.anonymous("PUT", "/box?restype=container&comp=lease&"+ofAccount("d"), "x-ms-lease-action", "acquire", "x-ms-lease-duration", "-1").want(t, 403, denied)
-	f.anonymous("PUT", "/box?restype=container&comp=lease&"+ofAccount("w"), "x-ms-lease-action", "acquire", "x-ms-lease-duration", "-1").want(t, 201, "")
+	f.anonymous("PUT", "/box?restype=container&comp=lease&"+ofAccount("d"), "x-ms-lease-action", "acquire",
+		"x-ms-lease-duration", "-1").want(t, 403, denied)
+	f.anonymous("PUT", "/box?restype=container&comp=lease&"+ofAccount("w"), "x-ms-lease-action", "acquire",
+		"x-ms-lease-duration", "-1").want(t, 201, "")
 	f.anonymous("PUT", "/box?restype=container&comp=lease&"+ofAccount("d"), "x-ms-lease-action", "break").want(t, 202, "")
 }
 
@@ -59,7 +64,8 @@ func TestCreatePermissionDoesNotCopyAgain(t *testing.T) {
 	one, two := source(), source()
 	copied := func(permissions, from string) reply {
 		t.Helper()
-		return f.anonymous("PUT", "/box/dst?comp=incrementalcopy&"+f.token(t, "b", "box/dst", permissions), "x-ms-copy-source", from)
+		return f.anonymous("PUT", "/box/dst?comp=incrementalcopy&"+f.token(t, "b", "box/dst", permissions),
+			"x-ms-copy-source", from)
 	}
 	copied("c", one).want(t, 202, "")
 	copied("c", two).want(t, 403, "UnauthorizedBlobOverwrite")

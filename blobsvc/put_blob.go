@@ -57,7 +57,8 @@ func (s *Service) putBlockBlob(c *call) error {
 	return c.Status(http.StatusCreated)
 }
 
-// putContent writes b with all that was received as its content, and sets the headers of the response but those with hashes.
+// putContent writes b with all that was received as its content, and sets the headers of the response but those with
+// hashes.
 func (s *Service) putContent(c *call, w *state.Write, b *state.Blob, up *content.Upload) error {
 	if b.Headers.MD5 == "" {
 		b.Headers.MD5 = string(up.MD5)

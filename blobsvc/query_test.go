@@ -39,8 +39,10 @@ func TestQueryBlobContents(t *testing.T) {
 	if !strings.HasPrefix(r.body, "Obj\x01") || !strings.Contains(r.body, "due\n") || strings.Contains(r.body, "uno") {
 		t.Errorf("answer %q", r.body)
 	}
-	for name, want := range map[string]string{"Content-Type": "avro/binary", "Content-Encoding": "", "ETag": etag, "x-ms-blob-type": "BlockBlob",
-		"Accept-Ranges": "bytes", "x-ms-lease-state": "available", "x-ms-lease-status": "unlocked", "x-ms-meta-k": "v", "x-ms-server-encrypted": "true"} {
+	for name, want := range map[string]string{"Content-Type": "avro/binary", "Content-Encoding": "", "ETag": etag,
+		"x-ms-blob-type": "BlockBlob",
+		"Accept-Ranges":  "bytes", "x-ms-lease-state": "available", "x-ms-lease-status": "unlocked", "x-ms-meta-k": "v",
+		"x-ms-server-encrypted": "true"} {
 		if got := strings.Join(r.header[name], ""); got != want && r.header.Get(name) != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
@@ -85,8 +87,8 @@ func TestQueryBlobContentsStops(t *testing.T) {
 	f.svc.Handler().ServeHTTP(httptest.NewRecorder(), hr.WithContext(ctx))
 }
 
-// TestQueryBlobContentsStreams reads the beginning of an answer whose rest nobody has computed yet: the client takes little
-// of a large result, and goes.
+// TestQueryBlobContentsStreams reads the beginning of an answer whose rest nobody has computed yet: the client takes
+// little of a large result, and goes.
 func TestQueryBlobContentsStreams(t *testing.T) {
 	t.Parallel()
 	f := start(t)

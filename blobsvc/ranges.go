@@ -6,8 +6,8 @@ import (
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 )
 
-// requestRange reads x-ms-range, or Range if that is absent. ok is false if the request names no range, or one that cannot be parsed: Azure
-// answers such a read with the whole.
+// requestRange reads x-ms-range, or Range if that is absent. ok is false if the request names no range, or one that
+// cannot be parsed: Azure answers such a read with the whole.
 // https://learn.microsoft.com/rest/api/storageservices/specifying-the-range-header-for-blob-service-operations
 func (c *call) requestRange() (r state.Range, ok bool) { return parseRange(c.rangeHeader()) }
 

@@ -24,7 +24,8 @@ func (c *call) ref() state.Ref {
 
 // unconditional returns the parameters of a change of the blob in the request, without preconditions.
 func (s *Service) unconditional(c *call) state.Write {
-	return state.Write{Ref: c.ref(), Now: c.Now, Policy: s.policy(c.Account), Rights: state.Rights{Overwrite: c.holds(ofWrites) == nil},
+	return state.Write{Ref: c.ref(), Now: c.Now, Policy: s.policy(c.Account),
+		Rights:     state.Rights{Overwrite: c.holds(ofWrites) == nil},
 		Origin:     state.Origin{Operation: c.Operation, RequestID: c.ID, ClientRequestID: c.ClientID, Base: c.Base},
 		Encryption: state.EncryptionRequest{Key: c.key}}
 }
@@ -70,8 +71,10 @@ var ofWrites = auth.Need{On: auth.OnObject, Any: "w"}
 // policy returns the settings of an account that writes depend on.
 func (s *Service) policy(account string) state.Policy {
 	set, retention := s.accounts.Blob(account), s.properties.Of(account).DeleteRetention
-	p := state.Policy{Versioning: set.Versioning, ChangeFeed: set.ChangeFeed, AccessTimes: set.AccessTimes, Immutability: set.Immutability,
-		ContainerDays: int64(set.ContainerDays), Hierarchical: set.Hierarchical, PermanentDelete: retention.AllowPermanentDelete}
+	p := state.Policy{Versioning: set.Versioning, ChangeFeed: set.ChangeFeed, AccessTimes: set.AccessTimes,
+		Immutability:  set.Immutability,
+		ContainerDays: int64(set.ContainerDays), Hierarchical: set.Hierarchical,
+		PermanentDelete: retention.AllowPermanentDelete}
 	if retention.Enabled {
 		p.RetentionDays = int64(retention.Days)
 	}
@@ -106,8 +109,8 @@ func parseTagCondition(header, s string) (*state.TagQuery, error) {
 	return q, nil
 }
 
-// parseGUID returns the canonical form of a GUID: 32 digits, with hyphens or without, in braces or not. Package uuid alone accepts any
-// two characters in place of the braces.
+// parseGUID returns the canonical form of a GUID: 32 digits, with hyphens or without, in braces or not. Package uuid
+// alone accepts any two characters in place of the braces.
 func parseGUID(s string) (string, bool) {
 	id, err := uuid.Parse(s)
 	if err != nil || len(s) == 38 && (s[0] != '{' || s[37] != '}') {
@@ -170,8 +173,8 @@ func (c *call) version() wire.Version {
 	return c.Version
 }
 
-// answerVersion returns the version whose headers the answer has. Azure answers an anonymous request without x-ms-version as the version
-// in which containers became public (recorded), unless the account has a default version.
+// answerVersion returns the version whose headers the answer has. Azure answers an anonymous request without
+// x-ms-version as the version in which containers became public (recorded), unless the account has a default version.
 // https://learn.microsoft.com/rest/api/storageservices/versioning-for-the-azure-storage-services#requests-via-anonymous-access
 func (c *call) answerVersion() wire.Version {
 	if c.Version == 0 && c.identity.Mechanism == auth.Anonymous {

@@ -168,7 +168,8 @@ func (c *call) sendOverrides() {
 	}
 }
 
-// sendTier sets the headers about the access tier, which Get Blob Properties has, and Get Blob from version 2026-10-06 on.
+// sendTier sets the headers about the access tier, which Get Blob Properties has, and Get Blob from version 2026-10-06
+// on.
 func (c *call) sendTier(b *state.Blob) {
 	tier, inferred := b.AccessTier()
 	if tier == "" || inferred && b.IsSnapshot() && c.version() < v20190202 {

@@ -42,22 +42,25 @@ type Config struct {
 	Egress egress.Policy
 	// CopyPause is the pause before a pending copy tries its source again; it grows with each failure. 0 is a second.
 	CopyPause time.Duration
-	// CopyTimeout is the time that a copy source outside this process may take for its answer, and for each next 64 KiB of its
-	// content. 0 is 30 seconds.
+	// CopyTimeout is the time that a copy source outside this process may take for its answer, and for each next 64 KiB of
+	// its content. 0 is 30 seconds.
 	CopyTimeout time.Duration
-	// Changed, if set, is called for every blob that was created or written - content, properties, metadata, tags or tier - once
-	// that is durable, and before the response is sent. It must not block, and must not call the service before it has
-	// returned. Several goroutines call it at once: of two writes of one blob, the later one may be reported first. A
-	// write that commits while the process dies may not be reported: a caller that must see every change reads the containers as well.
+	// Changed, if set, is called for every blob that was created or written - content, properties, metadata, tags or tier
+	// - once that is durable, and before the response is sent. It must not block, and must not call the service before it
+	// has returned. Several goroutines call it at once: of two writes of one blob, the later one may be reported first. A
+	// write that commits while the process dies may not be reported: a caller that must see every change reads the
+	// containers as well.
 	Changed func(account, container, blob string)
-	// LogEvents records the events of accounts with event subscriptions, see [Service.LoggedEvents]. EventLogged, if set, is called with the
-	// account once the write that caused an event is durable, and before the response is sent. It must not block.
+	// LogEvents records the events of accounts with event subscriptions, see [Service.LoggedEvents]. EventLogged, if set,
+	// is called with the account once the write that caused an event is durable, and before the response is sent. It must
+	// not block.
 	LogEvents   bool
 	EventLogged func(account string)
-	// Subscribed, if set, is called on a node of a cluster after any node has changed an event subscription. It must not block.
+	// Subscribed, if set, is called on a node of a cluster after any node has changed an event subscription. It must not
+	// block.
 	Subscribed func()
-	// ScopeKeys is the file of the keys of the accounts' encryption scopes, which is created when there is one. Without it, and
-	// with Ephemeral, keys last as long as the process.
+	// ScopeKeys is the file of the keys of the accounts' encryption scopes, which is created when there is one. Without
+	// it, and with Ephemeral, keys last as long as the process.
 	ScopeKeys string
 	// CleanEvery is the pause between two rounds of background work: removing what was deleted, expiring uncommitted
 	// blocks, compacting extents. 0 is a second; negative runs no background work at all, for tests that call
@@ -126,7 +129,8 @@ func New(c Config) (*Service, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	s := &Service{wake: make(chan struct{}, 1), accounts: c.Accounts, callers: c.Authenticator(), egress: &c.Egress, now: c.Now, log: c.Log, changed: c.Changed, common: c.Common}
+	s := &Service{wake: make(chan struct{}, 1), accounts: c.Accounts, callers: c.Authenticator(), egress: &c.Egress,
+		now: c.Now, log: c.Log, changed: c.Changed, common: c.Common}
 	if c.Board != nil {
 		s.feed = longpoll.NewFeed(c.Board)
 	}
@@ -134,9 +138,12 @@ func New(c Config) (*Service, error) {
 		return nil, err
 	}
 	s.sources = copysource.NewFetcher(&c.Egress, c.CopyTimeout, c.Log)
-	s.copies = copysource.NewCopier(copysource.CopierConfig{State: s.state, Scopes: s.scopes, Sources: s.sources, Pause: c.CopyPause, Now: c.Now, Log: c.Log, Errors: azureError})
+	s.copies = copysource.NewCopier(
+		copysource.CopierConfig{State: s.state, Scopes: s.scopes, Sources: s.sources, Pause: c.CopyPause, Now: c.Now,
+			Log: c.Log, Errors: azureError})
 	s.website = &website.Handler{State: s.state, Properties: s.properties, Errors: azureError, Common: c.Common}
-	s.background = &background{state: s.state, copies: s.copies, scopes: s.scopes, feeds: &changefeed.Writer{State: s.state}, accounts: s.accounts.Names, now: c.Now, log: c.Log, wake: s.wake}
+	s.background = &background{state: s.state, copies: s.copies, scopes: s.scopes,
+		feeds: &changefeed.Writer{State: s.state}, accounts: s.accounts.Names, now: c.Now, log: c.Log, wake: s.wake}
 	s.handler = frontend.New(frontend.Config[*Service, *call]{
 		Service:    wire.Blob,
 		State:      s,
@@ -196,11 +203,13 @@ func (s *Service) openState(c *Config) (err error) {
 		}
 		return fmt.Errorf("encryption scopes: %w", err)
 	}
-	s.properties = properties.NewRegistry(wire.Blob, supported(c.Features), properties.Backend{Change: s.changeProperties}, s.log)
+	s.properties = properties.NewRegistry(wire.Blob, supported(c.Features), properties.Backend{Change: s.changeProperties},
+		s.log)
 	if c.Cluster != nil {
 		c.Cluster.Follower = s.follower(c)
 	}
-	s.state, err = state.Open(state.Config{Path: c.Path, Extents: c.Extents, Logger: c.Log, Relaxed: c.Relaxed, Ephemeral: c.Ephemeral, Scopes: s.scopes,
+	s.state, err = state.Open(state.Config{Path: c.Path, Extents: c.Extents, Logger: c.Log, Relaxed: c.Relaxed,
+		Ephemeral: c.Ephemeral, Scopes: s.scopes,
 		Policy: s.policy, Changed: s.blobChanged, LogEvents: c.LogEvents, EventLogged: c.EventLogged, Cluster: c.Cluster})
 	if err != nil {
 		return err
@@ -227,7 +236,8 @@ func (s *Service) checkNamespaces() error {
 			return err
 		}
 		if known && is != s.hierarchical(account) {
-			return fmt.Errorf("account %s: the setting hierarchical-namespace is %v, and its containers were created with %v: it is fixed once an account has a container", account, !is, is)
+			return fmt.Errorf("account %s: the setting hierarchical-namespace is %v, and its containers were created with "+
+				"%v: it is fixed once an account has a container", account, !is, is)
 		}
 	}
 	return nil
@@ -266,8 +276,8 @@ func (s *Service) Replication() (r replog.Status, ok bool) { return s.state.Repl
 // Snapshot puts a snapshot of the metadata into the replicated log, for nodes that join; see [store.DB.Snapshot].
 func (s *Service) Snapshot(ctx context.Context) error { return s.state.Snapshot(ctx) }
 
-// MissingContent returns how many bytes of content this node of a cluster lacks. It fetches them on demand, and copies them in the background. known
-// is false until all other nodes have said since its start what they have.
+// MissingContent returns how many bytes of content this node of a cluster lacks. It fetches them on demand, and copies
+// them in the background. known is false until all other nodes have said since its start what they have.
 func (s *Service) MissingContent() (missing int64, known bool) { return s.state.Behind() }
 
 // HealedContent returns the number of damaged records of content that were replaced by copies of other nodes.
@@ -308,7 +318,8 @@ func (s *Service) Close() error {
 	return s.err
 }
 
-// Ready returns nil if writes are accepted, and otherwise the reason: a sync has failed, and the database must be opened again.
+// Ready returns nil if writes are accepted, and otherwise the reason: a sync has failed, and the database must be
+// opened again.
 func (s *Service) Ready() error { return s.state.Failed() }
 
 // Damages returns the number of reads since the start that failed because the database, or the content, is damaged.

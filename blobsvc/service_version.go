@@ -2,8 +2,8 @@ package blobsvc
 
 import "github.com/lazuli-storage/lazuli/internal/azure/wire"
 
-// Service versions at which the Blob service's behaviour changes. Package wire has the versions that affect several services.
-// https://learn.microsoft.com/rest/api/storageservices/previous-azure-storage-service-versions
+// Service versions at which the Blob service's behaviour changes. Package wire has the versions that affect several
+// services. https://learn.microsoft.com/rest/api/storageservices/previous-azure-storage-service-versions
 const (
 	v20090919 wire.Version = 20090919 // public containers
 	v20110818 wire.Version = 20110818 // quoted entity tags, Accept-Ranges

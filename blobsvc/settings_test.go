@@ -70,17 +70,20 @@ func TestSetBlobTier(t *testing.T) {
 	_, err := b.SetTier(ctx, blob.AccessTierCool, nil)
 	wantCode(t, err, 404, "BlobNotFound")
 	up := must(b.Upload(ctx, body("x"), nil))(t)
-	for _, tier := range []blob.AccessTier{blob.AccessTierCool, blob.AccessTierCold, blob.AccessTierHot, blob.AccessTierArchive} {
+	for _, tier := range []blob.AccessTier{blob.AccessTierCool, blob.AccessTierCold, blob.AccessTierHot,
+		blob.AccessTierArchive} {
 		must(b.SetTier(ctx, tier, nil))(t)
 		p := must(b.GetProperties(ctx, nil))(t)
-		if *p.AccessTier != string(tier) || p.AccessTierInferred != nil || p.AccessTierChangeTime == nil || *p.ETag != *up.ETag {
+		if *p.AccessTier != string(tier) || p.AccessTierInferred != nil || p.AccessTierChangeTime == nil ||
+			*p.ETag != *up.ETag {
 			t.Errorf("%s: %+v", tier, p)
 		}
 	}
 	_, err = b.DownloadStream(ctx, nil)
 	wantCode(t, err, 409, "BlobArchived")
 	must(b.SetTier(ctx, blob.AccessTierHot, nil))(t)
-	if p := must(b.GetProperties(ctx, nil))(t); *p.AccessTier != "Archive" || *p.ArchiveStatus != "rehydrate-pending-to-hot" {
+	if p := must(b.GetProperties(ctx, nil))(t); *p.AccessTier != "Archive" ||
+		*p.ArchiveStatus != "rehydrate-pending-to-hot" {
 		t.Errorf("%+v", p)
 	}
 	_, err = b.SetTier(ctx, blob.AccessTierCool, nil)
@@ -96,13 +99,14 @@ func TestSetBlobTier(t *testing.T) {
 	f.do("PUT", "/"+name+"/a?comp=tier", "", "x-ms-access-tier", "Cool").want(t, 400, "InvalidBlobTier")
 }
 
-// What an archived blob permits: its description can be read, its tags and tier changed, and it can be replaced or deleted.
-// https://learn.microsoft.com/azure/storage/blobs/access-tiers-overview#archive-access-tier
+// What an archived blob permits: its description can be read, its tags and tier changed, and it can be replaced or
+// deleted. https://learn.microsoft.com/azure/storage/blobs/access-tiers-overview#archive-access-tier
 func TestArchivedBlobs(t *testing.T) {
 	t.Parallel()
 	f := start(t)
 	f.do("PUT", "/box?restype=container", "", "x-ms-blob-public-access", "blob").want(t, 201, "")
-	f.do("PUT", "/box/b", "x", "x-ms-blob-type", "BlockBlob", "x-ms-meta-a", "1", "x-ms-access-tier", "Archive").want(t, 201, "")
+	f.do("PUT", "/box/b", "x", "x-ms-blob-type", "BlockBlob", "x-ms-meta-a", "1", "x-ms-access-tier", "Archive").want(t,
+		201, "")
 	const source = "x-ms-copy-source"
 	for _, tc := range []struct {
 		method, path string
@@ -121,7 +125,10 @@ func TestArchivedBlobs(t *testing.T) {
 		{"PUT", "/box/b?comp=tier", []string{"x-ms-access-tier", "Archive"}, 200, ""},
 		{"DELETE", "/box/b", nil, 202, ""},
 	} {
-		t.Run(tc.method+tc.path, func(t *testing.T) { f.do(tc.method, tc.path, "", tc.headers...).want(t, tc.status, tc.code) })
+		t.Run(tc.method+tc.path, func(
+			t *testing.T) {
+			f.do(tc.method, tc.path, "", tc.headers...).want(t, tc.status, tc.code)
+		})
 	}
 	f.do("PUT", "/box/b", "x", "x-ms-blob-type", "BlockBlob", "x-ms-access-tier", "Archive").want(t, 201, "")
 	f.do("PUT", "/box/b", "y", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
@@ -133,13 +140,17 @@ func TestSetContainerACL(t *testing.T) {
 	f := start(t)
 	c := f.container()
 	start, expiry := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	_, err := c.SetAccessPolicy(ctx, &container.SetAccessPolicyOptions{Access: to.Ptr(container.PublicAccessTypeBlob), ContainerACL: []*container.SignedIdentifier{
-		{ID: to.Ptr("policy"), AccessPolicy: &container.AccessPolicy{Start: &start, Expiry: &expiry, Permission: to.Ptr("rl")}}}})
+	_, err := c.SetAccessPolicy(ctx,
+		&container.SetAccessPolicyOptions{Access: to.Ptr(container.PublicAccessTypeBlob),
+			ContainerACL: []*container.SignedIdentifier{
+				{ID: to.Ptr("policy"), AccessPolicy: &container.AccessPolicy{Start: &start, Expiry: &expiry,
+					Permission: to.Ptr("rl")}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := must(c.GetAccessPolicy(ctx, nil))(t)
-	if p := got.SignedIdentifiers[0]; *got.BlobPublicAccess != "blob" || *p.ID != "policy" || !p.AccessPolicy.Start.Equal(start) || *p.AccessPolicy.Permission != "rl" {
+	if p := got.SignedIdentifiers[0]; *got.BlobPublicAccess != "blob" || *p.ID != "policy" ||
+		!p.AccessPolicy.Start.Equal(start) || *p.AccessPolicy.Permission != "rl" {
 		t.Errorf("%+v", got)
 	}
 	must(c.SetAccessPolicy(ctx, nil))(t)
@@ -148,7 +159,8 @@ func TestSetContainerACL(t *testing.T) {
 	}
 	name := strings.Split(c.URL(), "/")[4]
 	f.do("PUT", "/"+name+"?restype=container&comp=acl", "<SignedIdentifiers>").want(t, 400, "InvalidXmlDocument")
-	f.do("PUT", "/"+name+"?restype=container&comp=acl", "", "x-ms-blob-public-access", "x").want(t, 400, "InvalidHeaderValue")
+	f.do("PUT", "/"+name+"?restype=container&comp=acl", "", "x-ms-blob-public-access", "x").want(t, 400,
+		"InvalidHeaderValue")
 	f.do("PUT", "/none?restype=container&comp=acl", "").want(t, 404, "ContainerNotFound")
 }
 
@@ -157,7 +169,8 @@ func TestGetContainerACL(t *testing.T) {
 	f := start(t)
 	f.do("GET", "/none?restype=container&comp=acl", "").want(t, 404, "ContainerNotFound")
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
-	if r := f.do("GET", "/box?restype=container&comp=acl", "").want(t, 200, ""); !strings.HasSuffix(r.body, "<SignedIdentifiers />") {
+	if r := f.do("GET", "/box?restype=container&comp=acl", "").want(t, 200, ""); !strings.HasSuffix(r.body,
+		"<SignedIdentifiers />") {
 		t.Error(r.body)
 	}
 }
@@ -167,7 +180,8 @@ func TestSetBlobServiceProperties(t *testing.T) {
 	f := start(t)
 	s := f.service()
 	_, err := s.SetProperties(ctx, &service.SetPropertiesOptions{
-		CORS: []*service.CORSRule{{AllowedOrigins: to.Ptr("http://a"), AllowedMethods: to.Ptr("GET"), AllowedHeaders: to.Ptr("*"),
+		CORS: []*service.CORSRule{{AllowedOrigins: to.Ptr("http://a"), AllowedMethods: to.Ptr("GET"),
+			AllowedHeaders: to.Ptr("*"),
 			ExposedHeaders: to.Ptr("*"), MaxAgeInSeconds: to.Ptr(int32(5))}}, DefaultServiceVersion: to.Ptr("2019-12-12")})
 	if err != nil {
 		t.Fatal(err)
@@ -196,15 +210,17 @@ func TestPreflightBlobRequest(t *testing.T) {
 		return f.anonymous("OPTIONS", path, "Origin", origin, "Access-Control-Request-Method", "GET")
 	}
 	ask("/box/b", "http://a").want(t, 403, "CorsPreflightFailure")
-	f.do("PUT", "/?restype=service&comp=properties", "<StorageServiceProperties><Cors><CorsRule><AllowedOrigins>http://a</AllowedOrigins>"+
-		"<AllowedMethods>GET</AllowedMethods><AllowedHeaders>*</AllowedHeaders><ExposedHeaders>*</ExposedHeaders><MaxAgeInSeconds>5</MaxAgeInSeconds></CorsRule></Cors>"+
-		"</StorageServiceProperties>").want(t, 202, "")
+	f.do("PUT", "/?restype=service&comp=properties",
+		"<StorageServiceProperties><Cors><CorsRule><AllowedOrigins>http://a</AllowedOrigins>"+
+			"<AllowedMethods>GET</AllowedMethods><AllowedHeaders>*</AllowedHeaders><ExposedHeaders>*</ExposedHeaders><MaxAgeInSeconds>5</MaxAgeInSeconds></CorsRule></Cors>"+
+			"</StorageServiceProperties>").want(t, 202, "")
 	if r := ask("/box/b", "http://a").want(t, 200, ""); r.header.Get("Access-Control-Allow-Origin") != "http://a" {
 		t.Errorf("%v", r.header)
 	}
 	ask("/box/b", "http://b").want(t, 403, "CorsPreflightFailure")
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
-	if r := f.do("GET", "/box?restype=container&comp=list", "", "Origin", "http://a").want(t, 200, ""); r.header.Get("Access-Control-Allow-Origin") != "http://a" {
+	if r := f.do("GET", "/box?restype=container&comp=list", "", "Origin", "http://a").want(t, 200,
+		""); r.header.Get("Access-Control-Allow-Origin") != "http://a" {
 		t.Errorf("%v", r.header)
 	}
 }
@@ -241,9 +257,11 @@ func TestGetUserDelegationKey(t *testing.T) {
 	f := start(t)
 	f.do("POST", "/?restype=service&comp=userdelegationkey", "<KeyInfo/>").want(t, 403, "AuthenticationFailed")
 	// Nor does a shared access signature replace one.
-	q := must(sas.AccountSignatureValues{ResourceTypes: "sco", Permissions: "rwdlacup", ExpiryTime: f.now().Add(time.Hour)}.SignWithSharedKey(credential(t)))(t)
+	q := must(sas.AccountSignatureValues{ResourceTypes: "sco", Permissions: "rwdlacup",
+		ExpiryTime: f.now().Add(time.Hour)}.SignWithSharedKey(credential(t)))(t)
 	r := f.anonymous("POST", "/?restype=service&comp=userdelegationkey&"+q.Encode()).want(t, 403, "AuthenticationFailed")
-	if !strings.Contains(r.body, "<AuthenticationErrorDetail>Only authentication scheme Bearer is supported</AuthenticationErrorDetail>") {
+	if !strings.Contains(r.body, "<AuthenticationErrorDetail>Only authentication scheme Bearer is "+
+		"supported</AuthenticationErrorDetail>") {
 		t.Error(r.body)
 	}
 }
@@ -263,19 +281,24 @@ func TestSharedAccess(t *testing.T) {
 	wantCode(t, err, 403, "UnauthorizedBlobOverwrite") // to create is not to overwrite
 	must(with("new", sas.BlobPermissions{Create: true}).Upload(ctx, body("y"), nil))(t)
 	must(with("b", sas.BlobPermissions{Write: true}).Upload(ctx, body("y"), nil))(t)
-	_, err = with("b", sas.BlobPermissions{Write: true}).Upload(ctx, body("y"), &blockUpload{Tags: map[string]string{"k": "v"}})
+	_, err = with("b", sas.BlobPermissions{Write: true}).Upload(ctx, body("y"),
+		&blockUpload{Tags: map[string]string{"k": "v"}})
 	wantCode(t, err, 403, "AuthorizationPermissionMismatch")
-	must(with("b", sas.BlobPermissions{Write: true, Tag: true}).Upload(ctx, body("z"), &blockUpload{Tags: map[string]string{"k": "v"}}))(t)
+	must(with("b", sas.BlobPermissions{Write: true, Tag: true}).Upload(ctx, body("z"),
+		&blockUpload{Tags: map[string]string{"k": "v"}}))(t)
 	_, err = with("b", sas.BlobPermissions{Write: true}).Delete(ctx, nil)
 	wantCode(t, err, 403, "AuthorizationPermissionMismatch")
 	// Headers of its own instead of the blob's.
-	query, err := sas.BlobSignatureValues{Protocol: sas.ProtocolHTTPSandHTTP, ExpiryTime: expiry, Permissions: "r", ContainerName: strings.Split(c.URL(), "/")[4],
-		BlobName: "b", ContentType: "a/b", ContentDisposition: "inline", CacheControl: "none"}.SignWithSharedKey(credential(t))
+	query, err := sas.BlobSignatureValues{Protocol: sas.ProtocolHTTPSandHTTP, ExpiryTime: expiry, Permissions: "r",
+		ContainerName: strings.Split(c.URL(), "/")[4],
+		BlobName:      "b", ContentType: "a/b", ContentDisposition: "inline",
+		CacheControl: "none"}.SignWithSharedKey(credential(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := f.anonymous("GET", "/"+strings.Split(c.URL(), "/")[4]+"/b?"+query.Encode()).want(t, 200, "")
-	if r.header.Get("Content-Type") != "a/b" || r.header.Get("Content-Disposition") != "inline" || r.header.Get("Cache-Control") != "none" {
+	if r.header.Get("Content-Type") != "a/b" || r.header.Get("Content-Disposition") != "inline" ||
+		r.header.Get("Cache-Control") != "none" {
 		t.Errorf("%v", r.header)
 	}
 }

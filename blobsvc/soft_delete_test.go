@@ -53,8 +53,10 @@ func TestUndeleteBlob(t *testing.T) {
 	if diff := cmp.Diff([]string{"b@", "b"}, list("snapshots,deleted")); diff != "" {
 		t.Error(diff)
 	}
-	if r := f.do("GET", "/box?restype=container&comp=list&include=deleted", ""); !strings.Contains(r.body, "<Deleted>true</Deleted>") ||
-		!strings.Contains(r.body, "<RemainingRetentionDays>1</RemainingRetentionDays>") || !strings.Contains(r.body, "<DeletedTime>") {
+	if r := f.do("GET", "/box?restype=container&comp=list&include=deleted", ""); !strings.Contains(r.body,
+		"<Deleted>true</Deleted>") ||
+		!strings.Contains(r.body, "<RemainingRetentionDays>1</RemainingRetentionDays>") ||
+		!strings.Contains(r.body, "<DeletedTime>") {
 		t.Error(r.body)
 	}
 	f.do("PUT", "/box/b?comp=undelete", "").want(t, 200, "")
@@ -137,7 +139,8 @@ func TestDeletePermanently(t *testing.T) {
 func accountSAS(t *testing.T, permissions string) string {
 	t.Helper()
 	key := must(azblob.NewSharedKeyCredential(auth.DevelopmentAccount, auth.DevelopmentKey))(t)
-	values := sas.AccountSignatureValues{ExpiryTime: time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC), Permissions: permissions, ResourceTypes: "o"}
+	values := sas.AccountSignatureValues{ExpiryTime: time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC), Permissions: permissions,
+		ResourceTypes: "o"}
 	q := must(values.SignWithSharedKey(key))(t)
 	return q.Encode()
 }

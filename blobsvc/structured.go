@@ -12,8 +12,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// Structured bodies: content in segments, each with its checksum, so that a long body is checked while it comes. The form is that
-// of Azure's SDKs, version 1; integers are little-endian:
+// Structured bodies: content in segments, each with its checksum, so that a long body is checked while it comes. The
+// form is that of Azure's SDKs, version 1; integers are little-endian:
 //
 //	message header   1  version, 1
 //	                 8  length of the message, all in all
@@ -51,12 +51,14 @@ func (c *call) structured() (bool, error) {
 // takesStructured are the operations whose bodies may be structured, by method and comp.
 var takesStructured = map[[2]string]bool{
 	{http.MethodGet, ""}: true, {http.MethodHead, ""}: true,
-	{http.MethodPut, ""}: true, {http.MethodPut, "block"}: true, {http.MethodPut, "page"}: true, {http.MethodPut, "appendblock"}: true,
+	{http.MethodPut, ""}: true, {http.MethodPut, "block"}: true, {http.MethodPut, "page"}: true,
+	{http.MethodPut, "appendblock"}: true,
 }
 
 // refuseStructured refuses a structured body where the operation takes none, and its length without it.
 func (c *call) refuseStructured() error {
-	if c.HasHeader(structuredHeader) && (!takesStructured[[2]string{c.HTTP.Method, c.Comp}] || c.HasHeader(copySourceHeader)) {
+	if c.HasHeader(structuredHeader) &&
+		(!takesStructured[[2]string{c.HTTP.Method, c.Comp}] || c.HasHeader(copySourceHeader)) {
 		return wire.ErrUnsupportedHeader.With("HeaderName", "x-ms-structured-body")
 	}
 	if c.HasHeader(structuredLength) && !c.HasHeader(structuredHeader) {
@@ -78,7 +80,8 @@ func (c *call) structuredContent() (int64, error) {
 	return n, nil
 }
 
-// structuredReader reads the content of a structured body and checks its headers, checksums and trailer. An error is final.
+// structuredReader reads the content of a structured body and checks its headers, checksums and trailer. An error is
+// final.
 type structuredReader struct {
 	r              io.Reader
 	length         int64 // of the message
@@ -127,7 +130,8 @@ func (m *structuredReader) next() error {
 	checksum := func(want uint64) error {
 		got, err := take(checksumSize)
 		if err == nil && binary.LittleEndian.Uint64(got) != want {
-			err = wire.ErrCRC64Mismatch.With("UserSpecifiedCrc", formatCRC(binary.LittleEndian.Uint64(got))).With("ServerCalculatedCrc", formatCRC(want))
+			err = wire.ErrCRC64Mismatch.With("UserSpecifiedCrc",
+				formatCRC(binary.LittleEndian.Uint64(got))).With("ServerCalculatedCrc", formatCRC(want))
 		}
 		return err
 	}
@@ -155,7 +159,8 @@ func (m *structuredReader) next() error {
 	}
 	m.number++
 	m.segment = 0
-	if m.left = int64(binary.LittleEndian.Uint64(h[2:])); int(binary.LittleEndian.Uint16(h)) != m.number || m.left < 0 || m.left > m.length {
+	if m.left = int64(binary.LittleEndian.Uint64(h[2:])); int(binary.LittleEndian.Uint16(h)) != m.number || m.left < 0 ||
+		m.left > m.length {
 		return errStructuredBody
 	}
 	return nil

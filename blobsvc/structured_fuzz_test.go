@@ -10,7 +10,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/workbudget"
 )
 
-// Whatever comes as a structured body is read to its end or refused, and what is read has the checksum that it ends with.
+// Whatever comes as a structured body is read to its end or refused, and what is read has the checksum that it ends
+// with.
 func FuzzStructuredReader(f *testing.F) {
 	for _, n := range []int{0, 1, 1000} {
 		var b bytes.Buffer

@@ -36,7 +36,8 @@ func TestStructuredBodies(t *testing.T) {
 	for _, n := range []int{0, 1, 1000, 300_000, 9 << 20} {
 		content := pattern(n)
 		sent := message(content, 100_000)
-		r := f.do("PUT", "/box/b", string(sent), "x-ms-blob-type", "BlockBlob", "x-ms-structured-body", xsm, "x-ms-structured-content-length", strconv.Itoa(n)).want(t, 201, "")
+		r := f.do("PUT", "/box/b", string(sent), "x-ms-blob-type", "BlockBlob", "x-ms-structured-body", xsm,
+			"x-ms-structured-content-length", strconv.Itoa(n)).want(t, 201, "")
 		if r.header.Get("x-ms-structured-body") != xsm {
 			t.Errorf("%d bytes: headers %v", n, r.header)
 		}
@@ -44,20 +45,24 @@ func TestStructuredBodies(t *testing.T) {
 			t.Errorf("%d bytes: content differs", n)
 		}
 		r = f.do("GET", "/box/b", "", "x-ms-structured-body", xsm).want(t, 200, "")
-		if want := message(content, 4<<20); r.body != string(want) || r.header.Get("x-ms-structured-content-length") != strconv.Itoa(n) || r.header.Get("Content-Length") != strconv.Itoa(len(want)) {
+		if want := message(content, 4<<20); r.body != string(want) ||
+			r.header.Get("x-ms-structured-content-length") != strconv.Itoa(n) ||
+			r.header.Get("Content-Length") != strconv.Itoa(len(want)) {
 			t.Errorf("%d bytes: answer of %d, headers %v", n, len(r.body), r.header)
 		}
 	}
 	content := pattern(9 << 20)
 	r := f.do("GET", "/box/b", "", "x-ms-structured-body", xsm, "x-ms-range", "bytes=1000-5000000").want(t, 206, "")
-	if r.body != string(message(content[1000:5_000_001], 4<<20)) || r.header.Get("Content-Range") != "bytes 1000-5000000/9437184" {
+	if r.body != string(message(content[1000:5_000_001], 4<<20)) ||
+		r.header.Get("Content-Range") != "bytes 1000-5000000/9437184" {
 		t.Errorf("range: %v", r.header)
 	}
 	// The other operations with content.
 	page := string(message(pattern(1024), 512))
 	headers := []string{"x-ms-structured-body", xsm, "x-ms-structured-content-length", "1024"}
 	f.do("PUT", "/box/p", "", "x-ms-blob-type", "PageBlob", "x-ms-blob-content-length", "1024").want(t, 201, "")
-	f.do("PUT", "/box/p?comp=page", page, append(headers, "x-ms-page-write", "update", "x-ms-range", "bytes=0-1023")...).want(t, 201, "")
+	f.do("PUT", "/box/p?comp=page", page,
+		append(headers, "x-ms-page-write", "update", "x-ms-range", "bytes=0-1023")...).want(t, 201, "")
 	f.do("PUT", "/box/a", "", "x-ms-blob-type", "AppendBlob").want(t, 201, "")
 	f.do("PUT", "/box/a?comp=appendblock", page, headers...).want(t, 201, "")
 	f.do("PUT", "/box/c?comp=block&blockid=AAAA", page, headers...).want(t, 201, "")
@@ -113,5 +118,6 @@ func TestStructuredBodiesRefusals(t *testing.T) {
 	}
 	f.do("PUT", "/box/b?comp=blocklist", "<BlockList/>", "x-ms-structured-body", xsm).want(t, 400, "UnsupportedHeader")
 	f.do("PUT", "/box/b", "x", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
-	f.do("GET", "/box/b", "", "x-ms-structured-body", xsm, "x-ms-range", "bytes=0-0", "x-ms-range-get-content-crc64", "true").want(t, 400, "InvalidHeaderValue")
+	f.do("GET", "/box/b", "", "x-ms-structured-body", xsm, "x-ms-range", "bytes=0-0", "x-ms-range-get-content-crc64",
+		"true").want(t, 400, "InvalidHeaderValue")
 }

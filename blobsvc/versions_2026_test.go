@@ -13,8 +13,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/sas"
 )
 
-// What service versions of 2026 added. The Azure SDK for Go speaks 2026-06-06 here; what is of 2026-10-06 is tested with the SDK for
-// Python, too (internal/test/sdktest).
+// What service versions of 2026 added. The Azure SDK for Go speaks 2026-06-06 here; what is of 2026-10-06 is tested
+// with the SDK for Python, too (internal/test/sdktest).
 
 func TestSmartTier(t *testing.T) {
 	t.Parallel()
@@ -23,7 +23,8 @@ func TestSmartTier(t *testing.T) {
 	smart := to.Ptr(blob.AccessTierSmart)
 	b := c.NewBlockBlobClient("smart")
 	must(b.Upload(ctx, body("x"), &blockUpload{Tier: smart}))(t)
-	if p := must(b.GetProperties(ctx, nil))(t); *p.AccessTier != "Smart" || *p.SmartAccessTier != "Hot" || p.AccessTierInferred != nil {
+	if p := must(b.GetProperties(ctx, nil))(t); *p.AccessTier != "Smart" || *p.SmartAccessTier != "Hot" ||
+		p.AccessTierInferred != nil {
 		t.Errorf("tier %q, in %q", *p.AccessTier, *p.SmartAccessTier)
 	}
 	must(c.NewBlobClient("b").SetTier(ctx, blob.AccessTierSmart, nil))(t)
@@ -35,11 +36,13 @@ func TestSmartTier(t *testing.T) {
 	}
 	must(b.SetTier(ctx, blob.AccessTierArchive, nil))(t)
 	must(b.SetTier(ctx, blob.AccessTierSmart, nil))(t)
-	if p := must(b.GetProperties(ctx, nil))(t); *p.ArchiveStatus != "rehydrate-pending-to-smart" || p.SmartAccessTier != nil {
+	if p := must(b.GetProperties(ctx, nil))(t); *p.ArchiveStatus != "rehydrate-pending-to-smart" ||
+		p.SmartAccessTier != nil {
 		t.Errorf("archive status %q", *p.ArchiveStatus)
 	}
 	f.do("HEAD", "/box/b", "", "x-ms-version", "2026-04-06").want(t, 200, "").wantHeader(t, "x-ms-smart-access-tier", "")
-	f.do("PUT", "/box/page", "", "x-ms-blob-type", "PageBlob", "x-ms-blob-content-length", "512", "x-ms-access-tier", "Smart").want(t, 400, "InvalidBlobTier")
+	f.do("PUT", "/box/page", "", "x-ms-blob-type", "PageBlob", "x-ms-blob-content-length", "512", "x-ms-access-tier",
+		"Smart").want(t, 400, "InvalidBlobTier")
 }
 
 func TestTierInGetBlob(t *testing.T) {
@@ -76,11 +79,16 @@ func TestBothChecksumsOfWrites(t *testing.T) {
 	}{
 		{"block", "new?comp=block&blockid=AA==", pages, []string{"Content-MD5", md5}, md5, crc},
 		{"append", "append?comp=appendblock", pages, []string{"Content-MD5", md5}, md5, crc},
-		{"pages", "page?comp=page", pages, []string{"Content-MD5", md5, "x-ms-page-write", "update", "x-ms-range", "bytes=0-511"}, md5, crc},
-		{"block from URL", "new?comp=block&blockid=AA==", "", []string{"x-ms-copy-source", source, "x-ms-source-content-md5", md5}, md5, crc},
-		{"blob from URL", "copy", "", []string{"x-ms-copy-source", source, "x-ms-source-content-md5", md5, "x-ms-blob-type", "BlockBlob"}, md5, crc},
+		{"pages", "page?comp=page", pages,
+			[]string{"Content-MD5", md5, "x-ms-page-write", "update", "x-ms-range", "bytes=0-511"}, md5, crc},
+		{"block from URL", "new?comp=block&blockid=AA==", "",
+			[]string{"x-ms-copy-source", source, "x-ms-source-content-md5", md5}, md5, crc},
+		{"blob from URL", "copy", "", []string{"x-ms-copy-source", source, "x-ms-source-content-md5", md5, "x-ms-blob-type",
+			"BlockBlob"}, md5, crc},
 		{"append from URL", "append?comp=appendblock", "", []string{"x-ms-copy-source", source}, md5, crc},
-		{"pages from URL", "page?comp=page", "", []string{"x-ms-copy-source", source, "x-ms-page-write", "update", "x-ms-range", "bytes=0-511", "x-ms-source-range", "bytes=0-511"}, md5, crc},
+		{"pages from URL", "page?comp=page", "",
+			[]string{"x-ms-copy-source", source, "x-ms-page-write", "update", "x-ms-range", "bytes=0-511", "x-ms-source-range",
+				"bytes=0-511"}, md5, crc},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			old := f.do("PUT", "/box/"+tc.path, tc.content, append(tc.headers, "x-ms-version", "2026-06-06")...).want(t, 201, "")
@@ -99,12 +107,14 @@ func TestPermissionToCreateInBlocks(t *testing.T) {
 	f := recordedBox(t)
 	c := f.service().NewContainerClient("box")
 	with := func(name, permissions string) *blockblob.Client {
-		p, err := sas.BlobSignatureValues{Protocol: sas.ProtocolHTTPSandHTTP, ExpiryTime: time.Now().Add(time.Hour), Permissions: permissions,
+		p, err := sas.BlobSignatureValues{Protocol: sas.ProtocolHTTPSandHTTP, ExpiryTime: time.Now().Add(time.Hour),
+			Permissions:   permissions,
 			ContainerName: "box", BlobName: name}.SignWithSharedKey(credential(t))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return must(blockblob.NewClientWithNoCredential(c.NewBlobClient(name).URL()+"?"+p.Encode(), &blockblob.ClientOptions{ClientOptions: noRetries}))(t)
+		return must(blockblob.NewClientWithNoCredential(c.NewBlobClient(name).URL()+"?"+p.Encode(),
+			&blockblob.ClientOptions{ClientOptions: noRetries}))(t)
 	}
 	source := must(c.NewBlobClient("b").GetSASURL(sas.BlobPermissions{Read: true}, time.Now().Add(time.Hour), nil))(t)
 	fresh := with("new", "c")
@@ -126,7 +136,8 @@ func TestPermissionToCreateInBlocks(t *testing.T) {
 	_, err := with("other", "r").StageBlock(ctx, "AA==", body("x"), nil)
 	wantCode(t, err, 403, "AuthorizationPermissionMismatch")
 	u := must(url.Parse(with("older", "c").URL()))(t)
-	f.anonymous("PUT", "/box/older?comp=block&blockid=AA==&"+u.RawQuery, "x-ms-version", "2026-04-06").want(t, 403, "AuthorizationPermissionMismatch")
+	f.anonymous("PUT", "/box/older?comp=block&blockid=AA==&"+u.RawQuery, "x-ms-version", "2026-04-06").want(t, 403,
+		"AuthorizationPermissionMismatch")
 }
 
 // A SAS for a directory permits the directory's own name, and listing below it.
@@ -137,18 +148,21 @@ func TestDirectorySAS(t *testing.T) {
 	for _, name := range []string{"foo/bar", "foo/bar/a", "foo/bar/b/c", "foo/barn", "foo/x"} {
 		must(c.NewBlockBlobClient(name).Upload(ctx, body("x"), nil))(t)
 	}
-	query, err := sas.BlobSignatureValues{Protocol: sas.ProtocolHTTPSandHTTP, ExpiryTime: time.Now().Add(time.Hour), Permissions: "rl",
+	query, err := sas.BlobSignatureValues{Protocol: sas.ProtocolHTTPSandHTTP, ExpiryTime: time.Now().Add(time.Hour),
+		Permissions:   "rl",
 		ContainerName: "box", Directory: "foo/bar"}.SignWithSharedKey(credential(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	token := query.Encode()
-	for name, status := range map[string]int{"foo/bar": 200, "foo/bar/a": 200, "foo/bar/b/c": 200, "foo/barn": 403, "foo/x": 403, "foo": 403, "b": 403} {
+	for name, status := range map[string]int{"foo/bar": 200, "foo/bar/a": 200, "foo/bar/b/c": 200, "foo/barn": 403,
+		"foo/x": 403, "foo": 403, "b": 403} {
 		if r := f.anonymous("GET", "/box/"+name+"?"+token); r.status != status {
 			t.Errorf("GET %s: %d %s, want %d", name, r.status, r.code(), status)
 		}
 	}
-	box := must(container.NewClientWithNoCredential(c.URL()+"?"+token, &container.ClientOptions{ClientOptions: noRetries}))(t)
+	box := must(container.NewClientWithNoCredential(c.URL()+"?"+token,
+		&container.ClientOptions{ClientOptions: noRetries}))(t)
 	list := func(prefix string) (names []string, err error) {
 		page, err := box.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Prefix: &prefix}).NextPage(ctx)
 		if err != nil {

@@ -69,7 +69,8 @@ func TestVersions(t *testing.T) {
 	at := func(id string) *blockblob.Client { return must(b.WithVersionID(id))(t) }
 	for id, want := range map[string]string{v1: "one", v2: "two"} {
 		r := must(at(id).DownloadStream(ctx, nil))(t)
-		if got := string(download(t, at(id), nil)); got != want || *r.VersionID != id || (r.IsCurrentVersion != nil) != (id == v2) {
+		if got := string(download(t, at(id), nil)); got != want || *r.VersionID != id ||
+			(r.IsCurrentVersion != nil) != (id == v2) {
 			t.Errorf("%s has %q, id %v, current %v", id, got, *r.VersionID, r.IsCurrentVersion)
 		}
 	}
@@ -78,10 +79,12 @@ func TestVersions(t *testing.T) {
 	if p.LeaseState != nil || *p.AccessTier != "Hot" || *p.ETag != *one.ETag || p.IsCurrentVersion != nil {
 		t.Errorf("%+v", p)
 	}
-	if p := must(b.GetProperties(ctx, nil))(t); *p.VersionID != v2 || !*p.IsCurrentVersion || *p.LeaseState != "available" {
+	if p := must(b.GetProperties(ctx, nil))(t); *p.VersionID != v2 || !*p.IsCurrentVersion ||
+		*p.LeaseState != "available" {
 		t.Errorf("%+v", p)
 	}
-	for query, code := range map[string]string{"versionid=yesterday": "InvalidQueryParameterValue", "versionid=2026-08-13T10:00:00Z": "InvalidQueryParameterValue",
+	for query, code := range map[string]string{"versionid=yesterday": "InvalidQueryParameterValue",
+		"versionid=2026-08-13T10:00:00Z":      "InvalidQueryParameterValue",
 		"versionid=" + v1 + "&snapshot=" + v2: "MutuallyExclusiveQueryParameters"} {
 		f.do("GET", pathOf(t, b.URL())+"?"+query, "").want(t, 400, code)
 	}
@@ -90,12 +93,15 @@ func TestVersions(t *testing.T) {
 	f.do("GET", pathOf(t, b.URL())+"?snapshot="+v1, "").want(t, 404, "BlobNotFound")
 	// Operations of the blob alone take no version.
 	f.do("PUT", pathOf(t, b.URL())+"?comp=metadata&versionid="+v1, "").want(t, 400, "InvalidQueryParameterValue")
-	f.do("PUT", pathOf(t, b.URL())+"?versionid="+v1, "", "x-ms-blob-type", "BlockBlob").want(t, 400, "InvalidQueryParameterValue")
+	f.do("PUT", pathOf(t, b.URL())+"?versionid="+v1, "", "x-ms-blob-type", "BlockBlob").want(t, 400,
+		"InvalidQueryParameterValue")
 
 	_, err = at(v2).Delete(ctx, nil)
 	wantCode(t, err, 403, "OperationNotAllowedOnRootBlob")
-	f.do("DELETE", pathOf(t, b.URL())+"?versionid="+v1, "", "x-ms-delete-snapshots", "include").want(t, 400, "InvalidQueryParameterValue")
-	if r := f.do("DELETE", pathOf(t, b.URL()), "").want(t, 202, ""); r.header.Get("x-ms-delete-type-permanent") != "false" {
+	f.do("DELETE", pathOf(t, b.URL())+"?versionid="+v1, "", "x-ms-delete-snapshots", "include").want(t, 400,
+		"InvalidQueryParameterValue")
+	if r := f.do("DELETE", pathOf(t, b.URL()), "").want(t, 202,
+		""); r.header.Get("x-ms-delete-type-permanent") != "false" {
 		t.Errorf("%v", r.header)
 	}
 	wantVersions(t, box, "b "+v1, "b "+v2)
@@ -136,7 +142,8 @@ func TestWhatMakesVersions(t *testing.T) {
 		more int
 	}{
 		{"put", func() (*string, error) { r, err := b.Upload(ctx, body("x"), nil); return r.VersionID, err }, "b", 1},
-		{"stage", func() (*string, error) { _, err := b.StageBlock(ctx, blockName(1), body("y"), nil); return nil, err }, "b", 0},
+		{"stage", func() (*string, error) { _, err := b.StageBlock(ctx, blockName(1), body("y"), nil); return nil, err }, "b",
+			0},
 		{"commit", func() (*string, error) {
 			r, err := b.CommitBlockList(ctx, []string{blockName(1)}, nil)
 			return r.VersionID, err
@@ -149,23 +156,34 @@ func TestWhatMakesVersions(t *testing.T) {
 			_, err := b.SetHTTPHeaders(ctx, blob.HTTPHeaders{BlobContentType: to.Ptr("a/b")}, nil)
 			return nil, err
 		}, "b", 0},
-		{"tags", func() (*string, error) { _, err := b.SetTags(ctx, map[string]string{"a": "b"}, nil); return nil, err }, "b", 0},
+		{"tags", func() (*string, error) { _, err := b.SetTags(ctx, map[string]string{"a": "b"}, nil); return nil, err }, "b",
+			0},
 		{"tier", func() (*string, error) { _, err := b.SetTier(ctx, blob.AccessTierCool, nil); return nil, err }, "b", 0},
 		{"snapshot", func() (*string, error) { r, err := b.CreateSnapshot(ctx, nil); return r.VersionID, err }, "b", 1},
-		{"copy", func() (*string, error) { r, err := b.StartCopyFromURL(ctx, src.URL(), nil); return r.VersionID, err }, "b", 1},
-		{"copy now", func() (*string, error) { r, err := b.CopyFromURL(ctx, src.URL(), nil); return r.VersionID, err }, "b", 1},
-		{"put from url", func() (*string, error) { r, err := b.UploadBlobFromURL(ctx, src.URL(), nil); return r.VersionID, err }, "b", 1},
+		{"copy", func() (*string, error) { r, err := b.StartCopyFromURL(ctx, src.URL(), nil); return r.VersionID, err }, "b",
+			1},
+		{"copy now", func() (*string, error) { r, err := b.CopyFromURL(ctx, src.URL(), nil); return r.VersionID, err }, "b",
+			1},
+		{"put from url", func() (*string, error) {
+			r, err := b.UploadBlobFromURL(ctx, src.URL(), nil)
+			return r.VersionID,
+				err
+		}, "b", 1},
 		{"page blob", func() (*string, error) { r, err := p.Create(ctx, 1024, nil); return r.VersionID, err }, "p", 1},
 		{"pages", func() (*string, error) {
 			_, err := p.UploadPages(ctx, body(strings.Repeat("p", 512)), blob.HTTPRange{Count: 512}, nil)
 			return nil, err
 		}, "p", 0},
-		{"resize", func() (*string, error) { _, err := p.Resize(ctx, 2048, &pageblob.ResizeOptions{}); return nil, err }, "p", 0},
-		{"page metadata", func() (*string, error) { r, err := p.SetMetadata(ctx, nil, nil); return r.VersionID, err }, "p", 1},
+		{"resize", func() (*string, error) { _, err := p.Resize(ctx, 2048, &pageblob.ResizeOptions{}); return nil, err }, "p",
+			0},
+		{"page metadata", func() (*string, error) { r, err := p.SetMetadata(ctx, nil, nil); return r.VersionID, err }, "p",
+			1},
 		{"append blob", func() (*string, error) { r, err := a.Create(ctx, nil); return r.VersionID, err }, "a", 1},
 		{"append", func() (*string, error) { _, err := a.AppendBlock(ctx, body("1"), nil); return nil, err }, "a", 0},
-		{"append metadata", func() (*string, error) { r, err := a.SetMetadata(ctx, nil, nil); return r.VersionID, err }, "a", 1},
-		{"append snapshot", func() (*string, error) { r, err := a.CreateSnapshot(ctx, nil); return r.VersionID, err }, "a", 1},
+		{"append metadata", func() (*string, error) { r, err := a.SetMetadata(ctx, nil, nil); return r.VersionID, err }, "a",
+			1},
+		{"append snapshot", func() (*string, error) { r, err := a.CreateSnapshot(ctx, nil); return r.VersionID, err }, "a",
+			1},
 	} {
 		count := func() (n int, current string) {
 			for _, s := range versions(t, box, container.ListBlobsInclude{}) {
@@ -289,7 +307,8 @@ func TestLeaseAndVersions(t *testing.T) {
 	f := startVersioning(t)
 	f.do("PUT", "/box?restype=container", "").want(t, 201, "")
 	one := f.do("PUT", "/box/b", "one", "x-ms-blob-type", "BlockBlob").want(t, 201, "").header.Get("x-ms-version-id")
-	lease := f.do("PUT", "/box/b?comp=lease", "", "x-ms-lease-action", "acquire", "x-ms-lease-duration", "-1").want(t, 201, "").header.Get("x-ms-lease-id")
+	lease := f.do("PUT", "/box/b?comp=lease", "", "x-ms-lease-action", "acquire", "x-ms-lease-duration", "-1").want(t, 201,
+		"").header.Get("x-ms-lease-id")
 	f.do("PUT", "/box/b", "two", "x-ms-blob-type", "BlockBlob").want(t, 412, "LeaseIdMissing")
 	f.do("DELETE", "/box/b", "").want(t, 412, "LeaseIdMissing")
 	f.do("PUT", "/box/b", "two", "x-ms-blob-type", "BlockBlob", "x-ms-lease-id", lease).want(t, 201, "")
@@ -387,7 +406,8 @@ func TestVersionsAndSoftDelete(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.do("PUT", "/box/b?comp=undelete", "").want(t, 200, "") // an SDK would sign with the real time
-	if got := f.do("GET", "/box?restype=container&comp=list&include=versions,deleted", "").want(t, 200, "").body; strings.Count(got, "<Blob>") != 1 || !strings.Contains(got, v2) {
+	if got := f.do("GET", "/box?restype=container&comp=list&include=versions,deleted", "").want(t, 200,
+		"").body; strings.Count(got, "<Blob>") != 1 || !strings.Contains(got, v2) {
 		t.Error(got)
 	}
 	// Permanent deletion is the second one.
@@ -415,12 +435,14 @@ func TestListDeletedWithVersions(t *testing.T) {
 		var names []string
 		marker := ""
 		for {
-			r := f.do("GET", fmt.Sprintf("/box?restype=container&comp=list&maxresults=%d&marker=%s%s", size, url.QueryEscape(marker), more), "").want(t, 200, "")
+			r := f.do("GET", fmt.Sprintf("/box?restype=container&comp=list&maxresults=%d&marker=%s%s", size,
+				url.QueryEscape(marker), more), "").want(t, 200, "")
 			for _, item := range strings.Split(r.body, "<Blob>")[1:] {
 				name := between(item, "<Name>", "</Name>")
 				if strings.Contains(item, "<HasVersionsOnly>true</HasVersionsOnly>") {
 					name += "!"
-					if !strings.Contains(more, "versions") || strings.Contains(item, "<VersionId>") != strings.Contains(more, ",versions") ||
+					if !strings.Contains(more, "versions") ||
+						strings.Contains(item, "<VersionId>") != strings.Contains(more, ",versions") ||
 						strings.Contains(item, "<LeaseState>available</LeaseState>") == strings.Contains(more, ",versions") {
 						t.Errorf("item %s", item)
 					}
@@ -437,7 +459,8 @@ func TestListDeletedWithVersions(t *testing.T) {
 	}
 	for _, size := range []int{1, 2, 5000} {
 		for more, want := range map[string]string{
-			"": "a d", "&include=deletedwithversions": "a b! b/c! d", "&include=deletedwithversions,versions": "a a b b! b/c b/c! d d",
+			"": "a d", "&include=deletedwithversions": "a b! b/c! d",
+			"&include=deletedwithversions,versions":          "a a b b! b/c b/c! d d",
 			"&include=deletedwithversions,snapshots,deleted": "a b! b/c! d", "&include=deletedwithversions&prefix=b/": "b/c!",
 		} {
 			if got := list(size, more); got != want {
@@ -490,7 +513,8 @@ func TestVersionPermissions(t *testing.T) {
 	f.anonymous("DELETE", "/box/b?"+accountSAS(t, "d")).want(t, 202, "")
 }
 
-// IDs of versions are in answers from service version 2019-10-10 on (recorded), and reads of a version say nothing of leases.
+// IDs of versions are in answers from service version 2019-10-10 on (recorded), and reads of a version say nothing of
+// leases.
 func TestVersionIDInAnswers(t *testing.T) {
 	t.Parallel()
 	f := startVersioning(t)

@@ -54,9 +54,11 @@ func TestStaticWebsite(t *testing.T) {
 		t.Helper()
 		must(svc.SetProperties(ctx, &service.SetPropertiesOptions{StaticWebsite: &w}))(t)
 	}
-	set(service.StaticWebsite{Enabled: to.Ptr(true), IndexDocument: to.Ptr("index.html"), ErrorDocument404Path: to.Ptr("errors/404.html")})
+	set(service.StaticWebsite{Enabled: to.Ptr(true), IndexDocument: to.Ptr("index.html"),
+		ErrorDocument404Path: to.Ptr("errors/404.html")})
 	p := must(svc.GetProperties(ctx, nil))(t)
-	if s := p.StaticWebsite; !*s.Enabled || *s.IndexDocument != "index.html" || *s.ErrorDocument404Path != "errors/404.html" {
+	if s := p.StaticWebsite; !*s.Enabled || *s.IndexDocument != "index.html" ||
+		*s.ErrorDocument404Path != "errors/404.html" {
 		t.Errorf("%+v", s)
 	}
 	// The container came with the setting.
@@ -100,7 +102,8 @@ func TestStaticWebsite(t *testing.T) {
 		}
 	}
 	r := f.browse("GET", "/")
-	if r.header.Get("Content-Type") != "text/html" || r.header.Get("Cache-Control") != "max-age=60" || r.header.Get("Content-Length") != "13" || r.header.Get("x-ms-request-id") == "" {
+	if r.header.Get("Content-Type") != "text/html" || r.header.Get("Cache-Control") != "max-age=60" ||
+		r.header.Get("Content-Length") != "13" || r.header.Get("x-ms-request-id") == "" {
 		t.Errorf("headers %v", r.header)
 	}
 	if again := f.browse("GET", "/", "If-None-Match", r.header.Get("ETag")); again.status != 304 {

@@ -6,11 +6,11 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// Azure takes the words of enumerations in any case, as far as clients show: the legacy client for .NET sends Max, Increment, Update and
-// Clear, the one for Python True, the one for Java COMMITTED, where the reference has lower case.
+// Azure takes the words of enumerations in any case, as far as clients show: the legacy client for .NET sends Max,
+// Increment, Update and Clear, the one for Python True, the one for Java COMMITTED, where the reference has lower case.
 
-// word reads a header with a word of an enumeration, in any case. It returns the word as known has it, "" for an absent or empty header, and
-// an error for other words.
+// word reads a header with a word of an enumeration, in any case. It returns the word as known has it, "" for an absent
+// or empty header, and an error for other words.
 func (c *call) word(header string, known ...string) (string, error) {
 	s := c.Header(header)
 	if s == "" {

@@ -12,8 +12,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// page is the document of a listing, or the part of it that was not sent yet. It has wire.XML's form, written into a buffer
-// that is used again.
+// page is the document of a listing, or the part of it that was not sent yet. It has wire.XML's form, written into a
+// buffer that is used again.
 type page struct {
 	b []byte
 	// elements are those that text and time wrote last, by their place in an item: items are often alike.
@@ -39,8 +39,8 @@ const (
 // item begins an item.
 func (p *page) item() { p.place = 0 }
 
-// again writes the element once more if it is the one that was written at this place of the item before. If not, it returns where to
-// remember the element, or nil.
+// again writes the element once more if it is the one that was written at this place of the item before. If not, it
+// returns where to remember the element, or nil.
 func (p *page) again(name, value string, second ticks.Ticks) (written bool, e *element) {
 	if p.place >= maxElements || len(value) > maxElementValue {
 		return false, nil
@@ -106,7 +106,8 @@ func appendEnd(b []byte, name string) []byte {
 
 // text writes an element, <name /> if value is empty.
 //
-// It and its like append to a local slice and store it once: each store to the heap costs a write barrier while garbage is collected.
+// It and its like append to a local slice and store it once: each store to the heap costs a write barrier while garbage
+// is collected.
 func (p *page) text(name, value string) {
 	written, e := p.again(name, value, 0)
 	if written {
@@ -176,9 +177,11 @@ var plain = func() (t [utf8.RuneSelf]bool) {
 func plainPrefix(s string) (n int) {
 	const low, high = 0x0101010101010101, 0x8080808080808080
 	for ; len(s)-n >= 8; n += 8 {
-		w := uint64(s[n]) | uint64(s[n+1])<<8 | uint64(s[n+2])<<16 | uint64(s[n+3])<<24 | uint64(s[n+4])<<32 | uint64(s[n+5])<<40 | uint64(s[n+6])<<48 | uint64(s[n+7])<<56
+		w := uint64(s[n]) | uint64(s[n+1])<<8 | uint64(s[n+2])<<16 | uint64(s[n+3])<<24 | uint64(s[n+4])<<32 | uint64(
+			s[n+5])<<40 | uint64(s[n+6])<<48 | uint64(s[n+7])<<56
 		lt, gt, amp, quote := w^'<'*low, w^'>'*low, w^'&'*low, w^'"'*low
-		// The high bit of a character is set if it is one of these, below U+0020, or not ASCII. A character behind one that is may be marked as well.
+		// The high bit of a character is set if it is one of these, below U+0020, or not ASCII. A character behind one that
+		// is may be marked as well.
 		if (w|(lt-low)&^lt|(gt-low)&^gt|(amp-low)&^amp|(quote-low)&^quote|(w-0x20*low)&^w)&high != 0 {
 			break
 		}

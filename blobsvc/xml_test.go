@@ -13,7 +13,8 @@ func TestItemsThatAreAlike(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		names := rapid.SampledFrom([]string{"A", "B", "Cache-Control"})
-		values := rapid.SampledFrom([]string{"", "x", "y", "a<b", "a value that is longer than what is remembered: 0123456789 0123456789 0123456789"})
+		values := rapid.SampledFrom([]string{"", "x", "y", "a<b",
+			"a value that is longer than what is remembered: 0123456789 0123456789 0123456789"})
 		var want page
 		got := newPage()
 		defer got.free()
@@ -48,7 +49,8 @@ func TestPlainPrefix(t *testing.T) {
 			s = rapid.StringMatching(`[a-z/0-9 ]{0,40}[<>&"\x00-\x1fé]?[a-z]{0,9}`).Draw(t, "name")
 		}
 		first := 0
-		for first < len(s) && s[first] >= ' ' && s[first] < 0x80 && s[first] != '<' && s[first] != '>' && s[first] != '&' && s[first] != '"' {
+		for first < len(s) && s[first] >= ' ' && s[first] < 0x80 && s[first] != '<' && s[first] != '>' && s[first] != '&' &&
+			s[first] != '"' {
 			first++
 		}
 		if n := plainPrefix(s); n > first || n < first/8*8 {

@@ -28,7 +28,8 @@ import (
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// Account is a storage account of a Lazuli, with what tests of workers do over and over. Its methods fail the test t that made it.
+// Account is a storage account of a Lazuli, with what tests of workers do over and over. Its methods fail the test t
+// that made it.
 type Account struct {
 	*workers.Storage
 	// Name is the account's name.
@@ -39,8 +40,8 @@ type Account struct {
 	app        *workers.App // the last one that Run started
 }
 
-// Account creates an account for the test: tests that share a server do not see each other's queues, tables and containers.
-// Settings of its own are written as in an accounts file: "blob-versioning=true".
+// Account creates an account for the test: tests that share a server do not see each other's queues, tables and
+// containers. Settings of its own are written as in an accounts file: "blob-versioning=true".
 func (l *Lazuli) Account(t testing.TB, settings ...string) *Account {
 	t.Helper()
 	overrides, err := accountprops.ParseOverrides(settings)
@@ -99,8 +100,8 @@ func (a *Account) encode(body any) []byte {
 	return text
 }
 
-// Put puts a message to a queue, and creates the queue if it is not there. Bytes and strings are sent as they are, everything else as
-// JSON; all in base64, as workers expect it by default.
+// Put puts a message to a queue, and creates the queue if it is not there. Bytes and strings are sent as they are,
+// everything else as JSON; all in base64, as workers expect it by default.
 func (a *Account) Put(queue string, body any) {
 	a.t.Helper()
 	text := a.encode(body)
@@ -113,8 +114,9 @@ func (a *Account) Put(queue string, body any) {
 	}
 }
 
-// PutEntity inserts or replaces an entity, and creates the table if it does not exist. The entity is one that tables.CodecOf takes: a struct of package
-// tables, a tables.Entity, a map with PartitionKey and RowKey, or JSON. The options are those of tables.New.
+// PutEntity inserts or replaces an entity, and creates the table if it does not exist. The entity is one that
+// tables.CodecOf takes: a struct of package tables, a tables.Entity, a map with PartitionKey and RowKey, or JSON. The
+// options are those of tables.New.
 func (a *Account) PutEntity(table string, entity any, options ...tables.Option) {
 	a.t.Helper()
 	if err := tables.Put(a.t.Context(), a.Tables, table, entity, options...); err != nil {
@@ -156,8 +158,8 @@ func (a *Account) Run(app *workers.App) {
 // drainTimeout bounds Drain.
 const drainTimeout = time.Minute
 
-// Drain waits until the app that Run has started has nothing left that it could do now; see workers.App.WaitIdle. With a [Clock], advance it
-// for what is to happen later: a retry with a delay, a timer.
+// Drain waits until the app that Run has started has nothing left that it could do now; see workers.App.WaitIdle. With
+// a [Clock], advance it for what is to happen later: a retry with a delay, a timer.
 func (a *Account) Drain() {
 	a.t.Helper()
 	if a.app == nil {
@@ -170,8 +172,8 @@ func (a *Account) Drain() {
 	}
 }
 
-// Messages returns the decoded bodies of a queue's messages, hidden ones included, up to 1,000, in the order in which they become visible. A
-// queue that does not exist has none.
+// Messages returns the decoded bodies of a queue's messages, hidden ones included, up to 1,000, in the order in which
+// they become visible. A queue that does not exist has none.
 func (a *Account) Messages(queue string) []string {
 	a.t.Helper()
 	list, err := queuetool.PeekAll(a.t.Context(), a.Queues.NewQueueClient(queue), 1000)
@@ -185,8 +187,8 @@ func (a *Account) Messages(queue string) []string {
 	return bodies
 }
 
-// RequireEnqueued fails the test unless the queue has a message with the body. What is not a string or bytes is compared as JSON, in which
-// a message may have more properties than want.
+// RequireEnqueued fails the test unless the queue has a message with the body. What is not a string or bytes is
+// compared as JSON, in which a message may have more properties than want.
 func (a *Account) RequireEnqueued(queue string, want any) {
 	a.t.Helper()
 	bodies := a.Messages(queue)
@@ -209,9 +211,10 @@ func (a *Account) RequireEmpty(queue string) {
 	}
 }
 
-// RequireEntity fails the test unless the table has the entity, with the properties of want: a value that PutEntity takes, whose keys are not compared. The
-// entity may have more properties; numbers compare by value, whatever their types. A nil want asks only that the entity exists. The options are those of tables.New,
-// so that encrypted properties are compared.
+// RequireEntity fails the test unless the table has the entity, with the properties of want: a value that PutEntity
+// takes, whose keys are not compared. The entity may have more properties; numbers compare by value, whatever their
+// types. A nil want asks only that the entity exists. The options are those of tables.New, so that encrypted properties
+// are compared.
 func (a *Account) RequireEntity(table, partitionKey, rowKey string, want any, options ...tables.Option) {
 	a.t.Helper()
 	got, err := entityio.Get(a.t.Context(), a.Tables.NewClient(table), partitionKey, rowKey)
@@ -300,7 +303,8 @@ func (a *Account) RequireNoEntity(table, partitionKey, rowKey string) {
 func (a *Account) RequireBlob(container, name, content string) {
 	a.t.Helper()
 	buffer := make([]byte, len(content)+1)
-	properties, err := a.Blobs.ServiceClient().NewContainerClient(container).NewBlobClient(name).GetProperties(a.t.Context(), nil)
+	properties, err := a.Blobs.ServiceClient().NewContainerClient(container).NewBlobClient(name).GetProperties(
+		a.t.Context(), nil)
 	if err != nil {
 		a.t.Fatalf("lazulitest: blob %s/%s: %v", container, name, err)
 	}
@@ -349,9 +353,10 @@ func hasCode(err error, code string) bool {
 	return errors.As(err, &r) && r.ErrorCode == code
 }
 
-// Faults puts a fault plan in force until the test ends: "workers/before-delete-message=error@1" fails the first deletion of a
-// message; see the workers' documentation for the points and actions. Faults concern the whole process, where
-// apps of other tests would pass the points too: Faults panics in a test that is parallel. The returned function says how often a point was passed.
+// Faults puts a fault plan in force until the test ends: "workers/before-delete-message=error@1" fails the first
+// deletion of a message; see the workers' documentation for the points and actions. Faults concern the whole process,
+// where apps of other tests would pass the points too: Faults panics in a test that is parallel. The returned function
+// says how often a point was passed.
 func Faults(t testing.TB, plan string) (hits func(point string) int) {
 	t.Helper()
 	t.Setenv(fault.EnvVar, os.Getenv(fault.EnvVar)) // changes nothing, but panics in a parallel test

@@ -36,7 +36,8 @@ func TestDrain(t *testing.T) {
 		return nil
 	})
 	workers.Queue(app, "invoices", func(ctx context.Context, m *workers.Message[order]) error {
-		a.PutEntity("Shipped", map[string]any{"PartitionKey": "eu", "RowKey": fmt.Sprint(m.Body.ID), "Item": m.Body.Item, "Sum": int64(1) << 40})
+		a.PutEntity("Shipped", map[string]any{"PartitionKey": "eu", "RowKey": fmt.Sprint(m.Body.ID), "Item": m.Body.Item,
+			"Sum": int64(1) << 40})
 		return nil
 	})
 	a.PutEntity("Shipped", map[string]any{"PartitionKey": "eu", "RowKey": "0"})
@@ -85,7 +86,8 @@ func TestFakeClock(t *testing.T) {
 		}
 		return nil
 	}, workers.WithRetry(workers.Fixed(12*time.Hour)))
-	app.Timer("tick", func(ctx context.Context, _ workers.TimerInfo) error { ticks.Add(1); return nil }, workers.WithSchedule("0 0 * * * *"), workers.WithMonitor(false))
+	app.Timer("tick", func(ctx context.Context, _ workers.TimerInfo) error { ticks.Add(1); return nil },
+		workers.WithSchedule("0 0 * * * *"), workers.WithMonitor(false))
 	a.Run(app)
 	a.Put("slow", "m")
 	for day := range int64(3) {
@@ -123,15 +125,16 @@ func TestAccountsAreApart(t *testing.T) {
 	l.Default(t).RequireEmpty("same")
 }
 
-// A fault plan concerns every app of the process, so no other test may run at the same time. The clock is the test's own: the failed message
-// comes back when the test says so.
+// A fault plan concerns every app of the process, so no other test may run at the same time. The clock is the test's
+// own: the failed message comes back when the test says so.
 func TestFaults(t *testing.T) {
 	hits := lazulitest.Faults(t, "workers/before-delete-message=error@1")
 	clock := lazulitest.NewClock()
 	a := lazulitest.Start(t, lazulitest.WithFakeClock(clock)).Account(t)
 	app := workers.New(workers.Config{Storage: a.Storage, Logger: quiet, Clock: clock})
 	var calls atomic.Int64
-	app.Queue("work", func(ctx context.Context, m workers.QueueMessage) error { calls.Add(1); return nil }, workers.WithLease(time.Hour))
+	app.Queue("work", func(ctx context.Context, m workers.QueueMessage) error { calls.Add(1); return nil },
+		workers.WithLease(time.Hour))
 	a.Run(app)
 	a.Put("work", "m")
 	for deliveries := 1; deliveries <= 2; deliveries++ {
@@ -210,7 +213,8 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
-// What is put right after Run reaches a table trigger, on a clock that stands still, too, and also if the put creates the table.
+// What is put right after Run reaches a table trigger, on a clock that stands still, too, and also if the put creates
+// the table.
 func TestDrainLosesNoChange(t *testing.T) {
 	t.Parallel()
 	type item struct {

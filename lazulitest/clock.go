@@ -8,8 +8,8 @@ import (
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// Clock is a clock that only the test moves. It serves the services ([WithFakeClock]) and an app (workers.Config.Clock) alike: message
-// visibility, leases, retries, timers and expiry all follow it.
+// Clock is a clock that only the test moves. It serves the services ([WithFakeClock]) and an app (workers.Config.Clock)
+// alike: message visibility, leases, retries, timers and expiry all follow it.
 type Clock struct {
 	mu      sync.Mutex
 	now     time.Time
@@ -42,8 +42,8 @@ func (c *Clock) NewTimer(d time.Duration) workers.Timer {
 	return t
 }
 
-// Advance sets the clock forward by d, and fires every timer that is due by then, the earliest first. What is to follow happens after it
-// has returned, in other goroutines: wait for it with [Account.Drain] or by its outcome.
+// Advance sets the clock forward by d, and fires every timer that is due by then, the earliest first. What is to follow
+// happens after it has returned, in other goroutines: wait for it with [Account.Drain] or by its outcome.
 func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
 	c.now = c.now.Add(d)

@@ -32,7 +32,8 @@ func TestEvents(t *testing.T) {
 	if len(got.Messages) != 1 {
 		t.Fatalf("%d messages after the flush, want 1", len(got.Messages))
 	}
-	if text, err := base64.StdEncoding.DecodeString(*got.Messages[0].MessageText); err != nil || !strings.Contains(string(text), `"Microsoft.Storage.BlobCreated"`) {
+	if text, err := base64.StdEncoding.DecodeString(*got.Messages[0].MessageText); err != nil ||
+		!strings.Contains(string(text), `"Microsoft.Storage.BlobCreated"`) {
 		t.Errorf("message %s, %v", text, err)
 	}
 }

@@ -10,9 +10,9 @@ import (
 //
 //	rule := lazulitest.FaultRule{Operation: "Put Blob", Unanswered: true, Count: 1}
 //
-// The fields Service, Operation, Resource, Account and Client choose requests; Skip, Nth, Share, Count and For choose among
-// them. The action is one of Error, Delay, Slow, Reset, Truncate, Corrupt, Unanswered, Throttle and Secondary. docs/faults.md
-// describes all fields.
+// The fields Service, Operation, Resource, Account and Client choose requests; Skip, Nth, Share, Count and For choose
+// among them. The action is one of Error, Delay, Slow, Reset, Truncate, Corrupt, Unanswered, Throttle and Secondary.
+// docs/faults.md describes all fields.
 type FaultRule = faultrule.Rule
 
 // FaultDuration is the type of a [FaultRule]'s times.
@@ -21,8 +21,8 @@ type FaultDuration = faultrule.Duration
 // FaultThrottle is the type of a [FaultRule]'s Throttle.
 type FaultThrottle = faultrule.Throttle
 
-// AddFault adds a rule behind those there are; the first rule that takes a request decides. It returns the rule's name. The
-// rule is removed when the test ends. A rule that is not valid fails the test.
+// AddFault adds a rule behind those there are; the first rule that takes a request decides. It returns the rule's name.
+// The rule is removed when the test ends. A rule that is not valid fails the test.
 func (l *Lazuli) AddFault(t testing.TB, rule FaultRule) (name string) {
 	t.Helper()
 	rule, err := l.stack.Faults().Add(rule)
@@ -45,8 +45,8 @@ func (l *Lazuli) FaultHits(t testing.TB, name string) int {
 	return 0
 }
 
-// RequireFaultHit fails the test unless the named rule has had an effect on a request: a test whose fault never happened proves
-// nothing.
+// RequireFaultHit fails the test unless the named rule has had an effect on a request: a test whose fault never
+// happened proves nothing.
 func (l *Lazuli) RequireFaultHit(t testing.TB, name string) {
 	t.Helper()
 	if l.FaultHits(t, name) == 0 {

@@ -88,8 +88,8 @@ func WithBlobImmutability() Option {
 	return func(c *config) { c.blob.Versioning, c.blob.Immutability = true, true }
 }
 
-// WithFault adds a fault rule: requests that it matches fail on purpose, so that a test sees what its client makes of it. More rules can
-// be added with [Lazuli.AddFault] while the stack runs.
+// WithFault adds a fault rule: requests that it matches fail on purpose, so that a test sees what its client makes of
+// it. More rules can be added with [Lazuli.AddFault] while the stack runs.
 func WithFault(rule FaultRule) Option {
 	return func(c *config) { c.rules = append(c.rules, rule) }
 }

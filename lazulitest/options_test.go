@@ -16,10 +16,12 @@ import (
 
 func TestOptions(t *testing.T) {
 	var out testlog.Buffer
-	l := lazulitest.Start(t, lazulitest.WithLog(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))),
+	l := lazulitest.Start(t, lazulitest.WithLog(
+		slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))),
 		lazulitest.WithBlobVersions())
 	for _, endpoint := range []string{l.BlobURL(), l.QueueURL(), l.TableURL()} {
-		if !strings.HasPrefix(endpoint, "http://127.0.0.1:") || !strings.HasSuffix(endpoint, "/devstoreaccount1") || !strings.Contains(l.ConnectionString(), "="+endpoint) {
+		if !strings.HasPrefix(endpoint, "http://127.0.0.1:") || !strings.HasSuffix(endpoint, "/devstoreaccount1") ||
+			!strings.Contains(l.ConnectionString(), "="+endpoint) {
 			t.Errorf("endpoint %q, connection string %q", endpoint, l.ConnectionString())
 		}
 	}
@@ -54,7 +56,8 @@ func TestHandlerOutputs(t *testing.T) {
 		if !ok || s != a.Storage {
 			t.Errorf("StorageOf(ctx) = %v, %v", s, ok)
 		}
-		if err := workers.Enqueue(ctx, "notes", "plain text", workers.EncodedAs(workers.NoEncoding), workers.TimeToLive(time.Hour)); err != nil {
+		if err := workers.Enqueue(ctx, "notes", "plain text", workers.EncodedAs(workers.NoEncoding),
+			workers.TimeToLive(time.Hour)); err != nil {
 			return err
 		}
 		return workers.Enqueue(ctx, "notes", "for ever", workers.TimeToLive(-1))

@@ -13,7 +13,8 @@ import (
 const (
 	// maxMessage is the maximum size of a message's text, in bytes of UTF-8.
 	maxMessage = 64 << 10
-	// maxBody is the maximum size of the request body of Put and Update Message: a text in which every character is escaped.
+	// maxBody is the maximum size of the request body of Put and Update Message: a text in which every character is
+	// escaped.
 	maxBody = 6*maxMessage + 1024
 )
 
@@ -45,8 +46,8 @@ func parseMessage(body []byte) ([]byte, error) {
 	return text, nil
 }
 
-// plainMessage parses the document that nearly all clients send: no attributes, comments or references. ok is false for any other document,
-// which [decodeMessage] parses. The text is a slice of body.
+// plainMessage parses the document that nearly all clients send: no attributes, comments or references. ok is false for
+// any other document, which [decodeMessage] parses. The text is a slice of body.
 func plainMessage(body []byte) (text []byte, ok bool) {
 	body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
 	if bytes.HasPrefix(body, []byte("<?")) {
@@ -78,7 +79,8 @@ func plainMessage(body []byte) (text []byte, ok bool) {
 // declarations are the XML declarations that clients send, up to an optional standalone and the end.
 var declarations = [][]byte{
 	[]byte(`<?xml version="1.0" encoding="utf-8"`), []byte(`<?xml version="1.0" encoding="UTF-8"`),
-	[]byte(`<?xml version='1.0' encoding='utf-8'`), []byte(`<?xml version='1.0' encoding='UTF-8'`), []byte(`<?xml version="1.0"`),
+	[]byte(`<?xml version='1.0' encoding='utf-8'`), []byte(`<?xml version='1.0' encoding='UTF-8'`),
+	[]byte(`<?xml version="1.0"`),
 }
 
 // afterDeclaration skips one of the usual XML declarations.
@@ -103,8 +105,8 @@ func after(b []byte, literal string) ([]byte, bool) {
 
 func trimSpace(b []byte) []byte { return bytes.TrimLeft(b, " \t\r\n") }
 
-// plainText reports whether text needs no decoding: it is UTF-8, of characters that XML allows, without references, and without carriage
-// returns, which XML readers convert to line feeds.
+// plainText reports whether text needs no decoding: it is UTF-8, of characters that XML allows, without references, and
+// without carriage returns, which XML readers convert to line feeds.
 func plainText(text []byte) bool {
 	ascii := true
 	for _, c := range text {

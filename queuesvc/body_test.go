@@ -38,10 +38,13 @@ func TestParseMessage(t *testing.T) {
 		{"no XML", "hello", "", wire.ErrInvalidXMLDocument},
 		{"another document", "<Foo/>", "", wire.ErrInvalidXMLDocument},
 		{"no text element", "<QueueMessage/>", "", wire.ErrInvalidXMLDocument},
-		{"two texts", "<QueueMessage><MessageText>a</MessageText><MessageText>b</MessageText></QueueMessage>", "", wire.ErrInvalidXMLDocument},
-		{"an unknown element", "<QueueMessage><MessageText>a</MessageText><More/></QueueMessage>", "", wire.ErrInvalidXMLDocument},
+		{"two texts", "<QueueMessage><MessageText>a</MessageText><MessageText>b</MessageText></QueueMessage>", "",
+			wire.ErrInvalidXMLDocument},
+		{"an unknown element", "<QueueMessage><MessageText>a</MessageText><More/></QueueMessage>", "",
+			wire.ErrInvalidXMLDocument},
 		{"markup in the text", wrap("<b>a</b>"), "", wire.ErrInvalidXMLDocument},
-		{"text beside the element", "<QueueMessage>a<MessageText>b</MessageText></QueueMessage>", "", wire.ErrInvalidXMLDocument},
+		{"text beside the element", "<QueueMessage>a<MessageText>b</MessageText></QueueMessage>", "",
+			wire.ErrInvalidXMLDocument},
 		{"two documents", wrap("a") + wrap("b"), "", wire.ErrInvalidXMLDocument},
 		{"text after the document", wrap("a") + "b", "", wire.ErrInvalidXMLDocument},
 		{"unclosed", "<QueueMessage><MessageText>a</MessageText>", "", wire.ErrInvalidXMLDocument},
@@ -63,7 +66,8 @@ func TestParseMessage(t *testing.T) {
 // FuzzParseMessage: whatever comes, the quick reader and the thorough one agree, and a text that is read can be sent.
 func FuzzParseMessage(f *testing.F) {
 	f.Add([]byte("<QueueMessage><MessageText>a&lt;b</MessageText></QueueMessage>"))
-	f.Add([]byte("\ufeff<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<QueueMessage>\n<MessageText> é </MessageText></QueueMessage>"))
+	f.Add([]byte("\ufeff<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<QueueMessage>\n<MessageText> é " +
+		"</MessageText></QueueMessage>"))
 	f.Add([]byte("<QueueMessage><MessageText/></QueueMessage><!-- -->"))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		defer workbudget.Default.Start(t, len(body))()

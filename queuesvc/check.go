@@ -24,12 +24,14 @@ func LogConfig(n *natsserver.Server, name string, log *slog.Logger) replog.Confi
 	return state.LogConfig(n, name, log)
 }
 
-// StoreOptions opens the log of the queues on a NATS server, and returns the options of a store that follows it, for [Config].
+// StoreOptions opens the log of the queues on a NATS server, and returns the options of a store that follows it, for
+// [Config].
 func StoreOptions(ctx context.Context, n *natsserver.Server, log *slog.Logger) (store.Options, error) {
 	return state.StoreOptions(ctx, n, state.LogConfig(n, LogName, log))
 }
 
-// Settle opens and closes the file of a stopped service, so that the file has everything that was in the log. n is an embedded server that no other process uses.
+// Settle opens and closes the file of a stopped service, so that the file has everything that was in the log. n is an
+// embedded server that no other process uses.
 func Settle(ctx context.Context, path string, n *natsserver.Server, log *slog.Logger) error {
 	o, err := StoreOptions(ctx, n, log)
 	if err != nil {
@@ -45,18 +47,21 @@ func Settle(ctx context.Context, path string, n *natsserver.Server, log *slog.Lo
 // Buckets are the names of the buckets in the file of a Queue service.
 func Buckets() []store.Bucket { return state.Buckets() }
 
-// OpenFolder opens the file of a Queue service that is stopped, and reads the files of the log in the folder queues for what the file lacks. It changes nothing.
-// damaged is called for each damage of the log's files, behind which nothing is read.
+// OpenFolder opens the file of a Queue service that is stopped, and reads the files of the log in the folder queues for
+// what the file lacks. It changes nothing. damaged is called for each damage of the log's files, behind which nothing
+// is read.
 func OpenFolder(path, queues string, damaged func(jetstreamfiles.Damage)) (*store.DB, error) {
 	return state.OpenFolder(path, queues, damaged)
 }
 
-// ReadLog calls take with each message of the log in the folder queues of a server, which may be running. See [jetstreamfiles.Read].
+// ReadLog calls take with each message of the log in the folder queues of a server, which may be running. See
+// [jetstreamfiles.Read].
 func ReadLog(queues string, take func(jetstreamfiles.Record) error) ([]jetstreamfiles.Damage, error) {
 	return state.ReadLog(queues, take)
 }
 
-// Check reads the whole file of a Queue service and reports each inconsistency as an error that names the queue. It reads one state and changes nothing.
+// Check reads the whole file of a Queue service and reports each inconsistency as an error that names the queue. It
+// reads one state and changes nothing.
 func Check(db *store.DB, report func(error)) (Counts, error) {
 	return state.Check(db, state.Values{
 		Properties: properties.Check,

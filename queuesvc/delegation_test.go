@@ -31,12 +31,14 @@ import (
 func TestGetUserDelegationKey(t *testing.T) {
 	t.Parallel()
 	issuer := must(devissuer.New(devissuer.Config{}))(t)
-	roles := must(auth.NewRoles(auth.Assignment{Principal: "worker", Role: "Storage Queue Data Message Processor", Scope: auth.DevelopmentAccount}))(t)
+	roles := must(auth.NewRoles(auth.Assignment{Principal: "worker", Role: "Storage Queue Data Message Processor",
+		Scope: auth.DevelopmentAccount}))(t)
 	log := slog.New(slog.DiscardHandler)
 	n := must(natsserver.Start(natsserver.Config{Log: log}))(t)
 	t.Cleanup(n.Close)
-	s := must(queuesvc.New(queuesvc.Config{Path: filepath.Join(t.TempDir(), "queues.db"), Store: must(queuesvc.StoreOptions(t.Context(), n, log))(t), Common: frontend.Common{Accounts: auth.Development(),
-		OAuth: must(auth.NewOAuth(roles, issuer.Trust()))(t), Log: slog.New(slog.DiscardHandler)}}))(t)
+	s := must(queuesvc.New(queuesvc.Config{Path: filepath.Join(t.TempDir(), "queues.db"),
+		Store: must(queuesvc.StoreOptions(t.Context(), n, log))(t), Common: frontend.Common{Accounts: auth.Development(),
+			OAuth: must(auth.NewOAuth(roles, issuer.Trust()))(t), Log: slog.New(slog.DiscardHandler)}}))(t)
 	t.Cleanup(func() { _ = s.Close() })
 	server := httptest.NewServer(s.Handler())
 	t.Cleanup(server.Close)
@@ -45,8 +47,10 @@ func TestGetUserDelegationKey(t *testing.T) {
 	getKey := func(authorization string) (int, string) {
 		const format = "2006-01-02T15:04:05Z"
 		now := time.Now().UTC()
-		body := "<KeyInfo><Start>" + now.Add(-time.Minute).Format(format) + "</Start><Expiry>" + now.Add(time.Hour).Format(format) + "</Expiry></KeyInfo>"
-		r := must(http.NewRequest(http.MethodPost, base+"/?restype=service&comp=userdelegationkey", strings.NewReader(body)))(t)
+		body := "<KeyInfo><Start>" + now.Add(-time.Minute).Format(format) + "</Start><Expiry>" +
+			now.Add(time.Hour).Format(format) + "</Expiry></KeyInfo>"
+		r := must(http.NewRequest(http.MethodPost, base+"/?restype=service&comp=userdelegationkey", strings.NewReader(body)))(
+			t)
 		r.Header.Set("x-ms-version", "2025-07-05")
 		if authorization != "" {
 			r.Header.Set("Authorization", authorization)
@@ -71,11 +75,14 @@ func TestGetUserDelegationKey(t *testing.T) {
 
 	const name, permissions = "orders", "raup"
 	expiry := key.SignedExpiry
-	message := strings.Join([]string{permissions, "", expiry, "/queue/" + auth.DevelopmentAccount + "/" + name, key.SignedOid, key.SignedTid,
-		key.SignedStart, key.SignedExpiry, key.SignedService, key.SignedVersion, "", "", "", "", "", "", "", "2025-07-05"}, "\n")
+	message := strings.Join([]string{permissions, "", expiry, "/queue/" + auth.DevelopmentAccount + "/" + name,
+		key.SignedOid, key.SignedTid,
+		key.SignedStart, key.SignedExpiry, key.SignedService, key.SignedVersion, "", "", "", "", "", "", "", "2025-07-05"},
+		"\n")
 	mac := hmac.New(sha256.New, must(base64.StdEncoding.DecodeString(key.Value))(t))
 	mac.Write([]byte(message))
-	sas := url.Values{"sp": {permissions}, "se": {expiry}, "skoid": {key.SignedOid}, "sktid": {key.SignedTid}, "skt": {key.SignedStart},
+	sas := url.Values{"sp": {permissions}, "se": {expiry}, "skoid": {key.SignedOid}, "sktid": {key.SignedTid},
+		"skt": {key.SignedStart},
 		"ske": {key.SignedExpiry}, "sks": {key.SignedService}, "skv": {key.SignedVersion}, "sv": {"2025-07-05"},
 		"sig": {base64.StdEncoding.EncodeToString(mac.Sum(nil))}}
 	owner := sdkClient(t, base).NewQueueClient(name)

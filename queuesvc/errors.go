@@ -28,11 +28,15 @@ var (
 	errPopReceiptMismatch = &wire.Error{Status: http.StatusBadRequest, Code: "PopReceiptMismatch",
 		Message: "The specified pop receipt did not match the pop receipt for a dequeued message."}
 	// errStorage: the disk refuses writes, which natsserver or package store has logged.
-	errStorage = wire.ErrServerBusy.WithMessage("The server cannot write to its disk at the moment. Please retry your request.")
+	errStorage = wire.ErrServerBusy.WithMessage(
+		"The server cannot write to its disk at the moment. Please retry your request.")
 	// errNoMajority: the node is not connected to a majority of its cluster, which natsserver has logged.
-	errNoMajority = wire.ErrServerBusy.WithMessage("This node has no connection to a majority of its cluster at the moment. Please retry your request, or ask another node.")
+	errNoMajority = wire.ErrServerBusy.WithMessage(
+		"This node has no connection to a majority of its cluster at the moment. Please retry your request, or ask " +
+			"another node.")
 	// errDamaged: the data of the queue cannot be read. Package state has logged it.
-	errDamaged = wire.ErrServerBusy.WithMessage("The queue's data is damaged. It is not used until the server's operator has repaired it.")
+	errDamaged = wire.ErrServerBusy.WithMessage(
+		"The queue's data is damaged. It is not used until the server's operator has repaired it.")
 	// errMessageTooLarge: a message's text is over 64 KiB.
 	errMessageTooLarge = wire.ErrRequestBodyTooLarge.With("MaxLimit", strconv.Itoa(maxMessage))
 	// errNameLength: a queue's name has fewer than 3 or more than 63 characters.
@@ -65,7 +69,8 @@ func (s *Service) failure(c *call, err error) error {
 		return errNoMajority
 	case errors.Is(err, store.ErrUnknown):
 		if c.HTTP.Context().Err() == nil {
-			s.log.Warn("the outcome of a change of a queue is not known", "account", c.Account, "queue", c.queue, "op", c.Operation,
+			s.log.Warn("the outcome of a change of a queue is not known", "account", c.Account, "queue", c.queue, "op",
+				c.Operation,
 				"request_id", c.ID, "err", err)
 		}
 		return wire.ErrServerBusy // clients try again

@@ -89,8 +89,9 @@ func newFrontend(n *natsserver.Server, folder, address string, now func() time.T
 	if err != nil {
 		return nil, err
 	}
-	s, err := queuesvc.New(queuesvc.Config{Path: filepath.Join(folder, "queues.db"), Store: options, Common: frontend.Common{Accounts: auth.Development(), Now: now,
-		Log: slog.New(slog.DiscardHandler)}})
+	s, err := queuesvc.New(queuesvc.Config{Path: filepath.Join(folder, "queues.db"), Store: options,
+		Common: frontend.Common{Accounts: auth.Development(), Now: now,
+			Log: slog.New(slog.DiscardHandler)}})
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +99,8 @@ func newFrontend(n *natsserver.Server, folder, address string, now func() time.T
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	f := &testFrontend{service: s, address: l.Addr().String(), server: httpserver.New(s.Handler(), slog.New(slog.DiscardHandler), 0)}
+	f := &testFrontend{service: s, address: l.Addr().String(),
+		server: httpserver.New(s.Handler(), slog.New(slog.DiscardHandler), 0)}
 	go func() { _ = httpserver.Serve(f.server, l, httpserver.Options{}) }()
 	return f, nil
 }

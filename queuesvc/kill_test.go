@@ -96,7 +96,8 @@ func (c *child) Get(ctx context.Context, n int) ([]history.Held, error) {
 	handed := time.Now()
 	held := make([]history.Held, len(r.Messages))
 	for i, m := range r.Messages {
-		held[i] = history.Held{Body: *m.MessageText, Asked: asked, Handed: handed, Until: asked.Add(history.Visibility), Token: m}
+		held[i] = history.Held{Body: *m.MessageText, Asked: asked, Handed: handed, Until: asked.Add(history.Visibility),
+			Token: m}
 	}
 	return held, c.pause(err)
 }
@@ -149,8 +150,8 @@ func recordHistory(t *testing.T, children []*child, kills int) {
 	h.Check(t)
 }
 
-// patience is the time that requests may make no progress before a test gives up, and enough is how long it goes on killing where the
-// machine is slow, once each of a few has been killed.
+// patience is the time that requests may make no progress before a test gives up, and enough is how long it goes on
+// killing where the machine is slow, once each of a few has been killed.
 const (
 	patience = 3 * time.Minute
 	enough   = 45 * time.Second
@@ -203,7 +204,8 @@ func TestFrontendsKilledOnOneNATS(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a quarter of a minute")
 	}
-	n, err := natsserver.Start(natsserver.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)})
+	n, err := natsserver.Start(natsserver.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0",
+		Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,10 @@ func TestPutMessage(t *testing.T) {
 	f := start(t)
 	q := f.queue(t, "orders")
 	now := f.clock.Now().UTC().Truncate(time.Second)
-	m := must(q.EnqueueMessage(t.Context(), "hello", &azqueue.EnqueueMessageOptions{TimeToLive: ptr(int32(3600)), VisibilityTimeout: ptr(int32(30))}))(t).Messages[0]
-	if !m.InsertionTime.Equal(now) || !m.ExpirationTime.Equal(now.Add(time.Hour)) || !m.TimeNextVisible.Equal(now.Add(30*time.Second)) ||
+	m := must(q.EnqueueMessage(t.Context(), "hello",
+		&azqueue.EnqueueMessageOptions{TimeToLive: ptr(int32(3600)), VisibilityTimeout: ptr(int32(30))}))(t).Messages[0]
+	if !m.InsertionTime.Equal(now) || !m.ExpirationTime.Equal(now.Add(time.Hour)) ||
+		!m.TimeNextVisible.Equal(now.Add(30*time.Second)) ||
 		len(*m.MessageID) != 36 || *m.PopReceipt == "" {
 		t.Errorf("%v %v %v %s %s", m.InsertionTime, m.ExpirationTime, m.TimeNextVisible, *m.MessageID, *m.PopReceipt)
 	}
@@ -29,7 +31,8 @@ func TestPutMessage(t *testing.T) {
 	if d := week.ExpirationTime.Sub(*week.InsertionTime); d != 7*24*time.Hour {
 		t.Errorf("lives for %v by default", d)
 	}
-	never := must(q.EnqueueMessage(t.Context(), "x", &azqueue.EnqueueMessageOptions{TimeToLive: ptr(int32(-1))}))(t).Messages[0]
+	never := must(q.EnqueueMessage(t.Context(), "x", &azqueue.EnqueueMessageOptions{TimeToLive: ptr(int32(-1))}))(
+		t).Messages[0]
 	if never.ExpirationTime.Year() != 9999 {
 		t.Errorf("expires %v, want never", never.ExpirationTime)
 	}
@@ -48,7 +51,8 @@ func TestPutMessage(t *testing.T) {
 		_, err := q.EnqueueMessage(t.Context(), "x", &o)
 		wantCode(t, err, 400, "OutOfRangeQueryParameterValue")
 	}
-	_, err = q.EnqueueMessage(t.Context(), "x", &azqueue.EnqueueMessageOptions{TimeToLive: ptr(int32(30)), VisibilityTimeout: ptr(int32(30))})
+	_, err = q.EnqueueMessage(t.Context(), "x",
+		&azqueue.EnqueueMessageOptions{TimeToLive: ptr(int32(30)), VisibilityTimeout: ptr(int32(30))})
 	wantCode(t, err, 400, "InvalidQueryParameterValue")
 	_, err = f.sdk.NewQueueClient("none").EnqueueMessage(t.Context(), "x", nil)
 	wantCode(t, err, 404, "QueueNotFound")
@@ -57,7 +61,8 @@ func TestPutMessage(t *testing.T) {
 func TestMessageTexts(t *testing.T) {
 	t.Parallel()
 	q := start(t).queue(t, "orders")
-	for _, text := range []string{"", " ", "\n\t x \n", "a<b>&\"'c", "]]>", "啊齄丂狛狜", "\U0001F600", "<QueueMessage>&amp;", strings.Repeat("é", 32<<10)} {
+	for _, text := range []string{"", " ", "\n\t x \n", "a<b>&\"'c", "]]>", "啊齄丂狛狜", "\U0001F600", "<QueueMessage>&amp;",
+		strings.Repeat("é", 32<<10)} {
 		must(q.EnqueueMessage(t.Context(), text, nil))(t)
 		m := must(q.DequeueMessage(t.Context(), nil))(t).Messages[0]
 		got := ""
@@ -83,7 +88,8 @@ func TestGetMessages(t *testing.T) {
 		t.Errorf("by default: %d messages", len(list))
 	}
 	many := &azqueue.DequeueMessagesOptions{NumberOfMessages: ptr(int32(32)), VisibilityTimeout: ptr(int32(60))}
-	if list := must(q.DequeueMessages(t.Context(), many))(t).Messages; len(list) != 32 || !list[31].TimeNextVisible.Equal(now.Add(time.Minute)) {
+	if list := must(q.DequeueMessages(t.Context(), many))(t).Messages; len(list) != 32 ||
+		!list[31].TimeNextVisible.Equal(now.Add(time.Minute)) {
 		t.Errorf("%d messages", len(list))
 	}
 	if list := must(q.DequeueMessages(t.Context(), many))(t).Messages; len(list) != 7 {
@@ -137,7 +143,8 @@ func TestUpdateMessage(t *testing.T) {
 	t.Parallel()
 	f := start(t)
 	q := f.queue(t, "orders")
-	put := must(q.EnqueueMessage(t.Context(), "old", &azqueue.EnqueueMessageOptions{TimeToLive: ptr(int32(100))}))(t).Messages[0]
+	put := must(q.EnqueueMessage(t.Context(), "old", &azqueue.EnqueueMessageOptions{TimeToLive: ptr(int32(100))}))(
+		t).Messages[0]
 	got := must(q.DequeueMessage(t.Context(), nil))(t).Messages[0]
 	id := *got.MessageID
 	update := func(receipt, text string, visibility int32) (azqueue.UpdateMessageResponse, error) {
@@ -176,7 +183,8 @@ func TestUpdateMessage(t *testing.T) {
 	f.clock.Advance(100 * time.Second)
 	_, err = update(*again.PopReceipt, "x", 0)
 	wantCode(t, err, 404, "MessageNotFound")
-	_, err = f.sdk.NewQueueClient("none").UpdateMessage(t.Context(), id, *again.PopReceipt, "x", &azqueue.UpdateMessageOptions{VisibilityTimeout: ptr(int32(0))})
+	_, err = f.sdk.NewQueueClient("none").UpdateMessage(t.Context(), id, *again.PopReceipt, "x",
+		&azqueue.UpdateMessageOptions{VisibilityTimeout: ptr(int32(0))})
 	wantCode(t, err, 404, "QueueNotFound")
 }
 

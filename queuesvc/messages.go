@@ -91,7 +91,8 @@ func (c *call) messageTTL() (time.Duration, error) {
 	return time.Duration(n) * time.Second, err
 }
 
-// lastExpiry is the last expiry time that is kept, in seconds since 1970: messages that expire after the year 2261 do not expire.
+// lastExpiry is the last expiry time that is kept, in seconds since 1970: messages that expire after the year 2261 do
+// not expire.
 const lastExpiry = 9214646399
 
 // getMessages implements Get Messages: it makes up to 32 messages invisible and returns them.
@@ -122,8 +123,10 @@ func (s *Service) getMessages(c *call) error {
 	return c.messages(list, withReceipts)
 }
 
-// waitForMessages calls get repeatedly, for as long as the client wants to wait, until it returns messages. See [longpoll.WaitHeader].
-func (s *Service) waitForMessages(c *call, q *state.Queue, get func(now time.Time) ([]state.Message, error)) (list []state.Message, err error) {
+// waitForMessages calls get repeatedly, for as long as the client wants to wait, until it returns messages. See
+// [longpoll.WaitHeader].
+func (s *Service) waitForMessages(c *call, q *state.Queue,
+	get func(now time.Time) ([]state.Message, error)) (list []state.Message, err error) {
 	now, polled := c.Now, false
 	err = s.common.Wait(c.Request, longpoll.Key(c.Account, c.queue),
 		func() time.Duration { return min(q.NextVisible(now), time.Second) },
@@ -142,8 +145,9 @@ func (s *Service) waitForMessages(c *call, q *state.Queue, get func(now time.Tim
 // peekMessages implements Peek Messages: it returns up to 32 visible messages.
 // https://learn.microsoft.com/rest/api/storageservices/peek-messages
 //
-// With [longpoll.HiddenHeader], an extension, it also returns hidden messages, up to 1,000, and the time at which each becomes visible. With
-// [longpoll.AfterHeader] besides, it returns those after a position, and in [longpoll.PositionHeader] the position of the last one if more follow.
+// With [longpoll.HiddenHeader], an extension, it also returns hidden messages, up to 1,000, and the time at which each
+// becomes visible. With [longpoll.AfterHeader] besides, it returns those after a position, and in
+// [longpoll.PositionHeader] the position of the last one if more follow.
 func (s *Service) peekMessages(c *call) error {
 	most, hidden := int64(maxBatch), c.Header(longpoll.HiddenHeader) == longpoll.HiddenInclude
 	if hidden {
@@ -257,7 +261,8 @@ func (c *call) messages(list []state.Message, d detail) error {
 }
 
 func identityXML(x *wire.XML, m *state.Message) {
-	x.Text("MessageId", m.ID.String()).Text("InsertionTime", messageTime(m.Inserted)).Text("ExpirationTime", expiryTime(m.Expires))
+	x.Text("MessageId", m.ID.String()).Text("InsertionTime", messageTime(m.Inserted)).Text("ExpirationTime",
+		expiryTime(m.Expires))
 }
 
 func receiptXML(x *wire.XML, m *state.Message) {

@@ -51,9 +51,8 @@ func resolve(_ *Service, r *wire.Request) (*call, frontend.Level, error) {
 	return c, onMessage, nil
 }
 
-// checkName checks a queue's name: 3 to 63 lower-case letters, digits and hyphens, beginning and ending with a letter or
-// digit, no two hyphens in a row.
-// https://learn.microsoft.com/rest/api/storageservices/naming-queues-and-metadata
+// checkName checks a queue's name: 3 to 63 lower-case letters, digits and hyphens, beginning and ending with a letter
+// or digit, no two hyphens in a row. https://learn.microsoft.com/rest/api/storageservices/naming-queues-and-metadata
 func checkName(s string) error {
 	for i := range len(s) {
 		switch c := s[i]; {

@@ -14,7 +14,8 @@ import (
 // reference is the list of the Queue service's operations in its REST reference.
 // https://learn.microsoft.com/rest/api/storageservices/queue-service-rest-api
 var reference = []string{
-	"ListQueues", "SetQueueServiceProperties", "GetQueueServiceProperties", "GetQueueServiceStats", "PreflightQueueRequest",
+	"ListQueues", "SetQueueServiceProperties", "GetQueueServiceProperties", "GetQueueServiceStats",
+	"PreflightQueueRequest",
 	"CreateQueue", "DeleteQueue", "GetQueueMetadata", "SetQueueMetadata", "GetQueueACL", "SetQueueACL",
 	"PutMessage", "GetMessages", "PeekMessages", "DeleteMessage", "ClearMessages", "UpdateMessage", "GetUserDelegationKey",
 }
@@ -56,7 +57,8 @@ func TestEveryOperationHasATest(t *testing.T) {
 		}
 	}
 	for _, row := range Operations() {
-		if row.State == frontend.NotImplemented || row.Name == "PreflightQueueRequest" { // the latter by the service properties
+		// the latter by the service properties
+		if row.State == frontend.NotImplemented || row.Name == "PreflightQueueRequest" {
 			continue
 		}
 		verb := row.Name[:3]

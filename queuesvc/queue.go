@@ -51,8 +51,8 @@ func (s *Service) deleteQueue(c *call) error {
 	return c.Status(http.StatusNoContent)
 }
 
-// getQueueMetadata implements Get Queue Metadata, with the approximate number of messages, and, as an extension, of those set aside.
-// https://learn.microsoft.com/rest/api/storageservices/get-queue-metadata
+// getQueueMetadata implements Get Queue Metadata, with the approximate number of messages, and, as an extension, of
+// those set aside. https://learn.microsoft.com/rest/api/storageservices/get-queue-metadata
 func (s *Service) getQueueMetadata(c *call) error {
 	q := s.state.Queue(c.Account, c.queue)
 	p, err := q.Properties(c.HTTP.Context(), c.Now, c.Header(longpoll.HiddenHeader) == longpoll.HiddenInclude)

@@ -40,7 +40,8 @@ func TestCreateQueue(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	_, err = f.sdk.CreateQueue(t.Context(), "big", &azqueue.CreateOptions{Metadata: map[string]*string{"a": ptr(strings.Repeat("x", 8192))}})
+	_, err = f.sdk.CreateQueue(t.Context(), "big",
+		&azqueue.CreateOptions{Metadata: map[string]*string{"a": ptr(strings.Repeat("x", 8192))}})
 	wantCode(t, err, 400, "MetadataTooLarge")
 }
 
@@ -70,7 +71,8 @@ func TestGetAndSetQueueMetadata(t *testing.T) {
 	t.Parallel()
 	f := start(t)
 	q := f.queue(t, "orders")
-	if _, err := q.SetMetadata(t.Context(), &azqueue.SetMetadataOptions{Metadata: map[string]*string{"a": ptr("1"), "B": ptr("2")}}); err != nil {
+	if _, err := q.SetMetadata(t.Context(),
+		&azqueue.SetMetadataOptions{Metadata: map[string]*string{"a": ptr("1"), "B": ptr("2")}}); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
@@ -101,12 +103,14 @@ func TestGetAndSetQueueACL(t *testing.T) {
 		t.Errorf("a new queue has policies: %v", p.SignedIdentifiers)
 	}
 	expiry := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
-	policies := []*azqueue.SignedIdentifier{{ID: ptr("readers"), AccessPolicy: &azqueue.AccessPolicy{Expiry: &expiry, Permission: ptr("r")}}, {ID: ptr("bare")}}
+	policies := []*azqueue.SignedIdentifier{{ID: ptr("readers"),
+		AccessPolicy: &azqueue.AccessPolicy{Expiry: &expiry, Permission: ptr("r")}}, {ID: ptr("bare")}}
 	if _, err := q.SetAccessPolicy(t.Context(), &azqueue.SetAccessPolicyOptions{QueueACL: policies}); err != nil {
 		t.Fatal(err)
 	}
 	p := must(q.GetAccessPolicy(t.Context(), nil))(t)
-	if len(p.SignedIdentifiers) != 2 || *p.SignedIdentifiers[0].ID != "readers" || *p.SignedIdentifiers[0].AccessPolicy.Permission != "r" ||
+	if len(p.SignedIdentifiers) != 2 || *p.SignedIdentifiers[0].ID != "readers" ||
+		*p.SignedIdentifiers[0].AccessPolicy.Permission != "r" ||
 		!p.SignedIdentifiers[0].AccessPolicy.Expiry.Equal(expiry) {
 		t.Errorf("policies %+v", p.SignedIdentifiers)
 	}
@@ -127,7 +131,8 @@ func TestGetAndSetQueueACL(t *testing.T) {
 	wantCode(t, err, 400, "InvalidXmlDocument")
 	var many []*azqueue.SignedIdentifier
 	for _, id := range "abcdef" {
-		many = append(many, &azqueue.SignedIdentifier{ID: ptr(string(id)), AccessPolicy: &azqueue.AccessPolicy{Permission: ptr("r")}})
+		many = append(many, &azqueue.SignedIdentifier{ID: ptr(string(id)),
+			AccessPolicy: &azqueue.AccessPolicy{Permission: ptr("r")}})
 	}
 	_, err = q.SetAccessPolicy(t.Context(), &azqueue.SetAccessPolicyOptions{QueueACL: many})
 	wantCode(t, err, 400, "InvalidXmlDocument")
@@ -173,13 +178,18 @@ func TestServiceSASPermissions(t *testing.T) {
 			{"r", "metadata", func() error { _, err := q.GetProperties(t.Context(), nil); return err }},
 			{"a", "put", func() error { _, err := q.EnqueueMessage(t.Context(), "x", nil); return err }},
 			{"u", "update", func() error {
-				u, err := q.UpdateMessage(t.Context(), *m.MessageID, *m.PopReceipt, "y", &azqueue.UpdateMessageOptions{VisibilityTimeout: ptr(int32(0))})
+				u, err := q.UpdateMessage(t.Context(), *m.MessageID, *m.PopReceipt, "y",
+					&azqueue.UpdateMessageOptions{VisibilityTimeout: ptr(int32(0))})
 				if err == nil {
 					m.PopReceipt = u.PopReceipt
 				}
 				return err
 			}},
-			{"p", "delete", func() error { _, err := q.DeleteMessage(t.Context(), *m.MessageID, *m.PopReceipt, nil); return err }},
+			{"p", "delete", func() error {
+				_,
+					err := q.DeleteMessage(t.Context(), *m.MessageID, *m.PopReceipt, nil)
+				return err
+			}},
 			{"p", "get", func() error { _, err := q.DequeueMessages(t.Context(), nil); return err }},
 			{"", "clear", func() error { _, err := q.ClearMessages(t.Context(), nil); return err }},
 			{"", "delete queue", func() error { _, err := q.Delete(t.Context(), nil); return err }},
@@ -200,12 +210,15 @@ func TestListQueues(t *testing.T) {
 	t.Parallel()
 	f := start(t)
 	for _, name := range []string{"a-1", "a-2", "a-3", "b-1"} {
-		if _, err := f.sdk.CreateQueue(t.Context(), name, &azqueue.CreateOptions{Metadata: map[string]*string{"n": ptr(name)}}); err != nil {
+		if _, err := f.sdk.CreateQueue(t.Context(), name,
+			&azqueue.CreateOptions{Metadata: map[string]*string{"n": ptr(name)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var pages []string
-	pager := f.sdk.NewListQueuesPager(&azqueue.ListQueuesOptions{Prefix: ptr("a-"), MaxResults: ptr(int32(2)), Include: azqueue.ListQueuesInclude{Metadata: true}})
+	pager := f.sdk.NewListQueuesPager(
+		&azqueue.ListQueuesOptions{Prefix: ptr("a-"), MaxResults: ptr(int32(2)),
+			Include: azqueue.ListQueuesInclude{Metadata: true}})
 	for pager.More() {
 		page := must(pager.NextPage(t.Context()))(t)
 		var names []string
@@ -232,12 +245,14 @@ func TestPagesOfQueuesAreBounded(t *testing.T) {
 	f := start(t)
 	metadata := map[string]*string{"m": ptr(strings.Repeat("&", 7000))} // as &amp;
 	for i := range 150 {
-		if _, err := f.sdk.CreateQueue(t.Context(), fmt.Sprintf("queue-%03d", i), &azqueue.CreateOptions{Metadata: metadata}); err != nil {
+		if _, err := f.sdk.CreateQueue(t.Context(), fmt.Sprintf("queue-%03d", i),
+			&azqueue.CreateOptions{Metadata: metadata}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	queues, pages := 0, 0
-	for pager := f.sdk.NewListQueuesPager(&azqueue.ListQueuesOptions{Include: azqueue.ListQueuesInclude{Metadata: true}}); pager.More(); pages++ {
+	for pager := f.sdk.NewListQueuesPager(
+		&azqueue.ListQueuesOptions{Include: azqueue.ListQueuesInclude{Metadata: true}}); pager.More(); pages++ {
 		queues += len(must(pager.NextPage(t.Context()))(t).Queues)
 	}
 	if queues != 150 || pages != 2 {
@@ -252,9 +267,11 @@ func TestGetAndSetQueueServiceProperties(t *testing.T) {
 	if *off.Logging.Read || *off.HourMetrics.Enabled || len(off.CORS) != 0 {
 		t.Errorf("by default: %+v", off)
 	}
-	rule := azqueue.CORSRule{AllowedOrigins: ptr("https://example.com"), AllowedMethods: ptr("GET,POST"), AllowedHeaders: ptr("x-ms-*"),
+	rule := azqueue.CORSRule{AllowedOrigins: ptr("https://example.com"), AllowedMethods: ptr("GET,POST"),
+		AllowedHeaders: ptr("x-ms-*"),
 		ExposedHeaders: ptr("x-ms-request-id"), MaxAgeInSeconds: ptr(int32(60))}
-	if _, err := f.sdk.SetProperties(t.Context(), &azqueue.SetPropertiesOptions{CORS: []*azqueue.CORSRule{&rule}}); err != nil {
+	if _, err := f.sdk.SetProperties(t.Context(),
+		&azqueue.SetPropertiesOptions{CORS: []*azqueue.CORSRule{&rule}}); err != nil {
 		t.Fatal(err)
 	}
 	on := must(f.sdk.GetServiceProperties(t.Context(), nil))(t)
@@ -262,7 +279,8 @@ func TestGetAndSetQueueServiceProperties(t *testing.T) {
 		t.Errorf("rules %+v", on.CORS)
 	}
 	_, err := f.sdk.SetProperties(t.Context(), &azqueue.SetPropertiesOptions{Logging: &azqueue.Logging{
-		Read: ptr(true), Write: ptr(false), Delete: ptr(false), RetentionPolicy: &azqueue.RetentionPolicy{Enabled: ptr(false)}}})
+		Read: ptr(true), Write: ptr(false), Delete: ptr(false),
+		RetentionPolicy: &azqueue.RetentionPolicy{Enabled: ptr(false)}}})
 	wantCode(t, err, 501, "NotImplemented")
 
 	// Preflight Queue Request, and an actual request.
@@ -273,15 +291,18 @@ func TestGetAndSetQueueServiceProperties(t *testing.T) {
 		r.Header.Set("Access-Control-Request-Headers", "x-ms-version")
 		return must(http.DefaultClient.Do(r))(t)
 	}
-	if r := preflight("https://example.com"); r.StatusCode != 200 || r.Header.Get("Access-Control-Allow-Origin") != "https://example.com" ||
+	if r := preflight("https://example.com"); r.StatusCode != 200 ||
+		r.Header.Get("Access-Control-Allow-Origin") != "https://example.com" ||
 		r.Header.Get("Access-Control-Max-Age") != "60" || r.Header.Get("Access-Control-Allow-Methods") != "POST" {
 		t.Errorf("preflight: %d %v", r.StatusCode, r.Header)
 	}
-	if r := preflight("https://elsewhere.com"); r.StatusCode != 403 || r.Header.Get("x-ms-error-code") != "CorsPreflightFailure" {
+	if r := preflight("https://elsewhere.com"); r.StatusCode != 403 ||
+		r.Header.Get("x-ms-error-code") != "CorsPreflightFailure" {
 		t.Errorf("preflight from elsewhere: %d %v", r.StatusCode, r.Header)
 	}
 	r := f.raw(t, "GET", "/?comp=list", nil, "Origin", "https://example.com")
-	if r.header.Get("Access-Control-Allow-Origin") != "https://example.com" || r.header.Get("Access-Control-Expose-Headers") != "x-ms-request-id" {
+	if r.header.Get("Access-Control-Allow-Origin") != "https://example.com" ||
+		r.header.Get("Access-Control-Expose-Headers") != "x-ms-request-id" {
 		t.Errorf("actual request: %v", r.header)
 	}
 }
@@ -291,7 +312,8 @@ func TestGetQueueServiceStats(t *testing.T) {
 	f := start(t)
 	secondary := sdkClient(t, f.url()+"-secondary")
 	stats := must(secondary.GetStatistics(t.Context(), nil))(t)
-	if string(*stats.GeoReplication.Status) != "live" || f.clock.Now().Sub(*stats.GeoReplication.LastSyncTime).Abs() > time.Minute {
+	if string(*stats.GeoReplication.Status) != "live" ||
+		f.clock.Now().Sub(*stats.GeoReplication.LastSyncTime).Abs() > time.Minute {
 		t.Errorf("%+v", stats.GeoReplication)
 	}
 	_, err := f.sdk.GetStatistics(t.Context(), nil)

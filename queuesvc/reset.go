@@ -9,8 +9,9 @@ import (
 // resetBatch is the number of queues that are listed at once.
 const resetBatch = 1000
 
-// Reset deletes the queues of an account whose names begin with prefix, and returns their number. An empty prefix deletes everything, the
-// service properties included. It is a tool for operators, not an operation of the REST reference.
+// Reset deletes the queues of an account whose names begin with prefix, and returns their number. An empty prefix
+// deletes everything, the service properties included. It is a tool for operators, not an operation of the REST
+// reference.
 func (s *Service) Reset(account, prefix string) (deleted int, err error) {
 	for from, more := "", true; more; {
 		var queues []state.Listed

@@ -50,9 +50,11 @@ func New(c Config) (*Service, error) {
 	if s.log == nil {
 		s.log = slog.Default()
 	}
-	s.properties = properties.NewRegistry(wire.Queue, c.Features, properties.Backend{Change: s.changeProperties, Reports: true}, s.log)
+	s.properties = properties.NewRegistry(wire.Queue, c.Features,
+		properties.Backend{Change: s.changeProperties, Reports: true}, s.log)
 	var err error
-	if s.state, err = state.Open(c.Path, state.Options{Store: c.Store, Properties: s.properties.Changed, Now: s.now, Log: s.log}); err != nil {
+	if s.state, err = state.Open(c.Path,
+		state.Options{Store: c.Store, Properties: s.properties.Changed, Now: s.now, Log: s.log}); err != nil {
 		return nil, err
 	}
 	if err := s.state.EachProperties(s.properties.Load); err != nil {
@@ -81,11 +83,12 @@ func (s *Service) admit(c *call, id auth.Identity, _ auth.Need) error {
 	return nil
 }
 
-// Ready returns nil if changes are accepted, and otherwise the reason: a sync of the file has failed, and it must be opened again.
+// Ready returns nil if changes are accepted, and otherwise the reason: a sync of the file has failed, and it must be
+// opened again.
 func (s *Service) Ready() error { return s.state.Failed() }
 
-// Damage returns the number of messages that cannot be read and were set aside, in the queues that have been used since the start, and of queues
-// that are not used because records of them were lost.
+// Damage returns the number of messages that cannot be read and were set aside, in the queues that have been used since
+// the start, and of queues that are not used because records of them were lost.
 func (s *Service) Damage() (messages, queues int) { return s.state.Damage() }
 
 // Handler serves the Queue service.
@@ -129,7 +132,8 @@ func (s *Service) policy(c *call, id string) (auth.Policy, bool, error) {
 func (s *Service) before(r *wire.Request) { s.properties.SetCORS(r) }
 
 // changeProperties replaces the service properties of an account.
-func (s *Service) changeProperties(_ context.Context, account string, change func([]byte) (*properties.Properties, []byte, error)) error {
+func (s *Service) changeProperties(_ context.Context, account string,
+	change func([]byte) (*properties.Properties, []byte, error)) error {
 	return s.state.ChangeProperties(account, func(old []byte) ([]byte, error) {
 		_, value, err := change(old)
 		return value, err

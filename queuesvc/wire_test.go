@@ -95,21 +95,26 @@ func TestWire(t *testing.T) {
 	f := start(t)
 	const head = "\ufeff<?xml version=\"1.0\" encoding=\"utf-8\"?>"
 	failure := func(code, message, details string) string {
-		return head + "<Error><Code>" + code + "</Code><Message>" + message + "\nRequestId:GUID\nTime:TIME7</Message>" + details + "</Error>"
+		return head + "<Error><Code>" + code + "</Code><Message>" + message + "\nRequestId:GUID\nTime:TIME7</Message>" +
+			details + "</Error>"
 	}
 	put := func(expires string) string {
-		return head + "<QueueMessagesList><QueueMessage><MessageId>GUID</MessageId><InsertionTime>TIME</InsertionTime><ExpirationTime>" + expires +
+		return head +
+			"<QueueMessagesList><QueueMessage><MessageId>GUID</MessageId><InsertionTime>TIME</InsertionTime><ExpirationTime>" +
+			expires +
 			"</ExpirationTime><PopReceipt>RECEIPT</PopReceipt><TimeNextVisible>TIME</TimeNextVisible></QueueMessage></QueueMessagesList>"
 	}
 	query := func(name, value, reason string) string {
-		details := "<QueryParameterName>" + name + "</QueryParameterName><QueryParameterValue>" + value + "</QueryParameterValue>"
+		details := "<QueryParameterName>" + name + "</QueryParameterName><QueryParameterValue>" + value +
+			"</QueryParameterValue>"
 		if reason == "" {
 			return details + "<Reason />"
 		}
 		return details + "<Reason>" + reason + "</Reason>"
 	}
 	text := func(s string) *string {
-		return ptr("<?xml version=\"1.0\" encoding=\"utf-8\"?><QueueMessage><MessageText>" + s + "</MessageText></QueueMessage>")
+		return ptr("<?xml version=\"1.0\" encoding=\"utf-8\"?><QueueMessage><MessageText>" + s +
+			"</MessageText></QueueMessage>")
 	}
 	const invalidQuery = "Value for one of the query parameters specified in the request URI is invalid."
 	const outOfRange = "One of the query parameters specified in the request URI is outside the permissible range."
@@ -125,47 +130,71 @@ func TestWire(t *testing.T) {
 		{"create again", "PUT", "/wire", nil, 204, "", nil},
 		{"no messages", "GET", "/wire/messages", nil, 200, head + "<QueueMessagesList />", nil},
 		{"put", "POST", "/wire/messages", text("a&lt;b"), 201, put("TIME"), nil},
-		{"peek", "GET", "/wire/messages?peekOnly=True", nil, 200, head + "<QueueMessagesList><QueueMessage><MessageId>GUID</MessageId><InsertionTime>TIME</InsertionTime>" +
-			"<ExpirationTime>TIME</ExpirationTime><DequeueCount>0</DequeueCount><MessageText>a&lt;b</MessageText></QueueMessage></QueueMessagesList>", nil},
-		{"get", "GET", "/wire/messages", nil, 200, head + "<QueueMessagesList><QueueMessage><MessageId>GUID</MessageId><InsertionTime>TIME</InsertionTime>" +
-			"<ExpirationTime>TIME</ExpirationTime><PopReceipt>RECEIPT</PopReceipt><TimeNextVisible>TIME</TimeNextVisible><DequeueCount>1</DequeueCount>" +
-			"<MessageText>a&lt;b</MessageText></QueueMessage></QueueMessagesList>", nil},
+		{"peek", "GET", "/wire/messages?peekOnly=True", nil, 200,
+			head + "<QueueMessagesList><QueueMessage><MessageId>GUID</MessageId><InsertionTime>TIME</InsertionTime>" +
+				"<ExpirationTime>TIME</ExpirationTime><DequeueCount>0</DequeueCount><MessageText>a&lt;b</MessageText></QueueMessage></QueueMessagesList>", nil},
+		{"get", "GET", "/wire/messages", nil, 200,
+			head + "<QueueMessagesList><QueueMessage><MessageId>GUID</MessageId><InsertionTime>TIME</InsertionTime>" +
+				"<ExpirationTime>TIME</ExpirationTime><PopReceipt>RECEIPT</PopReceipt><TimeNextVisible>TIME</TimeNextVisible><DequeueCount>1</DequeueCount>" +
+				"<MessageText>a&lt;b</MessageText></QueueMessage></QueueMessagesList>", nil},
 		{"put by an old version", "POST", "/wire/messages", text("x"), 201, "", []string{"x-ms-version", "2015-12-11"}},
-		{"ttl of an old version", "POST", "/wire/messages?messagettl=604801", text("x"), 400, failure("OutOfRangeQueryParameterValue", outOfRange,
-			"<QueryParameterName>messagettl</QueryParameterName><QueryParameterValue>604801</QueryParameterValue><MinimumAllowed>1</MinimumAllowed><MaximumAllowed>604800</MaximumAllowed>"),
+		{"ttl of an old version", "POST", "/wire/messages?messagettl=604801", text("x"), 400,
+			failure("OutOfRangeQueryParameterValue", outOfRange,
+				"<QueryParameterName>messagettl</QueryParameterName><QueryParameterValue>604801</QueryParameterValue><MinimumAllowed>1</MinimumAllowed><MaximumAllowed>604800</MaximumAllowed>"),
 			[]string{"x-ms-version", "2016-05-31"}},
 		{"ttl of 68 years and more", "POST", "/wire/messages?messagettl=2147483648", text("x"), 201, put("TIME"), nil},
-		{"ttl without an end", "POST", "/wire/messages?messagettl=9223372036854775807", text("x"), 201, put("Fri, 31 Dec 9999 23:59:59 GMT"), nil},
-		{"ttl of no number", "POST", "/wire/messages?messagettl=9223372036854775808", text("x"), 400, failure("OutOfRangeQueryParameterValue", outOfRange,
-			"<QueryParameterName>messagettl</QueryParameterName><QueryParameterValue>9223372036854775808</QueryParameterValue><MinimumAllowed>1</MinimumAllowed><MaximumAllowed>9223372036854775807</MaximumAllowed>"), nil},
+		{"ttl without an end", "POST", "/wire/messages?messagettl=9223372036854775807", text("x"), 201,
+			put("Fri, 31 Dec 9999 23:59:59 GMT"), nil},
+		{"ttl of no number", "POST", "/wire/messages?messagettl=9223372036854775808", text("x"), 400,
+			failure("OutOfRangeQueryParameterValue", outOfRange,
+				"<QueryParameterName>messagettl</QueryParameterName><QueryParameterValue>9223372036854775808</QueryParameterValue><MinimumAllowed>1</MinimumAllowed><MaximumAllowed>9223372036854775807</MaximumAllowed>"), nil},
 		{"bad XML", "POST", "/wire/messages", ptr("<QueueMessage>\n<MessageText>\x01</MessageText></QueueMessage>"), 400,
-			failure("InvalidXmlDocument", "XML specified is not syntactically valid.", "<LineNumber>2</LineNumber><LinePosition>15</LinePosition><Reason>Error parsing Xml content</Reason>"), nil},
-		{"too many", "GET", "/wire/messages?numofmessages=100&peekonly=true", nil, 400, failure("OutOfRangeQueryParameterValue", outOfRange,
-			"<QueryParameterName>numofmessages</QueryParameterName><QueryParameterValue>100</QueryParameterValue><MinimumAllowed>1</MinimumAllowed><MaximumAllowed>32</MaximumAllowed>"), nil},
+			failure("InvalidXmlDocument", "XML specified is not syntactically valid.",
+				"<LineNumber>2</LineNumber><LinePosition>15</LinePosition><Reason>Error parsing Xml content</Reason>"), nil},
+		{"too many", "GET", "/wire/messages?numofmessages=100&peekonly=true", nil, 400,
+			failure("OutOfRangeQueryParameterValue", outOfRange,
+				"<QueryParameterName>numofmessages</QueryParameterName><QueryParameterValue>100</QueryParameterValue><MinimumAllowed>1</MinimumAllowed><MaximumAllowed>32</MaximumAllowed>"), nil},
 		{"visible after expiry", "POST", "/wire/messages?messagettl=30&visibilitytimeout=30", text("x"), 400,
-			failure("InvalidQueryParameterValue", invalidQuery, query("visibilitytimeout", "30", "messagettl must be greater than visibilitytimeout")), nil},
+			failure("InvalidQueryParameterValue", invalidQuery,
+				query("visibilitytimeout", "30", "messagettl must be greater than visibilitytimeout")), nil},
 		{"bad receipt", "DELETE", "/wire/messages/eab50e66-b515-42fd-aa2d-f20ae6dae8db?popreceipt=invalid", nil, 400,
-			failure("InvalidQueryParameterValue", invalidQuery, query("popreceipt", "invalid", "Invalid pop receipt format")), nil},
+			failure("InvalidQueryParameterValue", invalidQuery, query("popreceipt", "invalid", "Invalid pop receipt format")),
+			nil},
 		{"no receipt", "DELETE", "/wire/messages/eab50e66-b515-42fd-aa2d-f20ae6dae8db", nil, 400,
-			failure("MissingRequiredQueryParameter", "A query parameter that's mandatory for this request is not specified.", "<QueryParameterName>popreceipt</QueryParameterName>"), nil},
+			failure("MissingRequiredQueryParameter", "A query parameter that's mandatory for this request is not specified.",
+				"<QueryParameterName>popreceipt</QueryParameterName>"), nil},
 		{"no visibility", "PUT", "/wire/messages/eab50e66-b515-42fd-aa2d-f20ae6dae8db?popreceipt=" + stranger, nil, 400,
-			failure("MissingRequiredQueryParameter", "A query parameter that's mandatory for this request is not specified.", "<QueryParameterName>visibilitytimeout</QueryParameterName>"), nil},
+			failure("MissingRequiredQueryParameter", "A query parameter that's mandatory for this request is not specified.",
+				"<QueryParameterName>visibilitytimeout</QueryParameterName>"), nil},
 		{"no such message", "DELETE", "/wire/messages/eab50e66-b515-42fd-aa2d-f20ae6dae8db?popreceipt=" + stranger, nil, 404,
 			failure("MessageNotFound", "The specified message does not exist.", ""), nil},
 		{"too large", "POST", "/wire/messages", text(strings.Repeat("a", 65537)), 413,
-			failure("RequestBodyTooLarge", "The request body is too large and exceeds the maximum permissible limit.", "<MaxLimit>65536</MaxLimit>"), nil},
-		{"no queue", "GET", "/none/messages", nil, 404, failure("QueueNotFound", "The specified queue does not exist.", ""), nil},
-		{"bad name", "PUT", "/Upper", nil, 400, failure("InvalidResourceName", "The specifed resource name contains invalid characters.", ""), nil},
-		{"bad number", "GET", "/wire/messages?numofmessages=x", nil, 400, failure("InvalidQueryParameterValue", invalidQuery, query("numofmessages", "x", "Failed to parse numofmessages")), nil},
-		{"bad comp", "GET", "/wire?comp=nonsense", nil, 400, failure("InvalidQueryParameterValue", invalidQuery, query("comp", "nonsense", "")), nil},
-		{"bad include", "GET", "/?comp=list&include=x", nil, 400, failure("InvalidQueryParameterValue", invalidQuery, query("include", "x", "Invalid query parameter value.")), nil},
+			failure("RequestBodyTooLarge", "The request body is too large and exceeds the maximum permissible limit.",
+				"<MaxLimit>65536</MaxLimit>"), nil},
+		{"no queue", "GET", "/none/messages", nil, 404, failure("QueueNotFound", "The specified queue does not exist.", ""),
+			nil},
+		{"bad name", "PUT", "/Upper", nil, 400,
+			failure("InvalidResourceName", "The specifed resource name contains invalid characters.", ""), nil},
+		{"bad number", "GET", "/wire/messages?numofmessages=x", nil, 400,
+			failure("InvalidQueryParameterValue", invalidQuery, query("numofmessages", "x", "Failed to parse numofmessages")),
+			nil},
+		{"bad comp", "GET", "/wire?comp=nonsense", nil, 400,
+			failure("InvalidQueryParameterValue", invalidQuery, query("comp", "nonsense", "")), nil},
+		{"bad include", "GET", "/?comp=list&include=x", nil, 400,
+			failure("InvalidQueryParameterValue", invalidQuery, query("include", "x", "Invalid query parameter value.")), nil},
 		{"metadata", "PUT", "/wire?comp=metadata", nil, 204, "", []string{"x-ms-meta-a", "1"}},
-		{"list", "GET", "/?comp=list&prefix=wi&maxresults=5&include=Metadata", nil, 200, head + `<EnumerationResults ServiceEndpoint="HOST/devstoreaccount1/"><Prefix>wi</Prefix><MaxResults>5</MaxResults>` +
-			"<Queues><Queue><Name>wire</Name><Metadata><A>1</A></Metadata></Queue></Queues><NextMarker /></EnumerationResults>", nil},
-		{"list by an old version", "GET", "/?comp=list", nil, 200, head + `<EnumerationResults AccountName="HOST/devstoreaccount1/"><Queues><Queue><Name>wire</Name>` +
-			"<Url>HOST/devstoreaccount1/wire</Url></Queue></Queues><NextMarker /></EnumerationResults>", []string{"x-ms-version", "2012-02-12"}},
-		{"method", "PATCH", "/wire/messages", nil, 405, failure("UnsupportedHttpVerb", "The resource doesn't support specified Http Verb.", ""), nil},
-		{"deeper than paths go", "GET", "/wire/messages/a/b", nil, 400, failure("InvalidUri", "The requested URI does not represent any resource on the server.", ""), nil},
+		{"list", "GET", "/?comp=list&prefix=wi&maxresults=5&include=Metadata", nil, 200,
+			head + `<EnumerationResults ServiceEndpoint="HOST/devstoreaccount1/"><Prefix>wi</Prefix><MaxResults>5</MaxResults>` +
+				"<Queues><Queue><Name>wire</Name><Metadata><A>1</A></Metadata></Queue></Queues><NextMarker /></EnumerationResults>",
+			nil},
+		{"list by an old version", "GET", "/?comp=list", nil, 200,
+			head + `<EnumerationResults AccountName="HOST/devstoreaccount1/"><Queues><Queue><Name>wire</Name>` +
+				"<Url>HOST/devstoreaccount1/wire</Url></Queue></Queues><NextMarker /></EnumerationResults>",
+			[]string{"x-ms-version", "2012-02-12"}},
+		{"method", "PATCH", "/wire/messages", nil, 405,
+			failure("UnsupportedHttpVerb", "The resource doesn't support specified Http Verb.", ""), nil},
+		{"deeper than paths go", "GET", "/wire/messages/a/b", nil, 400,
+			failure("InvalidUri", "The requested URI does not represent any resource on the server.", ""), nil},
 		{"clear", "DELETE", "/wire/messages", nil, 204, "", nil},
 		{"delete", "DELETE", "/wire", nil, 204, "", nil},
 	} {

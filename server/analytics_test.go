@@ -42,7 +42,8 @@ func TestAnalytics(t *testing.T) {
 	on, days := true, int32(7)
 	keep := &azqueue.RetentionPolicy{Enabled: &on, Days: &days}
 	_, err := queues.SetProperties(ctx, &azqueue.SetPropertiesOptions{
-		Logging:     &azqueue.Logging{Version: to.Ptr("1.0"), Read: to.Ptr(false), Write: &on, Delete: &on, RetentionPolicy: keep},
+		Logging: &azqueue.Logging{Version: to.Ptr("1.0"), Read: to.Ptr(false), Write: &on, Delete: &on,
+			RetentionPolicy: keep},
 		HourMetrics: &azqueue.Metrics{Version: to.Ptr("1.0"), Enabled: &on, IncludeAPIs: &on, RetentionPolicy: keep},
 	})
 	check.OK(t, err)
@@ -66,7 +67,8 @@ func TestAnalytics(t *testing.T) {
 	check.OK(t, err)
 	text, err := io.ReadAll(got.Body)
 	check.OK(t, err)
-	for key, want := range map[string]string{"Logtype": "write", "Logversion": "1.0", "Starttime": "2026-05-06T07:58:00Z", "Endtime": "2026-05-06T07:58:00Z"} {
+	for key, want := range map[string]string{"Logtype": "write", "Logversion": "1.0", "Starttime": "2026-05-06T07:58:00Z",
+		"Endtime": "2026-05-06T07:58:00Z"} {
 		if v := got.Metadata[key]; v == nil || *v != want {
 			t.Errorf("metadata %s is %v, want %s", key, v, want)
 		}
@@ -75,12 +77,15 @@ func TestAnalytics(t *testing.T) {
 	lines := bufio.NewScanner(strings.NewReader(string(text)))
 	for lines.Scan() {
 		f := strings.Split(lines.Text(), ";")
-		if f[0] != "1.0" || f[1] != "2026-05-06T07:58:00.0000000Z" || f[7] != "sas" || f[8] != "" || f[9] != "devstoreaccount1" || f[10] != "queue" {
+		if f[0] != "1.0" || f[1] != "2026-05-06T07:58:00.0000000Z" || f[7] != "sas" || f[8] != "" ||
+			f[9] != "devstoreaccount1" || f[10] != "queue" {
 			t.Errorf("line %q", lines.Text())
 		}
 		operations = append(operations, f[2]+" "+f[3]+" "+f[4])
 	}
-	if got, want := strings.Join(operations, ", "), "SetQueueServiceProperties SASSuccess 202, CreateQueue SASSuccess 201, PutMessage SASSuccess 201, PutMessage QueueNotFound 404"; got != want {
+	if got, want := strings.Join(operations, ", "),
+		"SetQueueServiceProperties SASSuccess 202, CreateQueue SASSuccess 201, PutMessage SASSuccess 201, PutMessage "+
+			"QueueNotFound 404"; got != want {
 		t.Errorf("logged %q, want %q", got, want)
 	}
 	if strings.Contains(string(text), "hello") || strings.Contains(string(text), "SharedKey") {
@@ -107,7 +112,8 @@ func TestAnalytics(t *testing.T) {
 		if !bloberror.HasCode(err, bloberror.InsufficientAccountPermissions) {
 			t.Errorf("upload: %v", err)
 		}
-		if _, err := blobs.DeleteContainer(ctx, "$logs", nil); !bloberror.HasCode(err, bloberror.InsufficientAccountPermissions) {
+		if _, err := blobs.DeleteContainer(ctx, "$logs", nil); !bloberror.HasCode(err,
+			bloberror.InsufficientAccountPermissions) {
 			t.Errorf("delete container: %v", err)
 		}
 		if _, err := blobs.DeleteBlob(ctx, "$logs", name, nil); err != nil {
@@ -160,7 +166,8 @@ func TestAnalytics(t *testing.T) {
 			t.Errorf("%d log blobs are older than the retention", n)
 		}
 		tables := tableClient(t, s)
-		if _, err := tables.NewClient("$MetricsHourPrimaryTransactionsQueue").GetEntity(ctx, "20260506T0700", "user;PutMessage", nil); err == nil {
+		if _, err := tables.NewClient("$MetricsHourPrimaryTransactionsQueue").GetEntity(ctx, "20260506T0700",
+			"user;PutMessage", nil); err == nil {
 			t.Error("a row is older than the retention")
 		}
 	})

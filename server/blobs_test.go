@@ -18,8 +18,10 @@ import (
 )
 
 // blobsOf returns a client of one node.
-// patientRetries lets clients of a cluster wait for elections, for some minutes in all. The SDK's pauses overflow after more retries.
-var patientRetries = policy.RetryOptions{MaxRetries: 35, RetryDelay: 100 * time.Millisecond, MaxRetryDelay: 5 * time.Second}
+// patientRetries lets clients of a cluster wait for elections, for some minutes in all. The SDK's pauses overflow after
+// more retries.
+var patientRetries = policy.RetryOptions{MaxRetries: 35, RetryDelay: 100 * time.Millisecond,
+	MaxRetryDelay: 5 * time.Second}
 
 func blobsOf(t *testing.T, s *Stack) *azblob.Client {
 	t.Helper()
@@ -37,7 +39,8 @@ func random(seed uint64, n int) []byte {
 	return b
 }
 
-// Blobs of all sizes that one node acknowledges are read from every node; damaged and lost extents are replaced by the other nodes' copies.
+// Blobs of all sizes that one node acknowledges are read from every node; damaged and lost extents are replaced by the
+// other nodes' copies.
 func testNodesShareBlobs(t *testing.T, nodes [3]*Stack) {
 	ctx := t.Context()
 	_, err := blobsOf(t, nodes[0]).CreateContainer(ctx, "box", nil)
@@ -46,7 +49,8 @@ func testNodesShareBlobs(t *testing.T, nodes [3]*Stack) {
 	for i, size := range []int{0, 1, 4 << 10, 20 << 10, 300 << 10, 3<<20 + 5} {
 		name := fmt.Sprint("b", size)
 		contents[name] = random(uint64(size), size)
-		_, err := blobsOf(t, nodes[i%3]).UploadBuffer(ctx, "box", name, contents[name], &azblob.UploadBufferOptions{BlockSize: 1 << 20})
+		_, err := blobsOf(t, nodes[i%3]).UploadBuffer(ctx, "box", name, contents[name],
+			&azblob.UploadBufferOptions{BlockSize: 1 << 20})
 		check.OK(t, err)
 	}
 	readAll := func(when string, node int) {

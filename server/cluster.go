@@ -41,7 +41,8 @@ func (s *Stack) checkFolder() error {
 			return nil
 		}
 		if exists(s.dir.Queues()) || exists(s.dir.QueueState()) {
-			return fmt.Errorf("the data folder %s has queues of a server alone, which would not be served: start node %s of the cluster with an empty folder, or convert the folder first (`lazuli cluster convert`)",
+			return fmt.Errorf("the data folder %s has queues of a server alone, which would not be served: start node %s of "+
+				"the cluster with an empty folder, or convert the folder first (`lazuli cluster convert`)",
 				s.dir.Path(), s.config.Cluster.Node)
 		}
 		return nil
@@ -50,11 +51,14 @@ func (s *Stack) checkFolder() error {
 		return err
 	}
 	if s.config.Cluster == nil && id.Seed {
-		return fmt.Errorf("the data folder %s was converted for node %s of a cluster that has not begun: start that node with --cluster-node, --cluster-listen and --cluster-peers, or take the conversion back with `lazuli cluster convert --undo`",
+		return fmt.Errorf("the data folder %s was converted for node %s of a cluster that has not begun: start that node "+
+			"with --cluster-node, --cluster-listen and --cluster-peers, or take the conversion back with `lazuli cluster "+
+			"convert --undo`",
 			s.dir.Path(), id.Node)
 	}
 	if s.config.Cluster == nil {
-		return fmt.Errorf("the data folder %s belongs to node %s of cluster %s, whose queues would not be served: start it with --cluster-node, --cluster-listen and --cluster-peers",
+		return fmt.Errorf("the data folder %s belongs to node %s of cluster %s, whose queues would not be served: start "+
+			"it with --cluster-node, --cluster-listen and --cluster-peers",
 			s.dir.Path(), id.Node, id.Cluster)
 	}
 	return nil
@@ -72,15 +76,16 @@ func (s *Stack) sharesBlobs() bool { return s.config.Cluster != nil || s.config.
 // sharesQueues reports whether other processes have a view of the queues' log as well.
 func (s *Stack) sharesQueues() bool { return s.config.Cluster != nil || s.config.NATS.URL != "" }
 
-// Replicated reports whether the state of a service is a view of a log that other processes have as well: requests are answered 503 while its leader is
-// elected.
+// Replicated reports whether the state of a service is a view of a log that other processes have as well: requests are
+// answered 503 while its leader is elected.
 func (s *Stack) Replicated() bool { return s.sharesTables() || s.sharesBlobs() || s.sharesQueues() }
 
 // whenElected calls open, with a replicated log until it succeeds: its streams may have no leader yet.
 func (s *Stack) whenElected(ctx context.Context, open func() error) error {
 	for began := time.Now(); ; {
 		err := open()
-		if err == nil || !s.Replicated() || errors.Is(err, store.ErrOtherLog) || errors.Is(err, contentstream.ErrRefused) || time.Since(began) > electionTime {
+		if err == nil || !s.Replicated() || errors.Is(err, store.ErrOtherLog) || errors.Is(err, contentstream.ErrRefused) ||
+			time.Since(began) > electionTime {
 			return err
 		}
 		s.config.Log.Info("waiting until the cluster serves its streams", "err", err)
@@ -92,7 +97,8 @@ func (s *Stack) whenElected(ctx context.Context, open func() error) error {
 	}
 }
 
-// tableOptions are the options of the Table service's store: a view of a replicated log on a node of a cluster, and with Config.NATSTables.
+// tableOptions are the options of the Table service's store: a view of a replicated log on a node of a cluster, and
+// with Config.NATSTables.
 func (s *Stack) tableOptions(ctx context.Context, nats *natsserver.Server) (store.Options, error) {
 	if !s.sharesTables() {
 		return store.Options{Relaxed: s.config.Relaxed, Ephemeral: s.config.InMemory, Logger: s.config.Log}, nil
@@ -131,7 +137,8 @@ func (s *Stack) blobCluster(ctx context.Context, nats *natsserver.Server) (*blob
 			Config: contentstream.Config{Conn: nats.Conn(), Replicas: nats.Replicas(), Log: s.config.Log}}}, nil
 	}
 	c := &blobsvc.Cluster{Log: log, Node: nats.Folder(), Members: nats.Folders}
-	c.Mirror = mirror.Config{Connect: func() (*natsgo.Conn, error) { return nats.Connect("lazuli content") }, Node: nats.ClusterNode(),
+	c.Mirror = mirror.Config{Connect: func() (*natsgo.Conn, error) { return nats.Connect("lazuli content") },
+		Node:     nats.ClusterNode(),
 		Majority: func() bool { return nats.ClusterView().Majority }, Log: s.config.Log}
 	for _, p := range s.config.Cluster.Peers {
 		c.Mirror.Nodes = append(c.Mirror.Nodes, p.Name)
@@ -153,8 +160,8 @@ func (o *services) logs() map[string]replicated {
 	return map[string]replicated{"tables": o.tables, "blobs": o.blobs, "queues": o.queues}
 }
 
-// logsReady returns why the node's state lags behind the cluster's, nil if it does not. Content of blobs that the node lacks is no reason: it is
-// fetched on demand.
+// logsReady returns why the node's state lags behind the cluster's, nil if it does not. Content of blobs that the node
+// lacks is no reason: it is fetched on demand.
 func (o *services) logsReady() error {
 	for name, svc := range o.logs() {
 		r, ok := svc.Replication()
@@ -179,14 +186,16 @@ type LogReport struct {
 	Appends    uint64 `json:"appends"`
 	Conflicts  uint64 `json:"conflicts"`
 	Snapshot   uint64 `json:"snapshot"` // sequence of the last record of the newest snapshot; 0 without one
-	// Missing is the number of bytes of content that this node lacks, of the log of the blobs. It is nil until all other nodes have said what they have.
+	// Missing is the number of bytes of content that this node lacks, of the log of the blobs. It is nil until all other
+	// nodes have said what they have.
 	Missing *int64 `json:"missing,omitempty"`
 	Problem string `json:"problem,omitempty"`
 }
 
 func logReport(svc replicated) LogReport {
 	r, _ := svc.Replication()
-	l := LogReport{Applied: r.Applied, Lag: r.Lag, CatchingUp: r.CatchingUp, Appends: r.Appends, Conflicts: r.Conflicts, Snapshot: r.Snapshot.Seq}
+	l := LogReport{Applied: r.Applied, Lag: r.Lag, CatchingUp: r.CatchingUp, Appends: r.Appends, Conflicts: r.Conflicts,
+		Snapshot: r.Snapshot.Seq}
 	if err := errors.Join(r.Err, r.Problem); err != nil {
 		l.Problem = err.Error()
 	}
@@ -202,8 +211,8 @@ func (s *Stack) ClusterStatus(ctx context.Context) (*natsserver.ClusterStatus, e
 	return open.nats.ClusterStatus(ctx)
 }
 
-// SnapshotLogs puts a snapshot into each replicated log, for nodes that join, and returns the reports of the logs by name. Errors:
-// [natsserver.ErrNotClustered], [natsserver.ErrNoMajority].
+// SnapshotLogs puts a snapshot into each replicated log, for nodes that join, and returns the reports of the logs by
+// name. Errors: [natsserver.ErrNotClustered], [natsserver.ErrNoMajority].
 func (s *Stack) SnapshotLogs(ctx context.Context) (map[string]LogReport, error) {
 	if err := s.gate.enter(ctx); err != nil {
 		return nil, err

@@ -12,19 +12,29 @@ import (
 type clusterMetrics struct{ stack *Stack }
 
 var (
-	clusterMajority = prometheus.NewDesc("lazuli_cluster_majority", "1 while this node is connected to a majority of the cluster.", nil, nil)
-	clusterLeads    = prometheus.NewDesc("lazuli_cluster_leader", "1 while this node leads the cluster's metadata.", nil, nil)
-	clusterCurrent  = prometheus.NewDesc("lazuli_cluster_current", "1 while this node has caught up with the cluster's metadata.", nil, nil)
-	clusterNodes    = prometheus.NewDesc("lazuli_cluster_connected_nodes", "Other nodes to which this node is connected.", nil, nil)
-	clusterChanges  = prometheus.NewDesc("lazuli_cluster_leader_changes_total", "Changes of the leader that this node has seen.", nil, nil)
-	contentMissing  = prometheus.NewDesc("lazuli_content_missing_bytes", "Content of blobs that other nodes have and this node lacks. It copies it in the background. NaN until all other nodes have answered since its start.", nil, nil)
-	contentHealed   = prometheus.NewDesc("lazuli_content_healed_total", "Damaged records of content that were replaced by copies of other nodes.", nil, nil)
-	clusterClock    = prometheus.NewDesc("lazuli_cluster_clock_offset_seconds", "How far the clock of another node is ahead of this node's.", []string{"peer"}, nil)
+	clusterMajority = prometheus.NewDesc("lazuli_cluster_majority",
+		"1 while this node is connected to a majority of the cluster.", nil, nil)
+	clusterLeads = prometheus.NewDesc("lazuli_cluster_leader", "1 while this node leads the cluster's metadata.", nil,
+		nil)
+	clusterCurrent = prometheus.NewDesc("lazuli_cluster_current",
+		"1 while this node has caught up with the cluster's metadata.", nil, nil)
+	clusterNodes = prometheus.NewDesc("lazuli_cluster_connected_nodes", "Other nodes to which this node is connected.",
+		nil, nil)
+	clusterChanges = prometheus.NewDesc("lazuli_cluster_leader_changes_total",
+		"Changes of the leader that this node has seen.", nil, nil)
+	contentMissing = prometheus.NewDesc("lazuli_content_missing_bytes",
+		"Content of blobs that other nodes have and this node lacks. It copies it in the background. NaN until all other "+
+			"nodes have answered since its start.", nil, nil)
+	contentHealed = prometheus.NewDesc("lazuli_content_healed_total",
+		"Damaged records of content that were replaced by copies of other nodes.", nil, nil)
+	clusterClock = prometheus.NewDesc("lazuli_cluster_clock_offset_seconds",
+		"How far the clock of another node is ahead of this node's.", []string{"peer"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (m clusterMetrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{clusterMajority, clusterLeads, clusterCurrent, clusterNodes, clusterChanges, clusterClock, contentMissing, contentHealed} {
+	for _, d := range []*prometheus.Desc{clusterMajority, clusterLeads, clusterCurrent, clusterNodes, clusterChanges,
+		clusterClock, contentMissing, contentHealed} {
 		out <- d
 	}
 }
@@ -53,7 +63,8 @@ func (m clusterMetrics) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// missingContent is the value of contentMissing. NaN is neither 0 nor more than 0, so that no alert and no script takes it for either.
+// missingContent is the value of contentMissing. NaN is neither 0 nor more than 0, so that no alert and no script takes
+// it for either.
 func missingContent(n int64, known bool) float64 {
 	if !known {
 		return math.NaN()

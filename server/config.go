@@ -31,8 +31,8 @@ type Config struct {
 	// Blob, Queue and Table are the addresses to listen on, host:port. Empty is a free port on 127.0.0.1, and port 0
 	// a free port on that host.
 	Blob, Queue, Table string
-	// DataLake is the address of the dfs endpoint of the Blob service; "" does not listen. The Blob address serves it as well, at host names of the
-	// form account.dfs.
+	// DataLake is the address of the dfs endpoint of the Blob service; "" does not listen. The Blob address serves it as
+	// well, at host names of the form account.dfs.
 	DataLake string
 	// Services are the services that listen; nil is all three. The in-process transport reaches all of them.
 	Services []wire.Service
@@ -45,8 +45,8 @@ type Config struct {
 	TLS *tls.Config
 	// RequireHTTPS refuses requests over plain HTTP, like an account that requires secure transfer.
 	RequireHTTPS bool
-	// CopySources are the hosts, other than the Blob service itself, from which it may fetch copy sources; the zero value is
-	// none.
+	// CopySources are the hosts, other than the Blob service itself, from which it may fetch copy sources; the zero value
+	// allows none of them.
 	CopySources egress.Policy
 	// MaxConnections bounds the open connections of each service, and MaxRequests the requests that all services
 	// serve at once; 0 is no limit. Beyond the limit the answer is 503 ServerBusy.
@@ -58,18 +58,19 @@ type Config struct {
 	// KeepAlive is the time that an idle connection is kept, for each service; 0 is two minutes.
 	BlobKeepAlive, QueueKeepAlive, TableKeepAlive time.Duration
 
-	// NATS configures the storage of queues. Its Dir, Relaxed and Log are set from the fields here; a URL names an existing
-	// NATS server in place of the embedded one.
+	// NATS configures the storage of queues. Its Dir, Relaxed and Log are set from the fields here; a URL names an
+	// existing NATS server in place of the embedded one.
 	NATS natsserver.Config
 
-	// NATSTables keeps the tables on the NATS server of NATS.URL as well, as a replicated log of which each stack has a view in its data folder. All
-	// stacks with that server share the tables.
+	// NATSTables keeps the tables on the NATS server of NATS.URL as well, as a replicated log of which each stack has a
+	// view in its data folder. All stacks with that server share the tables.
 	NATSTables bool
-	// NATSBlobs keeps the blobs there: their metadata as a replicated log, and their content in streams. All stacks with that server share them.
+	// NATSBlobs keeps the blobs there: their metadata as a replicated log, and their content in streams. All stacks with
+	// that server share them.
 	NATSBlobs bool
 
-	// Cluster makes the stack a node of a cluster, whose folder is in Location. Nil is a server alone. While the node waits for the others,
-	// requests are answered 503.
+	// Cluster makes the stack a node of a cluster, whose folder is in Location. Nil is a server alone. While the node
+	// waits for the others, requests are answered 503.
 	Cluster *peering.Config
 	// Waiting, if set, is called with the reason while Start waits for other nodes of the cluster.
 	Waiting func(reason string)
@@ -79,8 +80,8 @@ type Config struct {
 
 	// Now is the clock of all services; nil is time.Now.
 	Now func() time.Time
-	// ClientsNow is the clock of the clients, if it is not Now: clients put dates into signatures, which must be close to the
-	// clock.
+	// ClientsNow is the clock of the clients, if it is not Now: clients put dates into signatures, which must be close to
+	// the clock.
 	ClientsNow func() time.Time
 	// Log is for messages that a person should see; nil is slog.Default().
 	Log *slog.Logger
@@ -90,8 +91,8 @@ type Config struct {
 	BlobChanged func(account, container, blob string)
 	// Faults allows fault rules: [Stack.Faults], and the header by which a request asks for a fault of its own.
 	Faults bool
-	// Events allows event subscriptions: [Stack.Events]. EventHosts are the hosts of their webhooks, and EventURL returns the address at
-	// which a person confirms a subscription; see [events.Config].
+	// Events allows event subscriptions: [Stack.Events]. EventHosts are the hosts of their webhooks, and EventURL returns
+	// the address at which a person confirms a subscription; see [events.Config].
 	Events     bool
 	EventHosts egress.Policy
 	EventURL   func(account, name, code string) string
@@ -106,7 +107,8 @@ func (c *Config) validate() error {
 	if (c.Location == "") != c.InMemory {
 		return errors.New("exactly one of Location and InMemory must be given")
 	}
-	for _, a := range []struct{ name, addr string }{{"Blob", c.Blob}, {"Queue", c.Queue}, {"Table", c.Table}, {"DataLake", c.DataLake}} {
+	for _, a := range []struct{ name, addr string }{{"Blob", c.Blob}, {"Queue", c.Queue}, {"Table", c.Table},
+		{"DataLake", c.DataLake}} {
 		if a.addr == "" {
 			continue
 		}

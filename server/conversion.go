@@ -22,15 +22,16 @@ import (
 	"github.com/lazuli-storage/lazuli/tablesvc"
 )
 
-// A converted cluster begins with the data of a server alone, in the folder of one node, the seed. No node opens its services before the data is in the
-// logs and streams. One stream says how far that is:
+// A converted cluster begins with the data of a server alone, in the folder of one node, the seed. No node opens its
+// services before the data is in the logs and streams. One stream says how far that is:
 //
 //	no stream ──> begun ──> done
 //	               │  ^
 //	               └──┘ the seed was restarted: it deletes what it has written, and writes it again
 //
-// The seed keeps its files unchanged until then. Afterwards it deletes what the logs have, and opens its services as a node with an empty folder does.
-// Only the extents stay, under the number that they have (blobsvc/internal/state/seed.go).
+// The seed keeps its files unchanged until then. Afterwards it deletes what the logs have, and opens its services as a
+// node with an empty folder does. Only the extents stay, under the number that they have
+// (blobsvc/internal/state/seed.go).
 
 // The moments at which tests kill the node with the data.
 var (
@@ -60,7 +61,8 @@ type errSeed struct{ error }
 // Unwrap returns the cause.
 func (e errSeed) Unwrap() error { return e.error }
 
-// awaitConversion returns when the logs have the data with which a converted cluster begins. Of other clusters, it returns at once.
+// awaitConversion returns when the logs have the data with which a converted cluster begins. Of other clusters, it
+// returns at once.
 func (s *Stack) awaitConversion(ctx context.Context, nats *natsserver.Server) error {
 	if !nats.Converted() {
 		return nil
@@ -134,8 +136,8 @@ func (c *conversion) step(ctx context.Context) (done bool, err error) {
 	return true, nil
 }
 
-// state returns how far the conversion is, "" if it has not begun, and the sequence of the message that says so. Both may be out of date: a server that was
-// cut off answers as the leader.
+// state returns how far the conversion is, "" if it has not begun, and the sequence of the message that says so. Both
+// may be out of date: a server that was cut off answers as the leader.
 func (c *conversion) state(ctx context.Context) (state string, seq uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, conversionTimeout)
 	defer cancel()
@@ -156,8 +158,9 @@ func (c *conversion) state(ctx context.Context) (state string, seq uint64, err e
 	return string(m.Data), m.Sequence, nil
 }
 
-// begin notes that this node writes the data, and deletes what an earlier attempt has written. It deletes nothing if state, of the message with the sequence
-// seq, is out of date: clients may have changed what is there. It returns the sequence of its own message.
+// begin notes that this node writes the data, and deletes what an earlier attempt has written. It deletes nothing if
+// state, of the message with the sequence seq, is out of date: clients may have changed what is there. It returns the
+// sequence of its own message.
 func (c *conversion) begin(ctx context.Context, state string, seq uint64) (uint64, error) {
 	if state == "" {
 		names, err := c.nats.StreamNames(ctx)
@@ -165,11 +168,14 @@ func (c *conversion) begin(ctx context.Context, state string, seq uint64) (uint6
 			return 0, err
 		}
 		if i := slices.IndexFunc(names, func(name string) bool { return name != conversionStream }); i >= 0 {
-			return 0, errSeed{fmt.Errorf("the cluster has data already (stream %s), so that the data of %s cannot be its beginning: a node was started with another release or folder",
+			return 0, errSeed{fmt.Errorf("the cluster has data already (stream %s), so that the data of %s cannot be its "+
+				"beginning: a node was started with another release or folder",
 				names[i], c.stack.dir.Path())}
 		}
-		if _, err := c.js.CreateStream(ctx, jetstream.StreamConfig{Name: conversionStream, Description: "Lazuli: how far the conversion of a server alone is",
-			Subjects: []string{conversionSubject}, Replicas: c.nats.Replicas(), DenyDelete: true, DenyPurge: true}); err != nil {
+		if _, err := c.js.CreateStream(ctx,
+			jetstream.StreamConfig{Name: conversionStream, Description: "Lazuli: how far the conversion of a server alone is",
+				Subjects: []string{conversionSubject}, Replicas: c.nats.Replicas(), DenyDelete: true,
+				DenyPurge: true}); err != nil {
 			return 0, err
 		}
 	}
@@ -180,7 +186,8 @@ func (c *conversion) begin(ctx context.Context, state string, seq uint64) (uint6
 	return seq, c.nats.DeleteStreams(ctx, func(name string) bool { return name == conversionStream })
 }
 
-// note stores how far the conversion is, if nothing was stored since the message with the sequence after. It returns the sequence of the new message.
+// note stores how far the conversion is, if nothing was stored since the message with the sequence after. It returns
+// the sequence of the new message.
 func (c *conversion) note(ctx context.Context, state string, after uint64) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, conversionTimeout)
 	defer cancel()
@@ -208,16 +215,19 @@ func (c *conversion) seed(ctx context.Context) error {
 	if err := errors.Join(permanent(err), tables.Close(), fault.Point(pointTables)); err != nil {
 		return err
 	}
-	err = permanent(blobsvc.Seed(ctx, s.dir.Blobs(), s.dir.EncryptionScopes(), c.nats.Folder(), s.logConfig(c.nats, "blobs")))
+	err = permanent(blobsvc.Seed(ctx, s.dir.Blobs(), s.dir.EncryptionScopes(), c.nats.Folder(),
+		s.logConfig(c.nats, "blobs")))
 	if err := errors.Join(err, fault.Point(pointBlobs)); err != nil {
 		return err
 	}
-	queues, err := queuesvc.OpenFolder(s.dir.QueueState(), s.dir.Queues(), func(d jetstreamfiles.Damage) { lost = lost || !d.Torn })
+	queues, err := queuesvc.OpenFolder(s.dir.QueueState(), s.dir.Queues(),
+		func(d jetstreamfiles.Damage) { lost = lost || !d.Torn })
 	if err != nil {
 		return errSeed{err}
 	}
 	if lost {
-		return errors.Join(errSeed{errors.New("the log of the queues is damaged: run `lazuli fsck --repair` before the conversion")}, queues.Close())
+		return errors.Join(errSeed{errors.New(
+			"the log of the queues is damaged: run `lazuli fsck --repair` before the conversion")}, queues.Close())
 	}
 	err = queues.Seed(ctx, s.logConfig(c.nats, queuesvc.LogName))
 	return errors.Join(permanent(err), queues.Close(), fault.Point(pointQueues))
@@ -226,7 +236,8 @@ func (c *conversion) seed(ctx context.Context) error {
 // permanent marks errors of the folder, as opposed to those of the cluster.
 func permanent(err error) error {
 	switch {
-	case err == nil, errors.Is(err, replog.ErrUnavailable), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case err == nil, errors.Is(err, replog.ErrUnavailable), errors.Is(err, context.Canceled),
+		errors.Is(err, context.DeadlineExceeded):
 		return err
 	case errors.Is(err, store.ErrDamaged), errors.Is(err, store.ErrFormat), errors.Is(err, store.ErrLocked),
 		errors.Is(err, store.ErrReplicated), errors.Is(err, replog.ErrExists):

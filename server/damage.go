@@ -4,11 +4,11 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // Damage holds what the running services have found damaged in their files.
 type Damage struct {
-	// TableReads, BlobReads and ContentReads are the reads since the services were opened that failed because of damage: of the table database,
-	// of the blob database, and of content.
+	// TableReads, BlobReads and ContentReads are the reads since the services were opened that failed because of damage:
+	// of the table database, of the blob database, and of content.
 	TableReads, BlobReads, ContentReads int64
-	// MessagesSetAside is the number of messages that cannot be read, in the queues that have been used since the start; Queues is the number of
-	// queues that are not used because records of them were lost.
+	// MessagesSetAside is the number of messages that cannot be read, in the queues that have been used since the start;
+	// Queues is the number of queues that are not used because records of them were lost.
 	MessagesSetAside, Queues int
 }
 
@@ -26,10 +26,12 @@ func (s *Stack) Damage() (d Damage, ok bool) {
 
 var (
 	damagedReads = prometheus.NewDesc("lazuli_damaged_reads_total",
-		"Reads that failed because the data on disk is damaged, by part: tables, blobs (metadata), content.", []string{"part"}, nil)
+		"Reads that failed because the data on disk is damaged, by part: tables, blobs (metadata), content.",
+		[]string{"part"}, nil)
 	messagesSetAside = prometheus.NewDesc("lazuli_queue_messages_set_aside",
 		"Messages that cannot be read because of damage, in the queues that have been used since the start.", nil, nil)
-	damagedQueues = prometheus.NewDesc("lazuli_damaged_queues", "Queues that are not used because records of them were lost.", nil, nil)
+	damagedQueues = prometheus.NewDesc("lazuli_damaged_queues",
+		"Queues that are not used because records of them were lost.", nil, nil)
 )
 
 // damageCollector exports Damage as metrics.

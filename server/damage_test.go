@@ -43,7 +43,8 @@ func flipAll(t *testing.T, pattern, text string) {
 	}
 }
 
-// Damage that requests find is visible: as metrics, and for queues in the list of queues. A damaged message does not hide the others.
+// Damage that requests find is visible: as metrics, and for queues in the list of queues. A damaged message does not
+// hide the others.
 func TestDamageIsVisible(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -52,7 +53,8 @@ func TestDamageIsVisible(t *testing.T) {
 	check.OK(t, err)
 	_, err = tableClient(t, s).CreateTable(ctx, "people", nil)
 	check.OK(t, err)
-	_, err = tableClient(t, s).NewClient("people").AddEntity(ctx, []byte(`{"PartitionKey":"p","RowKey":"r","Name":"entity-text"}`), nil)
+	_, err = tableClient(t, s).NewClient("people").AddEntity(ctx,
+		[]byte(`{"PartitionKey":"p","RowKey":"r","Name":"entity-text"}`), nil)
 	check.OK(t, err)
 	_, err = blobClient(t, s).CreateContainer(ctx, "box", nil)
 	check.OK(t, err)
@@ -118,7 +120,8 @@ lazuli_damaged_reads_total{part="tables"} 1
 # TYPE lazuli_queue_messages_set_aside gauge
 lazuli_queue_messages_set_aside 1
 `
-	err = testutil.GatherAndCompare(metrics, strings.NewReader(wanted), "lazuli_damaged_queues", "lazuli_damaged_reads_total", "lazuli_queue_messages_set_aside")
+	err = testutil.GatherAndCompare(metrics, strings.NewReader(wanted), "lazuli_damaged_queues",
+		"lazuli_damaged_reads_total", "lazuli_queue_messages_set_aside")
 	if err != nil {
 		t.Error(err)
 	}

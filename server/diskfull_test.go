@@ -100,8 +100,8 @@ func TestFullDisk(t *testing.T) {
 	x.fill(t, "after")
 }
 
-// TestRealFullDisk fills a disk until the system refuses, stops the server, and starts it again with some MiB of what the reserve gave
-// left. It needs to mount a file system, which only root may.
+// TestRealFullDisk fills a disk until the system refuses, stops the server, and starts it again with some MiB of what
+// the reserve gave left. It needs to mount a file system, which only root may.
 func TestRealFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := smallDisk(t, 160<<20)

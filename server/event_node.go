@@ -19,9 +19,9 @@ const (
 	eventReload = 30 * time.Second
 )
 
-// eventNode is the delivery of events on a node of a cluster: one node, the worker of the Blob service's background work, delivers the events of all. Every
-// node logs the events of its own requests. After the worker has stopped, another node takes over within half a minute, and delivers again what was not
-// noted as delivered.
+// eventNode is the delivery of events on a node of a cluster: one node, the worker of the Blob service's background
+// work, delivers the events of all. Every node logs the events of its own requests. After the worker has stopped,
+// another node takes over within half a minute, and delivers again what was not noted as delivered.
 type eventNode struct {
 	log     eventLog
 	changes *changes.Recorder
@@ -112,8 +112,8 @@ func (n *eventNode) note(err error) {
 	n.failing = err != nil
 }
 
-// startEvents starts the delivery of events; on a node of a cluster, only while the node is the worker. The subscriptions are read before it returns, so
-// that no change is made without its event.
+// startEvents starts the delivery of events; on a node of a cluster, only while the node is the worker. The
+// subscriptions are read before it returns, so that no change is made without its event.
 func (s *Stack) startEvents(o *services, n *eventNode) error {
 	if !s.sharesBlobs() {
 		m, err := n.start()
@@ -140,8 +140,8 @@ func (s *Stack) startEvents(o *services, n *eventNode) error {
 // errNoEventNode: no node has begun to deliver events.
 var errNoEventNode = errors.New("no node of the cluster delivers events yet")
 
-// EventsElsewhere returns why this node has no [Stack.Events] although events are allowed: another node of the cluster delivers them. It returns nil
-// otherwise.
+// EventsElsewhere returns why this node has no [Stack.Events] although events are allowed: another node of the cluster
+// delivers them. It returns nil otherwise.
 func (s *Stack) EventsElsewhere() error {
 	open := s.services.Load()
 	if open == nil || !s.config.Events || !s.sharesBlobs() || open.events.Load() != nil {

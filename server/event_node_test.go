@@ -46,20 +46,29 @@ func testNodesDeliverEvents(t *testing.T, nodes [3]*Stack, jump func(time.Durati
 	check.Must(storages[0].Queues.CreateQueue(ctx, "events", nil))(t)
 	check.Must(storages[0].Queues.CreateQueue(ctx, "orders", nil))(t)
 	check.Must(storages[0].Blobs.CreateContainer(ctx, "photos", nil))(t)
-	check.Must(nodes[first].Events().Add(ctx, events.Subscription{Name: "all", Account: auth.DevelopmentAccount, EndpointType: events.StorageQueue, Endpoint: "events",
-		IncludedEventTypes: []string{events.BlobCreated, changes.MessagePut}}))(t)
+	check.Must(nodes[first].Events().Add(ctx,
+		events.Subscription{Name: "all", Account: auth.DevelopmentAccount, EndpointType: events.StorageQueue,
+			Endpoint:           "events",
+			IncludedEventTypes: []string{events.BlobCreated, changes.MessagePut}}))(t)
 
 	// Another node refuses what would be unknown to the node that delivers, and names that node.
 	for _, i := range others {
-		check.Eventually(t, func() bool { err := nodes[i].EventsElsewhere(); return err != nil && !errors.Is(err, errNoEventNode) }, "the name of the node that delivers events")
-		if want := fmt.Sprintf("node n%d delivers the events of the cluster: use its admin listener", first); nodes[i].EventsElsewhere().Error() != want {
+		check.Eventually(t, func() bool {
+			err := nodes[i].EventsElsewhere()
+			return err != nil &&
+				!errors.Is(err, errNoEventNode)
+		}, "the name of the node that delivers events")
+		if want := fmt.Sprintf("node n%d delivers the events of the cluster: use its admin listener",
+			first); nodes[i].EventsElsewhere().Error() != want {
 			t.Errorf("node %d: %v, want %s", i, nodes[i].EventsElsewhere(), want)
 		}
 		blobs := nodes[i].services.Load().blobs
-		if err := blobs.AddSubscription(auth.DevelopmentAccount, "other", []byte("{}"), func(uint64) []byte { return nil }); !errors.Is(err, blobsvc.ErrNotWorker) {
+		if err := blobs.AddSubscription(auth.DevelopmentAccount, "other", []byte("{}"),
+			func(uint64) []byte { return nil }); !errors.Is(err, blobsvc.ErrNotWorker) {
 			t.Errorf("node %d, a subscription: %v", i, err)
 		}
-		if err := blobs.SetSubscription(auth.DevelopmentAccount, "all", nil, []byte("{}")); !errors.Is(err, blobsvc.ErrNotWorker) {
+		if err := blobs.SetSubscription(auth.DevelopmentAccount, "all", nil, []byte("{}")); !errors.Is(err,
+			blobsvc.ErrNotWorker) {
 			t.Errorf("node %d, progress: %v", i, err)
 		}
 	}
@@ -75,7 +84,8 @@ func testNodesDeliverEvents(t *testing.T, nodes [3]*Stack, jump func(time.Durati
 	delivered := func(i int) {
 		t.Helper()
 		check.Eventually(t, func() bool {
-			list, err := storages[i].Queues.NewQueueClient("events").DequeueMessages(ctx, &azqueue.DequeueMessagesOptions{NumberOfMessages: to.Ptr[int32](32), VisibilityTimeout: to.Ptr[int32](3600)})
+			list, err := storages[i].Queues.NewQueueClient("events").DequeueMessages(ctx,
+				&azqueue.DequeueMessagesOptions{NumberOfMessages: to.Ptr[int32](32), VisibilityTimeout: to.Ptr[int32](3600)})
 			if err != nil {
 				return false
 			}

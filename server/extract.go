@@ -19,8 +19,8 @@ var ErrNoSpace = errors.New("the disk has no room for another copy of the data")
 // ErrNotReady means that a node does not know what is current, for example because it has no majority of the cluster.
 var ErrNotReady = errors.New("the node is not ready")
 
-// Extract makes a data folder for a server alone from the state of the cluster, inside the data folder of this node, and returns its path. The folder has
-// everything that was acknowledged before the call. Requests are served meanwhile.
+// Extract makes a data folder for a server alone from the state of the cluster, inside the data folder of this node,
+// and returns its path. The folder has everything that was acknowledged before the call. Requests are served meanwhile.
 //
 // Errors: [natsserver.ErrNotClustered], [ErrNotReady], [ErrNoSpace], those of [datadir.Dir.Extracted], and [ErrBusy].
 func (s *Stack) Extract(ctx context.Context, name string) (path string, err error) {

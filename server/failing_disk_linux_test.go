@@ -33,8 +33,9 @@ func newImpatientTenant(t *testing.T, connection string) *tenant {
 	return &x
 }
 
-// TestFailingDisk makes all writes of a server fail: of the logs of tables and blobs, of bbolt, of content, and of JetStream. They are refused with the
-// code for the error, reads are served, readiness says so, and when the disk works again so does the server, without a restart.
+// TestFailingDisk makes all writes of a server fail: of the logs of tables and blobs, of bbolt, of content, and of
+// JetStream. They are refused with the code for the error, reads are served, readiness says so, and when the disk works
+// again so does the server, without a restart.
 func TestFailingDisk(t *testing.T) {
 	t.Parallel()
 	disk := fusedisk.Mount(t)
@@ -47,7 +48,8 @@ func TestFailingDisk(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.EIO, syscall.EROFS, syscall.ENOSPC} {
 		for _, service := range []string{"blob", "queue", "table"} { // each alone makes the server say that it is not ready
 			name := fmt.Sprintf("%s%d", service, errno)
-			disk.Fail(fusedisk.Failure{Err: errno, Kinds: []fusedisk.Kind{fusedisk.Write, fusedisk.Create, fusedisk.Truncate, fusedisk.Rename}})
+			disk.Fail(fusedisk.Failure{Err: errno,
+				Kinds: []fusedisk.Kind{fusedisk.Write, fusedisk.Create, fusedisk.Truncate, fusedisk.Rename}})
 			status, code := http.StatusInternalServerError, "InternalError"
 			switch service {
 			case "blob":
@@ -56,7 +58,8 @@ func TestFailingDisk(t *testing.T) {
 				_, err = x.queues.NewQueueClient("before").EnqueueMessage(t.Context(), name, nil)
 				status, code = http.StatusServiceUnavailable, "ServerBusy"
 			case "table":
-				_, err = x.tables.NewClient("before").AddEntity(t.Context(), []byte(`{"PartitionKey":"p","RowKey":"`+name+`"}`), nil)
+				_, err = x.tables.NewClient("before").AddEntity(t.Context(), []byte(`{"PartitionKey":"p","RowKey":"`+name+`"}`),
+					nil)
 			}
 			if errno == syscall.ENOSPC {
 				status, code = http.StatusInsufficientStorage, "InsufficientStorage"

@@ -22,13 +22,15 @@ type fiveNodes struct{ *testCluster }
 
 // patient are options with retries for the time of an election, once those without.
 var (
-	patient = policy.ClientOptions{Retry: policy.RetryOptions{MaxRetries: 200, RetryDelay: 100 * time.Millisecond, MaxRetryDelay: 500 * time.Millisecond}}
-	once    = policy.ClientOptions{Retry: policy.RetryOptions{MaxRetries: -1}}
+	patient = policy.ClientOptions{Retry: policy.RetryOptions{MaxRetries: 200, RetryDelay: 100 * time.Millisecond,
+		MaxRetryDelay: 500 * time.Millisecond}}
+	once = policy.ClientOptions{Retry: policy.RetryOptions{MaxRetries: -1}}
 )
 
 func (c fiveNodes) queue(node int, name string, o policy.ClientOptions) *azqueue.QueueClient {
 	c.t.Helper()
-	s := check.Must(azqueue.NewServiceClientFromConnectionString(c.nodes[node].ConnectionString(), &azqueue.ClientOptions{ClientOptions: o}))(c.t)
+	s := check.Must(azqueue.NewServiceClientFromConnectionString(c.nodes[node].ConnectionString(),
+		&azqueue.ClientOptions{ClientOptions: o}))(c.t)
 	return s.NewQueueClient(name)
 }
 
@@ -64,8 +66,8 @@ func (c fiveNodes) servers() map[string][]int {
 	return streams
 }
 
-// pair returns two nodes, and the logs that both of them keep: those without a majority when both are stopped. It prefers two that keep the log of the queues and no
-// other one.
+// pair returns two nodes, and the logs that both of them keep: those without a majority when both are stopped. It
+// prefers two that keep the log of the queues and no other one.
 func (c fiveNodes) pair() (pair [2]int, lost []string) {
 	c.t.Helper()
 	streams := c.servers()
@@ -93,8 +95,8 @@ func (c fiveNodes) pair() (pair [2]int, lost []string) {
 	return pair, lost
 }
 
-// serve checks that all nodes that run serve tables, blobs and queues, but those without a majority, and that each of them sees at once what another one has
-// written. when names what is written.
+// serve checks that all nodes that run serve tables, blobs and queues, but those without a majority, and that each of
+// them sees at once what another one has written. when names what is written.
 func (c fiveNodes) serve(when string, without ...string) {
 	c.t.Helper()
 	ctx := c.t.Context()
@@ -157,17 +159,19 @@ func (c fiveNodes) receive(when string, node int, queue, want string) {
 
 func (c fiveNodes) table(node int) *aztables.Client {
 	c.t.Helper()
-	s := check.Must(aztables.NewServiceClientFromConnectionString(c.nodes[node].ConnectionString(), &aztables.ClientOptions{ClientOptions: patient}))(c.t)
+	s := check.Must(aztables.NewServiceClientFromConnectionString(c.nodes[node].ConnectionString(),
+		&aztables.ClientOptions{ClientOptions: patient}))(c.t)
 	return s.NewClient("people")
 }
 
 func (c fiveNodes) blobs(node int) *azblob.Client {
 	c.t.Helper()
-	return check.Must(azblob.NewClientFromConnectionString(c.nodes[node].ConnectionString(), &azblob.ClientOptions{ClientOptions: patient}))(c.t)
+	return check.Must(azblob.NewClientFromConnectionString(c.nodes[node].ConnectionString(),
+		&azblob.ClientOptions{ClientOptions: patient}))(c.t)
 }
 
-// Each log is on three of five nodes. All nodes serve all of them, also those that have none of it, while any one node is gone. While two are
-// gone, a service whose log has both answers 503, and the others serve.
+// Each log is on three of five nodes. All nodes serve all of them, also those that have none of it, while any one node
+// is gone. While two are gone, a service whose log has both answers 503, and the others serve.
 func TestFiveNodes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts five nodes")

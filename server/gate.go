@@ -12,8 +12,8 @@ import (
 // errBusy means that requests were still under way at the end of the wait for them.
 var errBusy = errors.New("requests are under way")
 
-// gate lets requests pass, and can be shut while the state is being replaced: requests that arrive meanwhile wait. Passing costs
-// two additions.
+// gate lets requests pass, and can be shut while the state is being replaced: requests that arrive meanwhile wait.
+// Passing costs two additions.
 type gate struct {
 	inside atomic.Int64
 	closed atomic.Bool
@@ -56,8 +56,8 @@ func (g *gate) leave() {
 // nudgeEvery is the interval at which shut calls nudge.
 const nudgeEvery = 5 * time.Millisecond
 
-// shut closes the gate and waits until no request is inside; nudge ends the requests that only wait for changes. If ctx ends
-// first, shut opens the gate again and fails with errBusy. Only one caller at a time may shut it.
+// shut closes the gate and waits until no request is inside; nudge ends the requests that only wait for changes. If ctx
+// ends first, shut opens the gate again and fails with errBusy. Only one caller at a time may shut it.
 func (g *gate) shut(ctx context.Context, nudge func()) error {
 	g.mu.Lock()
 	g.opened = make(chan struct{})

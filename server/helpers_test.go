@@ -16,14 +16,16 @@ import (
 	"github.com/lazuli-storage/lazuli/server"
 )
 
-// far is the time at which the tokens below expire. Clients with a token need no date that fits the clock of the services.
+// far is the time at which the tokens below expire. Clients with a token need no date that fits the clock of the
+// services.
 var far = time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func blobClient(t *testing.T, s *server.Stack) *azblob.Client {
 	t.Helper()
 	key, err := azblob.NewSharedKeyCredential(auth.DevelopmentAccount, auth.DevelopmentKey)
 	check.OK(t, err)
-	q, err := blobsas.AccountSignatureValues{ExpiryTime: far, Permissions: "rwdlc", ResourceTypes: "sco"}.SignWithSharedKey(key)
+	q, err := blobsas.AccountSignatureValues{ExpiryTime: far, Permissions: "rwdlc",
+		ResourceTypes: "sco"}.SignWithSharedKey(key)
 	check.OK(t, err)
 	c, err := azblob.NewClientWithNoCredential(s.URL(wire.Blob, auth.DevelopmentAccount)+"/?"+q.Encode(), nil)
 	check.OK(t, err)
@@ -34,7 +36,8 @@ func queueClient(t *testing.T, s *server.Stack) *azqueue.ServiceClient {
 	t.Helper()
 	key, err := azqueue.NewSharedKeyCredential(auth.DevelopmentAccount, auth.DevelopmentKey)
 	check.OK(t, err)
-	q, err := queuesas.AccountSignatureValues{ExpiryTime: far, Permissions: "rwdlacup", ResourceTypes: "sco"}.SignWithSharedKey(key)
+	q, err := queuesas.AccountSignatureValues{ExpiryTime: far, Permissions: "rwdlacup",
+		ResourceTypes: "sco"}.SignWithSharedKey(key)
 	check.OK(t, err)
 	c, err := azqueue.NewServiceClientWithNoCredential(s.URL(wire.Queue, auth.DevelopmentAccount)+"/?"+q.Encode(), nil)
 	check.OK(t, err)

@@ -6,12 +6,18 @@ import "github.com/prometheus/client_golang/prometheus"
 type logMetrics struct{ stack *Stack }
 
 var (
-	logApplied    = prometheus.NewDesc("lazuli_log_applied_sequence", "Sequence of the last record of a replicated log that this node has applied.", []string{"log"}, nil)
-	logLag        = prometheus.NewDesc("lazuli_log_lag_messages", "Messages of a replicated log that this node has not processed yet.", []string{"log"}, nil)
-	logCatchingUp = prometheus.NewDesc("lazuli_log_catching_up", "1 while this node catches up with a replicated log.", []string{"log"}, nil)
-	logAppends    = prometheus.NewDesc("lazuli_log_appends_total", "Records that this node has appended to a replicated log.", []string{"log"}, nil)
-	logConflicts  = prometheus.NewDesc("lazuli_log_conflicts_total", "Appends of this node that a record of another node overtook.", []string{"log"}, nil)
-	logSeconds    = prometheus.NewDesc("lazuli_log_append_seconds_total", "Total time of this node's successful appends.", []string{"log"}, nil)
+	logApplied = prometheus.NewDesc("lazuli_log_applied_sequence",
+		"Sequence of the last record of a replicated log that this node has applied.", []string{"log"}, nil)
+	logLag = prometheus.NewDesc("lazuli_log_lag_messages",
+		"Messages of a replicated log that this node has not processed yet.", []string{"log"}, nil)
+	logCatchingUp = prometheus.NewDesc("lazuli_log_catching_up", "1 while this node catches up with a replicated log.",
+		[]string{"log"}, nil)
+	logAppends = prometheus.NewDesc("lazuli_log_appends_total",
+		"Records that this node has appended to a replicated log.", []string{"log"}, nil)
+	logConflicts = prometheus.NewDesc("lazuli_log_conflicts_total",
+		"Appends of this node that a record of another node overtook.", []string{"log"}, nil)
+	logSeconds = prometheus.NewDesc("lazuli_log_append_seconds_total", "Total time of this node's successful appends.",
+		[]string{"log"}, nil)
 )
 
 // Describe implements prometheus.Collector.
@@ -32,10 +38,12 @@ func (m logMetrics) Collect(out chan<- prometheus.Metric) {
 		if !ok {
 			continue
 		}
-		for d, value := range map[*prometheus.Desc]float64{logApplied: float64(r.Applied), logLag: float64(r.Lag), logCatchingUp: number(r.CatchingUp)} {
+		for d, value := range map[*prometheus.Desc]float64{logApplied: float64(r.Applied), logLag: float64(r.Lag),
+			logCatchingUp: number(r.CatchingUp)} {
 			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, name)
 		}
-		for d, value := range map[*prometheus.Desc]float64{logAppends: float64(r.Appends), logConflicts: float64(r.Conflicts), logSeconds: r.AppendTime.Seconds()} {
+		for d, value := range map[*prometheus.Desc]float64{logAppends: float64(r.Appends), logConflicts: float64(r.Conflicts),
+			logSeconds: r.AppendTime.Seconds()} {
 			out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, value, name)
 		}
 	}

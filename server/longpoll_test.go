@@ -26,8 +26,8 @@ func with(ctx context.Context, headers ...string) context.Context {
 	return policy.WithHTTPHeader(ctx, h)
 }
 
-// A worker that waits for messages gets one as soon as it is put, and when it becomes visible; a stop ends the wait. One request at a
-// time is allowed, which a waiting one does not use up.
+// A worker that waits for messages gets one as soon as it is put, and when it becomes visible; a stop ends the wait.
+// One request at a time is allowed, which a waiting one does not use up.
 func TestGetMessagesWaits(t *testing.T) {
 	t.Parallel()
 	s := start(t, server.Config{InMemory: true, MaxRequests: 1})
@@ -50,7 +50,8 @@ func TestGetMessagesWaits(t *testing.T) {
 		began, c := time.Now(), make(chan outcome, 1)
 		go func() {
 			var raw *http.Response
-			got, err := q.DequeueMessages(policy.WithCaptureResponse(with(context.Background(), longpoll.WaitHeader, seconds), &raw), hide)
+			got, err := q.DequeueMessages(
+				policy.WithCaptureResponse(with(context.Background(), longpoll.WaitHeader, seconds), &raw), hide)
 			if err != nil {
 				t.Error(err)
 				c <- outcome{}
@@ -71,7 +72,8 @@ func TestGetMessagesWaits(t *testing.T) {
 	for name, hidden := range map[string]int32{"put": 0, "delayed": 1} {
 		waiting := wait("50")
 		arrive(waiting)
-		if _, err := q.EnqueueMessage(t.Context(), "x", &azqueue.EnqueueMessageOptions{VisibilityTimeout: to.Ptr(hidden)}); err != nil {
+		if _, err := q.EnqueueMessage(t.Context(), "x",
+			&azqueue.EnqueueMessageOptions{VisibilityTimeout: to.Ptr(hidden)}); err != nil {
 			t.Fatal(err)
 		}
 		if got := <-waiting; got.messages != 1 || got.after > 45*time.Second || got.header != "50" {
@@ -79,7 +81,8 @@ func TestGetMessagesWaits(t *testing.T) {
 		}
 	}
 	waiting := wait("50")
-	arrive(waiting)                                                                               // a stop does not wait for a request that has not come yet
+	// a stop does not wait for a request that has not come yet
+	arrive(waiting)
 	if held, err := q.DequeueMessages(t.Context(), hide); err != nil || len(held.Messages) != 0 { // both are in work
 		t.Fatalf("%d messages, %v", len(held.Messages), err)
 	}
@@ -110,7 +113,8 @@ func TestListBlobsWaits(t *testing.T) {
 	}
 	list := func(after string) (names []string, position, feed string) {
 		var raw *http.Response
-		ctx := policy.WithCaptureResponse(with(context.Background(), longpoll.WaitHeader, "30", longpoll.AfterHeader, after), &raw)
+		ctx := policy.WithCaptureResponse(with(context.Background(), longpoll.WaitHeader, "30", longpoll.AfterHeader, after),
+			&raw)
 		page, err := client.NewListBlobsFlatPager("inbox", &azblob.ListBlobsFlatOptions{Prefix: to.Ptr("a/")}).NextPage(ctx)
 		if err != nil {
 			t.Error(err)

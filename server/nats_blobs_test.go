@@ -36,8 +36,9 @@ type natsBlobs struct {
 
 func serveNATSBlobs(t *testing.T, dir, url string) *natsBlobs {
 	t.Helper()
-	s := check.Must(Start(Config{Location: dir, Accounts: auth.Development(), Log: slog.New(slog.DiscardHandler), NATSBlobs: true,
-		NATS: natsserver.Config{URL: url, Replicas: 3}}))(t)
+	s := check.Must(Start(Config{Location: dir, Accounts: auth.Development(), Log: slog.New(slog.DiscardHandler),
+		NATSBlobs: true,
+		NATS:      natsserver.Config{URL: url, Replicas: 3}}))(t)
 	t.Cleanup(func() { _ = s.Stop(context.Background()) })
 	client := check.Must(azblob.NewClientFromConnectionString(s.ConnectionString(), &azblob.ClientOptions{
 		ClientOptions: policy.ClientOptions{Retry: policy.RetryOptions{MaxRetries: 20}}}))(t)
@@ -72,8 +73,8 @@ type streamBody struct{ *bytes.Reader }
 
 func (streamBody) Close() error { return nil }
 
-// Two servers share the blobs of an external NATS cluster, which loses one of its three servers. A server with an empty folder has all content, also
-// after the folders of all others are lost, and damage in a folder is replaced.
+// Two servers share the blobs of an external NATS cluster, which loses one of its three servers. A server with an empty
+// folder has all content, also after the folders of all others are lost, and damage in a folder is replaced.
 func TestBlobsOnAnExternalNATS(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts three NATS servers")
@@ -114,7 +115,8 @@ func TestBlobsOnAnExternalNATS(t *testing.T) {
 	check.Must(a.NewPageBlobClient("disk").Create(ctx, int64(len(disk)), nil))(t)
 	for i, at := range []int64{0, 64 << 10} { // the second write leaves parts of the record of the first
 		s, p := []*natsBlobs{a, b}[i], noise(uint64(20+i), 256<<10>>i)
-		check.Must(s.NewPageBlobClient("disk").UploadPages(ctx, body(p), blob.HTTPRange{Offset: at, Count: int64(len(p))}, nil))(t)
+		check.Must(s.NewPageBlobClient("disk").UploadPages(ctx, body(p), blob.HTTPRange{Offset: at, Count: int64(len(p))},
+			nil))(t)
 		copy(disk[at:], p)
 	}
 	want["disk"] = disk
@@ -166,7 +168,8 @@ func flip(t *testing.T, path string) (flipped int) {
 	return flipped
 }
 
-// Without a majority of the NATS servers blobs are answered 503, and served again when it is back. Nothing that was acknowledged is lost.
+// Without a majority of the NATS servers blobs are answered 503, and served again when it is back. Nothing that was
+// acknowledged is lost.
 func TestBlobsWithoutAMajority(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts three NATS servers")
@@ -195,7 +198,8 @@ func TestBlobsWithoutAMajority(t *testing.T) {
 
 func wantUnavailable(t *testing.T, what string, err error) {
 	t.Helper()
-	if r := new(azcore.ResponseError); !errors.As(err, &r) || r.StatusCode != http.StatusServiceUnavailable || r.ErrorCode != string(bloberror.ServerBusy) {
+	if r := new(azcore.ResponseError); !errors.As(err, &r) || r.StatusCode != http.StatusServiceUnavailable ||
+		r.ErrorCode != string(bloberror.ServerBusy) {
 		t.Errorf("%s without a majority: %v, want 503 ServerBusy", what, err)
 	}
 }
@@ -206,7 +210,8 @@ func TestEventsOnAnExternalNATS(t *testing.T) {
 	url := natscluster.Start(t, 1).URL()
 	var stacks [2]*Stack
 	for i := range stacks {
-		stacks[i] = check.Must(Start(Config{Location: t.TempDir(), Accounts: auth.Development(), Log: slog.New(slog.DiscardHandler), NATSBlobs: true, Events: true,
+		stacks[i] = check.Must(Start(Config{Location: t.TempDir(), Accounts: auth.Development(),
+			Log: slog.New(slog.DiscardHandler), NATSBlobs: true, Events: true,
 			NATS: natsserver.Config{URL: url, Replicas: 1}}))(t)
 		t.Cleanup(func() { _ = stacks[i].Stop(context.Background()) })
 	}
@@ -226,11 +231,14 @@ func TestEventsOnAnExternalNATS(t *testing.T) {
 // A NATS server whose messages are too small is refused at once.
 func TestBlobsOnANATSWithSmallMessages(t *testing.T) {
 	t.Parallel()
-	n := check.Must(natsd.NewServer(&natsd.Options{Port: -1, JetStream: true, StoreDir: t.TempDir(), MaxPayload: 512 << 10, NoLog: true, NoSigs: true}))(t)
+	n := check.Must(natsd.NewServer(
+		&natsd.Options{Port: -1, JetStream: true, StoreDir: t.TempDir(), MaxPayload: 512 << 10, NoLog: true,
+			NoSigs: true}))(t)
 	n.Start()
 	t.Cleanup(func() { n.Shutdown(); n.WaitForShutdown() })
-	s, err := Start(Config{Location: t.TempDir(), Accounts: auth.Development(), Log: slog.New(slog.DiscardHandler), NATSBlobs: true,
-		NATS: natsserver.Config{URL: n.ClientURL(), Replicas: 1}})
+	s, err := Start(Config{Location: t.TempDir(), Accounts: auth.Development(), Log: slog.New(slog.DiscardHandler),
+		NATSBlobs: true,
+		NATS:      natsserver.Config{URL: n.ClientURL(), Replicas: 1}})
 	if !errors.Is(err, contentstream.ErrRefused) {
 		t.Errorf("messages of 512 KiB: %v", err)
 		if s != nil {
@@ -247,8 +255,9 @@ func TestBlobsOfAServerAloneOnAnExternalNATS(t *testing.T) {
 	client := check.Must(azblob.NewClientFromConnectionString(s.ConnectionString(), nil))(t)
 	check.Must(client.CreateContainer(t.Context(), "own", nil))(t)
 	check.OK(t, s.Stop(t.Context()))
-	s, err := Start(Config{Location: dir, Accounts: auth.Development(), Log: slog.New(slog.DiscardHandler), NATSBlobs: true,
-		NATS: natsserver.Config{URL: natscluster.Start(t, 1).URL(), Replicas: 1}})
+	s, err := Start(Config{Location: dir, Accounts: auth.Development(), Log: slog.New(slog.DiscardHandler),
+		NATSBlobs: true,
+		NATS:      natsserver.Config{URL: natscluster.Start(t, 1).URL(), Replicas: 1}})
 	if err == nil || !errors.Is(err, store.ErrOtherLog) {
 		t.Errorf("a folder with blobs of its own: %v", err)
 		if s != nil {

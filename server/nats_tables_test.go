@@ -18,8 +18,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/natscluster"
 )
 
-// Two servers share the tables of an external NATS cluster, which loses one of its three servers; a third one starts with an empty folder, and a folder
-// with tables of its own is refused.
+// Two servers share the tables of an external NATS cluster, which loses one of its three servers; a third one starts
+// with an empty folder, and a folder with tables of its own is refused.
 func TestTablesOnAnExternalNATS(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts three NATS servers")

@@ -24,7 +24,8 @@ func limitFiles(t *testing.T, n uint64) {
 	t.Cleanup(func() { check.OK(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &old)) })
 }
 
-// With few open files allowed, a process can have more queues in use than that, and serves everything else, also to new connections.
+// With few open files allowed, a process can have more queues in use than that, and serves everything else, also to new
+// connections.
 func TestManyQueuesLeaveFilesForListeners(t *testing.T) {
 	t.Parallel()
 	if !fulldisk.Alone(t) {

@@ -21,13 +21,14 @@ import (
 	"github.com/lazuli-storage/lazuli/server"
 )
 
-// The status line of an error carries the first line of its message, over http, https and inside the process; in the Table service only
-// where the answer is XML.
+// The status line of an error carries the first line of its message, over http, https and inside the process; in the
+// Table service only where the answer is XML.
 func TestReasonPhrases(t *testing.T) {
 	t.Parallel()
 	made, err := devcert.Make(t.TempDir(), nil, time.Now())
 	check.OK(t, err)
-	secure, err := devcert.ServerConfig(filepath.Join(made.Dir, devcert.ServerCert), filepath.Join(made.Dir, devcert.ServerKey))
+	secure, err := devcert.ServerConfig(filepath.Join(made.Dir, devcert.ServerCert),
+		filepath.Join(made.Dir, devcert.ServerKey))
 	check.OK(t, err)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(check.Must(os.ReadFile(filepath.Join(made.Dir, devcert.AuthorityCert)))(t))
@@ -45,10 +46,16 @@ func TestReasonPhrases(t *testing.T) {
 			}{
 				{wire.Blob, "GET", "/box/missing", "404 The specified resource does not exist."},
 				{wire.Blob, "HEAD", "/box/missing", "404 The specified resource does not exist."},
-				{wire.Blob, "GET", "/box?comp=nonsense&sv=2021-12-02&sig=x", "403 Server failed to authenticate the request. Make sure the value of Authorization header is formed correctly including the signature."},
-				{wire.Queue, "GET", "/box/messages", "403 Server failed to authenticate the request. Make sure the value of Authorization header is formed correctly including the signature."},
-				{wire.Table, "GET", "/Tables", "403 Server failed to authenticate the request. Make sure the value of Authorization header is formed correctly including the signature."},
-				{wire.Table, "GET", "/?comp=list", "400 Value for one of the query parameters specified in the request URI is invalid."},
+				{wire.Blob, "GET", "/box?comp=nonsense&sv=2021-12-02&sig=x",
+					"403 Server failed to authenticate the request. Make sure the value of Authorization header is formed " +
+						"correctly including the signature."},
+				{wire.Queue, "GET", "/box/messages",
+					"403 Server failed to authenticate the request. Make sure the value of Authorization header is formed " +
+						"correctly including the signature."},
+				{wire.Table, "GET", "/Tables", "403 Server failed to authenticate the request. Make sure the value of " +
+					"Authorization header is formed correctly including the signature."},
+				{wire.Table, "GET", "/?comp=list",
+					"400 Value for one of the query parameters specified in the request URI is invalid."},
 			} {
 				r, err := http.NewRequest(tt.method, s.URL(tt.service, auth.DevelopmentAccount)+tt.path, nil)
 				check.OK(t, err)

@@ -16,8 +16,8 @@ const (
 	rejoinWait = 10 * time.Second
 )
 
-// keepFollowing opens the services again when tables or blobs no longer follow their log: the node was paused for so long that the log was cut, or its
-// file differs from the log, or the log cannot be read. ctx ends with the stack.
+// keepFollowing opens the services again when tables or blobs no longer follow their log: the node was paused for so
+// long that the log was cut, or its file differs from the log, or the log cannot be read. ctx ends with the stack.
 func (s *Stack) keepFollowing(ctx context.Context) {
 	tick := time.NewTicker(followCheck)
 	defer tick.Stop()
@@ -81,8 +81,8 @@ func (s *Stack) logFile(name string) string {
 	}
 }
 
-// rejoin closes the services and opens them again. If this node's state differs from those of the cluster or are damaged, they are kept under
-// another name, and the node starts from a snapshot, or from the beginning of the log.
+// rejoin closes the services and opens them again. If this node's state differs from those of the cluster or are
+// damaged, they are kept under another name, and the node starts from a snapshot, or from the beginning of the log.
 func (s *Stack) rejoin(ctx context.Context, lost map[string]error) error {
 	s.exchange.Lock()
 	defer s.exchange.Unlock()

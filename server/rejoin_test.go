@@ -50,7 +50,8 @@ func newTestCluster(t *testing.T, n int) *testCluster {
 		peers = append(peers, peering.Peer{Name: fmt.Sprint("n", i), Address: check.FreeAddress(t)})
 	}
 	for _, p := range peers {
-		c.configs = append(c.configs, Config{Location: t.TempDir(), Accounts: auth.Development(), Log: slog.New(slog.DiscardHandler),
+		c.configs = append(c.configs, Config{Location: t.TempDir(), Accounts: auth.Development(),
+			Log:     slog.New(slog.DiscardHandler),
 			Cluster: &peering.Config{Node: p.Name, Listen: p.Address, Peers: peers}})
 	}
 	t.Cleanup(func() {
@@ -122,7 +123,8 @@ func TestNodes(t *testing.T) {
 	t.Run("deliver events", func(t *testing.T) { testNodesDeliverEvents(t, nodes, jump) })
 }
 
-// A node whose history differs from the cluster's keeps its file under another name, and joins again while the other nodes serve.
+// A node whose history differs from the cluster's keeps its file under another name, and joins again while the other
+// nodes serve.
 func testNodeThatDivergedJoinsAgain(t *testing.T, nodes [3]*Stack) {
 	table := func(i int) *aztables.Client {
 		s := check.Must(aztables.NewServiceClientFromConnectionString(nodes[i].ConnectionString(), &aztables.ClientOptions{
@@ -155,7 +157,8 @@ func testNodeThatDivergedJoinsAgain(t *testing.T, nodes [3]*Stack) {
 	check.OK(t, nodes[0].Ready())
 
 	// A bit of the node's file flips. The read that finds it fails, and the node joins again by itself.
-	check.OK(t, nodes[0].rejoin(t.Context(), map[string]error{"tables": replog.ErrPurged})) // writes everything to the file
+	// writes everything to the file
+	check.OK(t, nodes[0].rejoin(t.Context(), map[string]error{"tables": replog.ErrPurged}))
 	flipBit(t, filepath.Join(nodes[0].Path(), "tables.db"), []byte("meanwhile"))
 	_, err = table(0).GetEntity(t.Context(), "p", "meanwhile", nil)
 	check.OK(t, err) // after retries

@@ -75,8 +75,8 @@ func (s *Stack) handler(svc wire.Service) http.Handler {
 	})
 }
 
-// notOpen answers while the services are not open: before a node of a cluster has a majority. It does not parse the request, whose account may
-// not be known.
+// notOpen answers while the services are not open: before a node of a cluster has a majority. It does not parse the
+// request, whose account may not be known.
 func notOpen(w http.ResponseWriter, r *http.Request) {
 	w.Header()["x-ms-error-code"] = []string{wire.ErrServerBusy.Code}
 	w.Header().Set("Retry-After", "1")
@@ -84,12 +84,13 @@ func notOpen(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusServiceUnavailable)
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(wire.NewXML(256).Open("Error").Text("Code", wire.ErrServerBusy.Code).
-			Text("Message", "The server is starting, or waits for a majority of its cluster. Please retry your request.").Close("Error").Bytes())
+			Text("Message", "The server is starting, or waits for a majority of its cluster. Please retry your request.").Close(
+			"Error").Bytes())
 	}
 }
 
-// Transport carries requests to the services inside the process, at the addresses that [Stack.URL] returns. It refuses other
-// addresses.
+// Transport carries requests to the services inside the process, at the addresses that [Stack.URL] returns. It refuses
+// other addresses.
 func (s *Stack) Transport() *inproc.Transport {
 	t := &inproc.Transport{Handlers: make(map[string]http.Handler)}
 	for _, srv := range s.servers {
@@ -111,8 +112,10 @@ func (s *Stack) open(ctx context.Context) (err error) {
 		}
 	}()
 	c := s.config
-	common := frontend.Common{Accounts: c.Accounts, OAuth: c.OAuth, RequireHTTPS: c.RequireHTTPS, Now: c.Now, ClientsNow: c.ClientsNow, Log: c.Log,
-		Options: wire.Options{StrictVersion: c.StrictVersion, PathStyle: c.PathStyle}, Limit: httpserver.NewLimiter(c.MaxRequests), Board: o.board, Faults: s.faults, Space: s.space,
+	common := frontend.Common{Accounts: c.Accounts, OAuth: c.OAuth, RequireHTTPS: c.RequireHTTPS, Now: c.Now,
+		ClientsNow: c.ClientsNow, Log: c.Log,
+		Options: wire.Options{StrictVersion: c.StrictVersion, PathStyle: c.PathStyle},
+		Limit:   httpserver.NewLimiter(c.MaxRequests), Board: o.board, Faults: s.faults, Space: s.space,
 		Changes: new(changes.Recorder)}
 	logs := analytics.New(analytics.Config{
 		Settings: func(svc wire.Service, account string) *properties.Properties {
@@ -157,8 +160,10 @@ func (s *Stack) open(ctx context.Context) (err error) {
 	if c.Events {
 		o.recorder = common.Changes
 		node.log, node.changes, node.start = o.blobs, common.Changes, func() (*events.Manager, error) {
-			return events.Start(events.Config{Log: o.blobs, Blob: o.blobs.Handler(), Queue: o.queues.Handler(), Changes: common.Changes, Hosts: c.EventHosts,
-				HasAccount: func(name string) bool { return c.Accounts.Get(name) != nil }, ValidationURL: c.EventURL, Now: c.Now, Logger: c.Log})
+			return events.Start(events.Config{Log: o.blobs, Blob: o.blobs.Handler(), Queue: o.queues.Handler(),
+				Changes: common.Changes, Hosts: c.EventHosts,
+				HasAccount: func(name string) bool { return c.Accounts.Get(name) != nil }, ValidationURL: c.EventURL, Now: c.Now,
+				Logger: c.Log})
 		}
 		if err := s.startEvents(o, node); err != nil {
 			return fmt.Errorf("start the delivery of events: %w", err)
@@ -172,8 +177,8 @@ func (s *Stack) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// openServices opens the three services at the same time: each of them waits for the disk, and for an election on a node of a cluster. What was
-// opened is in o, also after an error.
+// openServices opens the three services at the same time: each of them waits for the disk, and for an election on a
+// node of a cluster. What was opened is in o, also after an error.
 func (s *Stack) openServices(ctx context.Context, o *services, common frontend.Common, node *eventNode) error {
 	c, nats := s.config, o.nats
 	features := properties.Features{Logging: true, Metrics: true}
@@ -190,15 +195,18 @@ func (s *Stack) openServices(ctx context.Context, o *services, common frontend.C
 	start("Table", func() error {
 		options, err := s.tableOptions(ctx, nats)
 		if err == nil {
-			o.tables, err = tablesvc.New(tablesvc.Config{Common: common, Path: s.dir.Tables(), Features: features, Store: options})
+			o.tables, err = tablesvc.New(tablesvc.Config{Common: common, Path: s.dir.Tables(), Features: features,
+				Store: options})
 		}
 		return err
 	})
 	start("Blob", func() error {
 		cluster, err := s.blobCluster(ctx, nats)
 		if err == nil {
-			o.blobs, err = blobsvc.New(blobsvc.Config{Common: common, Path: s.dir.Blobs(), Extents: s.dir.Extents(), Features: features,
-				ScopeKeys: s.dir.EncryptionScopes(), Changed: c.BlobChanged, Egress: c.CopySources, Relaxed: c.Relaxed && cluster == nil, Ephemeral: c.InMemory,
+			o.blobs, err = blobsvc.New(blobsvc.Config{Common: common, Path: s.dir.Blobs(), Extents: s.dir.Extents(),
+				Features:  features,
+				ScopeKeys: s.dir.EncryptionScopes(), Changed: c.BlobChanged, Egress: c.CopySources, Relaxed: c.Relaxed &&
+					cluster == nil, Ephemeral: c.InMemory,
 				LogEvents: c.Events, EventLogged: o.wakeEvents, Subscribed: node.Subscribed, Cluster: cluster})
 		}
 		return err
@@ -206,7 +214,8 @@ func (s *Stack) openServices(ctx context.Context, o *services, common frontend.C
 	start("Queue", func() error {
 		options, err := s.queueOptions(ctx, nats)
 		if err == nil {
-			o.queues, err = queuesvc.New(queuesvc.Config{Common: common, Path: s.dir.QueueState(), Features: features, Store: options})
+			o.queues, err = queuesvc.New(queuesvc.Config{Common: common, Path: s.dir.QueueState(), Features: features,
+				Store: options})
 		}
 		return err
 	})
@@ -252,7 +261,8 @@ func (s *Stack) observers(observe func(*wire.Request, frontend.Outcome)) func(*w
 
 // operationNames returns the names of all operations of the three services.
 func operationNames() (names []string) {
-	for _, rows := range [][]frontend.Row{tablesvc.Operations(), queuesvc.Operations(), blobsvc.Operations(), blobsvc.LakeOperations()} {
+	for _, rows := range [][]frontend.Row{tablesvc.Operations(), queuesvc.Operations(), blobsvc.Operations(),
+		blobsvc.LakeOperations()} {
 		for _, row := range rows {
 			names = append(names, row.Name)
 		}

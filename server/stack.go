@@ -60,8 +60,8 @@ type server struct {
 // Start is [StartContext] without a time limit.
 func Start(c Config) (*Stack, error) { return StartContext(context.Background(), c) }
 
-// StartContext opens the state and serves. It returns when all services answer. After an error nothing is left running. ctx bounds the wait for
-// other nodes of a cluster.
+// StartContext opens the state and serves. It returns when all services answer. After an error nothing is left running.
+// ctx bounds the wait for other nodes of a cluster.
 func StartContext(ctx context.Context, c Config) (_ *Stack, err error) {
 	if err := c.validate(); err != nil {
 		return nil, fmt.Errorf("stack: %w", err)
@@ -79,9 +79,11 @@ func StartContext(ctx context.Context, c Config) (_ *Stack, err error) {
 		{service: wire.Queue, flag: "--queue-port", addr: c.Queue, idle: c.QueueKeepAlive},
 		{service: wire.Table, flag: "--table-port", addr: c.Table, idle: c.TableKeepAlive},
 	}
-	s.servers = slices.DeleteFunc(s.servers, func(srv *server) bool { return c.Services != nil && !slices.Contains(c.Services, srv.service) })
+	s.servers = slices.DeleteFunc(s.servers,
+		func(srv *server) bool { return c.Services != nil && !slices.Contains(c.Services, srv.service) })
 	if c.DataLake != "" && (c.Services == nil || slices.Contains(c.Services, wire.Blob)) {
-		s.servers = append(s.servers, &server{service: wire.DataLake, flag: "--dfs-port", addr: c.DataLake, idle: c.BlobKeepAlive})
+		s.servers = append(s.servers, &server{service: wire.DataLake, flag: "--dfs-port", addr: c.DataLake,
+			idle: c.BlobKeepAlive})
 	}
 	defer func() {
 		if err != nil {
@@ -166,8 +168,8 @@ func (srv *server) serve(h http.Handler, c Config) {
 	}()
 }
 
-// Stop waits for requests under way until ctx is done, then ends them, and closes the state. Another call returns the first
-// call's error.
+// Stop waits for requests under way until ctx is done, then ends them, and closes the state. Another call returns the
+// first call's error.
 func (s *Stack) Stop(ctx context.Context) error {
 	s.stop.Do(func() {
 		s.ready.Store(false)
@@ -228,7 +230,8 @@ func (s *Stack) Events() *events.Manager {
 // ConnectionStringOf returns the connection string of an account in Config.Accounts.
 func (s *Stack) ConnectionStringOf(account, key string) string {
 	return connstr.Settings{Account: account, Key: connstr.NewSecret(key), BlobEndpoint: s.URL(wire.Blob, account),
-		QueueEndpoint: s.URL(wire.Queue, account), TableEndpoint: s.URL(wire.Table, account), DFSEndpoint: s.URL(wire.DataLake, account)}.Reveal()
+		QueueEndpoint: s.URL(wire.Queue, account), TableEndpoint: s.URL(wire.Table, account),
+		DFSEndpoint: s.URL(wire.DataLake, account)}.Reveal()
 }
 
 // Ready returns nil while the stack serves everything, otherwise the reason why it does not.
@@ -267,8 +270,8 @@ func (s *Stack) Addr(svc wire.Service) string {
 	return ""
 }
 
-// URL returns an account's endpoint of a service, "http://127.0.0.1:10000/devstoreaccount1"; "" for a service that does not listen. A
-// wildcard address is shown as the loopback address.
+// URL returns an account's endpoint of a service, "http://127.0.0.1:10000/devstoreaccount1"; "" for a service that does
+// not listen. A wildcard address is shown as the loopback address.
 func (s *Stack) URL(svc wire.Service, account string) string {
 	host, port, err := net.SplitHostPort(s.Addr(svc))
 	if err != nil {
@@ -293,10 +296,11 @@ func (s *Stack) ConnectionString() string {
 }
 
 // hosts are the host names of the services inside the process.
-var hosts = map[wire.Service]string{wire.Blob: "blob.inprocess", wire.DataLake: "dfs.inprocess", wire.Queue: "queue.inprocess", wire.Table: "table.inprocess"}
+var hosts = map[wire.Service]string{wire.Blob: "blob.inprocess", wire.DataLake: "dfs.inprocess",
+	wire.Queue: "queue.inprocess", wire.Table: "table.inprocess"}
 
-// InProcess carries requests to the services without a connection, at the addresses of [Stack.InProcessURL]. It trusts its caller:
-// requests need no credential, may do everything, and are neither counted nor logged.
+// InProcess carries requests to the services without a connection, at the addresses of [Stack.InProcessURL]. It trusts
+// its caller: requests need no credential, may do everything, and are neither counted nor logged.
 func (s *Stack) InProcess() http.RoundTripper {
 	t := &inproc.Transport{Handlers: map[string]http.Handler{}}
 	for svc, host := range hosts {

@@ -42,8 +42,8 @@ type Scope struct {
 	Prefix string
 }
 
-// Reset deletes containers, queues and tables while requests are served, and returns how many of each service. It stops at the
-// first failure and can be called again.
+// Reset deletes containers, queues and tables while requests are served, and returns how many of each service. It stops
+// at the first failure and can be called again.
 func (s *Stack) Reset(ctx context.Context, scope Scope) (map[wire.Service]int, error) {
 	accounts := s.config.Accounts.Names()
 	if scope.Account != "" {
@@ -91,13 +91,15 @@ func (o *services) reset(ctx context.Context, svc wire.Service, account, prefix 
 	}
 }
 
-// Save copies the state of all services and accounts to a snapshot inside the data folder, with leases, ETags, dequeue counts
-// and receipts. No request is served meanwhile: new requests wait, and ctx bounds the wait for those under way. Errors: [ErrBusy], [ErrElsewhere], those of [datadir.Dir.Save].
+// Save copies the state of all services and accounts to a snapshot inside the data folder, with leases, ETags, dequeue
+// counts and receipts. No request is served meanwhile: new requests wait, and ctx bounds the wait for those under way.
+// Errors: [ErrBusy], [ErrElsewhere], those of [datadir.Dir.Save].
 func (s *Stack) Save(ctx context.Context, name string, replace bool) error {
 	return s.closed(ctx, func(d *datadir.Dir) error { return d.Save(name, replace, checkCopy) })
 }
 
-// checkCopy reads everything in a copy of a data folder, so that damage neither gets into a snapshot nor from a snapshot into the place of the state.
+// checkCopy reads everything in a copy of a data folder, so that damage neither gets into a snapshot nor from a
+// snapshot into the place of the state.
 func checkCopy(path string) error {
 	var damage error
 	note := func(err error) {
@@ -117,9 +119,10 @@ func checkCopy(path string) error {
 			note(err)
 		}
 	}
-	queues, err := queuesvc.OpenFolder(filepath.Join(path, "queues.db"), filepath.Join(path, "queues"), func(d jetstreamfiles.Damage) {
-		note(fmt.Errorf("queues: %v", d)) // the copy was made after an orderly stop
-	})
+	queues, err := queuesvc.OpenFolder(filepath.Join(path, "queues.db"), filepath.Join(path, "queues"),
+		func(d jetstreamfiles.Damage) {
+			note(fmt.Errorf("queues: %v", d)) // the copy was made after an orderly stop
+		})
 	if err == nil {
 		note(queues.Check(note))
 		note(queues.Close())
@@ -130,8 +133,10 @@ func checkCopy(path string) error {
 	return damage
 }
 
-// Restore replaces the state by a snapshot; requests wait as during [Stack.Save]. Clocks are not restored: what has expired since
-// the snapshot is expired. Positions in the logs of changes that are not in the snapshot become unknown. A damaged snapshot is refused, and the state stays. Errors: [ErrBusy], [ErrElsewhere], those of [datadir.Dir.Restore].
+// Restore replaces the state by a snapshot; requests wait as during [Stack.Save]. Clocks are not restored: what has
+// expired since the snapshot is expired. Positions in the logs of changes that are not in the snapshot become unknown.
+// A damaged snapshot is refused, and the state stays. Errors: [ErrBusy], [ErrElsewhere], those of
+// [datadir.Dir.Restore].
 func (s *Stack) Restore(ctx context.Context, name string) error {
 	return s.closed(ctx, func(d *datadir.Dir) error {
 		return d.Restore(name, func(path string) error {

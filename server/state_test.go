@@ -101,7 +101,8 @@ func startState(t *testing.T, c Config) (s *Stack, dev, other *tenant) {
 	check.OK(t, err)
 	devKey, err := auth.ParseKey(auth.DevelopmentKey)
 	check.OK(t, err)
-	c.Accounts, err = auth.NewAccounts(auth.Account{Name: auth.DevelopmentAccount, Keys: []auth.Key{devKey}}, auth.Account{Name: "other", Keys: []auth.Key{key}})
+	c.Accounts, err = auth.NewAccounts(auth.Account{Name: auth.DevelopmentAccount, Keys: []auth.Key{devKey}},
+		auth.Account{Name: "other", Keys: []auth.Key{key}})
 	check.OK(t, err)
 	c.Log = slog.New(slog.DiscardHandler)
 	s, err = Start(c)
@@ -120,8 +121,10 @@ func TestReset(t *testing.T) {
 		}
 	}
 	fill()
-	_, err := dev.tables.SetProperties(t.Context(), aztables.ServiceProperties{Cors: []*aztables.CorsRule{{AllowedOrigins: to.Ptr("*"),
-		AllowedMethods: to.Ptr("GET"), AllowedHeaders: to.Ptr("*"), ExposedHeaders: to.Ptr("*"), MaxAgeInSeconds: to.Ptr(int32(1))}}}, nil)
+	_, err := dev.tables.SetProperties(t.Context(),
+		aztables.ServiceProperties{Cors: []*aztables.CorsRule{{AllowedOrigins: to.Ptr("*"),
+			AllowedMethods: to.Ptr("GET"), AllowedHeaders: to.Ptr("*"), ExposedHeaders: to.Ptr("*"),
+			MaxAgeInSeconds: to.Ptr(int32(1))}}}, nil)
 	check.OK(t, err)
 	leased, err := lease.NewContainerClient(dev.blobs.ServiceClient().NewContainerClient("test1"), nil)
 	check.OK(t, err)
@@ -137,7 +140,8 @@ func TestReset(t *testing.T) {
 	}
 	want := func(devTest, devKeep, otherTest string) {
 		t.Helper()
-		if a, b, c := dev.has(t, "test1"), dev.has(t, "keep"), other.has(t, "test1"); a != devTest || b != devKeep || c != otherTest {
+		if a, b, c := dev.has(t, "test1"), dev.has(t, "keep"), other.has(t, "test1"); a != devTest || b != devKeep ||
+			c != otherTest {
 			t.Errorf("test1 has %q, keep %q, the other account %q; want %q, %q, %q", a, b, c, devTest, devKeep, otherTest)
 		}
 	}
@@ -168,11 +172,13 @@ func TestSnapshotAndRestore(t *testing.T) {
 	s, dev, _ := startState(t, Config{Location: dir, Relaxed: true})
 	ctx := t.Context()
 	dev.fill(t, "before")
-	got, err := dev.queues.NewQueueClient("before").DequeueMessage(ctx, &azqueue.DequeueMessageOptions{VisibilityTimeout: to.Ptr(int32(3600))})
+	got, err := dev.queues.NewQueueClient("before").DequeueMessage(ctx,
+		&azqueue.DequeueMessageOptions{VisibilityTimeout: to.Ptr(int32(3600))})
 	check.OK(t, err)
 	check.OK(t, s.Save(ctx, "one", false))
 	dev.fill(t, "after")
-	_, err = dev.queues.NewQueueClient("before").DeleteMessage(ctx, *got.Messages[0].MessageID, *got.Messages[0].PopReceipt, nil)
+	_, err = dev.queues.NewQueueClient("before").DeleteMessage(ctx, *got.Messages[0].MessageID,
+		*got.Messages[0].PopReceipt, nil)
 	check.OK(t, err)
 
 	stop := make(chan struct{})
@@ -203,7 +209,8 @@ func TestSnapshotAndRestore(t *testing.T) {
 		t.Errorf("before has %q, after %q; want all and nothing", a, b)
 	}
 	// Receipts are those of the snapshot: the deletion is undone, and the message can be deleted with the same receipt.
-	_, err = dev.queues.NewQueueClient("before").DeleteMessage(ctx, *got.Messages[0].MessageID, *got.Messages[0].PopReceipt, nil)
+	_, err = dev.queues.NewQueueClient("before").DeleteMessage(ctx, *got.Messages[0].MessageID,
+		*got.Messages[0].PopReceipt, nil)
 	check.OK(t, err)
 	check.OK(t, s.Stop(context.Background()))
 	s, dev, _ = startState(t, Config{Location: dir, Relaxed: true})
@@ -215,7 +222,8 @@ func TestSnapshotAndRestore(t *testing.T) {
 	}
 }
 
-// A position in a table's log from after the snapshot is unknown once the snapshot is restored, however many changes follow. What follows the table reads it again.
+// A position in a table's log from after the snapshot is unknown once the snapshot is restored, however many changes
+// follow. What follows the table reads it again.
 func TestRestoreInvalidatesPositions(t *testing.T) {
 	t.Parallel()
 	s, dev, _ := startState(t, Config{Location: t.TempDir(), Relaxed: true})
@@ -230,7 +238,8 @@ func TestRestoreInvalidatesPositions(t *testing.T) {
 	after := func(position string) (next string, known bool) {
 		var answer *http.Response
 		header := http.Header{longpoll.AfterHeader: {position}}
-		_, err := table.NewListEntitiesPager(nil).NextPage(policy.WithHTTPHeader(policy.WithCaptureResponse(ctx, &answer), header))
+		_, err := table.NewListEntitiesPager(nil).NextPage(
+			policy.WithHTTPHeader(policy.WithCaptureResponse(ctx, &answer), header))
 		check.OK(t, err)
 		return answer.Header.Get(longpoll.PositionHeader), answer.Header.Get(longpoll.FeedHeader) == longpoll.FeedChanges
 	}

@@ -27,20 +27,32 @@ const (
 )
 
 var (
-	storageBytes = prometheus.NewDesc("lazuli_storage_bytes", "Size on disk, by part: tables, blobs (metadata), content, queues.", []string{"part"}, nil)
+	storageBytes = prometheus.NewDesc("lazuli_storage_bytes",
+		"Size on disk, by part: tables, blobs (metadata), content, queues.", []string{"part"}, nil)
 	diskFree     = prometheus.NewDesc("lazuli_disk_free_bytes", "Free space of the disk with the data folder.", nil, nil)
-	commitGroups = prometheus.NewDesc("lazuli_commit_groups_total", "Groups of writes that were committed with one sync, by database.", []string{"database"}, nil)
-	commitWrites = prometheus.NewDesc("lazuli_commit_updates_total", "Writes in the committed groups; divided by the groups, the size of a group.", []string{"database"}, nil)
+	commitGroups = prometheus.NewDesc("lazuli_commit_groups_total",
+		"Groups of writes that were committed with one sync, by database.", []string{"database"}, nil)
+	commitWrites = prometheus.NewDesc("lazuli_commit_updates_total",
+		"Writes in the committed groups; divided by the groups, the size of a group.", []string{"database"}, nil)
 	compactions  = prometheus.NewDesc("lazuli_compactions_total", "Compactions of blob content.", nil, nil)
-	compactBytes = prometheus.NewDesc("lazuli_compaction_bytes_total", "Bytes that compactions freed, and that they copied for that.", []string{"result"}, nil)
-	queueDepth   = prometheus.NewDesc("lazuli_queue_messages", "Messages of a queue, visible and hidden.", []string{"account", "queue"}, nil)
-	queueAge     = prometheus.NewDesc("lazuli_queue_oldest_age_seconds", "Age of the first visible message of a queue; absent if none is visible.", []string{"account", "queue"}, nil)
-	queuesHidden = prometheus.NewDesc("lazuli_queues_without_metrics", "Queues beyond the first 1000, which have no metrics of their own.", nil, nil)
+	compactBytes = prometheus.NewDesc("lazuli_compaction_bytes_total",
+		"Bytes that compactions freed, and that they copied for that.", []string{"result"}, nil)
+	queueDepth = prometheus.NewDesc("lazuli_queue_messages", "Messages of a queue, visible and hidden.",
+		[]string{"account", "queue"}, nil)
+	queueAge = prometheus.NewDesc("lazuli_queue_oldest_age_seconds",
+		"Age of the first visible message of a queue; absent if none is visible.", []string{"account", "queue"}, nil)
+	queuesHidden = prometheus.NewDesc("lazuli_queues_without_metrics",
+		"Queues beyond the first 1000, which have no metrics of their own.", nil, nil)
 
-	eventsDelivered = prometheus.NewDesc("lazuli_events_total", "Events of storage accounts by what became of them: delivered, dead-lettered, dropped.", []string{"account", "subscription", "result"}, nil)
-	eventsFailed    = prometheus.NewDesc("lazuli_event_failed_attempts_total", "Attempts to deliver events that failed.", []string{"account", "subscription"}, nil)
-	eventsPending   = prometheus.NewDesc("lazuli_events_pending", "Events that were read from the log and are not delivered: at most 256.", []string{"account", "subscription"}, nil)
-	eventsAge       = prometheus.NewDesc("lazuli_events_oldest_age_seconds", "Age of the oldest pending event; 0 if none is pending.", []string{"account", "subscription"}, nil)
+	eventsDelivered = prometheus.NewDesc("lazuli_events_total",
+		"Events of storage accounts by what became of them: delivered, dead-lettered, dropped.",
+		[]string{"account", "subscription", "result"}, nil)
+	eventsFailed = prometheus.NewDesc("lazuli_event_failed_attempts_total", "Attempts to deliver events that failed.",
+		[]string{"account", "subscription"}, nil)
+	eventsPending = prometheus.NewDesc("lazuli_events_pending",
+		"Events that were read from the log and are not delivered: at most 256.", []string{"account", "subscription"}, nil)
+	eventsAge = prometheus.NewDesc("lazuli_events_oldest_age_seconds",
+		"Age of the oldest pending event; 0 if none is pending.", []string{"account", "subscription"}, nil)
 )
 
 // usageCollector exports what the services use, and what waits in them.
@@ -61,7 +73,8 @@ type queueFigures struct {
 
 // Describe implements prometheus.Collector.
 func (c *usageCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{storageBytes, diskFree, commitGroups, commitWrites, compactions, compactBytes, queueDepth, queueAge, queuesHidden,
+	for _, d := range []*prometheus.Desc{storageBytes, diskFree, commitGroups, commitWrites, compactions, compactBytes,
+		queueDepth, queueAge, queuesHidden,
 		eventsDelivered, eventsFailed, eventsPending, eventsAge} {
 		ch <- d
 	}
@@ -124,7 +137,9 @@ func (c *usageCollector) renew() {
 	ctx, cancel := context.WithTimeout(context.Background(), usageTimeout)
 	defer cancel()
 	c.queues, c.hidden = nil, 0
-	options := &azqueue.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: &http.Client{Transport: c.s.InProcess()}, Retry: policy.RetryOptions{MaxRetries: -1}}}
+	options :=
+		&azqueue.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: &http.Client{Transport: c.s.InProcess()},
+			Retry: policy.RetryOptions{MaxRetries: -1}}}
 	for _, account := range c.s.config.Accounts.Names() {
 		client, err := azqueue.NewServiceClientWithNoCredential(c.s.InProcessURL(wire.Queue, account), options)
 		if err != nil {
@@ -165,7 +180,8 @@ func folderSize(dir string) (n int64) {
 	return n
 }
 
-func (c *usageCollector) collectEvents(gauge func(*prometheus.Desc, float64, ...string), count func(*prometheus.Desc, int64, ...string)) {
+func (c *usageCollector) collectEvents(gauge func(*prometheus.Desc, float64, ...string),
+	count func(*prometheus.Desc, int64, ...string)) {
 	m := c.s.Events()
 	if m == nil {
 		return

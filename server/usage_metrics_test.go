@@ -45,7 +45,8 @@ func gathered(t *testing.T, reg *prometheus.Registry) map[string]float64 {
 	return values
 }
 
-// The metrics show sizes, queues with their oldest messages, commits and events; the files for Grafana and Prometheus name no others.
+// The metrics show sizes, queues with their oldest messages, commits and events; the files for Grafana and Prometheus
+// name no others.
 func TestUsageMetrics(t *testing.T) {
 	t.Parallel()
 	reg, now := prometheus.NewRegistry(), clock.New(0)
@@ -57,7 +58,9 @@ func TestUsageMetrics(t *testing.T) {
 	}
 	_, err := queues.NewQueueClient("orders").EnqueueMessage(t.Context(), "x", nil)
 	check.OK(t, err)
-	_, err = s.Events().Add(t.Context(), events.Subscription{Name: "sub", Account: auth.DevelopmentAccount, EndpointType: events.StorageQueue, Endpoint: "orders-poison"})
+	_, err = s.Events().Add(t.Context(),
+		events.Subscription{Name: "sub", Account: auth.DevelopmentAccount, EndpointType: events.StorageQueue,
+			Endpoint: "orders-poison"})
 	check.OK(t, err)
 	_, err = blobs.CreateContainer(t.Context(), "photos", nil)
 	check.OK(t, err)
@@ -77,8 +80,10 @@ func TestUsageMetrics(t *testing.T) {
 			t.Errorf("%s is %v (%v), want %v", name, v, ok, want)
 		}
 	}
-	for name, least := range map[string]float64{"lazuli_storage_bytes{content}": 100_000, "lazuli_storage_bytes{blobs}": 1, "lazuli_storage_bytes{tables}": 1,
-		"lazuli_storage_bytes{queues}": 1, "lazuli_disk_free_bytes{}": 1, "lazuli_commit_groups_total{blobs}": 1, "lazuli_commit_updates_total{blobs}": 2} {
+	for name, least := range map[string]float64{"lazuli_storage_bytes{content}": 100_000, "lazuli_storage_bytes{blobs}": 1,
+		"lazuli_storage_bytes{tables}": 1,
+		"lazuli_storage_bytes{queues}": 1, "lazuli_disk_free_bytes{}": 1, "lazuli_commit_groups_total{blobs}": 1,
+		"lazuli_commit_updates_total{blobs}": 2} {
 		if v := got[name]; v < least {
 			t.Errorf("%s is %v, want at least %v", name, v, least)
 		}

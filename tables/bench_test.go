@@ -28,18 +28,21 @@ func (c canned) Do(q *http.Request) (*http.Response, error) {
 	if q.Body != nil {
 		_, _ = io.Copy(io.Discard, q.Body)
 	}
-	return &http.Response{StatusCode: c.status, Header: http.Header{"Etag": {"1"}, "Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(c.body)), Request: q}, nil
+	return &http.Response{StatusCode: c.status, Header: http.Header{"Etag": {"1"}, "Content-Type": {"application/json"}},
+		Body: io.NopCloser(bytes.NewReader(c.body)), Request: q}, nil
 }
 
 func (c canned) service(t testing.TB) *aztables.ServiceClient {
-	s, err := aztables.NewServiceClientWithNoCredential("http://127.0.0.1:1/a", &aztables.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: c}})
+	s, err := aztables.NewServiceClientWithNoCredential("http://127.0.0.1:1/a",
+		&aztables.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: c}})
 	ok(t, err)
 	return s
 }
 
 // storedPerson is an entity as the service answers it.
 func storedPerson(row string) string {
-	return `{"odata.etag":"W/\"datetime'2026-11-22T10%3A00%3A00.1234567Z'\"","PartitionKey":"Sales","RowKey":"` + row + `","Timestamp":"2026-11-22T10:00:00.1234567Z",` +
+	return `{"odata.etag":"W/\"datetime'2026-11-22T10%3A00%3A00.1234567Z'\"","PartitionKey":"Sales","RowKey":"` + row +
+		`","Timestamp":"2026-11-22T10:00:00.1234567Z",` +
 		`"Name":"Ada Lovelace","Active":true,"Age":42,"Visits@odata.type":"Edm.Int64","Visits":"9007199254740993","Score":5.0,"Ratio":0.1,` +
 		`"Hired@odata.type":"Edm.DateTime","Hired":"2026-03-01T21:30:00.1234567Z","Badge@odata.type":"Edm.Guid","Badge":"c9da6455-213d-42c9-9a79-3e9149a57833",` +
 		`"Photo@odata.type":"Edm.Binary","Photo":"AAH+/w=="}`
@@ -47,10 +50,13 @@ func storedPerson(row string) string {
 
 // barePerson is the entity as a user of the SDK writes it.
 func barePerson(p *person) ([]byte, error) {
-	return json.Marshal(aztables.EDMEntity{Entity: aztables.Entity{PartitionKey: p.PartitionKey, RowKey: p.RowKey}, Properties: map[string]any{
-		"Name": p.Name, "Active": p.Active, "Age": p.Age, "Visits": aztables.EDMInt64(p.Visits), "Score": p.Score, "Ratio": p.Ratio,
-		"Hired": aztables.EDMDateTime(p.Hired), "Badge": aztables.EDMGUID(p.Badge.String()), "Photo": aztables.EDMBinary(p.Photo),
-	}})
+	return json.Marshal(aztables.EDMEntity{Entity: aztables.Entity{PartitionKey: p.PartitionKey, RowKey: p.RowKey},
+		Properties: map[string]any{
+			"Name": p.Name, "Active": p.Active, "Age": p.Age, "Visits": aztables.EDMInt64(p.Visits), "Score": p.Score,
+			"Ratio": p.Ratio,
+			"Hired": aztables.EDMDateTime(p.Hired), "Badge": aztables.EDMGUID(p.Badge.String()),
+			"Photo": aztables.EDMBinary(p.Photo),
+		}})
 }
 
 // readBare makes a person of what the SDK returns.
@@ -134,7 +140,8 @@ func contests() []contest {
 			}
 			return nil
 		}), bare(many, func(t testing.TB, c *aztables.Client) error {
-			for pager := c.NewListEntitiesPager(&aztables.ListEntitiesOptions{Filter: to.Ptr("PartitionKey eq 'Sales'")}); pager.More(); {
+			for pager := c.NewListEntitiesPager(
+				&aztables.ListEntitiesOptions{Filter: to.Ptr("PartitionKey eq 'Sales'")}); pager.More(); {
 				page, err := pager.NextPage(t.Context())
 				if err != nil {
 					return err
@@ -166,8 +173,8 @@ func BenchmarkAgainstSDK(b *testing.B) {
 	}
 }
 
-// The typed client may cost at most a tenth more allocations than the SDK, as its users use it. Time is measured by the benchmark alone: a test of it would
-// depend on the machine.
+// The typed client may cost at most a tenth more allocations than the SDK, as its users use it. Time is measured by the
+// benchmark alone: a test of it would depend on the machine.
 func TestAllocationsAgainstSDK(t *testing.T) {
 	for _, c := range contests() {
 		typed, bare := c.typed(t), c.bare(t)

@@ -34,17 +34,19 @@ type person struct {
 
 func examplePerson() person {
 	nan, inf := math.NaN(), math.Inf(1)
-	return person{PartitionKey: "Sales", RowKey: "O'Neil 1", Name: "Grüße \"quoted\" \\ <a&b>", Active: true, Age: 42, Visits: 9007199254740993, Score: 5, Ratio: 0.1,
+	return person{PartitionKey: "Sales", RowKey: "O'Neil 1", Name: "Grüße \"quoted\" \\ <a&b>", Active: true, Age: 42,
+		Visits: 9007199254740993, Score: 5, Ratio: 0.1,
 		NotANumber: &nan, Most: &inf, Hired: time.Date(2026, 3, 1, 21, 30, 0, 123456700, time.UTC),
 		Badge: uuid.MustParse("c9da6455-213d-42c9-9a79-3e9149a57833"), Photo: []byte{0, 1, 254, 255}}
 }
 
 const (
-	// javaBody holds what azure-data-tables 12.5.0 for Java sends for the entity, recorded from createEntity; upsertEntity and updateEntity send the same. It
-	// sends NaN and infinities without their type, so that they become text: they are left out.
+	// javaBody holds what azure-data-tables 12.5.0 for Java sends for the entity, recorded from createEntity; upsertEntity
+	// and updateEntity send the same. It sends NaN and infinities without their type, so that they become text: they are
+	// left out.
 	javaBody = `{"Visits@odata.type":"Edm.Int64","RowKey":"O'Neil 1","Photo":"AAH+/w==","Badge":"c9da6455-213d-42c9-9a79-3e9149a57833","Photo@odata.type":"Edm.Binary","Name":"Grüße \"quoted\" \\ <a&b>","Active":true,"Score":5.0,"Badge@odata.type":"Edm.Guid","Visits":"9007199254740993","Hired@odata.type":"Edm.DateTime","Hired":"2026-03-01T21:30:00.123456700Z","PartitionKey":"Sales","Ratio":0.1,"Age":42}`
-	// dotnetBody holds what Azure.Data.Tables sends, by its source (ToOdataAnnotatedDictionary) and the rules of Utf8JsonWriter: a whole double has no point, and
-	// is a Double by its type.
+	// dotnetBody holds what Azure.Data.Tables sends, by its source (ToOdataAnnotatedDictionary) and the rules of
+	// Utf8JsonWriter: a whole double has no point, and is a Double by its type.
 	dotnetBody = `{"PartitionKey":"Sales","RowKey":"O\u0027Neil 1","Name":"Gr\u00FC\u00DFe \u0022quoted\u0022 \\ \u003Ca\u0026b\u003E","Active":true,"Age":42,"Visits":"9007199254740993","Visits@odata.type":"Edm.Int64","Score":5,"Score@odata.type":"Edm.Double","Ratio":0.1,"Ratio@odata.type":"Edm.Double","NotANumber":"NaN","NotANumber@odata.type":"Edm.Double","Most":"Infinity","Most@odata.type":"Edm.Double","Hired":"2026-03-01T21:30:00.1234567Z","Hired@odata.type":"Edm.DateTime","Badge":"c9da6455-213d-42c9-9a79-3e9149a57833","Badge@odata.type":"Edm.Guid","Photo":"AAH+/w==","Photo@odata.type":"Edm.Binary"}`
 )
 
@@ -54,7 +56,8 @@ type recorder struct{ body string }
 func (r *recorder) Do(q *http.Request) (*http.Response, error) {
 	b, err := io.ReadAll(q.Body)
 	r.body = string(b)
-	return &http.Response{StatusCode: http.StatusNoContent, Header: http.Header{"Etag": {"1"}}, Body: http.NoBody, Request: q}, err
+	return &http.Response{StatusCode: http.StatusNoContent, Header: http.Header{"Etag": {"1"}}, Body: http.NoBody,
+		Request: q}, err
 }
 
 // meaning holds what the service makes of a body: type and value of each property.
@@ -96,7 +99,8 @@ func meaning(t *testing.T, body string) map[string]string {
 func TestBodiesAreThoseOfOtherSDKs(t *testing.T) {
 	t.Parallel()
 	r := &recorder{}
-	service, err := aztables.NewServiceClientWithNoCredential("http://127.0.0.1:1/a", &aztables.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: r}})
+	service, err := aztables.NewServiceClientWithNoCredential("http://127.0.0.1:1/a",
+		&aztables.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: r}})
 	ok(t, err)
 	table, err := tables.New[person](service, "People")
 	ok(t, err)
@@ -105,8 +109,9 @@ func TestBodiesAreThoseOfOtherSDKs(t *testing.T) {
 	full := examplePerson()
 	finite := full
 	finite.NotANumber, finite.Most = nil, nil
-	dynamic := tables.Entity{PartitionKey: full.PartitionKey, RowKey: full.RowKey, Properties: map[string]any{"Name": full.Name, "Active": true, "Age": int32(42), "Visits": int64(full.Visits),
-		"Score": 5.0, "Ratio": 0.1, "Hired": full.Hired, "Badge": full.Badge, "Photo": full.Photo}}
+	dynamic := tables.Entity{PartitionKey: full.PartitionKey, RowKey: full.RowKey,
+		Properties: map[string]any{"Name": full.Name, "Active": true, "Age": int32(42), "Visits": int64(full.Visits),
+			"Score": 5.0, "Ratio": 0.1, "Hired": full.Hired, "Badge": full.Badge, "Photo": full.Photo}}
 	for _, c := range []struct {
 		name, want string
 		write      func() error

@@ -36,15 +36,16 @@ type BulkError struct {
 }
 
 func (e *BulkError) Error() string {
-	return fmt.Sprintf("tables: bulk write: %d entities were not written, %d perhaps: %v", len(e.Failed), len(e.Unknown), e.Err)
+	return fmt.Sprintf("tables: bulk write: %d entities were not written, %d perhaps: %v", len(e.Failed), len(e.Unknown),
+		e.Err)
 }
 
 // Unwrap returns the failures.
 func (e *BulkError) Unwrap() error { return e.Err }
 
-// Bulk writes many entities, in transactions of one partition each that run in parallel, and sets their ETags. Each transaction is carried out as a whole
-// or not at all, the bulk is not. All are tried, also when some fail: see [BulkError]. An entity that is there twice is an error before anything is
-// sent.
+// Bulk writes many entities, in transactions of one partition each that run in parallel, and sets their ETags. Each
+// transaction is carried out as a whole or not at all, the bulk is not. All are tried, also when some fail: see
+// [BulkError]. An entity that is there twice is an error before anything is sent.
 func (t *Table[T]) Bulk(ctx context.Context, op BulkOp, entities []T) error {
 	groups, err := t.groups(ctx, op, entities)
 	if err != nil {
@@ -99,7 +100,8 @@ func (t *Table[T]) groups(ctx context.Context, op BulkOp, entities []T) ([]*bulk
 			return nil, fmt.Errorf("entity %d: %w", i, err)
 		}
 		if first, ok := seen[k]; ok {
-			return nil, fmt.Errorf("entities %d and %d have the same key (%q, %q): %w", first, i, k.PartitionKey, k.RowKey, ErrDuplicate)
+			return nil, fmt.Errorf("entities %d and %d have the same key (%q, %q): %w", first, i, k.PartitionKey, k.RowKey,
+				ErrDuplicate)
 		}
 		seen[k] = i
 		c := &Changes[T]{table: t}

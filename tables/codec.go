@@ -94,7 +94,8 @@ func kindOf(e *raw, property string) string {
 	return ""
 }
 
-// unionCodec stores several struct types, distinguished by a property. Values are interfaces that hold pointers to the structs.
+// unionCodec stores several struct types, distinguished by a property. Values are interfaces that hold pointers to the
+// structs.
 type unionCodec struct {
 	property string
 	byName   map[string]*structCodec

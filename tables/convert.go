@@ -13,8 +13,9 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 )
 
-// Codec converts values of one Go type to entities in the service's JSON and back, as a [Table] of the type does: for code that gets entities from other
-// sources than a Table, such as a trigger. It sends no requests, and may be used by many goroutines at once.
+// Codec converts values of one Go type to entities in the service's JSON and back, as a [Table] of the type does: for
+// code that gets entities from other sources than a Table, such as a trigger. It sends no requests, and may be used by
+// many goroutines at once.
 type Codec struct {
 	table
 	typ   reflect.Type
@@ -22,8 +23,9 @@ type Codec struct {
 	keyed bool
 }
 
-// NewCodec returns the codec of a type, for a table: encryption binds the table's name. The options are those of [New]. The type may lack the keys, for
-// values that are only read. The error names the field that cannot be stored; it is [ErrNoKey] if a field is to be encrypted and no option has the key.
+// NewCodec returns the codec of a type, for a table: encryption binds the table's name. The options are those of [New].
+// The type may lack the keys, for values that are only read. The error names the field that cannot be stored; it is
+// [ErrNoKey] if a field is to be encrypted and no option has the key.
 func NewCodec(t reflect.Type, table string, options ...Option) (*Codec, error) {
 	c := newConfig(options)
 	inner, err := c.codec(t, true)
@@ -41,9 +43,10 @@ func NewCodec(t reflect.Type, table string, options ...Option) (*Codec, error) {
 	return codec, nil
 }
 
-// CodecOf returns the codec for a value whose type is known only at run time, and the value as the codec takes it. The value is a struct that New accepts or a
-// pointer to one; an [Entity]; a map of properties, PartitionKey and RowKey among them; or the service's JSON, in bytes, in a string or as a value
-// that encodes itself so, such as an aztables.EDMEntity or a struct with fields of the SDK's types.
+// CodecOf returns the codec for a value whose type is known only at run time, and the value as the codec takes it. The
+// value is a struct that New accepts or a pointer to one; an [Entity]; a map of properties, PartitionKey and RowKey
+// among them; or the service's JSON, in bytes, in a string or as a value that encodes itself so, such as an
+// aztables.EDMEntity or a struct with fields of the SDK's types.
 func CodecOf(v any, table string, options ...Option) (*Codec, any, error) {
 	v, err := dynamic(v)
 	if err != nil {
@@ -57,7 +60,8 @@ func CodecOf(v any, table string, options ...Option) (*Codec, any, error) {
 	return c, v, err
 }
 
-// Put stores an entity as [Table.InsertOrReplace] does, and creates the table if it is missing. The entity is one that [CodecOf] takes.
+// Put stores an entity as [Table.InsertOrReplace] does, and creates the table if it is missing. The entity is one that
+// [CodecOf] takes.
 func Put(ctx context.Context, service *aztables.ServiceClient, name string, entity any, options ...Option) error {
 	c, entity, err := CodecOf(entity, name, options...)
 	if err != nil {
@@ -110,8 +114,8 @@ func (c *Codec) Marshal(ctx context.Context, v any) ([]byte, Key, error) {
 	return body, k, err
 }
 
-// Unmarshal decodes the service's JSON of an entity into a value of the codec's type, to which v points. It decrypts, and sets the fields ETag and Timestamp
-// if the JSON has them.
+// Unmarshal decodes the service's JSON of an entity into a value of the codec's type, to which v points. It decrypts,
+// and sets the fields ETag and Timestamp if the JSON has them.
 func (c *Codec) Unmarshal(ctx context.Context, entity []byte, v any) error {
 	value, err := c.value(v)
 	if err != nil {
@@ -128,7 +132,8 @@ func (c *Codec) Unmarshal(ctx context.Context, entity []byte, v any) error {
 	return c.codec.decode(r, value)
 }
 
-// ToEntity returns the properties as which a value is stored. Nothing is encrypted. A type without keys has an entity without keys.
+// ToEntity returns the properties as which a value is stored. Nothing is encrypted. A type without keys has an entity
+// without keys.
 func (c *Codec) ToEntity(v any) (e Entity, err error) {
 	value, err := c.value(v)
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package tables is a typed client for Azure Table storage, on top of the official SDK (aztables). It works against Azure, Azurite and Lazuli.
+// Package tables is a typed client for Azure Table storage, on top of the official SDK (aztables). It works against
+// Azure, Azurite and Lazuli.
 //
 // A [Table] stores values of one Go type:
 //
@@ -38,20 +39,23 @@
 //	*T of these                                as T; nil is absent
 //	any type with the option ",json"           String, the value in JSON
 //
-// Fields of embedded structs belong to the struct that embeds them. PartitionKey and RowKey are string fields of that name (or tagged so), or
-// methods that compute them from other fields. A field of type azcore.ETag receives the entity tag, a time.Time called Timestamp the service's
-// time of the last change. [New] checks all of this and names the field that is wrong.
+// Fields of embedded structs belong to the struct that embeds them. PartitionKey and RowKey are string fields of that
+// name (or tagged so), or methods that compute them from other fields. A field of type azcore.ETag receives the entity
+// tag, a time.Time called Timestamp the service's time of the last change. [New] checks all of this and names the field
+// that is wrong.
 //
-// [Entity] is a type for entities whose properties are not known; an interface type with [WithType] reads several types from one table.
+// [Entity] is a type for entities whose properties are not known; an interface type with [WithType] reads several types
+// from one table.
 //
 // # Queries
 //
-// Conditions are built from values and cannot be invalid OData. [Query.Plan] tells the cost class of a query before it is sent, and a query that
-// would read a whole table, or filter a whole partition, is refused unless [Query.AllowScan] permits it.
+// Conditions are built from values and cannot be invalid OData. [Query.Plan] tells the cost class of a query before it
+// is sent, and a query that would read a whole table, or filter a whole partition, is refused unless [Query.AllowScan]
+// permits it.
 //
 // # Errors
 //
-// Requests fail with an [*Error] that names operation, table and key. It matches [ErrNotFound], [ErrExists], [ErrChanged] and
-// [ErrTableNotFound], and errors.As finds the SDK's *azcore.ResponseError in it. Failed requests are repeated as the service client's retry
-// policy says; this package adds no retries but those of [Table.Update].
+// Requests fail with an [*Error] that names operation, table and key. It matches [ErrNotFound], [ErrExists],
+// [ErrChanged] and [ErrTableNotFound], and errors.As finds the SDK's *azcore.ResponseError in it. Failed requests are
+// repeated as the service client's retry policy says; this package adds no retries but those of [Table.Update].
 package tables

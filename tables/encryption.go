@@ -15,13 +15,13 @@ import (
 type Mode int
 
 const (
-	// Authenticated is AES-256-GCM. The table's name, both keys, the property's name and type are bound in: a value that was changed, or moved to another
-	// property, entity or table, is refused with [ErrTampered], and so is an entity from which an encrypted property was removed. Properties of
-	// every type can be encrypted. Only this package reads it.
+	// Authenticated is AES-256-GCM. The table's name, both keys, the property's name and type are bound in: a value that
+	// was changed, or moved to another property, entity or table, is refused with [ErrTampered], and so is an entity from
+	// which an encrypted property was removed. Properties of every type can be encrypted. Only this package reads it.
 	Authenticated Mode = iota
-	// AzureCompatible is the format of Azure's client-side encryption for tables, version 1.0: AES-256-CBC, text only. Those of Azure's client libraries that
-	// have client-side encryption read and write it. It hides values and does not protect them: anyone who can write to the table can change them
-	// unnoticed.
+	// AzureCompatible is the format of Azure's client-side encryption for tables, version 1.0: AES-256-CBC, text only.
+	// Those of Azure's client libraries that have client-side encryption read and write it. It hides values and does not
+	// protect them: anyone who can write to the table can change them unnoticed.
 	AzureCompatible
 )
 
@@ -36,18 +36,20 @@ type KeyWrapper interface {
 	UnwrapKey(ctx context.Context, algorithm string, wrapped []byte) ([]byte, error)
 }
 
-// Encryption describes how a table encrypts the properties whose fields have the option "encrypt", before they leave the process. Every write of an entity makes a
-// new content key, which Key wraps and the entity keeps. The keys, the names of properties, the lengths of values and all other properties
-// stay visible, and replacing an entity by an older state is not detected. Encrypted properties cannot be compared in queries.
+// Encryption describes how a table encrypts the properties whose fields have the option "encrypt", before they leave
+// the process. Every write of an entity makes a new content key, which Key wraps and the entity keeps. The keys, the
+// names of properties, the lengths of values and all other properties stay visible, and replacing an entity by an older
+// state is not detected. Encrypted properties cannot be compared in queries.
 type Encryption struct {
 	// Key wraps the content keys of written entities.
 	Key KeyWrapper
-	// Resolve finds the key for what is read. Nil finds Key only. To rotate keys, set Key to the new one, let Resolve find both, and call
-	// [Table.Rotate]; then the old key is not needed any more.
+	// Resolve finds the key for what is read. Nil finds Key only. To rotate keys, set Key to the new one, let Resolve find
+	// both, and call [Table.Rotate]; then the old key is not needed any more.
 	Resolve func(ctx context.Context, keyID string) (KeyWrapper, error)
 	// Mode describes how properties are stored.
 	Mode Mode
-	// ReadAzure also reads what was stored as AzureCompatible if Mode is Authenticated: while data moves from one to the other.
+	// ReadAzure also reads what was stored as AzureCompatible if Mode is Authenticated: while data moves from one to the
+	// other.
 	ReadAzure bool
 	// Properties are those of an [Entity] that are encrypted; structs use tags.
 	Properties []string
@@ -125,8 +127,8 @@ type aesKey struct {
 	key []byte
 }
 
-// NewAESKey returns a key of 16, 24 or 32 bytes that wraps content keys by AES key wrap (RFC 3394; "A128KW", "A192KW", "A256KW", as in JSON Web
-// Algorithms and Azure's libraries).
+// NewAESKey returns a key of 16, 24 or 32 bytes that wraps content keys by AES key wrap (RFC 3394; "A128KW", "A192KW",
+// "A256KW", as in JSON Web Algorithms and Azure's libraries).
 func NewAESKey(id string, key []byte) (KeyWrapper, error) {
 	if !slices.Contains([]int{16, 24, 32}, len(key)) {
 		return nil, fmt.Errorf("tables: an AES key has 16, 24 or 32 bytes, not %d", len(key))

@@ -54,7 +54,8 @@ func TestEncryptedPropertiesAreHidden(t *testing.T) {
 	key := tables.Key{PartitionKey: "ward 1", RowKey: "7"}
 	stored, err := plain.Get(ctx, key)
 	ok(t, err)
-	if text := fmt.Sprint(stored.Properties); strings.Contains(text, "Ada") || strings.Contains(text, "secret") || !strings.Contains(text, "ward 1") {
+	if text := fmt.Sprint(stored.Properties); strings.Contains(text, "Ada") || strings.Contains(text, "secret") ||
+		!strings.Contains(text, "ward 1") {
 		t.Errorf("stored %s", text)
 	}
 	got, err := table.Get(ctx, key)
@@ -133,21 +134,28 @@ func TestTamperingIsNoticed(t *testing.T) {
 		change func(*tables.Entity)
 		want   error
 	}{
-		"value":                       {flip("Name", 20), tables.ErrTampered},
-		"nonce":                       {flip("Name", 0), tables.ErrTampered},
-		"list of names":               {flip("_ClientEncryptionMetadata2", 5), tables.ErrTampered},
-		"value of another entity":     {replace("Name", second.Properties["Name"]), tables.ErrTampered},
-		"value of another property":   {replace("Name", original.Properties["Diagnosis"]), tables.ErrTampered},
-		"all of another entity":       {func(e *tables.Entity) { e.Properties = second.Properties }, tables.ErrTampered},
-		"property removed":            {replace("Diagnosis", nil), tables.ErrTampered},
-		"plain text in its place":     {replace("Name", "mallory"), tables.ErrNotEncrypted},
-		"metadata removed":            {func(e *tables.Entity) { e.Properties["_ClientEncryptionMetadata1"] = nil }, tables.ErrEnvelope},
-		"all metadata removed":        {func(e *tables.Entity) { e.Properties = map[string]any{"Name": "mallory"} }, tables.ErrNotEncrypted},
-		"other protocol":              {edit(`"lazuli-1"`, `"1.0"`), tables.ErrEnvelope},
-		"other protocol and cipher":   {func(e *tables.Entity) { edit(`"lazuli-1"`, `"1.0"`)(e); edit("AES_GCM", "AES_CBC")(e) }, tables.ErrEnvelope},
-		"other key id":                {edit(`"k1"`, `"k2"`), tables.ErrNoKey},
-		"other wrapping":              {edit("A256KW", "none"), tables.ErrTampered},
-		"other initialization vector": {edit(`"ContentEncryptionIV":"`, `"ContentEncryptionIV":"AAAAAAAAAAAAAAAAAAAAAA==","X":"`), tables.ErrTampered},
+		"value":                     {flip("Name", 20), tables.ErrTampered},
+		"nonce":                     {flip("Name", 0), tables.ErrTampered},
+		"list of names":             {flip("_ClientEncryptionMetadata2", 5), tables.ErrTampered},
+		"value of another entity":   {replace("Name", second.Properties["Name"]), tables.ErrTampered},
+		"value of another property": {replace("Name", original.Properties["Diagnosis"]), tables.ErrTampered},
+		"all of another entity":     {func(e *tables.Entity) { e.Properties = second.Properties }, tables.ErrTampered},
+		"property removed":          {replace("Diagnosis", nil), tables.ErrTampered},
+		"plain text in its place":   {replace("Name", "mallory"), tables.ErrNotEncrypted},
+		"metadata removed": {func(e *tables.Entity) { e.Properties["_ClientEncryptionMetadata1"] = nil },
+			tables.ErrEnvelope},
+		"all metadata removed": {func(e *tables.Entity) { e.Properties = map[string]any{"Name": "mallory"} },
+			tables.ErrNotEncrypted},
+		"other protocol": {edit(`"lazuli-1"`, `"1.0"`), tables.ErrEnvelope},
+		"other protocol and cipher": {func(
+			e *tables.Entity) {
+			edit(`"lazuli-1"`, `"1.0"`)(e)
+			edit("AES_GCM", "AES_CBC")(e)
+		}, tables.ErrEnvelope},
+		"other key id":   {edit(`"k1"`, `"k2"`), tables.ErrNoKey},
+		"other wrapping": {edit("A256KW", "none"), tables.ErrTampered},
+		"other initialization vector": {edit(`"ContentEncryptionIV":"`,
+			`"ContentEncryptionIV":"AAAAAAAAAAAAAAAAAAAAAA==","X":"`), tables.ErrTampered},
 	}
 	for name, c := range cases {
 		e := original
@@ -198,7 +206,8 @@ func TestAzureCompatibleMode(t *testing.T) {
 	if got, err := strict.Get(ctx, at); err != nil || got != want {
 		t.Errorf("%+v, %v", got, err)
 	}
-	_, err := tables.New[patient](service, "Patients", encrypted(tables.Encryption{Key: key, Mode: tables.AzureCompatible}))
+	_, err := tables.New[patient](service, "Patients",
+		encrypted(tables.Encryption{Key: key, Mode: tables.AzureCompatible}))
 	says(t, err, "text only")
 }
 
@@ -240,7 +249,8 @@ func TestRotation(t *testing.T) {
 func TestEncryptedDynamicEntity(t *testing.T) {
 	t.Parallel()
 	service, _ := open(t)
-	table := newTable[tables.Entity](t, service, "Dynamic", encrypted(tables.Encryption{Key: aesKey(t, "k1", 1), Properties: []string{"Secret", "Number"}}))
+	table := newTable[tables.Entity](t, service, "Dynamic",
+		encrypted(tables.Encryption{Key: aesKey(t, "k1", 1), Properties: []string{"Secret", "Number"}}))
 	ctx := t.Context()
 	want := map[string]any{"Secret": "s", "Number": int64(5), "Open": "o"}
 	ok(t, table.Insert(ctx, &tables.Entity{PartitionKey: "p", RowKey: "1", Properties: want}))

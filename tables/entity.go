@@ -19,17 +19,19 @@ type Entity struct {
 	ETag                 azcore.ETag
 	// Timestamp is the time at which the service last changed the entity.
 	Timestamp time.Time
-	// Properties are the values by name. What is read has the types string, bool, int32, int64, float64, time.Time, uuid.UUID and []byte;
-	// what is written may have any type that a struct's field may have. Properties that are nil are not stored.
+	// Properties are the values by name. What is read has the types string, bool, int32, int64, float64, time.Time,
+	// uuid.UUID and []byte; what is written may have any type that a struct's field may have. Properties that are nil are
+	// not stored.
 	Properties map[string]any
 }
 
 // ErrNoProperty means that an entity lacks a property.
 var ErrNoProperty = errors.New("the entity has no such property")
 
-// Value returns a property as a T. It fails with [ErrNoProperty] if the entity lacks it, and if it has another type; an int32 is also an int64, and
-// a whole float64.
-func Value[T string | bool | int32 | int64 | float64 | time.Time | uuid.UUID | []byte](e *Entity, name string) (T, error) {
+// Value returns a property as a T. It fails with [ErrNoProperty] if the entity lacks it, and if it has another type; an
+// int32 is also an int64, and a whole float64.
+func Value[T string | bool | int32 | int64 | float64 | time.Time | uuid.UUID | []byte](e *Entity, name string) (T,
+	error) {
 	var zero T
 	v, ok := e.Properties[name]
 	if !ok || v == nil {
@@ -77,7 +79,8 @@ func (entityCodec) encode(v reflect.Value, w *writer) error {
 			continue
 		}
 		// Versions before 2009-04-14 took dashes: such entities can be copied.
-		if !validPropertyName(strings.ReplaceAll(name, "-", "_")) || w.seal != nil && strings.HasPrefix(name, metadataPrefix) || name == partitionKey || name == rowKey || name == timestamp {
+		if !validPropertyName(strings.ReplaceAll(name, "-", "_")) || w.seal != nil &&
+			strings.HasPrefix(name, metadataPrefix) || name == partitionKey || name == rowKey || name == timestamp {
 			return fmt.Errorf("%q cannot be a property's name", name)
 		}
 		value := reflect.ValueOf(all[name])
@@ -97,13 +100,15 @@ func (entityCodec) encode(v reflect.Value, w *writer) error {
 
 // goTypes are the Go types of values that are read into an Entity.
 var goTypes = map[edm]reflect.Type{
-	edmString: reflect.TypeFor[string](), edmBoolean: reflect.TypeFor[bool](), edmInt32: reflect.TypeFor[int32](), edmInt64: reflect.TypeFor[int64](),
+	edmString: reflect.TypeFor[string](), edmBoolean: reflect.TypeFor[bool](), edmInt32: reflect.TypeFor[int32](),
+	edmInt64:  reflect.TypeFor[int64](),
 	edmDouble: reflect.TypeFor[float64](), edmDateTime: timeType, edmGUID: uuidType, edmBinary: reflect.TypeFor[[]byte](),
 }
 
 func (entityCodec) decode(r *raw, v reflect.Value) error {
 	e := v.Addr().Interface().(*Entity)
-	*e = Entity{PartitionKey: r.key.PartitionKey, RowKey: r.key.RowKey, ETag: r.etag, Timestamp: r.timestamp, Properties: make(map[string]any, len(r.properties))}
+	*e = Entity{PartitionKey: r.key.PartitionKey, RowKey: r.key.RowKey, ETag: r.etag, Timestamp: r.timestamp,
+		Properties: make(map[string]any, len(r.properties))}
 	for _, p := range r.properties {
 		t := goTypes[p.edm]
 		c, err := codecOf(t)

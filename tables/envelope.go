@@ -98,7 +98,8 @@ func (s *sealer) begin() error {
 		return fmt.Errorf("wrap the content key: %w", err)
 	}
 	v := &s.envelope
-	v.WrappedContentKey.KeyID, v.WrappedContentKey.EncryptedKey, v.WrappedContentKey.Algorithm = k.KeyID(), wrapped, k.WrapAlgorithm()
+	v.WrappedContentKey.KeyID, v.WrappedContentKey.EncryptedKey, v.WrappedContentKey.Algorithm = k.KeyID(), wrapped,
+		k.WrapAlgorithm()
 	v.EncryptionAgent.Protocol, v.EncryptionAgent.EncryptionAlgorithm = authenticatedProtocol, authenticatedAlgorithm
 	if s.encryption.Mode == AzureCompatible {
 		v.EncryptionAgent.Protocol, v.EncryptionAgent.EncryptionAlgorithm = azureProtocol, azureAlgorithm
@@ -143,8 +144,8 @@ func (s *sealer) metadata(w *writer) error {
 	return w.property(metadata2, edmBinary, false, reflect.ValueOf(sealed), binaryCodec.append)
 }
 
-// open decrypts the properties of an entity that was read, and removes the description. An entity without one is left alone: a field that
-// must be encrypted refuses plain text. partial: some properties were not asked for.
+// open decrypts the properties of an entity that was read, and removes the description. An entity without one is left
+// alone: a field that must be encrypted refuses plain text. partial: some properties were not asked for.
 func (e *Encryption) open(ctx context.Context, table string, r *raw, partial bool) error {
 	first := slices.IndexFunc(r.properties, func(p rawProperty) bool { return p.name == metadata1 })
 	second := slices.IndexFunc(r.properties, func(p rawProperty) bool { return p.name == metadata2 })
@@ -189,7 +190,8 @@ func (e *Encryption) open(ctx context.Context, table string, r *raw, partial boo
 	if found < len(names) && !partial {
 		return fmt.Errorf("%w: one of the encrypted properties %s is missing", ErrTampered, strings.Join(names, ", "))
 	}
-	r.properties = slices.DeleteFunc(r.properties, func(p rawProperty) bool { return p.name == metadata1 || p.name == metadata2 })
+	r.properties = slices.DeleteFunc(r.properties,
+		func(p rawProperty) bool { return p.name == metadata1 || p.name == metadata2 })
 	return nil
 }
 
@@ -238,7 +240,8 @@ func (e *Encryption) unlock(ctx context.Context, v *envelope, table string, k Ke
 	case agent.Protocol == authenticatedProtocol && agent.EncryptionAlgorithm == authenticatedAlgorithm:
 	case agent.Protocol == azureProtocol && agent.EncryptionAlgorithm == azureAlgorithm:
 		if e.Mode != AzureCompatible && !e.ReadAzure {
-			return nil, fmt.Errorf("%w: it is in Azure's format, which is not authenticated and which ReadAzure has to permit", ErrEnvelope)
+			return nil, fmt.Errorf("%w: it is in Azure's format, which is not authenticated and which ReadAzure has to permit",
+				ErrEnvelope)
 		}
 	default:
 		return nil, fmt.Errorf("%w: protocol %q, algorithm %q", ErrEnvelope, agent.Protocol, agent.EncryptionAlgorithm)
@@ -273,17 +276,19 @@ func (v *envelope) cipher(contentKey []byte, table string, k Key) (contentCipher
 		return nil, err
 	}
 	aead, err := cipher.NewGCMWithRandomNonce(block)
-	address := []string{authenticatedProtocol, v.WrappedContentKey.KeyID, v.WrappedContentKey.Algorithm, strings.ToLower(table), k.PartitionKey, k.RowKey}
+	address := []string{authenticatedProtocol, v.WrappedContentKey.KeyID, v.WrappedContentKey.Algorithm,
+		strings.ToLower(table), k.PartitionKey, k.RowKey}
 	return &authenticatedCipher{aead, address}, err
 }
 
-// isJava reports whether the version 1 of Azure's library for Java wrote the entity, which joins keys and lists in another way than the others.
+// isJava reports whether the version 1 of Azure's library for Java wrote the entity, which joins keys and lists in
+// another way than the others.
 func (v *envelope) isJava() bool {
 	return v.KeyWrappingMetadata == nil || strings.Contains(v.KeyWrappingMetadata["EncryptionLibrary"], "Java")
 }
 
-// azureCipher is Azure's version 1.0: AES-CBC with PKCS #7 padding. Each property has its own initialization vector, made of the entity's, the keys
-// and the property's name.
+// azureCipher is Azure's version 1.0: AES-CBC with PKCS #7 padding. Each property has its own initialization vector,
+// made of the entity's, the keys and the property's name.
 type azureCipher struct {
 	block cipher.Block
 	iv    []byte
@@ -314,7 +319,8 @@ func (c *azureCipher) open(name string, sealed []byte) ([]byte, error) {
 	b := slices.Clone(sealed)
 	cipher.NewCBCDecrypter(c.block, c.propertyIV(name)).CryptBlocks(b, b)
 	padding := int(b[len(b)-1])
-	if padding == 0 || padding > aes.BlockSize || !bytes.Equal(b[len(b)-padding:], bytes.Repeat([]byte{byte(padding)}, padding)) {
+	if padding == 0 || padding > aes.BlockSize ||
+		!bytes.Equal(b[len(b)-padding:], bytes.Repeat([]byte{byte(padding)}, padding)) {
 		return nil, ErrTampered
 	}
 	return b[:len(b)-padding], nil

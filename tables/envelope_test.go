@@ -11,9 +11,11 @@ import (
 func TestKeyWrapVectors(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ key, data, wrapped string }{
-		{"000102030405060708090A0B0C0D0E0F101112131415161718191A1B1C1D1E1F", "00112233445566778899AABBCCDDEEFF0001020304050607",
+		{"000102030405060708090A0B0C0D0E0F101112131415161718191A1B1C1D1E1F",
+			"00112233445566778899AABBCCDDEEFF0001020304050607",
 			"A8F9BC1612C68B3FF6E6F4FBE30E71E4769C8B80A32CB8958CD5D17D6B254DA1"},
-		{"000102030405060708090A0B0C0D0E0F101112131415161718191A1B1C1D1E1F", "00112233445566778899AABBCCDDEEFF000102030405060708090A0B0C0D0E0F",
+		{"000102030405060708090A0B0C0D0E0F101112131415161718191A1B1C1D1E1F",
+			"00112233445566778899AABBCCDDEEFF000102030405060708090A0B0C0D0E0F",
 			"28C9F404C4B810F4CBCCB35CFB87F8263F5786E2D80ED326CBC7F0E71A99F43BFB988B9B7A02DD21"},
 	} {
 		decode := func(s string) []byte {
@@ -78,7 +80,8 @@ func FuzzEnvelope(f *testing.F) {
 				t.Skip("not JSON: the SDK would have refused it")
 			}
 		}
-		r := &raw{key: key, properties: []rawProperty{{name: metadata1, edm: edmString, value: first}, {name: metadata2, edm: edmBinary, value: second},
+		r := &raw{key: key, properties: []rawProperty{{name: metadata1, edm: edmString, value: first},
+			{name: metadata2, edm: edmBinary, value: second},
 			{name: "Name", edm: edmBinary, value: value}}}
 		e := &Encryption{Key: k}
 		if err := e.open(t.Context(), "Table", r, false); err == nil {
@@ -86,8 +89,10 @@ func FuzzEnvelope(f *testing.F) {
 				t.Fatalf("opened to %+v", r.properties)
 			}
 		}
-		r.properties = []rawProperty{{name: metadata1, edm: edmString, value: first}, {name: metadata2, edm: edmBinary, value: second}, {name: "Name", edm: edmBinary, value: value}}
-		_ = (&Encryption{Key: k, Mode: AzureCompatible}).open(t.Context(), "Table", r, false) // not authenticated: must not panic
+		r.properties = []rawProperty{{name: metadata1, edm: edmString, value: first},
+			{name: metadata2, edm: edmBinary, value: second}, {name: "Name", edm: edmBinary, value: value}}
+		// not authenticated: must not panic
+		_ = (&Encryption{Key: k, Mode: AzureCompatible}).open(t.Context(), "Table", r, false)
 	})
 }
 

@@ -17,7 +17,8 @@ var (
 	ErrExists = errors.New("the entity exists already")
 	// ErrChanged means that the entity no longer has the ETag that the value carries. Nothing was changed.
 	ErrChanged = errors.New("the entity was changed since it was read")
-	// ErrTableNotFound means that the table does not exist. Nothing was changed. Reading one entity may return ErrNotFound instead.
+	// ErrTableNotFound means that the table does not exist. Nothing was changed. Reading one entity may return ErrNotFound
+	// instead.
 	ErrTableNotFound = errors.New("there is no such table")
 )
 

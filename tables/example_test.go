@@ -42,7 +42,8 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	staff := []Employee{{Department: "Sales", Number: 1, Name: "Ada"}, {Department: "Sales", Number: 2, Name: "Grace"}, {Department: "IT", Number: 1, Name: "Alan"}}
+	staff := []Employee{{Department: "Sales", Number: 1, Name: "Ada"}, {Department: "Sales", Number: 2, Name: "Grace"},
+		{Department: "IT", Number: 1, Name: "Alan"}}
 	if err := employees.Bulk(ctx, tables.BulkInsert, staff); err != nil {
 		log.Fatal(err)
 	}

@@ -24,8 +24,8 @@ type Expr struct {
 	err   error
 }
 
-// Field is a property in a condition, by the name under which it is stored. A query checks that its type has the property, and converts the
-// constant to the property's type; with [Entity] the constant's Go type decides.
+// Field is a property in a condition, by the name under which it is stored. A query checks that its type has the
+// property, and converts the constant to the property's type; with [Entity] the constant's Go type decides.
 type Field string
 
 // The keys in a condition.
@@ -39,13 +39,15 @@ const Timestamp Field = timestamp
 
 func (f Field) compare(op string, value any) Expr { return Expr{op: op, field: f, value: value} }
 
-// Eq holds if the property equals the value. An entity without the property, or with one of another type, satisfies no comparison.
+// Eq holds if the property equals the value. An entity without the property, or with one of another type, satisfies no
+// comparison.
 func (f Field) Eq(value any) Expr { return f.compare("eq", value) }
 
 // Ne holds if the property is there and differs from the value.
 func (f Field) Ne(value any) Expr { return f.compare("ne", value) }
 
-// Gt holds if the property is greater than the value. Text compares by UTF-16 code units, capitals before small letters.
+// Gt holds if the property is greater than the value. Text compares by UTF-16 code units, capitals before small
+// letters.
 func (f Field) Gt(value any) Expr { return f.compare("gt", value) }
 
 // Ge holds if the property is greater than or equal to the value.
@@ -60,8 +62,8 @@ func (f Field) Le(value any) Expr { return f.compare("le", value) }
 // Between holds if from <= property < to.
 func (f Field) Between(from, to any) Expr { return And(f.Ge(from), f.Lt(to)) }
 
-// StartsWith holds if the text begins with prefix. It is sent as a range, since the service has no such function: on RowKey it is as cheap as
-// one. The empty prefix holds for all texts.
+// StartsWith holds if the text begins with prefix. It is sent as a range, since the service has no such function: on
+// RowKey it is as cheap as one. The empty prefix holds for all texts.
 func (f Field) StartsWith(prefix string) Expr {
 	end, ok := successor(prefix)
 	if !ok {
@@ -73,8 +75,8 @@ func (f Field) StartsWith(prefix string) Expr {
 // And holds if all conditions hold; without conditions it always does.
 func And(conditions ...Expr) Expr { return join("and", conditions) }
 
-// Or holds if one of the conditions holds; without conditions it is an error. On Azure a query with Or over RowKeys scans the partition: several
-// queries, sent in parallel, cost less.
+// Or holds if one of the conditions holds; without conditions it is an error. On Azure a query with Or over RowKeys
+// scans the partition: several queries, sent in parallel, cost less.
 func Or(conditions ...Expr) Expr {
 	if len(conditions) == 0 {
 		return Expr{err: errors.New("Or has no conditions")}

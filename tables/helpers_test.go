@@ -23,14 +23,15 @@ func (c *counter) Do(r *policy.Request) (*http.Response, error) {
 	return r.Next()
 }
 
-// open returns a client of a Lazuli of the test's own, or of the account in LAZULI_TEST_CONNECTION_STRING, and a count of its requests. Tests of one account
-// need -parallel 1, since they use the same names.
+// open returns a client of a Lazuli of the test's own, or of the account in LAZULI_TEST_CONNECTION_STRING, and a count
+// of its requests. Tests of one account need -parallel 1, since they use the same names.
 func open(t testing.TB) (*aztables.ServiceClient, *counter) {
 	t.Helper()
 	c := &counter{}
-	service, err := aztables.NewServiceClientFromConnectionString(testaccount.Open(t).ConnectionString, &aztables.ClientOptions{
-		ClientOptions: azcore.ClientOptions{PerRetryPolicies: []policy.Policy{c}},
-	})
+	service, err := aztables.NewServiceClientFromConnectionString(testaccount.Open(t).ConnectionString,
+		&aztables.ClientOptions{
+			ClientOptions: azcore.ClientOptions{PerRetryPolicies: []policy.Policy{c}},
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +39,8 @@ func open(t testing.TB) (*aztables.ServiceClient, *counter) {
 }
 
 // newTable creates a table.
-func newTable[T any](t testing.TB, service *aztables.ServiceClient, name string, options ...tables.Option) *tables.Table[T] {
+func newTable[T any](t testing.TB, service *aztables.ServiceClient, name string,
+	options ...tables.Option) *tables.Table[T] {
 	t.Helper()
 	table, err := tables.New[T](service, name, options...)
 	if err != nil {

@@ -21,8 +21,8 @@ func ticksOf(t time.Time) int64 {
 	return unixEpoch + t.Unix()*1e7 + int64(t.Nanosecond())/100
 }
 
-// InvertedTicks is a key that sorts the latest time first (log tail pattern): DateTime.MaxValue.Ticks minus the time's, in 19 digits, as the
-// design guide has it for .NET. Times after the year 9999 and before the year 1 are an error.
+// InvertedTicks is a key that sorts the latest time first (log tail pattern): DateTime.MaxValue.Ticks minus the time's,
+// in 19 digits, as the design guide has it for .NET. Times after the year 9999 and before the year 1 are an error.
 func InvertedTicks(t time.Time) (string, error) {
 	n := maxTicks - ticksOf(t.UTC())
 	if n < 0 || n > maxTicks {
@@ -54,8 +54,8 @@ func ParseInt64Key(key string) (int64, error) {
 	return int64(n ^ (1 << 63)), nil
 }
 
-// ZeroPad is a key that sorts as the numbers from 0 on do, if all have the same width. A number with more digits is an error: its key would sort
-// wrongly.
+// ZeroPad is a key that sorts as the numbers from 0 on do, if all have the same width. A number with more digits is an
+// error: its key would sort wrongly.
 func ZeroPad(n uint64, width int) (string, error) {
 	s := strconv.FormatUint(n, 10)
 	if len(s) > width {
@@ -70,8 +70,9 @@ func DateKey(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 // TimeKey is a key that sorts as times do, with the service's precision: "2026-11-22T10:05:00.0000000Z".
 func TimeKey(t time.Time) string { return t.UTC().Format(timeLayout) }
 
-// HashPrefix spreads keys evenly over partitions: it returns one of so many prefixes, "00" to "15" for 16, always the same for a key. Use it before
-// keys that grow steadily, so that writes do not all go to the last partition; a reader of a range must query all [HashPrefixes].
+// HashPrefix spreads keys evenly over partitions: it returns one of so many prefixes, "00" to "15" for 16, always the
+// same for a key. Use it before keys that grow steadily, so that writes do not all go to the last partition; a reader
+// of a range must query all [HashPrefixes].
 func HashPrefix(key string, partitions int) string {
 	h := fnv.New32a()
 	h.Write([]byte(key))
@@ -124,13 +125,15 @@ func (p Period) next(t time.Time) time.Time {
 	return p.start(t).AddDate(1, 0, 0)
 }
 
-// PeriodName is the name of the table for a time, "Logins20261122" (high-volume delete pattern: deleting a table is one request).
+// PeriodName is the name of the table for a time, "Logins20261122" (high-volume delete pattern: deleting a table is one
+// request).
 func PeriodName(base string, p Period, t time.Time) string { return base + t.UTC().Format(p.layout()) }
 
 // maxPeriods bounds PeriodNames.
 const maxPeriods = 100_000
 
-// PeriodNames are the names of the tables for the times from <= t < to, the earliest first. More than 100,000 are an error.
+// PeriodNames are the names of the tables for the times from <= t < to, the earliest first. More than 100,000 are an
+// error.
 func PeriodNames(base string, p Period, from, to time.Time) ([]string, error) {
 	var names []string
 	for t := p.start(from); t.Before(to); t = p.next(t) {
@@ -142,8 +145,8 @@ func PeriodNames(base string, p Period, from, to time.Time) ([]string, error) {
 	return names, nil
 }
 
-// ParsePeriodName returns when the period of a table's name begins and ends, or false if the name is not of the series. Names of tables compare
-// without case, as the service does.
+// ParsePeriodName returns when the period of a table's name begins and ends, or false if the name is not of the series.
+// Names of tables compare without case, as the service does.
 func ParsePeriodName(base string, p Period, name string) (from, to time.Time, ok bool) {
 	if len(name) != len(base)+len(p.layout()) || !strings.EqualFold(name[:len(base)], base) {
 		return from, to, false
@@ -152,8 +155,8 @@ func ParsePeriodName(base string, p Period, name string) (from, to time.Time, ok
 	return from, p.next(from), err == nil
 }
 
-// successor returns the smallest text that is greater than all texts that begin with prefix, in the service's order, which is that of UTF-16 code
-// units. ok is false if no such text exists: if the prefix consists of U+FFFF only.
+// successor returns the smallest text that is greater than all texts that begin with prefix, in the service's order,
+// which is that of UTF-16 code units. ok is false if no such text exists: if the prefix consists of U+FFFF only.
 func successor(prefix string) (s string, ok bool) {
 	runes := []rune(prefix)
 	for i := len(runes) - 1; i >= 0; i-- {

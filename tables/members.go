@@ -16,8 +16,8 @@ type member struct {
 // errJSON cannot happen with an answer that the SDK has accepted, which has parsed it as a whole.
 var errJSON = errors.New("the service's answer is not the expected JSON")
 
-// appendMembers appends the members of the JSON object b. The SDK has checked the text; this finds the boundaries, without another parse
-// into maps, and keeps what the SDK's own values lose: 5.0 is a Double and 5 an Int32.
+// appendMembers appends the members of the JSON object b. The SDK has checked the text; this finds the boundaries,
+// without another parse into maps, and keeps what the SDK's own values lose: 5.0 is a Double and 5 an Int32.
 func appendMembers(list []member, b []byte) ([]member, error) {
 	i := skipSpace(b, 0)
 	if i >= len(b) || b[i] != '{' {

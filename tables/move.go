@@ -10,10 +10,11 @@ import (
 // ErrBound means that an entity cannot be moved as it is: its encrypted properties are bound to its table and keys.
 var ErrBound = errors.New("the entity has encrypted properties, which are bound to its table and keys")
 
-// Move returns the JSON under which an entity, given in the service's JSON, is stored under another key or in another table: what is encrypted is decrypted and
-// encrypted again for the new place. Properties of an [Authenticated] entity cannot be read in another place than the one for which they were encrypted,
-// those of an [AzureCompatible] one not under other keys. Without keys, e is nil and such an entity is refused with [ErrBound]. An entity without
-// encrypted properties needs no keys.
+// Move returns the JSON under which an entity, given in the service's JSON, is stored under another key or in another
+// table: what is encrypted is decrypted and encrypted again for the new place. Properties of an [Authenticated] entity
+// cannot be read in another place than the one for which they were encrypted, those of an [AzureCompatible] one not
+// under other keys. Without keys, e is nil and such an entity is refused with [ErrBound]. An entity without encrypted
+// properties needs no keys.
 func Move(ctx context.Context, entity []byte, from, to Place, e *Encryption) ([]byte, error) {
 	r, err := readEntity(entity)
 	if err != nil {
@@ -24,7 +25,8 @@ func Move(ctx context.Context, entity []byte, from, to Place, e *Encryption) ([]
 		encrypted = encrypted || p.name == metadata1 || p.name == metadata2
 	}
 	if encrypted && !from.same(to) && e == nil {
-		return nil, fmt.Errorf("tables: move (%q, %q) from %s to %s: %w", from.PartitionKey, from.RowKey, from.Table, to.Table, ErrBound)
+		return nil, fmt.Errorf("tables: move (%q, %q) from %s to %s: %w", from.PartitionKey, from.RowKey, from.Table,
+			to.Table, ErrBound)
 	}
 	w, err := newWriter(to.Key)
 	if err != nil {

@@ -38,17 +38,19 @@ func (c Cost) String() string {
 	return fmt.Sprintf("Cost(%d)", int(c))
 }
 
-// Plan is the cost class of a query on Azure. Other services may execute it at lower cost; Lazuli looks up several keys joined by or.
+// Plan is the cost class of a query on Azure. Other services may execute it at lower cost; Lazuli looks up several keys
+// joined by or.
 type Plan struct {
 	Cost Cost
-	// Filtered says that not all that is read is returned: other properties than the keys are compared, or conditions that are no ranges of keys.
+	// Filtered says that not all that is read is returned: other properties than the keys are compared, or conditions that
+	// are no ranges of keys.
 	Filtered bool
 	// Filter is the condition as it is sent, and Select the properties that are asked for; empty means all.
 	Filter, Select string
 }
 
-// Scan reports whether the query reads a whole table, a range of partitions, or a whole partition to throw part of it away. Reading a partition to
-// have all of it is not a scan in this sense.
+// Scan reports whether the query reads a whole table, a range of partitions, or a whole partition to throw part of it
+// away. Reading a partition to have all of it is not a scan in this sense.
 func (p Plan) Scan() bool {
 	return p.Cost >= PartitionRangeScan || p.Cost == PartitionScan && p.Filtered
 }

@@ -24,10 +24,12 @@ func TestEncryptionWithAzuresLibraryForPython(t *testing.T) {
 	connection := lazulitest.Start(t).ConnectionString()
 	service, err := aztables.NewServiceClientFromConnectionString(connection, nil)
 	ok(t, err)
-	table := newTable[letter](t, service, "Python", encrypted(tables.Encryption{Key: aesKey(t, "k1", 1), Mode: tables.AzureCompatible}))
+	table := newTable[letter](t, service, "Python",
+		encrypted(tables.Encryption{Key: aesKey(t, "k1", 1), Mode: tables.AzureCompatible}))
 	ctx := t.Context()
 	ok(t, table.Insert(ctx, &letter{"p", "go", "plain", "from Go: Grüße 🙂"}))
-	if out, err := exec.Command(python, "../internal/test/sdktest/python/table_encryption.py", connection, "Python").CombinedOutput(); err != nil {
+	if out, err := exec.Command(python, "../internal/test/sdktest/python/table_encryption.py", connection,
+		"Python").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	got, err := table.Get(ctx, tables.Key{PartitionKey: "p", RowKey: "python"})

@@ -44,14 +44,15 @@ func (q Query[T]) Limit(n int) *Query[T] { q.limit = n; return &q }
 // AllowScan permits the query to scan; see [Plan.Scan].
 func (q Query[T]) AllowScan() *Query[T] { q.allowScan = true; return &q }
 
-// Select asks for some properties only; other fields of the values stay zero. Such values must not be stored again by Replace. See also
-// [Project]. The keys are always asked for.
+// Select asks for some properties only; other fields of the values stay zero. Such values must not be stored again by
+// Replace. See also [Project]. The keys are always asked for.
 func (q Query[T]) Select(properties ...string) *Query[T] {
 	q.selected = append([]string{partitionKey, rowKey}, properties...)
 	return &q
 }
 
-// Project returns the query with values of a struct type that has fewer fields than T: only its properties are asked for. It needs no keys.
+// Project returns the query with values of a struct type that has fewer fields than T: only its properties are asked
+// for. It needs no keys.
 func Project[P, T any](q *Query[T]) (*Query[P], error) {
 	s, err := schemaOf(reflect.TypeFor[P](), true)
 	if err != nil {
@@ -63,7 +64,8 @@ func Project[P, T any](q *Query[T]) (*Query[P], error) {
 			return nil, fmt.Errorf("tables: field %s of %v: %w", p.field, s.typ, err)
 		}
 	}
-	return &Query[P]{table: t, where: q.where, pageSize: q.pageSize, limit: q.limit, allowScan: q.allowScan}, q.check(q.table.codec)
+	return &Query[P]{table: t, where: q.where, pageSize: q.pageSize, limit: q.limit, allowScan: q.allowScan},
+		q.check(q.table.codec)
 }
 
 // check reports a condition that does not fit the table's type.
@@ -75,7 +77,8 @@ func (q *Query[T]) check(c codec) error {
 	return err
 }
 
-// Plan returns the cost class of the query without sending it. It returns an error if a condition or property does not fit the type.
+// Plan returns the cost class of the query without sending it. It returns an error if a condition or property does not
+// fit the type.
 func (q *Query[T]) Plan() (Plan, error) {
 	p, err := q.plan()
 	return p, q.table.wrap("plan", Key{}, err)
@@ -140,8 +143,8 @@ func (q *Query[T]) options() (*aztables.ListEntitiesOptions, error) {
 	return o, nil
 }
 
-// All yields the entities in the order of PartitionKey, then RowKey, and asks for page after page as they are needed. An error ends it; what was yielded
-// before it is valid.
+// All yields the entities in the order of PartitionKey, then RowKey, and asks for page after page as they are needed.
+// An error ends it; what was yielded before it is valid.
 func (q *Query[T]) All(ctx context.Context) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		stopped := false
@@ -238,15 +241,16 @@ func (t *Table[T]) decodeSelected(ctx context.Context, r *raw, e *T, selected bo
 // Page is one page of a query.
 type Page[T any] struct {
 	Items []T
-	// Next is the position of the next page, for [Query.Page]; empty on the last page. It can be stored, and used in another process.
+	// Next is the position of the next page, for [Query.Page]; empty on the last page. It can be stored, and used in
+	// another process.
 	Next string
 }
 
 // token is the content of a Page's Next.
 type token struct{ P, R string }
 
-// Page asks for one page: the first one, or the one that a token begins. A page may have fewer entities than PageSize, or none, and still not be
-// the last.
+// Page asks for one page: the first one, or the one that a token begins. A page may have fewer entities than PageSize,
+// or none, and still not be the last.
 func (q *Query[T]) Page(ctx context.Context, next string) (Page[T], error) {
 	p, err := q.page(ctx, next)
 	return p, q.wrap(err)

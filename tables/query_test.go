@@ -42,7 +42,8 @@ func utf16Compare(a, b string) int {
 	return slices.Compare(utf16.Encode([]rune(a)), utf16.Encode([]rune(b)))
 }
 
-// compares makes a comparison of a field with a constant; order says how the field of a row compares, and whether it is there.
+// compares makes a comparison of a field with a constant; order says how the field of a row compares, and whether it is
+// there.
 func compares(field, op string, value any, order func(row) (int, bool)) condition {
 	f := tables.Field(field)
 	meaning := map[string]struct {
@@ -70,9 +71,12 @@ func pointerOrder[T any](get func(row) *T, value T, compare func(a, b T) int) fu
 }
 
 var (
-	words  = []string{"", "a", "A", "ab", "b", "it's", "''", "ä", "€uro", "\U0001F642", "\U0001F642x", "\uE000", "\uFFFF", "x&y=1%20+#?", "a)(b or true"}
-	times  = []time.Time{time.Date(1601, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2026, 3, 1, 12, 0, 0, 1234567*100, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)}
-	ids    = []uuid.UUID{{}, uuid.MustParse("c9da6455-213d-42c9-9a79-3e9149a57833"), uuid.MustParse("ffffffff-ffff-4fff-bfff-ffffffffffff")}
+	words = []string{"", "a", "A", "ab", "b", "it's", "''", "ä", "€uro", "\U0001F642", "\U0001F642x", "\uE000", "\uFFFF",
+		"x&y=1%20+#?", "a)(b or true"}
+	times = []time.Time{time.Date(1601, 1, 1, 0, 0, 0, 0, time.UTC),
+		time.Date(2026, 3, 1, 12, 0, 0, 1234567*100, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)}
+	ids = []uuid.UUID{{}, uuid.MustParse("c9da6455-213d-42c9-9a79-3e9149a57833"),
+		uuid.MustParse("ffffffff-ffff-4fff-bfff-ffffffffffff")}
 	blobs  = [][]byte{{0}, {0, 1}, {255}, []byte("it's")}
 	scores = []float64{0, 5, -5, 0.1, 1e300, -1e-300, 123456789.125}
 	ages   = []int32{0, 1, -1, 25, 2147483647, -2147483648}
@@ -117,16 +121,19 @@ func drawCondition(t *rapid.T, depth int) condition {
 	case 7:
 		v := rapid.SampledFrom(ids).Draw(t, "id")
 		op = rapid.SampledFrom([]string{"eq", "ne"}).Draw(t, "id op")
-		return compares("ID", op, v, pointerOrder(func(r row) *uuid.UUID { return r.ID }, v, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }))
+		return compares("ID", op, v, pointerOrder(func(r row) *uuid.UUID { return r.ID }, v,
+			func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }))
 	case 8:
 		v := rapid.SampledFrom(blobs).Draw(t, "content")
 		return compares("Content", op, v, func(r row) (int, bool) { return bytes.Compare(r.Content, v), r.Content != nil })
 	case 9:
 		a, b := drawCondition(t, depth-1), drawCondition(t, depth-1)
-		return condition{tables.And(a.expr, b.expr), func(r row) bool { return a.holds(r) && b.holds(r) }, "(" + a.text + " and " + b.text + ")"}
+		return condition{tables.And(a.expr, b.expr), func(r row) bool { return a.holds(r) && b.holds(r) },
+			"(" + a.text + " and " + b.text + ")"}
 	case 10:
 		a, b := drawCondition(t, depth-1), drawCondition(t, depth-1)
-		return condition{tables.Or(a.expr, b.expr), func(r row) bool { return a.holds(r) || b.holds(r) }, "(" + a.text + " or " + b.text + ")"}
+		return condition{tables.Or(a.expr, b.expr), func(r row) bool { return a.holds(r) || b.holds(r) },
+			"(" + a.text + " or " + b.text + ")"}
 	}
 	a := drawCondition(t, depth-1)
 	return condition{tables.Not(a.expr), func(r row) bool { return !a.holds(r) }, "not " + a.text}
@@ -140,7 +147,8 @@ func some[T any](t *rapid.T, list []T, name string) *T {
 	return &v
 }
 
-// The builder's conditions choose the rows that a naive evaluator of the same conditions chooses, in the service's order.
+// The builder's conditions choose the rows that a naive evaluator of the same conditions chooses, in the service's
+// order.
 func TestConditionsMeanWhatTheySay(t *testing.T) {
 	t.Parallel()
 	service, _ := open(t)
@@ -148,7 +156,8 @@ func TestConditionsMeanWhatTheySay(t *testing.T) {
 	keyable := func(s string) bool { return s != "" && !strings.ContainsAny(s, `/\#?`) }
 	var rows []row
 	example := rapid.Custom(func(rt *rapid.T) row {
-		r := row{Name: some(rt, words, "name"), Age: some(rt, ages, "age"), Visits: some(rt, visits, "visits"), Score: some(rt, scores, "score"),
+		r := row{Name: some(rt, words, "name"), Age: some(rt, ages, "age"), Visits: some(rt, visits, "visits"),
+			Score:  some(rt, scores, "score"),
 			Active: some(rt, []bool{true, false}, "active"), At: some(rt, times, "at"), ID: some(rt, ids, "id")}
 		if c := some(rt, blobs, "content"); c != nil {
 			r.Content = *c
@@ -211,11 +220,14 @@ func TestPlan(t *testing.T) {
 		where  []tables.Expr
 	}{
 		{"PartitionKey eq 'a' and RowKey eq 'b'", tables.PointQuery, false, []tables.Expr{pk.Eq("a"), rk.Eq("b")}},
-		{"PartitionKey eq 'a' and RowKey eq 'b' and Age gt 5", tables.PointQuery, false, []tables.Expr{pk.Eq("a"), rk.Eq("b"), age.Gt(5)}},
-		{"PartitionKey eq 'a' and (RowKey ge 'b' and RowKey lt 'c')", tables.RangeQuery, false, []tables.Expr{pk.Eq("a"), rk.StartsWith("b")}},
+		{"PartitionKey eq 'a' and RowKey eq 'b' and Age gt 5", tables.PointQuery, false,
+			[]tables.Expr{pk.Eq("a"), rk.Eq("b"), age.Gt(5)}},
+		{"PartitionKey eq 'a' and (RowKey ge 'b' and RowKey lt 'c')", tables.RangeQuery, false,
+			[]tables.Expr{pk.Eq("a"), rk.StartsWith("b")}},
 		{"PartitionKey eq 'a'", tables.PartitionScan, false, []tables.Expr{pk.Eq("a")}},
 		{"PartitionKey eq 'a' and Age eq 5", tables.PartitionScan, true, []tables.Expr{pk.Eq("a"), age.Eq(5)}},
-		{"PartitionKey eq 'a' and (RowKey eq 'b' or RowKey eq 'c')", tables.PartitionScan, true, []tables.Expr{pk.Eq("a"), tables.Or(rk.Eq("b"), rk.Eq("c"))}},
+		{"PartitionKey eq 'a' and (RowKey eq 'b' or RowKey eq 'c')", tables.PartitionScan, true,
+			[]tables.Expr{pk.Eq("a"), tables.Or(rk.Eq("b"), rk.Eq("c"))}},
 		{"PartitionKey ge 'a' and PartitionKey lt 'b'", tables.PartitionRangeScan, true, []tables.Expr{pk.StartsWith("a")}},
 		{"RowKey eq 'b'", tables.TableScan, true, []tables.Expr{rk.Eq("b")}},
 		{"(PartitionKey eq 'a' and RowKey eq 'b') or (PartitionKey eq 'c' and RowKey eq 'd')", tables.TableScan, true,
@@ -317,7 +329,8 @@ func TestPagesAndTokens(t *testing.T) {
 	}
 	_, err = q.PageSize(1001).Page(ctx, "")
 	says(t, err, "page size")
-	if got := collect(t, table.Query(tables.PartitionKey.Eq("p")).Select("Age").Limit(1)); len(got) != 1 || got[0].RowKey == "" {
+	if got := collect(t, table.Query(tables.PartitionKey.Eq("p")).Select("Age").Limit(1)); len(got) != 1 ||
+		got[0].RowKey == "" {
 		t.Errorf("selected %+v", got)
 	}
 }

@@ -82,7 +82,8 @@ func nullable(b []byte) (string, error) {
 	return unquote(b)
 }
 
-// typeOf returns the type of the member at i: by its annotation, which is its neighbour as a rule, or as its JSON tells it.
+// typeOf returns the type of the member at i: by its annotation, which is its neighbour as a rule, or as its JSON tells
+// it.
 // https://learn.microsoft.com/rest/api/storageservices/payload-format-for-table-service-operations#property-types-in-a-json-feed
 func (r *reader) typeOf(i int, m member) (edm, error) {
 	if i > 0 && annotates(r.members[i-1].name, m.name) {
@@ -111,7 +112,8 @@ func (r *reader) typeOf(i int, m member) (edm, error) {
 }
 
 func annotates(annotation, name string) bool {
-	return len(annotation) == len(name)+len(typeSuffix) && strings.HasPrefix(annotation, name) && strings.HasSuffix(annotation, typeSuffix)
+	return len(annotation) == len(name)+len(typeSuffix) && strings.HasPrefix(annotation, name) &&
+		strings.HasSuffix(annotation, typeSuffix)
 }
 
 var knownTypes = []edm{edmString, edmBoolean, edmInt32, edmInt64, edmDouble, edmDateTime, edmGUID, edmBinary}

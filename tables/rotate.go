@@ -9,13 +9,15 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 )
 
-// Rotate encrypts again, with [Encryption.Key], every entity whose content key another key has wrapped, and returns how many there were. It scans the table,
-// can be interrupted and repeated, and does not lose concurrent changes. It does not change entities that were stored in plain text.
+// Rotate encrypts again, with [Encryption.Key], every entity whose content key another key has wrapped, and returns how
+// many there were. It scans the table, can be interrupted and repeated, and does not lose concurrent changes. It does
+// not change entities that were stored in plain text.
 func (t *Table[T]) Rotate(ctx context.Context) (rotated int, err error) {
 	if t.encryption == nil {
 		return 0, t.wrap("rotate", Key{}, ErrNoKey)
 	}
-	pager := t.client.NewListEntitiesPager(&aztables.ListEntitiesOptions{Select: to.Ptr(partitionKey + "," + rowKey + "," + metadata1)})
+	pager := t.client.NewListEntitiesPager(
+		&aztables.ListEntitiesOptions{Select: to.Ptr(partitionKey + "," + rowKey + "," + metadata1)})
 	for pager.More() {
 		body, err := payload(ctx, func(ctx context.Context) error {
 			_, err := pager.NextPage(ctx)
@@ -51,7 +53,8 @@ func (t *table) isStale(r *raw) bool {
 		if p.name == metadata1 {
 			v, err := parseEnvelope(p)
 			azure := err == nil && v.EncryptionAgent.Protocol == azureProtocol
-			return err != nil || v.WrappedContentKey.KeyID != t.encryption.Key.KeyID() || azure != (t.encryption.Mode == AzureCompatible)
+			return err != nil || v.WrappedContentKey.KeyID != t.encryption.Key.KeyID() ||
+				azure != (t.encryption.Mode == AzureCompatible)
 		}
 	}
 	return false

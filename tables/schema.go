@@ -47,18 +47,20 @@ type schema struct {
 	computedPartition, computedRow bool
 }
 
-// partitioned and rowed are the types whose methods compute a key. Calling these by reflection would make the linker keep all exported methods of a program.
+// partitioned and rowed are the types whose methods compute a key. Calling these by reflection would make the linker
+// keep all exported methods of a program.
 type (
 	partitioned interface{ PartitionKey() string }
 	rowed       interface{ RowKey() string }
 )
 
-// validPropertyName reports whether name is a C# identifier, as the service wants it, of at most 255 characters. It is no regular expression:
-// one with this limit takes 10 MB and 7 ms to compile.
+// validPropertyName reports whether name is a C# identifier, as the service wants it, of at most 255 characters. It is
+// no regular expression: one with this limit takes 10 MB and 7 ms to compile.
 func validPropertyName(name string) bool {
 	n := 0
 	for _, r := range name {
-		if r != '_' && !unicode.IsLetter(r) && !unicode.Is(unicode.Nl, r) && (n == 0 || !unicode.In(r, unicode.Mn, unicode.Mc, unicode.Nd, unicode.Pc, unicode.Cf)) {
+		if r != '_' && !unicode.IsLetter(r) && !unicode.Is(unicode.Nl, r) &&
+			(n == 0 || !unicode.In(r, unicode.Mn, unicode.Mc, unicode.Nd, unicode.Pc, unicode.Cf)) {
 			return false
 		}
 		n++
@@ -208,7 +210,8 @@ func claim(place *[]int, index []int, what string) error {
 	return nil
 }
 
-// findMethods finds the methods that compute keys. The linker recognises lookups of methods by a constant name, and needs to keep no others.
+// findMethods finds the methods that compute keys. The linker recognises lookups of methods by a constant name, and
+// needs to keep no others.
 func (s *schema) findMethods() error {
 	t := reflect.PointerTo(s.typ)
 	partition, hasPartition := t.MethodByName("PartitionKey")
@@ -288,7 +291,8 @@ func (s *schema) encode(v reflect.Value, w *writer) error {
 	return nil
 }
 
-// decode fills a zero struct from an entity. Properties without a field are skipped, fields without a property stay zero.
+// decode fills a zero struct from an entity. Properties without a field are skipped, fields without a property stay
+// zero.
 func (s *schema) decode(e *raw, v reflect.Value) error {
 	if s.partition != nil {
 		v.FieldByIndex(s.partition).SetString(e.key.PartitionKey)
@@ -317,14 +321,16 @@ func (s *schema) decode(e *raw, v reflect.Value) error {
 	return nil
 }
 
-// checkKey compares the computed key of a struct that was read with the stored one: a difference would make the next write another entity.
+// checkKey compares the computed key of a struct that was read with the stored one: a difference would make the next
+// write another entity.
 func (s *schema) checkKey(e *raw, v reflect.Value) error {
 	if !s.computedPartition && !s.computedRow {
 		return nil
 	}
 	got, want := s.key(v), e.key
 	if s.computedPartition && got.PartitionKey != want.PartitionKey {
-		return fmt.Errorf("the stored PartitionKey %q is not the %q that the method PartitionKey computes", want.PartitionKey, got.PartitionKey)
+		return fmt.Errorf("the stored PartitionKey %q is not the %q that the method PartitionKey computes", want.PartitionKey,
+			got.PartitionKey)
 	}
 	if s.computedRow && got.RowKey != want.RowKey {
 		return fmt.Errorf("the stored RowKey %q is not the %q that the method RowKey computes", want.RowKey, got.RowKey)

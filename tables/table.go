@@ -12,8 +12,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 )
 
-// Table is a table of entities that are T: a struct, an interface that several structs satisfy (see [WithType]), or [Entity]. It may be used by
-// many goroutines at once.
+// Table is a table of entities that are T: a struct, an interface that several structs satisfy (see [WithType]), or
+// [Entity]. It may be used by many goroutines at once.
 type Table[T any] struct {
 	table
 	codec codec
@@ -42,12 +42,14 @@ type registration struct {
 // Option changes what [New] makes.
 type Option func(*config)
 
-// CreateIfMissing makes writes create the table if it is missing, and then try again. Reads of a missing table still fail.
+// CreateIfMissing makes writes create the table if it is missing, and then try again. Reads of a missing table still
+// fail.
 func CreateIfMissing() Option { return func(c *config) { c.create = true } }
 
-// WithType registers a struct type under a name, which is stored in the property EntityType (heterogeneous entities pattern). A table of an interface
-// type registers each of its types, and reads every entity as a pointer to the one that EntityType names; if T is any, entities of other types are
-// read as *Entity. A table of a struct type registers that one: its queries ask for the type, and reading another is [ErrType].
+// WithType registers a struct type under a name, which is stored in the property EntityType (heterogeneous entities
+// pattern). A table of an interface type registers each of its types, and reads every entity as a pointer to the one
+// that EntityType names; if T is any, entities of other types are read as *Entity. A table of a struct type registers
+// that one: its queries ask for the type, and reading another is [ErrType].
 func WithType[E any](name string) Option {
 	return func(c *config) { c.types = append(c.types, registration{name, reflect.TypeFor[E]()}) }
 }
@@ -55,10 +57,12 @@ func WithType[E any](name string) Option {
 // WithTypeProperty names the property that distinguishes types, instead of EntityType.
 func WithTypeProperty(name string) Option { return func(c *config) { c.property = name } }
 
-// tableName are the rules of https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model#table-names
+// tableName are the rules of
+// https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model#table-names
 var tableName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{2,62}$`)
 
-// New returns the table of that name. It sends nothing. It fails if the name or the type T cannot be stored, and names the field that is wrong.
+// New returns the table of that name. It sends nothing. It fails if the name or the type T cannot be stored, and names
+// the field that is wrong.
 func New[T any](service *aztables.ServiceClient, name string, options ...Option) (*Table[T], error) {
 	c := newConfig(options)
 	if service == nil {
@@ -175,7 +179,8 @@ func (t *Table[T]) Create(ctx context.Context) error {
 	return t.wrap("create", Key{}, t.createTable(ctx))
 }
 
-// Drop deletes the table with all its entities. One that is missing is not an error. On Azure its name cannot be used again for a while.
+// Drop deletes the table with all its entities. One that is missing is not an error. On Azure its name cannot be used
+// again for a while.
 func (t *Table[T]) Drop(ctx context.Context) error {
 	_, err := t.client.Delete(ctx, nil)
 	var r *azcore.ResponseError

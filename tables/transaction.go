@@ -41,8 +41,8 @@ var (
 // errEmptyPartition: the SDK does not address entities with an empty PartitionKey in transactions.
 var errEmptyPartition = errors.New("the SDK cannot change an entity with an empty PartitionKey in a transaction")
 
-// Transaction is a list of changes of one partition that are carried out all or not at all. [Table.Begin] begins one, [Join] adds changes of another
-// type.
+// Transaction is a list of changes of one partition that are carried out all or not at all. [Table.Begin] begins one,
+// [Join] adds changes of another type.
 type Transaction struct {
 	table   *table
 	changes []*change
@@ -70,7 +70,8 @@ func (t *Table[T]) Begin() *Changes[T] {
 	return &Changes[T]{&Transaction{table: &t.table}, t}
 }
 
-// Join returns how to add changes of the type of another Table to a transaction. Both must be of one table of the account.
+// Join returns how to add changes of the type of another Table to a transaction. Both must be of one table of the
+// account.
 func Join[T any](tx *Transaction, t *Table[T]) (*Changes[T], error) {
 	if !strings.EqualFold(tx.table.name, t.name) {
 		return nil, fmt.Errorf("tables: a transaction of table %s cannot change table %s", tx.table.name, t.name)
@@ -97,7 +98,8 @@ func (c *Changes[T]) add(op string, action aztables.TransactionType, e *T, only 
 	c.changes = append(c.changes, ch)
 }
 
-// Insert adds an insert of a new entity. The values of a transaction are encoded by Submit, and get their new ETags from it.
+// Insert adds an insert of a new entity. The values of a transaction are encoded by Submit, and get their new ETags
+// from it.
 func (c *Changes[T]) Insert(e *T) { c.add("insert", aztables.TransactionTypeAdd, e, nil, false) }
 
 // InsertOrReplace adds a write of an entity, whatever was there before.
@@ -142,9 +144,10 @@ func (e *TransactionError) Error() string {
 // Unwrap returns the cause.
 func (e *TransactionError) Unwrap() error { return e.Err }
 
-// Submit sends the transaction, and sets the ETags of its values. It checks before that the changes are of one partition, at most 100, no larger than 4
-// MiB, and that no entity is changed twice. A failure that one change caused is an [*Error] with a [*TransactionError] in its chain; it matches
-// ErrNotFound and the others as that of the change alone would.
+// Submit sends the transaction, and sets the ETags of its values. It checks before that the changes are of one
+// partition, at most 100, no larger than 4 MiB, and that no entity is changed twice. A failure that one change caused
+// is an [*Error] with a [*TransactionError] in its chain; it matches ErrNotFound and the others as that of the change
+// alone would.
 func (tx *Transaction) Submit(ctx context.Context) error {
 	t := tx.table
 	actions, err := tx.prepare(ctx)
@@ -257,7 +260,8 @@ func firstPart(body []byte) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// explain finds out which change made a transaction fail: the answer has the service's error for it, whose message begins with its number.
+// explain finds out which change made a transaction fail: the answer has the service's error for it, whose message
+// begins with its number.
 func (tx *Transaction) explain(err error) error {
 	var r *azcore.ResponseError
 	if !errors.As(err, &r) || r.StatusCode != http.StatusAccepted || r.RawResponse == nil {

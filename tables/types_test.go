@@ -75,16 +75,23 @@ func drawEverything(t *rapid.T) everything {
 	key := rapid.StringMatching(`[a-zA-Z0-9 '"<>&äß€🙂_-]{1,12}`)
 	at := func(name string) time.Time {
 		// The whole range of the service, in its precision.
-		return time.Unix(rapid.Int64Range(-11644473600, 253402300799).Draw(t, name), rapid.Int64Range(0, 9999999).Draw(t, name+" ticks")*100).UTC()
+		return time.Unix(rapid.Int64Range(-11644473600, 253402300799).Draw(t, name),
+			rapid.Int64Range(0, 9999999).Draw(t, name+" ticks")*100).UTC()
 	}
 	e := everything{
-		PartitionKey: key.Draw(t, "partition"), RowKey: key.Draw(t, "row"), Text: rapid.String().Draw(t, "text"), Renamed: rapid.String().Draw(t, "renamed"),
-		Flag: rapid.Bool().Draw(t, "flag"), Small: rapid.Int32().Draw(t, "small"), Tiny: rapid.Int8().Draw(t, "tiny"), Byte: rapid.Uint8().Draw(t, "byte"),
-		Large: rapid.Int64().Draw(t, "large"), Plain: rapid.Int().Draw(t, "plain"), Unsigned: rapid.Uint32().Draw(t, "unsigned"),
-		Number: rapid.OneOf(rapid.Float64(), rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1), 5, 1e300, 5e-324})).Draw(t, "number"),
-		Single: rapid.Float32().Draw(t, "single"), At: at("at"), ID: uuid.UUID(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id")),
+		PartitionKey: key.Draw(t, "partition"), RowKey: key.Draw(t, "row"), Text: rapid.String().Draw(t, "text"),
+		Renamed: rapid.String().Draw(t, "renamed"),
+		Flag:    rapid.Bool().Draw(t, "flag"), Small: rapid.Int32().Draw(t, "small"), Tiny: rapid.Int8().Draw(t, "tiny"),
+		Byte:  rapid.Uint8().Draw(t, "byte"),
+		Large: rapid.Int64().Draw(t, "large"), Plain: rapid.Int().Draw(t, "plain"),
+		Unsigned: rapid.Uint32().Draw(t, "unsigned"),
+		Number: rapid.OneOf(rapid.Float64(),
+			rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1), 5, 1e300, 5e-324})).Draw(t, "number"),
+		Single: rapid.Float32().Draw(t, "single"), At: at("at"),
+		ID:      uuid.UUID(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id")),
 		Content: rapid.SliceOf(rapid.Byte()).Draw(t, "content"), Grade: grade(rapid.IntRange(0, 2).Draw(t, "grade")),
-		Zero: rapid.Int32Range(0, 1).Draw(t, "zero"), audit: audit{CreatedBy: rapid.String().Draw(t, "by"), CreatedAt: at("created")},
+		Zero:  rapid.Int32Range(0, 1).Draw(t, "zero"),
+		audit: audit{CreatedBy: rapid.String().Draw(t, "by"), CreatedAt: at("created")},
 	}
 	if rapid.Bool().Draw(t, "some") {
 		text, n, when := rapid.String().Draw(t, "maybe"), rapid.Int64().Draw(t, "maybe large"), at("maybe at")
@@ -97,11 +104,13 @@ func drawEverything(t *rapid.T) everything {
 }
 
 var sameValue = cmp.Options{
-	cmpopts.EquateNaNs(), cmp.AllowUnexported(everything{}), cmpopts.IgnoreFields(everything{}, "ETag", "Timestamp", "Ignored"),
+	cmpopts.EquateNaNs(), cmp.AllowUnexported(everything{}),
+	cmpopts.IgnoreFields(everything{}, "ETag", "Timestamp", "Ignored"),
 	cmp.Comparer(func(a, b []byte) bool { return bytes.Equal(a, b) }),
 }
 
-// Every value comes back as it was stored: by point read, by query, and as an Entity, whose types are those of the service.
+// Every value comes back as it was stored: by point read, by query, and as an Entity, whose types are those of the
+// service.
 func TestRoundTripOfEveryType(t *testing.T) {
 	t.Parallel()
 	service, _ := open(t)
@@ -136,8 +145,10 @@ func TestRoundTripOfEveryType(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		types := map[string]any{"Text": want.Text, "Other": want.Renamed, "Flag": want.Flag, "Small": want.Small, "Tiny": int32(want.Tiny), "Byte": int32(want.Byte),
-			"Large": want.Large, "Plain": int64(want.Plain), "Unsigned": int64(want.Unsigned), "Number": want.Number, "At": want.At, "ID": want.ID,
+		types := map[string]any{"Text": want.Text, "Other": want.Renamed, "Flag": want.Flag, "Small": want.Small,
+			"Tiny": int32(want.Tiny), "Byte": int32(want.Byte),
+			"Large": want.Large, "Plain": int64(want.Plain), "Unsigned": int64(want.Unsigned), "Number": want.Number,
+			"At": want.At, "ID": want.ID,
 			"CreatedBy": want.CreatedBy}
 		for name, v := range types {
 			if d := cmp.Diff(v, e.Properties[name], sameValue); d != "" {
@@ -243,7 +254,8 @@ func TestComputedKeys(t *testing.T) {
 	}
 	// An entity whose key is not the computed one would be written to another place.
 	other := newTable[tables.Entity](t, service, "Computed")
-	ok(t, other.Insert(ctx, &tables.Entity{PartitionKey: "Sales", RowKey: "x", Properties: map[string]any{"Department": "Sales", "Number": 1}}))
+	ok(t, other.Insert(ctx, &tables.Entity{PartitionKey: "Sales", RowKey: "x",
+		Properties: map[string]any{"Department": "Sales", "Number": 1}}))
 	_, err = table.Get(ctx, tables.Key{PartitionKey: "Sales", RowKey: "x"})
 	says(t, err, "RowKey")
 	// A projection has no key to compute.
@@ -273,7 +285,8 @@ func TestStoredValuesThatDoNotFit(t *testing.T) {
 	for row, c := range map[string]struct {
 		value any
 		says  string
-	}{"large": {int64(1 << 40), "field N: the stored number 1099511627776"}, "text": {"5", "field N: a stored Edm.String"}, "whole": {int64(5), ""}, "absent": {nil, ""}} {
+	}{"large": {int64(1 << 40), "field N: the stored number 1099511627776"}, "text": {"5", "field N: a stored Edm.String"},
+		"whole": {int64(5), ""}, "absent": {nil, ""}} {
 		ok(t, dynamic.Insert(ctx, &tables.Entity{PartitionKey: "p", RowKey: row, Properties: map[string]any{"N": c.value}}))
 		got, err := table.Get(ctx, tables.Key{PartitionKey: "p", RowKey: row})
 		switch {
@@ -351,7 +364,8 @@ func TestSeveralTypesInOneTable(t *testing.T) {
 		t.Errorf("%#v, %v", e, err)
 	}
 	// Writes go through the interface, too, and carry ETags.
-	ok(t, all.Update(ctx, tables.Key{PartitionKey: "house", RowKey: "rex"}, func(a *animal) error { (*a).(*dog).Weight++; return nil }))
+	ok(t, all.Update(ctx, tables.Key{PartitionKey: "house", RowKey: "rex"},
+		func(a *animal) error { (*a).(*dog).Weight++; return nil }))
 	var stale animal = &rex
 	if err := all.Replace(ctx, &stale); !errors.Is(err, tables.ErrChanged) {
 		t.Errorf("a stale value was written: %v", err)

@@ -19,10 +19,11 @@ const (
 	maxPause   = time.Second
 )
 
-// Update reads an entity, lets change change it, and stores it if no other client has changed it since; otherwise it begins again, so that change may be
-// called many times and must have no other effects. An error of change ends it without a write. Properties that the type T does not know stay as they
-// are; a pointer that change sets to nil removes its property. Update fails with [ErrNotFound] if there is no such entity, and with
-// [ErrChanged] after 50 tries. change must not change the key.
+// Update reads an entity, lets change change it, and stores it if no other client has changed it since; otherwise it
+// begins again, so that change may be called many times and must have no other effects. An error of change ends it
+// without a write. Properties that the type T does not know stay as they are; a pointer that change sets to nil removes
+// its property. Update fails with [ErrNotFound] if there is no such entity, and with [ErrChanged] after 50 tries.
+// change must not change the key.
 func (t *Table[T]) Update(ctx context.Context, k Key, change func(*T) error) error {
 	return t.wrap("update", k, t.updateLoop(ctx, k, change))
 }
@@ -44,7 +45,8 @@ func (t *Table[T]) updateLoop(ctx context.Context, k Key, change func(*T) error)
 			return err
 		}
 		err = addressed(ctx, k, body, func(ctx context.Context, body []byte) error {
-			_, err := t.client.UpdateEntity(ctx, body, &aztables.UpdateEntityOptions{UpdateMode: aztables.UpdateModeReplace, IfMatch: &r.etag})
+			_, err := t.client.UpdateEntity(ctx, body,
+				&aztables.UpdateEntityOptions{UpdateMode: aztables.UpdateModeReplace, IfMatch: &r.etag})
 			return err
 		})
 		if !is(err, ErrChanged) || try+1 == maxUpdates {

@@ -31,8 +31,8 @@ const (
 	edmBinary   edm = "Edm.Binary"
 )
 
-// annotated reports whether a value of the type is sent with its type: for the others JSON tells it. A Double is always sent with it, since
-// 5.0 may become 5 on its way through a JSON library.
+// annotated reports whether a value of the type is sent with its type: for the others JSON tells it. A Double is always
+// sent with it, since 5.0 may become 5 on its way through a JSON library.
 func (t edm) annotated() bool {
 	return t != edmString && t != edmBoolean && t != edmInt32
 }

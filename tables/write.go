@@ -36,8 +36,8 @@ func (t *Table[T]) InsertOrReplace(ctx context.Context, e *T) error {
 	return t.upsert(ctx, "insert or replace", e, nil, aztables.UpdateModeReplace)
 }
 
-// InsertOrMerge stores an entity; properties of one that was there before stay if the value does not have them, or if names are given that they
-// are not among. It sets the value's ETag.
+// InsertOrMerge stores an entity; properties of one that was there before stay if the value does not have them, or if
+// names are given that they are not among. It sets the value's ETag.
 // https://learn.microsoft.com/rest/api/storageservices/insert-or-merge-entity
 func (t *Table[T]) InsertOrMerge(ctx context.Context, e *T, properties ...string) error {
 	return t.upsert(ctx, "insert or merge", e, properties, aztables.UpdateModeMerge)
@@ -50,15 +50,16 @@ func (t *Table[T]) upsert(ctx context.Context, op string, e *T, only []string, m
 	})
 }
 
-// Replace replaces an entity, properties that the type does not know included, and sets the value's ETag. It fails with [ErrChanged] if the entity
-// no longer has the ETag that the value carries, and with [ErrNotFound] if the entity does not exist. A value without ETag replaces any entity.
+// Replace replaces an entity, properties that the type does not know included, and sets the value's ETag. It fails with
+// [ErrChanged] if the entity no longer has the ETag that the value carries, and with [ErrNotFound] if the entity does
+// not exist. A value without ETag replaces any entity.
 // https://learn.microsoft.com/rest/api/storageservices/update-entity2
 func (t *Table[T]) Replace(ctx context.Context, e *T) error {
 	return t.update(ctx, "replace", e, nil, aztables.UpdateModeReplace)
 }
 
-// Merge changes the properties of an entity that the value has, or those of them that are named, and sets the value's ETag. Others stay: a nil
-// pointer does not remove a property. It fails as Replace does.
+// Merge changes the properties of an entity that the value has, or those of them that are named, and sets the value's
+// ETag. Others stay: a nil pointer does not remove a property. It fails as Replace does.
 // https://learn.microsoft.com/rest/api/storageservices/merge-entity
 func (t *Table[T]) Merge(ctx context.Context, e *T, properties ...string) error {
 	return t.update(ctx, "merge", e, properties, aztables.UpdateModeMerge)
@@ -80,7 +81,8 @@ func (t *Table[T]) ifMatch(e *T) *azcore.ETag {
 	return &etag
 }
 
-func (t *Table[T]) write(ctx context.Context, op string, e *T, only []string, send func(context.Context, []byte) (azcore.ETag, error)) error {
+func (t *Table[T]) write(ctx context.Context, op string, e *T, only []string,
+	send func(context.Context, []byte) (azcore.ETag, error)) error {
 	if err := t.checkNames(op, only); err != nil {
 		return t.wrap(op, Key{}, err)
 	}
@@ -128,7 +130,8 @@ func (t *Table[T]) Delete(ctx context.Context, e *T) error {
 	return t.wrap("delete", k, err)
 }
 
-// DeleteKey deletes the entity with a key, whatever its state. It fails with [ErrNotFound] if the entity does not exist.
+// DeleteKey deletes the entity with a key, whatever its state. It fails with [ErrNotFound] if the entity does not
+// exist.
 func (t *Table[T]) DeleteKey(ctx context.Context, k Key) error {
 	return t.wrap("delete", k, t.delete(ctx, k, nil))
 }
@@ -139,13 +142,15 @@ func (t *table) delete(ctx context.Context, k Key, ifMatch *azcore.ETag) error {
 	return errors.Join(check(), err)
 }
 
-// addressed calls send with an entity that has the key, so that the SDK accepts an empty PartitionKey. It fails if the client was not built for that.
+// addressed calls send with an entity that has the key, so that the SDK accepts an empty PartitionKey. It fails if the
+// client was not built for that.
 func addressed(ctx context.Context, k Key, entity []byte, send func(context.Context, []byte) error) error {
 	if k.PartitionKey != "" {
 		return send(ctx, entity)
 	}
 	ctx, partition, check := emptykey.Address(ctx, "")
-	err := send(ctx, append(appendQuoted([]byte(`{"PartitionKey":`), partition), bytes.TrimPrefix(entity, []byte(`{"PartitionKey":""`))...))
+	err := send(ctx, append(appendQuoted([]byte(`{"PartitionKey":`), partition),
+		bytes.TrimPrefix(entity, []byte(`{"PartitionKey":""`))...))
 	return errors.Join(check(), err)
 }
 

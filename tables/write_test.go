@@ -38,8 +38,9 @@ func TestConditions(t *testing.T) {
 	a.Balance = 6
 	ok(t, table.Replace(ctx, &a))
 	for name, write := range map[string]func() error{
-		"replace": func() error { return table.Replace(ctx, &stale) }, "merge": func() error { return table.Merge(ctx, &stale, "Balance") },
-		"delete": func() error { return table.Delete(ctx, &stale) },
+		"replace": func() error { return table.Replace(ctx, &stale) },
+		"merge":   func() error { return table.Merge(ctx, &stale, "Balance") },
+		"delete":  func() error { return table.Delete(ctx, &stale) },
 	} {
 		if err := write(); !errors.Is(err, tables.ErrChanged) {
 			t.Errorf("%s of a stale value: %v", name, err)
@@ -78,7 +79,8 @@ func TestUpdate(t *testing.T) {
 	table := newTable[account](t, service, "Updates")
 	dynamic := newTable[tables.Entity](t, service, "Updates")
 	ctx := t.Context()
-	ok(t, dynamic.Insert(ctx, &tables.Entity{PartitionKey: "p", RowKey: "1", Properties: map[string]any{"Balance": 0, "Note": "x", "Unknown": 5.0, "Big": int64(1 << 60)}}))
+	ok(t, dynamic.Insert(ctx, &tables.Entity{PartitionKey: "p", RowKey: "1",
+		Properties: map[string]any{"Balance": 0, "Note": "x", "Unknown": 5.0, "Big": int64(1 << 60)}}))
 	key := tables.Key{PartitionKey: "p", RowKey: "1"}
 	var wg sync.WaitGroup
 	for range 8 {
@@ -101,7 +103,8 @@ func TestUpdate(t *testing.T) {
 	if err := table.Update(ctx, key, func(*account) error { return no }); !errors.Is(err, no) {
 		t.Error(err)
 	}
-	if err := table.Update(ctx, tables.Key{PartitionKey: "p", RowKey: "2"}, func(*account) error { return nil }); !errors.Is(err, tables.ErrNotFound) {
+	if err := table.Update(ctx, tables.Key{PartitionKey: "p", RowKey: "2"},
+		func(*account) error { return nil }); !errors.Is(err, tables.ErrNotFound) {
 		t.Error(err)
 	}
 	says(t, table.Update(ctx, key, func(a *account) error { a.RowKey = "3"; return nil }), "another key")
@@ -136,7 +139,8 @@ func TestTransaction(t *testing.T) {
 	tx.InsertOrReplace(&account{PartitionKey: "p", RowKey: "9"})
 	err := tx.Submit(ctx)
 	var failed *tables.TransactionError
-	if !errors.Is(err, tables.ErrChanged) || !errors.As(err, &failed) || failed.Index != 2 || failed.Op != "delete" || failed.Key.RowKey != "2" {
+	if !errors.Is(err, tables.ErrChanged) || !errors.As(err, &failed) || failed.Index != 2 || failed.Op != "delete" ||
+		failed.Key.RowKey != "2" {
 		t.Errorf("error %v, %+v", err, failed)
 	}
 	if got, err := table.Get(ctx, tables.Key{PartitionKey: "p", RowKey: "0"}); err != nil || got.Balance != 0 {
@@ -176,7 +180,8 @@ func TestTransaction(t *testing.T) {
 	sent++ // the table
 	big := wide.Begin()
 	for i := range 70 {
-		big.Insert(&tables.Entity{PartitionKey: "p", RowKey: fmt.Sprint(i), Properties: map[string]any{"A": large, "B": large}})
+		big.Insert(&tables.Entity{PartitionKey: "p", RowKey: fmt.Sprint(i),
+			Properties: map[string]any{"A": large, "B": large}})
 	}
 	if err := big.Submit(ctx); !errors.Is(err, tables.ErrTooLarge) {
 		t.Errorf("got %v, want %v", err, tables.ErrTooLarge)
@@ -236,7 +241,8 @@ func TestBulk(t *testing.T) {
 	stale[0].ETag = `W/"datetime'2020-01-01T00%3A00%3A00.0000000Z'"`
 	err = table.Bulk(ctx, tables.BulkDelete, stale)
 	var bulk *tables.BulkError
-	if !errors.As(err, &bulk) || len(bulk.Failed) != 100 || bulk.Failed[0] != 0 || len(bulk.Unknown) != 0 || !errors.Is(err, tables.ErrChanged) {
+	if !errors.As(err, &bulk) || len(bulk.Failed) != 100 || bulk.Failed[0] != 0 || len(bulk.Unknown) != 0 ||
+		!errors.Is(err, tables.ErrChanged) {
 		t.Fatalf("error %v", err)
 	}
 	if n, err := table.Query().AllowScan().Count(ctx); n != 100 || err != nil {
@@ -254,7 +260,8 @@ func TestCreateIfMissing(t *testing.T) {
 	ctx := t.Context()
 	strict, err := tables.New[account](service, "Missing")
 	ok(t, err)
-	if err := strict.Insert(ctx, &account{PartitionKey: "p", RowKey: "1"}); !errors.Is(err, tables.ErrTableNotFound) || errors.Is(err, tables.ErrNotFound) {
+	if err := strict.Insert(ctx, &account{PartitionKey: "p", RowKey: "1"}); !errors.Is(err, tables.ErrTableNotFound) ||
+		errors.Is(err, tables.ErrNotFound) {
 		t.Errorf("insert without a table: %v", err)
 	}
 	creating, err := tables.New[account](service, "Missing", tables.CreateIfMissing())

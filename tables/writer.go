@@ -33,7 +33,8 @@ func newWriter(k Key) (*writer, error) {
 func (w *writer) wants(name string) bool { return w.only == nil || slices.Contains(w.only, name) }
 
 // property writes a property whose value in JSON append makes.
-func (w *writer) property(name string, t edm, encrypt bool, v reflect.Value, appendValue func([]byte, reflect.Value) ([]byte, error)) (err error) {
+func (w *writer) property(name string, t edm, encrypt bool, v reflect.Value,
+	appendValue func([]byte, reflect.Value) ([]byte, error)) (err error) {
 	if encrypt && !w.plain {
 		value, err := appendValue(nil, v)
 		if err == nil {

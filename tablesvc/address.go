@@ -79,8 +79,8 @@ func (c *call) preference(prefer string) string {
 	return ""
 }
 
-// versionOf returns the service version of a request: that of x-ms-version, else that of the shared access signature, else
-// the newest, which suits a person with a browser or curl.
+// versionOf returns the service version of a request: that of x-ms-version, else that of the shared access signature,
+// else the newest, which suits a person with a browser or curl.
 func versionOf(r *wire.Request) wire.Version {
 	if r.Version != 0 {
 		return r.Version
@@ -114,9 +114,8 @@ func (c *call) tunnel() (frontend.Level, error) {
 	return "", errMethodOverride
 }
 
-// parsePath parses a percent-encoded path below the account. Quotes may be encoded or not. Inside a quoted key, a quote is
-// doubled.
-// https://learn.microsoft.com/rest/api/storageservices/addressing-table-service-resources
+// parsePath parses a percent-encoded path below the account. Quotes may be encoded or not. Inside a quoted key, a quote
+// is doubled. https://learn.microsoft.com/rest/api/storageservices/addressing-table-service-resources
 func parsePath(raw string) (a address, err error) {
 	path, decodeErr := url.PathUnescape(strings.TrimPrefix(raw, "/"))
 	if decodeErr != nil {

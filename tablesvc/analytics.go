@@ -5,7 +5,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// checkAnalytics returns an error if the operation is on an analytics table and is not a read or a deletion of its entities.
+// checkAnalytics returns an error if the operation is on an analytics table and is not a read or a deletion of its
+// entities.
 func (c *call) checkAnalytics(table string, need auth.Need) error {
 	if !analyticsTable(table) || c.System() || need.On == auth.OnObject && (need.Any == "r" || need.Any == "d") {
 		return nil

@@ -15,8 +15,8 @@ import (
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/state"
 )
 
-// entityGroupTransaction is Entity Group Transaction: all of its changes happen in one transaction of the store, or none. A
-// failed change is answered inside a 202, by one part that says which change failed.
+// entityGroupTransaction is Entity Group Transaction: all of its changes happen in one transaction of the store, or
+// none. A failed change is answered inside a 202, by one part that says which change failed.
 // https://learn.microsoft.com/rest/api/storageservices/performing-entity-group-transactions
 func (s *Service) entityGroupTransaction(c *call) error {
 	m := batchMemories.Get().(*batchMemory)
@@ -52,7 +52,8 @@ type batchMemory struct {
 
 var batchMemories = sync.Pool{New: func() any { return new(batchMemory) }}
 
-// maxBatchMemory bounds the size of each part of a batchMemory that is kept, in bytes: that of a hundred entities of 5 KiB.
+// maxBatchMemory bounds the size of each part of a batchMemory that is kept, in bytes: that of a hundred entities of 5
+// KiB.
 const maxBatchMemory = 512 << 10
 
 // reserve returns memory for the records of the parts, which is enough unless they are larger than their JSON.
@@ -70,7 +71,8 @@ func (m *batchMemory) reserve(parts []part) []byte {
 // recordRoom is the size by which a record may exceed its JSON before it needs memory of its own, in bytes.
 const recordRoom = 32
 
-// release keeps the memory for the next transaction. Nothing may refer to it any more. After an error or a panic, release is not called.
+// release keeps the memory for the next transaction. Nothing may refer to it any more. After an error or a panic,
+// release is not called.
 func (m *batchMemory) release() {
 	for _, b := range []*[]byte{&m.body, &m.records, &m.answer} {
 		if cap(*b) > maxBatchMemory {
@@ -153,14 +155,16 @@ func (s *Service) transact(c *call, parts []part, m *batchMemory) ([]entity.Reco
 	return results, steps, err
 }
 
-// readSteps parses all changes and checks that they are of one partition and of different entities. It returns the table.
+// readSteps parses all changes and checks that they are of one partition and of different entities. It returns the
+// table.
 func readSteps(c *call, parts []part, m *batchMemory) (steps []step, name string, err error) {
 	steps = make([]step, len(parts))
 	mutations := make([]state.Mutation, len(parts))
 	room := m.reserve(parts)
 	rows := make(map[string]bool, len(parts))
 	for i := range parts {
-		if i == maxChanges { // Azure names the last change within the limit: https://github.com/microsoft/AzureStorageExplorer/issues/5585
+		// Azure names the last change within the limit: https://github.com/microsoft/AzureStorageExplorer/issues/5585
+		if i == maxChanges {
 			return nil, "", &state.MutationError{Index: i - 1, Err: errBatchSize}
 		}
 		st := &steps[i]

@@ -9,8 +9,8 @@ import (
 )
 
 // The body of a transaction is multipart/mixed: it holds one change set, itself multipart/mixed with a request in each
-// part, or one query as a part. SDKs differ in line ends, in blank lines around boundaries, and in whether addresses are
-// absolute: all of these forms are accepted.
+// part, or one query as a part. SDKs differ in line ends, in blank lines around boundaries, and in whether addresses
+// are absolute: all of these forms are accepted.
 // https://learn.microsoft.com/rest/api/storageservices/performing-entity-group-transactions
 
 // batch is a parsed body.
@@ -104,8 +104,8 @@ func readChanges(content []byte, boundary string) ([]part, error) {
 	return changes, nil
 }
 
-// splitMultipart returns the contents between boundary lines, without the line end before each boundary, at most maxParts of
-// them. whole is false if the last boundary is missing.
+// splitMultipart returns the contents between boundary lines, without the line end before each boundary, at most
+// maxParts of them. whole is false if the last boundary is missing.
 func splitMultipart(body []byte, boundary string) (parts [][]byte, whole bool) {
 	delimiter := []byte("--" + boundary)
 	start := -1 // where the current part begins
@@ -165,7 +165,8 @@ func cutHeader(b []byte) (lines, rest []byte) {
 	return b, nil
 }
 
-// partReader parses the requests in a body. Those of a transaction mostly have the same lines, so it uses what it has parsed for the last one.
+// partReader parses the requests in a body. Those of a transaction mostly have the same lines, so it uses what it has
+// parsed for the last one.
 type partReader struct {
 	line        string // the last request line
 	method, uri string // its parts

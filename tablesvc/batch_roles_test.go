@@ -15,7 +15,8 @@ func batchOf(requests ...string) string {
 	var b strings.Builder
 	b.WriteString("--batch_1\r\nContent-Type: multipart/mixed; boundary=changeset_1\r\n\r\n")
 	for _, r := range requests {
-		fmt.Fprintf(&b, "--changeset_1\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n%s\r\n", r)
+		fmt.Fprintf(&b, "--changeset_1\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n%s\r\n",
+			r)
 	}
 	b.WriteString("--changeset_1--\r\n--batch_1--\r\n")
 	return b.String()
@@ -23,11 +24,12 @@ func batchOf(requests ...string) string {
 
 // request makes a part of a transaction.
 func (f *fixture) request(method, path, header, body string) string {
-	return fmt.Sprintf("%s %s%s HTTP/1.1\r\nContent-Type: application/json\r\nAccept: application/json;odata=minimalmetadata\r\n%s\r\n%s", method, f.base, path, header, body)
+	return fmt.Sprintf("%s %s%s HTTP/1.1\r\nContent-Type: application/json\r\nAccept: "+
+		"application/json;odata=minimalmetadata\r\n%s\r\n%s", method, f.base, path, header, body)
 }
 
-// TestBatchRoles: who may send transactions may still do in each part of one only what a role lets them do to that part's
-// table, and what is refused leaves no trace.
+// TestBatchRoles: who may send transactions may still do in each part of one only what a role lets them do to that
+// part's table, and what is refused leaves no trace.
 func TestBatchRoles(t *testing.T) {
 	t.Parallel()
 	issuer, err := devissuer.New(devissuer.Config{})
@@ -53,9 +55,15 @@ func TestBatchRoles(t *testing.T) {
 		"insert": func(table string) string {
 			return f.request("POST", "/"+table, "", `{"PartitionKey":"p","RowKey":"new"}`)
 		},
-		"update":            func(table string) string { return f.request("PUT", "/"+table+entity, "If-Match: *\r\n", body) },
-		"merge":             func(table string) string { return f.request("MERGE", "/"+table+entity, "If-Match: *\r\n", body) },
-		"patch":             func(table string) string { return f.request("PATCH", "/"+table+entity, "If-Match: *\r\n", body) },
+		"update": func(table string) string { return f.request("PUT", "/"+table+entity, "If-Match: *\r\n", body) },
+		"merge": func(table string) string {
+			return f.request("MERGE", "/"+table+entity, "If-Match: *\r\n",
+				body)
+		},
+		"patch": func(table string) string {
+			return f.request("PATCH", "/"+table+entity, "If-Match: *\r\n",
+				body)
+		},
 		"insert or replace": func(table string) string { return f.request("PUT", "/"+table+entity, "", body) },
 		"insert or merge":   func(table string) string { return f.request("PATCH", "/"+table+entity, "", body) },
 		"tunnelled merge": func(table string) string {
@@ -66,7 +74,8 @@ func TestBatchRoles(t *testing.T) {
 	send := func(who, body string) reply {
 		token, err := issuer.Token(who, auth.StorageAudience)
 		check.OK(t, err)
-		return f.send("POST", "/$batch", headers{"Authorization", "Bearer " + token, "Content-Type", "multipart/mixed; boundary=batch_1"}, body)
+		return f.send("POST", "/$batch",
+			headers{"Authorization", "Bearer " + token, "Content-Type", "multipart/mixed; boundary=batch_1"}, body)
 	}
 	restore := func() {
 		for _, table := range []string{"people", "other"} {
@@ -98,17 +107,23 @@ func TestBatchRoles(t *testing.T) {
 			}
 		}
 	}
-	// A part that is permitted does not carry one that is not: here they would be of two tables, which is refused in any case.
-	if r := send("clerk", batchOf(changes["insert"]("people"), changes["insert"]("other"))); !strings.Contains(r.body, refused) && !strings.Contains(r.body, "CommandsInBatchActOnDifferentTables") && !strings.Contains(r.body, "InvalidInput") {
+	// A part that is permitted does not carry one that is not: here they would be of two tables, which is refused in any
+	// case.
+	if r := send("clerk", batchOf(changes["insert"]("people"), changes["insert"]("other"))); !strings.Contains(r.body,
+		refused) && !strings.Contains(r.body, "CommandsInBatchActOnDifferentTables") &&
+		!strings.Contains(r.body, "InvalidInput") {
 		t.Errorf("two tables: %s", r.body)
 	}
 	restore()
 	query := func(table string) string {
-		return "--batch_1\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n" + f.request("GET", "/"+table+entity, "", "") + "\r\n--batch_1--\r\n"
+		return "--batch_1\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n" +
+			f.request("GET", "/"+table+entity, "", "") + "\r\n--batch_1--\r\n"
 	}
-	for who, tables := range map[string]map[string]bool{"reader": {"people": true, "other": true}, "guest": {"people": false, "other": true}} {
+	for who, tables := range map[string]map[string]bool{"reader": {"people": true, "other": true},
+		"guest": {"people": false, "other": true}} {
 		for table, may := range tables {
-			if r := send(who, query(table)); strings.Contains(r.body, "HTTP/1.1 200") != may || strings.Contains(r.body, refused) == may {
+			if r := send(who, query(table)); strings.Contains(r.body, "HTTP/1.1 200") != may ||
+				strings.Contains(r.body, refused) == may {
 				t.Errorf("query of %s by %s: %s", table, who, r.body)
 			}
 		}

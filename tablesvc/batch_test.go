@@ -36,7 +36,8 @@ func TestEntityGroupTransaction(t *testing.T) {
 	_, err := client.SubmitTransaction(ctx, actions, nil)
 	check.OK(t, err)
 	stamps := make(map[any]bool)
-	for row, want := range map[string][2]any{"add": {nil, 2.0}, "update": {nil, 2.0}, "merge": {1.0, 2.0}, "replace": {nil, 2.0}, "new": {nil, 2.0}, "conditional": {1.0, 2.0}} {
+	for row, want := range map[string][2]any{"add": {nil, 2.0}, "update": {nil, 2.0}, "merge": {1.0, 2.0},
+		"replace": {nil, 2.0}, "new": {nil, 2.0}, "conditional": {1.0, 2.0}} {
 		m := read(t, client, "p", row)
 		if m["A"] != want[0] || m["B"] != want[1] {
 			t.Errorf("%s is %v", row, m)
@@ -56,13 +57,20 @@ func TestEntityGroupTransaction(t *testing.T) {
 			status int
 			code   string
 		}{
-			{"exists", aztables.TransactionAction{ActionType: aztables.TransactionTypeAdd, Entity: entityJSON("p", "add")}, 409, "EntityAlreadyExists"},
-			{"is missing", aztables.TransactionAction{ActionType: aztables.TransactionTypeUpdateMerge, Entity: entityJSON("p", "nobody"), IfMatch: to.Ptr(azcore.ETagAny)}, 404, "ResourceNotFound"},
-			{"stale", aztables.TransactionAction{ActionType: aztables.TransactionTypeUpdateMerge, Entity: entityJSON("p", "add"), IfMatch: to.Ptr(staleETag)}, 412, "UpdateConditionNotSatisfied"},
-			{"other partition", aztables.TransactionAction{ActionType: aztables.TransactionTypeAdd, Entity: entityJSON("q", "x")}, 400, "CommandsInBatchActOnDifferentPartitions"},
-			{"same row", aztables.TransactionAction{ActionType: aztables.TransactionTypeInsertMerge, Entity: entityJSON("p", "fresh1")}, 400, "InvalidDuplicateRow"},
-			{"bad entity", aztables.TransactionAction{ActionType: aztables.TransactionTypeAdd, Entity: entityJSON("p", "x", "a b", 1)}, 400, "PropertyNameInvalid"},
-			{"bad key", aztables.TransactionAction{ActionType: aztables.TransactionTypeAdd, Entity: entityJSON("p", "a#b")}, 400, "OutOfRangeInput"},
+			{"exists", aztables.TransactionAction{ActionType: aztables.TransactionTypeAdd, Entity: entityJSON("p", "add")}, 409,
+				"EntityAlreadyExists"},
+			{"is missing", aztables.TransactionAction{ActionType: aztables.TransactionTypeUpdateMerge,
+				Entity: entityJSON("p", "nobody"), IfMatch: to.Ptr(azcore.ETagAny)}, 404, "ResourceNotFound"},
+			{"stale", aztables.TransactionAction{ActionType: aztables.TransactionTypeUpdateMerge, Entity: entityJSON("p", "add"),
+				IfMatch: to.Ptr(staleETag)}, 412, "UpdateConditionNotSatisfied"},
+			{"other partition", aztables.TransactionAction{ActionType: aztables.TransactionTypeAdd,
+				Entity: entityJSON("q", "x")}, 400, "CommandsInBatchActOnDifferentPartitions"},
+			{"same row", aztables.TransactionAction{ActionType: aztables.TransactionTypeInsertMerge,
+				Entity: entityJSON("p", "fresh1")}, 400, "InvalidDuplicateRow"},
+			{"bad entity", aztables.TransactionAction{ActionType: aztables.TransactionTypeAdd,
+				Entity: entityJSON("p", "x", "a b", 1)}, 400, "PropertyNameInvalid"},
+			{"bad key", aztables.TransactionAction{ActionType: aztables.TransactionTypeAdd, Entity: entityJSON("p", "a#b")}, 400,
+				"OutOfRangeInput"},
 		} {
 			t.Run(tc.name, func(t *testing.T) {
 				_, err := client.SubmitTransaction(ctx, []aztables.TransactionAction{
@@ -77,11 +85,13 @@ func TestEntityGroupTransaction(t *testing.T) {
 	t.Run("too many", func(t *testing.T) {
 		var actions []aztables.TransactionAction
 		for i := range 300 {
-			actions = append(actions, aztables.TransactionAction{ActionType: aztables.TransactionTypeAdd, Entity: entityJSON("many", fmt.Sprint(i))})
+			actions = append(actions, aztables.TransactionAction{ActionType: aztables.TransactionTypeAdd,
+				Entity: entityJSON("many", fmt.Sprint(i))})
 		}
 		for _, n := range []int{101, 102, 300} {
 			_, err := client.SubmitTransaction(ctx, actions[:n], nil)
-			wantPart(t, err, 400, "InvalidInput", `"99:The batch request operation exceeds the maximum 100 changes per change set.`)
+			wantPart(t, err, 400, "InvalidInput",
+				`"99:The batch request operation exceeds the maximum 100 changes per change set.`)
 		}
 		_, err := client.SubmitTransaction(ctx, actions[:100], nil)
 		check.OK(t, err)
@@ -109,7 +119,8 @@ func wantPart(t *testing.T, err error, status int, code, index string) {
 }
 
 // guids matches what differs from answer to answer.
-var guids = regexp.MustCompile(`(batchresponse|changesetresponse)_[0-9a-f-]{36}|datetime'[^']*'|RequestId:[0-9a-f-]*|Time:[0-9TZ:.-]*`)
+var guids = regexp.MustCompile(
+	`(batchresponse|changesetresponse)_[0-9a-f-]{36}|datetime'[^']*'|RequestId:[0-9a-f-]*|Time:[0-9TZ:.-]*`)
 
 // TestBatchBytes: answers are byte for byte those of the real service, but for ids and times.
 func TestBatchBytes(t *testing.T) {
@@ -118,8 +129,10 @@ func TestBatchBytes(t *testing.T) {
 	f.table("people")
 	send := func(body string) string {
 		t.Helper()
-		r := f.send("POST", "/$batch", headers{"Content-Type", "multipart/mixed; boundary=batch_1"}, strings.ReplaceAll(body, "\n", "\r\n")).want(t, "202")
-		if got := guids.ReplaceAllString(r.header.Get("Content-Type"), "$1"); got != "multipart/mixed; boundary=batchresponse" {
+		r := f.send("POST", "/$batch", headers{"Content-Type", "multipart/mixed; boundary=batch_1"},
+			strings.ReplaceAll(body, "\n", "\r\n")).want(t, "202")
+		if got := guids.ReplaceAllString(r.header.Get("Content-Type"),
+			"$1"); got != "multipart/mixed; boundary=batchresponse" {
 			t.Errorf("Content-Type %q", got)
 		}
 		return guids.ReplaceAllStringFunc(r.body, func(s string) string { return s[:strings.IndexAny(s, "_':")] })
@@ -128,7 +141,8 @@ func TestBatchBytes(t *testing.T) {
 		return "--changeset_1\nContent-Type: application/http\nContent-Transfer-Encoding: binary\n\n" + content + "\n"
 	}
 	wrap := func(parts ...string) string {
-		return "--batch_1\nContent-Type: multipart/mixed; boundary=changeset_1\n\n" + strings.Join(parts, "") + "--changeset_1--\n--batch_1--\n"
+		return "--batch_1\nContent-Type: multipart/mixed; boundary=changeset_1\n\n" + strings.Join(parts, "") +
+			"--changeset_1--\n--batch_1--\n"
 	}
 	answer := func(parts string) string {
 		return strings.ReplaceAll("--batchresponse\nContent-Type: multipart/mixed; boundary=changesetresponse\n\n"+parts+
@@ -138,20 +152,27 @@ func TestBatchBytes(t *testing.T) {
 	location := f.base + "/people(PartitionKey='p',RowKey='1')"
 	for _, tc := range []struct{ name, body, want string }{
 		{"insert and more", wrap(
-			part("POST /people HTTP/1.1\nContent-ID: 1\nContent-Type: application/json\nAccept: application/json;odata=minimalmetadata\nPrefer: return-no-content\n\n"+
+			part("POST /people HTTP/1.1\nContent-ID: 1\nContent-Type: application/json\nAccept: "+
+				"application/json;odata=minimalmetadata\nPrefer: return-no-content\n\n"+
 				`{"PartitionKey":"p","RowKey":"1"}`),
 			part("PUT /people(PartitionKey='p',RowKey='2') HTTP/1.1\nContent-ID: 2\nContent-Type: application/json\n\n{}")),
-			head + "HTTP/1.1 204 No Content\nContent-ID: 1\nX-Content-Type-Options: nosniff\nCache-Control: no-cache\nPreference-Applied: return-no-content\n" +
-				"DataServiceVersion: 3.0;\nLocation: " + location + "\nDataServiceId: " + location + "\nETag: W/\"datetime\"\n\n\n" +
-				head + "HTTP/1.1 204 No Content\nContent-ID: 2\nX-Content-Type-Options: nosniff\nCache-Control: no-cache\nDataServiceVersion: 1.0;\nETag: W/\"datetime\"\n\n\n"},
+			head + "HTTP/1.1 204 No Content\nContent-ID: 1\nX-Content-Type-Options: nosniff\nCache-Control: " +
+				"no-cache\nPreference-Applied: return-no-content\n" +
+				"DataServiceVersion: 3.0;\nLocation: " + location + "\nDataServiceId: " + location +
+				"\nETag: W/\"datetime\"\n\n\n" +
+				head + "HTTP/1.1 204 No Content\nContent-ID: 2\nX-Content-Type-Options: nosniff\nCache-Control: " +
+				"no-cache\nDataServiceVersion: 1.0;\nETag: W/\"datetime\"\n\n\n"},
 		{"failure of the second", wrap(
 			part("DELETE /people(PartitionKey='p',RowKey='2') HTTP/1.1\nContent-ID: 1\nIf-Match: *\n"),
-			part("POST /people HTTP/1.1\nContent-ID: 2\nContent-Type: application/json\nAccept: application/json;odata=minimalmetadata\n\n"+`{"PartitionKey":"p","RowKey":"1"}`)),
-			head + "HTTP/1.1 409 Conflict\nContent-ID: 2\nX-Content-Type-Options: nosniff\nCache-Control: no-cache\nDataServiceVersion: 3.0;\n" +
+			part("POST /people HTTP/1.1\nContent-ID: 2\nContent-Type: application/json\nAccept: "+
+				"application/json;odata=minimalmetadata\n\n"+`{"PartitionKey":"p","RowKey":"1"}`)),
+			head + "HTTP/1.1 409 Conflict\nContent-ID: 2\nX-Content-Type-Options: nosniff\nCache-Control: " +
+				"no-cache\nDataServiceVersion: 3.0;\n" +
 				"Content-Type: application/json;odata=minimalmetadata;streaming=true;charset=utf-8\n\n" +
 				`{"odata.error":{"code":"EntityAlreadyExists","message":{"lang":"en-US","value":"1:The specified entity already exists.\nRequestId\nTime"}}}` + "\n"},
 		{"delete", wrap(part("DELETE /people(PartitionKey='p',RowKey='2') HTTP/1.1\nIf-Match: *\n")),
-			head + "HTTP/1.1 204 No Content\nX-Content-Type-Options: nosniff\nCache-Control: no-cache\nDataServiceVersion: 1.0;\n\n\n"},
+			head + "HTTP/1.1 204 No Content\nX-Content-Type-Options: nosniff\nCache-Control: no-cache\nDataServiceVersion: " +
+				"1.0;\n\n\n"},
 		{"nothing", wrap(), ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -169,27 +190,45 @@ func TestBatchDialects(t *testing.T) {
 	f.table("people")
 	host := strings.TrimSuffix(f.base, "/devstoreaccount1")
 	for i, tc := range []struct{ name, contentType, body string }{
-		{"Go", "multipart/mixed; boundary=batch_0", "--batch_0\r\nContent-Type: multipart/mixed; boundary=changeset_0\r\n\r\n--changeset_0\r\n" +
-			"Content-Transfer-Encoding: binary\r\nContent-Type: application/http\r\n\r\nPOST " + f.base + "/people?%24format=application%2Fjson%3Bodata%3Dminimalmetadata HTTP/1.1\r\n" +
-			"Accept: application/json;odata=minimalmetadata\r\nContent-Length: 33\r\nContent-Type: application/json\r\nDataserviceversion: 3.0\r\nPrefer: return-no-content\r\n\r\n" +
-			"@\r\n--changeset_0--\r\n\r\n--batch_0--\r\n"},
-		{"JavaScript", "multipart/mixed; boundary=batch_0", "--batch_0\r\ncontent-type: multipart/mixed; boundary=changeset_0\r\n\r\n\r\n--changeset_0\r\n" +
-			"content-type: application/http\r\ncontent-transfer-encoding: binary\r\n\r\nPOST " + f.base + "/people HTTP/1.1\r\naccept: application/json\r\n" +
-			"content-type: application/json\r\nprefer: return-no-content\r\n\r\n\r\n@\r\n--changeset_0--\r\n--batch_0\r\n"},
-		{"Python", `multipart/mixed; boundary="batch_0"`, "--batch_0\r\nContent-Type: multipart/mixed; boundary=changeset_0\r\n\r\n--changeset_0\r\n" +
-			"Content-Type: application/http\r\nContent-Transfer-Encoding: binary\r\nContent-ID: 0\r\n\r\nPOST " + f.base + "/people? HTTP/1.1\r\n" +
-			"Accept: application/json;odata=minimalmetadata\r\nContent-Type: application/json\r\nContent-Length: 33\r\n\r\n@\r\n--changeset_0--\r\n\r\n--batch_0--\r\n"},
-		{"Python, old", "multipart/mixed; boundary=batch_0", "--batch_0\nContent-Type: multipart/mixed; boundary=changeset_0\n\n--changeset_0\n" +
-			"Content-Type: application/http\nContent-Transfer-Encoding: binary\n\nPOST /people HTTP/1.1\nContent-ID: 1\nContent-Type: application/json\n" +
-			"Content-Length: 33\n\n@\n\n--changeset_0--\n--batch_0--"},
-		{"Java", "multipart/mixed; boundary=batch_0", "--batch_0\r\nContent-Type: multipart/mixed; boundary=changeset_0\r\n\r\n\r\n--changeset_0\r\n" +
-			"Content-Transfer-Encoding: binary\r\nContent-Type: application/http\r\n\r\nPOST " + f.base + "/people?$format=application/json;odata=minimalmetadata HTTP/1.1\r\n" +
-			"content-type: application/json\r\nContent-Length: 33\r\naccept: application/json;odata=minimalmetadata\r\n\r\n@\r\n--changeset_0--\r\n--batch_0--\r\n"},
-		{".NET", "multipart/mixed; boundary=batch_0", "--batch_0\r\nContent-Type: multipart/mixed; boundary=changeset_0\r\n\r\n--changeset_0\r\n" +
-			"Content-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\nPOST " + host + "/devstoreaccount1/people?$format=application%2Fjson%3Bodata%3Dminimalmetadata HTTP/1.1\r\n" +
-			"Accept: application/json\r\nContent-Type: application/json\r\nDataServiceVersion: 3.0\r\nPrefer: return-no-content\r\n\r\n@\r\n--changeset_0--\r\n\r\n--batch_0--\r\n"},
-		{"relative without slash", "multipart/mixed; boundary=batch_0", "preamble\r\n--batch_0\r\nContent-Type: multipart/mixed; boundary=changeset_0\r\n\r\n--changeset_0  \r\n" +
-			"Content-Type: application/http\r\n\r\nPOST people HTTP/1.1\r\nContent-Type: application/json\r\n\r\n@\r\n--changeset_0--\r\n--batch_0--\r\nepilogue"},
+		{"Go", "multipart/mixed; boundary=batch_0",
+			"--batch_0\r\nContent-Type: multipart/mixed; boundary=changeset_0\r\n\r\n--changeset_0\r\n" +
+				"Content-Transfer-Encoding: binary\r\nContent-Type: application/http\r\n\r\nPOST " + f.base +
+				"/people?%24format=application%2Fjson%3Bodata%3Dminimalmetadata HTTP/1.1\r\n" +
+				"Accept: application/json;odata=minimalmetadata\r\nContent-Length: 33\r\nContent-Type: " +
+				"application/json\r\nDataserviceversion: 3.0\r\nPrefer: return-no-content\r\n\r\n" +
+				"@\r\n--changeset_0--\r\n\r\n--batch_0--\r\n"},
+		{"JavaScript", "multipart/mixed; boundary=batch_0",
+			"--batch_0\r\ncontent-type: multipart/mixed; boundary=changeset_0\r\n\r\n\r\n--changeset_0\r\n" +
+				"content-type: application/http\r\ncontent-transfer-encoding: binary\r\n\r\nPOST " + f.base +
+				"/people HTTP/1.1\r\naccept: application/json\r\n" +
+				"content-type: application/json\r\nprefer: return-no-content\r\n\r\n\r\n@\r\n--changeset_0--\r\n--batch_0\r\n"},
+		{"Python", `multipart/mixed; boundary="batch_0"`,
+			"--batch_0\r\nContent-Type: multipart/mixed; boundary=changeset_0\r\n\r\n--changeset_0\r\n" +
+				"Content-Type: application/http\r\nContent-Transfer-Encoding: binary\r\nContent-ID: 0\r\n\r\nPOST " + f.base +
+				"/people? HTTP/1.1\r\n" +
+				"Accept: application/json;odata=minimalmetadata\r\nContent-Type: application/json\r\nContent-Length: " +
+				"33\r\n\r\n@\r\n--changeset_0--\r\n\r\n--batch_0--\r\n"},
+		{"Python, old", "multipart/mixed; boundary=batch_0",
+			"--batch_0\nContent-Type: multipart/mixed; boundary=changeset_0\n\n--changeset_0\n" +
+				"Content-Type: application/http\nContent-Transfer-Encoding: binary\n\nPOST /people HTTP/1.1\nContent-ID: " +
+				"1\nContent-Type: application/json\n" +
+				"Content-Length: 33\n\n@\n\n--changeset_0--\n--batch_0--"},
+		{"Java", "multipart/mixed; boundary=batch_0",
+			"--batch_0\r\nContent-Type: multipart/mixed; boundary=changeset_0\r\n\r\n\r\n--changeset_0\r\n" +
+				"Content-Transfer-Encoding: binary\r\nContent-Type: application/http\r\n\r\nPOST " + f.base +
+				"/people?$format=application/json;odata=minimalmetadata HTTP/1.1\r\n" +
+				"content-type: application/json\r\nContent-Length: 33\r\naccept: " +
+				"application/json;odata=minimalmetadata\r\n\r\n@\r\n--changeset_0--\r\n--batch_0--\r\n"},
+		{".NET", "multipart/mixed; boundary=batch_0",
+			"--batch_0\r\nContent-Type: multipart/mixed; boundary=changeset_0\r\n\r\n--changeset_0\r\n" +
+				"Content-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\nPOST " + host +
+				"/devstoreaccount1/people?$format=application%2Fjson%3Bodata%3Dminimalmetadata HTTP/1.1\r\n" +
+				"Accept: application/json\r\nContent-Type: application/json\r\nDataServiceVersion: 3.0\r\nPrefer: " +
+				"return-no-content\r\n\r\n@\r\n--changeset_0--\r\n\r\n--batch_0--\r\n"},
+		{"relative without slash", "multipart/mixed; boundary=batch_0",
+			"preamble\r\n--batch_0\r\nContent-Type: multipart/mixed; boundary=changeset_0\r\n\r\n--changeset_0  \r\n" +
+				"Content-Type: application/http\r\n\r\nPOST people HTTP/1.1\r\nContent-Type: " +
+				"application/json\r\n\r\n@\r\n--changeset_0--\r\n--batch_0--\r\nepilogue"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			body := strings.Replace(tc.body, "@", fmt.Sprintf(`{"PartitionKey":"p","RowKey":"r%d"}`, i), 1)
@@ -210,7 +249,8 @@ func TestBatchQuery(t *testing.T) {
 	add(t, client, "p", "1", "N", 1)
 	add(t, client, "p", "2", "N", 2)
 	send := func(uri string) reply {
-		body := "--b\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\nGET " + uri + " HTTP/1.1\r\nAccept: application/json;odata=nometadata\r\n\r\n--b--\r\n"
+		body := "--b\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\nGET " + uri +
+			" HTTP/1.1\r\nAccept: application/json;odata=nometadata\r\n\r\n--b--\r\n"
 		return f.send("POST", "/$batch", headers{"Content-Type", "multipart/mixed; boundary=b"}, body).want(t, "202")
 	}
 	inner := func(r reply) (head, body string) {
@@ -232,7 +272,8 @@ func TestBatchQuery(t *testing.T) {
 		t.Errorf("got %s\n%s", head, body)
 	}
 	head, body = inner(send("/people(PartitionKey='p',RowKey='9')"))
-	if !strings.HasPrefix(head, "HTTP/1.1 404 Not Found\r\n") || !json.Valid([]byte(body)) || !strings.Contains(body, "ResourceNotFound") {
+	if !strings.HasPrefix(head, "HTTP/1.1 404 Not Found\r\n") || !json.Valid([]byte(body)) ||
+		!strings.Contains(body, "ResourceNotFound") {
 		t.Errorf("got %s\n%s", head, body)
 	}
 	if head, _ = inner(send("/nothere()")); !strings.HasPrefix(head, "HTTP/1.1 404 ") {
@@ -255,30 +296,38 @@ func TestBatchQueryStaysInItsAccount(t *testing.T) {
 	})
 	cred, err := aztables.NewSharedKeyCredential("victim", auth.DevelopmentKey)
 	check.OK(t, err)
-	victim, err := aztables.NewServiceClientWithSharedKey(strings.Replace(f.base, auth.DevelopmentAccount, "victim", 1), cred, nil)
+	victim, err := aztables.NewServiceClientWithSharedKey(strings.Replace(f.base, auth.DevelopmentAccount, "victim", 1),
+		cred, nil)
 	check.OK(t, err)
 	// Read with the name of the host, the path of a part is that of a table with the name of the caller's account.
 	_, err = victim.CreateTable(ctx, auth.DevelopmentAccount, nil)
 	check.OK(t, err)
 	add(t, victim.NewClient(auth.DevelopmentAccount), "p", "1", "Name", "secret")
 	for _, uri := range []string{"/", "http://victim.table.localhost/", "/()", "/victim/" + auth.DevelopmentAccount} {
-		body := "--b\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\nGET " + uri + " HTTP/1.1\r\nHost: victim.table.localhost\r\nAccept: application/json;odata=nometadata\r\n\r\n--b--\r\n"
-		r := f.send("POST", "/$batch", headers{"Content-Type", "multipart/mixed; boundary=b", "Host", "victim.table.localhost"}, body)
+		body := "--b\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\nGET " + uri +
+			" HTTP/1.1\r\nHost: victim.table.localhost\r\nAccept: application/json;odata=nometadata\r\n\r\n--b--\r\n"
+		r := f.send("POST", "/$batch",
+			headers{"Content-Type", "multipart/mixed; boundary=b", "Host", "victim.table.localhost"}, body)
 		if strings.Contains(r.body, "secret") || strings.Contains(r.body, "200 OK") {
 			t.Errorf("%s reads another account: %s", uri, r.body)
 		}
 	}
 }
 
-// The Accept header of a batch is of no account: its parts have formats of their own. Boundaries may have any characters.
+// The Accept header of a batch is of no account: its parts have formats of their own. Boundaries may have any
+// characters.
 func TestBatchOfLegacyClients(t *testing.T) {
 	t.Parallel()
 	f := start(t)
 	f.table("people")
 	for _, boundary := range []string{"b", "b/c=d:e", "=="} {
-		body := "--" + boundary + "\r\nContent-Type: multipart/mixed; boundary=" + boundary + "c\r\n\r\n--" + boundary + "c\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n" +
-			"PUT /people(PartitionKey='p',RowKey='r') HTTP/1.1\r\nContent-Type: application/json\r\nAccept: application/json;odata=nometadata\r\n\r\n{}\r\n--" + boundary + "c--\r\n--" + boundary + "--\r\n"
-		r := f.send("POST", "/$batch", headers{"Content-Type", "multipart/mixed; boundary=" + boundary, "Accept", "application/atom+xml,application/xml"}, body).want(t, "202")
+		body := "--" + boundary + "\r\nContent-Type: multipart/mixed; boundary=" + boundary + "c\r\n\r\n--" + boundary +
+			"c\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n" +
+			"PUT /people(PartitionKey='p',RowKey='r') HTTP/1.1\r\nContent-Type: application/json\r\nAccept: " +
+			"application/json;odata=nometadata\r\n\r\n{}\r\n--" + boundary + "c--\r\n--" + boundary + "--\r\n"
+		r := f.send("POST", "/$batch",
+			headers{"Content-Type", "multipart/mixed; boundary=" + boundary, "Accept", "application/atom+xml,application/xml"},
+			body).want(t, "202")
 		if !strings.Contains(r.body, "HTTP/1.1 204 No Content") {
 			t.Errorf("%s: %s", boundary, r.body)
 		}
@@ -290,7 +339,8 @@ func TestBatchRefused(t *testing.T) {
 	t.Parallel()
 	f := start(t)
 	f.table("people")
-	change := "--c\r\nContent-Type: application/http\r\n\r\nPOST /people HTTP/1.1\r\nContent-Type: application/json\r\n\r\n{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\r\n--c--\r\n"
+	change := "--c\r\nContent-Type: application/http\r\n\r\nPOST /people HTTP/1.1\r\nContent-Type: " +
+		"application/json\r\n\r\n{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\r\n--c--\r\n"
 	set := "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n" + change
 	query := "--b\r\nContent-Type: application/http\r\n\r\nGET /people() HTTP/1.1\r\n\r\n"
 	for _, tc := range []struct{ name, contentType, body, want string }{
@@ -301,9 +351,12 @@ func TestBatchRefused(t *testing.T) {
 		{"other boundary", "multipart/mixed; boundary=x", set, "400 InvalidInput"},
 		{"two queries", "multipart/mixed; boundary=b", query + query + "--b--", "400 InvalidInput"},
 		{"query and changes", "multipart/mixed; boundary=b", query + set + "--b--", "400 InvalidInput"},
-		{"query among changes", "multipart/mixed; boundary=b", strings.Replace(set, "POST", "GET", 1) + "--b--", "400 InvalidInput"},
-		{"no request", "multipart/mixed; boundary=b", strings.Replace(set, "POST /people HTTP/1.1", "POST", 1) + "--b--", "400 InvalidInput"},
-		{"set cut off", "multipart/mixed; boundary=b", strings.Replace(set, "--c--\r\n", "", 1) + "--b--", "400 InvalidInput"},
+		{"query among changes", "multipart/mixed; boundary=b", strings.Replace(set, "POST", "GET", 1) + "--b--",
+			"400 InvalidInput"},
+		{"no request", "multipart/mixed; boundary=b", strings.Replace(set, "POST /people HTTP/1.1", "POST", 1) + "--b--",
+			"400 InvalidInput"},
+		{"set cut off", "multipart/mixed; boundary=b", strings.Replace(set, "--c--\r\n", "", 1) + "--b--",
+			"400 InvalidInput"},
 		{"over 4 MiB", "multipart/mixed; boundary=b", strings.Repeat(" ", 4<<20+1), "413 RequestBodyTooLarge"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -318,14 +371,16 @@ func TestBatchRefused(t *testing.T) {
 		{"two tables", "POST /people", "POST /other", "TableNotFound"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := f.send("POST", "/$batch", headers{"Content-Type", "multipart/mixed; boundary=b"}, strings.Replace(set, tc.replace, tc.with, 1)+"--b--").want(t, "202")
+			r := f.send("POST", "/$batch", headers{"Content-Type", "multipart/mixed; boundary=b"},
+				strings.Replace(set, tc.replace, tc.with, 1)+"--b--").want(t, "202")
 			if !strings.Contains(r.body, `"code":"`+tc.want+`"`) {
 				t.Errorf("got %s, want %s", r.body, tc.want)
 			}
 		})
 	}
 	comp := strings.Replace(query, "people()", "people?comp=acl", 1)
-	if r := f.send("POST", "/$batch", headers{"Content-Type", "multipart/mixed; boundary=b"}, comp+"--b--").want(t, "202"); !strings.Contains(r.body, "InvalidInput") {
+	if r := f.send("POST", "/$batch", headers{"Content-Type", "multipart/mixed; boundary=b"}, comp+"--b--").want(t,
+		"202"); !strings.Contains(r.body, "InvalidInput") {
 		t.Errorf("query with comp: %s", r.body)
 	}
 	r := f.send("POST", "/$batch", headers{"Content-Type", "multipart/mixed; boundary=b"}, set+set+"--b--").want(t, "202")
@@ -343,7 +398,8 @@ func TestTransactionsAreIsolated(t *testing.T) {
 	write := func(generation int) {
 		actions := make([]aztables.TransactionAction, entities)
 		for i := range actions {
-			actions[i] = aztables.TransactionAction{ActionType: aztables.TransactionTypeInsertReplace, Entity: entityJSON("p", fmt.Sprint(i), "G", generation)}
+			actions[i] = aztables.TransactionAction{ActionType: aztables.TransactionTypeInsertReplace,
+				Entity: entityJSON("p", fmt.Sprint(i), "G", generation)}
 		}
 		_, err := client.SubmitTransaction(ctx, actions, nil)
 		if err != nil {

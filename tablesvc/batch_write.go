@@ -25,7 +25,8 @@ func newBatchWriter(c *call, changes int, buf []byte) *batchWriter {
 	if room := (changes + 1) * answerRoom; cap(buf) < room {
 		buf = make([]byte, 0, room)
 	}
-	return &batchWriter{call: c, buf: buf[:0], boundary: "batchresponse_" + newGUID(), inner: "changesetresponse_" + newGUID()}
+	return &batchWriter{call: c, buf: buf[:0], boundary: "batchresponse_" + newGUID(),
+		inner: "changesetresponse_" + newGUID()}
 }
 
 // newGUID returns a random GUID. It is unique, not secret.
@@ -98,8 +99,8 @@ func (w *batchWriter) part(p *part, f format, a answer) {
 	w.line()
 }
 
-// preferenceApplies reports whether the answer to a part repeats its Prefer header: that of an insert or of a PUT also if it fails, that of a
-// deletion never (recorded).
+// preferenceApplies reports whether the answer to a part repeats its Prefer header: that of an insert or of a PUT also
+// if it fails, that of a deletion never (recorded).
 func preferenceApplies(method string, status int) bool {
 	return method == http.MethodPost || method == http.MethodPut || status < 400 && method != http.MethodDelete
 }

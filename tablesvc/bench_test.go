@@ -118,7 +118,8 @@ func BenchmarkInsert(b *testing.B) {
 	i := 0
 	for b.Loop() {
 		i++
-		c, w := bare(b, f, "POST", "/people", fmt.Sprintf(`{"PartitionKey":"p","RowKey":"%09d","Text":"%s","Age":5}`, i, text), "Prefer", "return-no-content")
+		c, w := bare(b, f, "POST", "/people",
+			fmt.Sprintf(`{"PartitionKey":"p","RowKey":"%09d","Text":"%s","Age":5}`, i, text), "Prefer", "return-no-content")
 		if err := f.svc.insertEntity(c); err != nil || w.Code != http.StatusNoContent {
 			b.Fatal(err, w.Code)
 		}
@@ -136,8 +137,10 @@ func BenchmarkTransaction100(b *testing.B) {
 		var body strings.Builder
 		body.WriteString("--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n")
 		for j := range 100 {
-			fmt.Fprintf(&body, "--c\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\nPOST http://127.0.0.1:10002/devstoreaccount1/people HTTP/1.1\r\n"+
-				"Content-Type: application/json\r\nAccept: application/json;odata=minimalmetadata\r\nPrefer: return-no-content\r\n\r\n"+
+			fmt.Fprintf(&body, "--c\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\nPOST "+
+				"http://127.0.0.1:10002/devstoreaccount1/people HTTP/1.1\r\n"+
+				"Content-Type: application/json\r\nAccept: application/json;odata=minimalmetadata\r\nPrefer: "+
+				"return-no-content\r\n\r\n"+
 				`{"PartitionKey":"p%d","RowKey":"%03d","Text":"%s","Age":5}`+"\r\n", i, j, text)
 		}
 		body.WriteString("--c--\r\n--b--\r\n")

@@ -16,23 +16,28 @@ func TestParsersStayInTheirBudget(t *testing.T) {
 	const size = 2 << 20 // below the largest body
 	for _, boundary := range []string{"b", "bbbb", "-"} {
 		line := "--" + boundary
-		workbudget.Inputs(size, line+"\r\n", []string{line, line + "\n", line + " ", line + "--", "-", "\n", " ", "a:b\n", "GET x HTTP/1.1\n",
-			line + "\nContent-Type: multipart/mixed; boundary=c\n\n--c", "\r\n\r\n"}, "\n"+line+"--", func(body string) {
-			workbudget.Default.Check(t, len(body), func() { _, _ = readBatch("multipart/mixed; boundary="+boundary, []byte(body)) })
-		})
+		workbudget.Inputs(size, line+"\r\n",
+			[]string{line, line + "\n", line + " ", line + "--", "-", "\n", " ", "a:b\n", "GET x HTTP/1.1\n",
+				line + "\nContent-Type: multipart/mixed; boundary=c\n\n--c", "\r\n\r\n"}, "\n"+line+"--", func(body string) {
+				workbudget.Default.Check(t, len(body),
+					func() { _, _ = readBatch("multipart/mixed; boundary="+boundary, []byte(body)) })
+			})
 	}
-	workbudget.Inputs(wire.MaxURI, "/T(", []string{"''", "'", "%27", "PartitionKey='a',", "=", ",", "(", "RowKey='"}, ")", func(path string) {
-		workbudget.Default.Check(t, len(path), func() { _, _ = parsePath(path) })
-	})
-	workbudget.Inputs(32<<10, "application/json", []string{",", ",a/b", ";a=b", ",application/json;odata=x", "\""}, "", func(accept string) {
-		workbudget.Default.Check(t, len(accept), func() { _, _ = acceptedFormat(wire.LatestVersion(), "", accept) })
-	})
+	workbudget.Inputs(wire.MaxURI, "/T(", []string{"''", "'", "%27", "PartitionKey='a',", "=", ",", "(", "RowKey='"}, ")",
+		func(path string) {
+			workbudget.Default.Check(t, len(path), func() { _, _ = parsePath(path) })
+		})
+	workbudget.Inputs(32<<10, "application/json", []string{",", ",a/b", ";a=b", ",application/json;odata=x", "\""}, "",
+		func(accept string) {
+			workbudget.Default.Check(t, len(accept), func() { _, _ = acceptedFormat(wire.LatestVersion(), "", accept) })
+		})
 }
 
 // Of a transaction with too many changes, few are parsed.
 func TestManyChangesAreNotParsed(t *testing.T) {
 	t.Parallel()
-	change := "--c\nContent-Type: application/http\n\nDELETE http://h/T(PartitionKey='a',RowKey='b') HTTP/1.1\nIf-Match: *\n\n"
+	change := "--c\nContent-Type: application/http\n\nDELETE http://h/T(PartitionKey='a',RowKey='b') " +
+		"HTTP/1.1\nIf-Match: *\n\n"
 	body := "--b\nContent-Type: multipart/mixed; boundary=c\n\n" + strings.Repeat(change, 10_000) + "--c--\n--b--"
 	if b, err := readBatch("multipart/mixed; boundary=b", []byte(body)); err != nil || len(b.changes) != maxParts {
 		t.Errorf("%d changes, %v; want %d", len(b.changes), err, maxParts)
@@ -45,7 +50,8 @@ func FuzzOptions(f *testing.F) {
 	f.Add(",,a , a", "X eq datetime'2020-01-01T00:00:00Z'", "-1", "", "x")
 	f.Fuzz(func(t *testing.T, selected, filter, top, partition, row string) {
 		defer workbudget.Default.Start(t, len(selected)+len(filter)+len(top)+len(partition)+len(row))()
-		options := url.Values{"$select": {selected}, "$filter": {filter}, "$top": {top}, "NextPartitionKey": {partition}, "NextRowKey": {row}}
+		options := url.Values{"$select": {selected}, "$filter": {filter}, "$top": {top}, "NextPartitionKey": {partition},
+			"NextRowKey": {row}}
 		if c, err := tryOptions(options); err == nil {
 			_, _ = c.parseQuery()
 		}
@@ -72,11 +78,13 @@ func TestSelectIsBounded(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("a")
 	for i := range 30_000 {
-		text.WriteString(",P" + string(rune('a'+i%26)) + string(rune('a'+i/26%26)) + string(rune('a'+i/676%26)) + string(rune('a'+i/17576)))
+		text.WriteString(",P" + string(rune('a'+i%26)) + string(rune('a'+i/26%26)) + string(rune('a'+i/676%26)) +
+			string(rune('a'+i/17576)))
 	}
 	c := optionsOf(t, url.Values{"$top": {"1"}})
 	c.Query = append(c.Query, wire.Param{Name: "$select", Value: text.String()})
-	workbudget.Budget{Time: 100 * time.Millisecond, TimePerByte: time.Microsecond, Bytes: 1 << 20, BytesPerByte: 1000}.Check(t, text.Len(), func() { _, _ = c.parseQuery() })
+	workbudget.Budget{Time: 100 * time.Millisecond, TimePerByte: time.Microsecond, Bytes: 1 << 20,
+		BytesPerByte: 1000}.Check(t, text.Len(), func() { _, _ = c.parseQuery() })
 }
 
 // optionsOf is a query for entities with options, which must fit into an address.

@@ -19,11 +19,12 @@ type Counts = state.Counts
 // Open opens or creates the file of a Table service, for [Check] and other tools. Options.Buckets is ignored.
 func Open(path string, o store.Options) (*store.DB, error) { return state.OpenFile(path, o) }
 
-// Fork prepares the file of a Table service, a copy of a former state, to replace a later state: positions in the logs of changes that only the later state
-// had become unknown. A file that does not exist is not created.
+// Fork prepares the file of a Table service, a copy of a former state, to replace a later state: positions in the logs
+// of changes that only the later state had become unknown. A file that does not exist is not created.
 func Fork(path string, now time.Time) error { return state.Fork(path, now) }
 
-// Extract writes the tables to a new file, that of a server alone. Positions in the logs of changes that come later in this service are unknown there.
+// Extract writes the tables to a new file, that of a server alone. Positions in the logs of changes that come later in
+// this service are unknown there.
 func (s *Service) Extract(path string, now time.Time) error { return s.state.Extract(path, now) }
 
 // Describe calls fn with a function that names for people what keys of the file of a Table service belong to.

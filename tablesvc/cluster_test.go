@@ -24,8 +24,9 @@ import (
 // onLog makes a service a node of a cluster.
 func onLog(t *testing.T, c *natscluster.Cluster, server int) func(*Config) {
 	t.Helper()
-	log, err := replog.Open(t.Context(), replog.Config{Conn: c.Conn(t, server), Name: "tables", Replicas: c.Size(), Node: fmt.Sprint("n", server),
-		Timeout: time.Minute, Log: slog.New(slog.DiscardHandler)})
+	log, err := replog.Open(t.Context(),
+		replog.Config{Conn: c.Conn(t, server), Name: "tables", Replicas: c.Size(), Node: fmt.Sprint("n", server),
+			Timeout: time.Minute, Log: slog.New(slog.DiscardHandler)})
 	check.OK(t, err)
 	return func(c *Config) {
 		c.Store.Relaxed, c.Store.Log = false, log
@@ -54,9 +55,11 @@ func TestNodesShareTablesAndEntities(t *testing.T) {
 		if read.ETag != added.ETag {
 			t.Errorf("one node wrote ETag %s, the other one read %s", added.ETag, read.ETag)
 		}
-		_, err = other.UpdateEntity(ctx, entity, &aztables.UpdateEntityOptions{IfMatch: &read.ETag, UpdateMode: aztables.UpdateModeReplace})
+		_, err = other.UpdateEntity(ctx, entity,
+			&aztables.UpdateEntityOptions{IfMatch: &read.ETag, UpdateMode: aztables.UpdateModeReplace})
 		check.OK(t, err)
-		_, err = table.UpdateEntity(ctx, entity, &aztables.UpdateEntityOptions{IfMatch: &added.ETag, UpdateMode: aztables.UpdateModeReplace})
+		_, err = table.UpdateEntity(ctx, entity,
+			&aztables.UpdateEntityOptions{IfMatch: &added.ETag, UpdateMode: aztables.UpdateModeReplace})
 		check.Code(t, err, "412 UpdateConditionNotSatisfied")
 		_, err = b.sdk.DeleteTable(ctx, "shared", nil)
 		check.OK(t, err)
@@ -67,7 +70,8 @@ func TestNodesShareTablesAndEntities(t *testing.T) {
 	}
 }
 
-// Timestamps do not go back when a node whose clock is behind changes an entity, or writes one that another node has deleted.
+// Timestamps do not go back when a node whose clock is behind changes an entity, or writes one that another node has
+// deleted.
 func TestETagsDifferAlthoughClocksDiffer(t *testing.T) {
 	t.Parallel()
 	c := natscluster.Start(t, 1)
@@ -106,7 +110,8 @@ func TestNodesShareServiceProperties(t *testing.T) {
 	t.Parallel()
 	a, b := startNodes(t)
 	for age := int32(1); age < 4; age++ {
-		rule := &aztables.CorsRule{AllowedOrigins: ptr("*"), AllowedMethods: ptr("GET"), MaxAgeInSeconds: &age, AllowedHeaders: ptr(""), ExposedHeaders: ptr("")}
+		rule := &aztables.CorsRule{AllowedOrigins: ptr("*"), AllowedMethods: ptr("GET"), MaxAgeInSeconds: &age,
+			AllowedHeaders: ptr(""), ExposedHeaders: ptr("")}
 		_, err := a.sdk.SetProperties(ctx, aztables.ServiceProperties{Cors: []*aztables.CorsRule{rule}}, nil)
 		check.OK(t, err)
 		got, err := b.sdk.GetProperties(ctx, nil)
@@ -126,7 +131,8 @@ func TestNodesShareTheLogOfChanges(t *testing.T) {
 	a, b := startNodes(t)
 	table := a.table("shared")
 	changes := func(f *fixture, after string, wait time.Duration) (position string, rows []string) {
-		r, err := f.try("GET", "/shared()", headers{longpoll.AfterHeader, after, longpoll.WaitHeader, strconv.Itoa(int(wait.Seconds()))}, "")
+		r, err := f.try("GET", "/shared()",
+			headers{longpoll.AfterHeader, after, longpoll.WaitHeader, strconv.Itoa(int(wait.Seconds()))}, "")
 		if err != nil || r.status != http.StatusOK {
 			t.Errorf("changes: %d %v %s", r.status, err, r.body)
 			return after, nil
@@ -161,12 +167,14 @@ func TestNodesShareTheLogOfChanges(t *testing.T) {
 	}
 }
 
-// Two nodes set different sections of the service properties at the same time: neither takes back what the other one has set.
+// Two nodes set different sections of the service properties at the same time: neither takes back what the other one
+// has set.
 func TestNodesSetDifferentServiceProperties(t *testing.T) {
 	t.Parallel()
 	a, b := startNodes(t)
 	set := func(f *fixture, section string) {
-		r, err := f.try("PUT", "/?restype=service&comp=properties", nil, "<StorageServiceProperties>"+section+"</StorageServiceProperties>")
+		r, err := f.try("PUT", "/?restype=service&comp=properties", nil,
+			"<StorageServiceProperties>"+section+"</StorageServiceProperties>")
 		if err != nil || r.status != http.StatusAccepted {
 			t.Errorf("set: status %d, %v", r.status, err)
 		}
@@ -174,16 +182,21 @@ func TestNodesSetDifferentServiceProperties(t *testing.T) {
 	for n := 1; n <= 20; n++ {
 		var both sync.WaitGroup
 		both.Go(func() {
-			set(a, fmt.Sprintf("<Cors><CorsRule><AllowedOrigins>*</AllowedOrigins><AllowedMethods>GET</AllowedMethods><AllowedHeaders/><ExposedHeaders/><MaxAgeInSeconds>%d</MaxAgeInSeconds></CorsRule></Cors>", n))
+			set(a,
+				fmt.Sprintf(
+					"<Cors><CorsRule><AllowedOrigins>*</AllowedOrigins><AllowedMethods>GET</AllowedMethods><AllowedHeaders/><ExposedHeaders/><MaxAgeInSeconds>%d</MaxAgeInSeconds></CorsRule></Cors>", n))
 		})
 		both.Go(func() {
-			set(b, fmt.Sprintf("<HourMetrics><Version>1.0</Version><Enabled>false</Enabled><RetentionPolicy><Enabled>true</Enabled><Days>%d</Days></RetentionPolicy></HourMetrics>", n))
+			set(b,
+				fmt.Sprintf(
+					"<HourMetrics><Version>1.0</Version><Enabled>false</Enabled><RetentionPolicy><Enabled>true</Enabled><Days>%d</Days></RetentionPolicy></HourMetrics>", n))
 		})
 		both.Wait()
 		for name, f := range map[string]*fixture{"the first": a, "the second": b} {
 			got, err := f.try("GET", "/?restype=service&comp=properties", nil, "")
 			check.OK(t, err)
-			if text := string(got.body); !strings.Contains(text, fmt.Sprintf("<MaxAgeInSeconds>%d<", n)) || !strings.Contains(text, fmt.Sprintf("<Days>%d<", n)) {
+			if text := string(got.body); !strings.Contains(text, fmt.Sprintf("<MaxAgeInSeconds>%d<", n)) ||
+				!strings.Contains(text, fmt.Sprintf("<Days>%d<", n)) {
 				t.Fatalf("round %d, %s node: %s", n, name, text)
 			}
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/state"
 )
 
-// parseIfMatch parses If-Match: "*", or a tag W/"datetime'...'" with its colons encoded or not. Other text in quotes matches
-// no entity; text without quotes is an error.
+// parseIfMatch parses If-Match: "*", or a tag W/"datetime'...'" with its colons encoded or not. Other text in quotes
+// matches no entity; text without quotes is an error.
 // https://learn.microsoft.com/rest/api/storageservices/table-service-error-codes
 func parseIfMatch(s string) (state.Condition, error) {
 	s = strings.TrimSpace(s)
@@ -22,7 +22,8 @@ func parseIfMatch(s string) (state.Condition, error) {
 		tag, ok = strings.CutSuffix(tag, `"`)
 	}
 	if !ok || strings.Contains(tag, `"`) {
-		return state.Condition{}, errInvalidInput.WithMessage("The etag value '" + s + "' specified in one of the request headers " +
+		return state.Condition{}, errInvalidInput.WithMessage("The etag value '" + s +
+			"' specified in one of the request headers " +
 			"is not valid. Please make sure only one etag value is specified and is valid.")
 	}
 	if text, err := url.PathUnescape(tag); err == nil {

@@ -26,10 +26,12 @@ func TestParseIfMatch(t *testing.T) {
 			t.Errorf("%s: got %v, %v; want %v", text, got, err, want)
 		}
 	}
-	if got, err := parseIfMatch(`W/"datetime''2017-11-10T02%3A46%3A53.636692Z''"`); !errors.Is(err, wire.ErrConditionNotMet) {
+	if got, err := parseIfMatch(`W/"datetime''2017-11-10T02%3A46%3A53.636692Z''"`); !errors.Is(err,
+		wire.ErrConditionNotMet) {
 		t.Errorf("a tag with doubled quotes: %v, %v", got, err)
 	}
-	for _, text := range []string{`"datetime'2017-11-10T02%3A46%3A53.636692Z'"`, `"0x8D5"`, `""`, "", "x", `W/`, `"`, `W/"a", W/"b"`, `W/"datetime'2017-11-10T02%3A46%3A53Z'`} {
+	for _, text := range []string{`"datetime'2017-11-10T02%3A46%3A53.636692Z'"`, `"0x8D5"`, `""`, "", "x", `W/`, `"`,
+		`W/"a", W/"b"`, `W/"datetime'2017-11-10T02%3A46%3A53Z'`} {
 		if got, err := parseIfMatch(text); !errors.Is(err, errInvalidInput) {
 			t.Errorf("%s: got %v, %v", text, got, err)
 		}

@@ -37,10 +37,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serveChild serves a file durably and prints its address, until it is killed or its parent, which holds the other end of its
-// standard input, is gone.
+// serveChild serves a file durably and prints its address, until it is killed or its parent, which holds the other end
+// of its standard input, is gone.
 func serveChild(path string) {
-	svc, err := New(Config{Path: path, Common: frontend.Common{Accounts: auth.Development(), Log: slog.New(slog.DiscardHandler)}})
+	svc, err := New(Config{Path: path,
+		Common: frontend.Common{Accounts: auth.Development(), Log: slog.New(slog.DiscardHandler)}})
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
@@ -96,7 +97,8 @@ func TestTransactionsSurviveKill(t *testing.T) {
 				}
 			}
 			if found != 0 && found != transactionSize || generation < acked[w]-1 {
-				t.Fatalf("round %d: writer %d has %d entities of generation %d; generation %d was acknowledged", round, w, found, generation, acked[w]-1)
+				t.Fatalf("round %d: writer %d has %d entities of generation %d; generation %d was acknowledged", round, w, found,
+					generation, acked[w]-1)
 			}
 			acked[w] = max(acked[w], generation+1)
 		}
@@ -125,7 +127,8 @@ func killUnderLoad(t *testing.T, path string, round int, goal int64, acked *[wri
 	check.OK(t, err)
 	cred, err := aztables.NewSharedKeyCredential(auth.DevelopmentAccount, auth.DevelopmentKey)
 	check.OK(t, err)
-	sdk, err := aztables.NewServiceClientWithSharedKey("http://"+strings.TrimSpace(address)+"/"+auth.DevelopmentAccount, cred,
+	sdk, err := aztables.NewServiceClientWithSharedKey("http://"+strings.TrimSpace(address)+"/"+auth.DevelopmentAccount,
+		cred,
 		&aztables.ClientOptions{ClientOptions: azcore.ClientOptions{Retry: policy.RetryOptions{MaxRetries: -1}}})
 	check.OK(t, err)
 	if round == 0 {
@@ -144,7 +147,8 @@ func killUnderLoad(t *testing.T, path string, round int, goal int64, acked *[wri
 				actions := make([]aztables.TransactionAction, transactionSize)
 				for i := range actions {
 					actions[i] = aztables.TransactionAction{ActionType: aztables.TransactionTypeInsertReplace,
-						Entity: entityJSON(fmt.Sprintf("w%d", w), fmt.Sprintf("%03d", i), "Generation", generation, "Text", strings.Repeat("x", 200))}
+						Entity: entityJSON(fmt.Sprintf("w%d", w), fmt.Sprintf("%03d", i), "Generation", generation, "Text",
+							strings.Repeat("x", 200))}
 				}
 				if _, err := client.SubmitTransaction(ctx, actions, nil); err != nil {
 					failed <- fmt.Errorf("writer %d: %w", w, err)

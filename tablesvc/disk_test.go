@@ -18,7 +18,8 @@ import (
 func TestFailedSyncEndsReadiness(t *testing.T) {
 	t.Parallel()
 	fsys := &faultdisk.FS{}
-	s, err := New(Config{Path: filepath.Join(t.TempDir(), "tables.db"), Store: store.Options{FS: fsys}, Common: frontend.Common{Accounts: auth.Development()}})
+	s, err := New(Config{Path: filepath.Join(t.TempDir(), "tables.db"), Store: store.Options{FS: fsys},
+		Common: frontend.Common{Accounts: auth.Development()}})
 	check.OK(t, err)
 	check.OK(t, s.state.CreateTable("devstoreaccount1", "before", time.Now()))
 	check.OK(t, s.Ready())

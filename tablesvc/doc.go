@@ -5,15 +5,16 @@
 // operations.go has a row for each operation of the REST reference; each row names its handler. A handler parses its
 // request, calls the state, and renders the answer. errors.go maps the errors of the state to those of the protocol.
 //
-//   - address.go: the resource that a URL names; names.go: rules of names; format.go: JSON or Atom, and how much metadata.
+//   - address.go: the resource that a URL names; names.go: rules of names; format.go: JSON or Atom, and how much
+//     metadata.
 //   - tables.go, acl.go, service_properties.go: operations on tables and on the service.
 //   - entity_write.go, conditions.go: inserts, updates, merges and deletions.
 //   - entity_query.go and page.go: queries, their limits and continuation tokens; explain.go: the explain mode.
 //   - batch.go, batch_read.go, batch_write.go: entity group transactions.
 //   - feed.go: waiting for a table's changes, an extension.
 //
-// The state is in internal/state: records, keys, the state machine of an entity, background deletion, the checker. The data
-// model with its JSON and Atom forms is in internal/entity, $filter and its planner in internal/filter.
+// The state is in internal/state: records, keys, the state machine of an entity, background deletion, the checker. The
+// data model with its JSON and Atom forms is in internal/entity, $filter and its planner in internal/filter.
 //
 // https://learn.microsoft.com/rest/api/storageservices/table-service-rest-api
 package tablesvc

@@ -47,13 +47,14 @@ func (s *Service) queryEntity(c *call) error {
 	*buf = body
 	c.Set("ETag", at.DateTimeETag())
 	if c.explains() {
-		c.explain(filter.Plan{Kind: filter.PointQuery, Ranges: []filter.Range{{Start: entity.AppendKey(nil, 0, c.partition, c.row), Point: true}}, Exact: true}, 1, 1)
+		c.explain(filter.Plan{Kind: filter.PointQuery,
+			Ranges: []filter.Range{{Start: entity.AppendKey(nil, 0, c.partition, c.row), Point: true}}, Exact: true}, 1, 1)
 	}
 	return c.Body(http.StatusOK, c.format.contentType("entry"), body)
 }
 
-// readOne renders the entity that the address names, appended to buf, and returns its Timestamp. An entity that $filter does not match is
-// not found.
+// readOne renders the entity that the address names, appended to buf, and returns its Timestamp. An entity that $filter
+// does not match is not found.
 func (s *Service) readOne(c *call, buf []byte) (body []byte, at ticks.Ticks, err error) {
 	f := c.form()
 	if f.Select, err = c.selection(&f); err != nil {

@@ -45,7 +45,8 @@ func TestQueryEntities(t *testing.T) {
 		filter string
 		want   []string
 	}{
-		{"", []string{"a/0", "a/1", "a/2", "b/0", "b/1", "b/2", "it's/0", "it's/1", "it's/2", "\U00010000/0", "\U00010000/1", "\U00010000/2", "\uffff/0", "\uffff/1", "\uffff/2"}},
+		{"", []string{"a/0", "a/1", "a/2", "b/0", "b/1", "b/2", "it's/0", "it's/1", "it's/2", "\U00010000/0", "\U00010000/1",
+			"\U00010000/2", "\uffff/0", "\uffff/1", "\uffff/2"}},
 		{"PartitionKey eq 'it''s' and RowKey eq '1'", []string{"it's/1"}},
 		{"PartitionKey eq '\uffff' and RowKey gt '1'", []string{"\uffff/2"}},
 		{"N ge 11 and N lt 20 and Even", []string{"a/2"}},
@@ -78,8 +79,10 @@ func TestQueryEntities(t *testing.T) {
 		if r.body != `{"value":[{"RowKey":"0","N":10,"odd-n\u00e4me":null}]}` {
 			t.Errorf("got %s", r.body)
 		}
-		r = f.send("GET", "/people(PartitionKey='a',RowKey='0')?$select=", headers{"Accept", "application/json;odata=minimalmetadata"}, "").want(t, "200")
-		if !strings.HasPrefix(r.body, `{"odata.metadata":"`+f.base+`/$metadata#people/@Element&$select=",`) || !strings.Contains(r.body, `"N":10`) {
+		r = f.send("GET", "/people(PartitionKey='a',RowKey='0')?$select=",
+			headers{"Accept", "application/json;odata=minimalmetadata"}, "").want(t, "200")
+		if !strings.HasPrefix(r.body, `{"odata.metadata":"`+f.base+`/$metadata#people/@Element&$select=",`) ||
+			!strings.Contains(r.body, `"N":10`) {
 			t.Errorf("got %s", r.body)
 		}
 		if r = f.send("GET", "/people()?$top=1&$select=*", nil, ""); !strings.Contains(r.body, `"N":10`) {
@@ -87,7 +90,8 @@ func TestQueryEntities(t *testing.T) {
 		}
 	})
 	t.Run("top", func(t *testing.T) {
-		for top, want := range map[string]string{"0": "200", "5000": "200", "99999999999999999999999": "200", "-1": "400 InvalidInput", "x": "400 InvalidInput"} {
+		for top, want := range map[string]string{"0": "200", "5000": "200", "99999999999999999999999": "200",
+			"-1": "400 InvalidInput", "x": "400 InvalidInput"} {
 			r := f.send("GET", "/people()?$top="+top, nil, "").want(t, want)
 			if top == "0" && (r.body != `{"value":[]}` || r.header.Get("x-ms-continuation-NextPartitionKey") != "") {
 				t.Errorf("$top=0: %s %v", r.body, r.header)
@@ -95,13 +99,17 @@ func TestQueryEntities(t *testing.T) {
 		}
 	})
 	t.Run("one partition", func(t *testing.T) {
-		r := f.send("GET", "/people(PartitionKey='it''s')?$top=2&$select=RowKey&$filter=RowKey%20ge%20'1'", headers{headerExplain, "true"}, "").want(t, "200")
-		if r.body != `{"value":[{"RowKey":"1"},{"RowKey":"2"}]}` || r.header.Get(headerPlan) != "RangeQuery; ranges=1; residual=no" {
+		r := f.send("GET", "/people(PartitionKey='it''s')?$top=2&$select=RowKey&$filter=RowKey%20ge%20'1'",
+			headers{headerExplain, "true"}, "").want(t, "200")
+		if r.body != `{"value":[{"RowKey":"1"},{"RowKey":"2"}]}` ||
+			r.header.Get(headerPlan) != "RangeQuery; ranges=1; residual=no" {
 			t.Errorf("got %s by %s", r.body, r.header.Get(headerPlan))
 		}
 		r = f.send("GET", "/people(PartitionKey='a')?$top=2&$select=RowKey", nil, "")
-		next := "?NextPartitionKey=" + r.header.Get("x-ms-continuation-NextPartitionKey") + "&NextRowKey=" + r.header.Get("x-ms-continuation-NextRowKey")
-		if r = f.send("GET", "/people(PartitionKey='a')"+next+"&$select=RowKey", nil, ""); r.body != `{"value":[{"RowKey":"2"}]}` {
+		next := "?NextPartitionKey=" + r.header.Get("x-ms-continuation-NextPartitionKey") + "&NextRowKey=" +
+			r.header.Get("x-ms-continuation-NextRowKey")
+		if r = f.send("GET", "/people(PartitionKey='a')"+next+"&$select=RowKey", nil,
+			""); r.body != `{"value":[{"RowKey":"2"}]}` {
 			t.Errorf("second page %s", r.body)
 		}
 	})
@@ -137,16 +145,20 @@ func TestExplain(t *testing.T) {
 		{"PartitionKey eq 'p1' and PartitionKey eq 'p2'", "Nothing; ranges=0; residual=no", "0", "0"},
 	} {
 		r := f.send("GET", "/people()?$filter="+url.QueryEscape(tc.filter), headers{headerExplain, "true"}, "").want(t, "200")
-		if r.header.Get(headerPlan) != tc.plan || r.header.Get(headerScanned) != tc.scanned || r.header.Get(headerReturned) != tc.returned {
-			t.Errorf("%s: %s, scanned %s, returned %s; want %s, %s, %s", tc.filter, r.header.Get(headerPlan), r.header.Get(headerScanned),
+		if r.header.Get(headerPlan) != tc.plan || r.header.Get(headerScanned) != tc.scanned ||
+			r.header.Get(headerReturned) != tc.returned {
+			t.Errorf("%s: %s, scanned %s, returned %s; want %s, %s, %s", tc.filter, r.header.Get(headerPlan),
+				r.header.Get(headerScanned),
 				r.header.Get(headerReturned), tc.plan, tc.scanned, tc.returned)
 		}
 	}
 	r := f.send("GET", "/people(PartitionKey='p1',RowKey='001')", headers{headerExplain, "1"}, "").want(t, "200")
-	if r.header.Get(headerPlan) != "PointQuery; ranges=1; residual=no" || r.header.Get(headerRanges) != `["PartitionKey eq 'p1' and RowKey eq '001'"]` {
+	if r.header.Get(headerPlan) != "PointQuery; ranges=1; residual=no" ||
+		r.header.Get(headerRanges) != `["PartitionKey eq 'p1' and RowKey eq '001'"]` {
 		t.Errorf("point read: %s, %s", r.header.Get(headerPlan), r.header.Get(headerRanges))
 	}
-	r = f.send("GET", "/people()?$filter="+url.QueryEscape("PartitionKey eq 'ü\"' or PartitionKey lt 'p2'"), headers{headerExplain, "1"}, "").want(t, "200")
+	r = f.send("GET", "/people()?$filter="+url.QueryEscape("PartitionKey eq 'ü\"' or PartitionKey lt 'p2'"),
+		headers{headerExplain, "1"}, "").want(t, "200")
 	if want := `["PartitionKey lt 'p2'","PartitionKey eq '\u00fc\"'"]`; r.header.Get(headerRanges) != want {
 		t.Errorf("ranges %s, want %s", r.header.Get(headerRanges), want)
 	}
@@ -154,9 +166,11 @@ func TestExplain(t *testing.T) {
 	for i := range 20 {
 		long = strings.Replace(long, "kk'", fmt.Sprintf("%02d'", i), 1)
 	}
-	r = f.send("GET", "/people()?$filter="+url.QueryEscape("PartitionKey eq 'a'"+long), headers{headerExplain, "1"}, "").want(t, "200")
+	r = f.send("GET", "/people()?$filter="+url.QueryEscape("PartitionKey eq 'a'"+long), headers{headerExplain, "1"},
+		"").want(t, "200")
 	var ranges []string
-	if err := json.Unmarshal([]byte(r.header.Get(headerRanges)), &ranges); err != nil || len(ranges) == 0 || len(ranges) >= 21 || !strings.Contains(r.header.Get(headerPlan), "ranges=21") {
+	if err := json.Unmarshal([]byte(r.header.Get(headerRanges)), &ranges); err != nil || len(ranges) == 0 ||
+		len(ranges) >= 21 || !strings.Contains(r.header.Get(headerPlan), "ranges=21") {
 		t.Errorf("many ranges: %v, %d of them, %s", err, len(ranges), r.header.Get(headerPlan))
 	}
 	if r = f.send("GET", "/people()?$top=1", nil, ""); r.header.Get(headerPlan) != "" {
@@ -174,7 +188,8 @@ func TestWorkEndsPages(t *testing.T) {
 		text string
 		rows int
 	}{{"x", 1200}, {"y", 0}} {
-		got, pages := rows(t, client, &aztables.ListEntitiesOptions{Filter: to.Ptr("Text eq '" + tc.text + "'" + strings.Repeat(" and Text ne 'z'", 100))})
+		got, pages := rows(t, client, &aztables.ListEntitiesOptions{Filter: to.Ptr("Text eq '" + tc.text + "'" +
+			strings.Repeat(" and Text ne 'z'", 100))})
 		if len(got) != tc.rows || pages < 10 || pages > 1000 {
 			t.Errorf("%s: %d entities in %d pages", tc.text, len(got), pages)
 		}
@@ -184,7 +199,8 @@ func TestWorkEndsPages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	names, pages := tableNames(t, f, &aztables.ListTablesOptions{Filter: to.Ptr("TableName ge 't'" + strings.Repeat(" and TableName ne 'z'", 100))})
+	names, pages := tableNames(t, f,
+		&aztables.ListTablesOptions{Filter: to.Ptr("TableName ge 't'" + strings.Repeat(" and TableName ne 'z'", 100))})
 	if len(names) != 200 || pages < 2 {
 		t.Errorf("%d tables in %d pages", len(names), pages)
 	}
@@ -251,7 +267,8 @@ func TestPagesStitchTogether(t *testing.T) {
 		var all []row
 		for range rapid.IntRange(0, 12).Draw(rt, "entities") {
 			e := row{key.Draw(rt, "p"), key.Draw(rt, "r"), rapid.IntRange(0, 3).Draw(rt, "n")}
-			f.send("PUT", fmt.Sprintf("/table%d(PartitionKey='%s',RowKey='%s')", n, url.PathEscape(e.p), url.PathEscape(e.r)), nil,
+			f.send("PUT", fmt.Sprintf("/table%d(PartitionKey='%s',RowKey='%s')", n, url.PathEscape(e.p), url.PathEscape(e.r)),
+				nil,
 				fmt.Sprintf(`{"N":%d}`, e.n)).want(t, "204")
 			all = append(slices.DeleteFunc(all, func(o row) bool { return o.p == e.p && o.r == e.r }), e)
 		}
@@ -264,9 +281,12 @@ func TestPagesStitchTogether(t *testing.T) {
 			{"", func(row) bool { return true }},
 			{fmt.Sprintf("N ge %d", v), func(e row) bool { return e.n >= v }},
 			{fmt.Sprintf("PartitionKey eq '%s'", p), func(e row) bool { return e.p == p }},
-			{fmt.Sprintf("PartitionKey gt '%s' or RowKey eq '%s'", p, r), func(e row) bool { return utf16Order(e.p, p) > 0 || e.r == r }},
-			{fmt.Sprintf("PartitionKey eq '%s' and (RowKey lt '%s' or N ne %d)", p, r, v), func(e row) bool { return e.p == p && (utf16Order(e.r, r) < 0 || e.n != v) }},
-			{fmt.Sprintf("not (PartitionKey eq '%s' or RowKey ge '%s')", p, r), func(e row) bool { return e.p != p && utf16Order(e.r, r) < 0 }},
+			{fmt.Sprintf("PartitionKey gt '%s' or RowKey eq '%s'", p, r),
+				func(e row) bool { return utf16Order(e.p, p) > 0 || e.r == r }},
+			{fmt.Sprintf("PartitionKey eq '%s' and (RowKey lt '%s' or N ne %d)", p, r, v),
+				func(e row) bool { return e.p == p && (utf16Order(e.r, r) < 0 || e.n != v) }},
+			{fmt.Sprintf("not (PartitionKey eq '%s' or RowKey ge '%s')", p, r),
+				func(e row) bool { return e.p != p && utf16Order(e.r, r) < 0 }},
 		}
 		chosen := filters[rapid.IntRange(0, len(filters)-1).Draw(rt, "filter")]
 		var want []string
@@ -275,7 +295,8 @@ func TestPagesStitchTogether(t *testing.T) {
 				want = append(want, e.p+"/"+e.r)
 			}
 		}
-		got, _ := rows(t, client, &aztables.ListEntitiesOptions{Filter: &chosen.text, Top: to.Ptr(int32(rapid.IntRange(1, 4).Draw(rt, "top")))})
+		got, _ := rows(t, client, &aztables.ListEntitiesOptions{Filter: &chosen.text,
+			Top: to.Ptr(int32(rapid.IntRange(1, 4).Draw(rt, "top")))})
 		if !slices.Equal(got, want) {
 			rt.Fatalf("%s: got %q, want %q", chosen.text, got, want)
 		}
@@ -290,7 +311,8 @@ func TestTokensSurviveChanges(t *testing.T) {
 	client := f.table("people")
 	fill(t, client, "p", 10, "x")
 	r := f.send("GET", "/people()?$top=4&$select=RowKey", nil, "").want(t, "200")
-	next := "&NextPartitionKey=" + r.header.Get("x-ms-continuation-NextPartitionKey") + "&NextRowKey=" + r.header.Get("x-ms-continuation-NextRowKey")
+	next := "&NextPartitionKey=" + r.header.Get("x-ms-continuation-NextPartitionKey") + "&NextRowKey=" +
+		r.header.Get("x-ms-continuation-NextRowKey")
 	for _, row := range []string{"00003", "00004", "00005"} {
 		_, err := client.DeleteEntity(ctx, "p", row, nil)
 		check.OK(t, err)
@@ -307,7 +329,8 @@ func TestTokensSurviveChanges(t *testing.T) {
 
 func TestTokens(t *testing.T) {
 	t.Parallel()
-	for text, token := range map[string]string{"contToken": "1!12!Y29udFRva2Vu", "1": "1!4!MQ--", "": "1!0!", "???>>>": "1!8!Pz8_Pj4*"} {
+	for text, token := range map[string]string{"contToken": "1!12!Y29udFRva2Vu", "1": "1!4!MQ--", "": "1!0!",
+		"???>>>": "1!8!Pz8_Pj4*"} {
 		if got := encodeToken(text); got != token {
 			t.Errorf("%q is encoded as %s, want %s", text, got, token)
 		}
@@ -322,7 +345,8 @@ func TestTokens(t *testing.T) {
 	}
 	f := start(t)
 	f.table("people")
-	for _, token := range []string{"NextPartitionKey=x", "NextPartitionKey=1!4!MQ--&NextRowKey=x", "NextRowKey=1!4!MQ--", "NextPartitionKey=1!4!L2E-"} {
+	for _, token := range []string{"NextPartitionKey=x", "NextPartitionKey=1!4!MQ--&NextRowKey=x", "NextRowKey=1!4!MQ--",
+		"NextPartitionKey=1!4!L2E-"} {
 		f.send("GET", "/people()?"+token, nil, "").want(t, "400 InvalidInput")
 	}
 	f.send("GET", "/Tables?NextTableName=people", nil, "").want(t, "400 InvalidInput")
@@ -335,7 +359,8 @@ func TestFilterOfOneEntity(t *testing.T) {
 	f := start(t)
 	f.table("One")
 	f.send("POST", "/One", nil, `{"PartitionKey":"p","RowKey":"r","N":1}`)
-	for filter, want := range map[string]int{"": 200, "?$filter=N%20eq%201": 200, "?$filter=N%20eq%202": 404, "?$filter=N%20is%201": 400} {
+	for filter, want := range map[string]int{"": 200, "?$filter=N%20eq%201": 200, "?$filter=N%20eq%202": 404,
+		"?$filter=N%20is%201": 400} {
 		if r := f.send("GET", "/One(PartitionKey='p',RowKey='r')"+filter, nil, ""); r.status != want {
 			t.Errorf("%s: %d %s, want %d", filter, r.status, r.body, want)
 		}

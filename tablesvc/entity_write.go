@@ -62,7 +62,8 @@ func (w *writeRequest) mutation(m *state.Mutation) error {
 	return nil
 }
 
-// condition parses the conditional headers. Changes without a condition of their own need the version that introduced them.
+// condition parses the conditional headers. Changes without a condition of their own need the version that introduced
+// them.
 func (w *writeRequest) condition(m *state.Mutation) (err error) {
 	if w.hasIfNoneMatch && w.change != state.Insert {
 		return errIfNoneMatch

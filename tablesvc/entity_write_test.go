@@ -60,12 +60,15 @@ func TestInsertEntity(t *testing.T) {
 		{"long key", `{"PartitionKey":"p","RowKey":"` + strings.Repeat("k", 513) + `"}`, "400 KeyValueTooLarge"},
 		{"property twice", `{"PartitionKey":"p","RowKey":"q","A":1,"A":2}`, "400 DuplicatePropertiesSpecified"},
 		{"bad property name", `{"PartitionKey":"p","RowKey":"q","a b":1}`, "400 PropertyNameInvalid"},
-		{"long property name", `{"PartitionKey":"p","RowKey":"q","` + strings.Repeat("n", 256) + `":1}`, "400 PropertyNameTooLong"},
-		{"long text", `{"PartitionKey":"p","RowKey":"q","A":"` + strings.Repeat("x", 32<<10+1) + `"}`, "400 PropertyValueTooLarge"},
+		{"long property name", `{"PartitionKey":"p","RowKey":"q","` + strings.Repeat("n", 256) + `":1}`,
+			"400 PropertyNameTooLong"},
+		{"long text", `{"PartitionKey":"p","RowKey":"q","A":"` + strings.Repeat("x", 32<<10+1) + `"}`,
+			"400 PropertyValueTooLarge"},
 		{"bad Int64", `{"PartitionKey":"p","RowKey":"q","A@odata.type":"Edm.Int64","A":"x"}`, "400 InvalidInput"},
 		{"array", `{"PartitionKey":"p","RowKey":"q","A":[]}`, "400 InvalidInput"},
 		{"half an object", `{"PartitionKey":"p"`, "400 InvalidInput"},
-		{"over 4 MiB", `{"PartitionKey":"p","RowKey":"q","A":"` + strings.Repeat(" ", 4<<20) + `"}`, "413 RequestBodyTooLarge"},
+		{"over 4 MiB", `{"PartitionKey":"p","RowKey":"q","A":"` + strings.Repeat(" ", 4<<20) + `"}`,
+			"413 RequestBodyTooLarge"},
 	} {
 		t.Run(tc.name, func(t *testing.T) { f.send("POST", "/people", nil, tc.body).want(t, tc.want) })
 	}
@@ -77,11 +80,13 @@ func TestInsertEntity(t *testing.T) {
 		location := f.base + "/people(PartitionKey='p',RowKey='it''s%20%C3%A9')"
 		body := string(entityJSON("p", "it's é"))
 		r := f.send("POST", "/people", headers{"Prefer", "return-no-content"}, body).want(t, "204")
-		if r.header.Get("Location") != location || r.header.Get("DataServiceId") != location || r.header.Get("Preference-Applied") != "return-no-content" {
+		if r.header.Get("Location") != location || r.header.Get("DataServiceId") != location ||
+			r.header.Get("Preference-Applied") != "return-no-content" {
 			t.Errorf("headers %v", r.header)
 		}
 		f.send("DELETE", "/people(PartitionKey='p',RowKey='it''s%20%C3%A9')", headers{"If-Match", "*"}, "").want(t, "204")
-		r = f.send("POST", "/people", headers{"Prefer", "return-content", "Accept", "application/json;odata=minimalmetadata"}, body).want(t, "201")
+		r = f.send("POST", "/people", headers{"Prefer", "return-content", "Accept", "application/json;odata=minimalmetadata"},
+			body).want(t, "201")
 		etag := r.header.Get("ETag")
 		quoted, _ := json.Marshal(etag)
 		at := strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(etag, `W/"datetime'`), `'"`), "%3A", ":")
@@ -90,7 +95,8 @@ func TestInsertEntity(t *testing.T) {
 		if r.body != want || r.header.Get("Location") != location || r.header.Get("Preference-Applied") != "return-content" {
 			t.Errorf("got  %s\nwant %s\n%v", r.body, want, r.header)
 		}
-		if r = f.send("POST", "/people", headers{"Prefer", "return-no-content"}, body).want(t, "409 EntityAlreadyExists"); r.header.Get("Preference-Applied") == "" {
+		if r = f.send("POST", "/people", headers{"Prefer", "return-no-content"}, body).want(t,
+			"409 EntityAlreadyExists"); r.header.Get("Preference-Applied") == "" {
 			t.Errorf("headers %v", r.header)
 		}
 		// Before the header was defined it meant nothing.
@@ -98,7 +104,8 @@ func TestInsertEntity(t *testing.T) {
 			`xmlns:m="http://schemas.microsoft.com/ado/2007/08/dataservices/metadata"><content type="application/xml"><m:properties>` +
 			`<d:PartitionKey>p</d:PartitionKey><d:RowKey>old</d:RowKey></m:properties></content></entry>`
 		for version, status := range map[string]string{"2009-09-19": "201", "2011-08-18": "204"} {
-			r = f.send("POST", "/people", headers{"Prefer", "return-no-content", "x-ms-version", version, "Accept", "", "Content-Type", "application/atom+xml"},
+			r = f.send("POST", "/people", headers{"Prefer", "return-no-content", "x-ms-version", version, "Accept", "",
+				"Content-Type", "application/atom+xml"},
 				strings.Replace(atom, "old", version, 1)).want(t, status)
 			if applied := r.header.Get("Preference-Applied"); (applied != "") != (status == "204") {
 				t.Errorf("version %s: Preference-Applied %q", version, applied)
@@ -112,7 +119,8 @@ func TestUpdateEntity(t *testing.T) {
 	f := start(t)
 	client := f.table("people")
 	put := func(etag azcore.ETag, properties ...any) (aztables.UpdateEntityResponse, error) {
-		return client.UpdateEntity(ctx, entityJSON("p", "r", properties...), &aztables.UpdateEntityOptions{IfMatch: &etag, UpdateMode: aztables.UpdateModeReplace})
+		return client.UpdateEntity(ctx, entityJSON("p", "r", properties...),
+			&aztables.UpdateEntityOptions{IfMatch: &etag, UpdateMode: aztables.UpdateModeReplace})
 	}
 	_, err := put(azcore.ETagAny, "B", 1)
 	check.Code(t, err, "404 ResourceNotFound")
@@ -151,7 +159,8 @@ func TestMergeEntity(t *testing.T) {
 	f := start(t)
 	client := f.table("people")
 	patch := func(etag azcore.ETag, properties ...any) error {
-		_, err := client.UpdateEntity(ctx, entityJSON("p", "r", properties...), &aztables.UpdateEntityOptions{IfMatch: &etag, UpdateMode: aztables.UpdateModeMerge})
+		_, err := client.UpdateEntity(ctx, entityJSON("p", "r", properties...),
+			&aztables.UpdateEntityOptions{IfMatch: &etag, UpdateMode: aztables.UpdateModeMerge})
 		return err
 	}
 	check.Code(t, patch(azcore.ETagAny, "B", 1), "404 ResourceNotFound")
@@ -172,7 +181,8 @@ func TestMergeEntity(t *testing.T) {
 		big.WriteString(`"p` + string(rune('a'+i)) + `":"` + strings.Repeat("x", 32<<10) + `",`)
 	}
 	f.send("MERGE", path, headers{"If-Match", "*"}, `{`+strings.TrimSuffix(big.String(), ",")+`}`).want(t, "204")
-	f.send("MERGE", path, headers{"If-Match", "*"}, `{"q":"`+strings.Repeat("x", 32<<10)+`"}`).want(t, "400 EntityTooLarge")
+	f.send("MERGE", path, headers{"If-Match", "*"}, `{"q":"`+strings.Repeat("x", 32<<10)+`"}`).want(t,
+		"400 EntityTooLarge")
 }
 
 func TestInsertOrReplaceEntity(t *testing.T) {
@@ -180,7 +190,8 @@ func TestInsertOrReplaceEntity(t *testing.T) {
 	f := start(t)
 	client := f.table("people")
 	put := func(properties ...any) (aztables.UpsertEntityResponse, error) {
-		return client.UpsertEntity(ctx, entityJSON("p", "r", properties...), &aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeReplace})
+		return client.UpsertEntity(ctx, entityJSON("p", "r", properties...),
+			&aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeReplace})
 	}
 	first, err := put("A", 1)
 	check.OK(t, err)
@@ -193,7 +204,8 @@ func TestInsertOrReplaceEntity(t *testing.T) {
 		t.Errorf("replaced with %v", m)
 	}
 	path := "/people(PartitionKey='p',RowKey='r')"
-	f.send("PUT", path, headers{"x-ms-version", "2009-09-19", "Accept", "", "Content-Type", "application/atom+xml"}, "<x/>").want(t, "400 MissingRequiredHeader")
+	f.send("PUT", path, headers{"x-ms-version", "2009-09-19", "Accept", "", "Content-Type", "application/atom+xml"},
+		"<x/>").want(t, "400 MissingRequiredHeader")
 	f.send("POST", path, headers{"X-HTTP-Method", "PUT"}, `{"C":1}`).want(t, "204")
 	f.send("PUT", "/nothere(PartitionKey='p',RowKey='r')", nil, `{}`).want(t, "404 TableNotFound")
 }
@@ -204,7 +216,8 @@ func TestInsertOrMergeEntity(t *testing.T) {
 	client := f.table("people")
 	patch := func(properties ...any) {
 		t.Helper()
-		_, err := client.UpsertEntity(ctx, entityJSON("p", "r", properties...), &aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeMerge})
+		_, err := client.UpsertEntity(ctx, entityJSON("p", "r", properties...),
+			&aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeMerge})
 		check.OK(t, err)
 	}
 	patch("A", 1)
@@ -271,8 +284,8 @@ func TestETagsOfSuccessors(t *testing.T) {
 	}
 }
 
-// TestPropertyOrder: an insert keeps the client's order; after every other change, and where $select chooses, properties are
-// sorted as .NET sorts names.
+// TestPropertyOrder: an insert keeps the client's order; after every other change, and where $select chooses,
+// properties are sorted as .NET sorts names.
 func TestPropertyOrder(t *testing.T) {
 	t.Parallel()
 	f := start(t)
@@ -308,24 +321,29 @@ func TestPropertyOrder(t *testing.T) {
 	want("empty merge", "", sorted)
 }
 
-// What Azure's recorded answers to changes have besides: the preference that was applied, and XML where anything is accepted.
+// What Azure's recorded answers to changes have besides: the preference that was applied, and XML where anything is
+// accepted.
 func TestAnswersToChanges(t *testing.T) {
 	t.Parallel()
 	f := start(t)
 	f.table("people")
-	r := f.send("PUT", "/people(PartitionKey='p',RowKey='r')", headers{"Prefer", "return-no-content"}, `{"A":1}`).want(t, "204")
+	r := f.send("PUT", "/people(PartitionKey='p',RowKey='r')", headers{"Prefer", "return-no-content"}, `{"A":1}`).want(t,
+		"204")
 	if got := r.header.Get("Preference-Applied"); got != "return-no-content" {
 		t.Errorf("Preference-Applied is %q", got)
 	}
-	if r = f.send("PUT", "/people(PartitionKey='p',RowKey='r')", nil, `{"A":1}`).want(t, "204"); r.header.Get("Preference-Applied") != "" {
+	if r = f.send("PUT", "/people(PartitionKey='p',RowKey='r')", nil, `{"A":1}`).want(t,
+		"204"); r.header.Get("Preference-Applied") != "" {
 		t.Errorf("Preference-Applied is %q without Prefer", r.header.Get("Preference-Applied"))
 	}
-	r = f.send("DELETE", "/people(PartitionKey='p',RowKey='none')", headers{"Accept", "*/*", "If-Match", "*"}, "").want(t, "404 ResourceNotFound")
+	r = f.send("DELETE", "/people(PartitionKey='p',RowKey='none')", headers{"Accept", "*/*", "If-Match", "*"}, "").want(t,
+		"404 ResourceNotFound")
 	const want = `<?xml version="1.0" encoding="utf-8"?><error xmlns="http://schemas.microsoft.com/ado/2007/08/dataservices/metadata"><code>ResourceNotFound</code><message xml:lang="en-US">`
 	if !strings.HasPrefix(r.body, want) || r.header.Get("Content-Type") != "application/xml;charset=utf-8" {
 		t.Errorf("%s: %s", r.header.Get("Content-Type"), r.body)
 	}
-	r = f.send("DELETE", "/people(PartitionKey='p',RowKey='none')", headers{"If-Match", "*"}, "").want(t, "404 ResourceNotFound")
+	r = f.send("DELETE", "/people(PartitionKey='p',RowKey='none')", headers{"If-Match", "*"}, "").want(t,
+		"404 ResourceNotFound")
 	if !strings.HasPrefix(r.body, "{") {
 		t.Errorf("with JSON accepted: %s", r.body)
 	}

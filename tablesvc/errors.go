@@ -31,7 +31,8 @@ var (
 	// errTableName: Create Table with a name outside the rules.
 	errTableName = wire.ErrInvalidResourceName
 	// errTableNameLength: Create Table with a name of under 3 or over 63 characters.
-	errTableNameLength = wire.ErrOutOfRangeInput.WithMessage("The specified resource name length is not within the permissible limits.")
+	errTableNameLength = wire.ErrOutOfRangeInput.WithMessage(
+		"The specified resource name length is not within the permissible limits.")
 	// errInvalidInput: a request that cannot be parsed.
 	errInvalidInput = badRequest(entity.ErrInvalidInput)
 	// errSyntax: a path that does not name a resource of the Table service.
@@ -42,7 +43,8 @@ var (
 	errToken = errInvalidInput.WithMessage("The continuation token is not valid.")
 
 	// errIfNoneMatch: the header with a change of an entity.
-	errIfNoneMatch = errInvalidInput.WithMessage("If-None-Match HTTP header cannot be specified for PUT, MERGE or DELETE operations.")
+	errIfNoneMatch = errInvalidInput.WithMessage(
+		"If-None-Match HTTP header cannot be specified for PUT, MERGE or DELETE operations.")
 
 	// errJSONFormat: JSON before version 2013-08-15, or verbose JSON.
 	errJSONFormat = unsupported("JsonFormatNotSupported", "JSON format is not supported.")
@@ -68,13 +70,17 @@ var (
 		Message: "All commands in a batch must operate on same entity group."}
 	// errDuplicateRow: an entity twice in one transaction.
 	errDuplicateRow = &wire.Error{Status: http.StatusBadRequest, Code: "InvalidDuplicateRow",
-		Message: "The batch request contains multiple changes with same row key. An entity can appear only once in a batch request."}
+		Message: "The batch request contains multiple changes with same row key. An entity can appear only once in a " +
+			"batch request."}
 	// errNoMajority and errUnknownOutcome: a node of a cluster without a majority, which clients try again.
-	errNoMajority     = wire.ErrServerBusy.WithMessage("This node of the cluster cannot reach a majority of the nodes. Please retry your request.")
-	errUnknownOutcome = wire.ErrOperationTimedOut.WithMessage("The majority of the cluster's nodes did not answer. The operation may or may not have been completed.")
+	errNoMajority = wire.ErrServerBusy.WithMessage(
+		"This node of the cluster cannot reach a majority of the nodes. Please retry your request.")
+	errUnknownOutcome = wire.ErrOperationTimedOut.WithMessage(
+		"The majority of the cluster's nodes did not answer. The operation may or may not have been completed.")
 
 	// errBatchSize: over 100 changes.
-	errBatchSize = errInvalidInput.WithMessage("The batch request operation exceeds the maximum 100 changes per change set.")
+	errBatchSize = errInvalidInput.WithMessage(
+		"The batch request operation exceeds the maximum 100 changes per change set.")
 )
 
 func unsupported(code, message string) *wire.Error {

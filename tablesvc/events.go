@@ -43,9 +43,10 @@ func (s *Service) entityEvents(c *call, table string, list ...*state.Mutation) (
 	return events
 }
 
-// recordEntities makes the mutations with their events, as [changes.Recorder.Record] does. events are those of entityEvents, and apply returns the
-// new records.
-func (s *Service) recordEntities(c *call, list []*state.Mutation, events []*changes.Event, apply func() ([]entity.Record, error)) error {
+// recordEntities makes the mutations with their events, as [changes.Recorder.Record] does. events are those of
+// entityEvents, and apply returns the new records.
+func (s *Service) recordEntities(c *call, list []*state.Mutation, events []*changes.Event,
+	apply func() ([]entity.Record, error)) error {
 	if events == nil {
 		_, err := apply()
 		return err

@@ -25,14 +25,15 @@ type changeEntry struct {
 	After  json.RawMessage `json:",omitempty"`
 }
 
-// queryChanges is an extension of Query Entities: it answers with the changes after a position, and can wait for them; see
-// [longpoll.AfterHeader] and [state.Store.Changes]. FeedEverything tells the client that its position is unknown and that
-// it has to read the table.
+// queryChanges is an extension of Query Entities: it answers with the changes after a position, and can wait for them;
+// see [longpoll.AfterHeader] and [state.Store.Changes]. FeedEverything tells the client that its position is unknown
+// and that it has to read the table.
 func (s *Service) queryChanges(c *call) error {
 	if c.scope() != nil { // the log is not ordered by keys
 		return wire.ErrAuthorizationPermissionMismatch
 	}
-	// The log of changes costs every writer of the table. A token that only reads may read a log that there is, and not begin or prolong one.
+	// The log of changes costs every writer of the table. A token that only reads may read a log that there is, and not
+	// begin or prolong one.
 	keep := c.caller.Holds(needAnyWrite) == nil
 	var f state.Feed
 	err := s.common.Wait(c.Request, boardKey(c.Account, c.table), nil, func() (done bool, err error) {
@@ -52,7 +53,8 @@ func (s *Service) queryChanges(c *call) error {
 	}{make([]changeEntry, 0, len(f.Changes))}
 	for i := range f.Changes {
 		ch := &f.Changes[i]
-		e := changeEntry{PartitionKey: string(ch.Partition), RowKey: string(ch.Row), Timestamp: ch.At.String(), Change: ch.Kind.String(), Position: ch.Position()}
+		e := changeEntry{PartitionKey: string(ch.Partition), RowKey: string(ch.Row), Timestamp: ch.At.String(),
+			Change: ch.Kind.String(), Position: ch.Position()}
 		if ch.Kind != state.Deleted {
 			e.ETag = ch.At.DateTimeETag()
 		}

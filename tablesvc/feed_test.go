@@ -36,7 +36,8 @@ func (r reply) feed(t *testing.T) feedPage {
 	r.want(t, "200")
 	var body struct{ Value []changeEntry }
 	check.OK(t, json.Unmarshal([]byte(r.body), &body))
-	p := feedPage{position: r.header.Get(longpoll.PositionHeader), known: r.header.Get(longpoll.FeedHeader) == longpoll.FeedChanges}
+	p := feedPage{position: r.header.Get(longpoll.PositionHeader),
+		known: r.header.Get(longpoll.FeedHeader) == longpoll.FeedChanges}
 	for _, e := range body.Value {
 		p.changes, p.etags = append(p.changes, e.Change+" "+e.PartitionKey+"/"+e.RowKey), append(p.etags, e.ETag)
 	}

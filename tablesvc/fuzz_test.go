@@ -29,7 +29,8 @@ func FuzzParsePath(f *testing.F) {
 		}
 		quote := func(s string) string { return url.PathEscape(strings.ReplaceAll(s, "'", "''")) }
 		a, err := parsePath("/people(PartitionKey='" + quote(partition) + "',RowKey='" + quote(row) + "')")
-		if err != nil || a.level != onEntity || a.partition != strings.ToValidUTF8(partition, "\ufffd") || a.row != strings.ToValidUTF8(row, "\ufffd") {
+		if err != nil || a.level != onEntity || a.partition != strings.ToValidUTF8(partition, "\ufffd") ||
+			a.row != strings.ToValidUTF8(row, "\ufffd") {
 			// Runs of invalid bytes become one replacement character across the quotes as within them.
 			if strings.ToValidUTF8(partition, "") == partition && strings.ToValidUTF8(row, "") == row {
 				t.Fatalf("(%q, %q) came back as (%q, %q), %s, %v", partition, row, a.partition, a.row, a.level, err)
@@ -40,8 +41,9 @@ func FuzzParsePath(f *testing.F) {
 
 // FuzzReadBatch: any body is taken apart or refused.
 func FuzzReadBatch(f *testing.F) {
-	f.Add("multipart/mixed; boundary=b", "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n--c\r\nContent-Type: application/http\r\n\r\n"+
-		"POST /people HTTP/1.1\r\nContent-ID: 1\r\n\r\n{}\r\n--c--\r\n--b--\r\n")
+	f.Add("multipart/mixed; boundary=b",
+		"--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n--c\r\nContent-Type: application/http\r\n\r\n"+
+			"POST /people HTTP/1.1\r\nContent-ID: 1\r\n\r\n{}\r\n--c--\r\n--b--\r\n")
 	f.Add("multipart/mixed; boundary=b", "--b\nContent-Type: application/http\n\nGET /people() HTTP/1.1\n\n--b--")
 	f.Fuzz(func(t *testing.T, contentType, body string) {
 		defer workbudget.Default.Start(t, len(contentType)+len(body))()
@@ -73,7 +75,8 @@ func FuzzMultipart(f *testing.F) {
 		if crlf {
 			end = "\r\n"
 		}
-		if strings.Contains(first+second, "--bound") || strings.TrimSpace(first) == "" || strings.HasSuffix(first, "\r") || strings.HasSuffix(second, "\r") {
+		if strings.Contains(first+second, "--bound") || strings.TrimSpace(first) == "" || strings.HasSuffix(first, "\r") ||
+			strings.HasSuffix(second, "\r") {
 			return
 		}
 		body := "--bound" + end + first + end + "--bound" + end + second + end + "--bound--" + end

@@ -123,7 +123,8 @@ func TestLinearizable(t *testing.T) {
 					etags[op.key] = r.etag
 				}
 				mu.Lock()
-				history = append(history, porcupine.Operation{ClientId: c, Input: op, Call: int64(call), Output: r, Return: int64(ret)})
+				history = append(history, porcupine.Operation{ClientId: c, Input: op, Call: int64(call), Output: r,
+					Return: int64(ret)})
 				mu.Unlock()
 			}
 		})

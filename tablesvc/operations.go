@@ -7,8 +7,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 )
 
-// The permissions that a caller needs. Letters are the permissions of shared access signatures: r read (query), a add, u update,
-// d delete, c create, l list, w write; for a table's own token "query" is r.
+// The permissions that a caller needs. Letters are the permissions of shared access signatures: r read (query), a add,
+// u update, d delete, c create, l list, w write; for a table's own token "query" is r.
 // https://learn.microsoft.com/rest/api/storageservices/create-account-sas#account-sas-permissions-by-operation
 var (
 	needServiceRead  = auth.Need{On: auth.OnService, Any: "r", AccountSASOnly: true, Bearer: auth.NoRole}
@@ -23,7 +23,8 @@ var (
 	needUpdate       = auth.Need{On: auth.OnObject, Any: "u"}
 	needUpsert       = auth.Need{On: auth.OnObject, All: "au"}
 	needDelete       = auth.Need{On: auth.OnObject, Any: "d"}
-	needAnyOfEntity  = auth.Need{On: auth.OnObject, Any: "raud", Bearer: auth.Parts} // each part is checked by its own operation's need
+	// each part is checked by its own operation's need
+	needAnyOfEntity = auth.Need{On: auth.OnObject, Any: "raud", Bearer: auth.Parts}
 )
 
 var ifMatch = []string{"If-Match"}
@@ -62,22 +63,32 @@ var operations = []frontend.Operation[*Service, *call]{
 	// Insert Entity.
 	{Name: "InsertEntity", Method: http.MethodPost, On: onTable, Needs: needInsert, Do: (*Service).insertEntity},
 	// Update Entity replaces an entity. Without If-Match it is Insert Or Replace Entity.
-	{Name: "UpdateEntity", Method: http.MethodPut, On: onEntity, Has: ifMatch, Needs: needUpdate, Do: (*Service).updateEntity},
-	{Name: "UpdateEntity", Method: http.MethodPost, On: onTunnelledPut, Has: ifMatch, Needs: needUpdate, Do: (*Service).updateEntity},
-	{Name: "InsertOrReplaceEntity", Method: http.MethodPut, On: onEntity, HasNot: ifMatch, Needs: needUpsert, Do: (*Service).insertOrReplaceEntity},
-	{Name: "InsertOrReplaceEntity", Method: http.MethodPost, On: onTunnelledPut, HasNot: ifMatch, Needs: needUpsert, Do: (*Service).insertOrReplaceEntity},
+	{Name: "UpdateEntity", Method: http.MethodPut, On: onEntity, Has: ifMatch, Needs: needUpdate,
+		Do: (*Service).updateEntity},
+	{Name: "UpdateEntity", Method: http.MethodPost, On: onTunnelledPut, Has: ifMatch, Needs: needUpdate,
+		Do: (*Service).updateEntity},
+	{Name: "InsertOrReplaceEntity", Method: http.MethodPut, On: onEntity, HasNot: ifMatch, Needs: needUpsert,
+		Do: (*Service).insertOrReplaceEntity},
+	{Name: "InsertOrReplaceEntity", Method: http.MethodPost, On: onTunnelledPut, HasNot: ifMatch, Needs: needUpsert,
+		Do: (*Service).insertOrReplaceEntity},
 	// Merge Entity keeps the properties that it does not name. Without If-Match it is Insert Or Merge Entity.
 	{Name: "MergeEntity", Method: "MERGE", On: onEntity, Has: ifMatch, Needs: needUpdate, Do: (*Service).mergeEntity},
-	{Name: "MergeEntity", Method: http.MethodPatch, On: onEntity, Has: ifMatch, Needs: needUpdate, Do: (*Service).mergeEntity},
-	{Name: "MergeEntity", Method: http.MethodPost, On: onTunnelledMerge, Has: ifMatch, Needs: needUpdate, Do: (*Service).mergeEntity},
-	{Name: "InsertOrMergeEntity", Method: "MERGE", On: onEntity, HasNot: ifMatch, Needs: needUpsert, Do: (*Service).insertOrMergeEntity},
-	{Name: "InsertOrMergeEntity", Method: http.MethodPatch, On: onEntity, HasNot: ifMatch, Needs: needUpsert, Do: (*Service).insertOrMergeEntity},
-	{Name: "InsertOrMergeEntity", Method: http.MethodPost, On: onTunnelledMerge, HasNot: ifMatch, Needs: needUpsert, Do: (*Service).insertOrMergeEntity},
+	{Name: "MergeEntity", Method: http.MethodPatch, On: onEntity, Has: ifMatch, Needs: needUpdate,
+		Do: (*Service).mergeEntity},
+	{Name: "MergeEntity", Method: http.MethodPost, On: onTunnelledMerge, Has: ifMatch, Needs: needUpdate,
+		Do: (*Service).mergeEntity},
+	{Name: "InsertOrMergeEntity", Method: "MERGE", On: onEntity, HasNot: ifMatch, Needs: needUpsert,
+		Do: (*Service).insertOrMergeEntity},
+	{Name: "InsertOrMergeEntity", Method: http.MethodPatch, On: onEntity, HasNot: ifMatch, Needs: needUpsert,
+		Do: (*Service).insertOrMergeEntity},
+	{Name: "InsertOrMergeEntity", Method: http.MethodPost, On: onTunnelledMerge, HasNot: ifMatch, Needs: needUpsert,
+		Do: (*Service).insertOrMergeEntity},
 	// Delete Entity.
 	{Name: "DeleteEntity", Method: http.MethodDelete, On: onEntity, Needs: needDelete, Do: (*Service).deleteEntity},
 	{Name: "DeleteEntity", Method: http.MethodPost, On: onTunnelledDelete, Needs: needDelete, Do: (*Service).deleteEntity},
 	// Entity Group Transaction: up to 100 changes in one partition, or one query.
-	{Name: "EntityGroupTransaction", Method: http.MethodPost, On: onBatch, Needs: needAnyOfEntity, Do: (*Service).entityGroupTransaction},
+	{Name: "EntityGroupTransaction", Method: http.MethodPost, On: onBatch, Needs: needAnyOfEntity,
+		Do: (*Service).entityGroupTransaction},
 }
 
 // Operations returns the operations table, for the compatibility page and metrics.

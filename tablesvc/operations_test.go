@@ -13,7 +13,8 @@ import (
 // reference lists the operations of the REST reference.
 // https://learn.microsoft.com/rest/api/storageservices/table-service-rest-api
 var reference = []string{
-	"SetTableServiceProperties", "GetTableServiceProperties", "PreflightTableRequest", "GetTableServiceStats", "QueryTables",
+	"SetTableServiceProperties", "GetTableServiceProperties", "PreflightTableRequest", "GetTableServiceStats",
+	"QueryTables",
 	"CreateTable", "DeleteTable", "GetTableAcl", "SetTableAcl", "QueryEntities", "InsertEntity", "InsertOrMergeEntity",
 	"InsertOrReplaceEntity", "UpdateEntity", "MergeEntity", "DeleteEntity", "EntityGroupTransaction",
 }

@@ -50,8 +50,8 @@ func (c *call) parseQuery() (q query, err error) {
 	return q, err
 }
 
-// resume parses a continuation token; it returns nil without one. Tokens are keys, so a token from another table is also
-// valid.
+// resume parses a continuation token; it returns nil without one. Tokens are keys, so a token from another table is
+// also valid.
 func resume(partition, row string) (*state.Position, error) {
 	if partition == "" && row == "" {
 		return nil, nil
@@ -86,11 +86,12 @@ func (c *call) knownOptions() error {
 	return nil
 }
 
-// maxSelected bounds the names in $select, each of which is looked for in every entity. An entity has up to 255 properties.
+// maxSelected bounds the names in $select, each of which is looked for in every entity. An entity has up to 255
+// properties.
 const maxSelected = 1000
 
-// selection parses $select and returns its names in the order of Azure's answers: the keys and Timestamp, then the others
-// sorted. Nil selects all properties.
+// selection parses $select and returns its names in the order of Azure's answers: the keys and Timestamp, then the
+// others sorted. Nil selects all properties.
 func (c *call) selection(f *entity.Form) ([]string, error) {
 	if !c.Query.Has("$select") {
 		return nil, nil
@@ -105,7 +106,8 @@ func (c *call) selection(f *entity.Form) ([]string, error) {
 		switch name = strings.TrimSpace(name); {
 		case name == "*":
 			return nil, nil
-		case strings.HasPrefix(name, "odata.") || strings.Contains(name, "@"): // not a property: JSON would have it as metadata
+		case strings.HasPrefix(name, "odata.") || strings.Contains(name, "@"):
+			// not a property: JSON would have it as metadata
 		case name != "" && !seen[name]:
 			seen[name] = true
 			names = append(names, name)
@@ -116,7 +118,8 @@ func (c *call) selection(f *entity.Form) ([]string, error) {
 	}
 	system := []string{"Timestamp", "RowKey", "PartitionKey"} // in reverse order
 	slices.SortFunc(names, func(a, b string) int {
-		return cmp.Or(cmp.Compare(slices.Index(system, b), slices.Index(system, a)), entity.CompareStrings([]byte(a), []byte(b)))
+		return cmp.Or(cmp.Compare(slices.Index(system, b), slices.Index(system, a)),
+			entity.CompareStrings([]byte(a), []byte(b)))
 	})
 	return names, nil
 }

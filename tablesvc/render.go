@@ -53,8 +53,9 @@ func renderError(r *wire.Request, e *wire.Error) {
 	_ = r.Body(e.Status, f.contentType(""), f.errorBody(e.Code, r.Message(e)))
 }
 
-// renderUnauthenticated answers a caller that has no valid credential. On Azure the part before the service does, which knows no OData: it
-// takes JSON if the request accepts JSON, else XML, and names the code in x-ms-error-code, as recorded exchanges show.
+// renderUnauthenticated answers a caller that has no valid credential. On Azure the part before the service does, which
+// knows no OData: it takes JSON if the request accepts JSON, else XML, and names the code in x-ms-error-code, as
+// recorded exchanges show.
 func renderUnauthenticated(r *wire.Request, e *wire.Error) {
 	r.Out.Header().Del("x-ms-version")
 	r.Set("x-ms-error-code", e.Code)
@@ -65,14 +66,14 @@ func renderUnauthenticated(r *wire.Request, e *wire.Error) {
 	_ = r.Body(e.Status, "application/xml", errorXML(e.Code, r.Message(e)))
 }
 
-// cacheControlled reports whether the answer with e has Cache-Control. Azure leaves it out where a request is refused for its form or for
-// a condition that no entity could meet, as recorded exchanges show.
+// cacheControlled reports whether the answer with e has Cache-Control. Azure leaves it out where a request is refused
+// for its form or for a condition that no entity could meet, as recorded exchanges show.
 func cacheControlled(e *wire.Error) bool {
 	return e.Code != wire.ErrInvalidInput.Code && e.Code != wire.ErrConditionNotMet.Code
 }
 
-// errorFormat returns the format of the request's errors: the requested one if the version supports it, else the version's
-// default.
+// errorFormat returns the format of the request's errors: the requested one if the version supports it, else the
+// version's default.
 func errorFormat(r *wire.Request) format {
 	v := versionOf(r)
 	f, err := acceptedFormat(v, r.Query.Get("$format"), r.Header("Accept"))
@@ -108,7 +109,8 @@ func errorXML(code, message string) []byte {
 
 // plainErrorXML returns the document of an error in XML without a prefix for its namespace.
 func plainErrorXML(code, message string) []byte {
-	x := wire.NewXML(512).Open("error", "xmlns", "http://schemas.microsoft.com/ado/2007/08/dataservices/metadata").Text("code", code).
+	x := wire.NewXML(512).Open("error", "xmlns",
+		"http://schemas.microsoft.com/ado/2007/08/dataservices/metadata").Text("code", code).
 		Open("message", "xml:lang", "en-US")
 	x.Raw(escapeXML(message)).Close("message").Close("error")
 	return x.Bytes()[3:]

@@ -5,8 +5,8 @@ import (
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/state"
 )
 
-// scope returns the range of keys that a table's shared access signature limits the caller to: from (startpk, startrk) to
-// (endpk, endrk), both inclusive. It is nil without a limit. A bound without its row key is a whole partition.
+// scope returns the range of keys that a table's shared access signature limits the caller to: from (startpk, startrk)
+// to (endpk, endrk), both inclusive. It is nil without a limit. A bound without its row key is a whole partition.
 // https://learn.microsoft.com/rest/api/storageservices/create-service-sas#restrict-access-to-table-entities
 func (c *call) scope() *state.Scope {
 	e, limited := c.caller.EntityRange()
@@ -23,7 +23,8 @@ func (c *call) scope() *state.Scope {
 		}
 		return b
 	}
-	return &state.Scope{Start: bound(e.HasStartPK, e.StartPK, e.HasStartRK, e.StartRK), End: bound(e.HasEndPK, e.EndPK, e.HasEndRK, e.EndRK)}
+	return &state.Scope{Start: bound(e.HasStartPK, e.StartPK, e.HasStartRK, e.StartRK),
+		End: bound(e.HasEndPK, e.EndPK, e.HasEndRK, e.EndRK)}
 }
 
 // checkScope returns an error if the caller may not read or write the entity with these keys.

@@ -52,7 +52,8 @@ func New(c Config) (*Service, error) {
 		log = slog.Default()
 	}
 	var err error
-	s.properties = properties.NewRegistry(wire.Table, c.Features, properties.Backend{Change: s.changeProperties, Reports: c.Store.Log != nil}, log)
+	s.properties = properties.NewRegistry(wire.Table, c.Features,
+		properties.Backend{Change: s.changeProperties, Reports: c.Store.Log != nil}, log)
 	if s.state, err = state.Open(c.Path, c.Store, s.follower(), log); err != nil {
 		return nil, err
 	}
@@ -91,7 +92,8 @@ func (s *Service) Snapshot(ctx context.Context) error { return s.state.Snapshot(
 // Handler serves the Table service.
 func (s *Service) Handler() http.Handler { return s.front }
 
-// Ready returns nil if writes are accepted, and otherwise the reason: a sync has failed, and the file must be opened again.
+// Ready returns nil if writes are accepted, and otherwise the reason: a sync has failed, and the file must be opened
+// again.
 func (s *Service) Ready() error { return s.state.Failed() }
 
 // Damages returns the number of reads since the start that failed because the file is damaged.

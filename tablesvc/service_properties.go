@@ -14,7 +14,8 @@ func (s *Service) ServiceProperties(account string) *properties.Properties {
 }
 
 // changeProperties replaces the service properties of an account.
-func (s *Service) changeProperties(_ context.Context, account string, change func([]byte) (*properties.Properties, []byte, error)) error {
+func (s *Service) changeProperties(_ context.Context, account string,
+	change func([]byte) (*properties.Properties, []byte, error)) error {
 	return s.state.ChangeServiceProperties(account, func(old []byte) ([]byte, error) {
 		_, value, err := change(old)
 		return value, err

@@ -10,8 +10,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
-// Requests read service properties from memory. Of concurrent Set Table Service Properties, memory must keep the one that
-// the file keeps.
+// Requests read service properties from memory. Of concurrent Set Table Service Properties, memory must keep the one
+// that the file keeps.
 func TestConcurrentSetServicePropertiesKeepMemoryAndFileAlike(t *testing.T) {
 	t.Parallel()
 	const rounds, writers = 20, 8

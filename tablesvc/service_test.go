@@ -19,7 +19,8 @@ func TestSetTableServiceProperties(t *testing.T) {
 	_, err := f.sdk.SetProperties(ctx, aztables.ServiceProperties{
 		Logging: &aztables.Logging{Version: to.Ptr("1.0"), Read: to.Ptr(true), Write: to.Ptr(true), Delete: to.Ptr(true),
 			RetentionPolicy: &aztables.RetentionPolicy{Enabled: to.Ptr(true), Days: to.Ptr(int32(5))}},
-		Cors: []*aztables.CorsRule{{AllowedOrigins: to.Ptr("http://a.example"), AllowedMethods: to.Ptr("GET,PUT"), AllowedHeaders: to.Ptr("x-ms-*"),
+		Cors: []*aztables.CorsRule{{AllowedOrigins: to.Ptr("http://a.example"), AllowedMethods: to.Ptr("GET,PUT"),
+			AllowedHeaders: to.Ptr("x-ms-*"),
 			ExposedHeaders: to.Ptr("ETag"), MaxAgeInSeconds: to.Ptr(int32(60))}},
 	}, nil)
 	check.OK(t, err)
@@ -31,10 +32,13 @@ func TestSetTableServiceProperties(t *testing.T) {
 		}
 	}
 	checkFields()
-	f.send("PUT", "/?restype=service&comp=properties", nil, "<StorageServiceProperties><Cors></StorageServiceProperties>").want(t, "400 InvalidXmlDocument")
-	f.send("PUT", "/?restype=service&comp=properties", nil, `<StorageServiceProperties><HourMetrics><Version>1.0</Version><Enabled>true</Enabled>`+
-		`<IncludeAPIs>true</IncludeAPIs><RetentionPolicy><Enabled>false</Enabled></RetentionPolicy></HourMetrics></StorageServiceProperties>`).want(t, "501 NotImplemented")
-	f.send("PUT", "/?restype=service&comp=properties", nil, "<StorageServiceProperties></StorageServiceProperties>").want(t, "202")
+	f.send("PUT", "/?restype=service&comp=properties", nil,
+		"<StorageServiceProperties><Cors></StorageServiceProperties>").want(t, "400 InvalidXmlDocument")
+	f.send("PUT", "/?restype=service&comp=properties", nil,
+		`<StorageServiceProperties><HourMetrics><Version>1.0</Version><Enabled>true</Enabled>`+
+			`<IncludeAPIs>true</IncludeAPIs><RetentionPolicy><Enabled>false</Enabled></RetentionPolicy></HourMetrics></StorageServiceProperties>`).want(t, "501 NotImplemented")
+	f.send("PUT", "/?restype=service&comp=properties", nil,
+		"<StorageServiceProperties></StorageServiceProperties>").want(t, "202")
 	checkFields()
 	check.OK(t, f.svc.Close())
 	f.open()
@@ -45,12 +49,14 @@ func TestGetTableServiceProperties(t *testing.T) {
 	t.Parallel()
 	f := start(t)
 	r := f.send("GET", "/?restype=service&comp=properties", nil, "").want(t, "200")
-	for _, part := range []string{"<Logging><Version>1.0</Version><Read>false</Read>", "<HourMetrics>", "<MinuteMetrics>", "<Cors />"} {
+	for _, part := range []string{"<Logging><Version>1.0</Version><Read>false</Read>", "<HourMetrics>", "<MinuteMetrics>",
+		"<Cors />"} {
 		if !strings.Contains(r.body, part) {
 			t.Errorf("%s lacks %s", r.body, part)
 		}
 	}
-	if r = f.send("GET", "/?restype=service&comp=properties", headers{"x-ms-version", "2012-02-12"}, ""); !strings.Contains(r.body, "<Metrics>") {
+	if r = f.send("GET", "/?restype=service&comp=properties", headers{"x-ms-version", "2012-02-12"},
+		""); !strings.Contains(r.body, "<Metrics>") {
 		t.Errorf("the old form is %s", r.body)
 	}
 	if _, err := f.sdk.GetProperties(ctx, nil); err != nil {
@@ -74,19 +80,24 @@ func TestPreflightTableRequest(t *testing.T) {
 	t.Parallel()
 	f := start(t)
 	f.table("people")
-	ask := headers{"Origin", "http://a.example", "Access-Control-Request-Method", "GET", "Access-Control-Request-Headers", "x-ms-version"}
+	ask := headers{"Origin", "http://a.example", "Access-Control-Request-Method", "GET", "Access-Control-Request-Headers",
+		"x-ms-version"}
 	f.send("OPTIONS", "/people", ask, "").want(t, "403 CorsPreflightFailure")
-	f.send("PUT", "/?restype=service&comp=properties", nil, `<StorageServiceProperties><Cors><CorsRule><AllowedOrigins>http://a.example</AllowedOrigins>`+
-		`<AllowedMethods>GET</AllowedMethods><AllowedHeaders>x-ms-*</AllowedHeaders><ExposedHeaders>ETag</ExposedHeaders><MaxAgeInSeconds>60</MaxAgeInSeconds>`+
-		`</CorsRule></Cors></StorageServiceProperties>`).want(t, "202")
+	f.send("PUT", "/?restype=service&comp=properties", nil,
+		`<StorageServiceProperties><Cors><CorsRule><AllowedOrigins>http://a.example</AllowedOrigins>`+
+			`<AllowedMethods>GET</AllowedMethods><AllowedHeaders>x-ms-*</AllowedHeaders><ExposedHeaders>ETag</ExposedHeaders><MaxAgeInSeconds>60</MaxAgeInSeconds>`+
+			`</CorsRule></Cors></StorageServiceProperties>`).want(t, "202")
 	r := f.send("OPTIONS", "/people", ask, "").want(t, "200")
-	if r.header.Get("Access-Control-Allow-Origin") != "http://a.example" || r.header.Get("Access-Control-Max-Age") != "60" {
+	if r.header.Get("Access-Control-Allow-Origin") != "http://a.example" ||
+		r.header.Get("Access-Control-Max-Age") != "60" {
 		t.Errorf("headers %v", r.header)
 	}
-	f.send("OPTIONS", "/people", headers{"Origin", "http://b.example", "Access-Control-Request-Method", "GET"}, "").want(t, "403 CorsPreflightFailure")
+	f.send("OPTIONS", "/people", headers{"Origin", "http://b.example", "Access-Control-Request-Method", "GET"}, "").want(t,
+		"403 CorsPreflightFailure")
 	f.send("OPTIONS", "/people", headers{"Access-Control-Request-Method", "GET"}, "").want(t, "400 InvalidHeaderValue")
 	r = f.send("GET", "/people()", headers{"Origin", "http://a.example"}, "").want(t, "200")
-	if r.header.Get("Access-Control-Allow-Origin") != "http://a.example" || r.header.Get("Access-Control-Expose-Headers") != "ETag" {
+	if r.header.Get("Access-Control-Allow-Origin") != "http://a.example" ||
+		r.header.Get("Access-Control-Expose-Headers") != "ETag" {
 		t.Errorf("headers %v", r.header)
 	}
 }
@@ -100,18 +111,27 @@ func TestFormats(t *testing.T) {
 	for _, tc := range []struct{ name, version, accept, query, want, contentType string }{
 		{"nothing asked", "2019-02-02", "", "", "200", "application/json;odata=minimalmetadata;streaming=true;charset=utf-8"},
 		{"anything", "2019-02-02", "*/*", "", "200", "application/json;odata=minimalmetadata;streaming=true;charset=utf-8"},
-		{"plain JSON", "2019-02-02", "application/json", "", "200", "application/json;odata=minimalmetadata;streaming=true;charset=utf-8"},
-		{"no metadata", "2019-02-02", "application/json; odata=nometadata", "", "200", "application/json;odata=nometadata;streaming=true;charset=utf-8"},
-		{"words in any case", "2019-02-02", "Application/JSON;OData=NoMetadata", "", "200", "application/json;odata=nometadata;streaming=true;charset=utf-8"},
-		{"full metadata", "2013-08-15", "application/json;odata=fullmetadata", "", "200", "application/json;odata=fullmetadata;streaming=true;charset=utf-8"},
-		{"list", "2019-02-02", "text/html, application/json;odata=nometadata;q=0.9, */*", "", "200", "application/json;odata=nometadata;streaming=true;charset=utf-8"},
-		{"$format wins", "2019-02-02", "application/json;odata=nometadata", "?$format=application/json;odata=fullmetadata", "200", "application/json;odata=fullmetadata;streaming=true;charset=utf-8"},
+		{"plain JSON", "2019-02-02", "application/json", "", "200",
+			"application/json;odata=minimalmetadata;streaming=true;charset=utf-8"},
+		{"no metadata", "2019-02-02", "application/json; odata=nometadata", "", "200",
+			"application/json;odata=nometadata;streaming=true;charset=utf-8"},
+		{"words in any case", "2019-02-02", "Application/JSON;OData=NoMetadata", "", "200",
+			"application/json;odata=nometadata;streaming=true;charset=utf-8"},
+		{"full metadata", "2013-08-15", "application/json;odata=fullmetadata", "", "200",
+			"application/json;odata=fullmetadata;streaming=true;charset=utf-8"},
+		{"list", "2019-02-02", "text/html, application/json;odata=nometadata;q=0.9, */*", "", "200",
+			"application/json;odata=nometadata;streaming=true;charset=utf-8"},
+		{"$format wins", "2019-02-02", "application/json;odata=nometadata", "?$format=application/json;odata=fullmetadata",
+			"200", "application/json;odata=fullmetadata;streaming=true;charset=utf-8"},
 		{"Atom, old", "2013-08-15", "application/atom+xml", "", "200", "application/atom+xml;type=feed;charset=utf-8"},
 		{"Atom by default, old", "2011-08-18", "", "", "200", "application/atom+xml;type=feed;charset=utf-8"},
-		{"Atom, new", "2015-12-11", "application/atom+xml", "", "415 AtomFormatNotSupported", "application/json;odata=minimalmetadata;streaming=true;charset=utf-8"},
+		{"Atom, new", "2015-12-11", "application/atom+xml", "", "415 AtomFormatNotSupported",
+			"application/json;odata=minimalmetadata;streaming=true;charset=utf-8"},
 		{"JSON, old", "2012-02-12", "application/json", "", "415 JsonFormatNotSupported", "application/xml;charset=utf-8"},
-		{"verbose", "2019-02-02", "application/json;odata=verbose", "", "415 JsonVerboseFormatNotSupported", "application/json;odata=minimalmetadata;streaming=true;charset=utf-8"},
-		{"unknown", "2019-02-02", "image/png", "", "415 MediaTypeNotSupported", "application/json;odata=minimalmetadata;streaming=true;charset=utf-8"},
+		{"verbose", "2019-02-02", "application/json;odata=verbose", "", "415 JsonVerboseFormatNotSupported",
+			"application/json;odata=minimalmetadata;streaming=true;charset=utf-8"},
+		{"unknown", "2019-02-02", "image/png", "", "415 MediaTypeNotSupported",
+			"application/json;odata=minimalmetadata;streaming=true;charset=utf-8"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			h := headers{"x-ms-version", tc.version, "Accept", tc.accept}
@@ -124,18 +144,22 @@ func TestFormats(t *testing.T) {
 			}
 		})
 	}
-	for _, contentType := range []string{"text/plain", "application/json; charset=iso-8859-1", "application/json;odata=nometadata;charset=utf-16"} {
+	for _, contentType := range []string{"text/plain", "application/json; charset=iso-8859-1",
+		"application/json;odata=nometadata;charset=utf-16"} {
 		f.send("POST", "/people", headers{"Content-Type", contentType}, "{}").want(t, "415 MediaTypeNotSupported")
 	}
-	f.send("POST", "/people", headers{"Content-Type", `application/json; charset="UTF-8"`}, `{"PartitionKey":"p","RowKey":"charset"}`).want(t, "201")
-	f.send("POST", "/people", headers{"Content-Type", "application/atom+xml"}, "<entry/>").want(t, "415 AtomFormatNotSupported")
+	f.send("POST", "/people", headers{"Content-Type", `application/json; charset="UTF-8"`},
+		`{"PartitionKey":"p","RowKey":"charset"}`).want(t, "201")
+	f.send("POST", "/people", headers{"Content-Type", "application/atom+xml"}, "<entry/>").want(t,
+		"415 AtomFormatNotSupported")
 }
 
 // TestAtom: an entity and a table by Atom alone, as versions before JSON had it.
 func TestAtom(t *testing.T) {
 	t.Parallel()
 	f := start(t)
-	h := headers{"x-ms-version", "2011-08-18", "Accept", "application/atom+xml,application/xml", "Content-Type", "application/atom+xml"}
+	h := headers{"x-ms-version", "2011-08-18", "Accept", "application/atom+xml,application/xml", "Content-Type",
+		"application/atom+xml"}
 	entry := func(properties string) string {
 		return `<?xml version="1.0" encoding="utf-8" standalone="yes"?><entry xmlns:d="http://schemas.microsoft.com/ado/2007/08/dataservices" ` +
 			`xmlns:m="http://schemas.microsoft.com/ado/2007/08/dataservices/metadata" xmlns="http://www.w3.org/2005/Atom"><title /><id />` +
@@ -145,15 +169,19 @@ func TestAtom(t *testing.T) {
 	if !strings.Contains(r.body, "<d:TableName>People</d:TableName>") {
 		t.Errorf("got %s", r.body)
 	}
-	body := `<d:PartitionKey>p</d:PartitionKey><d:RowKey>a&amp;b</d:RowKey><d:Age m:type="Edm.Int32">23</d:Age><d:Name xml:space="preserve"> x</d:Name>` +
-		`<d:No m:null="true" /><d:Since m:type="Edm.DateTime">2008-07-10T00:00:00Z</d:Since><d:Big m:type="Edm.Int64">-5</d:Big>`
+	body :=
+		`<d:PartitionKey>p</d:PartitionKey><d:RowKey>a&amp;b</d:RowKey><d:Age m:type="Edm.Int32">23</d:Age><d:Name xml:space="preserve"> x</d:Name>` +
+			`<d:No m:null="true" /><d:Since m:type="Edm.DateTime">2008-07-10T00:00:00Z</d:Since><d:Big m:type="Edm.Int64">-5</d:Big>`
 	f.send("POST", "/People", h, entry(body)).want(t, "201")
 	f.send("POST", "/People", h, entry(body)).want(t, "409 EntityAlreadyExists")
-	f.send("POST", "/People", h, entry(`<d:PartitionKey>p</d:PartitionKey><d:RowKey><x/></d:RowKey>`)).want(t, "400 InvalidInput")
+	f.send("POST", "/People", h, entry(`<d:PartitionKey>p</d:PartitionKey><d:RowKey><x/></d:RowKey>`)).want(t,
+		"400 InvalidInput")
 	f.send("POST", "/People", h, `<entry`).want(t, "400 InvalidInput")
 	r = f.send("GET", "/People(PartitionKey='p',RowKey='a%26b')", h, "").want(t, "200")
-	for _, part := range []string{`<d:RowKey>a&amp;b</d:RowKey>`, `<d:Age m:type="Edm.Int32">23</d:Age>`, `<d:Name xml:space="preserve"> x</d:Name>`,
-		`<d:Big m:type="Edm.Int64">-5</d:Big>`, `m:etag="W/&quot;datetime'`, `<category term="devstoreaccount1.People"`, `RowKey='a%26b')`} {
+	for _, part := range []string{`<d:RowKey>a&amp;b</d:RowKey>`, `<d:Age m:type="Edm.Int32">23</d:Age>`,
+		`<d:Name xml:space="preserve"> x</d:Name>`,
+		`<d:Big m:type="Edm.Int64">-5</d:Big>`, `m:etag="W/&quot;datetime'`, `<category term="devstoreaccount1.People"`,
+		`RowKey='a%26b')`} {
 		if !strings.Contains(r.body, part) {
 			t.Errorf("%s lacks %s", r.body, part)
 		}
@@ -161,12 +189,14 @@ func TestAtom(t *testing.T) {
 	if strings.Contains(r.body, "d:No") {
 		t.Errorf("a null was stored: %s", r.body)
 	}
-	if r = f.send("GET", "/People()?$filter=Age%20eq%2023&$select=Age,Nothing", h, "").want(t, "200"); !strings.Contains(r.body, `<d:Nothing m:null="true" />`) ||
+	if r = f.send("GET", "/People()?$filter=Age%20eq%2023&$select=Age,Nothing", h, "").want(t,
+		"200"); !strings.Contains(r.body, `<d:Nothing m:null="true" />`) ||
 		strings.Count(r.body, "<entry") != 1 {
 		t.Errorf("got %s", r.body)
 	}
 	r = f.send("GET", "/Tables", h, "").want(t, "200")
-	if !strings.Contains(r.body, `<title type="text">Tables</title>`) || !strings.Contains(r.body, "<d:TableName>People</d:TableName>") {
+	if !strings.Contains(r.body, `<title type="text">Tables</title>`) ||
+		!strings.Contains(r.body, "<d:TableName>People</d:TableName>") {
 		t.Errorf("got %s", r.body)
 	}
 }

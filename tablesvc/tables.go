@@ -123,7 +123,8 @@ func (s *Service) queryTables(c *call) error {
 }
 
 // listTables returns up to limit names of tables that match the filter, and a continuation token if there are more.
-func (s *Service) listTables(c *call, from string, limit int, f filter.Filter) (names []string, next string, err error) {
+func (s *Service) listTables(c *call, from string, limit int, f filter.Filter) (names []string, next string,
+	err error) {
 	if limit == 0 {
 		return nil, "", nil
 	}
@@ -216,8 +217,8 @@ var (
 	tokenDecoder = strings.NewReplacer("-", "=", "*", "+", "_", "/")
 )
 
-// decodeToken parses a token. It fails with errToken for any other text: to begin elsewhere would silently skip or repeat
-// entities.
+// decodeToken parses a token. It fails with errToken for any other text: to begin elsewhere would silently skip or
+// repeat entities.
 func decodeToken(s string) (string, error) {
 	rest, ok := strings.CutPrefix(s, "1!")
 	length, text, found := strings.Cut(rest, "!")

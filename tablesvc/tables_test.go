@@ -47,13 +47,17 @@ func TestCreateTable(t *testing.T) {
 		location := f.base + "/Tables('T%d')"
 		for i, tc := range []struct{ accept, prefer, status, body string }{
 			{"application/json;odata=nometadata", "", "201", `{"TableName":"T%d"}`},
-			{"application/json;odata=minimalmetadata", "", "201", `{"odata.metadata":"` + f.base + `/$metadata#Tables/@Element","TableName":"T%d"}`},
-			{"application/json;odata=fullmetadata", "return-content", "201", `{"odata.metadata":"` + f.base + `/$metadata#Tables/@Element",` +
-				`"odata.type":"devstoreaccount1.Tables","odata.id":"` + location + `","odata.editLink":"Tables('T%[1]d')","TableName":"T%[1]d"}`},
+			{"application/json;odata=minimalmetadata", "", "201",
+				`{"odata.metadata":"` + f.base + `/$metadata#Tables/@Element","TableName":"T%d"}`},
+			{"application/json;odata=fullmetadata", "return-content", "201",
+				`{"odata.metadata":"` + f.base + `/$metadata#Tables/@Element",` +
+					`"odata.type":"devstoreaccount1.Tables","odata.id":"` + location +
+					`","odata.editLink":"Tables('T%[1]d')","TableName":"T%[1]d"}`},
 			{"application/json", "return-no-content", "204", ``},
 		} {
 			n := i + 100
-			r := f.send("POST", "/Tables", headers{"Accept", tc.accept, "Prefer", tc.prefer}, fmt.Sprintf(`{"TableName":"T%d"}`, n)).want(t, tc.status)
+			r := f.send("POST", "/Tables", headers{"Accept", tc.accept, "Prefer", tc.prefer},
+				fmt.Sprintf(`{"TableName":"T%d"}`, n)).want(t, tc.status)
 			want := tc.body
 			if strings.Contains(want, "%") {
 				want = fmt.Sprintf(want, n)
@@ -124,16 +128,20 @@ func TestQueryTables(t *testing.T) {
 	if !slices.Equal(names, []string{"Alpha", "BRAVO", "charlie", "delta"}) || pages != 2 {
 		t.Errorf("got %v in %d pages", names, pages)
 	}
-	if names, _ = tableNames(t, f, &aztables.ListTablesOptions{Filter: to.Ptr("TableName ge 'b' and TableName lt 'd'")}); !slices.Equal(names, []string{"charlie"}) {
+	if names, _ = tableNames(t, f,
+		&aztables.ListTablesOptions{Filter: to.Ptr("TableName ge 'b' and TableName lt 'd'")}); !slices.Equal(names,
+		[]string{"charlie"}) {
 		t.Errorf("filter found %v", names)
 	}
 	r := f.send("GET", "/Tables?$top=1", nil, "").want(t, "200")
 	token := r.header.Get("x-ms-continuation-NextTableName")
-	if text, err := decodeToken(token); err != nil || !strings.HasPrefix(token, "1!") || !strings.HasPrefix(text, "bravo\x01") || len(text) != len("bravo\x01")+16 {
+	if text, err := decodeToken(token); err != nil || !strings.HasPrefix(token, "1!") ||
+		!strings.HasPrefix(text, "bravo\x01") || len(text) != len("bravo\x01")+16 {
 		t.Errorf("token %q holds %q", token, text)
 	}
 	f.sdk.DeleteTable(ctx, "bravo", nil) // a token stays good when its table goes
-	if r = f.send("GET", "/Tables?NextTableName="+token, nil, ""); r.body != `{"value":[{"TableName":"charlie"},{"TableName":"delta"}]}` {
+	if r = f.send("GET", "/Tables?NextTableName="+token, nil,
+		""); r.body != `{"value":[{"TableName":"charlie"},{"TableName":"delta"}]}` {
 		t.Errorf("after the token: %s", r.body)
 	}
 	if r = f.send("GET", "/Tables?$top=0", nil, "").want(t, "200"); r.body != `{"value":[]}` {

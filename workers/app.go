@@ -19,8 +19,8 @@ type QueueMessage = bindings.QueueMessage
 // QueueHandler handles one message.
 type QueueHandler func(ctx context.Context, m QueueMessage) error
 
-// App is a set of functions with their triggers. Register the functions, then Run the app, or Start and Stop it. A stopped app can be started
-// again. Functions must not be registered concurrently, nor while the app runs.
+// App is a set of functions with their triggers. Register the functions, then Run the app, or Start and Stop it. A
+// stopped app can be started again. Functions must not be registered concurrently, nor while the app runs.
 type App struct {
 	config     Config
 	middleware []Middleware
@@ -84,8 +84,8 @@ func (f *Function) source() []any {
 // Name returns the name under which the function is registered.
 func (f *Function) Name() string { return f.name }
 
-// listener runs a trigger. listen starts calls until soft is done, waits for running calls, and returns. When hard is done, it cancels
-// running calls and returns as soon as possible.
+// listener runs a trigger. listen starts calls until soft is done, waits for running calls, and returns. When hard is
+// done, it cancels running calls and returns as soon as possible.
 type listener interface {
 	listen(soft, hard context.Context) error
 	// wake interrupts a wait for new work.
@@ -98,7 +98,8 @@ type beginner interface {
 	begin(ctx context.Context) error
 }
 
-// Queue registers a handler for the messages of a queue, by default the queue with the function's name. Start reports invalid settings.
+// Queue registers a handler for the messages of a queue, by default the queue with the function's name. Start reports
+// invalid settings.
 func (a *App) Queue(name string, h QueueHandler, options ...QueueOption) *Function {
 	f := register(a, name, queueTrigger, options)
 	if h == nil {
@@ -113,7 +114,8 @@ func (a *App) Queue(name string, h QueueHandler, options ...QueueOption) *Functi
 	return f
 }
 
-// register adds a function. O is the option type of its trigger; options in Config.Defaults that are not an O are skipped.
+// register adds a function. O is the option type of its trigger; options in Config.Defaults that are not an O are
+// skipped.
 func register[O Option](a *App, name, trigger string, options []O) *Function {
 	f := &Function{name: name, trigger: trigger, settings: defaultSettings(name)}
 	f.stats.init()
@@ -144,9 +146,10 @@ type Message[T any] struct {
 	Raw QueueMessage
 }
 
-// Queue registers a handler for messages whose bodies are a T in JSON. A message whose body is not is moved to the poison queue at once, since
-// later attempts would fail too.
-func Queue[T any](a *App, name string, h func(ctx context.Context, m *Message[T]) error, options ...QueueOption) *Function {
+// Queue registers a handler for messages whose bodies are a T in JSON. A message whose body is not is moved to the
+// poison queue at once, since later attempts would fail too.
+func Queue[T any](a *App, name string, h func(ctx context.Context, m *Message[T]) error,
+	options ...QueueOption) *Function {
 	return a.Queue(name, func(ctx context.Context, raw QueueMessage) error {
 		m := Message[T]{Raw: raw}
 		if err := json.Unmarshal(raw.Body, &m.Body); err != nil {
@@ -156,8 +159,8 @@ func Queue[T any](a *App, name string, h func(ctx context.Context, m *Message[T]
 	}, options...)
 }
 
-// Wake makes every function that listens to the queue poll now, instead of at the end of its polling interval. Senders in the same process
-// use it.
+// Wake makes every function that listens to the queue poll now, instead of at the end of its polling interval. Senders
+// in the same process use it.
 func (a *App) Wake(queue string) {
 	a.mu.Lock()
 	r := a.current
@@ -172,8 +175,8 @@ func (a *App) Wake(queue string) {
 	}
 }
 
-// Run starts the app, waits until ctx is done, and stops it within Config.DrainTimeout. It returns nil if every handler returned, by itself or
-// after its context was cancelled.
+// Run starts the app, waits until ctx is done, and stops it within Config.DrainTimeout. It returns nil if every handler
+// returned, by itself or after its context was cancelled.
 func (a *App) Run(ctx context.Context) error {
 	if !a.config.KeepGC {
 		defer gctuner.Default.Start()()

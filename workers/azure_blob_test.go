@@ -45,11 +45,13 @@ func (b *blobBench) upload(name, content string) {
 
 // app makes an instance with a function for *.txt; handle may be nil.
 func (b *blobBench) app(handle workers.BlobHandler) *workers.App {
-	app := workers.New(workers.Config{ConnectionString: b.ConnectionString, HostID: b.host, Logger: slog.New(slog.NewTextHandler(b.Output(), nil))})
+	app := workers.New(workers.Config{ConnectionString: b.ConnectionString, HostID: b.host,
+		Logger: slog.New(slog.NewTextHandler(b.Output(), nil))})
 	if handle == nil {
 		handle = b.record
 	}
-	app.Blob("texts", handle, workers.WithPath(b.container+"/{name}.txt"), workers.WithMaxPollingInterval(100*time.Millisecond))
+	app.Blob("texts", handle, workers.WithPath(b.container+"/{name}.txt"),
+		workers.WithMaxPollingInterval(100*time.Millisecond))
 	return app
 }
 
@@ -92,7 +94,8 @@ func (b *blobBench) wantSeen(want ...string) {
 func (b *blobBench) receipts() (n int) {
 	b.Helper()
 	prefix := "blobreceipts/" + b.host + "/"
-	for pager := b.Blobs.NewListBlobsFlatPager("azure-webjobs-hosts", &azblob.ListBlobsFlatOptions{Prefix: to.Ptr(prefix)}); pager.More(); {
+	for pager := b.Blobs.NewListBlobsFlatPager("azure-webjobs-hosts",
+		&azblob.ListBlobsFlatOptions{Prefix: to.Ptr(prefix)}); pager.More(); {
 		page, err := pager.NextPage(context.Background())
 		if err != nil {
 			b.Fatal(err)
@@ -124,8 +127,8 @@ func TestBlobTrigger(t *testing.T) {
 	b.upload("old.txt", "1")
 	b.wantSeen("old=1", "folder/old=2", "new ü?#=3", "old=changed", "old=1")
 
-	// What was handled is not handled again after a restart; what came meanwhile is. The receipt is put after the message: an app that stops in
-	// between puts the message again.
+	// What was handled is not handled again after a restart; what came meanwhile is. The receipt is put after the message:
+	// an app that stops in between puts the message again.
 	eventually(t, "all blobs have receipts", func() bool { return b.receipts() == 3 })
 	if err := app.Stop(context.Background()); err != nil {
 		t.Fatal(err)
@@ -147,11 +150,13 @@ func TestBlobTriggerMetadata(t *testing.T) {
 		return nil
 	}))
 	got := <-metadata
-	p, err := b.Blobs.ServiceClient().NewContainerClient(b.container).NewBlobClient("a.txt").GetProperties(t.Context(), nil)
+	p, err := b.Blobs.ServiceClient().NewContainerClient(b.container).NewBlobClient("a.txt").GetProperties(t.Context(),
+		nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got["BlobTrigger"] != b.container+"/a.txt" || got["name"] != "a" || got["Uri"] == "" || got["ETag"] != string(*p.ETag) || got["DequeueCount"] != "1" {
+	if got["BlobTrigger"] != b.container+"/a.txt" || got["name"] != "a" || got["Uri"] == "" ||
+		got["ETag"] != string(*p.ETag) || got["DequeueCount"] != "1" {
 		t.Errorf("metadata %v", got)
 	}
 }
@@ -189,7 +194,8 @@ func TestBlobTriggerStaleMessages(t *testing.T) {
 
 // Stopped between the message and the receipt, the scan puts the message again: twice, but not never.
 func TestBlobTriggerFailureAtEveryPoint(t *testing.T) {
-	for point, most := range map[fault.Name]int{"workers/before-blob-message": 1, "workers/after-blob-message": 2, "workers/after-blob-receipt": 1} {
+	for point, most := range map[fault.Name]int{"workers/before-blob-message": 1, "workers/after-blob-message": 2,
+		"workers/after-blob-receipt": 1} {
 		b := newBlobBench(t)
 		b.upload("a.txt", "x")
 		off := fault.Activate(fault.NewPlan(fault.Rule{Point: point, On: 1, Do: fault.Fail(fault.ErrInjected)}))
@@ -231,16 +237,18 @@ func TestBlobRegistration(t *testing.T) {
 	}
 }
 
-// Two programs with one host ID and one function name, and different paths: each handles the blobs of its own path, and neither removes
-// the other's receipts.
+// Two programs with one host ID and one function name, and different paths: each handles the blobs of its own path, and
+// neither removes the other's receipts.
 func TestBlobTriggersWithOneNameAndTwoPaths(t *testing.T) {
 	t.Parallel()
 	b := newBlobBench(t)
 	b.upload("a.txt", "1")
 	b.upload("b.csv", "2")
 	start(t, b.app(nil))
-	other := workers.New(workers.Config{ConnectionString: b.ConnectionString, HostID: b.host, Logger: slog.New(slog.DiscardHandler)})
-	other.Blob("texts", b.record, workers.WithPath(b.container+"/{name}.csv"), workers.WithMaxPollingInterval(100*time.Millisecond))
+	other := workers.New(workers.Config{ConnectionString: b.ConnectionString, HostID: b.host,
+		Logger: slog.New(slog.DiscardHandler)})
+	other.Blob("texts", b.record, workers.WithPath(b.container+"/{name}.csv"),
+		workers.WithMaxPollingInterval(100*time.Millisecond))
 	start(t, other)
 	eventually(t, "both blobs were handled", func() bool { return b.count() >= 2 })
 	eventually(t, "both blobs have receipts", func() bool { return b.receipts() == 2 })

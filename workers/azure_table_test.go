@@ -49,7 +49,8 @@ func lazuliOnly(t *testing.T) {
 
 func upsert(t *testing.T, c *aztables.Client, pk, rk string, n int) {
 	t.Helper()
-	if _, err := c.UpsertEntity(t.Context(), fmt.Appendf(nil, `{"PartitionKey":%q,"RowKey":%q,"N":%d}`, pk, rk, n), nil); err != nil {
+	if _, err := c.UpsertEntity(t.Context(), fmt.Appendf(nil, `{"PartitionKey":%q,"RowKey":%q,"N":%d}`, pk, rk, n),
+		nil); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -153,8 +154,8 @@ func TestTableTriggerExisting(t *testing.T) {
 	}
 }
 
-// An InOrder trigger tells every change of an entity, in order, with the state before it, through failures and restarts; what is told again after a restart
-// begins no later than what comes next.
+// An InOrder trigger tells every change of an entity, in order, with the state before it, through failures and
+// restarts; what is told again after a restart begins no later than what comes next.
 func TestTableTriggerInOrder(t *testing.T) {
 	lazuliOnly(t)
 	t.Parallel()
@@ -181,7 +182,8 @@ func TestTableTriggerInOrder(t *testing.T) {
 				after = before + 1
 			}
 			if (c.Raw.Change == "insert") != (c.Raw.Before == nil) || after != before+1 || before > reached[c.Raw.RowKey] {
-				problems = append(problems, fmt.Sprintf("%s %s: %d to %d after %d", c.Raw.Change, c.Raw.RowKey, before, after, reached[c.Raw.RowKey]))
+				problems = append(problems, fmt.Sprintf("%s %s: %d to %d after %d", c.Raw.Change, c.Raw.RowKey, before, after,
+					reached[c.Raw.RowKey]))
 			}
 			reached[c.Raw.RowKey] = after
 			return nil
@@ -259,9 +261,11 @@ func TestTriggersAreImmediate(t *testing.T) {
 	name, container := a.Table("Fast"), a.Container("fast")
 	client := a.Tables.NewClient(name)
 	// Whoever polls or scans would take an hour.
-	app := workers.New(workers.Config{ConnectionString: a.ConnectionString, Logger: quiet, Defaults: []workers.Option{workers.WithMaxPollingInterval(time.Hour)}})
+	app := workers.New(workers.Config{ConnectionString: a.ConnectionString, Logger: quiet,
+		Defaults: []workers.Option{workers.WithMaxPollingInterval(time.Hour)}})
 	told := make(chan string, 100)
-	app.Table(name, func(ctx context.Context, c workers.TableChange) error { told <- c.RowKey; return nil }, workers.WithExisting(true))
+	app.Table(name, func(ctx context.Context, c workers.TableChange) error { told <- c.RowKey; return nil },
+		workers.WithExisting(true))
 	app.Blob("fast", func(ctx context.Context, b *blob.Client) error {
 		ic, _ := workers.FromContext(ctx)
 		told <- ic.TriggerMetadata["name"]
@@ -328,11 +332,15 @@ func TestTriggersOnAPlainService(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	app := workers.New(workers.Config{Storage: storage, Logger: quiet, Defaults: []workers.Option{workers.WithMaxPollingInterval(100 * time.Millisecond)}})
+	app := workers.New(workers.Config{Storage: storage, Logger: quiet,
+		Defaults: []workers.Option{workers.WithMaxPollingInterval(100 * time.Millisecond)}})
 	told := make(chan string, 10)
-	app.Queue("queue", func(ctx context.Context, m workers.QueueMessage) error { told <- "queue"; return nil }, workers.WithQueueName(queue))
-	app.Blob("blob", func(ctx context.Context, b *blob.Client) error { told <- "blob"; return nil }, workers.WithPath(container))
-	app.Table("table", func(ctx context.Context, c workers.TableChange) error { told <- "table"; return nil }, workers.WithTable(table))
+	app.Queue("queue", func(ctx context.Context, m workers.QueueMessage) error { told <- "queue"; return nil },
+		workers.WithQueueName(queue))
+	app.Blob("blob", func(ctx context.Context, b *blob.Client) error { told <- "blob"; return nil },
+		workers.WithPath(container))
+	app.Table("table", func(ctx context.Context, c workers.TableChange) error { told <- "table"; return nil },
+		workers.WithTable(table))
 	start(t, app)
 	send(t, a, queue, "x")
 	if got := <-told; got != "queue" {
@@ -358,7 +366,8 @@ func TestTableTriggerMistakes(t *testing.T) {
 	app := workers.New(workers.Config{ConnectionString: "UseDevelopmentStorage=true"})
 	app.Table("a-b", nil)
 	err := app.Start(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "handler is nil") || !strings.Contains(err.Error(), `table name "a-b"`) {
+	if err == nil || !strings.Contains(err.Error(), "handler is nil") ||
+		!strings.Contains(err.Error(), `table name "a-b"`) {
 		t.Error(err)
 	}
 	app = workers.New(workers.Config{Storage: &workers.Storage{}})

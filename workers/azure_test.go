@@ -25,7 +25,8 @@ import (
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// These tests go through the official SDK to a real server; what depends on time alone is tested on a virtual clock in queue_test.go.
+// These tests go through the official SDK to a real server; what depends on time alone is tested on a virtual clock in
+// queue_test.go.
 
 func newApp(a *testaccount.Account) *workers.App {
 	return workers.New(workers.Config{
@@ -51,7 +52,8 @@ func send(t testing.TB, a *testaccount.Account, queue string, bodies ...string) 
 	t.Helper()
 	client := a.Queues.NewQueueClient(queue)
 	for _, b := range bodies {
-		if _, err := client.EnqueueMessage(context.Background(), base64.StdEncoding.EncodeToString([]byte(b)), nil); err != nil {
+		if _, err := client.EnqueueMessage(context.Background(), base64.StdEncoding.EncodeToString([]byte(b)),
+			nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -123,7 +125,8 @@ func TestFailingMessageIsPoisoned(t *testing.T) {
 	if calls.Load() != 5 {
 		t.Errorf("%d attempts, want 5", calls.Load())
 	}
-	peeked, err := a.Queues.NewQueueClient(queue+"-poison").PeekMessages(context.Background(), &azqueue.PeekMessagesOptions{NumberOfMessages: to.Ptr[int32](32)})
+	peeked, err := a.Queues.NewQueueClient(queue+"-poison").PeekMessages(context.Background(),
+		&azqueue.PeekMessagesOptions{NumberOfMessages: to.Ptr[int32](32)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +161,8 @@ func TestRenewalKeepsMessageFromOthers(t *testing.T) {
 		start(t, app)
 	}
 	eventually(t, "the queue is empty", func() bool { return length(t, a, queue) == 0 })
-	// Where the machine stood still for half a lease, the lease is lost, and the other instance is right to take the message.
+	// Where the machine stood still for half a lease, the lease is lost, and the other instance is right to take the
+	// message.
 	if lost := apps[0].Stats()[0].LeaseLost + apps[1].Stats()[0].LeaseLost; by.Load() < 1 || by.Load() > 1+lost {
 		t.Errorf("%d calls until the third renewal, want 1 and one for each of %d lost leases", by.Load(), lost)
 	}
@@ -174,7 +178,8 @@ func TestStolenMessage(t *testing.T) {
 	app := newApp(a)
 	app.Queue(queue, func(ctx context.Context, m workers.QueueMessage) error {
 		client := a.Queues.NewQueueClient(queue)
-		if _, err := client.UpdateMessage(ctx, m.Id, m.PopReceipt, "bQ==", &azqueue.UpdateMessageOptions{VisibilityTimeout: to.Ptr[int32](600)}); err != nil {
+		if _, err := client.UpdateMessage(ctx, m.Id, m.PopReceipt, "bQ==",
+			&azqueue.UpdateMessageOptions{VisibilityTimeout: to.Ptr[int32](600)}); err != nil {
 			return err // The renewal was faster, on a slow machine. Next time.
 		}
 		<-ctx.Done()
@@ -269,21 +274,26 @@ func TestPoisonIsRecorded(t *testing.T) {
 		}
 		records[r.ID] = r
 	}
-	poisoned, err := a.Queues.NewQueueClient(queue+"-poison").PeekMessages(t.Context(), &azqueue.PeekMessagesOptions{NumberOfMessages: to.Ptr[int32](32)})
+	poisoned, err := a.Queues.NewQueueClient(queue+"-poison").PeekMessages(t.Context(),
+		&azqueue.PeekMessagesOptions{NumberOfMessages: to.Ptr[int32](32)})
 	if err != nil || len(poisoned.Messages) != 3 || len(records) != 3 {
 		t.Fatalf("%d messages and %d records, %v", len(poisoned.Messages), len(records), err)
 	}
 	for _, m := range poisoned.Messages {
 		r := records[*m.MessageID]
-		ok := r.Function == "ship" && r.Host == "lazuli" && r.Invocation != "" && r.OriginalID != "" && r.OriginalID != r.ID &&
+		ok := r.Function == "ship" && r.Host == "lazuli" && r.Invocation != "" && r.OriginalID != "" &&
+			r.OriginalID != r.ID &&
 			time.Since(r.Poisoned) < time.Minute && !r.Inserted.After(r.Poisoned.Add(time.Second))
 		switch *m.MessageText {
 		case base64.StdEncoding.EncodeToString([]byte("lapis")):
-			ok = ok && r.Reason == "failed 2 times: no stock for lapis" && r.LastError == "no stock for lapis" && r.Attempts == 2 && r.Stack == ""
+			ok = ok && r.Reason == "failed 2 times: no stock for lapis" && r.LastError == "no stock for lapis" &&
+				r.Attempts == 2 && r.Stack == ""
 		case base64.StdEncoding.EncodeToString([]byte("panic")):
-			ok = ok && strings.Contains(r.Stack, "azure_test.go") && strings.Contains(r.LastError, "out of reach") && r.Attempts == 2
+			ok = ok && strings.Contains(r.Stack, "azure_test.go") && strings.Contains(r.LastError, "out of reach") &&
+				r.Attempts == 2
 		default:
-			ok = ok && *m.MessageText == "not base64!" && strings.Contains(r.Reason, "not base64") && strings.Contains(r.Reason, "WithMessageEncoding") && r.LastError == "" && r.Attempts == 1
+			ok = ok && *m.MessageText == "not base64!" && strings.Contains(r.Reason, "not base64") &&
+				strings.Contains(r.Reason, "WithMessageEncoding") && r.LastError == "" && r.Attempts == 1
 		}
 		if !ok {
 			t.Errorf("%s: %+v", *m.MessageText, r)
@@ -295,10 +305,12 @@ func TestPoisonIsRecorded(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if r, err := poison.Read(t.Context(), a.Tables, queue+"-poison", *poisoned.Messages[0].MessageID); err != nil || r != nil {
+	if r, err := poison.Read(t.Context(), a.Tables, queue+"-poison", *poisoned.Messages[0].MessageID); err != nil ||
+		r != nil {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if r, err := poison.Read(t.Context(), a.Tables, queue+"-poison", *poisoned.Messages[1].MessageID); err != nil || r == nil || r.Function != "ship" {
+	if r, err := poison.Read(t.Context(), a.Tables, queue+"-poison", *poisoned.Messages[1].MessageID); err != nil ||
+		r == nil || r.Function != "ship" {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -329,7 +341,8 @@ func TestMetrics(t *testing.T) {
 		return w.Body.String()
 	}
 	labels := `{function="orders",host="lazuli",trigger="queueTrigger"} `
-	want := []string{"in_flight" + labels + "1", "queue_messages" + labels + "2", "failed_total" + labels + "1", "poisoned_total" + labels + "1", "paused" + labels + "0"}
+	want := []string{"in_flight" + labels + "1", "queue_messages" + labels + "2", "failed_total" + labels + "1",
+		"poisoned_total" + labels + "1", "paused" + labels + "0"}
 	got := text()
 	for _, line := range want {
 		if !strings.Contains(got, "lazuli_worker_"+line+"\n") {
@@ -338,5 +351,6 @@ func TestMetrics(t *testing.T) {
 	}
 	close(leave)
 	eventually(t, "all are done", func() bool { return app.Stats()[0].Succeeded == 2 })
-	eventually(t, "durations are counted", func() bool { return strings.Contains(text(), "lazuli_worker_duration_seconds_count"+labels+"3\n") })
+	eventually(t, "durations are counted",
+		func() bool { return strings.Contains(text(), "lazuli_worker_duration_seconds_count"+labels+"3\n") })
 }

@@ -26,7 +26,8 @@ func TestTimerOnTwoInstances(t *testing.T) {
 	var runs [2]atomic.Int64
 	var apps [2]*workers.App
 	for i := range apps {
-		apps[i] = workers.New(workers.Config{ConnectionString: a.ConnectionString, HostID: host, Logger: slog.New(slog.DiscardHandler)})
+		apps[i] = workers.New(workers.Config{ConnectionString: a.ConnectionString, HostID: host,
+			Logger: slog.New(slog.DiscardHandler)})
 		apps[i].Timer("tick", func(context.Context, workers.TimerInfo) error { runs[i].Add(1); return nil },
 			workers.WithSchedule("* * * * * *"), workers.WithMonitor(true))
 	}

@@ -21,8 +21,8 @@ func durableAccount(b *testing.B) *lazulitest.Account {
 	return lazulitest.Start(b, lazulitest.WithData(b.TempDir())).Default(b)
 }
 
-// BenchmarkEmptyHandler measures messages that wait in a durable queue: received, handled by a function that does nothing, deleted. All
-// through the SDK; server and worker share the machine.
+// BenchmarkEmptyHandler measures messages that wait in a durable queue: received, handled by a function that does
+// nothing, deleted. All through the SDK; server and worker share the machine.
 func BenchmarkEmptyHandler(b *testing.B) {
 	for _, bc := range []struct {
 		name    string
@@ -63,7 +63,8 @@ func BenchmarkEmptyHandler(b *testing.B) {
 				b.Error(err)
 			}
 			b.ReportMetric(float64(b.N)/time.Since(began).Seconds(), "messages/s")
-			b.ReportMetric(float64((cpuTime(b)-cpu).Microseconds())/float64(b.N), "cpu-µs/message") // of server and worker; on a busy machine this holds
+			// of server and worker; on a busy machine this holds
+			b.ReportMetric(float64((cpuTime(b)-cpu).Microseconds())/float64(b.N), "cpu-µs/message")
 		})
 	}
 }

@@ -22,18 +22,20 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/internal/blobpath"
 )
 
-// BlobHandler handles a blob that is new or has changed. b is a client of that blob. FromContext returns, in TriggerMetadata, the values of the
-// names in braces in the path, and "BlobTrigger" (container/name), "Uri" and "ETag".
+// BlobHandler handles a blob that is new or has changed. b is a client of that blob. FromContext returns, in
+// TriggerMetadata, the values of the names in braces in the path, and "BlobTrigger" (container/name), "Uri" and "ETag".
 type BlobHandler func(ctx context.Context, b *blob.Client) error
 
-// WithPath sets the path of the blobs that trigger the function, such as "container/folder/{name}.csv". A name in braces matches any text. The container's
-// name must be complete. A path without a blob name matches all blobs of the container.
+// WithPath sets the path of the blobs that trigger the function, such as "container/folder/{name}.csv". A name in
+// braces matches any text. The container's name must be complete. A path without a blob name matches all blobs of the
+// container.
 func WithPath(path string) BlobOption {
 	return blobOption(func(s *settings) { s.path = path })
 }
 
-// WithEventGrid turns the scans off: the function runs for blobs that [Function.BlobCreated] announces, as a blob trigger with the source
-// EventGrid does in Azure Functions. Events announce blobs that are created after the subscription; others are not handled.
+// WithEventGrid turns the scans off: the function runs for blobs that [Function.BlobCreated] announces, as a blob
+// trigger with the source EventGrid does in Azure Functions. Events announce blobs that are created after the
+// subscription; others are not handled.
 func WithEventGrid() BlobOption {
 	return blobOption(func(s *settings) { s.events = true })
 }
@@ -41,9 +43,10 @@ func WithEventGrid() BlobOption {
 // ErrNotRunning means that the app of a function does not run.
 var ErrNotRunning = errors.New("workers: the app does not run")
 
-// BlobCreated announces a blob to a function with [WithEventGrid]: it puts the message that makes an instance handle the blob in its present
-// state, with retries and poison queue. Blobs that do not match the path, or do not exist any more, are ignored. It fails with
-// [ErrNotRunning], or if storage fails; announcing a blob twice is allowed, and can handle it twice.
+// BlobCreated announces a blob to a function with [WithEventGrid]: it puts the message that makes an instance handle
+// the blob in its present state, with retries and poison queue. Blobs that do not match the path, or do not exist any
+// more, are ignored. It fails with [ErrNotRunning], or if storage fails; announcing a blob twice is allowed, and can
+// handle it twice.
 func (f *Function) BlobCreated(ctx context.Context, container, blob string) error {
 	l := f.blobs.Load()
 	if l == nil {
@@ -72,17 +75,18 @@ func (f *Function) BlobCreated(ctx context.Context, container, blob string) erro
 // blobPoisonQueue is the poison queue of all blob triggers, as in Azure Functions.
 const blobPoisonQueue = "webjobs-blobtrigger-poison"
 
-// Blob registers a handler for the blobs that match WithPath: for those that exist when the app first starts, and for each blob that is created
-// or changed later.
+// Blob registers a handler for the blobs that match WithPath: for those that exist when the app first starts, and for
+// each blob that is created or changed later.
 //
-// Lazuli reports changes at once. On other services, and as a safeguard, one instance, which holds a blob lease, lists the container at intervals of
-// WithMaxPollingInterval (default 10 s; 2 s for an account on this machine; 1 min on Lazuli) and puts a message for every blob whose ETag has no
-// receipt. All instances handle the messages, by the rules of queue triggers: retries, maximum dequeue count, poison queue
-// (webjobs-blobtrigger-poison), lease renewal, drain. A receipt is an empty blob with the ETag in its metadata; it is deleted after its blob was
-// deleted. The scan needs about 200 bytes of memory for each matching blob.
+// Lazuli reports changes at once. On other services, and as a safeguard, one instance, which holds a blob lease, lists
+// the container at intervals of WithMaxPollingInterval (default 10 s; 2 s for an account on this machine; 1 min on
+// Lazuli) and puts a message for every blob whose ETag has no receipt. All instances handle the messages, by the rules
+// of queue triggers: retries, maximum dequeue count, poison queue (webjobs-blobtrigger-poison), lease renewal, drain. A
+// receipt is an empty blob with the ETag in its metadata; it is deleted after its blob was deleted. The scan needs
+// about 200 bytes of memory for each matching blob.
 //
-// Every version of a blob that exists until the next scan is handled at least once. If a blob was deleted or changed before its message is
-// handled, the message is dropped; the change has another message.
+// Every version of a blob that exists until the next scan is handled at least once. If a blob was deleted or changed
+// before its message is handled, the message is dropped; the change has another message.
 func (a *App) Blob(name string, h BlobHandler, options ...BlobOption) *Function {
 	f := register(a, name, blobTrigger, options)
 	fail := func(err error) {
@@ -111,7 +115,8 @@ func scope(source string) string {
 	return fmt.Sprintf("%016x", h.Sum64())
 }
 
-// hashedQueueName is the name of the queue between the instance that finds changes and the handlers. The hash makes it a valid queue name.
+// hashedQueueName is the name of the queue between the instance that finds changes and the handlers. The hash makes it
+// a valid queue name.
 func hashedQueueName(prefix, hostID, function string) string {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(hostID + "/" + function))
@@ -145,16 +150,19 @@ type blobListener struct {
 	log      *slog.Logger
 }
 
-func newBlobListener(a *App, f *Function, storage *Storage, pattern blobpath.Pattern, h BlobHandler) (*blobListener, error) {
+func newBlobListener(a *App, f *Function, storage *Storage, pattern blobpath.Pattern, h BlobHandler) (*blobListener,
+	error) {
 	store, err := a.openHost(storage)
 	if err != nil {
 		return nil, err
 	}
 	log := a.config.Logger.With("function", f.name)
 	l := &blobListener{
-		function: f, pattern: pattern, blobs: storage.Blobs, nudge: newNudge(), every: f.settings.maxPolling, clock: a.config.Clock, log: log,
+		function: f, pattern: pattern, blobs: storage.Blobs, nudge: newNudge(), every: f.settings.maxPolling,
+		clock: a.config.Clock, log: log,
 		lock: &singleton{
-			store: store, name: "locks/" + a.config.HostID + "/" + f.name + "/" + scope(f.settings.path) + ".BlobScan", owner: uuid.NewString(),
+			store: store, name: "locks/" + a.config.HostID + "/" + f.name + "/" + scope(f.settings.path) + ".BlobScan",
+			owner:  uuid.NewString(),
 			period: a.config.LockPeriod, retry: a.config.LockPeriod / 3, clock: a.config.Clock, log: log,
 		},
 	}
@@ -204,11 +212,12 @@ func (l *blobListener) listen(soft, hard context.Context) error {
 	return err
 }
 
-// scanFollowed is the default interval between scans if the service reports changes. The scans are a safeguard, and delete the receipts of deleted
-// blobs.
+// scanFollowed is the default interval between scans if the service reports changes. The scans are a safeguard, and
+// delete the receipts of deleted blobs.
 const scanFollowed = time.Minute
 
-// scan scans the container repeatedly while this instance holds the lock. Between scans it follows the changes that the service reports.
+// scan scans the container repeatedly while this instance holds the lock. Between scans it follows the changes that the
+// service reports.
 func (l *blobListener) scan(soft, _ context.Context) {
 	failing := ""
 	for soft.Err() == nil {

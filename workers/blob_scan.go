@@ -25,8 +25,8 @@ import (
 // receiptTag is the metadata name of a receipt's ETag.
 const receiptTag = "blobetag"
 
-// blobScanner finds blobs for which no message was put. It puts the message first and the receipt second: if it stops in between, it puts the message
-// again, so that no blob is lost.
+// blobScanner finds blobs for which no message was put. It puts the message first and the receipt second: if it stops
+// in between, it puts the message again, so that no blob is lost.
 type blobScanner struct {
 	blobs    *azblob.Client
 	pattern  blobpath.Pattern
@@ -60,7 +60,8 @@ func (s *blobScanner) scan(ctx context.Context) error {
 	// An empty position requests a full listing, and the position of the changes after it.
 	first := policy.WithHTTPHeader(policy.WithCaptureResponse(ctx, &answer), feedHeader("", 0))
 	s.position = ""
-	pager := s.blobs.NewListBlobsFlatPager(s.pattern.Container, &azblob.ListBlobsFlatOptions{Prefix: to.Ptr(s.pattern.Prefix)})
+	pager := s.blobs.NewListBlobsFlatPager(s.pattern.Container,
+		&azblob.ListBlobsFlatOptions{Prefix: to.Ptr(s.pattern.Prefix)})
 	for ask := first; pager.More(); ask = ctx {
 		page, err := pager.NextPage(ask)
 		if bloberror.HasCode(err, bloberror.ContainerNotFound) {
@@ -152,7 +153,8 @@ type changedBlobs struct {
 func (s *blobScanner) changes(ctx context.Context, position string, most time.Duration) (changedBlobs, error) {
 	var answer *http.Response
 	ask := policy.WithHTTPHeader(policy.WithCaptureResponse(ctx, &answer), feedHeader(position, most))
-	page, err := s.blobs.NewListBlobsFlatPager(s.pattern.Container, &azblob.ListBlobsFlatOptions{Prefix: to.Ptr(s.pattern.Prefix)}).NextPage(ask)
+	page, err := s.blobs.NewListBlobsFlatPager(s.pattern.Container,
+		&azblob.ListBlobsFlatOptions{Prefix: to.Ptr(s.pattern.Prefix)}).NextPage(ask)
 	if err != nil || answer.Header.Get(longpoll.FeedHeader) != longpoll.FeedChanges {
 		return changedBlobs{}, err
 	}
@@ -188,7 +190,8 @@ func (s *blobScanner) known(ctx context.Context) (map[string]string, error) {
 }
 
 func (s *blobScanner) notify(ctx context.Context, item *container.BlobItem, etag string) error {
-	m := blobMessage{Type: "BlobTrigger", FunctionId: s.function, ContainerName: s.pattern.Container, BlobName: value(item.Name), ETag: quoted(etag)}
+	m := blobMessage{Type: "BlobTrigger", FunctionId: s.function, ContainerName: s.pattern.Container,
+		BlobName: value(item.Name), ETag: quoted(etag)}
 	if t := item.Properties.BlobType; t != nil {
 		m.BlobType = string(*t)
 	}
@@ -203,7 +206,8 @@ func (s *blobScanner) notify(ctx context.Context, item *container.BlobItem, etag
 	}
 	receipt := azureHost{s.blobs}
 	err := receipt.withContainer(ctx, func() error {
-		_, err := receipt.blob(s.receipts+m.BlobName).UploadBuffer(ctx, nil, &blockblob.UploadBufferOptions{Metadata: map[string]*string{receiptTag: to.Ptr(etag)}})
+		_, err := receipt.blob(s.receipts+m.BlobName).UploadBuffer(ctx, nil,
+			&blockblob.UploadBufferOptions{Metadata: map[string]*string{receiptTag: to.Ptr(etag)}})
 		return err
 	})
 	if err != nil {

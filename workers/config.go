@@ -12,9 +12,9 @@ import (
 // DefaultConnection is the name of the connection that functions use by default, as in Azure Functions.
 const DefaultConnection = "AzureWebJobsStorage"
 
-// ConnectionFromEnvironment returns the connection string in the first of the environment variables LAZULI_CONNECTION_STRING,
-// AzureWebJobsStorage and AZURE_STORAGE_CONNECTION_STRING that is set, or UseDevelopmentStorage=true. The verbs of the lazuli command
-// use the same order.
+// ConnectionFromEnvironment returns the connection string in the first of the environment variables
+// LAZULI_CONNECTION_STRING, AzureWebJobsStorage and AZURE_STORAGE_CONNECTION_STRING that is set, or
+// UseDevelopmentStorage=true. The verbs of the lazuli command use the same order.
 func ConnectionFromEnvironment() string {
 	text, _ := connstr.FromEnvironment(os.Getenv)
 	return text
@@ -26,33 +26,36 @@ type Config struct {
 	ConnectionString string
 	// Storage, if set, is used instead of ConnectionString, for clients with another transport or credential.
 	Storage *Storage
-	// Connections maps names for WithConnection to connection strings. Other names are looked up as environment variables, as in Azure
-	// Functions.
+	// Connections maps names for WithConnection to connection strings. Other names are looked up as environment variables,
+	// as in Azure Functions.
 	Connections map[string]string
-	// HostID identifies the app within the storage account. Instances with the same HostID share the locks, records and queues of
-	// timers, blob triggers and table triggers, and so divide the work; different apps on one account need different ones. At most
-	// 100 characters: letters, digits, '-', '_' and '.'. The default is derived from the import path of the main package, or from the
-	// executable's name where the build has no import path (go run FILE). Start logs it.
+	// HostID identifies the app within the storage account. Instances with the same HostID share the locks, records and
+	// queues of timers, blob triggers and table triggers, and so divide the work; different apps on one account need
+	// different ones. At most 100 characters: letters, digits, '-', '_' and '.'. The default is derived from the import
+	// path of the main package, or from the executable's name where the build has no import path (go run FILE). Start logs
+	// it.
 	HostID string
-	// Logger receives the runtime's log records; nil means slog.Default(). Records about one call have the function's name and the
-	// invocation ID. For the records of handlers see NewLogHandler.
+	// Logger receives the runtime's log records; nil means slog.Default(). Records about one call have the function's name
+	// and the invocation ID. For the records of handlers see NewLogHandler.
 	Logger *slog.Logger
 	// Defaults apply to every function before its own options.
 	Defaults []Option
-	// DrainTimeout is the time that Run waits for running handlers after its context is done, before it cancels their contexts. Default 30 s;
-	// a negative value cancels them at once.
+	// DrainTimeout is the time that Run waits for running handlers after its context is done, before it cancels their
+	// contexts. Default 30 s; a negative value cancels them at once.
 	DrainTimeout time.Duration
-	// StuckTimeout is the time that a handler may take to return after its context was cancelled. After that, the runtime logs a dump of all
-	// goroutines and abandons the call. Default 10 s.
+	// StuckTimeout is the time that a handler may take to return after its context was cancelled. After that, the runtime
+	// logs a dump of all goroutines and abandons the call. Default 10 s.
 	StuckTimeout time.Duration
-	// LockPeriod is the duration of the blob leases by which one instance runs a timer or a scan, 15 to 60 s. After an instance dies, another one takes
-	// over within four thirds of it. Default 15 s. (Azure Functions: 60 s.)
+	// LockPeriod is the duration of the blob leases by which one instance runs a timer or a scan, 15 to 60 s. After an
+	// instance dies, another one takes over within four thirds of it. Default 15 s. (Azure Functions: 60 s.)
 	LockPeriod time.Duration
-	// Durable runs the app's orchestrations and activities: durable.NewEngine of workers/durable. Without it an app cannot have any.
+	// Durable runs the app's orchestrations and activities: durable.NewEngine of workers/durable. Without it an app cannot
+	// have any.
 	Durable DurableEngine
-	// KeepGC leaves the garbage collector's settings as they are. Otherwise Run lets 40 MiB of garbage, or 30 % of the live data,
-	// accumulate between two collections in place of Go's 100 %, since most of what a worker allocates lives for one message. The
-	// environment variable GOGC has the same effect as KeepGC, and GOMEMLIMIT limits the memory with either.
+	// KeepGC leaves the garbage collector's settings as they are. Otherwise Run lets 40 MiB of garbage, or 30 % of the
+	// live data, accumulate between two collections in place of Go's 100 %, since most of what a worker allocates lives
+	// for one message. The environment variable GOGC has the same effect as KeepGC, and GOMEMLIMIT limits the memory with
+	// either.
 	KeepGC bool
 	// Clock is the clock for leases, timers and back-off; nil means the system clock.
 	Clock Clock

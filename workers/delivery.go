@@ -64,7 +64,8 @@ func (d *delivery) step(e messageEvent) effect {
 // run processes the message from the state received to gone.
 func (d *delivery) run(soft, hard context.Context) {
 	d.invocation = d.newInvocation()
-	d.log = d.l.log.With("invocation_id", d.invocation.InvocationID, "message_id", d.message.id, "dequeue_count", d.message.dequeueCount)
+	d.log = d.l.log.With("invocation_id", d.invocation.InvocationID, "message_id", d.message.id, "dequeue_count",
+		d.message.dequeueCount)
 
 	if d.key != "" {
 		defer func() { d.l.keys.leave(d.key, d.turn) }()
@@ -92,7 +93,8 @@ func (d *delivery) newInvocation() *InvocationContext {
 		FunctionName: d.l.function.name,
 		TriggerType:  d.l.function.trigger,
 		TraceContext: TraceContext{TraceParent: traceIn(d.body)},
-		RetryContext: RetryContext{RetryCount: int32(max(m.dequeueCount, 1) - 1), MaxRetryCount: int32(d.l.settings.maxDequeueCount - 1)},
+		RetryContext: RetryContext{RetryCount: int32(max(m.dequeueCount, 1) - 1),
+			MaxRetryCount: int32(d.l.settings.maxDequeueCount - 1)},
 		TriggerMetadata: map[string]string{
 			"Id": m.id, "PopReceipt": m.receipt, "ReceivedOrder": strconv.FormatUint(d.order, 10),
 			"DequeueCount":  strconv.FormatInt(m.dequeueCount, 10),
@@ -176,8 +178,8 @@ func (d *delivery) runHandler(soft, hard context.Context) effect {
 	}
 }
 
-// renew renews the lease and returns the time until the next renewal, or 0 if the lease is lost. After a transient error it retries after half
-// the interval, at least a twentieth of the lease, and before the lease ends.
+// renew renews the lease and returns the time until the next renewal, or 0 if the lease is lost. After a transient
+// error it retries after half the interval, at least a twentieth of the lease, and before the lease ends.
 func (d *delivery) renew(ctx context.Context, interval time.Duration) time.Duration {
 	lease := d.l.settings.lease
 	now := d.l.clock.Now()
@@ -262,7 +264,8 @@ func (d *delivery) abandon(ctx context.Context) {
 // settleTimeout limits the requests that settle a message, so that a stop completes if the service does not respond.
 const settleTimeout = 30 * time.Second
 
-// settle carries out an action on the message at the service. If that fails, the lease expires and the message is delivered again.
+// settle carries out an action on the message at the service. If that fails, the lease expires and the message is
+// delivered again.
 func (d *delivery) settle(ctx context.Context, e effect) {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
@@ -273,7 +276,8 @@ func (d *delivery) settle(ctx context.Context, e effect) {
 		d.log.Warn("cannot settle the message: another instance received it, or it was deleted", "action", e.kind)
 	default:
 		d.l.function.stats.fail(d.l.clock.Now(), err)
-		d.log.Error("cannot settle the message; it is delivered again when its lease ends", "action", e.kind, "err", sdkerr.Short(err))
+		d.log.Error("cannot settle the message; it is delivered again when its lease ends", "action", e.kind, "err",
+			sdkerr.Short(err))
 	}
 }
 
@@ -308,7 +312,8 @@ func (d *delivery) carryOut(ctx context.Context, e effect) error {
 		d.recordPoison(ctx, id, e.reason)
 		return d.deleteMessage(ctx)
 	case doLeave:
-		d.log.Error("message cannot be processed and its queue has no poison queue; it stays hidden until its lease ends", "reason", e.reason)
+		d.log.Error("message cannot be processed and its queue has no poison queue; it stays hidden until its lease ends",
+			"reason", e.reason)
 	}
 	return nil
 }
@@ -323,7 +328,8 @@ func (d *delivery) deleteMessage(ctx context.Context) error {
 	return fault.Point(pointAfterDelete)
 }
 
-// putCreating puts a message that does not expire, and creates the queue if it does not exist. It returns the message's ID.
+// putCreating puts a message that does not expire, and creates the queue if it does not exist. It returns the message's
+// ID.
 func putCreating(ctx context.Context, queue queueClient, text string) (string, error) {
 	id, err := queue.put(ctx, text, 0, -1)
 	if errors.Is(err, errNoQueue) {
@@ -335,12 +341,14 @@ func putCreating(ctx context.Context, queue queueClient, text string) (string, e
 	return id, err
 }
 
-// recordPoison stores the reason for the copy in the poison queue; see package poison. An error is logged only: the message is moved even if its
-// record cannot be written.
+// recordPoison stores the reason for the copy in the poison queue; see package poison. An error is logged only: the
+// message is moved even if its record cannot be written.
 func (d *delivery) recordPoison(ctx context.Context, id, reason string) {
 	r := poison.Record{
-		Queue: d.l.poisonName, ID: id, Source: d.l.settings.queueName, Reason: reason, Attempts: d.message.dequeueCount, Function: d.l.function.name, Host: d.l.hostID,
-		Invocation: d.invocation.InvocationID, OriginalID: d.message.id, Inserted: d.message.inserted, Poisoned: d.l.clock.Now(),
+		Queue: d.l.poisonName, ID: id, Source: d.l.settings.queueName, Reason: reason, Attempts: d.message.dequeueCount,
+		Function: d.l.function.name, Host: d.l.hostID,
+		Invocation: d.invocation.InvocationID, OriginalID: d.message.id, Inserted: d.message.inserted,
+		Poisoned:    d.l.clock.Now(),
 		TraceParent: d.invocation.TraceContext.TraceParent,
 	}
 	d.l.record(ctx, r, d.facts.outcome, d.log)
@@ -359,12 +367,13 @@ func (l *queueListener) record(ctx context.Context, r poison.Record, last error,
 		}
 	}
 	if err := l.records(ctx, r); err != nil {
-		log.Warn("cannot record why the message was moved to the poison queue; `lazuli queue peek` will not show the reason", "err", sdkerr.Short(err))
+		log.Warn("cannot record why the message was moved to the poison queue; `lazuli queue peek` will not show the reason",
+			"err", sdkerr.Short(err))
 	}
 }
 
-// timeToLive is the message's remaining time to live; -1 for a message that does not expire, for which the service reports a date in the far
-// future.
+// timeToLive is the message's remaining time to live; -1 for a message that does not expire, for which the service
+// reports a date in the far future.
 func (d *delivery) timeToLive() time.Duration {
 	left := d.message.expires.Sub(d.l.clock.Now())
 	if left > 365*24*time.Hour {

@@ -167,7 +167,8 @@ func ExampleTable() {
 	if _, err := storage.Tables.CreateTable(ctx, "Stock", nil); err != nil {
 		fmt.Println(err)
 	}
-	if _, err := storage.Tables.NewClient("Stock").AddEntity(ctx, []byte(`{"PartitionKey": "stones", "RowKey": "lapis", "Pieces": 7}`), nil); err != nil {
+	if _, err := storage.Tables.NewClient("Stock").AddEntity(ctx,
+		[]byte(`{"PartitionKey": "stones", "RowKey": "lapis", "Pieces": 7}`), nil); err != nil {
 		fmt.Println(err)
 	}
 

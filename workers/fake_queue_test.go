@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// fakeAccount is a queue service in memory, on the time package's clock, which in a synctest bubble is virtual. It keeps
-// the rules that the runtime depends on: visibility, dequeue counts, one current receipt per message. Unlike the service
-// it keeps strict order, and it has no limits on sizes or times.
+// fakeAccount is a queue service in memory, on the time package's clock, which in a synctest bubble is virtual. It
+// keeps the rules that the runtime depends on: visibility, dequeue counts, one current receipt per message. Unlike the
+// service it keeps strict order, and it has no limits on sizes or times.
 type fakeAccount struct {
 	mu     sync.Mutex
 	queues map[string]*fakeQueue
@@ -77,8 +77,9 @@ func (q *fakeQueue) put(_ context.Context, text string, visibleIn, ttl time.Dura
 		expires = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 	}
 	q.messages = append(q.messages, &fakeMessage{
-		receivedMessage: receivedMessage{id: fmt.Sprintf("%s-%d", q.name, q.serial), text: text, inserted: now, expires: expires},
-		visible:         now.Add(visibleIn),
+		receivedMessage: receivedMessage{id: fmt.Sprintf("%s-%d", q.name, q.serial), text: text, inserted: now,
+			expires: expires},
+		visible: now.Add(visibleIn),
 	})
 	return fmt.Sprintf("%s-%d", q.name, q.serial), nil
 }

@@ -15,8 +15,8 @@ import (
 //	POST /workers/{function}/pause       App.Pause
 //	POST /workers/{function}/resume      App.Resume
 //
-// The same is served without the prefix /workers. So it can be the handler of a whole listener, or be mounted in a mux at /workers/,
-// with or without http.StripPrefix. `lazuli workers --admin-port PORT` is its client; it uses the prefix.
+// The same is served without the prefix /workers. So it can be the handler of a whole listener, or be mounted in a mux
+// at /workers/, with or without http.StripPrefix. `lazuli workers --admin-port PORT` is its client; it uses the prefix.
 //
 // The handler has no authentication: serve it on a loopback address.
 func NewHandler(apps ...*App) http.Handler {
@@ -105,8 +105,10 @@ type RunningReport struct {
 
 func newFunctionReport(host string, s FunctionStats) FunctionReport {
 	r := FunctionReport{
-		Host: host, Name: s.Name, Trigger: s.Trigger, Queue: s.Queue, Paused: s.Paused, InFlight: s.InFlight, Running: []RunningReport{},
-		Succeeded: s.Succeeded, Failed: s.Failed, PerSecond: s.PerSecond, Poisoned: s.Poisoned, Snoozed: s.Snoozed, Released: s.Released,
+		Host: host, Name: s.Name, Trigger: s.Trigger, Queue: s.Queue, Paused: s.Paused, InFlight: s.InFlight,
+		Running:   []RunningReport{},
+		Succeeded: s.Succeeded, Failed: s.Failed, PerSecond: s.PerSecond, Poisoned: s.Poisoned, Snoozed: s.Snoozed,
+		Released:      s.Released,
 		LeaseRenewals: s.LeaseRenewals, LeaseLost: s.LeaseLost, Stuck: s.Stuck,
 	}
 	for _, c := range s.Running {

@@ -78,7 +78,8 @@ func (h azureHost) withContainer(ctx context.Context, do func() error) error {
 	if !bloberror.HasCode(err, bloberror.ContainerNotFound) {
 		return err
 	}
-	if _, err := h.blobs.CreateContainer(ctx, hostContainer, nil); err != nil && !bloberror.HasCode(err, bloberror.ContainerAlreadyExists) {
+	if _, err := h.blobs.CreateContainer(ctx, hostContainer, nil); err != nil &&
+		!bloberror.HasCode(err, bloberror.ContainerAlreadyExists) {
 		return err
 	}
 	return do()
@@ -118,9 +119,10 @@ func (h azureHost) acquire(ctx context.Context, name, owner string, period time.
 
 func (h azureHost) create(ctx context.Context, name string, content []byte) error {
 	return h.withContainer(ctx, func() error {
-		_, err := h.blob(name).UploadBuffer(ctx, content, &blockblob.UploadBufferOptions{AccessConditions: &blob.AccessConditions{
-			ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)},
-		}})
+		_, err := h.blob(name).UploadBuffer(ctx, content,
+			&blockblob.UploadBufferOptions{AccessConditions: &blob.AccessConditions{
+				ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)},
+			}})
 		if bloberror.HasCode(err, bloberror.BlobAlreadyExists, bloberror.ConditionNotMet, bloberror.LeaseIDMissing) {
 			return nil
 		}

@@ -23,10 +23,10 @@ var errNotRunning = errors.New("workers: the app is not running")
 // idleEvery is the interval of the checks of WaitIdle.
 const idleEvery = 2 * time.Millisecond
 
-// WaitIdle returns when the app's functions have no work: their queues have no visible message, no handler runs, no timer is due, and, on Lazuli,
-// all changes of blobs and tables have been read. It is meant for tests with a single instance on an account without other writers. It does not
-// wait for hidden messages (retries, delays). Paused functions count as idle. On services without change feeds it waits for a scan of each
-// blob trigger.
+// WaitIdle returns when the app's functions have no work: their queues have no visible message, no handler runs, no
+// timer is due, and, on Lazuli, all changes of blobs and tables have been read. It is meant for tests with a single
+// instance on an account without other writers. It does not wait for hidden messages (retries, delays). Paused
+// functions count as idle. On services without change feeds it waits for a scan of each blob trigger.
 func (a *App) WaitIdle(ctx context.Context) error {
 	for {
 		idle, err := a.idle(ctx)

@@ -41,7 +41,8 @@ func TestIdleWaitsAtTheService(t *testing.T) {
 func TestIdlePolls(t *testing.T) {
 	t.Parallel()
 	inBubble(t, Config{}, func(b *bench) {
-		b.app.Queue("work", func(ctx context.Context, m QueueMessage) error { return nil }, WithMaxPollingInterval(time.Second))
+		b.app.Queue("work", func(ctx context.Context, m QueueMessage) error { return nil },
+			WithMaxPollingInterval(time.Second))
 		b.queue.send()
 		var receives atomic.Int64
 		b.queue.onReceive = func(context.Context) error { receives.Add(1); return nil }

@@ -19,10 +19,11 @@ type InvocationContext struct {
 	// TraceContext is the trace that the message names, if it names one.
 	TraceContext TraceContext
 	RetryContext RetryContext
-	// TriggerMetadata holds what Azure Functions calls binding data, such as "DequeueCount", by name. "ReceivedOrder" numbers the messages
-	// that a function of this process received, from 1.
+	// TriggerMetadata holds what Azure Functions calls binding data, such as "DequeueCount", by name. "ReceivedOrder"
+	// numbers the messages that a function of this process received, from 1.
 	TriggerMetadata map[string]string
-	// OutboundTraceAttributes are attributes that the handler adds to the call's span, for compatibility with Azure Functions.
+	// OutboundTraceAttributes are attributes that the handler adds to the call's span, for compatibility with Azure
+	// Functions.
 	OutboundTraceAttributes map[string]string
 
 	messageID string
@@ -53,7 +54,8 @@ type MiddlewareContext struct {
 
 type invocationKey struct{}
 
-// NewContext returns a context that carries an invocation. The runtime calls it for every invocation; tests of handlers can.
+// NewContext returns a context that carries an invocation. The runtime calls it for every invocation; tests of handlers
+// can.
 func NewContext(parent context.Context, ic *InvocationContext) context.Context {
 	return context.WithValue(parent, invocationKey{}, ic)
 }
@@ -64,8 +66,8 @@ func FromContext(ctx context.Context) (*InvocationContext, bool) {
 	return ic, ok
 }
 
-// NewLogHandler returns a slog.Handler that adds invocation_id, function_name and trigger_type to records that are logged with a handler's
-// context, and passes all records to next.
+// NewLogHandler returns a slog.Handler that adds invocation_id, function_name and trigger_type to records that are
+// logged with a handler's context, and passes all records to next.
 func NewLogHandler(next slog.Handler) slog.Handler { return logHandler{next} }
 
 // NewLogger returns a logger that writes text to standard error through NewLogHandler.
@@ -76,7 +78,8 @@ type logHandler struct{ slog.Handler }
 func (h logHandler) Handle(ctx context.Context, r slog.Record) error {
 	if ic, ok := FromContext(ctx); ok {
 		r = r.Clone()
-		r.AddAttrs(slog.String("invocation_id", ic.InvocationID), slog.String("function_name", ic.FunctionName), slog.String("trigger_type", ic.TriggerType))
+		r.AddAttrs(slog.String("invocation_id", ic.InvocationID), slog.String("function_name", ic.FunctionName),
+			slog.String("trigger_type", ic.TriggerType))
 	}
 	return h.Handler.Handle(ctx, r)
 }

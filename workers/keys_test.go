@@ -179,7 +179,8 @@ func TestTimerRetries(t *testing.T) {
 		fail := 0
 		b.app.Timer("tick", func(ctx context.Context, _ TimerInfo) error {
 			ic, _ := FromContext(ctx)
-			runs = append(runs, fmt.Sprint(time.Since(began), " ", ic.RetryContext.RetryCount, "/", ic.RetryContext.MaxRetryCount))
+			runs = append(runs, fmt.Sprint(time.Since(began), " ", ic.RetryContext.RetryCount, "/",
+				ic.RetryContext.MaxRetryCount))
 			if fail++; fail <= 5 {
 				return errors.New("not yet")
 			}
@@ -201,7 +202,8 @@ func TestTimerRetries(t *testing.T) {
 		}
 	})
 	app := New(Config{})
-	app.Timer("tick", func(context.Context, TimerInfo) error { return nil }, WithSchedule("0 0 * * * *"), WithMaxRetryCount(-2))
+	app.Timer("tick", func(context.Context, TimerInfo) error { return nil }, WithSchedule("0 0 * * * *"),
+		WithMaxRetryCount(-2))
 	if err := app.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "less than -1") {
 		t.Error(err)
 	}

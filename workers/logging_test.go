@@ -52,7 +52,8 @@ func TestATimeoutIsRecordedAsOne(t *testing.T) {
 		if err := b.app.Stats()[0].LastError.Err; !errors.Is(err, ErrTimeout) || !errors.Is(err, context.Canceled) {
 			b.Errorf("last error: %v", err)
 		}
-		b.wantLogged(ErrTimeout.Error()+": download: context canceled", 2) // The failure, and the reason for the poison queue.
+		// The failure, and the reason for the poison queue.
+		b.wantLogged(ErrTimeout.Error()+": download: context canceled", 2)
 	})
 }
 
@@ -82,7 +83,8 @@ func TestTimerLogsThatAnotherInstanceHasItsLock(t *testing.T) {
 		b.until("00:00:01")
 		b.app("0 */20 * * * *", nil)
 		b.until("01:00:01")
-		if got := strings.Count(b.log.String(), `msg="another instance holds the lock; waiting for it" function=tick`); got != 1 {
+		if got := strings.Count(b.log.String(),
+			`msg="another instance holds the lock; waiting for it" function=tick`); got != 1 {
 			b.Errorf("logged %d times:\n%s", got, b.log)
 		}
 		b.stop(first)

@@ -13,8 +13,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
-// childVariable makes the test binary a worker instead: its value is "queue connection-string". It says which messages it has begun and
-// handled, and goes on with them when its standard input ends.
+// childVariable makes the test binary a worker instead: its value is "queue connection-string". It says which messages
+// it has begun and handled, and goes on with them when its standard input ends.
 const childVariable = "LAZULI_TEST_WORKER"
 
 // No goroutine of the runtime may outlive the tests. The idle connections of the process's HTTP transport may.

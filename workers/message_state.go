@@ -19,8 +19,8 @@ import (
 //	   │              orphaned ────────▶ gone
 //	   └──────────────────────────────▶ gone
 //
-// The queue service decides which instance holds a message, by the pop receipt. This state machine only decides which requests this instance
-// sends. Requests of an instance that lost the message have a stale receipt, and fail.
+// The queue service decides which instance holds a message, by the pop receipt. This state machine only decides which
+// requests this instance sends. Requests of an instance that lost the message have a stale receipt, and fail.
 type messageState int
 
 const (
@@ -74,7 +74,8 @@ const (
 	doDelete
 	// doRelease: make the message visible again after delay.
 	doRelease
-	// doRequeue: put a copy that becomes visible after delay, then delete the message. The copy's dequeue count starts at zero.
+	// doRequeue: put a copy that becomes visible after delay, then delete the message. The copy's dequeue count starts at
+	// zero.
 	doRequeue
 	// doPoison: put the body to the poison queue, then delete the message.
 	doPoison
@@ -114,8 +115,8 @@ type messagePolicy struct {
 	hasPoison bool
 }
 
-// next is the state machine's transition function. It has no clock, no I/O and no state. It returns an error for a transition that is not in the
-// comment of messageState, which is a bug in the caller.
+// next is the state machine's transition function. It has no clock, no I/O and no state. It returns an error for a
+// transition that is not in the comment of messageState, which is a bug in the caller.
 func (p messagePolicy) next(s messageState, e messageEvent, f messageFacts) (messageState, effect, error) {
 	switch s {
 	case received:
@@ -152,14 +153,17 @@ func (p messagePolicy) next(s messageState, e messageEvent, f messageFacts) (mes
 	return s, effect{}, fmt.Errorf("workers: message state machine: event %v in state %v", e, s)
 }
 
-// begin decides whether the handler is called: https://learn.microsoft.com/azure/azure-functions/functions-bindings-storage-queue-trigger#poison-messages
+// begin decides whether the handler is called:
+// https://learn.microsoft.com/azure/azure-functions/functions-bindings-storage-queue-trigger#poison-messages
 func (p messagePolicy) begin(f messageFacts) (messageState, effect, error) {
 	switch {
 	case f.undecodable:
-		return settling, p.poison("the body is not base64, which is the default encoding; for plain text set workers.WithMessageEncoding(workers.NoEncoding), or in host.json messageEncoding to none"), nil
+		return settling, p.poison("the body is not base64, which is the default encoding; for plain text set " +
+			"workers.WithMessageEncoding(workers.NoEncoding), or in host.json messageEncoding to none"), nil
 	case f.dequeueCount > p.maxDequeueCount:
 		// The processes of earlier attempts died before they could settle the message.
-		return settling, p.poison(fmt.Sprintf("received %d times, more than the maximum of %d", f.dequeueCount, p.maxDequeueCount)), nil
+		return settling, p.poison(fmt.Sprintf("received %d times, more than the maximum of %d", f.dequeueCount,
+			p.maxDequeueCount)), nil
 	}
 	return running, effect{kind: doRun}, nil
 }
@@ -187,8 +191,8 @@ func (p messagePolicy) finish(f messageFacts) effect {
 	return effect{kind: doRelease, delay: max(p.retry.Delay(f.dequeueCount), 0)}
 }
 
-// giveBack makes the message available to other instances. On the last attempt it puts a copy: a released message would exceed the maximum
-// dequeue count because of the stop alone.
+// giveBack makes the message available to other instances. On the last attempt it puts a copy: a released message would
+// exceed the maximum dequeue count because of the stop alone.
 func (p messagePolicy) giveBack(f messageFacts) effect {
 	if f.dequeueCount >= p.maxDequeueCount {
 		return effect{kind: doRequeue}
@@ -198,7 +202,8 @@ func (p messagePolicy) giveBack(f messageFacts) effect {
 
 func (p messagePolicy) poison(reason string) effect {
 	if !p.hasPoison {
-		// As in Azure Functions, the message stays hidden until its lease ends; it would be received in a busy loop otherwise.
+		// As in Azure Functions, the message stays hidden until its lease ends; it would be received in a busy loop
+		// otherwise.
 		return effect{kind: doLeave, reason: reason}
 	}
 	return effect{kind: doPoison, reason: reason}

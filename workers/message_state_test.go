@@ -51,26 +51,42 @@ func TestMessageFate(t *testing.T) {
 		{name: "first attempt", event: begin, facts: messageFacts{dequeueCount: 1}, want: doRun},
 		{name: "last attempt", event: begin, facts: messageFacts{dequeueCount: 5}, want: doRun},
 		{name: "one attempt too many", event: begin, facts: messageFacts{dequeueCount: 6}, want: doPoison, says: "6 times"},
-		{name: "one too many, no poison queue", event: begin, facts: messageFacts{dequeueCount: 6}, noPoison: true, want: doLeave},
-		{name: "undecodable", event: begin, facts: messageFacts{dequeueCount: 1, undecodable: true}, want: doPoison, says: "base64"},
+		{name: "one too many, no poison queue", event: begin, facts: messageFacts{dequeueCount: 6}, noPoison: true,
+			want: doLeave},
+		{name: "undecodable", event: begin, facts: messageFacts{dequeueCount: 1, undecodable: true}, want: doPoison,
+			says: "base64"},
 
 		{name: "success", event: finish, facts: messageFacts{dequeueCount: 1}, want: doDelete},
 		{name: "success at the last attempt", event: finish, facts: messageFacts{dequeueCount: 5}, want: doDelete},
-		{name: "failure", event: finish, facts: messageFacts{dequeueCount: 1, outcome: errBoom}, want: doRelease, wantDelay: time.Second},
-		{name: "second failure", event: finish, facts: messageFacts{dequeueCount: 2, outcome: errBoom}, want: doRelease, wantDelay: 2 * time.Second},
-		{name: "last failure", event: finish, facts: messageFacts{dequeueCount: 5, outcome: errBoom}, want: doPoison, says: "boom"},
-		{name: "last failure, no poison queue", event: finish, facts: messageFacts{dequeueCount: 5, outcome: errBoom}, noPoison: true, want: doLeave},
-		{name: "permanent", event: finish, facts: messageFacts{dequeueCount: 1, outcome: Permanent(errBoom)}, want: doPoison, says: "permanent"},
-		{name: "permanent, wrapped", event: finish, facts: messageFacts{dequeueCount: 1, outcome: errors.Join(errBoom, Permanent(errBoom))}, want: doPoison},
-		{name: "retry after", event: finish, facts: messageFacts{dequeueCount: 1, outcome: RetryAfter(errBoom, time.Minute)}, want: doRelease, wantDelay: time.Minute},
-		{name: "retry after, last", event: finish, facts: messageFacts{dequeueCount: 5, outcome: RetryAfter(errBoom, time.Minute)}, want: doPoison},
-		{name: "snooze", event: finish, facts: messageFacts{dequeueCount: 1, outcome: Snooze(time.Minute)}, want: doRequeue, wantDelay: time.Minute},
-		{name: "snooze at the last attempt", event: finish, facts: messageFacts{dequeueCount: 5, outcome: Snooze(time.Minute)}, want: doRequeue, wantDelay: time.Minute},
-		{name: "negative snooze", event: finish, facts: messageFacts{dequeueCount: 1, outcome: Snooze(-time.Minute)}, want: doRequeue},
+		{name: "failure", event: finish, facts: messageFacts{dequeueCount: 1, outcome: errBoom}, want: doRelease,
+			wantDelay: time.Second},
+		{name: "second failure", event: finish, facts: messageFacts{dequeueCount: 2, outcome: errBoom}, want: doRelease,
+			wantDelay: 2 * time.Second},
+		{name: "last failure", event: finish, facts: messageFacts{dequeueCount: 5, outcome: errBoom}, want: doPoison,
+			says: "boom"},
+		{name: "last failure, no poison queue", event: finish, facts: messageFacts{dequeueCount: 5, outcome: errBoom},
+			noPoison: true, want: doLeave},
+		{name: "permanent", event: finish, facts: messageFacts{dequeueCount: 1, outcome: Permanent(errBoom)}, want: doPoison,
+			says: "permanent"},
+		{name: "permanent, wrapped", event: finish,
+			facts: messageFacts{dequeueCount: 1, outcome: errors.Join(errBoom, Permanent(errBoom))}, want: doPoison},
+		{name: "retry after", event: finish, facts: messageFacts{dequeueCount: 1, outcome: RetryAfter(errBoom, time.Minute)},
+			want: doRelease, wantDelay: time.Minute},
+		{name: "retry after, last", event: finish,
+			facts: messageFacts{dequeueCount: 5, outcome: RetryAfter(errBoom, time.Minute)}, want: doPoison},
+		{name: "snooze", event: finish, facts: messageFacts{dequeueCount: 1, outcome: Snooze(time.Minute)}, want: doRequeue,
+			wantDelay: time.Minute},
+		{name: "snooze at the last attempt", event: finish,
+			facts: messageFacts{dequeueCount: 5, outcome: Snooze(time.Minute)}, want: doRequeue, wantDelay: time.Minute},
+		{name: "negative snooze", event: finish, facts: messageFacts{dequeueCount: 1, outcome: Snooze(-time.Minute)},
+			want: doRequeue},
 
-		{name: "interrupted", event: finish, facts: messageFacts{dequeueCount: 1, outcome: errBoom, interrupted: true}, want: doRelease},
-		{name: "interrupted at the last attempt", event: finish, facts: messageFacts{dequeueCount: 5, outcome: errBoom, interrupted: true}, want: doRequeue},
-		{name: "interrupted but done", event: finish, facts: messageFacts{dequeueCount: 5, interrupted: true}, want: doDelete},
+		{name: "interrupted", event: finish, facts: messageFacts{dequeueCount: 1, outcome: errBoom, interrupted: true},
+			want: doRelease},
+		{name: "interrupted at the last attempt", event: finish,
+			facts: messageFacts{dequeueCount: 5, outcome: errBoom, interrupted: true}, want: doRequeue},
+		{name: "interrupted but done", event: finish, facts: messageFacts{dequeueCount: 5, interrupted: true},
+			want: doDelete},
 		{name: "not begun", event: turnAway, facts: messageFacts{dequeueCount: 4}, want: doRelease},
 		{name: "not begun, last attempt", event: turnAway, facts: messageFacts{dequeueCount: 5}, want: doRequeue},
 	}
@@ -87,7 +103,8 @@ func TestMessageFate(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got.kind != c.want || got.delay != c.wantDelay || !strings.Contains(got.reason, c.says) {
-				t.Errorf("got %v after %v (%q), want %v after %v (saying %q)", got.kind, got.delay, got.reason, c.want, c.wantDelay, c.says)
+				t.Errorf("got %v after %v (%q), want %v after %v (saying %q)", got.kind, got.delay, got.reason, c.want, c.wantDelay,
+					c.says)
 			}
 		})
 	}
@@ -106,7 +123,8 @@ func TestMarksOfNilAreNil(t *testing.T) {
 func TestExponential(t *testing.T) {
 	t.Parallel()
 	p := Exponential(time.Second, time.Minute)
-	for attempts, want := range map[int64]time.Duration{0: time.Second, 1: time.Second, 2: 2 * time.Second, 4: 8 * time.Second, 60: time.Minute, 5000: time.Minute} {
+	for attempts, want := range map[int64]time.Duration{0: time.Second, 1: time.Second, 2: 2 * time.Second,
+		4: 8 * time.Second, 60: time.Minute, 5000: time.Minute} {
 		for range 50 {
 			got := p.Delay(attempts)
 			if got < want*8/10 || got > want*12/10 || got > time.Minute {
@@ -135,7 +153,8 @@ func TestPollingBackOff(t *testing.T) {
 	if d := b.empty(0.5); d != 200*ms {
 		t.Errorf("first wait after a message: %v, want 200ms", d)
 	}
-	if low, high := (&pollingBackOff{max: time.Minute, exponent: 1}).empty(0), (&pollingBackOff{max: time.Minute, exponent: 1}).empty(0.999999); low != 180*ms || high <= 219*ms || high > 220*ms {
+	if low, high := (&pollingBackOff{max: time.Minute, exponent: 1}).empty(0),
+		(&pollingBackOff{max: time.Minute, exponent: 1}).empty(0.999999); low != 180*ms || high <= 219*ms || high > 220*ms {
 		t.Errorf("the random factor spans %v to %v, want 180ms to 220ms", low, high)
 	}
 }

@@ -8,8 +8,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Collector returns a collector for the app's metrics, to be registered with a Prometheus registry. While the app runs, every scrape sends two requests for
-// each queue to the storage account, for the metrics of queued messages; they time out after 3 s.
+// Collector returns a collector for the app's metrics, to be registered with a Prometheus registry. While the app runs,
+// every scrape sends two requests for each queue to the storage account, for the metrics of queued messages; they time
+// out after 3 s.
 func (a *App) Collector() prometheus.Collector { return collector{a} }
 
 type collector struct{ app *App }
@@ -25,15 +26,24 @@ type metric struct {
 }
 
 var metrics = []metric{
-	{"lazuli_worker_in_flight", "In-flight messages and timer runs.", prometheus.GaugeValue, func(s *stats) float64 { return float64(s.inFlight.Load()) }},
-	{"lazuli_worker_succeeded_total", "Handler calls that succeeded.", prometheus.CounterValue, func(s *stats) float64 { return float64(s.succeeded.Load()) }},
-	{"lazuli_worker_failed_total", "Handler calls that failed.", prometheus.CounterValue, func(s *stats) float64 { return float64(s.failed.Load()) }},
-	{"lazuli_worker_poisoned_total", "Messages moved to the poison queue.", prometheus.CounterValue, func(s *stats) float64 { return float64(s.poisoned.Load()) }},
-	{"lazuli_worker_snoozed_total", "Messages put back without counting the attempt.", prometheus.CounterValue, func(s *stats) float64 { return float64(s.snoozed.Load()) }},
-	{"lazuli_worker_released_total", "Messages released because the app stopped.", prometheus.CounterValue, func(s *stats) float64 { return float64(s.released.Load()) }},
-	{"lazuli_worker_lease_renewals_total", "Renewals of leases on messages.", prometheus.CounterValue, func(s *stats) float64 { return float64(s.leaseRenewals.Load()) }},
-	{"lazuli_worker_leases_lost_total", "Leases on messages that were lost.", prometheus.CounterValue, func(s *stats) float64 { return float64(s.leaseLost.Load()) }},
-	{"lazuli_worker_stuck_total", "Handlers abandoned because they did not return.", prometheus.CounterValue, func(s *stats) float64 { return float64(s.stuck.Load()) }},
+	{"lazuli_worker_in_flight", "In-flight messages and timer runs.", prometheus.GaugeValue,
+		func(s *stats) float64 { return float64(s.inFlight.Load()) }},
+	{"lazuli_worker_succeeded_total", "Handler calls that succeeded.", prometheus.CounterValue,
+		func(s *stats) float64 { return float64(s.succeeded.Load()) }},
+	{"lazuli_worker_failed_total", "Handler calls that failed.", prometheus.CounterValue,
+		func(s *stats) float64 { return float64(s.failed.Load()) }},
+	{"lazuli_worker_poisoned_total", "Messages moved to the poison queue.", prometheus.CounterValue,
+		func(s *stats) float64 { return float64(s.poisoned.Load()) }},
+	{"lazuli_worker_snoozed_total", "Messages put back without counting the attempt.", prometheus.CounterValue,
+		func(s *stats) float64 { return float64(s.snoozed.Load()) }},
+	{"lazuli_worker_released_total", "Messages released because the app stopped.", prometheus.CounterValue,
+		func(s *stats) float64 { return float64(s.released.Load()) }},
+	{"lazuli_worker_lease_renewals_total", "Renewals of leases on messages.", prometheus.CounterValue,
+		func(s *stats) float64 { return float64(s.leaseRenewals.Load()) }},
+	{"lazuli_worker_leases_lost_total", "Leases on messages that were lost.", prometheus.CounterValue,
+		func(s *stats) float64 { return float64(s.leaseLost.Load()) }},
+	{"lazuli_worker_stuck_total", "Handlers abandoned because they did not return.", prometheus.CounterValue,
+		func(s *stats) float64 { return float64(s.stuck.Load()) }},
 }
 
 var (
@@ -109,8 +119,10 @@ func (c collector) depths(out chan<- prometheus.Metric) {
 				age = max(c.app.config.Clock.Now().Sub(oldest).Seconds(), 0)
 			}
 			labels := []string{c.app.config.HostID, f.name, f.trigger}
-			out <- prometheus.MustNewConstMetric(descriptions["lazuli_worker_queue_messages"], prometheus.GaugeValue, float64(n), labels...)
-			out <- prometheus.MustNewConstMetric(descriptions["lazuli_worker_queue_oldest_seconds"], prometheus.GaugeValue, age, labels...)
+			out <- prometheus.MustNewConstMetric(descriptions["lazuli_worker_queue_messages"], prometheus.GaugeValue, float64(n),
+				labels...)
+			out <- prometheus.MustNewConstMetric(descriptions["lazuli_worker_queue_oldest_seconds"], prometheus.GaugeValue, age,
+				labels...)
 		})
 	}
 	wg.Wait()

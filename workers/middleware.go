@@ -8,8 +8,9 @@ import (
 // Handler is the function that middleware wraps. It runs one invocation and returns its error.
 type Handler func(ctx context.Context, mc *MiddlewareContext) error
 
-// Middleware adds behaviour around every invocation of an app. Wrap is called once per function when the app starts. The handler that it returns
-// can act before and after next, call it with a derived context, replace its error, or not call it.
+// Middleware adds behaviour around every invocation of an app. Wrap is called once per function when the app starts.
+// The handler that it returns can act before and after next, call it with a derived context, replace its error, or not
+// call it.
 type Middleware interface {
 	Wrap(next Handler) Handler
 }
@@ -20,8 +21,8 @@ type MiddlewareFunc func(next Handler) Handler
 // Wrap implements Middleware.
 func (f MiddlewareFunc) Wrap(next Handler) Handler { return f(next) }
 
-// Use adds middleware. The first one added is the outermost. Use must be called before Start; nil is ignored. An [Extension] also registers
-// its functions.
+// Use adds middleware. The first one added is the outermost. Use must be called before Start; nil is ignored. An
+// [Extension] also registers its functions.
 func (a *App) Use(m Middleware) {
 	if m == nil {
 		return

@@ -38,8 +38,8 @@ type TimerOption interface {
 	forTimer()
 }
 
-// MessageOption is an option of queue, blob and table triggers. Blob and table triggers put a queue message for each change, so
-// leases, retries and limits of concurrency apply to them as they do to queue triggers.
+// MessageOption is an option of queue, blob and table triggers. Blob and table triggers put a queue message for each
+// change, so leases, retries and limits of concurrency apply to them as they do to queue triggers.
 type MessageOption interface {
 	QueueOption
 	BlobOption

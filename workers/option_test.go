@@ -59,7 +59,8 @@ func TestOptionsCompileOnlyForTheirTriggers(t *testing.T) {
 func TestDefaultsApplyToTheTriggersThatHaveThem(t *testing.T) {
 	t.Parallel()
 	a := New(Config{Defaults: []Option{
-		WithLease(7 * time.Second), WithTimeout(3 * time.Second), WithMessageEncoding(NoEncoding), WithMaxRetryCount(4), WithExisting(true), WithPath("in/{name}"),
+		WithLease(7 * time.Second), WithTimeout(3 * time.Second), WithMessageEncoding(NoEncoding), WithMaxRetryCount(4),
+		WithExisting(true), WithPath("in/{name}"),
 	}})
 	queue := a.Queue("queue", nil).settings
 	blob := a.Blob("blob", nil).settings

@@ -17,7 +17,8 @@ const (
 	NoEncoding Encoding = "none"
 )
 
-// settings are the settings of one function. Defaults are those of Azure Functions unless the option's comment says otherwise.
+// settings are the settings of one function. Defaults are those of Azure Functions unless the option's comment says
+// otherwise.
 type settings struct {
 	connection string
 	queueName  string
@@ -73,8 +74,8 @@ func WithQueueName(name string) QueueOption {
 	return queueOption(func(s *settings) { s.queueName = name })
 }
 
-// WithMessageEncoding sets the encoding of message bodies. A message whose body cannot be decoded is moved to the poison queue without
-// calling the handler. Default Base64.
+// WithMessageEncoding sets the encoding of message bodies. A message whose body cannot be decoded is moved to the
+// poison queue without calling the handler. Default Base64.
 func WithMessageEncoding(e Encoding) QueueOption {
 	return queueOption(func(s *settings) { s.encoding = e })
 }
@@ -84,9 +85,9 @@ func WithBatchSize(n int) MessageOption {
 	return messageOption(func(s *settings) { s.batchSize = n })
 }
 
-// WithNewBatchThreshold sets the number of in-flight messages at or below which the next batch is fetched. At most batch size + threshold
-// messages are in flight on one instance; a batch size of 1 with a threshold of 0 handles one message at a time. Default: half the batch
-// size for each processor.
+// WithNewBatchThreshold sets the number of in-flight messages at or below which the next batch is fetched. At most
+// batch size + threshold messages are in flight on one instance; a batch size of 1 with a threshold of 0 handles one
+// message at a time. Default: half the batch size for each processor.
 func WithNewBatchThreshold(n int) MessageOption {
 	return messageOption(func(s *settings) { s.newBatchThreshold = n })
 }
@@ -99,13 +100,14 @@ func WithConcurrency(n int) MessageOption {
 	})
 }
 
-// WithMaxDequeueCount sets the number of attempts after which a failing message is moved to the poison queue, at least 1. Default 5.
+// WithMaxDequeueCount sets the number of attempts after which a failing message is moved to the poison queue, at least
+// 1. Default 5.
 func WithMaxDequeueCount(n int) MessageOption {
 	return messageOption(func(s *settings) { s.maxDequeueCount = int64(n) })
 }
 
-// WithVisibilityTimeout sets how long a message stays invisible after a failed attempt; for the lease see WithLease. It is the same as
-// WithRetry(Fixed(d)). Default 0.
+// WithVisibilityTimeout sets how long a message stays invisible after a failed attempt; for the lease see WithLease. It
+// is the same as WithRetry(Fixed(d)). Default 0.
 func WithVisibilityTimeout(d time.Duration) MessageOption { return WithRetry(Fixed(d)) }
 
 // WithRetry sets how long a message stays invisible after each failed attempt. Default Fixed(0).
@@ -113,15 +115,15 @@ func WithRetry(p RetryPolicy) CommonOption {
 	return commonOption(func(s *settings) { s.retry = p })
 }
 
-// WithMaxPollingInterval sets the maximum interval between polls of an empty queue, at least 100 ms. Default 1 min, or 2 s if the account is on
-// this machine.
+// WithMaxPollingInterval sets the maximum interval between polls of an empty queue, at least 100 ms. Default 1 min, or
+// 2 s if the account is on this machine.
 func WithMaxPollingInterval(d time.Duration) MessageOption {
 	return messageOption(func(s *settings) { s.maxPolling = d })
 }
 
-// WithLease sets how long a received message is hidden from other instances, in whole seconds from 1 s to 7 days. The lease is renewed at half
-// its length while the handler runs, so it only limits how long a message stays hidden after its instance died. Default 1 min. (Azure
-// Functions: 10 min, not settable.)
+// WithLease sets how long a received message is hidden from other instances, in whole seconds from 1 s to 7 days. The
+// lease is renewed at half its length while the handler runs, so it only limits how long a message stays hidden after
+// its instance died. Default 1 min. (Azure Functions: 10 min, not settable.)
 func WithLease(d time.Duration) MessageOption {
 	return messageOption(func(s *settings) { s.lease = d })
 }
@@ -159,7 +161,8 @@ func (s settings) validateQueue() error {
 	return validateQueueName(s.queueName)
 }
 
-// validateQueueName checks the rules of https://learn.microsoft.com/rest/api/storageservices/naming-queues-and-metadata.
+// validateQueueName checks the rules of
+// https://learn.microsoft.com/rest/api/storageservices/naming-queues-and-metadata.
 func validateQueueName(name string) error {
 	if len(name) < 3 || len(name) > 63 {
 		return fmt.Errorf("queue name %q is not 3 to 63 characters long", name)

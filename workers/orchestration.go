@@ -17,10 +17,11 @@ const (
 	activityTrigger      = "activityTrigger"
 )
 
-// DurableEngine runs the orchestrations and activities of an app. Package durable has one, durable.NewEngine. It is an interface so that an
-// app without workflows does not link the libraries that workflows need.
+// DurableEngine runs the orchestrations and activities of an app. Package durable has one, durable.NewEngine. It is an
+// interface so that an app without workflows does not link the libraries that workflows need.
 type DurableEngine interface {
-	// Start starts the functions of the setup. It returns a DurableRun, which stops them, or an error after stopping everything it has started.
+	// Start starts the functions of the setup. It returns a DurableRun, which stops them, or an error after stopping
+	// everything it has started.
 	Start(ctx context.Context, setup DurableSetup) (DurableRun, error)
 	// WithClient returns a context from which handlers can take the engine's client.
 	WithClient(ctx context.Context) context.Context
@@ -66,8 +67,8 @@ func (a *App) Orchestration(name string, o Orchestrator, options ...CommonOption
 	return f
 }
 
-// Activity registers a step of workflows. It runs at least once for each call by a workflow, through the app's middleware, on any instance
-// of the app. A paused activity keeps what it has received until it is resumed.
+// Activity registers a step of workflows. It runs at least once for each call by a workflow, through the app's
+// middleware, on any instance of the app. A paused activity keeps what it has received until it is resumed.
 func (a *App) Activity(name string, h ActivityHandler, options ...CommonOption) *Function {
 	f := register(a, name, activityTrigger, options)
 	if h == nil {
@@ -79,7 +80,8 @@ func (a *App) Activity(name string, h ActivityHandler, options ...CommonOption) 
 }
 
 // Activity registers an activity whose input and output are a Go value's JSON.
-func Activity[In, Out any](a *App, name string, h func(ctx context.Context, in In) (Out, error), options ...CommonOption) *Function {
+func Activity[In, Out any](a *App, name string, h func(ctx context.Context, in In) (Out, error),
+	options ...CommonOption) *Function {
 	if h == nil {
 		return a.Activity(name, nil, options...)
 	}
@@ -128,7 +130,8 @@ func listenDurable(a *App, f *Function, storage *Storage) (listener, error) {
 			first = other
 		}
 		if other.settings.connection != first.settings.connection {
-			return nil, fmt.Errorf("its connection is %q, that of %q is %q; a task hub is in one account", other.settings.connection, first.name, first.settings.connection)
+			return nil, fmt.Errorf("its connection is %q, that of %q is %q; a task hub is in one account",
+				other.settings.connection, first.name, first.settings.connection)
 		}
 	}
 	if f != first {
@@ -154,7 +157,8 @@ func (l *durableListener) wake() {}
 
 func (l *durableListener) listen(soft, hard context.Context) error {
 	a := l.app
-	setup := DurableSetup{Storage: l.storage, Clock: a.config.Clock, Logger: a.config.Logger, Orchestrations: map[string]Orchestrator{}, Activities: map[string]ActivityHandler{}}
+	setup := DurableSetup{Storage: l.storage, Clock: a.config.Clock, Logger: a.config.Logger,
+		Orchestrations: map[string]Orchestrator{}, Activities: map[string]ActivityHandler{}}
 	for _, o := range a.durable.orchestrations {
 		setup.Orchestrations[o.function.name] = o.orchestrator
 	}
@@ -208,7 +212,8 @@ func (l *durableListener) handler(hard context.Context, x activity) ActivityHand
 		}
 		f.stats.inFlight.Add(1)
 		defer f.stats.inFlight.Add(-1)
-		ic := &InvocationContext{InvocationID: uuid.NewString(), FunctionID: a.config.HostID + "/" + f.name, FunctionName: f.name, TriggerType: f.trigger,
+		ic := &InvocationContext{InvocationID: uuid.NewString(), FunctionID: a.config.HostID + "/" + f.name,
+			FunctionName: f.name, TriggerType: f.trigger,
 			TriggerMetadata: map[string]string{}}
 		ic.call = func(ctx context.Context) error {
 			var err error
@@ -220,7 +225,8 @@ func (l *durableListener) handler(hard context.Context, x activity) ActivityHand
 		both, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		defer context.AfterFunc(hard, func() { cancel(context.Cause(hard)) })()
-		err = supervise(both, supervision{clock: a.config.Clock, timeout: f.settings.timeout, stuck: a.config.StuckTimeout, log: log}, func(ctx context.Context) error {
+		err = supervise(both, supervision{clock: a.config.Clock, timeout: f.settings.timeout, stuck: a.config.StuckTimeout,
+			log: log}, func(ctx context.Context) error {
 			return wrapped(NewContext(ctx, ic), &MiddlewareContext{ic})
 		})
 		if err != nil {

@@ -61,8 +61,8 @@ type retryAfterError struct {
 func (e *retryAfterError) Error() string { return e.err.Error() }
 func (e *retryAfterError) Unwrap() error { return e.err }
 
-// RetryAfter marks an error after which the message becomes visible again after delay, instead of the delay of the retry policy. The attempt
-// counts. RetryAfter(nil, d) is nil.
+// RetryAfter marks an error after which the message becomes visible again after delay, instead of the delay of the
+// retry policy. The attempt counts. RetryAfter(nil, d) is nil.
 func RetryAfter(err error, delay time.Duration) error {
 	if err == nil {
 		return nil
@@ -88,7 +88,7 @@ type snoozeError struct{ delay time.Duration }
 
 func (e *snoozeError) Error() string { return fmt.Sprintf("workers: snoozed for %v", e.delay) }
 
-// Snooze returns an error that postpones a message: it becomes visible again after delay, and the attempt does not count. Since a queue cannot lower
-// a dequeue count, the runtime puts a copy with a new ID and the remaining time to live, and deletes the original. The count of earlier
-// failures restarts at zero.
+// Snooze returns an error that postpones a message: it becomes visible again after delay, and the attempt does not
+// count. Since a queue cannot lower a dequeue count, the runtime puts a copy with a new ID and the remaining time to
+// live, and deletes the original. The count of earlier failures restarts at zero.
 func Snooze(delay time.Duration) error { return &snoozeError{delay} }

@@ -32,8 +32,9 @@ func TimeToLive(d time.Duration) EnqueueOption { return func(s *enqueueSettings)
 // EncodedAs sets the encoding of the body, which must be the receiver's WithMessageEncoding. Default Base64.
 func EncodedAs(e Encoding) EnqueueOption { return func(s *enqueueSettings) { s.encoding = e } }
 
-// Enqueue puts a message into a queue of the account of the function whose handler calls it; ctx is the handler's context. See Storage.Enqueue for the
-// body. A function of the same app that listens to the queue on the same connection is called at once.
+// Enqueue puts a message into a queue of the account of the function whose handler calls it; ctx is the handler's
+// context. See Storage.Enqueue for the body. A function of the same app that listens to the queue on the same
+// connection is called at once.
 func Enqueue(ctx context.Context, queue string, body any, options ...EnqueueOption) error {
 	b, ok := ctx.Value(boundKey{}).(bound)
 	if !ok {
@@ -46,7 +47,8 @@ func Enqueue(ctx context.Context, queue string, body any, options ...EnqueueOpti
 	return nil
 }
 
-// StorageOf returns the clients of the account of the function whose handler has the context ctx. It returns false for other contexts.
+// StorageOf returns the clients of the account of the function whose handler has the context ctx. It returns false for
+// other contexts.
 func StorageOf(ctx context.Context) (*Storage, bool) {
 	b, ok := ctx.Value(boundKey{}).(bound)
 	return b.storage, ok
@@ -60,12 +62,12 @@ type bound struct {
 
 type boundKey struct{}
 
-// Enqueue puts a message into a queue, and creates the queue if it does not exist. A body of bytes or a string is put unchanged; other values are
-// encoded as JSON.
+// Enqueue puts a message into a queue, and creates the queue if it does not exist. A body of bytes or a string is put
+// unchanged; other values are encoded as JSON.
 //
-// If ctx belongs to a trace (the context of a handler with the middleware of package otelfunc, or of WithTraceParent) and the body is a JSON object without
-// the property traceparent, Enqueue adds that property, as in CloudEvents, since queue messages have no headers. The call that handles the message then
-// belongs to the same trace.
+// If ctx belongs to a trace (the context of a handler with the middleware of package otelfunc, or of WithTraceParent)
+// and the body is a JSON object without the property traceparent, Enqueue adds that property, as in CloudEvents, since
+// queue messages have no headers. The call that handles the message then belongs to the same trace.
 func (s *Storage) Enqueue(ctx context.Context, queue string, body any, options ...EnqueueOption) error {
 	settings := enqueueSettings{encoding: Base64, ttl: 7 * 24 * time.Hour}
 	for _, o := range options {
@@ -115,7 +117,8 @@ var traceParent = lazyregexp.New(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
 
 type traceKey struct{}
 
-// WithTraceParent returns a context under which Enqueue sends messages of a trace. A value that is not a traceparent of version 00 is ignored.
+// WithTraceParent returns a context under which Enqueue sends messages of a trace. A value that is not a traceparent of
+// version 00 is ignored.
 func WithTraceParent(ctx context.Context, parent string) context.Context {
 	if !traceParent().MatchString(parent) {
 		return ctx
@@ -123,7 +126,8 @@ func WithTraceParent(ctx context.Context, parent string) context.Context {
 	return context.WithValue(ctx, traceKey{}, parent)
 }
 
-// TraceParent returns the traceparent (W3C Trace Context) of the messages that Enqueue sends under ctx; "" without a trace.
+// TraceParent returns the traceparent (W3C Trace Context) of the messages that Enqueue sends under ctx; "" without a
+// trace.
 func TraceParent(ctx context.Context) string {
 	parent, _ := ctx.Value(traceKey{}).(string)
 	return parent
@@ -132,7 +136,8 @@ func TraceParent(ctx context.Context) string {
 // withTraceParent adds the property traceparent to a body that is a JSON object without it.
 func withTraceParent(body []byte, parent string) []byte {
 	trimmed := bytes.TrimSpace(body)
-	if parent == "" || len(trimmed) < 2 || trimmed[0] != '{' || !json.Valid(trimmed) || bytes.Contains(trimmed, []byte(`"traceparent"`)) {
+	if parent == "" || len(trimmed) < 2 || trimmed[0] != '{' || !json.Valid(trimmed) ||
+		bytes.Contains(trimmed, []byte(`"traceparent"`)) {
 		return body
 	}
 	rest := bytes.TrimSpace(trimmed[1:])

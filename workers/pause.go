@@ -59,9 +59,9 @@ func (g *gate) pass(ctx context.Context) bool {
 	return false
 }
 
-// Pause stops new calls of a function in this process until Resume. Running calls continue. Messages of queue, blob and table triggers stay in their
-// queues; timer runs that become due are skipped. The pause lasts over Stop and Start, but not beyond the process, and does not affect other
-// instances. Pausing a paused function does nothing.
+// Pause stops new calls of a function in this process until Resume. Running calls continue. Messages of queue, blob and
+// table triggers stay in their queues; timer runs that become due are skipped. The pause lasts over Stop and Start, but
+// not beyond the process, and does not affect other instances. Pausing a paused function does nothing.
 func (a *App) Pause(function string) error { return a.setPaused(function, true) }
 
 // Resume ends a Pause.

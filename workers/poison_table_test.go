@@ -34,7 +34,8 @@ func TestPoisonedChangeMovesBack(t *testing.T) {
 				}
 				got.add(fmt.Sprintf("%s %s", c.Change, c.RowKey))
 				return nil
-			}, append([]workers.TableOption{workers.WithMaxDequeueCount(2), workers.WithMaxPollingInterval(100 * time.Millisecond)}, options...)...)
+			}, append([]workers.TableOption{workers.WithMaxDequeueCount(2),
+				workers.WithMaxPollingInterval(100 * time.Millisecond)}, options...)...)
 			start(t, app)
 			upsert(t, a.Tables.NewClient(table), "p", "r", 1)
 			eventually(t, "the change is poisoned", func() bool { return app.Stats()[0].Poisoned == 1 })
@@ -48,7 +49,8 @@ func TestPoisonedChangeMovesBack(t *testing.T) {
 				}
 				return record != nil
 			})
-			if record.Reason == "" || record.LastError != "broken" || record.Attempts != 2 || record.Function != table || record.Source == "" {
+			if record.Reason == "" || record.LastError != "broken" || record.Attempts != 2 || record.Function != table ||
+				record.Source == "" {
 				t.Errorf("%+v", record)
 			}
 			broken.Store(false)
@@ -79,7 +81,8 @@ func TestPoisonHandlerGetsTheReason(t *testing.T) {
 		if ic.TriggerMetadata["PoisonReason"] == "" {
 			return errors.New("not recorded yet") // The record is written after the message.
 		}
-		got.add(ic.TriggerMetadata["PoisonLastError"] + "; " + ic.TriggerMetadata["PoisonFunction"] + "; " + ic.TriggerMetadata["PoisonAttempts"])
+		got.add(ic.TriggerMetadata["PoisonLastError"] + "; " + ic.TriggerMetadata["PoisonFunction"] + "; " +
+			ic.TriggerMetadata["PoisonAttempts"])
 		return nil
 	}, workers.WithQueueName(queue+"-poison"))
 	start(t, app)

@@ -5,9 +5,9 @@ import "time"
 // minPollingInterval is the minimum interval between polls of an empty queue.
 const minPollingInterval = 100 * time.Millisecond
 
-// pollingBackOff computes the intervals between polls of an empty queue like the Azure Functions host (its RandomizedExponentialBackoffStrategy): the
-// interval grows from minPollingInterval to the maximum in random steps that double, and is reset when a message is received. The zero value with max
-// set is ready to use.
+// pollingBackOff computes the intervals between polls of an empty queue like the Azure Functions host (its
+// RandomizedExponentialBackoffStrategy): the interval grows from minPollingInterval to the maximum in random steps that
+// double, and is reset when a message is received. The zero value with max set is ready to use.
 type pollingBackOff struct {
 	max      time.Duration
 	interval time.Duration

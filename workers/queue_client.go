@@ -30,22 +30,23 @@ var (
 	errNotHeld = errors.New("the message was deleted or received by another instance")
 )
 
-// queueClient has the operations of a queue that the listener uses. Errors wrap errNoQueue or errNotHeld where they apply. After any other error,
-// the request may or may not have taken effect.
+// queueClient has the operations of a queue that the listener uses. Errors wrap errNoQueue or errNotHeld where they
+// apply. After any other error, the request may or may not have taken effect.
 type queueClient interface {
 	// receive receives up to n messages and hides them for the duration of the lease.
 	receive(ctx context.Context, n int, lease time.Duration) ([]receivedMessage, error)
 	// update sets when the message becomes visible and returns the new receipt. The text does not change.
 	update(ctx context.Context, m receivedMessage, visibleIn time.Duration) (receipt string, err error)
 	delete(ctx context.Context, m receivedMessage) error
-	// put adds a message that becomes visible after visibleIn and expires after ttl, never if ttl is negative. It returns the message's ID.
+	// put adds a message that becomes visible after visibleIn and expires after ttl, never if ttl is negative. It returns
+	// the message's ID.
 	put(ctx context.Context, text string, visibleIn, ttl time.Duration) (id string, err error)
 	create(ctx context.Context) error
-	// wait returns when a message is visible, or after most, without receiving a message. If the service does not support long polling, it
-	// returns false at once.
+	// wait returns when a message is visible, or after most, without receiving a message. If the service does not support
+	// long polling, it returns false at once.
 	wait(ctx context.Context, most time.Duration) (can bool, err error)
-	// depth returns the approximate number of messages, including hidden ones, and the insertion time of the oldest visible message; zero if no
-	// message is visible.
+	// depth returns the approximate number of messages, including hidden ones, and the insertion time of the oldest
+	// visible message; zero if no message is visible.
 	depth(ctx context.Context) (messages int64, oldest time.Time, err error)
 }
 
@@ -65,15 +66,17 @@ func (q azureQueue) receive(ctx context.Context, n int, lease time.Duration) ([]
 	messages := make([]receivedMessage, 0, len(got.Messages))
 	for _, m := range got.Messages {
 		messages = append(messages, receivedMessage{
-			id: value(m.MessageID), receipt: value(m.PopReceipt), text: value(m.MessageText), dequeueCount: value(m.DequeueCount),
-			inserted: value(m.InsertionTime), expires: value(m.ExpirationTime), nextVisible: value(m.TimeNextVisible),
+			id: value(m.MessageID), receipt: value(m.PopReceipt), text: value(m.MessageText),
+			dequeueCount: value(m.DequeueCount),
+			inserted:     value(m.InsertionTime), expires: value(m.ExpirationTime), nextVisible: value(m.TimeNextVisible),
 		})
 	}
 	return messages, nil
 }
 
 func (q azureQueue) update(ctx context.Context, m receivedMessage, visibleIn time.Duration) (string, error) {
-	got, err := q.client.UpdateMessage(ctx, m.id, m.receipt, m.text, &azqueue.UpdateMessageOptions{VisibilityTimeout: seconds(visibleIn)})
+	got, err := q.client.UpdateMessage(ctx, m.id, m.receipt, m.text,
+		&azqueue.UpdateMessageOptions{VisibilityTimeout: seconds(visibleIn)})
 	if err != nil {
 		return "", queueFailure(err)
 	}
@@ -97,7 +100,8 @@ func (q azureQueue) put(ctx context.Context, text string, visibleIn, ttl time.Du
 	return value(got.Messages[0].MessageID), nil
 }
 
-// wait sends Peek Messages as a long poll; see package longpoll. Peeking does not hide messages, so the request can be cancelled.
+// wait sends Peek Messages as a long poll; see package longpoll. Peeking does not hide messages, so the request can be
+// cancelled.
 func (q azureQueue) wait(ctx context.Context, most time.Duration) (bool, error) {
 	var answer *http.Response
 	ctx = policy.WithHTTPHeader(ctx, http.Header{longpoll.WaitHeader: {strconv.Itoa(int(most / time.Second))}})

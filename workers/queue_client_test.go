@@ -10,8 +10,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
-// checkQueueClient checks what every queueClient must do. canWait says whether the service supports long polling. open returns a client of a
-// queue of the name, which does not exist before. No assertion limits how long a call takes.
+// checkQueueClient checks what every queueClient must do. canWait says whether the service supports long polling. open
+// returns a client of a queue of the name, which does not exist before. No assertion limits how long a call takes.
 func checkQueueClient(t *testing.T, canWait bool, open func(t *testing.T, name string) queueClient) {
 	t.Helper()
 	const hour, week = time.Hour, 7 * 24 * time.Hour
@@ -114,7 +114,8 @@ func checkQueueClient(t *testing.T, canWait bool, open func(t *testing.T, name s
 		first := one(t, q, time.Second)
 		second := one(t, q, hour)
 		if second.id != first.id || second.dequeueCount != 2 {
-			t.Errorf("the second delivery has ID %s and dequeue count %d, want %s and 2", second.id, second.dequeueCount, first.id)
+			t.Errorf("the second delivery has ID %s and dequeue count %d, want %s and 2", second.id, second.dequeueCount,
+				first.id)
 		}
 		_, err := q.update(t.Context(), first, hour)
 		checkErrorIs(t, "update with the first receipt", err, errNotHeld)
@@ -204,8 +205,8 @@ func TestFakeQueueClient(t *testing.T) {
 	})
 }
 
-// CheckAzureQueueClient lets the tests of package workers_test, which have an account, check the real client. queue returns the name of a fresh
-// queue that does not exist.
+// CheckAzureQueueClient lets the tests of package workers_test, which have an account, check the real client. queue
+// returns the name of a fresh queue that does not exist.
 func CheckAzureQueueClient(t *testing.T, s *Storage, canWait bool, queue func(t *testing.T, name string) string) {
 	t.Helper()
 	checkQueueClient(t, canWait, func(t *testing.T, name string) queueClient {

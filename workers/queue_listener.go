@@ -76,7 +76,8 @@ func newQueueListener(a *App, f *Function, storage *Storage, h QueueHandler) (*q
 		policy: messagePolicy{
 			maxDequeueCount: s.maxDequeueCount,
 			retry:           s.retry,
-			hasPoison:       !strings.HasSuffix(s.queueName, poison.Suffix) && validateQueueName(s.queueName+poison.Suffix) == nil,
+			hasPoison: !strings.HasSuffix(s.queueName, poison.Suffix) &&
+				validateQueueName(s.queueName+poison.Suffix) == nil,
 		},
 		clock:  a.config.Clock,
 		log:    a.config.Logger.With("function", f.name, "queue", s.queueName),
@@ -117,8 +118,8 @@ func (l *queueListener) wake() {
 	}
 }
 
-// listen polls until soft is done. It lets the last poll finish: if that were cancelled, messages could be leased at the service although no
-// instance handles them.
+// listen polls until soft is done. It lets the last poll finish: if that were cancelled, messages could be leased at
+// the service although no instance handles them.
 func (l *queueListener) listen(soft, hard context.Context) error {
 	backOff := pollingBackOff{max: l.settings.maxPolling}
 	var failing string // the error of the last poll, to log a repeated error once
@@ -227,7 +228,8 @@ const longWait = 30 * time.Second
 // waitForNextPoll waits until the next poll: by a long poll if the service supports it, otherwise by the back-off.
 func (l *queueListener) waitForNextPoll(soft context.Context, b *pollingBackOff, works bool) {
 	interval := b.empty(l.random())
-	// If other instances receive the messages first, or a message is visible but cannot be received, long polls return at once: pause instead.
+	// If other instances receive the messages first, or a message is visible but cannot be received, long polls return at
+	// once: pause instead.
 	if !works || !l.canWait || l.emptyWakeups > 1 {
 		if l.emptyWakeups > 1 {
 			interval, l.emptyWakeups = minPollingInterval, 0

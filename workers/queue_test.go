@@ -78,7 +78,8 @@ func (b *bench) after(d time.Duration) {
 
 func (b *bench) wantQueues(queue, poison []string) {
 	b.Helper()
-	if diff := cmp.Diff(map[string][]string{"queue": queue, "poison": poison}, map[string][]string{"queue": b.queue.texts(), "poison": b.poison.texts()}); diff != "" {
+	if diff := cmp.Diff(map[string][]string{"queue": queue, "poison": poison},
+		map[string][]string{"queue": b.queue.texts(), "poison": b.poison.texts()}); diff != "" {
 		b.Errorf("queues want(-) got(+):\n%s\nlog:\n%s", diff, b.log)
 	}
 }
@@ -97,8 +98,10 @@ func TestSuccessDeletes(t *testing.T) {
 		b.start(b.app)
 		b.after(time.Second)
 		b.wantQueues(none, none)
-		if len(got) != 2 || string(got[0].Body) != `{"n":1}` || string(got[1].Body) != "two" || got[0].Id != "work-1" || got[0].DequeueCount != 1 ||
-			got[0].InsertionTime != "2000-01-01T00:00:00Z" || got[0].ExpirationTime != "2000-01-08T00:00:00Z" || got[0].NextVisibleTime != "2000-01-01T00:01:00Z" || got[0].PopReceipt == "" {
+		if len(got) != 2 || string(got[0].Body) != `{"n":1}` || string(got[1].Body) != "two" || got[0].Id != "work-1" ||
+			got[0].DequeueCount != 1 ||
+			got[0].InsertionTime != "2000-01-01T00:00:00Z" || got[0].ExpirationTime != "2000-01-08T00:00:00Z" ||
+			got[0].NextVisibleTime != "2000-01-01T00:01:00Z" || got[0].PopReceipt == "" {
 			b.Errorf("handler got %+v", got)
 		}
 	})
@@ -123,7 +126,8 @@ func TestFailureEndsInPoison(t *testing.T) {
 		if b.poison.creates != 1 {
 			b.Errorf("the poison queue was created %d times, want once, on demand", b.poison.creates)
 		}
-		if s := b.app.Stats()[0]; s.Failed != 5 || s.Poisoned != 1 || s.InFlight != 0 || s.LastError == nil || !errors.Is(s.LastError.Err, errBoom) {
+		if s := b.app.Stats()[0]; s.Failed != 5 || s.Poisoned != 1 || s.InFlight != 0 || s.LastError == nil ||
+			!errors.Is(s.LastError.Err, errBoom) {
 			b.Errorf("stats %+v", s)
 		}
 	})
@@ -140,7 +144,8 @@ func TestRetryDelays(t *testing.T) {
 				return RetryAfter(errBoom, 100*time.Second)
 			}
 			return errBoom
-		}, WithRetry(RetryFunc(func(n int64) time.Duration { return time.Duration(n) * 10 * time.Second })), WithMaxPollingInterval(100*time.Millisecond), WithMaxDequeueCount(4))
+		}, WithRetry(RetryFunc(func(n int64) time.Duration { return time.Duration(n) * 10 * time.Second })),
+			WithMaxPollingInterval(100*time.Millisecond), WithMaxDequeueCount(4))
 		b.queue.send("slow")
 		b.start(b.app)
 		b.after(time.Hour)
@@ -197,7 +202,8 @@ func TestSnooze(t *testing.T) {
 		start := time.Now()
 		var log []string
 		b.app.Queue("work", func(ctx context.Context, m QueueMessage) error {
-			log = append(log, fmt.Sprint(m.Id, " ", m.DequeueCount, " ", time.Since(start).Round(time.Minute), " ", m.ExpirationTime))
+			log = append(log, fmt.Sprint(m.Id, " ", m.DequeueCount, " ", time.Since(start).Round(time.Minute), " ",
+				m.ExpirationTime))
 			if len(log) < 3 {
 				return Snooze(time.Hour)
 			}
@@ -206,7 +212,8 @@ func TestSnooze(t *testing.T) {
 		b.queue.send("later")
 		b.start(b.app)
 		b.after(3 * time.Hour)
-		want := []string{"work-1 1 0s 2000-01-08T00:00:00Z", "work-3 1 1h0m0s 2000-01-08T00:00:00Z", "work-5 1 2h0m0s 2000-01-08T00:00:00Z"}
+		want := []string{"work-1 1 0s 2000-01-08T00:00:00Z", "work-3 1 1h0m0s 2000-01-08T00:00:00Z",
+			"work-5 1 2h0m0s 2000-01-08T00:00:00Z"}
 		if diff := cmp.Diff(want, log); diff != "" {
 			b.Errorf("calls want(-) got(+):\n%s", diff)
 		}
@@ -223,7 +230,8 @@ func TestPanicIsAFailureWithStack(t *testing.T) {
 		b.after(time.Second)
 		b.wantQueues(none, []string{"bang"})
 		var p *PanicError
-		if last := b.app.Stats()[0].LastError; last == nil || !errors.As(last.Err, &p) || !errors.Is(p, errBoom) || !strings.Contains(string(p.Stack), "TestPanicIsAFailureWithStack") {
+		if last := b.app.Stats()[0].LastError; last == nil || !errors.As(last.Err, &p) || !errors.Is(p, errBoom) ||
+			!strings.Contains(string(p.Stack), "TestPanicIsAFailureWithStack") {
 			b.Errorf("last error is %+v", last)
 		}
 		if !strings.Contains(b.log.String(), "TestPanicIsAFailureWithStack") {
@@ -279,7 +287,8 @@ func TestLostLeaseCancelsHandler(t *testing.T) {
 		b.queue.steal(time.Hour)
 		b.after(time.Minute)
 		if !errors.Is(cause, ErrLeaseLost) || after != 10*time.Second {
-			b.Errorf("the handler's context ended with %v after %v, want %v at the renewal after 10s", cause, after, ErrLeaseLost)
+			b.Errorf("the handler's context ended with %v after %v, want %v at the renewal after 10s", cause, after,
+				ErrLeaseLost)
 		}
 		b.wantQueues([]string{"contested"}, none) // The thief has it: nothing may be deleted.
 		if s := b.app.Stats()[0]; s.LeaseLost != 1 {
@@ -455,7 +464,8 @@ func TestTimeoutAndStuckHandler(t *testing.T) {
 	})
 }
 
-// A handler that returns while its lease is being renewed is not taken for a stuck one, also if the renewal takes longer than it may take.
+// A handler that returns while its lease is being renewed is not taken for a stuck one, also if the renewal takes
+// longer than it may take.
 func TestHandlerThatReturnsDuringARenewalIsNotStuck(t *testing.T) {
 	t.Parallel()
 	inBubble(t, Config{StuckTimeout: 5 * time.Second}, func(b *bench) {
@@ -466,7 +476,8 @@ func TestHandlerThatReturnsDuringARenewalIsNotStuck(t *testing.T) {
 		}, WithLease(time.Minute), WithTimeout(58*time.Second), WithBatchSize(16), WithMaxDequeueCount(1))
 		began := time.Now()
 		b.queue.onUpdate = func(visibleIn time.Duration) error {
-			if visibleIn > 0 && time.Since(began) > 50*time.Second { // the second renewal, between the timeout and StuckTimeout after it
+			// the second renewal, between the timeout and StuckTimeout after it
+			if visibleIn > 0 && time.Since(began) > 50*time.Second {
 				time.Sleep(10 * time.Second)
 			}
 			return nil
@@ -536,12 +547,13 @@ func TestPoisonQueueHasNoPoisonQueue(t *testing.T) {
 	})
 }
 
-// If the process dies between the copy to the poison queue and the delete, or the delete fails, the message is in both: it comes
-// back and is poisoned again. Duplicated, never lost.
+// If the process dies between the copy to the poison queue and the delete, or the delete fails, the message is in both:
+// it comes back and is poisoned again. Duplicated, never lost.
 func TestPoisonIsAtLeastOnce(t *testing.T) {
 	t.Parallel()
 	inBubble(t, Config{}, func(b *bench) {
-		b.app.Queue("work", func(ctx context.Context, m QueueMessage) error { return errBoom }, WithMaxDequeueCount(1), WithLease(10*time.Second))
+		b.app.Queue("work", func(ctx context.Context, m QueueMessage) error { return errBoom }, WithMaxDequeueCount(1),
+			WithLease(10*time.Second))
 		failures := 1
 		b.queue.onDelete = func() error {
 			if failures--; failures >= 0 {
@@ -562,7 +574,8 @@ func TestQueueThatAppearsLaterAndWake(t *testing.T) {
 	t.Parallel()
 	inBubble(t, Config{}, func(b *bench) {
 		var at time.Time
-		b.app.Queue("work", func(ctx context.Context, m QueueMessage) error { at = time.Now(); return nil }, WithMaxPollingInterval(time.Hour))
+		b.app.Queue("work", func(ctx context.Context, m QueueMessage) error { at = time.Now(); return nil },
+			WithMaxPollingInterval(time.Hour))
 		b.start(b.app)
 		b.after(3 * time.Hour)
 		b.wantLogged("level=ERROR", 0)
@@ -648,14 +661,17 @@ func TestMiddlewareAndLogging(t *testing.T) {
 		b.queue.send("m")
 		b.start(b.app)
 		b.after(time.Second)
-		if want := []string{"outer before work", "inner before work", "inner after boom", "outer after <nil>"}; !slices.Equal(order, want) {
+		if want := []string{"outer before work", "inner before work", "inner after boom",
+			"outer after <nil>"}; !slices.Equal(order, want) {
 			b.Errorf("order %v, want %v", order, want)
 		}
 		b.wantQueues(none, none)
-		if ic == nil || ic.InvocationID == "" || ic.TriggerType != "queueTrigger" || ic.TriggerMetadata["DequeueCount"] != "1" || ic.RetryContext != (RetryContext{0, 4}) {
+		if ic == nil || ic.InvocationID == "" || ic.TriggerType != "queueTrigger" ||
+			ic.TriggerMetadata["DequeueCount"] != "1" || ic.RetryContext != (RetryContext{0, 4}) {
 			b.Errorf("invocation %+v", ic)
 		}
-		if log := handlerLog.String(); !strings.Contains(log, "invocation_id="+ic.InvocationID+" function_name=work trigger_type=queueTrigger") {
+		if log := handlerLog.String(); !strings.Contains(log,
+			"invocation_id="+ic.InvocationID+" function_name=work trigger_type=queueTrigger") {
 			b.Errorf("handler's log: %s", log)
 		}
 	})
@@ -685,7 +701,8 @@ func TestRegistrationErrors(t *testing.T) {
 		`connection "LAZULI_NO_SUCH"`: func(a *App) { a.Queue("work", ok, WithConnection("LAZULI_NO_SUCH")) },
 	} {
 		t.Run(says, func(t *testing.T) {
-			app := New(Config{ConnectionString: "UseDevelopmentStorage=true", Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+			app := New(Config{ConnectionString: "UseDevelopmentStorage=true",
+				Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 			register(app)
 			if err := app.Start(context.Background()); err == nil || !strings.Contains(err.Error(), says) {
 				t.Errorf("Start returned %v, want an error saying %q", err, says)
@@ -735,7 +752,8 @@ func TestStartTwiceAndStopTwice(t *testing.T) {
 	})
 }
 
-// Many starts and stops against two instances and real goroutines: nothing is lost, nothing leaks, the race detector is content.
+// Many starts and stops against two instances and real goroutines: nothing is lost, nothing leaks, the race detector is
+// content.
 func TestStartStopStress(t *testing.T) {
 	t.Parallel()
 	account := newFakeAccount()
@@ -796,7 +814,8 @@ func BenchmarkEmptyHandlerFake(b *testing.B) {
 	app := New(Config{Storage: &Storage{Local: true}, Logger: slog.New(slog.DiscardHandler)})
 	app.openQueue = account.open
 	done := make(chan struct{}, 1024)
-	app.Queue("work", func(context.Context, QueueMessage) error { done <- struct{}{}; return nil }, WithMaxPollingInterval(100*time.Millisecond))
+	app.Queue("work", func(context.Context, QueueMessage) error { done <- struct{}{}; return nil },
+		WithMaxPollingInterval(100*time.Millisecond))
 	if err := app.Start(b.Context()); err != nil {
 		b.Fatal(err)
 	}

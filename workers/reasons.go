@@ -11,8 +11,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 )
 
-// reasons are the records of why the messages of a poison queue are there; see package poison. Nil has none. Errors are logged only: a handler of
-// poisoned messages runs without a reason, too.
+// reasons are the records of why the messages of a poison queue are there; see package poison. Nil has none. Errors are
+// logged only: a handler of poisoned messages runs without a reason, too.
 type reasons struct {
 	tables *aztables.ServiceClient
 	queue  string
@@ -31,14 +31,16 @@ func (r *reasons) describe(ctx context.Context, ic *InvocationContext, log *slog
 		return
 	}
 	for name, value := range map[string]string{
-		"PoisonReason": record.Reason, "PoisonLastError": record.LastError, "PoisonFunction": record.Function, "PoisonQueue": record.Source,
+		"PoisonReason": record.Reason, "PoisonLastError": record.LastError, "PoisonFunction": record.Function,
+		"PoisonQueue":    record.Source,
 		"PoisonAttempts": strconv.FormatInt(record.Attempts, 10), "PoisonedTime": stamp(record.Poisoned),
 	} {
 		ic.TriggerMetadata[name] = value
 	}
 }
 
-// follow moves the record of a message to its copy, of which id is the id; "" removes the record of a message that was handled.
+// follow moves the record of a message to its copy, of which id is the id; "" removes the record of a message that was
+// handled.
 func (r *reasons) follow(ctx context.Context, message, id string, log *slog.Logger) {
 	if r == nil {
 		return

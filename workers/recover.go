@@ -6,15 +6,17 @@ import (
 	"runtime/debug"
 )
 
-// Recover recovers from a panic in a goroutine that a handler started, which would otherwise end the process, and logs it with its stack to the default
-// logger. It must be the first deferred call of the goroutine. With NewLogHandler the record has the invocation's ID.
+// Recover recovers from a panic in a goroutine that a handler started, which would otherwise end the process, and logs
+// it with its stack to the default logger. It must be the first deferred call of the goroutine. With NewLogHandler the
+// record has the invocation's ID.
 func Recover(ctx context.Context) {
 	if v := recover(); v != nil {
 		logPanic(ctx, v, debug.Stack())
 	}
 }
 
-// RecoverTo is Recover for a goroutine whose failure is to be the handler's error: it also sets *err to a *PanicError, unless *err is set.
+// RecoverTo is Recover for a goroutine whose failure is to be the handler's error: it also sets *err to a *PanicError,
+// unless *err is set.
 //
 //	group.Go(func() (err error) {
 //		defer workers.RecoverTo(ctx, &err)

@@ -30,7 +30,8 @@ func TestRecover(t *testing.T) {
 		return err
 	}
 	var p *PanicError
-	if err := to(ctx, nil, true); !errors.As(err, &p) || !errors.Is(err, errBoom) || !strings.Contains(string(p.Stack), "TestRecover") {
+	if err := to(ctx, nil, true); !errors.As(err, &p) || !errors.Is(err, errBoom) ||
+		!strings.Contains(string(p.Stack), "TestRecover") {
 		t.Errorf("got %v", err)
 	}
 	if err := to(ctx, context.Canceled, true); err != context.Canceled {
@@ -39,7 +40,8 @@ func TestRecover(t *testing.T) {
 	if err := to(ctx, nil, false); err != nil {
 		t.Error(err)
 	}
-	if text := log.String(); strings.Count(text, "panicked") != 3 || strings.Count(text, "invocation_id=seven") != 3 || !strings.Contains(text, "panic=one") || !strings.Contains(text, "recover_test.go") {
+	if text := log.String(); strings.Count(text, "panicked") != 3 || strings.Count(text, "invocation_id=seven") != 3 ||
+		!strings.Contains(text, "panic=one") || !strings.Contains(text, "recover_test.go") {
 		t.Errorf("log:\n%s", text)
 	}
 }

@@ -18,13 +18,14 @@ type RetryFunc func(attempts int64) time.Duration
 // Delay implements RetryPolicy.
 func (f RetryFunc) Delay(attempts int64) time.Duration { return f(attempts) }
 
-// Fixed returns a policy with the same delay after every failure. Fixed(0), which retries at once, is the default, as in Azure Functions.
+// Fixed returns a policy with the same delay after every failure. Fixed(0), which retries at once, is the default, as
+// in Azure Functions.
 func Fixed(delay time.Duration) RetryPolicy {
 	return RetryFunc(func(int64) time.Duration { return delay })
 }
 
-// Exponential returns a policy whose delay is first after the first failure, doubles with each further failure, and is at most limit. A random
-// factor between 0.8 and 1.2 spreads the delays of messages that failed together.
+// Exponential returns a policy whose delay is first after the first failure, doubles with each further failure, and is
+// at most limit. A random factor between 0.8 and 1.2 spreads the delays of messages that failed together.
 func Exponential(first, limit time.Duration) RetryPolicy {
 	return RetryFunc(func(attempts int64) time.Duration {
 		d := float64(first) * math.Pow(2, float64(max(attempts, 1)-1))

@@ -12,10 +12,11 @@ import (
 
 // singleton runs a function on one instance at a time, with a blob lease as lock.
 //
-// The storage service decides which instance holds the lock. An instance assumes that it holds the lock for one period after the start of its last successful
-// renewal, by its clock; then it stops the function, whether or not it could reach the service. From then on, another instance can acquire the lock. Two
-// instances can run the function at the same time for a short while if their clocks run at different speeds, or if a handler does not react to its
-// cancelled context. Handlers must tolerate that.
+// The storage service decides which instance holds the lock. An instance assumes that it holds the lock for one period
+// after the start of its last successful renewal, by its clock; then it stops the function, whether or not it could
+// reach the service. From then on, another instance can acquire the lock. Two instances can run the function at the
+// same time for a short while if their clocks run at different speeds, or if a handler does not react to its cancelled
+// context. Handlers must tolerate that.
 type singleton struct {
 	store  hostStore
 	name   string
@@ -28,9 +29,9 @@ type singleton struct {
 	elsewhere atomic.Bool // another instance held the lock at the last attempt
 }
 
-// lead acquires the lock, calls work while it holds the lock, and starts over when the lock is lost, until soft is done. The contexts of work are derived
-// from soft and hard, and are also cancelled, with the cause ErrLeaseLost, when the lock is lost. The lock is renewed until work returns, and
-// then released.
+// lead acquires the lock, calls work while it holds the lock, and starts over when the lock is lost, until soft is
+// done. The contexts of work are derived from soft and hard, and are also cancelled, with the cause ErrLeaseLost, when
+// the lock is lost. The lock is renewed until work returns, and then released.
 func (s *singleton) lead(soft, hard context.Context, work func(soft, hard context.Context)) {
 	failing, waiting := "", false // what was logged last
 	for soft.Err() == nil {
@@ -61,7 +62,8 @@ func (s *singleton) lead(soft, hard context.Context, work func(soft, hard contex
 }
 
 // hold calls work and renews the lock until work returns.
-func (s *singleton) hold(soft, hard context.Context, id string, expires time.Time, work func(soft, hard context.Context)) {
+func (s *singleton) hold(soft, hard context.Context, id string, expires time.Time,
+	work func(soft, hard context.Context)) {
 	soft, stopSoft := context.WithCancelCause(soft)
 	hard, stopHard := context.WithCancelCause(hard)
 	defer stopSoft(nil)

@@ -22,12 +22,13 @@ type run struct {
 	errs []error
 }
 
-// Start creates the clients and the listeners. It returns when all functions listen and the beginnings of table triggers are stored: whatever changes
-// after that triggers its function. It returns an error if nothing was started. When ctx is done, the app stops as by Stop with Config.DrainTimeout. The
-// contexts of handlers have the values of ctx.
+// Start creates the clients and the listeners. It returns when all functions listen and the beginnings of table
+// triggers are stored: whatever changes after that triggers its function. It returns an error if nothing was started.
+// When ctx is done, the app stops as by Stop with Config.DrainTimeout. The contexts of handlers have the values of ctx.
 //
-// Queues, containers and tables may be missing at the time of the call: a table trigger then begins with the creation of its table. The storage account
-// may be unavailable: after ten seconds Start logs that, and the app tries again and begins when the account answers.
+// Queues, containers and tables may be missing at the time of the call: a table trigger then begins with the creation
+// of its table. The storage account may be unavailable: after ten seconds Start logs that, and the app tries again and
+// begins when the account answers.
 func (a *App) Start(ctx context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -68,7 +69,8 @@ func (a *App) Start(ctx context.Context) error {
 	}
 	a.current = r
 	for _, f := range a.functions {
-		a.config.Logger.Info("listening", append([]any{"function", f.name, "trigger", f.trigger, "host", a.config.HostID}, f.source()...)...)
+		a.config.Logger.Info("listening",
+			append([]any{"function", f.name, "trigger", f.trigger, "host", a.config.HostID}, f.source()...)...)
 	}
 	unwatch := context.AfterFunc(ctx, func() {
 		stop, cancel := a.drainContext()
@@ -100,7 +102,8 @@ func (a *App) begin(ctx context.Context, listeners []listener) {
 		}
 		wg.Go(func() {
 			if err := contain(func() error { return b.begin(ctx) }); err != nil {
-				a.config.Logger.Warn("a function cannot begin yet; trying again", "function", a.functions[i].name, "err", sdkerr.Short(err))
+				a.config.Logger.Warn("a function cannot begin yet; trying again", "function", a.functions[i].name, "err",
+					sdkerr.Short(err))
 			}
 		})
 	}
@@ -128,11 +131,13 @@ func (a *App) buildListeners() ([]listener, error) {
 	return listeners, nil
 }
 
-// Stop stops the app: no new calls start, messages that were received but not handled are released, and Stop waits for running handlers, whose leases
-// are renewed. When ctx is done, it cancels the contexts of the handlers with the cause ErrStopping, and releases their messages. It returns when
-// all goroutines of the app have ended, with an error if a stuck handler was abandoned.
+// Stop stops the app: no new calls start, messages that were received but not handled are released, and Stop waits for
+// running handlers, whose leases are renewed. When ctx is done, it cancels the contexts of the handlers with the cause
+// ErrStopping, and releases their messages. It returns when all goroutines of the app have ended, with an error if a
+// stuck handler was abandoned.
 //
-// Stop can be called several times and concurrently; all calls wait for the end. It does nothing if the app was not started.
+// Stop can be called several times and concurrently; all calls wait for the end. It does nothing if the app was not
+// started.
 func (a *App) Stop(ctx context.Context) error {
 	a.mu.Lock()
 	r := a.current

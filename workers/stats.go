@@ -51,7 +51,8 @@ func (r *rate) perSecond(now time.Time) float64 {
 	return float64(calls) / rateSeconds
 }
 
-// Histogram buckets in seconds, for the duration of handler calls and for the age of messages when their handler is called.
+// Histogram buckets in seconds, for the duration of handler calls and for the age of messages when their handler is
+// called.
 var (
 	durationBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800}
 	ageBuckets      = []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 60, 300, 1800, 3600, 6 * 3600, 86400}
@@ -115,14 +116,15 @@ type FunctionStats struct {
 	Paused bool
 	// InFlight is the number of in-flight messages or timer runs.
 	InFlight int64
-	// Running are the running calls, oldest first. Messages that wait for their key (ConcurrencyPerKey) are in flight and not running.
+	// Running are the running calls, oldest first. Messages that wait for their key (ConcurrencyPerKey) are in flight and
+	// not running.
 	Running []Running
 	// Succeeded and Failed count finished calls by their result.
 	Succeeded, Failed int64
 	// PerSecond is the number of calls that finished per second, over the last minute.
 	PerSecond float64
-	// Poisoned counts messages moved to the poison queue, Snoozed messages postponed with Snooze, Released messages released because the
-	// app stopped.
+	// Poisoned counts messages moved to the poison queue, Snoozed messages postponed with Snooze, Released messages
+	// released because the app stopped.
 	Poisoned, Snoozed, Released int64
 	// LeaseRenewals counts successful renewals, LeaseLost lost leases.
 	LeaseRenewals, LeaseLost int64
@@ -138,8 +140,9 @@ func (a *App) Stats() []FunctionStats {
 	for _, f := range a.functions {
 		s := &f.stats
 		snapshot := FunctionStats{
-			Name: f.name, Trigger: f.trigger, Paused: f.gate.paused(), Running: s.calls(), PerSecond: s.perSecond(a.config.Clock.Now()),
-			InFlight: s.inFlight.Load(), Succeeded: s.succeeded.Load(), Failed: s.failed.Load(),
+			Name: f.name, Trigger: f.trigger, Paused: f.gate.paused(), Running: s.calls(),
+			PerSecond: s.perSecond(a.config.Clock.Now()),
+			InFlight:  s.inFlight.Load(), Succeeded: s.succeeded.Load(), Failed: s.failed.Load(),
 			Poisoned: s.poisoned.Load(), Snoozed: s.snoozed.Load(), Released: s.released.Load(),
 			LeaseRenewals: s.leaseRenewals.Load(), LeaseLost: s.leaseLost.Load(), Stuck: s.stuck.Load(),
 			LastError: s.lastError.Load(),

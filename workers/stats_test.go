@@ -30,11 +30,14 @@ func TestRate(t *testing.T) {
 func TestReportHasTheStack(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1, 0)
-	panicked := FunctionStats{LastError: &LastError{At: at, Err: &PanicError{Value: "out of reach", Stack: []byte("goroutine 7")}}}
+	panicked := FunctionStats{LastError: &LastError{At: at,
+		Err: &PanicError{Value: "out of reach", Stack: []byte("goroutine 7")}}}
 	if r := newFunctionReport("host", panicked); r.LastStack != "goroutine 7" || r.LastError == "" {
 		t.Errorf("%+v", r)
 	}
-	if r := newFunctionReport("host", FunctionStats{PerSecond: 2, LastError: &LastError{At: at, Err: errors.New("no stock")}}); r.LastStack != "" || r.PerSecond != 2 {
+	if r := newFunctionReport("host",
+		FunctionStats{PerSecond: 2, LastError: &LastError{At: at, Err: errors.New("no stock")}}); r.LastStack != "" ||
+		r.PerSecond != 2 {
 		t.Errorf("%+v", r)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 )
 
-// Storage has the official SDK's clients of a storage account. A client is nil if the connection string has no endpoint of its service. The clients are safe
-// for concurrent use.
+// Storage has the official SDK's clients of a storage account. A client is nil if the connection string has no endpoint
+// of its service. The clients are safe for concurrent use.
 type Storage struct {
 	Queues *azqueue.ServiceClient
 	Blobs  *azblob.Client
@@ -34,8 +34,8 @@ func WithClientRetry(r policy.RetryOptions) StorageOption {
 	return func(o *connstr.Options) { o.Retry = r }
 }
 
-// OpenStorage creates clients for the account of a connection string in any of Azure's forms, including UseDevelopmentStorage=true. It sends no requests.
-// Errors do not contain the key or signature.
+// OpenStorage creates clients for the account of a connection string in any of Azure's forms, including
+// UseDevelopmentStorage=true. It sends no requests. Errors do not contain the key or signature.
 func OpenStorage(connectionString string, options ...StorageOption) (*Storage, error) {
 	settings, err := connstr.Parse(connectionString)
 	if err != nil {

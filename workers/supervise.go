@@ -20,8 +20,8 @@ type supervision struct {
 	log     *slog.Logger
 }
 
-// supervise calls a handler, converts a panic to an error, and cancels the handler's context when hard is done or after the timeout. It returns the
-// handler's error, or ErrStuck if the handler does not return after the cancellation.
+// supervise calls a handler, converts a panic to an error, and cancels the handler's context when hard is done or after
+// the timeout. It returns the handler's error, or ErrStuck if the handler does not return after the cancellation.
 func supervise(hard context.Context, s supervision, call func(ctx context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(hard))
 	defer cancel(nil)
@@ -55,7 +55,8 @@ func supervise(hard context.Context, s supervision, call func(ctx context.Contex
 	}
 }
 
-// withCause adds the cause of the cancellation (ErrTimeout, ErrLeaseLost or ErrStopping) to an error that is context.Canceled.
+// withCause adds the cause of the cancellation (ErrTimeout, ErrLeaseLost or ErrStopping) to an error that is
+// context.Canceled.
 func withCause(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	if !errors.Is(err, context.Canceled) || cause == nil || errors.Is(err, cause) {
@@ -87,11 +88,13 @@ type never struct{}
 func (never) C() <-chan time.Time { return nil }
 func (never) Stop()               {}
 
-// dumpStuck logs a handler that does not return, with all goroutines. Its goroutine keeps running, since Go cannot end it.
+// dumpStuck logs a handler that does not return, with all goroutines. Its goroutine keeps running, since Go cannot end
+// it.
 func dumpStuck(log *slog.Logger, cause error) {
 	dump := make([]byte, 1<<20)
 	dump = dump[:runtime.Stack(dump, true)]
-	log.Error("the handler did not return after its context was cancelled; abandoning it", "cause", cause, "goroutines", string(dump))
+	log.Error("the handler did not return after its context was cancelled; abandoning it", "cause", cause, "goroutines",
+		string(dump))
 }
 
 // logFailure logs a handler's error; for a panic, with its stack.

@@ -37,17 +37,18 @@ func WithTable(name string) TableOption {
 	return tableOption(func(s *settings) { s.table = name })
 }
 
-// WithExisting(true) makes a table trigger also run for the entities that exist when the app first starts, as updates. By default it runs for later changes
-// only.
+// WithExisting(true) makes a table trigger also run for the entities that exist when the app first starts, as updates.
+// By default it runs for later changes only.
 func WithExisting(existing bool) TableOption {
 	return tableOption(func(s *settings) { s.existing = existing })
 }
 
-// InOrder makes a table trigger handle every change, of each entity in the order in which they were made, with the state of the entity before the change: what an
-// index or a view of the table needs. One instance handles them, the one that has the lock; changes of different entities are handled at the
-// same time, at most WithParallelChanges. A change that fails is tried again, after the delay of WithRetry, before the next one of its entity; after
-// WithMaxDequeueCount attempts it goes to the queue webjobs-tabletrigger-poison. How far all changes were handled is kept in the
-// container azure-webjobs-hosts: after a crash what follows is handled again, in order.
+// InOrder makes a table trigger handle every change, of each entity in the order in which they were made, with the
+// state of the entity before the change: what an index or a view of the table needs. One instance handles them, the one
+// that has the lock; changes of different entities are handled at the same time, at most WithParallelChanges. A change
+// that fails is tried again, after the delay of WithRetry, before the next one of its entity; after WithMaxDequeueCount
+// attempts it goes to the queue webjobs-tabletrigger-poison. How far all changes were handled is kept in the container
+// azure-webjobs-hosts: after a crash what follows is handled again, in order.
 //
 // Without it, all instances share the changes, and of several changes of an entity only the last may be handled.
 func InOrder() TableOption { return tableOption(func(s *settings) { s.inOrder = true }) }
@@ -60,16 +61,18 @@ func WithParallelChanges(n int) TableOption {
 // tablePoisonQueue is the poison queue of all table triggers.
 const tablePoisonQueue = "webjobs-tabletrigger-poison"
 
-// Table registers a handler for changes of a table, from the first start of the app on. It needs Lazuli, which keeps a change log of tables on request
-// (docs/extensions.md). On other services the function logs an error and does not run.
+// Table registers a handler for changes of a table, from the first start of the app on. It needs Lazuli, which keeps a
+// change log of tables on request (docs/extensions.md). On other services the function logs an error and does not run.
 //
-// One instance, which holds a blob lease, reads the log and puts a message for every change. All instances handle the messages, by the rules of queue
-// triggers: retries, maximum dequeue count, poison queue (webjobs-tabletrigger-poison), lease renewal, drain. The position in the log is stored in
-// the container azure-webjobs-hosts, so that no change is missed while no instance runs.
+// One instance, which holds a blob lease, reads the log and puts a message for every change. All instances handle the
+// messages, by the rules of queue triggers: retries, maximum dequeue count, poison queue (webjobs-tabletrigger-poison),
+// lease renewal, drain. The position in the log is stored in the container azure-webjobs-hosts, so that no change is
+// missed while no instance runs.
 //
-// Every change is handled at least once, unless a later change of the same entity supersedes it before it is handled. The handler gets the entity with the
-// ETag of the change. The log covers one week and a million changes. If the app was stopped for longer, the handler is called for every entity of the
-// table, as an update; deletions in that time are not reported.
+// Every change is handled at least once, unless a later change of the same entity supersedes it before it is handled.
+// The handler gets the entity with the ETag of the change. The log covers one week and a million changes. If the app
+// was stopped for longer, the handler is called for every entity of the table, as an update; deletions in that time are
+// not reported.
 func (a *App) Table(name string, h TableHandler, options ...TableOption) *Function {
 	f := register(a, name, tableTrigger, options)
 	fail := func(err error) {
@@ -97,16 +100,18 @@ func (a *App) Table(name string, h TableHandler, options ...TableOption) *Functi
 		if err != nil || !f.settings.inOrder {
 			return l, err
 		}
-		return &orderedTableListener{tableListener: l, handler: h, app: a, bound: bound{a, storage}, wrapped: a.compose()}, nil
+		return &orderedTableListener{tableListener: l, handler: h, app: a, bound: bound{a, storage}, wrapped: a.compose()},
+			nil
 	}
 	return f
 }
 
-// tableName are the rules of https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model#table-names
+// tableName are the rules of
+// https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model#table-names
 var tableName = lazyregexp.New(`^[A-Za-z][A-Za-z0-9]{2,62}$`)
 
-// WithEntities sets how a function of [Table] decodes entities, by the options of tables.New: the keys for fields that are encrypted, the types of an
-// interface.
+// WithEntities sets how a function of [Table] decodes entities, by the options of tables.New: the keys for fields that
+// are encrypted, the types of an interface.
 func WithEntities(options ...tables.Option) TableOption {
 	return tableOption(func(s *settings) { s.entities = append(s.entities, options...) })
 }
@@ -121,9 +126,11 @@ type Change[T any] struct {
 	Raw TableChange
 }
 
-// Table registers a handler for changes of entities that are a T: a type of package tables, with the same tags, which may lack the keys; or tables.Entity. If
-// T has encrypted fields, Start fails unless WithEntities has the key. A change whose entity is not a T is moved to the poison queue at once.
-func Table[T any](a *App, name string, h func(ctx context.Context, c *Change[T]) error, options ...TableOption) *Function {
+// Table registers a handler for changes of entities that are a T: a type of package tables, with the same tags, which
+// may lack the keys; or tables.Entity. If T has encrypted fields, Start fails unless WithEntities has the key. A change
+// whose entity is not a T is moved to the poison queue at once.
+func Table[T any](a *App, name string, h func(ctx context.Context, c *Change[T]) error,
+	options ...TableOption) *Function {
 	var codec *tables.Codec
 	f := a.Table(name, func(ctx context.Context, raw TableChange) error {
 		c := Change[T]{Raw: raw}
@@ -181,9 +188,11 @@ func newTableListener(a *App, f *Function, storage *Storage, h TableHandler) (*t
 	log := a.config.Logger.With("function", f.name)
 	l := &tableListener{
 		function: f, tables: storage.Tables, feed: tableFeed{storage.Tables.NewClient(f.settings.table)}, store: store,
-		record: "tablefeeds/" + a.config.HostID + "/" + f.name + "/" + f.settings.table, every: time.Second, nudge: newNudge(), clock: a.config.Clock, log: log,
+		record: "tablefeeds/" + a.config.HostID + "/" + f.name + "/" + f.settings.table, every: time.Second,
+		nudge: newNudge(), clock: a.config.Clock, log: log,
 		lock: &singleton{
-			store: store, name: "locks/" + a.config.HostID + "/" + f.name + "/" + f.settings.table + ".TableFeed", owner: uuid.NewString(),
+			store: store, name: "locks/" + a.config.HostID + "/" + f.name + "/" + f.settings.table + ".TableFeed",
+			owner:  uuid.NewString(),
 			period: a.config.LockPeriod, retry: a.config.LockPeriod / 3, clock: a.config.Clock, log: log,
 		},
 	}
@@ -207,7 +216,8 @@ func (l *tableListener) listen(soft, hard context.Context) error {
 	return err
 }
 
-// follow reads the log while this instance holds the lock. It can stop at any point: changes after the recorded position are read again.
+// follow reads the log while this instance holds the lock. It can stop at any point: changes after the recorded
+// position are read again.
 func (l *tableListener) follow(soft, _ context.Context) {
 	l.retrying(soft, func() error { return l.read(soft) })
 }
@@ -230,7 +240,8 @@ func (l *tableListener) retrying(soft context.Context, read func() error) {
 		default:
 			failing = text
 			l.function.stats.fail(l.clock.Now(), err)
-			l.log.Error("reading the change log of the table failed; retrying", "table", l.function.settings.table, "err", sdkerr.Short(err))
+			l.log.Error("reading the change log of the table failed; retrying", "table", l.function.settings.table, "err",
+				sdkerr.Short(err))
 		}
 		pause := l.every
 		if errors.Is(err, errNoFeed) {
@@ -247,11 +258,13 @@ var (
 	pointAfterWatermark = fault.Declare("workers/after-change-position")
 )
 
-// A recorded position in the log may have the prefix wholeTable: the entities of the table are to be read before the changes after the position.
+// A recorded position in the log may have the prefix wholeTable: the entities of the table are to be read before the
+// changes after the position.
 const wholeTable = "all "
 
-// begin records the beginning of the function durably unless an instance has recorded one before: the end of the log, with the whole table before it if
-// the function is to handle existing entities, or the creation of the table if it does not exist. The service logs the changes after that.
+// begin records the beginning of the function durably unless an instance has recorded one before: the end of the log,
+// with the whole table before it if the function is to handle existing entities, or the creation of the table if it
+// does not exist. The service logs the changes after that.
 func (l *tableListener) begin(ctx context.Context) error {
 	record, err := l.store.read(ctx, l.record)
 	if err != nil || len(record) > 0 {
@@ -304,7 +317,8 @@ func (l *tableListener) moveTo(ctx context.Context, position string) error {
 
 // forgotten returns the position from which to continue if the log does not have the changes after the recorded one.
 func (l *tableListener) forgotten(now string) string {
-	l.log.Warn("the change log no longer has the recorded position; reading the whole table", "table", l.function.settings.table)
+	l.log.Warn("the change log no longer has the recorded position; reading the whole table", "table",
+		l.function.settings.table)
 	return wholeTable + now
 }
 
@@ -395,7 +409,8 @@ func (l *tableListener) handle(h TableHandler) QueueHandler {
 		if err := json.Unmarshal(raw.Body, &m); err != nil {
 			return Permanent(fmt.Errorf("not a table trigger's message: %w", err))
 		}
-		change := TableChange{Table: m.TableName, PartitionKey: m.PartitionKey, RowKey: m.RowKey, Change: m.Change, ETag: m.ETag}
+		change := TableChange{Table: m.TableName, PartitionKey: m.PartitionKey, RowKey: m.RowKey, Change: m.Change,
+			ETag: m.ETag}
 		entity, err := entityio.Get(ctx, l.tables.NewClient(m.TableName), m.PartitionKey, m.RowKey)
 		switch missing := isNoEntity(err); {
 		case err != nil && !missing:
@@ -406,7 +421,8 @@ func (l *tableListener) handle(h TableHandler) QueueHandler {
 			change.Entity = entity.JSON
 		}
 		if ic, ok := FromContext(ctx); ok {
-			ic.TriggerMetadata["Table"], ic.TriggerMetadata["PartitionKey"], ic.TriggerMetadata["RowKey"] = m.TableName, m.PartitionKey, m.RowKey
+			ic.TriggerMetadata["Table"], ic.TriggerMetadata["PartitionKey"], ic.TriggerMetadata["RowKey"] = m.TableName,
+				m.PartitionKey, m.RowKey
 			ic.TriggerMetadata["Change"], ic.TriggerMetadata["ETag"] = string(m.Change), m.ETag
 		}
 		return h(ctx, change)
@@ -415,5 +431,6 @@ func (l *tableListener) handle(h TableHandler) QueueHandler {
 
 func isNoEntity(err error) bool {
 	var r *azcore.ResponseError
-	return errors.As(err, &r) && (r.ErrorCode == string(aztables.ResourceNotFound) || r.ErrorCode == string(aztables.TableNotFound) || r.ErrorCode == string(aztables.EntityNotFound))
+	return errors.As(err, &r) && (r.ErrorCode == string(aztables.ResourceNotFound) ||
+		r.ErrorCode == string(aztables.TableNotFound) || r.ErrorCode == string(aztables.EntityNotFound))
 }

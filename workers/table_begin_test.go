@@ -13,12 +13,14 @@ import (
 // beginnings is the number of times that each case runs: what begins too late loses changes in some runs only.
 const beginnings = 20
 
-// A table trigger misses nothing that is written after Start has returned: not the first entity, and not one of a table that is created later.
+// A table trigger misses nothing that is written after Start has returned: not the first entity, and not one of a table
+// that is created later.
 func TestTableTriggerMissesNothing(t *testing.T) {
 	t.Parallel()
 	lazuliOnly(t)
 	for name, options := range map[string][]workers.TableOption{
-		"shared": nil, "in order": {workers.InOrder()}, "existing": {workers.WithExisting(true)}, "existing in order": {workers.WithExisting(true), workers.InOrder()},
+		"shared": nil, "in order": {workers.InOrder()}, "existing": {workers.WithExisting(true)},
+		"existing in order": {workers.WithExisting(true), workers.InOrder()},
 	} {
 		for _, c := range []struct {
 			name     string
@@ -36,7 +38,8 @@ func TestTableTriggerMissesNothing(t *testing.T) {
 	}
 }
 
-func missesNothing(t *testing.T, a *testaccount.Account, name string, exists bool, entities int, options []workers.TableOption) {
+func missesNothing(t *testing.T, a *testaccount.Account, name string, exists bool, entities int,
+	options []workers.TableOption) {
 	t.Helper()
 	client := a.Tables.NewClient(name)
 	if !exists {

@@ -22,8 +22,8 @@ import (
 // errNoFeed means that the service has no change log.
 var errNoFeed = errors.New("the service has no change log of tables: a table trigger needs Lazuli")
 
-// HasTableChanges reports whether the service has a change log of tables, which [Table] and [App.FollowTable] need. Only Lazuli has one. It returns an
-// error if the table does not exist.
+// HasTableChanges reports whether the service has a change log of tables, which [Table] and [App.FollowTable] need.
+// Only Lazuli has one. It returns an error if the table does not exist.
 func (s *Storage) HasTableChanges(ctx context.Context, table string) (bool, error) {
 	if s.Tables == nil {
 		return false, errors.New("workers: the connection string has no table endpoint")
@@ -44,7 +44,8 @@ type tableFeed struct{ client *aztables.Client }
 // feedPage is a page of the change log.
 type feedPage struct {
 	changes []tableMessage
-	// position is the position after the page. known is false if the service does not know the requested position; changes is empty then.
+	// position is the position after the page. known is false if the service does not know the requested position; changes
+	// is empty then.
 	position string
 	known    bool
 }
@@ -57,7 +58,8 @@ func (f tableFeed) after(ctx context.Context, position string, most time.Duratio
 	if err != nil {
 		return feedPage{}, err
 	}
-	page := feedPage{position: answer.Header.Get(longpoll.PositionHeader), known: answer.Header.Get(longpoll.FeedHeader) == longpoll.FeedChanges}
+	page := feedPage{position: answer.Header.Get(longpoll.PositionHeader),
+		known: answer.Header.Get(longpoll.FeedHeader) == longpoll.FeedChanges}
 	if page.position == "" {
 		return page, errNoFeed
 	}
@@ -70,7 +72,8 @@ func (f tableFeed) after(ctx context.Context, position string, most time.Duratio
 		if err := json.Unmarshal(e, &c); err != nil {
 			return page, fmt.Errorf("an entry of the change log: %w", err)
 		}
-		page.changes = append(page.changes, tableMessage{PartitionKey: c.PartitionKey, RowKey: c.RowKey, ETag: c.ETag, Change: c.Change})
+		page.changes = append(page.changes,
+			tableMessage{PartitionKey: c.PartitionKey, RowKey: c.RowKey, ETag: c.ETag, Change: c.Change})
 	}
 	return page, nil
 }
@@ -82,17 +85,20 @@ type loggedChange struct {
 	position string
 }
 
-// states returns what after does, with the states of entities. They are read from the answer itself: the SDK's values have lost which numbers are
-// doubles.
-func (f tableFeed) states(ctx context.Context, position string, most time.Duration) (changes []loggedChange, page feedPage, err error) {
+// states returns what after does, with the states of entities. They are read from the answer itself: the SDK's values
+// have lost which numbers are doubles.
+func (f tableFeed) states(ctx context.Context, position string, most time.Duration) (changes []loggedChange,
+	page feedPage, err error) {
 	var answer *http.Response
 	header := feedHeader(position, most)
 	header.Set(longpoll.StatesHeader, longpoll.StatesInclude)
 	ctx = policy.WithHTTPHeader(policy.WithCaptureResponse(ctx, &answer), header)
-	if _, err := f.client.NewListEntitiesPager(&aztables.ListEntitiesOptions{Top: to.Ptr[int32](1)}).NextPage(ctx); err != nil {
+	if _, err := f.client.NewListEntitiesPager(&aztables.ListEntitiesOptions{Top: to.Ptr[int32](1)}).NextPage(
+		ctx); err != nil {
 		return nil, page, err
 	}
-	page = feedPage{position: answer.Header.Get(longpoll.PositionHeader), known: answer.Header.Get(longpoll.FeedHeader) == longpoll.FeedChanges}
+	page = feedPage{position: answer.Header.Get(longpoll.PositionHeader),
+		known: answer.Header.Get(longpoll.FeedHeader) == longpoll.FeedChanges}
 	if page.position == "" || answer.Header.Get(longpoll.StatesHeader) != longpoll.StatesInclude {
 		return nil, page, errNoFeed
 	}
@@ -113,7 +119,8 @@ func (f tableFeed) states(ctx context.Context, position string, most time.Durati
 		return nil, page, fmt.Errorf("the log of changes: %w", err)
 	}
 	for _, c := range body.Value {
-		changes = append(changes, loggedChange{TableChange{PartitionKey: c.PartitionKey, RowKey: c.RowKey, Change: c.Change, ETag: c.ETag, Entity: c.After, Before: c.Before}, c.Position})
+		changes = append(changes, loggedChange{TableChange{PartitionKey: c.PartitionKey, RowKey: c.RowKey, Change: c.Change,
+			ETag: c.ETag, Entity: c.After, Before: c.Before}, c.Position})
 	}
 	return changes, page, nil
 }
@@ -133,7 +140,8 @@ func (f tableFeed) everything(ctx context.Context, put func([]loggedChange) erro
 	}
 }
 
-// tableToken is a continuation token of Query Entities. The zero value stands for the start of the table, and after a page for its end.
+// tableToken is a continuation token of Query Entities. The zero value stands for the start of the table, and after a
+// page for its end.
 type tableToken struct{ PartitionKey, RowKey *string }
 
 func (t tableToken) atEnd() bool { return t == tableToken{} }
@@ -171,7 +179,8 @@ func feedHeader(position string, most time.Duration) http.Header {
 
 // all passes every entity of the table to put, as updates, a page at a time.
 func (f tableFeed) all(ctx context.Context, put func([]tableMessage) error) error {
-	pager := f.client.NewListEntitiesPager(&aztables.ListEntitiesOptions{Select: to.Ptr("PartitionKey,RowKey"), Format: to.Ptr(aztables.MetadataFormatFull)})
+	pager := f.client.NewListEntitiesPager(
+		&aztables.ListEntitiesOptions{Select: to.Ptr("PartitionKey,RowKey"), Format: to.Ptr(aztables.MetadataFormatFull)})
 	for pager.More() {
 		got, err := pager.NextPage(ctx)
 		if err != nil {
@@ -186,7 +195,8 @@ func (f tableFeed) all(ctx context.Context, put func([]tableMessage) error) erro
 			if err := json.Unmarshal(e, &c); err != nil {
 				return fmt.Errorf("an entity: %w", err)
 			}
-			page = append(page, tableMessage{PartitionKey: c.PartitionKey, RowKey: c.RowKey, ETag: c.ETag, Change: bindings.TableUpdate})
+			page = append(page, tableMessage{PartitionKey: c.PartitionKey, RowKey: c.RowKey, ETag: c.ETag,
+				Change: bindings.TableUpdate})
 		}
 		if err := put(page); err != nil {
 			return err

@@ -15,12 +15,14 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 )
 
-// TableFollower is a copy of a table that has its own transactions, such as a search index, and keeps its position in the table's change log in
-// the same transactions as the copy. [App.FollowTable] calls its methods one at a time. A method that returns an error is called again.
+// TableFollower is a copy of a table that has its own transactions, such as a search index, and keeps its position in
+// the table's change log in the same transactions as the copy. [App.FollowTable] calls its methods one at a time. A
+// method that returns an error is called again.
 type TableFollower interface {
 	// Progress returns what the last successful Restart or Apply has stored. The zero value means that nothing is stored.
 	Progress(ctx context.Context) (TableProgress, error)
-	// Restart begins a new copy, without entities, and stores p. The entities that exist follow, as updates, while p.Reading is true.
+	// Restart begins a new copy, without entities, and stores p. The entities that exist follow, as updates, while
+	// p.Reading is true.
 	Restart(ctx context.Context, p TableProgress) error
 	// Apply stores changes, in their order, together with p. Entity and Before of a change are the entity in JSON.
 	Apply(ctx context.Context, changes []TableChange, p TableProgress) error
@@ -36,23 +38,25 @@ type TableProgress struct {
 	Next string
 }
 
-// ErrFollowerRestarted is returned by a [TableFollower] whose progress is not the one that the call continues, since its owner wants a new copy.
-// Progress is then called again.
+// ErrFollowerRestarted is returned by a [TableFollower] whose progress is not the one that the call continues, since
+// its owner wants a new copy. Progress is then called again.
 var ErrFollowerRestarted = errors.New("workers: the copy of the table begins again")
 
-// FollowTable keeps a copy of a table in step with it. It first reads the whole table, then the changes from the position that the log had before. It
-// reads the table again if the log no longer has the follower's position, which is the case after one week or one million changes, and when the table was deleted
-// and created again. Each change is applied once, since the follower stores its position with it. It needs Lazuli, as table triggers do.
+// FollowTable keeps a copy of a table in step with it. It first reads the whole table, then the changes from the
+// position that the log had before. It reads the table again if the log no longer has the follower's position, which is
+// the case after one week or one million changes, and when the table was deleted and created again. Each change is
+// applied once, since the follower stores its position with it. It needs Lazuli, as table triggers do.
 //
-// Each process that calls FollowTable keeps a copy of its own: no lock between processes is taken. Middleware is not called. A failed step is tried again after
-// one second, without limit.
+// Each process that calls FollowTable keeps a copy of its own: no lock between processes is taken. Middleware is not
+// called. A failed step is tried again after one second, without limit.
 func (a *App) FollowTable(name, table string, follower TableFollower) *Function {
 	f := register(a, name, tableTrigger, []TableOption{WithTable(table)})
 	if follower == nil {
 		a.errs = append(a.errs, fmt.Errorf("workers: function %q: the follower is nil", name))
 	}
 	if !tableName().MatchString(table) {
-		a.errs = append(a.errs, fmt.Errorf("workers: function %q: table name %q does not have 3 to 63 letters and digits, starting with a letter", name, table))
+		a.errs = append(a.errs, fmt.Errorf(
+			"workers: function %q: table name %q does not have 3 to 63 letters and digits, starting with a letter", name, table))
 	}
 	f.follows = true
 	f.listen = func(a *App, f *Function, storage *Storage) (listener, error) {
@@ -60,8 +64,9 @@ func (a *App) FollowTable(name, table string, follower TableFollower) *Function 
 			return nil, errors.New("the connection string has no table endpoint")
 		}
 		return &followListener{
-			function: f, feed: tableFeed{storage.Tables.NewClient(table)}, follower: follower, every: time.Second, nudge: newNudge(),
-			host: a.config.HostID, clock: a.config.Clock, log: a.config.Logger.With("function", name, "table", table),
+			function: f, feed: tableFeed{storage.Tables.NewClient(table)}, follower: follower, every: time.Second,
+			nudge: newNudge(),
+			host:  a.config.HostID, clock: a.config.Clock, log: a.config.Logger.With("function", name, "table", table),
 		}, nil
 	}
 	return f
@@ -216,7 +221,8 @@ func (l *followListener) counted(call func() error) error {
 	stats := &l.function.stats
 	stats.inFlight.Add(1)
 	defer stats.inFlight.Add(-1)
-	ic := &InvocationContext{InvocationID: uuid.NewString(), FunctionID: l.host + "/" + l.function.name, FunctionName: l.function.name, TriggerType: l.function.trigger}
+	ic := &InvocationContext{InvocationID: uuid.NewString(), FunctionID: l.host + "/" + l.function.name,
+		FunctionName: l.function.name, TriggerType: l.function.trigger}
 	defer stats.call(ic, l.clock)()
 	if err := call(); errors.Is(err, ErrFollowerRestarted) {
 		return err

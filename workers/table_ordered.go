@@ -70,8 +70,8 @@ func (l *orderedTableListener) readInOrder(soft, hard context.Context) error {
 	return nil
 }
 
-// handleNext handles a page of the log, or the whole table, and returns the position up to which all changes are handled. If it fails, that may be before the
-// end of the page, or empty.
+// handleNext handles a page of the log, or the whole table, and returns the position up to which all changes are
+// handled. If it fails, that may be before the end of the page, or empty.
 func (l *orderedTableListener) handleNext(soft, hard context.Context, position string) (string, error) {
 	if next, whole := strings.CutPrefix(position, wholeTable); whole {
 		err := l.feed.everything(soft, func(all []loggedChange) error {
@@ -104,9 +104,10 @@ func (l *orderedTableListener) handleNext(soft, hard context.Context, position s
 	return reached, err
 }
 
-// handleAll handles changes: those of an entity one after another, those of others at the same time. If it is interrupted, it returns the position up to which
-// all changes are handled, empty for none, and the reason.
-func (l *orderedTableListener) handleAll(soft, hard context.Context, changes []loggedChange) (reached string, err error) {
+// handleAll handles changes: those of an entity one after another, those of others at the same time. If it is
+// interrupted, it returns the position up to which all changes are handled, empty for none, and the reason.
+func (l *orderedTableListener) handleAll(soft, hard context.Context, changes []loggedChange) (reached string,
+	err error) {
 	var order [][2]string
 	chains := map[[2]string][]int{}
 	for i, c := range changes {
@@ -192,7 +193,8 @@ func (l *orderedTableListener) stuckHandler() bool {
 // poison puts a change that cannot be handled to the poison queue, with the reason.
 func (l *orderedTableListener) poison(ctx context.Context, c TableChange, attempts int64, last error) error {
 	ctx = context.WithoutCancel(ctx)
-	body, err := json.Marshal(tableMessage{Type: "TableTrigger", FunctionId: l.function.name, TableName: c.Table, PartitionKey: c.PartitionKey, RowKey: c.RowKey, ETag: c.ETag, Change: c.Change})
+	body, err := json.Marshal(tableMessage{Type: "TableTrigger", FunctionId: l.function.name, TableName: c.Table,
+		PartitionKey: c.PartitionKey, RowKey: c.RowKey, ETag: c.ETag, Change: c.Change})
 	var id string
 	if err == nil {
 		id, err = putCreating(ctx, l.messages.poison, base64.StdEncoding.EncodeToString(body))
@@ -204,13 +206,15 @@ func (l *orderedTableListener) poison(ctx context.Context, c TableChange, attemp
 	if errors.As(last, new(*permanentError)) {
 		reason = "the handler returned a permanent error"
 	}
-	l.log.Error("a change of the table cannot be handled; it is in the poison queue", "table", c.Table, "partition_key", c.PartitionKey, "row_key", c.RowKey, "change", c.Change,
+	l.log.Error("a change of the table cannot be handled; it is in the poison queue", "table", c.Table, "partition_key",
+		c.PartitionKey, "row_key", c.RowKey, "change", c.Change,
 		"reason", reason)
 	l.function.stats.poisoned.Add(1)
 	now := l.clock.Now()
 	l.messages.record(ctx, poison.Record{
-		Queue: l.messages.poisonName, ID: id, Source: l.messages.settings.queueName, Reason: reason, Attempts: attempts, Function: l.function.name,
-		Host: l.app.config.HostID, Inserted: now, Poisoned: now,
+		Queue: l.messages.poisonName, ID: id, Source: l.messages.settings.queueName, Reason: reason, Attempts: attempts,
+		Function: l.function.name,
+		Host:     l.app.config.HostID, Inserted: now, Poisoned: now,
 	}, last, l.log)
 	return nil
 }
@@ -221,14 +225,18 @@ func (l *orderedTableListener) call(hard context.Context, c TableChange, attempt
 	stats.inFlight.Add(1)
 	defer stats.inFlight.Add(-1)
 	ic := &InvocationContext{
-		InvocationID: uuid.NewString(), FunctionID: l.app.config.HostID + "/" + l.function.name, FunctionName: l.function.name, TriggerType: l.function.trigger,
-		TriggerMetadata: map[string]string{"Table": c.Table, "PartitionKey": c.PartitionKey, "RowKey": c.RowKey, "Change": string(c.Change), "ETag": c.ETag},
-		RetryContext:    RetryContext{RetryCount: int32(attempt - 1), MaxRetryCount: int32(l.function.settings.maxDequeueCount - 1)},
+		InvocationID: uuid.NewString(), FunctionID: l.app.config.HostID + "/" + l.function.name,
+		FunctionName: l.function.name, TriggerType: l.function.trigger,
+		TriggerMetadata: map[string]string{"Table": c.Table, "PartitionKey": c.PartitionKey, "RowKey": c.RowKey,
+			"Change": string(c.Change), "ETag": c.ETag},
+		RetryContext: RetryContext{RetryCount: int32(attempt - 1),
+			MaxRetryCount: int32(l.function.settings.maxDequeueCount - 1)},
 	}
 	ic.call = func(ctx context.Context) error { return l.handler(ctx, c) }
 	defer stats.call(ic, l.clock)()
 	log := l.log.With("invocation_id", ic.InvocationID)
-	err := supervise(hard, supervision{clock: l.clock, timeout: l.function.settings.timeout, stuck: l.app.config.StuckTimeout, log: log}, func(ctx context.Context) error {
+	err := supervise(hard, supervision{clock: l.clock, timeout: l.function.settings.timeout,
+		stuck: l.app.config.StuckTimeout, log: log}, func(ctx context.Context) error {
 		return contain(func() error {
 			return l.wrapped(context.WithValue(NewContext(ctx, ic), boundKey{}, l.bound), &MiddlewareContext{ic})
 		})

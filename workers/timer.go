@@ -22,15 +22,15 @@ type TimerInfo = bindings.TimerInfo
 // TimerHandler handles one run of a timer.
 type TimerHandler func(ctx context.Context, t TimerInfo) error
 
-// WithSchedule sets when a timer runs, in UTC or in the zone of WithTimeZone: an NCRONTAB expression of six fields, "{second} {minute} {hour} {day} {month} {day
-// of week}", or an interval "hh:mm:ss".
+// WithSchedule sets when a timer runs, in UTC or in the zone of WithTimeZone: an NCRONTAB expression of six fields,
+// "{second} {minute} {hour} {day} {month} {day of week}", or an interval "hh:mm:ss".
 func WithSchedule(schedule string) TimerOption {
 	return timerOption(func(s *settings) { s.schedule = schedule })
 }
 
-// WithTimeZone sets the time zone of a timer's schedule. When clocks are set forward, a time of day that is left out is moved by the time
-// that is left out; when they are set back, a time of day that comes twice counts once. Schedules for all hours run every hour that
-// passes. Default UTC.
+// WithTimeZone sets the time zone of a timer's schedule. When clocks are set forward, a time of day that is left out is
+// moved by the time that is left out; when they are set back, a time of day that comes twice counts once. Schedules for
+// all hours run every hour that passes. Default UTC.
 func WithTimeZone(location *time.Location) TimerOption {
 	return timerOption(func(s *settings) { s.location = location })
 }
@@ -40,32 +40,36 @@ func WithRunOnStartup(run bool) TimerOption {
 	return timerOption(func(s *settings) { s.runOnStartup = run })
 }
 
-// WithMaxRetryCount sets how often a failed run of a timer is retried, after the delays of WithRetry, before the next scheduled run; -1 means until it
-// succeeds. Default 0. The count is in memory: if the process dies, the run counts as missed, and another instance starts over. As in Azure Functions, retry
-// policies are for timers; messages have WithMaxDequeueCount.
+// WithMaxRetryCount sets how often a failed run of a timer is retried, after the delays of WithRetry, before the next
+// scheduled run; -1 means until it succeeds. Default 0. The count is in memory: if the process dies, the run counts as
+// missed, and another instance starts over. As in Azure Functions, retry policies are for timers; messages have
+// WithMaxDequeueCount.
 func WithMaxRetryCount(n int) TimerOption {
 	return timerOption(func(s *settings) { s.maxRetries = n })
 }
 
-// WithMonitor sets whether a timer records its runs in the storage account, so that a run that was missed while no instance was running happens later,
-// once. Default: true if the runs are at least a minute apart.
+// WithMonitor sets whether a timer records its runs in the storage account, so that a run that was missed while no
+// instance was running happens later, once. Default: true if the runs are at least a minute apart.
 func WithMonitor(monitor bool) TimerOption {
 	return timerOption(func(s *settings) { s.monitor = &monitor })
 }
 
 // Timer registers a handler that runs at the times of WithSchedule.
 //
-// Of all instances of an app (Config.HostID) on one storage account, one runs the timer. It holds a blob lease; another instance takes over when it stops
-// or dies. Runs do not overlap: the next run is the first time of the schedule after the end of the last run. A run that was missed because no instance was
-// running happens once, late, with IsPastDue. A failed run is logged, and is retried only with WithMaxRetryCount. A run whose process died is
-// repeated if the timer is monitored.
+// Of all instances of an app (Config.HostID) on one storage account, one runs the timer. It holds a blob lease; another
+// instance takes over when it stops or dies. Runs do not overlap: the next run is the first time of the schedule after
+// the end of the last run. A run that was missed because no instance was running happens once, late, with IsPastDue. A
+// failed run is logged, and is retried only with WithMaxRetryCount. A run whose process died is repeated if the timer
+// is monitored.
 func (a *App) Timer(name string, h TimerHandler, options ...TimerOption) *Function {
 	f := register(a, name, timerTrigger, options)
 	if h == nil {
 		a.errs = append(a.errs, fmt.Errorf("workers: function %q: the handler is nil", name))
 	}
 	if f.settings.maxRetries < -1 || f.settings.retry == nil {
-		a.errs = append(a.errs, fmt.Errorf("workers: function %q: the maximum retry count %d is less than -1, or the retry policy is nil", name, f.settings.maxRetries))
+		a.errs = append(a.errs, fmt.Errorf(
+			"workers: function %q: the maximum retry count %d is less than -1, or the retry policy is nil", name,
+			f.settings.maxRetries))
 	}
 	schedule, err := ncrontab.Parse(f.settings.schedule)
 	if err != nil {
@@ -95,10 +99,12 @@ type timerStatus struct {
 	Expression string `json:",omitempty"`
 }
 
-// firstRun returns the time of the first run after an instance acquired the timer's lock, and whether that run was missed. status is the zero value without
-// a record.
-func firstRun(schedule ncrontab.Schedule, expression string, status timerStatus, now time.Time) (next time.Time, pastDue bool) {
-	known := !status.Next.IsZero() && (status.Expression == expression || status.Expression == "" && schedule.Next(status.Last).Equal(status.Next))
+// firstRun returns the time of the first run after an instance acquired the timer's lock, and whether that run was
+// missed. status is the zero value without a record.
+func firstRun(schedule ncrontab.Schedule, expression string, status timerStatus, now time.Time) (next time.Time,
+	pastDue bool) {
+	known := !status.Next.IsZero() &&
+		(status.Expression == expression || status.Expression == "" && schedule.Next(status.Last).Equal(status.Next))
 	switch {
 	case !known:
 		return schedule.Next(now), false
@@ -129,7 +135,8 @@ type timerListener struct {
 func newTimerListener(a *App, f *Function, store hostStore, schedule ncrontab.Schedule, h TimerHandler) *timerListener {
 	log := a.config.Logger.With("function", f.name)
 	l := &timerListener{
-		function: f, schedule: schedule, handler: h, store: store, clock: a.config.Clock, log: log, stuck: a.config.StuckTimeout, hostID: a.config.HostID,
+		function: f, schedule: schedule, handler: h, store: store, clock: a.config.Clock, log: log,
+		stuck: a.config.StuckTimeout, hostID: a.config.HostID,
 		lock: &singleton{
 			store: store, name: "locks/" + a.config.HostID + "/" + f.name + ".Listener", owner: uuid.NewString(),
 			period: a.config.LockPeriod, retry: a.config.LockPeriod / 3, clock: a.config.Clock, log: log,
@@ -284,7 +291,8 @@ func (l *timerListener) save(ctx context.Context, last, next time.Time) timerSta
 func (l *timerListener) info(status timerStatus, next time.Time, pastDue bool) TimerInfo {
 	return TimerInfo{
 		ScheduleStatus: bindings.TimerScheduleStatus{
-			Last: status.Last.UTC().Format(time.RFC3339Nano), Next: next.UTC().Format(time.RFC3339Nano), LastUpdated: status.LastUpdated.UTC().Format(time.RFC3339Nano),
+			Last: status.Last.UTC().Format(time.RFC3339Nano), Next: next.UTC().Format(time.RFC3339Nano),
+			LastUpdated: status.LastUpdated.UTC().Format(time.RFC3339Nano),
 		},
 		IsPastDue: pastDue,
 	}
@@ -302,9 +310,10 @@ func (l *timerListener) call(hard context.Context, info TimerInfo, failures int6
 	ic.call = func(ctx context.Context) error { return l.handler(ctx, info) }
 	defer stats.call(ic, l.clock)()
 	log := l.log.With("invocation_id", ic.InvocationID)
-	err := supervise(hard, supervision{clock: l.clock, timeout: l.function.settings.timeout, stuck: l.stuck, log: log}, func(ctx context.Context) error {
-		return l.wrapped(context.WithValue(NewContext(ctx, ic), boundKey{}, l.bound), &MiddlewareContext{ic})
-	})
+	err := supervise(hard, supervision{clock: l.clock, timeout: l.function.settings.timeout, stuck: l.stuck, log: log},
+		func(ctx context.Context) error {
+			return l.wrapped(context.WithValue(NewContext(ctx, ic), boundKey{}, l.bound), &MiddlewareContext{ic})
+		})
 	if errors.Is(err, ErrStuck) {
 		stats.stuck.Add(1)
 		l.gaveUp = fmt.Errorf("function %q: %w", l.function.name, ErrStuck)

@@ -46,7 +46,8 @@ func (b *timerBench) record(info TimerInfo) {
 // app starts an instance with a timer called tick.
 func (b *timerBench) app(schedule string, h TimerHandler, options ...TimerOption) *App {
 	b.Helper()
-	app := New(Config{Storage: &Storage{}, HostID: b.hostID, Logger: slog.New(slog.NewTextHandler(b.log, nil)), StuckTimeout: time.Minute})
+	app := New(Config{Storage: &Storage{}, HostID: b.hostID, Logger: slog.New(slog.NewTextHandler(b.log, nil)),
+		StuckTimeout: time.Minute})
 	app.openHost = func(*Storage) (hostStore, error) { return b.host, nil }
 	if h == nil {
 		h = func(_ context.Context, info TimerInfo) error { b.record(info); return nil }
@@ -110,18 +111,20 @@ func TestTimerStatus(t *testing.T) {
 			return nil
 		})
 		b.until("02:30:00")
-		if len(infos) != 2 || infos[1].ScheduleStatus.Last != "2000-01-01T01:00:00Z" || infos[1].ScheduleStatus.Next != "2000-01-01T02:00:00Z" {
+		if len(infos) != 2 || infos[1].ScheduleStatus.Last != "2000-01-01T01:00:00Z" ||
+			infos[1].ScheduleStatus.Next != "2000-01-01T02:00:00Z" {
 			b.Errorf("handler got %+v", infos)
 		}
-		want := `{"Last":"2000-01-01T02:00:00Z","Next":"2000-01-01T03:00:00Z","LastUpdated":"2000-01-01T02:00:00Z","Expression":"0 0 * * * *"}`
+		want :=
+			`{"Last":"2000-01-01T02:00:00Z","Next":"2000-01-01T03:00:00Z","LastUpdated":"2000-01-01T02:00:00Z","Expression":"0 0 * * * *"}`
 		if got := string(b.host.records["timers/lazuli/tick/status"]); got != want {
 			b.Errorf("record %s, want %s", got, want)
 		}
 	})
 }
 
-// Of two instances one keeps the timer. When it stops the other one takes over at once or after its next try; when it dies, after
-// the lock has run out.
+// Of two instances one keeps the timer. When it stops the other one takes over at once or after its next try; when it
+// dies, after the lock has run out.
 func TestTimerHasOneKeeper(t *testing.T) {
 	t.Parallel()
 	timerBubble(t, func(b *timerBench) {
@@ -213,7 +216,8 @@ func TestTimerFailureWaitsForNextTime(t *testing.T) {
 		})
 		b.until("02:30:00")
 		b.want("01:00:00", "02:00:00")
-		if s := app.Stats()[0]; s.Failed != 2 || !errors.Is(s.LastError.Err, errBoom) || !strings.Contains(b.log.String(), "TestTimerFailureWaitsForNextTime") {
+		if s := app.Stats()[0]; s.Failed != 2 || !errors.Is(s.LastError.Err, errBoom) ||
+			!strings.Contains(b.log.String(), "TestTimerFailureWaitsForNextTime") {
 			b.Errorf("stats %+v, log:\n%s", s, b.log)
 		}
 	})
@@ -278,7 +282,12 @@ func TestTimerStopWaitsAndCutsOff(t *testing.T) {
 		if now := time.Now().Format(time.TimeOnly); now != "01:10:00" || cause != nil {
 			b.Errorf("stopped at %s, cause %v", now, cause)
 		}
-		app = b.app("0 0 * * * *", func(ctx context.Context, info TimerInfo) error { <-ctx.Done(); cause = context.Cause(ctx); return nil })
+		app = b.app("0 0 * * * *", func(ctx context.Context,
+			info TimerInfo) error {
+			<-ctx.Done()
+			cause = context.Cause(ctx)
+			return nil
+		})
 		b.until("02:00:01")
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
@@ -296,7 +305,8 @@ func TestTimerStuckHandler(t *testing.T) {
 	timerBubble(t, func(b *timerBench) {
 		release := make(chan struct{})
 		defer close(release)
-		app := b.app("0 0 * * * *", func(context.Context, TimerInfo) error { <-release; return nil }, WithTimeout(time.Minute))
+		app := b.app("0 0 * * * *", func(context.Context, TimerInfo) error { <-release; return nil },
+			WithTimeout(time.Minute))
 		b.until("01:10:00")
 		if err := app.Stop(context.Background()); !errors.Is(err, ErrStuck) {
 			b.Errorf("Stop returned %v", err)
@@ -308,7 +318,8 @@ func TestTimerRegistration(t *testing.T) {
 	t.Parallel()
 	app := New(Config{Storage: &Storage{}})
 	app.Timer("tick", func(context.Context, TimerInfo) error { return nil }, WithSchedule("every day"))
-	if err := app.Start(t.Context()); err == nil || !strings.Contains(err.Error(), `"tick"`) || !strings.Contains(err.Error(), "2 fields") {
+	if err := app.Start(t.Context()); err == nil || !strings.Contains(err.Error(), `"tick"`) ||
+		!strings.Contains(err.Error(), "2 fields") {
 		t.Errorf("Start returned %v", err)
 	}
 	app = New(Config{Storage: &Storage{}})
@@ -342,13 +353,17 @@ func TestFirstRun(t *testing.T) {
 		want    time.Time
 		pastDue bool
 	}{
-		"nothing known":              {timerStatus{}, at("06:00:00"), false},
-		"up to date":                 {timerStatus{Last: at("05:00:00"), Next: at("06:00:00"), Expression: "0 0 * * * *"}, at("06:00:00"), false},
-		"missed":                     {timerStatus{Last: at("02:00:00"), Next: at("03:00:00"), Expression: "0 0 * * * *"}, now, true},
-		"missed, other schedule":     {timerStatus{Last: at("02:00:00"), Next: at("03:00:00"), Expression: "0 0 3 * * *"}, at("06:00:00"), false},
-		"missed, Azure's record":     {timerStatus{Last: at("02:00:00"), Next: at("03:00:00")}, now, true},
-		"other schedule, Azure's":    {timerStatus{Last: at("02:00:00"), Next: at("03:30:00")}, at("06:00:00"), false},
-		"next is far, same schedule": {timerStatus{Last: at("02:00:00"), Next: at("09:00:00"), Expression: "0 0 * * * *"}, at("09:00:00"), false},
+		"nothing known": {timerStatus{}, at("06:00:00"), false},
+		"up to date": {timerStatus{Last: at("05:00:00"), Next: at("06:00:00"), Expression: "0 0 * * * *"},
+			at("06:00:00"), false},
+		"missed": {timerStatus{Last: at("02:00:00"), Next: at("03:00:00"), Expression: "0 0 * * * *"},
+			now, true},
+		"missed, other schedule": {timerStatus{Last: at("02:00:00"), Next: at("03:00:00"), Expression: "0 0 3 * * *"},
+			at("06:00:00"), false},
+		"missed, Azure's record":  {timerStatus{Last: at("02:00:00"), Next: at("03:00:00")}, now, true},
+		"other schedule, Azure's": {timerStatus{Last: at("02:00:00"), Next: at("03:30:00")}, at("06:00:00"), false},
+		"next is far, same schedule": {timerStatus{Last: at("02:00:00"), Next: at("09:00:00"), Expression: "0 0 * * * *"},
+			at("09:00:00"), false},
 	} {
 		next, pastDue := firstRun(schedule, "0 0 * * * *", c.status, now)
 		if !next.Equal(c.want) || pastDue != c.pastDue {

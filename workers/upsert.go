@@ -34,10 +34,10 @@ func Upload(ctx context.Context, container, name string, content any) error {
 	return storage.Upload(ctx, container, name, content)
 }
 
-// Upsert inserts or replaces an entity, and creates the table if it does not exist. The entity is one that tables.CodecOf takes: a struct of package
-// tables, a tables.Entity, a map of properties, or the Table service's JSON
-// (https://learn.microsoft.com/rest/api/storageservices/payload-format-for-table-service-operations). Its keys must not be empty. A struct with encrypted
-// fields needs the option tables.WithEncryption.
+// Upsert inserts or replaces an entity, and creates the table if it does not exist. The entity is one that
+// tables.CodecOf takes: a struct of package tables, a tables.Entity, a map of properties, or the Table service's JSON
+// (https://learn.microsoft.com/rest/api/storageservices/payload-format-for-table-service-operations). Its keys must not
+// be empty. A struct with encrypted fields needs the option tables.WithEncryption.
 func (s *Storage) Upsert(ctx context.Context, table string, entity any, options ...tables.Option) error {
 	if s.Tables == nil {
 		return errors.New("workers: upsert: the connection string has no table endpoint")
@@ -48,8 +48,8 @@ func (s *Storage) Upsert(ctx context.Context, table string, entity any, options 
 	return nil
 }
 
-// Upload writes a block blob, in place of an earlier one, and creates the container if it does not exist. Bytes and strings are written as they
-// are, everything else as JSON.
+// Upload writes a block blob, in place of an earlier one, and creates the container if it does not exist. Bytes and
+// strings are written as they are, everything else as JSON.
 func (s *Storage) Upload(ctx context.Context, container, name string, content any) error {
 	if s.Blobs == nil {
 		return errors.New("workers: upload: the connection string has no blob endpoint")
@@ -63,7 +63,8 @@ func (s *Storage) Upload(ctx context.Context, container, name string, content an
 		return err
 	}
 	if err = put(); bloberror.HasCode(err, bloberror.ContainerNotFound) {
-		if _, err := s.Blobs.CreateContainer(ctx, container, nil); err != nil && !bloberror.HasCode(err, bloberror.ContainerAlreadyExists) {
+		if _, err := s.Blobs.CreateContainer(ctx, container, nil); err != nil &&
+			!bloberror.HasCode(err, bloberror.ContainerAlreadyExists) {
 			return fmt.Errorf("workers: upload: create the container %s: %w", container, err)
 		}
 		err = put()

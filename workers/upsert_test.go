@@ -25,7 +25,8 @@ func TestOutputsCreateTablesAndContainers(t *testing.T) {
 	app := newApp(a)
 	app.Queue("ship", func(ctx context.Context, m workers.QueueMessage) error {
 		id := string(m.Body)
-		entity := aztables.EDMEntity{Entity: aztables.Entity{PartitionKey: "eu", RowKey: id}, Properties: map[string]any{"Weight": aztables.EDMInt64(7)}}
+		entity := aztables.EDMEntity{Entity: aztables.Entity{PartitionKey: "eu", RowKey: id},
+			Properties: map[string]any{"Weight": aztables.EDMInt64(7)}}
 		if err := workers.Upsert(ctx, table, entity); err != nil {
 			return err
 		}
@@ -37,10 +38,12 @@ func TestOutputsCreateTablesAndContainers(t *testing.T) {
 	if s := app.Stats()[0]; s.LastError != nil {
 		t.Fatal(s.LastError.Err)
 	}
-	if got, err := a.Tables.NewClient(table).GetEntity(t.Context(), "eu", "2", nil); err != nil || !strings.Contains(string(got.Value), `"Weight@odata.type":"Edm.Int64"`) {
+	if got, err := a.Tables.NewClient(table).GetEntity(t.Context(), "eu", "2", nil); err != nil ||
+		!strings.Contains(string(got.Value), `"Weight@odata.type":"Edm.Int64"`) {
 		t.Errorf("%s, %v", got.Value, err)
 	}
-	typed := tables.Entity{PartitionKey: "eu", RowKey: "typed", Properties: map[string]any{"Weight": int64(7), "Share": 2.0}}
+	typed := tables.Entity{PartitionKey: "eu", RowKey: "typed",
+		Properties: map[string]any{"Weight": int64(7), "Share": 2.0}}
 	if err := a.Storage.Upsert(t.Context(), table, &typed); err != nil {
 		t.Error(err)
 	}
@@ -48,7 +51,8 @@ func TestOutputsCreateTablesAndContainers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := written.Get(t.Context(), tables.Key{PartitionKey: "eu", RowKey: "typed"}); err != nil || !reflect.DeepEqual(got.Properties, typed.Properties) {
+	if got, err := written.Get(t.Context(), tables.Key{PartitionKey: "eu", RowKey: "typed"}); err != nil ||
+		!reflect.DeepEqual(got.Properties, typed.Properties) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if _, err := a.Blobs.DownloadStream(t.Context(), container, "3.txt", nil); err != nil {

@@ -59,12 +59,15 @@ choices of a run, but not the moments at which the server is killed relative to 
 	fl.IntVar(&c.FsckEvery, "fsck-every", 5, "rounds between checks of a copy of the folder by fsck; 0: only at the end")
 	fl.BoolVar(&damage, "damage", false, "also start servers on copies with flipped bits")
 	fl.IntVar(&c.Damage, "damaged-copies", 2, "damaged copies in each round, with --damage")
-	fl.StringVar(&c.Folder, "temp-dir", "", "folder for the data folders (default: the system's folder for temporary files)")
-	fl.IntVar(&nodes, "nodes", 1, "number of nodes of a cluster, 3 to 7; 1: a server alone. --rounds, --fsck-every and --damage are for a server alone")
+	fl.StringVar(&c.Folder, "temp-dir", "",
+		"folder for the data folders (default: the system's folder for temporary files)")
+	fl.IntVar(&nodes, "nodes", 1, "number of nodes of a cluster, 3 to 7; 1: a server alone. --rounds, --fsck-every and "+
+		"--damage are for a server alone")
 	fl.BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if minutes <= 0 || c.Rounds < 0 || c.Clients < 1 || c.Clients > 64 || c.FsckEvery < 0 || c.Damage < 1 {
-			return bench.SettingsError{Cause: errors.New("--minutes and --damaged-copies must be positive, --clients from 1 to 64, --rounds and --fsck-every not negative")}
+			return bench.SettingsError{Cause: errors.New(
+				"--minutes and --damaged-copies must be positive, --clients from 1 to 64, --rounds and --fsck-every not negative")}
 		}
 		if nodes != 1 && (nodes < 3 || nodes > 7 || damage || c.Rounds > 0) {
 			return bench.SettingsError{Cause: errors.New("--nodes must be 1, or from 3 to 7 without --damage and --rounds")}
@@ -103,8 +106,9 @@ choices of a run, but not the moments at which the server is killed relative to 
 
 // chaosNodes runs chaos --nodes.
 func chaosNodes(cmd *cobra.Command, c chaos.Config, nodes int) error {
-	report, err := chaos.RunNodes(cmd.Context(), chaos.NodesConfig{Command: c.Command, Folder: c.Folder, Nodes: nodes, Limit: c.Limit, Seed: c.Seed,
-		Clients: c.Clients, Progress: c.Progress})
+	report, err := chaos.RunNodes(cmd.Context(),
+		chaos.NodesConfig{Command: c.Command, Folder: c.Folder, Nodes: nodes, Limit: c.Limit, Seed: c.Seed,
+			Clients: c.Clients, Progress: c.Progress})
 	if report == nil {
 		return err
 	}

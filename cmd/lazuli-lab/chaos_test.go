@@ -63,7 +63,8 @@ func TestChaos(t *testing.T) {
 		_ = report.WriteText(t.Output())
 		t.Error("the server broke a promise")
 	}
-	if report.Rounds != 5 || report.Kills == 0 || report.Checks != 5 || report.Fscks != 2 || report.Steps == 0 || report.Writes == 0 || report.Damage.Aimed == 0 {
+	if report.Rounds != 5 || report.Kills == 0 || report.Checks != 5 || report.Fscks != 2 || report.Steps == 0 ||
+		report.Writes == 0 || report.Damage.Aimed == 0 {
 		t.Errorf("the run left out what it is for: %+v", report)
 	}
 }
@@ -72,8 +73,11 @@ func TestChaos(t *testing.T) {
 func TestChaosNodes(t *testing.T) {
 	t.Parallel()
 	c := chaosConfig(t)
-	report, err := chaos.RunNodes(t.Context(), chaos.NodesConfig{Command: c.Command, Folder: c.Folder, Nodes: 3, Limit: time.Hour, Faults: 5, Seed: 12, Clients: 1, Think: 60 * time.Millisecond,
-		Kinds: []string{"killed", "slow", "bit flipped", "disk full", "power lost"}, MaxFault: 2 * time.Second, Progress: c.Progress})
+	report, err := chaos.RunNodes(t.Context(),
+		chaos.NodesConfig{Command: c.Command, Folder: c.Folder, Nodes: 3, Limit: time.Hour, Faults: 5, Seed: 12, Clients: 1,
+			Think: 60 * time.Millisecond,
+			Kinds: []string{"killed", "slow", "bit flipped", "disk full", "power lost"}, MaxFault: 2 * time.Second,
+			Progress: c.Progress})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +85,8 @@ func TestChaosNodes(t *testing.T) {
 	if !report.OK() {
 		t.Error("the cluster broke a promise")
 	}
-	if len(report.Faults) < 3 || report.Replaced > report.Faults["bit flipped"] || report.Puts == 0 || report.Deletes == 0 || report.Histories < 4 {
+	if len(report.Faults) < 3 || report.Replaced > report.Faults["bit flipped"] || report.Puts == 0 ||
+		report.Deletes == 0 || report.Histories < 4 {
 		t.Errorf("the run left out what it is for: %+v", report)
 	}
 }
@@ -156,7 +161,8 @@ func rollBack(t *testing.T, start int, folder, old string, patterns []string) {
 
 func TestChaosMistakes(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"--minutes", "0"}, {"--clients", "0"}, {"--rounds", "-1"}, {"--damage", "--damaged-copies", "0"}} {
+	for _, args := range [][]string{{"--minutes", "0"}, {"--clients", "0"}, {"--rounds", "-1"},
+		{"--damage", "--damaged-copies", "0"}} {
 		root := newRootCommand(&lab{program: "none"})
 		root.SetArgs(append([]string{"chaos"}, args...))
 		if err := root.ExecuteContext(t.Context()); !errors.As(err, new(bench.SettingsError)) {

@@ -1,5 +1,6 @@
-// Command lazuli-lab has what only the project runs: servers that are killed, paused and damaged under load while models check every answer
-// (chaos), and measurements beside the ceiling of the machine (bench --floor). The shipped binary contains none of it.
+// Command lazuli-lab has what only the project runs: servers that are killed, paused and damaged under load while
+// models check every answer (chaos), and measurements beside the ceiling of the machine (bench --floor). The shipped
+// binary contains none of it.
 package main
 
 import (
@@ -57,7 +58,8 @@ func newRootCommand(l *lab) *cobra.Command {
 		Args:          cobra.NoArgs,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return bench.SettingsError{Cause: err} })
-	root.PersistentFlags().StringVar(&l.program, "lazuli", "", "the lazuli program to run (default: the one beside lazuli-lab or, in a checkout, one that is built from it)")
+	root.PersistentFlags().StringVar(&l.program, "lazuli", "",
+		"the lazuli program to run (default: the one beside lazuli-lab or, in a checkout, one that is built from it)")
 	measure, cfg := bench.NewCommand(l.command)
 	bench.AddFloor(measure, cfg)
 	root.AddCommand(newChaosCommand(l), measure)
@@ -70,7 +72,8 @@ type lab struct {
 	built   string // a folder with a program that was built; empty for none
 }
 
-// command returns a function that makes commands of lazuli, without the options that the environment gives to this process.
+// command returns a function that makes commands of lazuli, without the options that the environment gives to this
+// process.
 func (l *lab) command() (func(args ...string) *exec.Cmd, error) {
 	if l.program == "" {
 		if err := l.find(); err != nil {

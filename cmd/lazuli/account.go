@@ -35,8 +35,10 @@ clients to key 1, rotate key 2.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.PersistentFlags().StringVar(&file, "file", os.Getenv(accountsFileVariable), "Accounts file; "+accountsFileVariable+" has the same meaning")
-	cmd.AddCommand(newAccountList(&file), newAccountAdd(&file), newAccountSet(&file), newAccountUnset(&file), newAccountRotate(&file), newAccountRemove(&file), newAccountShow(&file))
+	cmd.PersistentFlags().StringVar(&file, "file", os.Getenv(accountsFileVariable),
+		"Accounts file; "+accountsFileVariable+" has the same meaning")
+	cmd.AddCommand(newAccountList(&file), newAccountAdd(&file), newAccountSet(&file), newAccountUnset(&file),
+		newAccountRotate(&file), newAccountRemove(&file), newAccountShow(&file))
 	return cmd
 }
 
@@ -166,7 +168,8 @@ lines. There is no flag for keys: other users of the machine can see command lin
 		},
 	}
 	cmd.Flags().BoolVar(&stdin, "keys-stdin", false, "Read one or two keys from standard input")
-	cmd.Flags().BoolVar(&hierarchical, "hierarchical-namespace", false, "Give the account directories, access control lists and atomic renames")
+	cmd.Flags().BoolVar(&hierarchical, "hierarchical-namespace", false,
+		"Give the account directories, access control lists and atomic renames")
 	return cmd
 }
 
@@ -222,7 +225,8 @@ func newAccountRotate(file *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "replaced key %d of %s; its fingerprint is %s\n", which, args[0], fingerprint(key))
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "replaced key %d of %s; its fingerprint is %s\n", which, args[0],
+				fingerprint(key))
 			return err
 		},
 	}

@@ -74,7 +74,8 @@ func newAccountUnset(file *string) *cobra.Command {
 }
 
 // editSettings replaces the settings of an account, and says what they are now.
-func editSettings(cmd *cobra.Command, file, name string, edit func(accountprops.Overrides) (accountprops.Overrides, error)) error {
+func editSettings(cmd *cobra.Command, file, name string,
+	edit func(accountprops.Overrides) (accountprops.Overrides, error)) error {
 	var now accountprops.Overrides
 	err := editAccount(file, name, func(list []auth.StoredAccount, i int) (_ []auth.StoredAccount, err error) {
 		if now, err = edit(list[i].Overrides); err != nil {

@@ -44,8 +44,10 @@ func adminAddress(m *Main, cmd *cobra.Command) (adminListener, error) {
 	return adminListener{"http://" + reachable(c.Admin.Address()), c.AdminToken}, nil
 }
 
-// printAdmin requests a report and prints it: unchanged if asJSON is set, otherwise by write. what describes the report in errors.
-func printAdmin[T any](cmd *cobra.Command, ask adminCaller, asJSON bool, what string, write func(w io.Writer, report T) error) error {
+// printAdmin requests a report and prints it: unchanged if asJSON is set, otherwise by write. what describes the report
+// in errors.
+func printAdmin[T any](cmd *cobra.Command, ask adminCaller, asJSON bool, what string,
+	write func(w io.Writer, report T) error) error {
 	body, err := ask(cmd, http.MethodGet, "", nil)
 	if err != nil {
 		return err
@@ -88,7 +90,8 @@ func (a adminListener) send(ctx context.Context, method, path string, content io
 	if a.token != "" {
 		req.Header.Set("Authorization", "Bearer "+a.token)
 	}
-	// The process is on this machine: no proxy. A program that serves workers.NewHandler at /workers/ redirects from /workers.
+	// The process is on this machine: no proxy. A program that serves workers.NewHandler at /workers/ redirects from
+	// /workers.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
 	if err != nil {
@@ -119,7 +122,8 @@ type noProcessError struct {
 }
 
 func (e *noProcessError) Error() string {
-	return fmt.Sprintf("no process answers at %s: %v; is it running? Its address is set by --admin-host and --admin-port", e.address, e.err)
+	return fmt.Sprintf("no process answers at %s: %v; is it running? Its address is set by --admin-host and --admin-port",
+		e.address, e.err)
 }
 
 func (e *noProcessError) Unwrap() error { return e.err }

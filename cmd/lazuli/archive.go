@@ -28,9 +28,13 @@ Items that cannot be read, such as archived blobs, are listed, and the exit code
 		Args: cobra.ExactArgs(1),
 	}
 	account := archiveAccount(cmd)
-	cmd.Flags().StringArrayVar(&s.Only, "only", nil, "table, queue, container, or one of these with a name, such as container/photos; can be repeated (default: everything)")
+	cmd.Flags().StringArrayVar(&s.Only, "only", nil,
+		"table, queue, container, or one of these with a name, such as container/photos; can be repeated (default: "+
+			"everything)")
 	cmd.Flags().BoolVar(&s.Versions, "versions", false, "also export previous versions of blobs")
-	cmd.Flags().BoolVar(&s.Receive, "receive", false, "receive the messages of queues, which hides them for ten minutes and adds one to their dequeue count; otherwise export what Peek Messages shows")
+	cmd.Flags().BoolVar(&s.Receive, "receive", false,
+		"receive the messages of queues, which hides them for ten minutes and adds one to their dequeue count; otherwise "+
+			"export what Peek Messages shows")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := s.Check(); err != nil {
 			return usageError{fmt.Errorf("--only: %w", err)}
@@ -63,7 +67,8 @@ func newImportCommand(m *Main) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import folder",
 		Short: "Copy what lazuli export wrote, or a data folder of Azurite, to an account",
-		Long: `Copy a folder that ` + "`lazuli export`" + ` wrote to an account on Lazuli, Azurite or Azure. Every file is checked before anything of it is
+		Long: `Copy a folder that ` + "`lazuli export`" +
+			` wrote to an account on Lazuli, Azurite or Azure. Every file is checked before anything of it is
 written. An import that was interrupted continues if it is run again; it notes its progress in the folder.
 
 With --azurite the folder is one that Azurite wrote. What it has becomes a new data folder of Lazuli, --location, with the times of blobs, messages
@@ -75,8 +80,11 @@ account is written instead; times are then those of the import.`,
 		Args: cobra.ExactArgs(1),
 	}
 	account := archiveAccount(cmd)
-	cmd.Flags().StringArrayVar(&o.Only, "only", nil, "table, queue, container, or one of these with a name, such as container/photos; can be repeated (default: everything)")
-	cmd.Flags().BoolVar(&o.Overwrite, "overwrite", false, "write into tables, queues and containers that exist; entities and blobs are replaced, messages are added")
+	cmd.Flags().StringArrayVar(&o.Only, "only", nil,
+		"table, queue, container, or one of these with a name, such as container/photos; can be repeated (default: "+
+			"everything)")
+	cmd.Flags().BoolVar(&o.Overwrite, "overwrite", false,
+		"write into tables, queues and containers that exist; entities and blobs are replaced, messages are added")
 	cmd.Flags().BoolVar(&verify, "verify", false, "only check the files of the archive")
 	cmd.Flags().BoolVar(&fromAzurite, "azurite", false, "the folder is a data folder of Azurite")
 	config.AddFlags(cmd.Flags(), "location")
@@ -85,12 +93,14 @@ account is written instead; times are then those of the import.`,
 			return m.importAzurite(cmd, args[0], account)
 		}
 		if cmd.Flags().Changed("location") {
-			return usageError{errors.New("--location is for --azurite: an archive is imported into a running account, --connection-string")}
+			return usageError{errors.New("--location is for --azurite: an archive is imported into a running account, " +
+				"--connection-string")}
 		}
 		if verify {
 			m, err := accountarchive.Verify(args[0])
 			if err == nil {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s of %s, exported %s: intact\n", count(len(m.Resources), "resource"), m.Source, m.Finished.Format("2006-01-02 15:04:05 MST"))
+				fmt.Fprintf(cmd.OutOrStdout(), "%s of %s, exported %s: intact\n", count(len(m.Resources), "resource"), m.Source,
+					m.Finished.Format("2006-01-02 15:04:05 MST"))
 			}
 			return err
 		}
@@ -118,7 +128,8 @@ func reportImport(cmd *cobra.Command, r accountarchive.Result) {
 	for _, note := range []struct {
 		n    int
 		what string
-	}{{r.Expired, "expired messages were not put"}, {r.LostVersions, "previous versions were not kept, since the account has no versioning"},
+	}{{r.Expired, "expired messages were not put"},
+		{r.LostVersions, "previous versions were not kept, since the account has no versioning"},
 		{r.Missing, "items are not in the archive, since the export could not read them"}} {
 		if note.n > 0 {
 			fmt.Fprintf(cmd.ErrOrStderr(), "%d %s\n", note.n, note.what)

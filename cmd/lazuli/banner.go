@@ -38,7 +38,8 @@ func writeBanner(w io.Writer, b banner) {
 	if !c.Silent {
 		fmt.Fprintf(&out, "%s %s\n\n", s.bold("Lazuli"), versionText())
 	}
-	picked := map[wire.Service]bool{wire.Blob: c.Blob.Port == 0, wire.Queue: c.Queue.Port == 0, wire.Table: c.Table.Port == 0}
+	picked := map[wire.Service]bool{wire.Blob: c.Blob.Port == 0, wire.Queue: c.Queue.Port == 0,
+		wire.Table: c.Table.Port == 0}
 	for _, svc := range services {
 		if c.Serves(svc.service.String()) && (!c.Silent || picked[svc.service]) {
 			fmt.Fprintf(&out, "  %-7s%s\n", svc.name, s.blue(b.backend.URL(svc.service, account)))
@@ -55,7 +56,8 @@ func writeBanner(w io.Writer, b banner) {
 		if c.Dashboard() {
 			what = "Login"
 		}
-		fmt.Fprintf(&out, "  %-7s%s  (there are accounts with secret keys; for commands, set LAZULI_ADMIN_TOKEN to this token)\n", what, s.blue(b.login))
+		fmt.Fprintf(&out, "  %-7s%s  (there are accounts with secret keys; for commands, set LAZULI_ADMIN_TOKEN to this "+
+			"token)\n", what, s.blue(b.login))
 	}
 	if m := b.backend.Events(); m != nil && !c.Silent {
 		fmt.Fprintf(&out, "  %-7s%s\n", "Events", eventsText(b.admin, c.Dashboard(), len(m.List())))
@@ -67,7 +69,8 @@ func writeBanner(w io.Writer, b banner) {
 		fmt.Fprintf(&out, "  %-7s%s\n\n", "Data", dataText(b))
 		writeConnection(&out, b)
 		if names := c.Exposed(); names != "" {
-			fmt.Fprintf(&out, "  %s other machines can access %s, and the key of the development account is public.\n\n", s.bold("Note:"), names)
+			fmt.Fprintf(&out, "  %s other machines can access %s, and the key of the development account is public.\n\n",
+				s.bold("Note:"), names)
 		}
 		fmt.Fprintf(&out, "Ready in %d ms. Ctrl-C stops.\n", b.took.Milliseconds())
 		if !isTerminal(w) {
@@ -77,11 +80,13 @@ func writeBanner(w io.Writer, b banner) {
 	_, _ = io.WriteString(w, out.String()) // a closed standard output does not keep the server from serving
 }
 
-// writeListening prints the lines for which programs wait that start Azurite, such as its module for Testcontainers in Node.js.
+// writeListening prints the lines for which programs wait that start Azurite, such as its module for Testcontainers in
+// Node.js.
 func (b banner) writeListening(out *strings.Builder, account string) {
 	for _, svc := range services {
 		if b.config.Serves(svc.service.String()) {
-			fmt.Fprintf(out, "%s service is successfully listening at %s\n", svc.name, strings.TrimSuffix(b.backend.URL(svc.service, account), "/"+account))
+			fmt.Fprintf(out, "%s service is successfully listening at %s\n", svc.name,
+				strings.TrimSuffix(b.backend.URL(svc.service, account), "/"+account))
 		}
 	}
 }
@@ -142,7 +147,8 @@ func writeConnection(out *strings.Builder, b banner) {
 			out.WriteString(" (UseDevelopmentStorage=true works as well)")
 		}
 		settings := connstr.Settings{Account: name, Key: connstr.NewSecret(key)}
-		for svc, endpoint := range map[wire.Service]*string{wire.Blob: &settings.BlobEndpoint, wire.Queue: &settings.QueueEndpoint, wire.Table: &settings.TableEndpoint} {
+		for svc, endpoint := range map[wire.Service]*string{wire.Blob: &settings.BlobEndpoint,
+			wire.Queue: &settings.QueueEndpoint, wire.Table: &settings.TableEndpoint} {
 			if b.config.Serves(svc.String()) {
 				*endpoint = b.backend.URL(svc, name)
 			}

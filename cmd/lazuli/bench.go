@@ -25,7 +25,8 @@ func newBenchCommand() *cobra.Command {
 	return cmd
 }
 
-// thisProgram returns a function that makes commands of this program, without the options that the environment gives to this process.
+// thisProgram returns a function that makes commands of this program, without the options that the environment gives to
+// this process.
 func thisProgram() (func(args ...string) *exec.Cmd, error) {
 	self, err := os.Executable()
 	return func(args ...string) *exec.Cmd { return lazuliCommand(self, args...) }, err

@@ -39,7 +39,8 @@ func TestBenchMistakes(t *testing.T) {
 		{"duration", []string{"--duration", "0s"}, "duration must be positive"},
 		{"connections", []string{"--connections", "0"}, "connections must be"},
 		{"connection string", []string{"--connection-string", "AccountName=a"}, "connection string"},
-		{"restart of a server that is not ours", []string{"--restart", "--connection-string", "UseDevelopmentStorage=true"}, "restart"},
+		{"restart of a server that is not ours", []string{"--restart", "--connection-string", "UseDevelopmentStorage=true"},
+			"restart"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			code, _, stderr := runBench(t, tt.args...)

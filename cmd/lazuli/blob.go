@@ -29,7 +29,8 @@ func newBlobCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newBlobListCommand(), newBlobCreateCommand(), newBlobPutCommand(), newBlobGetCommand(), newBlobCatCommand(), newBlobCopyCommand(), newBlobStatCommand(), newBlobRemoveCommand())
+	cmd.AddCommand(newBlobListCommand(), newBlobCreateCommand(), newBlobPutCommand(), newBlobGetCommand(),
+		newBlobCatCommand(), newBlobCopyCommand(), newBlobStatCommand(), newBlobRemoveCommand())
 	return cmd
 }
 
@@ -49,7 +50,8 @@ func splitBlob(text string) (container, blob string, err error) {
 
 func newBlobListCommand() *cobra.Command {
 	var recursive bool
-	cmd := &cobra.Command{Use: "ls [container[/prefix]]", Short: "List containers, or the blobs and virtual folders of a container", Args: cobra.MaximumNArgs(1),
+	cmd := &cobra.Command{Use: "ls [container[/prefix]]",
+		Short: "List containers, or the blobs and virtual folders of a container", Args: cobra.MaximumNArgs(1),
 		Example: `  lazuli blob ls
   lazuli blob ls photos/2026/
   lazuli blob ls -r photos`}
@@ -122,7 +124,8 @@ func newBlobPutCommand() *cobra.Command {
 
 func newBlobGetCommand() *cobra.Command {
 	var force bool
-	cmd := &cobra.Command{Use: "get container/blob [file]", Short: "Download a blob to a file", Args: cobra.RangeArgs(1, 2),
+	cmd := &cobra.Command{Use: "get container/blob [file]", Short: "Download a blob to a file",
+		Args: cobra.RangeArgs(1, 2),
 		Long: `Download a blob to a file; "-" is the standard output. Without a file it gets the last part of the blob's name, in this folder. A file that
 exists is kept unless --force. A failed download leaves no file.`}
 	open := blobService(cmd)
@@ -169,7 +172,8 @@ func download(file string, write func(io.Writer) error) error {
 }
 
 func newBlobCatCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "cat container/blob ...", Short: "Write blobs to the standard output", Args: cobra.MinimumNArgs(1)}
+	cmd := &cobra.Command{Use: "cat container/blob ...", Short: "Write blobs to the standard output",
+		Args: cobra.MinimumNArgs(1)}
 	open := blobService(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		client, err := open()
@@ -191,7 +195,8 @@ func newBlobCatCommand() *cobra.Command {
 }
 
 func newBlobCopyCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "cp container/blob container/blob", Short: "Copy a blob within the account, on the server", Args: cobra.ExactArgs(2)}
+	cmd := &cobra.Command{Use: "cp container/blob container/blob", Short: "Copy a blob within the account, on the server",
+		Args: cobra.ExactArgs(2)}
 	open := blobService(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		fromContainer, fromBlob, err := splitBlob(args[0])
@@ -216,7 +221,8 @@ func newBlobCopyCommand() *cobra.Command {
 }
 
 func newBlobStatCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "stat container/blob", Aliases: []string{"show"}, Short: "Show the properties and metadata of a blob", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{Use: "stat container/blob", Aliases: []string{"show"},
+		Short: "Show the properties and metadata of a blob", Args: cobra.ExactArgs(1)}
 	open, output := blobService(cmd), reportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		container, name, err := splitBlob(args[0])
@@ -251,7 +257,8 @@ func newBlobStatCommand() *cobra.Command {
 
 func newBlobRemoveCommand() *cobra.Command {
 	var recursive bool
-	cmd := &cobra.Command{Use: "rm container[/blob] ...", Short: "Delete blobs with their snapshots, or containers", Args: cobra.MinimumNArgs(1),
+	cmd := &cobra.Command{Use: "rm container[/blob] ...", Short: "Delete blobs with their snapshots, or containers",
+		Args: cobra.MinimumNArgs(1),
 		Long: `Delete blobs with their snapshots, or containers with all their blobs. With --recursive an argument is a prefix, container/prefix, and all
 blobs below it are deleted; their number is printed. That container stays.`,
 		Example: `  lazuli blob rm photos/2026/cat.jpg

@@ -60,6 +60,7 @@ Trust it, in
   Debian         sudo cp %s /usr/local/share/ca-certificates/lazuli.crt && sudo update-ca-certificates
   macOS          sudo security add-trusted-cert -d -k /Library/Keychains/System.keychain %s
   Windows        certutil -addstore -user Root %s
-`, ca, state[r.NewAuthority], cert, state[r.NewServer], r.NotAfter.UTC().Format(time.DateOnly), key, cert, key, ca, ca, ca, ca, ca, ca)
+`, ca, state[r.NewAuthority], cert, state[r.NewServer], r.NotAfter.UTC().Format(time.DateOnly), key, cert, key, ca, ca,
+		ca, ca, ca, ca)
 	return err
 }

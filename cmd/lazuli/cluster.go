@@ -22,8 +22,9 @@ import (
 // newClusterCommand makes `lazuli cluster`.
 func newClusterCommand(m *Main) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "cluster",
-		Short: "Show the state of a cluster of Lazuli nodes, make snapshots, remove nodes, and begin a cluster with the data of a server alone",
+		Use: "cluster",
+		Short: "Show the state of a cluster of Lazuli nodes, make snapshots, remove nodes, and begin a cluster with the " +
+			"data of a server alone",
 		Long: `Show the state of a cluster of Lazuli nodes, make snapshots of its logs, remove nodes, make the data folder of a server alone the
 beginning of a cluster, and copy accounts between such a folder and a cluster. docs/cluster.md describes clusters. --admin-host and --admin-port
 say where the admin listener of one running node is; a node accepts snapshot, leave and extract only from its own machine. convert works on a folder that
@@ -32,7 +33,8 @@ No command joins a cluster: "lazuli serve" with the options --cluster-* does.`,
 		Args: cobra.NoArgs,
 	}
 	ask := newAdminCaller(m, cmd, "/admin/cluster")
-	cmd.AddCommand(newClusterInit(), newClusterStatus(ask), newClusterSnapshot(ask), newClusterLeave(ask), newClusterConvert(), newClusterExtract(ask), newClusterImport(), newClusterExport())
+	cmd.AddCommand(newClusterInit(), newClusterStatus(ask), newClusterSnapshot(ask), newClusterLeave(ask),
+		newClusterConvert(), newClusterExtract(ask), newClusterImport(), newClusterExport())
 	return cmd
 }
 
@@ -78,12 +80,14 @@ func writeClusterStatus(w io.Writer, status natsserver.ClusterStatus) error {
 				missing = contentSize(*log.Missing)
 			}
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", n.Name, n.Address, state, sync, clock, applied, lag, snapshot, missing, strings.ReplaceAll(remark, "\n", " "))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", n.Name, n.Address, state, sync, clock, applied, lag,
+			snapshot, missing, strings.ReplaceAll(remark, "\n", " "))
 	}
 	if err := t.Flush(); err != nil || status.Copies.Short == 0 {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%d streams have fewer current copies than they should, such as %s. Do not stop or remove another node now.\n",
+	_, err := fmt.Fprintf(w, "\n%d streams have fewer current copies than they should, such as %s. Do not stop or "+
+		"remove another node now.\n",
 		status.Copies.Short, strings.Join(status.Copies.Examples, ", "))
 	return err
 }
@@ -117,7 +121,8 @@ const (
 )
 
 func newClusterSnapshot(ask adminCaller) *cobra.Command {
-	return &cobra.Command{Use: "snapshot", Short: "Put a snapshot into the logs of the cluster, for nodes that join", Args: cobra.NoArgs,
+	return &cobra.Command{Use: "snapshot", Short: "Put a snapshot into the logs of the cluster, for nodes that join",
+		Args: cobra.NoArgs,
 		Long: `Put a snapshot of the tables into the cluster's log, while clients read and write. Nodes make snapshots themselves when a log
 has become long; one made by hand lets a node that is about to join with an empty folder start from it. A snapshot is no
 backup: it is part of the cluster.`,

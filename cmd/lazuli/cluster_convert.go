@@ -16,7 +16,8 @@ import (
 func newClusterConvert() *cobra.Command {
 	var o convert.Options
 	var undo bool
-	cmd := &cobra.Command{Use: "convert FOLDER", Short: "Make the data folder of a server alone that of the first node of a new cluster", Args: cobra.ExactArgs(1),
+	cmd := &cobra.Command{Use: "convert FOLDER",
+		Short: "Make the data folder of a server alone that of the first node of a new cluster", Args: cobra.ExactArgs(1),
 		Long: `Make the data folder of a stopped server alone that of the first node of a new cluster. Everything in the folder becomes
 the beginning of the cluster: all accounts, with ETags, times, leases, snapshots, versions, soft-deleted data, uncommitted blocks,
 the change feed, event subscriptions, and messages with their identifiers, dequeue counts and pop receipts.
@@ -54,9 +55,11 @@ it in the background. The folder's own snapshots (--admin-state) stay in FOLDER/
 		}
 		out := cmd.OutOrStdout()
 		fmt.Fprintf(out, "%s is the folder of node %s of the new cluster %s.\n", folder, id.Node, id.Cluster)
-		fmt.Fprintf(out, "Start it with --location %s --cluster-node %s, and all other nodes of the cluster with empty folders.\n", folder, id.Node)
+		fmt.Fprintf(out, "Start it with --location %s --cluster-node %s, and all other nodes of the cluster with empty "+
+			"folders.\n", folder, id.Node)
 		if list, _ := os.ReadDir(filepath.Join(folder, datadir.SnapshotsFolder)); len(list) > 0 {
-			fmt.Fprintf(out, "The folder's snapshots in %s are kept, and cannot be restored in a cluster.\n", filepath.Join(folder, datadir.SnapshotsFolder))
+			fmt.Fprintf(out, "The folder's snapshots in %s are kept, and cannot be restored in a cluster.\n",
+				filepath.Join(folder, datadir.SnapshotsFolder))
 		}
 		return nil
 	}

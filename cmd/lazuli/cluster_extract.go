@@ -14,7 +14,8 @@ import (
 
 // newClusterExtract makes `lazuli cluster extract`.
 func newClusterExtract(ask adminCaller) *cobra.Command {
-	return &cobra.Command{Use: "extract NAME", Short: "Make a data folder for a server alone from everything in the cluster", Args: cobra.ExactArgs(1),
+	return &cobra.Command{Use: "extract NAME",
+		Short: "Make a data folder for a server alone from everything in the cluster", Args: cobra.ExactArgs(1),
 		Long: `Make a data folder for a server alone from everything in the cluster: all accounts, with ETags, times, leases, snapshots, versions,
 soft-deleted data, uncommitted blocks, the change feed, event subscriptions, and messages with their identifiers, dequeue counts and pop
 receipts. The asked node writes it to the folder extracted/NAME inside its data folder, and checks it; the command prints the path. The cluster

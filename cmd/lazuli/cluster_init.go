@@ -20,7 +20,8 @@ import (
 // clusterPort is the port for the connections between nodes where none is named.
 const clusterPort = "6222"
 
-// newClusterInit makes `lazuli cluster init`, which writes the configurations of the nodes of a new cluster and their secret.
+// newClusterInit makes `lazuli cluster init`, which writes the configurations of the nodes of a new cluster and their
+// secret.
 func newClusterInit() *cobra.Command {
 	var nodes []string
 	cmd := &cobra.Command{
@@ -52,13 +53,16 @@ started, and no file is overwritten.`,
 				fmt.Fprintln(out, "  lazuli cluster status --admin-port 20003")
 				return nil
 			}
-			fmt.Fprintln(out, "\nCopy cluster-secret and its own .yaml to each machine, into one folder, and start there, with n1.yaml on the first machine:")
+			fmt.Fprintln(out, "\nCopy cluster-secret and its own .yaml to each machine, into one folder, and start there, "+
+				"with n1.yaml on the first machine:")
 			fmt.Fprintln(out, "  lazuli --config n1.yaml")
-			fmt.Fprintln(out, "The services listen on all addresses, with the development account, whose key is public: name an accounts-file in each .yaml first.")
+			fmt.Fprintln(out, "The services listen on all addresses, with the development account, whose key is public: name "+
+				"an accounts-file in each .yaml first.")
 			return nil
 		},
 	}
-	cmd.Flags().StringSliceVar(&nodes, "nodes", nil, "`addresses` of the machines, host or host:port; the port is for the nodes (default: three nodes on this machine)")
+	cmd.Flags().StringSliceVar(&nodes, "nodes", nil,
+		"`addresses` of the machines, host or host:port; the port is for the nodes (default: three nodes on this machine)")
 	return cmd
 }
 
@@ -82,7 +86,8 @@ func clusterFiles(folder string, nodes []string) ([]clusterFile, error) {
 			address = net.JoinHostPort(strings.Trim(address, "[]"), clusterPort)
 		}
 		host, port, err := net.SplitHostPort(address)
-		if n, e := strconv.Atoi(port); err != nil || e != nil || n < 1 || n > 65535 || host == "" || strings.ContainsAny(host, " =,/") {
+		if n, e := strconv.Atoi(port); err != nil || e != nil || n < 1 || n > 65535 || host == "" ||
+			strings.ContainsAny(host, " =,/") {
 			return nil, fmt.Errorf("--nodes: %q is no address of a machine", nodes[i])
 		}
 		if seen[address] {
@@ -96,7 +101,8 @@ func clusterFiles(folder string, nodes []string) ([]clusterFile, error) {
 	for i, address := range nodes {
 		name := fmt.Sprintf("n%d", i+1)
 		_, port, _ := net.SplitHostPort(address)
-		text := "# Node " + name + " of the cluster. docs/cluster.md describes clusters; `lazuli config --help` lists the options.\n"
+		text := "# Node " + name + " of the cluster. docs/cluster.md describes clusters; `lazuli config --help` lists the " +
+			"options.\n"
 		if local {
 			data, err := filepath.Abs(filepath.Join(folder, name))
 			if err != nil {
@@ -107,12 +113,15 @@ func clusterFiles(folder string, nodes []string) ([]clusterFile, error) {
 				return nil, err
 			}
 			base := 20000 + 1000*i
-			text += fmt.Sprintf("location: %q\nblob-port: %d\nqueue-port: %d\ntable-port: %d\nadmin-port: %d\ncluster-listen: %s\ncluster-secret-file: %q\n",
+			text += fmt.Sprintf("location: %q\nblob-port: %d\nqueue-port: %d\ntable-port: %d\nadmin-port: "+
+				"%d\ncluster-listen: %s\ncluster-secret-file: %q\n",
 				data, base, base+1, base+2, base+3, address, secret)
 		} else {
-			text += "# location: /var/lib/lazuli\n# accounts-file: accounts\nhost: 0.0.0.0\ncluster-listen: 0.0.0.0:" + port + "\ncluster-secret-file: cluster-secret\n"
+			text += "# location: /var/lib/lazuli\n# accounts-file: accounts\nhost: 0.0.0.0\ncluster-listen: 0.0.0.0:" + port +
+				"\ncluster-secret-file: cluster-secret\n"
 		}
-		files = append(files, clusterFile{name + ".yaml", text + "cluster-node: " + name + "\ncluster-peers: " + strings.Join(peers, ",") + "\n"})
+		files = append(files, clusterFile{name + ".yaml",
+			text + "cluster-node: " + name + "\ncluster-peers: " + strings.Join(peers, ",") + "\n"})
 	}
 	return files, nil
 }

@@ -19,7 +19,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/testlog"
 )
 
-// TestServeCluster runs three nodes as `lazuli serve` does: a client uses any of them, and `lazuli cluster` shows and changes the cluster.
+// TestServeCluster runs three nodes as `lazuli serve` does: a client uses any of them, and `lazuli cluster` shows and
+// changes the cluster.
 func TestServeCluster(t *testing.T) {
 	t.Parallel()
 	var peers []string
@@ -32,26 +33,34 @@ func TestServeCluster(t *testing.T) {
 	indexes := t.TempDir()
 	serve := func(i int) *run {
 		name, address, _ := strings.Cut(peers[i], "=")
-		return start(t, Main{Args: []string{"serve", "--location", dirs[i], "--blob-port", "0", "--queue-port", "0", "--table-port", "0", "--admin-port", "0",
-			"--cluster-node", name, "--cluster-listen", address, "--cluster-peers", strings.Join(peers, ","), "--cluster-secret-file", secret, "--admin-ui", "off", "--admin-state",
-			"--roles", "archive,search-index", "--search-index-table", "people", "--search-index-fields", "Name:text", "--search-index-folder", filepath.Join(indexes, name)}})
+		return start(t, Main{Args: []string{"serve", "--location", dirs[i], "--blob-port", "0", "--queue-port", "0",
+			"--table-port", "0", "--admin-port", "0",
+			"--cluster-node", name, "--cluster-listen", address, "--cluster-peers", strings.Join(peers, ","),
+			"--cluster-secret-file", secret, "--admin-ui", "off", "--admin-state",
+			"--roles", "archive,search-index", "--search-index-table", "people", "--search-index-fields", "Name:text",
+			"--search-index-folder", filepath.Join(indexes, name)}})
 	}
 	nodes := []*run{serve(0), serve(1), serve(2)}
 	var queues [3]*azqueue.QueueClient
 	var tables [3]*aztables.Client
 	var admins [3]string
 	var archive *azqueue.QueueClient
-	retry := policy.RetryOptions{MaxRetries: 35, RetryDelay: 100 * time.Millisecond, MaxRetryDelay: 5 * time.Second} // more would overflow the SDK's pauses
+	// more would overflow the SDK's pauses
+	retry := policy.RetryOptions{MaxRetries: 35, RetryDelay: 100 * time.Millisecond, MaxRetryDelay: 5 * time.Second}
 	for i, r := range nodes {
 		admins[i] = r.wait(t, `Admin +http://127\.0\.0\.1:(\d+)`)[1]
 		connection := r.wait(t, `(DefaultEndpointsProtocol=\S+)`)[1]
-		s := check.Must(azqueue.NewServiceClientFromConnectionString(connection, &azqueue.ClientOptions{ClientOptions: policy.ClientOptions{Retry: retry}}))(t)
+		s := check.Must(azqueue.NewServiceClientFromConnectionString(connection,
+			&azqueue.ClientOptions{ClientOptions: policy.ClientOptions{Retry: retry}}))(t)
 		queues[i], archive = s.NewQueueClient("orders"), s.NewQueueClient("archive")
-		ts := check.Must(aztables.NewServiceClientFromConnectionString(connection, &aztables.ClientOptions{ClientOptions: policy.ClientOptions{Retry: retry}}))(t)
+		ts := check.Must(aztables.NewServiceClientFromConnectionString(connection,
+			&aztables.ClientOptions{ClientOptions: policy.ClientOptions{Retry: retry}}))(t)
 		tables[i] = ts.NewClient("people")
 	}
-	check.Eventually(t, func() bool { _, err := queues[0].Create(t.Context(), nil); return err == nil }, "a queue on three nodes")
-	check.Eventually(t, func() bool { _, err := queues[1].EnqueueMessage(t.Context(), "hello", nil); return err == nil }, "a message at another node")
+	check.Eventually(t, func() bool { _, err := queues[0].Create(t.Context(), nil); return err == nil },
+		"a queue on three nodes")
+	check.Eventually(t, func() bool { _, err := queues[1].EnqueueMessage(t.Context(), "hello", nil); return err == nil },
+		"a message at another node")
 	check.Eventually(t, func() bool {
 		got, err := queues[2].DequeueMessages(t.Context(), nil)
 		return err == nil && len(got.Messages) == 1 && *got.Messages[0].MessageText == "hello"
@@ -76,35 +85,47 @@ func TestServeCluster(t *testing.T) {
 			return strings.Contains(text, "Ada")
 		}, "the entity in the index of each node")
 	}
-	tableService := check.Must(aztables.NewServiceClientFromConnectionString(nodes[0].wait(t, `(DefaultEndpointsProtocol=\S+)`)[1], nil))(t)
-	check.Must(tableService.NewClient("Current").AddEntity(t.Context(), []byte(`{"PartitionKey":"p","RowKey":"old"}`), nil))(t)
-	check.Must(archive.EnqueueMessage(t.Context(), base64.StdEncoding.EncodeToString([]byte(`{"PartitionKey":"p","RowKey":"old"}`)), nil))(t)
+	tableService := check.Must(aztables.NewServiceClientFromConnectionString(
+		nodes[0].wait(t, `(DefaultEndpointsProtocol=\S+)`)[1], nil))(t)
+	check.Must(tableService.NewClient("Current").AddEntity(t.Context(), []byte(`{"PartitionKey":"p","RowKey":"old"}`),
+		nil))(t)
+	check.Must(archive.EnqueueMessage(t.Context(),
+		base64.StdEncoding.EncodeToString([]byte(`{"PartitionKey":"p","RowKey":"old"}`)), nil))(t)
 	check.Eventually(t, func() bool {
 		_, err := tableService.NewClient("Archive").GetEntity(t.Context(), "p", "old", nil)
 		return err == nil
 	}, "the archived entity")
-	if text, code := command("snapshot", "--admin-port", admins[1]); code != 0 || !regexp.MustCompile(`log of tables: snapshot up to record [1-9]`).MatchString(text) {
+	if text, code := command("snapshot", "--admin-port", admins[1]); code != 0 ||
+		!regexp.MustCompile(`log of tables: snapshot up to record [1-9]`).MatchString(text) {
 		t.Errorf("a snapshot: %d, %s", code, text)
 	}
-	if status, body, err := request(t.Context(), "POST", "http://127.0.0.1:"+admins[2]+"/admin/reset?service=table&prefix=Archive"); err != nil || status != 200 || !strings.Contains(body, `"tables":1`) {
+	if status, body, err := request(t.Context(), "POST",
+		"http://127.0.0.1:"+admins[2]+"/admin/reset?service=table&prefix=Archive"); err != nil || status != 200 ||
+		!strings.Contains(body, `"tables":1`) {
 		t.Errorf("a reset: %d, %s, %v", status, body, err)
 	}
-	if status, body, err := request(t.Context(), "POST", "http://127.0.0.1:"+admins[2]+"/admin/snapshots/a"); err != nil || status != 501 || !strings.Contains(body, "node of a cluster") {
+	if status, body, err := request(t.Context(), "POST", "http://127.0.0.1:"+admins[2]+"/admin/snapshots/a"); err != nil ||
+		status != 501 || !strings.Contains(body, "node of a cluster") {
 		t.Errorf("a snapshot of one node's folder: %d, %s, %v", status, body, err)
 	}
 	check.Eventually(t, func() bool {
 		text, code := command("status", "--admin-port", admins[0])
-		return code == 0 && strings.Count(text, "ready  always") == 3 && len(regexp.MustCompile(`n[123] .* [1-9]\d* +0 +\d+ +0 B`).FindAllString(text, -1)) == 3
+		return code == 0 && strings.Count(text, "ready  always") == 3 &&
+			len(regexp.MustCompile(`n[123] .* [1-9]\d* +0 +\d+ +0 B`).FindAllString(text, -1)) == 3
 	}, "three ready nodes that lack nothing in lazuli cluster status")
-	if text, code := command("leave", "n2", "--admin-port", admins[0]); code == 0 || !strings.Contains(text, "stop it first") {
+	if text, code := command("leave", "n2", "--admin-port", admins[0]); code == 0 ||
+		!strings.Contains(text, "stop it first") {
 		t.Errorf("removing a running node: %d, %s", code, text)
 	}
-	if text, code := command("leave", "n7", "--admin-port", admins[0]); code == 0 || !strings.Contains(text, "no node of the cluster has that name") {
+	if text, code := command("leave", "n7", "--admin-port", admins[0]); code == 0 ||
+		!strings.Contains(text, "no node of the cluster has that name") {
 		t.Errorf("removing an unknown node: %d, %s", code, text)
 	}
 	_, metrics, err := fetch(t.Context(), "http://127.0.0.1:"+admins[0]+"/metrics")
-	if err != nil || !strings.Contains(metrics, "lazuli_cluster_majority 1") || !strings.Contains(metrics, "lazuli_cluster_connected_nodes 2") ||
-		!strings.Contains(metrics, `lazuli_log_catching_up{log="tables"} 0`) || !strings.Contains(metrics, "lazuli_content_missing_bytes 0\n") {
+	if err != nil || !strings.Contains(metrics, "lazuli_cluster_majority 1") ||
+		!strings.Contains(metrics, "lazuli_cluster_connected_nodes 2") ||
+		!strings.Contains(metrics, `lazuli_log_catching_up{log="tables"} 0`) ||
+		!strings.Contains(metrics, "lazuli_content_missing_bytes 0\n") {
 		t.Errorf("metrics: %v", err)
 	}
 
@@ -115,7 +136,8 @@ func TestServeCluster(t *testing.T) {
 	if code := nodes[2].end(t); code != 0 {
 		t.Errorf("n3 ended with %d", code)
 	}
-	check.Eventually(t, func() bool { _, err := queues[0].EnqueueMessage(t.Context(), "again", nil); return err == nil }, "a message with two nodes")
+	check.Eventually(t, func() bool { _, err := queues[0].EnqueueMessage(t.Context(), "again", nil); return err == nil },
+		"a message with two nodes")
 	nodes[1].cancel()
 	nodes[1].end(t)
 	check.Eventually(t, func() bool {
@@ -123,7 +145,8 @@ func TestServeCluster(t *testing.T) {
 		return err == nil && status == 503 && strings.Contains(body, "n2 and n3 cannot be reached")
 	}, "/readyz without a majority")
 	connection := nodes[0].wait(t, `(DefaultEndpointsProtocol=\S+)`)[1]
-	once := check.Must(azqueue.NewServiceClientFromConnectionString(connection, &azqueue.ClientOptions{ClientOptions: policy.ClientOptions{Retry: policy.RetryOptions{MaxRetries: -1}}}))(t)
+	once := check.Must(azqueue.NewServiceClientFromConnectionString(connection,
+		&azqueue.ClientOptions{ClientOptions: policy.ClientOptions{Retry: policy.RetryOptions{MaxRetries: -1}}}))(t)
 	_, err = once.NewQueueClient("orders").EnqueueMessage(t.Context(), "lost", nil)
 	check.Code(t, err, "503 ServerBusy")
 	nodes[1] = serve(1) // while it waits, it answers 503 as well
@@ -136,11 +159,13 @@ func TestServeCluster(t *testing.T) {
 	if text, code := lazuli("fsck", dirs[2]); code != 0 || strings.Contains(text, "not part of a data folder") {
 		t.Errorf("fsck of a node's folder: %d, %s", code, text)
 	}
-	blocks := check.Must(filepath.Glob(filepath.Join(dirs[2], "cluster", "*", "jetstream", "$G", "streams", "LAZULI_LOG_tables", "msgs", "*.blk")))(t)
+	blocks := check.Must(filepath.Glob(
+		filepath.Join(dirs[2], "cluster", "*", "jetstream", "$G", "streams", "LAZULI_LOG_tables", "msgs", "*.blk")))(t)
 	data := check.Must(os.ReadFile(blocks[0]))(t)
 	data[30] ^= 1
 	check.OK(t, os.WriteFile(blocks[0], data, 0o600))
-	if text, code := lazuli("fsck", dirs[2]); code == 0 || !strings.Contains(text, "stream LAZULI_LOG_tables: block") || !strings.Contains(text, "lazuli cluster leave n3") {
+	if text, code := lazuli("fsck", dirs[2]); code == 0 || !strings.Contains(text, "stream LAZULI_LOG_tables: block") ||
+		!strings.Contains(text, "lazuli cluster leave n3") {
 		t.Errorf("fsck of a damaged node's folder: %d, %s", code, text)
 	}
 
@@ -154,7 +179,8 @@ func TestServeCluster(t *testing.T) {
 	nodes[0].end(t)
 	nodes[1].end(t)
 	var errs testlog.Buffer
-	alone := Main{Args: []string{"--location", dirs[0], "--no-admin", "--blob-port", "0", "--queue-port", "0", "--table-port", "0"}, Stdout: &errs, Stderr: &errs}
+	alone := Main{Args: []string{"--location", dirs[0], "--no-admin", "--blob-port", "0", "--queue-port", "0",
+		"--table-port", "0"}, Stdout: &errs, Stderr: &errs}
 	if code := alone.Run(t.Context()); code == 0 || !strings.Contains(errs.String(), "belongs to node n1 of cluster") {
 		t.Errorf("a node's folder alone: %d, %s", code, errs.String())
 	}

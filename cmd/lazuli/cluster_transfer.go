@@ -30,14 +30,16 @@ type transfer struct {
 // newTransfer adds the flags of a transfer to cmd.
 func newTransfer(cmd *cobra.Command) *transfer {
 	t := &transfer{account: accountFlag(cmd)}
-	cmd.Flags().StringVar(&t.work, "work", "", "folder for the files on the way; it must have room for everything that is copied (default: FOLDER.transfer)")
+	cmd.Flags().StringVar(&t.work, "work", "",
+		"folder for the files on the way; it must have room for everything that is copied (default: FOLDER.transfer)")
 	cmd.Flags().BoolVar(&t.versions, "versions", false, "also copy previous versions of blobs")
 	cmd.Flags().BoolVar(&t.partial, "partial", false, "copy the rest if some items cannot be read, such as archived blobs")
 	return t
 }
 
 func newClusterImport() *cobra.Command {
-	cmd := &cobra.Command{Use: "import FOLDER", Short: "Copy an account from the data folder of a server alone into the cluster", Args: cobra.ExactArgs(1),
+	cmd := &cobra.Command{Use: "import FOLDER",
+		Short: "Copy an account from the data folder of a server alone into the cluster", Args: cobra.ExactArgs(1),
 		Long: `Copy an account, with its service properties, from the data folder of a stopped server alone into the cluster, through any node. The
 account has the name and key of the connection string, and none of the tables, queues and containers in the cluster. The folder
 stays as it is. Run the command once for each account.
@@ -53,13 +55,17 @@ docs/archive.md lists what is copied. A command that was interrupted continues i
 		if err := dir.Close(); err != nil {
 			return err
 		}
-		return t.run(cmd, args[0], func(folder, cluster accountarchive.Account) (from, to accountarchive.Account) { return folder, cluster })
+		return t.run(cmd, args[0], func(folder, cluster accountarchive.Account) (from,
+			to accountarchive.Account) {
+			return folder, cluster
+		})
 	}
 	return cmd
 }
 
 func newClusterExport() *cobra.Command {
-	cmd := &cobra.Command{Use: "export FOLDER", Short: "Copy an account from the cluster into the data folder of a server alone", Args: cobra.ExactArgs(1),
+	cmd := &cobra.Command{Use: "export FOLDER",
+		Short: "Copy an account from the cluster into the data folder of a server alone", Args: cobra.ExactArgs(1),
 		Long: `Copy an account, with its service properties, from the cluster into a data folder that "lazuli serve --location FOLDER" serves alone.
 The folder is made, or is that of a stopped server whose account has none of the tables, queues and containers. The cluster stays as it
 is; clients should not write meanwhile. Run the command once for each account.
@@ -68,13 +74,17 @@ docs/archive.md lists what is copied. A command that was interrupted continues i
 		Example: `  lazuli cluster export ./data --connection-string "$ANY_NODE"`}
 	t := newTransfer(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return t.run(cmd, args[0], func(folder, cluster accountarchive.Account) (from, to accountarchive.Account) { return cluster, folder })
+		return t.run(cmd, args[0], func(folder, cluster accountarchive.Account) (from,
+			to accountarchive.Account) {
+			return cluster, folder
+		})
 	}
 	return cmd
 }
 
 // run serves the folder inside this process and copies the account in one direction.
-func (t *transfer) run(cmd *cobra.Command, folder string, direction func(folder, cluster accountarchive.Account) (from, to accountarchive.Account)) (err error) {
+func (t *transfer) run(cmd *cobra.Command, folder string,
+	direction func(folder, cluster accountarchive.Account) (from, to accountarchive.Account)) (err error) {
 	text, err := t.account()
 	if err != nil {
 		return err
@@ -84,7 +94,8 @@ func (t *transfer) run(cmd *cobra.Command, folder string, direction func(folder,
 		return err
 	}
 	if settings.Key.Empty() {
-		return usageError{errors.New("--connection-string must have an account key: the account in the folder gets the same one")}
+		return usageError{errors.New("--connection-string must have an account key: the account in the folder gets the " +
+			"same one")}
 	}
 	if folder, err = filepath.Abs(folder); err != nil {
 		return err
@@ -115,15 +126,18 @@ func (t *transfer) run(cmd *cobra.Command, folder string, direction func(folder,
 	if work == "" {
 		work = strings.TrimRight(folder, string(filepath.Separator)) + ".transfer"
 	}
-	m, result, err := accountarchive.Transfer(cmd.Context(), from, to, work, accountarchive.Selection{Versions: t.versions}, t.partial, progress(cmd))
+	m, result, err := accountarchive.Transfer(cmd.Context(), from, to, work,
+		accountarchive.Selection{Versions: t.versions}, t.partial, progress(cmd))
 	t.report(cmd, m, result)
 	if errors.Is(err, accountarchive.ErrPartial) {
-		return fmt.Errorf("%w; nothing was written. Run the command again with --partial to copy the rest, or remove %s to begin again", err, work)
+		return fmt.Errorf("%w; nothing was written. Run the command again with --partial to copy the rest, or remove %s "+
+			"to begin again", err, work)
 	}
 	if err != nil {
 		return continued(cmd.Context(), err)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s copied\n", count(len(m.Resources), "table, queue or container"), count(result.Items, "item"))
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s copied\n", count(len(m.Resources), "table, queue or container"),
+		count(result.Items, "item"))
 	return nil
 }
 
@@ -134,7 +148,8 @@ func (t *transfer) serve(ctx context.Context, folder string, settings connstr.Se
 		return nil, usageError{fmt.Errorf("--connection-string: %w", err)}
 	}
 	// Versioning keeps the versions that are copied into the folder.
-	accounts, err := auth.NewManagedAccounts(accountprops.Blob{Versioning: t.versions}, auth.Account{Name: settings.Account, Keys: []auth.Key{key}})
+	accounts, err := auth.NewManagedAccounts(accountprops.Blob{Versioning: t.versions},
+		auth.Account{Name: settings.Account, Keys: []auth.Key{key}})
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--connection-string: %w", err)}
 	}

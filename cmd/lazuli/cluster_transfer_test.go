@@ -40,10 +40,12 @@ func transferAccounts(t *testing.T, cluster string, lazuli func(args ...string) 
 	alone(t, before, func(s *workers.Storage) { wantAccount(t, "where it came from", s) })
 
 	// A second import would mix accounts, and a node's folder is no server's.
-	if text, code := lazuli("cluster", "import", before, "--connection-string", cluster); code == 0 || !strings.Contains(text, "it exists in the account") {
+	if text, code := lazuli("cluster", "import", before, "--connection-string", cluster); code == 0 ||
+		!strings.Contains(text, "it exists in the account") {
 		t.Errorf("a second import: %d, %s", code, text)
 	}
-	if text, code := lazuli("cluster", "import", filepath.Join(before, "missing"), "--connection-string", cluster); code == 0 {
+	if text, code := lazuli("cluster", "import", filepath.Join(before, "missing"), "--connection-string",
+		cluster); code == 0 {
 		t.Errorf("an import from a folder that does not exist: %s", text)
 	}
 }
@@ -63,9 +65,12 @@ func fillAccount(t *testing.T, s *workers.Storage) {
 	t.Helper()
 	ctx := t.Context()
 	check.Must(s.Tables.CreateTable(ctx, "moved", nil))(t)
-	check.Must(s.Tables.NewClient("moved").AddEntity(ctx, []byte(`{"PartitionKey":"p","RowKey":"r","N":"7","N@odata.type":"Edm.Int64"}`), nil))(t)
-	check.Must(s.Tables.SetProperties(ctx, aztables.ServiceProperties{Cors: []*aztables.CorsRule{{AllowedHeaders: to.Ptr("*"), AllowedMethods: to.Ptr("GET"),
-		AllowedOrigins: to.Ptr("https://example.com"), ExposedHeaders: to.Ptr("*"), MaxAgeInSeconds: to.Ptr[int32](5)}}}, nil))(t)
+	check.Must(s.Tables.NewClient("moved").AddEntity(ctx,
+		[]byte(`{"PartitionKey":"p","RowKey":"r","N":"7","N@odata.type":"Edm.Int64"}`), nil))(t)
+	check.Must(s.Tables.SetProperties(ctx,
+		aztables.ServiceProperties{Cors: []*aztables.CorsRule{{AllowedHeaders: to.Ptr("*"), AllowedMethods: to.Ptr("GET"),
+			AllowedOrigins: to.Ptr("https://example.com"), ExposedHeaders: to.Ptr("*"), MaxAgeInSeconds: to.Ptr[int32](5)}}},
+		nil))(t)
 	q := s.Queues.NewQueueClient("moved")
 	check.Must(q.Create(ctx, &azqueue.CreateOptions{Metadata: map[string]*string{"owner": to.Ptr("me")}}))(t)
 	var puts sync.WaitGroup
@@ -73,7 +78,8 @@ func fillAccount(t *testing.T, s *workers.Storage) {
 		puts.Go(func() {
 			for i := first; i < transferred; i += 20 {
 				hidden := int32(3600 * (i % 2))
-				if _, err := q.EnqueueMessage(ctx, fmt.Sprint("message ", i), &azqueue.EnqueueMessageOptions{VisibilityTimeout: &hidden}); err != nil {
+				if _, err := q.EnqueueMessage(ctx, fmt.Sprint("message ", i),
+					&azqueue.EnqueueMessageOptions{VisibilityTimeout: &hidden}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -81,7 +87,8 @@ func fillAccount(t *testing.T, s *workers.Storage) {
 	}
 	puts.Wait()
 	check.Must(s.Blobs.CreateContainer(ctx, "moved", nil))(t)
-	check.Must(s.Blobs.UploadBuffer(ctx, "moved", "a/b.txt", []byte("content"), &azblob.UploadBufferOptions{Metadata: map[string]*string{"k": to.Ptr("v")}}))(t)
+	check.Must(s.Blobs.UploadBuffer(ctx, "moved", "a/b.txt", []byte("content"),
+		&azblob.UploadBufferOptions{Metadata: map[string]*string{"k": to.Ptr("v")}}))(t)
 }
 
 func wantAccount(t *testing.T, where string, s *workers.Storage) {
@@ -94,7 +101,8 @@ func wantAccount(t *testing.T, where string, s *workers.Storage) {
 	if p, err := s.Tables.GetProperties(ctx, nil); err != nil || len(p.Cors) != 1 {
 		t.Errorf("%s: the table service's properties: %+v, %v", where, p.ServiceProperties, err)
 	}
-	if p, err := s.Queues.NewQueueClient("moved").GetProperties(ctx, nil); err != nil || *p.ApproximateMessagesCount != transferred || len(p.Metadata) != 1 {
+	if p, err := s.Queues.NewQueueClient("moved").GetProperties(ctx, nil); err != nil ||
+		*p.ApproximateMessagesCount != transferred || len(p.Metadata) != 1 {
 		t.Errorf("%s: the queue: %v, %v", where, p, err)
 	}
 	b, err := s.Blobs.ServiceClient().NewContainerClient("moved").NewBlobClient("a/b.txt").GetProperties(ctx, nil)
@@ -102,7 +110,8 @@ func wantAccount(t *testing.T, where string, s *workers.Storage) {
 		t.Errorf("%s: the blob: %v", where, err)
 	}
 	content := make([]byte, len("content"))
-	if _, err := s.Blobs.DownloadBuffer(ctx, "moved", "a/b.txt", content, nil); err != nil || string(content) != "content" {
+	if _, err := s.Blobs.DownloadBuffer(ctx, "moved", "a/b.txt", content, nil); err != nil ||
+		string(content) != "content" {
 		t.Errorf("%s: the blob's content: %q, %v", where, content, err)
 	}
 }

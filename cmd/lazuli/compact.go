@@ -56,7 +56,8 @@ the folder is in use or not a data folder.`,
 	return cmd
 }
 
-// errNodeFolder: the extents of a node hold copies of other nodes' content, and a node's metadata may be behind the log.
+// errNodeFolder: the extents of a node hold copies of other nodes' content, and a node's metadata may be behind the
+// log.
 var errNodeFolder = errors.New("this is the folder of a node of a cluster, which frees space by itself while it runs")
 
 func compactFolder(cmd *cobra.Command, dir *datadir.Dir, dry bool, rate int64) error {
@@ -69,7 +70,8 @@ func compactFolder(cmd *cobra.Command, dir *datadir.Dir, dry bool, rate int64) e
 		if damage > 0 {
 			return fmt.Errorf("the folder has %d errors; lazuli fsck lists them", damage)
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d bytes of content in %d files, of which %d bytes are used and %d can be freed\n",
+		_, err = fmt.Fprintf(cmd.OutOrStdout(),
+			"%d bytes of content in %d files, of which %d bytes are used and %d can be freed\n",
 			a.Bytes, a.Extents, a.Live, a.Dead+a.Torn)
 		return err
 	}

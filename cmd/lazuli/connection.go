@@ -10,14 +10,16 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 )
 
-// connectionEnvVar is the only variable that verbs with another default read; see overrideFlag. A key in an argument would
-// be visible in every list of processes.
+// connectionEnvVar is the only variable that verbs with another default read; see overrideFlag. A key in an argument
+// would be visible in every list of processes.
 const connectionEnvVar = connstr.Variable
 
-// accountFlag adds --connection-string to a verb that is a client of an account, and returns how to read it: the flag, the variables of
-// connstr.Variables in their order, the development account.
+// accountFlag adds --connection-string to a verb that is a client of an account, and returns how to read it: the flag,
+// the variables of connstr.Variables in their order, the development account.
 func accountFlag(cmd *cobra.Command) func() (string, error) {
-	flag := cmd.Flags().String("connection-string", "", "storage account to use; default: the first of $"+strings.Join(connstr.Variables, ", $")+" that is set, or the development account on this machine")
+	flag := cmd.Flags().String("connection-string", "",
+		"storage account to use; default: the first of $"+strings.Join(connstr.Variables, ", $")+
+			" that is set, or the development account on this machine")
 	return func() (string, error) { return chooseConnection(*flag) }
 }
 
@@ -32,10 +34,11 @@ func chooseConnection(flag string) (string, error) {
 	return text, nil
 }
 
-// overrideFlag adds --connection-string to a verb that needs no account: the flag, or connectionEnvVar, or nothing. The variables
-// of other tools do not count: they may name an account that a demonstration must not touch.
+// overrideFlag adds --connection-string to a verb that needs no account: the flag, or connectionEnvVar, or nothing. The
+// variables of other tools do not count: they may name an account that a demonstration must not touch.
 func overrideFlag(cmd *cobra.Command, meaning string) func() string {
-	flag := cmd.Flags().String("connection-string", "", "storage account to use; also $"+connectionEnvVar+" (default: "+meaning+")")
+	flag := cmd.Flags().String("connection-string", "",
+		"storage account to use; also $"+connectionEnvVar+" (default: "+meaning+")")
 	return func() string {
 		if *flag != "" {
 			return *flag

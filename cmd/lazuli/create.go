@@ -26,7 +26,8 @@ func newQueueCreateCommand() *cobra.Command {
 	return createCommand("queue", queueService, func(ctx context.Context, s *azqueue.ServiceClient, name string) error {
 		var answer *http.Response
 		_, err := s.CreateQueue(policy.WithCaptureResponse(ctx, &answer), name, nil)
-		if err == nil && answer.StatusCode == http.StatusNoContent { // Create Queue succeeds for a queue with the same metadata.
+		// Create Queue succeeds for a queue with the same metadata.
+		if err == nil && answer.StatusCode == http.StatusNoContent {
 			err = &azcore.ResponseError{StatusCode: http.StatusConflict, ErrorCode: "QueueAlreadyExists", RawResponse: answer}
 		}
 		return err
@@ -42,7 +43,8 @@ func newBlobCreateCommand() *cobra.Command {
 }
 
 // createCommand makes a verb that creates the resources that its arguments name.
-func createCommand[C any](noun string, service func(*cobra.Command) func() (*C, error), create func(context.Context, *C, string) error) *cobra.Command {
+func createCommand[C any](noun string, service func(*cobra.Command) func() (*C, error),
+	create func(context.Context, *C, string) error) *cobra.Command {
 	var quiet bool
 	cmd := &cobra.Command{Use: "create " + noun + " ...", Short: "Create " + noun + "s", Args: cobra.MinimumNArgs(1)}
 	open := service(cmd)
@@ -70,7 +72,8 @@ func creation(err error) string {
 		"ContainerNotFound":            "blob create CONTAINER",
 	}
 	var r *azcore.ResponseError
-	if !errors.As(err, &r) || verbs[r.ErrorCode] == "" || r.RawResponse == nil || r.RawResponse.Request.Method == http.MethodGet {
+	if !errors.As(err, &r) || verbs[r.ErrorCode] == "" || r.RawResponse == nil ||
+		r.RawResponse.Request.Method == http.MethodGet {
 		return ""
 	}
 	return " To create it: lazuli " + verbs[r.ErrorCode]

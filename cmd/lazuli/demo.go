@@ -36,7 +36,8 @@ func newDemoCommand() *cobra.Command {
 		cmd.AddCommand(newDemonstrationCommand(d))
 	}
 	for name, run := range map[string]func(context.Context, *workers.Storage, *workers.App, demo.WorkerSettings) error{
-		"large-entity-worker": demo.RunLargeEntityWorker, "table-index-worker": demo.RunTableIndexWorker, "search-worker": demo.RunSearchWorker,
+		"large-entity-worker": demo.RunLargeEntityWorker, "table-index-worker": demo.RunTableIndexWorker,
+		"search-worker": demo.RunSearchWorker,
 	} {
 		cmd.AddCommand(newDemonstrationWorkerCommand(name, run))
 	}
@@ -56,20 +57,22 @@ func demonstrationVerbs(cmd *cobra.Command) (list []*cobra.Command) {
 
 // newDemonstrationListCommand makes `lazuli demo ls`.
 func newDemonstrationListCommand() *cobra.Command {
-	return &cobra.Command{Use: "ls", Short: "List the demonstrations", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-		for _, verb := range demonstrationVerbs(cmd) {
-			fmt.Fprintf(tw, "%s\t%s\n", verb.Name(), verb.Short)
-		}
-		return tw.Flush()
-	}}
+	return &cobra.Command{Use: "ls", Short: "List the demonstrations", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			for _, verb := range demonstrationVerbs(cmd) {
+				fmt.Fprintf(tw, "%s\t%s\n", verb.Name(), verb.Short)
+			}
+			return tw.Flush()
+		}}
 }
 
 // newAllDemonstrationsCommand makes `lazuli demo all`.
 func newAllDemonstrationsCommand() *cobra.Command {
 	var quiet bool
 	cmd := &cobra.Command{Use: "all", Short: "Run all demonstrations in sequence", Args: cobra.NoArgs,
-		Long: "Run all demonstrations in sequence, each with the defaults of its verb. The exit code is 0 if all checks of all demonstrations pass."}
+		Long: "Run all demonstrations in sequence, each with the defaults of its verb. The exit code is 0 if all checks " +
+			"of all demonstrations pass."}
 	connection := overrideFlag(cmd, "a Lazuli that each verb starts")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
@@ -109,62 +112,74 @@ type demonstration struct {
 
 var demonstrations = []demonstration{
 	{
-		name: "archive", short: "Archive real records while the worker is killed at every step in turn", points: demo.Points(), run: demo.Archive, clustered: true,
+		name: "archive", short: "Archive real records while the worker is killed at every step in turn",
+		points: demo.Points(), run: demo.Archive, clustered: true,
 		long: `The demonstration loads several thousand records into the table Current. The role moves old records to the table Archive,
 each on request of a queue message. At the end, each record must be unchanged, and in the correct table only.`,
 		worker: func(w demo.WorkerSettings) []string {
-			return []string{"worker", "--role=archive", "--archive-queue=" + w.Queue, "--archive-from=" + w.Current, "--archive-to=table:" + w.Archive}
+			return []string{"worker", "--role=archive", "--archive-queue=" + w.Queue, "--archive-from=" + w.Current,
+				"--archive-to=table:" + w.Archive}
 		},
 	},
 	{
-		name: "large-entity", short: "Write and delete large entities while the worker is killed at every step in turn", points: demo.LargeEntityPoints(), run: demo.LargeEntity, clustered: true,
+		name: "large-entity", short: "Write and delete large entities while the worker is killed at every step in turn",
+		points: demo.LargeEntityPoints(), run: demo.LargeEntity, clustered: true,
 		long: `Entities with properties beyond the limits of the Table service are inserted, replaced and deleted, each on request of
 a queue message; the workers also sweep. At the end, the hashes of all entities must match; every blob must be referenced by an
 entity, and every reference must have its blob.`,
 		worker: func(w demo.WorkerSettings) []string {
-			return []string{"demo", "large-entity-worker", "--queue=" + w.Queue, "--from=" + w.Current, "--container=" + w.Container}
+			return []string{"demo", "large-entity-worker", "--queue=" + w.Queue, "--from=" + w.Current,
+				"--container=" + w.Container}
 		},
 	},
 	{
-		name: "log-storage", short: "Log records while the worker is killed at each step in turn", points: demo.LogStoragePoints(), run: demo.LogStorage, clustered: true,
+		name: "log-storage", short: "Log records while the worker is killed at each step in turn",
+		points: demo.LogStoragePoints(), run: demo.LogStorage, clustered: true,
 		long: `The demonstration puts several thousand records to a queue; the role writes them to a log. At the end, a query must return each
 record once and unchanged, and each blob's metadata must match its content.`,
 		worker: func(w demo.WorkerSettings) []string {
-			return []string{"worker", "--role=log-storage", "--log-storage-queue=" + w.Queue, "--log-storage-container=" + w.Container, "--log-storage-flush-every=50ms"}
+			return []string{"worker", "--role=log-storage", "--log-storage-queue=" + w.Queue,
+				"--log-storage-container=" + w.Container, "--log-storage-flush-every=50ms"}
 		},
 	},
 	{
-		name: "index", short: "Keep an index of copies in step with a table while the worker is killed at every step in turn", points: demo.TableIndexPoints(demo.IndexCopies), run: demo.Index,
+		name: "index", short: "Keep an index of copies in step with a table while the worker is killed at every step in turn",
+		points: demo.TableIndexPoints(demo.IndexCopies), run: demo.Index,
 		long: `Records are inserted, changed and deleted, each on request of a queue message, and a second table keeps a copy of each under
 its party (inter-partition secondary index). At the end, the copies must match the records exactly.`,
 		worker: tableIndexWorker,
 	},
 	{
-		name: "index-entities", short: "Keep lists of keys in step with a table while the worker is killed at every step in turn", points: demo.TableIndexPoints(demo.IndexLists), run: demo.IndexEntities,
+		name: "index-entities", short: "Keep lists of keys in step with a table while the worker is killed at every step " +
+			"in turn", points: demo.TableIndexPoints(demo.IndexLists), run: demo.IndexEntities,
 		long: `Records are inserted, changed and deleted, each on request of a queue message, and a second table keeps, for each state and
 party, the list of their keys (index entities). At the end, every key must be in the correct list and no other.`,
 		worker: tableIndexWorker,
 	},
 	{
-		name: "view", short: "Keep counts in step with a table while the worker is killed at every step in turn", points: demo.TableIndexPoints(demo.IndexCounts), run: demo.View,
+		name: "view", short: "Keep counts in step with a table while the worker is killed at every step in turn",
+		points: demo.TableIndexPoints(demo.IndexCounts), run: demo.View,
 		long: `Records are inserted, changed and deleted, each on request of a queue message, and a second table keeps, for each state, how
 many records there are of each party (materialised view). At the end, all counts must be correct.`,
 		worker: tableIndexWorker,
 	},
 	{
-		name: "search", short: "Keep a full-text index in step with a table while the worker is killed at every step in turn", points: demo.SearchPoints(), run: demo.Search,
+		name: "search", short: "Keep a full-text index in step with a table while the worker is killed at every step in turn",
+		points: demo.SearchPoints(), run: demo.Search,
 		long: `Records are inserted, changed and deleted, each on request of a queue message, and the role search-index keeps an index of them,
 by the table's changes on Lazuli and by messages elsewhere. Workers that are killed around the start or the switch of an index build
 it again. At the end, every record must have its document in the index, and every document its record.`,
 		worker: func(w demo.WorkerSettings) []string {
-			return []string{"demo", "search-worker", "--queue=" + w.Queue, "--from=" + w.Current, "--folder=" + w.Folder, "--kind=" + w.Kind}
+			return []string{"demo", "search-worker", "--queue=" + w.Queue, "--from=" + w.Current, "--folder=" + w.Folder,
+				"--kind=" + w.Kind}
 		},
 	},
 }
 
 // tableIndexWorker are the arguments of the worker of the demonstrations of the table-index role.
 func tableIndexWorker(w demo.WorkerSettings) []string {
-	return []string{"demo", "table-index-worker", "--queue=" + w.Queue, "--from=" + w.Current, "--to=" + w.Archive, "--kind=" + w.Kind}
+	return []string{"demo", "table-index-worker", "--queue=" + w.Queue, "--from=" + w.Current, "--to=" + w.Archive,
+		"--kind=" + w.Kind}
 }
 
 // frozenText describes the round in which a worker is frozen, if there is one.
@@ -176,7 +191,8 @@ func frozenText(points []string) string {
 expired, and continues after another worker has finished: it must not change the result.`
 }
 
-// demoNodes is the number of nodes with --kill-nodes, maxNodeDown the longest time that a killed one is not started again.
+// demoNodes is the number of nodes with --kill-nodes, maxNodeDown the longest time that a killed one is not started
+// again.
 const (
 	demoNodes   = 3
 	maxNodeDown = 3 * time.Second
@@ -217,12 +233,14 @@ Steps: ` + strings.Join(d.points, ", "),
 	fl.IntVar(&c.SamplePairs, "sample-pairs", 0, "number of pairs, chosen by the seed; 0: all")
 	fl.IntVar(&c.Records, "records", 0, "number of records (default: as many as the rounds need, at most 2792)")
 	fl.Uint64Var(&c.Seed, "seed", 0, "seed of the random choices, to repeat a run (default: random)")
-	fl.DurationVar(&c.Lease, "lease", time.Second, "lease of messages: how long those of a killed worker stay hidden; whole seconds")
+	fl.DurationVar(&c.Lease, "lease", time.Second,
+		"lease of messages: how long those of a killed worker stay hidden; whole seconds")
 	fl.DurationVar(&c.Patience, "patience", time.Minute, "time limit of a round, after which its messages count as stuck")
 	fl.BoolVar(&c.Keep, "keep", false, "keep the created resources")
 	fl.BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
 	if d.clustered {
-		fl.BoolVar(&nodes, "kill-nodes", false, "start a cluster of three nodes, and kill one after the other while the demonstration runs")
+		fl.BoolVar(&nodes, "kill-nodes", false,
+			"start a cluster of three nodes, and kill one after the other while the demonstration runs")
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if nodes && connection() != "" {
@@ -275,7 +293,8 @@ func (d demonstration) demonstrate(ctx context.Context, out io.Writer, c demo.Co
 			return err
 		}
 		defer os.RemoveAll(folder)
-		cluster, err := killrig.StartCluster(ctx, folder, demoNodes, func(args ...string) *exec.Cmd { return lazuliCommand(self, args...) })
+		cluster, err := killrig.StartCluster(ctx, folder, demoNodes,
+			func(args ...string) *exec.Cmd { return lazuliCommand(self, args...) })
 		if err != nil {
 			return fmt.Errorf("start the cluster of the demonstration: %w", err)
 		}
@@ -302,15 +321,17 @@ func (d demonstration) demonstrate(ctx context.Context, out io.Writer, c demo.Co
 
 // command is the command line of a worker process. What is secret goes through the environment.
 func (d demonstration) command(self string, w demo.WorkerSettings) *exec.Cmd {
-	cmd := exec.Command(self, append(d.worker(w), "--lease="+w.Lease.String(), "--concurrency="+strconv.Itoa(w.Concurrency), "--max-dequeue-count="+strconv.Itoa(w.MaxDequeueCount))...)
+	cmd := exec.Command(self, append(d.worker(w), "--lease="+w.Lease.String(),
+		"--concurrency="+strconv.Itoa(w.Concurrency), "--max-dequeue-count="+strconv.Itoa(w.MaxDequeueCount))...)
 	cmd.Args[0] = "lazuli"
 	cmd.Env = append(os.Environ(), connectionEnvVar+"="+w.ConnectionString, fault.EnvVar+"="+w.Fault)
 	return cmd
 }
 
-// newDemoWorkerCommand makes a hidden verb whose process a demonstration kills. flags maps flags with text to their variables. run runs the
-// worker on the storage account, and with the fault plan, of the environment.
-func newDemoWorkerCommand(use string, flags map[string]*string, run func(ctx context.Context, storage *workers.Storage, log *slog.Logger) error) *cobra.Command {
+// newDemoWorkerCommand makes a hidden verb whose process a demonstration kills. flags maps flags with text to their
+// variables. run runs the worker on the storage account, and with the fault plan, of the environment.
+func newDemoWorkerCommand(use string, flags map[string]*string,
+	run func(ctx context.Context, storage *workers.Storage, log *slog.Logger) error) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Hidden: true, Args: cobra.NoArgs}
 	for name, to := range flags {
 		cmd.Flags().StringVar(to, name, "", "")
@@ -330,9 +351,11 @@ func newDemoWorkerCommand(use string, flags map[string]*string, run func(ctx con
 }
 
 // newDemonstrationWorkerCommand makes the hidden verb of a worker that messages trigger.
-func newDemonstrationWorkerCommand(name string, run func(context.Context, *workers.Storage, *workers.App, demo.WorkerSettings) error) *cobra.Command {
+func newDemonstrationWorkerCommand(name string,
+	run func(context.Context, *workers.Storage, *workers.App, demo.WorkerSettings) error) *cobra.Command {
 	var s demo.WorkerSettings
-	flags := map[string]*string{"queue": &s.Queue, "from": &s.Current, "to": &s.Archive, "container": &s.Container, "kind": &s.Kind, "folder": &s.Folder}
+	flags := map[string]*string{"queue": &s.Queue, "from": &s.Current, "to": &s.Archive, "container": &s.Container,
+		"kind": &s.Kind, "folder": &s.Folder}
 	cmd := newDemoWorkerCommand(name, flags, func(ctx context.Context, storage *workers.Storage, log *slog.Logger) error {
 		s.Fault = os.Getenv(fault.EnvVar)
 		return run(ctx, storage, workers.New(workers.Config{Storage: storage, Logger: log}), s)

@@ -41,8 +41,9 @@ after another worker has finished: it must not change the result. With --random,
 The exit code is 0 if all checks pass. Without a connection string, the command starts a Lazuli server with a temporary data folder.
 
 Steps: ` + strings.Join(points, ", "),
-		Example: "  lazuli demo saga\n  lazuli demo saga --fault durable/after-commit --seed 42\n  lazuli demo saga --pairs --sample-pairs 20\n  lazuli demo saga --random 1000",
-		Args:    cobra.NoArgs,
+		Example: "  lazuli demo saga\n  lazuli demo saga --fault durable/after-commit --seed 42\n  lazuli demo saga " +
+			"--pairs --sample-pairs 20\n  lazuli demo saga --random 1000",
+		Args: cobra.NoArgs,
 	}
 	connection := overrideFlag(cmd, "a Lazuli that the verb starts")
 	fl := cmd.Flags()
@@ -50,7 +51,8 @@ Steps: ` + strings.Join(points, ", "),
 	fl.BoolVar(&c.Pairs, "pairs", false, "also kill at every pair of steps: the restarted worker is killed too")
 	fl.IntVar(&c.SamplePairs, "sample-pairs", 0, "number of pairs, chosen by the seed; 0: all")
 	fl.IntVar(&c.Orders, "orders", 12, "orders in each round")
-	fl.IntVar(&c.Random, "random", 0, "number of orders in the round that kills workers at random moments; 0: skip the round")
+	fl.IntVar(&c.Random, "random", 0,
+		"number of orders in the round that kills workers at random moments; 0: skip the round")
 	fl.Uint64Var(&c.Seed, "seed", 0, "seed of the random choices, to repeat a run (default: random)")
 	fl.DurationVar(&c.Patience, "patience", 2*time.Minute, "time limit of a round")
 	fl.BoolVar(&c.Keep, "keep", false, "keep the created resources")
@@ -100,7 +102,8 @@ Steps: ` + strings.Join(points, ", "),
 
 // sagaWorker is the command line of a worker process. Secrets are passed in the environment.
 func sagaWorker(self string, s demo.SagaSettings) *exec.Cmd {
-	cmd := exec.Command(self, "demo", "saga-worker", "--hub="+s.Hub, "--orders="+s.Orders, "--archive="+s.Archive, "--payments="+s.Payments,
+	cmd := exec.Command(self, "demo", "saga-worker", "--hub="+s.Hub, "--orders="+s.Orders, "--archive="+s.Archive,
+		"--payments="+s.Payments,
 		"--receipts="+s.Receipts, "--visibility="+s.Visibility.String())
 	cmd.Env = append(os.Environ(), connectionEnvVar+"="+s.ConnectionString, fault.EnvVar+"="+s.Fault)
 	return cmd
@@ -109,10 +112,12 @@ func sagaWorker(self string, s demo.SagaSettings) *exec.Cmd {
 // newSagaWorkerCommand makes the worker of the demonstration of sagas.
 func newSagaWorkerCommand() *cobra.Command {
 	var s demo.SagaSettings
-	flags := map[string]*string{"hub": &s.Hub, "orders": &s.Orders, "archive": &s.Archive, "payments": &s.Payments, "receipts": &s.Receipts}
-	cmd := newDemoWorkerCommand("saga-worker", flags, func(ctx context.Context, storage *workers.Storage, log *slog.Logger) error {
-		return demo.RunSagaWorker(ctx, storage, log, s)
-	})
+	flags := map[string]*string{"hub": &s.Hub, "orders": &s.Orders, "archive": &s.Archive, "payments": &s.Payments,
+		"receipts": &s.Receipts}
+	cmd := newDemoWorkerCommand("saga-worker", flags,
+		func(ctx context.Context, storage *workers.Storage, log *slog.Logger) error {
+			return demo.RunSagaWorker(ctx, storage, log, s)
+		})
 	cmd.Flags().DurationVar(&s.Visibility, "visibility", 2*time.Second, "")
 	return cmd
 }

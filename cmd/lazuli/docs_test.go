@@ -16,8 +16,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite docs/cli.md")
 
-// docs/cli.md holds every verb's help between two marks, with flags that several verbs share once. The flags of serve stand in
-// docs/configuration.md.
+// docs/cli.md holds every verb's help between two marks, with flags that several verbs share once. The flags of serve
+// stand in docs/configuration.md.
 func TestCommandPageIsCurrent(t *testing.T) {
 	const page, begin, end = "../../docs/cli.md", "<!-- generated: help -->\n", "<!-- end of help -->"
 	text, err := os.ReadFile(page)
@@ -75,12 +75,14 @@ func sharedFlags(root *cobra.Command) *pflag.FlagSet {
 	return shared
 }
 
-// usages returns a block with the flags of a verb that are its own, and a line with the names of those that others share.
+// usages returns a block with the flags of a verb that are its own, and a line with the names of those that others
+// share.
 func usages(c *cobra.Command, shared *pflag.FlagSet) (own, others string) {
 	flags := pflag.NewFlagSet("own", pflag.ContinueOnError)
 	var names []string
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		if g := shared.Lookup(f.Name); g != nil && g.Usage == f.Usage && g.DefValue == f.DefValue && g.Shorthand == f.Shorthand {
+		if g := shared.Lookup(f.Name); g != nil && g.Usage == f.Usage && g.DefValue == f.DefValue &&
+			g.Shorthand == f.Shorthand {
 			names = append(names, "`--"+f.Name+"`")
 			return
 		}

@@ -27,20 +27,24 @@ effect when a process that runs the hub receives it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newDurableServeCommand(m), newDurableListCommand(), newDurableShowCommand(), newDurableStartCommand(), newDurableRaiseCommand(),
+	cmd.AddCommand(newDurableServeCommand(m), newDurableListCommand(), newDurableShowCommand(), newDurableStartCommand(),
+		newDurableRaiseCommand(),
 		newDurableSendCommand("terminate", "End an instance and its sub-orchestrations; activities that run are not stopped",
 			func(ctx context.Context, c *durable.Client, id, reason string) error {
 				return c.Terminate(ctx, id, reason, true)
 			}),
-		newDurableSendCommand("suspend", "Suspend an instance", func(ctx context.Context, c *durable.Client, id, reason string) error {
-			return c.Suspend(ctx, id, reason)
-		}),
-		newDurableSendCommand("resume", "Resume a suspended instance", func(ctx context.Context, c *durable.Client, id, reason string) error {
-			return c.Resume(ctx, id, reason)
-		}),
-		newDurableSendCommand("rewind", "Retry the failed steps of a failed instance", func(ctx context.Context, c *durable.Client, id, reason string) error {
-			return c.Rewind(ctx, id, reason)
-		}),
+		newDurableSendCommand("suspend", "Suspend an instance",
+			func(ctx context.Context, c *durable.Client, id, reason string) error {
+				return c.Suspend(ctx, id, reason)
+			}),
+		newDurableSendCommand("resume", "Resume a suspended instance",
+			func(ctx context.Context, c *durable.Client, id, reason string) error {
+				return c.Resume(ctx, id, reason)
+			}),
+		newDurableSendCommand("rewind", "Retry the failed steps of a failed instance",
+			func(ctx context.Context, c *durable.Client, id, reason string) error {
+				return c.Rewind(ctx, id, reason)
+			}),
 		newDurablePurgeCommand())
 	return cmd
 }
@@ -68,7 +72,8 @@ func hubClient(cmd *cobra.Command) func(context.Context) (*durable.Client, error
 
 // queryFlags adds the flags that choose instances.
 func queryFlags(cmd *cobra.Command) func(time.Time) durable.Query {
-	statuses := cmd.Flags().StringSlice("status", nil, "statuses: Pending, Running, Completed, Failed, Terminated, Suspended")
+	statuses := cmd.Flags().StringSlice("status", nil,
+		"statuses: Pending, Running, Completed, Failed, Terminated, Suspended")
 	prefix := cmd.Flags().String("prefix", "", "beginning of the instance ID")
 	older := cmd.Flags().Duration("older-than", 0, "minimum time since creation")
 	newer := cmd.Flags().Duration("newer-than", 0, "maximum time since creation")
@@ -117,7 +122,8 @@ func newDurableListCommand() *cobra.Command {
 					}
 					continue
 				}
-				fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", oneLine(i.ID), oneLine(i.Name), i.Status, clockText(i.Created), clockText(i.LastUpdated))
+				fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", oneLine(i.ID), oneLine(i.Name), i.Status, clockText(i.Created),
+					clockText(i.LastUpdated))
 			}
 			if q.Continuation = page.Continuation; q.Continuation == "" {
 				return tw.Flush()
@@ -165,8 +171,10 @@ func writeInstance(out io.Writer, i *durable.Instance, steps []durable.Step, ful
 		text = func(s string) string { return s }
 	}
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	for _, row := range [][2]string{{"Instance", i.ID}, {"Workflow", i.Name}, {"Status", i.Status}, {"Created", clockText(i.Created)}, {"Updated", clockText(i.LastUpdated)},
-		{"Parent", i.Parent}, {"Input", i.Input}, {"Output", i.Output}, {"Custom status", i.CustomStatus}, {"Failure", strings.TrimPrefix(i.FailureType+": "+i.FailureMessage, ": ")}} {
+	for _, row := range [][2]string{{"Instance", i.ID}, {"Workflow", i.Name}, {"Status", i.Status},
+		{"Created", clockText(i.Created)}, {"Updated", clockText(i.LastUpdated)},
+		{"Parent", i.Parent}, {"Input", i.Input}, {"Output", i.Output}, {"Custom status", i.CustomStatus},
+		{"Failure", strings.TrimPrefix(i.FailureType+": "+i.FailureMessage, ": ")}} {
 		if row[1] != "" {
 			fmt.Fprintf(tw, "%s\t%s\n", row[0], text(row[1]))
 		}
@@ -178,14 +186,16 @@ func writeInstance(out io.Writer, i *durable.Instance, steps []durable.Step, ful
 		if s.Task >= 0 {
 			task = fmt.Sprint("#", s.Task)
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", s.Time.UTC().Format("15:04:05.000"), task, s.Event, text(strings.TrimSpace(s.Name+" "+s.Details)))
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", s.Time.UTC().Format("15:04:05.000"), task, s.Event,
+			text(strings.TrimSpace(s.Name+" "+s.Details)))
 	}
 	_ = tw.Flush() // A closed standard output is the reader's choice.
 }
 
 func newDurableStartCommand() *cobra.Command {
 	var o durable.StartOptions
-	cmd := &cobra.Command{Use: "start workflow [input]", Short: "Start an instance of a workflow; the input is JSON", Args: cobra.RangeArgs(1, 2),
+	cmd := &cobra.Command{Use: "start workflow [input]", Short: "Start an instance of a workflow; the input is JSON",
+		Args:    cobra.RangeArgs(1, 2),
 		Example: `  lazuli durable start order '{"item": "tea"}' --id order-7`}
 	open := hubClient(cmd)
 	cmd.Flags().StringVar(&o.InstanceID, "id", "", "instance ID (default: a random one)")
@@ -215,7 +225,8 @@ func newDurableStartCommand() *cobra.Command {
 }
 
 func newDurableRaiseCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "raise instance event [data]", Short: "Send an event to an instance; the data is JSON", Args: cobra.RangeArgs(2, 3),
+	cmd := &cobra.Command{Use: "raise instance event [data]", Short: "Send an event to an instance; the data is JSON",
+		Args:    cobra.RangeArgs(2, 3),
 		Example: `  lazuli durable raise order-7 approved '{"by": "Ada"}'`}
 	open := hubClient(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -235,7 +246,8 @@ func newDurableRaiseCommand() *cobra.Command {
 	return cmd
 }
 
-func newDurableSendCommand(name, short string, send func(ctx context.Context, c *durable.Client, id, reason string) error) *cobra.Command {
+func newDurableSendCommand(name, short string,
+	send func(ctx context.Context, c *durable.Client, id, reason string) error) *cobra.Command {
 	cmd := &cobra.Command{Use: name + " instance...", Short: short, Args: cobra.MinimumNArgs(1)}
 	open := hubClient(cmd)
 	reason := cmd.Flags().String("reason", "", "reason to record in the history")
@@ -267,7 +279,8 @@ func newDurablePurgeCommand() *cobra.Command {
 			chosen = chosen || cmd.Flags().Changed(f)
 		}
 		if chosen == (len(args) > 0) {
-			return usageError{errors.New("give instance IDs or select instances by --status, --prefix, --older-than or --newer-than")}
+			return usageError{errors.New("give instance IDs or select instances by --status, --prefix, --older-than or " +
+				"--newer-than")}
 		}
 		c, err := open(cmd.Context())
 		if err != nil {

@@ -19,8 +19,9 @@ func newDurableServeCommand(m *Main) *cobra.Command {
 such processes share the work of a hub. A call's metadata "taskhub" names its hub.
 
 lazuli serve --durable does so inside the server.`,
-		Example: "  lazuli durable serve\n  lazuli durable serve --connection-string \"$AZURE\" --durable-listen 127.0.0.1:4002 --durable-hub orders",
-		Args:    cobra.NoArgs,
+		Example: "  lazuli durable serve\n  lazuli durable serve --connection-string \"$AZURE\" --durable-listen " +
+			"127.0.0.1:4002 --durable-hub orders",
+		Args: cobra.NoArgs,
 	}
 	connection := accountFlag(cmd)
 	logFormat := cmd.Flags().String("log-format", "text", "text or json")

@@ -76,20 +76,27 @@ func newEventAdd(ask adminCaller) *cobra.Command {
 	f.StringVar(&s.EndpointType, "endpoint-type", events.Webhook, "webhook or storagequeue")
 	f.StringVar(&s.Endpoint, "endpoint", "", "URL of the webhook, or name of a queue of the account")
 	f.StringVar(&s.DeliverySchema, "event-delivery-schema", events.GridSchema, "eventgridschema or cloudeventschemav1_0")
-	f.StringSliceVar(&s.IncludedEventTypes, "included-event-types", nil, "types of events (default: those that Event Grid has for blobs)")
-	f.StringVar(&s.SubjectBeginsWith, "subject-begins-with", "", "beginning of the subjects, such as /blobServices/default/containers/NAME/blobs/PREFIX or /queueServices/default/queues/NAME/")
+	f.StringSliceVar(&s.IncludedEventTypes, "included-event-types", nil,
+		"types of events (default: those that Event Grid has for blobs)")
+	f.StringVar(&s.SubjectBeginsWith, "subject-begins-with", "",
+		"beginning of the subjects, such as /blobServices/default/containers/NAME/blobs/PREFIX or "+
+			"/queueServices/default/queues/NAME/")
 	f.StringVar(&s.SubjectEndsWith, "subject-ends-with", "", "end of the subjects, such as .jpg")
 	f.BoolVar(&s.SubjectCaseSensitive, "subject-case-sensitive", false, "compare subjects with regard to case")
-	f.StringArrayVar(&filters, "advanced-filter", nil, `"KEY OPERATOR VALUE ...", such as "data.api StringIn PutBlob CopyBlob"; can be given several times`)
+	f.StringArrayVar(&filters, "advanced-filter", nil,
+		`"KEY OPERATOR VALUE ...", such as "data.api StringIn PutBlob CopyBlob"; can be given several times`)
 	f.IntVar(&s.MaxDeliveryAttempts, "max-delivery-attempts", 30, "attempts to deliver an event, 1 to 30")
 	f.IntVar(&s.EventTTL, "event-ttl", 1440, "minutes for which delivery of an event is tried, 1 to 1440")
 	f.IntVar(&s.MaxEventsPerBatch, "max-events-per-batch", 1, "maximum number of events in a request, 1 to 5000")
-	f.IntVar(&s.PreferredBatchSize, "preferred-batch-size-in-kilobytes", 64, "preferred size of a request in KiB, 1 to 1024")
-	f.StringVar(&s.DeadLetterContainer, "deadletter-container", "", "container of the account for events that cannot be delivered (default: they are dropped)")
+	f.IntVar(&s.PreferredBatchSize, "preferred-batch-size-in-kilobytes", 64,
+		"preferred size of a request in KiB, 1 to 1024")
+	f.StringVar(&s.DeadLetterContainer, "deadletter-container", "",
+		"container of the account for events that cannot be delivered (default: they are dropped)")
 	return cmd
 }
 
-// parseAdvancedFilter parses "KEY OPERATOR VALUE ...". Values that are JSON are taken as such: numbers, booleans, ranges [1,5].
+// parseAdvancedFilter parses "KEY OPERATOR VALUE ...". Values that are JSON are taken as such: numbers, booleans,
+// ranges [1,5].
 func parseAdvancedFilter(text string) (f events.AdvancedFilter, err error) {
 	words := strings.Fields(text)
 	if len(words) < 2 {
@@ -129,14 +136,16 @@ func writeSubscriptions(w io.Writer, list []events.Status) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "ACCOUNT\tNAME\tSTATE\tDELIVERED\tPENDING\tFAILED\tDEAD\tDROPPED\tENDPOINT\tLAST ERROR")
 	for _, s := range list {
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n", s.Account, s.Name, s.State, s.Delivered, s.Pending, s.Failed, s.DeadLettered, s.Dropped, s.Endpoint, s.LastError)
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n", s.Account, s.Name, s.State, s.Delivered, s.Pending,
+			s.Failed, s.DeadLettered, s.Dropped, s.Endpoint, s.LastError)
 	}
 	return tw.Flush()
 }
 
 func newEventRemove(ask adminCaller) *cobra.Command {
 	var account string
-	cmd := &cobra.Command{Use: "rm NAME ...", Short: "Remove subscriptions; what they have not delivered is not delivered any more", Args: cobra.MinimumNArgs(1),
+	cmd := &cobra.Command{Use: "rm NAME ...",
+		Short: "Remove subscriptions; what they have not delivered is not delivered any more", Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			for _, name := range names {
 				if _, err := ask(cmd, http.MethodDelete, "/"+url.PathEscape(account)+"/"+url.PathEscape(name), nil); err != nil {
@@ -151,7 +160,8 @@ func newEventRemove(ask adminCaller) *cobra.Command {
 
 func newEventFlush(ask adminCaller) *cobra.Command {
 	var timeout time.Duration
-	cmd := &cobra.Command{Use: "flush", Short: "Wait until all events so far are delivered, dead-lettered or dropped", Args: cobra.NoArgs,
+	cmd := &cobra.Command{Use: "flush", Short: "Wait until all events so far are delivered, dead-lettered or dropped",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := ask(cmd, http.MethodPost, "/flush?timeout="+url.QueryEscape(timeout.String()), nil)
 			return err

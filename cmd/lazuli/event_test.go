@@ -33,7 +33,8 @@ func TestEventCommand(t *testing.T) {
 	}))
 	t.Cleanup(hook.Close)
 	host := strings.TrimPrefix(hook.URL, "http://")
-	r := start(t, Main{Args: []string{"--in-memory", "--blob-port", "0", "--queue-port", "0", "--table-port", "0", "--admin-port", "0", "--events",
+	r := start(t, Main{Args: []string{"--in-memory", "--blob-port", "0", "--queue-port", "0", "--table-port", "0",
+		"--admin-port", "0", "--events",
 		"--allow-event-host", host, "--allow-private-event-host"}})
 	address := strings.TrimPrefix(r.wait(t, `Admin +(http://\S+)`)[1], "http://")
 	_, port, err := net.SplitHostPort(address)
@@ -47,14 +48,18 @@ func TestEventCommand(t *testing.T) {
 		want string
 	}{
 		{[]string{"ls"}, exitOK, "no event subscriptions\n"},
-		{[]string{"add", "--name", "hook", "--endpoint", hook.URL + "/x?code=secret", "--advanced-filter", "data.contentLength NumberGreaterThan 10",
+		{[]string{"add", "--name", "hook", "--endpoint", hook.URL + "/x?code=secret", "--advanced-filter",
+			"data.contentLength NumberGreaterThan 10",
 			"--advanced-filter", "data.api StringIn PutBlob CopyBlob"}, exitOK, "hook Succeeded\n"},
 		{[]string{"add", "--name", "hook", "--endpoint", hook.URL}, exitFailure, "the event subscription exists"},
 		{[]string{"add", "--name", "other", "--endpoint", "http://example.com/"}, exitFailure, "--allow-event-host"},
-		{[]string{"add", "--name", "other", "--endpoint", hook.URL, "--advanced-filter", "data.contentLength NumberGreaterThan many"}, exitUsage, "is not a number"},
-		{[]string{"add", "--name", "other", "--endpoint", hook.URL, "--max-delivery-attempts", "31"}, exitFailure, "maxDeliveryAttempts"},
+		{[]string{"add", "--name", "other", "--endpoint", hook.URL, "--advanced-filter",
+			"data.contentLength NumberGreaterThan many"}, exitUsage, "is not a number"},
+		{[]string{"add", "--name", "other", "--endpoint", hook.URL, "--max-delivery-attempts", "31"}, exitFailure,
+			"maxDeliveryAttempts"},
 		{[]string{"ls"}, exitOK, hook.URL + "/x "},
-		{[]string{"ls", "--json"}, exitOK, `"advancedFilters":[{"operatorType":"NumberGreaterThan","key":"data.contentLength","value":10},{"operatorType":"StringIn","key":"data.api","values":["PutBlob","CopyBlob"]}]`},
+		{[]string{"ls", "--json"}, exitOK,
+			`"advancedFilters":[{"operatorType":"NumberGreaterThan","key":"data.contentLength","value":10},{"operatorType":"StringIn","key":"data.api","values":["PutBlob","CopyBlob"]}]`},
 		{[]string{"flush"}, exitOK, ""},
 		{[]string{"add", "--name", "byhand", "--endpoint", hook.URL + "/byhand"}, exitOK, "byhand AwaitingManualAction\n"},
 		{[]string{"rm", "hook", "absent"}, exitFailure, "does not exist"},
@@ -62,8 +67,10 @@ func TestEventCommand(t *testing.T) {
 		{[]string{"ls"}, exitOK, "no event subscriptions\n"},
 	} {
 		command := append([]string{"event"}, tc.args...)
-		if code, output := runCommand(t, append(command, "--admin-port", port)...); code != tc.code || !strings.Contains(output, tc.want) {
-			t.Errorf("lazuli event %s: exit code %d, want %d; output %q, want it to contain %q", tc.args, code, tc.code, output, tc.want)
+		if code, output := runCommand(t, append(command, "--admin-port", port)...); code != tc.code ||
+			!strings.Contains(output, tc.want) {
+			t.Errorf("lazuli event %s: exit code %d, want %d; output %q, want it to contain %q", tc.args, code, tc.code, output,
+				tc.want)
 		}
 	}
 	r.cancel()
@@ -72,21 +79,24 @@ func TestEventCommand(t *testing.T) {
 
 // Without --events the admin listener refuses subscriptions.
 func TestEventsAreOffByDefault(t *testing.T) {
-	r := start(t, Main{Args: []string{"--in-memory", "--blob-port", "0", "--queue-port", "0", "--table-port", "0", "--admin-port", "0"}})
+	r := start(t, Main{Args: []string{"--in-memory", "--blob-port", "0", "--queue-port", "0", "--table-port", "0",
+		"--admin-port", "0"}})
 	address := strings.TrimPrefix(r.wait(t, `Admin +(http://\S+)`)[1], "http://")
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.wait(t, "Ready")
-	if code, output := runCommand(t, "event", "ls", "--admin-port", port); code != exitFailure || !strings.Contains(output, "start lazuli with --events") {
+	if code, output := runCommand(t, "event", "ls", "--admin-port", port); code != exitFailure ||
+		!strings.Contains(output, "start lazuli with --events") {
 		t.Errorf("exit code %d, output %q", code, output)
 	}
 	r.cancel()
 	r.end(t)
 }
 
-// The seed's subscriptions exist from the start; a webhook that does not answer yet is subscribed once it does. The banner counts them.
+// The seed's subscriptions exist from the start; a webhook that does not answer yet is subscribed once it does. The
+// banner counts them.
 func TestEventsOfTheSeed(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32
@@ -104,9 +114,12 @@ func TestEventsOfTheSeed(t *testing.T) {
 		"- {name: news, endpointType: storagequeue, endpoint: news, includedEventTypes: [Lazuli.Storage.EntityInserted]}\n" +
 		"- {name: hook, endpoint: " + hook.URL + ", eventDeliverySchema: cloudeventschemav1_0}\n"
 	check.OK(t, os.WriteFile(seed, []byte(text), 0o600))
-	args := []string{"--location", filepath.Join(folder, "data"), "--blob-port", "0", "--queue-port", "0", "--table-port", "0", "--admin-port", "0", "--seed", seed}
-	for _, want := range []string{`Events +http://\S+/ui/events +\(1 subscription\)`, `Events +http://\S+/ui/events +\(2 subscriptions\)`} {
-		r := start(t, Main{Args: append(args, "--events", "--allow-event-host", strings.TrimPrefix(hook.URL, "http://"), "--allow-private-event-host")})
+	args := []string{"--location", filepath.Join(folder, "data"), "--blob-port", "0", "--queue-port", "0", "--table-port",
+		"0", "--admin-port", "0", "--seed", seed}
+	for _, want := range []string{`Events +http://\S+/ui/events +\(1 subscription\)`,
+		`Events +http://\S+/ui/events +\(2 subscriptions\)`} {
+		r := start(t, Main{Args: append(args, "--events", "--allow-event-host", strings.TrimPrefix(hook.URL, "http://"),
+			"--allow-private-event-host")})
 		_, port, err := net.SplitHostPort(strings.TrimPrefix(r.wait(t, `Admin +(http://\S+)`)[1], "http://"))
 		check.OK(t, err)
 		r.wait(t, want)

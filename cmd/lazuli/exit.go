@@ -36,7 +36,8 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.Is(err, errPortTaken):
 		return exitPort
-	case errors.Is(err, datadir.ErrLocked), errors.Is(err, datadir.ErrFormat), errors.Is(err, datadir.ErrNotFound), errors.Is(err, datadir.ErrManifest),
+	case errors.Is(err, datadir.ErrLocked), errors.Is(err, datadir.ErrFormat), errors.Is(err, datadir.ErrNotFound),
+		errors.Is(err, datadir.ErrManifest),
 		errors.As(err, new(*datadir.ContentError)), errors.As(err, new(*datadir.PathError)):
 		return exitData
 	case errors.Is(err, errLoss):

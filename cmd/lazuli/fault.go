@@ -91,8 +91,10 @@ func newFaultAdd(ask adminCaller) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&r.Name, "name", "", "name of the rule (default: a generated name)")
 	f.StringVar(&r.Service, "service", "", "blob, queue or table (default: all)")
-	f.StringVar(&r.Operation, "operation", "", `operation's name in the REST reference, "Put Blob"; * matches any characters`)
-	f.StringVar(&r.Resource, "resource", "", "path below the account, photos/2026/*; * matches any characters, ? matches one")
+	f.StringVar(&r.Operation, "operation", "",
+		`operation's name in the REST reference, "Put Blob"; * matches any characters`)
+	f.StringVar(&r.Resource, "resource", "",
+		"path below the account, photos/2026/*; * matches any characters, ? matches one")
 	f.StringVar(&r.Account, "account", "", "name of the account")
 	f.StringVar(&r.Client, "client", "", "User-Agent header; * matches any characters")
 	f.StringVar(&r.Endpoint, "endpoint", "", "primary or secondary (default: both)")
@@ -110,14 +112,21 @@ func newFaultAdd(ask adminCaller) *cobra.Command {
 	f.Int64Var(&truncate, "truncate", 0, "close the connection after this number of bytes of the response's body")
 	f.Int64Var(&corrupt, "corrupt", 0, "change one bit of the byte at this offset of the response's body")
 	f.BoolVar(&r.CorruptRequest, "corrupt-request", false, "make --corrupt change the request's body")
-	f.BoolVar(&r.Unanswered, "unanswered", false, "run the operation and reset the connection instead of sending the response")
+	f.BoolVar(&r.Unanswered, "unanswered", false,
+		"run the operation and reset the connection instead of sending the response")
 	f.Float64Var(&t.Requests, "throttle-requests", 0, "maximum requests per second; requests above it get 503 ServerBusy")
 	f.Float64Var(&t.Bytes, "throttle-bytes", 0, "maximum bytes per second; requests above it get 503 ServerBusy")
-	f.Float64Var(&t.PartitionEntities, "throttle-partition-entities", 0, "maximum entities per second of each partition of a table; requests above it get 503 ServerBusy")
-	f.Float64Var(&t.AccountEntities, "throttle-account-entities", 0, "maximum entities per second of the tables of an account; requests above it get 503 ServerBusy")
-	f.BoolVar(&azureLimits, "azure-table-limits", false, "the limits that Azure documents for tables: 2000 entities per second of a partition, 20000 of an account, with --retry-after 1s")
-	f.DurationVar(&lag, "secondary-lag", 0, "the secondary endpoint lacks what was changed in this time; with --failed-over, the primary endpoint lacks it")
-	f.StringVar(&secondary.Status, "secondary-status", "", "status of the secondary in Get Service Stats: live, bootstrap or unavailable (default live)")
+	f.Float64Var(&t.PartitionEntities, "throttle-partition-entities", 0,
+		"maximum entities per second of each partition of a table; requests above it get 503 ServerBusy")
+	f.Float64Var(&t.AccountEntities, "throttle-account-entities", 0,
+		"maximum entities per second of the tables of an account; requests above it get 503 ServerBusy")
+	f.BoolVar(&azureLimits, "azure-table-limits", false,
+		"the limits that Azure documents for tables: 2000 entities per second of a partition, 20000 of an account, with "+
+			"--retry-after 1s")
+	f.DurationVar(&lag, "secondary-lag", 0,
+		"the secondary endpoint lacks what was changed in this time; with --failed-over, the primary endpoint lacks it")
+	f.StringVar(&secondary.Status, "secondary-status", "",
+		"status of the secondary in Get Service Stats: live, bootstrap or unavailable (default live)")
 	f.BoolVar(&secondary.FailedOver, "failed-over", false, "the account has failed over to its secondary, which is gone")
 	f.StringVar(&t.Per, "throttle-per", "", "scope of the rate: account, container or partition (default account)")
 	return cmd
@@ -125,7 +134,8 @@ func newFaultAdd(ask adminCaller) *cobra.Command {
 
 func newFaultList(ask adminCaller) *cobra.Command {
 	var asJSON bool
-	cmd := &cobra.Command{Use: "ls", Short: "List the rules with the requests that they matched and failed", Args: cobra.NoArgs,
+	cmd := &cobra.Command{Use: "ls", Short: "List the rules with the requests that they matched and failed",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return printAdmin(cmd, ask, asJSON, "a list of fault rules", writeFaultRules)
 		}}

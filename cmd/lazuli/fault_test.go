@@ -30,10 +30,12 @@ func runCommand(t *testing.T, args ...string) (code int, output string) {
 
 func TestFaultCommand(t *testing.T) {
 	seed := filepath.Join(t.TempDir(), "seed.yaml")
-	if err := os.WriteFile(seed, []byte("faults:\n- {name: seeded, operation: Get Blob, delay: 1ms, count: 3}\n"), 0o600); err != nil {
+	if err := os.WriteFile(seed, []byte("faults:\n- {name: seeded, operation: Get Blob, delay: 1ms, count: 3}\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"--in-memory", "--blob-port", "0", "--queue-port", "0", "--table-port", "0", "--admin-port", "0", "--seed", seed}
+	args := []string{"--in-memory", "--blob-port", "0", "--queue-port", "0", "--table-port", "0", "--admin-port", "0",
+		"--seed", seed}
 	r := start(t, Main{Args: append(args, "--faults")})
 	address := strings.TrimPrefix(r.wait(t, `Admin +(http://\S+)`)[1], "http://")
 	_, port, err := net.SplitHostPort(address)
@@ -59,8 +61,10 @@ func TestFaultCommand(t *testing.T) {
 		{"ls", exitOK, "no fault rules\n"},
 	} {
 		command := append([]string{"fault"}, strings.Fields(tc.args)...)
-		if code, output := runCommand(t, append(command, "--admin-port", port)...); code != tc.code || !strings.Contains(output, tc.want) {
-			t.Errorf("lazuli fault %s: exit code %d, want %d; output %q, want it to contain %q", tc.args, code, tc.code, output, tc.want)
+		if code, output := runCommand(t, append(command, "--admin-port", port)...); code != tc.code ||
+			!strings.Contains(output, tc.want) {
+			t.Errorf("lazuli fault %s: exit code %d, want %d; output %q, want it to contain %q", tc.args, code, tc.code, output,
+				tc.want)
 		}
 	}
 	setsEveryRule(t, port)
@@ -68,7 +72,8 @@ func TestFaultCommand(t *testing.T) {
 	r.end(t)
 }
 
-// setsEveryRule fails unless every kind of rule can be set by the flags of `lazuli fault add`, and through the admin listener.
+// setsEveryRule fails unless every kind of rule can be set by the flags of `lazuli fault add`, and through the admin
+// listener.
 func setsEveryRule(t *testing.T, port string) {
 	t.Helper()
 	address := "http://127.0.0.1:" + port + "/admin/faults"
@@ -79,7 +84,8 @@ func setsEveryRule(t *testing.T, port string) {
 		}
 		for door, set := range map[string]func() string{
 			"the command": func() string {
-				code, output := runCommand(t, append(append([]string{"fault", "add"}, strings.Fields(rule.Flags)...), "--admin-port", port)...)
+				code, output := runCommand(t, append(append([]string{"fault", "add"}, strings.Fields(rule.Flags)...),
+					"--admin-port", port)...)
 				return strings.TrimPrefix(fmt.Sprint(code, " ", output), "0 ")
 			},
 			"the admin listener": func() string {
@@ -119,7 +125,8 @@ func TestFaultsMustBeAllowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.wait(t, "Ready")
-	if code, output := runCommand(t, "fault", "add", "--unanswered", "--admin-port", port); code != exitFailure || !strings.Contains(output, "--faults") {
+	if code, output := runCommand(t, "fault", "add", "--unanswered", "--admin-port", port); code != exitFailure ||
+		!strings.Contains(output, "--faults") {
 		t.Errorf("exit code %d, output %q", code, output)
 	}
 	r.cancel()
@@ -128,7 +135,8 @@ func TestFaultsMustBeAllowed(t *testing.T) {
 	if err := os.WriteFile(seed, []byte("faults:\n- {unanswered: true}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, output := runCommand(t, append(args, "--seed", seed)...); code != exitUsage || !strings.Contains(output, "--faults") {
+	if code, output := runCommand(t, append(args, "--seed", seed)...); code != exitUsage ||
+		!strings.Contains(output, "--faults") {
 		t.Errorf("a seed with rules: exit code %d, output %q", code, output)
 	}
 }

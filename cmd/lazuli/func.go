@@ -72,9 +72,13 @@ its messages are delivered again when their leases end.`,
 	fl.StringVar(&f.host, "host", "127.0.0.1", "address to listen on for HTTP triggers")
 	fl.IntVarP(&f.port, "port", "p", defaultFuncPort, "port to listen on for HTTP triggers; 0 picks a free one")
 	fl.StringSliceVar(&f.functions, "functions", nil, "functions to run (default: all)")
-	fl.DurationVar(&f.lease, "lease", time.Minute, "lease of received messages, renewed at half: the time until they are delivered again if this process dies; whole seconds")
+	fl.DurationVar(&f.lease, "lease", time.Minute,
+		"lease of received messages, renewed at half: the time until they are delivered again if this process dies; whole "+
+			"seconds")
 	fl.DurationVar(&f.drain, "drain-timeout", 30*time.Second, "time limit for running invocations when the process stops")
-	fl.StringVar(&f.admin, "admin", "", "address for metrics and \"lazuli workers\", host:port; other than a loopback address only with a token in LAZULI_ADMIN_TOKEN (default: none)")
+	fl.StringVar(&f.admin, "admin", "",
+		"address for metrics and \"lazuli workers\", host:port; other than a loopback address only with a token in "+
+			"LAZULI_ADMIN_TOKEN (default: none)")
 	fl.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	return cmd
 }

@@ -20,10 +20,11 @@ import (
 const testHandlerVar = "LAZULI_TEST_FUNC_HANDLER"
 
 func serveTestHandler() {
-	fmt.Println(http.ListenAndServe("127.0.0.1:"+os.Getenv("FUNCTIONS_CUSTOMHANDLER_PORT"), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, `{"Outputs": {"res": {"body": "hello from `+r.URL.Path+`"}}, "Logs": ["called"]}`)
-	})))
+	fmt.Println(http.ListenAndServe("127.0.0.1:"+os.Getenv("FUNCTIONS_CUSTOMHANDLER_PORT"),
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"Outputs": {"res": {"body": "hello from `+r.URL.Path+`"}}, "Logs": ["called"]}`)
+		})))
 }
 
 // funcApp writes a function app with one HTTP function.
@@ -35,7 +36,8 @@ func funcApp(t *testing.T) string {
 	}
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"host.json":           fmt.Sprintf(`{"version": "2.0", "colour": 1, "customHandler": {"description": {"defaultExecutablePath": %q}}}`, self),
+		"host.json": fmt.Sprintf(
+			`{"version": "2.0", "colour": 1, "customHandler": {"description": {"defaultExecutablePath": %q}}}`, self),
 		"local.settings.json": `{"Values": {"` + testHandlerVar + `": "1"}}`,
 		"Hello/function.json": `{"bindings": [{"type": "httpTrigger", "name": "req", "methods": ["get"]}, {"type": "http", "direction": "out", "name": "res"}]}`,
 		"Other/function.json": `{"bindings": [{"type": "queueTrigger", "name": "q", "queueName": "other"}]}`,
@@ -56,7 +58,8 @@ func TestFuncStart(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var stdout, stderr testlog.Buffer
-	m := Main{Args: []string{"func", "start", "--dir", funcApp(t), "--port", "0", "--functions", "hello", "--connection-string", lazuli.ConnectionString()},
+	m := Main{Args: []string{"func", "start", "--dir", funcApp(t), "--port", "0", "--functions", "hello",
+		"--connection-string", lazuli.ConnectionString()},
 		Environ: os.Environ(), Stdout: &stdout, Stderr: &stderr}
 	ended := make(chan int, 1)
 	go func() { ended <- m.Run(ctx) }()
@@ -97,7 +100,8 @@ func TestFuncStartRefuses(t *testing.T) {
 		want string
 	}{
 		{"no app", []string{"--dir", t.TempDir()}, "has no host.json: it is not the folder of a function app"},
-		{"no such function", []string{"--dir", funcApp(t), "--functions", "none"}, `no function is called "none"; there are: Hello, Other`},
+		{"no such function", []string{"--dir", funcApp(t), "--functions", "none"},
+			`no function is called "none"; there are: Hello, Other`},
 		{"connection string", []string{"--dir", funcApp(t), "--connection-string", "nonsense"}, "connection string"},
 		{"log format", []string{"--log-format", "xml"}, "not text or json"},
 		{"argument", []string{"somewhere"}, `"somewhere" is one argument`},

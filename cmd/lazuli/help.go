@@ -29,7 +29,8 @@ var verbGroups = []struct {
 }
 
 // mainFlags are the flags that `lazuli --help` shows.
-var mainFlags = []string{"location", "in-memory", "services", "host", "blob-port", "accounts-file", "seed", "roles", "config", "log-level"}
+var mainFlags = []string{"location", "in-memory", "services", "host", "blob-port", "accounts-file", "seed", "roles",
+	"config", "log-level"}
 
 // helpOf shows the help of a command: that of the program is one screen, and flags of serve stand in groups.
 func helpOf(root *cobra.Command) func(*cobra.Command, []string) {
@@ -48,7 +49,8 @@ func helpOf(root *cobra.Command) func(*cobra.Command, []string) {
 }
 
 func rootHelp(w io.Writer, root *cobra.Command) {
-	fmt.Fprintf(w, "%s\n\nUsage:\n  lazuli [flags]           serve, on Azurite's ports, with the development account\n  lazuli VERB [flags]\n", root.Long)
+	fmt.Fprintf(w, "%s\n\nUsage:\n  lazuli [flags]           serve, on Azurite's ports, with the development account\n "+
+		" lazuli VERB [flags]\n", root.Long)
 	for _, g := range verbGroups {
 		fmt.Fprintf(w, "\n%s:\n", g.title)
 		for _, name := range g.verbs {
@@ -73,7 +75,8 @@ func flagHelp(w io.Writer, serve *cobra.Command) {
 	for _, g := range config.FlagGroups(serve.Flags()) {
 		fmt.Fprintf(w, "\n%s:\n%s", g.Title, g.Flags.FlagUsages())
 	}
-	fmt.Fprint(w, "\nEvery flag can be an environment variable (--blob-port is LAZULI_BLOB_PORT) or a line in a configuration file:\n"+
+	fmt.Fprint(w, "\nEvery flag can be an environment variable (--blob-port is LAZULI_BLOB_PORT) or a line in a "+
+		"configuration file:\n"+
 		"see docs/configuration.md. Azurite's flags are understood.\n")
 }
 
@@ -117,8 +120,8 @@ var synonyms = map[string][]string{
 	"cp":     {"copy"},
 }
 
-// finish completes a tree of verbs: a verb that only has others shows its help, wrong arguments are usage errors, and a misspelt verb is answered
-// with the one that was meant.
+// finish completes a tree of verbs: a verb that only has others shows its help, wrong arguments are usage errors, and a
+// misspelt verb is answered with the one that was meant.
 func finish(cmd *cobra.Command) {
 	cmd.SuggestFor = append(cmd.SuggestFor, synonyms[cmd.Name()]...)
 	switch check := cmd.Args; {
@@ -159,7 +162,8 @@ func countOf(args []string) string {
 // unknownVerb is the error for a word that is no verb of cmd.
 func unknownVerb(cmd *cobra.Command, word string) error {
 	cmd.SuggestionsMinimumDistance = 2
-	return usageError{fmt.Errorf("unknown command %q for %q; %s", word, cmd.CommandPath(), hint(cmd, cmd.SuggestionsFor(word)))}
+	return usageError{fmt.Errorf("unknown command %q for %q; %s", word, cmd.CommandPath(),
+		hint(cmd, cmd.SuggestionsFor(word)))}
 }
 
 // unknownFlag completes the flag library's error for an unknown flag.
@@ -167,7 +171,8 @@ func unknownFlag(cmd *cobra.Command, err error) error {
 	_, name, _ := strings.Cut(err.Error(), "--")
 	var near []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if !f.Hidden && name != "" && strings.ReplaceAll(f.Name, "-", "") == strings.ReplaceAll(strings.ToLower(name), "-", "") {
+		if !f.Hidden && name != "" && strings.ReplaceAll(f.Name, "-", "") == strings.ReplaceAll(strings.ToLower(name), "-",
+			"") {
 			near = append(near, "--"+f.Name)
 		}
 	})

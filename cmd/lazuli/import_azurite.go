@@ -15,8 +15,8 @@ import (
 	"github.com/lazuli-storage/lazuli/server/config"
 )
 
-// importAzurite is `lazuli import --azurite`: into a new data folder, or into the account of --connection-string. The variables with connection strings
-// do not count, since they may name the Azurite that is left.
+// importAzurite is `lazuli import --azurite`: into a new data folder, or into the account of --connection-string. The
+// variables with connection strings do not count, since they may name the Azurite that is left.
 func (m *Main) importAzurite(cmd *cobra.Command, source string, account func() (accountarchive.Account, error)) error {
 	for _, name := range []string{"only", "overwrite", "verify"} {
 		if cmd.Flags().Changed(name) {
@@ -44,7 +44,9 @@ func (m *Main) importAzurite(cmd *cobra.Command, source string, account func() (
 			return err
 		}
 		into = a.Address
-		r, err = f.Import(cmd.Context(), azurite.Options{Targets: map[string]azurite.Account{name: {Tables: a.Tables, Queues: a.Queues, Blobs: a.Blobs}}, Progress: progress})
+		r, err = f.Import(cmd.Context(),
+			azurite.Options{Targets: map[string]azurite.Account{name: {Tables: a.Tables, Queues: a.Queues, Blobs: a.Blobs}},
+				Progress: progress})
 		if err != nil {
 			return fmt.Errorf("import into %s: %w", into, err)
 		}
@@ -54,10 +56,13 @@ func (m *Main) importAzurite(cmd *cobra.Command, source string, account func() (
 			return usageError{err}
 		}
 		into = c.Location
-		r, err = f.IntoFolder(cmd.Context(), into, azurite.FolderOptions{Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn})), Progress: progress})
+		r, err = f.IntoFolder(cmd.Context(), into,
+			azurite.FolderOptions{Log: slog.New(
+				slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn})), Progress: progress})
 		switch {
 		case errors.Is(err, azurite.ErrNotEmpty):
-			return fmt.Errorf("%w: give another folder with --location, or the account of a running server with --connection-string", err)
+			return fmt.Errorf("%w: give another folder with --location, or the account of a running server with "+
+				"--connection-string", err)
 		case err != nil:
 			return fmt.Errorf("import into %s: %w", into, err)
 		}
@@ -65,7 +70,8 @@ func (m *Main) importAzurite(cmd *cobra.Command, source string, account func() (
 	return reportAzurite(cmd, f, r, into)
 }
 
-// accountOf returns which account of the folder goes to the account of a connection string: the one of its name, or the only one.
+// accountOf returns which account of the folder goes to the account of a connection string: the one of its name, or the
+// only one.
 func accountOf(text string, f *azurite.Folder) (string, error) {
 	settings, err := connstr.Parse(text)
 	if err != nil {
@@ -78,13 +84,15 @@ func accountOf(text string, f *azurite.Folder) (string, error) {
 	case len(names) == 1:
 		return names[0], nil
 	}
-	return "", fmt.Errorf("the folder has the accounts %s, and none of the name %s", strings.Join(names, ", "), settings.Account)
+	return "", fmt.Errorf("the folder has the accounts %s, and none of the name %s", strings.Join(names, ", "),
+		settings.Account)
 }
 
 // reportAzurite prints what was imported and what was not.
 func reportAzurite(cmd *cobra.Command, f *azurite.Folder, r azurite.Result, into string) error {
 	out := cmd.OutOrStdout()
-	fmt.Fprintf(out, "%s with %s and %s, %s with %s, %s with %s: imported into %s\n", count(r.Containers, "container"), count(r.Blobs, "blob"), count(r.Snapshots, "snapshot"),
+	fmt.Fprintf(out, "%s with %s and %s, %s with %s, %s with %s: imported into %s\n", count(r.Containers, "container"),
+		count(r.Blobs, "blob"), count(r.Snapshots, "snapshot"),
 		count(r.Queues, "queue"), count(r.Messages, "message"), count(r.Tables, "table"), entities(r.Entities), into)
 	if r.Uncommitted > 0 {
 		fmt.Fprintln(out, count(r.Uncommitted, "uncommitted block")+" imported, which the service keeps for a week")
@@ -92,7 +100,8 @@ func reportAzurite(cmd *cobra.Command, f *azurite.Folder, r azurite.Result, into
 	if r.Expired > 0 {
 		fmt.Fprintln(out, count(r.Expired, "message")+" left out, because the time to live has ended")
 	}
-	if names := slices.DeleteFunc(f.Accounts(), func(name string) bool { return name == connstr.DevelopmentAccount }); len(names) > 0 {
+	if names := slices.DeleteFunc(f.Accounts(),
+		func(name string) bool { return name == connstr.DevelopmentAccount }); len(names) > 0 {
 		fmt.Fprintf(out, "The server needs keys for %s: AZURITE_ACCOUNTS, or --accounts-file\n", strings.Join(names, ", "))
 	}
 	for _, missing := range r.Missing {

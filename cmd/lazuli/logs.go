@@ -56,8 +56,10 @@ as 2026-03-01T12:00:00Z or 2026-03-01 (UTC), or a duration before now, such as 9
 	}
 	connection := accountFlag(cmd)
 	fl := cmd.Flags()
-	fl.StringVar(&f.service, "service", "", "service whose log is read: blob, queue, table, or a service of the log-storage role's records")
-	fl.StringVar(&f.container, "container", "", "container of the log (default: "+logstore.AnalyticsContainer+" and "+config.Default().Roles.LogContainer+")")
+	fl.StringVar(&f.service, "service", "",
+		"service whose log is read: blob, queue, table, or a service of the log-storage role's records")
+	fl.StringVar(&f.container, "container", "",
+		"container of the log (default: "+logstore.AnalyticsContainer+" and "+config.Default().Roles.LogContainer+")")
 	fl.StringVar(&f.from, "from", "1h", "earliest time: a time, or a duration before now")
 	fl.StringVar(&f.to, "to", "0s", "end of the range: a time, or a duration before now")
 	fl.StringVar(&f.level, "level", "", "minimum level (default: all)")
@@ -77,7 +79,8 @@ as 2026-03-01T12:00:00Z or 2026-03-01 (UTC), or a duration before now, such as 9
 // query checks what was asked for.
 func (f *logsQuery) query(now time.Time) (q logstore.Query, err error) {
 	if f.service == "" {
-		return q, errors.New("logs query: --service is missing: blob, queue or table, or a service of the log-storage role's records")
+		return q, errors.New("logs query: --service is missing: blob, queue or table, or a service of the log-storage " +
+			"role's records")
 	}
 	q.Service = f.service
 	if q.From, err = parseMoment(f.from, now); err != nil {
@@ -110,12 +113,14 @@ func parseMoment(s string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
 		return now.Add(-d).UTC(), nil
 	}
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly} {
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05",
+		"2006-01-02 15:04", time.DateOnly} {
 		if t, err := time.Parse(layout, s); err == nil {
 			return t.UTC(), nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%q is neither a time such as 2026-03-01T12:00:00Z nor a duration before now such as 90m", s)
+	return time.Time{}, fmt.Errorf(
+		"%q is neither a time such as 2026-03-01T12:00:00Z nor a duration before now such as 90m", s)
 }
 
 func (f *logsQuery) run(ctx context.Context, connectionString string, out, stderr io.Writer, now time.Time) error {
@@ -144,14 +149,16 @@ func (f *logsQuery) run(ctx context.Context, connectionString string, out, stder
 		}
 	}
 	if f.stats {
-		fmt.Fprintf(stderr, "%d lines found among %d, in %d blobs of %d bytes; %d lists named %d blobs; %d lines could not be read\n",
+		fmt.Fprintf(stderr, "%d lines found among %d, in %d blobs of %d bytes; %d lists named %d blobs; %d lines could "+
+			"not be read\n",
 			found, stats.Lines, stats.Read, stats.Bytes, stats.Lists, stats.Listed, stats.Malformed)
 	}
 	return nil
 }
 
 // open begins the query: in the container that was named, or in those of Storage Analytics and of the log-storage role.
-func (f *logsQuery) open(ctx context.Context, storage *workers.Storage, q logstore.Query) (iter.Seq2[logstore.Entry, error], *logstore.Stats, error) {
+func (f *logsQuery) open(ctx context.Context, storage *workers.Storage,
+	q logstore.Query) (iter.Seq2[logstore.Entry, error], *logstore.Stats, error) {
 	containers := []string{f.container}
 	if f.container == "" {
 		containers = []string{logstore.AnalyticsContainer, config.Default().Roles.LogContainer}
@@ -169,7 +176,8 @@ func (f *logsQuery) open(ctx context.Context, storage *workers.Storage, q logsto
 }
 
 // withoutContainer handles a container that does not exist: it is an error only where it was named.
-func withoutContainer(name string, optional bool, lines iter.Seq2[logstore.Entry, error]) iter.Seq2[logstore.Entry, error] {
+func withoutContainer(name string, optional bool, lines iter.Seq2[logstore.Entry, error]) iter.Seq2[logstore.Entry,
+	error] {
 	return func(yield func(logstore.Entry, error) bool) {
 		for e, err := range lines {
 			if bloberror.HasCode(err, bloberror.ContainerNotFound) {
@@ -195,9 +203,12 @@ func (f *logsQuery) print(out io.Writer, e logstore.Entry) error {
 		encoder.SetEscapeHTML(false)
 		err = encoder.Encode(e.Record)
 	default:
-		line := fmt.Sprintf("%s %-5s %q", e.Time.UTC().Format("2006-01-02T15:04:05.000Z"), logstore.LevelName(e.Level), e.Message)
-		if !strings.ContainsAny(e.Message, "\"\\\n\r\t") && strings.IndexFunc(e.Message, func(r rune) bool { return r < ' ' }) < 0 {
-			line = fmt.Sprintf("%s %-5s %s", e.Time.UTC().Format("2006-01-02T15:04:05.000Z"), logstore.LevelName(e.Level), e.Message)
+		line := fmt.Sprintf("%s %-5s %q", e.Time.UTC().Format("2006-01-02T15:04:05.000Z"), logstore.LevelName(e.Level),
+			e.Message)
+		if !strings.ContainsAny(e.Message, "\"\\\n\r\t") &&
+			strings.IndexFunc(e.Message, func(r rune) bool { return r < ' ' }) < 0 {
+			line = fmt.Sprintf("%s %-5s %s", e.Time.UTC().Format("2006-01-02T15:04:05.000Z"), logstore.LevelName(e.Level),
+				e.Message)
 		}
 		if e.Attrs != nil {
 			line += " " + string(e.Attrs)

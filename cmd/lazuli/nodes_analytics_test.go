@@ -23,8 +23,9 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
-// One node of a cluster is killed again and again while blobs are written through the others: the metrics have each of their requests that succeeded once,
-// and the logs have a line for it. What the killed node had counted may be lost. The test runs only with LAZULI_TEST_KILL_NODES.
+// One node of a cluster is killed again and again while blobs are written through the others: the metrics have each of
+// their requests that succeeded once, and the logs have a line for it. What the killed node had counted may be lost.
+// The test runs only with LAZULI_TEST_KILL_NODES.
 func TestAnalyticsOfAClusterWithAKilledNode(t *testing.T) {
 	t.Parallel()
 	cluster := startNodes(t)
@@ -32,9 +33,12 @@ func TestAnalyticsOfAClusterWithAKilledNode(t *testing.T) {
 	check.OK(t, err)
 	_, err = blobs.CreateContainer(t.Context(), "written", nil)
 	check.OK(t, err)
-	metrics := &service.Metrics{Version: to.Ptr("1.0"), Enabled: to.Ptr(true), IncludeAPIs: to.Ptr(true), RetentionPolicy: &service.RetentionPolicy{Enabled: to.Ptr(false)}}
-	_, err = blobs.ServiceClient().SetProperties(t.Context(), &service.SetPropertiesOptions{HourMetrics: metrics, MinuteMetrics: metrics,
-		Logging: &service.Logging{Version: to.Ptr("1.0"), Read: to.Ptr(false), Write: to.Ptr(true), Delete: to.Ptr(false), RetentionPolicy: metrics.RetentionPolicy}})
+	metrics := &service.Metrics{Version: to.Ptr("1.0"), Enabled: to.Ptr(true), IncludeAPIs: to.Ptr(true),
+		RetentionPolicy: &service.RetentionPolicy{Enabled: to.Ptr(false)}}
+	_, err = blobs.ServiceClient().SetProperties(t.Context(),
+		&service.SetPropertiesOptions{HourMetrics: metrics, MinuteMetrics: metrics,
+			Logging: &service.Logging{Version: to.Ptr("1.0"), Read: to.Ptr(false), Write: to.Ptr(true), Delete: to.Ptr(false),
+				RetentionPolicy: metrics.RetentionPolicy}})
 	check.OK(t, err)
 	for _, n := range cluster.Nodes { // each has applied the settings when it answers a read
 		_, err := nodeBlobs(t, n).ServiceClient().GetProperties(t.Context(), nil)
@@ -54,7 +58,8 @@ func TestAnalyticsOfAClusterWithAKilledNode(t *testing.T) {
 		for writer := range 3 {
 			load.Go(func() {
 				for i := 0; ctx.Err() == nil; i++ {
-					answer, err := client.UploadBuffer(t.Context(), "written", fmt.Sprintf("%d-%d-%d", at, writer, i), []byte("content"), nil)
+					answer, err := client.UploadBuffer(t.Context(), "written", fmt.Sprintf("%d-%d-%d", at, writer, i),
+						[]byte("content"), nil)
 					if err == nil {
 						mu.Lock()
 						ids = append(ids, *answer.RequestID)

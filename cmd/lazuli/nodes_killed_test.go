@@ -30,8 +30,8 @@ const (
 	nodesPatience = 5 * time.Minute
 )
 
-// Nodes of a cluster are killed one after the other while blobs are written: each blob whose upload was acknowledged has its event. It runs only
-// with LAZULI_TEST_KILL_NODES, since it takes a minute.
+// Nodes of a cluster are killed one after the other while blobs are written: each blob whose upload was acknowledged
+// has its event. It runs only with LAZULI_TEST_KILL_NODES, since it takes a minute.
 func TestEventsOfAClusterWhoseNodesAreKilled(t *testing.T) {
 	t.Parallel()
 	cluster := startNodes(t, "--events")
@@ -71,7 +71,8 @@ func TestEventsOfAClusterWhoseNodesAreKilled(t *testing.T) {
 			delete(want, subject)
 		}
 	}
-	t.Logf("%d kills, %d acknowledged uploads, each with its event; %d events were delivered again", killed, uploads, again)
+	t.Logf("%d kills, %d acknowledged uploads, each with its event; %d events were delivered again", killed, uploads,
+		again)
 }
 
 // startNodes starts three nodes as processes, if nodes are to be killed.
@@ -90,8 +91,8 @@ func startNodes(t *testing.T, args ...string) *killrig.Cluster {
 	return cluster
 }
 
-// killNodes kills one node after the other, until the function that it returns is called. That waits until all nodes are ready, and returns the
-// number of kills.
+// killNodes kills one node after the other, until the function that it returns is called. That waits until all nodes
+// are ready, and returns the number of kills.
 func killNodes(t *testing.T, cluster *killrig.Cluster) (end func() int) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -125,7 +126,8 @@ func subscribe(t *testing.T, cluster *killrig.Cluster) {
 			_, port, err := net.SplitHostPort(n.Admin)
 			check.OK(t, err)
 			var code int
-			code, output = runCommand(t, "event", "add", "--name", "photos", "--endpoint-type", "storagequeue", "--endpoint", "events",
+			code, output = runCommand(t, "event", "add", "--name", "photos", "--endpoint-type", "storagequeue", "--endpoint",
+				"events",
 				"--included-event-types", "Microsoft.Storage.BlobCreated", "--admin-port", port)
 			if code == exitOK {
 				return
@@ -159,8 +161,8 @@ func receiveSubjects(t *testing.T, queue *azqueue.QueueClient) (subjects []strin
 	return subjects
 }
 
-// Nodes of a cluster are killed one after the other while workflows run: each workflow whose start was acknowledged ends with its result. It runs only
-// with LAZULI_TEST_KILL_NODES.
+// Nodes of a cluster are killed one after the other while workflows run: each workflow whose start was acknowledged
+// ends with its result. It runs only with LAZULI_TEST_KILL_NODES.
 func TestWorkflowsOnAClusterWhoseNodesAreKilled(t *testing.T) {
 	t.Parallel()
 	cluster := startNodes(t)

@@ -41,9 +41,9 @@ func release(t *testing.T, formats string) func(args ...string) *exec.Cmd {
 	}
 }
 
-// Three nodes are updated one after the other to a release that understands a newer format as well, and back, while clients write: nothing that
-// was acknowledged is lost. It runs only with LAZULI_TEST_KILL_NODES. LAZULI_TEST_OTHER_RELEASE is the path of a program that takes the place of the
-// other release.
+// Three nodes are updated one after the other to a release that understands a newer format as well, and back, while
+// clients write: nothing that was acknowledged is lost. It runs only with LAZULI_TEST_KILL_NODES.
+// LAZULI_TEST_OTHER_RELEASE is the path of a program that takes the place of the other release.
 func TestClusterIsUpdatedWhileClientsWrite(t *testing.T) {
 	t.Parallel()
 	cluster := startNodes(t)
@@ -67,8 +67,8 @@ func TestClusterIsUpdatedWhileClientsWrite(t *testing.T) {
 	load.check(t)
 }
 
-// A node whose release has no format in common with the others is refused with a clear message, in both directions; the others serve, and the node
-// takes part again with its own release. It runs only with LAZULI_TEST_KILL_NODES.
+// A node whose release has no format in common with the others is refused with a clear message, in both directions; the
+// others serve, and the node takes part again with its own release. It runs only with LAZULI_TEST_KILL_NODES.
 func TestNodeWithoutACommonFormatIsRefused(t *testing.T) {
 	t.Parallel()
 	cluster := startNodes(t)
@@ -77,14 +77,16 @@ func TestNodeWithoutACommonFormatIsRefused(t *testing.T) {
 	n3 := cluster.Nodes[2]
 	own := n3.Command
 	for _, other := range []struct{ formats, want string }{
-		{"3-4", "it needs format 3 of the cluster's data or newer, and this program supports formats up to 2: update this node"},
+		{"3-4", "it needs format 3 of the cluster's data or newer, and this program supports formats up to 2: update this " +
+			"node"},
 		{"0-0", "it supports formats of the cluster's data up to 0, and this cluster needs 1 or newer: update that node"},
 	} {
 		check.OK(t, n3.Terminate())
 		n3.Command = release(t, other.formats)
 		check.OK(t, n3.Start())
 		for _, n := range cluster.Nodes[:2] {
-			check.Eventually(t, func() bool { return logged(t, n, other.want) }, "node %s does not say why it refuses the other one", n.Name)
+			check.Eventually(t, func() bool { return logged(t, n, other.want) },
+				"node %s does not say why it refuses the other one", n.Name)
 		}
 		before := load.count()
 		check.Eventually(t, func() bool { return load.count() > before+20 }, "the other nodes do not serve")
@@ -190,7 +192,8 @@ func (w *writing) check(t *testing.T) {
 	}
 	content := make([]byte, 60_000)
 	for _, name := range w.acknowledged[1] {
-		if _, err := w.blobs.DownloadBuffer(t.Context(), "written", name, content, nil); err != nil || string(content) != strings.Repeat(name, 10_000) {
+		if _, err := w.blobs.DownloadBuffer(t.Context(), "written", name, content, nil); err != nil ||
+			string(content) != strings.Repeat(name, 10_000) {
 			t.Errorf("blob %s: other content, or %v", name, err)
 		}
 	}
@@ -212,5 +215,6 @@ func (w *writing) check(t *testing.T) {
 	if len(missing) > 0 {
 		t.Errorf("%d of %d messages are lost: %v", len(missing), len(w.acknowledged[2]), missing)
 	}
-	t.Logf("%d entities, %d blobs and %d messages, all there", len(w.acknowledged[0]), len(w.acknowledged[1]), len(w.acknowledged[2]))
+	t.Logf("%d entities, %d blobs and %d messages, all there", len(w.acknowledged[0]), len(w.acknowledged[1]),
+		len(w.acknowledged[2]))
 }

@@ -8,7 +8,8 @@ import (
 )
 
 // notifySystemd tells systemd the state of a service of Type=notify: READY=1 or STOPPING=1
-// (https://www.freedesktop.org/software/systemd/man/latest/sd_notify.html). Started otherwise, the program has no NOTIFY_SOCKET, and nothing is sent.
+// (https://www.freedesktop.org/software/systemd/man/latest/sd_notify.html). Started otherwise, the program has no
+// NOTIFY_SOCKET, and nothing is sent.
 func notifySystemd(state string, log *slog.Logger) {
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {

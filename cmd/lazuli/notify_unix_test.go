@@ -25,7 +25,8 @@ func TestNotifySystemd(t *testing.T) {
 	defer l.Close()
 	self, err := os.Executable()
 	check.OK(t, err)
-	cmd := lazuliCommand(self, "--in-memory", "--blob-port", "0", "--queue-port", "0", "--table-port", "0", "--admin-port", "0")
+	cmd := lazuliCommand(self, "--in-memory", "--blob-port", "0", "--queue-port", "0", "--table-port", "0", "--admin-port",
+		"0")
 	cmd.Env = append(cmd.Env, "NOTIFY_SOCKET="+socket)
 	check.OK(t, cmd.Start())
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()

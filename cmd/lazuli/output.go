@@ -20,7 +20,8 @@ type list struct {
 	tab  *tabwriter.Writer
 }
 
-// listOutput adds --json to cmd, and returns a function that begins the output, with a heading of the table unless there are no titles.
+// listOutput adds --json to cmd, and returns a function that begins the output, with a heading of the table unless
+// there are no titles.
 func listOutput(cmd *cobra.Command) func(titles ...string) *list {
 	asJSON := cmd.Flags().Bool("json", false, "print one JSON object a line")
 	return func(titles ...string) *list {
@@ -82,7 +83,8 @@ func camel(title string) string {
 	return strings.Join(words, "")
 }
 
-// confirmation adds --yes to cmd, and returns a function that asks whether to go on. Where no person can be asked, it wants --yes.
+// confirmation adds --yes to cmd, and returns a function that asks whether to go on. Where no person can be asked, it
+// wants --yes.
 func confirmation(cmd *cobra.Command) func(question string) error {
 	yes := cmd.Flags().BoolP("yes", "y", false, "delete without a question")
 	return func(question string) error {

@@ -30,7 +30,8 @@ table lazulipoison.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newQueueListCommand(), newQueueCreateCommand(), newQueuePeekCommand(), newQueuePutCommand(), newQueueRemoveCommand(), newQueueRequeueCommand(), newQueuePurgeCommand(), newQueueLogCommand(m))
+	cmd.AddCommand(newQueueListCommand(), newQueueCreateCommand(), newQueuePeekCommand(), newQueuePutCommand(),
+		newQueueRemoveCommand(), newQueueRequeueCommand(), newQueuePurgeCommand(), newQueueLogCommand(m))
 	return cmd
 }
 
@@ -52,7 +53,8 @@ func queueStorage(cmd *cobra.Command) func() (*workers.Storage, error) {
 func newQueueListCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "ls [prefix]", Short: "List queues with the number of messages and the age of the oldest",
 		Long: `List queues with the number of messages, of messages that the server has set aside because damage makes them unreadable, and the age
-of the oldest visible message. Messages set aside are included in the number of messages; lazuli fsck shows them.`, Args: cobra.MaximumNArgs(1)}
+of the oldest visible message. Messages set aside are included in the number of messages; lazuli fsck shows them.`,
+		Args: cobra.MaximumNArgs(1)}
 	open, output := queueService(cmd), listOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		service, err := open()
@@ -80,7 +82,8 @@ of the oldest visible message. Messages set aside are included in the number of 
 	return cmd
 }
 
-// oneLine makes a body fit for a line of a table: control characters are escaped, and its end is left out if it is long.
+// oneLine makes a body fit for a line of a table: control characters are escaped, and its end is left out if it is
+// long.
 func oneLine(body string) string {
 	quoted := fmt.Sprintf("%q", body)
 	text := []rune(strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`))
@@ -99,7 +102,8 @@ func newQueuePutCommand() *cobra.Command {
 	}
 	open := queueService(cmd)
 	cmd.Flags().BoolVar(&o.Create, "create", false, "create the queue if it does not exist")
-	cmd.Flags().BoolVar(&o.Plain, "plain", false, "put the text unencoded (default: base64, as Azure Functions and the workers expect)")
+	cmd.Flags().BoolVar(&o.Plain, "plain", false,
+		"put the text unencoded (default: base64, as Azure Functions and the workers expect)")
 	cmd.Flags().DurationVar(&o.Delay, "delay", 0, "how long the message stays invisible")
 	cmd.Flags().DurationVar(&o.TTL, "ttl", 0, "time to live; -1s: the message does not expire (default: 7 days)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -127,7 +131,8 @@ func newQueueRequeueCommand() *cobra.Command {
 	var to string
 	var delay time.Duration
 	cmd := &cobra.Command{
-		Use: "requeue queue", Short: "Move messages back from a poison queue, or from any queue to another", Args: cobra.ExactArgs(1),
+		Use: "requeue queue", Short: "Move messages back from a poison queue, or from any queue to another",
+		Args: cobra.ExactArgs(1),
 		Long: `Move messages from a queue to another one, by default from NAME-poison to NAME, and from the poison queues of blob and table triggers
 to the queues of their functions, which then handle the blob or entity again if it has not changed since.
 
@@ -166,7 +171,8 @@ queues, but is never lost. The dequeue count restarts at zero.`,
 			to = "the queues of their functions"
 			n, err = queuetool.RequeueToSources(cmd.Context(), storage.Queues, args[0], f, delay)
 		} else {
-			n, err = queuetool.Requeue(cmd.Context(), storage.Queues.NewQueueClient(args[0]), storage.Queues.NewQueueClient(to), f, delay)
+			n, err = queuetool.Requeue(cmd.Context(), storage.Queues.NewQueueClient(args[0]), storage.Queues.NewQueueClient(to),
+				f, delay)
 		}
 		if n > 0 || err == nil {
 			fmt.Fprintf(cmd.OutOrStdout(), "moved %s from %s to %s\n", counted(n, "message", "messages"), args[0], to)

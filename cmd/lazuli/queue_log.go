@@ -35,7 +35,8 @@ Lazuli-Changes and Lazuli-Change of each message say the same.`,
 			if h.Get(store.HeaderChanges) == "" {
 				return nil
 			}
-			_, err := fmt.Fprintf(t, "%s\t%d\t%s\t%d\t%s\n", r.Time.UTC().Format("2006-01-02T15:04:05.000Z"), r.Sequence, h.Get(store.HeaderChanges), len(r.Payload),
+			_, err := fmt.Fprintf(t, "%s\t%d\t%s\t%d\t%s\n", r.Time.UTC().Format("2006-01-02T15:04:05.000Z"), r.Sequence,
+				h.Get(store.HeaderChanges), len(r.Payload),
 				strings.Join(h.Values(store.HeaderChange), "; "))
 			return err
 		})

@@ -85,7 +85,8 @@ func reasons(storage *workers.Storage, queue string) *queuetool.Reasons {
 	return queuetool.NewReasons(storage.Tables, queue)
 }
 
-func writeMessages(out io.Writer, messages []queuetool.Message, r *queuetool.Reasons, hidden bool, now time.Time) error {
+func writeMessages(out io.Writer, messages []queuetool.Message, r *queuetool.Reasons, hidden bool,
+	now time.Time) error {
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	head := "ID\tINSERTED\tATTEMPTS\t"
 	if hidden {
@@ -152,9 +153,11 @@ func filterFlags(cmd *cobra.Command) *queueFilter {
 	fl := cmd.Flags()
 	fl.StringVarP(&f.match, "match", "m", "", "only messages whose decoded body matches this regular expression (RE2)")
 	fl.StringVar(&f.id, "id", "", "only the message with this id")
-	fl.StringVar(&f.reason, "reason", "", "only poisoned messages whose recorded reason, last error or stack matches this regular expression")
+	fl.StringVar(&f.reason, "reason", "",
+		"only poisoned messages whose recorded reason, last error or stack matches this regular expression")
 	fl.StringVar(&f.function, "function", "", "only messages that this function moved to the poison queue")
-	fl.DurationVar(&f.olderThan, "older-than", 0, "only messages that were moved to the poison queue at least this long ago")
+	fl.DurationVar(&f.olderThan, "older-than", 0,
+		"only messages that were moved to the poison queue at least this long ago")
 	fl.IntVarP(&f.limit, "limit", "n", 0, "maximum number of messages (default: all available)")
 	return f
 }

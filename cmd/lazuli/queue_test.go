@@ -40,7 +40,8 @@ func TestQueueVerbs(t *testing.T) {
 		{args: "ls", says: []string{"QUEUE", "orders  ", "0", "-", "orders-poison", "3", "s"}},
 		{args: "ls|orders-", says: []string{"orders-poison"}},
 		{args: "peek|orders-poison", says: []string{"ATTEMPTS", `order 1\nwith "two" lines`, "refund 1", "refund 2"}},
-		{args: "requeue|orders-poison|--match|^refund|--limit|1", says: []string{"moved 1 message from orders-poison to orders"}},
+		{args: "requeue|orders-poison|--match|^refund|--limit|1",
+			says: []string{"moved 1 message from orders-poison to orders"}},
 		{args: "requeue|orders|--to|orders-poison", says: []string{"moved 1 message from orders to orders-poison"}},
 		{args: "purge|orders-poison|-m|refund", says: []string{"deleted 2 messages from orders-poison"}},
 		{args: "peek|orders-poison|-n|1", says: []string{"order 1"}},
@@ -77,7 +78,8 @@ func TestRequeueToAMissingQueue(t *testing.T) {
 }
 
 func TestQueueMistakes(t *testing.T) {
-	t.Setenv(connectionEnvVar, "UseDevelopmentStorage=true;DevelopmentStorageProxyUri=http://192.0.2.1") // Nothing may be sent.
+	// Nothing may be sent.
+	t.Setenv(connectionEnvVar, "UseDevelopmentStorage=true;DevelopmentStorageProxyUri=http://192.0.2.1")
 	for args, says := range map[string]string{
 		"requeue|orders": "--to|-poison",
 		"requeue|orders-poison|--to|orders-poison": "itself",

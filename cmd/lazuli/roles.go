@@ -156,7 +156,8 @@ func (s *roleSet) largeEntity(ctx context.Context) error {
 
 // sweep adds a sweeper of a table of large entities.
 func (s *roleSet) sweep(ctx context.Context, table, function string) error {
-	sweeper, err := largeentity.NewSweeper(s.storage, table, s.config.LargeEntityContainer, largeentity.WithAge(s.config.LargeEntityAge))
+	sweeper, err := largeentity.NewSweeper(s.storage, table, s.config.LargeEntityContainer,
+		largeentity.WithAge(s.config.LargeEntityAge))
 	if err != nil {
 		return err
 	}
@@ -166,18 +167,20 @@ func (s *roleSet) sweep(ctx context.Context, table, function string) error {
 	s.app.Timer(function, func(ctx context.Context, _ workers.TimerInfo) error {
 		done, err := sweeper.Sweep(ctx)
 		if done.Removed > 0 || done.Reservations > 0 {
-			s.log.Info("swept large entities", "table", table, "blobs", done.Blobs, "removed", done.Removed, "reservations", done.Reservations)
+			s.log.Info("swept large entities", "table", table, "blobs", done.Blobs, "removed", done.Removed, "reservations",
+				done.Reservations)
 		}
 		return err
 	}, workers.WithSchedule(s.config.LargeEntitySchedule))
 	return nil
 }
 
-// largeEntityFunction names the role's function. Timers with the same name share a lock, so sweepers of different tables on one account have
-// different names.
+// largeEntityFunction names the role's function. Timers with the same name share a lock, so sweepers of different
+// tables on one account have different names.
 func (s *roleSet) largeEntityFunction() string {
 	defaults := config.Default().Roles
-	if c := s.config; c.LargeEntityTable != defaults.LargeEntityTable || c.LargeEntityContainer != defaults.LargeEntityContainer {
+	if c := s.config; c.LargeEntityTable != defaults.LargeEntityTable ||
+		c.LargeEntityContainer != defaults.LargeEntityContainer {
 		return "large-entity-" + c.LargeEntityTable + "-" + c.LargeEntityContainer
 	}
 	return "large-entity"
@@ -185,7 +188,8 @@ func (s *roleSet) largeEntityFunction() string {
 
 func (s *roleSet) logStorage(ctx context.Context) error {
 	c := s.config
-	w, err := logstore.NewWriter(s.storage, c.LogContainer, logstore.WithFlushBytes(c.LogFlushBytes), logstore.WithFlushEvery(c.LogFlushEvery),
+	w, err := logstore.NewWriter(s.storage, c.LogContainer, logstore.WithFlushBytes(c.LogFlushBytes),
+		logstore.WithFlushEvery(c.LogFlushEvery),
 		logstore.WithSlot(c.LogSlot), logstore.WithMaxBuffered(max(64<<20, 4*c.LogFlushBytes)), logstore.WithLogger(s.log))
 	if err != nil {
 		return err
@@ -201,7 +205,8 @@ func (s *roleSet) logStorage(ctx context.Context) error {
 func (s *roleSet) searchIndex(ctx context.Context) error {
 	c := s.config
 	if c.SearchFields == "" {
-		return usageError{errors.New("search-index-fields is missing: NAME:TYPE,..., with the types text, keyword, number and date")}
+		return usageError{errors.New("search-index-fields is missing: NAME:TYPE,..., with the types text, keyword, number " +
+			"and date")}
 	}
 	fields, err := searchindex.ParseFields(c.SearchFields)
 	if err != nil {
@@ -211,7 +216,8 @@ func (s *roleSet) searchIndex(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	x, err := searchindex.Open(searchindex.Config{Storage: s.storage, Table: c.SearchTable, Folder: folder, Fields: fields, Log: s.log})
+	x, err := searchindex.Open(searchindex.Config{Storage: s.storage, Table: c.SearchTable, Folder: folder, Fields: fields,
+		Log: s.log})
 	if err != nil {
 		return errors.Join(err, remove())
 	}
@@ -254,7 +260,8 @@ func (s *roleSet) made(errs ...error) error {
 	return nil
 }
 
-// existsAlready recognises the services' 409 for something that is there: QueueAlreadyExists, TableAlreadyExists, ContainerAlreadyExists.
+// existsAlready recognises the services' 409 for something that is there: QueueAlreadyExists, TableAlreadyExists,
+// ContainerAlreadyExists.
 func existsAlready(err error) bool {
 	var r *azcore.ResponseError
 	return errors.As(err, &r) && strings.HasSuffix(r.ErrorCode, "AlreadyExists")

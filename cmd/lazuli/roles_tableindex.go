@@ -40,7 +40,8 @@ func (s *roleSet) tableIndex(ctx context.Context) error {
 	return nil
 }
 
-// indexProjection returns what the table-index role keeps. Entities without a usable value of the property are in no target.
+// indexProjection returns what the table-index role keeps. Entities without a usable value of the property are in no
+// target.
 func indexProjection(kind, by string) tableindex.Projection {
 	switch kind {
 	case "lists":
@@ -74,7 +75,8 @@ func indexKey(e *tables.Entity, property string) (string, bool) {
 	return key, ok && key != "" && keyFits(key)
 }
 
-// escapeKey replaces the characters that keys cannot have, the space that separates keys, and "~" itself by "~" and four hexadecimal digits.
+// escapeKey replaces the characters that keys cannot have, the space that separates keys, and "~" itself by "~" and
+// four hexadecimal digits.
 func escapeKey(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -107,8 +109,8 @@ func valueText(e *tables.Entity, property string) (string, bool) {
 // maxCountName is the maximum length of what names a count, so that the property's name is not too long.
 const maxCountName = 200
 
-// countName returns the value of a property as part of a property's name: characters other than letters and digits become "_" and four hexadecimal
-// digits. Entities without a value, or with one that is too long, count as Other.
+// countName returns the value of a property as part of a property's name: characters other than letters and digits
+// become "_" and four hexadecimal digits. Entities without a value, or with one that is too long, count as Other.
 func countName(e *tables.Entity, property string) string {
 	text, ok := valueText(e, property)
 	if !ok {

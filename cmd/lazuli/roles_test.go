@@ -46,13 +46,15 @@ func TestPairsOfRolesOnOneTable(t *testing.T) {
 
 func onOneTable(t *testing.T, a *lazulitest.Account, roles []string, to string) {
 	c := config.Default().Roles
-	c.ArchiveFrom, c.LargeEntityTable, c.SearchTable, c.IndexFrom, c.IndexBy = "Members", "Members", "Members", "Members", "Party"
+	c.ArchiveFrom, c.LargeEntityTable, c.SearchTable, c.IndexFrom, c.IndexBy = "Members", "Members", "Members", "Members",
+		"Party"
 	c.ArchiveTo, c.SearchFields, c.LargeEntityAge = to, "Name:text", time.Nanosecond
 	quiet := slog.New(slog.DiscardHandler)
 	app := workers.New(workers.Config{Storage: a.Storage, Logger: quiet})
-	set := &roleSet{app: app, storage: a.Storage, config: c, log: quiet, creates: true, searchFolder: func() (string, func() error, error) {
-		return t.TempDir(), func() error { return nil }, nil
-	}}
+	set := &roleSet{app: app, storage: a.Storage, config: c, log: quiet, creates: true,
+		searchFolder: func() (string, func() error, error) {
+			return t.TempDir(), func() error { return nil }, nil
+		}}
 	if err := set.add(t.Context(), roles); err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +107,8 @@ func onOneTable(t *testing.T, a *lazulitest.Account, roles []string, to string) 
 		content := make([]byte, 1<<20)
 		name := "=it%27s/=0.json"
 		n := must(a.Blobs.DownloadBuffer(t.Context(), "archived", name, content, nil))(t)
-		if err := e.UnmarshalJSON(content[:n]); err != nil || !bytes.Equal(e.Properties["Scan"].([]byte), want.Scan) || e.Properties[largeentity.PointerProperty] != nil {
+		if err := e.UnmarshalJSON(content[:n]); err != nil || !bytes.Equal(e.Properties["Scan"].([]byte), want.Scan) ||
+			e.Properties[largeentity.PointerProperty] != nil {
 			t.Errorf("the blob has %v: %v", e.Properties, err)
 		}
 	}

@@ -26,7 +26,8 @@ durable workflows on them.`,
 	})
 	for _, svc := range services {
 		name := svc.service.String()
-		root.AddCommand(addServeOf(&cobra.Command{Use: "azurite-" + name, Hidden: true, Short: "Run the " + svc.name + " service alone, as Azurite's program of this name does"}, m, name))
+		root.AddCommand(addServeOf(&cobra.Command{Use: "azurite-" + name, Hidden: true,
+			Short: "Run the " + svc.name + " service alone, as Azurite's program of this name does"}, m, name))
 	}
 	root.AddCommand(
 		addServe(&cobra.Command{Use: "serve", Aliases: []string{"azurite"}, Short: "Run the services (the default)"}, m),

@@ -56,15 +56,18 @@ users of the machine can see command lines.`,
 	p.StringVar(&f.connection, "connection-string", "", "Connection string with the account, its key and its addresses")
 	p.StringVar(&f.accountsFile, "accounts-file", os.Getenv(accountsFileVariable), "Accounts file with the account's key")
 	p.IntVar(&f.keyNumber, "key-number", 1, "Key of the account that signs: 1 or 2")
-	p.StringVar(&f.endpoint, "endpoint", "", `Address of the account's service, such as "http://127.0.0.1:10000/devstoreaccount1"`)
+	p.StringVar(&f.endpoint, "endpoint", "",
+		`Address of the account's service, such as "http://127.0.0.1:10000/devstoreaccount1"`)
 	p.BoolVar(&f.tokenOnly, "token", false, "Print only the query string")
 	p.StringVar(&f.start, "start", "", "Start: a UTC time, or a duration from now (10m); default: none")
 	p.StringVar(&f.expiry, "expiry", "1h", "Expiry: a UTC time (2030-01-31T12:00:00Z), or a duration from now (8h, 7d)")
-	p.StringVar(&f.token.Permissions, "permissions", "", "Permissions: r read, a add, c create, w write, d delete, l list, u update, p process, ...")
+	p.StringVar(&f.token.Permissions, "permissions", "",
+		"Permissions: r read, a add, c create, w write, d delete, l list, u update, p process, ...")
 	p.StringVar(&f.token.IP, "ip", "", "Client address or range of addresses (10.0.0.1-10.0.0.9)")
 	p.BoolVar(&f.httpsOnly, "https-only", false, "Allow https only")
 	p.StringVar(&f.token.VersionText, "sv", auth.SASVersion, "Service version of the token")
-	cmd.AddCommand(newSASAccount(f), newSASResource(f, wire.Blob, "container NAME"), newSASResource(f, wire.Blob, "blob CONTAINER/BLOB"), newSASResource(f, wire.Blob, "directory CONTAINER/DIRECTORY"),
+	cmd.AddCommand(newSASAccount(f), newSASResource(f, wire.Blob, "container NAME"),
+		newSASResource(f, wire.Blob, "blob CONTAINER/BLOB"), newSASResource(f, wire.Blob, "directory CONTAINER/DIRECTORY"),
 		newSASResource(f, wire.Queue, "queue NAME"), newSASResource(f, wire.Table, "table NAME"))
 	return cmd
 }
@@ -77,7 +80,8 @@ func newSASAccount(f *sasFlags) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			svc, ok := map[byte]wire.Service{'b': wire.Blob, 'q': wire.Queue, 't': wire.Table}[(f.token.Services + " ")[0]]
 			if !ok || f.token.ResourceTypes == "" {
-				return usageError{errors.New("an account SAS needs --services (letters of bqt) and --resource-types (letters of sco)")}
+				return usageError{errors.New("an account SAS needs --services (letters of bqt) and --resource-types (letters of " +
+					"sco)")}
 			}
 			return f.print(cmd, svc, "")
 		},
@@ -107,7 +111,8 @@ func newSASResource(f *sasFlags, svc wire.Service, use string) *cobra.Command {
 			return f.print(cmd, svc, args[0])
 		},
 	}
-	cmd.Flags().StringVar(&f.token.Policy, "policy", "", "Stored access policy of the "+kind+" for the values that the token does not have")
+	cmd.Flags().StringVar(&f.token.Policy, "policy", "",
+		"Stored access policy of the "+kind+" for the values that the token does not have")
 	switch svc {
 	case wire.Table:
 		cmd.Flags().StringVar(&f.token.StartPK, "startpk", "", "First partition key")
@@ -203,9 +208,11 @@ func (f *sasFlags) resolve() error {
 	return nil
 }
 
-// connectionAddress is the address of the account's service in the connection string, which has all three when it names an account.
+// connectionAddress is the address of the account's service in the connection string, which has all three when it names
+// an account.
 func (f *sasFlags) connectionAddress(svc wire.Service) string {
-	endpoint := map[wire.Service]string{wire.Blob: f.settings.BlobEndpoint, wire.Queue: f.settings.QueueEndpoint, wire.Table: f.settings.TableEndpoint}[svc]
+	endpoint := map[wire.Service]string{wire.Blob: f.settings.BlobEndpoint, wire.Queue: f.settings.QueueEndpoint,
+		wire.Table: f.settings.TableEndpoint}[svc]
 	if rest, plain := strings.CutPrefix(endpoint, "http://"); plain && f.httpsOnly {
 		endpoint = "https://" + rest
 	}
@@ -230,13 +237,15 @@ func (f *sasFlags) key() (string, error) {
 	if f.settings.Account == f.account && !f.settings.Key.Empty() {
 		return f.settings.Key.Reveal(), nil
 	}
-	if text := os.Getenv("AZURE_STORAGE_KEY"); text != "" && (os.Getenv("AZURE_STORAGE_ACCOUNT") == f.account || os.Getenv("AZURE_STORAGE_ACCOUNT") == "") {
+	if text := os.Getenv("AZURE_STORAGE_KEY"); text != "" &&
+		(os.Getenv("AZURE_STORAGE_ACCOUNT") == f.account || os.Getenv("AZURE_STORAGE_ACCOUNT") == "") {
 		return text, nil
 	}
 	if f.account == auth.DevelopmentAccount {
 		return auth.DevelopmentKey, nil
 	}
-	return "", fmt.Errorf("the key of account %s is not known: give a connection string with a key, an accounts file, or AZURE_STORAGE_KEY", f.account)
+	return "", fmt.Errorf("the key of account %s is not known: give a connection string with a key, an accounts file, "+
+		"or AZURE_STORAGE_KEY", f.account)
 }
 
 // sasTime reads a time, or a duration from now, which may be in days.
@@ -256,7 +265,8 @@ func sasTime(flag, text string, now time.Time) (string, error) {
 		d = time.Duration(n) * 24 * time.Hour
 	}
 	if err != nil {
-		return "", usageError{fmt.Errorf("%s %q is neither a UTC time like 2030-01-31T12:00:00Z nor a duration like 8h or 7d", flag, text)}
+		return "", usageError{fmt.Errorf("%s %q is neither a UTC time like 2030-01-31T12:00:00Z nor a duration like 8h or 7d",
+			flag, text)}
 	}
 	return now.Add(d).UTC().Format("2006-01-02T15:04:05Z"), nil
 }

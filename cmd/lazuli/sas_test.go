@@ -23,7 +23,8 @@ func sasVerb(t *testing.T, args ...string) (string, error) {
 
 // The account, the key and the address come from one connection string.
 func TestSASFromAConnectionString(t *testing.T) {
-	for _, name := range append([]string{"AZURE_STORAGE_KEY", "AZURE_STORAGE_ACCOUNT", accountsFileVariable}, connstr.Variables...) {
+	for _, name := range append([]string{"AZURE_STORAGE_KEY", "AZURE_STORAGE_ACCOUNT", accountsFileVariable},
+		connstr.Variables...) {
 		t.Setenv(name, "")
 	}
 	const shop = "AccountName=shop;AccountKey=a2V5;BlobEndpoint=http://127.0.0.1:18080/shop;QueueEndpoint=https://queues.test"
@@ -49,10 +50,13 @@ func TestSASFromAConnectionString(t *testing.T) {
 	want("https://queues.test/orders?", "queue", "orders", "--permissions", "r")
 	want("https://shop.table.core.windows.net/People?", "table", "People", "--permissions", "r")
 	want("http://other/photos?", "container", "photos", "--permissions", "r", "--endpoint", "http://other/")
-	want("http://127.0.0.1:10000/devstoreaccount1/photos?", "container", "photos", "--permissions", "r", "--account", "devstoreaccount1")
-	want("https://bank.blob.core.windows.net/photos?", "container", "photos", "--permissions", "r", "--connection-string", "AccountName=bank;AccountKey=a2V5")
+	want("http://127.0.0.1:10000/devstoreaccount1/photos?", "container", "photos", "--permissions", "r", "--account",
+		"devstoreaccount1")
+	want("https://bank.blob.core.windows.net/photos?", "container", "photos", "--permissions", "r", "--connection-string",
+		"AccountName=bank;AccountKey=a2V5")
 
-	refused("no account name", "container", "photos", "--permissions", "r", "--connection-string", "BlobEndpoint=http://h;SharedAccessSignature=sv=1")
+	refused("no account name", "container", "photos", "--permissions", "r", "--connection-string",
+		"BlobEndpoint=http://h;SharedAccessSignature=sv=1")
 	t.Setenv("LAZULI_CONNECTION_STRING", "nonsense")
 	refused("LAZULI_CONNECTION_STRING", "container", "photos", "--permissions", "r")
 	t.Setenv("LAZULI_CONNECTION_STRING", "")
@@ -64,5 +68,6 @@ func TestSASFromAConnectionString(t *testing.T) {
 	if err := cmd.ExecuteContext(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	want("http://127.0.0.1:10000/vault/photos?", "container", "photos", "--permissions", "r", "--account", "vault", "--accounts-file", file)
+	want("http://127.0.0.1:10000/vault/photos?", "container", "photos", "--permissions", "r", "--account", "vault",
+		"--accounts-file", file)
 }

@@ -166,7 +166,8 @@ func scriptStart(ts *testscript.TestScript, neg bool, args []string) {
 	})
 	ts.Check(err)
 	out, _ := p.stdout.text()
-	for _, m := range regexp.MustCompile(`(?m)^  (Blob|Queue|Table|Admin) +https?://([^/\s]+)`).FindAllStringSubmatch(out, -1) {
+	for _, m := range regexp.MustCompile(`(?m)^  (Blob|Queue|Table|Admin) +https?://([^/\s]+)`).FindAllStringSubmatch(out,
+		-1) {
 		ts.Setenv(name+"_"+strings.ToUpper(m[1]), m[2])
 		_, port, _ := net.SplitHostPort(m[2])
 		ts.Setenv(name+"_"+strings.ToUpper(m[1])+"_PORT", port)

@@ -82,9 +82,11 @@ begins with "-".
 	fl := cmd.Flags()
 	fl.IntVar(&q.Size, "size", 10, "maximum number of hits, at most "+strconv.Itoa(searchindex.MaxSize))
 	fl.StringVar(&q.After, "after", "", "token of the page before, to print the next one")
-	fl.StringSliceVar(&q.Sort, "sort", nil, "field to sort by, with - before it in descending order; repeatable (default: by score)")
+	fl.StringSliceVar(&q.Sort, "sort", nil,
+		"field to sort by, with - before it in descending order; repeatable (default: by score)")
 	fl.BoolVar(&q.Highlight, "highlight", false, "print the parts of text fields that match")
-	fl.StringArrayVar(&facets, "facet", nil, "count the values of a field: FIELD, FIELD:TERMS or FIELD:FROM..TO,FROM..TO; repeatable")
+	fl.StringArrayVar(&facets, "facet", nil,
+		"count the values of a field: FIELD, FIELD:TERMS or FIELD:FROM..TO,FROM..TO; repeatable")
 	fl.BoolVar(&asJSON, "json", false, "print the result as JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		from, err := source(cmd)
@@ -270,7 +272,8 @@ func printReport(out io.Writer, r searchindex.Report) error {
 	if n := r.Different - len(r.Differences); n > 0 {
 		fmt.Fprintf(out, "and %d more\n", n)
 	}
-	_, err := fmt.Fprintf(out, "%s: %d entities, %d documents, %d differences\n", r.Table, r.Entities, r.Documents, r.Different)
+	_, err := fmt.Fprintf(out, "%s: %d entities, %d documents, %d differences\n", r.Table, r.Entities, r.Documents,
+		r.Different)
 	return err
 }
 

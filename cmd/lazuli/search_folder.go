@@ -13,8 +13,8 @@ import (
 	"github.com/lazuli-storage/lazuli/server/config"
 )
 
-// searchFolder returns the folder of the index of the search-index role: the configured one, or by default one for each account and table.
-// remove deletes a temporary folder.
+// searchFolder returns the folder of the index of the search-index role: the configured one, or by default one for each
+// account and table. remove deletes a temporary folder.
 type searchFolder func() (path string, remove func() error, err error)
 
 func keep() error { return nil }
@@ -33,7 +33,8 @@ func serverSearchFolder(c *config.Config, account string) searchFolder {
 	}
 }
 
-// workerSearchFolder is below the user's folder for caches, since a worker has no data folder and the index can be made again.
+// workerSearchFolder is below the user's folder for caches, since a worker has no data folder and the index can be made
+// again.
 func workerSearchFolder(roles config.Roles, connectionString string) searchFolder {
 	return func() (string, func() error, error) {
 		if roles.SearchFolder != "" {
@@ -50,6 +51,7 @@ func workerSearchFolder(roles config.Roles, connectionString string) searchFolde
 		// A readable name, and a hash of the service and the account.
 		endpoint, _, _ := strings.Cut(settings.TableEndpoint, "?") // without a signature
 		sum := sha256.Sum256([]byte(strings.TrimSuffix(endpoint, "/")))
-		return filepath.Join(cache, "lazuli", datadir.SearchFolder, strings.ToLower(roles.SearchTable)+"-"+hex.EncodeToString(sum[:8])), keep, nil
+		return filepath.Join(cache, "lazuli", datadir.SearchFolder,
+			strings.ToLower(roles.SearchTable)+"-"+hex.EncodeToString(sum[:8])), keep, nil
 	}
 }

@@ -26,7 +26,8 @@ func TestSearchFolder(t *testing.T) {
 		})
 		return path
 	}
-	if got, want := folder(serverSearchFolder(&c, "shop")), filepath.Join("data", "search-index", "shop", "people"); got != want {
+	if got, want := folder(serverSearchFolder(&c, "shop")),
+		filepath.Join("data", "search-index", "shop", "people"); got != want {
 		t.Errorf("of a server: %q, want %q", got, want)
 	}
 	memory := c
@@ -45,9 +46,11 @@ func TestSearchFolder(t *testing.T) {
 		t.Errorf("the temporary folder is left: %v", err)
 	}
 
-	const a, b = "AccountName=a;AccountKey=YQ==;TableEndpoint=http://127.0.0.1:1/a", "AccountName=b;AccountKey=YQ==;TableEndpoint=http://127.0.0.1:1/b"
+	const a, b = "AccountName=a;AccountKey=YQ==;TableEndpoint=http://127.0.0.1:1/a",
+		"AccountName=b;AccountKey=YQ==;TableEndpoint=http://127.0.0.1:1/b"
 	seen := map[string]string{}
-	for name, path := range map[string]string{"a": folder(workerSearchFolder(c.Roles, a)), "b": folder(workerSearchFolder(c.Roles, b))} {
+	for name, path := range map[string]string{"a": folder(workerSearchFolder(c.Roles, a)),
+		"b": folder(workerSearchFolder(c.Roles, b))} {
 		if filepath.Dir(filepath.Dir(filepath.Dir(path))) != os.Getenv("XDG_CACHE_HOME") || seen[path] != "" {
 			t.Errorf("of a worker for the account %s: %q", name, path)
 		}

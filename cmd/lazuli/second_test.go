@@ -22,7 +22,8 @@ func TestSecondLazuli(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Admin.Port = taken.Addr().(*net.TCPAddr).Port
-	if _, err := listenAdmin(c, slog.New(slog.DiscardHandler)); !errors.Is(err, errPortTaken) || !strings.Contains(err.Error(), "run a second Lazuli, use --blob-port 0") {
+	if _, err := listenAdmin(c, slog.New(slog.DiscardHandler)); !errors.Is(err, errPortTaken) ||
+		!strings.Contains(err.Error(), "run a second Lazuli, use --blob-port 0") {
 		t.Error(err)
 	}
 }

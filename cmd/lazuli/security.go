@@ -27,7 +27,8 @@ type security struct {
 	oauth    *auth.OAuth       // nil: tokens are not accepted
 	issuer   *devissuer.Issuer // nil: no built-in issuer
 	tls      *tls.Config       // nil: plain http
-	// eventURL returns the address at which a person confirms the endpoint of an event subscription; nil without an admin listener.
+	// eventURL returns the address at which a person confirms the endpoint of an event subscription; nil without an admin
+	// listener.
 	eventURL func(account, name, code string) string
 }
 
@@ -60,7 +61,8 @@ func newSecurity(c *config.Config) (*security, error) {
 	return &s, s.trust(c)
 }
 
-// newIssuer makes the development issuer. Its key is stored in the data folder, so that tokens stay valid after a restart.
+// newIssuer makes the development issuer. Its key is stored in the data folder, so that tokens stay valid after a
+// restart.
 func newIssuer(c *config.Config) (*devissuer.Issuer, error) {
 	is := devissuer.Config{Groups: make(map[string][]string)}
 	for _, m := range c.OAuth.Groups {

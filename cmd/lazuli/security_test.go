@@ -40,7 +40,8 @@ func mustRun(t *testing.T, cmd *cobra.Command, args ...string) string {
 
 // clearEnviron keeps the tester's own settings out.
 func clearEnviron(t *testing.T) {
-	for _, name := range []string{accountsFileVariable, "AZURE_STORAGE_CONNECTION_STRING", "AZURE_STORAGE_KEY", "AZURE_STORAGE_ACCOUNT"} {
+	for _, name := range []string{accountsFileVariable, "AZURE_STORAGE_CONNECTION_STRING", "AZURE_STORAGE_KEY",
+		"AZURE_STORAGE_ACCOUNT"} {
 		t.Setenv(name, "")
 	}
 }
@@ -59,7 +60,8 @@ func TestAccountVerbs(t *testing.T) {
 	if strings.Count(before, "\n") != 2 {
 		t.Fatalf("show prints %d lines, want 2 keys", strings.Count(before, "\n"))
 	}
-	if listing := account("list"); !strings.Contains(listing, "first") || !strings.Contains(listing, auth.DevelopmentAccount) || strings.Contains(listing, "==") {
+	if listing := account("list"); !strings.Contains(listing, "first") ||
+		!strings.Contains(listing, auth.DevelopmentAccount) || strings.Contains(listing, "==") {
 		t.Errorf("list prints\n%s", listing)
 	}
 	account("rotate", "first", "--key", "2")
@@ -72,7 +74,8 @@ func TestAccountVerbs(t *testing.T) {
 	if list, err := auth.LoadAccounts(file); err != nil || len(list) != 2 || len(list[1].Keys) != 2 {
 		t.Errorf("accounts %v, %v", list, err)
 	}
-	if _, err := runVerb(t, newAccountCommand(), auth.DevelopmentKey+"\n", "add", "given", "--keys-stdin", "--file", file); err != nil {
+	if _, err := runVerb(t, newAccountCommand(), auth.DevelopmentKey+"\n", "add", "given", "--keys-stdin", "--file",
+		file); err != nil {
 		t.Error(err)
 	}
 	if out := account("show", "given"); out != "key1 "+auth.DevelopmentKey+"\n" {
@@ -83,19 +86,25 @@ func TestAccountVerbs(t *testing.T) {
 	if listing := account("list"); !strings.Contains(listing, " blob-versioning=true container-soft-delete-days=7\n") {
 		t.Errorf("list prints\n%s", listing)
 	}
-	if out := account("set", "first", "blob-versioning=false", "encryption-scopes=one,two"); out != "first: blob-versioning=false encryption-scopes=one,two container-soft-delete-days=7\n" {
+	if out := account("set", "first", "blob-versioning=false",
+		"encryption-scopes=one,two"); out != "first: blob-versioning=false encryption-scopes=one,two "+
+		"container-soft-delete-days=7\n" {
 		t.Errorf("set prints %q", out)
 	}
-	if out := account("unset", "first", "encryption-scopes", "blob-versioning"); out != "first: container-soft-delete-days=7\n" {
+	if out := account("unset", "first", "encryption-scopes",
+		"blob-versioning"); out != "first: container-soft-delete-days=7\n" {
 		t.Errorf("unset prints %q", out)
 	}
 	if out := account("unset", "first", "container-soft-delete-days"); out != "first: no settings\n" {
 		t.Errorf("unset prints %q", out)
 	}
 	account("remove", "given")
-	for _, bad := range [][]string{{"add", "first"}, {"add", "Bad-Name"}, {"show", "given"}, {"remove", "given"}, {"rotate", "first"}, {"rotate", "first", "--key", "3"},
-		{"set", "first"}, {"set", "first", "blob-version=true"}, {"set", "first", "blob-versioning"}, {"set", "first", "blob-versioning=maybe"}, {"set", "given", "blob-versioning=true"},
-		{"set", "first", "blob-versioning=false", "blob-immutability=true"}, {"unset", "first", "nothing"}, {"unset", "first"}} {
+	for _, bad := range [][]string{{"add", "first"}, {"add", "Bad-Name"}, {"show", "given"}, {"remove", "given"},
+		{"rotate", "first"}, {"rotate", "first", "--key", "3"},
+		{"set", "first"}, {"set", "first", "blob-version=true"}, {"set", "first", "blob-versioning"},
+		{"set", "first", "blob-versioning=maybe"}, {"set", "given", "blob-versioning=true"},
+		{"set", "first", "blob-versioning=false", "blob-immutability=true"}, {"unset", "first", "nothing"},
+		{"unset", "first"}} {
 		if out, err := runVerb(t, newAccountCommand(), "", append(bad, "--file", file)...); err == nil {
 			t.Errorf("%v: %s", bad, out)
 		}
@@ -115,13 +124,20 @@ func TestSASVerb(t *testing.T) {
 		want string // prefix of what is printed
 		has  map[string]string
 	}{
-		{"container", []string{"container", "c", "--permissions", "rl"}, "http://127.0.0.1:10000/devstoreaccount1/c?", map[string]string{"sr": "c", "sp": "rl"}},
-		{"blob", []string{"blob", "c/a b", "--permissions", "r", "--content-type", "text/html", "--https-only"}, "https://127.0.0.1:10000/devstoreaccount1/c/a%20b?", map[string]string{"sr": "b", "rsct": "text/html", "spr": "https"}},
-		{"queue by policy", []string{"queue", "q", "--policy", "p"}, "http://127.0.0.1:10001/devstoreaccount1/q?", map[string]string{"si": "p", "se": ""}},
-		{"table", []string{"table", "Tab", "--permissions", "r", "--startpk", "A", "--expiry", "7d"}, "http://127.0.0.1:10002/devstoreaccount1/Tab?", map[string]string{"tn": "Tab", "spk": "A"}},
-		{"account", []string{"account", "--account", "first", "--accounts-file", file, "--key-number", "2", "--services", "q", "--resource-types", "sco", "--permissions", "rp", "--expiry", "2030-01-31"},
+		{"container", []string{"container", "c", "--permissions", "rl"}, "http://127.0.0.1:10000/devstoreaccount1/c?",
+			map[string]string{"sr": "c", "sp": "rl"}},
+		{"blob", []string{"blob", "c/a b", "--permissions", "r", "--content-type", "text/html", "--https-only"},
+			"https://127.0.0.1:10000/devstoreaccount1/c/a%20b?",
+			map[string]string{"sr": "b", "rsct": "text/html", "spr": "https"}},
+		{"queue by policy", []string{"queue", "q", "--policy", "p"}, "http://127.0.0.1:10001/devstoreaccount1/q?",
+			map[string]string{"si": "p", "se": ""}},
+		{"table", []string{"table", "Tab", "--permissions", "r", "--startpk", "A", "--expiry", "7d"},
+			"http://127.0.0.1:10002/devstoreaccount1/Tab?", map[string]string{"tn": "Tab", "spk": "A"}},
+		{"account", []string{"account", "--account", "first", "--accounts-file", file, "--key-number", "2", "--services", "q",
+			"--resource-types", "sco", "--permissions", "rp", "--expiry", "2030-01-31"},
 			"http://127.0.0.1:10001/first?", map[string]string{"ss": "q", "srt": "sco", "se": "2030-01-31"}},
-		{"an endpoint", []string{"container", "c", "--permissions", "r", "--endpoint", "https://devstoreaccount1.blob.localhost:10000/"}, "https://devstoreaccount1.blob.localhost:10000/c?", nil},
+		{"an endpoint", []string{"container", "c", "--permissions", "r", "--endpoint",
+			"https://devstoreaccount1.blob.localhost:10000/"}, "https://devstoreaccount1.blob.localhost:10000/c?", nil},
 		{"token alone", []string{"container", "c", "--permissions", "r", "--token"}, "sv=" + auth.SASVersion + "&", nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -142,9 +158,12 @@ func TestSASVerb(t *testing.T) {
 		})
 	}
 	for name, args := range map[string][]string{
-		"no permissions": {"container", "c"}, "no name": {"container"}, "a blob for a container": {"container", "c/b", "--permissions", "r"},
-		"a container for a blob": {"blob", "c", "--permissions", "r"}, "time": {"queue", "q", "--permissions", "r", "--expiry", "tomorrow"},
-		"services": {"account", "--permissions", "r", "--resource-types", "s"}, "endpoint": {"queue", "q", "--permissions", "r", "--endpoint", "nowhere"},
+		"no permissions": {"container", "c"}, "no name": {"container"},
+		"a blob for a container":      {"container", "c/b", "--permissions", "r"},
+		"a container for a blob":      {"blob", "c", "--permissions", "r"},
+		"time":                        {"queue", "q", "--permissions", "r", "--expiry", "tomorrow"},
+		"services":                    {"account", "--permissions", "r", "--resource-types", "s"},
+		"endpoint":                    {"queue", "q", "--permissions", "r", "--endpoint", "nowhere"},
 		"a row without its partition": {"table", "Tab", "--permissions", "r", "--endrk", "A"},
 		"key number":                  {"queue", "q", "--permissions", "r", "--key-number", "3"},
 	} {

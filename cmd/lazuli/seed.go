@@ -55,8 +55,8 @@ func addFaults(s *seed.Seed, b backend) error {
 // handshakePause is the pause between two attempts to subscribe a webhook of the seed that does not answer yet.
 const handshakePause = time.Second
 
-// addEvents adds the seed's event subscriptions that do not exist. A webhook that does not answer the handshake, such as one that starts after the
-// server, is tried again in the background until ctx ends.
+// addEvents adds the seed's event subscriptions that do not exist. A webhook that does not answer the handshake, such
+// as one that starts after the server, is tried again in the background until ctx ends.
 func addEvents(ctx context.Context, s *seed.Seed, b backend, log *slog.Logger) error {
 	if len(s.Events) == 0 {
 		return nil
@@ -74,7 +74,8 @@ func addEvents(ctx context.Context, s *seed.Seed, b backend, log *slog.Logger) e
 		switch {
 		case err == nil, errors.Is(err, events.ErrExists):
 		case errors.Is(err, events.ErrHandshake):
-			log.Warn("a webhook of the seed does not confirm its event subscription; trying again", "subscription", sub.Name, "err", err)
+			log.Warn("a webhook of the seed does not confirm its event subscription; trying again", "subscription", sub.Name,
+				"err", err)
 			go subscribeLater(ctx, b.Events, sub, log)
 		default:
 			return usageError{fmt.Errorf("seed: event subscription %s: %w", sub.Name, err)}

@@ -72,7 +72,8 @@ func addServe(cmd *cobra.Command, m *Main) *cobra.Command {
 	return addServeOf(cmd, m, "")
 }
 
-// addServeOf makes cmd the verb that runs one service, as Azurite's programs azurite-blob, azurite-queue and azurite-table do, or all for "".
+// addServeOf makes cmd the verb that runs one service, as Azurite's programs azurite-blob, azurite-queue and
+// azurite-table do, or all for "".
 func addServeOf(cmd *cobra.Command, m *Main, service string) *cobra.Command {
 	cmd.Args = cobra.NoArgs
 	config.AddFlags(cmd.Flags())
@@ -145,7 +146,8 @@ type serving struct {
 }
 
 // serve runs the services until ctx is cancelled.
-func serve(ctx context.Context, c *config.Result, start starter, stdout, stderr io.Writer, began time.Time) (err error) {
+func serve(ctx context.Context, c *config.Result, start starter, stdout, stderr io.Writer,
+	began time.Time) (err error) {
 	log, closeLog, err := newLogger(&c.Config, stderr)
 	if err != nil {
 		return err
@@ -193,7 +195,8 @@ func (s *serving) run(ctx context.Context, start starter, stdout io.Writer, bega
 		return errors.Join(err, stop(b, c.ShutdownTimeout))
 	}
 	s.backend.set(b)
-	writeBanner(stdout, banner{config: c, accounts: s.sec.accounts.Names(), backend: b, admin: s.adminURL, login: s.loginURL(), took: time.Since(began)})
+	writeBanner(stdout, banner{config: c, accounts: s.sec.accounts.Names(), backend: b, admin: s.adminURL,
+		login: s.loginURL(), took: time.Since(began)})
 	notifySystemd("READY=1", s.log)
 	if _, err := gctuner.ReleaseProgram(); err != nil {
 		s.log.Debug("the memory of the start could not be released", "err", err)
@@ -209,7 +212,8 @@ func (s *serving) run(ctx context.Context, start starter, stdout io.Writer, bega
 	return nil
 }
 
-// loginURL returns the address at which a browser opens the dashboard with a token that was made at the start; "" if there is no such token.
+// loginURL returns the address at which a browser opens the dashboard with a token that was made at the start; "" if
+// there is no such token.
 func (s *serving) loginURL() string {
 	if !s.tokenMade {
 		return ""

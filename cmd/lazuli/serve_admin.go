@@ -29,7 +29,8 @@ func (s *serving) startAdmin() (*admin.Server, error) {
 func (s *serving) adminOptions() admin.Options {
 	c, b := s.config, &s.backend
 	s.adminToken, s.tokenMade = c.GuardAdmin()
-	o := admin.Options{Token: s.adminToken, Metrics: s.metrics, Pprof: c.Pprof, AllowHosts: c.AllowHosts, Log: s.log, Ready: s.ready}
+	o := admin.Options{Token: s.adminToken, Metrics: s.metrics, Pprof: c.Pprof, AllowHosts: c.AllowHosts, Log: s.log,
+		Ready: s.ready}
 	if c.AdminState {
 		o.State = late(b, func(b backend) admin.State { return b })
 	}
@@ -81,15 +82,17 @@ func (s *serving) seedAgain(ctx context.Context) error {
 
 // validationURL returns the address at which the owner of a webhook confirms an event subscription by hand.
 func (s *serving) validationURL(account, name, code string) string {
-	return s.adminURL + "/admin/events/" + url.PathEscape(account) + "/" + url.PathEscape(name) + "/validate?code=" + url.QueryEscape(code)
+	return s.adminURL + "/admin/events/" + url.PathEscape(account) + "/" + url.PathEscape(name) + "/validate?code=" +
+		url.QueryEscape(code)
 }
 
-// listenAdmin opens the admin listener. Azurite has none, so a script that starts two Azurites with different ports, or one for each service, names
-// no port for it: if the default port is taken then, a free one is used.
+// listenAdmin opens the admin listener. Azurite has none, so a script that starts two Azurites with different ports, or
+// one for each service, names no port for it: if the default port is taken then, a free one is used.
 func listenAdmin(c *config.Result, log *slog.Logger) (net.Listener, error) {
 	l, err := net.Listen("tcp", c.Admin.Address())
 	if errors.Is(err, syscall.EADDRINUSE) && c.Source("admin-port") == config.FromDefault &&
-		(len(c.Services) > 0 || c.Source("blob-port") != config.FromDefault && c.Source("queue-port") != config.FromDefault && c.Source("table-port") != config.FromDefault) {
+		(len(c.Services) > 0 || c.Source("blob-port") != config.FromDefault && c.Source("queue-port") != config.FromDefault &&
+			c.Source("table-port") != config.FromDefault) {
 		log.Warn("the default admin port is in use; using another one", "in_use", c.Admin.Port)
 		l, err = net.Listen("tcp", net.JoinHostPort(c.Admin.Host, "0"))
 	}
@@ -98,7 +101,8 @@ func listenAdmin(c *config.Result, log *slog.Logger) (net.Listener, error) {
 		if c.Source("admin-port") == config.FromDefault {
 			beside = "; to run a second Lazuli, use --blob-port 0 --queue-port 0 --table-port 0 and another --location"
 		}
-		return nil, fmt.Errorf("the admin listener cannot listen on %s: %w; stop what uses it, or choose another port with --admin-port%s",
+		return nil, fmt.Errorf("the admin listener cannot listen on %s: %w; stop what uses it, or choose another port "+
+			"with --admin-port%s",
 			c.Admin.Address(), errPortTaken, beside)
 	}
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// serverClock is the test clock of a server, which wakes the services, and fires the timers of roles and workflows, when it is set.
+// serverClock is the test clock of a server, which wakes the services, and fires the timers of roles and workflows,
+// when it is set.
 type serverClock struct {
 	testclock.Clock
 	services *lateBackend

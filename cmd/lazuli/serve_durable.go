@@ -31,7 +31,8 @@ type durableServer struct {
 }
 
 // startDurable serves workflows that are kept in an account of the stack, which is reached without a network.
-func startDurable(s *server.Stack, c *config.Config, sec *security, metrics prometheus.Registerer, clock workers.Clock, log *slog.Logger) (*durableServer, error) {
+func startDurable(s *server.Stack, c *config.Config, sec *security, metrics prometheus.Registerer, clock workers.Clock,
+	log *slog.Logger) (*durableServer, error) {
 	account := c.Durable.Account
 	if account == "" {
 		account = sec.first
@@ -47,9 +48,11 @@ func startDurable(s *server.Stack, c *config.Config, sec *security, metrics prom
 }
 
 // serveDurable opens the endpoint. A nil clock is the system's.
-func serveDurable(storage *workers.Storage, c *config.Config, sec *security, metrics prometheus.Registerer, clock workers.Clock, log *slog.Logger) (*durableServer, error) {
+func serveDurable(storage *workers.Storage, c *config.Config, sec *security, metrics prometheus.Registerer,
+	clock workers.Clock, log *slog.Logger) (*durableServer, error) {
 	d := &durableServer{metrics: metrics, log: log, hub: c.Durable.Hub, options: sidecar.Options{
-		Durable: durable.Options{Storage: storage, Hub: c.Durable.Hub, Clock: clock}, Token: c.Durable.Token, TLS: sec.tls, Logger: log}}
+		Durable: durable.Options{Storage: storage, Hub: c.Durable.Hub, Clock: clock}, Token: c.Durable.Token, TLS: sec.tls,
+		Logger: log}}
 	var err error
 	if d.traces, err = startTraces(context.Background(), "lazuli", log); err == nil {
 		if err = d.open(c.Durable.Listen); err != nil {
@@ -78,7 +81,8 @@ func (d *durableServer) open(address string) error {
 	return nil
 }
 
-// restart closes the endpoint while do replaces the state, and opens it at the same address. Clients connect again; hubs are created when they do.
+// restart closes the endpoint while do replaces the state, and opens it at the same address. Clients connect again;
+// hubs are created when they do.
 func (d *durableServer) restart(do func() error) error {
 	err := d.close()
 	if err == nil {

@@ -58,20 +58,24 @@ func (r *serverRoles) observe(q *wire.Request, o frontend.Outcome) {
 	}
 }
 
-// createTimeout bounds the creation of what the roles need, clusterCreateTimeout on a node of a cluster, which may have no majority for some time.
+// createTimeout bounds the creation of what the roles need, clusterCreateTimeout on a node of a cluster, which may have
+// no majority for some time.
 const (
 	createTimeout        = 30 * time.Second
 	clusterCreateTimeout = 3 * time.Minute
 )
 
 // start runs the roles that the configuration enables, over the stack's in-process transport.
-func (r *serverRoles) start(s *server.Stack, c *config.Config, metrics prometheus.Registerer, clock workers.Clock, log *slog.Logger) error {
+func (r *serverRoles) start(s *server.Stack, c *config.Config, metrics prometheus.Registerer, clock workers.Clock,
+	log *slog.Logger) error {
 	storage, err := inProcessStorage(s, r.account)
 	if err != nil {
 		return err
 	}
-	app := workers.New(workers.Config{Storage: storage, HostID: "lazuli", Logger: log, DrainTimeout: c.ShutdownTimeout, Clock: clock})
-	r.set = &roleSet{app: app, storage: storage, config: c.Roles, log: log, creates: true, searchFolder: serverSearchFolder(c, r.account)}
+	app := workers.New(workers.Config{Storage: storage, HostID: "lazuli", Logger: log, DrainTimeout: c.ShutdownTimeout,
+		Clock: clock})
+	r.set = &roleSet{app: app, storage: storage, config: c.Roles, log: log, creates: true,
+		searchFolder: serverSearchFolder(c, r.account)}
 	limit := createTimeout
 	if c.Cluster.Enabled() {
 		limit = clusterCreateTimeout
@@ -149,12 +153,15 @@ func inProcessStorage(s *server.Stack, account string) (*workers.Storage, error)
 var inProcessRetries = policy.RetryOptions{MaxRetries: 2, RetryDelay: 100 * time.Millisecond}
 
 // storageOver returns clients of an account whose requests t carries to the services.
-func storageOver(t http.RoundTripper, account string, retry policy.RetryOptions, url func(wire.Service, string) string) (*workers.Storage, error) {
+func storageOver(t http.RoundTripper, account string, retry policy.RetryOptions,
+	url func(wire.Service, string) string) (*workers.Storage, error) {
 	o := azcore.ClientOptions{Transport: &http.Client{Transport: t}, Retry: retry}
-	queues, err1 := azqueue.NewServiceClientWithNoCredential(url(wire.Queue, account), &azqueue.ClientOptions{ClientOptions: o})
+	queues, err1 := azqueue.NewServiceClientWithNoCredential(url(wire.Queue, account),
+		&azqueue.ClientOptions{ClientOptions: o})
 	blobs, err2 := azblob.NewClientWithNoCredential(url(wire.Blob, account), &azblob.ClientOptions{ClientOptions: o})
 	o.PerCallPolicies = []policy.Policy{emptykey.Policy()}
-	tables, err3 := aztables.NewServiceClientWithNoCredential(url(wire.Table, account), &aztables.ClientOptions{ClientOptions: o})
+	tables, err3 := aztables.NewServiceClientWithNoCredential(url(wire.Table, account),
+		&aztables.ClientOptions{ClientOptions: o})
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return nil, fmt.Errorf("clients of the account %s: %w", account, err)
 	}

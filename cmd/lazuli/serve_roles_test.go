@@ -23,11 +23,12 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/roles/logstore"
 )
 
-// Every role runs inside the server when it is asked to, makes what it needs, and takes messages as they come. How quickly is measured
-// in BenchmarkWake of package workers: a busy machine says nothing of it.
+// Every role runs inside the server when it is asked to, makes what it needs, and takes messages as they come. How
+// quickly is measured in BenchmarkWake of package workers: a busy machine says nothing of it.
 func TestServeRoles(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "archive")
-	r := start(t, Main{Args: []string{"--in-memory", "--blob-port", "0", "--queue-port", "0", "--table-port", "0", "--admin-port", "0", "--roles", "archive,large-entity,log-storage",
+	r := start(t, Main{Args: []string{"--in-memory", "--blob-port", "0", "--queue-port", "0", "--table-port", "0",
+		"--admin-port", "0", "--roles", "archive,large-entity,log-storage",
 		"--archive-to", "folder:" + folder, "--log-storage-flush-every", "10ms"}})
 	connection := r.wait(t, `(?m)^\s*(DefaultEndpointsProtocol=\S+)`)[1]
 	admin := r.wait(t, `Admin\s+(http://\S+)`)[1]
@@ -38,7 +39,8 @@ func TestServeRoles(t *testing.T) {
 	ctx := t.Context()
 	put := func(queue, body string) {
 		t.Helper()
-		if _, err := storage.Queues.NewQueueClient(queue).EnqueueMessage(ctx, base64.StdEncoding.EncodeToString([]byte(body)), nil); err != nil {
+		if _, err := storage.Queues.NewQueueClient(queue).EnqueueMessage(ctx, base64.StdEncoding.EncodeToString([]byte(body)),
+			nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -74,7 +76,8 @@ func TestServeRoles(t *testing.T) {
 	}
 	for _, path := range []string{"/workers", "/metrics"} {
 		status, body, err := fetch(ctx, admin+path)
-		if err != nil || status != http.StatusOK || !strings.Contains(body, "log-storage") || !strings.Contains(body, "large-entity") {
+		if err != nil || status != http.StatusOK || !strings.Contains(body, "log-storage") ||
+			!strings.Contains(body, "large-entity") {
 			t.Errorf("%s: %d %v %.300s", path, status, err, body)
 		}
 	}
@@ -98,7 +101,8 @@ func TestServeRolesMistakes(t *testing.T) {
 		"--roles|table-index|--table-index-by|Town|--table-index-to|current": "same table",
 	} {
 		var stderr bytes.Buffer
-		m := Main{Args: append(strings.Split(args, "|"), "--in-memory", "--no-admin", "--blob-port", "0", "--queue-port", "0", "--table-port", "0"), Stdout: &stderr, Stderr: &stderr}
+		m := Main{Args: append(strings.Split(args, "|"), "--in-memory", "--no-admin", "--blob-port", "0", "--queue-port", "0",
+			"--table-port", "0"), Stdout: &stderr, Stderr: &stderr}
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		if code := m.Run(ctx); code != exitUsage || !strings.Contains(stderr.String(), says) {
 			t.Errorf("%s: %d %s", args, code, &stderr)
@@ -110,7 +114,8 @@ func TestServeRolesMistakes(t *testing.T) {
 // The search-index and table-index roles follow a table, and lazuli search asks the server that runs them.
 func TestServeIndexRoles(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "index")
-	r := start(t, Main{Args: []string{"--in-memory", "--blob-port", "0", "--queue-port", "0", "--table-port", "0", "--admin-port", "0", "--roles", "search-index,table-index",
+	r := start(t, Main{Args: []string{"--in-memory", "--blob-port", "0", "--queue-port", "0", "--table-port", "0",
+		"--admin-port", "0", "--roles", "search-index,table-index",
 		"--search-index-fields", "Name:text,Town:keyword", "--search-index-folder", folder, "--table-index-by", "Town"}})
 	connection := r.wait(t, `(?m)^\s*(DefaultEndpointsProtocol=\S+)`)[1]
 	address, err := url.Parse(r.wait(t, `Admin\s+(http://\S+)`)[1])
@@ -121,10 +126,12 @@ func TestServeIndexRoles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := storage.Tables.NewClient("Current").AddEntity(t.Context(), []byte(`{"PartitionKey":"p/q?","RowKey":"1 2","Name":"Ada Lovelace","Town":"New York"}`), nil); err == nil {
+	if _, err := storage.Tables.NewClient("Current").AddEntity(t.Context(),
+		[]byte(`{"PartitionKey":"p/q?","RowKey":"1 2","Name":"Ada Lovelace","Town":"New York"}`), nil); err == nil {
 		t.Fatal("a key with a slash was accepted")
 	}
-	if _, err := storage.Tables.NewClient("Current").AddEntity(t.Context(), []byte(`{"PartitionKey":"p q","RowKey":"1","Name":"Ada Lovelace","Town":"New/York"}`), nil); err != nil {
+	if _, err := storage.Tables.NewClient("Current").AddEntity(t.Context(),
+		[]byte(`{"PartitionKey":"p q","RowKey":"1","Name":"Ada Lovelace","Town":"New/York"}`), nil); err != nil {
 		t.Fatal(err)
 	}
 	search := func(args ...string) (string, error) {
@@ -139,7 +146,8 @@ func TestServeIndexRoles(t *testing.T) {
 	for deadline := time.Now().Add(patience); ; {
 		out, err := search("query", "ada", "--highlight", "--facet", "Town")
 		if err == nil && strings.Contains(out, "1 of 1 hits") {
-			for _, want := range []string{`"p q" "1"`, `Name matches: "[Ada] Lovelace"`, `Town: "New/York" 1, others 0, without 0`} {
+			for _, want := range []string{`"p q" "1"`, `Name matches: "[Ada] Lovelace"`,
+				`Town: "New/York" 1, others 0, without 0`} {
 				if !strings.Contains(out, want) {
 					t.Errorf("the hits lack %s: %s", want, out)
 				}
@@ -198,7 +206,8 @@ func TestLogsQuery(t *testing.T) {
 	}
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for i, level := range []slog.Level{slog.LevelInfo, slog.LevelError, slog.LevelWarn} {
-		if err := w.Enqueue(logstore.Record{Service: "web", Time: noon.Add(time.Duration(i) * time.Minute), Level: level, Message: fmt.Sprint("line\n", i), ID: fmt.Sprint(i)}); err != nil {
+		if err := w.Enqueue(logstore.Record{Service: "web", Time: noon.Add(time.Duration(i) * time.Minute), Level: level,
+			Message: fmt.Sprint("line\n", i), ID: fmt.Sprint(i)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -216,18 +225,21 @@ func TestLogsQuery(t *testing.T) {
 		return out.String(), err
 	}
 	for args, want := range map[string]string{
-		"--from|2026-03-01|--to|2026-03-02|--level|warn":                  "2026-03-01T12:01:00.000Z ERROR \"line\\n1\"\n2026-03-01T12:02:00.000Z WARN  \"line\\n2\"\n",
+		"--from|2026-03-01|--to|2026-03-02|--level|warn": "2026-03-01T12:01:00.000Z ERROR " +
+			"\"line\\n1\"\n2026-03-01T12:02:00.000Z WARN  \"line\\n2\"\n",
 		"--from|2026-03-01T12:02:00Z|--to|2026-03-01 12:03|--format|json": `{"service":"web","time":"2026-03-01T12:02:00Z","level":"WARN","message":"line\n2","id":"2"}` + "\n",
 		"--from|2026-03-01|--to|2026-03-02|--limit|1|--format|raw|--stats": `{"time":"2026-03-01T12:00:00Z","level":"INFO","message":"line\n0","id":"0"}` + "\n" +
 			"1 lines found among 3, in 1 blobs of 229 bytes; 1 lists named 1 blobs; 0 lines could not be read\n",
 		"--from|1h": "",
 	} {
-		if got, err := run(append([]string{"--container", "logs", "--service", "web"}, strings.Split(args, "|")...)...); err != nil || got != want {
+		if got, err := run(append([]string{"--container", "logs", "--service", "web"},
+			strings.Split(args, "|")...)...); err != nil || got != want {
 			t.Errorf("%s: %v, got\n%s", args, err, got)
 		}
 	}
 	// Without --container, both logs are read.
-	if got, err := run("--service", "web", "--from", "2026-03-01", "--to", "2026-03-02", "--level", "ERROR"); err != nil || got != "2026-03-01T12:01:00.000Z ERROR \"line\\n1\"\n" {
+	if got, err := run("--service", "web", "--from", "2026-03-01", "--to", "2026-03-02", "--level", "ERROR"); err != nil ||
+		got != "2026-03-01T12:01:00.000Z ERROR \"line\\n1\"\n" {
 		t.Errorf("without --container: %v, got\n%s", err, got)
 	}
 	// Nothing was logged yet: there is no $logs.
@@ -246,7 +258,8 @@ func TestLogsQuery(t *testing.T) {
 		"--service|a/b":                       "not the name of a service",
 		"--service|q|--connection-string|A=b": "connection string",
 	} {
-		if _, err := run(strings.FieldsFunc(args, func(r rune) bool { return r == '|' })...); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := run(strings.FieldsFunc(args, func(r rune) bool { return r == '|' })...); err == nil ||
+			!strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want an error saying %q", args, err, says)
 		}
 	}

@@ -23,7 +23,8 @@ import (
 // The test clock moves the timers of workflows and the schedules of roles; after a reset both find what they need.
 func TestRolesAndWorkflowsThroughResetAndClock(t *testing.T) {
 	t.Parallel()
-	r := start(t, Main{Args: []string{"--in-memory", "--blob-port", "0", "--queue-port", "0", "--table-port", "0", "--admin-port", "0", "--test-clock", "--admin-state",
+	r := start(t, Main{Args: []string{"--in-memory", "--blob-port", "0", "--queue-port", "0", "--table-port", "0",
+		"--admin-port", "0", "--test-clock", "--admin-state",
 		"--roles", "archive,large-entity", "--durable", "--durable-listen", "127.0.0.1:0"}})
 	admin := r.wait(t, `Admin +(http://\S+)`)[1]
 	tasks := r.wait(t, `Tasks +(\S+)`)[1]
@@ -96,7 +97,8 @@ func TestRolesAndWorkflowsThroughResetAndClock(t *testing.T) {
 		// The archive role has its queue and tables.
 		_, err = storage.Tables.NewClient("Current").AddEntity(ctx, []byte(`{"PartitionKey":"p","RowKey":"r"}`), nil)
 		check.OK(t, err)
-		_, err = storage.Queues.NewQueueClient("archive").EnqueueMessage(ctx, base64.StdEncoding.EncodeToString([]byte(`{"PartitionKey":"p","RowKey":"r"}`)), nil)
+		_, err = storage.Queues.NewQueueClient("archive").EnqueueMessage(ctx,
+			base64.StdEncoding.EncodeToString([]byte(`{"PartitionKey":"p","RowKey":"r"}`)), nil)
 		check.OK(t, err)
 		until("the entity is not archived", func() bool {
 			_, err := storage.Tables.NewClient("Archive").GetEntity(ctx, "p", "r", nil)

@@ -91,7 +91,8 @@ type run struct {
 
 func start(t *testing.T, m Main) *run {
 	t.Helper()
-	r := &run{stdout: &output{grown: make(chan struct{})}, stderr: &output{grown: make(chan struct{})}, code: make(chan int, 1)}
+	r := &run{stdout: &output{grown: make(chan struct{})}, stderr: &output{grown: make(chan struct{})},
+		code: make(chan int, 1)}
 	m.Stdout, m.Stderr = r.stdout, r.stderr
 	var ctx context.Context
 	ctx, r.cancel = context.WithCancel(context.Background())
@@ -141,10 +142,11 @@ func (r *run) end(t *testing.T) int {
 func TestLifeOfAServer(t *testing.T) {
 	f := &fake{stopping: make(chan struct{}), drained: make(chan struct{})}
 	starting := make(chan struct{})
-	r := start(t, Main{Args: []string{"--admin-port", "0", "--shutdown-timeout", "30s"}, start: func(context.Context, *config.Config, *security, startOptions) (backend, error) {
-		<-starting
-		return f, nil
-	}})
+	r := start(t, Main{Args: []string{"--admin-port", "0", "--shutdown-timeout", "30s"},
+		start: func(context.Context, *config.Config, *security, startOptions) (backend, error) {
+			<-starting
+			return f, nil
+		}})
 	close(starting)
 	admin := r.wait(t, `Admin +(http://\S+)`)[1]
 	expect := func(path string, want int) {
@@ -175,9 +177,10 @@ func TestLifeOfAServer(t *testing.T) {
 
 func TestDrainIsBounded(t *testing.T) {
 	f := &fake{stopping: make(chan struct{}), drained: make(chan struct{})}
-	r := start(t, Main{Args: []string{"--no-admin", "--shutdown-timeout", "10ms"}, start: func(context.Context, *config.Config, *security, startOptions) (backend, error) {
-		return f, nil
-	}})
+	r := start(t, Main{Args: []string{"--no-admin", "--shutdown-timeout", "10ms"},
+		start: func(context.Context, *config.Config, *security, startOptions) (backend, error) {
+			return f, nil
+		}})
 	r.wait(t, "Ready")
 	r.cancel()
 	if code := r.end(t); code != exitFailure {
@@ -210,9 +213,12 @@ func TestExitCodes(t *testing.T) {
 		{"surplus argument", []string{"serve", "x"}, nil, exitUsage, `"x"`},
 		{"bad value", []string{"--blob-port", "x"}, nil, exitUsage, "--blob-port"},
 		{"refused flag of Azurite's", []string{"--extentMemoryLimit", "100"}, nil, exitUsage, "no limit to set"},
-		{"certificate", []string{"--no-admin", "--cert", "/nonexistent/c.pem", "--key", "/nonexistent/k.pem"}, nil, exitUsage, "/nonexistent/c.pem"},
-		{"accounts file", []string{"--no-admin", "--accounts-file", "/nonexistent/accounts"}, nil, exitUsage, "/nonexistent/accounts"},
-		{"admin port taken", []string{"--admin-port", port}, nil, exitPort, port + ": address is already in use; stop what uses it, or choose another port with --admin-port"},
+		{"certificate", []string{"--no-admin", "--cert", "/nonexistent/c.pem", "--key", "/nonexistent/k.pem"}, nil, exitUsage,
+			"/nonexistent/c.pem"},
+		{"accounts file", []string{"--no-admin", "--accounts-file", "/nonexistent/accounts"}, nil, exitUsage,
+			"/nonexistent/accounts"},
+		{"admin port taken", []string{"--admin-port", port}, nil, exitPort,
+			port + ": address is already in use; stop what uses it, or choose another port with --admin-port"},
 		{"service's port taken", []string{"--no-admin"}, server.ErrPortTaken, exitPort, "in use"},
 		{"folder locked", []string{"--no-admin"}, datadir.ErrLocked, exitData, "in use"},
 		{"folder's format", []string{"--no-admin"}, datadir.ErrFormat, exitData, "format"},
@@ -239,10 +245,11 @@ func TestBanner(t *testing.T) {
 		close(f.drained)
 		ctx, cancel := context.WithCancel(t.Context())
 		var stdout bytes.Buffer
-		m := Main{Args: append(args, "--no-admin"), Environ: environ, Stdout: &stdout, Stderr: io.Discard, start: func(context.Context, *config.Config, *security, startOptions) (backend, error) {
-			cancel()
-			return f, nil
-		}}
+		m := Main{Args: append(args, "--no-admin"), Environ: environ, Stdout: &stdout, Stderr: io.Discard,
+			start: func(context.Context, *config.Config, *security, startOptions) (backend, error) {
+				cancel()
+				return f, nil
+			}}
 		if code := m.Run(ctx); code != exitOK {
 			t.Fatalf("ended with %d", code)
 		}
@@ -254,15 +261,22 @@ func TestBanner(t *testing.T) {
 		want []string
 		not  []string
 	}{
-		{"default", show(nil), []string{"Blob   http://127.0.0.1:1/devstoreaccount1?blob", "AccountKey=" + auth.DevelopmentKey, "UseDevelopmentStorage=true", "Data   /somewhere\n", "Ready in"}, []string{"\x1b", "Note:", "relaxed"}},
+		{"default", show(nil), []string{"Blob   http://127.0.0.1:1/devstoreaccount1?blob",
+			"AccountKey=" + auth.DevelopmentKey, "UseDevelopmentStorage=true", "Data   /somewhere\n", "Ready in"},
+			[]string{"\x1b", "Note:", "relaxed"}},
 		{"silent", show([]string{"--silent"}), nil, []string{"Blob", "Ready"}},
-		{"silent with a port to be picked", show([]string{"--silent", "--queue-port", "0"}), []string{"Queue  http://"}, []string{"Blob", "Ready"}},
-		{"other ports", show([]string{"--blob-port", "0"}), []string{"Connection string\n"}, []string{"UseDevelopmentStorage"}},
+		{"silent with a port to be picked", show([]string{"--silent", "--queue-port", "0"}), []string{"Queue  http://"},
+			[]string{"Blob", "Ready"}},
+		{"other ports", show([]string{"--blob-port", "0"}), []string{"Connection string\n"},
+			[]string{"UseDevelopmentStorage"}},
 		{"relaxed", show([]string{"--durability", "relaxed"}), []string{"durability relaxed"}, nil},
 		{"in memory", show([]string{"--in-memory"}), []string{"in memory; lost"}, []string{"/somewhere"}},
 		{"exposed", show([]string{"--host", "0.0.0.0"}), []string{"Note: other machines can access blob, queue, table"}, nil},
-		{"own account", show([]string{"--host", "0.0.0.0"}, "LAZULI_ACCOUNTS=shop:c2VjcmV0"), []string{"AccountName=shop;AccountKey=<a key of shop>;"}, []string{"c2VjcmV0", "Note:", "UseDevelopmentStorage"}},
-		{"two accounts", show(nil, "LAZULI_ACCOUNTS=shop:c2VjcmV0;desk:c2VjcmV0"), []string{"Connection string of shop", "Connection string of desk", "http://127.0.0.1:1/desk?table"}, []string{"c2VjcmV0"}},
+		{"own account", show([]string{"--host", "0.0.0.0"}, "LAZULI_ACCOUNTS=shop:c2VjcmV0"),
+			[]string{"AccountName=shop;AccountKey=<a key of shop>;"}, []string{"c2VjcmV0", "Note:", "UseDevelopmentStorage"}},
+		{"two accounts", show(nil, "LAZULI_ACCOUNTS=shop:c2VjcmV0;desk:c2VjcmV0"),
+			[]string{"Connection string of shop", "Connection string of desk", "http://127.0.0.1:1/desk?table"},
+			[]string{"c2VjcmV0"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			for _, text := range tc.want {
@@ -289,7 +303,8 @@ func uploadToken(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q, err := sas.AccountSignatureValues{Protocol: sas.ProtocolHTTPSandHTTP, ExpiryTime: time.Now().Add(time.Hour), Permissions: "cw",
+	q, err := sas.AccountSignatureValues{Protocol: sas.ProtocolHTTPSandHTTP, ExpiryTime: time.Now().Add(time.Hour),
+		Permissions:   "cw",
 		ResourceTypes: "co"}.SignWithSharedKey(key)
 	if err != nil {
 		t.Fatal(err)
@@ -311,7 +326,8 @@ func TestSignals(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.Command(program, "--location", t.TempDir(), "--blob-port", "0", "--queue-port", "0", "--table-port", "0", "--admin-port", "0", "--shutdown-timeout", tc.timeout)
+			cmd := exec.Command(program, "--location", t.TempDir(), "--blob-port", "0", "--queue-port", "0", "--table-port", "0",
+				"--admin-port", "0", "--shutdown-timeout", tc.timeout)
 			p, err := startProcess(cmd, func(out string) bool { return strings.Contains(out, "Ready") })
 			if err != nil {
 				t.Fatal(err)
@@ -329,7 +345,8 @@ func TestSignals(t *testing.T) {
 			answers := bufio.NewReader(conn)
 			token := uploadToken(t)
 			for _, part := range []struct{ head, answer string }{
-				{"PUT /devstoreaccount1/box?restype=container&" + token + " HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", "201"},
+				{"PUT /devstoreaccount1/box?restype=container&" + token + " HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
+					"201"},
 				{"PUT /devstoreaccount1/box/b?" + token + " HTTP/1.1\r\nHost: x\r\nx-ms-blob-type: BlockBlob\r\n" +
 					"Expect: 100-continue\r\nContent-Length: 10\r\n\r\n", "100"},
 			} {
@@ -374,7 +391,8 @@ func TestReadyWithinASecond(t *testing.T) {
 	best := time.Hour
 	for deadline := time.Now().Add(patience / 2); best > time.Second && time.Now().Before(deadline); {
 		began := time.Now()
-		r := start(t, Main{Args: []string{"--location", t.TempDir(), "--blob-port", "0", "--queue-port", "0", "--table-port", "0", "--admin-port", "0"}})
+		r := start(t, Main{Args: []string{"--location", t.TempDir(), "--blob-port", "0", "--queue-port", "0", "--table-port",
+			"0", "--admin-port", "0"}})
 		r.wait(t, "Ready in")
 		best = min(best, time.Since(began))
 		r.cancel()
@@ -390,8 +408,10 @@ func TestReadyWithinASecond(t *testing.T) {
 
 // A token of the development issuer opens what its holder's group may open, and nothing opens it without.
 func TestDevelopmentTokens(t *testing.T) {
-	r := start(t, Main{Args: []string{"--in-memory", "--oauth", "dev", "--oauth-roles", "developers:Storage Blob Data Contributor:" + auth.DevelopmentAccount,
-		"--oauth-groups", "ada:developers", "--blob-port", "0", "--queue-port", "0", "--table-port", "0", "--admin-port", "0"}})
+	r := start(t, Main{Args: []string{"--in-memory", "--oauth", "dev", "--oauth-roles",
+		"developers:Storage Blob Data Contributor:" + auth.DevelopmentAccount,
+		"--oauth-groups", "ada:developers", "--blob-port", "0", "--queue-port", "0", "--table-port", "0", "--admin-port",
+		"0"}})
 	blob := r.wait(t, `Blob +(http://\S+)`)[1]
 	admin := r.wait(t, `Admin +(http://\S+)`)[1]
 	r.wait(t, "Ready")
@@ -417,7 +437,9 @@ func TestDevelopmentTokens(t *testing.T) {
 	}
 	tokenOf := func(client string) string {
 		t.Helper()
-		status, body := call("GET", admin+"/oauth/msi/token?api-version=2019-08-01&resource=https://storage.azure.com/&client_id="+client, "X-Identity-Header", "any")
+		status, body := call("GET", admin+
+			"/oauth/msi/token?api-version=2019-08-01&resource=https://storage.azure.com/&client_id="+client, "X-Identity-Header",
+			"any")
 		token := regexp.MustCompile(`"access_token": ?"([^"]+)"`).FindStringSubmatch(body)
 		if status != http.StatusOK || token == nil {
 			t.Fatalf("no token: %d %s", status, body)
@@ -479,7 +501,8 @@ func TestSeedAndReset(t *testing.T) {
 		body, _ := io.ReadAll(resp.Body)
 		return resp.StatusCode, string(body)
 	}
-	r := start(t, Main{Args: append([]string{"--location", t.TempDir(), "--durability", "relaxed", "--admin-state"}, ports...)})
+	r := start(t, Main{Args: append([]string{"--location", t.TempDir(), "--durability", "relaxed", "--admin-state"},
+		ports...)})
 	admin := r.wait(t, `Admin +(http://\S+)`)[1] + "/admin"
 	r.wait(t, "Ready")
 	for _, tc := range []struct {
@@ -513,7 +536,8 @@ func TestSeedAndReset(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	r = start(t, Main{Args: append([]string{"--in-memory"}, ports...)})
-	if status, body := post(r.wait(t, `Admin +(http://\S+)`)[1] + "/admin/reset"); status != 403 || !strings.Contains(body, "--admin-state") {
+	if status, body := post(r.wait(t, `Admin +(http://\S+)`)[1] + "/admin/reset"); status != 403 ||
+		!strings.Contains(body, "--admin-state") {
 		t.Errorf("without leave: %d %s", status, body)
 	}
 	r.cancel()
@@ -522,7 +546,8 @@ func TestSeedAndReset(t *testing.T) {
 
 func TestProgramsOfOneService(t *testing.T) {
 	for args, want := range map[string]string{
-		"/usr/bin/lazuli serve": "serve", "lazuli": "", "/opt/azurite-blob -l /data": "azurite-blob -l /data", "azurite-queue.exe": "azurite-queue", "azurite-tables x": "x",
+		"/usr/bin/lazuli serve": "serve", "lazuli": "", "/opt/azurite-blob -l /data": "azurite-blob -l /data",
+		"azurite-queue.exe": "azurite-queue", "azurite-tables x": "x",
 	} {
 		if got := strings.Join(verbOf(strings.Fields(args)), " "); got != want {
 			t.Errorf("%s: verb %q, want %q", args, got, want)

@@ -9,13 +9,16 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 )
 
-// Beside an account with a secret key, nobody on this machine reads data through the admin listener without the token that is printed.
+// Beside an account with a secret key, nobody on this machine reads data through the admin listener without the token
+// that is printed.
 func TestAdminTokenOfSecretAccounts(t *testing.T) {
-	args := []string{"serve", "--in-memory", "--blob-port", "0", "--queue-port", "0", "--table-port", "0", "--admin-port", "0", "--admin-state", "--faults"}
+	args := []string{"serve", "--in-memory", "--blob-port", "0", "--queue-port", "0", "--table-port", "0", "--admin-port",
+		"0", "--admin-state", "--faults"}
 	r := start(t, Main{Args: args, Environ: []string{"LAZULI_ACCOUNTS=shop:" + auth.DevelopmentKey}})
 	admin := r.wait(t, `Admin\s+(http://\S+)`)[1]
 	login := r.wait(t, `Login\s+(http://\S+)`)[1]
-	for path, want := range map[string]int{"/healthz": 200, "/metrics": 200, "/ui/": 401, "/ui/accounts/shop/containers": 401, "/admin/faults": 401, "/admin/snapshots": 401} {
+	for path, want := range map[string]int{"/healthz": 200, "/metrics": 200, "/ui/": 401,
+		"/ui/accounts/shop/containers": 401, "/admin/faults": 401, "/admin/snapshots": 401} {
 		status, body, err := fetch(t.Context(), admin+path)
 		if err != nil || status != want || want == 401 && !strings.Contains(body, "token") {
 			t.Errorf("%s: %d %v, want %d: %s", path, status, err, want, body)

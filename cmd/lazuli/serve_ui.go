@@ -15,8 +15,9 @@ import (
 // newDashboard makes the dashboard of a server whose admin listener has the options o.
 func (s *serving) newDashboard(o admin.Options) http.Handler {
 	return dashboard.New(dashboard.Options{
-		Backend: late(&s.backend, func(b backend) dashboard.Backend { return b }), Accounts: s.sec.accounts, Requests: s.requests,
-		Workers: o.Workers, State: s.config.AdminState, Seed: o.Seed, ReadOnly: s.config.AdminUI == "read-only",
+		Backend: late(&s.backend, func(b backend) dashboard.Backend { return b }), Accounts: s.sec.accounts,
+		Requests: s.requests,
+		Workers:  o.Workers, State: s.config.AdminState, Seed: o.Seed, ReadOnly: s.config.AdminUI == "read-only",
 		Workflows: func(ctx context.Context, account, hub string) (http.Handler, error) {
 			b := s.backend.get()
 			if b == nil {
@@ -28,7 +29,8 @@ func (s *serving) newDashboard(o admin.Options) http.Handler {
 	})
 }
 
-// workflowsOf returns the management API of a task hub for requests of the dashboard, or nil if the account has no such hub.
+// workflowsOf returns the management API of a task hub for requests of the dashboard, or nil if the account has no such
+// hub.
 func workflowsOf(ctx context.Context, b backend, account, hub string, log *slog.Logger) (http.Handler, error) {
 	storage, err := storageOver(b.Transport(), account, inProcessRetries, b.URL)
 	if err != nil {
@@ -44,5 +46,6 @@ func workflowsOf(ctx context.Context, b backend, account, hub string, log *slog.
 	if err != nil {
 		return nil, err
 	}
-	return webhook.New(webhook.Options{Client: func() (*durable.Client, error) { return client, nil }, Hub: hub, Logger: log}), nil
+	return webhook.New(webhook.Options{Client: func() (*durable.Client, error) { return client, nil }, Hub: hub,
+		Logger: log}), nil
 }

@@ -48,7 +48,8 @@ func startStack(ctx context.Context, c *config.Config, sec *security, o startOpt
 		Events:     c.Events, EventHosts: c.EventHosts, EventURL: sec.eventURL,
 		Waiting: o.waiting,
 	}
-	if c.ServeDataLake || slices.ContainsFunc(sec.accounts.Names(), func(name string) bool { return sec.accounts.Blob(name).Hierarchical }) {
+	if c.ServeDataLake || slices.ContainsFunc(sec.accounts.Names(),
+		func(name string) bool { return sec.accounts.Blob(name).Hierarchical }) {
 		sc.DataLake = c.DataLake.Address()
 	}
 	if o.clock != nil {

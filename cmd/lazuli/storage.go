@@ -14,10 +14,11 @@ import (
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// openStorage opens an account for an interactive verb: it does not retry refused connections, for which the SDK would retry for nine
-// seconds.
+// openStorage opens an account for an interactive verb: it does not retry refused connections, for which the SDK would
+// retry for nine seconds.
 func openStorage(connectionString string) (*workers.Storage, error) {
-	storage, err := workers.OpenStorage(connectionString, workers.WithClientRetry(policy.RetryOptions{ShouldRetry: worthARetry}))
+	storage, err := workers.OpenStorage(connectionString,
+		workers.WithClientRetry(policy.RetryOptions{ShouldRetry: worthARetry}))
 	if err != nil {
 		return nil, usageError{err}
 	}
@@ -37,8 +38,8 @@ func worthARetry(answer *http.Response, err error) bool {
 	return false
 }
 
-// explained returns an error message for users. Of the SDK's errors, which are dumps of many lines, it keeps the service's message. For refused
-// connections it adds what to do.
+// explained returns an error message for users. Of the SDK's errors, which are dumps of many lines, it keeps the
+// service's message. For refused connections it adds what to do.
 func explained(err error) string {
 	text := sdkerr.Text(err)
 	if errors.As(err, new(*noProcessError)) {
@@ -50,8 +51,8 @@ func explained(err error) string {
 	return text + creation(err)
 }
 
-// serviceFlag adds --connection-string to cmd and returns how to open the account. The client of a service is nil if the connection string has
-// no endpoint of the service, which is then an error.
+// serviceFlag adds --connection-string to cmd and returns how to open the account. The client of a service is nil if
+// the connection string has no endpoint of the service, which is then an error.
 func serviceFlag[C any](cmd *cobra.Command, service string, client func(*workers.Storage) *C) func() (*C, error) {
 	connection := accountFlag(cmd)
 	return func() (*C, error) {

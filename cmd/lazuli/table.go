@@ -24,7 +24,8 @@ func newTableCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newTableListCommand(), newTableCreateCommand(), newTablePutCommand(), newTableGetCommand(), newTableQueryCommand(), newTableExplainCommand(),
+	cmd.AddCommand(newTableListCommand(), newTableCreateCommand(), newTablePutCommand(), newTableGetCommand(),
+		newTableQueryCommand(), newTableExplainCommand(),
 		newTableStatsCommand(), newTableRemoveCommand())
 	return cmd
 }
@@ -127,7 +128,8 @@ func newTableStatsCommand() *cobra.Command {
 	var o tabletool.StatsOptions
 	var window time.Duration
 	cmd := &cobra.Command{
-		Use: "stats table", Short: "Count the entities and bytes of a table's partitions, and find the hot ones", Args: cobra.ExactArgs(1),
+		Use: "stats table", Short: "Count the entities and bytes of a table's partitions, and find the hot ones",
+		Args: cobra.ExactArgs(1),
 		Long: `Count the entities and bytes of a table's partitions, and find the hot ones.
 
 It reads the whole table. Bytes are those of Azure's formula. Changes are the entities that were last changed within --window, and the peak is the
@@ -193,7 +195,8 @@ func printExplanation(out io.Writer, e tabletool.Explanation, hints []string) er
 	if e.More {
 		more = " so far; there is more"
 	}
-	fmt.Fprintf(tw, "returned\t%s in %s%s\n", counted(e.Returned, "entity", "entities"), counted(e.Pages, "page", "pages"), more)
+	fmt.Fprintf(tw, "returned\t%s in %s%s\n", counted(e.Returned, "entity", "entities"), counted(e.Pages, "page", "pages"),
+		more)
 	for i, h := range hints {
 		fmt.Fprintf(tw, "%s\t%s\n", first(i, "hint"), h)
 	}

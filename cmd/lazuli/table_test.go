@@ -36,14 +36,16 @@ func TestTableVerbs(t *testing.T) {
 		{"ls", "Employees\n"},
 		{"ls|emp", "Employees\n"},
 		{"ls|x", ""},
-		{"query|Employees|--filter|Age ge 40|--select|RowKey,Age|--top|2", `{"RowKey":"0020","Age":40}` + "\n" + `{"RowKey":"0021","Age":41}` + "\n"},
+		{"query|Employees|--filter|Age ge 40|--select|RowKey,Age|--top|2",
+			`{"RowKey":"0020","Age":40}` + "\n" + `{"RowKey":"0021","Age":41}` + "\n"},
 		{"explain|Employees|--filter|PartitionKey eq 'Sales' and RowKey eq '0007'", `plan        PointQuery
 cost        point query: one read for each key
 key ranges  PartitionKey eq 'Sales' and RowKey eq '0007'
 scanned     1 entity
 returned    1 entity in 1 page
 `},
-		{"explain|Employees|--filter|(PartitionKey eq 'Sales' or PartitionKey eq 'Ü') and Age eq 25", `plan        PartitionScan
+		{"explain|Employees|--filter|(PartitionKey eq 'Sales' or PartitionKey eq 'Ü') and Age eq 25",
+			`plan        PartitionScan
 cost        partition scan: all entities of the partition
 on Azure    table scan: an or over several partitions narrows nothing
 key ranges  PartitionKey eq 'Sales'
@@ -86,14 +88,16 @@ func TestTableQueryShowsTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	const properties = `"Big":"7","Big@odata.type":"Edm.Int64","Born":"1984-05-01T00:00:00Z","Born@odata.type":"Edm.DateTime","Int":7,"Name":"R&D <ü>","Whole":5.0,"Whole@odata.type":"Edm.Double"`
-	if _, err := service.NewClient("Types").AddEntity(t.Context(), []byte(`{"PartitionKey":"p","RowKey":"r",`+properties+`}`), nil); err != nil {
+	if _, err := service.NewClient("Types").AddEntity(t.Context(),
+		[]byte(`{"PartitionKey":"p","RowKey":"r",`+properties+`}`), nil); err != nil {
 		t.Fatal(err)
 	}
 	out, err := tableCommand(t, "query", "Types", "--select", "Big,Born,Int,Name,Whole")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"Big@odata.type":"Edm.Int64"`, `"Born@odata.type":"Edm.DateTime"`, `"Int":7`, `"Name":"R&D <ü>"`, `"Whole":5.0`} {
+	for _, want := range []string{`"Big@odata.type":"Edm.Int64"`, `"Born@odata.type":"Edm.DateTime"`, `"Int":7`,
+		`"Name":"R&D <ü>"`, `"Whole":5.0`} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%s lacks %s", out, want)
 		}
@@ -104,7 +108,8 @@ func TestTableQueryShowsTypes(t *testing.T) {
 }
 
 func TestTableMistakes(t *testing.T) {
-	t.Setenv(connectionEnvVar, "UseDevelopmentStorage=true;DevelopmentStorageProxyUri=http://192.0.2.1") // Nothing may be sent.
+	// Nothing may be sent.
+	t.Setenv(connectionEnvVar, "UseDevelopmentStorage=true;DevelopmentStorageProxyUri=http://192.0.2.1")
 	for args, says := range map[string]string{
 		"query|people|--top|-1":           "--top",
 		"explain|people|--pages|-1":       "--pages",

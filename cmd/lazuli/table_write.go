@@ -13,13 +13,15 @@ import (
 
 func newTablePutCommand() *cobra.Command {
 	var mode string
-	cmd := &cobra.Command{Use: "put table [file]", Short: "Write entities, a line of JSON each", Args: cobra.RangeArgs(1, 2),
+	cmd := &cobra.Command{Use: "put table [file]", Short: "Write entities, a line of JSON each",
+		Args: cobra.RangeArgs(1, 2),
 		Long: `Write entities, a line of JSON each, in the form in which query shows them, from a file or the standard input. It stops at the first entity that is
 refused and names its line; those before it are written.`,
 		Example: `  echo '{"PartitionKey":"Sales","RowKey":"0001","Age":30,"Hired":"2026-01-02T00:00:00Z","Hired@odata.type":"Edm.DateTime"}' | lazuli table put Employees
   lazuli table query Employees | lazuli table put Copy`}
 	open := tableService(cmd)
-	cmd.Flags().StringVar(&mode, "mode", tabletool.Replace, "insert: fail if the entity exists; replace: write it as it is; merge: keep the properties that are not given")
+	cmd.Flags().StringVar(&mode, "mode", tabletool.Replace,
+		"insert: fail if the entity exists; replace: write it as it is; merge: keep the properties that are not given")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch mode {
 		case tabletool.Insert, tabletool.Replace, tabletool.Merge:
@@ -47,7 +49,8 @@ refused and names its line; those before it are written.`,
 }
 
 func newTableGetCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "get table partition-key row-key", Short: "Show one entity as JSON", Args: cobra.ExactArgs(3)}
+	cmd := &cobra.Command{Use: "get table partition-key row-key", Short: "Show one entity as JSON",
+		Args: cobra.ExactArgs(3)}
 	open := tableService(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		service, err := open()
@@ -65,7 +68,8 @@ func newTableGetCommand() *cobra.Command {
 }
 
 func newTableRemoveCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "rm table [partition-key row-key]", Short: "Delete one entity, or a table with its entities", Args: oneOrThree,
+	cmd := &cobra.Command{Use: "rm table [partition-key row-key]",
+		Short: "Delete one entity, or a table with its entities", Args: oneOrThree,
 		Example: `  lazuli table rm Employees Sales 0001
   lazuli table rm Employees --yes`}
 	open, confirm := tableService(cmd), confirmation(cmd)

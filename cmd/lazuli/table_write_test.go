@@ -9,7 +9,8 @@ import (
 
 func TestTableWriteVerbs(t *testing.T) {
 	t.Setenv(connectionEnvVar, lazulitest.Start(t).ConnectionString())
-	const entity = `{"PartitionKey":"a b","RowKey":"1","Whole":1.0,"Text":"e.g.","Big":"5","Big@odata.type":"Edm.Int64"}` + "\n"
+	const entity = `{"PartitionKey":"a b","RowKey":"1","Whole":1.0,"Text":"e.g.","Big":"5","Big@odata.type":"Edm.Int64"}` +
+		"\n"
 	for _, tc := range []struct{ args, stdin, want, wrong string }{
 		{"create|Tab", "", "", ""},
 		{"create|Tab", "", "", "TableAlreadyExists"},

@@ -35,7 +35,8 @@ metrics of the admin listener, which --admin-host and --admin-port name, and end
 	}
 	config.AddFlags(cmd.Flags(), "admin-host", "admin-port")
 	cmd.Flags().DurationVar(&every, "every", 2*time.Second, "time between two looks, over which rates are taken")
-	cmd.Flags().IntVarP(&count, "count", "n", 0, "number of tables, printed one below the other (default: without end, on a cleared screen)")
+	cmd.Flags().IntVarP(&count, "count", "n", 0,
+		"number of tables, printed one below the other (default: without end, on a cleared screen)")
 	cmd.Flags().IntVar(&rows, "rows", 15, "maximum number of operations, and of queues")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if every < 10*time.Millisecond || rows < 1 || count < 0 {
@@ -115,7 +116,8 @@ func (s *sample) operations() map[string]*operationFigures {
 	of := func(m *dto.Metric) *operationFigures {
 		key := label(m, "service") + " " + label(m, "operation")
 		if all[key] == nil {
-			all[key] = &operationFigures{service: label(m, "service"), name: label(m, "operation"), buckets: map[float64]float64{}}
+			all[key] = &operationFigures{service: label(m, "service"), name: label(m, "operation"),
+				buckets: map[float64]float64{}}
 		}
 		return all[key]
 	}
@@ -144,7 +146,8 @@ func (o *operationFigures) since(before *operationFigures) {
 	if before == nil {
 		return
 	}
-	o.requests, o.errors, o.bytes, o.seconds = o.requests-before.requests, o.errors-before.errors, o.bytes-before.bytes, o.seconds-before.seconds
+	o.requests, o.errors, o.bytes, o.seconds = o.requests-before.requests, o.errors-before.errors, o.bytes-before.bytes,
+		o.seconds-before.seconds
 	for limit, n := range before.buckets {
 		o.buckets[limit] -= n
 	}
@@ -181,12 +184,14 @@ func (s *sample) write(w io.Writer, before *sample, rows int) {
 	slices.SortFunc(busy, func(a, b *operationFigures) int {
 		return cmp.Or(cmp.Compare(b.requests, a.requests), strings.Compare(a.service+a.name, b.service+b.name))
 	})
-	fmt.Fprintf(w, "%s  %.0f requests/s, %.0f errors/s, %d operations\n\n", s.at.Format(time.TimeOnly), requests/seconds, failed/seconds, len(busy))
+	fmt.Fprintf(w, "%s  %.0f requests/s, %.0f errors/s, %d operations\n\n", s.at.Format(time.TimeOnly), requests/seconds,
+		failed/seconds, len(busy))
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tw, "requests/s\terrors/s\tmean\tp50\tp99\tMB/s sent\t  operation")
 	for _, o := range busy[:min(len(busy), rows)] {
 		mean := time.Duration(o.seconds / o.requests * float64(time.Second)).Round(time.Microsecond)
-		fmt.Fprintf(tw, "%.1f\t%.1f\t%v\t%s\t%s\t%.2f\t  %s %s\n", o.requests/seconds, o.errors/seconds, mean, o.quantile(.5), o.quantile(.99), o.bytes/seconds/1e6, o.service, cmp.Or(o.name, "(refused)"))
+		fmt.Fprintf(tw, "%.1f\t%.1f\t%v\t%s\t%s\t%.2f\t  %s %s\n", o.requests/seconds, o.errors/seconds, mean, o.quantile(.5),
+			o.quantile(.99), o.bytes/seconds/1e6, o.service, cmp.Or(o.name, "(refused)"))
 	}
 	_ = tw.Flush() // the buffer of the screen takes everything
 	s.writeQueues(w, rows)
@@ -208,7 +213,10 @@ func (s *sample) writeQueues(w io.Writer, rows int) {
 	}
 	list := slices.Clone(s.families["lazuli_queue_messages"].GetMetric())
 	list = slices.DeleteFunc(list, func(m *dto.Metric) bool { return m.GetGauge().GetValue() == 0 })
-	slices.SortStableFunc(list, func(a, b *dto.Metric) int { return cmp.Compare(b.GetGauge().GetValue(), a.GetGauge().GetValue()) })
+	slices.SortStableFunc(list, func(a,
+		b *dto.Metric) int {
+		return cmp.Compare(b.GetGauge().GetValue(), a.GetGauge().GetValue())
+	})
 	if len(list) == 0 {
 		return
 	}

@@ -40,7 +40,8 @@ lazuli_storage_bytes{part="content"} 2.5e+06
 	var out strings.Builder
 	after.write(&out, before, 5)
 	got := out.String()
-	for _, want := range []string{"10 requests/s, 0 errors/s, 1 operations", "10.0       0.0    1s  ≤1ms  ≤1ms       0.00  queue PutMessage", "7   1m30s  a/orders", "content 2.5 MB"} {
+	for _, want := range []string{"10 requests/s, 0 errors/s, 1 operations",
+		"10.0       0.0    1s  ≤1ms  ≤1ms       0.00  queue PutMessage", "7   1m30s  a/orders", "content 2.5 MB"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("lazuli top prints\n%s\nwithout %q", got, want)
 		}
@@ -52,14 +53,16 @@ lazuli_storage_bytes{part="content"} 2.5e+06
 
 // The command reads a running server.
 func TestTopCommand(t *testing.T) {
-	r := start(t, Main{Args: []string{"--in-memory", "--blob-port", "0", "--queue-port", "0", "--table-port", "0", "--admin-port", "0"}})
+	r := start(t, Main{Args: []string{"--in-memory", "--blob-port", "0", "--queue-port", "0", "--table-port", "0",
+		"--admin-port", "0"}})
 	address := strings.TrimPrefix(r.wait(t, `Admin +(http://\S+)`)[1], "http://")
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.wait(t, "Ready")
-	if code, output := runCommand(t, "top", "-n", "2", "--every", "10ms", "--admin-port", port); code != exitOK || strings.Count(output, "requests/s,") != 2 || !strings.Contains(output, "content 0.0 MB") {
+	if code, output := runCommand(t, "top", "-n", "2", "--every", "10ms", "--admin-port", port); code != exitOK ||
+		strings.Count(output, "requests/s,") != 2 || !strings.Contains(output, "content 0.0 MB") {
 		t.Errorf("exit code %d, output %q", code, output)
 	}
 	if code, _ := runCommand(t, "top", "--every", "0s"); code != exitUsage {

@@ -24,7 +24,8 @@ func longVersion() string {
 // formats are the versions of what this program stores and exchanges.
 type formats struct {
 	DataFolder int `json:"dataFolder"`
-	// Cluster is the format that the nodes of a new cluster use, and ClusterOldest the oldest that this program understands.
+	// Cluster is the format that the nodes of a new cluster use, and ClusterOldest the oldest that this program
+	// understands.
 	Cluster       int `json:"cluster"`
 	ClusterOldest int `json:"clusterOldest"`
 	Archive       int `json:"archive"`

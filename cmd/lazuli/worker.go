@@ -74,24 +74,31 @@ lazuli serve --roles runs them inside the server.`,
 	fl := cmd.Flags()
 	fl.StringSliceVar(&f.roles, "role", nil, "role to run, repeatable: "+strings.Join(config.RoleNames, ", "))
 	fl.BoolVar(&f.create, "create", false, "create the queues, tables and containers of the roles if they do not exist")
-	fl.DurationVar(&f.lease, "lease", time.Minute, "lease of received messages, renewed at half: the time until they are delivered again if this process dies; whole seconds")
+	fl.DurationVar(&f.lease, "lease", time.Minute,
+		"lease of received messages, renewed at half: the time until they are delivered again if this process dies; whole "+
+			"seconds")
 	fl.IntVar(&f.concurrency, "concurrency", 24, "maximum number of in-flight messages of each role")
-	fl.IntVar(&f.maxDequeue, "max-dequeue-count", 5, "number of attempts after which a message is moved to the poison queue")
+	fl.IntVar(&f.maxDequeue, "max-dequeue-count", 5,
+		"number of attempts after which a message is moved to the poison queue")
 	fl.DurationVar(&f.drain, "drain-timeout", 30*time.Second, "time limit for running handlers when the process stops")
 	fl.StringVar(&f.logFormat, "log-format", "text", "text or json")
-	fl.StringVar(&f.admin, "admin", "", "address for metrics and \"lazuli workers\", host:port; other than a loopback address only with a token in LAZULI_ADMIN_TOKEN (default: none)")
+	fl.StringVar(&f.admin, "admin", "",
+		"address for metrics and \"lazuli workers\", host:port; other than a loopback address only with a token in "+
+			"LAZULI_ADMIN_TOKEN (default: none)")
 	config.AddFlags(fl, config.RoleOptions()...)
 	return cmd
 }
 
 // runWorker runs until ctx is done.
-func runWorker(ctx context.Context, stderr io.Writer, connectionString string, f workerFlags, roles config.Roles) (err error) {
+func runWorker(ctx context.Context, stderr io.Writer, connectionString string, f workerFlags,
+	roles config.Roles) (err error) {
 	if len(f.roles) == 0 {
 		return usageError{fmt.Errorf("worker: --role is missing; the roles are: %s", strings.Join(config.RoleNames, ", "))}
 	}
 	for _, role := range f.roles {
 		if !slices.Contains(config.RoleNames, role) {
-			return usageError{fmt.Errorf("worker: unknown role %q; the roles are: %s", role, strings.Join(config.RoleNames, ", "))}
+			return usageError{fmt.Errorf("worker: unknown role %q; the roles are: %s", role,
+				strings.Join(config.RoleNames, ", "))}
 		}
 	}
 	log, err := workerLog(stderr, f.logFormat)
@@ -105,10 +112,12 @@ func runWorker(ctx context.Context, stderr io.Writer, connectionString string, f
 	if err != nil {
 		return usageError{err}
 	}
-	app := workers.New(workers.Config{Storage: storage, HostID: "lazuli", Logger: log, DrainTimeout: f.drain, Defaults: []workers.Option{
-		workers.WithLease(f.lease), workers.WithConcurrency(f.concurrency), workers.WithMaxDequeueCount(f.maxDequeue),
-	}})
-	set := &roleSet{app: app, storage: storage, config: roles, log: log, creates: f.create, searchFolder: workerSearchFolder(roles, connectionString)}
+	app := workers.New(workers.Config{Storage: storage, HostID: "lazuli", Logger: log, DrainTimeout: f.drain,
+		Defaults: []workers.Option{
+			workers.WithLease(f.lease), workers.WithConcurrency(f.concurrency), workers.WithMaxDequeueCount(f.maxDequeue),
+		}})
+	set := &roleSet{app: app, storage: storage, config: roles, log: log, creates: f.create,
+		searchFolder: workerSearchFolder(roles, connectionString)}
 	defer func() {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.drain)
 		defer cancel()
@@ -133,12 +142,14 @@ func runWorker(ctx context.Context, stderr io.Writer, connectionString string, f
 		return err
 	}
 	for _, s := range app.Stats() {
-		log.Info("worker stopped", "function", s.Name, "succeeded", s.Succeeded, "failed", s.Failed, "poisoned", s.Poisoned, "released", s.Released, "lease_lost", s.LeaseLost)
+		log.Info("worker stopped", "function", s.Name, "succeeded", s.Succeeded, "failed", s.Failed, "poisoned", s.Poisoned,
+			"released", s.Released, "lease_lost", s.LeaseLost)
 	}
 	return nil
 }
 
-// startTraces sends OpenTelemetry traces if the environment says where to, until the function that it returns is called.
+// startTraces sends OpenTelemetry traces if the environment says where to, until the function that it returns is
+// called.
 func startTraces(ctx context.Context, service string, log *slog.Logger) (stop func(), err error) {
 	end, err := traces.Start(ctx, service, buildinfo.Current().Version, log)
 	if err != nil {

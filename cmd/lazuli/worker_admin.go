@@ -23,9 +23,11 @@ import (
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// serveWorkerAdmin opens the admin listener of a worker process and returns what closes it. An empty address opens none. search answers at /search; nil leaves
-// that path out. With LAZULI_ADMIN_TOKEN in the environment, callers have to bring that token.
-func serveWorkerAdmin(address string, app *workers.App, search http.Handler, log *slog.Logger) (stop func(), err error) {
+// serveWorkerAdmin opens the admin listener of a worker process and returns what closes it. An empty address opens
+// none. search answers at /search; nil leaves that path out. With LAZULI_ADMIN_TOKEN in the environment, callers have
+// to bring that token.
+func serveWorkerAdmin(address string, app *workers.App, search http.Handler, log *slog.Logger) (stop func(),
+	err error) {
 	if address == "" {
 		return func() {}, nil
 	}
@@ -38,8 +40,10 @@ func serveWorkerAdmin(address string, app *workers.App, search http.Handler, log
 		return nil, fmt.Errorf("the admin listener: %w", err)
 	}
 	metrics := prometheus.NewRegistry()
-	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), app.Collector())
-	server := admin.Start(l, admin.Options{Token: token, Metrics: metrics, Workers: workers.NewHandler(app), Search: search, Log: log})
+	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		app.Collector())
+	server := admin.Start(l, admin.Options{Token: token, Metrics: metrics, Workers: workers.NewHandler(app),
+		Search: search, Log: log})
 	log.Info("admin listener", "url", "http://"+reachable(l.Addr().String()))
 	return func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -84,7 +88,8 @@ instances are not affected.`,
 		}
 		return writeReport(cmd.OutOrStdout(), report, time.Now())
 	}
-	for _, verb := range []struct{ name, short string }{{"pause", "Stop new calls of a function"}, {"resume", "Resume a paused function"}} {
+	for _, verb := range []struct{ name, short string }{{"pause", "Stop new calls of a function"},
+		{"resume", "Resume a paused function"}} {
 		cmd.AddCommand(&cobra.Command{Use: verb.name + " function", Short: verb.short, Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				if _, err := ask(cmd, http.MethodPost, "/"+url.PathEscape(args[0])+"/"+verb.name, nil); err != nil {
@@ -110,19 +115,22 @@ func writeReport(out io.Writer, r workers.Report, now time.Time) error {
 		if f.Paused {
 			state = "paused"
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%.1f\t%d\t%d\t%d\t%d\t%d\n", f.Name, f.Trigger, state, f.InFlight, f.PerSecond, f.Succeeded, f.Failed, f.Poisoned, f.LeaseLost, f.Stuck)
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%.1f\t%d\t%d\t%d\t%d\t%d\n", f.Name, f.Trigger, state, f.InFlight, f.PerSecond,
+			f.Succeeded, f.Failed, f.Poisoned, f.LeaseLost, f.Stuck)
 	}
 	if err := tw.Flush(); err != nil {
 		return err
 	}
 	for _, f := range r.Functions {
 		for _, c := range f.Running {
-			fmt.Fprintf(out, "%s: invocation %s, attempt %d, message %s, for %v\n", f.Name, c.InvocationID, c.Attempt, c.MessageID, now.Sub(c.Since).Round(time.Millisecond))
+			fmt.Fprintf(out, "%s: invocation %s, attempt %d, message %s, for %v\n", f.Name, c.InvocationID, c.Attempt,
+				c.MessageID, now.Sub(c.Since).Round(time.Millisecond))
 		}
 	}
 	for _, f := range r.Functions {
 		if f.LastErrorAt != nil {
-			fmt.Fprintf(out, "%s: last error %v ago: %s\n", f.Name, now.Sub(*f.LastErrorAt).Round(time.Second), oneLine(f.LastError))
+			fmt.Fprintf(out, "%s: last error %v ago: %s\n", f.Name, now.Sub(*f.LastErrorAt).Round(time.Second),
+				oneLine(f.LastError))
 		}
 	}
 	return nil

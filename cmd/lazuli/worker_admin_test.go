@@ -85,7 +85,8 @@ func TestWorkersOfAWorker(t *testing.T) {
 		t.Errorf("%s, %v", text, err)
 	}
 	body, err := adminListener{url: address}.send(ctx, "GET", "/metrics", nil)
-	if err != nil || !strings.Contains(string(body), `lazuli_worker_queue_messages{function="archive",host="lazuli",trigger="queueTrigger"} 0`) {
+	if err != nil || !strings.Contains(string(body),
+		`lazuli_worker_queue_messages{function="archive",host="lazuli",trigger="queueTrigger"} 0`) {
 		t.Errorf("%.2000s, %v", body, err)
 	}
 	cancel()
@@ -118,7 +119,8 @@ func TestWorkersShowsWhatRuns(t *testing.T) {
 		<-leave
 		return nil
 	})
-	if _, err := storage.Queues.NewQueueClient("work").EnqueueMessage(t.Context(), "eA==", &azqueue.EnqueueMessageOptions{}); err != nil {
+	if _, err := storage.Queues.NewQueueClient("work").EnqueueMessage(t.Context(), "eA==",
+		&azqueue.EnqueueMessageOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := app.Start(t.Context()); err != nil {
@@ -129,7 +131,8 @@ func TestWorkersShowsWhatRuns(t *testing.T) {
 	defer server.Close()
 	<-entered
 	text, err := workersVerb(t, server.URL)
-	if err != nil || !regexp.MustCompile(`(?m)^work: invocation \S+, attempt 2, message \S+, for \d`).MatchString(text) || !strings.Contains(text, `ago: the first\nfails`) {
+	if err != nil || !regexp.MustCompile(`(?m)^work: invocation \S+, attempt 2, message \S+, for \d`).MatchString(text) ||
+		!strings.Contains(text, `ago: the first\nfails`) {
 		t.Errorf("%s, %v", text, err)
 	}
 	close(leave)
@@ -148,10 +151,17 @@ func TestWorkersOfOnesOwnProgram(t *testing.T) {
 	app := workers.New(workers.Config{})
 	app.Queue("ship", func(context.Context, workers.QueueMessage) error { return nil })
 	for name, mount := range map[string]func(*http.ServeMux, http.Handler){
-		"the root":                  func(m *http.ServeMux, h http.Handler) { m.Handle("/", h) },
-		"/workers/":                 func(m *http.ServeMux, h http.Handler) { m.Handle("/workers/", h) },
-		"/workers/ without prefix":  func(m *http.ServeMux, h http.Handler) { m.Handle("/workers/", http.StripPrefix("/workers", h)) },
-		"/workers and all below it": func(m *http.ServeMux, h http.Handler) { m.Handle("/workers", h); m.Handle("/workers/", h) },
+		"the root":  func(m *http.ServeMux, h http.Handler) { m.Handle("/", h) },
+		"/workers/": func(m *http.ServeMux, h http.Handler) { m.Handle("/workers/", h) },
+		"/workers/ without prefix": func(m *http.ServeMux,
+			h http.Handler) {
+			m.Handle("/workers/", http.StripPrefix("/workers", h))
+		},
+		"/workers and all below it": func(m *http.ServeMux,
+			h http.Handler) {
+			m.Handle("/workers", h)
+			m.Handle("/workers/", h)
+		},
 		"/workers, /workers/ without prefix": func(m *http.ServeMux, h http.Handler) {
 			m.Handle("/workers", http.StripPrefix("/workers", h))
 			m.Handle("/workers/", http.StripPrefix("/workers", h))

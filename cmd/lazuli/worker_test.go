@@ -29,7 +29,8 @@ func TestWorkerArchives(t *testing.T) {
 	defer cancel()
 	var log testlog.Buffer
 	cmd := newWorkerCommand(&Main{})
-	cmd.SetArgs([]string{"--role", "archive", "--create", "--archive-queue", "leavers", "--archive-from", "Staff", "--archive-to", "folder:" + folder})
+	cmd.SetArgs([]string{"--role", "archive", "--create", "--archive-queue", "leavers", "--archive-from", "Staff",
+		"--archive-to", "folder:" + folder})
 	cmd.SetErr(&log)
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.ExecuteContext(ctx) }()
@@ -92,7 +93,8 @@ func TestWorkerMistakes(t *testing.T) {
 	cmd := newWorkerCommand(&Main{})
 	cmd.SetArgs([]string{"--role", "archive"})
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	if err := cmd.ExecuteContext(t.Context()); !errors.As(err, new(usageError)) || !strings.Contains(err.Error(), "archive/after-copy") {
+	if err := cmd.ExecuteContext(t.Context()); !errors.As(err, new(usageError)) ||
+		!strings.Contains(err.Error(), "archive/after-copy") {
 		t.Errorf("a fault plan with a wrong point: %v", err)
 	}
 }

@@ -1,10 +1,12 @@
-// This program uses the archive role: it moves terms of office that have ended from the table Current to the table Archive.
+// This program uses the archive role: it moves terms of office that have ended from the table Current to the table
+// Archive.
 //
 //	go run ./cmd/lazuli          # in one terminal
 //	go run ./examples/archive    # in another
 //
-// It can be stopped and started at any moment and then continues where it stopped; `lazuli demo archive` tests this by killing workers
-// at every step. The connection string is read from the environment; the default is the development account on this machine.
+// It can be stopped and started at any moment and then continues where it stopped; `lazuli demo archive` tests this by
+// killing workers at every step. The connection string is read from the environment; the default is the development
+// account on this machine.
 package main
 
 import (
@@ -66,8 +68,8 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// untilEmpty waits until the queue has no messages, visible or hidden, or ctx is done. It asks the queue because other programs may
-// handle messages too.
+// untilEmpty waits until the queue has no messages, visible or hidden, or ctx is done. It asks the queue because other
+// programs may handle messages too.
 func untilEmpty(ctx context.Context, queue *azqueue.QueueClient) error {
 	for ctx.Err() == nil {
 		properties, err := queue.GetProperties(ctx, nil)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// terms.csv holds the terms of office of Vermont's members of the United States Congress as of June 2026, from the public domain project
-// unitedstates/congress-legislators.
+// terms.csv holds the terms of office of Vermont's members of the United States Congress as of June 2026, from the
+// public domain project unitedstates/congress-legislators.
 //
 //go:embed terms.csv
 var termsCSV string

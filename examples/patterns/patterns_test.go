@@ -68,7 +68,8 @@ func TestGuideShowsTheOutputs(t *testing.T) {
 			t.Fatal(err)
 		}
 		program := "go run ./examples/patterns/" + filepath.Dir(name) + "\n"
-		if _, after, ok := strings.Cut(string(guide), program); !ok || !strings.Contains(after, "```\n"+string(output)+"```\n") {
+		if _, after, ok := strings.Cut(string(guide), program); !ok ||
+			!strings.Contains(after, "```\n"+string(output)+"```\n") {
 			t.Errorf("docs/guide.md does not show %s", name)
 		}
 	}

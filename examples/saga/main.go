@@ -29,7 +29,8 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s := &saga.Saga{Storage: storage, Orders: "SagaOrders", Archive: "SagaArchive", Payments: "saga-payments", Receipts: "saga-receipts"}
+	s := &saga.Saga{Storage: storage, Orders: "SagaOrders", Archive: "SagaArchive", Payments: "saga-payments",
+		Receipts: "saga-receipts"}
 	if err := s.Create(ctx); err != nil {
 		return err
 	}

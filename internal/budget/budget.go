@@ -1,12 +1,13 @@
 // Package budget bounds the work of one request: the time that its evaluation takes, and the bytes of its answer.
 //
-// The work is spent where it is done: a loop calls [Work.Spend] for what it is about to do, in units of about 5 ns. A step of 16,384 units, which is
-// far below 100 ms, ends with a look at the clock and at the request's context, so that a request stops within one step of the end of its budget, or
-// of its client. An operation that takes longer than its operands show, such as the remainder of two distant floats, spends what it takes.
+// The work is spent where it is done: a loop calls [Work.Spend] for what it is about to do, in units of about 5 ns. A
+// step of 16,384 units, which is far below 100 ms, ends with a look at the clock and at the request's context, so that
+// a request stops within one step of the end of its budget, or of its client. An operation that takes longer than its
+// operands show, such as the remainder of two distant floats, spends what it takes.
 //
-// What a request does when its budget ends depends on the operation. A listing or a query of entities ends its page, with a continuation. Everything
-// else fails with [ErrExhausted], which the front-end answers with OperationTimedOut, as Azure does for an operation that does not end in the
-// permitted time:
+// What a request does when its budget ends depends on the operation. A listing or a query of entities ends its page,
+// with a continuation. Everything else fails with [ErrExhausted], which the front-end answers with OperationTimedOut,
+// as Azure does for an operation that does not end in the permitted time:
 // https://learn.microsoft.com/rest/api/storageservices/setting-timeouts-for-blob-service-operations
 package budget
 
@@ -20,8 +21,8 @@ import (
 const (
 	// Request is the time of work of a request.
 	Request = 5 * time.Second
-	// PerMiB is the time of work that a request has in addition for each MiB of stored content that it reads: a query of an
-	// ordinary CSV file takes 20 ms.
+	// PerMiB is the time of work that a request has in addition for each MiB of stored content that it reads: a query of
+	// an ordinary CSV file takes 20 ms.
 	PerMiB = time.Second
 	// FirstByte is the time after which an answer that is still computed has to begin. Clients give up after 30 s or more.
 	FirstByte = 10 * time.Second
@@ -32,7 +33,8 @@ const (
 const (
 	// step is the number of units between two looks at the clock.
 	step = 1 << 14
-	// longest is the most that one step is charged: a step that took longer waited, for a processor or for the memory's collector.
+	// longest is the most that one step is charged: a step that took longer waited, for a processor or for the memory's
+	// collector.
 	longest = 100 * time.Millisecond
 	// least is the least that a unit is charged, such as a byte of output, which is copied faster.
 	least = time.Nanosecond
@@ -41,7 +43,8 @@ const (
 // ErrExhausted means that a request needs more work than it may cause.
 var ErrExhausted = errors.New("budget: the request needs more work than it may cause")
 
-// EndsPage reports whether err ends the page of an operation that has pages: the work, or the time that the request gives, is at its end.
+// EndsPage reports whether err ends the page of an operation that has pages: the work, or the time that the request
+// gives, is at its end.
 func EndsPage(err error) bool {
 	return errors.Is(err, ErrExhausted) || errors.Is(err, context.DeadlineExceeded)
 }
@@ -101,7 +104,8 @@ func newWork(ctx context.Context, limit time.Duration, now func() time.Time) *Wo
 	return &Work{ctx: ctx, now: now, left: limit, mark: now(), units: step}
 }
 
-// Spend charges n units of work, of about 5 ns each. It returns [ErrExhausted] at the end of the budget, and the cause of the context's end.
+// Spend charges n units of work, of about 5 ns each. It returns [ErrExhausted] at the end of the budget, and the cause
+// of the context's end.
 func (w *Work) Spend(n int) error {
 	if w == nil {
 		return nil
@@ -112,7 +116,8 @@ func (w *Work) Spend(n int) error {
 	return w.Check()
 }
 
-// Check looks at the clock and at the context, for work that is not counted in units. Its errors are those of [Work.Spend].
+// Check looks at the clock and at the context, for work that is not counted in units. Its errors are those of
+// [Work.Spend].
 func (w *Work) Check() error {
 	if w == nil {
 		return nil

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Turns shares processors among accounts: a request that computes for longer than a few milliseconds takes its turns, and accounts take them in
-// rotation, however many requests each has. Short requests do not take part, and a request that waits for its client or a disk gives its processor up.
-// The methods are safe for concurrent use.
+// Turns shares processors among accounts: a request that computes for longer than a few milliseconds takes its turns,
+// and accounts take them in rotation, however many requests each has. Short requests do not take part, and a request
+// that waits for its client or a disk gives its processor up. The methods are safe for concurrent use.
 type Turns struct {
 	mu      sync.Mutex // guards the rest
 	free    int        // processors that no request has

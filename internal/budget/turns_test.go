@@ -85,7 +85,8 @@ func TestWaitingForATurnEndsWithTheClient(t *testing.T) {
 	}
 }
 
-// A request takes a processor once it has computed for some time, lets others have it, and gives it back at its end and while it waits.
+// A request takes a processor once it has computed for some time, lets others have it, and gives it back at its end and
+// while it waits.
 func TestWorkTakesTurns(t *testing.T) {
 	t.Parallel()
 	turns := NewTurns(1)

@@ -1,4 +1,5 @@
-// Package buildinfo says which release this program is. It knows from the linker, or from what the go command notes in every binary.
+// Package buildinfo says which release this program is. It knows from the linker, or from what the go command notes in
+// every binary.
 //
 // A release is built with
 //
@@ -42,7 +43,8 @@ var Current = sync.OnceValue(func() Info {
 
 // with fills in what the linker did not set.
 func (i Info) with(build *debug.BuildInfo) Info {
-	if number, tagged := strings.CutPrefix(build.Main.Version, "v"); i.Version == "" && tagged && !strings.ContainsAny(number, "-+") {
+	if number, tagged := strings.CutPrefix(build.Main.Version, "v"); i.Version == "" && tagged &&
+		!strings.ContainsAny(number, "-+") {
 		i.Version = number // as `go install ...@v0.1.0` notes it; others are pseudo-versions
 	}
 	i.Version = cmp.Or(i.Version, next+"-dev")

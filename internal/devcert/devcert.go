@@ -66,7 +66,8 @@ func Make(dir string, extra []string, now time.Time) (Result, error) {
 	r := Result{Dir: dir}
 	for _, host := range extra {
 		if !Allowed(host) {
-			return r, fmt.Errorf("%q is not a local name or a private address; get its certificate from a public authority and give it to lazuli with --cert and --key", host)
+			return r, fmt.Errorf("%q is not a local name or a private address; get its certificate from a public authority "+
+				"and give it to lazuli with --cert and --key", host)
 		}
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -89,7 +90,8 @@ func Make(dir string, extra []string, now time.Time) (Result, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return r, err
 	}
-	if leaf == nil || leaf.CheckSignatureFrom(ca) != nil || now.After(leaf.NotAfter.Add(-renewBefore)) || !covers(leaf, hosts) {
+	if leaf == nil || leaf.CheckSignatureFrom(ca) != nil || now.After(leaf.NotAfter.Add(-renewBefore)) ||
+		!covers(leaf, hosts) {
 		if leaf, err = makeServer(dir, ca, caKey, hosts, now); err != nil {
 			return r, err
 		}
@@ -106,7 +108,8 @@ func Allowed(host string) bool {
 		return a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast()
 	}
 	name := strings.TrimPrefix(strings.ToLower(host), "*.")
-	if name == "" || strings.ContainsAny(name, " */:\\\x00") || strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".") {
+	if name == "" || strings.ContainsAny(name, " */:\\\x00") || strings.HasPrefix(name, ".") ||
+		strings.HasSuffix(name, ".") {
 		return false
 	}
 	for _, d := range localDomains {
@@ -163,14 +166,16 @@ func load(dir, certName, keyName string) (*x509.Certificate, crypto.Signer, erro
 func makeAuthority(dir string, now time.Time) (*x509.Certificate, crypto.Signer, error) {
 	host, _ := os.Hostname() // only so that people can tell authorities apart
 	template := &x509.Certificate{
-		Subject:               pkix.Name{Organization: []string{"Lazuli development"}, CommonName: "Lazuli local authority " + host},
+		Subject: pkix.Name{Organization: []string{"Lazuli development"},
+			CommonName: "Lazuli local authority " + host},
 		NotBefore:             now.Add(-time.Hour),
 		NotAfter:              now.Add(authorityLife),
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 		BasicConstraintsValid: true, IsCA: true, MaxPathLenZero: true,
 		PermittedDNSDomainsCritical: true,
 		PermittedDNSDomains:         localDomains,
-		PermittedIPRanges: []*net.IPNet{network("127.0.0.0/8"), network("10.0.0.0/8"), network("172.16.0.0/12"), network("192.168.0.0/16"),
+		PermittedIPRanges: []*net.IPNet{network("127.0.0.0/8"), network("10.0.0.0/8"), network("172.16.0.0/12"),
+			network("192.168.0.0/16"),
 			network("169.254.0.0/16"), network("::1/128"), network("fc00::/7"), network("fe80::/10")},
 	}
 	return create(dir, AuthorityCert, AuthorityKey, template, nil, nil)
@@ -184,7 +189,8 @@ func network(s string) *net.IPNet {
 	return n
 }
 
-func makeServer(dir string, ca *x509.Certificate, caKey crypto.Signer, hosts []string, now time.Time) (*x509.Certificate, error) {
+func makeServer(dir string, ca *x509.Certificate, caKey crypto.Signer, hosts []string,
+	now time.Time) (*x509.Certificate, error) {
 	template := &x509.Certificate{
 		Subject:     pkix.Name{Organization: []string{"Lazuli development"}, CommonName: "localhost"},
 		NotBefore:   now.Add(-time.Hour),
@@ -207,7 +213,8 @@ func makeServer(dir string, ca *x509.Certificate, caKey crypto.Signer, hosts []s
 }
 
 // create makes a key and a certificate, signed by parent or by itself, and writes both.
-func create(dir, certName, keyName string, template, parent *x509.Certificate, parentKey crypto.Signer) (*x509.Certificate, crypto.Signer, error) {
+func create(dir, certName, keyName string, template, parent *x509.Certificate,
+	parentKey crypto.Signer) (*x509.Certificate, crypto.Signer, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, err
@@ -229,7 +236,8 @@ func create(dir, certName, keyName string, template, parent *x509.Certificate, p
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := secretfile.Write(filepath.Join(dir, keyName), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})); err != nil {
+	if err := secretfile.Write(filepath.Join(dir, keyName),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})); err != nil {
 		return nil, nil, err
 	}
 	text := append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), chain...)

@@ -33,7 +33,8 @@ func TestMake(t *testing.T) {
 	if r := mustMake(t, dir, nil, now); !r.NewAuthority || !r.NewServer {
 		t.Errorf("first: %+v", r)
 	}
-	for name, mode := range map[string]fs.FileMode{AuthorityCert: 0o644, AuthorityKey: 0o600, ServerCert: 0o644, ServerKey: 0o600} {
+	for name, mode := range map[string]fs.FileMode{AuthorityCert: 0o644, AuthorityKey: 0o600, ServerCert: 0o644,
+		ServerKey: 0o600} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode().Perm() != mode {
 			t.Errorf("%s: mode %v, want %v; %v", name, info.Mode(), mode, err)
 		}
@@ -64,8 +65,10 @@ func TestMake(t *testing.T) {
 func TestAllowed(t *testing.T) {
 	t.Parallel()
 	for host, want := range map[string]bool{
-		"localhost": true, "*.blob.localhost": true, "dev.test": true, "host.docker.internal": true, "lazuli": true, "192.168.1.2": true, "::1": true,
-		"example.com": false, "localhost.example.com": false, "8.8.8.8": false, "": false, "*": false, "a b.test": false, "x.test.": false, "../x.test": false,
+		"localhost": true, "*.blob.localhost": true, "dev.test": true, "host.docker.internal": true, "lazuli": true,
+		"192.168.1.2": true, "::1": true,
+		"example.com": false, "localhost.example.com": false, "8.8.8.8": false, "": false, "*": false, "a b.test": false,
+		"x.test.": false, "../x.test": false,
 	} {
 		if got := Allowed(host); got != want {
 			t.Errorf("%q: %v", host, got)
@@ -88,7 +91,8 @@ func TestTrust(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]bool{"localhost": true, "127.0.0.1": true, "[::1]": true, "devstoreaccount1.blob.localhost": true,
+	for name, want := range map[string]bool{"localhost": true, "127.0.0.1": true, "[::1]": true,
+		"devstoreaccount1.blob.localhost":            true,
 		"devstoreaccount1-secondary.table.localhost": true, "nas.local": true, "192.168.7.7": true, "lazuli": true,
 		"example.com": false, "192.168.7.8": false, "a.b.blob.localhost": false} {
 		if _, err := leaf.Verify(x509.VerifyOptions{DNSName: name, Roots: pool}); (err == nil) != want {
@@ -122,13 +126,15 @@ func TestServerConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{TLSConfig: c, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Proto) })}
+	server := &http.Server{TLSConfig: c,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Proto) })}
 	go func() { _ = server.ServeTLS(l, "", "") }()
 	defer server.Close()
 	pool := x509.NewCertPool()
 	text, _ := os.ReadFile(filepath.Join(dir, AuthorityCert))
 	pool.AppendCertsFromPEM(text)
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true}}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool},
+		ForceAttemptHTTP2: true}}
 	defer client.CloseIdleConnections()
 	resp, err := client.Get("https://" + l.Addr().String())
 	if err != nil {
@@ -202,11 +208,13 @@ func TestServerConfigPFX(t *testing.T) {
 		if got, err := c.GetCertificate(nil); err != nil || !bytes.Equal(got.Certificate[0], pair.Certificate[0]) {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
-		if _, err := ServerConfigPFX(file, "wrong"); err == nil || !strings.Contains(err.Error(), "password") || strings.Contains(err.Error(), "wrong\"") {
+		if _, err := ServerConfigPFX(file, "wrong"); err == nil || !strings.Contains(err.Error(), "password") ||
+			strings.Contains(err.Error(), "wrong\"") {
 			t.Errorf("%s with a wrong password: %v", name, err)
 		}
 	}
-	if _, err := ServerConfigPFX(filepath.Join(dir, ServerCert), ""); err == nil || !strings.Contains(err.Error(), "not a PFX file") {
+	if _, err := ServerConfigPFX(filepath.Join(dir, ServerCert), ""); err == nil ||
+		!strings.Contains(err.Error(), "not a PFX file") {
 		t.Errorf("a PEM file: %v", err)
 	}
 }

@@ -20,14 +20,16 @@ const checkEvery = 10 * time.Second
 // later. When the files change, new connections get the new certificate; a pair that cannot be used
 // leaves the old one in place.
 func ServerConfig(certFile, keyFile string) (*tls.Config, error) {
-	p := &pair{files: []string{certFile, keyFile}, load: func() (tls.Certificate, error) { return tls.LoadX509KeyPair(certFile, keyFile) }}
+	p := &pair{files: []string{certFile, keyFile},
+		load: func() (tls.Certificate, error) { return tls.LoadX509KeyPair(certFile, keyFile) }}
 	if err := p.read(); err != nil {
 		return nil, fmt.Errorf("certificate %s with key %s: %w", certFile, keyFile, err)
 	}
 	return p.config(), nil
 }
 
-// ServerConfigPFX is ServerConfig for a PFX (PKCS #12) file, which has the certificate, its chain and the key, encrypted with a password.
+// ServerConfigPFX is ServerConfig for a PFX (PKCS #12) file, which has the certificate, its chain and the key,
+// encrypted with a password.
 func ServerConfigPFX(file, password string) (*tls.Config, error) {
 	p := &pair{files: []string{file}, load: func() (tls.Certificate, error) { return loadPFX(file, password) }}
 	if err := p.read(); err != nil {

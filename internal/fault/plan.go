@@ -35,7 +35,8 @@ type Plan struct {
 	rules []Rule
 }
 
-// NewPlan returns a plan of the given rules. Rules for the same point act in the order given, until one returns an error.
+// NewPlan returns a plan of the given rules. Rules for the same point act in the order given, until one returns an
+// error.
 func NewPlan(rules ...Rule) *Plan {
 	return &Plan{hits: map[Name]int{}, rules: rules}
 }
@@ -86,7 +87,8 @@ func Kill(Name) error {
 	select {} // The signal is on its way; no further instruction of this goroutine must run.
 }
 
-// Say is an action that writes the point's name, in a line "fault: POINT", to standard error, for a test that waits for it.
+// Say is an action that writes the point's name, in a line "fault: POINT", to standard error, for a test that waits for
+// it.
 func Say(name Name) error {
 	_, err := fmt.Fprintf(os.Stderr, "fault: %s\n", name)
 	return err
@@ -156,5 +158,6 @@ func parseAction(text string) (Action, error) {
 	case "kill":
 		return Kill, nil
 	}
-	return nil, fmt.Errorf("no action is called %q; there are error, delay:DURATION, say, panic, exit:CODE, stop and kill", kind)
+	return nil, fmt.Errorf("no action is called %q; there are error, delay:DURATION, say, panic, exit:CODE, stop and kill",
+		kind)
 }

@@ -7,7 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// Name is the name of a point: the component, a slash, and the moment in words joined by dashes, as in "archive/after-copy".
+// Name is the name of a point: the component, a slash, and the moment in words joined by dashes, as in
+// "archive/after-copy".
 type Name string
 
 // active is the plan in force; nil means that every point is off.
@@ -48,8 +49,8 @@ func Points() []Name {
 	return names
 }
 
-// Activate puts a plan in force for the whole process and returns a function that takes it out again. Only one plan can be
-// in force: a second Activate before that panics, because two tests at once would see each other's faults.
+// Activate puts a plan in force for the whole process and returns a function that takes it out again. Only one plan can
+// be in force: a second Activate before that panics, because two tests at once would see each other's faults.
 func Activate(p *Plan) (deactivate func()) {
 	if !active.CompareAndSwap(nil, p) {
 		panic("fault: a plan is in force already")

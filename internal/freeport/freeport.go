@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// firstPort and ports are a range from which systems give neither listeners that ask for any port, nor connections, theirs.
+	// firstPort and ports are a range from which systems give neither listeners that ask for any port, nor connections,
+	// theirs.
 	firstPort, ports = 20000, 12000
 	// processPorts is the number of ports that a process tries before those of others.
 	processPorts = 100
@@ -22,8 +23,8 @@ const (
 
 var next atomic.Int64
 
-// Address returns a loopback address whose port is likely to stay free while no process listens there. No two calls in a process return the same
-// one, and processes at work at the same time use different parts of the range.
+// Address returns a loopback address whose port is likely to stay free while no process listens there. No two calls in
+// a process return the same one, and processes at work at the same time use different parts of the range.
 func Address() (string, error) {
 	var err error
 	for range ports {
@@ -38,8 +39,8 @@ func Address() (string, error) {
 	return "", fmt.Errorf("no free port: %w", err)
 }
 
-// part returns the part of the range that this process uses: one that no other process of this user has locked, and where that cannot be known,
-// one by its process number.
+// part returns the part of the range that this process uses: one that no other process of this user has locked, and
+// where that cannot be known, one by its process number.
 var part = sync.OnceValue(func() int {
 	own := os.Getpid() % parts
 	for i := range parts {

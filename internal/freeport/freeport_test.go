@@ -50,7 +50,8 @@ func TestProcessesUseDifferentParts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := fmt.Sprintf("127.0.0.1:%d", (firstPort+free*processPorts)/processPorts); !strings.HasPrefix(string(address), want) {
+	if want := fmt.Sprintf("127.0.0.1:%d", (firstPort+free*processPorts)/processPorts); !strings.HasPrefix(string(address),
+		want) {
 		t.Errorf("the address is %s, want %s..", address, want)
 	}
 }

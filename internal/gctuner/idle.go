@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Memory that a burst of work has left free is returned to the system when the process is idle. By itself the runtime keeps the
-// memory that the heap may grow by, which after a burst is a third of it.
+// Memory that a burst of work has left free is returned to the system when the process is idle. By itself the runtime
+// keeps the memory that the heap may grow by, which after a burst is a third of it.
 const (
 	// idlePause is the time between two samples.
 	idlePause = 5 * time.Second
@@ -63,8 +63,9 @@ func watchIdle(done <-chan struct{}) {
 		case <-ticker.C:
 		}
 		metrics.Read(sample)
-		if i.sample(usage{allocated: sample[0].Value.Uint64(), live: sample[1].Value.Uint64(), objects: sample[2].Value.Uint64(),
-			free: sample[3].Value.Uint64()}) {
+		if i.sample(usage{allocated: sample[0].Value.Uint64(), live: sample[1].Value.Uint64(),
+			objects: sample[2].Value.Uint64(),
+			free:    sample[3].Value.Uint64()}) {
 			debug.FreeOSMemory()
 			i.idle = 0
 		}

@@ -1,9 +1,9 @@
 // Package gctuner sets how many bytes of garbage accumulate between two collections, in place of a percentage.
 //
 // Go's default collects when the heap has doubled. That is too often for a small heap (a server with 5 MiB of live data
-// collects after every 5 MiB) and too seldom for a large one (a million queued messages have 300 MiB and would use 600). Here
-// the heap grows by [Pace.Least] or by [Pace.Share] of the live data, whichever is more, and free memory is returned to the
-// system when the process is idle.
+// collects after every 5 MiB) and too seldom for a large one (a million queued messages have 300 MiB and would use
+// 600). Here the heap grows by [Pace.Least] or by [Pace.Share] of the live data, whichever is more, and free memory is
+// returned to the system when the process is idle.
 package gctuner
 
 import (
@@ -26,9 +26,9 @@ type Pace struct {
 // Default suits a server whose live data is small and whose requests are many.
 var Default = Pace{Least: 40 << 20, Share: 0.3}
 
-// Start applies p until stop is called, which restores the previous setting; stop may be called more than once. A process
-// has one pace: a second Start, before the stop of the first, keeps the first pace, until both are stopped. If the
-// environment variable GOGC is set, Start does nothing. A limit in GOMEMLIMIT applies besides the pace.
+// Start applies p until stop is called, which restores the previous setting; stop may be called more than once. A
+// process has one pace: a second Start, before the stop of the first, keeps the first pace, until both are stopped. If
+// the environment variable GOGC is set, Start does nothing. A limit in GOMEMLIMIT applies besides the pace.
 func (p Pace) Start() (stop func()) {
 	if os.Getenv("GOGC") != "" {
 		return func() {}

@@ -10,8 +10,9 @@ import (
 // region is a part of the address space.
 type region struct{ start, end uintptr }
 
-// cleanRegions returns the regions of a file that the process has mapped and can neither write nor has written, from the text of /proc/self/smaps
-// (proc_pid_smaps(5)). A region with pages of the process's own, such as relocated addresses, is left out.
+// cleanRegions returns the regions of a file that the process has mapped and can neither write nor has written, from
+// the text of /proc/self/smaps (proc_pid_smaps(5)). A region with pages of the process's own, such as relocated
+// addresses, is left out.
 func cleanRegions(smaps io.Reader, file string) (regions []region, err error) {
 	lines := bufio.NewScanner(smaps)
 	var current region // the region of the lines that are read
@@ -38,7 +39,8 @@ func cleanRegions(smaps io.Reader, file string) (regions []region, err error) {
 		start, end, ok := strings.Cut(fields[0], "-")
 		from, err1 := strconv.ParseUint(start, 16, 64)
 		to, err2 := strconv.ParseUint(end, 16, 64)
-		clean = ok && err1 == nil && err2 == nil && len(fields) == 6 && fields[5] == file && strings.HasPrefix(fields[1], "r-") && strings.HasSuffix(fields[1], "p")
+		clean = ok && err1 == nil && err2 == nil && len(fields) == 6 && fields[5] == file &&
+			strings.HasPrefix(fields[1], "r-") && strings.HasSuffix(fields[1], "p")
 		current = region{uintptr(from), uintptr(to)}
 	}
 	add()

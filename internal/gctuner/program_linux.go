@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ReleaseProgram removes the pages of the program's own file from the process's resident memory. They stay in the page cache, and those that are used
-// come back at their next use, 64 KiB for each fault. After a start most of them were only needed by initialisation. It returns the number of
-// regions that it has released.
+// ReleaseProgram removes the pages of the program's own file from the process's resident memory. They stay in the page
+// cache, and those that are used come back at their next use, 64 KiB for each fault. After a start most of them were
+// only needed by initialisation. It returns the number of regions that it has released.
 func ReleaseProgram() (regions int, err error) {
 	file, err := os.Readlink("/proc/self/exe")
 	if err != nil {

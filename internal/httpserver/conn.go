@@ -16,9 +16,10 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/httpserver/headercase"
 )
 
-// conn is a connection as net/http gets it: the bytes of HTTP/1, decrypted if they came over TLS. What net/http loses of a request or cannot say
-// in an answer is done here, once for http and https: the case of metadata names, the refusal of requests whose length is ambiguous, the reason
-// phrase, Azure's answer to a head that is too long, and small answers in one system call.
+// conn is a connection as net/http gets it: the bytes of HTTP/1, decrypted if they came over TLS. What net/http loses
+// of a request or cannot say in an answer is done here, once for http and https: the case of metadata names, the
+// refusal of requests whose length is ambiguous, the reason phrase, Azure's answer to a head that is too long, and
+// small answers in one system call.
 type conn struct {
 	tcp    tcpConn
 	stream stream // tcp, or TLS over it
@@ -31,8 +32,8 @@ type conn struct {
 
 	// The fields below are those of the answer under way. They belong to the goroutine that serves the connection.
 	answer answer
-	// serving is set from the beginning of a request until the connection is idle: what is written meanwhile is the answer of a handler, at other
-	// times an answer of net/http itself.
+	// serving is set from the beginning of a request until the connection is idle: what is written meanwhile is the answer
+	// of a handler, at other times an answer of net/http itself.
 	serving bool
 	// headDue is set until the head of the handler's answer is written. Only then can a write begin with a status line.
 	headDue bool
@@ -57,7 +58,8 @@ type secureConn struct {
 
 // newConn returns the connection over c: with TLS if config is not nil.
 func newConn(c *net.TCPConn, limit *Limiter, config *tls.Config, log *log.Logger) net.Conn {
-	own := &conn{tcp: tcpConn{TCPConn: c, limit: limit, reading: deadline{arm: c.SetReadDeadline}, writing: deadline{arm: c.SetWriteDeadline}}}
+	own := &conn{tcp: tcpConn{TCPConn: c, limit: limit, reading: deadline{arm: c.SetReadDeadline},
+		writing: deadline{arm: c.SetWriteDeadline}}}
 	own.requests.names = &own.names
 	own.answer.conn = own
 	if config == nil {
@@ -89,15 +91,19 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// headTooLong begins the answer of net/http to a request whose head is longer than maxHeader. requestTooLong is the answer of Azure, which
-// refuses such a request before its services see it: with the status 400, which client libraries do not retry, and a page in HTML.
+// headTooLong begins the answer of net/http to a request whose head is longer than maxHeader. requestTooLong is the
+// answer of Azure, which refuses such a request before its services see it: with the status 400, which client libraries
+// do not retry, and a page in HTML.
 const (
-	headTooLong     = "HTTP/1.1 431 "
-	tooLongPage     = "<!DOCTYPE html><html><head><title>Bad Request</title></head><body><h2>Bad Request - Request Too Long</h2><p>HTTP Error 400. The size of the request headers is too long.</p></body></html>\r\n"
-	ambiguousLength = "<!DOCTYPE html><html><head><title>Bad Request</title></head><body><h2>Bad Request - Invalid Header</h2><p>HTTP Error 400. The request has a Content-Length and a Transfer-Encoding.</p></body></html>\r\n"
+	headTooLong = "HTTP/1.1 431 "
+	tooLongPage = "<!DOCTYPE html><html><head><title>Bad Request</title></head><body><h2>Bad Request - Request Too " +
+		"Long</h2><p>HTTP Error 400. The size of the request headers is too long.</p></body></html>\r\n"
+	ambiguousLength = "<!DOCTYPE html><html><head><title>Bad Request</title></head><body><h2>Bad Request - Invalid " +
+		"Header</h2><p>HTTP Error 400. The request has a Content-Length and a Transfer-Encoding.</p></body></html>\r\n"
 )
 
-var requestTooLong = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/html; charset=us-ascii\r\nConnection: close\r\nContent-Length: " +
+var requestTooLong = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/html; charset=us-ascii\r\nConnection: " +
+	"close\r\nContent-Length: " +
 	strconv.Itoa(len(tooLongPage)) + "\r\n\r\n" + tooLongPage
 
 // serve calls h with the next request of the connection.
@@ -184,8 +190,9 @@ func (c plainConn) ReadFrom(r io.Reader) (int64, error) {
 	return c.tcp.ReadFrom(r)
 }
 
-// ConnectionState returns what the handshake agreed on. net/http calls it before it reads, and makes it the TLS field of the requests; so the
-// handshake, within the time for a request's head, is done here. After a failure the connection is closed.
+// ConnectionState returns what the handshake agreed on. net/http calls it before it reads, and makes it the TLS field
+// of the requests; so the handshake, within the time for a request's head, is done here. After a failure the connection
+// is closed.
 func (c secureConn) ConnectionState() tls.ConnectionState {
 	_ = c.SetDeadline(time.Now().Add(headerTimeout))
 	if err := c.tls.Handshake(); err != nil {
@@ -209,15 +216,16 @@ func looksLikeHTTP(record [5]byte) bool {
 	return false
 }
 
-// Bounds of what is read from a client after an answer that refuses what it sends: closed with bytes unread, the connection would be reset,
-// and the client might not see the answer. Clients that send a whole request before they read need more than net/http's pause gives them.
+// Bounds of what is read from a client after an answer that refuses what it sends: closed with bytes unread, the
+// connection would be reset, and the client might not see the answer. Clients that send a whole request before they
+// read need more than net/http's pause gives them.
 const (
 	drainedBytes = 16 << 20
 	drainTime    = 500 * time.Millisecond
 )
 
-// CloseWrite discards what the client still sends, for a while, and ends the sending direction. net/http calls it before it closes a
-// connection on which the client may still send.
+// CloseWrite discards what the client still sends, for a while, and ends the sending direction. net/http calls it
+// before it closes a connection on which the client may still send.
 func (c *conn) CloseWrite() error {
 	_ = c.sendHeld()
 	_ = c.tcp.SetReadDeadline(time.Now().Add(drainTime))

@@ -16,10 +16,12 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/httpserver/statusline"
 )
 
-// overBoth runs a test with a server over http and one over https. connect opens a connection to it, as a client that has verified the certificate.
+// overBoth runs a test with a server over http and one over https. connect opens a connection to it, as a client that
+// has verified the certificate.
 func overBoth(t *testing.T, h http.Handler, test func(t *testing.T, addr string, connect func() net.Conn)) {
 	cert, pool := selfSigned(t)
-	for name, o := range map[string]Options{"http": {}, "https": {TLS: &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2"}}}} {
+	for name, o := range map[string]Options{"http": {},
+		"https": {TLS: &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2"}}}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			addr := serveHandler(t, h, o)
@@ -87,13 +89,15 @@ func TestHeadThatIsTooLong(t *testing.T) {
 			}
 		}
 		c := connect() // a client that reads when it has sent all
-		if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\nX-Long: "+strings.Repeat("x", 8<<20)+"\r\n\r\n"); err != nil {
+		if _, err := io.WriteString(c,
+			"GET / HTTP/1.1\r\nHost: x\r\nX-Long: "+strings.Repeat("x", 8<<20)+"\r\n\r\n"); err != nil {
 			t.Error(err)
 		}
 		if answer, _ := io.ReadAll(c); string(answer) != requestTooLong {
 			t.Errorf("sent before the answer is read: %q", answer)
 		}
-		answer := send(t, connect(), "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Long: "+strings.Repeat("x", maxHeader/2)+"\r\n\r\n")
+		answer := send(t, connect(), "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Long: "+
+			strings.Repeat("x", maxHeader/2)+"\r\n\r\n")
 		if !strings.HasPrefix(answer, "HTTP/1.1 404 Not Found\r\n") {
 			t.Errorf("within the limit: %q", answer)
 		}
@@ -103,7 +107,8 @@ func TestHeadThatIsTooLong(t *testing.T) {
 // What a blob holds is never taken for a head, wherever the buffers of net/http begin and end.
 func TestContentThatLooksLikeAHead(t *testing.T) {
 	t.Parallel()
-	for _, line := range []string{headTooLong + "Too Large\r\n\r\n", "HTTP/1.1 404 Not Found\r\nContent-Length: 99999\r\n\r\n", "HTTP/1.1 100 Continue\r\n\r\n"} {
+	for _, line := range []string{headTooLong + "Too Large\r\n\r\n",
+		"HTTP/1.1 404 Not Found\r\nContent-Length: 99999\r\n\r\n", "HTTP/1.1 100 Continue\r\n\r\n"} {
 		content := []byte(strings.Repeat(line, 1<<16/len(line)))
 		overBoth(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			statusline.SetReason(w, http.StatusNotFound, "Another phrase.")
@@ -139,12 +144,16 @@ func TestReasonPhrase(t *testing.T) {
 	}), func(t *testing.T, _ string, connect func() net.Conn) {
 		const missing = " 404 The blob?? is missing.\r\n"
 		for request, want := range map[string][]string{
-			"GET /missing HTTP/1.1\r\nHost: h\r\n\r\n":                                                           {"HTTP/1.1" + missing},
-			"HEAD /missing HTTP/1.1\r\nHost: h\r\n\r\n":                                                          {"HTTP/1.1" + missing},
-			"GET /missing HTTP/1.0\r\nHost: h\r\n\r\n":                                                           {"HTTP/1.0" + missing},
-			"PUT /missing HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\nab":            {"HTTP/1.1 100 Continue\r\n", "HTTP/1.1" + missing},
-			"PUT /missing HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\nT: x\r\n\r\n": {"HTTP/1.1" + missing},
-			"GET / HTTP/1.1\r\nHost: h\r\n\r\n":                                                                  {"HTTP/1.1 202 Accepted\r\n"},
+			"GET /missing HTTP/1.1\r\nHost: h\r\n\r\n": {"HTTP/1.1" +
+				missing},
+			"HEAD /missing HTTP/1.1\r\nHost: h\r\n\r\n": {"HTTP/1.1" +
+				missing},
+			"GET /missing HTTP/1.0\r\nHost: h\r\n\r\n": {"HTTP/1.0" +
+				missing},
+			"PUT /missing HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\nab": {"HTTP/1.1 100 Continue\r\n", "HTTP/1.1" + missing},
+			"PUT /missing HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\nT: x\r\n\r\n": {"HTTP/1.1" +
+				missing},
+			"GET / HTTP/1.1\r\nHost: h\r\n\r\n": {"HTTP/1.1 202 Accepted\r\n"},
 		} {
 			answer := send(t, connect(), request+"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n") // pipelined
 			for _, line := range want {
@@ -153,7 +162,8 @@ func TestReasonPhrase(t *testing.T) {
 				}
 				_, answer, _ = strings.Cut(answer, "\r\n\r\n")
 			}
-			if strings.Contains(request, "HTTP/1.1") && !strings.Contains(answer, "HTTP/1.1 202 Accepted\r\n") && !strings.HasPrefix(request, "GET / ") {
+			if strings.Contains(request, "HTTP/1.1") && !strings.Contains(answer, "HTTP/1.1 202 Accepted\r\n") &&
+				!strings.HasPrefix(request, "GET / ") {
 				t.Errorf("%q: the next answer is missing", request)
 			}
 		}
@@ -175,7 +185,8 @@ func TestContentLengthWithTransferEncoding(t *testing.T) {
 			"Transfer-Encoding:\r\n chunked\r\n",
 		} {
 			request := "PUT /bad HTTP/1.1\r\nHost: h\r\n" + head + "\r\n0\r\n\r\n"
-			for before, name := range map[string]string{"": "alone", good: "after another", good + chunked + good: "after others"} {
+			for before, name := range map[string]string{"": "alone", good: "after another",
+				good + chunked + good: "after others"} {
 				answer := send(t, connect(), before+request+good)
 				if n := strings.Count(answer, "HTTP/1.1 200 OK"); n != strings.Count(before, "PUT /good") {
 					t.Errorf("%q %s: %d are served:\n%s", head, name, n, answer)
@@ -192,7 +203,8 @@ func TestPlainHTTPOnThePortOfHTTPS(t *testing.T) {
 	t.Parallel()
 	cert, _ := selfSigned(t)
 	addr := serve(t, Options{TLS: &tls.Config{Certificates: []tls.Certificate{cert}}})
-	if answer := send(t, dial(t, addr), "GET / HTTP/1.1\r\nHost: h\r\n\r\n"); !strings.HasPrefix(answer, "HTTP/1.0 400 Bad Request\r\n") {
+	if answer := send(t, dial(t, addr), "GET / HTTP/1.1\r\nHost: h\r\n\r\n"); !strings.HasPrefix(answer,
+		"HTTP/1.0 400 Bad Request\r\n") {
 		t.Errorf("%q", answer)
 	}
 	if answer := send(t, dial(t, addr), "\x01\x02\x03\x04\x05\x06\x07\x08\x09"); strings.Contains(answer, "HTTP") {
@@ -217,7 +229,8 @@ func TestLargeAnswerOverTLS(t *testing.T) {
 	t.Parallel()
 	cert, pool := selfSigned(t)
 	addr := serve(t, Options{TLS: &tls.Config{Certificates: []tls.Certificate{cert}}})
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true}}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool},
+		ForceAttemptHTTP2: true}}
 	defer client.CloseIdleConnections()
 	resp, err := client.Get("https://" + addr)
 	if err != nil {
@@ -233,8 +246,10 @@ func TestLargeAnswerOverTLS(t *testing.T) {
 func FuzzRequestScanner(f *testing.F) {
 	for _, text := range []string{
 		"GET / HTTP/1.1\r\nHost: h\r\n\r\nPUT / HTTP/1.1\nHost: h\nContent-Length: 3\n\nabcGET / HTTP/1.1\r\nHost: h\r\n\r\n",
-		"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0a;x\r\n0123456789\r\n0\r\nT: 1\r\n\r\nGET / HTTP/1.0\r\n\r\n",
-		"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\n\r\nGET / HTTP/1.1\r\nHost: h\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0a;x\r\n0123456789\r\n0\r\nT: " +
+			"1\r\n\r\nGET / HTTP/1.0\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\n\r\nGET / " +
+			"HTTP/1.1\r\nHost: h\r\n\r\n",
 		"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\nabcGET / HTTP/1.1\r\nHost: h\r\n\r\n",
 		"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabcGET / HTTP/1.1\r\nHost: h\r\n\r\n",
 		"POST / HTTP/1.1\r\nHost: h\r\nContent-Length:\r\n 3\r\n\r\nabc",

@@ -9,9 +9,9 @@ import (
 
 // deadline is the deadline of one direction of a connection. It sets the system's deadline as rarely as possible: every
 // request moves deadlines some six times, nearly always to a later time or away, and each time would cost work in the
-// runtime's timers. So the system's deadline may fire too early; the failed call then learns from firedEarly that it can
-// go on. And it is not set while no call could be interrupted by it: the next call learns from begin that its deadline has
-// passed.
+// runtime's timers. So the system's deadline may fire too early; the failed call then learns from firedEarly that it
+// can go on. And it is not set while no call could be interrupted by it: the next call learns from begin that its
+// deadline has passed.
 type deadline struct {
 	arm func(time.Time) error // sets the system's deadline
 
@@ -35,8 +35,8 @@ func (d *deadline) set(t time.Time) error {
 	return d.armNearer()
 }
 
-// begin is called before a read or write, and end after it. It fails with [os.ErrDeadlineExceeded] if net/http has interrupted
-// the direction.
+// begin is called before a read or write, and end after it. It fails with [os.ErrDeadlineExceeded] if net/http has
+// interrupted the direction.
 func (d *deadline) begin() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -69,12 +69,12 @@ func (d *deadline) armNearer() error {
 	return d.armLocked(d.wanted)
 }
 
-// armedAhead bounds how far ahead armNext arms: less than the time for a request's head, which is the next deadline to be
-// set on an idle connection and so is armed already.
+// armedAhead bounds how far ahead armNext arms: less than the time for a request's head, which is the next deadline to
+// be set on an idle connection and so is armed already.
 const armedAhead = headerTimeout / 2
 
-// firedEarly reports whether err says that the system's deadline fired before the wanted one. It then arms the next one, and
-// the failed call can go on.
+// firedEarly reports whether err says that the system's deadline fired before the wanted one. It then arms the next
+// one, and the failed call can go on.
 func (d *deadline) firedEarly(err error) bool {
 	if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
 		return false

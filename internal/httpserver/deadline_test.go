@@ -31,16 +31,19 @@ func connected(t *testing.T) (own *conn, client net.Conn) {
 	return own, client
 }
 
-// What requests do to the read deadline of their connection moves the system's deadline only if a read has to be interrupted.
+// What requests do to the read deadline of their connection moves the system's deadline only if a read has to be
+// interrupted.
 func TestDeadlinesAreMovedRarely(t *testing.T) {
 	t.Parallel()
 	var armed []time.Time
 	d := deadline{arm: func(t time.Time) error { armed = append(armed, t); return nil }}
 	now := time.Now()
 	past := time.Unix(1, 0)
-	// request makes the calls of net/http. Its look-out for a closed connection begins before the handler has answered (waits), or after.
+	// request makes the calls of net/http. Its look-out for a closed connection begins before the handler has answered
+	// (waits), or after.
 	request := func(waits bool) {
-		for _, wanted := range []time.Time{now.Add(2 * time.Minute), {}, now.Add(30 * time.Second)} { // idle, the first bytes, the head
+		// idle, the first bytes, the head
+		for _, wanted := range []time.Time{now.Add(2 * time.Minute), {}, now.Add(30 * time.Second)} {
 			_ = d.set(wanted)
 			if err := d.begin(); err != nil {
 				t.Fatal(err)

@@ -7,9 +7,10 @@ import (
 	"sync"
 )
 
-// net/http has a buffer of 4 KiB for what it sends. It sends the head of an answer together with the beginning of the body when the buffer is
-// full, and then the rest: two system calls and two packets for a body of 4 KiB, which wake the client twice. So a connection holds back the
-// first of these writes until the second, which follows at once as a rule, and sends both together.
+// net/http has a buffer of 4 KiB for what it sends. It sends the head of an answer together with the beginning of the
+// body when the buffer is full, and then the rest: two system calls and two packets for a body of 4 KiB, which wake the
+// client twice. So a connection holds back the first of these writes until the second, which follows at once as a rule,
+// and sends both together.
 //
 // What is held is sent at the latest when the request has ended or the connection is closed.
 type heldWrite struct {
@@ -50,7 +51,8 @@ func (h *heldWrite) take() *[]byte {
 	return buf
 }
 
-// bodyFollows reports whether p, which begins with the head of an answer, has a Content-Length above the length of what it has after the head.
+// bodyFollows reports whether p, which begins with the head of an answer, has a Content-Length above the length of what
+// it has after the head.
 func bodyFollows(p []byte) bool {
 	head, body, whole := bytes.Cut(p, []byte("\r\n\r\n"))
 	_, length, found := bytes.Cut(head, []byte("\r\nContent-Length: "))

@@ -50,7 +50,8 @@ func TestWritesThatAreNotHeld(t *testing.T) {
 	whole := full(0)
 	_, body, _ := bytes.Cut(whole, []byte("\r\n\r\n"))
 	for name, p := range map[string][]byte{
-		"a whole answer":  bytes.Replace(full(1), []byte("Content-Length: 1"), []byte("Content-Length: "+strconv.Itoa(len(body)-3)), 1)[:sendBuffer],
+		"a whole answer": bytes.Replace(full(1), []byte("Content-Length: 1"),
+			[]byte("Content-Length: "+strconv.Itoa(len(body)-3)), 1)[:sendBuffer],
 		"a body":          bytes.Repeat([]byte{'a'}, sendBuffer),
 		"an interim head": append([]byte("HTTP/1.1 103 "), full(1 << 20)[:sendBuffer-13]...),
 		"another size":    full(1 << 20)[:sendBuffer-1],

@@ -2,11 +2,11 @@ package httpserver
 
 import "sync/atomic"
 
-// Limiter limits the number of open connections, or of requests served at once. Several servers may share one. A nil *Limiter
-// is no limit. It is safe for concurrent use.
+// Limiter limits the number of open connections, or of requests served at once. Several servers may share one. A nil
+// *Limiter is no limit. It is safe for concurrent use.
 //
-// It never makes anything wait: what is beyond the limit is refused, for the client to try again later. Waiting would hold
-// a connection and a body while others arrive.
+// It never makes anything wait: what is beyond the limit is refused, for the client to try again later. Waiting would
+// hold a connection and a body while others arrive.
 type Limiter struct {
 	max int64
 	now atomic.Int64

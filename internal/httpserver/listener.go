@@ -31,11 +31,13 @@ func (l listener) Accept() (net.Conn, error) {
 	}
 }
 
-// refusals is the maximum number of connections that are being answered with 503 at once. Further ones are closed without an answer.
+// refusals is the maximum number of connections that are being answered with 503 at once. Further ones are closed
+// without an answer.
 var refusals = NewLimiter(64)
 
 // busyResponse has the error code of Azure Storage, so that its clients try again later.
-const busyResponse = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nx-ms-error-code: ServerBusy\r\n" +
+const busyResponse = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nx-ms-error-code: " +
+	"ServerBusy\r\n" +
 	"Content-Length: 0\r\n\r\n"
 
 // refuse answers a connection beyond the limit before anything is read from it, and closes it.

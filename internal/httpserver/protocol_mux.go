@@ -31,7 +31,8 @@ type ProtocolMux struct {
 func NewProtocolMux(l net.Listener) *ProtocolMux { return newProtocolMux(l, firstByteTimeout) }
 
 func newProtocolMux(l net.Listener, timeout time.Duration) *ProtocolMux {
-	m := &ProtocolMux{listener: l, timeout: timeout, plain: make(chan net.Conn), secure: make(chan net.Conn), closed: make(chan struct{}), unread: make(map[net.Conn]struct{})}
+	m := &ProtocolMux{listener: l, timeout: timeout, plain: make(chan net.Conn), secure: make(chan net.Conn),
+		closed: make(chan struct{}), unread: make(map[net.Conn]struct{})}
 	m.work.Go(m.accept)
 	return m
 }

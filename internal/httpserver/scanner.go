@@ -10,13 +10,13 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/httpserver/headercase"
 )
 
-// requestScanner follows the requests in the bytes that a connection reads, for what net/http does not tell: the names of metadata headers as
-// they were written, and which requests have both a Content-Length and a Transfer-Encoding. Such a request has two ends, and whatever stands
-// between client and server may have taken the other one (https://www.rfc-editor.org/rfc/rfc9112#section-6.1). net/http drops the
-// Content-Length and serves the request.
+// requestScanner follows the requests in the bytes that a connection reads, for what net/http does not tell: the names
+// of metadata headers as they were written, and which requests have both a Content-Length and a Transfer-Encoding. Such
+// a request has two ends, and whatever stands between client and server may have taken the other one
+// (https://www.rfc-editor.org/rfc/rfc9112#section-6.1). net/http drops the Content-Length and serves the request.
 //
-// It knows where each request ends, so content is never taken for a head, and a request that was sent right after another is found. It
-// follows all requests that net/http accepts; net/http closes the connection after any other.
+// It knows where each request ends, so content is never taken for a head, and a request that was sent right after
+// another is found. It follows all requests that net/http accepts; net/http closes the connection after any other.
 type requestScanner struct {
 	names *headercase.Names
 	state scanState

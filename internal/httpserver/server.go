@@ -10,8 +10,8 @@ import (
 
 // Limits of one connection.
 const (
-	// maxHeader is the maximum length of a request's head in bytes; longer ones are answered 400 with a page in HTML. It is far above the services' limits,
-	// so that they can refuse a large head with Azure's error.
+	// maxHeader is the maximum length of a request's head in bytes; longer ones are answered 400 with a page in HTML. It
+	// is far above the services' limits, so that they can refuse a large head with Azure's error.
 	maxHeader = 256 << 10
 	// headerTimeout is the time limit for a request's head.
 	headerTimeout = 30 * time.Second

@@ -7,8 +7,8 @@ import (
 )
 
 // unusedConns holds the connections of a server on which no request has arrived yet. [http.Server.Shutdown] waits five
-// seconds for each of them, since a request might be under way; clients open such connections in advance, and would delay
-// every stop.
+// seconds for each of them, since a request might be under way; clients open such connections in advance, and would
+// delay every stop.
 type unusedConns struct {
 	mu    sync.Mutex
 	conns map[*conn]struct{}
@@ -32,7 +32,8 @@ func (u *unusedConns) connState(c net.Conn, state http.ConnState) {
 	}
 }
 
-// close closes the connections at a shutdown. A request that is just arriving gets no answer, as on any idle connection.
+// close closes the connections at a shutdown. A request that is just arriving gets no answer, as on any idle
+// connection.
 func (u *unusedConns) close() {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A connection that its client opened and never used does not hold up a stop. net/http's own patience is five seconds; a
-// machine that is very busy may need three for other reasons, and not five times in a row.
+// A connection that its client opened and never used does not hold up a stop. net/http's own patience is five seconds;
+// a machine that is very busy may need three for other reasons, and not five times in a row.
 func TestShutdownWithUnusedConnections(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]Options{"http": {}, "https": {TLS: &tls.Config{}}} {

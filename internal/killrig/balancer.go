@@ -13,8 +13,8 @@ import (
 // maxTries is the number of nodes that a request is sent to before it is answered 502.
 const maxTries = 3
 
-// balancer is a load balancer in front of one service of all nodes: it sends each request to the next node whose last answer was not a failure. A request
-// that did not reach a node is sent to another one; others are not repeated.
+// balancer is a load balancer in front of one service of all nodes: it sends each request to the next node whose last
+// answer was not a failure. A request that did not reach a node is sent to another one; others are not repeated.
 type balancer struct {
 	listener net.Listener
 	server   *http.Server
@@ -40,7 +40,8 @@ func newBalancer(nodes []*Node, address func(*Node) string) (*balancer, error) {
 	if b.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return nil, err
 	}
-	transport := &http.Transport{MaxIdleConnsPerHost: 64, DialContext: (&net.Dialer{Timeout: readyTimeout}).DialContext, DisableCompression: true}
+	transport := &http.Transport{MaxIdleConnsPerHost: 64, DialContext: (&net.Dialer{Timeout: readyTimeout}).DialContext,
+		DisableCompression: true}
 	proxy := &httputil.ReverseProxy{
 		Rewrite:      func(*httputil.ProxyRequest) {}, // the path and the Host header are signed
 		Transport:    roundTripper(func(r *http.Request) (*http.Response, error) { return b.send(transport, r) }),

@@ -7,8 +7,8 @@ import (
 	"runtime"
 )
 
-// Build builds the command lazuli of this module in a folder, and returns the file's path. It uses go run with a copy in place of a run, since go
-// run, unlike go build, keeps what it links in the build cache.
+// Build builds the command lazuli of this module in a folder, and returns the file's path. It uses go run with a copy
+// in place of a run, since go run, unlike go build, keeps what it links in the build cache.
 func Build(folder string) (string, error) {
 	const command = "github.com/lazuli-storage/lazuli/cmd/lazuli"
 	binary := filepath.Join(folder, "lazuli")

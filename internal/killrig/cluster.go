@@ -32,8 +32,10 @@ type Cluster struct {
 	blob, queue, table *balancer
 }
 
-// StartCluster starts a cluster with data folders below folder, and returns when all nodes are ready. After an error nothing is left running.
-func StartCluster(ctx context.Context, folder string, nodes int, command func(args ...string) *exec.Cmd) (_ *Cluster, err error) {
+// StartCluster starts a cluster with data folders below folder, and returns when all nodes are ready. After an error
+// nothing is left running.
+func StartCluster(ctx context.Context, folder string, nodes int, command func(args ...string) *exec.Cmd) (_ *Cluster,
+	err error) {
 	c := &Cluster{}
 	defer func() {
 		if err != nil {
@@ -59,7 +61,8 @@ func StartCluster(ctx context.Context, folder string, nodes int, command func(ar
 		c.Nodes, listen, peers = append(c.Nodes, n), append(listen, address), append(peers, name+"="+address)
 	}
 	for i, n := range c.Nodes {
-		n.Args = []string{"--cluster-node", n.Name, "--cluster-listen", listen[i], "--cluster-peers", strings.Join(peers, ","), "--cluster-secret-file", secret}
+		n.Args = []string{"--cluster-node", n.Name, "--cluster-listen", listen[i], "--cluster-peers",
+			strings.Join(peers, ","), "--cluster-secret-file", secret}
 		if err := n.Start(); err != nil {
 			return nil, err
 		}
@@ -79,7 +82,8 @@ func StartCluster(ctx context.Context, folder string, nodes int, command func(ar
 
 // ConnectionString returns that of the development account at the load balancer.
 func (c *Cluster) ConnectionString() string {
-	return fmt.Sprintf("DefaultEndpointsProtocol=http;AccountName=%s;AccountKey=%s;BlobEndpoint=http://%s/%[1]s;QueueEndpoint=http://%[4]s/%[1]s;TableEndpoint=http://%[5]s/%[1]s;",
+	return fmt.Sprintf(
+		"DefaultEndpointsProtocol=http;AccountName=%s;AccountKey=%s;BlobEndpoint=http://%s/%[1]s;QueueEndpoint=http://%[4]s/%[1]s;TableEndpoint=http://%[5]s/%[1]s;",
 		auth.DevelopmentAccount, auth.DevelopmentKey, c.blob.address(), c.queue.address(), c.table.address())
 }
 
@@ -101,9 +105,10 @@ func (c *Cluster) Whole(ctx context.Context) error {
 	return nil
 }
 
-// Harass kills one node after the other, starts it again after a time up to down, and waits until the cluster is whole, until ctx ends. All nodes
-// are ready then. It returns the number of kills.
-func (c *Cluster) Harass(ctx context.Context, random *rand.Rand, down time.Duration, say func(format string, args ...any)) (kills int, err error) {
+// Harass kills one node after the other, starts it again after a time up to down, and waits until the cluster is whole,
+// until ctx ends. All nodes are ready then. It returns the number of kills.
+func (c *Cluster) Harass(ctx context.Context, random *rand.Rand, down time.Duration,
+	say func(format string, args ...any)) (kills int, err error) {
 	for ctx.Err() == nil {
 		n, length := c.Nodes[random.IntN(len(c.Nodes))], time.Duration(random.Int64N(int64(down)))
 		n.Kill()
@@ -116,7 +121,8 @@ func (c *Cluster) Harass(ctx context.Context, random *rand.Rand, down time.Durat
 		if err := c.Whole(context.WithoutCancel(ctx)); err != nil {
 			return kills, err
 		}
-		say("node %s was killed for %v; the cluster is whole again %v after its start", n.Name, length.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+		say("node %s was killed for %v; the cluster is whole again %v after its start", n.Name,
+			length.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
 		rest(ctx, time.Second)
 	}
 	return kills, nil

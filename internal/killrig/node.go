@@ -14,7 +14,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/freeport"
 )
 
-// Node is a node of a cluster. Its addresses stay the same over restarts. A method must not be called while another one runs, except Ready.
+// Node is a node of a cluster. Its addresses stay the same over restarts. A method must not be called while another one
+// runs, except Ready.
 type Node struct {
 	// Name is the name in the cluster, Folder the data folder.
 	Name, Folder string
@@ -45,10 +46,12 @@ func NewNode(name, folder string, command func(args ...string) *exec.Cmd, client
 	return n, nil
 }
 
-// Start starts the process. It does not wait until the node is ready. What the process logs is added to the file Folder with the ending .log.
+// Start starts the process. It does not wait until the node is ready. What the process logs is added to the file Folder
+// with the ending .log.
 func (n *Node) Start() error {
 	args := []string{"serve", "--location", n.Folder, "--admin-ui", "off"}
-	for flag, address := range map[string]string{"--blob-port": n.Blob, "--queue-port": n.Queue, "--table-port": n.Table, "--admin-port": n.Admin} {
+	for flag, address := range map[string]string{"--blob-port": n.Blob, "--queue-port": n.Queue, "--table-port": n.Table,
+		"--admin-port": n.Admin} {
 		_, port, err := net.SplitHostPort(address)
 		if err != nil {
 			return err

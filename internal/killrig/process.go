@@ -19,8 +19,8 @@ type Process struct {
 	err    error
 }
 
-// Start starts cmd. The last bytes of its standard error, and of its standard output if stdout is nil, are kept for [Process.Output]. Standard error
-// goes to cmd.Stderr too if that is set.
+// Start starts cmd. The last bytes of its standard error, and of its standard output if stdout is nil, are kept for
+// [Process.Output]. Standard error goes to cmd.Stderr too if that is set.
 func Start(cmd *exec.Cmd, stdout io.Writer) (*Process, error) {
 	p := &Process{cmd: cmd, exited: make(chan struct{})}
 	if cmd.Stdout = stdout; cmd.Stderr == nil {
@@ -63,7 +63,8 @@ func (p *Process) Running() bool {
 	}
 }
 
-// Killed waits until the process has exited, and returns an error, with its output, if it exited by anything else than SIGKILL.
+// Killed waits until the process has exited, and returns an error, with its output, if it exited by anything else than
+// SIGKILL.
 func (p *Process) Killed() error {
 	var exit *exec.ExitError
 	if errors.As(p.Err(), &exit) {
@@ -86,8 +87,9 @@ func (p *Process) Kill() {
 	<-p.exited
 }
 
-// Stop sends SIGTERM and waits until the process has exited. When ctx is done, it kills the process and returns an error that wraps the cause.
-// Another error means that the process exited with a failure. Errors contain the process's output.
+// Stop sends SIGTERM and waits until the process has exited. When ctx is done, it kills the process and returns an
+// error that wraps the cause. Another error means that the process exited with a failure. Errors contain the process's
+// output.
 func (p *Process) Stop(ctx context.Context) error {
 	if err := p.Signal(syscall.SIGTERM); err != nil && p.Running() {
 		p.Kill()

@@ -27,7 +27,8 @@ var ErrNotReady = errors.New("the server exited before it was ready")
 // Server is a process of `lazuli serve` on its own data folder.
 type Server struct {
 	*Process
-	// Connection is the connection string of the account that the server printed. It and the URLs are set when the server is ready.
+	// Connection is the connection string of the account that the server printed. It and the URLs are set when the server
+	// is ready.
 	Connection string
 	// Blob, Queue and Table are the URLs of the account, Admin is that of the admin listener; none ends with a slash.
 	Blob, Queue, Table, Admin string
@@ -42,10 +43,11 @@ var (
 	endpointLine   = lazyregexp.New(`^\s+(Blob|Queue|Table|Admin)\s.*?(https?://[^\s/]+(?:/[\w-]+)?)`)
 )
 
-// Launch starts `lazuli serve` on a data folder and returns without waiting until it is ready. command returns a command of lazuli; flags are
-// further arguments, which come last.
+// Launch starts `lazuli serve` on a data folder and returns without waiting until it is ready. command returns a
+// command of lazuli; flags are further arguments, which come last.
 func Launch(command func(args ...string) *exec.Cmd, folder string, flags ...string) (*Server, error) {
-	cmd := command(append([]string{"serve", "--location", folder, "--blob-port", "0", "--queue-port", "0", "--table-port", "0", "--admin-port", "0"}, flags...)...)
+	cmd := command(append([]string{"serve", "--location", folder, "--blob-port", "0", "--queue-port", "0", "--table-port",
+		"0", "--admin-port", "0"}, flags...)...)
 	in, out := io.Pipe()
 	began := time.Now()
 	p, err := Start(cmd, out)
@@ -78,9 +80,11 @@ func Launch(command func(args ...string) *exec.Cmd, folder string, flags ...stri
 	return s, nil
 }
 
-// Await waits until the server is ready. If it does not become ready it is killed; ErrNotReady is the error of a server that exited by itself.
+// Await waits until the server is ready. If it does not become ready it is killed; ErrNotReady is the error of a server
+// that exited by itself.
 func (s *Server) Await(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("the server was not ready after %v", startTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout,
+		fmt.Errorf("the server was not ready after %v", startTimeout))
 	defer cancel()
 	select {
 	case ok := <-s.ready:
@@ -97,7 +101,8 @@ func (s *Server) Await(ctx context.Context) error {
 var errExit0 = errors.New("exit status 0")
 
 // StartServer is [Launch] and [Server.Await].
-func StartServer(ctx context.Context, command func(args ...string) *exec.Cmd, folder string, flags ...string) (*Server, error) {
+func StartServer(ctx context.Context, command func(args ...string) *exec.Cmd, folder string, flags ...string) (*Server,
+	error) {
 	s, err := Launch(command, folder, flags...)
 	if err != nil {
 		return nil, err

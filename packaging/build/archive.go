@@ -30,7 +30,8 @@ func tarOf(date time.Time, entries []entry) ([]byte, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for _, e := range entries {
-		h := &tar.Header{Name: e.name, Mode: int64(e.mode.Perm()), Size: int64(len(e.content)), ModTime: date, Typeflag: tar.TypeReg, Format: tar.FormatPAX, Uid: e.owner, Gid: e.owner}
+		h := &tar.Header{Name: e.name, Mode: int64(e.mode.Perm()), Size: int64(len(e.content)), ModTime: date,
+			Typeflag: tar.TypeReg, Format: tar.FormatPAX, Uid: e.owner, Gid: e.owner}
 		switch {
 		case e.mode.IsDir():
 			h.Typeflag = tar.TypeDir
@@ -96,12 +97,14 @@ func (r *release) archives(_ context.Context, chosen []platform) error {
 		for _, f := range []struct {
 			name, path string
 			mode       fs.FileMode
-		}{{p.program(), r.binary(p), 0o755}, {"LICENSE", filepath.Join(r.root, "LICENSE"), 0o644}, {"README.md", filepath.Join(r.root, "README.md"), 0o644}} {
+		}{{p.program(), r.binary(p), 0o755}, {"LICENSE", filepath.Join(r.root, "LICENSE"), 0o644},
+			{"README.md", filepath.Join(r.root, "README.md"), 0o644}} {
 			content, err := os.ReadFile(f.path)
 			if err != nil {
 				return err
 			}
-			entries = append(entries, entry{name: fmt.Sprintf("lazuli_%s_%s_%s/%s", r.version, p.os, p.arch, f.name), content: content, mode: f.mode})
+			entries = append(entries, entry{name: fmt.Sprintf("lazuli_%s_%s_%s/%s", r.version, p.os, p.arch, f.name),
+				content: content, mode: f.mode})
 		}
 		pack, ending := tarGz, "tar.gz"
 		if p.os == "windows" {

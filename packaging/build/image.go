@@ -47,7 +47,8 @@ const (
 // nobody owns the folders of the image that the program writes to, and runs it.
 const nobody = 65532
 
-// authorities returns the certificate authorities that Mozilla trusts without further conditions, where programs on Linux look for them: those of the building machine would differ.
+// authorities returns the certificate authorities that Mozilla trusts without further conditions, where programs on
+// Linux look for them: those of the building machine would differ.
 func authorities() entry {
 	var b bytes.Buffer
 	for root := range bundle.Roots() {
@@ -59,8 +60,8 @@ func authorities() entry {
 	return entry{name: "etc/ssl/certs/ca-certificates.crt", content: b.Bytes(), mode: 0o644}
 }
 
-// image makes an image for each Linux, as the stage lazuli of the Dockerfile describes it, and an index of them, in one file. Besides the program the
-// image has certificate authorities, and folders for data and for temporary files.
+// image makes an image for each Linux, as the stage lazuli of the Dockerfile describes it, and an index of them, in one
+// file. Besides the program the image has certificate authorities, and folders for data and for temporary files.
 func (r *release) image(_ context.Context, chosen []platform) error {
 	labels := map[string]string{
 		"org.opencontainers.image.title":       "lazuli",
@@ -79,7 +80,8 @@ func (r *release) image(_ context.Context, chosen []platform) error {
 		if err != nil {
 			return err
 		}
-		files := []entry{{name: "data/", mode: fs.ModeDir | 0o755, owner: nobody}, {name: "tmp/", mode: fs.ModeDir | 0o755, owner: nobody},
+		files := []entry{{name: "data/", mode: fs.ModeDir | 0o755, owner: nobody},
+			{name: "tmp/", mode: fs.ModeDir | 0o755, owner: nobody},
 			authorities(), {name: "lazuli", content: program, mode: 0o755}}
 		// Modules of Testcontainers start Azurite's programs by their names.
 		for _, name := range []string{"lazuli", "azurite", "azurite-blob", "azurite-queue", "azurite-table"} {
@@ -95,22 +97,26 @@ func (r *release) image(_ context.Context, chosen []platform) error {
 		}
 		where := map[string]string{"os": p.os, "architecture": p.arch}
 		second := int(time.Second)
-		config, err := l.json(configType, map[string]any{"os": p.os, "architecture": p.arch, "created": r.date.Format(time.RFC3339),
-			"config": map[string]any{
-				"User": fmt.Sprintf("%d:%[1]d", nobody), "Entrypoint": []string{"/lazuli"}, "Labels": labels,
-				"Env":          []string{"LAZULI_HOST=0.0.0.0", "LAZULI_ADMIN_HOST=0.0.0.0", "LAZULI_LOCATION=/data"},
-				"ExposedPorts": map[string]any{"10000/tcp": struct{}{}, "10001/tcp": struct{}{}, "10002/tcp": struct{}{}, "10003/tcp": struct{}{}},
-				"Volumes":      map[string]any{"/data": struct{}{}},
-				"Healthcheck": map[string]any{"Test": []string{"CMD", "/lazuli", "health"}, "Interval": 5 * second, "Timeout": 5 * second,
-					"StartPeriod": 30 * second},
-			},
-			"rootfs":  map[string]any{"type": "layers", "diff_ids": []string{fmt.Sprintf("sha256:%x", sha256.Sum256(layer))}},
-			"history": []any{map[string]any{"created": r.date.Format(time.RFC3339), "created_by": "packaging/release"}}})
+		config, err := l.json(configType,
+			map[string]any{"os": p.os, "architecture": p.arch, "created": r.date.Format(time.RFC3339),
+				"config": map[string]any{
+					"User": fmt.Sprintf("%d:%[1]d", nobody), "Entrypoint": []string{"/lazuli"}, "Labels": labels,
+					"Env": []string{"LAZULI_HOST=0.0.0.0", "LAZULI_ADMIN_HOST=0.0.0.0", "LAZULI_LOCATION=/data"},
+					"ExposedPorts": map[string]any{"10000/tcp": struct{}{}, "10001/tcp": struct{}{}, "10002/tcp": struct{}{},
+						"10003/tcp": struct{}{}},
+					"Volumes": map[string]any{"/data": struct{}{}},
+					"Healthcheck": map[string]any{"Test": []string{"CMD", "/lazuli", "health"}, "Interval": 5 * second,
+						"Timeout":     5 * second,
+						"StartPeriod": 30 * second},
+				},
+				"rootfs":  map[string]any{"type": "layers", "diff_ids": []string{fmt.Sprintf("sha256:%x", sha256.Sum256(layer))}},
+				"history": []any{map[string]any{"created": r.date.Format(time.RFC3339), "created_by": "packaging/release"}}})
 		if err != nil {
 			return err
 		}
-		manifest, err := l.json(manifestType, map[string]any{"schemaVersion": 2, "mediaType": manifestType, "config": config, "annotations": labels,
-			"layers": []descriptor{l.blob(layerType, packed)}})
+		manifest, err := l.json(manifestType,
+			map[string]any{"schemaVersion": 2, "mediaType": manifestType, "config": config, "annotations": labels,
+				"layers": []descriptor{l.blob(layerType, packed)}})
 		if err != nil {
 			return err
 		}
@@ -120,11 +126,13 @@ func (r *release) image(_ context.Context, chosen []platform) error {
 	if len(manifests) == 0 {
 		return nil
 	}
-	index, err := l.json(indexType, map[string]any{"schemaVersion": 2, "mediaType": indexType, "manifests": manifests, "annotations": labels})
+	index, err := l.json(indexType,
+		map[string]any{"schemaVersion": 2, "mediaType": indexType, "manifests": manifests, "annotations": labels})
 	if err != nil {
 		return err
 	}
-	index.Annotations = map[string]string{"org.opencontainers.image.ref.name": r.version, "io.containerd.image.name": "docker.io/library/lazuli:" + r.version}
+	index.Annotations = map[string]string{"org.opencontainers.image.ref.name": r.version,
+		"io.containerd.image.name": "docker.io/library/lazuli:" + r.version}
 	top, err := json.Marshal(map[string]any{"schemaVersion": 2, "mediaType": indexType, "manifests": []descriptor{index}})
 	if err != nil {
 		return err

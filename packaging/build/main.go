@@ -1,8 +1,9 @@
-// Command build makes the files of a release: programs for each platform with their archives, packages of npm and wheels of Python around them, Debian and RPM
-// packages, an image for containers, a bill of materials, and checksums. It is started by packaging/release.
+// Command build makes the files of a release: programs for each platform with their archives, packages of npm and
+// wheels of Python around them, Debian and RPM packages, an image for containers, a bill of materials, and checksums.
+// It is started by packaging/release.
 //
-// The same commit, version and Go release give the same bytes: no file has the time, the user or the folder of the build. Times are those of the
-// commit.
+// The same commit, version and Go release give the same bytes: no file has the time, the user or the folder of the
+// build. Times are those of the commit.
 package main
 
 import (
@@ -38,7 +39,8 @@ type platform struct {
 // The programs are static: they need no C library, of any version.
 var platforms = []platform{
 	{"linux", "amd64", "linux", "x64", []string{"manylinux_2_17_x86_64", "manylinux2014_x86_64", "musllinux_1_1_x86_64"}},
-	{"linux", "arm64", "linux", "arm64", []string{"manylinux_2_17_aarch64", "manylinux2014_aarch64", "musllinux_1_1_aarch64"}},
+	{"linux", "arm64", "linux", "arm64",
+		[]string{"manylinux_2_17_aarch64", "manylinux2014_aarch64", "musllinux_1_1_aarch64"}},
 	{"darwin", "amd64", "darwin", "x64", []string{"macosx_12_0_x86_64"}},
 	{"darwin", "arm64", "darwin", "arm64", []string{"macosx_12_0_arm64"}},
 	{"windows", "amd64", "win32", "x64", []string{"win_amd64"}},
@@ -77,7 +79,8 @@ func main() {
 	flag.StringVar(&r.version, "version", "", "`number` of the release, such as 0.1.0")
 	flag.StringVar(&r.out, "out", "dist", "`folder` for the files; it is replaced")
 	only := flag.String("platforms", "", "`list` of platforms, such as linux-amd64,darwin-arm64 (default: all)")
-	parts := flag.String("parts", "archives,packages,image,npm,python,chart,sbom", "`list` of what is made from the programs")
+	parts := flag.String("parts", "archives,packages,image,npm,python,chart,sbom",
+		"`list` of what is made from the programs")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -97,7 +100,8 @@ func (r *release) make(ctx context.Context, only, parts []string) error {
 	}
 	chosen := platforms
 	if len(only) > 0 {
-		chosen = slices.DeleteFunc(slices.Clone(platforms), func(p platform) bool { return !slices.Contains(only, p.String()) })
+		chosen = slices.DeleteFunc(slices.Clone(platforms),
+			func(p platform) bool { return !slices.Contains(only, p.String()) })
 		if len(chosen) != len(only) {
 			return fmt.Errorf("the platforms are %v", platforms)
 		}
@@ -128,8 +132,9 @@ func (r *release) make(ctx context.Context, only, parts []string) error {
 			return fmt.Errorf("%v: %w", p, err)
 		}
 	}
-	makers := map[string]func(context.Context, []platform) error{"archives": r.archives, "packages": r.packages, "image": r.image,
-		"npm": r.npm, "python": r.python, "chart": r.chart, "sbom": r.sbom}
+	makers := map[string]func(context.Context, []platform) error{"archives": r.archives, "packages": r.packages,
+		"image": r.image,
+		"npm":   r.npm, "python": r.python, "chart": r.chart, "sbom": r.sbom}
 	for _, part := range parts {
 		make, ok := makers[part]
 		if !ok {
@@ -146,9 +151,12 @@ func (r *release) make(ctx context.Context, only, parts []string) error {
 // compile builds the program of a platform, with the version in it.
 func (r *release) compile(ctx context.Context, p platform) error {
 	const pkg = "github.com/lazuli-storage/lazuli/internal/buildinfo"
-	flags := fmt.Sprintf("-s -w -buildid= -X %[1]s.version=%[2]s -X %[1]s.commit=%[3]s -X %[1]s.date=%[4]s", pkg, r.version, r.commit, r.date.Format(time.RFC3339))
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", r.binary(p), "./cmd/lazuli")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.os, "GOARCH="+p.arch, "GOFLAGS=", "GOAMD64=v1", "GOARM64=v8.0")
+	flags := fmt.Sprintf("-s -w -buildid= -X %[1]s.version=%[2]s -X %[1]s.commit=%[3]s -X %[1]s.date=%[4]s", pkg,
+		r.version, r.commit, r.date.Format(time.RFC3339))
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", r.binary(p),
+		"./cmd/lazuli")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.os, "GOARCH="+p.arch, "GOFLAGS=", "GOAMD64=v1",
+		"GOARM64=v8.0")
 	return run(cmd, r.root)
 }
 
@@ -162,14 +170,18 @@ func (r *release) packages(ctx context.Context, chosen []platform) error {
 		if p.os != "linux" {
 			continue
 		}
-		values := map[string]string{"ARCH": p.arch, "VERSION": r.version, "BINARY": r.binary(p), "DATE": r.date.Format(time.RFC3339)}
+		values := map[string]string{"ARCH": p.arch, "VERSION": r.version, "BINARY": r.binary(p),
+			"DATE": r.date.Format(time.RFC3339)}
 		file := r.path("nfpm-%v.yaml", p)
-		if err := os.WriteFile(file, []byte(os.Expand(string(config), func(name string) string { return values[name] })), 0o644); err != nil {
+		if err := os.WriteFile(file, []byte(os.Expand(string(config), func(name string) string { return values[name] })),
+			0o644); err != nil {
 			return err
 		}
-		for kind, arch := range map[string]string{"deb": p.arch, "rpm": map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[p.arch]} {
+		for kind, arch := range map[string]string{"deb": p.arch,
+			"rpm": map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[p.arch]} {
 			target := r.path("lazuli_%s_%s.%s", r.version, arch, kind)
-			if err := run(tool(ctx, nfpm, "package", "--config", file, "--packager", kind, "--target", target), r.root); err != nil {
+			if err := run(tool(ctx, nfpm, "package", "--config", file, "--packager", kind, "--target", target),
+				r.root); err != nil {
 				return err
 			}
 		}
@@ -183,7 +195,8 @@ func (r *release) packages(ctx context.Context, chosen []platform) error {
 // sbom makes the bill of materials, of the modules that are linked into the program, in CycloneDX's format.
 func (r *release) sbom(ctx context.Context, _ []platform) error {
 	file := r.path("lazuli_%s.cdx.json", r.version)
-	if err := run(tool(ctx, cyclonedx, "app", "-json", "-noserial", "-licenses=false", "-std=false", "-main", "cmd/lazuli", "-output", file), r.root); err != nil {
+	if err := run(tool(ctx, cyclonedx, "app", "-json", "-noserial", "-licenses=false", "-std=false", "-main", "cmd/lazuli",
+		"-output", file), r.root); err != nil {
 		return err
 	}
 	text, err := os.ReadFile(file)

@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// npm makes the package lazuli, and a package with the program for each platform, on which it depends optionally: npm installs the one for its machine.
+// npm makes the package lazuli, and a package with the program for each platform, on which it depends optionally: npm
+// installs the one for its machine.
 func (r *release) npm(_ context.Context, chosen []platform) error {
 	source := filepath.Join(r.root, "packaging/npm")
 	text, err := os.ReadFile(filepath.Join(source, "package.json"))
@@ -24,7 +25,8 @@ func (r *release) npm(_ context.Context, chosen []platform) error {
 	for _, p := range chosen {
 		name := fmt.Sprintf("@lazuli-storage/%s-%s", p.npmOS, p.npmArch)
 		optional[name] = r.version
-		description := map[string]any{"name": name, "version": r.version, "description": "The program of the package lazuli for " + p.String(), "license": "Apache-2.0",
+		description := map[string]any{"name": name, "version": r.version,
+			"description": "The program of the package lazuli for " + p.String(), "license": "Apache-2.0",
 			"repository": main["repository"], "os": []string{p.npmOS}, "cpu": []string{p.npmArch}}
 		program, err := os.ReadFile(r.binary(p))
 		if err != nil {
@@ -61,7 +63,8 @@ func (r *release) npmPackage(name string, description map[string]any, files ...e
 		return err
 	}
 	readme := fmt.Sprintf("# %s\n\n%s. See https://github.com/lazuli-storage/lazuli.\n", name, description["description"])
-	entries := []entry{{name: "package.json", content: append(text, '\n'), mode: 0o644}, {name: "LICENSE", content: licence, mode: 0o644}, {name: "README.md", content: []byte(readme), mode: 0o644}}
+	entries := []entry{{name: "package.json", content: append(text, '\n'), mode: 0o644},
+		{name: "LICENSE", content: licence, mode: 0o644}, {name: "README.md", content: []byte(readme), mode: 0o644}}
 	entries = append(entries, files...)
 	for i := range entries {
 		entries[i].name = "package/" + entries[i].name
@@ -70,5 +73,6 @@ func (r *release) npmPackage(name string, description map[string]any, files ...e
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(r.path("%s-%s.tgz", strings.ReplaceAll(strings.TrimPrefix(name, "@"), "/", "-"), r.version), b, 0o644)
+	return os.WriteFile(r.path("%s-%s.tgz", strings.ReplaceAll(strings.TrimPrefix(name, "@"), "/", "-"), r.version), b,
+		0o644)
 }

@@ -28,28 +28,31 @@ type Options struct {
 	Metrics prometheus.Gatherer
 	// Pprof adds /debug/pprof/.
 	Pprof bool
-	// Issuer answers below /oauth, without that prefix, and at the paths of Microsoft Entra ID; nil leaves these paths out.
+	// Issuer answers below /oauth, without that prefix, and at the paths of Microsoft Entra ID; nil leaves these paths
+	// out.
 	Issuer http.Handler
-	// Workers answers below /workers, without that prefix: the live state of the functions that the process runs. Nil leaves the
-	// path out.
+	// Workers answers below /workers, without that prefix: the live state of the functions that the process runs. Nil
+	// leaves the path out.
 	Workers http.Handler
 	// Search answers at /search and below: searches in the index of the search-index role. Nil leaves the paths out.
 	Search http.Handler
-	// State answers below /admin: resets and snapshots of all data. It returns nil while the services start. Without it these paths
-	// are refused.
+	// State answers below /admin: resets and snapshots of all data. It returns nil while the services start. Without it
+	// these paths are refused.
 	State func() State
 	// Seed creates the resources of the seed that do not exist; nil is no seed.
 	Seed func(context.Context) error
-	// Faults answers below /admin/faults: the rules by which requests fail on purpose. It returns nil while the services start. Without
-	// it the path is refused.
+	// Faults answers below /admin/faults: the rules by which requests fail on purpose. It returns nil while the services
+	// start. Without it the path is refused.
 	Faults func() *faultrule.Set
-	// Events answers below /admin/events: the event subscriptions. It returns nil while the services start. Without it the path is refused.
+	// Events answers below /admin/events: the event subscriptions. It returns nil while the services start. Without it the
+	// path is refused.
 	Events func() *events.Manager
 	// EventsElsewhere returns why a node of a cluster has no Events: another node delivers them. Nil on a server alone.
 	EventsElsewhere func() error
 	// Clock answers at /admin/clock; nil is a server on the system's clock.
 	Clock Clock
-	// Cluster answers below /admin/cluster: the state of the cluster. It returns nil while the services start. Without it the path answers 404.
+	// Cluster answers below /admin/cluster: the state of the cluster. It returns nil while the services start. Without it
+	// the path answers 404.
 	Cluster func() Cluster
 	// UI is the dashboard, which answers below /ui/; nil leaves it out.
 	UI http.Handler
@@ -90,9 +93,11 @@ func NewHandler(o Options) http.Handler {
 	}
 	if o.Issuer != nil {
 		e.Any("/oauth/*", echo.WrapHandler(http.StripPrefix("/oauth", o.Issuer)))
-		// The path of the instance metadata service, which libraries append to the host that AZURE_POD_IDENTITY_AUTHORITY_HOST names.
+		// The path of the instance metadata service, which libraries append to the host that
+		// AZURE_POD_IDENTITY_AUTHORITY_HOST names.
 		e.Any("/metadata/identity/oauth2/token", echo.WrapHandler(o.Issuer))
-		for _, path := range []string{"/:tenant/v2.0/*", "/:tenant/oauth2/*", "/:tenant/discovery/*"} { // for libraries that take an authority as a host
+		// for libraries that take an authority as a host
+		for _, path := range []string{"/:tenant/v2.0/*", "/:tenant/oauth2/*", "/:tenant/discovery/*"} {
 			e.Any(path, echo.WrapHandler(o.Issuer))
 		}
 	}

@@ -31,9 +31,16 @@ func TestEndpoints(t *testing.T) {
 	reg.MustRegister(counter)
 	counter.Inc()
 	var notReady error
-	issuer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "issuer at "+r.URL.Path) })
-	workers := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "workers at "+r.URL.Path) })
-	full := NewHandler(Options{Ready: func() error { return notReady }, Metrics: reg, Pprof: true, Issuer: issuer, Workers: workers})
+	issuer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_,
+			_ = io.WriteString(w, "issuer at "+r.URL.Path)
+	})
+	workers := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_,
+			_ = io.WriteString(w, "workers at "+r.URL.Path)
+	})
+	full := NewHandler(Options{Ready: func() error { return notReady }, Metrics: reg, Pprof: true, Issuer: issuer,
+		Workers: workers})
 	bare := NewHandler(Options{})
 	for _, tc := range []struct {
 		name   string
@@ -53,7 +60,8 @@ func TestEndpoints(t *testing.T) {
 		{"one profile", full, nil, "/debug/pprof/goroutine?debug=1", 200, "goroutine profile"},
 		{"no profiles unless asked for", bare, nil, "/debug/pprof/", 404, ""},
 		{"tokens", full, nil, "/oauth/msi/token?resource=x", 200, "issuer at /msi/token"},
-		{"tokens of virtual machines", full, nil, "/metadata/identity/oauth2/token?resource=x", 200, "issuer at /metadata/identity/oauth2/token"},
+		{"tokens of virtual machines", full, nil, "/metadata/identity/oauth2/token?resource=x", 200,
+			"issuer at /metadata/identity/oauth2/token"},
 		{"workers", full, nil, "/workers", 200, "workers at /"},
 		{"a worker", full, nil, "/workers/orders/pause", 200, "workers at /orders/pause"},
 		{"no workers", bare, nil, "/workers", 404, ""},

@@ -34,13 +34,15 @@ func (h clusterHandler) routes(e *echo.Echo) {
 	e.DELETE("/admin/cluster/nodes/:name", localOnly(h.open(h.remove)))
 }
 
-// localOnly refuses requests from other machines. The admin listener has no authentication, and probes and metrics may need it to be open to a
-// network; the removal of a node must not be open to it.
+// localOnly refuses requests from other machines. The admin listener has no authentication, and probes and metrics may
+// need it to be open to a network; the removal of a node must not be open to it.
 func localOnly(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		host, _, err := net.SplitHostPort(c.Request().RemoteAddr)
 		if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
-			return answerState(c, http.StatusForbidden, "a node accepts changes of the cluster only from its own machine: run the command there, with --admin-host 127.0.0.1")
+			return answerState(c, http.StatusForbidden,
+				"a node accepts changes of the cluster only from its own machine: run the command there, with --admin-host "+
+					"127.0.0.1")
 		}
 		return next(c)
 	}
@@ -52,7 +54,8 @@ func (h clusterHandler) open(next func(echo.Context, Cluster) error) echo.Handle
 		if cluster := h.cluster(); cluster != nil {
 			return next(c, cluster)
 		}
-		return answerState(c, http.StatusServiceUnavailable, "this node waits for a majority of its cluster; /readyz has the reason")
+		return answerState(c, http.StatusServiceUnavailable,
+			"this node waits for a majority of its cluster; /readyz has the reason")
 	}
 }
 
@@ -112,7 +115,8 @@ func failCluster(c echo.Context, err error) error {
 		status = http.StatusConflict
 	case errors.Is(err, server.ErrNoSpace):
 		status = http.StatusInsufficientStorage
-	case errors.Is(err, natsserver.ErrNoMajority), errors.Is(err, natsserver.ErrCopies), errors.Is(err, replog.ErrUnavailable), errors.Is(err, server.ErrNotReady),
+	case errors.Is(err, natsserver.ErrNoMajority), errors.Is(err, natsserver.ErrCopies),
+		errors.Is(err, replog.ErrUnavailable), errors.Is(err, server.ErrNotReady),
 		errors.Is(err, server.ErrBusy):
 		status = http.StatusServiceUnavailable
 	}

@@ -68,7 +68,8 @@ func TestClusterIsChangedOnlyFromItsOwnMachine(t *testing.T) {
 		if w.Code != tc.status {
 			t.Errorf("%s %s from %q: %d, want %d: %s", tc.method, tc.path, tc.from, w.Code, tc.status, w.Body)
 		}
-		if w.Code == http.StatusForbidden && (cluster.changes != before || !strings.Contains(w.Body.String(), "its own machine")) {
+		if w.Code == http.StatusForbidden &&
+			(cluster.changes != before || !strings.Contains(w.Body.String(), "its own machine")) {
 			t.Errorf("%s %s from %q: %s, %d changes", tc.method, tc.path, tc.from, w.Body, cluster.changes-before)
 		}
 	}

@@ -22,8 +22,9 @@ const (
 
 // eventHandler serves /admin/events.
 type eventHandler struct {
-	manager   func() *events.Manager // nil while the services start, and on a node of a cluster that does not deliver events
-	elsewhere func() error           // the reason of the latter; nil on a server alone
+	// nil while the services start, and on a node of a cluster that does not deliver events
+	manager   func() *events.Manager
+	elsewhere func() error // the reason of the latter; nil on a server alone
 }
 
 func (h eventHandler) routes(e *echo.Echo) {
@@ -87,8 +88,8 @@ func (h eventHandler) remove(c echo.Context, m *events.Manager) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// flush is POST /admin/events/flush?timeout=30s: it answers once all events so far are delivered, dead-lettered or dropped, and 504 if that
-// takes longer.
+// flush is POST /admin/events/flush?timeout=30s: it answers once all events so far are delivered, dead-lettered or
+// dropped, and 504 if that takes longer.
 func (h eventHandler) flush(c echo.Context, m *events.Manager) error {
 	wait := flushTimeout
 	if text := c.QueryParam("timeout"); text != "" {
@@ -123,7 +124,8 @@ func describe(left events.Flushed) (text string) {
 	return text
 }
 
-// validate is GET /admin/events/ACCOUNT/NAME/validate?code=CODE, the address for validation by hand that the handshake names.
+// validate is GET /admin/events/ACCOUNT/NAME/validate?code=CODE, the address for validation by hand that the handshake
+// names.
 func (h eventHandler) validate(c echo.Context, m *events.Manager) error {
 	if err := m.Confirm(c.Param("account"), c.Param("name"), c.QueryParam("code")); err != nil {
 		return failEvent(c, err)
@@ -138,8 +140,10 @@ func failEvent(c echo.Context, err error) error {
 		err    error
 		status int
 	}{
-		{events.ErrInvalid, http.StatusBadRequest}, {events.ErrHandshake, http.StatusBadRequest}, {events.ErrHost, http.StatusForbidden},
-		{events.ErrExists, http.StatusConflict}, {events.ErrTooMany, http.StatusConflict}, {events.ErrNotFound, http.StatusNotFound},
+		{events.ErrInvalid, http.StatusBadRequest}, {events.ErrHandshake, http.StatusBadRequest},
+		{events.ErrHost, http.StatusForbidden},
+		{events.ErrExists, http.StatusConflict}, {events.ErrTooMany, http.StatusConflict},
+		{events.ErrNotFound, http.StatusNotFound},
 		{events.ErrCode, http.StatusForbidden}, {events.ErrNotHere, http.StatusMisdirectedRequest},
 	} {
 		if errors.Is(err, known.err) {

@@ -26,13 +26,15 @@ func guard(allow []string) echo.MiddlewareFunc {
 // LoginPath is the path that takes the token of a session as its query parameter "token", for browsers.
 const LoginPath = "/ui/login"
 
-// openPaths are the paths that need no token: what monitors a process, and the token issuer, which client libraries call.
+// openPaths are the paths that need no token: what monitors a process, and the token issuer, which client libraries
+// call.
 func openPath(path string) bool {
 	switch path {
 	case "/healthz", "/readyz", "/metrics", LoginPath, "/metadata/identity/oauth2/token":
 		return true
 	}
-	if strings.HasPrefix(path, "/admin/events/") && strings.HasSuffix(path, "/validate") { // it takes a code, which the owner of the webhook has
+	// it takes a code, which the owner of the webhook has
+	if strings.HasPrefix(path, "/admin/events/") && strings.HasSuffix(path, "/validate") {
 		return true
 	}
 	first, rest, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
@@ -46,7 +48,8 @@ func openPath(path string) bool {
 	return second == "v2.0" || second == "oauth2" || second == "discovery" // of an authority: /TENANT/v2.0/...
 }
 
-// needToken refuses requests without the token: in the header Authorization, or, for the dashboard, in the cookie that a login sets.
+// needToken refuses requests without the token: in the header Authorization, or, for the dashboard, in the cookie that
+// a login sets.
 func needToken(token string) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -56,10 +59,13 @@ func needToken(token string) echo.MiddlewareFunc {
 			}
 			const how = "This server has accounts with secret keys, so its admin listener needs a token."
 			if page(r.URL.Path) {
-				return c.String(http.StatusUnauthorized, how+"\nOpen the address that the server printed at its start: http://"+r.Host+LoginPath+"?token=TOKEN\n")
+				return c.String(http.StatusUnauthorized,
+					how+"\nOpen the address that the server printed at its start: http://"+r.Host+LoginPath+"?token=TOKEN\n")
 			}
 			c.Response().Header().Set("WWW-Authenticate", `Bearer realm="lazuli"`)
-			return answerState(c, http.StatusUnauthorized, how+" Set LAZULI_ADMIN_TOKEN to the token that the server printed at its start, or send the header Authorization: Bearer TOKEN.")
+			return answerState(c, http.StatusUnauthorized,
+				how+" Set LAZULI_ADMIN_TOKEN to the token that the server printed at its start, or send the header "+
+					"Authorization: Bearer TOKEN.")
 		}
 	}
 }
@@ -86,16 +92,19 @@ func cookieName(r *http.Request) string {
 	return "lazuli-" + u.Port()
 }
 
-// login is GET /ui/login?token=TOKEN: it sets the cookie of the session and redirects to the dashboard, whose address has no token.
+// login is GET /ui/login?token=TOKEN: it sets the cookie of the session and redirects to the dashboard, whose address
+// has no token.
 func login(token string) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		c.Response().Header().Set("Cache-Control", "no-store")
 		c.Response().Header().Set("Referrer-Policy", "no-referrer")
 		if token != "" {
 			if !same(c.QueryParam("token"), token) {
-				return c.String(http.StatusForbidden, "The token is not the one of this server. It is printed at the server's start.\n")
+				return c.String(http.StatusForbidden,
+					"The token is not the one of this server. It is printed at the server's start.\n")
 			}
-			c.SetCookie(&http.Cookie{Name: cookieName(c.Request()), Value: token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+			c.SetCookie(&http.Cookie{Name: cookieName(c.Request()), Value: token, Path: "/", HttpOnly: true,
+				SameSite: http.SameSiteStrictMode})
 		}
 		return c.Redirect(http.StatusSeeOther, "/ui/")
 	}

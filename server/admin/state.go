@@ -61,7 +61,8 @@ func (h stateHandler) reset(c echo.Context) error {
 		switch name {
 		case "account", "service", "prefix", "seed":
 		default:
-			return answerState(c, http.StatusBadRequest, "there is no parameter "+name+"; known are account, service, prefix and seed")
+			return answerState(c, http.StatusBadRequest,
+				"there is no parameter "+name+"; known are account, service, prefix and seed")
 		}
 	}
 	scope := server.Scope{Account: c.QueryParam("account"), Prefix: c.QueryParam("prefix")}
@@ -147,10 +148,12 @@ func failState(c echo.Context, err error) error {
 		err    error
 		status int
 	}{
-		{server.ErrUnknownAccount, http.StatusNotFound}, {datadir.ErrSnapshotNotFound, http.StatusNotFound}, {datadir.ErrSnapshotName, http.StatusBadRequest},
+		{server.ErrUnknownAccount, http.StatusNotFound}, {datadir.ErrSnapshotNotFound, http.StatusNotFound},
+		{datadir.ErrSnapshotName, http.StatusBadRequest},
 		{datadir.ErrSnapshotExists, http.StatusConflict}, {errNoSeed, http.StatusConflict},
 		{server.ErrBusy, http.StatusServiceUnavailable},
-		{server.ErrElsewhere, http.StatusNotImplemented}, {server.ErrClustered, http.StatusNotImplemented}, {datadir.ErrTemporary, http.StatusNotImplemented},
+		{server.ErrElsewhere, http.StatusNotImplemented}, {server.ErrClustered, http.StatusNotImplemented},
+		{datadir.ErrTemporary, http.StatusNotImplemented},
 	} {
 		if errors.Is(err, known.err) {
 			status = known.status

@@ -47,13 +47,15 @@ func TestHTTPAndHTTPS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true}}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool},
+		ForceAttemptHTTP2: true}}
 	for _, tc := range []struct{ url, want string }{
 		{"http://" + address + "/healthz", "ok\n"},
 		{"https://" + address + "/healthz", "ok\n"},
 		{"https://" + address + "/oauth/tenant/oauth2/v2.0/token", "/tenant/oauth2/v2.0/token true HTTP/2.0"},
 		{"https://" + address + "/tenant/oauth2/v2.0/token", "/tenant/oauth2/v2.0/token true HTTP/2.0"},
-		{"http://" + address + "/tenant/v2.0/.well-known/openid-configuration", "/tenant/v2.0/.well-known/openid-configuration false HTTP/1.1"},
+		{"http://" + address + "/tenant/v2.0/.well-known/openid-configuration",
+			"/tenant/v2.0/.well-known/openid-configuration false HTTP/1.1"},
 	} {
 		resp, err := client.Get(tc.url)
 		if err != nil {

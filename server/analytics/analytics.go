@@ -36,7 +36,8 @@ type Config struct {
 var services = [...]wire.Service{wire.Blob, wire.Queue, wire.Table}
 
 // hosts are the host names of the services inside the process.
-var hosts = map[wire.Service]string{wire.Blob: "blob.analytics", wire.Queue: "queue.analytics", wire.Table: "table.analytics"}
+var hosts = map[wire.Service]string{wire.Blob: "blob.analytics", wire.Queue: "queue.analytics",
+	wire.Table: "table.analytics"}
 
 // Analytics collects the outcomes of requests and writes them from time to time. It is safe for concurrent use.
 type Analytics struct {
@@ -62,8 +63,8 @@ type Analytics struct {
 	stop   sync.Once
 }
 
-// New returns an Analytics that observes and does not write yet: the services through which it writes are started with its
-// Observe.
+// New returns an Analytics that observes and does not write yet: the services through which it writes are started with
+// its Observe.
 func New(c Config) *Analytics {
 	if c.Now == nil {
 		c.Now = time.Now
@@ -98,7 +99,8 @@ func (a *Analytics) Observe(r *wire.Request, o frontend.Outcome) {
 // Start begins to write, through the handlers of the Blob and Table services.
 func (a *Analytics) Start(blob, table http.Handler) {
 	transport := &inproc.Transport{Handlers: map[string]http.Handler{hosts[wire.Blob]: blob, hosts[wire.Table]: table}}
-	a.options = azcore.ClientOptions{Transport: &http.Client{Transport: transport}, Retry: policy.RetryOptions{MaxRetries: -1}}
+	a.options = azcore.ClientOptions{Transport: &http.Client{Transport: transport},
+		Retry: policy.RetryOptions{MaxRetries: -1}}
 	ctx, cancel := context.WithCancel(context.Background())
 	a.cancel = cancel
 	go func() {
@@ -141,7 +143,8 @@ func (a *Analytics) Stop(ctx context.Context) error {
 }
 
 const (
-	// stopTimeout is the time that Stop tries to write while the services are not available, as during an election in a cluster.
+	// stopTimeout is the time that Stop tries to write while the services are not available, as during an election in a
+	// cluster.
 	stopTimeout = 5 * time.Second
 	stopPause   = 100 * time.Millisecond
 )

@@ -47,7 +47,8 @@ func appendLine(b []byte, version string, r *wire.Request, o frontend.Outcome) [
 	return append(f.b, '\n')
 }
 
-// requestURL returns the address as the client wrote it, without the signature of a token, which a reader of the log could use.
+// requestURL returns the address as the client wrote it, without the signature of a token, which a reader of the log
+// could use.
 func requestURL(r *wire.Request) string {
 	scheme, _, _ := strings.Cut(r.Base, "://")
 	address := scheme + "://" + r.HTTP.Host + r.URIPath
@@ -57,7 +58,8 @@ func requestURL(r *wire.Request) string {
 	return withoutSignature(address + "?" + r.HTTP.URL.RawQuery)
 }
 
-// withoutSignature returns an address without signatures. A page that a browser has read with a token is the referrer of what it refers to.
+// withoutSignature returns an address without signatures. A page that a browser has read with a token is the referrer
+// of what it refers to.
 func withoutSignature(address string) string {
 	path, query, _ := strings.Cut(address, "?")
 	if query == "" {
@@ -170,7 +172,8 @@ const (
 	outcomes // their number
 )
 
-var outcomeNames = [outcomes]string{"Success", "ThrottlingError", "ClientTimeoutError", "ServerTimeoutError", "ClientOtherError",
+var outcomeNames = [outcomes]string{"Success", "ThrottlingError", "ClientTimeoutError", "ServerTimeoutError",
+	"ClientOtherError",
 	"ServerOtherError", "AuthorizationError", "NetworkError"}
 
 // outcomeOf returns the outcome of an answer.
@@ -232,8 +235,8 @@ func requestStatus(r *wire.Request, o frontend.Outcome) string {
 	return callerPrefix[callerOf(o.Identity)] + outcomeNames[kind]
 }
 
-// logged reports whether a request is logged: of anonymous requests, only those that succeeded, failed by the server's fault, or
-// were answered 304.
+// logged reports whether a request is logged: of anonymous requests, only those that succeeded, failed by the server's
+// fault, or were answered 304.
 func logged(o frontend.Outcome) bool {
 	return o.Identity.Mechanism != auth.Anonymous || o.Status < 400 || o.Status >= 500
 }

@@ -16,7 +16,8 @@ func request(t *testing.T, method, target, version string) *wire.Request {
 	hr := httptest.NewRequest(method, target, nil)
 	hr.RemoteAddr = "192.0.2.1:1234"
 	hr.Header.Set("x-ms-version", version)
-	r, err := wire.Parse(wire.Blob, hr, httptest.NewRecorder(), time.Date(2014, 6, 19, 22, 59, 23, 196757700, time.UTC), wire.Options{})
+	r, err := wire.Parse(wire.Blob, hr, httptest.NewRecorder(), time.Date(2014, 6, 19, 22, 59, 23, 196757700, time.UTC),
+		wire.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,12 +35,14 @@ func TestLine(t *testing.T) {
 	r.ClientID = "client-id"
 	r.Set("ETag", `"0x8D15A2C9B3E2A40"`)
 	r.Set("Last-Modified", "Thu, 19 Jun 2014 22:58:10 GMT")
-	o := frontend.Outcome{Identity: auth.Identity{Mechanism: auth.SharedKey}, Status: 200, Written: 12, Duration: 7 * time.Millisecond}
+	o := frontend.Outcome{Identity: auth.Identity{Mechanism: auth.SharedKey}, Status: 200, Written: 12,
+		Duration: 7 * time.Millisecond}
 	got := string(appendLine(nil, "1.0", r, o))
-	want := `1.0;2014-06-19T22:59:23.1967577Z;GetBlob;Success;200;7;7;authenticated;devstoreaccount1;devstoreaccount1;blob;` +
-		`"http://127.0.0.1:10000/devstoreaccount1/c/b?a=1&amp;b=2&amp;sig=XXXXX";"/devstoreaccount1/c/b";id;0;192.0.2.1:1234;2021-12-02;` +
-		`137;0;73;12;0;;;"&quot;0x8D15A2C9B3E2A40&quot;";Thursday, 19-Jun-14 22:58:10 GMT;"If-Match=&quot;0x1&quot;";` +
-		`"a; &quot;client&quot;&#10;1.0;forged";;"client-id"` + "\n"
+	want :=
+		`1.0;2014-06-19T22:59:23.1967577Z;GetBlob;Success;200;7;7;authenticated;devstoreaccount1;devstoreaccount1;blob;` +
+			`"http://127.0.0.1:10000/devstoreaccount1/c/b?a=1&amp;b=2&amp;sig=XXXXX";"/devstoreaccount1/c/b";id;0;192.0.2.1:1234;2021-12-02;` +
+			`137;0;73;12;0;;;"&quot;0x8D15A2C9B3E2A40&quot;";Thursday, 19-Jun-14 22:58:10 GMT;"If-Match=&quot;0x1&quot;";` +
+			`"a; &quot;client&quot;&#10;1.0;forged";;"client-id"` + "\n"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -55,7 +58,8 @@ func TestSignaturesAreMasked(t *testing.T) {
 		if !r.Query.Has("sig") {
 			t.Errorf("%s is not read as a signature", name)
 		}
-		if line := string(appendLine(nil, "1.0", r, frontend.Outcome{Status: 200})); strings.Contains(line, "c2VjcmV0") || !strings.Contains(line, "XXXXX") {
+		if line := string(appendLine(nil, "1.0", r, frontend.Outcome{Status: 200})); strings.Contains(line, "c2VjcmV0") ||
+			!strings.Contains(line, "XXXXX") {
 			t.Errorf("%s: %s", name, line)
 		}
 	}

@@ -26,7 +26,8 @@ import (
 const (
 	// LogsContainer is the container of the logs. The first log creates it.
 	LogsContainer = "$logs"
-	// maxBuffered bounds the lines of one account's service that wait to be written, in bytes. Lines beyond it are dropped.
+	// maxBuffered bounds the lines of one account's service that wait to be written, in bytes. Lines beyond it are
+	// dropped.
 	maxBuffered = 8 << 20
 	// flushAt is the size at which a buffer is written without waiting for the next turn.
 	flushAt = 1 << 20
@@ -134,7 +135,8 @@ func (a *Analytics) dropLogs() (lines int) {
 	return lines
 }
 
-// writeLog writes a page as a new blob. If it is called again after a write whose outcome is unknown, it looks for that first.
+// writeLog writes a page as a new blob. If it is called again after a write whose outcome is unknown, it looks for that
+// first.
 func (a *Analytics) writeLog(ctx context.Context, l *logBlob) error {
 	client, err := a.blobs(l.key.account)
 	if err != nil {
@@ -171,8 +173,9 @@ func (a *Analytics) writeLog(ctx context.Context, l *logBlob) error {
 // upload writes a page as a blob that must not exist.
 func (l *logBlob) upload(ctx context.Context, client *azblob.Client, name string) error {
 	options := &blockblob.UploadBufferOptions{
-		AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)}},
-		HTTPHeaders:      &blob.HTTPHeaders{BlobContentType: to.Ptr("text/plain")},
+		AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(
+			azcore.ETagAny)}},
+		HTTPHeaders: &blob.HTTPHeaders{BlobContentType: to.Ptr("text/plain")},
 		Metadata: map[string]*string{
 			"LogType":    to.Ptr(logType(l.kinds)),
 			"LogVersion": to.Ptr(l.version),
@@ -182,14 +185,16 @@ func (l *logBlob) upload(ctx context.Context, client *azblob.Client, name string
 	}
 	_, err := client.UploadBuffer(ctx, LogsContainer, name, l.lines.Bytes(), options)
 	if bloberror.HasCode(err, bloberror.ContainerNotFound) {
-		if _, err = client.CreateContainer(ctx, LogsContainer, nil); err == nil || bloberror.HasCode(err, bloberror.ContainerAlreadyExists) {
+		if _, err = client.CreateContainer(ctx, LogsContainer, nil); err == nil ||
+			bloberror.HasCode(err, bloberror.ContainerAlreadyExists) {
 			_, err = client.UploadBuffer(ctx, LogsContainer, name, l.lines.Bytes(), options)
 		}
 	}
 	return err
 }
 
-// is reports whether a blob has the lines of a page. Lines have numbers of requests, so that no other page has the same.
+// is reports whether a blob has the lines of a page. Lines have numbers of requests, so that no other page has the
+// same.
 func (l *logBlob) is(ctx context.Context, client *azblob.Client, name string) (bool, error) {
 	answer, err := client.DownloadStream(ctx, LogsContainer, name, nil)
 	if err != nil {
@@ -203,8 +208,8 @@ func (l *logBlob) is(ctx context.Context, client *azblob.Client, name string) (b
 // nameConflicts is the number of times that the name of a new log blob may be taken by other nodes.
 const nameConflicts = 100
 
-// nextCounter returns the number of the next log blob of a service's hour, after those of earlier processes. Flushes of one
-// process do not overlap.
+// nextCounter returns the number of the next log blob of a service's hour, after those of earlier processes. Flushes of
+// one process do not overlap.
 func (a *Analytics) nextCounter(ctx context.Context, client *azblob.Client, key logKey, prefix string) (int, error) {
 	if c, ok := a.counters[key]; ok {
 		a.counters[key] = c + 1
@@ -257,7 +262,8 @@ func (a *Analytics) expireLogs(ctx context.Context, account string, svc wire.Ser
 			if *item.Name >= before { // names are ordered by time
 				return nil
 			}
-			if _, err := client.DeleteBlob(ctx, LogsContainer, *item.Name, nil); err != nil && !bloberror.HasCode(err, bloberror.BlobNotFound) {
+			if _, err := client.DeleteBlob(ctx, LogsContainer, *item.Name, nil); err != nil &&
+				!bloberror.HasCode(err, bloberror.BlobNotFound) {
 				return err
 			}
 		}

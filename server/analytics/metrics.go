@@ -62,7 +62,8 @@ type counts struct {
 	latency                                     time.Duration // of all requests that succeeded
 	by                                          [callers][outcomes]int64
 
-	// tried is the ETag that the stored row had before a write whose outcome is unknown, "" if there was no row; nil without such a write.
+	// tried is the ETag that the stored row had before a write whose outcome is unknown, "" if there was no row; nil
+	// without such a write.
 	tried *azcore.ETag
 }
 
@@ -76,7 +77,8 @@ type interval struct {
 const (
 	// maxUnwritten bounds the intervals that wait until the tables can be written.
 	maxUnwritten = 2000
-	// maxDoubts is the number of times that an interval is tried again after a write of unknown outcome: a row may be damaged, and others wait for it.
+	// maxDoubts is the number of times that an interval is tried again after a write of unknown outcome: a row may be
+	// damaged, and others wait for it.
 	maxDoubts = 100
 )
 
@@ -108,7 +110,8 @@ func (p *period) add(row string, r *wire.Request, o frontend.Outcome) {
 	}
 	kind, who := outcomeOf(r, o), callerOf(o.Identity)
 	c.total++
-	if kind != throttlingError && kind != serverTimeoutError && kind != serverOtherError && !(who == anonymously && kind != success) {
+	if kind != throttlingError && kind != serverTimeoutError && kind != serverOtherError &&
+		!(who == anonymously && kind != success) {
 		c.billable++
 	}
 	c.ingress += max(r.HTTP.ContentLength, 0)
@@ -144,7 +147,8 @@ func (a *Analytics) flushMetrics(ctx context.Context, all bool) error {
 	return a.writeIntervals(ctx)
 }
 
-// writeIntervals writes the rows of all intervals. When the tables are not available, the next flush tries again what is left.
+// writeIntervals writes the rows of all intervals. When the tables are not available, the next flush tries again what
+// is left.
 func (a *Analytics) writeIntervals(ctx context.Context) error {
 	list := a.unwritten
 	a.unwritten = nil
@@ -165,7 +169,8 @@ func (a *Analytics) writeIntervals(ctx context.Context) error {
 	}
 	if n := len(a.unwritten) - maxUnwritten; n > 0 {
 		a.unwritten = a.unwritten[n:]
-		errs = append(errs, fmt.Errorf("the metrics of %d intervals are lost: the tables could not be written for a long time", n))
+		errs = append(errs, fmt.Errorf(
+			"the metrics of %d intervals are lost: the tables could not be written for a long time", n))
 	}
 	return errors.Join(errs...)
 }
@@ -195,7 +200,8 @@ func (a *Analytics) addIdle(over map[periodKey]*period, now time.Time) {
 	}
 }
 
-// writePeriod writes the rows of an interval, and removes them from p. It adds to the rows that an earlier process, or another node of a cluster, wrote for the interval.
+// writePeriod writes the rows of an interval, and removes them from p. It adds to the rows that an earlier process, or
+// another node of a cluster, wrote for the interval.
 func (a *Analytics) writePeriod(ctx context.Context, key periodKey, p *period) error {
 	table := key.resolution.tableName(key.service)
 	client, err := a.tables(key.account, table)
@@ -215,8 +221,9 @@ func (a *Analytics) writePeriod(ctx context.Context, key periodKey, p *period) e
 // rowConflicts is the number of times that a row may be changed by other nodes while this one adds to it.
 const rowConflicts = 100
 
-// addToRow adds the sums of c to a stored row, which may not exist. If it is called again after a write whose outcome is unknown, it writes only if
-// the row has not changed since. Another node may have changed it: then the sums are missing, but never counted twice.
+// addToRow adds the sums of c to a stored row, which may not exist. If it is called again after a write whose outcome
+// is unknown, it writes only if the row has not changed since. Another node may have changed it: then the sums are
+// missing, but never counted twice.
 func addToRow(ctx context.Context, client *aztables.Client, pk, row string, c *counts) error {
 	var err error
 	for range rowConflicts {
@@ -239,7 +246,8 @@ func addToRow(ctx context.Context, client *aztables.Client, pk, row string, c *c
 			return failed
 		}
 		if exists {
-			_, err = client.UpdateEntity(ctx, entity, &aztables.UpdateEntityOptions{IfMatch: &old.ETag, UpdateMode: aztables.UpdateModeReplace})
+			_, err = client.UpdateEntity(ctx, entity,
+				&aztables.UpdateEntityOptions{IfMatch: &old.ETag, UpdateMode: aztables.UpdateModeReplace})
 		} else {
 			_, err = client.AddEntity(ctx, entity, nil)
 		}
@@ -251,7 +259,8 @@ func addToRow(ctx context.Context, client *aztables.Client, pk, row string, c *c
 		case unknownOutcome(err):
 			c.tried = &before
 			return err
-		case !hasCode(err, "UpdateConditionNotSatisfied") && !hasCode(err, "EntityAlreadyExists") && !hasCode(err, "ResourceNotFound"):
+		case !hasCode(err, "UpdateConditionNotSatisfied") && !hasCode(err, "EntityAlreadyExists") &&
+			!hasCode(err, "ResourceNotFound"):
 			return err
 		}
 	}
@@ -341,7 +350,8 @@ func (c *counts) addRow(stored []byte) {
 }
 
 // expireMetrics deletes the rows of intervals that began more than days ago.
-func (a *Analytics) expireMetrics(ctx context.Context, account string, svc wire.Service, res resolution, days int) error {
+func (a *Analytics) expireMetrics(ctx context.Context, account string, svc wire.Service, res resolution,
+	days int) error {
 	client, err := a.tables(account, res.tableName(svc))
 	if err != nil {
 		return err
@@ -361,7 +371,8 @@ func (a *Analytics) expireMetrics(ctx context.Context, account string, svc wire.
 			if err := json.Unmarshal(stored, &e); err != nil {
 				return err
 			}
-			if _, err := client.DeleteEntity(ctx, e.PartitionKey, e.RowKey, nil); err != nil && !hasCode(err, "ResourceNotFound") {
+			if _, err := client.DeleteEntity(ctx, e.PartitionKey, e.RowKey, nil); err != nil &&
+				!hasCode(err, "ResourceNotFound") {
 				return err
 			}
 		}
@@ -371,7 +382,8 @@ func (a *Analytics) expireMetrics(ctx context.Context, account string, svc wire.
 
 // tables returns a client for a table of an account that needs no credential.
 func (a *Analytics) tables(account, table string) (*aztables.Client, error) {
-	service, err := aztables.NewServiceClientWithNoCredential(a.url(wire.Table, account), &aztables.ClientOptions{ClientOptions: a.options})
+	service, err := aztables.NewServiceClientWithNoCredential(a.url(wire.Table, account),
+		&aztables.ClientOptions{ClientOptions: a.options})
 	if err != nil {
 		return nil, err
 	}

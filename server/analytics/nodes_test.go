@@ -26,13 +26,16 @@ func TestNodesAddUp(t *testing.T) {
 	t.Parallel()
 	common := frontend.Common{Accounts: auth.Development(), Log: slog.New(slog.DiscardHandler)}
 	dir := t.TempDir()
-	tables := check.Must(tablesvc.New(tablesvc.Config{Common: common, Path: filepath.Join(dir, "tables.db"), Store: store.Options{Relaxed: true}}))(t)
+	tables := check.Must(tablesvc.New(
+		tablesvc.Config{Common: common, Path: filepath.Join(dir, "tables.db"), Store: store.Options{Relaxed: true}}))(t)
 	t.Cleanup(func() { check.OK(t, tables.Close()) })
-	blobs := check.Must(blobsvc.New(blobsvc.Config{Common: common, Path: filepath.Join(dir, "blobs.db"), Extents: filepath.Join(dir, "extents"),
-		ScopeKeys: filepath.Join(dir, "keys"), Relaxed: true}))(t)
+	blobs := check.Must(blobsvc.New(
+		blobsvc.Config{Common: common, Path: filepath.Join(dir, "blobs.db"), Extents: filepath.Join(dir, "extents"),
+			ScopeKeys: filepath.Join(dir, "keys"), Relaxed: true}))(t)
 	t.Cleanup(func() { check.OK(t, blobs.Close()) })
 
-	settings := &properties.Properties{Logging: properties.Logging{Version: "1.0", Read: true}, HourMetrics: properties.Metrics{Enabled: true}}
+	settings := &properties.Properties{Logging: properties.Logging{Version: "1.0", Read: true},
+		HourMetrics: properties.Metrics{Enabled: true}}
 	now := time.Date(2014, 6, 19, 22, 59, 24, 0, time.UTC)
 	const rounds, nodes, requests = 10, 3, 5
 	var all sync.WaitGroup
@@ -40,10 +43,12 @@ func TestNodesAddUp(t *testing.T) {
 		all.Go(func() {
 			for range rounds {
 				a := New(Config{Settings: func(wire.Service, string) *properties.Properties { return settings },
-					Accounts: func() []string { return []string{auth.DevelopmentAccount} }, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)})
+					Accounts: func() []string { return []string{auth.DevelopmentAccount} }, Now: func() time.Time { return now },
+					Log: slog.New(slog.DiscardHandler)})
 				a.Start(blobs.Handler(), tables.Handler())
 				for range requests {
-					a.Observe(request(t, "GET", "http://127.0.0.1:10000/"+auth.DevelopmentAccount+"/c/b", "2021-12-02"), frontend.Outcome{Status: 200})
+					a.Observe(request(t, "GET", "http://127.0.0.1:10000/"+auth.DevelopmentAccount+"/c/b", "2021-12-02"),
+						frontend.Outcome{Status: 200})
 				}
 				if err := a.Stop(t.Context()); err != nil {
 					t.Error(err)
@@ -54,7 +59,8 @@ func TestNodesAddUp(t *testing.T) {
 	all.Wait()
 
 	ctx := wire.WithSystem(t.Context())
-	a := New(Config{Settings: func(wire.Service, string) *properties.Properties { return settings }, Accounts: func() []string { return nil }})
+	a := New(Config{Settings: func(wire.Service, string) *properties.Properties { return settings },
+		Accounts: func() []string { return nil }})
 	a.Start(blobs.Handler(), tables.Handler())
 	defer func() { check.OK(t, a.Stop(t.Context())) }()
 	metrics := check.Must(a.tables(auth.DevelopmentAccount, "$MetricsHourPrimaryTransactionsBlob"))(t)

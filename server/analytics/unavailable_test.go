@@ -24,8 +24,8 @@ import (
 	"github.com/lazuli-storage/lazuli/tablesvc"
 )
 
-// unreliable is a service of a cluster that has no leader from time to time: it refuses a third of the requests, and makes a third whose answer says
-// that they may not have been made.
+// unreliable is a service of a cluster that has no leader from time to time: it refuses a third of the requests, and
+// makes a third whose answer says that they may not have been made.
 type unreliable struct {
 	http.Handler
 	mu  sync.Mutex // guards rnd
@@ -57,10 +57,12 @@ func TestRowsAndLogsAreWrittenOnceByUnreliableServices(t *testing.T) {
 	t.Parallel()
 	common := frontend.Common{Accounts: auth.Development(), Log: slog.New(slog.DiscardHandler)}
 	dir := t.TempDir()
-	tables := check.Must(tablesvc.New(tablesvc.Config{Common: common, Path: filepath.Join(dir, "tables.db"), Store: store.Options{Relaxed: true}}))(t)
+	tables := check.Must(tablesvc.New(
+		tablesvc.Config{Common: common, Path: filepath.Join(dir, "tables.db"), Store: store.Options{Relaxed: true}}))(t)
 	t.Cleanup(func() { check.OK(t, tables.Close()) })
-	blobs := check.Must(blobsvc.New(blobsvc.Config{Common: common, Path: filepath.Join(dir, "blobs.db"), Extents: filepath.Join(dir, "extents"),
-		ScopeKeys: filepath.Join(dir, "keys"), Relaxed: true}))(t)
+	blobs := check.Must(blobsvc.New(
+		blobsvc.Config{Common: common, Path: filepath.Join(dir, "blobs.db"), Extents: filepath.Join(dir, "extents"),
+			ScopeKeys: filepath.Join(dir, "keys"), Relaxed: true}))(t)
 	t.Cleanup(func() { check.OK(t, blobs.Close()) })
 	settings := &properties.Properties{Logging: properties.Logging{Version: "1.0", Read: true},
 		HourMetrics: properties.Metrics{Enabled: true}, MinuteMetrics: properties.Metrics{Enabled: true, IncludeAPIs: true}}
@@ -71,7 +73,8 @@ func TestRowsAndLogsAreWrittenOnceByUnreliableServices(t *testing.T) {
 	const rounds, requests = 20, 3
 	for range rounds {
 		for range requests {
-			a.Observe(request(t, "GET", "http://127.0.0.1:10000/"+auth.DevelopmentAccount+"/c/b", "2021-12-02"), frontend.Outcome{Status: 200})
+			a.Observe(request(t, "GET", "http://127.0.0.1:10000/"+auth.DevelopmentAccount+"/c/b", "2021-12-02"),
+				frontend.Outcome{Status: 200})
 		}
 		_ = a.flush(t.Context(), true)
 	}
@@ -85,7 +88,8 @@ func TestRowsAndLogsAreWrittenOnceByUnreliableServices(t *testing.T) {
 	check.OK(t, a.Stop(t.Context()))
 
 	ctx := wire.WithSystem(t.Context())
-	reader := New(Config{Settings: func(wire.Service, string) *properties.Properties { return settings }, Accounts: func() []string { return nil }})
+	reader := New(Config{Settings: func(wire.Service, string) *properties.Properties { return settings },
+		Accounts: func() []string { return nil }})
 	reader.Start(blobs.Handler(), tables.Handler())
 	defer func() { check.OK(t, reader.Stop(t.Context())) }()
 	for table, row := range map[string][2]string{

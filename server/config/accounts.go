@@ -8,8 +8,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 )
 
-// parseAccounts reads accounts with semicolons between them, each as [auth.ParseAccount] has it: "name:key1[:key2];..." is the
-// form of AZURITE_ACCOUNTS. Errors name accounts, never keys.
+// parseAccounts reads accounts with semicolons between them, each as [auth.ParseAccount] has it: "name:key1[:key2];..."
+// is the form of AZURITE_ACCOUNTS. Errors name accounts, never keys.
 func parseAccounts(text string) ([]auth.Account, error) {
 	var list []auth.Account
 	for part := range strings.SplitSeq(strings.TrimSpace(text), ";") {
@@ -58,7 +58,8 @@ func parseRoles(text string) ([]auth.Assignment, error) {
 		if len(fields) != 3 {
 			return nil, fmt.Errorf("role %d is not of the form principal:role:scope", len(list)+1)
 		}
-		list = append(list, auth.Assignment{Principal: strings.TrimSpace(fields[0]), Role: strings.TrimSpace(fields[1]), Scope: strings.TrimSpace(fields[2])})
+		list = append(list, auth.Assignment{Principal: strings.TrimSpace(fields[0]), Role: strings.TrimSpace(fields[1]),
+			Scope: strings.TrimSpace(fields[2])})
 	}
 	if len(list) == 0 {
 		return nil, errors.New("no role is given")

@@ -22,7 +22,8 @@ var azuriteNothing = []struct{ name, short, usage, note string }{
 
 // azuriteRefused are Azurite's flags that ask for what Lazuli does not have, with what to do.
 var azuriteRefused = []struct{ name, kind, why string }{
-	{"extent-memory-limit", "megabytes", "--in-memory has no limit to set: its data is in unnamed temporary files, not in memory"},
+	{"extent-memory-limit", "megabytes",
+		"--in-memory has no limit to set: its data is in unnamed temporary files, not in memory"},
 }
 
 // azuriteVariables are Azurite's environment variables that set an option here.

@@ -60,7 +60,8 @@ func TestOneServicePrograms(t *testing.T) {
 		t.Error("it was told to serve another service")
 	}
 	for _, flag := range []string{"--blob-port", "--table-port"} {
-		if _, err := Load(Sources{Service: "queue", Flags: parse(t, flag, "0")}); err == nil || !strings.Contains(err.Error(), "service is not served") {
+		if _, err := Load(Sources{Service: "queue", Flags: parse(t, flag, "0")}); err == nil ||
+			!strings.Contains(err.Error(), "service is not served") {
 			t.Errorf("%s of azurite-queue: %v", flag, err)
 		}
 	}

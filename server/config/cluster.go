@@ -16,7 +16,8 @@ type Cluster struct {
 	Listen string
 	// Peers are all nodes with their addresses, this one included.
 	Peers []peering.Peer
-	// SecretFile is a file with the secret that all nodes share. CA, Cert and Key are PEM files for mutual TLS between the nodes.
+	// SecretFile is a file with the secret that all nodes share. CA, Cert and Key are PEM files for mutual TLS between the
+	// nodes.
 	SecretFile, CA, Cert, Key string
 }
 
@@ -25,7 +26,8 @@ func (c *Cluster) Enabled() bool { return c.Node != "" }
 
 // Peering returns the configuration of the node. The folder and the log are missing.
 func (c *Cluster) Peering() *peering.Config {
-	return &peering.Config{Node: c.Node, Listen: c.Listen, Peers: c.Peers, SecretFile: c.SecretFile, CAFile: c.CA, CertFile: c.Cert, KeyFile: c.Key}
+	return &peering.Config{Node: c.Node, Listen: c.Listen, Peers: c.Peers, SecretFile: c.SecretFile, CAFile: c.CA,
+		CertFile: c.Cert, KeyFile: c.Key}
 }
 
 // validateCluster checks the options of a cluster, and those that cannot be used with it.
@@ -45,11 +47,14 @@ func (c *Config) validateCluster() error {
 	case c.InMemory:
 		return errors.New("a node of a cluster needs a data folder: cluster-node cannot be used with in-memory")
 	case c.Events && !c.Serves("blob"):
-		return errors.New("the event subscriptions of a cluster are stored with its blobs: events need the service blob together with cluster-node")
+		return errors.New("the event subscriptions of a cluster are stored with its blobs: events need the service blob " +
+			"together with cluster-node")
 	case c.Durability == Relaxed && (c.Serves("table") || c.Serves("blob")):
-		return errors.New("replicated tables and blobs have no relaxed durability: durability relaxed needs services queue together with cluster-node")
+		return errors.New("replicated tables and blobs have no relaxed durability: durability relaxed needs services " +
+			"queue together with cluster-node")
 	case c.Durable.Enabled && !c.Serves("blob"):
-		return errors.New("workflows have their leases and large payloads in blobs: in a cluster, durable needs the service blob")
+		return errors.New("workflows have their leases and large payloads in blobs: in a cluster, durable needs the " +
+			"service blob")
 	}
 	if err := c.clusterRoles(); err != nil {
 		return err
@@ -67,9 +72,11 @@ func (c *Config) clusterRoles() error {
 		target, _, _ := strings.Cut(r.ArchiveTo, ":")
 		switch {
 		case role == "archive" && target == "folder":
-			return errors.New("each node would archive to a folder of its own machine: in a cluster, archive-to must be a table or a container")
+			return errors.New("each node would archive to a folder of its own machine: in a cluster, archive-to must be a " +
+				"table or a container")
 		case role == "search-index" && r.SearchQueue != "":
-			return errors.New("all messages of search-index-queue must come to one process: in a cluster, the search-index role follows the table's changes")
+			return errors.New("all messages of search-index-queue must come to one process: in a cluster, the search-index " +
+				"role follows the table's changes")
 		case role == "search-index" || role == "archive" && target == "table": // an index is each node's copy of the table
 		case !c.Serves("blob"):
 			return fmt.Errorf("the role %s uses blobs: in a cluster, it needs the service blob", role)
@@ -79,14 +86,22 @@ func (c *Config) clusterRoles() error {
 }
 
 var clusterOptions = []option{
-	text("cluster-node", "", "name", "Name of this node of a cluster; embedded NATS servers form it", func(c *Config) *string { return &c.Cluster.Node }, notEmpty),
-	text("cluster-listen", "", "host:port", "Address for the connections of the other nodes", func(c *Config) *string { return &c.Cluster.Listen }, hostPort),
-	{name: "cluster-peers", kind: "name=host:port,...", usage: "All nodes of the cluster, this one included, with the addresses at which they reach each other",
-		set: func(c *Config, s string) (err error) { c.Cluster.Peers, err = peering.ParsePeers(s); return err },
-		get: func(c *Config) string { return peering.FormatPeers(c.Cluster.Peers) }},
-	text("cluster-secret-file", "", "file", "File with a secret of 32 or more characters that all nodes share; it authenticates and encrypts their connections",
+	text("cluster-node", "", "name", "Name of this node of a cluster; embedded NATS servers form it",
+		func(c *Config) *string { return &c.Cluster.Node }, notEmpty),
+	text("cluster-listen", "", "host:port", "Address for the connections of the other nodes",
+		func(c *Config) *string { return &c.Cluster.Listen }, hostPort),
+	{name: "cluster-peers", kind: "name=host:port,...",
+		usage: "All nodes of the cluster, this one included, with the addresses at which they reach each other",
+		set:   func(c *Config, s string) (err error) { c.Cluster.Peers, err = peering.ParsePeers(s); return err },
+		get:   func(c *Config) string { return peering.FormatPeers(c.Cluster.Peers) }},
+	text("cluster-secret-file", "", "file",
+		"File with a secret of 32 or more characters that all nodes share; it authenticates and encrypts their connections",
 		func(c *Config) *string { return &c.Cluster.SecretFile }, notEmpty),
-	text("cluster-ca", "", "file", "CA certificate for the connections between nodes, in PEM, instead of certificates derived from the secret", func(c *Config) *string { return &c.Cluster.CA }, notEmpty),
-	text("cluster-cert", "", "file", "Certificate of this node, for servers and clients, in PEM", func(c *Config) *string { return &c.Cluster.Cert }, notEmpty),
-	text("cluster-key", "", "file", "Private key of cluster-cert, in PEM", func(c *Config) *string { return &c.Cluster.Key }, notEmpty),
+	text("cluster-ca", "", "file",
+		"CA certificate for the connections between nodes, in PEM, instead of certificates derived from the secret",
+		func(c *Config) *string { return &c.Cluster.CA }, notEmpty),
+	text("cluster-cert", "", "file", "Certificate of this node, for servers and clients, in PEM",
+		func(c *Config) *string { return &c.Cluster.Cert }, notEmpty),
+	text("cluster-key", "", "file", "Private key of cluster-cert, in PEM",
+		func(c *Config) *string { return &c.Cluster.Key }, notEmpty),
 }

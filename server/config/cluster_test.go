@@ -7,9 +7,11 @@ import (
 )
 
 func TestCluster(t *testing.T) {
-	good := []string{"--cluster-node", "n1", "--cluster-listen", "127.0.0.1:6201", "--cluster-peers", "n1=127.0.0.1:6201,n2=127.0.0.1:6202,n3=127.0.0.1:6203", "--services", "queue,table"}
+	good := []string{"--cluster-node", "n1", "--cluster-listen", "127.0.0.1:6201", "--cluster-peers",
+		"n1=127.0.0.1:6201,n2=127.0.0.1:6202,n3=127.0.0.1:6203", "--services", "queue,table"}
 	r := mustLoad(t, good, nil, "")
-	if p := r.Cluster.Peering(); !r.Cluster.Enabled() || p.Node != "n1" || p.Listen != "127.0.0.1:6201" || len(p.Peers) != 3 {
+	if p := r.Cluster.Peering(); !r.Cluster.Enabled() || p.Node != "n1" || p.Listen != "127.0.0.1:6201" ||
+		len(p.Peers) != 3 {
 		t.Errorf("got %+v", p)
 	}
 	mustLoad(t, append(slices.Clone(good), "--roles", "archive,search-index", "--admin-state"), nil, "")
@@ -17,31 +19,43 @@ func TestCluster(t *testing.T) {
 		t.Error("a node does not serve blobs by default")
 	}
 	for want, args := range map[string][]string{
-		"nats-unproven are for an external server":                   {"--nats-unproven"},
-		"nats-monitor and nats-unproven":                             {"--nats-monitor", "http://a:8222"},
-		"cannot be used with nats-monitor":                           {"--nats-url", "nats://a", "--nats-monitor", "http://a:8222", "--nats-unproven"},
-		"nats-services is about an external server":                  {"--nats-services", "queue,table"},
-		"nats-services must have queue":                              {"--nats-url", "nats://a", "--nats-services", "table"},
-		"\"file\"":                                                   {"--nats-url", "nats://a", "--nats-services", "queue,file"},
-		"blobs need a data folder":                                   {"--nats-url", "nats://a", "--nats-services", "queue,blob", "--in-memory"},
-		"no relaxed durability":                                      {"--nats-url", "nats://a", "--nats-services", "queue,table", "--durability", "relaxed"},
+		"nats-unproven are for an external server": {"--nats-unproven"},
+		"nats-monitor and nats-unproven":           {"--nats-monitor", "http://a:8222"},
+		"cannot be used with nats-monitor": {"--nats-url", "nats://a", "--nats-monitor",
+			"http://a:8222", "--nats-unproven"},
+		"nats-services is about an external server": {"--nats-services", "queue,table"},
+		"nats-services must have queue":             {"--nats-url", "nats://a", "--nats-services", "table"},
+		"\"file\"": {"--nats-url", "nats://a", "--nats-services",
+			"queue,file"},
+		"blobs need a data folder": {"--nats-url", "nats://a", "--nats-services",
+			"queue,blob", "--in-memory"},
+		"no relaxed durability": {"--nats-url", "nats://a", "--nats-services",
+			"queue,table", "--durability", "relaxed"},
 		"cluster-node, cluster-listen and cluster-peers go together": {"--cluster-node", "n1", "--services", "queue"},
-		"set cluster-node":                                           {"--cluster-secret-file", "f"},
-		"it cannot be used with nats-url":                            append(slices.Clone(good), "--nats-url", "nats://a"),
-		"cannot be used with in-memory":                              append(slices.Clone(good), "--in-memory"),
-		"events need the service blob":                               append(slices.Clone(good), "--services", "queue,table", "--events"),
-		"have no relaxed durability":                                 append(slices.Clone(good), "--services", "queue,blob", "--durability", "relaxed"),
-		"the role table-index uses blobs":                            append(slices.Clone(good), "--roles", "archive,table-index"),
-		"the role archive uses blobs":                                append(slices.Clone(good), "--roles", "archive", "--archive-to", "container:a"),
-		"archive-to must be a table or a container":                  append(slices.Clone(good), "--roles", "archive", "--archive-to", "folder:a"),
-		"follows the table's changes":                                append(slices.Clone(good), "--roles", "search-index", "--search-index-queue", "q"),
-		"durable needs the service blob":                             append(slices.Clone(good), "--durable"),
-		"not a loopback address":                                     append(slices.Clone(good), "--cluster-listen", "0.0.0.0:6201"),
-		"not of the form name=host:port":                             append(slices.Clone(good), "--cluster-peers", "n1"),
-		"3 to 7 nodes":                                               append(slices.Clone(good), "--cluster-peers", "n1=127.0.0.1:6201"),
-		"authority, certificate and key":                             append(slices.Clone(good), "--cluster-ca", "ca.pem"),
-		"not of the form host:port":                                  append(slices.Clone(good), "--cluster-listen", "6201"),
-		"this node, n9, is not among the peers":                      append(slices.Clone(good), "--cluster-node", "n9"),
+		"set cluster-node":                {"--cluster-secret-file", "f"},
+		"it cannot be used with nats-url": append(slices.Clone(good), "--nats-url", "nats://a"),
+		"cannot be used with in-memory":   append(slices.Clone(good), "--in-memory"),
+		"events need the service blob": append(slices.Clone(good), "--services", "queue,table",
+			"--events"),
+		"have no relaxed durability": append(slices.Clone(good), "--services", "queue,blob",
+			"--durability", "relaxed"),
+		"the role table-index uses blobs": append(slices.Clone(good), "--roles",
+			"archive,table-index"),
+		"the role archive uses blobs": append(slices.Clone(good), "--roles", "archive",
+			"--archive-to", "container:a"),
+		"archive-to must be a table or a container": append(slices.Clone(good), "--roles", "archive",
+			"--archive-to", "folder:a"),
+		"follows the table's changes": append(slices.Clone(good), "--roles", "search-index",
+			"--search-index-queue", "q"),
+		"durable needs the service blob": append(slices.Clone(good), "--durable"),
+		"not a loopback address": append(slices.Clone(good), "--cluster-listen",
+			"0.0.0.0:6201"),
+		"not of the form name=host:port": append(slices.Clone(good), "--cluster-peers", "n1"),
+		"3 to 7 nodes": append(slices.Clone(good), "--cluster-peers",
+			"n1=127.0.0.1:6201"),
+		"authority, certificate and key":        append(slices.Clone(good), "--cluster-ca", "ca.pem"),
+		"not of the form host:port":             append(slices.Clone(good), "--cluster-listen", "6201"),
+		"this node, n9, is not among the peers": append(slices.Clone(good), "--cluster-node", "n9"),
 	} {
 		if _, err := load(t, args, nil, ""); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: got %v, want %q", args, err, want)

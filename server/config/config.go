@@ -66,7 +66,8 @@ type NATS struct {
 	URL string
 	// Credentials is a .creds file for URL. CA, Cert and Key are PEM files for TLS to it.
 	Credentials, CA, Cert, Key string
-	// Monitors are the monitoring addresses of all servers of URL, which must say that they sync each write. Unproven accepts servers that do not.
+	// Monitors are the monitoring addresses of all servers of URL, which must say that they sync each write. Unproven
+	// accepts servers that do not.
 	Monitors []string
 	Unproven bool
 	// Services are the services whose data is on URL; nil is the queue service.
@@ -95,8 +96,8 @@ type Config struct {
 	ServeDataLake bool
 	// Admin is the listener of health checks, metrics, profiles and the dashboard; see GuardAdmin.
 	Admin Endpoint
-	// AdminToken holds what callers of the admin listener have to bring, except for health checks, metrics and the token issuer. "" for none, or
-	// a random one.
+	// AdminToken holds what callers of the admin listener have to bring, except for health checks, metrics and the token
+	// issuer. "" for none, or a random one.
 	AdminToken string
 	// NoAdmin opens no admin listener.
 	NoAdmin bool
@@ -224,7 +225,8 @@ func (c *Config) validate() error {
 	})
 	for i, a := range all {
 		for _, b := range all[:i] {
-			if a.at.Port != 0 && a.at.Port == b.at.Port && (a.at.Host == b.at.Host || anyAddress(a.at.Host) || anyAddress(b.at.Host)) {
+			if a.at.Port != 0 && a.at.Port == b.at.Port &&
+				(a.at.Host == b.at.Host || anyAddress(a.at.Host) || anyAddress(b.at.Host)) {
 				return fmt.Errorf("%s and %s are both %d", b.option, a.option, a.at.Port)
 			}
 		}
@@ -277,9 +279,11 @@ func (c *Config) validate() error {
 	}
 	switch {
 	case (c.NATS.Tables() || c.NATS.Blobs()) && c.Durability == Relaxed:
-		return errors.New("replicated tables and blobs have no relaxed durability: it cannot be used with table or blob in nats-services")
+		return errors.New("replicated tables and blobs have no relaxed durability: it cannot be used with table or blob " +
+			"in nats-services")
 	case (c.NATS.Tables() || c.NATS.Blobs()) && c.InMemory:
-		return errors.New("replicated tables and blobs need a data folder: in-memory cannot be used with table or blob in nats-services")
+		return errors.New("replicated tables and blobs need a data folder: in-memory cannot be used with table or blob in " +
+			"nats-services")
 	}
 	return c.NATS.validate()
 }

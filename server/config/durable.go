@@ -35,11 +35,19 @@ func (d *Durable) validate() error {
 func DurableOptions() []string { return []string{"durable-listen", "durable-hub", "cert", "key"} }
 
 var durableOptions = []option{
-	boolean("durable", "", "Serve durable workflows to the Durable Task SDKs (gRPC)", func(c *Config) *bool { return &c.Durable.Enabled }),
-	text("durable-listen", "", "host:port", "Address of the gRPC endpoint, which speaks TLS if cert is set; port 0 picks a free one", func(c *Config) *string { return &c.Durable.Listen }, hostPort),
-	text("durable-hub", "", "name", "Task hub of calls that name none", func(c *Config) *string { return &c.Durable.Hub }, notEmpty),
-	text("durable-account", "", "name", "Account that keeps the task hubs (default: the first, in the order in which the accounts are written)", func(c *Config) *string { return &c.Durable.Account }, notEmpty),
-	{name: "durable-token", kind: "text", noFlag: true, usage: "Token that calls must bring, as the metadata authorization: Bearer TOKEN; needed unless durable-listen is a loopback address",
+	boolean("durable", "", "Serve durable workflows to the Durable Task SDKs (gRPC)",
+		func(c *Config) *bool { return &c.Durable.Enabled }),
+	text("durable-listen", "", "host:port",
+		"Address of the gRPC endpoint, which speaks TLS if cert is set; port 0 picks a free one",
+		func(c *Config) *string { return &c.Durable.Listen }, hostPort),
+	text("durable-hub", "", "name", "Task hub of calls that name none", func(c *Config) *string { return &c.Durable.Hub },
+		notEmpty),
+	text("durable-account", "", "name",
+		"Account that keeps the task hubs (default: the first, in the order in which the accounts are written)",
+		func(c *Config) *string { return &c.Durable.Account }, notEmpty),
+	{name: "durable-token", kind: "text", noFlag: true,
+		usage: "Token that calls must bring, as the metadata authorization: Bearer TOKEN; needed unless durable-listen is " +
+			"a loopback address",
 		set: func(c *Config, s string) error { c.Durable.Token = s; return notEmpty(s) },
 		get: func(c *Config) string {
 			if c.Durable.Token == "" {

@@ -10,16 +10,19 @@ import (
 )
 
 // clusterVariable matches variables that Kubernetes makes for a service called lazuli, or lazuli-something.
-var clusterVariable = lazyregexp.New(`^LAZULI_([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_[0-9]+_(TCP|UDP).*)?)$`)
+var clusterVariable = lazyregexp.New(
+	`^LAZULI_([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_[0-9]+_(TCP|UDP).*)?)$`)
 
 // otherVariables are of other verbs, and of the scripts in .ci.
-var otherVariables = []string{"LAZULI_CONFIG", "LAZULI_CONNECTION_STRING", "LAZULI_FAULT", "LAZULI_CI_CACHE", "LAZULI_SHARED"}
+var otherVariables = []string{"LAZULI_CONFIG", "LAZULI_CONNECTION_STRING", "LAZULI_FAULT", "LAZULI_CI_CACHE",
+	"LAZULI_SHARED"}
 
 // environSettings reads the environment. An empty variable counts as not set.
 func environSettings(environ []string) (list []setting, notes []string, err error) {
 	vars := make(map[string]string, len(environ))
 	for _, e := range environ {
-		if name, text, ok := strings.Cut(e, "="); ok && text != "" && (strings.HasPrefix(name, "LAZULI_") || strings.HasPrefix(name, "AZURITE_")) {
+		if name, text, ok := strings.Cut(e, "="); ok && text != "" &&
+			(strings.HasPrefix(name, "LAZULI_") || strings.HasPrefix(name, "AZURITE_")) {
 			vars[name] = text
 		}
 	}

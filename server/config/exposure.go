@@ -53,34 +53,46 @@ func ofAdmin(open func(*Config) bool) func(*Config) bool {
 
 // doors has a row for each option that opens something. [Config.checkDoors] has the rule.
 var doors = []door{
-	{option: "admin-ui", open: ofAdmin(func(c *Config) bool { return c.AdminUI == "on" || c.AdminUI == "read-only" }), at: atAdmin, token: "admin-token", set: (*Config).adminTokenSet,
+	{option: "admin-ui", open: ofAdmin(func(c *Config) bool { return c.AdminUI == "on" || c.AdminUI == "read-only" }),
+		at: atAdmin, token: "admin-token", set: (*Config).adminTokenSet,
 		gives: "shows all data"},
-	{option: "admin-state", open: ofAdmin(func(c *Config) bool { return c.AdminState }), at: atAdmin, token: "admin-token", set: (*Config).adminTokenSet,
+	{option: "admin-state", open: ofAdmin(func(c *Config) bool { return c.AdminState }), at: atAdmin, token: "admin-token",
+		set:   (*Config).adminTokenSet,
 		gives: "deletes and replaces all data"},
-	{option: "faults", open: ofAdmin(func(c *Config) bool { return c.Faults }), at: atAdmin, token: "admin-token", set: (*Config).adminTokenSet,
+	{option: "faults", open: ofAdmin(func(c *Config) bool { return c.Faults }), at: atAdmin, token: "admin-token",
+		set:   (*Config).adminTokenSet,
 		gives: "makes requests fail"},
-	{option: "test-clock", open: ofAdmin(func(c *Config) bool { return c.TestClock }), at: atAdmin, token: "admin-token", set: (*Config).adminTokenSet,
+	{option: "test-clock", open: ofAdmin(func(c *Config) bool { return c.TestClock }), at: atAdmin, token: "admin-token",
+		set:   (*Config).adminTokenSet,
 		gives: "sets the time of the services"},
-	{option: "pprof", open: ofAdmin(func(c *Config) bool { return c.Pprof }), at: atAdmin, token: "admin-token", set: (*Config).adminTokenSet,
+	{option: "pprof", open: ofAdmin(func(c *Config) bool { return c.Pprof }), at: atAdmin, token: "admin-token",
+		set:   (*Config).adminTokenSet,
 		gives: "shows the memory and the command line of the process"},
 	// These are about more than the admin listener, which asks for a token in any case.
-	{option: "events", open: ofAdmin(func(c *Config) bool { return c.Events }), at: atAdmin, token: "admin-token", set: always, gives: "subscribes to events"},
-	{option: "roles", open: ofAdmin(func(c *Config) bool { return len(c.Roles.Enabled) > 0 }), at: atAdmin, token: "admin-token", set: always,
+	{option: "events", open: ofAdmin(func(c *Config) bool { return c.Events }), at: atAdmin, token: "admin-token",
+		set: always, gives: "subscribes to events"},
+	{option: "roles", open: ofAdmin(func(c *Config) bool { return len(c.Roles.Enabled) > 0 }), at: atAdmin,
+		token: "admin-token", set: always,
 		gives: "searches, and pauses worker roles"},
-	{option: "cluster-node", open: ofAdmin(func(c *Config) bool { return c.Cluster.Enabled() }), at: atAdmin, token: "admin-token", set: always, gives: "shows the cluster, and moves its leaders"},
+	{option: "cluster-node", open: ofAdmin(func(c *Config) bool { return c.Cluster.Enabled() }), at: atAdmin,
+		token: "admin-token", set: always, gives: "shows the cluster, and moves its leaders"},
 	{option: "oauth", open: ofAdmin(func(c *Config) bool { return c.OAuth.Development }), at: atAdmin,
 		gives: "gives tokens for any identity", more: func(c *Config) bool { return len(c.OAuth.Roles) > 0 }},
 	{option: "oauth", open: func(c *Config) bool { return c.OAuth.Basic }, at: atServices,
 		gives: "accepts forged tokens"},
-	{option: "nats-listen", open: func(c *Config) bool { return c.NATS.Listen != "" }, at: func(c *Config) []string { return atAddress(c.NATS.Listen) },
+	{option: "nats-listen", open: func(c *Config) bool { return c.NATS.Listen != "" },
+		at:    func(c *Config) []string { return atAddress(c.NATS.Listen) },
 		gives: "reads and changes all queues"},
-	{option: "durable", open: func(c *Config) bool { return c.Durable.Enabled }, at: func(c *Config) []string { return atAddress(c.Durable.Listen) },
-		token: "durable-token", set: func(c *Config) bool { return c.Durable.Token != "" }, gives: "runs and reads workflows", more: always},
+	{option: "durable", open: func(c *Config) bool { return c.Durable.Enabled },
+		at:    func(c *Config) []string { return atAddress(c.Durable.Listen) },
+		token: "durable-token", set: func(c *Config) bool { return c.Durable.Token != "" }, gives: "runs and reads workflows",
+		more: always},
 }
 
-// checkDoors refuses to open to other machines what needs no key and no token, unless the development account, whose key is published, is the only
-// account and the door gives no more than that key. On a loopback address everything may be opened; beside accounts with a secret key the admin
-// listener asks for a token there, too (see [Config.GuardAdmin]).
+// checkDoors refuses to open to other machines what needs no key and no token, unless the development account, whose
+// key is published, is the only account and the door gives no more than that key. On a loopback address everything may
+// be opened; beside accounts with a secret key the admin listener asks for a token there, too (see
+// [Config.GuardAdmin]).
 func (c *Config) checkDoors() error {
 	for _, d := range doors {
 		if !d.open(c) || d.set != nil && d.set(c) || c.published() && (d.more == nil || !d.more(c)) {
@@ -107,15 +119,17 @@ func (c *Config) refuse(d *door, host string) error {
 			port = fmt.Sprintf("; from another machine, use ssh -L %d:127.0.0.1:%d HOST", c.Admin.Port, c.Admin.Port)
 		}
 	}
-	return fmt.Errorf("%s %s to everyone who can reach %s, which is not a loopback address: only the published development account may be "+
+	return fmt.Errorf("%s %s to everyone who can reach %s, which is not a loopback address: only the published "+
+		"development account may be "+
 		"accessible from other machines without its key; %suse a loopback address%s", d.option, d.gives, host, way, port)
 }
 
-// CheckOpen is the rule for a listener of another program, such as a worker's, which has no accounts: option opens it at an address of the form
-// host:port, and token is what callers have to bring, "" for nothing.
+// CheckOpen is the rule for a listener of another program, such as a worker's, which has no accounts: option opens it
+// at an address of the form host:port, and token is what callers have to bring, "" for nothing.
 func CheckOpen(option, address, token string) error {
 	if host := atAddress(address)[0]; token == "" && !loopback(host) {
-		return fmt.Errorf("%s is open to everyone who can reach %s, which is not a loopback address: set LAZULI_ADMIN_TOKEN, or use a loopback address and ssh -L", option, host)
+		return fmt.Errorf("%s is open to everyone who can reach %s, which is not a loopback address: set "+
+			"LAZULI_ADMIN_TOKEN, or use a loopback address and ssh -L", option, host)
 	}
 	return nil
 }
@@ -132,8 +146,9 @@ func checkToken(s string) error {
 	return nil
 }
 
-// GuardAdmin returns the token that callers of the admin listener have to bring, "" for none: the one that is set, or a random one if there are
-// accounts with a secret key, to which the listener would otherwise give everyone on the machine access. made reports that it is random.
+// GuardAdmin returns the token that callers of the admin listener have to bring, "" for none: the one that is set, or a
+// random one if there are accounts with a secret key, to which the listener would otherwise give everyone on the
+// machine access. made reports that it is random.
 func (c *Config) GuardAdmin() (token string, made bool) {
 	switch {
 	case c.NoAdmin:

@@ -5,26 +5,35 @@ import (
 	"testing"
 )
 
-// opens has every option: what it opens to callers without an account's key, or "" for nothing. A new option needs an entry here, and, if it opens
-// something, a row in doors.
+// opens has every option: what it opens to callers without an account's key, or "" for nothing. A new option needs an
+// entry here, and, if it opens something, a row in doors.
 var opens = map[string]string{
-	"admin-ui": "dashboard", "admin-state": "/admin", "faults": "/admin/faults", "test-clock": "/admin/clock", "pprof": "/debug/pprof", "events": "/admin/events",
-	"roles": "/workers, /search", "cluster-node": "/admin/cluster", "oauth": "/oauth, forged tokens", "nats-listen": "NATS", "durable": "gRPC",
+	"admin-ui": "dashboard", "admin-state": "/admin", "faults": "/admin/faults", "test-clock": "/admin/clock",
+	"pprof": "/debug/pprof", "events": "/admin/events",
+	"roles": "/workers, /search", "cluster-node": "/admin/cluster", "oauth": "/oauth, forged tokens",
+	"nats-listen": "NATS", "durable": "gRPC",
 
 	// Addresses and credentials of what has a row.
-	"admin-host": "", "admin-port": "", "no-admin": "", "admin-allow-host": "", "admin-token": "", "durable-listen": "", "durable-token": "", "durable-hub": "", "durable-account": "",
-	"oauth-issuer": "", "oauth-keys": "", "oauth-audiences": "", "oauth-roles": "", "oauth-groups": "", "roles-account": "",
+	"admin-host": "", "admin-port": "", "no-admin": "", "admin-allow-host": "", "admin-token": "", "durable-listen": "",
+	"durable-token": "", "durable-hub": "", "durable-account": "",
+	"oauth-issuer": "", "oauth-keys": "", "oauth-audiences": "", "oauth-roles": "", "oauth-groups": "",
+	"roles-account": "",
 
 	// The services need keys, the nodes of a cluster its secret (package peering has that rule).
-	"services": "", "host": "", "blob-host": "", "dfs-host": "", "dfs-port": "", "blob-port": "", "blob-keep-alive-timeout": "", "queue-host": "", "queue-port": "", "queue-keep-alive-timeout": "",
-	"table-host": "", "table-port": "", "table-keep-alive-timeout": "", "accounts": "", "accounts-file": "", "strict-api-version": "", "disable-product-style-url": "",
-	"cert": "", "key": "", "pwd": "", "require-https": "", "cluster-listen": "", "cluster-peers": "", "cluster-secret-file": "", "cluster-ca": "", "cluster-cert": "", "cluster-key": "",
+	"services": "", "host": "", "blob-host": "", "dfs-host": "", "dfs-port": "", "blob-port": "",
+	"blob-keep-alive-timeout": "", "queue-host": "", "queue-port": "", "queue-keep-alive-timeout": "",
+	"table-host": "", "table-port": "", "table-keep-alive-timeout": "", "accounts": "", "accounts-file": "",
+	"strict-api-version": "", "disable-product-style-url": "",
+	"cert": "", "key": "", "pwd": "", "require-https": "", "cluster-listen": "", "cluster-peers": "",
+	"cluster-secret-file": "", "cluster-ca": "", "cluster-cert": "", "cluster-key": "",
 
 	// Calls to others have lists of hosts of their own (package egress).
-	"allow-copy-source": "", "allow-private-copy-source": "", "allow-event-host": "", "allow-private-event-host": "", "nats-url": "", "nats-credentials": "", "nats-ca": "",
+	"allow-copy-source": "", "allow-private-copy-source": "", "allow-event-host": "", "allow-private-event-host": "",
+	"nats-url": "", "nats-credentials": "", "nats-ca": "",
 	"nats-cert": "", "nats-key": "", "nats-monitor": "", "nats-unproven": "", "nats-services": "", "nats-replicas": "",
 
-	"location": "", "in-memory": "", "seed": "", "durability": "", "max-connections": "", "max-requests": "", "shutdown-timeout": "", "silent": "", "log-level": "", "log-format": "",
+	"location": "", "in-memory": "", "seed": "", "durability": "", "max-connections": "", "max-requests": "",
+	"shutdown-timeout": "", "silent": "", "log-level": "", "log-format": "",
 	"log-file": "", "debug": "",
 }
 
@@ -60,7 +69,8 @@ func TestEveryOptionIsClassified(t *testing.T) {
 
 func TestWhatIsOpenToOthers(t *testing.T) {
 	t.Parallel()
-	const secret, token, published = "LAZULI_ACCOUNTS=shop:a2V5", "LAZULI_ADMIN_TOKEN=0123456789abcdef", "LAZULI_SILENT=true"
+	const secret, token, published = "LAZULI_ACCOUNTS=shop:a2V5", "LAZULI_ADMIN_TOKEN=0123456789abcdef",
+		"LAZULI_SILENT=true"
 	wide := "--admin-host=0.0.0.0"
 	for _, tc := range []struct {
 		args    []string
@@ -120,14 +130,17 @@ func TestAdminToken(t *testing.T) {
 	if len(one) != 32 || !made || one == two {
 		t.Errorf("accounts with a secret key: %q, %q", one, two)
 	}
-	if token, made := guard(nil, "LAZULI_ACCOUNTS=shop:a2V5", "LAZULI_ADMIN_TOKEN=0123456789abcdef"); token != "0123456789abcdef" || made {
+	if token, made := guard(nil, "LAZULI_ACCOUNTS=shop:a2V5",
+		"LAZULI_ADMIN_TOKEN=0123456789abcdef"); token != "0123456789abcdef" || made {
 		t.Errorf("a token that is set: %q", token)
 	}
 	if token, _ := guard([]string{"--no-admin"}, "LAZULI_ACCOUNTS=shop:a2V5"); token != "" {
 		t.Errorf("without a listener: %q", token)
 	}
-	for _, tc := range []struct{ env, args string }{{"LAZULI_ADMIN_TOKEN=short", "--silent"}, {"LAZULI_ADMIN_TOKEN=0123456789 abcdef", "--silent"}, {"LAZULI_ADMIN_TOKEN=0123456789abcdef", "--no-admin"}} {
-		if _, err := load(t, []string{tc.args}, []string{tc.env}, ""); err == nil || strings.Contains(err.Error(), "0123456789") {
+	for _, tc := range []struct{ env, args string }{{"LAZULI_ADMIN_TOKEN=short", "--silent"},
+		{"LAZULI_ADMIN_TOKEN=0123456789 abcdef", "--silent"}, {"LAZULI_ADMIN_TOKEN=0123456789abcdef", "--no-admin"}} {
+		if _, err := load(t, []string{tc.args}, []string{tc.env}, ""); err == nil ||
+			strings.Contains(err.Error(), "0123456789") {
 			t.Errorf("%s %s: %v", tc.env, tc.args, err)
 		}
 	}
@@ -139,7 +152,8 @@ func TestCheckOpen(t *testing.T) {
 		address, token string
 		ok             bool
 	}{
-		{"127.0.0.1:1", "", true}, {"[::1]:1", "", true}, {"localhost:1", "", true}, {":1", "", false}, {"0.0.0.0:1", "", false}, {"10.0.0.1:1", "", false}, {"10.0.0.1:1", "x", true},
+		{"127.0.0.1:1", "", true}, {"[::1]:1", "", true}, {"localhost:1", "", true}, {":1", "", false},
+		{"0.0.0.0:1", "", false}, {"10.0.0.1:1", "", false}, {"10.0.0.1:1", "x", true},
 	} {
 		if err := CheckOpen("--admin", tc.address, tc.token); (err == nil) != tc.ok {
 			t.Errorf("%+v: %v", tc, err)

@@ -146,7 +146,8 @@ func accountList(n *ast.SequenceNode) (string, error) {
 				}
 			default:
 				if !accountprops.Known(kebab(key)) {
-					return "", fmt.Errorf("account %d: unknown key %q: want name, keys, and settings: %s", i+1, key, accountprops.SettingNames())
+					return "", fmt.Errorf("account %d: unknown key %q: want name, keys, and settings: %s", i+1, key,
+						accountprops.SettingNames())
 				}
 				if settings.Has(kebab(key)) {
 					return "", fmt.Errorf("account %d: %s is given twice", i+1, kebab(key))

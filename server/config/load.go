@@ -32,8 +32,8 @@ type Sources struct {
 	Flags *pflag.FlagSet
 	// Environ is the environment as "name=value".
 	Environ []string
-	// Service is the service of a program that has one, as azurite-blob has; "" for all. Its data folder is a folder of the service's name
-	// in Location: several such programs, which may share a Location, cannot share a data folder.
+	// Service is the service of a program that has one, as azurite-blob has; "" for all. Its data folder is a folder of
+	// the service's name in Location: several such programs, which may share a Location, cannot share a data folder.
 	Service string
 }
 
@@ -97,7 +97,8 @@ func Load(s Sources) (*Result, error) {
 	if r.Source("accounts") != FromDefault && r.Source("accounts-file") != FromDefault {
 		return nil, errors.New("accounts and accounts-file cannot both be set")
 	}
-	r.ServeDataLake = r.Source("dfs-port") != FromDefault || r.Source("dfs-host") != FromDefault || r.BlobSettings.Hierarchical
+	r.ServeDataLake = r.Source("dfs-port") != FromDefault || r.Source("dfs-host") != FromDefault ||
+		r.BlobSettings.Hierarchical
 	r.complete()
 	if err := r.validate(); err != nil {
 		return nil, err
@@ -105,8 +106,8 @@ func Load(s Sources) (*Result, error) {
 	return r, nil
 }
 
-// checkServed refuses flags of services that are not served, as Azurite's programs for one service do. The environment and the file may be shared
-// by several programs.
+// checkServed refuses flags of services that are not served, as Azurite's programs for one service do. The environment
+// and the file may be shared by several programs.
 func (r *Result) checkServed(flags []setting) error {
 	for _, set := range flags {
 		service, _, _ := strings.Cut(set.option.name, "-")

@@ -40,11 +40,13 @@ type group struct {
 // groups is the table of options.
 var groups = []group{
 	{"Data", []option{
-		text("location", "l", "folder", "Data folder, created if absent", func(c *Config) *string { return &c.Location }, notEmpty),
+		text("location", "l", "folder", "Data folder, created if absent", func(c *Config) *string { return &c.Location },
+			notEmpty),
 		boolean("in-memory", "", "Keep no data after the process ends", func(c *Config) *bool { return &c.InMemory }),
 		text("seed", "", "file", "File with tables, queues and containers to create at the start where they are missing",
 			func(c *Config) *string { return &c.Seed }, notEmpty),
-		{name: "durability", kind: "sync|relaxed", usage: "When a write is acknowledged: once it is on disk (sync), or once the operating system has it (relaxed)",
+		{name: "durability", kind: "sync|relaxed",
+			usage: "When a write is acknowledged: once it is on disk (sync), or once the operating system has it (relaxed)",
 			set: func(c *Config, s string) error {
 				c.Durability = Durability(s)
 				return oneOf(s, string(Sync), string(Relaxed))
@@ -52,20 +54,30 @@ var groups = []group{
 			get: func(c *Config) string { return string(c.Durability) }},
 	}},
 	{"Listeners", []option{
-		words("services", "Services that are served: some of blob, queue and table", func(c *Config) *[]string { return &c.Services },
+		words("services", "Services that are served: some of blob, queue and table",
+			func(c *Config) *[]string { return &c.Services },
 			func(s string) error { return oneOf(s, allServices...) }),
-		text("host", "", "address", "Address that the services listen on; 0.0.0.0 is all addresses of the machine", func(c *Config) *string { return &c.Host }, host),
-		text("blob-host", "", "address", "Address of the Blob service, if it differs from host", func(c *Config) *string { return &c.Blob.Host }, host),
+		text("host", "", "address", "Address that the services listen on; 0.0.0.0 is all addresses of the machine",
+			func(c *Config) *string { return &c.Host }, host),
+		text("blob-host", "", "address", "Address of the Blob service, if it differs from host",
+			func(c *Config) *string { return &c.Blob.Host }, host),
 		port("blob-port", "Port of the Blob service; 0 picks a free port", func(c *Config) *int { return &c.Blob.Port }),
-		duration("blob-keep-alive-timeout", "Idle timeout of connections to the Blob service; 0 is two minutes", func(c *Config) *time.Duration { return &c.Blob.KeepAlive }),
-		text("dfs-host", "", "address", "Address of the Data Lake endpoint, if it differs from that of the Blob service", func(c *Config) *string { return &c.DataLake.Host }, host),
-		port("dfs-port", "Port of the Data Lake endpoint, which is served if it is set or an account has a hierarchical namespace; 0 picks a free port", func(c *Config) *int { return &c.DataLake.Port }),
-		text("queue-host", "", "address", "Address of the Queue service, if it differs from host", func(c *Config) *string { return &c.Queue.Host }, host),
+		duration("blob-keep-alive-timeout", "Idle timeout of connections to the Blob service; 0 is two minutes",
+			func(c *Config) *time.Duration { return &c.Blob.KeepAlive }),
+		text("dfs-host", "", "address", "Address of the Data Lake endpoint, if it differs from that of the Blob service",
+			func(c *Config) *string { return &c.DataLake.Host }, host),
+		port("dfs-port", "Port of the Data Lake endpoint, which is served if it is set or an account has a hierarchical "+
+			"namespace; 0 picks a free port", func(c *Config) *int { return &c.DataLake.Port }),
+		text("queue-host", "", "address", "Address of the Queue service, if it differs from host",
+			func(c *Config) *string { return &c.Queue.Host }, host),
 		port("queue-port", "Port of the Queue service; 0 picks a free port", func(c *Config) *int { return &c.Queue.Port }),
-		duration("queue-keep-alive-timeout", "Idle timeout of connections to the Queue service; 0 is two minutes", func(c *Config) *time.Duration { return &c.Queue.KeepAlive }),
-		text("table-host", "", "address", "Address of the Table service, if it differs from host", func(c *Config) *string { return &c.Table.Host }, host),
+		duration("queue-keep-alive-timeout", "Idle timeout of connections to the Queue service; 0 is two minutes",
+			func(c *Config) *time.Duration { return &c.Queue.KeepAlive }),
+		text("table-host", "", "address", "Address of the Table service, if it differs from host",
+			func(c *Config) *string { return &c.Table.Host }, host),
 		port("table-port", "Port of the Table service; 0 picks a free port", func(c *Config) *int { return &c.Table.Port }),
-		duration("table-keep-alive-timeout", "Idle timeout of connections to the Table service; 0 is two minutes", func(c *Config) *time.Duration { return &c.Table.KeepAlive }),
+		duration("table-keep-alive-timeout", "Idle timeout of connections to the Table service; 0 is two minutes",
+			func(c *Config) *time.Duration { return &c.Table.KeepAlive }),
 	}},
 	{"Accounts and protocol", []option{
 		{name: "accounts", kind: "name:key1[:key2] [setting=value ...];...", noFlag: true,
@@ -75,19 +87,24 @@ var groups = []group{
 				return err
 			},
 			get: func(c *Config) string { return formatAccounts(c.Accounts) }},
-		text("accounts-file", "", "file", "File with the accounts, see lazuli account; it is reloaded when it changes and on SIGHUP",
+		text("accounts-file", "", "file",
+			"File with the accounts, see lazuli account; it is reloaded when it changes and on SIGHUP",
 			func(c *Config) *string { return &c.AccountsFile }, notEmpty),
-		boolean("strict-api-version", "", "Refuse requests with an unknown x-ms-version, instead of treating it as the newest known version",
+		boolean("strict-api-version", "",
+			"Refuse requests with an unknown x-ms-version, instead of treating it as the newest known version",
 			func(c *Config) *bool { return &c.StrictVersion }),
-		boolean("disable-product-style-url", "", "Take the account from the path, also for host names such as account.blob.example.net",
+		boolean("disable-product-style-url", "",
+			"Take the account from the path, also for host names such as account.blob.example.net",
 			func(c *Config) *bool { return &c.PathStyle }),
 	}},
 	{"Blob service", blobOptions()},
 	{"Https and bearer tokens", []option{
-		text("cert", "", "file", "Certificate of the services in PEM or PFX, which enables https; lazuli cert creates one", func(c *Config) *string { return &c.Cert }, notEmpty),
+		text("cert", "", "file", "Certificate of the services in PEM or PFX, which enables https; lazuli cert creates one",
+			func(c *Config) *string { return &c.Cert }, notEmpty),
 		text("key", "", "file", "Private key of cert, in PEM", func(c *Config) *string { return &c.Key }, notEmpty),
-		{name: "pwd", kind: "password", usage: "Password of cert, if it is a PFX (PKCS #12) file; prefer LAZULI_PWD, since other users can see command lines",
-			set: func(c *Config, s string) error { c.Password = s; return nil },
+		{name: "pwd", kind: "password",
+			usage: "Password of cert, if it is a PFX (PKCS #12) file; prefer LAZULI_PWD, since other users can see command lines",
+			set:   func(c *Config, s string) error { c.Password = s; return nil },
 			get: func(c *Config) string {
 				if c.Password == "" {
 					return ""
@@ -95,8 +112,10 @@ var groups = []group{
 				return "**redacted**"
 			}},
 		boolean("require-https", "", "Refuse requests over plain http", func(c *Config) *bool { return &c.RequireHTTPS }),
-		{name: "oauth", kind: "dev|basic", usage: "Accept bearer tokens of the built-in issuer, at /oauth of the admin listener, which gives them to everyone (dev), " +
-			"or of Microsoft Entra ID without checking their signatures, as Azurite does (basic)",
+		{name: "oauth", kind: "dev|basic",
+			usage: "Accept bearer tokens of the built-in issuer, at /oauth of the admin listener, which gives them to " +
+				"everyone (dev), " +
+				"or of Microsoft Entra ID without checking their signatures, as Azurite does (basic)",
 			set: func(c *Config, s string) error {
 				c.OAuth.Development, c.OAuth.Basic = s == "dev", s == "basic"
 				return oneOf(s, "dev", "basic")
@@ -110,45 +129,66 @@ var groups = []group{
 				}
 				return ""
 			}},
-		text("oauth-issuer", "", "url", "Accept bearer tokens of this issuer (their iss claim), such as a tenant of Microsoft Entra ID", func(c *Config) *string { return &c.OAuth.Issuer }, notEmpty),
-		text("oauth-keys", "", "url", "Address of the issuer's keys (default: from its .well-known/openid-configuration)", func(c *Config) *string { return &c.OAuth.Keys }, notEmpty),
-		words("oauth-audiences", "Additional audiences of the issuer's tokens", func(c *Config) *[]string { return &c.OAuth.Audiences }, notEmpty),
-		{name: "oauth-roles", kind: "principal:role:scope;...", usage: "Role assignments: a token's oid, appid or group ID, or *; a built-in data role; an account, account/name or *",
+		text("oauth-issuer", "", "url",
+			"Accept bearer tokens of this issuer (their iss claim), such as a tenant of Microsoft Entra ID",
+			func(c *Config) *string { return &c.OAuth.Issuer }, notEmpty),
+		text("oauth-keys", "", "url", "Address of the issuer's keys (default: from its .well-known/openid-configuration)",
+			func(c *Config) *string { return &c.OAuth.Keys }, notEmpty),
+		words("oauth-audiences", "Additional audiences of the issuer's tokens",
+			func(c *Config) *[]string { return &c.OAuth.Audiences }, notEmpty),
+		{name: "oauth-roles", kind: "principal:role:scope;...",
+			usage: "Role assignments: a token's oid, appid or group ID, or *; a built-in data role; an account, account/name " +
+				"or *",
 			set: func(c *Config, s string) (err error) { c.OAuth.Roles, err = parseRoles(s); return err },
 			get: func(c *Config) string { return formatRoles(c.OAuth.Roles) }},
-		{name: "oauth-groups", kind: "client:group,...;...", usage: "Groups in the tokens of --oauth dev for a client ID: names or IDs that have role assignments",
-			set: func(c *Config, s string) (err error) { c.OAuth.Groups, err = parseGroups(s); return err },
-			get: func(c *Config) string { return formatGroups(c.OAuth.Groups) }},
+		{name: "oauth-groups", kind: "client:group,...;...",
+			usage: "Groups in the tokens of --oauth dev for a client ID: names or IDs that have role assignments",
+			set:   func(c *Config, s string) (err error) { c.OAuth.Groups, err = parseGroups(s); return err },
+			get:   func(c *Config) string { return formatGroups(c.OAuth.Groups) }},
 	}},
 	{"Copies", []option{
-		words("allow-copy-source", "Hosts that copy operations may fetch from: name, name:port, *.domain, or * for all public hosts",
+		words("allow-copy-source", "Hosts that copy operations may fetch from: name, name:port, *.domain, or * for all "+
+			"public hosts",
 			func(c *Config) *[]string { return &c.CopySources.Hosts }, notEmpty),
-		boolean("allow-private-copy-source", "", "Allow private and loopback addresses for the hosts of allow-copy-source", func(c *Config) *bool { return &c.CopySources.Private }),
+		boolean("allow-private-copy-source", "", "Allow private and loopback addresses for the hosts of allow-copy-source",
+			func(c *Config) *bool { return &c.CopySources.Private }),
 	}},
 	{"Events", []option{
-		boolean("events", "", "Allow event subscriptions, by lazuli event and the admin listener: the events of blobs go to webhooks and queues",
+		boolean("events", "", "Allow event subscriptions, by lazuli event and the admin listener: the events of blobs go "+
+			"to webhooks and queues",
 			func(c *Config) *bool { return &c.Events }),
-		words("allow-event-host", "Hosts of webhooks that events may be sent to: name, name:port, *.domain, or * for all public hosts",
+		words("allow-event-host", "Hosts of webhooks that events may be sent to: name, name:port, *.domain, or * for all "+
+			"public hosts",
 			func(c *Config) *[]string { return &c.EventHosts.Hosts }, notEmpty),
-		boolean("allow-private-event-host", "", "Allow private and loopback addresses for the hosts of allow-event-host", func(c *Config) *bool { return &c.EventHosts.Private }),
+		boolean("allow-private-event-host", "", "Allow private and loopback addresses for the hosts of allow-event-host",
+			func(c *Config) *bool { return &c.EventHosts.Private }),
 	}},
 	{"Limits", []option{
-		number("max-connections", "Maximum number of connections of each service; 0 is no limit. Further ones are answered 503", 0, 1<<30, func(c *Config) *int { return &c.MaxConnections }),
-		number("max-requests", "Maximum number of concurrent requests of all services; 0 is no limit. Further ones are answered 503", 0, 1<<30, func(c *Config) *int { return &c.MaxRequests }),
+		number("max-connections", "Maximum number of connections of each service; 0 is no limit. Further ones are "+
+			"answered 503", 0, 1<<30, func(c *Config) *int { return &c.MaxConnections }),
+		number("max-requests", "Maximum number of concurrent requests of all services; 0 is no limit. Further ones are "+
+			"answered 503", 0, 1<<30, func(c *Config) *int { return &c.MaxRequests }),
 	}},
 	{"Admin listener", []option{
-		text("admin-host", "", "address", "Address of the admin listener; see admin-token", func(c *Config) *string { return &c.Admin.Host }, host),
-		port("admin-port", "Port of the admin listener (/healthz, /readyz, /metrics); 0 picks a free one", func(c *Config) *int { return &c.Admin.Port }),
+		text("admin-host", "", "address", "Address of the admin listener; see admin-token",
+			func(c *Config) *string { return &c.Admin.Host }, host),
+		port("admin-port", "Port of the admin listener (/healthz, /readyz, /metrics); 0 picks a free one",
+			func(c *Config) *int { return &c.Admin.Port }),
 		boolean("no-admin", "", "Disable the admin listener", func(c *Config) *bool { return &c.NoAdmin }),
-		words("admin-allow-host", "Host names accepted by the admin listener, in addition to IP addresses and localhost", func(c *Config) *[]string { return &c.AllowHosts }, host),
-		{name: "admin-ui", kind: "auto|on|off|read-only", usage: "Dashboard on the admin listener: on, off, without changes (read-only), or on if the listener has a loopback address (auto)",
+		words("admin-allow-host", "Host names accepted by the admin listener, in addition to IP addresses and localhost",
+			func(c *Config) *[]string { return &c.AllowHosts }, host),
+		{name: "admin-ui", kind: "auto|on|off|read-only",
+			usage: "Dashboard on the admin listener: on, off, without changes (read-only), or on if the listener has a " +
+				"loopback address (auto)",
 			set: func(c *Config, s string) error {
 				c.AdminUI = s
 				return oneOf(s, "auto", "on", "off", "read-only")
 			},
 			get: func(c *Config) string { return c.AdminUI }},
-		{name: "admin-token", kind: "text", noFlag: true, usage: "Token that callers of the admin listener must bring, except for health checks, metrics and the token issuer " +
-			"(default: none if the development account is the only account, otherwise a random one, which is printed at the start)",
+		{name: "admin-token", kind: "text", noFlag: true,
+			usage: "Token that callers of the admin listener must bring, except for health checks, metrics and the token issuer " +
+				"(default: none if the development account is the only account, otherwise a random one, which is printed at the " +
+				"start)",
 			set: func(c *Config, s string) error { c.AdminToken = s; return checkToken(s) },
 			get: func(c *Config) string {
 				if c.AdminToken == "" {
@@ -156,33 +196,50 @@ var groups = []group{
 				}
 				return "**redacted**"
 			}},
-		boolean("faults", "", "Allow fault rules: requests that fail on purpose, by lazuli fault, the admin listener, the seed, or a request's header",
+		boolean("faults", "", "Allow fault rules: requests that fail on purpose, by lazuli fault, the admin listener, the "+
+			"seed, or a request's header",
 			func(c *Config) *bool { return &c.Faults }),
 		boolean("admin-state", "", "Allow resetting, saving and restoring all data through the admin listener",
 			func(c *Config) *bool { return &c.AdminState }),
-		boolean("test-clock", "", "Run the services on a clock that the dashboard and the admin listener set forward, for tests; needs in-memory",
+		boolean("test-clock", "", "Run the services on a clock that the dashboard and the admin listener set forward, for "+
+			"tests; needs in-memory",
 			func(c *Config) *bool { return &c.TestClock }),
-		boolean("pprof", "", "Serve Go's profiles at /debug/pprof/ of the admin listener", func(c *Config) *bool { return &c.Pprof }),
+		boolean("pprof", "", "Serve Go's profiles at /debug/pprof/ of the admin listener",
+			func(c *Config) *bool { return &c.Pprof }),
 	}},
 	{"Queues' NATS", []option{
-		text("nats-listen", "", "host:port", "Address on which the embedded NATS server accepts clients such as the nats CLI, without authentication", func(c *Config) *string { return &c.NATS.Listen }, hostPort),
-		text("nats-url", "", "urls", "NATS server or cluster to use instead of the embedded one, URLs separated by commas", func(c *Config) *string { return &c.NATS.URL }, notEmpty),
-		text("nats-credentials", "", "file", "Credentials file for nats-url", func(c *Config) *string { return &c.NATS.Credentials }, notEmpty),
-		text("nats-ca", "", "file", "CA certificate for nats-url, in PEM, if the system does not trust it", func(c *Config) *string { return &c.NATS.CA }, notEmpty),
-		text("nats-cert", "", "file", "Client certificate for nats-url, in PEM", func(c *Config) *string { return &c.NATS.Cert }, notEmpty),
-		text("nats-key", "", "file", "Private key of nats-cert, in PEM", func(c *Config) *string { return &c.NATS.Key }, notEmpty),
-		words("nats-monitor", "Monitoring addresses (http://host:8222) of all servers of nats-url, which must sync each write", func(c *Config) *[]string { return &c.NATS.Monitors }, notEmpty),
-		boolean("nats-unproven", "", "Use nats-url also if its servers may lose acknowledged messages at a power failure", func(c *Config) *bool { return &c.NATS.Unproven }),
-		words("nats-services", "Services whose data is on nats-url: queue (default), and table, blob; all servers with that nats-url share it", func(c *Config) *[]string { return &c.NATS.Services },
+		text("nats-listen", "", "host:port",
+			"Address on which the embedded NATS server accepts clients such as the nats CLI, without authentication",
+			func(c *Config) *string { return &c.NATS.Listen }, hostPort),
+		text("nats-url", "", "urls", "NATS server or cluster to use instead of the embedded one, URLs separated by commas",
+			func(c *Config) *string { return &c.NATS.URL }, notEmpty),
+		text("nats-credentials", "", "file", "Credentials file for nats-url",
+			func(c *Config) *string { return &c.NATS.Credentials }, notEmpty),
+		text("nats-ca", "", "file", "CA certificate for nats-url, in PEM, if the system does not trust it",
+			func(c *Config) *string { return &c.NATS.CA }, notEmpty),
+		text("nats-cert", "", "file", "Client certificate for nats-url, in PEM",
+			func(c *Config) *string { return &c.NATS.Cert }, notEmpty),
+		text("nats-key", "", "file", "Private key of nats-cert, in PEM", func(c *Config) *string { return &c.NATS.Key },
+			notEmpty),
+		words("nats-monitor",
+			"Monitoring addresses (http://host:8222) of all servers of nats-url, which must sync each write",
+			func(c *Config) *[]string { return &c.NATS.Monitors }, notEmpty),
+		boolean("nats-unproven", "", "Use nats-url also if its servers may lose acknowledged messages at a power failure",
+			func(c *Config) *bool { return &c.NATS.Unproven }),
+		words("nats-services", "Services whose data is on nats-url: queue (default), and table, blob; all servers with "+
+			"that nats-url share it", func(c *Config) *[]string { return &c.NATS.Services },
 			func(s string) error { return oneOf(s, allServices...) }),
-		number("nats-replicas", "Number of replicas of each stream in the cluster, 1 to 5", 1, 5, func(c *Config) *int { return &c.NATS.Replicas }),
+		number("nats-replicas", "Number of replicas of each stream in the cluster, 1 to 5", 1, 5,
+			func(c *Config) *int { return &c.NATS.Replicas }),
 	}},
 	{"Cluster", clusterOptions},
 	{"Worker roles", roleOptions},
 	{"Durable workflows", durableOptions},
 	{"Process", []option{
-		duration("shutdown-timeout", "Time limit for running requests when the server stops", func(c *Config) *time.Duration { return &c.ShutdownTimeout }),
-		boolean("silent", "s", "Print only errors, and the addresses of services with port 0", func(c *Config) *bool { return &c.Silent }),
+		duration("shutdown-timeout", "Time limit for running requests when the server stops",
+			func(c *Config) *time.Duration { return &c.ShutdownTimeout }),
+		boolean("silent", "s", "Print only errors, and the addresses of services with port 0",
+			func(c *Config) *bool { return &c.Silent }),
 		{name: "log-level", kind: "level", usage: "Minimum log level: debug, info, warn or error",
 			set: func(c *Config, s string) error {
 				if err := oneOf(strings.ToLower(s), "debug", "info", "warn", "error"); err != nil {
@@ -194,7 +251,8 @@ var groups = []group{
 		{name: "log-format", kind: "text|json", usage: "Log format",
 			set: func(c *Config, s string) error { c.LogFormat = s; return oneOf(s, "text", "json") },
 			get: func(c *Config) string { return c.LogFormat }},
-		text("log-file", "", "file", "File to append the log to, instead of standard error", func(c *Config) *string { return &c.LogFile }, notEmpty),
+		text("log-file", "", "file", "File to append the log to, instead of standard error",
+			func(c *Config) *string { return &c.LogFile }, notEmpty),
 		{name: "debug", short: "d", kind: "file", usage: "Short for --log-level debug --log-file FILE, as Azurite has it",
 			set: func(c *Config, s string) error {
 				c.LogLevel, c.LogFile = slog.LevelDebug, s

@@ -41,7 +41,8 @@ func Reference() string {
 		b.WriteByte('\n')
 	}
 	b.WriteString("### Azurite's names\n\n| Azurite | here |\n| --- | --- |\n")
-	b.WriteString("| `--blobHost`, `--blobPort`, `--blobKeepAliveTimeout`, and the same for queue and table; `--location`, `-l`; `--silent`, `-s`; `--debug`, `-d`; `--cert`, `--key` (PEM), `--pwd` (PFX) | the same option |\n")
+	b.WriteString("| `--blobHost`, `--blobPort`, `--blobKeepAliveTimeout`, and the same for queue and table; " +
+		"`--location`, `-l`; `--silent`, `-s`; `--debug`, `-d`; `--cert`, `--key` (PEM), `--pwd` (PFX) | the same option |\n")
 	for _, a := range []string{"inMemoryPersistence"} {
 		fmt.Fprintf(&b, "| `--%s` | `--%s` |\n", a, canonical(a))
 	}
@@ -52,8 +53,11 @@ func Reference() string {
 		}
 		fmt.Fprintf(&b, "| `--%s`%s | accepted. %s. |\n", camel(a.name), short, a.usage)
 	}
-	b.WriteString("| `--oauth basic` | the same option; refused where other machines reach accounts other than the published development account, since tokens can be forged. |\n")
-	b.WriteString("| `azurite-blob`, `azurite-queue`, `azurite-table` | the verbs of these names, and the program under these names (a link or a copy): one service, whose data is in a folder of the service's name in `--location`. `--services` chooses services too, in `--location` itself. |\n")
+	b.WriteString("| `--oauth basic` | the same option; refused where other machines reach accounts other than the " +
+		"published development account, since tokens can be forged. |\n")
+	b.WriteString("| `azurite-blob`, `azurite-queue`, `azurite-table` | the verbs of these names, and the program " +
+		"under these names (a link or a copy): one service, whose data is in a folder of the service's name in " +
+		"`--location`. `--services` chooses services too, in `--location` itself. |\n")
 	for _, a := range azuriteRefused {
 		fmt.Fprintf(&b, "| `--%s` | refused: %s. |\n", camel(a.name), a.why)
 	}

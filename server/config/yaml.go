@@ -12,8 +12,8 @@ import (
 // ErrUnreadableYAML means that the parser cannot read a text, and not why or where.
 var ErrUnreadableYAML = errors.New("the file is not YAML that can be read")
 
-// UnmarshalYAML decodes a file of a user into v. Unknown fields are errors. The parser of the library panics for some texts, such as certain tags;
-// such a file is an error, too.
+// UnmarshalYAML decodes a file of a user into v. Unknown fields are errors. The parser of the library panics for some
+// texts, such as certain tags; such a file is an error, too.
 func UnmarshalYAML(text []byte, v any) (err error) {
 	defer contain(&err)
 	return yaml.UnmarshalWithOptions(text, v, yaml.DisallowUnknownField())

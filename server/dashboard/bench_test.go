@@ -42,7 +42,8 @@ func entries(b *testing.B) int {
 	return n
 }
 
-// BenchmarkFirstByte measures the time from a request over loopback to the first byte of its response, for each list page.
+// BenchmarkFirstByte measures the time from a request over loopback to the first byte of its response, for each list
+// page.
 func BenchmarkFirstByte(b *testing.B) {
 	n := entries(b)
 	s, err := server.Start(server.Config{Location: b.TempDir(), Relaxed: true, Log: slog.New(slog.DiscardHandler)})
@@ -50,8 +51,9 @@ func BenchmarkFirstByte(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer func() { _ = s.Stop(context.Background()) }()
-	site := httptest.NewServer(dashboard.New(dashboard.Options{Backend: func() dashboard.Backend { return s }, Accounts: auth.Development(),
-		Requests: dashboard.NewRequests(time.Now), Log: slog.New(slog.DiscardHandler)}))
+	site := httptest.NewServer(dashboard.New(
+		dashboard.Options{Backend: func() dashboard.Backend { return s }, Accounts: auth.Development(),
+			Requests: dashboard.NewRequests(time.Now), Log: slog.New(slog.DiscardHandler)}))
 	defer site.Close()
 	fill(b, s, n)
 	middle := fmt.Sprintf("%07d", n/2)
@@ -65,7 +67,8 @@ func BenchmarkFirstByte(b *testing.B) {
 		{"tables", base + "tables"},
 		{"entities", base + "tables/Big"},
 		{"entities/partition", base + "tables/Big?filter=PartitionKey+eq+%27" + middle[:4] + "%27"},
-		{"entities/one", base + "tables/Big?filter=PartitionKey+eq+%27" + middle[:4] + "%27+and+RowKey+eq+%27" + middle + "%27"},
+		{"entities/one", base + "tables/Big?filter=PartitionKey+eq+%27" + middle[:4] + "%27+and+RowKey+eq+%27" + middle +
+			"%27"},
 	} {
 		b.Run(page.name, func(b *testing.B) {
 			var all []time.Duration
@@ -104,23 +107,27 @@ func firstByte(b *testing.B, url string) (took time.Duration) {
 func fill(b *testing.B, s *server.Stack, n int) {
 	b.Helper()
 	ctx := b.Context()
-	options := azcore.ClientOptions{Transport: &http.Client{Transport: s.InProcess()}, Retry: policy.RetryOptions{MaxRetries: -1}}
+	options := azcore.ClientOptions{Transport: &http.Client{Transport: s.InProcess()},
+		Retry: policy.RetryOptions{MaxRetries: -1}}
 	must := func(err error) {
 		b.Helper()
 		if err != nil {
 			b.Fatal(err)
 		}
 	}
-	blobs, err := azblob.NewClientWithNoCredential(s.InProcessURL(wire.Blob, auth.DevelopmentAccount), &azblob.ClientOptions{ClientOptions: options})
+	blobs, err := azblob.NewClientWithNoCredential(s.InProcessURL(wire.Blob, auth.DevelopmentAccount),
+		&azblob.ClientOptions{ClientOptions: options})
 	must(err)
 	_, err = blobs.CreateContainer(ctx, "big", nil)
 	must(err)
-	queues, err := azqueue.NewServiceClientWithNoCredential(s.InProcessURL(wire.Queue, auth.DevelopmentAccount), &azqueue.ClientOptions{ClientOptions: options})
+	queues, err := azqueue.NewServiceClientWithNoCredential(s.InProcessURL(wire.Queue, auth.DevelopmentAccount),
+		&azqueue.ClientOptions{ClientOptions: options})
 	must(err)
 	queue := queues.NewQueueClient("big")
 	_, err = queue.Create(ctx, nil)
 	must(err)
-	tables, err := aztables.NewServiceClientWithNoCredential(s.InProcessURL(wire.Table, auth.DevelopmentAccount), &aztables.ClientOptions{ClientOptions: options})
+	tables, err := aztables.NewServiceClientWithNoCredential(s.InProcessURL(wire.Table, auth.DevelopmentAccount),
+		&aztables.ClientOptions{ClientOptions: options})
 	must(err)
 	table := tables.NewClient("Big")
 	_, err = table.CreateTable(ctx, nil)

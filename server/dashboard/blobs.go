@@ -41,7 +41,8 @@ func (d *dashboard) blobOf(r *http.Request) (*blob.Client, *container.Client, er
 	}
 	box := service.NewContainerClient(r.PathValue("container"))
 	if r.URL.Query().Get("name") == "" {
-		return nil, nil, problem{http.StatusBadRequest, "The address names no blob", "Open the blob from the page of its container."}
+		return nil, nil, problem{http.StatusBadRequest, "The address names no blob",
+			"Open the blob from the page of its container."}
 	}
 	client, q := box.NewBlobClient(r.URL.Query().Get("name")), r.URL.Query()
 	switch snapshot, version := q.Get("snapshot"), q.Get("versionid"); {
@@ -61,15 +62,18 @@ func (d *dashboard) blob(w http.ResponseWriter, r *http.Request) error {
 	}
 	account, q := r.PathValue("account"), r.URL.Query()
 	name := q.Get("name")
-	data := blobData{Container: r.PathValue("container"), Name: name, Snapshot: q.Get("snapshot"), Version: q.Get("versionid"), Now: d.Now()}
+	data := blobData{Container: r.PathValue("container"), Name: name, Snapshot: q.Get("snapshot"),
+		Version: q.Get("versionid"), Now: d.Now()}
 	data.URL = client.URL()
-	data.Download = link("accounts", account, "content", data.Container) + string(query("name", name, "snapshot", data.Snapshot, "versionid", data.Version))
+	data.Download = link("accounts", account, "content", data.Container) +
+		string(query("name", name, "snapshot", data.Snapshot, "versionid", data.Version))
 	if data.States, data.MoreStates, err = states(r.Context(), box, name); err != nil {
 		return err
 	}
 	p, err := client.GetProperties(r.Context(), nil)
 	switch {
-	case err != nil && data.Snapshot == "" && data.Version == "" && slices.ContainsFunc(data.States, func(b blobRow) bool { return b.Deleted || b.Version != "" }):
+	case err != nil && data.Snapshot == "" && data.Version == "" &&
+		slices.ContainsFunc(data.States, func(b blobRow) bool { return b.Deleted || b.Version != "" }):
 		data.Deleted = true
 	case err != nil:
 		return err
@@ -91,7 +95,8 @@ func (d *dashboard) blob(w http.ResponseWriter, r *http.Request) error {
 			data.Preview = preview{Note: "There is no preview: " + explain(err).what}
 		}
 	}
-	crumbs := []crumb{{account, link("accounts", account)}, {"Containers", link("accounts", account, "containers")}, {data.Container, link("accounts", account, "containers", data.Container)}}
+	crumbs := []crumb{{account, link("accounts", account)}, {"Containers", link("accounts", account, "containers")},
+		{data.Container, link("accounts", account, "containers", data.Container)}}
 	if i := strings.LastIndex(name, "/"); i >= 0 {
 		crumbs = append(crumbs, folders(account, data.Container, name[:i+1])...)
 	}
@@ -109,11 +114,16 @@ func (data *blobData) describe(p *blob.GetPropertiesResponse) {
 		md5 = hexText(p.ContentMD5)
 	}
 	for _, v := range []property{
-		{"Size", sizeText(data.Size)}, {"Type", string(value(p.BlobType))}, {"Modified", when(value(p.LastModified))}, {"Created", when(value(p.CreationTime))}, {"ETag", string(value(p.ETag))},
-		{"Content type", data.ContentType}, {"Content encoding", value(p.ContentEncoding)}, {"Content language", value(p.ContentLanguage)}, {"Content disposition", value(p.ContentDisposition)},
-		{"Cache control", value(p.CacheControl)}, {"MD5", md5}, {"Access tier", data.Tier}, {"Archive status", value(p.ArchiveStatus)},
-		{"Lease", strings.TrimSpace(string(value(p.LeaseState)) + " " + string(value(p.LeaseDuration)))}, {"Version", value(p.VersionID)}, {"Last access", when(value(p.LastAccessed))},
-		{"Copy", strings.TrimSpace(string(value(p.CopyStatus)) + " " + value(p.CopyProgress))}, {"Copy source", maskURL(value(p.CopySource))}, {"Expires", when(value(p.ExpiresOn))},
+		{"Size", sizeText(data.Size)}, {"Type", string(value(p.BlobType))}, {"Modified", when(value(p.LastModified))},
+		{"Created", when(value(p.CreationTime))}, {"ETag", string(value(p.ETag))},
+		{"Content type", data.ContentType}, {"Content encoding", value(p.ContentEncoding)},
+		{"Content language", value(p.ContentLanguage)}, {"Content disposition", value(p.ContentDisposition)},
+		{"Cache control", value(p.CacheControl)}, {"MD5", md5}, {"Access tier", data.Tier},
+		{"Archive status", value(p.ArchiveStatus)},
+		{"Lease", strings.TrimSpace(string(value(p.LeaseState)) + " " + string(value(p.LeaseDuration)))},
+		{"Version", value(p.VersionID)}, {"Last access", when(value(p.LastAccessed))},
+		{"Copy", strings.TrimSpace(string(value(p.CopyStatus)) + " " + value(p.CopyProgress))},
+		{"Copy source", maskURL(value(p.CopySource))}, {"Expires", when(value(p.ExpiresOn))},
 		{"Immutable until", when(value(p.ImmutabilityPolicyExpiresOn))},
 	} {
 		if v.Value != "" {
@@ -127,8 +137,9 @@ const maxStates = 50
 
 // states are the versions, snapshots and deleted states of a blob.
 func states(ctx context.Context, box *container.Client, name string) (rows []blobRow, more bool, err error) {
-	got, err := box.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Prefix: &name, MaxResults: to.Ptr(int32(maxStates + 1)),
-		Include: container.ListBlobsInclude{Deleted: true, Snapshots: true, Versions: true}}).NextPage(ctx)
+	got, err := box.NewListBlobsFlatPager(
+		&container.ListBlobsFlatOptions{Prefix: &name, MaxResults: to.Ptr(int32(maxStates + 1)),
+			Include: container.ListBlobsInclude{Deleted: true, Snapshots: true, Versions: true}}).NextPage(ctx)
 	if err != nil {
 		return nil, false, err
 	}
@@ -136,7 +147,8 @@ func states(ctx context.Context, box *container.Client, name string) (rows []blo
 		if value(b.Name) != name || !value(b.Deleted) && value(b.Snapshot) == "" && value(b.VersionID) == "" {
 			continue
 		}
-		row := blobRow{Name: name, Deleted: value(b.Deleted), Snapshot: value(b.Snapshot), Version: value(b.VersionID), Current: value(b.IsCurrentVersion)}
+		row := blobRow{Name: name, Deleted: value(b.Deleted), Snapshot: value(b.Snapshot), Version: value(b.VersionID),
+			Current: value(b.IsCurrentVersion)}
 		if b.Properties != nil {
 			row.Size, row.Modified = value(b.Properties.ContentLength), value(b.Properties.LastModified)
 		}
@@ -163,7 +175,8 @@ func (d *dashboard) changeBlob(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		folder := name[:strings.LastIndex(name, "/")+1]
-		http.Redirect(w, r, link("accounts", account, "containers", r.PathValue("container"))+string(query("prefix", folder, "done", "deleted")), http.StatusSeeOther)
+		http.Redirect(w, r, link("accounts", account, "containers", r.PathValue("container"))+
+			string(query("prefix", folder, "done", "deleted")), http.StatusSeeOther)
 		return nil
 	case "undelete":
 		outcome = "restored"
@@ -204,21 +217,26 @@ func (d *dashboard) changeBlob(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	http.Redirect(w, r, link("accounts", account, "blob", r.PathValue("container"))+string(query("name", name, "done", outcome)), http.StatusSeeOther)
+	http.Redirect(w, r, link("accounts", account, "blob", r.PathValue("container"))+
+		string(query("name", name, "done", outcome)), http.StatusSeeOther)
 	return nil
 }
 
 // setContentType changes the content type and keeps the other HTTP headers.
 func setContentType(ctx context.Context, client *blob.Client, kind string) error {
 	if !metadataValue().MatchString(kind) {
-		return problem{http.StatusBadRequest, "The content type has characters that a header cannot have", "Examples are text/plain and image/png."}
+		return problem{http.StatusBadRequest, "The content type has characters that a header cannot have",
+			"Examples are text/plain and image/png."}
 	}
 	p, err := client.GetProperties(ctx, nil)
 	if err != nil {
 		return err
 	}
-	_, err = client.SetHTTPHeaders(ctx, blob.HTTPHeaders{BlobContentType: &kind, BlobCacheControl: p.CacheControl, BlobContentDisposition: p.ContentDisposition,
-		BlobContentEncoding: p.ContentEncoding, BlobContentLanguage: p.ContentLanguage, BlobContentMD5: p.ContentMD5}, nil)
+	_, err = client.SetHTTPHeaders(ctx,
+		blob.HTTPHeaders{BlobContentType: &kind, BlobCacheControl: p.CacheControl,
+			BlobContentDisposition: p.ContentDisposition,
+			BlobContentEncoding:    p.ContentEncoding, BlobContentLanguage: p.ContentLanguage, BlobContentMD5: p.ContentMD5},
+		nil)
 	return err
 }
 

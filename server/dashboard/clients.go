@@ -15,7 +15,8 @@ import (
 
 // clientOptions send requests to the services of this process, once.
 func (d *dashboard) clientOptions() policy.ClientOptions {
-	return azcore.ClientOptions{Transport: &http.Client{Transport: d.Backend().Transport()}, Retry: policy.RetryOptions{MaxRetries: -1}}
+	return azcore.ClientOptions{Transport: &http.Client{Transport: d.Backend().Transport()},
+		Retry: policy.RetryOptions{MaxRetries: -1}}
 }
 
 // accountOf is the account in the page's path.
@@ -32,7 +33,8 @@ func (d *dashboard) blobClient(r *http.Request) (*service.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := azblob.NewClientWithNoCredential(d.Backend().URL(wire.Blob, account), &azblob.ClientOptions{ClientOptions: d.clientOptions()})
+	client, err := azblob.NewClientWithNoCredential(d.Backend().URL(wire.Blob, account),
+		&azblob.ClientOptions{ClientOptions: d.clientOptions()})
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +46,8 @@ func (d *dashboard) queueClient(r *http.Request) (*azqueue.ServiceClient, error)
 	if err != nil {
 		return nil, err
 	}
-	return azqueue.NewServiceClientWithNoCredential(d.Backend().URL(wire.Queue, account), &azqueue.ClientOptions{ClientOptions: d.clientOptions()})
+	return azqueue.NewServiceClientWithNoCredential(d.Backend().URL(wire.Queue, account),
+		&azqueue.ClientOptions{ClientOptions: d.clientOptions()})
 }
 
 func (d *dashboard) tableClient(r *http.Request) (*aztables.ServiceClient, error) {
@@ -52,5 +55,6 @@ func (d *dashboard) tableClient(r *http.Request) (*aztables.ServiceClient, error
 	if err != nil {
 		return nil, err
 	}
-	return aztables.NewServiceClientWithNoCredential(d.Backend().URL(wire.Table, account), &aztables.ClientOptions{ClientOptions: d.clientOptions()})
+	return aztables.NewServiceClientWithNoCredential(d.Backend().URL(wire.Table, account),
+		&aztables.ClientOptions{ClientOptions: d.clientOptions()})
 }

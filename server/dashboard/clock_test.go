@@ -8,7 +8,8 @@ import (
 	"github.com/lazuli-storage/lazuli/server/testclock"
 )
 
-// The page of the control shows the test clock and sets it forward; other values are refused. Without a test clock it says how to get one.
+// The page of the control shows the test clock and sets it forward; other values are refused. Without a test clock it
+// says how to get one.
 func TestTestClock(t *testing.T) {
 	t.Parallel()
 	clock := new(testclock.Clock)
@@ -20,13 +21,15 @@ func TestTestClock(t *testing.T) {
 	}
 	s.shows("/ui/control", "26 h 0 min ahead of the system")
 	for _, text := range []string{"", "-1h", "soon", "1999-01-01T00:00:00Z"} {
-		if status, _, _ := s.send("/ui/control", s.token(), "action", "clock", "forward", text); status != http.StatusBadRequest {
+		if status, _, _ := s.send("/ui/control", s.token(), "action", "clock", "forward",
+			text); status != http.StatusBadRequest {
 			t.Errorf("forward %q: %d, want 400", text, status)
 		}
 	}
 	without := open(t)
 	without.shows("/ui/control", "--test-clock")
-	if status, _, _ := without.send("/ui/control", without.token(), "action", "clock", "forward", "1h"); status != http.StatusForbidden {
+	if status, _, _ := without.send("/ui/control", without.token(), "action", "clock", "forward",
+		"1h"); status != http.StatusForbidden {
 		t.Errorf("without a test clock: %d, want 403", status)
 	}
 }

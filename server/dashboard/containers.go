@@ -39,7 +39,8 @@ func (d *dashboard) containers(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	q := r.URL.Query()
-	o := &service.ListContainersOptions{MaxResults: to.Ptr(int32(pageSize)), Prefix: optional(q.Get("prefix")), Marker: optional(q.Get("marker")),
+	o := &service.ListContainersOptions{MaxResults: to.Ptr(int32(pageSize)), Prefix: optional(q.Get("prefix")),
+		Marker:  optional(q.Get("marker")),
 		Include: service.ListContainersInclude{Deleted: true, System: true}}
 	got, err := client.NewListContainersPager(o).NextPage(r.Context())
 	if err != nil {
@@ -49,13 +50,15 @@ func (d *dashboard) containers(w http.ResponseWriter, r *http.Request) error {
 	for _, c := range got.ContainerItems {
 		row := containerRow{Name: value(c.Name), Deleted: value(c.Deleted), Version: value(c.Version)}
 		if p := c.Properties; p != nil {
-			row.Modified, row.Access, row.Lease, row.DeletedAt, row.DaysLeft = value(p.LastModified), string(value(p.PublicAccess)), string(value(p.LeaseState)), value(p.DeletedTime), value(p.RemainingRetentionDays)
+			row.Modified, row.Access, row.Lease, row.DeletedAt, row.DaysLeft = value(p.LastModified),
+				string(value(p.PublicAccess)), string(value(p.LeaseState)), value(p.DeletedTime), value(p.RemainingRetentionDays)
 			row.HasPolicy, row.Holds = value(p.HasImmutabilityPolicy), value(p.HasLegalHold)
 		}
 		rows = append(rows, row)
 	}
 	account := r.PathValue("account")
-	return d.show(w, r, "containers", "Containers", []crumb{{account, link("accounts", account)}}, map[string]any{"Rows": rows, "Prefix": q.Get("prefix"), "Next": value(got.NextMarker), "Now": d.Now()})
+	return d.show(w, r, "containers", "Containers", []crumb{{account, link("accounts", account)}},
+		map[string]any{"Rows": rows, "Prefix": q.Get("prefix"), "Next": value(got.NextMarker), "Now": d.Now()})
 }
 
 // changeContainers creates a container, or restores a deleted one.
@@ -80,7 +83,8 @@ func (d *dashboard) changeContainers(w http.ResponseWriter, r *http.Request) err
 	return errAction
 }
 
-var errAction = problem{http.StatusBadRequest, "The form has no action that the page knows", "Go back and reload the page."}
+var errAction = problem{http.StatusBadRequest, "The form has no action that the page knows",
+	"Go back and reload the page."}
 
 // blobRow is a blob or a virtual folder in the list.
 type blobRow struct {
@@ -118,25 +122,33 @@ func (d *dashboard) container(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	data := map[string]any{"Container": name, "Rows": rows, "Prefix": prefix, "Folders": folders(account, name, prefix), "Next": next, "All": all, "Now": d.Now(),
-		"Access": string(value(properties.BlobPublicAccess)), "Lease": string(value(properties.LeaseState)), "Metadata": metadata, "Modified": value(properties.LastModified),
+	data := map[string]any{"Container": name, "Rows": rows, "Prefix": prefix, "Folders": folders(account, name, prefix),
+		"Next": next, "All": all, "Now": d.Now(),
+		"Access": string(value(properties.BlobPublicAccess)), "Lease": string(value(properties.LeaseState)),
+		"Metadata": metadata, "Modified": value(properties.LastModified),
 		"URL": client.URL()}
-	return d.show(w, r, "container", name, []crumb{{account, link("accounts", account)}, {"Containers", link("accounts", account, "containers")}}, data)
+	return d.show(w, r, "container", name,
+		[]crumb{{account, link("accounts", account)}, {"Containers", link("accounts", account, "containers")}}, data)
 }
 
-// listBlobs returns a page of blobs and virtual folders, and the marker of the next one. all adds versions, snapshots and deleted
-// blobs, and leaves out folders: the service does not list snapshots together with a delimiter.
-func listBlobs(ctx context.Context, client *container.Client, prefix, marker string, all bool) (rows []blobRow, next string, err error) {
+// listBlobs returns a page of blobs and virtual folders, and the marker of the next one. all adds versions, snapshots
+// and deleted blobs, and leaves out folders: the service does not list snapshots together with a delimiter.
+func listBlobs(ctx context.Context, client *container.Client, prefix, marker string, all bool) (rows []blobRow,
+	next string, err error) {
 	limit := to.Ptr(int32(pageSize))
 	row := func(b *container.BlobItem) blobRow {
-		row := blobRow{Name: value(b.Name), Short: strings.TrimPrefix(value(b.Name), prefix), Deleted: value(b.Deleted), Snapshot: value(b.Snapshot), Version: value(b.VersionID), Current: value(b.IsCurrentVersion)}
+		row := blobRow{Name: value(b.Name), Short: strings.TrimPrefix(value(b.Name), prefix), Deleted: value(b.Deleted),
+			Snapshot: value(b.Snapshot), Version: value(b.VersionID), Current: value(b.IsCurrentVersion)}
 		if p := b.Properties; p != nil {
-			row.Size, row.Modified, row.Kind, row.Tier, row.Lease, row.ContentType = value(p.ContentLength), value(p.LastModified), string(value(p.BlobType)), string(value(p.AccessTier)), string(value(p.LeaseState)), value(p.ContentType)
+			row.Size, row.Modified, row.Kind, row.Tier, row.Lease, row.ContentType = value(p.ContentLength),
+				value(p.LastModified), string(value(p.BlobType)), string(value(p.AccessTier)), string(value(p.LeaseState)),
+				value(p.ContentType)
 		}
 		return row
 	}
 	if all {
-		o := &container.ListBlobsFlatOptions{MaxResults: limit, Prefix: optional(prefix), Marker: optional(marker), Include: container.ListBlobsInclude{Deleted: true, Snapshots: true, Versions: true}}
+		o := &container.ListBlobsFlatOptions{MaxResults: limit, Prefix: optional(prefix), Marker: optional(marker),
+			Include: container.ListBlobsInclude{Deleted: true, Snapshots: true, Versions: true}}
 		got, err := client.NewListBlobsFlatPager(o).NextPage(ctx)
 		if err != nil {
 			return nil, "", err
@@ -146,7 +158,9 @@ func listBlobs(ctx context.Context, client *container.Client, prefix, marker str
 		}
 		return rows, value(got.NextMarker), nil
 	}
-	got, err := client.NewListBlobsHierarchyPager("/", &container.ListBlobsHierarchyOptions{MaxResults: limit, Prefix: optional(prefix), Marker: optional(marker)}).NextPage(ctx)
+	got, err := client.NewListBlobsHierarchyPager("/",
+		&container.ListBlobsHierarchyOptions{MaxResults: limit, Prefix: optional(prefix),
+			Marker: optional(marker)}).NextPage(ctx)
 	if err != nil {
 		return nil, "", err
 	}
@@ -172,7 +186,8 @@ func folders(account, container, prefix string) (list []crumb) {
 	for i, c := range prefix {
 		if c == '/' {
 			begin := strings.LastIndex(prefix[:i], "/") + 1
-			list = append(list, crumb{prefix[begin : i+1], link("accounts", account, "containers", container) + "?prefix=" + url.QueryEscape(prefix[:i+1])})
+			list = append(list, crumb{prefix[begin : i+1],
+				link("accounts", account, "containers", container) + "?prefix=" + url.QueryEscape(prefix[:i+1])})
 		}
 	}
 	return list
@@ -229,8 +244,8 @@ func (d *dashboard) uploadForm(w http.ResponseWriter, r *http.Request) error {
 	return back(w, r, link("accounts", r.PathValue("account"), "containers", r.PathValue("container")), "")
 }
 
-// upload stores the file that is the body as the block blob ?name=. The script sends one request for each file that is dropped. The body
-// is streamed: it is never in memory as a whole.
+// upload stores the file that is the body as the block blob ?name=. The script sends one request for each file that is
+// dropped. The body is streamed: it is never in memory as a whole.
 func (d *dashboard) upload(w http.ResponseWriter, r *http.Request) error {
 	service, err := d.blobClient(r)
 	if err != nil {
@@ -245,7 +260,9 @@ func (d *dashboard) upload(w http.ResponseWriter, r *http.Request) error {
 		kind = "application/octet-stream"
 	}
 	client := service.NewContainerClient(r.PathValue("container")).NewBlockBlobClient(name)
-	if _, err := client.UploadStream(r.Context(), r.Body, &blockblob.UploadStreamOptions{BlockSize: 4 << 20, Concurrency: 2, HTTPHeaders: &blob.HTTPHeaders{BlobContentType: &kind}}); err != nil {
+	if _, err := client.UploadStream(r.Context(), r.Body,
+		&blockblob.UploadStreamOptions{BlockSize: 4 << 20, Concurrency: 2,
+			HTTPHeaders: &blob.HTTPHeaders{BlobContentType: &kind}}); err != nil {
 		return err
 	}
 	return writeJSON(w, http.StatusCreated, map[string]string{"name": name})

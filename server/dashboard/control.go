@@ -23,7 +23,8 @@ type faultRow struct {
 // control is the page of what changes the server as a whole.
 func (d *dashboard) control(w http.ResponseWriter, r *http.Request) error {
 	b := d.Backend()
-	data := map[string]any{"State": d.State, "Seed": d.Seed != nil, "Faults": b.Faults() != nil, "Form": r.URL.Query(), "Now": d.Now(), "InMemory": d.InMemory}
+	data := map[string]any{"State": d.State, "Seed": d.Seed != nil, "Faults": b.Faults() != nil, "Form": r.URL.Query(),
+		"Now": d.Now(), "InMemory": d.InMemory}
 	if d.Clock != nil {
 		data["Clock"], data["Ahead"] = true, d.Clock.Offset()
 	}
@@ -68,7 +69,8 @@ func (d *dashboard) changeControl(w http.ResponseWriter, r *http.Request) error 
 			return problem{http.StatusForbidden, "The server runs on the system's clock", "Start lazuli with --test-clock."}
 		}
 		if err := d.Clock.Change(strings.TrimSpace(r.PostFormValue("forward"))); err != nil {
-			return problem{http.StatusBadRequest, "The clock was not set: " + err.Error(), "Messages that are waiting, leases and retention follow the clock; it cannot go back."}
+			return problem{http.StatusBadRequest, "The clock was not set: " + err.Error(),
+				"Messages that are waiting, leases and retention follow the clock; it cannot go back."}
 		}
 		return back(w, r, here, "clock")
 	}
@@ -110,7 +112,8 @@ func (d *dashboard) changeControl(w http.ResponseWriter, r *http.Request) error 
 		return errAction
 	}
 	switch {
-	case errors.Is(err, datadir.ErrSnapshotName), errors.Is(err, datadir.ErrSnapshotExists), errors.Is(err, datadir.ErrSnapshotNotFound), errors.Is(err, datadir.ErrTemporary), errors.Is(err, server.ErrBusy):
+	case errors.Is(err, datadir.ErrSnapshotName), errors.Is(err, datadir.ErrSnapshotExists),
+		errors.Is(err, datadir.ErrSnapshotNotFound), errors.Is(err, datadir.ErrTemporary), errors.Is(err, server.ErrBusy):
 		return problem{http.StatusConflict, err.Error(), ""}
 	case err != nil:
 		return err

@@ -62,7 +62,8 @@ type Options struct {
 	Requests *Requests
 	// Workers answers what the workers of this process do, as the admin listener's /workers; nil without workers.
 	Workers http.Handler
-	// Workflows returns the HTTP management API of a task hub, or nil if the account has no such hub; a nil function is a server without it.
+	// Workflows returns the HTTP management API of a task hub, or nil if the account has no such hub; a nil function is a
+	// server without it.
 	Workflows func(ctx context.Context, account, hub string) (http.Handler, error)
 	// State allows resets, snapshots and the seed.
 	State bool
@@ -97,7 +98,8 @@ type dashboard struct {
 }
 
 // contentPolicy allows what the dashboard's own files do, and nothing inline.
-const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
 // New makes the dashboard's handler for the paths below [Prefix].
 func New(o Options) http.Handler {
@@ -196,7 +198,8 @@ const maxForm = 2 << 20
 func (d *dashboard) change(h handler) http.HandlerFunc {
 	return d.handle(func(w http.ResponseWriter, r *http.Request) error {
 		if d.ReadOnly {
-			return problem{http.StatusForbidden, "The dashboard is read-only", "Start lazuli without --admin-ui read-only to allow changes."}
+			return problem{http.StatusForbidden, "The dashboard is read-only",
+				"Start lazuli without --admin-ui read-only to allow changes."}
 		}
 		token := r.Header.Get("X-Csrf-Token") // of the script's uploads, whose body is the file
 		form := token == ""
@@ -222,7 +225,8 @@ func (d *dashboard) confirm(w http.ResponseWriter, r *http.Request, question str
 			fields = append(fields, property{name, v})
 		}
 	}
-	return d.show(w, r, "confirm", question, nil, map[string]any{"Question": question, "Fields": fields, "Back": r.URL.RequestURI()})
+	return d.show(w, r, "confirm", question, nil,
+		map[string]any{"Question": question, "Fields": fields, "Back": r.URL.RequestURI()})
 }
 
 // page holds what every template gets.
@@ -245,10 +249,14 @@ type crumb struct{ Name, URL string }
 
 // done are the messages that a page shows after a change, by the code in the URL.
 var done = map[string]string{
-	"created": "Created.", "deleted": "Deleted.", "saved": "Saved.", "uploaded": "Uploaded.", "restored": "Restored.", "broken": "The lease is broken.",
-	"put": "The message was put.", "requeued": "Messages were requeued.", "purged": "Messages were deleted.", "paused": "Paused.", "resumed": "Resumed.",
-	"reset": "Everything in scope was deleted.", "seeded": "The seed was applied.", "removed": "Removed.", "added": "The rule was added.",
-	"clock": "The clock was set forward.", "subscribed": "Subscribed.", "flushed": "Every event so far was delivered, dead-lettered or dropped.",
+	"created": "Created.", "deleted": "Deleted.", "saved": "Saved.", "uploaded": "Uploaded.", "restored": "Restored.",
+	"broken": "The lease is broken.",
+	"put":    "The message was put.", "requeued": "Messages were requeued.", "purged": "Messages were deleted.",
+	"paused": "Paused.", "resumed": "Resumed.",
+	"reset": "Everything in scope was deleted.", "seeded": "The seed was applied.", "removed": "Removed.",
+	"added": "The rule was added.",
+	"clock": "The clock was set forward.", "subscribed": "Subscribed.",
+	"flushed": "Every event so far was delivered, dead-lettered or dropped.",
 	"started": "The workflow was started.", "sent": "Sent. It takes effect when a process that runs the hub receives it.",
 }
 
@@ -257,9 +265,11 @@ func (d *dashboard) show(w http.ResponseWriter, r *http.Request, name, title str
 	return d.showStatus(w, r, http.StatusOK, name, title, crumbs, data)
 }
 
-func (d *dashboard) showStatus(w http.ResponseWriter, r *http.Request, status int, name, title string, crumbs []crumb, data any) error {
-	p := page{Title: title, Here: r.URL.Path, Account: r.PathValue("account"), Crumbs: crumbs, Token: d.token, ReadOnly: d.ReadOnly,
-		Version: d.Version, Done: done[r.URL.Query().Get("done")], Data: data}
+func (d *dashboard) showStatus(w http.ResponseWriter, r *http.Request, status int, name, title string, crumbs []crumb,
+	data any) error {
+	p := page{Title: title, Here: r.URL.Path, Account: r.PathValue("account"), Crumbs: crumbs, Token: d.token,
+		ReadOnly: d.ReadOnly,
+		Version:  d.Version, Done: done[r.URL.Query().Get("done")], Data: data}
 	p.Accounts, p.More = d.shownAccounts(p.Account)
 	var out bytes.Buffer
 	if err := d.pages[name].ExecuteTemplate(&out, "layout", p); err != nil {

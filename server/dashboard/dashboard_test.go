@@ -40,12 +40,14 @@ type site struct {
 func open(t *testing.T, change ...func(*dashboard.Options)) *site {
 	t.Helper()
 	requests := dashboard.NewRequests(time.Now)
-	s, err := server.Start(server.Config{InMemory: true, Log: slog.New(slog.DiscardHandler), Faults: true, Events: true, Observe: requests.Observe})
+	s, err := server.Start(server.Config{InMemory: true, Log: slog.New(slog.DiscardHandler), Faults: true, Events: true,
+		Observe: requests.Observe})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Stop(context.Background()) })
-	o := dashboard.Options{Backend: func() dashboard.Backend { return s }, Accounts: auth.Development(), Requests: requests, State: true, InMemory: true,
+	o := dashboard.Options{Backend: func() dashboard.Backend { return s }, Accounts: auth.Development(),
+		Requests: requests, State: true, InMemory: true,
 		Log: slog.New(slog.DiscardHandler)}
 	for _, c := range change {
 		c(&o)
@@ -122,7 +124,8 @@ func (s *site) send(path, token string, pairs ...string) (int, string, http.Head
 	for i := 0; i+1 < len(pairs); i += 2 {
 		form.Add(pairs[i], pairs[i+1])
 	}
-	return s.do(http.MethodPost, path, strings.NewReader(form.Encode()), http.Header{"Content-Type": {"application/x-www-form-urlencoded"}})
+	return s.do(http.MethodPost, path, strings.NewReader(form.Encode()),
+		http.Header{"Content-Type": {"application/x-www-form-urlencoded"}})
 }
 
 // shows fails the test unless the page has all texts.
@@ -157,7 +160,8 @@ func TestContainersAndBlobs(t *testing.T) {
 	s.shows(base+"containers", `href="`+box+`"`)
 	upload := func(name, content string) {
 		t.Helper()
-		status, body, _ := s.do(http.MethodPost, box+"/upload?name="+url.QueryEscape(name), strings.NewReader(content), http.Header{"X-Csrf-Token": {s.token()}})
+		status, body, _ := s.do(http.MethodPost, box+"/upload?name="+url.QueryEscape(name), strings.NewReader(content),
+			http.Header{"X-Csrf-Token": {s.token()}})
 		if status != http.StatusCreated {
 			t.Fatalf("upload of %s: %d %s", name, status, body)
 		}
@@ -181,13 +185,15 @@ func TestContainersAndBlobs(t *testing.T) {
 	s.shows(page, "color: blue\nsize: 3", "kind: data", "Cool", "text/plain")
 	s.post(page, "action", "snapshot")
 	s.shows(page, "Versions and snapshots", "snapshot 20")
-	if status, body, _ := s.send(page, s.token(), "action", "delete"); status != http.StatusConflict || !strings.Contains(body, "SnapshotsPresent") {
+	if status, body, _ := s.send(page, s.token(), "action", "delete"); status != http.StatusConflict ||
+		!strings.Contains(body, "SnapshotsPresent") {
 		t.Errorf("the deletion of a blob with a snapshot: %d %s", status, body)
 	}
 	if at := s.post(page, "action", "delete", "snapshots", "1"); at != box+"?done=deleted&prefix=a%2Fb%2F" {
 		t.Errorf("the deletion leads to %s", at)
 	}
-	if status, body, _ := s.do(http.MethodGet, page, nil, nil); status != http.StatusNotFound || !strings.Contains(body, "BlobNotFound") {
+	if status, body, _ := s.do(http.MethodGet, page, nil, nil); status != http.StatusNotFound ||
+		!strings.Contains(body, "BlobNotFound") {
 		t.Errorf("the page of the deleted blob: %d %s", status, body)
 	}
 	s.post(box, "action", "access", "access", "blob")
@@ -214,7 +220,8 @@ func TestContentIsInert(t *testing.T) {
 		{"image/png", "", "application/octet-stream"},
 		{"image/png", "&inline=1", "image/png"},
 	} {
-		_, err := client.UploadBuffer(t.Context(), "box", "page", []byte("<script>"), &azblob.UploadBufferOptions{HTTPHeaders: blobType(tc.kind)})
+		_, err := client.UploadBuffer(t.Context(), "box", "page", []byte("<script>"),
+			&azblob.UploadBufferOptions{HTTPHeaders: blobType(tc.kind)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -225,7 +232,8 @@ func TestContentIsInert(t *testing.T) {
 		if h.Get("Content-Security-Policy") != "sandbox; default-src 'none'" || h.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s%s: headers %v", tc.kind, tc.query, h)
 		}
-		if attachment := strings.HasPrefix(h.Get("Content-Disposition"), "attachment"); attachment == (tc.want == "image/png") {
+		if attachment := strings.HasPrefix(h.Get("Content-Disposition"),
+			"attachment"); attachment == (tc.want == "image/png") {
 			t.Errorf("%s%s: Content-Disposition %q", tc.kind, tc.query, h.Get("Content-Disposition"))
 		}
 	}
@@ -241,7 +249,8 @@ func TestQueues(t *testing.T) {
 	}
 	s.post(poison, "action", "put", "body", "later", "encoding", "plain", "delay", "3600")
 	s.shows(poison, "4 messages: 3 visible, 1 hidden.", "one &lt;b&gt;", "later", "hidden, visible in 59 min")
-	s.shows(base+"queues", "orders-poison", "poison", `class="number">4</td><td class="number">3</td><td class="number">1</td>`)
+	s.shows(base+"queues", "orders-poison", "poison",
+		`class="number">4</td><td class="number">3</td><td class="number">1</td>`)
 	s.post(poison, "action", "requeue", "match", "^one")
 	s.shows(work, "1 message", "one &lt;b&gt;")
 	s.hides(poison, "one &lt;b&gt;")
@@ -249,7 +258,8 @@ func TestQueues(t *testing.T) {
 	s.shows(poison, "1 message: 0 visible, 1 hidden.")
 	s.post(poison, "action", "metadata", "metadata", "team: shop")
 	s.shows(poison, "team: shop")
-	for _, tc := range [][]string{{"action", "purge", "match", "("}, {"action", "put", "body", "x", "delay", "-1"}, {"action", "fly"}} {
+	for _, tc := range [][]string{{"action", "purge", "match", "("}, {"action", "put", "body", "x", "delay", "-1"},
+		{"action", "fly"}} {
 		if status, body, _ := s.send(poison, s.token(), tc...); status != http.StatusBadRequest {
 			t.Errorf("%q: %d %s", tc, status, body)
 		}
@@ -264,11 +274,15 @@ func TestTables(t *testing.T) {
 	table := base + "tables/people"
 	s.post(base+"tables", "action", "create", "name", "people")
 	entity := table + "/entity"
-	s.post(entity, "action", "insert", "pk", "smith", "rk", "", "name", "Name", "type", "String", "value", "<Jane>", "name", "Age", "type", "Int32", "value", "41",
-		"name", "Big", "type", "Int64", "value", "12345678901", "name", "Rate", "type", "Double", "value", "NaN", "name", "Ok", "type", "Boolean", "value", "true",
-		"name", "At", "type", "DateTime", "value", "2026-01-02T03:04:05Z", "name", "Id", "type", "Guid", "value", "c9da6455-213d-42c9-9a79-3e9149a57833", "name", "Raw", "type", "Binary", "value", "AQID",
+	s.post(entity, "action", "insert", "pk", "smith", "rk", "", "name", "Name", "type", "String", "value", "<Jane>",
+		"name", "Age", "type", "Int32", "value", "41",
+		"name", "Big", "type", "Int64", "value", "12345678901", "name", "Rate", "type", "Double", "value", "NaN", "name",
+		"Ok", "type", "Boolean", "value", "true",
+		"name", "At", "type", "DateTime", "value", "2026-01-02T03:04:05Z", "name", "Id", "type", "Guid", "value",
+		"c9da6455-213d-42c9-9a79-3e9149a57833", "name", "Raw", "type", "Binary", "value", "AQID",
 		"name", "", "type", "String", "value", "")
-	s.shows(table, "&lt;Jane&gt;", "41 <small>Int32", "12345678901 <small>Int64", "NaN <small>Double", "true <small>Boolean", "2026-01-02T03:04:05Z <small>DateTime", "<small>Guid", "AQID <small>Binary")
+	s.shows(table, "&lt;Jane&gt;", "41 <small>Int32", "12345678901 <small>Int64", "NaN <small>Double",
+		"true <small>Boolean", "2026-01-02T03:04:05Z <small>DateTime", "<small>Guid", "AQID <small>Binary")
 	one := entity + "?pk=smith&rk="
 	etag := regexp.MustCompile(`name="etag" value="([^"]+)"`).FindStringSubmatch(s.get(one))
 	if etag == nil {
@@ -276,20 +290,25 @@ func TestTables(t *testing.T) {
 	}
 	tag := strings.ReplaceAll(etag[1], "&#34;", `"`)
 	tag = strings.ReplaceAll(tag, "&#39;", "'")
-	s.post(entity, "action", "replace", "pk", "smith", "rk", "", "etag", tag, "name", "Name", "type", "String", "value", "Jim")
+	s.post(entity, "action", "replace", "pk", "smith", "rk", "", "etag", tag, "name", "Name", "type", "String", "value",
+		"Jim")
 	s.shows(table, ">Jim<")
 	s.hides(table, "Jane", "Int64")
-	if status, body, _ := s.send(entity, s.token(), "action", "replace", "pk", "smith", "rk", "", "etag", tag); status != http.StatusPreconditionFailed || !strings.Contains(body, "changed meanwhile") {
+	if status, body, _ := s.send(entity, s.token(), "action", "replace", "pk", "smith", "rk", "", "etag",
+		tag); status != http.StatusPreconditionFailed || !strings.Contains(body, "changed meanwhile") {
 		t.Errorf("a replacement of what has changed: %d %s", status, body)
 	}
-	for _, tc := range []struct{ kind, value string }{{"Int32", "9999999999"}, {"Boolean", "perhaps"}, {"DateTime", "soon"}, {"Color", "red"}} {
-		if status, body, _ := s.send(entity, s.token(), "action", "insert", "pk", "x", "rk", "y", "name", "P", "type", tc.kind, "value", tc.value); status != http.StatusBadRequest {
+	for _, tc := range []struct{ kind, value string }{{"Int32", "9999999999"}, {"Boolean", "perhaps"},
+		{"DateTime", "soon"}, {"Color", "red"}} {
+		if status, body, _ := s.send(entity, s.token(), "action", "insert", "pk", "x", "rk", "y", "name", "P", "type",
+			tc.kind, "value", tc.value); status != http.StatusBadRequest {
 			t.Errorf("%s %q: %d %s", tc.kind, tc.value, status, body)
 		}
 	}
 	s.shows(table+"?filter="+url.QueryEscape("Name eq 'Jim'"), ">Jim<")
 	s.shows(table+"?filter=nonsense+eq", "InvalidInput")
-	if body := s.get(table + "/plan?filter=" + url.QueryEscape("PartitionKey eq 'smith' and RowKey eq ''")); !strings.Contains(body, `"plan":"PointQuery"`) {
+	if body := s.get(table + "/plan?filter=" +
+		url.QueryEscape("PartitionKey eq 'smith' and RowKey eq ''")); !strings.Contains(body, `"plan":"PointQuery"`) {
 		t.Errorf("the plan is %s", body)
 	}
 	s.shows(table+"/partitions", "1 partition with 1 entity", "smith")
@@ -309,7 +328,8 @@ func TestPaging(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 250 {
-		if _, err := tables.NewClient("many").AddEntity(t.Context(), fmt.Appendf(nil, `{"PartitionKey":"p","RowKey":"%03d"}`, i), nil); err != nil {
+		if _, err := tables.NewClient("many").AddEntity(t.Context(),
+			fmt.Appendf(nil, `{"PartitionKey":"p","RowKey":"%03d"}`, i), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -335,7 +355,8 @@ func TestChangesNeedTheToken(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	for _, token := range []string{"", "0", strings.Repeat("0", 32)} {
-		if status, body, _ := s.send(base+"queues", token, "action", "create", "name", "orders"); status != http.StatusForbidden {
+		if status, body, _ := s.send(base+"queues", token, "action", "create", "name",
+			"orders"); status != http.StatusForbidden {
 			t.Errorf("token %q: %d %s", token, status, body)
 		}
 	}
@@ -349,7 +370,8 @@ func TestDestructionIsConfirmed(t *testing.T) {
 	s.post(base+"queues", "action", "create", "name", "orders")
 	page := base + "queues/orders"
 	status, body, _ := s.send(page, s.token(), "action", "delete", "ask", "Delete the queue orders?")
-	if status != http.StatusOK || !strings.Contains(body, "Delete the queue orders?") || !strings.Contains(body, `name="action" value="delete"`) {
+	if status != http.StatusOK || !strings.Contains(body, "Delete the queue orders?") ||
+		!strings.Contains(body, `name="action" value="delete"`) {
 		t.Errorf("the question: %d %s", status, body)
 	}
 	s.shows(base+"queues", "orders")
@@ -360,10 +382,12 @@ func TestDestructionIsConfirmed(t *testing.T) {
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	s := open(t, func(o *dashboard.Options) { o.ReadOnly = true })
-	if status, body, _ := s.send(base+"queues", s.token(), "action", "create", "name", "orders"); status != http.StatusForbidden || !strings.Contains(body, "read-only") {
+	if status, body, _ := s.send(base+"queues", s.token(), "action", "create", "name",
+		"orders"); status != http.StatusForbidden || !strings.Contains(body, "read-only") {
 		t.Errorf("%d %s", status, body)
 	}
-	if status, _, _ := s.do(http.MethodPost, base+"containers/box/upload?name=x", strings.NewReader("x"), http.Header{"X-Csrf-Token": {s.token()}}); status != http.StatusForbidden {
+	if status, _, _ := s.do(http.MethodPost, base+"containers/box/upload?name=x", strings.NewReader("x"),
+		http.Header{"X-Csrf-Token": {s.token()}}); status != http.StatusForbidden {
 		t.Errorf("an upload: %d", status)
 	}
 	for _, page := range []string{base + "queues", base + "containers", base + "tables", "/ui/control"} {
@@ -379,13 +403,16 @@ func TestContentSecurityPolicy(t *testing.T) {
 	s.post(base+"queues", "action", "create", "name", "orders")
 	s.post(base+"tables", "action", "create", "name", "people")
 	inline := regexp.MustCompile(`(?i)<style|\sstyle=|\son[a-z]+=|javascript:|<script(?: type="module")?>`)
-	for _, page := range []string{"/ui/", base[:len(base)-1], base + "containers", base + "containers/photos", base + "queues", base + "queues/orders", base + "tables", base + "tables/people",
-		base + "tables/people/entity", base + "tables/people/partitions", base + "sas?service=queue&resource=orders", "/ui/workers", "/ui/requests", "/ui/control"} {
+	for _, page := range []string{"/ui/", base[:len(base)-1], base + "containers", base + "containers/photos",
+		base + "queues", base + "queues/orders", base + "tables", base + "tables/people",
+		base + "tables/people/entity", base + "tables/people/partitions", base + "sas?service=queue&resource=orders",
+		"/ui/workers", "/ui/requests", "/ui/control"} {
 		status, body, h := s.do(http.MethodGet, page, nil, nil)
 		if status != http.StatusOK {
 			t.Errorf("%s: %d", page, status)
 		}
-		if policy := h.Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none'; script-src 'self'; style-src 'self';") || strings.Contains(policy, "unsafe") {
+		if policy := h.Get("Content-Security-Policy"); !strings.HasPrefix(policy,
+			"default-src 'none'; script-src 'self'; style-src 'self';") || strings.Contains(policy, "unsafe") {
 			t.Errorf("%s: Content-Security-Policy %q", page, policy)
 		}
 		if found := inline.FindString(body); found != "" {
@@ -401,13 +428,15 @@ func TestRequestsAreKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := queues.CreateQueue(t.Context(), "orders", &azqueue.CreateOptions{Metadata: map[string]*string{"a": to.Ptr("it's")}}); err != nil {
+	if _, err := queues.CreateQueue(t.Context(), "orders",
+		&azqueue.CreateOptions{Metadata: map[string]*string{"a": to.Ptr("it's")}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := queues.CreateQueue(t.Context(), "x", nil); err == nil {
 		t.Fatal("a queue with a name that is too short")
 	}
-	wrong, err := azqueue.NewServiceClientFromConnectionString(strings.Replace(s.stack.ConnectionString(), "AccountKey=Eby8", "AccountKey=Fby8", 1), nil)
+	wrong, err := azqueue.NewServiceClientFromConnectionString(
+		strings.Replace(s.stack.ConnectionString(), "AccountKey=Eby8", "AccountKey=Fby8", 1), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -422,9 +451,11 @@ func TestRequestsAreKept(t *testing.T) {
 	if refused == nil {
 		t.Fatal("the refused request has no page")
 	}
-	s.shows("/ui/requests/"+refused[1], "AuthenticationErrorDetail", "string to sign", "SharedKey devstoreaccount1"[:9]+" (not shown)")
+	s.shows("/ui/requests/"+refused[1], "AuthenticationErrorDetail", "string to sign",
+		"SharedKey devstoreaccount1"[:9]+" (not shown)")
 	created := s.get("/ui/requests/" + id.FindStringSubmatch(s.get("/ui/requests?text=orders"))[1])
-	for _, text := range []string{"curl -i -X PUT", "x-ms-meta-a: it&#39;\\&#39;&#39;s", "sig=", "/ui/control?account=devstoreaccount1&amp;operation=CreateQueue&amp;resource=orders&amp;service=queue"} {
+	for _, text := range []string{"curl -i -X PUT", "x-ms-meta-a: it&#39;\\&#39;&#39;s", "sig=",
+		"/ui/control?account=devstoreaccount1&amp;operation=CreateQueue&amp;resource=orders&amp;service=queue"} {
 		if !strings.Contains(created, text) {
 			t.Errorf("the page of the request does not show %q:\n%s", text, created)
 		}
@@ -449,7 +480,8 @@ func TestReadOnlyHasNoSignatures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	token := auth.Token{VersionText: auth.SASVersion, Services: "q", ResourceTypes: "s", Permissions: "l", Expiry: "2099-01-01T00:00:00Z"}
+	token := auth.Token{VersionText: auth.SASVersion, Services: "q", ResourceTypes: "s", Permissions: "l",
+		Expiry: "2099-01-01T00:00:00Z"}
 	query, err := token.Sign(auth.DevelopmentAccount, key, wire.Queue, "")
 	if err != nil {
 		t.Fatal(err)
@@ -467,9 +499,11 @@ func TestReadOnlyHasNoSignatures(t *testing.T) {
 	if _, err := queues.NewListQueuesPager(nil).NextPage(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range regexp.MustCompile(`href="(/ui/requests/[0-9a-f-]+)"`).FindAllStringSubmatch(s.get("/ui/requests"), -1) {
+	for _, m := range regexp.MustCompile(`href="(/ui/requests/[0-9a-f-]+)"`).FindAllStringSubmatch(s.get("/ui/requests"),
+		-1) {
 		body := s.get(m[1])
-		if !strings.Contains(body, "curl -i") || regexp.MustCompile(`sig=[^(]`).MatchString(body) || strings.Contains(body, signature) {
+		if !strings.Contains(body, "curl -i") || regexp.MustCompile(`sig=[^(]`).MatchString(body) ||
+			strings.Contains(body, signature) {
 			t.Errorf("%s has a signature:\n%s", m[1], body)
 		}
 	}
@@ -542,7 +576,8 @@ func TestSharedAccessSignature(t *testing.T) {
 	s.post(base+"containers", "action", "create", "name", "photos")
 	form := base + "sas?service=blob&resource=photos"
 	s.shows(form, "create", "tags")
-	_, body, _ := s.send(form, s.token(), "service", "blob", "resource", "photos", "permission", "r", "permission", "l", "hours", "1")
+	_, body, _ := s.send(form, s.token(), "service", "blob", "resource", "photos", "permission", "r", "permission", "l",
+		"hours", "1")
 	m := regexp.MustCompile(`id="sas" readonly value="([^"]+)"`).FindStringSubmatch(body)
 	if m == nil {
 		t.Fatalf("there is no URL:\n%s", body)
@@ -556,7 +591,8 @@ func TestSharedAccessSignature(t *testing.T) {
 		t.Errorf("a list with the signature: %s", resp.Status)
 	}
 	for _, hours := range []string{"", "0", "-1", "9999999", "NaN"} {
-		if status, _, _ := s.send(form, s.token(), "service", "blob", "resource", "photos", "permission", "r", "hours", hours); status != http.StatusBadRequest {
+		if status, _, _ := s.send(form, s.token(), "service", "blob", "resource", "photos", "permission", "r", "hours",
+			hours); status != http.StatusBadRequest {
 			t.Errorf("%q hours: %d", hours, status)
 		}
 	}
@@ -566,10 +602,13 @@ func TestControl(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	s.post(base+"queues", "action", "create", "name", "orders")
-	s.post("/ui/control", "action", "fault", "kind", "ServerBusy", "amount", "2s", "operation", "Put Message", "count", "3")
+	s.post("/ui/control", "action", "fault", "kind", "ServerBusy", "amount", "2s", "operation", "Put Message", "count",
+		"3")
 	s.shows("/ui/control", "fault-1", `&#34;operation&#34;:&#34;Put Message&#34;`, `&#34;retryAfter&#34;:&#34;2s&#34;`)
-	for _, tc := range [][]string{{"kind", "delay"}, {"kind", "truncate", "amount", "x"}, {"kind", "fly"}, {"kind", "ServerBusy", "operation", "Fly"}, {"kind", "unanswered", "count", "x"}} {
-		if status, body, _ := s.send("/ui/control", s.token(), append(tc, "action", "fault")...); status != http.StatusBadRequest {
+	for _, tc := range [][]string{{"kind", "delay"}, {"kind", "truncate", "amount", "x"}, {"kind", "fly"},
+		{"kind", "ServerBusy", "operation", "Fly"}, {"kind", "unanswered", "count", "x"}} {
+		if status, body, _ := s.send("/ui/control", s.token(),
+			append(tc, "action", "fault")...); status != http.StatusBadRequest {
 			t.Errorf("%q: %d %s", tc, status, body)
 		}
 	}
@@ -581,7 +620,8 @@ func TestControl(t *testing.T) {
 	s.post("/ui/control", "action", "reset", "service", "queue")
 	s.hides(base+"queues", "orders")
 	closed := open(t, func(o *dashboard.Options) { o.State = false })
-	if status, body, _ := closed.send("/ui/control", closed.token(), "action", "reset", "service", "queue"); status != http.StatusForbidden || !strings.Contains(body, "--admin-state") {
+	if status, body, _ := closed.send("/ui/control", closed.token(), "action", "reset", "service",
+		"queue"); status != http.StatusForbidden || !strings.Contains(body, "--admin-state") {
 		t.Errorf("without leave: %d %s", status, body)
 	}
 }
@@ -589,7 +629,8 @@ func TestControl(t *testing.T) {
 func TestStarting(t *testing.T) {
 	t.Parallel()
 	s := open(t, func(o *dashboard.Options) { o.Backend = func() dashboard.Backend { return nil } })
-	if status, body, _ := s.do(http.MethodGet, "/ui/", nil, nil); status != http.StatusServiceUnavailable || !strings.Contains(body, "starting") {
+	if status, body, _ := s.do(http.MethodGet, "/ui/", nil, nil); status != http.StatusServiceUnavailable ||
+		!strings.Contains(body, "starting") {
 		t.Errorf("%d %s", status, body)
 	}
 }

@@ -1,16 +1,16 @@
-// Package dashboard is the web interface of a running server: storage, queues with their hidden messages, tables with the cost
-// of a query, workers, a live log of requests, and the controls of a development server.
+// Package dashboard is the web interface of a running server: storage, queues with their hidden messages, tables with
+// the cost of a query, workers, a live log of requests, and the controls of a development server.
 //
-// Pages are rendered on the server with html/template; one script and one style sheet are embedded. There is nothing to build
-// and nothing to fetch. A page works without the script, but for what is live.
+// Pages are rendered on the server with html/template; one script and one style sheet are embedded. There is nothing to
+// build and nothing to fetch. A page works without the script, but for what is live.
 //
-// The handlers reach the services as a client does, through the Azure SDKs over the in-process transport, with the mark of
-// [wire.WithSystem] in place of a credential. So the dashboard shows what a client sees, and has no access to the state that a
-// client does not have.
+// The handlers reach the services as a client does, through the Azure SDKs over the in-process transport, with the mark
+// of [wire.WithSystem] in place of a credential. So the dashboard shows what a client sees, and has no access to the
+// state that a client does not have.
 //
 // # Who may use it
 //
-// The admin listener guards it by Host, Origin and Sec-Fetch-Site. Every change carries a token that only the dashboard's own
-// pages contain, and Options.ReadOnly refuses all changes. The pages have a Content-Security-Policy that allows no inline script
-// or style; stored content is shown as text, or as an image of a type without scripts.
+// The admin listener guards it by Host, Origin and Sec-Fetch-Site. Every change carries a token that only the
+// dashboard's own pages contain, and Options.ReadOnly refuses all changes. The pages have a Content-Security-Policy
+// that allows no inline script or style; stored content is shown as text, or as an image of a type without scripts.
 package dashboard

@@ -14,7 +14,9 @@ import (
 const flushPatience = 8 * time.Second
 
 // errNoEvents is the answer where event subscriptions are not allowed.
-var errNoEvents = problem{http.StatusForbidden, "Event subscriptions are not allowed", "Start lazuli with --events. In a cluster, use the dashboard of the node that delivers events; lazuli event ls names it."}
+var errNoEvents = problem{http.StatusForbidden, "Event subscriptions are not allowed",
+	"Start lazuli with --events. In a cluster, use the dashboard of the node that delivers events; lazuli event ls " +
+		"names it."}
 
 // events shows the event subscriptions and what became of their events.
 func (d *dashboard) events(w http.ResponseWriter, r *http.Request) error {
@@ -73,8 +75,10 @@ func flush(ctx context.Context, m *events.Manager) error {
 // subscriptionOf reads a subscription from the form.
 func subscriptionOf(r *http.Request) events.Subscription {
 	text := func(name string) string { return strings.TrimSpace(r.PostFormValue(name)) }
-	return events.Subscription{Account: text("account"), Name: text("name"), EndpointType: text("endpointType"), Endpoint: text("endpoint"),
-		DeliverySchema: text("schema"), IncludedEventTypes: r.PostForm["type"], SubjectBeginsWith: text("begins"), SubjectEndsWith: text("ends"),
+	return events.Subscription{Account: text("account"), Name: text("name"), EndpointType: text("endpointType"),
+		Endpoint:       text("endpoint"),
+		DeliverySchema: text("schema"), IncludedEventTypes: r.PostForm["type"], SubjectBeginsWith: text("begins"),
+		SubjectEndsWith:     text("ends"),
 		DeadLetterContainer: text("deadletter")}
 }
 
@@ -89,7 +93,8 @@ func eventProblem(err error) error {
 		help   string
 	}{
 		{events.ErrInvalid, http.StatusBadRequest, "docs/events.md describes the fields."},
-		{events.ErrHandshake, http.StatusBadRequest, "The endpoint must run and answer the handshake; docs/events.md describes it."},
+		{events.ErrHandshake, http.StatusBadRequest,
+			"The endpoint must run and answer the handshake; docs/events.md describes it."},
 		{events.ErrHost, http.StatusForbidden, ""}, {events.ErrExists, http.StatusConflict, "Choose another name."},
 		{events.ErrTooMany, http.StatusConflict, "Remove one first."},
 	} {

@@ -18,17 +18,21 @@ func TestEventsPage(t *testing.T) {
 	for _, name := range []string{"orders", "news"} {
 		s.post(base+"queues", "action", "create", "name", name)
 	}
-	if to := s.post("/ui/events", "action", "add", "account", "devstoreaccount1", "name", "sub", "endpointType", "storagequeue", "endpoint", "news",
-		"schema", "cloudeventschemav1_0", "type", "Lazuli.Storage.MessagePut", "type", "Lazuli.Storage.MessageDeleted"); to != "/ui/events?done=subscribed" {
+	if to := s.post("/ui/events", "action", "add", "account", "devstoreaccount1", "name", "sub", "endpointType",
+		"storagequeue", "endpoint", "news",
+		"schema", "cloudeventschemav1_0", "type", "Lazuli.Storage.MessagePut", "type",
+		"Lazuli.Storage.MessageDeleted"); to != "/ui/events?done=subscribed" {
 		t.Errorf("answer leads to %s", to)
 	}
 	s.post(base+"queues/orders", "action", "put", "body", "hello")
 	s.post("/ui/events", "action", "flush")
-	s.shows("/ui/events", "devstoreaccount1/sub", "2 types", "Succeeded", `<td class="number">1</td><td class="number">0</td><td>none</td>`, base+"queues/news")
+	s.shows("/ui/events", "devstoreaccount1/sub", "2 types", "Succeeded",
+		`<td class="number">1</td><td class="number">0</td><td>none</td>`, base+"queues/news")
 	s.shows(base+"queues/news", "MessagePut")
 	s.post(base+"queues/news", "action", "delete")
 	s.post(base+"queues/orders", "action", "put", "body", "to a queue that is gone")
-	check.Eventually(t, func() bool { return strings.Contains(s.get("/ui/events"), "<summary>Error ") }, "the failed delivery is not shown")
+	check.Eventually(t, func() bool { return strings.Contains(s.get("/ui/events"), "<summary>Error ") },
+		"the failed delivery is not shown")
 	s.post("/ui/events", "action", "remove", "account", "devstoreaccount1", "name", "sub")
 	s.shows("/ui/events", "There are no subscriptions")
 }
@@ -42,12 +46,18 @@ func TestEventsPageRefuses(t *testing.T) {
 		pairs  []string
 		status int
 	}{
-		{"short name", []string{"action", "add", "account", "devstoreaccount1", "name", "s", "endpoint", "http://localhost:1/"}, http.StatusBadRequest},
+		{"short name", []string{"action", "add", "account", "devstoreaccount1", "name", "s", "endpoint",
+			"http://localhost:1/"}, http.StatusBadRequest},
 		{"no endpoint", []string{"action", "add", "account", "devstoreaccount1", "name", "sub"}, http.StatusBadRequest},
-		{"account that does not exist", []string{"action", "add", "account", "other", "name", "sub", "endpoint", "http://localhost:1/"}, http.StatusBadRequest},
-		{"host that is not allowed", []string{"action", "add", "account", "devstoreaccount1", "name", "sub", "endpoint", "http://localhost:1/"}, http.StatusForbidden},
-		{"queue that does not exist", []string{"action", "add", "account", "devstoreaccount1", "name", "sub", "endpointType", "storagequeue", "endpoint", "none"}, http.StatusBadRequest},
-		{"removal of what is not there", []string{"action", "remove", "account", "devstoreaccount1", "name", "sub"}, http.StatusNotFound},
+		{"account that does not exist",
+			[]string{"action", "add", "account", "other", "name", "sub", "endpoint", "http://localhost:1/"},
+			http.StatusBadRequest},
+		{"host that is not allowed", []string{"action", "add", "account", "devstoreaccount1", "name", "sub", "endpoint",
+			"http://localhost:1/"}, http.StatusForbidden},
+		{"queue that does not exist", []string{"action", "add", "account", "devstoreaccount1", "name", "sub", "endpointType",
+			"storagequeue", "endpoint", "none"}, http.StatusBadRequest},
+		{"removal of what is not there", []string{"action", "remove", "account", "devstoreaccount1", "name", "sub"},
+			http.StatusNotFound},
 		{"no action", nil, http.StatusBadRequest},
 	} {
 		if status, body, _ := s.send("/ui/events", s.token(), c.pairs...); status != c.status {

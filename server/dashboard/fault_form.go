@@ -15,8 +15,10 @@ import (
 // faultOf reads a rule from the form.
 func faultOf(form url.Values) (faultrule.Rule, error) {
 	f := faultForm{values: form}
-	r := faultrule.Rule{Name: f.text("name"), Service: f.text("service"), Operation: f.text("operation"), Resource: f.text("resource"), Account: f.text("account"),
-		Client: f.text("client"), Endpoint: f.text("endpoint"), Skip: int(f.whole("skip")), Nth: int(f.whole("nth")), Count: int(f.whole("count")),
+	r := faultrule.Rule{Name: f.text("name"), Service: f.text("service"), Operation: f.text("operation"),
+		Resource: f.text("resource"), Account: f.text("account"),
+		Client: f.text("client"), Endpoint: f.text("endpoint"), Skip: int(f.whole("skip")), Nth: int(f.whole("nth")),
+		Count: int(f.whole("count")),
 		Share: f.number("share"), Seed: uint64(f.whole("seed")), For: f.duration("for"), RetryAfter: f.duration("retryAfter")}
 	f.action(&r)
 	return r, f.err
@@ -85,8 +87,9 @@ func (f *faultForm) offset() *int64 {
 // needs hold what the amount of an action is.
 var needs = map[string]string{
 	"delay": "a time, such as 2s", "lag": "a time, such as 10m", "failover": "a time, such as 10m",
-	"slow": "a number of bytes per second", "truncate": "a number of bytes", "corrupt": "the offset of a byte", "corruptRequest": "the offset of a byte",
-	"throttle": "a number of requests per second", "throttleBytes": "a number of bytes per second",
+	"slow": "a number of bytes per second", "truncate": "a number of bytes", "corrupt": "the offset of a byte",
+	"corruptRequest": "the offset of a byte",
+	"throttle":       "a number of requests per second", "throttleBytes": "a number of bytes per second",
 }
 
 // action sets what the rule does.
@@ -121,7 +124,8 @@ func (f *faultForm) action(r *faultrule.Rule) {
 		r.Throttle = &faultrule.Throttle{Bytes: f.number(amount), Per: f.text("per")}
 	case "tableLimits": // as `lazuli fault add --azure-table-limits`
 		r.RetryAfter = cmp.Or(r.RetryAfter, faultrule.Duration(time.Second))
-		r.Throttle = &faultrule.Throttle{PartitionEntities: faultrule.AzurePartitionEntities, AccountEntities: faultrule.AzureAccountEntities}
+		r.Throttle = &faultrule.Throttle{PartitionEntities: faultrule.AzurePartitionEntities,
+			AccountEntities: faultrule.AzureAccountEntities}
 	default:
 		if f.err == nil {
 			f.err = errors.New("the form has no action")

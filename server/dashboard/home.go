@@ -35,7 +35,8 @@ type connection struct{ Account, String string }
 // home shows whether the server is well, and what to do next.
 func (d *dashboard) home(w http.ResponseWriter, r *http.Request) error {
 	b := d.Backend()
-	data := homeData{Rates: d.Requests.Rates(), Up: short(time.Since(d.started)), Folder: b.Path(), InMemory: d.InMemory, Free: -1,
+	data := homeData{Rates: d.Requests.Rates(), Up: short(time.Since(d.started)), Folder: b.Path(), InMemory: d.InMemory,
+		Free:     -1,
 		Failures: d.Requests.Latest(RequestFilter{Failed: true}, 5, 0)}
 	if err := b.Ready(); err != nil {
 		data.Health = err.Error()
@@ -67,7 +68,8 @@ func points(r Rates) string {
 
 // usage returns the memory that the process has from the operating system and the number of goroutines.
 func usage() (memory int64, goroutines int) {
-	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}, {Name: "/sched/goroutines:goroutines"}}
+	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"},
+		{Name: "/sched/goroutines:goroutines"}}
 	metrics.Read(s)
 	return int64(s[0].Value.Uint64() - s[1].Value.Uint64()), int(s[2].Value.Uint64())
 }
@@ -113,7 +115,8 @@ func (d *dashboard) accounts(w http.ResponseWriter, r *http.Request) error {
 		}
 		names = append(names, name)
 	}
-	return d.show(w, r, "accounts", "Accounts", nil, map[string]any{"Names": names, "Prefix": q.Get("prefix"), "Next": next})
+	return d.show(w, r, "accounts", "Accounts", nil,
+		map[string]any{"Names": names, "Prefix": q.Get("prefix"), "Next": next})
 }
 
 // account is the page of one account.
@@ -123,7 +126,9 @@ func (d *dashboard) account(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	b := d.Backend()
-	return d.show(w, r, "account", name, nil, map[string]any{"Connection": connectionString(b, name), "Blob": b.URL(wire.Blob, name), "Queue": b.URL(wire.Queue, name), "Table": b.URL(wire.Table, name)})
+	return d.show(w, r, "account", name, nil,
+		map[string]any{"Connection": connectionString(b, name), "Blob": b.URL(wire.Blob, name),
+			"Queue": b.URL(wire.Queue, name), "Table": b.URL(wire.Table, name)})
 }
 
 // sasData is the form of a shared access signature, and what was made of it.
@@ -141,7 +146,8 @@ type letter struct {
 
 // permissions are the permissions that the form offers, by service.
 var permissions = map[string][]letter{
-	"blob":  {{"r", "read", false}, {"a", "add", false}, {"c", "create", false}, {"w", "write", false}, {"d", "delete", false}, {"l", "list", false}, {"t", "tags", false}},
+	"blob": {{"r", "read", false}, {"a", "add", false}, {"c", "create", false}, {"w", "write", false},
+		{"d", "delete", false}, {"l", "list", false}, {"t", "tags", false}},
 	"queue": {{"r", "read", false}, {"a", "add", false}, {"u", "update", false}, {"p", "process", false}},
 	"table": {{"r", "query", false}, {"a", "add", false}, {"u", "update", false}, {"d", "delete", false}},
 }
@@ -158,7 +164,8 @@ func (d *dashboard) showSAS(w http.ResponseWriter, r *http.Request, data sasData
 		return err
 	}
 	if permissions[data.Service] == nil || data.Resource == "" {
-		return problem{http.StatusBadRequest, "A signature is for a container, blob, queue or table", "Open its page, and choose SAS there."}
+		return problem{http.StatusBadRequest, "A signature is for a container, blob, queue or table",
+			"Open its page, and choose SAS there."}
 	}
 	for _, l := range permissions[data.Service] {
 		l.On = strings.Contains(data.Permissions, l.Letter)
@@ -172,7 +179,8 @@ const maxHours = 24 * 365
 
 // makeSAS makes the signature of the form. It needs the account's key, which stays here.
 func (d *dashboard) makeSAS(w http.ResponseWriter, r *http.Request) error {
-	data := sasData{Service: r.PostFormValue("service"), Resource: r.PostFormValue("resource"), Permissions: strings.Join(r.PostForm["permission"], ""), Hours: r.PostFormValue("hours")}
+	data := sasData{Service: r.PostFormValue("service"), Resource: r.PostFormValue("resource"),
+		Permissions: strings.Join(r.PostForm["permission"], ""), Hours: r.PostFormValue("hours")}
 	account, err := d.accountOf(r)
 	if err != nil {
 		return err
@@ -189,7 +197,8 @@ func (d *dashboard) makeSAS(w http.ResponseWriter, r *http.Request) error {
 		return problem{http.StatusConflict, "The account has no key to sign with", ""}
 	}
 	svc := map[string]wire.Service{"blob": wire.Blob, "queue": wire.Queue, "table": wire.Table}[data.Service]
-	token := auth.Token{VersionText: auth.SASVersion, Permissions: data.Permissions, Expiry: d.Now().Add(time.Duration(hours * float64(time.Hour))).UTC().Format("2006-01-02T15:04:05Z")}
+	token := auth.Token{VersionText: auth.SASVersion, Permissions: data.Permissions,
+		Expiry: d.Now().Add(time.Duration(hours * float64(time.Hour))).UTC().Format("2006-01-02T15:04:05Z")}
 	query, err := token.Sign(account, keys[0], svc, data.Resource)
 	if err != nil {
 		return problem{http.StatusBadRequest, err.Error(), ""}

@@ -5,11 +5,12 @@ import (
 	"encoding/json"
 )
 
-// maxBlanks is the maximum length of the indentation of a JSON text, as a multiple of the text's length, for texts of more than a KiB.
+// maxBlanks is the maximum length of the indentation of a JSON text, as a multiple of the text's length, for texts of
+// more than a KiB.
 const maxBlanks = 8
 
-// indent returns a JSON text with line breaks and indentation. ok is false if it is not JSON, or if the result would be much longer than the text:
-// 64 KiB with brackets in brackets would become hundreds of megabytes.
+// indent returns a JSON text with line breaks and indentation. ok is false if it is not JSON, or if the result would be
+// much longer than the text: 64 KiB with brackets in brackets would become hundreds of megabytes.
 func indent(text []byte) (indented string, ok bool) {
 	blanks, depth, quoted := 0, 0, false
 	for i := 0; i < len(text); i++ {

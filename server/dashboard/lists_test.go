@@ -116,7 +116,8 @@ func (s *site) insert(table string, partitions map[string]int) {
 		for from := 0; from < n; from += 100 {
 			var list []aztables.TransactionAction
 			for i := from; i < min(n, from+100); i++ {
-				list = append(list, aztables.TransactionAction{ActionType: aztables.TransactionTypeAdd, Entity: fmt.Appendf(nil, `{"PartitionKey":%q,"RowKey":"%06d"}`, pk, i)})
+				list = append(list, aztables.TransactionAction{ActionType: aztables.TransactionTypeAdd,
+					Entity: fmt.Appendf(nil, `{"PartitionKey":%q,"RowKey":"%06d"}`, pk, i)})
 			}
 			if _, err := client.SubmitTransaction(s.t.Context(), list, nil); err != nil {
 				s.t.Fatal(err)
@@ -125,7 +126,8 @@ func (s *site) insert(table string, partitions map[string]int) {
 	}
 }
 
-// Partitions are listed by pages in the order of their keys; a page ends after a number of entities, which a large partition can exceed.
+// Partitions are listed by pages in the order of their keys; a page ends after a number of entities, which a large
+// partition can exceed.
 func TestPartitionsArePaged(t *testing.T) {
 	t.Parallel()
 	s := open(t)
@@ -139,7 +141,8 @@ func TestPartitionsArePaged(t *testing.T) {
 	if last := pages[len(pages)-1]; !strings.Contains(last, ">it&#39;s large<") || !strings.Contains(last, " or more<") {
 		t.Errorf("the last page does not have the large partition:\n%s", last)
 	}
-	s.shows(base+"tables/many/partitions?largest=1", "151 partitions with 5,250 entities", "it&#39;s large</td><td class=\"number\">5,100<")
+	s.shows(base+"tables/many/partitions?largest=1", "151 partitions with 5,250 entities",
+		"it&#39;s large</td><td class=\"number\">5,100<")
 }
 
 // Long values are cut on pages that list, so that a page stays small.
@@ -150,11 +153,13 @@ func TestLongValuesAreCut(t *testing.T) {
 	s.post(base+"queues/long", "action", "put", "body", strings.Repeat("x", 40_000), "encoding", "base64")
 	s.post(base+"queues/long", "action", "put", "body", `{"order":{"id":1}}`, "encoding", "base64")
 	page := s.get(base + "queues/long")
-	if len(page) > 30_000 || !strings.Contains(page, "The beginning of 39.1 KiB.") || !strings.Contains(page, "    &#34;id&#34;: 1") {
+	if len(page) > 30_000 || !strings.Contains(page, "The beginning of 39.1 KiB.") ||
+		!strings.Contains(page, "    &#34;id&#34;: 1") {
 		t.Errorf("the page of a queue has %d bytes:\n%.3000s", len(page), page)
 	}
 	s.post(base+"tables", "action", "create", "name", "Long")
-	s.post(base+"tables/Long/entity", "action", "insert", "pk", "p", "rk", "r", "name", "Text", "type", "String", "value", strings.Repeat("y", 30_000))
+	s.post(base+"tables/Long/entity", "action", "insert", "pk", "p", "rk", "r", "name", "Text", "type", "String", "value",
+		strings.Repeat("y", 30_000))
 	if page := s.get(base + "tables/Long"); len(page) > 10_000 || !strings.Contains(page, "yyy…") {
 		t.Errorf("the page of a table has %d bytes", len(page))
 	}
@@ -172,7 +177,9 @@ func TestPoisonReasons(t *testing.T) {
 	if id == nil {
 		t.Fatal("the message has no ID")
 	}
-	if err := poison.Write(t.Context(), s.tables(), poison.Record{Queue: "orders-poison", ID: id[1], Reason: "failed 5 times: no stock", Stack: "main.ship()", Poisoned: time.Now(), Inserted: time.Now()}); err != nil {
+	if err := poison.Write(t.Context(), s.tables(),
+		poison.Record{Queue: "orders-poison", ID: id[1], Reason: "failed 5 times: no stock", Stack: "main.ship()",
+			Poisoned: time.Now(), Inserted: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	s.shows(page, "failed 5 times: no stock", "main.ship()")
@@ -200,7 +207,8 @@ func TestWorkersPage(t *testing.T) {
 	t.Parallel()
 	s := open(t, func(o *dashboard.Options) {
 		o.Workers = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			fmt.Fprint(w, `{"functions":[{"name":"ship","trigger":"queueTrigger","queue":"orders","per_second":2.5,"succeeded":150,"last_error":"panic: out of reach","last_error_at":"2026-01-01T00:00:00Z","last_stack":"goroutine 7 [running]"}]}`)
+			fmt.Fprint(w,
+				`{"functions":[{"name":"ship","trigger":"queueTrigger","queue":"orders","per_second":2.5,"succeeded":150,"last_error":"panic: out of reach","last_error_at":"2026-01-01T00:00:00Z","last_stack":"goroutine 7 [running]"}]}`)
 		})
 	})
 	s.shows("/ui/workers", "ship", "queueTrigger orders", ">2.5<", ">150<", "panic: out of reach", "goroutine 7 [running]")
@@ -211,7 +219,8 @@ func TestMetadataIsRefused(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	s.post(base+"containers", "action", "create", "name", "photos")
-	if status, body, _ := s.do(http.MethodPost, base+"containers/photos/upload?name=a.txt", strings.NewReader("text"), http.Header{"X-Csrf-Token": {s.token()}}); status != http.StatusCreated {
+	if status, body, _ := s.do(http.MethodPost, base+"containers/photos/upload?name=a.txt", strings.NewReader("text"),
+		http.Header{"X-Csrf-Token": {s.token()}}); status != http.StatusCreated {
 		t.Fatalf("upload: %d %s", status, body)
 	}
 	for _, tc := range []struct{ page, action, value, want string }{
@@ -221,7 +230,8 @@ func TestMetadataIsRefused(t *testing.T) {
 		{base + "blob/photos?name=a.txt", "metadata", "a-b: x", "The name a-b"},
 		{base + "blob/photos?name=a.txt", "type", "a\r\nb: c", "The content type has characters"},
 	} {
-		if status, body, _ := s.send(tc.page, s.token(), "action", tc.action, tc.action, tc.value); status != http.StatusBadRequest || !strings.Contains(body, tc.want) {
+		if status, body, _ := s.send(tc.page, s.token(), "action", tc.action, tc.action,
+			tc.value); status != http.StatusBadRequest || !strings.Contains(body, tc.want) {
 			t.Errorf("%s %q: %d\n%s", tc.page, tc.value, status, body)
 		}
 	}

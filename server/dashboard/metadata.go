@@ -63,10 +63,12 @@ func parseMetadata(text string) (map[string]*string, error) {
 	m, err := parseLines(text)
 	for name, v := range m {
 		if !metadataName().MatchString(name) {
-			return nil, problem{http.StatusBadRequest, "The name " + name + " is not one of metadata", "Names have letters, digits and underscores, and do not begin with a digit."}
+			return nil, problem{http.StatusBadRequest, "The name " + name + " is not one of metadata",
+				"Names have letters, digits and underscores, and do not begin with a digit."}
 		}
 		if !metadataValue().MatchString(value(v)) {
-			return nil, problem{http.StatusBadRequest, "The value of " + name + " has characters that metadata cannot have", "Values have ASCII characters."}
+			return nil, problem{http.StatusBadRequest, "The value of " + name + " has characters that metadata cannot have",
+				"Values have ASCII characters."}
 		}
 	}
 	return m, err
@@ -81,7 +83,8 @@ func parseLines(text string) (map[string]*string, error) {
 		}
 		name, v, found := strings.Cut(line, ":")
 		if !found || strings.TrimSpace(name) == "" {
-			return nil, problem{http.StatusBadRequest, "The line " + line + " is not of the form name: value", "One name and value a line."}
+			return nil, problem{http.StatusBadRequest, "The line " + line + " is not of the form name: value",
+				"One name and value a line."}
 		}
 		v = strings.TrimSpace(v)
 		m[strings.TrimSpace(name)] = &v

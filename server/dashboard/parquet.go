@@ -16,7 +16,8 @@ import (
 func (d *dashboard) parquetRows(ctx context.Context, address string) ([][]string, error) {
 	const request = `<?xml version="1.0" encoding="utf-8"?><QueryRequest><QueryType>SQL</QueryType><Expression>SELECT * FROM BlobStorage LIMIT 21</Expression>` +
 		`<InputSerialization><Format><Type>parquet</Type></Format></InputSerialization>` +
-		`<OutputSerialization><Format><Type>json</Type><JsonTextConfiguration><RecordSeparator>` + "\n" + `</RecordSeparator></JsonTextConfiguration></Format></OutputSerialization></QueryRequest>`
+		`<OutputSerialization><Format><Type>json</Type><JsonTextConfiguration><RecordSeparator>` + "\n" +
+		`</RecordSeparator></JsonTextConfiguration></Format></OutputSerialization></QueryRequest>`
 	hr, err := http.NewRequestWithContext(ctx, http.MethodPost, address+"?comp=query", strings.NewReader(request))
 	if err != nil {
 		return nil, err
@@ -73,8 +74,8 @@ func jsonRows(text []byte) (rows [][]string, err error) {
 
 var errAvro = errors.New("the answer of the query cannot be read")
 
-// resultData takes the result's bytes out of the Avro container that Query Blob Contents answers with: blocks of records, of which
-// those with the schema com.microsoft.azure.storage.queryBlobContents.resultData hold bytes.
+// resultData takes the result's bytes out of the Avro container that Query Blob Contents answers with: blocks of
+// records, of which those with the schema com.microsoft.azure.storage.queryBlobContents.resultData hold bytes.
 // https://learn.microsoft.com/rest/api/storageservices/query-blob-contents#response-body
 func resultData(answer []byte) (out []byte, err error) {
 	a := &avro{rest: answer}

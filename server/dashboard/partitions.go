@@ -27,8 +27,8 @@ const (
 	countedTime     = 3 * time.Second
 )
 
-// partitions counts the entities per partition: in the order of the keys, a page at a time, or with ?largest=1 the largest ones among the first
-// entities of the table, which takes longer.
+// partitions counts the entities per partition: in the order of the keys, a page at a time, or with ?largest=1 the
+// largest ones among the first entities of the table, which takes longer.
 func (d *dashboard) partitions(w http.ResponseWriter, r *http.Request) error {
 	service, err := d.tableClient(r)
 	if err != nil {
@@ -45,7 +45,8 @@ func (d *dashboard) partitions(w http.ResponseWriter, r *http.Request) error {
 	if err := c.count(r.Context()); err != nil {
 		return err
 	}
-	data := map[string]any{"Table": name, "Found": len(c.rows), "Total": c.total, "More": c.more, "Largest": largest, "After": q.Get("after")}
+	data := map[string]any{"Table": name, "Found": len(c.rows), "Total": c.total, "More": c.more, "Largest": largest,
+		"After": q.Get("after")}
 	if largest {
 		slices.SortStableFunc(c.rows, func(a, b partitionRow) int { return cmp.Compare(b.Count, a.Count) })
 		c.rows = c.rows[:min(len(c.rows), pageSize)]
@@ -66,7 +67,9 @@ func (d *dashboard) partitions(w http.ResponseWriter, r *http.Request) error {
 		most = max(most, row.Count)
 	}
 	data["Rows"], data["Most"] = c.rows, most
-	return d.show(w, r, "partitions", "Partitions of "+name, []crumb{{account, link("accounts", account)}, {"Tables", link("accounts", account, "tables")}, {name, link("accounts", account, "tables", name)}}, data)
+	return d.show(w, r, "partitions", "Partitions of "+name,
+		[]crumb{{account, link("accounts", account)}, {"Tables", link("accounts", account, "tables")},
+			{name, link("accounts", account, "tables", name)}}, data)
 }
 
 // after is the filter for the partitions after a key.
@@ -85,12 +88,14 @@ type partitionCounter struct {
 
 // exists reports whether an entity matches a filter.
 func (c *partitionCounter) exists(ctx context.Context, filter string) (bool, error) {
-	got, err := c.client.NewListEntitiesPager(&aztables.ListEntitiesOptions{Filter: &filter, Select: to.Ptr("PartitionKey"), Top: to.Ptr(int32(1))}).NextPage(ctx)
+	got, err := c.client.NewListEntitiesPager(
+		&aztables.ListEntitiesOptions{Filter: &filter, Select: to.Ptr("PartitionKey"), Top: to.Ptr(int32(1))}).NextPage(ctx)
 	return len(got.Entities) > 0, err
 }
 
 func (c *partitionCounter) count(ctx context.Context) error {
-	o := &aztables.ListEntitiesOptions{Select: to.Ptr("PartitionKey"), Format: to.Ptr(aztables.MetadataFormatNone), Filter: optional(c.filter)}
+	o := &aztables.ListEntitiesOptions{Select: to.Ptr("PartitionKey"), Format: to.Ptr(aztables.MetadataFormatNone),
+		Filter: optional(c.filter)}
 	pager := c.client.NewListEntitiesPager(o)
 	for began := time.Now(); pager.More(); {
 		if c.total >= c.entities || time.Since(began) > countedTime {

@@ -36,7 +36,8 @@ func TestParquetPreview(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.post(base+"containers", "action", "create", "name", "photos")
-	status, body, _ := s.do(http.MethodPost, base+"containers/photos/upload?name=people.parquet", &file, http.Header{"X-Csrf-Token": {s.token()}})
+	status, body, _ := s.do(http.MethodPost, base+"containers/photos/upload?name=people.parquet", &file,
+		http.Header{"X-Csrf-Token": {s.token()}})
 	if status != http.StatusCreated {
 		t.Fatalf("upload: %d %s", status, body)
 	}
@@ -53,28 +54,32 @@ func documentedLinks(t *testing.T) map[string]bool {
 		t.Fatal(err)
 	}
 	links := make(map[string]bool)
-	for _, m := range regexp.MustCompile(`\]\(http://127\.0\.0\.1:10003(/ui/[^)]*)\)`).FindAllStringSubmatch(string(text), -1) {
+	for _, m := range regexp.MustCompile(`\]\(http://127\.0\.0\.1:10003(/ui/[^)]*)\)`).FindAllStringSubmatch(string(text),
+		-1) {
 		links[m[1]] = true
 	}
 	return links
 }
 
-// Each task is at most three clicks from docs/dashboard.md: the first one is a link there, each page has the link to the next one, and the last one has the
-// control of the task. All links of that page are on the way to a task.
+// Each task is at most three clicks from docs/dashboard.md: the first one is a link there, each page has the link to
+// the next one, and the last one has the control of the task. All links of that page are on the way to a task.
 func TestClickPaths(t *testing.T) {
 	t.Parallel()
 	s, flows := open(t), openFlows(t)
 	flows.start("order", "order-1", `"tea"`)
-	check.Eventually(t, func() bool { return strings.Contains(flows.get(ordersHub), "order-1") }, "the instance is not listed")
+	check.Eventually(t, func() bool { return strings.Contains(flows.get(ordersHub), "order-1") },
+		"the instance is not listed")
 	s.post(base+"containers", "action", "create", "name", "photos")
-	if status, body, _ := s.do(http.MethodPost, base+"containers/photos/upload?name=a.txt", strings.NewReader("text"), http.Header{"X-Csrf-Token": {s.token()}}); status != http.StatusCreated {
+	if status, body, _ := s.do(http.MethodPost, base+"containers/photos/upload?name=a.txt", strings.NewReader("text"),
+		http.Header{"X-Csrf-Token": {s.token()}}); status != http.StatusCreated {
 		t.Fatalf("upload: %d %s", status, body)
 	}
 	s.post(base+"queues", "action", "create", "name", "orders-poison")
 	s.post(base+"queues/orders-poison", "action", "put", "body", "one")
 	s.post(base+"tables", "action", "create", "name", "Employees")
 	s.post(base+"tables/Employees/entity", "action", "insert", "pk", "p", "rk", "r")
-	wrong, err := azqueue.NewServiceClientFromConnectionString(strings.Replace(s.stack.ConnectionString(), "AccountKey=Eby8", "AccountKey=Fby8", 1), nil)
+	wrong, err := azqueue.NewServiceClientFromConnectionString(
+		strings.Replace(s.stack.ConnectionString(), "AccountKey=Eby8", "AccountKey=Fby8", 1), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,8 +108,10 @@ func TestClickPaths(t *testing.T) {
 		{"change the tier", `value="tier"`, []string{base + "containers", base + "containers/photos", blob}},
 		{"download a blob", "content/photos", []string{base + "containers", base + "containers/photos", blob}},
 		{"take a snapshot", `value="snapshot"`, []string{base + "containers", base + "containers/photos", blob}},
-		{"make a signature", "Make the URL", []string{base + "containers", base + "containers/photos", base + "sas?service=blob&resource=photos"}},
-		{"make a signature for a queue", "Make the URL", []string{base + "queues", queue, base + "sas?service=queue&resource=orders-poison"}},
+		{"make a signature", "Make the URL",
+			[]string{base + "containers", base + "containers/photos", base + "sas?service=blob&resource=photos"}},
+		{"make a signature for a queue", "Make the URL",
+			[]string{base + "queues", queue, base + "sas?service=queue&resource=orders-poison"}},
 		{"see hidden and poison messages", "one", []string{base + "queues", queue}},
 		{"put a message", `value="put"`, []string{base + "queues", queue}},
 		{"requeue poison messages", `value="requeue"`, []string{base + "queues", queue}},
@@ -114,7 +121,8 @@ func TestClickPaths(t *testing.T) {
 		{"edit an entity", `value="replace"`, []string{base + "tables", table, table + "/entity?pk=p&rk=r"}},
 		{"count the entities of partitions", "<meter", []string{base + "tables", table, table + "/partitions"}},
 		{"see workflows", "order-1", []string{base + "workflows", ordersHub}},
-		{"follow a workflow, raise an event", `value="raise"`, []string{base + "workflows", ordersHub, instancePage("order-1")}},
+		{"follow a workflow, raise an event", `value="raise"`,
+			[]string{base + "workflows", ordersHub, instancePage("order-1")}},
 		{"see functions", "Workers", []string{"/ui/workers"}},
 		{"see why a request failed", "AuthenticationErrorDetail", []string{"/ui/requests", refused[1]}},
 		{"get a request as curl", "curl -i", []string{"/ui/requests", refused[1]}},

@@ -34,10 +34,12 @@ type preview struct {
 }
 
 // images are the image types that are shown: those that cannot contain scripts.
-var images = map[string]bool{"image/png": true, "image/jpeg": true, "image/gif": true, "image/webp": true, "image/bmp": true}
+var images = map[string]bool{"image/png": true, "image/jpeg": true, "image/gif": true, "image/webp": true,
+	"image/bmp": true}
 
 // preview reads the beginning of a blob.
-func (d *dashboard) preview(ctx context.Context, client *blob.Client, p *blob.GetPropertiesResponse, address string) (preview, error) {
+func (d *dashboard) preview(ctx context.Context, client *blob.Client, p *blob.GetPropertiesResponse,
+	address string) (preview, error) {
 	size, name := value(p.ContentLength), client.URL()
 	name, _, _ = strings.Cut(name, "?")
 	kind, _, _ := mime.ParseMediaType(value(p.ContentType))
@@ -119,7 +121,8 @@ func (d *dashboard) content(w http.ResponseWriter, r *http.Request) error {
 		h.Set("Content-Type", kind)
 	} else {
 		h.Set("Content-Type", "application/octet-stream")
-		h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(r.URL.Query().Get("name"))}))
+		h.Set("Content-Disposition", mime.FormatMediaType("attachment",
+			map[string]string{"filename": path.Base(r.URL.Query().Get("name"))}))
 	}
 	if value(got.ContentEncoding) != "" {
 		h.Set("Content-Encoding", value(got.ContentEncoding))

@@ -23,7 +23,8 @@ func (p problem) Error() string { return p.what }
 
 // helps hold what helps against errors of the services, by their code.
 var helps = map[string]string{
-	"ContainerAlreadyExists": "Choose another name.", "QueueAlreadyExists": "Choose another name.", "TableAlreadyExists": "Choose another name.",
+	"ContainerAlreadyExists": "Choose another name.", "QueueAlreadyExists": "Choose another name.",
+	"TableAlreadyExists":               "Choose another name.",
 	"EntityAlreadyExists":              "Edit the entity that is there, or choose other keys.",
 	"LeaseIdMissing":                   "Break the lease first.",
 	"LeaseNotPresentWithBlobOperation": "Break the lease first.",
@@ -31,14 +32,17 @@ var helps = map[string]string{
 	"QueueBeingDeleted":                "The name is free again in a moment.",
 	"TableBeingDeleted":                "The name is free again in a moment.",
 	"SnapshotsPresent":                 "Choose to delete the snapshots, too.",
-	"InvalidResourceName":              "Names have lower-case letters, digits and hyphens, 3 to 63 characters; tables have letters and digits.",
-	"OutOfRangeInput":                  "Names have 3 to 63 characters; keys of entities have none of / \\ # ? and no control characters.",
-	"UpdateConditionNotSatisfied":      "The entity has changed meanwhile: reload it and try again.",
-	"ConditionNotMet":                  "It has changed meanwhile: reload the page and try again.",
-	"InvalidInput":                     "Compare the filter or the values with docs/table.md.",
-	"BlobImmutableDueToPolicy":         "An immutability policy or a legal hold protects the blob.",
-	"BlobNotFound":                     "It may have been deleted meanwhile; the container's page shows deleted blobs as well.",
-	"ResourceNotFound":                 "It may have been deleted meanwhile.",
+	"InvalidResourceName": "Names have lower-case letters, digits and hyphens, 3 to 63 characters; tables " +
+		"have letters and digits.",
+	"OutOfRangeInput": "Names have 3 to 63 characters; keys of entities have none of / \\ # ? and no " +
+		"control characters.",
+	"UpdateConditionNotSatisfied": "The entity has changed meanwhile: reload it and try again.",
+	"ConditionNotMet":             "It has changed meanwhile: reload the page and try again.",
+	"InvalidInput":                "Compare the filter or the values with docs/table.md.",
+	"BlobImmutableDueToPolicy":    "An immutability policy or a legal hold protects the blob.",
+	"BlobNotFound": "It may have been deleted meanwhile; the container's page shows deleted blobs " +
+		"as well.",
+	"ResourceNotFound": "It may have been deleted meanwhile.",
 }
 
 // explain turns an error into a problem.
@@ -92,7 +96,8 @@ func (d *dashboard) fail(w http.ResponseWriter, r *http.Request, err error) {
 		_ = writeJSON(w, p.status, map[string]string{"error": p.what, "help": p.help})
 		return
 	}
-	if err := d.showStatus(w, r, p.status, "error", http.StatusText(p.status), nil, map[string]any{"Status": p.status, "What": p.what, "Help": p.help}); err != nil {
+	if err := d.showStatus(w, r, p.status, "error", http.StatusText(p.status), nil,
+		map[string]any{"Status": p.status, "What": p.what, "Help": p.help}); err != nil {
 		http.Error(w, p.what, p.status)
 	}
 }

@@ -34,7 +34,8 @@ func (d *dashboard) queues(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	q := r.URL.Query()
-	o := &azqueue.ListQueuesOptions{MaxResults: to.Ptr(int32(pageSize)), Prefix: optional(q.Get("prefix")), Marker: optional(q.Get("marker"))}
+	o := &azqueue.ListQueuesOptions{MaxResults: to.Ptr(int32(pageSize)), Prefix: optional(q.Get("prefix")),
+		Marker: optional(q.Get("marker"))}
 	got, err := client.NewListQueuesPager(o).NextPage(r.Context())
 	if err != nil {
 		return err
@@ -57,7 +58,8 @@ func (d *dashboard) queues(w http.ResponseWriter, r *http.Request) error {
 		rows = append(rows, row)
 	}
 	account := r.PathValue("account")
-	return d.show(w, r, "queues", "Queues", []crumb{{account, link("accounts", account)}}, map[string]any{"Rows": rows, "Prefix": q.Get("prefix"), "Next": value(got.NextMarker), "Now": d.Now()})
+	return d.show(w, r, "queues", "Queues", []crumb{{account, link("accounts", account)}},
+		map[string]any{"Rows": rows, "Prefix": q.Get("prefix"), "Next": value(got.NextMarker), "Now": d.Now()})
 }
 
 // changeQueues creates a queue.
@@ -131,8 +133,11 @@ func (d *dashboard) queue(w http.ResponseWriter, r *http.Request) error {
 		}
 		rows = append(rows, row)
 	}
-	return d.show(w, r, "queue", name, []crumb{{account, link("accounts", account)}, {"Queues", link("accounts", account, "queues")}},
-		map[string]any{"Queue": name, "Count": total, "Visible": visible, "AtLeast": visible >= queuetool.MaxVisible, "Hidden": max(0, total-visible), "Rows": rows, "Origin": origin, "Metadata": metadata, "Now": now, "After": after, "Next": next, "URL": client.URL()})
+	return d.show(w, r, "queue", name,
+		[]crumb{{account, link("accounts", account)}, {"Queues", link("accounts", account, "queues")}},
+		map[string]any{"Queue": name, "Count": total, "Visible": visible, "AtLeast": visible >= queuetool.MaxVisible,
+			"Hidden": max(0, total-visible), "Rows": rows, "Origin": origin, "Metadata": metadata, "Now": now, "After": after,
+			"Next": next, "URL": client.URL()})
 }
 
 // maxText is the part of a message that the page of a queue shows, in bytes.
@@ -170,7 +175,8 @@ func (d *dashboard) changeQueue(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		if err := queuetool.Put(r.Context(), client, []byte(r.PostFormValue("body")), queuetool.PutOptions{Plain: r.PostFormValue("encoding") == "plain", Delay: delay}); err != nil {
+		if err := queuetool.Put(r.Context(), client, []byte(r.PostFormValue("body")),
+			queuetool.PutOptions{Plain: r.PostFormValue("encoding") == "plain", Delay: delay}); err != nil {
 			return err
 		}
 		return back(w, r, here, "put")
@@ -224,7 +230,8 @@ func (d *dashboard) messageFilter(r *http.Request, queue string) (f queuetool.Fi
 	}{{"match", &f.Match}, {"reason", &f.Reason}} {
 		if text := r.PostFormValue(p.field); text != "" {
 			if *p.to, err = regexp.Compile(text); err != nil {
-				return f, problem{http.StatusBadRequest, "The pattern " + text + " is not a regular expression", "Plain text without ( [ { \\ * + ? . is one."}
+				return f, problem{http.StatusBadRequest, "The pattern " + text + " is not a regular expression",
+					"Plain text without ( [ { \\ * + ? . is one."}
 			}
 		}
 	}

@@ -18,14 +18,16 @@ const (
 	keptSeconds  = 300  // of rates
 	maxWaiting   = 256  // requests that wait for one reader of the live log
 	maxReaders   = 32
-	// keptHead is the length of the path, the query and the headers up to which they are kept whole, in bytes; each header counts headerCost more. Of a
-	// request with a longer head, the headers are left out and the texts are cut to keptText bytes: anyone can send heads of 256 KiB.
+	// keptHead is the length of the path, the query and the headers up to which they are kept whole, in bytes; each header
+	// counts headerCost more. Of a request with a longer head, the headers are left out and the texts are cut to keptText
+	// bytes: anyone can send heads of 256 KiB.
 	keptHead   = 16 << 10
 	headerCost = 64
 	keptText   = 1 << 10
 )
 
-// Requests keeps the latest requests and the rates of the last minutes, in bounded memory. Its methods are safe for concurrent use.
+// Requests keeps the latest requests and the rates of the last minutes, in bounded memory. Its methods are safe for
+// concurrent use.
 type Requests struct {
 	now func() time.Time
 
@@ -92,8 +94,10 @@ func (l *Requests) Observe(r *wire.Request, o frontend.Outcome) {
 	if r.System() {
 		return
 	}
-	q := Request{At: r.Now, Service: r.Service.String(), Account: r.Account, Operation: r.Operation, Method: r.HTTP.Method, Path: r.URIPath,
-		Query: r.HTTP.URL.RawQuery, Host: r.HTTP.Host, Status: o.Status, Fault: r.Fault, Duration: o.Duration, Sent: o.Written, Received: r.HTTP.ContentLength,
+	q := Request{At: r.Now, Service: r.Service.String(), Account: r.Account, Operation: r.Operation, Method: r.HTTP.Method,
+		Path:  r.URIPath,
+		Query: r.HTTP.URL.RawQuery, Host: r.HTTP.Host, Status: o.Status, Fault: r.Fault, Duration: o.Duration,
+		Sent: o.Written, Received: r.HTTP.ContentLength,
 		Client: r.HTTP.UserAgent(), From: r.HTTP.RemoteAddr, ID: r.ID, ClientID: r.ClientID, Version: r.VersionHeader,
 		Mechanism: o.Identity.Mechanism.String(), header: r.HTTP.Header}
 	if r.Failure != nil {
@@ -132,7 +136,8 @@ func (l *Requests) Observe(r *wire.Request, o frontend.Outcome) {
 // cut leaves out the headers, and copies the beginning of each text, so that the rest is not kept.
 func (q *Request) cut() {
 	q.Cut, q.header = true, nil
-	for _, text := range []*string{&q.Method, &q.Path, &q.Query, &q.Host, &q.Client, &q.ClientID, &q.Version, &q.Account, &q.Message} {
+	for _, text := range []*string{&q.Method, &q.Path, &q.Query, &q.Host, &q.Client, &q.ClientID, &q.Version, &q.Account,
+		&q.Message} {
 		*text = strings.Clone((*text)[:min(len(*text), keptText)])
 	}
 	details := q.Details
@@ -142,7 +147,8 @@ func (q *Request) cut() {
 	}
 }
 
-// Latest returns up to limit requests that the filter takes, the newest first. before, if it is not 0, is a number that their numbers are below.
+// Latest returns up to limit requests that the filter takes, the newest first. before, if it is not 0, is a number that
+// their numbers are below.
 func (l *Requests) Latest(f RequestFilter, limit int, before int64) (list []*Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -231,20 +237,23 @@ type RequestFilter struct {
 }
 
 func (f *RequestFilter) takes(q *Request) bool {
-	if q.Number == 0 || f.Service != "" && f.Service != q.Service || f.Account != "" && f.Account != q.Account || f.Failed && q.Status != 0 && q.Status < 400 {
+	if q.Number == 0 || f.Service != "" && f.Service != q.Service || f.Account != "" && f.Account != q.Account ||
+		f.Failed && q.Status != 0 && q.Status < 400 {
 		return false
 	}
 	if f.Text == "" {
 		return true
 	}
 	text := strings.ToLower(f.Text)
-	return slices.ContainsFunc([]string{q.Operation, q.Method, q.Path, q.Code, q.Client, q.ID, q.ClientID, q.Fault, q.StatusText()}, func(s string) bool {
+	return slices.ContainsFunc([]string{q.Operation, q.Method, q.Path, q.Code, q.Client, q.ID, q.ClientID, q.Fault,
+		q.StatusText()}, func(s string) bool {
 		return strings.Contains(strings.ToLower(s), text)
 	})
 }
 
 // secrets are the headers that are not shown.
-var secrets = map[string]bool{"Authorization": true, "X-Ms-Copy-Source-Authorization": true, "X-Ms-Encryption-Key": true, "X-Ms-Source-Encryption-Key": true, "Cookie": true,
+var secrets = map[string]bool{"Authorization": true, "X-Ms-Copy-Source-Authorization": true,
+	"X-Ms-Encryption-Key": true, "X-Ms-Source-Encryption-Key": true, "Cookie": true,
 	"Proxy-Authorization": true}
 
 // Headers are the request's headers by name; secrets are left out. It also hides signatures in addresses.

@@ -22,7 +22,8 @@ func isSignature(part string) bool {
 
 func requestFilter(r *http.Request) RequestFilter {
 	q := r.URL.Query()
-	return RequestFilter{Service: q.Get("service"), Account: q.Get("in"), Failed: q.Get("failed") != "", Text: q.Get("text")}
+	return RequestFilter{Service: q.Get("service"), Account: q.Get("in"), Failed: q.Get("failed") != "",
+		Text: q.Get("text")}
 }
 
 // shownRequests is the number of requests that a page shows at first.
@@ -44,7 +45,8 @@ func (d *dashboard) requests(w http.ResponseWriter, r *http.Request) error {
 	return d.show(w, r, "requests", "Requests", nil, data)
 }
 
-// keepAlive is the interval at which a comment is sent on a live log without requests, so that a browser that has gone is noticed.
+// keepAlive is the interval at which a comment is sent on a live log without requests, so that a browser that has gone
+// is noticed.
 const keepAlive = 20 * time.Second
 
 // liveRequests sends each new request as a server-sent event: a row of the table.
@@ -86,9 +88,11 @@ func (d *dashboard) liveRequests(w http.ResponseWriter, r *http.Request) error {
 func (d *dashboard) request(w http.ResponseWriter, r *http.Request) error {
 	q := d.Requests.Get(r.PathValue("id"))
 	if q == nil {
-		return problem{http.StatusNotFound, "The request is not kept any more", "The server keeps the latest " + count(keptRequests) + " requests."}
+		return problem{http.StatusNotFound, "The request is not kept any more",
+			"The server keeps the latest " + count(keptRequests) + " requests."}
 	}
-	return d.show(w, r, "request", q.Name(), []crumb{{"Requests", link("requests")}}, map[string]any{"Request": q, "Curl": d.curl(q), "Rule": faultQuery(q)})
+	return d.show(w, r, "request", q.Name(), []crumb{{"Requests", link("requests")}},
+		map[string]any{"Request": q, "Curl": d.curl(q), "Rule": faultQuery(q)})
 }
 
 // Name is the operation, or the method of a request without an operation.
@@ -109,20 +113,24 @@ func faultQuery(q *Request) url.Values {
 }
 
 // ownHeaders are the headers that curl sends by itself, or that a new request has other values of.
-var ownHeaders = map[string]bool{"authorization": true, "content-length": true, "x-ms-date": true, "date": true, "accept-encoding": true, "connection": true, "expect": true,
+var ownHeaders = map[string]bool{"authorization": true, "content-length": true, "x-ms-date": true, "date": true,
+	"accept-encoding": true, "connection": true, "expect": true,
 	"x-ms-client-request-id": true, "x-ms-return-client-request-id": true}
 
-// curl is a shell command that sends the request again, with an account SAS for an hour in place of the signature. Without the
-// account's key, and in a read-only dashboard, the signature is left out.
+// curl is a shell command that sends the request again, with an account SAS for an hour in place of the signature.
+// Without the account's key, and in a read-only dashboard, the signature is left out.
 func (d *dashboard) curl(q *Request) string {
 	scheme, _, _ := strings.Cut(d.Backend().URL(wire.Blob, q.Account), ":")
 	address := scheme + "://" + q.Host + q.Path
 	query := withoutSignature(q.Query)
-	if account := d.Accounts.Get(q.Account); !d.ReadOnly && account != nil && len(account.Keys) > 0 && q.Mechanism != auth.Anonymous.String() {
+	if account := d.Accounts.Get(q.Account); !d.ReadOnly && account != nil && len(account.Keys) > 0 &&
+		q.Mechanism != auth.Anonymous.String() {
 		now := d.Now().UTC()
 		svc := map[string]wire.Service{"blob": wire.Blob, "queue": wire.Queue, "table": wire.Table}[q.Service]
-		token := auth.Token{VersionText: auth.SASVersion, Services: q.Service[:1], ResourceTypes: "sco", Permissions: "rwdlacuptfi",
-			Start: now.Add(-5 * time.Minute).Format("2006-01-02T15:04:05Z"), Expiry: now.Add(time.Hour).Format("2006-01-02T15:04:05Z")}
+		token := auth.Token{VersionText: auth.SASVersion, Services: q.Service[:1], ResourceTypes: "sco",
+			Permissions: "rwdlacuptfi",
+			Start:       now.Add(-5 * time.Minute).Format("2006-01-02T15:04:05Z"),
+			Expiry:      now.Add(time.Hour).Format("2006-01-02T15:04:05Z")}
 		if sas, err := token.Sign(q.Account, account.Keys[0], svc, ""); err == nil {
 			query = strings.Trim(query+"&"+sas, "&")
 		}
@@ -155,7 +163,9 @@ func (d *dashboard) curl(q *Request) string {
 }
 
 // sasParameters are the parameters of a shared access signature.
-var sasParameters = strings.Fields("sv sig st se sp sr ss srt sip spr si ses sdd snapshot-sig tn spk srk epk erk rscc rscd rsce rscl rsct skoid sktid skt ske sks skv saoid suoid scid sduoid srh srq skdutid")
+var sasParameters = strings.Fields(
+	"sv sig st se sp sr ss srt sip spr si ses sdd snapshot-sig tn spk srk epk erk rscc rscd rsce rscl rsct skoid sktid " +
+		"skt ske sks skv saoid suoid scid sduoid srh srq skdutid")
 
 // withoutSignature is a query string without the parameters of a shared access signature.
 func withoutSignature(query string) string {

@@ -34,7 +34,8 @@ func (d *dashboard) tables(w http.ResponseWriter, r *http.Request) error {
 		names = append(names, value(t.Name))
 	}
 	account := r.PathValue("account")
-	return d.show(w, r, "tables", "Tables", []crumb{{account, link("accounts", account)}}, map[string]any{"Names": names, "Next": value(got.NextTableName)})
+	return d.show(w, r, "tables", "Tables", []crumb{{account, link("accounts", account)}},
+		map[string]any{"Names": names, "Next": value(got.NextTableName)})
 }
 
 // changeTables creates a table.
@@ -77,7 +78,8 @@ func (d *dashboard) table(w http.ResponseWriter, r *http.Request) error {
 	if q.Has("pk") {
 		o.NextPartitionKey, o.NextRowKey = to.Ptr(q.Get("pk")), to.Ptr(q.Get("rk"))
 	}
-	data := map[string]any{"Table": name, "Filter": filter, "Now": d.Now(), "URL": d.Backend().URL(wire.Table, account) + "/" + name}
+	data := map[string]any{"Table": name, "Filter": filter, "Now": d.Now(),
+		"URL": d.Backend().URL(wire.Table, account) + "/" + name}
 	got, err := service.NewClient(name).NewListEntitiesPager(o).NextPage(r.Context())
 	var e *azcore.ResponseError
 	switch {
@@ -94,7 +96,8 @@ func (d *dashboard) table(w http.ResponseWriter, r *http.Request) error {
 	if value(got.NextPartitionKey) != "" || value(got.NextRowKey) != "" {
 		data["Next"] = string(query("filter", filter, "pk", value(got.NextPartitionKey), "rk", value(got.NextRowKey)))
 	}
-	return d.show(w, r, "table", name, []crumb{{account, link("accounts", account)}, {"Tables", link("accounts", account, "tables")}}, data)
+	return d.show(w, r, "table", name,
+		[]crumb{{account, link("accounts", account)}, {"Tables", link("accounts", account, "tables")}}, data)
 }
 
 // maxColumns bounds the columns of the grid; an entity's own page has all its properties.
@@ -217,7 +220,8 @@ func (d *dashboard) entity(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	account, name, q := r.PathValue("account"), r.PathValue("table"), r.URL.Query()
-	data := map[string]any{"Table": name, "PK": q.Get("pk"), "RK": q.Get("rk"), "New": !q.Has("pk"), "Types": edmTypes, "Free": make([]cell, freeRows)}
+	data := map[string]any{"Table": name, "PK": q.Get("pk"), "RK": q.Get("rk"), "New": !q.Has("pk"), "Types": edmTypes,
+		"Free": make([]cell, freeRows)}
 	title := "New entity"
 	if q.Has("pk") {
 		got, err := service.NewClient(name).GetEntity(r.Context(), q.Get("pk"), q.Get("rk"), nil)
@@ -239,10 +243,13 @@ func (d *dashboard) entity(w http.ResponseWriter, r *http.Request) error {
 		data["Cells"], data["ETag"] = rest, string(got.ETag)
 		title = q.Get("pk") + " / " + q.Get("rk")
 	}
-	return d.show(w, r, "entity", title, []crumb{{account, link("accounts", account)}, {"Tables", link("accounts", account, "tables")}, {name, link("accounts", account, "tables", name)}}, data)
+	return d.show(w, r, "entity", title,
+		[]crumb{{account, link("accounts", account)}, {"Tables", link("accounts", account, "tables")},
+			{name, link("accounts", account, "tables", name)}}, data)
 }
 
-// changeEntity inserts, replaces or deletes an entity. What is replaced or deleted must still have the ETag that the form showed.
+// changeEntity inserts, replaces or deletes an entity. What is replaced or deleted must still have the ETag that the
+// form showed.
 func (d *dashboard) changeEntity(w http.ResponseWriter, r *http.Request) error {
 	service, err := d.tableClient(r)
 	if err != nil {
@@ -262,7 +269,8 @@ func (d *dashboard) changeEntity(w http.ResponseWriter, r *http.Request) error {
 			if _, err = client.AddEntity(r.Context(), text, nil); err == nil {
 				return back(w, r, here, "created")
 			}
-		} else if _, err = client.UpdateEntity(r.Context(), text, &aztables.UpdateEntityOptions{IfMatch: &etag, UpdateMode: aztables.UpdateModeReplace}); err == nil {
+		} else if _, err = client.UpdateEntity(r.Context(), text,
+			&aztables.UpdateEntityOptions{IfMatch: &etag, UpdateMode: aztables.UpdateModeReplace}); err == nil {
 			return back(w, r, here, "saved")
 		}
 		return err
@@ -320,10 +328,13 @@ func (d *dashboard) plan(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	e, err := tabletool.Explain(r.Context(), service.NewClient(r.PathValue("table")), strings.TrimSpace(r.URL.Query().Get("filter")), 1)
+	e, err := tabletool.Explain(r.Context(), service.NewClient(r.PathValue("table")),
+		strings.TrimSpace(r.URL.Query().Get("filter")), 1)
 	if err != nil {
 		p := explain(err)
 		return writeJSON(w, http.StatusOK, map[string]any{"error": p.what})
 	}
-	return writeJSON(w, http.StatusOK, map[string]any{"plan": e.Plan, "cost": e.Cost(), "ranges": e.Ranges, "scanned": e.Scanned, "returned": e.Returned, "more": e.More, "residual": e.Residual, "hints": e.Hints()})
+	return writeJSON(w, http.StatusOK,
+		map[string]any{"plan": e.Plan, "cost": e.Cost(), "ranges": e.Ranges, "scanned": e.Scanned, "returned": e.Returned,
+			"more": e.More, "residual": e.Residual, "hints": e.Hints()})
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// parsePages parses every page together with the layout. The files are part of the program: one that does not parse is a
-// defect.
+// parsePages parses every page together with the layout. The files are part of the program: one that does not parse is
+// a defect.
 func parsePages() map[string]*template.Template {
 	layout := template.Must(template.New("layout").Funcs(functions).ParseFS(files, "templates/layout.html"))
 	names, err := files.ReadDir("templates")
@@ -21,7 +21,8 @@ func parsePages() map[string]*template.Template {
 	pages := make(map[string]*template.Template)
 	for _, f := range names {
 		if f.Name() != "layout.html" {
-			pages[strings.TrimSuffix(f.Name(), ".html")] = template.Must(template.Must(layout.Clone()).ParseFS(files, path.Join("templates", f.Name())))
+			pages[strings.TrimSuffix(f.Name(), ".html")] = template.Must(
+				template.Must(layout.Clone()).ParseFS(files, path.Join("templates", f.Name())))
 		}
 	}
 	return pages
@@ -29,8 +30,11 @@ func parsePages() map[string]*template.Template {
 
 // functions hold what templates can call.
 var functions = template.FuncMap{
-	"bytes": sizeText, "ago": ago, "ahead": short, "agoShort": func(t, now time.Time) string { return short(now.Sub(t)) }, "when": when, "url": link, "query": query, "count": count, "plural": plural, "ms": milliseconds, "until": until, "took": took,
-	"words": strings.Fields, "below": below, "choice": choice, "int64": func(n int) int64 { return int64(n) }, "entity": entityQuery, "agoPointer": func(t *time.Time, now time.Time) string { return ago(value(t), now) },
+	"bytes": sizeText, "ago": ago, "ahead": short, "agoShort": func(t, now time.Time) string { return short(now.Sub(t)) },
+	"when": when, "url": link, "query": query, "count": count, "plural": plural, "ms": milliseconds, "until": until,
+	"took":  took,
+	"words": strings.Fields, "below": below, "choice": choice, "int64": func(n int) int64 { return int64(n) },
+	"entity": entityQuery, "agoPointer": func(t *time.Time, now time.Time) string { return ago(value(t), now) },
 	"safequery": func(encoded string) template.URL { return template.URL(encoded) }, // of url.Values.Encode
 }
 

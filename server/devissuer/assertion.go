@@ -15,12 +15,13 @@ const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 // https://learn.microsoft.com/entra/workload-id/workload-identity-federation-considerations
 const exchangeAudience = "api://AzureADTokenExchange"
 
-// assertionFault says why a client assertion cannot be meant for this issuer; "" if it can. Its signature counts for as much as a secret
-// does for an issuer that accepts every client: it is not verified, since the issuer has no keys of clients. The checks cover
-// frequent mistakes: a file that is not a token, a token for another audience, and an expired token.
+// assertionFault says why a client assertion cannot be meant for this issuer; "" if it can. Its signature counts for as
+// much as a secret does for an issuer that accepts every client: it is not verified, since the issuer has no keys of
+// clients. The checks cover frequent mistakes: a file that is not a token, a token for another audience, and an expired
+// token.
 //
-// There are two kinds. A workload's token of another issuer has an audience made for exchange; an application that signs with its
-// certificate has its own id as issuer and subject, and the token endpoint as audience.
+// There are two kinds. A workload's token of another issuer has an audience made for exchange; an application that
+// signs with its certificate has its own id as issuer and subject, and the token endpoint as audience.
 // https://learn.microsoft.com/entra/identity-platform/v2-oauth2-client-creds-grant-flow#third-case-access-token-request-with-a-federated-credential
 func assertionFault(kind, assertion, client string, now time.Time) string {
 	if kind != assertionType {

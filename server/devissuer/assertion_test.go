@@ -22,7 +22,8 @@ func TestClientAssertions(t *testing.T) {
 		t.Fatal(err)
 	}
 	sign := func(m jwt.SigningMethod, changes ...any) string {
-		c := jwt.MapClaims{"iss": "https://cluster", "sub": "system:serviceaccount:shop:web", "aud": []string{"api://AzureADTokenExchange"}, "exp": now.Add(time.Hour).Unix()}
+		c := jwt.MapClaims{"iss": "https://cluster", "sub": "system:serviceaccount:shop:web",
+			"aud": []string{"api://AzureADTokenExchange"}, "exp": now.Add(time.Hour).Unix()}
 		for i := 0; i+1 < len(changes); i += 2 {
 			if c[changes[i].(string)] = changes[i+1]; changes[i+1] == nil {
 				delete(c, changes[i].(string))
@@ -40,7 +41,8 @@ func TestClientAssertions(t *testing.T) {
 	}
 	es := jwt.SigningMethodES256
 	const endpoint = "https://127.0.0.1:10003/" + DefaultTenant + "/oauth2/v2.0/token"
-	open, closed := newIssuer(t, Config{Now: func() time.Time { return now }}), newIssuer(t, Config{Now: func() time.Time { return now }, Clients: map[string]string{"app": "secret"}})
+	open, closed := newIssuer(t, Config{Now: func() time.Time { return now }}),
+		newIssuer(t, Config{Now: func() time.Time { return now }, Clients: map[string]string{"app": "secret"}})
 	for _, tc := range []struct {
 		name, kind, assertion string
 		i                     *Issuer
@@ -49,7 +51,8 @@ func TestClientAssertions(t *testing.T) {
 		{name: "a workload's", assertion: sign(es)},
 		{name: "a workload's in another cloud", assertion: sign(es, "aud", "api://AzureADTokenExchangeUSGov")},
 		{name: "by certificate", assertion: sign(es, "iss", "app", "sub", "app", "aud", endpoint)},
-		{name: "by the certificate of another", assertion: sign(es, "iss", "other", "sub", "other", "aud", endpoint), says: "audience"},
+		{name: "by the certificate of another", assertion: sign(es, "iss", "other", "sub", "other", "aud", endpoint),
+			says: "audience"},
 		{name: "for an API", assertion: sign(es, "aud", "https://graph.microsoft.com"), says: "audience"},
 		{name: "for nobody", assertion: sign(es, "aud", nil), says: "audience"},
 		{name: "expired", assertion: sign(es, "exp", now.Unix()), says: "expired"},
@@ -58,9 +61,12 @@ func TestClientAssertions(t *testing.T) {
 		{name: "by a clock that is ahead", assertion: sign(es, "nbf", now.Add(time.Minute).Unix())},
 		{name: "of nobody", assertion: sign(es, "sub", nil), says: "no subject"},
 		{name: "unsigned", assertion: sign(jwt.SigningMethodNone), says: "not signed"},
-		{name: "without its signature", assertion: strings.TrimRight(sign(es), "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"), says: "not signed"},
+		{name: "without its signature",
+			assertion: strings.TrimRight(sign(es), "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"),
+			says:      "not signed"},
 		{name: "not a token", assertion: "x", says: "not a JWT"},
-		{name: "of another kind", kind: "urn:ietf:params:oauth:client-assertion-type:saml2-bearer", assertion: sign(es), says: "client_assertion_type"},
+		{name: "of another kind", kind: "urn:ietf:params:oauth:client-assertion-type:saml2-bearer", assertion: sign(es),
+			says: "client_assertion_type"},
 		{name: "where clients have secrets", i: closed, assertion: sign(es), says: "configured"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -70,10 +76,13 @@ func TestClientAssertions(t *testing.T) {
 			if tc.i == nil {
 				tc.i = open
 			}
-			w := post(tc.i, "/"+DefaultTenant+"/oauth2/v2.0/token", url.Values{"grant_type": {"client_credentials"}, "client_id": {"app"}, "scope": {auth.StorageAudience + "/.default"},
-				"client_assertion_type": {tc.kind}, "client_assertion": {tc.assertion}})
+			w := post(tc.i, "/"+DefaultTenant+"/oauth2/v2.0/token",
+				url.Values{"grant_type": {"client_credentials"}, "client_id": {"app"},
+					"scope":                 {auth.StorageAudience + "/.default"},
+					"client_assertion_type": {tc.kind}, "client_assertion": {tc.assertion}})
 			if tc.says == "" && (w.Code != http.StatusOK || field(t, w, "access_token") == "") ||
-				tc.says != "" && (w.Code != http.StatusUnauthorized || field(t, w, "error") != "invalid_client" || !strings.Contains(field(t, w, "error_description"), tc.says)) {
+				tc.says != "" && (w.Code != http.StatusUnauthorized || field(t, w, "error") != "invalid_client" ||
+					!strings.Contains(field(t, w, "error_description"), tc.says)) {
 				t.Errorf("%d %s", w.Code, w.Body)
 			}
 		})

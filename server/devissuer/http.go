@@ -33,7 +33,8 @@ func (i *Issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case path == "token", strings.HasSuffix(path, "oauth2/v2.0/token"), strings.HasSuffix(path, "oauth2/token"):
 		i.clientCredentials(w, r)
 	default:
-		refuse(w, http.StatusNotFound, "invalid_request", "There is nothing at this address. Token requests go to /"+i.config.Tenant+"/oauth2/v2.0/token.")
+		refuse(w, http.StatusNotFound, "invalid_request",
+			"There is nothing at this address. Token requests go to /"+i.config.Tenant+"/oauth2/v2.0/token.")
 	}
 }
 
@@ -57,7 +58,8 @@ func (i *Issuer) configuration(w http.ResponseWriter, r *http.Request) {
 	}
 	base += "/" + i.config.Tenant
 	issuer := i.id
-	if i.config.URL == "" { // libraries compare the host with the one that they asked; the tokens have their fixed name for this process
+	// libraries compare the host with the one that they asked; the tokens have their fixed name for this process
+	if i.config.URL == "" {
 		issuer = base + "/v2.0"
 	}
 	answer(w, http.StatusOK, map[string]any{
@@ -71,7 +73,8 @@ func (i *Issuer) configuration(w http.ResponseWriter, r *http.Request) {
 		"id_token_signing_alg_values_supported": []string{"ES256"},
 		"token_endpoint_auth_methods_supported": []string{"client_secret_post", "client_secret_basic", "private_key_jwt"},
 		"scopes_supported":                      []string{auth.StorageAudience + "/.default"},
-		"claims_supported":                      []string{"sub", "iss", "aud", "exp", "iat", "nbf", "oid", "tid", "appid", "groups"},
+		"claims_supported": []string{"sub", "iss", "aud", "exp", "iat", "nbf", "oid", "tid", "appid",
+			"groups"},
 	})
 }
 
@@ -110,7 +113,8 @@ func (i *Issuer) clientCredentials(w http.ResponseWriter, r *http.Request) {
 	}
 	audience, ok := audienceOf(f.Get("scope"), f.Get("resource"))
 	if !ok {
-		refuse(w, http.StatusBadRequest, "invalid_scope", "The scope must be "+auth.StorageAudience+"/.default, or a storage account's own address.")
+		refuse(w, http.StatusBadRequest, "invalid_scope",
+			"The scope must be "+auth.StorageAudience+"/.default, or a storage account's own address.")
 		return
 	}
 	i.grant(w, client, audience)
@@ -160,8 +164,8 @@ func (i *Issuer) knows(client, secret string) bool {
 // accountAudience is one account's service at Azure.
 var accountAudience = lazyregexp.New(`^https://[a-z0-9]{3,24}\.(blob|queue|table)\.core\.windows\.net/?$`)
 
-// audienceOf turns a scope (RESOURCE/.default) or a resource into an audience. Some libraries add the scopes of a user's sign-in, which
-// mean nothing here.
+// audienceOf turns a scope (RESOURCE/.default) or a resource into an audience. Some libraries add the scopes of a
+// user's sign-in, which mean nothing here.
 func audienceOf(scope, resource string) (string, bool) {
 	for s := range strings.FieldsSeq(scope) {
 		switch s {
@@ -185,7 +189,8 @@ func (i *Issuer) grant(w http.ResponseWriter, client, audience string) {
 	}
 	seconds := int64(i.config.Lifetime.Seconds())
 	now := i.config.Now().Unix()
-	answer(w, http.StatusOK, map[string]any{"token_type": "Bearer", "access_token": token, "resource": audience, "client_id": client,
+	answer(w, http.StatusOK, map[string]any{"token_type": "Bearer", "access_token": token, "resource": audience,
+		"client_id":  client,
 		"expires_in": seconds, "ext_expires_in": seconds,
 		"expires_on": strconv.FormatInt(now+seconds, 10), "not_before": strconv.FormatInt(now, 10)})
 }

@@ -33,8 +33,8 @@ type Config struct {
 	KeyFile string
 	// Tenant is the tid claim and the tenant in the issuer's paths; "" is DefaultTenant.
 	Tenant string
-	// URL is the place where the handler is reached, "https://localhost:10003/oauth". It is then part of the issuer's name, as
-	// client libraries check. "" takes addresses from each request, and a fixed name.
+	// URL is the place where the handler is reached, "https://localhost:10003/oauth". It is then part of the issuer's
+	// name, as client libraries check. "" takes addresses from each request, and a fixed name.
 	URL string
 	// Clients are the client ids that get tokens, with their secrets. Nil takes every client with any secret.
 	Clients map[string]string
@@ -109,7 +109,8 @@ func loadKey(path string) (*ecdsa.PrivateKey, error) {
 		return nil, fmt.Errorf("%s does not hold a P-256 key", path)
 	}
 	// The file has the public key as well: a private key of which a bit has changed is another valid key.
-	if public, err := key.PublicKey.Bytes(); err != nil || len(block.Bytes) > shortKey && !bytes.Contains(block.Bytes, public) {
+	if public, err := key.PublicKey.Bytes(); err != nil || len(block.Bytes) > shortKey &&
+		!bytes.Contains(block.Bytes, public) {
 		return nil, fmt.Errorf("%s is damaged: its private and its public key do not belong together", path)
 	}
 	return key, nil

@@ -62,7 +62,9 @@ func accepts(t *testing.T, trust auth.Issuer, token string) error {
 		t.Fatal(err)
 	}
 	a := auth.Authenticator{Accounts: auth.Development(), OAuth: o}
-	hr, err := http.ReadRequest(bufio.NewReader(strings.NewReader("GET /devstoreaccount1/c/b HTTP/1.1\r\nHost: h\r\nx-ms-version: 2021-12-02\r\nAuthorization: Bearer " + token + "\r\n\r\n")))
+	hr, err := http.ReadRequest(bufio.NewReader(
+		strings.NewReader("GET /devstoreaccount1/c/b HTTP/1.1\r\nHost: h\r\nx-ms-version: 2021-12-02\r\nAuthorization: " +
+			"Bearer " + token + "\r\n\r\n")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +84,8 @@ func TestTokenRequests(t *testing.T) {
 	open := newIssuer(t, Config{})
 	closed := newIssuer(t, Config{Clients: map[string]string{"app": "secret"}})
 	form := func(pairs ...string) url.Values {
-		f := url.Values{"grant_type": {"client_credentials"}, "client_id": {"app"}, "client_secret": {"secret"}, "scope": {auth.StorageAudience + "/.default"}}
+		f := url.Values{"grant_type": {"client_credentials"}, "client_id": {"app"}, "client_secret": {"secret"},
+			"scope": {auth.StorageAudience + "/.default"}}
 		for i := 0; i < len(pairs); i += 2 {
 			f.Set(pairs[i], pairs[i+1])
 		}
@@ -97,17 +100,22 @@ func TestTokenRequests(t *testing.T) {
 		code   string
 	}{
 		{"version 2 path", open, "/" + DefaultTenant + "/oauth2/v2.0/token", form(), 200, ""},
-		{"version 1 path with resource", open, "/any/oauth2/token", form("scope", "", "resource", auth.StorageAudience+"/"), 200, ""},
+		{"version 1 path with resource", open, "/any/oauth2/token", form("scope", "", "resource", auth.StorageAudience+"/"),
+			200, ""},
 		{"short path", open, "/token", form(), 200, ""},
 		{"one account's scope", open, "/token", form("scope", "https://myaccount.queue.core.windows.net/.default"), 200, ""},
 		{"any secret where no client is configured", open, "/token", form("client_secret", "x"), 200, ""},
 		{"a configured client", closed, "/token", form(), 200, ""},
 		{"a wrong secret", closed, "/token", form("client_secret", "Secret"), 401, "invalid_client"},
-		{"an unknown client with an empty secret", closed, "/token", form("client_id", "other", "client_secret", ""), 401, "invalid_client"},
+		{"an unknown client with an empty secret", closed, "/token", form("client_id", "other", "client_secret", ""), 401,
+			"invalid_client"},
 		{"no client", open, "/token", form("client_id", ""), 401, "invalid_client"},
 		{"another grant", open, "/token", form("grant_type", "password"), 400, "unsupported_grant_type"},
-		{"a scope beside those of a sign-in", open, "/token", form("scope", auth.StorageAudience+"/.default openid offline_access profile"), 200, ""},
-		{"two resources", open, "/token", form("scope", auth.StorageAudience+"/.default https://myaccount.queue.core.windows.net/.default"), 400, "invalid_scope"},
+		{"a scope beside those of a sign-in", open, "/token",
+			form("scope", auth.StorageAudience+"/.default openid offline_access profile"), 200, ""},
+		{"two resources", open, "/token",
+			form("scope", auth.StorageAudience+"/.default https://myaccount.queue.core.windows.net/.default"), 400,
+			"invalid_scope"},
 		{"another resource", open, "/token", form("scope", "https://graph.microsoft.com/.default"), 400, "invalid_scope"},
 		{"no scope", open, "/token", form("scope", ""), 400, "invalid_scope"},
 		{"a large body", open, "/token", form("x", strings.Repeat("x", 70<<10)), 400, "invalid_request"},
@@ -135,7 +143,8 @@ func TestTokenRequests(t *testing.T) {
 
 func TestManagedIdentity(t *testing.T) {
 	i := newIssuer(t, Config{})
-	for path, header := range map[string]string{"/msi/token?api-version=2019-08-01": "X-IDENTITY-HEADER", "/metadata/identity/oauth2/token?api-version=2018-02-01": "Metadata"} {
+	for path, header := range map[string]string{"/msi/token?api-version=2019-08-01": "X-IDENTITY-HEADER",
+		"/metadata/identity/oauth2/token?api-version=2018-02-01": "Metadata"} {
 		path += "&resource=" + url.QueryEscape(auth.StorageAudience)
 		if w := get(i, path); w.Code != 400 {
 			t.Errorf("%s without %s: %d", path, header, w.Code)
@@ -151,7 +160,8 @@ func TestManagedIdentity(t *testing.T) {
 			t.Errorf("client_id: %s", w.Body)
 		}
 	}
-	if w := get(newIssuer(t, Config{Clients: map[string]string{"app": "s"}}), "/msi/token?resource="+auth.StorageAudience, "X-IDENTITY-HEADER", "x"); w.Code != 400 {
+	if w := get(newIssuer(t, Config{Clients: map[string]string{"app": "s"}}), "/msi/token?resource="+auth.StorageAudience,
+		"X-IDENTITY-HEADER", "x"); w.Code != 400 {
 		t.Errorf("an identity that is not configured: %d %s", w.Code, w.Body)
 	}
 }
@@ -163,7 +173,8 @@ func TestDiscovery(t *testing.T) {
 	defer server.Close()
 	i := newIssuer(t, Config{URL: server.URL + "/oauth"})
 	fetches := 0
-	mux.Handle("/oauth/", http.StripPrefix("/oauth", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fetches++; i.ServeHTTP(w, r) })))
+	mux.Handle("/oauth/", http.StripPrefix("/oauth",
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fetches++; i.ServeHTTP(w, r) })))
 	keys, err := auth.NewRemoteKeys(i.Trust().ID, "")
 	if err != nil {
 		t.Fatal(err)
@@ -197,8 +208,10 @@ func TestDiscovery(t *testing.T) {
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest("GET", "http://localhost:10003/oauth/t/v2.0/.well-known/openid-configuration", nil)
 	http.StripPrefix("/oauth", newIssuer(t, Config{})).ServeHTTP(w, r)
-	for name, want := range map[string]string{"token_endpoint": "http://localhost:10003/oauth/" + DefaultTenant + "/oauth2/v2.0/token",
-		"issuer": "http://localhost:10003/oauth/" + DefaultTenant + "/v2.0"} { // whose host libraries compare with the one that they asked
+	for name, want := range map[string]string{"token_endpoint": "http://localhost:10003/oauth/" + DefaultTenant +
+		"/oauth2/v2.0/token",
+		// whose host libraries compare with the one that they asked
+		"issuer": "http://localhost:10003/oauth/" + DefaultTenant + "/v2.0"} {
 		if got := field(t, w, name); got != want {
 			t.Errorf("%s %q, want %q", name, got, want)
 		}

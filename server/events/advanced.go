@@ -11,7 +11,8 @@ import (
 type AdvancedFilter struct {
 	// OperatorType is the operator: StringContains, NumberInRange, ...
 	OperatorType string `json:"operatorType"`
-	// Key is id, topic (source), subject, eventType (type), dataVersion, or the path of a value in the data: data.contentLength.
+	// Key is id, topic (source), subject, eventType (type), dataVersion, or the path of a value in the data:
+	// data.contentLength.
 	Key string `json:"key"`
 	// Value holds what the operator compares with, or Values are: one of them must match. Ranges are pairs of numbers.
 	Value  any   `json:"value,omitempty"`
@@ -102,7 +103,8 @@ func (o *operator) fits(v any) bool {
 		return ok
 	case "range":
 		list, ok := v.([]any)
-		return ok && len(list) == 2 && !slices.ContainsFunc(list, func(n any) bool { _, number := n.(float64); return !number })
+		return ok && len(list) == 2 &&
+			!slices.ContainsFunc(list, func(n any) bool { _, number := n.(float64); return !number })
 	}
 	return false
 }
@@ -129,9 +131,11 @@ func checkAdvanced(list []AdvancedFilter) error {
 			return invalid("advancedFilters: there is no operator %q", f.OperatorType)
 		case f.Key == "" || len(f.Key) > maxSubject || !knownKey(f.Key):
 			return invalid("advancedFilters: key %q is not id, topic, subject, eventType, dataVersion or data.NAME", f.Key)
-		case f.Value != nil && len(f.Values) > 0, o.kind == "" && len(f.values()) > 0, o.kind != "" && len(f.values()) == 0, o.single && f.Value == nil,
+		case f.Value != nil && len(f.Values) > 0, o.kind == "" && len(f.values()) > 0, o.kind != "" &&
+			len(f.values()) == 0, o.single && f.Value == nil,
 			!o.single && f.Value != nil:
-			return invalid("advancedFilters: %s takes %s", f.OperatorType, map[bool]string{true: "one value, in value", false: "a list, in values"}[o.single])
+			return invalid("advancedFilters: %s takes %s", f.OperatorType,
+				map[bool]string{true: "one value, in value", false: "a list, in values"}[o.single])
 		}
 		for _, v := range f.values() {
 			if !o.fits(v) {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Every operator compares as Azure documents it, and a key that the event does not have matches the negative operators alone.
-// https://learn.microsoft.com/azure/event-grid/event-filtering#operators
+// Every operator compares as Azure documents it, and a key that the event does not have matches the negative operators
+// alone. https://learn.microsoft.com/azure/event-grid/event-filtering#operators
 func TestAdvancedOperators(t *testing.T) {
 	t.Parallel()
 	e := &Event{ID: "id1", Subject: "/containers/photos/blobs/a.jpg", Type: BlobCreated, Topic: "topic",
@@ -99,10 +99,13 @@ func TestSchedule(t *testing.T) {
 		endpoint         string
 		want             time.Duration
 	}{
-		{500, 1, Webhook, 10 * time.Second}, {500, 2, Webhook, 30 * time.Second}, {500, 3, Webhook, time.Minute}, {500, 4, Webhook, 5 * time.Minute},
-		{500, 5, Webhook, 10 * time.Minute}, {500, 6, Webhook, 30 * time.Minute}, {500, 7, Webhook, time.Hour}, {500, 8, Webhook, 3 * time.Hour},
+		{500, 1, Webhook, 10 * time.Second}, {500, 2, Webhook, 30 * time.Second}, {500, 3, Webhook, time.Minute},
+		{500, 4, Webhook, 5 * time.Minute},
+		{500, 5, Webhook, 10 * time.Minute}, {500, 6, Webhook, 30 * time.Minute}, {500, 7, Webhook, time.Hour},
+		{500, 8, Webhook, 3 * time.Hour},
 		{500, 9, Webhook, 6 * time.Hour}, {500, 10, Webhook, 12 * time.Hour}, {500, 29, Webhook, 12 * time.Hour},
-		{408, 1, Webhook, 2 * time.Minute}, {503, 1, Webhook, 30 * time.Second}, {503, 3, Webhook, time.Minute}, {404, 1, Webhook, 10 * time.Second},
+		{408, 1, Webhook, 2 * time.Minute}, {503, 1, Webhook, 30 * time.Second}, {503, 3, Webhook, time.Minute},
+		{404, 1, Webhook, 10 * time.Second},
 		{404, 1, StorageQueue, 5 * time.Minute}, {401, 1, StorageQueue, 5 * time.Minute}, {0, 1, Webhook, 10 * time.Second},
 	} {
 		r := result{status: c.status}

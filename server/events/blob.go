@@ -30,11 +30,14 @@ var (
 // blobTypes are the types by the change feed's names.
 var blobTypes = map[string]string{
 	"BlobCreated": BlobCreated, "BlobDeleted": BlobDeleted, "BlobTierChanged": BlobTierChanged,
-	"BlobAsyncOperationInitiated": AsyncOperationInitiated, "BlobPropertiesUpdated": BlobPropertiesUpdated, "BlobSnapshotCreated": BlobSnapshotCreated,
+	"BlobAsyncOperationInitiated": AsyncOperationInitiated, "BlobPropertiesUpdated": BlobPropertiesUpdated,
+	"BlobSnapshotCreated": BlobSnapshotCreated,
 }
 
-// creators are the operations whose creation of a blob is an event. An undeleted blob is an event of the change feed only.
-var creators = []string{"PutBlob", "PutBlobFromURL", "PutBlockList", "CopyBlob", "CopyBlobFromURL", "IncrementalCopyBlob"}
+// creators are the operations whose creation of a blob is an event. An undeleted blob is an event of the change feed
+// only.
+var creators = []string{"PutBlob", "PutBlobFromURL", "PutBlockList", "CopyBlob", "CopyBlobFromURL",
+	"IncrementalCopyBlob"}
 
 // blobData is the data of a blob's event, with the fields that Azure documents for its type.
 // https://learn.microsoft.com/azure/event-grid/event-schema-blob-storage#event-properties
@@ -76,8 +79,9 @@ func ofBlob(b *blobsvc.Event) (e Event, ok bool) {
 	case kind == AsyncOperationInitiated && b.Operation != "SetBlobTier":
 		return e, false // A copy that is under way: BlobCreated follows.
 	}
-	d := blobData{API: b.Operation, ClientRequestID: b.ClientRequestID, RequestID: b.RequestID, ContentType: b.ContentType, BlobType: b.BlobType,
-		URL: b.URL(), Sequencer: b.Sequencer(), Diagnostics: diagnostics{b.RequestID}}
+	d := blobData{API: b.Operation, ClientRequestID: b.ClientRequestID, RequestID: b.RequestID, ContentType: b.ContentType,
+		BlobType: b.BlobType,
+		URL:      b.URL(), Sequencer: b.Sequencer(), Diagnostics: diagnostics{b.RequestID}}
 	if kind != BlobDeleted {
 		d.ContentLength = &b.Length
 	}
@@ -100,5 +104,6 @@ func ofBlob(b *blobsvc.Event) (e Event, ok bool) {
 			d.Snapshot = b.Snapshot.ISO()
 		}
 	}
-	return Event{Number: b.Sequence, ID: b.ID(), Topic: b.Topic(), Subject: b.Subject(), Type: kind, Time: b.At.Time(), Data: mustMarshal(d)}, true
+	return Event{Number: b.Sequence, ID: b.ID(), Topic: b.Topic(), Subject: b.Subject(), Type: kind, Time: b.At.Time(),
+		Data: mustMarshal(d)}, true
 }

@@ -9,7 +9,9 @@ import (
 
 // FuzzDecode: any text is a subscription that is complete, or refused.
 func FuzzDecode(f *testing.F) {
-	f.Add([]byte(`{"account":"devstoreaccount1","name":"orders","endpoint":"http://127.0.0.1:7071/","advancedFilters":[{"operatorType":"NumberInRange","key":"data.contentLength","values":[[1,2]]}]}`))
+	f.Add(
+		[]byte(
+			`{"account":"devstoreaccount1","name":"orders","endpoint":"http://127.0.0.1:7071/","advancedFilters":[{"operatorType":"NumberInRange","key":"data.contentLength","values":[[1,2]]}]}`))
 	f.Add([]byte(`{"name":"x","advancedFilters":[{"operatorType":"StringIn","key":"subject","values":[{}]}]} {}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		defer workbudget.Default.Start(t, len(text))()

@@ -53,7 +53,8 @@ type couriers struct {
 
 func newCouriers(web *http.Client, blob, queue http.Handler) *couriers {
 	transport := &inproc.Transport{Handlers: map[string]http.Handler{blobHost: blob, queueHost: queue}}
-	return &couriers{web: web, options: azcore.ClientOptions{Transport: &http.Client{Transport: transport}, Retry: policy.RetryOptions{MaxRetries: -1}}}
+	return &couriers{web: web, options: azcore.ClientOptions{Transport: &http.Client{Transport: transport},
+		Retry: policy.RetryOptions{MaxRetries: -1}}}
 }
 
 // deliver makes one attempt to deliver a batch.
@@ -93,7 +94,8 @@ func (c *couriers) deliver(ctx context.Context, s *Subscription, batch []*pendin
 }
 
 // request sends a request. Its error does not have the URL, whose query often has the endpoint's key.
-func (c *couriers) request(ctx context.Context, method, endpoint string, body []byte, h http.Header) (*http.Response, error) {
+func (c *couriers) request(ctx context.Context, method, endpoint string, body []byte, h http.Header) (*http.Response,
+	error) {
 	req, err := http.NewRequestWithContext(ctx, method, endpoint, bytes.NewReader(body))
 	if err != nil {
 		return nil, withoutURL(err)
@@ -115,7 +117,8 @@ func withoutURL(err error) error {
 func (c *couriers) enqueue(ctx context.Context, s *Subscription, e *Event) result {
 	queue, err := c.queue(s)
 	if err == nil {
-		_, err = queue.EnqueueMessage(wire.WithSystem(ctx), base64.StdEncoding.EncodeToString(e.render(s.DeliverySchema)), nil)
+		_, err = queue.EnqueueMessage(wire.WithSystem(ctx), base64.StdEncoding.EncodeToString(e.render(s.DeliverySchema)),
+			nil)
 	}
 	if err == nil {
 		return result{status: http.StatusOK}
@@ -128,7 +131,8 @@ func (c *couriers) enqueue(ctx context.Context, s *Subscription, e *Event) resul
 }
 
 func (c *couriers) queue(s *Subscription) (*azqueue.QueueClient, error) {
-	client, err := azqueue.NewServiceClientWithNoCredential("http://"+queueHost+"/"+s.Account, &azqueue.ClientOptions{ClientOptions: c.options})
+	client, err := azqueue.NewServiceClientWithNoCredential("http://"+queueHost+"/"+s.Account,
+		&azqueue.ClientOptions{ClientOptions: c.options})
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +140,8 @@ func (c *couriers) queue(s *Subscription) (*azqueue.QueueClient, error) {
 }
 
 func (c *couriers) blobs(s *Subscription) (*azblob.Client, error) {
-	return azblob.NewClientWithNoCredential("http://"+blobHost+"/"+s.Account, &azblob.ClientOptions{ClientOptions: c.options})
+	return azblob.NewClientWithNoCredential("http://"+blobHost+"/"+s.Account,
+		&azblob.ClientOptions{ClientOptions: c.options})
 }
 
 // checkPlaces fails if the queue or the container of a subscription does not exist.
@@ -192,8 +197,8 @@ type deadCloudEvent struct {
 	LastAttempt string `json:"lastdeliveryattempttime,omitempty"`
 }
 
-// storeDeadLetter writes p to the subscription's container. The blob's name follows from the event, so that a dead letter that is stored
-// twice is one.
+// storeDeadLetter writes p to the subscription's container. The blob's name follows from the event, so that a dead
+// letter that is stored twice is one.
 func (c *couriers) storeDeadLetter(ctx context.Context, s *Subscription, p *pending) error {
 	ctx, cancel := context.WithTimeout(wire.WithSystem(ctx), responseTimeout)
 	defer cancel()
@@ -213,10 +218,11 @@ func (c *couriers) storeDeadLetter(ctx context.Context, s *Subscription, p *pend
 	return err
 }
 
-// deadLetterName is the name of a dead letter's blob: its folder has the subscription's name in upper case and the hour, without zeros
-// before the digits.
+// deadLetterName is the name of a dead letter's blob: its folder has the subscription's name in upper case and the
+// hour, without zeros before the digits.
 // https://learn.microsoft.com/azure/event-grid/manage-event-delivery#set-dead-letter-location
 func deadLetterName(s *Subscription, p *pending) string {
 	t := p.DeadSince.UTC()
-	return fmt.Sprintf("%s/%d/%d/%d/%d/%s.json", strings.ToUpper(s.Name), t.Year(), t.Month(), t.Day(), t.Hour(), p.event.ID)
+	return fmt.Sprintf("%s/%d/%d/%d/%d/%s.json", strings.ToUpper(s.Name), t.Year(), t.Month(), t.Day(), t.Hour(),
+		p.event.ID)
 }

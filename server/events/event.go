@@ -35,8 +35,9 @@ type gridEvent struct {
 const metadataVersion = "1"
 
 func (e *Event) grid() gridEvent {
-	return gridEvent{Topic: e.Topic, Subject: e.Subject, EventType: e.Type, ID: e.ID, Data: e.Data, MetadataVersion: metadataVersion,
-		EventTime: e.Time.UTC().Format(timeFormat)}
+	return gridEvent{Topic: e.Topic, Subject: e.Subject, EventType: e.Type, ID: e.ID, Data: e.Data,
+		MetadataVersion: metadataVersion,
+		EventTime:       e.Time.UTC().Format(timeFormat)}
 }
 
 // cloudEvent is an event of CloudEvents 1.0.
@@ -52,7 +53,8 @@ type cloudEvent struct {
 }
 
 func (e *Event) cloud() cloudEvent {
-	return cloudEvent{ID: e.ID, Source: e.Topic, SpecVersion: "1.0", Type: e.Type, Subject: e.Subject, Time: e.Time.UTC().Format(timeFormat), Data: e.Data}
+	return cloudEvent{ID: e.ID, Source: e.Topic, SpecVersion: "1.0", Type: e.Type, Subject: e.Subject,
+		Time: e.Time.UTC().Format(timeFormat), Data: e.Data}
 }
 
 // render returns the event as JSON in a schema.

@@ -29,7 +29,8 @@ func shape(e map[string]any) map[string]any {
 	data := e["data"].(map[string]any)
 	for key, form := range map[string]func(string) bool{
 		"requestId": isGUID, "clientRequestId": isGUID, "eTag": func(s string) bool { return strings.HasPrefix(s, "0x") },
-		"sequencer": func(s string) bool { return len(s) == 48 }, "url": func(s string) bool { return strings.HasPrefix(s, "http://") },
+		"sequencer": func(s string) bool { return len(s) == 48 },
+		"url":       func(s string) bool { return strings.HasPrefix(s, "http://") },
 	} {
 		if s, ok := data[key].(string); ok && form(s) {
 			data[key] = "<" + key + ">"
@@ -59,12 +60,14 @@ func subject(name string) string { return "/blobServices/default/containers/phot
 
 // gridEvent is an event in the Event Grid schema with the data that all types have, and more.
 func gridEvent(kind, api, name string, more map[string]any) map[string]any {
-	data := map[string]any{"api": api, "clientRequestId": "<clientRequestId>", "requestId": "<requestId>", "contentType": "application/octet-stream",
-		"blobType": "BlockBlob", "url": "<url>", "sequencer": "<sequencer>", "storageDiagnostics": "<diagnostics>"}
+	data := map[string]any{"api": api, "clientRequestId": "<clientRequestId>", "requestId": "<requestId>",
+		"contentType": "application/octet-stream",
+		"blobType":    "BlockBlob", "url": "<url>", "sequencer": "<sequencer>", "storageDiagnostics": "<diagnostics>"}
 	for k, v := range more {
 		data[k] = v
 	}
-	return map[string]any{"topic": topic, "subject": subject(name), "eventType": kind, "id": "<id>", "data": data, "dataVersion": "",
+	return map[string]any{"topic": topic, "subject": subject(name), "eventType": kind, "id": "<id>", "data": data,
+		"dataVersion":     "",
 		"metadataVersion": "1", "eventTime": "<time>"}
 }
 
@@ -119,8 +122,10 @@ func TestEventsOfOperations(t *testing.T) {
 	want := []map[string]any{
 		gridEvent(events.BlobCreated, "PutBlob", "one", created(14)),
 		gridEvent(events.BlobCreated, "PutBlockList", "one", created(5)),
-		gridEvent(events.BlobTierChanged, "SetBlobTier", "one", map[string]any{"contentLength": 5., "accessTier": "Cool", "previousTier": "Hot"}),
-		gridEvent(events.BlobTierChanged, "SetBlobTier", "one", map[string]any{"contentLength": 5., "accessTier": "Archive", "previousTier": "Cool"}),
+		gridEvent(events.BlobTierChanged, "SetBlobTier", "one",
+			map[string]any{"contentLength": 5., "accessTier": "Cool", "previousTier": "Hot"}),
+		gridEvent(events.BlobTierChanged, "SetBlobTier", "one",
+			map[string]any{"contentLength": 5., "accessTier": "Archive", "previousTier": "Cool"}),
 		gridEvent(events.AsyncOperationInitiated, "SetBlobTier", "one", map[string]any{"contentLength": 5.}),
 		gridEvent(events.BlobDeleted, "DeleteBlob", "one", nil),
 	}
@@ -131,7 +136,8 @@ func TestEventsOfOperations(t *testing.T) {
 			continue
 		}
 		got = append(got, shape(r.events[0]))
-		for name, want := range map[string]string{"Content-Type": "application/json; charset=utf-8", "Aeg-Event-Type": "Notification",
+		for name, want := range map[string]string{"Content-Type": "application/json; charset=utf-8",
+			"Aeg-Event-Type":        "Notification",
 			"Aeg-Subscription-Name": "SUB", "Aeg-Delivery-Count": "0", "Aeg-Metadata-Version": "1", "Aeg-Data-Version": ""} {
 			if got, ok := r.header[name]; !ok || got[0] != want {
 				t.Errorf("header %s is %q, want %q", name, got, want)
@@ -141,7 +147,8 @@ func TestEventsOfOperations(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]map[string]any{gridEvent(events.BlobCreated, "CopyBlob", "copied", created(5))}, copied); diff != "" {
+	if diff := cmp.Diff([]map[string]any{gridEvent(events.BlobCreated, "CopyBlob", "copied", created(5))},
+		copied); diff != "" {
 		t.Errorf("events of the copy (-want +got):\n%s", diff)
 	}
 }
@@ -156,7 +163,8 @@ func TestEventsBeyondEventGrid(t *testing.T) {
 	})
 	f.operate()
 	f.flush()
-	want := []string{events.BlobPropertiesUpdated + " " + subject("one"), events.BlobSnapshotCreated + " " + subject("one")}
+	want := []string{events.BlobPropertiesUpdated + " " + subject("one"),
+		events.BlobSnapshotCreated + " " + subject("one")}
 	if diff := cmp.Diff(want, h.events()); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
@@ -173,8 +181,10 @@ func TestCloudEvents(t *testing.T) {
 	if len(got) != 1 || got[0].body[0] != '{' {
 		t.Fatalf("deliveries %d, want one with an object", len(got))
 	}
-	want := map[string]any{"source": topic, "subject": subject("a b/ü"), "type": events.BlobCreated, "id": "<id>", "specversion": "1.0", "time": "<time>",
-		"data": gridEvent("", "PutBlob", "", map[string]any{"eTag": "<eTag>", "contentLength": 17., "accessTier": "Default"})["data"]}
+	want := map[string]any{"source": topic, "subject": subject("a b/ü"), "type": events.BlobCreated, "id": "<id>",
+		"specversion": "1.0", "time": "<time>",
+		"data": gridEvent("", "PutBlob", "",
+			map[string]any{"eTag": "<eTag>", "contentLength": 17., "accessTier": "Default"})["data"]}
 	if diff := cmp.Diff(want, shape(got[0].events[0])); diff != "" {
 		t.Errorf("event (-want +got):\n%s", diff)
 	}
@@ -234,7 +244,8 @@ func TestHandshake(t *testing.T) {
 		{"redirect", events.GridSchema, answer(302, "Location", "/elsewhere", ``), "", events.ErrHandshake},
 		{"origin", events.CloudEvents, nil, events.Succeeded, nil},
 		{"any origin", events.CloudEvents, answer(200, "WebHook-Allowed-Origin", "*", ``), events.Succeeded, nil},
-		{"other origin", events.CloudEvents, answer(200, "WebHook-Allowed-Origin", "example.com", ``), "", events.ErrHandshake},
+		{"other origin", events.CloudEvents, answer(200, "WebHook-Allowed-Origin", "example.com", ``), "",
+			events.ErrHandshake},
 		{"no origin", events.CloudEvents, answer(200, "", "", ``), events.AwaitingManualAction, nil},
 		{"no OPTIONS", events.CloudEvents, answer(405, "", "", ``), "", events.ErrHandshake},
 	} {
@@ -245,7 +256,8 @@ func TestHandshake(t *testing.T) {
 			f := start(t, []*hook{h}, func(c *server.Config) {
 				c.EventURL = func(account, name, code string) string { return "http://admin.test/?code=" + code }
 			})
-			s, err := f.stack.Events().Add(f.Context(), events.Subscription{Name: "sub", Account: auth.DevelopmentAccount, Endpoint: h.URL, DeliverySchema: c.schema})
+			s, err := f.stack.Events().Add(f.Context(),
+				events.Subscription{Name: "sub", Account: auth.DevelopmentAccount, Endpoint: h.URL, DeliverySchema: c.schema})
 			if !errors.Is(err, c.err) || s.State != c.state {
 				t.Fatalf("state %q, error %v; want %q, %v", s.State, err, c.state, c.err)
 			}
@@ -301,7 +313,8 @@ func TestEgress(t *testing.T) {
 	t.Parallel()
 	allowed, other := newHook(t), newHook(t)
 	f := start(t, []*hook{allowed}, nil)
-	_, err := f.stack.Events().Add(f.Context(), events.Subscription{Name: "sub", Account: auth.DevelopmentAccount, Endpoint: other.URL})
+	_, err := f.stack.Events().Add(f.Context(),
+		events.Subscription{Name: "sub", Account: auth.DevelopmentAccount, Endpoint: other.URL})
 	if !errors.Is(err, events.ErrHost) {
 		t.Errorf("another host: %v", err)
 	}
@@ -337,7 +350,8 @@ func TestRetriesAndDeadLetter(t *testing.T) {
 					f.clock.Advance(pause/10 + time.Millisecond)
 					f.stack.ClockChanged()
 				}
-				check.Eventually(t, func() bool { return len(h.got()) == attempt+1 && f.status().Failed == int64(attempt+1) }, "attempt %d is made", attempt+1)
+				check.Eventually(t, func() bool { return len(h.got()) == attempt+1 && f.status().Failed == int64(attempt+1) },
+					"attempt %d is made", attempt+1)
 			}
 			for i, r := range h.got() {
 				if n := r.header.Get("Aeg-Delivery-Count"); n != []string{"0", "1", "2", "3"}[i] {
@@ -346,7 +360,8 @@ func TestRetriesAndDeadLetter(t *testing.T) {
 			}
 			f.flush()
 			letter := f.deadLetter("SUB")
-			names := []string{"deadLetterReason", "deliveryAttempts", "lastDeliveryOutcome", "publishTime", "lastDeliveryAttemptTime"}
+			names := []string{"deadLetterReason", "deliveryAttempts", "lastDeliveryOutcome", "publishTime",
+				"lastDeliveryAttemptTime"}
 			got := []any{}
 			for _, n := range names {
 				if schema == events.CloudEvents {
@@ -354,7 +369,8 @@ func TestRetriesAndDeadLetter(t *testing.T) {
 				}
 				got = append(got, letter[n])
 			}
-			if got[0] != "MaxDeliveryAttemptsExceeded" || got[1] != 4. || got[2] != "GenericError" || got[3] == nil || got[4] == nil || letter["id"] != h.got()[0].id() {
+			if got[0] != "MaxDeliveryAttemptsExceeded" || got[1] != 4. || got[2] != "GenericError" || got[3] == nil ||
+				got[4] == nil || letter["id"] != h.got()[0].id() {
 				t.Errorf("dead letter %v, of event %v", got, letter["id"])
 			}
 			if s := f.status(); s.DeadLettered != 1 || s.Dropped != 0 || s.Pending != 0 {
@@ -419,8 +435,10 @@ func TestEndOfDelivery(t *testing.T) {
 			f.clock.Advance(c.wait)
 			f.flush()
 			letter := f.deadLetter("SUB")
-			if letter["deadLetterReason"] != c.reason || letter["lastDeliveryOutcome"] != c.result || letter["deliveryAttempts"] != 1. {
-				t.Errorf("dead letter: %v, %v, %v attempts", letter["deadLetterReason"], letter["lastDeliveryOutcome"], letter["deliveryAttempts"])
+			if letter["deadLetterReason"] != c.reason || letter["lastDeliveryOutcome"] != c.result ||
+				letter["deliveryAttempts"] != 1. {
+				t.Errorf("dead letter: %v, %v, %v attempts", letter["deadLetterReason"], letter["lastDeliveryOutcome"],
+					letter["deliveryAttempts"])
 			}
 			if n := len(h.got()); n != 1 {
 				t.Errorf("%d attempts, want 1", n)
@@ -477,9 +495,11 @@ func TestOrderPerBlob(t *testing.T) {
 func TestQueueEndpoint(t *testing.T) {
 	t.Parallel()
 	f := start(t, nil, nil)
-	service, err := azqueue.NewServiceClientWithNoCredential(f.stack.InProcessURL(wire.Queue, auth.DevelopmentAccount), &azqueue.ClientOptions{ClientOptions: f.options()})
+	service, err := azqueue.NewServiceClientWithNoCredential(f.stack.InProcessURL(wire.Queue, auth.DevelopmentAccount),
+		&azqueue.ClientOptions{ClientOptions: f.options()})
 	check.OK(t, err)
-	s := events.Subscription{Name: "sub", Account: auth.DevelopmentAccount, EndpointType: events.StorageQueue, Endpoint: "changes"}
+	s := events.Subscription{Name: "sub", Account: auth.DevelopmentAccount, EndpointType: events.StorageQueue,
+		Endpoint: "changes"}
 	if _, err := f.stack.Events().Add(f.Context(), s); !errors.Is(err, events.ErrInvalid) {
 		t.Errorf("a queue that does not exist: %v", err)
 	}

@@ -27,8 +27,10 @@ func intents(r *wire.Request, list []*changes.Event, confirmed bool) ([]blobsvc.
 		if e.Data == nil {
 			data = []byte("{}")
 		}
-		intents[i] = blobsvc.Intent{Origin: blobsvc.Origin{Operation: r.Operation, RequestID: r.ID, ClientRequestID: r.ClientID, Base: r.Base},
-			At: ticks.Of(r.Now), ForeignEvent: blobsvc.ForeignEvent{Type: e.Type, Subject: e.Subject, Data: data, Confirmed: confirmed}}
+		intents[i] = blobsvc.Intent{Origin: blobsvc.Origin{Operation: r.Operation, RequestID: r.ID,
+			ClientRequestID: r.ClientID, Base: r.Base},
+			At: ticks.Of(r.Now), ForeignEvent: blobsvc.ForeignEvent{Type: e.Type, Subject: e.Subject, Data: data,
+				Confirmed: confirmed}}
 	}
 	return intents, nil
 }
@@ -50,7 +52,8 @@ func (l changeLog) End(r *wire.Request, numbers []uint64, list []*changes.Event,
 	}
 	settled := make([]blobsvc.Settled, len(list))
 	for i, e := range list {
-		settled[i] = blobsvc.Settled{Number: numbers[i], Removed: o == changes.Refused || o == changes.Made && e.Unchanged, Intent: intents[i]}
+		settled[i] = blobsvc.Settled{Number: numbers[i], Removed: o == changes.Refused || o == changes.Made &&
+			e.Unchanged, Intent: intents[i]}
 	}
 	return l.log.SettleIntents(r.Account, settled)
 }
@@ -68,7 +71,8 @@ func ofForeign(b *blobsvc.Event) (e Event, ok bool) {
 	if !b.Foreign.Confirmed {
 		data["unconfirmed"] = true
 	}
-	return Event{Number: b.Sequence, ID: b.ID(), Topic: b.Topic(), Subject: b.Foreign.Subject, Type: b.Foreign.Type, Time: b.At.Time(), Data: mustMarshal(data)}, true
+	return Event{Number: b.Sequence, ID: b.ID(), Topic: b.Topic(), Subject: b.Foreign.Subject, Type: b.Foreign.Type,
+		Time: b.At.Time(), Data: mustMarshal(data)}, true
 }
 
 // recordChanges makes the services record what the subscriptions want. m.changing is held, or m is not in use yet.
@@ -80,7 +84,8 @@ func (m *Manager) recordChanges() {
 	recordFor(m.Changes, m.Log, list)
 }
 
-// Record makes the services of a node that does not deliver events record what the stored subscriptions want. A nil rec does nothing.
+// Record makes the services of a node that does not deliver events record what the stored subscriptions want. A nil rec
+// does nothing.
 func Record(rec *changes.Recorder, log Log) error {
 	stored, err := log.Subscriptions()
 	if err != nil {

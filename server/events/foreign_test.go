@@ -23,13 +23,15 @@ import (
 )
 
 func (f *fixture) queues() *azqueue.ServiceClient {
-	c, err := azqueue.NewServiceClientWithNoCredential(f.stack.InProcessURL(wire.Queue, auth.DevelopmentAccount), &azqueue.ClientOptions{ClientOptions: f.options()})
+	c, err := azqueue.NewServiceClientWithNoCredential(f.stack.InProcessURL(wire.Queue, auth.DevelopmentAccount),
+		&azqueue.ClientOptions{ClientOptions: f.options()})
 	check.OK(f, err)
 	return c
 }
 
 func (f *fixture) tables() *aztables.ServiceClient {
-	c, err := aztables.NewServiceClientWithNoCredential(f.stack.InProcessURL(wire.Table, auth.DevelopmentAccount), &aztables.ClientOptions{ClientOptions: f.options()})
+	c, err := aztables.NewServiceClientWithNoCredential(f.stack.InProcessURL(wire.Table, auth.DevelopmentAccount),
+		&aztables.ClientOptions{ClientOptions: f.options()})
 	check.OK(f, err)
 	return c
 }
@@ -43,7 +45,8 @@ func wanting(types ...string) func(*events.Subscription) {
 func (h *hook) members() (list []map[string]any) {
 	for _, r := range h.got() {
 		data := maps.Clone(r.events[0]["data"].(map[string]any))
-		for _, name := range []string{"requestId", "clientRequestId", "sequencer", "messageId", "eTag", "version", "timeNextVisible"} {
+		for _, name := range []string{"requestId", "clientRequestId", "sequencer", "messageId", "eTag", "version",
+			"timeNextVisible"} {
 			if text, _ := data[name].(string); text != "" {
 				data[name] = "<" + name + ">"
 			}
@@ -55,7 +58,8 @@ func (h *hook) members() (list []map[string]any) {
 
 // message is the data of an event of a message.
 func message(api string, more map[string]any) map[string]any {
-	data := map[string]any{"api": api, "queue": "orders", "requestId": "<requestId>", "clientRequestId": "<clientRequestId>", "sequencer": "<sequencer>"}
+	data := map[string]any{"api": api, "queue": "orders", "requestId": "<requestId>",
+		"clientRequestId": "<clientRequestId>", "sequencer": "<sequencer>"}
 	maps.Copy(data, more)
 	return data
 }
@@ -105,14 +109,16 @@ func TestQueueChangesAreCloudEvents(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff([]map[string]any{
-		message("PutMessage", map[string]any{"messageId": "<messageId>", "contentLength": 5., "timeNextVisible": "<timeNextVisible>"}),
+		message("PutMessage", map[string]any{"messageId": "<messageId>", "contentLength": 5.,
+			"timeNextVisible": "<timeNextVisible>"}),
 		message("UpdateMessage", map[string]any{"messageId": "<messageId>", "timeNextVisible": "<timeNextVisible>"}),
 		message("DeleteMessage", map[string]any{"messageId": "<messageId>"}),
 	}, messages); diff != "" {
 		t.Errorf("data of the message's events, in order (-want +got):\n%s", diff)
 	}
 	for _, r := range h.got() {
-		if e := r.events[0]; e["specversion"] != "1.0" || e["source"] != topic || r.header.Get("Content-Type") != "application/cloudevents+json; charset=utf-8" {
+		if e := r.events[0]; e["specversion"] != "1.0" || e["source"] != topic ||
+			r.header.Get("Content-Type") != "application/cloudevents+json; charset=utf-8" {
 			t.Errorf("not a CloudEvent: %v %v", e, r.header)
 		}
 	}
@@ -131,7 +137,8 @@ func TestPoisonMessagesHaveAnEventOfTheirOwn(t *testing.T) {
 		check.OK(t, err)
 	}
 	f.flush()
-	want := message("PutMessage", map[string]any{"queue": "orders-poison", "sourceQueue": "orders", "messageId": "<messageId>", "contentLength": 5., "timeNextVisible": "<timeNextVisible>"})
+	want := message("PutMessage", map[string]any{"queue": "orders-poison", "sourceQueue": "orders",
+		"messageId": "<messageId>", "contentLength": 5., "timeNextVisible": "<timeNextVisible>"})
 	if diff := cmp.Diff([]map[string]any{want}, h.members()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -190,7 +197,8 @@ func TestTableChangesAreCloudEvents(t *testing.T) {
 		if data["rowKey"] != "2" {
 			continue
 		}
-		want := map[string]any{"api": "EntityGroupTransaction", "table": "Orders", "partitionKey": "p q", "rowKey": "2", "eTag": "<eTag>", "version": "<version>",
+		want := map[string]any{"api": "EntityGroupTransaction", "table": "Orders", "partitionKey": "p q", "rowKey": "2",
+			"eTag": "<eTag>", "version": "<version>",
 			"requestId": "<requestId>", "clientRequestId": "<clientRequestId>", "sequencer": "<sequencer>"}
 		if diff := cmp.Diff(want, data); diff != "" {
 			t.Errorf("data (-want +got):\n%s", diff)
@@ -198,7 +206,8 @@ func TestTableChangesAreCloudEvents(t *testing.T) {
 	}
 }
 
-// A subscription gets what it names and its filters select. Without a subscription that names them, changes are not recorded.
+// A subscription gets what it names and its filters select. Without a subscription that names them, changes are not
+// recorded.
 func TestChangesAreFiltered(t *testing.T) {
 	t.Parallel()
 	blobs, large := newHook(t), newHook(t)
@@ -208,7 +217,8 @@ func TestChangesAreFiltered(t *testing.T) {
 		wanting(changes.MessagePut)(s)
 		s.Name = "large"
 		s.SubjectBeginsWith = changes.QueueSubject("orders")
-		s.AdvancedFilters = []events.AdvancedFilter{{Key: "data.contentLength", OperatorType: "NumberGreaterThan", Value: 10.}}
+		s.AdvancedFilters = []events.AdvancedFilter{{Key: "data.contentLength", OperatorType: "NumberGreaterThan",
+			Value: 10.}}
 	})
 	for _, name := range []string{"orders", "orders-old"} {
 		q := f.queues().NewQueueClient(name)
@@ -266,7 +276,8 @@ func TestUnknownTypesAreRefused(t *testing.T) {
 	t.Parallel()
 	h := newHook(t)
 	f := start(t, []*hook{h}, nil)
-	s := events.Subscription{Name: "sub", Account: auth.DevelopmentAccount, Endpoint: h.URL, IncludedEventTypes: []string{"Lazuli.Storage.MessagePeeked"}}
+	s := events.Subscription{Name: "sub", Account: auth.DevelopmentAccount, Endpoint: h.URL,
+		IncludedEventTypes: []string{"Lazuli.Storage.MessagePeeked"}}
 	if _, err := f.stack.Events().Add(t.Context(), s); !errors.Is(err, events.ErrInvalid) {
 		t.Errorf("error %v, want ErrInvalid", err)
 	}

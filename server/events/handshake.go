@@ -20,7 +20,8 @@ import (
 const (
 	// Succeeded: the endpoint has been validated, and events are delivered.
 	Succeeded = "Succeeded"
-	// AwaitingManualAction: the endpoint has accepted the handshake and not answered it. Events wait until the URL for validation is called.
+	// AwaitingManualAction: the endpoint has accepted the handshake and not answered it. Events wait until the URL for
+	// validation is called.
 	AwaitingManualAction = "AwaitingManualAction"
 )
 
@@ -36,10 +37,10 @@ const requestOrigin = "eventgrid.azure.net"
 // maxHandshake bounds the response of a handshake in bytes.
 const maxHandshake = 64 << 10
 
-// handshake asks the endpoint of a subscription whether it wants the events. code is secret; url is where a person can confirm instead, or
-// "".
-// https://learn.microsoft.com/azure/event-grid/end-point-validation-event-grid-events-schema
-func (c *couriers) handshake(ctx context.Context, s *Subscription, code, url string, now time.Time) (state string, err error) {
+// handshake asks the endpoint of a subscription whether it wants the events. code is secret; url is where a person can
+// confirm instead, or "". https://learn.microsoft.com/azure/event-grid/end-point-validation-event-grid-events-schema
+func (c *couriers) handshake(ctx context.Context, s *Subscription, code, url string, now time.Time) (state string,
+	err error) {
 	ctx, cancel := context.WithTimeout(ctx, responseTimeout)
 	defer cancel()
 	if s.EndpointType != Webhook {
@@ -52,7 +53,8 @@ func (c *couriers) handshake(ctx context.Context, s *Subscription, code, url str
 	if url != "" {
 		data["validationUrl"] = url
 	}
-	e := Event{ID: uuid.NewString(), Topic: blobsvc.Topic(s.Account), Type: "Microsoft.EventGrid.SubscriptionValidationEvent", Time: now, Data: mustMarshal(data)}
+	e := Event{ID: uuid.NewString(), Topic: blobsvc.Topic(s.Account),
+		Type: "Microsoft.EventGrid.SubscriptionValidationEvent", Time: now, Data: mustMarshal(data)}
 	g := e.grid()
 	g.DataVersion = "2"
 	h := http.Header{}

@@ -148,7 +148,8 @@ func hosts(hooks ...*hook) (p egress.Policy) {
 func start(t *testing.T, hooks []*hook, set func(*server.Config)) *fixture {
 	t.Helper()
 	f := &fixture{T: t, clock: clock.New(0)}
-	c := server.Config{InMemory: true, Events: true, EventHosts: hosts(hooks...), Now: f.clock.Now, ClientsNow: time.Now, Log: slog.New(slog.DiscardHandler)}
+	c := server.Config{InMemory: true, Events: true, EventHosts: hosts(hooks...), Now: f.clock.Now, ClientsNow: time.Now,
+		Log: slog.New(slog.DiscardHandler)}
 	if set != nil {
 		set(&c)
 	}
@@ -156,16 +157,19 @@ func start(t *testing.T, hooks []*hook, set func(*server.Config)) *fixture {
 	f.stack, err = server.Start(c)
 	check.OK(t, err)
 	t.Cleanup(func() { check.OK(t, f.stack.Stop(context.Background())) })
-	f.blobs, err = azblob.NewClientWithNoCredential(f.stack.InProcessURL(wire.Blob, auth.DevelopmentAccount), &azblob.ClientOptions{ClientOptions: f.options()})
+	f.blobs, err = azblob.NewClientWithNoCredential(f.stack.InProcessURL(wire.Blob, auth.DevelopmentAccount),
+		&azblob.ClientOptions{ClientOptions: f.options()})
 	check.OK(t, err)
-	if _, err = f.blobs.CreateContainer(f.Context(), "photos", nil); !bloberror.HasCode(err, bloberror.ContainerAlreadyExists) {
+	if _, err = f.blobs.CreateContainer(f.Context(), "photos", nil); !bloberror.HasCode(err,
+		bloberror.ContainerAlreadyExists) {
 		check.OK(t, err)
 	}
 	return f
 }
 
 func (f *fixture) options() policy.ClientOptions {
-	return azcore.ClientOptions{Transport: &http.Client{Transport: f.stack.InProcess()}, Retry: policy.RetryOptions{MaxRetries: -1}}
+	return azcore.ClientOptions{Transport: &http.Client{Transport: f.stack.InProcess()},
+		Retry: policy.RetryOptions{MaxRetries: -1}}
 }
 
 // subscribe adds a subscription to a hook.

@@ -45,12 +45,15 @@ func TestMain(m *testing.M) {
 // serveChild serves with a subscription and prints the connection string.
 func serveChild(dir, hook string) error {
 	host := strings.TrimPrefix(hook, "http://")
-	s, err := server.Start(server.Config{Location: dir, Events: true, EventHosts: egress.Policy{Hosts: []string{host}, Private: true}})
+	s, err := server.Start(server.Config{Location: dir, Events: true,
+		EventHosts: egress.Policy{Hosts: []string{host}, Private: true}})
 	if err != nil {
 		return err
 	}
 	if len(s.Events().List()) == 0 {
-		if _, err := s.Events().Add(context.Background(), events.Subscription{Name: "sub", Account: auth.DevelopmentAccount, Endpoint: hook, IncludedEventTypes: events.AllTypes}); err != nil {
+		if _, err := s.Events().Add(context.Background(),
+			events.Subscription{Name: "sub", Account: auth.DevelopmentAccount, Endpoint: hook,
+				IncludedEventTypes: events.AllTypes}); err != nil {
 			return err
 		}
 	}
@@ -58,7 +61,8 @@ func serveChild(dir, hook string) error {
 	return nil
 }
 
-// Every write of a blob, a message or an entity that was acknowledged before the server was killed has its event after it was started again.
+// Every write of a blob, a message or an entity that was acknowledged before the server was killed has its event after
+// it was started again.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	h := newHook(t)
@@ -102,7 +106,8 @@ func TestKill(t *testing.T) {
 		}
 		return list
 	}
-	check.Eventually(t, func() bool { return len(missing()) == 0 }, "%d changes have events; without: %v", len(acknowledged), missing())
+	check.Eventually(t, func() bool { return len(missing()) == 0 }, "%d changes have events; without: %v",
+		len(acknowledged), missing())
 }
 
 // child is a server in a process of its own, with clients without retries.
@@ -161,9 +166,11 @@ func startChild(t *testing.T, dir, hook string) *child {
 	c := &child{kill: kill}
 	c.blobs, err = azblob.NewClientFromConnectionString(connection, &azblob.ClientOptions{ClientOptions: options})
 	check.OK(t, err)
-	c.queue, err = azqueue.NewQueueClientFromConnectionString(connection, "orders", &azqueue.ClientOptions{ClientOptions: options})
+	c.queue, err = azqueue.NewQueueClientFromConnectionString(connection, "orders",
+		&azqueue.ClientOptions{ClientOptions: options})
 	check.OK(t, err)
-	tables, err := aztables.NewServiceClientFromConnectionString(connection, &aztables.ClientOptions{ClientOptions: options})
+	tables, err := aztables.NewServiceClientFromConnectionString(connection,
+		&aztables.ClientOptions{ClientOptions: options})
 	check.OK(t, err)
 	c.table = tables.NewClient("Orders")
 	return c

@@ -9,11 +9,13 @@ import (
 type pending struct {
 	Number   uint64 `json:"number"`
 	Attempts int    `json:"attempts,omitempty"`
-	// Next is the time at which the next attempt is due; the zero value is now. Last is the time of the last one, Outcome its outcome.
+	// Next is the time at which the next attempt is due; the zero value is now. Last is the time of the last one, Outcome
+	// its outcome.
 	Next    time.Time `json:"next,omitzero"`
 	Last    time.Time `json:"last,omitzero"`
 	Outcome string    `json:"outcome,omitempty"`
-	// Dead is why the event is to be dead-lettered, "" for one that is to be delivered. DeadSince is when that was decided.
+	// Dead is why the event is to be dead-lettered, "" for one that is to be delivered. DeadSince is when that was
+	// decided.
 	Dead      string    `json:"dead,omitempty"`
 	DeadSince time.Time `json:"deadSince,omitzero"`
 
@@ -56,8 +58,8 @@ func (l *lane) finished() uint64 {
 	return l.Pending[0].Number - 1
 }
 
-// take returns the events of the next attempt, and marks them busy: up to max events of up to size bytes in sum, or a single dead letter.
-// An event waits for those before it that have its subject. nil is nothing to do now.
+// take returns the events of the next attempt, and marks them busy: up to max events of up to size bytes in sum, or a
+// single dead letter. An event waits for those before it that have its subject. nil is nothing to do now.
 func (l *lane) take(now time.Time, max, size int) (batch []*pending) {
 	blocked := map[string]bool{}
 	sum := 0
@@ -88,7 +90,8 @@ func (l *lane) due() (next time.Time, ok bool) {
 	return next, ok
 }
 
-// hurry makes the next attempts of all events due: an attempt under way may have begun before the endpoint could answer.
+// hurry makes the next attempts of all events due: an attempt under way may have begun before the endpoint could
+// answer.
 func (l *lane) hurry() {
 	for _, p := range l.Pending {
 		p.Next, p.hurried = time.Time{}, p.busy
@@ -148,7 +151,8 @@ func (l *lane) attempted(s *Subscription, p *pending, r result, now time.Time, j
 	return retried
 }
 
-// endDelivery ends the delivery of p: it becomes a dead letter, or is dropped if the subscription has no place for those.
+// endDelivery ends the delivery of p: it becomes a dead letter, or is dropped if the subscription has no place for
+// those.
 func (l *lane) endDelivery(s *Subscription, p *pending, reason string, now time.Time) verdict {
 	p.busy = false
 	if s.DeadLetterContainer == "" {

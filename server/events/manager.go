@@ -69,7 +69,8 @@ var (
 	// ErrTooMany means that the server has as many subscriptions as it can.
 	ErrTooMany = fmt.Errorf("the server has %d event subscriptions, and can have no more", maxSubscriptions)
 	// ErrHost means that the server may not call the host of a webhook.
-	ErrHost = errors.New("the server is not allowed to call the webhook's host; start lazuli with --allow-event-host HOST:PORT, and with --allow-private-event-host for a private or loopback address")
+	ErrHost = errors.New("the server is not allowed to call the webhook's host; start lazuli with --allow-event-host " +
+		"HOST:PORT, and with --allow-private-event-host for a private or loopback address")
 	// ErrCode means that a validation code is wrong or has ended.
 	ErrCode = errors.New("the validation code is wrong, or more than ten minutes old")
 	// ErrUndelivered means that events were not delivered within the wait for them.
@@ -108,7 +109,8 @@ func Start(c Config) (*Manager, error) {
 	if c.ValidationURL == nil {
 		c.ValidationURL = func(string, string, string) string { return "" }
 	}
-	m := &Manager{Config: c, runners: map[string]*runner{}, finished: map[*runner]uint64{}, abandoned: map[string]uint64{}, trims: make(chan struct{}, 1), trimmer: make(chan struct{})}
+	m := &Manager{Config: c, runners: map[string]*runner{}, finished: map[*runner]uint64{}, abandoned: map[string]uint64{},
+		trims: make(chan struct{}, 1), trimmer: make(chan struct{})}
 	m.couriers = newCouriers(m.Hosts.Client(responseTimeout), c.Blob, c.Queue)
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	list, err := c.Log.Subscriptions()
@@ -196,8 +198,9 @@ func (m *Manager) List() []Status {
 	return list
 }
 
-// Add adds a subscription once its endpoint has been validated. Events after Add has returned are delivered. It fails with an error that
-// wraps [ErrInvalid], [ErrExists], [ErrTooMany], [ErrHost] or [ErrHandshake]; nothing has changed then.
+// Add adds a subscription once its endpoint has been validated. Events after Add has returned are delivered. It fails
+// with an error that wraps [ErrInvalid], [ErrExists], [ErrTooMany], [ErrHost] or [ErrHandshake]; nothing has changed
+// then.
 func (m *Manager) Add(ctx context.Context, s Subscription) (Status, error) {
 	if err := s.normalize(); err != nil {
 		return Status{}, err
@@ -255,7 +258,8 @@ func (m *Manager) Confirm(account, name, code string) error {
 	if r.code == "" || subtle.ConstantTimeCompare([]byte(r.code), []byte(code)) != 1 || m.Now().After(r.codeEnds) {
 		return ErrCode
 	}
-	if err := m.Log.SetSubscription(r.sub.Account, r.sub.Name, mustMarshal(&record{Subscription: r.sub, State: Succeeded}), nil); err != nil {
+	if err := m.Log.SetSubscription(r.sub.Account, r.sub.Name, mustMarshal(&record{Subscription: r.sub, State: Succeeded}),
+		nil); err != nil {
 		return err
 	}
 	r.state, r.code = Succeeded, ""
@@ -317,8 +321,8 @@ type Flushed struct {
 	Undelivered map[string]string `json:"undelivered,omitempty"`
 }
 
-// Flush waits until all events that were logged so far are finished: delivered, dead-lettered or dropped. Events that wait for another
-// attempt get one at once. If ctx ends first, it fails with [ErrUndelivered].
+// Flush waits until all events that were logged so far are finished: delivered, dead-lettered or dropped. Events that
+// wait for another attempt get one at once. If ctx ends first, it fails with [ErrUndelivered].
 func (m *Manager) Flush(ctx context.Context) (Flushed, error) {
 	last, err := m.Log.LastEvent()
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// maxPending bounds the unfinished events of a subscription that are in memory; others wait in the log. maxReadBytes bounds one read.
+	// maxPending bounds the unfinished events of a subscription that are in memory; others wait in the log. maxReadBytes
+	// bounds one read.
 	maxPending   = 256
 	maxReadBytes = 1 << 20
 	// maxAttempts bounds the attempts of one subscription at the same time.
@@ -63,7 +64,8 @@ type attempt struct {
 // load reads the events of a stored lane. Events that the log does not have any more are finished.
 func (r *runner) load(progress []byte) error {
 	if len(progress) == 0 { // a repair has dropped it
-		r.manager.Logger.Error("the progress of an event subscription is lost; all events in the log are delivered again", "account", r.sub.Account, "subscription", r.sub.Name)
+		r.manager.Logger.Error("the progress of an event subscription is lost; all events in the log are delivered again",
+			"account", r.sub.Account, "subscription", r.sub.Name)
 		return nil
 	}
 	if err := json.Unmarshal(progress, &r.lane); err != nil {
@@ -147,7 +149,8 @@ func (r *runner) read() {
 		}
 		list, upTo, err := r.manager.Log.LoggedEvents(r.sub.Account, position, room, maxReadBytes)
 		if err != nil {
-			r.manager.Logger.Error("reading the event log failed", "account", r.sub.Account, "subscription", r.sub.Name, "err", err)
+			r.manager.Logger.Error("reading the event log failed", "account", r.sub.Account, "subscription", r.sub.Name, "err",
+				err)
 			return
 		}
 		r.mu.Lock()
@@ -250,7 +253,8 @@ func (r *runner) count(v verdict) verdict {
 		r.stats.DeadLettered++
 	case dropped:
 		r.stats.Dropped++
-		r.manager.Logger.Warn("an event was dropped: it could not be delivered", "account", r.sub.Account, "subscription", r.sub.Name, "last_error", r.stats.LastError)
+		r.manager.Logger.Warn("an event was dropped: it could not be delivered", "account", r.sub.Account, "subscription",
+			r.sub.Name, "last_error", r.stats.LastError)
 	}
 	if v != retried {
 		r.noteChange()
@@ -264,7 +268,8 @@ func (r *runner) isUnstored() bool {
 	return r.unstored
 }
 
-// store stores the lane, if it has changed. What a failure leaves unstored is stored later, or delivered again after a restart.
+// store stores the lane, if it has changed. What a failure leaves unstored is stored later, or delivered again after a
+// restart.
 func (r *runner) store() {
 	r.mu.Lock()
 	changed, progress := r.unstored, mustMarshal(&r.lane)
@@ -277,7 +282,8 @@ func (r *runner) store() {
 	switch err := r.manager.Log.SetSubscription(r.sub.Account, r.sub.Name, nil, progress); {
 	case errors.Is(err, blobsvc.ErrSubscriptionNotFound): // It is being removed.
 	case err != nil:
-		r.manager.Logger.Error("storing the progress of an event subscription failed", "account", r.sub.Account, "subscription", r.sub.Name, "err", err)
+		r.manager.Logger.Error("storing the progress of an event subscription failed", "account", r.sub.Account,
+			"subscription", r.sub.Name, "err", err)
 		r.mu.Lock()
 		r.unstored = true
 		r.mu.Unlock()
@@ -299,7 +305,8 @@ type Status struct {
 	Subscription
 	State string `json:"provisioningState"`
 	Stats
-	// Pending are the events that were read from the log and are not finished: at most 256. Oldest is the time of the oldest one.
+	// Pending are the events that were read from the log and are not finished: at most 256. Oldest is the time of the
+	// oldest one.
 	Pending int       `json:"pending"`
 	Oldest  time.Time `json:"oldestPending,omitzero"`
 }

@@ -14,7 +14,8 @@ const responseTimeout = 30 * time.Second
 
 // schedule has the pauses before the second attempt, the third, and so on; the last one repeats.
 // https://learn.microsoft.com/azure/event-grid/delivery-and-retry#retry-schedule
-var schedule = []time.Duration{10 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute,
+var schedule = []time.Duration{10 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute, 10 * time.Minute,
+	30 * time.Minute,
 	time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour}
 
 // jitterShare is the largest part of a pause that is added to it at random.

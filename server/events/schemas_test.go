@@ -37,7 +37,8 @@ func (f *fixture) operateAll() {
 	check.OK(f, err)
 	_, err = people.AddEntity(ctx, []byte(`{"PartitionKey":"p","RowKey":"r"}`), nil)
 	check.OK(f, err)
-	_, err = people.UpdateEntity(ctx, []byte(`{"PartitionKey":"p","RowKey":"r","A":1}`), &aztables.UpdateEntityOptions{UpdateMode: aztables.UpdateModeReplace})
+	_, err = people.UpdateEntity(ctx, []byte(`{"PartitionKey":"p","RowKey":"r","A":1}`),
+		&aztables.UpdateEntityOptions{UpdateMode: aztables.UpdateModeReplace})
 	check.OK(f, err)
 	_, err = people.DeleteEntity(ctx, "p", "r", nil)
 	check.OK(f, err)
@@ -51,13 +52,15 @@ type fact struct {
 	Data                        any
 }
 
-// facts are the events that a hook got, by their IDs, and their types. names are the members of the schema for type, source and time.
+// facts are the events that a hook got, by their IDs, and their types. names are the members of the schema for type,
+// source and time.
 func (h *hook) facts(names [3]string) (byID map[string]fact, types []string) {
 	byID = make(map[string]fact)
 	for _, r := range h.got() {
 		for _, e := range r.events {
 			text := func(name string) string { s, _ := e[name].(string); return s }
-			byID[text("id")] = fact{Type: text(names[0]), Subject: text("subject"), Source: text(names[1]), Time: text(names[2]), Data: e["data"]}
+			byID[text("id")] = fact{Type: text(names[0]), Subject: text("subject"), Source: text(names[1]), Time: text(names[2]),
+				Data: e["data"]}
 			types = append(types, text(names[0]))
 		}
 	}

@@ -40,7 +40,8 @@ type Subscription struct {
 	DeliverySchema string `json:"eventDeliverySchema,omitempty"`
 	// IncludedEventTypes are some of AllTypes. Empty is DefaultTypes.
 	IncludedEventTypes []string `json:"includedEventTypes,omitempty"`
-	// SubjectBeginsWith and SubjectEndsWith select events by their subject, without regard to case unless SubjectCaseSensitive is set.
+	// SubjectBeginsWith and SubjectEndsWith select events by their subject, without regard to case unless
+	// SubjectCaseSensitive is set.
 	SubjectBeginsWith    string `json:"subjectBeginsWith,omitempty"`
 	SubjectEndsWith      string `json:"subjectEndsWith,omitempty"`
 	SubjectCaseSensitive bool   `json:"subjectCaseSensitive,omitempty"`
@@ -53,7 +54,8 @@ type Subscription struct {
 	// MaxEventsPerBatch is 1 to 5000 events in a request; 0 is 1. PreferredBatchSize is 1 to 1024 KiB; 0 is 64.
 	MaxEventsPerBatch  int `json:"maxEventsPerBatch,omitempty"`
 	PreferredBatchSize int `json:"preferredBatchSizeInKilobytes,omitempty"`
-	// DeadLetterContainer is the container of the account to which events go that cannot be delivered. They are dropped without one.
+	// DeadLetterContainer is the container of the account to which events go that cannot be delivered. They are dropped
+	// without one.
 	DeadLetterContainer string `json:"deadletterContainer,omitempty"`
 }
 
@@ -101,7 +103,8 @@ func (s *Subscription) normalize() error {
 		max, otherwise int
 	}{
 		{"maxDeliveryAttempts", &s.MaxDeliveryAttempts, 30, 30}, {"eventTtl", &s.EventTTL, 1440, 1440},
-		{"maxEventsPerBatch", &s.MaxEventsPerBatch, 5000, 1}, {"preferredBatchSizeInKilobytes", &s.PreferredBatchSize, 1024, 64},
+		{"maxEventsPerBatch", &s.MaxEventsPerBatch, 5000, 1},
+		{"preferredBatchSizeInKilobytes", &s.PreferredBatchSize, 1024, 64},
 	} {
 		if *n.field == 0 {
 			*n.field = n.otherwise
@@ -131,8 +134,10 @@ func (s *Subscription) checkEndpoint() error {
 	switch s.EndpointType {
 	case Webhook:
 		u, err := url.Parse(s.Endpoint)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" || len(s.Endpoint) > 2048 {
-			return invalid("endpoint: want the URL of a webhook, http or https, without a user and a fragment, of at most 2048 bytes")
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" ||
+			len(s.Endpoint) > 2048 {
+			return invalid("endpoint: want the URL of a webhook, http or https, without a user and a fragment, of at most " +
+				"2048 bytes")
 		}
 	case StorageQueue:
 		if s.Endpoint == "" || strings.ContainsAny(s.Endpoint, "/?#") {
@@ -159,7 +164,8 @@ func (s *Subscription) matches(e *Event) bool {
 		return false
 	}
 	// Its own dead letters would come back as events, and fail again.
-	if s.DeadLetterContainer != "" && strings.HasPrefix(e.Subject, "/blobServices/default/containers/"+s.DeadLetterContainer+"/") {
+	if s.DeadLetterContainer != "" &&
+		strings.HasPrefix(e.Subject, "/blobServices/default/containers/"+s.DeadLetterContainer+"/") {
 		return false
 	}
 	subject, begin, end := e.Subject, s.SubjectBeginsWith, s.SubjectEndsWith

@@ -34,9 +34,10 @@ import (
 	"github.com/lazuli-storage/lazuli/server"
 )
 
-// TestCorruption flips bits of every kind of file of a data folder, of one that was stopped and of one whose process was killed, and
-// starts a server on it. The server must refuse to start, or answer an error, or answer what was written; and whatever it does not
-// serve as written, fsck must find. LAZULI_CORRUPTIONS is the number of flips for each kind of file (default: a few).
+// TestCorruption flips bits of every kind of file of a data folder, of one that was stopped and of one whose process
+// was killed, and starts a server on it. The server must refuse to start, or answer an error, or answer what was
+// written; and whatever it does not serve as written, fsck must find. LAZULI_CORRUPTIONS is the number of flips for
+// each kind of file (default: a few).
 func TestCorruption(t *testing.T) {
 	t.Parallel()
 	flips := 2
@@ -45,7 +46,8 @@ func TestCorruption(t *testing.T) {
 	}
 	c := makeCorpus(t, true)
 	stopped, killed := c.stopped, c.killed
-	patterns := []string{"tables.db", "tables.db-log?", "blobs.db", "blobs.db-log?", "extents/*.extent", "extents/*.open", "MANIFEST", "encryption-scopes.json"}
+	patterns := []string{"tables.db", "tables.db-log?", "blobs.db", "blobs.db-log?", "extents/*.extent", "extents/*.open",
+		"MANIFEST", "encryption-scopes.json"}
 	found := map[string]bool{}
 	for _, c := range []struct{ state, folder string }{{"stopped", stopped}, {"killed", killed}} {
 		image := imageOf(t, c.folder)
@@ -215,7 +217,8 @@ func connect(t *testing.T, s *server.Stack) clients {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tables, err := aztables.NewServiceClientWithSharedKey(s.URL(wire.Table, auth.DevelopmentAccount), tableCred, &aztables.ClientOptions{ClientOptions: once})
+	tables, err := aztables.NewServiceClientWithSharedKey(s.URL(wire.Table, auth.DevelopmentAccount), tableCred,
+		&aztables.ClientOptions{ClientOptions: once})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +226,8 @@ func connect(t *testing.T, s *server.Stack) clients {
 	if err != nil {
 		t.Fatal(err)
 	}
-	blobs, err := azblob.NewClientWithSharedKeyCredential(s.URL(wire.Blob, auth.DevelopmentAccount), blobCred, &azblob.ClientOptions{ClientOptions: once})
+	blobs, err := azblob.NewClientWithSharedKeyCredential(s.URL(wire.Blob, auth.DevelopmentAccount), blobCred,
+		&azblob.ClientOptions{ClientOptions: once})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +235,8 @@ func connect(t *testing.T, s *server.Stack) clients {
 	if err != nil {
 		t.Fatal(err)
 	}
-	queues, err := azqueue.NewServiceClientWithSharedKeyCredential(s.URL(wire.Queue, auth.DevelopmentAccount), queueCred, &azqueue.ClientOptions{ClientOptions: once})
+	queues, err := azqueue.NewServiceClientWithSharedKeyCredential(s.URL(wire.Queue, auth.DevelopmentAccount), queueCred,
+		&azqueue.ClientOptions{ClientOptions: once})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +246,8 @@ func connect(t *testing.T, s *server.Stack) clients {
 // scoped are accounts with an encryption scope.
 func scoped(t *testing.T) *auth.Accounts {
 	t.Helper()
-	accounts, err := auth.NewManagedAccounts(accountprops.Blob{Scopes: []string{"secret"}}, *auth.Development().Get(auth.DevelopmentAccount))
+	accounts, err := auth.NewManagedAccounts(accountprops.Blob{Scopes: []string{"secret"}},
+		*auth.Development().Get(auth.DevelopmentAccount))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,9 +256,11 @@ func scoped(t *testing.T) *auth.Accounts {
 
 // corpus are copies of a folder.
 type corpus struct {
-	// stopped is the folder after the orderly end of a server, and killed a copy taken while that ran, as a killed process leaves it.
+	// stopped is the folder after the orderly end of a server, and killed a copy taken while that ran, as a killed process
+	// leaves it.
 	stopped, killed string
-	// stoppedBefore is a copy after an earlier orderly end, and killedBefore one that was taken while the server ran, before its last writes.
+	// stoppedBefore is a copy after an earlier orderly end, and killedBefore one that was taken while the server ran,
+	// before its last writes.
 	stoppedBefore, killedBefore string
 }
 
@@ -317,17 +325,20 @@ func makeCorpus(t *testing.T, relaxed bool) (all corpus) {
 		_, err := c.tables.CreateTable(ctx, table, nil)
 		must(err)
 		for i := range 60 {
-			_, err = c.tables.NewClient(table).AddEntity(ctx, fmt.Appendf(nil, `{"PartitionKey":"p%d","RowKey":"%d","Name":"%s"}`, i%3, i, strings.Repeat("x", i*9)), nil)
+			_, err = c.tables.NewClient(table).AddEntity(ctx,
+				fmt.Appendf(nil, `{"PartitionKey":"p%d","RowKey":"%d","Name":"%s"}`, i%3, i, strings.Repeat("x", i*9)), nil)
 			must(err)
 		}
 	}
 	_, err = c.blobs.CreateContainer(ctx, "pictures", nil)
 	must(err)
 	for i, n := range []int{0, 10, 4096, 4096, 30_000, 70_000, 300_000, 1_500_000} {
-		_, err := c.blobs.UploadBuffer(ctx, "pictures", fmt.Sprint("blob", i), content(n), &azblob.UploadBufferOptions{Metadata: map[string]*string{"n": to.Ptr(fmt.Sprint(n))}})
+		_, err := c.blobs.UploadBuffer(ctx, "pictures", fmt.Sprint("blob", i), content(n),
+			&azblob.UploadBufferOptions{Metadata: map[string]*string{"n": to.Ptr(fmt.Sprint(n))}})
 		must(err)
 	}
-	_, err = c.blobs.UploadBuffer(ctx, "pictures", "sealed", content(5000), &azblob.UploadBufferOptions{CPKScopeInfo: &blob.CPKScopeInfo{EncryptionScope: to.Ptr("secret")}})
+	_, err = c.blobs.UploadBuffer(ctx, "pictures", "sealed", content(5000),
+		&azblob.UploadBufferOptions{CPKScopeInfo: &blob.CPKScopeInfo{EncryptionScope: to.Ptr("secret")}})
 	must(err)
 	all.killedBefore = copied()
 	page := c.blobs.ServiceClient().NewContainerClient("pictures").NewPageBlobClient("pages")
@@ -358,7 +369,8 @@ func (readSeekCloser) Close() error { return nil }
 func answers(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	defer os.RemoveAll(filepath.Dir(dir))
-	s, err := server.Start(server.Config{Location: dir, Relaxed: true, Accounts: scoped(t), Log: slog.New(slog.DiscardHandler)})
+	s, err := server.Start(server.Config{Location: dir, Relaxed: true, Accounts: scoped(t),
+		Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil
 	}
@@ -407,7 +419,8 @@ func answers(t *testing.T, dir string) map[string]string {
 			note(fmt.Sprintf("entity %s %d", table, i), err, string(r.Value))
 		}
 	}
-	peeked, err := c.queues.NewQueueClient("work").PeekMessages(ctx, &azqueue.PeekMessagesOptions{NumberOfMessages: to.Ptr(int32(32))})
+	peeked, err := c.queues.NewQueueClient("work").PeekMessages(ctx,
+		&azqueue.PeekMessagesOptions{NumberOfMessages: to.Ptr(int32(32))})
 	var texts []string
 	for _, m := range peeked.Messages {
 		texts = append(texts, *m.MessageText)
@@ -426,14 +439,16 @@ func answers(t *testing.T, dir string) map[string]string {
 		}
 	}
 	note("blobs", err, fmt.Sprint(names))
-	for _, name := range []string{"blob0", "blob1", "blob2", "blob3", "blob4", "blob5", "blob6", "blob7", "blob8", "sealed", "pages"} {
+	for _, name := range []string{"blob0", "blob1", "blob2", "blob3", "blob4", "blob5", "blob6", "blob7", "blob8",
+		"sealed", "pages"} {
 		properties, err := box.NewBlobClient(name).GetProperties(ctx, nil)
 		value := ""
 		if err == nil {
 			value = fmt.Sprint(*properties.ContentLength, *properties.ETag, len(properties.Metadata))
 		}
 		note("properties of "+name, err, value)
-		for _, r := range []azblob.HTTPRange{{}, {Offset: 5, Count: 3}, {Offset: 2000, Count: 1000}, {Offset: 65_000, Count: 5_000}} {
+		for _, r := range []azblob.HTTPRange{{}, {Offset: 5, Count: 3}, {Offset: 2000, Count: 1000},
+			{Offset: 65_000, Count: 5_000}} {
 			key := fmt.Sprintf("content of %s from %d", name, r.Offset)
 			x, err := c.blobs.DownloadStream(ctx, "pictures", name, &azblob.DownloadStreamOptions{Range: r})
 			sum := sha256.New()

@@ -16,8 +16,8 @@ import (
 	"github.com/lazuli-storage/lazuli/tablesvc"
 )
 
-// contents reports the files that are not what the manifest says. With Options.Repair, files that were swapped go back to their places, other files are
-// set aside, and what is missing or older is accepted.
+// contents reports the files that are not what the manifest says. With Options.Repair, files that were swapped go back
+// to their places, other files are set aside, and what is missing or older is accepted.
 func (c *check) contents(problems []datadir.Problem) error {
 	if !c.o.Repair {
 		for _, p := range problems {
@@ -59,7 +59,8 @@ func (c *check) contents(problems []datadir.Problem) error {
 func swap(a, b string) error {
 	const between = ".swapping"
 	for _, beside := range []string{"", "-log0", "-log1", "-mark"} {
-		for _, move := range [][2]string{{a + beside, a + beside + between}, {b + beside, a + beside}, {a + beside + between, b + beside}} {
+		for _, move := range [][2]string{{a + beside, a + beside + between}, {b + beside, a + beside},
+			{a + beside + between, b + beside}} {
 			if err := os.Rename(move[0], move[1]); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
@@ -82,8 +83,9 @@ func (c *check) setAside(name string) error {
 	return errors.Join(disk.SyncDir(c.aside()), disk.SyncDir(c.dir.Path()))
 }
 
-// database reads a database and its log byte by byte, before anything opens it, and repairs it if Options.Repair is set. It reports whether the
-// file is still damaged. attachments receives what else the log of a repaired database has, and may be nil.
+// database reads a database and its log byte by byte, before anything opens it, and repairs it if Options.Repair is
+// set. It reports whether the file is still damaged. attachments receives what else the log of a repaired database has,
+// and may be nil.
 func (c *check) database(path string, buckets []store.Bucket, attachments store.Attachments) (damaged bool, err error) {
 	name := filepath.Base(path)
 	severity := Error
@@ -117,7 +119,8 @@ func (c *check) database(path string, buckets []store.Bucket, attachments store.
 		return true, fmt.Errorf("repair %s: %w", name, err)
 	}
 	c.losses(name, r.Lost)
-	c.repaired("%s: kept %d values, %d records of the log among them; the damaged files are in %s", name, r.Kept, r.LogRecords, r.Aside)
+	c.repaired("%s: kept %d values, %d records of the log among them; the damaged files are in %s", name, r.Kept,
+		r.LogRecords, r.Aside)
 	return false, nil
 }
 
@@ -184,18 +187,21 @@ func (c *check) extents() error {
 	if err := blobsvc.Recover(c.dir.Blobs(), c.dir.Extents()); err != nil {
 		return err
 	}
-	n, err := extent.Repair(c.dir.Extents(), filepath.Join(c.aside(), "extents"), refs, func(what string) { c.found(Warning, "extents", "%s", what) })
+	n, err := extent.Repair(c.dir.Extents(), filepath.Join(c.aside(), "extents"), refs,
+		func(what string) { c.found(Warning, "extents", "%s", what) })
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if n > 0 {
 		c.lost("extents: content in %d damaged extents; the blobs with content there are listed", n)
-		c.repaired("%d extents: kept what is intact; copies of the damaged files are in %s", n, filepath.Join(c.aside(), "extents"))
+		c.repaired("%d extents: kept what is intact; copies of the damaged files are in %s", n,
+			filepath.Join(c.aside(), "extents"))
 	}
 	return err
 }
 
-// listedExtents compares the extents with their list, and accepts what is there if Options.Repair is set. A node of a cluster keeps no list.
+// listedExtents compares the extents with their list, and accepts what is there if Options.Repair is set. A node of a
+// cluster keeps no list.
 func (c *check) listedExtents() error {
 	if _, err := os.Lstat(filepath.Join(c.dir.Path(), datadir.NodeFile)); err == nil {
 		return nil
@@ -214,7 +220,8 @@ func (c *check) listedExtents() error {
 	if !c.o.Repair {
 		return nil
 	}
-	return extent.Accept(c.dir.Extents(), filepath.Join(c.aside(), "extents"), func(what string) { c.repaired("extents: %s", what) },
+	return extent.Accept(c.dir.Extents(), filepath.Join(c.aside(), "extents"),
+		func(what string) { c.repaired("extents: %s", what) },
 		func(what string) { c.lost("extents: %s; the blobs with content there are listed", what) })
 }
 

@@ -60,8 +60,8 @@ func (s *subscriber) received(names ...string) (list []string) {
 	return list
 }
 
-// A damaged event, and damaged progress of a subscription, are not delivered as something else: the server does not start, and fsck finds them. After a
-// repair all events are delivered that are intact.
+// A damaged event, and damaged progress of a subscription, are not delivered as something else: the server does not
+// start, and fsck finds them. After a repair all events are delivered that are intact.
 func TestDamagedEvents(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -75,7 +75,8 @@ func TestDamagedEvents(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
 			hook := newSubscriber(t)
-			config := server.Config{Location: filepath.Join(t.TempDir(), "data"), Events: true, Log: slog.New(slog.DiscardHandler),
+			config := server.Config{Location: filepath.Join(t.TempDir(), "data"), Events: true,
+				Log:        slog.New(slog.DiscardHandler),
 				EventHosts: egress.Policy{Hosts: []string{strings.TrimPrefix(hook.URL, "http://")}, Private: true}}
 			s, err := server.Start(config)
 			if err != nil {
@@ -85,7 +86,9 @@ func TestDamagedEvents(t *testing.T) {
 			if _, err := c.blobs.CreateContainer(ctx, "box", nil); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.Events().Add(ctx, events.Subscription{Name: "hook", Account: auth.DevelopmentAccount, Endpoint: hook.URL, DeliverySchema: events.CloudEvents}); err != nil {
+			if _, err := s.Events().Add(ctx,
+				events.Subscription{Name: "hook", Account: auth.DevelopmentAccount, Endpoint: hook.URL,
+					DeliverySchema: events.CloudEvents}); err != nil {
 				t.Fatal(err)
 			}
 			for _, name := range []string{"first", "second", "third"} {

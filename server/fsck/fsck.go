@@ -28,14 +28,14 @@ import (
 type Options struct {
 	// MaxFindings is the maximum length of Report.Findings; 0 means 1000.
 	MaxFindings int
-	// Repair makes Check rebuild files that cannot be opened, or that have damaged records, from their intact data before it checks them. The
-	// old files are moved to a folder inside the data folder; nothing is deleted.
+	// Repair makes Check rebuild files that cannot be opened, or that have damaged records, from their intact data before
+	// it checks them. The old files are moved to a folder inside the data folder; nothing is deleted.
 	Repair bool
 }
 
-// Check examines the data folder at path, which stays locked meanwhile. The report lists the problems of the folder. An error means that the
-// check could not run: [datadir.ErrLocked] if a process uses the folder, [datadir.ErrNotFound] if it has no data, [datadir.ErrFormat] if its
-// format is not supported.
+// Check examines the data folder at path, which stays locked meanwhile. The report lists the problems of the folder. An
+// error means that the check could not run: [datadir.ErrLocked] if a process uses the folder, [datadir.ErrNotFound] if
+// it has no data, [datadir.ErrFormat] if its format is not supported.
 func Check(ctx context.Context, path string, o Options) (*Report, error) {
 	if o.MaxFindings == 0 {
 		o.MaxFindings = 1000
@@ -53,7 +53,8 @@ func Check(ctx context.Context, path string, o Options) (*Report, error) {
 		name string
 		run  func() error
 	}{
-		{"data folder", c.names}, {"tables.db", c.tables}, {"blobs.db", c.blobs}, {datadir.ScopesFile, c.scopes}, {"queues", c.queues}, {"cluster", c.cluster},
+		{"data folder", c.names}, {"tables.db", c.tables}, {"blobs.db", c.blobs}, {datadir.ScopesFile, c.scopes},
+		{"queues", c.queues}, {"cluster", c.cluster},
 	} {
 		if err := c.contained(part.name, part.run); err != nil {
 			return nil, errors.Join(err, dir.Close())
@@ -108,7 +109,9 @@ func (c *check) contained(where string, run func() error) (err error) {
 }
 
 // names are the expected entries of a data folder, except for the logs of the databases, which exist after a crash.
-var names = []string{datadir.ManifestFile, "LOCK", "tables.db", "blobs.db", "queues.db", "extents", "queues", "cluster", datadir.SnapshotsFolder, datadir.DamagedFolder, diskspace.ReserveFile, datadir.IssuerKeyFile, datadir.ScopesFile, datadir.SearchFolder, datadir.ExtractedFolder}
+var names = []string{datadir.ManifestFile, "LOCK", "tables.db", "blobs.db", "queues.db", "extents", "queues", "cluster",
+	datadir.SnapshotsFolder, datadir.DamagedFolder, diskspace.ReserveFile, datadir.IssuerKeyFile, datadir.ScopesFile,
+	datadir.SearchFolder, datadir.ExtractedFolder}
 
 // names reports files that do not belong to a data folder.
 func (c *check) names() error {
@@ -199,7 +202,8 @@ func (c *check) blobs() error {
 	if err != nil {
 		report(err)
 	}
-	c.report.Blobs = Blobs{Containers: a.Containers, DeletedContainers: a.DeletedContainers, Blobs: a.Blobs, Snapshots: a.Snapshots, Versions: a.Versions, UncommittedBlocks: a.UncommittedBlocks,
+	c.report.Blobs = Blobs{Containers: a.Containers, DeletedContainers: a.DeletedContainers, Blobs: a.Blobs,
+		Snapshots: a.Snapshots, Versions: a.Versions, UncommittedBlocks: a.UncommittedBlocks,
 		Extents: a.Extents, Bytes: a.Bytes, LiveBytes: a.Live, DeadBytes: a.Dead, TornBytes: a.Torn,
 		HeaderBytes: a.Bytes - a.Live - a.Dead - a.Torn}
 	if a.Torn > 0 {
@@ -223,7 +227,8 @@ func (c *check) scopes() error {
 	return nil
 }
 
-// cluster checks the files of a node of a cluster: its streams, Raft logs and snapshots. The server that would read them needs the other nodes.
+// cluster checks the files of a node of a cluster: its streams, Raft logs and snapshots. The server that would read
+// them needs the other nodes.
 func (c *check) cluster() error {
 	id, err := peering.ReadIdentity(c.dir.Cluster())
 	if errors.Is(err, peering.ErrNoIdentity) {
@@ -239,7 +244,8 @@ func (c *check) cluster() error {
 		return fmt.Errorf("check the streams of node %s: %w", id.Node, err)
 	}
 	for _, d := range damaged {
-		c.found(Error, "cluster", "%v; node %s leaves the cluster when it starts: run `lazuli cluster leave %[2]s` on another node then", d, id.Node)
+		c.found(Error, "cluster", "%v; node %s leaves the cluster when it starts: run `lazuli cluster leave %[2]s` on "+
+			"another node then", d, id.Node)
 	}
 	return nil
 }
@@ -295,9 +301,11 @@ func (c *check) queues() (err error) {
 	return nil
 }
 
-// queueLogUnusable reports that the log of the queues does not fit to their file: it is missing, or ends or begins elsewhere.
+// queueLogUnusable reports that the log of the queues does not fit to their file: it is missing, or ends or begins
+// elsewhere.
 func (c *check) queueLogUnusable(err error) bool {
-	if !errors.Is(err, store.ErrOtherLog) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, replog.ErrPurged) && !errors.Is(err, replog.ErrDamaged) {
+	if !errors.Is(err, store.ErrOtherLog) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, replog.ErrPurged) &&
+		!errors.Is(err, replog.ErrDamaged) {
 		return false
 	}
 	severity := Error
@@ -311,7 +319,8 @@ func (c *check) queueLogUnusable(err error) bool {
 	return true
 }
 
-// repairQueues makes a file of what can be read of the queues, without a log. The damaged log and the file that needs it are moved aside.
+// repairQueues makes a file of what can be read of the queues, without a log. The damaged log and the file that needs
+// it are moved aside.
 func (c *check) repairQueues(db *store.DB) error {
 	fresh := c.dir.QueueState() + "-repair"
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -325,7 +334,8 @@ func (c *check) repairQueues(db *store.DB) error {
 	}
 	// The old file is of no use without its log: the log goes first.
 	for _, path := range []string{c.dir.Queues(), c.dir.QueueState()} {
-		if err := os.Rename(path, filepath.Join(c.aside(), filepath.Base(path))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Rename(path, filepath.Join(c.aside(), filepath.Base(path))); err != nil &&
+			!errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

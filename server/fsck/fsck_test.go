@@ -48,7 +48,8 @@ func populate(t *testing.T) string {
 	_, err = tables.CreateTable(ctx, "people", nil)
 	must(err)
 	for i := range 20 {
-		_, err = tables.NewClient("people").AddEntity(ctx, fmt.Appendf(nil, `{"PartitionKey":"p","RowKey":"%d","Name":"x"}`, i), nil)
+		_, err = tables.NewClient("people").AddEntity(ctx,
+			fmt.Appendf(nil, `{"PartitionKey":"p","RowKey":"%d","Name":"x"}`, i), nil)
 		must(err)
 	}
 
@@ -100,7 +101,8 @@ func TestCleanFolder(t *testing.T) {
 		t.Errorf("tables: %+v", r.Tables)
 	}
 	b := r.Blobs
-	if b.Containers != 1 || b.Blobs != 9 || b.LiveBytes != 360_000 || b.DeadBytes != 90_000 || b.TornBytes != 0 || b.Extents == 0 ||
+	if b.Containers != 1 || b.Blobs != 9 || b.LiveBytes != 360_000 || b.DeadBytes != 90_000 || b.TornBytes != 0 ||
+		b.Extents == 0 ||
 		b.Bytes != b.LiveBytes+b.DeadBytes+b.HeaderBytes {
 		t.Errorf("blobs: %+v", b)
 	}
@@ -118,7 +120,8 @@ func TestCleanFolder(t *testing.T) {
 		t.Errorf("the text ends differently:\n%s", text.String())
 	}
 	var back Report
-	if err := json.Unmarshal(js.Bytes(), &back); err != nil || !back.Clean || back.Blobs != r.Blobs || !strings.Contains(js.String(), `"findings": []`) {
+	if err := json.Unmarshal(js.Bytes(), &back); err != nil || !back.Clean || back.Blobs != r.Blobs ||
+		!strings.Contains(js.String(), `"findings": []`) {
 		t.Errorf("the JSON does not read back: %v\n%s", err, js.String())
 	}
 }
@@ -248,7 +251,8 @@ func flip(name string, offset, n int) func(string) error {
 }
 
 // inStore changes a bucket through the store itself, so that only the service's checker can notice.
-func inStore(name string, buckets []store.Bucket, b store.Bucket, change func(tx *store.Tx, b store.Bucket, k, v []byte)) func(string) error {
+func inStore(name string, buckets []store.Bucket, b store.Bucket,
+	change func(tx *store.Tx, b store.Bucket, k, v []byte)) func(string) error {
 	return func(dir string) error {
 		db, err := store.Open(filepath.Join(dir, name), store.Options{Buckets: buckets})
 		if err != nil {
@@ -295,8 +299,8 @@ func TestFolderThatCannotBeChecked(t *testing.T) {
 	}
 }
 
-// TestRepairCountsWhatIsLost overwrites pages of a database. The repair must say how many entities are lost, in which table and range of keys, and where
-// the damaged file is; the server then serves the others.
+// TestRepairCountsWhatIsLost overwrites pages of a database. The repair must say how many entities are lost, in which
+// table and range of keys, and where the damaged file is; the server then serves the others.
 func TestRepairCountsWhatIsLost(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -330,7 +334,8 @@ func TestRepairCountsWhatIsLost(t *testing.T) {
 	must.OK(t, err)
 	zeroed := 0
 	for at := 4 * 4096; at < len(p) && zeroed < 10; at += 4096 {
-		if bytes.Count(p[at:at+4096], []byte("RowKey")) == 0 && bytes.Contains(p[at:at+4096], bytes.Repeat([]byte("0"), 150)) && p[at+8] == 2 {
+		if bytes.Count(p[at:at+4096], []byte("RowKey")) == 0 &&
+			bytes.Contains(p[at:at+4096], bytes.Repeat([]byte("0"), 150)) && p[at+8] == 2 {
 			clear(p[at : at+4096]) // a leaf
 			zeroed++
 		}
@@ -347,7 +352,8 @@ func TestRepairCountsWhatIsLost(t *testing.T) {
 	counted := 0
 	for _, text := range r.Lost {
 		var n int
-		if _, err := fmt.Sscanf(text, "tables.db: about %d records of entities, from table devstoreaccount1/people, PartitionKey \"p\", RowKey", &n); err != nil {
+		if _, err := fmt.Sscanf(text, "tables.db: about %d records of entities, from table devstoreaccount1/people, "+
+			"PartitionKey \"p\", RowKey", &n); err != nil {
 			t.Errorf("%q does not name what is lost: %v", text, err)
 		}
 		counted += n

@@ -10,16 +10,18 @@ import (
 	"testing"
 )
 
-// TestWholeFiles damages each kind of file of a data folder as a whole: removed, emptied, cut at boundaries and between them, swapped with its neighbour,
-// replaced by an older copy, and with a flipped bit; of a folder whose server was stopped in order, and of one whose server was killed. The server must
-// refuse to start, or answer an error for what is lost, or serve everything as it was; fsck must find what it does not serve, and after its repair the
-// server must start. LAZULI_MATRIX=all is the long form: every cut, and a repair in each case.
+// TestWholeFiles damages each kind of file of a data folder as a whole: removed, emptied, cut at boundaries and between
+// them, swapped with its neighbour, replaced by an older copy, and with a flipped bit; of a folder whose server was
+// stopped in order, and of one whose server was killed. The server must refuse to start, or answer an error for what is
+// lost, or serve everything as it was; fsck must find what it does not serve, and after its repair the server must
+// start. LAZULI_MATRIX=all is the long form: every cut, and a repair in each case.
 func TestWholeFiles(t *testing.T) {
 	t.Parallel()
 	long := os.Getenv("LAZULI_MATRIX") == "all"
 	c := makeCorpus(t, false)
 	for _, state := range []struct{ name, folder, older string }{
-		{"stopped", c.stopped, c.stoppedBefore}, {"killed", c.killed, c.killedBefore}, {"killed, copies of the last stop", c.killed, c.stoppedBefore},
+		{"stopped", c.stopped, c.stoppedBefore}, {"killed", c.killed, c.killedBefore},
+		{"killed, copies of the last stop", c.killed, c.stoppedBefore},
 	} {
 		t.Run(state.name, func(t *testing.T) {
 			t.Parallel()
@@ -39,7 +41,8 @@ func TestWholeFiles(t *testing.T) {
 			outcomes["queues/"][judge(t, without, "queues, removed", want, true)]++
 			files := slices.DeleteFunc(slices.Sorted(maps.Keys(image)), func(name string) bool {
 				// A crash in the queues: see the tests of their log.
-				return name == "LOCK" || name == "RESERVE" || strings.HasPrefix(name, "queues") && (state.name != "stopped" || !strings.HasSuffix(name, ".blk"))
+				return name == "LOCK" || name == "RESERVE" || strings.HasPrefix(name, "queues") &&
+					(state.name != "stopped" || !strings.HasSuffix(name, ".blk"))
 			})
 			for i, file := range files {
 				damages := image.damages(file, files[(i+1)%len(files)], older, long)
@@ -81,14 +84,16 @@ func (image folderImage) damages(file, neighbour string, older folderImage, long
 	}
 	cut := func(n int64) {
 		if n >= 0 && n < f.size {
-			with(fmt.Sprintf("cut to %d of %d", n, f.size), func(d folderImage) { d[file] = fileImage{f.used[:min(n, int64(len(f.used)))], n} })
+			with(fmt.Sprintf("cut to %d of %d", n, f.size),
+				func(d folderImage) { d[file] = fileImage{f.used[:min(n, int64(len(f.used)))], n} })
 		}
 	}
 	with("removed", func(d folderImage) { delete(d, file) })
 	cut(0)
 	sizes := []int64{int64(len(f.used)) / 2, f.size - 1}
 	if long {
-		sizes = append(sizes, 1, 32, 512, 4096, 8192, 12288, 16384, int64(len(f.used)), int64(len(f.used))-1, f.size-4096, f.size/2)
+		sizes = append(sizes, 1, 32, 512, 4096, 8192, 12288, 16384, int64(len(f.used)), int64(len(f.used))-1, f.size-4096,
+			f.size/2)
 	}
 	for _, n := range sizes {
 		cut(n)

@@ -34,8 +34,8 @@ func (f Finding) String() string { return fmt.Sprintf("%s: %s: %s", f.Severity, 
 type Report struct {
 	// Path is the data folder.
 	Path string `json:"path"`
-	// Node is the name of the node of a cluster whose folder it is, "" for that of a server alone. The queues of a node are in the cluster's streams,
-	// of which the files are checked.
+	// Node is the name of the node of a cluster whose folder it is, "" for that of a server alone. The queues of a node
+	// are in the cluster's streams, of which the files are checked.
 	Node string `json:"node,omitempty"`
 	// Clean means that no finding is an Error.
 	Clean    bool      `json:"clean"`
@@ -64,8 +64,8 @@ type Tables struct {
 	Bytes int64 `json:"bytes"`
 }
 
-// Blobs has totals of the Blob service. Bytes is the size of all extents: live bytes, dead bytes that are not yet reclaimed, torn bytes after
-// the last record of an extent, and headers.
+// Blobs has totals of the Blob service. Bytes is the size of all extents: live bytes, dead bytes that are not yet
+// reclaimed, torn bytes after the last record of an extent, and headers.
 type Blobs struct {
 	Containers        int64 `json:"containers"`
 	DeletedContainers int64 `json:"deletedContainers"`
@@ -113,7 +113,8 @@ func (r *Report) WriteText(w io.Writer) error {
 	fmt.Fprintf(t, "folder\t%s\n", r.Path)
 	fmt.Fprintf(t, "tables\t%d, with %d entities; %s\n", r.Tables.Tables, r.Tables.Entities, bytesText(r.Tables.Bytes))
 	b := &r.Blobs
-	fmt.Fprintf(t, "blobs\t%d in %d containers and %d deleted ones, %d snapshots, %d versions, %d uncommitted blocks\n", b.Blobs, b.Containers, b.DeletedContainers, b.Snapshots, b.Versions, b.UncommittedBlocks)
+	fmt.Fprintf(t, "blobs\t%d in %d containers and %d deleted ones, %d snapshots, %d versions, %d uncommitted blocks\n",
+		b.Blobs, b.Containers, b.DeletedContainers, b.Snapshots, b.Versions, b.UncommittedBlocks)
 	fmt.Fprintf(t, "content\t%s in %d extents: %s live, %s dead, %s torn, %s headers\n", bytesText(b.Bytes), b.Extents,
 		bytesText(b.LiveBytes), bytesText(b.DeadBytes), bytesText(b.TornBytes), bytesText(b.HeaderBytes))
 	if r.Node != "" {

@@ -6,8 +6,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 )
 
-// torn reports the finished extents that are not completely intact. It skips extents that were being written when the process ended: the next
-// start finishes them. The check of the blobs reports content that needs the damaged bytes.
+// torn reports the finished extents that are not completely intact. It skips extents that were being written when the
+// process ended: the next start finishes them. The check of the blobs reports content that needs the damaged bytes.
 func (c *check) torn() {
 	s, err := extent.Open(c.dir.Extents(), extent.Options{ReadOnly: true})
 	if err != nil {
@@ -20,6 +20,7 @@ func (c *check) torn() {
 		if err != nil || n == 0 || !x.Finished {
 			continue
 		}
-		c.found(Warning, fmt.Sprintf("extents, %016x", x.ID), "%d bytes are not intact records; they are unused, or reported with the blob that needs them", n)
+		c.found(Warning, fmt.Sprintf("extents, %016x", x.ID),
+			"%d bytes are not intact records; they are unused, or reported with the blob that needs them", n)
 	}
 }

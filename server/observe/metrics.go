@@ -37,7 +37,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	labels := []string{"service", "operation", "status"}
 	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "lazuli_requests_total",
-			Help: "Requests answered, by operation and HTTP status; status 0 for connections that broke before an answer."}, labels),
+			Help: "Requests answered, by operation and HTTP status; status 0 for connections that broke before an answer."},
+			labels),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "lazuli_request_duration_seconds",
 			Help:    "Time from a request's head to the end of its answer, without the waits for changes that clients ask for.",
 			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}}, labels),
@@ -66,7 +67,8 @@ func (m *Metrics) get(k key) series {
 		return s
 	}
 	labels := []string{k.service.String(), k.operation, strconv.Itoa(k.status)}
-	s = series{m.requests.WithLabelValues(labels...), m.sent.WithLabelValues(labels...), m.seconds.WithLabelValues(labels...)}
+	s = series{m.requests.WithLabelValues(labels...), m.sent.WithLabelValues(labels...),
+		m.seconds.WithLabelValues(labels...)}
 	m.mu.Lock()
 	m.series[k] = s
 	m.mu.Unlock()

@@ -31,7 +31,8 @@ lazuli_requests_total{operation="PutMessage",service="queue",status="404"} 1
 lazuli_response_bytes_total{operation="PutMessage",service="queue",status="201"} 15
 lazuli_response_bytes_total{operation="PutMessage",service="queue",status="404"} 0
 `
-	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "lazuli_requests_total", "lazuli_response_bytes_total"); err != nil {
+	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "lazuli_requests_total",
+		"lazuli_response_bytes_total"); err != nil {
 		t.Error(err)
 	}
 }

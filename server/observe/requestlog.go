@@ -8,12 +8,12 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// RequestLog returns a function for [frontend.Common.Observe] that logs each request at debug level, or nil if log does not
-// log at that level: then there is no cost.
+// RequestLog returns a function for [frontend.Common.Observe] that logs each request at debug level, or nil if log does
+// not log at that level: then there is no cost.
 //
-// The keys are service, account, op, method, path, status, code (Azure's error code after an error), fault (the fault rule
-// that had an effect, if any), bytes, ms, version, client (the user agent), request_id and client_request_id. Query strings
-// are left out since they contain signatures, and so are bodies and all other headers.
+// The keys are service, account, op, method, path, status, code (Azure's error code after an error), fault (the fault
+// rule that had an effect, if any), bytes, ms, version, client (the user agent), request_id and client_request_id.
+// Query strings are left out since they contain signatures, and so are bodies and all other headers.
 func RequestLog(log *slog.Logger) func(*wire.Request, frontend.Outcome) {
 	if !log.Enabled(context.Background(), slog.LevelDebug) {
 		return nil

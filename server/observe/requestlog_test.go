@@ -29,8 +29,10 @@ func TestRequestLog(t *testing.T) {
 	r.Failure = wire.ErrResourceNotFound
 	logRequest(r, frontend.Outcome{Status: 404, Written: 215, Duration: 1500 * time.Microsecond})
 	line := out.String()
-	for _, want := range []string{"level=DEBUG", "service=blob", "account=devstoreaccount1", "op=GetBlob", "method=GET", "path=/devstoreaccount1/c/b ",
-		"status=404", "code=ResourceNotFound", "bytes=215", "ms=1.5", "version=2021-12-02", `client="a client/1"`, "request_id=" + r.ID} {
+	for _, want := range []string{"level=DEBUG", "service=blob", "account=devstoreaccount1", "op=GetBlob", "method=GET",
+		"path=/devstoreaccount1/c/b ",
+		"status=404", "code=ResourceNotFound", "bytes=215", "ms=1.5", "version=2021-12-02", `client="a client/1"`,
+		"request_id=" + r.ID} {
 		if !strings.Contains(line, want) {
 			t.Errorf("no %q in %s", want, line)
 		}

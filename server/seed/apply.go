@@ -33,14 +33,15 @@ type Target struct {
 	Transport http.RoundTripper
 }
 
-// Apply makes what the seed has and the server lacks. It stops at the first error, which names what could not be made; it can be
-// done again.
+// Apply makes what the seed has and the server lacks. It stops at the first error, which names what could not be made;
+// it can be done again.
 func (s *Seed) Apply(ctx context.Context, t Target) error {
 	ctx = wire.WithSystem(ctx)
 	for _, account := range s.Accounts() {
 		c := s.accounts[account]
 		f := filler{ctx: ctx, target: t, account: account,
-			options: policy.ClientOptions{Transport: &http.Client{Transport: t.Transport}, Retry: policy.RetryOptions{MaxRetries: -1}}}
+			options: policy.ClientOptions{Transport: &http.Client{Transport: t.Transport},
+				Retry: policy.RetryOptions{MaxRetries: -1}}}
 		for _, fill := range []func(content) error{f.tables, f.queues, f.containers} {
 			if err := fill(c); err != nil {
 				return fmt.Errorf("seed: account %s, %w", account, err)
@@ -78,7 +79,8 @@ func unless(err error, codes ...string) error {
 }
 
 func (f *filler) tables(c content) error {
-	client, err := aztables.NewServiceClientWithNoCredential(f.target.URL(wire.Table, f.account), &aztables.ClientOptions{ClientOptions: f.options})
+	client, err := aztables.NewServiceClientWithNoCredential(f.target.URL(wire.Table, f.account),
+		&aztables.ClientOptions{ClientOptions: f.options})
 	if err != nil {
 		return err
 	}
@@ -101,7 +103,8 @@ func (f *filler) tables(c content) error {
 }
 
 func (f *filler) queues(c content) error {
-	client, err := azqueue.NewServiceClientWithNoCredential(f.target.URL(wire.Queue, f.account), &azqueue.ClientOptions{ClientOptions: f.options})
+	client, err := azqueue.NewServiceClientWithNoCredential(f.target.URL(wire.Queue, f.account),
+		&azqueue.ClientOptions{ClientOptions: f.options})
 	if err != nil {
 		return err
 	}
@@ -130,7 +133,8 @@ func (f *filler) queues(c content) error {
 }
 
 func (f *filler) containers(c content) error {
-	client, err := service.NewClientWithNoCredential(f.target.URL(wire.Blob, f.account), &service.ClientOptions{ClientOptions: f.options})
+	client, err := service.NewClientWithNoCredential(f.target.URL(wire.Blob, f.account),
+		&service.ClientOptions{ClientOptions: f.options})
 	if err != nil {
 		return err
 	}
@@ -148,7 +152,8 @@ func (f *filler) containers(c content) error {
 }
 
 func (f *filler) blob(client *blockblob.Client, b seedBlob) error {
-	absent := &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)}}
+	absent := &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(
+		azcore.ETagAny)}}
 	headers := &blob.HTTPHeaders{}
 	if b.ContentType != "" {
 		headers.BlobContentType = &b.ContentType
@@ -162,8 +167,9 @@ func (f *filler) blob(client *blockblob.Client, b seedBlob) error {
 		defer file.Close()
 		content = file
 	}
-	_, err := client.UploadStream(f.ctx, content, &blockblob.UploadStreamOptions{HTTPHeaders: headers, Metadata: pointers(b.Metadata), Tags: b.Tags,
-		AccessConditions: absent})
+	_, err := client.UploadStream(f.ctx, content,
+		&blockblob.UploadStreamOptions{HTTPHeaders: headers, Metadata: pointers(b.Metadata), Tags: b.Tags,
+			AccessConditions: absent})
 	return unless(err, string(bloberror.BlobAlreadyExists))
 }
 

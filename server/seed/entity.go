@@ -10,8 +10,8 @@ import (
 
 const typeSuffix = "@odata.type"
 
-// encodeEntity writes an entity as Insert Entity takes it. Whole numbers are Int32 if they fit, else Int64; other numbers are
-// Double. Other types are named as in OData: "Born@odata.type": "Edm.DateTime".
+// encodeEntity writes an entity as Insert Entity takes it. Whole numbers are Int32 if they fit, else Int64; other
+// numbers are Double. Other types are named as in OData: "Born@odata.type": "Edm.DateTime".
 // https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model#property-types
 func encodeEntity(properties map[string]any) ([]byte, error) {
 	out := make(map[string]any, len(properties))

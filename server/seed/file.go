@@ -78,7 +78,8 @@ func (m *message) UnmarshalYAML(decode func(any) error) error {
 // check reads what the file writes as text.
 func (m *message) check() (err error) {
 	if m.VisibilityTimeout != "" {
-		if m.visibility, err = time.ParseDuration(m.VisibilityTimeout); err != nil || m.visibility < 0 || m.visibility > 7*24*time.Hour {
+		if m.visibility, err = time.ParseDuration(m.VisibilityTimeout); err != nil || m.visibility < 0 ||
+			m.visibility > 7*24*time.Hour {
 			return fmt.Errorf("visibilityTimeout %q is not a time from 0s to 168h", m.VisibilityTimeout)
 		}
 	}
@@ -146,8 +147,8 @@ func (b *seedBlob) check() (err error) {
 	return nil
 }
 
-// Load reads a seed file, YAML or JSON. Its errors name the place in the file. fallback is the account of what stands outside
-// of accounts.
+// Load reads a seed file, YAML or JSON. Its errors name the place in the file. fallback is the account of what stands
+// outside of accounts.
 func Load(path, fallback string) (*Seed, error) {
 	f, err := os.Open(path)
 	if err != nil {

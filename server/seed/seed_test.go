@@ -67,15 +67,18 @@ func TestApply(t *testing.T) {
 	tables, err := aztables.NewServiceClientFromConnectionString(s.ConnectionString(), nil)
 	check(t, err)
 	people := tables.NewClient("people")
-	entity, err := people.GetEntity(ctx, "smith", "1", &aztables.GetEntityOptions{Format: to.Ptr(aztables.MetadataFormatFull)})
+	entity, err := people.GetEntity(ctx, "smith", "1",
+		&aztables.GetEntityOptions{Format: to.Ptr(aztables.MetadataFormatFull)})
 	check(t, err)
-	for _, part := range []string{`"Name":"Jane"`, `"Age":41`, `"Steps":"12345678901","Steps@odata.type":"Edm.Int64"`, `"Height":2`, `"Member":true`,
+	for _, part := range []string{`"Name":"Jane"`, `"Age":41`, `"Steps":"12345678901","Steps@odata.type":"Edm.Int64"`,
+		`"Height":2`, `"Member":true`,
 		`"Born":"1984-05-01T00:00:00Z","Born@odata.type":"Edm.DateTime"`, `"Points":"7","Points@odata.type":"Edm.Int64"`} {
 		if !strings.Contains(string(entity.Value), part) {
 			t.Errorf("the entity lacks %s: %s", part, entity.Value)
 		}
 	}
-	tall, err := people.NewListEntitiesPager(&aztables.ListEntitiesOptions{Filter: to.Ptr("Height eq 2.0")}).NextPage(ctx) // a Double, not an Int32
+	// a Double, not an Int32
+	tall, err := people.NewListEntitiesPager(&aztables.ListEntitiesOptions{Filter: to.Ptr("Height eq 2.0")}).NextPage(ctx)
 	check(t, err)
 	if len(tall.Entities) != 1 {
 		t.Error("the height is no double")
@@ -85,7 +88,8 @@ func TestApply(t *testing.T) {
 	orders := queues.NewQueueClient("orders")
 	messages, err := orders.PeekMessages(ctx, &azqueue.PeekMessagesOptions{NumberOfMessages: to.Ptr(int32(32))})
 	check(t, err)
-	if len(messages.Messages) != 2 || *messages.Messages[0].MessageText != "first" || *messages.Messages[1].MessageText != "eyJpZCI6Mn0=" {
+	if len(messages.Messages) != 2 || *messages.Messages[0].MessageText != "first" ||
+		*messages.Messages[1].MessageText != "eyJpZCI6Mn0=" {
 		t.Errorf("%d messages are visible, want first and a base64 one", len(messages.Messages))
 	}
 	blobs, err := azblob.NewClientFromConnectionString(s.ConnectionString(), nil)
@@ -131,10 +135,11 @@ func TestApply(t *testing.T) {
 func TestLoadRefusals(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ text, want string }{
-		"unknown key":        {"tabels: {}", "tabels"},
-		"unknown blob key":   {"containers: {c1c: {blobs: {b: {txt: x}}}}", "txt"},
-		"not YAML":           {"tables: [", "seed.yaml"},
-		"number as key":      {"tables: {t: [{PartitionKey: 1, RowKey: r}]}", "table t, entity 1: PartitionKey must be given, as text"},
+		"unknown key":      {"tabels: {}", "tabels"},
+		"unknown blob key": {"containers: {c1c: {blobs: {b: {txt: x}}}}", "txt"},
+		"not YAML":         {"tables: [", "seed.yaml"},
+		"number as key": {"tables: {t: [{PartitionKey: 1, RowKey: r}]}",
+			"table t, entity 1: PartitionKey must be given, as text"},
 		"no key":             {"tables: {t: [{PartitionKey: p}]}", "RowKey must be given"},
 		"list as value":      {"tables: {t: [{PartitionKey: p, RowKey: r, V: [1]}]}", "V is neither"},
 		"two contents":       {"containers: {c: {blobs: {b: {text: x, base64: AA==}}}}", "only one of"},

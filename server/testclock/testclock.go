@@ -1,5 +1,5 @@
-// Package testclock has the clock of a server for tests: it runs at the speed of the system's clock, and can be set forward. Messages become visible,
-// leases end and retention passes without waiting for it.
+// Package testclock has the clock of a server for tests: it runs at the speed of the system's clock, and can be set
+// forward. Messages become visible, leases end and retention passes without waiting for it.
 //
 // Signatures are checked by the system's clock, since clients date their requests by theirs.
 package testclock

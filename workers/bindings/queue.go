@@ -1,5 +1,5 @@
-// Package bindings has the types that triggers pass to handlers. Their names and fields are those of the package bindings in the Azure Functions worker
-// for Go, so that a handler compiles with either.
+// Package bindings has the types that triggers pass to handlers. Their names and fields are those of the package
+// bindings in the Azure Functions worker for Go, so that a handler compiles with either.
 package bindings
 
 import "encoding/json"
@@ -10,8 +10,8 @@ type QueueMessage struct {
 	Body json.RawMessage
 	// Id is the message's ID. (Spelt as in Azure Functions.)
 	Id string
-	// PopReceipt is the pop receipt of the delivery. The runtime renews the lease, which changes the receipt; this one is stale after the first
-	// renewal.
+	// PopReceipt is the pop receipt of the delivery. The runtime renews the lease, which changes the receipt; this one is
+	// stale after the first renewal.
 	PopReceipt string
 	// DequeueCount is the number of deliveries, including this one.
 	DequeueCount int64

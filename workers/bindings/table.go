@@ -11,8 +11,8 @@ type TableChange struct {
 	// ETag is the entity's ETag and Entity the entity in the Table service's JSON; both are empty after a delete.
 	ETag   string
 	Entity json.RawMessage
-	// Before is the entity before the change, if the trigger handles changes in order; empty for an insert. It is also empty, with the change an
-	// update, where the log does not reach back and the whole table is read.
+	// Before is the entity before the change, if the trigger handles changes in order; empty for an insert. It is also
+	// empty, with the change an update, where the log does not reach back and the whole table is read.
 	Before json.RawMessage
 }
 

@@ -76,7 +76,8 @@ func (h *Host) invokeManually(w http.ResponseWriter, r *http.Request, f *functio
 		return
 	}
 	if f.durable() {
-		http.Error(w, "workflows are started at http://"+r.Host+durablePath+"orchestrators/<function>, and call their activities themselves", http.StatusBadRequest)
+		http.Error(w, "workflows are started at http://"+r.Host+durablePath+
+			"orchestrators/<function>, and call their activities themselves", http.StatusBadRequest)
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))

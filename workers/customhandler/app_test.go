@@ -34,7 +34,8 @@ func put(t *testing.T, s *workers.Storage, queue, text string) {
 // messages returns the texts in a queue, up to 32.
 func messages(t *testing.T, s *workers.Storage, queue string) (texts []string) {
 	t.Helper()
-	got, err := s.Queues.NewQueueClient(queue).PeekMessages(t.Context(), &azqueue.PeekMessagesOptions{NumberOfMessages: to.Ptr(int32(32))})
+	got, err := s.Queues.NewQueueClient(queue).PeekMessages(t.Context(),
+		&azqueue.PeekMessagesOptions{NumberOfMessages: to.Ptr(int32(32))})
 	if err != nil {
 		return nil
 	}
@@ -99,21 +100,24 @@ func TestQueueTrigger(t *testing.T) {
 		}
 	}
 	sys, _ := m["sys"].(map[string]any)
-	if sys["MethodName"] != "Q" || len(fmt.Sprint(sys["RandGuid"])) != 36 || !strings.HasSuffix(fmt.Sprint(sys["UtcNow"]), "Z") {
+	if sys["MethodName"] != "Q" || len(fmt.Sprint(sys["RandGuid"])) != 36 ||
+		!strings.HasSuffix(fmt.Sprint(sys["UtcNow"]), "Z") {
 		t.Errorf("sys is %v", sys)
 	}
 	if len(m) != 10 {
 		t.Errorf("Metadata has more or less: %v", m)
 	}
 	if a.header.Get("X-Azure-Functions-InvocationId") == "" || a.header.Get("X-Azure-Functions-HostVersion") == "" ||
-		!strings.HasPrefix(a.header.Get("User-Agent"), "Azure-Functions-Host/") || a.header.Get("Content-Type") != "application/json; charset=utf-8" {
+		!strings.HasPrefix(a.header.Get("User-Agent"), "Azure-Functions-Host/") ||
+		a.header.Get("Content-Type") != "application/json; charset=utf-8" {
 		t.Errorf("headers are %v", a.header)
 	}
 	eventually(t, "the message is deleted", func() bool {
 		p, err := r.storage.Queues.NewQueueClient("in-queue").GetProperties(t.Context(), nil)
 		return err == nil && *p.ApproximateMessagesCount == 0
 	})
-	if !strings.Contains(r.log.String(), `msg="a line" function=Q invocation_id=`+a.header.Get("X-Azure-Functions-InvocationId")) {
+	if !strings.Contains(r.log.String(),
+		`msg="a line" function=Q invocation_id=`+a.header.Get("X-Azure-Functions-InvocationId")) {
 		t.Error("the line is not logged")
 	}
 }
@@ -126,7 +130,8 @@ func TestFailures(t *testing.T) {
 		calls <- r.URL.Path
 		w.WriteHeader(http.StatusTeapot)
 	})
-	host := strings.Replace(hostJSON("x", ""), `"queues": {`, `"queues": {"maxDequeueCount": 3, "messageEncoding": "none", `, 1)
+	host := strings.Replace(hostJSON("x", ""), `"queues": {`,
+		`"queues": {"maxDequeueCount": 3, "messageEncoding": "none", `, 1)
 	r := run(t, map[string]string{"host.json": host, "Q/function.json": queueFunction}, handler)
 	q := r.storage.Queues.NewQueueClient("in-queue")
 	if _, err := q.Create(t.Context(), nil); err != nil {
@@ -147,15 +152,18 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// An invocation that finds nobody waits for the next handler, and is no attempt; one that is cut off is one, and then the next waits.
+// An invocation that finds nobody waits for the next handler, and is no attempt; one that is cut off is one, and then
+// the next waits.
 func TestBrokenConnections(t *testing.T) {
 	t.Parallel()
 	const nobody = "http://127.0.0.1:1" // Nothing is served at a port that nobody may take without privileges.
-	hangsUp := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) }))
+	hangsUp := httptest.NewServer(
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) }))
 	defer hangsUp.Close()
 	for address, want := range map[string]string{nobody: "1", hangsUp.URL: "2"} {
 		handler, calls := record(`{}`)
-		r := runAfter(t, address, lazulitest.Start(t).ConnectionString(), folder(t, map[string]string{"Q/function.json": queueFunction}), handler)
+		r := runAfter(t, address, lazulitest.Start(t).ConnectionString(),
+			folder(t, map[string]string{"Q/function.json": queueFunction}), handler)
 		put(t, r.storage, "in-queue", "text")
 		if a := next(t, calls); a.body.Metadata["DequeueCount"] != want {
 			t.Errorf("DequeueCount is %v, want %s", a.body.Metadata["DequeueCount"], want)
@@ -204,7 +212,8 @@ func TestOutputs(t *testing.T) {
 	}
 	rows := r.storage.Tables.NewClient("Rows")
 	for _, key := range [][2]string{{"of-k", "r1"}, {"own", "r2"}} {
-		if got, err := rows.GetEntity(t.Context(), key[0], key[1], nil); err != nil || !strings.Contains(string(got.Value), `"n":`) {
+		if got, err := rows.GetEntity(t.Context(), key[0], key[1], nil); err != nil ||
+			!strings.Contains(string(got.Value), `"n":`) {
 			t.Errorf("%v: %s, %v", key, got.Value, err)
 		}
 	}
@@ -219,7 +228,8 @@ func TestOutputs(t *testing.T) {
 	put(t, r.storage, "in-queue", `{"kind": "k", "id": 8, "customer": {"name": "Ada"}}`)
 	eventually(t, "it succeeds again", func() bool { return len(messages(t, r.storage, "returned")) == 2 })
 	// Rows that are there with other properties are.
-	if _, err := rows.UpdateEntity(t.Context(), []byte(`{"PartitionKey": "of-k", "RowKey": "r1", "n": 2}`), &aztables.UpdateEntityOptions{UpdateMode: aztables.UpdateModeReplace}); err != nil {
+	if _, err := rows.UpdateEntity(t.Context(), []byte(`{"PartitionKey": "of-k", "RowKey": "r1", "n": 2}`),
+		&aztables.UpdateEntityOptions{UpdateMode: aztables.UpdateModeReplace}); err != nil {
 		t.Fatal(err)
 	}
 	put(t, r.storage, "in-queue", `{"kind": "k", "id": 9, "customer": {"name": "Ada"}}`)
@@ -265,13 +275,16 @@ func TestBlobTriggerAndInputs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, row := range []string{"photo", "q", "r", "s"} {
-		if _, err := rows.AddEntity(t.Context(), fmt.Appendf(nil, `{"PartitionKey": "p", "RowKey": %q, "n": %d, "big": "5000000000", "big@odata.type": "Edm.Int64"}`, row, i), nil); err != nil {
+		if _, err := rows.AddEntity(t.Context(),
+			fmt.Appendf(nil, `{"PartitionKey": "p", "RowKey": %q, "n": %d, "big": "5000000000", "big@odata.type": "Edm.Int64"}`,
+				row, i), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
 	upload := func(container, name, text string, metadata map[string]*string) {
 		t.Helper()
-		if _, err := r.storage.Blobs.UploadBuffer(t.Context(), container, name, []byte(text), &blockblob.UploadBufferOptions{Metadata: metadata}); err != nil {
+		if _, err := r.storage.Blobs.UploadBuffer(t.Context(), container, name, []byte(text),
+			&blockblob.UploadBufferOptions{Metadata: metadata}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -279,7 +292,8 @@ func TestBlobTriggerAndInputs(t *testing.T) {
 	upload("incoming", "photo.json", `{"width": 3}`, map[string]*string{"Camera": to.Ptr("old")})
 	a := next(t, calls)
 	d, m := a.body.Data, a.body.Metadata
-	for name, want := range map[string]any{"blob": `"{\"width\": 3}"`, "side": "AP8=", "missing": "null", "nothing": "null"} {
+	for name, want := range map[string]any{"blob": `"{\"width\": 3}"`, "side": "AP8=", "missing": "null",
+		"nothing": "null"} {
 		if d[name] != want {
 			t.Errorf("Data.%s is %v, want %v", name, d[name], want)
 		}
@@ -297,7 +311,8 @@ func TestBlobTriggerAndInputs(t *testing.T) {
 			t.Errorf("Metadata.%s is %v, want %v", name, m[name], want)
 		}
 	}
-	if uri, _ := m["Uri"].(string); !strings.HasPrefix(uri, `"http://`) || !strings.HasSuffix(uri, `/incoming/photo.json"`) {
+	if uri, _ := m["Uri"].(string); !strings.HasPrefix(uri, `"http://`) ||
+		!strings.HasSuffix(uri, `/incoming/photo.json"`) {
 		t.Errorf("Uri is %v", m["Uri"])
 	}
 	properties, _ := m["Properties"].(map[string]any)
@@ -318,7 +333,8 @@ func TestTimerTrigger(t *testing.T) {
 	a := next(t, calls)
 	timer, _ := a.body.Data["timer"].(map[string]any)
 	status, _ := timer["ScheduleStatus"].(map[string]any)
-	if timer["IsPastDue"] != false || fmt.Sprint(timer["Schedule"]) != "map[AdjustForDST:true]" || status["Next"] == "" || len(status) != 3 {
+	if timer["IsPastDue"] != false || fmt.Sprint(timer["Schedule"]) != "map[AdjustForDST:true]" || status["Next"] == "" ||
+		len(status) != 3 {
 		t.Errorf("timer is %v", timer)
 	}
 	if len(a.body.Metadata) != 1 {
@@ -345,7 +361,8 @@ func TestRetryPolicy(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, `{"Outputs": {"res": {"body": "at last"}}}`)
 	})
-	r := run(t, map[string]string{"H/function.json": `{"retry": {"strategy": "exponentialBackoff", "maxRetryCount": 2, "minimumInterval": "00:00:00.001", "maximumInterval": "00:00:00.002"},
+	r := run(t,
+		map[string]string{"H/function.json": `{"retry": {"strategy": "exponentialBackoff", "maxRetryCount": 2, "minimumInterval": "00:00:00.001", "maximumInterval": "00:00:00.002"},
 		"bindings": [{"type": "httpTrigger", "name": "req"}, {"type": "http", "direction": "out", "name": "res"}]}`}, handler)
 	if got := get(t, r.url+"/api/H"); got != "200 at last" {
 		t.Error(got)
@@ -382,7 +399,8 @@ func try(method, url, body string, headers ...string) (string, error) {
 			r.Host = headers[i+1]
 		}
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	got, err := client.Do(r)
 	if err != nil {
 		return "", err

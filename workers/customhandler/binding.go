@@ -273,7 +273,8 @@ func (b *binding) readTable(o *section, s *settings, output bool) {
 
 // readHTTPTrigger reads what an HTTP trigger has.
 func (f *function) readHTTPTrigger(o *section) {
-	o.choice("authLevel", "function", "anonymous", "user", "function", "system", "admin") // No keys are asked for: docs/functions.md.
+	// No keys are asked for: docs/functions.md.
+	o.choice("authLevel", "function", "anonymous", "user", "function", "system", "admin")
 	o.refuse("it is gone from Azure Functions as well, since version 2", "webHookType")
 	for _, m := range o.texts("methods") {
 		f.methods = append(f.methods, strings.ToUpper(m))

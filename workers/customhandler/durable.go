@@ -17,8 +17,8 @@ import (
 // durablePath is the place where the management API of durable functions is.
 const durablePath = "/runtime/webhooks/durabletask/"
 
-// Durable runs the orchestrations and activities of function apps. Package durablefunc has one. It is an interface so that this package does not
-// link the libraries that workflows need.
+// Durable runs the orchestrations and activities of function apps. Package durablefunc has one. It is an interface so
+// that this package does not link the libraries that workflows need.
 type Durable interface {
 	// Open prepares an app. An error means that its settings are invalid.
 	Open(DurableSettings) (DurableApp, error)
@@ -30,8 +30,9 @@ type DurableApp interface {
 	workers.DurableEngine
 	// Handler is the management API, below /runtime/webhooks/durabletask/.
 	http.Handler
-	// Orchestrator makes a workflow of a function that takes an OrchestratorRequest and returns an OrchestratorResponse of the Durable Task
-	// protocol. An error of workers.Permanent fails the instance; after another one the step is run again.
+	// Orchestrator makes a workflow of a function that takes an OrchestratorRequest and returns an OrchestratorResponse of
+	// the Durable Task protocol. An error of workers.Permanent fails the instance; after another one the step is run
+	// again.
 	Orchestrator(call func(ctx context.Context, request []byte) ([]byte, error)) workers.Orchestrator
 	// Instance returns the ID of the instance whose activity runs with the context.
 	Instance(ctx context.Context) string
@@ -65,14 +66,16 @@ func readDurable(s *section, app *settings) DurableSettings {
 		}
 		return strings.Trim(text, "%")
 	}
-	d := DurableSettings{Hub: defaultDurableHub, Connection: workers.DefaultConnection, MaxActivities: 10 * runtime.GOMAXPROCS(0), MaxOrchestrators: 10 * runtime.GOMAXPROCS(0)}
+	d := DurableSettings{Hub: defaultDurableHub, Connection: workers.DefaultConnection,
+		MaxActivities: 10 * runtime.GOMAXPROCS(0), MaxOrchestrators: 10 * runtime.GOMAXPROCS(0)}
 	if s == nil {
 		return d
 	}
 	d.Hub = expand(s, "hubName", d.Hub)
 	d.MaxActivities = s.integer("maxConcurrentActivityFunctions", d.MaxActivities, 1, 10_000)
 	d.MaxOrchestrators = s.integer("maxConcurrentOrchestratorFunctions", d.MaxOrchestrators, 1, 10_000)
-	d.ReplaceRunning = s.choice("overridableExistingInstanceStates", "NonRunningStates", "NonRunningStates", "AnyState") == "AnyState"
+	d.ReplaceRunning = s.choice("overridableExistingInstanceStates", "NonRunningStates", "NonRunningStates",
+		"AnyState") == "AnyState"
 	if p := s.object("storageProvider"); p != nil {
 		p.choice("type", "AzureStorage", "AzureStorage")
 		for _, name := range []string{"connectionName", "connectionStringName"} {
@@ -84,8 +87,10 @@ func readDurable(s *section, app *settings) DurableSettings {
 		d.MaxBuffered = p.integer("controlQueueBufferThreshold", 0, 1, 1000)
 		d.MaxPolling = p.duration("maxQueuePollingInterval", 0, 100*time.Millisecond, time.Hour)
 		d.Visibility = p.duration("controlQueueVisibilityTimeout", 0, time.Second, time.Hour)
-		if work := p.duration("workItemQueueVisibilityTimeout", d.Visibility, time.Second, time.Hour); d.Visibility != 0 && work != d.Visibility {
-			p.fail("workItemQueueVisibilityTimeout", "differs from controlQueueVisibilityTimeout, which is not supported: one value is for both")
+		if work := p.duration("workItemQueueVisibilityTimeout", d.Visibility, time.Second, time.Hour); d.Visibility != 0 &&
+			work != d.Visibility {
+			p.fail("workItemQueueVisibilityTimeout",
+				"differs from controlQueueVisibilityTimeout, which is not supported: one value is for both")
 		} else {
 			d.Visibility = work
 		}
@@ -142,7 +147,8 @@ func (b *binding) readDurable(o *section, s *settings, h *hostFile, f *function)
 // checkDurable refuses bindings that an orchestration cannot have: it runs many times for one step.
 func (f *function) checkDurable(file *section) {
 	if f.trigger != nil && f.trigger.kind == kindOrchestrationTrigger && len(f.in)+len(f.out) > 0 {
-		file.fail("bindings", "an orchestrationTrigger cannot be combined with other bindings: its code runs again at each step; activities can have them")
+		file.fail("bindings", "an orchestrationTrigger cannot be combined with other bindings: its code runs again at "+
+			"each step; activities can have them")
 	}
 }
 
@@ -165,7 +171,8 @@ func (h *Host) openDurable() (DurableApp, error) {
 	case !runs && client == "":
 		return nil, nil
 	case !runs:
-		return nil, fmt.Errorf("%s/function.json: a durableClient needs an orchestrationTrigger or activityTrigger in the same app", client)
+		return nil, fmt.Errorf("%s/function.json: a durableClient needs an orchestrationTrigger or activityTrigger in the "+
+			"same app", client)
 	case h.config.Durable == nil:
 		return nil, errors.New("orchestrations and activities are not supported by this host")
 	}
@@ -176,7 +183,8 @@ func (h *Host) openDurable() (DurableApp, error) {
 	return app, nil
 }
 
-// callOrchestrator runs one step of a workflow: it sends the history to the handler, which responds with the actions to take.
+// callOrchestrator runs one step of a workflow: it sends the history to the handler, which responds with the actions to
+// take.
 func (h *Host) callOrchestrator(ctx context.Context, f *function, request []byte) (response []byte, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -14,7 +14,8 @@ import (
 	"github.com/lazuli-storage/lazuli/tables"
 )
 
-// What a function returns with the types beside it is read by the typed client, and what the typed client writes reaches a function without loss.
+// What a function returns with the types beside it is read by the typed client, and what the typed client writes
+// reaches a function without loss.
 func TestEntitiesOfFunctions(t *testing.T) {
 	t.Parallel()
 	a := lazulitest.Start(t).Default(t)
@@ -33,7 +34,8 @@ func TestEntitiesOfFunctions(t *testing.T) {
 		Mail                 string         `table:"Renamed"`
 	}
 	want := everything{
-		"it's", "r'1", "2020 Grüße", true, math.MinInt32, math.MaxInt64, math.MinInt64, 5, 0.1, math.Inf(1), time.Date(2026, 11, 22, 10, 5, 0, 1234567*100, time.UTC),
+		"it's", "r'1", "2020 Grüße", true, math.MinInt32, math.MaxInt64, math.MinInt64, 5, 0.1, math.Inf(1),
+		time.Date(2026, 11, 22, 10, 5, 0, 1234567*100, time.UTC),
 		uuid.MustParse("c9da6455-213d-42c9-9a79-3e9149a57833"), []byte{0, 255}, map[string]int{"a": 1}, "ada@example.org",
 	}
 	typed, err := tables.New[everything](a.Tables, "Typed", tables.CreateIfMissing())
@@ -74,7 +76,8 @@ func TestEntitiesOfFunctions(t *testing.T) {
 	if err := json.Unmarshal(plainEntity(raw.JSON), &members); err != nil {
 		t.Fatal(err)
 	}
-	for name, value := range map[string]string{"Most": "9223372036854775807", "Whole": "5.0", "Up": `"Infinity"`, "Renamed": `"ada@example.org"`, "Small": "-2147483648"} {
+	for name, value := range map[string]string{"Most": "9223372036854775807", "Whole": "5.0", "Up": `"Infinity"`,
+		"Renamed": `"ada@example.org"`, "Small": "-2147483648"} {
 		if string(members[name]) != value {
 			t.Errorf("%s is %s, want %s", name, members[name], value)
 		}

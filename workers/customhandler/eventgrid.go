@@ -13,7 +13,8 @@ import (
 	"strings"
 )
 
-// The webhooks of Azure Functions' extensions, at /runtime/webhooks/EXTENSION?functionName=NAME. They need no key, as with the Core Tools.
+// The webhooks of Azure Functions' extensions, at /runtime/webhooks/EXTENSION?functionName=NAME. They need no key, as
+// with the Core Tools.
 // https://learn.microsoft.com/azure/azure-functions/functions-bindings-event-grid-trigger#endpoint-url
 const (
 	extensionEvents = "EventGrid"
@@ -30,8 +31,9 @@ func webhookPath(extension, function string) string {
 	return "/runtime/webhooks/" + extension + "?functionName=" + url.QueryEscape(function)
 }
 
-// serveWebhook serves the webhooks of Event Grid triggers and of blob triggers with the source EventGrid: the handshakes of both schemas, and
-// deliveries. A delivery is accepted once all of its events are handled, or, for blob triggers, in the trigger's queue.
+// serveWebhook serves the webhooks of Event Grid triggers and of blob triggers with the source EventGrid: the
+// handshakes of both schemas, and deliveries. A delivery is accepted once all of its events are handled, or, for blob
+// triggers, in the trigger's queue.
 func (h *Host) serveWebhook(w http.ResponseWriter, r *http.Request) {
 	extension, name := r.PathValue("extension"), r.URL.Query().Get("functionName")
 	kind := kindEventTrigger
@@ -139,7 +141,8 @@ func (h *Host) callForEvent(ctx context.Context, f *function, event json.RawMess
 // errNoEvent means that the input of an Event Grid trigger is not an object.
 var errNoEvent = errors.New("an event must be a JSON object")
 
-// fromEvent takes what an Event Grid trigger offers: the event, and its data for binding expressions such as {data.url}.
+// fromEvent takes what an Event Grid trigger offers: the event, and its data for binding expressions such as
+// {data.url}.
 func (inv *invocation) fromEvent(event json.RawMessage) error {
 	var e struct{ Data json.RawMessage }
 	if t := bytes.TrimSpace(event); len(t) == 0 || t[0] != '{' || json.Unmarshal(t, &e) != nil {
@@ -170,7 +173,8 @@ func (h *Host) announce(ctx context.Context, f *function, event json.RawMessage)
 	}
 	err := f.worker.BlobCreated(ctx, container, name)
 	if err != nil {
-		h.log.LogAttrs(ctx, slog.LevelError, "a blob that was announced cannot be handled", slog.String("function", f.name), slog.String("blob", container+"/"+name), slog.Any("err", err))
+		h.log.LogAttrs(ctx, slog.LevelError, "a blob that was announced cannot be handled", slog.String("function", f.name),
+			slog.String("blob", container+"/"+name), slog.Any("err", err))
 	}
 	return err
 }

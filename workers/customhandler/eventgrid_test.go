@@ -22,10 +22,14 @@ const (
 )
 
 // startWithEvents runs functions beside a storage server whose events can reach them, at the address that it returns.
-func startWithEvents(t *testing.T, files map[string]string, handler http.Handler) (l *lazulitest.Lazuli, r *running, address string) {
+func startWithEvents(t *testing.T, files map[string]string, handler http.Handler) (l *lazulitest.Lazuli, r *running,
+	address string) {
 	t.Helper()
 	var target atomic.Pointer[url.URL] // The server must know the address of webhooks before the functions run.
-	proxy := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) { p.SetURL(target.Load()) }})
+	proxy := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(
+		p *httputil.ProxyRequest) {
+		p.SetURL(target.Load())
+	}})
 	t.Cleanup(proxy.Close)
 	l = lazulitest.Start(t, lazulitest.WithEvents(strings.TrimPrefix(proxy.URL, "http://")))
 	r = runOn(t, l.ConnectionString(), folder(t, files), handler)
@@ -55,7 +59,8 @@ func TestEventGridTrigger(t *testing.T) {
 			t.Parallel()
 			handler, calls := record(`{}`)
 			l, _, address := startWithEvents(t, map[string]string{"Saw/function.json": eventFunction}, handler)
-			l.Subscribe(t, lazulitest.EventSubscription{Name: "saw", Endpoint: address + "/runtime/webhooks/EventGrid?functionName=Saw&code=key", DeliverySchema: schema})
+			l.Subscribe(t, lazulitest.EventSubscription{Name: "saw",
+				Endpoint: address + "/runtime/webhooks/EventGrid?functionName=Saw&code=key", DeliverySchema: schema})
 			upload(t, l, "a.jpg")
 			l.FlushEvents(t)
 			a := next(t, calls)
@@ -64,7 +69,8 @@ func TestEventGridTrigger(t *testing.T) {
 			if !ok {
 				kind = event["type"]
 			}
-			if a.path != "/Saw" || kind != "Microsoft.Storage.BlobCreated" || event["subject"] != "/blobServices/default/containers/photos/blobs/a.jpg" {
+			if a.path != "/Saw" || kind != "Microsoft.Storage.BlobCreated" ||
+				event["subject"] != "/blobServices/default/containers/photos/blobs/a.jpg" {
 				t.Errorf("the handler was called at %s with %v", a.path, event)
 			}
 			data, _ := a.body.Metadata["data"].(map[string]any)
@@ -81,7 +87,8 @@ func TestBlobTriggerWithEventGrid(t *testing.T) {
 	handler, calls := record(`{}`)
 	l, r, address := startWithEvents(t, map[string]string{"Thumb/function.json": eventBlobFunction}, handler)
 	upload(t, l, "before.jpg")
-	l.Subscribe(t, lazulitest.EventSubscription{Name: "thumb", Endpoint: address + "/runtime/webhooks/blobs?functionName=Host.Functions.Thumb"})
+	l.Subscribe(t, lazulitest.EventSubscription{Name: "thumb",
+		Endpoint: address + "/runtime/webhooks/blobs?functionName=Host.Functions.Thumb"})
 	blobs, err := azblob.NewClientFromConnectionString(l.ConnectionString(), nil)
 	check.OK(t, err)
 	for _, name := range []string{"a.png", "b.jpg"} {
@@ -101,14 +108,17 @@ func TestBlobTriggerWithEventGrid(t *testing.T) {
 	}
 }
 
-// What is not a delivery to a function of the app is refused as the extensions of Azure Functions do; a failed function fails the delivery.
+// What is not a delivery to a function of the app is refused as the extensions of Azure Functions do; a failed function
+// fails the delivery.
 func TestEventWebhook(t *testing.T) {
 	t.Parallel()
 	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
-	r := run(t, map[string]string{"Saw/function.json": eventFunction, "H/function.json": fmt.Sprintf(httpOnly, "")}, handler)
+	r := run(t, map[string]string{"Saw/function.json": eventFunction, "H/function.json": fmt.Sprintf(httpOnly, "")},
+		handler)
 	hook := r.url + "/runtime/webhooks/EventGrid?functionName="
 	for _, c := range []struct{ method, url, body, kind, want string }{
-		{"POST", hook + "Saw", `[{"data":{"validationCode":"c"}}]`, "SubscriptionValidation", `200 {"validationResponse":"c"}`},
+		{"POST", hook + "Saw", `[{"data":{"validationCode":"c"}}]`, "SubscriptionValidation",
+			`200 {"validationResponse":"c"}`},
 		{"POST", hook + "saw", `[{"data":{}}]`, "SubscriptionValidation", "400 "},
 		{"POST", hook + "Saw", `[{"eventType":"x","data":{}}]`, "Notification", "500 "},
 		{"POST", hook + "Saw", `{"type":"x","data":{}}`, "", "500 "},

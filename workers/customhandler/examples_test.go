@@ -8,8 +8,8 @@ import (
 	"github.com/lazuli-storage/lazuli/lazulitest"
 )
 
-// languagesVar names the commands of the languages whose examples are to be tested: "python3 node". `go test ./...` is to need
-// nothing but Go; .ci/sdks sets it.
+// languagesVar names the commands of the languages whose examples are to be tested: "python3 node". `go test ./...` is
+// to need nothing but Go; .ci/sdks sets it.
 const languagesVar = "LAZULI_TEST_LANGUAGES"
 
 // Handlers in other languages, as people write them for Azure Functions, run unchanged.
@@ -26,16 +26,19 @@ func TestExamples(t *testing.T) {
 			continue
 		}
 		t.Run(language, func(t *testing.T) {
-			r := runOn(t, lazulitest.Start(t).ConnectionString(), "../../examples/functions/"+dir, nil, "TickSchedule=* * * * * *")
+			r := runOn(t, lazulitest.Start(t).ConnectionString(), "../../examples/functions/"+dir, nil,
+				"TickSchedule=* * * * * *")
 			if len(r.Warnings()) > 0 {
 				t.Error(r.Warnings())
 			}
-			for path, want := range map[string]string{"/api/hello/Ada": "200 Hello, Ada!", "/api/hello?name=Bob": "200 Hello, Bob!", "/api/hello": "200 Hello, world!"} {
+			for path, want := range map[string]string{"/api/hello/Ada": "200 Hello, Ada!",
+				"/api/hello?name=Bob": "200 Hello, Bob!", "/api/hello": "200 Hello, world!"} {
 				if got := get(t, r.url+path); got != want {
 					t.Errorf("%s: %s", path, got)
 				}
 			}
-			if got := strings.ReplaceAll(do(t, "POST", r.url+"/api/order", `{"id": 7, "item": "lamp", "pieces": 2}`), " ", ""); got != `202{"accepted":7}` {
+			if got := strings.ReplaceAll(do(t, "POST", r.url+"/api/order", `{"id": 7, "item": "lamp", "pieces": 2}`), " ",
+				""); got != `202{"accepted":7}` {
 				t.Error(got)
 			}
 			if got := do(t, "POST", r.url+"/api/order", `{}`); !strings.HasPrefix(got, "400 ") {
@@ -51,10 +54,12 @@ func TestExamples(t *testing.T) {
 			if got := blobText(t, r.storage, "slips/7.txt"); got != "lamp for order 7, attempt 1" {
 				t.Error(got)
 			}
-			if got, err := r.storage.Tables.NewClient("Shipped").GetEntity(t.Context(), "orders", "7", nil); err != nil || !strings.Contains(string(got.Value), `"Pieces":"2"`) {
+			if got, err := r.storage.Tables.NewClient("Shipped").GetEntity(t.Context(), "orders", "7", nil); err != nil ||
+				!strings.Contains(string(got.Value), `"Pieces":"2"`) {
 				t.Errorf("%s, %v", got.Value, err)
 			}
-			eventually(t, "the order without an item is poison", func() bool { return len(messages(t, r.storage, "orders-poison")) == 1 })
+			eventually(t, "the order without an item is poison",
+				func() bool { return len(messages(t, r.storage, "orders-poison")) == 1 })
 
 			if _, err := r.storage.Blobs.CreateContainer(t.Context(), "incoming", nil); err != nil {
 				t.Fatal(err)

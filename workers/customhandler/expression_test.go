@@ -16,7 +16,8 @@ func TestExpressions(t *testing.T) {
 	inv.data.set("name", "photo")
 	inv.data.set("InsertionTime", time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC))
 	inv.data.set("Properties", map[string]any{"ContentLength": 5})
-	inv.data.addPayload(`{"orderId": 17, "big": 12345678901234567890, "ok": true, "none": null, "list": [1], "customer": {"name": "Ada", "address": {"city": "Rome"}}, "NAME2": "x"}`)
+	inv.data.addPayload(
+		`{"orderId": 17, "big": 12345678901234567890, "ok": true, "none": null, "list": [1], "customer": {"name": "Ada", "address": {"city": "Rome"}}, "NAME2": "x"}`)
 	for source, want := range map[string]string{
 		"out/{name}.png":                           "out/photo.png",
 		"{NAME}{name2}":                            "photox",
@@ -41,7 +42,8 @@ func TestExpressions(t *testing.T) {
 			t.Errorf("%s: %q, %v, want %q", source, got, err, want)
 		}
 	}
-	for _, source := range []string{"{none}", "{list}", "{nobody}", "{customer.age}", "{name.first}", "{rand-guid:X}", "{datetime:'x}", "{datetime:ffffffff}"} {
+	for _, source := range []string{"{none}", "{list}", "{nobody}", "{customer.age}", "{name.first}", "{rand-guid:X}",
+		"{datetime:'x}", "{datetime:ffffffff}"} {
 		tmpl, err := parseTemplate(source)
 		if err != nil {
 			t.Errorf("%s: %v", source, err)
@@ -83,7 +85,8 @@ func TestExpandSettings(t *testing.T) {
 		text, want string
 		keep, bad  bool
 	}{
-		{text: "x%A%y%path%", want: "x1y/bin"}, {text: "100%", want: "100%"}, {text: "%B%", bad: true}, {text: "%B% %A%", keep: true, want: "%B% 1"}, {text: "50% of %A%", keep: true, want: "50% of 1"},
+		{text: "x%A%y%path%", want: "x1y/bin"}, {text: "100%", want: "100%"}, {text: "%B%", bad: true},
+		{text: "%B% %A%", keep: true, want: "%B% 1"}, {text: "50% of %A%", keep: true, want: "50% of 1"},
 	} {
 		got, err := s.expand(c.text, c.keep)
 		if (err != nil) != c.bad || got != c.want {
@@ -125,21 +128,31 @@ func TestWireValue(t *testing.T) {
 func TestRoutes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ route, path, want string }{
-		{"orders", "orders", "{}"}, {"orders", "ORDERS", "{}"}, {"orders", "order", "-"}, {"orders", "orders/1", "-"}, {"/orders/", "orders", "{}"},
+		{"orders", "orders", "{}"}, {"orders", "ORDERS", "{}"}, {"orders", "order", "-"}, {"orders", "orders/1", "-"},
+		{"/orders/", "orders", "{}"},
 		{"orders/{id}", "orders/7", `{"id":"7"}`}, {"orders/{id}", "orders", "-"},
-		{"orders/{id:int}", "orders/7", `{"id":"7"}`}, {"orders/{id:int}", "orders/x", "-"}, {"orders/{id:int}", "orders/99999999999", "-"},
-		{"orders/{id:int?}", "orders", `{"id":null}`}, {"orders/{id:int?}", "orders/7", `{"id":"7"}`}, {"orders/{id:int?}", "orders/x", "-"},
+		{"orders/{id:int}", "orders/7", `{"id":"7"}`}, {"orders/{id:int}", "orders/x", "-"},
+		{"orders/{id:int}", "orders/99999999999", "-"},
+		{"orders/{id:int?}", "orders", `{"id":null}`}, {"orders/{id:int?}", "orders/7", `{"id":"7"}`},
+		{"orders/{id:int?}", "orders/x", "-"},
 		{"orders/{id=5}", "orders", `{"id":"5"}`}, {"orders/{id:int=5}", "orders", `{"id":"5"}`},
 		{"{a}/{b:alpha}", "x/y", `{"a":"x","b":"y"}`}, {"{a}/{b:alpha}", "x/1", "-"},
-		{"files/{*rest}", "files/a/b.txt", `{"rest":"a/b.txt"}`}, {"files/{*rest}", "files", `{"rest":null}`}, {"{*all}", "x/y", `{"all":"x/y"}`},
-		{"f/{name}.{ext}", "f/a.b.c", `{"ext":"b.c","name":"a"}`}, {"f/{name}.{ext?}", "f/a", `{"ext":null,"name":"a"}`}, {"f/{name}.{ext?}", "f/a.b", `{"ext":"b","name":"a"}`},
+		{"files/{*rest}", "files/a/b.txt", `{"rest":"a/b.txt"}`}, {"files/{*rest}", "files", `{"rest":null}`},
+		{"{*all}", "x/y", `{"all":"x/y"}`},
+		{"f/{name}.{ext}", "f/a.b.c", `{"ext":"b.c","name":"a"}`}, {"f/{name}.{ext?}", "f/a", `{"ext":null,"name":"a"}`},
+		{"f/{name}.{ext?}", "f/a.b", `{"ext":"b","name":"a"}`},
 		{"v{n:int}", "v2", `{"n":"2"}`}, {"v{n:int}", "vx", "-"},
-		{"{id:guid}", "6f9619ff-8b86-d011-b42d-00c04fc964ff", `{"id":"6f9619ff-8b86-d011-b42d-00c04fc964ff"}`}, {"{id:guid}", "7", "-"},
+		{"{id:guid}", "6f9619ff-8b86-d011-b42d-00c04fc964ff", `{"id":"6f9619ff-8b86-d011-b42d-00c04fc964ff"}`},
+		{"{id:guid}", "7", "-"},
 		{"{d:datetime}", "2020-01-02", `{"d":"2020-01-02"}`}, {"{d:datetime}", "soon", "-"},
-		{"{b:bool}", "TRUE", `{"b":"TRUE"}`}, {"{b:bool}", "1", "-"}, {"{x:decimal}", "1.5", `{"x":"1.5"}`}, {"{x:long}", "99999999999", `{"x":"99999999999"}`},
-		{"{s:length(3)}", "abc", `{"s":"abc"}`}, {"{s:length(3)}", "ab", "-"}, {"{s:length(1,2)}", "ab", `{"s":"ab"}`}, {"{s:minlength(3)}", "ab", "-"}, {"{s:maxlength(3)}", "abcd", "-"},
-		{"{n:min(3)}", "2", "-"}, {"{n:max(3)}", "4", "-"}, {"{n:range(3,5)}", "4", `{"n":"4"}`}, {"{n:int:min(3)}", "4", `{"n":"4"}`},
-		{`{n:regex(^\d{{3}}$)}`, "123", `{"n":"123"}`}, {`{n:regex(^\d{{3}}$)}`, "12", "-"}, {`{n:regex(^a:b$)}`, "a:b", `{"n":"a:b"}`},
+		{"{b:bool}", "TRUE", `{"b":"TRUE"}`}, {"{b:bool}", "1", "-"}, {"{x:decimal}", "1.5", `{"x":"1.5"}`},
+		{"{x:long}", "99999999999", `{"x":"99999999999"}`},
+		{"{s:length(3)}", "abc", `{"s":"abc"}`}, {"{s:length(3)}", "ab", "-"}, {"{s:length(1,2)}", "ab", `{"s":"ab"}`},
+		{"{s:minlength(3)}", "ab", "-"}, {"{s:maxlength(3)}", "abcd", "-"},
+		{"{n:min(3)}", "2", "-"}, {"{n:max(3)}", "4", "-"}, {"{n:range(3,5)}", "4", `{"n":"4"}`},
+		{"{n:int:min(3)}", "4", `{"n":"4"}`},
+		{`{n:regex(^\d{{3}}$)}`, "123", `{"n":"123"}`}, {`{n:regex(^\d{{3}}$)}`, "12", "-"},
+		{`{n:regex(^a:b$)}`, "a:b", `{"n":"a:b"}`},
 		{"", "", "{}"},
 	} {
 		r, err := parseRoute(c.route)
@@ -160,7 +173,8 @@ func TestRoutes(t *testing.T) {
 			t.Errorf("%s with %s: %s, want %s", c.route, c.path, got, c.want)
 		}
 	}
-	for _, route := range []string{"{", "a//b", "{a}/{A}", "{*a}/b", "x{*a}", "{1}", "{a:x}", "{a:range(1)}", "{a:regex([)}", "a}", "admin/x", "{a:length()}", "{a:int(}"} {
+	for _, route := range []string{"{", "a//b", "{a}/{A}", "{*a}/b", "x{*a}", "{1}", "{a:x}", "{a:range(1)}",
+		"{a:regex([)}", "a}", "admin/x", "{a:length()}", "{a:int(}"} {
 		if _, err := parseRoute(route); err == nil {
 			t.Errorf("%q is taken", route)
 		}

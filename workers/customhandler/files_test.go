@@ -14,13 +14,15 @@ func TestTimeSpan(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]time.Duration{
 		"00:00:02": 2 * time.Second, "01:30": 90 * time.Minute, "1.00:00:00": 24 * time.Hour, "3": 72 * time.Hour,
-		"00:00:00.1": 100 * time.Millisecond, "00:00:00.0000001": 100, "-00:00:01": -time.Second, "23:59:59": 24*time.Hour - time.Second,
+		"00:00:00.1": 100 * time.Millisecond, "00:00:00.0000001": 100, "-00:00:01": -time.Second,
+		"23:59:59": 24*time.Hour - time.Second,
 	} {
 		if got, err := parseTimeSpan(text); err != nil || got != want {
 			t.Errorf("%s: %v, %v, want %v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "x", "24:00", "00:60:00", "00:00:60", "1:2:3:4", "00:00:00.12345678", "5s", "1.5", "--1", "9999999999", "::", "00:00:0x"} {
+	for _, text := range []string{"", "x", "24:00", "00:60:00", "00:00:60", "1:2:3:4", "00:00:00.12345678", "5s", "1.5",
+		"--1", "9999999999", "::", "00:00:0x"} {
 		if got, err := parseTimeSpan(text); err == nil {
 			t.Errorf("%q is taken as %v", text, got)
 		}
@@ -89,55 +91,103 @@ func TestMistakesAreNamed(t *testing.T) {
 		want  string
 	}{
 		{"no host.json", map[string]string{"host.json": "", "q/function.json": queueFunction}, "host.json: not JSON"},
-		{"not JSON", map[string]string{"host.json": "{\n\"version\": \"2.0\",\n oops}", "q/function.json": queueFunction}, "host.json: not JSON: line 3"},
-		{"version", map[string]string{"host.json": `{"version": "3.0", "customHandler": {"description": {"defaultExecutablePath": "x"}}}`, "q/function.json": queueFunction}, `host.json: version: is "3.0", want "2.0"`},
-		{"no handler", map[string]string{"host.json": `{"version": "2.0"}`, "q/function.json": queueFunction}, "host.json: customHandler: is missing"},
-		{"no path", map[string]string{"host.json": `{"version": "2.0", "customHandler": {"description": {"defaultExecutablePath": ""}}}`, "q/function.json": queueFunction}, "host.json: customHandler.description.defaultExecutablePath: is missing"},
-		{"batch size", with(`"extensions": {"queues": {"batchSize": 64}}`), "host.json: extensions.queues.batchSize: 64 is not a whole number from 1 to 32"},
-		{"encoding", with(`"extensions": {"queues": {"messageEncoding": "utf8"}}`), `host.json: extensions.queues.messageEncoding: "utf8" is not one of base64, none`},
-		{"polling", with(`"extensions": {"queues": {"maxPollingInterval": "5s"}}`), `host.json: extensions.queues.maxPollingInterval: "5s" is not a time span`},
-		{"days", with(`"extensions": {"queues": {"visibilityTimeout": "10"}}`), "host.json: extensions.queues.visibilityTimeout: 10, which is 240h0m0s, is not within"},
-		{"old layout", with(`"queues": {"batchSize": 1}`), "host.json: queues: not supported: this is the layout of version 1"},
+		{"not JSON", map[string]string{"host.json": "{\n\"version\": \"2.0\",\n oops}", "q/function.json": queueFunction},
+			"host.json: not JSON: line 3"},
+		{"version",
+			map[string]string{"host.json": `{"version": "3.0", "customHandler": {"description": {"defaultExecutablePath": "x"}}}`, "q/function.json": queueFunction}, `host.json: version: is "3.0", want "2.0"`},
+		{"no handler", map[string]string{"host.json": `{"version": "2.0"}`, "q/function.json": queueFunction},
+			"host.json: customHandler: is missing"},
+		{"no path",
+			map[string]string{"host.json": `{"version": "2.0", "customHandler": {"description": {"defaultExecutablePath": ""}}}`,
+				"q/function.json": queueFunction}, "host.json: customHandler.description.defaultExecutablePath: is missing"},
+		{"batch size", with(`"extensions": {"queues": {"batchSize": 64}}`),
+			"host.json: extensions.queues.batchSize: 64 is not a whole number from 1 to 32"},
+		{"encoding", with(`"extensions": {"queues": {"messageEncoding": "utf8"}}`),
+			`host.json: extensions.queues.messageEncoding: "utf8" is not one of base64, none`},
+		{"polling", with(`"extensions": {"queues": {"maxPollingInterval": "5s"}}`),
+			`host.json: extensions.queues.maxPollingInterval: "5s" is not a time span`},
+		{"days", with(`"extensions": {"queues": {"visibilityTimeout": "10"}}`),
+			"host.json: extensions.queues.visibilityTimeout: 10, which is 240h0m0s, is not within"},
+		{"old layout", with(`"queues": {"batchSize": 1}`),
+			"host.json: queues: not supported: this is the layout of version 1"},
 		{"watched", with(`"watchDirectories": ["x"]`), "host.json: watchDirectories: not supported"},
-		{"throttles", with(`"extensions": {"http": {"dynamicThrottlesEnabled": true}}`), "host.json: extensions.http.dynamicThrottlesEnabled: not supported"},
-		{"concurrency", with(`"concurrency": {"dynamicConcurrencyEnabled": true}`), "host.json: concurrency.dynamicConcurrencyEnabled: not supported"},
-		{"level", with(`"logging": {"logLevel": {"default": "Loud"}}`), `host.json: logging.logLevel.default: "Loud" is not one of`},
+		{"throttles", with(`"extensions": {"http": {"dynamicThrottlesEnabled": true}}`),
+			"host.json: extensions.http.dynamicThrottlesEnabled: not supported"},
+		{"concurrency", with(`"concurrency": {"dynamicConcurrencyEnabled": true}`),
+			"host.json: concurrency.dynamicConcurrencyEnabled: not supported"},
+		{"level", with(`"logging": {"logLevel": {"default": "Loud"}}`),
+			`host.json: logging.logLevel.default: "Loud" is not one of`},
 		{"timeout", with(`"functionTimeout": "soon"`), "host.json: functionTimeout:"},
-		{"retry", with(`"retry": {"strategy": "fixedDelay", "maxRetryCount": 3}`), "host.json: retry.delayInterval: is missing"},
+		{"retry", with(`"retry": {"strategy": "fixedDelay", "maxRetryCount": 3}`),
+			"host.json: retry.delayInterval: is missing"},
 		{"no functions", map[string]string{}, "has no functions"},
 		{"function not JSON", function("{"), "f/function.json: not JSON"},
 		{"no bindings", function(`{}`), "f/function.json: bindings: is missing"},
-		{"no trigger", function(`{"bindings": [{"type": "queue", "direction": "out", "name": "q", "queueName": "qqq"}]}`), "f/function.json: bindings: no binding is a trigger"},
-		{"two triggers", binding(`{"type": "queueTrigger", "name": "q", "queueName": "qqq"}`), "f/function.json: bindings[1].type: the function has two triggers"},
-		{"unknown type", binding(`{"type": "eventHub", "direction": "out", "name": "q"}`), `f/function.json: bindings[1].type: "eventHub" is not supported with direction out; there are http, queue, blob, table`},
-		{"queue input", binding(`{"type": "queue", "name": "q", "queueName": "qqq"}`), `f/function.json: bindings[1].type: "queue" is not supported with direction in`},
-		{"direction", binding(`{"type": "blob", "direction": "inout", "name": "q", "path": "a/b"}`), `f/function.json: bindings[1].direction: "inout" is neither in nor out`},
-		{"http for a timer", binding(`{"type": "http", "direction": "out", "name": "res"}`), "f/function.json: bindings: an http output answers a request, and the trigger is a timerTrigger"},
-		{"no queue name", binding(`{"type": "queue", "direction": "out", "name": "q"}`), "f/function.json: bindings[1].queueName: is missing"},
-		{"same name", binding(`{"type": "queue", "direction": "out", "name": "t", "queueName": "qqq"}`), `f/function.json: bindings[1].name: two bindings are called "t"`},
-		{"bad name", binding(`{"type": "queue", "direction": "out", "name": "a b", "queueName": "qqq"}`), `f/function.json: bindings[1].name: "a b" is not a name`},
-		{"setting", binding(`{"type": "queue", "direction": "out", "name": "q", "queueName": "%NOT_SET%"}`), "f/function.json: bindings[1].queueName: %NOT_SET% is set neither"},
-		{"connection", binding(`{"type": "queue", "direction": "out", "name": "q", "queueName": "qqq", "connection": "Other"}`), `f/function.json: bindings[1].connection: connection "Other" is set neither`},
-		{"brace", binding(`{"type": "blob", "direction": "out", "name": "q", "path": "a/{b"}`), "f/function.json: bindings[1].path:"},
-		{"timer has no names", binding(`{"type": "blob", "direction": "out", "name": "q", "path": "a/{name}"}`), "f/function.json: bindings: q: a timer has no value for {name}"},
-		{"no blob name", binding(`{"type": "blob", "direction": "out", "name": "q", "path": "container"}`), `f/function.json: bindings[1].path: "container" lacks the blob's name`},
-		{"queue's name", binding(`{"type": "queue", "direction": "out", "name": "q", "queueName": "Orders"}`), `f/function.json: bindings[1].queueName: "Orders": a name has 3 to 63 lower-case letters`},
-		{"container's name", binding(`{"type": "blob", "direction": "out", "name": "q", "path": "in/b"}`), `f/function.json: bindings[1].path: "in": a name has 3 to 63`},
-		{"table's name", binding(`{"type": "table", "direction": "out", "name": "q", "tableName": "my-table"}`), `f/function.json: bindings[1].tableName: "my-table": a name has`},
-		{"blob trigger's path", function(`{"bindings": [{"type": "blobTrigger", "name": "b", "path": "{c}/x"}]}`), `f/function.json: bindings[0].path: blob path "{c}/x": it must begin with a container's name`},
-		{"blob trigger's container", function(`{"bindings": [{"type": "blobTrigger", "name": "b", "path": "C/{x}"}]}`), `f/function.json: bindings[0].path: "C": a name has`},
-		{"schedule", function(`{"bindings": [{"type": "timerTrigger", "name": "t", "schedule": "every day"}]}`), "f/function.json: bindings[0].schedule:"},
-		{"stream", binding(`{"type": "blob", "direction": "in", "name": "q", "path": "aaa/b", "dataType": "stream"}`), "f/function.json: bindings[1].dataType: stream is not supported"},
-		{"row key alone", binding(`{"type": "table", "name": "q", "tableName": "Ttt", "rowKey": "r"}`), "f/function.json: bindings[1].rowKey:"},
-		{"event grid", function(`{"bindings": [{"type": "blobTrigger", "name": "b", "path": "aaa/{n}", "source": "Elsewhere"}]}`), "f/function.json: bindings[0].source: "},
-		{"queue retry", function(`{"bindings": [{"type": "queueTrigger", "name": "b", "queueName": "qqq"}], "retry": {"strategy": "fixedDelay", "maxRetryCount": 1, "delayInterval": "00:00:01"}}`), "f/function.json: retry: not supported for a queueTrigger"},
-		{"route", function(`{"bindings": [{"type": "httpTrigger", "name": "b", "route": "a/{id:whole}"}]}`), `f/function.json: bindings[0].route: route "a/{id:whole}": {id}: the constraint "whole" is not known`},
-		{"web hook", function(`{"bindings": [{"type": "httpTrigger", "name": "b", "webHookType": "github"}]}`), "f/function.json: bindings[0].webHookType: not supported"},
-		{"auth level", function(`{"bindings": [{"type": "httpTrigger", "name": "b", "authLevel": "mine"}]}`), "f/function.json: bindings[0].authLevel:"},
-		{"script", function(`{"scriptFile": "gone.js", "bindings": [{"type": "httpTrigger", "name": "b"}]}`), "f/function.json: scriptFile: the file"},
-		{"function's name", map[string]string{"host/function.json": queueFunction}, `host/function.json: "host" is not a valid name`},
-		{"encrypted", map[string]string{"local.settings.json": `{"IsEncrypted": true}`, "q/function.json": queueFunction}, "local.settings.json: IsEncrypted: not supported"},
-		{"cors", map[string]string{"local.settings.json": `{"Host": {"CORS": "*", "CORSCredentials": true}}`, "q/function.json": queueFunction}, "local.settings.json: Host.CORSCredentials:"},
+		{"no trigger", function(`{"bindings": [{"type": "queue", "direction": "out", "name": "q", "queueName": "qqq"}]}`),
+			"f/function.json: bindings: no binding is a trigger"},
+		{"two triggers", binding(`{"type": "queueTrigger", "name": "q", "queueName": "qqq"}`),
+			"f/function.json: bindings[1].type: the function has two triggers"},
+		{"unknown type", binding(`{"type": "eventHub", "direction": "out", "name": "q"}`),
+			`f/function.json: bindings[1].type: "eventHub" is not supported with direction out; there are http, queue, blob, table`},
+		{"queue input", binding(`{"type": "queue", "name": "q", "queueName": "qqq"}`),
+			`f/function.json: bindings[1].type: "queue" is not supported with direction in`},
+		{"direction", binding(`{"type": "blob", "direction": "inout", "name": "q", "path": "a/b"}`),
+			`f/function.json: bindings[1].direction: "inout" is neither in nor out`},
+		{"http for a timer", binding(`{"type": "http", "direction": "out", "name": "res"}`),
+			"f/function.json: bindings: an http output answers a request, and the trigger is a timerTrigger"},
+		{"no queue name", binding(`{"type": "queue", "direction": "out", "name": "q"}`),
+			"f/function.json: bindings[1].queueName: is missing"},
+		{"same name", binding(`{"type": "queue", "direction": "out", "name": "t", "queueName": "qqq"}`),
+			`f/function.json: bindings[1].name: two bindings are called "t"`},
+		{"bad name", binding(`{"type": "queue", "direction": "out", "name": "a b", "queueName": "qqq"}`),
+			`f/function.json: bindings[1].name: "a b" is not a name`},
+		{"setting", binding(`{"type": "queue", "direction": "out", "name": "q", "queueName": "%NOT_SET%"}`),
+			"f/function.json: bindings[1].queueName: %NOT_SET% is set neither"},
+		{"connection",
+			binding(`{"type": "queue", "direction": "out", "name": "q", "queueName": "qqq", "connection": "Other"}`),
+			`f/function.json: bindings[1].connection: connection "Other" is set neither`},
+		{"brace", binding(`{"type": "blob", "direction": "out", "name": "q", "path": "a/{b"}`),
+			"f/function.json: bindings[1].path:"},
+		{"timer has no names", binding(`{"type": "blob", "direction": "out", "name": "q", "path": "a/{name}"}`),
+			"f/function.json: bindings: q: a timer has no value for {name}"},
+		{"no blob name", binding(`{"type": "blob", "direction": "out", "name": "q", "path": "container"}`),
+			`f/function.json: bindings[1].path: "container" lacks the blob's name`},
+		{"queue's name", binding(`{"type": "queue", "direction": "out", "name": "q", "queueName": "Orders"}`),
+			`f/function.json: bindings[1].queueName: "Orders": a name has 3 to 63 lower-case letters`},
+		{"container's name", binding(`{"type": "blob", "direction": "out", "name": "q", "path": "in/b"}`),
+			`f/function.json: bindings[1].path: "in": a name has 3 to 63`},
+		{"table's name", binding(`{"type": "table", "direction": "out", "name": "q", "tableName": "my-table"}`),
+			`f/function.json: bindings[1].tableName: "my-table": a name has`},
+		{"blob trigger's path", function(`{"bindings": [{"type": "blobTrigger", "name": "b", "path": "{c}/x"}]}`),
+			`f/function.json: bindings[0].path: blob path "{c}/x": it must begin with a container's name`},
+		{"blob trigger's container", function(`{"bindings": [{"type": "blobTrigger", "name": "b", "path": "C/{x}"}]}`),
+			`f/function.json: bindings[0].path: "C": a name has`},
+		{"schedule", function(`{"bindings": [{"type": "timerTrigger", "name": "t", "schedule": "every day"}]}`),
+			"f/function.json: bindings[0].schedule:"},
+		{"stream", binding(`{"type": "blob", "direction": "in", "name": "q", "path": "aaa/b", "dataType": "stream"}`),
+			"f/function.json: bindings[1].dataType: stream is not supported"},
+		{"row key alone", binding(`{"type": "table", "name": "q", "tableName": "Ttt", "rowKey": "r"}`),
+			"f/function.json: bindings[1].rowKey:"},
+		{"event grid",
+			function(`{"bindings": [{"type": "blobTrigger", "name": "b", "path": "aaa/{n}", "source": "Elsewhere"}]}`),
+			"f/function.json: bindings[0].source: "},
+		{"queue retry",
+			function(
+				`{"bindings": [{"type": "queueTrigger", "name": "b", "queueName": "qqq"}], "retry": {"strategy": "fixedDelay", "maxRetryCount": 1, "delayInterval": "00:00:01"}}`), "f/function.json: retry: not supported for a queueTrigger"},
+		{"route", function(`{"bindings": [{"type": "httpTrigger", "name": "b", "route": "a/{id:whole}"}]}`),
+			`f/function.json: bindings[0].route: route "a/{id:whole}": {id}: the constraint "whole" is not known`},
+		{"web hook", function(`{"bindings": [{"type": "httpTrigger", "name": "b", "webHookType": "github"}]}`),
+			"f/function.json: bindings[0].webHookType: not supported"},
+		{"auth level", function(`{"bindings": [{"type": "httpTrigger", "name": "b", "authLevel": "mine"}]}`),
+			"f/function.json: bindings[0].authLevel:"},
+		{"script", function(`{"scriptFile": "gone.js", "bindings": [{"type": "httpTrigger", "name": "b"}]}`),
+			"f/function.json: scriptFile: the file"},
+		{"function's name", map[string]string{"host/function.json": queueFunction},
+			`host/function.json: "host" is not a valid name`},
+		{"encrypted", map[string]string{"local.settings.json": `{"IsEncrypted": true}`, "q/function.json": queueFunction},
+			"local.settings.json: IsEncrypted: not supported"},
+		{"cors", map[string]string{"local.settings.json": `{"Host": {"CORS": "*", "CORSCredentials": true}}`,
+			"q/function.json": queueFunction}, "local.settings.json: Host.CORSCredentials:"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got, _ := load(t, c.files); !strings.Contains(got, c.want) {
@@ -145,10 +195,13 @@ func TestMistakesAreNamed(t *testing.T) {
 			}
 		})
 	}
-	if got, _ := load(t, map[string]string{"q/function.json": queueFunction}, "AzureWebJobs__x=y", "Other__queueServiceUri=https://x"); got != "" {
+	if got, _ := load(t, map[string]string{"q/function.json": queueFunction}, "AzureWebJobs__x=y",
+		"Other__queueServiceUri=https://x"); got != "" {
 		t.Error(got)
 	}
-	got, _ := load(t, binding(`{"type": "queue", "direction": "out", "name": "q", "queueName": "qqq", "connection": "Other"}`), "Other__queueServiceUri=https://x")
+	got,
+		_ := load(t, binding(`{"type": "queue", "direction": "out", "name": "q", "queueName": "qqq", "connection": "Other"}`),
+		"Other__queueServiceUri=https://x")
 	if !strings.Contains(got, "identity-based (Other__queueServiceUri), which is not supported") {
 		t.Error(got)
 	}
@@ -185,7 +238,8 @@ func TestSettings(t *testing.T) {
 		"local.settings.json": `{"Values": {"Queue": "from-file", "Mine": "from-file", "FUNCTIONS_WORKER_RUNTIME": "custom"}, "Host": {"LocalHttpPort": 7099, "CORS": "http://a, http://b/"}}`,
 		"q/function.json":     `{"bindings": [{"type": "queueTrigger", "direction": "in", "name": "item", "queueName": "%queue%-%MINE%"}]}`,
 	}
-	h, err := Load(Config{Dir: folder(t, files), Environ: []string{"Mine=from-env"}, ConnectionString: "DefaultEndpointsProtocol=http;AccountName=a;AccountKey=a2V5;QueueEndpoint=http://127.0.0.1:1/a"})
+	h, err := Load(Config{Dir: folder(t, files), Environ: []string{"Mine=from-env"},
+		ConnectionString: "DefaultEndpointsProtocol=http;AccountName=a;AccountKey=a2V5;QueueEndpoint=http://127.0.0.1:1/a"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,10 +272,12 @@ func TestDisabled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(h.Describe("x"), "; "); got != "a: queueTrigger in-queue; b: disabled; c: disabled; d: disabled; e: disabled" {
+	if got := strings.Join(h.Describe("x"),
+		"; "); got != "a: queueTrigger in-queue; b: disabled; c: disabled; d: disabled; e: disabled" {
 		t.Error(got)
 	}
-	if _, err := Load(Config{Dir: folder(t, files), Functions: []string{"zz"}}); err == nil || !strings.Contains(err.Error(), `no function is called "zz"; there are: a, b, c, d, e`) {
+	if _, err := Load(Config{Dir: folder(t, files), Functions: []string{"zz"}}); err == nil ||
+		!strings.Contains(err.Error(), `no function is called "zz"; there are: a, b, c, d, e`) {
 		t.Error(err)
 	}
 }
@@ -229,7 +285,8 @@ func TestDisabled(t *testing.T) {
 func TestLogLevels(t *testing.T) {
 	t.Parallel()
 	l := logLevels{"default": 4, "function": 0, "function.quiet": levelNone, "function.quiet.user": -4}
-	for category, want := range map[string]bool{"Host": false, "Function.A": true, "Function.A.User": true, "Function.Quiet": false, "Function.Quiet.User": true} {
+	for category, want := range map[string]bool{"Host": false, "Function.A": true, "Function.A.User": true,
+		"Function.Quiet": false, "Function.Quiet.User": true} {
 		if got := l.enabled(category, 0); got != want {
 			t.Errorf("%s: %v", category, got)
 		}

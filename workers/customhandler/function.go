@@ -28,14 +28,15 @@ type function struct {
 	worker *workers.Function
 }
 
-// maxName is the largest length of the name of a function or binding, in bytes. A limit within the regular expressions would make them slow to
-// compile, at each start of the process.
+// maxName is the largest length of the name of a function or binding, in bytes. A limit within the regular expressions
+// would make them slow to compile, at each start of the process.
 const maxName = 128
 
 var (
-	triggerKinds = []string{kindHTTPTrigger, kindQueueTrigger, kindBlobTrigger, kindTimerTrigger, kindEventTrigger, kindOrchestrationTrigger, kindActivityTrigger}
-	inputKinds   = []string{kindBlob, kindTable, kindDurableClient}
-	outputKinds  = []string{kindHTTP, kindQueue, kindBlob, kindTable}
+	triggerKinds = []string{kindHTTPTrigger, kindQueueTrigger, kindBlobTrigger, kindTimerTrigger, kindEventTrigger,
+		kindOrchestrationTrigger, kindActivityTrigger}
+	inputKinds  = []string{kindBlob, kindTable, kindDurableClient}
+	outputKinds = []string{kindHTTP, kindQueue, kindBlob, kindTable}
 
 	functionName = lazyregexp.New(`^[A-Za-z][A-Za-z0-9_-]*$`)
 	bindingName  = lazyregexp.New(`^[A-Za-z][A-Za-z0-9_]*$`)
@@ -79,7 +80,8 @@ func readFunctions(r *report, dir string, s *settings, h *hostFile) ([]*function
 func readFunction(file *section, name, dir string, s *settings, h *hostFile) *function {
 	f := &function{name: name, retry: h.retry}
 	if len(name) > maxName || !functionName().MatchString(name) || strings.EqualFold(name, "host") {
-		file.report.fail("%s: %q is not a valid name for a function: a letter, then letters, digits, - and _, and not \"host\"", file.where, name)
+		file.report.fail("%s: %q is not a valid name for a function: a letter, then letters, digits, - and _, and not "+
+			"\"host\"", file.where, name)
 	}
 	if file.has("disabled") {
 		f.disabled = readDisabled(file, s)
@@ -147,7 +149,8 @@ func (f *function) readRetry(file *section) {
 	}
 	if kind == kindQueueTrigger || kind == kindBlobTrigger {
 		if f.retry != nil {
-			file.report.notes = append(file.report.notes, fmt.Sprintf("host.json: retry has no effect on the function %s: it is for timer and HTTP triggers", f.name))
+			file.report.notes = append(file.report.notes,
+				fmt.Sprintf("host.json: retry has no effect on the function %s: it is for timer and HTTP triggers", f.name))
 		}
 		f.retry = nil
 		if own != nil {

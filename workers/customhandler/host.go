@@ -24,7 +24,8 @@ type Config struct {
 	Dir string
 	// Environ is the environment as "name=value": of the handler, and for settings. It goes before local.settings.json.
 	Environ []string
-	// ConnectionString is used wherever a setting says UseDevelopmentStorage=true. Empty leaves that to mean the usual ports.
+	// ConnectionString is used wherever a setting says UseDevelopmentStorage=true. Empty leaves that to mean the usual
+	// ports.
 	ConnectionString string
 	// Functions are the names of those to run; none means all.
 	Functions []string
@@ -32,7 +33,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Stdout and Stderr receive the handler's output, each line prefixed with "handler | ". Nil discards it.
 	Stdout, Stderr io.Writer
-	// Lease is the time that a queue message stays hidden after the death of this process; 0 means the default of package workers.
+	// Lease is the time that a queue message stays hidden after the death of this process; 0 means the default of package
+	// workers.
 	Lease time.Duration
 	// DrainTimeout is the time that invocations may take to end at a stop; 0 means the default of package workers.
 	DrainTimeout time.Duration
@@ -68,8 +70,8 @@ type Host struct {
 	accounts map[string]*workers.Storage
 }
 
-// idleConnection is the idle timeout of connections to the handler. It is shorter than that of common servers (Node: 5 s): a request on a connection that
-// the handler is closing would fail, and count as an attempt.
+// idleConnection is the idle timeout of connections to the handler. It is shorter than that of common servers (Node: 5
+// s): a request on a connection that the handler is closing would fail, and count as an attempt.
 const idleConnection = 3 * time.Second
 
 // Load reads the folder. An error names every file and field that is wrong or not supported.
@@ -100,7 +102,8 @@ func Load(c Config) (*Host, error) {
 	h.keep = h.process.run
 	h.hard, h.giveUp = context.WithCancelCause(context.Background())
 	config := workers.Config{
-		Connections: h.connections(), HostID: p.hostID(), Logger: c.Logger, DrainTimeout: c.DrainTimeout, LockPeriod: p.host.lock,
+		Connections: h.connections(), HostID: p.hostID(), Logger: c.Logger, DrainTimeout: c.DrainTimeout,
+		LockPeriod: p.host.lock,
 	}
 	if h.durable, err = h.openDurable(); err != nil {
 		return nil, err
@@ -201,8 +204,8 @@ func (h *Host) path(f *function) string {
 	return h.project.host.http.prefix + "/" + source
 }
 
-// Run may be called once. It starts the handler, and serves HTTP on l and the other triggers until ctx is done; then it drains. It closes l. It returns
-// an error if the handler cannot be started, or if an invocation had to be given up.
+// Run may be called once. It starts the handler, and serves HTTP on l and the other triggers until ctx is done; then it
+// drains. It closes l. It returns an error if the handler cannot be started, or if an invocation had to be given up.
 func (h *Host) Run(ctx context.Context, l net.Listener) error {
 	h.began = time.Now()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
@@ -279,7 +282,8 @@ func (h *Host) warnUnreachable(ctx context.Context) {
 			warned[u.Host] = true
 			c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", u.Host)
 			if err != nil {
-				h.log.Warn("no server listens at the storage account; start one with `lazuli` in another terminal: triggers wait for it", "connection", name, "address", u.Host)
+				h.log.Warn("no server listens at the storage account; start one with `lazuli` in another terminal: triggers "+
+					"wait for it", "connection", name, "address", u.Host)
 				return
 			}
 			_ = c.Close()
@@ -294,5 +298,6 @@ func (h *Host) drainTimeout() time.Duration {
 	return 30 * time.Second
 }
 
-// App is the runtime of the functions with storage triggers: for its counters, metrics and live state. It is started and stopped by Run.
+// App is the runtime of the functions with storage triggers: for its counters, metrics and live state. It is started
+// and stopped by Run.
 func (h *Host) App() *workers.App { return h.app }

@@ -40,7 +40,8 @@ type command struct {
 	port      int // 0: a free one each time
 }
 
-// forwarding determines how a handler receives the requests of a function that has only an HTTP trigger and an HTTP output.
+// forwarding determines how a handler receives the requests of a function that has only an HTTP trigger and an HTTP
+// output.
 type forwarding int
 
 const (
@@ -71,8 +72,8 @@ type logLevels map[string]slog.Level
 
 const levelNone = slog.Level(100)
 
-// enabled reports whether a record of that level is to be logged for a category, such as "Function.Order.User": the longest
-// name that is the category or one of its parents decides.
+// enabled reports whether a record of that level is to be logged for a category, such as "Function.Order.User": the
+// longest name that is the category or one of its parents decides.
 func (l logLevels) enabled(category string, level slog.Level) bool {
 	for name := category; ; {
 		if least, ok := l[strings.ToLower(name)]; ok {
@@ -134,8 +135,10 @@ func readHostFile(r *report, dir string, s *settings) (*hostFile, error) {
 		c.done()
 	}
 	file.refuse("files are not watched; start again after a change", "watchDirectories", "watchFiles")
-	file.refuse("this is the layout of version 1; move it below extensions", "queues", "http", "serviceBus", "eventHub", "blobs")
-	file.noEffect("it configures a service of Azure", "applicationInsights", "aggregator", "healthMonitor", "telemetryMode")
+	file.refuse("this is the layout of version 1; move it below extensions", "queues", "http", "serviceBus", "eventHub",
+		"blobs")
+	file.noEffect("it configures a service of Azure", "applicationInsights", "aggregator", "healthMonitor",
+		"telemetryMode")
 	file.noEffect("bindings are built in", "extensionBundle")
 	file.noEffect("it concerns other languages", "managedDependency", "managedDependencies", "isDefaultHostConfig",
 		"sendCanceledInvocationsToWorker", "metadataProviderTimeout")
@@ -219,8 +222,8 @@ func (h *hostFile) readHandler(file *section, dir string, s *settings, mcp bool)
 	handler.done()
 }
 
-// executable makes a path relative to the folder absolute if the file is there; otherwise it is left to be looked for on the
-// system's path.
+// executable makes a path relative to the folder absolute if the file is there; otherwise it is left to be looked for
+// on the system's path.
 func executable(dir, path string) string {
 	if filepath.IsAbs(path) {
 		return path

@@ -208,7 +208,8 @@ func (h *Host) proxy(ctx context.Context, w http.ResponseWriter, r *http.Request
 			failed = fmt.Errorf("forward to the handler: %w", err)
 		},
 		ModifyResponse: func(got *http.Response) error {
-			h.logAt(ctx, inv, slog.LevelInfo, "Executed (Succeeded)", "status", got.StatusCode, "duration", time.Since(inv.began))
+			h.logAt(ctx, inv, slog.LevelInfo, "Executed (Succeeded)", "status", got.StatusCode, "duration",
+				time.Since(inv.began))
 			return nil
 		},
 		ErrorLog: slog.NewLogLogger(h.log.Handler(), slog.LevelDebug),
@@ -225,8 +226,8 @@ func (h *Host) limit(ctx context.Context) (context.Context, context.CancelFunc) 
 	return context.WithTimeoutCause(ctx, h.project.host.timeout, workers.ErrTimeout)
 }
 
-// serve calls a function for a request, and answers with its http output. The call continues if the client disconnects: its effects must not
-// depend on that.
+// serve calls a function for a request, and answers with its http output. The call continues if the client disconnects:
+// its effects must not depend on that.
 func (h *Host) serve(w http.ResponseWriter, r *http.Request, f *function, params map[string]any) {
 	h.calls.Add(1)
 	defer h.calls.Done()
@@ -306,7 +307,8 @@ func (inv *invocation) fromHTTP(r *http.Request, params map[string]any, body []b
 
 // anonymous is the identity of an unauthenticated client, in .NET's form.
 var anonymous = map[string]any{
-	"AuthenticationType": nil, "IsAuthenticated": false, "Actor": nil, "BootstrapContext": nil, "Claims": []any{}, "Label": nil, "Name": nil,
+	"AuthenticationType": nil, "IsAuthenticated": false, "Actor": nil, "BootstrapContext": nil, "Claims": []any{},
+	"Label": nil, "Name": nil,
 	"NameClaimType": "http://schemas.xmlsoap.org/ws/2005/05/identity/claims/name",
 	"RoleClaimType": "http://schemas.microsoft.com/ws/2008/06/identity/claims/role",
 }
@@ -318,8 +320,8 @@ type httpResult struct {
 	body    []byte
 }
 
-// http makes the answer of the http output: an object with statusCode (or status), headers and body; for $return also any other
-// value, which is then the body.
+// http makes the answer of the http output: an object with statusCode (or status), headers and body; for $return also
+// any other value, which is then the body.
 func (r *response) http(f *function) (*httpResult, error) {
 	result := &httpResult{status: http.StatusOK, headers: http.Header{}}
 	i := slices.IndexFunc(f.out, func(b *binding) bool { return b.kind == kindHTTP })

@@ -17,9 +17,12 @@ const httpOnly = `{"bindings": [{"type": "httpTrigger", "name": "req", "authLeve
 
 func TestHTTPTrigger(t *testing.T) {
 	t.Parallel()
-	handler, calls := record(`{"Outputs": {"res": {"statusCode": 201, "headers": {"X-Mine": "yes"}, "body": {"made": true}}}}`)
-	r := run(t, map[string]string{"H/function.json": fmt.Sprintf(httpOnly, `, "route": "orders/{id:int}/{format?}", "methods": ["post", "put"]`)}, handler)
-	if got := do(t, "POST", r.url+"/api/orders/7?a=1&b=x%20y&a=2&code=secret", `{"item": "lamp"}`, "Content-Type", "application/json", "X-One", "1"); got != `201 {"made":true}` {
+	handler,
+		calls := record(`{"Outputs": {"res": {"statusCode": 201, "headers": {"X-Mine": "yes"}, "body": {"made": true}}}}`)
+	r := run(t, map[string]string{"H/function.json": fmt.Sprintf(httpOnly,
+		`, "route": "orders/{id:int}/{format?}", "methods": ["post", "put"]`)}, handler)
+	if got := do(t, "POST", r.url+"/api/orders/7?a=1&b=x%20y&a=2&code=secret", `{"item": "lamp"}`, "Content-Type",
+		"application/json", "X-One", "1"); got != `201 {"made":true}` {
 		t.Error(got)
 	}
 	a := next(t, calls)
@@ -36,13 +39,15 @@ func TestHTTPTrigger(t *testing.T) {
 		}
 	}
 	headers, _ := req["Headers"].(map[string]any)
-	for name, want := range map[string]string{"X-One": "[1]", "Content-Type": "[application/json]", "Content-Length": "[16]", "Host": "[" + strings.TrimPrefix(r.url, "http://") + "]"} {
+	for name, want := range map[string]string{"X-One": "[1]", "Content-Type": "[application/json]",
+		"Content-Length": "[16]", "Host": "[" + strings.TrimPrefix(r.url, "http://") + "]"} {
 		if got := fmt.Sprint(headers[name]); got != want {
 			t.Errorf("header %s is %s, want %s", name, got, want)
 		}
 	}
 	m := a.body.Metadata
-	if m["item"] != `"lamp"` || m["id"] != `"7"` || m["a"] != `"1,2"` || m["code"] != nil || fmt.Sprint(m["Query"]) != "map[a:1,2 b:x y code:secret]" {
+	if m["item"] != `"lamp"` || m["id"] != `"7"` || m["a"] != `"1,2"` || m["code"] != nil ||
+		fmt.Sprint(m["Query"]) != "map[a:1,2 b:x y code:secret]" {
 		t.Errorf("Metadata is %v", m)
 	}
 	if _, ok := m["format"]; ok {
@@ -50,14 +55,16 @@ func TestHTTPTrigger(t *testing.T) {
 	}
 
 	do(t, "PUT", r.url+"/api/orders/7/pdf", "\x00\xff", "Content-Type", "application/octet-stream")
-	if req, _ := next(t, calls).body.Data["req"].(map[string]any); req["Body"] != "AP8=" || fmt.Sprint(req["Params"]) != "map[format:pdf id:7]" {
+	if req, _ := next(t, calls).body.Data["req"].(map[string]any); req["Body"] != "AP8=" ||
+		fmt.Sprint(req["Params"]) != "map[format:pdf id:7]" {
 		t.Errorf("bytes: %v", req)
 	}
 	do(t, "PUT", r.url+"/api/orders/7", "")
 	if req, _ := next(t, calls).body.Data["req"].(map[string]any); req["Body"] != nil {
 		t.Errorf("no body: %v", req)
 	}
-	for _, other := range []string{"GET /api/orders/7", "POST /api/orders/x", "POST /orders/7", "POST /api/orders", "POST /api/orders/7/a/b", "POST /api"} {
+	for _, other := range []string{"GET /api/orders/7", "POST /api/orders/x", "POST /orders/7", "POST /api/orders",
+		"POST /api/orders/7/a/b", "POST /api"} {
 		method, path, _ := strings.Cut(other, " ")
 		if got := do(t, method, r.url+path, ""); !strings.HasPrefix(got, "404") {
 			t.Errorf("%s: %s", other, got)
@@ -67,7 +74,10 @@ func TestHTTPTrigger(t *testing.T) {
 
 func TestHTTPFailure(t *testing.T) {
 	t.Parallel()
-	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "secret details", http.StatusBadGateway) })
+	handler := http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		http.Error(w, "secret details", http.StatusBadGateway)
+	})
 	r := run(t, map[string]string{"H/function.json": fmt.Sprintf(httpOnly, "")}, handler)
 	if got := get(t, r.url+"/api/H"); got != "500 " {
 		t.Error(got)
@@ -80,7 +90,8 @@ func TestForwarding(t *testing.T) {
 	var seen string
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		seen = fmt.Sprintf("%s %s %s %s %s|%s|%v", r.Method, r.RequestURI, r.Host, r.Header.Get("X-One"), body, r.Header.Get("User-Agent"), r.Header.Get("X-Azure-Functions-InvocationId") != "")
+		seen = fmt.Sprintf("%s %s %s %s %s|%s|%v", r.Method, r.RequestURI, r.Host, r.Header.Get("X-One"), body,
+			r.Header.Get("User-Agent"), r.Header.Get("X-Azure-Functions-InvocationId") != "")
 		w.Header().Set("Location", "/elsewhere")
 		w.Header().Set("X-Back", "b")
 		w.WriteHeader(http.StatusFound)
@@ -92,14 +103,17 @@ func TestForwarding(t *testing.T) {
 		"J/function.json": `{"bindings": [{"type": "httpTrigger", "name": "req"}, {"type": "http", "direction": "out", "name": "res"}, {"type": "queue", "direction": "out", "name": "q", "queueName": "qqq"}]}`,
 	}
 	r := run(t, files, handler)
-	if got := do(t, "PATCH", r.url+"/a/x%2Fy?q=1&%zz", "body", "X-One", "1", "User-Agent", "me", "Host", "app.localhost"); got != "302 there" {
+	if got := do(t, "PATCH", r.url+"/a/x%2Fy?q=1&%zz", "body", "X-One", "1", "User-Agent", "me", "Host",
+		"app.localhost"); got != "302 there" {
 		t.Error(got)
 	}
-	if want := "PATCH /a/x%2Fy?q=1&%zz app.localhost 1 body|me Azure-Functions-Host/" + hostVersion + "|true"; seen != want {
+	if want := "PATCH /a/x%2Fy?q=1&%zz app.localhost 1 body|me Azure-Functions-Host/" + hostVersion +
+		"|true"; seen != want {
 		t.Errorf("got  %s\nwant %s", seen, want)
 	}
 	// A function with another output is not forwarded.
-	if got := do(t, "POST", r.url+"/J", ""); got != "500 " || !strings.HasPrefix(seen, "POST /J ") || !strings.Contains(seen, `"Data":{"req":{`) {
+	if got := do(t, "POST", r.url+"/J", ""); got != "500 " || !strings.HasPrefix(seen, "POST /J ") ||
+		!strings.Contains(seen, `"Data":{"req":{`) {
 		t.Errorf("%s, %s", got, seen)
 	}
 }
@@ -107,7 +121,10 @@ func TestForwarding(t *testing.T) {
 // The older section httpWorker forwards always, to the function's name.
 func TestHTTPWorker(t *testing.T) {
 	t.Parallel()
-	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Method+" "+r.RequestURI) })
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_,
+			_ = io.WriteString(w, r.Method+" "+r.RequestURI)
+	})
 	r := run(t, map[string]string{
 		"host.json":       `{"version": "2.0", "httpWorker": {"description": {"defaultExecutablePath": "x"}}}`,
 		"H/function.json": fmt.Sprintf(httpOnly, `, "route": "a/{b}"`),
@@ -141,13 +158,16 @@ func TestCORS(t *testing.T) {
 		_ = w.Body.Close()
 		return w.Header
 	}
-	if h := headers("GET", "https://app.example"); h.Get("Access-Control-Allow-Origin") != "https://app.example" || h.Get("Access-Control-Allow-Credentials") != "true" {
+	if h := headers("GET", "https://app.example"); h.Get("Access-Control-Allow-Origin") != "https://app.example" ||
+		h.Get("Access-Control-Allow-Credentials") != "true" {
 		t.Error(h)
 	}
 	if h := headers("GET", "https://other.example"); h.Get("Access-Control-Allow-Origin") != "" {
 		t.Error(h)
 	}
-	if h := headers("OPTIONS", "https://app.example", "Access-Control-Request-Method", "PUT", "Access-Control-Request-Headers", "x-a"); h.Get("Access-Control-Allow-Methods") != "PUT" || h.Get("Access-Control-Allow-Headers") != "x-a" {
+	if h := headers("OPTIONS", "https://app.example", "Access-Control-Request-Method", "PUT",
+		"Access-Control-Request-Headers", "x-a"); h.Get("Access-Control-Allow-Methods") != "PUT" ||
+		h.Get("Access-Control-Allow-Headers") != "x-a" {
 		t.Error(h)
 	}
 }
@@ -234,7 +254,8 @@ func TestCallerGoesAway(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"Outputs": {"q": "done"}}`)
 	})
-	r := run(t, map[string]string{"H/function.json": `{"bindings": [{"type": "httpTrigger", "name": "req"}, {"type": "http", "direction": "out", "name": "res"},
+	r := run(t,
+		map[string]string{"H/function.json": `{"bindings": [{"type": "httpTrigger", "name": "req"}, {"type": "http", "direction": "out", "name": "res"},
 		{"type": "queue", "direction": "out", "name": "q", "queueName": "done-queue"}]}`}, handler)
 	ctx, cancel := context.WithCancel(t.Context())
 	failed := make(chan error, 1)
@@ -266,7 +287,8 @@ func TestFunctionTimeout(t *testing.T) {
 		<-r.Context().Done()
 		cancelled <- true
 	})
-	r := run(t, map[string]string{"host.json": hostJSON("x", `, "functionTimeout": "00:00:01"`), "H/function.json": fmt.Sprintf(httpOnly, "")}, handler)
+	r := run(t, map[string]string{"host.json": hostJSON("x", `, "functionTimeout": "00:00:01"`),
+		"H/function.json": fmt.Sprintf(httpOnly, "")}, handler)
 	eventually(t, "the handler learns of it", func() bool {
 		if got := get(t, r.url+"/api/H"); got != "500 " {
 			t.Error(got)
@@ -331,18 +353,22 @@ func TestAdmin(t *testing.T) {
 		}
 	}
 	var status map[string]any
-	if got, ok := strings.CutPrefix(get(t, r.url+"/admin/host/status"), "200 "); !ok || json.Unmarshal([]byte(got), &status) != nil || status["state"] != "Running" {
+	if got, ok := strings.CutPrefix(get(t, r.url+"/admin/host/status"), "200 "); !ok ||
+		json.Unmarshal([]byte(got), &status) != nil || status["state"] != "Running" {
 		t.Error(got)
 	}
 	var list []map[string]any
-	if got, ok := strings.CutPrefix(get(t, r.url+"/admin/functions"), "200 "); !ok || json.Unmarshal([]byte(got), &list) != nil || len(list) != 4 || list[1]["invoke_url_template"] != r.url+"/api/H" {
+	if got, ok := strings.CutPrefix(get(t, r.url+"/admin/functions"), "200 "); !ok ||
+		json.Unmarshal([]byte(got), &list) != nil || len(list) != 4 || list[1]["invoke_url_template"] != r.url+"/api/H" {
 		t.Error(got)
 	}
-	if got := get(t, r.url+"/"); !strings.Contains(got, "up and running") || !strings.Contains(got, "Q: queueTrigger in-queue") {
+	if got := get(t, r.url+"/"); !strings.Contains(got, "up and running") ||
+		!strings.Contains(got, "Q: queueTrigger in-queue") {
 		t.Error(got)
 	}
 	// A page of another site must not call functions behind the user's back.
-	if got := do(t, "POST", r.url+"/admin/functions/T", `{}`, "Origin", "https://evil.example"); !strings.HasPrefix(got, "403") {
+	if got := do(t, "POST", r.url+"/admin/functions/T", `{}`, "Origin", "https://evil.example"); !strings.HasPrefix(got,
+		"403") {
 		t.Error(got)
 	}
 }

@@ -61,7 +61,8 @@ func splitPath(path string) (container, name string, err error) {
 func download(ctx context.Context, client *blob.Client, etag string) ([]byte, error) {
 	var o blob.DownloadStreamOptions
 	if etag != "" {
-		o.AccessConditions = &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfMatch: to.Ptr(azcore.ETag(etag))}}
+		o.AccessConditions = &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfMatch: to.Ptr(
+			azcore.ETag(etag))}}
 	}
 	got, err := client.DownloadStream(ctx, &o)
 	if err != nil {
@@ -78,7 +79,8 @@ func download(ctx context.Context, client *blob.Client, etag string) ([]byte, er
 func missing(err error) bool {
 	var r *azcore.ResponseError
 	return bloberror.HasCode(err, bloberror.BlobNotFound, bloberror.ContainerNotFound) ||
-		errors.As(err, &r) && (r.ErrorCode == string(aztables.ResourceNotFound) || r.ErrorCode == string(aztables.TableNotFound))
+		errors.As(err, &r) && (r.ErrorCode == string(aztables.ResourceNotFound) ||
+			r.ErrorCode == string(aztables.TableNotFound))
 }
 
 // maxEntities bounds a table input that says no "take".

@@ -83,7 +83,8 @@ func (h *Host) wrap(ctx context.Context, inv *invocation, do func(context.Contex
 	return handler(workers.NewContext(ctx, ic), &workers.MiddlewareContext{InvocationContext: ic})
 }
 
-// call runs an invocation, by the function's retry policy if it has one, and logs its beginning and end as the Core Tools do.
+// call runs an invocation, by the function's retry policy if it has one, and logs its beginning and end as the Core
+// Tools do.
 //
 // The result is the response of an HTTP trigger, nil for other triggers.
 func (h *Host) call(ctx context.Context, inv *invocation) (*httpResult, error) {
@@ -103,7 +104,8 @@ func (h *Host) call(ctx context.Context, inv *invocation) (*httpResult, error) {
 			break
 		}
 		delay := f.retry.delay(attempt)
-		h.logAt(ctx, inv, slog.LevelWarn, "Failed; trying again", "attempt", attempt, "after", delay, "err", sdkerr.Short(err))
+		h.logAt(ctx, inv, slog.LevelWarn, "Failed; trying again", "attempt", attempt, "after", delay, "err",
+			sdkerr.Short(err))
 		timer := time.NewTimer(delay)
 		select {
 		case <-timer.C:

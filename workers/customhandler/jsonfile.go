@@ -14,7 +14,8 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// maxFileSize bounds the files of a project that are read whole. It also bounds how deep their JSON can be nested, which the parser does not.
+// maxFileSize bounds the files of a project that are read whole. It also bounds how deep their JSON can be nested,
+// which the parser does not.
 const maxFileSize = 256 << 10
 
 // report collects all errors in a project's files, so that users can fix them at once.
@@ -367,8 +368,8 @@ func parseTimeSpan(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// plainJSON replaces what .NET's reader allows in JSON and Go's does not by blanks: a byte order mark, comments, and commas before closing
-// brackets. Offsets and lines stay the same. Text that is not JSON is returned as it is.
+// plainJSON replaces what .NET's reader allows in JSON and Go's does not by blanks: a byte order mark, comments, and
+// commas before closing brackets. Offsets and lines stay the same. Text that is not JSON is returned as it is.
 func plainJSON(text []byte) []byte {
 	const mark = "\xef\xbb\xbf"
 	out := bytes.Clone(text)

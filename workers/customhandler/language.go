@@ -19,8 +19,9 @@ var languages = []struct {
 	{"powershell", "PowerShell", []string{"profile.ps1", "requirements.psd1", "*/run.ps1"}},
 }
 
-// noHandler says why an app without a custom handler cannot run. Apps in the languages of Azure Functions have none: the Functions host
-// starts a worker process of the language for them, by a protocol (gRPC) that this host does not speak.
+// noHandler says why an app without a custom handler cannot run. Apps in the languages of Azure Functions have none:
+// the Functions host starts a worker process of the language for them, by a protocol (gRPC) that this host does not
+// speak.
 func noHandler(dir string, s *settings) string {
 	const without = "`lazuli func start` runs apps with a custom handler only"
 	name, evidence := "", ""
@@ -43,5 +44,6 @@ func noHandler(dir string, s *settings) string {
 		return without
 	}
 	return fmt.Sprintf("this is a function app in %s (%s), which needs the language worker of Azure Functions; %s. "+
-		"Azure Functions Core Tools run it on Lazuli's storage: set AzureWebJobsStorage to Lazuli's connection string and use `func start`", name, evidence, without)
+		"Azure Functions Core Tools run it on Lazuli's storage: set AzureWebJobsStorage to Lazuli's connection string and "+
+		"use `func start`", name, evidence, without)
 }

@@ -27,7 +27,8 @@ import (
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// role is the environment variable that makes this test's binary a handler or a host, so that tests have processes to kill.
+// role is the environment variable that makes this test's binary a handler or a host, so that tests have processes to
+// kill.
 const role = "CUSTOMHANDLER_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -112,7 +113,8 @@ func runTestHost() {
 		}
 		fault.Activate(plan)
 	}
-	host, err := Load(Config{Dir: os.Args[len(os.Args)-1], Environ: os.Environ(), Stdout: os.Stdout, Stderr: os.Stderr, Lease: time.Second,
+	host, err := Load(Config{Dir: os.Args[len(os.Args)-1], Environ: os.Environ(), Stdout: os.Stdout, Stderr: os.Stderr,
+		Lease:  time.Second,
 		Logger: slog.New(slog.NewTextHandler(os.Stdout, nil))})
 	if err == nil {
 		var l net.Listener
@@ -185,7 +187,8 @@ func runOn(t *testing.T, connection, dir string, handler http.Handler, environ .
 // runAfter is runOn with an address at which no good handler is, until that is doubted.
 func runAfter(t *testing.T, before, connection, dir string, handler http.Handler, environ ...string) *running {
 	t.Helper()
-	return runConfig(t, before, Config{Dir: dir, Environ: append(os.Environ(), append(environ, role+"=handler")...), ConnectionString: connection}, handler)
+	return runConfig(t, before, Config{Dir: dir, Environ: append(os.Environ(), append(environ, role+"=handler")...),
+		ConnectionString: connection}, handler)
 }
 
 func runConfig(t *testing.T, before string, c Config, handler http.Handler) *running {

@@ -42,7 +42,8 @@ func (h *Host) warnDecoded(inv *invocation, b *binding, c content) {
 		return
 	}
 	if _, warned := h.warned.LoadOrStore(b, true); !warned {
-		inv.log.Warn("the output is valid base64, and was decoded, as Azure Functions does; set dataType to binary to have text written as it is", "output", b.name)
+		inv.log.Warn("the output is valid base64, and was decoded, as Azure Functions does; set dataType to binary to "+
+			"have text written as it is", "output", b.name)
 	}
 }
 
@@ -57,7 +58,8 @@ func (h *Host) writeQueue(ctx context.Context, inv *invocation, b *binding, queu
 	client := storage.Queues.NewQueueClient(queue)
 	for _, c := range b.contents(value) {
 		h.warnDecoded(inv, b, c)
-		err := queuetool.Put(ctx, client, c.data, queuetool.PutOptions{Plain: h.project.host.queues.encoding != workers.Base64, Create: true})
+		err := queuetool.Put(ctx, client, c.data,
+			queuetool.PutOptions{Plain: h.project.host.queues.encoding != workers.Base64, Create: true})
 		if err != nil {
 			return fmt.Errorf("put to the queue %q: %w", queue, err)
 		}
@@ -83,7 +85,8 @@ func (h *Host) writeBlob(ctx context.Context, inv *invocation, b *binding, path 
 	}
 	err = upload()
 	if bloberror.HasCode(err, bloberror.ContainerNotFound) {
-		if _, err := client.CreateContainer(ctx, container, nil); err != nil && !bloberror.HasCode(err, bloberror.ContainerAlreadyExists) {
+		if _, err := client.CreateContainer(ctx, container, nil); err != nil &&
+			!bloberror.HasCode(err, bloberror.ContainerAlreadyExists) {
 			return fmt.Errorf("create the container %q: %w", container, err)
 		}
 		err = upload()
@@ -120,8 +123,8 @@ func errNoEndpoint(b *binding, service string) error {
 	return fmt.Errorf("the connection %q has no %s endpoint", b.connection, service)
 }
 
-// writeTable inserts entities. One that exists already, with the same properties, counts as written: an earlier attempt of
-// the same invocation may have ended after it.
+// writeTable inserts entities. One that exists already, with the same properties, counts as written: an earlier attempt
+// of the same invocation may have ended after it.
 func (h *Host) writeTable(ctx context.Context, inv *invocation, b *binding, table string, value json.RawMessage) error {
 	service, err := h.tables(b)
 	if err != nil {
@@ -156,9 +159,9 @@ func (h *Host) writeTable(ctx context.Context, inv *invocation, b *binding, tabl
 	return nil
 }
 
-// newEntity makes an entity of a JSON object. Keys that it does not have are the binding's. Types are those that the Functions
-// host gives: whole numbers are Int64, other ones Double, and text that is a time is a DateTime. Objects and lists are stored as text. Properties with
-// an annotation ("N@odata.type") have its type.
+// newEntity makes an entity of a JSON object. Keys that it does not have are the binding's. Types are those that the
+// Functions host gives: whole numbers are Int64, other ones Double, and text that is a time is a DateTime. Objects and
+// lists are stored as text. Properties with an annotation ("N@odata.type") have its type.
 func newEntity(raw json.RawMessage, keys map[string]string) (*tables.Entity, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &members); err != nil || members == nil {
@@ -178,7 +181,8 @@ func newEntity(raw json.RawMessage, keys map[string]string) (*tables.Entity, err
 				key = &e.RowKey
 			}
 			*key = rawText(value)
-		case strings.EqualFold(property, "Timestamp"), strings.EqualFold(name, "ETag"), strings.HasPrefix(name, "odata."), present(value) == nil:
+		case strings.EqualFold(property, "Timestamp"), strings.EqualFold(name, "ETag"), strings.HasPrefix(name, "odata."),
+			present(value) == nil:
 		case annotation:
 			annotated[name], annotated[property] = value, members[property]
 		case members[name+"@odata.type"] == nil:
@@ -247,7 +251,8 @@ func untyped(value json.RawMessage) any {
 	return rawText(value)
 }
 
-// dateTime recognises what .NET's JSON reader takes for a time: text like 2020-01-02T03:04:05, with or without a fraction and an offset.
+// dateTime recognises what .NET's JSON reader takes for a time: text like 2020-01-02T03:04:05, with or without a
+// fraction and an offset.
 func dateTime(value json.RawMessage) (time.Time, bool) {
 	text := rawText(value)
 	if len(text) < len("2006-01-02T15:04:05") {

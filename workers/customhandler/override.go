@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// overridePrefix begins the names of settings that replace members of host.json: AzureFunctionsJobHost__extensions__queues__batchSize.
+// overridePrefix begins the names of settings that replace members of host.json:
+// AzureFunctionsJobHost__extensions__queues__batchSize.
 // https://learn.microsoft.com/azure/azure-functions/functions-host-json#override-hostjson-values
 const overridePrefix = "AzureFunctionsJobHost__"
 
@@ -46,7 +47,8 @@ func (s *section) set(path []string, value string) error {
 	return nil
 }
 
-// replaced returns a JSON value with the value at a path in it replaced by a text. The elements of a list have their numbers as names.
+// replaced returns a JSON value with the value at a path in it replaced by a text. The elements of a list have their
+// numbers as names.
 func replaced(old json.RawMessage, path []string, value string) (json.RawMessage, error) {
 	if len(path) == 0 {
 		return json.Marshal(value)

@@ -10,10 +10,13 @@ const minimalHost = `{"version": "2.0", "customHandler": {"description": {"defau
 
 func TestSettingsOverrideHostJSON(t *testing.T) {
 	t.Parallel()
-	files := map[string]string{"host.json": minimalHost, "q/function.json": queueFunction, "r/function.json": queueFunction}
+	files := map[string]string{"host.json": minimalHost, "q/function.json": queueFunction,
+		"r/function.json": queueFunction}
 	h, err := Load(Config{Dir: folder(t, files), Environ: []string{
-		"AzureFunctionsJobHost__extensions__queues__batchSize=7", "azurefunctionsjobhost__EXTENSIONS__queues__visibilityTimeout=00:00:09",
-		"AzureFunctionsJobHost__logging__logLevel__default=Error", "AzureFunctionsJobHost__functions__0=r", "AzureFunctionsJobHost__functionTimeout=00:01:00",
+		"AzureFunctionsJobHost__extensions__queues__batchSize=7",
+		"azurefunctionsjobhost__EXTENSIONS__queues__visibilityTimeout=00:00:09",
+		"AzureFunctionsJobHost__logging__logLevel__default=Error", "AzureFunctionsJobHost__functions__0=r",
+		"AzureFunctionsJobHost__functionTimeout=00:01:00",
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -38,15 +41,18 @@ func TestWrongOverridesNameTheSetting(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{"host.json": minimalHost, "q/function.json": queueFunction}
 	for setting, says := range map[string]string{
-		"AzureFunctionsJobHost__extensions__queues__batchSize=64":            "AzureFunctionsJobHost__extensions__queues__batchSize: 64 is not a whole number from 1 to 32",
-		"AzureFunctionsJobHost__functions__7=q":                              "AzureFunctionsJobHost__functions__7: a list of 0 elements has no element 7",
+		"AzureFunctionsJobHost__extensions__queues__batchSize=64": "AzureFunctionsJobHost__extensions__queues__batchSize: " +
+			"64 is not a whole number from 1 to 32",
+		"AzureFunctionsJobHost__functions__7=q": "AzureFunctionsJobHost__functions__7: a " +
+			"list of 0 elements has no element 7",
 		"AzureFunctionsJobHost__concurrency__dynamicConcurrencyEnabled=true": "AzureFunctionsJobHost__concurrency__dynamicConcurrencyEnabled: not supported",
 	} {
 		if got, _ := load(t, files, setting); !strings.Contains(got, says) {
 			t.Errorf("%s: %q, want an error saying %q", setting, got, says)
 		}
 	}
-	if _, got := load(t, files, "AzureFunctionsJobHost__extensions__queues__prefetch=1"); !strings.Contains(got, "AzureFunctionsJobHost__extensions__queues__prefetch is not known") {
+	if _, got := load(t, files, "AzureFunctionsJobHost__extensions__queues__prefetch=1"); !strings.Contains(got,
+		"AzureFunctionsJobHost__extensions__queues__prefetch is not known") {
 		t.Errorf("an unknown member: %q", got)
 	}
 }
@@ -74,12 +80,15 @@ func TestAppsOfLanguageWorkersAreRefused(t *testing.T) {
 		says    string
 	}{
 		"Python, v2": {map[string]string{"function_app.py": ""}, nil, "a function app in Python (there is function_app.py)"},
-		"Python, v1": {map[string]string{"q/__init__.py": "", "q/function.json": queueFunction}, nil, "a function app in Python (there is q/__init__.py)"},
-		"Node":       {map[string]string{"package.json": "{}"}, nil, "a function app in JavaScript or TypeScript"},
-		"the setting": {map[string]string{"local.settings.json": `{"Values": {"FUNCTIONS_WORKER_RUNTIME": "powershell"}}`}, nil,
+		"Python, v1": {map[string]string{"q/__init__.py": "", "q/function.json": queueFunction}, nil,
+			"a function app in Python (there is q/__init__.py)"},
+		"Node": {map[string]string{"package.json": "{}"}, nil, "a function app in JavaScript or TypeScript"},
+		"the setting": {map[string]string{"local.settings.json": `{"Values": {"FUNCTIONS_WORKER_RUNTIME": "powershell"}}`},
+			nil,
 			"a function app in PowerShell (FUNCTIONS_WORKER_RUNTIME is powershell)"},
-		"the environment": {map[string]string{"package.json": "{}"}, []string{"FUNCTIONS_WORKER_RUNTIME=java"}, "a function app in Java"},
-		"nothing":         {nil, nil, "customHandler: is missing: `lazuli func start` runs apps with a custom handler only"},
+		"the environment": {map[string]string{"package.json": "{}"}, []string{"FUNCTIONS_WORKER_RUNTIME=java"},
+			"a function app in Java"},
+		"nothing": {nil, nil, "customHandler: is missing: `lazuli func start` runs apps with a custom handler only"},
 	} {
 		files := map[string]string{"host.json": `{"version": "2.0"}`}
 		for file, text := range c.files {
@@ -94,10 +103,12 @@ func TestAppsOfLanguageWorkersAreRefused(t *testing.T) {
 // The deepest nesting that a file can have is an error, not the end of the process.
 func TestDeeplyNestedJSON(t *testing.T) {
 	t.Parallel()
-	if got, _ := load(t, map[string]string{"host.json": strings.Repeat("[", maxFileSize)}); !strings.Contains(got, "host.json: want an object") {
+	if got, _ := load(t, map[string]string{"host.json": strings.Repeat("[", maxFileSize)}); !strings.Contains(got,
+		"host.json: want an object") {
 		t.Errorf("%.200q", got)
 	}
-	if got, _ := load(t, map[string]string{"host.json": strings.Repeat(" ", maxFileSize+1)}); !strings.Contains(got, "too many") {
+	if got, _ := load(t, map[string]string{"host.json": strings.Repeat(" ", maxFileSize+1)}); !strings.Contains(got,
+		"too many") {
 		t.Errorf("%.200q", got)
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// payload is the request to a handler: DefaultHttpWorkerService and ScriptInvocationContextExtensions of the Functions host.
+// payload is the request to a handler: DefaultHttpWorkerService and ScriptInvocationContextExtensions of the Functions
+// host.
 type payload struct {
 	Data     map[string]any
 	Metadata map[string]any
@@ -55,8 +56,8 @@ type httpData struct {
 	Body       *string `json:",omitempty"`
 }
 
-// wireValue converts a value for Data and Metadata. Objects remain objects, times become text, bytes become base64. Everything
-// else is text that holds JSON: a message "hi" is sent as "\"hi\"", and a number 5 as "5".
+// wireValue converts a value for Data and Metadata. Objects remain objects, times become text, bytes become base64.
+// Everything else is text that holds JSON: a message "hi" is sent as "\"hi\"", and a number 5 as "5".
 func wireValue(value any) any {
 	switch v := value.(type) {
 	case []byte:

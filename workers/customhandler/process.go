@@ -29,7 +29,8 @@ const (
 	stopGrace = 5 * time.Second
 	// startAttempts is after how many failures in a row a handler is given up that has never been ready.
 	startAttempts = 3
-	// restartFirst and restartMost bound the back-off between restarts; a handler that was up for steadyAfter starts at the first again.
+	// restartFirst and restartMost bound the back-off between restarts; a handler that was up for steadyAfter starts at
+	// the first again.
 	restartFirst = 500 * time.Millisecond
 	restartMost  = 30 * time.Second
 	steadyAfter  = time.Minute
@@ -56,8 +57,9 @@ type process struct {
 
 func newProcess(c command, environ []string, log *slog.Logger, stdout, stderr io.Writer) *process {
 	return &process{
-		command: c, environ: environ, log: log, suspect: make(chan struct{}, 1), hangs: make(chan struct{}, 1), changed: make(chan struct{}),
-		stdout: &lineWriter{out: stdout, prefix: "handler | "}, stderr: &lineWriter{out: stderr, prefix: "handler | "},
+		command: c, environ: environ, log: log, suspect: make(chan struct{}, 1), hangs: make(chan struct{}, 1),
+		changed: make(chan struct{}),
+		stdout:  &lineWriter{out: stdout, prefix: "handler | "}, stderr: &lineWriter{out: stderr, prefix: "handler | "},
 		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Second,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}
@@ -91,8 +93,8 @@ func (p *process) await(ctx context.Context) (string, error) {
 	}
 }
 
-// markSuspect records that a connection to the handler broke. It is not known for a moment whether the handler is alive; until then
-// no more invocations are sent to it.
+// markSuspect records that a connection to the handler broke. It is not known for a moment whether the handler is
+// alive; until then no more invocations are sent to it.
 func (p *process) markSuspect(url string) { p.leave(url, p.suspect) }
 
 // replace ends the handler and starts another one. The handler's other invocations fail.
@@ -221,7 +223,9 @@ func (p *process) once(ctx context.Context) (ready bool, err error) {
 		}
 	}()
 	slow := time.AfterFunc(slowAfter, func() {
-		p.log.Warn("the handler does not answer yet; it must listen on 127.0.0.1 at the port of $FUNCTIONS_CUSTOMHANDLER_PORT", "port", port)
+		p.log.Warn(
+			"the handler does not answer yet; it must listen on 127.0.0.1 at the port of $FUNCTIONS_CUSTOMHANDLER_PORT", "port",
+			port)
 	})
 	defer slow.Stop()
 	for p.answers(life, url) {
@@ -252,7 +256,8 @@ func (p *process) once(ctx context.Context) (ready bool, err error) {
 	}
 	endGroup(cmd, exited)
 	if ctx.Err() == nil {
-		return ready, fmt.Errorf("it does not answer at the port of $FUNCTIONS_CUSTOMHANDLER_PORT (%d) within %v", port, readyTimeout)
+		return ready, fmt.Errorf("it does not answer at the port of $FUNCTIONS_CUSTOMHANDLER_PORT (%d) within %v", port,
+			readyTimeout)
 	}
 	return ready, nil
 }
@@ -307,8 +312,8 @@ func handlerEnvironment(port int) []string {
 	}
 }
 
-// freePort finds a free port. If another process takes it before the handler listens, the handler fails, and the next attempt uses another
-// port.
+// freePort finds a free port. If another process takes it before the handler listens, the handler fails, and the next
+// attempt uses another port.
 func freePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -327,7 +332,8 @@ func notFound(c command, err error) error {
 	if strings.HasSuffix(strings.ToLower(c.path), ".exe") && runtime.GOOS != "windows" {
 		hint = "; on this system programs have no .exe"
 	}
-	return fmt.Errorf("host.json: customHandler.description.defaultExecutablePath: %q is neither a file in the project nor a command on the path%s: %w", c.path, hint, err)
+	return fmt.Errorf("host.json: customHandler.description.defaultExecutablePath: %q is neither a file in the project "+
+		"nor a command on the path%s: %w", c.path, hint, err)
 }
 
 func (c command) String() string {

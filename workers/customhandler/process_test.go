@@ -50,7 +50,8 @@ func number(t *testing.T, text, pattern string) int {
 
 func TestProcess(t *testing.T) {
 	t.Parallel()
-	r := run(t, map[string]string{"copy/function.json": copyFunction, "local.settings.json": `{"Values": {"GREETING": "hello"}}`}, nil)
+	r := run(t, map[string]string{"copy/function.json": copyFunction,
+		"local.settings.json": `{"Values": {"GREETING": "hello"}}`}, nil)
 	put(t, r.storage, "in-queue", "text")
 	eventually(t, "the message is copied", func() bool { return len(messages(t, r.storage, "out-queue")) == 1 })
 	if got := messages(t, r.storage, "out-queue")[0]; got != `"text"` {
@@ -95,7 +96,8 @@ func TestHandlerKilled(t *testing.T) {
 	put(t, r.storage, "in-queue", "text")
 	eventually(t, "the second attempt succeeds", func() bool { return len(messages(t, r.storage, "out-queue")) == 1 })
 	log := r.log.String()
-	if strings.Count(log, "handler's pid is") < 2 || !strings.Contains(log, "the handler ended; starting it again") || !strings.Contains(log, "signal: killed") {
+	if strings.Count(log, "handler's pid is") < 2 || !strings.Contains(log, "the handler ended; starting it again") ||
+		!strings.Contains(log, "signal: killed") {
 		t.Error("it was not started again, or nothing was said of it")
 	}
 }
@@ -141,7 +143,8 @@ func TestHandlerAsksForRestart(t *testing.T) {
 	r := run(t, map[string]string{"restart/function.json": copyFunction}, nil)
 	put(t, r.storage, "in-queue", "text")
 	eventually(t, "the second attempt succeeds", func() bool { return len(messages(t, r.storage, "out-queue")) == 1 })
-	if log := r.log.String(); !strings.Contains(log, "the handler asks for a restart") || strings.Contains(log, "the handler ended") {
+	if log := r.log.String(); !strings.Contains(log, "the handler asks for a restart") ||
+		strings.Contains(log, "the handler ended") {
 		t.Error("it was not restarted, or with a complaint")
 	}
 }
@@ -153,10 +156,12 @@ func TestHandlerThatHangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := run(t, map[string]string{"hang/function.json": copyFunction, "host.json": hostJSON(self, `, "functionTimeout": "00:00:05"`)}, nil)
+	r := run(t, map[string]string{"hang/function.json": copyFunction,
+		"host.json": hostJSON(self, `, "functionTimeout": "00:00:05"`)}, nil)
 	put(t, r.storage, "in-queue", "text")
 	eventually(t, "the second attempt succeeds", func() bool { return len(messages(t, r.storage, "out-queue")) == 1 })
-	if log := r.log.String(); strings.Count(log, "handler's pid is") < 2 || !strings.Contains(log, "did not answer within the functionTimeout; starting another one") ||
+	if log := r.log.String(); strings.Count(log, "handler's pid is") < 2 ||
+		!strings.Contains(log, "did not answer within the functionTimeout; starting another one") ||
 		!strings.Contains(log, "asked to end") || strings.Contains(log, "the handler ended") {
 		t.Error("it was not replaced, or with a complaint")
 	}
@@ -169,12 +174,16 @@ func TestHandlerThatDoesNotCome(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ name, host, want string }{
-		{"not there", hostJSON("no-such-program", ""), `host.json: customHandler.description.defaultExecutablePath: "no-such-program" is neither a file in the project nor a command on the path`},
+		{"not there", hostJSON("no-such-program", ""),
+			`host.json: customHandler.description.defaultExecutablePath: "no-such-program" is neither a file in the project nor a command on the path`},
 		{"for another system", hostJSON("handler.exe", ""), "on this system programs have no .exe"},
-		{"ends at once", strings.Replace(hostJSON(self, ""), `"description": {`, `"description": {"arguments": ["exits-at-once"], `, 1), "does not come up: exit status 3"},
+		{"ends at once", strings.Replace(hostJSON(self, ""), `"description": {`,
+			`"description": {"arguments": ["exits-at-once"], `, 1), "does not come up: exit status 3"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h, err := Load(Config{Dir: folder(t, map[string]string{"host.json": c.host, "H/function.json": fmt.Sprintf(httpOnly, "")}), Environ: append(os.Environ(), role+"=handler")})
+			h, err := Load(Config{Dir: folder(t,
+				map[string]string{"host.json": c.host, "H/function.json": fmt.Sprintf(httpOnly, "")}),
+				Environ: append(os.Environ(), role+"=handler")})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -224,7 +233,8 @@ func TestDrain(t *testing.T) {
 	if got := messages(t, r.storage, "out-queue"); len(got) != 1 {
 		t.Errorf("%q", got)
 	}
-	if p, err := r.storage.Queues.NewQueueClient("in-queue").GetProperties(t.Context(), nil); err != nil || *p.ApproximateMessagesCount != 0 {
+	if p, err := r.storage.Queues.NewQueueClient("in-queue").GetProperties(t.Context(), nil); err != nil ||
+		*p.ApproximateMessagesCount != 0 {
 		t.Error("the message is still there")
 	}
 }
@@ -243,7 +253,8 @@ func startHost(t *testing.T, dir, connection string, environ ...string) *hostPro
 		t.Fatal(err)
 	}
 	// The host starts its handler with the roles' variable from the settings file: the environment would go first.
-	p := &hostProcess{cmd: exec.Command("/bin/sh", "-c", `exec env `+role+`=host "$0" "$1"`, self, dir), log: &testlog.Buffer{}, exited: make(chan struct{})}
+	p := &hostProcess{cmd: exec.Command("/bin/sh", "-c", `exec env `+role+`=host "$0" "$1"`, self, dir),
+		log: &testlog.Buffer{}, exited: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), append(environ, workers.DefaultConnection+"="+connection)...)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	p.cmd.WaitDelay = time.Second
@@ -268,7 +279,8 @@ func crashFolder(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host := strings.Replace(hostJSON("env", ""), `"description": {`, fmt.Sprintf(`"description": {"arguments": [%q, %q], `, role+"=handler", self), 1)
+	host := strings.Replace(hostJSON("env", ""), `"description": {`,
+		fmt.Sprintf(`"description": {"arguments": [%q, %q], `, role+"=handler", self), 1)
 	// A slow machine may miss leases of a second, and an attempt with each.
 	host = strings.Replace(host, `"queues": {`, `"queues": {"maxDequeueCount": 50, `, 1)
 	return folder(t, map[string]string{"host.json": host, "copy/function.json": copyFunction})
@@ -278,7 +290,8 @@ func crashFolder(t *testing.T) string {
 func TestHostKilled(t *testing.T) {
 	t.Parallel()
 	const count = 20
-	for _, plan := range []string{"customhandler/after-answer=kill@7", "customhandler/after-outputs=kill@5", "workers/before-delete-message=kill@9", ""} {
+	for _, plan := range []string{"customhandler/after-answer=kill@7", "customhandler/after-outputs=kill@5",
+		"workers/before-delete-message=kill@9", ""} {
 		t.Run(plan, func(t *testing.T) {
 			connection := lazulitest.Start(t).ConnectionString()
 			storage, err := workers.OpenStorage(connection)

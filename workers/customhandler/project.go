@@ -65,7 +65,8 @@ func (p *project) addLocalSettings(r *report, c Config) {
 	}
 	if c.ConnectionString != "" {
 		for _, line := range slices.Clone(s.values) {
-			if name, value, _ := strings.Cut(line, "="); strings.TrimSuffix(strings.TrimSpace(value), ";") == connstr.Development {
+			if name, value, _ := strings.Cut(line, "="); strings.TrimSuffix(strings.TrimSpace(value),
+				";") == connstr.Development {
 				s.set(name, c.ConnectionString)
 			}
 		}
@@ -80,7 +81,8 @@ func (p *project) addLocalSettings(r *report, c Config) {
 		// time.LoadLocation takes "Local" for the machine's zone, which differs from one instance to the next.
 		zone, err := time.LoadLocation(name)
 		if err != nil || strings.EqualFold(name, "local") {
-			r.fail("WEBSITE_TIME_ZONE: %q is not the name of a time zone of the IANA database, such as Europe/Berlin; names of Windows are not supported", name)
+			r.fail("WEBSITE_TIME_ZONE: %q is not the name of a time zone of the IANA database, such as Europe/Berlin; names "+
+				"of Windows are not supported", name)
 		} else {
 			p.zone = zone
 		}

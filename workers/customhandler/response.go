@@ -28,14 +28,16 @@ func parseResponse(status int, header http.Header, body []byte) (*response, erro
 	}
 	kind, _, _ := mime.ParseMediaType(header.Get("Content-Type"))
 	if kind != "application/json" && kind != "text/json" {
-		return nil, fmt.Errorf("the handler's answer has the content type %q, want application/json: %s", header.Get("Content-Type"), excerpt)
+		return nil, fmt.Errorf("the handler's answer has the content type %q, want application/json: %s",
+			header.Get("Content-Type"), excerpt)
 	}
 	if strings.TrimSpace(excerpt) == "" {
 		return nil, errors.New(`the handler's answer is empty, want at least {}`)
 	}
 	var r *response
 	if err := json.Unmarshal(body, &r); err != nil {
-		return nil, fmt.Errorf("the handler's answer is not {\"Outputs\": {...}, \"Logs\": [...], \"ReturnValue\": ...}: %w: %s", err, excerpt)
+		return nil, fmt.Errorf("the handler's answer is not {\"Outputs\": {...}, \"Logs\": [...], \"ReturnValue\": ...}: "+
+			"%w: %s", err, excerpt)
 	}
 	if r == nil {
 		return nil, errors.New("the handler's answer is null, want an object")
@@ -96,7 +98,8 @@ func rawText(raw json.RawMessage) string {
 	return plainText(raw)
 }
 
-// contents makes the items of an output: a list is several, everything else one. Text that is a JSON list counts as one.
+// contents makes the items of an output: a list is several, everything else one. Text that is a JSON list counts as
+// one.
 func (b *binding) contents(raw json.RawMessage) []content {
 	list, isList := asList(raw)
 	if !isList {
@@ -127,7 +130,8 @@ type content struct {
 	decoded bool
 }
 
-// content takes a value as the Functions host does: text that happens to be base64 is decoded, unless dataType is binary.
+// content takes a value as the Functions host does: text that happens to be base64 is decoded, unless dataType is
+// binary.
 func (b *binding) content(raw json.RawMessage) content {
 	var text string
 	if raw[0] == '"' && !b.binary && json.Unmarshal(raw, &text) == nil {

@@ -46,7 +46,8 @@ func parsed(t *testing.T, text string) *response {
 
 func TestAnswer(t *testing.T) {
 	t.Parallel()
-	r := parsed(t, `{"outputs": {"a": "x", "n": null}, "LOGS": ["one", 2, {"three": 3}], "returnValue": {"a": "y", "b": 5}, "key": "ignored"}`)
+	r := parsed(t,
+		`{"outputs": {"a": "x", "n": null}, "LOGS": ["one", 2, {"three": 3}], "returnValue": {"a": "y", "b": 5}, "key": "ignored"}`)
 	if got := strings.Join(r.logs(), "|"); got != `one|2|{"three":3}` {
 		t.Error(got)
 	}
@@ -82,7 +83,8 @@ func TestContents(t *testing.T) {
 		{`"test"`, true, "test"}, {`""`, false, ""},
 		{`100`, false, "100"}, {`true`, false, "true"}, {`12345678901234567890.0`, false, "12345678901234567890.0"},
 		{`{ "a": 1 }`, false, `{"a":1}`}, {`"{ \"a\": 1 }"`, false, `{ "a": 1 }`},
-		{`["a", "test", {"b": 2}, 3, null]`, false, `a|test|{"b":2}|3`}, {`"[\"a\", 1]"`, false, "a|1"}, {`[]`, false, ""}, {`"[not a list"`, false, "[not a list"},
+		{`["a", "test", {"b": 2}, 3, null]`, false, `a|test|{"b":2}|3`}, {`"[\"a\", 1]"`, false, "a|1"}, {`[]`, false, ""},
+		{`"[not a list"`, false, "[not a list"},
 		{`"<&>"`, true, "<&>"},
 	} {
 		b := &binding{binary: c.binary}
@@ -103,21 +105,30 @@ func TestHTTPResults(t *testing.T) {
 		status               int
 		kind, body           string
 	}{
-		{"an object", "res", `{"Outputs": {"res": {"statusCode": 201, "body": "made", "headers": {"X-A": "1", "x-b": ["2", "3"], "Content-Length": "99"}}}}`, 201, "text/plain; charset=utf-8", "made"},
-		{"status in text", "res", `{"Outputs": {"res": {"statusCode": "201", "body": "my world"}}}`, 201, "text/plain; charset=utf-8", "my world"},
+		{"an object", "res",
+			`{"Outputs": {"res": {"statusCode": 201, "body": "made", "headers": {"X-A": "1", "x-b": ["2", "3"], "Content-Length": "99"}}}}`, 201, "text/plain; charset=utf-8", "made"},
+		{"status in text", "res", `{"Outputs": {"res": {"statusCode": "201", "body": "my world"}}}`, 201,
+			"text/plain; charset=utf-8", "my world"},
 		{"status by its other name", "res", `{"Outputs": {"res": {"Status": 404}}}`, 404, "", ""},
-		{"status that is none", "res", `{"Outputs": {"res": {"statusCode": "fine", "body": "x"}}}`, 200, "text/plain; charset=utf-8", "x"},
-		{"JSON", "res", `{"Outputs": {"res": {"body": {"a": [1, 2]}}}}`, 200, "application/json; charset=utf-8", `{"a":[1,2]}`},
-		{"a type of its own", "res", `{"Outputs": {"res": {"body": "<p>", "headers": {"content-type": "text/html"}}}}`, 200, "text/html", "<p>"},
-		{"an object in text", "res", `{"Outputs": {"res": "{\"body\": \"hello\", \"statusCode\": \"300\"}"}}`, 300, "text/plain; charset=utf-8", "hello"},
+		{"status that is none", "res", `{"Outputs": {"res": {"statusCode": "fine", "body": "x"}}}`, 200,
+			"text/plain; charset=utf-8", "x"},
+		{"JSON", "res", `{"Outputs": {"res": {"body": {"a": [1, 2]}}}}`, 200, "application/json; charset=utf-8",
+			`{"a":[1,2]}`},
+		{"a type of its own", "res", `{"Outputs": {"res": {"body": "<p>", "headers": {"content-type": "text/html"}}}}`, 200,
+			"text/html", "<p>"},
+		{"an object in text", "res", `{"Outputs": {"res": "{\"body\": \"hello\", \"statusCode\": \"300\"}"}}`, 300,
+			"text/plain; charset=utf-8", "hello"},
 		{"no output", "res", `{"Outputs": {}}`, 200, "", ""},
 		{"text is no object", "res", `{"Outputs": {"res": "SomeBlah"}}`, 0, "", ""},
 		{"status out of range", "res", `{"Outputs": {"res": {"statusCode": 42}}}`, 0, "", ""},
-		{"base64 stays in a body", "res", `{"Outputs": {"res": {"body": "aGVsbG8="}}}`, 200, "text/plain; charset=utf-8", "aGVsbG8="},
+		{"base64 stays in a body", "res", `{"Outputs": {"res": {"body": "aGVsbG8="}}}`, 200, "text/plain; charset=utf-8",
+			"aGVsbG8="},
 		{"returned text", "$return", `{"ReturnValue": "hi there"}`, 200, "text/plain; charset=utf-8", "hi there"},
 		{"returned JSON", "$return", `{"ReturnValue": {"a": 1}}`, 200, "application/json; charset=utf-8", `{"a":1}`},
-		{"returned response", "$return", `{"ReturnValue": {"Body": "x", "StatusCode": 202}}`, 202, "text/plain; charset=utf-8", "x"},
-		{"returned members", "res", `{"ReturnValue": {"res": {"body": "x", "statusCode": 203}}}`, 203, "text/plain; charset=utf-8", "x"},
+		{"returned response", "$return", `{"ReturnValue": {"Body": "x", "StatusCode": 202}}`, 202,
+			"text/plain; charset=utf-8", "x"},
+		{"returned members", "res", `{"ReturnValue": {"res": {"body": "x", "statusCode": 203}}}`, 203,
+			"text/plain; charset=utf-8", "x"},
 		{"none asked for", "", `{"ReturnValue": "x"}`, 204, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -138,7 +149,8 @@ func TestHTTPResults(t *testing.T) {
 			if got.status != c.status || got.headers.Get("Content-Type") != c.kind || string(got.body) != c.body {
 				t.Errorf("%d %v %s", got.status, got.headers, got.body)
 			}
-			if c.name == "an object" && (got.headers.Get("X-A") != "1" || len(got.headers["X-B"]) != 2 || got.headers.Get("Content-Length") != "") {
+			if c.name == "an object" && (got.headers.Get("X-A") != "1" || len(got.headers["X-B"]) != 2 ||
+				got.headers.Get("Content-Length") != "") {
 				t.Errorf("headers are %v", got.headers)
 			}
 		})
@@ -152,7 +164,8 @@ func TestEntities(t *testing.T) {
 		{`{"RowKey": "r", "n": 5, "big": 5000000000, "x": 1.5, "s": "t", "at": "2020-01-02T03:04:05.5+01:00", "day": "2020-01-02", "b": true, "huge": 99999999999999999999, "o": {"a": 1}, "l": [1, 2], "none": null}`,
 			`{"PartitionKey":"p","RowKey":"r","at":"2020-01-02T02:04:05.5000000Z","at@odata.type":"Edm.DateTime","b":true,"big":"5000000000","big@odata.type":"Edm.Int64","day":"2020-01-02","huge":1e+20,"huge@odata.type":"Edm.Double","l":"[1,2]","n":"5","n@odata.type":"Edm.Int64","o":"{\"a\":1}","s":"t","x":1.5,"x@odata.type":"Edm.Double"}`},
 		{`{"partitionKey": "own", "rowKey": 7}`, `{"PartitionKey":"own","RowKey":"7"}`},
-		{`{"PartitionKey": null, "RowKey": "", "at@odata.type": "Edm.DateTime", "at": "2020-01-01T00:00:00Z"}`, `{"PartitionKey":"p","RowKey":"","at":"2020-01-01T00:00:00.0000000Z","at@odata.type":"Edm.DateTime"}`},
+		{`{"PartitionKey": null, "RowKey": "", "at@odata.type": "Edm.DateTime", "at": "2020-01-01T00:00:00Z"}`,
+			`{"PartitionKey":"p","RowKey":"","at":"2020-01-01T00:00:00.0000000Z","at@odata.type":"Edm.DateTime"}`},
 		{`{"n": 1}`, "it lacks PartitionKey or RowKey"}, {`"text"`, "not a JSON object"}, {`[1]`, "not a JSON object"},
 	} {
 		e, err := newEntity(json.RawMessage(c.raw), keys)

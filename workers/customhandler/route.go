@@ -271,7 +271,8 @@ func parseConstraint(text string) (constraint, error) {
 
 // isDateTime accepts the usual invariant forms.
 func isDateTime(v string) bool {
-	for _, layout := range []string{"2006-01-02", "2006-01-02T15:04:05", time.RFC3339Nano, "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02 3:04pm", "01-02-2006", "1-2-2006"} {
+	for _, layout := range []string{"2006-01-02", "2006-01-02T15:04:05", time.RFC3339Nano, "2006-01-02 15:04:05",
+		"2006-01-02 15:04", "2006-01-02 3:04pm", "01-02-2006", "1-2-2006"} {
 		if _, err := time.Parse(layout, v); err == nil {
 			return true
 		}
@@ -279,8 +280,8 @@ func isDateTime(v string) bool {
 	return false
 }
 
-// find matches a path without a leading slash, whose segments are unescaped already. It returns the parameters' values; those
-// that are optional and absent are nil.
+// find matches a path without a leading slash, whose segments are unescaped already. It returns the parameters' values;
+// those that are optional and absent are nil.
 func (r *route) find(path []string) (map[string]any, bool) {
 	values := map[string]any{}
 	for i, s := range r.segments {
@@ -332,8 +333,8 @@ func (p parameter) take(values map[string]any, value string) bool {
 	return true
 }
 
-// compareRoutes orders routes so that the more special one comes first: segment by segment, text before a parameter with
-// constraints before one without before the rest of the path; then the shorter one.
+// compareRoutes orders routes so that the more special one comes first: segment by segment, text before a parameter
+// with constraints before one without before the rest of the path; then the shorter one.
 func compareRoutes(a, b *route) int {
 	for i := range min(len(a.segments), len(b.segments)) {
 		if c := a.segments[i].rank() - b.segments[i].rank(); c != 0 {

@@ -13,7 +13,8 @@ import (
 
 const settingsFile = "local.settings.json"
 
-// settings are the app settings: the environment, and below it the Values of local.settings.json, as with the Core Tools.
+// settings are the app settings: the environment, and below it the Values of local.settings.json, as with the Core
+// Tools.
 type settings struct{ values []string } // "name=value"
 
 // get looks a name up, first as it is and then in any case, as .NET does.
@@ -122,7 +123,8 @@ func (s *settings) connection(name string) (string, error) {
 		key, _, _ := strings.Cut(line, "=")
 		for _, prefix := range []string{name + "__", "AzureWebJobs" + name + "__"} {
 			if len(key) > len(prefix) && strings.EqualFold(key[:len(prefix)], prefix) {
-				return "", fmt.Errorf("connection %q is identity-based (%s), which is not supported; want a connection string", name, key)
+				return "", fmt.Errorf("connection %q is identity-based (%s), which is not supported; want a connection string",
+					name, key)
 			}
 		}
 	}

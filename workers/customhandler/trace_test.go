@@ -12,7 +12,8 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/otelfunc"
 )
 
-// Middleware wraps all invocations. The handler gets the traceparent of the invocation's span, which is in the trace of the caller.
+// Middleware wraps all invocations. The handler gets the traceparent of the invocation's span, which is in the trace of
+// the caller.
 func TestTraces(t *testing.T) {
 	t.Parallel()
 	exporter := tracetest.NewInMemoryExporter()
@@ -30,7 +31,8 @@ func TestTraces(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			exporter.Reset()
-			c.files["H/function.json"] = `{"bindings": [{"type": "httpTrigger", "name": "req"}, {"type": "http", "direction": "out", "name": "res"}]}`
+			c.files["H/function.json"] =
+				`{"bindings": [{"type": "httpTrigger", "name": "req"}, {"type": "http", "direction": "out", "name": "res"}]}`
 			c.files["Q/function.json"] = queueFunction
 			r := runConfig(t, "", Config{Dir: folder(t, c.files), ConnectionString: lazulitest.Start(t).ConnectionString(),
 				Middleware: []workers.Middleware{otelfunc.Middleware(otelfunc.WithTracerProvider(provider))}}, c.handler)
@@ -41,7 +43,8 @@ func TestTraces(t *testing.T) {
 			eventually(t, "there are two spans", func() bool { return len(exporter.GetSpans()) == 2 })
 			for _, s := range exporter.GetSpans() {
 				want := map[string]string{"H": called, "Q": queued}[s.Name]
-				if got := "00-" + trace + "-" + s.SpanContext.SpanID().String() + "-01"; got != want || s.Parent.SpanID().String() != "b7ad6b7169203331" {
+				if got := "00-" + trace + "-" + s.SpanContext.SpanID().String() + "-01"; got != want ||
+					s.Parent.SpanID().String() != "b7ad6b7169203331" {
 					t.Errorf("%s: the handler got %s; the span is %s, in %s", s.Name, want, got, s.Parent.SpanID())
 				}
 			}

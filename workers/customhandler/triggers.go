@@ -37,9 +37,13 @@ func (h *Host) register(f *function) {
 		if b.events {
 			options = append(options, workers.WithEventGrid())
 		}
-		f.worker = h.app.Blob(f.name, func(ctx context.Context, client *blob.Client) error { return h.callBlob(ctx, f, client) }, options...)
+		f.worker = h.app.Blob(f.name, func(ctx context.Context,
+			client *blob.Client) error {
+			return h.callBlob(ctx, f, client)
+		}, options...)
 	case kindTimerTrigger:
-		options := []workers.TimerOption{workers.WithConnection(workers.DefaultConnection), workers.WithSchedule(b.schedule), workers.WithTimeZone(h.project.zone), workers.WithRunOnStartup(b.runOnStartup)}
+		options := []workers.TimerOption{workers.WithConnection(workers.DefaultConnection), workers.WithSchedule(b.schedule),
+			workers.WithTimeZone(h.project.zone), workers.WithRunOnStartup(b.runOnStartup)}
 		if b.monitor != nil {
 			options = append(options, workers.WithMonitor(*b.monitor))
 		}
@@ -54,7 +58,10 @@ func (h *Host) register(f *function) {
 			return h.callOrchestrator(ctx, f, request)
 		}), workers.WithConnection(b.connection))
 	case kindActivityTrigger:
-		h.app.Activity(f.name, func(ctx context.Context, input []byte) ([]byte, error) { return h.callActivity(ctx, f, input) },
+		h.app.Activity(f.name, func(ctx context.Context, input []byte) ([]byte,
+			error) {
+			return h.callActivity(ctx, f, input)
+		},
 			workers.WithConnection(b.connection))
 	}
 	h.storage = true
@@ -62,8 +69,10 @@ func (h *Host) register(f *function) {
 
 // queueOptions returns the options of a queue trigger, from the binding and from host.json.
 func (h *Host) queueOptions(b *binding, q queueSettings) []workers.QueueOption {
-	options := []workers.QueueOption{workers.WithConnection(b.connection), workers.WithQueueName(b.target.source), workers.WithBatchSize(q.batchSize),
-		workers.WithMaxDequeueCount(q.maxDequeue), workers.WithVisibilityTimeout(q.visibility), workers.WithMessageEncoding(q.encoding)}
+	options := []workers.QueueOption{workers.WithConnection(b.connection), workers.WithQueueName(b.target.source),
+		workers.WithBatchSize(q.batchSize),
+		workers.WithMaxDequeueCount(q.maxDequeue), workers.WithVisibilityTimeout(q.visibility),
+		workers.WithMessageEncoding(q.encoding)}
 	if q.threshold >= 0 {
 		options = append(options, workers.WithNewBatchThreshold(q.threshold))
 	}
@@ -82,7 +91,8 @@ func (inv *invocation) fromQueue(m workers.QueueMessage, b *binding) {
 	d := &inv.data
 	d.set("QueueTrigger", string(m.Body))
 	d.set("DequeueCount", m.DequeueCount)
-	for name, text := range map[string]string{"ExpirationTime": m.ExpirationTime, "InsertionTime": m.InsertionTime, "NextVisibleTime": m.NextVisibleTime} {
+	for name, text := range map[string]string{"ExpirationTime": m.ExpirationTime, "InsertionTime": m.InsertionTime,
+		"NextVisibleTime": m.NextVisibleTime} {
 		if t, err := time.Parse(time.RFC3339, text); err == nil {
 			d.set(name, t)
 		}
@@ -152,7 +162,8 @@ func blobProperties(p blob.GetPropertiesResponse) any {
 	return map[string]any{
 		"ContentLength": p.ContentLength, "ContentType": p.ContentType, "ContentEncoding": p.ContentEncoding,
 		"ContentLanguage": p.ContentLanguage, "ContentDisposition": p.ContentDisposition, "CacheControl": p.CacheControl,
-		"ContentHash": p.ContentMD5, "LastModified": utc(p.LastModified), "CreatedOn": utc(p.CreationTime), "BlobType": blobType(p.BlobType),
+		"ContentHash": p.ContentMD5, "LastModified": utc(p.LastModified), "CreatedOn": utc(p.CreationTime),
+		"BlobType":   blobType(p.BlobType),
 		"AccessTier": p.AccessTier, "BlobSequenceNumber": p.BlobSequenceNumber, "VersionId": p.VersionID, "ETag": p.ETag,
 	}
 }
@@ -185,7 +196,8 @@ type timerData struct {
 func (inv *invocation) fromTimer(t workers.TimerInfo, b *binding) {
 	var v timerData
 	v.Schedule.AdjustForDST = strings.Contains(strings.TrimSpace(b.schedule), " ") // A cron expression, not an interval.
-	v.ScheduleStatus.Last, v.ScheduleStatus.Next, v.ScheduleStatus.LastUpdated = t.ScheduleStatus.Last, t.ScheduleStatus.Next, t.ScheduleStatus.LastUpdated
+	v.ScheduleStatus.Last, v.ScheduleStatus.Next, v.ScheduleStatus.LastUpdated = t.ScheduleStatus.Last,
+		t.ScheduleStatus.Next, t.ScheduleStatus.LastUpdated
 	v.IsPastDue = t.IsPastDue
 	inv.data.set("TimerTrigger", v)
 	inv.trigger = v

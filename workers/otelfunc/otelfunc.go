@@ -2,9 +2,9 @@
 //
 //	app.Use(otelfunc.Middleware())
 //
-// A message with the JSON property traceparent, which workers.Enqueue and CloudEvents add, continues that trace; other messages start a trace. Messages that
-// the handler sends with workers.Enqueue belong to its span. Programs set a tracer provider with otel.SetTracerProvider or [WithTracerProvider]; without
-// one, spans are not recorded.
+// A message with the JSON property traceparent, which workers.Enqueue and CloudEvents add, continues that trace; other
+// messages start a trace. Messages that the handler sends with workers.Enqueue belong to its span. Programs set a
+// tracer provider with otel.SetTracerProvider or [WithTracerProvider]; without one, spans are not recorded.
 //
 // The package has the name and the API of the middleware of the Azure Functions worker for Go.
 package otelfunc
@@ -49,7 +49,8 @@ func Middleware(options ...Option) workers.Middleware {
 			if parent := mc.TraceContext.TraceParent; parent != "" {
 				ctx = w3c.Extract(ctx, propagation.MapCarrier{"traceparent": parent, "tracestate": mc.TraceContext.TraceState})
 			}
-			ctx, span := provider.Tracer(name).Start(ctx, mc.FunctionName, trace.WithSpanKind(kind(mc)), trace.WithAttributes(attributes(mc)...))
+			ctx, span := provider.Tracer(name).Start(ctx, mc.FunctionName, trace.WithSpanKind(kind(mc)),
+				trace.WithAttributes(attributes(mc)...))
 			defer span.End(trace.WithStackTrace(true)) // It records a panic and continues it.
 			returned := false
 			defer func() {
@@ -71,7 +72,8 @@ func Middleware(options ...Option) workers.Middleware {
 	})
 }
 
-// Inject returns a context under which Storage.Enqueue sends messages of the trace of ctx, for senders outside of handlers.
+// Inject returns a context under which Storage.Enqueue sends messages of the trace of ctx, for senders outside of
+// handlers.
 func Inject(ctx context.Context) context.Context {
 	carrier := propagation.MapCarrier{}
 	w3c.Inject(ctx, carrier)

@@ -35,7 +35,8 @@ func TestTracesCrossQueues(t *testing.T) {
 	workers.Queue(app, "invoices", func(ctx context.Context, m *workers.Message[order]) error {
 		return workers.Permanent(errors.New("no paper"))
 	})
-	app.Queue("panics", func(ctx context.Context, m workers.QueueMessage) error { panic("ouch") }, workers.WithMaxDequeueCount(1))
+	app.Queue("panics", func(ctx context.Context, m workers.QueueMessage) error { panic("ouch") },
+		workers.WithMaxDequeueCount(1))
 	a.Run(app)
 
 	ctx, root := provider.Tracer("test").Start(t.Context(), "root")
@@ -48,7 +49,8 @@ func TestTracesCrossQueues(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.Drain()
-	if body := <-bodies; !strings.Contains(body, `{"traceparent":"00-`+root.SpanContext().TraceID().String()) || !strings.HasSuffix(body, `","ID":1}`) {
+	if body := <-bodies; !strings.Contains(body, `{"traceparent":"00-`+root.SpanContext().TraceID().String()) ||
+		!strings.HasSuffix(body, `","ID":1}`) {
 		t.Errorf("the message is %s", body)
 	}
 	spans := map[string]tracetest.SpanStub{}
@@ -56,10 +58,12 @@ func TestTracesCrossQueues(t *testing.T) {
 		spans[s.Name] = s
 	}
 	orders, invoices, panics := spans["orders"], spans["invoices"], spans["panics"]
-	if orders.Parent.SpanID() != root.SpanContext().SpanID() || orders.SpanContext.TraceID() != root.SpanContext().TraceID() {
+	if orders.Parent.SpanID() != root.SpanContext().SpanID() ||
+		orders.SpanContext.TraceID() != root.SpanContext().TraceID() {
 		t.Errorf("orders: parent %v, want %v", orders.Parent, root.SpanContext())
 	}
-	if invoices.Parent.SpanID() != orders.SpanContext.SpanID() || invoices.Status.Code != codes.Error || invoices.Status.Description != "no paper" {
+	if invoices.Parent.SpanID() != orders.SpanContext.SpanID() || invoices.Status.Code != codes.Error ||
+		invoices.Status.Description != "no paper" {
 		t.Errorf("invoices: parent %v, status %v", invoices.Parent, invoices.Status)
 	}
 	if panics.Parent.IsValid() || panics.Status.Code != codes.Error || len(panics.Events) != 1 {
@@ -69,7 +73,8 @@ func TestTracesCrossQueues(t *testing.T) {
 	for _, kv := range orders.Attributes {
 		attributes[string(kv.Key)] = kv.Value.String()
 	}
-	if attributes["faas.trigger"] != "pubsub" || attributes["messaging.message.id"] == "" || attributes["order"] != "one" || attributes["lazuli.attempt"] != "1" {
+	if attributes["faas.trigger"] != "pubsub" || attributes["messaging.message.id"] == "" ||
+		attributes["order"] != "one" || attributes["lazuli.attempt"] != "1" {
 		t.Errorf("attributes %v", attributes)
 	}
 }

@@ -123,7 +123,8 @@ func (c *Column) Int(n int64) {
 // Double appends a floating-point number.
 func (c *Column) Double(f float64) { c.Int(int64(math.Float64bits(f))) }
 
-// Decimal appends a decimal number as the integer that it is in units of the field's last digit. It reports whether that fits into 128 bits.
+// Decimal appends a decimal number as the integer that it is in units of the field's last digit. It reports whether
+// that fits into 128 bits.
 func (c *Column) Decimal(n *big.Int) bool {
 	if n.BitLen() > 127 {
 		return false

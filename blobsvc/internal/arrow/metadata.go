@@ -96,7 +96,8 @@ func vector(b *flatbuffers.Builder, offsets []flatbuffers.UOffsetT) flatbuffers.
 func column(b *flatbuffers.Builder, f Field) flatbuffers.UOffsetT {
 	var children []flatbuffers.UOffsetT
 	if f.Kind == StringMap {
-		pair := []flatbuffers.UOffsetT{field(b, "key", false, String, Field{}, nil), field(b, "value", true, String, Field{}, nil)}
+		pair := []flatbuffers.UOffsetT{field(b, "key", false, String, Field{}, nil),
+			field(b, "value", true, String, Field{}, nil)}
 		children = []flatbuffers.UOffsetT{field(b, "entries", false, structKind, Field{}, pair)}
 	}
 	return field(b, f.Name, true, f.Kind, f, children)
@@ -106,7 +107,8 @@ func column(b *flatbuffers.Builder, f Field) flatbuffers.UOffsetT {
 const structKind Kind = 0xff
 
 // field writes a Field.
-func field(b *flatbuffers.Builder, name string, nullable bool, k Kind, f Field, children []flatbuffers.UOffsetT) flatbuffers.UOffsetT {
+func field(b *flatbuffers.Builder, name string, nullable bool, k Kind, f Field,
+	children []flatbuffers.UOffsetT) flatbuffers.UOffsetT {
 	list := vector(b, children)
 	text := b.CreateString(name)
 	tag, kind := fieldType(b, k, f)

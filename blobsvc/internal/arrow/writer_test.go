@@ -10,8 +10,10 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/arrowread"
 )
 
-var fields = []arrow.Field{{Name: "s"}, {Name: "b", Kind: arrow.Bool}, {Name: "i32", Kind: arrow.Int32}, {Name: "i64", Kind: arrow.Int64},
-	{Name: "u64", Kind: arrow.Uint64}, {Name: "d", Kind: arrow.Double}, {Name: "ms", Kind: arrow.TimestampMillis}, {Name: "us", Kind: arrow.TimestampMicros},
+var fields = []arrow.Field{{Name: "s"}, {Name: "b", Kind: arrow.Bool}, {Name: "i32", Kind: arrow.Int32},
+	{Name: "i64", Kind: arrow.Int64},
+	{Name: "u64", Kind: arrow.Uint64}, {Name: "d", Kind: arrow.Double}, {Name: "ms", Kind: arrow.TimestampMillis},
+	{Name: "us", Kind: arrow.TimestampMicros},
 	{Name: "dec", Kind: arrow.Decimal, Precision: 20, Scale: 3}, {Name: "m", Kind: arrow.StringMap}}
 
 func full(w *arrow.Writer, n int64) map[string]any {
@@ -27,7 +29,8 @@ func full(w *arrow.Writer, n int64) map[string]any {
 	w.Column(8).Decimal(decimal)
 	w.Column(9).Map([]arrow.Pair{{Key: "k", Value: "v"}, {Key: "l", Value: ""}})
 	w.EndRow()
-	return map[string]any{"s": "täxt", "b": n%2 == 0, "i32": -n, "i64": -n << 40, "u64": uint64(n) << 40, "d": float64(n) / 4, "ms": n, "us": n + 1,
+	return map[string]any{"s": "täxt", "b": n%2 == 0, "i32": -n, "i64": -n << 40, "u64": uint64(n) << 40,
+		"d": float64(n) / 4, "ms": n, "us": n + 1,
 		"dec": decimal, "m": map[string]string{"k": "v", "l": ""}}
 }
 
@@ -79,7 +82,8 @@ func TestDecimalBeyond128Bits(t *testing.T) {
 	for _, tc := range []struct {
 		n  *big.Int
 		ok bool
-	}{{new(big.Int).Sub(limit, big.NewInt(1)), true}, {limit, false}, {new(big.Int).Neg(new(big.Int).Sub(limit, big.NewInt(1))), true}, {new(big.Int).Neg(limit), false}} {
+	}{{new(big.Int).Sub(limit, big.NewInt(1)), true}, {limit, false},
+		{new(big.Int).Neg(new(big.Int).Sub(limit, big.NewInt(1))), true}, {new(big.Int).Neg(limit), false}} {
 		w := arrow.NewWriter([]arrow.Field{{Name: "dec", Kind: arrow.Decimal, Precision: 38}})
 		if ok := w.Column(0).Decimal(tc.n); ok != tc.ok {
 			t.Fatalf("%d: %v", tc.n, ok)

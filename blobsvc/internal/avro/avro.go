@@ -1,5 +1,5 @@
-// Package avro writes Avro object container files without compression: the format of the change feed's files and of the answers to
-// Query Blob Contents. It writes what these two need and reads nothing.
+// Package avro writes Avro object container files without compression: the format of the change feed's files and of the
+// answers to Query Blob Contents. It writes what these two need and reads nothing.
 //
 // The functions append to a slice, as those of encoding/binary do. A file is a header, then blocks:
 //
@@ -21,8 +21,8 @@ func AppendHeader(b []byte, schema string, sync Marker) []byte {
 	return append(b, sync[:]...)
 }
 
-// AppendBlockHead appends what precedes the records of a block: their number and their length in bytes. The marker follows the
-// records.
+// AppendBlockHead appends what precedes the records of a block: their number and their length in bytes. The marker
+// follows the records.
 func AppendBlockHead(b []byte, records, size int) []byte {
 	return AppendLong(AppendLong(b, int64(records)), int64(size))
 }

@@ -28,7 +28,8 @@ const schemaVersion = 5
 func appendRecord(b []byte, f *state.Event) []byte {
 	b = avro.AppendLong(b, schemaVersion)
 	for _, s := range [...]string{
-		f.Topic(), f.Subject(), f.Type(), f.At.ISO(), f.ID(), f.Operation, f.ClientRequestID, f.RequestID, f.ETag.HexETag(), f.ContentType,
+		f.Topic(), f.Subject(), f.Type(), f.At.ISO(), f.ID(), f.Operation, f.ClientRequestID, f.RequestID, f.ETag.HexETag(),
+		f.ContentType,
 	} {
 		b = avro.AppendString(b, s)
 	}
@@ -86,7 +87,8 @@ func appendProperties(b []byte, list []state.PropertyChange) []byte {
 	}
 	b = avro.AppendMapHead(avro.AppendLong(b, 1), len(list))
 	for _, p := range list {
-		b = appendMap(avro.AppendString(b, p.Name), []state.Tag{{Key: "current", Value: p.Current}, {Key: "previous", Value: p.Previous}})
+		b = appendMap(avro.AppendString(b, p.Name),
+			[]state.Tag{{Key: "current", Value: p.Current}, {Key: "previous", Value: p.Previous}})
 	}
 	return avro.AppendMapEnd(b)
 }

@@ -23,8 +23,8 @@ import (
 //	idx/segments/YYYY/MM/DD/HH00/meta.json          one segment: Publishing, then Finalized
 //	log/00/YYYY/MM/DD/HH00/NNNNN.avro               its events
 //
-// A segment is finalized five minutes after its hour. Events that are recorded later go to the next segment, so a reader that stops at
-// lastConsumable misses nothing.
+// A segment is finalized five minutes after its hour. Events that are recorded later go to the next segment, so a
+// reader that stops at lastConsumable misses nothing.
 const (
 	// maxEvents bounds the events of one Avro block, maxEventBytes their size in bytes, maxBlocks the blocks of one file.
 	maxEvents     = 2000
@@ -154,12 +154,13 @@ func (b *batch) json(name string, v any) {
 // feedTime is the form of times in the feed's documents.
 const feedTime = "2006-01-02T15:04:05.000Z"
 
-// segments writes meta/segments.json: everything before the end of the segment of an hour, the last that is finalized, can be read.
-// Recorded feeds of Azure name that end: clients read the segments that begin before it.
+// segments writes meta/segments.json: everything before the end of the segment of an hour, the last that is finalized,
+// can be read. Recorded feeds of Azure name that end: clients read the segments that begin before it.
 func (b *batch) segments(hour time.Time) {
 	b.json("meta/segments.json", map[string]any{
 		"version": 0, "lastConsumable": hour.Add(time.Hour).Format(feedTime),
-		"storageDiagnostics": map[string]any{"version": 0, "lastModifiedTime": b.now.Format(feedTime), "data": map[string]any{"aid": b.account, "lfz": hour.Format(feedTime)}},
+		"storageDiagnostics": map[string]any{"version": 0, "lastModifiedTime": b.now.Format(feedTime),
+			"data": map[string]any{"aid": b.account, "lfz": hour.Format(feedTime)}},
 	})
 }
 
@@ -177,15 +178,17 @@ func (b *batch) segment(st *progress, status string) {
 func (b *batch) document(st *progress, status string, paths []string) {
 	b.json(st.segment(), map[string]any{
 		"version": 0, "begin": st.Hour.Format(feedTime), "intervalSecs": 3600, "status": status,
-		"config": map[string]any{"version": 0, "configVersionEtag": "0x8d698f0fba563db", "numShards": 1, "recordsFormat": "avro",
+		"config": map[string]any{"version": 0, "configVersionEtag": "0x8d698f0fba563db", "numShards": 1,
+			"recordsFormat":       "avro",
 			"formatSchemaVersion": schemaVersion, "shardDistFnVersion": 1},
-		"chunkFilePaths":     paths,
-		"storageDiagnostics": map[string]any{"version": 0, "lastModifiedTime": b.now.Format(feedTime), "data": map[string]any{"aid": b.account}},
+		"chunkFilePaths": paths,
+		"storageDiagnostics": map[string]any{"version": 0, "lastModifiedTime": b.now.Format(feedTime),
+			"data": map[string]any{"aid": b.account}},
 	})
 }
 
-// events adds an Avro block to the open file, after the file's header if it is the first. The marker between blocks follows from the
-// file's name, so it need not be stored.
+// events adds an Avro block to the open file, after the file's header if it is the first. The marker between blocks
+// follows from the file's name, so it need not be stored.
 func (b *batch) events(st *progress, events []state.Event) {
 	marker := avro.Marker(md5.Sum([]byte(b.account + "/" + st.file())))
 	var out, records []byte
@@ -208,5 +211,6 @@ func (b *batch) commit(st *progress, events []state.Event) error {
 	if err != nil {
 		return err
 	}
-	return b.state.CommitFeed(&state.FeedCommit{Account: b.account, Files: b.files, Events: events, Before: b.before, State: text}, ticks.Of(b.now))
+	return b.state.CommitFeed(&state.FeedCommit{Account: b.account, Files: b.files, Events: events, Before: b.before,
+		State: text}, ticks.Of(b.now))
 }

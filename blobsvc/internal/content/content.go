@@ -1,8 +1,8 @@
 // Package content moves the bytes of blobs into extents and out of them.
 //
-// [Store] makes the bytes of a request body, of a copy source or of a file of the change feed durable; the [Upload] that it returns
-// belongs to no blob until package state commits a record that refers to its pieces. An [Extract] says what a range of a blob consists
-// of, and a [Reader] reads it. Encryption happens on the way (package encryption).
+// [Store] makes the bytes of a request body, of a copy source or of a file of the change feed durable; the [Upload]
+// that it returns belongs to no blob until package state commits a record that refers to its pieces. An [Extract] says
+// what a range of a blob consists of, and a [Reader] reads it. Encryption happens on the way (package encryption).
 //
 // # What it is not
 //
@@ -48,7 +48,8 @@ func (p *Piece) Window(from, to int64) Piece {
 	return out
 }
 
-// Place is the place of the byte at an offset of the blob: the extent, and the offset in it. ok is false if p does not hold that byte.
+// Place is the place of the byte at an offset of the blob: the extent, and the offset in it. ok is false if p does not
+// hold that byte.
 func (p *Piece) Place(off int64) (id uint64, at int64, ok bool) {
 	off -= p.Start
 	for _, x := range p.Slices {

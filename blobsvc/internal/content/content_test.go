@@ -89,7 +89,8 @@ func TestStoreReportsTheBody(t *testing.T) {
 	t.Parallel()
 	extents := openExtents(t)
 	broken := errors.New("broken")
-	for n, body := range map[int64]io.Reader{5: strings.NewReader("abc"), ChunkSize + 5: strings.NewReader("abc"), 6: iotest.ErrReader(broken)} {
+	for n, body := range map[int64]io.Reader{5: strings.NewReader("abc"), ChunkSize + 5: strings.NewReader("abc"),
+		6: iotest.ErrReader(broken)} {
 		_, err := Store(extents, body, n, Options{MD5: true})
 		var e *BodyError
 		if !errors.As(err, &e) {

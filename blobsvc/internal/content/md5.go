@@ -9,11 +9,12 @@ import (
 	md5simd "github.com/minio/md5-simd"
 )
 
-// MD5 is the slowest part of a large upload: one processor computes some 850 MiB/s of it. Vector instructions compute several at once, so with a
-// number of uploads at a time each takes less than half of the processor time; a single one takes more.
+// MD5 is the slowest part of a large upload: one processor computes some 850 MiB/s of it. Vector instructions compute
+// several at once, so with a number of uploads at a time each takes less than half of the processor time; a single one
+// takes more.
 
-// parallelMD5 is the number of large uploads at a time from which further ones use vector instructions: with eight, 102 ms of processor time for
-// 64 MiB became of 128 ms; with four it is no gain.
+// parallelMD5 is the number of large uploads at a time from which further ones use vector instructions: with eight, 102
+// ms of processor time for 64 MiB became of 128 ms; with four it is no gain.
 const parallelMD5 = 6
 
 var (

@@ -10,8 +10,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 )
 
-// Extract describes a range of a blob: the bytes of slices, with zeros between them where a page blob has no content. Build it with
-// [NewExtract] and [Extract.Add].
+// Extract describes a range of a blob: the bytes of slices, with zeros between them where a page blob has no content.
+// Build it with [NewExtract] and [Extract.Add].
 type Extract struct {
 	slices []extent.Slice
 	// skip is the number of bytes of the first slice before the range.
@@ -53,8 +53,8 @@ func (x *Extract) zeros(n int64) {
 	}
 }
 
-// Reader reads a range of a blob. It keeps the extents open that it needs: content that compaction moves, or that loses its blob, can
-// still be read.
+// Reader reads a range of a blob. It keeps the extents open that it needs: content that compaction moves, or that loses
+// its blob, can still be read.
 type Reader struct {
 	extents *extent.Store
 	x       Extract
@@ -63,8 +63,8 @@ type Reader struct {
 	content *extent.Reader
 	// opener decrypts content; nil if it is not encrypted.
 	opener *encryption.Opener
-	// run and done are the position: the run, and how many of its bytes were read. next is where the next Read begins, at is
-	// where the last one ended: they differ after a Seek.
+	// run and done are the position: the run, and how many of its bytes were read. next is where the next Read begins, at
+	// is where the last one ended: they differ after a Seek.
 	run      int
 	done     int64
 	at, next int64
@@ -128,8 +128,8 @@ func (r *Reader) Close() error {
 	return err
 }
 
-// Check verifies the checksums of what comes first, some MiB, so that damage there is an error that can still be answered. Later
-// content is checked before it is sent as well.
+// Check verifies the checksums of what comes first, some MiB, so that damage there is an error that can still be
+// answered. Later content is checked before it is sent as well.
 func (r *Reader) Check() error {
 	if r.content == nil {
 		return nil

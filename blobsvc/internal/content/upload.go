@@ -12,7 +12,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 )
 
-// ChunkSize is the size in bytes of the buffers that bodies pass through. A body of at most this size is in memory as a whole.
+// ChunkSize is the size in bytes of the buffers that bodies pass through. A body of at most this size is in memory as a
+// whole.
 const ChunkSize = 256 << 10
 
 // Chunk is such a buffer.
@@ -29,8 +30,8 @@ func FreeChunk(c *Chunk) { chunks.Put(c) }
 // Log takes content that is made durable with a transaction: a [store.Tx] is one. See extent.Writer.CommitLogged.
 type Log interface{ Attach(key, value []byte) }
 
-// Upload is content that does not belong to a blob yet. It is durable, or becomes so with the transaction that makes a record refer to
-// it. Close it once that record is committed, or will not be.
+// Upload is content that does not belong to a blob yet. It is durable, or becomes so with the transaction that makes a
+// record refer to it. Close it once that record is committed, or will not be.
 type Upload struct {
 	// Length is in bytes.
 	Length int64
@@ -65,8 +66,8 @@ func (e *BodyError) Error() string { return fmt.Sprintf("read content: %v", e.Er
 // Unwrap returns the error of the reader.
 func (e *BodyError) Unwrap() error { return e.Err }
 
-// Store copies n bytes of body into extents. If body fails or ends early the error is a [*BodyError]. On error there is nothing to
-// close.
+// Store copies n bytes of body into extents. If body fails or ends early the error is a [*BodyError]. On error there is
+// nothing to close.
 func Store(extents *extent.Store, body io.Reader, n int64, o Options) (_ *Upload, err error) {
 	u := &Upload{Length: n, HasCRC64: o.CRC64, sealer: o.Sealer}
 	defer func() {
@@ -123,8 +124,8 @@ func (u *Upload) Close() {
 // Encryption identifies the key that the content is encrypted with.
 func (u *Upload) Encryption() encryption.ID { return u.sealer.ID() }
 
-// Pieces returns the content as one piece; none if it is empty. log is the transaction that makes a record refer to the piece: it takes what is
-// not durable yet.
+// Pieces returns the content as one piece; none if it is empty. log is the transaction that makes a record refer to the
+// piece: it takes what is not durable yet.
 func (u *Upload) Pieces(log Log) []Piece {
 	if u.Length == 0 {
 		return nil
@@ -135,8 +136,8 @@ func (u *Upload) Pieces(log Log) []Piece {
 	return []Piece{{Length: u.Length, Slices: u.slices, Seal: u.sealer.Seal(), Encryption: u.sealer.ID()}}
 }
 
-// Blocks returns the content divided into blocks with the IDs and lengths of list; as one piece if the lengths do not add up.
-// log is as that of Pieces.
+// Blocks returns the content divided into blocks with the IDs and lengths of list; as one piece if the lengths do not
+// add up. log is as that of Pieces.
 func (u *Upload) Blocks(log Log, list []Piece) []Piece {
 	var sum int64
 	for i := range list {

@@ -19,11 +19,12 @@ import (
 )
 
 const (
-	// remoteTimeout is the time limit for a source's response, and for each next remoteUnit of its content, unless the configuration sets
-	// another time.
+	// remoteTimeout is the time limit for a source's response, and for each next remoteUnit of its content, unless the
+	// configuration sets another time.
 	remoteTimeout = 30 * time.Second
-	// remoteUnit is the number of bytes of a source's content that must arrive within that time; fewer suffice at its end. It sets the
-	// minimum rate of a source to 2 KiB/s: a slower one could occupy a request or a copy's slot without a limit.
+	// remoteUnit is the number of bytes of a source's content that must arrive within that time; fewer suffice at its end.
+	// It sets the minimum rate of a source to 2 KiB/s: a slower one could occupy a request or a copy's slot without a
+	// limit.
 	remoteUnit = 64 << 10
 	// remoteVersion is the version in requests to a source whose token requires one.
 	remoteVersion = "2021-12-02"
@@ -62,14 +63,16 @@ type Content struct {
 	io.ReadCloser
 	// Length is the number of bytes that arrive.
 	Length int64
-	// Blob has the properties of the whole source that the response names: type, length, headers, metadata, sequence number.
+	// Blob has the properties of the whole source that the response names: type, length, headers, metadata, sequence
+	// number.
 	Blob state.Blob
 	// ETag is the source's entity tag as it was sent, "" for none.
 	ETag string
 }
 
-// Get asks for a range of a source, which must still have the entity tag unless that is "". The caller closes what it returns. It fails
-// with a [*SourceError] for conditions of src that do not hold, and otherwise with the code CannotVerifyCopySource.
+// Get asks for a range of a source, which must still have the entity tag unless that is "". The caller closes what it
+// returns. It fails with a [*SourceError] for conditions of src that do not hold, and otherwise with the code
+// CannotVerifyCopySource.
 func (f *Fetcher) Get(ctx context.Context, src *Source, rng state.Range, etag string) (*Content, error) {
 	header := http.Header{}
 	if rng != state.WholeBlob {
@@ -111,8 +114,10 @@ func (f *Fetcher) ask(ctx context.Context, address string, header http.Header) (
 		if errors.Is(err, egress.ErrRefused) {
 			return nil, errSourceRefused
 		}
-		if errors.Is(err, egress.ErrNotPublic) { // log it for the operator; the client must not learn it, see egress.ErrNotPublic
-			f.Log.Info("a copy source was refused: the name of its host leads to a private address", "service", "blob", "source", hostOf(address))
+		// log it for the operator; the client must not learn it, see egress.ErrNotPublic
+		if errors.Is(err, egress.ErrNotPublic) {
+			f.Log.Info("a copy source was refused: the name of its host leads to a private address", "service", "blob", "source",
+				hostOf(address))
 		}
 		return nil, errTimeout
 	}
@@ -214,7 +219,8 @@ var (
 	// errTimeout: the source cannot be reached, or stopped halfway.
 	errTimeout = sourceError(http.StatusInternalServerError, "Could not verify the copy source within the specified time.")
 	// errSourceChanged: the source has changed since the copy began.
-	errSourceChanged = &wire.Error{Status: http.StatusPreconditionFailed, Code: "ConditionNotMet", Message: "The copy source changed while it was copied."}
+	errSourceChanged = &wire.Error{Status: http.StatusPreconditionFailed, Code: "ConditionNotMet",
+		Message: "The copy source changed while it was copied."}
 	// errSourceRefused: the configuration does not allow the source's host.
 	errSourceRefused = sourceError(http.StatusForbidden,
 		"This server may not read copy sources at this host. Its operator can allow it with --allow-copy-source.")

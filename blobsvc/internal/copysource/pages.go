@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// maxRemoteSpans is the maximum number of page ranges of a source, maxRemoteList the maximum length of one response with some of them in bytes.
+	// maxRemoteSpans is the maximum number of page ranges of a source, maxRemoteList the maximum length of one response
+	// with some of them in bytes.
 	maxRemoteSpans = 1 << 20
 	maxRemoteList  = 16 << 20
 )
@@ -29,9 +30,11 @@ type pageList struct {
 	NextMarker string
 }
 
-// changes fetches the page ranges of the source's snapshot, of length bytes, that differ from an earlier snapshot, or all page ranges if that is
-// 0, and the ranges that were cleared. If the source no longer has the earlier snapshot, it fetches all page ranges.
-func (f *Fetcher) changes(ctx context.Context, job *state.CopyJob, before ticks.Ticks, length int64) (changed, cleared []state.Span, err error) {
+// changes fetches the page ranges of the source's snapshot, of length bytes, that differ from an earlier snapshot, or
+// all page ranges if that is 0, and the ranges that were cleared. If the source no longer has the earlier snapshot, it
+// fetches all page ranges.
+func (f *Fetcher) changes(ctx context.Context, job *state.CopyJob, before ticks.Ticks, length int64) (changed,
+	cleared []state.Span, err error) {
 	if before != 0 {
 		changed, cleared, err = f.pageRanges(ctx, job, "&prevsnapshot="+before.ISO(), length)
 		if !errors.Is(err, errNoDifference) {
@@ -54,11 +57,13 @@ func (f *Fetcher) changes(ctx context.Context, job *state.CopyJob, before ticks.
 	return changed, cleared, nil
 }
 
-// errNoDifference: the source does not have the earlier snapshot, or cannot compare with it. Clients do not see this error.
+// errNoDifference: the source does not have the earlier snapshot, or cannot compare with it. Clients do not see this
+// error.
 var errNoDifference = errors.New("blobsvc: the source does not tell the difference to the earlier snapshot")
 
 // pageRanges reads all of Get Page Ranges. query is added to the source's address.
-func (f *Fetcher) pageRanges(ctx context.Context, job *state.CopyJob, query string, length int64) (changed, cleared []state.Span, err error) {
+func (f *Fetcher) pageRanges(ctx context.Context, job *state.CopyJob, query string, length int64) (changed,
+	cleared []state.Span, err error) {
 	address, _, _ := strings.Cut(job.URL, "#")
 	address += "&comp=pagelist&maxresults=10000" + query // the address has a query: the snapshot
 	marker := ""
@@ -73,7 +78,8 @@ func (f *Fetcher) pageRanges(ctx context.Context, job *state.CopyJob, query stri
 		}{{page.PageRange, &changed}, {page.ClearRange, &cleared}} {
 			for _, r := range l.from {
 				x := state.Span{Start: r.Start, End: r.End + 1}
-				if n := len(*l.to); x.Start < 0 || x.Start >= x.End || x.End > length || x.Start%state.PageSize != 0 || x.End%state.PageSize != 0 || n > 0 && x.Start < (*l.to)[n-1].End {
+				if n := len(*l.to); x.Start < 0 || x.Start >= x.End || x.End > length || x.Start%state.PageSize != 0 ||
+					x.End%state.PageSize != 0 || n > 0 && x.Start < (*l.to)[n-1].End {
 					return nil, nil, errSourcePages
 				}
 				*l.to = append(*l.to, x)
@@ -97,7 +103,8 @@ func (f *Fetcher) pages(ctx context.Context, address string) (list pageList, err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		if code := resp.Header.Get("X-Ms-Error-Code"); resp.StatusCode == http.StatusConflict || strings.HasPrefix(code, "PreviousSnapshot") {
+		if code := resp.Header.Get("X-Ms-Error-Code"); resp.StatusCode == http.StatusConflict ||
+			strings.HasPrefix(code, "PreviousSnapshot") {
 			return list, errNoDifference
 		}
 		return list, sourceStatus(resp)

@@ -19,8 +19,8 @@ import (
 const (
 	// copyChunk is the size in bytes of a chunk of a pending copy.
 	copyChunk = 16 << 20
-	// copiesAtOnce is the maximum number of copies that run at the same time for one account. The limit is per account, so that the slow sources of
-	// one do not delay the copies of others.
+	// copiesAtOnce is the maximum number of copies that run at the same time for one account. The limit is per account, so
+	// that the slow sources of one do not delay the copies of others.
 	copiesAtOnce = 8
 	// copyAttempts is the number of attempts without progress after which a copy fails; copyMaxPause is the maximum pause
 	// between two.
@@ -28,8 +28,8 @@ const (
 	copyMaxPause = time.Minute
 )
 
-// Copier completes pending copies in the background. A copy continues after a restart with its next chunk, provided that the
-// source still has its entity tag; a copy from a source without an entity tag begins again.
+// Copier completes pending copies in the background. A copy continues after a restart with its next chunk, provided
+// that the source still has its entity tag; a copy from a source without an entity tag begins again.
 type Copier struct {
 	CopierConfig
 	root context.Context // of all copies
@@ -167,7 +167,8 @@ func (p *Copier) run(ctx context.Context, job *state.CopyJob) {
 // final reports whether another attempt cannot succeed.
 func (p *Copier) final(err error) bool {
 	var e *wire.Error
-	return errors.As(p.Errors(err), &e) && e.Status < 500 && e.Status != http.StatusTooManyRequests && e.Status != http.StatusRequestTimeout
+	return errors.As(p.Errors(err), &e) && e.Status < 500 && e.Status != http.StatusTooManyRequests &&
+		e.Status != http.StatusRequestTimeout
 }
 
 // describe returns the x-ms-copy-status-description of a failed copy: status, code and message.
@@ -207,7 +208,8 @@ func (p *Copier) transfer(ctx context.Context, job *state.CopyJob) (moved bool, 
 // fetch fetches the content of a source from an offset on, in chunks.
 func (p *Copier) fetch(ctx context.Context, job *state.CopyJob, b *state.Blob, at int64) (moved bool, err error) {
 	total := b.Copy.Total
-	body, err := p.Sources.Get(ctx, &Source{URL: job.URL, Intent: job.Intent}, state.Range{Start: at, End: state.OpenEnd}, job.ETag)
+	body, err := p.Sources.Get(ctx, &Source{URL: job.URL, Intent: job.Intent}, state.Range{Start: at, End: state.OpenEnd},
+		job.ETag)
 	if err != nil {
 		return false, err
 	}
@@ -241,7 +243,8 @@ func (p *Copier) store(job *state.CopyJob, id encryption.ID, r io.Reader, n int6
 	return up, Broken(err)
 }
 
-// Broken maps the error of an interrupted source to the error to respond with. It returns other errors, and nil, unchanged.
+// Broken maps the error of an interrupted source to the error to respond with. It returns other errors, and nil,
+// unchanged.
 func Broken(err error) error {
 	var body *content.BodyError
 	if errors.As(err, &body) {
@@ -250,9 +253,9 @@ func Broken(err error) error {
 	return err
 }
 
-// transferSnapshot fetches the rest of an incremental copy and completes it. It fetches only the pages that differ from the snapshot
-// that was copied before, according to the source's Get Page Ranges. A copy that continues requests the ranges again and skips
-// the part that has arrived; the source is a snapshot and does not change.
+// transferSnapshot fetches the rest of an incremental copy and completes it. It fetches only the pages that differ from
+// the snapshot that was copied before, according to the source's Get Page Ranges. A copy that continues requests the
+// ranges again and skips the part that has arrived; the source is a snapshot and does not change.
 func (p *Copier) transferSnapshot(ctx context.Context, job *state.CopyJob, b *state.Blob) (moved bool, err error) {
 	changed, cleared, err := p.Sources.changes(ctx, job, b.Incremental.Last, b.Copy.Total)
 	if err != nil {
@@ -278,9 +281,11 @@ func (p *Copier) transferSnapshot(ctx context.Context, job *state.CopyJob, b *st
 }
 
 // fetchSpans stores ranges of the source durably, one after another. The caller closes the upload.
-func (p *Copier) fetchSpans(ctx context.Context, job *state.CopyJob, b *state.Blob, batch []state.Span) (*content.Upload, error) {
+func (p *Copier) fetchSpans(ctx context.Context, job *state.CopyJob, b *state.Blob,
+	batch []state.Span) (*content.Upload, error) {
 	first, last := batch[0].Start, batch[len(batch)-1].End
-	body, err := p.Sources.Get(ctx, &Source{URL: job.URL, Intent: job.Intent}, state.Range{Start: first, End: last - 1}, job.ETag)
+	body, err := p.Sources.Get(ctx, &Source{URL: job.URL, Intent: job.Intent}, state.Range{Start: first, End: last - 1},
+		job.ETag)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,8 @@ const (
 	maxSpansAtOnce = 2048
 )
 
-// nextBatch returns the ranges from the front of a list that one request fetches. The ranges before the offset at have arrived.
+// nextBatch returns the ranges from the front of a list that one request fetches. The ranges before the offset at have
+// arrived.
 func nextBatch(list []state.Span, at int64) (batch, rest []state.Span) {
 	var bytes int64
 	for len(list) > 0 && bytes < copyChunk && len(batch) < maxSpansAtOnce {

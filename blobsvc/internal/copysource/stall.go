@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// stallTimeoutReader reads a source's content and cancels its request if the content comes too slowly: fewer than remoteUnit bytes
-// within the timeout. Time between two reads, in which content is stored, does not count.
+// stallTimeoutReader reads a source's content and cancels its request if the content comes too slowly: fewer than
+// remoteUnit bytes within the timeout. Time between two reads, in which content is stored, does not count.
 type stallTimeoutReader struct {
 	io.ReadCloser
 	cancel  context.CancelFunc
@@ -19,7 +19,8 @@ type stallTimeoutReader struct {
 }
 
 func newStallTimeoutReader(body io.ReadCloser, timeout time.Duration, cancel context.CancelFunc) *stallTimeoutReader {
-	r := &stallTimeoutReader{ReadCloser: body, cancel: cancel, timer: time.AfterFunc(timeout, cancel), timeout: timeout, rest: timeout, left: remoteUnit}
+	r := &stallTimeoutReader{ReadCloser: body, cancel: cancel, timer: time.AfterFunc(timeout, cancel), timeout: timeout,
+		rest: timeout, left: remoteUnit}
 	r.timer.Stop()
 	return r
 }

@@ -2,9 +2,10 @@
 //
 // # Concepts
 //
-// [ID] identifies the key that encrypts stored content; blob records have it. A [CustomerKey] comes with each request and is never
-// stored. The keys of encryption scopes are in a [Scopes], whose file holds them. [Sealer] encrypts one upload, [Opener] decrypts what
-// is read, and [Seal] is what a record stores for each piece of content so that any range of it can be decrypted (stream.go).
+// [ID] identifies the key that encrypts stored content; blob records have it. A [CustomerKey] comes with each request
+// and is never stored. The keys of encryption scopes are in a [Scopes], whose file holds them. [Sealer] encrypts one
+// upload, [Opener] decrypts what is read, and [Seal] is what a record stores for each piece of content so that any
+// range of it can be decrypted (stream.go).
 //
 // Content is encrypted, nothing else: names, properties, metadata and tags are not.
 //
@@ -18,8 +19,8 @@ import (
 	"errors"
 )
 
-// ID identifies the key that encrypts stored content: a customer-provided key, the key of an encryption scope, or none, which is the
-// zero value. A blob and all of its pieces have one ID.
+// ID identifies the key that encrypts stored content: a customer-provided key, the key of an encryption scope, or none,
+// which is the zero value. A blob and all of its pieces have one ID.
 type ID struct {
 	// KeySHA256 is the SHA-256 of a customer-provided key: 32 bytes, or "".
 	KeySHA256 string
@@ -81,8 +82,8 @@ func (id ID) Matches(asked ID) error {
 	return ErrKeyMismatch
 }
 
-// Unlock checks that key, which may be nil, decrypts content with id in an account, and returns the cipher; nil if the content is not
-// encrypted.
+// Unlock checks that key, which may be nil, decrypts content with id in an account, and returns the cipher; nil if the
+// content is not encrypted.
 func (s *Scopes) Unlock(account string, id ID, key *CustomerKey) (cipher.Block, error) {
 	switch {
 	case id.Scope != "" && key != nil:

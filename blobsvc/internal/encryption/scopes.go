@@ -17,24 +17,24 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/secretfile"
 )
 
-// Scopes holds the keys of encryption scopes. In Azure the account's management creates scopes; here they are a setting of the
-// account. A scope gets a random key when it is first declared; scopes of the same name in two accounts have two keys. One file holds
-// the keys of all scopes that were ever declared. A scope that is no longer declared is disabled: its blobs are kept and cannot be read
-// until it is declared again.
+// Scopes holds the keys of encryption scopes. In Azure the account's management creates scopes; here they are a setting
+// of the account. A scope gets a random key when it is first declared; scopes of the same name in two accounts have two
+// keys. One file holds the keys of all scopes that were ever declared. A scope that is no longer declared is disabled:
+// its blobs are kept and cannot be read until it is declared again.
 // https://learn.microsoft.com/azure/storage/blobs/encryption-scope-overview
 //
 // Its methods are safe for concurrent use.
 type Scopes struct {
 	path string // "" keeps keys in memory only
-	// agree, if not nil, makes the nodes of a cluster have the same keys: it returns the key of an id, which is the given one if the cluster has
-	// none yet.
+	// agree, if not nil, makes the nodes of a cluster have the same keys: it returns the key of an id, which is the given
+	// one if the cluster has none yet.
 	agree func(id string, key []byte) ([]byte, error)
 	// declared returns the scopes that an account has now.
 	declared func(account string) []string
 
 	mu sync.RWMutex // guards what follows
-	// keys are 32 bytes each, as in the file, under "account/scope". A name without an account is a key of earlier releases, whose
-	// scopes belonged to all accounts: it stays the key of each account's scope of that name.
+	// keys are 32 bytes each, as in the file, under "account/scope". A name without an account is a key of earlier
+	// releases, whose scopes belonged to all accounts: it stays the key of each account's scope of that name.
 	keys map[string][]byte
 	// ciphers are made from keys on first use.
 	ciphers map[string]cipher.Block
@@ -46,8 +46,8 @@ const (
 	scopeKeySize = 32
 )
 
-// OpenScopes reads the keys at path, if the file exists. With path "" keys last as long as the process. declared returns the scopes
-// that an account has now.
+// OpenScopes reads the keys at path, if the file exists. With path "" keys last as long as the process. declared
+// returns the scopes that an account has now.
 func OpenScopes(path string, declared func(account string) []string) (*Scopes, error) {
 	s := &Scopes{path: path, declared: declared, keys: map[string][]byte{}, ciphers: map[string]cipher.Block{}}
 	if path == "" {
@@ -63,7 +63,8 @@ func OpenScopes(path string, declared func(account string) []string) (*Scopes, e
 	if err := json.Unmarshal(b, &s.keys); err != nil { // keys are in base64
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	// Content that is decrypted with a damaged key would be wrong, without any error. Files of earlier releases have no sum.
+	// Content that is decrypted with a damaged key would be wrong, without any error. Files of earlier releases have no
+	// sum.
 	id, sum := findSum(s.keys)
 	if id != "" {
 		delete(s.keys, id)
@@ -79,9 +80,9 @@ func OpenScopes(path string, declared func(account string) []string) (*Scopes, e
 	return s, nil
 }
 
-// Agree makes the scopes use keys that all nodes of a cluster share, see [Scopes.Learn]. agree returns the key of an id, which is the given one if
-// the cluster has none, and must not be called in a transaction: a new scope can be used after the next Declare. It must be called before the
-// scopes are used, which must have no path.
+// Agree makes the scopes use keys that all nodes of a cluster share, see [Scopes.Learn]. agree returns the key of an
+// id, which is the given one if the cluster has none, and must not be called in a transaction: a new scope can be used
+// after the next Declare. It must be called before the scopes are used, which must have no path.
 func (s *Scopes) Agree(agree func(id string, key []byte) ([]byte, error)) { s.agree = agree }
 
 // Learn adds a key of the cluster.
@@ -184,7 +185,8 @@ func (s *Scopes) declare(account string, names []string) error {
 	return nil
 }
 
-// ReadKeys returns the keys in a file, by their ids, for [WriteKeys] and the keys of a cluster. The map is empty if the file does not exist.
+// ReadKeys returns the keys in a file, by their ids, for [WriteKeys] and the keys of a cluster. The map is empty if the
+// file does not exist.
 func ReadKeys(path string) (map[string][]byte, error) {
 	s, err := OpenScopes(path, nil)
 	if err != nil {

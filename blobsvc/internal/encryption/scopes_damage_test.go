@@ -49,7 +49,8 @@ func TestDamagedScopeFile(t *testing.T) {
 func TestScopeFileWithoutChecksum(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "scopes.json")
-	if err := os.WriteFile(path, []byte(`{"account/one": "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="}`), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(`{"account/one": "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="}`),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	s, err := OpenScopes(path, func(string) []string { return []string{"one"} })

@@ -11,11 +11,12 @@ import (
 	"io"
 )
 
-// Encrypted content is AES-256 in counter mode. The key is derived from the customer's or the scope's key by HKDF, so that it is
-// used for nothing else. Every upload draws a random initial counter of 128 bits. It is one stream of bytes, and every piece stores
-// its offset in the stream, so any range can be read and parts can be cut away. Extents are only appended to, so nothing is encrypted
-// twice under one counter; the probability that two of 2^30 uploads of a terabyte use overlapping counters is 2^-32. The checksums of
-// the extents detect damage. They do not protect against someone who can write to the files.
+// Encrypted content is AES-256 in counter mode. The key is derived from the customer's or the scope's key by HKDF, so
+// that it is used for nothing else. Every upload draws a random initial counter of 128 bits. It is one stream of bytes,
+// and every piece stores its offset in the stream, so any range can be read and parts can be cut away. Extents are only
+// appended to, so nothing is encrypted twice under one counter; the probability that two of 2^30 uploads of a terabyte
+// use overlapping counters is 2^-32. The checksums of the extents detect damage. They do not protect against someone
+// who can write to the files.
 
 // Seal is the place of a piece in an encrypted stream. The zero value is a piece that is not encrypted.
 type Seal struct {
@@ -80,7 +81,8 @@ type Sealer struct {
 	stream cipher.Stream
 }
 
-// NewSealer returns a sealer for content of an account; nil if id is the zero value. key is the customer's key, if id is of one.
+// NewSealer returns a sealer for content of an account; nil if id is the zero value. key is the customer's key, if id
+// is of one.
 func (s *Scopes) NewSealer(account string, id ID, key *CustomerKey) (*Sealer, error) {
 	block, err := s.cipherOf(account, id, key)
 	if block == nil || err != nil {
@@ -110,7 +112,8 @@ func (s *Sealer) Seal() Seal {
 	return Seal{IV: s.iv}
 }
 
-// Encrypt writes the next bytes of the content to dst, encrypted. dst is at least as long as src and does not overlap it.
+// Encrypt writes the next bytes of the content to dst, encrypted. dst is at least as long as src and does not overlap
+// it.
 func (s *Sealer) Encrypt(dst, src []byte) { s.stream.XORKeyStream(dst, src) }
 
 // Run is a part of the content that is in one stream.

@@ -17,7 +17,8 @@ func TestSealAtAnyPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		iv := rapid.SampledFrom([]string{strings.Repeat("\xff", 16), strings.Repeat("\x00", 8) + strings.Repeat("\xff", 8), "0123456789abcdef"}).Draw(t, "counter")
+		iv := rapid.SampledFrom([]string{strings.Repeat("\xff", 16), strings.Repeat("\x00", 8) + strings.Repeat("\xff", 8),
+			"0123456789abcdef"}).Draw(t, "counter")
 		from, cut := rapid.Int64Range(0, 5000).Draw(t, "from"), rapid.Int64Range(0, 500).Draw(t, "cut")
 		whole := make([]byte, 6000)
 		cipher.NewCTR(block, []byte(iv)).XORKeyStream(whole, whole)

@@ -8,7 +8,8 @@ type Budget int64
 // ErrMemory means that the pages of the columns that are read do not fit into the budget together.
 var ErrMemory = errors.New("its pages are too large to be read together")
 
-// grow returns a slice of n bytes: b if its capacity suffices, otherwise a new one. It charges the new slice to the budget and credits b.
+// grow returns a slice of n bytes: b if its capacity suffices, otherwise a new one. It charges the new slice to the
+// budget and credits b.
 func (m *Budget) grow(b []byte, n int) ([]byte, error) {
 	if n <= cap(b) {
 		return b[:n], nil

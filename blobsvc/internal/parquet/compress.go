@@ -28,7 +28,8 @@ var errCompressed = errors.New("a page is not compressed as it says")
 
 // zstdDecoder is shared by all readers. It never writes past the capacity of its destination.
 var zstdDecoder = sync.OnceValues(func() (*zstd.Decoder, error) {
-	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(maxPage),
+	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxMemory(maxPage),
 		zstd.WithDecodeAllCapLimit(true))
 })
 

@@ -24,7 +24,8 @@ func newDelta(b []byte, most int) (d delta, err error) {
 	block, minis, total := r.uvarint(), r.uvarint(), r.uvarint()
 	d.last = r.int()
 	const maxBlock = 1 << 20
-	if r.err != nil || block == 0 || block > maxBlock || block%128 != 0 || minis == 0 || minis > block/32 || block%minis != 0 ||
+	if r.err != nil || block == 0 || block > maxBlock || block%128 != 0 || minis == 0 || minis > block/32 ||
+		block%minis != 0 ||
 		(block/minis)%32 != 0 || total > uint64(most) {
 		return d, errEncoding
 	}
@@ -111,8 +112,8 @@ func (l *lengths) next() ([]byte, error) {
 	return v, nil
 }
 
-// prefixes reads DELTA_BYTE_ARRAY: for each value the length of the prefix that it shares with the previous value, and its suffix. A page can decode to
-// far more bytes than it has; only one value is in memory at a time.
+// prefixes reads DELTA_BYTE_ARRAY: for each value the length of the prefix that it shares with the previous value, and
+// its suffix. A page can decode to far more bytes than it has; only one value is in memory at a time.
 type prefixes struct {
 	n      delta
 	suffix lengths

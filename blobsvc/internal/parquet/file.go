@@ -26,7 +26,8 @@ type File struct {
 	left    int    // row groups
 }
 
-// Open reads the footer of content, which has size bytes. All errors except those of content mean that the file cannot be read.
+// Open reads the footer of content, which has size bytes. All errors except those of content mean that the file cannot
+// be read.
 func Open(content io.ReaderAt, size int64) (*File, error) {
 	const magic, tail = 4, 8
 	var head [magic]byte
@@ -178,7 +179,8 @@ func (f *File) chunk(column int, to *Reader) {
 	if c.at = pages; dictionary > 0 && dictionary < pages {
 		c.at = dictionary
 	}
-	if r.err == nil && (!there || kind != int32(f.Columns[column].Kind) || c.values < 0 || c.end < 0 || c.at < 0 || c.at > f.end || c.end > f.end-c.at) {
+	if r.err == nil && (!there || kind != int32(f.Columns[column].Kind) || c.values < 0 || c.end < 0 || c.at < 0 ||
+		c.at > f.end || c.end > f.end-c.at) {
 		r.fail(errDamaged)
 	}
 	c.end += c.at

@@ -86,7 +86,8 @@ func (f forged) file() []byte {
 		if f.chunkLength != 0 {
 			length = f.chunkLength
 		}
-		c.int(3, f.values).list(4, 1).begin().list(1, 1).begin().field(3, 12).begin().int(1, int64(f.kind)).int(4, f.codec).int(5, f.values)
+		c.int(3, f.values).list(4, 1).begin().list(1, 1).begin().field(3, 12).begin().int(1, int64(f.kind)).int(4,
+			f.codec).int(5, f.values)
 		c.int(7, length).int(9, at).end().end().int(3, f.values).end()
 	}
 	c.end()
@@ -106,7 +107,8 @@ func page(kind int, size, stored, values, encoding int64, content []byte) []byte
 	if kind == 2 {
 		inner = 7
 	}
-	c.begin().int(1, int64(kind)).int(2, size).int(3, stored).int(4, int64(int32(crc32.ChecksumIEEE(content)))).field(inner, 12).begin().int(1, values).int(2, encoding)
+	c.begin().int(1, int64(kind)).int(2, size).int(3, stored).int(4,
+		int64(int32(crc32.ChecksumIEEE(content)))).field(inner, 12).begin().int(1, values).int(2, encoding)
 	if kind == 0 {
 		c.int(3, 3)
 	}
@@ -152,7 +154,9 @@ func TestHostileFiles(t *testing.T) {
 	}
 	// A run of values of which the second one would begin with 1 MiB of the one before.
 	prefixes := append(append(deltas(1, 0), deltas(1, 1<<20)...), make([]byte, 1<<20)...)
-	long := append(binary.AppendUvarint(binary.AppendUvarint(binary.AppendUvarint(binary.AppendUvarint(nil, 128), 4), 1000), 0), append([]byte{1 << 1}, 0, 0, 0, 0)...)
+	long := append(binary.AppendUvarint(
+		binary.AppendUvarint(binary.AppendUvarint(binary.AppendUvarint(nil, 128), 4), 1000), 0),
+		append([]byte{1 << 1}, 0, 0, 0, 0)...)
 	for _, tc := range []struct {
 		name string
 		forged
@@ -180,7 +184,8 @@ func TestHostileFiles(t *testing.T) {
 			}
 		}}, 0},
 		{"a long name over many columns", forged{footer: func(c *compact) {
-			c.list(2, 5002).begin().text(4, "r").int(5, 1).end().begin().int(3, 0).text(4, strings.Repeat("x", 1<<20)).int(5, 5000).end()
+			c.list(2, 5002).begin().text(4, "r").int(5, 1).end().begin().int(3, 0).text(4, strings.Repeat("x", 1<<20)).int(5,
+				5000).end()
 			for range 5000 {
 				c.begin().int(1, 1).int(3, 0).text(4, "x").end()
 			}
@@ -193,22 +198,33 @@ func TestHostileFiles(t *testing.T) {
 		{"a value of 2 GiB", forged{kind: 7, length: math.MaxInt32, values: 1}, 0},
 		{"a page of 2 GiB", forged{kind: 1, values: 10, pages: page(0, math.MaxInt32, math.MaxInt32, 10, 0, nil)}, 0},
 		{"a negative page", forged{kind: 1, values: 10, pages: page(0, -1, -1, 10, 0, nil)}, 0},
-		{"a page that decompresses to 2 GiB", forged{kind: 1, codec: 1, values: 10, pages: page(0, math.MaxInt32, 7, 10, 0, snappy)}, 0},
-		{"a page that decompresses to more than it says", forged{kind: 1, codec: 1, values: 10, pages: page(0, 100, 7, 10, 0, snappy)}, 0},
-		{"zeros", forged{kind: 1, codec: 6, values: 10, pages: page(0, 100, int64(len(zeros(60<<20))), 10, 0, zeros(60<<20))}, 0},
-		{"more zeros than the budget", forged{kind: 1, codec: 6, values: 10, pages: page(0, 60<<20, int64(len(zeros(60<<20))), 10, 0, zeros(60<<20))}, 0},
-		{"a dictionary of 2^31 entries", forged{kind: 1, values: 10, pages: honest(2, math.MaxInt32, 0, make([]byte, 100))}, 0},
+		{"a page that decompresses to 2 GiB",
+			forged{kind: 1, codec: 1, values: 10, pages: page(0, math.MaxInt32, 7, 10, 0, snappy)}, 0},
+		{"a page that decompresses to more than it says",
+			forged{kind: 1, codec: 1, values: 10, pages: page(0, 100, 7, 10, 0, snappy)}, 0},
+		{"zeros", forged{kind: 1, codec: 6, values: 10, pages: page(0, 100, int64(len(zeros(60<<20))), 10, 0, zeros(60<<20))},
+			0},
+		{"more zeros than the budget",
+			forged{kind: 1, codec: 6, values: 10, pages: page(0, 60<<20, int64(len(zeros(60<<20))), 10, 0, zeros(60<<20))}, 0},
+		{"a dictionary of 2^31 entries", forged{kind: 1, values: 10, pages: honest(2, math.MaxInt32, 0, make([]byte, 100))},
+			0},
 		{"a dictionary of 2^31 texts", forged{kind: 6, values: 10, pages: honest(2, math.MaxInt32, 0, make([]byte, 100))}, 0},
 		{"a page without its dictionary", forged{kind: 6, values: 10, pages: honest(0, 10, 8, []byte{1, 2, 0})}, 0},
-		{"an index beyond the dictionary", forged{kind: 6, values: 10, pages: append(honest(2, 1, 0, []byte(text("a"))), honest(0, 10, 8, []byte{1, 20, 1})...)}, 0},
-		{"a text beyond the page", forged{kind: 6, values: 10, pages: honest(0, 10, 0, binary.LittleEndian.AppendUint32(nil, math.MaxUint32))}, 0},
-		{"differences of a number that is not there", forged{kind: 2, values: 10, pages: honest(0, 10, 5, deltas(math.MaxInt64, 1))}, 0},
+		{"an index beyond the dictionary",
+			forged{kind: 6, values: 10, pages: append(honest(2, 1, 0, []byte(text("a"))),
+				honest(0, 10, 8, []byte{1, 20, 1})...)}, 0},
+		{"a text beyond the page", forged{kind: 6, values: 10,
+			pages: honest(0, 10, 0, binary.LittleEndian.AppendUint32(nil, math.MaxUint32))}, 0},
+		{"differences of a number that is not there",
+			forged{kind: 2, values: 10, pages: honest(0, 10, 5, deltas(math.MaxInt64, 1))}, 0},
 		{"lengths beyond the page", forged{kind: 6, values: 10, pages: honest(0, 10, 6, deltas(10, 1<<40))}, 0},
-		{"a prefix of nothing", forged{kind: 6, values: 10, pages: honest(0, 10, 7, append(deltas(10, 5), deltas(10, 0)...))}, 0},
+		{"a prefix of nothing", forged{kind: 6, values: 10, pages: honest(0, 10, 7, append(deltas(10, 5), deltas(10, 0)...))},
+			0},
 		{"prefixes that grow", forged{kind: 6, values: 1000, pages: honest(0, 1000, 7, append(long, deltas(1000, 1)...))}, 0},
 		// What is honest and large: it is read, and takes what one value takes.
 		{"a run of 2^31 numbers", forged{kind: 6, values: math.MaxInt32, pages: append(honest(2, 1, 0, []byte(text("a"))),
-			honest(0, math.MaxInt32, 8, append([]byte{1}, append(binary.AppendUvarint(nil, math.MaxUint64&^1), 0)...))...)}, 100_000},
+			honest(0, math.MaxInt32, 8, append([]byte{1}, append(binary.AppendUvarint(nil, math.MaxUint64&^1), 0)...))...)},
+			100_000},
 		{"a run of 2^31 nulls", forged{kind: 6, repetition: 1, values: math.MaxInt32, pages: honest(0, math.MaxInt32, 0,
 			[]byte(text(string(append(binary.AppendUvarint(nil, math.MaxUint64&^1), 0)))))}, 100_000},
 		{"no difference 2^20 times", forged{kind: 2, values: 1 << 20, pages: honest(0, 1<<20, 5, deltas(1<<20, 7))}, 100_000},
@@ -232,7 +248,9 @@ func TestHostileFiles(t *testing.T) {
 			t.Log(err, took)
 		})
 	}
-	if _, err := readAll(forged{kind: 1, codec: 6, values: 10, pages: page(0, 60<<20, int64(len(zeros(60<<20))), 10, 0, zeros(60<<20))}.file(), 8<<20, 10); !errors.Is(err, parquet.ErrMemory) {
+	if _, err := readAll(forged{kind: 1, codec: 6, values: 10,
+		pages: page(0, 60<<20, int64(len(zeros(60<<20))), 10, 0, zeros(60<<20))}.file(), 8<<20,
+		10); !errors.Is(err, parquet.ErrMemory) {
 		t.Errorf("a page beyond the budget: %v", err)
 	}
 }
@@ -244,11 +262,21 @@ func TestOtherEncodings(t *testing.T) {
 		forged
 		want string
 	}{
-		{"booleans in runs", forged{kind: 0, values: 12, pages: honest(0, 12, 3, []byte(text("\x06\x01\x05\xb5\xff")))}, "[n1 n1 n1 n1 n0 n1 n0 n1 n1 n0 n1 n1]"},
-		{"a bit-packed run that ends early", forged{kind: 1, values: 3, pages: append(honest(2, 2, 2, []byte("\x01\x00\x00\x00\x02\x00\x00\x00")), honest(0, 3, 2, []byte("\x04\x03\x10\x01"))...)}, "[n1 n2 n2]"},
-		{"all null, without indexes", forged{kind: 6, repetition: 1, values: 3, pages: append(honest(2, 1, 0, []byte(text("a"))), honest(0, 3, 8, []byte(text("\x06\x00")))...)}, "[null null null]"},
-		{"a page index between pages", forged{kind: 1, values: 2, pages: append(append(honest(0, 1, 0, []byte("\x05\x00\x00\x00")), honest(1, 0, 0, []byte("?"))...), honest(0, 1, 0, []byte("\xff\xff\xff\xff"))...)}, "[n5 n-1]"},
-		{"differences that overflow", forged{kind: 1, values: 2, pages: honest(0, 2, 5, append(binary.AppendUvarint([]byte{0x80, 1, 4, 2}, math.MaxInt32*2), append(binary.AppendUvarint(nil, 2), 0, 0, 0, 0)...))}, fmt.Sprintf("[n%d n%d]", math.MaxInt32, math.MinInt32)},
+		{"booleans in runs", forged{kind: 0, values: 12, pages: honest(0, 12, 3, []byte(text("\x06\x01\x05\xb5\xff")))},
+			"[n1 n1 n1 n1 n0 n1 n0 n1 n1 n0 n1 n1]"},
+		{"a bit-packed run that ends early",
+			forged{kind: 1, values: 3, pages: append(honest(2, 2, 2, []byte("\x01\x00\x00\x00\x02\x00\x00\x00")),
+				honest(0, 3, 2, []byte("\x04\x03\x10\x01"))...)}, "[n1 n2 n2]"},
+		{"all null, without indexes", forged{kind: 6, repetition: 1, values: 3,
+			pages: append(honest(2, 1, 0, []byte(text("a"))), honest(0, 3, 8, []byte(text("\x06\x00")))...)},
+			"[null null null]"},
+		{"a page index between pages",
+			forged{kind: 1, values: 2, pages: append(
+				append(honest(0, 1, 0, []byte("\x05\x00\x00\x00")), honest(1, 0, 0, []byte("?"))...),
+				honest(0, 1, 0, []byte("\xff\xff\xff\xff"))...)}, "[n5 n-1]"},
+		{"differences that overflow", forged{kind: 1, values: 2,
+			pages: honest(0, 2, 5, append(binary.AppendUvarint([]byte{0x80, 1, 4, 2}, math.MaxInt32*2),
+				append(binary.AppendUvarint(nil, 2), 0, 0, 0, 0)...))}, fmt.Sprintf("[n%d n%d]", math.MaxInt32, math.MinInt32)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			rows, err := readAll(tc.file(), 1<<20, 100)
@@ -266,7 +294,8 @@ func TestOtherEncodings(t *testing.T) {
 // FuzzFile: any bytes are read or refused, without a panic, and with no more memory than the budget and the file.
 func FuzzFile(f *testing.F) {
 	s := "x"
-	rows := []row{{I32: 5, Plain: "abc", Dict: "d", Prefix: "abcd"}, {Bool: true, Prefix: "abce", Length: []byte("z"), Maybe: &s, Sub: &sub{Y: 1}}, {}}
+	rows := []row{{I32: 5, Plain: "abc", Dict: "d", Prefix: "abcd"},
+		{Bool: true, Prefix: "abce", Length: []byte("z"), Maybe: &s, Sub: &sub{Y: 1}}, {}}
 	for _, version := range []int{1, 2} {
 		for _, codec := range []string{"none", "snappy", "zstd", "gzip", "lz4", "brotli"} {
 			options := []writer.WriterOption{writer.DataPageVersion(version)}
@@ -278,7 +307,8 @@ func FuzzFile(f *testing.F) {
 	}
 	f.Add(forged{kind: 0, values: 12, pages: honest(0, 12, 3, []byte(text("\x06\x01\x05\xb5\xff")))}.file())
 	f.Add(forged{kind: 2, values: 1 << 20, pages: honest(0, 1<<20, 5, deltas(1<<20, 7))}.file())
-	f.Add(forged{kind: 6, values: 3, pages: honest(0, 3, 7, append(append(deltas(3, 0), deltas(3, 1)...), "abc"...))}.file())
+	f.Add(forged{kind: 6, values: 3,
+		pages: honest(0, 3, 7, append(append(deltas(3, 0), deltas(3, 1)...), "abc"...))}.file())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		const budget = 1 << 20
 		var before, after runtime.MemStats

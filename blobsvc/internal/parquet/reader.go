@@ -196,7 +196,8 @@ func (r *Reader) nextPage() error {
 	return r.readV1(&h)
 }
 
-// content decompresses stored, whose content has the given length. The result is in buffer, or stored itself if it is not compressed.
+// content decompresses stored, whose content has the given length. The result is in buffer, or stored itself if it is
+// not compressed.
 func (r *Reader) content(buffer *[]byte, stored []byte, size int) ([]byte, error) {
 	if r.chunk.codec == uncompressed {
 		if len(stored) != size {

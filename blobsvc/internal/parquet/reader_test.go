@@ -46,8 +46,10 @@ type sub struct {
 
 // texts are the values of a row in the order of columns.
 func (r *row) texts() []string {
-	s := []string{num(b2i(r.Bool)), num(int64(r.I32)), num(r.I64), num(int64(r.P32)), num(r.D64), num(int64(int32(math.Float32bits(r.Float)))),
-		num(int64(math.Float64bits(r.Double))), r.Plain, r.Dict, string(r.Length), r.Prefix, string(r.Fixed[:]), string(r.FDict[:]), string(r.Old[:])}
+	s := []string{num(b2i(r.Bool)), num(int64(r.I32)), num(r.I64), num(int64(r.P32)), num(r.D64),
+		num(int64(int32(math.Float32bits(r.Float)))),
+		num(int64(math.Float64bits(r.Double))), r.Plain, r.Dict, string(r.Length), r.Prefix, string(r.Fixed[:]),
+		string(r.FDict[:]), string(r.Old[:])}
 	null := "null"
 	if s = append(s, null); r.Maybe != nil {
 		s[len(s)-1] = *r.Maybe
@@ -124,7 +126,8 @@ func readAll(b []byte, budget parquet.Budget, most int64, columns ...int) (rows 
 	}
 }
 
-var codecs = map[string]compress.Codec{"none": nil, "snappy": &writer.Snappy, "gzip": &writer.Gzip, "brotli": &writer.Brotli, "zstd": &writer.Zstd, "lz4": &writer.Lz4Raw}
+var codecs = map[string]compress.Codec{"none": nil, "snappy": &writer.Snappy, "gzip": &writer.Gzip,
+	"brotli": &writer.Brotli, "zstd": &writer.Zstd, "lz4": &writer.Lz4Raw}
 
 func write(t interface{ Fatal(...any) }, rows []row, options ...writer.WriterOption) []byte {
 	var b bytes.Buffer
@@ -138,18 +141,22 @@ func write(t interface{ Fatal(...any) }, rows []row, options ...writer.WriterOpt
 	return b.Bytes()
 }
 
-// What the library writes, in any encoding, compression and size of pages, is what comes back; of columns that are read alone, too.
+// What the library writes, in any encoding, compression and size of pages, is what comes back; of columns that are read
+// alone, too.
 func TestReadsWhatIsWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := rapid.OneOf(rapid.Int64(), rapid.Int64Range(-3, 3))
-		text := rapid.OneOf(rapid.SampledFrom([]string{"", "a", "lazuli", "lazulite", "lapis lazuli"}), rapid.StringN(0, 50, 200))
+		text := rapid.OneOf(rapid.SampledFrom([]string{"", "a", "lazuli", "lazulite", "lapis lazuli"}),
+			rapid.StringN(0, 50, 200))
 		rows := make([]row, rapid.IntRange(0, 700).Draw(t, "rows"))
 		// A few rows are drawn, the others repeat them: runs have to be long for some branches.
 		kinds := make([]row, rapid.IntRange(1, 8).Draw(t, "kinds"))
 		for i := range kinds {
-			k := row{Bool: rapid.Bool().Draw(t, "bool"), I32: int32(number.Draw(t, "i32")), I64: number.Draw(t, "i64"), P32: int32(number.Draw(t, "p32")),
-				D64: number.Draw(t, "d64"), Float: rapid.Float32().Draw(t, "float"), Double: rapid.Float64().Draw(t, "double"), Plain: text.Draw(t, "plain"),
-				Dict: text.Draw(t, "dict"), Length: []byte(text.Draw(t, "length")), Prefix: text.Draw(t, "prefix")}
+			k := row{Bool: rapid.Bool().Draw(t, "bool"), I32: int32(number.Draw(t, "i32")), I64: number.Draw(t, "i64"),
+				P32: int32(number.Draw(t, "p32")),
+				D64: number.Draw(t, "d64"), Float: rapid.Float32().Draw(t, "float"), Double: rapid.Float64().Draw(t, "double"),
+				Plain: text.Draw(t, "plain"),
+				Dict:  text.Draw(t, "dict"), Length: []byte(text.Draw(t, "length")), Prefix: text.Draw(t, "prefix")}
 			copy(k.Fixed[:], text.Draw(t, "fixed"))
 			copy(k.FDict[:], text.Draw(t, "fdict"))
 			copy(k.Old[:], text.Draw(t, "old"))
@@ -175,7 +182,8 @@ func TestReadsWhatIsWritten(t *testing.T) {
 			want[i] = rows[i].texts()
 		}
 		codec := rapid.SampledFrom([]string{"none", "snappy", "gzip", "brotli", "zstd", "lz4"}).Draw(t, "codec")
-		options := []writer.WriterOption{writer.DataPageVersion(rapid.IntRange(1, 2).Draw(t, "version")), writer.PageBufferSize(rapid.SampledFrom([]int{100, 5000, 1 << 20}).Draw(t, "page")),
+		options := []writer.WriterOption{writer.DataPageVersion(rapid.IntRange(1, 2).Draw(t, "version")),
+			writer.PageBufferSize(rapid.SampledFrom([]int{100, 5000, 1 << 20}).Draw(t, "page")),
 			writer.MaxRowsPerRowGroup(rapid.SampledFrom([]int64{50, 10000}).Draw(t, "group"))}
 		if c := codecs[codec]; c != nil {
 			options = append(options, writer.Compression(c))
@@ -233,9 +241,12 @@ func TestColumns(t *testing.T) {
 		got = append(got, fmt.Sprint(c.Name, " ", c.Kind, " ", c.Meaning, " ", c.Scale, " ", c.Repeated))
 	}
 	want := []string{
-		fmt.Sprint("dec ", parquet.Int64, " ", parquet.Decimal, " 2 false"), fmt.Sprint("date ", parquet.Int32, " ", parquet.Date, " 0 false"),
-		fmt.Sprint("milli ", parquet.Int64, " ", parquet.Millis, " 0 false"), fmt.Sprint("nano ", parquet.Int64, " ", parquet.Nanos, " 0 false"),
-		fmt.Sprint("u ", parquet.Int32, " ", parquet.Unsigned, " 0 false"), fmt.Sprint("id ", parquet.FixedLenByteArray, " ", parquet.UUID, " 0 false"),
+		fmt.Sprint("dec ", parquet.Int64, " ", parquet.Decimal, " 2 false"),
+		fmt.Sprint("date ", parquet.Int32, " ", parquet.Date, " 0 false"),
+		fmt.Sprint("milli ", parquet.Int64, " ", parquet.Millis, " 0 false"),
+		fmt.Sprint("nano ", parquet.Int64, " ", parquet.Nanos, " 0 false"),
+		fmt.Sprint("u ", parquet.Int32, " ", parquet.Unsigned, " 0 false"),
+		fmt.Sprint("id ", parquet.FixedLenByteArray, " ", parquet.UUID, " 0 false"),
 		fmt.Sprint("list.list.element ", parquet.Int32, " ", parquet.Plain, " 0 true"),
 		fmt.Sprint("sub.deep.x ", parquet.ByteArray, " ", parquet.Plain, " 0 false"),
 	}
@@ -247,7 +258,8 @@ func TestColumns(t *testing.T) {
 func BenchmarkRead(b *testing.B) {
 	rows := make([]row, 100_000)
 	for i := range rows {
-		rows[i] = row{D64: int64(i % 100), Plain: fmt.Sprint("text ", i), I64: int64(i * 7), Dict: fmt.Sprint(i % 50), Double: float64(i)}
+		rows[i] = row{D64: int64(i % 100), Plain: fmt.Sprint("text ", i), I64: int64(i * 7), Dict: fmt.Sprint(i % 50),
+			Double: float64(i)}
 	}
 	file := write(b, rows, writer.Compression(&writer.Snappy))
 	b.SetBytes(int64(len(file)))

@@ -237,7 +237,8 @@ func (s *schema) children(group *element, path string, above Column, depth int) 
 // maxValue is the maximum length of a value in bytes.
 const maxValue = 16 << 20
 
-// fits reports whether a leaf's length is valid for its physical type, and removes a logical type that the physical type cannot have.
+// fits reports whether a leaf's length is valid for its physical type, and removes a logical type that the physical
+// type cannot have.
 func (e *element) fits() bool {
 	kind, n := Kind(e.kind), e.length
 	if kind == FixedLenByteArray && (n <= 0 || n > maxValue) {

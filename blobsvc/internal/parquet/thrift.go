@@ -33,8 +33,8 @@ const (
 // maxDepth is the maximum nesting of structures.
 const maxDepth = 32
 
-// thrift reads Thrift's compact protocol. It does not allocate: strings are slices of b. After the first error, which it keeps,
-// all results are zero.
+// thrift reads Thrift's compact protocol. It does not allocate: strings are slices of b. After the first error, which
+// it keeps, all results are zero.
 type thrift struct {
 	b     []byte
 	at    int

@@ -36,8 +36,8 @@ type Named struct {
 	Perm  Perm
 }
 
-// MaxNamed is the maximum number of named entries of one list: 32 entries, of which four are those of the owner, the owning group, the mask
-// and others.
+// MaxNamed is the maximum number of named entries of one list: 32 entries, of which four are those of the owner, the
+// owning group, the mask and others.
 const MaxNamed = 28
 
 // List is an access control list. HasMask is set in every list with named entries.
@@ -119,7 +119,8 @@ func (a *Access) Mode() Mode {
 	return m
 }
 
-// Permissions is the symbolic form: "rwxr-x---", with t or T in the last place for the sticky bit, and + behind it if there is more in the list.
+// Permissions is the symbolic form: "rwxr-x---", with t or T in the last place for the sticky bit, and + behind it if
+// there is more in the list.
 func (a *Access) Permissions() string {
 	m := a.Mode()
 	b := []byte(Perm(m>>6&7).String() + Perm(m>>3&7).String() + Perm(m&7).String())
@@ -148,8 +149,8 @@ func (a Access) Chmod(m Mode) Access {
 	return a
 }
 
-// Child returns the access of a new child of a directory. mode is the one that is asked for. The default list of the directory limits it, or
-// else the umask does.
+// Child returns the access of a new child of a directory. mode is the one that is asked for. The default list of the
+// directory limits it, or else the umask does.
 func (a *Access) Child(directory bool, mode, umask Mode) Access {
 	if a.Default == nil {
 		return Of(mode &^ umask)
@@ -174,8 +175,8 @@ type Caller struct {
 	// ID is the object ID; Groups are the object IDs of the caller's groups.
 	ID     string
 	Groups []string
-	// Checked lets the lists decide. Otherwise a role or a token has permitted the request, and only the owner of new items depends on the
-	// caller.
+	// Checked lets the lists decide. Otherwise a role or a token has permitted the request, and only the owner of new
+	// items depends on the caller.
 	Checked bool
 }
 
@@ -193,8 +194,8 @@ func (c *Caller) Owner() string {
 // In reports whether the caller is in a group.
 func (c *Caller) In(group string) bool { return slices.Contains(c.Groups, group) }
 
-// Allows reports whether the caller has all permissions in want on an item with an owner and an owning group. The first class that the caller
-// is in decides: owner, named user, the groups together, others.
+// Allows reports whether the caller has all permissions in want on an item with an owner and an owning group. The first
+// class that the caller is in decides: owner, named user, the groups together, others.
 func (a *Access) Allows(c *Caller, owner, group string, want Perm) bool {
 	if c.Super() {
 		return true

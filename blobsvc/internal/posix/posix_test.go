@@ -25,9 +25,12 @@ func TestText(t *testing.T) {
 	for _, tc := range []struct{ text, want, permissions string }{
 		{"user::rwx,group::r-x,other::---", "user::rwx,group::r-x,other::---", "rwxr-x---"},
 		{"other::---,group::r-x,user::rwx", "user::rwx,group::r-x,other::---", "rwxr-x---"},
-		{"user::rwx,group::r--,other::---,user:b:rw-,group:a:-wx", "user::rwx,user:b:rw-,group::r--,group:a:-wx,mask::rwx,other::---", "rwxrwx---+"},
-		{"user::rwx,user:b:rwx,group::r--,mask::r--,other::---", "user::rwx,user:b:rwx,group::r--,mask::r--,other::---", "rwxr-----+"},
-		{"user::rwx,group::r--,other::---,default:user:b:rw-", "user::rwx,group::r--,other::---,default:user::rwx,default:user:b:rw-,default:group::r--,default:mask::rw-,default:other::---", "rwxr-----+"},
+		{"user::rwx,group::r--,other::---,user:b:rw-,group:a:-wx",
+			"user::rwx,user:b:rw-,group::r--,group:a:-wx,mask::rwx,other::---", "rwxrwx---+"},
+		{"user::rwx,user:b:rwx,group::r--,mask::r--,other::---", "user::rwx,user:b:rwx,group::r--,mask::r--,other::---",
+			"rwxr-----+"},
+		{"user::rwx,group::r--,other::---,default:user:b:rw-",
+			"user::rwx,group::r--,other::---,default:user::rwx,default:user:b:rw-,default:group::r--,default:mask::rw-,default:other::---", "rwxr-----+"},
 	} {
 		a := parse(t, tc.text)
 		if a.String() != tc.want || a.Permissions() != tc.permissions {
@@ -37,8 +40,10 @@ func TestText(t *testing.T) {
 			t.Errorf("%s became %s", a.String(), again.String())
 		}
 	}
-	for _, text := range []string{"", "user::rwx", "user::rwx,group::r-x", "user::rwx,group::r-x,other::---,other::---", "user::rwz,group::r-x,other::---",
-		"user::rwx,group::r-x,other:x:---", "user::rwx,group::r-x,other::---,robot::---", "user::rwx,group::r-x,other::---," + strings.Repeat("user:x:rwx,", 40)} {
+	for _, text := range []string{"", "user::rwx", "user::rwx,group::r-x", "user::rwx,group::r-x,other::---,other::---",
+		"user::rwz,group::r-x,other::---",
+		"user::rwx,group::r-x,other:x:---", "user::rwx,group::r-x,other::---,robot::---",
+		"user::rwx,group::r-x,other::---," + strings.Repeat("user:x:rwx,", 40)} {
 		e, err := ParseEntries(text, false)
 		if err == nil {
 			_, err = e.Set(Access{}, true)
@@ -51,7 +56,8 @@ func TestText(t *testing.T) {
 
 func TestMode(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]Mode{"0777": 0o777, "750": 0o750, "1777": 0o1777, "rwxr-x---": 0o750, "rwxrwxrwt": 0o1777, "rwx-----T": 0o1700, "rw-r-----+": 0o640} {
+	for text, want := range map[string]Mode{"0777": 0o777, "750": 0o750, "1777": 0o1777, "rwxr-x---": 0o750,
+		"rwxrwxrwt": 0o1777, "rwx-----T": 0o1700, "rw-r-----+": 0o640} {
 		if m, err := ParseMode(text); err != nil || m != want {
 			t.Errorf("%s: %o, %v; want %o", text, m, err, want)
 		}
@@ -178,14 +184,16 @@ func FuzzAllows(f *testing.F) {
 				c.Groups = append(c.Groups, g)
 			}
 		}
-		if got, want := a.Allows(c, "owner", "owners", perm(want)), model(a.String(), "owner", "owners", c, perm(want)); got != want {
+		if got, want := a.Allows(c, "owner", "owners", perm(want)),
+			model(a.String(), "owner", "owners", c, perm(want)); got != want {
 			t.Errorf("%s of owner:owners, caller %s %v: %v, want %v", a.String(), c.ID, c.Groups, got, want)
 		}
 	})
 }
 
 func FuzzEntries(f *testing.F) {
-	f.Add("user::rwx,user:b:rw-,group::r--,mask::rwx,other::---,default:user::rwx,default:group::---,default:other::---", false)
+	f.Add("user::rwx,user:b:rw-,group::r--,mask::rwx,other::---,default:user::rwx,default:group::---,default:other::---",
+		false)
 	f.Add("mask,default:user,user:x", true)
 	f.Fuzz(func(t *testing.T, text string, remove bool) {
 		e, err := ParseEntries(text, remove)
@@ -212,12 +220,14 @@ func TestAllowsMatrix(t *testing.T) {
 	t.Parallel()
 	n := 0
 	for mode := range Mode(0o1000) {
-		for _, named := range [][]Named{nil, {{ID: "bob", Perm: Read}}, {{Group: true, ID: "staff", Perm: Write}}, {{ID: "bob", Perm: All}, {Group: true, ID: "staff", Perm: Read | Execute}}} {
+		for _, named := range [][]Named{nil, {{ID: "bob", Perm: Read}}, {{Group: true, ID: "staff", Perm: Write}},
+			{{ID: "bob", Perm: All}, {Group: true, ID: "staff", Perm: Read | Execute}}} {
 			a := Of(mode)
 			if a.Named = named; len(named) > 0 {
 				a.HasMask, a.Mask = true, Perm(mode>>3&7)
 			}
-			for _, c := range []*Caller{{ID: "owner"}, {ID: "bob"}, {ID: "eve"}, {ID: "eve", Groups: []string{"owners"}}, {ID: "eve", Groups: []string{"staff"}}, {ID: "eve", Groups: []string{"staff", "owners"}}} {
+			for _, c := range []*Caller{{ID: "owner"}, {ID: "bob"}, {ID: "eve"}, {ID: "eve", Groups: []string{"owners"}},
+				{ID: "eve", Groups: []string{"staff"}}, {ID: "eve", Groups: []string{"staff", "owners"}}} {
 				c.Checked = true
 				for want := Perm(0); want <= All; want++ {
 					n++

@@ -102,8 +102,8 @@ func (e *Entries) Defaults() bool { return len(e.defaults) > 0 }
 // maxText is the maximum length of a text of entries: 64 entries of a GUID, with room.
 const maxText = 8 << 10
 
-// ParseEntries parses "[scope:]type:[id]:[permissions]" entries that commas separate. remove parses entries to remove, which have no
-// permissions.
+// ParseEntries parses "[scope:]type:[id]:[permissions]" entries that commas separate. remove parses entries to remove,
+// which have no permissions.
 func ParseEntries(s string, remove bool) (e Entries, err error) {
 	if len(s) > maxText || s == "" {
 		return e, ErrInvalid
@@ -182,8 +182,9 @@ func ParsePerm(s string) (p Perm, err error) {
 	return p, nil
 }
 
-// Set returns a with the list that the entries are. A list needs entries of the owner, the owning group and others. The default list is
-// replaced as well: without entries the item has none afterwards. A file ignores entries of the default list.
+// Set returns a with the list that the entries are. A list needs entries of the owner, the owning group and others. The
+// default list is replaced as well: without entries the item has none afterwards. A file ignores entries of the default
+// list.
 func (e *Entries) Set(a Access, directory bool) (Access, error) {
 	l, err := setList(e.access)
 	if err != nil {
@@ -221,7 +222,8 @@ func setDefaults(entries []entry, of List) (l List, err error) {
 	return l, l.merge(entries)
 }
 
-// merge adds entries or replaces their permissions. Without an entry of the mask, a mask that the list needs is computed.
+// merge adds entries or replaces their permissions. Without an entry of the mask, a mask that the list needs is
+// computed.
 func (l *List) merge(entries []entry) error {
 	named := slices.Clone(l.Named)
 	mask := false
@@ -274,8 +276,8 @@ func (e *Entries) Modify(a Access, directory bool) (Access, error) {
 	return a, nil
 }
 
-// Remove returns a without the entries. The entries of the owner, the owning group and others of the list itself cannot be removed: that
-// fails with [ErrInvalid]. Those of the default list can be removed only with all the rest of it.
+// Remove returns a without the entries. The entries of the owner, the owning group and others of the list itself cannot
+// be removed: that fails with [ErrInvalid]. Those of the default list can be removed only with all the rest of it.
 func (e *Entries) Remove(a Access) (Access, error) {
 	for _, x := range e.access {
 		if x.id == "" && x.kind != 'm' {

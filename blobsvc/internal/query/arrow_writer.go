@@ -38,8 +38,8 @@ type arrowXML struct {
 	} `xml:"Schema>Field"`
 }
 
-// schema checks the columns that a request names. Precision and scale count for decimals alone; without them, as in SQL, a decimal has
-// all its digits before the point.
+// schema checks the columns that a request names. Precision and scale count for decimals alone; without them, as in
+// SQL, a decimal has all its digits before the point.
 func (x *arrowXML) schema() (fields []arrow.Field, err error) {
 	if x == nil || len(x.Fields) == 0 {
 		return nil, invalidNode("ArrowConfiguration", "")
@@ -70,9 +70,11 @@ func (x *arrowXML) schema() (fields []arrow.Field, err error) {
 }
 
 // errSchema is a record that does not have the columns of the schema, which go by their position.
-var errSchema = &recordError{name: "InvalidColumnOrdinal", description: "The record has another number of columns than the schema."}
+var errSchema = &recordError{name: "InvalidColumnOrdinal",
+	description: "The record has another number of columns than the schema."}
 
-// arrowWriter writes an Arrow stream. A record whose values are not of the types of the schema is an error, and none of it is written.
+// arrowWriter writes an Arrow stream. A record whose values are not of the types of the schema is an error, and none of
+// it is written.
 type arrowWriter struct {
 	*arrow.Writer
 	fields []arrow.Field
@@ -180,8 +182,9 @@ func (w *arrowWriter) flush(out []byte, end bool) ([]byte, error) {
 	return out, nil
 }
 
-// parseDecimal reads a number, with or without an exponent, as an integer in units of 10^-scale, rounded half away from zero. ok is false if
-// it is no number, or has more than maxPrecision digits. Like Azure, it does not hold numbers against the precision of the column.
+// parseDecimal reads a number, with or without an exponent, as an integer in units of 10^-scale, rounded half away from
+// zero. ok is false if it is no number, or has more than maxPrecision digits. Like Azure, it does not hold numbers
+// against the precision of the column.
 func parseDecimal(b []byte, scale int) (n *big.Int, ok bool) {
 	b = bytes.TrimSpace(b)
 	exponent := 0

@@ -23,8 +23,8 @@ const (
 	endBranch
 )
 
-// frames writes an Avro object container file without compression, with one record in each block, so that a client can process
-// each record when it arrives.
+// frames writes an Avro object container file without compression, with one record in each block, so that a client can
+// process each record when it arrives.
 type frames struct {
 	w    io.Writer
 	sync avro.Marker

@@ -11,8 +11,11 @@ import (
 
 // BenchmarkScan scans 32 MiB of records of about 100 bytes. The SDKs' own decoders are far slower.
 func BenchmarkScan(b *testing.B) {
-	csv := strings.Repeat("1234567,Ada Lovelace,1815-12-10,London,36.5,mathematician,true,some more text to fill the line\n", 32<<20/95)
-	json := strings.Repeat(`{"id":1234567,"name":"Ada Lovelace","born":"1815-12-10","age":36.5,"tags":["a","b"],"text":"some more text"}`+"\n", 32<<20/109)
+	csv := strings.Repeat("1234567,Ada Lovelace,1815-12-10,London,36.5,mathematician,true,some more text to fill the "+
+		"line\n", 32<<20/95)
+	json := strings.Repeat(
+		`{"id":1234567,"name":"Ada Lovelace","born":"1815-12-10","age":36.5,"tags":["a","b"],"text":"some more text"}`+"\n",
+		32<<20/109)
 	for _, c := range []struct{ name, content, sql, in string }{
 		{"csv all", csv, "SELECT * FROM BlobStorage", ""},
 		{"csv where", csv, "SELECT _2 FROM BlobStorage WHERE _1 > 9999999", ""},
@@ -30,7 +33,8 @@ func BenchmarkScan(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				q, err := r.Open(budget.New(context.Background(), budget.Request), Content{Reader: strings.NewReader(c.content), Size: int64(len(c.content))})
+				q, err := r.Open(budget.New(context.Background(), budget.Request),
+					Content{Reader: strings.NewReader(c.content), Size: int64(len(c.content))})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -49,7 +49,8 @@ func (w *window) more() error {
 		n := copy(to, w.bytes())
 		w.buf, w.base, w.start, w.end = to, w.offset(), 0, n
 	}
-	// Fill the buffer, even if the content arrives in small pieces: readers parse the record from its start after each call.
+	// Fill the buffer, even if the content arrives in small pieces: readers parse the record from its start after each
+	// call.
 	n, err := io.ReadFull(w.src, w.buf[w.end:min(len(w.buf), w.end+readSize)])
 	w.end += n
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {

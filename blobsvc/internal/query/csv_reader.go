@@ -30,7 +30,8 @@ type csvReader struct {
 	trimCR         bool
 
 	recordStart, recordEnd int64 // offsets in the content; the separator counts
-	// fields are the fields split so far, rest is the remainder of the record; unsplit reports whether rest contains a field.
+	// fields are the fields split so far, rest is the remainder of the record; unsplit reports whether rest contains a
+	// field.
 	fields  [][]byte
 	rest    []byte
 	unsplit bool
@@ -46,7 +47,8 @@ func newCSVReader(src io.Reader, d Delimited, w *budget.Work) *csvReader {
 
 var bom = []byte("\xef\xbb\xbf")
 
-// open reads the header, if the format has one, and resolves fields: by name if there is a header, otherwise by ordinal.
+// open reads the header, if the format has one, and resolves fields: by name if there is a header, otherwise by
+// ordinal.
 func (c *csvReader) open(fields []*field) error {
 	if c.Headers {
 		switch _, err := c.next(); {
@@ -151,7 +153,8 @@ func (c *csvReader) find() (length, separator int, err error) {
 			if i > maxRecord {
 				return 0, 0, errRecordTooLong
 			}
-			c.plain = (c.Quote == 0 || bytes.IndexByte(b[:i], c.Quote) < 0) && (c.Escape == 0 || bytes.IndexByte(b[:i], c.Escape) < 0)
+			c.plain = (c.Quote == 0 || bytes.IndexByte(b[:i], c.Quote) < 0) &&
+				(c.Escape == 0 || bytes.IndexByte(b[:i], c.Escape) < 0)
 			if c.plain {
 				switch {
 				case i < len(b):

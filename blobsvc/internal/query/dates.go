@@ -20,14 +20,15 @@ const (
 	zoneMinute
 )
 
-var dateParts = map[string]datePart{"YEAR": year, "MONTH": month, "DAY": day, "HOUR": hour, "MINUTE": minute, "SECOND": second,
+var dateParts = map[string]datePart{"YEAR": year, "MONTH": month, "DAY": day, "HOUR": hour, "MINUTE": minute,
+	"SECOND":        second,
 	"TIMEZONE_HOUR": zoneHour, "TIMEZONE_MINUTE": zoneMinute}
 
 // unit maps the parts of fixed length to their length.
 var unit = map[datePart]time.Duration{day: 24 * time.Hour, hour: time.Hour, minute: time.Minute, second: time.Second}
 
-// parseTime parses the formats of https://www.w3.org/TR/NOTE-datetime: a year, a month or a day, with or without a T after
-// it; or a day with hours and minutes, seconds, fractions, and a zone, by default UTC.
+// parseTime parses the formats of https://www.w3.org/TR/NOTE-datetime: a year, a month or a day, with or without a T
+// after it; or a day with hours and minutes, seconds, fractions, and a zone, by default UTC.
 func parseTime(s string) (time.Time, bool) {
 	number := func(n int) (v int, ok bool) {
 		if len(s) < n {
@@ -110,7 +111,8 @@ func parseZone(s string) (*time.Location, string, bool) {
 	}
 	var h, m int
 	digits := strings.Replace(s[1:], ":", "", 1)
-	if n, err := fmt.Sscanf(digits, "%2d%2d", &h, &m); err != nil || n != 2 || len(digits) != 4 || h < 0 || h > 23 || m < 0 || m > 59 {
+	if n, err := fmt.Sscanf(digits, "%2d%2d", &h, &m); err != nil || n != 2 || len(digits) != 4 || h < 0 || h > 23 ||
+		m < 0 || m > 59 {
 		return nil, s, false
 	}
 	if h == 0 && m == 0 {
@@ -166,12 +168,14 @@ func (e *dateAdd) eval(r *row) (value, error) {
 	return timestampOf(time.Unix(v.t.Unix()+seconds, int64(v.t.Nanosecond())).In(v.t.Location()))
 }
 
-// addMonths adds months and limits the day to the length of the resulting month: a month after January 31 is the end of February.
+// addMonths adds months and limits the day to the length of the resulting month: a month after January 31 is the end of
+// February.
 func addMonths(t time.Time, n int) (value, error) {
 	if n > 12*10_000 || n < -12*10_000 {
 		return value{}, errOverflow
 	}
-	first := time.Date(t.Year(), t.Month()+time.Month(n), 1, t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), t.Location())
+	first := time.Date(t.Year(), t.Month()+time.Month(n), 1, t.Hour(), t.Minute(), t.Second(), t.Nanosecond(),
+		t.Location())
 	if y := first.Year(); y < 1 || y > 9999 {
 		return value{}, errOverflow
 	}
@@ -259,7 +263,8 @@ func (e *toString) eval(r *row) (value, error) {
 	return textValue(formatTime(v.t, string(pattern))), nil
 }
 
-// formatTime formats t by a pattern: runs of the letters below are replaced by parts of t; quoted text and other characters are copied.
+// formatTime formats t by a pattern: runs of the letters below are replaced by parts of t; quoted text and other
+// characters are copied.
 func formatTime(t time.Time, pattern string) string {
 	var b strings.Builder
 	for i := 0; i < len(pattern); {

@@ -2,7 +2,8 @@ package query
 
 import "fmt"
 
-// Error means that a query is refused before the response begins: with status 400 and Code, unless the code's comment gives another status.
+// Error means that a query is refused before the response begins: with status 400 and Code, unless the code's comment
+// gives another status.
 type Error struct{ Code, Message string }
 
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
@@ -39,20 +40,23 @@ func (e *recordError) Error() string { return e.name + ": " + e.description }
 // no recording has them.
 var (
 	errConversion = &recordError{name: "InvalidTypeConversion", description: "Invalid type conversion."}
-	errColumn     = &recordError{name: "InvalidColumnOrdinal", description: "The record has fewer columns than the query refers to."}
-	errDivision   = &recordError{name: "DivideByZero", description: "Divide by zero."}
-	errOverflow   = &recordError{name: "ArithmeticOverflow", description: "Arithmetic overflow."}
+	errColumn     = &recordError{name: "InvalidColumnOrdinal",
+		description: "The record has fewer columns than the query refers to."}
+	errDivision = &recordError{name: "DivideByZero", description: "Divide by zero."}
+	errOverflow = &recordError{name: "ArithmeticOverflow", description: "Arithmetic overflow."}
 )
 
 // errRecordTooLong ends a query.
 var errRecordTooLong = &recordError{fatal: true, name: "RecordTooLarge", description: "A record is longer than 4 MiB."}
 
-// errTimedOut ends a query that needs too much work for the content that it has read. Its name is that of Azure's error for an operation that does
-// not end in the permitted time.
-var errTimedOut = &recordError{fatal: true, name: "OperationTimedOut", description: "The query computes more than is allowed for the content that it has read."}
+// errTimedOut ends a query that needs too much work for the content that it has read. Its name is that of Azure's error
+// for an operation that does not end in the permitted time.
+var errTimedOut = &recordError{fatal: true, name: "OperationTimedOut",
+	description: "The query computes more than is allowed for the content that it has read."}
 
 // errTooManyColumns means that a record of delimited text has more than maxCells columns.
-var errTooManyColumns = &recordError{name: "TooManyColumns", description: "The record has more columns than can be read."}
+var errTooManyColumns = &recordError{name: "TooManyColumns",
+	description: "The record has more columns than can be read."}
 
 // parseError ends a query whose content does not have its declared format.
 func parseError(at int64, format string, args ...any) *recordError {

@@ -15,8 +15,8 @@ type record interface {
 	all(fn func(name []byte, v value)) error
 }
 
-// expression computes a value from a record. Its errors are recordErrors. An absent operand gives an absent result, and a condition
-// that depends on one is unknown, which is null.
+// expression computes a value from a record. Its errors are recordErrors. An absent operand gives an absent result, and
+// a condition that depends on one is unknown, which is null.
 type expression interface {
 	eval(r *row) (value, error)
 }

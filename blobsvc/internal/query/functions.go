@@ -63,7 +63,8 @@ func (e *textFunction) eval(r *row) (value, error) {
 	return bytesValue(e.fn(v.text().b)), nil
 }
 
-// substring implements SUBSTRING(text, start [, length]). The first character has index 0, as in the reference's example.
+// substring implements SUBSTRING(text, start [, length]). The first character has index 0, as in the reference's
+// example.
 type substring struct{ arguments []expression }
 
 func (e *substring) eval(r *row) (value, error) {
@@ -210,8 +211,8 @@ func (e *like) compile(pattern string) {
 	}
 }
 
-// match reports whether text matches pattern. After a mismatch it goes back to the last %, which then matches one character more, so
-// the time is at most proportional to the product of the lengths.
+// match reports whether text matches pattern. After a mismatch it goes back to the last %, which then matches one
+// character more, so the time is at most proportional to the product of the lengths.
 func (e *like) match(s []byte, w *budget.Work) (bool, error) {
 	at, p := 0, 0
 	star, from := -1, 0

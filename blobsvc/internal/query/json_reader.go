@@ -170,8 +170,8 @@ func (j *jsonReader) balance(c byte) (int, error) {
 	}
 }
 
-// scalar returns the error for a top-level value that is neither an object nor an array: Azure reads a number to its end
-// and reports the byte after it.
+// scalar returns the error for a top-level value that is neither an object nor an array: Azure reads a number to its
+// end and reports the byte after it.
 func (j *jsonReader) scalar() error {
 	j.recordStart = j.offset()
 	i := 0
@@ -190,7 +190,8 @@ func (j *jsonReader) scalar() error {
 
 // unexpected returns the error for the buffered byte i.
 func (j *jsonReader) unexpected(i int, wanted string) error {
-	return parseError(j.offset(), "Unexpected token '%c' at [byte: %d]. Expecting tokens %s.", rune(j.bytes()[i]), j.offset()+int64(i), wanted)
+	return parseError(j.offset(), "Unexpected token '%c' at [byte: %d]. Expecting tokens %s.", rune(j.bytes()[i]),
+		j.offset()+int64(i), wanted)
 }
 
 // invalid returns the error for raw, which is not JSON.
@@ -236,8 +237,8 @@ func (r *rows) next(w *budget.Work) ([]byte, error) {
 	return nil, nil
 }
 
-// enter follows a path into raw, which is valid. It returns the selected row; nil if it does not exist, or if the path selects
-// the elements of an array, which next returns.
+// enter follows a path into raw, which is valid. It returns the selected row; nil if it does not exist, or if the path
+// selects the elements of an array, which next returns.
 func (r *rows) enter(raw []byte, path []step, w *budget.Work) ([]byte, error) {
 	for i, s := range path {
 		if err := w.Spend(len(raw)); err != nil {
@@ -277,8 +278,8 @@ func (s *step) follow(raw []byte) (found []byte, ok bool) {
 	return found, ok
 }
 
-// members calls fn with the members of an object until fn returns false; elements does so with the elements of an array. raw is
-// valid JSON, of any type.
+// members calls fn with the members of an object until fn returns false; elements does so with the elements of an
+// array. raw is valid JSON, of any type.
 func members(raw []byte, fn func(key, v []byte) bool) {
 	if raw[0] != '{' {
 		return

@@ -71,7 +71,8 @@ func tokenize(s string) ([]token, error) {
 	return append(out, token{}), nil
 }
 
-// quoted parses the quoted text at the start of s, in which two quotes are one quote. n is the length including the quotes.
+// quoted parses the quoted text at the start of s, in which two quotes are one quote. n is the length including the
+// quotes.
 func quoted(s string) (text string, n int, ok bool) {
 	q := s[0]
 	var b strings.Builder

@@ -21,7 +21,8 @@ func askParquet(t testing.TB, file []byte, sql, out string) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	q, err := request.Open(budget.New(context.Background(), budget.Request), Content{ReaderAt: bytes.NewReader(file), Size: int64(len(file))})
+	q, err := request.Open(budget.New(context.Background(), budget.Request),
+		Content{ReaderAt: bytes.NewReader(file), Size: int64(len(file))})
 	if err != nil {
 		return answer{}, err
 	}
@@ -61,7 +62,8 @@ func parquetFile(t testing.TB, rows ...parquetRow) []byte {
 func TestParquet(t *testing.T) {
 	n := int32(-5)
 	rows := []parquetRow{
-		{ID: 0, Name: "a,b", Price: 1.5, OK: true, When: time.Date(2020, 2, 3, 4, 5, 6, 7e6, time.UTC), Maybe: &n, Cents: -105},
+		{ID: 0, Name: "a,b", Price: 1.5, OK: true, When: time.Date(2020, 2, 3, 4, 5, 6, 7e6, time.UTC), Maybe: &n,
+			Cents: -105},
 		{ID: 1, Name: "c", Price: 2, When: time.Date(1969, 12, 31, 23, 59, 59, 5e8, time.UTC), Cents: 5},
 	}
 	rows[1].Sub.X = 4e9

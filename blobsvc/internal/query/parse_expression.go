@@ -20,7 +20,8 @@ func (p *parser) conjunction() (expression, error) {
 }
 
 // chain parses operands joined by word.
-func (p *parser) chain(operand func() (expression, error), join func(l, r expression) expression, word string) (expression, error) {
+func (p *parser) chain(operand func() (expression, error), join func(l, r expression) expression,
+	word string) (expression, error) {
 	left, err := operand()
 	for err == nil && p.accept(word) {
 		var right expression

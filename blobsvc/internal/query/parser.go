@@ -227,6 +227,7 @@ func (p *parser) path(all bool) (path []step, err error) {
 }
 
 // reserved are the words that can be used as names only in quotes.
-var reserved = map[string]bool{"SELECT": true, "FROM": true, "WHERE": true, "LIMIT": true, "AND": true, "OR": true, "NOT": true,
-	"IN": true, "IS": true, "LIKE": true, "BETWEEN": true, "NULL": true, "MISSING": true, "TRUE": true, "FALSE": true,
+var reserved = map[string]bool{"SELECT": true, "FROM": true, "WHERE": true, "LIMIT": true, "AND": true, "OR": true,
+	"NOT": true,
+	"IN":  true, "IS": true, "LIKE": true, "BETWEEN": true, "NULL": true, "MISSING": true, "TRUE": true, "FALSE": true,
 	"CAST": true, "AS": true, "ESCAPE": true, "COLUMN": true}

@@ -60,8 +60,8 @@ const (
 	progressEvery = 4 << 20
 )
 
-// Open begins to read the content. The error is an *Error if the query does not fit the content, or an error of the reader. The query
-// spends w, and ends with the error of its context when that is done.
+// Open begins to read the content. The error is an *Error if the query does not fit the content, or an error of the
+// reader. The query spends w, and ends with the error of its context when that is done.
 func (r *Request) Open(w *budget.Work, c Content) (*Query, error) {
 	q := &Query{statement: r.statement, size: c.Size, output: r.output, row: row{Work: w}}
 	switch r.input.format {
@@ -117,8 +117,8 @@ func (c *client) flush() error {
 	return err
 }
 
-// Run writes the response to w. It returns an error only if the content cannot be read, w cannot be written, or the context of Open's work is done.
-// Errors in records are part of the response.
+// Run writes the response to w. It returns an error only if the content cannot be read, w cannot be written, or the
+// context of Open's work is done. Errors in records are part of the response.
 func (q *Query) Run(w io.Writer) (err error) {
 	q.client = &client{Writer: w, work: q.row.Work}
 	if q.frames, err = newFrames(q.client); err != nil {
@@ -275,7 +275,8 @@ func (q *Query) take(record record) (err error) {
 		q.out, err = q.writer.values(q.out, q.values)
 	}
 	if err == nil {
-		err = r.Spend(len(q.out) - before + q.writer.held() - held) // names of columns may be long, and are written for each record
+		// names of columns may be long, and are written for each record
+		err = r.Spend(len(q.out) - before + q.writer.held() - held)
 	}
 	if err != nil {
 		q.out = q.out[:before]

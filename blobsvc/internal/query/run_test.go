@@ -23,26 +23,35 @@ func TestRecorded(t *testing.T) {
 		{name: "all", content: two, sql: "select * from BlobStorage", want: two},
 		{name: "where", content: two, sql: "select _2 from BlobStorage where _1 > 100", want: "250\n"},
 		{name: "nothing", content: two, sql: "select _2 from BlobStorage where _1 > 200", want: ""},
-		{name: "semicolon", content: "100,200,300,400\n300,400,500,600\n", sql: "SELECT _2 from BlobStorage WHERE _1 > 250;", want: "400\n"},
-		{name: "carriage returns", content: "a,b\r\nEvent Hubs\r\nc,d\r\n", sql: "SELECT * from BlobStorage", want: "a,b\nEvent Hubs\nc,d\n"},
-		{name: "other form", content: "S,1,FALSE\r\nEvent Hubs\r\nE,1.0.1,FALSE\r\n", sql: "SELECT * from BlobStorage", out: csvOdd,
+		{name: "semicolon", content: "100,200,300,400\n300,400,500,600\n", sql: "SELECT _2 from BlobStorage WHERE _1 > 250;",
+			want: "400\n"},
+		{name: "carriage returns", content: "a,b\r\nEvent Hubs\r\nc,d\r\n", sql: "SELECT * from BlobStorage",
+			want: "a,b\nEvent Hubs\nc,d\n"},
+		{name: "other form", content: "S,1,FALSE\r\nEvent Hubs\r\nE,1.0.1,FALSE\r\n", sql: "SELECT * from BlobStorage",
+			out:  csvOdd,
 			want: "S;1;FALSE.Event Hubs.E;'1.0.1';FALSE."},
 		{name: "headers", content: "100.200.300.400!150.250.350.450!180.280.380.480!", sql: "select _1 from BlobStorage",
 			in: fmt.Sprintf(dotted, true), out: fmt.Sprintf(dotted, false), want: "150!180!"},
-		{name: "CSV to JSON", content: "300,400\n", sql: "SELECT _2 from BlobStorage WHERE _1 > 250;", out: jsonLines, want: `{"_1":"400"}` + "\n"},
-		{name: "JSON", content: `{"_1":"100","_2":"200"}` + "\n" + `{"_1":"150","_2":"250"}` + "\n", sql: "select * from BlobStorage",
-			in: jsonLines, out: jsonLines, want: `{"_1":"100","_2":"200"}` + "\n" + `{"_1":"150","_2":"250"}` + "\n"},
-		{name: "missing fields", content: `{"name": "owner", "id": 1}` + "\n" + `{"name2": "owner2"}` + "\n" + `{"name": "owner", "id": 1}`,
+		{name: "CSV to JSON", content: "300,400\n", sql: "SELECT _2 from BlobStorage WHERE _1 > 250;", out: jsonLines,
+			want: `{"_1":"400"}` + "\n"},
+		{name: "JSON", content: `{"_1":"100","_2":"200"}` + "\n" + `{"_1":"150","_2":"250"}` + "\n",
+			sql: "select * from BlobStorage",
+			in:  jsonLines, out: jsonLines, want: `{"_1":"100","_2":"200"}` + "\n" + `{"_1":"150","_2":"250"}` + "\n"},
+		{name: "missing fields", content: `{"name": "owner", "id": 1}` + "\n" + `{"name2": "owner2"}` + "\n" +
+			`{"name": "owner", "id": 1}`,
 			sql: "SELECT name from BlobStorage", in: jsonLines,
 			out:  `<Type>json</Type><JsonTextConfiguration><RecordSeparator>;</RecordSeparator></JsonTextConfiguration>`,
 			want: `{"name":"owner"};{};{"name":"owner"};`},
-		{name: "conversion", content: "100,hello,300,400\n150,250,350,450\n", sql: "select _2 from BlobStorage where _2 > 100", want: "250\n",
+		{name: "conversion", content: "100,hello,300,400\n150,250,350,450\n",
+			sql: "select _2 from BlobStorage where _2 > 100", want: "250\n",
 			errors: []recordError{{false, "InvalidTypeConversion", "Invalid type conversion.", 0}}},
 		{name: "not JSON", content: two, sql: "select * from BlobStorage", in: jsonLines, want: "\n",
 			errors: []recordError{{true, "ParseError", "Unexpected token ',' at [byte: 3]. Expecting tokens '{', or '['.", 0}}},
-		{name: "nearly JSON", content: "{name: owner}\n{name2: owner2}\n{name: owner}", sql: "SELECT * from BlobStorage", in: jsonLines, out: csvOdd, want: "",
+		{name: "nearly JSON", content: "{name: owner}\n{name2: owner2}\n{name: owner}", sql: "SELECT * from BlobStorage",
+			in: jsonLines, out: csvOdd, want: "",
 			errors: []recordError{{true, "ParseError", "Unexpected token 'n' at [byte: 1].", 0}}},
-		{name: "too few columns", content: "Service,RepoPath\nEvent Hubs\nIdentity,identity\n", sql: "SELECT RepoPath from BlobStorage", in: csvHeader, out: csvOdd,
+		{name: "too few columns", content: "Service,RepoPath\nEvent Hubs\nIdentity,identity\n",
+			sql: "SELECT RepoPath from BlobStorage", in: csvHeader, out: csvOdd,
 			want: "identity.", errors: []recordError{{false, "InvalidColumnOrdinal", errColumn.description, 17}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -189,10 +198,12 @@ func TestLanguage(t *testing.T) {
 
 func TestAggregates(t *testing.T) {
 	for sql, want := range map[string]string{
-		"COUNT(*)": "4\n", "count(_2)": "4\n", "SUM(_2)": "6.5\n", "AVG(_2)": "2.1666666666666665\n", "AVERAGE(CAST(_1 AS INT))": "2.5\n",
-		"MIN(_3)": "a\n", "MAX(CAST(_1 AS INT))": "4\n", "MAX(_3) AS m": "d\n", "SUM(_1)": "10\n",
+		"COUNT(*)": "4\n", "count(_2)": "4\n", "SUM(_2)": "6.5\n", "AVG(_2)": "2.1666666666666665\n",
+		"AVERAGE(CAST(_1 AS INT))": "2.5\n",
+		"MIN(_3)":                  "a\n", "MAX(CAST(_1 AS INT))": "4\n", "MAX(_3) AS m": "d\n", "SUM(_1)": "10\n",
 	} {
-		if a, err := ask(t, "1,1.5,b\n2,2,a\n3,3,d\n4,x,c\n", "SELECT "+sql+" FROM BlobStorage", "", ""); err != nil || a.data != want {
+		if a, err := ask(t, "1,1.5,b\n2,2,a\n3,3,d\n4,x,c\n", "SELECT "+sql+" FROM BlobStorage", "", ""); err != nil ||
+			a.data != want {
 			t.Errorf("%s is %q, %v; want %q", sql, a.data, err, want)
 		}
 	}
@@ -226,7 +237,8 @@ func TestPaths(t *testing.T) {
 		t.Errorf("arrays at the top: %q, %v", a.data, err)
 	}
 	for _, bad := range []string{`{"a":1`, `[{"a":1}`, `[{"a":1} {"a":2}]`, `{"a":1}}`, `[1,]`, `"text"`, `{"a":}`} {
-		if a, err := ask(t, bad, "SELECT a FROM BlobStorage", jsonLines, jsonLines); err != nil || len(a.errors) != 1 || !a.errors[0].fatal {
+		if a, err := ask(t, bad, "SELECT a FROM BlobStorage", jsonLines, jsonLines); err != nil || len(a.errors) != 1 ||
+			!a.errors[0].fatal {
 			t.Errorf("%s: %v, %v", bad, a, err)
 		}
 	}
@@ -235,16 +247,22 @@ func TestPaths(t *testing.T) {
 func TestDelimitedText(t *testing.T) {
 	const all = "SELECT * FROM BlobStorage"
 	for _, c := range []struct{ name, content, sql, in, out, want string }{
-		{"quotes", "\"a,b\",\"c\"\"d\",\"e\nf\"\nx\n", all, "", jsonLines, `{"_1":"a,b","_2":"c\"d","_3":"e\nf"}` + "\n" + `{"_1":"x"}` + "\n"},
+		{"quotes", "\"a,b\",\"c\"\"d\",\"e\nf\"\nx\n", all, "", jsonLines,
+			`{"_1":"a,b","_2":"c\"d","_3":"e\nf"}` + "\n" + `{"_1":"x"}` + "\n"},
 		{"quotes again", "\"a,b\",\"c\"\"d\",\"\",\"e\nf\"\n", all, "", "", "\"a,b\",\"c\"\"d\",,\"e\nf\"\n"},
-		{"quote within", "x\"\"y,z\"\n1,2\n", all, "", jsonLines, `{"_1":"x\"\"y","_2":"z\""}` + "\n" + `{"_1":"1","_2":"2"}` + "\n"},
+		{"quote within", "x\"\"y,z\"\n1,2\n", all, "", jsonLines,
+			`{"_1":"x\"\"y","_2":"z\""}` + "\n" + `{"_1":"1","_2":"2"}` + "\n"},
 		{"unfinished quote", "a,\"b\nc", all, "", jsonLines, `{"_1":"a","_2":"b\nc"}` + "\n"},
 		{"escapes", `a\;b;'c\'d'.e\.f.`, all, csvOdd, jsonLines, `{"_1":"a;b","_2":"c'd"}` + "\n" + `{"_1":"e.f"}` + "\n"},
 		{"to escapes", "it's;\n", all, "", csvOdd, `'it\'s;'.`},
-		{"long separators", "a||b<>c||d", "SELECT _2,_1 FROM BlobStorage", `<Type>delimited</Type><DelimitedTextConfiguration><ColumnSeparator>||</ColumnSeparator><RecordSeparator>&lt;&gt;</RecordSeparator></DelimitedTextConfiguration>`, "", "b,a\nd,c\n"},
-		{"names", "\xef\xbb\xbfName,\"The Age\"\nx,1\ny,2\n", `SELECT name, "The Age" AS a FROM BlobStorage WHERE "The Age" = 2`, csvHeader, jsonLines, `{"name":"y","a":"2"}` + "\n"},
+		{"long separators", "a||b<>c||d", "SELECT _2,_1 FROM BlobStorage",
+			`<Type>delimited</Type><DelimitedTextConfiguration><ColumnSeparator>||</ColumnSeparator><RecordSeparator>&lt;&gt;</RecordSeparator></DelimitedTextConfiguration>`, "", "b,a\nd,c\n"},
+		{"names", "\xef\xbb\xbfName,\"The Age\"\nx,1\ny,2\n",
+			`SELECT name, "The Age" AS a FROM BlobStorage WHERE "The Age" = 2`, csvHeader, jsonLines,
+			`{"name":"y","a":"2"}` + "\n"},
 		{"header out", "A,B\n1,2\n", all, csvHeader, csvHeader, "A,B\n1,2\n"},
-		{"header of columns", "A,B\n1,2\n", "SELECT B, B+1, A AS x FROM BlobStorage", csvHeader, csvHeader, "B,_2,x\n2,3,1\n"},
+		{"header of columns", "A,B\n1,2\n", "SELECT B, B+1, A AS x FROM BlobStorage", csvHeader, csvHeader,
+			"B,_2,x\n2,3,1\n"},
 		{"no end of line", "1,2\n3,4", "SELECT _2 FROM BlobStorage", "", "", "2\n4\n"},
 		{"empty lines", "1\n\n2\n", all, "", "", "1\n\n2\n"},
 		{"limit", "1\n2\n3\n", "SELECT * FROM BlobStorage LIMIT 2", "", "", "1\n2\n"},
@@ -273,7 +291,8 @@ func TestSplit(t *testing.T) {
 func TestTooLong(t *testing.T) {
 	long := strings.Repeat("x", maxRecord+1)
 	for _, c := range []struct{ content, in string }{
-		{long + "\n", ""}, {"1\n" + long, ""}, {"\"" + long + "\"\n", ""}, {`{"a":"` + long + `"}`, jsonLines}, {"[" + long + "x", jsonLines},
+		{long + "\n", ""}, {"1\n" + long, ""}, {"\"" + long + "\"\n", ""}, {`{"a":"` + long + `"}`, jsonLines},
+		{"[" + long + "x", jsonLines},
 	} {
 		a, err := ask(t, c.content, "SELECT * FROM BlobStorage", c.in, "")
 		if err != nil || len(a.errors) != 1 || a.errors[0].name != "RecordTooLarge" {
@@ -311,8 +330,12 @@ func TestRefusals(t *testing.T) {
 		{"SELECT * FROM BlobStorage[*].a", "", CodeExpression},
 		{"SELECT " + strings.Repeat("(", 1000) + "1" + strings.Repeat(")", 1000) + " FROM BlobStorage", "", CodeExpression},
 		{"SELECT * FROM BlobStorage", "<Type>yaml</Type>", CodeValue},
-		{"SELECT * FROM BlobStorage", "<Type>delimited</Type><DelimitedTextConfiguration><FieldQuote>ab</FieldQuote></DelimitedTextConfiguration>", CodeValue},
-		{"SELECT * FROM BlobStorage", "<Type>delimited</Type><DelimitedTextConfiguration><HasHeaders>maybe</HasHeaders></DelimitedTextConfiguration>", CodeValue},
+		{"SELECT * FROM BlobStorage",
+			"<Type>delimited</Type><DelimitedTextConfiguration><FieldQuote>ab</FieldQuote></DelimitedTextConfiguration>",
+			CodeValue},
+		{"SELECT * FROM BlobStorage",
+			"<Type>delimited</Type><DelimitedTextConfiguration><HasHeaders>maybe</HasHeaders></DelimitedTextConfiguration>",
+			CodeValue},
 		{"SELECT * FROM BlobStorage", "<Type>parquet</Type>", CodeInput},
 		{"SELECT * FROM BlobStorage", "<Type>", CodeXML},
 	} {
@@ -357,7 +380,8 @@ func TestStops(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	q := &Query{statement: st, reader: endless{}, writer: newCSVWriter(Delimited{Column: ",", Record: "\n"}), row: row{Work: budget.New(ctx, budget.Request)}}
+	q := &Query{statement: st, reader: endless{}, writer: newCSVWriter(Delimited{Column: ",", Record: "\n"}),
+		row: row{Work: budget.New(ctx, budget.Request)}}
 	if err := q.Run(io.Discard); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}

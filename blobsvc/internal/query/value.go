@@ -67,8 +67,8 @@ func (v value) number() (value, error) {
 	return value{}, errConversion
 }
 
-// parseNumber parses a decimal number. It parses short integers, the most frequent case, itself: package strconv allocates an error
-// for each text that is not a number.
+// parseNumber parses a decimal number. It parses short integers, the most frequent case, itself: package strconv
+// allocates an error for each text that is not a number.
 func parseNumber(b []byte) (value, bool) {
 	digits := b
 	if len(digits) > 0 && (digits[0] == '-' || digits[0] == '+') {

@@ -21,15 +21,24 @@ func TestWorkIsBounded(t *testing.T) {
 		name, content, sql, in string
 		error                  string // "" for none
 	}{
-		{"LIKE with many wildcards", long, "SELECT * FROM BlobStorage WHERE _1 LIKE '%" + strings.Repeat("a", 10_000) + "b'", "", "OperationTimedOut"},
-		{"TRIM of many characters", strings.Repeat("ü", 1<<19), "SELECT TRIM('" + strings.Repeat("ä", 10_000) + "ü' FROM _1) FROM BlobStorage", "", "OperationTimedOut"},
-		{"a long IN list for many records", strings.Repeat("1\n", 10_000), "SELECT * FROM BlobStorage WHERE _1 IN (0" + strings.Repeat(",'x'", 30_000) + ")", "", "OperationTimedOut"},
-		{"remainders of distant numbers", strings.Repeat("1e308,1e-300\n", 10_000), "SELECT COUNT(*) FROM BlobStorage WHERE 0 = 1" + strings.Repeat(" OR _1 % _2 = 1", 500), "", "OperationTimedOut"},
-		{"many fields of a long object", object, "SELECT * FROM BlobStorage WHERE b IN (0" + strings.Repeat(",c", 10_000) + ")", jsonLines, "OperationTimedOut"},
-		{"a long name for each record", strings.Repeat("1\n", 10_000), "SELECT _1 AS " + long[:500_000] + " FROM BlobStorage", "json out", "OperationTimedOut"},
-		{"more columns than can be read", strings.Repeat(",", maxCells) + "\n1\n", "SELECT * FROM BlobStorage", "", "TooManyColumns"},
+		{"LIKE with many wildcards", long, "SELECT * FROM BlobStorage WHERE _1 LIKE '%" + strings.Repeat("a", 10_000) + "b'",
+			"", "OperationTimedOut"},
+		{"TRIM of many characters", strings.Repeat("ü", 1<<19),
+			"SELECT TRIM('" + strings.Repeat("ä", 10_000) + "ü' FROM _1) FROM BlobStorage", "", "OperationTimedOut"},
+		{"a long IN list for many records", strings.Repeat("1\n", 10_000),
+			"SELECT * FROM BlobStorage WHERE _1 IN (0" + strings.Repeat(",'x'", 30_000) + ")", "", "OperationTimedOut"},
+		{"remainders of distant numbers", strings.Repeat("1e308,1e-300\n", 10_000),
+			"SELECT COUNT(*) FROM BlobStorage WHERE 0 = 1" + strings.Repeat(" OR _1 % _2 = 1", 500), "", "OperationTimedOut"},
+		{"many fields of a long object", object,
+			"SELECT * FROM BlobStorage WHERE b IN (0" + strings.Repeat(",c", 10_000) + ")", jsonLines, "OperationTimedOut"},
+		{"a long name for each record", strings.Repeat("1\n", 10_000), "SELECT _1 AS " + long[:500_000] + " FROM BlobStorage",
+			"json out", "OperationTimedOut"},
+		{"more columns than can be read", strings.Repeat(",", maxCells) + "\n1\n", "SELECT * FROM BlobStorage", "",
+			"TooManyColumns"},
 		{"as many columns as can be read", strings.Repeat(",", maxCells-1) + "\n1\n", "SELECT * FROM BlobStorage", "", ""},
-		{"a usual query", strings.Repeat("1,some text,2020-01-02\n", 50_000), "SELECT _1, UPPER(_2) FROM BlobStorage WHERE _1 BETWEEN 1 AND 3 AND _2 LIKE '%text%' AND EXTRACT(YEAR FROM _3) = 2020", "", ""},
+		{"a usual query", strings.Repeat("1,some text,2020-01-02\n", 50_000),
+			"SELECT _1, UPPER(_2) FROM BlobStorage WHERE _1 BETWEEN 1 AND 3 AND _2 LIKE '%text%' AND EXTRACT(YEAR FROM _3) = " +
+				"2020", "", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			in, out := tc.in, ""
@@ -85,7 +94,8 @@ func TestNullsOfParquetAreBounded(t *testing.T) {
 	t.Parallel()
 	const file = "PAR1\x16\x00\x16\x1e\x16\x1e\x16\xb1\xb8\xf7\xe3\f\x1c\x16\xfe\xff\xff\xff\x0f\x16\x00\x16\x06\x00\x00\v\x00\x00\x00\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00\x16\x02" +
 		"\x19\xfc\x02H\x04root\x16\x02\x00\x16\f&\x02\x18\x01x\x00\x16\xfe\xff\xff\xff\x0f\x19\xfc\x01\x19\xfc\x01<\x16\f6\x00\x16\xfe\xff\xff\xff\x0f&P&\b\x00\x00&\xfe\xff\xff\xff\x0f\x00\x00;\x00\x00\x00PAR1"
-	a := run(t, Content{ReaderAt: strings.NewReader(file), Size: int64(len(file))}, "SELECT COUNT(*) FROM BlobStorage", "<Type>parquet</Type>", "", 50*time.Millisecond)
+	a := run(t, Content{ReaderAt: strings.NewReader(file), Size: int64(len(file))}, "SELECT COUNT(*) FROM BlobStorage",
+		"<Type>parquet</Type>", "", 50*time.Millisecond)
 	if len(a.errors) != 1 || a.errors[0].name != "OperationTimedOut" || !a.errors[0].fatal {
 		t.Errorf("errors %v", a.errors)
 	}
@@ -107,7 +117,8 @@ func TestLongQueriesBegin(t *testing.T) {
 		t.Fatal(err)
 	}
 	content := strings.Repeat("1\n", 100)
-	q, err := request.Open(budget.New(t.Context(), budget.Request), Content{Reader: strings.NewReader(content), Size: int64(len(content))})
+	q, err := request.Open(budget.New(t.Context(), budget.Request),
+		Content{Reader: strings.NewReader(content), Size: int64(len(content))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +145,8 @@ func TestLongQueriesBegin(t *testing.T) {
 
 func TestLongStatementsAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, sql := range []string{"SELECT 1" + strings.Repeat("+1", 1<<18) + " FROM BlobStorage", "SELECT _1 FROM BlobStorage WHERE _1 IN (1" + strings.Repeat(",1", 1<<18) + ")"} {
+	for _, sql := range []string{"SELECT 1" + strings.Repeat("+1", 1<<18) + " FROM BlobStorage",
+		"SELECT _1 FROM BlobStorage WHERE _1 IN (1" + strings.Repeat(",1", 1<<18) + ")"} {
 		if _, err := ParseRequest(body(sql, "", ""), testTime); !strings.Contains(fmt.Sprint(err), "too long") {
 			t.Errorf("%.30s: %v", sql, err)
 		}
@@ -150,7 +162,8 @@ func TestRowsOfAnObjectTakeLittleMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	runtime.ReadMemStats(&before)
-	q, err := request.Open(budget.New(t.Context(), budget.Request), Content{Reader: strings.NewReader(content), Size: int64(len(content))})
+	q, err := request.Open(budget.New(t.Context(), budget.Request),
+		Content{Reader: strings.NewReader(content), Size: int64(len(content))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +199,8 @@ func TestEndlessRecordsAreNotKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		content := &spaces{}
-		q, err := request.Open(budget.New(t.Context(), budget.Request), Content{Reader: io.MultiReader(strings.NewReader(begin), content), Size: 1 << 40})
+		q, err := request.Open(budget.New(t.Context(), budget.Request),
+			Content{Reader: io.MultiReader(strings.NewReader(begin), content), Size: 1 << 40})
 		if err == nil {
 			err = q.Run(io.Discard)
 		}

@@ -9,9 +9,9 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// Last access times, where they are tracked: when a blob was last read with Get Blob, or written as a whole, to the day. A read is noted
-// in memory if the time in the record is more than a day old, and the background writes the noted times. So each blob is written once a
-// day at most, however often it is read.
+// Last access times, where they are tracked: when a blob was last read with Get Blob, or written as a whole, to the
+// day. A read is noted in memory if the time in the record is more than a day old, and the background writes the noted
+// times. So each blob is written once a day at most, however often it is read.
 // https://learn.microsoft.com/azure/storage/blobs/lifecycle-management-overview#move-data-based-on-last-accessed-time
 
 const (

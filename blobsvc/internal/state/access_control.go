@@ -15,10 +15,12 @@ type AccessChange struct {
 	Owner, Group string
 }
 
-// apply changes the node of b. The owner of an item may change its list, and its group to one that he is in; the superuser may change all.
+// apply changes the node of b. The owner of an item may change its list, and its group to one that he is in; the
+// superuser may change all.
 func (q *AccessChange) apply(b *Blob, caller *posix.Caller) error {
 	n := *b.Node
-	if !caller.Super() && (caller.ID != n.Owner || q.Owner != "" && q.Owner != n.Owner || q.Group != "" && q.Group != n.Group && !caller.In(q.Group)) {
+	if !caller.Super() && (caller.ID != n.Owner || q.Owner != "" && q.Owner != n.Owner || q.Group != "" &&
+		q.Group != n.Group && !caller.In(q.Group)) {
 		return ErrAccess
 	}
 	if q.Owner != "" {
@@ -72,9 +74,11 @@ type AccessBatch struct {
 // accessBatch is the number of items that one transaction changes.
 const accessBatchSize = 200
 
-// SetAccessRecursive changes the access control of at most most items: the file or directory that w names, and what is below it, from a path on.
-// Items that cannot be changed are among the failed ones; unless force is set, the first transaction with one is the last.
-func (s *Store) SetAccessRecursive(w *Write, q *AccessChange, from string, most int, force bool) (sum AccessBatch, err error) {
+// SetAccessRecursive changes the access control of at most most items: the file or directory that w names, and what is
+// below it, from a path on. Items that cannot be changed are among the failed ones; unless force is set, the first
+// transaction with one is the last.
+func (s *Store) SetAccessRecursive(w *Write, q *AccessChange, from string, most int, force bool) (sum AccessBatch,
+	err error) {
 	for {
 		var part AccessBatch
 		n := min(accessBatchSize, most-sum.Directories-sum.Files-len(sum.Failed))
@@ -161,8 +165,8 @@ func (c *change) setAccessBelow(q *AccessChange, from string, n int, out *Access
 	return nil
 }
 
-// eachBelow visits what is below the directory of the change, from a path on. A directory that the caller may not list is visited, and what is in
-// it is not.
+// eachBelow visits what is below the directory of the change, from a path on. A directory that the caller may not list
+// is visited, and what is in it is not.
 func (c *change) eachBelow(from string, fn func(e entry, path string) (more bool, err error)) error {
 	prefix := c.path
 	if prefix != "" {

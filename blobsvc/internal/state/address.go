@@ -7,15 +7,15 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// Address says which record of a blob is meant: the base blob, which is the zero value, or the snapshot or version of a time. At most
-// one of the two is set.
+// Address says which record of a blob is meant: the base blob, which is the zero value, or the snapshot or version of a
+// time. At most one of the two is set.
 type Address struct{ Snapshot, Version ticks.Ticks }
 
 // IsBase reports whether a is the base blob.
 func (a Address) IsBase() bool { return a == Address{} }
 
-// get reads the record that a names. The current version is the base blob. It returns errBlobNotFound, also for a record that was
-// soft-deleted or has expired.
+// get reads the record that a names. The current version is the base blob. It returns errBlobNotFound, also for a
+// record that was soft-deleted or has expired.
 func (a Address) get(tx *store.Tx, it item, now ticks.Ticks, b *Blob) error {
 	if a.IsBase() {
 		return getBlob(tx, it, baseSlot, now, b)

@@ -68,7 +68,8 @@ func (s *Store) AppendBlock(w *Write, conditions AppendConditions, up *content.U
 	return out, err
 }
 
-// SealBlob ends an append blob. Sealing a sealed blob succeeds and changes nothing. Of the conditions, the position alone counts.
+// SealBlob ends an append blob. Sealing a sealed blob succeeds and changes nothing. Of the conditions, the position
+// alone counts.
 func (s *Store) SealBlob(w *Write, conditions AppendConditions) (Result, error) {
 	return s.updateBlob(w, (*Preconditions).checkWrite, func(c *change, b *Blob) error {
 		if b.Kind != AppendBlob {

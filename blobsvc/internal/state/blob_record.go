@@ -75,17 +75,20 @@ type Blob struct {
 
 	Copy       CopyState
 	Encryption encryption.ID
-	// opened is the cipher of the content, once a request unlocked it; nil for content that is not encrypted. It is not stored.
+	// opened is the cipher of the content, once a request unlocked it; nil for content that is not encrypted. It is not
+	// stored.
 	opened cipher.Block
 
-	// Incremental is set for the destination of incremental copies: its snapshots hold the copied content, and the blob itself is not
-	// read or written.
+	// Incremental is set for the destination of incremental copies: its snapshots hold the copied content, and the blob
+	// itself is not read or written.
 	Incremental Incremental
 
-	// Expires is the time at which the blob expires, 0 for never. Accessed is when it was last read, where that is tracked.
+	// Expires is the time at which the blob expires, 0 for never. Accessed is when it was last read, where that is
+	// tracked.
 	Expires, Accessed ticks.Ticks
 
-	// Deleted is the time at which the blob was soft-deleted, and keptDays for how long it is kept; 0 for one that is there.
+	// Deleted is the time at which the blob was soft-deleted, and keptDays for how long it is kept; 0 for one that is
+	// there.
 	Deleted  ticks.Ticks
 	KeptDays int64
 
@@ -134,7 +137,8 @@ type CopyState struct {
 	Description   string
 }
 
-// Incremental is the source of the snapshots of a blob; the zero value is a blob that is not the destination of incremental copies.
+// Incremental is the source of the snapshots of a blob; the zero value is a blob that is not the destination of
+// incremental copies.
 type Incremental struct {
 	// Source is the blob, without a snapshot. last is the snapshot of it that was copied last, and to the one that it
 	// became.
@@ -338,7 +342,8 @@ func decodeBlobFrom(d decoder, b *Blob, pieces bool) error {
 		case btSealed:
 			b.Sealed = d.bool()
 		case btCopy:
-			b.Copy = CopyState{d.string(), d.string(), d.string(), int64(d.uint()), int64(d.uint()), ticks.Ticks(d.uint()), d.string()}
+			b.Copy = CopyState{d.string(), d.string(), d.string(), int64(d.uint()), int64(d.uint()), ticks.Ticks(d.uint()),
+				d.string()}
 		case btDeleted:
 			b.Deleted = ticks.Ticks(d.uint())
 		case btKeptDays:
@@ -369,7 +374,8 @@ func decodeBlobFrom(d decoder, b *Blob, pieces bool) error {
 	return d.err()
 }
 
-// getBlob reads the record in a slot. It fails with errBlobNotFound, also for a blob that was soft-deleted, or has expired at now.
+// getBlob reads the record in a slot. It fails with errBlobNotFound, also for a blob that was soft-deleted, or has
+// expired at now.
 func getBlob(tx *store.Tx, it item, slot Slot, now ticks.Ticks, b *Blob) error {
 	err := loadBlob(tx, it, slot, b)
 	switch {
@@ -393,8 +399,8 @@ func loadBlob(tx *store.Tx, it item, slot Slot, b *Blob) error {
 	return err
 }
 
-// eachRecord calls fn for all records of a blob's name, deleted or not: snapshots and versions by time, the base blob last. The records
-// have no pieces.
+// eachRecord calls fn for all records of a blob's name, deleted or not: snapshots and versions by time, the base blob
+// last. The records have no pieces.
 func eachRecord(tx *store.Tx, it item, fn func(b *Blob) (more bool, err error)) error {
 	var b Blob
 	scope := namePrefix(it)

@@ -25,7 +25,8 @@ type BlockRef struct {
 //
 // Whatever is not in the result is dropped by the caller: uncommitted blocks that are not named are discarded.
 // https://learn.microsoft.com/rest/api/storageservices/put-block-list#remarks
-func assemble(refs []BlockRef, committed []content.Piece, uncommitted func(id string) (content.Piece, bool, error)) ([]content.Piece, error) {
+func assemble(refs []BlockRef, committed []content.Piece,
+	uncommitted func(id string) (content.Piece, bool, error)) ([]content.Piece, error) {
 	if len(refs) > MaxCommittedBlocks {
 		return nil, ErrBlockListTooLong
 	}

@@ -29,14 +29,16 @@ func TestAssemble(t *testing.T) {
 		{name: "uncommitted", refs: []BlockRef{{FromUncommitted, "b"}, {FromUncommitted, "c"}}, want: []int64{20, 30}},
 		{name: "latest is uncommitted first", refs: []BlockRef{{FromLatest, "b"}}, want: []int64{20}},
 		{name: "latest falls back to committed", refs: []BlockRef{{FromLatest, "a"}}, want: []int64{1}},
-		{name: "one block twice", refs: []BlockRef{{FromLatest, "c"}, {FromLatest, "a"}, {FromLatest, "c"}}, want: []int64{30, 1, 30}},
+		{name: "one block twice", refs: []BlockRef{{FromLatest, "c"}, {FromLatest, "a"}, {FromLatest, "c"}},
+			want: []int64{30, 1, 30}},
 		{name: "not committed", refs: []BlockRef{{FromCommitted, "c"}}, err: ErrBlockList},
 		{name: "not uncommitted", refs: []BlockRef{{FromUncommitted, "a"}}, err: ErrBlockList},
 		{name: "nowhere", refs: []BlockRef{{FromLatest, "a"}, {FromLatest, "z"}}, err: ErrBlockList},
 		{name: "too long", refs: make([]BlockRef, MaxCommittedBlocks+1), err: ErrBlockListTooLong},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := assemble(tc.refs, committed, func(id string) (content.Piece, bool, error) { p, ok := uncommitted[id]; return p, ok, nil })
+			got, err := assemble(tc.refs, committed,
+				func(id string) (content.Piece, bool, error) { p, ok := uncommitted[id]; return p, ok, nil })
 			if !errors.Is(err, tc.err) {
 				t.Fatalf("error %v, want %v", err, tc.err)
 			}

@@ -21,7 +21,8 @@ const (
 	maxUncommittedBlocks = 100_000
 )
 
-// CheckBlock reports early whether a block is worth receiving: it fails as StageBlock would. Of the preconditions, the lease alone counts.
+// CheckBlock reports early whether a block is worth receiving: it fails as StageBlock would. Of the preconditions, the
+// lease alone counts.
 func (s *Store) CheckBlock(w *Write) error {
 	return s.db.View(func(tx *store.Tx) error {
 		p, err := w.find(tx)
@@ -32,8 +33,8 @@ func (s *Store) CheckBlock(w *Write) error {
 	})
 }
 
-// checkBlockTarget checks the blob for which a block is staged: it does not exist, or it is a block blob that the caller may overwrite and
-// whose lease the caller holds.
+// checkBlockTarget checks the blob for which a block is staged: it does not exist, or it is a block blob that the
+// caller may overwrite and whose lease the caller holds.
 func (w *Write) checkBlockTarget(tx *store.Tx, it item, now ticks.Ticks) error {
 	var b Blob
 	switch err := getBlob(tx, it, baseSlot, now, &b); {
@@ -61,7 +62,8 @@ func (w *Write) checkBlockTarget(tx *store.Tx, it item, now ticks.Ticks) error {
 	}
 }
 
-// StageBlock records an uncommitted block with the content that was uploaded. Of the preconditions, the lease alone counts.
+// StageBlock records an uncommitted block with the content that was uploaded. Of the preconditions, the lease alone
+// counts.
 func (s *Store) StageBlock(w *Write, id string, up *content.Upload) (Result, error) {
 	return s.update(w, func(c *change) error {
 		if err := c.enter(); err != nil {
@@ -279,15 +281,16 @@ func uncommittedBlocks(tx *store.Tx, pending []byte) (list []Block, err error) {
 }
 
 const (
-	// discardAtOnce is up to how many uncommitted blocks are removed in the transaction that commits or discards them; more are
-	// left to the background.
+	// discardAtOnce is up to how many uncommitted blocks are removed in the transaction that commits or discards them;
+	// more are left to the background.
 	discardAtOnce = 64
 	// blockLifetime is the time for which uncommitted blocks are kept after the last of them was staged.
 	// https://learn.microsoft.com/rest/api/storageservices/put-block#remarks
 	blockLifetime = 7 * 24 * time.Hour
 )
 
-// DeleteUncommitted deletes a blob that has uncommitted blocks alone. It fails with [ErrBlobNotFound] if there is no such block, or if the blob exists.
+// DeleteUncommitted deletes a blob that has uncommitted blocks alone. It fails with [ErrBlobNotFound] if there is no
+// such block, or if the blob exists.
 func (s *Store) DeleteUncommitted(w *Write) error {
 	_, err := s.update(w, func(c *change) error {
 		if err := c.enter(); err != nil {

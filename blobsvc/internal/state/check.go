@@ -30,7 +30,8 @@ type Audit struct {
 //   - a version is in the slot of its time, and the current one in no other;
 //   - pieces of a blob are in order and within its length, without gaps except in page blobs;
 //   - contents are counted right, and none is without a blob that refers to it;
-//   - every directory and file of a tree is where its record says, in a directory that exists, or is to be removed, or can be restored;
+//   - every directory and file of a tree is where its record says, in a directory that exists, or is to be removed, or
+//     can be restored;
 //   - pending copies have a job, and jobs a blob that waits;
 //   - pending records count the uncommitted blocks, whose ids are of one length;
 //   - the tag index has the blobs with tags and no others, the list of deleted blobs the deleted and no others;
@@ -70,7 +71,8 @@ type checker struct {
 	tx     *store.Tx
 	report func(error)
 	audit  *Audit
-	// live maps the generation of each container to its account; garbage has kind and ID of records that are to be removed.
+	// live maps the generation of each container to its account; garbage has kind and ID of records that are to be
+	// removed.
 	live    map[generation]string
 	garbage map[[2]uint64]bool
 	// references counts the blobs that refer to each content, sets the blocks of each pending record.
@@ -86,7 +88,8 @@ type checker struct {
 
 func newChecker(tx *store.Tx, report func(error), a *Audit) *checker {
 	return &checker{tx: tx, report: report, audit: a, live: map[generation]string{}, garbage: map[[2]uint64]bool{},
-		references: map[uint64]uint64{}, sets: map[uint64]int64{}, expiring: map[string]bool{}, trash: map[inode]bool{}, names: &Names{tx: tx}}
+		references: map[uint64]uint64{}, sets: map[uint64]int64{}, expiring: map[string]bool{}, trash: map[inode]bool{},
+		names: &Names{tx: tx}}
 }
 
 func (c *checker) errorf(format string, args ...any) {
@@ -134,7 +137,8 @@ func (c *checker) each(bucket store.Bucket, fn func(k, v []byte) error) {
 
 func (c *checker) subscription(k, _ []byte) error {
 	kind, account, name, err := parseSubscriptionKey(k)
-	if err == nil && kind == subscriptionProgress && c.tx.Get(subscriptionsBucket, subscriptionKey(subscriptionConfig, account, name)) == nil {
+	if err == nil && kind == subscriptionProgress &&
+		c.tx.Get(subscriptionsBucket, subscriptionKey(subscriptionConfig, account, name)) == nil {
 		err = errors.New("the progress of a subscription that does not exist")
 	}
 	return err
@@ -158,7 +162,8 @@ func (c *checker) container(k, v []byte) error {
 	c.audit.Containers++
 	if rec.generation.isTree() {
 		var root Blob
-		if err := loadBlob(c.tx, rec.generation.root().item(), baseSlot, &root); err != nil || !root.IsDirectory() || root.Node.parent != 0 || root.Node.name != string(k) {
+		if err := loadBlob(c.tx, rec.generation.root().item(), baseSlot, &root); err != nil || !root.IsDirectory() ||
+			root.Node.parent != 0 || root.Node.name != string(k) {
 			c.errorf("container %q has no root directory", k)
 		}
 	}
@@ -243,10 +248,12 @@ func (c *checker) blob(k, v []byte) error {
 	if b.Expires != 0 && slot == baseSlot && !c.isGarbage(garbageContainer, uint64(gen)) && !c.expiring[string(k)] {
 		c.errorf("blob %s has an expiry time without an entry in the expiry index", c.names.item(it))
 	}
-	if b.Copy.Status == CopyPending && b.Deleted == 0 && !c.isGarbage(garbageContainer, uint64(gen)) && c.tx.Get(copiesBucket, pendingKey(it)) == nil {
+	if b.Copy.Status == CopyPending && b.Deleted == 0 && !c.isGarbage(garbageContainer, uint64(gen)) &&
+		c.tx.Get(copiesBucket, pendingKey(it)) == nil {
 		c.errorf("blob %s waits for a copy that nothing brings", c.names.item(it))
 	}
-	if len(b.Tags) > 0 && slot == baseSlot && b.Deleted == 0 && !c.isGarbage(garbageContainer, uint64(gen)) && !c.indexed(it) {
+	if len(b.Tags) > 0 && slot == baseSlot && b.Deleted == 0 && !c.isGarbage(garbageContainer, uint64(gen)) &&
+		!c.indexed(it) {
 		c.errorf("blob %s has tags that are not indexed", c.names.item(it))
 	}
 	if it.inTree() {
@@ -365,7 +372,8 @@ func (c *checker) copying(k, v []byte) error {
 		return err
 	}
 	var b Blob
-	if err := loadBlob(c.tx, it, baseSlot, &b); !c.isGarbage(garbageContainer, uint64(it.gen)) && (err != nil || b.Deleted != 0 || b.Copy.ID != job.ID) {
+	if err := loadBlob(c.tx, it, baseSlot, &b); !c.isGarbage(garbageContainer, uint64(it.gen)) &&
+		(err != nil || b.Deleted != 0 || b.Copy.ID != job.ID) {
 		return fmt.Errorf("no blob waits for copy %s", job.ID)
 	}
 	return c.hasOwner(it.gen)
@@ -469,11 +477,13 @@ func (c *checker) slices(content *extent.Store) error {
 				return 1
 			})
 			if i == len(records) || records[i].Offset > x.Offset || records[i].Offset+records[i].Length < x.Offset+x.Length {
-				c.errorf("extent %016x has no intact record at offset %d of %d bytes; %s needs it", x.Extent, x.Offset, x.Length, c.placeOf(x))
+				c.errorf("extent %016x has no intact record at offset %d of %d bytes; %s needs it", x.Extent, x.Offset, x.Length,
+					c.placeOf(x))
 				continue
 			}
 			if r := records[i]; r.Length == x.Length && x.CRC != 0 && r.CRC != x.CRC {
-				c.errorf("extent %016x: the record at offset %d is not the one that was written; %s needs it", x.Extent, x.Offset, c.placeOf(x))
+				c.errorf("extent %016x: the record at offset %d is not the one that was written; %s needs it", x.Extent, x.Offset,
+					c.placeOf(x))
 			}
 			used[i] = true
 		}
@@ -491,7 +501,8 @@ func (c *checker) slices(content *extent.Store) error {
 	return nil
 }
 
-// maxPlaces is the maximum number of searches for the record that refers to damaged content: each one reads all references.
+// maxPlaces is the maximum number of searches for the record that refers to damaged content: each one reads all
+// references.
 const maxPlaces = 100
 
 // placeOf names a record that refers to a slice.
@@ -504,7 +515,8 @@ func (c *checker) placeOf(x extent.Slice) (place string) {
 		if r.Slice.Extent != x.Extent || r.Slice.Offset != x.Offset {
 			return true
 		}
-		bucket := map[byte]store.Bucket{placeBlob: blobsBucket, placeBlock: blocksBucket, placeContent: contentBucket}[r.Key[0]]
+		bucket := map[byte]store.Bucket{placeBlob: blobsBucket, placeBlock: blocksBucket,
+			placeContent: contentBucket}[r.Key[0]]
 		place = c.names.Of(bucket, r.Key[1:])
 		return false
 	})

@@ -20,7 +20,8 @@ func (c *checker) name(k, v []byte) error {
 		return errKey
 	}
 	var dir, b Blob
-	if err := loadBlob(c.tx, parent.item(), baseSlot, &dir); (err != nil || !dir.IsDirectory()) && !c.isGarbage(garbageNode, uint64(parent)) {
+	if err := loadBlob(c.tx, parent.item(), baseSlot, &dir); (err != nil || !dir.IsDirectory()) &&
+		!c.isGarbage(garbageNode, uint64(parent)) {
 		return fmt.Errorf("the directory %d does not exist", parent)
 	}
 	switch err := loadBlob(c.tx, e.inode.item(), baseSlot, &b); {

@@ -14,15 +14,16 @@ import (
 
 // Background work. All of it continues after a restart, since the pending work is in the database:
 //
-//   - garbage: the contents of deleted containers and directories, and contents and block sets without a reference, are removed in batches;
+//   - garbage: the contents of deleted containers and directories, and contents and block sets without a reference, are
+//     removed in batches;
 //   - retention: soft-deleted blobs, directories and containers are removed at the end of their retention;
 //   - expiry: blobs whose expiry time has come are deleted (expiry.go);
 //   - access times that were noted in memory are written (access.go);
 //   - uncommitted blocks are dropped a week after the last of them was staged;
 //   - compaction gives back the space of content that lost its last reference (compact.go).
 
-// Tidy removes deleted data past its retention, abandoned uncommitted blocks, and garbage. It reads all uncommitted blocks and deleted
-// containers; Collect is cheaper.
+// Tidy removes deleted data past its retention, abandoned uncommitted blocks, and garbage. It reads all uncommitted
+// blocks and deleted containers; Collect is cheaper.
 func (s *Store) Tidy(ctx context.Context, now time.Time) error {
 	return errors.Join(s.purgeContainers(ctx, now), s.purgeTrash(ctx, now), s.expireBlocks(ctx, now), s.Collect(ctx, now))
 }
@@ -78,7 +79,8 @@ func (s *Store) collectGarbage(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// remover removes one piece of garbage in batches. It continues behind the keys that earlier batches removed: nothing is written among them.
+// remover removes one piece of garbage in batches. It continues behind the keys that earlier batches removed: nothing
+// is written among them.
 type remover struct {
 	account string
 	bucket  store.Bucket // that next is a key of
@@ -140,7 +142,8 @@ func (r *remover) contents(tx *store.Tx, gen generation) (done bool, err error) 
 }
 
 // keys removes up to [sweep.Batch] keys that begin with id. each, if not nil, is called for them first.
-func (r *remover) keys(tx *store.Tx, bucket store.Bucket, id uint64, each func(k, v []byte) error) (done bool, err error) {
+func (r *remover) keys(tx *store.Tx, bucket store.Bucket, id uint64, each func(k, v []byte) error) (done bool,
+	err error) {
 	var from []byte
 	if r.bucket == bucket {
 		from = r.next
@@ -180,9 +183,10 @@ func (s *Store) sweep(ctx context.Context, r sweep.Rule) error {
 	return err
 }
 
-// sweepDue removes from a bucket the entries that are due: their keys begin with the time of that, in ticks. remove does the rest for each
-// and returns how many bytes of content it freed.
-func (s *Store) sweepDue(ctx context.Context, bucket store.Bucket, now time.Time, remove func(tx *store.Tx, k, v []byte) (int64, error)) error {
+// sweepDue removes from a bucket the entries that are due: their keys begin with the time of that, in ticks. remove
+// does the rest for each and returns how many bytes of content it freed.
+func (s *Store) sweepDue(ctx context.Context, bucket store.Bucket, now time.Time,
+	remove func(tx *store.Tx, k, v []byte) (int64, error)) error {
 	limit := uint64(ticks.Of(now))
 	return s.sweep(ctx, sweep.Rule{Bucket: bucket, Remove: remove, Decide: func(k, _ []byte) (sweep.Decision, error) {
 		switch {
@@ -200,8 +204,8 @@ func discardNode(tx *store.Tx, n inode) {
 	tx.Put(garbageBucket, garbageKey(garbageNode, uint64(n)), []byte{recordVersion})
 }
 
-// node is batch for an inode: the entries of a directory, what was deleted in a container, then its own records. Directories below it
-// become garbage of their own.
+// node is batch for an inode: the entries of a directory, what was deleted in a container, then its own records.
+// Directories below it become garbage of their own.
 func (r *remover) node(tx *store.Tx, n inode) (done bool, err error) {
 	done, err = r.keys(tx, namesBucket, uint64(n), func(_, v []byte) error {
 		e, err := decodeEntry(v)

@@ -7,9 +7,9 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 )
 
-// Records are a version byte followed by fields. A field is a tag byte and a value whose form the tag decides: an unsigned
-// varint, or a length and bytes. Fields at their zero value are left out; unknown tags are an error, so that an
-// older release never drops fields that a newer one wrote. docs/blob.md has the tables of tags.
+// Records are a version byte followed by fields. A field is a tag byte and a value whose form the tag decides: an
+// unsigned varint, or a length and bytes. Fields at their zero value are left out; unknown tags are an error, so that
+// an older release never drops fields that a newer one wrote. docs/blob.md has the tables of tags.
 
 // recordVersion is the first byte of every record.
 const recordVersion = 1
@@ -66,7 +66,8 @@ func newDecoder(v []byte) decoder {
 	return decoder{s: string(v[1:])}
 }
 
-// texts makes strings of bytes, with one allocation for many: for listings, which read hundreds of records and drop them together.
+// texts makes strings of bytes, with one allocation for many: for listings, which read hundreds of records and drop
+// them together.
 type texts struct {
 	chunk    strings.Builder
 	metadata []Meta // of the last record

@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// compactFreed is the content in bytes that must have been freed for a compaction ahead of time; compactSoon is the shortest
-	// pause between two.
+	// compactFreed is the content in bytes that must have been freed for a compaction ahead of time; compactSoon is the
+	// shortest pause between two.
 	compactFreed = 64 << 20
 	compactSoon  = 30 * time.Second
-	// compactEvery is the interval of compactions if content was freed or written: uploads that were interrupted or refused
-	// leave bytes behind.
+	// compactEvery is the interval of compactions if content was freed or written: uploads that were interrupted or
+	// refused leave bytes behind.
 	compactEvery = 10 * time.Minute
 	// compactAgain is the time until the second check of extents without references: they are removed at the second check.
 	compactAgain = 70 * time.Second
@@ -51,12 +51,13 @@ func (s *Store) CompactDue(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// maxCompactRounds bounds CompactFolder: the first round moves content, the second deletes the extents that it was moved away from.
+// maxCompactRounds bounds CompactFolder: the first round moves content, the second deletes the extents that it was
+// moved away from.
 const maxCompactRounds = 16
 
-// CompactFolder gives back all the space that it can, in the state of a service that is stopped: it removes garbage and rewrites extents
-// until they have no unreferenced content. It moves at most bytesPerSecond; 0 means no limit. before and after are the sizes of the extents in bytes.
-// ctx can stop it at any time; completed work is kept.
+// CompactFolder gives back all the space that it can, in the state of a service that is stopped: it removes garbage and
+// rewrites extents until they have no unreferenced content. It moves at most bytesPerSecond; 0 means no limit. before
+// and after are the sizes of the extents in bytes. ctx can stop it at any time; completed work is kept.
 func CompactFolder(ctx context.Context, path, extents string, bytesPerSecond int64) (before, after int64, err error) {
 	s := &Store{}
 	if err := s.openFiles(path, extents, store.Options{}, -1); err != nil {
@@ -80,8 +81,8 @@ func CompactFolder(ctx context.Context, path, extents string, bytesPerSecond int
 	return before, files.Size(), nil
 }
 
-// Compact gives space back: it removes extents without references, and moves the rest of those with few references. It may run beside
-// requests.
+// Compact gives space back: it removes extents without references, and moves the rest of those with few references. It
+// may run beside requests.
 func (s *Store) Compact(ctx context.Context, o extent.CompactOptions) (extent.Compacted, error) {
 	done, err := s.extents.Compact(ctx, extent.Owner{Refs: s.references, Move: s.move}, o)
 	s.compactions.Add(1)

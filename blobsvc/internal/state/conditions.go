@@ -19,8 +19,8 @@ func (c *Conditions) empty() bool {
 	return c.IfMatch == "" && c.IfNoneMatch == "" && c.IfModifiedSince.IsZero() && c.IfUnmodifiedSince.IsZero()
 }
 
-// checkRead evaluates c for a read of a resource that exists and was changed at a time. It returns errConditionNotMet or errNotModified.
-// Where an entity tag and a date of the same direction are both given, the tag decides.
+// checkRead evaluates c for a read of a resource that exists and was changed at a time. It returns errConditionNotMet
+// or errNotModified. Where an entity tag and a date of the same direction are both given, the tag decides.
 func (c *Conditions) checkRead(changed ticks.Ticks) error {
 	if c.empty() {
 		return nil
@@ -98,21 +98,24 @@ type Preconditions struct {
 	LeaseID string
 	// Tags is a condition on the tags; nil if absent.
 	Tags *TagQuery
-	// TierModifiedSince and TierUnmodifiedSince are conditions of Delete Blob on when the access tier was set; zero if absent.
+	// TierModifiedSince and TierUnmodifiedSince are conditions of Delete Blob on when the access tier was set; zero if
+	// absent.
 	TierModifiedSince, TierUnmodifiedSince time.Time
 }
 
-// checkTierChange evaluates the conditions on when the tier of b was set: when b was created, if it was not set after that.
+// checkTierChange evaluates the conditions on when the tier of b was set: when b was created, if it was not set after
+// that.
 func (p *Preconditions) checkTierChange(b *Blob) error {
 	at := max(b.TierChanged, b.Created).Time().Truncate(time.Second) // the precision of the headers
-	if !p.TierModifiedSince.IsZero() && !at.After(p.TierModifiedSince) || !p.TierUnmodifiedSince.IsZero() && at.After(p.TierUnmodifiedSince) {
+	if !p.TierModifiedSince.IsZero() && !at.After(p.TierModifiedSince) || !p.TierUnmodifiedSince.IsZero() &&
+		at.After(p.TierUnmodifiedSince) {
 		return ErrTierCondition
 	}
 	return nil
 }
 
-// blobCheck checks an operation's preconditions before it changes a blob: one of the methods below. It brings the blob up to
-// date.
+// blobCheck checks an operation's preconditions before it changes a blob: one of the methods below. It brings the blob
+// up to date.
 type blobCheck func(p *Preconditions, b *Blob, now ticks.Ticks) error
 
 // checkRead decides whether b may be read. Conditional headers come first, then the lease.
@@ -149,8 +152,8 @@ func (p *Preconditions) checkWrite(b *Blob, now ticks.Ticks) error {
 	return p.checkDelete(b, now)
 }
 
-// checkOverwrite is checkWrite for operations that replace the whole blob. With a lease ID the lease decides alone whether a blob that
-// exists may be replaced: Azure ignores If-None-Match: * then.
+// checkOverwrite is checkWrite for operations that replace the whole blob. With a lease ID the lease decides alone
+// whether a blob that exists may be replaced: Azure ignores If-None-Match: * then.
 func (p *Preconditions) checkOverwrite(b *Blob, now ticks.Ticks) error {
 	if p.LeaseID == "" || p.IfNoneMatch != "*" {
 		return p.checkWrite(b, now)
@@ -181,7 +184,8 @@ func (p *Preconditions) checkDelete(b *Blob, now ticks.Ticks) error {
 // checkLeasing is for Lease Blob, which judges the lease itself, and for records without a lease.
 func (p *Preconditions) checkLeasing(b *Blob, _ ticks.Ticks) error { return p.checkConditions(b) }
 
-// checkSnapshot is for Snapshot Blob. It needs no lease, for it does not change the blob; a lease ID that is sent must be right.
+// checkSnapshot is for Snapshot Blob. It needs no lease, for it does not change the blob; a lease ID that is sent must
+// be right.
 func (p *Preconditions) checkSnapshot(b *Blob, now ticks.Ticks) error {
 	b.finishRehydration(now)
 	if b.Copy.Status == CopyPending {
@@ -204,7 +208,8 @@ func (p *Preconditions) checkTagging(b *Blob, now ticks.Ticks) error {
 	return p.checkTags(b)
 }
 
-// checkTier is for Set Blob Tier, which has no condition but the one on tags, and needs no lease; a lease ID that is sent must be right.
+// checkTier is for Set Blob Tier, which has no condition but the one on tags, and needs no lease; a lease ID that is
+// sent must be right.
 func (p *Preconditions) checkTier(b *Blob, now ticks.Ticks) error {
 	b.finishRehydration(now)
 	if err := p.checkTags(b); err != nil {

@@ -46,7 +46,8 @@ func TestConditions(t *testing.T) {
 	if err := (&Conditions{IfMatch: "*"}).checkCreate(); !same(err, ErrConditionNotMet) {
 		t.Errorf("if-match on what does not exist: %v", err)
 	}
-	if err := (&Conditions{IfNoneMatch: "*", IfModifiedSince: after, IfUnmodifiedSince: before}).checkCreate(); err != nil {
+	if err := (&Conditions{IfNoneMatch: "*", IfModifiedSince: after,
+		IfUnmodifiedSince: before}).checkCreate(); err != nil {
 		t.Errorf("other conditions on what does not exist: %v", err)
 	}
 }

@@ -65,8 +65,8 @@ func (s *Store) GetContainer(account, container, lease string, now time.Time) (r
 	return rec, err
 }
 
-// updateContainer changes a container in one transaction. leased demands the ID of a lease, as Azure does for Delete Container alone; the
-// others need none and refuse a wrong one.
+// updateContainer changes a container in one transaction. leased demands the ID of a lease, as Azure does for Delete
+// Container alone; the others need none and refuse a wrong one.
 func (s *Store) updateContainer(w *ContainerWrite, leased bool, fn func(*store.Tx, *Container) error) error {
 	return s.db.Update(func(tx *store.Tx) error {
 		now := s.now(tx, w.Now)
@@ -94,7 +94,8 @@ func (s *Store) SetContainerMetadata(w *ContainerWrite, metadata []Meta) (ticks.
 	return s.changeContainer(w, func(rec *Container) { rec.Metadata = metadata })
 }
 
-// SetContainerACL replaces the public access level and the stored access policies of a container, and returns the time of the change.
+// SetContainerACL replaces the public access level and the stored access policies of a container, and returns the time
+// of the change.
 func (s *Store) SetContainerACL(w *ContainerWrite, access string, policies []StoredPolicy) (ticks.Ticks, error) {
 	return s.changeContainer(w, func(rec *Container) { rec.Access, rec.Policies = access, policies })
 }
@@ -112,8 +113,8 @@ func (s *Store) changeContainer(w *ContainerWrite, change func(*Container)) (cha
 	return changed, err
 }
 
-// DeleteContainer deletes a container. Its contents are removed in the background, or once the container can no longer be restored. The
-// name can be used again at once; on Azure it is blocked for some time.
+// DeleteContainer deletes a container. Its contents are removed in the background, or once the container can no longer
+// be restored. The name can be used again at once; on Azure it is blocked for some time.
 func (s *Store) DeleteContainer(w *ContainerWrite) error {
 	drawn := s.ticks.Next(w.Now)
 	err := s.updateContainer(w, true, func(tx *store.Tx, rec *Container) error {
@@ -131,10 +132,10 @@ func (s *Store) DeleteContainer(w *ContainerWrite) error {
 	return err
 }
 
-// Soft delete of containers: while the account keeps deleted containers, the record of one moves to the bucket of deleted containers,
-// under its name and the time of its deletion, which is its version. Everything in it stays in place, under its generation. Restore
-// Container puts the record back; at the end of the retention the generation becomes garbage.
-// https://learn.microsoft.com/azure/storage/blobs/soft-delete-container-overview
+// Soft delete of containers: while the account keeps deleted containers, the record of one moves to the bucket of
+// deleted containers, under its name and the time of its deletion, which is its version. Everything in it stays in
+// place, under its generation. Restore Container puts the record back; at the end of the retention the generation
+// becomes garbage. https://learn.microsoft.com/azure/storage/blobs/soft-delete-container-overview
 
 // deletedContainerKey is the key of a deleted container.
 func deletedContainerKey(account, container string, deleted ticks.Ticks) []byte {
@@ -192,7 +193,8 @@ func discardContents(tx *store.Tx, account string, gen generation) {
 	tx.Put(garbageBucket, garbageKey(garbageContainer, uint64(gen)), append([]byte{recordVersion}, account...))
 }
 
-// deleteContainers removes an account's records of containers from a bucket and leaves their contents to the background.
+// deleteContainers removes an account's records of containers from a bucket and leaves their contents to the
+// background.
 func deleteContainers(tx *store.Tx, bucket store.Bucket, account, prefix string) (n int, err error) {
 	start := containerKey(account, prefix)
 	var keys [][]byte
@@ -211,7 +213,8 @@ func deleteContainers(tx *store.Tx, bucket store.Bucket, account, prefix string)
 	return len(keys), nil
 }
 
-// RestoreContainer restores the container that was deleted under a name at a time. It gets the name of w, which may be another one.
+// RestoreContainer restores the container that was deleted under a name at a time. It gets the name of w, which may be
+// another one.
 func (s *Store) RestoreContainer(w *ContainerWrite, name string, deleted ticks.Ticks) error {
 	return s.db.Update(func(tx *store.Tx) error {
 		key := deletedContainerKey(w.Account, name, deleted)

@@ -7,8 +7,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
-// ContainerListing is one request for a page of containers. Deleted containers come before an existing one of their name, in the order of
-// their deletion.
+// ContainerListing is one request for a page of containers. Deleted containers come before an existing one of their
+// name, in the order of their deletion.
 type ContainerListing struct {
 	Account, Prefix string
 	// Deleted includes deleted containers, System includes system containers.
@@ -17,8 +17,8 @@ type ContainerListing struct {
 	from, deletedFrom []byte
 }
 
-// Start sets the beginning of the page to a marker: /account/container, as Azure's are, and for a deleted container /version after that.
-// It reports whether the marker is valid. "" is the first page.
+// Start sets the beginning of the page to a marker: /account/container, as Azure's are, and for a deleted container
+// /version after that. It reports whether the marker is valid. "" is the first page.
 func (l *ContainerListing) Start(marker string) bool {
 	name := l.Prefix
 	l.from, l.deletedFrom = containerKey(l.Account, name), containerKey(l.Account, name)

@@ -11,14 +11,16 @@ import (
 type Container struct {
 	// generation is the generation, the first part of the keys of everything in the container.
 	generation generation
-	// Changed is the time at which properties, metadata or the access policy last changed: Last-Modified and the entity tag.
+	// Changed is the time at which properties, metadata or the access policy last changed: Last-Modified and the entity
+	// tag.
 	Changed  ticks.Ticks
 	Metadata []Meta
 	Lease    Lease
 	// Access is the public access level: "", "blob" or "container".
 	Access   string
 	Policies []StoredPolicy
-	// Deleted is the time at which the container was deleted, and keptDays for how long it can be restored; 0 for one that is there.
+	// Deleted is the time at which the container was deleted, and keptDays for how long it can be restored; 0 for one that
+	// is there.
 	Deleted  ticks.Ticks
 	KeptDays int64
 	// Scope is the encryption scope of new blobs that name none, "" for none; onlyScope lets them have no other.

@@ -36,7 +36,8 @@ type Copy struct {
 	MD5 string
 	// RehydrateHigh is the priority with which a copy of a blob in the archive leaves it.
 	RehydrateHigh bool
-	// Of, unless 0, is the state of the source that is copied, by the time of its last change. Another fails with [ErrSourceChanged].
+	// Of, unless 0, is the state of the source that is copied, by the time of its last change. Another fails with
+	// [ErrSourceChanged].
 	Of ticks.Ticks
 }
 
@@ -90,7 +91,8 @@ type SourceContent struct {
 }
 
 // OpenSource opens a range of a source, and reads its properties into b. blocks asks for its blocks.
-func (s *Store) OpenSource(src *Source, now time.Time, within Range, blocks bool, b *Blob) (out SourceContent, err error) {
+func (s *Store) OpenSource(src *Source, now time.Time, within Range, blocks bool, b *Blob) (out SourceContent,
+	err error) {
 	err = s.db.View(func(tx *store.Tx) (err error) {
 		if err := src.read(tx, ticks.Of(now), b); err != nil {
 			return err
@@ -163,8 +165,8 @@ func (s *Store) CopyBlob(w *Write, blob *Blob, src *Source, cp *Copy) (out CopyR
 	return out, err
 }
 
-// rehydrateCopy prepares b, a copy of a blob in the archive, which stays there: the copy is on its way to the tier that the request names.
-// Such a copy is another blob, and has a tier other than the archive.
+// rehydrateCopy prepares b, a copy of a blob in the archive, which stays there: the copy is on its way to the tier that
+// the request names. Such a copy is another blob, and has a tier other than the archive.
 // https://learn.microsoft.com/azure/storage/blobs/archive-rehydrate-overview#copy-an-archived-blob-to-an-online-tier
 func (c *change) rehydrateCopy(src *Source, b *Blob, cp *Copy) error {
 	if b.Tier == "" || b.Tier == ArchiveTier || src.Account != c.Account ||

@@ -9,13 +9,15 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// An incremental copy makes a snapshot of a page blob a snapshot of the destination. A source in this process refers to the same bytes,
-// so the copy is complete at once. A copy from outside the process is a pending copy (copy_job.go) of the pages alone that differ from the
-// snapshot that was copied before. They arrive as blocks of the job's set, under their offsets, and the destination keeps its content
-// until all have arrived. Then, in one transaction, they take their places, the pages that the source has cleared are removed, and the
-// snapshot is created. Progress is the offset up to which everything has arrived.
+// An incremental copy makes a snapshot of a page blob a snapshot of the destination. A source in this process refers to
+// the same bytes, so the copy is complete at once. A copy from outside the process is a pending copy (copy_job.go) of
+// the pages alone that differ from the snapshot that was copied before. They arrive as blocks of the job's set, under
+// their offsets, and the destination keeps its content until all have arrived. Then, in one transaction, they take
+// their places, the pages that the source has cleared are removed, and the snapshot is created. Progress is the offset
+// up to which everything has arrived.
 
-// IsIncremental reports whether b is the destination of incremental copies itself, of which only the snapshots are read.
+// IsIncremental reports whether b is the destination of incremental copies itself, of which only the snapshots are
+// read.
 func (b *Blob) IsIncremental() bool { return b.slot == baseSlot && b.Incremental.Source != "" }
 
 // IncrementalCopy copies a snapshot of this process.
@@ -101,8 +103,8 @@ func (s *Store) CheckIncremental(w *Write, source string, snapshot ticks.Ticks) 
 	})
 }
 
-// BeginIncremental begins an incremental copy from outside the process. from has the properties of the source, source is its address
-// without the snapshot. It completes job.
+// BeginIncremental begins an incremental copy from outside the process. from has the properties of the source, source
+// is its address without the snapshot. It completes job.
 func (s *Store) BeginIncremental(w *Write, from *Blob, source string, cp *Copy, job *CopyJob) (Result, error) {
 	return s.update(w, func(c *change) error {
 		var b Blob
@@ -136,7 +138,8 @@ func (s *Store) BeginIncremental(w *Write, from *Blob, source string, cp *Copy, 
 	})
 }
 
-// AddSpans records ranges of pages that have arrived, one behind the other in up. It fails with [ErrCopyMoved] if the copy is past them.
+// AddSpans records ranges of pages that have arrived, one behind the other in up. It fails with [ErrCopyMoved] if the
+// copy is past them.
 func (s *Store) AddSpans(job *CopyJob, spans []Span, up *content.Upload, now time.Time) error {
 	return s.updateCopy(job, now, func(c *change, job *CopyJob, b *Blob) (event, error) {
 		if b.Copy.Copied > spans[0].Start {
@@ -156,7 +159,8 @@ func (s *Store) AddSpans(job *CopyJob, spans []Span, up *content.Upload, now tim
 	})
 }
 
-// EndSnapshot completes an incremental copy: what has arrived takes its place, the cleared pages are removed, and the snapshot is created.
+// EndSnapshot completes an incremental copy: what has arrived takes its place, the cleared pages are removed, and the
+// snapshot is created.
 func (s *Store) EndSnapshot(job *CopyJob, cleared []Span, now time.Time) error {
 	return s.updateCopy(job, now, func(c *change, job *CopyJob, b *Blob) (event, error) {
 		if err := resizePages(c.tx, b, b.Copy.Total); err != nil {

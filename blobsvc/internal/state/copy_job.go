@@ -11,8 +11,9 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// A copy from outside the process is pending: the blob exists and is empty, and a job in the copies bucket has the source. The content
-// arrives in chunks, which are uncommitted blocks of a set of the job's own until the last has arrived; progress is durable with each.
+// A copy from outside the process is pending: the blob exists and is empty, and a job in the copies bucket has the
+// source. The content arrives in chunks, which are uncommitted blocks of a set of the job's own until the last has
+// arrived; progress is durable with each.
 //
 //	begin ──> chunk ──> ... ──> end: the blob has its content
 //	            │  └─ rewind: what has arrived is dropped
@@ -64,8 +65,8 @@ func decodeCopyJob(k, v []byte) (j CopyJob, err error) {
 // chunks represents the set of chunks that have arrived.
 func (j *CopyJob) chunks() pendingRecord { return pendingRecord{set: j.set, count: j.blocks} }
 
-// BeginCopy writes an empty blob with a pending copy of length bytes, whose source is the job's. blob has what the request and the source
-// give the copy. It completes job.
+// BeginCopy writes an empty blob with a pending copy of length bytes, whose source is the job's. blob has what the
+// request and the source give the copy. It completes job.
 func (s *Store) BeginCopy(w *Write, blob *Blob, cp *Copy, length int64, job *CopyJob) (Result, error) {
 	return s.update(w, func(c *change) (err error) {
 		b := *blob
@@ -151,8 +152,10 @@ func loadCopy(tx *store.Tx, key []byte, id string, b *Blob) (job CopyJob, err er
 	return job, nil
 }
 
-// updateCopy changes job and blob of a pending copy in one transaction. fn returns the event with which the copy is over, 0 if it is not.
-func (s *Store) updateCopy(job *CopyJob, now time.Time, fn func(c *change, job *CopyJob, b *Blob) (over event, err error)) error {
+// updateCopy changes job and blob of a pending copy in one transaction. fn returns the event with which the copy is
+// over, 0 if it is not.
+func (s *Store) updateCopy(job *CopyJob, now time.Time,
+	fn func(c *change, job *CopyJob, b *Blob) (over event, err error)) error {
 	it, err := parsePendingKey(job.key)
 	if err != nil {
 		return err
@@ -197,7 +200,8 @@ func (s *Store) updateCopy(job *CopyJob, now time.Time, fn func(c *change, job *
 
 func chunkID(at int64) string { return string(binary.BigEndian.AppendUint64(nil, uint64(at))) }
 
-// AddChunk records the chunk at an offset, which has arrived. It fails with [ErrCopyMoved] if the copy is elsewhere by now.
+// AddChunk records the chunk at an offset, which has arrived. It fails with [ErrCopyMoved] if the copy is elsewhere by
+// now.
 func (s *Store) AddChunk(job *CopyJob, at int64, up *content.Upload, now time.Time) error {
 	return s.updateCopy(job, now, func(c *change, job *CopyJob, b *Blob) (event, error) {
 		if b.Copy.Copied != at {

@@ -109,7 +109,8 @@ func (c *change) removeSlots(slots []Slot) error {
 	return nil
 }
 
-// snapshots returns the slots of the blob's snapshots, oldest first, without deleted ones; only the first if one is enough to know.
+// snapshots returns the slots of the blob's snapshots, oldest first, without deleted ones; only the first if one is
+// enough to know.
 func (c *change) snapshots(one bool) (slots []Slot, err error) {
 	err = eachRecord(c.tx, c.item, func(b *Blob) (more bool, err error) {
 		if b.IsSnapshot() && b.Deleted == 0 {
@@ -120,9 +121,9 @@ func (c *change) snapshots(one bool) (slots []Slot, err error) {
 	return slots, err
 }
 
-// Soft delete: while the account has a delete retention policy, a deleted blob or snapshot stays in its slot, marked, and a blob that is
-// overwritten stays as a marked snapshot. Only listings and Undelete Blob see them, until the background removes them at the end of
-// their retention. The bucket of deleted blobs has them in that order.
+// Soft delete: while the account has a delete retention policy, a deleted blob or snapshot stays in its slot, marked,
+// and a blob that is overwritten stays as a marked snapshot. Only listings and Undelete Blob see them, until the
+// background removes them at the end of their retention. The bucket of deleted blobs has them in that order.
 // https://learn.microsoft.com/azure/storage/blobs/soft-delete-blob-overview
 
 const day = ticks.Ticks(24 * time.Hour / 100)
@@ -144,8 +145,8 @@ func (c *change) storeDeleted(b *Blob) {
 	c.tx.Put(deletedBlobsBucket, purgeKey(b.purgeAt(), c.key(b.slot)), []byte{recordVersion})
 }
 
-// softDeleteOverwritten makes room in the base slot for a new blob: the blob that was deleted there before, or is overwritten now,
-// becomes a deleted snapshot. Its time is returned.
+// softDeleteOverwritten makes room in the base slot for a new blob: the blob that was deleted there before, or is
+// overwritten now, becomes a deleted snapshot. Its time is returned.
 func (c *change) softDeleteOverwritten(old *Blob) ticks.Ticks {
 	if old.Deleted != 0 {
 		c.tx.Delete(deletedBlobsBucket, purgeKey(old.purgeAt(), c.key(baseSlot)))

@@ -9,8 +9,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// Sealer returns what encrypts the content that w writes; nil if it is not to be encrypted. existing is set if w adds content to a blob
-// that exists, whose encryption the content has then.
+// Sealer returns what encrypts the content that w writes; nil if it is not to be encrypted. existing is set if w adds
+// content to a blob that exists, whose encryption the content has then.
 func (s *Store) Sealer(w *Write, existing bool) (*encryption.Sealer, error) {
 	if s.unencrypted(w) {
 		return nil, nil
@@ -27,13 +27,14 @@ func (s *Store) Sealer(w *Write, existing bool) (*encryption.Sealer, error) {
 	return s.scopes.NewSealer(w.Account, id, w.Encryption.Key)
 }
 
-// unencrypted reports whether nothing that w writes can be encrypted: the common case, decided without reading the database.
+// unencrypted reports whether nothing that w writes can be encrypted: the common case, decided without reading the
+// database.
 func (s *Store) unencrypted(w *Write) bool {
 	return w.Encryption.Key == nil && !w.Encryption.Named && s.scopes.Unused(w.Account)
 }
 
-// encryption decides how content that c writes is encrypted: with the key or scope that the request names, as the blob is that it adds
-// to, or with the container's default scope.
+// encryption decides how content that c writes is encrypted: with the key or scope that the request names, as the blob
+// is that it adds to, or with the container's default scope.
 func (c *change) encryption(existing bool) (id encryption.ID, err error) {
 	q := &c.Write.Encryption
 	if c.s.unencrypted(c.Write) && !existing {
@@ -100,8 +101,9 @@ func (c *change) unlockFor(b *Blob, up *content.Upload) error {
 	return b.Encryption.Matches(up.Encryption())
 }
 
-// checkScope checks the scope of a request that writes nothing into the content of b. A scope that is named must be the blob's. Set Blob
-// Metadata and Snapshot Blob have to name the scope of a blob (recorded), unless it is the container's default.
+// checkScope checks the scope of a request that writes nothing into the content of b. A scope that is named must be the
+// blob's. Set Blob Metadata and Snapshot Blob have to name the scope of a blob (recorded), unless it is the container's
+// default.
 func (c *change) checkScope(b *Blob, required bool) error {
 	q := &c.Encryption
 	switch {
@@ -124,8 +126,8 @@ func (c *change) checkScope(b *Blob, required bool) error {
 	return err
 }
 
-// sameEncryption decides how a copy b of from is encrypted, and fails with errOtherEncryption if from is encrypted in another way. Scopes
-// of two accounts are different, whatever their names.
+// sameEncryption decides how a copy b of from is encrypted, and fails with errOtherEncryption if from is encrypted in
+// another way. Scopes of two accounts are different, whatever their names.
 func (c *change) sameEncryption(src *Source, b, from *Blob) (err error) {
 	if from.Encryption.KeySHA256 != "" {
 		return &SourceError{encryption.ErrKeyMissing}

@@ -27,7 +27,8 @@ var (
 	ErrBlobType = errors.New("blob state: wrong type of blob")
 	// ErrSnapshotsPresent: a blob with snapshots is deleted without them.
 	ErrSnapshotsPresent = errors.New("blob state: the blob has snapshots")
-	// ErrCurrentVersion: the current version is deleted by its ID. It is deleted as the blob, and then as a previous version.
+	// ErrCurrentVersion: the current version is deleted by its ID. It is deleted as the blob, and then as a previous
+	// version.
 	ErrCurrentVersion = errors.New("blob state: the version is the current one")
 	// ErrSoftDeleted: ErrBlobNotFound for a soft-deleted blob.
 	ErrSoftDeleted = fmt.Errorf("%w: soft-deleted", ErrBlobNotFound)
@@ -134,7 +135,8 @@ var (
 	ErrContainerLeaseLost     = errors.New("blob state: the container's lease is lost")
 	ErrContainerNoLease       = errors.New("blob state: the container has no lease")
 
-	containerLeaseErrors = leaseErrors{ErrContainerLeaseMissing, ErrContainerLeaseMismatch, ErrContainerLeaseLost, ErrContainerNoLease}
+	containerLeaseErrors = leaseErrors{ErrContainerLeaseMissing, ErrContainerLeaseMismatch, ErrContainerLeaseLost,
+		ErrContainerNoLease}
 )
 
 // Copies.
@@ -157,8 +159,8 @@ var (
 	ErrSourceMD5 = errors.New("blob state: the source has another MD5")
 	// ErrSourceChanged: the source of a copy is not in the state that was read before.
 	ErrSourceChanged = errors.New("blob state: the source of the copy has changed")
-	// ErrOtherEncryption: a copy cannot refer to the bytes of its source, which are encrypted with another key. Its bytes have to
-	// be read and stored again.
+	// ErrOtherEncryption: a copy cannot refer to the bytes of its source, which are encrypted with another key. Its bytes
+	// have to be read and stored again.
 	ErrOtherEncryption = errors.New("blob state: the copy and its source are encrypted with different keys")
 	// ErrCopyEncryption: errOtherEncryption of a page or append blob, which is not implemented.
 	ErrCopyEncryption = errors.New("blob state: a page or append blob cannot be copied to another encryption scope")
@@ -227,7 +229,8 @@ var (
 	ErrDirectoryNotEmpty = errors.New("blob state: the directory is not empty")
 	// ErrAccess: the access control lists do not permit the operation.
 	ErrAccess = errors.New("blob state: the access control lists do not permit it")
-	// ErrNotHierarchical: the operation needs a container of a hierarchical account, ErrHierarchical one of a flat account.
+	// ErrNotHierarchical: the operation needs a container of a hierarchical account, ErrHierarchical one of a flat
+	// account.
 	ErrNotHierarchical = errors.New("blob state: the account has no hierarchical namespace")
 	ErrHierarchical    = errors.New("blob state: the account has a hierarchical namespace")
 	// ErrNamespace: a new container would be of another kind than those that the account has.

@@ -24,7 +24,8 @@ const (
 	eventRenamed                     // a file or directory of a tree was renamed
 )
 
-// eventNames are the types of events that the change feed has. As on Azure, a write of a part of a blob's content is not one of them.
+// eventNames are the types of events that the change feed has. As on Azure, a write of a part of a blob's content is
+// not one of them.
 var eventNames = map[event]string{
 	eventCreated:    "BlobCreated",
 	eventStarted:    "BlobAsyncOperationInitiated",
@@ -35,8 +36,8 @@ var eventNames = map[event]string{
 	eventRenamed:    "BlobRenamed",
 }
 
-// Event is an entry of the change feed. The transaction that causes it records it in the changes bucket under the next number, so that
-// no event is lost. Package changefeed moves events from there to the files of the feed.
+// Event is an entry of the change feed. The transaction that causes it records it in the changes bucket under the next
+// number, so that no event is lost. Package changefeed moves events from there to the files of the feed.
 // https://learn.microsoft.com/azure/storage/blobs/storage-blob-change-feed
 type Event struct {
 	// Account and Sequence are stored in the key. Sequence numbers are in the order of commits.
@@ -86,15 +87,16 @@ func (f *Event) ContainerVersion() string {
 	return fmt.Sprintf("%016X", uint64(f.generation))
 }
 
-// previousState is the blob's state before a write. Writers record it; the change feed copies it into the event. The zero value means no
-// previous state.
+// previousState is the blob's state before a write. Writers record it; the change feed copies it into the event. The
+// zero value means no previous state.
 type previousState struct {
 	// exists is set if there was a blob, and tier is its access tier.
 	exists bool
 	tier   string
 	// version is the ID of the previous version that the state is now, 0 if it is not one.
 	version ticks.Ticks
-	// softDeleted is set if the state is kept as soft-deleted; snapshot is the time of the deleted snapshot that it is, if it is one.
+	// softDeleted is set if the state is kept as soft-deleted; snapshot is the time of the deleted snapshot that it is, if
+	// it is one.
 	softDeleted bool
 	snapshot    ticks.Ticks
 	// headers and tags are the values that Set Blob Properties and Set Blob Tags replace.
@@ -118,7 +120,8 @@ func (c *change) recordEvent(e event, b *Blob) {
 	previous := c.previous
 	c.previous = previousState{}
 	logged := c.logged(e, b)
-	if !c.Policy.ChangeFeed && !logged || eventNames[e] == "" || c.Container == LogsContainer || c.Container == ChangeFeedContainer {
+	if !c.Policy.ChangeFeed && !logged || eventNames[e] == "" || c.Container == LogsContainer ||
+		c.Container == ChangeFeedContainer {
 		return
 	}
 	f := Event{kind: e, At: c.now, Origin: c.Origin, Container: c.Container, Blob: c.Blob, ETag: b.Changed,
@@ -208,7 +211,8 @@ func parseEventKey(k []byte) (account string, seq uint64, err error) {
 
 // texts are the fields that are strings, in the order in which they are stored.
 func (f *Event) texts() [10]*string {
-	return [...]*string{&f.Operation, &f.RequestID, &f.ClientRequestID, &f.Base, &f.Container, &f.Blob, &f.ContentType, &f.BlobType, &f.Tier, &f.copyID}
+	return [...]*string{&f.Operation, &f.RequestID, &f.ClientRequestID, &f.Base, &f.Container, &f.Blob, &f.ContentType,
+		&f.BlobType, &f.Tier, &f.copyID}
 }
 
 func (f *Event) encode() []byte {
@@ -299,7 +303,8 @@ func (d *decoder) pairs() []Tag {
 	return list
 }
 
-// Events returns the oldest recorded events of an account: at most n, and no more after size bytes. more is set if there are others.
+// Events returns the oldest recorded events of an account: at most n, and no more after size bytes. more is set if
+// there are others.
 func (s *Store) Events(account string, n, size int) (list []Event, more bool, err error) {
 	err = s.db.ViewLocal(func(tx *store.Tx) error {
 		scope := append([]byte(account), 0)
@@ -342,8 +347,9 @@ type FeedCommit struct {
 	Before, State []byte
 }
 
-// CommitFeed puts the files of a change feed in place and removes the events that they have, in one transaction, so that each event is
-// in the feed once. It creates the container of the feed. If another node was first, it changes nothing and fails with [ErrFeedMoved].
+// CommitFeed puts the files of a change feed in place and removes the events that they have, in one transaction, so
+// that each event is in the feed once. It creates the container of the feed. If another node was first, it changes
+// nothing and fails with [ErrFeedMoved].
 func (s *Store) CommitFeed(f *FeedCommit, now ticks.Ticks) error {
 	times := make([]ticks.Ticks, len(f.Files)+1)
 	for i := range times {

@@ -10,14 +10,17 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
-// The event log has the events that subscriptions wait for. It is apart from the change feed, since both are read at a pace of their own:
-// the change feed removes an event once it is in a file, the log once every subscription of the account has finished with it.
+// The event log has the events that subscriptions wait for. It is apart from the change feed, since both are read at a
+// pace of their own: the change feed removes an event once it is in a file, the log once every subscription of the
+// account has finished with it.
 //
-// An account has a log while it has a subscription. Subscriptions are stored beside the log, so a write and the subscriptions that exist at
-// that moment are one state: a write that was acknowledged after a subscription was created is in the log.
+// An account has a log while it has a subscription. Subscriptions are stored beside the log, so a write and the
+// subscriptions that exist at that moment are one state: a write that was acknowledged after a subscription was created
+// is in the log.
 //
-// In a cluster the worker (worker.go) delivers the events of all nodes. The transactions that change subscriptions and their progress, and that trim the
-// log, fail with [ErrNotWorker] on another node, so that a node that was paused as the worker does no harm when it continues.
+// In a cluster the worker (worker.go) delivers the events of all nodes. The transactions that change subscriptions and
+// their progress, and that trim the log, fail with [ErrNotWorker] on another node, so that a node that was paused as
+// the worker does no harm when it continues.
 
 // maxTrimmed is the maximum number of events that one transaction removes from the log.
 const maxTrimmed = 1000
@@ -33,8 +36,8 @@ func (s *Store) subscribed(tx *store.Tx, account string) bool {
 	return accounts != nil && (*accounts)[account] > 0
 }
 
-// logged reports whether the event log takes an event on b. Snapshots and previous versions are not blobs that a subscriber knows by name,
-// so it takes their creation, and no other event on them.
+// logged reports whether the event log takes an event on b. Snapshots and previous versions are not blobs that a
+// subscriber knows by name, so it takes their creation, and no other event on them.
 func (c *change) logged(e event, b *Blob) bool {
 	return c.s.logEvents && (b.slot == baseSlot || e == eventSnapshot) && c.s.subscribed(c.tx, c.Account)
 }
@@ -95,8 +98,8 @@ func (s *Store) Subscriptions() (list []Subscription, err error) {
 	return list, err
 }
 
-// AddSubscription stores a subscription that does not exist. It begins with the next event: progress makes its initial progress from the
-// number of the last one, and may be called twice. It fails with [ErrSubscriptionExists].
+// AddSubscription stores a subscription that does not exist. It begins with the next event: progress makes its initial
+// progress from the number of the last one, and may be called twice. It fails with [ErrSubscriptionExists].
 func (s *Store) AddSubscription(account, name string, config []byte, progress func(last uint64) []byte) error {
 	s.subscribing.Lock()
 	defer s.subscribing.Unlock()
@@ -169,8 +172,9 @@ func (s *Store) LastEvent() (last uint64, err error) {
 	return last, err
 }
 
-// LoggedEvents returns the events of an account's log that follow the number after: at most n, no more after size bytes, and none from the
-// first one on about which a request still decides. upTo is the number up to which list is complete.
+// LoggedEvents returns the events of an account's log that follow the number after: at most n, no more after size
+// bytes, and none from the first one on about which a request still decides. upTo is the number up to which list is
+// complete.
 func (s *Store) LoggedEvents(account string, after uint64, n, size int) (list []Event, upTo uint64, err error) {
 	err = s.db.View(func(tx *store.Tx) error {
 		list, upTo = nil, lastID(tx)

@@ -10,10 +10,11 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// A blob with an expiry time is deleted at that time, as Delete Blob with its snapshots would: it stays as a version or soft-deleted if
-// the account is set so. The background deletes it (ExpireBlobs); the expiring bucket has such blobs in the order of their times, and
-// entries that are out of date are recognised when they are due. From its expiry time on requests treat the blob as absent, whether the
-// background has come to it or not: reads do not find it, and a write that takes its place deletes it first, in its own transaction.
+// A blob with an expiry time is deleted at that time, as Delete Blob with its snapshots would: it stays as a version or
+// soft-deleted if the account is set so. The background deletes it (ExpireBlobs); the expiring bucket has such blobs in
+// the order of their times, and entries that are out of date are recognised when they are due. From its expiry time on
+// requests treat the blob as absent, whether the background has come to it or not: reads do not find it, and a write
+// that takes its place deletes it first, in its own transaction.
 
 // Expiry is the expiry time that a request sets.
 type Expiry struct {
@@ -26,7 +27,8 @@ type Expiry struct {
 // maxExpiry is the end of the year 9999, the last time that has a form in a header.
 const maxExpiry ticks.Ticks = 3155378975999999999
 
-// Of returns the expiry time of a blob that was created at a time. It fails with [ErrExpiry] unless the time is in the future.
+// Of returns the expiry time of a blob that was created at a time. It fails with [ErrExpiry] unless the time is in the
+// future.
 func (e Expiry) Of(created, now ticks.Ticks) (ticks.Ticks, error) {
 	at := e.At
 	switch {
@@ -69,8 +71,8 @@ func (c *change) expireLater(b *Blob) {
 	}
 }
 
-// expired reports whether b is a base blob whose expiry time has come. A protected blob, and the destination of a pending copy, stay
-// until that has ended.
+// expired reports whether b is a base blob whose expiry time has come. A protected blob, and the destination of a
+// pending copy, stay until that has ended.
 func (b *Blob) expired(now ticks.Ticks) bool {
 	return b.Expires != 0 && b.Expires <= now && b.slot == baseSlot && b.Deleted == 0 &&
 		b.Copy.Status != CopyPending && b.checkDeletable(now) == nil
@@ -90,7 +92,8 @@ func (c *change) expireDue() error {
 	return c.expire()
 }
 
-// expire deletes the base blob with its snapshots and uncommitted blocks. It is a separate change in the transaction of c.
+// expire deletes the base blob with its snapshots and uncommitted blocks. It is a separate change in the transaction of
+// c.
 func (c *change) expire() (err error) {
 	e := change{s: c.s, tx: c.tx, place: c.place, now: c.now, at: c.at, second: c.second,
 		Write: &Write{Ref: c.Ref, Now: c.Now, Policy: c.Policy, Origin: Origin{Operation: "DeleteBlob"}}}

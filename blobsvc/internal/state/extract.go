@@ -10,8 +10,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
-// Extract writes the state of a node to new files of a server alone: the database at path, the content it refers to in the folder extents, and the keys of
-// encryption scopes at keys, if there are any.
+// Extract writes the state of a node to new files of a server alone: the database at path, the content it refers to in
+// the folder extents, and the keys of encryption scopes at keys, if there are any.
 func (s *Store) Extract(ctx context.Context, path, extents, keys string) error {
 	release := s.extents.Hold()
 	defer release()

@@ -12,17 +12,20 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// A store with Config.Cluster is a view of a replicated log: several nodes of a cluster write to it. Everything that a change depends on is in the
-// database then; what a node has in memory follows the log (follow). Three things differ from a store of a single machine:
+// A store with Config.Cluster is a view of a replicated log: several nodes of a cluster write to it. Everything that a
+// change depends on is in the database then; what a node has in memory follows the log (follow). Three things differ
+// from a store of a single machine:
 //
-//   - Times. The clocks of nodes differ. The database has the last time that identifies a change, and a transaction takes a later one. So times
+//   - Times. The clocks of nodes differ. The database has the last time that identifies a change, and a transaction
+//     takes a later one. So times
 //     are unique in the cluster and ascend in the order of the log, and a lease does not end early on a node whose clock is behind.
-//   - Background work runs on all nodes at a time without harm: each step is a transaction that checks what it changes. Claim lets one node do
+//   - Background work runs on all nodes at a time without harm: each step is a transaction that checks what it changes.
+//     Claim lets one node do
 //     what would only be repeated.
 //   - Events. Whether an account has subscriptions is read in the transaction of the change.
 
-// Follower is called after changes of any node of a cluster, this one included, and never for a store of a single machine. Its functions must not
-// block and must not call the Store; each may be nil.
+// Follower is called after changes of any node of a cluster, this one included, and never for a store of a single
+// machine. Its functions must not block and must not call the Store; each may be nil.
 type Follower struct {
 	// Properties is called after the service properties of an account changed; value is nil if they were removed.
 	Properties func(account string, value []byte)
@@ -69,7 +72,8 @@ func clockOf(tx *store.Tx) ticks.Ticks {
 	return 0
 }
 
-// stamp returns the time that identifies a change, given the one that the process has drawn for it before the transaction.
+// stamp returns the time that identifies a change, given the one that the process has drawn for it before the
+// transaction.
 func (s *Store) stamp(tx *store.Tx, drawn ticks.Ticks) ticks.Ticks {
 	if !s.replicated {
 		return drawn
@@ -137,8 +141,8 @@ func (w *watched) name(gen generation) string {
 	return w.names[gen]
 }
 
-// Watch asks for calls of Follower.Written for a container, as long as the process runs. Changes that a later read of the container does not see
-// are reported.
+// Watch asks for calls of Follower.Written for a container, as long as the process runs. Changes that a later read of
+// the container does not see are reported.
 func (s *Store) Watch(account, container string) error {
 	key := containerKey(account, container)
 	if !s.replicated || s.watched.has(key) {
@@ -153,7 +157,8 @@ func (s *Store) Watch(account, container string) error {
 	})
 }
 
-// follow keeps what is in memory in step with the log. The store calls it for each write, before it applies the next record.
+// follow keeps what is in memory in step with the log. The store calls it for each write, before it applies the next
+// record.
 func (s *Store) follow(b store.Bucket, w store.Write) {
 	f := &s.cluster.Follower
 	switch b {
@@ -206,7 +211,8 @@ func (s *Store) followMeta(w store.Write) {
 	}
 }
 
-// scopeKeyPrefix begins the keys of the keys of encryption scopes, which the nodes of a cluster share. A single machine has them in a file.
+// scopeKeyPrefix begins the keys of the keys of encryption scopes, which the nodes of a cluster share. A single machine
+// has them in a file.
 var scopeKeyPrefix = []byte("scope:")
 
 // agreeOnScopes makes the scopes use the keys of the cluster.
@@ -236,7 +242,8 @@ func (s *Store) agreeOnKey(id string, key []byte) (agreed []byte, err error) {
 	return agreed, err
 }
 
-// noteUnreferenced makes this node look for content without references after a change, of whatever node, that may have removed one.
+// noteUnreferenced makes this node look for content without references after a change, of whatever node, that may have
+// removed one.
 func (s *Store) noteUnreferenced(w store.Write) {
 	if w.Deleted() && s.freed.Load() == 0 {
 		s.freed.Add(1)

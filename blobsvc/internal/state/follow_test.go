@@ -28,15 +28,18 @@ func openNodes(t *testing.T, followers ...Follower) (nodes []*rig) {
 		names[i] = string(rune('a' + i))
 	}
 	for i, f := range followers {
-		log, err := replog.Open(t.Context(), replog.Config{Conn: c.Conn(t, 0), Name: "blobs", Timeout: time.Minute, Log: slog.New(slog.DiscardHandler)})
+		log, err := replog.Open(t.Context(),
+			replog.Config{Conn: c.Conn(t, 0), Name: "blobs", Timeout: time.Minute, Log: slog.New(slog.DiscardHandler)})
 		check.OK(t, err)
 		scopes, err := encryption.OpenScopes("", func(string) []string { return nil })
 		check.OK(t, err)
 		dir := t.TempDir()
 		r := &rig{t: t, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
-		r.s, err = Open(Config{Path: filepath.Join(dir, "blobs.db"), Extents: filepath.Join(dir, "extents"), Scopes: scopes, Cluster: &Cluster{
-			Log: log, Node: names[i], Follower: f, Mirror: mirror.Config{Connect: func() (*nats.Conn, error) { return nats.Connect(c.URL()) },
-				Node: names[i], Nodes: names, Log: slog.New(slog.DiscardHandler)}}})
+		r.s, err = Open(Config{Path: filepath.Join(dir, "blobs.db"), Extents: filepath.Join(dir, "extents"), Scopes: scopes,
+			Cluster: &Cluster{
+				Log: log, Node: names[i], Follower: f,
+				Mirror: mirror.Config{Connect: func() (*nats.Conn, error) { return nats.Connect(c.URL()) },
+					Node: names[i], Nodes: names, Log: slog.New(slog.DiscardHandler)}}})
 		check.OK(t, err)
 		t.Cleanup(func() { check.OK(t, r.s.Close()) })
 		nodes = append(nodes, r)
@@ -131,7 +134,8 @@ func TestOneNodeIsTheWorker(t *testing.T) {
 	claim(a, now.Add(2*workerTerm), false)
 }
 
-// A node learns of blobs that another one writes in a container that it watches, also after the container was created again.
+// A node learns of blobs that another one writes in a container that it watches, also after the container was created
+// again.
 func TestWatchedContainersOfOtherNodes(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

@@ -13,12 +13,14 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// The event log also has changes of queues and tables, so that a subscription has one order and one position for everything. Queues are not in
-// this database, so such an event cannot be part of the change's transaction. It is stored before the change, as an intent, and settled after it:
-// confirmed, kept without knowledge of the outcome, or removed. So no change lacks its event, wherever the process is killed.
+// The event log also has changes of queues and tables, so that a subscription has one order and one position for
+// everything. Queues are not in this database, so such an event cannot be part of the change's transaction. It is
+// stored before the change, as an intent, and settled after it: confirmed, kept without knowledge of the outcome, or
+// removed. So no change lacks its event, wherever the process is killed.
 //
-// Readers of the log wait at an intent of this process, which is settled when its request ends. An intent of an earlier process has an
-// unknown outcome and is read as such. In a cluster it may also be of another node: readers wait for it as long as a request may take.
+// Readers of the log wait at an intent of this process, which is settled when its request ends. An intent of an earlier
+// process has an unknown outcome and is read as such. In a cluster it may also be of another node: readers wait for it
+// as long as a request may take.
 
 // ForeignEvent is an event of another service.
 type ForeignEvent struct {
@@ -78,8 +80,8 @@ type Settled struct {
 	Intent  Intent
 }
 
-// SettleIntents stores the outcome of intents. Events that are no longer in the log are ignored. After an error, the events are read with an
-// unknown outcome.
+// SettleIntents stores the outcome of intents. Events that are no longer in the log are ignored. After an error, the
+// events are read with an unknown outcome.
 func (s *Store) SettleIntents(account string, list []Settled) error {
 	err := s.db.Update(func(tx *store.Tx) error {
 		for i := range list {
@@ -146,8 +148,8 @@ func (f *Event) decodeForeign(d *decoder) error {
 	return d.err()
 }
 
-// intentPatience is the time that a reader waits for another node to settle an intent: longer than a change of a queue or table and the settlement take, with
-// their retries.
+// intentPatience is the time that a reader waits for another node to settle an intent: longer than a change of a queue
+// or table and the settlement take, with their retries.
 const intentPatience = time.Minute
 
 // pending reports whether a request may still decide about the event.

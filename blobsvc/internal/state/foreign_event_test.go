@@ -19,7 +19,8 @@ func openForIntents(t *testing.T, dir string) *Store {
 }
 
 func intent(subject string) Intent {
-	return Intent{Origin: Origin{Operation: "PutMessage"}, ForeignEvent: ForeignEvent{Type: "T", Subject: subject, Data: []byte(`{}`)}}
+	return Intent{Origin: Origin{Operation: "PutMessage"},
+		ForeignEvent: ForeignEvent{Type: "T", Subject: subject, Data: []byte(`{}`)}}
 }
 
 // logged returns what a reader of the log sees: the subjects, with a question mark if the outcome is unknown.
@@ -37,7 +38,8 @@ func (s *Store) loggedSubjects(t *testing.T) (list []string) {
 	return list
 }
 
-// A reader sees an intent once it is settled, and none after it before; intents of a process that was killed have an unknown outcome.
+// A reader sees an intent once it is settled, and none after it before; intents of a process that was killed have an
+// unknown outcome.
 func TestIntents(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -51,7 +53,9 @@ func TestIntents(t *testing.T) {
 	if got := s.loggedSubjects(t); got != nil {
 		t.Errorf("before any request has ended, the log has %v", got)
 	}
-	check.OK(t, s.SettleIntents("a", []Settled{{Number: numbers[0], Intent: confirmed}, {Number: numbers[1], Removed: true}, {Number: numbers[3], Intent: later}}))
+	check.OK(t, s.SettleIntents("a",
+		[]Settled{{Number: numbers[0], Intent: confirmed}, {Number: numbers[1], Removed: true},
+			{Number: numbers[3], Intent: later}}))
 	if diff := cmp.Diff([]string{"made"}, s.loggedSubjects(t)); diff != "" {
 		t.Errorf("while a request runs (-want +got):\n%s", diff)
 	}
@@ -85,7 +89,8 @@ func TestUnsettledIntents(t *testing.T) {
 	}
 }
 
-// In a cluster, an intent of another process may be one of a node that still works on the request: a reader waits for a while.
+// In a cluster, an intent of another process may be one of a node that still works on the request: a reader waits for a
+// while.
 func TestIntentsOfOtherNodes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -27,7 +27,8 @@ func (p *Protection) checkDeletable(now ticks.Ticks) error {
 	return nil
 }
 
-// checkChangeable returns an error if a policy or legal hold forbids changes in place. A policy forbids them even after its expiry.
+// checkChangeable returns an error if a policy or legal hold forbids changes in place. A policy forbids them even after
+// its expiry.
 func (p *Protection) checkChangeable() error {
 	switch {
 	case p.Hold:
@@ -74,8 +75,8 @@ func (s *Store) protect(w *Write, set func(p *Protection) error) (out Protection
 	return out, err
 }
 
-// SetPolicy sets the end of an immutability policy, and locks it if policy.Locked. A locked policy can only be prolonged; unlock is set if
-// the request demands an unlocked one.
+// SetPolicy sets the end of an immutability policy, and locks it if policy.Locked. A locked policy can only be
+// prolonged; unlock is set if the request demands an unlocked one.
 func (s *Store) SetPolicy(w *Write, policy Protection, unlock bool) (Protection, error) {
 	return s.protect(w, func(p *Protection) error {
 		if !p.Locked {

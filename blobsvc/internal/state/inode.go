@@ -7,7 +7,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
-// Node holds what a directory or file of a tree has beside what every blob has. It is not changed: a write stores another one.
+// Node holds what a directory or file of a tree has beside what every blob has. It is not changed: a write stores
+// another one.
 type Node struct {
 	// Directory is set for a directory, which is a blob without content.
 	Directory bool
@@ -17,7 +18,8 @@ type Node struct {
 	// Context is the encryption context, opaque text of the client.
 	Context string
 
-	// parent and name are the entry of the inode. The root directory of a container has no parent, and the container's key as its name.
+	// parent and name are the entry of the inode. The root directory of a container has no parent, and the container's key
+	// as its name.
 	parent inode
 	name   string
 }
@@ -72,11 +74,12 @@ func (c *change) newNode(parent *Blob, name string, directory bool, want *NewNod
 
 // newRoot is the record of the root directory of a container.
 func newRoot(owner, key string) Blob {
-	return Blob{Kind: BlockBlob, Node: &Node{Directory: true, Owner: owner, Group: posix.SuperUser, Access: posix.Of(0o750), name: key}}
+	return Blob{Kind: BlockBlob, Node: &Node{Directory: true, Owner: owner, Group: posix.SuperUser,
+		Access: posix.Of(0o750), name: key}}
 }
 
-// link gives the path of the change an item, if it has none. It creates the directories that are missing above it, and the node of b, the
-// record that the caller stores; nil for uncommitted blocks without a record.
+// link gives the path of the change an item, if it has none. It creates the directories that are missing above it, and
+// the node of b, the record that the caller stores; nil for uncommitted blocks without a record.
 func (c *change) link(b *Blob) error {
 	if c.item.exists() {
 		if b == nil || b.Node != nil && !c.Node.replaces() {
@@ -124,7 +127,8 @@ func (c *change) link(b *Blob) error {
 
 // replaces reports whether a request gives something to a file or directory that exists.
 func (n *NewNode) replaces() bool {
-	return n != nil && (n.Mode != nil || n.Umask != nil || n.Entries != nil || n.Owner != "" || n.Group != "" || n.Context != "")
+	return n != nil && (n.Mode != nil || n.Umask != nil || n.Entries != nil || n.Owner != "" || n.Group != "" ||
+		n.Context != "")
 }
 
 // adopt makes b the record of the item, in a directory.
@@ -155,8 +159,8 @@ func (c *change) unlink(b *Blob) {
 	}
 }
 
-// checkUnlink checks the permission to remove the entry of b, or to move it elsewhere: that of writing to its directory, and in one with the
-// sticky bit the ownership of b or of the directory.
+// checkUnlink checks the permission to remove the entry of b, or to move it elsewhere: that of writing to its
+// directory, and in one with the sticky bit the ownership of b or of the directory.
 func checkUnlink(tx *store.Tx, b *Blob, caller *posix.Caller) error {
 	if b.Node == nil || caller.Super() {
 		return nil

@@ -9,15 +9,16 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
-// The namespace is the seam between names and records. All records of a blob - the committed one, snapshots, versions, uncommitted blocks, a
-// pending copy - have keys that begin with its item. Everything above the seam works on items.
+// The namespace is the seam between names and records. All records of a blob - the committed one, snapshots, versions,
+// uncommitted blocks, a pending copy - have keys that begin with its item. Everything above the seam works on items.
 //
 //   - In a container of a flat account the item is the container's generation and the name.
-//   - In a hierarchical account a container is a tree: its directories and files are inodes, and the names bucket has the entries of
+//   - In a hierarchical account a container is a tree: its directories and files are inodes, and the names bucket has
+//     the entries of
 //     directories. The item is the inode, so that a rename changes one entry and leaves the rest of what is below untouched.
 //
-// The number of a container's generation is that of its root directory as well; its highest bit says which of the two the container is, so
-// that a flat container costs nothing more.
+// The number of a container's generation is that of its root directory as well; its highest bit says which of the two
+// the container is, so that a flat container costs nothing more.
 
 // item is the first part of the keys of all records of a blob. The zero value is that of a path that does not exist.
 type item struct {
@@ -108,7 +109,8 @@ type place struct {
 	kind byte // of the item, if it is in a tree
 	// path is without empty segments; "" is the root.
 	path string
-	// parent is the deepest directory on the way that exists, name the last segment. missing are the directories between them.
+	// parent is the deepest directory on the way that exists, name the last segment. missing are the directories between
+	// them.
 	parent  inode
 	name    string
 	missing []string
@@ -116,15 +118,15 @@ type place struct {
 	above []inode
 }
 
-// MaxDepth is the maximum number of directories above a file or directory, and MaxSegment the length in bytes of one name.
-// https://learn.microsoft.com/azure/storage/blobs/data-lake-storage-known-issues
+// MaxDepth is the maximum number of directories above a file or directory, and MaxSegment the length in bytes of one
+// name. https://learn.microsoft.com/azure/storage/blobs/data-lake-storage-known-issues
 const (
 	MaxDepth   = 63
 	MaxSegment = 255 * 4
 )
 
-// CleanPath returns the segments of a path in a tree: empty ones count as none. It fails with [ErrBlobName] for . and .. and too many
-// directories.
+// CleanPath returns the segments of a path in a tree: empty ones count as none. It fails with [ErrBlobName] for . and
+// .. and too many directories.
 func CleanPath(path string) ([]string, error) {
 	var segments []string
 	for s := range strings.SplitSeq(path, "/") {
@@ -142,8 +144,8 @@ func CleanPath(path string) ([]string, error) {
 	return segments, nil
 }
 
-// find returns the place of the path that r names. It fails with [ErrContainerNotFound], and in a tree with [ErrAccess] if the caller may
-// not pass a directory on the way and [ErrPathConflict] if one of them is a file.
+// find returns the place of the path that r names. It fails with [ErrContainerNotFound], and in a tree with [ErrAccess]
+// if the caller may not pass a directory on the way and [ErrPathConflict] if one of them is a file.
 func (r *Ref) find(tx *store.Tx) (place, error) {
 	gen, err := containerGeneration(tx, r.Account, r.Container)
 	if err != nil || !gen.isTree() {
@@ -169,7 +171,8 @@ func walkTree(tx *store.Tx, root inode, path string, caller *posix.Caller) (p pl
 	if err != nil {
 		return p, err
 	}
-	p = place{item: root.item(), kind: entryDirectory, parent: root, path: strings.Join(segments, "/"), above: make([]inode, 0, len(segments))}
+	p = place{item: root.item(), kind: entryDirectory, parent: root, path: strings.Join(segments, "/"),
+		above: make([]inode, 0, len(segments))}
 	at := entry{root, entryDirectory}
 	for i, s := range segments {
 		if at.kind != entryDirectory {
@@ -218,7 +221,8 @@ func (b *Blob) permit(caller *posix.Caller, want posix.Perm) error {
 	return ErrAccess
 }
 
-// pathOf returns the container and the path of an inode. ok is false if it is not reachable: it, or a directory above it, was deleted.
+// pathOf returns the container and the path of an inode. ok is false if it is not reachable: it, or a directory above
+// it, was deleted.
 func pathOf(tx *store.Tx, n inode) (account, container, path string, ok bool, err error) {
 	var segments []string
 	for range MaxDepth + 3 {

@@ -39,7 +39,8 @@ import (
 // A generation is the number of one creation of a container. Deleting a container removes its record and leaves its
 // generation to the garbage: the contents are out of reach at once, and are removed in the background.
 //
-// An item is generation(8) name in a flat container, and 0x80 and zeros(8) inode(8) in a tree; item.go has what it is for.
+// An item is generation(8) name in a flat container, and 0x80 and zeros(8) inode(8) in a tree; item.go has what it is
+// for.
 const (
 	namesBucket             store.Bucket = "names"
 	trashBucket             store.Bucket = "trash"
@@ -63,8 +64,10 @@ const (
 
 // Buckets are the keyspaces that the service needs in the database it is given.
 func Buckets() []store.Bucket {
-	return []store.Bucket{namesBucket, trashBucket, containersBucket, deletedContainersBucket, blobsBucket, pendingBucket, blocksBucket, contentBucket, tagsBucket,
-		deletedBlobsBucket, garbageBucket, copiesBucket, expiringBucket, changesBucket, eventsBucket, subscriptionsBucket, accountsBucket, metaBucket}
+	return []store.Bucket{namesBucket, trashBucket, containersBucket, deletedContainersBucket, blobsBucket, pendingBucket,
+		blocksBucket, contentBucket, tagsBucket,
+		deletedBlobsBucket, garbageBucket, copiesBucket, expiringBucket, changesBucket, eventsBucket, subscriptionsBucket,
+		accountsBucket, metaBucket}
 }
 
 // generation is the number of one creation of a container, the first part of the keys of its contents.

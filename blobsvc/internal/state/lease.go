@@ -140,7 +140,8 @@ func (l Lease) release(id string, now ticks.Ticks) (Lease, error) {
 const BreakPeriodDefault int64 = -1
 
 // breakIn ends the lease after a period in seconds (0 to 60, or breakPeriodDefault). remaining is the number of seconds
-// until another lease can be acquired, rounded up so that a client that waits for so long can acquire it, which the answer carries. A second break can shorten the period, never lengthen it.
+// until another lease can be acquired, rounded up so that a client that waits for so long can acquire it, which the
+// answer carries. A second break can shorten the period, never lengthen it.
 func (l Lease) breakIn(period int64, now ticks.Ticks) (next Lease, remaining int64, err error) {
 	l = l.At(now)
 	second := ticks.Ticks(time.Second / 100)
@@ -178,8 +179,8 @@ func (l Lease) checkWrite(id string, now ticks.Ticks, e *leaseErrors) error {
 	return l.checkRead(id, now, e)
 }
 
-// checkRead checks whether the lease allows a read with the given lease ID, "" if the request has none. A read needs no lease ID, but one that
-// is named must be right.
+// checkRead checks whether the lease allows a read with the given lease ID, "" if the request has none. A read needs no
+// lease ID, but one that is named must be right.
 func (l Lease) checkRead(id string, now ticks.Ticks, e *leaseErrors) error {
 	if id == "" {
 		return nil

@@ -22,7 +22,8 @@ type LeaseRequest struct {
 	Action LeaseAction
 	// ID is the lease ID of the caller; Proposed is the one that an acquire or a change gives the lease.
 	ID, Proposed string
-	// Duration is the duration of an acquired lease in seconds, or LeaseInfinite. Period is the break period in seconds, or BreakPeriodDefault.
+	// Duration is the duration of an acquired lease in seconds, or LeaseInfinite. Period is the break period in seconds,
+	// or BreakPeriodDefault.
 	Duration, Period int64
 }
 
@@ -65,7 +66,8 @@ func (s *Store) LeaseBlob(w *Write, q *LeaseRequest) (out LeaseResult, err error
 	return out, err
 }
 
-// LeaseContainer runs an operation on the lease of a container. Of the preconditions, the conditional headers alone count.
+// LeaseContainer runs an operation on the lease of a container. Of the preconditions, the conditional headers alone
+// count.
 func (s *Store) LeaseContainer(w *ContainerWrite, q *LeaseRequest) (out LeaseResult, err error) {
 	err = s.db.Update(func(tx *store.Tx) error {
 		rec, err := getContainer(tx, w.Account, w.Container)

@@ -29,7 +29,8 @@ type Listing struct {
 	Snapshots, Uncommitted, Deleted, Versions bool
 	// Caller limits what is listed in a tree; nil is the superuser.
 	Caller *posix.Caller
-	// Paths lists the directories of a tree as items, and those below Directory alone, which must exist. With a delimiter it does not descend.
+	// Paths lists the directories of a tree as items, and those below Directory alone, which must exist. With a delimiter
+	// it does not descend.
 	Paths     bool
 	Directory string
 	// VersionsOnly shows one item for a blob that is deleted and has versions.
@@ -46,7 +47,8 @@ type Listing struct {
 type Item struct {
 	Prefix string
 	Name   string
-	// Blob is without its pieces, and valid until the next item, its metadata too; nil for a prefix and for uncommitted blocks.
+	// Blob is without its pieces, and valid until the next item, its metadata too; nil for a prefix and for uncommitted
+	// blocks.
 	Blob *Blob
 	// VersionsOnly is set for the newest version of a blob without a current version.
 	VersionsOnly bool
@@ -70,8 +72,8 @@ func (s *Store) ListBlobs(account, container string, l *Listing, emit func(Item)
 	return next, err
 }
 
-// walk emits a page. It does not scan: snapshots and versions that are not wanted, and everything below a prefix that was emitted, are
-// skipped by seeking.
+// walk emits a page. It does not scan: snapshots and versions that are not wanted, and everything below a prefix that
+// was emitted, are skipped by seeking.
 func (l *Listing) walk(tx *store.Tx, emit func(Item) error) (next []byte, err error) {
 	scope := l.gen.prefix()
 	within := append(bytes.Clone(scope), l.Prefix...)
@@ -148,8 +150,8 @@ func (l *Listing) position(w, blobs *walker) ([]byte, error) {
 	return blobKey(l.gen.item(it.name), baseSlot)[8:], err
 }
 
-// findBlob returns the item of the record at w, and the key at which a page with it begins. If the record is not wanted it moves w on and
-// returns no key.
+// findBlob returns the item of the record at w, and the key at which a page with it begins. If the record is not wanted
+// it moves w on and returns no key.
 func (l *Listing) findBlob(tx *store.Tx, w *walker) (item Item, at []byte, err error) {
 	_, rawName, slot, err := splitBlobKey(w.key)
 	if err != nil {
@@ -237,8 +239,8 @@ func (l *Listing) findUncommitted(tx *store.Tx, w *walker) (item Item, at []byte
 	return item, at, err
 }
 
-// committed reports whether a name with uncommitted blocks is listed as the blob that is committed under it, whose record is nil if it
-// does not exist.
+// committed reports whether a name with uncommitted blocks is listed as the blob that is committed under it, whose
+// record is nil if it does not exist.
 func (l *Listing) committed(record []byte) (bool, error) {
 	if record == nil || l.Deleted {
 		return record != nil, nil
@@ -248,8 +250,8 @@ func (l *Listing) committed(record []byte) (bool, error) {
 	return err == nil && l.rec.Deleted == 0, err
 }
 
-// pendingStart cuts a position among blob keys to one among pending keys, which have no slot: a page may begin at a base
-// blob, and the pending record of the same name must still be found.
+// pendingStart cuts a position among blob keys to one among pending keys, which have no slot: a page may begin at a
+// base blob, and the pending record of the same name must still be found.
 func pendingStart(start []byte) []byte {
 	if n := len(start) - 8; n > 8 && start[n-1] == 0 {
 		return start[:n]
@@ -257,8 +259,8 @@ func pendingStart(start []byte) []byte {
 	return start
 }
 
-// commonPrefix returns the BlobPrefix for name in a listing by hierarchy: everything up to and including the first delimiter
-// after the prefix; "" if none exists.
+// commonPrefix returns the BlobPrefix for name in a listing by hierarchy: everything up to and including the first
+// delimiter after the prefix; "" if none exists.
 func (l *Listing) commonPrefix(name string) string {
 	if l.Delimiter == "" {
 		return ""

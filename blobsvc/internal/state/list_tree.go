@@ -11,8 +11,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
-// treeWalk visits the entries below a directory, each directory before what is in it, names in the order of their bytes: the order of paths
-// in which a slash comes first. It seeks, so that a page costs what is in it.
+// treeWalk visits the entries below a directory, each directory before what is in it, names in the order of their
+// bytes: the order of paths in which a slash comes first. It seeks, so that a page costs what is in it.
 type treeWalk struct {
 	tx     *store.Tx
 	caller *posix.Caller
@@ -29,7 +29,8 @@ type treeLevel struct {
 	path string // of the directory, with a slash behind it; "" for the root
 }
 
-// begin starts at the first entry of a directory, whose path ends with a slash, that begins with prefix, and whose path is not before from.
+// begin starts at the first entry of a directory, whose path ends with a slash, that begins with prefix, and whose path
+// is not before from.
 func (w *treeWalk) begin(dir inode, path, prefix, from string) error {
 	rest, ok := strings.CutPrefix(from, path)
 	if !ok { // from is before or after all of the directory
@@ -176,7 +177,8 @@ func (l *Listing) walkTree(tx *store.Tx, emit func(Item) error) (next []byte, er
 }
 
 // sendFile sends the items of a file from a slot on: snapshots, if they are wanted, and the file itself.
-func (l *Listing) sendFile(tx *store.Tx, it item, path string, from Slot, send func(Item, Slot) (bool, error)) (more bool, err error) {
+func (l *Listing) sendFile(tx *store.Tx, it item, path string, from Slot,
+	send func(Item, Slot) (bool, error)) (more bool, err error) {
 	if !l.Snapshots && !l.Deleted {
 		switch err := loadBlob(tx, it, baseSlot, &l.rec); {
 		case errors.Is(err, ErrBlobNotFound):

@@ -17,8 +17,8 @@ import (
 )
 
 // TestCrashImages writes blobs, blocks and appends whose content becomes durable with its transaction. At each
-// write, sync, creation, rename and removal of the extents and of the log, it makes the images that a power failure may leave. Each must be
-// without a finding and have what was acknowledged, before and after the service was opened.
+// write, sync, creation, rename and removal of the extents and of the log, it makes the images that a power failure may
+// leave. Each must be without a finding and have what was acknowledged, before and after the service was opened.
 func TestCrashImages(t *testing.T) {
 	t.Parallel()
 	dir, scratch := t.TempDir(), t.TempDir()
@@ -61,7 +61,8 @@ func TestCrashImages(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if _, err := Check(filepath.Join(to, "blobs.db"), to, func(err error) { t.Errorf("%s: check: %v", what, err) }); err != nil {
+			if _, err := Check(filepath.Join(to, "blobs.db"), to,
+				func(err error) { t.Errorf("%s: check: %v", what, err) }); err != nil {
 				t.Errorf("%s: check: %v", what, err)
 			}
 			s, err := open(to, nil)

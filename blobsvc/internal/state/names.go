@@ -17,9 +17,9 @@ var (
 	ErrNameLength = errors.New("blob state: the length of the name is out of range")
 )
 
-// CheckContainerName checks a container's name: 3 to 63 lower-case letters, digits and hyphens, beginning and ending with a
-// letter or digit, no two hyphens in a row; or one of the containers with a special meaning. It fails with [ErrContainerName] or
-// [ErrNameLength].
+// CheckContainerName checks a container's name: 3 to 63 lower-case letters, digits and hyphens, beginning and ending
+// with a letter or digit, no two hyphens in a row; or one of the containers with a special meaning. It fails with
+// [ErrContainerName] or [ErrNameLength].
 func CheckContainerName(s string) error {
 	switch s {
 	case RootContainer, LogsContainer, WebContainer, ChangeFeedContainer:
@@ -43,8 +43,8 @@ func CheckContainerName(s string) error {
 // maxBlobName is the longest blob name in UTF-16 units, which is how Azure counts characters.
 const maxBlobName = 1024
 
-// CheckBlobName checks a decoded blob name: any characters, 1 to 1024 of them, at most 254 path segments. U+0000 has no form in
-// a listing and is refused. It fails with [ErrBlobName] or [ErrNameLength].
+// CheckBlobName checks a decoded blob name: any characters, 1 to 1024 of them, at most 254 path segments. U+0000 has no
+// form in a listing and is refused. It fails with [ErrBlobName] or [ErrNameLength].
 func CheckBlobName(s string) error {
 	if !utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0 {
 		return ErrBlobName

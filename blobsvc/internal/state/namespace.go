@@ -12,8 +12,8 @@ func isSystem(container string) bool {
 	return strings.HasPrefix(container, "$") && container != RootContainer
 }
 
-// checkNamespace fails with [ErrNamespace] if the account has containers of the other kind: an account is hierarchical from its first container
-// on, or never.
+// checkNamespace fails with [ErrNamespace] if the account has containers of the other kind: an account is hierarchical
+// from its first container on, or never.
 func checkNamespace(tx *store.Tx, account, container string, hierarchical bool) error {
 	if isSystem(container) {
 		return nil
@@ -25,7 +25,8 @@ func checkNamespace(tx *store.Tx, account, container string, hierarchical bool) 
 	return err
 }
 
-// namespaceOf reports whether an account is hierarchical, by its first container; known is false for an account without containers.
+// namespaceOf reports whether an account is hierarchical, by its first container; known is false for an account without
+// containers.
 func namespaceOf(tx *store.Tx, account string) (hierarchical, known bool, err error) {
 	scope := containerKey(account, "")
 	cur := tx.Cursor(containersBucket)

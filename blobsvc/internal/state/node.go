@@ -20,13 +20,14 @@ type Cluster struct {
 	Log *replog.Log
 	// Node names the data folder: another folder, also of the same machine, has another name. The database keeps it.
 	Node string
-	// Members returns the names of the data folders that belong to the cluster, this one included; nil if that is not known. What the folder of
-	// a node has written that is not in the list is removed by the others once nothing refers to it.
+	// Members returns the names of the data folders that belong to the cluster, this one included; nil if that is not
+	// known. What the folder of a node has written that is not in the list is removed by the others once nothing refers to
+	// it.
 	Members func() []string
 	// Mirror configures the copies of content. Extents, Owner and Gone are set by Open.
 	Mirror mirror.Config
-	// Streams, if set, keeps content in streams of an external NATS in place of Mirror; Node and Members are not used then. Extents, Owner and
-	// Log are set by Open.
+	// Streams, if set, keeps content in streams of an external NATS in place of Mirror; Node and Members are not used
+	// then. Extents, Owner and Log are set by Open.
 	Streams *Streams
 	// Follower is called after changes of any node.
 	Follower Follower
@@ -97,7 +98,8 @@ type copies interface {
 	Close()
 }
 
-// Interrupt ends the calls on a node of a cluster that wait for the other nodes, and lets later ones fail. It does nothing on a single machine.
+// Interrupt ends the calls on a node of a cluster that wait for the other nodes, and lets later ones fail. It does
+// nothing on a single machine.
 func (s *Store) Interrupt() {
 	if s.replicated {
 		s.mirror.Close()

@@ -2,8 +2,8 @@ package state
 
 import "github.com/lazuli-storage/lazuli/blobsvc/internal/posix"
 
-// The part of a blob record that a tree needs: parent inode, name, flags, permissions, then what the flags name. An owner or group that is
-// the superuser is stored as "".
+// The part of a blob record that a tree needs: parent inode, name, flags, permissions, then what the flags name. An
+// owner or group that is the superuser is stored as "".
 
 const (
 	nodeDirectory = 1 << iota

@@ -30,8 +30,8 @@ func (l pieceList) spans(tx *store.Tx, off, n, limit int64) (list []Span, err er
 }
 
 // diffPages returns the pages that differ between two states of a page blob. Pages are the same if they are the same
-// bytes of the same slices: pages that were written again count as changed, also if the bytes are equal. Pages that were cleared count as
-// cleared, also if they were empty before they were written and cleared.
+// bytes of the same slices: pages that were written again count as changed, also if the bytes are equal. Pages that
+// were cleared count as cleared, also if they were empty before they were written and cleared.
 func diffPages(before, after []content.Piece, off, end int64) []Span {
 	var out []Span
 	add := func(from, to int64, cleared bool) {
@@ -76,8 +76,8 @@ func diffPages(before, after []content.Piece, off, end int64) []Span {
 	return out
 }
 
-// samePages reports whether two pieces have the same bytes of the same extent at an offset of the blob. What follows in both is the
-// same then: what one write brought is never rearranged.
+// samePages reports whether two pieces have the same bytes of the same extent at an offset of the blob. What follows in
+// both is the same then: what one write brought is never rearranged.
 func samePages(a, b *content.Piece, off int64) bool {
 	if isMark(a) && isMark(b) {
 		return a.Block == b.Block

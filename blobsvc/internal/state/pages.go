@@ -32,9 +32,10 @@ type PagesResult struct {
 	Sequence int64
 }
 
-// WritePages puts uploaded content at [start, end) of a page blob, or clears that range if up is nil. start and end are multiples of
-// PageSize.
-func (s *Store) WritePages(w *Write, start, end int64, conditions SequenceConditions, up *content.Upload) (out PagesResult, err error) {
+// WritePages puts uploaded content at [start, end) of a page blob, or clears that range if up is nil. start and end are
+// multiples of PageSize.
+func (s *Store) WritePages(w *Write, start, end int64, conditions SequenceConditions,
+	up *content.Upload) (out PagesResult, err error) {
 	result, err := s.updateBlob(w, (*Preconditions).checkWrite, func(c *change, b *Blob) error {
 		if b.Kind != PageBlob {
 			return ErrBlobType
@@ -73,8 +74,8 @@ func (s *Store) WritePages(w *Write, start, end int64, conditions SequenceCondit
 	return out, err
 }
 
-// cut removes [start, end) from the pieces of a page blob, and returns which parts of it had content or marks. Each piece has its own
-// record.
+// cut removes [start, end) from the pieces of a page blob, and returns which parts of it had content or marks. Each
+// piece has its own record.
 func (l pieceList) cut(tx *store.Tx, start, end int64) (removed []Span, err error) {
 	var hit []content.Piece
 	err = l.walkMarked(tx, start, end-start, end, func(p *content.Piece) error {
@@ -97,9 +98,9 @@ func (l pieceList) cut(tx *store.Tx, start, end int64) (removed []Span, err erro
 	return removed, nil
 }
 
-// mark notes that ranges of a page blob, which have no pieces, were cleared at a time. A mark is a piece without slices, with the time in
-// place of a block ID: Get Page Ranges has to show that pages were written and cleared since a snapshot in which they were empty. The space
-// that marks take is bounded by what was written.
+// mark notes that ranges of a page blob, which have no pieces, were cleared at a time. A mark is a piece without
+// slices, with the time in place of a block ID: Get Page Ranges has to show that pages were written and cleared since a
+// snapshot in which they were empty. The space that marks take is bounded by what was written.
 func (l pieceList) mark(tx *store.Tx, ranges []Span, at ticks.Ticks) {
 	id := string(binary.BigEndian.AppendUint64(nil, uint64(at)))
 	for _, r := range ranges {
@@ -140,8 +141,8 @@ type PageRanges struct {
 	Spans   []Span
 }
 
-// PageRanges returns the pages of a page blob that have content, or that differ from an earlier snapshot unless previous is 0. within
-// limits the answer to the pages that it touches; nil is the whole blob.
+// PageRanges returns the pages of a page blob that have content, or that differ from an earlier snapshot unless
+// previous is 0. within limits the answer to the pages that it touches; nil is the whole blob.
 func (s *Store) PageRanges(r *Read, within *Range, previous ticks.Ticks) (out PageRanges, err error) {
 	var b Blob
 	err = s.view(r, &b, func(tx *store.Tx, it item) (err error) {

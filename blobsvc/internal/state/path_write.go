@@ -12,7 +12,8 @@ import (
 
 // Append and Flush write a file as uncommitted blocks and a block list, whose block IDs are positions.
 
-// positionID is the ID of the block at a position. The IDs of one file are of one length, and their order is that of the positions.
+// positionID is the ID of the block at a position. The IDs of one file are of one length, and their order is that of
+// the positions.
 func positionID(at int64) string {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], uint64(at))
@@ -29,8 +30,8 @@ func positionOf(id string) (int64, bool) {
 
 // PathLease holds what an append or a flush does with the lease of the file.
 type PathLease struct {
-	// Acquire acquires a lease with Proposed and Duration before the write, Renew renews the one of the request; Release releases it after the
-	// write.
+	// Acquire acquires a lease with Proposed and Duration before the write, Renew renews the one of the request; Release
+	// releases it after the write.
 	Acquire, Renew, Release bool
 	Proposed                string
 	Duration                int64

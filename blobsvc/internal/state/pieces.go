@@ -13,7 +13,8 @@ import (
 // long or growing one has an ID, and separate records in the content bucket, each with some pieces and keyed by the
 // offset where the last of them ends: the first record at or after off+1 is the one that holds off.
 //
-// What has an id is counted: blobs, snapshots and copies refer to the same pieces. It is written by its first blob alone:
+// What has an id is counted: blobs, snapshots and copies refer to the same pieces. It is written by its first blob
+// alone:
 //
 //   - the content of a block blob never changes;
 //   - an append blob adds pieces past the length that any snapshot of it knows;
@@ -125,8 +126,8 @@ func (d *decoder) seals(list []content.Piece) {
 	}
 }
 
-// layOut gives pieces their offsets and returns the content made of them, with its length. It stores a long list under a
-// new id with one reference.
+// layOut gives pieces their offsets and returns the content made of them, with its length. It stores a long list under
+// a new id with one reference.
 func layOut(tx *store.Tx, list []content.Piece) (pieceList, int64) {
 	var length int64
 	slices := 0

@@ -9,8 +9,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// PutBlob writes a whole blob with the content that was uploaded. Without up the blob has no content: it is a page blob of zeros, or an
-// empty append blob. blob has the properties from the request; this function sets times and versions.
+// PutBlob writes a whole blob with the content that was uploaded. Without up the blob has no content: it is a page blob
+// of zeros, or an empty append blob. blob has the properties from the request; this function sets times and versions.
 func (s *Store) PutBlob(w *Write, blob *Blob, up *content.Upload) (Result, error) {
 	return s.update(w, func(c *change) (err error) {
 		b := *blob
@@ -24,8 +24,8 @@ func (s *Store) PutBlob(w *Write, blob *Blob, up *content.Upload) (Result, error
 	})
 }
 
-// CheckPut reports early whether a body is worth receiving: it fails as PutBlob would if the preconditions of w do not hold. The
-// transaction of PutBlob decides.
+// CheckPut reports early whether a body is worth receiving: it fails as PutBlob would if the preconditions of w do not
+// hold. The transaction of PutBlob decides.
 func (s *Store) CheckPut(w *Write) error {
 	return s.db.View(func(tx *store.Tx) error {
 		p, err := w.find(tx)
@@ -45,8 +45,8 @@ func (s *Store) CheckPut(w *Write) error {
 	})
 }
 
-// replace writes b over the base blob, if the preconditions let it. The lease, and the creation time of a blob that exists, stay;
-// snapshots and versions stay; uncommitted blocks go.
+// replace writes b over the base blob, if the preconditions let it. The lease, and the creation time of a blob that
+// exists, stay; snapshots and versions stay; uncommitted blocks go.
 func (c *change) replace(b *Blob) error {
 	if err := c.enter(); err != nil {
 		return err
@@ -121,7 +121,8 @@ func (c *change) replace(b *Blob) error {
 	return nil
 }
 
-// mayOverwrite refuses to write a file over a directory or a directory over a file, and a caller who may not write to old.
+// mayOverwrite refuses to write a file over a directory or a directory over a file, and a caller who may not write to
+// old.
 func (c *change) mayOverwrite(old *Blob) error {
 	if old.Node == nil {
 		return nil
@@ -149,8 +150,8 @@ func (c *change) overwritten(old *Blob) (exists bool, err error) {
 	return err == nil && old.Deleted == 0, err
 }
 
-// checkReplace refuses to replace a protected blob, to change the type of a blob with versions, and to protect a blob in a container
-// that is not enabled for it.
+// checkReplace refuses to replace a protected blob, to change the type of a blob with versions, and to protect a blob
+// in a container that is not enabled for it.
 func (c *change) checkReplace(old, b *Blob, exists bool) error {
 	switch {
 	case exists && c.versioning() && b.Kind != old.Kind:

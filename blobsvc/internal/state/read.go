@@ -28,7 +28,8 @@ type Read struct {
 
 func (r *Read) now() ticks.Ticks { return ticks.Of(r.Now) }
 
-// view reads the record that r names into b, checks the preconditions of a read, and calls more in the same transaction.
+// view reads the record that r names into b, checks the preconditions of a read, and calls more in the same
+// transaction.
 func (s *Store) view(r *Read, b *Blob, more func(tx *store.Tx, it item) error) error {
 	return s.db.View(func(tx *store.Tx) error {
 		it, err := r.existing(tx)
@@ -71,7 +72,8 @@ func (s *Store) unlock(account string, b *Blob, key *encryption.CustomerKey) (er
 	return err
 }
 
-// Range is a range of bytes as a request names it. End is inclusive, OpenEnd where the range goes to the end of the blob.
+// Range is a range of bytes as a request names it. End is inclusive, OpenEnd where the range goes to the end of the
+// blob.
 type Range struct{ Start, End int64 }
 
 // OpenEnd is the end of a range that goes to the end of the blob.
@@ -80,7 +82,8 @@ const OpenEnd = int64(1<<63 - 1)
 // WholeBlob is the range of all bytes.
 var WholeBlob = Range{0, OpenEnd}
 
-// Within cuts r to a blob of length bytes and returns offset and length. It fails with a [*RangeError] if r begins at or past the end.
+// Within cuts r to a blob of length bytes and returns offset and length. It fails with a [*RangeError] if r begins at
+// or past the end.
 func (r Range) Within(length int64) (off, n int64, err error) {
 	if r.Start >= length {
 		return 0, 0, &RangeError{length}
@@ -95,8 +98,8 @@ type Content struct {
 	Offset, Length int64
 }
 
-// OpenBlob opens a range of a blob, nil for all of it, and reads the blob's properties into b. kind, unless 0, is the type that the blob
-// must have.
+// OpenBlob opens a range of a blob, nil for all of it, and reads the blob's properties into b. kind, unless 0, is the
+// type that the blob must have.
 func (s *Store) OpenBlob(r *Read, kind Kind, within *Range, b *Blob) (c Content, err error) {
 	err = s.view(r, b, func(tx *store.Tx, it item) (err error) {
 		if kind != 0 && b.Kind != kind {
@@ -129,7 +132,8 @@ func (s *Store) OpenBlob(r *Read, kind Kind, within *Range, b *Blob) (c Content,
 }
 
 // EachNamed calls fn with each named base blob that exists.
-func (s *Store) EachNamed(account, container string, names []string, now time.Time, fn func(name string, b *Blob) error) error {
+func (s *Store) EachNamed(account, container string, names []string, now time.Time,
+	fn func(name string, b *Blob) error) error {
 	return s.db.View(func(tx *store.Tx) error {
 		for _, name := range names {
 			it, err := (&Ref{Account: account, Container: container, Blob: name}).existing(tx)

@@ -27,7 +27,8 @@ func TestKeysRoundTripAndOrder(t *testing.T) {
 			slot Slot
 		}
 		draw := func(label string) key {
-			return key{generation(rapid.Uint64().Draw(t, label+" generation")), anyName.Draw(t, label+" name"), Slot(rapid.Uint64().Draw(t, label+" slot"))}
+			return key{generation(rapid.Uint64().Draw(t, label+" generation")), anyName.Draw(t, label+" name"),
+				Slot(rapid.Uint64().Draw(t, label+" slot"))}
 		}
 		a, b := draw("a"), draw("b")
 		if rapid.Bool().Draw(t, "same generation") {
@@ -79,9 +80,11 @@ func drawPieces(t *rapid.T) (list []content.Piece) {
 	at := int64(0)
 	for range rapid.IntRange(0, 5).Draw(t, "pieces") {
 		at += rapid.Int64Range(0, 1000).Draw(t, "gap")
-		p := content.Piece{Start: at, Length: rapid.Int64Range(1, 1<<30).Draw(t, "length"), Block: rapid.String().Draw(t, "block"), Slices: drawSlices(t)}
+		p := content.Piece{Start: at, Length: rapid.Int64Range(1, 1<<30).Draw(t, "length"),
+			Block: rapid.String().Draw(t, "block"), Slices: drawSlices(t)}
 		if rapid.Bool().Draw(t, "sealed") {
-			p.Seal = encryption.Seal{IV: rapid.StringN(1, 16, -1).Draw(t, "counter"), Offset: rapid.Int64Range(0, 1<<40).Draw(t, "place")}
+			p.Seal = encryption.Seal{IV: rapid.StringN(1, 16, -1).Draw(t, "counter"),
+				Offset: rapid.Int64Range(0, 1<<40).Draw(t, "place")}
 		}
 		list = append(list, p)
 		at = p.End()
@@ -106,11 +109,13 @@ func TestBlobRecordRoundTrip(t *testing.T) {
 				Until: ticks.Ticks(rapid.Int64Range(0, 1<<62).Draw(t, "until"))},
 			Tier: text.Draw(t, "tier"), TierChanged: 7, RehydrateTo: text.Draw(t, "rehydrate"),
 			Sequence: rapid.Int64Range(0, 1<<62).Draw(t, "sequence"), Blocks: rapid.Int64Range(0, 50000).Draw(t, "blocks"),
-			Sealed:  rapid.Bool().Draw(t, "sealed"),
-			Deleted: ticks.Ticks(rapid.Int64Range(0, 1<<62).Draw(t, "deleted")), KeptDays: rapid.Int64Range(0, 365).Draw(t, "days"),
-			Version: ticks.Ticks(rapid.Int64Range(0, 1<<62).Draw(t, "version")),
-			Protection: Protection{Until: ticks.Ticks(rapid.Int64Range(0, 1<<62).Draw(t, "until")), Locked: rapid.Bool().Draw(t, "locked"),
-				Hold: rapid.Bool().Draw(t, "hold")},
+			Sealed:   rapid.Bool().Draw(t, "sealed"),
+			Deleted:  ticks.Ticks(rapid.Int64Range(0, 1<<62).Draw(t, "deleted")),
+			KeptDays: rapid.Int64Range(0, 365).Draw(t, "days"),
+			Version:  ticks.Ticks(rapid.Int64Range(0, 1<<62).Draw(t, "version")),
+			Protection: Protection{Until: ticks.Ticks(rapid.Int64Range(0, 1<<62).Draw(t, "until")),
+				Locked: rapid.Bool().Draw(t, "locked"),
+				Hold:   rapid.Bool().Draw(t, "hold")},
 			Encryption: encryption.ID{KeySHA256: text.Draw(t, "key"), Scope: text.Draw(t, "scope")},
 		}
 		if b.Headers.DispositionSet {
@@ -142,8 +147,9 @@ func TestBlobRecordRoundTrip(t *testing.T) {
 
 func TestContainerRecordRoundTrip(t *testing.T) {
 	t.Parallel()
-	c := Container{generation: 300, Changed: 5, Metadata: []Meta{{Name: "a", Value: "b"}}, Access: "blob", Scope: "s", OnlyScope: true,
-		Lease: Lease{State: LeaseBreaking, ID: "x", Until: 9}, Deleted: 8, KeptDays: 7, Immutable: true}
+	c := Container{generation: 300, Changed: 5, Metadata: []Meta{{Name: "a", Value: "b"}}, Access: "blob", Scope: "s",
+		OnlyScope: true,
+		Lease:     Lease{State: LeaseBreaking, ID: "x", Until: 9}, Deleted: 8, KeptDays: 7, Immutable: true}
 	c.Policies = []StoredPolicy{{ID: "p", Start: "s", Expiry: "e", Permissions: "rw"}, {ID: "bare", Bare: true}}
 	got, err := decodeContainer(c.encode())
 	if err != nil || !reflect.DeepEqual(got, c) {
@@ -152,7 +158,8 @@ func TestContainerRecordRoundTrip(t *testing.T) {
 }
 
 func FuzzDecodeRecords(f *testing.F) {
-	b := Blob{Kind: BlockBlob, Length: 5, content: pieceList{pieces: []content.Piece{{Length: 5, Block: "id", Slices: []extent.Slice{{Extent: 1, Length: 5}}}}}}
+	b := Blob{Kind: BlockBlob, Length: 5,
+		content: pieceList{pieces: []content.Piece{{Length: 5, Block: "id", Slices: []extent.Slice{{Extent: 1, Length: 5}}}}}}
 	f.Add(b.encode())
 	f.Add(encodePieces(b.content.pieces))
 	f.Add(deletedContainerKey("account", "box", 1<<60))
@@ -171,10 +178,12 @@ func FuzzDecodeRecords(f *testing.F) {
 		_, _ = decodeBlock(v)
 		_, _ = decodeContainer(v)
 		_, _, _ = parseBlobKey(v)
-		if account, name, deleted, err := parseDeletedContainerKey(v); err == nil && !bytes.Equal(deletedContainerKey(account, string(name), deleted), v) {
+		if account, name, deleted, err := parseDeletedContainerKey(v); err == nil &&
+			!bytes.Equal(deletedContainerKey(account, string(name), deleted), v) {
 			t.Fatalf("%x is the key of %q, %q, %d, whose key is another", v, account, name, deleted)
 		}
-		if at, ok := ParseDeletedVersion(string(v)); ok && !strings.EqualFold((&Container{Deleted: at}).DeletedVersion(), string(v)) {
+		if at, ok := ParseDeletedVersion(string(v)); ok &&
+			!strings.EqualFold((&Container{Deleted: at}).DeletedVersion(), string(v)) {
 			t.Fatalf("%q is version %d, which is written differently", v, at)
 		}
 		_, _, _ = parseBlockKey(v)

@@ -24,9 +24,9 @@ type RenameSource struct {
 // RenameChanges hold what a rename changes beside the path. Nil fields stay.
 type RenameChanges struct{ Metadata *[]Meta }
 
-// Rename moves a file or directory to the path of w, in one transaction and at the same cost whatever is below it: its entry moves, and nothing
-// else. Entity tags, leases, expiry times and uncommitted blocks stay. What is at the destination is replaced: a file by a file, an empty
-// directory by a directory.
+// Rename moves a file or directory to the path of w, in one transaction and at the same cost whatever is below it: its
+// entry moves, and nothing else. Entity tags, leases, expiry times and uncommitted blocks stay. What is at the
+// destination is replaced: a file by a file, an empty directory by a directory.
 //
 // https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/create#rename
 func (s *Store) Rename(w *Write, src *RenameSource, changes *RenameChanges) (Result, error) {
@@ -148,7 +148,8 @@ func (c *change) replaceBy(b *Blob) error {
 	return err
 }
 
-// detach takes b, a file or directory with everything below it, out of the tree: it can be restored, or is left to the background.
+// detach takes b, a file or directory with everything below it, out of the tree: it can be restored, or is left to the
+// background.
 func (c *change) detach(b *Blob) (deletion uint64, err error) {
 	if c.Policy.RetentionDays > 0 {
 		return c.trash(b)
@@ -165,8 +166,8 @@ func (c *change) detach(b *Blob) (deletion uint64, err error) {
 	return 0, removeItem(c.tx, c.item)
 }
 
-// DeletePath deletes a file with its snapshots, or a directory: with recursive also one with entries, at the same cost whatever is below it.
-// deletion is the number under which it can be restored, 0 if it cannot be.
+// DeletePath deletes a file with its snapshots, or a directory: with recursive also one with entries, at the same cost
+// whatever is below it. deletion is the number under which it can be restored, 0 if it cannot be.
 func (s *Store) DeletePath(w *Write, recursive bool) (deletion uint64, err error) {
 	if err := fault.Point(pointUnlink); err != nil {
 		return 0, err
@@ -201,8 +202,8 @@ func (s *Store) DeletePath(w *Write, recursive bool) (deletion uint64, err error
 	return deletion, fault.Point(pointDelete)
 }
 
-// mayEmpty checks that the caller may delete everything below a directory: that takes all permissions on each directory. Only for callers that
-// lists limit does the cost depend on what is below.
+// mayEmpty checks that the caller may delete everything below a directory: that takes all permissions on each
+// directory. Only for callers that lists limit does the cost depend on what is below.
 func (c *change) mayEmpty(b *Blob) error {
 	if !hasChildren(c.tx, c.item.inode()) {
 		return nil

@@ -17,9 +17,9 @@ import (
 // aloneNumber is the number of the folder of a server alone: that of its extents.
 const aloneNumber = 0
 
-// Seed creates the replicated log of a cluster from the database of a server alone, which is closed, and has no log of its own. node is the name of the
-// folder, which belongs to a node of the cluster from now on, see [Cluster]. keys is the file with the keys of encryption scopes. Of the database, Seed
-// changes only what a server alone does not use.
+// Seed creates the replicated log of a cluster from the database of a server alone, which is closed, and has no log of
+// its own. node is the name of the folder, which belongs to a node of the cluster from now on, see [Cluster]. keys is
+// the file with the keys of encryption scopes. Of the database, Seed changes only what a server alone does not use.
 func Seed(ctx context.Context, path, keys, node string, c replog.Config) (err error) {
 	scopes, err := encryption.ReadKeys(keys)
 	if err != nil {
@@ -47,8 +47,8 @@ func Seed(ctx context.Context, path, keys, node string, c replog.Config) (err er
 	return db.Seed(ctx, c)
 }
 
-// number gives the folder of a server alone, under its name in the cluster, the number that its extents have. Folders of a cluster from which its data came
-// keep their numbers, so that no new folder gets one of them.
+// number gives the folder of a server alone, under its name in the cluster, the number that its extents have. Folders
+// of a cluster from which its data came keep their numbers, so that no new folder gets one of them.
 func number(tx *store.Tx, node string) {
 	var former [][]byte
 	c := tx.Cursor(metaBucket)
@@ -63,8 +63,8 @@ func number(tx *store.Tx, node string) {
 	tx.Put(metaBucket, append(bytes.Clone(nodePrefix), node...), binary.BigEndian.AppendUint64(nil, aloneNumber))
 }
 
-// Settle opens the database and the extents of a stopped server alone and closes them: files of former releases are converted, and what a crash has left is
-// put in order. keys is the file with the keys of encryption scopes.
+// Settle opens the database and the extents of a stopped server alone and closes them: files of former releases are
+// converted, and what a crash has left is put in order. keys is the file with the keys of encryption scopes.
 func Settle(path, extents, keys string) error {
 	scopes, err := encryption.OpenScopes(keys, func(string) []string { return nil })
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// rig is a store with one container, and the time of the next request. When the test ends the checker must find nothing.
+// rig is a store with one container, and the time of the next request. When the test ends the checker must find
+// nothing.
 type rig struct {
 	t   *testing.T
 	s   *Store
@@ -35,7 +36,8 @@ func newRig(t *testing.T, policy Policy) *rig {
 	}
 	r := &rig{t: t, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), policy: policy}
 	dir := t.TempDir()
-	r.s, err = Open(Config{Path: filepath.Join(dir, "blobs.db"), Extents: filepath.Join(dir, "extents"), Ephemeral: true, Scopes: scopes,
+	r.s, err = Open(Config{Path: filepath.Join(dir, "blobs.db"), Extents: filepath.Join(dir, "extents"), Ephemeral: true,
+		Scopes:  scopes,
 		Policy:  func(string) Policy { return r.policy },
 		Changed: func(_, _, blob string) { r.changed = append(r.changed, blob) }})
 	if err != nil {
@@ -49,7 +51,8 @@ func newRig(t *testing.T, policy Policy) *rig {
 			t.Error(err)
 		}
 	})
-	if _, err := r.s.CreateContainer(&ContainerWrite{Account: "a", Container: "box", Now: r.now, Policy: policy}, Container{}); err != nil {
+	if _, err := r.s.CreateContainer(&ContainerWrite{Account: "a", Container: "box", Now: r.now, Policy: policy},
+		Container{}); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -57,7 +60,8 @@ func newRig(t *testing.T, policy Policy) *rig {
 
 func (r *rig) write(name string) *Write {
 	r.now = r.now.Add(time.Second)
-	return &Write{Ref: Ref{Account: "a", Container: "box", Blob: name}, Now: r.now, Policy: r.policy, Rights: Rights{Overwrite: true}}
+	return &Write{Ref: Ref{Account: "a", Container: "box", Blob: name}, Now: r.now, Policy: r.policy,
+		Rights: Rights{Overwrite: true}}
 }
 
 func (r *rig) upload(text string) *content.Upload {
@@ -266,7 +270,8 @@ func TestProtectedBlobsDoNotExpire(t *testing.T) {
 // A transaction that runs twice writes the same, and reports the same.
 func TestChangesCanRunTwice(t *testing.T) {
 	t.Parallel()
-	for _, policy := range []Policy{{ChangeFeed: true}, {ChangeFeed: true, Versioning: true}, {ChangeFeed: true, RetentionDays: 1}} {
+	for _, policy := range []Policy{{ChangeFeed: true}, {ChangeFeed: true, Versioning: true},
+		{ChangeFeed: true, RetentionDays: 1}} {
 		runTwice(t, policy)
 	}
 }

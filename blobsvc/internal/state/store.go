@@ -31,13 +31,15 @@ type Config struct {
 	Scopes *encryption.Scopes
 	// Policy returns the settings of an account for background work. Nil returns the zero value.
 	Policy func(account string) Policy
-	// LogEvents records the events of accounts with subscriptions in the event log. EventLogged, if set, is called with the account after
-	// a change with an event in the log has been committed, and before the change returns. It must not block.
+	// LogEvents records the events of accounts with subscriptions in the event log. EventLogged, if set, is called with
+	// the account after a change with an event in the log has been committed, and before the change returns. It must not
+	// block.
 	LogEvents   bool
 	EventLogged func(account string)
 	// FS is the file system to write content and the log of the database through; nil means disk.OS.
 	FS disk.FS
-	// Changed, if set, is called after a write of a blob has been committed, and before the write returns. It must not block.
+	// Changed, if set, is called after a write of a blob has been committed, and before the write returns. It must not
+	// block.
 	Changed func(account, container, blob string)
 }
 
@@ -84,8 +86,9 @@ func (s *Store) Damages() (metadata, content int64) { return s.db.Damages(), s.e
 
 // Open opens the state. Close it.
 func Open(c Config) (*Store, error) {
-	s := &Store{scopes: c.Scopes, policyOf: c.Policy, changed: c.Changed, logEvents: c.LogEvents, eventLogged: c.EventLogged,
-		replicated: c.Cluster != nil, session: newSession()}
+	s := &Store{scopes: c.Scopes, policyOf: c.Policy, changed: c.Changed, logEvents: c.LogEvents,
+		eventLogged: c.EventLogged,
+		replicated:  c.Cluster != nil, session: newSession()}
 	if s.policyOf == nil {
 		s.policyOf = func(string) Policy { return Policy{} }
 	}
@@ -131,9 +134,11 @@ func (s *Store) EachProperties(fn func(account string, value []byte) error) erro
 	})
 }
 
-// ChangeProperties replaces the service properties of an account by what change returns for the current ones, nil for none. website creates the
-// container of its static website if it does not exist. change may run twice; if it fails, nothing is replaced.
-func (s *Store) ChangeProperties(account string, now time.Time, change func(old []byte) (value []byte, website bool, err error)) error {
+// ChangeProperties replaces the service properties of an account by what change returns for the current ones, nil for
+// none. website creates the container of its static website if it does not exist. change may run twice; if it fails,
+// nothing is replaced.
+func (s *Store) ChangeProperties(account string, now time.Time,
+	change func(old []byte) (value []byte, website bool, err error)) error {
 	changed := s.ticks.Next(now)
 	return s.db.Update(func(tx *store.Tx) error {
 		value, website, err := change(tx.Get(accountsBucket, []byte(account)))
@@ -170,8 +175,8 @@ const (
 	ChangeFeedContainer = "$blobchangefeed"
 )
 
-// Reset deletes the containers of an account whose names begin with prefix, and returns how many there were. It ignores leases and
-// immutability, and nothing can be restored. With an empty prefix it deletes the service properties too.
+// Reset deletes the containers of an account whose names begin with prefix, and returns how many there were. It ignores
+// leases and immutability, and nothing can be restored. With an empty prefix it deletes the service properties too.
 func (s *Store) Reset(account, prefix string) (deleted int, err error) {
 	err = s.db.Update(func(tx *store.Tx) error {
 		var err error

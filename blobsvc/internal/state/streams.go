@@ -24,18 +24,20 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
-// Servers on an external NATS have no role of their own: they come and go, and lose their folders. A folder of extents has a name, which is lost
-// with it, and the name has a number, which begins the ids of the extents that the server writes. Each process that opens the folder begins a session
-// of the number, and only the process with the newest session may write its extents.
+// Servers on an external NATS have no role of their own: they come and go, and lose their folders. A folder of extents
+// has a name, which is lost with it, and the name has a number, which begins the ids of the extents that the server
+// writes. Each process that opens the folder begins a session of the number, and only the process with the newest
+// session may write its extents.
 //
 //	node:<name>         number in 8 bytes
 //	session:<number>    newest session in 8 bytes
 //	retired:<number>    1: no session may follow
 //
-// When no process has answered for a number for absentAfter, another server retires it. A newer session and the retirement are fences: from then on
-// every change by the earlier process fails (checkOwner), also if it was only paused. So the extents of a retired number get no further references
-// but from the metadata itself, and those without references are deleted. A process that has met a fence opens its state again, and takes another
-// number if its own is retired or in use.
+// When no process has answered for a number for absentAfter, another server retires it. A newer session and the
+// retirement are fences: from then on every change by the earlier process fails (checkOwner), also if it was only
+// paused. So the extents of a retired number get no further references but from the metadata itself, and those without
+// references are deleted. A process that has met a fence opens its state again, and takes another number if its own is
+// retired or in use.
 
 // Streams configures content in streams of an external NATS.
 type Streams struct {
@@ -64,7 +66,8 @@ func sessionKey(number uint64) []byte {
 }
 
 // errRetired means that this process may not change anything any more until it has opened its state again.
-var errRetired = fmt.Errorf("%w: other servers have not heard of this one for some time, or another process uses a copy of its folder", store.ErrUnavailable)
+var errRetired = fmt.Errorf("%w: other servers have not heard of this one for some time, or another process uses a "+
+	"copy of its folder", store.ErrUnavailable)
 
 // owner is the number of this process as the owner of extents.
 type owner struct {
@@ -122,10 +125,12 @@ func (s *Store) beginSession(number uint64) error {
 // followOwner notes a change of the meta bucket that ends the session of this process.
 func (s *Store) followOwner(w store.Write) {
 	own := s.owner.number.Load()
-	if number, ok := bytes.CutPrefix(w.Key, retiredPrefix); ok && len(number) == 8 && binary.BigEndian.Uint64(number) == own {
+	if number, ok := bytes.CutPrefix(w.Key, retiredPrefix); ok && len(number) == 8 &&
+		binary.BigEndian.Uint64(number) == own {
 		s.owner.retired.Store(true)
 	}
-	if number, ok := bytes.CutPrefix(w.Key, sessionPrefix); ok && len(number) == 8 && binary.BigEndian.Uint64(number) == own &&
+	if number, ok := bytes.CutPrefix(w.Key, sessionPrefix); ok && len(number) == 8 &&
+		binary.BigEndian.Uint64(number) == own &&
 		len(w.Value) == 8 && binary.BigEndian.Uint64(w.Value) > s.owner.session.Load() {
 		s.owner.retired.Store(true)
 	}
@@ -147,15 +152,16 @@ func (s *Store) openStreams(extents string) error {
 	if err != nil {
 		return err
 	}
-	t := &tended{Streams: streams, store: s, absent: map[uint64]time.Time{}, absentAfter: cmp.Or(c.AbsentAfter, 10*time.Minute)}
+	t := &tended{Streams: streams, store: s, absent: map[uint64]time.Time{},
+		absentAfter: cmp.Or(c.AbsentAfter, 10*time.Minute)}
 	t.life, t.end = context.WithCancel(context.Background())
 	t.done.Go(func() { t.run(cmp.Or(c.Every, time.Minute)) })
 	s.mirror = t
 	return nil
 }
 
-// numberFolder returns the number of the folder, which gets a name and a number when it is first opened, and others if it is a copy of a folder that
-// is in use.
+// numberFolder returns the number of the folder, which gets a name and a number when it is first opened, and others if
+// it is a copy of a folder that is in use.
 func (s *Store) numberFolder(path string) (number uint64, err error) {
 	name, err := secretfile.Read(path, maxFolderName)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -172,7 +178,8 @@ func (s *Store) numberFolder(path string) (number uint64, err error) {
 		if number, err = s.numberNode(); err != nil {
 			return 0, err
 		}
-		used, _ := contentstream.Alive(context.Background(), s.cluster.Streams.Conn, number) // without an answer, it was cut off
+		// without an answer, it was cut off
+		used, _ := contentstream.Alive(context.Background(), s.cluster.Streams.Conn, number)
 		if !used {
 			return number, nil
 		}
@@ -268,7 +275,8 @@ func (t *tended) retire(ctx context.Context) (retired map[uint64]bool, err error
 		}
 		delete(t.absent, n)
 		retired[n] = true
-		t.store.cluster.Streams.Log.Info("a server has not answered for some time; its content without references is deleted from now on", "number", n)
+		t.store.cluster.Streams.Log.Info(
+			"a server has not answered for some time; its content without references is deleted from now on", "number", n)
 	}
 	return retired, nil
 }

@@ -23,16 +23,20 @@ import (
 // openStreamed opens a store with content in streams.
 func openStreamed(t *testing.T, c *natscluster.Cluster, dir string) *rig {
 	t.Helper()
-	log := check.Must(replog.Open(t.Context(), replog.Config{Conn: c.Conn(t, 0), Name: "blobs", Timeout: time.Minute, Log: slog.New(slog.DiscardHandler)}))(t)
+	log := check.Must(replog.Open(t.Context(),
+		replog.Config{Conn: c.Conn(t, 0), Name: "blobs", Timeout: time.Minute, Log: slog.New(slog.DiscardHandler)}))(t)
 	scopes := check.Must(encryption.OpenScopes("", func(string) []string { return nil }))(t)
-	s := check.Must(Open(Config{Path: filepath.Join(dir, "blobs.db"), Extents: filepath.Join(dir, "extents"), Scopes: scopes, Cluster: &Cluster{
-		Log: log, Streams: &Streams{Config: contentstream.Config{Conn: c.Conn(t, 0), Replicas: 1, Grace: -1, Log: slog.New(slog.DiscardHandler)},
-			AbsentAfter: time.Nanosecond, Every: time.Hour}}}))(t)
+	s := check.Must(Open(Config{Path: filepath.Join(dir, "blobs.db"), Extents: filepath.Join(dir, "extents"),
+		Scopes: scopes, Cluster: &Cluster{
+			Log: log, Streams: &Streams{Config: contentstream.Config{Conn: c.Conn(t, 0), Replicas: 1, Grace: -1,
+				Log: slog.New(slog.DiscardHandler)},
+				AbsentAfter: time.Nanosecond, Every: time.Hour}}}))(t)
 	t.Cleanup(func() { _ = s.Close() })
 	return &rig{t: t, s: s, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 }
 
-// A server that answers no more is retired: its later changes fail, also if it was only cut off, and a start of its folder gets another number.
+// A server that answers no more is retired: its later changes fail, also if it was only cut off, and a start of its
+// folder gets another number.
 func TestServerThatIsRetired(t *testing.T) {
 	t.Parallel()
 	c := natscluster.Start(t, 1)
@@ -69,8 +73,8 @@ func TestServerThatIsRetired(t *testing.T) {
 	check.OK(t, create(a, "four"))
 }
 
-// A process that opens a copy of a folder whose process does not answer ends the session of that one: its changes fail, and it does not delete
-// the streams of the later one.
+// A process that opens a copy of a folder whose process does not answer ends the session of that one: its changes fail,
+// and it does not delete the streams of the later one.
 func TestSessionThatEnds(t *testing.T) {
 	t.Parallel()
 	c := natscluster.Start(t, 1)
@@ -82,7 +86,8 @@ func TestSessionThatEnds(t *testing.T) {
 	if b.s.owner.number.Load() != a.s.owner.number.Load() {
 		t.Fatalf("the numbers are %d and %d, want the same", a.s.owner.number.Load(), b.s.owner.number.Load())
 	}
-	if _, err := a.s.CreateContainer(&ContainerWrite{Account: "a", Container: "one", Now: a.now}, Container{}); !errors.Is(err, errRetired) {
+	if _, err := a.s.CreateContainer(&ContainerWrite{Account: "a", Container: "one", Now: a.now},
+		Container{}); !errors.Is(err, errRetired) {
 		t.Errorf("a change by the earlier process: %v, want errRetired", err)
 	}
 	if r, _ := a.s.Replication(); !errors.Is(r.Err, errRetired) {

@@ -18,7 +18,8 @@ type TagQuery struct {
 	anyOf [][]tagComparison
 }
 
-// CheckSearch returns the error for a search by q: a comparison with ContainerTerm names one container, and is for searches of the whole account.
+// CheckSearch returns the error for a search by q: a comparison with ContainerTerm names one container, and is for
+// searches of the whole account.
 func (q *TagQuery) CheckSearch(inContainer bool) error {
 	for _, x := range q.anyOf[0] {
 		switch {
@@ -88,7 +89,9 @@ func (q tagComparison) match(tags []Tag) bool {
 			return t.Value <= q.value
 		}
 	}
-	return false // as in SQL, nothing is known of the value of a tag that is not there; Azure documents none of it, and Azurite does the same
+	// as in SQL, nothing is known of the value of a tag that is not there; Azure documents none of it, and Azurite does
+	// the same
+	return false
 }
 
 // Limits of a query. Tags have the same: 10 a blob, 128 characters a key, 256 a value.
@@ -115,11 +118,14 @@ func (e *TagQueryError) Error() string {
 
 // Errors of queries without a place.
 var (
-	errTagQueryKeys        = &TagQueryError{Reason: fmt.Sprintf("there can be at most %d unique tags in a query", maxTagKeys)}
-	errTagQueryComparisons = &TagQueryError{Reason: fmt.Sprintf("there can be at most %d comparisons in a query", maxTagComparisons)}
+	errTagQueryKeys = &TagQueryError{Reason: fmt.Sprintf("there can be at most %d unique tags in a query",
+		maxTagKeys)}
+	errTagQueryComparisons = &TagQueryError{Reason: fmt.Sprintf("there can be at most %d comparisons in a query",
+		maxTagComparisons)}
 )
 
-// ParseTagQuery parses a query. condition allows OR and <>, which Find Blobs by Tags does not support. The error is a [*TagQueryError].
+// ParseTagQuery parses a query. condition allows OR and <>, which Find Blobs by Tags does not support. The error is a
+// [*TagQueryError].
 func ParseTagQuery(s string, condition bool) (*TagQuery, error) {
 	p := tagParser{text: s, rest: s, condition: condition}
 	q := &TagQuery{}

@@ -24,7 +24,8 @@ func TestTagQuery(t *testing.T) {
 			t.Errorf("%s is %v, want %v", query, got, want)
 		}
 	}
-	for _, query := range []string{"", "project", "project=", "project='x", "project='x' AND", "project='x' project='y'", "= 'x'", "a='x' XOR b='y'"} {
+	for _, query := range []string{"", "project", "project=", "project='x", "project='x' AND", "project='x' project='y'",
+		"= 'x'", "a='x' XOR b='y'"} {
 		if _, err := ParseTagQuery(query, true); err == nil {
 			t.Errorf("%q is accepted", query)
 		}
@@ -46,9 +47,10 @@ func TestTagQueryErrors(t *testing.T) {
 		`a = x`:                      " at or near character position 5: expecting tag value",
 		long + `='x'`:                " at or near character position 1: tag must be between 1 and 128 characters in length",
 		`""='x'`:                     " at or near character position 1: tag must be between 1 and 128 characters in length",
-		`a='` + long + long + `'`:    " at or near character position 3: tag value must be between 0 and 256 characters in length",
-		`a='x @'`:                    " at or near character position 3: '@' not permitted in tag name or value",
-		`"a!"='x'`:                   " at or near character position 1: '!' not permitted in tag name or value",
+		`a='` + long + long + `'`: " at or near character position 3: tag value must be between 0 and 256 characters " +
+			"in length",
+		`a='x @'`:  " at or near character position 3: '@' not permitted in tag name or value",
+		`"a!"='x'`: " at or near character position 1: '!' not permitted in tag name or value",
 		strings.Repeat("a='x' AND ", 50) + "a='x'": ": there can be at most 50 comparisons in a query",
 	} {
 		if _, err := ParseTagQuery(query, false); err == nil || err.Error() != "Error parsing query"+want {

@@ -65,8 +65,8 @@ type Tagged struct {
 	Tags []Tag
 }
 
-// FindByTags returns a page of the blobs whose tags match a query, and where the next page begins, nil at the end. It reads the blobs
-// that have tags, and no others.
+// FindByTags returns a page of the blobs whose tags match a query, and where the next page begins, nil at the end. It
+// reads the blobs that have tags, and no others.
 func (s *Store) FindByTags(q *TagSearch) (found []Tagged, next []byte, err error) {
 	err = s.db.View(func(tx *store.Tx) error {
 		names, err := q.containers(tx)

@@ -15,8 +15,8 @@ const (
 	DefaultTier = "Hot"
 )
 
-// SmartAccessTier is the tier in which the service keeps a blob of the tier Smart, "" for other blobs. It is always Hot: the tiers do
-// not differ here, and Azure moves only blobs that were not accessed for a month.
+// SmartAccessTier is the tier in which the service keeps a blob of the tier Smart, "" for other blobs. It is always
+// Hot: the tiers do not differ here, and Azure moves only blobs that were not accessed for a month.
 // https://learn.microsoft.com/azure/storage/blobs/access-tiers-smart
 func (b *Blob) SmartAccessTier() string {
 	if b.Tier == SmartTier {
@@ -25,7 +25,8 @@ func (b *Blob) SmartAccessTier() string {
 	return ""
 }
 
-// AccessTier is the tier that a blob shows; inferred if it is the account's default. Snapshots of page and append blobs have none.
+// AccessTier is the tier that a blob shows; inferred if it is the account's default. Snapshots of page and append blobs
+// have none.
 func (b *Blob) AccessTier() (tier string, inferred bool) {
 	switch {
 	case b.Tier != "":
@@ -57,8 +58,9 @@ func (b *Blob) RehydratePriority() string {
 	return "Standard"
 }
 
-// SetTier moves a blob, snapshot or version to a tier. Content does not move with it. pending is set if the blob leaves the archive,
-// which takes time. high is the priority of that; a rehydration of standard priority can be given a high one.
+// SetTier moves a blob, snapshot or version to a tier. Content does not move with it. pending is set if the blob leaves
+// the archive, which takes time. high is the priority of that; a rehydration of standard priority can be given a high
+// one.
 func (s *Store) SetTier(w *Write, tier string, high bool) (pending bool, err error) {
 	_, err = s.updateBlob(w, (*Preconditions).checkTier, func(c *change, b *Blob) error {
 		pending = false

@@ -11,9 +11,9 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// Soft delete in a tree: a file or directory loses its entry, and a record in the trash has its inode, under the path and the number of the
-// deletion. Everything below it stays as it is. A restore gives it an entry again; at the end of the retention the inode becomes garbage.
-// https://learn.microsoft.com/azure/storage/blobs/soft-delete-blob-overview
+// Soft delete in a tree: a file or directory loses its entry, and a record in the trash has its inode, under the path
+// and the number of the deletion. Everything below it stays as it is. A restore gives it an entry again; at the end of
+// the retention the inode becomes garbage. https://learn.microsoft.com/azure/storage/blobs/soft-delete-blob-overview
 
 // trashRecord is a deleted file or directory.
 type trashRecord struct {
@@ -40,7 +40,8 @@ func decodeTrash(v []byte) (t trashRecord, err error) {
 	return t, d.err()
 }
 
-// The path of a key has 0x01 in the place of slashes, so that the order of keys is that of listings: what is in a directory follows it.
+// The path of a key has 0x01 in the place of slashes, so that the order of keys is that of listings: what is in a
+// directory follows it.
 func trashKey(root inode, path string, deletion uint64) []byte {
 	k := append(setPrefix(uint64(root)), bytes.ReplaceAll([]byte(path), []byte("/"), []byte{1})...)
 	return binary.BigEndian.AppendUint64(append(k, 0), deletion)
@@ -50,7 +51,8 @@ func parseTrashKey(k []byte) (root inode, path string, deletion uint64, err erro
 	if len(k) < 8+1+1+8 || k[len(k)-9] != 0 {
 		return 0, "", 0, errKey
 	}
-	return inode(binary.BigEndian.Uint64(k)), string(bytes.ReplaceAll(k[8:len(k)-9], []byte{1}, []byte("/"))), binary.BigEndian.Uint64(k[len(k)-8:]), nil
+	return inode(binary.BigEndian.Uint64(k)), string(bytes.ReplaceAll(k[8:len(k)-9], []byte{1}, []byte("/"))),
+		binary.BigEndian.Uint64(k[len(k)-8:]), nil
 }
 
 // trash deletes b, the base record, so that it can be restored, and returns the number of the deletion.
@@ -98,8 +100,9 @@ type TrashListing struct {
 	Max  int
 }
 
-// ListTrash calls emit with a page of what was deleted in a container of a tree, in the order of paths: prefix is set in place of an item for
-// all paths that share one up to the delimiter. It returns where the next page begins, nil at the end.
+// ListTrash calls emit with a page of what was deleted in a container of a tree, in the order of paths: prefix is set
+// in place of an item for all paths that share one up to the delimiter. It returns where the next page begins, nil at
+// the end.
 func (s *Store) ListTrash(r *Ref, l *TrashListing, emit func(prefix string, t Trashed) error) (next []byte, err error) {
 	err = s.db.View(func(tx *store.Tx) error {
 		gen, err := containerGeneration(tx, r.Account, r.Container)
@@ -152,8 +155,8 @@ func (s *Store) ListTrash(r *Ref, l *TrashListing, emit func(prefix string, t Tr
 	return next, err
 }
 
-// RestorePath restores what was deleted at a path of the container, under the path of w, which is the same in most requests. Missing
-// directories above it are created. It returns the restored record.
+// RestorePath restores what was deleted at a path of the container, under the path of w, which is the same in most
+// requests. Missing directories above it are created. It returns the restored record.
 func (s *Store) RestorePath(w *Write, from string, deletion uint64) (b Blob, err error) {
 	_, err = s.update(w, func(c *change) error {
 		if err := c.enter(); err != nil {

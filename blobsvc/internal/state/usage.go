@@ -4,7 +4,8 @@ package state
 type Usage struct {
 	// Metadata is the size of the database in bytes, Content that of the extents.
 	Metadata, Content int64
-	// Compactions is the number of compactions of extents. Freed is what they gave back in bytes, Moved what they copied for that.
+	// Compactions is the number of compactions of extents. Freed is what they gave back in bytes, Moved what they copied
+	// for that.
 	Compactions, Freed, Moved int64
 	// Groups is the number of committed groups of the database, Updates that of the updates in them.
 	Groups, Updates int64

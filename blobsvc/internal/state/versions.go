@@ -2,16 +2,15 @@ package state
 
 import "github.com/lazuli-storage/lazuli/internal/storage/ticks"
 
-// Versions: with versioning, a write of a whole blob or of its metadata creates a new version of the blob, and its state before
-// becomes a previous version. Deleting the blob makes the current version a previous one. Writing pages, appending, and setting
-// properties, tags or the tier change the current version.
+// Versions: with versioning, a write of a whole blob or of its metadata creates a new version of the blob, and its
+// state before becomes a previous version. Deleting the blob makes the current version a previous one. Writing pages,
+// appending, and setting properties, tags or the tier change the current version.
 //
-// The current version is the base blob: its record has the version's ID, which is a time. A previous version is a record in the slot of
-// that time. It has content, properties, metadata and tags, and no lease.
+// The current version is the base blob: its record has the version's ID, which is a time. A previous version is a
+// record in the slot of that time. It has content, properties, metadata and tags, and no lease.
 //
-// Versions stay when versioning is turned off. The next write turns the current version into a previous one; the new content has no
-// version ID.
-// https://learn.microsoft.com/azure/storage/blobs/versioning-overview
+// Versions stay when versioning is turned off. The next write turns the current version into a previous one; the new
+// content has no version ID. https://learn.microsoft.com/azure/storage/blobs/versioning-overview
 
 // versioning reports whether writes in the container create versions. Writes in the system's containers do not.
 func (c *change) versioning() bool {
@@ -36,7 +35,8 @@ func (b *Blob) ShowAsBase() { b.slot, b.Deleted = baseSlot, 0 }
 // Snapshot is the time of a snapshot.
 func (b *Blob) Snapshot() ticks.Ticks { return ticks.Ticks(b.slot) }
 
-// retire stores a base blob as a previous version, whose ID it returns. The caller writes or deletes the record in the base slot.
+// retire stores a base blob as a previous version, whose ID it returns. The caller writes or deletes the record in the
+// base slot.
 func (c *change) retire(b Blob) ticks.Ticks {
 	b.Lease, b.Expires = Lease{}, 0
 	if b.Version == 0 {
@@ -51,8 +51,8 @@ func (c *change) retire(b Blob) ticks.Ticks {
 	return b.Version
 }
 
-// newVersion makes the base blob b a new version with the ID at, and stores its state before as a previous version. Without versioning it
-// does nothing. The caller stores b.
+// newVersion makes the base blob b a new version with the ID at, and stores its state before as a previous version.
+// Without versioning it does nothing. The caller stores b.
 func (c *change) newVersion(b *Blob, at ticks.Ticks) error {
 	if !c.staysVersion(b) {
 		return nil

@@ -9,8 +9,9 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// worker is the node of a cluster that does the background work which one node can do for all. The record saves work and nothing depends on it:
-// each step of the work is a transaction that checks what it changes, since two nodes may take themselves for the worker.
+// worker is the node of a cluster that does the background work which one node can do for all. The record saves work
+// and nothing depends on it: each step of the work is a transaction that checks what it changes, since two nodes may
+// take themselves for the worker.
 //
 // In the database it is 8 bytes with the end of its term in ticks, and the node's name.
 type worker struct {
@@ -57,7 +58,8 @@ func (s *Store) checkWorker(tx *store.Tx) error {
 	return nil
 }
 
-// Claim reports whether this node is the worker, after it has tried to become that if no other node is. A single machine always is.
+// Claim reports whether this node is the worker, after it has tried to become that if no other node is. A single
+// machine always is.
 func (s *Store) Claim(now time.Time) (bool, error) {
 	if !s.replicated {
 		return true, nil

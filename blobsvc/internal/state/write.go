@@ -63,8 +63,8 @@ type Policy struct {
 	AccessTimes bool
 	// Immutability lets the blobs of new containers have immutability policies and legal holds.
 	Immutability bool
-	// RetentionDays is for how many days deleted blobs are kept, ContainerDays for how many days deleted containers are; 0 keeps
-	// nothing.
+	// RetentionDays is for how many days deleted blobs are kept, ContainerDays for how many days deleted containers are; 0
+	// keeps nothing.
 	RetentionDays, ContainerDays int64
 	// Hierarchical makes new containers trees.
 	Hierarchical bool
@@ -123,8 +123,8 @@ type change struct {
 	blockSet uint64
 }
 
-// update runs a transaction that changes blobs. Once it is committed, update counts the content that it freed and reports the blob
-// that it wrote.
+// update runs a transaction that changes blobs. Once it is committed, update counts the content that it freed and
+// reports the blob that it wrote.
 func (s *Store) update(w *Write, fn func(*change) error) (Result, error) {
 	at, second := s.ticks.Next(w.Now), s.ticks.Next(w.Now)
 	var done change
@@ -148,8 +148,8 @@ func (s *Store) update(w *Write, fn func(*change) error) (Result, error) {
 	return done.result, nil
 }
 
-// updateBlob changes the record that w names, once check has found that w's preconditions hold. change may run twice; it stores the
-// record itself.
+// updateBlob changes the record that w names, once check has found that w's preconditions hold. change may run twice;
+// it stores the record itself.
 func (s *Store) updateBlob(w *Write, check blobCheck, fn func(c *change, b *Blob) error) (Result, error) {
 	return s.update(w, func(c *change) error {
 		if err := c.enter(); err != nil {
@@ -214,7 +214,8 @@ func (c *change) changes(e event, b *Blob) {
 	c.result.Changed = b.Changed
 }
 
-// note records an event in the transaction that causes it. b is the record as it is stored, or as it was before it was deleted.
+// note records an event in the transaction that causes it. b is the record as it is stored, or as it was before it was
+// deleted.
 func (c *change) note(e event, b *Blob) {
 	c.recordEvent(e, b)
 	if b.slot == baseSlot && e != eventSnapshot && e != eventDeleted {

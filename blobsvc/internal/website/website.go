@@ -1,7 +1,7 @@
-// Package website serves the static websites of accounts: the blobs of the $web container, read by anyone at a host name of the account's
-// website, with index documents for directories and an error document for missing blobs. Azure's host name is
-// ACCOUNT.zN.web.core.windows.net; here any name serves whose first label is the account and whose second or third is "web", such as
-// ACCOUNT.web.localhost.
+// Package website serves the static websites of accounts: the blobs of the $web container, read by anyone at a host
+// name of the account's website, with index documents for directories and an error document for missing blobs. Azure's
+// host name is ACCOUNT.zN.web.core.windows.net; here any name serves whose first label is the account and whose second
+// or third is "web", such as ACCOUNT.web.localhost.
 // https://learn.microsoft.com/azure/storage/blobs/storage-blob-static-website
 package website
 
@@ -67,13 +67,15 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, account string) 
 	if h.Observe != nil {
 		start := time.Now()
 		defer func() {
-			h.Observe(req, frontend.Outcome{Identity: auth.Identity{}, Status: out.Status, Written: out.Written, Duration: time.Since(start)})
+			h.Observe(req, frontend.Outcome{Identity: auth.Identity{}, Status: out.Status, Written: out.Written,
+				Duration: time.Since(start)})
 		}()
 	}
 	if err := h.contentWithinLimit(req); err != nil {
 		var e *wire.Error
 		if !errors.As(h.Errors(err), &e) {
-			h.Log.Error("request failed", "service", "blob", "account", account, "op", req.Operation, "request_id", req.ID, "err", err)
+			h.Log.Error("request failed", "service", "blob", "account", account, "op", req.Operation, "request_id", req.ID,
+				"err", err)
 			e = wire.ErrInternal
 		}
 		req.Failure = e
@@ -91,7 +93,8 @@ func (h *Handler) contentWithinLimit(r *wire.Request) error {
 }
 
 // errNotFound: the blob or the website does not exist.
-var errNotFound = &wire.Error{Status: http.StatusNotFound, Code: "WebContentNotFound", Message: "The requested content does not exist."}
+var errNotFound = &wire.Error{Status: http.StatusNotFound, Code: "WebContentNotFound",
+	Message: "The requested content does not exist."}
 
 // content responds with a blob, or with the error document.
 func (h *Handler) content(r *wire.Request) error {
@@ -122,8 +125,8 @@ func (h *Handler) content(r *wire.Request) error {
 	return h.sendBlob(r, strings.TrimPrefix(site.ErrorDocument404Path, "/"), http.StatusNotFound)
 }
 
-// candidates are the blobs that a path may name, in order: the blob of that name, and the index of the directory. An account has one of
-// index and whole: the name of the index in every directory, or the path of the only index.
+// candidates are the blobs that a path may name, in order: the blob of that name, and the index of the directory. An
+// account has one of index and whole: the name of the index in every directory, or the path of the only index.
 func candidates(path, index, whole string) (names []string) {
 	directory := path == "" || strings.HasSuffix(path, "/")
 	if !directory {
@@ -146,9 +149,11 @@ func (h *Handler) sendBlob(r *wire.Request, name string, status int) error {
 		return errNotFound
 	}
 	var b state.Blob
-	body, err := h.State.OpenBlob(&state.Read{Ref: state.Ref{Account: r.Account, Container: state.WebContainer, Blob: name}, Now: r.Now}, 0, nil, &b)
+	body, err := h.State.OpenBlob(
+		&state.Read{Ref: state.Ref{Account: r.Account, Container: state.WebContainer, Blob: name}, Now: r.Now}, 0, nil, &b)
 	switch {
-	case errors.Is(err, state.ErrBlobNotFound), errors.Is(err, state.ErrContainerNotFound), errors.Is(err, state.ErrArchived):
+	case errors.Is(err, state.ErrBlobNotFound), errors.Is(err, state.ErrContainerNotFound),
+		errors.Is(err, state.ErrArchived):
 		return errNotFound
 	case err != nil:
 		return err
@@ -156,7 +161,8 @@ func (h *Handler) sendBlob(r *wire.Request, name string, status int) error {
 	defer func() { _ = body.Close() }()
 	header := r.Out.Header()
 	for _, f := range [...][2]string{{"Content-Type", b.Headers.ContentType}, {"Content-Encoding", b.Headers.Encoding},
-		{"Content-Language", b.Headers.Language}, {"Cache-Control", b.Headers.CacheControl}, {"Content-Disposition", b.Headers.Disposition}} {
+		{"Content-Language", b.Headers.Language}, {"Cache-Control", b.Headers.CacheControl},
+		{"Content-Disposition", b.Headers.Disposition}} {
 		if f[1] != "" {
 			header[f[0]] = []string{f[1]}
 		}
@@ -188,7 +194,8 @@ func sendError(r *wire.Request, e *wire.Error) {
 	}
 	r.Set("x-ms-error-code", e.Code)
 	r.SetReason(e)
-	page := fmt.Sprintf("<!DOCTYPE html><html><head><title>%s</title></head><body><h1>%s</h1><ul><li>HttpStatusCode: %d</li><li>ErrorCode: %s</li>"+
+	page := fmt.Sprintf("<!DOCTYPE html><html><head><title>%s</title></head><body><h1>%s</h1><ul><li>HttpStatusCode: "+
+		"%d</li><li>ErrorCode: %s</li>"+
 		"<li>RequestId: %s</li><li>TimeStamp: %s</li></ul></body></html>\n",
 		e.Code, html.EscapeString(e.Message), e.Status, e.Code, r.ID, wire.FormatISO7(r.Now))
 	_ = r.Body(e.Status, "text/html", []byte(page))

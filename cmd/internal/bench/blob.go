@@ -38,7 +38,8 @@ func blobWorkloads() []*Workload {
 		Bytes: smallBlob, prepare: small,
 		worker: func(e *env, i int) worker { return newBlobGetter(e, i, 'b', e.blobs.small) },
 	}, {
-		Name: "blob-put-64m", About: "64 MiB as 8 Put Block of 8 MiB and a Put Block List, overwriting 4 names per connection in turn",
+		Name: "blob-put-64m", About: "64 MiB as 8 Put Block of 8 MiB and a Put Block List, overwriting 4 names per " +
+			"connection in turn",
 		Bytes: largeBlob, MaxConns: largeConns, prepare: func(e *env) error { return e.needContainer() },
 		worker: func(e *env, i int) worker { return newBlockPutter(e, i, largeBlob) },
 	}, {
@@ -46,7 +47,8 @@ func blobWorkloads() []*Workload {
 		Bytes: largeBlob, MaxConns: 2 * largeConns, prepare: func(e *env) error { return e.needContainer() },
 		worker: func(e *env, i int) worker { return newBlobPutter(e, i, largeBlob) },
 	}, {
-		Name: "blob-put-1g", About: "1 GiB as 128 Put Block of 8 MiB and a Put Block List, on all connections at once", Extra: true,
+		Name: "blob-put-1g", About: "1 GiB as 128 Put Block of 8 MiB and a Put Block List, on all connections at once",
+		Extra: true,
 		Bytes: hugeBlob, prepare: func(e *env) error { return e.needContainer() },
 		worker: func(e *env, i int) worker { return newBlockPutter(e, i, hugeBlob) },
 	}, {
@@ -54,9 +56,11 @@ func blobWorkloads() []*Workload {
 		Bytes: largeBlob, MaxConns: largeConns, prepare: func(e *env) error { return e.needLargeBlobs() },
 		worker: func(e *env, i int) worker { return newBlobGetter(e, i, 'l', e.blobs.large) },
 	}, {
-		Name: "list-10000", About: "List Blobs in pages of 5,000 of a container with 10,000 blobs (or the preloaded number); an operation is a page",
-		Items: listPage, Unit: "blobs", prepare: func(e *env) error { return e.needSmallBlobs(max(e.preload.Blobs, listTotal)) },
-		worker: func(e *env, _ int) worker { return newLister(e) },
+		Name: "list-10000", About: "List Blobs in pages of 5,000 of a container with 10,000 blobs (or the preloaded " +
+			"number); an operation is a page",
+		Items: listPage, Unit: "blobs",
+		prepare: func(e *env) error { return e.needSmallBlobs(max(e.preload.Blobs, listTotal)) },
+		worker:  func(e *env, _ int) worker { return newLister(e) },
 	}}
 }
 
@@ -137,7 +141,8 @@ func randomBytes(rng *rand.Rand, n int) []byte {
 }
 
 func newPutBlob(e *env, conn, size int) *Request {
-	r := NewRequest(Blob, "PUT", "put", 201, Field{"Content-Type", "application/octet-stream"}, Field{"x-ms-blob-type", "BlockBlob"})
+	r := NewRequest(Blob, "PUT", "put", 201, Field{"Content-Type", "application/octet-stream"},
+		Field{"x-ms-blob-type", "BlockBlob"})
 	r.Body = randomBytes(e.rand(conn), size)
 	return r
 }

@@ -29,9 +29,10 @@ type stackServer struct {
 	stack   *Stack
 }
 
-// startStack starts a server with a data folder in a new directory under parent ("" is the system's temporary directory).
-// extra arguments come last.
-func startStack(ctx context.Context, command func(args ...string) *exec.Cmd, extra []string, parent string) (*stackServer, error) {
+// startStack starts a server with a data folder in a new directory under parent ("" is the system's temporary
+// directory). extra arguments come last.
+func startStack(ctx context.Context, command func(args ...string) *exec.Cmd, extra []string,
+	parent string) (*stackServer, error) {
 	dir, err := os.MkdirTemp(parent, "lazuli-bench-")
 	if err != nil {
 		return nil, err

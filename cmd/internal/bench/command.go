@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// NewCommand makes the verb bench, the load generator. The Config is what its flags set. lazuli returns the function that makes commands of lazuli.
-// Wrong settings are a [SettingsError].
+// NewCommand makes the verb bench, the load generator. The Config is what its flags set. lazuli returns the function
+// that makes commands of lazuli. Wrong settings are a [SettingsError].
 func NewCommand(lazuli func() (func(args ...string) *exec.Cmd, error)) (*cobra.Command, *Config) {
 	cfg := &Config{}
 	var preload, jsonFile, svgFile, drawn string
@@ -69,25 +69,32 @@ both alike.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&cfg.Connection, "connection-string", "", "endpoints to measure; UseDevelopmentStorage=true is accepted (default: a server that bench starts)")
+	f.StringVar(&cfg.Connection, "connection-string", "",
+		"endpoints to measure; UseDevelopmentStorage=true is accepted (default: a server that bench starts)")
 	f.StringVar(&cfg.Versus, "vs", "", "connection string of a second target, measured in turns with the first")
-	f.StringSliceVarP(&cfg.Workloads, "workload", "w", nil, "workloads to run, by name or glob (default: all but the extra ones, see --list)")
+	f.StringSliceVarP(&cfg.Workloads, "workload", "w", nil,
+		"workloads to run, by name or glob (default: all but the extra ones, see --list)")
 	f.BoolVar(&list, "list", false, "list the workloads and end")
 	f.DurationVarP(&cfg.Duration, "duration", "d", 5*time.Second, "measured time per workload and target")
 	f.DurationVar(&cfg.Slice, "slice", 500*time.Millisecond, "length of one target's turn")
 	f.DurationVar(&cfg.Warmup, "warmup", 500*time.Millisecond, "time before the first counted slice")
 	f.IntVarP(&cfg.Connections, "connections", "c", 32, "parallel connections per target")
-	f.StringVar(&preload, "preload", "", "data to store before measuring: N, or entities=N,messages=N,blobs=N (default 10000 each)")
+	f.StringVar(&preload, "preload", "",
+		"data to store before measuring: N, or entities=N,messages=N,blobs=N (default 10000 each)")
 	f.Uint64Var(&cfg.Seed, "seed", 1, "seed of the random choices")
 	f.IntVar(&cfg.MaxErrors, "max-errors", 1000, "number of failed operations after which a workload is stopped")
-	f.StringVar(&jsonFile, "json", "", "write the report as JSON to this file; - writes it to standard output instead of the table")
+	f.StringVar(&jsonFile, "json", "",
+		"write the report as JSON to this file; - writes it to standard output instead of the table")
 	f.StringVar(&svgFile, "svg", "", "draw the rates as a figure in this file")
 	f.StringVar(&drawn, "draw", "", "measure nothing: draw the report in this file, which --json wrote")
 	f.IntVar(&cfg.ServerPID, "server-pid", 0, "process id of the server, to report its memory")
 	f.IntVar(&cfg.VersusPID, "vs-pid", 0, "process id of the second target's server")
-	f.StringArrayVar(&cfg.ServeArgs, "serve-arg", nil, "argument for the server that bench starts, such as --durability=relaxed (repeatable)")
-	f.StringVar(&cfg.TempDir, "temp-dir", "", "directory for the data folder of the server that bench starts (default: the system's temporary directory)")
-	f.BoolVar(&cfg.Restart, "restart", false, "at the end, restart the server on its data and report the time until it is ready")
+	f.StringArrayVar(&cfg.ServeArgs, "serve-arg", nil,
+		"argument for the server that bench starts, such as --durability=relaxed (repeatable)")
+	f.StringVar(&cfg.TempDir, "temp-dir", "",
+		"directory for the data folder of the server that bench starts (default: the system's temporary directory)")
+	f.BoolVar(&cfg.Restart, "restart", false,
+		"at the end, restart the server on its data and report the time until it is ready")
 	f.BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
 	return cmd, cfg
 }

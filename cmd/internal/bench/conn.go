@@ -14,8 +14,8 @@ import (
 // opTimeout bounds one request: a server that says nothing for so long counts as an error, not as a hang of the run.
 const opTimeout = 2 * time.Minute
 
-// maxIdle is the time that an unused connection is trusted: servers close idle ones (Node.js after 5 s), and a request that
-// meets such a close would count as an error of the server.
+// maxIdle is the time that an unused connection is trusted: servers close idle ones (Node.js after 5 s), and a request
+// that meets such a close would count as an error of the server.
 const maxIdle = 2 * time.Second
 
 // StatusError is an answer other than the wanted one.

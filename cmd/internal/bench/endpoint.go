@@ -38,8 +38,8 @@ type Stack struct {
 	Endpoints [serviceCount]Endpoint
 }
 
-// ParseConnectionString reads an Azure Storage connection string. Only shared keys are supported, since signing is part of
-// what is measured. Where it leaves a service out, that endpoint stays zero.
+// ParseConnectionString reads an Azure Storage connection string. Only shared keys are supported, since signing is part
+// of what is measured. Where it leaves a service out, that endpoint stays zero.
 func ParseConnectionString(s string) (*Stack, error) {
 	c, err := connstr.Parse(s)
 	if err != nil {

@@ -20,8 +20,10 @@ func TestParseConnectionString(t *testing.T) {
 	}{
 		{"development storage", "UseDevelopmentStorage=true", connstr.DevelopmentAccount,
 			[serviceCount]Endpoint{local("10000"), local("10001"), local("10002")}},
-		{"explicit endpoints", "DefaultEndpointsProtocol=http;AccountName=a;AccountKey=a2V5;BlobEndpoint=http://h:1/a;QueueEndpoint=http://h:2/a/;TableEndpoint=https://t/;", "a",
-			[serviceCount]Endpoint{{Addr: "h:1", Host: "h:1", Base: "/a"}, {Addr: "h:2", Host: "h:2", Base: "/a"}, {Addr: "t:443", Host: "t", TLS: true}}},
+		{"explicit endpoints",
+			"DefaultEndpointsProtocol=http;AccountName=a;AccountKey=a2V5;BlobEndpoint=http://h:1/a;QueueEndpoint=http://h:2/a/;TableEndpoint=https://t/;", "a",
+			[serviceCount]Endpoint{{Addr: "h:1", Host: "h:1", Base: "/a"}, {Addr: "h:2", Host: "h:2", Base: "/a"},
+				{Addr: "t:443", Host: "t", TLS: true}}},
 		{"Azure", "AccountName=a;AccountKey=a2V5", "a",
 			[serviceCount]Endpoint{
 				{Addr: "a.blob.core.windows.net:443", Host: "a.blob.core.windows.net", TLS: true},
@@ -43,7 +45,8 @@ func TestParseConnectionString(t *testing.T) {
 			}
 		})
 	}
-	for _, bad := range []string{"", "x", "AccountName=a", "AccountName=a;AccountKey=%", "AccountName=a;SharedAccessSignature=sig=x", "AccountName=a;AccountKey=a2V5;BlobEndpoint=ftp://x"} {
+	for _, bad := range []string{"", "x", "AccountName=a", "AccountName=a;AccountKey=%",
+		"AccountName=a;SharedAccessSignature=sig=x", "AccountName=a;AccountKey=a2V5;BlobEndpoint=ftp://x"} {
 		if _, err := ParseConnectionString(bad); err == nil {
 			t.Errorf("%q was accepted", bad)
 		}

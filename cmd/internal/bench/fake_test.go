@@ -119,7 +119,8 @@ func (f *fakeAzure) queue(w http.ResponseWriter, r *http.Request, resource strin
 	case r.Method == http.MethodGet && depth == 0:
 		io.WriteString(w, "<QueueMessagesList></QueueMessagesList>")
 	case r.Method == http.MethodGet:
-		io.WriteString(w, "<QueueMessagesList><QueueMessage><MessageId>0a1b</MessageId><PopReceipt>a+/=</PopReceipt></QueueMessage></QueueMessagesList>")
+		io.WriteString(w,
+			"<QueueMessagesList><QueueMessage><MessageId>0a1b</MessageId><PopReceipt>a+/=</PopReceipt></QueueMessage></QueueMessagesList>")
 	case r.URL.Query().Get("popreceipt") != "a+/=" || rest != "messages/0a1b":
 		w.WriteHeader(http.StatusBadRequest)
 	default:
@@ -200,7 +201,8 @@ func serveFake(ctx context.Context, args []string) int {
 		return 1
 	}
 	fake := newFakeAzure()
-	connection := "DefaultEndpointsProtocol=http;AccountName=" + connstr.DevelopmentAccount + ";AccountKey=" + connstr.DevelopmentKey
+	connection := "DefaultEndpointsProtocol=http;AccountName=" + connstr.DevelopmentAccount + ";AccountKey=" +
+		connstr.DevelopmentKey
 	for svc, name := range []string{"Blob", "Queue", "Table"} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {

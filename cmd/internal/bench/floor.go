@@ -29,14 +29,16 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 )
 
-// AddFloor adds the flag --floor to the verb bench, which parent has, and the hidden verb that it runs in a separate process.
+// AddFloor adds the flag --floor to the verb bench, which parent has, and the hidden verb that it runs in a separate
+// process.
 func AddFloor(cmd *cobra.Command, cfg *Config) {
 	var floor bool
 	cmd.Long += `
 
 --floor adds a bare HTTP server that checks one signature per request and gives the same answers from memory: the
 ceiling on this machine.`
-	cmd.Flags().BoolVar(&floor, "floor", false, "measure the machine's ceiling in turns with the target and print shares of it")
+	cmd.Flags().BoolVar(&floor, "floor", false,
+		"measure the machine's ceiling in turns with the target and print shares of it")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		self, err := os.Executable()
 		if floor && err == nil {
@@ -77,8 +79,8 @@ type Sample struct {
 	Size int64  `json:"size"`
 }
 
-// FloorServer is the ceiling of what an HTTP server in this stack can do on this machine: a bare echo handler that reads
-// the request, checks its Shared Key signature and answers a recorded sample.
+// FloorServer is the ceiling of what an HTTP server in this stack can do on this machine: a bare echo handler that
+// reads the request, checks its Shared Key signature and answers a recorded sample.
 type FloorServer struct {
 	account string
 	macs    sync.Pool // of hash.Hash

@@ -26,7 +26,8 @@ func queueWorkloads() []*Workload {
 		},
 		worker: func(e *env, i int) worker { return newPutter(e, "bench-put-"+e.run, i) },
 	}, {
-		Name: "queue-get-delete", About: "cycles of Get Messages (one message) and Delete Message; the depth is restored between slices",
+		Name: "queue-get-delete", About: "cycles of Get Messages (one message) and Delete Message; the depth is restored " +
+			"between slices",
 		prepare: func(e *env) error { return e.needMessages() },
 		worker:  func(e *env, _ int) worker { return newTaker(e, e.messages) },
 		between: func(e *env) error { return e.refillMessages() },

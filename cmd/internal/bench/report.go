@@ -86,11 +86,13 @@ type Result struct {
 func newReport(cfg *Config, envs []*env, server *stackServer) *Report {
 	r := &Report{
 		Started: time.Now().UTC().Truncate(time.Second), Machine: thisMachine(), Connections: cfg.Connections,
-		DurationS: cfg.Duration.Seconds(), SliceS: cfg.Slice.Seconds(), Seed: cfg.Seed, Preload: cfg.Preload, ServeArgs: cfg.ServeArgs,
+		DurationS: cfg.Duration.Seconds(), SliceS: cfg.Slice.Seconds(), Seed: cfg.Seed, Preload: cfg.Preload,
+		ServeArgs: cfg.ServeArgs,
 	}
 	for _, e := range envs {
 		ep := e.target.Stack.Endpoints[Table]
-		r.Targets = append(r.Targets, &TargetReport{Name: e.target.Name, Table: ep.Host + ep.Base, Idle: readMemory(e.target.PID)})
+		r.Targets = append(r.Targets, &TargetReport{Name: e.target.Name, Table: ep.Host + ep.Base,
+			Idle: readMemory(e.target.PID)})
 	}
 	if server != nil {
 		r.Targets[0].ReadyMS = milliseconds(server.Took)
@@ -184,7 +186,8 @@ func (r *Report) WriteTable(w io.Writer) error {
 	for _, wr := range r.Workloads {
 		for _, res := range wr.Results {
 			row := []string{wr.Name, res.Target, number(res.OpsPerS), number(res.ItemsPerS), number(res.MiBPerS),
-				latency(res.P50US), latency(res.P99US), latency(res.MaxUS), errorSum(res.Errors), latency(res.CPUUS), mebibytes(res.Memory.RSS)}
+				latency(res.P50US), latency(res.P99US), latency(res.MaxUS), errorSum(res.Errors), latency(res.CPUUS),
+				mebibytes(res.Memory.RSS)}
 			if floor {
 				row = append(row, share(res))
 			}
@@ -203,8 +206,10 @@ func (r *Report) WriteTable(w io.Writer) error {
 
 // writeNotes prints what does not fit into the table.
 func (r *Report) writeNotes(w io.Writer) {
-	fmt.Fprintf(w, "\nCPU/op is processor time of the server, RSS its resident memory in MiB\n%d connections, %.3g s per workload and target in slices of %.3g s; preloaded %d entities, %d messages, %d blobs; %d CPUs (%s)\n",
-		r.Connections, r.DurationS, r.SliceS, r.Preload.Entities, r.Preload.Messages, r.Preload.Blobs, r.Machine.CPUs, r.Machine.CPU)
+	fmt.Fprintf(w, "\nCPU/op is processor time of the server, RSS its resident memory in MiB\n%d connections, %.3g s "+
+		"per workload and target in slices of %.3g s; preloaded %d entities, %d messages, %d blobs; %d CPUs (%s)\n",
+		r.Connections, r.DurationS, r.SliceS, r.Preload.Entities, r.Preload.Messages, r.Preload.Blobs, r.Machine.CPUs,
+		r.Machine.CPU)
 	for _, wr := range r.Workloads {
 		if wr.Connections != r.Connections {
 			fmt.Fprintf(w, "%s: %d connections\n", wr.Name, wr.Connections)
@@ -227,7 +232,8 @@ func (r *Report) writeNotes(w io.Writer) {
 				mebibytes(t.Idle.RSS), mebibytes(t.After.RSS), mebibytes(t.After.File), mebibytes(t.After.Peak))
 		}
 		if t.RestartMS > 0 {
-			fmt.Fprintf(w, "%s: ready again after %.0f ms on the data of this run, resident %s MiB\n", t.Name, t.RestartMS, mebibytes(t.Restarted.RSS))
+			fmt.Fprintf(w, "%s: ready again after %.0f ms on the data of this run, resident %s MiB\n", t.Name, t.RestartMS,
+				mebibytes(t.Restarted.RSS))
 		}
 	}
 }

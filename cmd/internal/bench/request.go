@@ -52,7 +52,8 @@ func NewRequest(svc Service, method, class string, want int, headers ...Field) *
 	version := blobVersion
 	if svc == Table {
 		version = tableVersion
-		r.plain = append(r.plain, Field{"DataServiceVersion", "3.0;NetFx"}, Field{"Accept", "application/json;odata=nometadata"})
+		r.plain = append(r.plain, Field{"DataServiceVersion", "3.0;NetFx"},
+			Field{"Accept", "application/json;odata=nometadata"})
 	}
 	r.ms = append(r.ms, Field{dateHeader, ""}, Field{"x-ms-version", version})
 	for _, h := range headers {

@@ -25,23 +25,30 @@ func TestReadResponse(t *testing.T) {
 		{"length", "GET", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", 200, "hello", true, nil},
 		{"length in lower case", "GET", "HTTP/1.1 200 OK\r\ncontent-length:5\r\n\r\nhello", 200, "hello", true, nil},
 		{"no reason", "GET", "HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n", 200, "", true, nil},
-		{"chunked", "GET", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6;ext=1\r\n world\r\n0\r\n\r\n", 200, "hello world", true, nil},
-		{"chunked with trailer", "GET", "HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\nA\r\n0123456789\r\n0\r\nX: y\r\n\r\n", 200, "0123456789", true, nil},
+		{"chunked", "GET",
+			"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6;ext=1\r\n world\r\n0\r\n\r\n", 200,
+			"hello world", true, nil},
+		{"chunked with trailer", "GET",
+			"HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\nA\r\n0123456789\r\n0\r\nX: y\r\n\r\n", 200, "0123456789", true,
+			nil},
 		{"no content", "DELETE", "HTTP/1.1 204 No Content\r\nContent-Length: 7\r\n\r\n", 204, "", true, nil},
 		{"HEAD", "HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n", 200, "", true, nil},
-		{"continue first", "PUT", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n", 201, "", true, nil},
+		{"continue first", "PUT", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n", 201, "",
+			true, nil},
 		{"close", "GET", "HTTP/1.1 200 OK\r\nConnection: Close\r\nContent-Length: 1\r\n\r\nx", 200, "x", false, nil},
 		{"until the end", "GET", "HTTP/1.1 200 OK\r\n\r\nall of it", 200, "all of it", false, nil},
 		{"HTTP/1.0", "GET", "HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx", 200, "x", false, nil},
 		{"nothing", "GET", "", 0, "", false, io.EOF},
 		{"cut in the head", "GET", "HTTP/1.1 200 OK\r\nCont", 0, "", false, io.ErrUnexpectedEOF},
 		{"cut in the body", "GET", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel", 200, "hel", false, io.ErrUnexpectedEOF},
-		{"cut in a chunk", "GET", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel", 200, "hel", false, io.ErrUnexpectedEOF},
+		{"cut in a chunk", "GET", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel", 200, "hel", false,
+			io.ErrUnexpectedEOF},
 		{"not HTTP", "GET", "SSH-2.0-OpenSSH_9.6 x\r\n\r\n", 0, "", false, errHead},
 		{"bad status", "GET", "HTTP/1.1 2x0 OK\r\n\r\n", 0, "", false, errHead},
 		{"bad length", "GET", "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", 0, "", false, errHead},
 		{"bad chunk size", "GET", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n", 200, "", false, errChunk},
-		{"chunk longer than it says", "GET", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n0\r\n\r\n", 200, "a", false, errChunk},
+		{"chunk longer than it says", "GET", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n0\r\n\r\n", 200,
+			"a", false, errChunk},
 		{"endless head", "GET", "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2*maxHead), 0, "", false, errTooLong},
 	}
 	for _, tt := range tests {
@@ -67,7 +74,8 @@ func TestReadResponse(t *testing.T) {
 func TestReadResponsesInARow(t *testing.T) {
 	t.Parallel()
 	in := "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nETag: \"1\"\r\n\r\none" +
-		"HTTP/1.1 409 Conflict\r\nTransfer-Encoding: chunked\r\nx-ms-error-code: EntityAlreadyExists\r\n\r\n3\r\ntwo\r\n0\r\n\r\n" +
+		"HTTP/1.1 409 Conflict\r\nTransfer-Encoding: chunked\r\nx-ms-error-code: " +
+		"EntityAlreadyExists\r\n\r\n3\r\ntwo\r\n0\r\n\r\n" +
 		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nthree"
 	d := newReader(iotest.HalfReader(strings.NewReader(in)))
 	var res Response
@@ -82,7 +90,8 @@ func TestReadResponsesInARow(t *testing.T) {
 			t.Fatalf("answer %d: reusable %v, error %v", i, reusable, err)
 		}
 		// Failures are kept though the request did not ask for it.
-		if res.Status != want.status || string(res.Body) != want.body || errorCode(&res) != want.code || string(res.Header("etag")) != want.etag {
+		if res.Status != want.status || string(res.Body) != want.body || errorCode(&res) != want.code ||
+			string(res.Header("etag")) != want.etag {
 			t.Errorf("answer %d: %d %q %q %q", i, res.Status, res.Body, errorCode(&res), res.Header("etag"))
 		}
 	}
@@ -161,7 +170,9 @@ func readWithNetHTTP(in []byte) (*http.Response, []byte) {
 }
 
 func BenchmarkReadResponse(b *testing.B) {
-	one := "HTTP/1.1 200 OK\r\nContent-Length: 1024\r\nContent-Type: application/json\r\nx-ms-version: 2021-12-02\r\n\r\n" + strings.Repeat("x", 1024)
+	one :=
+		"HTTP/1.1 200 OK\r\nContent-Length: 1024\r\nContent-Type: application/json\r\nx-ms-version: 2021-12-02\r\n\r\n" +
+			strings.Repeat("x", 1024)
 	in := strings.NewReader(one)
 	d := newReader(in)
 	req := &Request{Method: "GET", Want: 200}

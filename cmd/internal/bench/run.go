@@ -47,7 +47,8 @@ type Config struct {
 	// Progress receives progress messages; nil discards them.
 	Progress io.Writer
 
-	// floor starts the floor, the third target; nil for none. Only [AddFloor] sets it, so that programs without it do not link the floor.
+	// floor starts the floor, the third target; nil for none. Only [AddFloor] sets it, so that programs without it do not
+	// link the floor.
 	floor func() (*killrig.Process, *Target, error)
 }
 

@@ -55,7 +55,8 @@ func TestEveryWorkload(t *testing.T) {
 				t.Fatal(err)
 			}
 			res := report.Workloads[0].Results[0]
-			if res.Failed != "" || len(res.Errors) != 0 || res.Ops == 0 || res.OpsPerS <= 0 || res.P50US <= 0 || res.P99US < res.P50US {
+			if res.Failed != "" || len(res.Errors) != 0 || res.Ops == 0 || res.OpsPerS <= 0 || res.P50US <= 0 ||
+				res.P99US < res.P50US {
 				t.Errorf("result %+v", res)
 			}
 			if res.Target != "azurite" {
@@ -96,12 +97,14 @@ func TestRunWithFloorAndVersus(t *testing.T) {
 				t.Errorf("%s: %+v", w.Name, res)
 			}
 		}
-		if w.Results[2].Target != "floor" || w.Results[2].FloorShare != 1 || w.Results[1].Ratio <= 0 || w.Results[2].Ratio != 0 {
+		if w.Results[2].Target != "floor" || w.Results[2].FloorShare != 1 || w.Results[1].Ratio <= 0 ||
+			w.Results[2].Ratio != 0 {
 			t.Errorf("%s: floor %+v, second target %+v", w.Name, w.Results[2], w.Results[1])
 		}
 	}
 	own := report.Targets[0]
-	if own.ReadyMS <= 0 || own.RestartMS <= 0 || (readMemory(os.Getpid()).RSS > 0 && (own.Idle.RSS == 0 || own.After.RSS == 0)) {
+	if own.ReadyMS <= 0 || own.RestartMS <= 0 ||
+		(readMemory(os.Getpid()).RSS > 0 && (own.Idle.RSS == 0 || own.After.RSS == 0)) {
 		t.Errorf("own stack: %+v", own)
 	}
 	if left, _ := os.ReadDir(cfg.TempDir); len(left) > 0 {
@@ -177,7 +180,8 @@ func TestErrorsAreCountedByStatusAndCode(t *testing.T) {
 
 func TestUnreachableTarget(t *testing.T) {
 	t.Parallel()
-	cfg := quick("AccountName=a;AccountKey=a2V5;BlobEndpoint=http://127.0.0.1:1;QueueEndpoint=http://127.0.0.1:1;TableEndpoint=http://127.0.0.1:1")
+	cfg := quick(
+		"AccountName=a;AccountKey=a2V5;BlobEndpoint=http://127.0.0.1:1;QueueEndpoint=http://127.0.0.1:1;TableEndpoint=http://127.0.0.1:1")
 	report, err := Run(context.Background(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -278,7 +282,8 @@ func TestSelectWorkloads(t *testing.T) {
 		{[]string{"queue-put", "point-get"}, "point-get,queue-put"},
 		{[]string{"table-scan"}, "table-scan"},
 		{[]string{"blob-put-*"}, "blob-put-4k,blob-put-64m"},
-		{nil, "entity-insert,point-get,query-1000,egt-100,queue-put,queue-get-delete,blob-put-4k,blob-get-4k,blob-put-64m,blob-get-64m,list-10000"},
+		{nil,
+			"entity-insert,point-get,query-1000,egt-100,queue-put,queue-get-delete,blob-put-4k,blob-get-4k,blob-put-64m,blob-get-64m,list-10000"},
 	} {
 		ws, err := selectWorkloads(tt.patterns)
 		if got := strings.Join(names(ws), ","); err != nil || got != tt.want {
@@ -346,7 +351,8 @@ func TestConnRedialsAfterClose(t *testing.T) {
 
 func TestParseMemory(t *testing.T) {
 	t.Parallel()
-	got := parseMemory("Name:\tx\nVmHWM:\t    300 kB\nVmRSS:\t    200 kB\nRssAnon:\t    150 kB\nRssFile:\t     50 kB\nThreads:\t9\n")
+	got := parseMemory("Name:\tx\nVmHWM:\t    300 kB\nVmRSS:\t    200 kB\nRssAnon:\t    150 kB\nRssFile:\t     50 " +
+		"kB\nThreads:\t9\n")
 	if want := (Memory{RSS: 200 << 10, Anon: 150 << 10, File: 50 << 10, Peak: 300 << 10}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

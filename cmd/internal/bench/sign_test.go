@@ -24,7 +24,8 @@ func TestStringToSign(t *testing.T) {
 	insert.Path, insert.Body = []byte("/T"), []byte("{}")
 	tableComp := NewRequest(Table, "GET", "", 200)
 	tableComp.Path, tableComp.Query = []byte("/T"), []Param{{"comp", []byte("acl")}, {"timeout", []byte("3")}}
-	put := NewRequest(Blob, "PUT", "", 201, Field{"x-ms-blob-type", "BlockBlob"}, Field{"Content-Type", "text/plain"}, Field{"Accept", "*/*"})
+	put := NewRequest(Blob, "PUT", "", 201, Field{"x-ms-blob-type", "BlockBlob"}, Field{"Content-Type", "text/plain"},
+		Field{"Accept", "*/*"})
 	put.Path, put.Body = []byte("/c/b%20b"), []byte("four")
 	list := NewRequest(Blob, "GET", "", 200)
 	list.Path, list.Query = []byte("/c"), []Param{{"comp", []byte("list")}, {"marker", []byte("a b")}}
@@ -37,7 +38,8 @@ func TestStringToSign(t *testing.T) {
 		{"table comp", tableComp, "GET\n\n\n" + testDate + "\n/acct/base/T?comp=acl"},
 		{"blob with body", put, "PUT\n\n\n4\n\ntext/plain\n\n\n\n\n\n\nx-ms-blob-type:BlockBlob\nx-ms-date:" + testDate +
 			"\nx-ms-version:2021-12-02\n/acct/base/c/b%20b"},
-		{"query", list, "GET\n\n\n\n\n\n\n\n\n\n\n\nx-ms-date:" + testDate + "\nx-ms-version:2021-12-02\n/acct/base/c\ncomp:list\nmarker:a b"},
+		{"query", list, "GET\n\n\n\n\n\n\n\n\n\n\n\nx-ms-date:" + testDate +
+			"\nx-ms-version:2021-12-02\n/acct/base/c\ncomp:list\nmarker:a b"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -49,7 +51,8 @@ func TestStringToSign(t *testing.T) {
 	}
 }
 
-// The value was computed with: printf 'GET\n\n\nFri, 26 Jun 2015 23:39:12 GMT\n/acct/T' | openssl dgst -sha256 -hmac key -binary | base64
+// The value was computed with: printf 'GET\n\n\nFri, 26 Jun 2015 23:39:12 GMT\n/acct/T' | openssl dgst -sha256 -hmac
+// key -binary | base64
 func TestSignKnownAnswer(t *testing.T) {
 	t.Parallel()
 	r := NewRequest(Table, "GET", "", 200)
@@ -72,8 +75,8 @@ func (c *capturing) Do(r *http.Request) (*http.Response, error) {
 	return nil, errCaptured
 }
 
-// The signatures equal those of the official SDKs for the same requests. The SDK for tables signs in another form (Shared
-// Key Lite), so tables are left out.
+// The signatures equal those of the official SDKs for the same requests. The SDK for tables signs in another form
+// (Shared Key Lite), so tables are left out.
 func TestSignLikeTheSDKs(t *testing.T) {
 	t.Parallel()
 	st, err := ParseConnectionString(connstr.Development)
@@ -114,7 +117,8 @@ func TestSignLikeTheSDKs(t *testing.T) {
 			return err
 		}},
 		{"queue put", Queue, func() error {
-			c, err := azqueue.NewServiceClientWithSharedKeyCredential(url(Queue), queueKey, &azqueue.ClientOptions{ClientOptions: options})
+			c, err := azqueue.NewServiceClientWithSharedKeyCredential(url(Queue), queueKey,
+				&azqueue.ClientOptions{ClientOptions: options})
 			if err != nil {
 				return err
 			}
@@ -129,7 +133,8 @@ func TestSignLikeTheSDKs(t *testing.T) {
 			}
 			theirs := transport.req
 			ours := likeSDK(tt.svc, theirs, st.Endpoints[tt.svc].Base)
-			got := string(NewSigner(connstr.DevelopmentAccount, st.Key).Sign(nil, ours, st.Endpoints[tt.svc].Base, theirs.Header.Get(dateHeader)))
+			got := string(NewSigner(connstr.DevelopmentAccount, st.Key).Sign(nil, ours, st.Endpoints[tt.svc].Base,
+				theirs.Header.Get(dateHeader)))
 			if want := theirs.Header.Get("Authorization"); got != want {
 				t.Errorf("got  %s\nwant %s", got, want)
 			}

@@ -11,7 +11,8 @@ import (
 func TestSVG(t *testing.T) {
 	t.Parallel()
 	r := &Report{Targets: []*TargetReport{{Name: "lazuli"}, {Name: "<other>"}}, Workloads: []*WorkloadReport{
-		{Name: "point-get", Results: []*Result{{Target: "lazuli", OpsPerS: 23081}, {Target: "<other>", OpsPerS: 1554, Ratio: 14.85}}},
+		{Name: "point-get", Results: []*Result{{Target: "lazuli", OpsPerS: 23081},
+			{Target: "<other>", OpsPerS: 1554, Ratio: 14.85}}},
 		{Name: "nothing", Results: []*Result{{Target: "lazuli"}, {Target: "<other>"}}},
 	}}
 	var b strings.Builder

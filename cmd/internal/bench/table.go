@@ -23,7 +23,8 @@ type entitySet struct {
 func tableWorkloads() []*Workload {
 	prepare := func(e *env) error { return e.needEntities(e.preload.Entities) }
 	return []*Workload{{
-		Name: "entity-insert", About: "Insert Entity, 1 KiB of JSON with 6 properties, one new partition per 1,000 inserts of a connection",
+		Name: "entity-insert", About: "Insert Entity, 1 KiB of JSON with 6 properties, one new partition per 1,000 " +
+			"inserts of a connection",
 		Bytes: entitySize, prepare: prepare,
 		worker: func(e *env, i int) worker { return newInserter(e, i) },
 	}, {
@@ -98,7 +99,8 @@ func entityJSON(rng *rand.Rand, partition, row string) (body []byte, partitionAt
 	b = append(b, partition+`","RowKey":"`...)
 	rowAt = len(b)
 	b = append(b, row+`"`...)
-	b = fmt.Appendf(b, `,"Name":"employee %06d","Age":%d,"Active":true,"Score":%d.5,"Hired@odata.type":"Edm.DateTime","Hired":"2019-07-0%dT08:30:00Z","Notes":"`,
+	b = fmt.Appendf(b,
+		`,"Name":"employee %06d","Age":%d,"Active":true,"Score":%d.5,"Hired@odata.type":"Edm.DateTime","Hired":"2019-07-0%dT08:30:00Z","Notes":"`,
 		rng.IntN(1e6), 20+rng.IntN(50), rng.IntN(1e4), 1+rng.IntN(9))
 	for len(b) < entitySize-2 {
 		b = append(b, "abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ 0123456789"[rng.IntN(64)])
@@ -116,7 +118,8 @@ type inserter struct {
 
 func newInserter(e *env, conn int) *inserter {
 	w := &inserter{conn: conn}
-	w.req = NewRequest(Table, "POST", "insert", 204, Field{"Content-Type", "application/json"}, Field{"Prefer", "return-no-content"})
+	w.req = NewRequest(Table, "POST", "insert", 204, Field{"Content-Type", "application/json"},
+		Field{"Prefer", "return-no-content"})
 	w.req.Path = []byte("/" + e.entities.table)
 	w.req.Body, w.partAt, w.rowAt = entityJSON(e.rand(conn), "i00000-000000", "r0000000")
 	return w
@@ -236,9 +239,12 @@ func newBatcher(e *env, prefix string) *batcher {
 	b := fmt.Appendf(nil, "--%s\r\nContent-Type: multipart/mixed; boundary=%s\r\n\r\n", batchBoundary, changeBoundary)
 	for i := range batchSize {
 		entity, partAt, rowAt := entityJSON(rng, part, fmt.Sprintf("r%03d", i))
-		b = fmt.Appendf(b, "--%s\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n", changeBoundary)
-		b = fmt.Appendf(b, "POST %s://%s%s/%s HTTP/1.1\r\nContent-Type: application/json\r\nAccept: application/json;odata=minimalmetadata\r\n"+
-			"Prefer: return-no-content\r\nDataServiceVersion: 3.0\r\nContent-Length: %d\r\n\r\n", scheme, ep.Host, ep.Base, e.entities.table, len(entity))
+		b = fmt.Appendf(b, "--%s\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n",
+			changeBoundary)
+		b = fmt.Appendf(b, "POST %s://%s%s/%s HTTP/1.1\r\nContent-Type: application/json\r\nAccept: "+
+			"application/json;odata=minimalmetadata\r\n"+
+			"Prefer: return-no-content\r\nDataServiceVersion: 3.0\r\nContent-Length: %d\r\n\r\n", scheme, ep.Host, ep.Base,
+			e.entities.table, len(entity))
 		w.partAt, w.rowAt = append(w.partAt, len(b)+partAt), append(w.rowAt, len(b)+rowAt)
 		b = append(append(b, entity...), "\r\n"...)
 	}

@@ -1,12 +1,13 @@
 // Intra-partition secondary index: a second copy of each entity in the same partition, under another RowKey.
 //
-// Problem: senators are stored by party and id. To find one by name, the whole partition has to be read, since only keys have an index.
+// Problem: senators are stored by party and id. To find one by name, the whole partition has to be read, since only
+// keys have an index.
 //
-// Solution: store each senator twice in the partition, under "id_..." and under "name_...". Both are written in one transaction, so that they
-// never disagree. A prefix keeps the two kinds of keys apart.
+// Solution: store each senator twice in the partition, under "id_..." and under "name_...". Both are written in one
+// transaction, so that they never disagree. A prefix keeps the two kinds of keys apart.
 //
-// When: the lookup knows the PartitionKey, and entities are small. Cost: twice the storage, and each write is a transaction of two; a lookup is a point or range
-// query.
+// When: the lookup knows the PartitionKey, and entities are small. Cost: twice the storage, and each write is a
+// transaction of two; a lookup is a point or range query.
 //
 //	go run ./examples/patterns/01-intra-partition-index
 package main
@@ -61,13 +62,16 @@ func example(ctx context.Context, e *run.Env) error {
 			return s.Name, err
 		}
 	}
-	if err := e.Costs("by name, without index: a scan of the partition", one(table.Query(party, tables.Field("Name").Eq("Peter Welch"), tables.RowKey.StartsWith("id_")))); err != nil {
+	if err := e.Costs("by name, without index: a scan of the partition",
+		one(table.Query(party, tables.Field("Name").Eq("Peter Welch"), tables.RowKey.StartsWith("id_")))); err != nil {
 		return err
 	}
-	if err := e.Costs("by name, with index: a point query", one(table.Query(party, tables.RowKey.Eq("name_Peter Welch")))); err != nil {
+	if err := e.Costs("by name, with index: a point query",
+		one(table.Query(party, tables.RowKey.Eq("name_Peter Welch")))); err != nil {
 		return err
 	}
-	err = e.Costs("names that begin with C, with index: a range query", one(table.Query(party, tables.RowKey.StartsWith("name_C"))))
+	err = e.Costs("names that begin with C, with index: a range query",
+		one(table.Query(party, tables.RowKey.StartsWith("name_C"))))
 	if err != nil {
 		return err
 	}

@@ -1,14 +1,15 @@
 // Inter-partition secondary index: a second copy of each entity in another partition or table, updated afterwards.
 //
-// Problem: senators are stored by state. To find those of a party, the whole table has to be read, and no transaction spans partitions, so that a copy by
-// party cannot be written together with the original.
+// Problem: senators are stored by state. To find those of a party, the whole table has to be read, and no transaction
+// spans partitions, so that a copy by party cannot be written together with the original.
 //
-// Solution: a worker keeps the copies, eventually. It learns of changes from queue messages, which the writer puts around each write, or on Lazuli from the
-// table's change log, which needs no change of the writer. Package workers/roles/tableindex does the rest: it reads the current state, writes under ETags,
-// and can be killed at any step; `lazuli demo index` tests that.
+// Solution: a worker keeps the copies, eventually. It learns of changes from queue messages, which the writer puts
+// around each write, or on Lazuli from the table's change log, which needs no change of the writer. Package
+// workers/roles/tableindex does the rest: it reads the current state, writes under ETags, and can be killed at any
+// step; `lazuli demo index` tests that.
 //
-// When: lookups do not know the PartitionKey, and readers tolerate a short delay. Cost: twice the storage, some requests for each change in the
-// background; a lookup is a range query.
+// When: lookups do not know the PartitionKey, and readers tolerate a short delay. Cost: twice the storage, some
+// requests for each change in the background; a lookup is a range query.
 //
 //	go run ./examples/patterns/02-inter-partition-index
 package main
@@ -52,7 +53,8 @@ func example(ctx context.Context, e *run.Env) error {
 	}
 	var entities []tables.Entity
 	for _, t := range all {
-		entities = append(entities, tables.Entity{PartitionKey: t.State, RowKey: t.Member, Properties: map[string]any{"Name": t.Name, "Party": t.Party}})
+		entities = append(entities, tables.Entity{PartitionKey: t.State, RowKey: t.Member,
+			Properties: map[string]any{"Name": t.Name, "Party": t.Party}})
 	}
 	queue, err := e.Queue(ctx, "by-party")
 	if err != nil {
@@ -63,8 +65,10 @@ func example(ctx context.Context, e *run.Env) error {
 	if err != nil {
 		return err
 	}
-	app := workers.New(workers.Config{Storage: e.Storage, HostID: queue[:min(len(queue), 32)], Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
-	byQueue.RegisterQueue(app, "by-queue", workers.WithQueueName(queue), workers.WithRetry(workers.Fixed(100*time.Millisecond)))
+	app := workers.New(workers.Config{Storage: e.Storage, HostID: queue[:min(len(queue), 32)],
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	byQueue.RegisterQueue(app, "by-queue", workers.WithQueueName(queue),
+		workers.WithRetry(workers.Fixed(100*time.Millisecond)))
 	roles := []*tableindex.Role{byQueue}
 
 	// On Lazuli, a second index follows the table without messages.
@@ -81,18 +85,21 @@ func example(ctx context.Context, e *run.Env) error {
 		roles = append(roles, byChanges)
 	}
 
-	// The writer puts a message with a delay, makes the change, and puts the message again. The first one is for a writer that crashes in between: without
-	// its delay it could be handled before the change, without effect. The second one saves the wait.
+	// The writer puts a message with a delay, makes the change, and puts the message again. The first one is for a writer
+	// that crashes in between: without its delay it could be handled before the change, without effect. The second one
+	// saves the wait.
 	put := func(key tables.Key, before, after *tables.Entity, delay time.Duration) error {
 		body, err := json.Marshal(byQueue.Message(key, before, after))
 		if err != nil {
 			return err
 		}
-		_, err = e.Queues.NewQueueClient(queue).EnqueueMessage(ctx, base64.StdEncoding.EncodeToString(body), &azqueue.EnqueueMessageOptions{VisibilityTimeout: to.Ptr(int32(delay.Seconds()))})
+		_, err = e.Queues.NewQueueClient(queue).EnqueueMessage(ctx, base64.StdEncoding.EncodeToString(body),
+			&azqueue.EnqueueMessageOptions{VisibilityTimeout: to.Ptr(int32(delay.Seconds()))})
 		return err
 	}
 	for i := range entities { // No delay: the worker is not running yet.
-		if err := put(tables.Key{PartitionKey: entities[i].PartitionKey, RowKey: entities[i].RowKey}, nil, &entities[i], 0); err != nil {
+		if err := put(tables.Key{PartitionKey: entities[i].PartitionKey, RowKey: entities[i].RowKey}, nil, &entities[i],
+			0); err != nil {
 			return err
 		}
 	}
@@ -144,7 +151,8 @@ func example(ctx context.Context, e *run.Env) error {
 			return fmt.Sprint(n, " independents"), nil
 		}
 	}
-	if err := e.Costs("of a party, without index: a scan of the table", names(table.Query(tables.Field("Party").Eq("Independent")).AllowScan())); err != nil {
+	if err := e.Costs("of a party, without index: a scan of the table",
+		names(table.Query(tables.Field("Party").Eq("Independent")).AllowScan())); err != nil {
 		return err
 	}
 	return e.Costs("of a party, with index: its partition", names(index.Query(tables.PartitionKey.Eq("Independent"))))

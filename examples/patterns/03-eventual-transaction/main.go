@@ -1,13 +1,15 @@
-// Eventually consistent transaction: a change of two partitions, tables or services without a common transaction, made safe by a queue.
+// Eventually consistent transaction: a change of two partitions, tables or services without a common transaction, made
+// safe by a queue.
 //
-// Problem: a term that is over moves from the table Current to the table Archive. A crash between the insert and the delete leaves it in both tables; in the
-// reverse order, in neither table.
+// Problem: a term that is over moves from the table Current to the table Archive. A crash between the insert and the
+// delete leaves it in both tables; in the reverse order, in neither table.
 //
-// Solution: a message says what to do; a worker inserts into the archive, deletes from the table, and only then deletes the message. Every step may be
-// repeated, so the work resumes after a crash when the message is delivered again. This is the built-in role archive; `lazuli demo archive` kills it at each step.
+// Solution: a message says what to do; a worker inserts into the archive, deletes from the table, and only then deletes
+// the message. Every step may be repeated, so the work resumes after a crash when the message is delivered again. This
+// is the built-in role archive; `lazuli demo archive` kills it at each step.
 //
-// When: all changes must happen eventually, and readers tolerate intermediate states. Cost: six requests for each entity, three of them for
-// the message.
+// When: all changes must happen eventually, and readers tolerate intermediate states. Cost: six requests for each
+// entity, three of them for the message.
 //
 //	go run ./examples/patterns/03-eventual-transaction
 package main
@@ -73,7 +75,8 @@ func example(ctx context.Context, e *run.Env) error {
 		if err != nil {
 			return err
 		}
-		if _, err := e.Queues.NewQueueClient(queue).EnqueueMessage(ctx, base64.StdEncoding.EncodeToString(body), nil); err != nil {
+		if _, err := e.Queues.NewQueueClient(queue).EnqueueMessage(ctx, base64.StdEncoding.EncodeToString(body),
+			nil); err != nil {
 			return err
 		}
 		asked++
@@ -109,10 +112,11 @@ func example(ctx context.Context, e *run.Env) error {
 	return costs(ctx, e, role, queue, rows)
 }
 
-// costs prints what it costs to move one entity, without a message and with one. An app receives and deletes messages as this does, and also polls the
-// empty queue.
+// costs prints what it costs to move one entity, without a message and with one. An app receives and deletes messages
+// as this does, and also polls the empty queue.
 func costs(ctx context.Context, e *run.Env, role *archive.Role, queue string, rows []term) error {
-	first, second := archive.Key{PartitionKey: rows[0].PartitionKey, RowKey: rows[0].RowKey}, archive.Key{PartitionKey: rows[1].PartitionKey, RowKey: rows[1].RowKey}
+	first, second := archive.Key{PartitionKey: rows[0].PartitionKey, RowKey: rows[0].RowKey},
+		archive.Key{PartitionKey: rows[1].PartitionKey, RowKey: rows[1].RowKey}
 	err := e.Costs("an entity without a message: a crash leaves it in both tables", func() (string, error) {
 		return "read, copied, deleted", role.Archive(ctx, first)
 	})

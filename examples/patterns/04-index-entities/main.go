@@ -1,6 +1,7 @@
 // Index entities: lists of keys, by a property, instead of copies of whole entities.
 //
-// Problem: a query asks for the senators of a party in a state, and a state is a partition. Copies of whole entities would double the storage.
+// Problem: a query asks for the senators of a party in a state, and a state is a partition. Copies of whole entities
+// would double the storage.
 //
 // Solution: for each party, keep the list of the keys of its senators. The list can be in one of three places:
 //
@@ -8,8 +9,8 @@
 //	an entity in the same partition, written in the transaction that writes the senator: always consistent, for one partition
 //	an entity in another table, updated by a worker: eventually consistent (`lazuli demo index-entities`)
 //
-// When: many entities share a value, and few of them are read at a time. Cost: a read of the list, then one point read for each entity; the list is limited by
-// the size of a property, a blob is not.
+// When: many entities share a value, and few of them are read at a time. Cost: a read of the list, then one point read
+// for each entity; the list is limited by the size of a property, a blob is not.
 //
 //	go run ./examples/patterns/04-index-entities
 package main
@@ -61,10 +62,11 @@ func example(ctx context.Context, e *run.Env) error {
 		return err
 	}
 	indexName := e.Name("ByParty")
-	role, err := tableindex.New(e.Storage, table.Name(), indexName, tableindex.Lists(func(e *tables.Entity) (tables.Key, bool) {
-		party, err := tables.Value[string](e, "Party")
-		return tables.Key{PartitionKey: party, RowKey: e.PartitionKey}, err == nil
-	}))
+	role, err := tableindex.New(e.Storage, table.Name(), indexName,
+		tableindex.Lists(func(e *tables.Entity) (tables.Key, bool) {
+			party, err := tables.Value[string](e, "Party")
+			return tables.Key{PartitionKey: party, RowKey: e.PartitionKey}, err == nil
+		}))
 	if err != nil {
 		return err
 	}
@@ -152,7 +154,8 @@ func example(ctx context.Context, e *run.Env) error {
 	})
 }
 
-// insert stores a senator and its place in the list of its party, in one transaction. If another client changes the list in the meantime, it starts again.
+// insert stores a senator and its place in the list of its party, in one transaction. If another client changes the
+// list in the meantime, it starts again.
 func insert(ctx context.Context, table *tables.Table[senator], lists *tables.Table[list], s senator) error {
 	for {
 		l, err := lists.Get(ctx, tables.Key{PartitionKey: s.PartitionKey, RowKey: "party_" + s.Party})
@@ -187,7 +190,10 @@ func addToBlob(ctx context.Context, blobs *azblob.Client, container, party strin
 			return err
 		}
 		keys = append(keys, tables.Key{PartitionKey: s.PartitionKey, RowKey: s.RowKey})
-		slices.SortFunc(keys, func(a, b tables.Key) int { return strings.Compare(a.PartitionKey+a.RowKey, b.PartitionKey+b.RowKey) })
+		slices.SortFunc(keys, func(a, b tables.Key) int {
+			return strings.Compare(a.PartitionKey+a.RowKey,
+				b.PartitionKey+b.RowKey)
+		})
 		text, err := json.Marshal(keys)
 		if err != nil {
 			return err
@@ -197,7 +203,8 @@ func addToBlob(ctx context.Context, blobs *azblob.Client, container, party strin
 			any := azcore.ETagAny
 			condition = &blob.ModifiedAccessConditions{IfNoneMatch: &any}
 		}
-		_, err = blobs.UploadBuffer(ctx, container, party, text, &azblob.UploadBufferOptions{AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: condition}})
+		_, err = blobs.UploadBuffer(ctx, container, party, text,
+			&azblob.UploadBufferOptions{AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: condition}})
 		var r *azcore.ResponseError
 		if errors.As(err, &r) && (r.StatusCode == http.StatusPreconditionFailed || r.StatusCode == http.StatusConflict) {
 			continue
@@ -207,7 +214,8 @@ func addToBlob(ctx context.Context, blobs *azblob.Client, container, party strin
 }
 
 // readBlob returns the keys of a party, and the blob's ETag, which is nil if the blob does not exist.
-func readBlob(ctx context.Context, blobs *azblob.Client, container, party string) (keys []tables.Key, etag *azcore.ETag, err error) {
+func readBlob(ctx context.Context, blobs *azblob.Client, container, party string) (keys []tables.Key, etag *azcore.ETag,
+	err error) {
 	answer, err := blobs.DownloadStream(ctx, container, party, nil)
 	var r *azcore.ResponseError
 	if errors.As(err, &r) && r.StatusCode == http.StatusNotFound {

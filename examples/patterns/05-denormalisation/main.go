@@ -1,9 +1,10 @@
 // Denormalisation: data that is read together is stored together, even if it is stored more than once.
 //
-// Problem: a page shows terms with the name and party of their senators. Stored apart, as in a relational design, it takes a request for each senator.
+// Problem: a page shows terms with the name and party of their senators. Stored apart, as in a relational design, it
+// takes a request for each senator.
 //
-// Solution: each term has its senator's name and party. A change of name, which is rare, must change all terms of the senator, in one transaction, since
-// they are in one partition.
+// Solution: each term has its senator's name and party. A change of name, which is rare, must change all terms of the
+// senator, in one transaction, since they are in one partition.
 //
 // When: reads are frequent and writes rare. Cost: some bytes for each term; the page is one request.
 //

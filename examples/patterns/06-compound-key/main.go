@@ -1,12 +1,13 @@
 // Compound key: a RowKey made of two values, so that one range query finds an entity and its details.
 //
-// Problem: queries ask for the terms of a senator, and for a single term by its number. With the senator in a property, a query reads the partition; with the
-// senator as the PartitionKey, the terms of a state are in different partitions.
+// Problem: queries ask for the terms of a senator, and for a single term by its number. With the senator in a property,
+// a query reads the partition; with the senator as the PartitionKey, the terms of a state are in different partitions.
 //
-// Solution: RowKey = id of the senator, "_", number of the term with leading zeros. A prefix finds the senator's terms, in order; the whole key one
-// term.
+// Solution: RowKey = id of the senator, "_", number of the term with leading zeros. A prefix finds the senator's terms,
+// in order; the whole key one term.
 //
-// When: entities are details of another one, and are mostly read with it. Cost: no extra cost, but the parts of a key cannot change.
+// When: entities are details of another one, and are mostly read with it. Cost: no extra cost, but the parts of a key
+// cannot change.
 //
 //	go run ./examples/patterns/06-compound-key
 package main
@@ -61,10 +62,12 @@ func example(ctx context.Context, e *run.Env) error {
 			return fmt.Sprint("terms ", list), nil
 		}
 	}
-	if err := e.Costs("by a property: a scan of the partition", numbers(table.Query(state, tables.Field("Member").Eq("E000295")).AllowScan())); err != nil {
+	if err := e.Costs("by a property: a scan of the partition",
+		numbers(table.Query(state, tables.Field("Member").Eq("E000295")).AllowScan())); err != nil {
 		return err
 	}
-	if err := e.Costs("by the first part of the key: a range", numbers(table.Query(state, tables.RowKey.StartsWith("E000295_")))); err != nil {
+	if err := e.Costs("by the first part of the key: a range",
+		numbers(table.Query(state, tables.RowKey.StartsWith("E000295_")))); err != nil {
 		return err
 	}
 	return e.Costs("by the whole key: a point read", func() (string, error) {

@@ -1,11 +1,12 @@
 // Log tail: the latest entities first.
 //
-// Problem: results are in the order of the keys. The latest entries of a partition whose keys are times come last, after all
-// others.
+// Problem: results are in the order of the keys. The latest entries of a partition whose keys are times come last,
+// after all others.
 //
 // Solution: RowKey = the ticks from the entity's time to the end of time. The latest entry has the smallest key.
 //
-// When: most queries ask for the latest entries. Cost: all writes go to the beginning of the partition, see 12-append-anti-pattern.
+// When: most queries ask for the latest entries. Cost: all writes go to the beginning of the partition, see
+// 12-append-anti-pattern.
 //
 //	go run ./examples/patterns/07-log-tail
 package main
@@ -46,7 +47,8 @@ func example(ctx context.Context, e *run.Env) error {
 		if err != nil {
 			return err
 		}
-		rows = append(rows, oath{"by time", tables.TimeKey(t.Start) + " " + t.Member, t.Name, t.Start}, oath{"latest first", ticks + " " + t.Member, t.Name, t.Start})
+		rows = append(rows, oath{"by time", tables.TimeKey(t.Start) + " " + t.Member, t.Name, t.Start},
+			oath{"latest first", ticks + " " + t.Member, t.Name, t.Start})
 	}
 	if err := table.Bulk(ctx, tables.BulkInsert, rows); err != nil {
 		return err

@@ -1,10 +1,12 @@
 // High-volume delete: a table for each period, so that old data goes with its table.
 //
-// Problem: entries expire. Deleting them means finding them, and deleting at most 100 of one partition in a transaction.
+// Problem: entries expire. Deleting them means finding them, and deleting at most 100 of one partition in a
+// transaction.
 //
 // Solution: a table for each year (or month, or day). Deleting a year takes one request, which a timer sends.
 //
-// When: much data expires at the same time. Cost: a query over a range of time must query each of its tables; a table name cannot be used again for a while.
+// When: much data expires at the same time. Cost: a query over a range of time must query each of its tables; a table
+// name cannot be used again for a while.
 //
 //	go run ./examples/patterns/08-high-volume-delete
 package main
@@ -87,7 +89,8 @@ func example(ctx context.Context, e *run.Env) error {
 }
 
 // expire drops the tables of a series whose period ended by a time.
-func expire(ctx context.Context, service *aztables.ServiceClient, series string, before time.Time) (dropped int, err error) {
+func expire(ctx context.Context, service *aztables.ServiceClient, series string, before time.Time) (dropped int,
+	err error) {
 	for pager := service.NewListTablesPager(nil); pager.More(); {
 		page, err := pager.NextPage(ctx)
 		if err != nil {

@@ -1,10 +1,12 @@
 // Data series: one entity for a series of values, in place of one for each value.
 //
-// Problem: the data has the holder of a seat for each year. With an entity for each year, reading a decade reads ten entities, each with the overhead of an entity.
+// Problem: the data has the holder of a seat for each year. With an entity for each year, reading a decade reads ten
+// entities, each with the overhead of an entity.
 //
 // Solution: one entity for a seat and decade, with a property for each year. Adding a year is a merge of one property.
 //
-// When: values come in a known number, and are read together. Cost: at most 252 values and 1 MiB; single values cannot be compared in a query by year.
+// When: values come in a known number, and are read together. Cost: at most 252 values and 1 MiB; single values cannot
+// be compared in a query by year.
 //
 //	go run ./examples/patterns/09-data-series
 package main
@@ -86,7 +88,8 @@ func example(ctx context.Context, e *run.Env) error {
 		return err
 	}
 	if err := e.Costs("add a value: a merge of one property", func() (string, error) {
-		return "merged", series.Merge(ctx, &tables.Entity{PartitionKey: "IA", RowKey: "3_2020", Properties: map[string]any{"Y2029": "unknown"}})
+		return "merged", series.Merge(ctx,
+			&tables.Entity{PartitionKey: "IA", RowKey: "3_2020", Properties: map[string]any{"Y2029": "unknown"}})
 	}); err != nil {
 		return err
 	}

@@ -1,11 +1,13 @@
 // Wide entities: more than 252 properties, over several entities of a partition.
 //
-// Problem: the party of a seat is kept for each month of thirty years, in one place: 360 values. An entity has at most 252 properties.
+// Problem: the party of a seat is kept for each month of thirty years, in one place: 360 values. An entity has at most
+// 252 properties.
 //
-// Solution: split the properties over entities with a number in the RowKey, and write them in one transaction, so that no reader finds one without
-// the other. A range query reads them all.
+// Solution: split the properties over entities with a number in the RowKey, and write them in one transaction, so that
+// no reader finds one without the other. A range query reads them all.
 //
-// When: an entity is a little too wide, and always read and written as a whole. Cost: a write is a transaction, a read one range query.
+// When: an entity is a little too wide, and always read and written as a whole. Cost: a write is a transaction, a read
+// one range query.
 //
 //	go run ./examples/patterns/10-wide-entities
 package main
@@ -67,17 +69,20 @@ func example(ctx context.Context, e *run.Env) error {
 }
 
 // write stores values under the keys "row_0", "row_1" and so on, and deletes what a wider state left behind them.
-func write(ctx context.Context, table *tables.Table[tables.Entity], k tables.Key, values map[string]any) (entities int, err error) {
+func write(ctx context.Context, table *tables.Table[tables.Entity], k tables.Key, values map[string]any) (entities int,
+	err error) {
 	tx := table.Begin()
 	for part := range slices.Chunk(slices.Sorted(maps.Keys(values)), perEntity) {
-		e := tables.Entity{PartitionKey: k.PartitionKey, RowKey: fmt.Sprintf("%s_%d", k.RowKey, tx.Len()), Properties: map[string]any{}}
+		e := tables.Entity{PartitionKey: k.PartitionKey, RowKey: fmt.Sprintf("%s_%d", k.RowKey, tx.Len()),
+			Properties: map[string]any{}}
 		for _, name := range part {
 			e.Properties[name] = values[name]
 		}
 		tx.InsertOrReplace(&e)
 	}
 	entities = tx.Len()
-	for e, err := range table.Query(tables.PartitionKey.Eq(k.PartitionKey), tables.RowKey.Between(fmt.Sprintf("%s_%d", k.RowKey, entities), k.RowKey+"_:")).All(ctx) {
+	for e, err := range table.Query(tables.PartitionKey.Eq(k.PartitionKey),
+		tables.RowKey.Between(fmt.Sprintf("%s_%d", k.RowKey, entities), k.RowKey+"_:")).All(ctx) {
 		if err != nil {
 			return 0, err
 		}
@@ -88,7 +93,8 @@ func write(ctx context.Context, table *tables.Table[tables.Entity], k tables.Key
 
 func read(ctx context.Context, table *tables.Table[tables.Entity], k tables.Key) (map[string]any, error) {
 	values := map[string]any{}
-	for e, err := range table.Query(tables.PartitionKey.Eq(k.PartitionKey), tables.RowKey.StartsWith(k.RowKey+"_")).All(ctx) {
+	for e, err := range table.Query(tables.PartitionKey.Eq(k.PartitionKey),
+		tables.RowKey.StartsWith(k.RowKey+"_")).All(ctx) {
 		if err != nil {
 			return nil, err
 		}

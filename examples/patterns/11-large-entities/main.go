@@ -2,10 +2,12 @@
 //
 // Problem: a report has 100 KiB of text; a property has room for 64 KiB.
 //
-// Solution: the text is a blob, and the entity has its name, length and hash. The built-in package workers/roles/largeentity does that for every property that is too
-// large, changes the pointers under the entity's ETag, and deletes the blobs of crashed writers; `lazuli demo large-entity` kills the writers.
+// Solution: the text is a blob, and the entity has its name, length and hash. The built-in package
+// workers/roles/largeentity does that for every property that is too large, changes the pointers under the entity's
+// ETag, and deletes the blobs of crashed writers; `lazuli demo large-entity` kills the writers.
 //
-// When: some values are large, and mostly read alone. Cost: a write is a blob and two requests to the table, a read one of each.
+// When: some values are large, and mostly read alone. Cost: a write is a blob and two requests to the table, a read one
+// of each.
 //
 //	go run ./examples/patterns/11-large-entities
 package main
@@ -48,14 +50,16 @@ func example(ctx context.Context, e *run.Env) error {
 	var text strings.Builder
 	for _, t := range all {
 		for y := t.Start.Year(); y < t.End.Year(); y++ {
-			fmt.Fprintf(&text, "%d: %s of %s held the seat of class %s for the %s party.\n", y, t.Name, t.State, t.Class, t.Party)
+			fmt.Fprintf(&text, "%d: %s of %s held the seat of class %s for the %s party.\n", y, t.Name, t.State, t.Class,
+				t.Party)
 		}
 	}
 	plain, err := run.New[tables.Entity](ctx, e, "Plain")
 	if err != nil {
 		return err
 	}
-	err = plain.Insert(ctx, &tables.Entity{PartitionKey: "reports", RowKey: "1", Properties: map[string]any{"Text": text.String()}})
+	err = plain.Insert(ctx, &tables.Entity{PartitionKey: "reports", RowKey: "1",
+		Properties: map[string]any{"Text": text.String()}})
 	e.Say("%d KiB as a property: refused: %v", text.Len()>>10, err != nil)
 	if err == nil {
 		return errors.New("a property of that size was stored")

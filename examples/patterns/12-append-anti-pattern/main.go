@@ -1,15 +1,17 @@
 // Prepend and append anti-pattern: keys that grow with time send all writes to one partition.
 //
-// Problem: entries with the day as PartitionKey, or one PartitionKey and the time as RowKey, all go to one partition, and so to one server, which handles
-// at most 2,000 entities a second; then it answers 503 Server Busy, while the others are idle.
+// Problem: entries with the day as PartitionKey, or one PartitionKey and the time as RowKey, all go to one partition,
+// and so to one server, which handles at most 2,000 entities a second; then it answers 503 Server Busy, while the
+// others are idle.
 //
-// Solution: a prefix that spreads keys over a fixed number of partitions. With a hash, the same key is always in the same partition. A query for a day reads all partitions, in
-// parallel.
+// Solution: a prefix that spreads keys over a fixed number of partitions. With a hash, the same key is always in the
+// same partition. A query for a day reads all partitions, in parallel.
 //
 // When: entries come faster than one partition takes. Cost: as many queries as there are prefixes, for each range.
 //
 // `lazuli table stats TABLE` shows the partitions of a table, and a fault rule with
-// --throttle-partition-entities limits them as Azure does (docs/guide.md). The program shows how many of a day's writes each of them gets.
+// --throttle-partition-entities limits them as Azure does (docs/guide.md). The program shows how many of a day's writes
+// each of them gets.
 //
 //	go run ./examples/patterns/12-append-anti-pattern
 package main
@@ -48,7 +50,8 @@ func example(ctx context.Context, e *run.Env) error {
 		key         func(senate.Term) string
 	}{
 		{"VotesByDay", "the day is the PartitionKey", func(senate.Term) string { return day }},
-		{"VotesByHash", "a hash of the voter before the day", func(t senate.Term) string { return tables.HashPrefix(t.Member, partitions) + "_" + day }},
+		{"VotesByHash", "a hash of the voter before the day",
+			func(t senate.Term) string { return tables.HashPrefix(t.Member, partitions) + "_" + day }},
 	}
 	var spread *tables.Table[entry] // that of the last layout
 	for _, l := range layouts {
@@ -65,7 +68,8 @@ func example(ctx context.Context, e *run.Env) error {
 		}
 		busiest := slices.Max(slices.Collect(maps.Values(counts)))
 		err = e.Costs(l.name, func() (string, error) {
-			return fmt.Sprintf("partitions: %d; the busiest gets %d of %d writes", len(counts), busiest, len(rows)), insertEach(ctx, table, rows)
+			return fmt.Sprintf("partitions: %d; the busiest gets %d of %d writes", len(counts), busiest, len(rows)),
+				insertEach(ctx, table, rows)
 		})
 		if err != nil {
 			return err

@@ -2,11 +2,12 @@
 //
 // Problem: log lines in a table make one partition hot, are mostly read in bulk, and must be deleted one by one.
 //
-// Solution: buffer lines and write them to append-only files in blobs, whose names have service and hour, and whose metadata has the levels. The built-in package
-// workers/roles/logstore does it; `lazuli logs query` reads it, and `lazuli demo log-storage` kills the writers.
+// Solution: buffer lines and write them to append-only files in blobs, whose names have service and hour, and whose
+// metadata has the levels. The built-in package workers/roles/logstore does it; `lazuli logs query` reads it, and
+// `lazuli demo log-storage` kills the writers.
 //
-// When: entries are written steadily, read by time, and kept for a while. Cost: a blob for some seconds of lines; a query lists the hours, and reads the
-// blobs that can have such lines.
+// When: entries are written steadily, read by time, and kept for a while. Cost: a blob for some seconds of lines; a
+// query lists the hours, and reads the blobs that can have such lines.
 //
 //	go run ./examples/patterns/13-log-data
 package main
@@ -56,7 +57,8 @@ func example(ctx context.Context, e *run.Env) error {
 		}
 		message := "sworn in: " + t.Name
 		rows = append(rows, line{"orders", tables.TimeKey(at), level.String(), message})
-		records = append(records, logstore.Record{Service: "orders", Time: at, Level: level, Message: message, ID: fmt.Sprint(i)})
+		records = append(records, logstore.Record{Service: "orders", Time: at, Level: level, Message: message,
+			ID: fmt.Sprint(i)})
 	}
 	if err := e.Costs("write to a table, a line a request", func() (string, error) {
 		for i := range rows {
@@ -87,7 +89,8 @@ func example(ctx context.Context, e *run.Env) error {
 	}
 	if err := e.Costs("errors of an hour, from the table", func() (string, error) {
 		n := 0
-		for _, err := range table.Query(tables.PartitionKey.Eq("orders"), tables.RowKey.Between(tables.TimeKey(begin.Add(time.Hour)), tables.TimeKey(begin.Add(2*time.Hour))),
+		for _, err := range table.Query(tables.PartitionKey.Eq("orders"),
+			tables.RowKey.Between(tables.TimeKey(begin.Add(time.Hour)), tables.TimeKey(begin.Add(2*time.Hour))),
 			tables.Field("Level").Eq("ERROR")).All(ctx) {
 			if err != nil {
 				return "", err
@@ -104,7 +107,8 @@ func example(ctx context.Context, e *run.Env) error {
 			return "", err
 		}
 		n := 0
-		for r, err := range reader.Query(ctx, logstore.Query{Service: "orders", From: begin.Add(time.Hour), To: begin.Add(2 * time.Hour)}, nil) {
+		for r, err := range reader.Query(ctx,
+			logstore.Query{Service: "orders", From: begin.Add(time.Hour), To: begin.Add(2 * time.Hour)}, nil) {
 			if err != nil {
 				return "", err
 			}

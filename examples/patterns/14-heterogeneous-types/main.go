@@ -1,9 +1,10 @@
 // Heterogeneous entity types: different types in one table and partition.
 //
-// Problem: a page shows a state with its senators. In two tables they take two requests, and cannot be changed in one transaction.
+// Problem: a page shows a state with its senators. In two tables they take two requests, and cannot be changed in one
+// transaction.
 //
-// Solution: both types are in one partition; the property EntityType distinguishes them, prefixes of the RowKey keep each type together. One query reads both, one
-// transaction changes both.
+// Solution: both types are in one partition; the property EntityType distinguishes them, prefixes of the RowKey keep
+// each type together. One query reads both, one transaction changes both.
 //
 // When: entities are read or changed together. Cost: programs must ask for the type, which package tables does.
 //
@@ -33,7 +34,8 @@ type senator struct {
 
 func example(ctx context.Context, e *run.Env) error {
 	name := e.Name("States")
-	everything, err := tables.New[any](e.Service, name, tables.WithType[state]("State"), tables.WithType[senator]("Senator"))
+	everything, err := tables.New[any](e.Service, name, tables.WithType[state]("State"),
+		tables.WithType[senator]("Senator"))
 	if err != nil {
 		return err
 	}

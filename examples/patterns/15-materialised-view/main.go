@@ -1,11 +1,15 @@
-// Materialised view: figures about a table, kept in another one, so that reading does not compute them (with separate commands and queries: CQRS).
+// Materialised view: figures about a table, kept in another one, so that reading does not compute them (with separate
+// commands and queries: CQRS).
 //
-// Problem: how many senators each party has in a state, and in all, is shown on a page. Counting them takes a scan each time.
+// Problem: how many senators each party has in a state, and in all, is shown on a page. Counting them takes a scan each
+// time.
 //
-// Solution: a worker keeps the counts of each state in an entity, from the table's changes, or from a queue if the service has no table changes. It counts the whole state for each
-// change, so a change that is delivered twice counts once. `lazuli demo view` kills the worker at each step.
+// Solution: a worker keeps the counts of each state in an entity, from the table's changes, or from a queue if the
+// service has no table changes. It counts the whole state for each change, so a change that is delivered twice counts
+// once. `lazuli demo view` kills the worker at each step.
 //
-// When: reads of the figures are frequent, and may be a moment old. Cost: for each change a query of one partition, in the background; a read is small.
+// When: reads of the figures are frequent, and may be a moment old. Cost: for each change a query of one partition, in
+// the background; a read is small.
 //
 //	go run ./examples/patterns/15-materialised-view
 package main

@@ -8,7 +8,8 @@
 //
 // One to one: as one entity, unless one half is rarely read, or large: then two entities with the same PartitionKey.
 //
-// Join in the client: read the keys, then the entities, in parallel. Inheritance: one table, with the type in a property, and an interface in Go.
+// Join in the client: read the keys, then the entities, in parallel. Inheritance: one table, with the type in a
+// property, and an interface in Go.
 //
 //	go run ./examples/patterns/16-modelling
 package main
@@ -60,7 +61,8 @@ func example(ctx context.Context, e *run.Env) error {
 	for _, t := range all {
 		byState[t.State] = append(byState[t.State], senator{t.State, "senator_" + t.Member, t.Name, t.Party})
 	}
-	for _, part := range []func(context.Context, *run.Env, map[string][]senator) error{onePartition, twoTables, oneEntity, join, inheritance} {
+	for _, part := range []func(context.Context, *run.Env, map[string][]senator) error{onePartition, twoTables, oneEntity,
+		join, inheritance} {
 		if err := part(ctx, e, byState); err != nil {
 			return err
 		}
@@ -165,7 +167,9 @@ func join(ctx context.Context, e *run.Env, byState map[string][]senator) error {
 		if err := senators.Insert(ctx, &s); err != nil {
 			return err
 		}
-		if err := committee.Insert(ctx, &senator{PartitionKey: "budget", RowKey: s.PartitionKey + " " + s.RowKey, Name: s.PartitionKey, Party: s.RowKey}); err != nil {
+		if err := committee.Insert(ctx,
+			&senator{PartitionKey: "budget", RowKey: s.PartitionKey + " " + s.RowKey, Name: s.PartitionKey,
+				Party: s.RowKey}); err != nil {
 			return err
 		}
 	}
@@ -187,7 +191,8 @@ func join(ctx context.Context, e *run.Env, byState map[string][]senator) error {
 }
 
 func inheritance(ctx context.Context, e *run.Env, byState map[string][]senator) error {
-	table, err := run.New[official](ctx, e, "Officials", tables.WithType[junior]("Junior"), tables.WithType[senior]("Senior"))
+	table, err := run.New[official](ctx, e, "Officials", tables.WithType[junior]("Junior"),
+		tables.WithType[senior]("Senior"))
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,5 @@
-// Package run is the frame of the examples: it opens a storage account, counts what each way of doing something costs, and prints that.
+// Package run is the frame of the examples: it opens a storage account, counts what each way of doing something costs,
+// and prints that.
 package run
 
 import (
@@ -33,7 +34,8 @@ type Env struct {
 	undo    []func(context.Context) error
 }
 
-// Main runs an example against the storage account that AzureWebJobsStorage names, or the development account on this machine.
+// Main runs an example against the storage account that AzureWebJobsStorage names, or the development account on this
+// machine.
 func Main(example func(context.Context, *Env) error) {
 	connection := os.Getenv(workers.DefaultConnection)
 	if connection == "" {
@@ -50,11 +52,13 @@ func Main(example func(context.Context, *Env) error) {
 func Run(ctx context.Context, connection string, out io.Writer, example func(context.Context, *Env) error) (err error) {
 	m := &meter{client: &http.Client{Transport: http.DefaultTransport}}
 	// More attempts than the SDK's three: a limited partition answers 503 for seconds.
-	storage, err := workers.OpenStorage(connection, workers.WithTransport(m), workers.WithClientRetry(policy.RetryOptions{MaxRetries: 8, MaxRetryDelay: 2 * time.Second}))
+	storage, err := workers.OpenStorage(connection, workers.WithTransport(m),
+		workers.WithClientRetry(policy.RetryOptions{MaxRetries: 8, MaxRetryDelay: 2 * time.Second}))
 	if err != nil {
 		return err
 	}
-	e := &Env{Storage: storage, Service: storage.Tables, out: out, suffix: strconv.FormatInt(time.Now().UnixNano(), 36), meter: m}
+	e := &Env{Storage: storage, Service: storage.Tables, out: out, suffix: strconv.FormatInt(time.Now().UnixNano(), 36),
+		meter: m}
 	defer func() {
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
@@ -144,7 +148,8 @@ func (e *Env) Measure(do func() (string, error)) (cost Cost, result string, err 
 	return e.meter.total(), result, err
 }
 
-// meter counts requests, and asks Lazuli for the cost of each query (docs/table.md). It is a transport, so that its header does not have to be signed.
+// meter counts requests, and asks Lazuli for the cost of each query (docs/table.md). It is a transport, so that its
+// header does not have to be signed.
 type meter struct {
 	client *http.Client
 
@@ -161,7 +166,8 @@ func (m *meter) Do(r *http.Request) (*http.Response, error) {
 	if err == nil {
 		n, missing := strconv.Atoi(answer.Header.Get("X-Lazuli-Entities-Scanned"))
 		m.cost.Scanned += n
-		if missing != nil && r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, ")") && answer.StatusCode == http.StatusOK {
+		if missing != nil && r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, ")") &&
+			answer.StatusCode == http.StatusOK {
 			m.cost.Untold++ // a query of entities: only its path ends so
 		}
 	}

@@ -1,5 +1,6 @@
-// Package senate is the data of the examples: the terms in the Senate of the members of the United States Congress that sat in June 2026, from the public domain
-// project unitedstates/congress-legislators (CC0 1.0), commit dfa9622263dd4c8d08636926e498f1845704d7eb, file legislators-current.yaml.
+// Package senate is the data of the examples: the terms in the Senate of the members of the United States Congress that
+// sat in June 2026, from the public domain project unitedstates/congress-legislators (CC0 1.0), commit
+// dfa9622263dd4c8d08636926e498f1845704d7eb, file legislators-current.yaml.
 package senate
 
 import (

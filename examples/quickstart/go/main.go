@@ -23,7 +23,8 @@ const development = "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;
 	"TableEndpoint=http://127.0.0.1:10002/devstoreaccount1;"
 
 func main() {
-	connection := cmp.Or(os.Getenv("LAZULI_CONNECTION_STRING"), os.Getenv("AzureWebJobsStorage"), os.Getenv("AZURE_STORAGE_CONNECTION_STRING"), development)
+	connection := cmp.Or(os.Getenv("LAZULI_CONNECTION_STRING"), os.Getenv("AzureWebJobsStorage"),
+		os.Getenv("AZURE_STORAGE_CONNECTION_STRING"), development)
 	ctx := context.Background()
 
 	tables := must(aztables.NewServiceClientFromConnectionString(connection, nil))

@@ -15,15 +15,15 @@ type Blob struct {
 	ChangeFeed bool
 	// Versioning keeps the state of a blob before each write, and before it is deleted, as a version.
 	Versioning bool
-	// Immutability permits immutability policies and legal holds for blobs of containers that are created from now on. It needs
-	// Versioning.
+	// Immutability permits immutability policies and legal holds for blobs of containers that are created from now on. It
+	// needs Versioning.
 	Immutability bool
 	// Scopes are the encryption scopes that requests can use.
 	Scopes []string
 	// Expiry lets blobs have expiry times, which Azure permits on accounts with a hierarchical namespace alone.
 	Expiry bool
-	// Hierarchical gives the account a hierarchical namespace: its containers are trees of directories and files. It is fixed once the account has a
-	// container.
+	// Hierarchical gives the account a hierarchical namespace: its containers are trees of directories and files. It is
+	// fixed once the account has a container.
 	Hierarchical bool
 	// ContainerDays is for how many days a deleted container can be restored, 0 to 365; 0 is never.
 	ContainerDays int
@@ -58,20 +58,28 @@ type Setting struct {
 
 // BlobSettings is the table of settings.
 var BlobSettings = []Setting{
-	boolean("blob-access-times", "Note, to the day, when blobs were last read", func(b *Blob) *bool { return &b.AccessTimes }),
-	boolean("blob-change-feed", "Record what happens to blobs in the container $blobchangefeed", func(b *Blob) *bool { return &b.ChangeFeed }),
-	boolean("blob-versioning", "Keep the previous state of every blob that is overwritten or deleted as a version", func(b *Blob) *bool { return &b.Versioning }),
-	boolean("blob-immutability", "Let the blobs of containers that are made from now on have immutability policies and legal holds; needs blob-versioning",
+	boolean("blob-access-times", "Note, to the day, when blobs were last read",
+		func(b *Blob) *bool { return &b.AccessTimes }),
+	boolean("blob-change-feed", "Record what happens to blobs in the container $blobchangefeed",
+		func(b *Blob) *bool { return &b.ChangeFeed }),
+	boolean("blob-versioning", "Keep the previous state of every blob that is overwritten or deleted as a version",
+		func(b *Blob) *bool { return &b.Versioning }),
+	boolean("blob-immutability", "Let the blobs of containers that are made from now on have immutability policies and "+
+		"legal holds; needs blob-versioning",
 		func(b *Blob) *bool { return &b.Immutability }),
-	boolean("blob-expiry", "Let blobs have expiry times, as in accounts with a hierarchical namespace", func(b *Blob) *bool { return &b.Expiry }),
-	boolean("hierarchical-namespace", "Data Lake Storage Gen2: directories, access control lists and atomic renames; fixed once the account has a container",
+	boolean("blob-expiry", "Let blobs have expiry times, as in accounts with a hierarchical namespace",
+		func(b *Blob) *bool { return &b.Expiry }),
+	boolean("hierarchical-namespace",
+		"Data Lake Storage Gen2: directories, access control lists and atomic renames; fixed once the account has a container",
 		func(b *Blob) *bool { return &b.Hierarchical }),
-	{Name: "encryption-scopes", Kind: "list", Usage: "Encryption scopes of blobs that can be used; a scope that is left out is disabled",
-		Set: func(b *Blob, s string) (err error) { b.Scopes, err = parseScopes(s); return err },
-		Get: func(b *Blob) string { return strings.Join(b.Scopes, ",") }},
-	{Name: "container-soft-delete-days", Kind: "number", Usage: "For how many days a deleted container can be restored, up to 365; 0 is not at all",
-		Set: func(b *Blob, s string) (err error) { b.ContainerDays, err = ParseNumber(s, 0, 365); return err },
-		Get: func(b *Blob) string { return strconv.Itoa(b.ContainerDays) }},
+	{Name: "encryption-scopes", Kind: "list",
+		Usage: "Encryption scopes of blobs that can be used; a scope that is left out is disabled",
+		Set:   func(b *Blob, s string) (err error) { b.Scopes, err = parseScopes(s); return err },
+		Get:   func(b *Blob) string { return strings.Join(b.Scopes, ",") }},
+	{Name: "container-soft-delete-days", Kind: "number",
+		Usage: "For how many days a deleted container can be restored, up to 365; 0 is not at all",
+		Set:   func(b *Blob, s string) (err error) { b.ContainerDays, err = ParseNumber(s, 0, 365); return err },
+		Get:   func(b *Blob) string { return strconv.Itoa(b.ContainerDays) }},
 }
 
 func boolean(name, usage string, field func(*Blob) *bool) Setting {

@@ -9,8 +9,8 @@ import (
 // Override is a setting of one account, with its value as text.
 type Override struct{ Name, Value string }
 
-// Overrides are the settings of one account that replace those of the process, in the order of the table. The zero value is
-// empty.
+// Overrides are the settings of one account that replace those of the process, in the order of the table. The zero
+// value is empty.
 type Overrides []Override
 
 // setting returns a row of the table, nil for an unknown name.
@@ -25,8 +25,8 @@ func setting(name string) *Setting {
 // Known reports whether there is a setting of the name.
 func Known(name string) bool { return setting(name) != nil }
 
-// errUnknown returns the error for an unknown setting. It does not repeat a name that might be a misplaced account key: keys are
-// base64, without hyphens.
+// errUnknown returns the error for an unknown setting. It does not repeat a name that might be a misplaced account key:
+// keys are base64, without hyphens.
 func errUnknown(name string) error {
 	shown := ""
 	if len(name) <= 40 && strings.Contains(name, "-") && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz-") == "" {
@@ -80,8 +80,8 @@ func rank(name string) int {
 	return slices.IndexFunc(BlobSettings, func(s Setting) bool { return s.Name == name })
 }
 
-// ParseOverrides parses fields of the form "name=value". Each name may occur once. Errors repeat only names and values of
-// settings.
+// ParseOverrides parses fields of the form "name=value". Each name may occur once. Errors repeat only names and values
+// of settings.
 func ParseOverrides(fields []string) (o Overrides, err error) {
 	for i, f := range fields {
 		name, value, ok := strings.Cut(f, "=")
@@ -113,7 +113,8 @@ func (o Overrides) Possible() error {
 	return err
 }
 
-// Apply returns the settings of an account: o, and defaults for all others. It fails for combinations that exclude each other.
+// Apply returns the settings of an account: o, and defaults for all others. It fails for combinations that exclude each
+// other.
 func (o Overrides) Apply(defaults Blob) (Blob, error) {
 	b := defaults
 	for _, s := range o {

@@ -44,11 +44,15 @@ func TestOverrides(t *testing.T) {
 	}{
 		{"none", "", defaults, ""},
 		{"off", "blob-versioning=false", Blob{Scopes: defaults.Scopes, ContainerDays: 3}, ""},
-		{"some", "container-soft-delete-days=0 blob-change-feed=true", Blob{Versioning: true, Scopes: defaults.Scopes, ChangeFeed: true}, ""},
-		{"own scopes", "encryption-scopes=two,three", Blob{Versioning: true, Scopes: []string{"two", "three"}, ContainerDays: 3}, ""},
+		{"some", "container-soft-delete-days=0 blob-change-feed=true",
+			Blob{Versioning: true, Scopes: defaults.Scopes, ChangeFeed: true}, ""},
+		{"own scopes", "encryption-scopes=two,three",
+			Blob{Versioning: true, Scopes: []string{"two", "three"}, ContainerDays: 3}, ""},
 		{"no scopes", "encryption-scopes=", Blob{Versioning: true, ContainerDays: 3}, ""},
-		{"immutability with the process's versions", "blob-immutability=true", Blob{Versioning: true, Immutability: true, Scopes: defaults.Scopes, ContainerDays: 3}, ""},
-		{"immutability without versions", "blob-versioning=false blob-immutability=true", Blob{}, "blob-immutability needs blob-versioning"},
+		{"immutability with the process's versions", "blob-immutability=true",
+			Blob{Versioning: true, Immutability: true, Scopes: defaults.Scopes, ContainerDays: 3}, ""},
+		{"immutability without versions", "blob-versioning=false blob-immutability=true", Blob{},
+			"blob-immutability needs blob-versioning"},
 		{"unknown", "blob-version=true", Blob{}, `unknown setting blob-version: use one of blob-access-times, `},
 		{"no value", "blob-versioning", Blob{}, `setting 1 is not of the form setting=value`},
 		{"bad switch", "blob-versioning=yes", Blob{}, `blob-versioning: "yes" is not true or false`},
@@ -75,7 +79,8 @@ func TestOverrides(t *testing.T) {
 // A key where a setting should be is not shown.
 func TestErrorsShowNoKeys(t *testing.T) {
 	t.Parallel()
-	for _, key := range []string{"abcdefghabcdefgh", "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==", "YWJj="} {
+	for _, key := range []string{"abcdefghabcdefgh",
+		"Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==", "YWJj="} {
 		_, err := ParseOverrides([]string{key})
 		if err == nil || strings.Contains(err.Error(), strings.TrimRight(key, "=")) {
 			t.Errorf("%v", err)
@@ -85,7 +90,8 @@ func TestErrorsShowNoKeys(t *testing.T) {
 
 func TestPossible(t *testing.T) {
 	t.Parallel()
-	for fields, want := range map[string]bool{"": true, "blob-immutability=true": true, "blob-immutability=true blob-versioning=false": false} {
+	for fields, want := range map[string]bool{"": true, "blob-immutability=true": true,
+		"blob-immutability=true blob-versioning=false": false} {
 		if o, err := ParseOverrides(strings.Fields(fields)); err != nil || (o.Possible() == nil) != want {
 			t.Errorf("%q: %v, %v", fields, o.Possible(), err)
 		}

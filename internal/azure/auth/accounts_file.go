@@ -87,11 +87,12 @@ func (s StoredAccount) Account() (Account, error) {
 // maxAccountsFile is the maximum size of an accounts file in bytes.
 const maxAccountsFile = 4 << 20
 
-const accountsHeader = "# Storage accounts of Lazuli, one a line: name:key1[:key2] [setting=value ...]. The keys are secrets.\n"
+const accountsHeader = "# Storage accounts of Lazuli, one a line: name:key1[:key2] [setting=value ...]. The keys " +
+	"are secrets.\n"
 
 // ReadAccountsFile reads a file with a line for each account, see [ParseAccount]; empty lines and lines that begin
-// with # are ignored. Any other content is an error, and so is a file that other users may write to. Errors name lines and
-// accounts, never keys.
+// with # are ignored. Any other content is an error, and so is a file that other users may write to. Errors name lines
+// and accounts, never keys.
 func ReadAccountsFile(path string) ([]StoredAccount, error) {
 	text, err := secretfile.Read(path, maxAccountsFile)
 	if err != nil {
@@ -181,7 +182,8 @@ func LoadAccounts(path string) ([]Account, error) {
 // WatchAccounts updates a set from an accounts file until ctx ends: it checks the file when a value
 // arrives on reload (SIGHUP), and at each tick of every. An invalid file does not change the set and is
 // logged once. reload may be nil.
-func WatchAccounts(ctx context.Context, path string, accounts *Accounts, every time.Duration, reload <-chan os.Signal, log *slog.Logger) {
+func WatchAccounts(ctx context.Context, path string, accounts *Accounts, every time.Duration, reload <-chan os.Signal,
+	log *slog.Logger) {
 	if log == nil {
 		log = slog.Default()
 	}
@@ -217,7 +219,8 @@ type accountsWatch struct {
 // check reads the file if it has changed, or if force is set.
 func (w *accountsWatch) check(force bool) {
 	info, err := os.Stat(w.path)
-	if err == nil && !force && w.seen != nil && os.SameFile(info, w.seen) && info.ModTime().Equal(w.seen.ModTime()) && info.Size() == w.seen.Size() {
+	if err == nil && !force && w.seen != nil && os.SameFile(info, w.seen) && info.ModTime().Equal(w.seen.ModTime()) &&
+		info.Size() == w.seen.Size() {
 		return
 	}
 	var list []Account

@@ -55,7 +55,10 @@ func TestEditAccountsFileTogether(t *testing.T) {
 	for i := range editors {
 		added := newStored(t, fmt.Sprintf("account%d", i), 1)
 		group.Go(func() {
-			err := EditAccountsFile(path, func(list []StoredAccount) ([]StoredAccount, error) { return append(list, added), nil })
+			err := EditAccountsFile(path, func(list []StoredAccount) ([]StoredAccount, error) {
+				return append(list, added),
+					nil
+			})
 			if err != nil {
 				t.Error(err)
 			}
@@ -72,8 +75,9 @@ func TestAccountsFileRefusals(t *testing.T) {
 	t.Parallel()
 	key := newStored(t, "one", 1).Keys[0]
 	for name, text := range map[string]string{
-		"no key": "one\n", "three keys": "one:" + key + ":" + key + ":" + key, "bad name": "One!:" + key, "bad key": "one:" + key + "$",
-		"twice": "one:" + key + "\none:" + key, "empty key": "one:",
+		"no key": "one\n", "three keys": "one:" + key + ":" + key + ":" + key, "bad name": "One!:" + key,
+		"bad key": "one:" + key + "$",
+		"twice":   "one:" + key + "\none:" + key, "empty key": "one:",
 	} {
 		path := filepath.Join(t.TempDir(), "accounts")
 		must(t, os.WriteFile(path, []byte("# comment\n\n"+text), 0o600))

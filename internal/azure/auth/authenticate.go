@@ -8,8 +8,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// Authenticator identifies the sender of a request. Its fields must be set before its first use; it is safe for concurrent
-// use.
+// Authenticator identifies the sender of a request. Its fields must be set before its first use; it is safe for
+// concurrent use.
 type Authenticator struct {
 	// Accounts are the accounts that are served. Required.
 	Accounts *Accounts
@@ -17,13 +17,13 @@ type Authenticator struct {
 	OAuth *OAuth
 	// RequireHTTPS refuses requests over the network by plain HTTP. Requests from within the process are allowed.
 	RequireHTTPS bool
-	// ClientsNow is the clock for the dates that clients sign with an account key; nil means the server's clock. They differ in tests
-	// that set the server's clock.
+	// ClientsNow is the clock for the dates that clients sign with an account key; nil means the server's clock. They
+	// differ in tests that set the server's clock.
 	ClientsNow func() time.Time
 }
 
-// Authenticate identifies the sender of r. A request without a credential is anonymous. The error for an invalid credential
-// is [wire.ErrAuthenticationFailed] (or [ErrInvalidBearerToken]), for a malformed one
+// Authenticate identifies the sender of r. A request without a credential is anonymous. The error for an invalid
+// credential is [wire.ErrAuthenticationFailed] (or [ErrInvalidBearerToken]), for a malformed one
 // [wire.ErrInvalidAuthenticationInfo]. [Identity.Check] decides what the caller may do.
 func (a *Authenticator) Authenticate(r *wire.Request) (Identity, error) {
 	if a.RequireHTTPS && r.HTTP.TLS == nil && !inProcess(r.HTTP.RemoteAddr) {
@@ -50,7 +50,8 @@ func (a *Authenticator) Authenticate(r *wire.Request) (Identity, error) {
 	case strings.EqualFold(scheme, "SharedKeyLite"):
 		return a.sharedKey(r, credential, true)
 	case strings.EqualFold(scheme, "Bearer"):
-		if r.Query.Has("sig") && r.Query.Has("sduoid") { // a SAS that is bound to a user is sent together with that user's token
+		// a SAS that is bound to a user is sent together with that user's token
+		if r.Query.Has("sig") && r.Query.Has("sduoid") {
 			return a.sas(r)
 		}
 		return a.bearer(r, credential)

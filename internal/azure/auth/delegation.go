@@ -37,7 +37,8 @@ var errOnlyBearer = failed("Only authentication scheme Bearer is supported")
 // its start, and at most [MaxDelegation] after both.
 //
 // Rotating the account's first key invalidates the user delegation key.
-func NewUserDelegationKey(account *Account, id Identity, svc wire.Service, version string, start, expiry, now time.Time, userTenant string) (UserDelegationKey, error) {
+func NewUserDelegationKey(account *Account, id Identity, svc wire.Service, version string, start, expiry, now time.Time,
+	userTenant string) (UserDelegationKey, error) {
 	if id.Mechanism != Bearer || id.principal == nil {
 		return UserDelegationKey{}, errOnlyBearer
 	}
@@ -45,11 +46,14 @@ func NewUserDelegationKey(account *Account, id Identity, svc wire.Service, versi
 		start = now
 	}
 	switch {
-	case !expiry.After(start) || !expiry.After(now) || expiry.Sub(now) > MaxDelegation || expiry.Sub(start) > MaxDelegation:
-		return UserDelegationKey{}, wire.ErrInvalidXMLNodeValue.With("XmlNodeName", "Expiry").With("XmlNodeValue", expiry.UTC().Format(secondsISO)).
+	case !expiry.After(start) || !expiry.After(now) || expiry.Sub(now) > MaxDelegation ||
+		expiry.Sub(start) > MaxDelegation:
+		return UserDelegationKey{}, wire.ErrInvalidXMLNodeValue.With("XmlNodeName", "Expiry").With("XmlNodeValue",
+			expiry.UTC().Format(secondsISO)).
 			With("Reason", "The key must end after it starts, in the future, and within 7 days.")
 	}
-	k := UserDelegationKey{ObjectID: id.principal.ObjectID, TenantID: id.principal.TenantID, Start: start.UTC().Format(secondsISO),
+	k := UserDelegationKey{ObjectID: id.principal.ObjectID, TenantID: id.principal.TenantID,
+		Start:  start.UTC().Format(secondsISO),
 		Expiry: expiry.UTC().Format(secondsISO), Service: svc.String()[:1], Version: version, UserTenantID: userTenant}
 	k.Value = base64.StdEncoding.EncodeToString(k.derive(account.Name, account.Keys[0]))
 	return k, nil
@@ -57,7 +61,8 @@ func NewUserDelegationKey(account *Account, id Identity, svc wire.Service, versi
 
 // derive computes the value of the key.
 func (k *UserDelegationKey) derive(account string, under Key) []byte {
-	return under.Sign(nil, lines(nil, "lazuli user delegation key", account, k.ObjectID, k.TenantID, k.Start, k.Expiry, k.Service, k.Version, k.UserTenantID))
+	return under.Sign(nil, lines(nil, "lazuli user delegation key", account, k.ObjectID, k.TenantID, k.Start, k.Expiry,
+		k.Service, k.Version, k.UserTenantID))
 }
 
 // delegated checks the signature of a user delegation SAS and sets the rights of its signer in the identity.
@@ -99,8 +104,8 @@ func (a *Authenticator) delegated(r *wire.Request, account *Account, id *Identit
 	return nil
 }
 
-// boundTo checks that a SAS for one user is sent with this user's bearer token. The user belongs to the tenant that the key names; without
-// one, to the tenant of the principal that got the key.
+// boundTo checks that a SAS for one user is sent with this user's bearer token. The user belongs to the tenant that the
+// key names; without one, to the tenant of the principal that got the key.
 func (a *Authenticator) boundTo(r *wire.Request, d *Delegation) error {
 	scheme, credential, _ := strings.Cut(r.Header("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -139,8 +144,8 @@ func delegationSigned(account *Account, key *UserDelegationKey, messages [][]byt
 	return false
 }
 
-// delegationStrings returns the possible strings to sign of a user delegation SAS. For queues there are two: of the official
-// SDKs, some sign saoid, suoid and scid, and some omit these lines.
+// delegationStrings returns the possible strings to sign of a user delegation SAS. For queues there are two: of the
+// official SDKs, some sign saoid, suoid and scid, and some omit these lines.
 // https://learn.microsoft.com/rest/api/storageservices/create-user-delegation-sas#specify-the-signature
 func (t *Token) delegationStrings(svc wire.Service, resource, headers, parameters string) [][]byte {
 	v, d := t.Version, t.Delegation
@@ -232,7 +237,8 @@ func GetUserDelegationKey(r *wire.Request, id Identity, accounts *Accounts) erro
 		return err
 	}
 	x := wire.NewXML(1024).Open("UserDelegationKey").Text("SignedOid", k.ObjectID).Text("SignedTid", k.TenantID).
-		Text("SignedStart", k.Start).Text("SignedExpiry", k.Expiry).Text("SignedService", k.Service).Text("SignedVersion", k.Version)
+		Text("SignedStart", k.Start).Text("SignedExpiry", k.Expiry).Text("SignedService", k.Service).Text("SignedVersion",
+		k.Version)
 	if k.UserTenantID != "" {
 		x.Text("SignedDelegatedUserTid", k.UserTenantID)
 	}

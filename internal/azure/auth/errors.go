@@ -11,7 +11,8 @@ import (
 var (
 	ErrAuthorizationServiceMismatch = &wire.Error{Status: http.StatusForbidden, Code: "AuthorizationServiceMismatch",
 		Message: "This request is not authorized to perform this operation using this service."}
-	ErrAuthorizationResourceTypeMismatch = &wire.Error{Status: http.StatusForbidden, Code: "AuthorizationResourceTypeMismatch",
+	ErrAuthorizationResourceTypeMismatch = &wire.Error{Status: http.StatusForbidden,
+		Code:    "AuthorizationResourceTypeMismatch",
 		Message: "This request is not authorized to perform this operation using this resource type."}
 	ErrAuthorizationProtocolMismatch = &wire.Error{Status: http.StatusForbidden, Code: "AuthorizationProtocolMismatch",
 		Message: "This request is not authorized to perform this operation using this protocol."}

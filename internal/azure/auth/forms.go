@@ -23,8 +23,8 @@ type form struct {
 	names []string
 }
 
-// maxFormBytes is the maximum total length in bytes of the further strings that are tried for one request, so that one with many headers and
-// a wrong signature costs little. Typical strings have about one KiB.
+// maxFormBytes is the maximum total length in bytes of the further strings that are tried for one request, so that one
+// with many headers and a wrong signature costs little. Typical strings have about one KiB.
 const maxFormBytes = 256 << 10
 
 // Versions at which the string to sign of Shared Key changes.
@@ -44,7 +44,8 @@ func usualForm(r *wire.Request, lite bool) form {
 	}
 }
 
-// otherForm tries the other strings that Azure accepts for the same request, and reports whether one matches the signature:
+// otherForm tries the other strings that Azure accepts for the same request, and reports whether one matches the
+// signature:
 //   - the secondary endpoint's resource begins with account-secondary in the reference, while most SDKs sign the
 //     account's own name;
 //   - some SDKs sort header names by bytes, others by the weights that Azure's servers use;

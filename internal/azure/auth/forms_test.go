@@ -12,11 +12,16 @@ import (
 )
 
 // The order that the official Python SDK signs, which follows Azure's servers.
-const weightedOrder = "x-ms-blob-content-type x-ms-blob-type x-ms-date x-ms-meta x-ms-meta-- x-ms-meta-_- x-ms-meta-__ x-ms-meta--_1 " +
-	"x-ms-meta-_1_ x-ms-meta-_aa x-ms-meta--_aa x-ms-meta-_aba x-ms-meta-1 x-ms-meta--1-- x-ms-meta-1_ x-ms-meta-1_-_ x-ms-meta-11 " +
-	"x-ms-meta-11- x-ms-meta-1a x-ms-meta-1a_1 x-ms-meta-1-aa x-ms-meta-1bb x-ms-meta-a- x-ms-meta--a x-ms-meta-a_ x-ms-meta-a_b " +
-	"x-ms-meta-a1 x-ms-meta-aa x-ms-meta-aa-- x-ms-meta-a-ab x-ms-meta-ab x-ms-meta-a-b x-ms-meta-ab__ x-ms-meta-ab1b x-ms-meta-aba- " +
-	"x-ms-metab x-ms-meta-b x-ms-meta-b_- x-ms-meta-b_a x-ms-meta-b1b_ x-ms-meta-ba x-ms-meta--ba x-ms-meta-bb x-ms-meta-z x-ms-version"
+const weightedOrder = "x-ms-blob-content-type x-ms-blob-type x-ms-date x-ms-meta x-ms-meta-- x-ms-meta-_- " +
+	"x-ms-meta-__ x-ms-meta--_1 " +
+	"x-ms-meta-_1_ x-ms-meta-_aa x-ms-meta--_aa x-ms-meta-_aba x-ms-meta-1 x-ms-meta--1-- x-ms-meta-1_ x-ms-meta-1_-_ " +
+	"x-ms-meta-11 " +
+	"x-ms-meta-11- x-ms-meta-1a x-ms-meta-1a_1 x-ms-meta-1-aa x-ms-meta-1bb x-ms-meta-a- x-ms-meta--a x-ms-meta-a_ " +
+	"x-ms-meta-a_b " +
+	"x-ms-meta-a1 x-ms-meta-aa x-ms-meta-aa-- x-ms-meta-a-ab x-ms-meta-ab x-ms-meta-a-b x-ms-meta-ab__ x-ms-meta-ab1b " +
+	"x-ms-meta-aba- " +
+	"x-ms-metab x-ms-meta-b x-ms-meta-b_- x-ms-meta-b_a x-ms-meta-b1b_ x-ms-meta-ba x-ms-meta--ba x-ms-meta-bb " +
+	"x-ms-meta-z x-ms-version"
 
 func TestCompareWeighted(t *testing.T) {
 	t.Parallel()
@@ -48,44 +53,81 @@ func TestOtherForms(t *testing.T) {
 		svc                         wire.Service
 		want                        error
 	}{
-		{"names by bytes", "SharedKey", "GET /devstoreaccount1/c HTTP/1.1\nHost: h\nx-ms-meta-a-b: 1\nx-ms-meta-aa: 2\nx-ms-version: 2021-12-02\n" + dateHeader,
-			"GET\n\n\n\n\n\n\n\n\n\n\n\n" + date + "x-ms-meta-a-b:1\nx-ms-meta-aa:2\nx-ms-version:2021-12-02\n/devstoreaccount1/devstoreaccount1/c", wire.Blob, nil},
-		{"names by weight", "SharedKey", "GET /devstoreaccount1/c HTTP/1.1\nHost: h\nx-ms-meta-a-b: 1\nx-ms-meta-aa: 2\nx-ms-version: 2021-12-02\n" + dateHeader,
-			"GET\n\n\n\n\n\n\n\n\n\n\n\n" + date + "x-ms-meta-aa:2\nx-ms-meta-a-b:1\nx-ms-version:2021-12-02\n/devstoreaccount1/devstoreaccount1/c", wire.Blob, nil},
-		{"names in no order", "SharedKey", "GET /devstoreaccount1/c HTTP/1.1\nHost: h\nx-ms-meta-a-b: 1\nx-ms-meta-aa: 2\nx-ms-version: 2021-12-02\n" + dateHeader,
-			"GET\n\n\n\n\n\n\n\n\n\n\n\nx-ms-meta-aa:2\nx-ms-meta-a-b:1\n" + date + "x-ms-version:2021-12-02\n/devstoreaccount1/devstoreaccount1/c", wire.Blob, wire.ErrAuthenticationFailed},
-		{"blanks as they are", "SharedKey", "GET /devstoreaccount1/c HTTP/1.1\nHost: h\nx-ms-meta-a: 1  \t2\nx-ms-version: 2021-12-02\n" + dateHeader,
-			"GET\n\n\n\n\n\n\n\n\n\n\n\n" + date + "x-ms-meta-a:1  \t2\nx-ms-version:2021-12-02\n/devstoreaccount1/devstoreaccount1/c", wire.Blob, nil},
-		{"blanks squeezed", "SharedKey", "GET /devstoreaccount1/c HTTP/1.1\nHost: h\nx-ms-meta-a: 1  \t2\nx-ms-version: 2021-12-02\n" + dateHeader,
-			"GET\n\n\n\n\n\n\n\n\n\n\n\n" + date + "x-ms-meta-a:1 2\nx-ms-version:2021-12-02\n/devstoreaccount1/devstoreaccount1/c", wire.Blob, nil},
-		{"blanks taken away", "SharedKey", "GET /devstoreaccount1/c HTTP/1.1\nHost: h\nx-ms-meta-a: 1  \t2\nx-ms-version: 2021-12-02\n" + dateHeader,
-			"GET\n\n\n\n\n\n\n\n\n\n\n\n" + date + "x-ms-meta-a:12\nx-ms-version:2021-12-02\n/devstoreaccount1/devstoreaccount1/c", wire.Blob, wire.ErrAuthenticationFailed},
-		{"an empty header", "SharedKey", "GET /devstoreaccount1/c HTTP/1.1\nHost: h\nx-ms-meta-a:\nx-ms-version: 2016-05-31\n" + dateHeader,
-			"GET\n\n\n\n\n\n\n\n\n\n\n\n" + date + "x-ms-meta-a:\nx-ms-version:2016-05-31\n/devstoreaccount1/devstoreaccount1/c", wire.Blob, nil},
-		{"an empty header, before 2016-05-31", "SharedKey", "GET /devstoreaccount1/c HTTP/1.1\nHost: h\nx-ms-meta-a:\nx-ms-version: 2015-12-11\n" + dateHeader,
-			"GET\n\n\n\n\n\n\n\n\n\n\n\n" + date + "x-ms-version:2015-12-11\n/devstoreaccount1/devstoreaccount1/c", wire.Blob, nil},
-		{"no body, before 2015-02-21", "SharedKey", "PUT /devstoreaccount1/c HTTP/1.1\nHost: h\nContent-Length: 0\nx-ms-version: 2014-02-14\n" + dateHeader,
-			"PUT\n\n\n0\n\n\n\n\n\n\n\n\n" + date + "x-ms-version:2014-02-14\n/devstoreaccount1/devstoreaccount1/c", wire.Blob, nil},
-		{"before 2009-09-19", "SharedKey", "GET /devstoreaccount1/c?comp=list&prefix=x HTTP/1.1\nHost: h\nx-ms-version: 2009-07-17\n" + dateHeader,
+		{"names by bytes", "SharedKey",
+			"GET /devstoreaccount1/c HTTP/1.1\nHost: h\nx-ms-meta-a-b: 1\nx-ms-meta-aa: 2\nx-ms-version: 2021-12-02\n" +
+				dateHeader,
+			"GET\n\n\n\n\n\n\n\n\n\n\n\n" + date +
+				"x-ms-meta-a-b:1\nx-ms-meta-aa:2\nx-ms-version:2021-12-02\n/devstoreaccount1/devstoreaccount1/c", wire.Blob, nil},
+		{"names by weight", "SharedKey",
+			"GET /devstoreaccount1/c HTTP/1.1\nHost: h\nx-ms-meta-a-b: 1\nx-ms-meta-aa: 2\nx-ms-version: 2021-12-02\n" +
+				dateHeader,
+			"GET\n\n\n\n\n\n\n\n\n\n\n\n" + date +
+				"x-ms-meta-aa:2\nx-ms-meta-a-b:1\nx-ms-version:2021-12-02\n/devstoreaccount1/devstoreaccount1/c", wire.Blob, nil},
+		{"names in no order", "SharedKey",
+			"GET /devstoreaccount1/c HTTP/1.1\nHost: h\nx-ms-meta-a-b: 1\nx-ms-meta-aa: 2\nx-ms-version: 2021-12-02\n" +
+				dateHeader,
+			"GET\n\n\n\n\n\n\n\n\n\n\n\nx-ms-meta-aa:2\nx-ms-meta-a-b:1\n" + date +
+				"x-ms-version:2021-12-02\n/devstoreaccount1/devstoreaccount1/c", wire.Blob, wire.ErrAuthenticationFailed},
+		{"blanks as they are", "SharedKey",
+			"GET /devstoreaccount1/c HTTP/1.1\nHost: h\nx-ms-meta-a: 1  \t2\nx-ms-version: 2021-12-02\n" + dateHeader,
+			"GET\n\n\n\n\n\n\n\n\n\n\n\n" + date +
+				"x-ms-meta-a:1  \t2\nx-ms-version:2021-12-02\n/devstoreaccount1/devstoreaccount1/c", wire.Blob, nil},
+		{"blanks squeezed", "SharedKey",
+			"GET /devstoreaccount1/c HTTP/1.1\nHost: h\nx-ms-meta-a: 1  \t2\nx-ms-version: 2021-12-02\n" + dateHeader,
+			"GET\n\n\n\n\n\n\n\n\n\n\n\n" + date +
+				"x-ms-meta-a:1 2\nx-ms-version:2021-12-02\n/devstoreaccount1/devstoreaccount1/c", wire.Blob, nil},
+		{"blanks taken away", "SharedKey",
+			"GET /devstoreaccount1/c HTTP/1.1\nHost: h\nx-ms-meta-a: 1  \t2\nx-ms-version: 2021-12-02\n" + dateHeader,
+			"GET\n\n\n\n\n\n\n\n\n\n\n\n" + date +
+				"x-ms-meta-a:12\nx-ms-version:2021-12-02\n/devstoreaccount1/devstoreaccount1/c", wire.Blob,
+			wire.ErrAuthenticationFailed},
+		{"an empty header", "SharedKey",
+			"GET /devstoreaccount1/c HTTP/1.1\nHost: h\nx-ms-meta-a:\nx-ms-version: 2016-05-31\n" + dateHeader,
+			"GET\n\n\n\n\n\n\n\n\n\n\n\n" + date + "x-ms-meta-a:\nx-ms-version:2016-05-31\n/devstoreaccount1/devstoreaccount1/c",
+			wire.Blob, nil},
+		{"an empty header, before 2016-05-31", "SharedKey",
+			"GET /devstoreaccount1/c HTTP/1.1\nHost: h\nx-ms-meta-a:\nx-ms-version: 2015-12-11\n" + dateHeader,
+			"GET\n\n\n\n\n\n\n\n\n\n\n\n" + date + "x-ms-version:2015-12-11\n/devstoreaccount1/devstoreaccount1/c", wire.Blob,
+			nil},
+		{"no body, before 2015-02-21", "SharedKey",
+			"PUT /devstoreaccount1/c HTTP/1.1\nHost: h\nContent-Length: 0\nx-ms-version: 2014-02-14\n" + dateHeader,
+			"PUT\n\n\n0\n\n\n\n\n\n\n\n\n" + date + "x-ms-version:2014-02-14\n/devstoreaccount1/devstoreaccount1/c", wire.Blob,
+			nil},
+		{"before 2009-09-19", "SharedKey",
+			"GET /devstoreaccount1/c?comp=list&prefix=x HTTP/1.1\nHost: h\nx-ms-version: 2009-07-17\n" + dateHeader,
 			"GET\n\n\n\n" + date + "x-ms-version:2009-07-17\n/devstoreaccount1/devstoreaccount1/c?comp=list", wire.Blob, nil},
-		{"without a version, as now", "SharedKey", "PUT /devstoreaccount1/c HTTP/1.1\nHost: h\nContent-Length: 0\n" + dateHeader,
+		{"without a version, as now", "SharedKey",
+			"PUT /devstoreaccount1/c HTTP/1.1\nHost: h\nContent-Length: 0\n" + dateHeader,
 			"PUT\n\n\n\n\n\n\n\n\n\n\n\n" + date + "/devstoreaccount1/devstoreaccount1/c", wire.Blob, nil},
-		{"without a version, as in 2009", "SharedKey", "PUT /devstoreaccount1/c HTTP/1.1\nHost: h\nContent-Length: 0\n" + dateHeader,
+		{"without a version, as in 2009", "SharedKey",
+			"PUT /devstoreaccount1/c HTTP/1.1\nHost: h\nContent-Length: 0\n" + dateHeader,
 			"PUT\n\n\n0\n\n\n\n\n\n\n\n\n" + date + "/devstoreaccount1/devstoreaccount1/c", wire.Blob, nil},
-		{"without a version, as in 2008", "SharedKey", "PUT /devstoreaccount1/c HTTP/1.1\nHost: h\nContent-Length: 0\n" + dateHeader,
+		{"without a version, as in 2008", "SharedKey",
+			"PUT /devstoreaccount1/c HTTP/1.1\nHost: h\nContent-Length: 0\n" + dateHeader,
 			"PUT\n\n\n\n" + date + "/devstoreaccount1/devstoreaccount1/c", wire.Blob, nil},
-		{"the old form for a new version", "SharedKey", "GET /devstoreaccount1/c HTTP/1.1\nHost: h\nx-ms-version: 2021-12-02\n" + dateHeader,
-			"GET\n\n\n\n" + date + "x-ms-version:2021-12-02\n/devstoreaccount1/devstoreaccount1/c", wire.Blob, wire.ErrAuthenticationFailed},
-		{"secondary, as the SDKs", "SharedKey", "GET /devstoreaccount1-secondary/c HTTP/1.1\nHost: h\nx-ms-version: 2021-12-02\n" + dateHeader,
-			"GET\n\n\n\n\n\n\n\n\n\n\n\n" + date + "x-ms-version:2021-12-02\n/devstoreaccount1/devstoreaccount1-secondary/c", wire.Blob, nil},
-		{"secondary, as the reference", "SharedKey", "GET /devstoreaccount1-secondary/c HTTP/1.1\nHost: h\nx-ms-version: 2021-12-02\n" + dateHeader,
-			"GET\n\n\n\n\n\n\n\n\n\n\n\n" + date + "x-ms-version:2021-12-02\n/devstoreaccount1-secondary/devstoreaccount1-secondary/c", wire.Blob, nil},
-		{"secondary's name on the primary", "SharedKey", "GET /devstoreaccount1/c HTTP/1.1\nHost: h\nx-ms-version: 2021-12-02\n" + dateHeader,
-			"GET\n\n\n\n\n\n\n\n\n\n\n\n" + date + "x-ms-version:2021-12-02\n/devstoreaccount1-secondary/devstoreaccount1/c", wire.Blob, wire.ErrAuthenticationFailed},
-		{"table, lite", "SharedKeyLite", "GET /devstoreaccount1/Tables HTTP/1.1\nHost: h\nx-ms-version: 2019-02-02\n" + dateHeader,
+		{"the old form for a new version", "SharedKey",
+			"GET /devstoreaccount1/c HTTP/1.1\nHost: h\nx-ms-version: 2021-12-02\n" + dateHeader,
+			"GET\n\n\n\n" + date + "x-ms-version:2021-12-02\n/devstoreaccount1/devstoreaccount1/c", wire.Blob,
+			wire.ErrAuthenticationFailed},
+		{"secondary, as the SDKs", "SharedKey",
+			"GET /devstoreaccount1-secondary/c HTTP/1.1\nHost: h\nx-ms-version: 2021-12-02\n" + dateHeader,
+			"GET\n\n\n\n\n\n\n\n\n\n\n\n" + date + "x-ms-version:2021-12-02\n/devstoreaccount1/devstoreaccount1-secondary/c",
+			wire.Blob, nil},
+		{"secondary, as the reference", "SharedKey",
+			"GET /devstoreaccount1-secondary/c HTTP/1.1\nHost: h\nx-ms-version: 2021-12-02\n" + dateHeader,
+			"GET\n\n\n\n\n\n\n\n\n\n\n\n" + date +
+				"x-ms-version:2021-12-02\n/devstoreaccount1-secondary/devstoreaccount1-secondary/c", wire.Blob, nil},
+		{"secondary's name on the primary", "SharedKey",
+			"GET /devstoreaccount1/c HTTP/1.1\nHost: h\nx-ms-version: 2021-12-02\n" + dateHeader,
+			"GET\n\n\n\n\n\n\n\n\n\n\n\n" + date + "x-ms-version:2021-12-02\n/devstoreaccount1-secondary/devstoreaccount1/c",
+			wire.Blob, wire.ErrAuthenticationFailed},
+		{"table, lite", "SharedKeyLite",
+			"GET /devstoreaccount1/Tables HTTP/1.1\nHost: h\nx-ms-version: 2019-02-02\n" + dateHeader,
 			"Wed, 04 Mar 2026 05:06:07 GMT\n/devstoreaccount1/devstoreaccount1/Tables", wire.Table, nil},
-		{"table, full text under the lite scheme", "SharedKeyLite", "GET /devstoreaccount1/Tables HTTP/1.1\nHost: h\nx-ms-version: 2019-02-02\n" + dateHeader,
-			"GET\n\n\nWed, 04 Mar 2026 05:06:07 GMT\n/devstoreaccount1/devstoreaccount1/Tables", wire.Table, wire.ErrAuthenticationFailed},
+		{"table, full text under the lite scheme", "SharedKeyLite",
+			"GET /devstoreaccount1/Tables HTTP/1.1\nHost: h\nx-ms-version: 2019-02-02\n" + dateHeader,
+			"GET\n\n\nWed, 04 Mar 2026 05:06:07 GMT\n/devstoreaccount1/devstoreaccount1/Tables", wire.Table,
+			wire.ErrAuthenticationFailed},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := parse(t, tc.svc, sasNow, tc.head)
@@ -105,7 +147,8 @@ func BenchmarkSAS(b *testing.B) {
 	}
 	accounts := Development()
 	for name, token := range map[string]Token{
-		"account": {Services: "b", ResourceTypes: "sco", Permissions: "rwl", Expiry: "2030-01-01T00:00:00Z", Protocol: "https,http"},
+		"account": {Services: "b", ResourceTypes: "sco", Permissions: "rwl", Expiry: "2030-01-01T00:00:00Z",
+			Protocol: "https,http"},
 		"service": {Permissions: "r", Expiry: "2030-01-01T00:00:00Z"},
 	} {
 		b.Run(name, func(b *testing.B) {

@@ -43,8 +43,8 @@ func (id Identity) Token() *Token { return id.token }
 // Principal returns the owner of a bearer token or user delegation SAS; nil for other credentials.
 func (id Identity) Principal() *Principal { return id.principal }
 
-// Authorized and Unauthorized are the object IDs in a user delegation SAS: of the user whom the owner of the key has authorized, and of one whom
-// access control lists limit; "" for none.
+// Authorized and Unauthorized are the object IDs in a user delegation SAS: of the user whom the owner of the key has
+// authorized, and of one whom access control lists limit; "" for none.
 // https://learn.microsoft.com/rest/api/storageservices/create-user-delegation-sas#specify-a-signed-object-id-for-a-security-principal-preview
 func (id Identity) Authorized() string {
 	if id.token == nil || id.token.Delegation == nil {
@@ -66,9 +66,9 @@ func (id Identity) TokenHolds(n Need) bool {
 	return id.token != nil && lettersOf(id.Permissions).meets(n.Any, n.All)
 }
 
-// At returns the identity with its rights on another resource of the same account and service than the one that the request's path
-// names: the table of an operation in a batch, or the container of a blob in a batch. A role may be assigned for one
-// resource only. Other credentials are unchanged.
+// At returns the identity with its rights on another resource of the same account and service than the one that the
+// request's path names: the table of an operation in a batch, or the container of a blob in a batch. A role may be
+// assigned for one resource only. Other credentials are unchanged.
 func (id Identity) At(resource string) Identity {
 	if id.scope != nil {
 		id.rights = id.scope(resource)
@@ -105,8 +105,8 @@ func (id Identity) Apply(p Policy, found bool, now time.Time) (Identity, error) 
 }
 
 // Check reports whether the credential permits an operation with this need. It
-// returns nil or the error to send. The Blob service decides about anonymous access to public containers, since it knows the
-// container's access level: Check allows anonymous callers if any level would allow the operation.
+// returns nil or the error to send. The Blob service decides about anonymous access to public containers, since it
+// knows the container's access level: Check allows anonymous callers if any level would allow the operation.
 func (id Identity) Check(svc wire.Service, n Need) error {
 	switch id.Mechanism {
 	case SharedKey, SAS:
@@ -135,8 +135,8 @@ func (id Identity) checkToken(svc wire.Service, n Need) error {
 		if n.Any == "" && n.All == "" {
 			return ErrAuthorizationFailure
 		}
-		// The requests of a batch are checked themselves, so any resource type may carry them. Azure documents none; Azurite does the same, and a
-		// recorded batch of a container has srt=co.
+		// The requests of a batch are checked themselves, so any resource type may carry them. Azure documents none; Azurite
+		// does the same, and a recorded batch of a container has srt=co.
 		if n.Bearer != Parts && strings.IndexByte(t.ResourceTypes, byte(n.On)) < 0 {
 			return ErrAuthorizationResourceTypeMismatch
 		}
@@ -180,8 +180,8 @@ func (id Identity) Table() (name string, limited bool) {
 	return strings.ToLower(id.token.TableName), true
 }
 
-// EntityRange is the range of entity keys to which a table's token is limited. The Has fields report which bounds are set;
-// bounds are inclusive.
+// EntityRange is the range of entity keys to which a table's token is limited. The Has fields report which bounds are
+// set; bounds are inclusive.
 // https://learn.microsoft.com/rest/api/storageservices/create-service-sas#restrict-access-to-table-entities
 type EntityRange struct {
 	StartPK, StartRK, EndPK, EndRK             string

@@ -22,8 +22,10 @@ func TestKnownTokens(t *testing.T) {
 	f, err := os.Open("testdata/tokens.tsv")
 	must(t, err)
 	defer f.Close()
-	paths := map[string]string{"blob": "/c/a/b%20c", "container": "/c/x", "snapshot": "/c/b?snapshot=2026-03-04T05:06:07.0000000Z",
-		"version": "/c/b?versionid=2026-03-04T05:06:07.1234567Z", "account": "/c/x", "queue": "/q/messages", "table": "/Tab()"}
+	paths := map[string]string{"blob": "/c/a/b%20c", "container": "/c/x",
+		"snapshot": "/c/b?snapshot=2026-03-04T05:06:07.0000000Z",
+		"version":  "/c/b?versionid=2026-03-04T05:06:07.1234567Z", "account": "/c/x", "queue": "/q/messages",
+		"table": "/Tab()"}
 	services := map[string]wire.Service{"blob": wire.Blob, "queue": wire.Queue, "table": wire.Table, "account": wire.Blob}
 	n := 0
 	for lines := bufio.NewScanner(f); lines.Scan(); {
@@ -85,17 +87,24 @@ func TestOldStringsToSign(t *testing.T) {
 		path string
 		want string
 	}{
-		{"2013-08-15, blob with overrides", wire.Blob, "sv=2013-08-15&st=2013-08-16&se=2013-08-17&sr=c&sp=r&rscd=file;%20attachment&rsct=binary&sig=x", "/pictures/b",
+		{"2013-08-15, blob with overrides", wire.Blob,
+			"sv=2013-08-15&st=2013-08-16&se=2013-08-17&sr=c&sp=r&rscd=file;%20attachment&rsct=binary&sig=x", "/pictures/b",
 			"r\n2013-08-16\n2013-08-17\n/myaccount/pictures\n\n2013-08-15\n\nfile; attachment\n\n\nbinary"},
-		{"2012-02-12, table with a range", wire.Table, "sv=2012-02-12&tn=Employees&sp=r&se=2013-08-17&spk=Coho%20Winery&epk=Coho%20Winery&erk=2012&sig=x", "/Employees",
+		{"2012-02-12, table with a range", wire.Table,
+			"sv=2012-02-12&tn=Employees&sp=r&se=2013-08-17&spk=Coho%20Winery&epk=Coho%20Winery&erk=2012&sig=x", "/Employees",
 			"r\n\n2013-08-17\n/myaccount/employees\n\n2012-02-12\nCoho Winery\n\nCoho Winery\n2012"},
-		{"2012-02-12, queue with a policy", wire.Queue, "sv=2012-02-12&si=YWJj&sp=p&sig=x", "/q/messages", "p\n\n\n/myaccount/q\nYWJj\n2012-02-12"},
-		{"before 2012-02-12", wire.Blob, "st=2009-02-09&se=2009-02-10&sr=c&sp=r&si=YWJj&sig=x", "/pictures/b", "r\n2009-02-09\n2009-02-10\n/myaccount/pictures\nYWJj"},
-		{"2014-02-14, queue", wire.Queue, "sv=2014-02-14&sp=p&se=2030-01-01&sig=x", "/q", "p\n\n2030-01-01\n/myaccount/q\n\n2014-02-14"},
-		{"2015-02-21, queue: the resource begins with its service", wire.Queue, "sv=2015-02-21&sp=p&se=2030-01-01&sig=x", "/q", "p\n\n2030-01-01\n/queue/myaccount/q\n\n2015-02-21"},
+		{"2012-02-12, queue with a policy", wire.Queue, "sv=2012-02-12&si=YWJj&sp=p&sig=x", "/q/messages",
+			"p\n\n\n/myaccount/q\nYWJj\n2012-02-12"},
+		{"before 2012-02-12", wire.Blob, "st=2009-02-09&se=2009-02-10&sr=c&sp=r&si=YWJj&sig=x", "/pictures/b",
+			"r\n2009-02-09\n2009-02-10\n/myaccount/pictures\nYWJj"},
+		{"2014-02-14, queue", wire.Queue, "sv=2014-02-14&sp=p&se=2030-01-01&sig=x", "/q",
+			"p\n\n2030-01-01\n/myaccount/q\n\n2014-02-14"},
+		{"2015-02-21, queue: the resource begins with its service", wire.Queue, "sv=2015-02-21&sp=p&se=2030-01-01&sig=x",
+			"/q", "p\n\n2030-01-01\n/queue/myaccount/q\n\n2015-02-21"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := parse(t, tc.svc, sasNow, "GET "+tc.path+"?"+tc.q+" HTTP/1.1\nHost: myaccount."+tc.svc.String()+".core.windows.net")
+			r := parse(t, tc.svc, sasNow, "GET "+tc.path+"?"+tc.q+" HTTP/1.1\nHost: myaccount."+tc.svc.String()+
+				".core.windows.net")
 			token, ok := readToken(r.Query)
 			if !ok {
 				t.Fatal("cannot be read")
@@ -114,7 +123,8 @@ func TestUnsignedFieldsAreRefused(t *testing.T) {
 	key, err := ParseKey(DevelopmentKey)
 	must(t, err)
 	for _, tc := range []struct{ version, extra string }{
-		{"2012-02-12", "rsct=text/html"}, {"2014-02-14", "sip=10.0.0.5"}, {"2014-02-14", "spr=https"}, {"2018-11-09", "ses=x"}, {"2018-11-09", "sdd=1"},
+		{"2012-02-12", "rsct=text/html"}, {"2014-02-14", "sip=10.0.0.5"}, {"2014-02-14", "spr=https"},
+		{"2018-11-09", "ses=x"}, {"2018-11-09", "sdd=1"},
 		{"2014-02-14", "ss=b&srt=o"},
 	} {
 		v, _ := wire.ParseVersion(tc.version)
@@ -123,7 +133,8 @@ func TestUnsignedFieldsAreRefused(t *testing.T) {
 		if v >= sas20150221 {
 			prefix = "/blob/"
 		}
-		token.Signature = base64.StdEncoding.EncodeToString(key.Sign(nil, token.appendStringToSign(nil, wire.Blob, DevelopmentAccount, prefix+DevelopmentAccount+"/c")))
+		token.Signature = base64.StdEncoding.EncodeToString(
+			key.Sign(nil, token.appendStringToSign(nil, wire.Blob, DevelopmentAccount, prefix+DevelopmentAccount+"/c")))
 		for extra, ok := range map[string]bool{"": true, "&" + tc.extra: false} {
 			r := parse(t, wire.Blob, sasNow, "GET /"+DevelopmentAccount+"/c/b?"+token.encode()+extra+" HTTP/1.1\nHost: h")
 			r.HTTP.RemoteAddr = "10.0.0.5:1"
@@ -139,13 +150,15 @@ func TestAccountSASOverridesNothing(t *testing.T) {
 	t.Parallel()
 	key, err := ParseKey(DevelopmentKey)
 	must(t, err)
-	for _, token := range []Token{{Services: "b", ResourceTypes: "o", Permissions: "r", Expiry: "2030-01-01"}, {Permissions: "r", Expiry: "2030-01-01", ContentType: "text/html"}} {
+	for _, token := range []Token{{Services: "b", ResourceTypes: "o", Permissions: "r", Expiry: "2030-01-01"},
+		{Permissions: "r", Expiry: "2030-01-01", ContentType: "text/html"}} {
 		q, err := token.Sign(DevelopmentAccount, key, wire.Blob, "c/b")
 		must(t, err)
 		if token.AccountSAS() {
 			q += "&rsct=text/html&rscd=inline"
 		}
-		id, err := authenticate(parse(t, wire.Blob, sasNow, "GET /"+DevelopmentAccount+"/c/b?"+q+" HTTP/1.1\nHost: h"), Development())
+		id, err := authenticate(parse(t, wire.Blob, sasNow, "GET /"+DevelopmentAccount+"/c/b?"+q+" HTTP/1.1\nHost: h"),
+			Development())
 		must(t, err)
 		if got := id.Token(); got.ContentType != token.ContentType || got.ContentDisposition != "" {
 			t.Errorf("account SAS %v: overrides %q %q", token.AccountSAS(), got.ContentType, got.ContentDisposition)
@@ -168,7 +181,8 @@ func TestVersionOfTokenRequests(t *testing.T) {
 	t.Parallel()
 	key, err := ParseKey(DevelopmentKey)
 	must(t, err)
-	q, err := Token{VersionText: "2019-02-02", Permissions: "r", Expiry: "2030-01-01"}.Sign(DevelopmentAccount, key, wire.Blob, "c")
+	q, err := Token{VersionText: "2019-02-02", Permissions: "r", Expiry: "2030-01-01"}.Sign(DevelopmentAccount, key,
+		wire.Blob, "c")
 	must(t, err)
 	for _, tc := range []struct {
 		header, extra string
@@ -261,8 +275,10 @@ func TestDirectory(t *testing.T) {
 		ok                bool
 	}{
 		{"1", "a/b", "/a", true}, {"2", "a/b/c", "/a/b", true}, {"0", "a", "", true},
-		{"1", "a", "/a", true}, {"2", "a/b", "/a/b", true}, {"1", "a/", "/a", true}, {"2", "a", "", false}, {"2", "a/", "", false}, {"1", "", "", false},
-		{"1", "/a", "", false}, {"-1", "a/b", "", false}, {"x", "a/b", "", false}, {"9999999999", "a/b", "", false}, {"", "a/b", "", false},
+		{"1", "a", "/a", true}, {"2", "a/b", "/a/b", true}, {"1", "a/", "/a", true}, {"2", "a", "", false},
+		{"2", "a/", "", false}, {"1", "", "", false},
+		{"1", "/a", "", false}, {"-1", "a/b", "", false}, {"x", "a/b", "", false}, {"9999999999", "a/b", "", false},
+		{"", "a/b", "", false},
 	} {
 		token := Token{Depth: tc.depth}
 		if got, ok := token.directory(tc.path, false); ok != tc.ok || ok && got != tc.want {

@@ -56,8 +56,8 @@ type Need struct {
 	Bearer Action
 	// Public allows anonymous callers.
 	Public Public
-	// Directory permits the operation to a SAS for a directory (sr=d), although it acts on the container: the token's resource is
-	// then the directory that the request is limited to.
+	// Directory permits the operation to a SAS for a directory (sr=d), although it acts on the container: the token's
+	// resource is then the directory that the request is limited to.
 	Directory bool
 	// Record is set if the operation acts on the snapshot or version that the URL names. Other operations act on the base
 	// blob: a SAS for a snapshot or a version (sr=bs, sr=bv) does not permit them.

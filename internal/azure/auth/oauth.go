@@ -108,7 +108,8 @@ func (a *Authenticator) bearer(r *wire.Request, token string) (Identity, error) 
 		return Identity{}, failed("Authentication scheme Bearer is not accepted: no token issuer is configured.")
 	}
 	if r.HTTP.TLS == nil && !local(r.HTTP.RemoteAddr) {
-		return Identity{}, failed("Authentication scheme Bearer is not allowed with HTTP. Start the server with --cert and --key " +
+		return Identity{}, failed("Authentication scheme Bearer is not allowed with HTTP. Start the server with --cert " +
+			"and --key " +
 			"(lazuli cert makes a pair) and use https, or call it from the same machine by its loopback address.")
 	}
 	if r.Version < bearer20171109 {
@@ -157,7 +158,8 @@ func (o *OAuth) refuse(r *wire.Request, err error) error {
 	why := errMalformed
 	errors.As(err, &why)
 	if r.Version >= wire.V20191212 {
-		return ErrInvalidBearerToken.With("AuthenticationErrorDetail", string(why)).WithHeader("WWW-Authenticate", o.Challenge())
+		return ErrInvalidBearerToken.With("AuthenticationErrorDetail", string(why)).WithHeader("WWW-Authenticate",
+			o.Challenge())
 	}
 	return failed(string(why))
 }
@@ -177,9 +179,11 @@ func (t *verified) forAccount(svc wire.Service, account string) bool {
 	for _, aud := range t.audiences {
 		aud = strings.TrimSuffix(aud, "/")
 		inCloud := func(domain string) bool {
-			return aud == "https://"+account+"."+svc.String()+"."+domain || svc == wire.Blob && aud == "https://"+account+".dfs."+domain
+			return aud == "https://"+account+"."+svc.String()+"."+domain || svc == wire.Blob &&
+				aud == "https://"+account+".dfs."+domain
 		}
-		if aud == StorageAudience || aud == storageAppID || slices.ContainsFunc(t.clouds, inCloud) || slices.Contains(t.extra, aud) || slices.Contains(t.extra, aud+"/") {
+		if aud == StorageAudience || aud == storageAppID || slices.ContainsFunc(t.clouds, inCloud) ||
+			slices.Contains(t.extra, aud) || slices.Contains(t.extra, aud+"/") {
 			return true
 		}
 	}
@@ -193,18 +197,19 @@ type claims struct {
 	TenantID string `json:"tid"`
 	AppID    string `json:"appid"`
 	Azp      string `json:"azp"`
-	Scope    any    `json:"scp"`   // delegated permissions that a user gave to an application
-	Scopes   any    `json:"scope"` // the same, of issuers other than Microsoft Entra ID; some give it to applications as well
+	Scope    any    `json:"scp"` // delegated permissions that a user gave to an application
+	// the same, of issuers other than Microsoft Entra ID; some give it to applications as well
+	Scopes   any    `json:"scope"`
 	Kind     string `json:"idtyp"` // "app" in a token that an application got for itself
 	Groups   any    `json:"groups"`
 	UPN      string `json:"upn"`
 	Username string `json:"preferred_username"`
 }
 
-// ofApplication reports whether an application got the token for itself. In a user's token, appid and azp name the application that the user
-// happens to use. Unless the issuer says what the token is, its subject must be the application: its client id, or its own object id, as
-// Microsoft Entra ID has it, in a token without the scopes that users' tokens have.
-// https://learn.microsoft.com/entra/identity-platform/access-token-claims-reference
+// ofApplication reports whether an application got the token for itself. In a user's token, appid and azp name the
+// application that the user happens to use. Unless the issuer says what the token is, its subject must be the
+// application: its client id, or its own object id, as Microsoft Entra ID has it, in a token without the scopes that
+// users' tokens have. https://learn.microsoft.com/entra/identity-platform/access-token-claims-reference
 // https://www.rfc-editor.org/rfc/rfc9068#section-2.2
 func (c *claims) ofApplication(p *Principal) bool {
 	switch {
@@ -316,7 +321,8 @@ func verifiedOf(c *claims, is *Issuer, now time.Time) (*verified, error) {
 	if !plain(p.ObjectID+p.TenantID) || c.Subject == "" && c.ObjectID == "" {
 		return nil, errMalformed
 	}
-	t := &verified{principal: p, audiences: c.Audience, extra: is.Audiences, clouds: clouds[:1], to: c.ExpiresAt.Time, checked: now}
+	t := &verified{principal: p, audiences: c.Audience, extra: is.Audiences, clouds: clouds[:1], to: c.ExpiresAt.Time,
+		checked: now}
 	if c.NotBefore != nil {
 		t.from = c.NotBefore.Time
 	}

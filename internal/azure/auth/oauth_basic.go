@@ -9,16 +9,20 @@ import (
 )
 
 // entraIssuers are the prefixes of the issuers of Microsoft Entra ID, those of each cloud.
-var entraIssuers = []string{"https://sts.windows.net/", "https://login.microsoftonline.com/", "https://sts.chinacloudapi.cn/",
-	"https://login.partner.microsoftonline.cn/", "https://login.microsoftonline.us/", "https://sts.microsoftonline.de/", "https://sts.windows-ppe.net/"}
+var entraIssuers = []string{"https://sts.windows.net/", "https://login.microsoftonline.com/",
+	"https://sts.chinacloudapi.cn/",
+	"https://login.partner.microsoftonline.cn/", "https://login.microsoftonline.us/", "https://sts.microsoftonline.de/",
+	"https://sts.windows-ppe.net/"}
 
 // clouds are the domains of storage accounts, one for each cloud.
 var clouds = []string{"core.windows.net", "core.chinacloudapi.cn", "core.usgovcloudapi.net", "core.cloudapi.de"}
 
-// NewBasicOAuth accepts tokens of Microsoft Entra ID without checking their signatures, as Azurite does with --oauth basic: issuer, audience and
-// times are checked, but anyone can forge a token. Use it only with loopback addresses and the public development account.
+// NewBasicOAuth accepts tokens of Microsoft Entra ID without checking their signatures, as Azurite does with --oauth
+// basic: issuer, audience and times are checked, but anyone can forge a token. Use it only with loopback addresses and
+// the public development account.
 func NewBasicOAuth(roles *Roles) *OAuth {
-	o := &OAuth{basic: true, issuers: []Issuer{{ID: entraIssuers[0], AuthorizeURL: "https://login.microsoftonline.com/common/oauth2/authorize"}}}
+	o := &OAuth{basic: true, issuers: []Issuer{{ID: entraIssuers[0],
+		AuthorizeURL: "https://login.microsoftonline.com/common/oauth2/authorize"}}}
 	o.SetRoles(roles)
 	return o
 }

@@ -83,12 +83,14 @@ func TestBearer(t *testing.T) {
 	is := issuer(t)
 	a := authenticator(t, is)
 	other := issuer(t)
-	good := jwt.MapClaims{"iss": is.Trust().ID, "aud": auth.StorageAudience, "sub": "s", "oid": "AAAAAAAA-0000-0000-0000-000000000001",
+	good := jwt.MapClaims{"iss": is.Trust().ID, "aud": auth.StorageAudience, "sub": "s",
+		"oid": "AAAAAAAA-0000-0000-0000-000000000001",
 		"iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(time.Hour).Unix(), "tid": "t", "appid": "app"}
 	// sign makes a token of the same issuer with changed claims, by a key that the authenticator trusts.
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	check(t, err)
-	o, err := auth.NewOAuth(nil, auth.Issuer{ID: is.Trust().ID, Keys: auth.KeySet{"k": {Key: &key.PublicKey, Algorithm: "ES256"}}, Audiences: []string{"https://mine"}})
+	o, err := auth.NewOAuth(nil, auth.Issuer{ID: is.Trust().ID,
+		Keys: auth.KeySet{"k": {Key: &key.PublicKey, Algorithm: "ES256"}}, Audiences: []string{"https://mine"}})
 	check(t, err)
 	mine := &auth.Authenticator{Accounts: auth.Development(), OAuth: o}
 	sign := func(changes ...any) string {
@@ -144,27 +146,37 @@ func TestBearer(t *testing.T) {
 		{name: "over TLS from elsewhere", a: mine, token: sign(), remote: "10.0.0.1:1", tls: true},
 		{name: "a subject instead of an object id", a: mine, token: sign("oid", nil)},
 
-		{name: "expired", a: mine, token: sign("exp", now.Unix()), want: auth.ErrInvalidBearerToken, detail: "Lifetime validation failed. The token is expired."},
+		{name: "expired", a: mine, token: sign("exp", now.Unix()), want: auth.ErrInvalidBearerToken,
+			detail: "Lifetime validation failed. The token is expired."},
 		{name: "without expiry", a: mine, token: sign("exp", nil), want: auth.ErrInvalidBearerToken},
-		{name: "early", a: mine, token: sign("nbf", now.Unix()+1), want: auth.ErrInvalidBearerToken, detail: "Lifetime validation failed. The token is not yet valid."},
-		{name: "of another account", a: mine, token: sign("aud", "https://other.blob.core.windows.net"), want: auth.ErrInvalidBearerToken, detail: "Audience validation failed. Audience did not match."},
-		{name: "of another service", a: mine, token: sign("aud", "https://"+account+".queue.core.windows.net"), want: auth.ErrInvalidBearerToken, detail: "Audience validation failed. Audience did not match."},
-		{name: "for Microsoft Graph", a: mine, token: sign("aud", "https://graph.microsoft.com"), want: auth.ErrInvalidBearerToken},
+		{name: "early", a: mine, token: sign("nbf", now.Unix()+1), want: auth.ErrInvalidBearerToken,
+			detail: "Lifetime validation failed. The token is not yet valid."},
+		{name: "of another account", a: mine, token: sign("aud", "https://other.blob.core.windows.net"),
+			want: auth.ErrInvalidBearerToken, detail: "Audience validation failed. Audience did not match."},
+		{name: "of another service", a: mine, token: sign("aud", "https://"+account+".queue.core.windows.net"),
+			want: auth.ErrInvalidBearerToken, detail: "Audience validation failed. Audience did not match."},
+		{name: "for Microsoft Graph", a: mine, token: sign("aud", "https://graph.microsoft.com"),
+			want: auth.ErrInvalidBearerToken},
 		{name: "without audience", a: mine, token: sign("aud", nil), want: auth.ErrInvalidBearerToken},
-		{name: "of another issuer", a: mine, token: sign("iss", "https://login.microsoftonline.com/x/v2.0"), want: auth.ErrInvalidBearerToken, detail: "Issuer validation failed. Issuer did not match."},
+		{name: "of another issuer", a: mine, token: sign("iss", "https://login.microsoftonline.com/x/v2.0"),
+			want: auth.ErrInvalidBearerToken, detail: "Issuer validation failed. Issuer did not match."},
 		{name: "without issuer", a: mine, token: sign("iss", nil), want: auth.ErrInvalidBearerToken},
 		{name: "without anybody", a: mine, token: sign("oid", nil, "sub", nil), want: auth.ErrInvalidBearerToken},
-		{name: "of another key", a: a, token: foreign, want: auth.ErrInvalidBearerToken, detail: "Signature validation failed. Signature verification failed."},
+		{name: "of another key", a: a, token: foreign, want: auth.ErrInvalidBearerToken,
+			detail: "Signature validation failed. Signature verification failed."},
 		{name: "unsigned", a: mine, token: none, want: auth.ErrInvalidBearerToken},
 		{name: "public key taken as a secret", a: mine, token: hmacked, want: auth.ErrInvalidBearerToken},
 		{name: "tampered", a: mine, token: string(tampered), want: auth.ErrInvalidBearerToken},
 		{name: "not a token", a: mine, token: "abc", want: auth.ErrInvalidBearerToken},
 		{name: "too long", a: mine, token: strings.Repeat("a", 17<<10), want: auth.ErrInvalidBearerToken},
-		{name: "expired, for an old version", a: mine, version: "2018-11-09", token: sign("exp", now.Unix()), want: wire.ErrAuthenticationFailed, detail: "Lifetime validation failed. The token is expired."},
-		{name: "version without bearer tokens", a: mine, version: "2017-07-29", token: sign(), want: wire.ErrAuthenticationFailed, detail: "Authentication scheme Bearer is not supported in this version."},
+		{name: "expired, for an old version", a: mine, version: "2018-11-09", token: sign("exp", now.Unix()),
+			want: wire.ErrAuthenticationFailed, detail: "Lifetime validation failed. The token is expired."},
+		{name: "version without bearer tokens", a: mine, version: "2017-07-29", token: sign(),
+			want: wire.ErrAuthenticationFailed, detail: "Authentication scheme Bearer is not supported in this version."},
 		{name: "table, in the version of its SDKs", a: mine, svc: wire.Table, version: "2019-02-02", token: sign()},
 		{name: "plain HTTP from elsewhere", a: mine, token: sign(), remote: "10.0.0.1:1", want: wire.ErrAuthenticationFailed},
-		{name: "no issuer configured", a: &auth.Authenticator{Accounts: auth.Development()}, token: sign(), want: wire.ErrAuthenticationFailed},
+		{name: "no issuer configured", a: &auth.Authenticator{Accounts: auth.Development()}, token: sign(),
+			want: wire.ErrAuthenticationFailed},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if tc.version == "" {
@@ -195,7 +207,8 @@ func TestBearer(t *testing.T) {
 					t.Error("the refusal repeats the token")
 				}
 				var e *wire.Error
-				if errors.As(err, &e) && e.Status == http.StatusUnauthorized && (len(e.Headers) != 1 || !strings.HasPrefix(e.Headers[0].Value, "Bearer authorization_uri=https://")) {
+				if errors.As(err, &e) && e.Status == http.StatusUnauthorized &&
+					(len(e.Headers) != 1 || !strings.HasPrefix(e.Headers[0].Value, "Bearer authorization_uri=https://")) {
 					t.Errorf("challenge %v", e.Headers)
 				}
 			}
@@ -210,7 +223,8 @@ func TestBearerCacheEnds(t *testing.T) {
 	a := authenticator(t, is)
 	token, err := is.Token("app", auth.StorageAudience)
 	check(t, err)
-	for after, ok := range map[time.Duration]bool{0: true, time.Minute: true, 59 * time.Minute: true, time.Hour: false, -time.Second: false} {
+	for after, ok := range map[time.Duration]bool{0: true, time.Minute: true, 59 * time.Minute: true, time.Hour: false,
+		-time.Second: false} {
 		r := request(t, wire.Blob, "GET", "/"+account+"/c/b", "x-ms-version", "2021-12-02", "Authorization", "Bearer "+token)
 		r.Now = now
 		if _, err := a.Authenticate(r); err != nil {
@@ -238,12 +252,17 @@ func TestRoles(t *testing.T) {
 		{"list containers", wire.Blob, "", auth.Need{On: auth.OnService, Any: "l"}, "Reader Contributor Owner"},
 		{"blob service properties", wire.Blob, "", auth.Need{On: auth.OnService, Any: "r"}, ""},
 		{"find blobs by tags", wire.Blob, "", auth.Need{On: auth.OnService, Any: "f"}, "Owner"},
-		{"user delegation key", wire.Blob, "", auth.Need{On: auth.OnService, Bearer: auth.DelegationKey}, "Reader Contributor Owner Delegator"},
-		{"create container", wire.Blob, "/c?restype=container", auth.Need{On: auth.OnContainer, Any: "cw", AccountSASOnly: true}, "Contributor Owner"},
-		{"container properties", wire.Blob, "/c?restype=container", auth.Need{On: auth.OnContainer, Any: "r"}, "Reader Contributor Owner"},
-		{"container access policy", wire.Blob, "/c?restype=container", auth.Need{On: auth.OnContainer, Bearer: auth.AccessPolicy}, "Owner"},
+		{"user delegation key", wire.Blob, "", auth.Need{On: auth.OnService, Bearer: auth.DelegationKey},
+			"Reader Contributor Owner Delegator"},
+		{"create container", wire.Blob, "/c?restype=container",
+			auth.Need{On: auth.OnContainer, Any: "cw", AccountSASOnly: true}, "Contributor Owner"},
+		{"container properties", wire.Blob, "/c?restype=container", auth.Need{On: auth.OnContainer, Any: "r"},
+			"Reader Contributor Owner"},
+		{"container access policy", wire.Blob, "/c?restype=container",
+			auth.Need{On: auth.OnContainer, Bearer: auth.AccessPolicy}, "Owner"},
 		{"an operation without a rule", wire.Blob, "/c?restype=container", auth.Need{On: auth.OnContainer}, ""},
-		{"list blobs", wire.Blob, "/c?restype=container", auth.Need{On: auth.OnContainer, Any: "l"}, "Reader Contributor Owner"},
+		{"list blobs", wire.Blob, "/c?restype=container", auth.Need{On: auth.OnContainer, Any: "l"},
+			"Reader Contributor Owner"},
 		{"get blob", wire.Blob, "/c/b", auth.Need{On: auth.OnObject, Any: "r"}, "Reader Contributor Owner"},
 		{"put blob", wire.Blob, "/c/b", auth.Need{On: auth.OnObject, Any: "cw"}, "Contributor Owner"},
 		{"delete blob", wire.Blob, "/c/b", auth.Need{On: auth.OnObject, Any: "d"}, "Contributor Owner"},
@@ -267,7 +286,8 @@ func TestRoles(t *testing.T) {
 			mine := strings.Contains(strings.ToLower(role), " "+tc.svc.String()+" ")
 			may := mine && strings.Contains(tc.roles, last)
 			above := tc.need.On == auth.OnService || strings.HasPrefix(tc.path, "/Tables")
-			for scope, covers := range map[string]bool{account: true, "*": true, account + "/c": !above, account + "/d": false, "otheraccount": false} {
+			for scope, covers := range map[string]bool{account: true, "*": true, account + "/c": !above, account + "/d": false,
+				"otheraccount": false} {
 				if tc.svc == wire.Blob && last == "Delegator" && scope != account && scope != "*" {
 					covers = false
 				}
@@ -276,7 +296,8 @@ func TestRoles(t *testing.T) {
 				for _, who := range []string{"me", "you"} {
 					token, err := is.Token(who, auth.StorageAudience)
 					check(t, err)
-					id, err := a.Authenticate(request(t, tc.svc, "GET", "/"+account+tc.path, "x-ms-version", "2021-12-02", "Authorization", "Bearer "+token))
+					id, err := a.Authenticate(request(t, tc.svc, "GET", "/"+account+tc.path, "x-ms-version", "2021-12-02",
+						"Authorization", "Bearer "+token))
 					check(t, err)
 					err = id.Check(tc.svc, tc.need)
 					want := may && covers && who == "me"
@@ -308,10 +329,12 @@ func TestAssignmentsAreChecked(t *testing.T) {
 func TestAt(t *testing.T) {
 	t.Parallel()
 	is := issuer(t)
-	a := authenticator(t, is, auth.Assignment{Principal: "me", Role: "storage table data contributor", Scope: account + "/Mine"})
+	a := authenticator(t, is, auth.Assignment{Principal: "me", Role: "storage table data contributor",
+		Scope: account + "/Mine"})
 	token, err := is.Token("me", auth.StorageAudience)
 	check(t, err)
-	id, err := a.Authenticate(request(t, wire.Table, "POST", "/"+account+"/$batch", "x-ms-version", "2021-12-02", "Authorization", "Bearer "+token))
+	id, err := a.Authenticate(request(t, wire.Table, "POST", "/"+account+"/$batch", "x-ms-version", "2021-12-02",
+		"Authorization", "Bearer "+token))
 	check(t, err)
 	need := auth.Need{On: auth.OnObject, Any: "a"}
 	if id.Holds(need) == nil {
@@ -350,7 +373,8 @@ func BenchmarkBearer(b *testing.B) {
 	a := authenticator(b, is, auth.Assignment{Principal: "app", Role: "Storage Blob Data Contributor", Scope: account})
 	token, err := is.Token("app", auth.StorageAudience)
 	check(b, err)
-	r := request(b, wire.Blob, "GET", "/"+account+"/container/blob", "x-ms-version", "2021-12-02", "Authorization", "Bearer "+token)
+	r := request(b, wire.Blob, "GET", "/"+account+"/container/blob", "x-ms-version", "2021-12-02", "Authorization",
+		"Bearer "+token)
 	need := auth.Need{On: auth.OnObject, Any: "r"}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -389,7 +413,8 @@ func FuzzBearer(f *testing.F) {
 }
 
 func FuzzParseJWKS(f *testing.F) {
-	f.Add(`{"keys":[{"kty":"RSA","n":"AQAB","e":"AQAB"},{"kty":"EC","crv":"P-256","x":"","y":""},{"kty":"OKP","crv":"Ed25519","x":"AA"}]}`)
+	f.Add(
+		`{"keys":[{"kty":"RSA","n":"AQAB","e":"AQAB"},{"kty":"EC","crv":"P-256","x":"","y":""},{"kty":"OKP","crv":"Ed25519","x":"AA"}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		if set, err := auth.ParseJWKS([]byte(text)); (err == nil) != (len(set) > 0) {
 			t.Fatalf("%d keys, %v", len(set), err)

@@ -6,13 +6,15 @@ import (
 	"strings"
 )
 
-// Principal is the user, application or group member to whom a bearer token was issued, or who got the user delegation key of a SAS.
+// Principal is the user, application or group member to whom a bearer token was issued, or who got the user delegation
+// key of a SAS.
 type Principal struct {
 	// ObjectID is the oid claim in lower case: a GUID. A token without one has [ObjectID] of its subject.
 	ObjectID string
 	// TenantID is the tid claim.
 	TenantID string
-	// ClientID is the id, appid or azp, of the application that got the token for itself; "" if a user did, or the token has none.
+	// ClientID is the id, appid or azp, of the application that got the token for itself; "" if a user did, or the token
+	// has none.
 	ClientID string
 	// Name is the upn or preferred_username claim, for logs; "" if the token has none.
 	Name string
@@ -23,9 +25,9 @@ type Principal struct {
 // Groups are the object IDs of the groups that the principal is in, in lower case. They must not be changed.
 func (p *Principal) Groups() []string { return p.groups }
 
-// groupsOf reads the groups claim: the object IDs of the principal's groups. Group names are ignored, since the creator of a
-// group chooses its name, which may be the name of a user. If a principal is in more groups than fit into a token, Microsoft Entra ID
-// omits the claim.
+// groupsOf reads the groups claim: the object IDs of the principal's groups. Group names are ignored, since the creator
+// of a group chooses its name, which may be the name of a user. If a principal is in more groups than fit into a token,
+// Microsoft Entra ID omits the claim.
 // https://learn.microsoft.com/entra/identity-platform/access-token-claims-reference#groups-overage-claim
 func groupsOf(claim any) (ids []string) {
 	list, _ := claim.([]any)
@@ -37,8 +39,9 @@ func groupsOf(claim any) (ids []string) {
 	return ids
 }
 
-// ObjectID returns an object ID for any name: a GUID is unchanged except for lower case; for other names it is a GUID derived from
-// their hash. The development issuer uses it, so that an assignment may name the client id in place of the oid.
+// ObjectID returns an object ID for any name: a GUID is unchanged except for lower case; for other names it is a GUID
+// derived from their hash. The development issuer uses it, so that an assignment may name the client id in place of the
+// oid.
 func ObjectID(name string) string {
 	if s := strings.ToLower(name); isGUID(s) {
 		return s

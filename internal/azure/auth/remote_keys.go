@@ -16,10 +16,10 @@ import (
 
 // RemoteKeys fetches an issuer's keys over HTTP. It is a [KeySource], safe for concurrent use.
 //
-// Keys are fetched independently of the requests that need them: a client that disconnects does not cancel a fetch. Known keys are
-// returned at once, even during a fetch or while the issuer cannot be reached. They are fetched again each hour. A token with
-// an unknown key starts a fetch as well, which all waiting tokens share. Since anyone can send such tokens, one key ID
-// starts at most one fetch a minute, and all key IDs together one in five seconds.
+// Keys are fetched independently of the requests that need them: a client that disconnects does not cancel a fetch.
+// Known keys are returned at once, even during a fetch or while the issuer cannot be reached. They are fetched again
+// each hour. A token with an unknown key starts a fetch as well, which all waiting tokens share. Since anyone can send
+// such tokens, one key ID starts at most one fetch a minute, and all key IDs together one in five seconds.
 type RemoteKeys struct {
 	issuer, url string
 	client      *http.Client
@@ -97,8 +97,10 @@ func (k *RemoteKeys) Key(ctx context.Context, kid string, now time.Time) (Public
 	return k.keys.Key(ctx, kid, now)
 }
 
-// lookUp returns a known key or an error; or, if a fetch may return the key, a channel that is closed when the fetch ends.
-func (k *RemoteKeys) lookUp(ctx context.Context, kid string, now time.Time) (key PublicKey, done <-chan struct{}, err error) {
+// lookUp returns a known key or an error; or, if a fetch may return the key, a channel that is closed when the fetch
+// ends.
+func (k *RemoteKeys) lookUp(ctx context.Context, kid string, now time.Time) (key PublicKey, done <-chan struct{},
+	err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	err = ErrUnknownKey
@@ -130,8 +132,8 @@ func passed(since, now time.Time, d time.Duration) bool {
 	return since.IsZero() || now.Sub(since) >= d || now.Before(since)
 }
 
-// fetchLater starts a fetch unless one is running or has just ended. It returns the channel of the running fetch, or nil.
-// The caller holds mu.
+// fetchLater starts a fetch unless one is running or has just ended. It returns the channel of the running fetch, or
+// nil. The caller holds mu.
 func (k *RemoteKeys) fetchLater(now time.Time) <-chan struct{} {
 	if k.fetching != nil {
 		return k.fetching

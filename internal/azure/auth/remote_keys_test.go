@@ -36,7 +36,8 @@ func newKeyServer(t *testing.T) (*keyServer, *auth.RemoteKeys) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
-		_, _ = io.WriteString(w, `{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"known","use":"sig","x":"`+strings.Repeat("A", 43)+`"}]}`)
+		_, _ = io.WriteString(w, `{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"known","use":"sig","x":"`+
+			strings.Repeat("A", 43)+`"}]}`)
 	}))
 	t.Cleanup(s.Close)
 	keys, err := auth.NewRemoteKeys("", s.URL)
@@ -108,8 +109,10 @@ func TestOldKeysStayGood(t *testing.T) {
 	if _, err := keys.Key(t.Context(), "known", now.Add(48*time.Hour)); err != nil {
 		t.Error(err)
 	}
-	<-s.begun                                                                                                   // asked for again, in the background
-	if _, err := keys.Key(t.Context(), "unknown", now.Add(48*time.Hour)); !errors.Is(err, auth.ErrUnknownKey) { // waits for that
+	// asked for again, in the background
+	<-s.begun
+	// waits for that
+	if _, err := keys.Key(t.Context(), "unknown", now.Add(48*time.Hour)); !errors.Is(err, auth.ErrUnknownKey) {
 		t.Error(err)
 	}
 	if _, err := keys.Key(t.Context(), "known", now.Add(48*time.Hour)); err != nil {

@@ -105,9 +105,10 @@ func RoleNames() []string {
 
 // Assignment gives a principal a role on a scope.
 type Assignment struct {
-	// Principal is the object id (oid) or the application id (appid, azp) of a token, the object id of a group in its groups claim, or a
-	// name from which the development issuer derives an object ID; "*" is any valid token. A user delegation SAS represents an
-	// object ID only: a role assigned to an application ID or a group does not permit getting a user delegation key.
+	// Principal is the object id (oid) or the application id (appid, azp) of a token, the object id of a group in its
+	// groups claim, or a name from which the development issuer derives an object ID; "*" is any valid token. A user
+	// delegation SAS represents an object ID only: a role assigned to an application ID or a group does not permit getting
+	// a user delegation key.
 	Principal string
 	// Role is the name of a built-in role, such as "Storage Blob Data Reader".
 	Role string
@@ -158,7 +159,8 @@ func NewRoles(list ...Assignment) (*Roles, error) {
 // key is public anyway.
 func DevelopmentRoles() *Roles {
 	var list []Assignment
-	for _, name := range []string{"Storage Blob Data Owner", "Storage Queue Data Contributor", "Storage Table Data Contributor"} {
+	for _, name := range []string{"Storage Blob Data Owner", "Storage Queue Data Contributor",
+		"Storage Table Data Contributor"} {
 		list = append(list, Assignment{Principal: "*", Role: name, Scope: DevelopmentAccount})
 	}
 	set, err := NewRoles(list...)
@@ -201,7 +203,8 @@ func (set *Roles) of(p *Principal, svc wire.Service, account, resource string) (
 }
 
 func (a *assignment) names(p *Principal) bool {
-	return a.namesObject(p) || p.ClientID != "" && strings.EqualFold(a.principal, p.ClientID) || slices.Contains(p.groups, a.object)
+	return a.namesObject(p) || p.ClientID != "" && strings.EqualFold(a.principal, p.ClientID) ||
+		slices.Contains(p.groups, a.object)
 }
 
 func (a *assignment) namesObject(p *Principal) bool {

@@ -231,9 +231,9 @@ func (t *Token) resource(r *wire.Request) (string, bool) {
 // maxDepth is the maximum of sdd: a blob name of 1024 characters cannot have more directories.
 const maxDepth = 1024
 
-// directory returns the part of a path that a token for a directory signs: its first sdd segments. The path is the name of the directory or
-// of a blob below it. With list it is the prefix of a listing, in which a slash must follow the directory's name: without it, the listing
-// would include other names with the same beginning.
+// directory returns the part of a path that a token for a directory signs: its first sdd segments. The path is the name
+// of the directory or of a blob below it. With list it is the prefix of a listing, in which a slash must follow the
+// directory's name: without it, the listing would include other names with the same beginning.
 func (t *Token) directory(path string, list bool) (string, bool) {
 	n, err := strconv.Atoi(t.Depth)
 	if err != nil || n < 0 || n > maxDepth {

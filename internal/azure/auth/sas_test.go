@@ -35,30 +35,37 @@ func signed(t *testing.T) map[string]string {
 		Permissions: "rwl", ResourceTypes: "co", IPRange: ip}
 	a, err := account.SignWithSharedKey(blobKey)
 	must(t, err)
-	container, err := blobsas.BlobSignatureValues{StartTime: start, ExpiryTime: expiry, ContainerName: "c", Permissions: "rl"}.SignWithSharedKey(blobKey)
+	container, err := blobsas.BlobSignatureValues{StartTime: start, ExpiryTime: expiry, ContainerName: "c",
+		Permissions: "rl"}.SignWithSharedKey(blobKey)
 	must(t, err)
 	blob, err := blobsas.BlobSignatureValues{ExpiryTime: expiry, ContainerName: "c", BlobName: "a/b c", Permissions: "r",
 		ContentDisposition: "attachment", ContentType: "text/html"}.SignWithSharedKey(blobKey)
 	must(t, err)
-	https, err := blobsas.BlobSignatureValues{Protocol: blobsas.ProtocolHTTPS, ExpiryTime: expiry, ContainerName: "c", Permissions: "r"}.SignWithSharedKey(blobKey)
+	https, err := blobsas.BlobSignatureValues{Protocol: blobsas.ProtocolHTTPS, ExpiryTime: expiry, ContainerName: "c",
+		Permissions: "r"}.SignWithSharedKey(blobKey)
 	must(t, err)
 	snapshot, err := blobsas.BlobSignatureValues{ExpiryTime: expiry, ContainerName: "c", BlobName: "b", Permissions: "r",
 		SnapshotTime: sasNow}.SignWithSharedKey(blobKey)
 	must(t, err)
 	policy, err := blobsas.BlobSignatureValues{ContainerName: "c", Identifier: "readers"}.SignWithSharedKey(blobKey)
 	must(t, err)
-	queue, err := queuesas.QueueSignatureValues{ExpiryTime: expiry, QueueName: "q", Permissions: "rp"}.SignWithSharedKey(queueKey)
+	queue, err := queuesas.QueueSignatureValues{ExpiryTime: expiry, QueueName: "q",
+		Permissions: "rp"}.SignWithSharedKey(queueKey)
 	must(t, err)
 	table, err := aztables.SASSignatureValues{StartTime: start, ExpiryTime: expiry, TableName: "Tab", Permissions: "ra",
 		StartPartitionKey: "p1", EndPartitionKey: "p9", StartRowKey: "r1", EndRowKey: "r9"}.Sign(tableKey)
 	must(t, err)
-	rows, err := aztables.SASSignatureValues{StartTime: start, ExpiryTime: expiry, TableName: "Tab", Permissions: "r", StartRowKey: "r1"}.Sign(tableKey)
+	rows, err := aztables.SASSignatureValues{StartTime: start, ExpiryTime: expiry, TableName: "Tab", Permissions: "r",
+		StartRowKey: "r1"}.Sign(tableKey)
 	must(t, err)
-	until, err := aztables.SASSignatureValues{StartTime: start, ExpiryTime: expiry, TableName: "Tab", Permissions: "r", EndPartitionKey: "p9"}.Sign(tableKey)
+	until, err := aztables.SASSignatureValues{StartTime: start, ExpiryTime: expiry, TableName: "Tab", Permissions: "r",
+		EndPartitionKey: "p9"}.Sign(tableKey)
 	must(t, err)
-	all, err := aztables.SASSignatureValues{StartTime: start, ExpiryTime: expiry, TableName: "Tab", Permissions: "r"}.Sign(tableKey)
+	all, err := aztables.SASSignatureValues{StartTime: start, ExpiryTime: expiry, TableName: "Tab",
+		Permissions: "r"}.Sign(tableKey)
 	must(t, err)
-	return map[string]string{"whole table": all, "account": a.Encode(), "rows": rows + "&srk=r1", "until": until + "&epk=p9", "container": container.Encode(), "blob": blob.Encode(),
+	return map[string]string{"whole table": all, "account": a.Encode(), "rows": rows + "&srk=r1",
+		"until": until + "&epk=p9", "container": container.Encode(), "blob": blob.Encode(),
 		"https": https.Encode(), "snapshot": snapshot.Encode(), "policy": policy.Encode(), "queue": queue.Encode(),
 		// The SDK signs the range but leaves it out of the URL.
 		"table": table + "&spk=p1&srk=r1&epk=p9&erk=r9"}
@@ -86,56 +93,97 @@ func TestSAS(t *testing.T) {
 		want        error
 	}{
 		{name: "account", token: "account", svc: wire.Blob, path: "/c/b", need: read},
-		{name: "account, one of several letters", token: "account", svc: wire.Blob, path: "/c/b", need: Need{On: OnObject, Any: "cw"}},
+		{name: "account, one of several letters", token: "account", svc: wire.Blob, path: "/c/b",
+			need: Need{On: OnObject, Any: "cw"}},
 		{name: "account, all letters", token: "account", svc: wire.Blob, path: "/c/b", need: Need{On: OnObject, All: "rw"}},
-		{name: "account, a letter missing", token: "account", svc: wire.Blob, path: "/c/b", need: Need{On: OnObject, All: "rd"}, want: wire.ErrAuthorizationPermissionMismatch},
+		{name: "account, a letter missing", token: "account", svc: wire.Blob, path: "/c/b",
+			need: Need{On: OnObject, All: "rd"}, want: wire.ErrAuthorizationPermissionMismatch},
 		{name: "account, container", token: "account", svc: wire.Blob, path: "/c", need: Need{On: OnContainer, Any: "l"}},
-		{name: "account, wrong permission", token: "account", svc: wire.Blob, path: "/c/b", need: Need{On: OnObject, Any: "d"}, want: wire.ErrAuthorizationPermissionMismatch},
-		{name: "account, wrong resource type", token: "account", svc: wire.Blob, path: "", need: Need{On: OnService, Any: "l"}, want: ErrAuthorizationResourceTypeMismatch},
-		{name: "account, wrong service", token: "account", svc: wire.Queue, path: "/q", need: read, want: ErrAuthorizationServiceMismatch},
-		{name: "account, wrong address", token: "account", svc: wire.Blob, path: "/c/b", remote: "10.0.0.10:1", need: read, want: ErrAuthorizationSourceIPMismatch},
-		{name: "account, no operation for SAS", token: "account", svc: wire.Blob, path: "/c", need: Need{On: OnContainer}, want: ErrAuthorizationFailure},
-		{name: "account, more permissions", token: "account", svc: wire.Blob, path: "/c/b", need: read, change: set("sp", "rwld"), want: wire.ErrAuthenticationFailed},
-		{name: "account, more services", token: "account", svc: wire.Queue, path: "/q", need: read, change: set("ss", "bq"), want: wire.ErrAuthenticationFailed},
-		{name: "account, more resource types", token: "account", svc: wire.Blob, path: "", need: read, change: set("srt", "sco"), want: wire.ErrAuthenticationFailed},
-		{name: "account, longer", token: "account", svc: wire.Blob, path: "/c/b", need: read, change: set("se", "2030-01-01"), want: wire.ErrAuthenticationFailed},
-		{name: "account, any address", token: "account", svc: wire.Blob, path: "/c/b", need: read, change: del("sip"), want: wire.ErrAuthenticationFailed},
-		{name: "account, any version", token: "account", svc: wire.Blob, path: "/c/b", need: read, change: set("sv", "2015-04-05"), want: wire.ErrAuthenticationFailed},
-		{name: "account, malformed version", token: "account", svc: wire.Blob, path: "/c/b", need: read, change: set("sv", "x"), want: wire.ErrAuthenticationFailed},
-		{name: "account, twice", token: "account", svc: wire.Blob, path: "/c/b", need: read, change: func(q url.Values) { q.Add("sp", "rwl") }, want: wire.ErrAuthenticationFailed},
-		{name: "account, early", token: "account", svc: wire.Blob, path: "/c/b", need: read, now: sasNow.Add(-time.Hour - time.Second), want: wire.ErrAuthenticationFailed},
-		{name: "account, at its start", token: "account", svc: wire.Blob, path: "/c/b", need: read, now: sasNow.Add(-time.Hour)},
-		{name: "account, at its expiry", token: "account", svc: wire.Blob, path: "/c/b", need: read, now: sasNow.Add(time.Hour), want: wire.ErrAuthenticationFailed},
+		{name: "account, wrong permission", token: "account", svc: wire.Blob, path: "/c/b",
+			need: Need{On: OnObject, Any: "d"}, want: wire.ErrAuthorizationPermissionMismatch},
+		{name: "account, wrong resource type", token: "account", svc: wire.Blob, path: "",
+			need: Need{On: OnService, Any: "l"}, want: ErrAuthorizationResourceTypeMismatch},
+		{name: "account, wrong service", token: "account", svc: wire.Queue, path: "/q", need: read,
+			want: ErrAuthorizationServiceMismatch},
+		{name: "account, wrong address", token: "account", svc: wire.Blob, path: "/c/b", remote: "10.0.0.10:1", need: read,
+			want: ErrAuthorizationSourceIPMismatch},
+		{name: "account, no operation for SAS", token: "account", svc: wire.Blob, path: "/c", need: Need{On: OnContainer},
+			want: ErrAuthorizationFailure},
+		{name: "account, more permissions", token: "account", svc: wire.Blob, path: "/c/b", need: read,
+			change: set("sp", "rwld"), want: wire.ErrAuthenticationFailed},
+		{name: "account, more services", token: "account", svc: wire.Queue, path: "/q", need: read, change: set("ss", "bq"),
+			want: wire.ErrAuthenticationFailed},
+		{name: "account, more resource types", token: "account", svc: wire.Blob, path: "", need: read,
+			change: set("srt", "sco"), want: wire.ErrAuthenticationFailed},
+		{name: "account, longer", token: "account", svc: wire.Blob, path: "/c/b", need: read, change: set("se", "2030-01-01"),
+			want: wire.ErrAuthenticationFailed},
+		{name: "account, any address", token: "account", svc: wire.Blob, path: "/c/b", need: read, change: del("sip"),
+			want: wire.ErrAuthenticationFailed},
+		{name: "account, any version", token: "account", svc: wire.Blob, path: "/c/b", need: read,
+			change: set("sv", "2015-04-05"), want: wire.ErrAuthenticationFailed},
+		{name: "account, malformed version", token: "account", svc: wire.Blob, path: "/c/b", need: read,
+			change: set("sv", "x"), want: wire.ErrAuthenticationFailed},
+		{name: "account, twice", token: "account", svc: wire.Blob, path: "/c/b", need: read,
+			change: func(q url.Values) { q.Add("sp", "rwl") }, want: wire.ErrAuthenticationFailed},
+		{name: "account, early", token: "account", svc: wire.Blob, path: "/c/b", need: read,
+			now: sasNow.Add(-time.Hour - time.Second), want: wire.ErrAuthenticationFailed},
+		{name: "account, at its start", token: "account", svc: wire.Blob, path: "/c/b", need: read,
+			now: sasNow.Add(-time.Hour)},
+		{name: "account, at its expiry", token: "account", svc: wire.Blob, path: "/c/b", need: read,
+			now: sasNow.Add(time.Hour), want: wire.ErrAuthenticationFailed},
 
 		{name: "container, its blob", token: "container", svc: wire.Blob, path: "/c/b", need: read},
-		{name: "container, list", token: "container", svc: wire.Blob, path: "/c", change: set("restype", "container"), need: Need{On: OnContainer, Any: "l"}},
-		{name: "container, another", token: "container", svc: wire.Blob, path: "/d/b", need: read, want: wire.ErrAuthenticationFailed},
-		{name: "container, the service", token: "container", svc: wire.Blob, path: "", need: Need{On: OnService, Any: "l"}, want: wire.ErrAuthenticationFailed},
-		{name: "container, account SAS only", token: "container", svc: wire.Blob, path: "/c", change: set("restype", "container"), need: Need{On: OnContainer, Any: "rl", AccountSASOnly: true}, want: ErrAuthorizationFailure},
+		{name: "container, list", token: "container", svc: wire.Blob, path: "/c", change: set("restype", "container"),
+			need: Need{On: OnContainer, Any: "l"}},
+		{name: "container, another", token: "container", svc: wire.Blob, path: "/d/b", need: read,
+			want: wire.ErrAuthenticationFailed},
+		{name: "container, the service", token: "container", svc: wire.Blob, path: "", need: Need{On: OnService, Any: "l"},
+			want: wire.ErrAuthenticationFailed},
+		{name: "container, account SAS only", token: "container", svc: wire.Blob, path: "/c",
+			change: set("restype", "container"), need: Need{On: OnContainer, Any: "rl", AccountSASOnly: true},
+			want: ErrAuthorizationFailure},
 		{name: "blob", token: "blob", svc: wire.Blob, path: "/c/a/b%20c", need: read},
-		{name: "blob, another", token: "blob", svc: wire.Blob, path: "/c/a/b", need: read, want: wire.ErrAuthenticationFailed},
-		{name: "blob, its container", token: "blob", svc: wire.Blob, path: "/c", need: Need{On: OnContainer, Any: "r"}, want: wire.ErrAuthenticationFailed},
-		{name: "blob, another override", token: "blob", svc: wire.Blob, path: "/c/a/b%20c", need: read, change: set("rsct", "text/plain"), want: wire.ErrAuthenticationFailed},
-		{name: "blob, as container", token: "blob", svc: wire.Blob, path: "/c/a/b%20c", need: read, change: set("sr", "c"), want: wire.ErrAuthenticationFailed},
-		{name: "https only, over http", token: "https", svc: wire.Blob, path: "/c/b", need: read, want: ErrAuthorizationProtocolMismatch},
-		{name: "snapshot", token: "snapshot", svc: wire.Blob, path: "/c/b", need: read, change: set("snapshot", wire.FormatISO7(sasNow))},
-		{name: "snapshot, another", token: "snapshot", svc: wire.Blob, path: "/c/b", need: read, change: set("snapshot", wire.FormatISO7(sasNow.Add(1e6))), want: wire.ErrAuthenticationFailed},
-		{name: "snapshot, the blob itself", token: "snapshot", svc: wire.Blob, path: "/c/b", need: read, change: del("snapshot"), want: wire.ErrAuthenticationFailed},
+		{name: "blob, another", token: "blob", svc: wire.Blob, path: "/c/a/b", need: read,
+			want: wire.ErrAuthenticationFailed},
+		{name: "blob, its container", token: "blob", svc: wire.Blob, path: "/c", need: Need{On: OnContainer, Any: "r"},
+			want: wire.ErrAuthenticationFailed},
+		{name: "blob, another override", token: "blob", svc: wire.Blob, path: "/c/a/b%20c", need: read,
+			change: set("rsct", "text/plain"), want: wire.ErrAuthenticationFailed},
+		{name: "blob, as container", token: "blob", svc: wire.Blob, path: "/c/a/b%20c", need: read, change: set("sr", "c"),
+			want: wire.ErrAuthenticationFailed},
+		{name: "https only, over http", token: "https", svc: wire.Blob, path: "/c/b", need: read,
+			want: ErrAuthorizationProtocolMismatch},
+		{name: "snapshot", token: "snapshot", svc: wire.Blob, path: "/c/b", need: read,
+			change: set("snapshot", wire.FormatISO7(sasNow))},
+		{name: "snapshot, another", token: "snapshot", svc: wire.Blob, path: "/c/b", need: read,
+			change: set("snapshot", wire.FormatISO7(sasNow.Add(1e6))), want: wire.ErrAuthenticationFailed},
+		{name: "snapshot, the blob itself", token: "snapshot", svc: wire.Blob, path: "/c/b", need: read,
+			change: del("snapshot"), want: wire.ErrAuthenticationFailed},
 
 		{name: "queue", token: "queue", svc: wire.Queue, path: "/q/messages", need: Need{On: OnObject, Any: "p"}},
-		{name: "queue, another", token: "queue", svc: wire.Queue, path: "/q2/messages", need: Need{On: OnObject, Any: "p"}, want: wire.ErrAuthenticationFailed},
+		{name: "queue, another", token: "queue", svc: wire.Queue, path: "/q2/messages", need: Need{On: OnObject, Any: "p"},
+			want: wire.ErrAuthenticationFailed},
 		{name: "table", token: "table", svc: wire.Table, path: "/Tab()", need: read},
-		{name: "table, in other case", token: "table", svc: wire.Table, path: "/tAB(PartitionKey='a',RowKey='b')", need: read},
-		{name: "table, another", token: "table", svc: wire.Table, path: "/Tab2", need: read, want: wire.ErrAuthenticationFailed},
-		{name: "table, wider range", token: "table", svc: wire.Table, path: "/Tab", need: read, change: set("epk", "zz"), want: wire.ErrAuthenticationFailed},
-		{name: "table, row keys without partition keys", token: "rows", svc: wire.Table, path: "/Tab", need: read, want: wire.ErrAuthenticationFailed},
-		{name: "table, row keys with an empty partition key", token: "rows", svc: wire.Table, path: "/Tab", change: set("spk", ""), need: read},
+		{name: "table, in other case", token: "table", svc: wire.Table, path: "/tAB(PartitionKey='a',RowKey='b')",
+			need: read},
+		{name: "table, another", token: "table", svc: wire.Table, path: "/Tab2", need: read,
+			want: wire.ErrAuthenticationFailed},
+		{name: "table, wider range", token: "table", svc: wire.Table, path: "/Tab", need: read, change: set("epk", "zz"),
+			want: wire.ErrAuthenticationFailed},
+		{name: "table, row keys without partition keys", token: "rows", svc: wire.Table, path: "/Tab", need: read,
+			want: wire.ErrAuthenticationFailed},
+		{name: "table, row keys with an empty partition key", token: "rows", svc: wire.Table, path: "/Tab",
+			change: set("spk", ""), need: read},
 		{name: "whole table", token: "whole table", svc: wire.Table, path: "/Tab", need: read},
-		{name: "table, an empty start, which is the first key", token: "whole table", svc: wire.Table, path: "/Tab", change: set("spk", ""), need: read},
-		{name: "table, an empty end, which its holder could remove", token: "whole table", svc: wire.Table, path: "/Tab", change: set("epk", ""), need: read, want: wire.ErrAuthenticationFailed},
+		{name: "table, an empty start, which is the first key", token: "whole table", svc: wire.Table, path: "/Tab",
+			change: set("spk", ""), need: read},
+		{name: "table, an empty end, which its holder could remove", token: "whole table", svc: wire.Table, path: "/Tab",
+			change: set("epk", ""), need: read, want: wire.ErrAuthenticationFailed},
 		{name: "table, up to a partition", token: "until", svc: wire.Table, path: "/Tab", need: read},
-		{name: "table, up to an empty row of a partition", token: "until", svc: wire.Table, path: "/Tab", change: set("erk", ""), need: read, want: wire.ErrAuthenticationFailed},
-		{name: "table, an empty row at the end", token: "table", svc: wire.Table, path: "/Tab", change: set("erk", ""), need: read, want: wire.ErrAuthenticationFailed},
+		{name: "table, up to an empty row of a partition", token: "until", svc: wire.Table, path: "/Tab",
+			change: set("erk", ""), need: read, want: wire.ErrAuthenticationFailed},
+		{name: "table, an empty row at the end", token: "table", svc: wire.Table, path: "/Tab", change: set("erk", ""),
+			need: read, want: wire.ErrAuthenticationFailed},
 		{name: "table, no range", token: "table", svc: wire.Table, path: "/Tab", need: read, change: func(q url.Values) {
 			for _, k := range []string{"spk", "srk", "epk", "erk"} {
 				q.Del(k)

@@ -36,7 +36,8 @@ func (a *Authenticator) sharedKey(r *wire.Request, credential string, lite bool)
 	if account.signed(*buf, signature) {
 		return Identity{Mechanism: SharedKey}, nil
 	}
-	detail := "The MAC signature found in the HTTP request '" + printableSignature(signature) + "' is not the same as any " +
+	detail := "The MAC signature found in the HTTP request '" + printableSignature(signature) +
+		"' is not the same as any " +
 		"computed signature. Server used following string to sign: '" + string(*buf) + "'."
 	if otherForm(r, usual, func(owner string, f form) (bool, int) {
 		*buf = appendStringToSign((*buf)[:0], r, owner, f)
@@ -67,8 +68,8 @@ func printableSignature(s string) string {
 	return s
 }
 
-// checkDate refuses requests whose x-ms-date, or Date if that is absent, is missing or more than [MaxSkew] off, so that an
-// old signed request cannot be replayed.
+// checkDate refuses requests whose x-ms-date, or Date if that is absent, is missing or more than [MaxSkew] off, so that
+// an old signed request cannot be replayed.
 func (a *Authenticator) checkDate(r *wire.Request) error {
 	s := r.Header("X-Ms-Date")
 	if s == "" {

@@ -63,10 +63,12 @@ func TestStringToSign(t *testing.T) {
 				"x-ms-date:Fri, 26 Jun 2015 23:39:12 GMT\nx-ms-meta-m1:v1\nx-ms-meta-m2:v2\nx-ms-version:2015-02-21\n" +
 				"/myaccount/mycontainer/hello.txt"},
 		{"an empty body is signed as nothing from 2015-02-21", wire.Blob, false,
-			"PUT /c?restype=container HTTP/1.1\nHost: myaccount.blob.core.windows.net\nx-ms-version: 2015-02-21\nContent-Length: 0",
+			"PUT /c?restype=container HTTP/1.1\nHost: myaccount.blob.core.windows.net\nx-ms-version: " +
+				"2015-02-21\nContent-Length: 0",
 			"PUT\n\n\n\n\n\n\n\n\n\n\n\nx-ms-version:2015-02-21\n/myaccount/c\nrestype:container"},
 		{"an empty body is signed as 0 before", wire.Blob, false,
-			"PUT /c?restype=container HTTP/1.1\nHost: myaccount.blob.core.windows.net\nx-ms-version: 2014-02-14\nContent-Length: 0",
+			"PUT /c?restype=container HTTP/1.1\nHost: myaccount.blob.core.windows.net\nx-ms-version: " +
+				"2014-02-14\nContent-Length: 0",
 			"PUT\n\n\n0\n\n\n\n\n\n\n\n\nx-ms-version:2014-02-14\n/myaccount/c\nrestype:container"},
 		{"a path-style address repeats the account", wire.Queue, false,
 			"GET /devstoreaccount1/q/messages?numofmessages=32 HTTP/1.1\nHost: 127.0.0.1:10001\nx-ms-version: 2015-02-21",
@@ -76,7 +78,8 @@ func TestStringToSign(t *testing.T) {
 			"GET\n\n\n\n\n\n\n\n\n\n\n\nx-ms-version:2015-02-21\n/myaccount/c/a%20b%2Fc\nmarker:a b\nprefix:x/y"},
 		{"blob, lite", wire.Blob, true,
 			"PUT /mycontainer/hello.txt?timeout=5 HTTP/1.1\nHost: testaccount1.blob.core.windows.net\nContent-Length: 11\n" +
-				"Content-Type: text/plain; charset=UTF-8\nx-ms-date: Sun, 20 Sep 2009 20:36:40 GMT\nx-ms-meta-m1: v1\nx-ms-meta-m2: v2",
+				"Content-Type: text/plain; charset=UTF-8\nx-ms-date: Sun, 20 Sep 2009 20:36:40 GMT\nx-ms-meta-m1: " +
+				"v1\nx-ms-meta-m2: v2",
 			"PUT\n\ntext/plain; charset=UTF-8\n\nx-ms-date:Sun, 20 Sep 2009 20:36:40 GMT\nx-ms-meta-m1:v1\nx-ms-meta-m2:v2\n" +
 				"/testaccount1/mycontainer/hello.txt"},
 		{"table", wire.Table, false,
@@ -115,23 +118,30 @@ func TestAuthenticate(t *testing.T) {
 		{name: "fifteen minutes late", date: now.Add(-MaxSkew)},
 		{name: "later", date: now.Add(-MaxSkew - time.Second), want: wire.ErrAuthenticationFailed},
 		{name: "early", date: now.Add(MaxSkew + time.Second), want: wire.ErrAuthenticationFailed},
-		{name: "another header", change: func(r *wire.Request) { r.HTTP.Header.Set("x-ms-meta-a", "b") }, want: wire.ErrAuthenticationFailed},
-		{name: "another method", change: func(r *wire.Request) { r.HTTP.Method = "DELETE" }, want: wire.ErrAuthenticationFailed},
+		{name: "another header", change: func(r *wire.Request) { r.HTTP.Header.Set("x-ms-meta-a", "b") },
+			want: wire.ErrAuthenticationFailed},
+		{name: "another method", change: func(r *wire.Request) { r.HTTP.Method = "DELETE" },
+			want: wire.ErrAuthenticationFailed},
 		{name: "another path", change: func(r *wire.Request) { r.URIPath += "x" }, want: wire.ErrAuthenticationFailed},
-		{name: "another parameter", change: func(r *wire.Request) { r.Query = wire.Query{{Name: "a", Value: "b"}} }, want: wire.ErrAuthenticationFailed},
-		{name: "no date", change: func(r *wire.Request) { r.HTTP.Header.Del("x-ms-date") }, want: wire.ErrAuthenticationFailed},
+		{name: "another parameter", change: func(r *wire.Request) { r.Query = wire.Query{{Name: "a", Value: "b"}} },
+			want: wire.ErrAuthenticationFailed},
+		{name: "no date", change: func(r *wire.Request) { r.HTTP.Header.Del("x-ms-date") },
+			want: wire.ErrAuthenticationFailed},
 		{name: "scheme in another case", change: func(r *wire.Request) {
 			scheme, credential, _ := strings.Cut(r.Header("Authorization"), " ")
 			r.HTTP.Header.Set("Authorization", strings.ToLower(scheme)+" "+credential)
 		}},
 		{name: "no signature", change: authorization("SharedKey devstoreaccount1:"), want: wire.ErrInvalidAuthenticationInfo},
 		{name: "no account", change: authorization("SharedKey :AAAA"), want: wire.ErrInvalidAuthenticationInfo},
-		{name: "unknown scheme", change: authorization("Digest devstoreaccount1:AAAA"), want: wire.ErrInvalidAuthenticationInfo},
+		{name: "unknown scheme", change: authorization("Digest devstoreaccount1:AAAA"),
+			want: wire.ErrInvalidAuthenticationInfo},
 		{name: "another account's name", change: authorization("SharedKey other:AAAA"), want: wire.ErrAuthenticationFailed},
-		{name: "binary signature", change: authorization("SharedKey devstoreaccount1:\x00\xff<script>"), want: wire.ErrAuthenticationFailed},
-		{name: "unknown account", path: "/unknown/c", want: wire.ErrAuthenticationFailed},
-		{name: "unknown account, no credential", path: "/unknown/c", change: func(r *wire.Request) { r.HTTP.Header.Del("Authorization") },
+		{name: "binary signature", change: authorization("SharedKey devstoreaccount1:\x00\xff<script>"),
 			want: wire.ErrAuthenticationFailed},
+		{name: "unknown account", path: "/unknown/c", want: wire.ErrAuthenticationFailed},
+		{name: "unknown account, no credential", path: "/unknown/c",
+			change: func(r *wire.Request) { r.HTTP.Header.Del("Authorization") },
+			want:   wire.ErrAuthenticationFailed},
 		{name: "secondary", path: "/devstoreaccount1-secondary/c"},
 	} {
 		for _, lite := range []bool{false, true} {
@@ -143,7 +153,8 @@ func TestAuthenticate(t *testing.T) {
 				if path == "" {
 					path = "/devstoreaccount1/c"
 				}
-				r := parse(t, wire.Blob, now, "GET "+path+"?comp=list HTTP/1.1\nHost: 127.0.0.1\nx-ms-version: 2021-12-02\nx-ms-date: "+wire.FormatRFC1123(date))
+				r := parse(t, wire.Blob, now, "GET "+path+
+					"?comp=list HTTP/1.1\nHost: 127.0.0.1\nx-ms-version: 2021-12-02\nx-ms-date: "+wire.FormatRFC1123(date))
 				scheme := map[bool]string{false: "SharedKey ", true: "SharedKeyLite "}[lite]
 				r.HTTP.Header.Set("Authorization", scheme+DevelopmentAccount+":"+sign(r, lite))
 				if tc.change != nil {
@@ -159,7 +170,8 @@ func TestAuthenticate(t *testing.T) {
 				if tc.want == nil && id.Mechanism != SharedKey {
 					t.Errorf("identity %v", id)
 				}
-				if err != nil && strings.Contains(err.Error(), base64Signature(key, appendStringToSign(nil, r, DevelopmentAccount, usualForm(r, lite)))) {
+				if err != nil && strings.Contains(err.Error(),
+					base64Signature(key, appendStringToSign(nil, r, DevelopmentAccount, usualForm(r, lite)))) {
 					t.Error("the error tells the right signature")
 				}
 			})
@@ -174,10 +186,13 @@ func authorization(value string) func(*wire.Request) {
 func BenchmarkAuthenticate(b *testing.B) {
 	now := time.Now()
 	accounts := Development()
-	r := parse(b, wire.Blob, now, "PUT /devstoreaccount1/container/blob?comp=block&blockid=AAAA HTTP/1.1\nHost: 127.0.0.1\n"+
-		"x-ms-version: 2021-12-02\nx-ms-blob-type: BlockBlob\nx-ms-client-request-id: 1\nContent-Length: 4096\nx-ms-date: "+wire.FormatRFC1123(now))
+	r := parse(b, wire.Blob, now, "PUT /devstoreaccount1/container/blob?comp=block&blockid=AAAA HTTP/1.1\nHost: "+
+		"127.0.0.1\n"+
+		"x-ms-version: 2021-12-02\nx-ms-blob-type: BlockBlob\nx-ms-client-request-id: 1\nContent-Length: 4096\nx-ms-date: "+
+		wire.FormatRFC1123(now))
 	r.HTTP.Header.Set("Authorization", "SharedKey "+DevelopmentAccount+":"+
-		base64Signature(accounts.Get(DevelopmentAccount).Keys[0], appendStringToSign(nil, r, DevelopmentAccount, usualForm(r, false))))
+		base64Signature(accounts.Get(DevelopmentAccount).Keys[0],
+			appendStringToSign(nil, r, DevelopmentAccount, usualForm(r, false))))
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := authenticate(r, accounts); err != nil {
@@ -187,14 +202,16 @@ func BenchmarkAuthenticate(b *testing.B) {
 }
 
 func FuzzAuthorizationHeader(f *testing.F) {
-	for _, s := range []string{"", "SharedKey", "SharedKey a:b", "SharedKeyLite devstoreaccount1:AAAA", "Bearer x", ":", " : "} {
+	for _, s := range []string{"", "SharedKey", "SharedKey a:b", "SharedKeyLite devstoreaccount1:AAAA", "Bearer x", ":",
+		" : "} {
 		f.Add(s)
 	}
 	now := time.Now()
 	accounts := Development()
 	f.Fuzz(func(t *testing.T, s string) {
 		defer workbudget.Default.Start(t, len(s))()
-		r := parse(t, wire.Table, now, "GET /devstoreaccount1/Tables HTTP/1.1\nHost: 127.0.0.1\nx-ms-date: "+wire.FormatRFC1123(now))
+		r := parse(t, wire.Table, now,
+			"GET /devstoreaccount1/Tables HTTP/1.1\nHost: 127.0.0.1\nx-ms-date: "+wire.FormatRFC1123(now))
 		r.HTTP.Header["Authorization"] = []string{s}
 		id, err := authenticate(r, accounts)
 		if err == nil && id.Mechanism != Anonymous {

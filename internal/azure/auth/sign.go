@@ -89,7 +89,8 @@ func (t *Token) check() error {
 			return fmt.Errorf("addresses %q are not an IP address or a range of two", t.IP)
 		}
 	}
-	for _, s := range []string{t.Policy, t.StartPK, t.StartRK, t.EndPK, t.EndRK, t.CacheControl, t.ContentDisposition, t.ContentEncoding, t.ContentLanguage, t.ContentType} {
+	for _, s := range []string{t.Policy, t.StartPK, t.StartRK, t.EndPK, t.EndRK, t.CacheControl, t.ContentDisposition,
+		t.ContentEncoding, t.ContentLanguage, t.ContentType} {
 		if !plain(s) {
 			return errors.New("a field has control characters")
 		}
@@ -103,10 +104,13 @@ func within(s, letters string) bool { return strings.Trim(s, letters) == "" }
 func (t *Token) encode() string {
 	var b strings.Builder
 	for _, p := range [...]struct{ name, value string }{
-		{"sv", t.VersionText}, {"ss", t.Services}, {"srt", t.ResourceTypes}, {"sr", t.Resource}, {"sdd", t.Depth}, {"tn", t.TableName},
-		{"si", t.Policy}, {"sp", t.Permissions}, {"st", t.Start}, {"se", t.Expiry}, {"sip", t.IP}, {"spr", t.Protocol}, {"ses", t.Scope},
+		{"sv", t.VersionText}, {"ss", t.Services}, {"srt", t.ResourceTypes}, {"sr", t.Resource}, {"sdd", t.Depth},
+		{"tn", t.TableName},
+		{"si", t.Policy}, {"sp", t.Permissions}, {"st", t.Start}, {"se", t.Expiry}, {"sip", t.IP}, {"spr", t.Protocol},
+		{"ses", t.Scope},
 		{"spk", t.StartPK}, {"srk", t.StartRK}, {"epk", t.EndPK}, {"erk", t.EndRK},
-		{"rscc", t.CacheControl}, {"rscd", t.ContentDisposition}, {"rsce", t.ContentEncoding}, {"rscl", t.ContentLanguage}, {"rsct", t.ContentType},
+		{"rscc", t.CacheControl}, {"rscd", t.ContentDisposition}, {"rsce", t.ContentEncoding}, {"rscl", t.ContentLanguage},
+		{"rsct", t.ContentType},
 		{"sig", t.Signature},
 	} {
 		if p.value == "" {

@@ -25,12 +25,15 @@ func TestSignLikeTheSDKs(t *testing.T) {
 		svc       wire.Service
 		resource  string
 	}{
-		{"account", "account", Token{Services: "b", ResourceTypes: "co", Permissions: "rwl", Start: start, Expiry: expiry, IP: "10.0.0.1-10.0.0.9", Protocol: "https,http"}, 0, ""},
+		{"account", "account", Token{Services: "b", ResourceTypes: "co", Permissions: "rwl", Start: start, Expiry: expiry,
+			IP: "10.0.0.1-10.0.0.9", Protocol: "https,http"}, 0, ""},
 		{"container", "container", Token{Permissions: "rl", Start: start, Expiry: expiry}, wire.Blob, "c"},
-		{"blob", "blob", Token{Permissions: "r", Expiry: expiry, ContentDisposition: "attachment", ContentType: "text/html"}, wire.Blob, "c/a/b c"},
+		{"blob", "blob", Token{Permissions: "r", Expiry: expiry, ContentDisposition: "attachment", ContentType: "text/html"},
+			wire.Blob, "c/a/b c"},
 		{"policy", "policy", Token{Policy: "readers"}, wire.Blob, "c"},
 		{"queue", "queue", Token{Permissions: "rp", Expiry: expiry}, wire.Queue, "q"},
-		{"table", "table", Token{Permissions: "ra", Start: start, Expiry: expiry, StartPK: "p1", EndPK: "p9", StartRK: "r1", EndRK: "r9"}, wire.Table, "Tab"},
+		{"table", "table", Token{Permissions: "ra", Start: start, Expiry: expiry, StartPK: "p1", EndPK: "p9", StartRK: "r1",
+			EndRK: "r9"}, wire.Table, "Tab"},
 	} {
 		_, tc.t.VersionText, _ = strings.Cut(want[tc.sdk], "sv=")
 		tc.t.VersionText = tc.t.VersionText[:10]

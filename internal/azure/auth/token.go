@@ -162,8 +162,8 @@ func (d *Delegation) field(name string) (*string, wire.Version) {
 }
 
 // readToken reads the token of a request. ok is false for duplicate parameters, an invalid version, control
-// characters, row keys without their partition keys, fields that the token's version does not sign, and empty ends of a range: anyone
-// could add or remove these without changing the signature.
+// characters, row keys without their partition keys, fields that the token's version does not sign, and empty ends of a
+// range: anyone could add or remove these without changing the signature.
 func readToken(q wire.Query) (t *Token, ok bool) {
 	t = new(Token)
 	if q.Has("skoid") {
@@ -191,7 +191,8 @@ func readToken(q wire.Query) (t *Token, ok bool) {
 	if t.StartRK != "" && !t.hasStartPK || t.EndRK != "" && !t.hasEndPK { // a row key is a bound within a partition
 		return t, false
 	}
-	// An empty start of a range has no effect, an empty end has; but the signature does not distinguish empty and absent parameters.
+	// An empty start of a range has no effect, an empty end has; but the signature does not distinguish empty and absent
+	// parameters.
 	if t.hasEndRK && t.EndRK == "" || t.hasEndPK && t.EndPK == "" && t.EndRK == "" {
 		return t, false
 	}
@@ -203,7 +204,8 @@ func readToken(q wire.Query) (t *Token, ok bool) {
 	return t, t.Version >= since
 }
 
-// plain reports whether s has no control characters, such as the line feeds that separate the fields of a string to sign.
+// plain reports whether s has no control characters, such as the line feeds that separate the fields of a string to
+// sign.
 func plain(s string) bool {
 	return strings.IndexFunc(s, func(c rune) bool { return c < 0x20 || c == 0x7f }) < 0
 }

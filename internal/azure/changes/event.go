@@ -21,12 +21,13 @@ const (
 
 // QueueTypes and TableTypes are all types of the two services.
 var (
-	QueueTypes = []string{QueueCreated, QueueDeleted, MessagePut, MessageUpdated, MessageDeleted, MessagePoisoned, MessagesCleared}
+	QueueTypes = []string{QueueCreated, QueueDeleted, MessagePut, MessageUpdated, MessageDeleted, MessagePoisoned,
+		MessagesCleared}
 	TableTypes = []string{TableCreated, TableDeleted, EntityInserted, EntityUpdated, EntityDeleted}
 )
 
-// PoisonSuffix ends the names of queues whose messages are poison messages, as in Azure Functions: a message that is put there has the event
-// MessagePoisoned in place of MessagePut.
+// PoisonSuffix ends the names of queues whose messages are poison messages, as in Azure Functions: a message that is
+// put there has the event MessagePoisoned in place of MessagePut.
 const PoisonSuffix = "-poison"
 
 // Event describes a change. The handler fills in before the change what it knows then, and the rest after it.

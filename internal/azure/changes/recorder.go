@@ -39,7 +39,8 @@ type Interest struct {
 	Destinations []string
 }
 
-// Recorder records changes. A nil Recorder, and one for which [Recorder.Configure] was not called, records nothing. It is safe for concurrent use.
+// Recorder records changes. A nil Recorder, and one for which [Recorder.Configure] was not called, records nothing. It
+// is safe for concurrent use.
 type Recorder struct{ state atomic.Pointer[configuration] }
 
 type configuration struct {
@@ -47,7 +48,8 @@ type configuration struct {
 	accounts map[string]Interest
 }
 
-// Configure sets where events go, and what each account's subscriptions want. Accounts without interest cost their requests one map access.
+// Configure sets where events go, and what each account's subscriptions want. Accounts without interest cost their
+// requests one map access.
 func (rec *Recorder) Configure(log Log, accounts map[string]Interest) {
 	rec.state.Store(&configuration{log, accounts})
 }
@@ -70,8 +72,8 @@ func (rec *Recorder) WantsQueue(account, queue string, types ...string) bool {
 	return rec.Wants(account, types...) && !slices.Contains(rec.state.Load().accounts[account].Destinations, queue)
 }
 
-// Record calls change, which makes the change of a request and may complete the events. With an empty list it does nothing else. If the
-// events cannot be stored before the change, it fails and does not call change.
+// Record calls change, which makes the change of a request and may complete the events. With an empty list it does
+// nothing else. If the events cannot be stored before the change, it fails and does not call change.
 func (rec *Recorder) Record(r *wire.Request, list []*Event, change func() error) error {
 	if len(list) == 0 {
 		return change()

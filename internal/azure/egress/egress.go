@@ -17,8 +17,8 @@ import (
 var (
 	// ErrRefused means that a policy does not allow a URL, judged by its text alone.
 	ErrRefused = errors.New("the server is not allowed to call this host")
-	// ErrNotPublic means that the name of an allowed host resolves to an address that is not public. Clients must not be able to
-	// distinguish it from a name that does not exist: that would disclose the names of a private network.
+	// ErrNotPublic means that the name of an allowed host resolves to an address that is not public. Clients must not be
+	// able to distinguish it from a name that does not exist: that would disclose the names of a private network.
 	ErrNotPublic = errors.New("the host has no public address")
 )
 
@@ -42,7 +42,8 @@ func (p *Policy) Validate() error {
 		}
 		name, port := split(h)
 		name = strings.TrimPrefix(name, "*.")
-		if _, err := strconv.ParseUint(port, 10, 16); name == "" || strings.ContainsAny(name, "/*@ ") || err != nil && name != h && "*."+name != h && "["+name+"]" != h {
+		if _, err := strconv.ParseUint(port, 10, 16); name == "" || strings.ContainsAny(name, "/*@ ") || err != nil &&
+			name != h && "*."+name != h && "["+name+"]" != h {
 			return fmt.Errorf("%q is not a host, host:port or *.domain", h)
 		}
 	}
@@ -102,7 +103,8 @@ func matches(entry, host, port string) bool {
 // for (RFC 6890).
 var special = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
-	netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("198.51.100.0/24"),
+	netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("198.18.0.0/15"),
+	netip.MustParsePrefix("198.51.100.0/24"),
 	netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("64:ff9b::/96"),
 	netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("100::/64"), netip.MustParsePrefix("2001::/23"),
 	netip.MustParsePrefix("2001:db8::/32"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("fec0::/10"),
@@ -184,9 +186,10 @@ func (p *Policy) lists(a netip.Addr) bool {
 	return false
 }
 
-// Fetch starts a GET of a URL that the policy allows. The caller closes the answer's body. header may be nil. It fails with
-// [ErrRefused], [ErrNotPublic], or because the host cannot be reached.
-func (p *Policy) Fetch(ctx context.Context, client *http.Client, address string, header http.Header) (*http.Response, error) {
+// Fetch starts a GET of a URL that the policy allows. The caller closes the answer's body. header may be nil. It fails
+// with [ErrRefused], [ErrNotPublic], or because the host cannot be reached.
+func (p *Policy) Fetch(ctx context.Context, client *http.Client, address string, header http.Header) (*http.Response,
+	error) {
 	u, err := url.Parse(address)
 	if err != nil {
 		return nil, ErrRefused

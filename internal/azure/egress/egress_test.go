@@ -16,14 +16,16 @@ import (
 
 func TestAllows(t *testing.T) {
 	t.Parallel()
-	p := Policy{Hosts: []string{"data.example.com", "*.blob.core.windows.net", "src.test:8080", "10.1.2.3", "[fd00::1]:9000"}}
+	p := Policy{Hosts: []string{"data.example.com", "*.blob.core.windows.net", "src.test:8080", "10.1.2.3",
+		"[fd00::1]:9000"}}
 	if err := p.Validate(); err != nil {
 		t.Fatal(err)
 	}
 	for address, want := range map[string]bool{
 		"https://data.example.com/x": true, "http://DATA.example.com./x": true, "https://data.example.com:443/": true,
-		"https://a.blob.core.windows.net/c/b": true, "http://src.test:8080/": true, "http://10.1.2.3/": true, "http://[::ffff:10.1.2.3]/": true,
-		"http://[fd00::1]:9000/": true,
+		"https://a.blob.core.windows.net/c/b": true, "http://src.test:8080/": true, "http://10.1.2.3/": true,
+		"http://[::ffff:10.1.2.3]/": true,
+		"http://[fd00::1]:9000/":    true,
 
 		"https://data.example.com:8443/":                  false,
 		"http://src.test/":                                false,
@@ -61,7 +63,8 @@ func TestAllows(t *testing.T) {
 		t.Error("the zero policy allows a host")
 	}
 	any := Policy{Hosts: []string{"*"}}
-	for address, want := range map[string]bool{"https://example.com/": true, "http://127.0.0.1/": false, "http://example.com:22/": false} {
+	for address, want := range map[string]bool{"https://example.com/": true, "http://127.0.0.1/": false,
+		"http://example.com:22/": false} {
 		if u, _ := url.Parse(address); (any.Allows(u) == nil) != want {
 			t.Errorf("*: %s", address)
 		}
@@ -77,9 +80,13 @@ func TestPublic(t *testing.T) {
 	t.Parallel()
 	for a, want := range map[string]bool{
 		"8.8.8.8": true, "2606:4700::1111": true,
-		"127.0.0.1": false, "127.8.8.8": false, "10.0.0.1": false, "172.16.0.1": false, "192.168.1.1": false, "169.254.169.254": false,
-		"0.0.0.0": false, "0.1.2.3": false, "100.64.0.1": false, "224.0.0.1": false, "255.255.255.255": false, "168.63.129.16": false,
-		"::": false, "::1": false, "fe80::1": false, "fd00:ec2::254": false, "ff02::1": false, "::ffff:127.0.0.1": false, "64:ff9b::7f00:1": false, "2002:7f00:1::": false,
+		"127.0.0.1": false, "127.8.8.8": false, "10.0.0.1": false, "172.16.0.1": false, "192.168.1.1": false,
+		"169.254.169.254": false,
+		"0.0.0.0":         false, "0.1.2.3": false, "100.64.0.1": false, "224.0.0.1": false, "255.255.255.255": false,
+		"168.63.129.16": false,
+		"::":            false, "::1": false, "fe80::1": false, "fd00:ec2::254": false, "ff02::1": false,
+		"::ffff:127.0.0.1": false,
+		"64:ff9b::7f00:1":  false, "2002:7f00:1::": false,
 	} {
 		if Public(netip.MustParseAddr(a)) != want {
 			t.Errorf("%s: %v", a, !want)
@@ -108,7 +115,8 @@ func TestAddressIsCheckedWhenDialled(t *testing.T) {
 		t.Fatalf("%v, called %v", err, called)
 	}
 	p.Private = true
-	resp, err = p.Fetch(context.Background(), client, "http://localhost:"+port+"/", http.Header{"X-Ms-Version": {"2021-12-02"}})
+	resp, err = p.Fetch(context.Background(), client, "http://localhost:"+port+"/",
+		http.Header{"X-Ms-Version": {"2021-12-02"}})
 	if err != nil {
 		t.Fatal(err)
 	}

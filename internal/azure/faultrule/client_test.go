@@ -26,15 +26,17 @@ import (
 	"github.com/lazuli-storage/lazuli/lazulitest"
 )
 
-// open starts a stack with the container "box" in it and the blob "box/b", and a client without retries and with a connection of its own for
-// each request, so that a broken connection is not retried below the SDK.
+// open starts a stack with the container "box" in it and the blob "box/b", and a client without retries and with a
+// connection of its own for each request, so that a broken connection is not retried below the SDK.
 func open(t *testing.T) (*lazulitest.Lazuli, *azblob.Client) {
 	t.Helper()
 	l := lazulitest.Start(t)
-	// After an error the SDK waits for 100 Continue before it sends a body; without the limit the transport would not wait.
+	// After an error the SDK waits for 100 Continue before it sends a body; without the limit the transport would not
+	// wait.
 	transport := &http.Transport{DisableKeepAlives: true, DisableCompression: true, ExpectContinueTimeout: check.Patience}
-	client, err := azblob.NewClientFromConnectionString(l.ConnectionString(), &azblob.ClientOptions{ClientOptions: policy.ClientOptions{
-		Retry: policy.RetryOptions{MaxRetries: -1}, Transport: &http.Client{Transport: transport}}})
+	client, err := azblob.NewClientFromConnectionString(l.ConnectionString(),
+		&azblob.ClientOptions{ClientOptions: policy.ClientOptions{
+			Retry: policy.RetryOptions{MaxRetries: -1}, Transport: &http.Client{Transport: transport}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +55,8 @@ func put(t *testing.T, client *azblob.Client, name string) error {
 	t.Helper()
 	sum := md5.Sum(content)
 	_, err := client.ServiceClient().NewContainerClient("box").NewBlockBlobClient(name).Upload(t.Context(),
-		readSeekCloser{bytes.NewReader(content)}, &blockblob.UploadOptions{TransactionalValidation: blob.TransferValidationTypeMD5(sum[:])})
+		readSeekCloser{bytes.NewReader(content)},
+		&blockblob.UploadOptions{TransactionalValidation: blob.TransferValidationTypeMD5(sum[:])})
 	return err
 }
 
@@ -89,7 +92,8 @@ func TestErrorIsAnswered(t *testing.T) {
 		code   string
 		status int
 	}{{"ServerBusy", 503}, {"OperationTimedOut", 500}, {"InternalError", 500}} {
-		name := l.AddFault(t, lazulitest.FaultRule{Operation: "Put Blob", Error: tc.code, RetryAfter: lazulitest.FaultDuration(2 * time.Second), Count: 1})
+		name := l.AddFault(t, lazulitest.FaultRule{Operation: "Put Blob", Error: tc.code,
+			RetryAfter: lazulitest.FaultDuration(2 * time.Second), Count: 1})
 		var e *azcore.ResponseError
 		if err := put(t, client, "x"); !errors.As(err, &e) || e.ErrorCode != tc.code || e.StatusCode != tc.status {
 			t.Fatalf("%s: %v", tc.code, err)
@@ -175,7 +179,8 @@ func TestCutOffResponses(t *testing.T) {
 func TestCorruptedBytes(t *testing.T) {
 	t.Parallel()
 	l, client := open(t)
-	l.AddFault(t, lazulitest.FaultRule{Operation: "Put Blob", Corrupt: to.Ptr(int64(77_777)), CorruptRequest: true, Count: 1})
+	l.AddFault(t, lazulitest.FaultRule{Operation: "Put Blob", Corrupt: to.Ptr(int64(77_777)), CorruptRequest: true,
+		Count: 1})
 	if err := put(t, client, "x"); !bloberror.HasCode(err, bloberror.MD5Mismatch) {
 		t.Errorf("the corrupted request: %v, want Md5Mismatch", err)
 	}
@@ -210,7 +215,8 @@ func TestResponseIsCompleteBeforeTheReset(t *testing.T) {
 func TestSlowAndDelayed(t *testing.T) {
 	t.Parallel()
 	l, client := open(t)
-	fast := l.AddFault(t, lazulitest.FaultRule{Operation: "Get Blob", Slow: 50_000_000, Delay: lazulitest.FaultDuration(time.Millisecond), Count: 1})
+	fast := l.AddFault(t, lazulitest.FaultRule{Operation: "Get Blob", Slow: 50_000_000,
+		Delay: lazulitest.FaultDuration(time.Millisecond), Count: 1})
 	text, header, err := get(t, client, "b")
 	if err != nil || !bytes.Equal(text, content) {
 		t.Fatalf("%d bytes, %v", len(text), err)
@@ -230,8 +236,9 @@ func TestSlowAndDelayed(t *testing.T) {
 func TestRetriesHideFaults(t *testing.T) {
 	t.Parallel()
 	l, _ := open(t)
-	client, err := azblob.NewClientFromConnectionString(l.ConnectionString(), &azblob.ClientOptions{ClientOptions: policy.ClientOptions{
-		Retry: policy.RetryOptions{MaxRetries: 3, RetryDelay: time.Millisecond, MaxRetryDelay: 10 * time.Millisecond}}})
+	client, err := azblob.NewClientFromConnectionString(l.ConnectionString(),
+		&azblob.ClientOptions{ClientOptions: policy.ClientOptions{
+			Retry: policy.RetryOptions{MaxRetries: 3, RetryDelay: time.Millisecond, MaxRetryDelay: 10 * time.Millisecond}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +256,8 @@ func TestRequestedFault(t *testing.T) {
 	t.Parallel()
 	_, client := open(t)
 	for _, tc := range []struct{ header, code string }{
-		{`{"error":"OperationTimedOut"}`, "OperationTimedOut"}, {`{"error":"Busy"}`, "InvalidHeaderValue"}, {"busy", "InvalidHeaderValue"},
+		{`{"error":"OperationTimedOut"}`, "OperationTimedOut"}, {`{"error":"Busy"}`, "InvalidHeaderValue"},
+		{"busy", "InvalidHeaderValue"},
 	} {
 		ctx := policy.WithHTTPHeader(t.Context(), http.Header{faultrule.InjectHeader: {tc.header}})
 		_, err := client.DownloadStream(ctx, "box", "b", nil)
@@ -266,10 +274,12 @@ func TestThrottledEntitiesOfAPartition(t *testing.T) {
 	if _, err := a.Tables.CreateTable(t.Context(), "Readings", nil); err != nil {
 		t.Fatal(err)
 	}
-	l.AddFault(t, lazulitest.FaultRule{Service: "table", Throttle: &lazulitest.FaultThrottle{Requests: 1e-6, Per: "partition"}, Operation: "Insert Entity"})
+	l.AddFault(t, lazulitest.FaultRule{Service: "table",
+		Throttle: &lazulitest.FaultThrottle{Requests: 1e-6, Per: "partition"}, Operation: "Insert Entity"})
 	insert := func(partition, row string) error {
 		retry := policy.WithRetryOptions(t.Context(), policy.RetryOptions{MaxRetries: -1})
-		_, err := a.Tables.NewClient("Readings").AddEntity(retry, []byte(`{"PartitionKey":"`+partition+`","RowKey":"`+row+`"}`), nil)
+		_, err := a.Tables.NewClient("Readings").AddEntity(retry,
+			[]byte(`{"PartitionKey":"`+partition+`","RowKey":"`+row+`"}`), nil)
 		return err
 	}
 	for _, tc := range []struct{ partition, row, code string }{{"a", "1", ""}, {"b", "1", ""}, {"a", "2", "ServerBusy"}} {
@@ -281,7 +291,8 @@ func TestThrottledEntitiesOfAPartition(t *testing.T) {
 	}
 }
 
-// Each operation takes the entities that it reads or writes from the rate of the partition: the first one is served, and leaves nothing for the others.
+// Each operation takes the entities that it reads or writes from the rate of the partition: the first one is served,
+// and leaves nothing for the others.
 func TestThrottledEntities(t *testing.T) {
 	t.Parallel()
 	l := lazulitest.Start(t)
@@ -302,7 +313,8 @@ func TestThrottledEntities(t *testing.T) {
 	transaction := func(partition string) error {
 		var actions []aztables.TransactionAction
 		for _, row := range []string{"a", "b", "c", "d", "e"} {
-			actions = append(actions, aztables.TransactionAction{ActionType: aztables.TransactionTypeInsertReplace, Entity: entity(partition, row)})
+			actions = append(actions, aztables.TransactionAction{ActionType: aztables.TransactionTypeInsertReplace,
+				Entity: entity(partition, row)})
 		}
 		_, err := table.SubmitTransaction(ctx, actions, nil)
 		return err
@@ -312,7 +324,8 @@ func TestThrottledEntities(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	rule := l.AddFault(t, lazulitest.FaultRule{Throttle: &lazulitest.FaultThrottle{PartitionEntities: 5e-3, AccountEntities: 1e6}, RetryAfter: lazulitest.FaultDuration(time.Second)})
+	rule := l.AddFault(t, lazulitest.FaultRule{Throttle: &lazulitest.FaultThrottle{PartitionEntities: 5e-3,
+		AccountEntities: 1e6}, RetryAfter: lazulitest.FaultDuration(time.Second)})
 	for partition, first := range map[string]func(string) error{
 		"w":    func(p string) error { _, err := table.AddEntity(ctx, entity(p, "1"), nil); return err },
 		"t":    transaction,

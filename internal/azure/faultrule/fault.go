@@ -77,7 +77,8 @@ func (f *Fault) mark(r *wire.Request) {
 	r.Out.Header()[Header] = []string{f.rule.Name}
 }
 
-// failure is the error that the rule answers with, after it has read the request's body, so that the client sees the answer.
+// failure is the error that the rule answers with, after it has read the request's body, so that the client sees the
+// answer.
 func (f *Fault) failure(r *wire.Request, e *wire.Error) error {
 	r.Drain()
 	if f.rule.RetryAfter > 0 {

@@ -19,7 +19,8 @@ type matcher struct {
 
 func newMatcher(r *Rule) matcher {
 	svc, named := services[r.Service]
-	return matcher{service: svc, anyService: !named, operation: fold(r.Operation), resource: r.Resource, account: r.Account, client: r.Client, endpoint: r.Endpoint, secondary: r.Secondary}
+	return matcher{service: svc, anyService: !named, operation: fold(r.Operation), resource: r.Resource,
+		account: r.Account, client: r.Client, endpoint: r.Endpoint, secondary: r.Secondary}
 }
 
 // matches reports whether a rule concerns the request. The request's operation must be known.
@@ -49,8 +50,8 @@ func resource(r *wire.Request) string {
 // fold makes "Put Block List" and "PutBlockList" equal.
 func fold(operation string) string { return strings.ToLower(strings.ReplaceAll(operation, " ", "")) }
 
-// glob reports whether s matches pattern: "*" matches any bytes, "?" matches one. Its time is at most proportional to the product of
-// the lengths.
+// glob reports whether s matches pattern: "*" matches any bytes, "?" matches one. Its time is at most proportional to
+// the product of the lengths.
 func glob(pattern, s string) bool {
 	var p, i int
 	star, resume := -1, 0

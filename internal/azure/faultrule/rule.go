@@ -11,11 +11,11 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// Rule says which requests fail and how. Exactly one of the actions Error, Reset, Truncate, Corrupt, Unanswered, Throttle
-// and Secondary is set, or none where Delay or Slow is the action; Delay and Slow go with every action.
+// Rule says which requests fail and how. Exactly one of the actions Error, Reset, Truncate, Corrupt, Unanswered,
+// Throttle and Secondary is set, or none where Delay or Slow is the action; Delay and Slow go with every action.
 type Rule struct {
-	// Name identifies the rule in the log, in the response header [Header] and in [Set.Remove]. Letters, digits, "-", "_" and
-	// ".", at most 64 characters. [Set.Add] makes a name for a rule without one.
+	// Name identifies the rule in the log, in the response header [Header] and in [Set.Remove]. Letters, digits, "-", "_"
+	// and ".", at most 64 characters. [Set.Add] makes a name for a rule without one.
 	Name string `json:"name,omitempty"`
 
 	// Service is "blob", "queue" or "table". Empty matches all of them.
@@ -85,12 +85,13 @@ type Throttle struct {
 	Requests float64 `json:"requests,omitempty"`
 	// Bytes is the number of bytes per second of the bodies of requests and responses.
 	Bytes float64 `json:"bytes,omitempty"`
-	// PartitionEntities and AccountEntities are the numbers of entities per second, of each partition of a table and of all tables of an account. A write or a
-	// read of one entity counts one, a transaction its changes, a query the entities that it returns. 0 is no limit.
+	// PartitionEntities and AccountEntities are the numbers of entities per second, of each partition of a table and of
+	// all tables of an account. A write or a read of one entity counts one, a transaction its changes, a query the
+	// entities that it returns. 0 is no limit.
 	PartitionEntities float64 `json:"partitionEntities,omitempty"`
 	AccountEntities   float64 `json:"accountEntities,omitempty"`
-	// Per holds what has a rate of its own: "account" (the default), "container" (of its service: a container, queue or table), or
-	// "partition": a blob, a queue, or the entities of a table with one PartitionKey.
+	// Per holds what has a rate of its own: "account" (the default), "container" (of its service: a container, queue or
+	// table), or "partition": a blob, a queue, or the entities of a table with one PartitionKey.
 	Per string `json:"per,omitempty"`
 }
 
@@ -149,7 +150,8 @@ func (r *Rule) validate() error {
 	if _, ok := services[r.Service]; r.Service != "" && !ok {
 		return invalid("service is %q, want blob, queue or table", r.Service)
 	}
-	for _, p := range []struct{ name, pattern string }{{"operation", r.Operation}, {"resource", r.Resource}, {"account", r.Account}, {"client", r.Client}} {
+	for _, p := range []struct{ name, pattern string }{{"operation", r.Operation}, {"resource", r.Resource},
+		{"account", r.Account}, {"client", r.Client}} {
 		if len(p.pattern) > maxPattern {
 			return invalid("%s is longer than %d bytes", p.name, maxPattern)
 		}
@@ -157,7 +159,8 @@ func (r *Rule) validate() error {
 	for _, n := range []struct {
 		name  string
 		value int64
-	}{{"skip", int64(r.Skip)}, {"nth", int64(r.Nth)}, {"count", int64(r.Count)}, {"slow", int64(r.Slow)}, {"for", int64(r.For)}, {"delay", int64(r.Delay)}, {"retryAfter", int64(r.RetryAfter)}} {
+	}{{"skip", int64(r.Skip)}, {"nth", int64(r.Nth)}, {"count", int64(r.Count)}, {"slow", int64(r.Slow)},
+		{"for", int64(r.For)}, {"delay", int64(r.Delay)}, {"retryAfter", int64(r.RetryAfter)}} {
 		if n.value < 0 {
 			return invalid("%s is negative", n.name)
 		}
@@ -182,7 +185,8 @@ func (r *Rule) validateAction() error {
 	for _, a := range []struct {
 		name string
 		set  bool
-	}{{"error", r.Error != ""}, {"reset", r.Reset != ""}, {"truncate", r.Truncate != nil}, {"corrupt", r.Corrupt != nil}, {"unanswered", r.Unanswered}, {"throttle", r.Throttle != nil}, {"secondary", r.Secondary != nil}} {
+	}{{"error", r.Error != ""}, {"reset", r.Reset != ""}, {"truncate", r.Truncate != nil}, {"corrupt", r.Corrupt != nil},
+		{"unanswered", r.Unanswered}, {"throttle", r.Throttle != nil}, {"secondary", r.Secondary != nil}} {
 		if a.set {
 			actions = append(actions, a.name)
 		}
@@ -191,7 +195,8 @@ func (r *Rule) validateAction() error {
 	case len(actions) > 1:
 		return invalid("%s exclude each other", strings.Join(actions, " and "))
 	case len(actions) == 0 && r.Delay == 0 && r.Slow == 0:
-		return invalid("no action: want one of error, delay, slow, reset, truncate, corrupt, unanswered, throttle and secondary")
+		return invalid("no action: want one of error, delay, slow, reset, truncate, corrupt, unanswered, throttle and " +
+			"secondary")
 	case r.Error != "" && Errors[r.Error] == nil:
 		return invalid("error is %q, want ServerBusy, OperationTimedOut or InternalError", r.Error)
 	case r.Reset != "" && !slices.Contains([]string{"before", "during", "after"}, r.Reset):
@@ -218,7 +223,8 @@ func (t *Throttle) entities() bool { return t.PartitionEntities != 0 || t.Accoun
 
 func (t *Throttle) validate() error {
 	switch {
-	case t.entities() && (t.Requests != 0 || t.Bytes != 0 || t.Per != "" || !(t.PartitionEntities >= 0 && t.PartitionEntities <= 1e9 && t.AccountEntities >= 0 && t.AccountEntities <= 1e9)):
+	case t.entities() && (t.Requests != 0 || t.Bytes != 0 || t.Per != "" ||
+		!(t.PartitionEntities >= 0 && t.PartitionEntities <= 1e9 && t.AccountEntities >= 0 && t.AccountEntities <= 1e9)):
 		return invalid("throttle: want positive numbers of entities per second, without requests, bytes and per")
 	case t.entities():
 		return nil
@@ -231,5 +237,6 @@ func (t *Throttle) validate() error {
 }
 
 func validName(name string) bool {
-	return len(name) <= maxName && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.") == ""
+	return len(name) <= maxName &&
+		strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.") == ""
 }

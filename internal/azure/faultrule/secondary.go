@@ -16,15 +16,16 @@ import (
 
 // Secondary makes the secondary endpoint lag behind the primary one, or the account fail over to it.
 //
-// The secondary serves what was last changed before the last sync time, and answers 404 for what was changed after it. It does not have the
-// former state of what was changed, which Azure would serve.
+// The secondary serves what was last changed before the last sync time, and answers 404 for what was changed after it.
+// It does not have the former state of what was changed, which Azure would serve.
 type Secondary struct {
 	// Lag is the time by which the secondary is behind: the last sync time is Lag ago.
 	Lag Duration `json:"lag,omitempty"`
-	// Status is the status in Get Service Stats: "live" (the default), "bootstrap" or "unavailable". Only a live secondary has a last sync time.
+	// Status is the status in Get Service Stats: "live" (the default), "bootstrap" or "unavailable". Only a live secondary
+	// has a last sync time.
 	Status string `json:"status,omitempty"`
-	// FailedOver makes the account fail over when the rule is added: reads at the primary endpoint do not see what was changed in the last Lag
-	// before that moment, and the secondary endpoint does not answer.
+	// FailedOver makes the account fail over when the rule is added: reads at the primary endpoint do not see what was
+	// changed in the last Lag before that moment, and the secondary endpoint does not answer.
 	FailedOver bool `json:"failedOver,omitempty"`
 }
 
@@ -94,15 +95,16 @@ func (s *Secondary) serve(r *wire.Request, added time.Time, do func() error) err
 func notFound(r *wire.Request) error {
 	switch {
 	case r.Service == wire.Blob && strings.EqualFold(r.Restype, "container"):
-		return &wire.Error{Status: http.StatusNotFound, Code: "ContainerNotFound", Message: "The specified container does not exist."}
+		return &wire.Error{Status: http.StatusNotFound, Code: "ContainerNotFound",
+			Message: "The specified container does not exist."}
 	case r.Service == wire.Blob:
 		return &wire.Error{Status: http.StatusNotFound, Code: "BlobNotFound", Message: "The specified blob does not exist."}
 	}
 	return wire.ErrResourceNotFound
 }
 
-// stale is the response of a read that does not see some changes. A response about one resource is replaced if its Last-Modified or entity tag is of
-// a hidden time. Lists are held until the end, and lose the entries of hidden times.
+// stale is the response of a read that does not see some changes. A response about one resource is replaced if its
+// Last-Modified or entity tag is of a hidden time. Lists are held until the end, and lose the entries of hidden times.
 type stale struct {
 	out    http.ResponseWriter
 	hidden hidden
@@ -131,7 +133,8 @@ func (w *stale) WriteHeader(status int) {
 	case status >= 300 && status != http.StatusNotModified:
 	case one && w.hidden.covers(changed):
 		w.absent = true
-		for _, name := range []string{"Last-Modified", "ETag", "Content-Length", "Content-Range", "Content-MD5", "Content-Encoding", "Content-Type"} {
+		for _, name := range []string{"Last-Modified", "ETag", "Content-Length", "Content-Range", "Content-MD5",
+			"Content-Encoding", "Content-Type"} {
 			h.Del(name)
 		}
 		for name := range h {
@@ -171,7 +174,8 @@ func (w *stale) finish() {
 }
 
 func listType(contentType string) bool {
-	return strings.HasPrefix(contentType, "application/xml") || strings.HasPrefix(contentType, "application/json") || strings.HasPrefix(contentType, "application/atom+xml")
+	return strings.HasPrefix(contentType, "application/xml") || strings.HasPrefix(contentType, "application/json") ||
+		strings.HasPrefix(contentType, "application/atom+xml")
 }
 
 // lastModified returns the time of the last change of the resource that a response is about. ok is false for lists.
@@ -195,12 +199,13 @@ func lastModified(h http.Header) (t time.Time, ok bool) {
 
 // entries find the entries of lists in XML, and times the time of an entry.
 var (
-	entries = lazyregexp.New(`(?s)<Blob>.*?</Blob>|<Container>.*?</Container>|<QueueMessage>.*?</QueueMessage>|<entry[ >].*?</entry>`)
-	times   = lazyregexp.New(`<(?:Last-Modified|InsertionTime|d:Timestamp[^>]*)>([^<]*)<`)
+	entries = lazyregexp.New(
+		`(?s)<Blob>.*?</Blob>|<Container>.*?</Container>|<QueueMessage>.*?</QueueMessage>|<entry[ >].*?</entry>`)
+	times = lazyregexp.New(`<(?:Last-Modified|InsertionTime|d:Timestamp[^>]*)>([^<]*)<`)
 )
 
-// filter removes the entries of hidden times from a list: of blobs, containers and messages in XML, of entities in JSON and Atom. Entries
-// without a time stay.
+// filter removes the entries of hidden times from a list: of blobs, containers and messages in XML, of entities in JSON
+// and Atom. Entries without a time stay.
 func (h hidden) filter(body []byte) []byte {
 	if bytes.HasPrefix(body, []byte("{")) {
 		return h.filterJSON(body)
@@ -222,7 +227,8 @@ func (h hidden) filter(body []byte) []byte {
 	})
 }
 
-// filterJSON keeps the entities that are not hidden, as they are written. Entities follow each other in value in the order in which they are decoded.
+// filterJSON keeps the entities that are not hidden, as they are written. Entities follow each other in value in the
+// order in which they are decoded.
 func (h hidden) filterJSON(page []byte) []byte {
 	var list struct{ Value []json.RawMessage }
 	if json.Unmarshal(page, &list) != nil || len(list.Value) == 0 {

@@ -31,18 +31,22 @@ type endpoint struct {
 
 func newEndpoint(t *testing.T, l *lazulitest.Lazuli, suffix string) (e endpoint) {
 	t.Helper()
-	options := policy.ClientOptions{Retry: policy.RetryOptions{MaxRetries: -1}, Transport: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+	options := policy.ClientOptions{Retry: policy.RetryOptions{MaxRetries: -1},
+		Transport: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
 	blobKey, err := azblob.NewSharedKeyCredential(auth.DevelopmentAccount, auth.DevelopmentKey)
 	check.OK(t, err)
-	e.blobs, err = azblob.NewClientWithSharedKeyCredential(l.BlobURL()+suffix+"/", blobKey, &azblob.ClientOptions{ClientOptions: options})
+	e.blobs, err = azblob.NewClientWithSharedKeyCredential(l.BlobURL()+suffix+"/", blobKey,
+		&azblob.ClientOptions{ClientOptions: options})
 	check.OK(t, err)
 	queueKey, err := azqueue.NewSharedKeyCredential(auth.DevelopmentAccount, auth.DevelopmentKey)
 	check.OK(t, err)
-	e.queue, err = azqueue.NewQueueClientWithSharedKeyCredential(l.QueueURL()+suffix+"/orders", queueKey, &azqueue.ClientOptions{ClientOptions: options})
+	e.queue, err = azqueue.NewQueueClientWithSharedKeyCredential(l.QueueURL()+suffix+"/orders", queueKey,
+		&azqueue.ClientOptions{ClientOptions: options})
 	check.OK(t, err)
 	tableKey, err := aztables.NewSharedKeyCredential(auth.DevelopmentAccount, auth.DevelopmentKey)
 	check.OK(t, err)
-	e.tables, err = aztables.NewServiceClientWithSharedKey(l.TableURL()+suffix, tableKey, &aztables.ClientOptions{ClientOptions: options})
+	e.tables, err = aztables.NewServiceClientWithSharedKey(l.TableURL()+suffix, tableKey,
+		&aztables.ClientOptions{ClientOptions: options})
 	check.OK(t, err)
 	return e
 }
@@ -139,7 +143,8 @@ func minutes(n int) faultrule.Duration {
 	return faultrule.Duration(n) * faultrule.Duration(time.Minute)
 }
 
-// A secondary that lags does not have what was written since the last sync time, which Get Service Stats names; the primary does.
+// A secondary that lags does not have what was written since the last sync time, which Get Service Stats names; the
+// primary does.
 func TestSecondaryLags(t *testing.T) {
 	t.Parallel()
 	l, clock, primary, secondary := startWithAges(t)
@@ -160,7 +165,8 @@ func TestSecondaryLags(t *testing.T) {
 		check.OK(t, err)
 		return got.GeoReplication
 	}
-	if got := stats(); *got.Status != service.BlobGeoReplicationStatusLive || !got.LastSyncTime.Equal(clock.Now().Add(-10*time.Minute)) {
+	if got := stats(); *got.Status != service.BlobGeoReplicationStatusLive ||
+		!got.LastSyncTime.Equal(clock.Now().Add(-10*time.Minute)) {
 		t.Errorf("%s, last sync time %v; want live, ten minutes before %v", *got.Status, got.LastSyncTime, clock.Now())
 	}
 	clock.Advance(10 * time.Minute)
@@ -169,12 +175,14 @@ func TestSecondaryLags(t *testing.T) {
 	}
 	l.RemoveFault(t, name)
 	l.AddFault(t, lazulitest.FaultRule{Secondary: &faultrule.Secondary{Status: "unavailable"}})
-	if got := stats(); *got.Status != service.BlobGeoReplicationStatusUnavailable || got.LastSyncTime != nil && !got.LastSyncTime.IsZero() {
+	if got := stats(); *got.Status != service.BlobGeoReplicationStatusUnavailable || got.LastSyncTime != nil &&
+		!got.LastSyncTime.IsZero() {
 		t.Errorf("%s, last sync time %v; want unavailable, without a time", *got.Status, got.LastSyncTime)
 	}
 }
 
-// After a failover the primary endpoint lacks what the secondary did not have, takes writes, and the secondary endpoint is gone.
+// After a failover the primary endpoint lacks what the secondary did not have, takes writes, and the secondary endpoint
+// is gone.
 func TestAccountFailsOver(t *testing.T) {
 	t.Parallel()
 	l, clock, primary, secondary := startWithAges(t)
@@ -211,7 +219,8 @@ func TestContainerThatTheSecondaryLacks(t *testing.T) {
 	_, err := primary.blobs.CreateContainer(t.Context(), "young", nil)
 	check.OK(t, err)
 	l.AddFault(t, lazulitest.FaultRule{Secondary: &faultrule.Secondary{Lag: minutes(10)}})
-	if _, err := secondary.blobs.ServiceClient().NewContainerClient("young").GetProperties(t.Context(), nil); !bloberror.HasCode(err, bloberror.ContainerNotFound) {
+	if _, err := secondary.blobs.ServiceClient().NewContainerClient("young").GetProperties(t.Context(),
+		nil); !bloberror.HasCode(err, bloberror.ContainerNotFound) {
 		t.Errorf("%v, want ContainerNotFound", err)
 	}
 	page, err := secondary.blobs.NewListContainersPager(nil).NextPage(t.Context())

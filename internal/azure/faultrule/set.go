@@ -34,8 +34,8 @@ type Set struct {
 	made int        // for names
 }
 
-// NewSet makes an empty set. operations are the names of all operations: a rule that matches none of them is refused. now
-// is the clock of Rule.For.
+// NewSet makes an empty set. operations are the names of all operations: a rule that matches none of them is refused.
+// now is the clock of Rule.For.
 func NewSet(operations []string, now func() time.Time) *Set {
 	s := &Set{now: now}
 	for _, name := range operations {
@@ -70,13 +70,14 @@ type Status struct {
 	Ended bool `json:"ended"`
 }
 
-// Add checks the rule and puts it behind the others: the first rule that takes a request decides. It returns the rule with its
-// name.
+// Add checks the rule and puts it behind the others: the first rule that takes a request decides. It returns the rule
+// with its name.
 func (s *Set) Add(r Rule) (Rule, error) {
 	if err := r.validate(); err != nil {
 		return Rule{}, err
 	}
-	if op := fold(r.Operation); op != "" && !slices.ContainsFunc(s.operations, func(name string) bool { return glob(op, name) }) {
+	if op := fold(r.Operation); op != "" &&
+		!slices.ContainsFunc(s.operations, func(name string) bool { return glob(op, name) }) {
 		return Rule{}, invalid("operation %q matches no operation; docs/compatibility.md lists their names", r.Operation)
 	}
 	s.mu.Lock()
@@ -90,7 +91,8 @@ func (s *Set) Add(r Rule) (Rule, error) {
 			return Rule{}, fmt.Errorf("%w: %s", ErrExists, r.Name)
 		}
 		s.made++
-		if name := "fault-" + strconv.Itoa(s.made); !slices.ContainsFunc(list, func(a *active) bool { return a.rule.Name == name }) {
+		if name := "fault-" + strconv.Itoa(s.made); !slices.ContainsFunc(list,
+			func(a *active) bool { return a.rule.Name == name }) {
 			r.Name = name
 			break
 		}
@@ -170,8 +172,8 @@ func (s *Set) Rules() []Status {
 // alone, {"error":"ServerBusy"}.
 const InjectHeader = "X-Lazuli-Inject"
 
-// Find returns the fault that the request's [InjectHeader] asks for, or that of the first rule that takes the request, or
-// nil. It fails with InvalidHeaderValue for a header that is not a rule.
+// Find returns the fault that the request's [InjectHeader] asks for, or that of the first rule that takes the request,
+// or nil. It fails with InvalidHeaderValue for a header that is not a rule.
 func (s *Set) Find(r *wire.Request) (*Fault, error) {
 	if text := r.Header(InjectHeader); text != "" {
 		return requested(text)
@@ -194,7 +196,8 @@ func requested(text string) (*Fault, error) {
 	if err == nil {
 		err = r.validate()
 	}
-	if err == nil && (newMatcher(&r) != matcher{anyService: true, secondary: r.Secondary} || r.Secondary != nil || r.Skip+r.Nth+r.Count != 0 || r.Share != 0 || r.For != 0 || r.Throttle != nil) {
+	if err == nil && (newMatcher(&r) != matcher{anyService: true, secondary: r.Secondary} || r.Secondary != nil ||
+		r.Skip+r.Nth+r.Count != 0 || r.Share != 0 || r.For != 0 || r.Throttle != nil) {
 		err = invalid("a request can ask for an action alone")
 	}
 	if err != nil {

@@ -51,7 +51,8 @@ func TestRuleChoosesRequests(t *testing.T) {
 		{"a resource", Rule{Resource: "photos/2026/*"}, wire.Blob, "PutBlob", "photos/2026/a/b.png", "", true},
 		{"a decoded resource", Rule{Resource: "photos/ä b"}, wire.Blob, "PutBlob", "photos/%C3%A4%20b", "", true},
 		{"another resource", Rule{Resource: "photos/2026/*"}, wire.Blob, "PutBlob", "photos/2025/b.png", "", false},
-		{"an entity", Rule{Resource: "T(PartitionKey='a',*"}, wire.Table, "GetEntity", "T(PartitionKey='a',RowKey='b')", "", true},
+		{"an entity", Rule{Resource: "T(PartitionKey='a',*"}, wire.Table, "GetEntity", "T(PartitionKey='a',RowKey='b')", "",
+			true},
 		{"one character", Rule{Resource: "c/?"}, wire.Blob, "PutBlob", "c/bb", "", false},
 		{"the client", Rule{Client: "azsdk-go-*"}, wire.Blob, "PutBlob", "c/b", "azsdk-go-azblob/v1.6.0", true},
 		{"another client", Rule{Client: "azsdk-go-*"}, wire.Blob, "PutBlob", "c/b", "curl/8", false},
@@ -173,7 +174,8 @@ func TestThrottleHasARatePerKey(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
 	s := NewSet([]string{"PutBlob"}, func() time.Time { return now })
-	if _, err := s.Add(Rule{Throttle: &Throttle{Requests: 2, Per: "container"}, RetryAfter: Duration(time.Second)}); err != nil {
+	if _, err := s.Add(Rule{Throttle: &Throttle{Requests: 2, Per: "container"},
+		RetryAfter: Duration(time.Second)}); err != nil {
 		t.Fatal(err)
 	}
 	put := func(path string) error {

@@ -14,8 +14,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// throttled runs the operation if the rate allows it, and answers 503 ServerBusy otherwise, with the texts that the service
-// uses. Bytes are paid for afterwards: a request that exceeds the rate holds up those after it.
+// throttled runs the operation if the rate allows it, and answers 503 ServerBusy otherwise, with the texts that the
+// service uses. Bytes are paid for afterwards: a request that exceeds the rate holds up those after it.
 func (f *Fault) throttled(r *wire.Request, do func() error) error {
 	t := f.rule.Throttle
 	if t.entities() {
@@ -44,8 +44,8 @@ func (f *Fault) throttled(r *wire.Request, do func() error) error {
 	return do()
 }
 
-// admit returns the function that the Table service calls with the entities of the request. Entities are paid for afterwards: a request that exceeds the
-// rate holds up those after it.
+// admit returns the function that the Table service calls with the entities of the request. Entities are paid for
+// afterwards: a request that exceeds the rate holds up those after it.
 func (f *Fault) admit(r *wire.Request) func(table, partition string, entities int) error {
 	t := f.rule.Throttle
 	return func(table, partition string, entities int) error {

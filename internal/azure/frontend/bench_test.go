@@ -43,7 +43,8 @@ func BenchmarkRequest(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer c.Close()
-			request := "PUT " + path + " HTTP/1.1\r\nHost: h\r\nx-ms-version: 2021-12-02\r\nContent-Length: 1024\r\n\r\n" + string(body)
+			request := "PUT " + path + " HTTP/1.1\r\nHost: h\r\nx-ms-version: 2021-12-02\r\nContent-Length: 1024\r\n\r\n" +
+				string(body)
 			in := bufio.NewReader(c)
 			for b.Loop() {
 				if _, err := io.WriteString(c, request); err != nil {
@@ -59,7 +60,8 @@ func BenchmarkRequest(b *testing.B) {
 	}
 }
 
-// BenchmarkFaults is one small request in the process, on a server without fault rules (off), and on one that allows them and has none (empty).
+// BenchmarkFaults is one small request in the process, on a server without fault rules (off), and on one that allows
+// them and has none (empty).
 func BenchmarkFaults(b *testing.B) {
 	for _, tc := range []struct {
 		name   string

@@ -8,9 +8,9 @@ import (
 
 const exposeHeaders = "Access-Control-Expose-Headers"
 
-// expandExposedHeaders replaces the prefixes of a CORS rule, "x-ms-*", in the list of exposed headers by the names of the
-// answer's headers that begin with them, as Azure does: browsers know only whole names. It is called when all headers are
-// set.
+// expandExposedHeaders replaces the prefixes of a CORS rule, "x-ms-*", in the list of exposed headers by the names of
+// the answer's headers that begin with them, as Azure does: browsers know only whole names. It is called when all
+// headers are set.
 // https://learn.microsoft.com/rest/api/storageservices/cross-origin-resource-sharing--cors--support-for-the-azure-storage-services
 func expandExposedHeaders(h http.Header) {
 	list := h[exposeHeaders]
@@ -26,7 +26,8 @@ func expandExposedHeaders(h http.Header) {
 		}
 		var found []string
 		for name := range h {
-			if len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix) && !strings.HasPrefix(name, "Access-Control-") {
+			if len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix) &&
+				!strings.HasPrefix(name, "Access-Control-") {
 				found = append(found, name)
 			}
 		}

@@ -21,7 +21,8 @@ func TestExposedHeaders(t *testing.T) {
 		} {
 			w := httptest.NewRecorder()
 			h := w.Header()
-			h["x-ms-meta-A"], h["x-ms-meta-b"], h["x-ms-request-id"], h["Etag"] = []string{"1"}, []string{"2"}, []string{"3"}, []string{"4"}
+			h["x-ms-meta-A"], h["x-ms-meta-b"], h["x-ms-request-id"], h["Etag"] = []string{"1"}, []string{"2"}, []string{"3"},
+				[]string{"4"}
 			h.Set("Access-Control-Allow-Origin", "*")
 			h.Set(exposeHeaders, tc.rule)
 			write(NewRecorder(w, 0))

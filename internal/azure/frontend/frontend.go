@@ -32,19 +32,19 @@ type Config[S, C any] struct {
 	Resolve func(S, *wire.Request) (C, Level, error)
 	// Render answers with an error in the service's form.
 	Render func(*wire.Request, *wire.Error)
-	// Admit may refuse a call after Needs was checked, such as anonymous access to a private container. Nil admits what the
-	// credential permits, and anonymous callers only to operations that are open to everyone.
+	// Admit may refuse a call after Needs was checked, such as anonymous access to a private container. Nil admits what
+	// the credential permits, and anonymous callers only to operations that are open to everyone.
 	Admit func(S, C, auth.Identity, auth.Need) error
-	// Lists, if set, reports whether access control lists decide about a caller whose credential does not permit the operation by itself. Admit and
-	// the handlers see to that.
+	// Lists, if set, reports whether access control lists decide about a caller whose credential does not permit the
+	// operation by itself. Admit and the handlers see to that.
 	Lists func(S, C, auth.Identity, auth.Need) bool
-	// Policy returns a stored access policy of the resource that the call names, for a SAS that refers to it. found is false
-	// if the resource does not exist or does not have the policy. Nil means that there are no policies.
+	// Policy returns a stored access policy of the resource that the call names, for a SAS that refers to it. found is
+	// false if the resource does not exist or does not have the policy. Nil means that there are no policies.
 	Policy func(s S, c C, id string) (p auth.Policy, found bool, err error)
 	// Before, if set, runs after the request is parsed and before authentication. It sets CORS headers.
 	Before func(S, *wire.Request)
-	// Errors, if set, maps an error of the layers below the handlers to the *wire.Error of the answer. It returns other errors
-	// unchanged.
+	// Errors, if set, maps an error of the layers below the handlers to the *wire.Error of the answer. It returns other
+	// errors unchanged.
 	Errors func(error) error
 	Common
 }
@@ -78,15 +78,16 @@ type Common struct {
 	Changes *changes.Recorder
 	// Faults are the rules by which requests fail on purpose; nil means no rules.
 	Faults *faultrule.Set
-	// Progress is the time that a connection may take for the next part of a request or of an answer before it is cut off: 0 is
-	// [pacing.DefaultTimeout], negative is no limit.
+	// Progress is the time that a connection may take for the next part of a request or of an answer before it is cut off:
+	// 0 is [pacing.DefaultTimeout], negative is no limit.
 	Progress time.Duration
 }
 
 // Authenticator returns the front-end's authenticator, for services with requests inside a request: parts of a batch,
 // sources of a copy.
 func (c *Common) Authenticator() *auth.Authenticator {
-	return &auth.Authenticator{Accounts: c.Accounts, OAuth: c.OAuth, RequireHTTPS: c.RequireHTTPS, ClientsNow: c.ClientsNow}
+	return &auth.Authenticator{Accounts: c.Accounts, OAuth: c.OAuth, RequireHTTPS: c.RequireHTTPS,
+		ClientsNow: c.ClientsNow}
 }
 
 // Outcome is the result of a request.
@@ -97,8 +98,8 @@ type Outcome struct {
 	Status int
 	// Written is the size of the answer's body in bytes.
 	Written int64
-	// Duration is from the request's head to the end of its answer, without the wait for a change that the client has asked for, which is
-	// Waited.
+	// Duration is from the request's head to the end of its answer, without the wait for a change that the client has
+	// asked for, which is Waited.
 	Duration, Waited time.Duration
 }
 
@@ -110,8 +111,8 @@ type Frontend[S, C any] struct {
 	challenge string
 }
 
-// New returns a front-end. It panics if the operations table is ambiguous or a required field is missing: these are defects
-// of the program.
+// New returns a front-end. It panics if the operations table is ambiguous or a required field is missing: these are
+// defects of the program.
 func New[S, C any](c Config[S, C]) *Frontend[S, C] {
 	if c.Accounts == nil || c.Resolve == nil || c.Render == nil {
 		panic("frontend: Accounts, Resolve and Render are required")
@@ -153,7 +154,8 @@ func (f *Frontend[S, C]) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	if f.Observe != nil {
 		start := time.Now()
 		defer func() {
-			f.Observe(r, Outcome{Identity: id, Status: out.Status, Written: out.Written, Duration: time.Since(start) - r.Waited, Waited: r.Waited})
+			f.Observe(r, Outcome{Identity: id, Status: out.Status, Written: out.Written, Duration: time.Since(start) - r.Waited,
+				Waited: r.Waited})
 		}()
 	}
 	if err == nil {
@@ -236,8 +238,8 @@ func (f *Frontend[S, C]) serve(r *wire.Request) (id auth.Identity, err error) {
 	return id, f.do(r, op, call)
 }
 
-// preflight serves a CORS preflight request. It has no credential, and is decided by the account's rules only: whatever its address names
-// need not exist, nor be an address of an operation.
+// preflight serves a CORS preflight request. It has no credential, and is decided by the account's rules only: whatever
+// its address names need not exist, nor be an address of an operation.
 // https://learn.microsoft.com/rest/api/storageservices/preflight-blob-request
 func (f *Frontend[S, C]) preflight(r *wire.Request) error {
 	call, _, _ := f.Resolve(f.State, r)
@@ -311,7 +313,8 @@ func RefuseAnonymous(r *wire.Request) error {
 	}
 }
 
-// fail answers with err. It logs an error that is not of the protocol, with the request's id, and answers InternalError.
+// fail answers with err. It logs an error that is not of the protocol, with the request's id, and answers
+// InternalError.
 func (f *Frontend[S, C]) fail(r *wire.Request, out *Recorder, err error) {
 	var e *wire.Error
 	if f.Errors != nil {
@@ -329,14 +332,16 @@ func (f *Frontend[S, C]) fail(r *wire.Request, out *Recorder, err error) {
 		e = wire.ErrInternal
 	}
 	r.Failure = e
-	if out.Status != 0 { // the answer has begun: break the connection, so that the client does not take the answer for complete
+	// the answer has begun: break the connection, so that the client does not take the answer for complete
+	if out.Status != 0 {
 		panic(http.ErrAbortHandler)
 	}
 	if out.refusing != nil {
 		out.refusing()
 	}
 	h := out.Header()
-	for _, name := range [...]string{"Content-Length", "Content-Encoding", "Content-Range", "Content-MD5", "ETag", "Last-Modified"} {
+	for _, name := range [...]string{"Content-Length", "Content-Encoding", "Content-Range", "Content-MD5", "ETag",
+		"Last-Modified"} {
 		delete(h, name)
 	}
 	r.SetReason(e)

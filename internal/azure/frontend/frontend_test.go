@@ -27,28 +27,33 @@ var operations = []frontend.Operation[*state, *call]{
 	{Name: "Echo", Method: "GET", On: "thing", Needs: auth.Need{Public: auth.Everyone}, Do: func(_ *state, c *call) error {
 		return c.Body(200, "text/plain", []byte(c.RawPath))
 	}},
-	{Name: "Merge", Method: "MERGE", On: "thing", Needs: auth.Need{Public: auth.Everyone}, Do: func(_ *state, c *call) error {
-		return c.Status(http.StatusNoContent)
-	}},
+	{Name: "Merge", Method: "MERGE", On: "thing", Needs: auth.Need{Public: auth.Everyone},
+		Do: func(_ *state, c *call) error {
+			return c.Status(http.StatusNoContent)
+		}},
 	{Name: "Private", Method: "PUT", On: "thing", Needs: auth.Need{Any: "w"}, Do: func(_ *state, c *call) error {
 		return c.Status(http.StatusCreated)
 	}},
-	{Name: "Crash", Method: "GET", On: "thing", Comp: "crash", Needs: auth.Need{Public: auth.Everyone}, Do: func(*state, *call) error {
-		panic("broken on purpose")
-	}},
-	{Name: "Wait", Method: "GET", On: "thing", Comp: "wait", Needs: auth.Need{Public: auth.Everyone}, Do: func(_ *state, c *call) error {
-		<-c.HTTP.Context().Done()
-		return context.Cause(c.HTTP.Context())
-	}},
-	{Name: "Meta", Method: "GET", On: "thing", Comp: "metadata", Needs: auth.Need{Public: auth.Everyone}, Do: func(_ *state, c *call) error {
-		list, err := c.Metadata()
-		if err != nil {
-			return err
-		}
-		c.SetMetadata(list)
-		return c.Status(http.StatusOK)
-	}},
-	{Name: "Later", Method: "GET", On: "thing", Comp: "later", Needs: auth.Need{Public: auth.Everyone}, State: frontend.NotImplemented},
+	{Name: "Crash", Method: "GET", On: "thing", Comp: "crash", Needs: auth.Need{Public: auth.Everyone},
+		Do: func(*state, *call) error {
+			panic("broken on purpose")
+		}},
+	{Name: "Wait", Method: "GET", On: "thing", Comp: "wait", Needs: auth.Need{Public: auth.Everyone},
+		Do: func(_ *state, c *call) error {
+			<-c.HTTP.Context().Done()
+			return context.Cause(c.HTTP.Context())
+		}},
+	{Name: "Meta", Method: "GET", On: "thing", Comp: "metadata", Needs: auth.Need{Public: auth.Everyone},
+		Do: func(_ *state, c *call) error {
+			list, err := c.Metadata()
+			if err != nil {
+				return err
+			}
+			c.SetMetadata(list)
+			return c.Status(http.StatusOK)
+		}},
+	{Name: "Later", Method: "GET", On: "thing", Comp: "later", Needs: auth.Need{Public: auth.Everyone},
+		State: frontend.NotImplemented},
 }
 
 // start serves the operations above on a free port and returns the address of the development account.
@@ -135,7 +140,8 @@ func TestAnswers(t *testing.T) {
 			defer resp.Body.Close()
 			body, _ := io.ReadAll(resp.Body)
 			if resp.StatusCode != tc.status || resp.Header.Get("x-ms-error-code") != tc.code {
-				t.Fatalf("got %d %q, want %d %q; body %s", resp.StatusCode, resp.Header.Get("x-ms-error-code"), tc.status, tc.code, body)
+				t.Fatalf("got %d %q, want %d %q; body %s", resp.StatusCode, resp.Header.Get("x-ms-error-code"), tc.status, tc.code,
+					body)
 			}
 			if tc.code == "" && string(body) != tc.body {
 				t.Errorf("body %q, want %q", body, tc.body)
@@ -265,7 +271,8 @@ func TestAmbiguousTableIsRefused(t *testing.T) {
 	}{
 		{"equal", []frontend.Operation[*state, *call]{row("A", nil, nil), row("B", nil, nil)}, true},
 		{"one demands", []frontend.Operation[*state, *call]{row("A", []string{"X"}, nil), row("B", nil, nil)}, true},
-		{"one demands, the other refuses", []frontend.Operation[*state, *call]{row("A", []string{"X"}, nil), row("B", nil, []string{"X"})}, false},
+		{"one demands, the other refuses",
+			[]frontend.Operation[*state, *call]{row("A", []string{"X"}, nil), row("B", nil, []string{"X"})}, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			defer func() {
@@ -293,7 +300,8 @@ func TestRefusedBeforeBody(t *testing.T) {
 	if err := c.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	_, err = io.WriteString(c, "PUT /devstoreaccount1/x HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\nExpect: 100-continue\r\n"+
+	_, err = io.WriteString(c, "PUT /devstoreaccount1/x HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\nExpect: "+
+		"100-continue\r\n"+
 		"x-ms-version: 2021-12-02\r\n\r\n")
 	if err != nil {
 		t.Fatal(err)

@@ -13,8 +13,9 @@ import (
 // Level is the kind of resource that a path names, in the service's own words: "service", "container", "blob".
 type Level string
 
-// Operation is a row of a service's operations table: an operation of the REST reference. S is the service, C the result of
-// its Resolve function. An empty Comp or Restype means that the parameter is absent, not that it has any value.
+// Operation is a row of a service's operations table: an operation of the REST reference. S is the service, C the
+// result of its Resolve function. An empty Comp or Restype means that the parameter is absent, not that it has any
+// value.
 type Operation[S, C any] struct {
 	// Name is the operation's name as the REST reference and the Storage Analytics log spell it: "PutBlockList".
 	Name string
@@ -24,8 +25,8 @@ type Operation[S, C any] struct {
 	On Level
 	// Comp and Restype are the query parameters of these names, lower case.
 	Comp, Restype string
-	// Has and HasNot are headers, in Go's canonical form, that the request must have and must not have. Only operations that
-	// do not differ otherwise use them.
+	// Has and HasNot are headers, in Go's canonical form, that the request must have and must not have. Only operations
+	// that do not differ otherwise use them.
 	Has, HasNot []string
 	// Needs is the permission that a caller needs.
 	Needs auth.Need
@@ -62,8 +63,8 @@ type routeKey struct {
 // index finds rows. It is built once and then only read.
 type index[S, C any] map[routeKey][]*Operation[S, C]
 
-// newIndex builds the index. It panics if a row is incomplete or a request could match two rows: both are defects of the
-// table, seen at the first start.
+// newIndex builds the index. It panics if a row is incomplete or a request could match two rows: both are defects of
+// the table, seen at the first start.
 func newIndex[S, C any](rows []Operation[S, C]) index[S, C] {
 	ix := make(index[S, C])
 	for i := range rows {
@@ -90,7 +91,8 @@ func distinct[S, C any](a, b *Operation[S, C]) bool {
 	return slices.ContainsFunc(a.Has, in(b.HasNot)) || slices.ContainsFunc(b.Has, in(a.HasNot))
 }
 
-// find returns the row for a request at a level. Its errors are for a method or a comp that the resource does not support.
+// find returns the row for a request at a level. Its errors are for a method or a comp that the resource does not
+// support.
 func (ix index[S, C]) find(r *wire.Request, on Level) (*Operation[S, C], error) {
 	rows := ix[routeKey{on, r.Comp, r.Restype}]
 	known := false

@@ -8,8 +8,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/httpserver/pacing"
 )
 
-// Recorder notes the status and the size of an answer and sends it under deadlines. It implements io.ReaderFrom, so that
-// the kernel still sends files.
+// Recorder notes the status and the size of an answer and sends it under deadlines. It implements io.ReaderFrom, so
+// that the kernel still sends files.
 type Recorder struct {
 	http.ResponseWriter
 	// Status is the status that was sent, 0 before.

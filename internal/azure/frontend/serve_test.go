@@ -32,7 +32,8 @@ type bench struct {
 type benchCall struct{ *wire.Request }
 
 func open(name, method, comp string, do func(*bench, *benchCall) error) Operation[*bench, *benchCall] {
-	return Operation[*bench, *benchCall]{Name: name, Method: method, On: "x", Comp: comp, Needs: auth.Need{Public: auth.Everyone}, Do: do}
+	return Operation[*bench, *benchCall]{Name: name, Method: method, On: "x", Comp: comp,
+		Needs: auth.Need{Public: auth.Everyone}, Do: do}
 }
 
 // serveBench serves it and returns its address.
@@ -118,7 +119,8 @@ func TestTooManyRequests(t *testing.T) {
 	}
 	body, _ := io.ReadAll(resp.Body)
 	resp.Body.Close()
-	if resp.StatusCode != 503 || resp.Header.Get("x-ms-error-code") != "ServerBusy" || !strings.Contains(string(body), "<Code>ServerBusy</Code>") {
+	if resp.StatusCode != 503 || resp.Header.Get("x-ms-error-code") != "ServerBusy" ||
+		!strings.Contains(string(body), "<Code>ServerBusy</Code>") {
 		t.Errorf("beyond the limit: %d %s", resp.StatusCode, body)
 	}
 	close(b.gate)

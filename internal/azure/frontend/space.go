@@ -13,9 +13,10 @@ type Space interface {
 	Failed(err error) bool
 }
 
-// roomless are the operations whose method is that of a write, and that need no room, or little: they read, delete, or end what
-// prevents a delete.
-var roomless = []string{"BlobBatch", "GetUserDelegationKey", "QueryBlobContents", "LeaseBlob", "LeaseContainer", "AbortCopyBlob"}
+// roomless are the operations whose method is that of a write, and that need no room, or little: they read, delete, or
+// end what prevents a delete.
+var roomless = []string{"BlobBatch", "GetUserDelegationKey", "QueryBlobContents", "LeaseBlob", "LeaseContainer",
+	"AbortCopyBlob"}
 
 // needsRoom says whether an operation is refused while the disk is full.
 func needsRoom(method, name string) bool {

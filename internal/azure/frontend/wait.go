@@ -12,7 +12,8 @@ import (
 // [longpoll.WaitHeader]); once if the request does not want to wait, or if nothing can be waited for. A waiting request
 // does not count against the limit on requests. after, if not nil, returns when to poll again without a change; see
 // [longpoll.Board.Wait].
-func (c *Common) Wait(r *wire.Request, key string, after func() time.Duration, poll func() (done bool, err error)) error {
+func (c *Common) Wait(r *wire.Request, key string, after func() time.Duration,
+	poll func() (done bool, err error)) error {
 	limit, wanted := longpoll.ParseWait(r.Header(longpoll.WaitHeader))
 	wanted = wanted && c.Board != nil
 	if wanted {

@@ -68,10 +68,11 @@ func (b *Board) Close() {
 	}
 }
 
-// Wait calls poll at once and after each Touch of the key, until it returns true or an error. It returns false when the time is
-// over, ctx is done, or the board is closed or released. It misses no Touch that comes after a call of poll has begun. pause,
-// if not nil, returns after which time to call poll again without a Touch.
-func (b *Board) Wait(ctx context.Context, key string, most time.Duration, pause func() time.Duration, poll func() (bool, error)) (bool, error) {
+// Wait calls poll at once and after each Touch of the key, until it returns true or an error. It returns false when the
+// time is over, ctx is done, or the board is closed or released. It misses no Touch that comes after a call of poll has
+// begun. pause, if not nil, returns after which time to call poll again without a Touch.
+func (b *Board) Wait(ctx context.Context, key string, most time.Duration, pause func() time.Duration,
+	poll func() (bool, error)) (bool, error) {
 	limit := time.NewTimer(most)
 	retry := time.NewTimer(most)
 	defer func() { limit.Stop(); retry.Stop() }()

@@ -10,8 +10,9 @@ import (
 // feedSize is the number of changes that a Feed keeps, of all keys together.
 const feedSize = 16 << 10
 
-// Feed keeps the latest changes of many resources in memory, by position. It drops old changes, and all of them when the
-// process ends: a reader with an unknown position has to read everything. It keeps nothing until the first reader asks.
+// Feed keeps the latest changes of many resources in memory, by position. It drops old changes, and all of them when
+// the process ends: a reader with an unknown position has to read everything. It keeps nothing until the first reader
+// asks.
 type Feed struct {
 	board *Board
 	epoch string // of this process, which makes positions of another process unknown
@@ -55,9 +56,11 @@ func (f *Feed) Position() string {
 
 func (f *Feed) position(n uint64) string { return f.epoch + "-" + strconv.FormatUint(n, 36) }
 
-// After returns up to most names that changed within key after a position, each once, in the order of their first change, and
-// the position after them. known is false if the position is unknown; the returned position is then that of the latest change.
-func (f *Feed) After(position, key string, most int, wanted func(name string) bool) (names []string, at string, known bool) {
+// After returns up to most names that changed within key after a position, each once, in the order of their first
+// change, and the position after them. known is false if the position is unknown; the returned position is then that of
+// the latest change.
+func (f *Feed) After(position, key string, most int, wanted func(name string) bool) (names []string, at string,
+	known bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.on = true

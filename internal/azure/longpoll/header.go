@@ -6,21 +6,23 @@ import (
 )
 
 const (
-	// WaitHeader is the number of seconds that a request may wait for a change, 1 to [MaxWait]. In an answer it means that the service
-	// supports waiting.
+	// WaitHeader is the number of seconds that a request may wait for a change, 1 to [MaxWait]. In an answer it means that
+	// the service supports waiting.
 	WaitHeader = "X-Lazuli-Wait"
 	// AfterHeader is the position in a feed after which the client wants changes; empty begins a feed.
 	AfterHeader = "X-Lazuli-After"
-	// FromCreation is the position, in the feed of a table, before its first change. It is known if a client asked for changes, in the week before the
-	// creation of the table.
+	// FromCreation is the position, in the feed of a table, before its first change. It is known if a client asked for
+	// changes, in the week before the creation of the table.
 	FromCreation = "0"
 	// PositionHeader is the position of an answer, from which the client continues.
 	PositionHeader = "X-Lazuli-Position"
 	// HiddenHeader, with the value [HiddenInclude], asks for hidden messages too; the answer has it if they are included.
 	HiddenHeader = "X-Lazuli-Hidden"
-	// VisibleHeader is the number of visible messages of a queue, at most 10,000, in answers of Get Queue Metadata to requests with HiddenHeader.
+	// VisibleHeader is the number of visible messages of a queue, at most 10,000, in answers of Get Queue Metadata to
+	// requests with HiddenHeader.
 	VisibleHeader = "X-Lazuli-Visible"
-	// SetAsideHeader is the number of messages of a queue that cannot be read, in answers of Get Queue Metadata; absent if the number is 0.
+	// SetAsideHeader is the number of messages of a queue that cannot be read, in answers of Get Queue Metadata; absent if
+	// the number is 0.
 	SetAsideHeader = "X-Lazuli-Set-Aside"
 	// FeedHeader is the kind of an answer: [FeedChanges] or [FeedEverything].
 	FeedHeader = "X-Lazuli-Feed"
@@ -29,8 +31,8 @@ const (
 // HiddenInclude is the only value of HiddenHeader.
 const HiddenInclude = "include"
 
-// StatesHeader, with the value [StatesInclude], asks for the states of entities before and after each change of a table; the answer
-// has it if they are included.
+// StatesHeader, with the value [StatesInclude], asks for the states of entities before and after each change of a
+// table; the answer has it if they are included.
 const (
 	StatesHeader  = "X-Lazuli-States"
 	StatesInclude = "include"
@@ -47,8 +49,8 @@ const (
 // MaxWait is the maximum wait. Proxies and clients often cancel requests that take longer than a minute.
 const MaxWait = 50 * time.Second
 
-// ParseWait parses the value of WaitHeader. It ignores other values: the extension must not break a client that uses the
-// header for something else.
+// ParseWait parses the value of WaitHeader. It ignores other values: the extension must not break a client that uses
+// the header for something else.
 func ParseWait(text string) (time.Duration, bool) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {

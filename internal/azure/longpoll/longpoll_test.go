@@ -46,7 +46,8 @@ func TestWait(t *testing.T) {
 		}
 		value.Store(false)
 		go func() { time.Sleep(time.Second); value.Store(true) }()
-		if ok, took := wait(t.Context(), func() time.Duration { return 1500 * time.Millisecond }); !ok || took != 1500*time.Millisecond {
+		if ok, took := wait(t.Context(), func() time.Duration { return 1500 * time.Millisecond }); !ok ||
+			took != 1500*time.Millisecond {
 			t.Errorf("by itself: %v after %v", ok, took)
 		}
 		value.Store(false)
@@ -92,7 +93,8 @@ func TestFeed(t *testing.T) {
 	if names, _, known = f.After(at, "c", 2, all); !known || len(names) != 0 {
 		t.Errorf("%v, %v", names, known)
 	}
-	if names, _, _ = f.After(start, "c", 9, func(name string) bool { return name > "a" }); !slices.Equal(names, []string{"b", "c"}) {
+	if names, _, _ = f.After(start, "c", 9, func(name string) bool { return name > "a" }); !slices.Equal(names,
+		[]string{"b", "c"}) {
 		t.Error(names)
 	}
 	for _, position := range []string{"", "x", "x-1", start + "zzz", NewFeed(nil).Position()} {
@@ -114,7 +116,8 @@ func TestFeed(t *testing.T) {
 
 func TestParseWait(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]time.Duration{"": 0, "0": 0, "-1": 0, "x": 0, "1": time.Second, "50": MaxWait, "51": MaxWait, "99999999999999999999": 0} {
+	for text, want := range map[string]time.Duration{"": 0, "0": 0, "-1": 0, "x": 0, "1": time.Second, "50": MaxWait,
+		"51": MaxWait, "99999999999999999999": 0} {
 		if got, ok := ParseWait(text); got != want || ok != (want > 0) {
 			t.Errorf("%q: %v, %v", text, got, ok)
 		}

@@ -41,13 +41,16 @@ func (read *reader) rules(in []corsRule) []Rule {
 		rule := Rule{Origins: split(r.AllowedOrigins), Methods: split(strings.ToUpper(r.AllowedMethods)),
 			AllowedHeaders: read.headers(r.AllowedHeaders), ExposedHeaders: read.headers(r.ExposedHeaders)}
 		var err error
-		if rule.MaxAgeInSeconds, err = strconv.Atoi(strings.TrimSpace(r.MaxAgeInSeconds)); err != nil || rule.MaxAgeInSeconds < 0 {
+		if rule.MaxAgeInSeconds, err = strconv.Atoi(strings.TrimSpace(r.MaxAgeInSeconds)); err != nil ||
+			rule.MaxAgeInSeconds < 0 {
 			read.fail("MaxAgeInSeconds must be a number of seconds.")
 		}
-		if len(rule.Origins) == 0 || len(rule.Origins) > maxOrigins || slices.ContainsFunc(rule.Origins, longerThan(maxOriginLength)) {
+		if len(rule.Origins) == 0 || len(rule.Origins) > maxOrigins ||
+			slices.ContainsFunc(rule.Origins, longerThan(maxOriginLength)) {
 			read.fail("A rule has 1 to 64 allowed origins of up to 256 characters.")
 		}
-		if len(rule.Methods) == 0 || slices.ContainsFunc(rule.Methods, func(m string) bool { return !slices.Contains(corsMethods, m) }) {
+		if len(rule.Methods) == 0 || slices.ContainsFunc(rule.Methods,
+			func(m string) bool { return !slices.Contains(corsMethods, m) }) {
 			read.fail("A rule must have allowed methods, and only supported ones.")
 		}
 		out = append(out, rule)
@@ -64,7 +67,8 @@ func (read *reader) headers(s string) []string {
 			prefixes++
 		}
 	}
-	if prefixes > maxPrefixedHeaders || len(list)-prefixes > maxLiteralHeaders || slices.ContainsFunc(list, longerThan(maxHeaderLength)) {
+	if prefixes > maxPrefixedHeaders || len(list)-prefixes > maxLiteralHeaders ||
+		slices.ContainsFunc(list, longerThan(maxHeaderLength)) {
 		read.fail("A rule has up to 64 literal and 2 prefixed headers of up to 256 characters.")
 	}
 	slices.SortStableFunc(list, func(a, b string) int {
@@ -99,8 +103,10 @@ func corsXML(x *wire.XML, rules []Rule) {
 	}
 	x.Open("Cors")
 	for _, r := range rules {
-		x.Open("CorsRule").Text("AllowedMethods", strings.Join(r.Methods, ",")).Text("AllowedOrigins", strings.Join(r.Origins, ",")).
-			Text("AllowedHeaders", strings.Join(r.AllowedHeaders, ",")).Text("ExposedHeaders", strings.Join(r.ExposedHeaders, ",")).
+		x.Open("CorsRule").Text("AllowedMethods", strings.Join(r.Methods, ",")).Text("AllowedOrigins",
+			strings.Join(r.Origins, ",")).
+			Text("AllowedHeaders", strings.Join(r.AllowedHeaders, ",")).Text("ExposedHeaders",
+			strings.Join(r.ExposedHeaders, ",")).
 			Int("MaxAgeInSeconds", int64(r.MaxAgeInSeconds)).Close("CorsRule")
 	}
 	x.Close("Cors")
@@ -148,8 +154,8 @@ func preflight(r *wire.Request, rules []Rule) error {
 	return ErrCORSPreflightFailure
 }
 
-// setCORS sets the CORS headers of the answer to an actual request. If no rule matches there is no error: the browser refuses
-// the answer.
+// setCORS sets the CORS headers of the answer to an actual request. If no rule matches there is no error: the browser
+// refuses the answer.
 func setCORS(r *wire.Request, rules []Rule) {
 	if len(rules) == 0 || r.HTTP.Method == http.MethodOptions {
 		return
@@ -164,7 +170,8 @@ func setCORS(r *wire.Request, rules []Rule) {
 		if match := rule.origin(origin); match != "" {
 			allowOrigin(r, match, origin)
 			if len(rule.ExposedHeaders) > 0 {
-				r.Set("Access-Control-Expose-Headers", strings.Join(rule.ExposedHeaders, ",")) // the front-end expands prefixes when it sends the answer
+				// the front-end expands prefixes when it sends the answer
+				r.Set("Access-Control-Expose-Headers", strings.Join(rule.ExposedHeaders, ","))
 			}
 			return
 		}

@@ -26,8 +26,8 @@ type StoredPolicy struct {
 	Bare bool `json:"bare,omitempty"`
 }
 
-// ParsePolicies parses the SignedIdentifiers document of a Set ACL operation. An empty body means no policies. letters are the
-// permissions that the resource supports. It fails with [wire.ErrInvalidXMLDocument].
+// ParsePolicies parses the SignedIdentifiers document of a Set ACL operation. An empty body means no policies. letters
+// are the permissions that the resource supports. It fails with [wire.ErrInvalidXMLDocument].
 func ParsePolicies(body []byte, letters string) ([]StoredPolicy, error) {
 	if len(strings.TrimSpace(string(body))) == 0 {
 		return nil, nil

@@ -45,8 +45,8 @@ type Metrics struct {
 	Retention            Retention
 }
 
-// Retention is a number of days, 1 to [MaxRetentionDays], after which something is removed. Only soft delete of the Blob
-// service has AllowPermanentDelete.
+// Retention is a number of days, 1 to [MaxRetentionDays], after which something is removed. Only soft delete of the
+// Blob service has AllowPermanentDelete.
 type Retention struct {
 	Enabled, AllowPermanentDelete bool
 	Days                          int
@@ -58,14 +58,14 @@ type Website struct {
 	IndexDocument, ErrorDocument404Path, DefaultIndexDocument string
 }
 
-// Features are the settings that a service implements. A request that turns on another is refused; it is never stored and
-// ignored.
+// Features are the settings that a service implements. A request that turns on another is refused; it is never stored
+// and ignored.
 type Features struct {
 	Logging, Metrics, DeleteRetention, StaticWebsite bool
 }
 
-// document is the XML of Set Service Properties. An absent section does not change. Flags are text, since clients write True
-// as well as true.
+// document is the XML of Set Service Properties. An absent section does not change. Flags are text, since clients write
+// True as well as true.
 type document struct {
 	XMLName xml.Name `xml:"StorageServiceProperties"`
 	Logging *struct {
@@ -92,7 +92,8 @@ type metrics struct {
 type retention struct{ Enabled, Days, AllowPermanentDelete string }
 
 // Update returns p with the sections that body, a Set Service Properties document, has. It fails with
-// [wire.ErrInvalidXMLDocument], and with [wire.ErrNotImplemented] for settings that the service does not implement; p is unchanged.
+// [wire.ErrInvalidXMLDocument], and with [wire.ErrNotImplemented] for settings that the service does not implement; p
+// is unchanged.
 func (p Properties) Update(svc wire.Service, body []byte, can Features) (Properties, error) {
 	var d document
 	if err := wire.ParseXML(body, &d); err != nil {
@@ -100,8 +101,10 @@ func (p Properties) Update(svc wire.Service, body []byte, can Features) (Propert
 	}
 	read := reader{body: body}
 	if at, empty := emptyRoot(body); empty {
-		return p, wire.ErrInvalidXMLDocument.With("LineNumber", strconv.Itoa(at.line)).With("LinePosition", strconv.Itoa(at.column)).
-			With("Reason", fmt.Sprintf("Error parsing Xml content: 'None' is an invalid XmlNodeType. Line %d, position %d.", at.line, at.column))
+		return p, wire.ErrInvalidXMLDocument.With("LineNumber", strconv.Itoa(at.line)).With("LinePosition",
+			strconv.Itoa(at.column)).
+			With("Reason", fmt.Sprintf("Error parsing Xml content: 'None' is an invalid XmlNodeType. Line %d, position %d.",
+				at.line, at.column))
 	}
 	if s := d.Logging; s != nil {
 		p.Logging = Logging{Version: s.Version, Read: read.flag(s.Read), Write: read.flag(s.Write),
@@ -114,11 +117,13 @@ func (p Properties) Update(svc wire.Service, body []byte, can Features) (Propert
 		name string
 		from *metrics
 		to   *Metrics
-	}{{"Metrics", d.Metrics, &p.HourMetrics}, {"HourMetrics", d.HourMetrics, &p.HourMetrics}, {"MinuteMetrics", d.MinuteMetrics, &p.MinuteMetrics}} {
+	}{{"Metrics", d.Metrics, &p.HourMetrics}, {"HourMetrics", d.HourMetrics, &p.HourMetrics},
+		{"MinuteMetrics", d.MinuteMetrics, &p.MinuteMetrics}} {
 		if m.from == nil {
 			continue
 		}
-		*m.to = Metrics{m.from.Version, read.flag(m.from.Enabled), read.flag(m.from.IncludeAPIs), read.retention(m.from.RetentionPolicy, m.name, "RetentionPolicy")}
+		*m.to = Metrics{m.from.Version, read.flag(m.from.Enabled), read.flag(m.from.IncludeAPIs),
+			read.retention(m.from.RetentionPolicy, m.name, "RetentionPolicy")}
 		if m.to.Enabled && !can.Metrics {
 			read.refuse(m.name)
 		}
@@ -134,8 +139,8 @@ func (p Properties) Update(svc wire.Service, body []byte, can Features) (Propert
 	return p, read.err
 }
 
-// emptyRoot reports whether a document is one empty tag, which Azure's parser refuses, unlike a start and an end tag (recorded for the Queue
-// service; the services share the format). at is its end.
+// emptyRoot reports whether a document is one empty tag, which Azure's parser refuses, unlike a start and an end tag
+// (recorded for the Queue service; the services share the format). at is its end.
 func emptyRoot(document []byte) (at struct{ line, column int }, empty bool) {
 	document = bytes.TrimRight(document, " \t\r\n")
 	d := xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(document, []byte("\ufeff"))))
@@ -147,7 +152,8 @@ func emptyRoot(document []byte) (at struct{ line, column int }, empty bool) {
 		}
 		if _, ok := token.(xml.StartElement); ok {
 			at.line, at.column = d.InputPos()
-			return at, bytes.HasSuffix(document, []byte("/>")) && d.InputOffset() == int64(len(bytes.TrimPrefix(document, []byte("\ufeff"))))
+			return at, bytes.HasSuffix(document, []byte("/>")) &&
+				d.InputOffset() == int64(len(bytes.TrimPrefix(document, []byte("\ufeff"))))
 		}
 	}
 }
@@ -185,17 +191,18 @@ type reader struct {
 
 func (read *reader) fail(reason string) { read.failAt(nil, reason) }
 
-// failAt is fail for the element at a path of names below the root. The error names the place behind the element, as recorded; 0 and 0 for
-// no element.
+// failAt is fail for the element at a path of names below the root. The error names the place behind the element, as
+// recorded; 0 and 0 for no element.
 func (read *reader) failAt(path []string, reason string) {
 	if read.err == nil {
 		line, position := behind(read.body, path)
-		read.err = wire.ErrInvalidXMLDocument.With("LineNumber", strconv.Itoa(line)).With("LinePosition", strconv.Itoa(position)).With("Reason", reason)
+		read.err = wire.ErrInvalidXMLDocument.With("LineNumber", strconv.Itoa(line)).With("LinePosition",
+			strconv.Itoa(position)).With("Reason", reason)
 	}
 }
 
-// behind returns where the name of the tag behind an element of a document is, from 1 as Azure's parser counts; 0 and 0 if the
-// document has no such element.
+// behind returns where the name of the tag behind an element of a document is, from 1 as Azure's parser counts; 0 and 0
+// if the document has no such element.
 func behind(document []byte, path []string) (line, position int) {
 	if len(path) == 0 {
 		return 0, 0
@@ -228,7 +235,8 @@ func behind(document []byte, path []string) (line, position int) {
 
 func (read *reader) refuse(setting string) {
 	if read.err == nil {
-		read.err = wire.ErrNotImplemented.WithMessage("The service property " + setting + " is not implemented and cannot be turned on.")
+		read.err = wire.ErrNotImplemented.WithMessage("The service property " + setting +
+			" is not implemented and cannot be turned on.")
 	}
 }
 
@@ -277,7 +285,8 @@ func (p Properties) XML(svc wire.Service, v wire.Version) *wire.XML {
 		if v >= 20180328 {
 			x.Open("StaticWebsite").Bool("Enabled", p.StaticWebsite.Enabled)
 			if w := p.StaticWebsite; w.Enabled {
-				for _, e := range [][2]string{{"IndexDocument", w.IndexDocument}, {"DefaultIndexDocumentPath", w.DefaultIndexDocument},
+				for _, e := range [][2]string{{"IndexDocument", w.IndexDocument},
+					{"DefaultIndexDocumentPath", w.DefaultIndexDocument},
 					{"ErrorDocument404Path", w.ErrorDocument404Path}} {
 					if e[1] != "" {
 						x.Text(e[0], e[1])

@@ -32,15 +32,16 @@ func TestUpdateAndRender(t *testing.T) {
 	if !p.MinuteMetrics.Enabled {
 		t.Error("a section that was absent changed")
 	}
-	want := `<StorageServiceProperties><Logging><Version>1.0</Version><Read>true</Read><Write>false</Write><Delete>true</Delete>` +
-		`<RetentionPolicy><Enabled>true</Enabled><Days>5</Days></RetentionPolicy></Logging>` +
-		`<HourMetrics><Version>1.0</Version><Enabled>true</Enabled><IncludeAPIs>true</IncludeAPIs><RetentionPolicy><Enabled>false</Enabled></RetentionPolicy></HourMetrics>` +
-		`<MinuteMetrics><Version>1.0</Version><Enabled>true</Enabled><IncludeAPIs>false</IncludeAPIs><RetentionPolicy><Enabled>false</Enabled></RetentionPolicy></MinuteMetrics>` +
-		`<Cors><CorsRule><AllowedMethods>GET,PUT</AllowedMethods><AllowedOrigins>a.com,b.com</AllowedOrigins><AllowedHeaders />` +
-		`<ExposedHeaders>x-ms-meta-abc,x-ms-meta-data*</ExposedHeaders><MaxAgeInSeconds>500</MaxAgeInSeconds></CorsRule></Cors>` +
-		`<DeleteRetentionPolicy><Enabled>true</Enabled><Days>7</Days></DeleteRetentionPolicy>` +
-		`<StaticWebsite><Enabled>true</Enabled><IndexDocument>index.html</IndexDocument></StaticWebsite>` +
-		`<DefaultServiceVersion>2020-10-02</DefaultServiceVersion></StorageServiceProperties>`
+	want :=
+		`<StorageServiceProperties><Logging><Version>1.0</Version><Read>true</Read><Write>false</Write><Delete>true</Delete>` +
+			`<RetentionPolicy><Enabled>true</Enabled><Days>5</Days></RetentionPolicy></Logging>` +
+			`<HourMetrics><Version>1.0</Version><Enabled>true</Enabled><IncludeAPIs>true</IncludeAPIs><RetentionPolicy><Enabled>false</Enabled></RetentionPolicy></HourMetrics>` +
+			`<MinuteMetrics><Version>1.0</Version><Enabled>true</Enabled><IncludeAPIs>false</IncludeAPIs><RetentionPolicy><Enabled>false</Enabled></RetentionPolicy></MinuteMetrics>` +
+			`<Cors><CorsRule><AllowedMethods>GET,PUT</AllowedMethods><AllowedOrigins>a.com,b.com</AllowedOrigins><AllowedHeaders />` +
+			`<ExposedHeaders>x-ms-meta-abc,x-ms-meta-data*</ExposedHeaders><MaxAgeInSeconds>500</MaxAgeInSeconds></CorsRule></Cors>` +
+			`<DeleteRetentionPolicy><Enabled>true</Enabled><Days>7</Days></DeleteRetentionPolicy>` +
+			`<StaticWebsite><Enabled>true</Enabled><IndexDocument>index.html</IndexDocument></StaticWebsite>` +
+			`<DefaultServiceVersion>2020-10-02</DefaultServiceVersion></StorageServiceProperties>`
 	got := string(p.XML(wire.Blob, 20181109).Bytes())
 	if _, got, _ = strings.Cut(got, "?>"); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -58,9 +59,11 @@ func TestUpdateAndRender(t *testing.T) {
 func TestUpdateRefuses(t *testing.T) {
 	t.Parallel()
 	wrap := func(s string) string { return "<StorageServiceProperties>" + s + "</StorageServiceProperties>" }
-	rule := "<CorsRule><AllowedOrigins>a</AllowedOrigins><AllowedMethods>GET</AllowedMethods><MaxAgeInSeconds>0</MaxAgeInSeconds><ExposedHeaders/><AllowedHeaders/></CorsRule>"
+	rule :=
+		"<CorsRule><AllowedOrigins>a</AllowedOrigins><AllowedMethods>GET</AllowedMethods><MaxAgeInSeconds>0</MaxAgeInSeconds><ExposedHeaders/><AllowedHeaders/></CorsRule>"
 	retention := func(days string) string {
-		return wrap("<HourMetrics><Enabled>false</Enabled><RetentionPolicy><Enabled>true</Enabled><Days>" + days + "</Days></RetentionPolicy></HourMetrics>")
+		return wrap("<HourMetrics><Enabled>false</Enabled><RetentionPolicy><Enabled>true</Enabled><Days>" + days +
+			"</Days></RetentionPolicy></HourMetrics>")
 	}
 	for _, tc := range []struct {
 		name, body string
@@ -76,19 +79,29 @@ func TestUpdateRefuses(t *testing.T) {
 		{"days that are no number", retention("x"), all, wire.ErrInvalidXMLDocument},
 		{"a flag that is none", wrap("<HourMetrics><Enabled>maybe</Enabled></HourMetrics>"), all, wire.ErrInvalidXMLDocument},
 		{"unknown section", wrap("<HourMetric><Enabled>true</Enabled></HourMetric>"), all, wire.ErrInvalidXMLDocument},
-		{"metrics of old versions where there are none", wrap("<Metrics><Enabled>true</Enabled></Metrics>"), Features{}, wire.ErrNotImplemented},
+		{"metrics of old versions where there are none", wrap("<Metrics><Enabled>true</Enabled></Metrics>"), Features{},
+			wire.ErrNotImplemented},
 		{"five rules", wrap("<Cors>" + strings.Repeat(rule, 5) + "</Cors>"), all, nil},
 		{"six rules", wrap("<Cors>" + strings.Repeat(rule, 6) + "</Cors>"), all, wire.ErrInvalidXMLDocument},
-		{"unknown method", wrap("<Cors>" + strings.Replace(rule, "GET", "FETCH", 1) + "</Cors>"), all, wire.ErrInvalidXMLDocument},
-		{"unknown element of a rule", wrap("<Cors>" + strings.Replace(rule, "</CorsRule>", "<MaxAge>1</MaxAge></CorsRule>", 1) + "</Cors>"), all, wire.ErrInvalidXMLDocument},
-		{"unknown element of a retention policy", wrap("<HourMetrics><RetentionPolicy><Day>1</Day></RetentionPolicy></HourMetrics>"), all, wire.ErrInvalidXMLDocument},
-		{"negative age", wrap("<Cors>" + strings.Replace(rule, ">0<", ">-1<", 1) + "</Cors>"), all, wire.ErrInvalidXMLDocument},
+		{"unknown method", wrap("<Cors>" + strings.Replace(rule, "GET", "FETCH", 1) + "</Cors>"), all,
+			wire.ErrInvalidXMLDocument},
+		{"unknown element of a rule", wrap("<Cors>" +
+			strings.Replace(rule, "</CorsRule>", "<MaxAge>1</MaxAge></CorsRule>", 1) + "</Cors>"), all,
+			wire.ErrInvalidXMLDocument},
+		{"unknown element of a retention policy",
+			wrap("<HourMetrics><RetentionPolicy><Day>1</Day></RetentionPolicy></HourMetrics>"), all, wire.ErrInvalidXMLDocument},
+		{"negative age", wrap("<Cors>" + strings.Replace(rule, ">0<", ">-1<", 1) + "</Cors>"), all,
+			wire.ErrInvalidXMLDocument},
 		{"no origin", wrap("<Cors>" + strings.Replace(rule, ">a<", "><", 1) + "</Cors>"), all, wire.ErrInvalidXMLDocument},
 		{"logging where there is none", wrap("<Logging><Read>true</Read></Logging>"), Features{}, wire.ErrNotImplemented},
 		{"no logging where there is none", wrap("<Logging><Read>false</Read></Logging>"), Features{}, nil},
-		{"metrics where there are none", wrap("<MinuteMetrics><Enabled>true</Enabled></MinuteMetrics>"), Features{}, wire.ErrNotImplemented},
-		{"soft delete where there is none", wrap("<DeleteRetentionPolicy><Enabled>true</Enabled><Days>1</Days></DeleteRetentionPolicy>"), Features{}, wire.ErrNotImplemented},
-		{"website where there is none", wrap("<StaticWebsite><Enabled>true</Enabled></StaticWebsite>"), Features{}, wire.ErrNotImplemented},
+		{"metrics where there are none", wrap("<MinuteMetrics><Enabled>true</Enabled></MinuteMetrics>"), Features{},
+			wire.ErrNotImplemented},
+		{"soft delete where there is none",
+			wrap("<DeleteRetentionPolicy><Enabled>true</Enabled><Days>1</Days></DeleteRetentionPolicy>"), Features{},
+			wire.ErrNotImplemented},
+		{"website where there is none", wrap("<StaticWebsite><Enabled>true</Enabled></StaticWebsite>"), Features{},
+			wire.ErrNotImplemented},
 		{"bad version", wrap("<DefaultServiceVersion>x</DefaultServiceVersion>"), all, wire.ErrInvalidXMLDocument},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -98,7 +111,8 @@ func TestUpdateRefuses(t *testing.T) {
 			}
 		})
 	}
-	if p, err := (Properties{}).Update(wire.Table, []byte(wrap("<Metrics><Enabled>true</Enabled></Metrics>")), all); err != nil || !p.HourMetrics.Enabled {
+	if p, err := (Properties{}).Update(wire.Table, []byte(wrap("<Metrics><Enabled>true</Enabled></Metrics>")),
+		all); err != nil || !p.HourMetrics.Enabled {
 		t.Errorf("metrics of old versions: %+v, %v", p, err)
 	}
 	if _, err := (Properties{}).Update(wire.Queue, []byte(wrap("<StaticWebsite/>")), all); err == nil {
@@ -130,7 +144,9 @@ func answer(r *wire.Request, name string) string {
 func TestCORS(t *testing.T) {
 	t.Parallel()
 	rules := []Rule{
-		{Origins: []string{"http://a.com"}, Methods: []string{"GET", "PUT"}, AllowedHeaders: []string{"x-ms-meta-abc", "x-ms-meta-data*"}, ExposedHeaders: []string{"x-ms-*"}, MaxAgeInSeconds: 200},
+		{Origins: []string{"http://a.com"}, Methods: []string{"GET", "PUT"},
+			AllowedHeaders: []string{"x-ms-meta-abc", "x-ms-meta-data*"}, ExposedHeaders: []string{"x-ms-*"},
+			MaxAgeInSeconds: 200},
 		{Origins: []string{"https://*.b.com"}, Methods: []string{"GET"}},
 		{Origins: []string{"*"}, Methods: []string{"PUT"}},
 	}
@@ -154,14 +170,16 @@ func TestCORS(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var h []string
-			for _, p := range [][2]string{{"Origin", tc.origin}, {"Access-Control-Request-Method", tc.method}, {"Access-Control-Request-Headers", tc.headers}} {
+			for _, p := range [][2]string{{"Origin", tc.origin}, {"Access-Control-Request-Method", tc.method},
+				{"Access-Control-Request-Headers", tc.headers}} {
 				if p[1] != "" {
 					h = append(h, p[0], p[1])
 				}
 			}
 			r := request(t, "OPTIONS", h...)
 			err := preflight(r, rules)
-			if (err == nil) != (tc.want == nil) || !errors.Is(err, tc.want) || answer(r, "Access-Control-Allow-Origin") != tc.allow {
+			if (err == nil) != (tc.want == nil) || !errors.Is(err, tc.want) ||
+				answer(r, "Access-Control-Allow-Origin") != tc.allow {
 				t.Errorf("got %v, origin %q; want %v, %q", err, answer(r, "Access-Control-Allow-Origin"), tc.want, tc.allow)
 			}
 			credentials := answer(r, "Access-Control-Allow-Credentials") == "true"
@@ -179,7 +197,8 @@ func TestCORS(t *testing.T) {
 	} {
 		r := request(t, tc.method, "Origin", tc.origin)
 		setCORS(r, rules)
-		if answer(r, "Access-Control-Allow-Origin") != tc.allow || answer(r, "Vary") != tc.vary || answer(r, "Access-Control-Expose-Headers") != tc.expose {
+		if answer(r, "Access-Control-Allow-Origin") != tc.allow || answer(r, "Vary") != tc.vary ||
+			answer(r, "Access-Control-Expose-Headers") != tc.expose {
 			t.Errorf("%s from %q: got %v", tc.method, tc.origin, r.Out.Header())
 		}
 	}
@@ -188,7 +207,8 @@ func TestCORS(t *testing.T) {
 func TestPolicies(t *testing.T) {
 	t.Parallel()
 	id := func(s string) string {
-		return "<SignedIdentifier><Id>" + s + "</Id><AccessPolicy><Start>2011-10-11</Start><Expiry>2011-10-12T01:02Z</Expiry><Permission>r</Permission></AccessPolicy></SignedIdentifier>"
+		return "<SignedIdentifier><Id>" + s +
+			"</Id><AccessPolicy><Start>2011-10-11</Start><Expiry>2011-10-12T01:02Z</Expiry><Permission>r</Permission></AccessPolicy></SignedIdentifier>"
 	}
 	wrap := func(s string) string { return "<SignedIdentifiers>" + s + "</SignedIdentifiers>" }
 	for _, tc := range []struct {
@@ -221,7 +241,8 @@ func TestPolicies(t *testing.T) {
 			}
 		})
 	}
-	list, err := ParsePolicies([]byte(wrap(id("a")+"<SignedIdentifier><Id>bare</Id><AccessPolicy /></SignedIdentifier>")), "raup")
+	list, err := ParsePolicies([]byte(wrap(id("a")+"<SignedIdentifier><Id>bare</Id><AccessPolicy /></SignedIdentifier>")),
+		"raup")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,8 +271,10 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 		{"<StorageServiceProperties/>\n", "1", "28"},
 		{in("<DeleteRetentionPolicy><Enabled>True</Enabled><Days>0</Days></DeleteRetentionPolicy>"), "2", "89"},
 		{in("<DeleteRetentionPolicy><Enabled>True</Enabled><Days>366</Days></DeleteRetentionPolicy>"), "2", "91"},
-		{in("<MinuteMetrics><Version>1.0</Version><Enabled>True</Enabled><IncludeAPIs>True</IncludeAPIs><RetentionPolicy><Enabled>True</Enabled><Days>366</Days></RetentionPolicy></MinuteMetrics>"), "2", "176"},
-		{in("<Cors>" + strings.Repeat("<CorsRule><AllowedOrigins>www.xyz.com</AllowedOrigins><AllowedMethods>GET</AllowedMethods><MaxAgeInSeconds>0</MaxAgeInSeconds></CorsRule>", 6) + "</Cors>"), "0", "0"},
+		{in(
+			"<MinuteMetrics><Version>1.0</Version><Enabled>True</Enabled><IncludeAPIs>True</IncludeAPIs><RetentionPolicy><Enabled>True</Enabled><Days>366</Days></RetentionPolicy></MinuteMetrics>"), "2", "176"},
+		{in("<Cors>" + strings.Repeat(
+			"<CorsRule><AllowedOrigins>www.xyz.com</AllowedOrigins><AllowedMethods>GET</AllowedMethods><MaxAgeInSeconds>0</MaxAgeInSeconds></CorsRule>", 6) + "</Cors>"), "0", "0"},
 	} {
 		_, err := Properties{}.Update(wire.Blob, []byte(tc.document), Features{DeleteRetention: true, Metrics: true})
 		var e *wire.Error
@@ -266,7 +289,8 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 
 func TestEmptyDocument(t *testing.T) {
 	t.Parallel()
-	for _, body := range []string{"<StorageServiceProperties></StorageServiceProperties>", "\ufeff<StorageServiceProperties> </StorageServiceProperties>",
+	for _, body := range []string{"<StorageServiceProperties></StorageServiceProperties>",
+		"\ufeff<StorageServiceProperties> </StorageServiceProperties>",
 		"<StorageServiceProperties><Cors /></StorageServiceProperties>"} {
 		if _, err := (Properties{}).Update(wire.Queue, []byte(body), Features{}); err != nil {
 			t.Errorf("%s: %v", body, err)

@@ -11,8 +11,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// Registry holds the service properties of all accounts of one service, and serves the operations on them. Every request
-// asks for the CORS rules, so they are kept in memory, parsed. It is safe for concurrent use.
+// Registry holds the service properties of all accounts of one service, and serves the operations on them. Every
+// request asks for the CORS rules, so they are kept in memory, parsed. It is safe for concurrent use.
 //
 // The service keeps the values, as bytes that only this package interprets.
 type Registry struct {
@@ -28,14 +28,17 @@ type Registry struct {
 
 // Backend is the place where a service keeps the values.
 type Backend struct {
-	// Change durably replaces an account's value by the one that change returns for the current value, nil for none. No other change may come
-	// between the two. change may be called several times; its error is returned, and nothing is replaced then.
-	Change func(ctx context.Context, account string, change func(old []byte) (p *Properties, value []byte, err error)) error
-	// Reports is set if the service reports each change to Changed, those of this process included, in the order in which they were made.
+	// Change durably replaces an account's value by the one that change returns for the current value, nil for none. No
+	// other change may come between the two. change may be called several times; its error is returned, and nothing is
+	// replaced then.
+	Change func(ctx context.Context, account string,
+		change func(old []byte) (p *Properties, value []byte, err error)) error
+	// Reports is set if the service reports each change to Changed, those of this process included, in the order in which
+	// they were made.
 	Reports bool
-	// Current, if set, returns an account's value, nil for none. It is for a service whose values another process may change.
-	// It must return the same slice until the value changes, and is called for every request. Without it memory has what
-	// Load and Set gave it.
+	// Current, if set, returns an account's value, nil for none. It is for a service whose values another process may
+	// change. It must return the same slice until the value changes, and is called for every request. Without it memory
+	// has what Load and Set gave it.
 	Current func(account string) []byte
 }
 
@@ -116,9 +119,8 @@ func (r *Registry) Of(account string) *Properties {
 	return &fresh.properties
 }
 
-// Set serves Set Service Properties but for the answer, which is 202 without a body. A section that the document lacks keeps
-// its value.
-// https://learn.microsoft.com/rest/api/storageservices/set-blob-service-properties
+// Set serves Set Service Properties but for the answer, which is 202 without a body. A section that the document lacks
+// keeps its value. https://learn.microsoft.com/rest/api/storageservices/set-blob-service-properties
 func (r *Registry) Set(req *wire.Request) error {
 	body, err := req.ReadBody(MaxBody)
 	if err != nil {

@@ -18,9 +18,11 @@ import (
 
 // setAge sends Set Service Properties with one CORS rule that has the age.
 func setAge(r *Registry, account string, age int) error {
-	body := fmt.Sprintf("<StorageServiceProperties><Cors><CorsRule><AllowedOrigins>*</AllowedOrigins><AllowedMethods>GET</AllowedMethods>"+
-		"<AllowedHeaders/><ExposedHeaders/><MaxAgeInSeconds>%d</MaxAgeInSeconds></CorsRule></Cors></StorageServiceProperties>", age)
-	req, err := wire.Parse(wire.Table, httptest.NewRequest("PUT", "http://127.0.0.1/"+account+"/?restype=service&comp=properties", strings.NewReader(body)),
+	body := fmt.Sprintf(
+		"<StorageServiceProperties><Cors><CorsRule><AllowedOrigins>*</AllowedOrigins><AllowedMethods>GET</AllowedMethods>"+
+			"<AllowedHeaders/><ExposedHeaders/><MaxAgeInSeconds>%d</MaxAgeInSeconds></CorsRule></Cors></StorageServiceProperties>", age)
+	req, err := wire.Parse(wire.Table,
+		httptest.NewRequest("PUT", "http://127.0.0.1/"+account+"/?restype=service&comp=properties", strings.NewReader(body)),
 		httptest.NewRecorder(), time.Now(), wire.Options{})
 	if err != nil {
 		return err
@@ -72,18 +74,19 @@ func TestSetsChangeBackendAndMemoryInTheSameOrder(t *testing.T) {
 		first   atomic.Bool
 		r       *Registry
 	)
-	r = NewRegistry(wire.Table, Features{}, Backend{Change: func(ctx context.Context, account string, change func([]byte) (*Properties, []byte, error)) error {
-		err := v.change(ctx, account, change)
-		if first.CompareAndSwap(false, true) {
-			close(written)
-			select { // without the lock the second Set ends here
-			case err := <-second:
-				second <- err
-			case <-time.After(50 * time.Millisecond):
+	r = NewRegistry(wire.Table, Features{},
+		Backend{Change: func(ctx context.Context, account string, change func([]byte) (*Properties, []byte, error)) error {
+			err := v.change(ctx, account, change)
+			if first.CompareAndSwap(false, true) {
+				close(written)
+				select { // without the lock the second Set ends here
+				case err := <-second:
+					second <- err
+				case <-time.After(50 * time.Millisecond):
+				}
 			}
-		}
-		return err
-	}}, nil)
+			return err
+		}}, nil)
 	go func() {
 		<-written
 		second <- setAge(r, "lazuli1", 2)

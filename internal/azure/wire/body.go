@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// maxDrain bounds the bytes that are read and discarded of a body that is too large. It is above the size of a transaction of a
-// hundred entities of the maximum size.
+// maxDrain bounds the bytes that are read and discarded of a body that is too large. It is above the size of a
+// transaction of a hundred entities of the maximum size.
 const maxDrain = 128 << 20
 
 // maxAhead bounds the memory that is allocated for a body before its bytes arrive.
@@ -20,7 +20,8 @@ const maxAhead = 1 << 20
 
 // ReadBody returns the whole request body. It fails with [ErrRequestBodyTooLarge] over limit bytes, with
 // [ErrIncompleteBody] if the client stopped early, and with [ErrMD5Mismatch] or [ErrInvalidMD5] if
-// Content-MD5 does not match. It allocates memory as bytes arrive, at most 1 MiB ahead of them, whatever the headers say.
+// Content-MD5 does not match. It allocates memory as bytes arrive, at most 1 MiB ahead of them, whatever the headers
+// say.
 func (r *Request) ReadBody(limit int64) ([]byte, error) { return r.ReadBodyInto(nil, limit) }
 
 // ReadBodyInto is like [Request.ReadBody], in the memory of buf if its capacity suffices.
@@ -59,8 +60,8 @@ func (r *Request) tooLarge() error {
 	return ErrRequestBodyTooLarge
 }
 
-// Drain reads what is left of the body, up to 128 MiB: a client that sends everything before it reads would otherwise see a broken connection and
-// not the answer. A client that waits for 100 Continue has not sent anything.
+// Drain reads what is left of the body, up to 128 MiB: a client that sends everything before it reads would otherwise
+// see a broken connection and not the answer. A client that waits for 100 Continue has not sent anything.
 func (r *Request) Drain() {
 	if r.Header("Expect") == "" && r.HTTP.ContentLength <= maxDrain {
 		_, _ = io.CopyN(io.Discard, r.HTTP.Body, maxDrain)
@@ -92,8 +93,8 @@ func BodyError(err error) error {
 	return ErrIncompleteBody
 }
 
-// DecodeXML reads the body, up to limit bytes, into v with encoding/xml, which does not load external entities. It fails
-// with [ErrInvalidXMLDocument] and the errors of [Request.ReadBody]. An empty body is an invalid document.
+// DecodeXML reads the body, up to limit bytes, into v with encoding/xml, which does not load external entities. It
+// fails with [ErrInvalidXMLDocument] and the errors of [Request.ReadBody]. An empty body is an invalid document.
 func (r *Request) DecodeXML(limit int64, v any) error {
 	b, err := r.ReadBody(limit)
 	if err != nil {
@@ -102,7 +103,8 @@ func (r *Request) DecodeXML(limit int64, v any) error {
 	return ParseXML(b, v)
 }
 
-// ParseXML decodes one document, with or without a byte order mark. It refuses anything after it, and elements for which v has no field.
+// ParseXML decodes one document, with or without a byte order mark. It refuses anything after it, and elements for
+// which v has no field.
 func ParseXML(b []byte, v any) error {
 	if err := refuseUnknown(newXMLDecoder(b), v); err != nil {
 		return err
@@ -133,8 +135,8 @@ func newXMLDecoder(b []byte) *xml.Decoder {
 	return d
 }
 
-// XMLCharset is the CharsetReader of all XML documents of requests. Besides UTF-8 it reads ASCII, which the XML libraries of some clients
-// declare.
+// XMLCharset is the CharsetReader of all XML documents of requests. Besides UTF-8 it reads ASCII, which the XML
+// libraries of some clients declare.
 func XMLCharset(label string, in io.Reader) (io.Reader, error) {
 	if strings.EqualFold(label, "us-ascii") || strings.EqualFold(label, "ascii") {
 		return in, nil

@@ -12,13 +12,14 @@ import (
 
 // Addresses, headers and documents that repeat a piece of their grammar take work that grows with their length.
 func TestParsersStayInTheirBudget(t *testing.T) {
-	workbudget.Inputs(MaxURI, "/devstoreaccount1/", []string{"/", "%41", "?", "&", "a=b&", "a=%41&", "../", "\\"}, "", func(uri string) {
-		workbudget.Default.Check(t, len(uri), func() {
-			hr := httptest.NewRequest("GET", "http://h/", nil)
-			hr.RequestURI = uri
-			_, _ = Parse(Blob, hr, nil, time.Now(), Options{})
+	workbudget.Inputs(MaxURI, "/devstoreaccount1/", []string{"/", "%41", "?", "&", "a=b&", "a=%41&", "../", "\\"}, "",
+		func(uri string) {
+			workbudget.Default.Check(t, len(uri), func() {
+				hr := httptest.NewRequest("GET", "http://h/", nil)
+				hr.RequestURI = uri
+				_, _ = Parse(Blob, hr, nil, time.Now(), Options{})
+			})
 		})
-	})
 	hr := httptest.NewRequest("GET", "http://h/devstoreaccount1/a", nil)
 	size := 0
 	for i := range maxStorageHeaders {
@@ -39,9 +40,11 @@ func TestParsersStayInTheirBudget(t *testing.T) {
 		XMLName xml.Name `xml:"Doc"`
 		List    []struct{ Text string }
 	}
-	workbudget.Inputs(1<<20, "<Doc>", []string{"<List><Text>x</Text></List>", "<List>", "<List/>", "x", "&lt;", "<!-- -->", "<?a b?>", `<List a="b" c="d"/>`, `<List xmlns:a="b"/>`}, "</Doc>", func(body string) {
-		workbudget.Default.Check(t, len(body), func() { _ = ParseXML([]byte(body), new(document)) })
-	})
+	workbudget.Inputs(1<<20, "<Doc>",
+		[]string{"<List><Text>x</Text></List>", "<List>", "<List/>", "x", "&lt;", "<!-- -->", "<?a b?>",
+			`<List a="b" c="d"/>`, `<List xmlns:a="b"/>`}, "</Doc>", func(body string) {
+			workbudget.Default.Check(t, len(body), func() { _ = ParseXML([]byte(body), new(document)) })
+		})
 }
 
 // FuzzParseXML: any document is read or refused, and nothing is read of what the type does not have.

@@ -24,7 +24,8 @@ func (r *Request) SourceConditions() (Conditions, error) {
 
 // TagConditions parses the x-ms-blob-if-* headers, which are conditions on the blob whose tags are read or set.
 func (r *Request) TagConditions() (Conditions, error) {
-	return r.conditions("X-Ms-Blob-If-Match", "X-Ms-Blob-If-None-Match", "X-Ms-Blob-If-Modified-Since", "X-Ms-Blob-If-Unmodified-Since")
+	return r.conditions("X-Ms-Blob-If-Match", "X-Ms-Blob-If-None-Match", "X-Ms-Blob-If-Modified-Since",
+		"X-Ms-Blob-If-Unmodified-Since")
 }
 
 // TierConditions parses the x-ms-access-tier-if-* headers of Delete Blob. A zero time is an absent header.

@@ -51,8 +51,8 @@ var (
 	// ErrEmptyMetadataKey: a metadata header without a name.
 	ErrEmptyMetadataKey = &Error{Status: http.StatusBadRequest, Code: "EmptyMetadataKey",
 		Message: "The key for one of the metadata key-value pairs is empty."}
-	// ErrHeadersTooLarge: the headers are over 64 KiB together, or there are over 1000 x-ms-* headers. The status is Azure's; its
-	// answer has no code.
+	// ErrHeadersTooLarge: the headers are over 64 KiB together, or there are over 1000 x-ms-* headers. The status is
+	// Azure's; its answer has no code.
 	ErrHeadersTooLarge = &Error{Status: http.StatusBadRequest, Code: "OutOfRangeInput",
 		Message: "The size of the request headers is too long."}
 	// ErrMetadataTooLarge: names and values are over 8 KiB together.
@@ -119,10 +119,11 @@ var (
 	// ErrOperationTimedOut: the operation did not end within the permitted time.
 	ErrOperationTimedOut = &Error{Status: http.StatusInternalServerError, Code: "OperationTimedOut",
 		Message: "Operation could not be completed within the specified time."}
-	// ErrInsufficientStorage: the disk of the data folder is full. Azure has no such state; the status is one that the SDKs do not
-	// retry, because room does not come by itself.
+	// ErrInsufficientStorage: the disk of the data folder is full. Azure has no such state; the status is one that the
+	// SDKs do not retry, because room does not come by itself.
 	ErrInsufficientStorage = &Error{Status: http.StatusInsufficientStorage, Code: "InsufficientStorage",
-		Message: "The disk of the server's data folder is full. Reads and deletes are served; delete something, or give the disk room."}
+		Message: "The disk of the server's data folder is full. Reads and deletes are served; delete something, or give " +
+			"the disk room."}
 	// ErrServerBusy: too many requests at once, or the server is stopping. Clients retry.
 	ErrServerBusy = &Error{Status: http.StatusServiceUnavailable, Code: "ServerBusy",
 		Message: "The server is currently unable to receive requests. Please retry your request."}

@@ -56,8 +56,8 @@ func ParseQuery(raw string) (q Query, ok bool) {
 	return q, true
 }
 
-// UnescapeQuery decodes the name or value of a query parameter. A percent sign that begins no encoding stands for itself, as for .NET, in which the
-// service is written: clients send filters and prefixes with a bare "%".
+// UnescapeQuery decodes the name or value of a query parameter. A percent sign that begins no encoding stands for
+// itself, as for .NET, in which the service is written: clients send filters and prefixes with a bare "%".
 func UnescapeQuery(s string) string {
 	if strings.IndexByte(s, '%') < 0 && strings.IndexByte(s, '+') < 0 {
 		return s

@@ -6,8 +6,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/httpserver/statusline"
 )
 
-// SetReason makes the first line of e's message the reason phrase of the answer, as in Azure's answers of which the services, not the parts
-// before them, are the origin. The front-end calls it before an error is rendered.
+// SetReason makes the first line of e's message the reason phrase of the answer, as in Azure's answers of which the
+// services, not the parts before them, are the origin. The front-end calls it before an error is rendered.
 func (r *Request) SetReason(e *Error) {
 	if !e.Bare {
 		statusline.SetReason(r.Out, e.Status, e.Message)

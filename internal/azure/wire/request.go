@@ -8,8 +8,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/budget"
 )
 
-// Request is a storage request, parsed once, with methods to answer it. It belongs to the goroutine that serves the request
-// and must not be used afterwards.
+// Request is a storage request, parsed once, with methods to answer it. It belongs to the goroutine that serves the
+// request and must not be used afterwards.
 type Request struct {
 	// HTTP is the request as net/http read it. Handlers read headers and the body from it; nothing rewrites it.
 	HTTP *http.Request
@@ -63,7 +63,8 @@ type Request struct {
 	Fault string
 	// Replication holds what Get Service Stats reports; the zero value is a secondary that has everything.
 	Replication Replication
-	// Admit, if set, takes entities of a partition of a table from the rates that limit them, and fails if a rate is exceeded. The Table service calls it.
+	// Admit, if set, takes entities of a partition of a table from the rates that limit them, and fails if a rate is
+	// exceeded. The Table service calls it.
 	Admit func(table, partition string, entities int) error
 
 	options Options
@@ -71,7 +72,8 @@ type Request struct {
 	work    *budget.Work
 }
 
-// Work returns the work that the request may cause, and no more than in the time that the request gives. Its operation spends it.
+// Work returns the work that the request may cause, and no more than in the time that the request gives. Its operation
+// spends it.
 func (r *Request) Work() *budget.Work {
 	if r.work == nil {
 		ctx, limit := r.HTTP.Context(), r.options.Work
@@ -111,8 +113,8 @@ type Options struct {
 	Work time.Duration
 }
 
-// Parse parses the parts of hr that all operations need. It fails with [ErrInvalidURI], [ErrInvalidQueryParameterValue] or
-// [ErrInvalidHeaderValue]; the Request can still be used to render the error.
+// Parse parses the parts of hr that all operations need. It fails with [ErrInvalidURI], [ErrInvalidQueryParameterValue]
+// or [ErrInvalidHeaderValue]; the Request can still be used to render the error.
 func Parse(svc Service, hr *http.Request, out http.ResponseWriter, now time.Time, o Options) (*Request, error) {
 	r := &Request{HTTP: hr, Out: out, Service: svc, Now: now, ID: newRequestID(now), options: o}
 	if id := header(hr.Header, "X-Ms-Client-Request-Id"); len(id) <= maxClientID && printable(id) {
@@ -121,9 +123,9 @@ func Parse(svc Service, hr *http.Request, out http.ResponseWriter, now time.Time
 	return r, r.parse(o)
 }
 
-// Inner parses a request inside r: a part of a batch, or the request for a copy source. It uses the time and the options of r:
-// with other options its address could name another account than it does in a request of its own. The caller compares the
-// accounts if they have to be the same. The errors are those of [Parse].
+// Inner parses a request inside r: a part of a batch, or the request for a copy source. It uses the time and the
+// options of r: with other options its address could name another account than it does in a request of its own. The
+// caller compares the accounts if they have to be the same. The errors are those of [Parse].
 func (r *Request) Inner(hr *http.Request, out http.ResponseWriter) (*Request, error) {
 	return Parse(r.Service, hr, out, r.Now, r.options)
 }

@@ -31,26 +31,42 @@ func TestParseTarget(t *testing.T) {
 		pathStyle           bool
 		err                 error
 	}{
-		{name: "path-style", host: "127.0.0.1:10000", uri: "/devstoreaccount1/c/b%2Fx", account: "devstoreaccount1", path: "/c/b%2Fx", base: "http://127.0.0.1:10000/devstoreaccount1"},
-		{name: "path-style service", host: "localhost:10000", uri: "/devstoreaccount1?comp=list", account: "devstoreaccount1", base: "http://localhost:10000/devstoreaccount1"},
-		{name: "path-style service with slash", host: "localhost:10000", uri: "/devstoreaccount1/", account: "devstoreaccount1", base: "http://localhost:10000/devstoreaccount1"},
-		{name: "path-style secondary", host: "h", uri: "/acc-secondary/c", account: "acc", path: "/c", secondary: true, base: "http://h/acc-secondary"},
-		{name: "slashes and dots stay", host: "h", uri: "/acc/c//a/../b/./", account: "acc", path: "/c//a/../b/./", base: "http://h/acc"},
-		{name: "host-style", host: "acc.blob.localhost:10000", uri: "/c/b", account: "acc", path: "/c/b", base: "http://acc.blob.localhost:10000"},
-		{name: "host-style service", host: "acc.blob.core.windows.net", uri: "/", account: "acc", base: "http://acc.blob.core.windows.net"},
-		{name: "host-style secondary", host: "acc-secondary.blob.localhost", uri: "/c", account: "acc", path: "/c", secondary: true, base: "http://acc-secondary.blob.localhost"},
-		{name: "host-style over IPv6", host: "acc-ipv6.blob.localhost", uri: "/c", account: "acc", path: "/c", base: "http://acc-ipv6.blob.localhost"},
-		{name: "host-style over both networks", host: "acc-dualstack.blob.localhost", uri: "/c", account: "acc", path: "/c", base: "http://acc-dualstack.blob.localhost"},
-		{name: "host-style secondary over IPv6", host: "acc-secondary-ipv6.blob.localhost", uri: "/c", account: "acc", path: "/c", secondary: true, base: "http://acc-secondary-ipv6.blob.localhost"},
-		{name: "host-style secondary over both networks, in the other order", host: "acc-dualstack-secondary.blob.localhost", uri: "/c", account: "acc", path: "/c", secondary: true, base: "http://acc-dualstack-secondary.blob.localhost"},
-		{name: "host of another service is a plain host", host: "acc.queue.localhost", uri: "/dev/c", account: "dev", path: "/c", base: "http://acc.queue.localhost/dev"},
-		{name: "path-style only", host: "acc.blob.localhost", uri: "/dev/c", pathStyle: true, account: "dev", path: "/c", base: "http://acc.blob.localhost/dev"},
+		{name: "path-style", host: "127.0.0.1:10000", uri: "/devstoreaccount1/c/b%2Fx", account: "devstoreaccount1",
+			path: "/c/b%2Fx", base: "http://127.0.0.1:10000/devstoreaccount1"},
+		{name: "path-style service", host: "localhost:10000", uri: "/devstoreaccount1?comp=list", account: "devstoreaccount1",
+			base: "http://localhost:10000/devstoreaccount1"},
+		{name: "path-style service with slash", host: "localhost:10000", uri: "/devstoreaccount1/",
+			account: "devstoreaccount1", base: "http://localhost:10000/devstoreaccount1"},
+		{name: "path-style secondary", host: "h", uri: "/acc-secondary/c", account: "acc", path: "/c", secondary: true,
+			base: "http://h/acc-secondary"},
+		{name: "slashes and dots stay", host: "h", uri: "/acc/c//a/../b/./", account: "acc", path: "/c//a/../b/./",
+			base: "http://h/acc"},
+		{name: "host-style", host: "acc.blob.localhost:10000", uri: "/c/b", account: "acc", path: "/c/b",
+			base: "http://acc.blob.localhost:10000"},
+		{name: "host-style service", host: "acc.blob.core.windows.net", uri: "/", account: "acc",
+			base: "http://acc.blob.core.windows.net"},
+		{name: "host-style secondary", host: "acc-secondary.blob.localhost", uri: "/c", account: "acc", path: "/c",
+			secondary: true, base: "http://acc-secondary.blob.localhost"},
+		{name: "host-style over IPv6", host: "acc-ipv6.blob.localhost", uri: "/c", account: "acc", path: "/c",
+			base: "http://acc-ipv6.blob.localhost"},
+		{name: "host-style over both networks", host: "acc-dualstack.blob.localhost", uri: "/c", account: "acc", path: "/c",
+			base: "http://acc-dualstack.blob.localhost"},
+		{name: "host-style secondary over IPv6", host: "acc-secondary-ipv6.blob.localhost", uri: "/c", account: "acc",
+			path: "/c", secondary: true, base: "http://acc-secondary-ipv6.blob.localhost"},
+		{name: "host-style secondary over both networks, in the other order", host: "acc-dualstack-secondary.blob.localhost",
+			uri: "/c", account: "acc", path: "/c", secondary: true, base: "http://acc-dualstack-secondary.blob.localhost"},
+		{name: "host of another service is a plain host", host: "acc.queue.localhost", uri: "/dev/c", account: "dev",
+			path: "/c", base: "http://acc.queue.localhost/dev"},
+		{name: "path-style only", host: "acc.blob.localhost", uri: "/dev/c", pathStyle: true, account: "dev", path: "/c",
+			base: "http://acc.blob.localhost/dev"},
 		{name: "absolute form", host: "h", uri: "http://h/acc/c", account: "acc", path: "/c", base: "http://h/acc"},
 		{name: "no account", host: "h", uri: "/", err: ErrInvalidURI},
 		{name: "account too short", host: "h", uri: "/ab/c", err: ErrInvalidURI},
 		{name: "account with upper case", host: "h", uri: "/Acc/c", err: ErrInvalidURI},
-		{name: "percent sign in the query that encodes nothing", host: "h", uri: "/acc/c?a=%f", account: "acc", path: "/c", base: "http://h/acc"},
-		{name: "too many parameters", host: "h", uri: "/acc/c?" + strings.Repeat("a&", 200), err: ErrInvalidQueryParameterValue},
+		{name: "percent sign in the query that encodes nothing", host: "h", uri: "/acc/c?a=%f", account: "acc", path: "/c",
+			base: "http://h/acc"},
+		{name: "too many parameters", host: "h", uri: "/acc/c?" + strings.Repeat("a&", 200),
+			err: ErrInvalidQueryParameterValue},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r, err := parse(t, Blob, Options{PathStyle: tc.pathStyle}, "GET "+tc.uri+" HTTP/1.1\nHost: "+tc.host)
@@ -118,7 +134,8 @@ func TestMetadata(t *testing.T) {
 		{name: "digit first", head: "\nx-ms-meta-1a: 1", err: ErrInvalidMetadata},
 		{name: "underscore", head: "\nx-ms-meta-_1a: 1", want: "_1a=1;"},
 		{name: "not UTF-8", head: "\nx-ms-meta-a: \xff", err: ErrInvalidMetadata},
-		{name: "at the limit", head: "\nx-ms-meta-a: " + strings.Repeat("x", MetadataLimit-1), want: "a=" + strings.Repeat("x", MetadataLimit-1) + ";"},
+		{name: "at the limit", head: "\nx-ms-meta-a: " + strings.Repeat("x", MetadataLimit-1),
+			want: "a=" + strings.Repeat("x", MetadataLimit-1) + ";"},
 		{name: "over the limit", head: "\nx-ms-meta-a: " + strings.Repeat("x", MetadataLimit), err: ErrMetadataTooLarge},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -164,7 +181,8 @@ func TestReadBody(t *testing.T) {
 		{"no md5", "Content-Length: 10\r\nContent-MD5: AAAA", body, 10, ErrInvalidMD5},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			hr, err := http.ReadRequest(bufio.NewReader(strings.NewReader("PUT /acc HTTP/1.1\r\nHost: h\r\n" + tc.head + "\r\n\r\n" + tc.sent)))
+			hr, err := http.ReadRequest(bufio.NewReader(
+				strings.NewReader("PUT /acc HTTP/1.1\r\nHost: h\r\n" + tc.head + "\r\n\r\n" + tc.sent)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -176,7 +194,8 @@ func TestReadBody(t *testing.T) {
 			if !same(err, tc.want) || err == nil && string(b) != body {
 				t.Errorf("got %q, %v; want %v", b, err, tc.want)
 			}
-			// A client that sends all of it before it reads must come to its end; one that asks first, or would send for ever, not.
+			// A client that sends all of it before it reads must come to its end; one that asks first, or would send for ever,
+			// not.
 			asks := hr.Header.Get("Expect") != "" || hr.ContentLength > maxDrain
 			if left, _ := io.ReadAll(hr.Body); err != nil && len(left) > 0 != asks {
 				t.Errorf("%d bytes are left unread", len(left))
@@ -213,7 +232,8 @@ func TestParseXML(t *testing.T) {
 func TestXMLEscapes(t *testing.T) {
 	t.Parallel()
 	got := string(NewXML(0).Open("A", "b", `<"&>`).Text("C", "a<b>&\"\r\n\x01\xffé").Empty("D").Close("A").Bytes())
-	want := byteOrderMark + `<?xml version="1.0" encoding="utf-8"?><A b="&lt;&quot;&amp;&gt;"><C>a&lt;b&gt;&amp;&quot;&#xD;` +
+	want := byteOrderMark +
+		`<?xml version="1.0" encoding="utf-8"?><A b="&lt;&quot;&amp;&gt;"><C>a&lt;b&gt;&amp;&quot;&#xD;` +
 		"\n\ufffd\ufffdé</C><D /></A>"
 	if got != want {
 		t.Errorf("got  %q\nwant %q", got, want)

@@ -73,8 +73,8 @@ func (r *Request) XML(status int, x *XML) error {
 	return err
 }
 
-// Body answers with a body. On HEAD it sends only its headers. It does not report errors of the connection, since no client
-// is left to answer.
+// Body answers with a body. On HEAD it sends only its headers. It does not report errors of the connection, since no
+// client is left to answer.
 func (r *Request) Body(status int, contentType string, body []byte) error {
 	h := r.Out.Header()
 	h["Content-Type"] = r.values.of(contentType)

@@ -8,7 +8,8 @@ const (
 	Blob Service = iota + 1
 	Queue
 	Table
-	// DataLake is the dfs endpoint of the Blob service. Its requests are requests of that service: they have the service Blob.
+	// DataLake is the dfs endpoint of the Blob service. Its requests are requests of that service: they have the service
+	// Blob.
 	DataLake
 )
 

@@ -4,9 +4,9 @@ import "context"
 
 type systemKey struct{}
 
-// WithSystem marks requests with ctx as requests of the server itself: Storage Analytics writes its logs and metrics. They
-// need no credential and may write where callers may only read. The mark is a value in memory: a request that arrives over a
-// connection cannot have it.
+// WithSystem marks requests with ctx as requests of the server itself: Storage Analytics writes its logs and metrics.
+// They need no credential and may write where callers may only read. The mark is a value in memory: a request that
+// arrives over a connection cannot have it.
 func WithSystem(ctx context.Context) context.Context {
 	return context.WithValue(ctx, systemKey{}, true)
 }

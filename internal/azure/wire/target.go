@@ -10,8 +10,8 @@ import (
 const secondarySuffix = "-secondary"
 
 // locate splits the address into account and resource path. There are two forms: host style,
-// account.blob.example:10000/container, as on Azure, and path style, 127.0.0.1:10000/account/container, as in the storage
-// emulators.
+// account.blob.example:10000/container, as on Azure, and path style, 127.0.0.1:10000/account/container, as in the
+// storage emulators.
 func (r *Request) locate(path string, pathStyle bool) error {
 	scheme := "http://"
 	if r.HTTP.TLS != nil {
@@ -81,8 +81,8 @@ func HostService(host string) Service {
 	return 0
 }
 
-// hostSuffixes removes the suffixes of an account's host name that say over which network it is reached, -ipv6 and -dualstack, and
-// leaves -secondary, in any order.
+// hostSuffixes removes the suffixes of an account's host name that say over which network it is reached, -ipv6 and
+// -dualstack, and leaves -secondary, in any order.
 func hostSuffixes(label string) string {
 	name, secondary := label, ""
 	for {

@@ -33,18 +33,21 @@ type formatted struct {
 	text string
 }
 
-// lastRFC1123 has a prime number of entries, so that times whole minutes, hours or days apart do not displace each other.
+// lastRFC1123 has a prime number of entries, so that times whole minutes, hours or days apart do not displace each
+// other.
 var lastRFC1123 [31]atomic.Pointer[formatted]
 
 // FormatISO7 returns t as "2015-06-26T23:39:12.1234567Z", cut to 100 ns.
 func FormatISO7(t time.Time) string { return t.UTC().Format(ISO7) }
 
-// httpLayouts are forms of HTTP dates besides those of net/http, all in UTC: those that .NET, in which the service is written, reads. Days and hours
-// may have one digit, the day of the week, the zone and the century may be missing. What else the service reads is not documented.
+// httpLayouts are forms of HTTP dates besides those of net/http, all in UTC: those that .NET, in which the service is
+// written, reads. Days and hours may have one digit, the day of the week, the zone and the century may be missing. What
+// else the service reads is not documented.
 var httpLayouts = []string{
 	"Mon, _2 Jan 2006 15:04:05 GMT", "Mon, _2 Jan 2006 15:04:05", "_2 Jan 2006 15:04:05 GMT", "_2 Jan 2006 15:04:05",
 	"Mon, _2 Jan 06 15:04:05 GMT", "_2 Jan 06 15:04:05 GMT", "Monday, _2-Jan-06 15:04:05 GMT",
-	"Mon, _2 Jan 2006 15:04:05 -0700", "_2 Jan 2006 15:04:05 -0700", "Mon, _2 Jan 2006 15:04:05 -07:00", "_2 Jan 2006 15:04:05 -07:00",
+	"Mon, _2 Jan 2006 15:04:05 -0700", "_2 Jan 2006 15:04:05 -0700", "Mon, _2 Jan 2006 15:04:05 -07:00",
+	"_2 Jan 2006 15:04:05 -07:00",
 }
 
 // ParseRFC1123 parses an HTTP date: in the three forms that HTTP allows, or one of httpLayouts.

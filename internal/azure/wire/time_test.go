@@ -32,7 +32,8 @@ func TestParseRFC1123(t *testing.T) {
 			t.Errorf("ParseRFC1123(%q) = %v, %v; want %v", tt.in, got, err, tt.want)
 		}
 	}
-	for _, bad := range []string{"", "yesterday", "Fri, 26 Jun 2015 23:39:12 XYZ", "Fri, 36 Jun 2015 23:39:12 GMT", "2015-06-26T23:39:12Z", "Fri, 26 Jun 2015 25:39:12 GMT"} {
+	for _, bad := range []string{"", "yesterday", "Fri, 26 Jun 2015 23:39:12 XYZ", "Fri, 36 Jun 2015 23:39:12 GMT",
+		"2015-06-26T23:39:12Z", "Fri, 26 Jun 2015 25:39:12 GMT"} {
 		for range 2 {
 			if got, err := ParseRFC1123(bad); err == nil {
 				t.Errorf("ParseRFC1123(%q) = %v, want an error", bad, got)

@@ -23,8 +23,9 @@ var known = []Version{
 	20190202, 20190707, 20191010, 20191212, 20200210, 20200408, 20200612, 20200804, 20201002, 20201206, 20210212,
 	20210410, 20210608, 20210806, 20211004, 20211202, 20221102, 20230103, 20230503, 20230803, 20231103, 20240204,
 	20240504, 20240804, 20241104, 20250105, 20250505, 20250705, 20251105, 20260206, 20260406, 20260606, 20261006,
-	// Not on that page. The Azure SDK for Go sends it from azblob 1.8.1 on, and it differs in nothing there; other SDKs withdrew it before a release, and
-	// some accounts of Azure refuse it: https://github.com/Azure/azure-sdk-for-go/issues/27543
+	// Not on that page. The Azure SDK for Go sends it from azblob 1.8.1 on, and it differs in nothing there; other SDKs
+	// withdrew it before a release, and some accounts of Azure refuse it:
+	// https://github.com/Azure/azure-sdk-for-go/issues/27543
 	20261206,
 }
 

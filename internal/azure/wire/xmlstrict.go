@@ -47,8 +47,8 @@ func elementOf(t reflect.Type) *element {
 	return e
 }
 
-// refuseUnknown reads a document whose type is that of v and fails with [ErrInvalidXMLDocument] at an element for which the type has no
-// field: encoding/xml skips these, so that a misspelt setting would be taken for an absent one.
+// refuseUnknown reads a document whose type is that of v and fails with [ErrInvalidXMLDocument] at an element for which
+// the type has no field: encoding/xml skips these, so that a misspelt setting would be taken for an absent one.
 func refuseUnknown(d *xml.Decoder, v any) error {
 	open := []*element{{inner: map[string]*element{}, any: true}}
 	root := elementOf(reflect.TypeOf(v))

@@ -21,7 +21,9 @@ func TestParseXMLRefusesUnknownElements(t *testing.T) {
 		name, body string
 		ok         bool
 	}{
-		{"known elements", `<?xml version="1.0"?><Doc kind="x" more="y"><!-- c --><Name>n</Name><Set><Item><K>1</K></Item><Item/></Set></Doc>`, true},
+		{"known elements",
+			`<?xml version="1.0"?><Doc kind="x" more="y"><!-- c --><Name>n</Name><Set><Item><K>1</K></Item><Item/></Set></Doc>`,
+			true},
 		{"nothing", `<Doc/>`, true},
 		{"declared as ASCII", `<?xml version="1.0" encoding="US-ASCII"?><Doc/>`, true},
 		{"with a byte order mark", "\ufeff<?xml version=\"1.0\" encoding=\"UTF-8\"?><Doc/>", true},
@@ -38,7 +40,8 @@ func TestParseXMLRefusesUnknownElements(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			var d document
-			if err := ParseXML([]byte(tc.body), &d); (err == nil) != tc.ok || err != nil && !errors.Is(err, ErrInvalidXMLDocument) {
+			if err := ParseXML([]byte(tc.body), &d); (err == nil) != tc.ok || err != nil &&
+				!errors.Is(err, ErrInvalidXMLDocument) {
 				t.Errorf("%s: %v", tc.body, err)
 			}
 		})

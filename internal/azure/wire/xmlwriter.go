@@ -20,7 +20,8 @@ var documents = sync.Pool{New: func() any { return new(XML) }}
 // maxPooled is the capacity in bytes up to which a document is kept.
 const maxPooled = 64 << 10
 
-// NewXML returns a document that begins with Azure's byte order mark and declaration. capacity is the expected size in bytes.
+// NewXML returns a document that begins with Azure's byte order mark and declaration. capacity is the expected size in
+// bytes.
 func NewXML(capacity int) *XML {
 	x := documents.Get().(*XML)
 	x.buf = slices.Grow(x.buf[:0], capacity)

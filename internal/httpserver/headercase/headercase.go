@@ -13,7 +13,8 @@ import (
 // maxNames bounds the number of names that a connection keeps. A client that uses more loses their case, nothing else.
 const maxNames = 256
 
-// Names holds the names that were read from one connection. The zero value is ready for use; it is safe for concurrent use.
+// Names holds the names that were read from one connection. The zero value is ready for use; it is safe for concurrent
+// use.
 type Names struct {
 	mu    sync.Mutex
 	names map[string]string // lower case -> original
@@ -71,7 +72,8 @@ func NewContext(ctx context.Context, n *Names) context.Context {
 	return context.WithValue(ctx, contextKey{}, n)
 }
 
-// Original returns a header's name as the client wrote it, if its connection knows it; else lower, its form in lower case.
+// Original returns a header's name as the client wrote it, if its connection knows it; else lower, its form in lower
+// case.
 func Original(ctx context.Context, lower string) string {
 	if n, ok := ctx.Value(contextKey{}).(*Names); ok {
 		return n.Original(lower)

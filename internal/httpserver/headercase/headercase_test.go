@@ -8,11 +8,13 @@ import (
 func TestNamesKeepTheirCase(t *testing.T) {
 	t.Parallel()
 	var n Names
-	for _, line := range []string{"Host: h", "X-Ms-Meta-OneTwo: 1", "x-ms-meta-Three: 3", "x-ms-meta-four: 4", "not-x-ms-meta-Five: 5", "x-ms-meta-Six"} {
+	for _, line := range []string{"Host: h", "X-Ms-Meta-OneTwo: 1", "x-ms-meta-Three: 3", "x-ms-meta-four: 4",
+		"not-x-ms-meta-Five: 5", "x-ms-meta-Six"} {
 		n.Keep([]byte(line))
 	}
-	for lower, want := range map[string]string{"x-ms-meta-onetwo": "X-Ms-Meta-OneTwo", "x-ms-meta-three": "x-ms-meta-Three",
-		"x-ms-meta-four": "x-ms-meta-four", "x-ms-meta-five": "x-ms-meta-five", "x-ms-meta-six": "x-ms-meta-six"} {
+	for lower, want := range map[string]string{"x-ms-meta-onetwo": "X-Ms-Meta-OneTwo",
+		"x-ms-meta-three": "x-ms-meta-Three",
+		"x-ms-meta-four":  "x-ms-meta-four", "x-ms-meta-five": "x-ms-meta-five", "x-ms-meta-six": "x-ms-meta-six"} {
 		if got := n.Original(lower); got != want {
 			t.Errorf("%s is %s, want %s", lower, got, want)
 		}

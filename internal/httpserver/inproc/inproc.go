@@ -1,6 +1,6 @@
 // Package inproc carries HTTP requests to handlers of the same process, without a connection: an Azure SDK client
-// with this transport calls the services as over the network, without its cost. Worker roles that run inside the server use
-// it.
+// with this transport calls the services as over the network, without its cost. Worker roles that run inside the server
+// use it.
 //
 // The services see the same as with HTTP/1.1, with one exception: the size of a request's head is not limited.
 package inproc

@@ -33,7 +33,8 @@ func TestRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != 201 || string(b) != "POST/" || resp.Header.Get("X-Ms-Lower") != "v" || resp.ContentLength != 5 {
+	if err != nil || resp.StatusCode != 201 || string(b) != "POST/" || resp.Header.Get("X-Ms-Lower") != "v" ||
+		resp.ContentLength != 5 {
 		t.Errorf("got %d %q %v, %v", resp.StatusCode, b, resp.Header, err)
 	}
 }
@@ -67,8 +68,10 @@ func TestRequestAsServed(t *testing.T) {
 		{"GET", "", "", "/x/a%20b//c?q=1", 0},
 	} {
 		c := client(func(w http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("Content-Length") != tc.length || r.ContentLength != tc.contentLength || r.RequestURI != tc.uri || r.Host != "here:1" {
-				t.Errorf("%s: got length %q %d, uri %q, host %q", tc.method, r.Header.Get("Content-Length"), r.ContentLength, r.RequestURI, r.Host)
+			if r.Header.Get("Content-Length") != tc.length || r.ContentLength != tc.contentLength || r.RequestURI != tc.uri ||
+				r.Host != "here:1" {
+				t.Errorf("%s: got length %q %d, uri %q, host %q", tc.method, r.Header.Get("Content-Length"), r.ContentLength,
+					r.RequestURI, r.Host)
 			}
 		})
 		var body io.Reader

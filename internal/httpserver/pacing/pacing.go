@@ -1,6 +1,6 @@
-// Package pacing cuts off a client that stops in the middle of a request or of an answer: it holds a connection, and perhaps
-// an extent that cannot be compacted. What counts is progress, not the time of the whole transfer, so that a large one may
-// last as long as it needs.
+// Package pacing cuts off a client that stops in the middle of a request or of an answer: it holds a connection, and
+// perhaps an extent that cannot be compacted. What counts is progress, not the time of the whole transfer, so that a
+// large one may last as long as it needs.
 package pacing
 
 import (
@@ -15,8 +15,8 @@ const (
 	DefaultTimeout = time.Minute
 	// receiveUnit is the part of a body that must arrive within the timeout, in bytes; less is enough at its end.
 	receiveUnit = 4 << 10
-	// sendUnit is the number of bytes of a response that are sent under one deadline. It sets the minimum rate of a reader: 17 KiB/s with
-	// the default timeout.
+	// sendUnit is the number of bytes of a response that are sent under one deadline. It sets the minimum rate of a
+	// reader: 17 KiB/s with the default timeout.
 	sendUnit = 1 << 20
 )
 
@@ -57,8 +57,8 @@ func (b *Body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Finish gives the rest of a body that the handler did not read, and that net/http reads to keep the connection, a deadline
-// of its own. A deadline that has passed stays.
+// Finish gives the rest of a body that the handler did not read, and that net/http reads to keep the connection, a
+// deadline of its own. A deadline that has passed stays.
 func (b *Body) Finish() {
 	if !b.ended && b.left == 0 {
 		_ = b.conn.SetReadDeadline(time.Now().Add(b.timeout))
@@ -77,8 +77,8 @@ func NewWriter(conn Deadlines, timeout time.Duration) Writer {
 	return Writer{conn: conn, timeout: timeout}
 }
 
-// Next puts the next part of the answer under a deadline. The last deadline stays until the connection is idle, so that it
-// covers what net/http still has in its buffer; net/http removes it then.
+// Next puts the next part of the answer under a deadline. The last deadline stays until the connection is idle, so that
+// it covers what net/http still has in its buffer; net/http removes it then.
 func (w *Writer) Next() {
 	if w.conn != nil {
 		_ = w.conn.SetWriteDeadline(time.Now().Add(w.timeout))

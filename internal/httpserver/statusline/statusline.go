@@ -1,5 +1,5 @@
-// Package statusline gives answers a reason phrase of their own. net/http has one phrase for each status and no way to change it, while Azure
-// Storage sends the first line of an error's message, which client libraries print.
+// Package statusline gives answers a reason phrase of their own. net/http has one phrase for each status and no way to
+// change it, while Azure Storage sends the first line of an error's message, which client libraries print.
 package statusline
 
 import (
@@ -9,15 +9,16 @@ import (
 
 // Reasoner is a ResponseWriter whose answer can have a reason phrase other than that of its status.
 type Reasoner interface {
-	// SetReason sets the phrase that is sent if the answer has the status. It is called before WriteHeader; "" is the status's own phrase.
+	// SetReason sets the phrase that is sent if the answer has the status. It is called before WriteHeader; "" is the
+	// status's own phrase.
 	SetReason(status int, phrase string)
 }
 
 // maxPhrase bounds a phrase in bytes: some messages quote what the client has sent.
 const maxPhrase = 512
 
-// SetReason makes the first line of message the phrase of the answer on w, if it has the status and if w, or a writer that it unwraps to, is a
-// [Reasoner]. What is no printable ASCII becomes a question mark.
+// SetReason makes the first line of message the phrase of the answer on w, if it has the status and if w, or a writer
+// that it unwraps to, is a [Reasoner]. What is no printable ASCII becomes a question mark.
 func SetReason(w http.ResponseWriter, status int, message string) {
 	for {
 		switch next := w.(type) {

@@ -59,8 +59,8 @@ func Containers(ctx context.Context, c *azblob.Client, prefix string, each func(
 	return nil
 }
 
-// List calls each with the blobs of a container whose names begin with prefix, and, unless recursive is set, with virtual folders in place
-// of the blobs below them.
+// List calls each with the blobs of a container whose names begin with prefix, and, unless recursive is set, with
+// virtual folders in place of the blobs below them.
 func List(ctx context.Context, c *azblob.Client, name, prefix string, recursive bool, each func(Entry) error) error {
 	client := c.ServiceClient().NewContainerClient(name)
 	if recursive {
@@ -98,7 +98,8 @@ func eachBlob(items []*container.BlobItem, each func(Entry) error) error {
 	for _, item := range items {
 		e := Entry{Name: value(item.Name)}
 		if p := item.Properties; p != nil {
-			e.Size, e.Modified, e.Tier, e.Type = value(p.ContentLength), value(p.LastModified), string(value(p.AccessTier)), string(value(p.BlobType))
+			e.Size, e.Modified, e.Tier, e.Type = value(p.ContentLength), value(p.LastModified), string(value(p.AccessTier)),
+				string(value(p.BlobType))
 		}
 		if err := each(e); err != nil {
 			return err
@@ -120,7 +121,8 @@ type PutOptions struct {
 // Put uploads a block blob. The content is read once, in parts.
 func Put(ctx context.Context, c *azblob.Client, name, blobName string, content io.Reader, o PutOptions) error {
 	if o.Create {
-		if _, err := c.CreateContainer(ctx, name, nil); err != nil && !bloberror.HasCode(err, bloberror.ContainerAlreadyExists) {
+		if _, err := c.CreateContainer(ctx, name, nil); err != nil &&
+			!bloberror.HasCode(err, bloberror.ContainerAlreadyExists) {
 			return err
 		}
 	}
@@ -129,7 +131,8 @@ func Put(ctx context.Context, c *azblob.Client, name, blobName string, content i
 	}
 	up := &azblob.UploadStreamOptions{HTTPHeaders: &blob.HTTPHeaders{BlobContentType: optional(o.ContentType)}}
 	if o.Absent {
-		up.AccessConditions = &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)}}
+		up.AccessConditions =
+			&blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)}}
 	}
 	_, err := c.UploadStream(ctx, name, blobName, content, up)
 	if bloberror.HasCode(err, bloberror.BlobAlreadyExists, bloberror.ConditionNotMet) {
@@ -152,11 +155,13 @@ func Get(ctx context.Context, c *azblob.Client, name, blobName string, w io.Writ
 
 // Remove deletes a blob with its snapshots.
 func Remove(ctx context.Context, c *azblob.Client, name, blobName string) error {
-	_, err := c.DeleteBlob(ctx, name, blobName, &azblob.DeleteBlobOptions{DeleteSnapshots: to.Ptr(blob.DeleteSnapshotsOptionTypeInclude)})
+	_, err := c.DeleteBlob(ctx, name, blobName,
+		&azblob.DeleteBlobOptions{DeleteSnapshots: to.Ptr(blob.DeleteSnapshotsOptionTypeInclude)})
 	return err
 }
 
-// RemoveAll deletes the blobs whose names begin with prefix, and calls each with the name of each. It stops at the first failure.
+// RemoveAll deletes the blobs whose names begin with prefix, and calls each with the name of each. It stops at the
+// first failure.
 func RemoveAll(ctx context.Context, c *azblob.Client, name, prefix string, each func(blobName string) error) error {
 	return List(ctx, c, name, prefix, true, func(e Entry) error {
 		if err := Remove(ctx, c, name, e.Name); err != nil && !bloberror.HasCode(err, bloberror.BlobNotFound) {
@@ -172,7 +177,8 @@ const copyPoll = 100 * time.Millisecond
 // Copy copies a blob within the account, on the server, and waits until the copy is complete.
 func Copy(ctx context.Context, c *azblob.Client, fromContainer, fromBlob, toContainer, toBlob string) error {
 	service := c.ServiceClient()
-	from, dest := service.NewContainerClient(fromContainer).NewBlobClient(fromBlob), service.NewContainerClient(toContainer).NewBlobClient(toBlob)
+	from, dest := service.NewContainerClient(fromContainer).NewBlobClient(fromBlob),
+		service.NewContainerClient(toContainer).NewBlobClient(toBlob)
 	started, err := dest.StartCopyFromURL(ctx, from.URL(), nil)
 	if err != nil {
 		return err
@@ -199,7 +205,8 @@ func Copy(ctx context.Context, c *azblob.Client, fromContainer, fromBlob, toCont
 type Property struct{ Name, Value string }
 
 // Stat returns the properties of a blob that it has, in a fixed order, and its metadata by name.
-func Stat(ctx context.Context, c *azblob.Client, name, blobName string) (list []Property, metadata map[string]*string, err error) {
+func Stat(ctx context.Context, c *azblob.Client, name, blobName string) (list []Property, metadata map[string]*string,
+	err error) {
 	p, err := c.ServiceClient().NewContainerClient(name).NewBlobClient(blobName).GetProperties(ctx, nil)
 	if err != nil {
 		return nil, nil, err

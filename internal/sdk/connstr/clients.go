@@ -26,8 +26,8 @@ type Options struct {
 	Retry policy.RetryOptions
 }
 
-// idlePerHost is the number of idle connections that to one service are kept. The SDK's own transport keeps ten: a worker with
-// more messages in flight than that would open and close a connection for nearly every request.
+// idlePerHost is the number of idle connections that to one service are kept. The SDK's own transport keeps ten: a
+// worker with more messages in flight than that would open and close a connection for nearly every request.
 const idlePerHost = 256
 
 var sharedTransport = &http.Client{Transport: &http.Transport{

@@ -31,10 +31,11 @@ func TestParse(t *testing.T) {
 		in   string
 		want Settings
 	}{
-		"development":                         {"UseDevelopmentStorage=true", dev},
-		"development, trailing semicolon":     {"UseDevelopmentStorage=true;", dev},
-		"development, any case":               {" usedevelopmentstorage =True", dev},
-		"development with proxy":              {"UseDevelopmentStorage=true;DevelopmentStorageProxyUri=https://storage.test", proxied},
+		"development":                     {"UseDevelopmentStorage=true", dev},
+		"development, trailing semicolon": {"UseDevelopmentStorage=true;", dev},
+		"development, any case":           {" usedevelopmentstorage =True", dev},
+		"development with proxy": {"UseDevelopmentStorage=true;DevelopmentStorageProxyUri=https://storage.test",
+			proxied},
 		"development with proxy, port unused": {"UseDevelopmentStorage=true;DevelopmentStorageProxyUri=https://storage.test:8443/", proxied},
 		"emulator, written out": {
 			"DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=" + DevelopmentKey +
@@ -62,7 +63,8 @@ func TestParse(t *testing.T) {
 		},
 		"signature with account": {
 			"AccountName=acct;SharedAccessSignature=sv=2021-01-01&sig=abc=",
-			Settings{Account: "acct", SAS: NewSecret("sv=2021-01-01&sig=abc="), BlobEndpoint: "https://acct.blob.core.windows.net",
+			Settings{Account: "acct", SAS: NewSecret("sv=2021-01-01&sig=abc="),
+				BlobEndpoint:  "https://acct.blob.core.windows.net",
 				QueueEndpoint: "https://acct.queue.core.windows.net", TableEndpoint: "https://acct.table.core.windows.net"},
 		},
 	}
@@ -98,15 +100,18 @@ func TestParseRefuses(t *testing.T) {
 		"twice":                   {"AccountName=a;accountname=b;AccountKey=" + secret, "given twice"},
 		"development false":       {"UseDevelopmentStorage=false", "only be true"},
 		"development and account": {"UseDevelopmentStorage=true;AccountKey=" + secret, "cannot be combined"},
-		"proxy without scheme":    {"UseDevelopmentStorage=true;DevelopmentStorageProxyUri=host", "DevelopmentStorageProxyUri"},
-		"no credential":           {"AccountName=a", "neither"},
-		"two credentials":         {"AccountName=a;AccountKey=" + secret + ";SharedAccessSignature=sig=" + secret, "both"},
-		"key without name":        {"AccountKey=" + secret + ";BlobEndpoint=http://h", "needs AccountName"},
-		"key not base64":          {"AccountName=a;AccountKey=" + secret + "!", "not base64"},
-		"endpoint not a URL":      {"AccountName=a;AccountKey=" + secret + ";QueueEndpoint=h:1", "QueueEndpoint"},
-		"endpoint with a query":   {"AccountName=a;AccountKey=" + secret + ";QueueEndpoint=http://h?sig=" + secret, "QueueEndpoint"},
-		"protocol":                {"DefaultEndpointsProtocol=ftp;AccountName=a;AccountKey=" + secret, "DefaultEndpointsProtocol"},
-		"signature to nowhere":    {"SharedAccessSignature=sig=" + secret, "no account and no endpoint"},
+		"proxy without scheme": {"UseDevelopmentStorage=true;DevelopmentStorageProxyUri=host",
+			"DevelopmentStorageProxyUri"},
+		"no credential":      {"AccountName=a", "neither"},
+		"two credentials":    {"AccountName=a;AccountKey=" + secret + ";SharedAccessSignature=sig=" + secret, "both"},
+		"key without name":   {"AccountKey=" + secret + ";BlobEndpoint=http://h", "needs AccountName"},
+		"key not base64":     {"AccountName=a;AccountKey=" + secret + "!", "not base64"},
+		"endpoint not a URL": {"AccountName=a;AccountKey=" + secret + ";QueueEndpoint=h:1", "QueueEndpoint"},
+		"endpoint with a query": {"AccountName=a;AccountKey=" + secret + ";QueueEndpoint=http://h?sig=" + secret,
+			"QueueEndpoint"},
+		"protocol": {"DefaultEndpointsProtocol=ftp;AccountName=a;AccountKey=" + secret,
+			"DefaultEndpointsProtocol"},
+		"signature to nowhere": {"SharedAccessSignature=sig=" + secret, "no account and no endpoint"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -134,7 +139,8 @@ func TestSecretNeverPrints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := fmt.Sprint(s, s.Key, &s) + fmt.Sprintf("%v %+v %#v %s %q %x %#v", s, s, s, s.Key, s.Key, s.Key, s.Key) + string(asJSON) + log.String()
+	shown := fmt.Sprint(s, s.Key, &s) + fmt.Sprintf("%v %+v %#v %s %q %x %#v", s, s, s, s.Key, s.Key, s.Key, s.Key) +
+		string(asJSON) + log.String()
 	for _, leak := range []string{"c2VjcmV0", fmt.Sprintf("%x", "c2VjcmV0")} {
 		if strings.Contains(shown, leak) {
 			t.Errorf("a secret leaks: %s", shown)
@@ -157,7 +163,8 @@ func TestClients(t *testing.T) {
 	defer server.Close()
 
 	endpoints := fmt.Sprintf(";BlobEndpoint=%[1]s/b;QueueEndpoint=%[1]s/q;TableEndpoint=%[1]s/t", server.URL)
-	for _, s := range []string{"AccountName=acct;AccountKey=a2V5" + endpoints, "SharedAccessSignature=sv=1&sig=SIG" + endpoints} {
+	for _, s := range []string{"AccountName=acct;AccountKey=a2V5" + endpoints,
+		"SharedAccessSignature=sv=1&sig=SIG" + endpoints} {
 		settings, err := Parse(s)
 		if err != nil {
 			t.Fatal(err)

@@ -4,7 +4,8 @@
 // what every emulator user writes, and each of the three modules has a parser of its own. Here one [Settings] value
 // serves all three services.
 //
-// The forms understood are those of https://learn.microsoft.com/azure/storage/common/storage-configure-connection-string:
+// The forms understood are those of
+// https://learn.microsoft.com/azure/storage/common/storage-configure-connection-string:
 //
 //	UseDevelopmentStorage=true
 //	UseDevelopmentStorage=true;DevelopmentStorageProxyUri=http://host

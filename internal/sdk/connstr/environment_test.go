@@ -7,7 +7,8 @@ func TestFromEnvironment(t *testing.T) {
 	set := map[string]string{}
 	want := func(text, variable string) {
 		t.Helper()
-		if gotText, gotVariable := FromEnvironment(func(name string) string { return set[name] }); gotText != text || gotVariable != variable {
+		if gotText, gotVariable := FromEnvironment(func(name string) string { return set[name] }); gotText != text ||
+			gotVariable != variable {
 			t.Errorf("with %v: %q of %q, want %q of %q", set, gotText, gotVariable, text, variable)
 		}
 	}

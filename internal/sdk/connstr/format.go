@@ -2,7 +2,8 @@ package connstr
 
 import "strings"
 
-// Reveal writes the settings back as a connection string with its secret in the clear, in the form that every Azure SDK reads.
+// Reveal writes the settings back as a connection string with its secret in the clear, in the form that every Azure SDK
+// reads.
 func (s Settings) Reveal() string { return s.format(Secret.Reveal) }
 
 // String is Reveal with the secret redacted.

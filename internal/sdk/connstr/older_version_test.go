@@ -27,7 +27,9 @@ func (a *azurite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if version > a.known {
 		w.Header().Set("x-ms-error-code", "InvalidHeaderValue")
 		w.WriteHeader(http.StatusBadRequest)
-		fmt.Fprintf(w, `<Error><Code>InvalidHeaderValue</Code><Message>The API version %s is not supported by Azurite.</Message></Error>`, version)
+		fmt.Fprintf(w,
+			`<Error><Code>InvalidHeaderValue</Code><Message>The API version %s is not supported by Azurite.</Message></Error>`,
+			version)
 		return
 	}
 	a.body = string(body)
@@ -54,7 +56,8 @@ func TestRefusedVersionIsSentOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(a.versions) != 3 || a.versions[0] <= a.known || !slices.Equal(a.versions[1:], []string{olderVersion, olderVersion}) {
+	if len(a.versions) != 3 || a.versions[0] <= a.known ||
+		!slices.Equal(a.versions[1:], []string{olderVersion, olderVersion}) {
 		t.Errorf("sent versions %v, want the SDK's and then %s twice", a.versions, olderVersion)
 	}
 	if a.body != "the content" {

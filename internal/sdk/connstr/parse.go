@@ -42,7 +42,8 @@ var fields = map[string]bool{
 	"usedevelopmentstorage": true, "developmentstorageproxyuri": true, "defaultendpointsprotocol": true,
 	"accountname": true, "accountkey": true, "sharedaccesssignature": true, "endpointsuffix": true,
 	"blobendpoint": true, "queueendpoint": true, "tableendpoint": true, "fileendpoint": true, "dfsendpoint": true,
-	"blobsecondaryendpoint": true, "queuesecondaryendpoint": true, "tablesecondaryendpoint": true, "filesecondaryendpoint": true,
+	"blobsecondaryendpoint": true, "queuesecondaryendpoint": true, "tablesecondaryendpoint": true,
+	"filesecondaryendpoint": true,
 }
 
 // Parse reads a connection string. An error names the field at fault and never repeats a value.

@@ -4,14 +4,16 @@ import "log/slog"
 
 const redacted = "**redacted**"
 
-// Secret is a text that must not reach a log, an error or a terminal. Every fmt verb, encoding/json, encoding.TextMarshaler
-// users and slog see "**redacted**"; an empty one shows as empty, to distinguish "not set" from "set".
+// Secret is a text that must not reach a log, an error or a terminal. Every fmt verb, encoding/json,
+// encoding.TextMarshaler users and slog see "**redacted**"; an empty one shows as empty, to distinguish "not set" from
+// "set".
 type Secret struct{ text string }
 
 // NewSecret wraps a text.
 func NewSecret(text string) Secret { return Secret{text} }
 
-// Reveal returns the text itself. Its few callers are where a request is signed or a child process is given its settings.
+// Reveal returns the text itself. Its few callers are where a request is signed or a child process is given its
+// settings.
 func (s Secret) Reveal() string { return s.text }
 
 // Empty reports whether there is no text.

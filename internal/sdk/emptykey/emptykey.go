@@ -1,8 +1,8 @@
-// Package emptykey lets clients of aztables address entities whose PartitionKey is empty, which the Table service allows and the SDK refuses
-// ("parameter partitionKey cannot be empty").
+// Package emptykey lets clients of aztables address entities whose PartitionKey is empty, which the Table service
+// allows and the SDK refuses ("parameter partitionKey cannot be empty").
 //
-// A caller gives the SDK [Placeholder] as the key, in an address or in an entity, under a context of [With]. The [Policy], with which the client
-// must have been built, replaces it before the request is signed.
+// A caller gives the SDK [Placeholder] as the key, in an address or in an entity, under a context of [With]. The
+// [Policy], with which the client must have been built, replaces it before the request is signed.
 package emptykey
 
 import (
@@ -21,12 +21,15 @@ import (
 // Placeholder stands for the empty key. Only requests under a context of With are changed.
 const Placeholder = "lazuli-empty-key-6f1c0a52"
 
-// ErrNoPolicy means that a client was not built with the Policy. A request with the placeholder as key was sent: it found no entity.
-var ErrNoPolicy = errors.New("the table client cannot address entities with an empty PartitionKey; open the storage with workers.OpenStorage")
+// ErrNoPolicy means that a client was not built with the Policy. A request with the placeholder as key was sent: it
+// found no entity.
+var ErrNoPolicy = errors.New("the table client cannot address entities with an empty PartitionKey; open the storage " +
+	"with workers.OpenStorage")
 
 type contextKey struct{}
 
-// With returns a context whose requests have the placeholder replaced, and a function that returns ErrNoPolicy unless one was.
+// With returns a context whose requests have the placeholder replaced, and a function that returns ErrNoPolicy unless
+// one was.
 func With(ctx context.Context) (marked context.Context, check func() error) {
 	replaced := new(atomic.Bool)
 	return context.WithValue(ctx, contextKey{}, replaced), func() error {
@@ -37,8 +40,8 @@ func With(ctx context.Context) (marked context.Context, check func() error) {
 	}
 }
 
-// Address returns the context and the key by which the SDK addresses entities of a partition, whose key may be empty. check is to be called after the
-// request.
+// Address returns the context and the key by which the SDK addresses entities of a partition, whose key may be empty.
+// check is to be called after the request.
 func Address(ctx context.Context, partitionKey string) (marked context.Context, key string, check func() error) {
 	if partitionKey != "" {
 		return ctx, partitionKey, func() error { return nil }

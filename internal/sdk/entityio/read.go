@@ -1,4 +1,5 @@
-// Package entityio calls aztables where its own methods lose something: the types of what is read, the quotes in the keys of a transaction.
+// Package entityio calls aztables where its own methods lose something: the types of what is read, the quotes in the
+// keys of a transaction.
 package entityio
 
 import (
@@ -22,8 +23,8 @@ type Entity struct {
 	Answer *http.Response
 }
 
-// Get reads an entity as the service sends it: in the values of the SDK, which have been decoded and encoded again, a Double 5.0 is an Int32 5. Its
-// PartitionKey may be empty if the client was built with emptykey.Policy.
+// Get reads an entity as the service sends it: in the values of the SDK, which have been decoded and encoded again, a
+// Double 5.0 is an Int32 5. Its PartitionKey may be empty if the client was built with emptykey.Policy.
 // https://learn.microsoft.com/rest/api/storageservices/query-entities
 func Get(ctx context.Context, client *aztables.Client, partitionKey, rowKey string) (e Entity, err error) {
 	ctx, partitionKey, check := emptykey.Address(ctx, partitionKey)

@@ -1,14 +1,15 @@
 // Package poison records why each poisoned message was moved to its poison queue.
 //
-// A poison queue holds the messages themselves, their bodies unchanged, as Azure Functions does it: there is no room in them for a
-// reason. So the reason stands in a table of the same account, lazulipoison, under the poison queue's name and the message's id there:
+// A poison queue holds the messages themselves, their bodies unchanged, as Azure Functions does it: there is no room in
+// them for a reason. So the reason stands in a table of the same account, lazulipoison, under the poison queue's name
+// and the message's id there:
 //
 //	PartitionKey  the poison queue
 //	RowKey        the message's id in the poison queue
 //
-// A record is written after its message was put to the poison queue. It may be missing: the process died in between, the connection
-// has no tables, another program moved the message. And it may be left behind by a program that knows nothing of it, when it
-// deletes the message. Who reads it must do with either.
+// A record is written after its message was put to the poison queue. It may be missing: the process died in between,
+// the connection has no tables, another program moved the message. And it may be left behind by a program that knows
+// nothing of it, when it deletes the message. Who reads it must do with either.
 package poison
 
 import (
@@ -149,7 +150,8 @@ func Remove(ctx context.Context, tables *aztables.ServiceClient, queue, id strin
 }
 
 func missing(err error) bool {
-	return hasCode(err, aztables.TableNotFound) || hasCode(err, aztables.ResourceNotFound) || hasCode(err, aztables.EntityNotFound)
+	return hasCode(err, aztables.TableNotFound) || hasCode(err, aztables.ResourceNotFound) ||
+		hasCode(err, aztables.EntityNotFound)
 }
 
 func hasCode(err error, code aztables.TableErrorCode) bool {

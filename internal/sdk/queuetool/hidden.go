@@ -20,8 +20,8 @@ import (
 // ErrNoHidden: the service shows visible messages alone, as Azure does.
 var ErrNoHidden = errors.New("this service does not show hidden messages; Lazuli does")
 
-// PeekAll returns up to limit messages, at most 1,000, hidden ones included, in the order in which they become visible. It fails with
-// ErrNoHidden on a service that is not Lazuli.
+// PeekAll returns up to limit messages, at most 1,000, hidden ones included, in the order in which they become visible.
+// It fails with ErrNoHidden on a service that is not Lazuli.
 func PeekAll(ctx context.Context, client *azqueue.QueueClient, limit int) ([]Message, error) {
 	// A service that does not know the header must not refuse the number before it has shown that.
 	if _, _, err := peekHidden(ctx, client, 1, nil); err != nil {
@@ -34,8 +34,8 @@ func PeekAll(ctx context.Context, client *azqueue.QueueClient, limit int) ([]Mes
 	return messages, err
 }
 
-// PeekEach calls fn for every message, hidden ones included, with bodies as they are in the queue. It fails with ErrNoHidden on a service that is not
-// Lazuli.
+// PeekEach calls fn for every message, hidden ones included, with bodies as they are in the queue. It fails with
+// ErrNoHidden on a service that is not Lazuli.
 func PeekEach(ctx context.Context, client *azqueue.QueueClient, fn func(Message) error) error {
 	// A service that does not know the header must not refuse the number before it has shown that.
 	if _, _, err := peekHidden(ctx, client, 1, nil); err != nil {
@@ -57,7 +57,8 @@ func PeekEach(ctx context.Context, client *azqueue.QueueClient, fn func(Message)
 	}
 }
 
-// PeekPage is PeekAll for the messages after the position that an earlier page returned; "" begins. The position of the last page is "".
+// PeekPage is PeekAll for the messages after the position that an earlier page returned; "" begins. The position of the
+// last page is "".
 func PeekPage(ctx context.Context, client *azqueue.QueueClient, limit int, after string) ([]Message, string, error) {
 	messages, next, err := peekHidden(ctx, client, min(max(limit, 1), 1000), &after)
 	for i := range messages {
@@ -66,14 +67,16 @@ func PeekPage(ctx context.Context, client *azqueue.QueueClient, limit int, after
 	return messages, next, err
 }
 
-func peekHidden(ctx context.Context, client *azqueue.QueueClient, n int, after *string) (messages []Message, next string, err error) {
+func peekHidden(ctx context.Context, client *azqueue.QueueClient, n int, after *string) (messages []Message,
+	next string, err error) {
 	var answer *http.Response
 	header := http.Header{longpoll.HiddenHeader: {longpoll.HiddenInclude}}
 	if after != nil {
 		header[longpoll.AfterHeader] = []string{*after}
 	}
 	ctx = policy.WithHTTPHeader(ctx, header)
-	if _, err := client.PeekMessages(policy.WithCaptureResponse(ctx, &answer), &azqueue.PeekMessagesOptions{NumberOfMessages: to.Ptr(int32(n))}); err != nil {
+	if _, err := client.PeekMessages(policy.WithCaptureResponse(ctx, &answer),
+		&azqueue.PeekMessagesOptions{NumberOfMessages: to.Ptr(int32(n))}); err != nil {
 		return nil, "", err
 	}
 	if answer == nil || answer.Header.Get(longpoll.HiddenHeader) == "" {
@@ -94,8 +97,9 @@ func peekHidden(ctx context.Context, client *azqueue.QueueClient, n int, after *
 	}
 	for _, m := range list.QueueMessage {
 		messages = append(messages, Message{
-			ID: m.MessageId, Inserted: httpTime(m.InsertionTime), Expires: httpTime(m.ExpirationTime), NextVisible: httpTime(m.TimeNextVisible),
-			Attempts: m.DequeueCount, Body: m.MessageText,
+			ID: m.MessageId, Inserted: httpTime(m.InsertionTime), Expires: httpTime(m.ExpirationTime),
+			NextVisible: httpTime(m.TimeNextVisible),
+			Attempts:    m.DequeueCount, Body: m.MessageText,
 		})
 	}
 	return messages, answer.Header.Get(longpoll.PositionHeader), nil
@@ -104,7 +108,8 @@ func peekHidden(ctx context.Context, client *azqueue.QueueClient, n int, after *
 // MaxVisible is the highest number of visible messages that [Count] returns.
 const MaxVisible = 10_000
 
-// Count returns the number of messages of a queue and how many of them are visible, up to MaxVisible. On a service that is not Lazuli, visible is total.
+// Count returns the number of messages of a queue and how many of them are visible, up to MaxVisible. On a service that
+// is not Lazuli, visible is total.
 func Count(ctx context.Context, client *azqueue.QueueClient) (total, visible int, err error) {
 	var answer *http.Response
 	ctx = policy.WithHTTPHeader(ctx, http.Header{longpoll.HiddenHeader: {longpoll.HiddenInclude}})

@@ -1,7 +1,7 @@
 // Package queuetool looks into queues and moves their messages about, for people: what `lazuli queue` does.
 //
-// It works on any account through the official SDK, and so can only see what the service shows a client: visible messages,
-// 32 at a time. Messages that a worker has in work are counted, not shown, except by Lazuli; see PeekAll.
+// It works on any account through the official SDK, and so can only see what the service shows a client: visible
+// messages, 32 at a time. Messages that a worker has in work are counted, not shown, except by Lazuli; see PeekAll.
 package queuetool
 
 import (
@@ -43,7 +43,8 @@ type Queue struct {
 	Name string `json:"name"`
 	// Messages is the service's approximate count, with those in work.
 	Messages int `json:"messages"`
-	// SetAside is the number of messages that cannot be read because of damage, as far as the server knows. Only Lazuli reports it.
+	// SetAside is the number of messages that cannot be read because of damage, as far as the server knows. Only Lazuli
+	// reports it.
 	SetAside int `json:"setAside"`
 	// Oldest is the time at which the first visible message was put; zero if none is visible.
 	Oldest time.Time `json:"oldestVisible,omitzero"`
@@ -57,8 +58,10 @@ func List(ctx context.Context, service *azqueue.ServiceClient, prefix string) ([
 	return queues, err
 }
 
-// ListSome is List for the first max queues; left is the number of the others. With an error it returns the queues that it has read.
-func ListSome(ctx context.Context, service *azqueue.ServiceClient, prefix string, max int) (queues []Queue, left int, err error) {
+// ListSome is List for the first max queues; left is the number of the others. With an error it returns the queues that
+// it has read.
+func ListSome(ctx context.Context, service *azqueue.ServiceClient, prefix string, max int) (queues []Queue, left int,
+	err error) {
 	pager := service.NewListQueuesPager(&azqueue.ListQueuesOptions{Prefix: &prefix})
 	for pager.More() {
 		got, err := pager.NextPage(ctx)
@@ -130,22 +133,24 @@ type Message struct {
 
 // Peek returns up to limit visible messages, at most 32, without hiding them from other clients.
 func Peek(ctx context.Context, client *azqueue.QueueClient, limit int) ([]Message, error) {
-	got, err := client.PeekMessages(ctx, &azqueue.PeekMessagesOptions{NumberOfMessages: to.Ptr(int32(min(max(limit, 1), page)))})
+	got, err := client.PeekMessages(ctx,
+		&azqueue.PeekMessagesOptions{NumberOfMessages: to.Ptr(int32(min(max(limit, 1), page)))})
 	if err != nil {
 		return nil, err
 	}
 	var messages []Message
 	for _, m := range got.Messages {
 		messages = append(messages, Message{
-			ID: value(m.MessageID), Inserted: value(m.InsertionTime), Expires: value(m.ExpirationTime), Attempts: value(m.DequeueCount),
-			Body: Decode(value(m.MessageText)),
+			ID: value(m.MessageID), Inserted: value(m.InsertionTime), Expires: value(m.ExpirationTime),
+			Attempts: value(m.DequeueCount),
+			Body:     Decode(value(m.MessageText)),
 		})
 	}
 	return messages, nil
 }
 
-// Decode returns what a message's text stands for if it is base64 of printable text, and otherwise the text itself. (Some plain
-// texts happen to be valid base64; of those hardly any decodes to printable text.)
+// Decode returns what a message's text stands for if it is base64 of printable text, and otherwise the text itself.
+// (Some plain texts happen to be valid base64; of those hardly any decodes to printable text.)
 func Decode(text string) string {
 	decoded, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || !utf8.Valid(decoded) {
@@ -193,8 +198,8 @@ func Put(ctx context.Context, client *azqueue.QueueClient, body []byte, o PutOpt
 	return err
 }
 
-// Purge deletes messages and returns how many. Without a filter it clears the queue, messages in work included, and returns -1: the
-// service does not say how many there were.
+// Purge deletes messages and returns how many. Without a filter it clears the queue, messages in work included, and
+// returns -1: the service does not say how many there were.
 func Purge(ctx context.Context, client *azqueue.QueueClient, f Filter) (int, error) {
 	if f.All() {
 		if _, err := client.ClearMessages(ctx, nil); err != nil {
@@ -219,13 +224,15 @@ func Origin(poison string) (string, error) {
 	return origin, nil
 }
 
-// Requeue moves messages from one queue to another, which must exist, and returns how many. Each is put first and deleted after:
-// if it is interrupted in between, a message is in both queues, never in neither. The dequeue count of moved messages restarts, and they live for the
-// service's seven days; they become visible after delay. What was recorded of them goes.
+// Requeue moves messages from one queue to another, which must exist, and returns how many. Each is put first and
+// deleted after: if it is interrupted in between, a message is in both queues, never in neither. The dequeue count of
+// moved messages restarts, and they live for the service's seven days; they become visible after delay. What was
+// recorded of them goes.
 func Requeue(ctx context.Context, from, to *azqueue.QueueClient, f Filter, delay time.Duration) (int, error) {
 	hidden := int32(delay / time.Second)
 	return sweep(ctx, from, f, func(m *azqueue.DequeuedMessage) error {
-		if _, err := to.EnqueueMessage(ctx, value(m.MessageText), &azqueue.EnqueueMessageOptions{VisibilityTimeout: &hidden}); err != nil {
+		if _, err := to.EnqueueMessage(ctx, value(m.MessageText),
+			&azqueue.EnqueueMessageOptions{VisibilityTimeout: &hidden}); err != nil {
 			return err
 		}
 		if _, err := from.DeleteMessage(ctx, value(m.MessageID), value(m.PopReceipt), nil); err != nil {
@@ -235,9 +242,11 @@ func Requeue(ctx context.Context, from, to *azqueue.QueueClient, f Filter, delay
 	})
 }
 
-// RequeueToSources moves messages of a poison queue that several queues share, such as that of all table triggers, each to the queue that its record
-// names, which is created if it does not exist. It stops at a message without a record. f.Reasons has the records.
-func RequeueToSources(ctx context.Context, service *azqueue.ServiceClient, from string, f Filter, delay time.Duration) (int, error) {
+// RequeueToSources moves messages of a poison queue that several queues share, such as that of all table triggers, each
+// to the queue that its record names, which is created if it does not exist. It stops at a message without a record.
+// f.Reasons has the records.
+func RequeueToSources(ctx context.Context, service *azqueue.ServiceClient, from string, f Filter,
+	delay time.Duration) (int, error) {
 	hidden, source := int32(delay/time.Second), service.NewQueueClient(from)
 	return sweep(ctx, source, f, func(m *azqueue.DequeuedMessage) error {
 		if err := f.Reasons.Read(ctx, value(m.MessageID)); err != nil {
@@ -251,7 +260,8 @@ func RequeueToSources(ctx context.Context, service *azqueue.ServiceClient, from 
 		if _, err := to.Create(ctx, nil); err != nil && !queueerror.HasCode(err, queueerror.QueueAlreadyExists) {
 			return err
 		}
-		if _, err := to.EnqueueMessage(ctx, value(m.MessageText), &azqueue.EnqueueMessageOptions{VisibilityTimeout: &hidden}); err != nil {
+		if _, err := to.EnqueueMessage(ctx, value(m.MessageText),
+			&azqueue.EnqueueMessageOptions{VisibilityTimeout: &hidden}); err != nil {
 			return err
 		}
 		if _, err := source.DeleteMessage(ctx, value(m.MessageID), value(m.PopReceipt), nil); err != nil {
@@ -266,15 +276,17 @@ func Shared(queue string) bool {
 	return queue == "webjobs-blobtrigger"+PoisonSuffix || queue == "webjobs-tabletrigger"+PoisonSuffix
 }
 
-// sweep takes the visible messages one after another and acts on those that the filter chooses. The others are hidden until it has
-// been through the queue, and made visible again at the end, with one attempt more on their count. It takes no more messages than the queue has when it
-// begins: a worker may put those that it moves back meanwhile.
-func sweep(ctx context.Context, client *azqueue.QueueClient, f Filter, act func(*azqueue.DequeuedMessage) error) (n int, err error) {
+// sweep takes the visible messages one after another and acts on those that the filter chooses. The others are hidden
+// until it has been through the queue, and made visible again at the end, with one attempt more on their count. It
+// takes no more messages than the queue has when it begins: a worker may put those that it moves back meanwhile.
+func sweep(ctx context.Context, client *azqueue.QueueClient, f Filter, act func(*azqueue.DequeuedMessage) error) (n int,
+	err error) {
 	var passed []*azqueue.DequeuedMessage
 	defer func() {
 		back := context.WithoutCancel(ctx)
 		for _, m := range passed {
-			_, e := client.UpdateMessage(back, value(m.MessageID), value(m.PopReceipt), value(m.MessageText), &azqueue.UpdateMessageOptions{VisibilityTimeout: to.Ptr[int32](0)})
+			_, e := client.UpdateMessage(back, value(m.MessageID), value(m.PopReceipt), value(m.MessageText),
+				&azqueue.UpdateMessageOptions{VisibilityTimeout: to.Ptr[int32](0)})
 			if e != nil && !queueerror.HasCode(e, queueerror.MessageNotFound, queueerror.PopReceiptMismatch) {
 				err = errors.Join(err, fmt.Errorf("give back message %s: %w", value(m.MessageID), e))
 			}
@@ -289,7 +301,9 @@ func sweep(ctx context.Context, client *azqueue.QueueClient, f Filter, act func(
 		return 0, err
 	}
 	for left := value(properties.ApproximateMessagesCount); left > 0 && (f.Limit == 0 || n < f.Limit); {
-		got, err := client.DequeueMessages(ctx, &azqueue.DequeueMessagesOptions{NumberOfMessages: to.Ptr(int32(min(page, left))), VisibilityTimeout: to.Ptr(int32(hold / time.Second))})
+		got, err := client.DequeueMessages(ctx,
+			&azqueue.DequeueMessagesOptions{NumberOfMessages: to.Ptr(int32(min(page, left))),
+				VisibilityTimeout: to.Ptr(int32(hold / time.Second))})
 		if err != nil {
 			return n, err
 		}

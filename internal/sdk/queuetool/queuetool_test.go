@@ -52,22 +52,26 @@ func TestListAndPeek(t *testing.T) {
 	client := a.Queues.NewQueueClient(name)
 	before := time.Now().Add(-2 * time.Second)
 	put(t, client, `{"n":1}`, "two")
-	if err := queuetool.Put(t.Context(), client, []byte("plain & <simple>"), queuetool.PutOptions{Plain: true, TTL: -1}); err != nil {
+	if err := queuetool.Put(t.Context(), client, []byte("plain & <simple>"),
+		queuetool.PutOptions{Plain: true, TTL: -1}); err != nil {
 		t.Fatal(err)
 	}
-	if err := queuetool.Put(t.Context(), client, []byte("later"), queuetool.PutOptions{Delay: time.Hour, TTL: 2 * time.Hour}); err != nil {
+	if err := queuetool.Put(t.Context(), client, []byte("later"),
+		queuetool.PutOptions{Delay: time.Hour, TTL: 2 * time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	got, err := queuetool.List(t.Context(), a.Queues, "tool-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != 2 || got[0].Name != name || got[0].Messages != 4 || got[0].Oldest.Before(before) || got[1].Name != empty || got[1].Messages != 0 || !got[1].Oldest.IsZero() {
+	if len(got) != 2 || got[0].Name != name || got[0].Messages != 4 || got[0].Oldest.Before(before) ||
+		got[1].Name != empty || got[1].Messages != 0 || !got[1].Oldest.IsZero() {
 		t.Errorf("queues %+v", got)
 	}
 	want(t, client, "plain & <simple>", "two", `{"n":1}`)
 	messages, err := queuetool.Peek(t.Context(), client, 1)
-	if err != nil || len(messages) != 1 || messages[0].ID == "" || messages[0].Attempts != 0 || messages[0].Expires.Before(time.Now()) {
+	if err != nil || len(messages) != 1 || messages[0].ID == "" || messages[0].Attempts != 0 ||
+		messages[0].Expires.Before(time.Now()) {
 		t.Errorf("peeked %+v, %v", messages, err)
 	}
 }
@@ -98,7 +102,8 @@ func TestRequeue(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, poison, "order 1", "order 2", "refund 1", "refund 2", "refund 3")
-	n, err := queuetool.Requeue(t.Context(), poison, work, queuetool.Filter{Match: regexp.MustCompile(`^refund`), Limit: 2}, 0)
+	n, err := queuetool.Requeue(t.Context(), poison, work,
+		queuetool.Filter{Match: regexp.MustCompile(`^refund`), Limit: 2}, 0)
 	if err != nil || n != 2 {
 		t.Errorf("moved %d, %v; want 2", n, err)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/sdk/poison"
 )
 
-// Reasons say why messages of a poison queue are there, as far as it was recorded. It holds the records of the messages that were read
-// last, so that its size does not depend on the queue's. Nil knows of nothing.
+// Reasons say why messages of a poison queue are there, as far as it was recorded. It holds the records of the messages
+// that were read last, so that its size does not depend on the queue's. Nil knows of nothing.
 type Reasons struct {
 	tables *aztables.ServiceClient
 	queue  string
@@ -97,8 +97,8 @@ func (r *Reasons) forgetAll(ctx context.Context) error {
 	return nil
 }
 
-// Filter chooses messages. The zero value chooses all. Messages of which nothing was recorded are not chosen by a Filter that asks
-// for a reason, a function or a time.
+// Filter chooses messages. The zero value chooses all. Messages of which nothing was recorded are not chosen by a
+// Filter that asks for a reason, a function or a time.
 type Filter struct {
 	// Match, if set, must match the decoded body.
 	Match *regexp.Regexp
@@ -131,7 +131,8 @@ func (f *Filter) chooses(id, body string) bool {
 	}
 	r, ok := f.Reasons.Of(id)
 	return ok &&
-		(f.Reason == nil || f.Reason.MatchString(r.Reason) || f.Reason.MatchString(r.LastError) || f.Reason.MatchString(r.Stack)) &&
+		(f.Reason == nil || f.Reason.MatchString(r.Reason) || f.Reason.MatchString(r.LastError) ||
+			f.Reason.MatchString(r.Stack)) &&
 		(f.Function == "" || f.Function == r.Function) &&
 		(f.Before.IsZero() || r.Poisoned.Before(f.Before))
 }

@@ -32,7 +32,8 @@ func TestReasons(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range messages {
-		r := poison.Record{Queue: name + "-poison", ID: m.ID, Poisoned: now, Reason: "failed 5 times: boom", LastError: "boom", Attempts: 5, Function: "f"}
+		r := poison.Record{Queue: name + "-poison", ID: m.ID, Poisoned: now, Reason: "failed 5 times: boom",
+			LastError: "boom", Attempts: 5, Function: "f"}
 		switch m.Body {
 		case "b":
 			r.Function, r.Poisoned = "g", now.Add(-time.Hour)
@@ -86,7 +87,8 @@ func TestReasons(t *testing.T) {
 		t.Errorf("moved %d, %v", n, err)
 	}
 	want(t, work, "b")
-	if n, err = queuetool.Purge(t.Context(), poisonQueue, queuetool.Filter{Reason: regexp.MustCompile("stock"), Reasons: reasons()}); err != nil || n != 1 {
+	if n, err = queuetool.Purge(t.Context(), poisonQueue,
+		queuetool.Filter{Reason: regexp.MustCompile("stock"), Reasons: reasons()}); err != nil || n != 1 {
 		t.Errorf("purged %d, %v", n, err)
 	}
 	want(t, poisonQueue, "a", "without a record")
@@ -115,7 +117,8 @@ func TestPeekAll(t *testing.T) {
 	a := testaccount.Open(t)
 	client := a.Queues.NewQueueClient(a.Queue("hidden"))
 	put(t, client, "in work", "visible")
-	if _, err := client.DequeueMessages(t.Context(), &azqueue.DequeueMessagesOptions{VisibilityTimeout: new(int32(600))}); err != nil {
+	if _, err := client.DequeueMessages(t.Context(),
+		&azqueue.DequeueMessagesOptions{VisibilityTimeout: new(int32(600))}); err != nil {
 		t.Fatal(err)
 	}
 	if err := queuetool.Put(t.Context(), client, []byte("later"), queuetool.PutOptions{Delay: time.Hour}); err != nil {
@@ -129,7 +132,8 @@ func TestPeekAll(t *testing.T) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	in := func(m queuetool.Message) time.Duration { return time.Until(m.NextVisible).Round(10 * time.Minute) }
-	if in(got[0]) != 0 || in(got[1]) != 10*time.Minute || got[1].Attempts != 1 || got[2].Body != "later" || in(got[2]) != time.Hour {
+	if in(got[0]) != 0 || in(got[1]) != 10*time.Minute || got[1].Attempts != 1 || got[2].Body != "later" ||
+		in(got[2]) != time.Hour {
 		t.Errorf("%+v", got)
 	}
 	if got, err := queuetool.PeekAll(t.Context(), client, 2); err != nil || len(got) != 2 {
@@ -152,7 +156,8 @@ func TestPeekAll(t *testing.T) {
 	if calls != 2 || len(pages) != 3 || pages[0].ID != got[0].ID || pages[1].ID != got[1].ID || pages[2].ID != got[2].ID {
 		t.Errorf("%d pages: %+v, want %+v", calls, pages, got)
 	}
-	if _, _, err := queuetool.PeekPage(t.Context(), client, 2, "x"); !strings.Contains(fmt.Sprint(err), "InvalidHeaderValue") {
+	if _, _, err := queuetool.PeekPage(t.Context(), client, 2, "x"); !strings.Contains(fmt.Sprint(err),
+		"InvalidHeaderValue") {
 		t.Errorf("a wrong position: %v", err)
 	}
 }

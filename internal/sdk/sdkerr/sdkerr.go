@@ -1,7 +1,7 @@
 // Package sdkerr says in one line what the Azure SDK says in a dozen.
 //
-// The text of an azcore.ResponseError is the whole response, with its request id and time. In a log or on a terminal the line that matters
-// drowns in it, and two failures of the same kind never have the same text.
+// The text of an azcore.ResponseError is the whole response, with its request id and time. In a log or on a terminal
+// the line that matters drowns in it, and two failures of the same kind never have the same text.
 package sdkerr
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
 )
 
-// Text returns err's text with every refused request in it as one line: method, address, status, code and message. Addresses have no
-// query, since it can have a signature; also if the server did not respond. The text is "" for nil.
+// Text returns err's text with every refused request in it as one line: method, address, status, code and message.
+// Addresses have no query, since it can have a signature; also if the server did not respond. The text is "" for nil.
 func Text(err error) string {
 	if err == nil {
 		return ""

@@ -34,8 +34,10 @@ func TestText(t *testing.T) {
 	}
 	queues, blobs := a.Queues.URL(), a.Blobs.URL()
 	q := "GET " + strings.TrimSuffix(queues, "/") + "/none: 404 QueueNotFound: The specified queue does not exist."
-	p := "POST " + strings.TrimSuffix(queues, "/") + "/none/messages: 404 QueueNotFound: The specified queue does not exist."
-	b := "GET " + strings.TrimSuffix(blobs, "/") + "/none/a%20b: 404 ContainerNotFound: The specified container does not exist."
+	p := "POST " + strings.TrimSuffix(queues, "/") +
+		"/none/messages: 404 QueueNotFound: The specified queue does not exist."
+	b := "GET " + strings.TrimSuffix(blobs, "/") +
+		"/none/a%20b: 404 ContainerNotFound: The specified container does not exist."
 	for range 2 {
 		for want, err := range map[string]error{
 			"":                             nil,
@@ -54,14 +56,17 @@ func TestText(t *testing.T) {
 		}
 	}
 	err := table()
-	if got := sdkerr.Text(err); !strings.HasSuffix(got, "/None(PartitionKey='p',RowKey='r'): 404 ResourceNotFound: The specified resource does not exist.") {
+	if got := sdkerr.Text(err); !strings.HasSuffix(got,
+		"/None(PartitionKey='p',RowKey='r'): 404 ResourceNotFound: The specified resource does not exist.") {
 		t.Errorf("got %s", got)
 	}
 	if short := sdkerr.Short(err); short.Error() != sdkerr.Text(err) || !errors.Is(short, err) {
 		t.Error(short)
 	}
-	nobody := fmt.Errorf("look: %w", &url.Error{Op: "Get", URL: "http://127.0.0.1:1/a/q?sv=2025-01-05&sig=secret", Err: io.EOF})
-	if got, want := sdkerr.Short(nobody), `look: Get "http://127.0.0.1:1/a/q": EOF`; got.Error() != want || !errors.Is(got, io.EOF) {
+	nobody := fmt.Errorf("look: %w",
+		&url.Error{Op: "Get", URL: "http://127.0.0.1:1/a/q?sv=2025-01-05&sig=secret", Err: io.EOF})
+	if got, want := sdkerr.Short(nobody), `look: Get "http://127.0.0.1:1/a/q": EOF`; got.Error() != want ||
+		!errors.Is(got, io.EOF) {
 		t.Errorf("got %v, want %s", got, want)
 	}
 	if sdkerr.Short(nil) != nil || sdkerr.Short(io.EOF) != io.EOF {

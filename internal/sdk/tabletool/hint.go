@@ -24,8 +24,8 @@ func (e Explanation) Cost() string {
 	return e.Plan
 }
 
-// OnAzure holds what Azure makes of a query that Lazuli splits into several key ranges: there, conditions joined by or narrow nothing but the partition. It is empty where
-// both do the same.
+// OnAzure holds what Azure makes of a query that Lazuli splits into several key ranges: there, conditions joined by or
+// narrow nothing but the partition. It is empty where both do the same.
 // https://learn.microsoft.com/azure/storage/tables/table-storage-design-for-query
 func (e Explanation) OnAzure() string {
 	if e.RangeCount < 2 {
@@ -63,23 +63,30 @@ func (e Explanation) Hints() (hints []string) {
 		return []string{"Keys are text: compare them with '...', and not with two values at once."}
 	case "PointQuery":
 		if e.RangeCount > 1 {
-			return []string{fmt.Sprintf("%d keys in one filter: here they are looked up one by one; Azure may scan instead. Requests by key, sent in parallel, are cheap everywhere.", e.RangeCount)}
+			return []string{fmt.Sprintf("%d keys in one filter: here they are looked up one by one; Azure may scan instead. "+
+				"Requests by key, sent in parallel, are cheap everywhere.", e.RangeCount)}
 		}
 		return nil
 	case "TableScan":
 		hints = append(hints,
-			"Say the PartitionKey: PartitionKey eq '...' makes this a scan of one partition, and the RowKey with it a point query.",
-			"If this query is frequent, keep a second copy of the entities under a PartitionKey that it knows (inter-partition secondary index pattern), or entities that list the keys (index entities pattern).")
+			"Say the PartitionKey: PartitionKey eq '...' makes this a scan of one partition, and the RowKey with it a point "+
+				"query.",
+			"If this query is frequent, keep a second copy of the entities under a PartitionKey that it knows "+
+				"(inter-partition secondary index pattern), or entities that list the keys (index entities pattern).")
 	case "PartitionRangeScan":
-		hints = append(hints, "A range of PartitionKeys is read whole, whatever is said of RowKeys, and on Azure crosses servers: one query for each partition, sent in parallel, reads less.")
+		hints = append(hints, "A range of PartitionKeys is read whole, whatever is said of RowKeys, and on Azure crosses "+
+			"servers: one query for each partition, sent in parallel, reads less.")
 	case "PartitionScan":
 		if e.Residual {
 			hints = append(hints, "Bound the RowKey: RowKey ge '...' and RowKey lt '...' makes this a range query.",
-				"If the property is asked for often, keep a second copy of the entities in this partition with its value in the RowKey (intra-partition secondary index pattern).")
+				"If the property is asked for often, keep a second copy of the entities in this partition with its value in the "+
+					"RowKey (intra-partition secondary index pattern).")
 		}
 	}
 	if e.Scanned >= wasteful*max(e.Returned, 1) {
-		hints = append(hints, fmt.Sprintf("%d of %d entities were read and did not match: only keys have an index, properties do not.", e.Scanned-e.Returned, e.Scanned))
+		hints = append(hints, fmt.Sprintf(
+			"%d of %d entities were read and did not match: only keys have an index, properties do not.", e.Scanned-e.Returned,
+			e.Scanned))
 	}
 	return hints
 }

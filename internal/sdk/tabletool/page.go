@@ -12,8 +12,10 @@ import (
 // Continuation is the position at which the next page of a table's entities begins.
 type Continuation struct{ PartitionKey, RowKey string }
 
-// Page returns a page of a table's entities in the form of [Query], from the beginning or a continuation on. next is nil at the end.
-func Page(ctx context.Context, client *aztables.Client, from *Continuation) (entities []json.RawMessage, next *Continuation, err error) {
+// Page returns a page of a table's entities in the form of [Query], from the beginning or a continuation on. next is
+// nil at the end.
+func Page(ctx context.Context, client *aztables.Client, from *Continuation) (entities []json.RawMessage,
+	next *Continuation, err error) {
 	o := &aztables.ListEntitiesOptions{}
 	if from != nil {
 		o.NextPartitionKey, o.NextRowKey = &from.PartitionKey, &from.RowKey
@@ -30,7 +32,8 @@ func Page(ctx context.Context, client *aztables.Client, from *Continuation) (ent
 			return nil, nil, err
 		}
 	}
-	if p, r := response.Header.Get("x-ms-continuation-NextPartitionKey"), response.Header.Get("x-ms-continuation-NextRowKey"); p != "" {
+	if p, r := response.Header.Get("x-ms-continuation-NextPartitionKey"),
+		response.Header.Get("x-ms-continuation-NextRowKey"); p != "" {
 		next = &Continuation{PartitionKey: p, RowKey: r}
 	}
 	return entities, next, nil

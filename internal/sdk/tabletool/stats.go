@@ -36,8 +36,8 @@ type PartitionStats struct {
 	Partition string `json:"partition"`
 	Entities  int    `json:"entities"`
 	Bytes     int64  `json:"bytes"`
-	// Changed are the entities whose last change was in the window, Peak the most of them in one second. Entities that are gone, and changes
-	// before an entity's last one, do not count.
+	// Changed are the entities whose last change was in the window, Peak the most of them in one second. Entities that are
+	// gone, and changes before an entity's last one, do not count.
 	Changed int `json:"changed"`
 	Peak    int `json:"peak"`
 }
@@ -67,7 +67,8 @@ func (o StatsOptions) order() (func(a, b PartitionStats) int, error) {
 	return nil, fmt.Errorf("partitions have no order %q; there are entities, bytes and rate", o.By)
 }
 
-// ReadStats reads the whole table and returns figures about it. It keeps one partition's figures at a time, and the top ones.
+// ReadStats reads the whole table and returns figures about it. It keeps one partition's figures at a time, and the top
+// ones.
 func ReadStats(ctx context.Context, service *aztables.ServiceClient, table string, o StatsOptions) (Stats, error) {
 	var s Stats
 	order, err := o.order()
@@ -114,8 +115,8 @@ func ReadStats(ctx context.Context, service *aztables.ServiceClient, table strin
 	return s, nil
 }
 
-// SizeOf holds what an entity takes, by Azure's formula: 4 bytes, 2 for each character of the keys, and for each property 8, 2 for each character of its name, and its
-// value.
+// SizeOf holds what an entity takes, by Azure's formula: 4 bytes, 2 for each character of the keys, and for each
+// property 8, 2 for each character of its name, and its value.
 // https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model#entity
 func SizeOf(e *tables.Entity) int64 {
 	size := 4 + 2*(characters(e.PartitionKey)+characters(e.RowKey))

@@ -27,27 +27,34 @@ func TestStats(t *testing.T) {
 		text  string
 	}{{"large", 2, strings.Repeat("ä", 100)}, {"many", 50, ""}, {"small", 1, ""}} {
 		for i := range p.count {
-			rows = append(rows, tables.Entity{PartitionKey: p.name, RowKey: tables.Int64Key(int64(i)), Properties: map[string]any{"Text": p.text}})
+			rows = append(rows, tables.Entity{PartitionKey: p.name, RowKey: tables.Int64Key(int64(i)),
+				Properties: map[string]any{"Text": p.text}})
 		}
 	}
 	if err := table.Bulk(t.Context(), tables.BulkInsert, rows); err != nil {
 		t.Fatal(err)
 	}
-	// By Azure's formula: 4, 2 for each character of the keys, 8 and 2 for each character of the name, 4 and 2 for each character of the text.
+	// By Azure's formula: 4, 2 for each character of the keys, 8 and 2 for each character of the name, 4 and 2 for each
+	// character of the text.
 	size := func(partition string, text int) int64 {
 		return int64(4 + 2*(len(partition)+20) + 8 + 2*len("Text") + 4 + 2*text)
 	}
 	ignore := cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Peak" }, cmp.Ignore())
 	for by, want := range map[string][]tabletool.PartitionStats{
-		"entities": {{Partition: "many", Entities: 50, Bytes: 50 * size("many", 0), Changed: 50}, {Partition: "large", Entities: 2, Bytes: 2 * size("large", 100), Changed: 2}},
-		"rate":     {{Partition: "many", Entities: 50, Bytes: 50 * size("many", 0), Changed: 50}, {Partition: "large", Entities: 2, Bytes: 2 * size("large", 100), Changed: 2}},
-		"bytes":    {{Partition: "many", Entities: 50, Bytes: 50 * size("many", 0), Changed: 50}, {Partition: "large", Entities: 2, Bytes: 2 * size("large", 100), Changed: 2}},
+		"entities": {{Partition: "many", Entities: 50, Bytes: 50 * size("many", 0), Changed: 50},
+			{Partition: "large", Entities: 2, Bytes: 2 * size("large", 100), Changed: 2}},
+		"rate": {{Partition: "many", Entities: 50, Bytes: 50 * size("many", 0), Changed: 50},
+			{Partition: "large", Entities: 2, Bytes: 2 * size("large", 100), Changed: 2}},
+		"bytes": {{Partition: "many", Entities: 50, Bytes: 50 * size("many", 0), Changed: 50},
+			{Partition: "large", Entities: 2, Bytes: 2 * size("large", 100), Changed: 2}},
 	} {
-		got, err := tabletool.ReadStats(t.Context(), a.Tables, name, tabletool.StatsOptions{By: by, Top: 2, Since: time.Now().Add(-time.Hour)})
+		got, err := tabletool.ReadStats(t.Context(), a.Tables, name,
+			tabletool.StatsOptions{By: by, Top: 2, Since: time.Now().Add(-time.Hour)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.Partitions != 3 || got.Entities != 53 || got.Bytes != 50*size("many", 0)+2*size("large", 100)+size("small", 0) {
+		if got.Partitions != 3 || got.Entities != 53 ||
+			got.Bytes != 50*size("many", 0)+2*size("large", 100)+size("small", 0) {
 			t.Errorf("by %s: %+v", by, got)
 		}
 		if d := cmp.Diff(want, got.Top, ignore); d != "" {
@@ -57,7 +64,8 @@ func TestStats(t *testing.T) {
 			t.Errorf("by %s: peak %d", by, got.Top[0].Peak)
 		}
 	}
-	later, err := tabletool.ReadStats(t.Context(), a.Tables, name, tabletool.StatsOptions{By: "rate", Top: 1, Since: time.Now().Add(time.Hour)})
+	later, err := tabletool.ReadStats(t.Context(), a.Tables, name,
+		tabletool.StatsOptions{By: "rate", Top: 1, Since: time.Now().Add(time.Hour)})
 	if err != nil || later.Top[0].Changed != 0 || later.Top[0].Peak != 0 {
 		t.Errorf("outside of the window: %+v, %v", later, err)
 	}
@@ -74,7 +82,9 @@ func TestTypeHints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := table.Insert(t.Context(), &tables.Entity{PartitionKey: "p", RowKey: "1", Properties: map[string]any{"Age": int32(5), "Long": int64(5), "Name": "x", "Score": 1.0}}); err != nil {
+	if err := table.Insert(t.Context(),
+		&tables.Entity{PartitionKey: "p", RowKey: "1",
+			Properties: map[string]any{"Age": int32(5), "Long": int64(5), "Name": "x", "Score": 1.0}}); err != nil {
 		t.Fatal(err)
 	}
 	for filter, want := range map[string]string{

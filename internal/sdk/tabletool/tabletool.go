@@ -1,7 +1,7 @@
 // Package tabletool looks into tables, for people: what `lazuli table` does.
 //
-// It works on any account through the official SDK. What a query costs only Lazuli tells, in the headers that docs/table.md
-// describes.
+// It works on any account through the official SDK. What a query costs only Lazuli tells, in the headers that
+// docs/table.md describes.
 package tabletool
 
 import (
@@ -64,8 +64,9 @@ func (o QueryOptions) list() *aztables.ListEntitiesOptions {
 	return l
 }
 
-// Query calls show for each entity that matches the filter, in the order of keys, until show fails. An entity is a JSON object as the service
-// sent it, with the types of properties that JSON does not show (Name@odata.type) and without the service's other annotations.
+// Query calls show for each entity that matches the filter, in the order of keys, until show fails. An entity is a JSON
+// object as the service sent it, with the types of properties that JSON does not show (Name@odata.type) and without the
+// service's other annotations.
 func Query(ctx context.Context, client *aztables.Client, o QueryOptions, show func(entity []byte) error) error {
 	left := o.Top
 	if left == 0 {
@@ -108,7 +109,8 @@ func entitiesOf(response *http.Response) ([]json.RawMessage, error) {
 	return page.Value, nil
 }
 
-// withoutAnnotations leaves out an entity's members that begin with "odata.", and keeps the others as they are and in their order.
+// withoutAnnotations leaves out an entity's members that begin with "odata.", and keeps the others as they are and in
+// their order.
 func withoutAnnotations(entity json.RawMessage) (json.RawMessage, error) {
 	d := json.NewDecoder(bytes.NewReader(entity))
 	if _, err := d.Token(); err != nil {
@@ -153,7 +155,8 @@ func quoted(text string) []byte {
 type Explanation struct {
 	// Plan is the cost class: Nothing, PointQuery, RangeQuery, PartitionScan, PartitionRangeScan or TableScan.
 	Plan string `json:"plan"`
-	// Ranges are the key ranges that were visited, as text. RangeCount is their number: the service reports only the first ones.
+	// Ranges are the key ranges that were visited, as text. RangeCount is their number: the service reports only the first
+	// ones.
 	Ranges     []string `json:"ranges"`
 	RangeCount int      `json:"rangeCount"`
 	// Residual says that conditions were left to check on each entity of the ranges.
@@ -178,8 +181,8 @@ const (
 	headerReturned = "X-Lazuli-Entities-Returned"
 )
 
-// Explain runs a query, of which it takes the keys alone, and adds up what its pages cost: all of them, or as many as are
-// given if that is not 0.
+// Explain runs a query, of which it takes the keys alone, and adds up what its pages cost: all of them, or as many as
+// are given if that is not 0.
 func Explain(ctx context.Context, client *aztables.Client, filter string, pages int) (Explanation, error) {
 	var response *http.Response
 	ctx = policy.WithHTTPHeader(ctx, http.Header{headerExplain: {"true"}})

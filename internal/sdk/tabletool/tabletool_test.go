@@ -58,17 +58,20 @@ func TestQuery(t *testing.T) {
 	}{
 		{tabletool.QueryOptions{}, 3000, ""},
 		{tabletool.QueryOptions{Top: 1200}, 1200, ""},
-		{tabletool.QueryOptions{Filter: "PartitionKey eq 'p1' and N ge 10", Select: "RowKey,N", Top: 3}, 3, `{"RowKey":"0010","N":10}`},
+		{tabletool.QueryOptions{Filter: "PartitionKey eq 'p1' and N ge 10", Select: "RowKey,N", Top: 3}, 3,
+			`{"RowKey":"0010","N":10}`},
 		{tabletool.QueryOptions{Filter: "N eq 5000"}, 0, ""},
 	} {
 		var lines []string
-		err := tabletool.Query(t.Context(), client, tc.o, func(e []byte) error { lines = append(lines, string(e)); return nil })
+		err := tabletool.Query(t.Context(), client, tc.o,
+			func(e []byte) error { lines = append(lines, string(e)); return nil })
 		if err != nil || len(lines) != tc.count || tc.first != "" && lines[0] != tc.first {
 			t.Errorf("%+v: %d entities, %.1q, %v; want %d, %q", tc.o, len(lines), lines, err, tc.count, tc.first)
 		}
 	}
 	stop := errors.New("enough")
-	if err := tabletool.Query(t.Context(), client, tabletool.QueryOptions{}, func([]byte) error { return stop }); err != stop {
+	if err := tabletool.Query(t.Context(), client, tabletool.QueryOptions{},
+		func([]byte) error { return stop }); err != stop {
 		t.Errorf("broken off with %v", err)
 	}
 }
@@ -83,21 +86,29 @@ func TestExplain(t *testing.T) {
 		hints  string
 	}{
 		{"PartitionKey eq 'p1' and RowKey eq '0007'", 0,
-			tabletool.Explanation{Plan: "PointQuery", Ranges: []string{"PartitionKey eq 'p1' and RowKey eq '0007'"}, RangeCount: 1, Scanned: 1, Returned: 1, Pages: 1}, ""},
+			tabletool.Explanation{Plan: "PointQuery", Ranges: []string{"PartitionKey eq 'p1' and RowKey eq '0007'"},
+				RangeCount: 1, Scanned: 1, Returned: 1, Pages: 1}, ""},
 		{"PartitionKey eq 'p1' and RowKey ge '0007' and RowKey lt '0017'", 0,
-			tabletool.Explanation{Plan: "RangeQuery", Ranges: []string{"PartitionKey eq 'p1' and RowKey ge '0007' and RowKey lt '0017'"}, RangeCount: 1, Scanned: 10, Returned: 10, Pages: 1}, ""},
+			tabletool.Explanation{Plan: "RangeQuery",
+				Ranges: []string{"PartitionKey eq 'p1' and RowKey ge '0007' and RowKey lt '0017'"}, RangeCount: 1, Scanned: 10,
+				Returned: 10, Pages: 1}, ""},
 		{"PartitionKey eq 'p1'", 0,
-			tabletool.Explanation{Plan: "PartitionScan", Ranges: []string{"PartitionKey eq 'p1'"}, RangeCount: 1, Scanned: 1200, Returned: 1200, Pages: 2}, ""},
+			tabletool.Explanation{Plan: "PartitionScan", Ranges: []string{"PartitionKey eq 'p1'"}, RangeCount: 1, Scanned: 1200,
+				Returned: 1200, Pages: 2}, ""},
 		{"PartitionKey eq 'p1' and N eq 7", 0,
-			tabletool.Explanation{Plan: "PartitionScan", Ranges: []string{"PartitionKey eq 'p1'"}, RangeCount: 1, Residual: true, Scanned: 1200, Returned: 1, Pages: 1},
+			tabletool.Explanation{Plan: "PartitionScan", Ranges: []string{"PartitionKey eq 'p1'"}, RangeCount: 1, Residual: true,
+				Scanned: 1200, Returned: 1, Pages: 1},
 			"range query, intra-partition, 1199 of 1200"},
 		{"N eq 7", 0,
-			tabletool.Explanation{Plan: "TableScan", Ranges: []string{"all"}, RangeCount: 1, Residual: true, Scanned: 2400, Returned: 2, Pages: 1},
+			tabletool.Explanation{Plan: "TableScan", Ranges: []string{"all"}, RangeCount: 1, Residual: true, Scanned: 2400,
+				Returned: 2, Pages: 1},
 			"PartitionKey eq, inter-partition, 2398 of 2400"},
 		{"", 1,
-			tabletool.Explanation{Plan: "TableScan", Ranges: []string{"all"}, RangeCount: 1, Scanned: 1000, Returned: 1000, Pages: 1, More: true}, "PartitionKey eq, inter-partition"},
+			tabletool.Explanation{Plan: "TableScan", Ranges: []string{"all"}, RangeCount: 1, Scanned: 1000, Returned: 1000,
+				Pages: 1, More: true}, "PartitionKey eq, inter-partition"},
 		{"PartitionKey ge 'p1' and N eq 7", 0,
-			tabletool.Explanation{Plan: "PartitionRangeScan", Ranges: []string{"PartitionKey ge 'p1'"}, RangeCount: 1, Residual: true, Scanned: 1200, Returned: 1, Pages: 1},
+			tabletool.Explanation{Plan: "PartitionRangeScan", Ranges: []string{"PartitionKey ge 'p1'"}, RangeCount: 1,
+				Residual: true, Scanned: 1200, Returned: 1, Pages: 1},
 			"one query for each partition, 1199 of 1200"},
 		{"PartitionKey eq 5", 0, tabletool.Explanation{Plan: "Nothing", Ranges: []string{}, Pages: 1}, "Keys are text"},
 	} {

@@ -18,8 +18,8 @@ import (
 // sampled is the number of entities that TypeHints looks at.
 const sampled = 200
 
-// TypeHints names the comparisons of a filter whose constant has another type than the property has in the first entities of the table: they match none
-// of them, without an error.
+// TypeHints names the comparisons of a filter whose constant has another type than the property has in the first
+// entities of the table: they match none of them, without an error.
 func TypeHints(ctx context.Context, service *aztables.ServiceClient, table, filter string) (hints []string, err error) {
 	found := comparisons(filter)
 	if len(found) == 0 {
@@ -46,7 +46,8 @@ func TypeHints(ctx context.Context, service *aztables.ServiceClient, table, filt
 		if len(types) == 0 || types[c.kind] || c.kind == "Int32" && types["Int64"] {
 			continue
 		}
-		hints = append(hints, fmt.Sprintf("%s is %s in the first entities, and %s is %s: the comparison holds for none of them. Types are not converted.",
+		hints = append(hints, fmt.Sprintf(
+			"%s is %s in the first entities, and %s is %s: the comparison holds for none of them. Types are not converted.",
 			c.property, strings.Join(slices.Sorted(maps.Keys(types)), " or "), c.constant, c.kind))
 	}
 	return hints, nil
@@ -76,7 +77,8 @@ func typeName(v any) string {
 type comparison struct{ property, constant, kind string }
 
 // The tokens of a filter that matter here: texts with their prefix, words and numbers.
-var token = lazyregexp.New(`(?:datetime|guid|binary|X)?'(?:[^']|'')*'|[-+]?[0-9][0-9A-Za-z.+-]*|[\p{L}_][\p{L}\p{N}_]*|[()]`)
+var token = lazyregexp.New(
+	`(?:datetime|guid|binary|X)?'(?:[^']|'')*'|[-+]?[0-9][0-9A-Za-z.+-]*|[\p{L}_][\p{L}\p{N}_]*|[()]`)
 
 var (
 	operator = lazyregexp.New(`^(?:eq|ne|gt|ge|lt|le)$`)
@@ -95,7 +97,8 @@ func comparisons(filter string) (list []comparison) {
 			left, right = right, left
 		}
 		kind := constantType(right)
-		if kind != "" && name().MatchString(left) && constantType(left) == "" && !slices.Contains([]string{"PartitionKey", "RowKey", "Timestamp"}, left) {
+		if kind != "" && name().MatchString(left) && constantType(left) == "" &&
+			!slices.Contains([]string{"PartitionKey", "RowKey", "Timestamp"}, left) {
 			list = append(list, comparison{left, right, kind})
 		}
 	}

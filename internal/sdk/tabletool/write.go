@@ -32,8 +32,8 @@ const (
 // maxEntityLine bounds a line with an entity in bytes: 1 MiB of properties take more as JSON.
 const maxEntityLine = 16 << 20
 
-// Put writes the entities of r, a line of JSON each, in the form in which Query shows them, and returns how many. It stops at the first
-// failure, whose error names the line.
+// Put writes the entities of r, a line of JSON each, in the form in which Query shows them, and returns how many. It
+// stops at the first failure, whose error names the line.
 func Put(ctx context.Context, client *aztables.Client, r io.Reader, mode string) (count int, err error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 64<<10), maxEntityLine)

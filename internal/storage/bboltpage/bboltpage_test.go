@@ -15,8 +15,9 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// TestRelease fails when the module uses a bbolt that this package was not compared with. Before KnownRelease is changed, compare the
-// page and meta layouts of the new release (its internal/common) with page.go and meta.go, and run this package's tests.
+// TestRelease fails when the module uses a bbolt that this package was not compared with. Before KnownRelease is
+// changed, compare the page and meta layouts of the new release (its internal/common) with page.go and meta.go, and run
+// this package's tests.
 func TestRelease(t *testing.T) {
 	mod, err := os.ReadFile("../../../go.mod")
 	if err != nil {
@@ -45,8 +46,8 @@ var shapes = []shape{
 	{"three levels", 20_000, 8_000, 2_000, 1},
 }
 
-// randomPair makes keys that are prefixes of each other, some of them long, and values of which some need pages of their
-// own.
+// randomPair makes keys that are prefixes of each other, some of them long, and values of which some need pages of
+// their own.
 func randomPair(rng *rand.Rand, s shape) (k, v []byte) {
 	k = fmt.Appendf(nil, "%x", rng.IntN(s.keys))
 	if rng.IntN(50) == 0 {
@@ -122,9 +123,9 @@ func openBolt(t testing.TB, path string) *bolt.DB {
 	return db
 }
 
-// TestAgainstBolt builds trees of every shape at random, and compares every key, keys that do not exist, and walks from anywhere with
-// bbolt's own cursor, while the trees grow and shrink. It also shows that files of bbolt have the structure that this package
-// relies on.
+// TestAgainstBolt builds trees of every shape at random, and compares every key, keys that do not exist, and walks from
+// anywhere with bbolt's own cursor, while the trees grow and shrink. It also shows that files of bbolt have the
+// structure that this package relies on.
 func TestAgainstBolt(t *testing.T) {
 	t.Parallel()
 	for _, s := range shapes {
@@ -209,7 +210,8 @@ func compare(tx *bolt.Tx, r *Reader, direct bool, bucket int, depth *atomic.Int3
 		for {
 			k, v := got.Pair()
 			if err != nil || !bytes.Equal(k, wk) || !bytes.Equal(v, wv) || (k == nil) != (wk == nil) {
-				return fmt.Errorf("cursor from %.40q: %.40q with %d bytes, %w; want %.40q with %d", from, k, len(v), err, wk, len(wv))
+				return fmt.Errorf("cursor from %.40q: %.40q with %d bytes, %w; want %.40q with %d", from, k, len(v), err, wk,
+					len(wv))
 			}
 			if k == nil {
 				break
@@ -288,7 +290,9 @@ func (failing) ReadAt([]byte, int64) (int, error) { return 0, os.ErrDeadlineExce
 
 // FuzzPage reads pages of any content.
 func FuzzPage(f *testing.F) {
-	f.Add([]byte("\x01\x00\x00\x00\x00\x00\x00\x00\x02\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x10\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00kv"), []byte("k"))
+	f.Add(
+		[]byte(
+			"\x01\x00\x00\x00\x00\x00\x00\x00\x02\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x10\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00kv"), []byte("k"))
 	f.Fuzz(func(t *testing.T, content, key []byte) {
 		if len(content) < headerSize {
 			return // whole pages only are read

@@ -2,8 +2,8 @@ package bboltpage
 
 import "io"
 
-// BucketPairs returns the pairs of a top-level bucket of a file of the given size, for a bucket of a few pairs. It reads only the pages on the way to
-// them. ok is false if the file has no such bucket.
+// BucketPairs returns the pairs of a top-level bucket of a file of the given size, for a bucket of a few pairs. It
+// reads only the pages on the way to them. ok is false if the file has no such bucket.
 //
 // Errors: ErrFormat, ErrTruncated, a *DamageError, or the error of f.
 func BucketPairs(f io.ReaderAt, size int64, bucket string) (pairs map[string][]byte, m Meta, ok bool, err error) {

@@ -8,8 +8,8 @@ import (
 // Verify checks a key with its value. It returns an error that describes how they differ from what was written.
 type Verify func(key, value []byte) error
 
-// Cursor walks one bucket in key order. It checks each leaf that it enters. Its methods return a *DamageError, the error of Verify, or the error
-// of a system call. After an error the Cursor must not be used.
+// Cursor walks one bucket in key order. It checks each leaf that it enters. Its methods return a *DamageError, the
+// error of Verify, or the error of a system call. After an error the Cursor must not be used.
 type Cursor struct {
 	s       *Snapshot
 	tree    Tree
@@ -39,8 +39,9 @@ type level struct {
 	i  int
 }
 
-// Cursor returns a cursor whose keys and values are valid until the transaction ends. verify, which may be nil, is called with each pair that
-// the cursor moves to, and with the pair before the key of a Seek: if that pair's key is damaged, it may be the key that was sought.
+// Cursor returns a cursor whose keys and values are valid until the transaction ends. verify, which may be nil, is
+// called with each pair that the cursor moves to, and with the pair before the key of a Seek: if that pair's key is
+// damaged, it may be the key that was sought.
 func (s *Snapshot) Cursor(t Tree, verify Verify) *Cursor {
 	c := s.mappedCursor(t)
 	c.verify = verify
@@ -53,7 +54,8 @@ func (s *Snapshot) mappedCursor(t Tree) *Cursor {
 	return c
 }
 
-// Scan is like Cursor, but the returned slices are valid only until the next Seek or Next. It reads a direct snapshot with few system calls.
+// Scan is like Cursor, but the returned slices are valid only until the next Seek or Next. It reads a direct snapshot
+// with few system calls.
 func (s *Snapshot) Scan(t Tree, verify Verify) *Cursor {
 	c := s.Cursor(t, verify)
 	if s.direct && t.inline == nil {
@@ -126,8 +128,8 @@ func (c *Cursor) verified(i int) error {
 	return c.verify(k, v)
 }
 
-// descend goes from a page of the level below levels down to the leaf that contains key, or would contain it. bound is the key by which the page
-// was reached; nil means no bound.
+// descend goes from a page of the level below levels down to the leaf that contains key, or would contain it. bound is
+// the key by which the page was reached; nil means no bound.
 func (c *Cursor) descend(id uint64, key, bound []byte) error {
 	for c.depth == 0 || len(c.levels) < c.depth {
 		at := len(c.levels)
@@ -198,7 +200,8 @@ func (c *Cursor) enter(p Page, id uint64, bound []byte) error {
 	return nil
 }
 
-// fetch returns the page id with its overflow pages. It takes them from run if they are there, and otherwise reads a new run.
+// fetch returns the page id with its overflow pages. It takes them from run if they are there, and otherwise reads a
+// new run.
 func (c *Cursor) fetch(id uint64) (Page, error) {
 	if !c.direct {
 		return c.s.page(id)

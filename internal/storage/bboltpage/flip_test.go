@@ -10,8 +10,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// TestFlippedBits flips single bits of files, one at a time: in every byte of the pages that lead to the leaves, and at random
-// elsewhere. The file must be refused, or reads must fail, or everything must read as it was written.
+// TestFlippedBits flips single bits of files, one at a time: in every byte of the pages that lead to the leaves, and at
+// random elsewhere. The file must be refused, or reads must fail, or everything must read as it was written.
 func TestFlippedBits(t *testing.T) {
 	t.Parallel()
 	const random = 60
@@ -58,7 +58,8 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// places are offsets to spoil: the headers and elements of all pages that are not leaves, the headers of leaves, and some others.
+// places are offsets to spoil: the headers and elements of all pages that are not leaves, the headers of leaves, and
+// some others.
 func places(file []byte, pageSize int, rng *rand.Rand, random int) (offsets []int) {
 	for at := 0; at < len(file); at += pageSize {
 		p := Page(file[at : at+pageSize])

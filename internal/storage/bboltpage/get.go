@@ -4,9 +4,9 @@ import (
 	"bytes"
 )
 
-// Get returns the value of key, or nil if the key does not exist. It calls verify with the pair. If the key does not exist, it checks the leaf
-// and calls verify with the neighbouring pairs: a damaged key must not pass for an absent one. The value is valid until the snapshot is
-// released.
+// Get returns the value of key, or nil if the key does not exist. It calls verify with the pair. If the key does not
+// exist, it checks the leaf and calls verify with the neighbouring pairs: a damaged key must not pass for an absent
+// one. The value is valid until the snapshot is released.
 //
 // Errors: a *DamageError, the error of verify, or that of a system call.
 func (s *Snapshot) Get(t Tree, key []byte, verify Verify) (value []byte, err error) {
@@ -98,7 +98,8 @@ type lastLeaf struct {
 	lo, hi  []byte // the page holds all keys k of the bucket with lo <= k < hi; nil means no bound
 	checked bool   // check found no damage in this leaf
 	around  bool   // check found no damage in the neighbouring leaves
-	// verified are the elements that absent has verified last, plus one: those before and after the absent key. The next key is often between them.
+	// verified are the elements that absent has verified last, plus one: those before and after the absent key. The next
+	// key is often between them.
 	verified [2]int
 	branch   *[]byte // buffer of the branch above
 	leaf     kept    // buffer of the leaf, if it is not mapped
@@ -137,7 +138,8 @@ func (s *Snapshot) leafOf(t Tree, key []byte) (*lastLeaf, error) {
 	return l, nil
 }
 
-// replaced returns the leaf to give up for another leaf of t, which becomes the first of s.last: that of the same tree, or the older one.
+// replaced returns the leaf to give up for another leaf of t, which becomes the first of s.last: that of the same tree,
+// or the older one.
 func (s *Snapshot) replaced(t Tree) *lastLeaf {
 	i := 1
 	if l := s.last[0]; l == nil || l.tree.root == t.root && l.tree.name == t.name {

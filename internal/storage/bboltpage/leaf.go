@@ -6,9 +6,10 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// CheckLeaf verifies the leaf that contains key, or would contain it, before key is put or deleted. With neighbours it also verifies the leaves
-// on both sides: bbolt merges them with a leaf from which keys are deleted. verify, which may be nil, is called with the pair of key if it
-// exists: it may be another pair whose damaged key now equals key, and which would be overwritten.
+// CheckLeaf verifies the leaf that contains key, or would contain it, before key is put or deleted. With neighbours it
+// also verifies the leaves on both sides: bbolt merges them with a leaf from which keys are deleted. verify, which may
+// be nil, is called with the pair of key if it exists: it may be another pair whose damaged key now equals key, and
+// which would be overwritten.
 func (s *Snapshot) CheckLeaf(t Tree, key []byte, neighbours bool, verify Verify) error {
 	l, err := s.leafOf(t, key)
 	if err != nil {

@@ -56,7 +56,8 @@ func ReadMeta(f io.ReaderAt, size int64) (Meta, error) {
 	var found []Meta
 	problem := ErrFormat
 	var b [headerSize + metaSize]byte
-	// The second meta page follows the first. Its page size is read from the file, since it may differ from this machine's.
+	// The second meta page follows the first. Its page size is read from the file, since it may differ from this
+	// machine's.
 	for at := int64(0); at <= 64<<10 && at+int64(len(b)) <= size; at = max(2*at, 1<<10) {
 		if _, err := f.ReadAt(b[:], at); err != nil {
 			return Meta{}, err

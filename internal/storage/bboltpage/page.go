@@ -111,8 +111,8 @@ func (p Page) search(key []byte) (i int, ok bool) {
 	return max(i-1, 0), ok && p.count() > 0
 }
 
-// check verifies the layout of a whole branch or leaf, and the order of its keys. It returns a description of the problem, or "". A pageSize of 0
-// stands for the page of an inline bucket, which has no space behind its elements.
+// check verifies the layout of a whole branch or leaf, and the order of its keys. It returns a description of the
+// problem, or "". A pageSize of 0 stands for the page of an inline bucket, which has no space behind its elements.
 func (p Page) check(pageSize int) string {
 	n := p.count()
 	end := headerSize + n*elementSize

@@ -32,12 +32,14 @@ func NewReader(file io.ReaderAt, pageSize int) *Reader {
 	return r
 }
 
-// Snapshot is the file as an open transaction of bbolt sees it. It must be used by one goroutine only, and released before the transaction ends.
+// Snapshot is the file as an open transaction of bbolt sees it. It must be used by one goroutine only, and released
+// before the transaction ends.
 //
-// Reading through the mapping causes page faults in files that are larger than the memory that the process may have mapped. The kernel maps 64
-// KiB around each fault, so random reads exceed any bound, and each trim discards the upper levels of the tree. Measured with a million values
-// of 1 KiB, faults and trims took a quarter of the processor time of a Get. A direct Snapshot reads the two lowest levels of trees, the leaves
-// and the branches above them, with pread(2) into buffers; the upper levels are some thousandths of the file and stay mapped.
+// Reading through the mapping causes page faults in files that are larger than the memory that the process may have
+// mapped. The kernel maps 64 KiB around each fault, so random reads exceed any bound, and each trim discards the upper
+// levels of the tree. Measured with a million values of 1 KiB, faults and trims took a quarter of the processor time of
+// a Get. A direct Snapshot reads the two lowest levels of trees, the leaves and the branches above them, with pread(2)
+// into buffers; the upper levels are some thousandths of the file and stay mapped.
 type Snapshot struct {
 	File
 	direct  bool
@@ -60,7 +62,8 @@ type SnapshotOptions struct {
 	Touched func(pages int)
 }
 
-// File is a file as an open transaction of bbolt sees it. It is valid until the transaction ends, and safe for concurrent use.
+// File is a file as an open transaction of bbolt sees it. It is valid until the transaction ends, and safe for
+// concurrent use.
 type File struct {
 	r    *Reader
 	base unsafe.Pointer
@@ -91,7 +94,8 @@ func (r *Reader) Snapshot(tx *bolt.Tx, o SnapshotOptions) Snapshot {
 	return f.Snapshot(o)
 }
 
-// Leaves returns how often Get and CheckLeaf have read another leaf: for ascending keys of one bucket, the number of the leaves that they belong in.
+// Leaves returns how often Get and CheckLeaf have read another leaf: for ascending keys of one bucket, the number of
+// the leaves that they belong in.
 func (s *Snapshot) Leaves() int { return s.leaves }
 
 // Release returns the buffers. Keys and values that were read directly become invalid.
@@ -122,8 +126,8 @@ type Tree struct {
 	depth  *atomic.Int32
 }
 
-// Bucket returns the bucket of that name; ok is false if it does not exist. depth, which may be nil, keeps the level of the bucket's leaves
-// between calls; it is a hint.
+// Bucket returns the bucket of that name; ok is false if it does not exist. depth, which may be nil, keeps the level of
+// the bucket's leaves between calls; it is a hint.
 func (s *Snapshot) Bucket(name []byte, depth *atomic.Int32) (t Tree, ok bool, err error) {
 	if depth == nil {
 		depth = new(atomic.Int32)
@@ -154,7 +158,8 @@ func (s *Snapshot) Bucket(name []byte, depth *atomic.Int32) (t Tree, ok bool, er
 	return bucketOf(k, v, name, depth, s.root)
 }
 
-// bucketOf parses the value that stands for a bucket: its root, its sequence, and, if the root is 0, the bucket's only page.
+// bucketOf parses the value that stands for a bucket: its root, its sequence, and, if the root is 0, the bucket's only
+// page.
 func bucketOf(key, value, name []byte, depth *atomic.Int32, page uint64) (Tree, bool, error) {
 	if key == nil || string(key) != string(name) {
 		return Tree{}, false, nil
@@ -218,8 +223,8 @@ func (s *Snapshot) read(id uint64, buf []byte) (Page, error) {
 	return buf, nil
 }
 
-// node returns a branch or leaf at a level. Levels above the two lowest are read from the mapping; the others are read into buf if the snapshot
-// is direct. depth is the level of the leaves, 0 if unknown.
+// node returns a branch or leaf at a level. Levels above the two lowest are read from the mapping; the others are read
+// into buf if the snapshot is direct. depth is the level of the leaves, 0 if unknown.
 func (s *Snapshot) node(direct bool, depth int, id uint64, level int, buf []byte) (Page, error) {
 	if !direct || depth == 0 || level < depth-1 {
 		return s.page(id)

@@ -8,12 +8,14 @@ import (
 	"math"
 )
 
-// Salvage reads the intact part of a damaged file. It calls pair for each key and value whose layout is valid; the caller verifies their
-// content. bucket is "" for pairs of pages that cannot be assigned to a tree, because the path to them is damaged. damage is called for each
-// problem, and lost, if it is not nil, for each page of a bucket that cannot be read. Free pages are not read, because they hold former states.
+// Salvage reads the intact part of a damaged file. It calls pair for each key and value whose layout is valid; the
+// caller verifies their content. bucket is "" for pairs of pages that cannot be assigned to a tree, because the path to
+// them is damaged. damage is called for each problem, and lost, if it is not nil, for each page of a bucket that cannot
+// be read. Free pages are not read, because they hold former states.
 //
 // An error means that nothing can be read: neither meta page is valid, or f returned an error.
-func Salvage(f io.ReaderAt, size int64, pair func(bucket string, key, value []byte), damage func(error), lost func(Lost)) error {
+func Salvage(f io.ReaderAt, size int64, pair func(bucket string, key, value []byte), damage func(error),
+	lost func(Lost)) error {
 	m, err := ReadMeta(f, size)
 	if err != nil && !errors.Is(err, ErrTruncated) {
 		return err
@@ -25,7 +27,8 @@ func Salvage(f io.ReaderAt, size int64, pair func(bucket string, key, value []by
 	if m.Alone {
 		damage(damaged(0, "one of the two meta pages is damaged"))
 	}
-	s := &salvage{structure: structure{f: f, m: m, use: make([]use, m.Pages)}, pair: pair, damage: damage, gone: lost, leaves: map[string][2]int{}}
+	s := &salvage{structure: structure{f: f, m: m, use: make([]use, m.Pages)}, pair: pair, damage: damage, gone: lost,
+		leaves: map[string][2]int{}}
 	if m.Pages < 3 {
 		return fmt.Errorf("%w: %d pages", ErrTruncated, m.Pages)
 	}
@@ -79,8 +82,8 @@ func (s *salvage) take(id uint64) (Page, bool) {
 	return p, true
 }
 
-// read reads a page with as many of its overflow pages as its elements need. A damaged header may name more: they would be taken from the pages
-// that they belong to.
+// read reads a page with as many of its overflow pages as its elements need. A damaged header may name more: they would
+// be taken from the pages that they belong to.
 func (s *salvage) read(id uint64) (Page, error) {
 	p, err := s.page(id)
 	var wrong *DamageError
@@ -103,8 +106,8 @@ func (s *salvage) read(id uint64) (Page, error) {
 	return p, err
 }
 
-// end returns the offset behind the last element of a page, of which p may be only the first page. If that does not have all elements, it
-// returns a number above all others.
+// end returns the offset behind the last element of a page, of which p may be only the first page. If that does not
+// have all elements, it returns a number above all others.
 func (*salvage) end(p Page) uint64 {
 	end := uint64(headerSize)
 	for i := range p.count() {
@@ -176,7 +179,8 @@ func (s *salvage) reportLost() {
 	}
 }
 
-// tree reads the pages below one. bound is the key of the branch element that points to the page, and end that of the next one; nil means no bound.
+// tree reads the pages below one. bound is the key of the branch element that points to the page, and end that of the
+// next one; nil means no bound.
 func (s *salvage) tree(bucket string, id uint64, bound, end []byte, depth int) {
 	p, ok := s.take(id)
 	if !ok || depth > maxDepth {
@@ -206,8 +210,8 @@ func (s *salvage) tree(bucket string, id uint64, bound, end []byte, depth int) {
 	}
 }
 
-// begins reports a page whose first key differs from the key of the branch element that points to it: searches for keys between the two would
-// end in the wrong page.
+// begins reports a page whose first key differs from the key of the branch element that points to it: searches for keys
+// between the two would end in the wrong page.
 func (s *salvage) begins(id uint64, p Page, bound []byte) {
 	if first, ok := p.key(0); bound != nil && (!ok || !bytes.Equal(first, bound)) {
 		s.damage(damaged(id, "does not begin with the key by which it is reached"))

@@ -16,9 +16,9 @@ type Structure struct {
 	Free int
 }
 
-// CheckStructure verifies the pages above the leaves of a file of the given size: its meta pages, the free list, the root bucket, and the
-// branches of each tree. It accounts for every page, so that no page is reachable twice, reachable and free, or lost. It does not read leaves;
-// readers check them.
+// CheckStructure verifies the pages above the leaves of a file of the given size: its meta pages, the free list, the
+// root bucket, and the branches of each tree. It accounts for every page, so that no page is reachable twice, reachable
+// and free, or lost. It does not read leaves; readers check them.
 //
 // The file must not change meanwhile. Errors: ErrFormat, ErrTruncated, a *DamageError, or the error of f.
 func CheckStructure(f io.ReaderAt, size int64) (Structure, error) {
@@ -111,7 +111,8 @@ func (c *structure) claim(id uint64, n int) error {
 	return nil
 }
 
-// freelist reads the ids of the free pages in ascending order. If there are more than 65534, their number precedes them.
+// freelist reads the ids of the free pages in ascending order. If there are more than 65534, their number precedes
+// them.
 func (c *structure) freelist() error {
 	p, err := c.page(c.m.Freelist)
 	if err != nil {
@@ -177,7 +178,8 @@ func inlineProblem(p Page) string {
 	return p.check(0)
 }
 
-// tree walks the branches of one tree level by level and claims its leaves. If leaf is not nil, leaves are read and passed to it.
+// tree walks the branches of one tree level by level and claims its leaves. If leaf is not nil, leaves are read and
+// passed to it.
 func (c *structure) tree(root uint64, leaf func(id uint64, p Page) error) error {
 	depth, err := c.depth(root)
 	if err != nil {

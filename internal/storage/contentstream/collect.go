@@ -15,14 +15,15 @@ import (
 // References has the contract of Refs of [extent.Owner].
 type References func(ctx context.Context, yield func(extent.Ref) bool) error
 
-// Collect deletes the streams of extents that no metadata refers to any more: those that this server has deleted, and those of servers that are gone.
-// gone MUST return true only for owners whose later changes of the metadata fail. It also releases the copies of extents whose streams were deleted.
-// All servers may run it at a time.
+// Collect deletes the streams of extents that no metadata refers to any more: those that this server has deleted, and
+// those of servers that are gone. gone MUST return true only for owners whose later changes of the metadata fail. It
+// also releases the copies of extents whose streams were deleted. All servers may run it at a time.
 //
 // A stream of this server's number that a later process has created is never deleted by this one.
 //
-// The stream of an extent of this server is a candidate when the extent is not in its folder: no writer holds it then, since its file is created
-// before the stream and deleted only without writers. An extent that was lost in another way still has references, or no use.
+// The stream of an extent of this server is a candidate when the extent is not in its folder: no writer holds it then,
+// since its file is created before the stream and deleted only without writers. An extent that was lost in another way
+// still has references, or no use.
 func (s *Streams) Collect(ctx context.Context, refs References, gone func(owner uint64) bool) (deleted int, err error) {
 	s.collecting.Lock()
 	defer s.collecting.Unlock()
@@ -64,7 +65,8 @@ func (s *Streams) list(ctx context.Context) (map[uint64]bool, error) {
 	return streams, names.Err()
 }
 
-// candidates returns the extents whose streams may be deleted if nothing refers to them. streams must have been listed before.
+// candidates returns the extents whose streams may be deleted if nothing refers to them. streams must have been listed
+// before.
 func (s *Streams) candidates(streams map[uint64]bool, gone func(uint64) bool) map[uint64]bool {
 	held := map[uint64]bool{}
 	for _, x := range s.config.Extents.Stats() {
@@ -112,7 +114,8 @@ func (s *Streams) delete(ctx context.Context, dead map[uint64]bool) (deleted int
 	return deleted, errors.Join(errs...)
 }
 
-// ofLaterSession reports whether a later process with this one's number has created the stream of an extent: then this process has no part in it.
+// ofLaterSession reports whether a later process with this one's number has created the stream of an extent: then this
+// process has no part in it.
 func (s *Streams) ofLaterSession(ctx context.Context, id uint64) (bool, error) {
 	if extent.OwnerOf(id) != s.config.Owner {
 		return false, nil // the owner is gone

@@ -21,7 +21,8 @@ const (
 	streamPrefix = "LAZULI_CONTENT_"
 	// maxMessage is the size of the largest message, in bytes: half of the largest record.
 	maxMessage = extent.MaxRecord/2 + 64
-	// minPayload is the least max_payload of the servers: the answer to a read of a message from the leader has it in base64.
+	// minPayload is the least max_payload of the servers: the answer to a read of a message from the leader has it in
+	// base64.
 	minPayload = 1 << 20
 	_          = uint(minPayload - maxMessage*4/3 - 1024)
 	// maxPending bounds the messages of all writers that are not acknowledged.
@@ -43,7 +44,8 @@ type Config struct {
 	Session uint64
 	// Timeout is the time that a writer waits for acknowledgements; 0 means 10 s.
 	Timeout time.Duration
-	// Grace is the time that an extent must have been without a reference before its stream is deleted; 0 means one minute, negative means none.
+	// Grace is the time that an extent must have been without a reference before its stream is deleted; 0 means one
+	// minute, negative means none.
 	Grace time.Duration
 	// Log is for what a person should see; nil means slog.Default().
 	Log *slog.Logger
@@ -68,10 +70,12 @@ type Streams struct {
 
 var _ extent.Mirror = (*Streams)(nil)
 
-// ErrRefused means that the NATS servers, or the rights of the account there, are not fit for content. Trying again is of no use.
+// ErrRefused means that the NATS servers, or the rights of the account there, are not fit for content. Trying again is
+// of no use.
 var ErrRefused = errors.New("contentstream: the NATS cluster cannot keep the content of blobs")
 
-// Open makes the writers of the extents wait for the streams, and its readers fetch from them. The caller closes the Streams before the extents.
+// Open makes the writers of the extents wait for the streams, and its readers fetch from them. The caller closes the
+// Streams before the extents.
 //
 // Errors: ErrRefused; others if the servers do not answer.
 func Open(c Config) (*Streams, error) {
@@ -83,11 +87,13 @@ func Open(c Config) (*Streams, error) {
 	if n := c.Conn.MaxPayload(); n < minPayload {
 		return nil, fmt.Errorf("%w: the server accepts messages of at most %d bytes: set max_payload to 1MB", ErrRefused, n)
 	}
-	js, err := jetstream.New(c.Conn, jetstream.WithPublishAsyncMaxPending(maxPending), jetstream.WithPublishAsyncTimeout(c.Timeout))
+	js, err := jetstream.New(c.Conn, jetstream.WithPublishAsyncMaxPending(maxPending),
+		jetstream.WithPublishAsyncTimeout(c.Timeout))
 	if err != nil {
 		return nil, fmt.Errorf("contentstream: %w", err)
 	}
-	s := &Streams{config: c, js: js, streams: map[uint64]jetstream.Stream{}, making: map[uint64]*sync.Mutex{}, dead: map[uint64]time.Time{}}
+	s := &Streams{config: c, js: js, streams: map[uint64]jetstream.Stream{}, making: map[uint64]*sync.Mutex{},
+		dead: map[uint64]time.Time{}}
 	s.life, s.end = context.WithCancel(context.Background())
 	if err := s.answer(); err != nil {
 		s.Close()
@@ -113,7 +119,8 @@ func (s *Streams) Close() {
 
 // Healed implements extent.Mirror.
 func (s *Streams) Healed(x extent.Slice) {
-	s.config.Log.Error("content of this server was damaged; it was replaced by that of the NATS cluster", "extent", fmt.Sprintf("%016x", x.Extent),
+	s.config.Log.Error("content of this server was damaged; it was replaced by that of the NATS cluster", "extent",
+		fmt.Sprintf("%016x", x.Extent),
 		"offset", x.Offset, "bytes", x.Length)
 }
 

@@ -33,7 +33,8 @@ func start(t *testing.T, conn *nats.Conn, dir string, owner uint64) *server {
 	t.Helper()
 	s := &server{t: t, conn: conn, dir: dir, owner: owner}
 	s.extents = check.Must(extent.Open(dir, extent.Options{Mirrored: true, SealSize: 64 << 10, Grace: -1}))(t)
-	s.streams = check.Must(Open(Config{Conn: conn, Replicas: 1, Extents: s.extents, Owner: owner, Session: 1, Grace: -1, Log: slog.New(slog.DiscardHandler)}))(t)
+	s.streams = check.Must(Open(Config{Conn: conn, Replicas: 1, Extents: s.extents, Owner: owner, Session: 1, Grace: -1,
+		Log: slog.New(slog.DiscardHandler)}))(t)
 	t.Cleanup(s.stop)
 	return s
 }
@@ -85,7 +86,8 @@ func (s *server) collect(gone uint64, lists ...[]extent.Slice) int {
 		return nil
 	}
 	for range 2 {
-		check.Must(s.extents.Compact(s.t.Context(), extent.Owner{Refs: refs}, extent.CompactOptions{MinLive: -1, MinSize: -1}))(s.t)
+		check.Must(s.extents.Compact(s.t.Context(), extent.Owner{Refs: refs},
+			extent.CompactOptions{MinLive: -1, MinSize: -1}))(s.t)
 	}
 	return check.Must(s.streams.Collect(s.t.Context(), refs, func(n uint64) bool { return n == gone }))(s.t)
 }
@@ -125,7 +127,8 @@ func TestContentSurvivesItsServer(t *testing.T) {
 	}
 }
 
-// The streams of extents without references are deleted by the server that wrote them, or by any other when it is gone, and not before; the copies follow.
+// The streams of extents without references are deleted by the server that wrote them, or by any other when it is gone,
+// and not before; the copies follow.
 func TestStreamsAreDeleted(t *testing.T) {
 	t.Parallel()
 	conn := connect(t)
@@ -217,12 +220,14 @@ func TestAlive(t *testing.T) {
 // The streams are refused by servers whose messages are too small.
 func TestSmallMessages(t *testing.T) {
 	t.Parallel()
-	s := check.Must(natsserver.NewServer(&natsserver.Options{Port: -1, MaxPayload: 512 << 10, NoLog: true, NoSigs: true}))(t)
+	s := check.Must(natsserver.NewServer(&natsserver.Options{Port: -1, MaxPayload: 512 << 10, NoLog: true, NoSigs: true}))(
+		t)
 	s.Start()
 	t.Cleanup(s.Shutdown)
 	conn := check.Must(nats.Connect(s.ClientURL()))(t)
 	t.Cleanup(conn.Close)
-	if _, err := Open(Config{Conn: conn}); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "set max_payload to 1MB") {
+	if _, err := Open(Config{Conn: conn}); !errors.Is(err, ErrRefused) ||
+		!strings.Contains(err.Error(), "set max_payload to 1MB") {
 		t.Errorf("a server with small messages: %v", err)
 	}
 }
@@ -235,17 +240,22 @@ func TestMissingRights(t *testing.T) {
 		Users: []*natsserver.User{{Username: "u", Password: "p", Permissions: &natsserver.Permissions{Subscribe: deny}}}}))(t)
 	s.Start()
 	t.Cleanup(s.Shutdown)
-	conn := check.Must(nats.Connect(s.ClientURL(), nats.UserInfo("u", "p"), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})))(t)
+	conn := check.Must(nats.Connect(s.ClientURL(), nats.UserInfo("u", "p"),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})))(t)
 	t.Cleanup(conn.Close)
-	if _, err := Open(Config{Conn: conn, Owner: 1}); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "lazuli.>") {
+	if _, err := Open(Config{Conn: conn, Owner: 1}); !errors.Is(err, ErrRefused) ||
+		!strings.Contains(err.Error(), "lazuli.>") {
 		t.Errorf("an account without rights: %v", err)
 	}
 }
 
-// A NATS server without room acknowledges nothing. What it has can be read, and once there is room content is written again.
+// A NATS server without room acknowledges nothing. What it has can be read, and once there is room content is written
+// again.
 func TestFullServer(t *testing.T) {
 	t.Parallel()
-	server := check.Must(natsserver.NewServer(&natsserver.Options{Port: -1, JetStream: true, StoreDir: t.TempDir(), JetStreamMaxStore: 1 << 20, NoLog: true, NoSigs: true}))(t)
+	server := check.Must(natsserver.NewServer(
+		&natsserver.Options{Port: -1, JetStream: true, StoreDir: t.TempDir(), JetStreamMaxStore: 1 << 20, NoLog: true,
+			NoSigs: true}))(t)
 	server.Start()
 	t.Cleanup(func() { server.Shutdown(); server.WaitForShutdown() })
 	conn := check.Must(nats.Connect(server.ClientURL()))(t)

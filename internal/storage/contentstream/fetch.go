@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// fetchTimeout bounds a read of one record, and attemptTimeout one question: a server that was just lost does not answer it.
+	// fetchTimeout bounds a read of one record, and attemptTimeout one question: a server that was just lost does not
+	// answer it.
 	fetchTimeout   = 10 * time.Second
 	attemptTimeout = 2 * time.Second
 )
@@ -79,7 +80,8 @@ func (s *Streams) fetchOnce(ctx context.Context, x extent.Slice) (offset int64, 
 func (s *Streams) locate(ctx context.Context, stream jetstream.Stream, x extent.Slice) (offset int64, err error) {
 	at := x.Offset / extent.MaxRecord
 	for bucket := at; bucket >= max(at-2, 0); bucket-- { // a record and its header are longer than one MiB
-		info, err := stream.Info(ctx, jetstream.WithSubjectFilter(fmt.Sprintf("lazuli.extent.%016x.%x.*.0", x.Extent, bucket)))
+		info, err := stream.Info(ctx, jetstream.WithSubjectFilter(
+			fmt.Sprintf("lazuli.extent.%016x.%x.*.0", x.Extent, bucket)))
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			return 0, errMissing
 		}
@@ -113,7 +115,8 @@ func (s *Streams) message(ctx context.Context, stream jetstream.Stream, subject 
 	if err != nil {
 		return nil, err
 	}
-	answer, err := s.config.Conn.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+stream.CachedInfo().Config.Name, question)
+	answer, err := s.config.Conn.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+stream.CachedInfo().Config.Name,
+		question)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +129,8 @@ func (s *Streams) message(ctx context.Context, stream jetstream.Stream, subject 
 	switch err := json.Unmarshal(answer.Data, &found); {
 	case err != nil:
 		return nil, err
-	case found.Error != nil && (found.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound || found.Error.ErrorCode == jetstream.JSErrCodeStreamNotFound):
+	case found.Error != nil && (found.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound ||
+		found.Error.ErrorCode == jetstream.JSErrCodeStreamNotFound):
 		return nil, errMissing
 	case found.Error != nil:
 		return nil, found.Error

@@ -100,7 +100,8 @@ func (w *writer) settle() error {
 		}
 		if time.Now().After(p.until) {
 			w.s.leave(p.x.Extent)
-			return fmt.Errorf("%w: extent %016x: the NATS cluster has not acknowledged content: %w", extent.ErrUnavailable, p.x.Extent, err)
+			return fmt.Errorf("%w: extent %016x: the NATS cluster has not acknowledged content: %w", extent.ErrUnavailable,
+				p.x.Extent, err)
 		}
 		select {
 		case <-time.After(retryPause):
@@ -118,14 +119,16 @@ func (w *writer) settle() error {
 	}
 }
 
-// leave ends an extent whose stream does not acknowledge content although the cluster works otherwise: a stream whose servers were lost one after the
-// other may have no leader until all of them are back. Later content goes to another stream.
+// leave ends an extent whose stream does not acknowledge content although the cluster works otherwise: a stream whose
+// servers were lost one after the other may have no leader until all of them are back. Later content goes to another
+// stream.
 func (s *Streams) leave(id uint64) {
 	ctx, cancel := context.WithTimeout(s.life, time.Second)
 	defer cancel()
 	if _, err := s.js.AccountInfo(ctx); err == nil {
 		s.config.Extents.End(id)
-		s.config.Log.Warn("the stream of an extent does not acknowledge content; further content goes to another one", "extent", fmt.Sprintf("%016x", id))
+		s.config.Log.Warn("the stream of an extent does not acknowledge content; further content goes to another one",
+			"extent", fmt.Sprintf("%016x", id))
 	}
 }
 

@@ -19,7 +19,8 @@ type part struct {
 	name string
 	// holds describes what is lost with it.
 	holds string
-	// read returns what the manifest says about the file as it is now. usable is false for a file that its owner refuses to open in any case.
+	// read returns what the manifest says about the file as it is now. usable is false for a file that its owner refuses
+	// to open in any case.
 	read func(path string) (e entry, usable bool, err error)
 }
 
@@ -54,7 +55,8 @@ func readDatabase(path string) (e entry, usable bool, err error) {
 	if errors.Is(err, store.ErrDamaged) || errors.Is(err, store.ErrFormat) {
 		return entry{Size: s.Size}, false, nil
 	}
-	return entry{ID: s.ID, View: s.Replicated, Generation: s.Generation, Exact: s.Closed, Size: s.Size, Sum: s.Sum}, true, err
+	return entry{ID: s.ID, View: s.Replicated, Generation: s.Generation, Exact: s.Closed, Size: s.Size, Sum: s.Sum}, true,
+		err
 }
 
 // readExtents reads the state of the list of extents, which says more about each of them.
@@ -100,7 +102,8 @@ func (e *ContentError) Error() string {
 	for i, p := range e.Problems {
 		texts[i] = p.String()
 	}
-	return fmt.Sprintf("data folder %s does not hold what it held: %s; put back the file or a backup of the whole folder, or accept the loss with `lazuli fsck --repair %[1]s`",
+	return fmt.Sprintf("data folder %s does not hold what it held: %s; put back the file or a backup of the whole "+
+		"folder, or accept the loss with `lazuli fsck --repair %[1]s`",
 		e.Path, strings.Join(texts, "; "))
 }
 
@@ -174,7 +177,8 @@ func (e entry) compare(now entry, open bool) string {
 	return ""
 }
 
-// update lists the files as they are now. A file that is missing, or is another one, stays listed as it was, unless adopt is set.
+// update lists the files as they are now. A file that is missing, or is another one, stays listed as it was, unless
+// adopt is set.
 func (m *manifest) update(path string, adopt bool) error {
 	for _, p := range parts {
 		was, listed := m.Files[p.name]

@@ -35,7 +35,8 @@ type Dir struct {
 // Open locks the folder at path for this process, creating it and its parents (mode 0700) if absent. An existing
 // folder keeps its permissions. Its files are compared with its manifest.
 //
-// Errors: a [PathError], [ErrLocked], [ErrFormat], [ErrManifest], a [ContentError], or an error of the operating system.
+// Errors: a [PathError], [ErrLocked], [ErrFormat], [ErrManifest], a [ContentError], or an error of the operating
+// system.
 func Open(path string) (*Dir, error) {
 	path, err := clean(path)
 	if err != nil {
@@ -94,11 +95,13 @@ func open(path string) (*Dir, error) {
 	return d, nil
 }
 
-// begin reads the manifest, compares the files with it, and notes that they are in use. A folder without data gets a manifest.
+// begin reads the manifest, compares the files with it, and notes that they are in use. A folder without data gets a
+// manifest.
 func (d *Dir) begin() error {
 	m, err := readManifest(d.path)
 	if errors.Is(err, ErrManifest) {
-		return fmt.Errorf("%w; put it back, or have it made from the files that are there with `lazuli fsck --repair %s`", err, d.path)
+		return fmt.Errorf("%w; put it back, or have it made from the files that are there with `lazuli fsck --repair %s`",
+			err, d.path)
 	}
 	if err != nil {
 		return err
@@ -125,8 +128,9 @@ func (d *Dir) begin() error {
 	return nil
 }
 
-// Examine locks an existing folder and compares its files with its manifest, and changes nothing: the folder may be read-only. With repair, the caller
-// may change files, must call [Dir.Accept] afterwards, and a snapshot that was being restored is restored first.
+// Examine locks an existing folder and compares its files with its manifest, and changes nothing: the folder may be
+// read-only. With repair, the caller may change files, must call [Dir.Accept] afterwards, and a snapshot that was being
+// restored is restored first.
 //
 // Errors: a [PathError], [ErrNotFound], [ErrLocked], [ErrFormat], or an error of the operating system.
 func Examine(path string, repair bool) (*Dir, []Problem, error) {
@@ -146,7 +150,8 @@ func Examine(path string, repair bool) (*Dir, []Problem, error) {
 	if repair {
 		err = finishRestore(path)
 	} else if _, absent := os.Lstat(filepath.Join(path, restoringFolder)); absent == nil {
-		problems = append(problems, Problem{File: restoringFolder, What: "is a snapshot whose restoring was interrupted; the next start finishes that", Lost: "nothing"})
+		problems = append(problems, Problem{File: restoringFolder,
+			What: "is a snapshot whose restoring was interrupted; the next start finishes that", Lost: "nothing"})
 	}
 	m := (*manifest)(nil)
 	if err == nil {
@@ -154,7 +159,8 @@ func Examine(path string, repair bool) (*Dir, []Problem, error) {
 	}
 	switch {
 	case errors.Is(err, ErrManifest):
-		problems = append(problems, Problem{File: ManifestFile, What: "is missing or damaged", Lost: "whatever was in files that are not there"})
+		problems = append(problems, Problem{File: ManifestFile, What: "is missing or damaged",
+			Lost: "whatever was in files that are not there"})
 		return d, problems, nil
 	case err != nil || m == nil:
 		return nil, nil, errors.Join(err, d.Close())
@@ -183,7 +189,8 @@ func (d *Dir) Accept() error {
 	return nil
 }
 
-// Record lists files that were created since the folder was opened. It must be called before a change in one of them is acknowledged.
+// Record lists files that were created since the folder was opened. It must be called before a change in one of them is
+// acknowledged.
 func (d *Dir) Record() error {
 	if d.temp {
 		return nil
@@ -192,7 +199,8 @@ func (d *Dir) Record() error {
 	if err := d.manifest.update(d.path, false); err != nil {
 		return err
 	}
-	if (streams > 0) == (len(d.manifest.Streams) > 0) && maps.EqualFunc(was, d.manifest.Files, func(a, b entry) bool { return a.ID == b.ID && a.View == b.View }) {
+	if (streams > 0) == (len(d.manifest.Streams) > 0) &&
+		maps.EqualFunc(was, d.manifest.Files, func(a, b entry) bool { return a.ID == b.ID && a.View == b.View }) {
 		return nil
 	}
 	return d.manifest.write(d.path)
@@ -292,16 +300,16 @@ func (d *Dir) Cluster() string { return filepath.Join(d.path, clusterFolder) }
 // Damaged is the path of the folder that holds the files that a repair replaced.
 func (d *Dir) Damaged() string { return filepath.Join(d.path, DamagedFolder) }
 
-// Close notes what each file holds, and releases the folder, after all files in it were closed. It removes a temporary folder. A second call does
-// nothing.
+// Close notes what each file holds, and releases the folder, after all files in it were closed. It removes a temporary
+// folder. A second call does nothing.
 func (d *Dir) Close() error {
 	d.close.Do(func() {
 		if d.manifest != nil && !d.temp {
 			d.err = d.seal()
 		}
 		if d.temp {
-			// Remove the content while the lock is held: no other process may find the folder half removed and unlocked. Windows cannot remove
-			// an open file, so the lock file is removed after it is closed.
+			// Remove the content while the lock is held: no other process may find the folder half removed and unlocked. Windows
+			// cannot remove an open file, so the lock file is removed after it is closed.
 			d.err = removeEntries(d.path, notLock)
 		}
 		d.err = errors.Join(d.err, d.lock.release())

@@ -160,7 +160,8 @@ func TestBadPaths(t *testing.T) {
 		t.Skip("no symbolic links here: ", err)
 	}
 	for name, path := range map[string]string{
-		"empty": "", "NUL": "a\x00b", "root": string(filepath.Separator), "file": file, "below a file": filepath.Join(file, "x"),
+		"empty": "", "NUL": "a\x00b", "root": string(filepath.Separator), "file": file,
+		"below a file":  filepath.Join(file, "x"),
 		"dangling link": link,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -177,7 +178,8 @@ func TestUnwritableFolder(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs a folder in which nobody can make files")
 	}
-	for path, reason := range map[string]string{"/proc/self/lazuli": "cannot be created", "/proc/self": "cannot be written to"} {
+	for path, reason := range map[string]string{"/proc/self/lazuli": "cannot be created",
+		"/proc/self": "cannot be written to"} {
 		_, err := Open(path)
 		var p *PathError
 		if !errors.As(err, &p) || !strings.Contains(p.Reason, reason) {

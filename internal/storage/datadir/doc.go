@@ -1,5 +1,5 @@
-// Package datadir owns the data folder of a Lazuli process. It creates the folder with safe permissions, holds its lock while the process lives,
-// and checks that its files are those that it had.
+// Package datadir owns the data folder of a Lazuli process. It creates the folder with safe permissions, holds its lock
+// while the process lives, and checks that its files are those that it had.
 //
 // # Layout
 //
@@ -23,16 +23,17 @@
 //	{"folder": id, "number": of this version, "open": whether a process uses the folder, "files": {path: what it must be, ...}}
 //	crc32c 0123abcd
 //
-// It is replaced as a whole and durably, in three moments: [Open] compares the files with it, and notes that they are in use; [Dir.Record] lists new
-// files before they have content; [Dir.Close] notes size, generation and checksum of each file. Of a folder in use it holds the least: a file of
-// another identity, or of a lower generation, is not the one that the folder had. What a file holds beyond that, its owner knows (the mark of a
-// database, see package store). [Examine] is the same comparison for fsck.
+// It is replaced as a whole and durably, in three moments: [Open] compares the files with it, and notes that they are
+// in use; [Dir.Record] lists new files before they have content; [Dir.Close] notes size, generation and checksum of
+// each file. Of a folder in use it holds the least: a file of another identity, or of a lower generation, is not the
+// one that the folder had. What a file holds beyond that, its owner knows (the mark of a database, see package store).
+// [Examine] is the same comparison for fsck.
 //
-// Nothing is removed because the manifest lacks it. A process that is killed at any step leaves the old manifest or the new one, and each of them is
-// true.
+// Nothing is removed because the manifest lacks it. A process that is killed at any step leaves the old manifest or the
+// new one, and each of them is true.
 //
 // # Temporary folders
 //
-// [OpenTemp] creates a folder for a process that keeps no data. It is removed when the process ends. If the process was killed, a later process
-// removes it when it finds it unlocked.
+// [OpenTemp] creates a folder for a process that keeps no data. It is removed when the process ends. If the process was
+// killed, a later process removes it when it finds it unlocked.
 package datadir

@@ -13,8 +13,9 @@ var ErrExtracted = errors.New("a folder of that name exists")
 // ErrExtractedName means that the name of a folder to make is not valid.
 var ErrExtractedName = errors.New("the name of the folder has 1 to 64 letters, digits, dashes and underscores")
 
-// Extracted makes a data folder of a name inside the data folder of a node, in the folder [ExtractedFolder]. fill gets the new folder, open and empty. If
-// it returns an error, or the process is killed, nothing has the name. Errors: [ErrExtractedName], [ErrExtracted], and that of fill.
+// Extracted makes a data folder of a name inside the data folder of a node, in the folder [ExtractedFolder]. fill gets
+// the new folder, open and empty. If it returns an error, or the process is killed, nothing has the name. Errors:
+// [ErrExtractedName], [ErrExtracted], and that of fill.
 func (d *Dir) Extracted(name string, fill func(*Dir) error) (path string, err error) {
 	if !snapshotName().MatchString(name) {
 		return "", ErrExtractedName

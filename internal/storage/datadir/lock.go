@@ -40,7 +40,8 @@ func acquire(name string) (*lock, error) {
 	return &lock{f}, nil
 }
 
-// acquireShared locks the file at name for reading, in a folder that cannot be written to. Without a file there is nothing to lock.
+// acquireShared locks the file at name for reading, in a folder that cannot be written to. Without a file there is
+// nothing to lock.
 func acquireShared(name string) (*lock, error) {
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -67,7 +68,8 @@ func (l *lock) release() error {
 	return filelock.Close(l.f)
 }
 
-// holder reads the process id from a lock file. It returns 0 if the file has no id yet, between another process's lock and its write.
+// holder reads the process id from a lock file. It returns 0 if the file has no id yet, between another process's lock
+// and its write.
 func holder(f *os.File) int {
 	var b [20]byte
 	n, _ := f.ReadAt(b[:], 0)

@@ -27,17 +27,19 @@ const (
 	buildFile = "FORMAT"
 )
 
-// manifest lists the files that hold data. It is replaced as a whole, durably: when the folder is opened, when a file was created, and when the folder
-// is closed.
+// manifest lists the files that hold data. It is replaced as a whole, durably: when the folder is opened, when a file
+// was created, and when the folder is closed.
 type manifest struct {
 	// Folder is the identity of the folder, and Number the number of this version of the manifest.
 	Folder string `json:"folder"`
 	Number uint64 `json:"number"`
-	// Open means that a process has had the folder open: files may hold more than the manifest says, and there may be others.
+	// Open means that a process has had the folder open: files may hold more than the manifest says, and there may be
+	// others.
 	Open bool `json:"open"`
 	// Files are the files by their paths.
 	Files map[string]entry `json:"files"`
-	// Streams are the sizes that the files of JetStream had when the folder was closed, by their paths. Each of their records has a checksum.
+	// Streams are the sizes that the files of JetStream had when the folder was closed, by their paths. Each of their
+	// records has a checksum.
 	Streams map[string]int64 `json:"streams,omitempty"`
 }
 
@@ -49,7 +51,8 @@ type entry struct {
 	View bool `json:"view,omitempty"`
 	// Generation rises while the file is in use: a file of a lower one is older.
 	Generation uint64 `json:"generation,omitempty"`
-	// Exact means that nothing had the file open: it has exactly this size and checksum. Otherwise it may have changed since.
+	// Exact means that nothing had the file open: it has exactly this size and checksum. Otherwise it may have changed
+	// since.
 	Exact bool   `json:"exact"`
 	Size  int64  `json:"size"`
 	Sum   uint32 `json:"sum"`
@@ -69,12 +72,14 @@ func readManifest(path string) (*manifest, error) {
 	case err == nil, errors.Is(err, sumfile.ErrDamaged):
 		return nil, fmt.Errorf("%w: %v", ErrManifest, err)
 	case errors.Is(err, sumfile.ErrVersion):
-		return nil, fmt.Errorf("%w: %s: %v; use the newer release, or choose another folder with --location", ErrFormat, path, err)
+		return nil, fmt.Errorf("%w: %s: %v; use the newer release, or choose another folder with --location", ErrFormat, path,
+			err)
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("read the data folder's manifest: %w", err)
 	}
 	if _, err := os.Lstat(filepath.Join(path, buildFile)); err == nil {
-		return nil, fmt.Errorf("%w: %s was written by a development build before the first release; choose another folder with --location", ErrFormat, path)
+		return nil, fmt.Errorf("%w: %s was written by a development build before the first release; choose another folder "+
+			"with --location", ErrFormat, path)
 	}
 	for _, p := range parts {
 		if _, err := os.Lstat(filepath.Join(path, p.name)); err == nil {

@@ -25,16 +25,18 @@ var (
 	// ErrSnapshotNotFound means that no snapshot has the name.
 	ErrSnapshotNotFound = errors.New("no snapshot has that name")
 	// ErrTemporary means that the folder's files have no names and cannot be copied.
-	ErrTemporary = errors.New("a process with --in-memory has no files to copy; use a data folder, with --durability relaxed for speed")
+	ErrTemporary = errors.New("a process with --in-memory has no files to copy; use a data folder, with --durability " +
+		"relaxed for speed")
 )
 
 const (
 	// SnapshotsFolder is the folder inside the data folder that holds its snapshots.
 	SnapshotsFolder = "snapshots"
-	// restoringFolder is the copy of a snapshot that replaces the folder's content. The copy gets this name when it is complete.
+	// restoringFolder is the copy of a snapshot that replaces the folder's content. The copy gets this name when it is
+	// complete.
 	restoringFolder = "restoring"
-	// SearchFolder is the folder inside the data folder that holds the indexes of the search-index role. They follow the tables, and are not part of a
-	// snapshot.
+	// SearchFolder is the folder inside the data folder that holds the indexes of the search-index role. They follow the
+	// tables, and are not part of a snapshot.
 	SearchFolder = "search-index"
 	// ExtractedFolder is the folder inside the data folder of a node that holds data folders for a server alone.
 	ExtractedFolder = "extracted"
@@ -52,14 +54,16 @@ type Snapshot struct {
 
 // own reports whether an entry is part of the folder itself and not of its content.
 func own(name string) bool {
-	return name == lockFile || name == ManifestFile+sumfile.PartSuffix || name == IssuerKeyFile || name == SnapshotsFolder || name == SearchFolder || name == ExtractedFolder || name == DamagedFolder || name == diskspace.ReserveFile || strings.HasPrefix(name, restoringFolder)
+	return name == lockFile || name == ManifestFile+sumfile.PartSuffix || name == IssuerKeyFile ||
+		name == SnapshotsFolder || name == SearchFolder || name == ExtractedFolder || name == DamagedFolder ||
+		name == diskspace.ReserveFile || strings.HasPrefix(name, restoringFolder)
 }
 
-// Save copies the folder's content, which must not change meanwhile, to a snapshot. replace allows it to replace a snapshot of the same name.
-// Errors: [ErrSnapshotName], [ErrSnapshotExists], [ErrTemporary].
+// Save copies the folder's content, which must not change meanwhile, to a snapshot. replace allows it to replace a
+// snapshot of the same name. Errors: [ErrSnapshotName], [ErrSnapshotExists], [ErrTemporary].
 //
-// verify, if it is not nil, is called with the path of the copy, laid out as a data folder, before the copy gets its name. If verify fails, Save
-// creates no snapshot and keeps an existing one.
+// verify, if it is not nil, is called with the path of the copy, laid out as a data folder, before the copy gets its
+// name. If verify fails, Save creates no snapshot and keeps an existing one.
 func (d *Dir) Save(name string, replace bool, verify func(path string) error) error {
 	path, err := d.snapshot(name)
 	if err != nil {
@@ -92,11 +96,11 @@ func (d *Dir) Save(name string, replace bool, verify func(path string) error) er
 	return syncFolder(filepath.Dir(path))
 }
 
-// Restore replaces the folder's content, which must not be in use, by a snapshot. If the process is killed meanwhile, the folder has either the
-// old content or the new. Errors: [ErrSnapshotName], [ErrSnapshotNotFound], [ErrTemporary].
+// Restore replaces the folder's content, which must not be in use, by a snapshot. If the process is killed meanwhile,
+// the folder has either the old content or the new. Errors: [ErrSnapshotName], [ErrSnapshotNotFound], [ErrTemporary].
 //
-// prepare, if it is not nil, is called with the path of a copy of the snapshot, laid out as a data folder, which then replaces the content. If prepare
-// fails, Restore changes nothing.
+// prepare, if it is not nil, is called with the path of a copy of the snapshot, laid out as a data folder, which then
+// replaces the content. If prepare fails, Restore changes nothing.
 func (d *Dir) Restore(name string, prepare func(path string) error) error {
 	path, err := d.snapshot(name)
 	if err != nil {
@@ -152,7 +156,8 @@ func verifyCopy(path string) error {
 	return err
 }
 
-// sealCopy writes the manifest of a copy of a folder that was copied while nothing changed it. A file that the folder should hold must be there.
+// sealCopy writes the manifest of a copy of a folder that was copied while nothing changed it. A file that the folder
+// should hold must be there.
 func sealCopy(path string) error {
 	m, err := readManifest(path)
 	if err == nil && m == nil {
@@ -190,7 +195,8 @@ func finishRestore(path string) error {
 	if err != nil {
 		return err
 	}
-	// Remove first what the snapshot does not have: after the move, nothing distinguishes such entries from the snapshot's.
+	// Remove first what the snapshot does not have: after the move, nothing distinguishes such entries from the
+	// snapshot's.
 	if _, err := os.Lstat(mark); errors.Is(err, fs.ErrNotExist) {
 		if err := removeEntries(path, func(name string) bool { return !own(name) }); err != nil {
 			return err

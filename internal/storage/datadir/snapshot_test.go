@@ -136,7 +136,10 @@ func TestRestoreBrokenOff(t *testing.T) {
 		setup func(path string)
 		want  map[string]string
 	}{
-		"the copy is not whole": {func(path string) { write(t, filepath.Join(path, restoringFolder+partSuffix, "tables.db"), "half") },
+		"the copy is not whole": {func(
+			path string) {
+			write(t, filepath.Join(path, restoringFolder+partSuffix, "tables.db"), "half")
+		},
 			map[string]string{"tables.db": "old", "blobs.db": "old"}},
 		"the copy is whole": {func(path string) {
 			for name, text := range fresh {

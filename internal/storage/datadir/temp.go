@@ -11,12 +11,12 @@ import (
 // tempPrefix begins the names of temporary folders.
 const tempPrefix = "lazuli-temp-"
 
-// sweepAge is the minimum age at which an unlocked temporary folder counts as abandoned. A younger folder may have been created and not locked
-// yet.
+// sweepAge is the minimum age at which an unlocked temporary folder counts as abandoned. A younger folder may have been
+// created and not locked yet.
 const sweepAge = time.Minute
 
-// OpenTemp creates a folder for a process that keeps no data, inside parent, or inside the system's folder for temporary files if parent is "".
-// It also removes the folders that killed processes left there.
+// OpenTemp creates a folder for a process that keeps no data, inside parent, or inside the system's folder for
+// temporary files if parent is "". It also removes the folders that killed processes left there.
 func OpenTemp(parent string) (*Dir, error) {
 	if parent == "" {
 		parent = os.TempDir()
@@ -34,8 +34,8 @@ func OpenTemp(parent string) (*Dir, error) {
 	return d, nil
 }
 
-// sweep removes this user's temporary folders inside parent that were created before the given time and that no process has locked. Folders that
-// cannot be removed are left for the next sweep.
+// sweep removes this user's temporary folders inside parent that were created before the given time and that no process
+// has locked. Folders that cannot be removed are left for the next sweep.
 func sweep(parent string, before time.Time) {
 	paths, err := filepath.Glob(filepath.Join(parent, tempPrefix+"*"))
 	if err != nil { // parent contains pattern characters: the old folders only take space

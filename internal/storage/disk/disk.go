@@ -1,5 +1,5 @@
-// Package disk is an interface to the part of the file system that the storage engines write through. With it, tests can make each call fail,
-// shorten writes, and lose data that was not synced.
+// Package disk is an interface to the part of the file system that the storage engines write through. With it, tests
+// can make each call fail, shorten writes, and lose data that was not synced.
 //
 // Content is not read through this interface: a Reader of package extent passes files to the kernel.
 package disk
@@ -13,7 +13,8 @@ import (
 	"runtime"
 )
 
-// FS creates, renames and removes files. [OS] is the implementation on the operating system; its errors are those of package os.
+// FS creates, renames and removes files. [OS] is the implementation on the operating system; its errors are those of
+// package os.
 type FS interface {
 	OpenFile(name string, flag int, perm fs.FileMode) (File, error)
 	Rename(from, to string) error
@@ -30,8 +31,8 @@ type File interface {
 	Name() string
 	Size() (int64, error)
 	Truncate(size int64) error
-	// Sync makes content and size durable. After an error the content of the disk is unknown, and a later Sync may succeed although data was
-	// lost.
+	// Sync makes content and size durable. After an error the content of the disk is unknown, and a later Sync may succeed
+	// although data was lost.
 	Sync() error
 	// OS returns the underlying file.
 	OS() *os.File

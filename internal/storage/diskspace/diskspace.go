@@ -1,9 +1,9 @@
-// Package diskspace lets a server continue when its disk is full: it detects a full disk early, and keeps a reserve. It also detects that a disk
-// that refused a write accepts writes again.
+// Package diskspace lets a server continue when its disk is full: it detects a full disk early, and keeps a reserve. It
+// also detects that a disk that refused a write accepts writes again.
 //
-// A [Guard] watches the free space of the data folder's disk. While there is too little, it refuses requests that need space; reads and deletes
-// are served. Deletes and an orderly start need a few megabytes. They are reserved in a file of the data folder that is emptied when the disk is
-// full, and filled again when there is space.
+// A [Guard] watches the free space of the data folder's disk. While there is too little, it refuses requests that need
+// space; reads and deletes are served. Deletes and an orderly start need a few megabytes. They are reserved in a file
+// of the data folder that is emptied when the disk is full, and filled again when there is space.
 package diskspace
 
 import (
@@ -22,11 +22,11 @@ import (
 const ReserveFile = "RESERVE"
 
 const (
-	// Reserve is the size of the reserve, in bytes: one step of each log file, and the data that the databases and the queues' server write at
-	// the start.
+	// Reserve is the size of the reserve, in bytes: one step of each log file, and the data that the databases and the
+	// queues' server write at the start.
 	Reserve = 32 << 20
-	// low is the free space in bytes, without the reserve, below which growth is refused. At plenty it is allowed again; on a disk that is too small for
-	// that, at a fraction of what it has above low.
+	// low is the free space in bytes, without the reserve, below which growth is refused. At plenty it is allowed again;
+	// on a disk that is too small for that, at a fraction of what it has above low.
 	low    = 32 << 20
 	plenty = 64 << 20
 	// smallShare is that fraction.
@@ -58,8 +58,9 @@ type Guard struct {
 	done    chan struct{}
 }
 
-// Open starts watching the disk of a data folder, and creates the reserve if there is space. If the disk is full, it empties the reserve, so
-// that the folder can be opened. It never fails: without a reserve the server runs as without a Guard.
+// Open starts watching the disk of a data folder, and creates the reserve if there is space. If the disk is full, it
+// empties the reserve, so that the folder can be opened. It never fails: without a reserve the server runs as without a
+// Guard.
 func Open(dir string, o Options) *Guard {
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -91,7 +92,8 @@ func (g *Guard) Close() {
 // Full reports whether requests that need space must be refused.
 func (g *Guard) Full() bool { return g != nil && g.full.Load() }
 
-// Failing returns the error with which the disk last refused a write, until it accepts writes again. Requests are not refused because of it.
+// Failing returns the error with which the disk last refused a write, until it accepts writes again. Requests are not
+// refused because of it.
 func (g *Guard) Failing() error {
 	if g == nil {
 		return nil
@@ -102,8 +104,9 @@ func (g *Guard) Failing() error {
 	return nil
 }
 
-// Failed reports whether err, the error of a request, means that the disk is full. If so, it empties the reserve and refuses growth from then on.
-// An error of a disk that is broken or read-only is returned by [Guard.Failing] from then on.
+// Failed reports whether err, the error of a request, means that the disk is full. If so, it empties the reserve and
+// refuses growth from then on. An error of a disk that is broken or read-only is returned by [Guard.Failing] from then
+// on.
 func (g *Guard) Failed(err error) bool {
 	if g != nil && (errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EROFS)) && g.failing.CompareAndSwap(nil, &err) {
 		g.o.Log.Error("the disk refused a request", "folder", g.dir, "err", err)
@@ -170,7 +173,8 @@ func (g *Guard) Look() {
 // enter refuses growth from now on. The caller must hold mu.
 func (g *Guard) enter(key string, value any) {
 	if g.full.CompareAndSwap(false, true) {
-		g.o.Log.Error("the disk is full: serving only reads and deletes until there is free space", "folder", g.dir, key, value)
+		g.o.Log.Error("the disk is full: serving only reads and deletes until there is free space", "folder", g.dir, key,
+			value)
 	}
 	g.given = max(g.given, g.size())
 	g.empty()
@@ -220,7 +224,8 @@ func (g *Guard) fill() error {
 	return errors.Join(allocate(f, Reserve), f.Close())
 }
 
-// Free returns the free space of the disk in bytes. ok is false for a nil Guard, and if the operating system does not tell.
+// Free returns the free space of the disk in bytes. ok is false for a nil Guard, and if the operating system does not
+// tell.
 func (g *Guard) Free() (n int64, ok bool) {
 	if g == nil {
 		return 0, false

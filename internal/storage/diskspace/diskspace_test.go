@@ -15,7 +15,8 @@ import (
 func guard(t *testing.T, free *atomic.Int64) (*Guard, string) {
 	t.Helper()
 	dir := t.TempDir()
-	g := Open(dir, Options{Log: slog.New(slog.DiscardHandler), Free: func(string) (int64, error) { return free.Load(), nil }})
+	g := Open(dir, Options{Log: slog.New(slog.DiscardHandler),
+		Free: func(string) (int64, error) { return free.Load(), nil }})
 	t.Cleanup(g.Close)
 	return g, dir
 }
@@ -54,13 +55,14 @@ func TestGuardFollowsTheFreeSpace(t *testing.T) {
 		free.Store(step.free)
 		g.Look()
 		if g.Full() != step.full || reserved(t, dir) != step.reserved {
-			t.Errorf("step %d, %d bytes free: full %v, %d bytes reserved; want %v, %d", i, step.free, g.Full(), reserved(t, dir), step.full, step.reserved)
+			t.Errorf("step %d, %d bytes free: full %v, %d bytes reserved; want %v, %d", i, step.free, g.Full(), reserved(t, dir),
+				step.full, step.reserved)
 		}
 	}
 }
 
-// On a small disk that was full once, writes are accepted again when it is nearly empty, without a restart; and the state does not alternate because
-// the reserve is given up.
+// On a small disk that was full once, writes are accepted again when it is nearly empty, without a restart; and the
+// state does not alternate because the reserve is given up.
 func TestGuardOfASmallDisk(t *testing.T) {
 	t.Parallel()
 	const mib = 1 << 20
@@ -113,7 +115,8 @@ func TestGuardHearsOfFailures(t *testing.T) {
 	if g.Failed(syscall.EIO) || g.Full() {
 		t.Error("an I/O error is taken for a full disk")
 	}
-	if !g.Failed(fmt.Errorf("write: %w", &os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC})) || !g.Full() || reserved(t, dir) != 0 {
+	if !g.Failed(fmt.Errorf("write: %w", &os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC})) || !g.Full() ||
+		reserved(t, dir) != 0 {
 		t.Errorf("after ENOSPC: full %v, %d bytes reserved", g.Full(), reserved(t, dir))
 	}
 	g.Look()

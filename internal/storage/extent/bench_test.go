@@ -74,7 +74,8 @@ func BenchmarkWrite64MiB(b *testing.B) {
 	}
 }
 
-// BenchmarkRead64MiB sends over a TCP connection, as the Blob service does: content that was read before, and content that was not.
+// BenchmarkRead64MiB sends over a TCP connection, as the Blob service does: content that was read before, and content
+// that was not.
 func BenchmarkRead64MiB(b *testing.B) {
 	const size = 64 << 20
 	s := open(b, b.TempDir(), Options{})

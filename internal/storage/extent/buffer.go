@@ -11,8 +11,8 @@ var bufferSizes = [...]int{4<<10 + 512, 16<<10 + 512, 64<<10 + 512, 256<<10 + 51
 
 var bufferPools [len(bufferSizes)]sync.Pool
 
-// buffer holds one record with its header. If it is large enough for a bulk lane, it can be written directly: its address is a multiple of
-// directAlign, and behind the record is room for filler.
+// buffer holds one record with its header. If it is large enough for a bulk lane, it can be written directly: its
+// address is a multiple of directAlign, and behind the record is room for filler.
 type buffer struct {
 	bytes []byte
 	class int

@@ -25,23 +25,24 @@ type Move struct {
 
 // Owner is the interface to the component that keeps the metadata.
 type Owner struct {
-	// Refs MUST call yield for every slice that any metadata refers to, including soft-deleted objects and uncommitted blocks. All slices MUST
-	// belong to one consistent state that is not older than the call. Refs stops when yield returns false. Compact copies the Key if it needs it
-	// later.
+	// Refs MUST call yield for every slice that any metadata refers to, including soft-deleted objects and uncommitted
+	// blocks. All slices MUST belong to one consistent state that is not older than the call. Refs stops when yield
+	// returns false. Compact copies the Key if it needs it later.
 	Refs func(ctx context.Context, yield func(Ref) bool) error
 
-	// Move MUST durably replace the reference From at Key by To for each move, and MUST NOT change a reference that is no longer From. All moves
-	// of one call may be one transaction. From and To have the same length.
+	// Move MUST durably replace the reference From at Key by To for each move, and MUST NOT change a reference that is no
+	// longer From. All moves of one call may be one transaction. From and To have the same length.
 	Move func(ctx context.Context, moves []Move) error
 }
 
-// CompactOptions configure Compact. The zero value deletes dead extents and rewrites extents of which less than half is live.
+// CompactOptions configure Compact. The zero value deletes dead extents and rewrites extents of which less than half is
+// live.
 type CompactOptions struct {
-	// MinLive is the live share of an extent, headers of live records included, below which it is rewritten. 0 means 0.5, 1 rewrites every
-	// extent with dead content, negative means never.
+	// MinLive is the live share of an extent, headers of live records included, below which it is rewritten. 0 means 0.5,
+	// 1 rewrites every extent with dead content, negative means never.
 	MinLive float64
-	// MinSize is the size in bytes below which finished extents are rewritten regardless of their live share, if there are at least two:
-	// restarts leave small extents. 0 means 1 MiB, negative means never.
+	// MinSize is the size in bytes below which finished extents are rewritten regardless of their live share, if there are
+	// at least two: restarts leave small extents. 0 means 1 MiB, negative means never.
 	MinSize int64
 	// BytesPerSecond limits the rate of rewriting; 0 means 32 MiB, negative means no limit.
 	BytesPerSecond int64
@@ -66,10 +67,12 @@ func (s *Store) Hold() (release func()) {
 	return func() { s.held.Add(-1) }
 }
 
-// Compact runs once: it deletes dead extents and moves the content of extents that are mostly dead. The owner calls it at intervals.
+// Compact runs once: it deletes dead extents and moves the content of extents that are mostly dead. The owner calls it
+// at intervals.
 //
-// It examines extents that are finished and that no Writer holds: the metadata then refers to all of their live content. An extent is deleted if
-// it was dead in two examinations at least Options.Grace apart, and no Reader holds it.
+// It examines extents that are finished and that no Writer holds: the metadata then refers to all of their live
+// content. An extent is deleted if it was dead in two examinations at least Options.Grace apart, and no Reader holds
+// it.
 //
 // For this to be safe, the owner MUST put slices into metadata only
 //   - from a Writer, before that Writer is closed, or
@@ -210,8 +213,8 @@ func (u *usage) normalize() {
 	u.live = joined
 }
 
-// used returns the minimum length of the extent with only its live content: payload, headers and filler. It takes records whose header is at an
-// aligned offset for records with filler, of which others are one in 4096.
+// used returns the minimum length of the extent with only its live content: payload, headers and filler. It takes
+// records whose header is at an aligned offset for records with filler, of which others are one in 4096.
 func (u *usage) used() int64 {
 	var filler int64
 	for _, x := range u.live {
@@ -363,7 +366,8 @@ func (c *compaction) batch(refs []Ref) int {
 	return len(refs)
 }
 
-// move copies the content of refs and passes the moves to the owner. A Writer holds the copies until the owner has answered.
+// move copies the content of refs and passes the moves to the owner. A Writer holds the copies until the owner has
+// answered.
 func (c *compaction) move(refs []Ref) error {
 	begun := time.Now()
 	w := c.s.NewWriter(-1)

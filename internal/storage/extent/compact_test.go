@@ -321,8 +321,8 @@ func (c *catalogue) read(t *testing.T, s *Store, key string) {
 	}
 }
 
-// A reader that is set back reads on, though what it reads was given up meanwhile: the extents are kept for it. For one that is
-// opened anew they are not.
+// A reader that is set back reads on, though what it reads was given up meanwhile: the extents are kept for it. For one
+// that is opened anew they are not.
 func TestResetAfterCompaction(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir(), Options{Grace: -1})

@@ -10,15 +10,17 @@ import (
 	"slices"
 )
 
-// Nodes of a cluster have copies of each other's extents. An extent is written by one node, its owner, and has the same id, records and offsets on
-// all of them, so that a Slice means the same content everywhere. A copy may have holes, where the node has missed records, and damaged records; the
-// checksums tell. Reading such a record fetches it from another node (heal).
+// Nodes of a cluster have copies of each other's extents. An extent is written by one node, its owner, and has the same
+// id, records and offsets on all of them, so that a Slice means the same content everywhere. A copy may have holes,
+// where the node has missed records, and damaged records; the checksums tell. Reading such a record fetches it from
+// another node (heal).
 //
 // The upper bits of an id are the number of its owner, which identifies a data folder and is never used again:
 //
 //	id   owner (24 bits) | number of the extent (40 bits)
 //
-// Extents of a single machine have owner 0, which becomes the number of its folder if the folder becomes that of a node.
+// Extents of a single machine have owner 0, which becomes the number of its folder if the folder becomes that of a
+// node.
 //
 //	Put ──> <id>.copy: has holes; a new process reads it to learn where
 //	           │  Complete: everything that the owner has, synced
@@ -31,9 +33,10 @@ import (
 // ownerShift is the position of the owner in an id.
 const ownerShift = 40
 
-// idMillis is the number of milliseconds for which a node may use one id. Its ids begin with the clock, so that none is used twice, also if its
-// extents were lost or deleted: others may still have a copy of such an extent, with other records. A node that has just started creates several
-// extents at once, and may be started again in the next second. The clock has 40 bits until the year 2109.
+// idMillis is the number of milliseconds for which a node may use one id. Its ids begin with the clock, so that none is
+// used twice, also if its extents were lost or deleted: others may still have a copy of such an extent, with other
+// records. A node that has just started creates several extents at once, and may be started again in the next second.
+// The clock has 40 bits until the year 2109.
 const idMillis = 4
 
 // MaxOwner is the largest number of an owner.
@@ -51,8 +54,8 @@ type Mirror interface {
 
 // MirrorWriter copies the records of one Writer to other nodes.
 type MirrorWriter interface {
-	// Add sends a record, with the filler behind it, which it does not keep. last is set if no other record follows. It may wait until others were
-	// received.
+	// Add sends a record, with the filler behind it, which it does not keep. last is set if no other record follows. It
+	// may wait until others were received.
 	Add(x Slice, records []byte, last bool) error
 	// Commit returns nil once a majority of the nodes, this one included, has all records durably.
 	Commit() error
@@ -66,8 +69,8 @@ type mirrored struct {
 	owner uint64
 }
 
-// Mirror makes writers copy what they write, and readers fetch what is missing or damaged. owner is the number of this node. It must be called
-// before the first writer.
+// Mirror makes writers copy what they write, and readers fetch what is missing or damaged. owner is the number of this
+// node. It must be called before the first writer.
 func (s *Store) Mirror(m Mirror, owner uint64) error {
 	if owner > MaxOwner {
 		return fmt.Errorf("extent: the owner is %d: want 0 to %d", owner, MaxOwner)
@@ -111,8 +114,8 @@ func (w *Writer) mirrorRecord(record []byte, x Slice, last bool) error {
 // Healed returns the number of damaged records since Open that were replaced by those of other nodes.
 func (s *Store) Healed() int64 { return s.healed.Load() }
 
-// healAfter replaces the record that contains x by that of another node, after a read of it has failed with err. It returns nil if the read can be
-// tried again.
+// healAfter replaces the record that contains x by that of another node, after a read of it has failed with err. It
+// returns nil if the read can be tried again.
 func (s *Store) healAfter(err error, x Slice) error {
 	if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNotFound) || s.mirror.Load() == nil {
 		return err
@@ -155,8 +158,8 @@ func (e *extent) isPartial() bool {
 	return e.partial
 }
 
-// Put writes a record of another node's extent, or replaces a damaged one, at an offset. SyncPuts makes it durable. It fails with ErrCorrupt if the
-// record is not intact.
+// Put writes a record of another node's extent, or replaces a damaged one, at an offset. SyncPuts makes it durable. It
+// fails with ErrCorrupt if the record is not intact.
 func (s *Store) Put(id uint64, offset int64, record []byte) error {
 	if err := checkRecord(id, offset, record); err != nil {
 		return err
@@ -188,7 +191,8 @@ func (s *Store) PutLogged(key, value []byte) error {
 func checkRecord(id uint64, offset int64, record []byte) error {
 	if len(record) > recordHeaderSize && offset >= fileHeaderSize {
 		length, crc, ok := parseRecordHeader(record, id, offset)
-		if ok && length == int64(len(record)-recordHeaderSize) && crc == crc32.Checksum(record[recordHeaderSize:], castagnoli) {
+		if ok && length == int64(len(record)-recordHeaderSize) &&
+			crc == crc32.Checksum(record[recordHeaderSize:], castagnoli) {
 			return nil
 		}
 	}
@@ -207,7 +211,8 @@ func CheckRecord(x Slice, offset int64, record []byte) error {
 	return nil
 }
 
-// RecordSize returns the size of a record, header included, by its header, which begins p; 0 if p is too short. CheckRecord verifies the header.
+// RecordSize returns the size of a record, header included, by its header, which begins p; 0 if p is too short.
+// CheckRecord verifies the header.
 func RecordSize(p []byte) int64 {
 	if len(p) < recordHeaderSize {
 		return 0
@@ -220,7 +225,8 @@ func RecordOf(x Slice) int64 { return x.Offset - recordHeaderSize }
 
 // sliceOf returns the payload of a record with its header.
 func sliceOf(id uint64, offset int64, record []byte) Slice {
-	return Slice{Extent: id, Offset: offset + recordHeaderSize, Length: int64(len(record) - recordHeaderSize), CRC: binary.LittleEndian.Uint32(record[8:])}
+	return Slice{Extent: id, Offset: offset + recordHeaderSize, Length: int64(len(record) - recordHeaderSize),
+		CRC: binary.LittleEndian.Uint32(record[8:])}
 }
 
 // pinForPut returns the extent, which it creates if this node has no copy of it, and pins it.
@@ -409,8 +415,8 @@ func (s *Store) SyncAllPuts() error {
 	return errors.Join(errs...)
 }
 
-// Record returns the record that contains x, with its offset, for another node. It fails with ErrNotFound or ErrCorrupt if this node does not have
-// it.
+// Record returns the record that contains x, with its offset, for another node. It fails with ErrNotFound or ErrCorrupt
+// if this node does not have it.
 func (s *Store) Record(x Slice) (offset int64, record []byte, err error) {
 	e, err := s.pinForReader(x.Extent)
 	if err != nil {
@@ -442,8 +448,9 @@ func (s *Store) Record(x Slice) (offset int64, record []byte, err error) {
 	return offset, record, checkRecord(x.Extent, offset, record)
 }
 
-// Records returns intact records of an extent without gaps, from the first one at or after offset on: at least one, and no more than limit bytes
-// unless that is larger. at is the offset of the first. data is empty if there is no further one.
+// Records returns intact records of an extent without gaps, from the first one at or after offset on: at least one, and
+// no more than limit bytes unless that is larger. at is the offset of the first. data is empty if there is no further
+// one.
 func (s *Store) Records(id uint64, offset int64, limit int) (at int64, data []byte, err error) {
 	e, err := s.pinForReader(id)
 	if err != nil {
@@ -507,8 +514,8 @@ func (s *Store) PutRecords(id uint64, at int64, data []byte) error {
 	return nil
 }
 
-// Missing returns the first range of an extent, from an offset on and before size, that this node does not have. n is 0 if it has everything. A copy
-// that an earlier process has made is read for that once.
+// Missing returns the first range of an extent, from an offset on and before size, that this node does not have. n is 0
+// if it has everything. A copy that an earlier process has made is read for that once.
 func (s *Store) Missing(id uint64, from, size int64) (at, n int64, err error) {
 	if from = max(from, fileHeaderSize); from >= size {
 		return 0, 0, nil
@@ -517,8 +524,8 @@ func (s *Store) Missing(id uint64, from, size int64) (at, n int64, err error) {
 	return at, n, err
 }
 
-// Lacking returns how many bytes before size this node does not have of an extent: all of them if its copy cannot be read. A copy that an earlier
-// process has made is read for that once.
+// Lacking returns how many bytes before size this node does not have of an extent: all of them if its copy cannot be
+// read. A copy that an earlier process has made is read for that once.
 func (s *Store) Lacking(id uint64, size int64) (n int64) {
 	if err := s.covered(id, func(c *coverage) { n = c.lacking(fileHeaderSize, size) }); err != nil {
 		return max(size-fileHeaderSize, 0)
@@ -526,8 +533,8 @@ func (s *Store) Lacking(id uint64, size int64) (n int64) {
 	return n
 }
 
-// covered calls f with the ranges that this node has of an extent, which f must not keep. It does not call f if this node has, or had, the whole
-// extent.
+// covered calls f with the ranges that this node has of an extent, which f must not keep. It does not call f if this
+// node has, or had, the whole extent.
 func (s *Store) covered(id uint64, f func(*coverage)) error {
 	s.mu.RLock()
 	e, removed := s.extents[id], s.removed[id]

@@ -7,7 +7,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
-// A node whose extents were lost or deleted gives no later extent the id of one of them: other nodes may still have copies of those.
+// A node whose extents were lost or deleted gives no later extent the id of one of them: other nodes may still have
+// copies of those.
 func TestIDsOfANodeAreNotUsedAgain(t *testing.T) {
 	t.Parallel()
 	clock := time.Now()

@@ -71,7 +71,8 @@ func TestCrashAgainstModel(t *testing.T) {
 		}
 		for _, x := range s.Stats() {
 			end := int64(0)
-			if _, _, err := s.Walk(x.ID, func(r Slice) error { end = r.Offset + r.Length; return nil }); err != nil || end != x.Size {
+			if _, _, err := s.Walk(x.ID, func(r Slice) error { end = r.Offset + r.Length; return nil }); err != nil ||
+				end != x.Size {
 				rt.Fatalf("extent %x: the last record ends at %d of %d, %v", x.ID, end, x.Size, err)
 			}
 		}
@@ -116,7 +117,8 @@ func crash(rt *rapid.T, s *Store, dir, next string) {
 		rt.Fatal(err)
 	}
 	for _, name := range []string{ManifestFile, MarksFile} {
-		if err := copyFile(filepath.Join(dir, name), filepath.Join(next, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := copyFile(filepath.Join(dir, name), filepath.Join(next, name)); err != nil &&
+			!errors.Is(err, os.ErrNotExist) {
 			rt.Fatal(err)
 		}
 	}
@@ -184,7 +186,8 @@ func TestWalkReportsDamage(t *testing.T) {
 			records := 0
 			intact, torn, err := s.Walk(last.Extent, func(Slice) error { records++; return nil })
 			if err != nil || records != c.records || intact != c.intact || intact+torn != c.total {
-				t.Errorf("%d records, %d intact, %d torn, %v; want %d, %d, %d", records, intact, torn, err, c.records, c.intact, c.total-c.intact)
+				t.Errorf("%d records, %d intact, %d torn, %v; want %d, %d, %d", records, intact, torn, err, c.records, c.intact,
+					c.total-c.intact)
 			}
 		})
 	}

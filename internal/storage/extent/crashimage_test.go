@@ -11,8 +11,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/faultdisk"
 )
 
-// TestCrashImages commits contents of several writers and, before each write, sync, creation and rename, makes the images that a power
-// failure at that moment may leave. Each must open, and have everything that was committed.
+// TestCrashImages commits contents of several writers and, before each write, sync, creation and rename, makes the
+// images that a power failure at that moment may leave. Each must open, and have everything that was committed.
 func TestCrashImages(t *testing.T) {
 	t.Parallel()
 	dir, scratch := t.TempDir(), t.TempDir()

@@ -10,12 +10,13 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
-// Bulk lanes write past the page cache (direct I/O) where the file system can, because copying into fresh pages took most of the processor time
-// of large uploads, and one of them replaced everything else in the cache. Direct writes need memory, offsets and lengths that are multiples of
-// the block size of the device; filler (see format.go) aligns the records.
+// Bulk lanes write past the page cache (direct I/O) where the file system can, because copying into fresh pages took
+// most of the processor time of large uploads, and one of them replaced everything else in the cache. Direct writes
+// need memory, offsets and lengths that are multiples of the block size of the device; filler (see format.go) aligns
+// the records.
 
-// begin creates the file of an extent and writes its header. It tries direct I/O if direct is set; otherwise, or if the file system cannot do
-// that, writes go through the page cache.
+// begin creates the file of an extent and writes its header. It tries direct I/O if direct is set; otherwise, or if the
+// file system cannot do that, writes go through the page cache.
 func (s *Store) begin(path string, id uint64, direct bool) (f disk.File, size int64, isDirect bool, err error) {
 	if direct && !s.notDirect.Load() {
 		f, err := s.opts.FS.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|directFlag, 0o600)

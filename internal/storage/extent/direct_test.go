@@ -85,7 +85,8 @@ func directDir(t *testing.T) string {
 	return t.TempDir()
 }
 
-// Writes to bulk extents are aligned, filler is an intact record that nothing refers to, and an extent with filler is not rewritten because of it.
+// Writes to bulk extents are aligned, filler is an intact record that nothing refers to, and an extent with filler is
+// not rewritten because of it.
 func TestDirectWritesAreAligned(t *testing.T) {
 	t.Parallel()
 	dir := directDir(t)
@@ -104,7 +105,8 @@ func TestDirectWritesAreAligned(t *testing.T) {
 	c := &catalogue{m: map[string]content{}}
 	var live int64
 	for i, n := range []int{bulkThreshold, MaxRecord, MaxRecord - recordHeaderSize, 3 * MaxRecord, 5*MaxRecord + 1,
-		300<<10 - recordHeaderSize - 1, 300<<10 - recordHeaderSize, 300<<10 - 2*recordHeaderSize, 300<<10 - 2*recordHeaderSize - 1, 300<<10 + 1} {
+		300<<10 - recordHeaderSize - 1, 300<<10 - recordHeaderSize, 300<<10 - 2*recordHeaderSize,
+		300<<10 - 2*recordHeaderSize - 1, 300<<10 + 1} {
 		c.put(t, s, fmt.Sprint(i), random(uint64(i), n))
 		live += int64(n)
 	}
@@ -130,7 +132,8 @@ func TestDirectWritesOfUnexpectedLength(t *testing.T) {
 	t.Parallel()
 	fsys := &faultdisk.FS{}
 	fsys.SetHook(func(op faultdisk.Op) error {
-		if op.Kind == faultdisk.Write && strings.HasSuffix(op.Name, openSuffix) && uintptr(unsafe.Pointer(unsafe.SliceData(op.Data)))%directAlign != 0 {
+		if op.Kind == faultdisk.Write && strings.HasSuffix(op.Name, openSuffix) &&
+			uintptr(unsafe.Pointer(unsafe.SliceData(op.Data)))%directAlign != 0 {
 			t.Errorf("write of %d bytes from memory that is not aligned", len(op.Data))
 		}
 		return nil

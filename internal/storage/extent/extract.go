@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// Extract writes all records that refs refer to into a new folder, at the same places of extents with the same ids: the folder of a server alone, which
-// finishes the extents when it opens them. A record that this node does not have, or that is damaged, comes from another node of the cluster. The caller has
-// called Hold before it read what it refers to.
+// Extract writes all records that refs refer to into a new folder, at the same places of extents with the same ids: the
+// folder of a server alone, which finishes the extents when it opens them. A record that this node does not have, or
+// that is damaged, comes from another node of the cluster. The caller has called Hold before it read what it refers to.
 func (s *Store) Extract(ctx context.Context, dir string, refs func(yield func(Ref) bool) error) (err error) {
 	to, err := Open(dir, Options{Mirrored: true, FS: s.opts.FS})
 	if err != nil {
@@ -61,7 +61,8 @@ func (s *Store) recordFromAny(x Slice) (offset int64, record []byte, err error) 
 	return m.Fetch(x)
 }
 
-// fillGaps makes records of zeros of the places between the records of all copies. Only their headers are written: the rest stays a hole in the file.
+// fillGaps makes records of zeros of the places between the records of all copies. Only their headers are written: the
+// rest stays a hole in the file.
 func (s *Store) fillGaps() error {
 	zeros := make([]byte, recordHeaderSize+MaxRecord)
 	for _, e := range s.extents {

@@ -19,7 +19,8 @@ func (e elsewhere) Fetch(x Slice) (int64, []byte, error) { return e.s.Record(x) 
 
 func (e elsewhere) Healed(Slice) {}
 
-// What is referred to is at the same places of the new folder; the rest is filler, also where it is longer than a record.
+// What is referred to is at the same places of the new folder; the rest is filler, also where it is longer than a
+// record.
 func TestExtract(t *testing.T) {
 	t.Parallel()
 	s, err := Open(t.TempDir(), Options{})

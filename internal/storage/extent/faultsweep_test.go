@@ -12,9 +12,9 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/faultdisk"
 )
 
-// TestEveryOperationCanFail makes each creation, write, truncation, sync, rename and removal of a run fail, one run for each, for a moment or for
-// good. Commits must name the error, everything committed must be readable then and after opening the folder again, and when the disk works again
-// new content is accepted.
+// TestEveryOperationCanFail makes each creation, write, truncation, sync, rename and removal of a run fail, one run for
+// each, for a moment or for good. Commits must name the error, everything committed must be readable then and after
+// opening the folder again, and when the disk works again new content is accepted.
 func TestEveryOperationCanFail(t *testing.T) {
 	t.Parallel()
 	for _, failure := range []faultdisk.Failure{
@@ -40,7 +40,8 @@ func runWithFailure(t *testing.T, n int, failure faultdisk.Failure) bool {
 	fsys := &faultdisk.FS{}
 	calls := fsys.Fail(n, failure)
 	kept := catalogue{m: map[string]content{}}
-	options := Options{FS: fsys, SealSize: 2_000, Grace: -1, Refs: func(yield func(Ref) bool) error { return kept.refs(t.Context(), yield) }}
+	options := Options{FS: fsys, SealSize: 2_000, Grace: -1,
+		Refs: func(yield func(Ref) bool) error { return kept.refs(t.Context(), yield) }}
 	s, err := Open(dir, options)
 	if err != nil {
 		if !errors.Is(err, failure.Err) {
@@ -106,8 +107,10 @@ func runWithFailure(t *testing.T, n int, failure faultdisk.Failure) bool {
 		}
 	}
 	failed := filepath.Base(fsys.Failed().Name)
-	listing := failed == MarksFile || strings.HasPrefix(failed, ManifestFile) || failed == filepath.Base(dir) // says less, or is repeated
-	if hit && !reported && fsys.Failed().Kind != faultdisk.Rename && !listing {                               // Close has repeated a rename
+	// says less, or is repeated
+	listing := failed == MarksFile || strings.HasPrefix(failed, ManifestFile) || failed == filepath.Base(dir)
+	// Close has repeated a rename
+	if hit && !reported && fsys.Failed().Kind != faultdisk.Rename && !listing {
 		t.Errorf("operation %d failed, and no call returned an error", n)
 	}
 	for _, dir := range []string{killed, dir} {

@@ -27,8 +27,9 @@ const (
 	fileHeaderSize   = 32
 	recordHeaderSize = 16
 
-	// MaxRecord is the maximum size of a record's payload, in bytes. A bulk writer holds one record in memory, and a reader can pass one to the
-	// kernel at once. Larger records would save little: a header is 16 bytes, and a slice in the metadata about as much, per MiB.
+	// MaxRecord is the maximum size of a record's payload, in bytes. A bulk writer holds one record in memory, and a
+	// reader can pass one to the kernel at once. Larger records would save little: a header is 16 bytes, and a slice in
+	// the metadata about as much, per MiB.
 	MaxRecord = 1 << 20
 )
 
@@ -37,8 +38,8 @@ const (
 	recordMagic = "LZR1"
 )
 
-// The ends of the names of extents: those that are being written, those that are finished, and those of other nodes of which this node does not
-// have everything.
+// The ends of the names of extents: those that are being written, those that are finished, and those of other nodes of
+// which this node does not have everything.
 const (
 	openSuffix   = ".open"
 	sealedSuffix = ".extent"
@@ -114,8 +115,8 @@ func parseName(name string) (id uint64, suffix string, ok bool) {
 	return id, suffix, err == nil && len(hex) == 16 && id != 0
 }
 
-// Records that are written past the page cache begin at multiples of directAlign: filler, a record of zeros that nothing refers to, follows each
-// of them. It is part of the format since version 1: filler is dead content.
+// Records that are written past the page cache begin at multiples of directAlign: filler, a record of zeros that
+// nothing refers to, follows each of them. It is part of the format since version 1: filler is dead content.
 
 // directAlign is the alignment of direct writes in bytes. It is a multiple of the block sizes of devices, 512 or 4096.
 const directAlign = 4096
@@ -132,7 +133,8 @@ var fillerCRC = func() (sums [maxFiller]uint32) {
 	return sums
 }()
 
-// addFiller returns p, which lies at an aligned offset of an extent, with filler behind its first n bytes. p must have room for it.
+// addFiller returns p, which lies at an aligned offset of an extent, with filler behind its first n bytes. p must have
+// room for it.
 func addFiller(p []byte, n int, id uint64, offset int64) []byte {
 	filler := int(fillerBehind(int64(n)))
 	if p = p[:n+filler]; filler > 0 {

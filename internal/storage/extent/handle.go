@@ -20,7 +20,8 @@ type handle struct {
 	sequential bool // the kernel was asked to read ahead
 }
 
-// readAhead asks the kernel to read far ahead of sequential reads: large content that was written directly is not in the page cache.
+// readAhead asks the kernel to read far ahead of sequential reads: large content that was written directly is not in
+// the page cache.
 func (x *handle) readAhead() {
 	if !x.sequential {
 		x.sequential = true

@@ -145,7 +145,8 @@ func (l *lane) seal() {
 	l.s.sealing.Go(e.finish)
 }
 
-// create creates an extent whose name is durable. It is written directly if direct is set and the file system can do that.
+// create creates an extent whose name is durable. It is written directly if direct is set and the file system can do
+// that.
 func (s *Store) create(direct bool) (*extent, error) {
 	if s.opts.ReadOnly {
 		return nil, ErrReadOnly
@@ -217,7 +218,8 @@ func (e *extent) finish() {
 	}
 }
 
-// rename gives a sealed and synced extent its final name. A lost rename does no harm: the next Open walks the extent. The caller must hold mu.
+// rename gives a sealed and synced extent its final name. A lost rename does no harm: the next Open walks the extent.
+// The caller must hold mu.
 func (e *extent) rename() error {
 	err := e.s.opts.FS.Rename(e.s.path(e.id, openSuffix), e.s.path(e.id, sealedSuffix))
 	e.named, e.unnamed = err == nil, err != nil

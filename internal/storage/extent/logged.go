@@ -13,13 +13,14 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
-// Small content can become durable with the owner's log instead of by a sync of its extent. CommitLogged appends it to an extent as usual and
-// returns the record as a Logged. The owner puts that into its log together with the metadata, so that one sync covers both. SyncLogged later
-// syncs the extents, for many contents at once; only then the log may drop them. After a crash, a Restorer writes the records of the log to their
-// places before Open, so that Open finds what the metadata refers to.
+// Small content can become durable with the owner's log instead of by a sync of its extent. CommitLogged appends it to
+// an extent as usual and returns the record as a Logged. The owner puts that into its log together with the metadata,
+// so that one sync covers both. SyncLogged later syncs the extents, for many contents at once; only then the log may
+// drop them. After a crash, a Restorer writes the records of the log to their places before Open, so that Open finds
+// what the metadata refers to.
 //
-// An extent gets its final name after it was synced. So a record of the log whose extent is finished, or no longer exists because all of its
-// content was dead, need not be restored.
+// An extent gets its final name after it was synced. So a record of the log whose extent is finished, or no longer
+// exists because all of its content was dead, need not be restored.
 
 // A Logged is a record for the owner's log. Key and Value are parts of the Writer's memory, valid until its Close.
 type Logged struct {
@@ -27,9 +28,10 @@ type Logged struct {
 	Value []byte // the record with its header
 }
 
-// CommitLogged is Commit for content that the owner's log may make durable. If ok, the content is not yet durable: the owner MUST make l durable
-// in its log, in one step with the metadata that refers to the slices, and MUST keep it there until a later SyncLogged has succeeded. Otherwise
-// CommitLogged has done what Commit does. Content of up to Options.Logged bytes, if it is not empty, goes to the log.
+// CommitLogged is Commit for content that the owner's log may make durable. If ok, the content is not yet durable: the
+// owner MUST make l durable in its log, in one step with the metadata that refers to the slices, and MUST keep it there
+// until a later SyncLogged has succeeded. Otherwise CommitLogged has done what Commit does. Content of up to
+// Options.Logged bytes, if it is not empty, goes to the log.
 func (w *Writer) CommitLogged() (slices []Slice, l Logged, ok bool, err error) {
 	if w.err != nil || w.done || w.n == 0 || len(w.slices) > 0 || int64(w.n) > w.s.opts.Logged || !w.s.durable() {
 		slices, err = w.Commit()
@@ -61,8 +63,8 @@ func (s *Store) noteLogged(e *extent, end int64) {
 	s.logged[e] = max(s.logged[e], end)
 }
 
-// SyncLogged makes everything durable that CommitLogged has left to the owner's log. After an error, the log must keep it: the content can be
-// restored from there when the store is opened again.
+// SyncLogged makes everything durable that CommitLogged has left to the owner's log. After an error, the log must keep
+// it: the content can be restored from there when the store is opened again.
 func (s *Store) SyncLogged() error {
 	s.loggedMu.Lock()
 	due := s.logged
@@ -78,8 +80,8 @@ func (s *Store) SyncLogged() error {
 	return errors.Join(errs...)
 }
 
-// A Restorer takes the records that the owner's log has, before Open. It writes them to the extents of a folder that were not finished, or keeps
-// them in memory for a Store that is opened with Options.ReadOnly.
+// A Restorer takes the records that the owner's log has, before Open. It writes them to the extents of a folder that
+// were not finished, or keeps them in memory for a Store that is opened with Options.ReadOnly.
 type Restorer struct {
 	dir      string
 	fs       disk.FS
@@ -93,16 +95,18 @@ type restored struct {
 	record []byte
 }
 
-// NewRestorer returns a Restorer for a folder of extents, which need not exist. A nil fsys means disk.OS. With readOnly, it writes nothing, and
-// keeps what it receives for Options.Restored.
+// NewRestorer returns a Restorer for a folder of extents, which need not exist. A nil fsys means disk.OS. With
+// readOnly, it writes nothing, and keeps what it receives for Options.Restored.
 func NewRestorer(dir string, fsys disk.FS, readOnly bool) *Restorer {
 	if fsys == nil {
 		fsys = disk.OS
 	}
-	return &Restorer{dir: dir, fs: fsys, readOnly: readOnly, files: map[uint64]disk.File{}, records: map[uint64][]restored{}}
+	return &Restorer{dir: dir, fs: fsys, readOnly: readOnly, files: map[uint64]disk.File{},
+		records: map[uint64][]restored{}}
 }
 
-// Restore takes the Key and Value of a Logged. It ignores damaged ones: if the metadata refers to them, Open reports that.
+// Restore takes the Key and Value of a Logged. It ignores damaged ones: if the metadata refers to them, Open reports
+// that.
 func (r *Restorer) Restore(key, value []byte) error {
 	if len(key) != 16 || len(value) <= recordHeaderSize {
 		return nil
@@ -162,7 +166,8 @@ func (r *Restorer) file(e *extent, f io.ReaderAt, size int64) (io.ReaderAt, int6
 	return &patched{f, size, records}, max(size, last.offset+int64(len(last.record)))
 }
 
-// patched is a file with some of its content, and what lies behind its end, replaced by records. Records do not overlap.
+// patched is a file with some of its content, and what lies behind its end, replaced by records. Records do not
+// overlap.
 type patched struct {
 	f       io.ReaderAt
 	size    int64
@@ -176,7 +181,8 @@ func (x *patched) ReadAt(p []byte, off int64) (int, error) {
 	if err != nil && err != io.EOF {
 		return n, err
 	}
-	i, _ := slices.BinarySearchFunc(x.records, off, func(r restored, off int64) int { return int(r.offset + int64(len(r.record)) - off - 1) })
+	i, _ := slices.BinarySearchFunc(x.records, off,
+		func(r restored, off int64) int { return int(r.offset + int64(len(r.record)) - off - 1) })
 	for ; i < len(x.records) && x.records[i].offset < off+int64(len(p)); i++ {
 		r := x.records[i]
 		from := max(r.offset, off)

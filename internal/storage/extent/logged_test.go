@@ -85,8 +85,8 @@ func TestSyncLoggedReportsContentThatIsNotDurable(t *testing.T) {
 	}
 }
 
-// TestCrashImagesOfLoggedContent is TestCrashImages with content of which some becomes durable with a log: that has each content from its
-// commit to the next SyncLogged.
+// TestCrashImagesOfLoggedContent is TestCrashImages with content of which some becomes durable with a log: that has
+// each content from its commit to the next SyncLogged.
 func TestCrashImagesOfLoggedContent(t *testing.T) {
 	t.Parallel()
 	dir, scratch := t.TempDir(), t.TempDir()

@@ -20,13 +20,13 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/sumfile"
 )
 
-// ManifestFile is the name of the file that lists the extents of a folder. The folder of a node of a cluster needs none: what it lacks is fetched from
-// other nodes.
+// ManifestFile is the name of the file that lists the extents of a folder. The folder of a node of a cluster needs
+// none: what it lacks is fetched from other nodes.
 const ManifestFile = "MANIFEST"
 
-// MarksFile has a slot for each extent that is being written: up to where it was synced. Slots are written without a sync, after the sync of the extent,
-// so that they never say too much. Slot 0 has the number of the manifest. Slots are markSlot bytes apart, so that none is torn. Integers are
-// little-endian.
+// MarksFile has a slot for each extent that is being written: up to where it was synced. Slots are written without a
+// sync, after the sync of the extent, so that they never say too much. Slot 0 has the number of the manifest. Slots are
+// markSlot bytes apart, so that none is torn. Integers are little-endian.
 //
 //	 0  8  "LZMARKX1"
 //	 8  8  id of the extent, or 0 in slot 0
@@ -57,7 +57,8 @@ type listed struct {
 	// Size is the size of a finished extent, and the least size of another one, in bytes.
 	Size     int64 `json:"size"`
 	Finished bool  `json:"finished"`
-	// Unsynced means that the extent was created by a store that does not sync: a power failure may leave it without content.
+	// Unsynced means that the extent was created by a store that does not sync: a power failure may leave it without
+	// content.
 	Unsynced bool `json:"unsynced,omitempty"`
 }
 
@@ -174,7 +175,8 @@ func (m *manifest) created(id uint64, size int64) error {
 	return nil
 }
 
-// synced notes that the first n bytes of an extent are on disk. If that fails, the mark says less than it could, which does no harm.
+// synced notes that the first n bytes of an extent are on disk. If that fails, the mark says less than it could, which
+// does no harm.
 func (m *manifest) synced(id uint64, n int64) {
 	if m == nil {
 		return
@@ -304,15 +306,16 @@ func (e *ProblemsError) Error() string {
 	for i, p := range e.Problems {
 		texts[i] = p.Error()
 	}
-	return strings.Join(texts, "; ") + ": content of blobs is lost; put back the files or a backup of the whole folder, or run lazuli fsck to see " +
+	return strings.Join(texts, "; ") +
+		": content of blobs is lost; put back the files or a backup of the whole folder, or run lazuli fsck to see " +
 		"what is affected and lazuli fsck --repair to accept the loss"
 }
 
 // Is makes errors.Is find ErrCorrupt.
 func (e *ProblemsError) Is(target error) bool { return target == ErrCorrupt }
 
-// Verify compares the files of a folder with its manifest, and returns what is missing, foreign or shorter. It reads the first bytes of each extent.
-// A folder that does not exist holds nothing.
+// Verify compares the files of a folder with its manifest, and returns what is missing, foreign or shorter. It reads
+// the first bytes of each extent. A folder that does not exist holds nothing.
 func Verify(dir string) ([]Problem, error) {
 	_, problems, err := verify(dir)
 	return problems, err
@@ -461,9 +464,10 @@ func ReadState(dir string) (State, error) {
 	return State{list.ID, list.Number, int64(len(p)), crc32.Checksum(p, castagnoli)}, nil
 }
 
-// Accept makes the files that are there those that the folder must hold: it puts extents that were swapped in their places, moves what is no extent of
-// this folder to the folder aside, which it creates, and writes a new manifest. report is called for each change, lost for each extent that is missing
-// or shorter. No process may have the folder open.
+// Accept makes the files that are there those that the folder must hold: it puts extents that were swapped in their
+// places, moves what is no extent of this folder to the folder aside, which it creates, and writes a new manifest.
+// report is called for each change, lost for each extent that is missing or shorter. No process may have the folder
+// open.
 func Accept(dir, aside string, report, lost func(string)) error {
 	problems, err := Verify(dir)
 	if err != nil || len(problems) == 0 {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestFilesThatAreNotTheNewest removes, cuts, swaps and replaces whole files of a store that was closed, and of one whose process was killed. Open must
-// refuse it, or find everything that was committed.
+// TestFilesThatAreNotTheNewest removes, cuts, swaps and replaces whole files of a store that was closed, and of one
+// whose process was killed. Open must refuse it, or find everything that was committed.
 func TestFilesThatAreNotTheNewest(t *testing.T) {
 	t.Parallel()
 	dir, older := t.TempDir(), t.TempDir()
@@ -97,7 +97,8 @@ func TestFilesThatAreNotTheNewest(t *testing.T) {
 			}
 			for _, n := range sizes {
 				if n >= 0 {
-					try(fmt.Sprintf("%s cut to %d of %d", name, n, info.Size()), func(dir string) error { return os.Truncate(filepath.Join(dir, name), n) })
+					try(fmt.Sprintf("%s cut to %d of %d", name, n, info.Size()),
+						func(dir string) error { return os.Truncate(filepath.Join(dir, name), n) })
 				}
 			}
 			try(name+" of an earlier moment", func(dir string) error {

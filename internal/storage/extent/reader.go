@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// Reader reads a range of a list of slices. It must be used by one goroutine only. While it is open, the extents that it reads from are not
-// deleted.
+// Reader reads a range of a list of slices. It must be used by one goroutine only. While it is open, the extents that
+// it reads from are not deleted.
 type Reader struct {
 	s      *Store
 	slices []piece // the remaining slices; the first may be partly read
@@ -37,8 +37,8 @@ var (
 	_ io.WriterTo   = (*Reader)(nil)
 )
 
-// smallRead is the largest size that is copied through memory. For such sizes a copy is cheaper than a copy by the kernel, and the bytes can be
-// sent together with the response's header.
+// smallRead is the largest size that is copied through memory. For such sizes a copy is cheaper than a copy by the
+// kernel, and the bytes can be sent together with the response's header.
 const smallRead = 64 << 10
 
 // NewReader returns a Reader of n bytes from offset off of the concatenation of slices. The caller must close it.
@@ -53,8 +53,8 @@ func (s *Store) NewReader(slices []Slice, off, n int64) (*Reader, error) {
 	return r, nil
 }
 
-// Reset makes r read another range, or the same again, as NewReader would. Extents that r has read from before still exist, because r holds
-// them.
+// Reset makes r read another range, or the same again, as NewReader would. Extents that r has read from before still
+// exist, because r holds them.
 func (r *Reader) Reset(slices []Slice, off, n int64) error {
 	if r.closed {
 		return ErrClosed
@@ -137,7 +137,8 @@ func (r *Reader) Len() int64 {
 // checkAhead is the maximum number of bytes that Check reads: four records.
 const checkAhead = 4 << 20
 
-// Check verifies the bytes that a Read or WriteTo would return first, so that damage there is found before anything was sent.
+// Check verifies the bytes that a Read or WriteTo would return first, so that damage there is found before anything was
+// sent.
 func (r *Reader) Check() error {
 	left := r.slices
 	defer func() { r.slices = left }()
@@ -222,13 +223,16 @@ func (r *Reader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// atOnce reports whether a read of n bytes covers a whole record that must be checked, so that reading it once suffices.
+// atOnce reports whether a read of n bytes covers a whole record that must be checked, so that reading it once
+// suffices.
 func (r *Reader) atOnce(x *piece, n int) bool {
-	return !x.checked && x.Slice == x.whole && x.CRC != 0 && int64(n) == x.Length && !(x.Length > smallRead && r.s.isChecked(x.whole))
+	return !x.checked && x.Slice == x.whole && x.CRC != 0 && int64(n) == x.Length &&
+		!(x.Length > smallRead && r.s.isChecked(x.whole))
 }
 
-// WriteTo writes the rest of the range to dst. Long content is passed as a file, slice by slice, so that a network connection behind dst can let
-// the kernel copy it: dst and its wrappers should implement io.ReaderFrom. It returns ErrCorrupt instead of bytes of a damaged record.
+// WriteTo writes the rest of the range to dst. Long content is passed as a file, slice by slice, so that a network
+// connection behind dst can let the kernel copy it: dst and its wrappers should implement io.ReaderFrom. It returns
+// ErrCorrupt instead of bytes of a damaged record.
 func (r *Reader) WriteTo(dst io.Writer) (total int64, err error) {
 	if r.closed {
 		return 0, ErrClosed
@@ -246,7 +250,8 @@ func (r *Reader) WriteTo(dst io.Writer) (total int64, err error) {
 	return total, nil
 }
 
-// writePiece writes the first piece: short pieces through memory, because they are read there to be checked, long ones from the file.
+// writePiece writes the first piece: short pieces through memory, because they are read there to be checked, long ones
+// from the file.
 func (r *Reader) writePiece(dst io.Writer) (int64, error) {
 	h, err := r.handle()
 	if err != nil {

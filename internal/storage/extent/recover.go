@@ -10,10 +10,12 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// recoverAll finishes the extents that were being written when the process ended. It cuts their torn tails, and removes empty extents.
+// recoverAll finishes the extents that were being written when the process ended. It cuts their torn tails, and removes
+// empty extents.
 //
-// A power failure may lose any part of the data that was not synced, so that intact records can follow torn ones. Content that the metadata
-// refers to was synced before. So if the metadata refers to damaged content, bytes on disk have changed: Open then cuts nothing and fails.
+// A power failure may lose any part of the data that was not synced, so that intact records can follow torn ones.
+// Content that the metadata refers to was synced before. So if the metadata refers to damaged content, bytes on disk
+// have changed: Open then cuts nothing and fails.
 func (s *Store) recoverAll(open []*extent) error {
 	examined := make([]examination, len(open))
 	var group errgroup.Group
@@ -114,7 +116,8 @@ func (e *extent) recover(x examination) error {
 			return err
 		}
 		if l := e.s.opts.Logger; l != nil {
-			l.Warn("an extent ended in content that nothing had acknowledged, as a crash leaves it: it was cut off", "file", open, "bytes", size-x.end)
+			l.Warn("an extent ended in content that nothing had acknowledged, as a crash leaves it: it was cut off", "file",
+				open, "bytes", size-x.end)
 		}
 	}
 	if err := f.Sync(); err != nil {

@@ -9,9 +9,10 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
-// Repair finishes extents that Open refuses because the metadata refers to damaged content in them. It copies each extent to the folder aside,
-// which it creates, and keeps all intact records. Damaged records stay in place; reading them fails. report is called for each extent. refs has
-// the contract of Options.Refs. No process may have the folder open.
+// Repair finishes extents that Open refuses because the metadata refers to damaged content in them. It copies each
+// extent to the folder aside, which it creates, and keeps all intact records. Damaged records stay in place; reading
+// them fails. report is called for each extent. refs has the contract of Options.Refs. No process may have the folder
+// open.
 func Repair(dir, aside string, refs func(yield func(Ref) bool) error, report func(string)) (repaired int, err error) {
 	s := &Store{dir: dir, opts: Options{FS: disk.OS, ReadOnly: true, Refs: refs}, extents: map[uint64]*extent{}}
 	entries, err := os.ReadDir(dir)

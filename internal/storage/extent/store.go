@@ -15,30 +15,32 @@ import (
 
 // Options configure Open. The zero value is a durable store.
 type Options struct {
-	// Relaxed lets Commit return before the content is synced. A killed process loses nothing, but a power failure may lose the latest content.
+	// Relaxed lets Commit return before the content is synced. A killed process loses nothing, but a power failure may
+	// lose the latest content.
 	Relaxed bool
-	// Ephemeral starts with an empty store, does not sync, and leaves no names on disk if the operating system can remove open files; otherwise
-	// Close removes them.
+	// Ephemeral starts with an empty store, does not sync, and leaves no names on disk if the operating system can remove
+	// open files; otherwise Close removes them.
 	Ephemeral bool
 	// ReadOnly neither creates nor repairs anything.
 	ReadOnly bool
-	// SealSize is the size at which an extent is finished, in bytes; 0 means 256 MiB, the maximum is 1 GiB. It limits what Open has to walk
-	// after a crash, and what Compact rewrites at a time.
+	// SealSize is the size at which an extent is finished, in bytes; 0 means 256 MiB, the maximum is 1 GiB. It limits what
+	// Open has to walk after a crash, and what Compact rewrites at a time.
 	SealSize int64
-	// Grace is the time for which an extent must have been dead before Compact deletes it: the maximum time between a request's read of metadata
-	// and its NewReader. 0 means one minute; negative means no time.
+	// Grace is the time for which an extent must have been dead before Compact deletes it: the maximum time between a
+	// request's read of metadata and its NewReader. 0 means one minute; negative means no time.
 	Grace time.Duration
-	// Recheck is the time for which a record whose checksum was right is read without checking it again, if it is larger than 64 KiB. 0 means
-	// one hour, negative means no time. Smaller records are checked on each read.
+	// Recheck is the time for which a record whose checksum was right is read without checking it again, if it is larger
+	// than 64 KiB. 0 means one hour, negative means no time. Smaller records are checked on each read.
 	Recheck time.Duration
-	// Refs MUST call yield for every slice that the metadata refers to. Open calls it if a crash has left an extent that is not completely
-	// intact, since referenced content must be intact. Without Refs, Open fails if intact records follow damaged ones.
+	// Refs MUST call yield for every slice that the metadata refers to. Open calls it if a crash has left an extent that
+	// is not completely intact, since referenced content must be intact. Without Refs, Open fails if intact records follow
+	// damaged ones.
 	Refs func(yield func(Ref) bool) error
-	// Mirrored is for the folder of a node of a cluster, whose extents other nodes have as well: Open does not fail because content that the
-	// metadata refers to is damaged or missing, since it can be fetched. See Store.Mirror.
+	// Mirrored is for the folder of a node of a cluster, whose extents other nodes have as well: Open does not fail
+	// because content that the metadata refers to is damaged or missing, since it can be fetched. See Store.Mirror.
 	Mirrored bool
-	// Logged is the maximum size of content that CommitLogged leaves to the owner's log, in bytes; 0 means that it leaves none. It has no effect
-	// with Relaxed or Ephemeral.
+	// Logged is the maximum size of content that CommitLogged leaves to the owner's log, in bytes; 0 means that it leaves
+	// none. It has no effect with Relaxed or Ephemeral.
 	Logged int64
 	// Restored, for ReadOnly, has what the owner's log has and the extents may lack: Walk finds it. Readers do not.
 	Restored *Restorer
@@ -79,7 +81,8 @@ type Store struct {
 	healed   atomic.Int64             // records that were damaged on this node, and were replaced
 
 	loggedMu sync.Mutex
-	logged   map[*extent]int64 // up to where extents have content that is in the owner's log and maybe not synced; guarded by loggedMu
+	// up to where extents have content that is in the owner's log and maybe not synced; guarded by loggedMu
+	logged map[*extent]int64
 
 	mu      sync.RWMutex // guards what follows, and the counters of pins going up
 	extents map[uint64]*extent
@@ -213,7 +216,8 @@ func (e *extent) path() string {
 	}
 }
 
-// Close finishes the extents being written and closes all files. Writers and Readers must be closed before; open ones fail.
+// Close finishes the extents being written and closes all files. Writers and Readers must be closed before; open ones
+// fail.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {

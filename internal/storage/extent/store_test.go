@@ -18,7 +18,8 @@ func TestContentOfManySizes(t *testing.T) {
 	for _, o := range []Options{{}, {Relaxed: true}, {Ephemeral: true}} {
 		t.Run(fmt.Sprintf("%+v", o), func(t *testing.T) {
 			s := open(t, t.TempDir(), o)
-			for _, n := range []int{0, 1, 4095, 4096, 4097, 5000, 64 << 10, 100_000, MaxRecord - 1, MaxRecord, MaxRecord + 1, 3*MaxRecord + 7} {
+			for _, n := range []int{0, 1, 4095, 4096, 4097, 5000, 64 << 10, 100_000, MaxRecord - 1, MaxRecord, MaxRecord + 1,
+				3*MaxRecord + 7} {
 				p := random(uint64(n), n)
 				for _, hint := range []int64{-1, 0, int64(n), int64(n) * 3} {
 					w := s.NewWriter(hint)
@@ -54,7 +55,8 @@ func TestRanges(t *testing.T) {
 	p = append(p, p[10:30]...)
 	n := int64(len(p))
 	for _, c := range []struct{ off, n int64 }{
-		{0, 0}, {0, 1}, {0, n}, {n, 0}, {n - 1, 1}, {MaxRecord - 1, 2}, {MaxRecord, MaxRecord}, {17, 2*MaxRecord + 5}, {n - 20, 20}, {n - 21, 2},
+		{0, 0}, {0, 1}, {0, n}, {n, 0}, {n - 1, 1}, {MaxRecord - 1, 2}, {MaxRecord, MaxRecord}, {17, 2*MaxRecord + 5},
+		{n - 20, 20}, {n - 21, 2},
 	} {
 		if got := load(t, s, slices, c.off, c.n); !bytes.Equal(got, p[c.off:c.off+c.n]) {
 			t.Errorf("[%d, +%d) differs", c.off, c.n)

@@ -9,13 +9,13 @@ import (
 	"sync/atomic"
 )
 
-// Reading checks the CRC of each record before it returns bytes of the record. Records up to 64 KiB are read into memory as a whole, and checked
-// each time. Larger records go from the file to the kernel's socket. They are read and checked once, recorded in a table, and checked again
-// after Options.Recheck.
+// Reading checks the CRC of each record before it returns bytes of the record. Records up to 64 KiB are read into
+// memory as a whole, and checked each time. Larger records go from the file to the kernel's socket. They are read and
+// checked once, recorded in a table, and checked again after Options.Recheck.
 
-// checked is a table of the records that were recently found intact. A record has one entry, determined by the hash of its position. Another
-// record may replace the entry; then the first is checked again. An entry has 48 bits of the hash and 16 bits of time, in units of
-// Options.Recheck / recheckUnits.
+// checked is a table of the records that were recently found intact. A record has one entry, determined by the hash of
+// its position. Another record may replace the entry; then the first is checked again. An entry has 48 bits of the hash
+// and 16 bits of time, in units of Options.Recheck / recheckUnits.
 type checked [1 << 15]atomic.Uint64
 
 // recheckUnits is the number of time units that an entry lasts.
@@ -56,7 +56,8 @@ func (s *Store) corrupt(x Slice, format string, args ...any) error {
 	if !s.isPartial(x.Extent) { // otherwise the node may have missed the record
 		s.damages.Add(1)
 	}
-	return fmt.Errorf("%w: extent %016x, offset %d, %d bytes: %s", ErrCorrupt, x.Extent, x.Offset, x.Length, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%w: extent %016x, offset %d, %d bytes: %s", ErrCorrupt, x.Extent, x.Offset, x.Length,
+		fmt.Sprintf(format, args...))
 }
 
 // check verifies the record that contains x, unless it was verified recently. whole is the slice that x is a part of.
@@ -88,7 +89,8 @@ func (s *Store) checkBytes(p []byte, record Slice) error {
 	return nil
 }
 
-// recordOf returns the payload that contains x, with its CRC: whole, if that is a complete record, or the record found in the file.
+// recordOf returns the payload that contains x, with its CRC: whole, if that is a complete record, or the record found
+// in the file.
 func (s *Store) recordOf(h *handle, x, whole Slice) (Slice, error) {
 	if whole.CRC != 0 && whole.Length <= MaxRecord {
 		return whole, nil
@@ -103,11 +105,12 @@ func (s *Store) recordOf(h *handle, x, whole Slice) (Slice, error) {
 	return record, nil
 }
 
-// indexStep is the distance in bytes between the records in an index. The records between them are found by reading from there.
+// indexStep is the distance in bytes between the records in an index. The records between them are found by reading
+// from there.
 const indexStep = 64 << 10
 
-// index holds the offsets of some records of an extent, so that the record around a part of it can be found. It is built as far as it is needed.
-// An extent of 1 GiB needs 64 KiB.
+// index holds the offsets of some records of an extent, so that the record around a part of it can be found. It is
+// built as far as it is needed. An extent of 1 GiB needs 64 KiB.
 type index struct {
 	starts []uint32 // offsets of headers, at least indexStep apart
 	end    int64    // the index covers the extent up to here

@@ -66,8 +66,9 @@ func prefixOf(t *testing.T, s *Store, x []Slice, off, n int64, want []byte, how 
 	return err
 }
 
-// TestDamageIsNeverRead spoils one byte of an extent at a time and reads content of every size, whole, in parts, and as slices that
-// are parts of records themselves: no wrong byte comes out, and damage within the records that are read is an error.
+// TestDamageIsNeverRead spoils one byte of an extent at a time and reads content of every size, whole, in parts, and as
+// slices that are parts of records themselves: no wrong byte comes out, and damage within the records that are read is
+// an error.
 func TestDamageIsNeverRead(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -82,7 +83,8 @@ func TestDamageIsNeverRead(t *testing.T) {
 	// As a page blob that was written into.
 	whole := refs["300000"][0]
 	refs["parts"] = []Slice{whole.Sub(0, 100_000), refs["4096"][0].Sub(10, 1000), whole.Sub(101_000, 199_000)}
-	contents["parts"] = slices.Concat(contents["300000"][:100_000], contents["4096"][10:1010], contents["300000"][101_000:])
+	contents["parts"] = slices.Concat(contents["300000"][:100_000], contents["4096"][10:1010],
+		contents["300000"][101_000:])
 	closeChecked(t, s)
 
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -128,7 +130,8 @@ func TestDamageIsNeverRead(t *testing.T) {
 
 func extentID(file string) uint64 { id, _, _ := parseName(file); return id }
 
-// TestLargeRecordsAreCheckedAgain spoils a record after it was read: within Options.Recheck that is not noticed, after that it is.
+// TestLargeRecordsAreCheckedAgain spoils a record after it was read: within Options.Recheck that is not noticed, after
+// that it is.
 func TestLargeRecordsAreCheckedAgain(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -161,8 +164,8 @@ func TestLargeRecordsAreCheckedAgain(t *testing.T) {
 	spoil(t, filepath.Join(dir, names(t, dir)[0]), int(x[0].Offset)+10) // as it was
 }
 
-// TestDamageStopsOpen spoils an extent that was being written when the process was killed. If the metadata needs what is damaged, Open
-// fails and changes nothing; otherwise it goes on.
+// TestDamageStopsOpen spoils an extent that was being written when the process was killed. If the metadata needs what
+// is damaged, Open fails and changes nothing; otherwise it goes on.
 func TestDamageStopsOpen(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -197,7 +200,8 @@ func TestDamageStopsOpen(t *testing.T) {
 			dir := damagedCopy(t, killed, file, int(c.at))
 			s, err := Open(dir, Options{Refs: refsOf(&c.needs)})
 			if c.refused {
-				if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "fsck --repair") {
+				if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), file) ||
+					!strings.Contains(err.Error(), "fsck --repair") {
 					t.Errorf("%v, want ErrCorrupt that names %s and the next step", err, file)
 				}
 				if got := names(t, dir); !slices.Equal(got, []string{file}) {

@@ -7,9 +7,9 @@ import (
 	"io"
 )
 
-// Walk calls fn with a slice of the payload of every intact record of an extent, in order. It returns the number of intact bytes of the file,
-// headers included, and of damaged bytes: damaged records, or the torn tail of an extent that was being written. It reads and checks the whole
-// file, and continues after damage.
+// Walk calls fn with a slice of the payload of every intact record of an extent, in order. It returns the number of
+// intact bytes of the file, headers included, and of damaged bytes: damaged records, or the torn tail of an extent that
+// was being written. It reads and checks the whole file, and continues after damage.
 //
 // An error means that the extent could not be walked, or that fn failed, which ends the walk.
 func (s *Store) Walk(id uint64, fn func(Slice) error) (intact, damaged int64, err error) {
@@ -107,7 +107,8 @@ func (w *window) record(id uint64, at int64) (Slice, error) {
 		return Slice{}, nil
 	}
 	record, err := w.bytes(at, recordHeaderSize+length)
-	if err != nil || int64(len(record)) < recordHeaderSize+length || crc32.Checksum(record[recordHeaderSize:], castagnoli) != crc {
+	if err != nil || int64(len(record)) < recordHeaderSize+length ||
+		crc32.Checksum(record[recordHeaderSize:], castagnoli) != crc {
 		return Slice{}, err
 	}
 	return Slice{id, at + recordHeaderSize, length, crc}, nil

@@ -27,8 +27,8 @@ var (
 	_ io.ReaderFrom  = (*Writer)(nil)
 )
 
-// NewWriter returns a Writer. sizeHint is the expected length in bytes, -1 if unknown. It need not be right: it determines how much memory the
-// writer allocates, and which extent the content goes to.
+// NewWriter returns a Writer. sizeHint is the expected length in bytes, -1 if unknown. It need not be right: it
+// determines how much memory the writer allocates, and which extent the content goes to.
 func (s *Store) NewWriter(sizeHint int64) *Writer { return &Writer{s: s, hint: sizeHint} }
 
 // Write appends p to the content. An error is final: every later call returns it.
@@ -147,8 +147,8 @@ func (s *Store) choose(size int64) *lane {
 	return best
 }
 
-// pin keeps Compact from deleting e until Close. The extents of a lane follow each other, so only the last pin can be e. The caller must hold
-// the lane's lock, and e must be its active extent.
+// pin keeps Compact from deleting e until Close. The extents of a lane follow each other, so only the last pin can be
+// e. The caller must hold the lane's lock, and e must be its active extent.
 func (w *Writer) pin(e *extent) {
 	if n := len(w.pins); n == 0 || w.pins[n-1] != e {
 		e.writers.Add(1)
@@ -156,8 +156,8 @@ func (w *Writer) pin(e *extent) {
 	}
 }
 
-// Commit makes the content durable, on a majority of the nodes of a cluster, and returns its slices, in order. Empty content has no slices. After an error nothing is stored, and the
-// content must be written again.
+// Commit makes the content durable, on a majority of the nodes of a cluster, and returns its slices, in order. Empty
+// content has no slices. After an error nothing is stored, and the content must be written again.
 func (w *Writer) Commit() ([]Slice, error) {
 	if w.err == nil && w.done {
 		w.err = ErrClosed
@@ -192,8 +192,8 @@ func (w *Writer) Commit() ([]Slice, error) {
 	return slices.Clip(w.slices), nil
 }
 
-// Close releases the writer's pins: from then on, its content is dead unless the metadata refers to it. Without a Commit, the content is
-// discarded. Closing twice is allowed; the error is always nil.
+// Close releases the writer's pins: from then on, its content is dead unless the metadata refers to it. Without a
+// Commit, the content is discarded. Closing twice is allowed; the error is always nil.
 func (w *Writer) Close() error {
 	w.done = true
 	if w.mirror != nil {

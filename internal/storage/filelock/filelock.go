@@ -1,5 +1,5 @@
-// Package filelock locks files between processes. A lock belongs to the open file: the operating system releases it when the file is closed or
-// its process ends, for any reason.
+// Package filelock locks files between processes. A lock belongs to the open file: the operating system releases it
+// when the file is closed or its process ends, for any reason.
 package filelock
 
 import (
@@ -19,8 +19,8 @@ func TryShared(f *os.File) error { return lock(f, shared) }
 // Wait takes an exclusive lock on f as soon as no other process holds it.
 func Wait(f *os.File) error { return lock(f, exclusiveWait) }
 
-// Close ends the lock on f and closes f. Closing f alone ends the lock some time later if this process is starting a child just then: the child
-// has a copy of each open file until its program begins.
+// Close ends the lock on f and closes f. Closing f alone ends the lock some time later if this process is starting a
+// child just then: the child has a copy of each open file until its program begins.
 func Close(f *os.File) error { return errors.Join(unlock(f), f.Close()) }
 
 type mode int

@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A child process that is being started has a copy of each open file for a moment. A lock that was given back ends nevertheless.
+// A child process that is being started has a copy of each open file for a moment. A lock that was given back ends
+// nevertheless.
 func TestCloseEndsTheLockOfCopies(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "LOCK")

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// offset is the position of the locked byte. Windows refuses reads of locked bytes, and the content at the start of a lock file must stay
-// readable.
+// offset is the position of the locked byte. Windows refuses reads of locked bytes, and the content at the start of a
+// lock file must stay readable.
 const offset = 1 << 30
 
 func lock(f *os.File, m mode) error {

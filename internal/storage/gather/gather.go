@@ -1,11 +1,13 @@
 // Package gather decides how long a group commit waits for more calls.
 //
-// A commit costs some processor time and the time of the disk, and little more when it has many calls. Calls that come during a commit form the
-// next group, and callers that were just answered miss it: then two groups take turns, each with half of the clients.
+// A commit costs some processor time and the time of the disk, and little more when it has many calls. Calls that come
+// during a commit form the next group, and callers that were just answered miss it: then two groups take turns, each
+// with half of the clients.
 //
-// So the leader of a group waits for the callers that the last group has answered, because clients that wait for an answer call again soon. It
-// waits until there are as many calls as at the end of the last group, or for as long as the last commit took. If most of them do not come,
-// the following groups begin without a wait: clients that call at times of their own must not pay for it. A single client never waits.
+// So the leader of a group waits for the callers that the last group has answered, because clients that wait for an
+// answer call again soon. It waits until there are as many calls as at the end of the last group, or for as long as the
+// last commit took. If most of them do not come, the following groups begin without a wait: clients that call at times
+// of their own must not pay for it. A single client never waits.
 package gather
 
 import (
@@ -20,7 +22,8 @@ const (
 	maxSkip = 64
 )
 
-// Gatherer decides for the groups of one queue. Its methods need a lock, which also guards the queue. The zero value is ready.
+// Gatherer decides for the groups of one queue. Its methods need a lock, which also guards the queue. The zero value is
+// ready.
 type Gatherer struct {
 	// Limit replaces the bound of a wait if it is not zero, for tests.
 	Limit time.Duration
@@ -36,8 +39,8 @@ type Gatherer struct {
 	full chan struct{} // closed when they are there
 }
 
-// Begin returns how long a leader waits for more calls, and a channel that is closed when they are there. The time is 0 if it does not wait;
-// otherwise the leader calls End when the wait is over.
+// Begin returns how long a leader waits for more calls, and a channel that is closed when they are there. The time is 0
+// if it does not wait; otherwise the leader calls End when the wait is over.
 func (g *Gatherer) Begin(queued int, now time.Time) (time.Duration, <-chan struct{}) {
 	limit := min(g.took, cmp.Or(g.Limit, maxWait))
 	switch {
@@ -59,8 +62,9 @@ func (g *Gatherer) Arrived(queued int) {
 	}
 }
 
-// End ends the wait of a leader. It had no result if an eighth of the calls is missing. Calls that arrive at a constant rate make up three
-// quarters at most: as many as during the last two commits were expected, and more than one commit and a half has not passed.
+// End ends the wait of a leader. It had no result if an eighth of the calls is missing. Calls that arrive at a constant
+// rate make up three quarters at most: as many as during the last two commits were expected, and more than one commit
+// and a half has not passed.
 func (g *Gatherer) End(queued int) {
 	g.want, g.full = 0, nil
 	if queued >= g.expected-g.expected/8 {

@@ -64,7 +64,8 @@ func TestWaitWithoutAResultBecomesRare(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	var g Gatherer
-	// skipped returns the number of groups before the next one that waits, which has then got the given number of 16 calls.
+	// skipped returns the number of groups before the next one that waits, which has then got the given number of 16
+	// calls.
 	skipped := func(got int) (n int) {
 		for ; ; n++ {
 			g.Committed(8, 8, now.Add(-time.Millisecond), now)

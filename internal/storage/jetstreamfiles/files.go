@@ -13,7 +13,8 @@ import (
 
 // SyncStream makes the creation of a stream, or a change of its configuration, durable.
 func SyncStream(streamDir string) error {
-	return syncAll(filepath.Join(streamDir, metaFile), filepath.Join(streamDir, metaSumFile), filepath.Join(streamDir, MessagesFolder),
+	return syncAll(filepath.Join(streamDir, metaFile), filepath.Join(streamDir, metaSumFile),
+		filepath.Join(streamDir, MessagesFolder),
 		streamDir, filepath.Dir(streamDir))
 }
 

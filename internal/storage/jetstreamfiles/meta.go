@@ -18,8 +18,8 @@ const (
 	metaSumFile = "meta.sum"
 )
 
-// verifyMeta checks a stream's meta file against its checksum, as the server does at its start. The server does not load a stream whose file
-// does not match. verifyMeta returns a description of the problem, or "".
+// verifyMeta checks a stream's meta file against its checksum, as the server does at its start. The server does not
+// load a stream whose file does not match. verifyMeta returns a description of the problem, or "".
 func verifyMeta(streamDir string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(streamDir, metaFile))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -15,8 +15,9 @@ import (
 // indexFile is the server's index of a stream, which the server can create again from the blocks.
 const indexFile = "index.db"
 
-// Rewrite writes the last two blocks of a stream again, durably, after a sync of them failed: pages that the operating system could not write
-// may be missing on the disk although they are in memory, and no later sync would write them. The server must not be running.
+// Rewrite writes the last two blocks of a stream again, durably, after a sync of them failed: pages that the operating
+// system could not write may be missing on the disk although they are in memory, and no later sync would write them.
+// The server must not be running.
 func Rewrite(streamDir string) error {
 	numbers, err := Blocks(streamDir)
 	if err != nil {
@@ -34,8 +35,8 @@ func Rewrite(streamDir string) error {
 	return nil
 }
 
-// Cut cuts a stream off at damage: the records behind it are removed as well. The blocks from the damaged one on are kept in a new folder beside them. The server
-// must not be running.
+// Cut cuts a stream off at damage: the records behind it are removed as well. The blocks from the damaged one on are
+// kept in a new folder beside them. The server must not be running.
 func Cut(streamDir string, d Damage) error {
 	numbers, err := Blocks(streamDir)
 	if err != nil {
@@ -46,7 +47,8 @@ func Cut(streamDir string, d Damage) error {
 		return fmt.Errorf("jetstreamfiles: %w", err)
 	}
 	// Without its index, the server reads the blocks.
-	if err := os.Remove(filepath.Join(streamDir, MessagesFolder, indexFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(filepath.Join(streamDir, MessagesFolder, indexFile)); err != nil &&
+		!errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("jetstreamfiles: %w", err)
 	}
 	aside := filepath.Join(streamDir, fmt.Sprintf("cut-%d", time.Now().UnixNano()))
@@ -65,11 +67,12 @@ func Cut(streamDir string, d Damage) error {
 	return syncAll(aside, filepath.Join(streamDir, MessagesFolder), streamDir)
 }
 
-// SetAsideEmpty moves a stream without an intact record to a new folder in dir, and returns that folder; "" for a stream with records, which stays. The server must
-// not be running.
+// SetAsideEmpty moves a stream without an intact record to a new folder in dir, and returns that folder; "" for a
+// stream with records, which stays. The server must not be running.
 func SetAsideEmpty(streamDir, dir string) (aside string, err error) {
 	empty := true
-	if _, err := scan(streamDir, func(r *record) { empty = empty && r == nil }); err != nil && !errors.Is(err, fs.ErrNotExist) || !empty {
+	if _, err := scan(streamDir, func(r *record) { empty = empty && r == nil }); err != nil &&
+		!errors.Is(err, fs.ErrNotExist) || !empty {
 		return "", err
 	}
 	aside = filepath.Join(dir, fmt.Sprintf("%s-%d", filepath.Base(streamDir), time.Now().UnixNano()))

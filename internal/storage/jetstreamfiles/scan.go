@@ -35,11 +35,13 @@ func (d Damage) String() string {
 	case d.Meta != "":
 		return fmt.Sprintf("stream %s: meta.inf: %s", d.Stream, d.Meta)
 	case d.Torn:
-		return fmt.Sprintf("stream %s: block %d ends at %d with %d bytes of an incomplete write", d.Stream, d.Block, d.Offset, d.Size)
+		return fmt.Sprintf("stream %s: block %d ends at %d with %d bytes of an incomplete write", d.Stream, d.Block, d.Offset,
+			d.Size)
 	case d.Last < d.First, d.Last == 0:
 		return fmt.Sprintf("stream %s: block %d is damaged at %d, %d bytes", d.Stream, d.Block, d.Offset, d.Size)
 	}
-	return fmt.Sprintf("stream %s: block %d is damaged at %d, %d bytes: records %d to %d", d.Stream, d.Block, d.Offset, d.Size, d.First, d.Last)
+	return fmt.Sprintf("stream %s: block %d is damaged at %d, %d bytes: records %d to %d", d.Stream, d.Block, d.Offset,
+		d.Size, d.First, d.Last)
 }
 
 // Record is an intact record of a stream. Its slices are valid during the call that passes it.
@@ -72,8 +74,9 @@ func withMeta(streamDir, wrong string, found []Damage) []Damage {
 	return found
 }
 
-// Read calls take with each intact record of a stream up to the first damage, in order, and returns the damage of all files. The server may be running: then
-// records may be missing at the end, and the end may look torn. An error of take ends reading.
+// Read calls take with each intact record of a stream up to the first damage, in order, and returns the damage of all
+// files. The server may be running: then records may be missing at the end, and the end may look torn. An error of take
+// ends reading.
 func Read(streamDir string, take func(Record) error) ([]Damage, error) {
 	wrong, failure := verifyMeta(streamDir)
 	if failure != nil {
@@ -91,7 +94,8 @@ func Read(streamDir string, take func(Record) error) ([]Damage, error) {
 	return withMeta(streamDir, wrong, found), errors.Join(err, failure)
 }
 
-// scan reads the blocks of a stream. take, which may be nil, is called with the intact records in order, and with nil for damage.
+// scan reads the blocks of a stream. take, which may be nil, is called with the intact records in order, and with nil
+// for damage.
 func scan(streamDir string, take func(*record)) (found []Damage, err error) {
 	stream := filepath.Base(streamDir)
 	numbers, err := Blocks(streamDir)
@@ -123,7 +127,8 @@ func scan(streamDir string, take func(*record)) (found []Damage, err error) {
 				take(nil)
 			}
 			size := resync(buf[at+1:], sum) + 1
-			found = append(found, Damage{Stream: stream, Block: n, Offset: int64(at), Size: int64(size), First: last + 1, Torn: true})
+			found = append(found, Damage{Stream: stream, Block: n, Offset: int64(at), Size: int64(size), First: last + 1,
+				Torn: true})
 			at += size
 		}
 	}
@@ -206,8 +211,9 @@ func readBlock(path string, buf []byte) ([]byte, error) {
 	return buf, err
 }
 
-// CutPoint returns the largest sequence up to which a stream can be purged without a change of a block that holds records from stay on: the first sequence
-// of the block that contains stay. The server then removes whole blocks, and writes none. 0 means that nothing can be cut off.
+// CutPoint returns the largest sequence up to which a stream can be purged without a change of a block that holds
+// records from stay on: the first sequence of the block that contains stay. The server then removes whole blocks, and
+// writes none. 0 means that nothing can be cut off.
 func CutPoint(streamDir string, stay uint64) (uint64, error) {
 	numbers, err := Blocks(streamDir)
 	if err != nil {
@@ -232,8 +238,8 @@ func CutPoint(streamDir string, stay uint64) (uint64, error) {
 	return cut, nil
 }
 
-// firstSequence returns the sequence of the first record in head, the beginning of a block, that is not a tombstone. The record itself may be
-// incomplete in head.
+// firstSequence returns the sequence of the first record in head, the beginning of a block, that is not a tombstone.
+// The record itself may be incomplete in head.
 func firstSequence(head []byte) (uint64, bool) {
 	for len(head) >= recordHead {
 		seq, size := binary.LittleEndian.Uint64(head[4:]), int(uint32le(head)&^headersBit)

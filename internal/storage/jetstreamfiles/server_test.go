@@ -18,7 +18,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 )
 
-// What this package knows of nats-server's files is compared with a real server: a version of it that keeps them otherwise fails here.
+// What this package knows of nats-server's files is compared with a real server: a version of it that keeps them
+// otherwise fails here.
 
 const streamName = "queue_test"
 
@@ -57,7 +58,8 @@ func (s *server) streamDir() string {
 // publish publishes a record and returns its sequence.
 func (s *server) publish(subject string, body []byte) uint64 {
 	s.t.Helper()
-	ack, err := s.js.PublishMsg(s.t.Context(), &nats.Msg{Subject: subject, Data: body, Header: nats.Header{"Note": {"for " + subject}}})
+	ack, err := s.js.PublishMsg(s.t.Context(),
+		&nats.Msg{Subject: subject, Data: body, Header: nats.Header{"Note": {"for " + subject}}})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -91,7 +93,8 @@ func TestAcknowledgedRecordsAreInTheirBlocks(t *testing.T) {
 		var last uint64
 		found, err := jetstreamfiles.Read(s.streamDir(), func(r jetstreamfiles.Record) error {
 			n := int(r.Sequence) - 1
-			if r.Sequence != last+1 || r.Subject != fmt.Sprintf("lazuli.test.%d", n%5) || !bytes.Equal(r.Payload, body(n, 700<<10)) ||
+			if r.Sequence != last+1 || r.Subject != fmt.Sprintf("lazuli.test.%d", n%5) ||
+				!bytes.Equal(r.Payload, body(n, 700<<10)) ||
 				!strings.Contains(string(r.Header), "Note: for lazuli.test.") {
 				t.Errorf("record %d is %s with %d bytes", r.Sequence, r.Subject, len(r.Payload))
 			}
@@ -107,7 +110,8 @@ func TestAcknowledgedRecordsAreInTheirBlocks(t *testing.T) {
 	}
 }
 
-// What a purge leaves can be read: whole blocks are removed, and the first one may keep records that the server has removed.
+// What a purge leaves can be read: whole blocks are removed, and the first one may keep records that the server has
+// removed.
 func TestReadAfterPurge(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, t.TempDir())
@@ -171,7 +175,8 @@ func filled(t *testing.T, n int) (dir string) {
 // sequences returns the records of a stream up to the first damage.
 func sequences(t *testing.T, dir string) (list []uint64) {
 	t.Helper()
-	if _, err := jetstreamfiles.Read(dir, func(r jetstreamfiles.Record) error { list = append(list, r.Sequence); return nil }); err != nil {
+	if _, err := jetstreamfiles.Read(dir,
+		func(r jetstreamfiles.Record) error { list = append(list, r.Sequence); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return list
@@ -184,7 +189,8 @@ func sequence(from, to int) (list []uint64) {
 	return list
 }
 
-// The server itself would cut a block off at the first record that it cannot read, whatever follows. What a crash cannot have left stops the start.
+// The server itself would cut a block off at the first record that it cannot read, whatever follows. What a crash
+// cannot have left stops the start.
 func TestDamageAtStart(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -216,7 +222,8 @@ func TestDamageAtStart(t *testing.T) {
 			if errors.Is(err, natsserver.ErrDamaged) != c.refused || err != nil && !c.refused {
 				t.Fatalf("started with %v; refused is wanted: %v", err, c.refused)
 			}
-			if c.refused && (!strings.Contains(err.Error(), "1.blk") && !strings.Contains(err.Error(), "block 1 ") || !strings.Contains(err.Error(), "records 30 to 30")) {
+			if c.refused && (!strings.Contains(err.Error(), "1.blk") && !strings.Contains(err.Error(), "block 1 ") ||
+				!strings.Contains(err.Error(), "records 30 to 30")) {
 				t.Errorf("the error does not say what is lost: %v", err)
 			}
 			if got := sequences(t, stream); !slices.Equal(got, before) {
@@ -237,7 +244,8 @@ func TestDamagedMetaFile(t *testing.T) {
 	dir := filled(t, 20)
 	stream := filepath.Join(dir, "jetstream", "$G", "streams", streamName)
 	damage(t, filepath.Join(stream, "meta.inf"), []byte("lazuli.test.*"), 3)
-	if _, err := natsserver.Start(natsserver.Config{Dir: dir, Log: slog.New(slog.DiscardHandler)}); !errors.Is(err, natsserver.ErrDamaged) {
+	if _, err := natsserver.Start(natsserver.Config{Dir: dir, Log: slog.New(slog.DiscardHandler)}); !errors.Is(err,
+		natsserver.ErrDamaged) {
 		t.Errorf("started with %v", err)
 	}
 	if got := sequences(t, stream); !slices.Equal(got, sequence(1, 20)) {

@@ -12,9 +12,10 @@ import (
 	"github.com/minio/highwayhash"
 )
 
-// VerifyTree reads the streams, the logs of Raft groups and their snapshots below a folder of a server that is part of a cluster and is not running, and
-// returns the damage. An incomplete record at the end of a log is no damage: a crash leaves it, and the server cuts it off. A whole record there with a
-// wrong checksum is: the server would cut it off as well, though it may have acknowledged it.
+// VerifyTree reads the streams, the logs of Raft groups and their snapshots below a folder of a server that is part of
+// a cluster and is not running, and returns the damage. An incomplete record at the end of a log is no damage: a crash
+// leaves it, and the server cuts it off. A whole record there with a wrong checksum is: the server would cut it off as
+// well, though it may have acknowledged it.
 //
 // The files with a group's term, vote and peers have no checksum.
 func VerifyTree(dir string) ([]Damage, error) {
@@ -94,8 +95,8 @@ func tornAt(buf []byte) bool {
 // snapshotsFolder is the folder of a Raft group that holds its snapshots.
 const snapshotsFolder = "snapshots"
 
-// verifySnapshots verifies the snapshots of a Raft group. A snapshot ends with a HighwayHash of what precedes it; the key is the SHA-256 of the
-// group's name.
+// verifySnapshots verifies the snapshots of a Raft group. A snapshot ends with a HighwayHash of what precedes it; the
+// key is the SHA-256 of the group's name.
 func verifySnapshots(dir string) (found []Damage, err error) {
 	group := filepath.Base(filepath.Dir(dir))
 	entries, err := os.ReadDir(dir)

@@ -2,11 +2,13 @@ package mirror
 
 import "sync"
 
-// behind holds what this node lacked when the other nodes were last asked for their extents. Its methods are safe for concurrent use.
+// behind holds what this node lacked when the other nodes were last asked for their extents. Its methods are safe for
+// concurrent use.
 type behind struct {
 	mu sync.Mutex
-	// sizes are the sizes up to which this node must have the extents of which it lacked something, by the name of the peer that has them. A peer
-	// that has not answered yet is not in the map. What a peer has that no longer answers stays.
+	// sizes are the sizes up to which this node must have the extents of which it lacked something, by the name of the
+	// peer that has them. A peer that has not answered yet is not in the map. What a peer has that no longer answers
+	// stays.
 	sizes map[string]map[uint64]int64
 }
 
@@ -40,8 +42,9 @@ func (b *behind) union() (sizes map[uint64]int64, peers int) {
 	return sizes, len(b.sizes)
 }
 
-// Behind returns how many bytes of content this node lacks of those that the other nodes have: what it had missed when it last asked them, without
-// what it has received since. known is false until all of them have answered once; missing is then what it lacks of those that have.
+// Behind returns how many bytes of content this node lacks of those that the other nodes have: what it had missed when
+// it last asked them, without what it has received since. known is false until all of them have answered once; missing
+// is then what it lacks of those that have.
 func (m *Mirror) Behind() (missing int64, known bool) {
 	sizes, peers := m.behind.union()
 	for id, size := range sizes {
@@ -61,7 +64,8 @@ func (m *Mirror) lacking(list []want) map[uint64]int64 {
 	return sizes
 }
 
-// survey asks all peers for their extents, so that Behind is known before the first copy, which may take long. It returns what is missing.
+// survey asks all peers for their extents, so that Behind is known before the first copy, which may take long. It
+// returns what is missing.
 func (m *Mirror) survey() (missing int64) {
 	for _, p := range m.peers {
 		if l, ok, _ := m.listOf(p); ok { // catchUp reports the error

@@ -95,8 +95,9 @@ type want struct {
 	written bool  // the peer has written it
 }
 
-// wants returns what this node must have of a peer's extents: those that the peer has written, and those of nodes that are gone. seen has the sizes
-// of the extents the last time, nil before the first one: what was written since may be on its way, and is not copied.
+// wants returns what this node must have of a peer's extents: those that the peer has written, and those of nodes that
+// are gone. seen has the sizes of the extents the last time, nil before the first one: what was written since may be on
+// its way, and is not copied.
 func (m *Mirror) wants(l *listing, seen map[uint64]int64) (list []want) {
 	for _, x := range l.Extents {
 		written := extent.OwnerOf(x.ID) == l.Owner
@@ -117,7 +118,8 @@ func (m *Mirror) wants(l *listing, seen map[uint64]int64) (list []want) {
 	return list
 }
 
-// catchUp copies what this node has missed of the extents of a peer. seen has the sizes of the peer's extents the last time.
+// catchUp copies what this node has missed of the extents of a peer. seen has the sizes of the peer's extents the last
+// time.
 func (m *Mirror) catchUp(p *peer, seen *map[uint64]int64) error {
 	held := m.config.Extents.Stats() // before the question: what the peer writes later is not in its list
 	l, ok, err := m.listOf(p)
@@ -159,8 +161,8 @@ func (m *Mirror) gone(id uint64) bool {
 	return m.config.Gone != nil && m.config.Gone(extent.OwnerOf(id))
 }
 
-// copyMissing copies what this node lacks of an extent, up to a size. written is set if the peer has written the extent. complete is false if the
-// peer does not have something either, or something was not copied.
+// copyMissing copies what this node lacks of an extent, up to a size. written is set if the peer has written the
+// extent. complete is false if the peer does not have something either, or something was not copied.
 func (m *Mirror) copyMissing(p *peer, id uint64, size int64, written bool) (complete bool, err error) {
 	complete = true
 	for from := int64(0); ; {

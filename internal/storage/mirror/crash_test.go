@@ -24,11 +24,12 @@ import (
 // crashLongVariable makes TestNodeDiesAtEachStep take every operation with every loss, instead of a sample.
 const crashLongVariable = "LAZULI_TEST_CRASH_LONG"
 
-// TestNodeDiesAtEachStep runs content through all of its steps on three nodes: written, copied, acknowledged, sealed, fetched because a node has
-// missed it or its copy is damaged, part of the log of the metadata, moved by compaction, deleted. In each run, one node dies before one of its
-// operations on the disk or after one of the steps: as by SIGKILL, or by a power failure that drops all unsynced writes and names, or some of them,
-// or the later ones of each file. It starts again from what its disk has then. Everything acknowledged must be on two nodes and readable from all, and when the metadata
-// refers to nothing any more, no node keeps a file.
+// TestNodeDiesAtEachStep runs content through all of its steps on three nodes: written, copied, acknowledged, sealed,
+// fetched because a node has missed it or its copy is damaged, part of the log of the metadata, moved by compaction,
+// deleted. In each run, one node dies before one of its operations on the disk or after one of the steps: as by
+// SIGKILL, or by a power failure that drops all unsynced writes and names, or some of them, or the later ones of each
+// file. It starts again from what its disk has then. Everything acknowledged must be on two nodes and readable from
+// all, and when the metadata refers to nothing any more, no node keeps a file.
 func TestNodeDiesAtEachStep(t *testing.T) {
 	t.Parallel()
 	url := natscluster.Start(t, 1).URL()
@@ -288,7 +289,8 @@ func (r *crashRun) follow(i int) {
 // compact moves and deletes what no metadata refers to.
 func (r *crashRun) compact(i int) {
 	r.t.Helper()
-	_, err := r.nodes[i].extents.Compact(r.t.Context(), extent.Owner{Refs: r.refs, Move: r.move}, extent.CompactOptions{MinLive: 0.9, MinSize: -1, BytesPerSecond: -1})
+	_, err := r.nodes[i].extents.Compact(r.t.Context(), extent.Owner{Refs: r.refs, Move: r.move},
+		extent.CompactOptions{MinLive: 0.9, MinSize: -1, BytesPerSecond: -1})
 	r.try("compact", err)
 }
 

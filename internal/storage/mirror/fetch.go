@@ -44,7 +44,8 @@ func (m *Mirror) Fetch(x extent.Slice) (offset int64, record []byte, err error) 
 
 // Healed implements extent.Mirror.
 func (m *Mirror) Healed(x extent.Slice) {
-	m.config.Log.Error("content of this node was damaged; it was replaced by the copy of another node", "extent", fmt.Sprintf("%016x", x.Extent),
+	m.config.Log.Error("content of this node was damaged; it was replaced by the copy of another node", "extent",
+		fmt.Sprintf("%016x", x.Extent),
 		"offset", x.Offset, "bytes", x.Length)
 }
 

@@ -133,7 +133,8 @@ type question struct {
 	Offset  int64  `json:"offset,omitempty"`
 	Length  int64  `json:"length,omitempty"`
 	CRC     uint32 `json:"crc,omitempty"`
-	// Paged asks for a part of the list of extents, after Extent. A release that does not know it answers with the whole list.
+	// Paged asks for a part of the list of extents, after Extent. A release that does not know it answers with the whole
+	// list.
 	Paged bool `json:"paged,omitempty"`
 }
 

@@ -28,11 +28,13 @@ type Config struct {
 	Owner uint64
 	// Gone reports whether the node with a number will never write again. Nil means that none is gone.
 	Gone func(owner uint64) bool
-	// Majority reports whether this node is connected to a majority of the nodes. While it is not, writers fail at once. Nil means unknown.
+	// Majority reports whether this node is connected to a majority of the nodes. While it is not, writers fail at once.
+	// Nil means unknown.
 	Majority func() bool
 	// Timeout is the time after which writers and readers give up without an answer; 0 means ten seconds.
 	Timeout time.Duration
-	// CatchUpEvery is the interval of asking the other nodes for what this node has missed; 0 means two seconds, negative means never.
+	// CatchUpEvery is the interval of asking the other nodes for what this node has missed; 0 means two seconds, negative
+	// means never.
 	CatchUpEvery time.Duration
 	// BytesPerSecond limits the rate of catching up; 0 means 64 MiB, negative means no limit.
 	BytesPerSecond int64
@@ -44,7 +46,8 @@ type Config struct {
 // MaxMessage is the size of the largest message, in bytes.
 const MaxMessage = extent.MaxRecord + 64<<10
 
-// Mirror copies the extents of this node to the other nodes, and theirs to this one. Its methods are safe for concurrent use.
+// Mirror copies the extents of this node to the other nodes, and theirs to this one. Its methods are safe for
+// concurrent use.
 type Mirror struct {
 	config Config
 	puts   *nats.Conn // of records and their acknowledgements
@@ -108,9 +111,11 @@ func (m *Mirror) connect() (err error) {
 		return err
 	}
 	if m.puts.MaxPayload() < MaxMessage {
-		return fmt.Errorf("the server accepts messages of at most %d bytes, and content needs %d", m.puts.MaxPayload(), MaxMessage)
+		return fmt.Errorf("the server accepts messages of at most %d bytes, and content needs %d", m.puts.MaxPayload(),
+			MaxMessage)
 	}
-	for subject, handle := range map[string]nats.MsgHandler{putSubject(m.config.Node): m.servePut, ackSubject(m.config.Node, "*"): m.acknowledged} {
+	for subject, handle := range map[string]nats.MsgHandler{putSubject(m.config.Node): m.servePut,
+		ackSubject(m.config.Node, "*"): m.acknowledged} {
 		if _, err := m.puts.Subscribe(subject, handle); err != nil {
 			return err
 		}

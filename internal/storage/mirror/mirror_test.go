@@ -61,9 +61,11 @@ func (s *site) start(i int) {
 	s.t.Helper()
 	n := s.nodes[i]
 	var err error
-	n.extents, err = extent.Open(n.dir, extent.Options{Mirrored: true, SealSize: s.sealSize, Grace: -1, FS: n.fs, Logged: 4 << 10})
+	n.extents, err = extent.Open(n.dir,
+		extent.Options{Mirrored: true, SealSize: s.sealSize, Grace: -1, FS: n.fs, Logged: 4 << 10})
 	check.OK(s.t, err)
-	n.mirror, err = Open(Config{Connect: func() (*nats.Conn, error) { return nats.Connect(s.url) }, Node: s.names[i], Nodes: s.names, Extents: n.extents, listPage: 2,
+	n.mirror, err = Open(Config{Connect: func() (*nats.Conn, error) { return nats.Connect(s.url) }, Node: s.names[i],
+		Nodes: s.names, Extents: n.extents, listPage: 2,
 		Owner: uint64(i + 1), CatchUpEvery: -1, BytesPerSecond: -1, Majority: s.majority, Log: slog.New(slog.DiscardHandler)})
 	check.OK(s.t, err)
 }
@@ -207,7 +209,8 @@ func TestNodeCatchesUp(t *testing.T) {
 	s.wantRead(2, while, missed)
 }
 
-// Behind is unknown until all nodes have answered, and then the number of bytes that the node lacks, also while it copies them.
+// Behind is unknown until all nodes have answered, and then the number of bytes that the node lacks, also while it
+// copies them.
 func TestBehindCountsWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -351,7 +354,8 @@ func TestCopiesAreDeletedAfterTheOwner(t *testing.T) {
 	}
 }
 
-// Writers on all nodes at a time, while one node after another is down: everything that was committed can be read everywhere.
+// Writers on all nodes at a time, while one node after another is down: everything that was committed can be read
+// everywhere.
 func TestEverythingCommittedSurvivesRestarts(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -76,7 +76,8 @@ func (w *writer) Add(x extent.Slice, records []byte, last bool) error {
 	return nil
 }
 
-// send sends a message to a peer that has all records so far. Otherwise, or if the peer has no room for it, the peer is left out.
+// send sends a message to a peer that has all records so far. Otherwise, or if the peer has no room for it, the peer is
+// left out.
 func (w *writer) send(i int, message []byte, wait time.Duration) {
 	w.mu.Lock()
 	at := &w.peers[i]
@@ -94,7 +95,8 @@ func (w *writer) send(i int, message []byte, wait time.Duration) {
 	at.pending++
 	w.mu.Unlock()
 	token := w.m.expect(&sent{w: w, peer: i, attempt: attempt, size: len(message), at: time.Now()})
-	err := w.m.puts.PublishMsg(&nats.Msg{Subject: putSubject(p.name), Reply: ackSubject(w.m.config.Node, strconv.FormatUint(token, 36)), Data: message})
+	err := w.m.puts.PublishMsg(&nats.Msg{Subject: putSubject(p.name),
+		Reply: ackSubject(w.m.config.Node, strconv.FormatUint(token, 36)), Data: message})
 	if err != nil {
 		w.m.settle(token, 0, fmt.Errorf("mirror: %w", err), false)
 	}
@@ -164,7 +166,8 @@ func (w *writer) Commit() error {
 		}
 		if time.Now().After(deadline) || w.m.life.Err() != nil {
 			complete, _ := w.count()
-			return fmt.Errorf("%w: %d of %d other nodes have acknowledged content, %d are needed", extent.ErrUnavailable, complete, len(w.m.peers), w.m.need)
+			return fmt.Errorf("%w: %d of %d other nodes have acknowledged content, %d are needed", extent.ErrUnavailable,
+				complete, len(w.m.peers), w.m.need)
 		}
 		if !w.m.sleep(retryPause) {
 			return extent.ErrClosed

@@ -11,15 +11,17 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// JetStream keeps each block of a stream's file in memory for ten seconds after its last use, and no option changes that
-// (https://github.com/nats-io/nats-server/issues/5740). A node that joins writes the blocks of the other nodes' streams as fast as its disk takes
-// them, so it holds what it has written in ten seconds: 1.4 GiB were measured. A blockCaches shortens the time while a stream is copied.
+// JetStream keeps each block of a stream's file in memory for ten seconds after its last use, and no option changes
+// that (https://github.com/nats-io/nats-server/issues/5740). A node that joins writes the blocks of the other nodes'
+// streams as fast as its disk takes them, so it holds what it has written in ten seconds: 1.4 GiB were measured. A
+// blockCaches shortens the time while a stream is copied.
 //
-// The time is a private field of nats-server, found by reflection. TestBlockCachesOfCopiedStreams fails if an update of nats-server moves it.
+// The time is a private field of nats-server, found by reflection. TestBlockCachesOfCopiedStreams fails if an update of
+// nats-server moves it.
 
 const (
-	// copiedBlockTime is the time for which blocks stay in memory that are written while their stream is copied from another node, usualBlockTime
-	// that of all others.
+	// copiedBlockTime is the time for which blocks stay in memory that are written while their stream is copied from
+	// another node, usualBlockTime that of all others.
 	copiedBlockTime = 100 * time.Millisecond
 	usualBlockTime  = 10 * time.Second
 )
@@ -30,8 +32,8 @@ type blockCaches struct {
 	failed bool            // nats-server has other fields than expected
 }
 
-// adjust sets copiedBlockTime for the streams that are being copied from another node, and usualBlockTime for those that no longer are. It has an
-// effect on blocks that begin after the call. After an error, later calls do nothing.
+// adjust sets copiedBlockTime for the streams that are being copied from another node, and usualBlockTime for those
+// that no longer are. It has an effect on blocks that begin after the call. After an error, later calls do nothing.
 func (c *blockCaches) adjust(e *server.Server) (err error) {
 	if c.failed {
 		return nil
@@ -89,7 +91,8 @@ func chosenStreams(e *server.Server, choose func(all reflect.Value) []reflect.Va
 // isCopied returns the value of the field catchup of a stream.
 func isCopied(catchup reflect.Value) bool { return fieldOf[atomic.Bool](catchup).Load() }
 
-// setBlockTime sets the time for the blocks of a stream that begin after the call. It returns false if the stream has no file yet.
+// setBlockTime sets the time for the blocks of a stream that begin after the call. It returns false if the stream has
+// no file yet.
 func setBlockTime(stream reflect.Value, d time.Duration) bool {
 	store, ok := fileStoreOf(stream)
 	if !ok {
@@ -102,7 +105,8 @@ func setBlockTime(stream reflect.Value, d time.Duration) bool {
 	return true
 }
 
-// fileStoreOf returns what holds the records of a stream. ok is false if that is not a file; store is not valid if it was not created yet.
+// fileStoreOf returns what holds the records of a stream. ok is false if that is not a file; store is not valid if it
+// was not created yet.
 func fileStoreOf(stream reflect.Value) (store reflect.Value, ok bool) {
 	lock := mutexOf(stream)
 	lock.RLock()

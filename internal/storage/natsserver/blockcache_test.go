@@ -11,15 +11,16 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
-// Blocks of a stream stay in memory for a short time while the stream is copied from another node, and for JetStream's time before and afterwards.
-// If this fails after an update of nats-server, its fields have moved: see blockcache.go.
+// Blocks of a stream stay in memory for a short time while the stream is copied from another node, and for JetStream's
+// time before and afterwards. If this fails after an update of nats-server, its fields have moved: see blockcache.go.
 func TestBlockCachesOfCopiedStreams(t *testing.T) {
 	t.Parallel()
 	s := check.Must(Start(Config{Dir: t.TempDir()}))(t)
 	defer s.Close()
 	js := check.Must(jetstream.New(s.Conn()))(t)
 	check.Must(js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "a", Subjects: []string{"a"}}))(t)
-	check.Must(js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "b", Subjects: []string{"b"}, Storage: jetstream.MemoryStorage}))(t)
+	check.Must(js.CreateStream(t.Context(),
+		jetstream.StreamConfig{Name: "b", Subjects: []string{"b"}, Storage: jetstream.MemoryStorage}))(t)
 	stream := func(name string) reflect.Value {
 		account := reflect.ValueOf(s.embedded.GlobalAccount()).Elem()
 		return account.FieldByName("js").Elem().FieldByName("streams").MapIndex(reflect.ValueOf(name)).Elem()

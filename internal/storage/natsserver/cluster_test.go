@@ -154,14 +154,16 @@ func (c *testCluster) awaitCopies(t *testing.T) {
 	}, "three current copies")
 }
 
-// TestClusterLosesAndReplacesANode forms a cluster from empty folders, loses a majority, and replaces a node whose folder is lost.
+// TestClusterLosesAndReplacesANode forms a cluster from empty folders, loses a majority, and replaces a node whose
+// folder is lost.
 func TestClusterLosesAndReplacesANode(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	c.start(t, "n1", "n2", "n3")
 	n1 := c.nodes["n1"]
 	if n1.Replicas() != 3 || !n1.Shared() || !n1.External() || n1.InMemory() || n1.ClusterNode() != "n1" {
-		t.Errorf("replicas %d, shared %v, external %v, in memory %v, node %q", n1.Replicas(), n1.Shared(), n1.External(), n1.InMemory(), n1.ClusterNode())
+		t.Errorf("replicas %d, shared %v, external %v, in memory %v, node %q", n1.Replicas(), n1.Shared(), n1.External(),
+			n1.InMemory(), n1.ClusterNode())
 	}
 	c.createStream(t)
 	c.publish(t, "n2", "one")
@@ -219,16 +221,19 @@ func TestClusterLosesAndReplacesANode(t *testing.T) {
 		waited <- err
 	}()
 	check.Eventually(t, func() bool {
-		return strings.Contains(c.logs["n1"].String(), "another data folder than before") && strings.Contains(c.logs["n1"].String(), "lazuli cluster leave n3")
+		return strings.Contains(c.logs["n1"].String(), "another data folder than before") &&
+			strings.Contains(c.logs["n1"].String(), "lazuli cluster leave n3")
 	}, "n1 says why n3 is refused, and what to do")
-	check.Eventually(t, func() bool { return strings.Contains(reasons.String(), "not accepted this node") }, "n3 says what to do")
+	check.Eventually(t, func() bool { return strings.Contains(reasons.String(), "not accepted this node") },
+		"n3 says what to do")
 	cancel()
 	if err := <-waited; !errors.Is(err, context.Canceled) {
 		t.Errorf("a node with another folder started: %v", err)
 	}
 	check.Eventually(t, func() bool { return n1.RemoveNode(t.Context(), "n3") == nil }, "n3 is removed")
 	c.start(t, "n3")
-	check.Eventually(t, func() bool { return check.Must(n1.ClusterStatus(t.Context()))(t).Copies.Short == 0 }, "all copies, as n1 sees it")
+	check.Eventually(t, func() bool { return check.Must(n1.ClusterStatus(t.Context()))(t).Copies.Short == 0 },
+		"all copies, as n1 sees it")
 	c.awaitCopies(t)
 
 	// The folder that was removed does not come back as a member, not even in place of the new one.
@@ -244,7 +249,8 @@ func TestClusterLosesAndReplacesANode(t *testing.T) {
 		waited <- err
 	}()
 	for _, name := range []string{"n1", "n2"} {
-		check.Eventually(t, func() bool { return strings.Contains(c.logs[name].String(), "was removed from the cluster") }, "%s refuses the old folder", name)
+		check.Eventually(t, func() bool { return strings.Contains(c.logs[name].String(), "was removed from the cluster") },
+			"%s refuses the old folder", name)
 	}
 	cancel() // unless it has met n1 or n2, which connect to it
 	if err := <-waited; !errors.Is(err, context.Canceled) && !errors.Is(err, ErrRemoved) {
@@ -253,7 +259,8 @@ func TestClusterLosesAndReplacesANode(t *testing.T) {
 	c.start(t, "n3")
 }
 
-// TestClusterHealsNodes flips a bit in the files of one node, and stops JetStream on another one. In the end they are the majority.
+// TestClusterHealsNodes flips a bit in the files of one node, and stops JetStream on another one. In the end they are
+// the majority.
 func TestClusterHealsNodes(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -263,7 +270,8 @@ func TestClusterHealsNodes(t *testing.T) {
 	c.publish(t, "n2", "one")
 	c.awaitCopies(t)
 
-	// A bit of n3's stream flips while it is stopped: it leaves, says so, and joins with an empty folder after it was removed.
+	// A bit of n3's stream flips while it is stopped: it leaves, says so, and joins with an empty folder after it was
+	// removed.
 	c.stop("n3")
 	folder := filepath.Join(c.dirs["n3"], n1.node.site.Identity().Cluster)
 	flipEachFile(t, folder)
@@ -272,7 +280,8 @@ func TestClusterHealsNodes(t *testing.T) {
 	joined := make(chan struct{})
 	go func() { defer close(joined); c.start(t, "n3") }()
 	check.Eventually(t, func() bool {
-		return strings.Contains(c.logs["n3"].String(), "stream s: block") && strings.Contains(c.logs["n3"].String(), `command="lazuli cluster leave n3"`)
+		return strings.Contains(c.logs["n3"].String(), "stream s: block") &&
+			strings.Contains(c.logs["n3"].String(), `command="lazuli cluster leave n3"`)
 	}, "n3 finds the damage")
 	check.Eventually(t, func() bool { return n1.RemoveNode(t.Context(), "n3") == nil }, "n3 is removed")
 	<-joined
@@ -317,7 +326,8 @@ func TestClusterRefusesStrangers(t *testing.T) {
 		says   string // reason that the node gives
 		logs   string // what a node of the cluster logs
 	}{
-		{"another secret", func(c *Config) { c.Cluster.SecretFile = secret }, "do not trust each other", "the other node has another secret"},
+		{"another secret", func(c *Config) { c.Cluster.SecretFile = secret }, "do not trust each other",
+			"the other node has another secret"},
 		{"no secret", func(c *Config) { c.Cluster.SecretFile = "" }, "no peer has founded", ""},
 		{"another cluster", func(c *Config) {
 			check.OK(t, os.MkdirAll(c.Dir, 0o700))
@@ -351,7 +361,8 @@ func TestClusterRefusesStrangers(t *testing.T) {
 				done <- err
 			}()
 			check.Eventually(t, func() bool {
-				return strings.Contains(reasons.String(), tc.says) && strings.Contains(c.logs["n1"].String()+c.logs["n2"].String(), tc.logs)
+				return strings.Contains(reasons.String(), tc.says) &&
+					strings.Contains(c.logs["n1"].String()+c.logs["n2"].String(), tc.logs)
 			}, "want %q from the node and %q in the log; it says %s", tc.says, tc.logs, reasons)
 			cancel()
 			if err := <-done; err == nil {
@@ -364,7 +375,8 @@ func TestClusterRefusesStrangers(t *testing.T) {
 	}
 }
 
-// The founder of a cluster waits for nodes that were connected and start again, and for those that come meanwhile, but not without end.
+// The founder of a cluster waits for nodes that were connected and start again, and for those that come meanwhile, but
+// not without end.
 func TestFounderAwaitsMembers(t *testing.T) {
 	t.Parallel()
 	round, asked := 0, map[string]int{}
@@ -407,8 +419,10 @@ func TestClusterClocks(t *testing.T) {
 	}
 	log := &testlog.Buffer{}
 	site := check.Must(peering.Open(peering.Config{Node: "n1", Listen: "127.0.0.1:1", Dir: t.TempDir(),
-		Peers: []peering.Peer{{Name: "n1", Address: "127.0.0.1:1"}, {Name: "n2", Address: "127.0.0.1:2"}, {Name: "n3", Address: "127.0.0.1:3"}}}))(t)
-	n := &node{server: &Server{config: Config{Log: slog.New(slog.NewTextHandler(log, nil))}}, site: site, clocks: map[string]time.Duration{}}
+		Peers: []peering.Peer{{Name: "n1", Address: "127.0.0.1:1"}, {Name: "n2", Address: "127.0.0.1:2"},
+			{Name: "n3", Address: "127.0.0.1:3"}}}))(t)
+	n := &node{server: &Server{config: Config{Log: slog.New(slog.NewTextHandler(log, nil))}}, site: site,
+		clocks: map[string]time.Duration{}}
 	for _, offset := range []time.Duration{time.Second, 3 * time.Minute, 3 * time.Minute, 0} {
 		n.noteClock("n2", offset)
 	}
@@ -440,7 +454,8 @@ func flip(t *testing.T, path string, offset int64) {
 	check.OK(t, f.Close())
 }
 
-// flipEachFile flips bits in each file of a stopped node that has checksums, and undoes it. VerifyTree must find each of them, and nothing before.
+// flipEachFile flips bits in each file of a stopped node that has checksums, and undoes it. VerifyTree must find each
+// of them, and nothing before.
 func flipEachFile(t *testing.T, dir string) {
 	t.Helper()
 	if found, err := jetstreamfiles.VerifyTree(dir); err != nil || len(found) > 0 {

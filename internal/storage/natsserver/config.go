@@ -14,30 +14,30 @@ import (
 type Config struct {
 	// Dir is the folder of the embedded server's state. If it is empty, the state is in memory and lost on Close.
 	Dir string
-	// Relaxed acknowledges without waiting for a sync: a power failure may lose the writes of the last seconds. A killed process loses nothing
-	// either way.
+	// Relaxed acknowledges without waiting for a sync: a power failure may lose the writes of the last seconds. A killed
+	// process loses nothing either way.
 	Relaxed bool
-	// Listen opens the embedded server to NATS clients, such as the nats CLI, at host:port. Port 0 selects a free one. If it is empty, no port
-	// is opened. There is no authentication: use a loopback address.
+	// Listen opens the embedded server to NATS clients, such as the nats CLI, at host:port. Port 0 selects a free one. If
+	// it is empty, no port is opened. There is no authentication: use a loopback address.
 	Listen string
 
-	// URL is the address of an existing NATS server or cluster (several URLs separated by commas). Then no server is embedded, and Dir, Relaxed
-	// and Listen must be empty.
+	// URL is the address of an existing NATS server or cluster (several URLs separated by commas). Then no server is
+	// embedded, and Dir, Relaxed and Listen must be empty.
 	URL string
 	// Credentials is the path of a NATS .creds file for URL; it may be empty. URL may contain user and password.
 	Credentials string
-	// CAFile, CertFile and KeyFile configure TLS to URL: the authority that signed the server's certificate, and the client certificate with its
-	// key. If they are empty, the system's authorities and no client certificate are used.
+	// CAFile, CertFile and KeyFile configure TLS to URL: the authority that signed the server's certificate, and the
+	// client certificate with its key. If they are empty, the system's authorities and no client certificate are used.
 	CAFile, CertFile, KeyFile string
-	// Prove refuses URL unless all servers are known to sync each write, and the streams have enough replicas. Monitors are the monitoring
-	// addresses of all servers, http://host:port.
+	// Prove refuses URL unless all servers are known to sync each write, and the streams have enough replicas. Monitors
+	// are the monitoring addresses of all servers, http://host:port.
 	Prove    bool
 	Monitors []string
 	// Replicas is the number of servers of the cluster that keep each stream: 1 to 5, 0 means 1.
 	Replicas int
 
-	// Cluster makes the embedded server a node of a cluster: Dir must be set, and Replicas is the number of nodes, at most 3. Nil means a server
-	// alone.
+	// Cluster makes the embedded server a node of a cluster: Dir must be set, and Replicas is the number of nodes, at most
+	// 3. Nil means a server alone.
 	Cluster *peering.Config
 	// Waiting, if set, is called with the reason while Start waits for other nodes of the cluster.
 	Waiting func(reason string) `json:"-"`

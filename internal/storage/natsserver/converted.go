@@ -2,7 +2,8 @@ package natsserver
 
 import "github.com/lazuli-storage/lazuli/internal/storage/peering"
 
-// Converted reports whether the server is a node of a cluster that begins with the data of a server alone, see [peering.Converted].
+// Converted reports whether the server is a node of a cluster that begins with the data of a server alone, see
+// [peering.Converted].
 func (s *Server) Converted() bool {
 	return s.node != nil && peering.Converted(s.node.site.Identity().Cluster)
 }

@@ -5,9 +5,10 @@ import (
 	_ "unsafe" // for go:linkname
 )
 
-// JetStream's followers start an election when they have not heard from a leader for a random time between these two. The library's values, 4
-// and 9 seconds, are for clusters over wide networks, and it has no option for them. A leader sends a heartbeat every second, so that a follower
-// still tolerates one that comes late. The time matters for availability only: Raft elects at most one leader per term at any timeout.
+// JetStream's followers start an election when they have not heard from a leader for a random time between these two.
+// The library's values, 4 and 9 seconds, are for clusters over wide networks, and it has no option for them. A leader
+// sends a heartbeat every second, so that a follower still tolerates one that comes late. The time matters for
+// availability only: Raft elects at most one leader per term at any timeout.
 //
 // TestElectionTimeouts fails when the library renames or removes one of the variables.
 const (

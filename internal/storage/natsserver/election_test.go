@@ -9,9 +9,11 @@ import (
 func TestElectionTimeouts(t *testing.T) {
 	t.Parallel()
 	if libraryMinElection != 4*time.Second || libraryMaxElection != 9*time.Second {
-		t.Errorf("the library's election timeouts are %v to %v, want 4s to 9s: has it renamed or changed its variables?", libraryMinElection, libraryMaxElection)
+		t.Errorf("the library's election timeouts are %v to %v, want 4s to 9s: has it renamed or changed its variables?",
+			libraryMinElection, libraryMaxElection)
 	}
 	if minElectionTimeout != minElection || maxElectionTimeout != maxElection {
-		t.Errorf("the election timeouts are %v to %v, want %v to %v", minElectionTimeout, maxElectionTimeout, minElection, maxElection)
+		t.Errorf("the election timeouts are %v to %v, want %v to %v", minElectionTimeout, maxElectionTimeout, minElection,
+			maxElection)
 	}
 }

@@ -29,9 +29,12 @@ func certificate(t *testing.T) (cert, key string, pair tls.Certificate) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"},
+		NotBefore: time.Now().Add(-time.Hour),
+		NotAfter:  time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true,
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
 	if err != nil {
 		t.Fatal(err)
@@ -63,9 +66,11 @@ func TestExternalWithTLSAndPassword(t *testing.T) {
 	if err != nil || !pool.AppendCertsFromPEM(authority) {
 		t.Fatal(err)
 	}
-	n, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(),
+	n, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true,
+		StoreDir: t.TempDir(),
 		Username: "lazuli", Password: "secret", NoSigs: true, NoLog: true, AuthTimeout: 60, TLSTimeout: 60,
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}})
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: pool,
+			ClientAuth: tls.RequireAndVerifyClientCert}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +95,8 @@ func TestExternalWithTLSAndPassword(t *testing.T) {
 		"wrong password": {URL: url("lazuli:wrong@"), CAFile: cert, CertFile: cert, KeyFile: key},
 		"no authority":   {URL: url("lazuli:secret@"), CertFile: cert, KeyFile: key},
 		"no certificate": {URL: url("lazuli:secret@"), CAFile: cert},
-		"no such file":   {URL: url("lazuli:secret@"), CAFile: cert, CertFile: cert, KeyFile: key, Credentials: "/nonexistent.creds"},
+		"no such file": {URL: url("lazuli:secret@"), CAFile: cert, CertFile: cert, KeyFile: key,
+			Credentials: "/nonexistent.creds"},
 	} {
 		s, err := Start(c)
 		if err == nil {
@@ -104,7 +110,8 @@ func TestExternalWithTLSAndPassword(t *testing.T) {
 
 // A server whose messages are too small for a queue's is refused with what to change.
 func TestExternalWithSmallPayload(t *testing.T) {
-	n, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, MaxPayload: 64 << 10, NoSigs: true, NoLog: true})
+	n, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, MaxPayload: 64 << 10,
+		NoSigs: true, NoLog: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,8 +153,10 @@ func TestExternalWithCredentials(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	n, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(),
-		TrustedKeys: []string{public(operator)}, SystemAccount: public(system), AccountResolver: resolver, NoSigs: true, NoLog: true,
+	n, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true,
+		StoreDir:    t.TempDir(),
+		TrustedKeys: []string{public(operator)}, SystemAccount: public(system), AccountResolver: resolver, NoSigs: true,
+		NoLog:       true,
 		AuthTimeout: 60})
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// logger passes warnings and errors of the embedded server to the log. Its messages on start and stop are of no use to operators of Lazuli.
+// logger passes warnings and errors of the embedded server to the log. Its messages on start and stop are of no use to
+// operators of Lazuli.
 type logger struct{ out *slog.Logger }
 
 func (l *logger) Noticef(string, ...any)         {}
@@ -19,8 +20,8 @@ func (l *logger) Warnf(format string, v ...any)  { l.out.Warn("nats: " + fmt.Spr
 func (l *logger) Errorf(format string, v ...any) { l.out.Error("nats: " + fmt.Sprintf(format, v...)) }
 func (l *logger) Fatalf(format string, v ...any) { l.out.Error("nats: " + fmt.Sprintf(format, v...)) }
 
-// nodeLogger is the logger of a node of a cluster. What happens between nodes is logged by this package, once; the embedded server repeats it with
-// each attempt to connect.
+// nodeLogger is the logger of a node of a cluster. What happens between nodes is logged by this package, once; the
+// embedded server repeats it with each attempt to connect.
 type nodeLogger struct {
 	logger
 
@@ -31,8 +32,8 @@ type nodeLogger struct {
 // strangerEvery is the interval at which an address is logged from which connections are refused.
 const strangerEvery = time.Minute
 
-// stranger logs, once in a while, that a connection of another node failed because the two do not trust each other. text is
-// "ADDRESS - rid:N - TLS route handshake error: ...".
+// stranger logs, once in a while, that a connection of another node failed because the two do not trust each other.
+// text is "ADDRESS - rid:N - TLS route handshake error: ...".
 func (l *nodeLogger) stranger(text string) {
 	address, _, _ := strings.Cut(text, " - ")
 	host, _, err := net.SplitHostPort(address)
@@ -50,7 +51,8 @@ func (l *nodeLogger) stranger(text string) {
 	}
 	l.mu.Unlock()
 	if !logged {
-		l.out.Warn("a connection between nodes was refused: the other node has another secret, or a certificate of another authority", "address", address, "err", text)
+		l.out.Warn("a connection between nodes was refused: the other node has another secret, or a certificate of "+
+			"another authority", "address", address, "err", text)
 	}
 }
 

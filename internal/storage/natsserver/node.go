@@ -21,11 +21,12 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/peering"
 )
 
-// ErrNoMajority means that this node is not connected to a majority of the cluster: nothing can be changed, and nothing is known to be current.
+// ErrNoMajority means that this node is not connected to a majority of the cluster: nothing can be changed, and nothing
+// is known to be current.
 var ErrNoMajority = errors.New("this node has no majority of the cluster")
 
-// The connections between nodes are checked that often, and closed after that many checks without an answer: a node whose machine has stopped
-// answering is noticed after some ten seconds. A process that was killed is noticed at once.
+// The connections between nodes are checked that often, and closed after that many checks without an answer: a node
+// whose machine has stopped answering is noticed after some ten seconds. A process that was killed is noticed at once.
 const (
 	routePing    = 3 * time.Second
 	routePingOut = 2
@@ -68,7 +69,8 @@ func (s *Server) form(ctx context.Context) error {
 	if waiting == nil {
 		waiting = func(string) {}
 	}
-	s.node = &node{server: s, site: site, password: rand.Text(), reports: map[string]func() any{}, clocks: map[string]time.Duration{}}
+	s.node = &node{server: s, site: site, password: rand.Text(), reports: map[string]func() any{},
+		clocks: map[string]time.Duration{}}
 	founds := false
 	if err := site.Discover(ctx, waiting); err != nil {
 		return fmt.Errorf("waiting for the cluster: %w", err)
@@ -116,8 +118,8 @@ func (s *Server) join(ctx context.Context, waiting func(string)) error {
 	}
 }
 
-// startNode starts the embedded server with the identity of the node. again is set if the node has learned that its peers belong to another
-// cluster than the one that it was about to found; the server has been stopped then.
+// startNode starts the embedded server with the identity of the node. again is set if the node has learned that its
+// peers belong to another cluster than the one that it was about to found; the server has been stopped then.
 func (s *Server) startNode(ctx context.Context, waiting func(string)) (again bool, err error) {
 	s.dir = filepath.Join(s.config.Dir, s.node.site.Identity().Cluster)
 	if err := disk.MkdirAll(s.dir, 0o700); err != nil {
@@ -155,7 +157,8 @@ const (
 	memberTimeout   = 500 * time.Millisecond // of one question
 )
 
-// awaitMajority waits until the node has a leader and has caught up with it. again is set if the node's cluster has changed.
+// awaitMajority waits until the node has a leader and has caught up with it. again is set if the node's cluster has
+// changed.
 func (n *node) awaitMajority(ctx context.Context, e *server.Server, waiting func(string)) (again bool, err error) {
 	poll := time.NewTicker(majorityPoll)
 	defer poll.Stop()
@@ -180,13 +183,15 @@ func (n *node) awaitMajority(ctx context.Context, e *server.Server, waiting func
 		select {
 		case <-poll.C:
 		case <-ctx.Done():
-			return false, fmt.Errorf("waiting for a majority of the cluster: %w: %s", context.Cause(ctx), n.missing(context.Background(), e))
+			return false, fmt.Errorf("waiting for a majority of the cluster: %w: %s", context.Cause(ctx),
+				n.missing(context.Background(), e))
 		}
 	}
 }
 
-// meetMembers waits until a member of the cluster that this node joins has told it who the members are, and adopts that. Connections that this node makes do
-// not tell it: only a node that accepts one sees what the other one presents. Of a member, it checks that no other member has removed it.
+// meetMembers waits until a member of the cluster that this node joins has told it who the members are, and adopts
+// that. Connections that this node makes do not tell it: only a node that accepts one sees what the other one presents.
+// Of a member, it checks that no other member has removed it.
 func (n *node) meetMembers(ctx context.Context, waiting func(string)) error {
 	id := n.site.Identity()
 	if id.State == peering.Founding {
@@ -226,9 +231,11 @@ func (n *node) meetMembers(ctx context.Context, waiting func(string)) error {
 // joinTime is the time that the founder of a cluster waits for the nodes that are connected to it; see awaitMembers.
 const joinTime = 10 * time.Second
 
-// awaitMembers waits until the nodes that are or were connected to the founder of a cluster have become members, or the limit has passed. They start
-// again when they are accepted. A stream that is created before that may lose its leader, and cannot be used until an election timeout has passed.
-func awaitMembers(ctx context.Context, limit time.Duration, connected func() []string, isMember func(ctx context.Context, name string) bool) error {
+// awaitMembers waits until the nodes that are or were connected to the founder of a cluster have become members, or the
+// limit has passed. They start again when they are accepted. A stream that is created before that may lose its leader,
+// and cannot be used until an election timeout has passed.
+func awaitMembers(ctx context.Context, limit time.Duration, connected func() []string,
+	isMember func(ctx context.Context, name string) bool) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	members := map[string]bool{}
@@ -293,10 +300,11 @@ func (n *node) missing(ctx context.Context, e *server.Server) string {
 }
 
 // ErrRemoved means that the data folder of a node was removed from the cluster.
-var ErrRemoved = errors.New("the data folder of this node was removed from the cluster with `lazuli cluster leave`: start it with an empty folder")
+var ErrRemoved = errors.New("the data folder of this node was removed from the cluster with `lazuli cluster leave`: " +
+	"start it with an empty folder")
 
-// checkRemoved returns ErrRemoved if a connected node says so. Members refuse the connections of a folder that was removed, but one that was not restarted
-// since then still connects to it.
+// checkRemoved returns ErrRemoved if a connected node says so. Members refuse the connections of a folder that was
+// removed, but one that was not restarted since then still connects to it.
 func (n *node) checkRemoved(ctx context.Context, conn *nats.Conn, id peering.Identity) error {
 	e := n.server.running()
 	if e == nil {
@@ -341,7 +349,8 @@ func (n *node) configure(o *server.Options, relaxed bool) error {
 	o.SyncAlways = !relaxed
 	o.MaxPayload = NodeMaxPayload
 	o.Routes = n.site.Routes()
-	o.Cluster = server.ClusterOpts{Name: n.site.ClusterName(), Host: host, Port: port, Advertise: n.site.Advertised(), Username: user, Password: password,
+	o.Cluster = server.ClusterOpts{Name: n.site.ClusterName(), Host: host, Port: port, Advertise: n.site.Advertised(),
+		Username: user, Password: password,
 		AuthTimeout: 30, TLSTimeout: 30, PingInterval: routePing, MaxPingsOut: routePingOut, NoAdvertise: true,
 		Compression: server.CompressionOpts{Mode: server.CompressionOff}}
 	o.Cluster.TLSConfig = n.site.TLS()
@@ -362,8 +371,8 @@ func (a admission) Check(c server.ClientAuthentication) bool {
 	return a.node.site.Admit(o.Username, o.Password, c.RemoteAddress().String()) == nil
 }
 
-// localClients accepts the clients of this process, by a random password, and others only at the address that Config.Listen opens: a server that
-// is part of a cluster always listens for clients.
+// localClients accepts the clients of this process, by a random password, and others only at the address that
+// Config.Listen opens: a server that is part of a cluster always listens for clients.
 type localClients struct{ node *node }
 
 // The users of this process: systemUser has the system account, ownUser the account that has the streams.
@@ -413,7 +422,8 @@ func nodesOf(serverNames []string) []string {
 	return names
 }
 
-// connectedServers returns the server names of the nodes to which the server has connections; there may be several connections to one.
+// connectedServers returns the server names of the nodes to which the server has connections; there may be several
+// connections to one.
 func connectedServers(e *server.Server) []string {
 	info, err := e.Routez(nil)
 	if err != nil {

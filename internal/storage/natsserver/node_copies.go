@@ -13,7 +13,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Copies holds what a node knows about the copies of the streams that it has: of those that it leads, and of those without a leader.
+// Copies holds what a node knows about the copies of the streams that it has: of those that it leads, and of those
+// without a leader.
 type Copies struct {
 	// Short is the number of streams with fewer current copies than they should have, Examples are some of them.
 	Short    int      `json:"short"`
@@ -27,7 +28,8 @@ type Copies struct {
 // maxExamples bounds [Copies.Examples].
 const maxExamples = 5
 
-// ErrCopies means that streams have too few current copies: removing a node now, or losing another one, could lose records.
+// ErrCopies means that streams have too few current copies: removing a node now, or losing another one, could lose
+// records.
 var ErrCopies = errors.New("streams have too few current copies")
 
 // add counts a stream that a server named own has.
@@ -136,12 +138,13 @@ func (n *node) allCopies(ctx context.Context) (all Copies, err error) {
 	return all, err
 }
 
-// mayLoseNode returns an [ErrCopies] if a stream has no majority of current copies: the loss of a copy that is not current could be that of the only
-// other one with a record.
+// mayLoseNode returns an [ErrCopies] if a stream has no majority of current copies: the loss of a copy that is not
+// current could be that of the only other one with a record.
 func (n *node) mayLoseNode(ctx context.Context) error {
 	all, err := n.allCopies(ctx)
 	if err == nil && all.Unsafe != "" {
-		err = fmt.Errorf("%w: %s has no majority of them; wait until the other nodes have caught up, and run the command again", ErrCopies, all.Unsafe)
+		err = fmt.Errorf("%w: %s has no majority of them; wait until the other nodes have caught up, and run the command "+
+			"again", ErrCopies, all.Unsafe)
 	}
 	return err
 }
@@ -149,8 +152,9 @@ func (n *node) mayLoseNode(ctx context.Context) error {
 // copiesPoll is the interval at which the copies are looked at again.
 const copiesPoll = 100 * time.Millisecond
 
-// awaitLeft waits until no stream counts on a server that was removed. Until then, a stream can lose its majority with the next node, for good if that
-// one's folder is lost too: its members are changed by its own leader, after JetStream has been told to.
+// awaitLeft waits until no stream counts on a server that was removed. Until then, a stream can lose its majority with
+// the next node, for good if that one's folder is lost too: its members are changed by its own leader, after JetStream
+// has been told to.
 func (n *node) awaitLeft(ctx context.Context, serverName string) error {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()

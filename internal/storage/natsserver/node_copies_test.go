@@ -21,13 +21,19 @@ func TestCopies(t *testing.T) {
 		unsafe  bool
 		servers int
 	}{
-		{"whole", server.ClusterInfo{Leader: "n1.a", Replicas: []*server.PeerInfo{current("n2.a"), current("n3.a")}}, 0, false, 3},
-		{"one is offline", server.ClusterInfo{Leader: "n1.a", Replicas: []*server.PeerInfo{current("n2.a"), offline("n3.a")}}, 1, false, 3},
-		{"one is offline, the other lags", server.ClusterInfo{Leader: "n1.a", Replicas: []*server.PeerInfo{behind("n2.a"), offline("n3.a")}}, 1, true, 3},
+		{"whole", server.ClusterInfo{Leader: "n1.a", Replicas: []*server.PeerInfo{current("n2.a"), current("n3.a")}}, 0,
+			false, 3},
+		{"one is offline", server.ClusterInfo{Leader: "n1.a", Replicas: []*server.PeerInfo{current("n2.a"), offline("n3.a")}},
+			1, false, 3},
+		{"one is offline, the other lags",
+			server.ClusterInfo{Leader: "n1.a", Replicas: []*server.PeerInfo{behind("n2.a"), offline("n3.a")}}, 1, true, 3},
 		{"one was removed", server.ClusterInfo{Leader: "n1.a", Replicas: []*server.PeerInfo{current("n2.a")}}, 1, false, 2},
-		{"one was removed, its place is not taken yet", server.ClusterInfo{Leader: "n1.a", Replicas: []*server.PeerInfo{behind("n2.a"), pending("n3.b")}}, 1, true, 3},
-		{"members change", server.ClusterInfo{Leader: "n1.a", Replicas: []*server.PeerInfo{current("n2.a"), current("n3.a")}, Desired: &server.DesiredClusterInfo{}}, 1, false, 3},
-		{"no leader", server.ClusterInfo{Replicas: []*server.PeerInfo{current("n1.a"), current("n2.a"), current("n3.a")}}, 1, true, 3},
+		{"one was removed, its place is not taken yet",
+			server.ClusterInfo{Leader: "n1.a", Replicas: []*server.PeerInfo{behind("n2.a"), pending("n3.b")}}, 1, true, 3},
+		{"members change", server.ClusterInfo{Leader: "n1.a", Replicas: []*server.PeerInfo{current("n2.a"), current("n3.a")},
+			Desired: &server.DesiredClusterInfo{}}, 1, false, 3},
+		{"no leader", server.ClusterInfo{Replicas: []*server.PeerInfo{current("n1.a"), current("n2.a"), current("n3.a")}}, 1,
+			true, 3},
 		{"another leads", server.ClusterInfo{Leader: "n2.a", Replicas: []*server.PeerInfo{offline("n3.a")}}, 0, false, 0},
 	} {
 		var c Copies
@@ -38,7 +44,8 @@ func TestCopies(t *testing.T) {
 	}
 	all := Copies{Short: 4, Examples: []string{"a", "b", "c", "d"}, Servers: []string{"n1.a"}}
 	all.merge(Copies{Short: 2, Examples: []string{"e", "f"}, Unsafe: "f", Servers: []string{"n1.a", "n2.a"}})
-	if all.Short != 6 || !slices.Equal(all.Examples, []string{"a", "b", "c", "d", "e"}) || all.Unsafe != "f" || len(all.Servers) != 2 {
+	if all.Short != 6 || !slices.Equal(all.Examples, []string{"a", "b", "c", "d", "e"}) || all.Unsafe != "f" ||
+		len(all.Servers) != 2 {
 		t.Errorf("merged: %+v", all)
 	}
 }

@@ -20,7 +20,8 @@ import (
 )
 
 const (
-	// watchEvery is the time between two checks of the connections and roles, askEvery the time between two questions to each node.
+	// watchEvery is the time between two checks of the connections and roles, askEvery the time between two questions to
+	// each node.
 	watchEvery = 250 * time.Millisecond
 	askEvery   = 5 * time.Second
 	askTimeout = 3 * time.Second
@@ -150,7 +151,8 @@ func (n *node) watch() {
 		n.server.config.Log.Warn("this node needs more memory when it copies streams", "err", err)
 	}
 	connected := slices.DeleteFunc(connectedServers(e), n.site.Removed)
-	now := nodeStatus{connected: nodesOf(connected), leader: nodeOf(metaLeader(e)), current: e.JetStreamIsCurrent(), since: time.Now()}
+	now := nodeStatus{connected: nodesOf(connected), leader: nodeOf(metaLeader(e)), current: e.JetStreamIsCurrent(),
+		since: time.Now()}
 	n.mu.Lock()
 	before := n.status
 	now.changes = before.changes
@@ -191,7 +193,8 @@ func (n *node) logChanges(before, now nodeStatus) {
 		}
 	}
 	if had, has := n.majority(before), n.majority(now); had && !has {
-		log.Error("this node has no majority of the cluster; requests are answered 503 until it has one again", "connected", now.connected)
+		log.Error("this node has no majority of the cluster; requests are answered 503 until it has one again", "connected",
+			now.connected)
 	} else if !had && has && !before.since.IsZero() {
 		log.Info("this node has a majority of the cluster again", "connected", now.connected)
 	}
@@ -246,7 +249,8 @@ func (n *node) report() *NodeReport {
 	n.mu.Lock()
 	st, reports := n.status, maps.Clone(n.reports)
 	n.mu.Unlock()
-	r := &NodeReport{Node: id.Node, Incarnation: id.Incarnation, State: id.State, Format: peering.Supported.Newest, Now: time.Now(), Leader: st.leader,
+	r := &NodeReport{Node: id.Node, Incarnation: id.Incarnation, State: id.State, Format: peering.Supported.Newest,
+		Now: time.Now(), Leader: st.leader,
 		Current: st.current, Connected: st.connected, SyncAlways: !n.server.config.Relaxed}
 	if err := n.server.Healthy(); err != nil {
 		r.NotReady = err.Error()
@@ -264,7 +268,8 @@ func (n *node) answerReport(m *nats.Msg) { answerJSON(m, n.report()) }
 
 func (n *node) answerRoster(m *nats.Msg) { answerJSON(m, n.site.Roster()) }
 
-// answerJSON answers a node with a value as JSON. If it cannot, the node that asks does not get an answer, as from one that is stopped.
+// answerJSON answers a node with a value as JSON. If it cannot, the node that asks does not get an answer, as from one
+// that is stopped.
 func answerJSON(m *nats.Msg, value any) {
 	if text, err := json.Marshal(value); err == nil {
 		_ = m.Respond(text)
@@ -301,7 +306,8 @@ func (n *node) ask(ctx context.Context, name string) (*NodeReport, time.Duration
 	return &r, clockOffset(sent, time.Since(sent), r.Now), nil
 }
 
-// clockOffset returns how far another clock is ahead, as far as it is certain: the answer was written at some time within took.
+// clockOffset returns how far another clock is ahead, as far as it is certain: the answer was written at some time
+// within took.
 func clockOffset(sent time.Time, took time.Duration, theirs time.Time) time.Duration {
 	early, late := theirs.Sub(sent.Round(0)), theirs.Sub(sent.Add(took).Round(0))
 	switch {
@@ -338,7 +344,8 @@ func (n *node) noteClock(name string, offset time.Duration) {
 	n.clocks[name] = offset
 	n.mu.Unlock()
 	if offset.Abs() > clockLimit && before.Abs() <= clockLimit {
-		n.server.config.Log.Error("the clocks of two nodes differ: synchronise them; times of expiry and visibility depend on the node that is asked",
+		n.server.config.Log.Error("the clocks of two nodes differ: synchronise them; times of expiry and visibility "+
+			"depend on the node that is asked",
 			"node", n.site.Node(), "peer", name, "ahead", offset.Round(time.Second).String())
 	} else if offset.Abs() <= clockLimit && before.Abs() > clockLimit {
 		n.server.config.Log.Info("the clocks of two nodes agree again", "node", n.site.Node(), "peer", name)
@@ -353,8 +360,8 @@ func (s *Server) ClusterNode() string {
 	return s.node.site.Node()
 }
 
-// Folder returns the name of this node's data folder: another folder has another name, also if it is that of the same node. It is "" if the server is
-// not a node of a cluster.
+// Folder returns the name of this node's data folder: another folder has another name, also if it is that of the same
+// node. It is "" if the server is not a node of a cluster.
 func (s *Server) Folder() string {
 	if s.node == nil {
 		return ""
@@ -387,7 +394,8 @@ func (s *Server) ClusterView() ClusterView {
 		Connected: len(n.status.connected), LeaderChanges: n.status.changes, Clocks: maps.Clone(n.clocks)}
 }
 
-// AddReport adds a part of the node's report: f is called for each one and must be quick. It does nothing on a server alone.
+// AddReport adds a part of the node's report: f is called for each one and must be quick. It does nothing on a server
+// alone.
 func (s *Server) AddReport(name string, f func() any) {
 	if s.node == nil {
 		return
@@ -462,8 +470,9 @@ func peerID(serverName string) string {
 	return string(id)
 }
 
-// RemoveNode removes a node that does not run from the cluster: its copies are placed on other nodes, and a node of its name can join with an
-// empty folder. It may be called again after an error. Errors: [ErrNotClustered], [ErrUnknownNode], [ErrNodeConnected], [ErrNoMajority], [ErrCopies].
+// RemoveNode removes a node that does not run from the cluster: its copies are placed on other nodes, and a node of its
+// name can join with an empty folder. It may be called again after an error. Errors: [ErrNotClustered],
+// [ErrUnknownNode], [ErrNodeConnected], [ErrNoMajority], [ErrCopies].
 func (s *Server) RemoveNode(ctx context.Context, name string) error {
 	n := s.node
 	if n == nil {
@@ -509,7 +518,8 @@ func (s *Server) RemoveNode(ctx context.Context, name string) error {
 	return nil
 }
 
-// awayFor is the time that a node must not have been connected before it is removed: a node that restarts its server connects again within a second.
+// awayFor is the time that a node must not have been connected before it is removed: a node that restarts its server
+// connects again within a second.
 const awayFor = 2 * time.Second
 
 // staysAway returns [ErrNodeConnected] if a node connects within awayFor.
@@ -561,7 +571,8 @@ func (n *node) removePeer(ctx context.Context, serverName string) error {
 	return nil
 }
 
-// headerIncarnation names the incarnation to forget. If the command is run again, the asked node may have accepted the next one already, which it must keep.
+// headerIncarnation names the incarnation to forget. If the command is run again, the asked node may have accepted the
+// next one already, which it must keep.
 const headerIncarnation = "Lazuli-Incarnation"
 
 // askToForget asks a node to forget the incarnation of another one.
@@ -591,7 +602,8 @@ func (n *node) answerForget(m *nats.Msg) {
 	_ = m.Respond([]byte(answer))
 }
 
-// forget removes what this node knows of an incarnation of another one, durably, unless it is connected. A node with the folder that was removed is refused from then on.
+// forget removes what this node knows of an incarnation of another one, durably, unless it is connected. A node with
+// the folder that was removed is refused from then on.
 func (n *node) forget(name, incarnation string) error {
 	if e := n.server.running(); e != nil && slices.Contains(connectedServers(e), name+"."+incarnation) {
 		return ErrNodeConnected

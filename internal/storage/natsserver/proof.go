@@ -17,12 +17,12 @@ import (
 	"time"
 )
 
-// ErrUnproven means that an existing NATS does not keep acknowledged messages through a power failure, or that this is not known. The error that
-// wraps it says what to change.
+// ErrUnproven means that an existing NATS does not keep acknowledged messages through a power failure, or that this is
+// not known. The error that wraps it says what to change.
 var ErrUnproven = errors.New("the durability of NATS is not proven")
 
-// leastVersion is the first version whose replicated streams are safe with synced writes: earlier ones acknowledge proposals of a deposed leader,
-// or compact without syncing (nats-server #8370, #8475).
+// leastVersion is the first version whose replicated streams are safe with synced writes: earlier ones acknowledge
+// proposals of a deposed leader, or compact without syncing (nats-server #8370, #8475).
 const leastVersion = "2.15"
 
 const (
@@ -41,11 +41,13 @@ type monitored struct {
 	size       int // number of servers that JetStream's cluster has; 1 without a cluster
 }
 
-// prove checks that each server of the existing NATS syncs each write, has a version that does so safely, and that the streams have enough
-// replicas. See https://docs.nats.io/running-a-nats-service/nats_admin/monitoring for what servers report.
+// prove checks that each server of the existing NATS syncs each write, has a version that does so safely, and that the
+// streams have enough replicas. See https://docs.nats.io/running-a-nats-service/nats_admin/monitoring for what servers
+// report.
 func (s *Server) prove() error {
 	if len(s.config.Monitors) == 0 {
-		return fmt.Errorf("%w: give the monitoring address of each of its servers (nats-monitor, such as http://a:8222,http://b:8222), or accept it as it is (nats-unproven)", ErrUnproven)
+		return fmt.Errorf("%w: give the monitoring address of each of its servers (nats-monitor, such as "+
+			"http://a:8222,http://b:8222), or accept it as it is (nats-unproven)", ErrUnproven)
 	}
 	client, err := s.proofClient()
 	if err != nil {
@@ -152,9 +154,11 @@ func judge(servers []monitored, connected string, replicas int) error {
 		case !m.jetstream:
 			return fmt.Errorf("%s has no JetStream: enable it on all servers that nats-monitor names", m.at)
 		case !versionAtLeast(m.version, leastVersion):
-			return fmt.Errorf("%s has version %s, and only %s and newer keep replicated messages safely: update it", m.at, m.version, leastVersion)
+			return fmt.Errorf("%s has version %s, and only %s and newer keep replicated messages safely: update it", m.at,
+				m.version, leastVersion)
 		case !m.syncAlways:
-			return fmt.Errorf("%s does not sync each write, and a power failure may lose what it acknowledged in the last two minutes: set `sync_interval: always` in the jetstream section of its configuration, and restart it", m.at)
+			return fmt.Errorf("%s does not sync each write, and a power failure may lose what it acknowledged in the last "+
+				"two minutes: set `sync_interval: always` in the jetstream section of its configuration, and restart it", m.at)
 		case m.cluster != servers[0].cluster:
 			return fmt.Errorf("%s belongs to cluster %q, and %s to %q", m.at, m.cluster, servers[0].at, servers[0].cluster)
 		case seen[m.id] != "":
@@ -171,7 +175,8 @@ func judge(servers []monitored, connected string, replicas int) error {
 	case replicas > size:
 		return fmt.Errorf("nats-replicas is %d, and the cluster has %d servers", replicas, size)
 	case size >= 3 && replicas < 3:
-		return fmt.Errorf("the cluster has %d servers, and nats-replicas is %d, so that the loss of one server would lose messages: set nats-replicas to 3", size, replicas)
+		return fmt.Errorf("the cluster has %d servers, and nats-replicas is %d, so that the loss of one server would lose "+
+			"messages: set nats-replicas to 3", size, replicas)
 	}
 	return nil
 }

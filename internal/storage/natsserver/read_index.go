@@ -13,17 +13,19 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// JetStream has no linearizable reads: a server that was cut off answers as the leader of a stream until it learns of the next one. ReadIndex finds the
-// end of a stream without writing to it. It asks the leader for its term and the end of the stream, and enough members of the Raft group, which
-// make a majority with it, for their terms. All are asked after the call began.
+// JetStream has no linearizable reads: a server that was cut off answers as the leader of a stream until it learns of
+// the next one. ReadIndex finds the end of a stream without writing to it. It asks the leader for its term and the end
+// of the stream, and enough members of the Raft group, which make a majority with it, for their terms. All are asked
+// after the call began.
 //
-// If no term is later than the leader's, then no later leader had been elected when the call began: a majority would have had to vote in the later term,
-// one of those that were asked would be among them, and a server adopts the term before it votes. So everything acknowledged before the call was
-// committed by this leader or an earlier one. It is in the leader's log, and the leader waits until it has applied the log up to there. No
-// clock is involved: a server that was paused answers with what it knows after the pause, and terms do not go back.
+// If no term is later than the leader's, then no later leader had been elected when the call began: a majority would
+// have had to vote in the later term, one of those that were asked would be among them, and a server adopts the term
+// before it votes. So everything acknowledged before the call was committed by this leader or an earlier one. It is in
+// the leader's log, and the leader waits until it has applied the log up to there. No clock is involved: a server that
+// was paused answers with what it knows after the pause, and terms do not go back.
 
-// ErrNoReadIndex means that the end of a stream could not be confirmed: it has no leader, a majority of its servers does not answer, or it has one
-// server only.
+// ErrNoReadIndex means that the end of a stream could not be confirmed: it has no leader, a majority of its servers
+// does not answer, or it has one server only.
 var ErrNoReadIndex = errors.New("natsserver: no majority confirms the end of the stream")
 
 const (
@@ -107,7 +109,8 @@ func readIndexSubject(id string) string { return "lazuli.readindex." + id }
 
 var errNotRunning = errors.New("natsserver: the embedded server is not running")
 
-// End returns an end of the stream that includes every message that was acknowledged, or read from the stream, before the call.
+// End returns an end of the stream that includes every message that was acknowledged, or read from the stream, before
+// the call.
 //
 // Errors: [ErrNoReadIndex], and those of the connection and of ctx.
 func (r *ReadIndex) End(ctx context.Context, stream string) (StreamEnd, error) {
@@ -139,7 +142,8 @@ func (r *ReadIndex) End(ctx context.Context, stream string) (StreamEnd, error) {
 // errNoMember means that this server is not a member of the Raft group of a stream.
 var errNoMember = errors.New("natsserver: no member of the group")
 
-// ask returns the question about a stream, and the state of its group on this server. After errNoMember the question is valid.
+// ask returns the question about a stream, and the state of its group on this server. After errNoMember the question is
+// valid.
 func (r *ReadIndex) ask(ctx context.Context, stream string) (q question, own server.RaftzGroup, err error) {
 	for range 2 {
 		group, err := r.groupOf(ctx, stream)
@@ -182,8 +186,8 @@ func (r *ReadIndex) endOfOwn(ctx context.Context, q question) (StreamEnd, error)
 	return *own.End, r.confirm(ctx, q, own.Others, own.Term, own.Quorum-1)
 }
 
-// confirm returns nil once n members have said that they know of no later term. It asks n of them, and the others only if one of these does not
-// answer soon.
+// confirm returns nil once n members have said that they know of no later term. It asks n of them, and the others only
+// if one of these does not answer soon.
 func (r *ReadIndex) confirm(ctx context.Context, q question, members []string, term uint64, n int) error {
 	if n <= 0 {
 		return nil
@@ -286,8 +290,8 @@ func (r *ReadIndex) answer(m *nats.Msg) {
 	answerJSON(m, state)
 }
 
-// lead returns the state of this server as the leader of a group: its term at the time of the call or later, and the end of the stream after it has
-// applied everything that had been committed before the call.
+// lead returns the state of this server as the leader of a group: its term at the time of the call or later, and the
+// end of the stream after it has applied everything that had been committed before the call.
 func (r *ReadIndex) lead(ctx context.Context, q question) (memberState, error) {
 	g, ok := r.group(q.Group)
 	if !ok || g.State != server.Leader.String() {
@@ -334,8 +338,8 @@ func (r *ReadIndex) lead(ctx context.Context, q question) (memberState, error) {
 
 // needed returns the index up to which the leader must have applied its log, or the end of the stream if that is known.
 //
-// What earlier terms have committed is in the log of a leader from its election on, but its own index of commits may be before it. So the first call
-// in a term notes where the log ends then.
+// What earlier terms have committed is in the log of a leader from its election on, but its own index of commits may be
+// before it. So the first call in a term notes where the log ends then.
 func (r *ReadIndex) needed(node *server.Server, group string, g *server.RaftzGroup) (need uint64, known *StreamEnd) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -409,11 +413,12 @@ func streamInfo(ctx context.Context, conn *nats.Conn, stream string) (info serve
 	return info, nil
 }
 
-// ErrFormerRelease means that the end of a stream cannot be confirmed because another node runs a release that does not answer, or has not
-// started completely. This node is connected to a majority.
+// ErrFormerRelease means that the end of a stream cannot be confirmed because another node runs a release that does not
+// answer, or has not started completely. This node is connected to a majority.
 var ErrFormerRelease = errors.New("natsserver: a node with a former release does not confirm the end of the stream")
 
-// StreamEnd returns an end of a stream that includes every message that was acknowledged before the call, on a node of a cluster. See [ReadIndex.End].
+// StreamEnd returns an end of a stream that includes every message that was acknowledged before the call, on a node of
+// a cluster. See [ReadIndex.End].
 //
 // Errors: also [ErrFormerRelease].
 func (s *Server) StreamEnd(ctx context.Context, stream string) (StreamEnd, error) {

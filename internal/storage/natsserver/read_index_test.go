@@ -36,7 +36,8 @@ func startReaders(t *testing.T) *readers {
 	}
 	js, err := jetstream.New(r.conns[0])
 	check.OK(t, err)
-	_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: readStream, Subjects: []string{"m"}, Replicas: 3, Storage: jetstream.MemoryStorage})
+	_, err = js.CreateStream(t.Context(),
+		jetstream.StreamConfig{Name: readStream, Subjects: []string{"m"}, Replicas: 3, Storage: jetstream.MemoryStorage})
 	check.OK(t, err)
 	return r
 }
@@ -75,7 +76,8 @@ func (r *readers) end(i int) StreamEnd {
 	}
 }
 
-// A leader that was cut off goes on to believe that it leads, for some seconds. It must not confirm an end meanwhile that has been passed.
+// A leader that was cut off goes on to believe that it leads, for some seconds. It must not confirm an end meanwhile
+// that has been passed.
 func TestServerThatWasCutOffConfirmsNoFormerEnd(t *testing.T) {
 	t.Parallel()
 	r := startReaders(t)
@@ -114,7 +116,8 @@ func TestServerThatWasCutOffConfirmsNoFormerEnd(t *testing.T) {
 	}
 }
 
-// No majority confirms the end of a stream that has a single server, of a cluster or alone: the answer of that server alone is not one of a majority.
+// No majority confirms the end of a stream that has a single server, of a cluster or alone: the answer of that server
+// alone is not one of a majority.
 func TestEndOfAStreamWithOneServerIsNotConfirmed(t *testing.T) {
 	t.Parallel()
 	for _, servers := range []int{1, 3} {
@@ -122,7 +125,8 @@ func TestEndOfAStreamWithOneServerIsNotConfirmed(t *testing.T) {
 			t.Parallel()
 			c := natscluster.Start(t, servers)
 			js := check.Must(jetstream.New(c.Conn(t, 0)))(t)
-			check.Must(js.CreateStream(t.Context(), jetstream.StreamConfig{Name: readStream, Subjects: []string{"m"}, Storage: jetstream.MemoryStorage}))(t)
+			check.Must(js.CreateStream(t.Context(),
+				jetstream.StreamConfig{Name: readStream, Subjects: []string{"m"}, Storage: jetstream.MemoryStorage}))(t)
 			check.Must(js.Publish(t.Context(), "m", nil))(t)
 			for i := range servers {
 				index := check.Must(NewReadIndex(c.Conn(t, i), c.Running(i)))(t)

@@ -22,8 +22,8 @@ import (
 // startTimeout is the time limit for the embedded server to read its streams, and for a connection to it.
 const startTimeout = 5 * time.Minute
 
-// Each connection attempt to an existing server takes at most dialTimeout. At the start of the process, attempts are repeated for dialPatience:
-// the handshake can take long on a busy machine.
+// Each connection attempt to an existing server takes at most dialTimeout. At the start of the process, attempts are
+// repeated for dialPatience: the handshake can take long on a busy machine.
 const (
 	dialTimeout  = 5 * time.Second
 	dialPatience = time.Minute
@@ -32,8 +32,8 @@ const (
 // leastFiles is the minimum number of files that a process with an embedded server must be allowed to open.
 const leastFiles = 256
 
-// MaxPayload is the largest message of the embedded server, in bytes, headers included: a queue message of 64 KiB with its record, or the
-// properties of a service.
+// MaxPayload is the largest message of the embedded server, in bytes, headers included: a queue message of 64 KiB with
+// its record, or the properties of a service.
 const MaxPayload = 1 << 20
 
 // NodeMaxPayload is the largest message of a node of a cluster, in bytes: content of blobs travels in records of 1 MiB.
@@ -58,8 +58,8 @@ type Server struct {
 // Start is [StartContext] without a time limit.
 func Start(c Config) (*Server, error) { return StartContext(context.Background(), c) }
 
-// StartContext starts the embedded server, or connects to the configured one, and returns when JetStream is ready: on a node of a cluster when it
-// is part of a majority. ctx bounds only the wait for other nodes.
+// StartContext starts the embedded server, or connects to the configured one, and returns when JetStream is ready: on a
+// node of a cluster when it is part of a majority. ctx bounds only the wait for other nodes.
 func StartContext(ctx context.Context, c Config) (*Server, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
@@ -98,7 +98,8 @@ func (s *Server) embed() error {
 	if s.config.Dir != "" {
 		s.dir, s.streams = dir, filepath.Join(dir, server.JetStreamStoreDir, server.DEFAULT_GLOBAL_ACCOUNT, "streams")
 		if files := disk.OpenFiles(); files < leastFiles {
-			return fmt.Errorf("natsserver: the process may open only %d files, and needs %d: raise the limit (ulimit -n)", files, leastFiles)
+			return fmt.Errorf("natsserver: the process may open only %d files, and needs %d: raise the limit (ulimit -n)", files,
+				leastFiles)
 		}
 		if err := s.verify(); err != nil {
 			return err
@@ -118,7 +119,8 @@ func (s *Server) connectInProcess() (err error) {
 // Connect opens another connection to the embedded server, which the caller closes.
 func (s *Server) Connect(name string) (*nats.Conn, error) {
 	options := []nats.Option{nats.InProcessServer(inProcess{s}), nats.Name(name), nats.MaxReconnects(-1),
-		nats.ReconnectWait(10 * time.Millisecond), nats.ReconnectBufSize(-1), nats.Timeout(startTimeout), nats.ErrorHandler(s.onError)}
+		nats.ReconnectWait(10 * time.Millisecond), nats.ReconnectBufSize(-1), nats.Timeout(startTimeout),
+		nats.ErrorHandler(s.onError)}
 	if s.node != nil {
 		options = append(options, nats.UserInfo(ownUser, s.node.password))
 	}
@@ -237,7 +239,8 @@ func (s *Server) connect() error {
 	}
 	s.conn = conn
 	if conn.MaxPayload() < 128<<10 {
-		return fmt.Errorf("natsserver: %s accepts messages of at most %d bytes: set max_payload to 256KB or more", redact(s.config.URL),
+		return fmt.Errorf("natsserver: %s accepts messages of at most %d bytes: set max_payload to 256KB or more",
+			redact(s.config.URL),
 			conn.MaxPayload())
 	}
 	if s.config.Prove {
@@ -284,7 +287,8 @@ func (s *Server) Replicas() int { return s.config.Replicas }
 // Shared reports whether others may write to the streams as well: another process, or a client at the open port.
 func (s *Server) Shared() bool { return s.config.URL != "" || s.config.Listen != "" || s.node != nil }
 
-// External reports whether the leader of a stream may be another process: it can be unreachable, and answers can be lost.
+// External reports whether the leader of a stream may be another process: it can be unreachable, and answers can be
+// lost.
 func (s *Server) External() bool { return s.config.URL != "" || s.node != nil }
 
 // ClientURL returns the address of the embedded server for other processes; "" if it opened no port.
@@ -311,7 +315,8 @@ func (s *Server) Healthy() error {
 	return nil
 }
 
-// Close disconnects and stops the embedded server. It waits until the server's files are closed; a second call does nothing.
+// Close disconnects and stops the embedded server. It waits until the server's files are closed; a second call does
+// nothing.
 func (s *Server) Close() {
 	s.mu.Lock()
 	if s.closed {

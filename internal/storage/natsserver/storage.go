@@ -20,8 +20,9 @@ import (
 // Alone reports whether the embedded server is used by this process only: it is no node of a cluster.
 func (s *Server) Alone() bool { return s.config.URL == "" && s.node == nil }
 
-// Settle makes the files of a stream of an embedded server durable besides the records, which JetStream syncs one by one: the stream's
-// configuration, and the names of new files. It is called after a record was acknowledged, and before a caller sees it.
+// Settle makes the files of a stream of an embedded server durable besides the records, which JetStream syncs one by
+// one: the stream's configuration, and the names of new files. It is called after a record was acknowledged, and before
+// a caller sees it.
 func (s *Server) Settle(stream string) error {
 	if s.streams == "" || s.node != nil || s.config.Relaxed {
 		return nil
@@ -39,7 +40,8 @@ func (s *Server) Settle(stream string) error {
 	}
 	seen := time.Now()
 	if known {
-		err = jetstreamfiles.SyncFolders(filepath.Join(dir, jetstreamfiles.MessagesFolder), filepath.Join(dir, jetstreamfiles.MessagesFolder))
+		err = jetstreamfiles.SyncFolders(filepath.Join(dir, jetstreamfiles.MessagesFolder),
+			filepath.Join(dir, jetstreamfiles.MessagesFolder))
 	} else if err = jetstreamfiles.SyncStream(dir); err == nil {
 		err = jetstreamfiles.SyncFolders(s.streams, filepath.Dir(s.dir))
 	}
@@ -53,8 +55,8 @@ func (s *Server) Settle(stream string) error {
 	return nil
 }
 
-// settledAfter is the minimum age of a folder's modification time from which on a later change certainly gets another one: file systems use the
-// kernel's tick as the time.
+// settledAfter is the minimum age of a folder's modification time from which on a later change certainly gets another
+// one: file systems use the kernel's tick as the time.
 const settledAfter = 50 * time.Millisecond
 
 // SyncStream makes durable what JetStream has acknowledged for a stream, if it does not sync each record.
@@ -68,8 +70,9 @@ func (s *Server) SyncStream(stream string) error {
 	return nil
 }
 
-// CutPoint returns the sequence up to which a stream can be purged if records from stay on are needed. On an embedded server with files the
-// purge then removes whole blocks and writes none; otherwise it is stay. 0 means that nothing can be purged.
+// CutPoint returns the sequence up to which a stream can be purged if records from stay on are needed. On an embedded
+// server with files the purge then removes whole blocks and writes none; otherwise it is stay. 0 means that nothing can
+// be purged.
 func (s *Server) CutPoint(stream string, stay uint64) (uint64, error) {
 	if s.streams == "" {
 		return stay, nil
@@ -82,9 +85,9 @@ func (s *Server) streamDir(stream string) string { return filepath.Join(s.stream
 // ErrStorage means that the embedded server currently cannot write its files. It wraps the cause.
 var ErrStorage = errors.New("queues cannot be written to disk")
 
-// JetStream stops using a stream permanently once a write to it has failed, and after a failed sync the content of the disk is unknown. So after
-// such a failure changes are refused until the disk accepts writes again; then the embedded server is started again, without an end of the process: it
-// reads its files again, and clients reconnect.
+// JetStream stops using a stream permanently once a write to it has failed, and after a failed sync the content of the
+// disk is unknown. So after such a failure changes are refused until the disk accepts writes again; then the embedded
+// server is started again, without an end of the process: it reads its files again, and clients reconnect.
 const (
 	probeSize  = 1 << 20
 	probePause = 200 * time.Millisecond
@@ -111,15 +114,16 @@ func (r *recovery) stop() {
 	}
 }
 
-// Failed returns an [ErrStorage] with the reason while the server cannot write its files, and nil otherwise. The server recovers by itself.
+// Failed returns an [ErrStorage] with the reason while the server cannot write its files, and nil otherwise. The server
+// recovers by itself.
 func (s *Server) Failed() error {
 	s.recover.mu.Lock()
 	defer s.recover.mu.Unlock()
 	return s.recover.failed
 }
 
-// Suspect is called after a publish to a stream has failed. It returns the failure if the stream cannot be written: an [ErrStorage], or an [ErrNoMajority] on a
-// node of a cluster.
+// Suspect is called after a publish to a stream has failed. It returns the failure if the stream cannot be written: an
+// [ErrStorage], or an [ErrNoMajority] on a node of a cluster.
 func (s *Server) Suspect(stream string) error {
 	if err := s.Failed(); err != nil {
 		return err
@@ -153,7 +157,8 @@ func (s *Server) fail(cause error) {
 	if r.failed != nil || r.stopped {
 		return
 	}
-	if strings.Contains(cause.Error(), syscall.ENOSPC.Error()) && !diskspace.IsFull(cause) { // JetStream only returns the text
+	// JetStream only returns the text
+	if strings.Contains(cause.Error(), syscall.ENOSPC.Error()) && !diskspace.IsFull(cause) {
 		cause = fmt.Errorf("%w: %w", syscall.ENOSPC, cause)
 	}
 	r.failed = fmt.Errorf("%w: %w", ErrStorage, cause)
@@ -203,8 +208,8 @@ func (s *Server) probe() error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// rewrite writes the last files of each stream again: pages that the operating system could not write may be missing on the disk although they are in memory,
-// and no later sync would write them. A node of a cluster has other copies.
+// rewrite writes the last files of each stream again: pages that the operating system could not write may be missing on
+// the disk although they are in memory, and no later sync would write them. A node of a cluster has other copies.
 func (s *Server) rewrite() error {
 	if s.streams == "" {
 		return nil

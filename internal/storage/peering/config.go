@@ -30,11 +30,11 @@ type Config struct {
 	Listen string
 	// Peers are all nodes of the cluster, with this one: [MinPeers] to [MaxPeers].
 	Peers []Peer
-	// SecretFile is a file with at least [MinSecret] characters that all nodes share. It authenticates the nodes, and encrypts their connections
-	// unless CAFile is set.
+	// SecretFile is a file with at least [MinSecret] characters that all nodes share. It authenticates the nodes, and
+	// encrypts their connections unless CAFile is set.
 	SecretFile string
-	// CAFile, CertFile and KeyFile are PEM files for mutual TLS between the nodes: the authority, and this node's certificate with its key. All
-	// or none are set.
+	// CAFile, CertFile and KeyFile are PEM files for mutual TLS between the nodes: the authority, and this node's
+	// certificate with its key. All or none are set.
 	CAFile, CertFile, KeyFile string
 	// Dir is the folder that holds the identity. It must exist.
 	Dir string
@@ -77,11 +77,13 @@ func (c *Config) Validate() error {
 	if err := c.validatePeers(); err != nil {
 		return err
 	}
-	if some := c.CAFile != "" || c.CertFile != "" || c.KeyFile != ""; some && (c.CAFile == "" || c.CertFile == "" || c.KeyFile == "") {
+	if some := c.CAFile != "" || c.CertFile != "" || c.KeyFile != ""; some &&
+		(c.CAFile == "" || c.CertFile == "" || c.KeyFile == "") {
 		return errors.New("authority, certificate and key of the node go together")
 	}
 	if exposed := c.exposed(); exposed != "" && c.SecretFile == "" && c.CAFile == "" {
-		return fmt.Errorf("%s is not a loopback address: connections between machines must be authenticated and encrypted; give all nodes the same secret file, or certificates of one authority",
+		return fmt.Errorf("%s is not a loopback address: connections between machines must be authenticated and "+
+			"encrypted; give all nodes the same secret file, or certificates of one authority",
 			exposed)
 	}
 	return nil

@@ -8,8 +8,9 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
-// A cluster that begins with the data of a server alone is a converted cluster. Its ID says so, which every node knows before its server starts: no node
-// may serve before the data is in the logs, and a program that does not know that must not take part. The node with the data has Identity.Seed until it is.
+// A cluster that begins with the data of a server alone is a converted cluster. Its ID says so, which every node knows
+// before its server starts: no node may serve before the data is in the logs, and a program that does not know that
+// must not take part. The node with the data has Identity.Seed until it is.
 
 // convertedSuffix ends the IDs of converted clusters.
 const convertedSuffix = "-converted"
@@ -33,8 +34,8 @@ func CheckName(node string) error {
 	return nil
 }
 
-// Convert makes the folder dir, which it creates, that of a node that founds a converted cluster. The file is written in one step, durably. It fails if
-// the folder has an identity.
+// Convert makes the folder dir, which it creates, that of a node that founds a converted cluster. The file is written
+// in one step, durably. It fails if the folder has an identity.
 func Convert(dir, node string) (Identity, error) {
 	if err := CheckName(node); err != nil {
 		return Identity{}, err
@@ -45,7 +46,8 @@ func Convert(dir, node string) (Identity, error) {
 	if err := disk.MkdirAll(dir, 0o700); err != nil {
 		return Identity{}, err
 	}
-	id := Identity{Cluster: newToken(12) + convertedSuffix, Node: node, Incarnation: newToken(8), State: Founding, Members: map[string]string{}, Seed: true}
+	id := Identity{Cluster: newToken(12) + convertedSuffix, Node: node, Incarnation: newToken(8), State: Founding,
+		Members: map[string]string{}, Seed: true}
 	if err := id.write(dir); err != nil {
 		return Identity{}, err
 	}

@@ -33,7 +33,8 @@ func TestConvertedClusterNeedsItsFormat(t *testing.T) {
 		format  int
 		refused bool
 	}{
-		{"7xq2mzpc4kd3", 1, false}, {"7xq2mzpc4kd3", 2, false}, {"7xq2mzpc4kd3" + convertedSuffix, 1, true}, {"7xq2mzpc4kd3" + convertedSuffix, 2, false},
+		{"7xq2mzpc4kd3", 1, false}, {"7xq2mzpc4kd3", 2, false}, {"7xq2mzpc4kd3" + convertedSuffix, 1, true},
+		{"7xq2mzpc4kd3" + convertedSuffix, 2, false},
 	} {
 		h := Hello{Cluster: c.cluster, Format: c.format, Oldest: 1}
 		if err := h.checkFormats(); (err != nil) != c.refused {

@@ -68,7 +68,8 @@ func readSecret(path string) ([]byte, error) {
 		return nil, fmt.Errorf("the cluster's secret: %w", err)
 	}
 	if secret = bytes.TrimSpace(secret); len(secret) < MinSecret {
-		return nil, fmt.Errorf("the cluster's secret in %s has %d characters, and needs %d or more: `openssl rand -hex 32` makes one", path, len(secret), MinSecret)
+		return nil, fmt.Errorf("the cluster's secret in %s has %d characters, and needs %d or more: `openssl rand -hex "+
+			"32` makes one", path, len(secret), MinSecret)
 	}
 	return secret, nil
 }
@@ -79,8 +80,8 @@ func derivePassword(secret []byte) (string, error) {
 	return hex.EncodeToString(key), err
 }
 
-// deriveTLS derives an authority from the secret, so that all nodes have the same one, and signs a certificate of this process with it. The
-// certificates have no end that a wrong clock could miss; a new secret replaces them.
+// deriveTLS derives an authority from the secret, so that all nodes have the same one, and signs a certificate of this
+// process with it. The certificates have no end that a wrong clock could miss; a new secret replaces them.
 func deriveTLS(secret []byte) (*tls.Config, error) {
 	seed, err := hkdf.Key(sha256.New, secret, nil, "lazuli cluster authority", ed25519.SeedSize)
 	if err != nil {
@@ -98,9 +99,11 @@ func deriveTLS(secret []byte) (*tls.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	leaf, err := sign(&x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: tlsName}, DNSNames: []string{tlsName},
+	leaf, err := sign(&x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: tlsName},
+		DNSNames:  []string{tlsName},
 		NotBefore: template.NotBefore, NotAfter: template.NotAfter, KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}, authority, public, authorityKey)
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}, authority, public,
+		authorityKey)
 	if err != nil {
 		return nil, err
 	}
@@ -139,8 +142,10 @@ func loadTLS(c *Config) (*tls.Config, error) {
 	}
 	// A node is server and client of its peers: both uses must be allowed.
 	for _, use := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
-		if _, err := leaf.Verify(x509.VerifyOptions{Roots: pool, Intermediates: intermediates(pair), KeyUsages: []x509.ExtKeyUsage{use}}); err != nil {
-			return nil, fmt.Errorf("the node's certificate %s is not accepted by the cluster's authority for servers and clients: %w", c.CertFile, err)
+		if _, err := leaf.Verify(x509.VerifyOptions{Roots: pool, Intermediates: intermediates(pair),
+			KeyUsages: []x509.ExtKeyUsage{use}}); err != nil {
+			return nil, fmt.Errorf("the node's certificate %s is not accepted by the cluster's authority for servers and "+
+				"clients: %w", c.CertFile, err)
 		}
 	}
 	return mutualTLS(pair, pool), nil
@@ -157,7 +162,8 @@ func intermediates(pair tls.Certificate) *x509.CertPool {
 }
 
 func mutualTLS(pair tls.Certificate, authorities *x509.CertPool) *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}, RootCAs: authorities, ClientCAs: authorities,
+	return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}, RootCAs: authorities,
+		ClientCAs:  authorities,
 		ClientAuth: tls.RequireAndVerifyClientCert}
 }
 

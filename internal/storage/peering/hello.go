@@ -10,8 +10,8 @@ import (
 // Formats are versions of the format in which nodes exchange and replicate data.
 type Formats struct{ Oldest, Newest int }
 
-// Supported are the formats that this program understands. It writes the newest one that all nodes understand. A node that has no format in common
-// with another one is not accepted by it.
+// Supported are the formats that this program understands. It writes the newest one that all nodes understand. A node
+// that has no format in common with another one is not accepted by it.
 //
 //	1  the first one
 //	2  a cluster may be a converted one; other clusters do not need it
@@ -33,7 +33,8 @@ type Hello struct {
 	Oldest      int    `json:"oldest"`
 	// Members has the incarnations that the node accepts, by name.
 	Members map[string]string `json:"members,omitempty"`
-	// Removed has the incarnations that it refuses because they were removed, by name, at most maxRemoved of each, the last one last.
+	// Removed has the incarnations that it refuses because they were removed, by name, at most maxRemoved of each, the
+	// last one last.
 	Removed map[string][]string `json:"removed,omitempty"`
 }
 
@@ -74,9 +75,11 @@ func decodeHello(text string) (Hello, error) {
 func (h *Hello) checkFormats() error {
 	switch {
 	case h.Oldest > Supported.Newest:
-		return fmt.Errorf("it needs format %d of the cluster's data or newer, and this program supports formats up to %d: update this node", h.Oldest, Supported.Newest)
+		return fmt.Errorf("it needs format %d of the cluster's data or newer, and this program supports formats up to %d: "+
+			"update this node", h.Oldest, Supported.Newest)
 	case h.Format < oldestFormat(h.Cluster):
-		return fmt.Errorf("it supports formats of the cluster's data up to %d, and this cluster needs %d or newer: update that node", h.Format, oldestFormat(h.Cluster))
+		return fmt.Errorf("it supports formats of the cluster's data up to %d, and this cluster needs %d or newer: update "+
+			"that node", h.Format, oldestFormat(h.Cluster))
 	}
 	return nil
 }

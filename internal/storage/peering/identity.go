@@ -47,7 +47,8 @@ type Identity struct {
 	Removed map[string][]string `json:"removed,omitempty"`
 	// Seed is set on the node of a converted cluster whose folder has the data of a server alone, until the logs have it.
 	Seed bool `json:"seed,omitempty"`
-	// Sum is the checksum of the other fields: a node must not take another state, or forget who was removed, because a bit has changed.
+	// Sum is the checksum of the other fields: a node must not take another state, or forget who was removed, because a
+	// bit has changed.
 	Sum string `json:"sum,omitempty"`
 }
 
@@ -79,10 +80,13 @@ func parseIdentity(path string, text []byte) (id Identity, err error) {
 	err = json.Unmarshal(text, &id)
 	whole := id.Version == 1 || id.Version > identityVersion || id.Version == identityVersion && id.Sum == id.sum()
 	if err != nil || !whole || id.Node == "" || id.Incarnation == "" {
-		return Identity{}, fmt.Errorf("%s is damaged; remove this node from the cluster with `lazuli cluster leave` on another node, and start it with an empty folder", path)
+		return Identity{}, fmt.Errorf("%s is damaged; remove this node from the cluster with `lazuli cluster leave` on "+
+			"another node, and start it with an empty folder", path)
 	}
 	if id.Version > identityVersion {
-		return Identity{}, fmt.Errorf("%s has format %d, and this program supports formats up to %d; use the newer release that wrote it", path, id.Version, identityVersion)
+		return Identity{}, fmt.Errorf(
+			"%s has format %d, and this program supports formats up to %d; use the newer release that wrote it", path,
+			id.Version, identityVersion)
 	}
 	if id.Members == nil {
 		id.Members = map[string]string{}

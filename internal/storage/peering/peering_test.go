@@ -84,13 +84,16 @@ func open(t *testing.T, node string, change func(*Config)) *Site {
 
 func TestSecretMistakes(t *testing.T) {
 	t.Parallel()
-	for name, path := range map[string]string{"missing": filepath.Join(t.TempDir(), "none"), "short": write(t, "short"), "blank": write(t, strings.Repeat(" ", 64))} {
-		if _, err := Open(Config{Node: "n1", Listen: "127.0.0.1:6201", Peers: peers(), Dir: t.TempDir(), SecretFile: path}); err == nil || !strings.Contains(err.Error(), "secret") {
+	for name, path := range map[string]string{"missing": filepath.Join(t.TempDir(), "none"), "short": write(t, "short"),
+		"blank": write(t, strings.Repeat(" ", 64))} {
+		if _, err := Open(Config{Node: "n1", Listen: "127.0.0.1:6201", Peers: peers(), Dir: t.TempDir(),
+			SecretFile: path}); err == nil || !strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
 	authority := write(t, "no certificate")
-	if _, err := Open(Config{Node: "n1", Listen: "127.0.0.1:6201", Peers: peers(), Dir: t.TempDir(), CAFile: authority, CertFile: authority, KeyFile: authority}); err == nil ||
+	if _, err := Open(Config{Node: "n1", Listen: "127.0.0.1:6201", Peers: peers(), Dir: t.TempDir(), CAFile: authority,
+		CertFile: authority, KeyFile: authority}); err == nil ||
 		!strings.Contains(err.Error(), "authority") {
 		t.Errorf("a file that is not an authority: %v", err)
 	}
@@ -108,14 +111,16 @@ func TestIdentity(t *testing.T) {
 	if joined, err := s.BecameMember(); joined || err != nil {
 		t.Errorf("the founder: joined %v, %v", joined, err)
 	}
-	if got := check.Must(ReadIdentity(dir))(t); got.Cluster != "c1" || got.State != Member || got.Incarnation != s.Identity().Incarnation {
+	if got := check.Must(ReadIdentity(dir))(t); got.Cluster != "c1" || got.State != Member ||
+		got.Incarnation != s.Identity().Incarnation {
 		t.Errorf("got %+v", got)
 	}
 	_, err := Open(Config{Node: "n2", Listen: "127.0.0.1:6202", Peers: peers(), Dir: dir})
 	if err == nil || !strings.Contains(err.Error(), "belongs to node n1 of cluster c1") {
 		t.Errorf("the folder of another node: %v", err)
 	}
-	for text, want := range map[string]string{"{": "damaged", `{"version": 99, "node": "n1", "incarnation": "x"}`: "newer release"} {
+	for text, want := range map[string]string{"{": "damaged",
+		`{"version": 99, "node": "n1", "incarnation": "x"}`: "newer release"} {
 		check.OK(t, os.WriteFile(filepath.Join(dir, identityFile), []byte(text), 0o600))
 		if _, err := ReadIdentity(dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", text, err, want)
@@ -128,7 +133,8 @@ func TestDamagedIdentity(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, identityFile)
-	id := Identity{Cluster: "c1", Node: "n1", Incarnation: "abcdefgh", State: Member, Members: map[string]string{"n1": "abcdefgh", "n2": "ijklmnop"},
+	id := Identity{Cluster: "c1", Node: "n1", Incarnation: "abcdefgh", State: Member,
+		Members: map[string]string{"n1": "abcdefgh", "n2": "ijklmnop"},
 		Removed: map[string][]string{"n3": {"qrstuvwx"}}}
 	check.OK(t, id.write(dir))
 	want := check.Must(ReadIdentity(dir))(t)
@@ -147,7 +153,8 @@ func TestDamagedIdentity(t *testing.T) {
 	if refused < 4*len(text) {
 		t.Errorf("%d of %d flipped bits were refused", refused, 8*len(text))
 	}
-	check.OK(t, os.WriteFile(path, []byte(`{"version": 1, "cluster": "c1", "node": "n1", "incarnation": "x", "state": "member"}`), 0o600))
+	check.OK(t, os.WriteFile(path,
+		[]byte(`{"version": 1, "cluster": "c1", "node": "n1", "incarnation": "x", "state": "member"}`), 0o600))
 	if got, err := ReadIdentity(dir); err != nil || got.Incarnation != "x" {
 		t.Errorf("a file of version 1: %+v, %v", got, err)
 	}
@@ -166,7 +173,8 @@ func TestAdmission(t *testing.T) {
 		t.Errorf("password %q", password)
 	}
 	hello := func(change func(*Hello)) string {
-		h := Hello{Node: "n2", Incarnation: "i2", Process: "p2", Cluster: "c1", State: Joining, Format: Supported.Newest, Oldest: Supported.Oldest}
+		h := Hello{Node: "n2", Incarnation: "i2", Process: "p2", Cluster: "c1", State: Joining, Format: Supported.Newest,
+			Oldest: Supported.Oldest}
 		if change != nil {
 			change(&h)
 		}
@@ -182,9 +190,12 @@ func TestAdmission(t *testing.T) {
 		{"another cluster", hello(func(h *Hello) { h.Cluster = "c2" }), password, "it belongs to cluster c2"},
 		{"a stranger", hello(func(h *Hello) { h.Node = "n4" }), password, "not among the peers"},
 		{"this node's name", hello(func(h *Hello) { h.Node = "n1" }), password, "two nodes are named n1"},
-		{"a newer format", hello(func(h *Hello) { h.Format, h.Oldest = Supported.Newest+2, Supported.Newest+1 }), password, "update this node"},
-		{"an older format", hello(func(h *Hello) { h.Format, h.Oldest = Supported.Oldest-1, 0 }), password, "update that node"},
-		{"it knows another incarnation", hello(func(h *Hello) { h.Members = map[string]string{"n1": "other"} }), password, "knows this node with another data folder"},
+		{"a newer format", hello(func(h *Hello) { h.Format, h.Oldest = Supported.Newest+2, Supported.Newest+1 }), password,
+			"update this node"},
+		{"an older format", hello(func(h *Hello) { h.Format, h.Oldest = Supported.Oldest-1, 0 }), password,
+			"update that node"},
+		{"it knows another incarnation", hello(func(h *Hello) { h.Members = map[string]string{"n1": "other"} }), password,
+			"knows this node with another data folder"},
 		{"the first time", hello(nil), password, ""},
 		{"again", hello(nil), password, ""},
 		{"another incarnation", hello(func(h *Hello) { h.Incarnation = "i3" }), password, "lazuli cluster leave n2"},
@@ -224,7 +235,8 @@ func TestAdmission(t *testing.T) {
 	user, _ := joining.Credentials()
 	check.OK(t, member.Admit(user, password, ""))
 	check.OK(t, joining.Adopt(member.Roster()))
-	if got, want := joining.Roster(), member.Roster(); !reflect.DeepEqual(got, want) || got.Members["n1"] == "" || len(got.Removed["n2"]) != 1 {
+	if got, want := joining.Roster(), member.Roster(); !reflect.DeepEqual(got, want) || got.Members["n1"] == "" ||
+		len(got.Removed["n2"]) != 1 {
 		t.Errorf("a node that joins knows %v, and the member %v", got, want)
 	}
 	if err := joining.Admit(hello(nil), password, ""); err == nil || !strings.Contains(err.Error(), "was removed") {

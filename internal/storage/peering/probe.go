@@ -102,7 +102,8 @@ func explained(err error) error {
 	return err
 }
 
-// CheckPeers asks the peers for their names, and returns what is wrong with their addresses: by name, the reason why a node is not usable.
+// CheckPeers asks the peers for their names, and returns what is wrong with their addresses: by name, the reason why a
+// node is not usable.
 func (s *Site) CheckPeers(ctx context.Context) map[string]string {
 	own := s.Identity().Cluster
 	wrong := map[string]string{}

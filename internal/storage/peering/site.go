@@ -36,8 +36,8 @@ type refusal struct {
 // logEvery is the time after which a refusal for the same reason is logged again: nodes retry every second.
 const logEvery = time.Minute
 
-// Open reads the credentials and the identity of this node; a folder without one gets a new incarnation. The node has no cluster until
-// [Site.Discover] has returned.
+// Open reads the credentials and the identity of this node; a folder without one gets a new incarnation. The node has
+// no cluster until [Site.Discover] has returned.
 func Open(c Config) (*Site, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -57,7 +57,8 @@ func Open(c Config) (*Site, error) {
 	case err != nil:
 		return nil, err
 	case s.identity.Node != c.Node:
-		return nil, fmt.Errorf("the data folder belongs to node %s of cluster %s, and this process is to be node %s: use each folder for one node",
+		return nil, fmt.Errorf("the data folder belongs to node %s of cluster %s, and this process is to be node %s: use "+
+			"each folder for one node",
 			s.identity.Node, s.identity.Cluster, c.Node)
 	}
 	return s, nil
@@ -102,7 +103,8 @@ func (s *Site) ServerName() string {
 	return serverName(s.identity.Node, s.identity.Incarnation)
 }
 
-// serverName joins the name of a node and its incarnation: a node with another incarnation is another member of the Raft groups.
+// serverName joins the name of a node and its incarnation: a node with another incarnation is another member of the
+// Raft groups.
 func serverName(node, incarnation string) string { return node + "." + incarnation }
 
 // ServerNameOf returns the name under which an accepted node takes part in Raft, "" if the node is not known.
@@ -124,7 +126,8 @@ const clusterPrefix = "lazuli-"
 // ClusterName returns the name of the cluster, which has its ID.
 func (s *Site) ClusterName() string { return clusterPrefix + s.Identity().Cluster }
 
-// TLS returns the configuration of connections between nodes, nil if they are not encrypted. The caller may change the copy.
+// TLS returns the configuration of connections between nodes, nil if they are not encrypted. The caller may change the
+// copy.
 func (s *Site) TLS() *tls.Config { return s.credentials.tls.Clone() }
 
 // Credentials returns what this node presents to the others as user and password.
@@ -152,7 +155,8 @@ func (s *Site) Routes() []*url.URL {
 func (s *Site) Listen() string     { return s.config.Listen }
 func (s *Site) Advertised() string { return s.config.address(s.config.Node) }
 
-// Admit reports whether a node that connects is accepted: nil, or the reason why not, which was logged. An accepted node is remembered durably.
+// Admit reports whether a node that connects is accepted: nil, or the reason why not, which was logged. An accepted
+// node is remembered durably.
 func (s *Site) Admit(user, password, address string) error {
 	h, err := s.admit(user, password)
 	if err == nil {
@@ -168,8 +172,8 @@ func (s *Site) Admit(user, password, address string) error {
 	return err
 }
 
-// errWaiting: a node that joins accepts only other nodes that join. What members present may be older than their decision about this node, but they
-// decide about the connections that this node makes.
+// errWaiting: a node that joins accepts only other nodes that join. What members present may be older than their
+// decision about this node, but they decide about the connections that this node makes.
 var errWaiting = errors.New("this node has not joined the cluster yet")
 
 func (s *Site) admit(user, password string) (Hello, error) {
@@ -187,30 +191,37 @@ func (s *Site) admit(user, password string) (Hello, error) {
 		if h.Process == s.process {
 			return h, nil // this node itself
 		}
-		return h, fmt.Errorf("two nodes are named %s: each node of a cluster needs a name and a folder that no other one has", h.Node)
+		return h, fmt.Errorf("two nodes are named %s: each node of a cluster needs a name and a folder that no other one has",
+			h.Node)
 	}
 	if h.Cluster != id.Cluster {
-		return h, fmt.Errorf("it belongs to cluster %s, and this node to cluster %s: check the peers of both, or remove the folder `cluster` of the node that was started by mistake",
+		return h, fmt.Errorf("it belongs to cluster %s, and this node to cluster %s: check the peers of both, or remove "+
+			"the folder `cluster` of the node that was started by mistake",
 			h.Cluster, id.Cluster)
 	}
 	if s.config.address(h.Node) == "" {
-		return h, fmt.Errorf("node %s is not among the peers of this node: add it there first, and start this node again", h.Node)
+		return h, fmt.Errorf("node %s is not among the peers of this node: add it there first, and start this node again",
+			h.Node)
 	}
 	if err := h.checkFormats(); err != nil {
 		return h, err
 	}
 	if slices.Contains(id.Removed[h.Node], h.Incarnation) {
-		return h, fmt.Errorf("the data folder of node %s was removed from the cluster with `lazuli cluster leave`: start the node with an empty folder", h.Node)
+		return h, fmt.Errorf("the data folder of node %s was removed from the cluster with `lazuli cluster leave`: start "+
+			"the node with an empty folder", h.Node)
 	}
 	if known := id.Members[h.Node]; known != "" && known != h.Incarnation {
-		return h, fmt.Errorf("node %s has another data folder than before: if its folder was lost, run `lazuli cluster leave %s` on another node, and it can join with the new one; otherwise two nodes have this name",
+		return h, fmt.Errorf("node %s has another data folder than before: if its folder was lost, run `lazuli cluster "+
+			"leave %s` on another node, and it can join with the new one; otherwise two nodes have this name",
 			h.Node, h.Node)
 	}
 	if slices.Contains(h.Removed[id.Node], id.Incarnation) {
-		return h, fmt.Errorf("it has removed the data folder of this node with `lazuli cluster leave %s`: start this node with an empty folder", id.Node)
+		return h, fmt.Errorf("it has removed the data folder of this node with `lazuli cluster leave %s`: start this node "+
+			"with an empty folder", id.Node)
 	}
 	if known := h.Members[id.Node]; known != "" && known != id.Incarnation {
-		return h, fmt.Errorf("it knows this node with another data folder: if that folder was lost, run `lazuli cluster leave %s` on node %s, and this node can join", id.Node, h.Node)
+		return h, fmt.Errorf("it knows this node with another data folder: if that folder was lost, run `lazuli cluster "+
+			"leave %s` on node %s, and this node can join", id.Node, h.Node)
 	}
 	if id.State == Joining && h.State != Joining {
 		return h, errWaiting
@@ -233,7 +244,8 @@ func (s *Site) Removed(serverName string) bool {
 	return slices.Contains(s.identity.Removed[node], incarnation)
 }
 
-// strangers stands for all callers that have not shown that they are nodes: their addresses and texts are of their choice.
+// strangers stands for all callers that have not shown that they are nodes: their addresses and texts are of their
+// choice.
 const strangers = "unknown"
 
 // noteRefusal keeps and logs the reason for which a node was not accepted.
@@ -270,13 +282,14 @@ func (s *Site) Roster() Roster {
 	return Roster{id.Members, id.Removed}
 }
 
-// Learn stores durably the incarnation of a node to which this member has made a connection, unless it knows one: the other node accepted this one, and
-// so did not tell what it is. A member connects to members alone.
+// Learn stores durably the incarnation of a node to which this member has made a connection, unless it knows one: the
+// other node accepted this one, and so did not tell what it is. A member connects to members alone.
 func (s *Site) Learn(node, incarnation string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id := s.identity
-	if id.State != Member || node == id.Node || id.Members[node] != "" || s.config.address(node) == "" || slices.Contains(id.Removed[node], incarnation) {
+	if id.State != Member || node == id.Node || id.Members[node] != "" || s.config.address(node) == "" ||
+		slices.Contains(id.Removed[node], incarnation) {
 		return nil
 	}
 	return s.remember(node, incarnation)
@@ -285,8 +298,8 @@ func (s *Site) Learn(node, incarnation string) error {
 // ErrNotAccepted means that a member has not accepted this node.
 var ErrNotAccepted = errors.New("peering: the member has not accepted this node")
 
-// Adopt stores durably what a member knows. A node that joins must know the others as they do: it would accept a node with another data folder, which
-// they refuse. It returns [ErrNotAccepted] if the member has not accepted this node.
+// Adopt stores durably what a member knows. A node that joins must know the others as they do: it would accept a node
+// with another data folder, which they refuse. It returns [ErrNotAccepted] if the member has not accepted this node.
 func (s *Site) Adopt(r Roster) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -312,8 +325,9 @@ func (s *Site) Adopt(r Roster) error {
 	return s.store(id)
 }
 
-// BecameMember records durably that this node is part of a majority; a node that joins has called [Site.Adopt] before. It returns true if the node has joined: then it must present itself to the
-// others as a member from now on, with new [Site.Credentials].
+// BecameMember records durably that this node is part of a majority; a node that joins has called [Site.Adopt] before.
+// It returns true if the node has joined: then it must present itself to the others as a member from now on, with new
+// [Site.Credentials].
 func (s *Site) BecameMember() (joined bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -330,7 +344,8 @@ func (s *Site) BecameMember() (joined bool, err error) {
 	return joined, nil
 }
 
-// Forget removes an incarnation of a node, so that the node can join with another data folder, and not with this one. An empty incarnation means the one that this node knows.
+// Forget removes an incarnation of a node, so that the node can join with another data folder, and not with this one.
+// An empty incarnation means the one that this node knows.
 func (s *Site) Forget(node, incarnation string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -360,8 +375,8 @@ func (s *Site) Forget(node, incarnation string) error {
 // waitingRounds is the number of rounds of questions after which the reason for waiting is logged again.
 const waitingRounds = 20
 
-// Discover returns when the node knows its cluster. It takes the ID of a peer, or makes one up if this node is the founder and no peer has one.
-// waiting is called with the reason, from time to time, while it waits.
+// Discover returns when the node knows its cluster. It takes the ID of a peer, or makes one up if this node is the
+// founder and no peer has one. waiting is called with the reason, from time to time, while it waits.
 func (s *Site) Discover(ctx context.Context, waiting func(reason string)) error {
 	for round := 0; ; round++ {
 		if s.Identity().Cluster != "" {
@@ -411,8 +426,9 @@ func (s *Site) settle(cluster string, state State) error {
 	return nil
 }
 
-// Reconsider checks whether the peers belong to another cluster than this node, which is not a member yet: a founder whose folder was lost has made
-// up an ID while its peers could not be reached. It then takes their ID and returns true: the caller must start from an empty state.
+// Reconsider checks whether the peers belong to another cluster than this node, which is not a member yet: a founder
+// whose folder was lost has made up an ID while its peers could not be reached. It then takes their ID and returns
+// true: the caller must start from an empty state.
 func (s *Site) Reconsider(ctx context.Context) (changed bool, err error) {
 	id := s.Identity()
 	if id.State == Member || id.Cluster == "" || id.Seed { // a node with data keeps the cluster that it was converted for

@@ -42,12 +42,12 @@ func (a *appending) resolve(err error) {
 	}
 }
 
-// Append appends a record that is valid only if prev, a Position.Last, is the last valid record before it. It returns nil once the record is
-// valid and apply has returned for it. notes, which may be nil, become headers of its message, for people who look at the stream. Concurrent calls run one
-// after another.
+// Append appends a record that is valid only if prev, a Position.Last, is the last valid record before it. It returns
+// nil once the record is valid and apply has returned for it. notes, which may be nil, become headers of its message,
+// for people who look at the stream. Concurrent calls run one after another.
 //
-// Errors: ErrConflict, ErrUnavailable, ErrUnknown, ErrClosed, and the errors after which a log no longer follows. Only after ErrUnknown,
-// ErrClosed and the last ones the record may be or become valid.
+// Errors: ErrConflict, ErrUnavailable, ErrUnknown, ErrClosed, and the errors after which a log no longer follows. Only
+// after ErrUnknown, ErrClosed and the last ones the record may be or become valid.
 func (l *Log) Append(prev uint64, payload []byte, notes map[string][]string) error {
 	if len(payload) > MaxRecord {
 		return fmt.Errorf("replog: a record of %d bytes is too long: the limit is %d", len(payload), MaxRecord)
@@ -197,9 +197,10 @@ type published struct {
 // errRefused means that the stream did not store a message: the last record is not the expected one.
 var errRefused = errors.New("refused")
 
-// publish publishes a message and returns the channel of its answer. expect makes the stream refuse a record if there is one after those
-// that this node has processed.
-func (l *Log) publish(ctx context.Context, k kind, data []byte, notes map[string][]string, expect bool) <-chan published {
+// publish publishes a message and returns the channel of its answer. expect makes the stream refuse a record if there
+// is one after those that this node has processed.
+func (l *Log) publish(ctx context.Context, k kind, data []byte, notes map[string][]string,
+	expect bool) <-chan published {
 	m := nats.NewMsg(l.subject(k))
 	m.Data = data
 	maps.Copy(m.Header, notes)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// roundsInFlight is the number of batches that are served at a time. Callers that come meanwhile share the next one: fewer rounds cost less
-// processor time, and that limits the rate.
+// roundsInFlight is the number of batches that are served at a time. Callers that come meanwhile share the next one:
+// fewer rounds cost less processor time, and that limits the rate.
 const roundsInFlight = 1
 
 // barriers are the calls of Barrier that wait.
@@ -115,7 +115,8 @@ const (
 	endPause = time.Second
 )
 
-// tryEnd asks for the end of the stream, and waits until this node has processed everything up to it. It reports whether it has.
+// tryEnd asks for the end of the stream, and waits until this node has processed everything up to it. It reports
+// whether it has.
 func (l *Log) tryEnd() bool {
 	if l.config.End == nil || time.Now().UnixNano() < l.endAfter.Load() {
 		return false
@@ -127,12 +128,14 @@ func (l *Log) tryEnd() bool {
 	if err == nil && seq >= from && l.awaitProcessed(ctx, seq) {
 		return true
 	}
-	// An end before what this node has processed before the call means that the stream has lost messages, which the mark finds.
+	// An end before what this node has processed before the call means that the stream has lost messages, which the mark
+	// finds.
 	l.endAfter.Store(time.Now().Add(endPause).UnixNano())
 	return false
 }
 
-// awaitProcessed returns true once this node has processed all messages up to one, and false if ctx ends before or the log has failed.
+// awaitProcessed returns true once this node has processed all messages up to one, and false if ctx ends before or the
+// log has failed.
 func (l *Log) awaitProcessed(ctx context.Context, seq uint64) bool {
 	m := &passing{done: make(chan struct{})}
 	l.mu.Lock()
@@ -233,12 +236,13 @@ func (l *Log) markLocked(h header) {
 	}
 }
 
-// checkProcessed stops the log if a message that the stream has just stored has the sequence of another one that this node has processed: then
-// the stream has lost messages.
+// checkProcessed stops the log if a message that the stream has just stored has the sequence of another one that this
+// node has processed: then the stream has lost messages.
 func (l *Log) checkProcessed(seq uint64, processed func() bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.failed == nil && seq < l.next && seq <= l.pos.Seq && !processed() {
-		l.failLocked(fmt.Errorf("%w: the stream has stored a message as %d, and this node has processed another one with that sequence", ErrDiverged, seq))
+		l.failLocked(fmt.Errorf("%w: the stream has stored a message as %d, and this node has processed another one with "+
+			"that sequence", ErrDiverged, seq))
 	}
 }

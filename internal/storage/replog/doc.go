@@ -1,5 +1,5 @@
-// Package replog is a replicated, ordered log of records over one JetStream stream. Several nodes append to it, and each of them applies all
-// valid records in the same order.
+// Package replog is a replicated, ordered log of records over one JetStream stream. Several nodes append to it, and
+// each of them applies all valid records in the same order.
 //
 // # Use
 //
@@ -11,23 +11,24 @@
 //
 // # Which records are valid
 //
-// A record names the valid record that its writer had applied last. It is valid if that is still the last valid record where it stands in the
-// stream, and has no effect otherwise. So the content of the stream alone decides, and every node decides alike. JetStream's expected last
-// sequence only keeps most of the invalid records out of the stream.
+// A record names the valid record that its writer had applied last. It is valid if that is still the last valid record
+// where it stands in the stream, and has no effect otherwise. So the content of the stream alone decides, and every
+// node decides alike. JetStream's expected last sequence only keeps most of the invalid records out of the stream.
 //
-// A record has a writer and a counter. If the answer to a publish is lost, the same record is published again; of several copies at most the
-// first is valid. The writer learns the outcome when it reads the log.
+// A record has a writer and a counter. If the answer to a publish is lost, the same record is published again; of
+// several copies at most the first is valid. The writer learns the outcome when it reads the log.
 //
-// A record also has the checksum of the valid record before it. A node whose own history differs (for example because the stream lost records
-// that the node has applied) stops with [ErrDiverged] before it applies anything else.
+// A record also has the checksum of the valid record before it. A node whose own history differs (for example because
+// the stream lost records that the node has applied) stops with [ErrDiverged] before it applies anything else.
 //
 // # Reads
 //
-// JetStream does not offer linearizable reads. [Log.Barrier] asks for the confirmed end of the stream (Config.End), or else publishes a mark, a
-// message without effect, and waits until this node has processed the stream up to there. Concurrent callers share a round.
+// JetStream does not offer linearizable reads. [Log.Barrier] asks for the confirmed end of the stream (Config.End), or
+// else publishes a mark, a message without effect, and waits until this node has processed the stream up to there.
+// Concurrent callers share a round.
 //
 // # How messages arrive
 //
-// The leader of the stream republishes each stored message to a subject that all nodes subscribe to. What is missed is read from the stream
-// by sequence: first from any replica, then from the leader.
+// The leader of the stream republishes each stored message to a subject that all nodes subscribe to. What is missed is
+// read from the stream by sequence: first from any replica, then from the leader.
 package replog

@@ -4,21 +4,24 @@ import "errors"
 
 // Errors of Append and Barrier.
 var (
-	// ErrConflict means that another record became valid first. The payload was not and will not be applied. This node has applied the other
-	// record.
+	// ErrConflict means that another record became valid first. The payload was not and will not be applied. This node has
+	// applied the other record.
 	ErrConflict = errors.New("replog: another record was appended first")
 
 	// ErrUnavailable means that no majority of the log's servers answered in time. Nothing was appended.
 	ErrUnavailable = errors.New("replog: the log has no majority of its servers or cannot be reached")
 
-	// ErrUnknown means that no majority of the log's servers answered in time, and that the record may become valid later or may already be.
-	ErrUnknown = errors.New("replog: the outcome of an append is unknown: the log has no majority of its servers or cannot be reached")
+	// ErrUnknown means that no majority of the log's servers answered in time, and that the record may become valid later
+	// or may already be.
+	ErrUnknown = errors.New("replog: the outcome of an append is unknown: the log has no majority of its servers or " +
+		"cannot be reached")
 
 	// ErrClosed means that Close was called before the record was appended, or while its outcome was not known.
 	ErrClosed = errors.New("replog: closed")
 )
 
-// Errors after which a log no longer follows: every later Append and Barrier returns the same error, and so does [Log.Err].
+// Errors after which a log no longer follows: every later Append and Barrier returns the same error, and so does
+// [Log.Err].
 var (
 	// ErrPurged means that records which this node has not applied are no longer in the log: the node needs a snapshot.
 	ErrPurged = errors.New("replog: the log no longer has records that this node needs")

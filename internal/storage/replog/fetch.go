@@ -23,8 +23,8 @@ const (
 	fetchTimeout = 2 * time.Second
 )
 
-// fetch asks a replica for the messages from a sequence on, and processes them. It returns how many were processed. A replica may lag: no message
-// does not prove that none exists.
+// fetch asks a replica for the messages from a sequence on, and processes them. It returns how many were processed. A
+// replica may lag: no message does not prove that none exists.
 func (l *Log) fetch(next uint64) (processed int, err error) {
 	err = l.read(l.stream, next, fetchBatch, func(seq uint64, data []byte) (bool, error) {
 		if now, ok := l.state(); !ok || seq > now {
@@ -36,9 +36,11 @@ func (l *Log) fetch(next uint64) (processed int, err error) {
 	return processed, err
 }
 
-// fetchFromLeader asks the stream's leader for one message. If the leader does not have it although it has a later one, the log fails.
+// fetchFromLeader asks the stream's leader for one message. If the leader does not have it although it has a later one,
+// the log fails.
 //
-// A server that was cut off answers as the leader until it learns of the other one. That it has neither the message nor a later one proves nothing.
+// A server that was cut off answers as the leader until it learns of the other one. That it has neither the message nor
+// a later one proves nothing.
 func (l *Log) fetchFromLeader(next uint64) (processed int, err error) {
 	seq, data, err := l.leaderMessage(l.stream, next)
 	switch {
@@ -122,7 +124,8 @@ func (l *Log) read(stream string, from uint64, n int, take func(seq uint64, data
 
 // leaderMessage asks the leader of a stream for the first message from a sequence on.
 func (l *Log) leaderMessage(stream string, from uint64) (seq uint64, data []byte, err error) {
-	m, err := l.config.Conn.Request("$JS.API.STREAM.MSG.GET."+stream, fmt.Appendf(nil, `{"seq":%d,"next_by_subj":">"}`, from), fetchTimeout)
+	m, err := l.config.Conn.Request("$JS.API.STREAM.MSG.GET."+stream,
+		fmt.Appendf(nil, `{"seq":%d,"next_by_subj":">"}`, from), fetchTimeout)
 	if err != nil {
 		return 0, nil, err
 	}

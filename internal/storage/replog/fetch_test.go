@@ -15,8 +15,9 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
-// TestFetchFromLeader gives the answers of leaders to a log that needs message 7. A server that was cut off from the others still answers as the
-// leader: it has no message 7, and the stream's state comes from the other leader, which has.
+// TestFetchFromLeader gives the answers of leaders to a log that needs message 7. A server that was cut off from the
+// others still answers as the leader: it has no message 7, and the stream's state comes from the other leader, which
+// has.
 func TestFetchFromLeader(t *testing.T) {
 	t.Parallel()
 	const noMessage = `{"error":{"code":404,"err_code":10037,"description":"no message found"}}`
@@ -40,7 +41,8 @@ func TestFetchFromLeader(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := check.Must(server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true}))(t)
+			s := check.Must(server.NewServer(
+				&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true}))(t)
 			s.Start()
 			defer s.Shutdown()
 			if !s.ReadyForConnections(check.Patience) {
@@ -52,10 +54,13 @@ func TestFetchFromLeader(t *testing.T) {
 				check.Must(conn.Subscribe(subject, func(m *nats.Msg) { check.OK(t, m.Respond([]byte(text))) }))(t)
 			}
 			answer("$JS.API.STREAM.MSG.GET.S", tc.answer)
-			answer("$JS.API.STREAM.INFO.S", fmt.Sprintf(`{"config":{"name":"S","metadata":{"lazuli.log":"x"}},"state":{"first_seq":%d,"last_seq":%d},"created":%q}`,
-				tc.first, tc.last, time.Now().UTC().Format(time.RFC3339)))
+			answer("$JS.API.STREAM.INFO.S",
+				fmt.Sprintf(
+					`{"config":{"name":"S","metadata":{"lazuli.log":"x"}},"state":{"first_seq":%d,"last_seq":%d},"created":%q}`,
+					tc.first, tc.last, time.Now().UTC().Format(time.RFC3339)))
 			js := check.Must(jetstream.New(conn))(t)
-			l := &Log{config: Config{Conn: conn, Name: "s", Log: slog.New(slog.DiscardHandler)}, js: js, stream: "S", id: "x", next: 7, wake: make(chan struct{}, 1),
+			l := &Log{config: Config{Conn: conn, Name: "s", Log: slog.New(slog.DiscardHandler)}, js: js, stream: "S", id: "x",
+				next: 7, wake: make(chan struct{}, 1),
 				ahead: map[uint64][]byte{}, parts: map[uint64]*partSet{}, marks: map[uint64]*passing{}}
 			processed, err := l.fetchFromLeader(7)
 			check.OK(t, err)

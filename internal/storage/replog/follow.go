@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// aheadLimit is the size of the messages that are kept while an earlier one is missing, in bytes. Others are read from the stream later.
+	// aheadLimit is the size of the messages that are kept while an earlier one is missing, in bytes. Others are read from
+	// the stream later.
 	aheadLimit = 32 << 20
 	// gapPatience is the time that the follower waits for a missing message to arrive before it reads it from the stream.
 	gapPatience = 2 * time.Millisecond
@@ -18,9 +19,9 @@ const (
 	pollInterval = 500 * time.Millisecond
 )
 
-// Follow starts to process the stream after p, which is the zero Position for a node without state. It calls apply with each valid record, and
-// with the position after it, in order and one at a time. apply may keep the payload and must not modify it. It must not call methods of the
-// log. If it returns an error, the log stops with ErrApply.
+// Follow starts to process the stream after p, which is the zero Position for a node without state. It calls apply with
+// each valid record, and with the position after it, in order and one at a time. apply may keep the payload and must
+// not modify it. It must not call methods of the log. If it returns an error, the log stops with ErrApply.
 //
 // Follow returns at once; Barrier waits until the node has caught up. It must be called once.
 func (l *Log) Follow(p Position, apply func(payload []byte, p Position) error) error {
@@ -91,8 +92,8 @@ func (l *Log) offer(seq uint64, data []byte) (processed int) {
 	return processed
 }
 
-// processLocked processes the next message. It returns false if the message cannot be used: then the follower reads it from the stream again,
-// or the log has failed.
+// processLocked processes the next message. It returns false if the message cannot be used: then the follower reads it
+// from the stream again, or the log has failed.
 func (l *Log) processLocked(seq uint64, data []byte) bool {
 	h, payload, err := decode(data)
 	if errors.Is(err, errSum) {

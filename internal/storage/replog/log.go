@@ -31,22 +31,24 @@ type Config struct {
 	Node string
 	// Timeout is the time after which Append and Barrier give up without an answer of a majority; 0 means ten seconds.
 	Timeout time.Duration
-	// Majority reports whether this node is connected to a majority of the servers. While it is not, calls fail at once instead of after Timeout.
-	// Nil means unknown.
+	// Majority reports whether this node is connected to a majority of the servers. While it is not, calls fail at once
+	// instead of after Timeout. Nil means unknown.
 	Majority func() bool
-	// End returns the sequence of the last message of a stream, or of a later one: it includes every message that had been acknowledged before the
-	// call. Nil, or an error, makes Barrier write a mark.
+	// End returns the sequence of the last message of a stream, or of a later one: it includes every message that had been
+	// acknowledged before the call. Nil, or an error, makes Barrier write a mark.
 	End func(ctx context.Context, stream string) (uint64, error)
-	// Settle is called after the stream was opened, and before each record is applied, for a server that makes something durable only then; an error ends
-	// following. Nil does nothing.
+	// Settle is called after the stream was opened, and before each record is applied, for a server that makes something
+	// durable only then; an error ends following. Nil does nothing.
 	Settle func(stream string) error
-	// Sync makes durable what the server has stored in a stream, for a server that acknowledges before it syncs; nil does nothing. See [Log.Sync].
+	// Sync makes durable what the server has stored in a stream, for a server that acknowledges before it syncs; nil does
+	// nothing. See [Log.Sync].
 	Sync func(stream string) error
-	// Cut returns a sequence up to which the stream can be purged if messages from one on must stay, for a server that can be purged at some of them only; 0
-	// for none. See [Log.Trim]. Nil means all.
+	// Cut returns a sequence up to which the stream can be purged if messages from one on must stay, for a server that can
+	// be purged at some of them only; 0 for none. See [Log.Trim]. Nil means all.
 	Cut func(stream string, stay uint64) (uint64, error)
-	// Failed returns why the stream cannot be written at the moment, nil if it can: calls fail at once with [ErrUnavailable] and the reason. Suspect is
-	// called after a publish without success, and finds out. Nil means unknown.
+	// Failed returns why the stream cannot be written at the moment, nil if it can: calls fail at once with
+	// [ErrUnavailable] and the reason. Suspect is called after a publish without success, and finds out. Nil means
+	// unknown.
 	Failed  func() error
 	Suspect func(stream string) error
 	// Log receives changes of availability; nil means slog.Default().
@@ -148,7 +150,8 @@ func Open(ctx context.Context, c Config) (*Log, error) {
 	// Room for the headers of JetStream, and of a republished message.
 	l.chunk = int(min(c.Conn.MaxPayload(), 1<<20)) - headerSize - 4096
 	if l.chunk < 32<<10 {
-		return nil, fmt.Errorf("replog: the server accepts messages of at most %d bytes: set max_payload to 1MB", c.Conn.MaxPayload())
+		return nil, fmt.Errorf("replog: the server accepts messages of at most %d bytes: set max_payload to 1MB",
+			c.Conn.MaxPayload())
 	}
 	return l, nil
 }
@@ -240,7 +243,8 @@ func (l *Log) addReplicas(ctx context.Context, found jetstream.StreamConfig) err
 	return err
 }
 
-// ID identifies the log: another cluster's log has another id. A node must not follow a log whose id is not the one of its own state.
+// ID identifies the log: another cluster's log has another id. A node must not follow a log whose id is not the one of
+// its own state.
 func (l *Log) ID() string { return l.id }
 
 // Name returns Config.Name.
@@ -289,8 +293,8 @@ func (l *Log) At(fn func(Position)) {
 	fn(l.pos)
 }
 
-// Sync makes everything that this node has processed durable in the stream. A view of the log calls it before it becomes durable itself: otherwise a power
-// failure could leave a view that is ahead of its log.
+// Sync makes everything that this node has processed durable in the stream. A view of the log calls it before it
+// becomes durable itself: otherwise a power failure could leave a view that is ahead of its log.
 func (l *Log) Sync() error {
 	if l.config.Sync == nil {
 		return nil

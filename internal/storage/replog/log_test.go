@@ -72,10 +72,11 @@ func openNode(t *testing.T, c *natscluster.Cluster, server int) *applied {
 		t.Fatal(err)
 	}
 	t.Cleanup(index.Close)
-	return openWith(t, Config{Conn: conn, Replicas: c.Size(), End: func(ctx context.Context, stream string) (uint64, error) {
-		end, err := index.End(ctx, stream)
-		return end.Seq, err
-	}}, Position{})
+	return openWith(t, Config{Conn: conn, Replicas: c.Size(),
+		End: func(ctx context.Context, stream string) (uint64, error) {
+			end, err := index.End(ctx, stream)
+			return end.Seq, err
+		}}, Position{})
 }
 
 func openWith(t *testing.T, config Config, from Position) *applied {
@@ -286,7 +287,8 @@ func TestRecordOfANewerReleaseStopsTheNode(t *testing.T) {
 	conn := single(t)
 	a := openLog(t, conn, 1, Position{})
 	a.add(t, "first")
-	m := newer(encode(header{kind: kindRecord, writer: 1, counter: 1, prev: a.last().Last, chain: a.last().Chain}, []byte("x")))
+	m := newer(encode(header{kind: kindRecord, writer: 1, counter: 1, prev: a.last().Last, chain: a.last().Chain},
+		[]byte("x")))
 	if _, err := conn.Request(a.subject(kindRecord), m, patience); err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +305,8 @@ func TestDamagedMessageStopsTheNode(t *testing.T) {
 	conn := single(t)
 	a := openLog(t, conn, 1, Position{})
 	a.add(t, "first")
-	m := encode(header{kind: kindRecord, writer: 1, counter: 1, prev: a.last().Last, chain: a.last().Chain}, []byte("payload"))
+	m := encode(header{kind: kindRecord, writer: 1, counter: 1, prev: a.last().Last, chain: a.last().Chain},
+		[]byte("payload"))
 	m[len(m)-1] ^= 1
 	if _, err := conn.Request(a.subject(kindRecord), m, patience); err != nil {
 		t.Fatal(err)
@@ -403,8 +406,8 @@ func TestExistingLogGetsMoreReplicas(t *testing.T) {
 	}
 }
 
-// TestThreeNodes appends on three nodes at a time, stops one server after another, and cuts one off. Every acknowledged record must be applied
-// by all nodes, once and in one order.
+// TestThreeNodes appends on three nodes at a time, stops one server after another, and cuts one off. Every acknowledged
+// record must be applied by all nodes, once and in one order.
 func TestThreeNodes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")

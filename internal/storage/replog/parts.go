@@ -1,7 +1,7 @@
 package replog
 
-// partsKept is the number of messages after which parts without their record are dropped. All nodes count alike, so that all decide alike
-// whether a record is complete.
+// partsKept is the number of messages after which parts without their record are dropped. All nodes count alike, so
+// that all decide alike whether a record is complete.
 const partsKept = 100_000
 
 // partSet has the parts of a record that has not been processed.
@@ -21,7 +21,8 @@ func (l *Log) addPartLocked(seq uint64, h header, payload []byte) {
 	set.list[h.parts] = payload
 }
 
-// takePartsLocked returns the payload of a record with its parts, and whether there are all of them. The writer's parts are forgotten.
+// takePartsLocked returns the payload of a record with its parts, and whether there are all of them. The writer's parts
+// are forgotten.
 func (l *Log) takePartsLocked(h header, payload []byte) (all []byte, complete bool) {
 	set := l.parts[h.writer]
 	delete(l.parts, h.writer)

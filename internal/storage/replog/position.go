@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// Position is the point up to which a node has processed a log. The zero value is the beginning. It must be stored together with what was applied.
+// Position is the point up to which a node has processed a log. The zero value is the beginning. It must be stored
+// together with what was applied.
 type Position struct {
 	// Seq is the sequence of the stream up to which every message was processed.
 	Seq uint64
@@ -15,8 +16,8 @@ type Position struct {
 	Last uint64
 	// Chain is the checksum of that record.
 	Chain uint64
-	// Resume is the sequence after which a restarted node reads the stream. It is less than Seq while the parts of a record are in the stream
-	// and the record is not.
+	// Resume is the sequence after which a restarted node reads the stream. It is less than Seq while the parts of a
+	// record are in the stream and the record is not.
 	Resume uint64
 }
 

@@ -7,7 +7,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Trim removes old messages that a node at position p does not need if the log is longer than limit bytes, so that about half of them stay.
+// Trim removes old messages that a node at position p does not need if the log is longer than limit bytes, so that
+// about half of them stay.
 func (l *Log) Trim(ctx context.Context, p Position, limit int64) error {
 	s, err := l.js.Stream(ctx, l.stream)
 	if err != nil {
@@ -33,8 +34,8 @@ func (l *Log) Trim(ctx context.Context, p Position, limit int64) error {
 	return nil
 }
 
-// Purge removes the messages that a node at position p does not need. The last record stays, since the next append names it. Nodes that have
-// processed less than p need a snapshot afterwards.
+// Purge removes the messages that a node at position p does not need. The last record stays, since the next append
+// names it. Nodes that have processed less than p need a snapshot afterwards.
 func (l *Log) Purge(ctx context.Context, p Position) error {
 	keep := min(p.Resume+1, p.Log, p.Last)
 	if keep <= 1 {

@@ -22,8 +22,8 @@ import (
 //	48  8  the writer's clock, nanoseconds since 1970
 //	56     payload
 //
-// A record whose payload is too long for a message has parts, which are published before it. Its payload is those of its parts, in order, and
-// then its own.
+// A record whose payload is too long for a message has parts, which are published before it. Its payload is those of
+// its parts, in order, and then its own.
 const (
 	headerSize    = 56
 	recordVersion = 1

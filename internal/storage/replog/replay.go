@@ -10,11 +10,13 @@ type Replay struct{ log *Log }
 
 // NewReplay begins after p; see [Log.Follow].
 func NewReplay(p Position, apply func(payload []byte, p Position) error) *Replay {
-	return &Replay{&Log{config: Config{Log: slog.New(slog.DiscardHandler)}, apply: apply, pos: p, next: p.Resume + 1, parts: make(map[uint64]*partSet)}}
+	return &Replay{&Log{config: Config{Log: slog.New(slog.DiscardHandler)}, apply: apply, pos: p, next: p.Resume + 1,
+		parts: make(map[uint64]*partSet)}}
 }
 
-// Offer processes a message. Messages before the position are ignored; others must come without a gap. Errors: ErrPurged if the first message comes
-// after the one that is needed, ErrDamaged for a gap and for a message with a wrong checksum, and those of [Log.Follow].
+// Offer processes a message. Messages before the position are ignored; others must come without a gap. Errors:
+// ErrPurged if the first message comes after the one that is needed, ErrDamaged for a gap and for a message with a
+// wrong checksum, and those of [Log.Follow].
 func (r *Replay) Offer(seq uint64, data []byte) error {
 	l := r.log
 	switch {

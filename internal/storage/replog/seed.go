@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// A log may begin with state that was not appended to it: that of a server alone. Such a seeded log has a first record without effect, and a snapshot
-// up to that record. A node without state must start from the snapshot; the stream's metadata says so.
+// A log may begin with state that was not appended to it: that of a server alone. Such a seeded log has a first record
+// without effect, and a snapshot up to that record. A node without state must start from the snapshot; the stream's
+// metadata says so.
 
 // metadataSeeded is the key of the stream's metadata that marks a seeded log.
 const metadataSeeded = "lazuli.seeded"
@@ -17,8 +18,9 @@ const metadataSeeded = "lazuli.seeded"
 // ErrExists means that a log cannot be seeded, because it exists.
 var ErrExists = errors.New("replog: the log exists")
 
-// Seed creates a log that begins with what write writes, as a snapshot. No node may open the log before Seed has returned nil; after an error, the
-// streams that it may have created must be deleted. Errors: ErrExists, ErrUnavailable, and those of write.
+// Seed creates a log that begins with what write writes, as a snapshot. No node may open the log before Seed has
+// returned nil; after an error, the streams that it may have created must be deleted. Errors: ErrExists,
+// ErrUnavailable, and those of write.
 func Seed(ctx context.Context, c Config, write func(io.Writer) error) error {
 	c.seeded = true
 	l, err := Open(ctx, c)

@@ -15,9 +15,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// A snapshot is what a log has produced up to a position, as a stream of bytes that only the caller interprets. It stands in a JetStream stream of
-// its own as pieces, compressed, and a manifest after them. Pieces are messages as in record.go: parts, whose writer is the snapshot's random
-// number and whose counter is Position.Last. The manifest is a mark with JSON.
+// A snapshot is what a log has produced up to a position, as a stream of bytes that only the caller interprets. It
+// stands in a JetStream stream of its own as pieces, compressed, and a manifest after them. Pieces are messages as in
+// record.go: parts, whose writer is the snapshot's random number and whose counter is Position.Last. The manifest is a
+// mark with JSON.
 //
 // The newest manifest counts. Pieces before those that it names are removed.
 
@@ -113,8 +114,8 @@ func (l *Log) lastManifestWithin(ctx context.Context, limit time.Duration) (m ma
 	return m, nil
 }
 
-// lastMessage returns the last message of a subject. For a moment after a stream was created, or its leader was lost, no server answers; then the
-// request is repeated until ctx is done.
+// lastMessage returns the last message of a subject. For a moment after a stream was created, or its leader was lost,
+// no server answers; then the request is repeated until ctx is done.
 func lastMessage(ctx context.Context, s jetstream.Stream, subject string) (*jetstream.RawStreamMsg, error) {
 	for {
 		raw, err := s.GetLastMsgForSubject(ctx, subject)
@@ -148,8 +149,8 @@ func (l *Log) Snapshot(ctx context.Context) (SnapshotInfo, error) {
 // ErrClaimed means that another node makes a snapshot at the moment.
 var ErrClaimed = errors.New("replog: another node makes a snapshot")
 
-// Claim reserves the making of a snapshot for this node until the term ends. Errors: ErrClaimed, ErrUnavailable. A claim only saves work: two
-// snapshots at a time do no harm.
+// Claim reserves the making of a snapshot for this node until the term ends. Errors: ErrClaimed, ErrUnavailable. A
+// claim only saves work: two snapshots at a time do no harm.
 func (l *Log) Claim(ctx context.Context, term time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(l.timeout.Load()))
 	defer cancel()
@@ -180,8 +181,8 @@ func (l *Log) Claim(ctx context.Context, term time.Duration) error {
 	return nil
 }
 
-// WriteSnapshot publishes a snapshot: what write writes, which must be the result of all valid records up to p. Afterwards it removes older
-// snapshots, and the part of the log before the previous snapshot.
+// WriteSnapshot publishes a snapshot: what write writes, which must be the result of all valid records up to p.
+// Afterwards it removes older snapshots, and the part of the log before the previous snapshot.
 func (l *Log) WriteSnapshot(ctx context.Context, p Position, write func(io.Writer) error) error {
 	s, err := l.openSnapshots(ctx)
 	if err != nil {
@@ -213,7 +214,8 @@ func (l *Log) WriteSnapshot(ctx context.Context, p Position, write func(io.Write
 		return err
 	}
 	m := manifest{
-		Version: manifestVersion, Log: l.id, ID: w.id, Node: l.config.Node, Time: time.Now().UTC(), Bytes: w.bytes, Pieces: w.pieces, First: w.first,
+		Version: manifestVersion, Log: l.id, ID: w.id, Node: l.config.Node, Time: time.Now().UTC(), Bytes: w.bytes,
+		Pieces: w.pieces, First: w.first,
 		Last: w.seq, Previous: old.Resume,
 	}
 	m.Position, _ = p.AppendBinary(nil)
@@ -325,7 +327,8 @@ func (w *pieceWriter) finish() error {
 	return nil
 }
 
-// ReadSnapshot calls read with the newest snapshot and its position. read must read to the end; only then has the snapshot been verified.
+// ReadSnapshot calls read with the newest snapshot and its position. read must read to the end; only then has the
+// snapshot been verified.
 //
 // Errors: ErrNoSnapshot, ErrDamaged, ErrVersion, ErrUnavailable, and those of read.
 func (l *Log) ReadSnapshot(ctx context.Context, read func(Position, io.Reader) error) error {
@@ -442,7 +445,8 @@ func (r *pieceReader) take(seq uint64, data []byte) (more bool, err error) {
 	return true, nil
 }
 
-// Holds reports whether the log has all messages after a position. It is false for the zero Position if the log begins with a snapshot.
+// Holds reports whether the log has all messages after a position. It is false for the zero Position if the log begins
+// with a snapshot.
 func (l *Log) Holds(ctx context.Context, p Position) (bool, error) {
 	if l.seeded && p.Last == 0 {
 		return false, nil

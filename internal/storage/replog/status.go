@@ -16,12 +16,13 @@ type Status struct {
 	Applied, Processed uint64
 	// Last is the highest sequence that this node has heard of, and Lag how many messages it has not processed.
 	Last, Lag uint64
-	// CatchingUp is true until the node has processed all messages for the first time, and while it lags by more than LagLimit messages.
+	// CatchingUp is true until the node has processed all messages for the first time, and while it lags by more than
+	// LagLimit messages.
 	CatchingUp bool
 	// Available is false while no majority of the log's servers answers.
 	Available bool
-	// Records is the number of records applied since Open, Appends the number of those that this node has appended, Conflicts the number of
-	// appends that another record overtook.
+	// Records is the number of records applied since Open, Appends the number of those that this node has appended,
+	// Conflicts the number of appends that another record overtook.
 	Records, Appends, Conflicts uint64
 	// AppendTime is the total time of the successful appends.
 	AppendTime time.Duration
@@ -138,8 +139,8 @@ func (l *Log) checkMajority() error {
 // SetTimeout changes Config.Timeout for later calls.
 func (l *Log) SetTimeout(d time.Duration) { l.timeout.Store(int64(d)) }
 
-// available notes the outcome of an append or a mark. While the log is unavailable, calls wait for a short time only, and the follower tries a
-// mark now and then.
+// available notes the outcome of an append or a mark. While the log is unavailable, calls wait for a short time only,
+// and the follower tries a mark now and then.
 func (l *Log) available(err error) {
 	switch {
 	case err == nil:
@@ -150,7 +151,8 @@ func (l *Log) available(err error) {
 		}
 	case errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnknown):
 		if l.stats.down.CompareAndSwap(false, true) {
-			l.config.Log.Error("the log is not available; reads and writes are refused until a majority of its servers answers", "err", err)
+			l.config.Log.Error("the log is not available; reads and writes are refused until a majority of its servers answers",
+				"err", err)
 		}
 	}
 }

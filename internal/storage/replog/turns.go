@@ -12,9 +12,10 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Nodes append on condition of the last record. The node that is next to the stream's leader learns of a record first, and would win nearly
-// always: others would append again and again without a result. So a node that was overtaken asks for its turn, in a message that is not stored, and the
-// others wait until it has appended, or for turnLimit. Turns are a courtesy: which record is valid never depends on them.
+// Nodes append on condition of the last record. The node that is next to the stream's leader learns of a record first,
+// and would win nearly always: others would append again and again without a result. So a node that was overtaken asks
+// for its turn, in a message that is not stored, and the others wait until it has appended, or for turnLimit. Turns are
+// a courtesy: which record is valid never depends on them.
 
 const (
 	// turnLimit is the time that a node waits for another's turn.
@@ -111,8 +112,8 @@ func (t *turns) wait(ctx context.Context, writer uint64) {
 	}
 }
 
-// first returns how long another writer has the first turn, and the channel that is closed earlier if it ends earlier. The channel is nil if
-// no other writer has it.
+// first returns how long another writer has the first turn, and the channel that is closed earlier if it ends earlier.
+// The channel is nil if no other writer has it.
 func (t *turns) first(writer uint64, now time.Time) (time.Duration, <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -134,8 +135,8 @@ func (t *turns) first(writer uint64, now time.Time) (time.Duration, <-chan struc
 
 func (l *Log) turnSubject() string { return "lazuli.turn." + l.config.Name }
 
-// AwaitTurn waits while another node has the turn to append, for a tenth of a second at most for each. It is called before the state is read
-// that an Append depends on. Append does not need it.
+// AwaitTurn waits while another node has the turn to append, for a tenth of a second at most for each. It is called
+// before the state is read that an Append depends on. Append does not need it.
 func (l *Log) AwaitTurn() { l.turns.wait(l.life, l.writer) }
 
 // EndTurn ends the turn of a node that was overtaken, and that needs to append nothing any more.

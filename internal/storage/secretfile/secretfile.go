@@ -1,5 +1,5 @@
-// Package secretfile reads and writes files that hold secrets: keys of accounts, authorities and issuers. Only their owner can read them, and
-// writes are atomic: after a crash a file has the old content or the new.
+// Package secretfile reads and writes files that hold secrets: keys of accounts, authorities and issuers. Only their
+// owner can read them, and writes are atomic: after a crash a file has the old content or the new.
 package secretfile
 
 import (
@@ -25,8 +25,8 @@ func Write(path string, data []byte) error {
 	return place(path, data, func(temporary string) error { return os.Rename(temporary, path) })
 }
 
-// Create is like [Write] for a file that must not exist yet; it returns fs.ErrExist if it does. On a file system without hard links, a file that
-// another process creates at the same moment is replaced.
+// Create is like [Write] for a file that must not exist yet; it returns fs.ErrExist if it does. On a file system
+// without hard links, a file that another process creates at the same moment is replaced.
 func Create(path string, data []byte) error {
 	return place(path, data, func(temporary string) error {
 		err := os.Link(temporary, path) // which, unlike a rename, replaces no file
@@ -70,8 +70,9 @@ func place(path string, data []byte, give func(temporary string) error) (err err
 	return disk.SyncDir(filepath.Dir(path)) // so that the new name survives a power failure
 }
 
-// Read returns the content of a file of at most limit bytes. It returns [ErrExposed] if the file's group or all users may write to it, because
-// they could replace the secrets. Files that other users may read are accepted, because container platforms mount secrets like that.
+// Read returns the content of a file of at most limit bytes. It returns [ErrExposed] if the file's group or all users
+// may write to it, because they could replace the secrets. Files that other users may read are accepted, because
+// container platforms mount secrets like that.
 func Read(path string, limit int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -8,30 +8,33 @@ import (
 
 // Attachments keeps the bytes that transactions attach to the log (see Tx.Attach).
 //
-// A DB calls Restore within Open, and with Options.Log for each record that it applies, of this node or another one. It calls Sync within Open and
-// Close, and in the background.
+// A DB calls Restore within Open, and with Options.Log for each record that it applies, of this node or another one. It
+// calls Sync within Open and Close, and in the background.
 type Attachments interface {
-	// Restore receives an attachment of the log, in the order of the transactions. It may have been restored before, and it may have been kept
-	// by a Sync. The slices belong to the callee. With Options.Log, it is called again after an error, and must not call the store.
+	// Restore receives an attachment of the log, in the order of the transactions. It may have been restored before, and
+	// it may have been kept by a Sync. The slices belong to the callee. With Options.Log, it is called again after an
+	// error, and must not call the store.
 	Restore(key, value []byte) error
 
-	// Sync makes all attachments durable that were attached or restored before the call. The log drops them afterwards. After an error the log
-	// keeps them, and the DB refuses writes with ErrFailed until it is opened again.
+	// Sync makes all attachments durable that were attached or restored before the call. The log drops them afterwards.
+	// After an error the log keeps them, and the DB refuses writes with ErrFailed until it is opened again.
 	Sync() error
 }
 
-// attachedBucket stands for attachments in the payload of a record of the log. Releases before attachments refuse a log that has them, as they
-// refuse every unknown bucket.
+// attachedBucket stands for attachments in the payload of a record of the log. Releases before attachments refuse a log
+// that has them, as they refuse every unknown bucket.
 const attachedBucket Bucket = "\x00attached"
 
-// attachedSize is the size of the attachments in the log from which they are synced and dropped, in bytes. It limits the size of the log and
-// what Open has to restore.
+// attachedSize is the size of the attachments in the log from which they are synced and dropped, in bytes. It limits
+// the size of the log and what Open has to restore.
 const attachedSize = 32 << 20
 
-// Attach adds bytes to the log's record of the transaction: they are durable when Update returns. Afterwards Options.Attachments has them. The
-// transaction does not see them. The caller must not modify the slices before Update returns.
+// Attach adds bytes to the log's record of the transaction: they are durable when Update returns. Afterwards
+// Options.Attachments has them. The transaction does not see them. The caller must not modify the slices before Update
+// returns.
 //
-// It serves content whose place was chosen before the transaction: instead of a sync of its own, the content shares that of the log.
+// It serves content whose place was chosen before the transaction: instead of a sync of its own, the content shares
+// that of the log.
 //
 // Attach panics without Options.Attachments.
 func (tx *Tx) Attach(key, value []byte) {
@@ -62,8 +65,9 @@ func (s *WriteSet) appendAttached(p []byte) []byte {
 // maxScratch is the maximum size of the buffer that is kept for the next record with attachments, in bytes.
 const maxScratch = 1 << 20
 
-// record encodes a write set for the log, with space for the log's header. payload is the part without attachments, which the memtable keeps;
-// so attachments do not stay in memory. The record is valid until the next call. Only the leader may call record.
+// record encodes a write set for the log, with space for the log's header. payload is the part without attachments,
+// which the memtable keeps; so attachments do not stay in memory. The record is valid until the next call. Only the
+// leader may call record.
 func (db *DB) record(s *WriteSet) (record, payload []byte) {
 	if len(s.attached) == 0 || db.log == nil {
 		record = s.appendPayload(make([]byte, logHeaderSize, logHeaderSize+s.room()))
@@ -78,8 +82,8 @@ func (db *DB) record(s *WriteSet) (record, payload []byte) {
 	return record, payload
 }
 
-// splitAttached returns the part of a payload without attachments, and calls fn with each attachment. The rest shares no memory with a payload that
-// has attachments, so that they do not stay in memory.
+// splitAttached returns the part of a payload without attachments, and calls fn with each attachment. The rest shares
+// no memory with a payload that has attachments, so that they do not stay in memory.
 func splitAttached(payload []byte, fn func(Write) error) (rest []byte, err error) {
 	if !bytes.Contains(payload, []byte(attachedBucket)) {
 		return payload, nil

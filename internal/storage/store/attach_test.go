@@ -174,7 +174,8 @@ func TestAttachmentsThatCannotBeSynced(t *testing.T) {
 	}
 }
 
-// TestCrashImagesWithAttachments makes the images that a power failure may leave, as TestCrashImages does: each key must have its attachment.
+// TestCrashImagesWithAttachments makes the images that a power failure may leave, as TestCrashImages does: each key
+// must have its attachment.
 func TestCrashImagesWithAttachments(t *testing.T) {
 	t.Parallel()
 	dir := memoryDir(t)
@@ -263,7 +264,8 @@ func TestAttachmentsOfAGroup(t *testing.T) {
 	a := newAttached()
 	dir := memoryDir(t)
 	db := openAt(t, filepath.Join(dir, "db"), Options{Attachments: a})
-	for _, err := range inGroup(t, db, a.attaching("1", "v", "one"), a.attaching("2", "v", "two"), a.attaching("3", "v", "three")) {
+	for _, err := range inGroup(t, db, a.attaching("1", "v", "one"), a.attaching("2", "v", "two"),
+		a.attaching("3", "v", "three")) {
 		if err != nil {
 			t.Error(err)
 		}

@@ -53,8 +53,8 @@ func BenchmarkUpdate(b *testing.B) {
 	}
 }
 
-// BenchmarkReplication compares a store of a single machine with a node of a cluster of three servers in this process, for one caller and for
-// sixteen.
+// BenchmarkReplication compares a store of a single machine with a node of a cluster of three servers in this process,
+// for one caller and for sixteen.
 func BenchmarkReplication(b *testing.B) {
 	for _, servers := range []int{0, 3} {
 		for _, callers := range []int{1, 16} {

@@ -19,13 +19,15 @@ import (
 )
 
 const (
-	// memtableSize is the size from which a memtable is frozen and written to bbolt, in bytes. Two memtables may exist at a time.
+	// memtableSize is the size from which a memtable is frozen and written to bbolt, in bytes. Two memtables may exist at
+	// a time.
 	memtableSize = 4 << 20
 	// memtableWait is the multiple of memtableSize at which writers wait.
 	memtableWait = 3
 
-	// chunkPages is the approximate number of pages from which a transaction of bbolt ends: of those that its keys belong in, and of those that
-	// its values fill. bbolt holds their old and new content in memory until it commits. chunkKeys is the maximum number of keys.
+	// chunkPages is the approximate number of pages from which a transaction of bbolt ends: of those that its keys belong
+	// in, and of those that its values fill. bbolt holds their old and new content in memory until it commits. chunkKeys
+	// is the maximum number of keys.
 	chunkPages = 640
 	chunkKeys  = 8192
 
@@ -34,12 +36,13 @@ const (
 	// trimTimeout is the time limit for cutting such a log.
 	trimTimeout = 10 * time.Second
 
-	// fillPercent is the fill level at which bbolt splits pages. Its default of 0.5 wastes half of the file on ascending keys.
+	// fillPercent is the fill level at which bbolt splits pages. Its default of 0.5 wastes half of the file on ascending
+	// keys.
 	fillPercent = 0.8
 )
 
-// layers are the memtables above the file. The file has everything up to the frozen memtable, and may have the content of that as well: the
-// merged view is the same.
+// layers are the memtables above the file. The file has everything up to the frozen memtable, and may have the content
+// of that as well: the merged view is the same.
 type layers struct {
 	active *memtable
 	frozen *memtable // nil if none exists
@@ -53,8 +56,8 @@ type checkpoints struct {
 	err     error // of the last one
 }
 
-// makeRoom is called by the leader before a group. It freezes a full memtable, and waits if the previous one is not yet written. It returns an
-// error if that one cannot be written.
+// makeRoom is called by the leader before a group. It freezes a full memtable, and waits if the previous one is not yet
+// written. It returns an error if that one cannot be written.
 func (db *DB) makeRoom() error {
 	for {
 		l := db.layers.Load()
@@ -74,8 +77,8 @@ func (db *DB) makeRoom() error {
 	}
 }
 
-// freeze begins a new memtable and a new generation of the log, and starts a checkpoint of the old one. The caller leads, and there is no frozen
-// memtable.
+// freeze begins a new memtable and a new generation of the log, and starts a checkpoint of the old one. The caller
+// leads, and there is no frozen memtable.
 func (db *DB) freeze() error {
 	l := db.layers.Load()
 	if db.log != nil {
@@ -139,8 +142,9 @@ func (db *DB) checkpoint() error {
 	}
 }
 
-// commit writes a memtable to bbolt, a chunk at a time, and at the end the progress of the file: the generation of the memtable. An interruption
-// does no harm: the log has all entries, and so has the memtable, which hides those of the file.
+// commit writes a memtable to bbolt, a chunk at a time, and at the end the progress of the file: the generation of the
+// memtable. An interruption does no harm: the log has all entries, and so has the memtable, which hides those of the
+// file.
 //
 // The log has no further use for that generation then, so attachments must be durable elsewhere first.
 func (db *DB) commit(m *memtable, gen uint64, closed bool) error {
@@ -205,8 +209,9 @@ func (db *DB) commitChunk(tx *bolt.Tx, bucket int, e *entry) (*entry, error) {
 	return e, err
 }
 
-// checkLeaves determines the chunk that begins with e, and verifies the leaves that it changes. Otherwise bbolt would write a damaged leaf again
-// without the lost entries, and the loss could not be detected any more. It returns the number of keys of the chunk.
+// checkLeaves determines the chunk that begins with e, and verifies the leaves that it changes. Otherwise bbolt would
+// write a damaged leaf again without the lost entries, and the loss could not be detected any more. It returns the
+// number of keys of the chunk.
 func (db *DB) checkLeaves(tx *bolt.Tx, bucket int, e *entry) (keys int, err error) {
 	s := db.pages.Snapshot(tx, bboltpage.SnapshotOptions{})
 	defer s.Release()
@@ -260,8 +265,9 @@ func (db *DB) transact(fn func(*bolt.Tx) error) (err error) {
 
 // checkFailure decides whether the store may continue after a commit has failed with err.
 //
-// It may continue if a write was refused, for example for lack of space: bbolt writes to free pages first, and discards them. It may not if a
-// sync failed: the kernel reports that once and then marks the pages as clean, so that a later sync would succeed without them.
+// It may continue if a write was refused, for example for lack of space: bbolt writes to free pages first, and discards
+// them. It may not if a sync failed: the kernel reports that once and then marks the pages as clean, so that a later
+// sync would succeed without them.
 func (db *DB) checkFailure(err error, sizeBefore int64) {
 	var refused *fs.PathError
 	var errno syscall.Errno

@@ -37,9 +37,12 @@ func TestCheckpointsAreSplitByPages(t *testing.T) {
 		want  func(n int) bool
 	}{
 		{"values that fill 1,500 pages", 6000, key, strings.Repeat("x", 1024), func(n int) bool { return n == 3 }},
-		{"one key in each leaf", 1500, func(i int) string { return key(4*i) + " " }, "", func(n int) bool { return n >= 2 && n <= 4 }},
-		{"small keys in few leaves", 3000, func(i int) string { return key(0) + key(i) }, "", func(n int) bool { return n == 1 }},
-		{"too many small keys", 2 * chunkKeys, func(i int) string { return key(1) + key(i) }, "", func(n int) bool { return n == 2 }},
+		{"one key in each leaf", 1500, func(i int) string { return key(4*i) + " " }, "",
+			func(n int) bool { return n >= 2 && n <= 4 }},
+		{"small keys in few leaves", 3000, func(i int) string { return key(0) + key(i) }, "",
+			func(n int) bool { return n == 1 }},
+		{"too many small keys", 2 * chunkKeys, func(i int) string { return key(1) + key(i) }, "",
+			func(n int) bool { return n == 2 }},
 	} {
 		if n := checkpoint(tc.keys, tc.key, tc.value); !tc.want(n) {
 			t.Errorf("%s: %d transactions", tc.name, n)

@@ -12,8 +12,9 @@ import (
 //	0  n  value
 //	n  4  CRC-32C of the bucket's name, the length of the key, the key and the value, little-endian
 //
-// The checksum is computed once, when the group is encoded. It is checked each time the value is read from the file or the log, and when it is
-// written from memory to the file. It covers the key, so that a damaged key, or a value under another key, is detected.
+// The checksum is computed once, when the group is encoded. It is checked each time the value is read from the file or
+// the log, and when it is written from memory to the file. It covers the key, so that a damaged key, or a value under
+// another key, is detected.
 const sumSize = 4
 
 // bucketSeed returns the CRC of a bucket's name, from which the CRCs of its values continue.

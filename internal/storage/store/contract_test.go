@@ -105,7 +105,12 @@ func contractPut(t *testing.T, db *DB) {
 		want(t, db, "a", fmt.Sprint(i), fmt.Sprint(150+i))
 		want(t, db, "b", fmt.Sprint(i), "")
 	}
-	if err := db.Update(func(tx *Tx) error { tx.Delete("a", []byte("7")); tx.Delete("a", []byte("none")); return nil }); err != nil {
+	if err := db.Update(func(tx *Tx) error {
+		tx.Delete("a", []byte("7"))
+		tx.Delete("a",
+			[]byte("none"))
+		return nil
+	}); err != nil {
 		t.Fatal(err)
 	}
 	want(t, db, "a", "7", "")

@@ -194,7 +194,8 @@ func TestCrashAgainstModel(t *testing.T) {
 		}
 	})
 	if inLog.Load() == 0 || inBolt.Load() == 0 {
-		t.Errorf("%d rounds crashed %d times in the log and %d times in bbolt: the test shows nothing", rounds.Load(), inLog.Load(), inBolt.Load())
+		t.Errorf("%d rounds crashed %d times in the log and %d times in bbolt: the test shows nothing", rounds.Load(),
+			inLog.Load(), inBolt.Load())
 	}
 }
 
@@ -272,7 +273,8 @@ func TestCheckpointThatFailsForAWhile(t *testing.T) {
 		}
 	}
 	if !errors.Is(err, full) || written < 32 || written > 40 {
-		t.Fatalf("%d writes of 1 KiB, then %v; want about 36 (10,000 bytes frozen, three times that active), then the disk's error", written, err)
+		t.Fatalf("%d writes of 1 KiB, then %v; want about 36 (10,000 bytes frozen, three times that active), then the "+
+			"disk's error", written, err)
 	}
 	broken.Store(false)
 	for i := range 100 {

@@ -14,9 +14,10 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/faultdisk"
 )
 
-// TestCrashImages runs transactions and, at each write, sync, creation and removal of the log, and within each commit of bbolt, makes the
-// images that a power failure at that moment may leave: nothing of what was not synced, all of it, half of it, or sectors of it by
-// chance. Each image must open with what was acknowledged, or with that and the transaction under way.
+// TestCrashImages runs transactions and, at each write, sync, creation and removal of the log, and within each commit
+// of bbolt, makes the images that a power failure at that moment may leave: nothing of what was not synced, all of it,
+// half of it, or sectors of it by chance. Each image must open with what was acknowledged, or with that and the
+// transaction under way.
 func TestCrashImages(t *testing.T) {
 	t.Parallel()
 	dir := memoryDir(t)
@@ -78,8 +79,8 @@ func TestCrashImages(t *testing.T) {
 	db.memtableSize = 4_000
 	db.chunkKeys = 4
 	db.log.step = 4 << 10
-	// bbolt syncs its pages before it writes the meta page that leads to them: what was not synced are either pages that no meta
-	// page leads to, or the meta page.
+	// bbolt syncs its pages before it writes the meta page that leads to them: what was not synced are either pages that
+	// no meta page leads to, or the meta page.
 	commit := func() error {
 		after := main()
 		mu.Lock()
@@ -132,7 +133,8 @@ func TestCrashImages(t *testing.T) {
 	}
 }
 
-// commitImages are states of a file between two commits: the old meta pages with some of the new pages, and the other way round.
+// commitImages are states of a file between two commits: the old meta pages with some of the new pages, and the other
+// way round.
 func commitImages(before, after []byte, rng *rand.Rand) [][]byte {
 	const page = 4096
 	if len(before) < 2*page || len(after) < len(before) || bytes.Equal(before, after) {

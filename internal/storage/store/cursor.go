@@ -9,7 +9,8 @@ import (
 // Cursor walks the keys of one bucket in byte order. The slices it returns must not be modified and are valid until
 // the closure returns.
 //
-// It merges sorted sources, of which the newer hide the older: the closure's own writes, the writes of its group, the memtables, and bbolt.
+// It merges sorted sources, of which the newer hide the older: the closure's own writes, the writes of its group, the
+// memtables, and bbolt.
 type Cursor struct {
 	sources []source // the newest first
 	key     []byte   // last key returned, nil before Seek and at the end
@@ -36,8 +37,8 @@ type source interface {
 // Cursor returns a cursor over b, which sees the transaction's own writes, also later ones.
 func (tx *Tx) Cursor(b Bucket) *Cursor { return tx.cursor(b, (*bboltpage.Snapshot).Cursor) }
 
-// Scan is like Cursor, but the slices that it returns are valid only until its next Seek or Next. In return it reads files that are larger than
-// the mapping limit with few system calls. In an Update it is the same as Cursor.
+// Scan is like Cursor, but the slices that it returns are valid only until its next Seek or Next. In return it reads
+// files that are larger than the mapping limit with few system calls. In an Update it is the same as Cursor.
 func (tx *Tx) Scan(b Bucket) *Cursor {
 	if tx.writes != nil {
 		return tx.Cursor(b)
@@ -45,7 +46,8 @@ func (tx *Tx) Scan(b Bucket) *Cursor {
 	return tx.cursor(b, (*bboltpage.Snapshot).Scan)
 }
 
-func (tx *Tx) cursor(b Bucket, open func(*bboltpage.Snapshot, bboltpage.Tree, bboltpage.Verify) *bboltpage.Cursor) *Cursor {
+func (tx *Tx) cursor(b Bucket,
+	open func(*bboltpage.Snapshot, bboltpage.Tree, bboltpage.Verify) *bboltpage.Cursor) *Cursor {
 	i := tx.bucketIndex(b)
 	c := &Cursor{}
 	c.sources = c.above(tx, b, i)
@@ -77,8 +79,8 @@ func (c *Cursor) above(tx *Tx, b Bucket, i int) []source {
 	return sources
 }
 
-// Seek moves to the first key at or after key and returns it with its value; k is nil if no such key exists. A nil key means the first key of
-// the bucket.
+// Seek moves to the first key at or after key and returns it with its value; k is nil if no such key exists. A nil key
+// means the first key of the bucket.
 func (c *Cursor) Seek(key []byte) (k, v []byte) {
 	for _, s := range c.sources {
 		s.seek(key)
@@ -86,7 +88,8 @@ func (c *Cursor) Seek(key []byte) (k, v []byte) {
 	return c.current()
 }
 
-// Next moves to the key after the last returned one. At the end it stays there. Without a Seek before it, it moves to the first key.
+// Next moves to the key after the last returned one. At the end it stays there. Without a Seek before it, it moves to
+// the first key.
 func (c *Cursor) Next() (k, v []byte) {
 	switch {
 	case c.ended:

@@ -44,7 +44,8 @@ func quoteKey(key []byte) string {
 }
 
 func (db *DB) damagedValue(bucket int, key []byte) error {
-	return &DamageError{File: filepath.Base(db.path), Bucket: db.buckets[bucket], Key: append([]byte{}, key...), Problem: "the checksum does not match"}
+	return &DamageError{File: filepath.Base(db.path), Bucket: db.buckets[bucket], Key: append([]byte{}, key...),
+		Problem: "the checksum does not match"}
 }
 
 // asDamage converts the damage that the page reader reports to a *DamageError. It returns other errors unchanged.
@@ -56,8 +57,8 @@ func asDamage(path string, err error) error {
 	return err
 }
 
-// readFailure is the panic value of a transaction whose read fails: neither Get nor a Cursor has an error to return, and the closure must not
-// continue as if the key did not exist. View and Update return the error.
+// readFailure is the panic value of a transaction whose read fails: neither Get nor a Cursor has an error to return,
+// and the closure must not continue as if the key did not exist. View and Update return the error.
 type readFailure struct{ err error }
 
 // failRead ends the closure.

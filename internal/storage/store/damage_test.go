@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// sample writes a store in dir: closed, or as a crash leaves it, with a log of both generations. It returns the content of buckets
-// a and b.
+// sample writes a store in dir: closed, or as a crash leaves it, with a log of both generations. It returns the content
+// of buckets a and b.
 func sample(t *testing.T, dir string, crashed bool) [2]model {
 	t.Helper()
 	work := memoryDir(t)
@@ -47,7 +47,8 @@ func sample(t *testing.T, dir string, crashed bool) [2]model {
 		closeChecked(t, db)
 	}
 	for _, name := range []string{"db", "db-log0", "db-log1", "db-mark"} {
-		if err := copySparse(filepath.Join(work, name), filepath.Join(dir, name)); err != nil && (crashed || !errors.Is(err, os.ErrNotExist)) {
+		if err := copySparse(filepath.Join(work, name), filepath.Join(dir, name)); err != nil &&
+			(crashed || !errors.Is(err, os.ErrNotExist)) {
 			t.Fatal(err)
 		}
 	}
@@ -103,8 +104,8 @@ func outcome(t *testing.T, path string, want [2]model) string {
 	return result
 }
 
-// TestFlippedBitsAreNeverServed flips bits of every file of a store, one at a time: Open refuses it, or reads fail, or what is read is
-// right, because the bit means nothing.
+// TestFlippedBitsAreNeverServed flips bits of every file of a store, one at a time: Open refuses it, or reads fail, or
+// what is read is right, because the bit means nothing.
 func TestFlippedBitsAreNeverServed(t *testing.T) {
 	t.Parallel()
 	for _, crashed := range []bool{false, true} {
@@ -253,7 +254,8 @@ func TestDamageInMemory(t *testing.T) {
 	put(t, db, "a", "k", "value")
 	db.layers.Load().active.get(0, []byte("k"), 1<<62).Value[0] ^= 1
 	var damage *DamageError
-	if err := db.Close(); !errors.As(err, &damage) || damage.Bucket != "a" || string(damage.Key) != "k" || damage.File != "db" {
+	if err := db.Close(); !errors.As(err, &damage) || damage.Bucket != "a" || string(damage.Key) != "k" ||
+		damage.File != "db" {
 		t.Errorf("close: %v", err)
 	}
 	db = openAt(t, path, Options{}) // the log has it
@@ -284,8 +286,8 @@ func damageValues(t *testing.T, path string) {
 	}
 }
 
-// TestDamageBetweenReads changes a byte of the file between two reads of an open store, as a page has it that the kernel dropped and read again. A
-// checksum that was right a moment ago says nothing about the next read.
+// TestDamageBetweenReads changes a byte of the file between two reads of an open store, as a page has it that the
+// kernel dropped and read again. A checksum that was right a moment ago says nothing about the next read.
 func TestDamageBetweenReads(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "db")
@@ -381,7 +383,8 @@ func TestLogDamageInTheMiddle(t *testing.T) {
 	if err := os.WriteFile(log, p, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = Open(copied, Options{Buckets: []Bucket{"a", "b"}}); !errors.As(err, &damage) || !strings.Contains(err.Error(), "16 groups") {
+	if _, err = Open(copied, Options{Buckets: []Bucket{"a", "b"}}); !errors.As(err, &damage) ||
+		!strings.Contains(err.Error(), "16 groups") {
 		t.Errorf("open: %v, want a *DamageError that counts the lost groups", err)
 	}
 	m, _, err := readMark(copied)
@@ -421,13 +424,15 @@ func TestLogWithoutARecord(t *testing.T) {
 			t.Fatal(err)
 		}
 		var damage *DamageError
-		if _, err := Open(copied, Options{Buckets: []Bucket{"a", "b"}}); !errors.As(err, &damage) || !strings.Contains(damage.Problem, "follows group") {
+		if _, err := Open(copied, Options{Buckets: []Bucket{"a", "b"}}); !errors.As(err, &damage) ||
+			!strings.Contains(damage.Problem, "follows group") {
 			t.Errorf("without record %d: %v", gone, err)
 		}
 	}
 }
 
-// TestDamagedMetaPage spoils each of the two meta pages. bbolt goes on with the other one, which may be older than the log needs.
+// TestDamagedMetaPage spoils each of the two meta pages. bbolt goes on with the other one, which may be older than the
+// log needs.
 func TestDamagedMetaPage(t *testing.T) {
 	t.Parallel()
 	for _, crashed := range []bool{false, true} {
@@ -437,7 +442,8 @@ func TestDamagedMetaPage(t *testing.T) {
 		for page := range 2 {
 			outcomes[outcome(t, copyStore(t, dir, "db", (page*4096+40)*8), want)]++
 		}
-		if outcomes["wrong"] > 0 || !crashed && outcomes["refused"] == 0 { // after a crash the log may have all that the older page lacks
+		// after a crash the log may have all that the older page lacks
+		if outcomes["wrong"] > 0 || !crashed && outcomes["refused"] == 0 {
 			t.Errorf("crashed %v: %v", crashed, outcomes)
 		}
 	}

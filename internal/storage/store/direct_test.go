@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// randomPair makes keys that are prefixes of each other, some of them long, and values of which some need pages of their
-// own.
+// randomPair makes keys that are prefixes of each other, some of them long, and values of which some need pages of
+// their own.
 func randomPair(rng *rand.Rand, keys, large int) (k, v []byte) {
 	k = fmt.Appendf(nil, "%x", rng.IntN(keys))
 	if rng.IntN(50) == 0 {
@@ -24,8 +24,8 @@ func randomPair(rng *rand.Rand, keys, large int) (k, v []byte) {
 	return k, bytes.Repeat([]byte{byte(rng.Uint32())}, n)
 }
 
-// TestDirectAgainstBolt builds trees at random, and compares every key, keys that are not there, and walks from anywhere
-// with what bbolt itself says, while the tree grows and shrinks.
+// TestDirectAgainstBolt builds trees at random, and compares every key, keys that are not there, and walks from
+// anywhere with what bbolt itself says, while the tree grows and shrinks.
 func TestDirectAgainstBolt(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

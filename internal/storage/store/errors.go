@@ -22,15 +22,16 @@ var (
 	// ErrClosed means that Close was called. Nothing has been written.
 	ErrClosed = errors.New("store: closed")
 
-	// ErrFailed means that this or an earlier commit could not be synced, so that the content of the disk is unknown. Later writes are refused
-	// until the file is opened again; View still works. If this commit was the one that could not be synced, the next Open may find its writes.
+	// ErrFailed means that this or an earlier commit could not be synced, so that the content of the disk is unknown.
+	// Later writes are refused until the file is opened again; View still works. If this commit was the one that could not
+	// be synced, the next Open may find its writes.
 	ErrFailed = errors.New("store: a sync failed; restart to recover")
 
 	// ErrReadOnly means that the file was opened with Options.ReadOnly. Nothing has been written.
 	ErrReadOnly = errors.New("store: read-only")
 
-	// ErrUnavailable means that the replicated log (Options.Log) has no majority of its servers, or that this node no longer follows it.
-	// Nothing has been written.
+	// ErrUnavailable means that the replicated log (Options.Log) has no majority of its servers, or that this node no
+	// longer follows it. Nothing has been written.
 	ErrUnavailable = errors.New("store: the replicated log is not available")
 
 	// ErrUnknown means that the replicated log did not answer: the writes may have been made, or may be made later.

@@ -10,8 +10,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Extract writes everything that a View sees to a new file, that of a server alone: with Options.Log, at least what any node had committed before the
-// call. Reads and writes go on meanwhile.
+// Extract writes everything that a View sees to a new file, that of a server alone: with Options.Log, at least what any
+// node had committed before the call. Reads and writes go on meanwhile.
 func (db *DB) Extract(path string) error {
 	if err := db.waitCurrent(); err != nil {
 		return err
@@ -30,7 +30,8 @@ func (db *DB) Extract(path string) error {
 		err := db.writeFrames(&tx, w)
 		written <- errors.Join(err, w.CloseWithError(err))
 	}()
-	err := createFile(path, db.buckets, bufio.NewReader(frames), func(tx *bolt.Tx) error { return putProgress(tx, 0, 0, true) })
+	err := createFile(path, db.buckets, bufio.NewReader(frames),
+		func(tx *bolt.Tx) error { return putProgress(tx, 0, 0, true) })
 	frames.CloseWithError(err)
 	if err = errors.Join(err, <-written); err != nil {
 		return fmt.Errorf("store: extract %s: %w", filepath.Base(path), err)
@@ -38,7 +39,8 @@ func (db *DB) Extract(path string) error {
 	return db.fs.SyncDir(filepath.Dir(path))
 }
 
-// createFile writes a new file from the frames of a snapshot. finish records in the last transaction what the file is complete up to.
+// createFile writes a new file from the frames of a snapshot. finish records in the last transaction what the file is
+// complete up to.
 func createFile(path string, buckets []Bucket, r *bufio.Reader, finish func(*bolt.Tx) error) error {
 	b, err := bolt.Open(path, 0o600, &bolt.Options{NoSync: true, NoGrowSync: true, FreelistType: bolt.FreelistMapType})
 	if err != nil {

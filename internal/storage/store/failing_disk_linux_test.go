@@ -12,8 +12,8 @@ import (
 )
 
 // TestBboltsWritesFail makes bbolt's own writes and syncs fail. Nothing acknowledged is lost, and after a refused
-// write the store continues when the disk works again. After a failed sync it refuses writes until it is opened again, since the content of the
-// disk is unknown.
+// write the store continues when the disk works again. After a failed sync it refuses writes until it is opened again,
+// since the content of the disk is unknown.
 func TestBboltsWritesFail(t *testing.T) {
 	t.Parallel()
 	disk := fusedisk.Mount(t)

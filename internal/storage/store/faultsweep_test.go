@@ -12,9 +12,9 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/faultdisk"
 )
 
-// TestEveryOperationCanFail makes each write, sync, creation and removal of a run fail, one run for each, for a moment or for good. The store
-// must name the error, keep everything acknowledged, continue if nothing is uncertain, and leave files without damage. bbolt writes the main file
-// itself: see TestDiskFull and TestCheckpointFails for its errors.
+// TestEveryOperationCanFail makes each write, sync, creation and removal of a run fail, one run for each, for a moment
+// or for good. The store must name the error, keep everything acknowledged, continue if nothing is uncertain, and leave
+// files without damage. bbolt writes the main file itself: see TestDiskFull and TestCheckpointFails for its errors.
 func TestEveryOperationCanFail(t *testing.T) {
 	t.Parallel()
 	for _, failure := range []faultdisk.Failure{

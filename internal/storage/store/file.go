@@ -19,8 +19,8 @@ const (
 	// allocSize is the size by which the file grows beyond the needed size, in bytes. Each growth costs a sync.
 	allocSize = 32 << 20
 
-	// mapSize is the size of the address space that is reserved at once. While the file is smaller, it never has to be mapped again, for which a
-	// writer would have to wait for every reader. Address space costs nothing on 64 bits.
+	// mapSize is the size of the address space that is reserved at once. While the file is smaller, it never has to be
+	// mapped again, for which a writer would have to wait for every reader. Address space costs nothing on 64 bits.
 	mapSize = 16 << 30
 )
 
@@ -43,8 +43,8 @@ func boltOptions(o Options) *bolt.Options {
 	return b
 }
 
-// inspect verifies the structure of an existing file before it is mapped: the pages that bbolt reads when it opens the file, and the pages above
-// its leaves. It waits for another process that has the file open.
+// inspect verifies the structure of an existing file before it is mapped: the pages that bbolt reads when it opens the
+// file, and the pages above its leaves. It waits for another process that has the file open.
 func inspect(path string, timeout time.Duration) error {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -85,7 +85,8 @@ func (db *DB) recover(f format, o Options) (err error) {
 	}
 	m := db.layers.Load().active
 	// The log files must exist before the file refers to them.
-	if db.log, err = openWAL(db.fs, db.path, db.gen, !o.Relaxed, db.mark, mark{id: f.id, gen: f.gen, group: m.newest}); err != nil {
+	if db.log, err = openWAL(db.fs, db.path, db.gen, !o.Relaxed, db.mark,
+		mark{id: f.id, gen: f.gen, group: m.newest}); err != nil {
 		return err
 	}
 	if err := db.commit(m, db.gen-1, false); err != nil {

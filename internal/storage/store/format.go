@@ -16,8 +16,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 )
 
-// The bucket whose keys hold the layout version of a file, and its progress. The leading zero byte separates it from the buckets of the
-// services.
+// The bucket whose keys hold the layout version of a file, and its progress. The leading zero byte separates it from
+// the buckets of the services.
 //
 //	version   "1"
 //	id        16 random bytes, the identity of the database
@@ -30,7 +30,8 @@ import (
 //
 // Integers are big-endian. Each value has its checksum, as all values.
 //
-// Version 1: one bucket of bbolt for each Bucket, no nested buckets, values with checksums, a log as in log.go and a mark as in mark.go.
+// Version 1: one bucket of bbolt for each Bucket, no nested buckets, values with checksums, a log as in log.go and a
+// mark as in mark.go.
 var (
 	formatBucket = []byte("\x00store")
 	versionKey   = []byte("version")
@@ -128,7 +129,8 @@ func (f *format) read(tx *bolt.Tx, b *bolt.Bucket, file string) error {
 	if v := b.Get(replicaKey); v != nil {
 		value, ok := unseal(formatSeed, replicaKey, v)
 		if !ok {
-			return &DamageError{File: file, Bucket: Bucket(formatBucket), Key: replicaKey, Problem: "the checksum does not match"}
+			return &DamageError{File: file, Bucket: Bucket(formatBucket), Key: replicaKey,
+				Problem: "the checksum does not match"}
 		}
 		if err := f.readReplica(value); err != nil {
 			return err

@@ -45,17 +45,19 @@ type call struct {
 	wake    chan struct{} // a group has served the call, or it is promoted
 }
 
-// Update runs fn, which may read and write, and returns once its writes are durable. If fn returns an error, nothing is written and Update
-// returns that error.
+// Update runs fn, which may read and write, and returns once its writes are durable. If fn returns an error, nothing is
+// written and Update returns that error.
 //
-// fn may run several times, and may run in another goroutine: it must have no effects except on the transaction and on variables that it sets on
-// each run. With Options.Log it runs again whenever another node has committed first; its last run counts. It sees the writes of earlier closures of its group although they are not yet on disk; therefore, if the commit fails, every closure of
-// the group gets the error, also one that returned its own error. If fn panics, Update panics with a *Panic and nothing of fn is written. fn
-// must not call View or Update of the same DB, and should not end its goroutine (runtime.Goexit, testing.T.FailNow).
+// fn may run several times, and may run in another goroutine: it must have no effects except on the transaction and on
+// variables that it sets on each run. With Options.Log it runs again whenever another node has committed first; its
+// last run counts. It sees the writes of earlier closures of its group although they are not yet on disk; therefore, if
+// the commit fails, every closure of the group gets the error, also one that returned its own error. If fn panics,
+// Update panics with a *Panic and nothing of fn is written. fn must not call View or Update of the same DB, and should
+// not end its goroutine (runtime.Goexit, testing.T.FailNow).
 //
-// Errors: those of fn, ErrClosed, ErrReadOnly, ErrKey, ErrDamaged if fn read damaged bytes, ErrFailed, ErrUnavailable and ErrUnknown, or an
-// error of the operating system. Nothing has been written then, unless the error is also ErrFailed: then the next Open may find the writes or
-// not; or ErrUnknown: then the writes may be visible later.
+// Errors: those of fn, ErrClosed, ErrReadOnly, ErrKey, ErrDamaged if fn read damaged bytes, ErrFailed, ErrUnavailable
+// and ErrUnknown, or an error of the operating system. Nothing has been written then, unless the error is also
+// ErrFailed: then the next Open may find the writes or not; or ErrUnknown: then the writes may be visible later.
 func (db *DB) Update(fn func(*Tx) error) error {
 	if db.readOnly {
 		return ErrReadOnly
@@ -102,7 +104,8 @@ type group struct {
 	ended  bool
 }
 
-// run takes the queue, runs its closures, commits, passes the lead to the first call that arrived meanwhile, and wakes the calls that it served.
+// run takes the queue, runs its closures, commits, passes the lead to the first call that arrived meanwhile, and wakes
+// the calls that it served.
 func (g *group) run() {
 	defer func() {
 		if !g.ended {
@@ -242,8 +245,8 @@ func (c *call) run(tx *Tx) {
 	c.err = c.fn(tx)
 }
 
-// commit appends the write set of the group to the log, then applies it, so that other transactions see it. It returns false if the closures must
-// run again, which happens only with a replicated log.
+// commit appends the write set of the group to the log, then applies it, so that other transactions see it. It returns
+// false if the closures must run again, which happens only with a replicated log.
 func (g *group) commit() (ended bool) {
 	if g.db.replica != nil {
 		return g.commitReplicated()
@@ -266,7 +269,8 @@ func (g *group) commit() (ended bool) {
 	return true
 }
 
-// appendGroup makes an encoded write set durable, if the store is durable. record has space for the log's header at its start.
+// appendGroup makes an encoded write set durable, if the store is durable. record has space for the log's header at its
+// start.
 func (db *DB) appendGroup(record []byte, number uint64) error {
 	if db.log == nil {
 		return nil

@@ -116,7 +116,12 @@ func TestReadOnlyGroupDoesNotCommit(t *testing.T) {
 	db := open(t, Options{})
 	faults(db).SetHook(onSync(func() error { t.Error("committed nothing"); return nil }))
 	defer faults(db).SetHook(nil)
-	if err := db.Update(func(tx *Tx) error { tx.Get("a", []byte("k")); tx.Cursor("a").Seek(nil); return nil }); err != nil {
+	if err := db.Update(func(tx *Tx) error {
+		tx.Get("a",
+			[]byte("k"))
+		tx.Cursor("a").Seek(nil)
+		return nil
+	}); err != nil {
 		t.Fatal(err)
 	}
 }

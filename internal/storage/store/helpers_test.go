@@ -107,7 +107,10 @@ func rewriteReplica(t testing.TB, path, id string, from, ahead replog.Position) 
 		t.Fatal(err)
 	}
 	defer b.Close()
-	if err := b.Update(func(tx *bolt.Tx) error { return putFormat(tx, replicaKey, encodeReplica(id, from, ahead)) }); err != nil {
+	if err := b.Update(func(tx *bolt.Tx) error {
+		return putFormat(tx, replicaKey,
+			encodeReplica(id, from, ahead))
+	}); err != nil {
 		t.Fatal(err)
 	}
 }

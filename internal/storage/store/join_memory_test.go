@@ -13,8 +13,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
-// A node that joins applies a snapshot in transactions of bounded size: its memory does not grow with the snapshot. The test does not run beside
-// others, whose memory would count.
+// A node that joins applies a snapshot in transactions of bounded size: its memory does not grow with the snapshot. The
+// test does not run beside others, whose memory would count.
 func TestMemoryOfARestoredSnapshot(t *testing.T) {
 	const snapshot, limit = 96 << 20, 40 << 20
 	frames := &generatedFrames{left: snapshot}

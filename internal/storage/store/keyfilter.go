@@ -5,14 +5,15 @@ import (
 	"sync/atomic"
 )
 
-// keyFilter knows most keys that a memtable does not have: a Bloom filter with two bits for a key, both in one word. Most keys that are read are not
-// in a memtable, and to search its list costs as much as to find them in the file. It is safe for concurrent use, with one goroutine that adds.
-// The zero value has no keys.
+// keyFilter knows most keys that a memtable does not have: a Bloom filter with two bits for a key, both in one word.
+// Most keys that are read are not in a memtable, and to search its list costs as much as to find them in the file. It
+// is safe for concurrent use, with one goroutine that adds. The zero value has no keys.
 type keyFilter struct {
 	words atomic.Pointer[[filterWords]atomic.Uint64]
 }
 
-// filterWords is the size of a filter: 32 KiB. Of 10,000 keys it takes some 1 % of the others for its own, of 30,000 some 5 %.
+// filterWords is the size of a filter: 32 KiB. Of 10,000 keys it takes some 1 % of the others for its own, of 30,000
+// some 5 %.
 const filterWords = 1 << 12
 
 var filterSeed = maphash.MakeSeed()

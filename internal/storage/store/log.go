@@ -12,9 +12,9 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
-// The log consists of two files, <name>-log0 and <name>-log1, which are used alternately. The records written to one file until the next switch
-// are a generation; generation g is in file g modulo 2. A generation is a sequence of records from the start of the file. Each record is the
-// write set of a group:
+// The log consists of two files, <name>-log0 and <name>-log1, which are used alternately. The records written to one
+// file until the next switch are a generation; generation g is in file g modulo 2. A generation is a sequence of
+// records from the start of the file. Each record is the write set of a group:
 //
 //	0   4  length n of the payload
 //	4   4  CRC-32C of bytes 8 to 24+n
@@ -25,12 +25,13 @@ import (
 //	       checksum.go); 0 stands for a deleted key. Attachments follow in the same form, as those of a bucket "\x00attached",
 //	       their values without checksums
 //
-// Fixed integers are little-endian, those of the payload are uvarints. The bytes after the last record of a generation are zero, left from an
-// earlier generation, or torn: in each case they are not a record of this generation. Files are used again without truncation, because a sync
-// after overwriting is cheaper than after growing.
+// Fixed integers are little-endian, those of the payload are uvarints. The bytes after the last record of a generation
+// are zero, left from an earlier generation, or torn: in each case they are not a record of this generation. Files are
+// used again without truncation, because a sync after overwriting is cheaper than after growing.
 //
-// Groups are numbered without gaps. The main file records up to which generation and group it is complete (format.go). The first generation
-// after an Open is chosen at random, so that content which a client stored cannot be mistaken for a record.
+// Groups are numbered without gaps. The main file records up to which generation and group it is complete (format.go).
+// The first generation after an Open is chosen at random, so that content which a client stored cannot be mistaken for
+// a record.
 const logHeaderSize = 24
 
 // logStep is the size by which a log file grows, in bytes.
@@ -78,8 +79,8 @@ func openWAL(fsys disk.FS, path string, gen uint64, sync bool, prior, first mark
 	return l, nil
 }
 
-// append fills in the header of a record, writes the record, and syncs it. After an error other than errLogSync the log does not contain the
-// record.
+// append fills in the header of a record, writes the record, and syncs it. After an error other than errLogSync the log
+// does not contain the record.
 func (l *wal) append(record []byte, group uint64) error {
 	putLogHeader(record, l.gen, group)
 	if err := l.grow(l.end + int64(len(record))); err != nil {
@@ -105,7 +106,8 @@ func putLogHeader(record []byte, gen, group uint64) {
 	binary.LittleEndian.PutUint32(record[4:], crc32.Checksum(record[8:], castagnoli))
 }
 
-// grow extends the file with zeros to size bytes and some more. If the disk has no space for more, it extends it to size bytes.
+// grow extends the file with zeros to size bytes and some more. If the disk has no space for more, it extends it to
+// size bytes.
 func (l *wal) grow(size int64) error {
 	have := &l.allocated[l.gen%2]
 	for *have < size {
@@ -130,8 +132,8 @@ func (l *wal) flush() error {
 	return nil
 }
 
-// rotate begins the next generation, in the other file. The previous generation must be durable before that; otherwise a later record could
-// survive an earlier one.
+// rotate begins the next generation, in the other file. The previous generation must be durable before that; otherwise
+// a later record could survive an earlier one.
 func (l *wal) rotate() error {
 	if !l.sync {
 		if err := l.flush(); err != nil {

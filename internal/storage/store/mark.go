@@ -14,11 +14,12 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
-// While a database is open, the file <name>-mark has the least that the file and its log must hold. The mark is written after each sync of the log,
-// and is not synced: what it says was durable before, and a killed process leaves the newest one. After a power failure the mark may be an older one.
-// Close removes it with the log.
+// While a database is open, the file <name>-mark has the least that the file and its log must hold. The mark is written
+// after each sync of the log, and is not synced: what it says was durable before, and a killed process leaves the
+// newest one. After a power failure the mark may be an older one. Close removes it with the log.
 //
-// The file has two slots, at 0 and markSlot, which are written in turn; the valid one with the higher number counts. Integers are little-endian.
+// The file has two slots, at 0 and markSlot, which are written in turn; the valid one with the higher number counts.
+// Integers are little-endian.
 //
 //	0   8  "LZMARK1\n"
 //	8   16 id of the database
@@ -61,7 +62,8 @@ func (m mark) encode() []byte {
 }
 
 func parseMark(p []byte) (m mark, ok bool) {
-	if len(p) < markSize || !bytes.HasPrefix(p, []byte(markMagic)) || crc32.Checksum(p[:68], castagnoli) != binary.LittleEndian.Uint32(p[68:]) {
+	if len(p) < markSize || !bytes.HasPrefix(p, []byte(markMagic)) ||
+		crc32.Checksum(p[:68], castagnoli) != binary.LittleEndian.Uint32(p[68:]) {
 		return m, false
 	}
 	at := func(i int) uint64 { return binary.LittleEndian.Uint64(p[i:]) }
@@ -90,7 +92,8 @@ func readMark(path string) (m mark, ok bool, err error) {
 	return m, ok, nil
 }
 
-// check compares a database with its mark: f is the format of its file, and newest the last group of the file and its log.
+// check compares a database with its mark: f is the format of its file, and newest the last group of the file and its
+// log.
 func (m mark) check(path string, f format, newest uint64) error {
 	name := filepath.Base(path)
 	problem := func(file, text string, args ...any) error {
@@ -115,12 +118,14 @@ func (m mark) check(path string, f format, newest uint64) error {
 		}
 	}
 	if newest < m.group && !m.relaxed {
-		return problem(logPath(path, 0)+" and -log1", "end with group %d, and %d groups after it were acknowledged", newest, m.group-newest)
+		return problem(logPath(path, 0)+" and -log1", "end with group %d, and %d groups after it were acknowledged", newest,
+			m.group-newest)
 	}
 	return nil
 }
 
-// lost returns the number of groups that were acknowledged without a sync, and that a power failure has removed from the log.
+// lost returns the number of groups that were acknowledged without a sync, and that a power failure has removed from
+// the log.
 func (m mark) lost(newest uint64) uint64 {
 	if m.relaxed && m.group > newest {
 		return m.group - newest
@@ -130,7 +135,8 @@ func (m mark) lost(newest uint64) uint64 {
 
 // missingMark is the damage of a database that was not closed and has no mark.
 func missingMark(path string) error {
-	return &DamageError{File: filepath.Base(markPath(path)), Problem: "the file is missing or unreadable, and " + filepath.Base(path) + " was not closed"}
+	return &DamageError{File: filepath.Base(markPath(path)),
+		Problem: "the file is missing or unreadable, and " + filepath.Base(path) + " was not closed"}
 }
 
 // lostFile returns the damage of a file that is missing or empty although its mark exists.
@@ -155,7 +161,8 @@ type marker struct {
 	last mark
 }
 
-// openMarker opens or creates the mark, durably except for its name, and writes the first state. prior is what the file has.
+// openMarker opens or creates the mark, durably except for its name, and writes the first state. prior is what the file
+// has.
 func openMarker(fsys disk.FS, path string, prior, first mark) (*marker, error) {
 	f, err := fsys.OpenFile(markPath(path), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestFilesThatAreNotTheNewest replaces, cuts and swaps whole files of a store whose process was killed. It must be refused, or open with
-// everything that was acknowledged; and Examine must find what Open refuses.
+// TestFilesThatAreNotTheNewest replaces, cuts and swaps whole files of a store whose process was killed. It must be
+// refused, or open with everything that was acknowledged; and Examine must find what Open refuses.
 func TestFilesThatAreNotTheNewest(t *testing.T) {
 	t.Parallel()
 	dir, older, closed, other := memoryDir(t), memoryDir(t), memoryDir(t), memoryDir(t)
@@ -66,14 +66,16 @@ func TestFilesThatAreNotTheNewest(t *testing.T) {
 		{"the file of the last orderly stop", replace("db", closed)},
 	}
 	for _, name := range []string{"db", "db-log0", "db-log1", "db-mark"} {
-		damages = append(damages, damage{name + " removed", remove(name)}, damage{name + " of another store", replace(name, other)},
+		damages = append(damages, damage{name + " removed", remove(name)},
+			damage{name + " of another store", replace(name, other)},
 			damage{name + " of an earlier moment", replace(name, older)})
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, n := range []int64{0, 1, 512, 4096, 5000, info.Size() / 2, info.Size() - 1} {
-			damages = append(damages, damage{fmt.Sprintf("%s cut to %d of %d bytes", name, n, info.Size()), cut(name, min(n, info.Size()))})
+			damages = append(damages, damage{fmt.Sprintf("%s cut to %d of %d bytes", name, n, info.Size()),
+				cut(name, min(n, info.Size()))})
 		}
 	}
 	outcomes := map[string]int{}

@@ -8,11 +8,12 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 )
 
-// memtable holds the writes that are in the log and not yet in bbolt, for each bucket in key order. One goroutine inserts; any number of
-// goroutines read at the same time without locks.
+// memtable holds the writes that are in the log and not yet in bbolt, for each bucket in key order. One goroutine
+// inserts; any number of goroutines read at the same time without locks.
 //
-// Each group has a number; in a replicated store, it is the sequence of its record. Entries of the same key are adjacent, the newest first, so that a reader of an older state finds the entry of that
-// state: it skips entries whose number is above that of its snapshot.
+// Each group has a number; in a replicated store, it is the sequence of its record. Entries of the same key are
+// adjacent, the newest first, so that a reader of an older state finds the entry of that state: it skips entries whose
+// number is above that of its snapshot.
 type memtable struct {
 	lists   []skiplist // by index in DB.buckets
 	bytes   int        // approximate memory; used by the inserting goroutine

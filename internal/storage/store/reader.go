@@ -9,7 +9,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/bboltpage"
 )
 
-// reader is a read transaction of bbolt with what was found in the file. Several transactions of the store may use it at the same time.
+// reader is a read transaction of bbolt with what was found in the file. Several transactions of the store may use it
+// at the same time.
 type reader struct {
 	tx     *bolt.Tx
 	layers *layers // the layers above the file when the transaction began
@@ -18,8 +19,9 @@ type reader struct {
 	users  int                    // guarded by readers.mu
 }
 
-// readers keeps a read transaction of bbolt open for the next reads: to begin and end one costs about as much as a search in a small file. Before
-// a write transaction it is closed, since bbolt moves the mapping only when no transaction is open, and keeps the pages of open ones.
+// readers keeps a read transaction of bbolt open for the next reads: to begin and end one costs about as much as a
+// search in a small file. Before a write transaction it is closed, since bbolt moves the mapping only when no
+// transaction is open, and keeps the pages of open ones.
 type readers struct {
 	mu        sync.Mutex // guards what follows
 	kept      *reader    // is one of its users; may be nil

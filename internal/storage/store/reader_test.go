@@ -15,7 +15,8 @@ func checkpointNow(db *DB) error {
 	return db.awaitCheckpoint()
 }
 
-// TestKeptReader: reads share a transaction of bbolt until the file changes, and none is open while the file is written or closed.
+// TestKeptReader: reads share a transaction of bbolt until the file changes, and none is open while the file is written
+// or closed.
 func TestKeptReader(t *testing.T) {
 	t.Parallel()
 	db := open(t, Options{})

@@ -14,9 +14,10 @@ import (
 
 // replay reads the part of the log that the file lacks into the active memtable.
 //
-// A log ends at the first bytes that are not a record of its generation. That is right if a crash cut off the last record, and wrong if the
-// bytes of an earlier record are damaged. In a durable store each record is synced before the next one is written, so a record after a bad one
-// distinguishes the two cases. So do gaps in the numbers of groups, and a missing file if the store was not closed.
+// A log ends at the first bytes that are not a record of its generation. That is right if a crash cut off the last
+// record, and wrong if the bytes of an earlier record are damaged. In a durable store each record is synced before the
+// next one is written, so a record after a bad one distinguishes the two cases. So do gaps in the numbers of groups,
+// and a missing file if the store was not closed.
 func (db *DB) replay(f format) error {
 	if err := checkNewer(db.path, f.gen+2); err != nil {
 		return err
@@ -52,24 +53,27 @@ func (db *DB) replay(f format) error {
 			m.publish(r.group)
 		}
 		if torn > 0 {
-			db.logger.Warn("a log ended in an incomplete record, which nothing had acknowledged: it was cut off", "file", logPath(db.path, gen), "bytes", torn)
+			db.logger.Warn("a log ended in an incomplete record, which nothing had acknowledged: it was cut off", "file",
+				logPath(db.path, gen), "bytes", torn)
 		}
 	}
 	if !marked || db.replica != nil {
 		return nil
 	}
 	if n := db.mark.lost(m.newest); n > 0 {
-		db.logger.Error("a power failure has removed writes that were acknowledged without a sync", "file", db.path, "groups", n)
+		db.logger.Error("a power failure has removed writes that were acknowledged without a sync", "file", db.path, "groups",
+			n)
 	}
 	return db.mark.check(db.path, f, m.newest)
 }
 
 func missingLog(path string, gen uint64) *DamageError {
-	return &DamageError{File: filepath.Base(logPath(path, gen)), Problem: "the file is missing, and " + filepath.Base(path) + " needs it"}
+	return &DamageError{File: filepath.Base(logPath(path, gen)),
+		Problem: "the file is missing, and " + filepath.Base(path) + " needs it"}
 }
 
-// checkNewer verifies that the log has no generation above newest. Otherwise the file is in the state before its last transactions, because its
-// newer meta page is damaged.
+// checkNewer verifies that the log has no generation above newest. Otherwise the file is in the state before its last
+// transactions, because its newer meta page is damaged.
 func checkNewer(path string, newest uint64) error {
 	for i := range uint64(2) {
 		f, err := os.Open(logPath(path, i))
@@ -87,7 +91,8 @@ func checkNewer(path string, newest uint64) error {
 			p := make([]byte, logHeaderSize+n)
 			if _, err = f.ReadAt(p, 0); err == nil {
 				if r, ok := parseRecord(p, 0, gen); ok {
-					err = r.damaged(path, fmt.Sprintf("the log is newer than %s: a meta page of that file must be damaged", filepath.Base(path)))
+					err = r.damaged(path, fmt.Sprintf("the log is newer than %s: a meta page of that file must be damaged",
+						filepath.Base(path)))
 				}
 			}
 		}
@@ -110,7 +115,8 @@ func (r *logRecord) damaged(path, problem string) error {
 	return &DamageError{File: filepath.Base(logPath(path, r.gen)), Problem: fmt.Sprintf("offset %d: %s", r.at, problem)}
 }
 
-// readLog returns the records of a generation, and the size of an incomplete record after them, as far as it was written.
+// readLog returns the records of a generation, and the size of an incomplete record after them, as far as it was
+// written.
 //
 // Errors: os.ErrNotExist, a *DamageError, or an error of the operating system.
 func readLog(path string, gen uint64) (records []logRecord, torn int, err error) {
@@ -156,7 +162,8 @@ func parseRecord(p []byte, at int, gen uint64) (r logRecord, ok bool) {
 	if crc32.Checksum(record[8:], castagnoli) != binary.LittleEndian.Uint32(record[4:]) {
 		return r, false
 	}
-	return logRecord{gen: gen, group: binary.LittleEndian.Uint64(record[16:]), at: int64(at), payload: record[logHeaderSize:]}, true
+	return logRecord{gen: gen, group: binary.LittleEndian.Uint64(record[16:]), at: int64(at),
+		payload: record[logHeaderSize:]}, true
 }
 
 // nextRecord returns the offset of the first record of the generation after an offset, or -1 if none exists.
@@ -176,12 +183,12 @@ func nextRecord(p []byte, at int, gen uint64) int {
 	return -1
 }
 
-// maxFlipSearch is the maximum length of a record in whose payload flippedBit searches, in bytes. The longer a record, the more likely a bit
-// fits by chance: with 64 KiB once in 8,000 torn records.
+// maxFlipSearch is the maximum length of a record in whose payload flippedBit searches, in bytes. The longer a record,
+// the more likely a bit fits by chance: with 64 KiB once in 8,000 torn records.
 const maxFlipSearch = 64 << 10
 
-// flippedBit reports whether the bytes at an offset would be a record if one bit were inverted. An interrupted write leaves whole sectors
-// unchanged, and does not match.
+// flippedBit reports whether the bytes at an offset would be a record if one bit were inverted. An interrupted write
+// leaves whole sectors unchanged, and does not match.
 func flippedBit(p []byte, at int, gen uint64) bool {
 	if at+logHeaderSize > len(p) {
 		return false
@@ -206,15 +213,16 @@ func flippedBit(p []byte, at int, gen uint64) bool {
 	}
 	for bit := range 32 {
 		other := n ^ 1<<bit
-		if other <= min(len(p)-at-logHeaderSize, maxFlipSearch) && crc32.Checksum(p[at+8:at+logHeaderSize+other], castagnoli) == sum {
+		if other <= min(len(p)-at-logHeaderSize, maxFlipSearch) &&
+			crc32.Checksum(p[at+8:at+logHeaderSize+other], castagnoli) == sum {
 			return true
 		}
 	}
 	return false
 }
 
-// bitBehind reports whether the inversion of exactly one bit of n bytes can change their CRC by difference. It follows the CRC backwards, byte
-// by byte, until the difference is one that a single bit makes.
+// bitBehind reports whether the inversion of exactly one bit of n bytes can change their CRC by difference. It follows
+// the CRC backwards, byte by byte, until the difference is one that a single bit makes.
 func bitBehind(difference uint32, n int) bool {
 	// Each entry of the table has a different highest byte, which identifies the step to undo.
 	var entry [256]byte

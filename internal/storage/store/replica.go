@@ -14,16 +14,17 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 )
 
-// A store with Options.Log is a view of a replicated log: each record is the write set of a group of some node. There is no log of its own. The
-// file records how far it has applied the replicated log, in the transaction that ends a checkpoint:
+// A store with Options.Log is a view of a replicated log: each record is the write set of a group of some node. There
+// is no log of its own. The file records how far it has applied the replicated log, in the transaction that ends a
+// checkpoint:
 //
 //	replica  0   8  length n of the log's id
 //	         8   n  id
 //	         8+n 40 position up to which the file is complete (replog.Position)
 //	             40 position up to which it may have writes: that of the checkpoint that was begun last
 //
-// After a restart the log is read from the first position on. It must reach the second one: otherwise the log has lost records that this node
-// has applied.
+// After a restart the log is read from the first position on. It must reach the second one: otherwise the log has lost
+// records that this node has applied.
 var replicaKey = []byte("replica")
 
 // privateKey is in files that were opened with Options.Private: their log alone cannot make them again.
@@ -80,7 +81,10 @@ func (db *DB) openReplica(o Options) error {
 			return errors.Join(err, fmt.Errorf("%w: %s has the data of a single machine", ErrOtherLog, filepath.Base(db.path)))
 		}
 		r.id = o.Log.ID()
-		if err := db.transact(func(tx *bolt.Tx) error { return db.putReplica(tx, replog.Position{}, replog.Position{}) }); err != nil {
+		if err := db.transact(func(tx *bolt.Tx) error {
+			return db.putReplica(tx, replog.Position{},
+				replog.Position{})
+		}); err != nil {
 			return err
 		}
 		if !db.ephemeral { // the file's name must be durable before the log drops what the file has
@@ -89,7 +93,8 @@ func (db *DB) openReplica(o Options) error {
 			}
 		}
 	case db.found.logID != o.Log.ID():
-		return fmt.Errorf("%w: %s follows log %s, and the cluster has log %s", ErrOtherLog, filepath.Base(db.path), db.found.logID, o.Log.ID())
+		return fmt.Errorf("%w: %s follows log %s, and the cluster has log %s", ErrOtherLog, filepath.Base(db.path),
+			db.found.logID, o.Log.ID())
 	default:
 		r.id, r.from, r.ahead = db.found.logID, db.found.from, db.found.ahead
 	}
@@ -103,7 +108,8 @@ func (db *DB) openReplica(o Options) error {
 		return logError(err)
 	}
 	if at := db.layers.Load().active.visible.Load(); at < r.ahead.Last {
-		return fmt.Errorf("%w: the log ends at record %d, and %s has writes up to record %d", ErrOtherLog, at, filepath.Base(db.path), r.ahead.Last)
+		return fmt.Errorf("%w: the log ends at record %d, and %s has writes up to record %d", ErrOtherLog, at,
+			filepath.Base(db.path), r.ahead.Last)
 	}
 	if o.SnapshotLog >= 0 && !o.Private {
 		ctx, stop := context.WithCancel(context.Background())
@@ -203,7 +209,8 @@ func (db *DB) replayReplicated(replay func(replog.Position, func([]byte, replog.
 		return err
 	})
 	if at := m.visible.Load(); err == nil && at < db.found.ahead.Last {
-		err = fmt.Errorf("%w: the log ends at record %d, and %s has writes up to record %d", ErrOtherLog, at, filepath.Base(db.path), db.found.ahead.Last)
+		err = fmt.Errorf("%w: the log ends at record %d, and %s has writes up to record %d", ErrOtherLog, at,
+			filepath.Base(db.path), db.found.ahead.Last)
 	}
 	return err
 }
@@ -238,8 +245,8 @@ func (db *DB) Replication() (s replog.Status, ok bool) {
 	return db.replica.log.Status(), true
 }
 
-// commitReplicated appends the write set of the group to the replicated log, which applies it. If another node was first, the closures run again.
-// It reports whether the group has ended.
+// commitReplicated appends the write set of the group to the replicated log, which applies it. If another node was
+// first, the closures run again. It reports whether the group has ended.
 func (g *group) commitReplicated() (ended bool) {
 	prev := g.tx.snapshot[0]
 	payload := g.writes.appendAttached(g.writes.appendPayload(make([]byte, 0, g.writes.room())))

@@ -86,7 +86,8 @@ var errMismatch = errors.New("mismatch")
 
 // call makes one call and records it.
 func (w *workload) call(client, node int, rng *rand.Rand) {
-	s := step{key: fmt.Sprint("k", rng.IntN(4)), value: fmt.Sprint(w.ids.Add(1)), kind: []string{"get", "put", "swap", "swap"}[rng.IntN(4)]}
+	s := step{key: fmt.Sprint("k", rng.IntN(4)), value: fmt.Sprint(w.ids.Add(1)),
+		kind: []string{"get", "put", "swap", "swap"}[rng.IntN(4)]}
 	w.mu.Lock()
 	s.expect = w.seen[s.key]
 	w.mu.Unlock()
@@ -162,8 +163,8 @@ func (w *workload) progress(t *testing.T, except int) {
 	}
 }
 
-// TestHistoriesOfThreeNodesAreLinearizable lets clients read, write and swap through three nodes while servers are stopped and cut off, and nodes
-// crash. No acknowledged write may be lost, and no read may be stale.
+// TestHistoriesOfThreeNodesAreLinearizable lets clients read, write and swap through three nodes while servers are
+// stopped and cut off, and nodes crash. No acknowledged write may be lost, and no read may be stale.
 func TestHistoriesOfThreeNodesAreLinearizable(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
@@ -233,5 +234,6 @@ func TestHistoriesOfThreeNodesAreLinearizable(t *testing.T) {
 			unknown++
 		}
 	}
-	t.Logf("%d calls, %d of them with an unknown outcome, in %v", len(w.history), unknown, time.Since(w.began).Round(time.Second))
+	t.Logf("%d calls, %d of them with an unknown outcome, in %v", len(w.history), unknown,
+		time.Since(w.began).Round(time.Second))
 }

@@ -26,8 +26,10 @@ func logName(path string) string { return fmt.Sprintf("t%08x", crc32.ChecksumIEE
 // openLog opens a log as the node with the given server does.
 func openLog(t testing.TB, c *natscluster.Cluster, server int, name string) *replog.Log {
 	t.Helper()
-	l, err := replog.Open(t.Context(), replog.Config{Conn: c.Conn(t, server), End: endOf(t, c, server), Name: name, Replicas: c.Size(), Node: fmt.Sprint("n", server),
-		Timeout: logTimeout, Log: slog.New(slog.DiscardHandler)})
+	l, err := replog.Open(t.Context(),
+		replog.Config{Conn: c.Conn(t, server), End: endOf(t, c, server), Name: name, Replicas: c.Size(),
+			Node:    fmt.Sprint("n", server),
+			Timeout: logTimeout, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +93,8 @@ func TestClosureWithoutWritesSeesTheCurrentState(t *testing.T) {
 	for i := range 50 {
 		put(t, a, "a", "k", fmt.Sprint(i))
 		var got string
-		if err := b.Update(func(tx *Tx) error { got = string(tx.Get("a", []byte("k"))); return errAbort }); !errors.Is(err, errAbort) {
+		if err := b.Update(func(tx *Tx) error { got = string(tx.Get("a", []byte("k"))); return errAbort }); !errors.Is(err,
+			errAbort) {
 			t.Fatal(err)
 		}
 		if got != fmt.Sprint(i) {
@@ -187,7 +190,8 @@ func TestNodeAheadOfItsLogDoesNotOpen(t *testing.T) {
 	}
 	// An earlier position: the log would have to reach the later one.
 	var f format
-	if err := f.readReplica(encodeReplica("id", replog.Position{}, replog.Position{Seq: 9, Log: 9, Last: 9})); err != nil || f.ahead.Last != 9 {
+	if err := f.readReplica(encodeReplica("id", replog.Position{},
+		replog.Position{Seq: 9, Log: 9, Last: 9})); err != nil || f.ahead.Last != 9 {
 		t.Fatalf("%+v, %v", f, err)
 	}
 	rewriteReplica(t, path, log.ID(), replog.Position{}, replog.Position{Seq: 9, Log: 9, Last: 9})

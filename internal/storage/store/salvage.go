@@ -16,8 +16,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
-// Examine reads a file and its log without opening them, which damage may prevent, and calls report for all damage: in the structure, in records
-// of the log, and in values. The file must not change meanwhile.
+// Examine reads a file and its log without opening them, which damage may prevent, and calls report for all damage: in
+// the structure, in records of the log, and in values. The file must not change meanwhile.
 func Examine(path string, buckets []Bucket, report func(*DamageError)) error {
 	s := newSalvage(path, buckets, report)
 	return s.run(func(Bucket, Write) error { return nil })
@@ -47,12 +47,13 @@ type Loss struct {
 	Changes bool
 }
 
-// Repair writes all intact data of a file and its log to a new file, moves the old ones to the folder aside, which it creates, and puts the new
-// file in their place. It deletes nothing. report is called for all damage.
+// Repair writes all intact data of a file and its log to a new file, moves the old ones to the folder aside, which it
+// creates, and puts the new file in their place. It deletes nothing. report is called for all damage.
 //
-// The attachments of the log go to attachments, which may be nil if the log cannot have any. Of a damaged record, Restore may receive damaged
-// attachments.
-func Repair(path string, buckets []Bucket, aside string, attachments Attachments, report func(*DamageError)) (r Repaired, err error) {
+// The attachments of the log go to attachments, which may be nil if the log cannot have any. Of a damaged record,
+// Restore may receive damaged attachments.
+func Repair(path string, buckets []Bucket, aside string, attachments Attachments,
+	report func(*DamageError)) (r Repaired, err error) {
 	fresh := path + "-repair"
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return r, err
@@ -126,7 +127,8 @@ func (s *salvage) damaged(problem string, args ...any) {
 	s.report(&DamageError{File: filepath.Base(s.path), Problem: fmt.Sprintf(problem, args...)})
 }
 
-// run calls keep for every intact write: first those of the file, then those of the log, in order. Values have no checksums.
+// run calls keep for every intact write: first those of the file, then those of the log, in order. Values have no
+// checksums.
 func (s *salvage) run(keep func(Bucket, Write) error) error {
 	if err := lostFile(s.path); err != nil {
 		return err
@@ -149,7 +151,8 @@ func (s *salvage) run(keep func(Bucket, Write) error) error {
 	st, err := bboltpage.CheckStructure(f, info.Size())
 	if err != nil {
 		s.damaged("%v", err)
-	} else if have := slices.DeleteFunc(st.Buckets, func(b string) bool { return b == string(formatBucket) }); s.names != nil {
+	} else if have := slices.DeleteFunc(st.Buckets,
+		func(b string) bool { return b == string(formatBucket) }); s.names != nil {
 		if problem := bucketProblem(have, s.names); problem != "" {
 			s.damaged("%s", problem)
 		}
@@ -197,7 +200,8 @@ func (s *salvage) format(f *os.File, size int64) error {
 func (s *salvage) value(bucket Bucket, key, sealed []byte) (b Bucket, value []byte, ok bool) {
 	if string(bucket) == string(formatBucket) {
 		if _, ok := unseal(formatSeed, key, sealed); !ok {
-			s.report(&DamageError{File: filepath.Base(s.path), Bucket: bucket, Key: bytes.Clone(key), Problem: "the checksum does not match"})
+			s.report(&DamageError{File: filepath.Base(s.path), Bucket: bucket, Key: bytes.Clone(key),
+				Problem: "the checksum does not match"})
 		}
 		return "", nil, false
 	}
@@ -206,7 +210,8 @@ func (s *salvage) value(bucket Bucket, key, sealed []byte) (b Bucket, value []by
 		if value, ok := unseal(s.seeds[i], key, sealed); ok {
 			return bucket, value, true
 		}
-		s.report(&DamageError{File: filepath.Base(s.path), Bucket: bucket, Key: bytes.Clone(key), Problem: "the checksum does not match"})
+		s.report(&DamageError{File: filepath.Base(s.path), Bucket: bucket, Key: bytes.Clone(key),
+			Problem: "the checksum does not match"})
 	}
 	// A damaged branch can lead to a page of another bucket.
 	for j, seed := range s.seeds {
@@ -216,7 +221,8 @@ func (s *salvage) value(bucket Bucket, key, sealed []byte) (b Bucket, value []by
 	}
 	s.lost = append(s.lost, Loss{Bucket: bucket, From: bytes.Clone(key), Values: 1})
 	if i < 0 {
-		s.report(&DamageError{File: filepath.Base(s.path), Bucket: bucket, Key: bytes.Clone(key), Problem: "the checksum does not match"})
+		s.report(&DamageError{File: filepath.Base(s.path), Bucket: bucket, Key: bytes.Clone(key),
+			Problem: "the checksum does not match"})
 	}
 	return "", nil, false
 }
@@ -253,7 +259,8 @@ func (s *salvage) log(keep func(Bucket, Write) error) error {
 	s.newest = s.group
 	for _, r := range all {
 		if s.progress && r.group != s.newest+1 && !r.partly {
-			s.report(&DamageError{File: filepath.Base(logPath(s.path, r.gen)), Problem: fmt.Sprintf("offset %d: group %d follows group %d", r.at, r.group, s.newest)})
+			s.report(&DamageError{File: filepath.Base(logPath(s.path, r.gen)),
+				Problem: fmt.Sprintf("offset %d: group %d follows group %d", r.at, r.group, s.newest)})
 		}
 		if !r.partly {
 			s.newest = r.group
@@ -304,8 +311,8 @@ func (s *salvage) newer() error {
 	return err
 }
 
-// generation returns the generation of file i of the log if the main file lacks it, and 0 otherwise. If the progress of the main file is
-// unknown, the first record determines the generation.
+// generation returns the generation of file i of the log if the main file lacks it, and 0 otherwise. If the progress of
+// the main file is unknown, the first record determines the generation.
 func (s *salvage) generation(p []byte, i uint64) uint64 {
 	if s.progress {
 		gen := s.gen + 1
@@ -341,7 +348,8 @@ func (s *salvage) logRecords(p []byte, gen uint64) (records []logRecord) {
 		if at+logHeaderSize < end {
 			bad.payload = p[at+logHeaderSize : end]
 		}
-		s.report(&DamageError{File: filepath.Base(logPath(s.path, gen)), Problem: fmt.Sprintf("offset %d: a record is damaged", at)})
+		s.report(&DamageError{File: filepath.Base(logPath(s.path, gen)),
+			Problem: fmt.Sprintf("offset %d: a record is damaged", at)})
 		records = append(records, bad)
 		if next < 0 {
 			return records
@@ -371,7 +379,8 @@ func (s *salvage) apply(r logRecord, keep func(Bucket, Write) error) error {
 		}
 		value, ok := unseal(s.seeds[i], w.Key, w.Value)
 		if !ok {
-			s.report(&DamageError{File: filepath.Base(logPath(s.path, r.gen)), Bucket: b, Key: bytes.Clone(w.Key), Problem: "the checksum does not match"})
+			s.report(&DamageError{File: filepath.Base(logPath(s.path, r.gen)), Bucket: b, Key: bytes.Clone(w.Key),
+				Problem: "the checksum does not match"})
 			s.lost = append(s.lost, Loss{Bucket: b, From: bytes.Clone(w.Key), Values: 1})
 			return nil
 		}

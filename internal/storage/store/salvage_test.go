@@ -16,8 +16,9 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// TestEveryDamageIsFoundAndRepaired flips bits of every file. Whatever is refused, or cannot be read, Examine must find; Repair must leave a store
-// that opens, whose content is what was written, without what was damaged, and must keep the damaged files.
+// TestEveryDamageIsFoundAndRepaired flips bits of every file. Whatever is refused, or cannot be read, Examine must
+// find; Repair must leave a store that opens, whose content is what was written, without what was damaged, and must
+// keep the damaged files.
 func TestEveryDamageIsFoundAndRepaired(t *testing.T) {
 	t.Parallel()
 	for _, crashed := range []bool{false, true} {
@@ -51,7 +52,8 @@ func TestEveryDamageIsFoundAndRepaired(t *testing.T) {
 					noticed++
 					n := repair(t, path, want)
 					if lost += n; n > place.keys {
-						t.Errorf("%s, %s, offset %d: %d keys lost, and the bit is in a place with %d", name, place.what, at, n, place.keys)
+						t.Errorf("%s, %s, offset %d: %d keys lost, and the bit is in a place with %d", name, place.what, at, n,
+							place.keys)
 					}
 				}
 				t.Logf("%s: %d noticed, %d keys lost", name, noticed, lost)
@@ -66,8 +68,8 @@ type place struct {
 	at, n, keys int
 }
 
-// damageable returns the parts of the pages that lead to keys: all of a page that is not a leaf, and header and elements, and the keys with
-// their values, of each leaf. Leaves of the tree of buckets have no keys of the sample.
+// damageable returns the parts of the pages that lead to keys: all of a page that is not a leaf, and header and
+// elements, and the keys with their values, of each leaf. Leaves of the tree of buckets have no keys of the sample.
 func damageable(t *testing.T, path string) (places []place) {
 	t.Helper()
 	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, PreLoadFreelist: true})
@@ -86,7 +88,8 @@ func damageable(t *testing.T, path string) (places []place) {
 			switch {
 			case p.Type == "leaf" && id != int(tx.Cursor().Bucket().Root()):
 				head := 16 + 16*p.Count
-				places = append(places, place{"elements of a leaf", at, head, p.Count}, place{"a leaf", at + head, length - head, p.Count})
+				places = append(places, place{"elements of a leaf", at, head, p.Count},
+					place{"a leaf", at + head, length - head, p.Count})
 			case p.Type == "leaf", p.Type == "branch":
 				places = append(places, place{p.Type + " above the leaves", at, min(length, 400), 0})
 			case p.Type != "free":
@@ -218,7 +221,8 @@ func TestMissingAndNewerLogsAreFound(t *testing.T) {
 	}
 }
 
-// TestDamageWithoutWrongChecksums flips bits that leave every checksum right, and that readers refuse nevertheless. Examine must find each.
+// TestDamageWithoutWrongChecksums flips bits that leave every checksum right, and that readers refuse nevertheless.
+// Examine must find each.
 func TestDamageWithoutWrongChecksums(t *testing.T) {
 	t.Parallel()
 	dir := memoryDir(t)
@@ -232,7 +236,8 @@ func TestDamageWithoutWrongChecksums(t *testing.T) {
 		t.Fatal(err)
 	}
 	leaf, branch := pages["elements of a leaf"], pages["branch above the leaves"]
-	key := branch + 16 + 16 + int(binary.NativeEndian.Uint32(file[branch+32:])) + int(binary.NativeEndian.Uint32(file[branch+36:])) - 1
+	key := branch + 16 + 16 + int(binary.NativeEndian.Uint32(file[branch+32:])) +
+		int(binary.NativeEndian.Uint32(file[branch+36:])) - 1
 	buckets := pages["leaf above the leaves"]
 	name := buckets + 16 + 16 + int(binary.NativeEndian.Uint32(file[buckets+36:]))
 	if file[name] != 'a' {
@@ -259,7 +264,8 @@ func TestDamageWithoutWrongChecksums(t *testing.T) {
 	}
 }
 
-// TestDamagedCountOfOneElement covers a leaf whose only key the header no longer counts: the key must not pass for absent.
+// TestDamagedCountOfOneElement covers a leaf whose only key the header no longer counts: the key must not pass for
+// absent.
 func TestDamagedCountOfOneElement(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{10, 2000} { // in the page of the buckets, and in a page of its own

@@ -8,8 +8,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 )
 
-// Seed creates another replicated log that begins with everything in the file: nodes with Options.Log start from it. The
-// file is not changed, and nothing may write to it meanwhile. See [replog.Seed].
+// Seed creates another replicated log that begins with everything in the file: nodes with Options.Log start from it.
+// The file is not changed, and nothing may write to it meanwhile. See [replog.Seed].
 func (db *DB) Seed(ctx context.Context, c replog.Config) error {
 	var tx Tx
 	if err := db.beginRead(&tx); err != nil {

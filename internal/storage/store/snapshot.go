@@ -19,8 +19,9 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 )
 
-// A snapshot in a replicated log is a sequence of frames: the length of a payload as uvarint, and the payload of a write set (log.go), values
-// with their checksums. The frames have all entries of all buckets, each bucket in key order.
+// A snapshot in a replicated log is a sequence of frames: the length of a payload as uvarint, and the payload of a
+// write set (log.go), values with their checksums. The frames have all entries of all buckets, each bucket in key
+// order.
 const (
 	// frameSize is the size from which a frame ends, in bytes.
 	frameSize = 256 << 10
@@ -32,13 +33,14 @@ const (
 
 	// DefaultSnapshotLog is the default of Options.SnapshotLog.
 	DefaultSnapshotLog = 256 << 20
-	// snapshotCheck is the interval of comparing the log with Options.SnapshotLog, and snapshotTerm how long another node may take for a snapshot.
+	// snapshotCheck is the interval of comparing the log with Options.SnapshotLog, and snapshotTerm how long another node
+	// may take for a snapshot.
 	snapshotCheck = 30 * time.Second
 	snapshotTerm  = 15 * time.Minute
 )
 
-// Snapshot puts a snapshot of the store into its replicated log, for nodes that join. It also lets the log drop what the snapshot before had.
-// Reads and writes go on meanwhile.
+// Snapshot puts a snapshot of the store into its replicated log, for nodes that join. It also lets the log drop what
+// the snapshot before had. Reads and writes go on meanwhile.
 func (db *DB) Snapshot(ctx context.Context) error {
 	if db.replica == nil {
 		return errors.New("store: a snapshot needs a replicated log")
@@ -104,8 +106,8 @@ func (db *DB) writeFrames(tx *Tx, w io.Writer) (err error) {
 	return nil
 }
 
-// join makes sure that the log has everything after the position of the file at path. Otherwise it replaces the file by the last snapshot. A
-// damaged file is renamed.
+// join makes sure that the log has everything after the position of the file at path. Otherwise it replaces the file by
+// the last snapshot. A damaged file is renamed.
 func join(path string, o Options) error {
 	f, err := peek(path, o)
 	switch {
@@ -129,12 +131,14 @@ func join(path string, o Options) error {
 		if held, err := o.Log.Holds(ctx, f.from); err != nil || held {
 			return logError(err)
 		}
-		return fmt.Errorf("%w: %s needs message %d of its log, which is not there any more: it is missing or older than it was; restore it and the log from the same copy",
+		return fmt.Errorf("%w: %s needs message %d of its log, which is not there any more: it is missing or older than "+
+			"it was; restore it and the log from the same copy",
 			ErrOtherLog, filepath.Base(path), f.from.Resume+1)
 	}
 	var restored error
 	for range 3 { // a newer snapshot may replace the one that is being read
-		restored = o.Log.ReadSnapshot(ctx, func(p replog.Position, r io.Reader) error { return restore(path, o, p, bufio.NewReader(r)) })
+		restored = o.Log.ReadSnapshot(ctx,
+			func(p replog.Position, r io.Reader) error { return restore(path, o, p, bufio.NewReader(r)) })
 		if restored == nil {
 			return errors.Join(os.Rename(path+joinSuffix, path), o.FS.SyncDir(filepath.Dir(path)))
 		}
@@ -150,7 +154,8 @@ func join(path string, o Options) error {
 	return fmt.Errorf("%w: joining from a snapshot: %w", ErrUnavailable, restored)
 }
 
-// SetAside renames the closed file at path, so that the next Open with Options.Log begins with a snapshot. reason becomes part of the name.
+// SetAside renames the closed file at path, so that the next Open with Options.Log begins with a snapshot. reason
+// becomes part of the name.
 func SetAside(path, reason string) error {
 	aside := path + "." + reason + "-" + strconv.FormatInt(time.Now().UnixNano(), 10)
 	return errors.Join(os.Rename(path, aside), disk.OS.SyncDir(filepath.Dir(path)))

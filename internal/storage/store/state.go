@@ -21,7 +21,8 @@ type State struct {
 	Generation uint64
 	// Closed means that the file was closed in order: it needs no log, and changes only when it is opened again.
 	Closed bool
-	// Replicated means that the file is a view of a replicated log, which can make it again. It is not set with Options.Private.
+	// Replicated means that the file is a view of a replicated log, which can make it again. It is not set with
+	// Options.Private.
 	Replicated bool
 	// Size is the size in bytes, and Sum the CRC-32C of the two pages that refer to all others.
 	Size int64
@@ -55,7 +56,8 @@ func ReadState(path string) (s State, err error) {
 	value := func(key []byte) []byte {
 		v, ok := unseal(formatSeed, key, pairs[string(key)])
 		if !ok && err == nil {
-			err = &DamageError{File: filepath.Base(path), Bucket: Bucket(formatBucket), Key: key, Problem: "the checksum does not match"}
+			err = &DamageError{File: filepath.Base(path), Bucket: Bucket(formatBucket), Key: key,
+				Problem: "the checksum does not match"}
 		}
 		return v
 	}

@@ -30,43 +30,47 @@ type Bucket string
 type Options struct {
 	// Buckets are created if absent. Using a bucket that is not listed panics.
 	Buckets []Bucket
-	// Relaxed acknowledges writes before they are synced. A killed process loses nothing; a power failure may lose the latest writes, but
-	// damages nothing.
+	// Relaxed acknowledges writes before they are synced. A killed process loses nothing; a power failure may lose the
+	// latest writes, but damages nothing.
 	Relaxed bool
-	// Ephemeral starts with an empty file, never syncs it and removes its name at once: nothing survives Close or the end of the process. If an
-	// open file cannot be removed (Windows), Close removes it.
+	// Ephemeral starts with an empty file, never syncs it and removes its name at once: nothing survives Close or the end
+	// of the process. If an open file cannot be removed (Windows), Close removes it.
 	Ephemeral bool
-	// ReadOnly opens an existing file for View only and shares the lock with other readers. Buckets that the file lacks read as empty.
+	// ReadOnly opens an existing file for View only and shares the lock with other readers. Buckets that the file lacks
+	// read as empty.
 	ReadOnly bool
 	// LockTimeout is the maximum wait for a file that another process holds; 0 means one second.
 	LockTimeout time.Duration
-	// MaxMapped limits, approximately, the file-backed memory that the process keeps resident, in bytes; 0 means DefaultMaxMapped, negative
-	// means no limit. It has an effect only on Linux.
+	// MaxMapped limits, approximately, the file-backed memory that the process keeps resident, in bytes; 0 means
+	// DefaultMaxMapped, negative means no limit. It has an effect only on Linux.
 	MaxMapped int64
-	// Log makes the store a view of a replicated log: Update appends to it, and View waits until this node has applied what any node has
-	// committed before. Open waits until the log was applied. Close closes the log. Relaxed and ReadOnly do not go together with it. With Ephemeral, each
-	// Open begins with the snapshot, or the beginning, of the log.
+	// Log makes the store a view of a replicated log: Update appends to it, and View waits until this node has applied
+	// what any node has committed before. Open waits until the log was applied. Close closes the log. Relaxed and ReadOnly
+	// do not go together with it. With Ephemeral, each Open begins with the snapshot, or the beginning, of the log.
 	Log *replog.Log
-	// ReadLocal lets View of a store with Log, and an Update that writes nothing, return without asking the other nodes: they may see an old state. It is for
-	// a log that no other process appends to.
+	// ReadLocal lets View of a store with Log, and an Update that writes nothing, return without asking the other nodes:
+	// they may see an old state. It is for a log that no other process appends to.
 	ReadLocal bool
-	// Private says that no other store follows Log: no snapshots are made, and what the file has is removed from a long log. A file without a log's id is
-	// taken for the state before the first record. The file must exist, or the log be complete.
+	// Private says that no other store follows Log: no snapshots are made, and what the file has is removed from a long
+	// log. A file without a log's id is taken for the state before the first record. The file must exist, or the log be
+	// complete.
 	Private bool
-	// Replay, with ReadOnly, reads the replicated log of the file without its servers: it calls apply with the payload of each valid record after from.
+	// Replay, with ReadOnly, reads the replicated log of the file without its servers: it calls apply with the payload of
+	// each valid record after from.
 	Replay func(from replog.Position, apply func(payload []byte, p replog.Position) error) error
-	// SnapshotLog is the size of the log from which a node makes a snapshot of the store, so that older records can be removed, in bytes; 0 means
-	// DefaultSnapshotLog, negative means never. The log becomes at least as long as the file. With Private, it is the size from which the log is cut, and 0
-	// means DefaultPrivateLog.
+	// SnapshotLog is the size of the log from which a node makes a snapshot of the store, so that older records can be
+	// removed, in bytes; 0 means DefaultSnapshotLog, negative means never. The log becomes at least as long as the file.
+	// With Private, it is the size from which the log is cut, and 0 means DefaultPrivateLog.
 	SnapshotLog int64
-	// Applied is called for each write that a store with Log applies, of any node, after it became visible, in order. It must not call the
-	// store, and must not keep the slices.
+	// Applied is called for each write that a store with Log applies, of any node, after it became visible, in order. It
+	// must not call the store, and must not keep the slices.
 	Applied func(Bucket, Write)
-	// Guard is called with each state from which the closures of Update start; all of them fail with its error, and nothing is written. Since a
-	// replicated record is valid only after the state that its closures have read, a write of another node that makes Guard fail ends the
-	// writes of this node exactly there. Nil means none.
+	// Guard is called with each state from which the closures of Update start; all of them fail with its error, and
+	// nothing is written. Since a replicated record is valid only after the state that its closures have read, a write of
+	// another node that makes Guard fail ends the writes of this node exactly there. Nil means none.
 	Guard func(*Tx) error
-	// Attachments receives what Tx.Attach adds to the log. Without it, a log with attachments opens only with ReadOnly, which ignores them.
+	// Attachments receives what Tx.Attach adds to the log. Without it, a log with attachments opens only with ReadOnly,
+	// which ignores them.
 	Attachments Attachments
 	// Logger receives what Open has cut off or given up after a crash; nil means none.
 	Logger *slog.Logger
@@ -214,7 +218,8 @@ func openError(path string, err error) error {
 	switch {
 	case errors.Is(err, ErrDamaged):
 		return fmt.Errorf("store: open %s: %w; %s", path, err, nextStep)
-	case errors.Is(err, bboltpage.ErrFormat), errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch),
+	case errors.Is(err, bboltpage.ErrFormat), errors.Is(err, bolterrors.ErrInvalid),
+		errors.Is(err, bolterrors.ErrVersionMismatch),
 		errors.Is(err, bolterrors.ErrChecksum):
 		return fmt.Errorf("%w: open %s: %v", ErrFormat, path, err)
 	}
@@ -231,7 +236,8 @@ func openFile(path string, o Options) (db *DB, err error) {
 		return nil, openError(path, err)
 	}
 	b.AllocSize = allocSize
-	db = &DB{bolt: b, buckets: o.Buckets, path: path, fs: o.FS, logger: o.Logger, reproducible: o.reproducible, readOnly: o.ReadOnly, memtableSize: memtableSize, attachedSize: attachedSize,
+	db = &DB{bolt: b, buckets: o.Buckets, path: path, fs: o.FS, logger: o.Logger, reproducible: o.reproducible,
+		readOnly: o.ReadOnly, memtableSize: memtableSize, attachedSize: attachedSize,
 		chunkKeys: chunkKeys, attachments: o.Attachments, guard: o.Guard, ephemeral: o.Ephemeral}
 	defer func() {
 		if err != nil {
@@ -300,8 +306,8 @@ func (db *DB) closeFiles() error {
 	return err
 }
 
-// View runs fn on a snapshot of the committed state, and returns the error of fn. With Options.Log, that is at least the state that any node had
-// committed before the call. Slices that fn reads are valid until it returns. If fn reads
+// View runs fn on a snapshot of the committed state, and returns the error of fn. With Options.Log, that is at least
+// the state that any node had committed before the call. Slices that fn reads are valid until it returns. If fn reads
 // damaged data, it ends early (see Tx) and View returns ErrDamaged.
 //
 // A View must not call View or Update of the same DB. A long View keeps the pages of its snapshot from being reused,
@@ -313,8 +319,8 @@ func (db *DB) View(fn func(*Tx) error) error {
 	return db.ViewLocal(fn)
 }
 
-// ViewLocal is View without the wait for what other nodes have committed: with Options.Log it may see an old state. It is for work that checks in
-// an Update what it has found.
+// ViewLocal is View without the wait for what other nodes have committed: with Options.Log it may see an old state. It
+// is for work that checks in an Update what it has found.
 func (db *DB) ViewLocal(fn func(*Tx) error) (err error) {
 	tx := transactions.Get().(*Tx)
 	if err := db.beginRead(tx); err != nil {
@@ -360,8 +366,8 @@ func (tx *Tx) endRead() {
 	*tx = Tx{}
 }
 
-// Close waits for the running transactions, then closes the file. Calls of Update that are waiting for a commit are served; later calls of
-// Update and View return ErrClosed. Closing twice is allowed.
+// Close waits for the running transactions, then closes the file. Calls of Update that are waiting for a commit are
+// served; later calls of Update and View return ErrClosed. Closing twice is allowed.
 func (db *DB) Close() error {
 	db.mu.Lock()
 	if db.closed {
@@ -433,8 +439,8 @@ func (db *DB) Size() (n int64, err error) {
 	return n, err
 }
 
-// Check verifies the file: its structure, by bbolt's check and by package bboltpage, and every value. It calls report for every violation and
-// returns an error only if it could not run. It reads the whole file.
+// Check verifies the file: its structure, by bbolt's check and by package bboltpage, and every value. It calls report
+// for every violation and returns an error only if it could not run. It reads the whole file.
 func (db *DB) Check(report func(error)) error {
 	damaged := false
 	err := db.checkValues(func(err error) { damaged = true; report(err) })
@@ -503,6 +509,6 @@ func closedOr(err error) error {
 	return err
 }
 
-// Commits returns how many groups this process has committed since Open, and how many calls of Update they had. Groups of other nodes, and of a
-// DB with Options.Log, are not counted.
+// Commits returns how many groups this process has committed since Open, and how many calls of Update they had. Groups
+// of other nodes, and of a DB with Options.Log, are not counted.
 func (db *DB) Commits() (groups, updates int64) { return db.commits.Load(), db.committed.Load() }

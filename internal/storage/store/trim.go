@@ -7,8 +7,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// touchSeek is the estimated number of pages of 4 KiB that a search in bbolt makes resident, and touchPage the number for one page that is read:
-// the kernel maps up to 64 KiB around a fault.
+// touchSeek is the estimated number of pages of 4 KiB that a search in bbolt makes resident, and touchPage the number
+// for one page that is read: the kernel maps up to 64 KiB around a fault.
 const (
 	touchSeek = 16
 	touchPage = 4
@@ -19,12 +19,12 @@ const trimEvery = 4096
 
 // trimmer keeps the resident part of the mapping small.
 //
-// Transactions count the pages that they may have made resident. When the count is high enough, the transaction asks the kernel how much memory
-// of this process is file-backed. If it is too much, it releases the pages of this file. They remain in the page cache: the next access costs a
-// minor fault, and concurrent reads see no difference.
+// Transactions count the pages that they may have made resident. When the count is high enough, the transaction asks
+// the kernel how much memory of this process is file-backed. If it is too much, it releases the pages of this file.
+// They remain in the page cache: the next access costs a minor fault, and concurrent reads see no difference.
 //
-// That takes some microseconds for hundreds of reads, and a millisecond or two for thousands. It does not run in a separate goroutine, because
-// that would run too late when all processors are busy reading.
+// That takes some microseconds for hundreds of reads, and a millisecond or two for thousands. It does not run in a
+// separate goroutine, because that would run too late when all processors are busy reading.
 type trimmer struct {
 	limit   int64 // bytes; negative means no limit
 	touched atomic.Int64

@@ -34,8 +34,8 @@ func residentFile() (int64, error) {
 	return pages * int64(os.Getpagesize()), err
 }
 
-// releaseMapped removes size bytes at addr, part of a shared file mapping, from the resident set (madvise(2), MADV_DONTNEED). The content does
-// not change.
+// releaseMapped removes size bytes at addr, part of a shared file mapping, from the resident set (madvise(2),
+// MADV_DONTNEED). The content does not change.
 func releaseMapped(addr uintptr, size int64) error {
 	// A raw system call, because the wrapper takes a slice, which would need a pointer made from a number.
 	_, _, errno := unix.Syscall(unix.SYS_MADVISE, addr, uintptr(size), unix.MADV_DONTNEED)

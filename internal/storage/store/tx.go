@@ -12,8 +12,8 @@ import (
 //
 // It sees a stack of layers, of which the upper hide the lower.
 //
-// If a read fails or finds damage, the closure ends at once by a panic. View and Update recover from it and return the error: ErrDamaged, or
-// that of the operating system. Deferred calls of the closure run.
+// If a read fails or finds damage, the closure ends at once by a panic. View and Update recover from it and return the
+// error: ErrDamaged, or that of the operating system. Deferred calls of the closure run.
 type Tx struct {
 	db *DB
 
@@ -36,7 +36,8 @@ type tree struct {
 	exists bool
 }
 
-// Get returns the value of key, or nil if the key does not exist. The value must not be modified and is valid until the closure returns.
+// Get returns the value of key, or nil if the key does not exist. The value must not be modified and is valid until the
+// closure returns.
 func (tx *Tx) Get(b Bucket, key []byte) []byte {
 	value, err := tx.get(b, key)
 	if err != nil {
@@ -90,8 +91,8 @@ func (tx *Tx) unsealed(w Write) Write {
 	return Write{w.Key, tx.db.strip(w.Value)}
 }
 
-// Put sets the value of key. The caller must not modify either slice before Update returns. They may be slices that Get or a Cursor of the same
-// transaction returned. A nil value is stored as an empty one.
+// Put sets the value of key. The caller must not modify either slice before Update returns. They may be slices that Get
+// or a Cursor of the same transaction returned. A nil value is stored as an empty one.
 //
 // If the size of a key or value is out of range, Update returns ErrKey. Put panics in a View.
 func (tx *Tx) Put(b Bucket, key, value []byte) {
@@ -101,11 +102,12 @@ func (tx *Tx) Put(b Bucket, key, value []byte) {
 	tx.write(b, key, value)
 }
 
-// Delete removes key, which need not exist. The caller must not modify the slice before Update returns. Delete panics in a View.
+// Delete removes key, which need not exist. The caller must not modify the slice before Update returns. Delete panics
+// in a View.
 func (tx *Tx) Delete(b Bucket, key []byte) { tx.write(b, key, nil) }
 
-// Note describes the transaction in the headers of its message in the replicated log, for people: what it does to what, in a few words. Equal notes of a
-// group are counted. It does nothing for a store without Options.Log.
+// Note describes the transaction in the headers of its message in the replicated log, for people: what it does to what,
+// in a few words. Equal notes of a group are counted. It does nothing for a store without Options.Log.
 func (tx *Tx) Note(text string) {
 	if tx.db.replica != nil {
 		tx.writes.notes = append(tx.writes.notes, text)
@@ -142,7 +144,8 @@ func (db *DB) bucketIndex(b Bucket) int {
 	return -1
 }
 
-// open returns the file as the transaction sees it. The closures of a group run one after another and share it, with the pages that it has read.
+// open returns the file as the transaction sees it. The closures of a group run one after another and share it, with
+// the pages that it has read.
 func (tx *Tx) open() *bboltpage.Snapshot {
 	if tx.parent != nil {
 		tx = tx.parent
@@ -176,7 +179,8 @@ func (tx *Tx) tree(i int) *tree {
 	var err error
 	t.Tree, t.exists, err = tx.file.Bucket([]byte(tx.db.buckets[i]), &tx.db.depths[i])
 	if err == nil && !t.exists && !tx.db.readOnly {
-		err = &DamageError{File: filepath.Base(tx.db.path), Problem: fmt.Sprintf("the bucket %q is missing", string(tx.db.buckets[i]))}
+		err = &DamageError{File: filepath.Base(tx.db.path),
+			Problem: fmt.Sprintf("the bucket %q is missing", string(tx.db.buckets[i]))}
 	}
 	if err != nil {
 		tx.failRead(err)

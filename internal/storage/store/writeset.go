@@ -17,9 +17,9 @@ type Write struct {
 // Deleted reports whether the write removes its key.
 func (w *Write) Deleted() bool { return w.Value == nil }
 
-// WriteSet is the set of all writes of one Update closure: for each bucket the last write of each key, in key order. It is merged into the set
-// of its group when the closure returns nil. The log contains the write set of a group, which is complete: applied to the same state elsewhere,
-// it gives the same result.
+// WriteSet is the set of all writes of one Update closure: for each bucket the last write of each key, in key order. It
+// is merged into the set of its group when the closure returns nil. The log contains the write set of a group, which is
+// complete: applied to the same state elsewhere, it gives the same result.
 type WriteSet struct {
 	buckets  []*bucketWrites
 	attached []Write  // see Tx.Attach; not part of All and Len
@@ -116,8 +116,8 @@ func (s *WriteSet) merge(later *WriteSet) {
 	}
 }
 
-// The headers of a message of the replicated log, for people who look at the stream: how many transactions it holds, and for each different note of
-// them (see Tx.Note) how many have it.
+// The headers of a message of the replicated log, for people who look at the stream: how many transactions it holds,
+// and for each different note of them (see Tx.Note) how many have it.
 const (
 	HeaderChanges = "Lazuli-Changes"
 	HeaderChange  = "Lazuli-Change"
@@ -156,8 +156,8 @@ func (s *WriteSet) noteHeaders() map[string][]string {
 // maxRun is the maximum length of a run. It limits the cost of an insertion.
 const maxRun = 256
 
-// bucketWrites holds writes in key order: as runs of at most maxRun, none of them empty. A usual set of up to a hundred writes is one sorted
-// slice; insertion into a hundred thousand writes stays cheap.
+// bucketWrites holds writes in key order: as runs of at most maxRun, none of them empty. A usual set of up to a hundred
+// writes is one sorted slice; insertion into a hundred thousand writes stays cheap.
 type bucketWrites struct {
 	bucket Bucket
 	runs   [][]Write

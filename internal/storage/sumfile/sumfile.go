@@ -1,7 +1,8 @@
-// Package sumfile reads and writes small files with a checksum, which are replaced as a whole: the lists of what a folder must hold.
+// Package sumfile reads and writes small files with a checksum, which are replaced as a whole: the lists of what a
+// folder must hold.
 //
-// A file is text: a line with its kind and version, a JSON document, and a line with the CRC-32C of everything before. Write leaves the old content or
-// the new one, whenever the process or the machine stops.
+// A file is text: a line with its kind and version, a JSON document, and a line with the CRC-32C of everything before.
+// Write leaves the old content or the new one, whenever the process or the machine stops.
 package sumfile
 
 import (

@@ -12,7 +12,8 @@ type Loop struct {
 	done   sync.WaitGroup
 }
 
-// Start calls work now and after each [Loop.Wake]. work returns when nothing is left to do, or when its context is done.
+// Start calls work now and after each [Loop.Wake]. work returns when nothing is left to do, or when its context is
+// done.
 func Start(work func(context.Context)) *Loop {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &Loop{wake: make(chan struct{}, 1), cancel: cancel}

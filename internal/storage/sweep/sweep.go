@@ -1,8 +1,8 @@
-// Package sweep removes many keys of a store in the background. Each transaction removes one batch, so that requests do not wait long, and a
-// sweep continues after a restart of the process.
+// Package sweep removes many keys of a store in the background. Each transaction removes one batch, so that requests do
+// not wait long, and a sweep continues after a restart of the process.
 //
-// [Prefix] removes the keys with a common prefix, inside a transaction of the caller. [Run] walks a bucket and removes the entries that a [Rule]
-// selects.
+// [Prefix] removes the keys with a common prefix, inside a transaction of the caller. [Run] walks a bucket and removes
+// the entries that a [Rule] selects.
 package sweep
 
 import (
@@ -16,11 +16,12 @@ import (
 // Batch is the maximum number of keys that one transaction removes.
 const Batch = 1000
 
-// Prefix removes up to limit keys of a bucket that begin with prefix, at or after from; a nil from is the first. It calls each, if not nil,
-// before it removes a key. next is the key to continue from, nil when no key is left.
+// Prefix removes up to limit keys of a bucket that begin with prefix, at or after from; a nil from is the first. It
+// calls each, if not nil, before it removes a key. next is the key to continue from, nil when no key is left.
 //
 // Continuing from next avoids walking past the keys that earlier batches removed.
-func Prefix(tx *store.Tx, b store.Bucket, prefix, from []byte, limit int, each func(k, v []byte) error) (next []byte, err error) {
+func Prefix(tx *store.Tx, b store.Bucket, prefix, from []byte, limit int, each func(k, v []byte) error) (next []byte,
+	err error) {
 	if from == nil {
 		from = prefix
 	}
@@ -61,7 +62,8 @@ type Rule struct {
 	Bucket store.Bucket
 	// Decide is called for each entry, and again in the transaction that removes it: the entry may have changed.
 	Decide func(k, v []byte) (Decision, error)
-	// Remove, if set, runs in the transaction that removes the entry. It returns the number of content bytes that lost their last reference.
+	// Remove, if set, runs in the transaction that removes the entry. It returns the number of content bytes that lost
+	// their last reference.
 	Remove func(tx *store.Tx, k, v []byte) (freed int64, err error)
 }
 
@@ -73,8 +75,8 @@ type Result struct {
 	Freed int64
 }
 
-// Run walks the bucket once and removes the entries that the rule selects, until ctx is done. The result is valid also with an error: it counts
-// what was committed.
+// Run walks the bucket once and removes the entries that the rule selects, until ctx is done. The result is valid also
+// with an error: it counts what was committed.
 func Run(ctx context.Context, db *store.DB, r Rule) (done Result, err error) {
 	for from := []byte{}; from != nil; {
 		if err := ctx.Err(); err != nil {

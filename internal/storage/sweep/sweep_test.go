@@ -17,7 +17,8 @@ const bucket store.Bucket = "items"
 // open returns a store with n keys "key00000" onwards.
 func open(t *testing.T, n int) *store.DB {
 	t.Helper()
-	db, err := store.Open(filepath.Join(t.TempDir(), "test.db"), store.Options{Buckets: []store.Bucket{bucket}, Relaxed: true})
+	db, err := store.Open(filepath.Join(t.TempDir(), "test.db"),
+		store.Options{Buckets: []store.Bucket{bucket}, Relaxed: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,11 +11,12 @@ const (
 	fileTimeEpoch = 504_911_232_000_000_000
 )
 
-// FileTime returns t in units of 100 ns since 1601, the form that Azure uses in the continuation tokens of table listings.
+// FileTime returns t in units of 100 ns since 1601, the form that Azure uses in the continuation tokens of table
+// listings.
 func (t Ticks) FileTime() int64 { return int64(t - fileTimeEpoch) }
 
-// Append appends t as 2017-11-10T02:46:53.636692Z: up to seven decimals, without trailing zeros. colon replaces ":", because entity tags have
-// "%3A".
+// Append appends t as 2017-11-10T02:46:53.636692Z: up to seven decimals, without trailing zeros. colon replaces ":",
+// because entity tags have "%3A".
 func (t Ticks) Append(dst []byte, colon string) []byte {
 	x := t.Text()
 	return x.Append(dst, colon)
@@ -79,14 +80,16 @@ func putClock(b []byte, second uint64) {
 
 // put2 writes a number below 100 as two digits.
 func put2(b []byte, n uint64) {
-	const digits = "0001020304050607080910111213141516171819" + "2021222324252627282930313233343536373839" + "4041424344454647484950515253545556575859" +
+	const digits = "0001020304050607080910111213141516171819" + "2021222324252627282930313233343536373839" +
+		"4041424344454647484950515253545556575859" +
 		"6061626364656667686970717273747576777879" + "8081828384858687888990919293949596979899"
 	b[0], b[1] = digits[2*n], digits[2*n+1]
 }
 
 type date struct{ year, month, dom uint64 }
 
-// dates caches the dates of days, since a page of entities has few: the number of the day in the upper half, then year, month and day of the month.
+// dates caches the dates of days, since a page of entities has few: the number of the day in the upper half, then year,
+// month and day of the month.
 var dates [64]atomic.Uint64
 
 // dateOf returns the date of a day number since 0001-01-01.
@@ -104,8 +107,8 @@ func dateOf(day uint64) date {
 // String returns t in the JSON form.
 func (t Ticks) String() string { return string(t.Append(nil, ":")) }
 
-// civil converts a day number since 0001-01-01 to a date of the proleptic Gregorian calendar. It counts in eras of 400 years that begin on 1
-// March, so that the leap day is the last day of its year.
+// civil converts a day number since 0001-01-01 to a date of the proleptic Gregorian calendar. It counts in eras of 400
+// years that begin on 1 March, so that the leap day is the last day of its year.
 func civil(day int64) (year, month, dom int64) {
 	const daysPerEra = 146097
 	day += 306 // to 0000-03-01
@@ -131,8 +134,8 @@ var timeLayouts = []string{
 	"2006-01-02Z07:00", "2006-01-02",
 }
 
-// Parse parses a DateTime in any of the ISO 8601 forms that Azure documents. It keeps seven decimals and drops the rest.
-// It does not check the range: clients send 0001-01-01 for a Timestamp that is ignored.
+// Parse parses a DateTime in any of the ISO 8601 forms that Azure documents. It keeps seven decimals and drops the
+// rest. It does not check the range: clients send 0001-01-01 for a Timestamp that is ignored.
 func Parse(s string) (Ticks, bool) {
 	if t, ok := parseUTC(s); ok {
 		return t, true
@@ -214,7 +217,8 @@ func daysBefore(year, month int) int64 {
 	return days
 }
 
-// AppendDateTimeETag appends the entity tag of a table entity that was changed at t: W/"datetime'2017-11-10T02%3A46%3A53.636692Z'".
+// AppendDateTimeETag appends the entity tag of a table entity that was changed at t:
+// W/"datetime'2017-11-10T02%3A46%3A53.636692Z'".
 func (t Ticks) AppendDateTimeETag(dst []byte) []byte {
 	dst = append(dst, `W/"datetime'`...)
 	dst = t.Append(dst, "%3A")

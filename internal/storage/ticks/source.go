@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Source assigns a unique time to every change of one process, so that entity tags and snapshot ids never repeat. The zero value is ready for
-// use; it is safe for concurrent use.
+// Source assigns a unique time to every change of one process, so that entity tags and snapshot ids never repeat. The
+// zero value is ready for use; it is safe for concurrent use.
 type Source struct{ last atomic.Int64 }
 
 // Observe makes Next return only later ticks than t, which another node has assigned.

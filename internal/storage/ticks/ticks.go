@@ -1,12 +1,13 @@
-// Package ticks defines the time format of records, entity tags and snapshot ids: 100 ns since year 1, the precision and the epoch of Azure's
-// times. [Source] assigns a unique time to each change of a process.
+// Package ticks defines the time format of records, entity tags and snapshot ids: 100 ns since year 1, the precision
+// and the epoch of Azure's times. [Source] assigns a unique time to each change of a process.
 //
 // It does not depend on a storage format or on HTTP; entity tags of the Table service are in tablesvc/internal/entity.
 package ticks
 
 import "time"
 
-// Ticks is a UTC time in units of 100 ns since 0001-01-01T00:00:00. The zero value is the zero [time.Time]; in records it means "no time".
+// Ticks is a UTC time in units of 100 ns since 0001-01-01T00:00:00. The zero value is the zero [time.Time]; in records
+// it means "no time".
 type Ticks int64
 
 // Second is the number of ticks in a second.
@@ -35,8 +36,8 @@ func (t Ticks) Add(d time.Duration) Ticks { return t + Ticks(d/100) }
 // RFC1123 returns t in the format of Last-Modified: "Fri, 26 Jun 2015 23:39:12 GMT".
 func (t Ticks) RFC1123() string { return string(t.AppendRFC1123(make([]byte, 0, 29))) }
 
-// AppendRFC1123 appends [Ticks.RFC1123] to b. It avoids package time's layouts because listings format two times for each
-// item.
+// AppendRFC1123 appends [Ticks.RFC1123] to b. It avoids package time's layouts because listings format two times for
+// each item.
 func (t Ticks) AppendRFC1123(b []byte) []byte {
 	day, second := uint64(t)/perDay, uint64(t)%perDay/Second
 	d := dateOf(day)
@@ -61,8 +62,8 @@ const iso7 = "2006-01-02T15:04:05.0000000Z"
 // ISO returns t with seven decimals, the format of snapshot and version ids: "2015-06-26T23:39:12.1234567Z".
 func (t Ticks) ISO() string { return t.Time().Format(iso7) }
 
-// ParseISO parses the format of [Ticks.ISO], also with fewer decimals, as Azure accepts it. ok is false for other text and for years before
-// 1601.
+// ParseISO parses the format of [Ticks.ISO], also with fewer decimals, as Azure accepts it. ok is false for other text
+// and for years before 1601.
 func ParseISO(s string) (t Ticks, ok bool) {
 	if len(s) > len(iso7) || len(s) == 0 || s[len(s)-1] != 'Z' {
 		return 0, false
@@ -74,7 +75,8 @@ func ParseISO(s string) (t Ticks, ok bool) {
 	return Of(parsed), true
 }
 
-// HexETag returns the entity tag of a change made at t, without quotes: hexadecimal, the format of blobs and containers.
+// HexETag returns the entity tag of a change made at t, without quotes: hexadecimal, the format of blobs and
+// containers.
 func (t Ticks) HexETag() string { return string(t.AppendHexETag(make([]byte, 0, 18))) }
 
 // AppendHexETag appends [Ticks.HexETag] to b.

@@ -49,7 +49,8 @@ func TestETagIsHexadecimal(t *testing.T) {
 
 func TestParseISORefusesOtherForms(t *testing.T) {
 	t.Parallel()
-	for _, s := range []string{"", "Z", "2015-06-26", "2015-06-26T23:39:12.12345678Z", "1600-06-26T23:39:12Z", "2015-06-26T23:39:12+01:00"} {
+	for _, s := range []string{"", "Z", "2015-06-26", "2015-06-26T23:39:12.12345678Z", "1600-06-26T23:39:12Z",
+		"2015-06-26T23:39:12+01:00"} {
 		if got, ok := ParseISO(s); ok {
 			t.Errorf("ParseISO(%q) = %s", s, got.ISO())
 		}

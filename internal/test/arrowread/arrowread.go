@@ -1,5 +1,5 @@
-// Package arrowread reads streams of the Apache Arrow IPC format in tests, independently of the package that writes them. It knows the
-// types that Lazuli sends, and fails the test for everything that the format does not permit.
+// Package arrowread reads streams of the Apache Arrow IPC format in tests, independently of the package that writes
+// them. It knows the types that Lazuli sends, and fails the test for everything that the format does not permit.
 package arrowread
 
 import (
@@ -15,7 +15,8 @@ import (
 type Stream struct {
 	// Metadata is that of the schema.
 	Metadata map[string]string
-	// Columns are the names of the columns, and Types their types: the union's number and the first two fields of the type.
+	// Columns are the names of the columns, and Types their types: the union's number and the first two fields of the
+	// type.
 	Columns []string
 	Types   [][3]int
 	// Rows have the values that are not null: string, bool, int64, uint64, float64, *big.Int or map[string]string.

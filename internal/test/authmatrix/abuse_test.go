@@ -20,7 +20,8 @@ func (h *fixture) send(svc wire.Service, method, target, body string, header ...
 	return h.sendAs(svc, account, h.key, method, target, body, header...)
 }
 
-func (h *fixture) sendAs(svc wire.Service, name string, key auth.Key, method, target, body string, header ...string) *httptest.ResponseRecorder {
+func (h *fixture) sendAs(svc wire.Service, name string, key auth.Key, method, target, body string,
+	header ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, "http://127.0.0.1:10000/", strings.NewReader(body))
 	r.RequestURI, r.RemoteAddr = target, "127.0.0.1:5555"
 	r.Header.Set("x-ms-version", "2019-02-02")
@@ -43,8 +44,10 @@ func (h *fixture) sendAs(svc wire.Service, name string, key auth.Key, method, ta
 func TestPathsLeadNowhere(t *testing.T) {
 	h, dir := buildIn(t)
 	const secret = "the other account's secret"
-	for _, step := range [][3]string{{"PUT", "/" + other + "/box?restype=container", ""}, {"PUT", "/" + other + "/box/thing", secret}} {
-		if w := h.sendAs(wire.Blob, other, h.otherKey, step[0], step[1], step[2], "x-ms-blob-type", "BlockBlob"); w.Code != 201 {
+	for _, step := range [][3]string{{"PUT", "/" + other + "/box?restype=container", ""},
+		{"PUT", "/" + other + "/box/thing", secret}} {
+		if w := h.sendAs(wire.Blob, other, h.otherKey, step[0], step[1], step[2], "x-ms-blob-type",
+			"BlockBlob"); w.Code != 201 {
 			t.Fatalf("%s %s: %d %s", step[0], step[1], w.Code, w.Body)
 		}
 	}
@@ -53,13 +56,20 @@ func TestPathsLeadNowhere(t *testing.T) {
 	}
 	before := files(t, dir)
 	for _, path := range []string{
-		"/" + account + "/../" + other + "/box/thing", "/" + account + "/%2e%2e/" + other + "/box/thing", "/" + account + "/..%2f" + other + "/box/thing",
-		"/" + account + "%2f..%2f" + other + "/box/thing", "/" + account + "/box/../../" + other + "/box/thing", "/" + account + "//" + other + "/box/thing",
-		"//" + other + "/box/thing", "/" + account + "/box%2f..%2f..%2f" + other + "%2fbox/thing", "/" + account + ";/" + other + "/box/thing",
-		"/" + account + "/box/..%5c..%5cthing", "/" + account + "/box/%c0%ae%c0%ae/thing", "/" + account + "/box/%ff%fe", "/" + account + "/box/a%00b",
-		"/" + account + "/box%00/thing", "/" + account + "%00/box/thing", "/" + account + "/box/%", "/" + account + "/box/%zz", "/" + account + "/./box/thing",
-		"/" + account + "/box/%252e%252e/thing", "/" + account + "/box/" + strings.Repeat("../", 300) + "etc/passwd", "/%2e%2e/" + account + "/box/thing",
-		"/" + account + "/box/\xc0\xaf", "/" + account + "/CON", "/" + account + "/box/aux.txt", "http://127.0.0.1:10000/" + other + "/box/thing",
+		"/" + account + "/../" + other + "/box/thing", "/" + account + "/%2e%2e/" + other + "/box/thing",
+		"/" + account + "/..%2f" + other + "/box/thing",
+		"/" + account + "%2f..%2f" + other + "/box/thing", "/" + account + "/box/../../" + other + "/box/thing",
+		"/" + account + "//" + other + "/box/thing",
+		"//" + other + "/box/thing", "/" + account + "/box%2f..%2f..%2f" + other + "%2fbox/thing",
+		"/" + account + ";/" + other + "/box/thing",
+		"/" + account + "/box/..%5c..%5cthing", "/" + account + "/box/%c0%ae%c0%ae/thing", "/" + account + "/box/%ff%fe",
+		"/" + account + "/box/a%00b",
+		"/" + account + "/box%00/thing", "/" + account + "%00/box/thing", "/" + account + "/box/%",
+		"/" + account + "/box/%zz", "/" + account + "/./box/thing",
+		"/" + account + "/box/%252e%252e/thing", "/" + account + "/box/" + strings.Repeat("../", 300) + "etc/passwd",
+		"/%2e%2e/" + account + "/box/thing",
+		"/" + account + "/box/\xc0\xaf", "/" + account + "/CON", "/" + account + "/box/aux.txt",
+		"http://127.0.0.1:10000/" + other + "/box/thing",
 		"/" + account + "/" + strings.Repeat("a/", 2000),
 	} {
 		for _, svc := range services {
@@ -98,26 +108,34 @@ func files(t *testing.T, dir string) map[string]bool {
 // Documents whose cost is much higher than their size are refused at once.
 func TestDocumentsAreBounded(t *testing.T) {
 	h := build(t)
-	if w := h.send(wire.Table, "POST", "/"+account+"/Tables", `{"TableName":"Tab"}`, "Content-Type", "application/json"); w.Code != 201 {
+	if w := h.send(wire.Table, "POST", "/"+account+"/Tables", `{"TableName":"Tab"}`, "Content-Type",
+		"application/json"); w.Code != 201 {
 		t.Fatalf("create the table: %d %s", w.Code, w.Body)
 	}
 	if w := h.send(wire.Queue, "PUT", "/"+account+"/line", ""); w.Code != 201 {
 		t.Fatalf("create the queue: %d %s", w.Code, w.Body)
 	}
-	laughs := `<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;"><!ENTITY c "&b;&b;&b;&b;&b;&b;&b;&b;">]>`
+	laughs :=
+		`<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;"><!ENTITY c "&b;&b;&b;&b;&b;&b;&b;&b;">]>`
 	external := `<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]>`
 	for _, tc := range []struct {
 		name                 string
 		svc                  wire.Service
 		method, target, body string
 	}{
-		{"entities in service properties", wire.Blob, "PUT", "/?restype=service&comp=properties", laughs + "<StorageServiceProperties><DefaultServiceVersion>&c;</DefaultServiceVersion></StorageServiceProperties>"},
-		{"external entity in service properties", wire.Queue, "PUT", "/?restype=service&comp=properties", external + "<StorageServiceProperties><Logging><Version>&a;</Version></Logging></StorageServiceProperties>"},
-		{"external entity in a message", wire.Queue, "POST", "/line/messages", external + "<QueueMessage><MessageText>&a;</MessageText></QueueMessage>"},
+		{"entities in service properties", wire.Blob, "PUT", "/?restype=service&comp=properties",
+			laughs + "<StorageServiceProperties><DefaultServiceVersion>&c;</DefaultServiceVersion></StorageServiceProperties>"},
+		{"external entity in service properties", wire.Queue, "PUT", "/?restype=service&comp=properties",
+			external + "<StorageServiceProperties><Logging><Version>&a;</Version></Logging></StorageServiceProperties>"},
+		{"external entity in a message", wire.Queue, "POST", "/line/messages",
+			external + "<QueueMessage><MessageText>&a;</MessageText></QueueMessage>"},
 		{"deep XML", wire.Queue, "POST", "/line/messages", strings.Repeat("<a>", 15000)},
-		{"deep XML in access policies", wire.Table, "PUT", "/Tab?comp=acl", "<SignedIdentifiers>" + strings.Repeat("<a>", 15000)},
-		{"another character set", wire.Queue, "POST", "/line/messages", `<?xml version="1.0" encoding="UTF-7"?><QueueMessage><MessageText>x</MessageText></QueueMessage>`},
-		{"deep JSON array", wire.Table, "POST", "/Tab", `{"PartitionKey":"p","RowKey":"r","x":` + strings.Repeat("[", 200000)},
+		{"deep XML in access policies", wire.Table, "PUT", "/Tab?comp=acl",
+			"<SignedIdentifiers>" + strings.Repeat("<a>", 15000)},
+		{"another character set", wire.Queue, "POST", "/line/messages",
+			`<?xml version="1.0" encoding="UTF-7"?><QueueMessage><MessageText>x</MessageText></QueueMessage>`},
+		{"deep JSON array", wire.Table, "POST", "/Tab",
+			`{"PartitionKey":"p","RowKey":"r","x":` + strings.Repeat("[", 200000)},
 		{"deep JSON object", wire.Table, "POST", "/Tab", strings.Repeat(`{"a":`, 200000)},
 		{"not UTF-8", wire.Table, "POST", "/Tab", "{\"PartitionKey\":\"\xff\",\"RowKey\":"},
 		{"deep filter", wire.Table, "GET", "/Tab?$filter=" + strings.Repeat("(", 15000), ""},

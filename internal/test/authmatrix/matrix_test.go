@@ -44,7 +44,8 @@ type fixture struct {
 
 var (
 	services = []wire.Service{wire.Blob, wire.Queue, wire.Table}
-	tables   = map[wire.Service][]frontend.Row{wire.Blob: blobsvc.Operations(), wire.Queue: queuesvc.Operations(), wire.Table: tablesvc.Operations()}
+	tables   = map[wire.Service][]frontend.Row{wire.Blob: blobsvc.Operations(), wire.Queue: queuesvc.Operations(),
+		wire.Table: tablesvc.Operations()}
 )
 
 func build(t testing.TB) *fixture {
@@ -63,7 +64,8 @@ func buildIn(t testing.TB) (_ *fixture, dir string) {
 	check.OK(t, err)
 	_, h.otherKey, err = auth.GenerateKey()
 	check.OK(t, err)
-	accounts, err := auth.NewAccounts(auth.Account{Name: account, Keys: []auth.Key{h.key}}, auth.Account{Name: other, Keys: []auth.Key{h.otherKey}})
+	accounts, err := auth.NewAccounts(auth.Account{Name: account, Keys: []auth.Key{h.key}},
+		auth.Account{Name: other, Keys: []auth.Key{h.otherKey}})
 	check.OK(t, err)
 	h.issuer, err = devissuer.New(devissuer.Config{})
 	check.OK(t, err)
@@ -78,10 +80,12 @@ func buildIn(t testing.TB) (_ *fixture, dir string) {
 	common := frontend.Common{Accounts: accounts, OAuth: oauth, Log: slog.New(slog.DiscardHandler)}
 
 	check.OK(t, os.Mkdir(filepath.Join(dir, "extents"), 0o700))
-	blobs, err := blobsvc.New(blobsvc.Config{Common: common, Path: filepath.Join(dir, "blobs.db"), Extents: filepath.Join(dir, "extents"), Relaxed: true})
+	blobs, err := blobsvc.New(blobsvc.Config{Common: common, Path: filepath.Join(dir, "blobs.db"),
+		Extents: filepath.Join(dir, "extents"), Relaxed: true})
 	check.OK(t, err)
 	t.Cleanup(func() { _ = blobs.Close() })
-	tabs, err := tablesvc.New(tablesvc.Config{Common: common, Path: filepath.Join(dir, "tables.db"), Store: store.Options{Relaxed: true}})
+	tabs, err := tablesvc.New(tablesvc.Config{Common: common, Path: filepath.Join(dir, "tables.db"),
+		Store: store.Options{Relaxed: true}})
 	check.OK(t, err)
 	t.Cleanup(func() { _ = tabs.Close() })
 	nats, err := natsserver.Start(natsserver.Config{Log: common.Log})
@@ -92,7 +96,8 @@ func buildIn(t testing.TB) (_ *fixture, dir string) {
 	queues, err := queuesvc.New(queuesvc.Config{Common: common, Path: filepath.Join(dir, "queues.db"), Store: queueStore})
 	check.OK(t, err)
 	t.Cleanup(func() { _ = queues.Close() })
-	h.handlers = map[wire.Service]http.Handler{wire.Blob: blobs.Handler(), wire.Queue: queues.Handler(), wire.Table: tabs.Handler()}
+	h.handlers = map[wire.Service]http.Handler{wire.Blob: blobs.Handler(), wire.Queue: queues.Handler(),
+		wire.Table: tabs.Handler()}
 	return h, dir
 }
 
@@ -100,9 +105,12 @@ func buildIn(t testing.TB) (_ *fixture, dir string) {
 var paths = map[string]struct{ path, header, value string }{
 	"blob/service": {"/", "", ""}, "blob/container": {"/box", "", ""}, "blob/blob": {"/box/thing", "", ""},
 	"queue/service": {"/", "", ""}, "queue/queue": {"/line", "", ""}, "queue/messages": {"/line/messages", "", ""},
-	"queue/messages?peekonly=true": {"/line/messages?peekonly=true", "", ""}, "queue/message": {"/line/messages/00000000-0000-0000-0000-000000000000", "", ""},
-	"table/service": {"/", "", ""}, "table/preflight": {"/Tab", "", ""}, "table/batch": {"/$batch", "", ""}, "table/tables": {"/Tables", "", ""},
-	"table/one table": {"/Tables('Tab')", "", ""}, "table/table": {"/Tab", "", ""}, "table/partition": {"/Tab(PartitionKey='p')", "", ""},
+	"queue/messages?peekonly=true": {"/line/messages?peekonly=true", "", ""},
+	"queue/message":                {"/line/messages/00000000-0000-0000-0000-000000000000", "", ""},
+	"table/service":                {"/", "", ""}, "table/preflight": {"/Tab", "", ""}, "table/batch": {"/$batch", "", ""},
+	"table/tables":    {"/Tables", "", ""},
+	"table/one table": {"/Tables('Tab')", "", ""}, "table/table": {"/Tab", "", ""},
+	"table/partition":                             {"/Tab(PartitionKey='p')", "", ""},
 	"table/entity":                                {"/Tab(PartitionKey='p',RowKey='r')", "", ""},
 	"table/entity, X-HTTP-Method: PUT":            {"/Tab(PartitionKey='p',RowKey='r')", "X-Http-Method", "PUT"},
 	"table/entity, X-HTTP-Method: MERGE or PATCH": {"/Tab(PartitionKey='p',RowKey='r')", "X-Http-Method", "MERGE"},
@@ -153,7 +161,8 @@ var errorHeader = "x-ms-error-code"
 var errorCode = regexp.MustCompile(`<Code>(\w+)</Code>|"code":"(\w+)"|<code>(\w+)</code>`)
 
 // refusals are the error codes for callers without access. "" means access, whatever the result of the operation is.
-var refusals = []string{"AuthenticationFailed", "AuthorizationFailure", "AuthorizationPermissionMismatch", "AuthorizationServiceMismatch",
+var refusals = []string{"AuthenticationFailed", "AuthorizationFailure", "AuthorizationPermissionMismatch",
+	"AuthorizationServiceMismatch",
 	"AuthorizationResourceTypeMismatch", "NoAuthenticationInformation", "InvalidAuthenticationInfo"}
 
 // ask sends a request and returns the error code of the refusal, "" if there was none.
@@ -170,7 +179,8 @@ func (h *fixture) ask(t testing.TB, svc wire.Service, r *http.Request) string {
 	if w.Code >= 500 && w.Code != http.StatusNotImplemented {
 		t.Errorf("%s %s: %d %s", r.Method, r.URL, w.Code, w.Body)
 	}
-	if w.Code == http.StatusNotFound && code == "ResourceNotFound" && r.Header.Get("Authorization") == "" && !r.URL.Query().Has("sig") {
+	if w.Code == http.StatusNotFound && code == "ResourceNotFound" && r.Header.Get("Authorization") == "" &&
+		!r.URL.Query().Has("sig") {
 		return "AuthenticationFailed" // the answer to anonymous callers
 	}
 	if slices.Contains(refusals, code) {
@@ -277,16 +287,21 @@ func TestAccountKey(t *testing.T) {
 	each(t, func(t *testing.T, svc wire.Service, row frontend.Row, r rule) {
 		everybody := r.public == "*"
 		name := label(svc, row)
-		expect(t, name+" with the account's key", h.ask(t, svc, byKey(request(t, svc, row, account, ""), svc, account, h.key)), !r.bearerOnly || everybody, "AuthenticationFailed")
-		expect(t, name+" with another account's key", h.ask(t, svc, byKey(request(t, svc, row, account, ""), svc, account, h.otherKey)), everybody, "AuthenticationFailed")
-		expect(t, name+" as another account", h.ask(t, svc, byKey(request(t, svc, row, account, ""), svc, other, h.otherKey)), everybody, "AuthenticationFailed")
+		expect(t, name+" with the account's key",
+			h.ask(t, svc, byKey(request(t, svc, row, account, ""), svc, account, h.key)), !r.bearerOnly ||
+				everybody, "AuthenticationFailed")
+		expect(t, name+" with another account's key",
+			h.ask(t, svc, byKey(request(t, svc, row, account, ""), svc, account, h.otherKey)), everybody, "AuthenticationFailed")
+		expect(t, name+" as another account", h.ask(t, svc, byKey(request(t, svc, row, account, ""), svc, other, h.otherKey)),
+			everybody, "AuthenticationFailed")
 	})
 }
 
 func TestAccountSAS(t *testing.T) {
 	h := build(t)
 	sign := func(svc wire.Service, change func(*auth.Token)) string {
-		token := auth.Token{Services: "bqt", ResourceTypes: "sco", Permissions: letters, Expiry: time.Now().Add(time.Hour).UTC().Format("2006-01-02T15:04:05Z")}
+		token := auth.Token{Services: "bqt", ResourceTypes: "sco", Permissions: letters,
+			Expiry: time.Now().Add(time.Hour).UTC().Format("2006-01-02T15:04:05Z")}
 		change(&token)
 		q, err := token.Sign(account, h.key, svc, "")
 		check.OK(t, err)
@@ -298,10 +313,12 @@ func TestAccountSAS(t *testing.T) {
 			return h.ask(t, svc, request(t, svc, row, account, sign(svc, change)))
 		}
 		name := label(svc, row) + ", account SAS"
-		expect(t, name+" with every letter", ask(func(*auth.Token) {}), r.account != "" || everybody, "AuthorizationFailure", "AuthenticationFailed")
+		expect(t, name+" with every letter", ask(func(*auth.Token) {}), r.account != "" ||
+			everybody, "AuthorizationFailure", "AuthenticationFailed")
 		for _, l := range letters {
 			what := name + " with " + string(l)
-			expect(t, what, ask(func(token *auth.Token) { token.Permissions = string(l) }), allowed(string(l), r.account, r.all) || everybody)
+			expect(t, what, ask(func(token *auth.Token) { token.Permissions = string(l) }),
+				allowed(string(l), r.account, r.all) || everybody)
 		}
 		if without := strings.Map(func(c rune) rune {
 			if strings.ContainsRune(r.account, c) {
@@ -309,19 +326,28 @@ func TestAccountSAS(t *testing.T) {
 			}
 			return c
 		}, letters); r.account != "" && without != "" {
-			expect(t, name+" with every letter but its own", ask(func(token *auth.Token) { token.Permissions = without }), false, "AuthorizationPermissionMismatch")
+			expect(t, name+" with every letter but its own", ask(func(token *auth.Token) { token.Permissions = without }), false,
+				"AuthorizationPermissionMismatch")
 		}
 		if r.account == "" {
 			return
 		}
-		expect(t, name+" for other services", ask(func(token *auth.Token) { token.Services = strings.Replace("bqt", svc.String()[:1], "", 1) }), false, "AuthorizationServiceMismatch")
-		expect(t, name+" for other resource types", ask(func(token *auth.Token) { token.ResourceTypes = strings.Replace("sco", r.on, "", 1) }), r.parts, "AuthorizationResourceTypeMismatch")
+		expect(t, name+" for other services",
+			ask(func(token *auth.Token) { token.Services = strings.Replace("bqt", svc.String()[:1], "", 1) }), false,
+			"AuthorizationServiceMismatch")
+		expect(t, name+" for other resource types",
+			ask(func(token *auth.Token) { token.ResourceTypes = strings.Replace("sco", r.on, "", 1) }), r.parts,
+			"AuthorizationResourceTypeMismatch")
 		expect(t, name+" for its resource type alone", ask(func(token *auth.Token) { token.ResourceTypes = r.on }), true)
-		expect(t, name+", expired", ask(func(token *auth.Token) { token.Expiry = "2020-01-01" }), false, "AuthenticationFailed")
+		expect(t, name+", expired", ask(func(token *auth.Token) { token.Expiry = "2020-01-01" }), false,
+			"AuthenticationFailed")
 		expect(t, name+", early", ask(func(token *auth.Token) { token.Start = "2100-01-01" }), false, "AuthenticationFailed")
 		q := sign(svc, func(token *auth.Token) { token.Permissions = "o" })
-		expect(t, name+" with letters added", h.ask(t, svc, request(t, svc, row, account, strings.Replace(q, "sp=o", "sp="+letters, 1))), false, "AuthenticationFailed")
-		expect(t, name+" of another account", h.ask(t, svc, request(t, svc, row, other, sign(svc, func(*auth.Token) {}))), false, "AuthenticationFailed")
+		expect(t, name+" with letters added",
+			h.ask(t, svc, request(t, svc, row, account, strings.Replace(q, "sp=o", "sp="+letters, 1))), false,
+			"AuthenticationFailed")
+		expect(t, name+" of another account", h.ask(t, svc, request(t, svc, row, other, sign(svc, func(*auth.Token) {}))),
+			false, "AuthenticationFailed")
 	})
 }
 
@@ -330,7 +356,8 @@ func TestServiceSAS(t *testing.T) {
 	resources := map[wire.Service]string{wire.Blob: "box", wire.Queue: "line", wire.Table: "Tab"}
 	elsewhere := map[wire.Service]string{wire.Blob: "box2", wire.Queue: "line2", wire.Table: "Tab2"}
 	sign := func(svc wire.Service, resource, permissions string) string {
-		q, err := auth.Token{Permissions: permissions, Expiry: time.Now().Add(time.Hour).UTC().Format("2006-01-02T15:04:05Z")}.Sign(account, h.key, svc, resource)
+		q, err := auth.Token{Permissions: permissions,
+			Expiry: time.Now().Add(time.Hour).UTC().Format("2006-01-02T15:04:05Z")}.Sign(account, h.key, svc, resource)
 		check.OK(t, err)
 		return q
 	}
@@ -346,7 +373,8 @@ func TestServiceSAS(t *testing.T) {
 		name := label(svc, row) + ", service SAS"
 		expect(t, name+" with every letter", ask(resources[svc], letters), wanted != "" || everybody)
 		// A batch names no table; its parts are checked against the token's table.
-		expect(t, name+" for another resource", ask(elsewhere[svc], letters), everybody || row.On == "batch", "AuthenticationFailed")
+		expect(t, name+" for another resource", ask(elsewhere[svc], letters), everybody ||
+			row.On == "batch", "AuthenticationFailed")
 		for _, l := range letters {
 			expect(t, name+" with "+string(l), ask(resources[svc], string(l)), allowed(string(l), wanted, r.all) || everybody)
 		}
@@ -362,7 +390,8 @@ func TestSnapshotSAS(t *testing.T) {
 	h := build(t)
 	const at = "2026-08-13T10:00:00.0000000Z"
 	sign := func(kind string) string {
-		q, err := auth.Token{Resource: kind, Snapshot: at, Permissions: letters, Expiry: time.Now().Add(time.Hour).UTC().Format("2006-01-02T15:04:05Z")}.Sign(account, h.key, wire.Blob, "box/thing")
+		q, err := auth.Token{Resource: kind, Snapshot: at, Permissions: letters,
+			Expiry: time.Now().Add(time.Hour).UTC().Format("2006-01-02T15:04:05Z")}.Sign(account, h.key, wire.Blob, "box/thing")
 		check.OK(t, err)
 		return q
 	}
@@ -373,15 +402,19 @@ func TestSnapshotSAS(t *testing.T) {
 		}
 		for kind, parameter := range map[string]string{"bs": "snapshot", "bv": "versionid"} {
 			name := label(wire.Blob, row) + ", SAS of kind " + kind
-			expect(t, name, h.ask(t, wire.Blob, request(t, wire.Blob, row, account, parameter+"="+at+"&"+sign(kind))), r.record || r.public == "*", "AuthorizationFailure")
+			expect(t, name, h.ask(t, wire.Blob, request(t, wire.Blob, row, account, parameter+"="+at+"&"+sign(kind))),
+				r.record || r.public == "*", "AuthorizationFailure")
 			other := strings.Replace(at, "10", "11", 1)
-			expect(t, name+" for another one", h.ask(t, wire.Blob, request(t, wire.Blob, row, account, parameter+"="+other+"&"+sign(kind))), r.public == "*", "AuthenticationFailed")
+			expect(t, name+" for another one",
+				h.ask(t, wire.Blob, request(t, wire.Blob, row, account, parameter+"="+other+"&"+sign(kind))), r.public == "*",
+				"AuthenticationFailed")
 		}
 	}
 }
 
 // short maps the letters in rules to roles.
-var short = map[string]string{"Reader": "R", "Contributor": "C", "Owner": "O", "Delegator": "D", "Processor": "P", "Sender": "S"}
+var short = map[string]string{"Reader": "R", "Contributor": "C", "Owner": "O", "Delegator": "D", "Processor": "P",
+	"Sender": "S"}
 
 func TestBearer(t *testing.T) {
 	h := build(t)
@@ -403,7 +436,8 @@ func TestBearer(t *testing.T) {
 				in = in || strings.Contains(r.roles, short[fields[len(fields)-1]])
 			}
 			expect(t, label(svc, row)+", bearer token of "+name, ask(account), in, "AuthorizationPermissionMismatch")
-			expect(t, label(svc, row)+", bearer token of "+name+" in another account", ask(other), r.public == "*", "AuthorizationPermissionMismatch")
+			expect(t, label(svc, row)+", bearer token of "+name+" in another account", ask(other), r.public == "*",
+				"AuthorizationPermissionMismatch")
 		}
 	})
 }
@@ -420,7 +454,8 @@ func TestAnonymous(t *testing.T) {
 					t.Fatalf("create the container: %d %s", w.Code, w.Body)
 				}
 			} else {
-				r = request(t, wire.Blob, frontend.Row{Method: "PUT", On: "container", Restype: "container", Comp: "acl"}, account, "")
+				r = request(t, wire.Blob, frontend.Row{Method: "PUT", On: "container", Restype: "container", Comp: "acl"}, account,
+					"")
 				r.Header.Set("x-ms-blob-public-access", level)
 				w := httptest.NewRecorder()
 				h.handlers[wire.Blob].ServeHTTP(w, byKey(r, wire.Blob, account, h.key))
@@ -438,7 +473,8 @@ func TestAnonymous(t *testing.T) {
 			expect(t, what+", old version", h.ask(t, svc, old), in, "AuthenticationFailed")
 			bad := request(t, svc, row, account, "")
 			bad.Header.Set("Authorization", "Basic dXNlcjpwYXNz")
-			expect(t, what+", with a scheme that is not known", h.ask2(t, svc, bad), r.public == "*", "InvalidAuthenticationInfo")
+			expect(t, what+", with a scheme that is not known", h.ask2(t, svc, bad), r.public == "*",
+				"InvalidAuthenticationInfo")
 		})
 	}
 }
@@ -462,7 +498,8 @@ func (h *fixture) ask2(t testing.TB, svc wire.Service, r *http.Request) string {
 	t.Helper()
 	w := httptest.NewRecorder()
 	h.handlers[svc].ServeHTTP(w, r)
-	if strings.Contains(w.Body.String(), "InvalidAuthenticationInfo") || slices.Contains(w.Header()[errorHeader], "InvalidAuthenticationInfo") {
+	if strings.Contains(w.Body.String(), "InvalidAuthenticationInfo") ||
+		slices.Contains(w.Header()[errorHeader], "InvalidAuthenticationInfo") {
 		return "InvalidAuthenticationInfo"
 	}
 	return ""

@@ -9,7 +9,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// A preflight request for the address of any operation, and for any other, is decided by the account's rules only. The account has none here.
+// A preflight request for the address of any operation, and for any other, is decided by the account's rules only. The
+// account has none here.
 func TestPreflightIsDecidedByRules(t *testing.T) {
 	h := build(t)
 	ask := func(svc wire.Service, target string) {
@@ -28,7 +29,8 @@ func TestPreflightIsDecidedByRules(t *testing.T) {
 		ask(svc, request(t, svc, row, account, "").RequestURI)
 	})
 	for _, svc := range services {
-		for _, target := range []string{"", "/", "/UPPER/x", "/a//b", "/x?comp=nonsense", "/x?restype=nonsense&comp=list", "/line/other/x", "/Tab(x", "-secondary/box"} {
+		for _, target := range []string{"", "/", "/UPPER/x", "/a//b", "/x?comp=nonsense", "/x?restype=nonsense&comp=list",
+			"/line/other/x", "/Tab(x", "-secondary/box"} {
 			ask(svc, "/"+account+target)
 		}
 	}

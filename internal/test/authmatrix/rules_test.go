@@ -2,25 +2,30 @@ package authmatrix
 
 // rule says who may call an operation, in the terms of the reference.
 //
-//   - Account SAS: https://learn.microsoft.com/rest/api/storageservices/create-account-sas#account-sas-permissions-by-operation
+//   - Account SAS:
+//     https://learn.microsoft.com/rest/api/storageservices/create-account-sas#account-sas-permissions-by-operation
 //   - Service SAS: https://learn.microsoft.com/rest/api/storageservices/create-service-sas#specify-permissions
-//   - Roles: https://learn.microsoft.com/rest/api/storageservices/authorize-with-azure-active-directory#permissions-for-calling-data-operations
+//   - Roles:
+//     https://learn.microsoft.com/rest/api/storageservices/authorize-with-azure-active-directory#permissions-for-calling-data-operations
 type rule struct {
 	// on is the account SAS resource type: "s", "c" or "o".
 	on string
 	// parts marks a batch: an account SAS for any resource type may send it, since each part is authorised by itself.
 	parts bool
-	// account are the letters of an account SAS, one of which suffices; "" means that no account SAS suffices. all means that all letters are
-	// needed.
+	// account are the letters of an account SAS, one of which suffices; "" means that no account SAS suffices. all means
+	// that all letters are needed.
 	account string
 	all     bool
-	// service are the letters of a service SAS for the container, queue or table; "" means that none suffices. "=" means the same as account.
+	// service are the letters of a service SAS for the container, queue or table; "" means that none suffices. "=" means
+	// the same as account.
 	service string
 	// object reports whether a SAS for one blob suffices too.
 	object bool
-	// record reports whether a SAS for one snapshot or version suffices: the operation acts on the resource of such a SAS, or on nothing.
+	// record reports whether a SAS for one snapshot or version suffices: the operation acts on the resource of such a SAS,
+	// or on nothing.
 	record bool
-	// roles are the letters of the roles with access: R(eader), C(ontributor), O(wner), D(elegator), P(rocessor), S(ender).
+	// roles are the letters of the roles with access: R(eader), C(ontributor), O(wner), D(elegator), P(rocessor),
+	// S(ender).
 	roles string
 	// public is the lowest public access level for anonymous callers: "", "container", "blob"; "*" means all callers.
 	public string
@@ -33,8 +38,8 @@ const (
 	writers = "CO"
 )
 
-// rules has the operations by service and name; if operations of several levels have the same name and different rules, the level follows after
-// an at sign.
+// rules has the operations by service and name; if operations of several levels have the same name and different rules,
+// the level follows after an at sign.
 var rules = map[string]map[string]rule{
 	"blob": {
 		"ListContainers":           {on: "s", account: "l", roles: readers},
@@ -64,12 +69,15 @@ var rules = map[string]map[string]rule{
 		"LeaseContainer":         {on: "c", account: "wd", roles: writers},
 		"ListBlobs":              {on: "c", account: "l", service: "=", roles: readers, public: "container"},
 
-		"PutBlob":                      {on: "o", account: "cw", service: "=", object: true, roles: writers},
-		"PutBlobFromURL":               {on: "o", account: "cw", service: "=", object: true, roles: writers},
-		"GetBlob":                      {on: "o", account: "r", service: "=", object: true, record: true, roles: readers, public: "blob"},
-		"GetBlobProperties":            {on: "o", account: "r", service: "=", object: true, record: true, roles: readers, public: "blob"},
-		"SetBlobProperties":            {on: "o", account: "w", service: "=", object: true, roles: writers},
-		"GetBlobMetadata":              {on: "o", account: "r", service: "=", object: true, record: true, roles: readers, public: "blob"},
+		"PutBlob":        {on: "o", account: "cw", service: "=", object: true, roles: writers},
+		"PutBlobFromURL": {on: "o", account: "cw", service: "=", object: true, roles: writers},
+		"GetBlob": {on: "o", account: "r", service: "=", object: true, record: true, roles: readers,
+			public: "blob"},
+		"GetBlobProperties": {on: "o", account: "r", service: "=", object: true, record: true, roles: readers,
+			public: "blob"},
+		"SetBlobProperties": {on: "o", account: "w", service: "=", object: true, roles: writers},
+		"GetBlobMetadata": {on: "o", account: "r", service: "=", object: true, record: true, roles: readers,
+			public: "blob"},
 		"SetBlobMetadata":              {on: "o", account: "w", service: "=", object: true, roles: writers},
 		"GetBlobTags":                  {on: "o", account: "t", service: "=", object: true, record: true, roles: "O"},
 		"SetBlobTags":                  {on: "o", account: "t", service: "=", object: true, record: true, roles: "O"},
@@ -89,11 +97,13 @@ var rules = map[string]map[string]rule{
 		"PutBlock":                     {on: "o", account: "cw", service: "=", object: true, roles: writers},
 		"PutBlockFromURL":              {on: "o", account: "cw", service: "=", object: true, roles: writers},
 		// A SAS with create permission may also create a new block blob.
-		"PutBlockList":        {on: "o", account: "cw", service: "=", object: true, roles: writers},
-		"GetBlockList":        {on: "o", account: "r", service: "=", object: true, record: true, roles: readers, public: "blob"},
-		"PutPage":             {on: "o", account: "w", service: "=", object: true, roles: writers},
-		"PutPageFromURL":      {on: "o", account: "w", service: "=", object: true, roles: writers},
-		"GetPageRanges":       {on: "o", account: "r", service: "=", object: true, record: true, roles: readers, public: "blob"},
+		"PutBlockList": {on: "o", account: "cw", service: "=", object: true, roles: writers},
+		"GetBlockList": {on: "o", account: "r", service: "=", object: true, record: true, roles: readers,
+			public: "blob"},
+		"PutPage":        {on: "o", account: "w", service: "=", object: true, roles: writers},
+		"PutPageFromURL": {on: "o", account: "w", service: "=", object: true, roles: writers},
+		"GetPageRanges": {on: "o", account: "r", service: "=", object: true, record: true, roles: readers,
+			public: "blob"},
 		"IncrementalCopyBlob": {on: "o", account: "cw", service: "=", object: true, roles: writers},
 		"AppendBlock":         {on: "o", account: "aw", service: "=", object: true, roles: writers},
 		"AppendBlockFromURL":  {on: "o", account: "aw", service: "=", object: true, roles: writers},
@@ -145,6 +155,6 @@ var rules = map[string]map[string]rule{
 	},
 }
 
-// gaps are the known differences between a service and its rule, by service and operation. The matrix fails for any other difference, and for a
-// gap that no longer exists.
+// gaps are the known differences between a service and its rule, by service and operation. The matrix fails for any
+// other difference, and for a gap that no longer exists.
 var gaps = map[string]string{}

@@ -91,8 +91,10 @@ func startBrowser(program string) *process {
 		p.err = err
 		return p
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1280, 900),
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.UserDataDir(profile), chromedp.WSURLReadTimeout(patience))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox,
+		chromedp.DisableGPU, chromedp.WindowSize(1280, 900),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.UserDataDir(profile),
+		chromedp.WSURLReadTimeout(patience))
 	ctx, cancelProgram := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, cancelTab := chromedp.NewContext(ctx, chromedp.WithErrorf(func(string, ...any) {}))
 	p.ctx, p.err = ctx, chromedp.Run(ctx)
@@ -129,7 +131,8 @@ func open(t *testing.T) *browser {
 	clock := new(testclock.Clock)
 	requests := dashboard.NewRequests(clock.Now)
 	quiet := slog.New(slog.DiscardHandler)
-	s, err := server.Start(server.Config{InMemory: true, Log: quiet, Faults: true, Events: true, Observe: requests.Observe, Now: clock.Now, ClientsNow: time.Now})
+	s, err := server.Start(server.Config{InMemory: true, Log: quiet, Faults: true, Events: true, Observe: requests.Observe,
+		Now: clock.Now, ClientsNow: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +141,8 @@ func open(t *testing.T) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ui := dashboard.New(dashboard.Options{Backend: func() dashboard.Backend { return s }, Accounts: auth.Development(), Requests: requests, State: true, InMemory: true, Now: clock.Now, Clock: clock,
+	ui := dashboard.New(dashboard.Options{Backend: func() dashboard.Backend { return s }, Accounts: auth.Development(),
+		Requests: requests, State: true, InMemory: true, Now: clock.Now, Clock: clock,
 		Version: "test", Log: quiet, Workflows: workflows(s)})
 	a := admin.Start(l, admin.Options{UI: ui, Log: quiet})
 	t.Cleanup(func() {
@@ -232,11 +236,13 @@ func (b *browser) until(expression, what string) {
 	}
 }
 
-// button clicks the button with a text, below a selector, once it is there: a page that shows its first part may still arrive.
+// button clicks the button with a text, below a selector, once it is there: a page that shows its first part may still
+// arrive.
 func (b *browser) button(within, text string) {
 	b.t.Helper()
 	quoted, _ := json.Marshal(text)
-	button := fmt.Sprintf(`[...document.querySelectorAll(%q)].find(e => e.textContent.trim() === %s && e.checkVisibility())`,
+	button := fmt.Sprintf(
+		`[...document.querySelectorAll(%q)].find(e => e.textContent.trim() === %s && e.checkVisibility())`,
 		within+" button, "+within+" a, "+within+" summary", quoted)
 	b.until(button, fmt.Sprintf("the button %q", text))
 	var clicked bool
@@ -249,7 +255,8 @@ func (b *browser) button(within, text string) {
 // confirm accepts the confirmation of a destructive action.
 func (b *browser) confirm() {
 	b.t.Helper()
-	b.until("document.querySelector('dialog[open]') || document.querySelector('main input[name=confirmed]')", "the question")
+	b.until("document.querySelector('dialog[open]') || document.querySelector('main input[name=confirmed]')",
+		"the question")
 	b.button("body", "Yes")
 }
 
@@ -283,7 +290,8 @@ func (b *browser) accessible(name string) {
 		Nodes    []struct{ HTML string }
 	}
 	b.do(chromedp.Evaluate(string(axe)+"\n;true", nil),
-		chromedp.Evaluate(`axe.run({runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}).then(r => r.violations.map(v => ({ID: v.id, Help: v.help, Nodes: v.nodes.map(n => ({HTML: n.html}))})))`, &report,
+		chromedp.Evaluate(
+			`axe.run({runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}).then(r => r.violations.map(v => ({ID: v.id, Help: v.help, Nodes: v.nodes.map(n => ({HTML: n.html}))})))`, &report,
 			func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
 	for _, v := range report {
 		for _, n := range v.Nodes {
@@ -312,7 +320,8 @@ func (b *browser) fill() {
 		b.t.Fatal(err)
 	}
 	_, err1 = blobs.CreateContainer(ctx, "photos", nil)
-	for name, content := range map[string]string{"2026/people.csv": "name,age\nJane,41\n", "notes.txt": "a note", "data.json": `{"a":[1,2]}`} {
+	for name, content := range map[string]string{"2026/people.csv": "name,age\nJane,41\n", "notes.txt": "a note",
+		"data.json": `{"a":[1,2]}`} {
 		_, err := blobs.UploadBuffer(ctx, "photos", name, []byte(content), nil)
 		err1 = errors.Join(err1, err)
 	}
@@ -323,10 +332,12 @@ func (b *browser) fill() {
 	}
 	_, err3 = tables.CreateTable(ctx, "people", nil)
 	for i := range 3 {
-		_, err := tables.NewClient("people").AddEntity(ctx, fmt.Appendf(nil, `{"PartitionKey":"smith","RowKey":"%d","Name":"Jane","Age":%d}`, i, 40+i), nil)
+		_, err := tables.NewClient("people").AddEntity(ctx,
+			fmt.Appendf(nil, `{"PartitionKey":"smith","RowKey":"%d","Name":"Jane","Age":%d}`, i, 40+i), nil)
 		err3 = errors.Join(err3, err)
 	}
-	_, err := queues.CreateQueue(policy.WithRetryOptions(ctx, policy.RetryOptions{MaxRetries: -1}), "x", nil) // fails: the name is too short
+	// fails: the name is too short
+	_, err := queues.CreateQueue(policy.WithRetryOptions(ctx, policy.RetryOptions{MaxRetries: -1}), "x", nil)
 	if err == nil {
 		b.t.Fatal("a queue x was created")
 	}
@@ -335,7 +346,8 @@ func (b *browser) fill() {
 	}
 }
 
-// subscribe makes a subscription that has delivered an event to a queue, and one whose endpoint does not exist any more.
+// subscribe makes a subscription that has delivered an event to a queue, and one whose endpoint does not exist any
+// more.
 func (b *browser) subscribe() {
 	b.t.Helper()
 	types := []string{"Lazuli.Storage.MessagePut", "Lazuli.Storage.EntityInserted"}
@@ -363,7 +375,8 @@ func (b *browser) subscribe() {
 	}
 	tables, err := aztables.NewServiceClientFromConnectionString(b.stack.ConnectionString(), nil)
 	if err == nil {
-		_, err = tables.NewClient("people").AddEntity(b.t.Context(), []byte(`{"PartitionKey":"smith","RowKey":"9","Name":"Joe","Age":4}`), nil)
+		_, err = tables.NewClient("people").AddEntity(b.t.Context(),
+			[]byte(`{"PartitionKey":"smith","RowKey":"9","Name":"Joe","Age":4}`), nil)
 	}
 	if err == nil {
 		_, err = b.stack.Events().Flush(b.t.Context())
@@ -373,7 +386,8 @@ func (b *browser) subscribe() {
 	}
 }
 
-// Every page shows the stored data, without errors on the console, and is accessible, also in dark mode and in a narrow window.
+// Every page shows the stored data, without errors on the console, and is accessible, also in dark mode and in a narrow
+// window.
 func TestPages(t *testing.T) {
 	b := open(t)
 	b.fill()
@@ -405,7 +419,8 @@ func TestPages(t *testing.T) {
 	for _, p := range pages {
 		b.page(p.name, p.path, p.text)
 	}
-	b.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}))
+	b.do(emulation.SetEmulatedMedia().WithFeatures(
+		[]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}))
 	for _, p := range pages {
 		b.page(p.name+"-dark", p.path, p.text)
 	}
@@ -418,7 +433,8 @@ func TestPages(t *testing.T) {
 		b.do(chromedp.Evaluate("document.documentElement.scrollWidth", &wide))
 		if wide > 360 {
 			var widest string
-			b.do(chromedp.Evaluate("[...document.querySelectorAll('main *')].filter(e => e.getBoundingClientRect().right > 360 && !e.closest('.scroll')).map(e => e.outerHTML.slice(0, 100)).join('\\n')", &widest))
+			b.do(chromedp.Evaluate("[...document.querySelectorAll('main *')].filter(e => e.getBoundingClientRect().right > "+
+				"360 && !e.closest('.scroll')).map(e => e.outerHTML.slice(0, 100)).join('\\n')", &widest))
 			t.Errorf("%s is %d pixels wide in a window of 360: %s", p.name, wide, widest)
 		}
 	}
@@ -491,7 +507,8 @@ func TestTableActions(t *testing.T) {
 	b.button("main", "New entity")
 	b.sees("More properties")
 	b.do(chromedp.SendKeys("input[name=pk]", "jones"), chromedp.SendKeys("input[name=rk]", "1"),
-		chromedp.SendKeys("tbody tr:first-child input", "Age"), chromedp.SetValue("tbody tr:first-child select", "Int64"), chromedp.SendKeys("tbody tr:first-child textarea", "7"))
+		chromedp.SendKeys("tbody tr:first-child input", "Age"), chromedp.SetValue("tbody tr:first-child select", "Int64"),
+		chromedp.SendKeys("tbody tr:first-child textarea", "7"))
 	b.button("main", "More properties")
 	b.do(chromedp.WaitVisible("tbody tr:nth-child(4)"))
 	b.button("main", "Insert")
@@ -539,7 +556,8 @@ func TestEventActions(t *testing.T) {
 	b.fill()
 	b.visit("/ui/events")
 	b.sees("There are no subscriptions.")
-	b.do(chromedp.SendKeys("input[name=name]", "news"), chromedp.SetValue("select[name=endpointType]", "storagequeue"), chromedp.SendKeys("input[name=endpoint]", "orders"),
+	b.do(chromedp.SendKeys("input[name=name]", "news"), chromedp.SetValue("select[name=endpointType]", "storagequeue"),
+		chromedp.SendKeys("input[name=endpoint]", "orders"),
 		chromedp.SetValue("select[name=type]", "Lazuli.Storage.EntityDeleted"))
 	b.button("main", "Subscribe")
 	b.sees("Subscribed.")

@@ -6,7 +6,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/freeport"
 )
 
-// FreeAddress returns a loopback address for a server that a test starts later, or stops and starts again; see [freeport.Address].
+// FreeAddress returns a loopback address for a server that a test starts later, or stops and starts again; see
+// [freeport.Address].
 func FreeAddress(t T) string {
 	t.Helper()
 	return Must(freeport.Address())(t)

@@ -1,4 +1,5 @@
-// Package check has assertions for tests of all packages: about errors, about answers of the Azure SDKs, and about effects of other goroutines.
+// Package check has assertions for tests of all packages: about errors, about answers of the Azure SDKs, and about
+// effects of other goroutines.
 package check
 
 import (
@@ -50,7 +51,8 @@ func Code(t T, err error, want string) {
 // Patience is the time limit of [Eventually]: much longer than needed, for busy machines. Only failures take that long.
 const Patience = 3 * time.Minute
 
-// Eventually waits until the condition is true. It ends the test after [Patience]; the message is formatted by fmt.Sprintf.
+// Eventually waits until the condition is true. It ends the test after [Patience]; the message is formatted by
+// fmt.Sprintf.
 func Eventually(t T, condition func() bool, format string, args ...any) {
 	t.Helper()
 	deadline := time.Now().Add(Patience)

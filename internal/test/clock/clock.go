@@ -6,15 +6,16 @@ import (
 	"time"
 )
 
-// Clock is a clock that stands still until the test moves it, so that nothing expires on a slow machine. It is safe for concurrent use.
+// Clock is a clock that stands still until the test moves it, so that nothing expires on a slow machine. It is safe for
+// concurrent use.
 type Clock struct {
 	mu   sync.Mutex
 	now  time.Time
 	step time.Duration
 }
 
-// New returns a clock that starts at the machine's time, which the SDKs use for signatures, and advances by step each time it is read. With a
-// step, every event has a unique time.
+// New returns a clock that starts at the machine's time, which the SDKs use for signatures, and advances by step each
+// time it is read. With a step, every event has a unique time.
 func New(step time.Duration) *Clock { return &Clock{now: time.Now().Truncate(time.Second), step: step} }
 
 // Now returns the clock's time.

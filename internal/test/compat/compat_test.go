@@ -42,8 +42,8 @@ func TestPageIsCurrent(t *testing.T) {
 	}
 }
 
-// line is one line of the page: an operation on a kind of resource. Operations with several methods, or that headers distinguish, have several
-// rows and one line.
+// line is one line of the page: an operation on a kind of resource. Operations with several methods, or that headers
+// distinguish, have several rows and one line.
 type line struct {
 	name     string
 	on       frontend.Level
@@ -65,10 +65,12 @@ func tables() string {
 	} {
 		lines := merge(s.rows)
 		fmt.Fprintf(&b, "\n## %s service\n\n%s\n", s.name, summary(lines))
-		fmt.Fprintf(&b, "Names are those of the [REST reference](https://learn.microsoft.com/rest/api/storageservices/%s).\n\n", s.reference)
+		fmt.Fprintf(&b, "Names are those of the [REST "+
+			"reference](https://learn.microsoft.com/rest/api/storageservices/%s).\n\n", s.reference)
 		b.WriteString("| operation | on | request | state | note |\n| --- | --- | --- | --- | --- |\n")
 		for _, l := range lines {
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", l.name, l.on, strings.Join(l.requests, "<br>"), l.state(), strings.Join(l.notes, " "))
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", l.name, l.on, strings.Join(l.requests, "<br>"), l.state(),
+				strings.Join(l.notes, " "))
 		}
 	}
 	b.WriteByte('\n')
@@ -142,7 +144,8 @@ func summary(lines []line) string {
 	for _, l := range lines {
 		count[l.state()]++
 	}
-	return fmt.Sprintf("%d operations: %d complete, %d partial, %d not implemented (answered 501, error code `NotImplemented`).",
+	return fmt.Sprintf("%d operations: %d complete, %d partial, %d not implemented (answered 501, error code "+
+		"`NotImplemented`).",
 		len(lines), count[frontend.Complete], count[frontend.Partial], count[frontend.NotImplemented])
 }
 
@@ -158,7 +161,8 @@ func TestMerge(t *testing.T) {
 	for _, l := range lines {
 		got = append(got, fmt.Sprint(l.name, l.on, l.requests, l.state(), l.notes))
 	}
-	want := []string{"Ax[`GET` `HEAD`] partial [Later.]", "Ay[`GET ?restype=r&comp=c`] complete []", "Bx[`PUT`] not implemented []"}
+	want := []string{"Ax[`GET` `HEAD`] partial [Later.]", "Ay[`GET ?restype=r&comp=c`] complete []",
+		"Bx[`PUT`] not implemented []"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

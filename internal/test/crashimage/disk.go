@@ -30,8 +30,8 @@ const (
 	Holes
 	// Killed has all changes: the process ended and the machine did not.
 	Killed
-	// Reappeared has all creations and renames, every other unsynced removal, the last one included, and no unsynced content: later removals without
-	// earlier ones.
+	// Reappeared has all creations and renames, every other unsynced removal, the last one included, and no unsynced
+	// content: later removals without earlier ones.
 	Reappeared
 	// Variants is the number of variants.
 	Variants
@@ -210,7 +210,8 @@ func (f *inode) content(v Variant, choice *rand.Rand) []byte {
 	return out
 }
 
-// withRemoved returns the names of a folder, with every other one that was removed and is not in use again. The last removal is done.
+// withRemoved returns the names of a folder, with every other one that was removed and is not in use again. The last
+// removal is done.
 func (f *inode) withRemoved() map[string]*inode {
 	names := maps.Clone(f.now)
 	for i := len(f.removed) - 2; i >= 0; i -= 2 {

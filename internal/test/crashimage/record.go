@@ -71,7 +71,8 @@ func Record(dir, trace string, cmd *exec.Cmd) (*Recording, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd.Args = append([]string{strace, "-f", "-y", "-xx", "-a1", "-s", "16777216", "--seccomp-bpf", "-o", trace, "-e", traced, cmd.Path}, cmd.Args[1:]...)
+	cmd.Args = append([]string{strace, "-f", "-y", "-xx", "-a1", "-s", "16777216", "--seccomp-bpf", "-o", trace, "-e",
+		traced, cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = strace
 	var printed bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &printed, &printed
@@ -141,7 +142,8 @@ func (p *parser) line(line string) error {
 	return p.call(name, arguments(args[:len(args)-len(rest[end:])]), result, begun)
 }
 
-// arguments splits arguments at commas outside of strings and file names. File names are in hexadecimal and have no commas.
+// arguments splits arguments at commas outside of strings and file names. File names are in hexadecimal and have no
+// commas.
 func arguments(s string) []string {
 	list := strings.Split(s, ",")
 	for i := range list {

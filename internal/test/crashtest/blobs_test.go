@@ -39,7 +39,8 @@ func (w *blobWorker) connect(s *server) error {
 	if err != nil {
 		return err
 	}
-	w.container, err = container.NewClientWithSharedKeyCredential(s.blob+"/"+w.name, cred, &container.ClientOptions{ClientOptions: s.options()})
+	w.container, err = container.NewClientWithSharedKeyCredential(s.blob+"/"+w.name, cred,
+		&container.ClientOptions{ClientOptions: s.options()})
 	if err != nil {
 		return err
 	}

@@ -110,7 +110,8 @@ func killAgainAndAgain(t *testing.T, n int, workers []worker, flags ...string) {
 	for _, w := range workers {
 		total += w.acknowledged()
 	}
-	t.Logf("%d operations were acknowledged; slowest start %v, fsck %v on average", total, slowest, fsckTime/time.Duration(n))
+	t.Logf("%d operations were acknowledged; slowest start %v, fsck %v on average", total, slowest,
+		fsckTime/time.Duration(n))
 }
 
 func connectAll(t *testing.T, s *server, workers []worker) {
@@ -122,7 +123,8 @@ func connectAll(t *testing.T, s *server, workers []worker) {
 	}
 }
 
-// runAll runs all workers, kills the server after a random time in which enough operations were done, and waits until all workers have stopped.
+// runAll runs all workers, kills the server after a random time in which enough operations were done, and waits until
+// all workers have stopped.
 func runAll(t *testing.T, s *server, workers []worker, load time.Duration, rnd *rand.Rand) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), load+2*patience)

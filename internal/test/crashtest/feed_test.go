@@ -33,7 +33,8 @@ func TestKillFeed(t *testing.T) {
 	for i := range 4 {
 		workers = append(workers, &feedWorker{name: fmt.Sprint("feed", i), last: map[string]string{}})
 	}
-	killAgainAndAgain(t, (*kills+1)/2, workers, "--blob-change-feed", "--allow-copy-source", strings.TrimPrefix(source.URL, "http://"))
+	killAgainAndAgain(t, (*kills+1)/2, workers, "--blob-change-feed", "--allow-copy-source",
+		strings.TrimPrefix(source.URL, "http://"))
 }
 
 // feedWorker writes blobs and records the entity tags that the feed must contain.
@@ -41,8 +42,8 @@ type feedWorker struct {
 	name string
 	svc  *service.Client
 	box  *container.Client
-	// events are the tags of acknowledged changes, in order, and of the one change whose outcome is unknown. A deletion has the tag of the
-	// deleted blob.
+	// events are the tags of acknowledged changes, in order, and of the one change whose outcome is unknown. A deletion
+	// has the tag of the deleted blob.
 	events []string
 	acked  int
 	last   map[string]string // the tag of each existing blob
@@ -55,7 +56,8 @@ func (w *feedWorker) connect(s *server) error {
 	if err != nil {
 		return err
 	}
-	if w.svc, err = service.NewClientWithSharedKeyCredential(s.blob, cred, &service.ClientOptions{ClientOptions: s.options()}); err != nil {
+	if w.svc, err = service.NewClientWithSharedKeyCredential(s.blob, cred,
+		&service.ClientOptions{ClientOptions: s.options()}); err != nil {
 		return err
 	}
 	w.box = w.svc.NewContainerClient(w.name)
@@ -151,7 +153,8 @@ func (w *feedWorker) read(ctx context.Context) (feed []byte, err error) {
 	return feed, nil
 }
 
-// copyWorker copies from a host outside the process. A copy that is pending when the process is killed must complete later.
+// copyWorker copies from a host outside the process. A copy that is pending when the process is killed must complete
+// later.
 type copyWorker struct {
 	source string
 	want   []byte
@@ -166,7 +169,8 @@ func (w *copyWorker) connect(s *server) error {
 	if err != nil {
 		return err
 	}
-	if w.box, err = container.NewClientWithSharedKeyCredential(s.blob+"/copies", cred, &container.ClientOptions{ClientOptions: s.options()}); err != nil {
+	if w.box, err = container.NewClientWithSharedKeyCredential(s.blob+"/copies", cred,
+		&container.ClientOptions{ClientOptions: s.options()}); err != nil {
 		return err
 	}
 	_, err = w.box.Create(context.Background(), nil)

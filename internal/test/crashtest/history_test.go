@@ -21,8 +21,8 @@ type historyWorker struct {
 	box     *container.Client
 	number  int // number of the last content
 	acked   int
-	// versions has the number of the content of each existing version, by blob and version id; current the id of the current one, "" if there is
-	// none.
+	// versions has the number of the content of each existing version, by blob and version id; current the id of the
+	// current one, "" if there is none.
 	versions map[string]map[string]int
 	current  map[string]string
 	doubt    doubt
@@ -31,14 +31,16 @@ type historyWorker struct {
 // doubt is the operation in flight.
 type doubt struct {
 	blob string
-	// put is the content that was being written, drop the version that was being deleted, demote is set for the deletion of the blob itself.
+	// put is the content that was being written, drop the version that was being deleted, demote is set for the deletion
+	// of the blob itself.
 	put    int
 	drop   string
 	demote bool
 }
 
 func newHistoryWorker(i int) *historyWorker {
-	return &historyWorker{name: fmt.Sprint("history", i), versions: map[string]map[string]int{}, current: map[string]string{}}
+	return &historyWorker{name: fmt.Sprint("history", i), versions: map[string]map[string]int{},
+		current: map[string]string{}}
 }
 
 func (w *historyWorker) acknowledged() int { return w.acked }
@@ -48,7 +50,8 @@ func (w *historyWorker) connect(s *server) error {
 	if err != nil {
 		return err
 	}
-	w.service, err = service.NewClientWithSharedKeyCredential(s.blob, cred, &service.ClientOptions{ClientOptions: s.options()})
+	w.service, err = service.NewClientWithSharedKeyCredential(s.blob, cred,
+		&service.ClientOptions{ClientOptions: s.options()})
 	if err != nil {
 		return err
 	}
@@ -62,7 +65,8 @@ func (w *historyWorker) connect(s *server) error {
 
 // restore restores the container if it is deleted.
 func (w *historyWorker) restore(ctx context.Context) error {
-	pager := w.service.NewListContainersPager(&service.ListContainersOptions{Prefix: &w.name, Include: service.ListContainersInclude{Deleted: true}})
+	pager := w.service.NewListContainersPager(
+		&service.ListContainersOptions{Prefix: &w.name, Include: service.ListContainersInclude{Deleted: true}})
 	page, err := pager.NextPage(ctx)
 	if err != nil {
 		return err
@@ -138,7 +142,8 @@ func (w *historyWorker) add(name, id string, number int) {
 func (w *historyWorker) verify(ctx context.Context, _ bool) error {
 	found := map[string]bool{}
 	current := map[string]string{}
-	pager := w.box.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Include: container.ListBlobsInclude{Versions: true}, MaxResults: to.Ptr(int32(100))})
+	pager := w.box.NewListBlobsFlatPager(
+		&container.ListBlobsFlatOptions{Include: container.ListBlobsInclude{Versions: true}, MaxResults: to.Ptr(int32(100))})
 	for pager.More() {
 		page, err := pager.NextPage(ctx)
 		if err != nil {

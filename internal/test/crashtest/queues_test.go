@@ -16,22 +16,23 @@ type queueWorker struct {
 	queue   *azqueue.QueueClient
 	number  int
 	changes int
-	// messages has the messages that must or may exist, by the number at the start of their text; gone has those that must not exist.
+	// messages has the messages that must or may exist, by the number at the start of their text; gone has those that must
+	// not exist.
 	messages map[string]*message
 	gone     map[string]bool
 	acked    int
 }
 
-// message is the known state of one message. A claimed message is hidden for a while, so the effect of an operation of unknown outcome may
-// become visible only later.
+// message is the known state of one message. A claimed message is hidden for a while, so the effect of an operation of
+// unknown outcome may become visible only later.
 type message struct {
 	texts    []string // possible texts, without the number
 	maybe    bool     // it is unknown whether it exists: the outcome of a put or a delete is unknown
 	dequeued int64    // the highest observed count
 }
 
-// visibility is the visibility timeout of a claimed message. It is short, because the last verification has to wait for messages that were
-// claimed when the server was killed.
+// visibility is the visibility timeout of a claimed message. It is short, because the last verification has to wait for
+// messages that were claimed when the server was killed.
 const visibility = 1 // seconds
 
 func newQueueWorker(i int) *queueWorker {
@@ -45,7 +46,8 @@ func (w *queueWorker) connect(s *server) error {
 	if err != nil {
 		return err
 	}
-	w.queue, err = azqueue.NewQueueClientWithSharedKeyCredential(s.queue+"/"+w.name, cred, &azqueue.ClientOptions{ClientOptions: s.options()})
+	w.queue, err = azqueue.NewQueueClientWithSharedKeyCredential(s.queue+"/"+w.name, cred,
+		&azqueue.ClientOptions{ClientOptions: s.options()})
 	if err != nil {
 		return err
 	}
@@ -68,7 +70,8 @@ func (w *queueWorker) step(ctx context.Context, rnd *rand.Rand) error {
 	}
 	seconds := int32(visibility)
 	count := int32(1 + rnd.IntN(4))
-	r, err := w.queue.DequeueMessages(ctx, &azqueue.DequeueMessagesOptions{NumberOfMessages: &count, VisibilityTimeout: &seconds})
+	r, err := w.queue.DequeueMessages(ctx,
+		&azqueue.DequeueMessagesOptions{NumberOfMessages: &count, VisibilityTimeout: &seconds})
 	if err != nil {
 		return err
 	}
@@ -112,8 +115,8 @@ func (w *queueWorker) step(ctx context.Context, rnd *rand.Rand) error {
 	return nil
 }
 
-// late reports whether a claimed message may have become visible again, which can happen on a slow machine: another consumer could claim it and
-// invalidate the receipt. This test has no other consumer.
+// late reports whether a claimed message may have become visible again, which can happen on a slow machine: another
+// consumer could claim it and invalidate the receipt. This test has no other consumer.
 func late(err error) bool { return err != nil && unless(err, "PopReceiptMismatch") == nil }
 
 func (w *queueWorker) remove(number string) {
@@ -131,9 +134,11 @@ func (w *queueWorker) seen(m *azqueue.DequeuedMessage) (known *message, number s
 	case known == nil:
 		return nil, "", mismatchf("queue: message %s of %s was never put", number, w.name)
 	case !slices.Contains(known.texts, text):
-		return nil, "", mismatchf("queue: message %s of %s says %q, acknowledged was one of %q", number, w.name, text, known.texts)
+		return nil, "", mismatchf("queue: message %s of %s says %q, acknowledged was one of %q", number, w.name, text,
+			known.texts)
 	case *m.DequeueCount <= known.dequeued:
-		return nil, "", mismatchf("queue: message %s of %s has dequeue count %d after %d", number, w.name, *m.DequeueCount, known.dequeued)
+		return nil, "", mismatchf("queue: message %s of %s has dequeue count %d after %d", number, w.name, *m.DequeueCount,
+			known.dequeued)
 	}
 	known.texts, known.maybe, known.dequeued = []string{text}, false, *m.DequeueCount
 	return known, number, nil
@@ -165,7 +170,8 @@ func (w *queueWorker) verify(ctx context.Context, final bool) error {
 		}
 		// The count is approximate: right after a start, it may include deleted messages.
 		if got < least || time.Now().After(deadline) {
-			return mismatchf("queue: %s has %d messages, acknowledged were %d, and %d are in doubt", w.name, got, least, most-least)
+			return mismatchf("queue: %s has %d messages, acknowledged were %d, and %d are in doubt", w.name, got, least,
+				most-least)
 		}
 		pause(ctx, 10*time.Millisecond)
 	}
@@ -178,7 +184,8 @@ func (w *queueWorker) drain(ctx context.Context) error {
 		if time.Now().After(deadline) {
 			return mismatchf("queue: %d messages of %s are missing", w.certain(), w.name)
 		}
-		r, err := w.queue.DequeueMessages(ctx, &azqueue.DequeueMessagesOptions{NumberOfMessages: &count, VisibilityTimeout: &seconds})
+		r, err := w.queue.DequeueMessages(ctx,
+			&azqueue.DequeueMessagesOptions{NumberOfMessages: &count, VisibilityTimeout: &seconds})
 		if err != nil {
 			return err
 		}

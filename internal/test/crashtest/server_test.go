@@ -44,7 +44,8 @@ type server struct {
 // start starts the binary and waits until it is ready.
 func start(t *testing.T, binary, data string, flags ...string) *server {
 	t.Helper()
-	p, err := killrig.StartServer(t.Context(), func(args ...string) *exec.Cmd { return exec.Command(binary, args...) }, data, flags...)
+	p, err := killrig.StartServer(t.Context(), func(args ...string) *exec.Cmd { return exec.Command(binary, args...) },
+		data, flags...)
 	if err != nil {
 		t.Fatal(err)
 	}

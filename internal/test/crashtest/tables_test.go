@@ -31,7 +31,8 @@ func (w *tableWorker) connect(s *server) error {
 	if err != nil {
 		return err
 	}
-	w.table, err = aztables.NewClientWithSharedKey(s.table+"/crash", cred, &aztables.ClientOptions{ClientOptions: s.options()})
+	w.table, err = aztables.NewClientWithSharedKey(s.table+"/crash", cred,
+		&aztables.ClientOptions{ClientOptions: s.options()})
 	if err != nil {
 		return err
 	}
@@ -85,7 +86,8 @@ func (w *tableWorker) step(ctx context.Context, rnd *rand.Rand) error {
 	case !present:
 		_, err = w.table.AddEntity(ctx, w.entity(name), nil)
 	case n <= 6:
-		_, err = w.table.UpdateEntity(ctx, w.entity(name), &aztables.UpdateEntityOptions{UpdateMode: aztables.UpdateModeReplace})
+		_, err = w.table.UpdateEntity(ctx, w.entity(name),
+			&aztables.UpdateEntityOptions{UpdateMode: aztables.UpdateModeReplace})
 	default:
 		_, err = w.table.UpsertEntity(ctx, w.entity(name), nil)
 	}

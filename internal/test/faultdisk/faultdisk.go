@@ -1,5 +1,5 @@
-// Package faultdisk is a disk.FS for tests. It can make calls fail, shorten writes, and record all calls and replay them as the images that a
-// crash may leave (see [Recorder]).
+// Package faultdisk is a disk.FS for tests. It can make calls fail, shorten writes, and record all calls and replay
+// them as the images that a crash may leave (see [Recorder]).
 package faultdisk
 
 import (
@@ -44,8 +44,8 @@ type Short struct {
 // Error returns Err's text.
 func (s *Short) Error() string { return s.Err.Error() }
 
-// FS calls Hook before each operation on the disk; if Hook returns an error, the operation fails with it and has no effect. It is safe for
-// concurrent use.
+// FS calls Hook before each operation on the disk; if Hook returns an error, the operation fails with it and has no
+// effect. It is safe for concurrent use.
 type FS struct {
 	mu     sync.Mutex
 	hook   func(Op) error
@@ -77,14 +77,15 @@ type Failure struct {
 	Partly bool
 }
 
-// FailNth makes the n-th call from now on that is of one of the kinds, counted from 1, and all later ones, fail with err. Without kinds all
-// calls count. It returns the number of calls so far.
+// FailNth makes the n-th call from now on that is of one of the kinds, counted from 1, and all later ones, fail with
+// err. Without kinds all calls count. It returns the number of calls so far.
 func (f *FS) FailNth(n int, err error, kinds ...Kind) (calls func() int) {
 	return f.Fail(n, Failure{Err: err}, kinds...)
 }
 
-// Fail makes the n-th call from now on that is of one of the kinds, counted from 1, fail. Without kinds all calls count. It returns the number of
-// calls so far. A sweep repeats a run with n = 1, 2, ... until the run makes fewer than n calls.
+// Fail makes the n-th call from now on that is of one of the kinds, counted from 1, fail. Without kinds all calls
+// count. It returns the number of calls so far. A sweep repeats a run with n = 1, 2, ... until the run makes fewer than
+// n calls.
 func (f *FS) Fail(n int, failure Failure, kinds ...Kind) (calls func() int) {
 	var mu sync.Mutex
 	seen := 0

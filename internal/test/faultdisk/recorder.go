@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// Recorder separates durable changes from those that a power failure may lose: writes without a later Sync, and names without a later SyncDir.
-// It models a disk that writes sectors of 512 bytes atomically, in any order.
+// Recorder separates durable changes from those that a power failure may lose: writes without a later Sync, and names
+// without a later SyncDir. It models a disk that writes sectors of 512 bytes atomically, in any order.
 type Recorder struct {
 	mu    sync.Mutex
 	dir   string

@@ -87,7 +87,8 @@ func start(t *testing.T) *server.Stack {
 func TestDashboardSetsEveryRule(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	site := dashboard.New(dashboard.Options{Backend: func() dashboard.Backend { return s }, Accounts: auth.Development(), Requests: dashboard.NewRequests(time.Now), InMemory: true})
+	site := dashboard.New(dashboard.Options{Backend: func() dashboard.Backend { return s }, Accounts: auth.Development(),
+		Requests: dashboard.NewRequests(time.Now), InMemory: true})
 	page := httptest.NewRecorder()
 	site.ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/ui/control", nil))
 	token := regexp.MustCompile(`name="csrf" content="([0-9a-f]+)"`).FindStringSubmatch(page.Body.String())
@@ -160,7 +161,8 @@ func client(t *testing.T, endpoint string) *service.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := service.NewClientWithSharedKeyCredential(endpoint, credential, &service.ClientOptions{ClientOptions: policy.ClientOptions{Retry: policy.RetryOptions{MaxRetries: -1}}})
+	c, err := service.NewClientWithSharedKeyCredential(endpoint, credential,
+		&service.ClientOptions{ClientOptions: policy.ClientOptions{Retry: policy.RetryOptions{MaxRetries: -1}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,12 +204,14 @@ func TestRequestAsksForEveryRule(t *testing.T) {
 	blobs := client(t, l.BlobURL())
 	for _, r := range faultdoors.Rules {
 		var answer *http.Response
-		ctx := policy.WithCaptureResponse(policy.WithHTTPHeader(t.Context(), http.Header{faultrule.InjectHeader: {r.JSON}}), &answer)
+		ctx := policy.WithCaptureResponse(policy.WithHTTPHeader(t.Context(), http.Header{faultrule.InjectHeader: {r.JSON}}),
+			&answer)
 		_, err := blobs.NewListContainersPager(nil).NextPage(ctx)
 		var e *azcore.ResponseError
 		refused := errors.As(err, &e) && e.ErrorCode == "InvalidHeaderValue"
 		broken := err != nil && e == nil
-		if refused == r.Header || r.Header && !broken && (answer == nil || answer.Header.Get(faultrule.Header) != "requested") {
+		if refused == r.Header || r.Header && !broken &&
+			(answer == nil || answer.Header.Get(faultrule.Header) != "requested") {
 			t.Errorf("%s: %v, %v", r.JSON, answer, err)
 		}
 	}

@@ -12,8 +12,9 @@ import (
 // child is the environment variable with the name of the test that a process was started for.
 const child = "LAZULI_FULLDISK_TEST"
 
-// Alone runs the calling test in a separate process, since a limit applies to all files of a process, including a log that the go command
-// requests. It returns true in the new process. In the first process it returns false, with the test's result.
+// Alone runs the calling test in a separate process, since a limit applies to all files of a process, including a log
+// that the go command requests. It returns true in the new process. In the first process it returns false, with the
+// test's result.
 func Alone(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(child) == t.Name() {
@@ -28,8 +29,8 @@ func Alone(t *testing.T) bool {
 	return false
 }
 
-// Limit makes the kernel refuse to write past n bytes of any file, as a full disk would, for the whole process, which must run only this test:
-// see [Alone]. The limit ends with lift or with the test.
+// Limit makes the kernel refuse to write past n bytes of any file, as a full disk would, for the whole process, which
+// must run only this test: see [Alone]. The limit ends with lift or with the test.
 func Limit(t *testing.T, n uint64) (lift func()) {
 	t.Helper()
 	if test, _, _ := strings.Cut(t.Name(), "/"); os.Getenv(child) != test {

@@ -28,14 +28,16 @@ type Disk struct {
 	replies *bufio.Reader
 }
 
-// child is the environment variable with the name of the test whose file system a process serves; childFolder has the folder.
+// child is the environment variable with the name of the test whose file system a process serves; childFolder has the
+// folder.
 const (
 	child       = "LAZULI_FUSEDISK_TEST"
 	childFolder = "LAZULI_FUSEDISK_FOLDER"
 )
 
-// Mount mounts a file system until the test ends. It must be the first statement of a test function, after t.Parallel: the process that
-// serves the file system runs the same test, up to Mount. Where no file system can be mounted the test is skipped.
+// Mount mounts a file system until the test ends. It must be the first statement of a test function, after t.Parallel:
+// the process that serves the file system runs the same test, up to Mount. Where no file system can be mounted the test
+// is skipped.
 func Mount(t *testing.T) *Disk {
 	t.Helper()
 	if os.Getenv(child) == t.Name() {

@@ -22,7 +22,8 @@ func serve(folder string) {
 	root, err := newRoot(files, faults)
 	if err == nil {
 		var server *fuse.Server
-		server, err = fs.Mount(filepath.Join(folder, "mount"), root, &fs.Options{MountOptions: fuse.MountOptions{DirectMountStrict: true, FsName: "fusedisk", Name: "lazuli"}})
+		server, err = fs.Mount(filepath.Join(folder, "mount"), root,
+			&fs.Options{MountOptions: fuse.MountOptions{DirectMountStrict: true, FsName: "fusedisk", Name: "lazuli"}})
 		if err == nil {
 			defer server.Unmount()
 		}
@@ -54,7 +55,8 @@ func (f *faults) command(line string) int {
 	case "fail":
 		var rule Failure
 		var kinds string
-		if _, err := fmt.Sscanf(arguments, "%d %s %d %t %q", &rule.Err, &kinds, &rule.After, &rule.Once, &rule.Path); err != nil {
+		if _, err := fmt.Sscanf(arguments, "%d %s %d %t %q", &rule.Err, &kinds, &rule.After, &rule.Once,
+			&rule.Path); err != nil {
 			fmt.Fprintln(os.Stderr, "fusedisk:", err)
 			os.Exit(1)
 		}
@@ -114,7 +116,8 @@ func (n *node) check(kind Kind, name string) syscall.Errno {
 	return n.faults.check(kind, filepath.Join(n.Path(nil), name))
 }
 
-func (n *node) Create(ctx context.Context, name string, flags, mode uint32, out *fuse.EntryOut) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {
+func (n *node) Create(ctx context.Context, name string, flags, mode uint32, out *fuse.EntryOut) (*fs.Inode,
+	fs.FileHandle, uint32, syscall.Errno) {
 	if errno := n.check(Create, name); errno != 0 {
 		return nil, nil, 0, errno
 	}
@@ -140,7 +143,8 @@ func (n *node) Mkdir(ctx context.Context, name string, mode uint32, out *fuse.En
 	return n.LoopbackNode.Mkdir(ctx, name, mode, out)
 }
 
-func (n *node) Link(ctx context.Context, target fs.InodeEmbedder, name string, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
+func (n *node) Link(ctx context.Context, target fs.InodeEmbedder, name string, out *fuse.EntryOut) (*fs.Inode,
+	syscall.Errno) {
 	if errno := n.check(Create, name); errno != 0 {
 		return nil, errno
 	}
@@ -161,7 +165,8 @@ func (n *node) Rmdir(ctx context.Context, name string) syscall.Errno {
 	return n.LoopbackNode.Rmdir(ctx, name)
 }
 
-func (n *node) Rename(ctx context.Context, name string, parent fs.InodeEmbedder, to string, flags uint32) syscall.Errno {
+func (n *node) Rename(ctx context.Context, name string, parent fs.InodeEmbedder, to string,
+	flags uint32) syscall.Errno {
 	if errno := n.check(Rename, name); errno != 0 {
 		return errno
 	}

@@ -71,11 +71,13 @@ func TestComposeFile(t *testing.T) {
 		if got := lazuli.Ports; len(got) != 4 || got[i] != want {
 			t.Errorf("lazuli's ports are %q, want %s among them", got, want)
 		}
-		if want := fmt.Sprintf("EXPOSE %d", c.Blob.Port); !strings.Contains(read(t, "Dockerfile"), want) || !strings.Contains(read(t, "Dockerfile"), fmt.Sprint(port)) {
+		if want := fmt.Sprintf("EXPOSE %d", c.Blob.Port); !strings.Contains(read(t, "Dockerfile"), want) ||
+			!strings.Contains(read(t, "Dockerfile"), fmt.Sprint(port)) {
 			t.Errorf("the image does not expose %d", port)
 		}
 	}
-	if r := loadArguments(t, append([]string{"serve"}, lazuli.Command...), environ(lazuli.Environment)...); len(r.Notes) > 0 || len(r.Roles.Enabled) > 0 {
+	if r := loadArguments(t, append([]string{"serve"}, lazuli.Command...),
+		environ(lazuli.Environment)...); len(r.Notes) > 0 || len(r.Roles.Enabled) > 0 {
 		t.Errorf("lazuli's environment: %+v", r)
 	}
 }
@@ -89,7 +91,8 @@ func TestComposeFilesOfClusters(t *testing.T) {
 		}
 	}
 	result, err := config.Load(config.Sources{Environ: environ(nats.Services["lazuli"].Environment)})
-	if err != nil || len(result.Notes) > 0 || result.NATS.Replicas != 3 || strings.Count(result.NATS.URL, "nats://") != 3 || len(result.NATS.Monitors) != 3 {
+	if err != nil || len(result.Notes) > 0 || result.NATS.Replicas != 3 ||
+		strings.Count(result.NATS.URL, "nats://") != 3 || len(result.NATS.Monitors) != 3 {
 		t.Errorf("the environment of the server on NATS: %v", err)
 	}
 	if len(nodes.Services) != 3 || len(nats.Services) != 4 {

@@ -18,8 +18,10 @@ var dialect = []struct {
 	pattern *regexp.Regexp
 	instead string
 }{
-	{regexp.MustCompile(`(?i)\b(is|are|be) told\b`), "name the subject: the request says, the caller passes, the service reports"},
-	{regexp.MustCompile(`(?i)\b(nobody|somebody|anybody|everybody|whoever|whomever)\b`), "name the actor: no process, a client, the caller"},
+	{regexp.MustCompile(`(?i)\b(is|are|be) told\b`),
+		"name the subject: the request says, the caller passes, the service reports"},
+	{regexp.MustCompile(`(?i)\b(nobody|somebody|anybody|everybody|whoever|whomever)\b`),
+		"name the actor: no process, a client, the caller"},
 	{regexp.MustCompile(`(?i)\b(is|are) none\b`), "does not exist, is not a ..."},
 	{regexp.MustCompile(`(?i)\banew\b`), "again, from the start"},
 	{regexp.MustCompile(`(?i)\bhopeless\b`), "cannot be processed"},
@@ -32,15 +34,18 @@ var dialect = []struct {
 	{regexp.MustCompile(`(?i)\bas good as\b`), "counts as, equals"},
 	{regexp.MustCompile(`(?i)\bto be had\b`), "available, supported"},
 	{regexp.MustCompile(`(?i)\bfor ever\b`), "without a limit"},
+	{regexp.MustCompile(`^\w+ (is|are) (how|when|where|what|whether) `), "begin with what the thing does or holds"},
 }
 
 // plainFolders are the folders in whose Go files and pages, at any depth, the dialect is not allowed: all of them.
-var plainFolders = []string{"blobsvc", "cmd", "docs", "examples", "internal", "lazulitest", "queuesvc", "tables", "tablesvc", "workers"}
+var plainFolders = []string{"blobsvc", "cmd", "docs", "examples", "internal", "lazulitest", "queuesvc", "server", "tables",
+	"tablesvc", "workers"}
 
 // plainFiles are the pages at the top.
 var plainFiles = []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md"}
 
-// languageExceptions are the lines in which an expression of the dialect is right, by file and a part of the line, with the reason.
+// languageExceptions are the lines in which an expression of the dialect is right, by file and a part of the line, with
+// the reason.
 var languageExceptions = []struct{ file, part, reason string }{}
 
 // Tests and generated SDK data are not checked.

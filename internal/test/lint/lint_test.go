@@ -72,21 +72,28 @@ func rules() []rule {
 		{from: "internal/...", to: "workers/...", why: "workers build on internal packages, not the other way round",
 			except: testSupport},
 		{from: "internal/...", to: "lazulitest", why: "a test helper is for tests", except: testSupport},
-		{from: "internal/...", to: "server/...", why: "the server is assembled from internal packages, not the other way round"},
-		{from: "workers/...", to: "server/...", why: "workers reach storage through the Azure SDK alone, so that they run on Azure as well"},
+		{from: "internal/...", to: "server/...",
+			why: "the server is assembled from internal packages, not the other way round"},
+		{from: "workers/...", to: "server/...",
+			why: "workers reach storage through the Azure SDK alone, so that they run on Azure as well"},
 		{from: "server/...", to: "cmd/...", why: "dependencies point from cmd inwards"},
 		{from: "server/...", to: "workers/...", why: "the server serves storage; the command starts roles beside it"},
 		{from: "server/...", to: "lazulitest", why: "a test helper is for tests"},
 		{from: "workers/...", to: "cmd/...", why: "dependencies point from cmd inwards"},
 		{from: "workers/...", to: "lazulitest", why: "a test helper is for tests"},
 		{from: "lazulitest/...", to: "cmd/...", why: "dependencies point from cmd inwards"},
-		{from: "examples/...", to: "internal/...", why: "an example shows what a user can write, and users cannot import internal packages"},
+		{from: "examples/...", to: "internal/...",
+			why: "an example shows what a user can write, and users cannot import internal packages"},
 	}
-	for _, product := range []string{"cmd", "internal", "server", "lazulitest", "workers", "tablesvc", "queuesvc", "blobsvc"} {
-		list = append(list, rule{from: product + "/...", to: "examples/...", why: "examples are for readers; nothing builds on them"})
+	for _, product := range []string{"cmd", "internal", "server", "lazulitest", "workers", "tablesvc", "queuesvc",
+		"blobsvc"} {
+		list = append(list, rule{from: product + "/...", to: "examples/...",
+			why: "examples are for readers; nothing builds on them"})
 	}
-	for _, other := range []string{"cmd", "internal/azure", "internal/storage", "internal/fault", "server", "workers", "lazulitest", "examples", "tablesvc", "queuesvc", "blobsvc"} {
-		list = append(list, rule{from: "tables/...", to: other + "/...", why: "the table client is a library over the SDK, for programs that have nothing else of Lazuli"})
+	for _, other := range []string{"cmd", "internal/azure", "internal/storage", "internal/fault", "server", "workers",
+		"lazulitest", "examples", "tablesvc", "queuesvc", "blobsvc"} {
+		list = append(list, rule{from: "tables/...", to: other + "/...",
+			why: "the table client is a library over the SDK, for programs that have nothing else of Lazuli"})
 	}
 	for _, p := range []string{"azure/...", "storage/...", "fault", "httpserver/..."} {
 		list = append(list, rule{from: "internal/sdk/entityio", to: "internal/" + p, why: "tables builds on it"})
@@ -94,7 +101,8 @@ func rules() []rule {
 	for _, s := range services {
 		list = append(list,
 			rule{from: "internal/...", to: s + "/...", why: "services build on internal packages, not the other way round"},
-			rule{from: "workers/...", to: s + "/...", why: "workers reach storage through the Azure SDK alone, so that they run on Azure as well"},
+			rule{from: "workers/...", to: s + "/...",
+				why: "workers reach storage through the Azure SDK alone, so that they run on Azure as well"},
 			rule{from: "examples/...", to: s + "/...", why: "examples reach storage through the Azure SDK"},
 		)
 		for _, other := range services {
@@ -107,7 +115,8 @@ func rules() []rule {
 		}
 	}
 	for _, inner := range []string{"storage/...", "azure/wire", "azure/auth", "azure/frontend"} {
-		r := rule{from: "workers/...", to: "internal/" + inner, why: "workers reach storage through the Azure SDK alone, so that they run on Azure as well"}
+		r := rule{from: "workers/...", to: "internal/" + inner,
+			why: "workers reach storage through the Azure SDK alone, so that they run on Azure as well"}
 		if inner == "storage/..." {
 			r.except = []string{"workers/roles/searchindex"} // its index is a local folder, with a lock and an atomic file
 		}
@@ -171,15 +180,16 @@ func TestDependenciesPointOneWay(t *testing.T) {
 	}
 }
 
-// Apps with only queue, blob, table and timer triggers link neither the workflow engine, which imports gRPC and generated messages, nor the search
-// engine.
+// Apps with only queue, blob, table and timer triggers link neither the workflow engine, which imports gRPC and
+// generated messages, nor the search engine.
 func TestWorkersDoNotLinkTheWorkflowEngine(t *testing.T) {
 	deps := list(t, "-deps", "./workers", "./workers/customhandler", "./lazulitest")
 	if len(deps) < 100 {
 		t.Fatalf("found %d packages below workers; the rule would check nothing", len(deps))
 	}
 	for _, p := range deps {
-		for _, library := range []string{"google.golang.org/grpc", "github.com/microsoft/durabletask-go", "github.com/blevesearch/bleve/v2"} {
+		for _, library := range []string{"google.golang.org/grpc", "github.com/microsoft/durabletask-go",
+			"github.com/blevesearch/bleve/v2"} {
 			if p.ImportPath == library || strings.HasPrefix(p.ImportPath, library+"/") {
 				t.Errorf("workers link %s; importers: %v", p.ImportPath, importers(deps, p.ImportPath))
 			}
@@ -213,8 +223,8 @@ func TestBinaryHasNoTestLibraries(t *testing.T) {
 	}
 }
 
-// maxPackages bounds the packages of the command, which cost build time and size. Raise it for a dependency that is worth it, and note its cost in
-// docs/design.
+// maxPackages bounds the packages of the command, which cost build time and size. Raise it for a dependency that is
+// worth it, and note its cost in docs/design.
 const maxPackages = 756
 
 func TestNumberOfPackages(t *testing.T) {
@@ -247,7 +257,8 @@ func documented(t *testing.T, p pkg) bool {
 	t.Helper()
 	return slices.ContainsFunc(p.GoFiles, func(name string) bool {
 		var f *ast.File
-		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.PackageClauseOnly|parser.ParseComments)
+		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil,
+			parser.PackageClauseOnly|parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -255,8 +266,9 @@ func documented(t *testing.T, p pkg) bool {
 	})
 }
 
-// TestStateKnowsNoProtocol enforces the layers of the services: package state stores and changes values. Requests, headers and Azure's errors
-// belong to the handlers above it. The rule also covers the service's packages that state imports.
+// TestStateKnowsNoProtocol enforces the layers of the services: package state stores and changes values. Requests,
+// headers and Azure's errors belong to the handlers above it. The rule also covers the service's packages that state
+// imports.
 func TestStateKnowsNoProtocol(t *testing.T) {
 	packages := map[string]pkg{}
 	for _, p := range list(t, "./...") {
@@ -277,8 +289,8 @@ func TestStateKnowsNoProtocol(t *testing.T) {
 	}
 }
 
-// below returns the packages that belong to the state of a service: those in the folder of state, and the service's packages that they import,
-// directly or not.
+// below returns the packages that belong to the state of a service: those in the folder of state, and the service's
+// packages that they import, directly or not.
 func below(packages map[string]pkg, state, service string) (names []string) {
 	for name := range packages {
 		if matches(state+"/...", name) {

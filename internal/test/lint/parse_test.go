@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// Requests are parsed with the options of their front-end. A call of wire.Parse elsewhere could parse an inner request, such as a part of a
-// batch, with other options, and so as a request to another account. [wire.Request.Inner] is for inner requests.
+// Requests are parsed with the options of their front-end. A call of wire.Parse elsewhere could parse an inner request,
+// such as a part of a batch, with other options, and so as a request to another account. [wire.Request.Inner] is for
+// inner requests.
 func TestRequestsAreParsedInOnePlace(t *testing.T) {
 	callers := []string{"internal/azure/frontend/frontend.go", "blobsvc/internal/website/website.go"}
 	found := 0

@@ -68,13 +68,14 @@ var grammars = []struct{ what, folder, target string }{
 // notParsers are functions with a parameter "body []byte" that parse only a part of a grammar, or nothing.
 var notParsers = []string{"Body", "Update", "reasonOf", "atomProperties", "request", "fromHTTP", "ask", "post"}
 
-// Functions that parse client input are fuzzed: each grammar has a target, and each function with a parameter "body []byte" in the services and
-// in the protocol, above their state, is called in a file with a target.
+// Functions that parse client input are fuzzed: each grammar has a target, and each function with a parameter "body
+// []byte" in the services and in the protocol, above their state, is called in a file with a target.
 func TestParsersAreFuzzed(t *testing.T) {
 	fuzzed := map[string]string{} // text of the test files with fuzz targets, by folder
 	type function struct{ folder, name string }
 	var parsers []function
-	for _, root := range []string{"internal/azure", "tablesvc", "queuesvc", "blobsvc", "server", "server/seed", "workers", "internal/storage/peering", "internal/storage/mirror", "internal/storage/replog"} {
+	for _, root := range []string{"internal/azure", "tablesvc", "queuesvc", "blobsvc", "server", "server/seed", "workers",
+		"internal/storage/peering", "internal/storage/mirror", "internal/storage/replog"} {
 		err := filepath.WalkDir(top+root, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
 				return err
@@ -93,7 +94,8 @@ func TestParsersAreFuzzed(t *testing.T) {
 				return err
 			}
 			for _, d := range file.Decls {
-				if fn, ok := d.(*ast.FuncDecl); ok && !strings.HasSuffix(folder, "/state") && takesBody(fn) && !slices.Contains(notParsers, fn.Name.Name) {
+				if fn, ok := d.(*ast.FuncDecl); ok && !strings.HasSuffix(folder, "/state") && takesBody(fn) &&
+					!slices.Contains(notParsers, fn.Name.Name) {
 					parsers = append(parsers, function{folder, fn.Name.Name})
 				}
 			}
@@ -108,7 +110,8 @@ func TestParsersAreFuzzed(t *testing.T) {
 	}
 	for _, f := range parsers {
 		if !strings.Contains(fuzzed[f.folder], f.name+"(") {
-			t.Errorf("%s: %s parses a body and no fuzz target in the folder calls it; add one with a workbudget", f.folder, f.name)
+			t.Errorf("%s: %s parses a body and no fuzz target in the folder calls it; add one with a workbudget", f.folder,
+				f.name)
 		}
 	}
 	for _, g := range grammars {
@@ -118,7 +121,8 @@ func TestParsersAreFuzzed(t *testing.T) {
 			continue
 		}
 		body, _, _ := strings.Cut(target, "\n}\n")
-		if !strings.Contains(strings.ToLower(body), "budget") && g.target != "FuzzMarker" { // which goes through the whole service
+		// which goes through the whole service
+		if !strings.Contains(strings.ToLower(body), "budget") && g.target != "FuzzMarker" {
 			t.Errorf("%s: %s has no budget of time and memory", g.what, g.target)
 		}
 	}

@@ -15,7 +15,8 @@ func TestExpressionsAreCompiledWhenTheyAreUsed(t *testing.T) {
 	variable := regexp.MustCompile(`(?m)^(?:var |\t)\w+\s*= regexp\.MustCompile\(`)
 	eachSource(t, func(path, text string) {
 		// The package tables imports only the SDK.
-		if strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "internal/test/") || strings.HasPrefix(path, "tables/") {
+		if strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "internal/test/") ||
+			strings.HasPrefix(path, "tables/") {
 			return
 		}
 		if m := variable.FindString(text); m != "" {
@@ -24,7 +25,8 @@ func TestExpressionsAreCompiledWhenTheyAreUsed(t *testing.T) {
 	})
 }
 
-// A module that is linked into the command makes builds longer and the file larger. Section 15 of docs/design has the costs of the large ones.
+// A module that is linked into the command makes builds longer and the file larger. Section 15 of docs/design has the
+// costs of the large ones.
 func TestModulesOfTheCommand(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "./cmd/lazuli")
@@ -44,7 +46,8 @@ func TestModulesOfTheCommand(t *testing.T) {
 	known := strings.Fields(string(text))
 	for _, m := range linked {
 		if !slices.Contains(known, m) {
-			t.Errorf("the command links %s, which testdata/modules.txt does not have: measure its cost in size and build time, as docs/design does, before you add it", m)
+			t.Errorf("the command links %s, which testdata/modules.txt does not have: measure its cost in size and build "+
+				"time, as docs/design does, before you add it", m)
 		}
 	}
 	for _, m := range known {

@@ -1,5 +1,5 @@
-// Package natscluster runs a cluster of NATS servers in the process of a test. Servers can be stopped, started again on the same files, and cut
-// off from the others.
+// Package natscluster runs a cluster of NATS servers in the process of a test. Servers can be stopped, started again on
+// the same files, and cut off from the others.
 package natscluster
 
 import (
@@ -40,12 +40,14 @@ type node struct {
 	server *server.Server
 }
 
-// Start starts a cluster of n servers, or a single server for 1, with streams in temporary files, and waits until it has a leader. It stops them at the end of the test.
+// Start starts a cluster of n servers, or a single server for 1, with streams in temporary files, and waits until it
+// has a leader. It stops them at the end of the test.
 func Start(t testing.TB, n int) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t}
 	for range n {
-		c.nodes = append(c.nodes, &node{dir: t.TempDir(), client: check.FreeAddress(t), route: check.FreeAddress(t), links: make([]*link, n)})
+		c.nodes = append(c.nodes, &node{dir: t.TempDir(), client: check.FreeAddress(t), route: check.FreeAddress(t),
+			links: make([]*link, n)})
 	}
 	for _, to := range c.nodes {
 		for i := range c.nodes {
@@ -78,13 +80,15 @@ func (c *Cluster) Start(i int) {
 		}
 	}
 	o := &server.Options{
-		ServerName: fmt.Sprint("n", i), Host: "127.0.0.1", Port: portOf(n.client), JetStream: true, StoreDir: n.dir, MaxPayload: MaxPayload,
+		ServerName: fmt.Sprint("n", i), Host: "127.0.0.1", Port: portOf(n.client), JetStream: true, StoreDir: n.dir,
+		MaxPayload:         MaxPayload,
 		JetStreamMaxMemory: 1 << 40, JetStreamMaxStore: 1 << 60, NoSigs: true, NoLog: true,
 		// A busy machine is no reason to end a connection.
 		WriteDeadline: time.Minute,
 	}
 	if len(c.nodes) > 1 { // otherwise JetStream would wait for other servers
-		// The servers tell each other the address to advertise: at this one no server listens, so that they use the links only.
+		// The servers tell each other the address to advertise: at this one no server listens, so that they use the links
+		// only.
 		o.Cluster = server.ClusterOpts{Name: "lazuli", Host: "127.0.0.1", Port: portOf(n.route), Advertise: "127.0.0.1:1"}
 		o.Routes = server.RoutesFromStr(strings.Join(routes, ","))
 	}
@@ -116,7 +120,8 @@ func (c *Cluster) WaitReady() {
 		for _, n := range c.nodes {
 			if s := n.server; s != nil && len(c.nodes) == 1 {
 				return
-			} else if s != nil && s.JetStreamIsLeader() && s.JetStreamIsCurrent() && len(s.JetStreamClusterPeers()) == len(c.nodes) {
+			} else if s != nil && s.JetStreamIsLeader() && s.JetStreamIsCurrent() &&
+				len(s.JetStreamClusterPeers()) == len(c.nodes) {
 				return
 			}
 		}
@@ -175,8 +180,8 @@ func (c *Cluster) Cut(i int, cut bool) {
 	}
 }
 
-// Conn connects to one server alone, as a node connects to its own, and reconnects when it was stopped. The connection is closed at the end of
-// the test.
+// Conn connects to one server alone, as a node connects to its own, and reconnects when it was stopped. The connection
+// is closed at the end of the test.
 func (c *Cluster) Conn(t testing.TB, i int) *nats.Conn {
 	t.Helper()
 	conn, err := nats.Connect("nats://"+c.nodes[i].client, nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond),

@@ -15,7 +15,8 @@ type element struct {
 	Children []*element `xml:",any"`
 }
 
-// at returns the first element of a path such as "Cors>CorsRule>AllowedHeaders", nil if there is none; with add, it is added.
+// at returns the first element of a path such as "Cors>CorsRule>AllowedHeaders", nil if there is none; with add, it is
+// added.
 func (e *element) at(path string, add bool) *element {
 	for name := range strings.SplitSeq(path, ">") {
 		var next *element
@@ -104,9 +105,12 @@ func (r request) element(path string) (text string) {
 
 // The bodies of scenes have every element, so that each can be changed alone.
 const (
-	cors       = `<Cors><CorsRule><AllowedOrigins>*</AllowedOrigins><AllowedMethods>GET</AllowedMethods><MaxAgeInSeconds>5</MaxAgeInSeconds><ExposedHeaders>x-ms-a</ExposedHeaders><AllowedHeaders>x-ms-b</AllowedHeaders></CorsRule></Cors>`
-	retained   = `<RetentionPolicy><Enabled>true</Enabled><Days>7</Days></RetentionPolicy>`
-	analytics  = `<Logging><Version>1.0</Version><Delete>true</Delete><Read>true</Read><Write>true</Write>` + retained + `</Logging><HourMetrics><Version>1.0</Version><Enabled>true</Enabled><IncludeAPIs>true</IncludeAPIs>` + retained + `</HourMetrics><MinuteMetrics><Version>1.0</Version><Enabled>true</Enabled><IncludeAPIs>true</IncludeAPIs>` + retained + `</MinuteMetrics>`
+	cors      = `<Cors><CorsRule><AllowedOrigins>*</AllowedOrigins><AllowedMethods>GET</AllowedMethods><MaxAgeInSeconds>5</MaxAgeInSeconds><ExposedHeaders>x-ms-a</ExposedHeaders><AllowedHeaders>x-ms-b</AllowedHeaders></CorsRule></Cors>`
+	retained  = `<RetentionPolicy><Enabled>true</Enabled><Days>7</Days></RetentionPolicy>`
+	analytics = `<Logging><Version>1.0</Version><Delete>true</Delete><Read>true</Read><Write>true</Write>` + retained +
+		`</Logging><HourMetrics><Version>1.0</Version><Enabled>true</Enabled><IncludeAPIs>true</IncludeAPIs>` + retained +
+		`</HourMetrics><MinuteMetrics><Version>1.0</Version><Enabled>true</Enabled><IncludeAPIs>true</IncludeAPIs>` +
+		retained + `</MinuteMetrics>`
 	blobOnly   = `<DefaultServiceVersion>2020-10-02</DefaultServiceVersion><DeleteRetentionPolicy><Enabled>true</Enabled><Days>7</Days><AllowPermanentDelete>true</AllowPermanentDelete></DeleteRetentionPolicy><StaticWebsite><Enabled>true</Enabled><IndexDocument>index.html</IndexDocument><ErrorDocument404Path>404.html</ErrorDocument404Path></StaticWebsite>`
 	policies   = `<SignedIdentifiers><SignedIdentifier><Id>one</Id><AccessPolicy><Start>2030-01-01T00:00:00Z</Start><Expiry>2030-02-01T00:00:00Z</Expiry><Permission>r</Permission></AccessPolicy></SignedIdentifier></SignedIdentifiers>`
 	tagsBody   = `<Tags><TagSet><Tag><Key>k</Key><Value>v</Value></Tag></TagSet></Tags>`
@@ -114,13 +118,16 @@ const (
 	delimiters = `<Format><Type>delimited</Type><DelimitedTextConfiguration><ColumnSeparator>,</ColumnSeparator><FieldQuote>"</FieldQuote><RecordSeparator>&#10;</RecordSeparator><EscapeChar>\</EscapeChar><HasHeaders>true</HasHeaders></DelimitedTextConfiguration></Format>`
 )
 
-// variants are scenes for elements that have no effect in the scene of their operation, by the beginning of "operation element PATH".
+// variants are scenes for elements that have no effect in the scene of their operation, by the beginning of "operation
+// element PATH".
 var variants = func() map[string]scene {
 	csv := req("PUT /box/b", "x-ms-blob-type: BlockBlob", "= n,m\n1,\"2,\\\"3\"\n")
 	jsons := req("PUT /box/b", "x-ms-blob-type: BlockBlob", "= {\"n\":1};{\"n\":2};")
 	of := func(blob request, input, output string) scene {
 		return scene{service: "blob", prepare: prepare(box, blob),
-			request: req("POST /box/b?comp=query", "= "+queryStart+"<InputSerialization>"+input+"</InputSerialization><OutputSerialization>"+output+"</OutputSerialization></QueryRequest>")}
+			request: req("POST /box/b?comp=query",
+				"= "+queryStart+"<InputSerialization>"+input+"</InputSerialization><OutputSerialization>"+output+
+					"</OutputSerialization></QueryRequest>")}
 	}
 	const asJSON = `<Format><Type>json</Type><JsonTextConfiguration><RecordSeparator>;</RecordSeparator></JsonTextConfiguration></Format>`
 	const asArrow = `<Format><Type>arrow</Type><ArrowConfiguration><Schema><Field><Type>decimal</Type><Name>n</Name><Precision>10</Precision><Scale>2</Scale></Field><Field><Type>string</Type><Name>m</Name></Field></Schema></ArrowConfiguration></Format>`

@@ -11,7 +11,8 @@ type refusal struct {
 
 // refused are the operations that are not served.
 var refused = map[string]refusal{
-	"blob Container.Rename": {req("PUT /box?restype=container&comp=rename", "x-ms-source-container-name: other"), 400, "HierarchicalNamespaceNotEnabled"},
+	"blob Container.Rename": {req("PUT /box?restype=container&comp=rename", "x-ms-source-container-name: other"), 400,
+		"HierarchicalNamespaceNotEnabled"},
 }
 
 const (
@@ -20,14 +21,16 @@ const (
 	transport   = "the length of the body is a matter of HTTP"
 	alone       = "recorded: the algorithm alone, without key and hash, is ignored"
 	initial     = "the value is the default"
-	noneDeleted = "a list by hierarchy has no snapshots, and only those are soft-deleted in the scene; the flat list has one"
+	noneDeleted = "a list by hierarchy has no snapshots, and only those are soft-deleted in the scene; the flat list " +
+		"has one"
 	ofDeletion  = "the SDK shares a type: false says nothing where nothing is deleted; true is refused"
-	otherFormat = "Parquet has no settings, and Arrow is no format of the content: elements of other formats than Type are ignored"
-	noBody      = "the answer has no body in that form"
+	otherFormat = "Parquet has no settings, and Arrow is no format of the content: elements of other formats than Type " +
+		"are ignored"
+	noBody = "the answer has no body in that form"
 )
 
-// exceptions are the parameters and values that need not matter, with the reason. Their names are "service operation parameter",
-// "service parameter" or "parameter", with a value behind it where the reason is about that value alone.
+// exceptions are the parameters and values that need not matter, with the reason. Their names are "service operation
+// parameter", "service parameter" or "parameter", with a value behind it where the reason is about that value alone.
 var exceptions = map[string]string{
 	"blob element HourMetrics>RetentionPolicy>AllowPermanentDelete false":              ofDeletion,
 	"blob element MinuteMetrics>RetentionPolicy>AllowPermanentDelete false":            ofDeletion,
@@ -38,35 +41,40 @@ var exceptions = map[string]string{
 	"blob element InputSerialization>Format>ArrowConfiguration>Schema>Field>Type":      otherFormat,
 	"blob element InputSerialization>Format>ParquetTextConfiguration":                  otherFormat,
 	"blob element OutputSerialization>Format>ParquetTextConfiguration":                 otherFormat,
-	"header Content-Length":                                                         transport,
-	"header x-ms-encryption-algorithm AES256":                                       alone,
-	"header x-ms-source-encryption-algorithm AES256":                                alone,
-	"blob header Accept":                                                            inXML,
-	"queue header Accept":                                                           inXML,
-	"table Service.GetProperties header Accept":                                     inXML,
-	"table Service.GetStatistics header Accept":                                     inXML,
-	"table Service.SetProperties header Accept":                                     inXML,
-	"table Table.GetAccessPolicy header Accept":                                     inXML,
-	"table Table.SetAccessPolicy header Accept":                                     inXML,
-	"blob header Content-Type application/xml":                                      byContent,
-	"blob header Content-Type application/octet-stream":                             byContent,
-	"blob Service.ListContainersSegment query include system":                       "the account has no container of the system; TestListSystemContainers has one",
+	"header Content-Length":                             transport,
+	"header x-ms-encryption-algorithm AES256":           alone,
+	"header x-ms-source-encryption-algorithm AES256":    alone,
+	"blob header Accept":                                inXML,
+	"queue header Accept":                               inXML,
+	"table Service.GetProperties header Accept":         inXML,
+	"table Service.GetStatistics header Accept":         inXML,
+	"table Service.SetProperties header Accept":         inXML,
+	"table Table.GetAccessPolicy header Accept":         inXML,
+	"table Table.SetAccessPolicy header Accept":         inXML,
+	"blob header Content-Type application/xml":          byContent,
+	"blob header Content-Type application/octet-stream": byContent,
+	"blob Service.ListContainersSegment query include system": "the account has no container of " +
+		"the system; TestListSystemContainers has one",
 	"blob Container.ListBlobHierarchySegment query include deleted":                 noneDeleted,
 	"blob Container.ListBlobHierarchySegmentApacheArrow query include deleted":      noneDeleted,
 	"blob header x-ms-copy-source-tag-option REPLACE":                               initial,
 	"blob Blob.SetImmutabilityPolicy header x-ms-immutability-policy-mode Unlocked": initial,
 	"blob header x-ms-rehydrate-priority Standard":                                  initial,
-	"table header Prefer bogus":                                                     "RFC 7240: a preference that the server does not know is ignored",
-	"blob Service.FilterBlobs query include none":                                   initial,
-	"blob Container.FilterBlobs query include none":                                 initial,
-	"table header DataServiceVersion":                                               "the versions 1.0 to 3.0 say the same to this service; what Azure answers to others is not known",
-	"table query $format application/json;odata=nometadata":                         "the scene asks for that form in Accept",
-	"table Table.DeleteEntity query $format":                                        noBody,
-	"table Table.UpdateEntity query $format":                                        noBody,
-	"table Table.MergeEntity query $format":                                         noBody,
+	"table header Prefer bogus": "RFC 7240: a preference that the " +
+		"server does not know is ignored",
+	"blob Service.FilterBlobs query include none":   initial,
+	"blob Container.FilterBlobs query include none": initial,
+	"table header DataServiceVersion": "the versions 1.0 to 3.0 say the " +
+		"same to this service; what Azure answers to others is not known",
+	"table query $format application/json;odata=nometadata": "the scene asks for that form in " +
+		"Accept",
+	"table Table.DeleteEntity query $format": noBody,
+	"table Table.UpdateEntity query $format": noBody,
+	"table Table.MergeEntity query $format":  noBody,
 }
 
-// exception returns why a parameter, or its value, need not matter; "" if it must. It notes in used which entry says so.
+// exception returns why a parameter, or its value, need not matter; "" if it must. It notes in used which entry says
+// so.
 func exception(used map[string]bool, operation, parameter string) string {
 	service, _, _ := strings.Cut(operation, " ")
 	for _, name := range []string{operation + " " + parameter, service + " " + parameter, parameter} {

@@ -33,7 +33,8 @@ import (
 	"github.com/lazuli-storage/lazuli/tablesvc"
 )
 
-// accounts is the number of scenes that a fixture has room for; the first scoped of them have encryption scopes, which take a write of a file each.
+// accounts is the number of scenes that a fixture has room for; the first scoped of them have encryption scopes, which
+// take a write of a file each.
 const (
 	accounts = 3000
 	scoped   = 40
@@ -66,7 +67,8 @@ func open(t *testing.T) *fixture {
 		roles = append(roles, auth.Assignment{Principal: "owner", Role: "Storage Blob Data Owner", Scope: list[i].Name},
 			auth.Assignment{Principal: "owner", Role: "Storage Queue Data Contributor", Scope: list[i].Name})
 	}
-	all, err := auth.NewManagedAccounts(accountprops.Blob{Versioning: true, Immutability: true, Expiry: true, ContainerDays: 7}, list...)
+	all, err := auth.NewManagedAccounts(
+		accountprops.Blob{Versioning: true, Immutability: true, Expiry: true, ContainerDays: 7}, list...)
 	check.OK(t, err)
 	assignments, err := auth.NewRoles(roles...)
 	check.OK(t, err)
@@ -76,18 +78,22 @@ func open(t *testing.T) *fixture {
 	check.OK(t, err)
 	f.token, err = issuer.Token("owner", auth.StorageAudience)
 	check.OK(t, err)
-	common := frontend.Common{Accounts: all, OAuth: oauth, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Now: f.clock.Now, ClientsNow: f.clock.Now}
+	common := frontend.Common{Accounts: all, OAuth: oauth, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Now: f.clock.Now, ClientsNow: f.clock.Now}
 	can := properties.Features{Logging: true, Metrics: true, DeleteRetention: true, StaticWebsite: true}
 
 	f.slow = stalling(t)
 	check.OK(t, os.Mkdir(filepath.Join(dir, "extents"), 0o700))
-	blobs, err := blobsvc.New(blobsvc.Config{Common: common, Path: filepath.Join(dir, "blobs.db"), Extents: filepath.Join(dir, "extents"),
+	blobs, err := blobsvc.New(blobsvc.Config{Common: common, Path: filepath.Join(dir, "blobs.db"),
+		Extents:   filepath.Join(dir, "extents"),
 		ScopeKeys: filepath.Join(dir, "scopes.json"), Relaxed: true, CleanEvery: -1, Features: can,
-		Egress: egress.Policy{Hosts: []string{strings.TrimPrefix(strings.TrimSuffix(f.slow, "/file"), "http://")}, Private: true}})
+		Egress: egress.Policy{Hosts: []string{strings.TrimPrefix(strings.TrimSuffix(f.slow, "/file"), "http://")},
+			Private: true}})
 	check.OK(t, err)
 	t.Cleanup(func() { _ = blobs.Close() })
 	can.DeleteRetention, can.StaticWebsite = false, false
-	tables, err := tablesvc.New(tablesvc.Config{Common: common, Path: filepath.Join(dir, "tables.db"), Store: store.Options{Relaxed: true}, Features: can})
+	tables, err := tablesvc.New(tablesvc.Config{Common: common, Path: filepath.Join(dir, "tables.db"),
+		Store: store.Options{Relaxed: true}, Features: can})
 	check.OK(t, err)
 	t.Cleanup(func() { _ = tables.Close() })
 	nats, err := natsserver.Start(natsserver.Config{Log: common.Log})
@@ -95,7 +101,8 @@ func open(t *testing.T) *fixture {
 	t.Cleanup(nats.Close)
 	queueStore, err := queuesvc.StoreOptions(t.Context(), nats, common.Log)
 	check.OK(t, err)
-	queues, err := queuesvc.New(queuesvc.Config{Common: common, Path: filepath.Join(dir, "queues.db"), Store: queueStore, Features: can})
+	queues, err := queuesvc.New(queuesvc.Config{Common: common, Path: filepath.Join(dir, "queues.db"), Store: queueStore,
+		Features: can})
 	check.OK(t, err)
 	t.Cleanup(func() { _ = queues.Close() })
 	f.handlers = map[string]http.Handler{"blob": blobs.Handler(), "queue": queues.Handler(), "table": tables.Handler()}
@@ -130,8 +137,9 @@ type request struct {
 	inner          string // the path of the DELETE request inside, whose header is {signature}
 }
 
-// req makes a request from its line, "PUT /c/b?comp=tier", and parts: "name: value" is a header, "= text" is the body. In all of them {name} is what
-// an answer before said: {etag}, {snapshot}, {version}, ...; {url} is the account's address.
+// req makes a request from its line, "PUT /c/b?comp=tier", and parts: "name: value" is a header, "= text" is the body.
+// In all of them {name} is what an answer before said: {etag}, {snapshot}, {version}, ...; {url} is the account's
+// address.
 func req(line string, parts ...string) request {
 	r := request{header: map[string]string{}}
 	r.method, r.target, _ = strings.Cut(line, " ")
@@ -182,7 +190,8 @@ func (r request) without(name string) request {
 	}
 	if kind == "query" {
 		path, query, _ := strings.Cut(r.target, "?")
-		kept := slices.DeleteFunc(strings.Split(query, "&"), func(part string) bool { return strings.HasPrefix(part, name+"=") })
+		kept := slices.DeleteFunc(strings.Split(query, "&"),
+			func(part string) bool { return strings.HasPrefix(part, name+"=") })
 		r.target = path + "?" + strings.Join(kept, "&")
 		return r
 	}
@@ -277,7 +286,8 @@ func (s *stage) send(t *testing.T, r request) answer {
 		s.learn("signature", s.signature(r.inner))
 	}
 	target := "/" + s.account + s.known.Replace(r.target)
-	hr := httptest.NewRequest(r.method, "http://127.0.0.1:10000"+strings.ReplaceAll(target, " ", "%20"), strings.NewReader(s.known.Replace(r.body)))
+	hr := httptest.NewRequest(r.method, "http://127.0.0.1:10000"+strings.ReplaceAll(target, " ", "%20"),
+		strings.NewReader(s.known.Replace(r.body)))
 	hr.RequestURI = target
 	hr.RemoteAddr = "127.0.0.1:5555"
 	hr.TLS = nil
@@ -318,7 +328,8 @@ func (s *stage) signature(path string) string {
 var key = signer.ParseKey(auth.DevelopmentKey)
 
 func (s *stage) learnFrom(h http.Header, body string) {
-	for name, header := range map[string]string{"etag": "Etag", "snapshot": "X-Ms-Snapshot", "version": "X-Ms-Version-Id", "copy": "X-Ms-Copy-Id"} {
+	for name, header := range map[string]string{"etag": "Etag", "snapshot": "X-Ms-Snapshot", "version": "X-Ms-Version-Id",
+		"copy": "X-Ms-Copy-Id"} {
 		if v := h.Get(header); v != "" {
 			s.learn(name, v)
 		}
@@ -350,7 +361,8 @@ func render(status int, h http.Header, body string) string {
 	return text
 }
 
-// observe prepares a scene, sends its request, or one like it, and returns what can be observed. scopes asks for an account with encryption scopes.
+// observe prepares a scene, sends its request, or one like it, and returns what can be observed. scopes asks for an
+// account with encryption scopes.
 func (f *fixture) observe(t *testing.T, sc scene, r request, scopes bool) answer {
 	t.Helper()
 	s := f.stage(t, sc.service, scopes)

@@ -1,6 +1,7 @@
 package parameters
 
-// probes are values that must matter, by "operation parameter" or parameter. One of them has to be refused or to change what can be observed.
+// probes are values that must matter, by "operation parameter" or parameter. One of them has to be refused or to change
+// what can be observed.
 var probes = map[string][]string{
 	"header If-Match":                                                            {`"0x8000000000"`},
 	"header If-None-Match":                                                       {"*", "{etag}"},

@@ -46,8 +46,8 @@ func (k secretKey) Sign(dst, message []byte) []byte {
 	return mac.Sum(dst)
 }
 
-// SharedKey sets the Authorization header of a request. path is the percent-encoded path as sent, with the account in path style; the date is in
-// x-ms-date.
+// SharedKey sets the Authorization header of a request. path is the percent-encoded path as sent, with the account in
+// path style; the date is in x-ms-date.
 func (a Account) SharedKey(r *http.Request, path string) {
 	h := r.Header
 	resource := "/" + a.Name + path
@@ -56,15 +56,18 @@ func (a Account) SharedKey(r *http.Request, path string) {
 		if query.Has("comp") {
 			resource += "?comp=" + query.Get("comp")
 		}
-		a.authorize(r, "SharedKey", r.Method+"\n"+h.Get("Content-MD5")+"\n"+h.Get("Content-Type")+"\n"+h.Get("x-ms-date")+"\n"+resource)
+		a.authorize(r, "SharedKey", r.Method+"\n"+h.Get("Content-MD5")+"\n"+h.Get("Content-Type")+"\n"+h.Get("x-ms-date")+
+			"\n"+resource)
 		return
 	}
 	length := ""
 	if r.ContentLength > 0 {
 		length = strconv.FormatInt(r.ContentLength, 10)
 	}
-	lines := []string{r.Method, h.Get("Content-Encoding"), h.Get("Content-Language"), length, h.Get("Content-MD5"), h.Get("Content-Type"),
-		h.Get("Date"), h.Get("If-Modified-Since"), h.Get("If-Match"), h.Get("If-None-Match"), h.Get("If-Unmodified-Since"), h.Get("Range")}
+	lines := []string{r.Method, h.Get("Content-Encoding"), h.Get("Content-Language"), length, h.Get("Content-MD5"),
+		h.Get("Content-Type"),
+		h.Get("Date"), h.Get("If-Modified-Since"), h.Get("If-Match"), h.Get("If-None-Match"), h.Get("If-Unmodified-Since"),
+		h.Get("Range")}
 	a.authorize(r, "SharedKey", strings.Join(lines, "\n")+"\n"+canonicalHeaders(h)+resource+canonicalQuery(query))
 }
 
@@ -79,12 +82,14 @@ func (a Account) SharedKeyLite(r *http.Request, path string) {
 		a.authorize(r, "SharedKeyLite", h.Get("x-ms-date")+"\n"+resource)
 		return
 	}
-	a.authorize(r, "SharedKeyLite", strings.Join([]string{r.Method, h.Get("Content-MD5"), h.Get("Content-Type"), h.Get("Date"), ""}, "\n")+
-		canonicalHeaders(h)+resource)
+	a.authorize(r, "SharedKeyLite",
+		strings.Join([]string{r.Method, h.Get("Content-MD5"), h.Get("Content-Type"), h.Get("Date"), ""}, "\n")+
+			canonicalHeaders(h)+resource)
 }
 
 func (a Account) authorize(r *http.Request, scheme, message string) {
-	r.Header.Set("Authorization", scheme+" "+a.Name+":"+base64.StdEncoding.EncodeToString(a.Key.Sign(nil, []byte(message))))
+	r.Header.Set("Authorization", scheme+" "+a.Name+":"+
+		base64.StdEncoding.EncodeToString(a.Key.Sign(nil, []byte(message))))
 }
 
 func canonicalHeaders(h http.Header) string {

@@ -1,5 +1,5 @@
-// Package testaccount provides a storage account to tests: a Lazuli in the test's process, or the account in the variable
-// LAZULI_TEST_CONNECTION_STRING, to check a test's expectations against other servers.
+// Package testaccount provides a storage account to tests: a Lazuli in the test's process, or the account in the
+// variable LAZULI_TEST_CONNECTION_STRING, to check a test's expectations against other servers.
 package testaccount
 
 import (
@@ -52,7 +52,8 @@ func (a *Account) Table(name string) string {
 	return name
 }
 
-// Queue creates a queue with a unique name that starts with name, and deletes it and its poison queue when the test ends.
+// Queue creates a queue with a unique name that starts with name, and deletes it and its poison queue when the test
+// ends.
 func (a *Account) Queue(name string) string {
 	a.t.Helper()
 	name = strings.ToLower(name) + "-" + a.suffix

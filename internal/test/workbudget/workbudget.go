@@ -16,12 +16,14 @@ type Budget struct {
 	Bytes, BytesPerByte int64
 }
 
-// Default fits the parsers of requests: they use some 10 ns and some 10 allocated bytes per byte of input. It is far above that, for slow
-// machines and instrumented builds, and far below the use of a quadratic parser for the sizes of [Inputs].
-var Default = Budget{Time: 100 * time.Millisecond, TimePerByte: 2 * time.Microsecond, Bytes: 1 << 20, BytesPerByte: 1000}
+// Default fits the parsers of requests: they use some 10 ns and some 10 allocated bytes per byte of input. It is far
+// above that, for slow machines and instrumented builds, and far below the use of a quadratic parser for the sizes of
+// [Inputs].
+var Default = Budget{Time: 100 * time.Millisecond, TimePerByte: 2 * time.Microsecond, Bytes: 1 << 20,
+	BytesPerByte: 1000}
 
-// Check runs parse, which processes size bytes of input, and fails the test if it exceeds the budget. parse must run in the calling goroutine.
-// Allocations of other goroutines count as well: tests that use it must not be parallel.
+// Check runs parse, which processes size bytes of input, and fails the test if it exceeds the budget. parse must run in
+// the calling goroutine. Allocations of other goroutines count as well: tests that use it must not be parallel.
 func (b Budget) Check(t testing.TB, size int, parse func()) {
 	t.Helper()
 	defer b.Start(t, size)()
@@ -52,8 +54,8 @@ func allocatedBytes() int64 {
 	return int64(sample[0].Value.Uint64())
 }
 
-// Inputs calls check with inputs of size bytes that have found quadratic work in parsers: a repeated piece of the grammar between the beginning
-// and the end of a valid input.
+// Inputs calls check with inputs of size bytes that have found quadratic work in parsers: a repeated piece of the
+// grammar between the beginning and the end of a valid input.
 func Inputs(size int, begin string, pieces []string, end string, check func(input string)) {
 	for _, piece := range pieces {
 		n := max(0, size-len(begin)-len(end)) / len(piece)

@@ -1,5 +1,5 @@
-// Package history runs producers and consumers on queues while faults occur, records their observations, and classifies every message as Jepsen
-// does for queues: ok, lost, duplicated, unknown. It is for tests.
+// Package history runs producers and consumers on queues while faults occur, records their observations, and classifies
+// every message as Jepsen does for queues: ok, lost, duplicated, unknown. It is for tests.
 package history
 
 import (
@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// Queue is a client's interface to a queue. Bodies are unique. An error other than [ErrDead] means that the outcome is unknown.
+// Queue is a client's interface to a queue. Bodies are unique. An error other than [ErrDead] means that the outcome is
+// unknown.
 type Queue interface {
 	Put(ctx context.Context, body string) error
 	// Get claims up to n messages for [Visibility].
@@ -24,7 +25,8 @@ type Queue interface {
 // Visibility is the visibility timeout of claimed messages.
 const Visibility = 2 * time.Second
 
-// backlog is the maximum number of messages by which producers may be ahead of consumers: more would take long to drain.
+// backlog is the maximum number of messages by which producers may be ahead of consumers: more would take long to
+// drain.
 const backlog = 500
 
 // ErrDead is returned by Delete if the pop receipt is no longer valid, or the message does not exist.
@@ -33,8 +35,8 @@ var ErrDead = errors.New("message does not exist or receipt is not valid")
 // Held is a message that was returned to a consumer.
 type Held struct {
 	Body string
-	// Asked is the earliest time at which the message can have been handed out, Handed the latest, and Until the earliest time at which its
-	// visibility timeout can end, on one clock.
+	// Asked is the earliest time at which the message can have been handed out, Handed the latest, and Until the earliest
+	// time at which its visibility timeout can end, on one clock.
 	Asked, Handed, Until time.Time
 	// Token is the argument of Delete.
 	Token any
@@ -57,8 +59,8 @@ type message struct {
 	gone                    time.Time // when its deletion was acknowledged
 }
 
-// span is a time for which a message was handed out: from the start of the request until the message may become visible again. An answer may
-// come late, so spans are not recorded in order.
+// span is a time for which a message was handed out: from the start of the request until the message may become visible
+// again. An answer may come late, so spans are not recorded in order.
 type span struct{ from, until time.Time }
 
 // New returns an empty history.
@@ -82,7 +84,8 @@ func (h *History) message(body string) *message {
 	return m
 }
 
-// Work starts producers and consumers, distributed over the queues. It returns after stop is closed, or ctx ends, and all of them have ended.
+// Work starts producers and consumers, distributed over the queues. It returns after stop is closed, or ctx ends, and
+// all of them have ended.
 func (h *History) Work(ctx context.Context, queues []Queue, producers, consumers int, stop <-chan struct{}) {
 	var wg sync.WaitGroup
 	stopped := func() bool {
@@ -132,8 +135,8 @@ func (h *History) put(ctx context.Context, q Queue, body string) {
 	}
 }
 
-// consume gets messages and deletes them, except for a share that it forgets, as a crashed consumer does. It returns the number of messages, or
-// -1 if Get failed.
+// consume gets messages and deletes them, except for a share that it forgets, as a crashed consumer does. It returns
+// the number of messages, or -1 if Get failed.
 func (h *History) consume(ctx context.Context, q Queue, n int, forget float64) int {
 	list, err := q.Get(ctx, n)
 	h.requests.Add(1)
@@ -210,8 +213,8 @@ func (h *History) Drain(ctx context.Context, queues []Queue) error {
 	}
 }
 
-// Check classifies every message and fails the test if one was lost, handed out twice within its visibility timeout, or handed out after it was
-// deleted.
+// Check classifies every message and fails the test if one was lost, handed out twice within its visibility timeout, or
+// handed out after it was deleted.
 func (h *History) Check(t testing.TB) {
 	t.Helper()
 	h.mu.Lock()
@@ -234,7 +237,8 @@ func (h *History) Check(t testing.TB) {
 	for _, body := range h.ghosts {
 		t.Errorf("handed out after it was deleted: %s", body)
 	}
-	t.Logf("%d requests, %d without an outcome; messages: ok %d, lost %d, duplicated within visibility %d, ghosts %d, unknown %d",
+	t.Logf("%d requests, %d without an outcome; messages: ok %d, lost %d, duplicated within visibility %d, ghosts %d, "+
+		"unknown %d",
 		h.Requests(), h.Failures(), ok, lost, len(h.doubles), len(h.ghosts), unknown)
 	if ok == 0 {
 		t.Error("no requests were made")

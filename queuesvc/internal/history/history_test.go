@@ -40,7 +40,8 @@ func (b broken) Delete(context.Context, Held) error {
 // Each broken promise is noticed.
 func TestCheckNoticesDefects(t *testing.T) {
 	t.Parallel()
-	for defect, want := range map[string]string{"lost": "lost", "double": "twice", "ghost": "after it was deleted", "dead": "twice", "idle": "no requests"} {
+	for defect, want := range map[string]string{"lost": "lost", "double": "twice", "ghost": "after it was deleted",
+		"dead": "twice", "idle": "no requests"} {
 		h := New()
 		q := broken{defect}
 		ctx := t.Context()

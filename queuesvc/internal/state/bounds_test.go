@@ -10,7 +10,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 )
 
-// An account that creates, uses and deletes its queue as fast as it can, with several clients, disturbs no other account.
+// An account that creates, uses and deletes its queue as fast as it can, with several clients, disturbs no other
+// account.
 func TestCreatingAndDeletingDisturbsNoOtherAccount(t *testing.T) {
 	t.Parallel()
 	n := startNATS(t, natsserver.Config{Dir: t.TempDir()})
@@ -108,7 +109,8 @@ func TestWorkIsBoundedByTheAnswer(t *testing.T) {
 	full := create(t, s, "full")
 	fill(t, full, 20_000, 0, Forever)
 	before := s.db.Damages()
-	if few, many := testing.AllocsPerRun(1, func() { _ = small.Clear() }), testing.AllocsPerRun(1, func() { _ = full.Clear() }); many > 20*few+2000 || before != 0 {
+	if few, many := testing.AllocsPerRun(1, func() { _ = small.Clear() }),
+		testing.AllocsPerRun(1, func() { _ = full.Clear() }); many > 20*few+2000 || before != 0 {
 		t.Errorf("Clear allocates %.0f times with many messages, and %.0f times with few", many, few)
 	}
 	if n := count(t, full, epoch); n != 0 {

@@ -15,7 +15,8 @@ type Counts struct {
 	Bytes int64
 }
 
-// Values checks the values that are opaque to this package: Properties and Policies return an error for a value that the service cannot have stored.
+// Values checks the values that are opaque to this package: Properties and Policies return an error for a value that
+// the service cannot have stored.
 type Values struct {
 	Properties, Policies func(value []byte) error
 }
@@ -24,7 +25,8 @@ type Values struct {
 //
 //   - every record of a queue can be read; ids are unique, below the next id, and not garbage
 //   - the number of messages in a queue is that in its counters, and their numbers are below the next one
-//   - every place has a message, every message a place, and every message that expires an entry in the order of expiry, which names its place
+//   - every place has a message, every message a place, and every message that expires an entry in the order of expiry,
+//     which names its place
 //   - every record belongs to a queue or to garbage
 func Check(db *store.DB, values Values, report func(error)) (n Counts, err error) {
 	err = db.View(func(tx *store.Tx) error {

@@ -12,14 +12,15 @@ import (
 )
 
 const (
-	// cleanBatch is the number of messages that one transaction in the background removes: small enough not to delay requests.
+	// cleanBatch is the number of messages that one transaction in the background removes: small enough not to delay
+	// requests.
 	cleanBatch = 500
 	// cleanInterval is the interval of looking for expired messages.
 	cleanInterval = 5 * time.Second
 )
 
-// startCleaning starts the removal of expired messages and of what cleared and deleted queues have left. What is left to do is in the store, so that it
-// continues after a restart.
+// startCleaning starts the removal of expired messages and of what cleared and deleted queues have left. What is left
+// to do is in the store, so that it continues after a restart.
 func (s *Store) startCleaning() {
 	s.cleaner = sweep.Start(s.clean)
 	done := make(chan struct{})
@@ -89,7 +90,8 @@ func (s *Store) removeSomeExpired(now int64) (more bool, err error) {
 		counts, total := make(map[queueID]uint64), 0
 		c := tx.Cursor(bucketExpiring)
 		for k, v := c.Seek([]byte{0}); len(k) == 24 && len(v) == 8; k, v = c.Next() {
-			expires, id, number := int64(binary.BigEndian.Uint64(k)), queueID(binary.BigEndian.Uint64(k[8:])), binary.BigEndian.Uint64(k[16:])
+			expires, id, number := int64(binary.BigEndian.Uint64(k)), queueID(binary.BigEndian.Uint64(k[8:])),
+				binary.BigEndian.Uint64(k[16:])
 			if expires > now {
 				break
 			}
@@ -119,7 +121,8 @@ func (s *Store) removeSomeExpired(now int64) (more bool, err error) {
 type garbage struct {
 	db    *store.DB
 	batch int
-	// from is the place to continue from in bucketVisible. Nothing is before it, since no request writes records with an id that was taken away.
+	// from is the place to continue from in bucketVisible. Nothing is before it, since no request writes records with an
+	// id that was taken away.
 	from []byte
 }
 
@@ -150,7 +153,8 @@ func (g *garbage) step() (more bool, err error) {
 	return more, err
 }
 
-// remove removes a batch of the messages with an id, and the id when none is left. It returns the place to continue from.
+// remove removes a batch of the messages with an id, and the id when none is left. It returns the place to continue
+// from.
 func (g *garbage) remove(tx *store.Tx, id []byte) (next []byte) {
 	from := g.from
 	if !bytes.HasPrefix(from, id) {

@@ -110,8 +110,9 @@ func (f *failingDisk) check(name string) {
 	}
 }
 
-// TestADiskThatFails makes JetStream's own calls on its files fail. Changes are refused with the disk's error until it works, and the store says
-// that it is not ready. Afterwards it works without a restart, and no acknowledged change is lost.
+// TestADiskThatFails makes JetStream's own calls on its files fail. Changes are refused with the disk's error until it
+// works, and the store says that it is not ready. Afterwards it works without a restart, and no acknowledged change is
+// lost.
 func TestADiskThatFails(t *testing.T) {
 	t.Parallel()
 	f := startOnFailingDisk(t)
@@ -148,8 +149,9 @@ func TestADiskThatFails(t *testing.T) {
 // failSweepVariable makes [TestEachCallOnADiskFails] let every call fail. Without it, a few calls fail.
 const failSweepVariable = "LAZULI_TEST_FAIL_SWEEP"
 
-// TestEachCallOnADiskFails lets the n-th call that changes the disk fail, alone or with all later ones, for n = 1, 2, ... until a load makes
-// fewer calls. Changes fail with the disk's error alone, the store recovers, and no acknowledged change is lost or undone.
+// TestEachCallOnADiskFails lets the n-th call that changes the disk fail, alone or with all later ones, for n = 1, 2,
+// ... until a load makes fewer calls. Changes fail with the disk's error alone, the store recovers, and no acknowledged
+// change is lost or undone.
 func TestEachCallOnADiskFails(t *testing.T) {
 	t.Parallel()
 	f := startOnFailingDisk(t)
@@ -168,7 +170,8 @@ func TestEachCallOnADiskFails(t *testing.T) {
 				eventually(t, f.n.Healthy)
 				for _, err := range failed {
 					// A disk that has failed once works afterwards.
-					if !errors.Is(err, natsserver.ErrStorage) && !errors.Is(err, ErrQueueNotFound) && !(once && errors.Is(err, store.ErrUnknown)) {
+					if !errors.Is(err, natsserver.ErrStorage) && !errors.Is(err, ErrQueueNotFound) &&
+						!(once && errors.Is(err, store.ErrUnknown)) {
 						t.Errorf("%s: %v, want ErrStorage", name, err)
 					}
 				}

@@ -10,8 +10,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/fulldisk"
 )
 
-// While the disk takes no writes, changes are refused at once and the store says that it is not ready. When it takes them again, so do the
-// queues, by themselves, and what was acknowledged before is there.
+// While the disk takes no writes, changes are refused at once and the store says that it is not ready. When it takes
+// them again, so do the queues, by themselves, and what was acknowledged before is there.
 func TestAFullDiskAndAfter(t *testing.T) {
 	t.Parallel()
 	if !fulldisk.Alone(t) {

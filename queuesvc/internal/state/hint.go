@@ -6,11 +6,12 @@ import (
 	"sync"
 )
 
-// hints say for each queue that is in use where its first message may be: no message of the queue is before that place. Without them, each Get Messages
-// would pass what was taken or deleted before it and is not written to the file yet. A hint that does not exist stands for the beginning of the queue.
+// hints say for each queue that is in use where its first message may be: no message of the queue is before that place.
+// Without them, each Get Messages would pass what was taken or deleted before it and is not written to the file yet. A
+// hint that does not exist stands for the beginning of the queue.
 //
-// A hint is raised by a transaction that has seen that nothing is before a place. What was written since then may be before it: insertions lower the
-// hints, in the order of the log, and also what the transaction found.
+// A hint is raised by a transaction that has seen that nothing is before a place. What was written since then may be
+// before it: insertions lower the hints, in the order of the log, and also what the transaction found.
 type hints struct {
 	mu    sync.Mutex // guards the rest
 	queue map[queueID]*hint

@@ -24,13 +24,15 @@ const (
 	bucketExpiring store.Bucket = "expiring"
 	// bucketGarbage: id -> nothing. The ids that cleared and deleted queues had, until their records are removed.
 	bucketGarbage store.Bucket = "garbage"
-	// bucketService: "next-id" -> the next id of a queue; "receipt-key" -> 32 random bytes; "properties", 0x00, account -> service properties as JSON.
+	// bucketService: "next-id" -> the next id of a queue; "receipt-key" -> 32 random bytes; "properties", 0x00, account ->
+	// service properties as JSON.
 	bucketService store.Bucket = "service"
 )
 
 // Buckets returns the buckets of queues.db, for [store.Options].
 func Buckets() []store.Bucket {
-	return []store.Bucket{bucketQueues, bucketCounters, bucketMessages, bucketVisible, bucketExpiring, bucketGarbage, bucketService}
+	return []store.Bucket{bucketQueues, bucketCounters, bucketMessages, bucketVisible, bucketExpiring, bucketGarbage,
+		bucketService}
 }
 
 var (
@@ -137,7 +139,8 @@ func decodePosition(v []byte) (p position, ok bool) {
 	if len(v) != 16 {
 		return p, false
 	}
-	return position{int64(binary.BigEndian.Uint64(v)), binary.BigEndian.Uint32(v[8:]), binary.BigEndian.Uint32(v[12:])}, true
+	return position{int64(binary.BigEndian.Uint64(v)), binary.BigEndian.Uint32(v[8:]), binary.BigEndian.Uint32(v[12:])},
+		true
 }
 
 // content is the value of a key in bucketMessages.
@@ -160,7 +163,8 @@ func decodeContent(v []byte) (c content, ok bool) {
 	if len(v) < contentHeader {
 		return c, false
 	}
-	return content{int64(binary.BigEndian.Uint64(v)), int64(binary.BigEndian.Uint64(v[8:])), binary.BigEndian.Uint64(v[16:]), v[contentHeader:]}, true
+	return content{int64(binary.BigEndian.Uint64(v)), int64(binary.BigEndian.Uint64(v[8:])),
+		binary.BigEndian.Uint64(v[16:]), v[contentHeader:]}, true
 }
 
 // ID is a message's identity, a GUID: its number in the queue, and a random number, so that it cannot be guessed.

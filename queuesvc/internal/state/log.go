@@ -17,7 +17,8 @@ const LogName = "queues"
 
 // LogConfig is the configuration of a log on a NATS server.
 func LogConfig(n *natsserver.Server, name string, log *slog.Logger) replog.Config {
-	c := replog.Config{Conn: n.Conn(), Name: name, Replicas: n.Replicas(), InMemory: n.InMemory(), Log: log, Failed: n.Failed, Suspect: n.Suspect}
+	c := replog.Config{Conn: n.Conn(), Name: name, Replicas: n.Replicas(), InMemory: n.InMemory(), Log: log,
+		Failed: n.Failed, Suspect: n.Suspect}
 	c.Node, _ = os.Hostname()
 	switch {
 	case n.Alone():
@@ -34,26 +35,30 @@ func LogConfig(n *natsserver.Server, name string, log *slog.Logger) replog.Confi
 	return c
 }
 
-// StoreOptions opens the log of the queues and returns the options of a store that follows it. relaxed is as in [natsserver.Config].
+// StoreOptions opens the log of the queues and returns the options of a store that follows it. relaxed is as in
+// [natsserver.Config].
 func StoreOptions(ctx context.Context, n *natsserver.Server, c replog.Config) (store.Options, error) {
 	log, err := replog.Open(ctx, c)
 	return store.Options{Log: log, Ephemeral: n.InMemory(), Private: n.Alone(), ReadLocal: !n.Shared()}, err
 }
 
-// OpenFolder opens the file of a Queue service that is stopped, with what only the log has, which is in the files of an embedded server in the folder queues. It changes
-// nothing. damaged is called for each damage of the log's files; the records behind it are not read.
+// OpenFolder opens the file of a Queue service that is stopped, with what only the log has, which is in the files of an
+// embedded server in the folder queues. It changes nothing. damaged is called for each damage of the log's files; the
+// records behind it are not read.
 func OpenFolder(path, queues string, damaged func(jetstreamfiles.Damage)) (*store.DB, error) {
 	if s, err := store.ReadState(path); err == nil && s.Replicated { // its log is elsewhere
 		return OpenFile(path, store.Options{ReadOnly: true})
 	}
-	return OpenFile(path, store.Options{ReadOnly: true, Replay: func(from replog.Position, apply func([]byte, replog.Position) error) error {
-		r := replog.NewReplay(from, apply)
-		found, err := jetstreamfiles.Read(streamDir(queues), func(m jetstreamfiles.Record) error { return r.Offer(m.Sequence, m.Payload) })
-		for _, d := range found {
-			damaged(d)
-		}
-		return err
-	}})
+	return OpenFile(path, store.Options{ReadOnly: true,
+		Replay: func(from replog.Position, apply func([]byte, replog.Position) error) error {
+			r := replog.NewReplay(from, apply)
+			found, err := jetstreamfiles.Read(streamDir(queues),
+				func(m jetstreamfiles.Record) error { return r.Offer(m.Sequence, m.Payload) })
+			for _, d := range found {
+				damaged(d)
+			}
+			return err
+		}})
 }
 
 // streamDir is the folder of the log's stream below the folder of an embedded server.

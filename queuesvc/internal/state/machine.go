@@ -75,8 +75,8 @@ func (s *State) phaseAt(now int64) phase {
 	}
 }
 
-// Next is the state machine of a message: it returns the state after an event. current is nil if there is no message; now is in nanoseconds
-// since 1970. It has no side effects and reads no clock.
+// Next is the state machine of a message: it returns the state after an event. current is nil if there is no message;
+// now is in nanoseconds since 1970. It has no side effects and reads no clock.
 //
 //	          Put      Claim         Look          Change            Remove
 //	absent    hidden*  NotFound      NotFound      NotFound          NotFound
@@ -86,8 +86,8 @@ func (s *State) phaseAt(now int64) phase {
 //	*  visible at once if the visibility timeout is 0
 //	-  is a defect of the caller, and returns ErrReceiptMismatch: a message is put once
 //
-// Mismatch is returned if the pop receipt is not that of the current record. A receipt stays valid when the message becomes visible again. It
-// becomes invalid when the message is dequeued again, because there is a new record then.
+// Mismatch is returned if the pop receipt is not that of the current record. A receipt stays valid when the message
+// becomes visible again. It becomes invalid when the message is dequeued again, because there is a new record then.
 // https://learn.microsoft.com/rest/api/storageservices/update-message#remarks
 func Next(current *State, e Event, now int64) (State, Effect, error) {
 	phase := current.phaseAt(now)

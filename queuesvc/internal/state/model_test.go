@@ -91,7 +91,8 @@ func TestModel(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				mm := &modelMessage{id: m.ID, receipt: m.Receipt, body: body, visible: now.Add(visibility).UnixNano(), expires: Never}
+				mm := &modelMessage{id: m.ID, receipt: m.Receipt, body: body, visible: now.Add(visibility).UnixNano(),
+					expires: Never}
 				if ttl != Forever {
 					mm.expires = now.Add(ttl).UnixNano()
 				}
@@ -192,7 +193,8 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// patience is the time that a test waits for something that must happen: much longer than it takes, for machines that are busy.
+// patience is the time that a test waits for something that must happen: much longer than it takes, for machines that
+// are busy.
 const patience = 3 * time.Minute
 
 // eventually waits for what another front-end has done to be seen: it is followed with a delay.
@@ -253,7 +255,8 @@ func (w *model) check(t *rapid.T, list []Message, now int64, n int) {
 		}
 		seen[m.ID] = true
 		if mm.visible != visible[len(seen)-1] {
-			t.Fatalf("message %d has been visible since %d, and another one since %d", len(seen), mm.visible, visible[len(seen)-1])
+			t.Fatalf("message %d has been visible since %d, and another one since %d", len(seen), mm.visible,
+				visible[len(seen)-1])
 		}
 	}
 }

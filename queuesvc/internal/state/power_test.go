@@ -19,8 +19,9 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/crashimage"
 )
 
-// A load that uses everything a queue does is recorded with all that it writes, syncs, renames and removes. Then, for every one of these
-// operations, the power fails: from what a disk may hold then, the queues are opened, and must have what had been acknowledged.
+// A load that uses everything a queue does is recorded with all that it writes, syncs, renames and removes. Then, for
+// every one of these operations, the power fails: from what a disk may hold then, the queues are opened, and must have
+// what had been acknowledged.
 
 // powerVariable says where the recorded process keeps its queues, and powerLongVariable that all images are wanted.
 const (
@@ -28,7 +29,8 @@ const (
 	powerLongVariable = "LAZULI_TEST_POWER_LONG"
 )
 
-// powerMark is a line that the recorded process prints before it does something (Done is false) and when it was acknowledged.
+// powerMark is a line that the recorded process prints before it does something (Done is false) and when it was
+// acknowledged.
 type powerMark struct {
 	Do      string `json:"do"` // put, get, delete, clear
 	Done    bool   `json:"done"`
@@ -43,7 +45,8 @@ func TestPowerLoad(t *testing.T) {
 	if dir == "" {
 		t.Skip("is run by TestPowerFailure")
 	}
-	n, err := natsserver.Start(natsserver.Config{Dir: dir, Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	n, err := natsserver.Start(natsserver.Config{Dir: dir,
+		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +295,8 @@ func TestPowerFailure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &powerTest{t: t, long: long, model: &powerModel{messages: make(map[string]*powerMessage)}, seen: [crashimage.Variants]int{-1, -1, -1, -1, -1}}
+	p := &powerTest{t: t, long: long, model: &powerModel{messages: make(map[string]*powerMessage)},
+		seen: [crashimage.Variants]int{-1, -1, -1, -1, -1}}
 	if err := recording.Replay(p.step); err != nil {
 		t.Fatal(err)
 	}
@@ -359,8 +363,8 @@ func (p *powerTest) step(n int, e crashimage.Event, d *crashimage.Disk) error {
 	return nil
 }
 
-// wanted reports whether an image is checked. The long form checks all. The short one checks every other sync, and leaves most out where a write
-// was added that has not been synced, since a later sync is checked.
+// wanted reports whether an image is checked. The long form checks all. The short one checks every other sync, and
+// leaves most out where a write was added that has not been synced, since a later sync is checked.
 func (p *powerTest) wanted(n int, e crashimage.Event, v crashimage.Variant) bool {
 	if p.long {
 		return true

@@ -29,7 +29,8 @@ type Message struct {
 	Body    []byte
 }
 
-// Queue is a name of a queue, which may exist or not: its operations return [ErrQueueNotFound] if it does not. The callers pass the current time.
+// Queue is a name of a queue, which may exist or not: its operations return [ErrQueueNotFound] if it does not. The
+// callers pass the current time.
 type Queue struct {
 	// Account and Name identify the queue.
 	Account, Name string
@@ -90,13 +91,14 @@ func (q *Queue) noted(err error) error {
 	s.damaged[string(q.key)] = struct{}{}
 	s.mu.Unlock()
 	if !known {
-		s.log.Error("records of a queue cannot be read; `lazuli fsck` shows them", "account", q.Account, "queue", q.Name, "err", err)
+		s.log.Error("records of a queue cannot be read; `lazuli fsck` shows them", "account", q.Account, "queue", q.Name,
+			"err", err)
 	}
 	return err
 }
 
-// Put adds a message. The caller must not change body until Put returns. The message becomes visible after visibility and expires after ttl, or
-// never if ttl is Forever.
+// Put adds a message. The caller must not change body until Put returns. The message becomes visible after visibility
+// and expires after ttl, or never if ttl is Forever.
 func (q *Queue) Put(body []byte, visibility, ttl time.Duration, now time.Time) (m Message, err error) {
 	s, _, err := Next(nil, Event{Kind: Put, Visibility: visibility, TTL: ttl}, now.UnixNano())
 	if err != nil {
@@ -139,7 +141,8 @@ func move(tx *store.Tx, id queueID, from *visibleKey, p position, s State) (visi
 	}
 	tx.Put(bucketVisible, bytes.Clone(key[:]), p.encode())
 	if p.expires != Never {
-		tx.Put(bucketExpiring, expiringKey(p.expires, id, from.number()), binary.BigEndian.AppendUint64(nil, uint64(s.NextVisible)))
+		tx.Put(bucketExpiring, expiringKey(p.expires, id, from.number()),
+			binary.BigEndian.AppendUint64(nil, uint64(s.NextVisible)))
 	}
 	return key, p
 }
@@ -165,7 +168,8 @@ func stateOf(key *visibleKey, p position, c *content) State {
 	return State{Inserted: c.inserted, Expires: p.expires, NextVisible: key.visible(), DequeueCount: p.dequeues}
 }
 
-// maxExpired is the maximum number of expired messages that one transaction of Get Messages removes before it begins again.
+// maxExpired is the maximum number of expired messages that one transaction of Get Messages removes before it begins
+// again.
 const maxExpired = 256
 
 // Get claims up to n visible messages for the duration visibility.
@@ -274,7 +278,8 @@ func (q *Queue) content(tx *store.Tx, id queueID, number uint64) (c content, ok 
 	}
 	if _, known := s.aside[id][number]; !known {
 		s.aside[id][number] = struct{}{}
-		s.log.Error("a message cannot be read and is set aside; `lazuli fsck` shows it", "account", q.Account, "queue", q.Name, "number", number, "err", err)
+		s.log.Error("a message cannot be read and is set aside; `lazuli fsck` shows it", "account", q.Account, "queue",
+			q.Name, "number", number, "err", err)
 	}
 	return c, false
 }
@@ -291,8 +296,8 @@ type Position struct {
 	Sequence uint64 // number of the message
 }
 
-// PeekAll is like Peek, includes hidden messages, in the order in which they become visible, and begins after a position. It returns the position of the
-// last message, or the zero value if no more messages follow.
+// PeekAll is like Peek, includes hidden messages, in the order in which they become visible, and begins after a
+// position. It returns the position of the last message, or the zero value if no more messages follow.
 func (q *Queue) PeekAll(n int, after Position, now time.Time) ([]Message, Position, error) {
 	return q.peek(n, after, now, math.MaxInt64)
 }
@@ -318,7 +323,8 @@ func (q *Queue) peek(n int, after Position, now time.Time, until int64) (found [
 					return nil
 				}
 				if c, ok := q.content(tx, id, key.number()); ok {
-					found = append(found, Message{ID: makeID(key.number(), c.nonce), State: stateOf(&key, p, &c), Body: bytes.Clone(c.text)})
+					found = append(found, Message{ID: makeID(key.number(), c.nonce), State: stateOf(&key, p, &c),
+						Body: bytes.Clone(c.text)})
 				}
 			}
 			return nil
@@ -333,7 +339,8 @@ func (q *Queue) peek(n int, after Position, now time.Time, until int64) (found [
 }
 
 // places yields the places of messages after a position, up to those that become visible at until.
-func (q *Queue) places(tx *store.Tx, id queueID, after Position, until int64) func(yield func(visibleKey, position) bool) {
+func (q *Queue) places(tx *store.Tx, id queueID, after Position,
+	until int64) func(yield func(visibleKey, position) bool) {
 	return func(yield func(visibleKey, position) bool) {
 		from := makeVisibleKey(id, after.Visible, after.Sequence)
 		if first := q.store.hints.from(id); bytes.Compare(from[:], first[:]) < 0 {
@@ -373,9 +380,10 @@ func (q *Queue) find(tx *store.Tx, queue queueID, id ID, receipt Receipt) (key v
 	return key, p, ErrMessageNotFound
 }
 
-// Update gives a message a new visibility timeout from now on and, unless body is nil, a new body. The returned message has the new receipt. It has the body
-// only if that was given.
-func (q *Queue) Update(id ID, receipt Receipt, body []byte, visibility time.Duration, now time.Time) (m Message, err error) {
+// Update gives a message a new visibility timeout from now on and, unless body is nil, a new body. The returned message
+// has the new receipt. It has the body only if that was given.
+func (q *Queue) Update(id ID, receipt Receipt, body []byte, visibility time.Duration, now time.Time) (m Message,
+	err error) {
 	err = q.update("update", func(tx *store.Tx, queue queueID) error {
 		key, p, err := q.find(tx, queue, id, receipt)
 		if errors.Is(err, ErrReceiptMismatch) {
@@ -407,7 +415,8 @@ func (q *Queue) Update(id ID, receipt Receipt, body []byte, visibility time.Dura
 
 // unlessExpired returns err, or ErrMessageNotFound if the message has expired and was not removed yet.
 func (q *Queue) unlessExpired(tx *store.Tx, queue queueID, id ID, now time.Time, err error) error {
-	if c, ok := decodeContent(tx.Get(bucketMessages, messageKey(queue, id.number()))); ok && c.expires != Never && c.expires <= now.UnixNano() {
+	if c, ok := decodeContent(tx.Get(bucketMessages, messageKey(queue, id.number()))); ok && c.expires != Never &&
+		c.expires <= now.UnixNano() {
 		return ErrMessageNotFound
 	}
 	return err
@@ -503,8 +512,8 @@ func (q *Queue) visible(tx *store.Tx, id queueID, now time.Time) (n int) {
 	return n
 }
 
-// NextVisible returns the time after now at which the queue's next message becomes visible, as far as this process knows: 0 if a message is visible, and an
-// hour if the queue has no messages. It is a hint when to poll again.
+// NextVisible returns the time after now at which the queue's next message becomes visible, as far as this process
+// knows: 0 if a message is visible, and an hour if the queue has no messages. It is a hint when to poll again.
 func (q *Queue) NextVisible(now time.Time) (d time.Duration) {
 	d = time.Hour
 	_ = q.store.db.ViewLocal(func(tx *store.Tx) error {

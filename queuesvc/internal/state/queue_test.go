@@ -56,16 +56,19 @@ func testLifeOfAMessage(t *testing.T, s *Store) {
 	q := create(t, s, "orders")
 	now := epoch
 	sent := putOne(t, q, "hello", now)
-	if sent.Inserted != now.UnixNano() || sent.Expires != now.Add(time.Hour).UnixNano() || sent.NextVisible != sent.Inserted || sent.Receipt == (Receipt{}) {
+	if sent.Inserted != now.UnixNano() || sent.Expires != now.Add(time.Hour).UnixNano() ||
+		sent.NextVisible != sent.Inserted || sent.Receipt == (Receipt{}) {
 		t.Errorf("put %+v", sent)
 	}
 	peeked, err := q.Peek(5, now)
-	if err != nil || len(peeked) != 1 || peeked[0].ID != sent.ID || string(peeked[0].Body) != "hello" || peeked[0].DequeueCount != 0 {
+	if err != nil || len(peeked) != 1 || peeked[0].ID != sent.ID || string(peeked[0].Body) != "hello" ||
+		peeked[0].DequeueCount != 0 {
 		t.Errorf("peeked %+v, %v", peeked, err)
 	}
 	first := getOne(t, q, now)
 	if first == nil || first.ID != sent.ID || string(first.Body) != "hello" || first.DequeueCount != 1 ||
-		first.NextVisible != now.Add(time.Minute).UnixNano() || first.Inserted != sent.Inserted || first.Expires != sent.Expires {
+		first.NextVisible != now.Add(time.Minute).UnixNano() || first.Inserted != sent.Inserted ||
+		first.Expires != sent.Expires {
 		t.Fatalf("got %+v", first)
 	}
 	if again := getOne(t, q, now.Add(time.Minute-1)); again != nil {
@@ -79,7 +82,8 @@ func testLifeOfAMessage(t *testing.T, s *Store) {
 	// Its time runs out: the receipt stays good until somebody else gets the message.
 	now = now.Add(time.Minute)
 	changed, err := q.Update(first.ID, first.Receipt, nil, 0, now)
-	if err != nil || string(changed.Body) != "hello" || changed.DequeueCount != 1 || changed.NextVisible != now.UnixNano() {
+	if err != nil || string(changed.Body) != "hello" || changed.DequeueCount != 1 ||
+		changed.NextVisible != now.UnixNano() {
 		t.Errorf("updated %+v, %v", changed, err)
 	}
 	_, err = q.Update(first.ID, first.Receipt, nil, 0, now)
@@ -226,7 +230,11 @@ func testQueuesInTheCatalog(t *testing.T, s *Store) {
 		t.Fatal(err)
 	}
 	stored := make(map[string]string)
-	if err := s.EachProperties(func(account string, value []byte) error { stored[account] = string(value); return nil }); err != nil || len(stored) != 1 || stored["acct"] != "p" {
+	if err := s.EachProperties(func(account string,
+		value []byte) error {
+		stored[account] = string(value)
+		return nil
+	}); err != nil || len(stored) != 1 || stored["acct"] != "p" {
 		t.Errorf("properties: %v, %v", stored, err)
 	}
 }

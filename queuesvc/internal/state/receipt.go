@@ -12,9 +12,10 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
-// Receipt is a pop receipt, the authority to change or delete a message: the time at which the message becomes visible, and a keyed hash over the
-// queue's id, the message's ID, that time and the number of changes of the message. So it belongs to one state of one message, and a client cannot make
-// one. The key is in the store: all front-ends have the same.
+// Receipt is a pop receipt, the authority to change or delete a message: the time at which the message becomes visible,
+// and a keyed hash over the queue's id, the message's ID, that time and the number of changes of the message. So it
+// belongs to one state of one message, and a client cannot make one. The key is in the store: all front-ends have the
+// same.
 type Receipt [8 + receiptTagBytes]byte
 
 const (

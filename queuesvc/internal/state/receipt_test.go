@@ -16,14 +16,16 @@ func TestReceiptText(t *testing.T) {
 	if len(text) != 28 {
 		t.Errorf("the receipt %s has %d characters, want 28", text, len(text))
 	}
-	for _, bad := range []string{"", "invalid", text + "=", text[:27], "!" + text[1:], text[:27] + "!", strings.Repeat("=", 28)} {
+	for _, bad := range []string{"", "invalid", text + "=", text[:27], "!" + text[1:], text[:27] + "!",
+		strings.Repeat("=", 28)} {
 		if r, ok := ParseReceipt(bad); ok {
 			t.Errorf("%q is read as %v", bad, r)
 		}
 	}
 }
 
-// No receipt but those that were given out is accepted: every change of one bit makes it worthless, and so does another message or queue.
+// No receipt but those that were given out is accepted: every change of one bit makes it worthless, and so does another
+// message or queue.
 func TestReceiptsCannotBeMade(t *testing.T) {
 	t.Parallel()
 	s := memory(t)

@@ -32,8 +32,8 @@ var (
 type Options struct {
 	// Store are the options of the file. Buckets and Applied are ignored.
 	Store store.Options
-	// Properties is called with the service properties of an account whenever a node has changed them; nil are those that were removed. It must not block
-	// and must not call the Store; it may be nil.
+	// Properties is called with the service properties of an account whenever a node has changed them; nil are those that
+	// were removed. It must not block and must not call the Store; it may be nil.
 	Properties func(account string, value []byte)
 	// Now is the clock of the work in the background; nil is time.Now.
 	Now func() time.Time
@@ -66,7 +66,8 @@ func OpenFile(path string, o store.Options) (*store.DB, error) {
 
 // Open opens or creates the file and starts background work.
 func Open(path string, o Options) (*Store, error) {
-	s := &Store{log: o.Log, now: o.Now, properties: o.Properties, aside: make(map[queueID]map[uint64]struct{}), damaged: make(map[string]struct{})}
+	s := &Store{log: o.Log, now: o.Now, properties: o.Properties, aside: make(map[queueID]map[uint64]struct{}),
+		damaged: make(map[string]struct{})}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
@@ -88,7 +89,8 @@ func Open(path string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// applied keeps what is in memory in step with the records. The store calls it for each write of any node, in the order of the log.
+// applied keeps what is in memory in step with the records. The store calls it for each write of any node, in the order
+// of the log.
 func (s *Store) applied(b store.Bucket, w store.Write) {
 	switch b {
 	case bucketVisible:
@@ -129,8 +131,8 @@ func (s *Store) Close() (err error) {
 	return err
 }
 
-// Damage returns the number of messages that were set aside because they cannot be read, and of queues of which other records cannot be read: those that were
-// used since the start.
+// Damage returns the number of messages that were set aside because they cannot be read, and of queues of which other
+// records cannot be read: those that were used since the start.
 func (s *Store) Damage() (messages, queues int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,7 +142,8 @@ func (s *Store) Damage() (messages, queues int) {
 	return messages, len(s.damaged)
 }
 
-// Create creates a queue. created is false if it existed with the same metadata. The name of a deleted queue can be used again at once.
+// Create creates a queue. created is false if it existed with the same metadata. The name of a deleted queue can be
+// used again at once.
 func (s *Store) Create(account, name string, metadata []Meta) (created bool, err error) {
 	err = s.db.Update(func(tx *store.Tx) error {
 		created = false
@@ -247,8 +250,8 @@ type Listed struct {
 	Metadata []Meta
 }
 
-// List returns up to n queues, sorted by name, that begin with prefix and do not sort before from. next is the name to continue from, "" at the
-// end.
+// List returns up to n queues, sorted by name, that begin with prefix and do not sort before from. next is the name to
+// continue from, "" at the end.
 func (s *Store) List(account, prefix, from string, n int) (queues []Listed, next string, err error) {
 	err = s.db.View(func(tx *store.Tx) error {
 		queues, next = nil, ""
@@ -285,8 +288,8 @@ func (s *Store) EachProperties(fn func(account string, value []byte) error) erro
 	})
 }
 
-// ChangeProperties replaces an account's service properties by what change returns for the current ones, nil for none. The values are opaque to this
-// package. change may run several times; if it fails, nothing is replaced.
+// ChangeProperties replaces an account's service properties by what change returns for the current ones, nil for none.
+// The values are opaque to this package. change may run several times; if it fails, nothing is replaced.
 func (s *Store) ChangeProperties(account string, change func(old []byte) ([]byte, error)) error {
 	return s.db.Update(func(tx *store.Tx) error {
 		key := propertiesKey(account)

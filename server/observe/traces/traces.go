@@ -52,7 +52,8 @@ func Wanted(getenv func(string) string) (bool, error) {
 //	OTEL_SDK_DISABLED=true, OTEL_TRACES_EXPORTER=none                 no traces
 //
 // https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
-func Start(ctx context.Context, service, version string, log *slog.Logger) (stop func(context.Context) error, err error) {
+func Start(ctx context.Context, service, version string, log *slog.Logger) (stop func(context.Context) error,
+	err error) {
 	wanted, err := Wanted(os.Getenv)
 	if err != nil || !wanted {
 		return func(context.Context) error { return nil }, err
@@ -62,7 +63,8 @@ func Start(ctx context.Context, service, version string, log *slog.Logger) (stop
 		return nil, fmt.Errorf("traces: %w", err)
 	}
 	// The environment is merged last: it may give the service another name.
-	r, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", service), attribute.String("service.version", version)),
+	r, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", service),
+		attribute.String("service.version", version)),
 		resource.WithTelemetrySDK(), resource.WithFromEnv())
 	if err != nil {
 		return nil, fmt.Errorf("traces: %w", err)

@@ -26,7 +26,8 @@ func TestWanted(t *testing.T) {
 		{"no exporter", map[string]string{endpoint: "http://x", "OTEL_TRACES_EXPORTER": "none"}, false, false},
 		{"another exporter", map[string]string{endpoint: "http://x", "OTEL_TRACES_EXPORTER": "zipkin"}, false, true},
 		{"another protocol", map[string]string{endpoint: "http://x", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, false, true},
-		{"this protocol", map[string]string{endpoint: "http://x", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, true, false},
+		{"this protocol", map[string]string{endpoint: "http://x", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, true,
+			false},
 	} {
 		wanted, err := Wanted(func(name string) string { return tc.env[name] })
 		if wanted != tc.wanted {

@@ -298,7 +298,8 @@ func appendTableEntry(dst []byte, base, account, name string, now time.Time) []b
 	dst = appendXML(dst, base)
 	dst = append(append(append(dst, "/Tables('"...), name...), `')</id><category term="`...)
 	dst = append(append(append(dst, account...), ".Tables"...), atomScheme...)
-	dst = append(append(append(dst, `<link rel="edit" title="Tables" href="Tables('`...), name...), `')" /><title /><updated>`...)
+	dst = append(append(append(dst, `<link rel="edit" title="Tables" href="Tables('`...), name...),
+		`')" /><title /><updated>`...)
 	dst = ticks.Of(now.Truncate(time.Second)).Append(dst, ":")
 	dst = append(dst, `</updated><author><name /></author><content type="application/xml"><m:properties>`...)
 	dst = appendXMLString(dst, []byte("TableName"), []byte(name))

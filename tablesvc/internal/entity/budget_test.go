@@ -9,13 +9,17 @@ import (
 // Bodies that repeat a piece of their grammar take work that grows with their length.
 func TestParsersStayInTheirBudget(t *testing.T) {
 	const size = 2 << 20
-	workbudget.Inputs(size, `{"a":1`, []string{`,"b":1`, `,"b@odata.type":"Edm.String"`, `,"odata.x":[[[[]]]]`, `,"odata.x":[`, `{`, `\u00e4`, `"`, ` `, `,"c":null`, `1`}, `}`, func(body string) {
-		workbudget.Default.Check(t, len(body), func() { _, _ = ParseJSON([]byte(body), Rules{}) })
-		workbudget.Default.Check(t, len(body), func() { _, _ = ParseTableName([]byte(body)) })
-	})
-	workbudget.Inputs(size, atomBegin, []string{"<d:a>1</d:a>", `<d:a m:null="true"/>`, "<d:a>", `<d:a xmlns:x="y">`, "&lt;", "<!-- -->", "<![CDATA[x]]>", "x"}, atomEnd, func(body string) {
-		workbudget.Default.Check(t, len(body), func() { _, _ = ParseAtom([]byte(body), Rules{}) })
-	})
+	workbudget.Inputs(size, `{"a":1`,
+		[]string{`,"b":1`, `,"b@odata.type":"Edm.String"`, `,"odata.x":[[[[]]]]`, `,"odata.x":[`, `{`, `\u00e4`, `"`, ` `,
+			`,"c":null`, `1`}, `}`, func(body string) {
+			workbudget.Default.Check(t, len(body), func() { _, _ = ParseJSON([]byte(body), Rules{}) })
+			workbudget.Default.Check(t, len(body), func() { _, _ = ParseTableName([]byte(body)) })
+		})
+	workbudget.Inputs(size, atomBegin,
+		[]string{"<d:a>1</d:a>", `<d:a m:null="true"/>`, "<d:a>", `<d:a xmlns:x="y">`, "&lt;", "<!-- -->", "<![CDATA[x]]>",
+			"x"}, atomEnd, func(body string) {
+			workbudget.Default.Check(t, len(body), func() { _, _ = ParseAtom([]byte(body), Rules{}) })
+		})
 }
 
 const (

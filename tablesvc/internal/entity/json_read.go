@@ -22,8 +22,8 @@ type Parsed struct {
 
 // ParseJSON parses an entity. The result does not point into body; its record may be in rules.Room.
 //
-// The annotation "name@odata.type", before or after the property, gives its type. Without it the JSON does: text is a String,
-// true and false are Booleans, a whole number that fits is an Int32, and any other number is a Double.
+// The annotation "name@odata.type", before or after the property, gives its type. Without it the JSON does: text is a
+// String, true and false are Booleans, a whole number that fits is an Int32, and any other number is a Double.
 // https://learn.microsoft.com/rest/api/storageservices/payload-format-for-table-service-operations
 func ParseJSON(body []byte, rules Rules) (Parsed, error) {
 	if !utf8.Valid(body) {
@@ -65,7 +65,8 @@ const typeSuffix = "@odata.type"
 // metadataPrefix is the prefix of members that are not properties, such as odata.etag.
 const metadataPrefix = "odata."
 
-// findAnnotation returns the declared type of member i, nil without a declaration. It first looks where most clients put it.
+// findAnnotation returns the declared type of member i, nil without a declaration. It first looks where most clients
+// put it.
 func findAnnotation(members []member, i int) []byte {
 	name := members[i].name
 	if i > 0 && members[i-1].annotation && bytes.Equal(members[i-1].name, name) {
@@ -154,8 +155,8 @@ func (m *member) convert(t Type, buf []byte) ([]byte, error) {
 	return ParseText(t, m.text, buf)
 }
 
-// ParseText parses the text form of a value, as in XML or in JSON strings, and returns its stored form: text itself for a
-// String, else appended to buf. It checks the limits on single values.
+// ParseText parses the text form of a value, as in XML or in JSON strings, and returns its stored form: text itself for
+// a String, else appended to buf. It checks the limits on single values.
 func ParseText(t Type, text, buf []byte) ([]byte, error) {
 	switch t {
 	case String:

@@ -13,8 +13,8 @@ const (
 	maxDepth   = 16   // of values that are skipped
 )
 
-// scanObject parses one JSON object of scalar members, strictly by RFC 8259, with nothing after it. It skips members whose
-// names begin with "odata.", whatever their values. Texts without escapes point into b.
+// scanObject parses one JSON object of scalar members, strictly by RFC 8259, with nothing after it. It skips members
+// whose names begin with "odata.", whatever their values. Texts without escapes point into b.
 func scanObject(b []byte, members []member) ([]member, error) {
 	s := scanner{b: b}
 	if !s.take('{') {

@@ -43,11 +43,12 @@ func TestJSONLevels(t *testing.T) {
 	}{
 		{NoMetadata, `{"PartitionKey":"p'1","RowKey":"r 1","Timestamp":"1601-01-01T00:00:00Z","s":"x\"\ud83d\ude00\u00e9",` +
 			`"i":5,"d":3.0,"b":true,"l":"7","t":"2017-11-10T02:46:53.636692Z","g":"c9da6455-213d-42c9-9a79-3e9149a57833","y":"AQI=","nan":"NaN"}`},
-		{MinimalMetadata, `{"odata.metadata":"http://h/acc/$metadata#tab/@Element","odata.etag":"W/\"datetime'1601-01-01T00%3A00%3A00Z'\"",` +
-			`"PartitionKey":"p'1","RowKey":"r 1","Timestamp":"1601-01-01T00:00:00Z","s":"x\"\ud83d\ude00\u00e9",` +
-			`"i":5,"d":3.0,"b":true,"l@odata.type":"Edm.Int64","l":"7","t@odata.type":"Edm.DateTime","t":"2017-11-10T02:46:53.636692Z",` +
-			`"g@odata.type":"Edm.Guid","g":"c9da6455-213d-42c9-9a79-3e9149a57833","y@odata.type":"Edm.Binary","y":"AQI=",` +
-			`"nan@odata.type":"Edm.Double","nan":"NaN"}`},
+		{MinimalMetadata,
+			`{"odata.metadata":"http://h/acc/$metadata#tab/@Element","odata.etag":"W/\"datetime'1601-01-01T00%3A00%3A00Z'\"",` +
+				`"PartitionKey":"p'1","RowKey":"r 1","Timestamp":"1601-01-01T00:00:00Z","s":"x\"\ud83d\ude00\u00e9",` +
+				`"i":5,"d":3.0,"b":true,"l@odata.type":"Edm.Int64","l":"7","t@odata.type":"Edm.DateTime","t":"2017-11-10T02:46:53.636692Z",` +
+				`"g@odata.type":"Edm.Guid","g":"c9da6455-213d-42c9-9a79-3e9149a57833","y@odata.type":"Edm.Binary","y":"AQI=",` +
+				`"nan@odata.type":"Edm.Double","nan":"NaN"}`},
 		{FullMetadata, `{"odata.metadata":"http://h/acc/$metadata#tab/@Element","odata.type":"acc.tab",` +
 			`"odata.id":"http://h/acc/tab(PartitionKey='p''1',RowKey='r%201')","odata.etag":"W/\"datetime'1601-01-01T00%3A00%3A00Z'\"",` +
 			`"odata.editLink":"tab(PartitionKey='p''1',RowKey='r%201')",` +
@@ -71,8 +72,9 @@ func TestJSONSelect(t *testing.T) {
 	f.Metadata, f.Select = MinimalMetadata, []string{"sex", "RowKey", "xyz", "age"}
 	f.HasSelect, f.SelectText = true, "sex,RowKey,xyz,age"
 	got := string(f.AppendJSON(nil, []byte("p"), []byte("r"), r))
-	want := `{"odata.metadata":"http://h/acc/$metadata#tab/@Element&$select=sex,RowKey,xyz,age","odata.etag":"W/\"datetime'1601-01-01T00%3A00%3A00Z'\"",` +
-		`"sex":"m","RowKey":"r","xyz":null,"age@odata.type":"Edm.Int64","age":"39"}`
+	want :=
+		`{"odata.metadata":"http://h/acc/$metadata#tab/@Element&$select=sex,RowKey,xyz,age","odata.etag":"W/\"datetime'1601-01-01T00%3A00%3A00Z'\"",` +
+			`"sex":"m","RowKey":"r","xyz":null,"age@odata.type":"Edm.Int64","age":"39"}`
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -85,7 +87,8 @@ func TestInference(t *testing.T) {
 		typ  Type
 		text string
 	}{
-		{`5`, Int32, "5"}, {`-2147483648`, Int32, "-2147483648"}, {`2147483648`, Double, "2147483648.0"}, {`1.5`, Double, "1.5"},
+		{`5`, Int32, "5"}, {`-2147483648`, Int32, "-2147483648"}, {`2147483648`, Double, "2147483648.0"},
+		{`1.5`, Double, "1.5"},
 		{`1e3`, Double, "1000.0"}, {`3.0`, Double, "3.0"}, {`true`, Boolean, "true"}, {`"5"`, String, "5"},
 		{`"2017-11-10T02:46:53Z"`, String, "2017-11-10T02:46:53Z"}, {`-0`, Int32, "0"}, {`-0.0`, Double, "-0.0"},
 	} {
@@ -163,7 +166,8 @@ func TestParseJSONErrors(t *testing.T) {
 			}
 		})
 	}
-	for _, body := range []string{many(252), `{"a":"` + strings.Repeat("x", 32<<10) + `"}`, `{"` + strings.Repeat("x", 255) + `":1}`,
+	for _, body := range []string{many(252), `{"a":"` + strings.Repeat("x", 32<<10) + `"}`,
+		`{"` + strings.Repeat("x", 255) + `":1}`,
 		`{"odata.metadata":"x","odata.x":{"y":[1,{"z":null}]},"a":1}`, "\xef\xbb\xbf{}", `{"啊齄丂狛狜":"x"}`} {
 		if _, err := ParseJSON([]byte(body), Rules{}); err != nil {
 			t.Errorf("%.40s...: %v", body, err)
@@ -198,10 +202,12 @@ func TestEntitySizeFormula(t *testing.T) {
 func TestAppendDouble(t *testing.T) {
 	t.Parallel()
 	for f, want := range map[float64]string{
-		0: "0.0", 3: "3.0", 3.1: "3.1", -1.5: "-1.5", 1e14: "100000000000000.0", 1e15: "1E+15", 1e100: "1E+100", 1.5e-7: "1.5E-07",
+		0: "0.0", 3: "3.0", 3.1: "3.1", -1.5: "-1.5", 1e14: "100000000000000.0", 1e15: "1E+15", 1e100: "1E+100",
+		1.5e-7: "1.5E-07",
 		0.0001: "0.0001", 0.00001: "1E-05", 5e-324: "4.94065645841247E-324", math.MaxFloat64: "1.7976931348623157E+308",
-		123456789012345680: "1.2345678901234568E+17", 1234567890123456: "1234567890123456.0", 0.30000000000000004: "0.30000000000000004",
-		1.0 / 3: "0.33333333333333331", 123.456: "123.456", -1e-10: "-1E-10",
+		123456789012345680: "1.2345678901234568E+17", 1234567890123456: "1234567890123456.0",
+		0.30000000000000004: "0.30000000000000004",
+		1.0 / 3:             "0.33333333333333331", 123.456: "123.456", -1e-10: "-1E-10",
 	} {
 		if got := string(AppendDouble(nil, f)); got != want {
 			t.Errorf("%v is written %s, want %s", f, got, want)
@@ -236,7 +242,8 @@ func TestAppendDoubleAsBySearch(t *testing.T) {
 			t.Fatalf("%x is written %s, want %s", f, got, want)
 		}
 	}
-	for _, f := range []float64{smallestNormal, math.Nextafter(smallestNormal, 0), 5e-324, 1e-323, 2.5e-310, math.MaxFloat64, 9007199254740993, 1e22, 1e23} {
+	for _, f := range []float64{smallestNormal, math.Nextafter(smallestNormal, 0), 5e-324, 1e-323, 2.5e-310,
+		math.MaxFloat64, 9007199254740993, 1e22, 1e23} {
 		check(t, f)
 		check(t, -f)
 	}
@@ -329,8 +336,10 @@ func FuzzParseJSON(f *testing.F) {
 
 // kilobyte is an entity of some 1,000 bytes of JSON, with all the types.
 func kilobyte() []byte {
-	return []byte(`{"PartitionKey":"partition-0001","RowKey":"row-00000001","Name":"` + strings.Repeat("n", 200) + `","Text":"` +
-		strings.Repeat("t", 500) + `","Age":42,"Active":true,"Score":3.25,"Id@odata.type":"Edm.Guid","Id":"c9da6455-213d-42c9-9a79-3e9149a57833",` +
+	return []byte(`{"PartitionKey":"partition-0001","RowKey":"row-00000001","Name":"` + strings.Repeat("n", 200) +
+		`","Text":"` +
+		strings.Repeat("t", 500) +
+		`","Age":42,"Active":true,"Score":3.25,"Id@odata.type":"Edm.Guid","Id":"c9da6455-213d-42c9-9a79-3e9149a57833",` +
 		`"Big@odata.type":"Edm.Int64","Big":"933311100","Born@odata.type":"Edm.DateTime","Born":"1973-10-04T00:00:00Z"}`)
 }
 

@@ -294,8 +294,9 @@ func AppendDouble(dst []byte, f float64) []byte {
 // decimalUnit is the number of units of the fourth decimal in 1.
 const decimalUnit = 10_000
 
-// decimals returns f in units of its fourth decimal, if it is the double that is nearest to that number of units: the common case of amounts
-// and measurements. Then these are its digits, because no two numbers of 15 digits have the same nearest double.
+// decimals returns f in units of its fourth decimal, if it is the double that is nearest to that number of units: the
+// common case of amounts and measurements. Then these are its digits, because no two numbers of 15 digits have the same
+// nearest double.
 func decimals(f float64) (n int64, ok bool) {
 	if f > 1e10 || f < -1e10 {
 		return 0, false
@@ -304,7 +305,8 @@ func decimals(f float64) (n int64, ok bool) {
 	return n, n != 0 && float64(n)/decimalUnit == f
 }
 
-// appendDecimals writes a number of units of the fourth decimal, without trailing zeros. At least one decimal is not zero.
+// appendDecimals writes a number of units of the fourth decimal, without trailing zeros. At least one decimal is not
+// zero.
 func appendDecimals(dst []byte, n int64) []byte {
 	if n < 0 {
 		dst, n = append(dst, '-'), -n
@@ -330,8 +332,8 @@ func mantissaDigits(d []byte) int {
 	return max(n-1, 1)
 }
 
-// appendGeneral turns d, of the form -1.2340000e-05 or 1e-05, into the shorter of fixed and exponential notation by the rule
-// of .NET: fixed if the exponent is over -5 and under the precision.
+// appendGeneral turns d, of the form -1.2340000e-05 or 1e-05, into the shorter of fixed and exponential notation by the
+// rule of .NET: fixed if the exponent is over -5 and under the precision.
 func appendGeneral(dst, d []byte, precision int) []byte {
 	if d[0] == '-' {
 		dst, d = append(dst, '-'), d[1:]
@@ -408,8 +410,8 @@ const (
 	highBits = 0x80 * lowBits
 )
 
-// special looks at eight characters at once: the lowest set bit is the highest of the first character that is a quote, a backslash or below U+0020.
-// The result is 0 if none is.
+// special looks at eight characters at once: the lowest set bit is the highest of the first character that is a quote,
+// a backslash or below U+0020. The result is 0 if none is.
 func special(w uint64) uint64 {
 	quote, backslash := w^'"'*lowBits, w^'\\'*lowBits
 	return ((quote-lowBits)&^quote | (backslash-lowBits)&^backslash | (w-0x20*lowBits)&^w) & highBits

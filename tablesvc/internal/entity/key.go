@@ -63,7 +63,8 @@ func appendSurrogate(dst []byte, unit rune) []byte {
 	return append(dst, 0xE0|byte(unit>>12), 0x80|byte(unit>>6&0x3F), 0x80|byte(unit&0x3F))
 }
 
-// SplitKey splits a key. partition and row are still encoded and point into key. ok is false if key is not an entity's key.
+// SplitKey splits a key. partition and row are still encoded and point into key. ok is false if key is not an entity's
+// key.
 func SplitKey(key []byte) (table uint64, partition, row []byte, ok bool) {
 	if len(key) <= TableIDLen {
 		return 0, nil, nil, false

@@ -12,7 +12,8 @@ import (
 
 // keyText draws text that may be a key, rich in what orders differently in UTF-8 and UTF-16.
 func keyText() *rapid.Generator[string] {
-	interesting := rapid.SampledFrom([]rune{'a', 'b', ' ', '~', '\u00e9', '\ud7ff', '\ue000', '\uffff', '\U00010000', '\U0010ffff'})
+	interesting := rapid.SampledFrom(
+		[]rune{'a', 'b', ' ', '~', '\u00e9', '\ud7ff', '\ue000', '\uffff', '\U00010000', '\U0010ffff'})
 	r := rapid.OneOf(interesting, rapid.Rune().Filter(func(r rune) bool { return CheckKey(string(r)) == nil }))
 	return rapid.StringOfN(r, 0, 6, -1)
 }

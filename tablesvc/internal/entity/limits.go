@@ -23,8 +23,8 @@ const (
 	MaxTicks ticks.Ticks = 3_155_378_975_999_999_999
 )
 
-// CheckKey returns an error if s cannot be a PartitionKey or a RowKey. A key has at most 512 UTF-16 code units, without "/", "\", "#",
-// "?", and the control characters U+0000 to U+001F and U+007F to U+009F.
+// CheckKey returns an error if s cannot be a PartitionKey or a RowKey. A key has at most 512 UTF-16 code units, without
+// "/", "\", "#", "?", and the control characters U+0000 to U+001F and U+007F to U+009F.
 func CheckKey[S string | []byte](s S) *Error {
 	units := 0
 	for i := 0; i < len(s); {
@@ -76,7 +76,8 @@ type Rules struct {
 	Room []byte
 }
 
-// checkName returns an error if a property cannot have the name. A name has at most 255 characters and is a C# identifier.
+// checkName returns an error if a property cannot have the name. A name has at most 255 characters and is a C#
+// identifier.
 func checkName(name []byte, rules Rules) *Error {
 	units := 0
 	for i, c := range string(name) {

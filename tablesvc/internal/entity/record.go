@@ -26,11 +26,11 @@ import (
 //	|         |            |      | DateTime, Double, Int64: 8 bytes, b.-e.|
 //	+---------+------------+------+----------------------------------------+
 //
-// The low four bits of a tag are the [Type]. tagPlainName and tagPlainValue say that the name, or the String's value, needs
-// no escapes in JSON: rendering copies it.
+// The low four bits of a tag are the [Type]. tagPlainName and tagPlainValue say that the name, or the String's value,
+// needs no escapes in JSON: rendering copies it.
 //
-// Properties are in the order of responses: the client's order after an insert, sorted by name after any other change. The zero
-// Record is not valid.
+// Properties are in the order of responses: the client's order after an insert, sorted by name after any other change.
+// The zero Record is not valid.
 type Record []byte
 
 // recordVersion is the first byte of every record. A later form has another version.
@@ -75,7 +75,8 @@ func (r Record) Timestamp() ticks.Ticks {
 func (r Record) SetTimestamp(t ticks.Ticks) { binary.BigEndian.PutUint64(r[1:recordHeader], uint64(t)) }
 
 // fixedSize is the size in bytes of a value of each type, -1 for types that store a length.
-var fixedSize = [lastType + 1]int{String: -1, Binary: -1, Boolean: 1, DateTime: 8, Double: 8, GUID: 16, Int32: 4, Int64: 8}
+var fixedSize = [lastType + 1]int{String: -1, Binary: -1, Boolean: 1, DateTime: 8, Double: 8, GUID: 16, Int32: 4,
+	Int64: 8}
 
 // appendProperty adds a property. data is the encoded value without a length.
 func (r Record) appendProperty(t Type, name, data []byte) Record {
@@ -140,8 +141,8 @@ type Iterator struct {
 	bad  bool
 }
 
-// Properties returns an iterator that is before the first property. It is declared before the loop that uses it: a loop copies a variable that
-// it declares itself once for each pass.
+// Properties returns an iterator that is before the first property. It is declared before the loop that uses it: a loop
+// copies a variable that it declares itself once for each pass.
 func (r Record) Properties() Iterator {
 	if len(r) < recordHeader {
 		return Iterator{bad: true}
@@ -210,8 +211,8 @@ func (r Record) Lookup(name string) (v Value, ok bool) {
 	return Value{}, false
 }
 
-// Merge returns r with the properties of update: properties that r has keep their place, others are appended. The timestamp
-// is that of update.
+// Merge returns r with the properties of update: properties that r has keep their place, others are appended. The
+// timestamp is that of update.
 func (r Record) Merge(update Record) Record {
 	out := NewRecord(update.Timestamp(), len(r)+len(update))
 	it := r.Properties()

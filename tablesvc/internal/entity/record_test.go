@@ -109,7 +109,8 @@ func TestMergeReplacesAndAppends(t *testing.T) {
 // TestRecordBytes pins the form on disk: data folders hold it.
 func TestRecordBytes(t *testing.T) {
 	t.Parallel()
-	r := NewRecord(0x0102030405060708, 0).Append("S", StringValue(`a"`)).Append("I", Int32Value(-2)).Append("P", StringValue("x"))
+	r := NewRecord(0x0102030405060708, 0).Append("S", StringValue(`a"`)).Append("I", Int32Value(-2)).Append("P",
+		StringValue("x"))
 	want := "01" + "0102030405060708" + "410153026122" + "470149fffffffe" + "c101500178"
 	if got := fmt.Sprintf("%x", []byte(r)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

@@ -82,8 +82,8 @@ func TimeValue(t ticks.Ticks) Value { return Value{Type: DateTime, Num: uint64(t
 // Float returns the value of a Double.
 func (v Value) Float() float64 { return math.Float64frombits(v.Num) }
 
-// Compare orders two values of one type, as Azure's filters do. ok is false if they have no order: for values of different
-// types, and for NaN.
+// Compare orders two values of one type, as Azure's filters do. ok is false if they have no order: for values of
+// different types, and for NaN.
 func Compare(a, b Value) (order int, ok bool) {
 	if a.Type != b.Type {
 		return 0, false

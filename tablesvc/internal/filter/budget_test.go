@@ -21,8 +21,11 @@ func TestFiltersStayInTheirBudget(t *testing.T) {
 			}
 		})
 	}
-	workbudget.Inputs(maxLength, "a eq 1", []string{" or a eq 1", " and a eq 1", " not", " and not (a eq 1)", "(", "'", "''", "1", "-", " and (PartitionKey ne 'a')",
-		" and (RowKey gt 'a' or RowKey lt 'b')", " and (PartitionKey eq 'a' or PartitionKey eq 'b' or PartitionKey eq 'c')", " or (PartitionKey eq 'a' and RowKey ne 'b')", " "}, "", check)
+	workbudget.Inputs(maxLength, "a eq 1",
+		[]string{" or a eq 1", " and a eq 1", " not", " and not (a eq 1)", "(", "'", "''", "1", "-",
+			" and (PartitionKey ne 'a')",
+			" and (RowKey gt 'a' or RowKey lt 'b')", " and (PartitionKey eq 'a' or PartitionKey eq 'b' or PartitionKey eq 'c')",
+			" or (PartitionKey eq 'a' and RowKey ne 'b')", " "}, "", check)
 	for _, n := range []int{2, 5, 10, 30} { // the product of many sums
 		sum := " and (" + strings.TrimPrefix(strings.Repeat(" or RowKey ne 'x' and PartitionKey ne 'y'", n), " or ") + ")"
 		check("a eq 1" + strings.Repeat(sum, maxLength/len(sum)-1))

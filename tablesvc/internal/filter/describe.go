@@ -78,8 +78,8 @@ func splitBound(key []byte) bound {
 
 func (b bound) pair() string { return "(" + quote(b.partition) + "," + quote(b.row) + ")" }
 
-// rows returns the condition on RowKey that a bound expresses, with one of two operators: for a bound after the key, and at
-// it. Below the first key there is no condition.
+// rows returns the condition on RowKey that a bound expresses, with one of two operators: for a bound after the key,
+// and at it. Below the first key there is no condition.
 func (b bound) rows(after, at string) []string {
 	switch {
 	case b.after:

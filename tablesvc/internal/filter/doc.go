@@ -16,15 +16,15 @@
 //
 // # Semantics
 //
-// A comparison holds only between values of one type, but that an Int32 constant is also compared with Int64 properties. If an entity does not have
-// the property, or has it with another type, no comparison holds, including "ne"; "not" turns that into true. Text is compared by UTF-16 code units,
-// binary values and GUIDs byte by byte.
+// A comparison holds only between values of one type, but that an Int32 constant is also compared with Int64
+// properties. If an entity does not have the property, or has it with another type, no comparison holds, including
+// "ne"; "not" turns that into true. Text is compared by UTF-16 code units, binary values and GUIDs byte by byte.
 //
 // # The plan
 //
-// [Filter.Plan] turns the conditions on PartitionKey and RowKey into the fewest ranges of keys that contain all matches.
-// [Filter.Match] checks the conditions on other properties. The kinds of plan are the cost classes of
-// the design guide: point query, range query, partition scan, table scan.
+// [Filter.Plan] turns the conditions on PartitionKey and RowKey into the fewest ranges of keys that contain all
+// matches. [Filter.Match] checks the conditions on other properties. The kinds of plan are the cost classes of the
+// design guide: point query, range query, partition scan, table scan.
 //
 // https://learn.microsoft.com/rest/api/storageservices/querying-tables-and-entities
 package filter

@@ -160,10 +160,13 @@ func TestMatch(t *testing.T) {
 	e := Entity{[]byte("p"), []byte("r"), r}
 	for text, want := range map[string]bool{
 		``: true, `PartitionKey eq 'p'`: true, `PartitionKey eq 'P'`: false, `RowKey ge 'q' and RowKey lt 's'`: true,
-		`Age eq 5`: true, `Age eq 5L`: false, `Age ne 5L`: false, `Long eq 5L`: true, `Long eq 5`: true, `Long ne 5`: false, `-1 lt Long`: true, `Long lt -1`: false, `Price eq 5.0`: true,
-		`Price eq 5`: false, `Age gt 4`: true, `Age gt 5`: false, `5 ge Age`: true, `Name eq 'Bob'`: true, `Name lt 'Boc'`: true,
-		`Name gt 'BOB'`: true, `Name eq 5`: false, `Active`: true, `not Active`: false, `Active eq true`: true, `Active ne false`: true,
-		`Missing eq 1`: false, `Missing ne 1`: false, `not (Missing eq 1)`: true, `Missing`: false, `not Missing`: true,
+		`Age eq 5`: true, `Age eq 5L`: false, `Age ne 5L`: false, `Long eq 5L`: true, `Long eq 5`: true, `Long ne 5`: false,
+		`-1 lt Long`: true, `Long lt -1`: false, `Price eq 5.0`: true,
+		`Price eq 5`: false, `Age gt 4`: true, `Age gt 5`: false, `5 ge Age`: true, `Name eq 'Bob'`: true,
+		`Name lt 'Boc'`: true,
+		`Name gt 'BOB'`: true, `Name eq 5`: false, `Active`: true, `not Active`: false, `Active eq true`: true,
+		`Active ne false`: true,
+		`Missing eq 1`:    false, `Missing ne 1`: false, `not (Missing eq 1)`: true, `Missing`: false, `not Missing`: true,
 		`Nan eq NaN`: false, `Nan ne NaN`: true, `Nan lt 5.0`: false, `Nan ge 5.0`: false, `NaN ne NaN`: true,
 		`Bin eq X'0102'`: true, `Bin gt X'01'`: true, `When eq datetime'1601-01-02T00:00:00Z'`: true,
 		`Timestamp gt datetime'1601-01-01'`: true, `Timestamp lt datetime'1601-01-01T00:00:00.0000002Z'`: true,
@@ -217,7 +220,8 @@ func TestPlanKinds(t *testing.T) {
 			t.Fatal(err)
 		}
 		if p := f.Plan(1); p.Kind != tc.kind || len(p.Ranges) != tc.ranges || p.Exact != tc.exact {
-			t.Errorf("%s: %v with %d ranges, exact %v; want %v, %d, %v", tc.text, p.Kind, len(p.Ranges), p.Exact, tc.kind, tc.ranges, tc.exact)
+			t.Errorf("%s: %v with %d ranges, exact %v; want %v, %d, %v", tc.text, p.Kind, len(p.Ranges), p.Exact, tc.kind,
+				tc.ranges, tc.exact)
 		}
 	}
 }
@@ -250,12 +254,15 @@ func condition(depth int) *rapid.Generator[string] {
 
 // text draws keys and constants, also such that no key can be.
 func text() *rapid.Generator[string] {
-	return rapid.SampledFrom([]string{"", "a", "b", "ab", "a b", "a\x00", "a\x01", "a\x1fb", "b\n", "\ue000", "\U00010000", "\uffff", "\ud7ff"})
+	return rapid.SampledFrom([]string{"", "a", "b", "ab", "a b", "a\x00", "a\x01", "a\x1fb", "b\n", "\ue000", "\U00010000",
+		"\uffff", "\ud7ff"})
 }
 
 func someValue() *rapid.Generator[entity.Value] {
-	return rapid.SampledFrom([]entity.Value{entity.Int32Value(1), entity.Int32Value(2), entity.Int64Value(1), entity.DoubleValue(1),
-		entity.DoubleValue(math.NaN()), entity.StringValue("1"), entity.StringValue("a"), entity.BoolValue(true), entity.TimeValue(entity.MinTicks),
+	return rapid.SampledFrom([]entity.Value{entity.Int32Value(1), entity.Int32Value(2), entity.Int64Value(1),
+		entity.DoubleValue(1),
+		entity.DoubleValue(math.NaN()), entity.StringValue("1"), entity.StringValue("a"), entity.BoolValue(true),
+		entity.TimeValue(entity.MinTicks),
 		{Type: entity.Binary, Bytes: []byte{1}}, {Type: entity.GUID, Bytes: make([]byte, 16)}})
 }
 
@@ -297,7 +304,8 @@ func TestPlanAgreesWithNaive(t *testing.T) {
 		}
 		for _, r := range plan.Ranges {
 			for _, k := range keys {
-				if bytes.Compare([]byte(k), r.Start) < 0 || bytes.Compare([]byte(k), r.End) >= 0 || r.Point && k != string(r.Start) {
+				if bytes.Compare([]byte(k), r.Start) < 0 || bytes.Compare([]byte(k), r.End) >= 0 || r.Point &&
+					k != string(r.Start) {
 					continue
 				}
 				switch matches := f.Match(entities[k]); {

@@ -106,7 +106,8 @@ func (l *lexer) word() string {
 		if r == utf8.RuneError && size <= 1 {
 			break
 		}
-		if r != '_' && (r != '-' || l.at == start) && !unicode.In(r, unicode.L, unicode.Nl, unicode.Nd, unicode.Mn, unicode.Mc, unicode.Pc, unicode.Cf) {
+		if r != '_' && (r != '-' || l.at == start) &&
+			!unicode.In(r, unicode.L, unicode.Nl, unicode.Nd, unicode.Mn, unicode.Mc, unicode.Pc, unicode.Cf) {
 			break
 		}
 		l.at += size
@@ -176,8 +177,9 @@ func (l *lexer) typed(t token, prefix string) (token, error) {
 	return t, nil
 }
 
-// number reads an Int32, an Int64 (with suffix L) or a Double (with a point, an exponent, or the suffix D or F). Azure refuses a whole number without suffix
-// that is not an Int32: https://github.com/microsoft/AzureStorageExplorer/issues/1382
+// number reads an Int32, an Int64 (with suffix L) or a Double (with a point, an exponent, or the suffix D or F). Azure
+// refuses a whole number without suffix that is not an Int32:
+// https://github.com/microsoft/AzureStorageExplorer/issues/1382
 func (l *lexer) number(t token) (token, error) {
 	start := l.at
 	if c := l.text[l.at]; c == '-' || c == '+' {

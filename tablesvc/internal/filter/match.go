@@ -59,8 +59,9 @@ func (n comparison) match(e *Entity) bool {
 	return n.op.accepts(v, n.value)
 }
 
-// accepts reports whether the operator holds between a property's value and a constant. An Int32 is compared with an Int64 property as an Int64; no operator
-// holds between values of other types. NaN differs from all values, including itself.
+// accepts reports whether the operator holds between a property's value and a constant. An Int32 is compared with an
+// Int64 property as an Int64; no operator holds between values of other types. NaN differs from all values, including
+// itself.
 func (o operator) accepts(value, constant entity.Value) bool {
 	if value.Type == entity.Int64 && constant.Type == entity.Int32 {
 		constant.Type = entity.Int64

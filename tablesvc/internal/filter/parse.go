@@ -63,8 +63,8 @@ func (p *parser) unexpected(wanted string) error {
 
 func (p *parser) word(w string) bool { return p.token.kind == wordToken && p.token.text == w }
 
-// operand is an expression, at the least one side of a comparison: exactly one of its fields other than at is set. Whether it
-// has to be a condition depends on its place, since parentheses may also enclose a property or a constant.
+// operand is an expression, at the least one side of a comparison: exactly one of its fields other than at is set.
+// Whether it has to be a condition depends on its place, since parentheses may also enclose a property or a constant.
 type operand struct {
 	at        int
 	condition node
@@ -107,7 +107,8 @@ func (p *parser) not() (operand, error) {
 	if err := p.advance(); err != nil {
 		return operand{}, err
 	}
-	if _, isOp := p.operator(); isOp || p.token.kind == endToken || p.token.kind == closeToken || p.word("and") || p.word("or") {
+	if _, isOp := p.operator(); isOp || p.token.kind == endToken || p.token.kind == closeToken || p.word("and") ||
+		p.word("or") {
 		p.lexer.at, p.token = at, negation
 		return p.comparison()
 	}

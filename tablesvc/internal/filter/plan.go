@@ -80,8 +80,8 @@ func (f Filter) Plan(table uint64) Plan {
 // interval is a range of encoded keys, from lo up to but not including hi. A nil hi means no upper bound.
 type interval struct{ lo, hi []byte }
 
-// box is the set of keys whose PartitionKey and RowKey are in two intervals. Partitions are compared with the separator after
-// them, so that the interval of the partition "p" is from "p\x00" to "p\x01".
+// box is the set of keys whose PartitionKey and RowKey are in two intervals. Partitions are compared with the separator
+// after them, so that the interval of the partition "p" is from "p\x00" to "p\x01".
 type box struct{ partition, row interval }
 
 var everything = box{}
@@ -93,8 +93,8 @@ const (
 	lowestInKey    = 0x20
 )
 
-// boxesOf returns boxes that contain every key that may satisfy n, or its negation. exact means that they contain no other
-// key.
+// boxesOf returns boxes that contain every key that may satisfy n, or its negation. exact means that they contain no
+// other key.
 func boxesOf(n node, negated bool) (boxes []box, exact bool) {
 	switch n := n.(type) {
 	case literal:

@@ -13,22 +13,23 @@ import (
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 )
 
-// The log of a table's changes. It begins with the first call of [Store.Changes], or with the creation of the table if a call came before, and ends when
-// no call has come for watchFor. A change is logged in the transaction that makes it: the log has every change, in commit order, and positions
-// stay valid across restarts.
+// The log of a table's changes. It begins with the first call of [Store.Changes], or with the creation of the table if
+// a call came before, and ends when no call has come for watchFor. A change is logged in the transaction that makes it:
+// the log has every change, in commit order, and positions stay valid across restarts.
 //
 //	bucketWatched: table id -> version 2 or 3 | next number 8 | first number 8 | time of the last call 8 (ticks) | bytes of the records 8 | in version 3: timelines
 //	bucketService: "awaited", 0x00, account, 0x00, table name in lower case -> time of the last call 8 (ticks). Only of tables that did not exist then.
 //	bucketChanges: table id, number 8 -> version 2 | kind 1 | Timestamp 8 (ticks) | length of PartitionKey 2 | length of RowKey 2 |
 //	                                     length of before 4 | PartitionKey | RowKey | before | after
 //
-// before and after are the entity's records before and after the change, empty if the entity does not exist. Version 1 has neither them nor the lengths of
-// RowKey and before, and no bytes. Numbers are big-endian. Those of a table's changes count up from 1 if the log begins with the table's creation, so that
-// the position [FromCreation] is known, and else from 2. The bucket has the
-// records from the first number up to the one before the next; a writer that adds a record removes the oldest ones beyond keepChanges and
-// keepChangeBytes.
+// before and after are the entity's records before and after the change, empty if the entity does not exist. Version 1
+// has neither them nor the lengths of RowKey and before, and no bytes. Numbers are big-endian. Those of a table's
+// changes count up from 1 if the log begins with the table's creation, so that the position [FromCreation] is known,
+// and else from 2. The bucket has the records from the first number up to the one before the next; a writer that adds a
+// record removes the oldest ones beyond keepChanges and keepChangeBytes.
 const (
-	// keepChanges is the number of changes that of a table are kept at most, and keepChangeBytes how much their records may take.
+	// keepChanges is the number of changes that of a table are kept at most, and keepChangeBytes how much their records
+	// may take.
 	keepChanges     = 1 << 20
 	keepChangeBytes = 1 << 30
 	// watchFor is the time that changes are logged after the last call of Changes.
@@ -71,10 +72,12 @@ func decodeWatch(b []byte) (w watchRecord, err error) {
 			return w, err
 		}
 		b = b[:watchSize]
-	} else if current, old := len(b) == watchSize && b[0] == changeVersion, len(b) == watchSize1 && b[0] == 1; !current && !old {
+	} else if current, old := len(b) == watchSize && b[0] == changeVersion, len(b) == watchSize1 && b[0] == 1; !current &&
+		!old {
 		return w, fmt.Errorf("record of a watched table is damaged: %x", b[:min(len(b), watchSize)])
 	}
-	w.next, w.first, w.asked = binary.BigEndian.Uint64(b[1:]), binary.BigEndian.Uint64(b[9:]), ticks.Ticks(binary.BigEndian.Uint64(b[17:]))
+	w.next, w.first, w.asked = binary.BigEndian.Uint64(b[1:]), binary.BigEndian.Uint64(b[9:]),
+		ticks.Ticks(binary.BigEndian.Uint64(b[17:]))
 	if len(b) == watchSize {
 		w.bytes = binary.BigEndian.Uint64(b[25:])
 	}
@@ -92,7 +95,8 @@ func changeKey(table, number uint64) []byte {
 }
 
 func (c *FeedChange) encode() []byte {
-	b := append(make([]byte, 0, changeHeader+len(c.Partition)+len(c.Row)+len(c.Before)+len(c.After)), changeVersion, byte(c.Kind))
+	b := append(make([]byte, 0, changeHeader+len(c.Partition)+len(c.Row)+len(c.Before)+len(c.After)), changeVersion,
+		byte(c.Kind))
 	b = binary.BigEndian.AppendUint64(b, uint64(c.At))
 	b = binary.BigEndian.AppendUint16(b, uint16(len(c.Partition)))
 	b = binary.BigEndian.AppendUint16(b, uint16(len(c.Row)))
@@ -107,7 +111,8 @@ func decodeChange(key, b []byte) (c FeedChange, err error) {
 	if len(key) != entity.TableIDLen+8 || len(b) < changeHeader1 || b[1] < byte(Inserted) || b[1] > byte(Deleted) {
 		return c, errChangeDamaged
 	}
-	c = FeedChange{number: binary.BigEndian.Uint64(key[entity.TableIDLen:]), Kind: FeedKind(b[1]), At: ticks.Ticks(binary.BigEndian.Uint64(b[2:]))}
+	c = FeedChange{number: binary.BigEndian.Uint64(key[entity.TableIDLen:]), Kind: FeedKind(b[1]),
+		At: ticks.Ticks(binary.BigEndian.Uint64(b[2:]))}
 	partition := int(binary.BigEndian.Uint16(b[10:]))
 	switch {
 	case b[0] == 1:
@@ -195,8 +200,8 @@ func (l *changeLog) append(tx *store.Tx, table uint64, c FeedChange) error {
 	return nil
 }
 
-// watch begins or continues the log of a table. A log that had ended begins again after a gap in the numbers, without its
-// old records.
+// watch begins or continues the log of a table. A log that had ended begins again after a gap in the numbers, without
+// its old records.
 func (l *changeLog) watch(tx *store.Tx, table uint64, now ticks.Ticks) (watchRecord, error) {
 	key := tableIDKey(table)
 	w := watchRecord{next: 2, first: 2, asked: now}
@@ -218,7 +223,8 @@ func (l *changeLog) watch(tx *store.Tx, table uint64, now ticks.Ticks) (watchRec
 	return w, nil
 }
 
-// await notes a call for a table that does not exist: its log begins with its creation. It removes the notes of the account that have lapsed.
+// await notes a call for a table that does not exist: its log begins with its creation. It removes the notes of the
+// account that have lapsed.
 func (l *changeLog) await(tx *store.Tx, account, name string, now ticks.Ticks) error {
 	prefix := awaitedKey(account, "")
 	var lapsed [][]byte

@@ -21,8 +21,8 @@ type Finding struct {
 // String returns the finding as one line.
 func (f Finding) String() string { return f.Where + ": " + f.Problem }
 
-// Counts is the number of records that a check has read. Deleted counts the deleted tables whose entities are still being
-// removed.
+// Counts is the number of records that a check has read. Deleted counts the deleted tables whose entities are still
+// being removed.
 type Counts struct{ Tables, Entities, Deleted int }
 
 // Values checks the values that are opaque to this package.
@@ -35,7 +35,8 @@ type Values struct {
 
 // Check reads the whole file and reports every invariant that does not hold:
 //   - table records can be parsed, have the key of their name, and have ids that are unique and below the next id;
-//   - entity keys and records can be parsed, keys and sizes are within the limits, and each entity belongs to a table or to
+//   - entity keys and records can be parsed, keys and sizes are within the limits, and each entity belongs to a table
+//     or to
 //     a deleted table whose entities are still being removed;
 //   - logged changes can be parsed and have the numbers that the record of their table says;
 //   - no table both exists and is deleted; policies and service properties can be parsed.
@@ -177,7 +178,8 @@ func (c *checker) checkChanges() {
 		}
 		table := binary.BigEndian.Uint64(k)
 		if w, ok := watched[table]; !ok || ch.number < w.first || ch.number >= w.next {
-			c.found(bucketChanges, k, "the log of table %[2]d has the changes %[3]d to %[4]d, not %[1]d", ch.number, table, w.first, w.next)
+			c.found(bucketChanges, k, "the log of table %[2]d has the changes %[3]d to %[4]d, not %[1]d", ch.number, table,
+				w.first, w.next)
 		}
 	})
 }

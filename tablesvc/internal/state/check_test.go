@@ -24,28 +24,36 @@ func TestCheck(t *testing.T) {
 		want   string
 	}{
 		{"sound", func(*store.Tx) {}, ""},
-		{"table record", func(tx *store.Tx) { tx.Put(bucketTables, tableKey("acc", "other"), []byte{9}) }, "table record is damaged"},
-		{"name", func(tx *store.Tx) { tx.Put(bucketTables, tableKey("acc", "other"), good.encode()) }, `the record is of table "People"`},
+		{"table record", func(tx *store.Tx) { tx.Put(bucketTables, tableKey("acc", "other"), []byte{9}) },
+			"table record is damaged"},
+		{"name", func(tx *store.Tx) { tx.Put(bucketTables, tableKey("acc", "other"), good.encode()) },
+			`the record is of table "People"`},
 		{"id twice", func(tx *store.Tx) {
 			tx.Put(bucketTables, tableKey("acc", "other"), (&Table{id: 1, Name: "other"}).encode())
 		}, "table id 1 is also the id of"},
 		{"id not taken", func(tx *store.Tx) {
 			tx.Put(bucketTables, tableKey("acc", "other"), (&Table{id: 7, Name: "other"}).encode())
 		}, "table id 7 is not below the next id 3"},
-		{"deleted and existing", func(tx *store.Tx) { tx.Put(bucketDeleted, tableIDKey(1), []byte{}) }, "both exists and is deleted"},
+		{"deleted and existing", func(tx *store.Tx) { tx.Put(bucketDeleted, tableIDKey(1), []byte{}) },
+			"both exists and is deleted"},
 		{"key of a deleted table", func(tx *store.Tx) { tx.Put(bucketDeleted, []byte("x"), []byte{}) }, "not a table id"},
-		{"orphan", func(tx *store.Tx) { tx.Put(bucketEntities, entity.AppendKey(nil, 5, "p", "r"), record) }, "there is no table with the id 5"},
-		{"entity record", func(tx *store.Tx) { tx.Put(bucketEntities, entity.AppendKey(nil, 1, "p", "x"), record[:12]) }, "entity record is damaged"},
+		{"orphan", func(tx *store.Tx) { tx.Put(bucketEntities, entity.AppendKey(nil, 5, "p", "r"), record) },
+			"there is no table with the id 5"},
+		{"entity record", func(tx *store.Tx) { tx.Put(bucketEntities, entity.AppendKey(nil, 1, "p", "x"), record[:12]) },
+			"entity record is damaged"},
 		{"entity key", func(tx *store.Tx) { tx.Put(bucketEntities, []byte("short"), record) }, "not an entity key"},
-		{"key character", func(tx *store.Tx) { tx.Put(bucketEntities, entity.AppendKey(nil, 1, "a/b", "x"), record) }, "out of range"},
+		{"key character", func(tx *store.Tx) { tx.Put(bucketEntities, entity.AppendKey(nil, 1, "a/b", "x"), record) },
+			"out of range"},
 		{"policies", func(tx *store.Tx) {
 			tx.Put(bucketTables, tableKey("acc", "other"), (&Table{id: 2, Name: "other", Policies: []byte("{}")}).encode())
 		}, "access policies: json: cannot unmarshal object"},
 		{"log of changes", func(tx *store.Tx) {
 			tx.Put(bucketChanges, changeKey(1, 5), (&FeedChange{Kind: Inserted, After: entity.NewRecord(0, 0)}).encode())
 		}, "the log of table 1 has the changes 0 to 0, not 5"},
-		{"properties", func(tx *store.Tx) { tx.Put(bucketService, propertiesKey("acc"), []byte("{")) }, "unexpected end of JSON"},
-		{"awaited table", func(tx *store.Tx) { tx.Put(bucketService, awaitedKey("acc", "later"), []byte("{")) }, "note of an awaited table"},
+		{"properties", func(tx *store.Tx) { tx.Put(bucketService, propertiesKey("acc"), []byte("{")) },
+			"unexpected end of JSON"},
+		{"awaited table", func(tx *store.Tx) { tx.Put(bucketService, awaitedKey("acc", "later"), []byte("{")) },
+			"note of an awaited table"},
 		{"service key", func(tx *store.Tx) { tx.Put(bucketService, []byte("x"), []byte("{")) }, "unknown key"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 // cleanBatch is the number of entities that one transaction removes: small enough not to delay writers.
 const cleanBatch = 500
 
-// clean removes the entities of deleted tables and their logs of changes. What is left to do is in bucketDeleted, so that a
-// restart continues where the process ended.
+// clean removes the entities of deleted tables and their logs of changes. What is left to do is in bucketDeleted, so
+// that a restart continues where the process ended.
 func (s *Store) clean(ctx context.Context) {
 	c := cleaner{db: s.db, batch: cleanBatch}
 	for ctx.Err() == nil {
@@ -36,8 +36,8 @@ func (s *Store) clean(ctx context.Context) {
 type cleaner struct {
 	db    *store.DB
 	batch int
-	// from is the key to continue from among the entities of the table that is being removed. No entity is written below it: writers
-	// look for the table in their own transaction.
+	// from is the key to continue from among the entities of the table that is being removed. No entity is written below
+	// it: writers look for the table in their own transaction.
 	from []byte
 }
 
@@ -60,8 +60,8 @@ func (c *cleaner) step() (more bool, err error) {
 	return more, err
 }
 
-// remove removes a batch of a table's entities, or, when all are removed, of its log. It returns the position to continue from, nil when
-// nothing of the table is left.
+// remove removes a batch of a table's entities, or, when all are removed, of its log. It returns the position to
+// continue from, nil when nothing of the table is left.
 func (c *cleaner) remove(tx *store.Tx, table []byte) (next []byte, err error) {
 	from := c.from
 	if !bytes.HasPrefix(from, table) {

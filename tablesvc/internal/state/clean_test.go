@@ -104,7 +104,8 @@ func numberTables(t *testing.T, db *store.DB) {
 // waitEmpty waits until a table has no entities.
 func waitEmpty(t *testing.T, s *Store, table uint64) {
 	t.Helper()
-	check.Eventually(t, func() bool { return count(t, s.db, table) == 0 }, "the entities of a deleted table are still in the store")
+	check.Eventually(t, func() bool { return count(t, s.db, table) == 0 },
+		"the entities of a deleted table are still in the store")
 }
 
 // open opens a store until the test ends.

@@ -7,7 +7,8 @@ import (
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 )
 
-// Describe calls fn with a function that names for people what keys of buckets in the file at path belong to, as far as the rest of the file tells.
+// Describe calls fn with a function that names for people what keys of buckets in the file at path belong to, as far as
+// the rest of the file tells.
 func Describe(path string, fn func(name func(bucket store.Bucket, key []byte) string)) error {
 	db, err := store.Open(path, store.Options{Buckets: Buckets(), ReadOnly: true})
 	if err != nil {
@@ -35,7 +36,8 @@ func Describe(path string, fn func(name func(bucket store.Bucket, key []byte) st
 					if table == "" {
 						table = fmt.Sprintf("number %d, which is gone", id)
 					}
-					return fmt.Sprintf("table %s, PartitionKey %q, RowKey %q", table, entity.DecodeKeyPart(partition), entity.DecodeKeyPart(row))
+					return fmt.Sprintf("table %s, PartitionKey %q, RowKey %q", table, entity.DecodeKeyPart(partition),
+						entity.DecodeKeyPart(row))
 				}
 			}
 			return fmt.Sprintf("%s, key %q", bucket, key)

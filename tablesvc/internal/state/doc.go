@@ -1,6 +1,6 @@
 // Package state keeps the tables and entities of the Table service in one file: records, keys, transitions, conditions,
-// the log of changes, background deletion and the checker. It knows no HTTP and no protocol: times, conditions and limits
-// of a caller come as values, and errors are the package's own.
+// the log of changes, background deletion and the checker. It knows no HTTP and no protocol: times, conditions and
+// limits of a caller come as values, and errors are the package's own.
 //
 // # Where to start
 //
@@ -14,8 +14,8 @@
 //
 // # Time
 //
-// Every mutation gets a Timestamp from the caller's clock. Timestamps strictly advance with each change of an entity, and
-// no two changes in one process have the same one, except the entities of one transaction, which share theirs.
+// Every mutation gets a Timestamp from the caller's clock. Timestamps strictly advance with each change of an entity,
+// and no two changes in one process have the same one, except the entities of one transaction, which share theirs.
 //
 // # Closures
 //

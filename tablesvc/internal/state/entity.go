@@ -7,9 +7,9 @@ import (
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 )
 
-// Write carries one mutation out and returns the entity's new record, nil after a [Remove]. It takes over the mutation's
-// record. It fails with [ErrTableNotFound], with the errors of the state machine (see [Mutation]), and with those of
-// package entity for an entity that grows too large.
+// Write carries one mutation out and returns the entity's new record, nil after a [Remove]. It takes over the
+// mutation's record. It fails with [ErrTableNotFound], with the errors of the state machine (see [Mutation]), and with
+// those of package entity for an entity that grows too large.
 func (s *Store) Write(account, table string, m *Mutation, now time.Time) (r entity.Record, err error) {
 	at := s.ticks.Next(now)
 	m.stamp(at)
@@ -24,9 +24,9 @@ func (s *Store) Write(account, table string, m *Mutation, now time.Time) (r enti
 	return r, err
 }
 
-// WriteAll carries mutations of one partition out in one transaction and returns the entities' new records in the order of
-// the mutations: all of them are done, or none. It takes over the mutations' records. A failure is a [*MutationError] that
-// wraps what [Store.Write] returns.
+// WriteAll carries mutations of one partition out in one transaction and returns the entities' new records in the order
+// of the mutations: all of them are done, or none. It takes over the mutations' records. A failure is a
+// [*MutationError] that wraps what [Store.Write] returns.
 func (s *Store) WriteAll(account, table string, list []*Mutation, now time.Time) (records []entity.Record, err error) {
 	at := s.ticks.Next(now)
 	for _, m := range list {

@@ -13,7 +13,8 @@ import (
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 )
 
-// MaxFeedPage is the number of changes that [Store.Changes] returns at most. It returns fewer if their states take more than maxFeedBytes.
+// MaxFeedPage is the number of changes that [Store.Changes] returns at most. It returns fewer if their states take more
+// than maxFeedBytes.
 const (
 	MaxFeedPage  = 1000
 	maxFeedBytes = 4 << 20
@@ -48,8 +49,8 @@ type FeedChange struct {
 	// At is the entity's Timestamp after the change; of a deletion, when it happened.
 	At             ticks.Ticks
 	Partition, Row []byte
-	// Before and After are the entity's states around the change: Before is nil for an insertion, After for a deletion. Both are nil for
-	// changes that a version without them has logged.
+	// Before and After are the entity's states around the change: Before is nil for an insertion, After for a deletion.
+	// Both are nil for changes that a version without them has logged.
 	Before, After entity.Record
 
 	number, timeline uint64
@@ -65,20 +66,22 @@ type Feed struct {
 	Changes []FeedChange
 	// Position is the position at which the next page begins. It stays valid across restarts.
 	Position string
-	// Known is false if the log does not go back to the requested position: there are no changes, and the caller has to read
-	// the table before it continues at Position.
+	// Known is false if the log does not go back to the requested position: there are no changes, and the caller has to
+	// read the table before it continues at Position.
 	Known bool
 }
 
-// FromCreation is the position before the first change of a table. It is known if Changes was called for the table, in the week before its creation.
+// FromCreation is the position before the first change of a table. It is known if Changes was called for the table, in
+// the week before its creation.
 const FromCreation = "0"
 
-// Changes returns the changes of a table after a position. From the first call on the table's changes are logged; the log
-// ends when no call has come for a week. A position is unknown if it is empty, belongs to a deleted table of the same name,
-// is so old that its changes are gone, or is of a state that a snapshot has replaced. It fails with [ErrTableNotFound]; the log then begins with the
-// table's creation.
+// Changes returns the changes of a table after a position. From the first call on the table's changes are logged; the
+// log ends when no call has come for a week. A position is unknown if it is empty, belongs to a deleted table of the
+// same name, is so old that its changes are gone, or is of a state that a snapshot has replaced. It fails with
+// [ErrTableNotFound]; the log then begins with the table's creation.
 //
-// Without keep, the call leaves everything as it is: it fails with [ErrNotLogged] if the changes are not logged, and does not prolong the log.
+// Without keep, the call leaves everything as it is: it fails with [ErrNotLogged] if the changes are not logged, and
+// does not prolong the log.
 func (s *Store) Changes(account, name, position string, now time.Time, keep bool) (Feed, error) {
 	table, w, err := s.watch(account, name, ticks.Of(now), keep)
 	if errors.Is(err, ErrTableNotFound) && keep {
@@ -100,7 +103,8 @@ func (s *Store) Changes(account, name, position string, now time.Time, keep bool
 		size := 0
 		prefix := tableIDKey(table)
 		cur := tx.Cursor(bucketChanges)
-		for k, v := cur.Seek(changeKey(table, after+1)); bytes.HasPrefix(k, prefix) && len(f.Changes) < MaxFeedPage; k, v = cur.Next() {
+		for k, v := cur.Seek(changeKey(table, after+1)); bytes.HasPrefix(k, prefix) &&
+			len(f.Changes) < MaxFeedPage; k, v = cur.Next() {
 			c, err := decodeChange(k, v)
 			if err != nil {
 				return err
@@ -120,7 +124,8 @@ func (s *Store) Changes(account, name, position string, now time.Time, keep bool
 	return f, err
 }
 
-// await lets the log of a table that does not exist begin with its creation. It notes a call at most once per askedEvery.
+// await lets the log of a table that does not exist begin with its creation. It notes a call at most once per
+// askedEvery.
 func (s *Store) await(account, name string, now ticks.Ticks) error {
 	noted := false
 	err := s.db.View(func(tx *store.Tx) error {
@@ -143,8 +148,8 @@ func (s *Store) await(account, name string, now ticks.Ticks) error {
 	})
 }
 
-// watch returns the id and the log record of a table. It begins the log if none exists, and notes the call in the record
-// if the noted one is older than askedEvery.
+// watch returns the id and the log record of a table. It begins the log if none exists, and notes the call in the
+// record if the noted one is older than askedEvery.
 func (s *Store) watch(account, name string, now ticks.Ticks, keep bool) (table uint64, w watchRecord, err error) {
 	begun := false
 	err = s.db.View(func(tx *store.Tx) (err error) {
@@ -176,8 +181,8 @@ func (s *Store) watch(account, name string, now ticks.Ticks, keep bool) (table u
 	return table, w, err
 }
 
-// A position names the table's id, so that a position in a deleted table is not taken for one in a new table of its name, and the history of the log
-// if it is not the first one.
+// A position names the table's id, so that a position in a deleted table is not taken for one in a new table of its
+// name, and the history of the log if it is not the first one.
 func formatPosition(table, number, timeline uint64) string {
 	text := strconv.FormatUint(table, 36) + "-" + strconv.FormatUint(number, 36)
 	if timeline != 0 {

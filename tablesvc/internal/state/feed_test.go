@@ -34,11 +34,13 @@ func newFeedFixture(t *testing.T) *feedFixture {
 // insert inserts an entity of the partition p.
 func (f *feedFixture) insert(t *testing.T, row string) {
 	t.Helper()
-	_, err := f.Write("acc", "Orders", &Mutation{Change: Insert, Partition: []byte("p"), Row: []byte(row), Record: entity.NewRecord(0, 0)}, f.now)
+	_, err := f.Write("acc", "Orders",
+		&Mutation{Change: Insert, Partition: []byte("p"), Row: []byte(row), Record: entity.NewRecord(0, 0)}, f.now)
 	check.OK(t, err)
 }
 
-// want fails the test unless the page after position has these rows; nil rows are an unknown position. It returns the position after it.
+// want fails the test unless the page after position has these rows; nil rows are an unknown position. It returns the
+// position after it.
 func (f *feedFixture) want(t *testing.T, position string, rows []string) string {
 	t.Helper()
 	page, err := f.Changes("acc", "orders", position, f.now, true)
@@ -83,17 +85,23 @@ func TestLogIsBounded(t *testing.T) {
 	at := ticks.Of(f.now)
 	check.OK(t, f.db.Update(func(tx *store.Tx) error { // as after a million changes
 		tx.Put(bucketWatched, tableIDKey(1), watchRecord{next: keepChanges + 1, first: 1, asked: at}.encode())
-		tx.Put(bucketChanges, changeKey(1, 1), (&FeedChange{Kind: Inserted, At: at, Partition: []byte("p"), Row: []byte("1"), After: entity.NewRecord(0, 0)}).encode())
-		return f.changes.append(tx, 1, FeedChange{Kind: Inserted, At: at, Partition: []byte("p"), Row: []byte(strings.Repeat("r", 100)), After: entity.NewRecord(0, 0)})
+		tx.Put(bucketChanges, changeKey(1, 1),
+			(&FeedChange{Kind: Inserted, At: at, Partition: []byte("p"), Row: []byte("1"),
+				After: entity.NewRecord(0, 0)}).encode())
+		return f.changes.append(tx, 1,
+			FeedChange{Kind: Inserted, At: at, Partition: []byte("p"), Row: []byte(strings.Repeat("r", 100)),
+				After: entity.NewRecord(0, 0)})
 	}))
 	f.want(t, formatPosition(1, 0, 0), nil)
 	f.want(t, formatPosition(1, 1, 0), []string{strings.Repeat("r", 100)})
 }
 
-// A follower of a server in memory must not take the log of the next server, with a table of the same name, for the one that it knows.
+// A follower of a server in memory must not take the log of the next server, with a table of the same name, for the one
+// that it knows.
 func TestPositionsOfAnotherStore(t *testing.T) {
 	t.Parallel()
-	former := &feedFixture{Store: open(t, filepath.Join(t.TempDir(), "tables.db")), now: time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)}
+	former := &feedFixture{Store: open(t, filepath.Join(t.TempDir(), "tables.db")),
+		now: time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)}
 	check.OK(t, former.CreateTable("acc", "Orders", former.now))
 	next := &feedFixture{Store: open(t, filepath.Join(t.TempDir(), "tables.db")), now: former.now.Add(time.Second)}
 	check.OK(t, next.CreateTable("acc", "Orders", next.now))
@@ -171,7 +179,8 @@ func TestLogIsBoundedInBytes(t *testing.T) {
 	large = append(large, make([]byte, maxFeedBytes/2)...)
 	add := func(row string) {
 		check.OK(t, f.db.Update(func(tx *store.Tx) error {
-			return f.changes.append(tx, 1, FeedChange{Kind: Inserted, At: ticks.Of(f.now), Partition: []byte("p"), Row: []byte(row), After: large})
+			return f.changes.append(tx, 1,
+				FeedChange{Kind: Inserted, At: ticks.Of(f.now), Partition: []byte("p"), Row: []byte(row), After: large})
 		}))
 	}
 	add("1")
@@ -189,7 +198,8 @@ func TestLogIsBoundedInBytes(t *testing.T) {
 	f.want(t, at, []string{"2"})
 }
 
-// A call for a table that does not exist lets the log begin with its creation, once more for a table of the same name, and not after a week.
+// A call for a table that does not exist lets the log begin with its creation, once more for a table of the same name,
+// and not after a week.
 func TestLogBeginsWithTheCreation(t *testing.T) {
 	t.Parallel()
 	f := newFeedFixture(t)
@@ -198,7 +208,8 @@ func TestLogBeginsWithTheCreation(t *testing.T) {
 	}
 	write := func(row string) {
 		t.Helper()
-		_, err := f.Write("acc", "Later", &Mutation{Change: Insert, Partition: []byte("p"), Row: []byte(row), Record: entity.NewRecord(0, 0)}, f.now)
+		_, err := f.Write("acc", "Later",
+			&Mutation{Change: Insert, Partition: []byte("p"), Row: []byte(row), Record: entity.NewRecord(0, 0)}, f.now)
 		check.OK(t, err)
 	}
 	known := func(want int) {

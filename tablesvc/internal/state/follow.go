@@ -9,8 +9,8 @@ import (
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
 )
 
-// Follower is called after changes of any node of a cluster, and never for a store of a single machine. Its functions must not block and
-// must not call the Store; each may be nil.
+// Follower is called after changes of any node of a cluster, and never for a store of a single machine. Its functions
+// must not block and must not call the Store; each may be nil.
 type Follower struct {
 	// Properties is called after the service properties of an account changed; value is nil if they were removed.
 	Properties func(account string, value []byte)
@@ -18,7 +18,8 @@ type Follower struct {
 	Changed func(account, table string)
 }
 
-// follow keeps what is in memory in step with what other nodes write. The store calls it for each write, before it applies the next record.
+// follow keeps what is in memory in step with what other nodes write. The store calls it for each write, before it
+// applies the next record.
 func (s *Store) follow(b store.Bucket, w store.Write) {
 	switch b {
 	case bucketEntities:
@@ -46,8 +47,8 @@ func (s *Store) follow(b store.Bucket, w store.Write) {
 	}
 }
 
-// cleanDelay is the time after which a node removes the entities of a table that another node has deleted, if they are still there: the other
-// node may have stopped.
+// cleanDelay is the time after which a node removes the entities of a table that another node has deleted, if they are
+// still there: the other node may have stopped.
 const cleanDelay = time.Minute
 
 // cleanLater wakes the cleaner after a while.

@@ -15,9 +15,11 @@ import (
 // openNode opens a store of a cluster until the test ends.
 func openNode(t *testing.T, c *natscluster.Cluster) *Store {
 	t.Helper()
-	log, err := replog.Open(t.Context(), replog.Config{Conn: c.Conn(t, 0), Name: "tables", Timeout: time.Minute, Log: slog.New(slog.DiscardHandler)})
+	log, err := replog.Open(t.Context(),
+		replog.Config{Conn: c.Conn(t, 0), Name: "tables", Timeout: time.Minute, Log: slog.New(slog.DiscardHandler)})
 	check.OK(t, err)
-	s, err := Open(filepath.Join(t.TempDir(), "tables.db"), store.Options{Log: log}, Follower{}, slog.New(slog.DiscardHandler))
+	s, err := Open(filepath.Join(t.TempDir(), "tables.db"), store.Options{Log: log}, Follower{},
+		slog.New(slog.DiscardHandler))
 	check.OK(t, err)
 	t.Cleanup(func() { check.OK(t, s.Close()) })
 	return s

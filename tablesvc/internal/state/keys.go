@@ -19,7 +19,8 @@ const (
 	// bucketWatched and bucketChanges: the logs of changes. See changelog.go.
 	bucketWatched store.Bucket = "watched"
 	bucketChanges store.Bucket = "changes"
-	// bucketService: "next-table-id" -> 8 bytes, big-endian; "properties", 0x00, account -> service properties as JSON; "awaited", see changelog.go.
+	// bucketService: "next-table-id" -> 8 bytes, big-endian; "properties", 0x00, account -> service properties as JSON;
+	// "awaited", see changelog.go.
 	bucketService store.Bucket = "service"
 )
 

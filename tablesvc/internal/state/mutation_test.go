@@ -15,7 +15,8 @@ func TestMutationMatrix(t *testing.T) {
 	replaced := entity.NewRecord(101, 0).Append("B", entity.Int32Value(2))
 	merged := entity.NewRecord(101, 0).Append("A", entity.Int32Value(1)).Append("B", entity.Int32Value(2))
 	created := entity.NewRecord(50, 0).Append("B", entity.Int32Value(2))
-	anyTag, same, stale, broken := Condition{Kind: AnyVersion}, Condition{ThisVersion, 100}, Condition{ThisVersion, 99}, Condition{Kind: NoVersion}
+	anyTag, same, stale, broken := Condition{Kind: AnyVersion}, Condition{ThisVersion, 100}, Condition{ThisVersion, 99},
+		Condition{Kind: NoVersion}
 	for _, tc := range []struct {
 		name      string
 		change    Change

@@ -9,8 +9,8 @@ import (
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/filter"
 )
 
-// ViewEntity calls fn with the record of an entity. fn may run twice, and the record is valid until it returns. It fails
-// with [ErrTableNotFound] and [ErrEntityNotFound].
+// ViewEntity calls fn with the record of an entity. fn may run twice, and the record is valid until it returns. It
+// fails with [ErrTableNotFound] and [ErrEntityNotFound].
 func (s *Store) ViewEntity(account, table string, partition, row []byte, fn func(entity.Record)) error {
 	return s.viewTable(account, table, func(tx *store.Tx, id uint64) error {
 		var room [128]byte
@@ -37,15 +37,16 @@ type Position struct{ Partition, Row string }
 
 // Visitor receives the entities of a [Store.Scan].
 type Visitor interface {
-	// Begin is called before the first entity, and again if the scan has to restart: entities visited before must be discarded.
+	// Begin is called before the first entity, and again if the scan has to restart: entities visited before must be
+	// discarded.
 	Begin(plan filter.Plan)
-	// Visit receives an entity of the plan's ranges. It still has to match the filter, unless the plan is exact. It returns
-	// false to end the scan before this entity. The entity is valid until it returns.
+	// Visit receives an entity of the plan's ranges. It still has to match the filter, unless the plan is exact. It
+	// returns false to end the scan before this entity. The entity is valid until it returns.
 	Visit(e *filter.Entity) (more bool)
 }
 
-// Scan visits the entities of a table that may match a query. It returns the position to continue from if the visitor stopped it, nil at the
-// end. It fails with [ErrTableNotFound].
+// Scan visits the entities of a table that may match a query. It returns the position to continue from if the visitor
+// stopped it, nil at the end. It fails with [ErrTableNotFound].
 func (s *Store) Scan(account, table string, q Query, v Visitor) (next *Position, err error) {
 	err = s.viewTable(account, table, func(tx *store.Tx, id uint64) error {
 		plan := q.Scope.confine(q.Filter.Plan(id), id)

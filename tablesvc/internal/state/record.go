@@ -89,8 +89,8 @@ func idOf(tx *store.Tx, account, name string) (uint64, error) {
 	return id, nil
 }
 
-// nextTableID takes the next id. The ids of a new store begin with the time, so that positions in the change logs of another store, such as an earlier one
-// in memory, are not taken for positions of this one.
+// nextTableID takes the next id. The ids of a new store begin with the time, so that positions in the change logs of
+// another store, such as an earlier one in memory, are not taken for positions of this one.
 func nextTableID(tx *store.Tx, now ticks.Ticks) uint64 {
 	id := uint64(now)
 	if b := tx.Get(bucketService, keyNextTableID); len(b) == 8 {

@@ -32,7 +32,8 @@ func (b *Bound) compare(partition, row []byte) int {
 
 // Includes reports whether the entity with these keys is in the scope. A nil Scope includes every entity.
 func (s *Scope) Includes(partition, row []byte) bool {
-	return s == nil || (s.Start == nil || s.Start.compare(partition, row) >= 0) && (s.End == nil || s.End.compare(partition, row) <= 0)
+	return s == nil || (s.Start == nil || s.Start.compare(partition, row) >= 0) &&
+		(s.End == nil || s.End.compare(partition, row) <= 0)
 }
 
 // confine intersects the ranges of a table's plan with the scope.

@@ -50,7 +50,8 @@ func OpenFile(path string, o store.Options) (*store.DB, error) {
 	return store.Open(path, o)
 }
 
-// Open opens or creates the file and starts background work. Options.Buckets and Options.Applied are ignored. f is for a store of a cluster.
+// Open opens or creates the file and starts background work. Options.Buckets and Options.Applied are ignored. f is for
+// a store of a cluster.
 func Open(path string, o store.Options, f Follower, log *slog.Logger) (*Store, error) {
 	s := &Store{log: log, follower: f, cleanDelay: cleanDelay}
 	if o.Log != nil {
@@ -107,8 +108,8 @@ func (s *Store) EachServiceProperties(fn func(account string, value []byte) erro
 	})
 }
 
-// ChangeServiceProperties replaces the service properties of an account by what change returns for the current ones, nil for none. The values are
-// opaque to this package. change may run twice; if it fails, nothing is replaced.
+// ChangeServiceProperties replaces the service properties of an account by what change returns for the current ones,
+// nil for none. The values are opaque to this package. change may run twice; if it fails, nothing is replaced.
 func (s *Store) ChangeServiceProperties(account string, change func(old []byte) ([]byte, error)) error {
 	return s.db.Update(func(tx *store.Tx) error {
 		value, err := change(tx.Get(bucketService, propertiesKey(account)))

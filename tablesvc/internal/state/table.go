@@ -22,8 +22,8 @@ func (s *Store) CreateTable(account, name string, now time.Time) error {
 	})
 }
 
-// DeleteTable deletes a table. It takes the same time for any table: its entities are removed in the background, and a new
-// table of the name can be created at once. It fails with [ErrTableNotFound].
+// DeleteTable deletes a table. It takes the same time for any table: its entities are removed in the background, and a
+// new table of the name can be created at once. It fails with [ErrTableNotFound].
 func (s *Store) DeleteTable(account, name string) error {
 	key := tableKey(account, name)
 	err := s.db.Update(func(tx *store.Tx) error {
@@ -57,8 +57,8 @@ func (s *Store) GetTable(account, name string) (t Table, err error) {
 	return t, err
 }
 
-// ListTables calls visit for the tables of an account in the order of their names in lower case, beginning at from, until
-// it returns false.
+// ListTables calls visit for the tables of an account in the order of their names in lower case, beginning at from,
+// until it returns false.
 func (s *Store) ListTables(account, from string, visit func(Table) (more bool)) error {
 	return s.db.View(func(tx *store.Tx) error {
 		prefix := tableKey(account, "")

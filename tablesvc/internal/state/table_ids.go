@@ -7,9 +7,9 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
-// tableIDs caches the ids of tables for reads, which saves them a search in the store. Writes read the record in their own
-// transaction, which is the authority. A deleted table is removed from the cache before DeleteTable returns, so that no
-// later read finds its entities.
+// tableIDs caches the ids of tables for reads, which saves them a search in the store. Writes read the record in their
+// own transaction, which is the authority. A deleted table is removed from the cache before DeleteTable returns, so
+// that no later read finds its entities.
 type tableIDs struct {
 	mu sync.Mutex
 	// deletions is their number. put refuses an id that was read before the latest deletion.
@@ -49,8 +49,8 @@ func (t *tableIDs) forget(key string) {
 	t.ids.Delete(key)
 }
 
-// viewTable runs fn on a snapshot, with the id of the table. fn may run twice. It fails with [ErrTableNotFound], and with
-// fn's errors.
+// viewTable runs fn on a snapshot, with the id of the table. fn may run twice. It fails with [ErrTableNotFound], and
+// with fn's errors.
 func (s *Store) viewTable(account, name string, fn func(tx *store.Tx, id uint64) error) error {
 	key := account + "\x00" + strings.ToLower(name)
 	if id, ok := s.tables.get(key); ok {

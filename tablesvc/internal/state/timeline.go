@@ -12,10 +12,12 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// timelines are the histories that a log of changes has had. Each time a snapshot replaces the state, the log goes on with the same numbers in another history.
-// A position names its history, so that one from after the snapshot is not taken for one in the new history.
+// timelines are the histories that a log of changes has had. Each time a snapshot replaces the state, the log goes on
+// with the same numbers in another history. A position names its history, so that one from after the snapshot is not
+// taken for one in the new history.
 //
-// The last element is the current history. An element that is not the last has shared its numbers with the current history up to its end.
+// The last element is the current history. An element that is not the last has shared its numbers with the current
+// history up to its end.
 type timelines []timeline
 
 // timeline is one history. The first one has the id 0.
@@ -71,8 +73,8 @@ func decodeTimelines(b []byte) (t timelines, err error) {
 	return t, nil
 }
 
-// Fork prepares the file at path, a copy of a former state, to replace a later state: its logs of changes go on in a new history, and tables that are
-// created get ids that the later state has not used.
+// Fork prepares the file at path, a copy of a former state, to replace a later state: its logs of changes go on in a
+// new history, and tables that are created get ids that the later state has not used.
 func Fork(path string, now time.Time) error {
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		return nil

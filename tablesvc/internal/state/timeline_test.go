@@ -9,7 +9,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
-// When a snapshot replaces the state, positions from after the snapshot are unknown, even if the log has their numbers again. Those from before are known.
+// When a snapshot replaces the state, positions from after the snapshot are unknown, even if the log has their numbers
+// again. Those from before are known.
 func TestPositionsAfterASnapshotIsRestored(t *testing.T) {
 	t.Parallel()
 	f := newFeedFixture(t)

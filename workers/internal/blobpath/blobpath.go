@@ -24,8 +24,8 @@ type Pattern struct {
 
 var validName = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// Parse reads a pattern. Names in braces match any text, the first as much as it can; "{{" and "}}" stand for braces. A path
-// without a slash means all blobs of the container.
+// Parse reads a pattern. Names in braces match any text, the first as much as it can; "{{" and "}}" stand for braces. A
+// path without a slash means all blobs of the container.
 func Parse(path string) (Pattern, error) {
 	p, err := parse(path)
 	if err != nil {

@@ -35,7 +35,8 @@ func TestMatch(t *testing.T) {
 			continue
 		}
 		got, ok := p.Match(c.blob)
-		if diff := cmp.Diff(c.want, got); diff != "" || ok != (c.want != nil) || p.Container != "input" || p.Prefix != c.prefix {
+		if diff := cmp.Diff(c.want, got); diff != "" || ok != (c.want != nil) || p.Container != "input" ||
+			p.Prefix != c.prefix {
 			t.Errorf("%s on %q: %v, %v, prefix %q; want %v", c.path, c.blob, got, ok, p.Prefix, c.want)
 		}
 	}

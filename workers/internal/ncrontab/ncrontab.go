@@ -1,8 +1,8 @@
 // Package ncrontab reads the schedules of Azure Functions' timers.
 //
-// A schedule is an NCRONTAB expression, "{second} {minute} {hour} {day} {month} {day of week}", of which the seconds may be left
-// out, or a constant interval "hh:mm:ss". Fields are *, numbers, names (JAN, MON), ranges, lists and steps. Unlike in cron, a
-// day must match both day and day of week when both are given.
+// A schedule is an NCRONTAB expression, "{second} {minute} {hour} {day} {month} {day of week}", of which the seconds
+// may be left out, or a constant interval "hh:mm:ss". Fields are *, numbers, names (JAN, MON), ranges, lists and steps.
+// Unlike in cron, a day must match both day and day of week when both are given.
 // https://learn.microsoft.com/azure/azure-functions/functions-bindings-timer#ncrontab-expressions
 package ncrontab
 
@@ -24,8 +24,9 @@ type Schedule struct {
 }
 
 var (
-	monthNames = map[string]int{"JAN": 1, "FEB": 2, "MAR": 3, "APR": 4, "MAY": 5, "JUN": 6, "JUL": 7, "AUG": 8, "SEP": 9, "OCT": 10, "NOV": 11, "DEC": 12}
-	dayNames   = map[string]int{"SUN": 0, "MON": 1, "TUE": 2, "WED": 3, "THU": 4, "FRI": 5, "SAT": 6}
+	monthNames = map[string]int{"JAN": 1, "FEB": 2, "MAR": 3, "APR": 4, "MAY": 5, "JUN": 6, "JUL": 7, "AUG": 8, "SEP": 9,
+		"OCT": 10, "NOV": 11, "DEC": 12}
+	dayNames = map[string]int{"SUN": 0, "MON": 1, "TUE": 2, "WED": 3, "THU": 4, "FRI": 5, "SAT": 6}
 )
 
 // Parse reads a schedule. One that never comes, such as 30 February, is an error.
@@ -110,7 +111,8 @@ func (s *Schedule) parseFields(fields []string) error {
 	return nil
 }
 
-// parsePart parses one item of a field's list: "*", "n" or "n-m", optionally with "/step". "n/step" extends to the last value.
+// parsePart parses one item of a field's list: "*", "n" or "n-m", optionally with "/step". "n/step" extends to the last
+// value.
 func parsePart(text string, first, last int, names map[string]int) (uint64, error) {
 	span, stepText, stepped := strings.Cut(text, "/")
 	step := 1
@@ -179,11 +181,12 @@ func (s Schedule) In(location *time.Location) Schedule {
 	return s
 }
 
-// Next returns the first time after t that the schedule matches, in UTC and to the second. For an interval it is t plus the interval.
+// Next returns the first time after t that the schedule matches, in UTC and to the second. For an interval it is t plus
+// the interval.
 //
-// A schedule for all hours matches every hour that passes, also the one that is repeated when clocks are set back. A schedule for certain
-// hours matches once a day: of a local time that comes twice the first, and one that is left out when clocks are set forward is moved by
-// the time that is left out.
+// A schedule for all hours matches every hour that passes, also the one that is repeated when clocks are set back. A
+// schedule for certain hours matches once a day: of a local time that comes twice the first, and one that is left out
+// when clocks are set forward is moved by the time that is left out.
 func (s Schedule) Next(t time.Time) time.Time {
 	const allHours = 1<<24 - 1
 	t = t.UTC()
@@ -213,8 +216,8 @@ func (s Schedule) nextOnWall(t time.Time) time.Time {
 	}
 }
 
-// fromWall returns the time at which clocks at a place show what wall says in UTC: the first one, if they show it twice. If they never
-// show it, it is the time that counts from the offset before the change.
+// fromWall returns the time at which clocks at a place show what wall says in UTC: the first one, if they show it
+// twice. If they never show it, it is the time that counts from the offset before the change.
 func fromWall(wall time.Time, location *time.Location) time.Time {
 	const day = 24 * time.Hour // Clocks are not changed twice within two days.
 	_, before := wall.Add(-day).In(location).Zone()

@@ -60,10 +60,12 @@ func TestNextIsInUTCAndAfterFractions(t *testing.T) {
 		t.Fatal(err)
 	}
 	east := time.FixedZone("east", 3*3600)
-	if got, want := s.Next(time.Date(2026, 1, 1, 14, 59, 59, 999, east)), time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC); !got.Equal(want) {
+	if got, want := s.Next(time.Date(2026, 1, 1, 14, 59, 59, 999, east)),
+		time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC); !got.Equal(want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if got, want := s.Next(time.Date(2026, 1, 1, 12, 0, 0, 1, time.UTC)), time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC); !got.Equal(want) {
+	if got, want := s.Next(time.Date(2026, 1, 1, 12, 0, 0, 1, time.UTC)),
+		time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC); !got.Equal(want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
@@ -119,7 +121,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// Schedules with a time zone, around the changes of clocks in Berlin on 2026-03-29 (2:00 to 3:00) and 2026-10-25 (3:00 to 2:00).
+// Schedules with a time zone, around the changes of clocks in Berlin on 2026-03-29 (2:00 to 3:00) and 2026-10-25 (3:00
+// to 2:00).
 func TestNextInATimeZone(t *testing.T) {
 	t.Parallel()
 	berlin, err := time.LoadLocation("Europe/Berlin")
@@ -132,10 +135,14 @@ func TestNextInATimeZone(t *testing.T) {
 	}{
 		{"winter", "0 30 9 * * *", "2026-01-01T00:00:00Z", []string{"2026-01-01T08:30:00Z", "2026-01-02T08:30:00Z"}},
 		{"summer", "0 30 9 * * MON", "2026-07-01T00:00:00Z", []string{"2026-07-06T07:30:00Z", "2026-07-13T07:30:00Z"}},
-		{"day by local time", "0 0 0 1 * *", "2026-06-15T00:00:00Z", []string{"2026-06-30T22:00:00Z", "2026-07-31T22:00:00Z"}},
-		{"a time that is left out", "0 30 2 * * *", "2026-03-28T00:00:00Z", []string{"2026-03-28T01:30:00Z", "2026-03-29T01:30:00Z", "2026-03-30T00:30:00Z"}},
-		{"a time that comes twice", "0 30 2 * * *", "2026-10-24T12:00:00Z", []string{"2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"}},
-		{"every hour", "0 0 * * * *", "2026-10-24T23:30:00Z", []string{"2026-10-25T00:00:00Z", "2026-10-25T01:00:00Z", "2026-10-25T02:00:00Z"}},
+		{"day by local time", "0 0 0 1 * *", "2026-06-15T00:00:00Z",
+			[]string{"2026-06-30T22:00:00Z", "2026-07-31T22:00:00Z"}},
+		{"a time that is left out", "0 30 2 * * *", "2026-03-28T00:00:00Z",
+			[]string{"2026-03-28T01:30:00Z", "2026-03-29T01:30:00Z", "2026-03-30T00:30:00Z"}},
+		{"a time that comes twice", "0 30 2 * * *", "2026-10-24T12:00:00Z",
+			[]string{"2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"}},
+		{"every hour", "0 0 * * * *", "2026-10-24T23:30:00Z",
+			[]string{"2026-10-25T00:00:00Z", "2026-10-25T01:00:00Z", "2026-10-25T02:00:00Z"}},
 		{"interval", "01:00:00", "2026-03-29T00:30:00Z", []string{"2026-03-29T01:30:00Z"}},
 	} {
 		s, err := Parse(c.schedule)
@@ -157,7 +164,8 @@ func TestNextInATimeZone(t *testing.T) {
 // In every zone, the next time is after the last one and comes to an end.
 func TestNextGoesForwardInEveryTimeZone(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"America/Sao_Paulo", "Asia/Beirut", "Australia/Lord_Howe", "Africa/Cairo", "America/Havana", "Asia/Kathmandu", "Pacific/Apia"} {
+	for _, name := range []string{"America/Sao_Paulo", "Asia/Beirut", "Australia/Lord_Howe", "Africa/Cairo",
+		"America/Havana", "Asia/Kathmandu", "Pacific/Apia"} {
 		zone, err := time.LoadLocation(name)
 		if err != nil {
 			t.Fatal(err)

@@ -76,7 +76,8 @@ func (s *setup) hire(t *testing.T) {
 func (s *setup) stored(t *testing.T, table string) map[string]string {
 	t.Helper()
 	var raw *http.Response
-	_, err := s.Tables.NewClient(table).GetEntity(policy.WithCaptureResponse(context.Background(), &raw), key.PartitionKey, key.RowKey, nil)
+	_, err := s.Tables.NewClient(table).GetEntity(policy.WithCaptureResponse(context.Background(), &raw), key.PartitionKey,
+		key.RowKey, nil)
 	if err != nil {
 		if raw != nil && raw.StatusCode == http.StatusNotFound {
 			return nil
@@ -169,7 +170,8 @@ func TestArchiveWithAnEmptyKeyNeedsItsPolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := role.Archive(t.Context(), archive.Key{RowKey: "r"}); err == nil || !strings.Contains(err.Error(), "empty PartitionKey") {
+	if err := role.Archive(t.Context(), archive.Key{RowKey: "r"}); err == nil ||
+		!strings.Contains(err.Error(), "empty PartitionKey") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -189,7 +191,8 @@ func (s *setup) count(t *testing.T, table string) (n int) {
 func TestKeysNeedBothMembers(t *testing.T) {
 	for text, ok := range map[string]bool{
 		`{"PartitionKey":"p","RowKey":"r"}`: true, `{"PartitionKey":"","RowKey":""}`: true,
-		`{"bogus":1}`: false, `{"PartitionKey":"p"}`: false, `{"PartitionKey":null,"RowKey":"r"}`: false, `[]`: false, `null`: false,
+		`{"bogus":1}`: false, `{"PartitionKey":"p"}`: false, `{"PartitionKey":null,"RowKey":"r"}`: false, `[]`: false,
+		`null`: false,
 	} {
 		var k archive.Key
 		if err := json.Unmarshal([]byte(text), &k); (err == nil) != ok {
@@ -259,7 +262,8 @@ func TestChangeDuringArchive(t *testing.T) {
 	s.hire(t)
 	promote := func(fault.Name) error {
 		change, _ := json.Marshal(map[string]any{"PartitionKey": key.PartitionKey, "RowKey": key.RowKey, "Title": "Director"})
-		_, err := s.Tables.NewClient(s.current).UpsertEntity(t.Context(), change, &aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeMerge})
+		_, err := s.Tables.NewClient(s.current).UpsertEntity(t.Context(), change,
+			&aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeMerge})
 		return err
 	}
 	defer fault.Activate(fault.NewPlan(fault.Rule{Point: "archive/after-copy", On: 1, Do: promote}))()
@@ -373,7 +377,8 @@ func TestFolderTarget(t *testing.T) {
 	if err != nil || len(files) != 1 {
 		t.Errorf("files %v, %v: want one", files, err)
 	}
-	if err := archive.Folder(folder).Put(t.Context(), archive.Entity{Key: archive.Key{PartitionKey: "..", RowKey: ""}, JSON: []byte("{}")}); err != nil {
+	if err := archive.Folder(folder).Put(t.Context(),
+		archive.Entity{Key: archive.Key{PartitionKey: "..", RowKey: ""}, JSON: []byte("{}")}); err != nil {
 		t.Errorf("keys that look like folders: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(folder, "=..", "=.json")); err != nil {
@@ -395,7 +400,8 @@ func TestLongKeys(t *testing.T) {
 	keys := []archive.Key{
 		{PartitionKey: strings.Repeat("a", 254), RowKey: strings.Repeat("b", 249)}, // the longest that are not cut
 		{PartitionKey: strings.Repeat("a", 255), RowKey: strings.Repeat("b", 250)},
-		{PartitionKey: long + "1", RowKey: long + "1"}, {PartitionKey: long + "1", RowKey: long + "2"}, {PartitionKey: long + "2", RowKey: long + "1"},
+		{PartitionKey: long + "1", RowKey: long + "1"}, {PartitionKey: long + "1", RowKey: long + "2"},
+		{PartitionKey: long + "2", RowKey: long + "1"},
 	}
 	for _, key := range keys {
 		for _, target := range []archive.Target{archive.Folder(folder), blobs} {
@@ -412,7 +418,8 @@ func TestLongKeys(t *testing.T) {
 	if err != nil || len(page.Segment.BlobItems) != len(keys) {
 		t.Errorf("blobs %v, %v, want %d", page.Segment, err, len(keys))
 	}
-	if _, err := os.Stat(filepath.Join(folder, "="+strings.Repeat("a", 254), "="+strings.Repeat("b", 249)+".json")); err != nil {
+	if _, err := os.Stat(filepath.Join(folder, "="+strings.Repeat("a", 254),
+		"="+strings.Repeat("b", 249)+".json")); err != nil {
 		t.Error(err)
 	}
 }
@@ -446,7 +453,8 @@ func TestRegisterOwnType(t *testing.T) {
 	}, workers.WithQueueName(queue))
 	for _, l := range []leaver{{"Sales", key.RowKey}, {"", "x"}} {
 		body, _ := json.Marshal(l)
-		if _, err := s.Queues.NewQueueClient(queue).EnqueueMessage(t.Context(), base64.StdEncoding.EncodeToString(body), nil); err != nil {
+		if _, err := s.Queues.NewQueueClient(queue).EnqueueMessage(t.Context(), base64.StdEncoding.EncodeToString(body),
+			nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -39,7 +39,8 @@ func TestEncryptedEntities(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := archive.Key{PartitionKey: "p", RowKey: "r"}
-	if err := s.role.Archive(t.Context(), k); !errors.Is(err, archive.ErrEncrypted) || !strings.Contains(err.Error(), "key") {
+	if err := s.role.Archive(t.Context(), k); !errors.Is(err, archive.ErrEncrypted) ||
+		!strings.Contains(err.Error(), "key") {
 		t.Errorf("without a key: %v", err)
 	}
 	if got, err := open(s.current).Get(t.Context(), tables.Key(k)); err != nil || got.Salary != 5 {
@@ -91,7 +92,8 @@ func TestLargeEntitiesAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := archive.New(s.Storage, s.current, target, archive.WithLargeEntities(container)); err == nil || !strings.Contains(err.Error(), "LargeTable") {
+	if _, err := archive.New(s.Storage, s.current, target, archive.WithLargeEntities(container)); err == nil ||
+		!strings.Contains(err.Error(), "LargeTable") {
 		t.Error(err)
 	}
 }

@@ -37,7 +37,8 @@ func Points() []string {
 // ErrChanged is the error of an attempt whose entity changed after the copy. The next attempt copies it again.
 var ErrChanged = errors.New("archive: the entity changed while it was being archived")
 
-// Key names an entity. Its JSON, an object with both members, is the body of the role's messages. Either key may be the empty string.
+// Key names an entity. Its JSON, an object with both members, is the body of the role's messages. Either key may be the
+// empty string.
 type Key struct {
 	PartitionKey string
 	RowKey       string
@@ -66,12 +67,16 @@ type Entity struct {
 	etag azcore.ETag
 }
 
-// The reasons for which an entity is not moved. Nothing was copied or deleted, and the message goes to the poison queue at once.
+// The reasons for which an entity is not moved. Nothing was copied or deleted, and the message goes to the poison queue
+// at once.
 var (
-	// ErrLarge means that the entity has properties in blobs (package largeentity), and the role was made without WithLargeEntities.
+	// ErrLarge means that the entity has properties in blobs (package largeentity), and the role was made without
+	// WithLargeEntities.
 	ErrLarge = errors.New("archive: the entity has properties in blobs: the role needs their container")
-	// ErrEncrypted means that the entity has encrypted properties, which are bound to its table, and the role was made without WithEncryption.
-	ErrEncrypted = errors.New("archive: the entity has encrypted properties, which could not be read in another table: the role needs their key")
+	// ErrEncrypted means that the entity has encrypted properties, which are bound to its table, and the role was made
+	// without WithEncryption.
+	ErrEncrypted = errors.New("archive: the entity has encrypted properties, which could not be read in another table: " +
+		"the role needs their key")
 )
 
 // Role moves entities from one table to a target. It has no state; one Role may serve many messages at once.
@@ -86,7 +91,8 @@ type Role struct {
 // Option changes a Role.
 type Option func(*Role, *workers.Storage) error
 
-// WithEncryption lets the role move entities with encrypted properties to another table: it decrypts them, and encrypts them for that table.
+// WithEncryption lets the role move entities with encrypted properties to another table: it decrypts them, and encrypts
+// them for that table.
 func WithEncryption(e tables.Encryption) Option {
 	return func(r *Role, _ *workers.Storage) error {
 		r.encryption = &e
@@ -94,8 +100,8 @@ func WithEncryption(e tables.Encryption) Option {
 	}
 }
 
-// WithLargeEntities lets the role move entities that package largeentity has stored with a container: their blobs are moved too. A container or folder gets
-// them as one document; a table needs [LargeTable] as its target.
+// WithLargeEntities lets the role move entities that package largeentity has stored with a container: their blobs are
+// moved too. A container or folder gets them as one document; a table needs [LargeTable] as its target.
 func WithLargeEntities(container string) Option {
 	return func(r *Role, storage *workers.Storage) (err error) {
 		if _, small := r.target.(tableTarget); small {
@@ -125,9 +131,10 @@ func (r *Role) Register(app *workers.App, name string, options ...workers.QueueO
 	return Register(app, name, r, func(k Key) (Key, error) { return k, nil }, options...)
 }
 
-// Register makes the role the handler of a queue with messages of the caller's type. key returns the entity that a message names. If key
-// fails, the message moves to the poison queue.
-func Register[T any](app *workers.App, name string, r *Role, key func(T) (Key, error), options ...workers.QueueOption) *workers.Function {
+// Register makes the role the handler of a queue with messages of the caller's type. key returns the entity that a
+// message names. If key fails, the message moves to the poison queue.
+func Register[T any](app *workers.App, name string, r *Role, key func(T) (Key, error),
+	options ...workers.QueueOption) *workers.Function {
 	return workers.Queue(app, name, func(ctx context.Context, m *workers.Message[T]) error {
 		k, err := key(m.Body)
 		if err != nil {
@@ -137,8 +144,8 @@ func Register[T any](app *workers.App, name string, r *Role, key func(T) (Key, e
 	}, options...)
 }
 
-// Archive moves one entity. It may be called again, at any time and by several callers at once, after any outcome; an entity
-// that is not in Current is not an error.
+// Archive moves one entity. It may be called again, at any time and by several callers at once, after any outcome; an
+// entity that is not in Current is not an error.
 func (r *Role) Archive(ctx context.Context, k Key) error {
 	entity, err := r.read(ctx, k)
 	if err != nil || entity == nil {
@@ -167,8 +174,8 @@ func (r *Role) read(ctx context.Context, k Key) (*Entity, error) {
 	e, err := r.stored(ctx, k)
 	switch {
 	case hasCode(err, aztables.ResourceNotFound):
-		// When one entity is read, Azure returns the same error for a missing entity and a missing table. A missing table is a
-		// configuration error, and must not empty the queue.
+		// When one entity is read, Azure returns the same error for a missing entity and a missing table. A missing table is
+		// a configuration error, and must not empty the queue.
 		err = r.currentExists(ctx)
 	case errors.Is(err, largeentity.ErrNotFound): // A reservation.
 		return nil, nil
@@ -217,9 +224,11 @@ func (r *Role) stored(ctx context.Context, k Key) (*Entity, error) {
 	return &Entity{Key: k, JSON: body, etag: e.ETag}, err
 }
 
-// currentExists returns an error if the source table does not exist. A query reports that; the read of one entity does not.
+// currentExists returns an error if the source table does not exist. A query reports that; the read of one entity does
+// not.
 func (r *Role) currentExists(ctx context.Context) error {
-	_, err := r.current.NewListEntitiesPager(&aztables.ListEntitiesOptions{Top: to.Ptr[int32](1), Select: to.Ptr("PartitionKey")}).NextPage(ctx)
+	_, err := r.current.NewListEntitiesPager(
+		&aztables.ListEntitiesOptions{Top: to.Ptr[int32](1), Select: to.Ptr("PartitionKey")}).NextPage(ctx)
 	return err
 }
 

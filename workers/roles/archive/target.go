@@ -52,8 +52,8 @@ type largeTarget struct {
 	store *largeentity.Store[tables.Entity]
 }
 
-// LargeTable archives to another table of an account, and entities beyond the limits of the Table service to blobs of a container, as package largeentity stores
-// them. The container may be that of the source.
+// LargeTable archives to another table of an account, and entities beyond the limits of the Table service to blobs of a
+// container, as package largeentity stores them. The container may be that of the source.
 func LargeTable(storage *workers.Storage, name, container string) (Target, error) {
 	store, err := largeentity.New[tables.Entity](storage, name, container)
 	return largeTarget{name, store}, err
@@ -93,11 +93,12 @@ func (t blobTarget) Put(ctx context.Context, e Entity) error {
 
 type folderTarget struct{ path string }
 
-// Folder archives to files below a folder, one for each entity, named like the blobs of Container, except that keys are truncated at 255
-// bytes, the maximum length of a file name.
+// Folder archives to files below a folder, one for each entity, named like the blobs of Container, except that keys are
+// truncated at 255 bytes, the maximum length of a file name.
 func Folder(path string) Target { return folderTarget{path} }
 
-// Put writes a temporary file in the same folder, syncs and renames it, so that a crash leaves the old file or the new one.
+// Put writes a temporary file in the same folder, syncs and renames it, so that a crash leaves the old file or the new
+// one.
 func (t folderTarget) Put(_ context.Context, e Entity) (err error) {
 	path := filepath.Join(t.path, filepath.FromSlash(entityPath(e.Key, maxFileName)))
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

@@ -13,6 +13,7 @@ var (
 	ErrChanged = errors.New("largeentity: another client changed the entity")
 	// ErrTooLarge means that the entity exceeds the limits even with every large property in a blob.
 	ErrTooLarge = errors.New("largeentity: the entity is too large")
-	// ErrDamaged means that a blob is missing or its content does not match the entity. This package does not cause such a state.
+	// ErrDamaged means that a blob is missing or its content does not match the entity. This package does not cause such a
+	// state.
 	ErrDamaged = errors.New("largeentity: the entity's blobs are damaged")
 )

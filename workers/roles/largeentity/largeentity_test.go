@@ -72,7 +72,8 @@ func newSetup(t *testing.T) *setup {
 	transport := &http.Transport{MaxIdleConnsPerHost: 64}
 	t.Cleanup(transport.CloseIdleConnections)
 	var err error
-	if a.Storage, err = workers.OpenStorage(a.ConnectionString, workers.WithTransport(&http.Client{Transport: transport})); err != nil {
+	if a.Storage, err = workers.OpenStorage(a.ConnectionString,
+		workers.WithTransport(&http.Client{Transport: transport})); err != nil {
 		t.Fatal(err)
 	}
 	s := &setup{Account: a, table: a.Table("Reports"), container: a.Container("parts")}
@@ -222,7 +223,8 @@ func TestManyMiddleSized(t *testing.T) {
 	s := newSetup(t)
 	type wide struct{ A, B, C, D, E, F, G, H, I, J, K, L, M, N, O, P, Q, R, S, T, U string }
 	var want wide
-	for i, p := range []*string{&want.A, &want.B, &want.C, &want.D, &want.E, &want.F, &want.G, &want.H, &want.I, &want.J, &want.K,
+	for i, p := range []*string{&want.A, &want.B, &want.C, &want.D, &want.E, &want.F, &want.G, &want.H, &want.I, &want.J,
+		&want.K,
 		&want.L, &want.M, &want.N, &want.O, &want.P, &want.Q, &want.R, &want.S, &want.T, &want.U} {
 		*p = strings.Repeat(string(rune('a'+i)), 32000)
 	}
@@ -239,8 +241,8 @@ func TestManyMiddleSized(t *testing.T) {
 	}
 }
 
-// At every point an attempt fails; what readers see then is the old state or the new one, a second attempt succeeds, and a sweep
-// leaves nothing behind.
+// At every point an attempt fails; what readers see then is the old state or the new one, a second attempt succeeds,
+// and a sweep leaves nothing behind.
 func TestFailureAtEveryPoint(t *testing.T) {
 	s := newSetup(t)
 	reached := map[string]bool{}
@@ -323,7 +325,8 @@ func TestSweeperFailsAtEveryPoint(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			off := fault.Activate(fault.NewPlan(fault.Rule{Point: "large-entity/before-entity", Do: fault.Fail(fault.ErrInjected)}))
+			off := fault.Activate(fault.NewPlan(
+				fault.Rule{Point: "large-entity/before-entity", Do: fault.Fail(fault.ErrInjected)}))
 			if _, err := s.store.Put(t.Context(), key, big(2)); !errors.Is(err, fault.ErrInjected) {
 				t.Fatal(err)
 			}
@@ -358,8 +361,8 @@ func TestPointsAreDeclared(t *testing.T) {
 	}
 }
 
-// A writer sleeps, between its blobs and its entity, for longer than any age; meanwhile the sweeper takes its blobs. It must notice, and
-// start again.
+// A writer sleeps, between its blobs and its entity, for longer than any age; meanwhile the sweeper takes its blobs. It
+// must notice, and start again.
 func TestSweepDuringWrite(t *testing.T) {
 	for _, before := range []string{"absent", "there"} {
 		t.Run(before, func(t *testing.T) {
@@ -370,10 +373,11 @@ func TestSweepDuringWrite(t *testing.T) {
 				}
 			}
 			var swept largeentity.Swept
-			off := fault.Activate(fault.NewPlan(fault.Rule{Point: "large-entity/before-entity", On: 1, Do: func(fault.Name) error {
-				swept = s.sweep(t)
-				return nil
-			}}))
+			off := fault.Activate(fault.NewPlan(
+				fault.Rule{Point: "large-entity/before-entity", On: 1, Do: func(fault.Name) error {
+					swept = s.sweep(t)
+					return nil
+				}}))
 			_, err := s.store.Put(t.Context(), key, big(2))
 			off()
 			if err != nil {
@@ -453,7 +457,8 @@ func TestDamageIsFound(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.Bytes()[b.Len()/2] ^= 1
-		if _, err := s.Blobs.UploadBuffer(t.Context(), s.container, name, b.Bytes(), &azblob.UploadBufferOptions{Metadata: got.Metadata}); err != nil {
+		if _, err := s.Blobs.UploadBuffer(t.Context(), s.container, name, b.Bytes(),
+			&azblob.UploadBufferOptions{Metadata: got.Metadata}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -470,7 +475,8 @@ func TestDamageIsFound(t *testing.T) {
 	}
 }
 
-// Writers, deleters, readers and sweepers without an age, all at once: readers see whole versions only, and nothing is left over.
+// Writers, deleters, readers and sweepers without an age, all at once: readers see whole versions only, and nothing is
+// left over.
 func TestEverybodyAtOnce(t *testing.T) {
 	s := newSetup(t)
 	type small struct{ A, B string }
@@ -522,7 +528,8 @@ func TestEverybodyAtOnce(t *testing.T) {
 			}
 		})
 	}
-	for began := time.Now(); ctx.Err() == nil && (time.Since(began) < 1500*time.Millisecond || reads.Load() < 10 || writes.Load() < 10 || sweeps.Load() < 10); {
+	for began := time.Now(); ctx.Err() == nil &&
+		(time.Since(began) < 1500*time.Millisecond || reads.Load() < 10 || writes.Load() < 10 || sweeps.Load() < 10); {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if ctx.Err() != nil {
@@ -550,7 +557,8 @@ func TestSweeperMindsItsOwn(t *testing.T) {
 	if _, err := s.store.Insert(t.Context(), key, big(1)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Blobs.UploadBuffer(t.Context(), s.container, strings.ToLower(s.table)+"/somebody-elses", []byte("x"), nil); err != nil {
+	if _, err := s.Blobs.UploadBuffer(t.Context(), s.container, strings.ToLower(s.table)+"/somebody-elses", []byte("x"),
+		nil); err != nil {
 		t.Fatal(err)
 	}
 	other, err := largeentity.NewSweeper(s.Storage, s.Table("Other"), s.container, largeentity.WithAge(0))

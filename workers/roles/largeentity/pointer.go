@@ -16,8 +16,9 @@ import (
 	"github.com/lazuli-storage/lazuli/tables"
 )
 
-// PointerProperty is the property in which an entity keeps the pointers to its blobs, as JSON. An entity without blobs has none. Other
-// readers of the table may rely on it: {"parts":{"NAME":{"blob":..., "bytes":..., "sha256":..., "type":...}}}.
+// PointerProperty is the property in which an entity keeps the pointers to its blobs, as JSON. An entity without blobs
+// has none. Other readers of the table may rely on it: {"parts":{"NAME":{"blob":..., "bytes":..., "sha256":...,
+// "type":...}}}.
 const PointerProperty = "LargeEntity"
 
 // pointers is the value of PointerProperty.
@@ -88,7 +89,8 @@ func pointersOf(e tables.Entity) (p pointers, err error) {
 	return p, nil
 }
 
-// IsLarge reports whether an entity, in the service's JSON, has properties in blobs, and whether it is a reservation, which is not an entity yet.
+// IsLarge reports whether an entity, in the service's JSON, has properties in blobs, and whether it is a reservation,
+// which is not an entity yet.
 func IsLarge(entity []byte) (large, reserved bool, err error) {
 	r, err := parseRow(entity)
 	if err != nil {
@@ -108,10 +110,12 @@ func Reserved(e *tables.Entity) bool {
 func partOf(table string, k Key, p property) part {
 	content := p.content()
 	sum := sha256.Sum256(content)
-	return part{Blob: blobPrefix(table) + keyHash(k) + "/" + uuid.NewString(), Bytes: int64(len(content)), SHA256: hex.EncodeToString(sum[:]), Type: p.edm()}
+	return part{Blob: blobPrefix(table) + keyHash(k) + "/" + uuid.NewString(), Bytes: int64(len(content)),
+		SHA256: hex.EncodeToString(sum[:]), Type: p.edm()}
 }
 
-// blobPrefix begins the names of a table's blobs, so that several tables may share a container. Table names ignore case.
+// blobPrefix begins the names of a table's blobs, so that several tables may share a container. Table names ignore
+// case.
 func blobPrefix(table string) string { return strings.ToLower(table) + "/" }
 
 // keyHash identifies an entity in blob names, for which keys may be too long.
@@ -123,7 +127,8 @@ func keyHash(k Key) string {
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }
 
-// The metadata of a blob name its entity. Values begin with "=", since metadata cannot be empty, and are base64, since it is ASCII.
+// The metadata of a blob name its entity. Values begin with "=", since metadata cannot be empty, and are base64, since
+// it is ASCII.
 const (
 	metaPartition = "Partitionkey"
 	metaRow       = "Rowkey"

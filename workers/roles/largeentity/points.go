@@ -20,7 +20,8 @@ var (
 	pointAfterRemoveOrphan  = fault.Declare("large-entity/after-remove-orphan")
 )
 
-// Points returns the role's fault points: those of writes, of deletes, and of the sweeper, each in the order in which they are passed.
+// Points returns the role's fault points: those of writes, of deletes, and of the sweeper, each in the order in which
+// they are passed.
 func Points() []string {
 	return []string{
 		string(pointBeforeReserve), string(pointAfterReserve), string(pointBeforeBlob), string(pointAfterBlob),

@@ -95,7 +95,8 @@ func propertiesOf(e tables.Entity) []property {
 	return all
 }
 
-// split decides which properties go to blobs: those beyond limit, and then the biggest ones until the rest fits an entity.
+// split decides which properties go to blobs: those beyond limit, and then the biggest ones until the rest fits an
+// entity.
 func split(k Key, all []property, limit int) (small, large []property, err error) {
 	total := 4 + 4*(len(k.PartitionKey)+len(k.RowKey)) + reserve
 	for _, p := range all {

@@ -80,7 +80,8 @@ func (t rows) insert(ctx context.Context, e tables.Entity) (azcore.ETag, error) 
 }
 
 // update fails with 412 or 404 if the row is not the one that etag names.
-func (t rows) update(ctx context.Context, e tables.Entity, etag azcore.ETag, mode aztables.UpdateMode) (azcore.ETag, error) {
+func (t rows) update(ctx context.Context, e tables.Entity, etag azcore.ETag, mode aztables.UpdateMode) (azcore.ETag,
+	error) {
 	body, err := json.Marshal(e)
 	if err != nil {
 		return "", err
@@ -94,7 +95,8 @@ func (t rows) delete(ctx context.Context, k Key, etag azcore.ETag) error {
 	return err
 }
 
-// exists returns an error if the table does not exist. The read of one entity cannot distinguish a missing table from a missing entity.
+// exists returns an error if the table does not exist. The read of one entity cannot distinguish a missing table from a
+// missing entity.
 func (t rows) exists(ctx context.Context) error {
 	one, keys := int32(1), "PartitionKey"
 	_, err := t.client.NewListEntitiesPager(&aztables.ListEntitiesOptions{Top: &one, Select: &keys}).NextPage(ctx)

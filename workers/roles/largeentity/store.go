@@ -23,8 +23,8 @@ const attempts = 16
 // Option changes a Store or a Sweeper.
 type Option func(*engine)
 
-// WithInlineLimit sets the size, in bytes as the Table service counts them (two for a UTF-16 unit of text), beyond which a text or binary
-// property goes to a blob; 0 to 65536. Default 65536, the service's own limit.
+// WithInlineLimit sets the size, in bytes as the Table service counts them (two for a UTF-16 unit of text), beyond
+// which a text or binary property goes to a blob; 0 to 65536. Default 65536, the service's own limit.
 func WithInlineLimit(n int) Option { return func(e *engine) { e.limit = n } }
 
 // WithAge sets how old a blob or a reservation must be before the sweeper removes it, by the service's clock. It should
@@ -70,7 +70,8 @@ func (e *engine) create(ctx context.Context, storage *workers.Storage) error {
 	if _, err := storage.Tables.CreateTable(ctx, e.table, nil); err != nil && !hasStatus(err, http.StatusConflict) {
 		return fmt.Errorf("largeentity: create the table %s: %w", e.table, err)
 	}
-	if _, err := storage.Blobs.CreateContainer(ctx, e.blobs.container, nil); err != nil && !bloberror.HasCode(err, bloberror.ContainerAlreadyExists) {
+	if _, err := storage.Blobs.CreateContainer(ctx, e.blobs.container, nil); err != nil &&
+		!bloberror.HasCode(err, bloberror.ContainerAlreadyExists) {
 		return fmt.Errorf("largeentity: create the container %s: %w", e.blobs.container, err)
 	}
 	return nil
@@ -78,8 +79,9 @@ func (e *engine) create(ctx context.Context, storage *workers.Storage) error {
 
 // Store keeps values of a struct type T as entities of a table, with their big properties as blobs of a container.
 //
-// Fields are stored as package tables stores them, with the same tags, except that nothing can be encrypted. Strings and []byte may have any size, and so
-// may the JSON of a field with the option json. T needs no keys; if it has fields for them, Get sets them. T may be tables.Entity, for any properties.
+// Fields are stored as package tables stores them, with the same tags, except that nothing can be encrypted. Strings
+// and []byte may have any size, and so may the JSON of a field with the option json. T needs no keys; if it has fields
+// for them, Get sets them. T may be tables.Entity, for any properties.
 //
 // A Store has no state. It may be used by many goroutines and processes at once.
 type Store[T any] struct {
@@ -127,7 +129,8 @@ func (s *Store[T]) Put(ctx context.Context, k Key, value T) (azcore.ETag, error)
 	return s.write(ctx, k, value, condition{})
 }
 
-// Replace replaces the entity if it has the ETag. It returns ErrChanged if the ETag differs, and ErrNotFound if the entity does not exist.
+// Replace replaces the entity if it has the ETag. It returns ErrChanged if the ETag differs, and ErrNotFound if the
+// entity does not exist.
 func (s *Store[T]) Replace(ctx context.Context, k Key, value T, etag azcore.ETag) (azcore.ETag, error) {
 	return s.write(ctx, k, value, condition{etag: etag})
 }
@@ -146,7 +149,8 @@ func (s *Store[T]) write(ctx context.Context, k Key, value T, c condition) (azco
 	return s.engine.write(ctx, k, propertiesOf(e), c)
 }
 
-// Get returns an entity, complete, verified and as of one point in time. It returns ErrNotFound if the entity does not exist.
+// Get returns an entity, complete, verified and as of one point in time. It returns ErrNotFound if the entity does not
+// exist.
 func (s *Store[T]) Get(ctx context.Context, k Key) (*Entity[T], error) {
 	r, contents, err := s.engine.read(ctx, k, s.wanted)
 	if err != nil {
@@ -185,7 +189,8 @@ func (s *Store[T]) Delete(ctx context.Context, k Key) error {
 	return err
 }
 
-// DeleteIf removes the entity if it has the ETag. It returns ErrChanged if the ETag differs, and ErrNotFound if the entity does not exist.
+// DeleteIf removes the entity if it has the ETag. It returns ErrChanged if the ETag differs, and ErrNotFound if the
+// entity does not exist.
 func (s *Store[T]) DeleteIf(ctx context.Context, k Key, etag azcore.ETag) error {
 	return s.engine.remove(ctx, k, etag)
 }
@@ -316,7 +321,8 @@ func (e *engine) commit(ctx context.Context, entity tables.Entity, old *row, fre
 		return "", fmt.Errorf("largeentity: write the entity: %w", err)
 	}
 	if old != nil && len(fresh.Parts) > 0 {
-		// The SDK repeats a request whose response was lost. Then the error can be that of the second request although the first one succeeded.
+		// The SDK repeats a request whose response was lost. Then the error can be that of the second request although the
+		// first one succeeded.
 		now, readErr := e.rows.get(ctx, old.key())
 		if readErr != nil {
 			return "", fmt.Errorf("largeentity: write the entity: %w", errors.Join(err, readErr))
@@ -334,7 +340,8 @@ func (e *engine) commit(ctx context.Context, entity tables.Entity, old *row, fre
 }
 
 // read returns an entity and the contents of those of its blobs that wanted picks.
-func (e *engine) read(ctx context.Context, k Key, wanted func(map[string]part) map[string]part) (*row, map[string][]byte, error) {
+func (e *engine) read(ctx context.Context, k Key, wanted func(map[string]part) map[string]part) (*row,
+	map[string][]byte, error) {
 	var before azcore.ETag
 	for range attempts {
 		r, err := e.rows.get(ctx, k)

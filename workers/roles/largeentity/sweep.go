@@ -13,11 +13,11 @@ import (
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// Sweeper removes the unreferenced blobs and the reservations of crashed writers. If it finds such a blob of an existing entity, it touches
-// the entity: its ETag and Timestamp change.
+// Sweeper removes the unreferenced blobs and the reservations of crashed writers. If it finds such a blob of an
+// existing entity, it touches the entity: its ETag and Timestamp change.
 //
-// One sweep reads the names of all the table's blobs, 5000 with each request, and for each 50,000 of them, once, the keys of all entities
-// that have blobs, 1000 with each request.
+// One sweep reads the names of all the table's blobs, 5000 with each request, and for each 50,000 of them, once, the
+// keys of all entities that have blobs, 1000 with each request.
 type Sweeper struct {
 	storage *workers.Storage
 	engine  *engine
@@ -61,7 +61,8 @@ type Swept struct {
 // chunk bounds the blobs that a sweep keeps in memory.
 const chunk = 50_000
 
-// Sweep looks through table and container once. It may run while entities are written and deleted, and several times at once.
+// Sweep looks through table and container once. It may run while entities are written and deleted, and several times at
+// once.
 func (s *Sweeper) Sweep(ctx context.Context) (Swept, error) {
 	var done Swept
 	candidates := map[string]Key{}
@@ -159,7 +160,8 @@ func (s *Sweeper) removeUnreferenced(ctx context.Context, k Key, names []string,
 // fence makes every uncommitted write fail. It returns false if the row must not be touched in this sweep.
 func (s *Sweeper) fence(ctx context.Context, r *row, blobs int, done *Swept) (bool, error) {
 	switch {
-	case r.pointers.Reserved && r.asked.Sub(r.Timestamp.Truncate(time.Second)) < s.engine.age: // as whole as the answer's time
+	case r.pointers.Reserved && r.asked.Sub(r.Timestamp.Truncate(time.Second)) < s.engine.age:
+		// as whole as the answer's time
 		done.Young++
 		return false, nil
 	case !r.pointers.Reserved && blobs == 0:

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// NewHandler returns a slog.Handler that writes records to a service's log with Writer.Enqueue. level is the minimum level;
-// nil means slog.LevelInfo.
+// NewHandler returns a slog.Handler that writes records to a service's log with Writer.Enqueue. level is the minimum
+// level; nil means slog.LevelInfo.
 func NewHandler(w *Writer, service string, level slog.Leveler) slog.Handler {
 	if level == nil {
 		level = slog.LevelInfo

@@ -27,9 +27,10 @@ var levelNames = map[string]slog.Level{
 	"fatal": LevelFatal, "alert": LevelFatal, "panic": LevelFatal, "emergency": LevelFatal, "emerg": LevelFatal,
 }
 
-// ParseLevel parses a level: a name that is common in any letter case (trace, verbose, debug, info, information, notice, warn,
-// warning, error, critical, fatal, ... ), slog's form with an offset (WARN+1), or a number. Numbers from 10 to 60 are those of
-// Bunyan and Pino (10 trace, 20 debug, 30 info, 40 warn, 50 error, 60 fatal); numbers from -8 to 9 are slog's.
+// ParseLevel parses a level: a name that is common in any letter case (trace, verbose, debug, info, information,
+// notice, warn, warning, error, critical, fatal, ... ), slog's form with an offset (WARN+1), or a number. Numbers from
+// 10 to 60 are those of Bunyan and Pino (10 trace, 20 debug, 30 info, 40 warn, 50 error, 60 fatal); numbers from -8 to
+// 9 are slog's.
 func ParseLevel(text string) (slog.Level, bool) {
 	text = strings.TrimSpace(text)
 	if l, ok := levelNames[strings.ToLower(text)]; ok {
@@ -46,7 +47,8 @@ func ParseLevel(text string) (slog.Level, bool) {
 	case n >= -8 && n < 10:
 		return slog.Level(math.Floor(n)), true
 	case n >= 10 && n < 70:
-		return []slog.Level{LevelTrace, slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError, LevelFatal}[int(n)/10-1], true
+		return []slog.Level{LevelTrace, slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError,
+			LevelFatal}[int(n)/10-1], true
 	}
 	return 0, false
 }

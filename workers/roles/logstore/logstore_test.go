@@ -65,7 +65,8 @@ func newSetup(t *testing.T) *setup {
 
 func (s *setup) writer(t *testing.T, options ...logstore.Option) *logstore.Writer {
 	t.Helper()
-	w, err := logstore.NewWriter(s.Storage, s.container, append([]logstore.Option{logstore.WithFlushEvery(time.Hour)}, options...)...)
+	w, err := logstore.NewWriter(s.Storage, s.container,
+		append([]logstore.Option{logstore.WithFlushEvery(time.Hour)}, options...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +104,8 @@ func (s *setup) query(t *testing.T, q logstore.Query) (messages []string, stats 
 func (s *setup) blobs(t *testing.T) map[string]map[string]*string {
 	t.Helper()
 	all := map[string]map[string]*string{}
-	for pager := s.Blobs.NewListBlobsFlatPager(s.container, &azblob.ListBlobsFlatOptions{Include: container.ListBlobsInclude{Metadata: true}}); pager.More(); {
+	for pager := s.Blobs.NewListBlobsFlatPager(s.container,
+		&azblob.ListBlobsFlatOptions{Include: container.ListBlobsInclude{Metadata: true}}); pager.More(); {
 		page, err := pager.NextPage(context.Background())
 		if err != nil {
 			t.Fatal(err)
@@ -141,10 +143,14 @@ func TestLayoutAndMetadata(t *testing.T) {
 		got[name] = text(m)
 	}
 	want := map[string]string{
-		"billing/2026/03/01/1200/000000.log": "endtime=2026-03-01T12:00:00.000000000Z logtype=debug logversion=json-1 starttime=2026-03-01T12:00:00.000000000Z",
-		"orders/2026/03/01/1200/000000.log":  "endtime=2026-03-01T12:59:00.000000000Z logtype=error,info logversion=json-1 starttime=2026-03-01T12:01:00.000000001Z",
-		"orders/2026/03/01/1200/000001.log":  "endtime=2026-03-01T12:00:00.000000000Z logtype=warn logversion=json-1 starttime=2026-03-01T12:00:00.000000000Z",
-		"orders/2026/03/01/1300/000000.log":  "endtime=2026-03-01T13:00:00.000000000Z logtype=info logversion=json-1 starttime=2026-03-01T13:00:00.000000000Z",
+		"billing/2026/03/01/1200/000000.log": "endtime=2026-03-01T12:00:00.000000000Z logtype=debug logversion=json-1 " +
+			"starttime=2026-03-01T12:00:00.000000000Z",
+		"orders/2026/03/01/1200/000000.log": "endtime=2026-03-01T12:59:00.000000000Z logtype=error,info " +
+			"logversion=json-1 starttime=2026-03-01T12:01:00.000000001Z",
+		"orders/2026/03/01/1200/000001.log": "endtime=2026-03-01T12:00:00.000000000Z logtype=warn logversion=json-1 " +
+			"starttime=2026-03-01T12:00:00.000000000Z",
+		"orders/2026/03/01/1300/000000.log": "endtime=2026-03-01T13:00:00.000000000Z logtype=info logversion=json-1 " +
+			"starttime=2026-03-01T13:00:00.000000000Z",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("want(-) got(+):\n%s", diff)
@@ -165,7 +171,8 @@ func TestQueryReadsNothingBeyond(t *testing.T) {
 		if m%10 == 0 {
 			level = slog.LevelError
 		}
-		all = append(all, record("orders", noon.Add(time.Duration(m)*10*time.Minute), level, fmt.Sprint(m)), record("billing", noon, level, "x"))
+		all = append(all, record("orders", noon.Add(time.Duration(m)*10*time.Minute), level, fmt.Sprint(m)),
+			record("billing", noon, level, "x"))
 	}
 	enqueue(t, w, all...)
 	for name, c := range map[string]struct {
@@ -175,25 +182,31 @@ func TestQueryReadsNothingBeyond(t *testing.T) {
 		prefixes []string
 		reads    int64
 	}{
-		"an hour":         {time.Hour, 2 * time.Hour, nil, 6, []string{"orders/2026/03/01/13"}, 6},
-		"part of an hour": {time.Hour + 20*time.Minute, time.Hour + 30*time.Minute, nil, 1, []string{"orders/2026/03/01/13"}, 1},
-		"over midnight":   {11*time.Hour + 30*time.Minute, 12*time.Hour + 10*time.Minute, nil, 4, []string{"orders/2026/03/01/23", "orders/2026/03/02/00"}, 4},
-		"a day":           {12 * time.Hour, 36 * time.Hour, nil, 144, []string{"orders/2026/03/02/"}, 144},
-		"a day's errors":  {12 * time.Hour, 36 * time.Hour, slog.LevelWarn, 14, []string{"orders/2026/03/02/"}, 14},
-		"nothing there":   {-48 * time.Hour, -47 * time.Hour, nil, 0, []string{"orders/2026/02/27/12"}, 0},
+		"an hour": {time.Hour, 2 * time.Hour, nil, 6, []string{"orders/2026/03/01/13"}, 6},
+		"part of an hour": {time.Hour + 20*time.Minute, time.Hour + 30*time.Minute, nil, 1, []string{"orders/2026/03/01/13"},
+			1},
+		"over midnight": {11*time.Hour + 30*time.Minute, 12*time.Hour + 10*time.Minute, nil, 4,
+			[]string{"orders/2026/03/01/23", "orders/2026/03/02/00"}, 4},
+		"a day":          {12 * time.Hour, 36 * time.Hour, nil, 144, []string{"orders/2026/03/02/"}, 144},
+		"a day's errors": {12 * time.Hour, 36 * time.Hour, slog.LevelWarn, 14, []string{"orders/2026/03/02/"}, 14},
+		"nothing there":  {-48 * time.Hour, -47 * time.Hour, nil, 0, []string{"orders/2026/02/27/12"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s.counter.lists.Store(0)
 			s.counter.reads.Store(0)
 			s.counter.prefixes.Clear()
-			messages, stats := s.query(t, logstore.Query{Service: "orders", From: noon.Add(c.from), To: noon.Add(c.to), Level: c.level})
+			messages, stats := s.query(t, logstore.Query{Service: "orders", From: noon.Add(c.from), To: noon.Add(c.to),
+				Level: c.level})
 			var prefixes []string
 			s.counter.prefixes.Range(func(p, _ any) bool { prefixes = append(prefixes, p.(string)); return true })
 			slices.Sort(prefixes)
-			if len(messages) != c.lines || !slices.Equal(prefixes, c.prefixes) || s.counter.reads.Load() != c.reads || s.counter.lists.Load() != int64(len(c.prefixes)) {
-				t.Errorf("%d lines by %d lists of %q and %d reads, want %d lines by %q and %d", len(messages), s.counter.lists.Load(), prefixes, s.counter.reads.Load(), c.lines, c.prefixes, c.reads)
+			if len(messages) != c.lines || !slices.Equal(prefixes, c.prefixes) || s.counter.reads.Load() != c.reads ||
+				s.counter.lists.Load() != int64(len(c.prefixes)) {
+				t.Errorf("%d lines by %d lists of %q and %d reads, want %d lines by %q and %d", len(messages),
+					s.counter.lists.Load(), prefixes, s.counter.reads.Load(), c.lines, c.prefixes, c.reads)
 			}
-			if int64(stats.Lists) != s.counter.lists.Load() || int64(stats.Read) != c.reads || stats.Lines != int(c.reads) || (stats.Bytes > 0) != (c.reads > 0) || stats.Bytes > 200*c.reads {
+			if int64(stats.Lists) != s.counter.lists.Load() || int64(stats.Read) != c.reads || stats.Lines != int(c.reads) ||
+				(stats.Bytes > 0) != (c.reads > 0) || stats.Bytes > 200*c.reads {
 				t.Errorf("stats %+v", stats)
 			}
 		})
@@ -208,7 +221,8 @@ func TestWritersShareASlot(t *testing.T) {
 		w := s.writer(t, logstore.WithFlushEvery(5*time.Millisecond))
 		wg.Go(func() {
 			for j := range 20 {
-				if err := w.Log(t.Context(), record("orders", noon.Add(time.Duration(j)), slog.LevelInfo, fmt.Sprint(i, "-", j))); err != nil {
+				if err := w.Log(t.Context(), record("orders", noon.Add(time.Duration(j)), slog.LevelInfo,
+					fmt.Sprint(i, "-", j))); err != nil {
 					t.Error(err)
 				}
 			}
@@ -226,7 +240,8 @@ func TestWritersShareASlot(t *testing.T) {
 func TestWrittenTwiceSeenOnce(t *testing.T) {
 	s := newSetup(t)
 	w := s.writer(t)
-	defer fault.Activate(fault.NewPlan(fault.Rule{Point: "log-storage/after-write", On: 1, Do: fault.Fail(fault.ErrInjected)}))()
+	defer fault.Activate(fault.NewPlan(
+		fault.Rule{Point: "log-storage/after-write", On: 1, Do: fault.Fail(fault.ErrInjected)}))()
 	for i := range 3 {
 		if err := w.Enqueue(record("orders", noon, slog.LevelInfo, fmt.Sprint(i))); err != nil {
 			t.Fatal(err)
@@ -254,7 +269,8 @@ func TestFlushBySizeAndBound(t *testing.T) {
 	if err := w.Log(t.Context(), record("orders", noon, slog.LevelInfo, "x")); err != nil {
 		t.Fatal(err)
 	}
-	w = s.writer(t, logstore.WithFlushBytes(200), logstore.WithMaxBuffered(500), logstore.WithLogger(slog.New(slog.DiscardHandler)))
+	w = s.writer(t, logstore.WithFlushBytes(200), logstore.WithMaxBuffered(500),
+		logstore.WithLogger(slog.New(slog.DiscardHandler)))
 	off := fault.Activate(fault.NewPlan(fault.Rule{Point: "log-storage/before-write", Do: fault.Fail(fault.ErrInjected)}))
 	n, err := 0, error(nil)
 	for ; err == nil && n < 100; n++ {
@@ -303,7 +319,8 @@ func TestHandler(t *testing.T) {
 	began := time.Now().Add(-time.Second)
 	log := slog.New(logstore.NewHandler(w, "web", slog.LevelInfo))
 	log.Debug("not this")
-	log.With("request", 7).WithGroup("user").With("name", "Ada").Error("failed", "err", errors.New("no\nway"), "took", time.Second, slog.Group("geo", "x", 1))
+	log.With("request", 7).WithGroup("user").With("name", "Ada").Error("failed", "err", errors.New("no\nway"), "took",
+		time.Second, slog.Group("geo", "x", 1))
 	if err := w.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -312,7 +329,8 @@ func TestHandler(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := 0
-	for e, err := range r.Query(t.Context(), logstore.Query{Service: "web", From: began, To: time.Now().Add(time.Second)}, nil) {
+	for e, err := range r.Query(t.Context(), logstore.Query{Service: "web", From: began, To: time.Now().Add(time.Second)},
+		nil) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -341,7 +359,8 @@ func TestQueueRole(t *testing.T) {
 		`{"service":"../x","message":"three"}`,
 		`not json`,
 	} {
-		if _, err := s.Queues.NewQueueClient(queue).EnqueueMessage(t.Context(), base64.StdEncoding.EncodeToString([]byte(body)), nil); err != nil {
+		if _, err := s.Queues.NewQueueClient(queue).EnqueueMessage(t.Context(),
+			base64.StdEncoding.EncodeToString([]byte(body)), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -361,13 +380,15 @@ func TestQueueRole(t *testing.T) {
 		t.Error(err)
 	}
 	old, _ := s.query(t, logstore.Query{Service: "orders", From: noon, To: noon.Add(time.Hour)})
-	recent, _ := s.query(t, logstore.Query{Service: "orders", From: time.Now().Add(-time.Hour), To: time.Now().Add(time.Hour)})
+	recent, _ := s.query(t, logstore.Query{Service: "orders", From: time.Now().Add(-time.Hour),
+		To: time.Now().Add(time.Hour)})
 	if !slices.Equal(old, []string{"one"}) || !slices.Equal(recent, []string{"two"}) {
 		t.Errorf("got %q and %q", old, recent)
 	}
 }
 
-// Messages of one second, which have no time of their own, keep their order. The levels of other libraries do not poison a message.
+// Messages of one second, which have no time of their own, keep their order. The levels of other libraries do not
+// poison a message.
 func TestQueueRoleKeepsTheOrderOfMessages(t *testing.T) {
 	s := newSetup(t)
 	queue := s.Queue("logs")
@@ -379,7 +400,8 @@ func TestQueueRoleKeepsTheOrderOfMessages(t *testing.T) {
 	for i := range 60 {
 		want = append(want, fmt.Sprintf("%02d", i))
 		body := fmt.Sprintf(`{"service":"orders","message":"%02d","level":%s,"host":"h"}`, i, levels[i%len(levels)])
-		if _, err := s.Queues.NewQueueClient(queue).EnqueueMessage(t.Context(), base64.StdEncoding.EncodeToString([]byte(body)), nil); err != nil {
+		if _, err := s.Queues.NewQueueClient(queue).EnqueueMessage(t.Context(),
+			base64.StdEncoding.EncodeToString([]byte(body)), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -394,7 +416,8 @@ func TestQueueRoleKeepsTheOrderOfMessages(t *testing.T) {
 	if err := app.Stop(context.Background()); err != nil {
 		t.Error(err)
 	}
-	got, _ := s.query(t, logstore.Query{Service: "orders", From: time.Now().Add(-time.Hour), To: time.Now().Add(time.Hour)})
+	got, _ := s.query(t, logstore.Query{Service: "orders", From: time.Now().Add(-time.Hour),
+		To: time.Now().Add(time.Hour)})
 	if !slices.Equal(got, want) {
 		t.Errorf("lines %q", got)
 	}
@@ -416,7 +439,8 @@ func TestPointsAreDeclared(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	s := newSetup(t)
 	for says, o := range map[string]logstore.Option{
-		"WithFlushBytes": logstore.WithFlushBytes(0), "WithFlushEvery": logstore.WithFlushEvery(0), "divide": logstore.WithSlot(7 * time.Minute), "WithMaxBuffered": logstore.WithMaxBuffered(1),
+		"WithFlushBytes": logstore.WithFlushBytes(0), "WithFlushEvery": logstore.WithFlushEvery(0),
+		"divide": logstore.WithSlot(7 * time.Minute), "WithMaxBuffered": logstore.WithMaxBuffered(1),
 	} {
 		if _, err := logstore.NewWriter(s.Storage, s.container, o); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("got %v, want an error saying %q", err, says)
@@ -426,7 +450,8 @@ func TestMistakes(t *testing.T) {
 		t.Error("a writer without a blob endpoint")
 	}
 	w := s.writer(t)
-	for _, r := range []logstore.Record{{}, {Service: "a/b"}, {Service: "x", Message: strings.Repeat("x", logstore.MaxLine)}, {Service: "x", Attrs: json.RawMessage("{")}} {
+	for _, r := range []logstore.Record{{}, {Service: "a/b"},
+		{Service: "x", Message: strings.Repeat("x", logstore.MaxLine)}, {Service: "x", Attrs: json.RawMessage("{")}} {
 		if err := w.Enqueue(r); !errors.Is(err, logstore.ErrRecord) {
 			t.Errorf("%.60v: %v", r, err)
 		}
@@ -435,7 +460,8 @@ func TestMistakes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, q := range []logstore.Query{{}, {Service: "x"}, {Service: "x", From: noon, To: noon}, {Service: "x/y", From: noon, To: noon.Add(1)}, {Service: "x", From: noon, To: noon.Add(1)}} {
+	for _, q := range []logstore.Query{{}, {Service: "x"}, {Service: "x", From: noon, To: noon},
+		{Service: "x/y", From: noon, To: noon.Add(1)}, {Service: "x", From: noon, To: noon.Add(1)}} {
 		for _, err := range r.Query(t.Context(), q, nil) {
 			if err == nil {
 				t.Errorf("%+v: no error", q)

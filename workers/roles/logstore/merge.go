@@ -2,7 +2,8 @@ package logstore
 
 import "iter"
 
-// Merge returns the lines of several queries in the order of time; lines with the same time in the order of the arguments. The first error ends it.
+// Merge returns the lines of several queries in the order of time; lines with the same time in the order of the
+// arguments. The first error ends it.
 func Merge(queries ...iter.Seq2[Entry, error]) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		type source struct {

@@ -10,5 +10,6 @@ var (
 
 // Points returns the role's fault points in the order in which a message passes them, those of its runtime included.
 func Points() []string {
-	return []string{string(pointBeforeWrite), string(pointAfterWrite), "workers/before-delete-message", "workers/after-delete-message"}
+	return []string{string(pointBeforeWrite), string(pointAfterWrite), "workers/before-delete-message",
+		"workers/after-delete-message"}
 }

@@ -74,11 +74,11 @@ func NewReader(storage *workers.Storage, container string) (*Reader, error) {
 	return r, nil
 }
 
-// Query returns the matching lines in the order of time, each once. It reads blobs as the caller consumes lines. An error ends the sequence.
-// The counts in stats, which may be nil, are complete at the end.
+// Query returns the matching lines in the order of time, each once. It reads blobs as the caller consumes lines. An
+// error ends the sequence. The counts in stats, which may be nil, are complete at the end.
 //
-// Query lists only the prefixes of the hours and whole days of the range, and reads only the blobs whose metadata allows matching
-// lines.
+// Query lists only the prefixes of the hours and whole days of the range, and reads only the blobs whose metadata
+// allows matching lines.
 func (r *Reader) Query(ctx context.Context, q Query, stats *Stats) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		switch {
@@ -92,7 +92,8 @@ func (r *Reader) Query(ctx context.Context, q Query, stats *Stats) iter.Seq2[Ent
 		if stats == nil {
 			stats = new(Stats)
 		}
-		s := scan{reader: r, query: q, stats: stats, prefixes: cover(q.Service, q.From, q.To.Add(r.late)), seen: map[string]bool{}}
+		s := scan{reader: r, query: q, stats: stats, prefixes: cover(q.Service, q.From, q.To.Add(r.late)),
+			seen: map[string]bool{}}
 		for {
 			e, ok, err := s.next(ctx)
 			if err != nil {
@@ -256,7 +257,8 @@ func (s *scan) read(ctx context.Context, c candidate) error {
 			s.stats.Malformed++
 			continue
 		}
-		if r.Time.Before(s.query.From) || !r.Time.Before(s.query.To) || s.query.Level != nil && r.Level < s.query.Level.Level() {
+		if r.Time.Before(s.query.From) || !r.Time.Before(s.query.To) || s.query.Level != nil &&
+			r.Level < s.query.Level.Level() {
 			continue
 		}
 		r.Service = s.query.Service

@@ -15,7 +15,8 @@ import (
 //
 //	{"service":"orders","time":"2026-03-01T02:03:04.5Z","level":"ERROR","message":"out of stock","id":"7f-12","attrs":{"sku":"A7"}}
 //
-// of which service and message are required. Level is parsed by ParseLevel. See UnmarshalJSON for members that a Record does not have.
+// of which service and message are required. Level is parsed by ParseLevel. See UnmarshalJSON for members that a Record
+// does not have.
 type Record struct {
 	// Service begins the name of the record's blob: letters, digits, dashes and underscores, up to 63.
 	Service string
@@ -25,8 +26,8 @@ type Record struct {
 	Level slog.Level
 	// Message is the text.
 	Message string
-	// ID distinguishes records with the same time. Records with the same time and ID are duplicates. Empty means a new ID, or, for a record
-	// from a queue, the message's ID.
+	// ID distinguishes records with the same time. Records with the same time and ID are duplicates. Empty means a new ID,
+	// or, for a record from a queue, the message's ID.
 	ID string
 	// Attrs is a JSON object with further values, or nil.
 	Attrs json.RawMessage
@@ -45,7 +46,8 @@ var ErrRecord = errors.New("logstore: the record is not valid")
 func (r Record) line() ([]byte, error) {
 	switch {
 	case !serviceName().MatchString(r.Service):
-		return nil, fmt.Errorf("%w: the service %.80q must have only letters, digits, dashes and underscores", ErrRecord, r.Service)
+		return nil, fmt.Errorf("%w: the service %.80q must have only letters, digits, dashes and underscores", ErrRecord,
+			r.Service)
 	case r.Time.Year() < 1 || r.Time.Year() > 9999:
 		return nil, fmt.Errorf("%w: the year %d", ErrRecord, r.Time.Year())
 	}

@@ -32,8 +32,9 @@ func (r Record) MarshalJSON() ([]byte, error) {
 	return bytes.TrimSpace(b.Bytes()), nil
 }
 
-// UnmarshalJSON implements json.Unmarshaler. Members that a Record does not have are kept in Attrs, and so are a level and a time that cannot be
-// parsed; the record then has the level INFO, or no time. A member whose name is taken in Attrs gets underscores before its name.
+// UnmarshalJSON implements json.Unmarshaler. Members that a Record does not have are kept in Attrs, and so are a level
+// and a time that cannot be parsed; the record then has the level INFO, or no time. A member whose name is taken in
+// Attrs gets underscores before its name.
 func (r *Record) UnmarshalJSON(text []byte) error {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(text, &members); err != nil {
@@ -70,7 +71,8 @@ func (r *Record) UnmarshalJSON(text []byte) error {
 	return r.keep(members)
 }
 
-// member returns a member by its name, or else by its name in another letter case, as encoding/json does. A missing one is nil.
+// member returns a member by its name, or else by its name in another letter case, as encoding/json does. A missing one
+// is nil.
 func member(members map[string]json.RawMessage, name string) (string, json.RawMessage) {
 	if value, ok := members[name]; ok {
 		return name, value

@@ -15,11 +15,15 @@ import (
 func TestParseLevel(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]slog.Level{
-		"TRACE": logstore.LevelTrace, "Verbose": logstore.LevelTrace, "debug": slog.LevelDebug, "Information": slog.LevelInfo, "info": slog.LevelInfo,
-		"notice": logstore.LevelNotice, "WARN": slog.LevelWarn, "WARNING": slog.LevelWarn, "Error": slog.LevelError, "err": slog.LevelError,
-		"CRITICAL": logstore.LevelCritical, "FATAL": logstore.LevelFatal, "INFO+1": slog.LevelInfo + 1, "error-2": slog.LevelError - 2,
-		"-4": slog.LevelDebug, "0": slog.LevelInfo, "8": slog.LevelError,
-		"10": logstore.LevelTrace, "20": slog.LevelDebug, "30": slog.LevelInfo, "40": slog.LevelWarn, "50": slog.LevelError, "60": logstore.LevelFatal,
+		"TRACE": logstore.LevelTrace, "Verbose": logstore.LevelTrace, "debug": slog.LevelDebug, "Information": slog.LevelInfo,
+		"info":   slog.LevelInfo,
+		"notice": logstore.LevelNotice, "WARN": slog.LevelWarn, "WARNING": slog.LevelWarn, "Error": slog.LevelError,
+		"err":      slog.LevelError,
+		"CRITICAL": logstore.LevelCritical, "FATAL": logstore.LevelFatal, "INFO+1": slog.LevelInfo + 1,
+		"error-2": slog.LevelError - 2,
+		"-4":      slog.LevelDebug, "0": slog.LevelInfo, "8": slog.LevelError,
+		"10": logstore.LevelTrace, "20": slog.LevelDebug, "30": slog.LevelInfo, "40": slog.LevelWarn, "50": slog.LevelError,
+		"60": logstore.LevelFatal,
 	} {
 		got, ok := logstore.ParseLevel(text)
 		if !ok || got != want {

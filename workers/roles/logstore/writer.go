@@ -37,11 +37,12 @@ func WithFlushEvery(d time.Duration) Option { return func(w *Writer) { w.flushEv
 // WithSlot sets which stretch of time shares a folder of blobs: a divisor of an hour, in whole minutes. Default 1 h.
 func WithSlot(d time.Duration) Option { return func(w *Writer) { w.slot = d } }
 
-// WithMaxBuffered bounds the lines that wait to be written, in bytes: beyond, records are refused with ErrFull. Default 64 MiB.
+// WithMaxBuffered bounds the lines that wait to be written, in bytes: beyond, records are refused with ErrFull. Default
+// 64 MiB.
 func WithMaxBuffered(n int) Option { return func(w *Writer) { w.maxBuffered = n } }
 
-// WithLogger sets the logger for the writer's errors, such as unreachable storage. Nil means slog.Default(). The logger must not write to the
-// same Writer.
+// WithLogger sets the logger for the writer's errors, such as unreachable storage. Nil means slog.Default(). The logger
+// must not write to the same Writer.
 func WithLogger(l *slog.Logger) Option { return func(w *Writer) { w.log = l } }
 
 var (
@@ -51,8 +52,8 @@ var (
 	ErrClosed = errors.New("logstore: the writer is closed")
 )
 
-// Writer gathers lines and writes them as blobs. It may be used by many goroutines at once, and any number of Writers, in any number of
-// processes, may write to one container.
+// Writer gathers lines and writes them as blobs. It may be used by many goroutines at once, and any number of Writers,
+// in any number of processes, may write to one container.
 type Writer struct {
 	blobs       *azblob.Client
 	container   string
@@ -102,8 +103,9 @@ func NewWriter(storage *workers.Storage, container string, options ...Option) (*
 		return nil, errors.New("logstore: the connection string has no blob endpoint")
 	}
 	w := &Writer{
-		blobs: storage.Blobs, container: container, flushBytes: 4 << 20, flushEvery: 2 * time.Second, slot: time.Hour, maxBuffered: 64 << 20,
-		log: slog.Default(), identity: uuid.NewString()[:13],
+		blobs: storage.Blobs, container: container, flushBytes: 4 << 20, flushEvery: 2 * time.Second, slot: time.Hour,
+		maxBuffered: 64 << 20,
+		log:         slog.Default(), identity: uuid.NewString()[:13],
 		open: map[string]*page{}, next: map[string]int{},
 		due: make(chan struct{}, 1), closing: make(chan struct{}), finished: make(chan struct{}),
 	}
@@ -120,7 +122,8 @@ func NewWriter(storage *workers.Storage, container string, options ...Option) (*
 	case w.slot < time.Minute || w.slot > time.Hour || w.slot%time.Minute != 0 || time.Hour%w.slot != 0:
 		return nil, fmt.Errorf("logstore: a slot of %v does not divide an hour into whole minutes", w.slot)
 	case w.maxBuffered < w.flushBytes:
-		return nil, fmt.Errorf("logstore: WithMaxBuffered: %d is less than the flush size of %d bytes", w.maxBuffered, w.flushBytes)
+		return nil, fmt.Errorf("logstore: WithMaxBuffered: %d is less than the flush size of %d bytes", w.maxBuffered,
+			w.flushBytes)
 	}
 	if w.log == nil {
 		w.log = slog.Default()
@@ -128,12 +131,14 @@ func NewWriter(storage *workers.Storage, container string, options ...Option) (*
 	return w, nil
 }
 
-// Log writes a record, and returns once it is in a blob, or with an error. After ctx is done the record may still be written.
+// Log writes a record, and returns once it is in a blob, or with an error. After ctx is done the record may still be
+// written.
 func (w *Writer) Log(ctx context.Context, r Record) error {
 	return w.logInOrder(ctx, r, 0)
 }
 
-// logInOrder is Log for a record with a place among the records with the same time; 0 is the place after all that were logged before.
+// logInOrder is Log for a record with a place among the records with the same time; 0 is the place after all that were
+// logged before.
 func (w *Writer) logInOrder(ctx context.Context, r Record, order uint64) error {
 	p, err := w.add(r, order)
 	if err != nil {
@@ -223,11 +228,12 @@ func (w *Writer) flushForever() {
 	}
 }
 
-// Flush writes the buffered lines. It returns when they are in blobs, or with the first error; later flushes retry the other lines.
+// Flush writes the buffered lines. It returns when they are in blobs, or with the first error; later flushes retry the
+// other lines.
 func (w *Writer) Flush(ctx context.Context) error { return w.flush(ctx) }
 
-// Close writes the buffered lines, until ctx is done, and stops the writer. Its error has the number of lines that could not be written and
-// are lost. Further calls have no effect.
+// Close writes the buffered lines, until ctx is done, and stops the writer. Its error has the number of lines that
+// could not be written and are lost. Further calls have no effect.
 func (w *Writer) Close(ctx context.Context) error {
 	w.mu.Lock()
 	if w.closed {
@@ -297,7 +303,8 @@ func (w *Writer) report(ctx context.Context, err error) {
 
 // write writes a page as a blob with the next free number of its slot.
 func (w *Writer) write(ctx context.Context, p *page) error {
-	slices.SortStableFunc(p.lines, func(a, b timedLine) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.order, b.order)) })
+	slices.SortStableFunc(p.lines,
+		func(a, b timedLine) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.order, b.order)) })
 	var content bytes.Buffer
 	for _, l := range p.lines {
 		content.Write(l.text)
@@ -311,7 +318,8 @@ func (w *Writer) write(ctx context.Context, p *page) error {
 			metaVersion: to.Ptr(version),
 		},
 		// Two writers can choose the same number. The one that writes second takes another number.
-		AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)}},
+		AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(
+			azcore.ETagAny)}},
 	}
 	if err := fault.Point(pointBeforeWrite); err != nil {
 		return err
@@ -330,7 +338,8 @@ func (w *Writer) write(ctx context.Context, p *page) error {
 		case bloberror.HasCode(err, bloberror.BlobAlreadyExists, bloberror.ConditionNotMet):
 			delete(w.next, p.prefix) // look how far the other is
 		case bloberror.HasCode(err, bloberror.ContainerNotFound):
-			if _, err := w.blobs.CreateContainer(ctx, w.container, nil); err != nil && !bloberror.HasCode(err, bloberror.ContainerAlreadyExists) {
+			if _, err := w.blobs.CreateContainer(ctx, w.container, nil); err != nil &&
+				!bloberror.HasCode(err, bloberror.ContainerAlreadyExists) {
 				return fmt.Errorf("logstore: create the container %s: %w", w.container, err)
 			}
 		default:

@@ -16,10 +16,12 @@ func (s *Saga) Create(ctx context.Context) error {
 			errs = append(errs, err)
 		}
 	}
-	if _, err := s.Storage.Queues.CreateQueue(ctx, s.Payments, nil); err != nil && !queueerror.HasCode(err, queueerror.QueueAlreadyExists) {
+	if _, err := s.Storage.Queues.CreateQueue(ctx, s.Payments, nil); err != nil &&
+		!queueerror.HasCode(err, queueerror.QueueAlreadyExists) {
 		errs = append(errs, err)
 	}
-	if _, err := s.Storage.Blobs.CreateContainer(ctx, s.Receipts, nil); err != nil && !bloberror.HasCode(err, bloberror.ContainerAlreadyExists) {
+	if _, err := s.Storage.Blobs.CreateContainer(ctx, s.Receipts, nil); err != nil &&
+		!bloberror.HasCode(err, bloberror.ContainerAlreadyExists) {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)

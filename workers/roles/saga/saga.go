@@ -1,11 +1,14 @@
-// Package saga runs an order over a table, a queue and a blob as a durable workflow. The order takes effect completely or not at all.
+// Package saga runs an order over a table, a queue and a blob as a durable workflow. The order takes effect completely
+// or not at all.
 //
-// The three services have no common transaction. Each step has a compensation that reverts it; when a step fails permanently, the compensations
-// of the steps before it run in reverse order. A successful order is then moved to another table, as an eventually consistent transaction: first
-// copied, then marked as moved. The workflow survives any crash, so both always complete.
+// The three services have no common transaction. Each step has a compensation that reverts it; when a step fails
+// permanently, the compensations of the steps before it run in reverse order. A successful order is then moved to
+// another table, as an eventually consistent transaction: first copied, then marked as moved. The workflow survives any
+// crash, so both always complete.
 //
-// An activity can run more than once, and a later run can start after the workflow has continued or reverted the step. So a step has no effect
-// the second time, and a compensation does not delete data but marks it: a late "reserve" finds the mark and stops.
+// An activity can run more than once, and a later run can start after the workflow has continued or reverted the step.
+// So a step has no effect the second time, and a compensation does not delete data but marks it: a late "reserve" finds
+// the mark and stops.
 package saga
 
 import (
@@ -51,7 +54,8 @@ func (s *Saga) Register(app *workers.App) {
 	app.Orchestration("order", durable.Orchestrator(place))
 	app.Orchestration("archive", durable.Orchestrator(archive))
 	for name, step := range map[string]func(context.Context, Order) error{
-		"reserve": s.reserve, "release": s.mark("released"), "charge": s.pay("charge"), "refund": s.pay("refund"), "receipt": s.receipt, "withdraw": s.withdraw,
+		"reserve": s.reserve, "release": s.mark("released"), "charge": s.pay("charge"), "refund": s.pay("refund"),
+		"receipt": s.receipt, "withdraw": s.withdraw,
 		"copy": s.copy, "close": s.mark("archived"),
 	} {
 		workers.Activity(app, name, func(ctx context.Context, o Order) (struct{}, error) { return struct{}{}, step(ctx, o) })
@@ -119,7 +123,8 @@ func (s *Saga) mark(state string) func(context.Context, Order) error {
 		if err != nil {
 			return err
 		}
-		_, err = s.Storage.Tables.NewClient(s.Orders).UpsertEntity(ctx, text, &aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeReplace})
+		_, err = s.Storage.Tables.NewClient(s.Orders).UpsertEntity(ctx, text,
+			&aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeReplace})
 		return err
 	}
 }
@@ -144,8 +149,9 @@ func (s *Saga) receipt(ctx context.Context, o Order) error {
 	if o.Refused {
 		return fmt.Errorf("order %s is refused", o.ID)
 	}
-	_, err := s.receiptOf(o).UploadBuffer(ctx, []byte("Sold: "+o.Item), &blockblob.UploadBufferOptions{AccessConditions: &blob.AccessConditions{
-		ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)}}})
+	_, err := s.receiptOf(o).UploadBuffer(ctx, []byte("Sold: "+o.Item),
+		&blockblob.UploadBufferOptions{AccessConditions: &blob.AccessConditions{
+			ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)}}})
 	if bloberror.HasCode(err, bloberror.BlobAlreadyExists, bloberror.ConditionNotMet) {
 		return nil
 	}

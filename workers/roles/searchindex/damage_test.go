@@ -33,8 +33,8 @@ func storedIndex(t *testing.T) string {
 	return folder
 }
 
-// A bit that is flipped in any file of a stored index costs the index at most: it says that it is not complete and is built again, or has an earlier
-// state with its position. It never finds something else, and never ends the process.
+// A bit that is flipped in any file of a stored index costs the index at most: it says that it is not complete and is
+// built again, or has an earlier state with its position. It never finds something else, and never ends the process.
 func TestDamagedIndexIsBuiltAgain(t *testing.T) {
 	t.Parallel()
 	stored := storedIndex(t)

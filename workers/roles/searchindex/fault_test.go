@@ -12,8 +12,8 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/roles/searchindex"
 )
 
-// A step that fails, at each point and hit, is repeated, and the index becomes equal to the table. The fault plan belongs to the process, so the
-// test is not parallel.
+// A step that fails, at each point and hit, is repeated, and the index becomes equal to the table. The fault plan
+// belongs to the process, so the test is not parallel.
 func TestEveryStepCanFail(t *testing.T) {
 	for _, point := range searchindex.Points() {
 		for hit := 1; hit <= 2; hit++ {

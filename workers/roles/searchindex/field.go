@@ -20,11 +20,13 @@ type Type string
 
 // The types of fields. An entity whose property has a value that the type does not take is indexed without that field.
 const (
-	// Text takes strings. Words are found in any case and order, and matches are highlighted. Searches without a field name search all Text fields.
+	// Text takes strings. Words are found in any case and order, and matches are highlighted. Searches without a field
+	// name search all Text fields.
 	Text Type = "text"
 	// Keyword takes strings, numbers, booleans, times and GUIDs, and finds only the whole value, as text.
 	Keyword Type = "keyword"
-	// Number takes numbers, and finds ranges. Values are float64: integers beyond 2^53 are rounded, NaN and the infinities are not indexed.
+	// Number takes numbers, and finds ranges. Values are float64: integers beyond 2^53 are rounded, NaN and the infinities
+	// are not indexed.
 	Number Type = "number"
 	// Date takes times from 1678 to 2261, and finds ranges.
 	Date Type = "date"
@@ -39,7 +41,8 @@ type Field struct {
 	Type Type   `json:"type"`
 }
 
-// MaxFields is the maximum number of fields of an index: the maximum number of properties of an entity, with its keys and time.
+// MaxFields is the maximum number of fields of an index: the maximum number of properties of an entity, with its keys
+// and time.
 const MaxFields = 255
 
 // ErrFields is wrapped by errors about the fields of an index.
@@ -84,11 +87,13 @@ func propertyName(name string) bool {
 	if name == "" || len(name) > 255 {
 		return false
 	}
-	return strings.IndexFunc(name, func(r rune) bool { return strings.ContainsRune(" \t\r\n:\"'\\/+-=&|><!(){}[]^~*?.,", r) }) < 0
+	return strings.IndexFunc(name,
+		func(r rune) bool { return strings.ContainsRune(" \t\r\n:\"'\\/+-=&|><!(){}[]^~*?.,", r) }) < 0
 }
 
-// FieldsOf returns the fields of a struct whose fields have a tag with their type, `search:"text"`. The name of the property is the one of the tag `table:"Name"`, as
-// package tables has it, or the field's name. Fields of embedded structs are included.
+// FieldsOf returns the fields of a struct whose fields have a tag with their type, `search:"text"`. The name of the
+// property is the one of the tag `table:"Name"`, as package tables has it, or the field's name. Fields of embedded
+// structs are included.
 func FieldsOf[T any]() ([]Field, error) {
 	t := reflect.TypeFor[T]()
 	if t.Kind() != reflect.Struct {
@@ -118,7 +123,8 @@ var (
 	afterDate = time.Date(2262, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// value returns the value of the field: a string, a float64 or a time.Time, or nil if the entity has none that the type takes.
+// value returns the value of the field: a string, a float64 or a time.Time, or nil if the entity has none that the type
+// takes.
 func (f Field) value(e *tables.Entity) any {
 	v := f.property(e)
 	switch f.Type {

@@ -20,7 +20,8 @@ func TestParseFields(t *testing.T) {
 	if !slices.Equal(got, peopleFields) {
 		t.Errorf("got %v", got)
 	}
-	for _, bad := range []string{"", "Name", "Name:words", "Name:text,Name:keyword", ":text", "A B:text", "_id:text", "_all:text", "Na:me:text", "Name:Text"} {
+	for _, bad := range []string{"", "Name", "Name:words", "Name:text,Name:keyword", ":text", "A B:text", "_id:text",
+		"_all:text", "Na:me:text", "Name:Text"} {
 		if got, err := searchindex.ParseFields(bad); !errors.Is(err, searchindex.ErrFields) {
 			t.Errorf("%q: %v, %v", bad, got, err)
 		}
@@ -43,7 +44,8 @@ func TestFieldsOf(t *testing.T) {
 	t.Parallel()
 	got, err := searchindex.FieldsOf[employee]()
 	ok(t, err)
-	if want := []searchindex.Field{{Name: "Town", Type: "keyword"}, {Name: "FullName", Type: "text"}, {Name: "Hired", Type: "date"}}; !slices.Equal(got, want) {
+	if want := []searchindex.Field{{Name: "Town", Type: "keyword"}, {Name: "FullName", Type: "text"},
+		{Name: "Hired", Type: "date"}}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	type none struct{ Name string }
@@ -68,23 +70,28 @@ func TestFieldsOf(t *testing.T) {
 	}
 }
 
-// Each type takes the values that it documents; an entity with others is indexed without the field, and agrees with the table.
+// Each type takes the values that it documents; an entity with others is indexed without the field, and agrees with the
+// table.
 func TestTypesOfValues(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	ok(t, f.index.Close())
 	id := uuid.MustParse("11111111-2222-3333-4444-555555555555")
 	f.folder += "2"
-	f.open(t, []searchindex.Field{{Name: "T", Type: "text"}, {Name: "K", Type: "keyword"}, {Name: "N", Type: "number"}, {Name: "D", Type: "date"},
+	f.open(t, []searchindex.Field{{Name: "T", Type: "text"}, {Name: "K", Type: "keyword"}, {Name: "N", Type: "number"},
+		{Name: "D", Type: "date"},
 		{Name: "PartitionKey", Type: "keyword"}, {Name: "RowKey", Type: "text"}})
 	at := time.Date(2020, 2, 29, 12, 0, 0, 100, time.UTC)
-	values := []any{"words here", "", true, int32(-5), int64(1 << 60), 2.5, math.NaN(), math.Inf(1), at, time.Date(1601, 1, 1, 0, 0, 0, 0, time.UTC),
+	values := []any{"words here", "", true, int32(-5), int64(1 << 60), 2.5, math.NaN(), math.Inf(1), at,
+		time.Date(1601, 1, 1, 0, 0, 0, 0, time.UTC),
 		time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), id, []byte("bytes")}
 	for i, v := range values {
-		e := &tables.Entity{PartitionKey: "p q", RowKey: string(rune('a' + i)), Properties: map[string]any{"T": v, "K": v, "N": v, "D": v}}
+		e := &tables.Entity{PartitionKey: "p q", RowKey: string(rune('a' + i)),
+			Properties: map[string]any{"T": v, "K": v, "N": v, "D": v}}
 		ok(t, f.source.Insert(t.Context(), e))
 	}
-	ok(t, f.source.Insert(t.Context(), &tables.Entity{PartitionKey: "other", RowKey: "none", Properties: map[string]any{}}))
+	ok(t, f.source.Insert(t.Context(),
+		&tables.Entity{PartitionKey: "other", RowKey: "none", Properties: map[string]any{}}))
 	ok(t, f.index.Build(t.Context()))
 	f.settled(t, len(values)+1)
 	for text, want := range map[string][]string{

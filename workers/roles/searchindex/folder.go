@@ -15,7 +15,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/secretfile"
 )
 
-// The files of an index's folder. A file with the state of the folder names the generations, each in a folder of its own:
+// The files of an index's folder. A file with the state of the folder names the generations, each in a folder of its
+// own:
 //
 //	LOCK              locked while a process has the index open
 //	state.json        table, fields, and the generations in use
@@ -37,7 +38,8 @@ type state struct {
 	Version int     `json:"version"`
 	Table   string  `json:"table"`
 	Fields  []Field `json:"fields"`
-	// Serving is the ID of the complete generation, Building that of the one that will replace it; empty if it does not exist.
+	// Serving is the ID of the complete generation, Building that of the one that will replace it; empty if it does not
+	// exist.
 	Serving  string `json:"serving,omitempty"`
 	Building string `json:"building,omitempty"`
 	// Rebuild is true from a call of Rebuild until a new generation is begun.

@@ -25,12 +25,13 @@ var (
 
 // Points are the steps at which a demonstration kills the role.
 func Points() []string {
-	return []string{string(pointBeforeRestart), string(pointAfterCreate), string(pointAfterRestart), string(pointBeforeCommit), string(pointAfterCommit),
+	return []string{string(pointBeforeRestart), string(pointAfterCreate), string(pointAfterRestart),
+		string(pointBeforeCommit), string(pointAfterCommit),
 		string(pointBeforeSwitch), string(pointAfterSwitch)}
 }
 
-// Register keeps the index in step with the changes of the table, including the existing entities. It works on Lazuli only; see
-// [workers.App.FollowTable].
+// Register keeps the index in step with the changes of the table, including the existing entities. It works on Lazuli
+// only; see [workers.App.FollowTable].
 func (x *Index) Register(app *workers.App, name string) *workers.Function {
 	return app.FollowTable(name, x.table, x.Follower())
 }

@@ -16,7 +16,8 @@ import (
 //	GET  /search/verify   a Report. It reads the whole table
 //	POST /search/rebuild  makes the role read the whole table again
 //
-// Errors are JSON objects with the member "error": 400 for a search that is not valid. It has no authentication: serve it on a loopback address, or behind a guard.
+// Errors are JSON objects with the member "error": 400 for a search that is not valid. It has no authentication: serve
+// it on a loopback address, or behind a guard.
 func NewHandler(x *Index) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /search", func(w http.ResponseWriter, r *http.Request) {

@@ -48,7 +48,8 @@ type Index struct {
 // ErrClosed means that the index was closed.
 var ErrClosed = errors.New("searchindex: the index is closed")
 
-// Open opens the index of a folder, or creates it. It stays empty until a role fills it: see [Index.Register], [Index.RegisterQueue] and [Index.Build].
+// Open opens the index of a folder, or creates it. It stays empty until a role fills it: see [Index.Register],
+// [Index.RegisterQueue] and [Index.Build].
 func Open(c Config) (*Index, error) {
 	if c.Storage == nil || c.Storage.Tables == nil {
 		return nil, errors.New("searchindex: the connection string has no table endpoint")
@@ -76,8 +77,8 @@ func Open(c Config) (*Index, error) {
 	return x, nil
 }
 
-// OpenFolder opens a stored index with its own table and fields. storage is the account of the table; nil allows searches alone. It returns [ErrNoIndex] if
-// the folder has no index.
+// OpenFolder opens a stored index with its own table and fields. storage is the account of the table; nil allows
+// searches alone. It returns [ErrNoIndex] if the folder has no index.
 func OpenFolder(path string, storage *workers.Storage) (*Index, error) {
 	f := &folder{path: path}
 	s, err := f.read()
@@ -107,7 +108,8 @@ func (x *Index) load() (err error) {
 	}
 	if !x.state.matches(x.table, x.fields) {
 		if x.state.Version != 0 {
-			x.log.Info("the index is rebuilt, since its table or its fields have changed", "table", x.table, "folder", x.folder.path)
+			x.log.Info("the index is rebuilt, since its table or its fields have changed", "table", x.table, "folder",
+				x.folder.path)
 		}
 		x.state = state{Version: formatVersion, Table: x.table, Fields: x.fields}
 	}
@@ -160,7 +162,8 @@ func (x *Index) Table() string { return x.table }
 // Fields returns the fields of the index.
 func (x *Index) Fields() []Field { return x.fields }
 
-// use calls read with the generation for searches. complete is false while the first one is being built. g is nil before the first one.
+// use calls read with the generation for searches. complete is false while the first one is being built. g is nil
+// before the first one.
 func (x *Index) use(read func(g *generation, complete bool) error) error {
 	x.mu.RLock()
 	g, complete, closed := x.serving, true, x.closed
@@ -213,7 +216,8 @@ func (x *Index) promote() error {
 	return nil
 }
 
-// discard removes a generation that is no longer in use once its searches have ended. It does not wait for them, since they may wait for x.write.
+// discard removes a generation that is no longer in use once its searches have ended. It does not wait for them, since
+// they may wait for x.write.
 func (x *Index) discard(g *generation) {
 	if g == nil {
 		return
@@ -225,7 +229,8 @@ func (x *Index) discard(g *generation) {
 	})
 }
 
-// current returns the generation that changes go to: the one that is being built, or else the serving one, or nil. x.write is held.
+// current returns the generation that changes go to: the one that is being built, or else the serving one, or nil.
+// x.write is held.
 func (x *Index) current() *generation {
 	if x.building != nil {
 		return x.building
@@ -233,8 +238,8 @@ func (x *Index) current() *generation {
 	return x.serving
 }
 
-// Rebuild makes the role read the whole table again, into a new index that then replaces the current one. It returns at once; the role begins with the
-// next change, or within half a minute.
+// Rebuild makes the role read the whole table again, into a new index that then replaces the current one. It returns at
+// once; the role begins with the next change, or within half a minute.
 func (x *Index) Rebuild() error {
 	x.write.Lock()
 	defer x.write.Unlock()

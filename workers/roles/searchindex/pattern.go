@@ -15,9 +15,10 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/budget"
 )
 
-// pattern finds the documents with a term that a regular expression matches as a whole. It replaces bleve's queries of patterns, which build an
-// automaton of up to 10,000 states before they look at a term: that takes minutes for some expressions of 15 bytes, and cannot be stopped. A
-// pattern tries each term of the field that begins with the expression's literal prefix, in time that is linear in the term.
+// pattern finds the documents with a term that a regular expression matches as a whole. It replaces bleve's queries of
+// patterns, which build an automaton of up to 10,000 states before they look at a term: that takes minutes for some
+// expressions of 15 bytes, and cannot be stopped. A pattern tries each term of the field that begins with the
+// expression's literal prefix, in time that is linear in the term.
 type pattern struct {
 	query.FieldableQuery
 	boost  float64
@@ -53,7 +54,8 @@ func newPattern(of query.FieldableQuery, boost float64, expression string) (*pat
 }
 
 // Searcher implements query.Query.
-func (p *pattern) Searcher(ctx context.Context, i index.IndexReader, m mapping.IndexMapping, options search.SearcherOptions) (_ search.Searcher, err error) {
+func (p *pattern) Searcher(ctx context.Context, i index.IndexReader, m mapping.IndexMapping,
+	options search.SearcherOptions) (_ search.Searcher, err error) {
 	field := p.Field()
 	if field == "" {
 		field = m.DefaultSearchField()

@@ -18,9 +18,10 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/roles/searchindex"
 )
 
-// A process that changes an index and builds it again is recorded with all that it writes, syncs, renames and removes. At these operations the power fails:
-// from what a disk may hold then, the index is opened as the role does. Searches must find a state that the index had, no older than what was
-// acknowledged, or say that the index is not complete; then the role must begin again.
+// A process that changes an index and builds it again is recorded with all that it writes, syncs, renames and removes.
+// At these operations the power fails: from what a disk may hold then, the index is opened as the role does. Searches
+// must find a state that the index had, no older than what was acknowledged, or say that the index is not complete;
+// then the role must begin again.
 
 const (
 	// powerVariable has the folder in the recorded process.
@@ -49,20 +50,24 @@ func powerState(step int) map[string]string {
 func powerWord(step int) string { return "word" + strconv.Itoa(step) }
 
 func powerChanges(step int) []workers.TableChange {
-	return []workers.TableChange{powerChange(strconv.Itoa(step%powerRows), powerWord(step)), {PartitionKey: "p", RowKey: strconv.Itoa((step + 3) % powerRows)}}
+	return []workers.TableChange{powerChange(strconv.Itoa(step%powerRows), powerWord(step)),
+		{PartitionKey: "p", RowKey: strconv.Itoa((step + 3) % powerRows)}}
 }
 
 func powerChange(row, word string) workers.TableChange {
-	return workers.TableChange{PartitionKey: "p", RowKey: row, Entity: fmt.Appendf(nil, `{"PartitionKey":"p","RowKey":%q,"Name":%q}`, row, word)}
+	return workers.TableChange{PartitionKey: "p", RowKey: row,
+		Entity: fmt.Appendf(nil, `{"PartitionKey":"p","RowKey":%q,"Name":%q}`, row, word)}
 }
 
 // openPower opens the index of a folder. No request is sent to the account.
 func openPower(folder string) (*searchindex.Index, error) {
-	storage, err := workers.OpenStorage("DefaultEndpointsProtocol=http;AccountName=a;AccountKey=YQ==;TableEndpoint=http://127.0.0.1:1/a")
+	storage, err := workers.OpenStorage(
+		"DefaultEndpointsProtocol=http;AccountName=a;AccountKey=YQ==;TableEndpoint=http://127.0.0.1:1/a")
 	if err != nil {
 		return nil, err
 	}
-	return searchindex.Open(searchindex.Config{Storage: storage, Table: "People", Folder: folder, Fields: []searchindex.Field{{Name: "Name", Type: searchindex.Text}}})
+	return searchindex.Open(searchindex.Config{Storage: storage, Table: "People", Folder: folder,
+		Fields: []searchindex.Field{{Name: "Name", Type: searchindex.Text}}})
 }
 
 // powerMark is a line that the recorded process prints before a step and when it was acknowledged.
@@ -127,12 +132,15 @@ func TestPowerFailure(t *testing.T) {
 	cmd.Env = append(os.Environ(), powerVariable+"="+folder)
 	recording, err := crashimage.Record(folder, filepath.Join(t.TempDir(), "trace"), cmd)
 	ok(t, err)
-	p := &powerTest{t: t, long: os.Getenv(powerLongVariable) != "", acknowledged: -1, seen: [crashimage.Variants]int{-1, -1, -1, -1, -1}}
+	p := &powerTest{t: t, long: os.Getenv(powerLongVariable) != "", acknowledged: -1,
+		seen: [crashimage.Variants]int{-1, -1, -1, -1, -1}}
 	ok(t, recording.Replay(p.step))
-	t.Logf("%d operations, %d images of the disk: %d with the complete index, %d without it, %d of those after it had been complete",
+	t.Logf("%d operations, %d images of the disk: %d with the complete index, %d without it, %d of those after it had "+
+		"been complete",
 		len(recording.Events), p.images, p.complete, p.images-p.complete, p.lost)
 	if p.acknowledged != powerSteps || p.complete < 20 || p.removed == 0 {
-		t.Errorf("the last acknowledged step is %d, %d images were complete, %d files removed: the load does not show what it should", p.acknowledged, p.complete, p.removed)
+		t.Errorf("the last acknowledged step is %d, %d images were complete, %d files removed: the load does not show "+
+			"what it should", p.acknowledged, p.complete, p.removed)
 	}
 }
 
@@ -177,7 +185,8 @@ func (p *powerTest) step(n int, e crashimage.Event, d *crashimage.Disk) error {
 // wanted selects a sample, in which acknowledgements and synced images occur more often.
 func (p *powerTest) wanted(n int, e crashimage.Event, v crashimage.Variant) bool {
 	every := 40
-	if e.Kind == crashimage.Print || e.Kind == crashimage.Remove || e.Kind == crashimage.Rename || e.Kind == crashimage.Sync && v == crashimage.Synced {
+	if e.Kind == crashimage.Print || e.Kind == crashimage.Remove || e.Kind == crashimage.Rename ||
+		e.Kind == crashimage.Sync && v == crashimage.Synced {
 		every = 6
 	}
 	return p.long || rand.New(rand.NewPCG(uint64(n), uint64(v))).IntN(every) == 0
@@ -226,14 +235,15 @@ func (p *powerTest) check(n int, d *crashimage.Disk, v crashimage.Variant) (err 
 	if err := buildPower(ctx, x.Follower(), powerSteps); err != nil {
 		return err
 	}
-	if r, err = x.Search(ctx, searchindex.Query{Size: 2 * powerRows}); err != nil || !r.Complete || !maps.Equal(wordsOf(r), powerState(powerSteps)) {
+	if r, err = x.Search(ctx, searchindex.Query{Size: 2 * powerRows}); err != nil || !r.Complete ||
+		!maps.Equal(wordsOf(r), powerState(powerSteps)) {
 		return fmt.Errorf("built again, the index has %v, %w", wordsOf(r), err)
 	}
 	return nil
 }
 
-// contentIs checks that the documents are those of one step, which was begun and not before the last acknowledged one, and that their words find
-// them.
+// contentIs checks that the documents are those of one step, which was begun and not before the last acknowledged one,
+// and that their words find them.
 func (p *powerTest) contentIs(x *searchindex.Index, r *searchindex.Result) error {
 	got := wordsOf(r)
 	for step := max(p.acknowledged, 0); step <= p.begun; step++ {
@@ -249,7 +259,8 @@ func (p *powerTest) contentIs(x *searchindex.Index, r *searchindex.Result) error
 		}
 		return nil
 	}
-	return fmt.Errorf("the index says that it is complete and has %v; step %d was acknowledged, %d begun", got, p.acknowledged, p.begun)
+	return fmt.Errorf("the index says that it is complete and has %v; step %d was acknowledged, %d begun", got,
+		p.acknowledged, p.begun)
 }
 
 func wordsOf(r *searchindex.Result) map[string]string {

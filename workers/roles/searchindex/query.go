@@ -44,14 +44,16 @@ func invalid(format string, args ...any) error {
 
 // Query is a search.
 type Query struct {
-	// Text is a query in bleve's query string syntax: ada, "ada lovelace", +Name:ada -Town:london, Born:>"1815-01-01", Score:<10, ad*, /ad.*/, ada~1. Empty
-	// finds all entities. See https://blevesearch.com/docs/Query-String-Query/.
+	// Text is a query in bleve's query string syntax: ada, "ada lovelace", +Name:ada -Town:london, Born:>"1815-01-01",
+	// Score:<10, ad*, /ad.*/, ada~1. Empty finds all entities. See https://blevesearch.com/docs/Query-String-Query/.
 	Text string
 	// Size is the maximum number of hits, at most MaxSize. 0 means 10.
 	Size int
-	// After is Result.Next of the page before, for the same Text and Sort. The index may have changed in between: a page then can skip or repeat hits.
+	// After is Result.Next of the page before, for the same Text and Sort. The index may have changed in between: a page
+	// then can skip or repeat hits.
 	After string
-	// Sort are the fields to sort by, which are not Text; "-" before one for the descending order. "_score" is the score. Default: by descending score. Hits that are equal are in the order of their keys.
+	// Sort are the fields to sort by, which are not Text; "-" before one for the descending order. "_score" is the score.
+	// Default: by descending score. Hits that are equal are in the order of their keys.
 	Sort []string
 	// Highlight adds Fragments to hits.
 	Highlight bool
@@ -68,7 +70,8 @@ type Facet struct {
 	Ranges []Range
 }
 
-// Range has the values from From to before To: numbers, or dates such as 2006-01-02 or 2006-01-02T15:04:05Z. Empty means no limit.
+// Range has the values from From to before To: numbers, or dates such as 2006-01-02 or 2006-01-02T15:04:05Z. Empty
+// means no limit.
 type Range struct{ From, To string }
 
 // ParseFacet reads a facet: "Town", "Town:20" for at most 20 terms, or "Born:1800..1850,1850.." with ranges.
@@ -300,7 +303,8 @@ func parseDate(s string) (t time.Time, err error) {
 	return t, err
 }
 
-// token is the position at which a page of results ends: the values by which its last hit is sorted, and a hash of the query.
+// token is the position at which a page of results ends: the values by which its last hit is sorted, and a hash of the
+// query.
 type token struct {
 	Query []byte
 	After [][]byte

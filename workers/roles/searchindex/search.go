@@ -53,7 +53,8 @@ type FacetOfHits struct {
 	Count int    `json:"count"`
 }
 
-// Search searches the index. It returns an error that wraps [ErrQuery] for a query that is not valid. It takes at most [MaxDuration].
+// Search searches the index. It returns an error that wraps [ErrQuery] for a query that is not valid. It takes at most
+// [MaxDuration].
 func (x *Index) Search(ctx context.Context, q Query) (*Result, error) {
 	request, err := x.request(q)
 	if err != nil {

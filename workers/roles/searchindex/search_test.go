@@ -108,7 +108,8 @@ func TestFacets(t *testing.T) {
 	want := map[string]searchindex.FacetResult{
 		"Town":  {Other: 2, Values: []searchindex.FacetOfHits{{Value: "London", Count: 2}, {Value: "New York", Count: 1}}},
 		"Score": {Missing: 1, Values: []searchindex.FacetOfHits{{Value: "..7", Count: 1}, {Value: "7..9", Count: 2}}},
-		"Born":  {Values: []searchindex.FacetOfHits{{Value: "1900..", Count: 3}, {Value: "1800-01-01..1900-01-01", Count: 2}}},
+		"Born": {Values: []searchindex.FacetOfHits{{Value: "1900..", Count: 3},
+			{Value: "1800-01-01..1900-01-01", Count: 2}}},
 	}
 	if diff := cmp.Diff(want, r.Facets); diff != "" {
 		t.Error(diff)
@@ -175,14 +176,21 @@ func TestInvalidSearches(t *testing.T) {
 		"unknown facet":     {searchindex.Query{Facets: []searchindex.Facet{{Field: "Nmae"}}}, `no field "Nmae"`},
 		"facet twice":       {searchindex.Query{Facets: []searchindex.Facet{{Field: "Town"}, {Field: "Town"}}}, "two facets"},
 		"facet of a number": {searchindex.Query{Facets: []searchindex.Facet{{Field: "Score"}}}, "needs ranges"},
-		"ranges of words":   {searchindex.Query{Facets: []searchindex.Facet{{Field: "Town", Ranges: []searchindex.Range{{From: "a"}}}}}, "cannot have ranges"},
-		"range":             {searchindex.Query{Facets: []searchindex.Facet{{Field: "Score", Ranges: []searchindex.Range{{From: "x"}}}}}, "numbers"},
-		"range of dates":    {searchindex.Query{Facets: []searchindex.Facet{{Field: "Born", Ranges: []searchindex.Range{{From: "1500"}}}}}, "dates"},
-		"range twice":       {searchindex.Query{Facets: []searchindex.Facet{{Field: "Score", Ranges: []searchindex.Range{{From: "1"}, {From: "1"}}}}}, "twice"},
-		"range reversed":    {searchindex.Query{Facets: []searchindex.Facet{{Field: "Score", Ranges: []searchindex.Range{{From: "5", To: "1"}}}}}, "no values"},
-		"range of nothing":  {searchindex.Query{Facets: []searchindex.Facet{{Field: "Score", Ranges: []searchindex.Range{{From: "NaN"}}}}}, "no values"},
-		"dates reversed":    {searchindex.Query{Facets: []searchindex.Facet{{Field: "Born", Ranges: []searchindex.Range{{From: "1900", To: "1900-01"}}}}}, "no values"},
-		"terms":             {searchindex.Query{Facets: []searchindex.Facet{{Field: "Town", Size: 1001}}}, "1000"},
+		"ranges of words": {searchindex.Query{Facets: []searchindex.Facet{{Field: "Town",
+			Ranges: []searchindex.Range{{From: "a"}}}}}, "cannot have ranges"},
+		"range": {searchindex.Query{Facets: []searchindex.Facet{{Field: "Score",
+			Ranges: []searchindex.Range{{From: "x"}}}}}, "numbers"},
+		"range of dates": {searchindex.Query{Facets: []searchindex.Facet{{Field: "Born",
+			Ranges: []searchindex.Range{{From: "1500"}}}}}, "dates"},
+		"range twice": {searchindex.Query{Facets: []searchindex.Facet{{Field: "Score",
+			Ranges: []searchindex.Range{{From: "1"}, {From: "1"}}}}}, "twice"},
+		"range reversed": {searchindex.Query{Facets: []searchindex.Facet{{Field: "Score",
+			Ranges: []searchindex.Range{{From: "5", To: "1"}}}}}, "no values"},
+		"range of nothing": {searchindex.Query{Facets: []searchindex.Facet{{Field: "Score",
+			Ranges: []searchindex.Range{{From: "NaN"}}}}}, "no values"},
+		"dates reversed": {searchindex.Query{Facets: []searchindex.Facet{{Field: "Born",
+			Ranges: []searchindex.Range{{From: "1900", To: "1900-01"}}}}}, "no values"},
+		"terms": {searchindex.Query{Facets: []searchindex.Facet{{Field: "Town", Size: 1001}}}, "1000"},
 	} {
 		_, err := f.index.Search(t.Context(), tc.q)
 		if !errors.Is(err, searchindex.ErrQuery) || !strings.Contains(err.Error(), tc.says) {
@@ -227,11 +235,14 @@ func TestHandler(t *testing.T) {
 		return resp.StatusCode
 	}
 	var page searchindex.Result
-	path := "/search?" + url.Values{"q": {"ada turing"}, "size": {"2"}, "sort": {"-Born", "-Town"}, "highlight": {"true"}, "facet": {"Town:5", "Score:0..6,6.."}}.Encode()
-	if status := ask("GET", path, &page); status != 200 || !slices.Equal(rows(&page), []string{"2", "4"}) || page.Total != 3 || page.Next == "" {
+	path := "/search?" + url.Values{"q": {"ada turing"}, "size": {"2"}, "sort": {"-Born", "-Town"}, "highlight": {"true"},
+		"facet": {"Town:5", "Score:0..6,6.."}}.Encode()
+	if status := ask("GET", path, &page); status != 200 || !slices.Equal(rows(&page), []string{"2", "4"}) ||
+		page.Total != 3 || page.Next == "" {
 		t.Errorf("the first page: %d, %+v", status, page)
 	}
-	if got := page.Facets["Score"].Values; !slices.Equal(got, []searchindex.FacetOfHits{{Value: "0..6", Count: 1}, {Value: "6..", Count: 1}}) {
+	if got := page.Facets["Score"].Values; !slices.Equal(got,
+		[]searchindex.FacetOfHits{{Value: "0..6", Count: 1}, {Value: "6..", Count: 1}}) {
 		t.Errorf("facets: %+v", page.Facets)
 	}
 	if got := page.Hits[0].Fragments["Name"]; !slices.Equal(got, []string{"Alan <mark>Turing</mark>"}) {
@@ -239,10 +250,12 @@ func TestHandler(t *testing.T) {
 	}
 	after := page.Next
 	page = searchindex.Result{}
-	if status := ask("GET", path+"&after="+after, &page); status != 200 || !slices.Equal(rows(&page), []string{"1"}) || page.Next != "" {
+	if status := ask("GET", path+"&after="+after, &page); status != 200 || !slices.Equal(rows(&page), []string{"1"}) ||
+		page.Next != "" {
 		t.Errorf("the last page: %d, %+v", status, page)
 	}
-	for _, bad := range []string{"?q=Nmae:x", "?size=0", "?size=many", "?highlight=perhaps", "?facet=Town:0", "?facet=Score:1-2", "?query=ada", "?q=a&q=b", "?after=%00"} {
+	for _, bad := range []string{"?q=Nmae:x", "?size=0", "?size=many", "?highlight=perhaps", "?facet=Town:0",
+		"?facet=Score:1-2", "?query=ada", "?q=a&q=b", "?after=%00"} {
 		var failed struct{ Error string }
 		if status := ask("GET", "/search"+bad, &failed); status != 400 || failed.Error == "" {
 			t.Errorf("%s: %d, %q", bad, status, failed.Error)

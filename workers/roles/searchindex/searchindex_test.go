@@ -23,7 +23,8 @@ func ok(t *testing.T, err error) {
 	}
 }
 
-var peopleFields = []searchindex.Field{{Name: "Name", Type: "text"}, {Name: "Town", Type: "keyword"}, {Name: "Score", Type: "number"}, {Name: "Born", Type: "date"}}
+var peopleFields = []searchindex.Field{{Name: "Name", Type: "text"}, {Name: "Town", Type: "keyword"},
+	{Name: "Score", Type: "number"}, {Name: "Born", Type: "date"}}
 
 // fixture is a table of people with an index in a folder.
 type fixture struct {
@@ -109,8 +110,9 @@ func rows(r *searchindex.Result) (list []string) {
 }
 
 func person(row, name, town string, score any) *tables.Entity {
-	return &tables.Entity{PartitionKey: "people", RowKey: row, Properties: map[string]any{"Name": name, "Town": town, "Score": score,
-		"Born": time.Date(1815, 12, 10, 0, 0, 0, 0, time.UTC), "Unindexed": "secret"}}
+	return &tables.Entity{PartitionKey: "people", RowKey: row,
+		Properties: map[string]any{"Name": name, "Town": town, "Score": score,
+			"Born": time.Date(1815, 12, 10, 0, 0, 0, 0, time.UTC), "Unindexed": "secret"}}
 }
 
 func TestIndexFollowsTheTable(t *testing.T) {
@@ -298,7 +300,8 @@ func TestVerifyFindsAndRepairCorrects(t *testing.T) {
 		got = append(got, d.RowKey+" "+d.What)
 	}
 	slices.Sort(got)
-	if want := []string{"1 extra", "2 different", "7 missing"}; !slices.Equal(got, want) || r.Different != 3 || r.Entities != 5 || r.Documents != 5 {
+	if want := []string{"1 extra", "2 different", "7 missing"}; !slices.Equal(got, want) || r.Different != 3 ||
+		r.Entities != 5 || r.Documents != 5 {
 		t.Errorf("differences are %q in %+v, want %q", got, r, want)
 	}
 	n, err := f.index.Repair(ctx)

@@ -17,12 +17,14 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/secretfile"
 )
 
-// bleve does not check what it reads: a flipped bit in a stored index could hide documents, or end the process in one of bleve's goroutines. So the
-// files are verified before they are opened:
+// bleve does not check what it reads: a flipped bit in a stored index could hide documents, or end the process in one
+// of bleve's goroutines. So the files are verified before they are opened:
 //
-//   - a segment (store/*.zap) ends with the CRC-32 of what precedes it, big-endian. One without it is damaged, or was being written when the process
+//   - a segment (store/*.zap) ends with the CRC-32 of what precedes it, big-endian. One without it is damaged, or was
+//     being written when the process
 //     was killed. It gets another name; if the index refers to it, bleve cannot load that state of the index, and uses the one before or none.
-//   - the other files have checksums in sums.json, which close writes and open removes. A kill leaves no sums.json, and they are not verified then.
+//   - the other files have checksums in sums.json, which close writes and open removes. A kill leaves no sums.json, and
+//     they are not verified then.
 
 // sumsFile is the name of the file with checksums, in the folder of a generation.
 const sumsFile = "sums.json"
@@ -54,7 +56,8 @@ func (g *generation) writeSums() error {
 	return secretfile.Write(filepath.Join(g.path, sumsFile), append(text, '\n'))
 }
 
-// verify compares the files of a generation with their checksums, and removes sumsFile, since bleve is about to change them.
+// verify compares the files of a generation with their checksums, and removes sumsFile, since bleve is about to change
+// them.
 func (g *generation) verify() error {
 	if err := g.verifySegments(); err != nil {
 		return err

@@ -15,8 +15,9 @@ import (
 // Message names an entity that a program changes.
 type Message struct{ PartitionKey, RowKey string }
 
-// RegisterQueue keeps the index in step by messages, for services without a log of changes. The whole table is read first. A [Message] may come twice and late,
-// but must be handled after its change. Every hour, the role repairs the index. All messages must come to one process: it has the index.
+// RegisterQueue keeps the index in step by messages, for services without a log of changes. The whole table is read
+// first. A [Message] may come twice and late, but must be handled after its change. Every hour, the role repairs the
+// index. All messages must come to one process: it has the index.
 func (x *Index) RegisterQueue(app *workers.App, name string, options ...workers.QueueOption) *workers.Function {
 	f := workers.Queue(app, name, func(ctx context.Context, m *workers.Message[Message]) error {
 		if err := x.Build(ctx); err != nil {
@@ -37,7 +38,8 @@ func (x *Index) RegisterQueue(app *workers.App, name string, options ...workers.
 	return f
 }
 
-// Build reads the whole table, unless that has been done. If it is interrupted, the next call continues. It is for services without a log of changes.
+// Build reads the whole table, unless that has been done. If it is interrupted, the next call continues. It is for
+// services without a log of changes.
 func (x *Index) Build(ctx context.Context) error {
 	x.write.Lock()
 	defer x.write.Unlock()
@@ -102,7 +104,8 @@ const (
 	readsAtOnce = 16
 )
 
-// Update reads the entity under key and writes it to the index, or removes it there if it does not exist. Concurrent calls share one write.
+// Update reads the entity under key and writes it to the index, or removes it there if it does not exist. Concurrent
+// calls share one write.
 func (x *Index) Update(ctx context.Context, key tables.Key) error {
 	if x.source == nil {
 		return errReadOnly

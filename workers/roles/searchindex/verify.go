@@ -33,8 +33,9 @@ type Difference struct {
 	What string `json:"what"`
 }
 
-// Verify compares the index with the table: each entity must have a document with the values of its fields, and each document an entity. It reads the whole table. A
-// difference that is found is looked at again, so that changes in progress are seldom reported; during writes, some may be. Memory: about 50 bytes an entity.
+// Verify compares the index with the table: each entity must have a document with the values of its fields, and each
+// document an entity. It reads the whole table. A difference that is found is looked at again, so that changes in
+// progress are seldom reported; during writes, some may be. Memory: about 50 bytes an entity.
 func (x *Index) Verify(ctx context.Context) (Report, error) {
 	r := Report{Table: x.table, Differences: []Difference{}}
 	if x.source == nil {
@@ -160,8 +161,8 @@ func (x *Index) report(ctx context.Context, g *generation, r *Report, k tables.K
 	return nil
 }
 
-// Repair compares the index with the table and corrects the documents that differ. It returns their number. An index that is kept by [Index.Register] does
-// not need it.
+// Repair compares the index with the table and corrects the documents that differ. It returns their number. An index
+// that is kept by [Index.Register] does not need it.
 func (x *Index) Repair(ctx context.Context) (corrected int, err error) {
 	if x.source == nil {
 		return 0, errReadOnly

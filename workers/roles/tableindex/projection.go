@@ -19,14 +19,18 @@ type Table = tables.Table[tables.Entity]
 
 // Projection defines the content of the target table. [Copies], [Lists] and [Counts] return common projections.
 type Projection struct {
-	// Target returns the target that an entity of the source belongs to, or false if it belongs to none. It must depend on the entity alone.
+	// Target returns the target that an entity of the source belongs to, or false if it belongs to none. It must depend on
+	// the entity alone.
 	Target func(e *tables.Entity) (tables.Key, bool)
-	// Build returns the new target, or nil to delete it. old is the current target, or nil. now is the current entity of the source under
-	// key, or nil if it does not exist or does not belong to the target. Build may read the source, and may be called again.
-	Build func(ctx context.Context, source *Table, target tables.Key, old *tables.Entity, key tables.Key, now *tables.Entity) (*tables.Entity, error)
+	// Build returns the new target, or nil to delete it. old is the current target, or nil. now is the current entity of
+	// the source under key, or nil if it does not exist or does not belong to the target. Build may read the source, and
+	// may be called again.
+	Build func(ctx context.Context, source *Table, target tables.Key, old *tables.Entity, key tables.Key,
+		now *tables.Entity) (*tables.Entity, error)
 	// Sources returns the keys of the source that a target was made of, as far as it has noted them.
 	Sources func(target *tables.Entity) ([]tables.Key, error)
-	// Whole says that Build looks at neither old nor now, but at the source alone, so that Verify calls it once for each target.
+	// Whole says that Build looks at neither old nor now, but at the source alone, so that Verify calls it once for each
+	// target.
 	Whole bool
 }
 
@@ -36,15 +40,18 @@ const (
 	SourceRow       = "SourceRowKey"
 )
 
-// ErrEncrypted means that an entity has encrypted properties, which are bound to its table and keys: a copy of them could not be read.
+// ErrEncrypted means that an entity has encrypted properties, which are bound to its table and keys: a copy of them
+// could not be read.
 var ErrEncrypted = errors.New("tableindex: an entity with encrypted properties cannot be copied")
 
-// Copies makes a copy of each entity under the key that target returns (inter-partition secondary index). Two entities must not have the same one. An entity
-// with encrypted properties is refused with [ErrEncrypted]. Copies lack the properties that package largeentity keeps in blobs, which belong to the source.
+// Copies makes a copy of each entity under the key that target returns (inter-partition secondary index). Two entities
+// must not have the same one. An entity with encrypted properties is refused with [ErrEncrypted]. Copies lack the
+// properties that package largeentity keeps in blobs, which belong to the source.
 func Copies(target func(e *tables.Entity) (tables.Key, bool)) Projection {
 	return Projection{
 		Target: target,
-		Build: func(_ context.Context, _ *Table, k tables.Key, old *tables.Entity, key tables.Key, now *tables.Entity) (*tables.Entity, error) {
+		Build: func(_ context.Context, _ *Table, k tables.Key, old *tables.Entity, key tables.Key,
+			now *tables.Entity) (*tables.Entity, error) {
 			if now == nil {
 				if old != nil && !isCopyOf(old, key) {
 					return old, nil // Another entity has the key by now.
@@ -87,12 +94,13 @@ func isCopyOf(e *tables.Entity, k tables.Key) bool {
 // Keys is the property of a list with its keys.
 const Keys = "Keys"
 
-// Lists makes an entity for each value that target returns, with the list of the keys of the entities that have it (index entities). A list has room for
-// 32 Ki characters, some hundreds of keys: the write of a longer one fails.
+// Lists makes an entity for each value that target returns, with the list of the keys of the entities that have it
+// (index entities). A list has room for 32 Ki characters, some hundreds of keys: the write of a longer one fails.
 func Lists(target func(e *tables.Entity) (tables.Key, bool)) Projection {
 	return Projection{
 		Target: target,
-		Build: func(_ context.Context, _ *Table, k tables.Key, old *tables.Entity, key tables.Key, now *tables.Entity) (*tables.Entity, error) {
+		Build: func(_ context.Context, _ *Table, k tables.Key, old *tables.Entity, key tables.Key,
+			now *tables.Entity) (*tables.Entity, error) {
 			var list []tables.Key
 			if old != nil {
 				var err error
@@ -107,7 +115,8 @@ func Lists(target func(e *tables.Entity) (tables.Key, bool)) Projection {
 			}
 			// An empty list stays: its ETag makes late attempts fail.
 			text, err := json.Marshal(list)
-			return &tables.Entity{PartitionKey: k.PartitionKey, RowKey: k.RowKey, Properties: map[string]any{Keys: string(text), "Count": int32(len(list))}}, err
+			return &tables.Entity{PartitionKey: k.PartitionKey, RowKey: k.RowKey,
+				Properties: map[string]any{Keys: string(text), "Count": int32(len(list))}}, err
 		},
 		Sources: ReadList,
 	}
@@ -125,14 +134,17 @@ func ReadList(e *tables.Entity) (list []tables.Key, err error) {
 	return list, nil
 }
 
-// Counts makes an entity for each group of the source, with the number of its entities by kind (materialised view). It counts the whole group for each change, so that
-// a change that is delivered twice counts once; members must be a range or a partition for that to be cheap. The properties are the kinds, with
-// the prefix "Count"; kind must return letters, digits and underscores only.
-func Counts(group func(e *tables.Entity) (tables.Key, bool), members func(target tables.Key) []tables.Expr, kind func(e *tables.Entity) string) Projection {
+// Counts makes an entity for each group of the source, with the number of its entities by kind (materialised view). It
+// counts the whole group for each change, so that a change that is delivered twice counts once; members must be a range
+// or a partition for that to be cheap. The properties are the kinds, with the prefix "Count"; kind must return letters,
+// digits and underscores only.
+func Counts(group func(e *tables.Entity) (tables.Key, bool), members func(target tables.Key) []tables.Expr,
+	kind func(e *tables.Entity) string) Projection {
 	group = ofEntities(group)
 	return Projection{
 		Target: group,
-		Build: func(ctx context.Context, source *Table, k tables.Key, _ *tables.Entity, _ tables.Key, _ *tables.Entity) (*tables.Entity, error) {
+		Build: func(ctx context.Context, source *Table, k tables.Key, _ *tables.Entity, _ tables.Key,
+			_ *tables.Entity) (*tables.Entity, error) {
 			counts := map[string]any{"Count": int64(0)}
 			for e, err := range source.Query(members(k)...).All(ctx) {
 				if err != nil {

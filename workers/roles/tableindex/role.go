@@ -24,7 +24,8 @@ var (
 
 // Points are the steps at which a demonstration kills the role.
 func Points() []string {
-	return []string{string(pointBeforeRead), string(pointBeforePut), string(pointAfterPut), string(pointBeforeDelete), string(pointAfterDelete)}
+	return []string{string(pointBeforeRead), string(pointBeforePut), string(pointAfterPut), string(pointBeforeDelete),
+		string(pointAfterDelete)}
 }
 
 // Role keeps a target table in step with a source table.
@@ -53,10 +54,12 @@ func New(storage *workers.Storage, from, to string, p Projection) (*Role, error)
 	return &Role{source, target, p}, nil
 }
 
-// Register keeps the target in step by the changes of the source, including the existing entities, and sweeps every hour. It works on Lazuli only; see
-// [workers.InOrder].
+// Register keeps the target in step by the changes of the source, including the existing entities, and sweeps every
+// hour. It works on Lazuli only; see [workers.InOrder].
 func (r *Role) Register(app *workers.App, name string, options ...workers.TableOption) *workers.Function {
-	f := app.Table(name, r.changed, append([]workers.TableOption{workers.WithTable(r.source.Name()), workers.InOrder(), workers.WithExisting(true)}, options...)...)
+	f := app.Table(name, r.changed,
+		append([]workers.TableOption{workers.WithTable(r.source.Name()), workers.InOrder(), workers.WithExisting(true)},
+			options...)...)
 	app.Timer(name+"-sweep", func(ctx context.Context, _ workers.TimerInfo) error {
 		_, err := r.Sweep(ctx)
 		return err
@@ -101,9 +104,9 @@ type Message struct {
 	Targets []tables.Key
 }
 
-// Message returns the message for a change of the entity under key, which must be put before the change: after the change, a crash in between would
-// lose it. A message that is handled before its change has no effect. Put it with a delay, and again if the change may have been late.
-// before and after may be nil.
+// Message returns the message for a change of the entity under key, which must be put before the change: after the
+// change, a crash in between would lose it. A message that is handled before its change has no effect. Put it with a
+// delay, and again if the change may have been late. before and after may be nil.
 func (r *Role) Message(key tables.Key, before, after *tables.Entity) Message {
 	return Message{key.PartitionKey, key.RowKey, r.targets(before, after)}
 }
@@ -221,7 +224,8 @@ func find(ctx context.Context, t *Table, k tables.Key) (*tables.Entity, error) {
 	return &e, err
 }
 
-// Sweep scans the target and corrects entities that do not match the source, which delayed writers can leave. It returns their number.
+// Sweep scans the target and corrects entities that do not match the source, which delayed writers can leave. It
+// returns their number.
 func (r *Role) Sweep(ctx context.Context) (wrong int, err error) {
 	for e, err := range r.target.Query().AllowScan().All(ctx) {
 		if errors.Is(err, tables.ErrTableNotFound) {
@@ -244,7 +248,8 @@ func (r *Role) Sweep(ctx context.Context) (wrong int, err error) {
 				continue
 			}
 			wrong++
-			slog.DebugContext(ctx, "tableindex: sweeping", "table", r.target.Name(), "partition_key", key.PartitionKey, "row_key", key.RowKey)
+			slog.DebugContext(ctx, "tableindex: sweeping", "table", r.target.Name(), "partition_key", key.PartitionKey,
+				"row_key", key.RowKey)
 			if err := r.reconcile(ctx, key, source); err != nil {
 				return wrong, fmt.Errorf("tableindex: sweep: %w", err)
 			}
@@ -270,7 +275,8 @@ type Difference struct {
 	What string
 }
 
-// Verify builds the target in memory from a scan of the source and compares it with the stored one. During writes, differences may be changes in progress.
+// Verify builds the target in memory from a scan of the source and compares it with the stored one. During writes,
+// differences may be changes in progress.
 func (r *Role) Verify(ctx context.Context) ([]Difference, error) {
 	want := map[tables.Key]*tables.Entity{}
 	for e, err := range r.source.Query().AllowScan().All(ctx) {
@@ -281,7 +287,8 @@ func (r *Role) Verify(ctx context.Context) ([]Difference, error) {
 		if !ok || r.projection.Whole && want[k] != nil {
 			continue
 		}
-		next, err := r.projection.Build(ctx, r.source, k, want[k], tables.Key{PartitionKey: e.PartitionKey, RowKey: e.RowKey}, &e)
+		next, err := r.projection.Build(ctx, r.source, k, want[k], tables.Key{PartitionKey: e.PartitionKey, RowKey: e.RowKey},
+			&e)
 		if err != nil {
 			return nil, fmt.Errorf("tableindex: verify: %w", err)
 		}

@@ -63,7 +63,8 @@ func newFixture(t *testing.T, p tableindex.Projection) *fixture {
 }
 
 func person(n int, town string) *tables.Entity {
-	return &tables.Entity{PartitionKey: fmt.Sprint("p", n%2), RowKey: fmt.Sprint(n), Properties: map[string]any{"Town": town, "Score": 5.0}}
+	return &tables.Entity{PartitionKey: fmt.Sprint("p", n%2), RowKey: fmt.Sprint(n),
+		Properties: map[string]any{"Town": town, "Score": 5.0}}
 }
 
 // The target follows inserts, moves and deletions of the source, from the changes alone.
@@ -108,7 +109,8 @@ func TestChangesKeepTheTargetInStep(t *testing.T) {
 	}
 }
 
-// A late attempt, with the targets of a state that is long gone, changes nothing for the worse; what only a sweep can find, it removes.
+// A late attempt, with the targets of a state that is long gone, changes nothing for the worse; what only a sweep can
+// find, it removes.
 func TestLateAttemptsAndSweep(t *testing.T) {
 	t.Parallel()
 	for name, p := range projections() {
@@ -134,7 +136,9 @@ func TestLateAttemptsAndSweep(t *testing.T) {
 			target, err := tables.New[tables.Entity](f.Tables, f.target)
 			ok(t, err)
 			if name == "copies" {
-				ok(t, target.Insert(ctx, &tables.Entity{PartitionKey: "Ulm", RowKey: "p1 1", Properties: map[string]any{"Town": "Ulm", "Score": 5.0, tableindex.SourcePartition: "p1", tableindex.SourceRow: "1"}}))
+				ok(t, target.Insert(ctx, &tables.Entity{PartitionKey: "Ulm", RowKey: "p1 1",
+					Properties: map[string]any{"Town": "Ulm", "Score": 5.0, tableindex.SourcePartition: "p1",
+						tableindex.SourceRow: "1"}}))
 				if d, err := f.role.Verify(ctx); len(d) != 1 || err != nil {
 					t.Fatalf("a leftover is not noticed: %v, %v", d, err)
 				}

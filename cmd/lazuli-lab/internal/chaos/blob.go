@@ -49,7 +49,8 @@ func (s *blobState) exists() bool { return s.kind != "" }
 
 // same compares all but the ETag and the ID of the lease.
 func (s *blobState) same(t *blobState) bool {
-	return s.kind == t.kind && s.version == t.version && (s.lease == "") == (t.lease == "") && bytes.Equal(s.content, t.content)
+	return s.kind == t.kind && s.version == t.version && (s.lease == "") == (t.lease == "") &&
+		bytes.Equal(s.content, t.content)
 }
 
 // modelBlob is the model of one blob.
@@ -197,7 +198,8 @@ func (c *blobClient) stepBlock(ctx context.Context, name string, b *modelBlob, r
 	next.kind, next.version = blob.BlobTypeBlockBlob, version
 	switch n := rnd.IntN(6); {
 	case n < 2 && len(b.staged) < 5:
-		block := stagedBlock{base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%08d", c.version)), randomBytes(rnd, 1+size(rnd))}
+		block := stagedBlock{base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%08d", c.version)),
+			randomBytes(rnd, 1+size(rnd))}
 		o := &blockblob.StageBlockOptions{}
 		if b.now.lease != "" {
 			o.LeaseAccessConditions = &blob.LeaseAccessConditions{LeaseID: &b.now.lease}
@@ -215,12 +217,14 @@ func (c *blobClient) stepBlock(ctx context.Context, name string, b *modelBlob, r
 			next.content = append(next.content, block.content...)
 		}
 		b.doubt = &next
-		r, err := client.CommitBlockList(ctx, ids, &blockblob.CommitBlockListOptions{Metadata: metadata, AccessConditions: conditions(&b.now, rnd)})
+		r, err := client.CommitBlockList(ctx, ids,
+			&blockblob.CommitBlockListOptions{Metadata: metadata, AccessConditions: conditions(&b.now, rnd)})
 		return b.done(err, r.ETag)
 	}
 	next.content = randomBytes(rnd, size(rnd))
 	b.doubt = &next
-	r, err := client.Upload(ctx, body(next.content), &blockblob.UploadOptions{Metadata: metadata, AccessConditions: conditions(&b.now, rnd)})
+	r, err := client.Upload(ctx, body(next.content),
+		&blockblob.UploadOptions{Metadata: metadata, AccessConditions: conditions(&b.now, rnd)})
 	return b.done(err, r.ETag)
 }
 
@@ -237,7 +241,8 @@ func (c *blobClient) stepAppend(ctx context.Context, name string, b *modelBlob, 
 	b.appended = randomBytes(rnd, 1+rnd.IntN(5000))
 	next.content = bytes.Join([][]byte{b.now.content, b.appended}, nil)
 	b.doubt = &next
-	r, err := client.AppendBlock(ctx, body(b.appended), &appendblob.AppendBlockOptions{AccessConditions: conditions(&b.now, rnd)})
+	r, err := client.AppendBlock(ctx, body(b.appended),
+		&appendblob.AppendBlockOptions{AccessConditions: conditions(&b.now, rnd)})
 	return b.done(err, r.ETag)
 }
 
@@ -248,7 +253,8 @@ func (c *blobClient) stepPage(ctx context.Context, name string, b *modelBlob, rn
 		version, metadata := c.metadata()
 		next.kind, next.version, next.content = blob.BlobTypePageBlob, version, make([]byte, pageBlobBytes)
 		b.doubt = &next
-		r, err := client.Create(ctx, pageBlobBytes, &pageblob.CreateOptions{Metadata: metadata, AccessConditions: conditions(&b.now, rnd)})
+		r, err := client.Create(ctx, pageBlobBytes,
+			&pageblob.CreateOptions{Metadata: metadata, AccessConditions: conditions(&b.now, rnd)})
 		return b.done(err, r.ETag)
 	}
 	pages := pageBlobBytes / pageBytes
@@ -264,7 +270,8 @@ func (c *blobClient) stepPage(ctx context.Context, name string, b *modelBlob, rn
 		return b.done(err, r.ETag)
 	}
 	copy(part, randomBytes(rnd, len(part)))
-	r, err := client.UploadPages(ctx, body(part), at, &pageblob.UploadPagesOptions{AccessConditions: conditions(&b.now, rnd)})
+	r, err := client.UploadPages(ctx, body(part), at,
+		&pageblob.UploadPagesOptions{AccessConditions: conditions(&b.now, rnd)})
 	return b.done(err, r.ETag)
 }
 
@@ -281,7 +288,8 @@ func (c *blobClient) lease(ctx context.Context, name string, b *modelBlob) error
 	if b.now.lease != "" {
 		next.lease = ""
 	}
-	l, err := lease.NewBlobClient(c.container.NewBlobClient(name), &lease.BlobClientOptions{LeaseID: to.Ptr(next.lease + b.now.lease)})
+	l, err := lease.NewBlobClient(c.container.NewBlobClient(name),
+		&lease.BlobClientOptions{LeaseID: to.Ptr(next.lease + b.now.lease)})
 	if err != nil {
 		return err
 	}
@@ -302,7 +310,8 @@ func (c *blobClient) lease(ctx context.Context, name string, b *modelBlob) error
 func (c *blobClient) mustFail(ctx context.Context, name string, b *modelBlob) error {
 	o := &blob.DeleteOptions{AccessConditions: &blob.AccessConditions{}}
 	if b.now.lease == "" {
-		o.AccessConditions.ModifiedAccessConditions = &blob.ModifiedAccessConditions{IfMatch: to.Ptr(azcore.ETag(`"0x8D0000000000000"`))}
+		o.AccessConditions.ModifiedAccessConditions = &blob.ModifiedAccessConditions{IfMatch: to.Ptr(
+			azcore.ETag(`"0x8D0000000000000"`))}
 	}
 	_, err := c.container.NewBlobClient(name).Delete(ctx, o)
 	return expect(err, "blob: delete of "+name+" against its lease or ETag", http.StatusPreconditionFailed)
@@ -383,7 +392,8 @@ func (s *blobState) String() string {
 	if !s.exists() {
 		return "absent"
 	}
-	return fmt.Sprintf("a %s of %d bytes (SHA-256 %.4x), v=%s, leased: %v, ETag %s", s.kind, len(s.content), sha256.Sum256(s.content), s.version, s.lease != "", s.etag)
+	return fmt.Sprintf("a %s of %d bytes (SHA-256 %.4x), v=%s, leased: %v, ETag %s", s.kind, len(s.content),
+		sha256.Sum256(s.content), s.version, s.lease != "", s.etag)
 }
 
 func (c *blobClient) check(ctx context.Context, out *checker, _ bool) {

@@ -92,8 +92,8 @@ func (r *run) damageOne(dir string, rnd *rand.Rand) (string, error) {
 	return damage(dir, rnd)
 }
 
-// damageText flips a bit in one of the places where a folder has a text, which databases and logs have more than once. It returns "" if there is
-// none.
+// damageText flips a bit in one of the places where a folder has a text, which databases and logs have more than once.
+// It returns "" if it is absent.
 func damageText(dir string, text []byte, rnd *rand.Rand) (what string, err error) {
 	type place struct {
 		path string

@@ -132,7 +132,8 @@ var blobHistories = porcupine.Model{
 // checkTime bounds the check of one history.
 const checkTime = 20 * time.Second
 
-// checkHistory reports whether some order of the requests explains all answers. decided is false if that was not found out in time.
+// checkHistory reports whether some order of the requests explains all answers. decided is false if that was not found
+// out in time.
 func checkHistory(ops []porcupine.Operation) (right, decided bool) {
 	result := porcupine.CheckOperationsTimeout(blobHistories, ops, checkTime)
 	return result != porcupine.Illegal, result != porcupine.Unknown

@@ -22,7 +22,8 @@ import (
 type NodesConfig struct {
 	// Command returns a command of lazuli: serve with its arguments.
 	Command func(args ...string) *exec.Cmd
-	// Folder receives the data folders; empty is a new temporary folder. It is removed at the end of a run in which nothing is wrong.
+	// Folder receives the data folders; empty is a new temporary folder. It is removed at the end of a run in which
+	// nothing is wrong.
 	Folder string
 	// Nodes is the number of nodes, 3 to 7.
 	Nodes int
@@ -68,8 +69,8 @@ type nodesRun struct {
 	report NodesReport
 }
 
-// RunNodes tests a cluster. The report is complete as far as the run came, also when an error is returned; the error means that the run could not
-// go on, a broken promise is in the report.
+// RunNodes tests a cluster. The report is complete as far as the run came, also when an error is returned; the error
+// means that the run could not go on, a broken promise is in the report.
 func RunNodes(ctx context.Context, c NodesConfig) (*NodesReport, error) {
 	if c.Nodes < 3 || c.Nodes > 7 || c.Limit <= 0 || c.Clients < 1 {
 		return nil, errors.New("chaos: 3 to 7 nodes, a time limit, and at least one client are needed")
@@ -123,7 +124,8 @@ func (r *nodesRun) prepare(folder string) error {
 	}
 	for i := range r.Nodes {
 		name := fmt.Sprint("n", i+1)
-		n, err := killrig.NewNode(name, filepath.Join(folder, name), r.Command, &http.Client{Timeout: nodeTimeout, Transport: &http.Transport{MaxIdleConnsPerHost: 64}})
+		n, err := killrig.NewNode(name, filepath.Join(folder, name), r.Command,
+			&http.Client{Timeout: nodeTimeout, Transport: &http.Transport{MaxIdleConnsPerHost: 64}})
 		if err != nil {
 			return err
 		}
@@ -209,7 +211,8 @@ func (r *nodesRun) run(ctx context.Context) error {
 
 // faults makes faults until the time is up, one after the other, and lets the cluster become whole after each one.
 func (r *nodesRun) faults(ctx context.Context) error {
-	for begun := time.Now(); time.Since(begun) < r.Limit && (r.NodesConfig.Faults <= 0 || r.report.faults() < r.NodesConfig.Faults); {
+	for begun := time.Now(); time.Since(begun) < r.Limit &&
+		(r.NodesConfig.Faults <= 0 || r.report.faults() < r.NodesConfig.Faults); {
 		pause(ctx, time.Duration(r.rnd.Int64N(int64(2*time.Second))))
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -235,7 +238,8 @@ func (r *nodesRun) faults(ctx context.Context) error {
 		}
 		r.report.Faults[kind]++
 		r.report.SlowestRecovery = max(r.report.SlowestRecovery, time.Since(healed))
-		r.say("%s %s for %v: whole again after %v, %d requests acknowledged meanwhile", r.nodes[at].Name, kind, length.Round(time.Millisecond),
+		r.say("%s %s for %v: whole again after %v, %d requests acknowledged meanwhile", r.nodes[at].Name, kind,
+			length.Round(time.Millisecond),
 			time.Since(healed).Round(time.Millisecond), r.queue.acknowledged()-before)
 	}
 	return nil

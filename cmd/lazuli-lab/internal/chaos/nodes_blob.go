@@ -21,10 +21,12 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/killrig"
 )
 
-// maxCounting is the size of the largest of them, in bytes: some travel in the log of the metadata, and others as extents.
+// maxCounting is the size of the largest of them, in bytes: some travel in the log of the metadata, and others as
+// extents.
 const maxCounting = 256 << 10
 
-// sharedBlobs has blobs that count, see [sharedCounters]. The content of a blob follows from its value: wrong bytes are found as well as old ones.
+// sharedBlobs has blobs that count, see [sharedCounters]. The content of a blob follows from its value: wrong bytes are
+// found as well as old ones.
 type sharedBlobs struct {
 	containers []*container.Client // by node
 }

@@ -24,9 +24,9 @@ type counterStore interface {
 	set(ctx context.Context, node, key int, n int64, etag azcore.ETag) error
 }
 
-// sharedCounters has resources that all clients increment, each time on condition of the ETag that they have read, through all nodes.
-// Increments of a resource form a chain, so that its history is linearizable if each value has one writer, and no read returns less than
-// what was acknowledged before the read began.
+// sharedCounters has resources that all clients increment, each time on condition of the ETag that they have read,
+// through all nodes. Increments of a resource form a chain, so that its history is linearizable if each value has one
+// writer, and no read returns less than what was acknowledged before the read began.
 type sharedCounters struct {
 	counterStore
 	noun  string // what a resource is called in findings

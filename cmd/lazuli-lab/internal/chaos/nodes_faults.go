@@ -31,7 +31,8 @@ const (
 	faultSlow      = "slow"
 )
 
-var nodeFaults = []string{faultKill, faultPause, faultCut, faultBlackHole, faultRestart, faultFlip, faultFull, faultKillAll, faultPower, faultSlow}
+var nodeFaults = []string{faultKill, faultPause, faultCut, faultBlackHole, faultRestart, faultFlip, faultFull,
+	faultKillAll, faultPower, faultSlow}
 
 // A slow node stands still for slowStop, works for slowRun, and so on.
 const (
@@ -102,9 +103,9 @@ func (r *nodesRun) fault(ctx context.Context, kind string, at int, length time.D
 	return nil
 }
 
-// flip kills a node, flips a bit of its streams or Raft logs, starts it, and replaces it when it has left the cluster. A bit whose change is not found does
-// no harm, or the histories show it. Before that, all copies are whole: the node's own ones are lost, and a cluster of three promises nothing about two
-// lost copies.
+// flip kills a node, flips a bit of its streams or Raft logs, starts it, and replaces it when it has left the cluster.
+// A bit whose change is not found does no harm, or the histories show it. Before that, all copies are whole: the node's
+// own ones are lost, and a cluster of three promises nothing about two lost copies.
 func (r *nodesRun) flip(ctx context.Context, at int) error {
 	n := r.nodes[at]
 	if err := r.awaitCopies(ctx, r.nodes[(at+1)%len(r.nodes)]); err != nil {
@@ -156,7 +157,8 @@ func (r *nodesRun) awaitCopies(ctx context.Context, n *killrig.Node) error {
 			err = json.NewDecoder(io.LimitReader(answer.Body, 1<<20)).Decode(&status)
 			answer.Body.Close()
 			if err == nil && answer.StatusCode == http.StatusOK {
-				if status.Copies.Short == 0 && !slices.ContainsFunc(status.Nodes, func(at natsserver.NodeStatus) bool { return at.Report == nil }) {
+				if status.Copies.Short == 0 &&
+					!slices.ContainsFunc(status.Nodes, func(at natsserver.NodeStatus) bool { return at.Report == nil }) {
 					return nil
 				}
 				reason = strings.Join(status.Copies.Examples, ", ")
@@ -212,7 +214,8 @@ func setAside(n *killrig.Node) []string {
 func (r *nodesRun) replace(ctx context.Context, n, through *killrig.Node) error {
 	reason := "no answer"
 	for {
-		request, err := http.NewRequestWithContext(ctx, http.MethodDelete, "http://"+through.Admin+"/admin/cluster/nodes/"+n.Name, nil)
+		request, err := http.NewRequestWithContext(ctx, http.MethodDelete,
+			"http://"+through.Admin+"/admin/cluster/nodes/"+n.Name, nil)
 		if err != nil {
 			return err
 		}
@@ -227,7 +230,8 @@ func (r *nodesRun) replace(ctx context.Context, n, through *killrig.Node) error 
 			reason = strings.TrimSpace(string(text))
 		}
 		if ctx.Err() != nil {
-			return fmt.Errorf("%s cannot be removed through %s within %v: %s\n%s", n.Name, through.Name, wholeTimeout, reason, through.Output())
+			return fmt.Errorf("%s cannot be removed through %s within %v: %s\n%s", n.Name, through.Name, wholeTimeout, reason,
+				through.Output())
 		}
 		pause(ctx, 500*time.Millisecond)
 	}

@@ -16,15 +16,17 @@ import (
 )
 
 const (
-	// historyLength is the number of requests to a blob after which another one takes its place, and historyUnknown that of requests without an
-	// answer: the time that a check takes grows exponentially with requests at a time, and these never end.
+	// historyLength is the number of requests to a blob after which another one takes its place, and historyUnknown that
+	// of requests without an answer: the time that a check takes grows exponentially with requests at a time, and these
+	// never end.
 	historyLength  = 80
 	historyUnknown = 6
 	// never is the time at which a request ends that has no answer.
 	never = math.MaxInt64
 )
 
-// sharedHistories records the requests to blobs of all kinds, which all clients make through all nodes, for a check by porcupine.
+// sharedHistories records the requests to blobs of all kinds, which all clients make through all nodes, for a check by
+// porcupine.
 type sharedHistories struct {
 	blobs historyBlobs
 	nodes int
@@ -142,7 +144,8 @@ func (s *sharedHistories) choose(h *history, rnd *rand.Rand, lease string) blobR
 	case kindBlocks:
 		if r.do, r.value = doStage, value; len(h.staged) > 0 && rnd.IntN(2) == 0 {
 			r.do = doCommit
-			r.value = strings.Join(append(slices.Clone(h.blocks[max(0, len(h.blocks)-4):]), h.staged[rnd.IntN(len(h.staged))]), " ")
+			r.value = strings.Join(append(slices.Clone(h.blocks[max(0, len(h.blocks)-4):]), h.staged[rnd.IntN(len(h.staged))]),
+				" ")
 		}
 	}
 	return r

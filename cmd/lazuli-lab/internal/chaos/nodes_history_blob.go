@@ -48,12 +48,15 @@ func historyNames(content []byte) (string, error) {
 
 // create creates an empty blob unless it exists: then the status is 409.
 func (b historyBlobs) create(ctx context.Context, node int, kind, name string) error {
-	missing := &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)}}
+	missing := &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(
+		azcore.ETagAny)}}
 	if kind == kindAppend {
-		_, err := b.containers[node].NewAppendBlobClient(name).Create(ctx, &appendblob.CreateOptions{AccessConditions: missing})
+		_, err := b.containers[node].NewAppendBlobClient(name).Create(ctx,
+			&appendblob.CreateOptions{AccessConditions: missing})
 		return err
 	}
-	_, err := b.containers[node].NewBlockBlobClient(name).Upload(ctx, body(nil), &blockblob.UploadOptions{AccessConditions: missing})
+	_, err := b.containers[node].NewBlockBlobClient(name).Upload(ctx, body(nil),
+		&blockblob.UploadOptions{AccessConditions: missing})
 	return err
 }
 
@@ -90,9 +93,11 @@ func (b historyBlobs) do(ctx context.Context, node int, name string, r blobReque
 	case doAppend:
 		o := &appendblob.AppendBlockOptions{}
 		if r.position >= 0 {
-			o.AppendPositionAccessConditions = &appendblob.AppendPositionAccessConditions{AppendPosition: to.Ptr(int64(r.position * unit))}
+			o.AppendPositionAccessConditions = &appendblob.AppendPositionAccessConditions{AppendPosition: to.Ptr(
+				int64(r.position * unit))}
 		}
-		_, err = b.containers[node].NewAppendBlobClient(name).AppendBlock(ctx, body(fmt.Appendf(nil, "%-*s", unit, r.value)), o)
+		_, err = b.containers[node].NewAppendBlobClient(name).AppendBlock(ctx, body(fmt.Appendf(nil, "%-*s", unit, r.value)),
+			o)
 		return a, err
 	case doStage:
 		_, err = c.StageBlock(ctx, blockID(r.value), body(historyBlock(r.value)), nil)
@@ -125,7 +130,8 @@ func (b historyBlobs) readHistory(ctx context.Context, node int, name string) (a
 	}
 	a.etag = string(*r.ETag)
 	a.leased = r.LeaseState != nil && *r.LeaseState == lease.StateTypeLeased
-	if strings.HasPrefix(name, "history-"+kindAppend) { // blocks are as small as possible: the position of an append counts them
+	// blocks are as small as possible: the position of an append counts them
+	if strings.HasPrefix(name, "history-"+kindAppend) {
 		for ; len(content) >= unit; content = content[unit:] {
 			a.value = strings.TrimSpace(a.value + " " + strings.TrimSpace(string(content[:unit])))
 		}

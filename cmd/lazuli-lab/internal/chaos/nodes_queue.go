@@ -26,7 +26,8 @@ const (
 	createPatience = time.Minute
 )
 
-// sharedQueue is one queue that all clients use through all nodes, with the history of each message. Each message has a text of its own.
+// sharedQueue is one queue that all clients use through all nodes, with the history of each message. Each message has a
+// text of its own.
 type sharedQueue struct {
 	queues []*azqueue.QueueClient // by node
 	think  time.Duration          // limit of the pause after a request
@@ -53,15 +54,16 @@ type sharedMessage struct {
 	maybe   bool      // a delete was sent whose outcome is not known
 }
 
-// delivery is one delivery of a message. Answers can arrive in another order than they were made, so the dequeue count orders them.
+// delivery is one delivery of a message. Answers can arrive in another order than they were made, so the dequeue count
+// orders them.
 type delivery struct {
 	count  int64
 	hidden time.Time // no later delivery may be made before
 	came   time.Time // it was made before
 }
 
-// conflicts returns an earlier or a later delivery that contradicts d: one of the same count, or the second of the two came while the first hid
-// the message.
+// conflicts returns an earlier or a later delivery that contradicts d: one of the same count, or the second of the two
+// came while the first hid the message.
 func (m *sharedMessage) conflicts(d delivery) (other delivery, found bool) {
 	for _, o := range m.given {
 		first, second := o, d
@@ -143,7 +145,8 @@ func (q *sharedQueue) produce(ctx context.Context, rnd *rand.Rand) {
 		q.messages[text] = m
 		q.mu.Unlock()
 		// The request is not cancelled with ctx: it would add an unknown outcome.
-		_, err := q.any(rnd).EnqueueMessage(context.WithoutCancel(ctx), text, &azqueue.EnqueueMessageOptions{TimeToLive: to.Ptr(int32(-1))})
+		_, err := q.any(rnd).EnqueueMessage(context.WithoutCancel(ctx), text,
+			&azqueue.EnqueueMessageOptions{TimeToLive: to.Ptr(int32(-1))})
 		if q.answered(err, &q.puts) {
 			q.mu.Lock()
 			m.put = true
@@ -167,7 +170,9 @@ func (q *sharedQueue) consume(ctx context.Context, rnd *rand.Rand) {
 // receive receives messages once, checks them, and deletes a share of them. It returns their number.
 func (q *sharedQueue) receive(ctx context.Context, rnd *rand.Rand, share float64) int {
 	asked := time.Now()
-	r, err := q.any(rnd).DequeueMessages(ctx, &azqueue.DequeueMessagesOptions{NumberOfMessages: to.Ptr(int32(8)), VisibilityTimeout: to.Ptr(int32(hiddenFor / time.Second))})
+	r, err := q.any(rnd).DequeueMessages(ctx,
+		&azqueue.DequeueMessagesOptions{NumberOfMessages: to.Ptr(int32(8)),
+			VisibilityTimeout: to.Ptr(int32(hiddenFor / time.Second))})
 	if !q.answered(err, &q.gets) {
 		return 0
 	}
@@ -200,7 +205,8 @@ func (q *sharedQueue) delivered(got *azqueue.DequeuedMessage, asked, came time.T
 	}
 	d := delivery{*got.DequeueCount, *got.TimeNextVisible, came}
 	if other, conflict := m.conflicts(d); conflict {
-		found(Doubled, "%q was delivered as number %d before %v and hidden until %v, and as number %d before %v and hidden until %v", text,
+		found(Doubled, "%q was delivered as number %d before %v and hidden until %v, and as number %d before %v and "+
+			"hidden until %v", text,
 			other.count, other.came, other.hidden, d.count, d.came, d.hidden)
 	}
 	m.id, m.given = *got.MessageID, append(m.given, d)
@@ -252,7 +258,8 @@ func (q *sharedQueue) drain(ctx context.Context) {
 		return len(q.missing()) == 0, nil
 	})
 	for _, text := range q.missing() {
-		q.findings = append(q.findings, &Finding{Kind: Lost, What: fmt.Sprintf("%q was acknowledged, and was not there at the end", text)})
+		q.findings = append(q.findings,
+			&Finding{Kind: Lost, What: fmt.Sprintf("%q was acknowledged, and was not there at the end", text)})
 	}
 }
 
@@ -260,6 +267,7 @@ func (q *sharedQueue) drain(ctx context.Context) {
 func (q *sharedQueue) fill(r *NodesReport) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	r.Puts, r.Gets, r.Deletes, r.Unknown, r.Unavailable, r.LongestGap = q.puts, q.gets, q.deletes, q.unknown, q.refused, q.gap
+	r.Puts, r.Gets, r.Deletes, r.Unknown, r.Unavailable, r.LongestGap = q.puts, q.gets, q.deletes, q.unknown, q.refused,
+		q.gap
 	r.Findings = append(r.Findings, q.findings...)
 }

@@ -17,15 +17,18 @@ type NodesReport struct {
 	Nodes int
 	// Faults has the number of faults after which the cluster was whole again, by kind.
 	Faults map[string]int
-	// Replaced is the number of nodes that left the cluster since a bit of their files was flipped, and joined with an empty folder.
+	// Replaced is the number of nodes that left the cluster since a bit of their files was flipped, and joined with an
+	// empty folder.
 	Replaced int
-	// Puts, Gets and Deletes are acknowledged requests, Unknown those without an answer, Unavailable those that were answered 503 or 507.
+	// Puts, Gets and Deletes are acknowledged requests, Unknown those without an answer, Unavailable those that were
+	// answered 503 or 507.
 	Puts, Gets, Deletes, Unknown, Unavailable int64
 	// Increments and Reads are acknowledged requests to tables.
 	Increments, Reads int64
 	// BlobWrites and BlobReads are acknowledged requests to blobs.
 	BlobWrites, BlobReads int64
-	// Histories is the number of blobs whose HistoryRequests were checked, and Undecided that of those for which that took too long.
+	// Histories is the number of blobs whose HistoryRequests were checked, and Undecided that of those for which that took
+	// too long.
 	Histories, Undecided int
 	HistoryRequests      int64
 	// LongestGap is the longest time without any acknowledged request, through all nodes.
@@ -66,9 +69,12 @@ func (r *NodesReport) WriteText(w io.Writer) error {
 	fmt.Fprintf(t, "nodes\t%d for %v\n", r.Nodes, r.Took.Round(time.Second))
 	fmt.Fprintf(t, "faults survived\t%d: %s\n", r.faults(), strings.Join(faults, ", "))
 	fmt.Fprintf(t, "nodes replaced\t%d of %d with a flipped bit\n", r.Replaced, r.Faults[faultFlip])
-	fmt.Fprintf(t, "acknowledged\t%d: queue %d put, %d get, %d delete; table %d updates, %d reads; blobs %d writes, %d reads\n",
-		r.Puts+r.Gets+r.Deletes+r.Increments+r.Reads+r.BlobWrites+r.BlobReads, r.Puts, r.Gets, r.Deletes, r.Increments, r.Reads, r.BlobWrites, r.BlobReads)
-	fmt.Fprintf(t, "histories\t%d of blobs with %d acknowledged requests; %d took too long to check\n", r.Histories, r.HistoryRequests, r.Undecided)
+	fmt.Fprintf(t, "acknowledged\t%d: queue %d put, %d get, %d delete; table %d updates, %d reads; blobs %d writes, %d "+
+		"reads\n",
+		r.Puts+r.Gets+r.Deletes+r.Increments+r.Reads+r.BlobWrites+r.BlobReads, r.Puts, r.Gets, r.Deletes, r.Increments,
+		r.Reads, r.BlobWrites, r.BlobReads)
+	fmt.Fprintf(t, "histories\t%d of blobs with %d acknowledged requests; %d took too long to check\n", r.Histories,
+		r.HistoryRequests, r.Undecided)
 	fmt.Fprintf(t, "not acknowledged\t%d without an answer, %d answered 503 or 507\n", r.Unknown, r.Unavailable)
 	for _, k := range []Kind{Lost, Stale, Doubled, Resurrected, Wrong, Nonlinear, Refused} {
 		n := 0

@@ -77,7 +77,8 @@ func (t *sharedTable) get(ctx context.Context, node, key int) (int64, azcore.ETa
 func (t *sharedTable) set(ctx context.Context, node, key int, n int64, etag azcore.ETag) error {
 	entity, err := json.Marshal(counter{"chaos", fmt.Sprint(key), n, "Edm.Int64"})
 	if err == nil {
-		_, err = t.tables[node].UpdateEntity(ctx, entity, &aztables.UpdateEntityOptions{IfMatch: &etag, UpdateMode: aztables.UpdateModeReplace})
+		_, err = t.tables[node].UpdateEntity(ctx, entity,
+			&aztables.UpdateEntityOptions{IfMatch: &etag, UpdateMode: aztables.UpdateModeReplace})
 	}
 	return err
 }

@@ -18,7 +18,8 @@ func TestHistoryOfMessages(t *testing.T) {
 	t.Parallel()
 	at := func(seconds int) time.Time { return time.Unix(int64(1000+seconds), 0) }
 	message := func(id string, count int64, hidden int) *azqueue.DequeuedMessage {
-		return &azqueue.DequeuedMessage{MessageText: to.Ptr("m"), MessageID: &id, DequeueCount: &count, TimeNextVisible: to.Ptr(at(hidden))}
+		return &azqueue.DequeuedMessage{MessageText: to.Ptr("m"), MessageID: &id, DequeueCount: &count,
+			TimeNextVisible: to.Ptr(at(hidden))}
 	}
 	for _, tc := range []struct {
 		name string
@@ -77,7 +78,8 @@ func TestHistoryOfMessages(t *testing.T) {
 		want int
 	}{
 		"acknowledged and gone": {sharedMessage{put: true}, 1}, "not acknowledged": {sharedMessage{}, 0},
-		"deleted": {sharedMessage{put: true, deleted: at(1)}, 0}, "perhaps deleted": {sharedMessage{put: true, maybe: true}, 0},
+		"deleted":         {sharedMessage{put: true, deleted: at(1)}, 0},
+		"perhaps deleted": {sharedMessage{put: true, maybe: true}, 0},
 	} {
 		q := &sharedQueue{messages: map[string]*sharedMessage{"m": &tc.m}}
 		if got := len(q.missing()); got != tc.want {

@@ -10,7 +10,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/freeport"
 )
 
-// web carries the connections between nodes: for each pair of nodes a proxy, so that a node can be cut off from all others.
+// web carries the connections between nodes: for each pair of nodes a proxy, so that a node can be cut off from all
+// others.
 type web struct {
 	listen []string  // where each node listens
 	links  [][]*link // from node, to another node; nil from a node to itself
@@ -56,7 +57,8 @@ func (w *web) arguments(node int, name string) []string {
 		}
 		peers = append(peers, fmt.Sprintf("n%d=%s", to+1, address))
 	}
-	return []string{"--cluster-node", name, "--cluster-listen", w.listen[node], "--cluster-peers", strings.Join(peers, ",")}
+	return []string{"--cluster-node", name, "--cluster-listen", w.listen[node], "--cluster-peers",
+		strings.Join(peers, ",")}
 }
 
 // each calls f with all links between a node and the others.

@@ -47,12 +47,14 @@ func newPowerDisk(path, image string) (*powerDisk, error) {
 	return d, nil
 }
 
-// mount mounts the file system. It writes by itself what was not synced after a minute, and not after five seconds, as file systems usually do.
+// mount mounts the file system. It writes by itself what was not synced after a minute, and not after five seconds, as
+// file systems usually do.
 func (d *powerDisk) mount() error {
 	return command("mount", "-o", "loop,commit=60", d.image, d.path)
 }
 
-// stop makes the file system drop what was not synced, and refuse everything from now on. It leaves the journal as it is.
+// stop makes the file system drop what was not synced, and refuse everything from now on. It leaves the journal as it
+// is.
 func (d *powerDisk) stop() error {
 	f, err := os.Open(d.path)
 	if err != nil {

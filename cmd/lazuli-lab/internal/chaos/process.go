@@ -31,7 +31,8 @@ type writeCounter struct {
 // RoundTrip implements http.RoundTripper.
 func (c *writeCounter) RoundTrip(q *http.Request) (*http.Response, error) {
 	answer, err := c.next.RoundTrip(q)
-	if err == nil && q.Method != http.MethodGet && q.Method != http.MethodHead && answer.StatusCode < http.StatusMultipleChoices {
+	if err == nil && q.Method != http.MethodGet && q.Method != http.MethodHead &&
+		answer.StatusCode < http.StatusMultipleChoices {
 		c.n.Add(1)
 	}
 	return answer, err

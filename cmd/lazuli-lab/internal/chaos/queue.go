@@ -16,11 +16,12 @@ import (
 )
 
 const (
-	// maxMessages is the number of messages that a queue has at most, maxUncertain how many of them may be there or not before it is cleared.
+	// maxMessages is the number of messages that a queue has at most, maxUncertain how many of them may be there or not
+	// before it is cleared.
 	maxMessages  = 150
 	maxUncertain = 20
-	// settleTime is the time that a count of messages may be too high after a start, while the server loads the queue; drainTime how long the
-	// last comparison waits for messages that are hidden.
+	// settleTime is the time that a count of messages may be too high after a start, while the server loads the queue;
+	// drainTime how long the last comparison waits for messages that are hidden.
 	settleTime = 30 * time.Second
 	drainTime  = 30 * time.Second
 )
@@ -52,7 +53,8 @@ func newQueueClient(i int) *queueClient {
 }
 
 func (c *queueClient) connect(p *process) error {
-	s, err := azqueue.NewServiceClientFromConnectionString(p.Connection, &azqueue.ClientOptions{ClientOptions: p.options()})
+	s, err := azqueue.NewServiceClientFromConnectionString(p.Connection,
+		&azqueue.ClientOptions{ClientOptions: p.options()})
 	if err != nil {
 		return err
 	}
@@ -149,7 +151,9 @@ func (c *queueClient) put(ctx context.Context, rnd *rand.Rand) error {
 }
 
 func (c *queueClient) get(ctx context.Context, rnd *rand.Rand) error {
-	r, err := c.queue.DequeueMessages(ctx, &azqueue.DequeueMessagesOptions{NumberOfMessages: to.Ptr(int32(1 + rnd.IntN(8))), VisibilityTimeout: to.Ptr(int32(1 + rnd.IntN(3)))})
+	r, err := c.queue.DequeueMessages(ctx,
+		&azqueue.DequeueMessagesOptions{NumberOfMessages: to.Ptr(int32(1 + rnd.IntN(8))),
+			VisibilityTimeout: to.Ptr(int32(1 + rnd.IntN(3)))})
 	if err != nil {
 		for _, m := range c.messages { // it may have been delivered
 			m.high++
@@ -173,7 +177,8 @@ func (c *queueClient) delivered(got *azqueue.DequeuedMessage) error {
 		return err
 	}
 	if now := time.Now(); now.Before(m.hidden) {
-		return broken(Doubled, "queue: message %s of %s was delivered at %v, and is hidden until %v", number, c.name, now, m.hidden)
+		return broken(Doubled, "queue: message %s of %s was delivered at %v, and is hidden until %v", number, c.name, now,
+			m.hidden)
 	}
 	m.past = append(m.past, slices.DeleteFunc(slices.Clone(m.texts), func(s string) bool { return s == write })...)
 	m.texts, m.maybe, m.low, m.high = []string{write}, false, *got.DequeueCount, *got.DequeueCount
@@ -190,13 +195,16 @@ func (c *queueClient) compare(number, write string, count, more int64) (*message
 	case m == nil:
 		return nil, broken(Wrong, "queue: message %.80q of %s was never put", number, c.name)
 	case slices.Contains(m.past, write) && !slices.Contains(m.texts, write):
-		return nil, broken(Stale, "queue: message %s of %s has text %s, acknowledged was one of %q", number, c.name, write, m.texts)
+		return nil, broken(Stale, "queue: message %s of %s has text %s, acknowledged was one of %q", number, c.name, write,
+			m.texts)
 	case !slices.Contains(m.texts, write):
 		return nil, broken(Wrong, "queue: message %s of %s has text %s, which no request wrote", number, c.name, write)
 	case count < m.low+more:
-		return nil, broken(Stale, "queue: message %s of %s has dequeue count %d, at least %d is right", number, c.name, count, m.low+more)
+		return nil, broken(Stale, "queue: message %s of %s has dequeue count %d, at least %d is right", number, c.name, count,
+			m.low+more)
 	case count > m.high+more:
-		return nil, broken(Doubled, "queue: message %s of %s has dequeue count %d, at most %d is right", number, c.name, count, m.high+more)
+		return nil, broken(Doubled, "queue: message %s of %s has dequeue count %d, at most %d is right", number, c.name,
+			count, m.high+more)
 	}
 	return m, nil
 }
@@ -224,7 +232,8 @@ func (c *queueClient) update(ctx context.Context, number string, m *message, rnd
 	write, receipt, id := strconv.Itoa(c.number), m.receipt, m.id
 	before := m.texts
 	m.texts, m.receipt, m.hidden = append(slices.Clone(before), write), "", time.Time{} // until it is acknowledged
-	r, err := c.queue.UpdateMessage(ctx, id, receipt, messageText(number, write), &azqueue.UpdateMessageOptions{VisibilityTimeout: to.Ptr(int32(rnd.IntN(3)))})
+	r, err := c.queue.UpdateMessage(ctx, id, receipt, messageText(number, write),
+		&azqueue.UpdateMessageOptions{VisibilityTimeout: to.Ptr(int32(rnd.IntN(3)))})
 	if err != nil {
 		return err
 	}
@@ -304,7 +313,8 @@ func (c *queueClient) count(ctx context.Context, settle time.Duration) error {
 // drain receives all messages.
 func (c *queueClient) drain(ctx context.Context) error {
 	err := wait(ctx, drainTime, func() (bool, error) {
-		r, err := c.queue.DequeueMessages(ctx, &azqueue.DequeueMessagesOptions{NumberOfMessages: to.Ptr(int32(32)), VisibilityTimeout: to.Ptr(int32(3600))})
+		r, err := c.queue.DequeueMessages(ctx,
+			&azqueue.DequeueMessagesOptions{NumberOfMessages: to.Ptr(int32(32)), VisibilityTimeout: to.Ptr(int32(3600))})
 		if err != nil {
 			return false, err
 		}

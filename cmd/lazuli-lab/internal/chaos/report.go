@@ -9,8 +9,8 @@ import (
 
 // Damage counts what became of damaged copies of the folder, by outcome.
 type Damage struct {
-	// Refused is a server that did not start, with a message; ReadError one that answered reads with errors; Found one that lacked
-	// data, which fsck found; Unaffected one that had everything.
+	// Refused is a server that did not start, with a message; ReadError one that answered reads with errors; Found one
+	// that lacked data, which fsck found; Unaffected one that had everything.
 	Refused, ReadError, Found, Unaffected int
 	// Aimed counts those in which the bit was in data that the server must have.
 	Aimed int
@@ -24,8 +24,8 @@ type Damage struct {
 type Report struct {
 	Seed   uint64
 	Rounds int
-	// Kills, Pauses, Stops and StartKills count the ends of processes: SIGKILL under load, the same after a pause, SIGTERM, and SIGKILL
-	// while the process started.
+	// Kills, Pauses, Stops and StartKills count the ends of processes: SIGKILL under load, the same after a pause,
+	// SIGTERM, and SIGKILL while the process started.
 	Kills, Pauses, Stops, StartKills int
 	// Steps are requests that were answered as the model expects, Doubts those in progress when a process ended.
 	Steps, Doubts int64
@@ -61,14 +61,17 @@ func (r *Report) WriteText(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "seed\t%d\n", r.Seed)
 	fmt.Fprintf(t, "rounds\t%d in %v\n", r.Rounds, r.Took.Round(time.Second))
-	fmt.Fprintf(t, "ends\t%d killed, %d paused and killed, %d stopped, %d killed at the start\n", r.Kills, r.Pauses, r.Stops, r.StartKills)
+	fmt.Fprintf(t, "ends\t%d killed, %d paused and killed, %d stopped, %d killed at the start\n", r.Kills, r.Pauses,
+		r.Stops, r.StartKills)
 	fmt.Fprintf(t, "requests\t%d answered, %d writes acknowledged, %d in doubt\n", r.Steps, r.Writes, r.Doubts)
-	fmt.Fprintf(t, "checks\t%d comparisons with the model, %d fsck; slowest start %v\n", r.Checks, r.Fscks, r.SlowestStart.Round(time.Millisecond))
+	fmt.Fprintf(t, "checks\t%d comparisons with the model, %d fsck; slowest start %v\n", r.Checks, r.Fscks,
+		r.SlowestStart.Round(time.Millisecond))
 	for _, k := range kinds {
 		fmt.Fprintf(t, "%s\t%d\n", k, r.count(k))
 	}
 	if d := r.Damage; d != (Damage{}) {
-		fmt.Fprintf(t, "damage\t%d refused, %d error at read, %d found by fsck, %d unaffected, %d served wrong; %d aimed at live data; %d refusals and errors not found by fsck\n",
+		fmt.Fprintf(t, "damage\t%d refused, %d error at read, %d found by fsck, %d unaffected, %d served wrong; %d aimed "+
+			"at live data; %d refusals and errors not found by fsck\n",
 			d.Refused, d.ReadError, d.Found, d.Unaffected, d.Wrong, d.Aimed, d.Missed)
 	}
 	for _, folder := range r.Kept {

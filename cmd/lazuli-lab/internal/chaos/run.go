@@ -22,7 +22,8 @@ import (
 type Config struct {
 	// Command returns a command of lazuli: serve and fsck with their arguments.
 	Command func(args ...string) *exec.Cmd
-	// Folder receives the data folders; empty is a new temporary folder. It is removed at the end of a run in which nothing is wrong.
+	// Folder receives the data folders; empty is a new temporary folder. It is removed at the end of a run in which
+	// nothing is wrong.
 	Folder string
 	// Rounds and Limit end the run, whichever comes first; 0 means no limit. One of them must be positive.
 	Rounds int
@@ -62,8 +63,8 @@ type run struct {
 	report  Report
 }
 
-// Run tests a server. The report is complete as far as the run came, also when an error is returned; the error means that the run could
-// not go on, a broken promise is in the report.
+// Run tests a server. The report is complete as far as the run came, also when an error is returned; the error means
+// that the run could not go on, a broken promise is in the report.
 func Run(ctx context.Context, c Config) (*Report, error) {
 	if c.Rounds <= 0 && c.Limit <= 0 || c.Clients < 1 || c.Damage < 0 || c.FsckEvery < 0 {
 		return nil, errors.New("chaos: a limit of rounds or time, and at least one client are needed")
@@ -80,7 +81,8 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	r.report.Seed = c.Seed
 	keys := newShared()
 	for i := range c.Clients {
-		r.clients = append(r.clients, newTableClient(i), newBlobClient(i), newQueueClient(i), &sharedClient{shared: keys, first: i == 0})
+		r.clients = append(r.clients, newTableClient(i), newBlobClient(i), newQueueClient(i),
+			&sharedClient{shared: keys, first: i == 0})
 	}
 	begun := time.Now()
 	err = r.rounds(ctx, begun)

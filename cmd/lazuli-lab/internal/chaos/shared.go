@@ -69,8 +69,8 @@ func (s *shared) end(name string, value int) {
 	s.registers[name].writes[value].ended = s.clock
 }
 
-// compare compares a register with the model. The value may be that of a write in doubt, or of one that no write follows which began
-// after its end and was acknowledged.
+// compare compares a register with the model. The value may be that of a write in doubt, or of one that no write
+// follows which began after its end and was acknowledged.
 func (s *shared) compare(name string, got int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,7 +190,8 @@ func (c *sharedClient) increment(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.table.UpdateEntity(ctx, sharedBody(counterName, value+1), &aztables.UpdateEntityOptions{IfMatch: &etag, UpdateMode: aztables.UpdateModeReplace})
+	_, err = c.table.UpdateEntity(ctx, sharedBody(counterName, value+1),
+		&aztables.UpdateEntityOptions{IfMatch: &etag, UpdateMode: aztables.UpdateModeReplace})
 	if status(err) == http.StatusPreconditionFailed {
 		return nil
 	}

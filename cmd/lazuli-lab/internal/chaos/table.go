@@ -22,7 +22,8 @@ const (
 	rowsOfEach = 60
 )
 
-// row holds what an entity of the load has. Each number is that of the write that set the property; 0 means that it is absent.
+// row holds what an entity of the load has. Each number is that of the write that set the property; 0 means that it is
+// absent.
 type row struct{ Version, A, B int }
 
 // tableClient writes the entities of a partition.
@@ -40,7 +41,8 @@ func newTableClient(i int) *tableClient {
 }
 
 func openTable(p *process) (*aztables.Client, error) {
-	s, err := aztables.NewServiceClientFromConnectionString(p.Connection, &aztables.ClientOptions{ClientOptions: p.options()})
+	s, err := aztables.NewServiceClientFromConnectionString(p.Connection,
+		&aztables.ClientOptions{ClientOptions: p.options()})
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +172,8 @@ func (c *tableClient) step(ctx context.Context, rnd *rand.Rand) error {
 		return expect(err, "table: insert of an entity that exists", http.StatusConflict)
 	case n == 6:
 		stale := azcore.ETag(`W/"datetime'2001-01-01T00%3A00%3A00.0000000Z'"`)
-		_, err := c.table.UpdateEntity(ctx, c.entity(name, c.value(rnd)), &aztables.UpdateEntityOptions{IfMatch: &stale, UpdateMode: aztables.UpdateModeReplace})
+		_, err := c.table.UpdateEntity(ctx, c.entity(name, c.value(rnd)),
+			&aztables.UpdateEntityOptions{IfMatch: &stale, UpdateMode: aztables.UpdateModeReplace})
 		return expect(err, "table: update under an old ETag", http.StatusPreconditionFailed)
 	case n < 9:
 		return c.remove(ctx, name)
@@ -216,7 +219,8 @@ func (c *tableClient) update(ctx context.Context, name string, r row, merge bool
 
 func (c *tableClient) remove(ctx context.Context, name string) error {
 	c.doubt = map[string]row{name: {}}
-	if _, err := c.table.DeleteEntity(ctx, c.partition, name, &aztables.DeleteEntityOptions{IfMatch: c.match(name)}); err != nil {
+	if _, err := c.table.DeleteEntity(ctx, c.partition, name,
+		&aztables.DeleteEntityOptions{IfMatch: c.match(name)}); err != nil {
 		return err
 	}
 	c.commit()

@@ -49,7 +49,8 @@ func open(t *testing.T, options ...lazulitest.Option) accountarchive.Account {
 	t.Helper()
 	s := must(connstr.Parse(lazulitest.Start(t, options...).ConnectionString()))(t)
 	o := connstr.Options{}
-	return accountarchive.Account{Address: s.BlobEndpoint, Tables: must(s.Tables(o))(t), Queues: must(s.Queues(o))(t), Blobs: must(s.Blobs(o))(t)}
+	return accountarchive.Account{Address: s.BlobEndpoint, Tables: must(s.Tables(o))(t), Queues: must(s.Queues(o))(t),
+		Blobs: must(s.Blobs(o))(t)}
 }
 
 func body(data []byte) io.ReadSeekCloser { return streaming.NopCloser(bytes.NewReader(data)) }
@@ -70,12 +71,14 @@ func fill(t *testing.T, a accountarchive.Account) {
 	must(a.Tables.CreateTable(ctx, "empty", nil))(t)
 	people := a.Tables.NewClient("People")
 	expiry := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	must(people.SetAccessPolicy(ctx, &aztables.SetAccessPolicyOptions{TableACL: []*aztables.SignedIdentifier{{ID: to.Ptr("readers"),
-		AccessPolicy: &aztables.AccessPolicy{Permission: to.Ptr("r"), Expiry: &expiry}}}}))(t)
+	must(people.SetAccessPolicy(ctx,
+		&aztables.SetAccessPolicyOptions{TableACL: []*aztables.SignedIdentifier{{ID: to.Ptr("readers"),
+			AccessPolicy: &aztables.AccessPolicy{Permission: to.Ptr("r"), Expiry: &expiry}}}}))(t)
 	for p := range 3 {
 		var batch []aztables.TransactionAction
 		for r := range 60 {
-			entity := fmt.Sprintf(`{"PartitionKey":"p%d","RowKey":"%04d","Whole":1,"Half":0.5,"One":1,"One@odata.type":"Edm.Double","Big":"9007199254740993","Big@odata.type":"Edm.Int64",
+			entity := fmt.Sprintf(
+				`{"PartitionKey":"p%d","RowKey":"%04d","Whole":1,"Half":0.5,"One":1,"One@odata.type":"Edm.Double","Big":"9007199254740993","Big@odata.type":"Edm.Int64",
 				"At":"2020-01-02T03:04:05.1234567Z","At@odata.type":"Edm.DateTime","Text":"täxt & <b>\u0001","Bytes":"AAEC","Bytes@odata.type":"Edm.Binary","No":false,
 				"ID":"7f4a7b4e-0d4e-4a2f-9f5e-3a5a5a5a5a5a","ID@odata.type":"Edm.Guid","Inf":"Infinity","Inf@odata.type":"Edm.Double"}`, p, r)
 			batch = append(batch, aztables.TransactionAction{ActionType: aztables.TransactionTypeAdd, Entity: []byte(entity)})
@@ -90,24 +93,31 @@ func fill(t *testing.T, a accountarchive.Account) {
 	q := a.Queues.NewQueueClient("jobs")
 	must(q.Create(ctx, &azqueue.CreateOptions{Metadata: map[string]*string{"ownerOf": to.Ptr("me")}}))(t)
 	for i := range 40 {
-		must(q.EnqueueMessage(ctx, fmt.Sprintf("message %d äöü &<>", i), &azqueue.EnqueueMessageOptions{TimeToLive: to.Ptr[int32](-1)}))(t)
+		must(q.EnqueueMessage(ctx, fmt.Sprintf("message %d äöü &<>", i),
+			&azqueue.EnqueueMessageOptions{TimeToLive: to.Ptr[int32](-1)}))(t)
 	}
 	must(q.EnqueueMessage(ctx, "bGF0ZXI=", &azqueue.EnqueueMessageOptions{VisibilityTimeout: to.Ptr[int32](3600)}))(t)
 	must(a.Queues.NewQueueClient("none").Create(ctx, nil))(t)
 
 	service := a.Blobs.ServiceClient()
 	box := service.NewContainerClient("box")
-	must(box.Create(ctx, &container.CreateOptions{Access: to.Ptr(container.PublicAccessTypeBlob), Metadata: map[string]*string{"oneTwo": to.Ptr("1")}}))(t)
-	must(box.SetAccessPolicy(ctx, &container.SetAccessPolicyOptions{Access: to.Ptr(container.PublicAccessTypeBlob), ContainerACL: []*container.SignedIdentifier{{ID: to.Ptr("w"),
-		AccessPolicy: &container.AccessPolicy{Permission: to.Ptr("rw"), Expiry: &expiry}}}}))(t)
+	must(box.Create(ctx, &container.CreateOptions{Access: to.Ptr(container.PublicAccessTypeBlob),
+		Metadata: map[string]*string{"oneTwo": to.Ptr("1")}}))(t)
+	must(box.SetAccessPolicy(ctx, &container.SetAccessPolicyOptions{Access: to.Ptr(container.PublicAccessTypeBlob),
+		ContainerACL: []*container.SignedIdentifier{{ID: to.Ptr("w"),
+			AccessPolicy: &container.AccessPolicy{Permission: to.Ptr("rw"), Expiry: &expiry}}}}))(t)
 	must(service.NewContainerClient("nothing").Create(ctx, nil))(t)
 	for i, name := range []string{"plain", "../escape", "a//b/", "ä ö%41+?#&.txt", "empty"} {
 		must(box.NewBlockBlobClient(name).Upload(ctx, body(noise(100*(4-i))), nil))(t)
 	}
-	must(box.NewBlockBlobClient("full").Upload(ctx, body(noise(1000)), &blockblob.UploadOptions{Tier: to.Ptr(blob.AccessTierCool), Tags: map[string]string{"k": "v w", "l": ""},
-		Metadata: map[string]*string{"mixedCase": to.Ptr("n"), "lower": to.Ptr("l")}, HTTPHeaders: &blob.HTTPHeaders{BlobContentType: to.Ptr("a/b"), BlobContentEncoding: to.Ptr("gzip"), BlobContentLanguage: to.Ptr("de"),
-			BlobContentDisposition: to.Ptr("inline"), BlobCacheControl: to.Ptr("no-cache")}}))(t)
-	must(box.NewBlockBlobClient("large").UploadBuffer(ctx, noise(19<<20), &blockblob.UploadBufferOptions{BlockSize: 5 << 20}))(t)
+	must(box.NewBlockBlobClient("full").Upload(ctx, body(noise(1000)),
+		&blockblob.UploadOptions{Tier: to.Ptr(blob.AccessTierCool), Tags: map[string]string{"k": "v w", "l": ""},
+			Metadata: map[string]*string{"mixedCase": to.Ptr("n"), "lower": to.Ptr("l")},
+			HTTPHeaders: &blob.HTTPHeaders{BlobContentType: to.Ptr("a/b"), BlobContentEncoding: to.Ptr("gzip"),
+				BlobContentLanguage:    to.Ptr("de"),
+				BlobContentDisposition: to.Ptr("inline"), BlobCacheControl: to.Ptr("no-cache")}}))(t)
+	must(box.NewBlockBlobClient("large").UploadBuffer(ctx, noise(19<<20),
+		&blockblob.UploadBufferOptions{BlockSize: 5 << 20}))(t)
 	log := box.NewAppendBlobClient("log")
 	must(log.Create(ctx, &appendblob.CreateOptions{Metadata: map[string]*string{"x": to.Ptr("y")}}))(t)
 	for range 2 {
@@ -121,14 +131,16 @@ func fill(t *testing.T, a accountarchive.Account) {
 	}
 	history := box.NewBlockBlobClient("history")
 	for i := range 4 {
-		must(history.Upload(ctx, body(fmt.Append(nil, "state ", i)), &blockblob.UploadOptions{Metadata: map[string]*string{"n": to.Ptr(fmt.Sprint(i))}}))(t)
+		must(history.Upload(ctx, body(fmt.Append(nil, "state ", i)),
+			&blockblob.UploadOptions{Metadata: map[string]*string{"n": to.Ptr(fmt.Sprint(i))}}))(t)
 		if i < 3 {
 			must(history.CreateSnapshot(ctx, nil))(t)
 		}
 	}
 }
 
-// dump has the state of an account, as the client libraries show it, without what services choose: times, ETags and identifiers.
+// dump has the state of an account, as the client libraries show it, without what services choose: times, ETags and
+// identifiers.
 func dump(t *testing.T, a accountarchive.Account) map[string]any {
 	t.Helper()
 	out := map[string]any{}
@@ -153,22 +165,26 @@ func dump(t *testing.T, a accountarchive.Account) map[string]any {
 			}
 		}
 	}
-	for queues := a.Queues.NewListQueuesPager(&azqueue.ListQueuesOptions{Include: azqueue.ListQueuesInclude{Metadata: true}}); queues.More(); {
+	for queues := a.Queues.NewListQueuesPager(
+		&azqueue.ListQueuesOptions{Include: azqueue.ListQueuesInclude{Metadata: true}}); queues.More(); {
 		for _, q := range must(queues.NextPage(ctx))(t).Queues {
 			client := a.Queues.NewQueueClient(*q.Name)
 			p := must(client.GetProperties(ctx, nil))(t)
 			note("queue "+*q.Name, []any{q.Metadata, *p.ApproximateMessagesCount})
-			for i, m := range must(client.PeekMessages(ctx, &azqueue.PeekMessagesOptions{NumberOfMessages: to.Ptr[int32](32)}))(t).Messages {
+			for i, m := range must(client.PeekMessages(ctx, &azqueue.PeekMessagesOptions{NumberOfMessages: to.Ptr[int32](32)}))(
+				t).Messages {
 				note(fmt.Sprintf("message %s %d", *q.Name, i), []any{*m.MessageText, m.ExpirationTime.Year() > 9000})
 			}
 		}
 	}
 	service := a.Blobs.ServiceClient()
-	for containers := service.NewListContainersPager(&azblob.ListContainersOptions{Include: azblob.ListContainersInclude{Metadata: true}}); containers.More(); {
+	for containers := service.NewListContainersPager(
+		&azblob.ListContainersOptions{Include: azblob.ListContainersInclude{Metadata: true}}); containers.More(); {
 		for _, c := range must(containers.NextPage(ctx))(t).ContainerItems {
 			client := service.NewContainerClient(*c.Name)
 			p := must(client.GetProperties(ctx, nil))(t)
-			note("container "+*c.Name, []any{c.Metadata, p.BlobPublicAccess, must(client.GetAccessPolicy(ctx, nil))(t).SignedIdentifiers})
+			note("container "+*c.Name, []any{c.Metadata, p.BlobPublicAccess,
+				must(client.GetAccessPolicy(ctx, nil))(t).SignedIdentifiers})
 			dumpBlobs(t, client, *c.Name, note)
 		}
 	}
@@ -178,7 +194,9 @@ func dump(t *testing.T, a accountarchive.Account) map[string]any {
 func dumpBlobs(t *testing.T, client *container.Client, name string, note func(string, any)) {
 	t.Helper()
 	snapshots := map[string]int{}
-	for pager := client.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Include: container.ListBlobsInclude{Snapshots: true, Tags: true, Metadata: true}}); pager.More(); {
+	for pager := client.NewListBlobsFlatPager(
+		&container.ListBlobsFlatOptions{Include: container.ListBlobsInclude{Snapshots: true, Tags: true,
+			Metadata: true}}); pager.More(); {
 		for _, item := range must(pager.NextPage(ctx))(t).Segment.BlobItems {
 			key, b := fmt.Sprintf("blob %s/%s", name, *item.Name), client.NewBlobClient(*item.Name)
 			if item.Snapshot != nil {
@@ -205,7 +223,8 @@ func dumpBlobs(t *testing.T, client *container.Client, name string, note func(st
 				}
 				sort.Strings(tags)
 			}
-			note(key, []any{p.BlobType, *p.ContentLength, hex.EncodeToString(h.Sum(nil)), p.ContentType, p.ContentEncoding, p.ContentLanguage, p.ContentDisposition, p.CacheControl,
+			note(key, []any{p.BlobType, *p.ContentLength, hex.EncodeToString(h.Sum(nil)), p.ContentType, p.ContentEncoding,
+				p.ContentLanguage, p.ContentDisposition, p.CacheControl,
 				p.ContentMD5, item.Metadata, tags, p.AccessTier, p.AccessTierInferred, p.BlobSequenceNumber, p.IsSealed})
 		}
 	}
@@ -305,7 +324,8 @@ func TestVersionsOfBlobs(t *testing.T) {
 	dir := export(t, from, accountarchive.Selection{Versions: true})
 	versions := func(a accountarchive.Account) (list []string) {
 		client := a.Blobs.ServiceClient().NewContainerClient("box")
-		for pager := client.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Include: container.ListBlobsInclude{Versions: true}}); pager.More(); {
+		for pager := client.NewListBlobsFlatPager(
+			&container.ListBlobsFlatOptions{Include: container.ListBlobsInclude{Versions: true}}); pager.More(); {
 			for _, item := range must(pager.NextPage(ctx))(t).Segment.BlobItems {
 				b := client.NewBlobClient(*item.Name)
 				if item.VersionID != nil {
@@ -335,7 +355,8 @@ func TestWhatCannotBeExported(t *testing.T) {
 	a := open(t)
 	box := a.Blobs.ServiceClient().NewContainerClient("box")
 	must(box.Create(ctx, nil))(t)
-	must(box.NewBlockBlobClient("archived").Upload(ctx, body([]byte("x")), &blockblob.UploadOptions{Tier: to.Ptr(blob.AccessTierArchive)}))(t)
+	must(box.NewBlockBlobClient("archived").Upload(ctx, body([]byte("x")),
+		&blockblob.UploadOptions{Tier: to.Ptr(blob.AccessTierArchive)}))(t)
 	must(box.NewBlockBlobClient("plain").Upload(ctx, body([]byte("x")), nil))(t)
 	q := a.Queues.NewQueueClient("jobs")
 	must(q.Create(ctx, nil))(t)
@@ -343,14 +364,16 @@ func TestWhatCannotBeExported(t *testing.T) {
 		must(q.EnqueueMessage(ctx, "x", nil))(t)
 	}
 	must(q.DequeueMessage(ctx, nil))(t)
-	m := must(accountarchive.Export(ctx, a, t.TempDir()+"/archive", accountarchive.Selection{Receive: true}, accountarchive.Options{}))(t)
+	m := must(accountarchive.Export(ctx, a, t.TempDir()+"/archive", accountarchive.Selection{Receive: true},
+		accountarchive.Options{}))(t)
 	var missing []string
 	for _, r := range m.Resources {
 		for _, x := range r.Missing {
 			missing = append(missing, r.Name+": "+x.Item+": "+x.Reason)
 		}
 	}
-	want := []string{"jobs: 1 of 3 messages: Peek Messages and Get Messages do not show them", "box: archived: BlobArchived"}
+	want := []string{"jobs: 1 of 3 messages: Peek Messages and Get Messages do not show them",
+		"box: archived: BlobArchived"}
 	if d := cmp.Diff(want, missing); d != "" || m.Missing() != 2 {
 		t.Error(d)
 	}
@@ -361,18 +384,21 @@ func TestSelection(t *testing.T) {
 	from, into := open(t), open(t)
 	fill(t, from)
 	dir := export(t, from, accountarchive.Selection{Only: []string{"container/box", "table"}})
-	must(accountarchive.Import(ctx, into, dir, accountarchive.ImportOptions{Selection: accountarchive.Selection{Only: []string{"table/People"}}}))(t)
+	must(accountarchive.Import(ctx, into, dir,
+		accountarchive.ImportOptions{Selection: accountarchive.Selection{Only: []string{"table/People"}}}))(t)
 	for key := range dump(t, into) {
 		if !strings.HasPrefix(key, "table People") && !strings.HasPrefix(key, "entity People") {
 			t.Errorf("%s was imported", key)
 		}
 	}
 	for _, only := range []string{"tables", "container/", "container/a/b", ""} {
-		if _, err := accountarchive.Export(ctx, from, t.TempDir(), accountarchive.Selection{Only: []string{only}}, accountarchive.Options{}); err == nil {
+		if _, err := accountarchive.Export(ctx, from, t.TempDir(), accountarchive.Selection{Only: []string{only}},
+			accountarchive.Options{}); err == nil {
 			t.Errorf("%q is taken", only)
 		}
 	}
-	if _, err := accountarchive.Export(ctx, from, t.TempDir(), accountarchive.Selection{Only: []string{"table/none"}}, accountarchive.Options{}); err == nil || !strings.Contains(err.Error(), "no table none") {
+	if _, err := accountarchive.Export(ctx, from, t.TempDir(), accountarchive.Selection{Only: []string{"table/none"}},
+		accountarchive.Options{}); err == nil || !strings.Contains(err.Error(), "no table none") {
 		t.Error(err)
 	}
 }
@@ -391,7 +417,8 @@ func TestImportIntoAnAccountInUse(t *testing.T) {
 		return string(must(io.ReadAll(must(b.DownloadStream(ctx, nil))(t).Body))(t))
 	}
 	for range 2 { // a second try is not a continuation
-		if _, err := accountarchive.Import(ctx, a, dir, accountarchive.ImportOptions{}); err == nil || !strings.Contains(err.Error(), "--overwrite") || content() != "new" {
+		if _, err := accountarchive.Import(ctx, a, dir, accountarchive.ImportOptions{}); err == nil ||
+			!strings.Contains(err.Error(), "--overwrite") || content() != "new" {
 			t.Fatal(err, content())
 		}
 	}
@@ -406,7 +433,8 @@ func TestDamage(t *testing.T) {
 	t.Parallel()
 	from := open(t)
 	fill(t, from)
-	dir := export(t, from, accountarchive.Selection{Only: []string{"table/People", "queue/jobs", "container/nothing", "container/box"}})
+	dir := export(t, from, accountarchive.Selection{Only: []string{"table/People", "queue/jobs", "container/nothing",
+		"container/box"}})
 	var files []string
 	if err := filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
 		if err == nil && info.Mode().IsRegular() {
@@ -431,12 +459,14 @@ func TestDamage(t *testing.T) {
 			if err := broken(); err != nil {
 				t.Fatal(err)
 			}
-			for _, journal := range must(filepath.Glob(dir + "/import-*"))(t) { // or the import continues behind what it wrote before
+			// or the import continues behind what it wrote before
+			for _, journal := range must(filepath.Glob(dir + "/import-*"))(t) {
 				if err := os.Remove(journal); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if _, err := accountarchive.Verify(dir); !errors.Is(err, accountarchive.ErrArchive) && !errors.Is(err, os.ErrNotExist) {
+			if _, err := accountarchive.Verify(dir); !errors.Is(err, accountarchive.ErrArchive) &&
+				!errors.Is(err, os.ErrNotExist) {
 				t.Errorf("%s: %s: %v", path, name, err)
 			}
 			_, err := accountarchive.Import(ctx, into, dir, accountarchive.ImportOptions{Overwrite: true})
@@ -473,10 +503,13 @@ func TestForgedArchives(t *testing.T) {
 		"an overlong line":   {kind: "queue", file: "data", content: strings.Repeat("x", 17<<20)},
 		"no blobs":           {kind: "container", file: "data", content: "x"},
 		"half a tar archive": {kind: "container", file: "data", content: tarOf("00000001.json", oneByte)},
-		"another length":     {kind: "container", file: "data", content: tarOf("00000001.json", oneByte, "00000001.data", "")},
-		"no type of blob":    {kind: "container", file: "data", content: tarOf("00000001.json", `{"name":"x","type":"x","length":1}`, "00000001.data", "x")},
-		"a huge description": {kind: "container", file: "data", content: tarOf("00000001.json", strings.Repeat(" ", 5<<20), "00000001.data", "x")},
-		"a huge blob":        {kind: "container", file: "data", content: hugeTar()},
+		"another length": {kind: "container", file: "data",
+			content: tarOf("00000001.json", oneByte, "00000001.data", "")},
+		"no type of blob": {kind: "container", file: "data",
+			content: tarOf("00000001.json", `{"name":"x","type":"x","length":1}`, "00000001.data", "x")},
+		"a huge description": {kind: "container", file: "data",
+			content: tarOf("00000001.json", strings.Repeat(" ", 5<<20), "00000001.data", "x")},
+		"a huge blob": {kind: "container", file: "data", content: hugeTar()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -484,12 +517,14 @@ func TestForgedArchives(t *testing.T) {
 				c.manifest = archive(fmt.Sprintf(`{"kind":%q,"name":"forged%s","segments":[{"file":%q,"bytes":%d,"sha256":%q}]}`,
 					c.kind, sum(name)[:8], c.file, len(c.content), sum(c.content)))
 			}
-			for file, content := range map[string]string{"manifest.json": c.manifest, "SHA256SUMS": sum(c.manifest) + "  manifest.json\n", "data": c.content} {
+			for file, content := range map[string]string{"manifest.json": c.manifest,
+				"SHA256SUMS": sum(c.manifest) + "  manifest.json\n", "data": c.content} {
 				if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if _, err := accountarchive.Import(ctx, into, dir, accountarchive.ImportOptions{}); !errors.Is(err, accountarchive.ErrArchive) {
+			if _, err := accountarchive.Import(ctx, into, dir, accountarchive.ImportOptions{}); !errors.Is(err,
+				accountarchive.ErrArchive) {
 				t.Error(err)
 			}
 		})
@@ -504,26 +539,32 @@ func TestFoldersThatAreNoArchives(t *testing.T) {
 	if err := os.WriteFile(other+"/mine", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := accountarchive.Export(ctx, a, other, accountarchive.Selection{}, accountarchive.Options{}); err == nil || !strings.Contains(err.Error(), "other files") {
+	if _, err := accountarchive.Export(ctx, a, other, accountarchive.Selection{}, accountarchive.Options{}); err == nil ||
+		!strings.Contains(err.Error(), "other files") {
 		t.Error(err)
 	}
 	dir := export(t, a, accountarchive.Selection{})
-	if _, err := accountarchive.Export(ctx, a, dir, accountarchive.Selection{}, accountarchive.Options{}); err == nil || !strings.Contains(err.Error(), "whole archive") {
+	if _, err := accountarchive.Export(ctx, a, dir, accountarchive.Selection{}, accountarchive.Options{}); err == nil ||
+		!strings.Contains(err.Error(), "whole archive") {
 		t.Error(err)
 	}
 	if err := os.Remove(dir + "/SHA256SUMS"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := accountarchive.Import(ctx, a, dir, accountarchive.ImportOptions{}); !errors.Is(err, accountarchive.ErrArchive) || !strings.Contains(err.Error(), "not finished") {
+	if _, err := accountarchive.Import(ctx, a, dir, accountarchive.ImportOptions{}); !errors.Is(err,
+		accountarchive.ErrArchive) || !strings.Contains(err.Error(), "not finished") {
 		t.Error(err)
 	}
-	if _, err := accountarchive.Export(ctx, open(t), dir, accountarchive.Selection{}, accountarchive.Options{}); err == nil || !strings.Contains(err.Error(), "has an export of") {
+	if _, err := accountarchive.Export(ctx, open(t), dir, accountarchive.Selection{},
+		accountarchive.Options{}); err == nil || !strings.Contains(err.Error(), "has an export of") {
 		t.Error(err)
 	}
-	if _, err := accountarchive.Export(ctx, a, dir, accountarchive.Selection{Versions: true}, accountarchive.Options{}); err == nil || !strings.Contains(err.Error(), "other options") {
+	if _, err := accountarchive.Export(ctx, a, dir, accountarchive.Selection{Versions: true},
+		accountarchive.Options{}); err == nil || !strings.Contains(err.Error(), "other options") {
 		t.Error(err)
 	}
-	if _, err := accountarchive.Import(ctx, a, t.TempDir(), accountarchive.ImportOptions{}); !errors.Is(err, accountarchive.ErrArchive) {
+	if _, err := accountarchive.Import(ctx, a, t.TempDir(), accountarchive.ImportOptions{}); !errors.Is(err,
+		accountarchive.ErrArchive) {
 		t.Error(err)
 	}
 }
@@ -534,8 +575,10 @@ func TestExportAgainWithOtherOptions(t *testing.T) {
 	a := open(t)
 	must(a.Tables.CreateTable(ctx, "People", nil))(t)
 	dir := t.TempDir()
-	if _, err := accountarchive.Export(ctx, a, dir, accountarchive.Selection{Only: []string{"table/Peeple"}}, accountarchive.Options{}); err == nil || !strings.Contains(err.Error(), "has no table Peeple") {
+	if _, err := accountarchive.Export(ctx, a, dir, accountarchive.Selection{Only: []string{"table/Peeple"}},
+		accountarchive.Options{}); err == nil || !strings.Contains(err.Error(), "has no table Peeple") {
 		t.Error(err)
 	}
-	must(accountarchive.Export(ctx, a, dir, accountarchive.Selection{Only: []string{"table/People"}}, accountarchive.Options{}))(t)
+	must(accountarchive.Export(ctx, a, dir, accountarchive.Selection{Only: []string{"table/People"}},
+		accountarchive.Options{}))(t)
 }

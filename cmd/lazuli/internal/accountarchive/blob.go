@@ -29,7 +29,8 @@ type Blob struct {
 	Tags     map[string]string `json:"tags,omitempty"`
 	// Tier is absent if it was inferred.
 	Tier string `json:"accessTier,omitempty"`
-	// Sequence is the sequence number of a page blob; Ranges are its pages, as first byte and length. The content has the ranges alone.
+	// Sequence is the sequence number of a page blob; Ranges are its pages, as first byte and length. The content has the
+	// ranges alone.
 	Sequence int64      `json:"sequenceNumber,omitempty"`
 	Ranges   [][2]int64 `json:"ranges,omitempty"`
 	Sealed   bool       `json:"sealed,omitempty"`
@@ -76,7 +77,8 @@ func writeBlob(w io.Writer, n int, b *Blob, content io.Reader) error {
 }
 
 func writeMember(t *tar.Writer, name string, b *Blob, size int64) error {
-	return t.WriteHeader(&tar.Header{Name: name, Size: size, Mode: 0o600, ModTime: b.Modified.Truncate(time.Second), Format: tar.FormatPAX})
+	return t.WriteHeader(&tar.Header{Name: name, Size: size, Mode: 0o600, ModTime: b.Modified.Truncate(time.Second),
+		Format: tar.FormatPAX})
 }
 
 // blobReader reads the blobs of a segment.

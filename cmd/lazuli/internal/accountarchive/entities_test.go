@@ -52,9 +52,12 @@ type entity struct {
 func full(row string) entity {
 	most := int64(math.MaxInt64)
 	return entity{
-		PartitionKey: "it's", RowKey: row, Text: "Grüße \"x\" 🙂", Flag: true, Small: math.MinInt32, Most: math.MaxInt64, Least: math.MinInt64, Count: 1 << 53,
-		Unsigned: math.MaxInt64, Whole: 5, Half: 0.1, None: math.NaN(), Up: math.Inf(1), Down: math.Inf(-1), At: time.Date(2026, 11, 22, 10, 5, 0, 1234567*100, time.UTC),
-		ID: uuid.MustParse("c9da6455-213d-42c9-9a79-3e9149a57833"), Content: []byte{0, 255, '/'}, Maybe: &most, Tags: map[string]int{"a": 1}, Mail: "ada@example.org",
+		PartitionKey: "it's", RowKey: row, Text: "Grüße \"x\" 🙂", Flag: true, Small: math.MinInt32, Most: math.MaxInt64,
+		Least: math.MinInt64, Count: 1 << 53,
+		Unsigned: math.MaxInt64, Whole: 5, Half: 0.1, None: math.NaN(), Up: math.Inf(1), Down: math.Inf(-1),
+		At: time.Date(2026, 11, 22, 10, 5, 0, 1234567*100, time.UTC),
+		ID: uuid.MustParse("c9da6455-213d-42c9-9a79-3e9149a57833"), Content: []byte{0, 255, '/'}, Maybe: &most,
+		Tags: map[string]int{"a": 1}, Mail: "ada@example.org",
 		Local: "not stored", Secret: "the secret", Salary: 98765.25,
 	}
 }
@@ -103,7 +106,8 @@ var entityWriters = map[string]func(t *testing.T, s *seam, table string, e entit
 		if err := typed.Insert(t.Context(), &first); err != nil {
 			return err
 		}
-		return typed.Update(t.Context(), tables.Key{PartitionKey: e.PartitionKey, RowKey: e.RowKey}, func(to *entity) error { *to = e; return nil })
+		return typed.Update(t.Context(), tables.Key{PartitionKey: e.PartitionKey, RowKey: e.RowKey},
+			func(to *entity) error { *to = e; return nil })
 	},
 	"Upsert": func(t *testing.T, s *seam, table string, e entity) error {
 		return s.Upsert(t.Context(), table, e, s.encryption)
@@ -138,7 +142,8 @@ var entityWriters = map[string]func(t *testing.T, s *seam, table string, e entit
 		if err := s.table(t, table+"Current").Insert(t.Context(), &e); err != nil {
 			return err
 		}
-		role := must(archive.New(s.Storage, table+"Current", must(archive.Table(s.Storage, table))(t), archive.WithEncryption(s.keys)))(t)
+		role := must(archive.New(s.Storage, table+"Current", must(archive.Table(s.Storage, table))(t),
+			archive.WithEncryption(s.keys)))(t)
 		return role.Archive(t.Context(), archive.Key{PartitionKey: e.PartitionKey, RowKey: e.RowKey})
 	},
 }
@@ -162,7 +167,8 @@ var entityReaders = map[string]func(t *testing.T, s *seam, table string, k table
 		target := must(archive.Container(s.Storage, strings.ToLower(table)))(t)
 		must(s.Blobs.CreateContainer(t.Context(), strings.ToLower(table), nil))(t)
 		copied := s.copied(t, table, k)
-		if err := must(archive.New(s.Storage, copied, target, archive.WithEncryption(s.keys)))(t).Archive(t.Context(), archive.Key(k)); err != nil {
+		if err := must(archive.New(s.Storage, copied, target, archive.WithEncryption(s.keys)))(t).Archive(t.Context(),
+			archive.Key(k)); err != nil {
 			return e, err
 		}
 		for pager := s.Blobs.NewListBlobsFlatPager(strings.ToLower(table), nil); pager.More(); {
@@ -187,7 +193,8 @@ func (s *seam) copied(t *testing.T, table string, k tables.Key) string {
 	return table + "Copy"
 }
 
-// Whatever writes an entity, each reader gets it, every type and tag intact, with its ETag; nothing that is to be encrypted is stored in plain text.
+// Whatever writes an entity, each reader gets it, every type and tag intact, with its ETag; nothing that is to be
+// encrypted is stored in plain text.
 func TestEveryWriterAndReader(t *testing.T) {
 	t.Parallel()
 	s := newSeam(t)
@@ -213,7 +220,8 @@ func TestEveryWriterAndReader(t *testing.T) {
 		if err := write(t, s, name(writer), want); err != nil {
 			t.Fatalf("%s: %v", writer, err)
 		}
-		if raw := must(entityio.Get(ctx, s.Tables.NewClient(name(writer)), key.PartitionKey, key.RowKey))(t); strings.Contains(string(raw.JSON), "secret") ||
+		if raw := must(entityio.Get(ctx, s.Tables.NewClient(name(writer)), key.PartitionKey, key.RowKey))(
+			t); strings.Contains(string(raw.JSON), "secret") ||
 			strings.Contains(string(raw.JSON), "98765") || strings.Contains(string(raw.JSON), "Local") {
 			t.Errorf("%s stores %s", writer, raw.JSON)
 		}
@@ -278,7 +286,8 @@ func TestReplaceAfterATriggerIsConditional(t *testing.T) {
 func TestNoKeyIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newSeam(t)
-	if err := s.Upsert(t.Context(), "Plain", full("r")); err == nil || !strings.Contains(err.Error(), tables.ErrNoKey.Error()) {
+	if err := s.Upsert(t.Context(), "Plain", full("r")); err == nil ||
+		!strings.Contains(err.Error(), tables.ErrNoKey.Error()) {
 		t.Error(err)
 	}
 	s.RequireNoEntity("Plain", "it's", "r")
@@ -306,8 +315,10 @@ func TestTypesOfTheSDK(t *testing.T) {
 	}
 	f := full("r")
 	want := plain{"p", "r", f.Text, f.Flag, f.Small, f.Most, f.Half, f.At, f.ID, f.Content}
-	edm := aztables.EDMEntity{Entity: aztables.Entity{PartitionKey: "p", RowKey: "r"}, Properties: map[string]any{"Text": f.Text, "Flag": f.Flag, "Small": f.Small,
-		"Most": aztables.EDMInt64(f.Most), "Half": f.Half, "At": aztables.EDMDateTime(f.At), "ID": aztables.EDMGUID(f.ID.String()), "Content": aztables.EDMBinary(f.Content)}}
+	edm := aztables.EDMEntity{Entity: aztables.Entity{PartitionKey: "p", RowKey: "r"},
+		Properties: map[string]any{"Text": f.Text, "Flag": f.Flag, "Small": f.Small,
+			"Most": aztables.EDMInt64(f.Most), "Half": f.Half, "At": aztables.EDMDateTime(f.At),
+			"ID": aztables.EDMGUID(f.ID.String()), "Content": aztables.EDMBinary(f.Content)}}
 	body := must(json.Marshal(edm))(t)
 	must(s.Tables.CreateTable(ctx, "Sdk", nil))(t)
 	must(s.Tables.NewClient("Sdk").AddEntity(ctx, body, nil))(t)

@@ -68,7 +68,8 @@ func (s Selection) Check() error {
 }
 
 func (s Selection) kind(kind string) bool {
-	return len(s.Only) == 0 || slices.ContainsFunc(s.Only, func(o string) bool { return o == kind || strings.HasPrefix(o, kind+"/") })
+	return len(s.Only) == 0 || slices.ContainsFunc(s.Only,
+		func(o string) bool { return o == kind || strings.HasPrefix(o, kind+"/") })
 }
 
 func (s Selection) has(kind, name string) bool {
@@ -103,12 +104,14 @@ type exporter struct {
 	account  Account
 	dir      string
 	manifest *Manifest
-	// metadata is that of queues and containers, by kind and name, from the listings: in headers the case of names is lost.
+	// metadata is that of queues and containers, by kind and name, from the listings: in headers the case of names is
+	// lost.
 	metadata map[string]map[string]string
 }
 
-// Export writes what s selects of an account to the archive in dir, which it makes, or continues an export that was interrupted. An archive that
-// is whole already is an error. Items that cannot be exported are in the manifest and do not end the export; see [Manifest.Missing].
+// Export writes what s selects of an account to the archive in dir, which it makes, or continues an export that was
+// interrupted. An archive that is whole already is an error. Items that cannot be exported are in the manifest and do
+// not end the export; see [Manifest.Missing].
 func Export(ctx context.Context, a Account, dir string, s Selection, o Options) (*Manifest, error) {
 	o.defaults()
 	if err := s.Check(); err != nil {
@@ -153,7 +156,8 @@ func Export(ctx context.Context, a Account, dir string, s Selection, o Options) 
 
 // begin writes the manifest of a new export.
 func (e *exporter) begin() error {
-	e.manifest = &Manifest{Format: formatName, Version: Version, Source: e.account.Address, Selection: e.Selection, Started: e.Now().UTC(), Resources: []*Resource{}}
+	e.manifest = &Manifest{Format: formatName, Version: Version, Source: e.account.Address, Selection: e.Selection,
+		Started: e.Now().UTC(), Resources: []*Resource{}}
 	return e.manifest.save(e.dir)
 }
 
@@ -182,14 +186,16 @@ func (e *exporter) open() error {
 		if len(m.Resources) == 0 { // nothing was exported: the options were wrong
 			return e.begin()
 		}
-		return fmt.Errorf("the export in %s was begun with other options: %s; give these, or export to another folder", e.dir, m.Selection)
+		return fmt.Errorf("the export in %s was begun with other options: %s; give these, or export to another folder", e.dir,
+			m.Selection)
 	}
 	e.manifest = m
 	return nil
 }
 
 // resource exports one resource unless that was done. A resource that is deleted meanwhile is left out.
-func (e *exporter) resource(ctx context.Context, kind, name string, export func(context.Context, *Resource) error) error {
+func (e *exporter) resource(ctx context.Context, kind, name string,
+	export func(context.Context, *Resource) error) error {
 	r := e.manifest.find(kind, name)
 	if r == nil {
 		r = &Resource{Kind: kind, Name: name, Segments: []Segment{}}
@@ -253,7 +259,8 @@ func isGone(err error) bool {
 		return false
 	}
 	switch r.ErrorCode {
-	case "TableNotFound", "ResourceNotFound", "QueueNotFound", "ContainerNotFound", "ContainerBeingDeleted", "QueueBeingDeleted", "TableBeingDeleted":
+	case "TableNotFound", "ResourceNotFound", "QueueNotFound", "ContainerNotFound", "ContainerBeingDeleted",
+		"QueueBeingDeleted", "TableBeingDeleted":
 		return true
 	}
 	return false

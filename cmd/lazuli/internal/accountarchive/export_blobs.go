@@ -24,7 +24,8 @@ func (e *exporter) containers(ctx context.Context) (names []string, err error) {
 	if e.account.Blobs == nil {
 		return nil, nil
 	}
-	pager := e.account.Blobs.NewListContainersPager(&azblob.ListContainersOptions{Include: azblob.ListContainersInclude{Metadata: true}})
+	pager := e.account.Blobs.NewListContainersPager(
+		&azblob.ListContainersOptions{Include: azblob.ListContainersInclude{Metadata: true}})
 	for pager.More() {
 		page, err := pager.NextPage(ctx)
 		if err != nil {
@@ -94,7 +95,8 @@ func (e *exporter) describe(ctx context.Context, client *container.Client, r *Re
 	for _, p := range acl.SignedIdentifiers {
 		policy := Policy{ID: value(p.ID)}
 		if p.AccessPolicy != nil {
-			policy.Start, policy.Expiry, policy.Permission = value(p.AccessPolicy.Start), value(p.AccessPolicy.Expiry), value(p.AccessPolicy.Permission)
+			policy.Start, policy.Expiry, policy.Permission = value(p.AccessPolicy.Start), value(p.AccessPolicy.Expiry),
+				value(p.AccessPolicy.Permission)
 		}
 		r.Policies = append(r.Policies, policy)
 	}
@@ -112,9 +114,10 @@ func texts(m map[string]*string) map[string]string {
 // listPage is the number of blobs in a page of the listing.
 const listPage = 500
 
-// groups calls each with the records of one name at a time, in the order in which they are to be written again, and the position behind them. A
-// group can be spread over pages.
-func (e *exporter) groups(ctx context.Context, client *container.Client, from Position, each func([]*container.BlobItem, Position) error) error {
+// groups calls each with the records of one name at a time, in the order in which they are to be written again, and the
+// position behind them. A group can be spread over pages.
+func (e *exporter) groups(ctx context.Context, client *container.Client, from Position,
+	each func([]*container.BlobItem, Position) error) error {
 	o := &container.ListBlobsFlatOptions{MaxResults: to.Ptr[int32](listPage),
 		Include: container.ListBlobsInclude{Metadata: true, Tags: true, Snapshots: true, Versions: e.Versions}}
 	if from.Marker != "" {
@@ -185,7 +188,8 @@ func order(item *container.BlobItem) string {
 }
 
 // blob exports one record. One that cannot be read is noted as missing, one that was deleted meanwhile is left out.
-func (e *exporter) blob(ctx context.Context, client *container.Client, w *segmentWriter, item *container.BlobItem) error {
+func (e *exporter) blob(ctx context.Context, client *container.Client, w *segmentWriter,
+	item *container.BlobItem) error {
 	b := describeBlob(item)
 	bc := client.NewBlobClient(b.Name)
 	var err error
@@ -203,7 +207,8 @@ func (e *exporter) blob(ctx context.Context, client *container.Client, w *segmen
 	switch {
 	case errors.As(err, &re) && re.StatusCode == 404 && re.ErrorCode == "BlobNotFound":
 		return nil
-	case errors.As(err, &re) && (re.StatusCode == 409 || re.StatusCode == 403): // archived, encrypted with the client's key, or not permitted
+	case errors.As(err, &re) && (re.StatusCode == 409 || re.StatusCode == 403):
+		// archived, encrypted with the client's key, or not permitted
 		w.resource.Missing = append(w.resource.Missing, Missing{Item: b.title(), Reason: re.ErrorCode})
 		return nil
 	case err != nil:
@@ -257,7 +262,8 @@ func describeBlob(item *container.BlobItem) *Blob {
 }
 
 // openContent begins to read the content and completes b from the answer, so that both are of one state of the blob.
-func (e *exporter) openContent(ctx context.Context, client *container.Client, bc *blob.Client, b *Blob) (io.ReadCloser, error) {
+func (e *exporter) openContent(ctx context.Context, client *container.Client, bc *blob.Client, b *Blob) (io.ReadCloser,
+	error) {
 	if b.Type == "PageBlob" {
 		return e.openPages(ctx, client, bc, b)
 	}
@@ -272,7 +278,8 @@ func (e *exporter) openContent(ctx context.Context, client *container.Client, bc
 // fill takes the properties over from an answer.
 func (b *Blob) fill(r *blob.DownloadStreamResponse) {
 	b.Type, b.Length = string(value(r.BlobType)), value(r.ContentLength)
-	b.ContentType, b.ContentEncoding, b.ContentLanguage = value(r.ContentType), value(r.ContentEncoding), value(r.ContentLanguage)
+	b.ContentType, b.ContentEncoding, b.ContentLanguage = value(r.ContentType), value(r.ContentEncoding),
+		value(r.ContentLanguage)
 	b.ContentDisposition, b.CacheControl, b.MD5 = value(r.ContentDisposition), value(r.CacheControl), r.ContentMD5
 	b.Modified, b.ETag = value(r.LastModified).UTC(), string(value(r.ETag))
 	// Of the metadata, the listing has the case of the names. The values are those of the answer, unless a name is new.
@@ -296,14 +303,17 @@ const (
 )
 
 // openPages reads the ranges of a page blob that were written. Reads of one state are bound by its ETag.
-func (e *exporter) openPages(ctx context.Context, client *container.Client, bc *blob.Client, b *Blob) (io.ReadCloser, error) {
+func (e *exporter) openPages(ctx context.Context, client *container.Client, bc *blob.Client, b *Blob) (io.ReadCloser,
+	error) {
 	p, err := bc.GetProperties(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
-	b.fill(&blob.DownloadStreamResponse{DownloadResponse: blob.DownloadResponse{BlobType: p.BlobType, ContentLength: p.ContentLength, ContentType: p.ContentType,
-		ContentEncoding: p.ContentEncoding, ContentLanguage: p.ContentLanguage, ContentDisposition: p.ContentDisposition, CacheControl: p.CacheControl,
-		ContentMD5: p.ContentMD5, LastModified: p.LastModified, ETag: p.ETag, Metadata: p.Metadata}})
+	b.fill(&blob.DownloadStreamResponse{DownloadResponse: blob.DownloadResponse{BlobType: p.BlobType,
+		ContentLength: p.ContentLength, ContentType: p.ContentType,
+		ContentEncoding: p.ContentEncoding, ContentLanguage: p.ContentLanguage, ContentDisposition: p.ContentDisposition,
+		CacheControl: p.CacheControl,
+		ContentMD5:   p.ContentMD5, LastModified: p.LastModified, ETag: p.ETag, Metadata: p.Metadata}})
 	b.Sequence = value(p.BlobSequenceNumber)
 	same := &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfMatch: p.ETag}}
 	pages := client.NewPageBlobClient(b.Name)
@@ -363,7 +373,8 @@ func (r *pageReader) Read(p []byte) (int, error) {
 		}
 		next := &r.ranges[0]
 		n := min(next[1], pageChunk)
-		answer, err := r.client.DownloadStream(r.ctx, &blob.DownloadStreamOptions{Range: blob.HTTPRange{Offset: next[0], Count: n}, AccessConditions: r.same})
+		answer, err := r.client.DownloadStream(r.ctx,
+			&blob.DownloadStreamOptions{Range: blob.HTTPRange{Offset: next[0], Count: n}, AccessConditions: r.same})
 		if err != nil {
 			return 0, err
 		}

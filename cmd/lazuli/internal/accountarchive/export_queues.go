@@ -31,7 +31,8 @@ func (e *exporter) queues(ctx context.Context) (names []string, err error) {
 	if e.account.Queues == nil {
 		return nil, nil
 	}
-	pager := e.account.Queues.NewListQueuesPager(&azqueue.ListQueuesOptions{Include: azqueue.ListQueuesInclude{Metadata: true}})
+	pager := e.account.Queues.NewListQueuesPager(
+		&azqueue.ListQueuesOptions{Include: azqueue.ListQueuesInclude{Metadata: true}})
 	for pager.More() {
 		page, err := pager.NextPage(ctx)
 		if err != nil {
@@ -47,7 +48,8 @@ func (e *exporter) queues(ctx context.Context) (names []string, err error) {
 	return names, nil
 }
 
-// queue exports the messages of a queue that the protocol shows. It has one segment, which is written again after an interruption.
+// queue exports the messages of a queue that the protocol shows. It has one segment, which is written again after an
+// interruption.
 func (e *exporter) queue(ctx context.Context, r *Resource) error {
 	r.Segments, r.Missing, r.Policies = []Segment{}, nil, nil
 	client := e.account.Queues.NewQueueClient(r.Name)
@@ -63,7 +65,8 @@ func (e *exporter) queue(ctx context.Context, r *Resource) error {
 	for _, p := range acl.SignedIdentifiers {
 		policy := Policy{ID: value(p.ID)}
 		if p.AccessPolicy != nil {
-			policy.Start, policy.Expiry, policy.Permission = value(p.AccessPolicy.Start), value(p.AccessPolicy.Expiry), value(p.AccessPolicy.Permission)
+			policy.Start, policy.Expiry, policy.Permission = value(p.AccessPolicy.Start), value(p.AccessPolicy.Expiry),
+				value(p.AccessPolicy.Permission)
 		}
 		r.Policies = append(r.Policies, policy)
 	}
@@ -89,7 +92,8 @@ func (e *exporter) queue(ctx context.Context, r *Resource) error {
 		return err
 	}
 	if n := int(value(properties.ApproximateMessagesCount)); n > w.items {
-		r.Missing = append(r.Missing, Missing{Item: fmt.Sprintf("%d of %d messages", n-w.items, n), Reason: "Peek Messages and Get Messages do not show them"})
+		r.Missing = append(r.Missing, Missing{Item: fmt.Sprintf("%d of %d messages", n-w.items, n),
+			Reason: "Peek Messages and Get Messages do not show them"})
 	}
 	return w.end()
 }
@@ -104,19 +108,24 @@ func (e *exporter) policies(r *Resource, err error) error {
 	return err
 }
 
-// visibility is the time that received messages are hidden. Receiving ends before the first of them becomes visible again.
+// visibility is the time that received messages are hidden. Receiving ends before the first of them becomes visible
+// again.
 const visibility = 10 * time.Minute
 
-// receive writes all visible messages. They become visible again by themselves, with a dequeue count that is higher by one: giving them back
-// earlier would need the text of all of them in memory, as the client library cannot update a message without its text.
+// receive writes all visible messages. They become visible again by themselves, with a dequeue count that is higher by
+// one: giving them back earlier would need the text of all of them in memory, as the client library cannot update a
+// message without its text.
 func (e *exporter) receive(ctx context.Context, client *azqueue.QueueClient, write func(Message) error) (err error) {
 	for end := e.Now().Add(visibility - time.Minute); e.Now().Before(end); {
-		page, err := client.DequeueMessages(ctx, &azqueue.DequeueMessagesOptions{NumberOfMessages: to.Ptr[int32](32), VisibilityTimeout: to.Ptr(int32(visibility.Seconds()))})
+		page, err := client.DequeueMessages(ctx,
+			&azqueue.DequeueMessagesOptions{NumberOfMessages: to.Ptr[int32](32),
+				VisibilityTimeout: to.Ptr(int32(visibility.Seconds()))})
 		if err != nil || len(page.Messages) == 0 {
 			return err
 		}
 		for _, m := range page.Messages {
-			if err := write(Message{Text: value(m.MessageText), ID: value(m.MessageID), Inserted: value(m.InsertionTime).UTC(), Expires: expiry(value(m.ExpirationTime)),
+			if err := write(Message{Text: value(m.MessageText), ID: value(m.MessageID), Inserted: value(m.InsertionTime).UTC(),
+				Expires:  expiry(value(m.ExpirationTime)),
 				Attempts: value(m.DequeueCount) - 1}); err != nil {
 				return err
 			}
@@ -136,7 +145,8 @@ func expiry(t time.Time) time.Time {
 // peek writes what Peek Messages shows: on Lazuli all messages, hidden ones included, elsewhere 32 visible ones.
 func peek(ctx context.Context, client *azqueue.QueueClient, write func(Message) error) error {
 	err := queuetool.PeekEach(ctx, client, func(m queuetool.Message) error {
-		return write(Message{Text: m.Body, ID: m.ID, Inserted: m.Inserted.UTC(), Expires: expiry(m.Expires), Attempts: m.Attempts, Visible: m.NextVisible})
+		return write(Message{Text: m.Body, ID: m.ID, Inserted: m.Inserted.UTC(), Expires: expiry(m.Expires),
+			Attempts: m.Attempts, Visible: m.NextVisible})
 	})
 	if !errors.Is(err, queuetool.ErrNoHidden) {
 		return err
@@ -146,7 +156,8 @@ func peek(ctx context.Context, client *azqueue.QueueClient, write func(Message) 
 		return err
 	}
 	for _, m := range page.Messages {
-		if err := write(Message{Text: value(m.MessageText), ID: value(m.MessageID), Inserted: value(m.InsertionTime).UTC(), Expires: expiry(value(m.ExpirationTime)),
+		if err := write(Message{Text: value(m.MessageText), ID: value(m.MessageID), Inserted: value(m.InsertionTime).UTC(),
+			Expires:  expiry(value(m.ExpirationTime)),
 			Attempts: value(m.DequeueCount)}); err != nil {
 			return err
 		}

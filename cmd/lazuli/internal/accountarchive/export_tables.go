@@ -28,7 +28,8 @@ func (e *exporter) table(ctx context.Context, r *Resource) error {
 		for _, p := range acl.SignedIdentifiers {
 			policy := Policy{ID: value(p.ID)}
 			if p.AccessPolicy != nil {
-				policy.Start, policy.Expiry, policy.Permission = value(p.AccessPolicy.Start), value(p.AccessPolicy.Expiry), value(p.AccessPolicy.Permission)
+				policy.Start, policy.Expiry, policy.Permission = value(p.AccessPolicy.Start), value(p.AccessPolicy.Expiry),
+					value(p.AccessPolicy.Permission)
 			}
 			r.Policies = append(r.Policies, policy)
 		}

@@ -42,7 +42,8 @@ type importer struct {
 type ImportOptions struct {
 	Options
 	Selection
-	// Overwrite writes into tables, queues and containers that exist; otherwise that is an error before anything is written to them.
+	// Overwrite writes into tables, queues and containers that exist; otherwise that is an error before anything is
+	// written to them.
 	Overwrite bool
 }
 
@@ -62,8 +63,8 @@ func Verify(dir string) (*Manifest, error) {
 	return m, nil
 }
 
-// Import writes an archive, or what is selected of it, to an account. Each segment is checked before anything of it is written. An import that was
-// interrupted continues behind the last whole segment if it is run again.
+// Import writes an archive, or what is selected of it, to an account. Each segment is checked before anything of it is
+// written. An import that was interrupted continues behind the last whole segment if it is run again.
 func Import(ctx context.Context, a Account, dir string, o ImportOptions) (Result, error) {
 	o.defaults()
 	if err := o.Check(); err != nil {
@@ -161,7 +162,8 @@ type journal struct {
 	path string
 	// Target is the address of the account.
 	Target string `json:"target"`
-	// Begun are the resources that the import has made, or was allowed to write into; Done the number of their segments that are written.
+	// Begun are the resources that the import has made, or was allowed to write into; Done the number of their segments
+	// that are written.
 	Begun map[string]bool `json:"begun"`
 	Done  map[string]int  `json:"done"`
 }
@@ -169,7 +171,8 @@ type journal struct {
 // open reads the journal of a former import to that target.
 func (j *journal) open(dir, target string) error {
 	sum := sha256.Sum256([]byte(target))
-	*j = journal{path: filepath.Join(dir, "import-"+hex.EncodeToString(sum[:4])+".json"), Target: target, Begun: map[string]bool{}, Done: map[string]int{}}
+	*j = journal{path: filepath.Join(dir, "import-"+hex.EncodeToString(sum[:4])+".json"), Target: target,
+		Begun: map[string]bool{}, Done: map[string]int{}}
 	data, err := os.ReadFile(j.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

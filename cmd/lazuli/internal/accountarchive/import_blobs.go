@@ -35,14 +35,16 @@ func (i *importer) createContainer(ctx context.Context, r *Resource) error {
 	set := &container.SetAccessPolicyOptions{Access: o.Access}
 	for _, p := range r.Policies {
 		set.ContainerACL = append(set.ContainerACL,
-			&container.SignedIdentifier{ID: &p.ID, AccessPolicy: &container.AccessPolicy{Start: optional(p.Start), Expiry: optional(p.Expiry), Permission: &p.Permission}})
+			&container.SignedIdentifier{ID: &p.ID,
+				AccessPolicy: &container.AccessPolicy{Start: optional(p.Start), Expiry: optional(p.Expiry),
+					Permission: &p.Permission}})
 	}
 	_, err := client.SetAccessPolicy(ctx, set)
 	return err
 }
 
-// containerSegment writes the blobs of a segment. Each is there as a whole or not at all, apart from page and append blobs, which are written in
-// parts.
+// containerSegment writes the blobs of a segment. Each is there as a whole or not at all, apart from page and append
+// blobs, which are written in parts.
 func (i *importer) containerSegment(ctx context.Context, r *Resource, s Segment) error {
 	f, err := openSegment(i.dir, s)
 	if err != nil {
@@ -110,8 +112,10 @@ func (b *Blob) headers() *blob.HTTPHeaders {
 		}
 		return &s
 	}
-	return &blob.HTTPHeaders{BlobContentType: optional(b.ContentType), BlobContentEncoding: optional(b.ContentEncoding), BlobContentLanguage: optional(b.ContentLanguage),
-		BlobContentDisposition: optional(b.ContentDisposition), BlobCacheControl: optional(b.CacheControl), BlobContentMD5: b.MD5}
+	return &blob.HTTPHeaders{BlobContentType: optional(b.ContentType), BlobContentEncoding: optional(b.ContentEncoding),
+		BlobContentLanguage:    optional(b.ContentLanguage),
+		BlobContentDisposition: optional(b.ContentDisposition), BlobCacheControl: optional(b.CacheControl),
+		BlobContentMD5: b.MD5}
 }
 
 func (b *Blob) tier() *blob.AccessTier {
@@ -122,8 +126,8 @@ func (b *Blob) tier() *blob.AccessTier {
 }
 
 const (
-	// blockSize is the size of blocks, and of the largest blob that is written with one request. Larger blobs have larger blocks if they would
-	// need more than maxBlocks.
+	// blockSize is the size of blocks, and of the largest blob that is written with one request. Larger blobs have larger
+	// blocks if they would need more than maxBlocks.
 	blockSize = 8 << 20
 	maxBlocks = 50_000
 	// maxBlockSize bounds the memory for a block, and so a blob to 6 TiB.
@@ -132,7 +136,8 @@ const (
 	partSize = 4 << 20
 )
 
-func writeBlocks(ctx context.Context, client *blockblob.Client, b *Blob, content io.Reader) (version *string, err error) {
+func writeBlocks(ctx context.Context, client *blockblob.Client, b *Blob, content io.Reader) (version *string,
+	err error) {
 	size := max(blockSize, (b.Length+maxBlocks-1)/maxBlocks)
 	if size > maxBlockSize {
 		return nil, invalid("a blob of %d bytes", b.Length)
@@ -146,8 +151,9 @@ func writeBlocks(ctx context.Context, client *blockblob.Client, b *Blob, content
 		if len(headers.BlobContentMD5) != md5.Size {
 			headers.BlobContentMD5 = nil // Put Blob computes one
 		}
-		r, err := client.Upload(ctx, streaming.NopCloser(bytes.NewReader(buf)), &blockblob.UploadOptions{HTTPHeaders: &headers, Metadata: pointers(b.Metadata), Tags: b.Tags, Tier: b.tier(),
-			TransactionalValidation: transferMD5(buf)})
+		r, err := client.Upload(ctx, streaming.NopCloser(bytes.NewReader(buf)),
+			&blockblob.UploadOptions{HTTPHeaders: &headers, Metadata: pointers(b.Metadata), Tags: b.Tags, Tier: b.tier(),
+				TransactionalValidation: transferMD5(buf)})
 		return r.VersionID, err
 	}
 	var ids []string
@@ -157,12 +163,15 @@ func writeBlocks(ctx context.Context, client *blockblob.Client, b *Blob, content
 			return nil, err
 		}
 		id := base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32([]byte("lazuli-import-"), uint32(len(ids))))
-		if _, err := client.StageBlock(ctx, id, streaming.NopCloser(bytes.NewReader(buf)), &blockblob.StageBlockOptions{TransactionalValidation: transferMD5(buf)}); err != nil {
+		if _, err := client.StageBlock(ctx, id, streaming.NopCloser(bytes.NewReader(buf)),
+			&blockblob.StageBlockOptions{TransactionalValidation: transferMD5(buf)}); err != nil {
 			return nil, err
 		}
 		ids = append(ids, id)
 	}
-	r, err := client.CommitBlockList(ctx, ids, &blockblob.CommitBlockListOptions{HTTPHeaders: b.headers(), Metadata: pointers(b.Metadata), Tags: b.Tags, Tier: b.tier()})
+	r, err := client.CommitBlockList(ctx, ids,
+		&blockblob.CommitBlockListOptions{HTTPHeaders: b.headers(), Metadata: pointers(b.Metadata), Tags: b.Tags,
+			Tier: b.tier()})
 	return r.VersionID, err
 }
 
@@ -172,8 +181,10 @@ func transferMD5(data []byte) blob.TransferValidationType {
 	return blob.TransferValidationTypeMD5(sum[:])
 }
 
-func writeAppends(ctx context.Context, client *appendblob.Client, b *Blob, content io.Reader) (version *string, err error) {
-	r, err := client.Create(ctx, &appendblob.CreateOptions{HTTPHeaders: b.headers(), Metadata: pointers(b.Metadata), Tags: b.Tags})
+func writeAppends(ctx context.Context, client *appendblob.Client, b *Blob, content io.Reader) (version *string,
+	err error) {
+	r, err := client.Create(ctx, &appendblob.CreateOptions{HTTPHeaders: b.headers(), Metadata: pointers(b.Metadata),
+		Tags: b.Tags})
 	if err != nil {
 		return nil, err
 	}
@@ -183,8 +194,10 @@ func writeAppends(ctx context.Context, client *appendblob.Client, b *Blob, conte
 		if _, err := io.ReadFull(content, buf); err != nil {
 			return nil, err
 		}
-		if _, err := client.AppendBlock(ctx, streaming.NopCloser(bytes.NewReader(buf)), &appendblob.AppendBlockOptions{TransactionalValidation: transferMD5(buf),
-			AppendPositionAccessConditions: &appendblob.AppendPositionAccessConditions{AppendPosition: to.Ptr(b.Length - left)}}); err != nil {
+		if _, err := client.AppendBlock(ctx, streaming.NopCloser(bytes.NewReader(buf)),
+			&appendblob.AppendBlockOptions{TransactionalValidation: transferMD5(buf),
+				AppendPositionAccessConditions: &appendblob.AppendPositionAccessConditions{AppendPosition: to.Ptr(
+					b.Length - left)}}); err != nil {
 			return nil, err
 		}
 	}
@@ -195,7 +208,9 @@ func writeAppends(ctx context.Context, client *appendblob.Client, b *Blob, conte
 }
 
 func writePages(ctx context.Context, client *pageblob.Client, b *Blob, content io.Reader) (version *string, err error) {
-	r, err := client.Create(ctx, b.Length, &pageblob.CreateOptions{HTTPHeaders: b.headers(), Metadata: pointers(b.Metadata), Tags: b.Tags, SequenceNumber: &b.Sequence})
+	r, err := client.Create(ctx, b.Length,
+		&pageblob.CreateOptions{HTTPHeaders: b.headers(), Metadata: pointers(b.Metadata), Tags: b.Tags,
+			SequenceNumber: &b.Sequence})
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +221,8 @@ func writePages(ctx context.Context, client *pageblob.Client, b *Blob, content i
 			if _, err := io.ReadFull(content, part); err != nil {
 				return nil, err
 			}
-			if _, err := client.UploadPages(ctx, streaming.NopCloser(bytes.NewReader(part)), blob.HTTPRange{Offset: at, Count: int64(len(part))},
+			if _, err := client.UploadPages(ctx, streaming.NopCloser(bytes.NewReader(part)),
+				blob.HTTPRange{Offset: at, Count: int64(len(part))},
 				&pageblob.UploadPagesOptions{TransactionalValidation: transferMD5(part)}); err != nil {
 				return nil, err
 			}

@@ -18,7 +18,9 @@ func (i *importer) createQueue(ctx context.Context, r *Resource) error {
 	}
 	var list []*azqueue.SignedIdentifier
 	for _, p := range r.Policies {
-		list = append(list, &azqueue.SignedIdentifier{ID: &p.ID, AccessPolicy: &azqueue.AccessPolicy{Start: optional(p.Start), Expiry: optional(p.Expiry), Permission: &p.Permission}})
+		list = append(list, &azqueue.SignedIdentifier{ID: &p.ID,
+			AccessPolicy: &azqueue.AccessPolicy{Start: optional(p.Start), Expiry: optional(p.Expiry),
+				Permission: &p.Permission}})
 	}
 	_, err := client.SetAccessPolicy(ctx, &azqueue.SetAccessPolicyOptions{QueueACL: list})
 	return err
@@ -35,7 +37,8 @@ func pointers(m map[string]string) map[string]*string {
 // maxDelay is the longest time in seconds for which a message can be hidden.
 const maxDelay = 7 * 24 * 3600
 
-// queueSegment puts the messages of a segment. What is left of their time to live, and of the time until they are visible, is kept.
+// queueSegment puts the messages of a segment. What is left of their time to live, and of the time until they are
+// visible, is kept.
 func (i *importer) queueSegment(ctx context.Context, r *Resource, s Segment) error {
 	client := i.account.Queues.NewQueueClient(r.Name)
 	return readLines(i.dir, s, func(line []byte) error {

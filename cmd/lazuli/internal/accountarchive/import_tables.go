@@ -18,7 +18,9 @@ func (i *importer) createTable(ctx context.Context, r *Resource) error {
 	}
 	var list []*aztables.SignedIdentifier
 	for _, p := range r.Policies {
-		list = append(list, &aztables.SignedIdentifier{ID: &p.ID, AccessPolicy: &aztables.AccessPolicy{Start: optional(p.Start), Expiry: optional(p.Expiry), Permission: &p.Permission}})
+		list = append(list, &aztables.SignedIdentifier{ID: &p.ID,
+			AccessPolicy: &aztables.AccessPolicy{Start: optional(p.Start), Expiry: optional(p.Expiry),
+				Permission: &p.Permission}})
 	}
 	_, err := i.account.Tables.NewClient(r.Name).SetAccessPolicy(ctx, &aztables.SetAccessPolicyOptions{TableACL: list})
 	return err

@@ -117,8 +117,8 @@ func (m *Manifest) Missing() (n int) {
 	return n
 }
 
-// load reads the manifest of an archive. whole demands that the export has finished, and checks the manifest's hash. It fails with
-// fs.ErrNotExist, or with ErrArchive.
+// load reads the manifest of an archive. whole demands that the export has finished, and checks the manifest's hash. It
+// fails with fs.ErrNotExist, or with ErrArchive.
 func load(dir string, whole bool) (*Manifest, error) {
 	path := filepath.Join(dir, manifestName)
 	info, err := os.Stat(path)
@@ -149,7 +149,8 @@ func load(dir string, whole bool) (*Manifest, error) {
 		return nil, invalid("%s: %w", path, err)
 	}
 	if m.Format != formatName || m.Version != Version {
-		return nil, invalid("%s is of format %q, version %d; this program reads %q, version %d", path, m.Format, m.Version, formatName, Version)
+		return nil, invalid("%s is of format %q, version %d; this program reads %q, version %d", path, m.Format, m.Version,
+			formatName, Version)
 	}
 	for _, r := range m.Resources {
 		if err := r.check(); err != nil {

@@ -47,7 +47,8 @@ func (w *segmentWriter) Write(p []byte) (int, error) {
 		if err := disk.MkdirAll(filepath.Join(w.dir, filepath.FromSlash(w.folder)), 0o700); err != nil {
 			return 0, err
 		}
-		f, err := os.OpenFile(filepath.Join(w.dir, filepath.FromSlash(w.name()))+partial, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+		f, err := os.OpenFile(filepath.Join(w.dir, filepath.FromSlash(w.name()))+partial, os.O_CREATE|os.O_TRUNC|os.O_WRONLY,
+			0o600)
 		if err != nil {
 			return 0, err
 		}
@@ -88,7 +89,8 @@ func (w *segmentWriter) end() error {
 	if err != nil {
 		return err
 	}
-	w.resource.Segments = append(w.resource.Segments, Segment{File: w.name(), Bytes: w.size, SHA256: hex.EncodeToString(w.hash.Sum(nil)), Items: w.items})
+	w.resource.Segments = append(w.resource.Segments,
+		Segment{File: w.name(), Bytes: w.size, SHA256: hex.EncodeToString(w.hash.Sum(nil)), Items: w.items})
 	w.file = nil
 	return nil
 }
@@ -102,7 +104,8 @@ func (w *segmentWriter) abandon() {
 	}
 }
 
-// openSegment opens the file of a segment. An archive may come from a stranger: a link that leads out of it, and what is no file, are refused.
+// openSegment opens the file of a segment. An archive may come from a stranger: a link that leads out of it, and what
+// is no file, are refused.
 func openSegment(dir string, s Segment) (*os.File, error) {
 	f, err := os.OpenInRoot(dir, filepath.FromSlash(s.File))
 	if err != nil {
@@ -135,7 +138,8 @@ func verify(dir string, s Segment) error {
 	return nil
 }
 
-// maxLine is the length in bytes of a line: an entity has 1 MiB of values, a message 64 KiB, of which every character may be escaped.
+// maxLine is the length in bytes of a line: an entity has 1 MiB of values, a message 64 KiB, of which every character
+// may be escaped.
 const maxLine = 16 << 20
 
 // readLines calls each for the lines of a segment.

@@ -24,7 +24,8 @@ func TestSegmentsAreFilesOfTheArchive(t *testing.T) {
 		file  string
 		bytes int64
 		ok    bool
-	}{{"inside", 5, true}, {"in", 5, true}, {"inside", 4, false}, {"out", 5, false}, {"device", 0, false}, {".", 0, false}, {"../x", 5, false}, {"missing", 5, false}} {
+	}{{"inside", 5, true}, {"in", 5, true}, {"inside", 4, false}, {"out", 5, false}, {"device", 0, false}, {".", 0, false},
+		{"../x", 5, false}, {"missing", 5, false}} {
 		f, err := openSegment(dir, Segment{File: tc.file, Bytes: tc.bytes})
 		if (err == nil) != tc.ok {
 			t.Errorf("%s with %d bytes: %v", tc.file, tc.bytes, err)

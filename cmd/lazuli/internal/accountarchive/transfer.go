@@ -13,10 +13,12 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 )
 
-// Transfer copies an account with its service properties to another one that has none of its tables, queues and containers, by an archive in dir. The
-// archive is removed once everything is copied; after an error it stays, and a further call continues with it. What the protocol does not show
-// ends the transfer before anything is written; partial allows it.
-func Transfer(ctx context.Context, from, to Account, dir string, s Selection, partial bool, o Options) (*Manifest, Result, error) {
+// Transfer copies an account with its service properties to another one that has none of its tables, queues and
+// containers, by an archive in dir. The archive is removed once everything is copied; after an error it stays, and a
+// further call continues with it. What the protocol does not show ends the transfer before anything is written; partial
+// allows it.
+func Transfer(ctx context.Context, from, to Account, dir string, s Selection, partial bool, o Options) (*Manifest,
+	Result, error) {
 	m, err := exported(ctx, from, dir, s, o)
 	if err != nil {
 		return nil, Result{}, err
@@ -51,7 +53,8 @@ func exported(ctx context.Context, from Account, dir string, s Selection, o Opti
 	return m, err
 }
 
-// copyProperties copies the properties of the three services: CORS rules, logging and metrics, soft deletion, the static website.
+// copyProperties copies the properties of the three services: CORS rules, logging and metrics, soft deletion, the
+// static website.
 func copyProperties(ctx context.Context, from, to Account) error {
 	if from.Tables != nil && to.Tables != nil {
 		p, err := from.Tables.GetProperties(ctx, nil)
@@ -67,7 +70,9 @@ func copyProperties(ctx context.Context, from, to Account) error {
 		if err != nil {
 			return err
 		}
-		if _, err := to.Queues.SetProperties(ctx, &azqueue.SetPropertiesOptions{CORS: p.CORS, HourMetrics: p.HourMetrics, Logging: p.Logging, MinuteMetrics: p.MinuteMetrics}); err != nil {
+		if _, err := to.Queues.SetProperties(ctx,
+			&azqueue.SetPropertiesOptions{CORS: p.CORS, HourMetrics: p.HourMetrics, Logging: p.Logging,
+				MinuteMetrics: p.MinuteMetrics}); err != nil {
 			return err
 		}
 	}
@@ -78,7 +83,9 @@ func copyProperties(ctx context.Context, from, to Account) error {
 	if err != nil {
 		return err
 	}
-	_, err = to.Blobs.ServiceClient().SetProperties(ctx, &service.SetPropertiesOptions{CORS: p.CORS, DefaultServiceVersion: p.DefaultServiceVersion,
-		DeleteRetentionPolicy: p.DeleteRetentionPolicy, HourMetrics: p.HourMetrics, Logging: p.Logging, MinuteMetrics: p.MinuteMetrics, StaticWebsite: p.StaticWebsite})
+	_, err = to.Blobs.ServiceClient().SetProperties(ctx,
+		&service.SetPropertiesOptions{CORS: p.CORS, DefaultServiceVersion: p.DefaultServiceVersion,
+			DeleteRetentionPolicy: p.DeleteRetentionPolicy, HourMetrics: p.HourMetrics, Logging: p.Logging,
+			MinuteMetrics: p.MinuteMetrics, StaticWebsite: p.StaticWebsite})
 	return err
 }

@@ -15,7 +15,8 @@ import (
 
 // The files of the services in a folder.
 const (
-	blobFile, queueFile, tableFile    = "__azurite_db_blob__.json", "__azurite_db_queue__.json", "__azurite_db_table__.json"
+	blobFile, queueFile, tableFile = "__azurite_db_blob__.json", "__azurite_db_queue__.json",
+		"__azurite_db_table__.json"
 	blobExtents, queueExtents         = "__azurite_db_blob_extent__.json", "__azurite_db_queue_extent__.json"
 	blobExtentFolder, queueExtentsDir = "__blobstorage__", "__queuestorage__"
 )
@@ -42,7 +43,8 @@ type Folder struct {
 	blobContent, messageText extents
 }
 
-// Open reads the documents of a folder. Azurite should not be running: it writes its files every five seconds, and when it ends.
+// Open reads the documents of a folder. Azurite should not be running: it writes its files every five seconds, and when
+// it ends.
 func Open(path string) (*Folder, error) {
 	if !Is(path) {
 		return nil, fmt.Errorf("%s has no data of Azurite: there is no %s, %s or %s", path, blobFile, queueFile, tableFile)
@@ -119,7 +121,8 @@ func (f *Folder) Accounts() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// readDatabase reads a file of LokiJS and calls read for each collection, with the decoder at the list of its documents.
+// readDatabase reads a file of LokiJS and calls read for each collection, with the decoder at the list of its
+// documents.
 func readDatabase(name string, read func(collection string, d *json.Decoder) error) error {
 	file, err := os.Open(name)
 	if err != nil {

@@ -25,8 +25,8 @@ type Account struct {
 type Options struct {
 	// Targets maps the accounts of the folder to the accounts that are written. Others are left out.
 	Targets map[string]Account
-	// SetTime sets the clock of the target to a time that is never before the one of the last call. Nil is for a target whose clock cannot be set: what is
-	// written then has the time of the import.
+	// SetTime sets the clock of the target to a time that is never before the one of the last call. Nil is for a target
+	// whose clock cannot be set: what is written then has the time of the import.
 	SetTime func(time.Time)
 	// Now is the present; nil is time.Now. Messages that have expired by then are not written.
 	Now func() time.Time
@@ -61,8 +61,9 @@ type importer struct {
 	result Result
 }
 
-// Import writes what the folder has. An item that cannot be read, or that the target refuses, is noted in the result, and the import continues. It returns an error
-// if the target does not respond, or has one of the tables, queues or containers already.
+// Import writes what the folder has. An item that cannot be read, or that the target refuses, is noted in the result,
+// and the import continues. It returns an error if the target does not respond, or has one of the tables, queues or
+// containers already.
 func (f *Folder) Import(ctx context.Context, o Options) (Result, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -126,8 +127,8 @@ func (i *importer) plan(at time.Time, item string, count *int, do func(context.C
 	i.steps = append(i.steps, step{at: at, item: item, do: do, count: count})
 }
 
-// planLast adds, at the present, what has no time, or what must follow everything else: uncommitted blocks, which the service keeps for a week after the last one;
-// leases; the properties of the services, such as logging.
+// planLast adds, at the present, what has no time, or what must follow everything else: uncommitted blocks, which the
+// service keeps for a week after the last one; leases; the properties of the services, such as logging.
 func (i *importer) planLast() {
 	i.planUncommitted()
 	i.planLeases()

@@ -69,7 +69,8 @@ func (i *importer) planContainers() {
 			return err
 		})
 		i.plan(c.Properties.LastModified, item, nil, func(ctx context.Context) error {
-			_, err := client.SetMetadata(ctx, &container.SetMetadataOptions{Metadata: pointers(c.Metadata)}) // also for Last-Modified
+			// also for Last-Modified
+			_, err := client.SetMetadata(ctx, &container.SetMetadataOptions{Metadata: pointers(c.Metadata)})
 			return err
 		})
 		if len(c.ACL) > 0 {
@@ -80,8 +81,9 @@ func (i *importer) planContainers() {
 					if err != nil {
 						return unreadable{err}
 					}
-					list = append(list, &container.SignedIdentifier{ID: &p.ID, AccessPolicy: &container.AccessPolicy{Start: start, Expiry: expiry,
-						Permission: optional(p.AccessPolicy.Permission)}})
+					list = append(list, &container.SignedIdentifier{ID: &p.ID,
+						AccessPolicy: &container.AccessPolicy{Start: start, Expiry: expiry,
+							Permission: optional(p.AccessPolicy.Permission)}})
 				}
 				_, err := client.SetAccessPolicy(ctx, &container.SetAccessPolicyOptions{Access: access(c), ContainerACL: list})
 				return err
@@ -102,7 +104,8 @@ func access(c containerDoc) *container.PublicAccessType {
 	return to.Ptr(container.PublicAccessType(c.Properties.PublicAccess))
 }
 
-// planBlob writes the contents of a blob in the order of their times, and makes each snapshot of the content that it has.
+// planBlob writes the contents of a blob in the order of their times, and makes each snapshot of the content that it
+// has.
 func (i *importer) planBlob(client *container.Client, n blobName, list []blobDoc) {
 	base := slices.IndexFunc(list, func(b blobDoc) bool { return b.Snapshot == "" })
 	slices.SortStableFunc(list, func(a, b blobDoc) int { // the blob itself is last
@@ -164,16 +167,19 @@ func (i *importer) planBlob(client *container.Client, n blobName, list []blobDoc
 			if failed {
 				return unreadable{fmt.Errorf("its content was not imported")}
 			}
-			_, err := client.NewBlobClient(n.name).CreateSnapshot(ctx, &blob.CreateSnapshotOptions{Metadata: pointers(b.Metadata)})
+			_, err := client.NewBlobClient(n.name).CreateSnapshot(ctx,
+				&blob.CreateSnapshotOptions{Metadata: pointers(b.Metadata)})
 			return err
 		})
 	}
 }
 
-// write replaces a blob by the content, the headers, the metadata, the tags and the tier of b. With empty it leaves the content out.
+// write replaces a blob by the content, the headers, the metadata, the tags and the tier of b. With empty it leaves the
+// content out.
 func (i *importer) write(ctx context.Context, client *container.Client, b blobDoc, empty bool) error {
 	p := b.Properties
-	headers := &blob.HTTPHeaders{BlobContentType: optional(p.ContentType), BlobContentEncoding: optional(p.ContentEncoding),
+	headers := &blob.HTTPHeaders{BlobContentType: optional(p.ContentType),
+		BlobContentEncoding: optional(p.ContentEncoding),
 		BlobContentLanguage: optional(p.ContentLanguage), BlobContentDisposition: optional(p.ContentDisposition),
 		BlobCacheControl: optional(p.CacheControl), BlobContentMD5: p.ContentMD5}
 	metadata, tags := pointers(b.Metadata), map[string]string{}
@@ -187,14 +193,16 @@ func (i *importer) write(ctx context.Context, client *container.Client, b blobDo
 	switch p.BlobType {
 	case string(blob.BlobTypePageBlob):
 		target := client.NewPageBlobClient(b.Name)
-		if _, err := target.Create(ctx, p.ContentLength, &pageblob.CreateOptions{HTTPHeaders: headers, Metadata: metadata, Tags: tags,
-			SequenceNumber: to.Ptr(p.BlobSequenceNumber)}); err != nil || empty {
+		if _, err := target.Create(ctx, p.ContentLength,
+			&pageblob.CreateOptions{HTTPHeaders: headers, Metadata: metadata, Tags: tags,
+				SequenceNumber: to.Ptr(p.BlobSequenceNumber)}); err != nil || empty {
 			return err
 		}
 		return i.writePages(ctx, target, b)
 	case string(blob.BlobTypeAppendBlob):
 		target := client.NewAppendBlobClient(b.Name)
-		if _, err := target.Create(ctx, &appendblob.CreateOptions{HTTPHeaders: headers, Metadata: metadata, Tags: tags}); err != nil || empty {
+		if _, err := target.Create(ctx,
+			&appendblob.CreateOptions{HTTPHeaders: headers, Metadata: metadata, Tags: tags}); err != nil || empty {
 			return err
 		}
 		for _, block := range b.Blocks {
@@ -214,7 +222,8 @@ func (i *importer) write(ctx context.Context, client *container.Client, b blobDo
 	target := client.NewBlockBlobClient(b.Name)
 	if b.Content != nil {
 		return i.content(*b.Content, func(body io.ReadSeekCloser) error {
-			_, err := target.Upload(ctx, body, &blockblob.UploadOptions{HTTPHeaders: headers, Metadata: metadata, Tags: tags, Tier: tier})
+			_, err := target.Upload(ctx, body,
+				&blockblob.UploadOptions{HTTPHeaders: headers, Metadata: metadata, Tags: tags, Tier: tier})
 			return err
 		})
 	}
@@ -225,7 +234,8 @@ func (i *importer) write(ctx context.Context, client *container.Client, b blobDo
 		}
 		names = append(names, block.Name)
 	}
-	_, err := target.CommitBlockList(ctx, names, &blockblob.CommitBlockListOptions{HTTPHeaders: headers, Metadata: metadata, Tags: tags, Tier: tier})
+	_, err := target.CommitBlockList(ctx, names,
+		&blockblob.CommitBlockListOptions{HTTPHeaders: headers, Metadata: metadata, Tags: tags, Tier: tier})
 	return err
 }
 
@@ -245,7 +255,8 @@ func (i *importer) writePages(ctx context.Context, target *pageblob.Client, b bl
 			continue
 		}
 		if r.End-r.Start+1 != r.Content.Count {
-			return unreadable{fmt.Errorf("the range from byte %d to %d has content of %d bytes", r.Start, r.End, r.Content.Count)}
+			return unreadable{fmt.Errorf("the range from byte %d to %d has content of %d bytes", r.Start, r.End,
+				r.Content.Count)}
 		}
 		if err := i.each(r.Content, maxPages, func(body io.ReadSeekCloser, offset, n int64) error {
 			_, err := target.UploadPages(ctx, body, blob.HTTPRange{Offset: r.Start + offset, Count: n}, nil)
@@ -274,7 +285,8 @@ func (i *importer) content(c chunk, f func(io.ReadSeekCloser) error) error {
 func (i *importer) each(c chunk, limit int64, f func(body io.ReadSeekCloser, offset, n int64) error) error {
 	for offset := int64(0); offset < c.Count; offset += limit {
 		n := min(limit, c.Count-offset)
-		if err := i.content(chunk{c.ID, c.Offset + offset, n}, func(body io.ReadSeekCloser) error { return f(body, offset, n) }); err != nil {
+		if err := i.content(chunk{c.ID, c.Offset + offset, n},
+			func(body io.ReadSeekCloser) error { return f(body, offset, n) }); err != nil {
 			return err
 		}
 	}
@@ -285,9 +297,10 @@ func (i *importer) planUncommitted() {
 	for _, b := range i.blocks {
 		if client := i.container(b.Account, b.Container); client != nil {
 			n := blobName{b.Account, b.Container, b.Blob}
-			i.plan(i.now, fmt.Sprintf("%v, uncommitted block %s", n, b.Name), &i.result.Uncommitted, func(ctx context.Context) error {
-				return i.stage(ctx, client.NewBlockBlobClient(b.Blob), b)
-			})
+			i.plan(i.now, fmt.Sprintf("%v, uncommitted block %s", n, b.Name), &i.result.Uncommitted,
+				func(ctx context.Context) error {
+					return i.stage(ctx, client.NewBlockBlobClient(b.Blob), b)
+				})
 		}
 	}
 }
@@ -309,7 +322,8 @@ func (i *importer) planLeases() {
 	}
 	for _, b := range i.blobs {
 		client := i.container(b.Account, b.Container)
-		if client == nil || b.Snapshot != "" || b.Deleted || b.Properties.LeaseState != "leased" || b.Properties.LeaseDuration != "infinite" {
+		if client == nil || b.Snapshot != "" || b.Deleted || b.Properties.LeaseState != "leased" ||
+			b.Properties.LeaseDuration != "infinite" {
 			continue
 		}
 		i.plan(i.now, fmt.Sprintf("lease of blob %s/%s", b.Container, b.Name), nil, func(ctx context.Context) error {

@@ -32,7 +32,8 @@ var errReported = errors.New("reported")
 func refusal(err error) bool {
 	var u unreadable
 	var response *azcore.ResponseError
-	return errors.Is(err, errReported) || errors.As(err, &u) || errors.As(err, &response) && response.StatusCode >= 400 && response.StatusCode < 500 &&
+	return errors.Is(err, errReported) || errors.As(err, &u) || errors.As(err, &response) && response.StatusCode >= 400 &&
+		response.StatusCode < 500 &&
 		response.StatusCode != http.StatusForbidden && response.StatusCode != http.StatusUnauthorized
 }
 
@@ -66,8 +67,9 @@ func (i *importer) planQueues() {
 				if err != nil {
 					return unreadable{err}
 				}
-				list = append(list, &azqueue.SignedIdentifier{ID: &p.ID, AccessPolicy: &azqueue.AccessPolicy{Start: start, Expiry: expiry,
-					Permission: optional(p.AccessPolicy.Permission)}})
+				list = append(list, &azqueue.SignedIdentifier{ID: &p.ID,
+					AccessPolicy: &azqueue.AccessPolicy{Start: start, Expiry: expiry,
+						Permission: optional(p.AccessPolicy.Permission)}})
 			}
 			_, err := client.SetAccessPolicy(ctx, &azqueue.SetAccessPolicyOptions{QueueACL: list})
 			return err
@@ -92,8 +94,8 @@ func (i *importer) planMessage(client *azqueue.QueueClient, m messageDoc, item s
 		i.result.Expired++
 		return
 	}
-	// at is the time at which the target puts the message: when it was put, or later if it was received since then and is hidden for longer than a message can be
-	// when it is put. Without a clock that is the present.
+	// at is the time at which the target puts the message: when it was put, or later if it was received since then and is
+	// hidden for longer than a message can be when it is put. Without a clock that is the present.
 	at := m.Inserted
 	if i.SetTime == nil || at.After(i.now) {
 		at = i.now
@@ -152,8 +154,9 @@ func (i *importer) planTables() {
 					if err != nil {
 						return unreadable{err}
 					}
-					list = append(list, &aztables.SignedIdentifier{ID: &p.ID, AccessPolicy: &aztables.AccessPolicy{Start: start, Expiry: expiry,
-						Permission: optional(p.AccessPolicy.Permission)}})
+					list = append(list, &aztables.SignedIdentifier{ID: &p.ID,
+						AccessPolicy: &aztables.AccessPolicy{Start: start, Expiry: expiry,
+							Permission: optional(p.AccessPolicy.Permission)}})
 				}
 				_, err := client.SetAccessPolicy(ctx, &aztables.SetAccessPolicyOptions{TableACL: list})
 				return err
@@ -173,7 +176,8 @@ func (i *importer) planTables() {
 	}
 }
 
-// json returns the entity as the Table service takes it: with the types of properties, and without Timestamp, which the service sets.
+// json returns the entity as the Table service takes it: with the types of properties, and without Timestamp, which the
+// service sets.
 func (e entityDoc) json() ([]byte, error) {
 	out := map[string]any{}
 	for name, value := range e.Properties {
@@ -203,7 +207,8 @@ func guid(value json.RawMessage) (string, error) {
 	return string(b), err
 }
 
-// planProperties sets the properties of the services. Their names in Azurite's files are those of the SDK's structs, but for one.
+// planProperties sets the properties of the services. Their names in Azurite's files are those of the SDK's structs,
+// but for one.
 func (i *importer) planProperties() {
 	for account, services := range i.properties {
 		a := i.Targets[account]

@@ -35,7 +35,8 @@ var present = time.Date(2026, 11, 25, 0, 0, 0, 0, time.UTC)
 func serve(t *testing.T, location string) azurite.Account {
 	t.Helper()
 	now := func() time.Time { return present }
-	s, err := server.Start(server.Config{Location: location, Now: now, ClientsNow: time.Now, Log: slog.New(slog.DiscardHandler)})
+	s, err := server.Start(server.Config{Location: location, Now: now, ClientsNow: time.Now,
+		Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +55,8 @@ func TestImport(t *testing.T) {
 			t.Parallel()
 			location := filepath.Join(t.TempDir(), "data")
 			result := importFolder(t, source, location)
-			want := azurite.Result{Containers: 3, Blobs: 9, Snapshots: 3, Uncommitted: 3, Queues: 2, Messages: 5, Expired: 1, Tables: 2, Entities: 4}
+			want := azurite.Result{Containers: 3, Blobs: 9, Snapshots: 3, Uncommitted: 3, Queues: 2, Messages: 5, Expired: 1,
+				Tables: 2, Entities: 4}
 			if d := cmp.Diff(want, result); d != "" {
 				t.Errorf("result (-want +got):\n%s", d)
 			}
@@ -83,7 +85,8 @@ func TestImportWithoutClock(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := serve(t, filepath.Join(t.TempDir(), "data"))
-	o := azurite.Options{Targets: map[string]azurite.Account{"devstoreaccount1": a}, Now: func() time.Time { return present }}
+	o := azurite.Options{Targets: map[string]azurite.Account{"devstoreaccount1": a},
+		Now: func() time.Time { return present }}
 	if r, err := f.Import(t.Context(), o); err != nil || r.Missing != nil || r.Blobs != 9 {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -100,7 +103,8 @@ func importFolder(t *testing.T, source, location string) azurite.Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := f.IntoFolder(t.Context(), location, azurite.FolderOptions{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return present }})
+	r, err := f.IntoFolder(t.Context(), location,
+		azurite.FolderOptions{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return present }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,14 +144,16 @@ func values(m map[string]*string) map[string]string {
 func checkContainers(t *testing.T, a azurite.Account, w written, times bool) {
 	box := a.Blobs.ServiceClient().NewContainerClient("box")
 	p := must(box.GetProperties(t.Context(), nil))(t)
-	if d := cmp.Diff(map[string]string{"purpose": "everything"}, values(p.Metadata)); d != "" || p.BlobPublicAccess == nil || *p.BlobPublicAccess != container.PublicAccessTypeBlob {
+	if d := cmp.Diff(map[string]string{"purpose": "everything"}, values(p.Metadata)); d != "" ||
+		p.BlobPublicAccess == nil || *p.BlobPublicAccess != container.PublicAccessTypeBlob {
 		t.Errorf("metadata %s, public access %v", d, p.BlobPublicAccess)
 	}
 	if times && !p.LastModified.Equal(w.Modified["box"]) {
 		t.Errorf("Last-Modified %v, want %v", p.LastModified, w.Modified["box"])
 	}
 	acl := must(box.GetAccessPolicy(t.Context(), nil))(t)
-	if len(acl.SignedIdentifiers) != 1 || *acl.SignedIdentifiers[0].ID != "readers" || *acl.SignedIdentifiers[0].AccessPolicy.Permission != "rl" ||
+	if len(acl.SignedIdentifiers) != 1 || *acl.SignedIdentifiers[0].ID != "readers" ||
+		*acl.SignedIdentifiers[0].AccessPolicy.Permission != "rl" ||
 		acl.SignedIdentifiers[0].AccessPolicy.Expiry.Year() != 2036 {
 		t.Errorf("access policies: %+v", acl.SignedIdentifiers)
 	}
@@ -181,9 +187,11 @@ func checkBlobs(t *testing.T, a azurite.Account, w written, times bool) {
 		kind          blob.BlobType
 	}{
 		{"small.txt", "a small text", blob.BlobTypeBlockBlob}, {"overwritten.txt", "the third text", blob.BlobTypeBlockBlob},
-		{"blocks.bin", string(slices.Concat(block("last", 10), block("first", 3000), block("2nd", 2000))), blob.BlobTypeBlockBlob},
+		{"blocks.bin", string(slices.Concat(block("last", 10), block("first", 3000), block("2nd", 2000))),
+			blob.BlobTypeBlockBlob},
 		{"pages.bin", string(pages), blob.BlobTypePageBlob}, {"events.log", "one\ntwo\nthree\n", blob.BlobTypeAppendBlob},
-		{"empty.bin", "", blob.BlobTypeBlockBlob}, {oddName, "a name", blob.BlobTypeBlockBlob}, {"leased.txt", "held", blob.BlobTypeBlockBlob},
+		{"empty.bin", "", blob.BlobTypeBlockBlob}, {oddName, "a name", blob.BlobTypeBlockBlob},
+		{"leased.txt", "held", blob.BlobTypeBlockBlob},
 	} {
 		c := box.NewBlobClient(tc.name)
 		if got := download(t, c); got != tc.content {
@@ -197,14 +205,17 @@ func checkBlobs(t *testing.T, a azurite.Account, w written, times bool) {
 			t.Errorf("%s: Last-Modified %v, want %v", tc.name, p.LastModified, want)
 		}
 		// Azurite gives a blob that is overwritten a new creation time.
-		if want := w.Created["box/"+tc.name]; times && !want.IsZero() && tc.name != "overwritten.txt" && !p.CreationTime.Equal(want) {
+		if want := w.Created["box/"+tc.name]; times && !want.IsZero() && tc.name != "overwritten.txt" &&
+			!p.CreationTime.Equal(want) {
 			t.Errorf("%s: creation time %v, want %v", tc.name, p.CreationTime, want)
 		}
 	}
 
 	p := must(box.NewBlobClient("small.txt").GetProperties(t.Context(), nil))(t)
-	got := []string{*p.ContentType, *p.ContentEncoding, *p.ContentLanguage, *p.ContentDisposition, *p.CacheControl, *p.AccessTier}
-	if want := []string{"text/plain; charset=utf-8", "identity", "en", "attachment", "no-cache", "Cool"}; !slices.Equal(got, want) {
+	got := []string{*p.ContentType, *p.ContentEncoding, *p.ContentLanguage, *p.ContentDisposition, *p.CacheControl,
+		*p.AccessTier}
+	if want := []string{"text/plain; charset=utf-8", "identity", "en", "attachment", "no-cache",
+		"Cool"}; !slices.Equal(got, want) {
 		t.Errorf("headers %q, want %q", got, want)
 	}
 	if d := cmp.Diff(map[string]string{"owner": "ada", "stage": "draft 2"}, values(p.Metadata)); d != "" {
@@ -223,14 +234,16 @@ func checkBlobs(t *testing.T, a azurite.Account, w written, times bool) {
 	if got := ranges(t, box.NewPageBlobClient("pages.bin")); got != "[8192 9215][32768 36863]" {
 		t.Errorf("page ranges %s", got)
 	}
-	if p := must(box.NewBlobClient("events.log").GetProperties(t.Context(), nil))(t); *p.BlobCommittedBlockCount != 3 || values(p.Metadata)["owner"] != "ada" {
+	if p := must(box.NewBlobClient("events.log").GetProperties(t.Context(), nil))(t); *p.BlobCommittedBlockCount != 3 ||
+		values(p.Metadata)["owner"] != "ada" {
 		t.Errorf("append blob: %d blocks, metadata %v", *p.BlobCommittedBlockCount, values(p.Metadata))
 	}
 	leased := box.NewBlobClient("leased.txt")
 	if _, err := leased.Delete(t.Context(), nil); err == nil {
 		t.Error("the lease of leased.txt does not protect it")
 	}
-	o := &blob.SetMetadataOptions{AccessConditions: &blob.AccessConditions{LeaseAccessConditions: &blob.LeaseAccessConditions{LeaseID: to.Ptr(infiniteLease)}}}
+	o :=
+		&blob.SetMetadataOptions{AccessConditions: &blob.AccessConditions{LeaseAccessConditions: &blob.LeaseAccessConditions{LeaseID: to.Ptr(infiniteLease)}}}
 	if _, err := leased.SetMetadata(t.Context(), nil, o); err != nil {
 		t.Errorf("with the lease: %v", err)
 	}
@@ -251,7 +264,9 @@ func ranges(t *testing.T, c *pageblob.Client) string {
 func checkSnapshots(t *testing.T, a azurite.Account, w written, times bool) {
 	box := a.Blobs.ServiceClient().NewContainerClient("box")
 	list := map[string][]*container.BlobItem{}
-	for pager := box.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Include: container.ListBlobsInclude{Snapshots: true, Metadata: true}}); pager.More(); {
+	for pager := box.NewListBlobsFlatPager(
+		&container.ListBlobsFlatOptions{Include: container.ListBlobsInclude{Snapshots: true,
+			Metadata: true}}); pager.More(); {
 		for _, b := range must(pager.NextPage(t.Context()))(t).Segment.BlobItems {
 			if b.Snapshot != nil && *b.Snapshot != "" {
 				list[*b.Name] = append(list[*b.Name], b)
@@ -262,7 +277,8 @@ func checkSnapshots(t *testing.T, a azurite.Account, w written, times bool) {
 	if len(over) != 2 || len(list) != 2 {
 		t.Fatalf("snapshots: %v", list)
 	}
-	for i, want := range []struct{ content, of, owner string }{{"the first text", "", ""}, {"the second text", "the snapshot", ""}} {
+	for i, want := range []struct{ content, of, owner string }{{"the first text", "", ""},
+		{"the second text", "the snapshot", ""}} {
 		c := must(box.NewBlobClient("overwritten.txt").WithSnapshot(*over[i].Snapshot))(t)
 		if got := download(t, c); got != want.content {
 			t.Errorf("snapshot %d: %q, want %q", i, got, want.content)
@@ -278,14 +294,16 @@ func checkSnapshots(t *testing.T, a azurite.Account, w written, times bool) {
 	if len(pages) != 1 || times && *pages[0].Snapshot != w.PageSnapshots[0] {
 		t.Fatalf("snapshots of the page blob: %v, want %v", pages, w.PageSnapshots)
 	}
-	if got := ranges(t, must(box.NewPageBlobClient("pages.bin").WithSnapshot(*pages[0].Snapshot))(t)); got != "[0 511][8192 9215]" {
+	if got := ranges(t, must(box.NewPageBlobClient("pages.bin").WithSnapshot(*pages[0].Snapshot))(
+		t)); got != "[0 511][8192 9215]" {
 		t.Errorf("page ranges of the snapshot: %s", got)
 	}
 }
 
 func checkUncommitted(t *testing.T, a azurite.Account) {
 	box := a.Blobs.ServiceClient().NewContainerClient("box")
-	for name, want := range map[string]string{"blocks.bin": "block-003=700 ", "uncommitted.bin": "block-000=900 block-001=400 "} {
+	for name, want := range map[string]string{"blocks.bin": "block-003=700 ",
+		"uncommitted.bin": "block-000=900 block-001=400 "} {
 		c, got := box.NewBlockBlobClient(name), ""
 		for _, b := range must(c.GetBlockList(t.Context(), blockblob.BlockListTypeUncommitted, nil))(t).UncommittedBlocks {
 			got += fmt.Sprintf("%s=%d ", unbase64(*b.Name), *b.Size)
@@ -310,18 +328,22 @@ func checkQueues(t *testing.T, a azurite.Account, w written, times bool) {
 		t.Errorf("metadata %v, %d messages", m, *p.ApproximateMessagesCount)
 	}
 	acl := must(orders.GetAccessPolicy(t.Context(), nil))(t)
-	if len(acl.SignedIdentifiers) != 1 || *acl.SignedIdentifiers[0].ID != "senders" || *acl.SignedIdentifiers[0].AccessPolicy.Permission != "a" {
+	if len(acl.SignedIdentifiers) != 1 || *acl.SignedIdentifiers[0].ID != "senders" ||
+		*acl.SignedIdentifiers[0].AccessPolicy.Permission != "a" {
 		t.Errorf("access policies: %+v", acl.SignedIdentifiers)
 	}
 	var texts []string
-	for _, m := range must(orders.DequeueMessages(t.Context(), &azqueue.DequeueMessagesOptions{NumberOfMessages: to.Ptr[int32](32)}))(t).Messages {
+	for _, m := range must(orders.DequeueMessages(t.Context(),
+		&azqueue.DequeueMessagesOptions{NumberOfMessages: to.Ptr[int32](32)}))(t).Messages {
 		texts = append(texts, *m.MessageText)
-		if want := w.Messages[*m.MessageText]; times && (!m.InsertionTime.Equal(want.Inserted) || want.Expires.Year() < 9000 && !m.ExpirationTime.Equal(want.Expires)) {
+		if want := w.Messages[*m.MessageText]; times &&
+			(!m.InsertionTime.Equal(want.Inserted) || want.Expires.Year() < 9000 && !m.ExpirationTime.Equal(want.Expires)) {
 			t.Errorf("%.20q: put %v, expires %v, want %v", *m.MessageText, m.InsertionTime, m.ExpirationTime, want)
 		}
 	}
 	slices.Sort(texts)
-	if want := []string{longText, "expires in twenty years", "second <&> Grüße \U0001F600", "updated"}; !slices.Equal(texts, want) {
+	if want := []string{longText, "expires in twenty years", "second <&> Grüße \U0001F600",
+		"updated"}; !slices.Equal(texts, want) {
 		t.Errorf("messages %.30q, want %.30q", texts, want)
 	}
 	must(a.Queues.NewQueueClient("idle").GetProperties(t.Context(), nil))(t)
@@ -349,7 +371,8 @@ func checkTables(t *testing.T, a azurite.Account, w written, times bool) {
 		}
 	}
 	want := map[string]map[string]any{}
-	for _, text := range []string{entityTypes, `{"PartitionKey":"p","RowKey":"plain","n":4,"more":"merged"}`, `{"PartitionKey":"O'Neil","RowKey":"a b","n":2}`, `{"PartitionKey":"","RowKey":"","n":3}`} {
+	for _, text := range []string{entityTypes, `{"PartitionKey":"p","RowKey":"plain","n":4,"more":"merged"}`,
+		`{"PartitionKey":"O'Neil","RowKey":"a b","n":2}`, `{"PartitionKey":"","RowKey":"","n":3}`} {
 		var e map[string]any
 		if err := json.Unmarshal([]byte(text), &e); err != nil {
 			t.Fatal(err)
@@ -380,8 +403,10 @@ func checkTables(t *testing.T, a azurite.Account, w written, times bool) {
 
 func checkProperties(t *testing.T, a azurite.Account) {
 	p := must(a.Blobs.ServiceClient().GetProperties(t.Context(), nil))(t)
-	if len(p.CORS) != 1 || *p.CORS[0].AllowedOrigins != "https://example.org" || *p.CORS[0].MaxAgeInSeconds != 300 || p.DefaultServiceVersion == nil ||
-		*p.DefaultServiceVersion != "2019-12-12" || !*p.StaticWebsite.Enabled || *p.StaticWebsite.ErrorDocument404Path != "404.html" {
+	if len(p.CORS) != 1 || *p.CORS[0].AllowedOrigins != "https://example.org" || *p.CORS[0].MaxAgeInSeconds != 300 ||
+		p.DefaultServiceVersion == nil ||
+		*p.DefaultServiceVersion != "2019-12-12" || !*p.StaticWebsite.Enabled ||
+		*p.StaticWebsite.ErrorDocument404Path != "404.html" {
 		t.Errorf("properties %+v", p)
 	}
 }
@@ -410,11 +435,13 @@ func TestDamagedFolder(t *testing.T) {
 	}
 	location := filepath.Join(t.TempDir(), "data")
 	r := importFolder(t, source, location)
-	if len(r.Missing) < 5 || r.Blobs != 3 || r.Entities != 4 || r.Messages != 5 || !strings.Contains(strings.Join(r.Missing, "\n"), "blob box/blocks.bin: ") {
+	if len(r.Missing) < 5 || r.Blobs != 3 || r.Entities != 4 || r.Messages != 5 ||
+		!strings.Contains(strings.Join(r.Missing, "\n"), "blob box/blocks.bin: ") {
 		t.Errorf("%+v", r)
 	}
 	a := serve(t, location)
-	if got := download(t, a.Blobs.ServiceClient().NewContainerClient("box").NewBlobClient("small.txt")); got != "a small text" {
+	if got := download(t, a.Blobs.ServiceClient().NewContainerClient("box").NewBlobClient(
+		"small.txt")); got != "a small text" {
 		t.Errorf("small.txt is %q", got)
 	}
 	_, err = a.Blobs.ServiceClient().NewContainerClient("box").NewBlobClient("leased.txt").GetProperties(t.Context(), nil)
@@ -458,7 +485,8 @@ func TestFolderOfAzuriteIsItsDataFolder(t *testing.T) {
 	if err := os.CopyFS(source, os.DirFS(testFolders(t)[0])); err != nil {
 		t.Fatal(err)
 	}
-	if err := azurite.Check(source, source); err == nil || !strings.Contains(err.Error(), "lazuli import --azurite "+source) {
+	if err := azurite.Check(source, source); err == nil ||
+		!strings.Contains(err.Error(), "lazuli import --azurite "+source) {
 		t.Errorf("before: %v", err)
 	}
 	// An import that was killed leaves its stage, which the next one replaces.

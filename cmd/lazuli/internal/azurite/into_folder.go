@@ -27,25 +27,29 @@ import (
 	"github.com/lazuli-storage/lazuli/server"
 )
 
-// stageName is the folder, within the data folder, that an import fills. Its entries move to the data folder when it is whole.
+// stageName is the folder, within the data folder, that an import fills. Its entries move to the data folder when it is
+// whole.
 const stageName = "lazuli-import"
 
 // formatName is the entry by which a folder becomes a data folder of Lazuli. It moves last.
 const formatName = datadir.ManifestFile
 
-// Check returns an error that wraps [datadir.ErrFormat] if a server must not start on a data folder: it has no data of Lazuli, and either source, the folder in
-// which Azurite would have its data, has some, or an import into the data folder has not ended.
+// Check returns an error that wraps [datadir.ErrFormat] if a server must not start on a data folder: it has no data of
+// Lazuli, and either source, the folder in which Azurite would have its data, has some, or an import into the data
+// folder has not ended.
 func Check(location, source string) error {
 	if exists(filepath.Join(location, formatName)) {
 		return nil
 	}
 	if Is(source) {
-		return fmt.Errorf("%w: %s has data of Azurite. Stop Azurite, and copy its data to Lazuli's format, beside Azurite's files, with\n"+
+		return fmt.Errorf("%w: %s has data of Azurite. Stop Azurite, and copy its data to Lazuli's format, beside "+
+			"Azurite's files, with\n"+
 			"  lazuli import --azurite %s --location %s\nor choose another folder with --location to begin with an empty account",
 			datadir.ErrFormat, source, quoted(source), quoted(location))
 	}
 	if stage := filepath.Join(location, stageName); exists(stage) {
-		return fmt.Errorf("%w: an import into %s has not ended; run lazuli import --azurite again, or remove %s", datadir.ErrFormat, location, stage)
+		return fmt.Errorf("%w: an import into %s has not ended; run lazuli import --azurite again, or remove %s",
+			datadir.ErrFormat, location, stage)
 	}
 	return nil
 }
@@ -73,8 +77,9 @@ type FolderOptions struct {
 // ErrNotEmpty is the error of IntoFolder for a folder that has data of Lazuli.
 var ErrNotEmpty = errors.New("the folder has data of Lazuli already")
 
-// IntoFolder imports all accounts of f into a data folder, which must have no data of Lazuli. It may be the folder of Azurite itself, whose files stay. Until everything is
-// imported the data folder has nothing but a folder lazuli-import, which a further call replaces.
+// IntoFolder imports all accounts of f into a data folder, which must have no data of Lazuli. It may be the folder of
+// Azurite itself, whose files stay. Until everything is imported the data folder has nothing but a folder
+// lazuli-import, which a further call replaces.
 func (f *Folder) IntoFolder(ctx context.Context, location string, o FolderOptions) (result Result, err error) {
 	if exists(filepath.Join(location, formatName)) {
 		return result, fmt.Errorf("%s: %w", location, ErrNotEmpty)
@@ -113,7 +118,9 @@ func (f *Folder) intoStage(ctx context.Context, stage string, o FolderOptions) (
 		}
 		return time.Now()
 	}
-	s, err := server.StartContext(ctx, server.Config{Location: stage, Relaxed: true, Services: []wire.Service{}, Accounts: accounts, Now: now, ClientsNow: time.Now, Log: o.Log})
+	s, err := server.StartContext(ctx,
+		server.Config{Location: stage, Relaxed: true, Services: []wire.Service{}, Accounts: accounts, Now: now,
+			ClientsNow: time.Now, Log: o.Log})
 	if err != nil {
 		return result, err
 	}
@@ -127,16 +134,21 @@ func (f *Folder) intoStage(ctx context.Context, stage string, o FolderOptions) (
 			return result, err
 		}
 	}
-	return f.Import(ctx, Options{Targets: targets, SetTime: func(t time.Time) { clock.Store(&t) }, Now: o.Now, Progress: o.Progress})
+	return f.Import(ctx, Options{Targets: targets, SetTime: func(t time.Time) { clock.Store(&t) }, Now: o.Now,
+		Progress: o.Progress})
 }
 
 // InProcess returns clients of an account of a server in this process.
 func InProcess(s *server.Stack, account string) (a Account, err error) {
-	o := azcore.ClientOptions{Transport: &http.Client{Transport: s.InProcess()}, Retry: policy.RetryOptions{MaxRetries: -1}}
+	o := azcore.ClientOptions{Transport: &http.Client{Transport: s.InProcess()},
+		Retry: policy.RetryOptions{MaxRetries: -1}}
 	var errs [3]error
-	a.Blobs, errs[0] = azblob.NewClientWithNoCredential(s.InProcessURL(wire.Blob, account), &azblob.ClientOptions{ClientOptions: o})
-	a.Queues, errs[1] = azqueue.NewServiceClientWithNoCredential(s.InProcessURL(wire.Queue, account), &azqueue.ClientOptions{ClientOptions: o})
-	a.Tables, errs[2] = aztables.NewServiceClientWithNoCredential(s.InProcessURL(wire.Table, account), &aztables.ClientOptions{ClientOptions: o})
+	a.Blobs, errs[0] = azblob.NewClientWithNoCredential(s.InProcessURL(wire.Blob, account),
+		&azblob.ClientOptions{ClientOptions: o})
+	a.Queues, errs[1] = azqueue.NewServiceClientWithNoCredential(s.InProcessURL(wire.Queue, account),
+		&azqueue.ClientOptions{ClientOptions: o})
+	a.Tables, errs[2] = aztables.NewServiceClientWithNoCredential(s.InProcessURL(wire.Table, account),
+		&aztables.ClientOptions{ClientOptions: o})
 	return a, errors.Join(errs[:]...)
 }
 
@@ -158,7 +170,8 @@ func publish(stage, location string) error {
 	})
 	for _, e := range entries {
 		if exists(filepath.Join(location, e.Name())) {
-			return fmt.Errorf("%s has %s already, perhaps of an import that was interrupted while it ended; move it away, and import again", location, e.Name())
+			return fmt.Errorf("%s has %s already, perhaps of an import that was interrupted while it ended; move it away, "+
+				"and import again", location, e.Name())
 		}
 	}
 	if err := syncFiles(stage); err != nil {

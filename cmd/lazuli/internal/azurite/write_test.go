@@ -27,8 +27,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 )
 
-// TestMain writes an account instead of running tests if LAZULI_WRITE_AZURITE has the connection string of a running Azurite. `.ci/azurite-folders`
-// makes the folders in testdata with it.
+// TestMain writes an account instead of running tests if LAZULI_WRITE_AZURITE has the connection string of a running
+// Azurite. `.ci/azurite-folders` makes the folders in testdata with it.
 func TestMain(m *testing.M) {
 	if text := os.Getenv("LAZULI_WRITE_AZURITE"); text != "" {
 		if err := writeAccount(context.Background(), text, os.Getenv("LAZULI_WRITE_TIMES")); err != nil {
@@ -40,8 +40,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// written are the times and identifiers of an account that the service chose when the account was written. They are stored in written.json, beside
-// Azurite's files.
+// written are the times and identifiers of an account that the service chose when the account was written. They are
+// stored in written.json, beside Azurite's files.
 type written struct {
 	// Modified and Created have the Last-Modified and creation times of blobs and containers, to the second.
 	Modified, Created map[string]time.Time
@@ -58,8 +58,9 @@ type messageTimes struct{ Inserted, Expires, Visible time.Time }
 const (
 	infiniteLease = "5f0b7d2e-8a4c-4b6e-9a55-0c1d2e3f4a5b"
 	longText      = "a text of " + longText1 + longText1
-	longText1     = "many words, many words, many words, many words, many words, many words, many words, many words, many words, "
-	oddName       = "folder/näme with space & <markup>.txt"
+	longText1     = "many words, many words, many words, many words, many words, many words, many words, many words, " +
+		"many words, "
+	oddName = "folder/näme with space & <markup>.txt"
 )
 
 var blobMetadata = map[string]*string{"Owner": to.Ptr("ada"), "stage": to.Ptr("draft 2")}
@@ -93,7 +94,8 @@ func writeAccount(ctx context.Context, text, times string) error {
 			return err
 		}
 	}
-	w := &written{Modified: map[string]time.Time{}, Created: map[string]time.Time{}, Timestamps: map[string]time.Time{}, Messages: map[string]messageTimes{}}
+	w := &written{Modified: map[string]time.Time{}, Created: map[string]time.Time{}, Timestamps: map[string]time.Time{},
+		Messages: map[string]messageTimes{}}
 	for _, err := range []error{writeBlobs(ctx, w, blobs), writeQueues(ctx, w, queues), writeTables(ctx, w, tables)} {
 		if err != nil {
 			return err
@@ -122,11 +124,15 @@ func drop[R any](f func() (R, error)) func() error {
 }
 
 func writeBlobs(ctx context.Context, w *written, c *azblob.Client) error {
-	box, site, empty := c.ServiceClient().NewContainerClient("box"), c.ServiceClient().NewContainerClient("$web"), c.ServiceClient().NewContainerClient("empty")
+	box, site, empty := c.ServiceClient().NewContainerClient("box"), c.ServiceClient().NewContainerClient("$web"),
+		c.ServiceClient().NewContainerClient("empty")
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	small, over, wide := box.NewBlockBlobClient("small.txt"), box.NewBlockBlobClient("overwritten.txt"), box.NewBlockBlobClient("blocks.bin")
-	pages, log, open := box.NewPageBlobClient("pages.bin"), box.NewAppendBlobClient("events.log"), box.NewBlockBlobClient("uncommitted.bin")
-	none, odd, leased := box.NewBlockBlobClient("empty.bin"), box.NewBlockBlobClient(oddName), box.NewBlockBlobClient("leased.txt")
+	small, over, wide := box.NewBlockBlobClient("small.txt"), box.NewBlockBlobClient("overwritten.txt"),
+		box.NewBlockBlobClient("blocks.bin")
+	pages, log, open := box.NewPageBlobClient("pages.bin"), box.NewAppendBlobClient("events.log"),
+		box.NewBlockBlobClient("uncommitted.bin")
+	none, odd, leased := box.NewBlockBlobClient("empty.bin"), box.NewBlockBlobClient(oddName),
+		box.NewBlockBlobClient("leased.txt")
 	holder, err := lease.NewBlobClient(leased, &lease.BlobClientOptions{LeaseID: to.Ptr(infiniteLease)})
 	if err != nil {
 		return err
@@ -169,30 +175,40 @@ func writeBlobs(ctx context.Context, w *written, c *azblob.Client) error {
 	return steps(
 		drop(func() (service.SetPropertiesResponse, error) {
 			return c.ServiceClient().SetProperties(ctx, &service.SetPropertiesOptions{
-				CORS: []*service.CORSRule{{AllowedOrigins: to.Ptr("https://example.org"), AllowedMethods: to.Ptr("GET,PUT"), AllowedHeaders: to.Ptr("x-ms-*"),
+				CORS: []*service.CORSRule{{AllowedOrigins: to.Ptr("https://example.org"), AllowedMethods: to.Ptr("GET,PUT"),
+					AllowedHeaders: to.Ptr("x-ms-*"),
 					ExposedHeaders: to.Ptr("etag"), MaxAgeInSeconds: to.Ptr[int32](300)}},
 				DefaultServiceVersion: to.Ptr("2019-12-12"),
-				StaticWebsite:         &service.StaticWebsite{Enabled: to.Ptr(true), IndexDocument: to.Ptr("index.html"), ErrorDocument404Path: to.Ptr("404.html")},
+				StaticWebsite: &service.StaticWebsite{Enabled: to.Ptr(true), IndexDocument: to.Ptr("index.html"),
+					ErrorDocument404Path: to.Ptr("404.html")},
 			})
 		}),
 		drop(func() (container.CreateResponse, error) {
-			return box.Create(ctx, &container.CreateOptions{Metadata: map[string]*string{"purpose": to.Ptr("everything")}, Access: to.Ptr(container.PublicAccessTypeBlob)})
+			return box.Create(ctx, &container.CreateOptions{Metadata: map[string]*string{"purpose": to.Ptr("everything")},
+				Access: to.Ptr(container.PublicAccessTypeBlob)})
 		}),
 		drop(func() (container.SetAccessPolicyResponse, error) {
 			return box.SetAccessPolicy(ctx, &container.SetAccessPolicyOptions{Access: to.Ptr(container.PublicAccessTypeBlob),
-				ContainerACL: []*container.SignedIdentifier{{ID: to.Ptr("readers"), AccessPolicy: &container.AccessPolicy{Start: to.Ptr(start),
-					Expiry: to.Ptr(start.AddDate(10, 0, 0)), Permission: to.Ptr("rl")}}}})
+				ContainerACL: []*container.SignedIdentifier{{ID: to.Ptr("readers"),
+					AccessPolicy: &container.AccessPolicy{Start: to.Ptr(start),
+						Expiry: to.Ptr(start.AddDate(10, 0, 0)), Permission: to.Ptr("rl")}}}})
 		}),
 		drop(func() (container.CreateResponse, error) { return empty.Create(ctx, nil) }),
 		drop(func() (container.CreateResponse, error) { return site.Create(ctx, nil) }),
-		put(site.NewBlockBlobClient("index.html"), "<h1>hello</h1>", &blockblob.UploadOptions{HTTPHeaders: &blob.HTTPHeaders{BlobContentType: to.Ptr("text/html")}}),
-		put(small, "a small text", &blockblob.UploadOptions{Metadata: blobMetadata, Tags: map[string]string{"team": "north", "year": "2026"},
-			Tier: to.Ptr(blob.AccessTierCool), HTTPHeaders: &blob.HTTPHeaders{BlobContentType: to.Ptr("text/plain; charset=utf-8"), BlobContentEncoding: to.Ptr("identity"),
-				BlobContentLanguage: to.Ptr("en"), BlobContentDisposition: to.Ptr("attachment"), BlobCacheControl: to.Ptr("no-cache")}}),
+		put(site.NewBlockBlobClient("index.html"), "<h1>hello</h1>",
+			&blockblob.UploadOptions{HTTPHeaders: &blob.HTTPHeaders{BlobContentType: to.Ptr("text/html")}}),
+		put(small, "a small text", &blockblob.UploadOptions{Metadata: blobMetadata,
+			Tags: map[string]string{"team": "north", "year": "2026"},
+			Tier: to.Ptr(blob.AccessTierCool),
+			HTTPHeaders: &blob.HTTPHeaders{BlobContentType: to.Ptr("text/plain; charset=utf-8"),
+				BlobContentEncoding: to.Ptr("identity"),
+				BlobContentLanguage: to.Ptr("en"), BlobContentDisposition: to.Ptr("attachment"),
+				BlobCacheControl: to.Ptr("no-cache")}}),
 		put(over, "the first text", nil), second,
 		snapshot(over.BlobClient(), &w.Snapshots, nil), second,
 		put(over, "the second text", &blockblob.UploadOptions{Metadata: blobMetadata}), second,
-		snapshot(over.BlobClient(), &w.Snapshots, &blob.CreateSnapshotOptions{Metadata: map[string]*string{"of": to.Ptr("the snapshot")}}), second,
+		snapshot(over.BlobClient(), &w.Snapshots,
+			&blob.CreateSnapshotOptions{Metadata: map[string]*string{"of": to.Ptr("the snapshot")}}), second,
 		put(over, "the third text", nil),
 		stage(wide, 0, block("first", 3000)), stage(wide, 1, block("2nd", 2000)), stage(wide, 2, block("last", 10)),
 		drop(func() (blockblob.CommitBlockListResponse, error) {
@@ -215,7 +231,8 @@ func writeBlobs(ctx context.Context, w *written, c *azblob.Client) error {
 		drop(func() (pageblob.ClearPagesResponse, error) {
 			return pages.ClearPages(ctx, blob.HTTPRange{Offset: 0, Count: 512}, nil)
 		}),
-		note(small.BlobClient(), "small.txt"), note(over.BlobClient(), "overwritten.txt"), note(wide.BlobClient(), "blocks.bin"),
+		note(small.BlobClient(), "small.txt"), note(over.BlobClient(), "overwritten.txt"),
+		note(wide.BlobClient(), "blocks.bin"),
 		note(pages.BlobClient(), "pages.bin"), note(log.BlobClient(), "events.log"),
 		func() error {
 			p, err := box.GetProperties(ctx, nil)
@@ -245,14 +262,17 @@ func writeQueues(ctx context.Context, w *written, c *azqueue.ServiceClient) erro
 			return orders.Create(ctx, &azqueue.CreateOptions{Metadata: map[string]*string{"owner": to.Ptr("sales")}})
 		}),
 		drop(func() (azqueue.SetAccessPolicyResponse, error) {
-			return orders.SetAccessPolicy(ctx, &azqueue.SetAccessPolicyOptions{QueueACL: []*azqueue.SignedIdentifier{{ID: to.Ptr("senders"),
-				AccessPolicy: &azqueue.AccessPolicy{Start: to.Ptr(start), Expiry: to.Ptr(start.AddDate(10, 0, 0)), Permission: to.Ptr("a")}}}})
+			return orders.SetAccessPolicy(ctx,
+				&azqueue.SetAccessPolicyOptions{QueueACL: []*azqueue.SignedIdentifier{{ID: to.Ptr("senders"),
+					AccessPolicy: &azqueue.AccessPolicy{Start: to.Ptr(start), Expiry: to.Ptr(start.AddDate(10, 0, 0)),
+						Permission: to.Ptr("a")}}}})
 		}),
 		drop(func() (azqueue.CreateResponse, error) { return idle.Create(ctx, nil) }),
 		put("first", &azqueue.EnqueueMessageOptions{TimeToLive: to.Ptr[int32](-1)}),
 		put("second <&> Grüße \U0001F600", &azqueue.EnqueueMessageOptions{TimeToLive: to.Ptr[int32](-1)}),
 		put(longText, &azqueue.EnqueueMessageOptions{TimeToLive: to.Ptr[int32](-1)}),
-		put("hidden for six days", &azqueue.EnqueueMessageOptions{TimeToLive: to.Ptr[int32](-1), VisibilityTimeout: to.Ptr[int32](6 * 86400)}),
+		put("hidden for six days", &azqueue.EnqueueMessageOptions{TimeToLive: to.Ptr[int32](-1),
+			VisibilityTimeout: to.Ptr[int32](6 * 86400)}),
 		put("expires in twenty years", &azqueue.EnqueueMessageOptions{TimeToLive: to.Ptr[int32](20 * 365 * 86400)}),
 		put("expired", &azqueue.EnqueueMessageOptions{TimeToLive: to.Ptr[int32](1)}),
 		drop(func() (azqueue.UpdateMessageResponse, error) {
@@ -262,7 +282,8 @@ func writeQueues(ctx context.Context, w *written, c *azqueue.ServiceClient) erro
 			}
 			m := got.Messages[0]
 			w.Messages["updated"] = messageTimes{m.InsertionTime.UTC(), m.ExpirationTime.UTC(), m.TimeNextVisible.UTC()}
-			return orders.UpdateMessage(ctx, *m.MessageID, *m.PopReceipt, "updated", &azqueue.UpdateMessageOptions{VisibilityTimeout: to.Ptr[int32](0)})
+			return orders.UpdateMessage(ctx, *m.MessageID, *m.PopReceipt, "updated",
+				&azqueue.UpdateMessageOptions{VisibilityTimeout: to.Ptr[int32](0)})
 		}),
 	)
 }
@@ -282,11 +303,14 @@ func writeTables(ctx context.Context, w *written, c *aztables.ServiceClient) err
 	return steps(
 		drop(func() (aztables.CreateTableResponse, error) { return things.CreateTable(ctx, nil) }),
 		drop(func() (aztables.SetAccessPolicyResponse, error) {
-			return things.SetAccessPolicy(ctx, &aztables.SetAccessPolicyOptions{TableACL: []*aztables.SignedIdentifier{{ID: to.Ptr("readers"),
-				AccessPolicy: &aztables.AccessPolicy{Start: to.Ptr(start), Expiry: to.Ptr(start.AddDate(10, 0, 0)), Permission: to.Ptr("r")}}}})
+			return things.SetAccessPolicy(ctx,
+				&aztables.SetAccessPolicyOptions{TableACL: []*aztables.SignedIdentifier{{ID: to.Ptr("readers"),
+					AccessPolicy: &aztables.AccessPolicy{Start: to.Ptr(start), Expiry: to.Ptr(start.AddDate(10, 0, 0)),
+						Permission: to.Ptr("r")}}}})
 		}),
 		drop(func() (aztables.CreateTableResponse, error) { return bare.CreateTable(ctx, nil) }),
-		add(entityTypes), add(`{"PartitionKey":"p","RowKey":"plain","n":1}`), add(`{"PartitionKey":"O'Neil","RowKey":"a b","n":2}`),
+		add(entityTypes), add(`{"PartitionKey":"p","RowKey":"plain","n":1}`),
+		add(`{"PartitionKey":"O'Neil","RowKey":"a b","n":2}`),
 		add(`{"PartitionKey":"","RowKey":"","n":3}`),
 		drop(func() (aztables.UpdateEntityResponse, error) {
 			time.Sleep(10 * time.Millisecond)

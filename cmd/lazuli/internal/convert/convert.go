@@ -1,7 +1,8 @@
 // Package convert makes the data folder of a server alone that of the first node of a cluster.
 //
-// The files stay as they are, except that a last start and stop puts them in order. What makes the folder that of a node is its identity, one file, which is
-// written last and in one step. When the node and its peers have formed the cluster, the node puts the data into it (server/conversion.go).
+// The files stay as they are, except that a last start and stop puts them in order. What makes the folder that of a
+// node is its identity, one file, which is written last and in one step. When the node and its peers have formed the
+// cluster, the node puts the data into it (server/conversion.go).
 package convert
 
 import (
@@ -42,8 +43,8 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// ToNode makes the folder of a stopped server alone that of a node, and returns its identity. The folder is checked completely before anything changes.
-// Until the identity is written, the folder is that of a server alone.
+// ToNode makes the folder of a stopped server alone that of a node, and returns its identity. The folder is checked
+// completely before anything changes. Until the identity is written, the folder is that of a server alone.
 //
 // Errors: ErrNode, ErrDamaged, and those of [datadir.OpenExisting].
 func ToNode(ctx context.Context, folder string, o Options) (peering.Identity, error) {
@@ -58,7 +59,8 @@ func ToNode(ctx context.Context, folder string, o Options) (peering.Identity, er
 		return peering.Identity{}, err
 	}
 	if !report.Clean {
-		return peering.Identity{}, fmt.Errorf("%w, %d of them, such as: %s. Run `lazuli fsck` to see all, and `lazuli fsck --repair`; nothing was changed",
+		return peering.Identity{}, fmt.Errorf(
+			"%w, %d of them, such as: %s. Run `lazuli fsck` to see all, and `lazuli fsck --repair`; nothing was changed",
 			ErrDamaged, report.Errors, firstError(report))
 	}
 	dir, err := datadir.OpenExisting(folder)
@@ -139,7 +141,8 @@ func Undo(folder string) (err error) {
 	case !id.Seed:
 		return fmt.Errorf("%w: node %s of cluster %s", ErrBegun, id.Node, id.Cluster)
 	case id.State != peering.Founding:
-		return fmt.Errorf("%w: node %s of cluster %s. If none of its nodes has ever been ready, stop all of them, empty the folders of the others, and remove %s",
+		return fmt.Errorf("%w: node %s of cluster %s. If none of its nodes has ever been ready, stop all of them, empty "+
+			"the folders of the others, and remove %s",
 			ErrBegun, id.Node, id.Cluster, dir.Cluster())
 	}
 	// The identity goes first: without it, the folder is that of a server alone.

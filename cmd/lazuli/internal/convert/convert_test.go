@@ -108,8 +108,10 @@ func TestConvert(t *testing.T) {
 		t.Errorf("a second folder of the name: %v", err)
 	}
 	a := open(t, nodes[2].ConnectionString())
-	updated := check.Must(a.queues.NewQueueClient("orders").UpdateMessage(t.Context(), got.id, got.receipt, "changed", &azqueue.UpdateMessageOptions{}))(t)
-	check.Must(open(t, nodes[0].ConnectionString()).queues.NewQueueClient("orders").DeleteMessage(t.Context(), got.id, *updated.PopReceipt, nil))(t)
+	updated := check.Must(a.queues.NewQueueClient("orders").UpdateMessage(t.Context(), got.id, got.receipt, "changed",
+		&azqueue.UpdateMessageOptions{}))(t)
+	check.Must(open(t, nodes[0].ConnectionString()).queues.NewQueueClient("orders").DeleteMessage(t.Context(), got.id,
+		*updated.PopReceipt, nil))(t)
 	stopNodes(nodes)
 	wantClean(t, folder)
 	if err := Undo(folder); !errors.Is(err, ErrBegun) {
@@ -126,7 +128,8 @@ func TestConvert(t *testing.T) {
 	check.Must(ToNode(t.Context(), back, Options{Node: "n1", Log: quiet}))(t)
 }
 
-// The node with the data is killed after each step. The others do not serve before it has put everything into the cluster.
+// The node with the data is killed after each step. The others do not serve before it has put everything into the
+// cluster.
 func TestConversionSurvivesKills(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts three nodes")
@@ -204,10 +207,12 @@ func TestToNodeRefuses(t *testing.T) {
 			t.Errorf("a folder in use: %v", err)
 		}
 	})
-	if _, err := ToNode(t.Context(), filepath.Join(folder, "missing"), Options{Node: "n1", Log: quiet}); !errors.Is(err, datadir.ErrNotFound) {
+	if _, err := ToNode(t.Context(), filepath.Join(folder, "missing"), Options{Node: "n1", Log: quiet}); !errors.Is(err,
+		datadir.ErrNotFound) {
 		t.Errorf("a folder without data: %v", err)
 	}
-	if _, err := ToNode(t.Context(), folder, Options{Node: "No 1", Log: quiet}); err == nil || !strings.Contains(err.Error(), "lower-case letters") {
+	if _, err := ToNode(t.Context(), folder, Options{Node: "No 1", Log: quiet}); err == nil ||
+		!strings.Contains(err.Error(), "lower-case letters") {
 		t.Errorf("a wrong name: %v", err)
 	}
 	if err := Undo(folder); err == nil || !strings.Contains(err.Error(), "not the folder of a node") {
@@ -222,7 +227,8 @@ func TestToNodeRefuses(t *testing.T) {
 		check.OK(t, os.WriteFile(extents[0], data, 0o600))
 	}
 	flip()
-	if _, err := ToNode(t.Context(), folder, Options{Node: "n1", Log: quiet}); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "lazuli fsck --repair") {
+	if _, err := ToNode(t.Context(), folder, Options{Node: "n1", Log: quiet}); !errors.Is(err, ErrDamaged) ||
+		!strings.Contains(err.Error(), "lazuli fsck --repair") {
 		t.Errorf("a damaged folder: %v", err)
 	}
 	flip()
@@ -231,7 +237,8 @@ func TestToNodeRefuses(t *testing.T) {
 	if _, err := ToNode(t.Context(), folder, Options{Node: "n1", Log: quiet}); !errors.Is(err, ErrNode) {
 		t.Errorf("a second conversion: %v", err)
 	}
-	if s, err := server.Start(server.Config{Location: folder, Log: quiet}); err == nil || !strings.Contains(err.Error(), "lazuli cluster convert --undo") {
+	if s, err := server.Start(server.Config{Location: folder, Log: quiet}); err == nil ||
+		!strings.Contains(err.Error(), "lazuli cluster convert --undo") {
 		t.Errorf("a server alone on a converted folder: %v, %v", s, err)
 	}
 	check.OK(t, Undo(folder))

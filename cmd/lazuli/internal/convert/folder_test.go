@@ -36,14 +36,16 @@ import (
 func accounts(t *testing.T) *auth.Accounts {
 	t.Helper()
 	key := check.Must(auth.ParseKey(auth.DevelopmentKey))(t)
-	return check.Must(auth.NewManagedAccounts(accountprops.Blob{ChangeFeed: true, Versioning: true, Scopes: []string{"secret"}},
+	return check.Must(auth.NewManagedAccounts(
+		accountprops.Blob{ChangeFeed: true, Versioning: true, Scopes: []string{"secret"}},
 		auth.Account{Name: auth.DevelopmentAccount, Keys: []auth.Key{key}}))(t)
 }
 
 // alone serves a folder without a cluster while fn runs.
 func alone(t *testing.T, folder string, fn func(account)) {
 	t.Helper()
-	s := check.Must(server.Start(server.Config{Location: folder, Accounts: accounts(t), Log: slog.New(slog.DiscardHandler)}))(t)
+	s := check.Must(server.Start(server.Config{Location: folder, Accounts: accounts(t),
+		Log: slog.New(slog.DiscardHandler)}))(t)
 	defer func() { check.OK(t, s.Stop(context.Background())) }()
 	fn(open(t, s.ConnectionString()))
 }
@@ -57,11 +59,14 @@ type account struct {
 
 func open(t *testing.T, connection string) account {
 	t.Helper()
-	retry := policy.ClientOptions{Retry: policy.RetryOptions{MaxRetries: 20, RetryDelay: 100 * time.Millisecond, MaxRetryDelay: time.Second}}
+	retry := policy.ClientOptions{Retry: policy.RetryOptions{MaxRetries: 20, RetryDelay: 100 * time.Millisecond,
+		MaxRetryDelay: time.Second}}
 	return account{
-		blobs:  check.Must(azblob.NewClientFromConnectionString(connection, &azblob.ClientOptions{ClientOptions: retry}))(t),
-		queues: check.Must(azqueue.NewServiceClientFromConnectionString(connection, &azqueue.ClientOptions{ClientOptions: retry}))(t),
-		tables: check.Must(aztables.NewServiceClientFromConnectionString(connection, &aztables.ClientOptions{ClientOptions: retry}))(t),
+		blobs: check.Must(azblob.NewClientFromConnectionString(connection, &azblob.ClientOptions{ClientOptions: retry}))(t),
+		queues: check.Must(azqueue.NewServiceClientFromConnectionString(connection,
+			&azqueue.ClientOptions{ClientOptions: retry}))(t),
+		tables: check.Must(aztables.NewServiceClientFromConnectionString(connection,
+			&aztables.ClientOptions{ClientOptions: retry}))(t),
 	}
 }
 
@@ -93,9 +98,11 @@ func fill(t *testing.T, a account) (r received) {
 		check.Must(b.Upload(ctx, streaming.NopCloser(bytes.NewReader(content)), o))(t)
 		return b
 	}
-	put("small", []byte("small"), &blockblob.UploadOptions{Metadata: map[string]*string{"a": to.Ptr("b")}, Tags: map[string]string{"k": "v"}})
+	put("small", []byte("small"), &blockblob.UploadOptions{Metadata: map[string]*string{"a": to.Ptr("b")},
+		Tags: map[string]string{"k": "v"}})
 	put("large", blocks, nil)
-	put("scoped", []byte("in a scope"), &blockblob.UploadOptions{CPKScopeInfo: &blob.CPKScopeInfo{EncryptionScope: to.Ptr("secret")}})
+	put("scoped", []byte("in a scope"),
+		&blockblob.UploadOptions{CPKScopeInfo: &blob.CPKScopeInfo{EncryptionScope: to.Ptr("secret")}})
 	leased := put("leased", []byte("leased"), nil)
 	l := check.Must(lease.NewBlobClient(leased, &lease.BlobClientOptions{LeaseID: to.Ptr(leaseID)}))(t)
 	check.Must(l.AcquireLease(ctx, -1, nil))(t)
@@ -103,7 +110,8 @@ func fill(t *testing.T, a account) (r received) {
 	check.Must(changed.CreateSnapshot(ctx, nil))(t)
 	put("changed", []byte("after"), nil)
 	check.Must(put("deleted", []byte("deleted"), nil).Delete(ctx, nil))(t)
-	check.Must(c.NewBlockBlobClient("uncommitted").StageBlock(ctx, base64.StdEncoding.EncodeToString([]byte("one")), streaming.NopCloser(strings.NewReader("block")), nil))(t)
+	check.Must(c.NewBlockBlobClient("uncommitted").StageBlock(ctx, base64.StdEncoding.EncodeToString([]byte("one")),
+		streaming.NopCloser(strings.NewReader("block")), nil))(t)
 
 	orders := a.queues.NewQueueClient("orders")
 	check.Must(orders.Create(ctx, &azqueue.CreateOptions{Metadata: map[string]*string{"a": to.Ptr("b")}}))(t)
@@ -111,7 +119,9 @@ func fill(t *testing.T, a account) (r received) {
 	for i := range 4 {
 		check.Must(orders.EnqueueMessage(ctx, fmt.Sprint("message ", i), nil))(t)
 	}
-	got := check.Must(orders.DequeueMessages(ctx, &azqueue.DequeueMessagesOptions{NumberOfMessages: to.Ptr(int32(2)), VisibilityTimeout: to.Ptr(int32(7 * 24 * 3600))}))(t)
+	got := check.Must(orders.DequeueMessages(ctx,
+		&azqueue.DequeueMessagesOptions{NumberOfMessages: to.Ptr(int32(2)),
+			VisibilityTimeout: to.Ptr(int32(7 * 24 * 3600))}))(t)
 	check.Must(orders.DeleteMessage(ctx, *got.Messages[0].MessageID, *got.Messages[0].PopReceipt, nil))(t)
 	return received{*got.Messages[1].MessageID, *got.Messages[1].PopReceipt}
 }
@@ -133,14 +143,16 @@ func describe(t *testing.T, a account) string {
 		}
 	}
 	add("properties", check.Must(a.blobs.ServiceClient().GetProperties(ctx, nil))(t).DeleteRetentionPolicy)
-	for p := a.blobs.NewListContainersPager(&azblob.ListContainersOptions{Include: azblob.ListContainersInclude{Metadata: true, Deleted: true}}); p.More(); {
+	for p := a.blobs.NewListContainersPager(
+		&azblob.ListContainersOptions{Include: azblob.ListContainersInclude{Metadata: true, Deleted: true}}); p.More(); {
 		for _, c := range check.Must(p.NextPage(ctx))(t).ContainerItems {
 			add("container", []any{c.Name, c.Metadata, c.Properties.ETag, c.Properties.LastModified})
 		}
 	}
 	pictures := a.blobs.ServiceClient().NewContainerClient("pictures")
-	list := pictures.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Include: container.ListBlobsInclude{Deleted: true, Metadata: true, Snapshots: true,
-		Tags: true, UncommittedBlobs: true, Versions: true}})
+	list := pictures.NewListBlobsFlatPager(
+		&container.ListBlobsFlatOptions{Include: container.ListBlobsInclude{Deleted: true, Metadata: true, Snapshots: true,
+			Tags: true, UncommittedBlobs: true, Versions: true}})
 	for list.More() {
 		for _, b := range check.Must(list.NextPage(ctx))(t).Segment.BlobItems {
 			add("blob", b)
@@ -159,13 +171,16 @@ func describe(t *testing.T, a account) string {
 			add("content", fmt.Sprintf("%s %d %x", *b.Name, len(content), md5.Sum(content)))
 		}
 	}
-	add("blocks", check.Must(pictures.NewBlockBlobClient("uncommitted").GetBlockList(ctx, blockblob.BlockListTypeAll, nil))(t).BlockList)
-	for p := a.queues.NewListQueuesPager(&azqueue.ListQueuesOptions{Include: azqueue.ListQueuesInclude{Metadata: true}}); p.More(); {
+	add("blocks", check.Must(pictures.NewBlockBlobClient("uncommitted").GetBlockList(ctx, blockblob.BlockListTypeAll,
+		nil))(t).BlockList)
+	for p := a.queues.NewListQueuesPager(
+		&azqueue.ListQueuesOptions{Include: azqueue.ListQueuesInclude{Metadata: true}}); p.More(); {
 		for _, q := range check.Must(p.NextPage(ctx))(t).Queues {
 			add("queue", q)
 			count := check.Must(a.queues.NewQueueClient(*q.Name).GetProperties(ctx, nil))(t).ApproximateMessagesCount
 			add("messages", count)
-			peeked := check.Must(a.queues.NewQueueClient(*q.Name).PeekMessages(ctx, &azqueue.PeekMessagesOptions{NumberOfMessages: to.Ptr(int32(32))}))(t)
+			peeked := check.Must(a.queues.NewQueueClient(*q.Name).PeekMessages(ctx,
+				&azqueue.PeekMessagesOptions{NumberOfMessages: to.Ptr(int32(32))}))(t)
 			for _, m := range peeked.Messages {
 				add("message", m)
 			}

@@ -15,7 +15,8 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/roles/archive"
 )
 
-// Archive runs the demonstration of the archive role. The report is complete as far as the run came, also when an error is returned.
+// Archive runs the demonstration of the archive role. The report is complete as far as the run came, also when an error
+// is returned.
 func Archive(ctx context.Context, c Config) (*Report, error) { return demonstrate(ctx, c, openArchive) }
 
 // Points returns what a run of Archive visits by default.
@@ -34,7 +35,8 @@ func openArchive(storage *workers.Storage, id string) (pattern, error) {
 	if storage.Queues == nil || storage.Tables == nil {
 		return nil, errors.New("the connection string must name a queue and a table endpoint")
 	}
-	return &archivePattern{storage: storage, current: "LazuliDemoCurrent" + id, target: "LazuliDemoArchive" + id, queue: "lazuli-demo-" + id}, nil
+	return &archivePattern{storage: storage, current: "LazuliDemoCurrent" + id, target: "LazuliDemoArchive" + id,
+		queue: "lazuli-demo-" + id}, nil
 }
 
 func (p *archivePattern) points() []string      { return archive.Points() }
@@ -93,17 +95,20 @@ func (p *archivePattern) load(ctx context.Context, r *run) (work []entityKey, er
 		}
 	}
 	r.report.Records, r.report.Old = len(entities), len(work)
-	r.say.line("loaded %d records; %d are of terms that ended by %s and go to the archive", len(entities), len(work), cutoff.Format(time.DateOnly))
+	r.say.line("loaded %d records; %d are of terms that ended by %s and go to the archive", len(entities), len(work),
+		cutoff.Format(time.DateOnly))
 	return work, nil
 }
 
 // reset brings records back from the archive.
 func (p *archivePattern) reset(ctx context.Context, keys []entityKey) error {
 	for _, k := range keys {
-		if _, err := p.storage.Tables.NewClient(p.current).UpsertEntity(ctx, p.records[k], &aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeReplace}); err != nil {
+		if _, err := p.storage.Tables.NewClient(p.current).UpsertEntity(ctx, p.records[k],
+			&aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeReplace}); err != nil {
 			return err
 		}
-		if _, err := p.storage.Tables.NewClient(p.target).DeleteEntity(ctx, k.partition, k.row, nil); err != nil && !notFound(err) {
+		if _, err := p.storage.Tables.NewClient(p.target).DeleteEntity(ctx, k.partition, k.row, nil); err != nil &&
+			!notFound(err) {
 			return err
 		}
 	}
@@ -144,12 +149,13 @@ func (p *archivePattern) conclude(ctx context.Context, r *run) (problems []strin
 	isNew := func(k entityKey) bool { return !p.old[k] }
 	r.report.Current, r.report.Archived = len(current), len(archived)
 	return slices.Concat(
-		problem("records are lost", all.Lost),
-		problem("records are in both tables", all.Both),
-		problem("records changed", all.Changed),
-		problem("old records are still in Current", slices.DeleteFunc(slices.Clone(all.Kept), isNew)),
-		problem("records in the archive are not old", slices.DeleteFunc(slices.Clone(all.Moved), isOld)),
-		problem("entities that were not loaded are in Current", strangers(p.loaded, current)),
-		problem("entities that were not loaded are in the archive", strangers(p.loaded, archived)),
-	), fmt.Sprintf("%d records: %d in Current, %d in the archive. Every record is in exactly one table, unchanged", r.report.Records, len(current), len(archived)), nil
+			problem("records are lost", all.Lost),
+			problem("records are in both tables", all.Both),
+			problem("records changed", all.Changed),
+			problem("old records are still in Current", slices.DeleteFunc(slices.Clone(all.Kept), isNew)),
+			problem("records in the archive are not old", slices.DeleteFunc(slices.Clone(all.Moved), isOld)),
+			problem("entities that were not loaded are in Current", strangers(p.loaded, current)),
+			problem("entities that were not loaded are in the archive", strangers(p.loaded, archived)),
+		), fmt.Sprintf("%d records: %d in Current, %d in the archive. Every record is in exactly one table, unchanged",
+			r.report.Records, len(current), len(archived)), nil
 }

@@ -53,13 +53,15 @@ func TestMain(m *testing.M) {
 var variants = map[string]func(v *variantRole) workers.QueueHandler{
 	"correct": nil,
 	"delete before copy": func(v *variantRole) workers.QueueHandler {
-		return v.steps("archive/before-delete", v.delete, "archive/after-delete", "archive/before-copy", v.copy, "archive/after-copy")
+		return v.steps("archive/before-delete", v.delete, "archive/after-delete", "archive/before-copy", v.copy,
+			"archive/after-copy")
 	},
 	"copy without delete": func(v *variantRole) workers.QueueHandler {
 		return v.steps("archive/before-copy", v.copy, "archive/after-copy", "archive/before-delete", "archive/after-delete")
 	},
 	"message deleted first": func(v *variantRole) workers.QueueHandler {
-		work := v.steps("archive/before-copy", v.copy, "archive/after-copy", "archive/before-delete", v.delete, "archive/after-delete")
+		work := v.steps("archive/before-copy", v.copy, "archive/after-copy", "archive/before-delete", v.delete,
+			"archive/after-delete")
 		return func(ctx context.Context, m workers.QueueMessage) error {
 			if err := v.acknowledge(ctx, m); err != nil {
 				return err
@@ -69,15 +71,18 @@ var variants = map[string]func(v *variantRole) workers.QueueHandler{
 	},
 	"property forgotten": func(v *variantRole) workers.QueueHandler {
 		v.forget = "Party"
-		return v.steps("archive/before-copy", v.copy, "archive/after-copy", "archive/before-delete", v.delete, "archive/after-delete")
+		return v.steps("archive/before-copy", v.copy, "archive/after-copy", "archive/before-delete", v.delete,
+			"archive/after-delete")
 	},
 	"type forgotten": func(v *variantRole) workers.QueueHandler {
 		v.forget = "Years@odata.type"
-		return v.steps("archive/before-copy", v.copy, "archive/after-copy", "archive/before-delete", v.delete, "archive/after-delete")
+		return v.steps("archive/before-copy", v.copy, "archive/after-copy", "archive/before-delete", v.delete,
+			"archive/after-delete")
 	},
 	// It does the steps in the right order, but takes them back when it finds that its lease was over.
 	"takes back": func(v *variantRole) workers.QueueHandler {
-		work := v.steps("archive/before-copy", v.copy, "archive/after-copy", "archive/before-delete", v.delete, "archive/after-delete", v.remember)
+		work := v.steps("archive/before-copy", v.copy, "archive/after-copy", "archive/before-delete", v.delete,
+			"archive/after-delete", v.remember)
 		return func(ctx context.Context, m workers.QueueMessage) error {
 			ctx = context.WithoutCancel(ctx) // It also ignores the request to stop.
 			if err := work(ctx, m); err != nil {
@@ -153,7 +158,8 @@ func (v *variantRole) copy(ctx context.Context, _ archive.Key, entity []byte) er
 	if err != nil {
 		return err
 	}
-	_, err = v.storage.Tables.NewClient(v.s.Archive).UpsertEntity(ctx, body, &aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeReplace})
+	_, err = v.storage.Tables.NewClient(v.s.Archive).UpsertEntity(ctx, body,
+		&aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeReplace})
 	return err
 }
 
@@ -231,7 +237,8 @@ const patience = 4 * time.Minute
 const stuckAfter = 5 * time.Second
 
 func newConfig(a *testaccount.Account, variant string) Config {
-	return Config{ConnectionString: a.ConnectionString, Worker: variantWorker(variant), Records: 600, Seed: 1, Patience: patience}
+	return Config{ConnectionString: a.ConnectionString, Worker: variantWorker(variant), Records: 600, Seed: 1,
+		Patience: patience}
 }
 
 func TestArchive(t *testing.T) {
@@ -264,7 +271,8 @@ func TestArchive(t *testing.T) {
 	if caught != len(report.Rows) {
 		t.Errorf("only %d of %d kills left work undone: the others prove nothing", caught, len(report.Rows))
 	}
-	if strings.Contains(progress.String(), "\x1b") || strings.Count(progress.String(), "killed at") != len(archive.Points()) {
+	if strings.Contains(progress.String(), "\x1b") ||
+		strings.Count(progress.String(), "killed at") != len(archive.Points()) {
 		t.Errorf("progress:\n%s", &progress)
 	}
 	for what, n := range map[string]int{"tables": countTables(t, a), "queues": countQueues(t, a)} {
@@ -362,9 +370,12 @@ func TestWorkerThatIsNotKilled(t *testing.T) {
 		patience time.Duration
 		says     string
 	}{
-		"ends by itself": {func(WorkerSettings) *exec.Cmd { return exec.Command("sh", "-c", "echo bye; exit 3") }, patience, "without SIGKILL: exit status 3\nbye"},
-		"idles":          {func(WorkerSettings) *exec.Cmd { return exec.Command("sleep", "600") }, time.Second, "was not killed at its fault point"},
-		"does not exist": {func(WorkerSettings) *exec.Cmd { return exec.Command("/no/such/worker") }, patience, "start the worker"},
+		"ends by itself": {func(WorkerSettings) *exec.Cmd { return exec.Command("sh", "-c", "echo bye; exit 3") }, patience,
+			"without SIGKILL: exit status 3\nbye"},
+		"idles": {func(WorkerSettings) *exec.Cmd { return exec.Command("sleep", "600") }, time.Second,
+			"was not killed at its fault point"},
+		"does not exist": {func(WorkerSettings) *exec.Cmd { return exec.Command("/no/such/worker") }, patience,
+			"start the worker"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -378,13 +389,16 @@ func TestWorkerThatIsNotKilled(t *testing.T) {
 	}
 }
 
-// A worker that does all its work without coming to its point, as happens where leases are lost, gets the same work again.
+// A worker that does all its work without coming to its point, as happens where leases are lost, gets the same work
+// again.
 func TestMissedPoint(t *testing.T) {
 	t.Parallel()
-	for name, demonstrate := range map[string]func(context.Context, Config) (*Report, error){"archive/after-delete": Archive, "large-entity/after-reserve": LargeEntity} {
+	for name, demonstrate := range map[string]func(context.Context, Config) (*Report,
+		error){"archive/after-delete": Archive, "large-entity/after-reserve": LargeEntity} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newConfig(testaccount.Open(t), map[bool]string{true: "correct", false: "large-entity"}[strings.HasPrefix(name, "archive")])
+			c := newConfig(testaccount.Open(t),
+				map[bool]string{true: "correct", false: "large-entity"}[strings.HasPrefix(name, "archive")])
 			right, missed := c.Worker, false
 			c.Worker = func(s WorkerSettings) *exec.Cmd {
 				if !missed {
@@ -399,7 +413,8 @@ func TestMissedPoint(t *testing.T) {
 				t.Fatalf("%v\n%s", err, &progress)
 			}
 			row := report.Rows[0]
-			if !strings.Contains(progress.String(), "retrying with leases of 2s") || row.Messages < 2*row.Records || row.OK != row.Records {
+			if !strings.Contains(progress.String(), "retrying with leases of 2s") || row.Messages < 2*row.Records ||
+				row.OK != row.Records {
 				t.Errorf("%+v\n%s", row, &progress)
 			}
 		})
@@ -407,7 +422,8 @@ func TestMissedPoint(t *testing.T) {
 }
 
 func TestUnknownPoint(t *testing.T) {
-	_, err := Archive(t.Context(), Config{ConnectionString: "UseDevelopmentStorage=true", Points: []string{"archive/after-lunch"}})
+	_, err := Archive(t.Context(),
+		Config{ConnectionString: "UseDevelopmentStorage=true", Points: []string{"archive/after-lunch"}})
 	if err == nil || !strings.Contains(err.Error(), "archive/after-copy") {
 		t.Errorf("got %v, want an error that lists the points", err)
 	}

@@ -20,7 +20,8 @@ func startChild(cmd *exec.Cmd) (*child, error) {
 	return &child{p}, nil
 }
 
-// waitForKill waits until the process was killed by SIGKILL. Any other end is an error, with the last of the process's output.
+// waitForKill waits until the process was killed by SIGKILL. Any other end is an error, with the last of the process's
+// output.
 func (c *child) waitForKill(ctx context.Context) error {
 	select {
 	case <-c.Exited():
@@ -31,8 +32,8 @@ func (c *child) waitForKill(ctx context.Context) error {
 	return c.Killed()
 }
 
-// stop stops the worker, which must exit without an error. A process that has just been started would die of the signal: it is stopped after its
-// first line of output.
+// stop stops the worker, which must exit without an error. A process that has just been started would die of the
+// signal: it is stopped after its first line of output.
 func (c *child) stop(ctx context.Context) error {
 	_ = every(ctx, 10*time.Millisecond, func() (bool, error) { return c.Output() != "" || !c.Running(), nil })
 	if err := c.Stop(ctx); err != nil {
@@ -41,8 +42,8 @@ func (c *child) stop(ctx context.Context) error {
 	return nil
 }
 
-// every calls done until it returns true or an error, or ctx is done. Between two calls it waits for the interval, or for nine times as long as the
-// call took: checks that read much leave the processors to the work that they wait for.
+// every calls done until it returns true or an error, or ctx is done. Between two calls it waits for the interval, or
+// for nine times as long as the call took: checks that read much leave the processors to the work that they wait for.
 func every(ctx context.Context, interval time.Duration, done func() (bool, error)) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

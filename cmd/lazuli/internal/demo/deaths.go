@@ -7,29 +7,33 @@ import (
 	"time"
 )
 
-// longLease is the lease of a worker that is not killed. A machine too slow to renew it would miss the other time limits as well.
+// longLease is the lease of a worker that is not killed. A machine too slow to renew it would miss the other time
+// limits as well.
 const longLease = 30 * time.Second
 
-// start starts a worker. A worker with a fault uses the run's lease, so that its messages become visible soon after its death.
+// start starts a worker. A worker with a fault uses the run's lease, so that its messages become visible soon after its
+// death.
 func (r *run) start(fault string) (*child, error) {
 	lease := r.Lease
 	if fault == "" {
 		lease = max(lease, longLease)
 	}
 	s := r.pattern.settings()
-	s.ConnectionString, s.Lease, s.Concurrency, s.MaxDequeueCount, s.Fault = r.ConnectionString, lease, r.pattern.concurrency(), maxDequeueCount, fault
+	s.ConnectionString, s.Lease, s.Concurrency, s.MaxDequeueCount, s.Fault = r.ConnectionString, lease,
+		r.pattern.concurrency(), maxDequeueCount, fault
 	return startChild(r.Worker(s))
 }
 
-// tries is the maximum number of attempts to make a worker reach its fault point. A worker that has been idle for idleFor is assumed not to
-// reach it.
+// tries is the maximum number of attempts to make a worker reach its fault point. A worker that has been idle for
+// idleFor is assumed not to reach it.
 const (
 	tries   = 6
 	idleFor = 2 * time.Second
 )
 
-// runUntilKilled puts the messages and runs a worker until it is killed. On a very slow machine, the worker may not reach its point, because it
-// loses leases and requests take effect after their timeout. Then runUntilKilled resets the items and tries again with longer leases.
+// runUntilKilled puts the messages and runs a worker until it is killed. On a very slow machine, the worker may not
+// reach its point, because it loses leases and requests take effect after their timeout. Then runUntilKilled resets the
+// items and tries again with longer leases.
 func (r *run) runUntilKilled(ctx context.Context, row *Row, number string, keys []entityKey, k kill) error {
 	for try := 1; ; try++ {
 		if err := r.ask(ctx, row, keys, true); err != nil {
@@ -47,11 +51,13 @@ func (r *run) runUntilKilled(ctx context.Context, row *Row, number string, keys 
 			return fmt.Errorf("reset the items: %w", err)
 		}
 		r.Lease *= 2
-		r.say.line("round %s: the worker lost its leases and did not reach %s; retrying with leases of %v", number, k.point, r.Lease)
+		r.say.line("round %s: the worker lost its leases and did not reach %s; retrying with leases of %v", number, k.point,
+			r.Lease)
 	}
 }
 
-// killedOrIdle runs a worker until it is killed. It reports false if the worker becomes idle without reaching its point.
+// killedOrIdle runs a worker until it is killed. It reports false if the worker becomes idle without reaching its
+// point.
 func (r *run) killedOrIdle(ctx context.Context, k kill) (killed bool, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.Patience, fmt.Errorf("no progress for %v", r.Patience))
 	defer cancel()
@@ -93,7 +99,8 @@ func (r *run) left(ctx context.Context) (messages int, done bool, err error) {
 	return messages, done, err
 }
 
-// lastInWork is the maximum number of in-flight messages of a frozen worker: the number that it receives in one request.
+// lastInWork is the maximum number of in-flight messages of a frozen worker: the number that it receives in one
+// request.
 const lastInWork = 10
 
 // heldFor is the delay at the point that lets the other handlers reach it before the first one freezes the process.
@@ -137,7 +144,8 @@ func (r *run) letGoOn(ctx context.Context, worker *child) error {
 
 // runUntilDone runs a worker without faults until no message, visible or not, and no other work is left.
 func (r *run) runUntilDone(ctx context.Context, number string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, r.stuckAfter, fmt.Errorf("%w: work is stuck, messages or orphans are left after %v", ErrInvariant, r.stuckAfter))
+	ctx, cancel := context.WithTimeoutCause(ctx, r.stuckAfter,
+		fmt.Errorf("%w: work is stuck, messages or orphans are left after %v", ErrInvariant, r.stuckAfter))
 	defer cancel()
 	isDone := func() (bool, error) {
 		messages, done, err := r.left(ctx)

@@ -21,8 +21,8 @@ import (
 // WorkerSettings are the settings of a worker process.
 type WorkerSettings struct {
 	ConnectionString string
-	// Queue has the messages. Current is the table in daily use, Archive the archive role's target, Container the container of the other
-	// roles' blobs. Names that a role does not need are empty.
+	// Queue has the messages. Current is the table in daily use, Archive the archive role's target, Container the
+	// container of the other roles' blobs. Names that a role does not need are empty.
 	Queue, Current, Archive, Container string
 	// Kind is the kind of index that the table-index role maintains, or what feeds the index of the search-index role.
 	Kind string
@@ -39,7 +39,8 @@ type WorkerSettings struct {
 
 // Options are the settings as a queue trigger takes them.
 func (s WorkerSettings) Options() []workers.QueueOption {
-	return []workers.QueueOption{workers.WithQueueName(s.Queue), workers.WithLease(s.Lease), workers.WithConcurrency(s.Concurrency), workers.WithMaxDequeueCount(s.MaxDequeueCount)}
+	return []workers.QueueOption{workers.WithQueueName(s.Queue), workers.WithLease(s.Lease),
+		workers.WithConcurrency(s.Concurrency), workers.WithMaxDequeueCount(s.MaxDequeueCount)}
 }
 
 // Config describes a run of a demonstration.
@@ -59,15 +60,16 @@ type Config struct {
 	Seed uint64
 	// Lease is the worker's lease in whole seconds, and so how long a killed process's messages stay hidden. 0 means 1 s.
 	Lease time.Duration
-	// Patience is the maximum time from a restart to an empty queue; messages that are left after it count as stuck. 0 means 60 s.
+	// Patience is the maximum time from a restart to an empty queue; messages that are left after it count as stuck. 0
+	// means 60 s.
 	Patience time.Duration
-	// Disturb, if set, kills nodes of the cluster that serves the account, while rounds run: from a round's begin until ctx ends. It returns when all
-	// nodes are ready again. Requests of the run are sent again for longer then.
+	// Disturb, if set, kills nodes of the cluster that serves the account, while rounds run: from a round's begin until
+	// ctx ends. It returns when all nodes are ready again. Requests of the run are sent again for longer then.
 	Disturb func(ctx context.Context, say func(format string, args ...any)) (kills int, err error)
 	// Keep leaves tables and queue in place at the end.
 	Keep bool
-	// plain removes chance, for tests of workers with a fault that chance could hide: no message is put twice, and a worker dies when it
-	// first reaches its point.
+	// plain removes chance, for tests of workers with a fault that chance could hide: no message is put twice, and a
+	// worker dies when it first reaches its point.
 	plain bool
 	// stuckAfter is the part of Patience that begins with the last restart. 0 means the same.
 	stuckAfter time.Duration
@@ -76,15 +78,15 @@ type Config struct {
 	Live     bool
 }
 
-// maxDequeueCount allows for a machine so busy that leases of one second expire: with the default of 5, messages without an error
-// would move to the poison queue.
+// maxDequeueCount allows for a machine so busy that leases of one second expire: with the default of 5, messages
+// without an error would move to the poison queue.
 const maxDequeueCount = 100
 
 // duplicateEvery is the distance of messages that are put twice, since a queue may deliver twice.
 const duplicateEvery = 10
 
-// Frozen is the point of a round in which the worker is not killed but stopped (SIGSTOP) during its work, for longer than its leases,
-// and continues after another worker has finished everything, with expired leases.
+// Frozen is the point of a round in which the worker is not killed but stopped (SIGSTOP) during its work, for longer
+// than its leases, and continues after another worker has finished everything, with expired leases.
 const Frozen = "frozen"
 
 // ErrInvariant is wrapped by the error of a run that ended with lost, duplicated or wrong records.
@@ -92,7 +94,8 @@ var ErrInvariant = errors.New("an invariant does not hold")
 
 // pattern is a role with its data, as the harness sees it. Items are known by keys.
 type pattern interface {
-	// points are the moments at which a worker is killed; holdUp is the one, in the middle of its work, at which it is frozen.
+	// points are the moments at which a worker is killed; holdUp is the one, in the middle of its work, at which it is
+	// frozen.
 	points() []string
 	holdUp() string
 	// concurrency is the number of messages that a worker has in work: enough to be caught in the middle of several.
@@ -111,7 +114,8 @@ type pattern interface {
 	plan(k kill) string
 	// reset makes items on which all work is done as they were when loaded.
 	reset(ctx context.Context, keys []entityKey) error
-	// census returns where the items are. atEnd means that all work is done, so that items that were not processed are lost.
+	// census returns where the items are. atEnd means that all work is done, so that items that were not processed are
+	// lost.
 	census(ctx context.Context, keys []entityKey, atEnd bool) (census, error)
 	// converged reports whether all work is done, except that of messages.
 	converged(ctx context.Context) (bool, error)
@@ -130,17 +134,21 @@ func pointsOf(p pattern) []string {
 }
 
 // demonstrate runs a demonstration. The report is complete as far as the run came, also when an error is returned.
-func demonstrate(ctx context.Context, c Config, open func(*workers.Storage, string) (pattern, error)) (_ *Report, err error) {
+func demonstrate(ctx context.Context, c Config, open func(*workers.Storage, string) (pattern, error)) (_ *Report,
+	err error) {
 	var options []workers.StorageOption
 	if c.Disturb != nil { // a leader may be missing for some fifteen seconds
-		options = append(options, workers.WithClientRetry(policy.RetryOptions{MaxRetries: 20, RetryDelay: 200 * time.Millisecond, MaxRetryDelay: 3 * time.Second,
-			StatusCodes: []int{http.StatusRequestTimeout, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}}))
+		options = append(options, workers.WithClientRetry(
+			policy.RetryOptions{MaxRetries: 20, RetryDelay: 200 * time.Millisecond, MaxRetryDelay: 3 * time.Second,
+				StatusCodes: []int{http.StatusRequestTimeout, http.StatusInternalServerError, http.StatusBadGateway,
+					http.StatusServiceUnavailable, http.StatusGatewayTimeout}}))
 	}
 	storage, err := workers.OpenStorage(c.ConnectionString, options...)
 	if err != nil {
 		return nil, err
 	}
-	p, err := open(storage, fmt.Sprintf("%x", time.Now().UnixNano())) // names differ from run to run, and meet nothing of another's
+	// names differ from run to run, and meet nothing of another's
+	p, err := open(storage, fmt.Sprintf("%x", time.Now().UnixNano()))
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +170,8 @@ func demonstrate(ctx context.Context, c Config, open func(*workers.Storage, stri
 	if c.stuckAfter == 0 {
 		c.stuckAfter = c.Patience
 	}
-	r := &run{Config: c, pattern: p, queue: queues{storage.Queues, p.settings().Queue}, say: newProgress(c.Progress, c.Live)}
+	r := &run{Config: c, pattern: p, queue: queues{storage.Queues, p.settings().Queue},
+		say: newProgress(c.Progress, c.Live)}
 	defer func() {
 		r.say.clear()
 		if c.Keep {
@@ -224,7 +233,8 @@ func (r *run) disturbed(ctx context.Context, number string, plan roundPlan) (Row
 	var failed error
 	var ended sync.WaitGroup
 	ended.Go(func() {
-		kills, err := r.Disturb(disturb, func(format string, args ...any) { r.say.line("round %s: "+format, append([]any{number}, args...)...) })
+		kills, err := r.Disturb(disturb,
+			func(format string, args ...any) { r.say.line("round %s: "+format, append([]any{number}, args...)...) })
 		r.report.NodesKilled += kills
 		failed = err
 	})
@@ -238,7 +248,10 @@ func newRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
 
 func (r *run) shuffle() {
 	r.random.Shuffle(len(r.work), func(i, j int) { r.work[i], r.work[j] = r.work[j], r.work[i] })
-	slices.SortStableFunc(r.work, func(a, b entityKey) int { return strings.Compare(r.pattern.kind(a), r.pattern.kind(b)) })
+	slices.SortStableFunc(r.work, func(a,
+		b entityKey) int {
+		return strings.Compare(r.pattern.kind(a), r.pattern.kind(b))
+	})
 }
 
 // kill is one death of a worker: at the nth hit of a point.
@@ -340,7 +353,8 @@ func (p roundPlan) batches() [][]entityKey {
 		if middle < 0 || end < half {
 			return [][]entityKey{p.keys[:n], p.keys[n:]}
 		}
-		return [][]entityKey{slices.Concat(p.keys[end:], p.keys[middle:half]), slices.Concat(p.keys[:middle], p.keys[half:end])}
+		return [][]entityKey{slices.Concat(p.keys[end:], p.keys[middle:half]),
+			slices.Concat(p.keys[:middle], p.keys[half:end])}
 	}
 	batches := make([][]entityKey, max(1, len(p.kills)))
 	for i, k := range p.keys {
@@ -428,8 +442,9 @@ func (r *run) round(ctx context.Context, number string, plan roundPlan) (Row, er
 // lateWrites is the number of times that a round is continued because of orphans.
 const lateWrites = 3
 
-// finalCensus counts the items at the end of a round. A write that a worker has given up may take effect after the last sweep: on a cluster, a node
-// may execute it seconds later. What it leaves is an orphan that the next sweep removes, so the work goes on until it has.
+// finalCensus counts the items at the end of a round. A write that a worker has given up may take effect after the last
+// sweep: on a cluster, a node may execute it seconds later. What it leaves is an orphan that the next sweep removes, so
+// the work goes on until it has.
 func (r *run) finalCensus(ctx context.Context, keys []entityKey, number string) (census, error) {
 	for try := 1; ; try++ {
 		end, err := r.pattern.census(ctx, keys, true)
@@ -453,14 +468,17 @@ func (r *run) inspect(ctx context.Context, row *Row, keys []entityKey, number, w
 	if err != nil {
 		return err
 	}
-	row.Crashes = append(row.Crashes, Crash{Moved: len(at.Moved), Kept: len(at.Kept), Both: len(at.Both), Lost: len(at.Lost), Orphaned: at.Orphaned, Messages: left})
-	r.say.line("round %s: %s: %d done, %d not yet, %d half, %d orphaned, %d messages left", number, what, len(at.Moved), len(at.Kept), len(at.Both), at.Orphaned, left)
+	row.Crashes = append(row.Crashes,
+		Crash{Moved: len(at.Moved), Kept: len(at.Kept), Both: len(at.Both), Lost: len(at.Lost), Orphaned: at.Orphaned,
+			Messages: left})
+	r.say.line("round %s: %s: %d done, %d not yet, %d half, %d orphaned, %d messages left", number, what, len(at.Moved),
+		len(at.Kept), len(at.Both), at.Orphaned, left)
 	return nil
 }
 
 const (
-	// countsCurrent is the time that the nodes of a cluster may take until the number of messages that they give is right, and emptyAnswers how many
-	// answers in turn must be right: each comes from another node.
+	// countsCurrent is the time that the nodes of a cluster may take until the number of messages that they give is right,
+	// and emptyAnswers how many answers in turn must be right: each comes from another node.
 	countsCurrent = 30 * time.Second
 	emptyAnswers  = 6
 )
@@ -472,7 +490,8 @@ func (r *run) conclude(ctx context.Context) error {
 		return err
 	}
 	more, err := r.queue.problems(ctx)
-	for began, empty := time.Now(), 0; r.Disturb != nil && err == nil && empty < emptyAnswers && time.Since(began) < countsCurrent; {
+	for began, empty := time.Now(), 0; r.Disturb != nil && err == nil && empty < emptyAnswers &&
+		time.Since(began) < countsCurrent; {
 		// The number of messages is approximate: a node that was started a moment ago may not have seen the last deletions.
 		if empty++; len(more) > 0 {
 			empty = 0

@@ -19,8 +19,8 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/roles/largeentity"
 )
 
-// LargeEntity runs the demonstration of the large-entity role: entities with big properties are inserted, replaced and deleted on request of
-// a queue, by workers that also sweep.
+// LargeEntity runs the demonstration of the large-entity role: entities with big properties are inserted, replaced and
+// deleted on request of a queue, by workers that also sweep.
 func LargeEntity(ctx context.Context, c Config) (*Report, error) {
 	return demonstrate(ctx, c, openLargeEntity)
 }
@@ -55,7 +55,8 @@ var loadBook = sync.OnceValues(func() (*bookOfTerms, error) {
 	for i, t := range terms {
 		b.lines = append(b.lines, text.Len())
 		b.byKey[entityKey{t.PartitionKey(), t.RowKey()}] = i
-		fmt.Fprintf(&text, "%s;%s;%s;%s;%s;%s;%s\n", t.State, t.RowKey(), t.Name, t.Chamber, t.Party, t.Start.Format(time.DateOnly), t.End.Format(time.DateOnly))
+		fmt.Fprintf(&text, "%s;%s;%s;%s;%s;%s;%s\n", t.State, t.RowKey(), t.Name, t.Chamber, t.Party,
+			t.Start.Format(time.DateOnly), t.End.Format(time.DateOnly))
 	}
 	b.text = text.String()
 	return b, nil
@@ -68,7 +69,8 @@ const rollBytes = 40 << 10
 func (b *bookOfTerms) page(k entityKey, version int32) page {
 	i := b.byKey[k]
 	roll := b.text[b.lines[i]:] + b.text[:b.lines[i]]
-	p := page{Name: b.terms[i].Name, Version: version, Roll: fmt.Sprintf("version %d\n%s", version, roll[:rollBytes]), Started: b.terms[i].Start}
+	p := page{Name: b.terms[i].Name, Version: version, Roll: fmt.Sprintf("version %d\n%s", version, roll[:rollBytes]),
+		Started: b.terms[i].Start}
 	if i%20 == 0 {
 		p.Index = bytes.Repeat([]byte(p.Roll), 27) // beyond 1 MiB
 	}
@@ -98,7 +100,8 @@ func openLargeEntity(storage *workers.Storage, id string) (pattern, error) {
 	if storage.Queues == nil || storage.Tables == nil || storage.Blobs == nil {
 		return nil, errors.New("the connection string must name a queue, a table and a blob endpoint")
 	}
-	p := &largePattern{storage: storage, table: "LazuliDemoPages" + id, container: "lazuli-demo-" + id, queue: "lazuli-demo-" + id}
+	p := &largePattern{storage: storage, table: "LazuliDemoPages" + id, container: "lazuli-demo-" + id,
+		queue: "lazuli-demo-" + id}
 	var err error
 	if p.book, err = loadBook(); err != nil {
 		return nil, err
@@ -267,11 +270,12 @@ func (p *largePattern) place(ctx context.Context, c *census, k entityKey) (*[]en
 }
 
 func equalPages(a, b page) bool {
-	return a.Name == b.Name && a.Version == b.Version && a.Roll == b.Roll && bytes.Equal(a.Index, b.Index) && a.Started.Equal(b.Started)
+	return a.Name == b.Name && a.Version == b.Version && a.Roll == b.Roll && bytes.Equal(a.Index, b.Index) &&
+		a.Started.Equal(b.Started)
 }
 
-// orphans counts blobs that no entity refers to, pointers without blobs, and reservations, by looking at table and container without
-// the role's own code.
+// orphans counts blobs that no entity refers to, pointers without blobs, and reservations, by looking at table and
+// container without the role's own code.
 func (p *largePattern) orphans(ctx context.Context) (int, error) {
 	blobs := map[string]bool{}
 	for pager := p.storage.Blobs.NewListBlobsFlatPager(p.container, nil); pager.More(); {
@@ -344,7 +348,8 @@ func (p *largePattern) conclude(ctx context.Context, _ *run) (problems []string,
 	if all.Orphaned > 0 {
 		problems = append(problems, fmt.Sprintf("%d blobs, pointers or reservations are orphaned", all.Orphaned))
 	}
-	return problems, fmt.Sprintf("%d entities were inserted, replaced or deleted. Each is complete and what it should be; no blob is orphaned, no pointer dangles", len(p.items)), nil
+	return problems, fmt.Sprintf("%d entities were inserted, replaced or deleted. Each is complete and what it should "+
+		"be; no blob is orphaned, no pointer dangles", len(p.items)), nil
 }
 
 // openPages opens what a worker of the demonstration works with.
@@ -357,7 +362,8 @@ func openPages(storage *workers.Storage, s WorkerSettings) (*bookOfTerms, *large
 	return book, store, err
 }
 
-// RunLargeEntityWorker is the process that the demonstration of the large-entity role kills: it does what messages say, and sweeps.
+// RunLargeEntityWorker is the process that the demonstration of the large-entity role kills: it does what messages say,
+// and sweeps.
 func RunLargeEntityWorker(ctx context.Context, storage *workers.Storage, app *workers.App, s WorkerSettings) error {
 	book, store, err := openPages(storage, s)
 	if err != nil {
@@ -391,8 +397,8 @@ func (c command) do(ctx context.Context, store *largeentity.Store[page], book *b
 // sweepBlobsEvery is the longest pause between two sweeps of a worker.
 const sweepBlobsEvery = 200 * time.Millisecond
 
-// runSweeping runs an app and sweeps repeatedly at the same time. The role's timer would let one instance sweep, by a lease that outlives
-// a killed process for longer than a demonstration should take; sweepers are safe without it.
+// runSweeping runs an app and sweeps repeatedly at the same time. The role's timer would let one instance sweep, by a
+// lease that outlives a killed process for longer than a demonstration should take; sweepers are safe without it.
 func runSweeping(ctx context.Context, app *workers.App, longest time.Duration, sweep func(context.Context)) error {
 	sweeping, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup

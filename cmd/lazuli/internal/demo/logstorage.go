@@ -95,7 +95,8 @@ func (p *logPattern) load(_ context.Context, r *run) ([]entityKey, error) {
 			level = slog.LevelError
 		}
 		p.records[e.key] = logstore.Record{
-			Service: logService, Time: logBegin.Add(time.Duration(i) * logStep), Level: level, Message: e.key.String(), ID: e.key.String(), Attrs: e.json,
+			Service: logService, Time: logBegin.Add(time.Duration(i) * logStep), Level: level, Message: e.key.String(),
+			ID: e.key.String(), Attrs: e.json,
 		}
 		keys = append(keys, e.key)
 	}
@@ -170,7 +171,8 @@ func (p *logPattern) conclude(ctx context.Context, _ *run) (problems []string, s
 	if err != nil {
 		return nil, "", err
 	}
-	problems = slices.Concat(problem("lines are lost", c.Lost), problem("lines are shown twice", c.Both), problem("lines changed", c.Changed))
+	problems = slices.Concat(problem("lines are lost", c.Lost), problem("lines are shown twice", c.Both),
+		problem("lines changed", c.Changed))
 	all, lines, err := p.read(ctx)
 	if err != nil {
 		return nil, "", err
@@ -185,12 +187,14 @@ func (p *logPattern) conclude(ctx context.Context, _ *run) (problems []string, s
 	if wrong > 0 {
 		problems = append(problems, fmt.Sprintf("%d blobs have wrong metadata", wrong))
 	}
-	return problems, fmt.Sprintf("%d records are lines in %d blobs. Each is shown once, unchanged", len(p.records), blobs), nil
+	return problems, fmt.Sprintf("%d records are lines in %d blobs. Each is shown once, unchanged", len(p.records), blobs),
+		nil
 }
 
 // misplaced counts the blobs, and those whose metadata does not cover the times of their lines.
 func (p *logPattern) misplaced(ctx context.Context, lines map[string][]time.Time) (blobs, wrong int, err error) {
-	for pager := p.storage.Blobs.NewListBlobsFlatPager(p.container, &azblob.ListBlobsFlatOptions{Include: container.ListBlobsInclude{Metadata: true}}); pager.More(); {
+	for pager := p.storage.Blobs.NewListBlobsFlatPager(p.container,
+		&azblob.ListBlobsFlatOptions{Include: container.ListBlobsInclude{Metadata: true}}); pager.More(); {
 		answer, err := pager.NextPage(ctx)
 		if err != nil {
 			return 0, 0, fmt.Errorf("list container %s: %w", p.container, err)

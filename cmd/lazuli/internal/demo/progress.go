@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// progress writes what happens. Live, passing news is shown on one line that the next overwrites; otherwise it is left out and
-// only lasting lines are written.
+// progress writes what happens. Live, passing news is shown on one line that the next overwrites; otherwise it is left
+// out and only lasting lines are written.
 type progress struct {
 	mu   sync.Mutex // guards w and shown
 	w    io.Writer

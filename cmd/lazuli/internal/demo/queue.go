@@ -77,7 +77,8 @@ func (q queues) count(ctx context.Context, name string) (int, error) {
 
 // visible reports whether the queue has a message to give, to confirm that an approximate count of 0 is true.
 func (q queues) visible(ctx context.Context) (bool, error) {
-	p, err := q.service.NewQueueClient(q.name).PeekMessages(ctx, &azqueue.PeekMessagesOptions{NumberOfMessages: to.Ptr[int32](1)})
+	p, err := q.service.NewQueueClient(q.name).PeekMessages(ctx,
+		&azqueue.PeekMessagesOptions{NumberOfMessages: to.Ptr[int32](1)})
 	if err != nil {
 		return false, fmt.Errorf("peek at queue %s: %w", q.name, err)
 	}

@@ -13,8 +13,8 @@ type Report struct {
 	Seed uint64
 	// NodesKilled is the number of times that a node of the cluster was killed.
 	NodesKilled int
-	// Records were loaded, Old of them asked to be worked on; Current and Archived count the entities in the archive role's two tables at
-	// the end.
+	// Records were loaded, Old of them asked to be worked on; Current and Archived count the entities in the archive
+	// role's two tables at the end.
 	Records, Old, Current, Archived int
 	Rows                            []Row
 	// Summary is the result in a sentence, if all is well.
@@ -34,18 +34,21 @@ type Row struct {
 	// OK, Lost, Duplicated, Changed and Stuck count the share's items at the end of the round: correct, missing, present
 	// twice, with other content, not processed. Orphaned counts blobs that belong to no item.
 	OK, Lost, Duplicated, Changed, Stuck, Orphaned int
-	// Recovered is the time from the last restart to an empty queue, most of which is waiting for the dead process's leases.
+	// Recovered is the time from the last restart to an empty queue, most of which is waiting for the dead process's
+	// leases.
 	Recovered, Took time.Duration
 
 	kills   []kill
 	settled bool
 }
 
-// Crash counts a share's items right after a kill: done, not begun, half done, lost; and the orphaned blobs and the messages.
+// Crash counts a share's items right after a kill: done, not begun, half done, lost; and the orphaned blobs and the
+// messages.
 type Crash struct{ Moved, Kept, Both, Lost, Orphaned, Messages int }
 
 func (r *Row) set(c census) {
-	r.OK, r.Lost, r.Duplicated, r.Changed, r.Stuck, r.Orphaned = len(c.Moved), len(c.Lost), len(c.Both), len(c.Changed), len(c.Kept), c.Orphaned
+	r.OK, r.Lost, r.Duplicated, r.Changed, r.Stuck, r.Orphaned = len(c.Moved), len(c.Lost), len(c.Both), len(c.Changed),
+		len(c.Kept), c.Orphaned
 	r.settled = true
 }
 
@@ -53,7 +56,8 @@ func (r *Row) verdict() string {
 	if r.well() {
 		return fmt.Sprintf("all %d are correct", r.OK)
 	}
-	return fmt.Sprintf("%d of %d are correct, %d lost, %d duplicated, %d orphaned, %d stuck, %d changed", r.OK, r.Records, r.Lost, r.Duplicated, r.Orphaned, r.Stuck, r.Changed)
+	return fmt.Sprintf("%d of %d are correct, %d lost, %d duplicated, %d orphaned, %d stuck, %d changed", r.OK, r.Records,
+		r.Lost, r.Duplicated, r.Orphaned, r.Stuck, r.Changed)
 }
 
 func (r *Row) well() bool { return r.settled && r.OK == r.Records && r.Changed == 0 && r.Orphaned == 0 }
@@ -81,7 +85,8 @@ func (r *Report) Err() error {
 func (r *Report) WriteTable(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tw, "\t\t\tat that moment:\t\t\t\t\tat the end:\t\t\t\t\t\t\t")
-	fmt.Fprintln(tw, "items\tmessages\thit\tdone\thalf\tlost\torphaned\tmessages\tok\tlost\tduplicated\torphaned\tstuck\tchanged\trecovered\t  killed at")
+	fmt.Fprintln(tw,
+		"items\tmessages\thit\tdone\thalf\tlost\torphaned\tmessages\tok\tlost\tduplicated\torphaned\tstuck\tchanged\trecovered\t  killed at")
 	for _, row := range r.Rows {
 		for i, k := range row.kills {
 			last := i == len(row.kills)-1
@@ -98,7 +103,8 @@ func (r *Report) WriteTable(w io.Writer) error {
 			}
 			switch {
 			case last && row.settled:
-				end = fmt.Sprintf("%d\t%d\t%d\t%d\t%d\t%d\t%.1fs", row.OK, row.Lost, row.Duplicated, row.Orphaned, row.Stuck, row.Changed, row.Recovered.Seconds())
+				end = fmt.Sprintf("%d\t%d\t%d\t%d\t%d\t%d\t%.1fs", row.OK, row.Lost, row.Duplicated, row.Orphaned, row.Stuck,
+					row.Changed, row.Recovered.Seconds())
 			case last:
 				end = "?\t?\t?\t?\t?\t?\t?"
 			default:

@@ -40,7 +40,8 @@ type SagaConfig struct {
 	// Pairs also kills at every pair of steps; SamplePairs, if not 0, at so many of them.
 	Pairs       bool
 	SamplePairs int
-	// Orders are placed in each round; 0 means 12. Random are placed in one more round, in which workers are killed at random; 0 means none.
+	// Orders are placed in each round; 0 means 12. Random are placed in one more round, in which workers are killed at
+	// random; 0 means none.
 	Orders, Random int
 	Seed           uint64
 	// Patience bounds a round. 0 means 2 min.
@@ -56,7 +57,8 @@ func SagaPoints() []string {
 	for _, p := range fault.Points() {
 		name := string(p)
 		// The others are steps of clients.
-		if strings.HasPrefix(name, "durable/") && !strings.HasPrefix(name, "durable/purge") && name != "durable/after-start-message" {
+		if strings.HasPrefix(name, "durable/") && !strings.HasPrefix(name, "durable/purge") &&
+			name != "durable/after-start-message" {
 			points = append(points, name)
 		}
 	}
@@ -69,7 +71,8 @@ func SagaPoints() []string {
 // SagaRow is one round.
 type SagaRow struct {
 	Round string
-	// Orders is the number of orders placed. Done and Compensated count those that took effect completely or not at all. Half has all others.
+	// Orders is the number of orders placed. Done and Compensated count those that took effect completely or not at all.
+	// Half has all others.
 	Orders, Done, Compensated int
 	Half                      []string
 	Kills                     int
@@ -103,8 +106,10 @@ func (r *SagaReport) WriteTable(w io.Writer) error {
 	var sum SagaRow
 	half := 0
 	for _, row := range r.Rows {
-		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%d\t%v\n", row.Round, row.Kills, row.Orders, row.Done, row.Compensated, len(row.Half), row.Took.Round(100*time.Millisecond))
-		sum.Orders, sum.Done, sum.Compensated, sum.Kills = sum.Orders+row.Orders, sum.Done+row.Done, sum.Compensated+row.Compensated, sum.Kills+row.Kills
+		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%d\t%v\n", row.Round, row.Kills, row.Orders, row.Done, row.Compensated,
+			len(row.Half), row.Took.Round(100*time.Millisecond))
+		sum.Orders, sum.Done, sum.Compensated, sum.Kills = sum.Orders+row.Orders, sum.Done+row.Done,
+			sum.Compensated+row.Compensated, sum.Kills+row.Kills
 		half += len(row.Half)
 	}
 	fmt.Fprintf(tw, "all\t%d\t%d\t%d\t%d\t%d\t\n", sum.Kills, sum.Orders, sum.Done, sum.Compensated, half)
@@ -127,7 +132,8 @@ type sagaRun struct {
 	report   SagaReport
 }
 
-// Saga runs the demonstration of the saga. The report is complete as far as the run came, also when an error is returned.
+// Saga runs the demonstration of the saga. The report is complete as far as the run came, also when an error is
+// returned.
 func Saga(ctx context.Context, c SagaConfig) (_ *SagaReport, err error) {
 	if c.Points == nil {
 		c.Points = SagaPoints()
@@ -146,8 +152,10 @@ func Saga(ctx context.Context, c SagaConfig) (_ *SagaReport, err error) {
 		return nil, err
 	}
 	id := fmt.Sprintf("%x", time.Now().UnixNano())
-	r := &sagaRun{SagaConfig: c, storage: storage, random: newRandom(c.Seed), payments: map[string]map[string]bool{}, report: SagaReport{Seed: c.Seed},
-		settings: SagaSettings{ConnectionString: c.ConnectionString, Hub: "Demo" + id, Orders: "LazuliDemoOrders" + id, Archive: "LazuliDemoSold" + id,
+	r := &sagaRun{SagaConfig: c, storage: storage, random: newRandom(c.Seed), payments: map[string]map[string]bool{},
+		report: SagaReport{Seed: c.Seed},
+		settings: SagaSettings{ConnectionString: c.ConnectionString, Hub: "Demo" + id, Orders: "LazuliDemoOrders" + id,
+			Archive:  "LazuliDemoSold" + id,
 			Payments: "lazuli-demo-payments-" + id, Receipts: "lazuli-demo-receipts-" + id, Visibility: 2 * time.Second}}
 	r.saga = sagaOf(storage, r.settings)
 	if err := r.saga.Create(ctx); err != nil {
@@ -173,7 +181,8 @@ func Saga(ctx context.Context, c SagaConfig) (_ *SagaReport, err error) {
 }
 
 func (r *sagaRun) options() durable.Options {
-	return durable.Options{Storage: r.storage, Hub: r.settings.Hub, Visibility: r.settings.Visibility, Logger: slog.New(slog.DiscardHandler)}
+	return durable.Options{Storage: r.storage, Hub: r.settings.Hub, Visibility: r.settings.Visibility,
+		Logger: slog.New(slog.DiscardHandler)}
 }
 
 func sagaOf(storage *workers.Storage, s SagaSettings) *saga.Saga {
@@ -182,7 +191,8 @@ func sagaOf(storage *workers.Storage, s SagaSettings) *saga.Saga {
 
 // RunSagaWorker is the body of a worker's process.
 func RunSagaWorker(ctx context.Context, storage *workers.Storage, log *slog.Logger, s SagaSettings) error {
-	engine := durable.NewEngine(durable.Options{Hub: s.Hub, Visibility: s.Visibility, LeaseDuration: 15 * time.Second}, durable.WorkerOptions{MaxOrchestrations: 8, MaxActivities: 8})
+	engine := durable.NewEngine(durable.Options{Hub: s.Hub, Visibility: s.Visibility, LeaseDuration: 15 * time.Second},
+		durable.WorkerOptions{MaxOrchestrations: 8, MaxActivities: 8})
 	app := workers.New(workers.Config{Storage: storage, Logger: log, Durable: engine, DrainTimeout: 10 * time.Second})
 	sagaOf(storage, s).Register(app)
 	return app.Run(ctx)
@@ -208,12 +218,13 @@ func (r *sagaRun) rounds(ctx context.Context) error {
 		rounds = append(rounds, pairs...)
 	}
 	for i, points := range rounds {
-		err := r.round(ctx, fmt.Sprintf("r%d-", i), strings.Join(points, ", "), r.Orders, func(ctx context.Context, row *SagaRow) error {
-			if points[0] == Frozen {
-				return r.freeze(ctx, row)
-			}
-			return r.kill(ctx, row, points)
-		})
+		err := r.round(ctx, fmt.Sprintf("r%d-", i), strings.Join(points, ", "), r.Orders,
+			func(ctx context.Context, row *SagaRow) error {
+				if points[0] == Frozen {
+					return r.freeze(ctx, row)
+				}
+				return r.kill(ctx, row, points)
+			})
 		if err != nil {
 			return err
 		}
@@ -225,7 +236,8 @@ func (r *sagaRun) rounds(ctx context.Context) error {
 }
 
 // round places orders, lets work run its course, and counts.
-func (r *sagaRun) round(ctx context.Context, prefix, name string, orders int, work func(context.Context, *SagaRow) error) error {
+func (r *sagaRun) round(ctx context.Context, prefix, name string, orders int,
+	work func(context.Context, *SagaRow) error) error {
 	began := time.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, r.Patience, fmt.Errorf("%s: not over after %v", name, r.Patience))
 	defer cancel()
@@ -251,7 +263,8 @@ func (r *sagaRun) round(ctx context.Context, prefix, name string, orders int, wo
 	}
 	row.Took = time.Since(began)
 	r.report.Rows = append(r.report.Rows, row)
-	fmt.Fprintf(r.Progress, "%s: %d done, %d compensated, %d half, %v\n", name, row.Done, row.Compensated, len(row.Half), row.Took.Round(time.Millisecond))
+	fmt.Fprintf(r.Progress, "%s: %d done, %d compensated, %d half, %v\n", name, row.Done, row.Compensated, len(row.Half),
+		row.Took.Round(time.Millisecond))
 	return nil
 }
 
@@ -309,7 +322,8 @@ func (r *sagaRun) freeze(ctx context.Context, row *SagaRow) error {
 	return worker.stop(ctx)
 }
 
-// killAtRandom keeps two workers running of which one or the other is killed, until a tenth of the orders is left; then it lets them finish.
+// killAtRandom keeps two workers running of which one or the other is killed, until a tenth of the orders is left; then
+// it lets them finish.
 func (r *sagaRun) killAtRandom(ctx context.Context, row *SagaRow) error {
 	list := make([]*child, 2)
 	defer func() {

@@ -42,7 +42,8 @@ func (r *sagaRun) duplicate(ctx context.Context) error {
 			if i%3 != 0 {
 				continue
 			}
-			if _, err := q.EnqueueMessage(ctx, *m.MessageText, &azqueue.EnqueueMessageOptions{TimeToLive: to.Ptr(int32(-1))}); err != nil {
+			if _, err := q.EnqueueMessage(ctx, *m.MessageText,
+				&azqueue.EnqueueMessageOptions{TimeToLive: to.Ptr(int32(-1))}); err != nil {
 				return fmt.Errorf("copy a message of %s: %w", name, err)
 			}
 		}
@@ -56,7 +57,8 @@ func (r *sagaRun) leases() *container.Client {
 
 func (r *sagaRun) breakLeases(ctx context.Context) error {
 	for i := range partitions {
-		c, err := lease.NewBlobClient(r.leases().NewBlobClient(fmt.Sprintf("default/%s-control-%02d", strings.ToLower(r.settings.Hub), i)), nil)
+		c, err := lease.NewBlobClient(
+			r.leases().NewBlobClient(fmt.Sprintf("default/%s-control-%02d", strings.ToLower(r.settings.Hub), i)), nil)
 		if err != nil {
 			return err
 		}
@@ -101,7 +103,8 @@ func (r *sagaRun) census(ctx context.Context, prefix string, row *SagaRow) error
 		}
 		paid := r.payments[id]
 		refused := i%3 == 2
-		is := fmt.Sprintf("%s %s: reserved %t, archived %t, receipt %t, charged %t, refunded %t", id, instance.Output, orders[id], archived[id], receipts[id], paid["charge"], paid["refund"])
+		is := fmt.Sprintf("%s %s: reserved %t, archived %t, receipt %t, charged %t, refunded %t", id, instance.Output,
+			orders[id], archived[id], receipts[id], paid["charge"], paid["refund"])
 		switch is {
 		case fmt.Sprintf(`%s "done": reserved false, archived true, receipt true, charged true, refunded false`, id):
 			row.Done++
@@ -121,7 +124,8 @@ func (r *sagaRun) census(ctx context.Context, prefix string, row *SagaRow) error
 
 func (r *sagaRun) entities(ctx context.Context, table string) (map[string]bool, error) {
 	keys := map[string]bool{}
-	pager := r.storage.Tables.NewClient(table).NewListEntitiesPager(&aztables.ListEntitiesOptions{Filter: to.Ptr("State eq '" + saga.Reserved + "'"), Select: to.Ptr("PartitionKey")})
+	pager := r.storage.Tables.NewClient(table).NewListEntitiesPager(
+		&aztables.ListEntitiesOptions{Filter: to.Ptr("State eq '" + saga.Reserved + "'"), Select: to.Ptr("PartitionKey")})
 	for pager.More() {
 		page, err := pager.NextPage(ctx)
 		if err != nil {
@@ -142,7 +146,8 @@ func (r *sagaRun) entities(ctx context.Context, table string) (map[string]bool, 
 func (r *sagaRun) collectPayments(ctx context.Context) error {
 	q := r.storage.Queues.NewQueueClient(r.settings.Payments)
 	for {
-		got, err := q.DequeueMessages(ctx, &azqueue.DequeueMessagesOptions{NumberOfMessages: to.Ptr(int32(32)), VisibilityTimeout: to.Ptr(int32(60))})
+		got, err := q.DequeueMessages(ctx,
+			&azqueue.DequeueMessagesOptions{NumberOfMessages: to.Ptr(int32(32)), VisibilityTimeout: to.Ptr(int32(60))})
 		if err != nil {
 			return err
 		}

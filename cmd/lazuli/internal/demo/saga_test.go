@@ -23,7 +23,8 @@ import (
 // sagaEnv makes this binary a worker of the saga: its settings as JSON.
 const sagaEnv = "LAZULI_DEMO_TEST_SAGA"
 
-// sagaVariant is a worker that does what the saga should, or, if Forgets is set, one whose compensation does not happen.
+// sagaVariant is a worker that does what the saga should, or, if Forgets is set, one whose compensation does not
+// happen.
 type sagaVariant struct {
 	SagaSettings
 	Forgets bool
@@ -52,7 +53,8 @@ func runSagaVariant(text string) int {
 		if !v.Forgets {
 			return RunSagaWorker(ctx, storage, log, v.SagaSettings)
 		}
-		app := workers.New(workers.Config{Storage: storage, Logger: log, Durable: durable.NewEngine(durable.Options{Hub: v.Hub, Visibility: v.Visibility})})
+		app := workers.New(workers.Config{Storage: storage, Logger: log,
+			Durable: durable.NewEngine(durable.Options{Hub: v.Hub, Visibility: v.Visibility})})
 		sagaOf(storage, v.SagaSettings).Register(app)
 		app.Use(workers.MiddlewareFunc(func(next workers.Handler) workers.Handler {
 			return func(ctx context.Context, mc *workers.MiddlewareContext) error {
@@ -77,7 +79,8 @@ func sagaConfig(t *testing.T, forgets bool, points ...string) SagaConfig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return SagaConfig{ConnectionString: lazulitest.Start(t).ConnectionString(), Points: points, Seed: 1, Patience: 5 * time.Minute,
+	return SagaConfig{ConnectionString: lazulitest.Start(t).ConnectionString(), Points: points, Seed: 1,
+		Patience: 5 * time.Minute,
 		Worker: func(s SagaSettings) *exec.Cmd {
 			text, err := json.Marshal(sagaVariant{s, forgets})
 			if err != nil {

@@ -25,7 +25,8 @@ const (
 )
 
 // searchFields are the fields of the index of the demonstration.
-var searchFields = []searchindex.Field{{Name: "Name", Type: searchindex.Text}, {Name: "Party", Type: searchindex.Keyword}, {Name: "PartitionKey", Type: searchindex.Keyword}}
+var searchFields = []searchindex.Field{{Name: "Name", Type: searchindex.Text},
+	{Name: "Party", Type: searchindex.Keyword}, {Name: "PartitionKey", Type: searchindex.Keyword}}
 
 // Search runs the demonstration of a full-text index.
 func Search(ctx context.Context, c Config) (*Report, error) {
@@ -46,7 +47,8 @@ func openSearch(storage *workers.Storage, id string) (pattern, error) {
 	if storage.Queues == nil || storage.Tables == nil {
 		return nil, errors.New("the connection string must name a queue and a table endpoint")
 	}
-	p := &searchPattern{indexPattern: indexPattern{storage: storage, from: "LazuliDemoTerms" + id, queue: "lazuli-demo-" + id}}
+	p := &searchPattern{indexPattern: indexPattern{storage: storage, from: "LazuliDemoTerms" + id,
+		queue: "lazuli-demo-" + id}}
 	var err error
 	p.source, err = tables.New[tables.Entity](storage.Tables, p.from)
 	return p, err
@@ -56,7 +58,8 @@ func (p *searchPattern) points() []string {
 	return append(searchindex.Points(), "workers/before-delete-message", "workers/after-delete-message")
 }
 
-// oneProcess means that no round freezes a worker: a second worker cannot run at the same time, since the folder of the index is locked.
+// oneProcess means that no round freezes a worker: a second worker cannot run at the same time, since the folder of the
+// index is locked.
 func (p *searchPattern) oneProcess() {}
 
 func (p *searchPattern) passes(point string, n int) int {
@@ -100,7 +103,8 @@ func (p *searchPattern) load(ctx context.Context, r *run) ([]entityKey, error) {
 	return p.loadStates(ctx, r)
 }
 
-// reset makes items as they were loaded. The index learns of it from the next worker: by the changes, or with the messages that are put again.
+// reset makes items as they were loaded. The index learns of it from the next worker: by the changes, or with the
+// messages that are put again.
 func (p *searchPattern) reset(ctx context.Context, keys []entityKey) error {
 	for _, k := range keys {
 		if err := applyState(ctx, p.source, k, p.before[k]); err != nil {
@@ -116,8 +120,8 @@ const (
 	searchAddressFile = "address"
 )
 
-// verify compares the index with the table: through the worker that has it open, or in a copy of the folder, which leaves what the next worker
-// has to recover.
+// verify compares the index with the table: through the worker that has it open, or in a copy of the folder, which
+// leaves what the next worker has to recover.
 func (p *searchPattern) verify(ctx context.Context) (r searchindex.Report, err error) {
 	if r, err = p.ask(ctx); err == nil {
 		return r, nil
@@ -240,11 +244,13 @@ func (p *searchPattern) conclude(ctx context.Context, _ *run) (problems []string
 		fmt.Sprintf("%d records, %d documents in the index, which agree (fed by %s)", len(stored), r.Documents, p.feed), nil
 }
 
-// lockPatience is the time that a worker waits for the folder of the index, which a killed one may still have for a moment.
+// lockPatience is the time that a worker waits for the folder of the index, which a killed one may still have for a
+// moment.
 const lockPatience = 10 * time.Second
 
-// RunSearchWorker works on the messages of the demonstration of the search-index role until ctx is done: it makes the change that a message asks for, and
-// keeps the index in step. If it is to be killed around the start or the switch of an index, it builds the index again.
+// RunSearchWorker works on the messages of the demonstration of the search-index role until ctx is done: it makes the
+// change that a message asks for, and keeps the index in step. If it is to be killed around the start or the switch of
+// an index, it builds the index again.
 func RunSearchWorker(ctx context.Context, storage *workers.Storage, app *workers.App, s WorkerSettings) (err error) {
 	w, err := openRecords(storage, s)
 	if err != nil {
@@ -281,11 +287,13 @@ func RunSearchWorker(ctx context.Context, storage *workers.Storage, app *workers
 	return app.Run(ctx)
 }
 
-func openSearchIndex(ctx context.Context, storage *workers.Storage, s WorkerSettings) (x *searchindex.Index, err error) {
+func openSearchIndex(ctx context.Context, storage *workers.Storage, s WorkerSettings) (x *searchindex.Index,
+	err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, lockPatience, searchindex.ErrInUse)
 	defer cancel()
 	err = every(ctx, 20*time.Millisecond, func() (bool, error) {
-		x, err = searchindex.Open(searchindex.Config{Storage: storage, Table: s.Current, Folder: filepath.Join(s.Folder, searchIndexFolder), Fields: searchFields})
+		x, err = searchindex.Open(searchindex.Config{Storage: storage, Table: s.Current,
+			Folder: filepath.Join(s.Folder, searchIndexFolder), Fields: searchFields})
 		if errors.Is(err, searchindex.ErrInUse) {
 			return false, nil
 		}

@@ -15,22 +15,26 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/roles/searchindex"
 )
 
-// searchVariants are workers of the demonstration of the search-index role. All but the first are wrong, each in its own way.
+// searchVariants are workers of the demonstration of the search-index role. All but the first are wrong, each in its
+// own way.
 func init() {
 	otherVariants["search"] = RunSearchWorker
-	otherVariants["search: index before the change"] = wrongSearch(func(ctx context.Context, x *searchindex.Index, w *recordStates, k entityKey) error {
-		return errors.Join(x.Update(ctx, tables.Key{PartitionKey: k.partition, RowKey: k.row}), w.change(ctx, k))
-	}, nil)
-	otherVariants["search: deletions ignored"] = wrongSearch(func(ctx context.Context, x *searchindex.Index, w *recordStates, k entityKey) error {
-		err := every(ctx, 10*time.Millisecond, func() (bool, error) { // else a reading of the table finds what a change would tell
-			p, err := x.Follower().Progress(ctx)
-			return p.Position != "" && !p.Reading, err
-		})
-		if err != nil {
-			return err
-		}
-		return w.change(ctx, k)
-	}, func(f workers.TableFollower) workers.TableFollower { return withoutDeletions{f} })
+	otherVariants["search: index before the change"] = wrongSearch(
+		func(ctx context.Context, x *searchindex.Index, w *recordStates, k entityKey) error {
+			return errors.Join(x.Update(ctx, tables.Key{PartitionKey: k.partition, RowKey: k.row}), w.change(ctx, k))
+		}, nil)
+	otherVariants["search: deletions ignored"] = wrongSearch(
+		func(ctx context.Context, x *searchindex.Index, w *recordStates, k entityKey) error {
+			// else a reading of the table finds what a change would tell
+			err := every(ctx, 10*time.Millisecond, func() (bool, error) {
+				p, err := x.Follower().Progress(ctx)
+				return p.Position != "" && !p.Reading, err
+			})
+			if err != nil {
+				return err
+			}
+			return w.change(ctx, k)
+		}, func(f workers.TableFollower) workers.TableFollower { return withoutDeletions{f} })
 }
 
 // withoutDeletions forgets deleted entities.
@@ -41,8 +45,10 @@ func (f withoutDeletions) Apply(ctx context.Context, changes []workers.TableChan
 	return f.TableFollower.Apply(ctx, changes, p)
 }
 
-// wrongSearch makes a worker that handles messages by do. follow wraps the index as it follows the table; nil does not follow it.
-func wrongSearch(do func(context.Context, *searchindex.Index, *recordStates, entityKey) error, follow func(workers.TableFollower) workers.TableFollower) variantRun {
+// wrongSearch makes a worker that handles messages by do. follow wraps the index as it follows the table; nil does not
+// follow it.
+func wrongSearch(do func(context.Context, *searchindex.Index, *recordStates, entityKey) error,
+	follow func(workers.TableFollower) workers.TableFollower) variantRun {
 	return func(ctx context.Context, storage *workers.Storage, app *workers.App, s WorkerSettings) (err error) {
 		w, err := openRecords(storage, s)
 		if err != nil {
@@ -74,7 +80,8 @@ func wrongSearch(do func(context.Context, *searchindex.Index, *recordStates, ent
 func TestSearch(t *testing.T) {
 	t.Parallel()
 	a := testaccount.Open(t)
-	c := Config{ConnectionString: a.ConnectionString, Worker: variantWorker("search"), Records: 180, Pairs: true, SamplePairs: sample, Seed: seed(t), Patience: patience}
+	c := Config{ConnectionString: a.ConnectionString, Worker: variantWorker("search"), Records: 180, Pairs: true,
+		SamplePairs: sample, Seed: seed(t), Patience: patience}
 	report, err := Search(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +104,8 @@ func TestSearch(t *testing.T) {
 func TestSearchByKeys(t *testing.T) {
 	t.Parallel()
 	a := testaccount.Open(t)
-	c := Config{ConnectionString: a.ConnectionString, Worker: variantWorker("search"), Records: 90, Seed: seed(t), Patience: patience}
+	c := Config{ConnectionString: a.ConnectionString, Worker: variantWorker("search"), Records: 90, Seed: seed(t),
+		Patience: patience}
 	report, err := demonstrate(t.Context(), c, func(storage *workers.Storage, id string) (pattern, error) {
 		p, err := openSearch(storage, id)
 		if err == nil {
@@ -122,7 +130,8 @@ func TestWrongSearchWorkersAreCaught(t *testing.T) {
 	} {
 		t.Run(variant, func(t *testing.T) {
 			t.Parallel()
-			c := Config{ConnectionString: a.ConnectionString, Worker: variantWorker(variant), Points: []string{point}, Records: 90, Seed: 1, Patience: patience,
+			c := Config{ConnectionString: a.ConnectionString, Worker: variantWorker(variant), Points: []string{point},
+				Records: 90, Seed: 1, Patience: patience,
 				stuckAfter: stuckAfter, plain: true}
 			if _, err := Search(t.Context(), c); !errors.Is(err, ErrInvariant) || !strings.Contains(fmt.Sprint(err), "stuck") {
 				t.Fatalf("got %v, want %v saying that work is stuck", err, ErrInvariant)

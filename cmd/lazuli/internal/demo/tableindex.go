@@ -63,7 +63,8 @@ func projectionOf(kind string) tableindex.Projection {
 	})
 }
 
-// indexPattern changes records, and keeps a table in step with them: an item's key decides whether it is inserted, changed or deleted.
+// indexPattern changes records, and keeps a table in step with them: an item's key decides whether it is inserted,
+// changed or deleted.
 type indexPattern struct {
 	kindOfIndex     string
 	storage         *workers.Storage
@@ -79,7 +80,8 @@ func openTableIndex(kind string) func(*workers.Storage, string) (pattern, error)
 		if storage.Queues == nil || storage.Tables == nil {
 			return nil, errors.New("the connection string must name a queue and a table endpoint")
 		}
-		p := &indexPattern{kindOfIndex: kind, storage: storage, from: "LazuliDemoTerms" + id, to: "LazuliDemoIndex" + id, queue: "lazuli-demo-" + id}
+		p := &indexPattern{kindOfIndex: kind, storage: storage, from: "LazuliDemoTerms" + id, to: "LazuliDemoIndex" + id,
+			queue: "lazuli-demo-" + id}
 		var err error
 		if p.source, err = tables.New[tables.Entity](storage.Tables, p.from); err != nil {
 			return nil, err
@@ -275,7 +277,8 @@ func (p *indexPattern) census(ctx context.Context, keys []entityKey, atEnd bool)
 	mine := map[tables.Key]bool{}
 	for _, k := range keys {
 		now, half := stored[k], false
-		for _, t := range p.role.Message(tables.Key{PartitionKey: k.partition, RowKey: k.row}, p.before[k], p.after[k]).Targets {
+		for _, t := range p.role.Message(tables.Key{PartitionKey: k.partition, RowKey: k.row}, p.before[k],
+			p.after[k]).Targets {
 			half = half || wrong[t]
 			mine[t] = true
 		}
@@ -358,8 +361,8 @@ func (p *indexPattern) conclude(ctx context.Context, r *run) (problems []string,
 // sweepIndexEvery is the longest pause between two sweeps of a worker of the demonstration.
 const sweepIndexEvery = time.Second
 
-// RunTableIndexWorker works on the messages of the demonstrations of the table-index role until ctx is done: it makes the change that a message asks for,
-// then brings the targets up to date. It also sweeps.
+// RunTableIndexWorker works on the messages of the demonstrations of the table-index role until ctx is done: it makes
+// the change that a message asks for, then brings the targets up to date. It also sweeps.
 func RunTableIndexWorker(ctx context.Context, storage *workers.Storage, app *workers.App, s WorkerSettings) error {
 	w, err := openIndexWorker(storage, s)
 	if err != nil {
@@ -379,8 +382,8 @@ func RunTableIndexWorker(ctx context.Context, storage *workers.Storage, app *wor
 	return runSweeping(ctx, app, sweepIndexEvery, func(ctx context.Context) { _, _ = w.role.Sweep(ctx) })
 }
 
-// recordStates are a worker's table and the records, whose states are computed when they are asked for: a worker that is killed after some messages
-// needs few.
+// recordStates are a worker's table and the records, whose states are computed when they are asked for: a worker that
+// is killed after some messages needs few.
 type recordStates struct {
 	source  *tables.Table[tables.Entity]
 	records map[entityKey]records.Term

@@ -13,10 +13,12 @@ import (
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// indexVariants are workers of the table-index demonstrations. All but the first are wrong, each in its own way, and do not sweep.
+// indexVariants are workers of the table-index demonstrations. All but the first are wrong, each in its own way, and do
+// not sweep.
 func init() {
 	otherVariants["table-index"] = RunTableIndexWorker
-	wrong := func(do func(context.Context, *indexWorker, entityKey, workers.QueueMessage, *workers.Storage, WorkerSettings) error) variantRun {
+	wrong := func(do func(context.Context, *indexWorker, entityKey, workers.QueueMessage, *workers.Storage,
+		WorkerSettings) error) variantRun {
 		return func(ctx context.Context, storage *workers.Storage, app *workers.App, s WorkerSettings) error {
 			w, err := openIndexWorker(storage, s)
 			if err != nil {
@@ -28,38 +30,48 @@ func init() {
 			return app.Run(ctx)
 		}
 	}
-	otherVariants["table-index: index before the change"] = wrong(func(ctx context.Context, w *indexWorker, k entityKey, _ workers.QueueMessage, _ *workers.Storage, _ WorkerSettings) error {
-		return errors.Join(w.handleTargets(ctx, k), w.change(ctx, k))
-	})
-	otherVariants["table-index: old entry left"] = wrong(func(ctx context.Context, w *indexWorker, k entityKey, _ workers.QueueMessage, _ *workers.Storage, _ WorkerSettings) error {
-		_, after, err := w.states(k)
-		if err != nil {
-			return err
-		}
-		key := tables.Key{PartitionKey: k.partition, RowKey: k.row}
-		return errors.Join(w.change(ctx, k), w.handle(ctx, k, w.role.Message(key, nil, after).Targets))
-	})
-	otherVariants["table-index: message deleted first"] = wrong(func(ctx context.Context, w *indexWorker, k entityKey, m workers.QueueMessage, storage *workers.Storage, s WorkerSettings) error {
-		if err := w.change(ctx, k); err != nil {
-			return err
-		}
-		if _, err := storage.Queues.NewQueueClient(s.Queue).DeleteMessage(ctx, m.Id, m.PopReceipt, nil); err != nil {
-			return err
-		}
-		return w.handleTargets(ctx, k)
-	})
-	otherVariants["table-index: counts by adding"] = wrong(func(ctx context.Context, w *indexWorker, k entityKey, _ workers.QueueMessage, _ *workers.Storage, _ WorkerSettings) error {
-		if err := w.change(ctx, k); err != nil {
-			return err
-		}
-		return w.add(ctx, k)
-	})
-	otherVariants["table-index: lists without condition"] = wrong(func(ctx context.Context, w *indexWorker, k entityKey, _ workers.QueueMessage, _ *workers.Storage, _ WorkerSettings) error {
-		if err := w.change(ctx, k); err != nil {
-			return err
-		}
-		return w.overwrite(ctx, k)
-	})
+	otherVariants["table-index: index before the change"] = wrong(
+		func(ctx context.Context, w *indexWorker, k entityKey, _ workers.QueueMessage, _ *workers.Storage,
+			_ WorkerSettings) error {
+			return errors.Join(w.handleTargets(ctx, k), w.change(ctx, k))
+		})
+	otherVariants["table-index: old entry left"] = wrong(
+		func(ctx context.Context, w *indexWorker, k entityKey, _ workers.QueueMessage, _ *workers.Storage,
+			_ WorkerSettings) error {
+			_, after, err := w.states(k)
+			if err != nil {
+				return err
+			}
+			key := tables.Key{PartitionKey: k.partition, RowKey: k.row}
+			return errors.Join(w.change(ctx, k), w.handle(ctx, k, w.role.Message(key, nil, after).Targets))
+		})
+	otherVariants["table-index: message deleted first"] = wrong(
+		func(ctx context.Context, w *indexWorker, k entityKey, m workers.QueueMessage, storage *workers.Storage,
+			s WorkerSettings) error {
+			if err := w.change(ctx, k); err != nil {
+				return err
+			}
+			if _, err := storage.Queues.NewQueueClient(s.Queue).DeleteMessage(ctx, m.Id, m.PopReceipt, nil); err != nil {
+				return err
+			}
+			return w.handleTargets(ctx, k)
+		})
+	otherVariants["table-index: counts by adding"] = wrong(
+		func(ctx context.Context, w *indexWorker, k entityKey, _ workers.QueueMessage, _ *workers.Storage,
+			_ WorkerSettings) error {
+			if err := w.change(ctx, k); err != nil {
+				return err
+			}
+			return w.add(ctx, k)
+		})
+	otherVariants["table-index: lists without condition"] = wrong(
+		func(ctx context.Context, w *indexWorker, k entityKey, _ workers.QueueMessage, _ *workers.Storage,
+			_ WorkerSettings) error {
+			if err := w.change(ctx, k); err != nil {
+				return err
+			}
+			return w.overwrite(ctx, k)
+		})
 }
 
 func (w *indexWorker) handle(ctx context.Context, k entityKey, targets []tables.Key) error {
@@ -141,7 +153,8 @@ func (w *indexWorker) overwrite(ctx context.Context, k entityKey) error {
 }
 
 func indexDemonstrations() map[string]func(context.Context, Config) (*Report, error) {
-	return map[string]func(context.Context, Config) (*Report, error){IndexCopies: Index, IndexLists: IndexEntities, IndexCounts: View}
+	return map[string]func(context.Context, Config) (*Report, error){IndexCopies: Index, IndexLists: IndexEntities,
+		IndexCounts: View}
 }
 
 func TestTableIndex(t *testing.T) {
@@ -150,7 +163,8 @@ func TestTableIndex(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			a := testaccount.Open(t)
-			c := Config{ConnectionString: a.ConnectionString, Worker: variantWorker("table-index"), Records: 180, Pairs: true, SamplePairs: sample, Seed: seed(t), Patience: patience}
+			c := Config{ConnectionString: a.ConnectionString, Worker: variantWorker("table-index"), Records: 180, Pairs: true,
+				SamplePairs: sample, Seed: seed(t), Patience: patience}
 			report, err := demonstrate(t.Context(), c)
 			if err != nil {
 				t.Fatal(err)
@@ -185,9 +199,11 @@ func TestWrongTableIndexWorkersAreCaught(t *testing.T) {
 	} {
 		t.Run(variant, func(t *testing.T) {
 			t.Parallel()
-			config := Config{ConnectionString: a.ConnectionString, Worker: variantWorker(variant), Points: []string{c.point}, Records: 90, Seed: 1, Patience: patience,
+			config := Config{ConnectionString: a.ConnectionString, Worker: variantWorker(variant), Points: []string{c.point},
+				Records: 90, Seed: 1, Patience: patience,
 				stuckAfter: stuckAfter, plain: true}
-			if _, err := indexDemonstrations()[c.kind](t.Context(), config); !errors.Is(err, ErrInvariant) || !strings.Contains(fmt.Sprint(err), "stuck") {
+			if _, err := indexDemonstrations()[c.kind](t.Context(), config); !errors.Is(err, ErrInvariant) ||
+				!strings.Contains(fmt.Sprint(err), "stuck") {
 				t.Fatalf("got %v, want %v saying that work is stuck", err, ErrInvariant)
 			}
 		})

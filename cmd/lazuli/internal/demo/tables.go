@@ -44,8 +44,8 @@ func (p *archivePattern) insert(ctx context.Context, entities []entity, done fun
 	return g.Wait()
 }
 
-// read returns the contents of a table. It looks at the service's own bytes: the SDK's entities have been through float64, where
-// a double of 2 and an integer of 2 are the same.
+// read returns the contents of a table. It looks at the service's own bytes: the SDK's entities have been through
+// float64, where a double of 2 and an integer of 2 are the same.
 func (p *archivePattern) read(ctx context.Context, table string) (contents, error) {
 	all := contents{}
 	pager := p.storage.Tables.NewClient(table).NewListEntitiesPager(nil)
@@ -78,7 +78,8 @@ func (p *archivePattern) read(ctx context.Context, table string) (contents, erro
 // digest is a hash over an entity's properties, values and types, without what the service adds.
 func digest(properties map[string]json.RawMessage) (entityKey, string, error) {
 	var k entityKey
-	if err := errors.Join(json.Unmarshal(properties["PartitionKey"], &k.partition), json.Unmarshal(properties["RowKey"], &k.row)); err != nil {
+	if err := errors.Join(json.Unmarshal(properties["PartitionKey"], &k.partition),
+		json.Unmarshal(properties["RowKey"], &k.row)); err != nil {
 		return k, "", fmt.Errorf("an entity without keys: %w", err)
 	}
 	for name := range properties {

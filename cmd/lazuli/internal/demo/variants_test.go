@@ -55,22 +55,26 @@ func init() {
 			logstore.Register(app, "log-storage", w, s.Options()...)
 			return errors.Join(app.Run(ctx), w.Close(context.Background()))
 		},
-		"log-storage: message deleted first": wrongLog(func(ctx context.Context, w *wrongWriter, m workers.QueueMessage, r logstore.Record) error {
-			if _, err := w.storage.Queues.NewQueueClient(w.s.Queue).DeleteMessage(ctx, m.Id, m.PopReceipt, nil); err != nil {
-				return err
-			}
-			return w.write(ctx, r, uuid.NewString(), r.Time)
-		}),
-		"log-storage: another id each time": wrongLog(func(ctx context.Context, w *wrongWriter, m workers.QueueMessage, r logstore.Record) error {
-			r.ID = uuid.NewString()
-			return w.write(ctx, r, uuid.NewString(), r.Time)
-		}),
-		"log-storage: overwrites": wrongLog(func(ctx context.Context, w *wrongWriter, m workers.QueueMessage, r logstore.Record) error {
-			return w.write(ctx, r, "0", r.Time)
-		}),
-		"log-storage: untrue metadata": wrongLog(func(ctx context.Context, w *wrongWriter, m workers.QueueMessage, r logstore.Record) error {
-			return w.write(ctx, r, uuid.NewString(), r.Time.Add(-24*time.Hour))
-		}),
+		"log-storage: message deleted first": wrongLog(
+			func(ctx context.Context, w *wrongWriter, m workers.QueueMessage, r logstore.Record) error {
+				if _, err := w.storage.Queues.NewQueueClient(w.s.Queue).DeleteMessage(ctx, m.Id, m.PopReceipt, nil); err != nil {
+					return err
+				}
+				return w.write(ctx, r, uuid.NewString(), r.Time)
+			}),
+		"log-storage: another id each time": wrongLog(
+			func(ctx context.Context, w *wrongWriter, m workers.QueueMessage, r logstore.Record) error {
+				r.ID = uuid.NewString()
+				return w.write(ctx, r, uuid.NewString(), r.Time)
+			}),
+		"log-storage: overwrites": wrongLog(
+			func(ctx context.Context, w *wrongWriter, m workers.QueueMessage, r logstore.Record) error {
+				return w.write(ctx, r, "0", r.Time)
+			}),
+		"log-storage: untrue metadata": wrongLog(
+			func(ctx context.Context, w *wrongWriter, m workers.QueueMessage, r logstore.Record) error {
+				return w.write(ctx, r, uuid.NewString(), r.Time.Add(-24*time.Hour))
+			}),
 	})
 }
 
@@ -89,7 +93,8 @@ func wrongLarge(do func(context.Context, *wrongStore, command) error, sweeps boo
 			return err
 		}
 		w := &wrongStore{storage, s, book, store}
-		workers.Queue(app, "large-entity", func(ctx context.Context, m *workers.Message[command]) error { return do(ctx, w, m.Body) }, s.Options()...)
+		workers.Queue(app, "large-entity",
+			func(ctx context.Context, m *workers.Message[command]) error { return do(ctx, w, m.Body) }, s.Options()...)
 		return runSweeping(ctx, app, sweepBlobsEvery, func(ctx context.Context) {
 			if sweeps {
 				_, _ = store.Sweeper().Sweep(ctx)
@@ -126,7 +131,8 @@ func (w *wrongStore) blobs(ctx context.Context, k largeentity.Key, p page, blob 
 	}
 	owner := map[string]*string{"PartitionKey": encode(k.PartitionKey), "RowKey": encode(k.RowKey)}
 	for name, content := range map[string][]byte{"roll": []byte(p.Roll), "index": p.Index} {
-		if _, err := w.storage.Blobs.UploadBuffer(ctx, w.s.Container, blob+name, content, &azblob.UploadBufferOptions{Metadata: owner}); err != nil {
+		if _, err := w.storage.Blobs.UploadBuffer(ctx, w.s.Container, blob+name, content,
+			&azblob.UploadBufferOptions{Metadata: owner}); err != nil {
 			return err
 		}
 	}
@@ -142,16 +148,20 @@ func (w *wrongStore) entity(ctx context.Context, k largeentity.Key, p page, blob
 		sum := sha256.Sum256(content)
 		return map[string]any{"blob": blob + name, "bytes": len(content), "sha256": hex.EncodeToString(sum[:]), "type": kind}
 	}
-	pointers, err := json.Marshal(map[string]any{"parts": map[string]any{"Roll": part("roll", []byte(p.Roll), "Edm.String"), "Index": part("index", p.Index, "Edm.Binary")}})
+	pointers, err := json.Marshal(
+		map[string]any{"parts": map[string]any{"Roll": part("roll", []byte(p.Roll), "Edm.String"),
+			"Index": part("index", p.Index, "Edm.Binary")}})
 	if err != nil {
 		return err
 	}
-	body, err := json.Marshal(map[string]any{"PartitionKey": k.PartitionKey, "RowKey": k.RowKey, "Name": p.Name, "Version": p.Version, "LargeEntity": string(pointers),
+	body, err := json.Marshal(map[string]any{"PartitionKey": k.PartitionKey, "RowKey": k.RowKey, "Name": p.Name,
+		"Version": p.Version, "LargeEntity": string(pointers),
 		"Started": p.Started.Format(time.RFC3339), "Started@odata.type": "Edm.DateTime"})
 	if err != nil {
 		return err
 	}
-	if _, err := w.storage.Tables.NewClient(w.s.Current).UpsertEntity(ctx, body, &aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeReplace}); err != nil {
+	if _, err := w.storage.Tables.NewClient(w.s.Current).UpsertEntity(ctx, body,
+		&aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeReplace}); err != nil {
 		return err
 	}
 	return fault.Point("large-entity/after-entity")
@@ -173,7 +183,8 @@ func (w *wrongStore) deleteWrongly(ctx context.Context, c command) error {
 	var pointers struct {
 		Parts map[string]struct{ Blob string }
 	}
-	if err := errors.Join(json.Unmarshal(got.Value, &row), json.Unmarshal([]byte(row.LargeEntity), &pointers)); err != nil {
+	if err := errors.Join(json.Unmarshal(got.Value, &row),
+		json.Unmarshal([]byte(row.LargeEntity), &pointers)); err != nil {
 		return err
 	}
 	for _, part := range pointers.Parts {
@@ -247,7 +258,8 @@ func seed(t *testing.T) uint64 {
 func TestLargeEntity(t *testing.T) {
 	t.Parallel()
 	a := testaccount.Open(t)
-	c := Config{ConnectionString: a.ConnectionString, Worker: variantWorker("large-entity"), Records: 300, Pairs: true, SamplePairs: sample, Seed: seed(t), Patience: patience}
+	c := Config{ConnectionString: a.ConnectionString, Worker: variantWorker("large-entity"), Records: 300, Pairs: true,
+		SamplePairs: sample, Seed: seed(t), Patience: patience}
 	report, err := LargeEntity(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
@@ -269,7 +281,8 @@ func TestLargeEntity(t *testing.T) {
 func TestLogStorage(t *testing.T) {
 	t.Parallel()
 	a := testaccount.Open(t)
-	c := Config{ConnectionString: a.ConnectionString, Worker: variantWorker("log-storage"), Records: 600, Pairs: true, SamplePairs: sample, Seed: seed(t), Patience: patience}
+	c := Config{ConnectionString: a.ConnectionString, Worker: variantWorker("log-storage"), Records: 600, Pairs: true,
+		SamplePairs: sample, Seed: seed(t), Patience: patience}
 	report, err := LogStorage(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
@@ -295,7 +308,8 @@ func TestOtherWrongWorkersAreCaught(t *testing.T) {
 	} {
 		t.Run(variant, func(t *testing.T) {
 			t.Parallel()
-			config := Config{ConnectionString: a.ConnectionString, Worker: variantWorker(variant), Points: []string{c.point}, Records: 90, Seed: 1, Patience: patience, plain: true}
+			config := Config{ConnectionString: a.ConnectionString, Worker: variantWorker(variant), Points: []string{c.point},
+				Records: 90, Seed: 1, Patience: patience, plain: true}
 			if c.says == "orphans are left" { // For good: however long one waits.
 				config.stuckAfter = stuckAfter
 			}

@@ -1,4 +1,5 @@
-// Command gocloud uses go-cloud's bucket for Azure: writes in parts, ranges, attributes, pages and folders of listings, copies, signed URLs.
+// Command gocloud uses go-cloud's bucket for Azure: writes in parts, ranges, attributes, pages and folders of listings,
+// copies, signed URLs.
 package main
 
 import (
@@ -40,7 +41,8 @@ func run(ctx context.Context) error {
 	defer bucket.Close()
 	content := make([]byte, 20<<20)
 	_, _ = rand.Read(content)
-	if err := bucket.WriteAll(ctx, "dir/large", content, &blob.WriterOptions{BufferSize: 4 << 20, ContentType: "a/b", Metadata: map[string]string{"k": "v"}}); err != nil {
+	if err := bucket.WriteAll(ctx, "dir/large", content,
+		&blob.WriterOptions{BufferSize: 4 << 20, ContentType: "a/b", Metadata: map[string]string{"k": "v"}}); err != nil {
 		return err
 	}
 	got, err := bucket.ReadAll(ctx, "dir/large")

@@ -33,11 +33,14 @@ func parseConnection(s string) account {
 
 // environment returns the variables that the examples read.
 func (a account) environment() []string {
-	connection := "DefaultEndpointsProtocol=https;AccountName=" + a.name + ";AccountKey=" + a.key + ";EndpointSuffix=core.windows.net"
+	connection := "DefaultEndpointsProtocol=https;AccountName=" + a.name + ";AccountKey=" + a.key +
+		";EndpointSuffix=core.windows.net"
 	return []string{
-		"AZURE_STORAGE_ACCOUNT_NAME=" + a.name, "AZURE_STORAGE_ACCOUNT_KEY=" + a.key, "AZURE_STORAGE_PRIMARY_ACCOUNT_KEY=" + a.key,
+		"AZURE_STORAGE_ACCOUNT_NAME=" + a.name, "AZURE_STORAGE_ACCOUNT_KEY=" + a.key,
+		"AZURE_STORAGE_PRIMARY_ACCOUNT_KEY=" + a.key,
 		"AZURE_STORAGE_CONNECTION_STRING=" + connection,
-		"TABLES_STORAGE_ACCOUNT_NAME=" + a.name, "TABLES_PRIMARY_STORAGE_ACCOUNT_KEY=" + a.key, "TABLES_STORAGE_ENDPOINT_SUFFIX=core.windows.net",
+		"TABLES_STORAGE_ACCOUNT_NAME=" + a.name, "TABLES_PRIMARY_STORAGE_ACCOUNT_KEY=" + a.key,
+		"TABLES_STORAGE_ENDPOINT_SUFFIX=core.windows.net",
 		"AZURE_TABLES_CONNECTION_STRING=" + connection,
 	}
 }

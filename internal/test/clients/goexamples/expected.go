@@ -33,8 +33,9 @@ var expectedToFail = map[string]string{
 	"azblob/service.Example_service_Client_GetProperties":             noRole,
 	"azblob/service.Example_service_Client_SetProperties":             noRole,
 	"azblob/service.Example_service_Client_RestoreContainer":          otherSetup,
-	"azblob/sas.Example_serviceSAS":                                   "its signature permits https alone, which ends at the proxy",
-	"azqueue.Example_client_DeleteQueue":                              otherName,
-	"aztables.ExampleServiceClient_NewListTablesPager":                "its address has no https://",
-	"aztables.ExampleServiceClient_SetProperties":                     "its address has no https://",
+	"azblob/sas.Example_serviceSAS": "its signature permits https alone, which ends " +
+		"at the proxy",
+	"azqueue.Example_client_DeleteQueue":               otherName,
+	"aztables.ExampleServiceClient_NewListTablesPager": "its address has no https://",
+	"aztables.ExampleServiceClient_SetProperties":      "its address has no https://",
 }

@@ -1,5 +1,6 @@
-// Command goexamples runs the examples of the Azure SDK for Go, unchanged, against a Lazuli. They have addresses of Azure, such as
-// https://devstoreaccount1.blob.core.windows.net, so they run behind a proxy that has a certificate for these names.
+// Command goexamples runs the examples of the Azure SDK for Go, unchanged, against a Lazuli. They have addresses of
+// Azure, such as https://devstoreaccount1.blob.core.windows.net, so they run behind a proxy that has a certificate for
+// these names.
 //
 //	goexamples FOLDER
 //
@@ -144,8 +145,8 @@ func isExampleFile(name string) bool {
 	return name == "examples_test.go" || name == "example_test.go" || name == "samples_test.go"
 }
 
-// buildExamples makes a test of the examples of a package, in place of its other tests, and builds it. It returns the names of the examples in
-// their order.
+// buildExamples makes a test of the examples of a package, in place of its other tests, and builds it. It returns the
+// names of the examples in their order.
 func buildExamples(pkg string) (names []string, err error) {
 	files, err := filepath.Glob(filepath.Join(pkg, "*_test.go"))
 	if err != nil {
@@ -163,7 +164,8 @@ func buildExamples(pkg string) (names []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		fmt.Fprintf(&test, "%s\nimport \"testing\"\n\nfunc TestExamples(t *testing.T) {\n", regexp.MustCompile(`(?m)^package \w+`).Find(text))
+		fmt.Fprintf(&test, "%s\nimport \"testing\"\n\nfunc TestExamples(t *testing.T) {\n",
+			regexp.MustCompile(`(?m)^package \w+`).Find(text))
 		for _, m := range example.FindAllSubmatch(text, -1) {
 			names = append(names, string(m[1]))
 			fmt.Fprintf(&test, "\tt.Run(%q, func(*testing.T) { %s() })\n", m[1], m[1])

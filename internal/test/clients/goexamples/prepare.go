@@ -35,7 +35,8 @@ func clean(ctx context.Context, connection string) error {
 	return nil
 }
 
-// prepare makes what examples expect to find: containers with blobs, a queue, a table, and files beside the example. What exists stays.
+// prepare makes what examples expect to find: containers with blobs, a queue, a table, and files beside the example.
+// What exists stays.
 func prepare(ctx context.Context, connection, folder, example string) error {
 	for _, name := range []string{"BigFile.bin", "cloud.jpg"} {
 		if err := os.WriteFile(filepath.Join(folder, name), make([]byte, 1<<20), 0o600); err != nil {
@@ -48,7 +49,8 @@ func prepare(ctx context.Context, connection, folder, example string) error {
 	}
 	for _, name := range containers {
 		// The errors are those of containers that exist or are leased.
-		_, _ = blobs.CreateContainer(ctx, name, &azblob.CreateContainerOptions{Access: to.Ptr(container.PublicAccessTypeBlob)})
+		_, _ = blobs.CreateContainer(ctx, name,
+			&azblob.CreateContainerOptions{Access: to.Ptr(container.PublicAccessTypeBlob)})
 		for _, blob := range []string{"BigBlob.bin", "validated-blob.txt", "BlockBlob.txt", "sample-blob"} {
 			_, _ = blobs.UploadBuffer(ctx, name, blob, []byte(strings.Repeat("content", 1000)), nil)
 		}

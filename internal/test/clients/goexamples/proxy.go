@@ -41,7 +41,8 @@ func startProxy(endpoints map[string]string) (*proxy, error) {
 	inner := &http.Server{Handler: http.HandlerFunc(p.forward), ReadHeaderTimeout: time.Minute}
 	connections := &accepted{c: make(chan net.Conn), address: l.Addr()}
 	go func() { log.Print(inner.Serve(connections)) }()
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.connect(w, r, connections) }), ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Handler: http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) { p.connect(w, r, connections) }), ReadHeaderTimeout: time.Minute}
 	go func() { log.Print(server.Serve(l)) }()
 	return p, nil
 }
@@ -95,10 +96,12 @@ func (p *proxy) makeCertificate() error {
 	return err
 }
 
-// environment returns the variables with which a program uses the proxy and trusts its certificate, written to the folder.
+// environment returns the variables with which a program uses the proxy and trusts its certificate, written to the
+// folder.
 func (p *proxy) environment(folder string) ([]string, error) {
 	file := filepath.Join(folder, "ca.pem")
-	err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.certificate.Certificate[0]}), 0o600)
+	err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.certificate.Certificate[0]}),
+		0o600)
 	return append(os.Environ(), "HTTPS_PROXY=http://"+p.address, "NO_PROXY=", "SSL_CERT_FILE="+file), err
 }
 

@@ -1,5 +1,5 @@
-// Command gen writes parameters.txt: what clients can send with each operation, read from the source of the Azure SDK for Go,
-// whose zz_ files are generated from the OpenAPI specifications of the services.
+// Command gen writes parameters.txt: what clients can send with each operation, read from the source of the Azure SDK
+// for Go, whose zz_ files are generated from the OpenAPI specifications of the services.
 //
 //	go run ./internal/test/parameters/gen >internal/test/parameters/parameters.txt
 //

@@ -33,7 +33,8 @@ var (
 
 // parse reads the generated files in a folder.
 func parse(dir string) (*source, error) {
-	s := &source{fields: map[string]ast.Expr{}, structs: map[string]*ast.StructType{}, enums: map[string][]string{}, constants: map[string]string{}}
+	s := &source{fields: map[string]ast.Expr{}, structs: map[string]*ast.StructType{}, enums: map[string][]string{},
+		constants: map[string]string{}}
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
 		return nil, err
@@ -128,7 +129,8 @@ func (s *source) operations() []*operation {
 // operation reads a function that makes a request: its address, and what it puts into the query and the header.
 func (s *source) operation(f *ast.FuncDecl) *operation {
 	name := strings.TrimSuffix(f.Name.Name, "CreateRequest")
-	o := &operation{name: strings.TrimSuffix(typeName(f.Recv.List[0].Type), "Client") + "." + strings.ToUpper(name[:1]) + name[1:],
+	o := &operation{name: strings.TrimSuffix(typeName(f.Recv.List[0].Type), "Client") + "." + strings.ToUpper(name[:1]) +
+		name[1:],
 		parameters: map[string]string{}}
 	locals := map[string]ast.Expr{}
 	for _, p := range f.Type.Params.List {
@@ -186,7 +188,8 @@ func (s *source) assign(o *operation, n *ast.AssignStmt, locals map[string]ast.E
 	o.parameters["header "+name] = value
 }
 
-// values returns the values that an expression can have, joined by "|": those of the enumeration, or the constant. "" means any.
+// values returns the values that an expression can have, joined by "|": those of the enumeration, or the constant. ""
+// means any.
 func (s *source) values(e ast.Expr, locals map[string]ast.Expr) string {
 	if v := text(e); v != "" {
 		return v

@@ -1,5 +1,6 @@
-// Package records is the data set of the archive example: the terms of office of the members of the United States Congress
-// that sat in June 2026, one row for each term since 1981. See README.md beside this file for source and licence.
+// Package records is the data set of the archive example: the terms of office of the members of the United States
+// Congress that sat in June 2026, one row for each term since 1981. See README.md beside this file for source and
+// licence.
 package records
 
 import (

@@ -22,7 +22,8 @@ func TestLoad(t *testing.T) {
 			t.Errorf("%s is there twice or out of order", key)
 		}
 		seen[key], previous = true, key
-		if term.Name == "" || term.Party == "" || !term.End.After(term.Start) || (term.Chamber == "house") == (term.District == "") {
+		if term.Name == "" || term.Party == "" || !term.End.After(term.Start) ||
+			(term.Chamber == "house") == (term.District == "") {
 			t.Errorf("incomplete: %+v", term)
 		}
 		if term.Over(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)) {

@@ -25,7 +25,8 @@ func main() {
 	connection := os.Getenv("LAZULI_CONNECTION_STRING")
 	retry := policy.ClientOptions{Retry: policy.RetryOptions{RetryDelay: time.Millisecond, TryTimeout: 3 * time.Second}}
 	blobs, err1 := azblob.NewClientFromConnectionString(connection, &azblob.ClientOptions{ClientOptions: retry})
-	queue, err2 := azqueue.NewQueueClientFromConnectionString(connection, "faults", &azqueue.ClientOptions{ClientOptions: retry})
+	queue, err2 := azqueue.NewQueueClientFromConnectionString(connection, "faults",
+		&azqueue.ClientOptions{ClientOptions: retry})
 	if err := errors.Join(err1, err2); err != nil {
 		log.Fatal(err)
 	}
