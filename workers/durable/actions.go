@@ -7,8 +7,6 @@ import (
 
 	"github.com/microsoft/durabletask-go/api"
 	"github.com/microsoft/durabletask-go/backend"
-	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
@@ -27,11 +25,11 @@ func checkActions(r *backend.ExecutionResults) error {
 		} else if x := a.GetCreateTimer(); x != nil {
 			err = checkTime(x.FireAt)
 		} else if x := a.GetScheduleTask(); x != nil {
-			err = checkTags(x, taskTags)
+			err = checkTags(tagsOf(x.ProtoReflect(), taskTags))
 		} else if x := a.GetCreateSubOrchestration(); x != nil {
-			err = checkTags(x, childTags)
+			err = checkTags(tagsOf(x.ProtoReflect(), childTags))
 		} else if a.GetTerminateOrchestration() == nil {
-			err = unknownAction(a)
+			err = errors.New("its kind is unknown")
 		}
 		if err != nil {
 			return fmt.Errorf("%w: action %d: %w", errAction, i+1, err)
@@ -63,43 +61,4 @@ func checkTime(t *timestamppb.Timestamp) error {
 		return fmt.Errorf("the time %v is not between 1970 and %d", at, lastYear)
 	}
 	return nil
-}
-
-// Fields of newer versions of the protocol: sendEntityMessage of OrchestratorAction, and the tags of ScheduleTaskAction and
-// CreateSubOrchestrationAction.
-// https://github.com/microsoft/durabletask-protobuf
-const (
-	entityAction protowire.Number = 8
-	taskTags     protowire.Number = 4
-	childTags    protowire.Number = 6
-)
-
-func unknownAction(a proto.Message) error {
-	if hasUnknown(a, entityAction) {
-		return errEntities
-	}
-	return errors.New("its kind is unknown")
-}
-
-// checkTags returns an error if an activity or child workflow has tags, which would be lost.
-func checkTags(a proto.Message, field protowire.Number) error {
-	if hasUnknown(a, field) {
-		return errors.New("tags are not supported")
-	}
-	return nil
-}
-
-// hasUnknown reports whether a message has a field that this version of the protocol does not have.
-func hasUnknown(m proto.Message, field protowire.Number) bool {
-	for rest := m.ProtoReflect().GetUnknown(); len(rest) > 0; {
-		number, _, n := protowire.ConsumeField(rest)
-		if n < 0 {
-			break
-		}
-		if number == field {
-			return true
-		}
-		rest = rest[n:]
-	}
-	return false
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/microsoft/durabletask-go/backend"
 	"github.com/microsoft/durabletask-go/task"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers/durable"
@@ -27,17 +28,25 @@ func (a answering) ExecuteOrchestrator(_ context.Context, _ api.InstanceID, old,
 			if err := (protojson.UnmarshalOptions{}).Unmarshal([]byte(`{"actions":[`+a[x.Name]+`]}`), r.Response); err != nil {
 				return nil, err
 			}
-			switch x.Name { // Fields that this version of the protocol does not have.
+			tags := strings.Repeat("x", 10_000)
+			switch x.Name { // Fields that the engine's version of the protocol does not have.
 			case "entity":
 				r.Response.Actions[0].ProtoReflect().SetUnknown([]byte{8<<3 | 2, 0})
 			case "activityTags":
-				r.Response.Actions[0].GetScheduleTask().ProtoReflect().SetUnknown([]byte{4<<3 | 2, 0})
+				r.Response.Actions[0].GetScheduleTask().ProtoReflect().SetUnknown(tag(4, tags))
 			case "childTags":
-				r.Response.Actions[0].GetCreateSubOrchestration().ProtoReflect().SetUnknown([]byte{6<<3 | 2, 0})
+				r.Response.Actions[0].GetCreateSubOrchestration().ProtoReflect().SetUnknown(tag(6, tags))
 			}
 		}
 	}
 	return r, nil
+}
+
+// tag returns a field with a map's entry of the key "k".
+func tag(number protowire.Number, value string) []byte {
+	entry := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "k")
+	entry = protowire.AppendString(protowire.AppendTag(entry, 2, protowire.BytesType), value)
+	return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), entry)
 }
 
 func fill[T any](p **T) { *p = new(T) }
@@ -69,8 +78,8 @@ func TestActionsThatCannotBeApplied(t *testing.T) {
 	t.Cleanup(func() { _ = w.Shutdown(context.Background()) })
 	c := b.Client()
 	for name, says := range map[string]string{
-		"activityTags": "tags are not supported", "childTags": "tags are not supported",
-		"entity": "entities (durable objects) are not supported", "unknown": "kind is unknown", "noReceiver": "it is empty", "entitySignal": "entities (durable objects) are not supported",
+		"activityTags": "tags have 10001 bytes", "childTags": "tags have 10001 bytes",
+		"entity": "message to an entity is unknown", "unknown": "kind is unknown", "noReceiver": "it is empty", "entitySignal": "ID of an entity",
 		"status": "status 99", "running": "status 0", "carryover": "unknown kind", "noTime": "Timestamp", "pastTime": "1970",
 	} {
 		start(t, c, name, durable.StartOptions{InstanceID: name})

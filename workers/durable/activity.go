@@ -79,6 +79,10 @@ func (a *activities) receive(ctx context.Context, n int) (list []*activity, rece
 			b.setAside(ctx, r)
 			continue
 		}
+		if x := r.event.GetTaskScheduled(); !b.accepts(WorkActivity, x.Name, x.Version.GetValue()) {
+			b.parkActivity(x.Name, x.Version.GetValue(), r)
+			continue
+		}
 		if w := a.add(r); w != nil {
 			list = append(list, w)
 		}

@@ -43,10 +43,16 @@ type Backend struct {
 	cache      *cache
 	stats      stats
 	activities *activities
+	entities   *entities
+	parking    *parking
+	watches    *watches
 
-	opened atomic.Bool
-	mu     sync.Mutex // guards run
-	run    *run
+	opened       atomic.Bool
+	mu           sync.Mutex // guards the next four
+	run          *run
+	runsEntities EntityExecutor
+	acceptor     Acceptor
+	maxEntities  int
 	// life is the context of work that belongs to the process, not to a call.
 	life       context.Context
 	background sync.WaitGroup
@@ -69,6 +75,9 @@ func New(options Options) (*Backend, error) {
 		life: context.Background()}
 	b.workItems, b.poison = b.queue(n.workItems()), b.queue(n.poison())
 	b.activities = newActivities(b)
+	b.entities = newEntities(b, entityStore{o.Storage.Tables.NewClient(n.entities()), p, &atomic.Int64{}})
+	b.watches = &watches{list: map[string][]chan struct{}{}}
+	b.parking = &parking{clock: o.Clock, list: map[string]parked{}}
 	return b, nil
 }
 
@@ -99,7 +108,7 @@ func (b *Backend) CreateTaskHub(ctx context.Context) error {
 			return fmt.Errorf("durable: create the container %s: %w", name, err)
 		}
 	}
-	for _, t := range []string{b.names.instances(), b.names.history()} {
+	for _, t := range []string{b.names.instances(), b.names.history(), b.names.entities()} {
 		if _, err := s.Tables.CreateTable(ctx, t, nil); err != nil {
 			if _, code := status(err); code != "TableAlreadyExists" {
 				return fmt.Errorf("durable: create the table %s: %w", t, err)
@@ -192,7 +201,7 @@ func (b *Backend) DeleteTaskHub(ctx context.Context) error {
 		_, err := q.client.Delete(ctx, nil)
 		ignore(err)
 	}
-	for _, t := range []string{b.names.instances(), b.names.history()} {
+	for _, t := range []string{b.names.instances(), b.names.history(), b.names.entities()} {
 		_, err := s.Tables.DeleteTable(ctx, t, nil)
 		ignore(err)
 	}
@@ -228,6 +237,10 @@ type work struct {
 	continued    int
 	paused       bool
 	customStatus *wrapperspb.StringValue // of the last execution that ran
+	// version and tags are those of the execution that runs, or is to run next.
+	version string
+	tags    map[string]string
+	effects effects
 }
 
 const workProperty = "lazuli.durable.work"
@@ -343,6 +356,13 @@ func (b *Backend) AbandonOrchestrationWorkItem(_ context.Context, wi *backend.Or
 	b.inWork.remove(w)
 	b.retry(w.session, w.messages)
 	return nil
+}
+
+// entityExecutor returns what runs the entities of this process, or nil.
+func (b *Backend) entityExecutor() EntityExecutor {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.runsEntities
 }
 
 // AddNewOrchestrationEvent implements backend.Backend.

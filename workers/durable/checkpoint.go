@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -95,10 +96,12 @@ func (b *Backend) plan(w *work, state *backend.OrchestrationRuntimeState) plan {
 		only = only && e.GetOrchestratorStarted() != nil
 		c.rows = append(c.rows, r)
 	}
-	if only {
+	if only && len(w.effects.events)+len(w.effects.before) == 0 {
 		c.rows = nil
 		return c
 	}
+	c.rows = w.effects.addEffects(c.rows)
+	c.rows = b.addUnlocks(w.history.events, c.rows)
 	if err := b.checkCheckpoint(c); err != nil {
 		c = b.failedPlan(w, err)
 	} else if state.ContinuedAsNew() {
@@ -166,8 +169,25 @@ func (b *Backend) failedPlan(w *work, reason error) plan {
 	x := e.GetExecutionCompleted()
 	x.OrchestrationStatus = api.RUNTIME_STATUS_FAILED
 	x.FailureDetails = newFailure("CheckpointRefused", reason.Error())
-	c.rows = append(c.rows, newRow{event: e})
+	c.rows = b.addUnlocks(w.history.events, append(c.rows, newRow{event: e}))
 	return c
+}
+
+// addUnlocks adds to the rows of a checkpoint that completes a workflow the messages that release the entities which it has locked.
+func (b *Backend) addUnlocks(old []*Event, rows []newRow) []newRow {
+	end := slices.IndexFunc(rows, func(r newRow) bool { return r.event.GetExecutionCompleted() != nil })
+	if end < 0 {
+		return rows
+	}
+	all := slices.Clone(old)
+	for _, r := range rows {
+		all = append(all, r.event)
+	}
+	var list []*Event
+	for _, e := range b.unlocks(all) {
+		list = append(list, carry(e))
+	}
+	return insertBeforeEnd(rows, list)
 }
 
 // Failure details are bounded: they travel in messages and rows beside the payload.
@@ -261,6 +281,7 @@ func (b *Backend) resume(ctx context.Context, instance string, h *history) error
 	if err := b.instances.write(ctx, instance, h, updateOf(h, now)); err != nil {
 		return err
 	}
+	b.watches.changed(instance)
 	return fault.Point(pointInstance)
 }
 

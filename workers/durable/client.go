@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
@@ -52,10 +53,18 @@ type StartOptions struct {
 	InstanceID string
 	// Input is JSON; empty for none.
 	Input string
+	// RawInput is used in place of Input unless it is nil. It need not be JSON.
+	RawInput *string
 	// At is the time at which the instance starts. Default: now.
 	At time.Time
-	// Version is the workflow's version, for the workflow to read.
+	// Version is the workflow's version: workers can read it, and take work by it.
 	Version string
+	// Tags are kept with the instance, at most 8 KiB.
+	Tags map[string]string
+	// Replaceable are the statuses in which an instance with the ID is replaced. One that is running ends without a result.
+	Replaceable []Status
+	// Ignore are the statuses in which Start leaves an instance with the ID as it is, and returns its ID.
+	Ignore []Status
 	// Replace allows replacing an instance that has ended; with Running, also one that is running.
 	Replace, Running bool
 }
@@ -71,17 +80,30 @@ func (c *Client) Start(ctx context.Context, workflow string, o StartOptions) (st
 	if o.Input != "" {
 		x.Input = wrapperspb.String(o.Input)
 	}
+	if o.RawInput != nil {
+		x.Input = wrapperspb.String(*o.RawInput)
+	}
 	if o.Version != "" {
 		x.Version = wrapperspb.String(o.Version)
 	}
 	if !o.At.IsZero() {
+		if err := checkTime(timestamppb.New(o.At)); err != nil {
+			return "", fmt.Errorf("%w: StartOptions.At: %w", ErrBadRequest, err)
+		}
 		x.ScheduledStartTimestamp = timestamppb.New(o.At)
 	}
 	ensure(x, "orchestrationInstance")
 	x.OrchestrationInstance.InstanceId = o.InstanceID
+	if err := checkTags(o.Tags); err != nil {
+		return "", err
+	}
+	setTags(x.ProtoReflect(), startedTags, o.Tags)
 	traceStart(ctx, x)
 	err := c.b.create(ctx, e, func(s Status) (reuse, error) {
-		if o.Replace && (o.Running || isFinal(s)) {
+		switch {
+		case slices.Contains(o.Ignore, s):
+			return ignore, nil
+		case o.Replace && (o.Running || isFinal(s)), slices.Contains(o.Replaceable, s):
 			return replace, nil
 		}
 		return refuse, nil
@@ -92,16 +114,26 @@ func (c *Client) Start(ctx context.Context, workflow string, o StartOptions) (st
 // Instance is the state of an instance.
 type Instance struct {
 	ID, Name       string
+	Version        string            `json:",omitempty"`
+	Execution      string            `json:",omitempty"`
+	Tags           map[string]string `json:",omitempty"`
 	Status         string
 	Created        time.Time
 	LastUpdated    time.Time
-	Parent         string `json:",omitempty"`
-	Input          string `json:",omitempty"`
-	Output         string `json:",omitempty"`
-	CustomStatus   string `json:",omitempty"`
-	FailureType    string `json:",omitempty"`
-	FailureMessage string `json:",omitempty"`
+	Scheduled      *time.Time `json:",omitempty"` // when it was to start, if that was given
+	Completed      *time.Time `json:",omitempty"`
+	Parent         string     `json:",omitempty"`
+	Input          string     `json:",omitempty"`
+	Output         string     `json:",omitempty"`
+	CustomStatus   string     `json:",omitempty"`
+	FailureType    string     `json:",omitempty"`
+	FailureMessage string     `json:",omitempty"`
+
+	failure *backend.TaskFailureDetails
 }
+
+// Failure returns why the instance has failed, or nil.
+func (i *Instance) Failure() *backend.TaskFailureDetails { return i.failure }
 
 // Done reports whether the instance has ended.
 func (i *Instance) Done() bool {
@@ -115,15 +147,22 @@ func (c *Client) instance(ctx context.Context, r *instanceRow, payloads bool) (*
 		return nil, err
 	}
 	i := &Instance{ID: string(m.InstanceID), Name: m.Name, Status: statusText(m.RuntimeStatus), Created: m.CreatedAt, LastUpdated: m.LastUpdatedAt,
-		Parent: r.ParentInstanceID, Input: m.SerializedInput, Output: m.SerializedOutput, CustomStatus: m.SerializedCustomStatus}
+		Parent: r.ParentInstanceID, Input: m.SerializedInput, Output: m.SerializedOutput, CustomStatus: m.SerializedCustomStatus,
+		Version: r.Version, Execution: r.ExecutionID, Tags: decodeTags(r.Tags), Scheduled: r.ScheduledStartTime}
+	if isFinal(r.status()) {
+		i.Completed = r.CompletedTime
+	}
 	if d := m.FailureDetails; d != nil {
-		i.FailureType, i.FailureMessage = d.ErrorType, d.ErrorMessage
+		i.FailureType, i.FailureMessage, i.failure = d.ErrorType, d.ErrorMessage, d
 	}
 	return i, nil
 }
 
 // Get returns an instance with its payloads.
 func (c *Client) Get(ctx context.Context, id string) (*Instance, error) {
+	if err := checkInstanceID(id); err != nil {
+		return nil, err
+	}
 	row, err := c.b.instances.get(ctx, id)
 	if err != nil {
 		return nil, err
@@ -134,7 +173,7 @@ func (c *Client) Get(ctx context.Context, id string) (*Instance, error) {
 	return c.instance(ctx, row, true)
 }
 
-// Bounds of the polling interval of Wait.
+// Bounds of the polling interval of Wait, for instances that another process runs.
 const (
 	waitFirst = 10 * time.Millisecond
 	waitLast  = 2 * time.Second
@@ -142,14 +181,29 @@ const (
 
 // Wait waits until the instance has ended and returns it. It returns an error when ctx is done.
 func (c *Client) Wait(ctx context.Context, id string) (*Instance, error) {
+	return c.WaitFor(ctx, id, (*Instance).Done)
+}
+
+// WaitFor waits until a condition holds for the instance, and returns the instance. It returns an error when ctx is done.
+func (c *Client) WaitFor(ctx context.Context, id string, until func(*Instance) bool) (*Instance, error) {
 	for pause := waitFirst; ; pause = min(pause*3/2, waitLast) {
+		changed, forget := c.b.watches.watch(id)
 		i, err := c.Get(ctx, id)
-		if err != nil || i.Done() {
+		if err != nil || until(i) {
+			forget()
 			return i, err
 		}
-		if !sleep(ctx, systemClock{}, pause) {
+		timer := time.NewTimer(pause)
+		select {
+		case <-changed:
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			forget()
 			return i, ctx.Err()
 		}
+		timer.Stop()
+		forget()
 	}
 }
 
@@ -159,6 +213,8 @@ type Query struct {
 	Status []string
 	// From and To bound the time of creation; zero: unbounded.
 	From, To time.Time
+	// CompletedFrom and CompletedTo bound the time at which the instance ended, the second one exclusively; zero: unbounded.
+	CompletedFrom, CompletedTo time.Time
 	// Prefix is the beginning of the IDs.
 	Prefix string
 	// Top bounds the instances of one page, 1 to 1,000. Default 100.
@@ -194,6 +250,12 @@ func (q Query) filter() (string, error) {
 	}
 	if !q.To.IsZero() {
 		all = append(all, "CreatedTime le datetime'"+q.To.UTC().Format(edmTime)+"'")
+	}
+	if !q.CompletedFrom.IsZero() {
+		all = append(all, "CompletedTime ge datetime'"+q.CompletedFrom.UTC().Format(edmTime)+"'")
+	}
+	if !q.CompletedTo.IsZero() {
+		all = append(all, "CompletedTime lt datetime'"+q.CompletedTo.UTC().Format(edmTime)+"'")
 	}
 	if q.Prefix != "" {
 		if err := checkInstanceID(q.Prefix); err != nil {
@@ -237,9 +299,9 @@ func (c *Client) Query(ctx context.Context, q Query) (*Page, error) {
 		o.Filter = &filter
 	}
 	if q.Continuation != "" {
-		var p position
-		if err := json.Unmarshal([]byte(q.Continuation), &p); err != nil {
-			return nil, fmt.Errorf("durable: Query.Continuation is not valid: %w", err)
+		p, err := positionOf(q.Continuation)
+		if err != nil {
+			return nil, err
 		}
 		o.NextPartitionKey, o.NextRowKey = &p.Partition, &p.Row
 	}
@@ -260,8 +322,7 @@ func (c *Client) Query(ctx context.Context, q Query) (*Page, error) {
 		if got.NextRowKey != nil {
 			p.Row = *got.NextRowKey
 		}
-		text, _ := json.Marshal(p)
-		page.Continuation = string(text)
+		page.Continuation = p.text()
 	}
 	return page, nil
 }
@@ -302,6 +363,9 @@ func (c *Client) History(ctx context.Context, id string) ([]*Event, error) {
 
 // exists returns ErrInstanceNotFound for an ID without an instance.
 func (c *Client) exists(ctx context.Context, id string) error {
+	if err := checkInstanceID(id); err != nil {
+		return err
+	}
 	row, err := c.b.instances.get(ctx, id)
 	if err == nil && row == nil {
 		return ErrInstanceNotFound
@@ -320,7 +384,7 @@ func (c *Client) send(ctx context.Context, id string, e *Event) error {
 // that has ended is dropped.
 func (c *Client) RaiseEvent(ctx context.Context, id, name, data string) error {
 	if name == "" {
-		return errors.New("durable: the event has no name")
+		return fmt.Errorf("%w: the event has no name", ErrBadRequest)
 	}
 	e := newEvent("eventRaised", -1, c.b.clock.Now())
 	e.GetEventRaised().Name = name
@@ -332,16 +396,31 @@ func (c *Client) RaiseEvent(ctx context.Context, id, name, data string) error {
 
 // Terminate ends an instance, and with recurse its sub-orchestrations. Activities that run are not stopped.
 func (c *Client) Terminate(ctx context.Context, id, reason string, recurse bool) error {
-	e := newEvent("executionTerminated", -1, c.b.clock.Now())
-	e.GetExecutionTerminated().Recurse = recurse
-	if reason != "" {
-		text, err := json.Marshal(reason)
-		if err != nil {
-			return err
-		}
-		e.GetExecutionTerminated().Input = wrapperspb.String(string(text))
+	if reason == "" {
+		return c.TerminateWith(ctx, id, nil, recurse)
 	}
+	text, err := json.Marshal(reason)
+	if err != nil {
+		return err
+	}
+	output := string(text)
+	return c.TerminateWith(ctx, id, &output, recurse)
+}
+
+// TerminateWith is Terminate with an output, which is kept as it is.
+func (c *Client) TerminateWith(ctx context.Context, id string, output *string, recurse bool) error {
+	e := newEvent("executionTerminated", -1, c.b.clock.Now())
+	e.GetExecutionTerminated().Recurse, e.GetExecutionTerminated().Input = recurse, wrap(output)
 	return c.send(ctx, id, e)
+}
+
+// TerminateNow ends an instance without its worker, by writing its end into the history. It is false if the instance does not exist, has ended,
+// is written by a worker at the same time, or has locked entities. Sub-orchestrations and activities are not stopped.
+func (c *Client) TerminateNow(ctx context.Context, id, reason string) (bool, error) {
+	if err := checkInstanceID(id); err != nil {
+		return false, err
+	}
+	return c.b.terminateNow(ctx, id, reason)
 }
 
 // Suspend suspends an instance until Resume.
@@ -364,20 +443,24 @@ func (c *Client) Resume(ctx context.Context, id, reason string) error {
 
 // Rewind retries the failed steps of a failed instance; see [Backend.Rewind].
 func (c *Client) Rewind(ctx context.Context, id, reason string) error {
+	if err := checkInstanceID(id); err != nil {
+		return err
+	}
 	return c.b.Rewind(ctx, api.InstanceID(id), reason)
 }
 
-// Restart starts the workflow of an instance that has ended again, with the same input, under the same ID or a new one.
+// Restart starts the workflow of an instance that has ended again, with the same input, version and tags, under the same ID or a new one. It
+// returns ErrNotCompleted if the instance is running.
 func (c *Client) Restart(ctx context.Context, id string, newInstanceID bool) (string, error) {
 	i, err := c.Get(ctx, id)
 	if err != nil {
 		return "", err
 	}
-	o := StartOptions{Input: i.Input}
+	if !i.Done() {
+		return "", ErrNotCompleted
+	}
+	o := StartOptions{Input: i.Input, Version: i.Version, Tags: i.Tags}
 	if !newInstanceID {
-		if !i.Done() {
-			return "", ErrNotCompleted
-		}
 		o.InstanceID, o.Replace = id, true
 	}
 	return c.Start(ctx, i.Name, o)
@@ -394,6 +477,9 @@ func (c *Client) PurgeTree(ctx context.Context, id string, recurse bool) (int, e
 }
 
 func (c *Client) purgeTree(ctx context.Context, id string, recurse bool, done map[string]bool) (int, error) {
+	if err := checkInstanceID(id); err != nil {
+		return 0, err
+	}
 	n := 0
 	done[id] = true
 	if recurse {
@@ -409,10 +495,14 @@ func (c *Client) purgeTree(ctx context.Context, id string, recurse bool, done ma
 		if err != nil && !errors.As(err, &corrupt) {
 			return 0, err
 		}
+		terminated := slices.ContainsFunc(h.events, func(e *Event) bool { return e.GetExecutionTerminated().GetRecurse() })
 		for _, e := range h.events {
 			x := e.GetSubOrchestrationInstanceCreated()
 			if x == nil || done[x.InstanceId] {
 				continue
+			}
+			if terminated {
+				c.waitEnd(ctx, x.InstanceId)
 			}
 			below, err := c.purgeTree(ctx, x.InstanceId, true, done)
 			n += below
@@ -425,6 +515,16 @@ func (c *Client) purgeTree(ctx context.Context, id string, recurse bool, done ma
 		return n, err
 	}
 	return n + 1, nil
+}
+
+// endsWithin is how long a purge waits for the end of sub-orchestrations that end with their parent.
+const endsWithin = 5 * time.Second
+
+// waitEnd waits for the end of an instance that was told to end.
+func (c *Client) waitEnd(ctx context.Context, id string) {
+	ctx, cancel := context.WithTimeout(ctx, endsWithin)
+	defer cancel()
+	_, _ = c.Wait(ctx, id) // The purge finds out what the state is.
 }
 
 // PurgeAll purges the instances of a query that have ended, and returns their number.

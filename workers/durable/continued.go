@@ -58,8 +58,14 @@ func (b *Backend) noteContinued(id api.InstanceID, r *backend.ExecutionResults) 
 		return
 	}
 	for _, a := range r.Response.GetActions() {
-		if a.GetCompleteOrchestration().GetOrchestrationStatus() == api.RUNTIME_STATUS_CONTINUED_AS_NEW {
+		if x := a.GetCompleteOrchestration(); x.GetOrchestrationStatus() == api.RUNTIME_STATUS_CONTINUED_AS_NEW {
 			w.continued++
+			if x.NewVersion != nil {
+				w.version = x.NewVersion.Value
+			}
+			if tags := tagsOf(x.ProtoReflect(), completedTags); tags != nil {
+				w.tags = tags
+			}
 			w.customStatus = r.Response.GetCustomStatus()
 			return
 		}

@@ -147,7 +147,7 @@ func (b *Backend) checkStart(e *Event) (*Event, error) {
 		return nil, err
 	}
 	if e.GetExecutionStarted().Name == "" {
-		return nil, errors.New("durable: the workflow has no name")
+		return nil, fmt.Errorf("%w: the workflow has no name", ErrBadRequest)
 	}
 	if err := b.checkPayload(e); err != nil {
 		return nil, err

@@ -2,7 +2,10 @@ package durable
 
 import (
 	"fmt"
+	"strings"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/workers/durable/internal/protocol"
 )
 
 // Step is an event of a history for people.
@@ -14,6 +17,8 @@ type Step struct {
 	Event string `json:"event"`
 	// Name is the name of the activity, workflow or event.
 	Name string `json:"name,omitempty"`
+	// Removed says that a rewind has taken the event out of the history: the workflow does not see it.
+	Removed bool `json:"removed,omitempty"`
 	// Details are the payload, the time of a timer, or the reason of a failure.
 	Details string `json:"details,omitempty"`
 }
@@ -22,10 +27,14 @@ type Step struct {
 func Describe(events []*Event) []Step {
 	steps := []Step{}
 	for _, e := range events {
-		if e.GetOrchestratorStarted() != nil || e.GetOrchestratorCompleted() != nil {
+		field, inner := inside(e)
+		if inner != nil {
+			e = inner
+		}
+		if e.GetOrchestratorStarted() != nil || e.GetOrchestratorCompleted() != nil && extraOf(e) == nil {
 			continue
 		}
-		s := Step{Time: e.Timestamp.AsTime(), Task: e.EventId, Event: eventType(e)}
+		s := Step{Time: e.Timestamp.AsTime(), Task: e.EventId, Event: eventType(e), Removed: field == removed}
 		if id, ok := taskOf(e); ok {
 			s.Task = id
 		}
@@ -52,6 +61,8 @@ func details(e *Event) (name, text string) {
 		return "", e.GetSubOrchestrationInstanceFailed().FailureDetails.GetErrorMessage()
 	case e.GetTimerCreated() != nil:
 		return "", "until " + e.GetTimerCreated().FireAt.AsTime().UTC().Format(time.RFC3339)
+	case extraOf(e) != nil:
+		return extraDetails(extraOf(e), text)
 	case e.GetEventRaised() != nil:
 		return e.GetEventRaised().Name, text
 	case e.GetEventSent() != nil:
@@ -64,4 +75,23 @@ func details(e *Event) (name, text string) {
 		return statusText(x.OrchestrationStatus), text
 	}
 	return "", text
+}
+
+// extraDetails describes events of entities and rewinds.
+func extraDetails(x *protocol.HistoryEvent, payload string) (name, text string) {
+	switch e := x.EventType.(type) {
+	case *protocol.HistoryEvent_EntityOperationSignaled:
+		return e.EntityOperationSignaled.Operation, fmt.Sprintf("to %s %s", e.EntityOperationSignaled.TargetInstanceId.GetValue(), payload)
+	case *protocol.HistoryEvent_EntityOperationCalled:
+		return e.EntityOperationCalled.Operation, fmt.Sprintf("to %s %s", e.EntityOperationCalled.TargetInstanceId.GetValue(), payload)
+	case *protocol.HistoryEvent_EntityOperationFailed:
+		return "", e.EntityOperationFailed.FailureDetails.GetErrorMessage()
+	case *protocol.HistoryEvent_EntityLockRequested:
+		return "", strings.Join(e.EntityLockRequested.LockSet, ", ")
+	case *protocol.HistoryEvent_EntityUnlockSent:
+		return "", e.EntityUnlockSent.TargetInstanceId.GetValue()
+	case *protocol.HistoryEvent_ExecutionRewound:
+		return "", e.ExecutionRewound.Reason.GetValue()
+	}
+	return "", payload
 }

@@ -17,6 +17,8 @@ type Event = backend.HistoryEvent
 // The engine keeps the generated types of its messages to itself; only Event has a name outside. So events are made by reflection: newEvent
 // sets the kind, and the fields are then reached through the typed getters.
 
+// The kinds of events that the engine does not know are in extra.go.
+
 // newEvent returns an event of a kind, by the name of the field of HistoryEvent: "timerFired".
 func newEvent(kind protoreflect.Name, id int32, at time.Time) *Event {
 	e := &Event{EventId: id, Timestamp: timestamppb.New(at)}
@@ -43,6 +45,10 @@ func eventBody(e *Event) (protoreflect.Message, string) {
 // eventType returns the event's type as DurableTask.AzureStorage writes it: "TaskScheduled".
 func eventType(e *Event) string {
 	_, kind := eventBody(e)
+	if x := extraOf(e); x != nil {
+		r := x.ProtoReflect()
+		kind = r.WhichOneof(r.Descriptor().Oneofs().ByName("event_type")).JSONName()
+	}
 	if kind == "" {
 		return "Unknown"
 	}
@@ -54,6 +60,15 @@ var payloadFields = []protoreflect.Name{"input", "result", "data"}
 
 // payload returns the event's payload and the name of its field; nil if it has none. No event has two.
 func payload(e *Event) (*wrapperspb.StringValue, protoreflect.Name) {
+	if _, inner := inside(e); inner != nil {
+		return payload(inner)
+	}
+	if v, name := extraPayload(extraOf(e)); v != nil {
+		if *v == nil {
+			return nil, ""
+		}
+		return *v, protoreflect.Name(name)
+	}
 	body, _ := eventBody(e)
 	if body == nil {
 		return nil, ""
@@ -72,7 +87,17 @@ func payload(e *Event) (*wrapperspb.StringValue, protoreflect.Name) {
 
 // withoutPayload returns a copy of the event whose payload field is not set.
 func withoutPayload(e *Event) *Event {
+	if field, inner := inside(e); inner != nil {
+		return keep(field, withoutPayload(inner))
+	}
 	c := proto.Clone(e).(*Event)
+	if x := extraOf(c); x != nil {
+		if v, _ := extraPayload(x); v != nil {
+			*v = nil
+			setExtra(c, x)
+		}
+		return c
+	}
 	_, name := payload(c)
 	if name != "" {
 		body, _ := eventBody(c)
@@ -83,6 +108,20 @@ func withoutPayload(e *Event) *Event {
 
 // setPayload sets the event's payload.
 func setPayload(e *Event, name protoreflect.Name, text string) error {
+	if field, inner := inside(e); inner != nil {
+		if err := setPayload(inner, name, text); err != nil {
+			return err
+		}
+		e.ProtoReflect().SetUnknown(keep(field, inner).ProtoReflect().GetUnknown())
+		return nil
+	}
+	if x := extraOf(e); x != nil {
+		if v, field := extraPayload(x); v != nil && field == string(name) {
+			*v = wrapperspb.String(text)
+			setExtra(e, x)
+			return nil
+		}
+	}
 	body, kind := eventBody(e)
 	if body == nil {
 		return fmt.Errorf("the event has no kind")

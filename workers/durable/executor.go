@@ -33,8 +33,12 @@ func (x executor) ExecuteOrchestrator(ctx context.Context, id api.InstanceID, ol
 	if r := x.b.pauseContinued(id); r != nil {
 		return r, nil
 	}
+	x.b.completeStarts(id, fresh)
 	if results, err = x.Executor.ExecuteOrchestrator(ctx, id, old, fresh); err != nil {
 		return results, err
+	}
+	if err := x.b.takeEffects(id, results); err != nil {
+		return failedWith(id, "NotSupported", err.Error()), nil
 	}
 	if err := checkActions(results); err != nil {
 		return failedWith(id, "NotSupported", err.Error()), nil

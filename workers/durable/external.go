@@ -38,7 +38,8 @@ type externals struct {
 
 // ExecuteOrchestrator implements backend.Executor.
 func (x externals) ExecuteOrchestrator(ctx context.Context, id api.InstanceID, old, fresh []*Event) (*backend.ExecutionResults, error) {
-	call := x.calls[workflowOf(old, fresh)]
+	name, _ := WorkflowOf(old, fresh)
+	call := x.calls[name]
 	if call == nil {
 		return x.Executor.ExecuteOrchestrator(ctx, id, old, fresh)
 	}
@@ -60,19 +61,6 @@ func (x externals) ExecuteOrchestrator(ctx context.Context, id api.InstanceID, o
 	}
 	r.Response.InstanceId = string(id)
 	return r, nil
-}
-
-// workflowOf returns the workflow that a history is of.
-func workflowOf(histories ...[]*Event) string {
-	name := ""
-	for _, events := range histories {
-		for _, e := range events {
-			if x := e.GetExecutionStarted(); x != nil {
-				name = x.Name
-			}
-		}
-	}
-	return name
 }
 
 // marshalRequest encodes an OrchestratorRequest, whose Go type the engine keeps to itself.

@@ -64,8 +64,8 @@ func (f *filter) judge(ctx context.Context, m *message) (verdict, error) {
 				return drop, nil
 			}
 			delete(f.open, id)
+			return accept, nil
 		}
-		return accept, nil
 	}
 	if m.ID == "" || f.known(m.ID) {
 		return drop, nil

@@ -67,6 +67,7 @@ type instanceRow struct {
 	FailureDetails                                      []byte
 	ParentInstanceID                                    string `json:"ParentInstanceId"`
 	OutputIsReason                                      bool
+	Tags                                                string // JSON
 }
 
 func (r *instanceRow) status() Status {
@@ -117,6 +118,7 @@ func (s instances) start(ctx context.Context, instance string, e *Event, blob st
 	row["ExecutionId"], row["StartId"], row["Checkpoint"] = r.ExecutionID, r.StartID, 0
 	row.setText("Version", r.Version)
 	row.setText("ParentInstanceId", r.ParentInstanceID)
+	row.setText("Tags", encodeTags(tagsOf(x.ProtoReflect(), startedTags)))
 	row.setTime("CreatedTime", at)
 	row.setTime("LastUpdatedTime", at)
 	if t := x.ScheduledStartTimestamp; t != nil {

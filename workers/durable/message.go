@@ -9,6 +9,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/lazuli-storage/lazuli/workers/durable/internal/protocol"
 )
 
 // message is an event on its way to an instance, or an activity on its way to a worker (TaskScheduled).
@@ -40,6 +42,22 @@ type message struct {
 }
 
 const messageVersion = 1
+
+// schedule sets when a message to an entity may arrive.
+func (m *message) schedule(x *protocol.HistoryEvent) {
+	if t := x.GetEntityOperationSignaled().GetScheduledTime(); t.IsValid() {
+		due := t.AsTime()
+		m.Due = &due
+	}
+}
+
+// left returns how long the message has to wait until it is due.
+func (m *message) left(now time.Time) time.Duration {
+	if m.Due == nil {
+		return 0
+	}
+	return max(0, m.Due.Sub(now))
+}
 
 // errBadMessage: the text is not one of ours, or has been damaged.
 var errBadMessage = errors.New("the message is not readable")
@@ -77,7 +95,7 @@ func decode(text string) (*message, error) {
 	if m.Version != messageVersion {
 		return nil, fmt.Errorf("%w: version %d", errBadMessage, m.Version)
 	}
-	if err := checkInstanceID(m.Instance); err != nil {
+	if err := checkReceiver(m.Instance); err != nil {
 		return nil, fmt.Errorf("%w: %w", errBadMessage, err)
 	}
 	if err := proto.Unmarshal(m.Event, m.event); err != nil {

@@ -20,6 +20,7 @@ type names struct{ hub string }
 func (n names) lower() string         { return strings.ToLower(n.hub) }
 func (n names) instances() string     { return n.hub + "Instances" }
 func (n names) history() string       { return n.hub + "History" }
+func (n names) entities() string      { return n.hub + "Entities" }
 func (n names) control(i int) string  { return fmt.Sprintf("%s-control-%02d", n.lower(), i) }
 func (n names) workItems() string     { return n.lower() + "-workitems" }
 func (n names) poison() string        { return n.lower() + poison.Suffix }
@@ -46,8 +47,8 @@ const maxInstanceID = 256
 // ErrBadInstanceID: the instance ID cannot be part of keys, blob names and messages.
 var ErrBadInstanceID = errors.New("durable: the instance ID cannot be used")
 
-// errEntities means that a request or workflow uses durable entities.
-var errEntities = errors.New("entities (durable objects) are not supported")
+// errEntityID means that the ID is one of an entity, and the call is for instances of workflows.
+var errEntityID = errors.New("it is the ID of an entity")
 
 // checkInstanceID returns ErrBadInstanceID unless the ID is 1 to 256 bytes of UTF-8 without control characters. IDs that begin with @ are
 // those of entities, as in Durable Functions.
@@ -61,7 +62,7 @@ func checkInstanceID(id string) error {
 	case !utf8.ValidString(id):
 		return fmt.Errorf("%w: it is not UTF-8", ErrBadInstanceID)
 	case id[0] == '@':
-		return fmt.Errorf("%w: it begins with @: %w", ErrBadInstanceID, errEntities)
+		return fmt.Errorf("%w: it begins with @: %w", ErrBadInstanceID, errEntityID)
 	}
 	for _, r := range id {
 		if unicode.IsControl(r) || r >= 0xFFFE {
@@ -69,6 +70,33 @@ func checkInstanceID(id string) error {
 		}
 	}
 	return nil
+}
+
+// checkEntityID returns ErrBadInstanceID unless the ID is one of an entity, "@name@key", in at most 256 bytes of UTF-8 without control
+// characters.
+func checkEntityID(id string) error {
+	name, _, ok := strings.Cut(strings.TrimPrefix(id, "@"), "@")
+	if len(id) == 0 || id[0] != '@' || !ok || name == "" {
+		return fmt.Errorf("%w: an entity's ID is @name@key, and not %.100q", ErrBadInstanceID, id)
+	}
+	return checkInstanceID(id[1:])
+}
+
+// checkReceiver returns ErrBadInstanceID unless the ID is one of an instance or of an entity.
+func checkReceiver(id string) error {
+	if isEntity(id) {
+		return checkEntityID(id)
+	}
+	return checkInstanceID(id)
+}
+
+// isEntity reports whether a message's receiver is an entity.
+func isEntity(id string) bool { return strings.HasPrefix(id, "@") }
+
+// entityName returns the name in an entity's ID.
+func entityName(id string) string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(id, "@"), "@")
+	return name
 }
 
 // Characters that a partition key cannot have, or that the SDK does not quote in a batch, as ^ and a digit; the first four as in

@@ -44,7 +44,11 @@ func outbox(instance string, h *history, from int, now time.Time) ([]outgoing, e
 		return m
 	}
 	for i, e := range h.events[from:] {
-		at, row := e.Timestamp.AsTime(), from+i
+		row := from + i
+		if sent := carriedBy(e); sent != nil {
+			e = sent
+		}
+		at := e.Timestamp.AsTime()
 		unfinished := open[e.EventId] == row+1
 		if x := e.GetTaskScheduled(); x != nil && unfinished {
 			m := send(instance, h.ExecutionID, "", e)
@@ -61,6 +65,7 @@ func outbox(instance string, h *history, from int, now time.Time) ([]outgoing, e
 		} else if x := e.GetSubOrchestrationInstanceCreated(); x != nil && unfinished {
 			child := newEvent("executionStarted", -1, at)
 			s := child.GetExecutionStarted()
+			setTags(s.ProtoReflect(), startedTags, tagsOf(x.ProtoReflect(), createdTags))
 			s.Name, s.Version, s.Input, s.ParentTraceContext = x.Name, x.Version, x.Input, x.ParentTraceContext
 			execution := uuid.NewSHA1(uuid.Nil, fmt.Appendf(nil, "%s/%s/%d", instance, h.ExecutionID, row)).String()
 			ensure(s, "orchestrationInstance")
@@ -75,6 +80,18 @@ func outbox(instance string, h *history, from int, now time.Time) ([]outgoing, e
 			raised := newEvent("eventRaised", -1, at)
 			raised.GetEventRaised().Name, raised.GetEventRaised().Input = x.Name, x.Input
 			send(x.InstanceId, "", fmt.Sprintf("%s/%s/%d", instance, h.ExecutionID, row), raised)
+		} else if x := extraOf(e); x != nil {
+			entity, to := toEntity(x, instance, h.ExecutionID)
+			if entity == "" {
+				continue
+			}
+			signal, err := fromProtocol(to)
+			if err != nil {
+				return nil, err
+			}
+			m := send(entity, "", fmt.Sprintf("%s/%s/%d", instance, h.ExecutionID, row), signal)
+			m.schedule(to)
+			list[len(list)-1].delay = m.left(now)
 		} else if e.GetExecutionCompleted() != nil {
 			if m := completion(start, e); m != nil {
 				list = append(list, outgoing{message: m})
@@ -162,7 +179,12 @@ const sendParallel = 16
 func (b *Backend) sendAll(ctx context.Context, list []outgoing) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(sendParallel)
+	toEntities := map[string][]outgoing{} // What one sender sends to one entity arrives in its order.
 	for _, m := range list {
+		if isEntity(m.Instance) && !m.workItem {
+			toEntities[m.Instance] = append(toEntities[m.Instance], m)
+			continue
+		}
 		if err := fault.Point(pointSend); err != nil {
 			_ = g.Wait()
 			return err
@@ -173,6 +195,19 @@ func (b *Backend) sendAll(ctx context.Context, list []outgoing) error {
 			}
 			_, err := b.send(ctx, m)
 			return err
+		})
+	}
+	for _, messages := range toEntities {
+		g.Go(func() error {
+			for _, m := range messages {
+				if err := fault.Point(pointSend); err != nil {
+					return err
+				}
+				if err := b.deliver(ctx, m, true); err != nil {
+					return err
+				}
+			}
+			return nil
 		})
 	}
 	return g.Wait()
@@ -218,6 +253,10 @@ func (b *Backend) tryStartChild(ctx context.Context, m outgoing) error {
 				return err
 			} else if ended {
 				return fmt.Errorf("durable: start %q: %w", m.Instance, errLagging)
+			}
+			if m.event.GetExecutionStarted().ParentInstance == nil {
+				b.log.Warn("an entity has started a workflow under an ID that is in use; it is not started", "instance", m.Instance)
+				return nil
 			}
 			return b.refuseChild(ctx, m.message)
 		default:

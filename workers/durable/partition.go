@@ -207,8 +207,25 @@ func (b *Backend) load(ctx context.Context, w *session, list []*received) (*work
 			b.finishWork(ctx, item)
 			return nil, nil
 		}
+		if name, version := item.workflow(); !b.accepts(WorkOrchestration, name, version) {
+			b.park(WorkOrchestration, name, version, w.instance, list)
+			b.sessions.done(w, list)
+			return nil, nil
+		}
 		return item, nil
 	}
+}
+
+// workflow returns the name and version of the workflow that is to run.
+func (w *work) workflow() (name, version string) {
+	start := w.history.startEvent()
+	for _, r := range w.events {
+		if r.event.GetExecutionStarted() != nil {
+			start = r.event
+		}
+	}
+	x := start.GetExecutionStarted()
+	return x.GetName(), x.GetVersion().GetValue()
 }
 
 // judge decides for each message whether to process, postpone or drop it.

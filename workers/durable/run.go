@@ -54,6 +54,9 @@ func (b *Backend) Start(ctx context.Context) error {
 	for range loaders {
 		r.all.Go(func() { b.loadAll(r) })
 	}
+	for range b.maxEntities {
+		r.all.Go(func() { b.runEntities(r.ctx) })
+	}
 	b.background.Go(func() { b.keep(r.ctx) })
 	return nil
 }
@@ -69,6 +72,7 @@ func (b *Backend) Stop(context.Context) error {
 	}
 	r.cancel()
 	r.all.Wait()
+	b.unpark()
 	b.cache.clear()
 	return nil
 }

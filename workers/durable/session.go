@@ -17,13 +17,51 @@ type session struct {
 type sessions struct {
 	mu       sync.Mutex // guards the rest, and the sessions' fields
 	all      map[string]*session
-	ready    []*session    // sessions with messages that no goroutine holds, in the order of their first message
-	notEmpty chan struct{} // has a token while ready may not be empty
-	buffered map[int]int   // messages by partition
+	ready    readyList   // sessions of workflows
+	entities readyList   // sessions of entities
+	buffered map[int]int // messages by partition
+}
+
+// readyList has sessions with messages that no goroutine holds, in the order of their first message.
+type readyList struct {
+	list     []*session
+	notEmpty chan struct{} // has a token while list may not be empty
+}
+
+func (l *readyList) add(w *session) {
+	l.list = append(l.list, w)
+	l.signal()
+}
+
+func (l *readyList) signal() {
+	if len(l.list) > 0 {
+		select {
+		case l.notEmpty <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (l *readyList) take() *session {
+	if len(l.list) == 0 {
+		return nil
+	}
+	w := l.list[0]
+	l.list = l.list[1:]
+	l.signal()
+	return w
+}
+
+// list returns the list that a session belongs to.
+func (s *sessions) list(w *session) *readyList {
+	if isEntity(w.instance) {
+		return &s.entities
+	}
+	return &s.ready
 }
 
 func newSessions() *sessions {
-	return &sessions{all: map[string]*session{}, notEmpty: make(chan struct{}, 1), buffered: map[int]int{}}
+	return &sessions{all: map[string]*session{}, ready: readyList{notEmpty: make(chan struct{}, 1)}, entities: readyList{notEmpty: make(chan struct{}, 1)}, buffered: map[int]int{}}
 }
 
 // add hands messages to their sessions.
@@ -41,42 +79,33 @@ func (s *sessions) add(partition int, list []*received) {
 		w.waiting = append(w.waiting, r)
 		if !w.active {
 			w.active = true
-			s.ready = append(s.ready, w)
-		}
-	}
-	s.signal()
-}
-
-func (s *sessions) signal() {
-	if len(s.ready) > 0 {
-		select {
-		case s.notEmpty <- struct{}{}:
-		default:
+			s.list(w).add(w)
 		}
 	}
 }
 
-// next returns the next session with messages, or nil.
-func (s *sessions) next() *session {
+// next returns the next session of a workflow with messages, or nil.
+func (s *sessions) next() *session { return s.nextOf(&s.ready) }
+
+func (s *sessions) nextOf(l *readyList) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.ready) == 0 {
-		return nil
-	}
-	w := s.ready[0]
-	s.ready = s.ready[1:]
-	s.signal()
-	return w
+	return l.take()
 }
 
-// wait returns the next session, or nil once ctx is done.
-func (s *sessions) wait(ctx context.Context) *session {
+// wait returns the next session of a workflow, or nil once ctx is done.
+func (s *sessions) wait(ctx context.Context) *session { return s.waitOf(ctx, &s.ready) }
+
+// waitEntity returns the next session of an entity, or nil once ctx is done.
+func (s *sessions) waitEntity(ctx context.Context) *session { return s.waitOf(ctx, &s.entities) }
+
+func (s *sessions) waitOf(ctx context.Context, l *readyList) *session {
 	for {
-		if w := s.next(); w != nil {
+		if w := s.nextOf(l); w != nil {
 			return w
 		}
 		select {
-		case <-s.notEmpty:
+		case <-l.notEmpty:
 		case <-ctx.Done():
 			return nil
 		}
@@ -104,8 +133,7 @@ func (s *sessions) done(w *session, handled []*received) {
 		s.buffered[r.partition]--
 	}
 	if len(w.waiting) > 0 {
-		s.ready = append(s.ready, w)
-		s.signal()
+		s.list(w).add(w)
 		return
 	}
 	w.active = false

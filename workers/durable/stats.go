@@ -8,7 +8,7 @@ import (
 
 // stats count what a backend has done in this process.
 type stats struct {
-	checkpoints, conflicts, dropped, loads, activities, poisoned, received atomic.Int64
+	checkpoints, conflicts, dropped, loads, activities, poisoned, received, entityBatches, entityOperations atomic.Int64
 }
 
 // counters are the metrics of a backend, each with the label hub.
@@ -19,6 +19,8 @@ var counters = []struct {
 	{"lazuli_durable_checkpoints_total", "Checkpoints of workflows that were committed.", func(s *stats) *atomic.Int64 { return &s.checkpoints }},
 	{"lazuli_durable_checkpoint_conflicts_total", "Checkpoints that were refused because another process had written the history.", func(s *stats) *atomic.Int64 { return &s.conflicts }},
 	{"lazuli_durable_activities_total", "Activities that ran and whose result was sent.", func(s *stats) *atomic.Int64 { return &s.activities }},
+	{"lazuli_durable_entity_batches_total", "Batches of operations of entities that were committed.", func(s *stats) *atomic.Int64 { return &s.entityBatches }},
+	{"lazuli_durable_entity_operations_total", "Operations of entities that ran.", func(s *stats) *atomic.Int64 { return &s.entityOperations }},
 	{"lazuli_durable_messages_total", "Messages that were received.", func(s *stats) *atomic.Int64 { return &s.received }},
 	{"lazuli_durable_messages_dropped_total", "Messages that were dropped: copies, and messages for tasks or instances that are not running.", func(s *stats) *atomic.Int64 { return &s.dropped }},
 	{"lazuli_durable_messages_poisoned_total", "Messages that could not be read, moved to the poison queue.", func(s *stats) *atomic.Int64 { return &s.poisoned }},

@@ -17,6 +17,8 @@ type WorkerOptions struct {
 	MaxOrchestrations int
 	// MaxActivities bounds the activities that run at once. Default 32.
 	MaxActivities int
+	// MaxEntities bounds the entities that run at once. Default 32.
+	MaxEntities int
 }
 
 // NewWorker returns a worker that runs the workflows and activities of x, for instance of task.NewTaskExecutor. It makes the hub if there is
@@ -24,7 +26,13 @@ type WorkerOptions struct {
 func (b *Backend) NewWorker(x backend.Executor, o WorkerOptions) backend.TaskHubWorker {
 	set(&o.MaxOrchestrations, 32)
 	set(&o.MaxActivities, 32)
+	set(&o.MaxEntities, 32)
 	run, log := executor{x, b}, engineLog{b.log}
+	b.mu.Lock()
+	b.runsEntities, _ = x.(EntityExecutor)
+	b.acceptor, _ = x.(Acceptor)
+	b.maxEntities = o.MaxEntities
+	b.mu.Unlock()
 	return backend.NewTaskHubWorker(b,
 		&drained{TaskWorker: backend.NewOrchestrationWorker(b, run, log, backend.WithMaxParallelism(int32(o.MaxOrchestrations)))},
 		&drained{TaskWorker: backend.NewActivityTaskWorker(b, run, log, backend.WithMaxParallelism(int32(o.MaxActivities)))}, log)

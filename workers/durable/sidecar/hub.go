@@ -9,7 +9,6 @@ import (
 
 	"github.com/microsoft/durabletask-go/backend"
 	"github.com/prometheus/client_golang/prometheus"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -17,15 +16,14 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
-// hub is an open hub with the engine's implementation of the protocol, which hands work to the connected workers.
+// hub is an open hub, whose work is handed to the connected workers.
 type hub struct {
-	backend     *durable.Backend
-	client      *durable.Client
-	description *grpc.ServiceDesc // of implementation
-	service     any
-	newWorker   func() backend.TaskHubWorker
-	used        time.Time // of the last call; the server's mutex guards it
-	log         *slog.Logger
+	backend    *durable.Backend
+	client     *durable.Client
+	dispatcher *dispatcher
+	used       time.Time // of the last call; the server's mutex guards it
+	newWorker  func() backend.TaskHubWorker
+	log        *slog.Logger
 
 	mu      sync.Mutex // guards the rest
 	opened  bool
@@ -49,14 +47,6 @@ func (h *hub) close() bool {
 // keptFor is the time for which a hub keeps running without workers, so that a worker can reconnect.
 const keptFor = 5 * time.Second
 
-// registrar takes the description and implementation that the engine registers.
-type registrar struct{ *hub }
-
-// RegisterService implements grpc.ServiceRegistrar.
-func (r registrar) RegisterService(d *grpc.ServiceDesc, implementation any) {
-	r.description, r.service = d, implementation
-}
-
 func (s *Server) newHub(name string) (*hub, error) {
 	o := s.options.Durable
 	o.Hub = name
@@ -64,10 +54,8 @@ func (s *Server) newHub(name string) (*hub, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &hub{backend: b, client: b.Client(), log: s.log.With("hub", name)}
-	executor, register := backend.NewGrpcExecutor(b, b.Logger())
-	register(registrar{h})
-	h.newWorker = func() backend.TaskHubWorker { return b.NewWorker(executor, s.options.Worker) }
+	h := &hub{backend: b, client: b.Client(), dispatcher: newDispatcher(), log: s.log.With("hub", name)}
+	h.newWorker = func() backend.TaskHubWorker { return b.NewWorker(executor{h}, s.options.Worker) }
 	return h, nil
 }
 
@@ -123,6 +111,23 @@ func (h *hub) stopIdle() {
 	if h.workers == 0 {
 		h.stopLocked()
 	}
+}
+
+// removeHub stops a hub and deletes it from storage.
+func (s *Server) removeHub(ctx context.Context, h *hub) error {
+	s.mu.Lock()
+	for key, other := range s.hubs {
+		if other == h {
+			delete(s.hubs, key)
+		}
+	}
+	s.mu.Unlock()
+	h.stop()
+	err := h.backend.DeleteTaskHub(ctx)
+	if errors.Is(err, backend.ErrTaskHubNotFound) {
+		return nil
+	}
+	return err
 }
 
 func (h *hub) stop() {

@@ -22,10 +22,14 @@ import (
 
 // withField sets a field of the requests that newer versions of the protocol have.
 func withField(method string, number protowire.Number, content []byte) grpc.UnaryClientInterceptor {
+	return withFields(method, bytesField(number, content))
+}
+
+func withFields(method string, fields []byte) grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, name string, request, answer any, conn *grpc.ClientConn, next grpc.UnaryInvoker, o ...grpc.CallOption) error {
 		if strings.HasSuffix(name, "/"+method) {
 			r := request.(proto.Message).ProtoReflect()
-			r.SetUnknown(append(r.GetUnknown(), bytesField(number, content)...))
+			r.SetUnknown(append(r.GetUnknown(), fields...))
 		}
 		return next(ctx, name, request, answer, conn, o...)
 	}
@@ -35,24 +39,25 @@ func bytesField(number protowire.Number, content []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), content)
 }
 
-// What the server does not support is refused, and says so.
-func TestUnsupportedCallsAreRefused(t *testing.T) {
+// What the server cannot do is refused, and says why.
+func TestBadCallsAreRefused(t *testing.T) {
 	t.Parallel()
-	conn := dial(t, sidecar.Options{}, grpc.WithChainUnaryInterceptor(withField("StartInstance", 8, bytesField(1, []byte("tag")))))
+	long := bytesField(8, append(bytesField(1, []byte("k")), bytesField(2, []byte(strings.Repeat("x", 10_000)))...))
+	conn := dial(t, sidecar.Options{}, grpc.WithChainUnaryInterceptor(withFields("StartInstance", long)))
 	for method, says := range map[string]string{
-		"SignalEntity": "entities", "GetEntity": "entities", "QueryEntities": "entities", "CleanEntityStorage": "entities",
-		"RestartInstance": "RestartInstance is not supported", "StreamInstanceHistory": "StreamInstanceHistory is not supported",
+		"SignalEntity": "@name@key", "GetEntity": "@name@key", "RestartInstance": "it is empty", "RaiseEvent": "has no name", "PurgeInstances": "names no instances",
+		"AbandonTaskEntityWorkItem": "not at this worker", "BeginWorkerDrain": "not supported",
 	} {
 		err := conn.Invoke(t.Context(), "/TaskHubSidecarService/"+method, &emptypb.Empty{}, &emptypb.Empty{})
-		if status.Code(err) != codes.Unimplemented || !strings.Contains(err.Error(), says) {
+		if c := status.Code(err); c == codes.OK || c == codes.Unknown || c == codes.Internal || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", method, err)
 		}
 	}
 	c := client.NewTaskHubGrpcClient(conn, backend.DefaultLogger())
-	if _, err := c.ScheduleNewOrchestration(t.Context(), "hello"); status.Code(err) != codes.Unimplemented || !strings.Contains(err.Error(), "tags") {
-		t.Errorf("a start with tags: %v", err)
+	if _, err := c.ScheduleNewOrchestration(t.Context(), "hello"); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "tags") {
+		t.Errorf("a start with 10,000 bytes of tags: %v", err)
 	}
-	if err := c.RaiseEvent(t.Context(), "@counter@a", "op"); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "entities") {
+	if err := c.RaiseEvent(t.Context(), "@counter@a", "op"); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "entity") {
 		t.Errorf("an event for an entity: %v", err)
 	}
 }

@@ -36,7 +36,7 @@ import (
 type Options struct {
 	// Durable are the settings of every hub; its Hub is the default one.
 	Durable durable.Options
-	// Worker bounds the work that one hub hands out at once. Default 100 workflows and 100 activities.
+	// Worker bounds the work that one hub hands out at once. Default 100 workflows, 100 activities and 100 entities.
 	Worker durable.WorkerOptions
 	// Token, unless it is empty, must come with every call, as the metadata "authorization: Bearer TOKEN".
 	Token string
@@ -83,6 +83,9 @@ func New(o Options) (*Server, error) {
 	if o.Worker.MaxActivities == 0 {
 		o.Worker.MaxActivities = 100
 	}
+	if o.Worker.MaxEntities == 0 {
+		o.Worker.MaxEntities = 100
+	}
 	if o.MaxHubs == 0 {
 		o.MaxHubs = 64
 	}
@@ -105,11 +108,7 @@ func New(o Options) (*Server, error) {
 		settings = append(settings, grpc.Creds(credentials.NewTLS(o.TLS)))
 	}
 	s.grpc = grpc.NewServer(settings...)
-	description, err := s.describe()
-	if err != nil {
-		return nil, err
-	}
-	s.grpc.RegisterService(description, nil)
+	s.grpc.RegisterService(s.describe(), nil)
 	return s, nil
 }
 

@@ -1,0 +1,202 @@
+package durable
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/microsoft/durabletask-go/api"
+	"github.com/microsoft/durabletask-go/backend"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/lazuli-storage/lazuli/workers/durable/internal/protocol"
+)
+
+// effects are what a workflow's answers ask for and the engine cannot apply, or would lose: messages to entities, tags, versions, and what is
+// sent before a workflow continues as new. The checkpoint adds them to what the engine makes of the rest.
+type effects struct {
+	// before are events of executions that have ended since by continuing as new, in the form of carry.
+	before []*Event
+	// events are the messages to entities of the present execution.
+	events []*Event
+	tasks  map[int32]map[string]string // tags of activities and child workflows, by task
+}
+
+// Fields of OrchestratorAction in newer versions of the protocol.
+// https://github.com/microsoft/durabletask-protobuf
+const entityAction protowire.Number = 8 // sendEntityMessage
+
+// takeEffects removes from a workflow's answer the actions that the engine cannot apply.
+func (b *Backend) takeEffects(id api.InstanceID, r *backend.ExecutionResults) error {
+	w := b.inWork.of(string(id))
+	if w == nil {
+		return nil
+	}
+	now := b.clock.Now()
+	var events []*Event
+	tags := map[int32]map[string]string{}
+	rest := r.Response.Actions[:0:0]
+	continues := false
+	for i, a := range r.Response.Actions {
+		var sent []byte
+		eachField(a.ProtoReflect().GetUnknown(), func(number protowire.Number, _, content []byte) {
+			if number == entityAction {
+				sent = content
+			}
+		})
+		if sent == nil {
+			rest = append(rest, a)
+			continues = continues || a.GetCompleteOrchestration().GetOrchestrationStatus() == api.RUNTIME_STATUS_CONTINUED_AS_NEW
+			if x := a.GetScheduleTask(); x != nil {
+				tags[a.Id] = tagsOf(x.ProtoReflect(), taskTags)
+			} else if x := a.GetCreateSubOrchestration(); x != nil {
+				tags[a.Id] = tagsOf(x.ProtoReflect(), childTags)
+			}
+			continue
+		}
+		x := &protocol.SendEntityMessageAction{}
+		if err := proto.Unmarshal(sent, x); err != nil {
+			return fmt.Errorf("%w: action %d: %w", errAction, i+1, err)
+		}
+		if err := checkEntityMessage(x); err != nil {
+			return fmt.Errorf("%w: action %d: %w", errAction, i+1, err)
+		}
+		events = append(events, newExtra(a.Id, now, func(e *protocol.HistoryEvent) { entityMessage(e, x) }))
+	}
+	r.Response.Actions = rest
+	if !continues {
+		w.effects.events, w.effects.tasks = events, tags
+		return nil
+	}
+	for _, a := range rest { // The engine forgets what is sent with the end of an execution.
+		if x := a.GetSendEvent(); x != nil {
+			e := newEvent("eventSent", a.Id, now)
+			s := e.GetEventSent()
+			s.InstanceId, s.Name, s.Input = x.Instance.GetInstanceId(), x.Name, x.Data
+			events = append(events, e)
+		}
+	}
+	events = append(events, b.unlocks(append(slices.Clone(w.history.events), events...))...)
+	for _, e := range events {
+		w.effects.before = append(w.effects.before, carry(e))
+	}
+	w.effects.events, w.effects.tasks = nil, nil
+	return nil
+}
+
+// completeStarts gives the events that begin an execution what the engine leaves out when a workflow continues as new: version and tags.
+func (b *Backend) completeStarts(id api.InstanceID, fresh []*Event) {
+	w := b.inWork.of(string(id))
+	if w == nil {
+		return
+	}
+	for _, e := range fresh {
+		x := e.GetExecutionStarted()
+		if x == nil {
+			continue
+		}
+		if w.continued > 0 && x.Version == nil && w.version != "" {
+			x.Version = wrapperspb.String(w.version)
+		}
+		if w.continued > 0 && len(w.tags) > 0 {
+			setTags(x.ProtoReflect(), startedTags, w.tags)
+		}
+		w.version, w.tags = x.Version.GetValue(), tagsOf(x.ProtoReflect(), startedTags)
+	}
+}
+
+// addEffects adds the effects to the rows of a checkpoint.
+func (f *effects) addEffects(rows []newRow) []newRow {
+	for _, r := range rows {
+		if x := r.event.GetTaskScheduled(); x != nil && len(f.tasks[r.event.EventId]) > 0 {
+			setTags(x.ProtoReflect(), scheduledTags, f.tasks[r.event.EventId])
+		} else if x := r.event.GetSubOrchestrationInstanceCreated(); x != nil && len(f.tasks[r.event.EventId]) > 0 {
+			setTags(x.ProtoReflect(), createdTags, f.tasks[r.event.EventId])
+		}
+	}
+	if len(f.before)+len(f.events) == 0 {
+		return rows
+	}
+	all := make([]newRow, 0, len(f.before)+len(rows)+len(f.events))
+	for _, e := range f.before {
+		all = append(all, newRow{event: e})
+	}
+	all = append(all, rows...)
+	return insertBeforeEnd(all, f.events)
+}
+
+// insertBeforeEnd inserts events before the one that completes the execution, or at the end.
+func insertBeforeEnd(rows []newRow, events []*Event) []newRow {
+	at := slices.IndexFunc(rows, func(r newRow) bool { return r.event.GetExecutionCompleted() != nil })
+	if at < 0 {
+		at = len(rows)
+	}
+	list := make([]newRow, 0, len(events))
+	for _, e := range events {
+		list = append(list, newRow{event: e})
+	}
+	return slices.Insert(rows, at, list...)
+}
+
+// checkEntityMessage returns an error unless a message to an entity can be sent.
+func checkEntityMessage(x *protocol.SendEntityMessageAction) error {
+	switch m := x.EntityMessageType.(type) {
+	case *protocol.SendEntityMessageAction_EntityOperationSignaled:
+		return checkEntityID(m.EntityOperationSignaled.TargetInstanceId.GetValue())
+	case *protocol.SendEntityMessageAction_EntityOperationCalled:
+		return checkEntityID(m.EntityOperationCalled.TargetInstanceId.GetValue())
+	case *protocol.SendEntityMessageAction_EntityUnlockSent:
+		return checkEntityID(m.EntityUnlockSent.TargetInstanceId.GetValue())
+	case *protocol.SendEntityMessageAction_EntityLockRequested:
+		l := m.EntityLockRequested
+		if l.CriticalSectionId == "" || len(l.LockSet) == 0 || len(l.LockSet) > maxLockSet {
+			return fmt.Errorf("a lock needs an ID and 1 to %d entities", maxLockSet)
+		}
+		for _, id := range l.LockSet {
+			if err := checkEntityID(id); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return fmt.Errorf("the kind of message to an entity is unknown")
+}
+
+// entityMessage sets an event to the message of an action.
+func entityMessage(e *protocol.HistoryEvent, x *protocol.SendEntityMessageAction) {
+	switch m := x.EntityMessageType.(type) {
+	case *protocol.SendEntityMessageAction_EntityOperationSignaled:
+		e.EventType = &protocol.HistoryEvent_EntityOperationSignaled{EntityOperationSignaled: m.EntityOperationSignaled}
+	case *protocol.SendEntityMessageAction_EntityOperationCalled:
+		e.EventType = &protocol.HistoryEvent_EntityOperationCalled{EntityOperationCalled: m.EntityOperationCalled}
+	case *protocol.SendEntityMessageAction_EntityUnlockSent:
+		e.EventType = &protocol.HistoryEvent_EntityUnlockSent{EntityUnlockSent: m.EntityUnlockSent}
+	case *protocol.SendEntityMessageAction_EntityLockRequested:
+		e.EventType = &protocol.HistoryEvent_EntityLockRequested{EntityLockRequested: m.EntityLockRequested}
+	}
+}
+
+// unlocks returns the messages that release the entities which a workflow with these events has locked, or waits to lock.
+func (b *Backend) unlocks(events []*Event) []*Event {
+	type lock struct{ section, entity string }
+	var open []lock
+	for _, e := range events {
+		x := extraOf(e)
+		if l := x.GetEntityLockRequested(); l != nil {
+			for _, id := range l.LockSet {
+				open = append(open, lock{l.CriticalSectionId, id})
+			}
+		} else if u := x.GetEntityUnlockSent(); u != nil {
+			open = slices.DeleteFunc(open, func(l lock) bool { return l == lock{u.CriticalSectionId, u.TargetInstanceId.GetValue()} })
+		}
+	}
+	var list []*Event
+	for _, l := range open {
+		list = append(list, newExtra(-1, b.clock.Now(), func(e *protocol.HistoryEvent) {
+			e.EventType = &protocol.HistoryEvent_EntityUnlockSent{EntityUnlockSent: &protocol.EntityUnlockSentEvent{
+				CriticalSectionId: l.section, TargetInstanceId: wrapperspb.String(l.entity)}}
+		}))
+	}
+	return list
+}

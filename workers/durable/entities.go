@@ -1,0 +1,586 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/microsoft/durabletask-go/backend"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
+	"github.com/lazuli-storage/lazuli/workers/durable/internal/protocol"
+)
+
+// EntityExecutor runs operations of entities. An executor that has it receives the entities of the hub.
+type EntityExecutor interface {
+	// ExecuteEntity runs the operations of a batch in their order. Nothing of the batch has happened if it returns an error; the batch is then run
+	// again later.
+	ExecuteEntity(ctx context.Context, batch *EntityBatch) (*EntityResult, error)
+}
+
+// EntityBatch are operations of one entity. No other batch of the entity runs at the same time.
+type EntityBatch struct {
+	// ID is the entity's ID, "@name@key".
+	ID string
+	// State is the entity's state; nil if it has none.
+	State *string
+	// Operations are the operations, in their order.
+	Operations []EntityOperation
+}
+
+// EntityOperation is an operation of an entity.
+type EntityOperation struct {
+	// ID is the same in each attempt to run the operation, and different for every other.
+	ID   string
+	Name string
+	// Input is nil if there is none.
+	Input *string
+	// Caller and Execution are the workflow that waits for the result; empty for a signal.
+	Caller, Execution string
+	// TraceParent and TraceState are the W3C trace context of the caller, if it has one.
+	TraceParent, TraceState string
+}
+
+// EntityResult is what a batch has done.
+type EntityResult struct {
+	// Results has one element for each operation that has run, in their order. Operations without one are run again.
+	Results []EntityOperationResult
+	// Signals and Starts are what the operations send.
+	Signals []EntitySignal
+	Starts  []EntityStart
+	// State is the entity's state after the batch; nil for none.
+	State *string
+	// Failure, unless it is nil, fails all operations that have no result: the batch could not be run.
+	Failure *backend.TaskFailureDetails
+}
+
+// EntityOperationResult is the outcome of an operation.
+type EntityOperationResult struct {
+	// Output is the result; nil for none.
+	Output *string
+	// Failure is why the operation failed; nil if it succeeded.
+	Failure *backend.TaskFailureDetails
+}
+
+// EntitySignal is a signal that an operation sends to an entity.
+type EntitySignal struct {
+	// ID is the entity's ID.
+	ID, Operation string
+	Input         *string
+	// At is when the signal arrives. Zero: at once.
+	At time.Time
+}
+
+// EntityStart is a workflow that an operation starts.
+type EntityStart struct {
+	// InstanceID is the instance's ID. Default: a random one.
+	InstanceID, Workflow, Version string
+	Input                         *string
+	// At is when the workflow starts. Zero: at once.
+	At time.Time
+}
+
+// Bounds of what one commit of an entity does. Its transaction has at most 100 operations.
+const (
+	entityBatch    = 60      // messages
+	entityInputs   = 4 << 20 // bytes of inputs
+	entityPage     = 100     // messages that are read at once
+	maxEntitySends = 1000    // messages of one batch
+	entityTrim     = 256     // commits between two looks for old marks
+)
+
+// entities are the entities that this process works on.
+type entities struct {
+	b     *Backend
+	store entityStore
+
+	mu   sync.Mutex      // guards open
+	open map[string]bool // entities whose session here will look into the inbox again before it ends
+}
+
+func newEntities(b *Backend, store entityStore) *entities {
+	return &entities{b: b, store: store, open: map[string]bool{}}
+}
+
+func (e *entities) setOpen(id string, open bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if open {
+		e.open[id] = true
+	} else {
+		delete(e.open, id)
+	}
+}
+
+func (e *entities) isOpen(id string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.open[id]
+}
+
+// deliver sends a message to an entity: into its inbox, and with a message in the queue that wakes it. With once, copies of a message are dropped.
+// One that is not due yet goes into the queue.
+func (b *Backend) deliver(ctx context.Context, m outgoing, once bool) error {
+	if m.left(b.clock.Now()) > 0 {
+		_, err := b.send(ctx, m)
+		return err
+	}
+	m.Due = nil
+	if _, err := b.entities.store.put(ctx, m.message, b.clock.Now(), once); err != nil {
+		return err
+	}
+	// A copy wakes the entity too: the first one's sender may have crashed before it did.
+	if err := fault.Point(pointEntityPut); err != nil {
+		return err
+	}
+	return b.wake(ctx, m.Instance)
+}
+
+// wake makes sure that the entity's messages are handled, by a message in the queue unless the entity's session here looks into the inbox again.
+func (b *Backend) wake(ctx context.Context, id string) error {
+	if b.entities.isOpen(id) {
+		return nil
+	}
+	_, err := b.send(ctx, outgoing{message: &message{Instance: id, event: newEvent("orchestratorStarted", -1, b.clock.Now())}})
+	return err
+}
+
+// runEntities runs entities that have messages until ctx is done.
+func (b *Backend) runEntities(ctx context.Context) {
+	for {
+		s := b.sessions.waitEntity(ctx)
+		if s == nil {
+			return
+		}
+		b.runEntity(ctx, s)
+	}
+}
+
+// runEntity handles all messages of an entity whose session the caller holds.
+func (b *Backend) runEntity(ctx context.Context, s *session) {
+	var list []*received
+	parked := false
+	err := func() error {
+		defer b.entities.setOpen(s.instance, false)
+		for row := (*entityRow)(nil); ; {
+			b.entities.setOpen(s.instance, true)
+			arrived := b.sessions.take(s)
+			list = append(list, arrived...)
+			for _, r := range arrived {
+				if err := b.acceptSignal(ctx, r); err != nil {
+					return err
+				}
+			}
+			next, more, err := b.stepEntity(ctx, s.instance, row)
+			if errors.Is(err, errNotAccepted) {
+				parked = true
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if row = next; more {
+				continue
+			}
+			// Messages that arrive from now on wake the entity; look for those that came before.
+			b.entities.setOpen(s.instance, false)
+			if next, more, err = b.stepEntity(ctx, s.instance, row); err != nil {
+				return err
+			}
+			if row = next; !more {
+				return b.endEntity(ctx, s.instance, row)
+			}
+		}
+	}()
+	switch {
+	case err != nil:
+		if ctx.Err() == nil {
+			b.log.Warn("cannot run an entity; trying again", "entity", s.instance, "err", sdkerr.Short(err))
+		}
+		b.retry(s, list)
+	case parked:
+		b.park(WorkEntity, entityName(s.instance), "", s.instance, list)
+		b.sessions.done(s, list)
+	default:
+		for _, r := range list {
+			if err := r.delete(ctx); err != nil {
+				r.release()
+			}
+		}
+		b.sessions.done(s, list)
+	}
+}
+
+// endEntity notes that the messages of the last commit have been sent, and removes an entity that has nothing to keep.
+func (b *Backend) endEntity(ctx context.Context, id string, row *entityRow) error {
+	if row.etag == "" || row.HasState || row.LockedBy != "" {
+		return b.entities.store.sent(ctx, id, row)
+	}
+	return b.entities.store.delete(ctx, id, row)
+}
+
+// acceptSignal puts a signal that came through the queue, because it was not due, into the inbox.
+func (b *Backend) acceptSignal(ctx context.Context, r *received) error {
+	if r.message == nil || extraOf(r.event) == nil || r.ID == "" {
+		return nil // It wakes the entity.
+	}
+	if v, err := b.fill(ctx, r.Instance, r.message); err != nil || v == drop {
+		return err
+	}
+	_, err := b.entities.store.put(ctx, &message{ID: r.ID, Instance: r.Instance, event: r.event}, b.clock.Now(), true)
+	return err
+}
+
+// stepEntity handles one batch of messages. more is false if there was none. row is what the last step returned.
+func (b *Backend) stepEntity(ctx context.Context, id string, row *entityRow) (next *entityRow, more bool, err error) {
+	store := b.entities.store
+	if row == nil {
+		if row, err = store.get(ctx, id, true); err != nil {
+			return nil, false, err
+		}
+		if err := b.sendUnsent(ctx, id, row); err != nil {
+			return nil, false, err
+		}
+	}
+	step, bad, err := b.readInbox(ctx, id, row)
+	if err != nil {
+		return nil, false, err
+	}
+	if len(step.run)+len(step.consumed)+len(bad) == 0 {
+		return row, false, nil
+	}
+	batch := &EntityBatch{ID: id, State: row.state}
+	run := step.run
+	for _, m := range run {
+		batch.Operations = append(batch.Operations, operationOf(m))
+	}
+	result := &EntityResult{State: row.state}
+	if len(run) > 0 {
+		if !b.accepts(WorkEntity, entityName(id), "") {
+			return nil, false, errNotAccepted
+		}
+		if result, err = b.executeEntity(ctx, batch); err != nil {
+			return nil, false, err
+		}
+		run = run[:len(result.Results)]
+	}
+	c := entityCommit{state: result.State, lock: step.lock, note: step.note, forget: step.forget, now: b.clock.Now(), delete: bad}
+	if len(run) < len(step.run) && step.changed { // What follows an operation that has not run must not overtake it.
+		step.consumed, step.forward, c.lock, c.note, c.forget = nil, nil, row.lock(), nil, nil
+	}
+	done := append(run, step.consumed...)
+	for _, m := range done {
+		c.delete = append(c.delete, m.key)
+	}
+	messages, err := b.entityMessages(id, row, batch, result, step.forward)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, m := range messages {
+		text, err := b.payloads.encode(ctx, m)
+		if err != nil {
+			return nil, false, err
+		}
+		c.outbox = append(c.outbox, text)
+	}
+	if err := fault.Point(pointEntityCommit); err != nil {
+		return nil, false, err
+	}
+	if next, err = store.commit(ctx, id, row, c); err != nil {
+		if errors.Is(err, errMoved) {
+			b.stats.conflicts.Add(1)
+		}
+		return nil, false, err
+	}
+	b.stats.entityBatches.Add(1)
+	b.stats.entityOperations.Add(int64(len(run)))
+	if err := fault.Point(pointEntityCommitted); err != nil {
+		return nil, false, err
+	}
+	if err := b.sendMessages(ctx, c.outbox); err != nil {
+		return nil, false, err
+	}
+	if err := fault.Point(pointEntitySent); err != nil {
+		return nil, false, err
+	}
+	b.cleanEntity(ctx, row, next, done)
+	return next, true, nil
+}
+
+// readInbox returns the step that the entity's messages ask for, and the keys of messages that cannot be read.
+func (b *Backend) readInbox(ctx context.Context, id string, row *entityRow) (*entityStep, []string, error) {
+	step := &entityStep{lock: row.lock(), released: map[string]bool{}, most: entityBatch}
+	var bad []string
+	var failed error
+	bytes := 0
+	err := b.entities.store.inbox(ctx, id, entityPage, func(m inboxMessage, err error) bool {
+		if err == nil {
+			var v verdict
+			if v, failed = b.fill(ctx, id, m.message); failed != nil {
+				return false
+			}
+			if v == drop {
+				err = errNoPayload
+			}
+		}
+		if err != nil {
+			b.log.Error("a message to an entity cannot be read; it is dropped", "entity", id, "row", m.key, "err", err)
+			b.stats.poisoned.Add(1)
+			bad = append(bad, m.key)
+			return len(bad) < entityBatch/2
+		}
+		m.x = extraOf(m.message.event)
+		if l := m.x.GetEntityLockRequested(); l != nil && !step.released[l.CriticalSectionId] {
+			var released bool
+			if released, failed = b.entities.store.isReleased(ctx, id, l.CriticalSectionId); failed != nil {
+				return false
+			}
+			step.released[l.CriticalSectionId] = released
+		}
+		step.take(m)
+		v, _ := payload(m.message.event)
+		bytes += len(v.GetValue())
+		return !step.full() && bytes < entityInputs
+	})
+	return step, bad, errors.Join(err, failed)
+}
+
+func operationOf(m inboxMessage) EntityOperation {
+	o := EntityOperation{ID: m.message.ID}
+	if s := m.x.GetEntityOperationSignaled(); s != nil {
+		o.Name = s.Operation
+		if s.Input != nil {
+			o.Input = &s.Input.Value
+		}
+	} else if c := m.x.GetEntityOperationCalled(); c != nil {
+		o.ID, o.Name = c.RequestId, c.Operation
+		o.Caller, o.Execution = responseTo(m.x)
+		if c.Input != nil {
+			o.Input = &c.Input.Value
+		}
+	}
+	return o
+}
+
+// executeEntity runs a batch and checks its result.
+func (b *Backend) executeEntity(ctx context.Context, batch *EntityBatch) (*EntityResult, error) {
+	x := b.entityExecutor()
+	if x == nil {
+		return nil, errNotAccepted
+	}
+	if err := fault.Point(pointEntityRun); err != nil {
+		return nil, err
+	}
+	r, err := x.ExecuteEntity(ctx, batch)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.checkEntityResult(batch, r); err != nil {
+		r = &EntityResult{State: batch.State, Failure: newFailure("EntityResultRefused", err.Error())}
+	}
+	if r.Failure != nil {
+		trimFailure(r.Failure, failureDepth)
+		for len(r.Results) < len(batch.Operations) {
+			r.Results = append(r.Results, EntityOperationResult{Failure: r.Failure})
+		}
+	}
+	if len(r.Results) == 0 {
+		return nil, errors.New("durable: the worker has run none of the operations")
+	}
+	return r, nil
+}
+
+func (b *Backend) checkEntityResult(batch *EntityBatch, r *EntityResult) error {
+	if len(r.Results) > len(batch.Operations) {
+		return fmt.Errorf("durable: %d results of %d operations", len(r.Results), len(batch.Operations))
+	}
+	if len(r.Signals)+len(r.Starts) > maxEntitySends {
+		return fmt.Errorf("%w: %d messages of one batch; %d are allowed", ErrTooLarge, len(r.Signals)+len(r.Starts), maxEntitySends)
+	}
+	sizes := []*string{r.State}
+	for _, o := range r.Results {
+		sizes = append(sizes, o.Output)
+		trimFailure(o.Failure, failureDepth)
+	}
+	for _, s := range r.Signals {
+		if err := checkEntityID(s.ID); err != nil {
+			return err
+		}
+		sizes = append(sizes, s.Input)
+	}
+	for _, s := range r.Starts {
+		if s.Workflow == "" {
+			return errors.New("durable: the workflow has no name")
+		}
+		if s.InstanceID != "" {
+			if err := checkInstanceID(s.InstanceID); err != nil {
+				return err
+			}
+		}
+		sizes = append(sizes, s.Input)
+	}
+	for _, text := range sizes {
+		if text != nil && len(*text) > b.options.MaxPayload {
+			return fmt.Errorf("%w: %d bytes; %d are allowed", ErrTooLarge, len(*text), b.options.MaxPayload)
+		}
+	}
+	return nil
+}
+
+// entityMessages returns what follows from a commit: results for workflows, signals, starts, and lock requests that go on. Their IDs are those of
+// the commit, so that receivers recognise copies.
+func (b *Backend) entityMessages(id string, row *entityRow, batch *EntityBatch, result *EntityResult, forward []*protocol.HistoryEvent) ([]*message, error) {
+	now := b.clock.Now()
+	var list []*message
+	add := func(to, execution string, x *protocol.HistoryEvent) error {
+		x.Timestamp = timestamppb.New(now)
+		e, err := fromProtocol(x)
+		if err != nil {
+			return err
+		}
+		m := &message{ID: fmt.Sprintf("%s/%s/%d/%d", id, row.Epoch, row.Commit+1, len(list)), Instance: to, Execution: execution, event: e}
+		if isEntity(to) {
+			m.schedule(x)
+		}
+		list = append(list, m)
+		return nil
+	}
+	for i, r := range result.Results {
+		o := batch.Operations[i]
+		if o.Caller == "" {
+			continue
+		}
+		x := &protocol.HistoryEvent{EventId: -1}
+		if r.Failure != nil {
+			details, err := failureOf(r.Failure)
+			if err != nil {
+				return nil, err
+			}
+			x.EventType = &protocol.HistoryEvent_EntityOperationFailed{EntityOperationFailed: &protocol.EntityOperationFailedEvent{RequestId: o.ID, FailureDetails: details}}
+		} else {
+			x.EventType = &protocol.HistoryEvent_EntityOperationCompleted{EntityOperationCompleted: &protocol.EntityOperationCompletedEvent{RequestId: o.ID, Output: wrap(r.Output)}}
+		}
+		if err := add(o.Caller, o.Execution, x); err != nil {
+			return nil, err
+		}
+	}
+	for _, s := range result.Signals {
+		x := &protocol.EntityOperationSignaledEvent{RequestId: fmt.Sprintf("%s/%s/%d/%d", id, row.Epoch, row.Commit+1, len(list)), Operation: s.Operation, Input: wrap(s.Input)}
+		if !s.At.IsZero() {
+			x.ScheduledTime = timestamppb.New(s.At)
+		}
+		if err := add(s.ID, "", &protocol.HistoryEvent{EventId: -1, EventType: &protocol.HistoryEvent_EntityOperationSignaled{EntityOperationSignaled: x}}); err != nil {
+			return nil, err
+		}
+	}
+	for _, l := range forward {
+		to, x := nextLock(l.GetEntityLockRequested())
+		if err := add(to, "", x); err != nil {
+			return nil, err
+		}
+	}
+	for _, s := range result.Starts {
+		list = append(list, startMessage(s, fmt.Sprintf("%s/%s/%d/%d", id, row.Epoch, row.Commit+1, len(list)), now))
+	}
+	return list, nil
+}
+
+// startMessage returns the message that starts a workflow on behalf of an entity.
+func startMessage(s EntityStart, id string, now time.Time) *message {
+	execution := uuid.NewSHA1(uuid.Nil, []byte(id)).String()
+	if s.InstanceID == "" {
+		s.InstanceID = uuid.NewSHA1(uuid.Nil, []byte(id+"/instance")).String()
+	}
+	e := newEvent("executionStarted", -1, now)
+	x := e.GetExecutionStarted()
+	x.Name, x.Input = s.Workflow, wrap(s.Input)
+	if s.Version != "" {
+		x.Version = wrapperspb.String(s.Version)
+	}
+	ensure(x, "orchestrationInstance")
+	x.OrchestrationInstance.InstanceId, x.OrchestrationInstance.ExecutionId = s.InstanceID, wrapperspb.String(execution)
+	m := &message{ID: execution, Instance: s.InstanceID, event: e}
+	if s.At.After(now) {
+		x.ScheduledStartTimestamp, m.Due = timestamppb.New(s.At), &s.At
+	}
+	return m
+}
+
+func wrap(text *string) *wrapperspb.StringValue {
+	if text == nil {
+		return nil
+	}
+	return wrapperspb.String(*text)
+}
+
+// failureOf converts failure details to the present protocol's.
+func failureOf(d *backend.TaskFailureDetails) (*protocol.TaskFailureDetails, error) {
+	text, err := proto.Marshal(d)
+	if err != nil {
+		return nil, err
+	}
+	p := &protocol.TaskFailureDetails{}
+	return p, proto.Unmarshal(text, p)
+}
+
+// sendMessages sends messages of an entity's outbox.
+func (b *Backend) sendMessages(ctx context.Context, texts []string) error {
+	now := b.clock.Now()
+	var list []outgoing
+	for _, text := range texts {
+		m, err := decode(text)
+		if err != nil {
+			b.log.Error("a message of an entity cannot be read; it is dropped", "err", err)
+			continue
+		}
+		if isEntity(m.Instance) || m.event.GetExecutionStarted() != nil {
+			// These are written in another form, under another name.
+			if err := b.payloads.fill(ctx, m); err != nil {
+				return err
+			}
+			m.Blob, m.Field = "", ""
+		}
+		list = append(list, outgoing{message: m, delay: m.left(now)})
+	}
+	return b.sendAll(ctx, list)
+}
+
+// sendUnsent sends what the last commit of an entity had to send, if its process may not have done so.
+func (b *Backend) sendUnsent(ctx context.Context, id string, row *entityRow) error {
+	list, err := b.entities.store.unsent(ctx, row)
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	if err := b.sendMessages(ctx, list); err != nil {
+		return err
+	}
+	return b.entities.store.sent(ctx, id, row)
+}
+
+// cleanEntity deletes payloads that a commit has made obsolete.
+func (b *Backend) cleanEntity(ctx context.Context, old, now *entityRow, done []inboxMessage) {
+	var errs []error
+	for _, blob := range []string{old.StateBlobName, old.OutboxBlobName} {
+		if blob != "" {
+			errs = append(errs, b.payloads.delete(ctx, blob))
+		}
+	}
+	for _, m := range done {
+		if m.message.Blob != "" {
+			errs = append(errs, b.payloads.delete(ctx, m.message.Blob))
+		}
+	}
+	if now.Commit%entityTrim == 0 {
+		errs = append(errs, b.entities.store.trim(ctx, instanceOf(now.PartitionKey), b.clock.Now()))
+	}
+	if err := errors.Join(errs...); err != nil {
+		b.log.Warn("cannot delete what an entity no longer needs", "entity", instanceOf(now.PartitionKey), "err", sdkerr.Short(err))
+	}
+}

@@ -1,0 +1,405 @@
+package durable
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+
+	"github.com/lazuli-storage/lazuli/workers/durable/internal/protocol"
+)
+
+// An entity is one partition of the Entities table:
+//
+//	RowKey                      columns
+//	entity                      State or StateBlobName, LastModified, LockedBy, LockOwner, Epoch, Commit, Outbox or OutboxBlobName
+//	q<time><hash of the ID>     Message: an operation, lock request or unlock that the entity has yet to handle
+//	s<hash of the ID>           a message that has arrived; its copies are dropped
+//	u<hash of the section>      a critical section that was released before its lock request arrived
+//
+// The row entity commits: each write of it names the ETag that the writer has read, and has the deletions of the messages that it has handled in
+// its transaction. Outbox are the messages that follow from the last commit and may not have been sent yet.
+
+const entityKey = "entity"
+
+// Prefixes of the other row keys, and the keys behind all with them.
+const (
+	inboxPrefix, inboxEnd       = "q", "r"
+	seenPrefix, seenEnd         = "s", "t"
+	releasedPrefix, releasedEnd = "u", "v"
+)
+
+// entityRow is the row of an entity.
+type entityRow struct {
+	etag azcore.ETag // empty if the row does not exist
+
+	PartitionKey           string
+	HasState               bool
+	State, StateBlobName   string
+	LastModified           time.Time
+	LockedBy, LockOwner    string
+	Epoch                  string
+	Commit                 int
+	Outbox, OutboxBlobName string
+	state                  *string // with its blob read
+}
+
+func (r *entityRow) lock() lock { return lock{r.LockedBy, r.LockOwner} }
+
+// pending reports whether messages of the last commit may not have been sent.
+func (r *entityRow) pending() bool { return r.Outbox != "" || r.OutboxBlobName != "" }
+
+// entityStore reads and writes the Entities table.
+type entityStore struct {
+	table    *aztables.Client
+	payloads payloads
+	last     *atomic.Int64 // the time in the last key of a message, in nanoseconds
+}
+
+// get returns an entity's row, which has no ETag if it does not exist, with its state if that is wanted.
+func (s entityStore) get(ctx context.Context, id string, state bool) (*entityRow, error) {
+	got, err := s.table.GetEntity(ctx, partitionKey(id), entityKey, nil)
+	if isNotFound(err) {
+		return &entityRow{PartitionKey: partitionKey(id), Epoch: rand.Text()}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("durable: read the entity %q: %w", id, err)
+	}
+	r := &entityRow{}
+	if err := json.Unmarshal(got.Value, r); err != nil {
+		return nil, corrupt(id, nil, fmt.Errorf("the row in Entities: %w", err))
+	}
+	r.etag = got.ETag
+	if state {
+		err = s.fill(ctx, r)
+	}
+	return r, err
+}
+
+// fill reads the state of a row.
+func (s entityStore) fill(ctx context.Context, r *entityRow) error {
+	switch {
+	case !r.HasState:
+	case r.StateBlobName != "":
+		text, err := s.payloads.get(ctx, r.StateBlobName)
+		if err != nil {
+			return err
+		}
+		r.state = &text
+	default:
+		r.state = &r.State
+	}
+	return nil
+}
+
+// key returns the key of a message's row. Keys of one process increase, so that messages stay in the order in which they were put.
+func (s entityStore) key(now time.Time, id string) string {
+	at := now.UnixNano()
+	for {
+		last := s.last.Load()
+		next := max(at, last+1)
+		if s.last.CompareAndSwap(last, next) {
+			h := hashID(id)
+			return fmt.Sprintf("%s%016X%x", inboxPrefix, next, h[:6])
+		}
+	}
+}
+
+// put adds a message to an entity's inbox. With once, a copy that has arrived before is recognised, and put is false.
+func (s entityStore) put(ctx context.Context, m *message, now time.Time, once bool) (put bool, err error) {
+	h := hashID(m.ID)
+	m.Execution = fmt.Sprintf("%x", h[:8]) // The scope of its payload's blob, which is deleted with the message.
+	text, err := s.payloads.encode(ctx, m)
+	if err != nil {
+		return false, err
+	}
+	row := newEntity(partitionKey(m.Instance), s.key(now, m.ID))
+	row["Message"] = text
+	if !once {
+		if _, err := s.table.AddEntity(ctx, row.encode(), nil); err != nil {
+			return false, fmt.Errorf("durable: send to the entity %q: %w", m.Instance, err)
+		}
+		return true, nil
+	}
+	mark := newEntity(partitionKey(m.Instance), fmt.Sprintf("%s%x", seenPrefix, h))
+	_, err = s.table.SubmitTransaction(ctx, []aztables.TransactionAction{
+		{ActionType: aztables.TransactionTypeAdd, Entity: mark.encode()},
+		{ActionType: aztables.TransactionTypeAdd, Entity: row.encode()}}, nil)
+	if isConflict(err) && !isTableMissing(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("durable: send to the entity %q: %w", m.Instance, err)
+	}
+	return true, nil
+}
+
+// isTableMissing reports whether a request was refused because the hub's table does not exist.
+func isTableMissing(err error) bool {
+	_, code := status(err)
+	return code == "TableNotFound" || err != nil && strings.Contains(err.Error(), "TableNotFound")
+}
+
+// inbox calls f with the messages of an entity in their order until f returns false. Messages that cannot be read are passed with the error.
+func (s entityStore) inbox(ctx context.Context, id string, page int, f func(inboxMessage, error) bool) error {
+	filter := fmt.Sprintf("PartitionKey eq %s and RowKey ge '%s' and RowKey lt '%s'", quote(partitionKey(id)), inboxPrefix, inboxEnd)
+	pager := s.table.NewListEntitiesPager(&aztables.ListEntitiesOptions{Filter: &filter, Top: to.Ptr(int32(page))})
+	for pager.More() {
+		got, err := pager.NextPage(ctx)
+		if isNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("durable: read the messages of the entity %q: %w", id, err)
+		}
+		for _, text := range got.Entities {
+			var row struct{ RowKey, Message string }
+			if err := json.Unmarshal(text, &row); err != nil {
+				return fmt.Errorf("durable: read the messages of the entity %q: %w", id, err)
+			}
+			m := inboxMessage{key: row.RowKey}
+			m.message, err = decode(row.Message)
+			if err == nil {
+				if m.x = extraOf(m.message.event); m.x == nil {
+					err = errBadMessage
+				}
+			}
+			if !f(m, err) {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// backlog returns how many messages an entity has yet to handle, at most 1,000.
+func (s entityStore) backlog(ctx context.Context, id string) (n int, err error) {
+	err = s.inbox(ctx, id, 1000, func(inboxMessage, error) bool { n++; return n < 1000 })
+	return n, err
+}
+
+func releasedKey(section string) string {
+	h := hashID(section)
+	return fmt.Sprintf("%s%x", releasedPrefix, h)
+}
+
+// isReleased reports whether a critical section was released before its lock request arrived.
+func (s entityStore) isReleased(ctx context.Context, id, section string) (bool, error) {
+	_, err := s.table.GetEntity(ctx, partitionKey(id), releasedKey(section), nil)
+	if isNotFound(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// entityCommit is what one commit changes.
+type entityCommit struct {
+	state  *string
+	lock   lock
+	outbox []string // encoded messages
+	delete []string // keys of handled messages
+	note   []string // critical sections to note as released
+	forget []string // notes to delete
+	now    time.Time
+}
+
+// commit writes an entity with everything that follows from it in one transaction. errMoved means that another process has written the entity,
+// or handled one of the messages; nothing is written then.
+func (s entityStore) commit(ctx context.Context, id string, r *entityRow, c entityCommit) (*entityRow, error) {
+	key := partitionKey(id)
+	n := &entityRow{PartitionKey: key, HasState: c.state != nil, state: c.state, LastModified: c.now, LockedBy: c.lock.Section, LockOwner: c.lock.Owner,
+		Epoch: r.Epoch, Commit: r.Commit + 1}
+	row := newEntity(key, entityKey)
+	row["HasState"], row["Epoch"], row["Commit"] = n.HasState, n.Epoch, n.Commit
+	row.setTime("LastModified", c.now)
+	row.setText("LockedBy", n.LockedBy)
+	row.setText("LockOwner", n.LockOwner)
+	var err error
+	if c.state != nil {
+		if n.State, n.StateBlobName, err = s.text(ctx, row, n, "State", *c.state); err != nil {
+			return nil, err
+		}
+	}
+	if len(c.outbox) > 0 {
+		list, err := json.Marshal(c.outbox)
+		if err != nil {
+			return nil, err
+		}
+		if n.Outbox, n.OutboxBlobName, err = s.text(ctx, row, n, "Outbox", string(list)); err != nil {
+			return nil, err
+		}
+	}
+	actions := []aztables.TransactionAction{write(row, r.etag)}
+	for _, k := range c.delete {
+		actions = append(actions, aztables.TransactionAction{ActionType: aztables.TransactionTypeDelete, Entity: newEntity(key, k).encode(), IfMatch: to.Ptr(azcore.ETagAny)})
+	}
+	for _, section := range c.note {
+		actions = append(actions, aztables.TransactionAction{ActionType: aztables.TransactionTypeInsertReplace, Entity: newEntity(key, releasedKey(section)).encode()})
+	}
+	for _, section := range c.forget {
+		actions = append(actions, aztables.TransactionAction{ActionType: aztables.TransactionTypeDelete, Entity: newEntity(key, releasedKey(section)).encode(), IfMatch: to.Ptr(azcore.ETagAny)})
+	}
+	n.etag, err = s.transact(ctx, id, actions)
+	return n, err
+}
+
+// text sets a column to a text, or to the name of the blob that has it.
+func (s entityStore) text(ctx context.Context, row entity, r *entityRow, column, text string) (inline, blob string, err error) {
+	if len(text) <= inlineLimit && plain(text) {
+		row[column] = text
+		return text, "", nil
+	}
+	// No two commits share a blob: a process that was deposed may delete one late.
+	blob = payloadName(instanceOf(r.PartitionKey), fmt.Sprintf("%s-%s-%d", column, r.Epoch, r.Commit), text)
+	row[column+"BlobName"] = blob
+	return "", blob, s.payloads.put(ctx, blob, text)
+}
+
+func write(row entity, etag azcore.ETag) aztables.TransactionAction {
+	if etag == "" {
+		return aztables.TransactionAction{ActionType: aztables.TransactionTypeAdd, Entity: row.encode()}
+	}
+	return aztables.TransactionAction{ActionType: aztables.TransactionTypeUpdateReplace, Entity: row.encode(), IfMatch: to.Ptr(etag)}
+}
+
+// transact sends a batch whose first operation writes the entity's row, and returns the row's new ETag.
+func (s entityStore) transact(ctx context.Context, id string, actions []aztables.TransactionAction) (azcore.ETag, error) {
+	etag, err := histories{table: s.table}.transact(ctx, id, actions)
+	if err != nil && !errors.Is(err, errMoved) {
+		return "", fmt.Errorf("durable: write the entity %q: %w", id, err)
+	}
+	return etag, err
+}
+
+// sent notes that the messages of the last commit have been sent.
+func (s entityStore) sent(ctx context.Context, id string, r *entityRow) error {
+	if !r.pending() {
+		return nil
+	}
+	row := newEntity(partitionKey(id), entityKey)
+	row["Outbox"], row["OutboxBlobName"] = "", ""
+	got, err := s.table.UpdateEntity(ctx, row.encode(), &aztables.UpdateEntityOptions{IfMatch: to.Ptr(r.etag), UpdateMode: aztables.UpdateModeMerge})
+	if isConflict(err) {
+		return fmt.Errorf("durable: %w: %w", errMoved, err)
+	}
+	if err != nil {
+		return fmt.Errorf("durable: write the entity %q: %w", id, err)
+	}
+	if r.OutboxBlobName != "" {
+		err = s.payloads.delete(ctx, r.OutboxBlobName)
+	}
+	r.etag, r.Outbox, r.OutboxBlobName = got.ETag, "", ""
+	return err
+}
+
+// unsent returns the messages of the last commit.
+func (s entityStore) unsent(ctx context.Context, r *entityRow) (list []string, err error) {
+	text := r.Outbox
+	if r.OutboxBlobName != "" {
+		if text, err = s.payloads.get(ctx, r.OutboxBlobName); err != nil {
+			return nil, err
+		}
+	}
+	if text == "" {
+		return nil, nil
+	}
+	return list, json.Unmarshal([]byte(text), &list)
+}
+
+// seenMarks is how long the mark of a message that has arrived is kept: a sender whose process has crashed sends again once its own message is
+// visible, and messages outlive their receiver by seven days at most.
+const seenMarks = seenUnsure
+
+// trim deletes old marks of messages that have arrived and of sections that were released, up to one batch.
+func (s entityStore) trim(ctx context.Context, id string, now time.Time) error {
+	key := partitionKey(id)
+	filter := fmt.Sprintf("PartitionKey eq %s and RowKey ge '%s' and RowKey lt '%s' and Timestamp lt datetime'%s'", quote(key), seenPrefix, releasedEnd,
+		now.Add(-seenMarks).UTC().Format(edmTime))
+	page, err := s.table.NewListEntitiesPager(&aztables.ListEntitiesOptions{Filter: &filter, Select: to.Ptr("PartitionKey,RowKey"), Top: to.Ptr(int32(batchRows))}).NextPage(ctx)
+	if err != nil || len(page.Entities) == 0 {
+		return err
+	}
+	var batch []aztables.TransactionAction
+	for _, text := range page.Entities {
+		batch = append(batch, aztables.TransactionAction{ActionType: aztables.TransactionTypeDelete, Entity: text, IfMatch: to.Ptr(azcore.ETagAny)})
+	}
+	_, err = s.table.SubmitTransaction(ctx, batch, nil)
+	return err
+}
+
+// remove deletes the row of an entity that has neither state nor lock nor messages. It is false if the entity has any of them.
+func (s entityStore) remove(ctx context.Context, id string, r *entityRow) (bool, error) {
+	if r.etag == "" || r.HasState || r.LockedBy != "" || r.pending() {
+		return false, nil
+	}
+	if n, err := s.backlog(ctx, id); err != nil || n > 0 {
+		return false, err
+	}
+	err := s.delete(ctx, id, r)
+	if errors.Is(err, errMoved) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// delete deletes the row of an entity. errMoved means that it is another one by now.
+func (s entityStore) delete(ctx context.Context, id string, r *entityRow) error {
+	_, err := s.table.DeleteEntity(ctx, partitionKey(id), entityKey, &aztables.DeleteEntityOptions{IfMatch: to.Ptr(r.etag)})
+	if isConflict(err) {
+		return fmt.Errorf("durable: %w: %w", errMoved, err)
+	}
+	if err != nil {
+		return fmt.Errorf("durable: delete the entity %q: %w", id, err)
+	}
+	if r.OutboxBlobName != "" {
+		return s.payloads.delete(ctx, r.OutboxBlobName)
+	}
+	return nil
+}
+
+// list returns a page of rows of entities, without their ETags.
+func (s entityStore) list(ctx context.Context, filter string, top int, after position) (rows []*entityRow, next position, err error) {
+	all := "PartitionKey ge '@' and PartitionKey lt 'A' and RowKey eq '" + entityKey + "'"
+	if filter != "" {
+		all += " and " + filter
+	}
+	o := &aztables.ListEntitiesOptions{Filter: &all, Top: to.Ptr(int32(top))}
+	if after.Partition != "" {
+		o.NextPartitionKey, o.NextRowKey = &after.Partition, &after.Row
+	}
+	got, err := s.table.NewListEntitiesPager(o).NextPage(ctx)
+	if isNotFound(err) {
+		return nil, next, nil
+	}
+	if err != nil {
+		return nil, next, fmt.Errorf("durable: list entities: %w", err)
+	}
+	for _, text := range got.Entities {
+		r := &entityRow{}
+		if err := json.Unmarshal(text, r); err != nil {
+			return nil, next, corrupt(r.PartitionKey, nil, err)
+		}
+		rows = append(rows, r)
+	}
+	if got.NextPartitionKey != nil {
+		next.Partition = *got.NextPartitionKey
+		if got.NextRowKey != nil {
+			next.Row = *got.NextRowKey
+		}
+	}
+	return rows, next, nil
+}
+
+// responseTo returns the workflow that waits for the result of an operation; none for a signal.
+func responseTo(x *protocol.HistoryEvent) (instance, execution string) {
+	c := x.GetEntityOperationCalled()
+	return c.GetParentInstanceId().GetValue(), c.GetParentExecutionId().GetValue()
+}

@@ -1,0 +1,172 @@
+package durable
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/workers"
+)
+
+// WorkKind is the kind of work that a worker takes.
+type WorkKind string
+
+// The kinds of work.
+const (
+	WorkOrchestration WorkKind = "orchestration"
+	WorkActivity      WorkKind = "activity"
+	WorkEntity        WorkKind = "entity"
+)
+
+// Acceptor is an executor that does not take all work. Work that it does not take waits, and is offered again after Backend.Offer.
+type Acceptor interface {
+	// Accepts reports whether the executor takes work of the name and version, which is empty for work without one.
+	Accepts(kind WorkKind, name, version string) bool
+}
+
+// errNotAccepted means that the executor does not take the work.
+var errNotAccepted = errors.New("no worker takes the work")
+
+// accepts reports whether this process takes work.
+func (b *Backend) accepts(kind WorkKind, name, version string) bool {
+	b.mu.Lock()
+	a, entities := b.acceptor, b.runsEntities
+	b.mu.Unlock()
+	if kind == WorkEntity && entities == nil {
+		return false
+	}
+	return a == nil || a.Accepts(kind, name, version)
+}
+
+// Work that this process does not take stays in its queue, hidden for a while: other work goes on, and after that time another process may
+// receive it if it has the partition by then.
+const (
+	parkFirst = 2 * time.Second
+	parkLast  = 30 * time.Second
+	// parkMost bounds the parked messages that Offer makes visible; others appear by themselves.
+	parkMost = 10_000
+)
+
+// Unmatched is work that no connected worker takes.
+type Unmatched struct {
+	Kind          WorkKind
+	Name, Version string
+	// Instances is how many instances, activities or entities wait.
+	Instances int
+	// Since is when the first of them was found.
+	Since time.Time
+}
+
+type parked struct {
+	message                 *received
+	kind                    WorkKind
+	name, version, instance string
+	since, until            time.Time
+}
+
+// parking are the messages that this process does not take.
+type parking struct {
+	clock workers.Clock
+
+	mu   sync.Mutex        // guards list
+	list map[string]parked // by the message's ID
+}
+
+// park hides messages of work that no worker takes.
+func (b *Backend) park(kind WorkKind, name, version, instance string, list []*received) {
+	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
+	defer cancel()
+	now := b.clock.Now()
+	for _, r := range list {
+		pause := min(parkFirst*time.Duration(max(1, r.attempts)), parkLast)
+		if err := r.hide(ctx, pause, false); err != nil {
+			r.release()
+			continue
+		}
+		b.parking.add(parked{r, kind, name, version, instance, now, now.Add(pause)})
+	}
+}
+
+func (b *Backend) parkActivity(name, version string, r *received) {
+	b.park(WorkActivity, name, version, r.Instance, []*received{r})
+}
+
+func (p *parking) add(w parked) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if old, ok := p.list[w.message.id]; ok {
+		w.since = old.since
+	} else if len(p.list) >= parkMost {
+		return
+	}
+	p.list[w.message.id] = w
+}
+
+// Offer offers the work again that the executor has not taken. It is called when the executor takes other work than before.
+func (b *Backend) Offer() { b.unpark() }
+
+func (b *Backend) unpark() {
+	b.parking.mu.Lock()
+	list := make([]*received, 0, len(b.parking.list))
+	for _, w := range b.parking.list {
+		list = append(list, w.message)
+	}
+	clear(b.parking.list)
+	b.parking.mu.Unlock()
+	for _, r := range list {
+		r.reopen()
+	}
+	b.giveBack(list)
+}
+
+// reopen makes a message that was hidden one that this process can show again. If another process has received it meanwhile, showing it has no
+// effect.
+func (r *received) reopen() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.gone = false
+}
+
+// Unmatched returns the work that this process has received and that no connected worker takes.
+func (b *Backend) Unmatched() []Unmatched {
+	b.parking.mu.Lock()
+	defer b.parking.mu.Unlock()
+	type key struct {
+		kind          WorkKind
+		name, version string
+	}
+	found := map[key]*Unmatched{}
+	counted := map[parked]bool{}
+	now := b.clock.Now()
+	for id, w := range b.parking.list {
+		if now.Sub(w.until) > parkLast {
+			delete(b.parking.list, id) // Another process has it.
+			continue
+		}
+		k := key{w.kind, w.name, w.version}
+		u := found[k]
+		if u == nil {
+			u = &Unmatched{Kind: w.kind, Name: w.name, Version: w.version, Since: w.since}
+			found[k] = u
+		}
+		if w.since.Before(u.Since) {
+			u.Since = w.since
+		}
+		one := parked{kind: w.kind, name: w.name, version: w.version, instance: w.instance}
+		if w.kind == WorkActivity || !counted[one] {
+			u.Instances++
+		}
+		counted[one] = true
+	}
+	var list []Unmatched
+	for _, u := range found {
+		list = append(list, *u)
+	}
+	slices.SortFunc(list, func(a, b Unmatched) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Version, b.Version))
+	})
+	return list
+}

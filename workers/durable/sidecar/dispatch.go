@@ -1,0 +1,268 @@
+package sidecar
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/lazuli-storage/lazuli/workers/durable"
+	"github.com/lazuli-storage/lazuli/workers/durable/internal/protocol"
+)
+
+// Errors of work that was handed out.
+var (
+	errNoWorker   = errors.New("durable: no connected worker takes the work")
+	errWorkerLost = errors.New("durable: the worker has disconnected before it completed the work")
+	errAbandoned  = errors.New("durable: the worker has abandoned the work")
+)
+
+// item is a work item that waits for a worker, or runs at one.
+type item struct {
+	kind          durable.WorkKind
+	name, version string
+	// key identifies the item to SDKs that do not repeat its token: the instance, or the instance and number of an activity.
+	key string
+	// send sends the item to a worker.
+	send func(w *worker, token string) error
+
+	token  string
+	worker *worker // that runs it; nil while it waits
+	done   chan outcome
+}
+
+// outcome is a worker's answer, or why there is none.
+type outcome struct {
+	answer proto.Message
+	err    error
+}
+
+// worker is a connection that fetches work.
+type worker struct {
+	send    func(proto.Message) error
+	filters filters
+	// newer says that the worker takes the newer form of entities' work items.
+	newer   bool
+	limits  map[durable.WorkKind]int // items at once; none: no limit
+	running map[durable.WorkKind]int
+	wake    chan struct{} // has a token while there may be work
+}
+
+func (w *worker) takes(i *item) bool {
+	return w.filters.accept(i.kind, i.name, i.version)
+}
+
+func (w *worker) free(kind durable.WorkKind) bool {
+	limit, ok := w.limits[kind]
+	return !ok || w.running[kind] < limit
+}
+
+func (w *worker) signal() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// filters are the work that a worker takes; the zero value takes all.
+type filters struct {
+	set bool
+	// names has, by kind and name, the versions; none means every version.
+	names map[durable.WorkKind]map[string][]string
+}
+
+func filtersOf(f *protocol.WorkItemFilters) filters {
+	if f == nil {
+		return filters{}
+	}
+	r := filters{true, map[durable.WorkKind]map[string][]string{}}
+	add := func(kind durable.WorkKind, name string, versions []string) {
+		if r.names[kind] == nil {
+			r.names[kind] = map[string][]string{}
+		}
+		known, listed := r.names[kind][name]
+		switch {
+		case listed && len(known) == 0, len(versions) == 0:
+			versions = nil
+		default:
+			versions = append(known, versions...)
+		}
+		r.names[kind][name] = versions
+	}
+	for _, o := range f.Orchestrations {
+		add(durable.WorkOrchestration, o.Name, o.Versions)
+	}
+	for _, a := range f.Activities {
+		add(durable.WorkActivity, a.Name, a.Versions)
+	}
+	for _, e := range f.Entities {
+		add(durable.WorkEntity, e.Name, nil)
+	}
+	return r
+}
+
+func (f filters) accept(kind durable.WorkKind, name, version string) bool {
+	if !f.set {
+		return true
+	}
+	versions, ok := f.names[kind][name]
+	return ok && (len(versions) == 0 || slices.Contains(versions, version))
+}
+
+// dispatcher hands the work of a hub to the workers that are connected.
+type dispatcher struct {
+	mu      sync.Mutex // guards the rest
+	workers map[*worker]struct{}
+	waiting []*item
+	running map[string]*item // by token
+	byKey   map[string]*item
+}
+
+func newDispatcher() *dispatcher {
+	return &dispatcher{workers: map[*worker]struct{}{}, running: map[string]*item{}, byKey: map[string]*item{}}
+}
+
+// accepts reports whether a connected worker takes the work.
+func (d *dispatcher) accepts(kind durable.WorkKind, name, version string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for w := range d.workers {
+		if w.filters.accept(kind, name, version) {
+			return true
+		}
+	}
+	return false
+}
+
+// run hands out an item and waits for the answer.
+func (d *dispatcher) run(ctx context.Context, i *item) (proto.Message, error) {
+	i.token, i.done = uuid.NewString(), make(chan outcome, 1)
+	d.mu.Lock()
+	taken := false
+	for w := range d.workers {
+		if w.takes(i) {
+			taken = true
+			w.signal()
+		}
+	}
+	if !taken {
+		d.mu.Unlock()
+		return nil, errNoWorker
+	}
+	d.waiting = append(d.waiting, i)
+	d.mu.Unlock()
+	select {
+	case o := <-i.done:
+		return o.answer, o.err
+	case <-ctx.Done():
+		d.mu.Lock()
+		d.forget(i)
+		d.mu.Unlock()
+		return nil, ctx.Err()
+	}
+}
+
+// forget removes an item; mu is held.
+func (d *dispatcher) forget(i *item) {
+	d.waiting = slices.DeleteFunc(d.waiting, func(x *item) bool { return x == i })
+	if i.worker != nil && d.running[i.token] == i {
+		delete(d.running, i.token)
+		if d.byKey[i.key] == i {
+			delete(d.byKey, i.key)
+		}
+		i.worker.running[i.kind]--
+		i.worker.signal()
+	}
+}
+
+// join adds a worker until leave is called.
+func (d *dispatcher) join(w *worker) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.workers[w] = struct{}{}
+}
+
+// lostAfter is how long a worker that has disconnected can still complete its work: one that stops ends its stream first, and one whose
+// connection broke comes back with another.
+const lostAfter = 2 * time.Second
+
+// leave removes a worker. The work that only it would have taken is given back at once, its own after lostAfter.
+func (d *dispatcher) leave(w *worker) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.workers, w)
+	for _, i := range d.running {
+		if i.worker == w {
+			time.AfterFunc(lostAfter, func() { d.complete(i.token, "", outcome{err: errWorkerLost}) })
+		}
+	}
+	for _, i := range slices.Clone(d.waiting) {
+		taken := false
+		for w := range d.workers {
+			taken = taken || w.takes(i)
+		}
+		if !taken {
+			d.finish(i, outcome{err: errNoWorker})
+		}
+	}
+}
+
+// finish ends an item; mu is held.
+func (d *dispatcher) finish(i *item, o outcome) {
+	d.forget(i)
+	i.done <- o
+}
+
+// next takes the next item for a worker; nil if there is none.
+func (d *dispatcher) next(w *worker) *item {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for at, i := range d.waiting {
+		if !w.takes(i) || !w.free(i.kind) {
+			continue
+		}
+		d.waiting = slices.Delete(d.waiting, at, at+1)
+		i.worker = w
+		w.running[i.kind]++
+		d.running[i.token], d.byKey[i.key] = i, i
+		return i
+	}
+	return nil
+}
+
+// complete ends the item with the token, or with the key for SDKs that do not repeat tokens. It is false if no such item runs.
+func (d *dispatcher) complete(token, key string, o outcome) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	i := d.running[token]
+	if i == nil && token == "" {
+		i = d.byKey[key]
+	}
+	if i == nil {
+		return false
+	}
+	d.finish(i, o)
+	return true
+}
+
+// serve sends work to a worker until ctx is done.
+func (d *dispatcher) serve(ctx context.Context, w *worker) error {
+	for {
+		i := d.next(w)
+		if i == nil {
+			select {
+			case <-w.wake:
+				continue
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		if err := i.send(w, i.token); err != nil {
+			return err
+		}
+	}
+}

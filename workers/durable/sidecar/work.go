@@ -1,0 +1,272 @@
+package sidecar
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/microsoft/durabletask-go/api"
+	"github.com/microsoft/durabletask-go/backend"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/emptypb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/lazuli-storage/lazuli/workers/durable"
+	"github.com/lazuli-storage/lazuli/workers/durable/internal/protocol"
+)
+
+// executor runs the work of a hub on the workers that are connected to it.
+type executor struct{ h *hub }
+
+var (
+	_ backend.Executor       = executor{}
+	_ durable.EntityExecutor = executor{}
+	_ durable.Acceptor       = executor{}
+)
+
+// Accepts implements durable.Acceptor.
+func (x executor) Accepts(kind durable.WorkKind, name, version string) bool {
+	return x.h.dispatcher.accepts(kind, name, version)
+}
+
+// Shutdown implements backend.Executor.
+func (executor) Shutdown(context.Context) error { return nil }
+
+// Numbers of fields of OrchestratorRequest and WorkItem: histories are written as they are, without another copy in memory.
+const (
+	requestInstance  protowire.Number = 1
+	requestPast      protowire.Number = 3
+	requestFresh     protowire.Number = 4
+	itemOrchestrator protowire.Number = 1
+	itemToken        protowire.Number = 10
+)
+
+// raw is a message that is written already.
+func raw(text []byte) proto.Message {
+	m := &emptypb.Empty{}
+	m.ProtoReflect().SetUnknown(text)
+	return m
+}
+
+// ExecuteOrchestrator implements backend.Executor.
+func (x executor) ExecuteOrchestrator(ctx context.Context, id api.InstanceID, old, fresh []*durable.Event) (*backend.ExecutionResults, error) {
+	request := protowire.AppendString(protowire.AppendTag(nil, requestInstance, protowire.BytesType), string(id))
+	var err error
+	for field, events := range map[protowire.Number][]*durable.Event{requestPast: old, requestFresh: fresh} {
+		for _, e := range events {
+			request = protowire.AppendVarint(protowire.AppendTag(request, field, protowire.BytesType), uint64(proto.Size(e)))
+			if request, err = (proto.MarshalOptions{UseCachedSize: true}).MarshalAppend(request, e); err != nil {
+				return nil, err
+			}
+		}
+	}
+	name, version := durable.WorkflowOf(old, fresh)
+	answer, err := x.h.dispatcher.run(ctx, &item{kind: durable.WorkOrchestration, name: name, version: version, key: string(id),
+		send: func(w *worker, token string) error {
+			text := protowire.AppendBytes(protowire.AppendTag(nil, itemOrchestrator, protowire.BytesType), request)
+			return w.send(raw(protowire.AppendString(protowire.AppendTag(text, itemToken, protowire.BytesType), token)))
+		}})
+	if err != nil {
+		return nil, err
+	}
+	return durable.Results(answer)
+}
+
+func activityKey(instance string, task int32) string {
+	return instance + "/" + strconv.Itoa(int(task))
+}
+
+// ExecuteActivity implements backend.Executor.
+func (x executor) ExecuteActivity(ctx context.Context, id api.InstanceID, e *durable.Event) (*durable.Event, error) {
+	t := e.GetTaskScheduled()
+	request := &protocol.ActivityRequest{Name: t.Name, Version: t.Version, Input: t.Input, TaskId: e.EventId,
+		OrchestrationInstance: &protocol.OrchestrationInstance{InstanceId: string(id)}, Tags: durable.TaskTags(e)}
+	if info, ok := durable.InfoFromContext(ctx); ok && info.Execution != "" {
+		request.OrchestrationInstance.ExecutionId = wrapperspb.String(info.Execution)
+	}
+	if parent := t.GetParentTraceContext(); parent.GetTraceParent() != "" {
+		request.ParentTraceContext = &protocol.TraceContext{TraceParent: parent.TraceParent, TraceState: parent.TraceState}
+	}
+	answer, err := x.h.dispatcher.run(ctx, &item{kind: durable.WorkActivity, name: t.Name, version: t.Version.GetValue(), key: activityKey(string(id), e.EventId),
+		send: func(w *worker, token string) error {
+			return w.send(&protocol.WorkItem{CompletionToken: token, Request: &protocol.WorkItem_ActivityRequest{ActivityRequest: request}})
+		}})
+	if err != nil {
+		return nil, err
+	}
+	r := answer.(*protocol.ActivityResponse)
+	result := &protocol.HistoryEvent{EventId: -1, Timestamp: timestamppb.Now()}
+	if r.FailureDetails != nil {
+		result.EventType = &protocol.HistoryEvent_TaskFailed{TaskFailed: &protocol.TaskFailedEvent{TaskScheduledId: e.EventId, FailureDetails: r.FailureDetails}}
+	} else {
+		result.EventType = &protocol.HistoryEvent_TaskCompleted{TaskCompleted: &protocol.TaskCompletedEvent{TaskScheduledId: e.EventId, Result: r.Result}}
+	}
+	return durable.FromProtocol(result)
+}
+
+// ExecuteEntity implements durable.EntityExecutor.
+func (x executor) ExecuteEntity(ctx context.Context, batch *durable.EntityBatch) (*durable.EntityResult, error) {
+	answer, err := x.h.dispatcher.run(ctx, &item{kind: durable.WorkEntity, name: durable.EntityName(batch.ID), key: batch.ID,
+		send: func(w *worker, token string) error {
+			i := &protocol.WorkItem{CompletionToken: token}
+			if w.newer {
+				i.Request = &protocol.WorkItem_EntityRequestV2{EntityRequestV2: newerBatch(batch)}
+			} else {
+				i.Request = &protocol.WorkItem_EntityRequest{EntityRequest: olderBatch(batch)}
+			}
+			return w.send(i)
+		}})
+	if err != nil {
+		return nil, err
+	}
+	return entityResult(answer.(*protocol.EntityBatchResult))
+}
+
+func wrap(text *string) *wrapperspb.StringValue {
+	if text == nil {
+		return nil
+	}
+	return wrapperspb.String(*text)
+}
+
+func unwrap(v *wrapperspb.StringValue) *string {
+	if v == nil {
+		return nil
+	}
+	return &v.Value
+}
+
+func olderBatch(b *durable.EntityBatch) *protocol.EntityBatchRequest {
+	r := &protocol.EntityBatchRequest{InstanceId: b.ID, EntityState: wrap(b.State)}
+	for _, o := range b.Operations {
+		r.Operations = append(r.Operations, &protocol.OperationRequest{Operation: o.Name, RequestId: o.ID, Input: wrap(o.Input)})
+	}
+	return r
+}
+
+func newerBatch(b *durable.EntityBatch) *protocol.EntityRequest {
+	r := &protocol.EntityRequest{InstanceId: b.ID, EntityState: wrap(b.State)}
+	for _, o := range b.Operations {
+		e := &protocol.HistoryEvent{EventId: -1, Timestamp: timestamppb.Now()}
+		if o.Caller == "" {
+			e.EventType = &protocol.HistoryEvent_EntityOperationSignaled{EntityOperationSignaled: &protocol.EntityOperationSignaledEvent{
+				RequestId: o.ID, Operation: o.Name, Input: wrap(o.Input)}}
+		} else {
+			e.EventType = &protocol.HistoryEvent_EntityOperationCalled{EntityOperationCalled: &protocol.EntityOperationCalledEvent{
+				RequestId: o.ID, Operation: o.Name, Input: wrap(o.Input), ParentInstanceId: wrapperspb.String(o.Caller), ParentExecutionId: wrapperspb.String(o.Execution)}}
+		}
+		r.OperationRequests = append(r.OperationRequests, e)
+	}
+	return r
+}
+
+// entityResult reads the answer of a worker. Time stamps of its actions that are zero mean at once.
+func entityResult(r *protocol.EntityBatchResult) (*durable.EntityResult, error) {
+	result := &durable.EntityResult{State: unwrap(r.EntityState)}
+	var err error
+	for _, o := range r.Results {
+		one := durable.EntityOperationResult{}
+		if f := o.GetFailure(); f != nil {
+			if one.Failure, err = durable.FailureFromProtocol(f.FailureDetails); err != nil {
+				return nil, err
+			}
+		} else {
+			one.Output = unwrap(o.GetSuccess().GetResult())
+		}
+		result.Results = append(result.Results, one)
+	}
+	for _, a := range r.Actions {
+		if s := a.GetSendSignal(); s != nil {
+			signal := durable.EntitySignal{ID: s.InstanceId, Operation: s.Name, Input: unwrap(s.Input)}
+			if s.ScheduledTime.IsValid() {
+				signal.At = s.ScheduledTime.AsTime()
+			}
+			result.Signals = append(result.Signals, signal)
+		} else if s := a.GetStartNewOrchestration(); s != nil {
+			start := durable.EntityStart{InstanceID: s.InstanceId, Workflow: s.Name, Version: s.Version.GetValue(), Input: unwrap(s.Input)}
+			if s.ScheduledTime.IsValid() {
+				start.At = s.ScheduledTime.AsTime()
+			}
+			result.Starts = append(result.Starts, start)
+		} else {
+			return nil, fmt.Errorf("durable: an action of an entity is of an unknown kind")
+		}
+	}
+	if r.FailureDetails != nil {
+		if result.Failure, err = durable.FailureFromProtocol(r.FailureDetails); err != nil {
+			return nil, err
+		}
+	}
+	return result, nil
+}
+
+// getWorkItems streams work to a worker until it disconnects.
+func (s *Server) getWorkItems(request *protocol.GetWorkItemsRequest, h *hub, stream grpc.ServerStream) error {
+	w := &worker{send: func(m proto.Message) error { return stream.SendMsg(m) }, filters: filtersOf(request.WorkItemFilters),
+		newer: first(stream.Context(), "workerid") != "", limits: map[durable.WorkKind]int{}, running: map[durable.WorkKind]int{}, wake: make(chan struct{}, 1)}
+	for kind, limit := range map[durable.WorkKind]int32{durable.WorkOrchestration: request.MaxConcurrentOrchestrationWorkItems,
+		durable.WorkActivity: request.MaxConcurrentActivityWorkItems, durable.WorkEntity: request.MaxConcurrentEntityWorkItems} {
+		if limit > 0 {
+			w.limits[kind] = int(limit)
+		}
+	}
+	if slices.Contains(request.Capabilities, protocol.WorkerCapability_WORKER_CAPABILITY_LARGE_PAYLOADS) {
+		h.log.Debug("a worker keeps large payloads outside of the server")
+	}
+	h.dispatcher.join(w)
+	defer h.dispatcher.leave(w)
+	leave, err := h.connect()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	go h.backend.Offer()
+	return h.dispatcher.serve(stream.Context(), w)
+}
+
+func (h *hub) completed(token, key string, answer proto.Message) (*protocol.CompleteTaskResponse, error) {
+	if !h.dispatcher.complete(token, key, outcome{answer: answer}) {
+		return nil, status.Errorf(codes.NotFound, "the work item of %q is not at this worker any more", key)
+	}
+	return &protocol.CompleteTaskResponse{}, nil
+}
+
+func completeActivityTask(_ context.Context, h *hub, r *protocol.ActivityResponse) (*protocol.CompleteTaskResponse, error) {
+	return h.completed(r.CompletionToken, activityKey(r.InstanceId, r.TaskId), r)
+}
+
+func completeOrchestratorTask(_ context.Context, h *hub, r *protocol.OrchestratorResponse) (*protocol.CompleteTaskResponse, error) {
+	if r.IsPartial {
+		return nil, status.Error(codes.Unimplemented, "answers in parts are not supported: the server takes whole ones of up to 64 MiB")
+	}
+	return h.completed(r.CompletionToken, r.InstanceId, r)
+}
+
+func completeEntityTask(_ context.Context, h *hub, r *protocol.EntityBatchResult) (*protocol.CompleteTaskResponse, error) {
+	return h.completed(r.CompletionToken, "", r)
+}
+
+func (h *hub) abandon(token string) error {
+	if !h.dispatcher.complete(token, "", outcome{err: errAbandoned}) {
+		return status.Error(codes.NotFound, "the work item is not at this worker any more")
+	}
+	return nil
+}
+
+func abandonActivity(_ context.Context, h *hub, r *protocol.AbandonActivityTaskRequest) (*protocol.AbandonActivityTaskResponse, error) {
+	return &protocol.AbandonActivityTaskResponse{}, h.abandon(r.CompletionToken)
+}
+
+func abandonOrchestrator(_ context.Context, h *hub, r *protocol.AbandonOrchestrationTaskRequest) (*protocol.AbandonOrchestrationTaskResponse, error) {
+	return &protocol.AbandonOrchestrationTaskResponse{}, h.abandon(r.CompletionToken)
+}
+
+func abandonEntity(_ context.Context, h *hub, r *protocol.AbandonEntityTaskRequest) (*protocol.AbandonEntityTaskResponse, error) {
+	return &protocol.AbandonEntityTaskResponse{}, h.abandon(r.CompletionToken)
+}
