@@ -40,7 +40,7 @@ type EntityOperation struct {
 	// ID is the same in each attempt to run the operation, and different for every other.
 	ID   string
 	Name string
-	// Input is nil if there is none.
+	// Input is nil without one.
 	Input *string
 	// Caller and Execution are the workflow that waits for the result; empty for a signal.
 	Caller, Execution string

@@ -15,7 +15,7 @@ var (
 	pointActivity        = fault.Declare("durable/before-activity")        // the work item is received
 	pointResult          = fault.Declare("durable/before-activity-result") // the activity has run
 	pointResultSent      = fault.Declare("durable/after-activity-result")  // its work item is not deleted yet
-	pointEntityPut       = fault.Declare("durable/after-entity-message")   // it is in the inbox, and wakes nobody yet
+	pointEntityPut       = fault.Declare("durable/after-entity-message")   // it is in the inbox; the message that wakes the entity is not sent yet
 	pointEntityRun       = fault.Declare("durable/before-entity")          // the batch is read
 	pointEntityCommit    = fault.Declare("durable/before-entity-commit")   // the batch has run
 	pointEntityCommitted = fault.Declare("durable/after-entity-commit")    // nothing is sent yet

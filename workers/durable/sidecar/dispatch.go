@@ -35,7 +35,7 @@ type item struct {
 	done   chan outcome
 }
 
-// outcome is a worker's answer, or why there is none.
+// outcome is a worker's answer, or the reason why it has not answered.
 type outcome struct {
 	answer proto.Message
 	err    error
@@ -217,7 +217,7 @@ func (d *dispatcher) finish(i *item, o outcome) {
 	i.done <- o
 }
 
-// next takes the next item for a worker; nil if there is none.
+// next takes the next item for a worker; nil without one.
 func (d *dispatcher) next(w *worker) *item {
 	d.mu.Lock()
 	defer d.mu.Unlock()
