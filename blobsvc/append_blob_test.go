@@ -40,7 +40,8 @@ func TestAppendBlock(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	cond := func(pos, size *int64) *appendblob.AppendBlockOptions {
-		return &appendblob.AppendBlockOptions{AppendPositionAccessConditions: &appendblob.AppendPositionAccessConditions{AppendPosition: pos, MaxSize: size}}
+		return &appendblob.AppendBlockOptions{
+			AppendPositionAccessConditions: &appendblob.AppendPositionAccessConditions{AppendPosition: pos, MaxSize: size}}
 	}
 	n := int64(len(want))
 	_, err = b.AppendBlock(ctx, body("x"), cond(to.Ptr(n-1), nil))
@@ -103,7 +104,8 @@ func TestSealAppendBlob(t *testing.T) {
 	must(b.AppendBlock(ctx, body("x"), nil))(t)
 	_,
 		err := b.Seal(ctx,
-		&appendblob.SealOptions{AppendPositionAccessConditions: &appendblob.AppendPositionAccessConditions{AppendPosition: to.Ptr(int64(0))}})
+		&appendblob.SealOptions{
+			AppendPositionAccessConditions: &appendblob.AppendPositionAccessConditions{AppendPosition: to.Ptr(int64(0))}})
 	wantCode(t, err, 412, "AppendPositionConditionNotMet")
 	for range 2 {
 		if r := must(b.Seal(ctx, nil))(t); !*r.IsSealed {

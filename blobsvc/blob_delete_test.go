@@ -18,7 +18,8 @@ func TestDeleteBlob(t *testing.T) {
 	up := must(b.Upload(ctx, body("x"), &blockUpload{Tags: map[string]string{"a": "b"}}))(t)
 	other := azcore.ETag(`"0x1"`)
 	with := func(tag *azcore.ETag) *blob.DeleteOptions {
-		return &blob.DeleteOptions{AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfMatch: tag}}}
+		return &blob.DeleteOptions{
+			AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfMatch: tag}}}
 	}
 	_, err = b.Delete(ctx, with(&other))
 	wantCode(t, err, 412, "ConditionNotMet")

@@ -109,7 +109,8 @@ func TestSetContainerMetadata(t *testing.T) {
 	future := time.Now().Add(time.Hour)
 	_,
 		err := c.SetMetadata(ctx,
-		&container.SetMetadataOptions{ModifiedAccessConditions: &container.ModifiedAccessConditions{IfModifiedSince: &future}})
+		&container.SetMetadataOptions{
+			ModifiedAccessConditions: &container.ModifiedAccessConditions{IfModifiedSince: &future}})
 	wantCode(t, err, 412, "ConditionNotMet")
 	f.do("PUT", "/none?restype=container&comp=metadata", "").want(t, 404, "ContainerNotFound")
 }

@@ -84,7 +84,8 @@ func TestSetBlobImmutabilityPolicy(t *testing.T) {
 	wantCode(t, err, 409, "ContainerImmutableStorageWithVersioningEnabled")
 	past := time.Now().Add(-time.Hour)
 	_, err = b.SetImmutabilityPolicy(ctx, until.Add(2*time.Hour),
-		&blob.SetImmutabilityPolicyOptions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfUnmodifiedSince: &past}})
+		&blob.SetImmutabilityPolicyOptions{
+			ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfUnmodifiedSince: &past}})
 	wantCode(t, err, 412, "ConditionNotMet")
 }
 

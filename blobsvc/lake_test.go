@@ -201,7 +201,8 @@ func TestLakeFile(t *testing.T) {
 	wantAnswer(t, err, 409, "PathConflict")
 	_,
 		err = c.Create(ctx,
-		&file.CreateOptions{AccessConditions: &file.AccessConditions{ModifiedAccessConditions: &file.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)}}})
+		&file.CreateOptions{AccessConditions: &file.AccessConditions{
+			ModifiedAccessConditions: &file.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)}}})
 	wantAnswer(t, err, 409, "PathAlreadyExists")
 	must(c.Delete(ctx, nil))(t)
 	_, err = c.Delete(ctx, nil)
@@ -376,13 +377,15 @@ func TestLakeLease(t *testing.T) {
 	wantAnswer(t, err, 412, "LeaseIdMissing")
 	must(
 		c.Rename(ctx, "g",
-			&file.RenameOptions{SourceAccessConditions: &file.SourceAccessConditions{SourceLeaseAccessConditions: &file.LeaseAccessConditions{LeaseID: to.Ptr(id)}}}))(t)
+			&file.RenameOptions{SourceAccessConditions: &file.SourceAccessConditions{
+				SourceLeaseAccessConditions: &file.LeaseAccessConditions{LeaseID: to.Ptr(id)}}}))(t)
 	g := fs.NewFileClient("g")
 	_, err = g.Delete(ctx, nil)
 	wantAnswer(t, err, 412, "LeaseIdMissing") // the lease moves with the file
 	must(
 		g.Delete(ctx,
-			&file.DeleteOptions{AccessConditions: &file.AccessConditions{LeaseAccessConditions: &file.LeaseAccessConditions{LeaseID: to.Ptr(id)}}}))(t)
+			&file.DeleteOptions{AccessConditions: &file.AccessConditions{
+				LeaseAccessConditions: &file.LeaseAccessConditions{LeaseID: to.Ptr(id)}}}))(t)
 }
 
 func TestLakePages(t *testing.T) {

@@ -113,7 +113,8 @@ func (h azureHost) acquire(ctx context.Context, name, owner string, period time.
 	id := *got.LeaseID
 	// For diagnosis only; the lease decides.
 	_, _ = h.blob(name).SetMetadata(ctx, map[string]*string{"FunctionInstance": to.Ptr(owner)},
-		&blob.SetMetadataOptions{AccessConditions: &blob.AccessConditions{LeaseAccessConditions: &blob.LeaseAccessConditions{LeaseID: to.Ptr(id)}}})
+		&blob.SetMetadataOptions{
+			AccessConditions: &blob.AccessConditions{LeaseAccessConditions: &blob.LeaseAccessConditions{LeaseID: to.Ptr(id)}}})
 	return id, nil
 }
 

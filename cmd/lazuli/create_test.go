@@ -37,7 +37,8 @@ func TestCreate(t *testing.T) {
 			t.Errorf("%v: %q", c.put, got)
 		}
 		for _, step := range []struct{ says, option string }{{"", ""}, {"AlreadyExists", ""}, {"", "--if-absent"}} {
-			if got := run("", append([]string{c.verb, "create", c.name}, strings.Fields(step.option)...)...); (got == "") != (step.says == "") || !strings.Contains(got, step.says) {
+			got := run("", append([]string{c.verb, "create", c.name}, strings.Fields(step.option)...)...)
+			if (got == "") != (step.says == "") || !strings.Contains(got, step.says) {
 				t.Errorf("%s create %s: %q", c.verb, step.option, got)
 			}
 		}

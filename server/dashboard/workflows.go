@@ -16,7 +16,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
 )
 
-// workflowAPI is where the HTTP management API of durable workflows is.
+// workflowAPI is the place where the HTTP management API of durable workflows is.
 // https://learn.microsoft.com/azure/azure-functions/durable/durable-functions-http-api
 const workflowAPI = "/runtime/webhooks/durabletask/"
 
@@ -24,7 +24,7 @@ const workflowAPI = "/runtime/webhooks/durabletask/"
 const (
 	hubSuffix = "-leases"
 	hubInfo   = "taskhub.json"
-	// hubContainers is how many containers one page of hubs looks through, hubStep how many of them at a time.
+	// hubContainers is the number of containers that one page of hubs looks through, hubStep how many of them at a time.
 	hubContainers = 5000
 	hubStep       = 250
 )
@@ -45,7 +45,8 @@ func (d *dashboard) hubs(w http.ResponseWriter, r *http.Request) error {
 	var rows []hubRow
 	candidates, marker := 0, r.URL.Query().Get("marker")
 	for looked := 0; looked < hubContainers && candidates < pageSize; looked += hubStep {
-		got, err := client.NewListContainersPager(&service.ListContainersOptions{MaxResults: to.Ptr(int32(hubStep)), Marker: optional(marker)}).NextPage(r.Context())
+		got, err := client.NewListContainersPager(
+			&service.ListContainersOptions{MaxResults: to.Ptr(int32(hubStep)), Marker: optional(marker)}).NextPage(r.Context())
 		if err != nil {
 			return err
 		}
@@ -62,7 +63,8 @@ func (d *dashboard) hubs(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	account := r.PathValue("account")
-	return d.show(w, r, "hubs", "Workflows", []crumb{{account, link("accounts", account)}}, map[string]any{"Rows": rows, "Next": marker, "Now": d.Now()})
+	return d.show(w, r, "hubs", "Workflows", []crumb{{account, link("accounts", account)}},
+		map[string]any{"Rows": rows, "Next": marker, "Now": d.Now()})
 }
 
 // readHub reads what a container says of its task hub. Other containers can have such a name, too.
@@ -89,7 +91,8 @@ func (s workflowState) Done() bool {
 // Class returns the style of the status.
 func (s workflowState) Class() string { return statusClasses[s.RuntimeStatus] }
 
-var statusClasses = map[string]string{"Completed": "good", "Failed": "bad", "Terminated": "warn", "Canceled": "warn", "Suspended": "warn"}
+var statusClasses = map[string]string{"Completed": "good", "Failed": "bad", "Terminated": "warn", "Canceled": "warn",
+	"Suspended": "warn"}
 
 // Text returns a payload as people read it: indented, and a string without quotes.
 func (workflowState) Text(payload json.RawMessage) string {
@@ -178,8 +181,10 @@ func (d *dashboard) hub(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	account, hub := r.PathValue("account"), r.PathValue("hub")
-	return d.show(w, r, "hub", hub, []crumb{{account, link("accounts", account)}, {"Workflows", link("accounts", account, "workflows")}},
-		map[string]any{"Hub": hub, "Rows": rows, "Status": q.Get("status"), "Prefix": q.Get("prefix"), "Next": got.header.Get("X-Ms-Continuation-Token"), "Now": d.Now(),
+	return d.show(w, r, "hub", hub,
+		[]crumb{{account, link("accounts", account)}, {"Workflows", link("accounts", account, "workflows")}},
+		map[string]any{"Hub": hub, "Rows": rows, "Status": q.Get("status"), "Prefix": q.Get("prefix"),
+			"Next": got.header.Get("X-Ms-Continuation-Token"), "Now": d.Now(),
 			"Statuses": []string{"Pending", "Running", "Suspended", "Completed", "Failed", "Terminated"}})
 }
 
@@ -221,7 +226,8 @@ func (d *dashboard) changeHub(w http.ResponseWriter, r *http.Request) error {
 func (d *dashboard) instance(w http.ResponseWriter, r *http.Request) error {
 	id := r.URL.Query().Get("id")
 	path := []string{"instances", id}
-	got, err := d.workflowCall(r, http.MethodGet, path, url.Values{"showHistory": {"true"}, "showHistoryOutput": {"true"}}, "", "")
+	got, err := d.workflowCall(r, http.MethodGet, path, url.Values{"showHistory": {"true"}, "showHistoryOutput": {"true"}},
+		"", "")
 	unreadable := ""
 	var p problem
 	if errAs(err, &p) && p.status == http.StatusInternalServerError {
@@ -236,12 +242,16 @@ func (d *dashboard) instance(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	account, hub := r.PathValue("account"), r.PathValue("hub")
-	return d.show(w, r, "instance", id, []crumb{{account, link("accounts", account)}, {"Workflows", link("accounts", account, "workflows")}, {hub, link("accounts", account, "workflows", hub)}},
-		map[string]any{"Hub": hub, "State": state, "Steps": timeline(state.HistoryEvents), "Count": len(state.HistoryEvents), "Unreadable": unreadable, "Now": d.Now()})
+	return d.show(w, r, "instance", id,
+		[]crumb{{account, link("accounts", account)}, {"Workflows", link("accounts", account, "workflows")},
+			{hub, link("accounts", account, "workflows", hub)}},
+		map[string]any{"Hub": hub, "State": state, "Steps": timeline(state.HistoryEvents), "Count": len(state.HistoryEvents),
+			"Unreadable": unreadable, "Now": d.Now()})
 }
 
-// instanceActions are what the forms of an instance do, and the message afterwards.
-var instanceActions = map[string]string{"suspend": "sent", "resume": "sent", "terminate": "sent", "rewind": "sent", "restart": "started"}
+// instanceActions hold what the forms of an instance do, and the message afterwards.
+var instanceActions = map[string]string{"suspend": "sent", "resume": "sent", "terminate": "sent", "rewind": "sent",
+	"restart": "started"}
 
 // changeInstance sends an event to an instance, controls it, or purges it.
 func (d *dashboard) changeInstance(w http.ResponseWriter, r *http.Request) error {
@@ -251,9 +261,11 @@ func (d *dashboard) changeInstance(w http.ResponseWriter, r *http.Request) error
 	case action == "raise":
 		data := cmp.Or(strings.TrimSpace(r.PostFormValue("data")), "null")
 		if !json.Valid([]byte(data)) {
-			return problem{http.StatusBadRequest, "The data of the event is not JSON", `A text is written in quotation marks: "yes".`}
+			return problem{http.StatusBadRequest, "The data of the event is not JSON",
+				`A text is written in quotation marks: "yes".`}
 		}
-		if _, err := d.workflowCall(r, http.MethodPost, append(path, "raiseEvent", r.PostFormValue("name")), nil, data, ""); err != nil {
+		if _, err := d.workflowCall(r, http.MethodPost, append(path, "raiseEvent", r.PostFormValue("name")), nil, data,
+			""); err != nil {
 			return err
 		}
 		return d.backToInstance(w, r, id, "sent")
@@ -282,14 +294,16 @@ func (d *dashboard) backToInstance(w http.ResponseWriter, r *http.Request, id, d
 	return nil
 }
 
-// workflowHelps are what helps against refusals of the management API.
+// workflowHelps hold what helps against refusals of the management API.
 var workflowHelps = map[int]problem{
-	http.StatusNotFound: {http.StatusNotFound, "There is no such instance", "It may have been purged meanwhile; the page of the hub lists the instances."},
-	http.StatusGone:     {http.StatusGone, "The instance has ended", "Reload its page to see how."},
+	http.StatusNotFound: {http.StatusNotFound, "There is no such instance",
+		"It may have been purged meanwhile; the page of the hub lists the instances."},
+	http.StatusGone: {http.StatusGone, "The instance has ended", "Reload its page to see how."},
 }
 
 // workflowCall sends a request to the management API of the hub in the page's path.
-func (d *dashboard) workflowCall(r *http.Request, method string, path []string, query url.Values, body, continuation string) (*answer, error) {
+func (d *dashboard) workflowCall(r *http.Request, method string, path []string, query url.Values, body,
+	continuation string) (*answer, error) {
 	account, err := d.accountOf(r)
 	if err != nil {
 		return nil, err
@@ -308,10 +322,12 @@ func (d *dashboard) workflowCall(r *http.Request, method string, path []string, 
 	path = slices.Clone(path)
 	for i, p := range path {
 		if path[i] = url.PathEscape(p); p == "" {
-			return nil, problem{http.StatusBadRequest, "A name is missing", "The workflow, the event and the instance have names."}
+			return nil, problem{http.StatusBadRequest, "A name is missing",
+				"The workflow, the event and the instance have names."}
 		}
 	}
-	hr, err := http.NewRequestWithContext(r.Context(), method, workflowAPI+strings.Join(path, "/")+"?"+query.Encode(), io.NopCloser(strings.NewReader(body)))
+	hr, err := http.NewRequestWithContext(r.Context(), method, workflowAPI+strings.Join(path, "/")+"?"+query.Encode(),
+		io.NopCloser(strings.NewReader(body)))
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,8 @@ func openFlows(t *testing.T, change ...func(*dashboard.Options)) *flows {
 			if hub != "Orders" {
 				return nil, nil
 			}
-			return webhook.New(webhook.Options{Client: func() (*durable.Client, error) { return f.client, nil }, Hub: hub, Logger: slog.New(slog.DiscardHandler)}), nil
+			return webhook.New(webhook.Options{Client: func() (*durable.Client, error) { return f.client, nil }, Hub: hub,
+				Logger: slog.New(slog.DiscardHandler)}), nil
 		}
 	})...)
 	storage, err := workers.OpenStorage(f.stack.ConnectionString())
@@ -106,7 +107,8 @@ func TestWorkflowPages(t *testing.T) {
 	f.start("order", "eu/1", `{"item":"<tea>"}`)
 	f.start("fails", "broken", "")
 	f.becomes("broken", "Failed")
-	check.Eventually(t, func() bool { return strings.Contains(f.get(instancePage("eu/1")), "shelf 7") }, "the activity does not end")
+	check.Eventually(t, func() bool { return strings.Contains(f.get(instancePage("eu/1")), "shelf 7") },
+		"the activity does not end")
 
 	f.shows(ordersHub, "eu/1", "broken", "Running", "Failed")
 	f.shows(ordersHub+"?status=Failed", "broken")
@@ -116,7 +118,8 @@ func TestWorkflowPages(t *testing.T) {
 	f.shows(ordersHub+"?prefix=eu/", "eu/1")
 	f.shows(instancePage("eu/1"), "&lt;tea&gt;", "TaskCompleted", "reserve", "<rect", "Suspend", "Raise an event")
 	f.shows(instancePage("broken"), "the printer is on fire", "Rewind", "Purge")
-	for path, want := range map[string]int{instancePage("none"): 404, base + "workflows/Other": 404, ordersHub + "?status=odd": 400, ordersHub + "?marker=odd": 400,
+	for path, want := range map[string]int{instancePage("none"): 404, base + "workflows/Other": 404,
+		ordersHub + "?status=odd": 400, ordersHub + "?marker=odd": 400,
 		"/ui/accounts/other/workflows/Orders": 404, instancePage(""): 400} {
 		if status, _, _ := f.do("GET", path, nil, nil); status != want {
 			t.Errorf("%s: %d, want %d", path, status, want)
@@ -190,7 +193,8 @@ func TestUnreadableHistoryIsShown(t *testing.T) {
 	t.Parallel()
 	f := openFlows(t)
 	f.start("order", "one", "")
-	check.Eventually(t, func() bool { return strings.Contains(f.get(instancePage("one")), "shelf 7") }, "the activity does not end")
+	check.Eventually(t, func() bool { return strings.Contains(f.get(instancePage("one")), "shelf 7") },
+		"the activity does not end")
 	storage, err := workers.OpenStorage(f.stack.ConnectionString())
 	if err != nil {
 		t.Fatal(err)

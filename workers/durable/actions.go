@@ -13,8 +13,9 @@ import (
 // errAction means that a workflow's answer contains an action that cannot be applied.
 var errAction = errors.New("the workflow's action cannot be applied")
 
-// checkActions returns errAction unless the engine can apply all actions of a workflow's answer. The answer may come from an SDK of another
-// version: the engine panics on kinds of actions that it does not know and on missing fields, which would end the process.
+// checkActions returns errAction unless the engine can apply all actions of a workflow's answer. The answer may come
+// from an SDK of another version: the engine panics on kinds of actions that it does not know and on missing fields,
+// which would end the process.
 func checkActions(r *backend.ExecutionResults) error {
 	for i, a := range r.Response.GetActions() {
 		err := error(nil)

@@ -16,11 +16,13 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
-// answering is an executor whose workflows answer with actions in JSON, as SDKs of other languages do. The name is that of a key of answers.
+// answering is an executor whose workflows answer with actions in JSON, as SDKs of other languages do. The name is that
+// of a key of answers.
 type answering map[string]string
 
 // ExecuteOrchestrator implements backend.Executor.
-func (a answering) ExecuteOrchestrator(_ context.Context, _ api.InstanceID, old, fresh []*durable.Event) (*backend.ExecutionResults, error) {
+func (a answering) ExecuteOrchestrator(_ context.Context, _ api.InstanceID, old,
+	fresh []*durable.Event) (*backend.ExecutionResults, error) {
 	r := &backend.ExecutionResults{}
 	fill(&r.Response)
 	for _, e := range append(old, fresh...) {
@@ -65,11 +67,14 @@ func TestActionsThatCannotBeApplied(t *testing.T) {
 	h := newHub(t, lazulitest.Start(t), nil)
 	b := h.backend()
 	answers := answering{
-		"activityTags": `{"scheduleTask":{"name":"a"}}`, "childTags": `{"createSubOrchestration":{"name":"a","instanceId":"x"}}`,
-		"entity": `{"id":1}`, "unknown": `{"id":1}`, "noReceiver": `{"sendEvent":{"name":"go"}}`, "entitySignal": `{"sendEvent":{"instance":{"instanceId":"@counter@a"},"name":"op"}}`,
-		"status": `{"completeOrchestration":{"orchestrationStatus":99}}`, "running": `{"completeOrchestration":{"orchestrationStatus":"ORCHESTRATION_STATUS_RUNNING"}}`,
-		"carryover": `{"completeOrchestration":{"orchestrationStatus":"ORCHESTRATION_STATUS_CONTINUED_AS_NEW","carryoverEvents":[{"eventId":1}]}}`,
-		"noTime":    `{"createTimer":{}}`, "pastTime": `{"createTimer":{"fireAt":"0001-01-01T00:00:00Z"}}`,
+		"activityTags": `{"scheduleTask":{"name":"a"}}`,
+		"childTags":    `{"createSubOrchestration":{"name":"a","instanceId":"x"}}`,
+		"entity":       `{"id":1}`, "unknown": `{"id":1}`, "noReceiver": `{"sendEvent":{"name":"go"}}`,
+		"entitySignal": `{"sendEvent":{"instance":{"instanceId":"@counter@a"},"name":"op"}}`,
+		"status":       `{"completeOrchestration":{"orchestrationStatus":99}}`,
+		"running":      `{"completeOrchestration":{"orchestrationStatus":"ORCHESTRATION_STATUS_RUNNING"}}`,
+		"carryover":    `{"completeOrchestration":{"orchestrationStatus":"ORCHESTRATION_STATUS_CONTINUED_AS_NEW","carryoverEvents":[{"eventId":1}]}}`,
+		"noTime":       `{"createTimer":{}}`, "pastTime": `{"createTimer":{"fireAt":"0001-01-01T00:00:00Z"}}`,
 	}
 	w := b.NewWorker(answers, durable.WorkerOptions{})
 	if err := w.Start(context.Background()); err != nil {
@@ -79,8 +84,10 @@ func TestActionsThatCannotBeApplied(t *testing.T) {
 	c := b.Client()
 	for name, says := range map[string]string{
 		"activityTags": "tags have 10001 bytes", "childTags": "tags have 10001 bytes",
-		"entity": "message to an entity is unknown", "unknown": "kind is unknown", "noReceiver": "it is empty", "entitySignal": "ID of an entity",
-		"status": "status 99", "running": "status 0", "carryover": "unknown kind", "noTime": "Timestamp", "pastTime": "1970",
+		"entity": "message to an entity is unknown", "unknown": "kind is unknown", "noReceiver": "it is empty",
+		"entitySignal": "ID of an entity",
+		"status":       "status 99", "running": "status 0", "carryover": "unknown kind", "noTime": "Timestamp",
+		"pastTime": "1970",
 	} {
 		start(t, c, name, durable.StartOptions{InstanceID: name})
 		if i := ended(t, c, name, "Failed"); !strings.Contains(i.FailureMessage, says) {
@@ -89,8 +96,8 @@ func TestActionsThatCannotBeApplied(t *testing.T) {
 	}
 }
 
-// A workflow that uses one event at a time and continues as new gets through a list of events that is longer than the engine lets it
-// continue in one work item.
+// A workflow that uses one event at a time and continues as new gets through a list of events that is longer than the
+// engine lets it continue in one work item.
 func TestBurstOfEventsWithContinueAsNew(t *testing.T) {
 	t.Parallel()
 	h := newHub(t, lazulitest.Start(t), nil)

@@ -21,8 +21,8 @@ type activities struct {
 	running map[string]*activity
 }
 
-// activity is one that runs here, or waits to. The engine knows activities by instance and number, so that two copies must not run at
-// once in one process.
+// activity is one that runs here, or waits to. The engine knows activities by instance and number, so that two copies
+// must not run at once in one process.
 type activity struct {
 	key    string
 	first  *received   // the copy that is run
@@ -191,7 +191,8 @@ func (b *Backend) GetActivityWorkItem(ctx context.Context) (*backend.ActivityWor
 	}
 }
 
-// postpone gives back an activity that cannot be prepared, and waits a second. The engine would wait for five before it asked for any activity.
+// postpone gives back an activity that cannot be prepared, and waits a second. The engine would wait for five before it
+// asked for any activity.
 func (b *Backend) postpone(ctx context.Context, w *activity, err error) {
 	b.activities.giveBack([]*activity{w})
 	if ctx.Err() == nil {
@@ -221,8 +222,8 @@ func (b *Backend) nextActivity(ctx context.Context) (*activity, error) {
 	return list[0], nil
 }
 
-// CompleteActivityWorkItem implements backend.Backend: it sends the result, then deletes the work item. A crash in between repeats the
-// activity; the instance takes the first result.
+// CompleteActivityWorkItem implements backend.Backend: it sends the result, then deletes the work item. A crash in
+// between repeats the activity; the instance takes the first result.
 func (b *Backend) CompleteActivityWorkItem(ctx context.Context, wi *backend.ActivityWorkItem) error {
 	if err := b.ready(); err != nil {
 		return err
@@ -248,7 +249,8 @@ func (b *Backend) CompleteActivityWorkItem(ctx context.Context, wi *backend.Acti
 	} else if x := e.GetTaskFailed(); x != nil {
 		x.TaskScheduledId = m.event.EventId
 	}
-	if _, err := b.send(ctx, outgoing{message: &message{Instance: m.Instance, Execution: m.Execution, Scheduled: m.Scheduled, event: e}}); err != nil {
+	if _, err := b.send(ctx, outgoing{message: &message{Instance: m.Instance, Execution: m.Execution,
+		Scheduled: m.Scheduled, event: e}}); err != nil {
 		return err
 	}
 	if err := fault.Point(pointResultSent); err != nil {
@@ -268,8 +270,8 @@ func (b *Backend) deleteActivity(ctx context.Context, w *activity) {
 	}
 }
 
-// isOver reports whether the workflow does not wait for an activity any more. It is asked of work items that come again: their first
-// receiver may have died after it had sent the result.
+// isOver reports whether the workflow does not wait for an activity any more. It is asked of work items that come
+// again: their first receiver may have died after it had sent the result.
 func (b *Backend) isOver(ctx context.Context, m *received) (bool, error) {
 	if m.attempts <= 1 {
 		return false, nil

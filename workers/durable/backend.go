@@ -23,8 +23,8 @@ import (
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// Backend stores one task hub in a storage account. It is safe for concurrent use. Use [NewClient] in a process that only starts and watches
-// workflows.
+// Backend stores one task hub in a storage account. It is safe for concurrent use. Use [NewClient] in a process that
+// only starts and watches workflows.
 type Backend struct {
 	options    Options
 	names      names
@@ -70,8 +70,10 @@ func New(options Options) (*Backend, error) {
 	n := names{o.Hub}
 	p := payloads{o.Storage.Blobs.ServiceClient().NewContainerClient(n.largeMessages())}
 	b := &Backend{options: o, names: n, clock: o.Clock, log: o.Logger.With("hub", o.Hub), payloads: p,
-		instances: instances{o.Storage.Tables.NewClient(n.instances()), p, o.Hub}, histories: histories{o.Storage.Tables.NewClient(n.history()), p},
-		sessions: newSessions(), inWork: inWork{list: map[string]*work{}}, holder: &holder{visibility: o.Visibility, list: map[*received]struct{}{}}, cache: newCache(o.CacheEvents),
+		instances: instances{o.Storage.Tables.NewClient(n.instances()), p, o.Hub},
+		histories: histories{o.Storage.Tables.NewClient(n.history()), p},
+		sessions:  newSessions(), inWork: inWork{list: map[string]*work{}},
+		holder: &holder{visibility: o.Visibility, list: map[*received]struct{}{}}, cache: newCache(o.CacheEvents),
 		life: context.Background()}
 	b.workItems, b.poison = b.queue(n.workItems()), b.queue(n.poison())
 	b.activities = newActivities(b)
@@ -95,7 +97,8 @@ type hubInfo struct {
 	PartitionCount int
 }
 
-// CreateTaskHub implements backend.Backend. It creates the missing resources, and returns backend.ErrTaskHubExists if the hub exists.
+// CreateTaskHub implements backend.Backend. It creates the missing resources, and returns backend.ErrTaskHubExists if
+// the hub exists.
 func (b *Backend) CreateTaskHub(ctx context.Context) error {
 	err := b.open(ctx)
 	existed := err == nil
@@ -104,7 +107,8 @@ func (b *Backend) CreateTaskHub(ctx context.Context) error {
 	}
 	s := b.options.Storage
 	for _, name := range []string{b.names.leases(), b.names.largeMessages()} {
-		if _, err := s.Blobs.CreateContainer(ctx, name, nil); err != nil && !bloberror.HasCode(err, bloberror.ContainerAlreadyExists) {
+		if _, err := s.Blobs.CreateContainer(ctx, name, nil); err != nil &&
+			!bloberror.HasCode(err, bloberror.ContainerAlreadyExists) {
 			return fmt.Errorf("durable: create the container %s: %w", name, err)
 		}
 	}
@@ -178,12 +182,15 @@ func (b *Backend) open(ctx context.Context) error {
 	for i := range info.PartitionCount {
 		b.control = append(b.control, b.queue(b.names.control(i)))
 	}
-	b.leases = &leases{container: b.options.Storage.Blobs.ServiceClient().NewContainerClient(b.names.leases()), names: b.names, partitions: info.PartitionCount,
-		worker: b.options.Worker, duration: b.options.LeaseDuration, clock: b.clock, log: b.log, early: make(chan struct{}, 1), held: map[int]string{}}
+	b.leases = &leases{container: b.options.Storage.Blobs.ServiceClient().NewContainerClient(b.names.leases()),
+		names: b.names, partitions: info.PartitionCount,
+		worker: b.options.Worker, duration: b.options.LeaseDuration, clock: b.clock, log: b.log,
+		early: make(chan struct{}, 1), held: map[int]string{}}
 	return nil
 }
 
-// DeleteTaskHub implements backend.Backend. On Azure, creating a hub with the same name fails for about 30 seconds afterwards.
+// DeleteTaskHub implements backend.Backend. On Azure, creating a hub with the same name fails for about 30 seconds
+// afterwards.
 func (b *Backend) DeleteTaskHub(ctx context.Context) error {
 	found := b.open(ctx)
 	if found != nil && !errors.Is(found, backend.ErrTaskHubNotFound) {
@@ -233,7 +240,8 @@ type work struct {
 	attempts  int64
 	dropped   int
 	settled   bool // completed or abandoned
-	// continued counts how often the workflow has continued as new; paused means that its last execution has not run, see maxContinued.
+	// continued counts how often the workflow has continued as new; paused means that its last execution has not run, see
+	// maxContinued.
 	continued    int
 	paused       bool
 	customStatus *wrapperspb.StringValue // of the last execution that ran
@@ -247,8 +255,9 @@ const workProperty = "lazuli.durable.work"
 
 func (b *Backend) item(w *work) *backend.OrchestrationWorkItem {
 	id := api.InstanceID(w.session.instance)
-	wi := &backend.OrchestrationWorkItem{InstanceID: id, LockedBy: b.options.Worker, RetryCount: int32(max(0, w.attempts-1)),
-		State: backend.NewOrchestrationRuntimeState(id, w.history.events), Properties: map[string]any{workProperty: w}}
+	wi := &backend.OrchestrationWorkItem{InstanceID: id, LockedBy: b.options.Worker,
+		RetryCount: int32(max(0, w.attempts-1)),
+		State:      backend.NewOrchestrationRuntimeState(id, w.history.events), Properties: map[string]any{workProperty: w}}
 	for _, r := range w.events {
 		wi.NewEvents = append(wi.NewEvents, r.event)
 	}
@@ -256,8 +265,8 @@ func (b *Backend) item(w *work) *backend.OrchestrationWorkItem {
 	return wi
 }
 
-// GetOrchestrationWorkItem implements backend.Backend. A backend that was started waits for work until ctx is done or the backend stops;
-// another one checks once.
+// GetOrchestrationWorkItem implements backend.Backend. A backend that was started waits for work until ctx is done or
+// the backend stops; another one checks once.
 func (b *Backend) GetOrchestrationWorkItem(ctx context.Context) (*backend.OrchestrationWorkItem, error) {
 	if err := b.ready(); err != nil {
 		return nil, err
@@ -296,7 +305,8 @@ func (b *Backend) pull(ctx context.Context) (*backend.OrchestrationWorkItem, err
 	return nil, backend.ErrNoWorkItems
 }
 
-// history returns an instance's history from the cache or from storage, with its row. The caller has the instance's session in hand.
+// history returns an instance's history from the cache or from storage, with its row. The caller has the instance's
+// session in hand.
 func (b *Backend) history(ctx context.Context, instance string) (h *history, cached bool, err error) {
 	if h := b.cache.get(instance); h != nil {
 		return h, true, nil
@@ -314,7 +324,8 @@ func (b *Backend) history(ctx context.Context, instance string) (h *history, cac
 }
 
 // GetOrchestrationRuntimeState implements backend.Backend.
-func (b *Backend) GetOrchestrationRuntimeState(ctx context.Context, wi *backend.OrchestrationWorkItem) (*backend.OrchestrationRuntimeState, error) {
+func (b *Backend) GetOrchestrationRuntimeState(ctx context.Context,
+	wi *backend.OrchestrationWorkItem) (*backend.OrchestrationRuntimeState, error) {
 	if err := b.ready(); err != nil {
 		return nil, err
 	}

@@ -94,7 +94,8 @@ func start(t *testing.T, c *durable.Client, name string, o durable.StartOptions)
 	return id
 }
 
-func registry(t *testing.T, orchestrators map[string]task.Orchestrator, activities map[string]task.Activity) *task.TaskRegistry {
+func registry(t *testing.T, orchestrators map[string]task.Orchestrator,
+	activities map[string]task.Activity) *task.TaskRegistry {
 	t.Helper()
 	r := task.NewTaskRegistry()
 	for name, o := range orchestrators {
@@ -148,8 +149,8 @@ func TestFanOut(t *testing.T) {
 	}
 }
 
-// Two owners that hold the same message of an instance: one commits, the other is refused and sends nothing; at the first checkpoint, which
-// makes the sentinel, and at a later one, which replaces it.
+// Two owners that hold the same message of an instance: one commits, the other is refused and sends nothing; at the
+// first checkpoint, which makes the sentinel, and at a later one, which replaces it.
 func TestDeposedOwnerCannotCommit(t *testing.T) {
 	t.Parallel()
 	clock := lazulitest.NewClock()
@@ -157,12 +158,13 @@ func TestDeposedOwnerCannotCommit(t *testing.T) {
 	one, two := h.backend(), h.backend()
 	start(t, one.Client(), "one", durable.StartOptions{InstanceID: "i"})
 
-	executor := task.NewTaskExecutor(registry(t, map[string]task.Orchestrator{"one": func(ctx *task.OrchestrationContext) (any, error) {
-		if err := ctx.WaitForSingleEvent("go", -1).Await(nil); err != nil {
-			return nil, err
-		}
-		return nil, ctx.CallActivity("double", task.WithActivityInput(1)).Await(nil)
-	}}, nil))
+	executor := task.NewTaskExecutor(
+		registry(t, map[string]task.Orchestrator{"one": func(ctx *task.OrchestrationContext) (any, error) {
+			if err := ctx.WaitForSingleEvent("go", -1).Await(nil); err != nil {
+				return nil, err
+			}
+			return nil, ctx.CallActivity("double", task.WithActivityInput(1)).Await(nil)
+		}}, nil))
 	process := func(b *durable.Backend) *backend.OrchestrationWorkItem {
 		t.Helper()
 		wi, err := b.GetOrchestrationWorkItem(t.Context())
@@ -215,7 +217,8 @@ func TestDeposedOwnerCannotCommit(t *testing.T) {
 func (h *hub) rowsOf(id string) (keys []string) {
 	h.t.Helper()
 	for _, table := range []string{"TestInstances", "TestHistory"} {
-		pager := h.account.Tables.NewClient(table).NewListEntitiesPager(&aztables.ListEntitiesOptions{Filter: to.Ptr("PartitionKey eq '" + id + "'"), Select: to.Ptr("RowKey")})
+		pager := h.account.Tables.NewClient(table).NewListEntitiesPager(
+			&aztables.ListEntitiesOptions{Filter: to.Ptr("PartitionKey eq '" + id + "'"), Select: to.Ptr("RowKey")})
 		for pager.More() {
 			page, err := pager.NextPage(h.t.Context())
 			if err != nil {
@@ -271,7 +274,8 @@ func TestLargePayloadsAreStoredAndCleanedUp(t *testing.T) {
 			}
 			return twice, nil
 		}}, map[string]task.Activity{"echo": echo}))
-	for name, input := range map[string]string{"once": strings.Repeat("é", 50_000), "continued": "again" + strings.Repeat("x", 99_995)} {
+	for name, input := range map[string]string{"once": strings.Repeat("é", 50_000),
+		"continued": "again" + strings.Repeat("x", 99_995)} {
 		start(t, c, "large", durable.StartOptions{InstanceID: name, Input: `"` + input + `"`})
 		if err := c.RaiseEvent(t.Context(), name, "more", `"`+strings.Repeat("y", 80_000)+`"`); err != nil {
 			t.Fatal(err)
@@ -316,7 +320,10 @@ func TestContinueAsNewCleansUp(t *testing.T) {
 			}
 			ctx.ContinueAsNew(n - 1)
 			return nil, nil
-		}}, map[string]task.Activity{"blob": func(task.ActivityContext) (any, error) { return strings.Repeat("z", 50_000), nil }}))
+		}}, map[string]task.Activity{"blob": func(task.ActivityContext) (any, error) {
+		return strings.Repeat("z", 50_000),
+			nil
+	}}))
 	start(t, c, "again", durable.StartOptions{InstanceID: "i", Input: "3"})
 	want := []string{"TestInstances", "TestHistory", "TestHistory", "TestHistory"} // two events and the sentinel
 	var got []string
@@ -400,9 +407,11 @@ func TestBadInputFailsItsInstanceOnly(t *testing.T) {
 		"waits": func(ctx *task.OrchestrationContext) (any, error) {
 			return nil, ctx.WaitForSingleEvent("go", -1).Await(nil)
 		},
-	}, map[string]task.Activity{"double": double, "large": func(task.ActivityContext) (any, error) { return strings.Repeat("x", 200_000), nil }}))
+	}, map[string]task.Activity{"double": double,
+		"large": func(task.ActivityContext) (any, error) { return strings.Repeat("x", 200_000), nil }}))
 	for name, says := range map[string]string{
-		"unknown": "not registered", "changing": "does not match its history", "panics": "out of order", "output": "too large", "status": "custom status",
+		"unknown": "not registered", "changing": "does not match its history", "panics": "out of order",
+		"output": "too large", "status": "custom status",
 		"result": "too large", "missing": "no task activity named 'none'", "child": "U+0001",
 	} {
 		start(t, c, name, durable.StartOptions{InstanceID: "bad-" + name})
@@ -410,14 +419,17 @@ func TestBadInputFailsItsInstanceOnly(t *testing.T) {
 			t.Errorf("%s: the failure says %q, want %q in it", name, i.FailureMessage, says)
 		}
 	}
-	if _, err := c.Start(t.Context(), "fine", durable.StartOptions{Input: strings.Repeat("1", 200_000)}); !errors.Is(err, durable.ErrTooLarge) {
+	if _, err := c.Start(t.Context(), "fine", durable.StartOptions{Input: strings.Repeat("1", 200_000)}); !errors.Is(err,
+		durable.ErrTooLarge) {
 		t.Errorf("a start with a large input: %v", err)
 	}
 
 	start(t, c, "waits", durable.StartOptions{InstanceID: "corrupt"})
 	eventually(t, func() bool { i, err := c.Get(t.Context(), "corrupt"); return err == nil && i.Status == "Running" })
 	history := h.account.Tables.NewClient("TestHistory")
-	if _, err := history.UpdateEntity(t.Context(), []byte(`{"PartitionKey":"corrupt","RowKey":"0000000000000001","Event":"AAAA","Event@odata.type":"Edm.Binary"}`), nil); err != nil {
+	if _, err := history.UpdateEntity(t.Context(),
+		[]byte(`{"PartitionKey":"corrupt","RowKey":"0000000000000001","Event":"AAAA","Event@odata.type":"Edm.Binary"}`),
+		nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.RaiseEvent(t.Context(), "corrupt", "go", ""); err != nil {
@@ -442,12 +454,14 @@ func eventually(t *testing.T, done func() bool) {
 func (h *hub) breakLeases() {
 	h.t.Helper()
 	for i := range 4 {
-		b := h.account.Blobs.ServiceClient().NewContainerClient("test-leases").NewBlobClient(fmt.Sprintf("default/test-control-%02d", i))
+		b := h.account.Blobs.ServiceClient().NewContainerClient("test-leases").NewBlobClient(
+			fmt.Sprintf("default/test-control-%02d", i))
 		c, err := lease.NewBlobClient(b, nil)
 		if err != nil {
 			h.t.Fatal(err)
 		}
-		if _, err := c.BreakLease(h.t.Context(), &lease.BlobBreakOptions{BreakPeriod: to.Ptr(int32(0))}); err != nil && !bloberror.HasCode(err, bloberror.LeaseNotPresentWithLeaseOperation) {
+		if _, err := c.BreakLease(h.t.Context(), &lease.BlobBreakOptions{BreakPeriod: to.Ptr(int32(0))}); err != nil &&
+			!bloberror.HasCode(err, bloberror.LeaseNotPresentWithLeaseOperation) {
 			h.t.Fatal(err)
 		}
 	}
@@ -487,7 +501,8 @@ func TestQueryPages(t *testing.T) {
 	if ids := all(durable.Query{Prefix: "a/", Top: 4}); len(ids) != 25 || ids[0] != "a/00" || ids[24] != "a/24" {
 		t.Errorf("the instances with the prefix are %q", ids)
 	}
-	if diff := cmp.Diff([]string{"a/00", "a/05", "a/10", "a/15", "a/20"}, all(durable.Query{Status: []string{"failed"}, Top: 2})); diff != "" {
+	if diff := cmp.Diff([]string{"a/00", "a/05", "a/10", "a/15", "a/20"},
+		all(durable.Query{Status: []string{"failed"}, Top: 2})); diff != "" {
 		t.Errorf("the failed instances (-want +got):\n%s", diff)
 	}
 	if ids := all(durable.Query{To: time.Now().Add(-time.Hour)}); len(ids) != 0 {

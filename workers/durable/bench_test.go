@@ -16,7 +16,8 @@ import (
 func benchHub(b *testing.B, orchestrators map[string]task.Orchestrator) *durable.Client {
 	b.Helper()
 	lazuli := lazulitest.Start(b, lazulitest.WithData(b.TempDir()))
-	be, err := durable.New(durable.Options{Storage: lazuli.Default(b).Storage, Hub: "Bench", Logger: slog.New(slog.DiscardHandler)})
+	be, err := durable.New(durable.Options{Storage: lazuli.Default(b).Storage, Hub: "Bench",
+		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -33,7 +34,8 @@ func benchHub(b *testing.B, orchestrators map[string]task.Orchestrator) *durable
 	return be.Client()
 }
 
-// BenchmarkSequence runs 64 workflows at a time, each of five activities one after the other, with the server in the same process.
+// BenchmarkSequence runs 64 workflows at a time, each of five activities one after the other, with the server in the
+// same process.
 func BenchmarkSequence(b *testing.B) {
 	c := benchHub(b, map[string]task.Orchestrator{"sequence": func(ctx *task.OrchestrationContext) (any, error) {
 		for i := range 5 {

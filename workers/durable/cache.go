@@ -5,7 +5,8 @@ import (
 	"sync"
 )
 
-// cache keeps the most recently used histories in memory. An entry may be stale; the ETag check at the next commit detects it.
+// cache keeps the most recently used histories in memory. An entry may be stale; the ETag check at the next commit
+// detects it.
 type cache struct {
 	most int // events
 

@@ -33,7 +33,8 @@ const checkpointTimeout = 2 * time.Minute
 // maxCustomStatus bounds the custom status, as Durable Functions does, in bytes.
 const maxCustomStatus = 16 << 10
 
-// CompleteOrchestrationWorkItem implements backend.Backend: it makes the checkpoint whose steps the package comment lists.
+// CompleteOrchestrationWorkItem implements backend.Backend: it makes the checkpoint whose steps the package comment
+// lists.
 func (b *Backend) CompleteOrchestrationWorkItem(ctx context.Context, wi *backend.OrchestrationWorkItem) error {
 	if err := b.ready(); err != nil {
 		return err
@@ -155,7 +156,8 @@ func (b *Backend) checkCheckpoint(c plan) error {
 		return fmt.Errorf("%w: the custom status has %d bytes; %d are allowed", ErrTooLarge, n, maxCustomStatus)
 	}
 	if n := len(c.next.Terminations); n > maxCustomStatus {
-		return fmt.Errorf("%w: the terminations of other instances have %d bytes; %d are allowed", ErrTooLarge, n, maxCustomStatus)
+		return fmt.Errorf("%w: the terminations of other instances have %d bytes; %d are allowed", ErrTooLarge, n,
+			maxCustomStatus)
 	}
 	return nil
 }
@@ -173,7 +175,8 @@ func (b *Backend) failedPlan(w *work, reason error) plan {
 	return c
 }
 
-// addUnlocks adds to the rows of a checkpoint that completes a workflow the messages that release the entities which it has locked.
+// addUnlocks adds to the rows of a checkpoint that completes a workflow the messages that release the entities which it
+// has locked.
 func (b *Backend) addUnlocks(old []*Event, rows []newRow) []newRow {
 	end := slices.IndexFunc(rows, func(r newRow) bool { return r.event.GetExecutionCompleted() != nil })
 	if end < 0 {
@@ -311,7 +314,8 @@ func updateOf(h *history, now time.Time) update {
 	return u
 }
 
-// clean deletes the remains of a replaced history: rows beyond the end of the new one, and payloads that only the old one had.
+// clean deletes the remains of a replaced history: rows beyond the end of the new one, and payloads that only the old
+// one had.
 func (b *Backend) clean(ctx context.Context, instance string, n, old *history) {
 	kept := map[string]bool{}
 	for _, blob := range n.blobs {
@@ -355,7 +359,8 @@ func (b *Backend) finishWork(ctx context.Context, w *work) {
 				err = r.delete(ctx)
 			}
 			if err != nil {
-				b.log.Warn("cannot delete a message; it comes again and is dropped then", "instance", r.Instance, "err", sdkerr.Short(err))
+				b.log.Warn("cannot delete a message; it comes again and is dropped then", "instance", r.Instance, "err",
+					sdkerr.Short(err))
 				r.release()
 			}
 			deleted[i] = err == nil
@@ -373,7 +378,8 @@ func (b *Backend) finishWork(ctx context.Context, w *work) {
 	b.sessions.done(w.session, w.messages)
 }
 
-// failCorrupt fails an instance whose history cannot be read. It records the reason in the row and sends the failure to the parent; the history is not changed.
+// failCorrupt fails an instance whose history cannot be read. It records the reason in the row and sends the failure to
+// the parent; the history is not changed.
 func (b *Backend) failCorrupt(ctx context.Context, instance string, reason *CorruptError) error {
 	b.log.Error("instance failed", "instance", instance, "err", reason)
 	row, err := b.instances.get(ctx, instance)

@@ -15,7 +15,8 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
-// heldRow holds back the first write that completes an instance's row, until the row was read a number of times meanwhile.
+// heldRow holds back the first write that completes an instance's row, until the row was read a number of times
+// meanwhile.
 type heldRow struct {
 	row     string // its address, without the host
 	reads   int    // until the write goes on
@@ -56,8 +57,8 @@ func (h *heldRow) Do(r *http.Request) (*http.Response, error) {
 	return http.DefaultClient.Do(r)
 }
 
-// A parent starts its child again under the same ID while the row of the first child does not say yet that it has ended: the parent waits,
-// for longer than one checkpoint does.
+// A parent starts its child again under the same ID while the row of the first child does not say yet that it has
+// ended: the parent waits, for longer than one checkpoint does.
 func TestChildIsStartedAgainBeforeItsRowIsWritten(t *testing.T) {
 	t.Parallel()
 	h := newHub(t, lazulitest.Start(t), nil)

@@ -61,7 +61,8 @@ type StartOptions struct {
 	Version string
 	// Tags are kept with the instance, at most 8 KiB.
 	Tags map[string]string
-	// Replaceable are the statuses in which an instance with the ID is replaced. One that is running ends without a result.
+	// Replaceable are the statuses in which an instance with the ID is replaced. One that is running ends without a
+	// result.
 	Replaceable []Status
 	// Ignore are the statuses in which Start leaves an instance with the ID as it is, and returns its ID.
 	Ignore []Status
@@ -146,9 +147,11 @@ func (c *Client) instance(ctx context.Context, r *instanceRow, payloads bool) (*
 	if err != nil {
 		return nil, err
 	}
-	i := &Instance{ID: string(m.InstanceID), Name: m.Name, Status: statusText(m.RuntimeStatus), Created: m.CreatedAt, LastUpdated: m.LastUpdatedAt,
-		Parent: r.ParentInstanceID, Input: m.SerializedInput, Output: m.SerializedOutput, CustomStatus: m.SerializedCustomStatus,
-		Version: r.Version, Execution: r.ExecutionID, Tags: decodeTags(r.Tags), Scheduled: r.ScheduledStartTime}
+	i := &Instance{ID: string(m.InstanceID), Name: m.Name, Status: statusText(m.RuntimeStatus), Created: m.CreatedAt,
+		LastUpdated: m.LastUpdatedAt,
+		Parent:      r.ParentInstanceID, Input: m.SerializedInput, Output: m.SerializedOutput,
+		CustomStatus: m.SerializedCustomStatus,
+		Version:      r.Version, Execution: r.ExecutionID, Tags: decodeTags(r.Tags), Scheduled: r.ScheduledStartTime}
 	if isFinal(r.status()) {
 		i.Completed = r.CompletedTime
 	}
@@ -184,7 +187,8 @@ func (c *Client) Wait(ctx context.Context, id string) (*Instance, error) {
 	return c.WaitFor(ctx, id, (*Instance).Done)
 }
 
-// WaitFor waits until a condition holds for the instance, and returns the instance. It returns an error when ctx is done.
+// WaitFor waits until a condition holds for the instance, and returns the instance. It returns an error when ctx is
+// done.
 func (c *Client) WaitFor(ctx context.Context, id string, until func(*Instance) bool) (*Instance, error) {
 	for pause := waitFirst; ; pause = min(pause*3/2, waitLast) {
 		changed, forget := c.b.watches.watch(id)
@@ -213,7 +217,8 @@ type Query struct {
 	Status []string
 	// From and To bound the time of creation; zero: unbounded.
 	From, To time.Time
-	// CompletedFrom and CompletedTo bound the time at which the instance ended, the second one exclusively; zero: unbounded.
+	// CompletedFrom and CompletedTo bound the time at which the instance ended, the second one exclusively; zero:
+	// unbounded.
 	CompletedFrom, CompletedTo time.Time
 	// Prefix is the beginning of the IDs.
 	Prefix string
@@ -221,14 +226,14 @@ type Query struct {
 	Top int
 	// Payloads includes inputs, outputs and custom statuses.
 	Payloads bool
-	// Continuation is where the page begins: Page.Continuation of the page before.
+	// Continuation is the position at which the page begins: Page.Continuation of the page before.
 	Continuation string
 }
 
 // Page is a part of a query's result.
 type Page struct {
 	Instances []*Instance
-	// Continuation is where the next page begins; empty after the last page.
+	// Continuation is the position at which the next page begins; empty after the last page.
 	Continuation string
 }
 
@@ -330,19 +335,22 @@ func (c *Client) Query(ctx context.Context, q Query) (*Page, error) {
 // unknown is the status of an instance whose row cannot be read, as in Durable Functions.
 const unknown = "Unknown"
 
-// listed returns an instance of a query. One that cannot be read does not fail the query: it has the reason as its failure.
+// listed returns an instance of a query. One that cannot be read does not fail the query: it has the reason as its
+// failure.
 func (c *Client) listed(ctx context.Context, text []byte, payloads bool) (*Instance, error) {
 	r := &instanceRow{}
 	if err := json.Unmarshal(text, r); err != nil {
 		var keys struct{ PartitionKey string }
 		_ = json.Unmarshal(text, &keys)
-		return &Instance{ID: instanceOf(keys.PartitionKey), Status: unknown, FailureType: "Unreadable", FailureMessage: err.Error()}, nil
+		return &Instance{ID: instanceOf(keys.PartitionKey), Status: unknown, FailureType: "Unreadable",
+			FailureMessage: err.Error()}, nil
 	}
 	i, err := c.instance(ctx, r, payloads)
 	var corrupt *CorruptError
 	if errors.As(err, &corrupt) || errors.Is(err, errNoPayload) {
-		return &Instance{ID: instanceOf(r.PartitionKey), Name: r.Name, Status: statusText(r.status()), Created: r.CreatedTime, LastUpdated: r.LastUpdatedTime,
-			Parent: r.ParentInstanceID, FailureType: "Unreadable", FailureMessage: err.Error()}, nil
+		return &Instance{ID: instanceOf(r.PartitionKey), Name: r.Name, Status: statusText(r.status()), Created: r.CreatedTime,
+			LastUpdated: r.LastUpdatedTime,
+			Parent:      r.ParentInstanceID, FailureType: "Unreadable", FailureMessage: err.Error()}, nil
 	}
 	return i, err
 }
@@ -380,8 +388,8 @@ func (c *Client) send(ctx context.Context, id string, e *Event) error {
 	return c.b.addEvent(ctx, id, e, newID())
 }
 
-// RaiseEvent sends an event with JSON to an instance. The instance keeps an event until the workflow waits for it. An event for an instance
-// that has ended is dropped.
+// RaiseEvent sends an event with JSON to an instance. The instance keeps an event until the workflow waits for it. An
+// event for an instance that has ended is dropped.
 func (c *Client) RaiseEvent(ctx context.Context, id, name, data string) error {
 	if name == "" {
 		return fmt.Errorf("%w: the event has no name", ErrBadRequest)
@@ -414,8 +422,9 @@ func (c *Client) TerminateWith(ctx context.Context, id string, output *string, r
 	return c.send(ctx, id, e)
 }
 
-// TerminateNow ends an instance without its worker, by writing its end into the history. It is false if the instance does not exist, has ended,
-// is written by a worker at the same time, or has locked entities. Sub-orchestrations and activities are not stopped.
+// TerminateNow ends an instance without its worker, by writing its end into the history. It is false if the instance
+// does not exist, has ended, is written by a worker at the same time, or has locked entities. Sub-orchestrations and
+// activities are not stopped.
 func (c *Client) TerminateNow(ctx context.Context, id, reason string) (bool, error) {
 	if err := checkInstanceID(id); err != nil {
 		return false, err
@@ -449,8 +458,8 @@ func (c *Client) Rewind(ctx context.Context, id, reason string) error {
 	return c.b.Rewind(ctx, api.InstanceID(id), reason)
 }
 
-// Restart starts the workflow of an instance that has ended again, with the same input, version and tags, under the same ID or a new one. It
-// returns ErrNotCompleted if the instance is running.
+// Restart starts the workflow of an instance that has ended again, with the same input, version and tags, under the
+// same ID or a new one. It returns ErrNotCompleted if the instance is running.
 func (c *Client) Restart(ctx context.Context, id string, newInstanceID bool) (string, error) {
 	i, err := c.Get(ctx, id)
 	if err != nil {
@@ -471,7 +480,8 @@ func (c *Client) Purge(ctx context.Context, id string) error {
 	return c.b.PurgeOrchestrationState(ctx, api.InstanceID(id))
 }
 
-// PurgeTree purges an instance, and with recurse its sub-orchestrations before it. It returns the number of purged instances.
+// PurgeTree purges an instance, and with recurse its sub-orchestrations before it. It returns the number of purged
+// instances.
 func (c *Client) PurgeTree(ctx context.Context, id string, recurse bool) (int, error) {
 	return c.purgeTree(ctx, id, recurse, map[string]bool{})
 }
@@ -517,7 +527,7 @@ func (c *Client) purgeTree(ctx context.Context, id string, recurse bool, done ma
 	return n + 1, nil
 }
 
-// endsWithin is how long a purge waits for the end of sub-orchestrations that end with their parent.
+// endsWithin is the time that a purge waits for the end of sub-orchestrations that end with their parent.
 const endsWithin = 5 * time.Second
 
 // waitEnd waits for the end of an instance that was told to end.

@@ -7,8 +7,9 @@ import (
 	"github.com/microsoft/durabletask-go/backend"
 )
 
-// maxContinued is how often the engine lets a workflow continue as new in one work item. It refuses the work item after that, each time it
-// comes again; a workflow that handles one event in each execution would never get through a longer list of events.
+// maxContinued is the number of times that the engine lets a workflow continue as new in one work item. It refuses the
+// work item after that, each time it comes again; a workflow that handles one event in each execution would never get
+// through a longer list of events.
 const maxContinued = 20
 
 // inWork are the work items that the engine has, by instance.
@@ -37,8 +38,9 @@ func (i *inWork) of(instance string) *work {
 	return i.list[instance]
 }
 
-// pauseContinued returns an answer without actions if the workflow has continued as new maxContinued times in the work item, or nil. The
-// checkpoint then commits the last execution before its first step, and sends the instance a message with which it goes on.
+// pauseContinued returns an answer without actions if the workflow has continued as new maxContinued times in the work
+// item, or nil. The checkpoint then commits the last execution before its first step, and sends the instance a message
+// with which it goes on.
 func (b *Backend) pauseContinued(id api.InstanceID) *backend.ExecutionResults {
 	w := b.inWork.of(string(id))
 	if w == nil || w.continued < maxContinued {

@@ -12,8 +12,9 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
-// A history that is damaged while its owner has it in memory: the owner goes on from memory, and the next one, which has to read the
-// history, fails the instance. A damaged sentinel refuses the owner's next checkpoint, and the instance fails at once. Others go on.
+// A history that is damaged while its owner has it in memory: the owner goes on from memory, and the next one, which
+// has to read the history, fails the instance. A damaged sentinel refuses the owner's next checkpoint, and the instance
+// fails at once. Others go on.
 func TestHistoryIsDamagedWhileItIsCached(t *testing.T) {
 	t.Parallel()
 	h := newHub(t, lazulitest.Start(t), nil)
@@ -34,7 +35,8 @@ func TestHistoryIsDamagedWhileItIsCached(t *testing.T) {
 	c := b.Client()
 	damage := func(row string) {
 		t.Helper()
-		if _, err := h.account.Tables.NewClient("TestHistory").UpdateEntity(t.Context(), []byte(row), &aztables.UpdateEntityOptions{UpdateMode: aztables.UpdateModeMerge}); err != nil {
+		if _, err := h.account.Tables.NewClient("TestHistory").UpdateEntity(t.Context(), []byte(row),
+			&aztables.UpdateEntityOptions{UpdateMode: aztables.UpdateModeMerge}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -79,13 +81,17 @@ func TestHistoryIsDamagedWhileItIsCached(t *testing.T) {
 func TestQueryWithDamagedInstances(t *testing.T) {
 	t.Parallel()
 	h := newHub(t, lazulitest.Start(t), nil)
-	c := h.run(registry(t, map[string]task.Orchestrator{"large": func(*task.OrchestrationContext) (any, error) { return strings.Repeat("x", 50_000), nil }}, nil))
+	c := h.run(registry(t, map[string]task.Orchestrator{"large": func(*task.OrchestrationContext) (any,
+		error) {
+		return strings.Repeat("x", 50_000), nil
+	}}, nil))
 	for _, id := range []string{"blob", "row", "sound"} {
 		start(t, c, "large", durable.StartOptions{InstanceID: id})
 		ended(t, c, id, "Completed")
 	}
 	rows := h.account.Tables.NewClient("TestInstances")
-	if _, err := rows.UpdateEntity(t.Context(), []byte(`{"PartitionKey":"row","RowKey":"","Checkpoint":"many"}`), &aztables.UpdateEntityOptions{UpdateMode: aztables.UpdateModeMerge}); err != nil {
+	if _, err := rows.UpdateEntity(t.Context(), []byte(`{"PartitionKey":"row","RowKey":"","Checkpoint":"many"}`),
+		&aztables.UpdateEntityOptions{UpdateMode: aztables.UpdateModeMerge}); err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range h.rowsOf("blob") {
@@ -103,7 +109,8 @@ func TestQueryWithDamagedInstances(t *testing.T) {
 	for _, i := range page.Instances {
 		got[i.ID] = i.Status + " " + i.FailureType
 	}
-	if diff := cmp.Diff(map[string]string{"blob": "Completed Unreadable", "row": "Unknown Unreadable", "sound": "Completed "}, got); diff != "" {
+	if diff := cmp.Diff(map[string]string{"blob": "Completed Unreadable", "row": "Unknown Unreadable",
+		"sound": "Completed "}, got); diff != "" {
 		t.Errorf("the instances (-want +got):\n%s", diff)
 	}
 }

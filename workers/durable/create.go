@@ -17,13 +17,14 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 )
 
-// startHidden is how long a start message is hidden while the row is written. If the sender dies meanwhile, the message appears after that,
-// and the row decides: without it nothing was created, with it the instance begins.
+// startHidden is the time that a start message is hidden while the row is written. If the sender dies meanwhile, the
+// message appears after that, and the row decides: without it nothing was created, with it the instance begins.
 const startHidden = 30 * time.Second
 
-// CreateOrchestrationInstance implements backend.Backend. It returns api.ErrDuplicateInstance if an instance with the ID exists and the
-// policy does not say otherwise.
-func (b *Backend) CreateOrchestrationInstance(ctx context.Context, e *backend.HistoryEvent, options ...backend.OrchestrationIdReusePolicyOptions) error {
+// CreateOrchestrationInstance implements backend.Backend. It returns api.ErrDuplicateInstance if an instance with the
+// ID exists and the policy does not say otherwise.
+func (b *Backend) CreateOrchestrationInstance(ctx context.Context, e *backend.HistoryEvent,
+	options ...backend.OrchestrationIdReusePolicyOptions) error {
 	if err := b.ready(); err != nil {
 		return err
 	}
@@ -55,8 +56,8 @@ const (
 	replace
 )
 
-// create starts an instance: a message that is hidden, the row, then the message is shown. The row is what creates the instance; see
-// filter.judgeStart.
+// create starts an instance: a message that is hidden, the row, then the message is shown. The row is what creates the
+// instance; see filter.judgeStart.
 func (b *Backend) create(ctx context.Context, e *Event, decide func(Status) (reuse, error)) error {
 	e, err := b.checkStart(e)
 	if err != nil {
@@ -118,7 +119,8 @@ func (b *Backend) create(ctx context.Context, e *Event, decide func(Status) (reu
 	}
 	if m.Due == nil {
 		if err := s.show(ctx, 0); err != nil {
-			b.log.Warn("cannot show the message that starts an instance; it appears by itself", "instance", instance, "err", sdkerr.Short(err))
+			b.log.Warn("cannot show the message that starts an instance; it appears by itself", "instance", instance, "err",
+				sdkerr.Short(err))
 		}
 	}
 	return nil
@@ -171,8 +173,8 @@ func (s sent) drop(ctx context.Context) {
 	_ = r.delete(ctx) // The receiver drops a remaining message.
 }
 
-// PurgeOrchestrationState implements backend.Backend: it deletes the history, the payloads and the row of an instance that does not run.
-// It can be repeated after a failure.
+// PurgeOrchestrationState implements backend.Backend: it deletes the history, the payloads and the row of an instance
+// that does not run. It can be repeated after a failure.
 func (b *Backend) PurgeOrchestrationState(ctx context.Context, id api.InstanceID) error {
 	if err := b.ready(); err != nil {
 		return err

@@ -81,9 +81,11 @@ func details(e *Event) (name, text string) {
 func extraDetails(x *protocol.HistoryEvent, payload string) (name, text string) {
 	switch e := x.EventType.(type) {
 	case *protocol.HistoryEvent_EntityOperationSignaled:
-		return e.EntityOperationSignaled.Operation, fmt.Sprintf("to %s %s", e.EntityOperationSignaled.TargetInstanceId.GetValue(), payload)
+		return e.EntityOperationSignaled.Operation,
+			fmt.Sprintf("to %s %s", e.EntityOperationSignaled.TargetInstanceId.GetValue(), payload)
 	case *protocol.HistoryEvent_EntityOperationCalled:
-		return e.EntityOperationCalled.Operation, fmt.Sprintf("to %s %s", e.EntityOperationCalled.TargetInstanceId.GetValue(), payload)
+		return e.EntityOperationCalled.Operation,
+			fmt.Sprintf("to %s %s", e.EntityOperationCalled.TargetInstanceId.GetValue(), payload)
 	case *protocol.HistoryEvent_EntityOperationFailed:
 		return "", e.EntityOperationFailed.FailureDetails.GetErrorMessage()
 	case *protocol.HistoryEvent_EntityLockRequested:

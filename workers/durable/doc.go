@@ -1,12 +1,14 @@
 // Package durable keeps durable workflows in an Azure Storage account: in Lazuli, Azurite or Azure.
 //
-// A workflow (an orchestration) is a function whose progress survives any crash: it is run again from its recorded history, and every step
-// that it has finished is answered from there. The engine that replays is github.com/microsoft/durabletask-go; this package is a
-// [backend.Backend] for it. It reaches storage through the Azure SDK alone.
+// A workflow (an orchestration) is a function whose progress survives any crash: it is run again from its recorded
+// history, and every step that it has finished is answered from there. The engine that replays is
+// github.com/microsoft/durabletask-go; this package is a [backend.Backend] for it. It reaches storage through the Azure
+// SDK alone.
 //
 // # Layout
 //
-// A task hub is a set of tables, queues and containers whose names begin with the hub's name, as in DurableTask.AzureStorage:
+// A task hub is a set of tables, queues and containers whose names begin with the hub's name, as in
+// DurableTask.AzureStorage:
 //
 //	<hub>Instances       a row for each instance: status, input, output
 //	<hub>History         a row for each event of each instance, and one row "sentinel" for each instance
@@ -15,14 +17,14 @@
 //	<hub>-leases         taskhub.json, and a blob for each partition whose lease names the partition's owner
 //	<hub>-largemessages  payloads that are too large for a row or message
 //
-// Tables have the columns of DurableTask.AzureStorage, so that its viewers can read a hub. Messages have a format of their own (message.go):
-// one hub is not served by two kinds of engine.
+// Tables have the columns of DurableTask.AzureStorage, so that its viewers can read a hub. Messages have a format of
+// their own (message.go): one hub is not served by two kinds of engine.
 //
 // # What makes it safe
 //
-// The sentinel is the authority. It says how many rows of history are committed, and every write of history replaces it under the ETag
-// that the writer has read. Of two processes that believe to own an instance one commits; the other is refused and has changed nothing.
-// Leases only save work: they keep several processes from loading the same instance.
+// The sentinel is the authority. It says how many rows of history are committed, and every write of history replaces it
+// under the ETag that the writer has read. Of two processes that believe to own an instance one commits; the other is
+// refused and has changed nothing. Leases only save work: they keep several processes from loading the same instance.
 //
 // A checkpoint is a sequence of steps, each of which can be repeated:
 //
@@ -32,15 +34,15 @@
 //  4. The row in Instances is updated; it names the checkpoint whose messages have been sent.
 //  5. The messages that caused the checkpoint are deleted.
 //
-// Nothing is sent before the commit, so that an owner that was deposed sends nothing. After a crash the causing messages appear again; the
-// next owner finds their events in the history, sends what the last checkpoint had to send, and deletes them. So messages can arrive twice.
-// A receiver drops the second one: events that belong to one execution carry its ID and the task's number, all others an ID of their own,
-// which the history keeps.
+// Nothing is sent before the commit, so that an owner that was deposed sends nothing. After a crash the causing
+// messages appear again; the next owner finds their events in the history, sends what the last checkpoint had to send,
+// and deletes them. So messages can arrive twice. A receiver drops the second one: events that belong to one execution
+// carry its ID and the task's number, all others an ID of their own, which the history keeps.
 //
 // Activities run at least once. Where that matters, [ActivityInfo.Key] is the same in each attempt.
 //
 // # Where to start
 //
-// backend.go implements the interface; partition.go receives, filter.go decides which messages are new, checkpoint.go commits, outbox.go
-// derives what is sent, history.go holds the format of the tables.
+// backend.go implements the interface; partition.go receives, filter.go decides which messages are new, checkpoint.go
+// commits, outbox.go derives what is sent, history.go holds the format of the tables.
 package durable

@@ -7,8 +7,9 @@ import (
 	"github.com/microsoft/durabletask-go/backend"
 )
 
-// drained is a worker of the engine whose stop waits for the loop that fetches work. The engine's own loop can begin another fetch while the
-// stop waits for the last one, which panics ("WaitGroup is reused before previous Wait has returned").
+// drained is a worker of the engine whose stop waits for the loop that fetches work. The engine's own loop can begin
+// another fetch while the stop waits for the last one, which panics ("WaitGroup is reused before previous Wait has
+// returned").
 type drained struct {
 	backend.TaskWorker
 	cancel context.CancelFunc

@@ -13,8 +13,9 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/durable/internal/protocol"
 )
 
-// effects are what a workflow's answers ask for and the engine cannot apply, or would lose: messages to entities, tags, versions, and what is
-// sent before a workflow continues as new. The checkpoint adds them to what the engine makes of the rest.
+// effects hold what a workflow's answers ask for and the engine cannot apply, or would lose: messages to entities,
+// tags, versions, and what is sent before a workflow continues as new. The checkpoint adds them to what the engine
+// makes of the rest.
 type effects struct {
 	// before are events of executions that have ended since by continuing as new, in the form of carry.
 	before []*Event
@@ -85,7 +86,8 @@ func (b *Backend) takeEffects(id api.InstanceID, r *backend.ExecutionResults) er
 	return nil
 }
 
-// completeStarts gives the events that begin an execution what the engine leaves out when a workflow continues as new: version and tags.
+// completeStarts gives the events that begin an execution what the engine leaves out when a workflow continues as new:
+// version and tags.
 func (b *Backend) completeStarts(id api.InstanceID, fresh []*Event) {
 	w := b.inWork.of(string(id))
 	if w == nil {
@@ -177,7 +179,8 @@ func entityMessage(e *protocol.HistoryEvent, x *protocol.SendEntityMessageAction
 	}
 }
 
-// unlocks returns the messages that release the entities which a workflow with these events has locked, or waits to lock.
+// unlocks returns the messages that release the entities which a workflow with these events has locked, or waits to
+// lock.
 func (b *Backend) unlocks(events []*Event) []*Event {
 	type lock struct{ section, entity string }
 	var open []lock
@@ -188,7 +191,8 @@ func (b *Backend) unlocks(events []*Event) []*Event {
 				open = append(open, lock{l.CriticalSectionId, id})
 			}
 		} else if u := x.GetEntityUnlockSent(); u != nil {
-			open = slices.DeleteFunc(open, func(l lock) bool { return l == lock{u.CriticalSectionId, u.TargetInstanceId.GetValue()} })
+			open = slices.DeleteFunc(open,
+				func(l lock) bool { return l == lock{u.CriticalSectionId, u.TargetInstanceId.GetValue()} })
 		}
 	}
 	var list []*Event

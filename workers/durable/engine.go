@@ -36,7 +36,8 @@ type Engine struct {
 
 var _ workers.DurableEngine = (*Engine)(nil)
 
-// NewEngine returns an engine. Storage, clock and logger are the app's unless the options say otherwise. The hub is made when the app starts.
+// NewEngine returns an engine. Storage, clock and logger are the app's unless the options say otherwise. The hub is
+// made when the app starts.
 func NewEngine(options Options, worker ...WorkerOptions) *Engine {
 	e := &Engine{options: options, ready: make(chan struct{})}
 	if len(worker) > 0 {
@@ -78,8 +79,8 @@ func (e *Engine) WithClient(ctx context.Context) context.Context {
 	return ctx
 }
 
-// ClientFromContext returns the client of the app that a handler's context belongs to. It is false outside of handlers, and in apps without
-// an engine.
+// ClientFromContext returns the client of the app that a handler's context belongs to. It is false outside of handlers,
+// and in apps without an engine.
 func ClientFromContext(ctx context.Context) (*Client, bool) {
 	c, ok := ctx.Value(clientKey{}).(*Client)
 	return c, ok
@@ -91,8 +92,9 @@ type orchestrator struct{ run task.Orchestrator }
 // OrchestratorOf implements workers.Orchestrator.
 func (orchestrator) OrchestratorOf() string { return "durabletask-go" }
 
-// Orchestrator makes a workflow of a function whose input and output are a Go value's JSON. The function runs again from its beginning at
-// every step: it must be deterministic, take the time from Context.CurrentTimeUtc, and use activities for all effects.
+// Orchestrator makes a workflow of a function whose input and output are a Go value's JSON. The function runs again
+// from its beginning at every step: it must be deterministic, take the time from Context.CurrentTimeUtc, and use
+// activities for all effects.
 func Orchestrator[In, Out any](f func(ctx *Context, in In) (Out, error)) workers.Orchestrator {
 	if f == nil {
 		return nil
@@ -124,7 +126,8 @@ func CallWorkflow[Out any](ctx *Context, workflow string, in any) (Out, error) {
 	return Await[Out](ctx.CallSubOrchestrator(workflow, task.WithSubOrchestratorInput(in)))
 }
 
-// WaitForEvent waits for an event; with a negative timeout, it waits without a limit. After the timeout it returns ErrTimeout.
+// WaitForEvent waits for an event; with a negative timeout, it waits without a limit. After the timeout it returns
+// ErrTimeout.
 func WaitForEvent[T any](ctx *Context, name string, timeout time.Duration) (T, error) {
 	return Await[T](ctx.WaitForSingleEvent(name, timeout))
 }
@@ -164,7 +167,8 @@ func (e *Engine) Start(ctx context.Context, setup workers.DurableSetup) (workers
 		}
 		own, ok := any.(orchestrator)
 		if !ok {
-			return nil, &workers.DurableSetupError{Err: fmt.Errorf("durable: orchestration %q is not one of durable.Orchestrator", name)}
+			return nil, &workers.DurableSetupError{Err: fmt.Errorf(
+				"durable: orchestration %q is not one of durable.Orchestrator", name)}
 		}
 		if err := r.AddOrchestratorN(name, own.run); err != nil {
 			return nil, &workers.DurableSetupError{Err: err}
@@ -214,8 +218,8 @@ func (r *engineRun) Stop(ctx context.Context) error { return r.w.Shutdown(ctx) }
 // Idle implements workers.DurableRun.
 func (r *engineRun) Idle(ctx context.Context) (bool, error) { return r.b.Idle(ctx) }
 
-// Idle reports whether this process has no work in progress and no queue of the hub has a visible message. It is for tests: if other
-// processes use the hub, the result can be out of date.
+// Idle reports whether this process has no work in progress and no queue of the hub has a visible message. It is for
+// tests: if other processes use the hub, the result can be out of date.
 func (b *Backend) Idle(ctx context.Context) (bool, error) {
 	before := b.stats.received.Load()
 	if !b.quiet() {

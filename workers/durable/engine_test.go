@@ -23,7 +23,8 @@ func TestAppOnFakeClock(t *testing.T) {
 	clock := lazulitest.NewClock()
 	account := lazulitest.Start(t, lazulitest.WithFakeClock(clock)).Account(t)
 	engine := durable.NewEngine(durable.Options{Hub: "Orders"})
-	app := workers.New(workers.Config{Storage: account.Storage, Clock: clock, Logger: slog.New(slog.DiscardHandler), Durable: engine})
+	app := workers.New(workers.Config{Storage: account.Storage, Clock: clock, Logger: slog.New(slog.DiscardHandler),
+		Durable: engine})
 	var calls, wrapped atomic.Int32
 	app.Use(workers.MiddlewareFunc(func(next workers.Handler) workers.Handler {
 		return func(ctx context.Context, mc *workers.MiddlewareContext) error {

@@ -20,8 +20,8 @@ import (
 
 // EntityExecutor runs operations of entities. An executor that has it receives the entities of the hub.
 type EntityExecutor interface {
-	// ExecuteEntity runs the operations of a batch in their order. Nothing of the batch has happened if it returns an error; the batch is then run
-	// again later.
+	// ExecuteEntity runs the operations of a batch in their order. Nothing of the batch has happened if it returns an
+	// error; the batch is then run again later.
 	ExecuteEntity(ctx context.Context, batch *EntityBatch) (*EntityResult, error)
 }
 
@@ -48,7 +48,7 @@ type EntityOperation struct {
 	TraceParent, TraceState string
 }
 
-// EntityResult is what a batch has done.
+// EntityResult holds what a batch has done.
 type EntityResult struct {
 	// Results has one element for each operation that has run, in their order. Operations without one are run again.
 	Results []EntityOperationResult
@@ -74,7 +74,7 @@ type EntitySignal struct {
 	// ID is the entity's ID.
 	ID, Operation string
 	Input         *string
-	// At is when the signal arrives. Zero: at once.
+	// At is the time at which the signal arrives. Zero: at once.
 	At time.Time
 }
 
@@ -83,7 +83,7 @@ type EntityStart struct {
 	// InstanceID is the instance's ID. Default: a random one.
 	InstanceID, Workflow, Version string
 	Input                         *string
-	// At is when the workflow starts. Zero: at once.
+	// At is the time at which the workflow starts. Zero: at once.
 	At time.Time
 }
 
@@ -125,8 +125,8 @@ func (e *entities) isOpen(id string) bool {
 	return e.open[id]
 }
 
-// deliver sends a message to an entity: into its inbox, and with a message in the queue that wakes it. With once, copies of a message are dropped.
-// One that is not due yet goes into the queue.
+// deliver sends a message to an entity: into its inbox, and with a message in the queue that wakes it. With once,
+// copies of a message are dropped. One that is not due yet goes into the queue.
 func (b *Backend) deliver(ctx context.Context, m outgoing, once bool) error {
 	if m.left(b.clock.Now()) > 0 {
 		_, err := b.send(ctx, m)
@@ -143,12 +143,14 @@ func (b *Backend) deliver(ctx context.Context, m outgoing, once bool) error {
 	return b.wake(ctx, m.Instance)
 }
 
-// wake makes sure that the entity's messages are handled, by a message in the queue unless the entity's session here looks into the inbox again.
+// wake makes sure that the entity's messages are handled, by a message in the queue unless the entity's session here
+// looks into the inbox again.
 func (b *Backend) wake(ctx context.Context, id string) error {
 	if b.entities.isOpen(id) {
 		return nil
 	}
-	_, err := b.send(ctx, outgoing{message: &message{Instance: id, event: newEvent("orchestratorStarted", -1, b.clock.Now())}})
+	_, err := b.send(ctx, outgoing{message: &message{Instance: id,
+		event: newEvent("orchestratorStarted", -1, b.clock.Now())}})
 	return err
 }
 
@@ -271,7 +273,8 @@ func (b *Backend) stepEntity(ctx context.Context, id string, row *entityRow) (ne
 		}
 		run = run[:len(result.Results)]
 	}
-	c := entityCommit{state: result.State, lock: step.lock, note: step.note, forget: step.forget, now: b.clock.Now(), delete: bad}
+	c := entityCommit{state: result.State, lock: step.lock, note: step.note, forget: step.forget, now: b.clock.Now(),
+		delete: bad}
 	if len(run) < len(step.run) && step.changed { // What follows an operation that has not run must not overtake it.
 		step.consumed, step.forward, c.lock, c.note, c.forget = nil, nil, row.lock(), nil, nil
 	}
@@ -402,7 +405,8 @@ func (b *Backend) checkEntityResult(batch *EntityBatch, r *EntityResult) error {
 		return fmt.Errorf("durable: %d results of %d operations", len(r.Results), len(batch.Operations))
 	}
 	if len(r.Signals)+len(r.Starts) > maxEntitySends {
-		return fmt.Errorf("%w: %d messages of one batch; %d are allowed", ErrTooLarge, len(r.Signals)+len(r.Starts), maxEntitySends)
+		return fmt.Errorf("%w: %d messages of one batch; %d are allowed", ErrTooLarge, len(r.Signals)+len(r.Starts),
+			maxEntitySends)
 	}
 	sizes := []*string{r.State}
 	for _, o := range r.Results {
@@ -434,9 +438,10 @@ func (b *Backend) checkEntityResult(batch *EntityBatch, r *EntityResult) error {
 	return nil
 }
 
-// entityMessages returns what follows from a commit: results for workflows, signals, starts, and lock requests that go on. Their IDs are those of
-// the commit, so that receivers recognise copies.
-func (b *Backend) entityMessages(id string, row *entityRow, batch *EntityBatch, result *EntityResult, forward []*protocol.HistoryEvent) ([]*message, error) {
+// entityMessages returns what follows from a commit: results for workflows, signals, starts, and lock requests that go
+// on. Their IDs are those of the commit, so that receivers recognise copies.
+func (b *Backend) entityMessages(id string, row *entityRow, batch *EntityBatch, result *EntityResult,
+	forward []*protocol.HistoryEvent) ([]*message, error) {
 	now := b.clock.Now()
 	var list []*message
 	add := func(to, execution string, x *protocol.HistoryEvent) error {
@@ -445,7 +450,8 @@ func (b *Backend) entityMessages(id string, row *entityRow, batch *EntityBatch, 
 		if err != nil {
 			return err
 		}
-		m := &message{ID: fmt.Sprintf("%s/%s/%d/%d", id, row.Epoch, row.Commit+1, len(list)), Instance: to, Execution: execution, event: e}
+		m := &message{ID: fmt.Sprintf("%s/%s/%d/%d", id, row.Epoch, row.Commit+1, len(list)), Instance: to,
+			Execution: execution, event: e}
 		if isEntity(to) {
 			m.schedule(x)
 		}
@@ -463,20 +469,26 @@ func (b *Backend) entityMessages(id string, row *entityRow, batch *EntityBatch, 
 			if err != nil {
 				return nil, err
 			}
-			x.EventType = &protocol.HistoryEvent_EntityOperationFailed{EntityOperationFailed: &protocol.EntityOperationFailedEvent{RequestId: o.ID, FailureDetails: details}}
+			x.EventType =
+				&protocol.HistoryEvent_EntityOperationFailed{
+					EntityOperationFailed: &protocol.EntityOperationFailedEvent{RequestId: o.ID, FailureDetails: details}}
 		} else {
-			x.EventType = &protocol.HistoryEvent_EntityOperationCompleted{EntityOperationCompleted: &protocol.EntityOperationCompletedEvent{RequestId: o.ID, Output: wrap(r.Output)}}
+			x.EventType =
+				&protocol.HistoryEvent_EntityOperationCompleted{
+					EntityOperationCompleted: &protocol.EntityOperationCompletedEvent{RequestId: o.ID, Output: wrap(r.Output)}}
 		}
 		if err := add(o.Caller, o.Execution, x); err != nil {
 			return nil, err
 		}
 	}
 	for _, s := range result.Signals {
-		x := &protocol.EntityOperationSignaledEvent{RequestId: fmt.Sprintf("%s/%s/%d/%d", id, row.Epoch, row.Commit+1, len(list)), Operation: s.Operation, Input: wrap(s.Input)}
+		x := &protocol.EntityOperationSignaledEvent{RequestId: fmt.Sprintf("%s/%s/%d/%d", id, row.Epoch, row.Commit+1,
+			len(list)), Operation: s.Operation, Input: wrap(s.Input)}
 		if !s.At.IsZero() {
 			x.ScheduledTime = timestamppb.New(s.At)
 		}
-		if err := add(s.ID, "", &protocol.HistoryEvent{EventId: -1, EventType: &protocol.HistoryEvent_EntityOperationSignaled{EntityOperationSignaled: x}}); err != nil {
+		if err := add(s.ID, "", &protocol.HistoryEvent{EventId: -1,
+			EventType: &protocol.HistoryEvent_EntityOperationSignaled{EntityOperationSignaled: x}}); err != nil {
 			return nil, err
 		}
 	}
@@ -581,6 +593,7 @@ func (b *Backend) cleanEntity(ctx context.Context, old, now *entityRow, done []i
 		errs = append(errs, b.entities.store.trim(ctx, instanceOf(now.PartitionKey), b.clock.Now()))
 	}
 	if err := errors.Join(errs...); err != nil {
-		b.log.Warn("cannot delete what an entity no longer needs", "entity", instanceOf(now.PartitionKey), "err", sdkerr.Short(err))
+		b.log.Warn("cannot delete what an entity no longer needs", "entity", instanceOf(now.PartitionKey), "err",
+			sdkerr.Short(err))
 	}
 }

@@ -54,7 +54,8 @@ func status(err error) (int, string) {
 
 func isNotFound(err error) bool { s, _ := status(err); return s == 404 }
 
-// isConflict reports whether the row was not as the request demanded. A batch answers 202; its error's text has the code.
+// isConflict reports whether the row was not as the request demanded. A batch answers 202; its error's text has the
+// code.
 func isConflict(err error) bool {
 	s, code := status(err)
 	if s == 412 || s == 409 || s == 404 {
@@ -64,7 +65,8 @@ func isConflict(err error) bool {
 		return false
 	}
 	text := code + err.Error()
-	for _, c := range []string{"UpdateConditionNotSatisfied", "EntityAlreadyExists", "ResourceNotFound", "ConditionNotMet"} {
+	for _, c := range []string{"UpdateConditionNotSatisfied", "EntityAlreadyExists", "ResourceNotFound",
+		"ConditionNotMet"} {
 		if strings.Contains(text, c) {
 			return true
 		}
@@ -72,7 +74,8 @@ func isConflict(err error) bool {
 	return false
 }
 
-// plain reports whether a text can be a string property as it is: control characters may not survive the way through JSON and Atom.
+// plain reports whether a text can be a string property as it is: control characters may not survive the way through
+// JSON and Atom.
 func plain(text string) bool {
 	for _, r := range text {
 		if r < 0x20 && r != '\t' && r != '\n' && r != '\r' || r == 0xFFFE || r == 0xFFFF || r == 0xFFFD {

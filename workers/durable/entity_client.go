@@ -23,13 +23,13 @@ func EntityID(name, key string) string { return "@" + name + "@" + key }
 type EntityInfo struct {
 	// ID is "@name@key".
 	ID string
-	// State is what the entity keeps, in the form of its worker; nil if it has none, or was not asked for.
+	// State holds what the entity keeps, in the form of its worker; nil if it has none, or was not asked for.
 	State *string `json:",omitempty"`
-	// LastModified is when the entity has handled its last message.
+	// LastModified is the time at which the entity has handled its last message.
 	LastModified time.Time
 	// LockedBy is the workflow that has locked the entity; empty if none has.
 	LockedBy string `json:",omitempty"`
-	// Backlog is how many messages wait, up to 1,000. Queries leave it out.
+	// Backlog is the number of messages that wait, up to 1,000. Queries leave it out.
 	Backlog int
 }
 
@@ -37,14 +37,15 @@ type EntityInfo struct {
 type SignalOptions struct {
 	// Input is JSON; empty for none.
 	Input string
-	// At is when the signal arrives. Default: at once.
+	// At is the time at which the signal arrives. Default: at once.
 	At time.Time
 	// RequestID identifies the signal. Default: a random one.
 	RequestID string
 }
 
-// SignalEntity sends an operation to an entity, which it creates if need be, and does not wait for it. Signals that one client sends one after the
-// other arrive in that order. A signal whose call has returned without an error is not lost, and has its effect once.
+// SignalEntity sends an operation to an entity, which it creates if need be, and does not wait for it. Signals that one
+// client sends one after the other arrive in that order. A signal whose call has returned without an error is not lost,
+// and has its effect once.
 func (c *Client) SignalEntity(ctx context.Context, id, operation string, o SignalOptions) error {
 	if err := checkEntityID(id); err != nil {
 		return err
@@ -70,7 +71,8 @@ func (c *Client) SignalEntity(ctx context.Context, id, operation string, o Signa
 		return err
 	}
 	m := outgoing{message: &message{ID: o.RequestID, Instance: id, event: e}}
-	m.schedule(&protocol.HistoryEvent{EventType: &protocol.HistoryEvent_EntityOperationSignaled{EntityOperationSignaled: x}})
+	m.schedule(
+		&protocol.HistoryEvent{EventType: &protocol.HistoryEvent_EntityOperationSignaled{EntityOperationSignaled: x}})
 	m.delay = m.left(c.b.clock.Now())
 	return c.b.deliver(ctx, m, false)
 }
@@ -108,14 +110,14 @@ type EntityQuery struct {
 	Empty bool
 	// Top bounds the entities of one page, 1 to 1,000. Default 100.
 	Top int
-	// Continuation is where the page begins: EntityPage.Continuation of the page before.
+	// Continuation is the position at which the page begins: EntityPage.Continuation of the page before.
 	Continuation string
 }
 
 // EntityPage is a part of a query's result.
 type EntityPage struct {
 	Entities []*EntityInfo
-	// Continuation is where the next page begins; empty after the last page.
+	// Continuation is the position at which the next page begins; empty after the last page.
 	Continuation string
 }
 
@@ -198,18 +200,18 @@ type CleanOptions struct {
 	Empty bool
 	// Locks releases locks of workflows that do not run.
 	Locks bool
-	// Continuation is where to begin: Cleaned.Continuation of the call before.
+	// Continuation is the place where to begin: Cleaned.Continuation of the call before.
 	Continuation string
 }
 
-// Cleaned is what a call of CleanEntities has done.
+// Cleaned holds what a call of CleanEntities has done.
 type Cleaned struct {
 	Removed, Released int
-	// Continuation is where the next call begins; empty after the last one.
+	// Continuation is the position at which the next call begins; empty after the last one.
 	Continuation string
 }
 
-// cleanPage is how many entities one call of CleanEntities looks at.
+// cleanPage is the number of entities that one call of CleanEntities looks at.
 const cleanPage = 500
 
 // CleanEntities removes empty entities and releases locks without owners, among up to 500 entities.
@@ -258,14 +260,16 @@ func (c *Client) releaseOrphan(ctx context.Context, id string, r *entityRow) (bo
 		return false, err
 	}
 	e := newExtra(-1, c.b.clock.Now(), func(e *protocol.HistoryEvent) {
-		e.EventType = &protocol.HistoryEvent_EntityUnlockSent{EntityUnlockSent: &protocol.EntityUnlockSentEvent{CriticalSectionId: r.LockedBy,
-			ParentInstanceId: wrapperspb.String(r.LockOwner)}}
+		e.EventType =
+			&protocol.HistoryEvent_EntityUnlockSent{
+				EntityUnlockSent: &protocol.EntityUnlockSentEvent{CriticalSectionId: r.LockedBy,
+					ParentInstanceId: wrapperspb.String(r.LockOwner)}}
 	})
 	return true, c.b.deliver(ctx, outgoing{message: &message{ID: newID(), Instance: id, event: e}}, false)
 }
 
-// PurgeEntity removes an entity that has neither state nor lock nor messages. It is false if there is no such entity, and returns ErrNotCompleted
-// if the entity has any of them.
+// PurgeEntity removes an entity that has neither state nor lock nor messages. It is false if there is no such entity,
+// and returns ErrNotCompleted if the entity has any of them.
 func (c *Client) PurgeEntity(ctx context.Context, id string) (bool, error) {
 	if err := checkEntityID(id); err != nil {
 		return false, err

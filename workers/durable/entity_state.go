@@ -8,8 +8,8 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/durable/internal/protocol"
 )
 
-// The state machine of an entity's messages and lock. It is a pure function: it reads the messages in their order and says which of them the
-// entity handles now. What it does not take stays where it is.
+// The state machine of an entity's messages and lock. It is a pure function: it reads the messages in their order and
+// says which of them the entity handles now. What it does not take stays where it is.
 //
 //	unlocked --lock request--> locked by a critical section     the request goes on to the section's next entity, or is granted
 //	locked --unlock of that section--> unlocked
@@ -22,8 +22,9 @@ import (
 //	unlock of the section          -                   unlock                  -
 //	unlock of another section      note as released    note as released        note as released
 //
-// A critical section locks its entities in the order of their IDs, one after the other, so that no two sections wait for each other. An unlock
-// can arrive before the request that it belongs to, from a workflow that has ended while it waited: the section is noted as released.
+// A critical section locks its entities in the order of their IDs, one after the other, so that no two sections wait
+// for each other. An unlock can arrive before the request that it belongs to, from a workflow that has ended while it
+// waited: the section is noted as released.
 
 // maxLockSet bounds the entities that one critical section locks.
 const maxLockSet = 64
@@ -97,35 +98,39 @@ func (s *entityStep) takeLock(m inboxMessage, l *protocol.EntityLockRequestedEve
 	}
 }
 
-// nextLock returns the receiver of a lock request that an entity has granted, and the event for it: the request for the next entity, or for the
-// workflow the news that it has all locks.
+// nextLock returns the receiver of a lock request that an entity has granted, and the event for it: the request for the
+// next entity, or for the workflow the news that it has all locks.
 func nextLock(l *protocol.EntityLockRequestedEvent) (receiver string, e *protocol.HistoryEvent) {
 	next := l.Position + 1
 	if int(next) < len(l.LockSet) {
 		return l.LockSet[next], &protocol.HistoryEvent{EventId: -1, EventType: &protocol.HistoryEvent_EntityLockRequested{
-			EntityLockRequested: &protocol.EntityLockRequestedEvent{CriticalSectionId: l.CriticalSectionId, LockSet: l.LockSet, Position: next,
+			EntityLockRequested: &protocol.EntityLockRequestedEvent{CriticalSectionId: l.CriticalSectionId, LockSet: l.LockSet,
+				Position:         next,
 				ParentInstanceId: l.ParentInstanceId}}}
 	}
-	return l.ParentInstanceId.GetValue(), &protocol.HistoryEvent{EventId: -1, EventType: &protocol.HistoryEvent_EntityLockGranted{
-		EntityLockGranted: &protocol.EntityLockGrantedEvent{CriticalSectionId: l.CriticalSectionId}}}
+	return l.ParentInstanceId.GetValue(),
+		&protocol.HistoryEvent{EventId: -1, EventType: &protocol.HistoryEvent_EntityLockGranted{
+			EntityLockGranted: &protocol.EntityLockGrantedEvent{CriticalSectionId: l.CriticalSectionId}}}
 }
 
-// toEntity returns the entity that an event of a workflow's history is for, and the message: with its sender, and a lock request with its
-// entities in order. It returns "" for other events.
+// toEntity returns the entity that an event of a workflow's history is for, and the message: with its sender, and a
+// lock request with its entities in order. It returns "" for other events.
 func toEntity(x *protocol.HistoryEvent, sender, execution string) (entity string, m *protocol.HistoryEvent) {
 	from := wrapperspb.String(sender)
 	m = &protocol.HistoryEvent{EventId: -1, Timestamp: x.GetTimestamp()}
 	switch e := x.GetEventType().(type) {
 	case *protocol.HistoryEvent_EntityOperationSignaled:
 		s := e.EntityOperationSignaled
-		m.EventType = &protocol.HistoryEvent_EntityOperationSignaled{EntityOperationSignaled: &protocol.EntityOperationSignaledEvent{
-			RequestId: s.RequestId, Operation: s.Operation, ScheduledTime: s.ScheduledTime, Input: s.Input}}
+		m.EventType =
+			&protocol.HistoryEvent_EntityOperationSignaled{EntityOperationSignaled: &protocol.EntityOperationSignaledEvent{
+				RequestId: s.RequestId, Operation: s.Operation, ScheduledTime: s.ScheduledTime, Input: s.Input}}
 		return s.TargetInstanceId.GetValue(), m
 	case *protocol.HistoryEvent_EntityOperationCalled:
 		c := e.EntityOperationCalled
-		m.EventType = &protocol.HistoryEvent_EntityOperationCalled{EntityOperationCalled: &protocol.EntityOperationCalledEvent{
-			RequestId: c.RequestId, Operation: c.Operation, ScheduledTime: c.ScheduledTime, Input: c.Input,
-			ParentInstanceId: from, ParentExecutionId: wrapperspb.String(execution)}}
+		m.EventType =
+			&protocol.HistoryEvent_EntityOperationCalled{EntityOperationCalled: &protocol.EntityOperationCalledEvent{
+				RequestId: c.RequestId, Operation: c.Operation, ScheduledTime: c.ScheduledTime, Input: c.Input,
+				ParentInstanceId: from, ParentExecutionId: wrapperspb.String(execution)}}
 		return c.TargetInstanceId.GetValue(), m
 	case *protocol.HistoryEvent_EntityLockRequested:
 		l := e.EntityLockRequested

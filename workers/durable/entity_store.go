@@ -25,8 +25,9 @@ import (
 //	s<hash of the ID>           a message that has arrived; its copies are dropped
 //	u<hash of the section>      a critical section that was released before its lock request arrived
 //
-// The row entity commits: each write of it names the ETag that the writer has read, and has the deletions of the messages that it has handled in
-// its transaction. Outbox are the messages that follow from the last commit and may not have been sent yet.
+// The row entity commits: each write of it names the ETag that the writer has read, and has the deletions of the
+// messages that it has handled in its transaction. Outbox are the messages that follow from the last commit and may not
+// have been sent yet.
 
 const entityKey = "entity"
 
@@ -100,7 +101,8 @@ func (s entityStore) fill(ctx context.Context, r *entityRow) error {
 	return nil
 }
 
-// key returns the key of a message's row. Keys of one process increase, so that messages stay in the order in which they were put.
+// key returns the key of a message's row. Keys of one process increase, so that messages stay in the order in which
+// they were put.
 func (s entityStore) key(now time.Time, id string) string {
 	at := now.UnixNano()
 	for {
@@ -148,9 +150,11 @@ func isTableMissing(err error) bool {
 	return code == "TableNotFound" || err != nil && strings.Contains(err.Error(), "TableNotFound")
 }
 
-// inbox calls f with the messages of an entity in their order until f returns false. Messages that cannot be read are passed with the error.
+// inbox calls f with the messages of an entity in their order until f returns false. Messages that cannot be read are
+// passed with the error.
 func (s entityStore) inbox(ctx context.Context, id string, page int, f func(inboxMessage, error) bool) error {
-	filter := fmt.Sprintf("PartitionKey eq %s and RowKey ge '%s' and RowKey lt '%s'", quote(partitionKey(id)), inboxPrefix, inboxEnd)
+	filter := fmt.Sprintf("PartitionKey eq %s and RowKey ge '%s' and RowKey lt '%s'", quote(partitionKey(id)), inboxPrefix,
+		inboxEnd)
 	pager := s.table.NewListEntitiesPager(&aztables.ListEntitiesOptions{Filter: &filter, Top: to.Ptr(int32(page))})
 	for pager.More() {
 		got, err := pager.NextPage(ctx)
@@ -200,7 +204,7 @@ func (s entityStore) isReleased(ctx context.Context, id, section string) (bool, 
 	return err == nil, err
 }
 
-// entityCommit is what one commit changes.
+// entityCommit holds what one commit changes.
 type entityCommit struct {
 	state  *string
 	lock   lock
@@ -211,11 +215,12 @@ type entityCommit struct {
 	now    time.Time
 }
 
-// commit writes an entity with everything that follows from it in one transaction. errMoved means that another process has written the entity,
-// or handled one of the messages; nothing is written then.
+// commit writes an entity with everything that follows from it in one transaction. errMoved means that another process
+// has written the entity, or handled one of the messages; nothing is written then.
 func (s entityStore) commit(ctx context.Context, id string, r *entityRow, c entityCommit) (*entityRow, error) {
 	key := partitionKey(id)
-	n := &entityRow{PartitionKey: key, HasState: c.state != nil, state: c.state, LastModified: c.now, LockedBy: c.lock.Section, LockOwner: c.lock.Owner,
+	n := &entityRow{PartitionKey: key, HasState: c.state != nil, state: c.state, LastModified: c.now,
+		LockedBy: c.lock.Section, LockOwner: c.lock.Owner,
 		Epoch: r.Epoch, Commit: r.Commit + 1}
 	row := newEntity(key, entityKey)
 	row["HasState"], row["Epoch"], row["Commit"] = n.HasState, n.Epoch, n.Commit
@@ -239,20 +244,24 @@ func (s entityStore) commit(ctx context.Context, id string, r *entityRow, c enti
 	}
 	actions := []aztables.TransactionAction{write(row, r.etag)}
 	for _, k := range c.delete {
-		actions = append(actions, aztables.TransactionAction{ActionType: aztables.TransactionTypeDelete, Entity: newEntity(key, k).encode(), IfMatch: to.Ptr(azcore.ETagAny)})
+		actions = append(actions, aztables.TransactionAction{ActionType: aztables.TransactionTypeDelete,
+			Entity: newEntity(key, k).encode(), IfMatch: to.Ptr(azcore.ETagAny)})
 	}
 	for _, section := range c.note {
-		actions = append(actions, aztables.TransactionAction{ActionType: aztables.TransactionTypeInsertReplace, Entity: newEntity(key, releasedKey(section)).encode()})
+		actions = append(actions, aztables.TransactionAction{ActionType: aztables.TransactionTypeInsertReplace,
+			Entity: newEntity(key, releasedKey(section)).encode()})
 	}
 	for _, section := range c.forget {
-		actions = append(actions, aztables.TransactionAction{ActionType: aztables.TransactionTypeDelete, Entity: newEntity(key, releasedKey(section)).encode(), IfMatch: to.Ptr(azcore.ETagAny)})
+		actions = append(actions, aztables.TransactionAction{ActionType: aztables.TransactionTypeDelete,
+			Entity: newEntity(key, releasedKey(section)).encode(), IfMatch: to.Ptr(azcore.ETagAny)})
 	}
 	n.etag, err = s.transact(ctx, id, actions)
 	return n, err
 }
 
 // text sets a column to a text, or to the name of the blob that has it.
-func (s entityStore) text(ctx context.Context, row entity, r *entityRow, column, text string) (inline, blob string, err error) {
+func (s entityStore) text(ctx context.Context, row entity, r *entityRow, column, text string) (inline, blob string,
+	err error) {
 	if len(text) <= inlineLimit && plain(text) {
 		row[column] = text
 		return text, "", nil
@@ -267,11 +276,13 @@ func write(row entity, etag azcore.ETag) aztables.TransactionAction {
 	if etag == "" {
 		return aztables.TransactionAction{ActionType: aztables.TransactionTypeAdd, Entity: row.encode()}
 	}
-	return aztables.TransactionAction{ActionType: aztables.TransactionTypeUpdateReplace, Entity: row.encode(), IfMatch: to.Ptr(etag)}
+	return aztables.TransactionAction{ActionType: aztables.TransactionTypeUpdateReplace, Entity: row.encode(),
+		IfMatch: to.Ptr(etag)}
 }
 
 // transact sends a batch whose first operation writes the entity's row, and returns the row's new ETag.
-func (s entityStore) transact(ctx context.Context, id string, actions []aztables.TransactionAction) (azcore.ETag, error) {
+func (s entityStore) transact(ctx context.Context, id string, actions []aztables.TransactionAction) (azcore.ETag,
+	error) {
 	etag, err := histories{table: s.table}.transact(ctx, id, actions)
 	if err != nil && !errors.Is(err, errMoved) {
 		return "", fmt.Errorf("durable: write the entity %q: %w", id, err)
@@ -286,7 +297,8 @@ func (s entityStore) sent(ctx context.Context, id string, r *entityRow) error {
 	}
 	row := newEntity(partitionKey(id), entityKey)
 	row["Outbox"], row["OutboxBlobName"] = "", ""
-	got, err := s.table.UpdateEntity(ctx, row.encode(), &aztables.UpdateEntityOptions{IfMatch: to.Ptr(r.etag), UpdateMode: aztables.UpdateModeMerge})
+	got, err := s.table.UpdateEntity(ctx, row.encode(),
+		&aztables.UpdateEntityOptions{IfMatch: to.Ptr(r.etag), UpdateMode: aztables.UpdateModeMerge})
 	if isConflict(err) {
 		return fmt.Errorf("durable: %w: %w", errMoved, err)
 	}
@@ -314,28 +326,33 @@ func (s entityStore) unsent(ctx context.Context, r *entityRow) (list []string, e
 	return list, json.Unmarshal([]byte(text), &list)
 }
 
-// seenMarks is how long the mark of a message that has arrived is kept: a sender whose process has crashed sends again once its own message is
-// visible, and messages outlive their receiver by seven days at most.
+// seenMarks is the time that the mark of a message that has arrived is kept: a sender whose process has crashed sends
+// again once its own message is visible, and messages outlive their receiver by seven days at most.
 const seenMarks = seenUnsure
 
 // trim deletes old marks of messages that have arrived and of sections that were released, up to one batch.
 func (s entityStore) trim(ctx context.Context, id string, now time.Time) error {
 	key := partitionKey(id)
-	filter := fmt.Sprintf("PartitionKey eq %s and RowKey ge '%s' and RowKey lt '%s' and Timestamp lt datetime'%s'", quote(key), seenPrefix, releasedEnd,
+	filter := fmt.Sprintf("PartitionKey eq %s and RowKey ge '%s' and RowKey lt '%s' and Timestamp lt datetime'%s'",
+		quote(key), seenPrefix, releasedEnd,
 		now.Add(-seenMarks).UTC().Format(edmTime))
-	page, err := s.table.NewListEntitiesPager(&aztables.ListEntitiesOptions{Filter: &filter, Select: to.Ptr("PartitionKey,RowKey"), Top: to.Ptr(int32(batchRows))}).NextPage(ctx)
+	page, err := s.table.NewListEntitiesPager(
+		&aztables.ListEntitiesOptions{Filter: &filter, Select: to.Ptr("PartitionKey,RowKey"),
+			Top: to.Ptr(int32(batchRows))}).NextPage(ctx)
 	if err != nil || len(page.Entities) == 0 {
 		return err
 	}
 	var batch []aztables.TransactionAction
 	for _, text := range page.Entities {
-		batch = append(batch, aztables.TransactionAction{ActionType: aztables.TransactionTypeDelete, Entity: text, IfMatch: to.Ptr(azcore.ETagAny)})
+		batch = append(batch, aztables.TransactionAction{ActionType: aztables.TransactionTypeDelete, Entity: text,
+			IfMatch: to.Ptr(azcore.ETagAny)})
 	}
 	_, err = s.table.SubmitTransaction(ctx, batch, nil)
 	return err
 }
 
-// remove deletes the row of an entity that has neither state nor lock nor messages. It is false if the entity has any of them.
+// remove deletes the row of an entity that has neither state nor lock nor messages. It is false if the entity has any
+// of them.
 func (s entityStore) remove(ctx context.Context, id string, r *entityRow) (bool, error) {
 	if r.etag == "" || r.HasState || r.LockedBy != "" || r.pending() {
 		return false, nil
@@ -352,7 +369,8 @@ func (s entityStore) remove(ctx context.Context, id string, r *entityRow) (bool,
 
 // delete deletes the row of an entity. errMoved means that it is another one by now.
 func (s entityStore) delete(ctx context.Context, id string, r *entityRow) error {
-	_, err := s.table.DeleteEntity(ctx, partitionKey(id), entityKey, &aztables.DeleteEntityOptions{IfMatch: to.Ptr(r.etag)})
+	_, err := s.table.DeleteEntity(ctx, partitionKey(id), entityKey,
+		&aztables.DeleteEntityOptions{IfMatch: to.Ptr(r.etag)})
 	if isConflict(err) {
 		return fmt.Errorf("durable: %w: %w", errMoved, err)
 	}
@@ -366,7 +384,8 @@ func (s entityStore) delete(ctx context.Context, id string, r *entityRow) error 
 }
 
 // list returns a page of rows of entities, without their ETags.
-func (s entityStore) list(ctx context.Context, filter string, top int, after position) (rows []*entityRow, next position, err error) {
+func (s entityStore) list(ctx context.Context, filter string, top int, after position) (rows []*entityRow,
+	next position, err error) {
 	all := "PartitionKey ge '@' and PartitionKey lt 'A' and RowKey eq '" + entityKey + "'"
 	if filter != "" {
 		all += " and " + filter

@@ -14,8 +14,8 @@ import (
 // Event is an entry of a workflow's history.
 type Event = backend.HistoryEvent
 
-// The engine keeps the generated types of its messages to itself; only Event has a name outside. So events are made by reflection: newEvent
-// sets the kind, and the fields are then reached through the typed getters.
+// The engine keeps the generated types of its messages to itself; only Event has a name outside. So events are made by
+// reflection: newEvent sets the kind, and the fields are then reached through the typed getters.
 
 // The kinds of events that the engine does not know are in extra.go.
 

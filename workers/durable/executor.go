@@ -11,15 +11,16 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// executor runs workflows and activities of this process. It adds to the engine's own: a workflow that panics, as one does whose code does
-// not match its history, fails alone; and the time in a workflow is the backend's clock.
+// executor runs workflows and activities of this process. It adds to the engine's own: a workflow that panics, as one
+// does whose code does not match its history, fails alone; and the time in a workflow is the backend's clock.
 type executor struct {
 	backend.Executor
 	b *Backend
 }
 
 // ExecuteOrchestrator implements backend.Executor.
-func (x executor) ExecuteOrchestrator(ctx context.Context, id api.InstanceID, old, fresh []*Event) (results *backend.ExecutionResults, err error) {
+func (x executor) ExecuteOrchestrator(ctx context.Context, id api.InstanceID, old,
+	fresh []*Event) (results *backend.ExecutionResults, err error) {
 	for _, e := range fresh {
 		if e.GetOrchestratorStarted() != nil {
 			e.Timestamp = timestamppb.New(x.b.clock.Now()) // The engine has set the system's time.
@@ -66,7 +67,8 @@ func failedWith(id api.InstanceID, kind, text string) *backend.ExecutionResults 
 	action := actions.AppendMutable().Message()
 	done := action.Mutable(action.Descriptor().Fields().ByName("completeOrchestration")).Message()
 	fields := done.Descriptor().Fields()
-	done.Set(fields.ByName("orchestrationStatus"), protoreflect.ValueOfEnum(protoreflect.EnumNumber(api.RUNTIME_STATUS_FAILED)))
+	done.Set(fields.ByName("orchestrationStatus"),
+		protoreflect.ValueOfEnum(protoreflect.EnumNumber(api.RUNTIME_STATUS_FAILED)))
 	details := newFailure(kind, text)
 	done.Set(fields.ByName("failureDetails"), protoreflect.ValueOfMessage(proto.Message(details).ProtoReflect()))
 	return r

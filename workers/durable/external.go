@@ -13,8 +13,9 @@ import (
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// ExternalCall runs one step of a workflow whose code is elsewhere. It takes an OrchestratorRequest and returns an OrchestratorResponse of the
-// Durable Task protocol, as protobuf. A step that fails with an error is run again later; with one of workers.Permanent, the instance fails.
+// ExternalCall runs one step of a workflow whose code is elsewhere. It takes an OrchestratorRequest and returns an
+// OrchestratorResponse of the Durable Task protocol, as protobuf. A step that fails with an error is run again later;
+// with one of workers.Permanent, the instance fails.
 type ExternalCall func(ctx context.Context, request []byte) (response []byte, err error)
 
 type external struct{ call ExternalCall }
@@ -37,7 +38,8 @@ type externals struct {
 }
 
 // ExecuteOrchestrator implements backend.Executor.
-func (x externals) ExecuteOrchestrator(ctx context.Context, id api.InstanceID, old, fresh []*Event) (*backend.ExecutionResults, error) {
+func (x externals) ExecuteOrchestrator(ctx context.Context, id api.InstanceID, old,
+	fresh []*Event) (*backend.ExecutionResults, error) {
 	name, _ := WorkflowOf(old, fresh)
 	call := x.calls[name]
 	if call == nil {
@@ -57,7 +59,8 @@ func (x externals) ExecuteOrchestrator(ctx context.Context, id api.InstanceID, o
 	r := &backend.ExecutionResults{}
 	fill(&r.Response)
 	if err := proto.Unmarshal(response, r.Response); err != nil {
-		return failedWith(id, "OrchestratorFailed", fmt.Sprintf("the workflow's answer is not an OrchestratorResponse: %v", err)), nil
+		return failedWith(id, "OrchestratorFailed",
+			fmt.Sprintf("the workflow's answer is not an OrchestratorResponse: %v", err)), nil
 	}
 	r.Response.InstanceId = string(id)
 	return r, nil

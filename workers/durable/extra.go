@@ -11,17 +11,17 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/durable/internal/protocol"
 )
 
-// The engine's version of the protocol has no events of entities and no rewinds. Such an event is an OrchestratorCompleted, which has no
-// effect on the engine, with the event's own field behind it as an unknown one. The fields belong to one oneof, so that readers with the
-// present protocol see the last one: the event itself.
+// The engine's version of the protocol has no events of entities and no rewinds. Such an event is an
+// OrchestratorCompleted, which has no effect on the engine, with the event's own field behind it as an unknown one. The
+// fields belong to one oneof, so that readers with the present protocol see the last one: the event itself.
 
 // firstExtra is the number of the first field of HistoryEvent that the engine does not know.
 const firstExtra protowire.Number = 23
 
 // Fields of an OrchestratorCompleted that no SDK knows, so that what is in them has no part in a workflow's replay.
 const (
-	// carried is an event that is sent to another instance although the workflow's code does not know of it, or no longer: the workflow has
-	// continued as new, or completed while it held locks.
+	// carried is an event that is sent to another instance although the workflow's code does not know of it, or no longer:
+	// the workflow has continued as new, or completed while it held locks.
 	carried protowire.Number = 1000
 	// removed is an event that a rewind has taken out of the history.
 	removed protowire.Number = 1001
@@ -116,7 +116,8 @@ func inside(e *Event) (protowire.Number, *Event) {
 	return 0, nil
 }
 
-// extraPayload returns the payload of an event of an entity, and the name of its field: "input", or "result" for an output.
+// extraPayload returns the payload of an event of an entity, and the name of its field: "input", or "result" for an
+// output.
 func extraPayload(x *protocol.HistoryEvent) (**wrapperspb.StringValue, string) {
 	switch e := x.GetEventType().(type) {
 	case *protocol.HistoryEvent_EntityOperationSignaled:

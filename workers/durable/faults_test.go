@@ -16,7 +16,8 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
-// ledger counts effects by key: an effect that happens twice under one key counts once, one that happens under two keys twice.
+// ledger counts effects by key: an effect that happens twice under one key counts once, one that happens under two keys
+// twice.
 type ledger struct {
 	mu      sync.Mutex
 	entries map[string]int
@@ -39,7 +40,8 @@ func everything(l *ledger) (map[string]task.Orchestrator, map[string]task.Activi
 				if err := ctx.GetInput(&round); err != nil {
 					return nil, err
 				}
-				one, two := ctx.CallActivity("note", task.WithActivityInput("one")), ctx.CallActivity("note", task.WithActivityInput("two"))
+				one, two := ctx.CallActivity("note", task.WithActivityInput("one")),
+					ctx.CallActivity("note", task.WithActivityInput("two"))
 				if err := errors.Join(one.Await(nil), two.Await(nil)); err != nil {
 					return nil, err
 				}
@@ -76,13 +78,14 @@ func everything(l *ledger) (map[string]task.Orchestrator, map[string]task.Activi
 		}}
 }
 
-// Each step fails once, at its first, second and later passes; and everything happens once all the same. Faults concern the process: these
-// tests are not parallel.
+// Each step fails once, at its first, second and later passes; and everything happens once all the same. Faults concern
+// the process: these tests are not parallel.
 func TestEveryStepCanFail(t *testing.T) {
 	lazuli := lazulitest.Start(t)
 	points := 0
 	for _, point := range fault.Points() {
-		if !strings.HasPrefix(string(point), "durable/") || strings.HasPrefix(string(point), "durable/purge") || strings.Contains(string(point), "entity") {
+		if !strings.HasPrefix(string(point), "durable/") || strings.HasPrefix(string(point), "durable/purge") ||
+			strings.Contains(string(point), "entity") {
 			continue
 		}
 		points++
@@ -92,7 +95,8 @@ func TestEveryStepCanFail(t *testing.T) {
 				h.options.Visibility = time.Second // What a failure hides comes back soon.
 				h.options.CacheEvents = []int{0, -1}[hit%2]
 				l := &ledger{}
-				c := h.run(registry(t, func() map[string]task.Orchestrator { o, _ := everything(l); return o }(), func() map[string]task.Activity { _, a := everything(l); return a }()))
+				c := h.run(registry(t, func() map[string]task.Orchestrator { o, _ := everything(l); return o }(),
+					func() map[string]task.Activity { _, a := everything(l); return a }()))
 				plan := fault.NewPlan(fault.Rule{Point: point, On: hit, Do: fault.Fail(fault.ErrInjected)})
 				defer fault.Activate(plan)()
 				id := "i"
@@ -130,7 +134,10 @@ func TestPurgeCanFail(t *testing.T) {
 	lazuli := lazulitest.Start(t)
 	for _, point := range []fault.Name{"durable/purge-after-history", "durable/purge-after-payloads"} {
 		h := newHub(t, lazuli, nil)
-		c := h.run(registry(t, map[string]task.Orchestrator{"fine": func(*task.OrchestrationContext) (any, error) { return strings.Repeat("x", 50_000), nil }}, nil))
+		c := h.run(registry(t, map[string]task.Orchestrator{"fine": func(*task.OrchestrationContext) (any,
+			error) {
+			return strings.Repeat("x", 50_000), nil
+		}}, nil))
 		start(t, c, "fine", durable.StartOptions{InstanceID: "i"})
 		ended(t, c, "i", "Completed")
 		off := fault.Activate(fault.NewPlan(fault.Rule{Point: point, On: 1, Do: fault.Fail(fault.ErrInjected)}))
@@ -147,7 +154,8 @@ func TestPurgeCanFail(t *testing.T) {
 	}
 }
 
-// Owners come and go without a word while workflows run: their messages and leases are taken over, and nothing is lost or done twice.
+// Owners come and go without a word while workflows run: their messages and leases are taken over, and nothing is lost
+// or done twice.
 func TestOwnersComeAndGo(t *testing.T) {
 	t.Parallel()
 	lazuli := lazulitest.Start(t)
@@ -168,7 +176,8 @@ func TestOwnersComeAndGo(t *testing.T) {
 	}
 	for range 3 {
 		b := h.backend()
-		w := b.NewWorker(task.NewTaskExecutor(registry(t, orchestrators, activities)), durable.WorkerOptions{MaxOrchestrations: 4, MaxActivities: 4})
+		w := b.NewWorker(task.NewTaskExecutor(registry(t, orchestrators, activities)),
+			durable.WorkerOptions{MaxOrchestrations: 4, MaxActivities: 4})
 		if err := w.Start(context.Background()); err != nil {
 			t.Fatal(err)
 		}

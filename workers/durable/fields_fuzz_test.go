@@ -9,7 +9,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/workbudget"
 )
 
-// FuzzFields: fields of events that the engine does not know are read as far as they are whole, and never change the rest.
+// FuzzFields: fields of events that the engine does not know are read as far as they are whole, and never change the
+// rest.
 func FuzzFields(f *testing.F) {
 	f.Add(protowire.AppendString(protowire.AppendTag(nil, firstExtra, protowire.BytesType), "signal"))
 	f.Add(protowire.AppendString(protowire.AppendTag(nil, carried, protowire.BytesType), "sent"))

@@ -14,7 +14,7 @@ const (
 	postpone                // its instance has not started yet
 )
 
-// postponement is how long a message waits for the start of its instance before the next look.
+// postponement is the time that a message waits for the start of its instance before the next look.
 const postponement = time.Second
 
 // filter decides which messages are new to the history. A start that replaces another instance resets h.
@@ -87,8 +87,9 @@ func (f *filter) row(ctx context.Context) (*instanceRow, error) {
 	return f.h.row, nil
 }
 
-// judgeStart decides a start. The row in Instances says which one created the instance: it is written before the message can be received.
-// A start whose row is not there, or names another start, has been purged or replaced, or its sender got the error that the instance exists.
+// judgeStart decides a start. The row in Instances says which one created the instance: it is written before the
+// message can be received. A start whose row is not there, or names another start, has been purged or replaced, or its
+// sender got the error that the instance exists.
 func (f *filter) judgeStart(ctx context.Context, m *message) (verdict, error) {
 	execution := executionOf(m.event)
 	if execution == "" || f.begins == execution || f.h.StartID == execution || f.known(m.ID) {
@@ -109,7 +110,8 @@ func (f *filter) judgeStart(ctx context.Context, m *message) (verdict, error) {
 func (f *filter) begin(m *message, execution string) verdict {
 	if f.h.started() {
 		next := newHistory()
-		next.sentinel = sentinel{Length: 0, Checkpoint: f.h.Checkpoint, Seen: f.h.Seen.with(f.b.clock.Now(), f.h.ids, f.h.confirmed)}
+		next.sentinel = sentinel{Length: 0, Checkpoint: f.h.Checkpoint,
+			Seen: f.h.Seen.with(f.b.clock.Now(), f.h.ids, f.h.confirmed)}
 		next.etag, next.row, next.stale = f.h.etag, f.h.row, true
 		f.h, f.reset = next, true
 	}

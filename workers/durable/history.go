@@ -30,10 +30,10 @@ import (
 //	...
 //	sentinel          ExecutionId, Length, From, Checkpoint, StartId, Seen, Terminations, Wake, Commit
 //
-// Rows up to the sentinel's Length are committed. Readers ignore the others: they belong to a checkpoint of more rows than a
-// batch can have left behind when it was not finished, or the end of a longer history that a continue-as-new has replaced.
-// Column Event has the event in the protocol's encoding; its payload is in the column Input or Result, which people and viewers read, or in
-// the blob that InputBlobName or ResultBlobName names.
+// Rows up to the sentinel's Length are committed. Readers ignore the others: they belong to a checkpoint of more rows
+// than a batch can have left behind when it was not finished, or the end of a longer history that a continue-as-new has
+// replaced. Column Event has the event in the protocol's encoding; its payload is in the column Input or Result, which
+// people and viewers read, or in the blob that InputBlobName or ResultBlobName names.
 
 const sentinelKey = "sentinel"
 
@@ -58,7 +58,8 @@ type sentinel struct {
 	Commit string
 }
 
-// history is the state of an instance that this process has read. It is not changed once it is in the cache, except by its session.
+// history is the state of an instance that this process has read. It is not changed once it is in the cache, except by
+// its session.
 type history struct {
 	sentinel
 	etag   azcore.ETag // of the sentinel; empty if it does not exist
@@ -89,7 +90,8 @@ func (h *history) completed() bool {
 	return false
 }
 
-// sent reports whether the messages of the last checkpoint have been sent, or are obsolete because the instance was purged or replaced.
+// sent reports whether the messages of the last checkpoint have been sent, or are obsolete because the instance was
+// purged or replaced.
 func (h *history) sent() bool {
 	return h.Length == 0 || h.row == nil || h.row.StartID != h.StartID || h.row.Checkpoint >= h.Checkpoint
 }
@@ -300,7 +302,8 @@ func (s histories) encodeRow(ctx context.Context, instance, execution string, i 
 		return nil, "", fmt.Errorf("durable: write an event of %q: %w", instance, err)
 	}
 	if len(packed) > 60<<10 {
-		return nil, "", fmt.Errorf("durable: an event of %q has %d bytes beside its payload; 60 KiB are allowed", instance, len(packed))
+		return nil, "", fmt.Errorf("durable: an event of %q has %d bytes beside its payload; 60 KiB are allowed", instance,
+			len(packed))
 	}
 	row.setBytes("Event", packed)
 	return row, blob, nil
@@ -361,10 +364,12 @@ const (
 	batchBytes = 3 << 20
 )
 
-// commit appends rows after keep rows of the history, and makes them its last checkpoint. next has the sentinel's new fields except
-// Length, From, Checkpoint and Commit. It returns the history as it is then; h is not changed. errMoved means that nothing is committed, by
-// this call at least: the service may have lost the answer to a commit that succeeded.
-func (s histories) commit(ctx context.Context, instance string, h *history, keep int, rows []newRow, next sentinel, now time.Time) (*history, error) {
+// commit appends rows after keep rows of the history, and makes them its last checkpoint. next has the sentinel's new
+// fields except Length, From, Checkpoint and Commit. It returns the history as it is then; h is not changed. errMoved
+// means that nothing is committed, by this call at least: the service may have lost the answer to a commit that
+// succeeded.
+func (s histories) commit(ctx context.Context, instance string, h *history, keep int, rows []newRow, next sentinel,
+	now time.Time) (*history, error) {
 	next.Length, next.From, next.Checkpoint = keep+len(rows), keep, h.Checkpoint+1
 	n := newHistory()
 	n.sentinel, n.etag, n.row, n.stale = next, h.etag, h.row, h.stale || h.Length > next.Length
@@ -413,8 +418,10 @@ func (s histories) commit(ctx context.Context, instance string, h *history, keep
 // sentinelETag finds the ETag of the first operation in the answer to a batch, which the SDK does not return.
 var sentinelETag = lazyregexp.New(`(?mi)^ETag:[ \t]*(.+?)[ \t]*\r?$`)
 
-// submit writes a batch with the sentinel, which must still have the ETag. It returns the sentinel's new ETag and Commit.
-func (s histories) submit(ctx context.Context, instance string, etag azcore.ETag, at sentinel, rest []aztables.TransactionAction, now time.Time, complete bool) (azcore.ETag, string, error) {
+// submit writes a batch with the sentinel, which must still have the ETag. It returns the sentinel's new ETag and
+// Commit.
+func (s histories) submit(ctx context.Context, instance string, etag azcore.ETag, at sentinel,
+	rest []aztables.TransactionAction, now time.Time, complete bool) (azcore.ETag, string, error) {
 	at.Commit = rand.Text()
 	row := newEntity(partitionKey(instance), sentinelKey)
 	row["ExecutionId"], row["StartId"], row["Commit"] = at.ExecutionID, at.StartID, at.Commit
@@ -439,8 +446,10 @@ func (s histories) submit(ctx context.Context, instance string, etag azcore.ETag
 	return next, at.Commit, err
 }
 
-// transact sends a batch whose first operation is the sentinel's, and returns the sentinel's new ETag; none if it is deleted.
-func (s histories) transact(ctx context.Context, instance string, actions []aztables.TransactionAction) (azcore.ETag, error) {
+// transact sends a batch whose first operation is the sentinel's, and returns the sentinel's new ETag; none if it is
+// deleted.
+func (s histories) transact(ctx context.Context, instance string, actions []aztables.TransactionAction) (azcore.ETag,
+	error) {
 	var answer *http.Response
 	_, err := entityio.Submit(policy.WithCaptureResponse(ctx, &answer), s.table, actions, nil)
 	if err != nil {
@@ -463,8 +472,8 @@ func (s histories) transact(ctx context.Context, instance string, actions []azta
 	return azcore.ETag(m[1]), nil
 }
 
-// trim deletes rows from length on, which are not part of the history; they are harmless but cost space and reads. Every batch has
-// the sentinel in it: a deposed owner must not delete what the next one has written there.
+// trim deletes rows from length on, which are not part of the history; they are harmless but cost space and reads.
+// Every batch has the sentinel in it: a deposed owner must not delete what the next one has written there.
 func (s histories) trim(ctx context.Context, instance string, h *history, now time.Time) error {
 	list, err := s.keys(ctx, instance, h.Length)
 	for err == nil && len(list) > 0 {
@@ -479,8 +488,10 @@ func (s histories) trim(ctx context.Context, instance string, h *history, now ti
 
 // keys returns the deletions of all rows from the index on.
 func (s histories) keys(ctx context.Context, instance string, from int) (list []aztables.TransactionAction, err error) {
-	filter := fmt.Sprintf("PartitionKey eq %s and RowKey ge %s and RowKey lt %s", quote(partitionKey(instance)), quote(rowKey(from)), quote(sentinelKey))
-	pager := s.table.NewListEntitiesPager(&aztables.ListEntitiesOptions{Filter: to.Ptr(filter), Select: to.Ptr("PartitionKey,RowKey")})
+	filter := fmt.Sprintf("PartitionKey eq %s and RowKey ge %s and RowKey lt %s", quote(partitionKey(instance)),
+		quote(rowKey(from)), quote(sentinelKey))
+	pager := s.table.NewListEntitiesPager(
+		&aztables.ListEntitiesOptions{Filter: to.Ptr(filter), Select: to.Ptr("PartitionKey,RowKey")})
 	for pager.More() {
 		page, err := pager.NextPage(ctx)
 		if err != nil {

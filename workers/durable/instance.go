@@ -24,9 +24,11 @@ type Status = api.OrchestrationStatus
 
 // statusNames are the texts of DurableTask.AzureStorage.
 var statusNames = map[Status]string{
-	api.RUNTIME_STATUS_RUNNING: "Running", api.RUNTIME_STATUS_COMPLETED: "Completed", api.RUNTIME_STATUS_CONTINUED_AS_NEW: "ContinuedAsNew",
-	api.RUNTIME_STATUS_FAILED: "Failed", api.RUNTIME_STATUS_CANCELED: "Canceled", api.RUNTIME_STATUS_TERMINATED: "Terminated",
-	api.RUNTIME_STATUS_PENDING: "Pending", api.RUNTIME_STATUS_SUSPENDED: "Suspended",
+	api.RUNTIME_STATUS_RUNNING: "Running", api.RUNTIME_STATUS_COMPLETED: "Completed",
+	api.RUNTIME_STATUS_CONTINUED_AS_NEW: "ContinuedAsNew",
+	api.RUNTIME_STATUS_FAILED:           "Failed", api.RUNTIME_STATUS_CANCELED: "Canceled",
+	api.RUNTIME_STATUS_TERMINATED: "Terminated",
+	api.RUNTIME_STATUS_PENDING:    "Pending", api.RUNTIME_STATUS_SUSPENDED: "Suspended",
 }
 
 func statusText(s Status) string { return statusNames[s] }
@@ -38,13 +40,15 @@ func ParseStatus(text string) (Status, error) {
 			return s, nil
 		}
 	}
-	return 0, fmt.Errorf("durable: unknown status %q; the statuses are %s", text, strings.Join(slices.Sorted(maps.Values(statusNames)), ", "))
+	return 0, fmt.Errorf("durable: unknown status %q; the statuses are %s", text,
+		strings.Join(slices.Sorted(maps.Values(statusNames)), ", "))
 }
 
 // isFinal reports whether an instance with the status has ended.
 func isFinal(s Status) bool {
 	switch s {
-	case api.RUNTIME_STATUS_COMPLETED, api.RUNTIME_STATUS_FAILED, api.RUNTIME_STATUS_TERMINATED, api.RUNTIME_STATUS_CANCELED:
+	case api.RUNTIME_STATUS_COMPLETED, api.RUNTIME_STATUS_FAILED, api.RUNTIME_STATUS_TERMINATED,
+		api.RUNTIME_STATUS_CANCELED:
 		return true
 	}
 	return false
@@ -105,12 +109,14 @@ func (s instances) get(ctx context.Context, instance string) (*instanceRow, erro
 // errExists means that the row exists or has changed.
 var errExists = errors.New("the instance's row exists or has changed")
 
-// start writes the row of an instance that is about to begin. With an ETag it replaces the row that has it; without one there must be no
-// row. It returns errExists otherwise.
-func (s instances) start(ctx context.Context, instance string, e *Event, blob string, etag azcore.ETag) (*instanceRow, error) {
+// start writes the row of an instance that is about to begin. With an ETag it replaces the row that has it; without one
+// there must be no row. It returns errExists otherwise.
+func (s instances) start(ctx context.Context, instance string, e *Event, blob string, etag azcore.ETag) (*instanceRow,
+	error) {
 	x := e.GetExecutionStarted()
 	at := e.Timestamp.AsTime()
-	r := &instanceRow{PartitionKey: partitionKey(instance), Name: x.Name, Version: x.Version.GetValue(), ExecutionID: executionOf(e), StartID: executionOf(e),
+	r := &instanceRow{PartitionKey: partitionKey(instance), Name: x.Name, Version: x.Version.GetValue(),
+		ExecutionID: executionOf(e), StartID: executionOf(e),
 		RuntimeStatus: statusText(api.RUNTIME_STATUS_PENDING), CreatedTime: at, LastUpdatedTime: at,
 		ParentInstanceID: x.ParentInstance.GetOrchestrationInstance().GetInstanceId()}
 	row := newEntity(r.PartitionKey, "")
@@ -135,7 +141,8 @@ func (s instances) start(ctx context.Context, instance string, e *Event, blob st
 		r.etag = got.ETag
 	} else {
 		var got aztables.UpdateEntityResponse
-		got, err = s.table.UpdateEntity(ctx, row.encode(), &aztables.UpdateEntityOptions{IfMatch: to.Ptr(etag), UpdateMode: aztables.UpdateModeReplace})
+		got, err = s.table.UpdateEntity(ctx, row.encode(),
+			&aztables.UpdateEntityOptions{IfMatch: to.Ptr(etag), UpdateMode: aztables.UpdateModeReplace})
 		r.etag = got.ETag
 	}
 	if isConflict(err) {
@@ -172,7 +179,8 @@ type update struct {
 	continued    *Event // ExecutionStarted, if the instance has continued as new
 }
 
-// write applies a checkpoint to the row, and notes that its messages have been sent. A row of another start is left alone.
+// write applies a checkpoint to the row, and notes that its messages have been sent. A row of another start is left
+// alone.
 func (s instances) write(ctx context.Context, instance string, h *history, u update) error {
 	for range readAttempts {
 		if h.row == nil || h.row.StartID != h.StartID {
@@ -192,7 +200,8 @@ func (s instances) write(ctx context.Context, instance string, h *history, u upd
 		if err != nil {
 			return err
 		}
-		got, err := s.table.UpdateEntity(ctx, row.encode(), &aztables.UpdateEntityOptions{IfMatch: to.Ptr(h.row.etag), UpdateMode: aztables.UpdateModeMerge})
+		got, err := s.table.UpdateEntity(ctx, row.encode(),
+			&aztables.UpdateEntityOptions{IfMatch: to.Ptr(h.row.etag), UpdateMode: aztables.UpdateModeMerge})
 		if isConflict(err) {
 			h.row = nil
 			continue
@@ -226,7 +235,8 @@ func (s instances) changes(ctx context.Context, instance string, h *history, u u
 		}
 	}
 	if u.continued != nil {
-		if err := s.setPayload(ctx, row, instance, "Input", u.continued.GetExecutionStarted().Input.GetValue(), h.blobs[u.continued]); err != nil {
+		if err := s.setPayload(ctx, row, instance, "Input", u.continued.GetExecutionStarted().Input.GetValue(),
+			h.blobs[u.continued]); err != nil {
 			return nil, err
 		}
 	}
@@ -273,9 +283,11 @@ func (s instances) remove(ctx context.Context, instance string, etag azcore.ETag
 }
 
 // metadata converts a row, with its payloads if they are wanted.
-func (s instances) metadata(ctx context.Context, r *instanceRow, withPayloads bool) (*api.OrchestrationMetadata, error) {
-	m := &api.OrchestrationMetadata{InstanceID: api.InstanceID(instanceOf(r.PartitionKey)), Name: r.Name, RuntimeStatus: r.status(),
-		CreatedAt: r.CreatedTime, LastUpdatedAt: r.LastUpdatedTime}
+func (s instances) metadata(ctx context.Context, r *instanceRow, withPayloads bool) (*api.OrchestrationMetadata,
+	error) {
+	m := &api.OrchestrationMetadata{InstanceID: api.InstanceID(instanceOf(r.PartitionKey)), Name: r.Name,
+		RuntimeStatus: r.status(),
+		CreatedAt:     r.CreatedTime, LastUpdatedAt: r.LastUpdatedTime}
 	if len(r.FailureDetails) > 0 && r.OutputIsReason {
 		m.FailureDetails = &backend.TaskFailureDetails{}
 		if err := proto.Unmarshal(r.FailureDetails, m.FailureDetails); err != nil {

@@ -24,8 +24,8 @@ import (
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// leases keep each partition with one process. They save work only: an owner that was deposed and does not know it is stopped by the ETag
-// of the history that it tries to write.
+// leases keep each partition with one process. They save work only: an owner that was deposed and does not know it is
+// stopped by the ETag of the history that it tries to write.
 type leases struct {
 	container  *container.Client
 	names      names
@@ -51,9 +51,11 @@ const ownerKey = "Owner"
 func (l *leases) create(ctx context.Context) error {
 	for i := range l.partitions {
 		content, _ := json.Marshal(map[string]any{"PartitionId": l.names.control(i), "Owner": nil, "Token": nil, "Epoch": 0})
-		_, err := l.blob(i).UploadBuffer(ctx, content, &blockblob.UploadBufferOptions{AccessConditions: &blob.AccessConditions{
-			ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)}}})
-		if err != nil && !bloberror.HasCode(err, bloberror.BlobAlreadyExists, bloberror.ConditionNotMet, bloberror.LeaseIDMissing) {
+		_, err := l.blob(i).UploadBuffer(ctx, content,
+			&blockblob.UploadBufferOptions{AccessConditions: &blob.AccessConditions{
+				ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)}}})
+		if err != nil && !bloberror.HasCode(err, bloberror.BlobAlreadyExists, bloberror.ConditionNotMet,
+			bloberror.LeaseIDMissing) {
 			return fmt.Errorf("durable: create the lease blob of partition %d: %w", i, err)
 		}
 	}
@@ -99,8 +101,8 @@ func (l *leases) pause(ctx context.Context, d time.Duration) bool {
 	return true
 }
 
-// balanceEarly makes run look for free partitions at once. A lease that a test's clock ended while it was being taken would stay free until the
-// clock goes on.
+// balanceEarly makes run look for free partitions at once. A lease that a test's clock ended while it was being taken
+// would stay free until the clock goes on.
 func (l *leases) balanceEarly() {
 	select {
 	case l.early <- struct{}{}:
@@ -131,7 +133,8 @@ func (l *leases) renew(ctx context.Context) {
 		var r *azcore.ResponseError
 		switch {
 		case err == nil:
-		case errors.As(err, &r) && (r.StatusCode == http.StatusConflict || r.StatusCode == http.StatusNotFound || r.StatusCode == http.StatusPreconditionFailed):
+		case errors.As(err, &r) && (r.StatusCode == http.StatusConflict || r.StatusCode == http.StatusNotFound ||
+			r.StatusCode == http.StatusPreconditionFailed):
 			l.drop(i, "another process has taken the partition")
 		case ctx.Err() == nil:
 			l.log.Warn("cannot renew the lease of a partition; trying again", "partition", i, "err", sdkerr.Short(err))
@@ -165,7 +168,8 @@ func (l *leases) take(ctx context.Context, i int, broken bool) bool {
 		return false
 	}
 	_, err = l.blob(i).SetMetadata(ctx, map[string]*string{ownerKey: to.Ptr(l.worker)},
-		&blob.SetMetadataOptions{AccessConditions: &blob.AccessConditions{LeaseAccessConditions: &blob.LeaseAccessConditions{LeaseID: got.LeaseID}}})
+		&blob.SetMetadataOptions{AccessConditions: &blob.AccessConditions{
+			LeaseAccessConditions: &blob.LeaseAccessConditions{LeaseID: got.LeaseID}}})
 	if err != nil {
 		return false // Taken again by another process; the lease ends by itself otherwise.
 	}
@@ -181,7 +185,8 @@ func (l *leases) take(ctx context.Context, i int, broken bool) bool {
 func (l *leases) balance(ctx context.Context) {
 	owners := map[string][]int{}
 	free := []int{}
-	pager := l.container.NewListBlobsFlatPager(&azblob.ListBlobsFlatOptions{Prefix: to.Ptr(leaseFolder), Include: azblob.ListBlobsInclude{Metadata: true}})
+	pager := l.container.NewListBlobsFlatPager(
+		&azblob.ListBlobsFlatOptions{Prefix: to.Ptr(leaseFolder), Include: azblob.ListBlobsInclude{Metadata: true}})
 	for pager.More() {
 		page, err := pager.NextPage(ctx)
 		if err != nil {
@@ -192,7 +197,8 @@ func (l *leases) balance(ctx context.Context) {
 		}
 		for _, b := range page.Segment.BlobItems {
 			var i int
-			if _, err := fmt.Sscanf((*b.Name)[len(leaseFolder):], l.names.lower()+"-control-%d", &i); err != nil || i >= l.partitions {
+			if _, err := fmt.Sscanf((*b.Name)[len(leaseFolder):], l.names.lower()+"-control-%d", &i); err != nil ||
+				i >= l.partitions {
 				continue
 			}
 			owner := ""

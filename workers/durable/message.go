@@ -17,14 +17,15 @@ import (
 type message struct {
 	// Version is the version of the format.
 	Version int `json:"v"`
-	// ID is the same in every copy of the message. Empty where the event itself says whether it is a copy: it completes a task.
+	// ID is the same in every copy of the message. Empty where the event itself says whether it is a copy: it completes a
+	// task.
 	ID string `json:"id,omitempty"`
 	// Instance is the receiver; for an activity the instance that waits for it.
 	Instance string `json:"instance"`
 	// Execution is the execution that the event belongs to; empty for events from outside.
 	Execution string `json:"execution,omitempty"`
-	// Scheduled is, for what completes a task, one more than the row of the event that scheduled it: some SDKs use a task's number again when
-	// they try it again.
+	// Scheduled is, for what completes a task, one more than the row of the event that scheduled it: some SDKs use a
+	// task's number again when they try it again.
 	Scheduled int `json:"scheduled,omitempty"`
 	// Type is for people who look into the queue.
 	Type string `json:"type"`
@@ -33,7 +34,8 @@ type message struct {
 	// Blob is the blob of the payload, and Field the event's field that it belongs to.
 	Blob  string `json:"blob,omitempty"`
 	Field string `json:"field,omitempty"`
-	// Due is when the event may happen: a timer beyond the longest delay of a queue's message is delayed several times.
+	// Due is the time at which the event may happen: a timer beyond the longest delay of a queue's message is delayed
+	// several times.
 	Due *time.Time `json:"due,omitempty"`
 	// Parent is, for the start of a sub-orchestration, true: its ID need not be unused.
 	Parent bool `json:"parent,omitempty"`

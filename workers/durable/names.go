@@ -50,8 +50,8 @@ var ErrBadInstanceID = errors.New("durable: the instance ID cannot be used")
 // errEntityID means that the ID is one of an entity, and the call is for instances of workflows.
 var errEntityID = errors.New("it is the ID of an entity")
 
-// checkInstanceID returns ErrBadInstanceID unless the ID is 1 to 256 bytes of UTF-8 without control characters. IDs that begin with @ are
-// those of entities, as in Durable Functions.
+// checkInstanceID returns ErrBadInstanceID unless the ID is 1 to 256 bytes of UTF-8 without control characters. IDs
+// that begin with @ are those of entities, as in Durable Functions.
 // https://learn.microsoft.com/azure/azure-functions/durable/durable-functions-orchestrations#orchestration-identity
 func checkInstanceID(id string) error {
 	switch {
@@ -72,8 +72,8 @@ func checkInstanceID(id string) error {
 	return nil
 }
 
-// checkEntityID returns ErrBadInstanceID unless the ID is one of an entity, "@name@key", in at most 256 bytes of UTF-8 without control
-// characters.
+// checkEntityID returns ErrBadInstanceID unless the ID is one of an entity, "@name@key", in at most 256 bytes of UTF-8
+// without control characters.
 func checkEntityID(id string) error {
 	name, _, ok := strings.Cut(strings.TrimPrefix(id, "@"), "@")
 	if len(id) == 0 || id[0] != '@' || !ok || name == "" {
@@ -99,8 +99,8 @@ func entityName(id string) string {
 	return name
 }
 
-// Characters that a partition key cannot have, or that the SDK does not quote in a batch, as ^ and a digit; the first four as in
-// DurableTask.AzureStorage.
+// Characters that a partition key cannot have, or that the SDK does not quote in a batch, as ^ and a digit; the first
+// four as in DurableTask.AzureStorage.
 // https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model#characters-disallowed-in-key-fields
 var (
 	escaper   = strings.NewReplacer("^", "^^", "/", "^0", `\`, "^1", "#", "^2", "?", "^3", "'", "^4", "%", "^5", "+", "^6")

@@ -19,26 +19,30 @@ type Options struct {
 	Storage *workers.Storage
 	// Hub is the hub's name: 3 to 45 letters and digits, the first one a letter. Default DefaultHub.
 	Hub string
-	// Partitions is the number of control queues of a hub that is created, 1 to 16. An existing hub keeps its own. Default 4.
+	// Partitions is the number of control queues of a hub that is created, 1 to 16. An existing hub keeps its own. Default
+	// 4.
 	Partitions int
-	// Worker names this process to people. It must differ between processes. Default: host name, process ID and a random number.
+	// Worker names this process to people. It must differ between processes. Default: host name, process ID and a random
+	// number.
 	Worker string
-	// LeaseDuration is how long a partition stays with a process that no longer renews its lease, 15 to 60 s. Default 30 s.
+	// LeaseDuration is the time that a partition stays with a process that no longer renews its lease, 15 to 60 s. Default
+	// 30 s.
 	LeaseDuration time.Duration
-	// Visibility is how long a message stays hidden once its receiver has died, at least 1 s. Default 30 s.
+	// Visibility is the time that a message stays hidden once its receiver has died, at least 1 s. Default 30 s.
 	Visibility time.Duration
-	// MaxPolling is the longest pause between two looks at an empty queue of a service that does not let requests wait. Default 10 s, or 1 s if
-	// the account is local.
+	// MaxPolling is the longest pause between two looks at an empty queue of a service that does not let requests wait.
+	// Default 10 s, or 1 s if the account is local.
 	MaxPolling time.Duration
 	// MaxPayload bounds one input, output or event, in bytes. Default 10 MiB.
 	MaxPayload int
 	// MaxBuffered bounds the messages of one partition that this process has received and not yet handled. Default 256.
 	MaxBuffered int
-	// CacheEvents bounds the history events that are kept in memory to save reading them again. Default 50,000; negative: none.
+	// CacheEvents bounds the history events that are kept in memory to save reading them again. Default 50,000; negative:
+	// none.
 	CacheEvents int
 	// Clock is for tests. Default: the system's.
 	Clock workers.Clock
-	// Logger is where the backend reports. Default: slog.Default.
+	// Logger is the position at which the backend reports. Default: slog.Default.
 	Logger *slog.Logger
 }
 

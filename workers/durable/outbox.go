@@ -32,8 +32,8 @@ type outgoing struct {
 	delay    time.Duration
 }
 
-// outbox returns the messages that follow from events[from:], and the terminations. The result depends only on its arguments: derived again
-// after a crash, the messages are ones that their receivers recognise as copies.
+// outbox returns the messages that follow from events[from:], and the terminations. The result depends only on its
+// arguments: derived again after a crash, the messages are ones that their receivers recognise as copies.
 func outbox(instance string, h *history, from int, now time.Time) ([]outgoing, error) {
 	open := openTasks(h.events)
 	start := h.startEvent()
@@ -71,7 +71,8 @@ func outbox(instance string, h *history, from int, now time.Time) ([]outgoing, e
 			ensure(s, "orchestrationInstance")
 			s.OrchestrationInstance.InstanceId, s.OrchestrationInstance.ExecutionId = x.InstanceId, wrapperspb.String(execution)
 			ensure(s, "parentInstance")
-			s.ParentInstance.TaskScheduledId, s.ParentInstance.Name = e.EventId, wrapperspb.String(start.GetExecutionStarted().GetName())
+			s.ParentInstance.TaskScheduledId, s.ParentInstance.Name = e.EventId,
+				wrapperspb.String(start.GetExecutionStarted().GetName())
 			ensure(s.ParentInstance, "orchestrationInstance")
 			p := s.ParentInstance.OrchestrationInstance
 			p.InstanceId, p.ExecutionId = instance, wrapperspb.String(parentOf(h.ExecutionID, row+1))
@@ -113,7 +114,9 @@ func outbox(instance string, h *history, from int, now time.Time) ([]outgoing, e
 		send(t.Instance, "", fmt.Sprintf("%s/%s/%d/end/%d", instance, h.ExecutionID, h.Checkpoint, i), e)
 	}
 	if h.Wake {
-		send(instance, "", fmt.Sprintf("%s/%s/%d/wake", instance, h.ExecutionID, h.Checkpoint), newEvent("orchestratorCompleted", -1, now)) // It has no effect.
+		// It has no effect.
+		send(instance, "", fmt.Sprintf("%s/%s/%d/wake", instance, h.ExecutionID, h.Checkpoint),
+			newEvent("orchestratorCompleted", -1, now))
 	}
 	return list, nil
 }
@@ -213,8 +216,8 @@ func (b *Backend) sendAll(ctx context.Context, list []outgoing) error {
 	return g.Wait()
 }
 
-// Bounds of the pauses while a row lags behind its history. If the row's owner has crashed, the row lags until another owner receives the
-// messages; the parent's checkpoint is then repeated.
+// Bounds of the pauses while a row lags behind its history. If the row's owner has crashed, the row lags until another
+// owner receives the messages; the parent's checkpoint is then repeated.
 const (
 	lagFirst = 20 * time.Millisecond // doubled each time
 	lagLast  = 640 * time.Millisecond
@@ -223,8 +226,8 @@ const (
 // errLagging means that an instance has ended and its row does not say so yet.
 var errLagging = errors.New("the instance has ended, and its row is not up to date")
 
-// startChild creates a sub-orchestration: its row, then the message. It replaces an instance with the ID that has ended. If an instance with
-// the ID is running, it sends a failure to the parent.
+// startChild creates a sub-orchestration: its row, then the message. It replaces an instance with the ID that has
+// ended. If an instance with the ID is running, it sends a failure to the parent.
 func (b *Backend) startChild(ctx context.Context, m outgoing) error {
 	err := b.tryStartChild(ctx, m)
 	for pause := lagFirst; errors.Is(err, errLagging) && pause <= lagLast; pause *= 2 {
@@ -281,7 +284,8 @@ func (b *Backend) tryStartChild(ctx context.Context, m outgoing) error {
 	return fmt.Errorf("durable: start %q: %w", m.Instance, errExists)
 }
 
-// hasEnded reports whether the history of an instance's start has ended. It is committed, and the parent has the result, before the row says so.
+// hasEnded reports whether the history of an instance's start has ended. It is committed, and the parent has the
+// result, before the row says so.
 func (b *Backend) hasEnded(ctx context.Context, instance, startID string) (bool, error) {
 	h, err := b.histories.read(ctx, instance)
 	var corrupt *CorruptError
@@ -297,7 +301,8 @@ func (b *Backend) refuseChild(ctx context.Context, m *message) error {
 	e := newEvent("subOrchestrationInstanceFailed", -1, b.clock.Now())
 	x := e.GetSubOrchestrationInstanceFailed()
 	x.TaskScheduledId = parent.GetTaskScheduledId()
-	x.FailureDetails = newFailure("OrchestrationAlreadyExists", fmt.Sprintf("an instance with the ID %q is running", m.Instance))
+	x.FailureDetails = newFailure("OrchestrationAlreadyExists",
+		fmt.Sprintf("an instance with the ID %q is running", m.Instance))
 	_, err := b.send(ctx, outgoing{message: toParent(parent.GetOrchestrationInstance(), e)})
 	return err
 }

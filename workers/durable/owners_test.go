@@ -19,8 +19,9 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
-// Checkpoints of an instance by several owners are checked against this model: a register with the digest of the history. A checkpoint
-// names the history that its owner has read; it is committed if that is still the history, and refused otherwise.
+// Checkpoints of an instance by several owners are checked against this model: a register with the digest of the
+// history. A checkpoint names the history that its owner has read; it is committed if that is still the history, and
+// refused otherwise.
 
 type checkpointOp struct {
 	instance   string
@@ -75,7 +76,8 @@ type owners struct {
 	lost int
 }
 
-// take receives the next work item of an owner and runs its workflow, up to the checkpoint. It returns nil if no work item is ready.
+// take receives the next work item of an owner and runs its workflow, up to the checkpoint. It returns nil if no work
+// item is ready.
 func (o *owners) take(b *durable.Backend) *backend.OrchestrationWorkItem {
 	wi, err := b.GetOrchestrationWorkItem(o.t.Context())
 	if errors.Is(err, backend.ErrNoWorkItems) {
@@ -90,7 +92,8 @@ func (o *owners) take(b *durable.Backend) *backend.OrchestrationWorkItem {
 			o.t.Error(err)
 		}
 	}
-	results, err := o.executor.ExecuteOrchestrator(o.t.Context(), wi.InstanceID, wi.State.OldEvents(), wi.State.NewEvents())
+	results, err := o.executor.ExecuteOrchestrator(o.t.Context(), wi.InstanceID, wi.State.OldEvents(),
+		wi.State.NewEvents())
 	if err == nil {
 		_, err = wi.State.ApplyActions(results.Response.Actions, nil)
 	}
@@ -103,7 +106,8 @@ func (o *owners) take(b *durable.Backend) *backend.OrchestrationWorkItem {
 // complete makes the checkpoint of an owner's work item.
 func (o *owners) complete(owner int, b *durable.Backend, wi *backend.OrchestrationWorkItem) {
 	old := wi.State.OldEvents()
-	op := checkpointOp{instance: string(wi.InstanceID), base: digest(old), next: digest(append(old[:len(old):len(old)], wi.State.NewEvents()...))}
+	op := checkpointOp{instance: string(wi.InstanceID), base: digest(old),
+		next: digest(append(old[:len(old):len(old)], wi.State.NewEvents()...))}
 	call := time.Since(o.began)
 	err := b.CompleteOrchestrationWorkItem(o.t.Context(), wi)
 	o.note(owner, op, err == nil, call)
@@ -124,7 +128,8 @@ func (o *owners) complete(owner int, b *durable.Backend, wi *backend.Orchestrati
 func (o *owners) note(owner int, op checkpointOp, result any, call time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.ops = append(o.ops, porcupine.Operation{ClientId: owner, Input: op, Output: result, Call: int64(call), Return: int64(time.Since(o.began))})
+	o.ops = append(o.ops, porcupine.Operation{ClientId: owner, Input: op, Output: result, Call: int64(call),
+		Return: int64(time.Since(o.began))})
 }
 
 // deposed lets the messages that all owners hold appear again, as after their processes were frozen.
@@ -155,25 +160,27 @@ func (o *owners) run(owner int, b *durable.Backend, random *rand.Rand, ended fun
 	}
 }
 
-// Two owners of all partitions work at the same time, and are deposed between receiving and committing at random: of two checkpoints that
-// continue the same history, one is committed and the other one is refused; no step is lost or done twice.
+// Two owners of all partitions work at the same time, and are deposed between receiving and committing at random: of
+// two checkpoints that continue the same history, one is committed and the other one is refused; no step is lost or
+// done twice.
 func TestTwoOwnersNeverBothCommit(t *testing.T) {
 	t.Parallel()
 	const instances, steps = 12, 6
 	clock := lazulitest.NewClock()
 	h := newHub(t, lazulitest.Start(t, lazulitest.WithFakeClock(clock)), clock)
-	o := &owners{t: t, clock: clock, began: time.Now(), executor: task.NewTaskExecutor(registry(t, map[string]task.Orchestrator{
-		"steps": func(ctx *task.OrchestrationContext) (any, error) {
-			sum := 0
-			for i := range steps {
-				var v int
-				if err := ctx.CallActivity("double", task.WithActivityInput(1<<i)).Await(&v); err != nil {
-					return nil, err
+	o := &owners{t: t, clock: clock, began: time.Now(),
+		executor: task.NewTaskExecutor(registry(t, map[string]task.Orchestrator{
+			"steps": func(ctx *task.OrchestrationContext) (any, error) {
+				sum := 0
+				for i := range steps {
+					var v int
+					if err := ctx.CallActivity("double", task.WithActivityInput(1<<i)).Await(&v); err != nil {
+						return nil, err
+					}
+					sum += v
 				}
-				sum += v
-			}
-			return sum, nil
-		}}, map[string]task.Activity{"double": double}))}
+				return sum, nil
+			}}, map[string]task.Activity{"double": double}))}
 	both := []*durable.Backend{h.backend(), h.backend()}
 	c := both[0].Client()
 

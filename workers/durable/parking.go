@@ -21,7 +21,8 @@ const (
 	WorkEntity        WorkKind = "entity"
 )
 
-// Acceptor is an executor that does not take all work. Work that it does not take waits, and is offered again after Backend.Offer.
+// Acceptor is an executor that does not take all work. Work that it does not take waits, and is offered again after
+// Backend.Offer.
 type Acceptor interface {
 	// Accepts reports whether the executor takes work of the name and version, which is empty for work without one.
 	Accepts(kind WorkKind, name, version string) bool
@@ -41,8 +42,8 @@ func (b *Backend) accepts(kind WorkKind, name, version string) bool {
 	return a == nil || a.Accepts(kind, name, version)
 }
 
-// Work that this process does not take stays in its queue, hidden for a while: other work goes on, and after that time another process may
-// receive it if it has the partition by then.
+// Work that this process does not take stays in its queue, hidden for a while: other work goes on, and after that time
+// another process may receive it if it has the partition by then.
 const (
 	parkFirst = 2 * time.Second
 	parkLast  = 30 * time.Second
@@ -54,9 +55,9 @@ const (
 type Unmatched struct {
 	Kind          WorkKind
 	Name, Version string
-	// Instances is how many instances, activities or entities wait.
+	// Instances is the number of instances, that activities or entities wait.
 	Instances int
-	// Since is when the first of them was found.
+	// Since is the time at which the first of them was found.
 	Since time.Time
 }
 
@@ -105,7 +106,8 @@ func (p *parking) add(w parked) {
 	p.list[w.message.id] = w
 }
 
-// Offer offers the work again that the executor has not taken. It is called when the executor takes other work than before.
+// Offer offers the work again that the executor has not taken. It is called when the executor takes other work than
+// before.
 func (b *Backend) Offer() { b.unpark() }
 
 func (b *Backend) unpark() {
@@ -122,8 +124,8 @@ func (b *Backend) unpark() {
 	b.giveBack(list)
 }
 
-// reopen makes a message that was hidden one that this process can show again. If another process has received it meanwhile, showing it has no
-// effect.
+// reopen makes a message that was hidden one that this process can show again. If another process has received it
+// meanwhile, showing it has no effect.
 func (r *received) reopen() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

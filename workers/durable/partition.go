@@ -11,7 +11,8 @@ import (
 // receiveMost is the number of messages that one request can bring.
 const receiveMost = 32
 
-// waitMost is how long one request waits for messages where the service allows it, less than proxies and clients give up after.
+// waitMost is the time that one request waits for messages where the service allows it, less than proxies and clients
+// give up after.
 const waitMost = 50 * time.Second
 
 // poller spaces the looks at an empty queue.
@@ -97,7 +98,8 @@ func (b *Backend) receiveControl(ctx context.Context, partition int) (int, error
 	return len(list) + len(bad), nil
 }
 
-// delay keeps a timer's message until it is due: in the queue for as long as a message can be hidden there, the last moment here.
+// delay keeps a timer's message until it is due: in the queue for as long as a message can be hidden there, the last
+// moment here.
 func (b *Backend) delay(ctx context.Context, partition int, r *received, left time.Duration) {
 	if left >= time.Second {
 		if err := r.hide(ctx, left, false); err != nil {
@@ -115,7 +117,8 @@ func (b *Backend) delay(ctx context.Context, partition int, r *received, left ti
 
 // setAside moves a message that cannot be read to the hub's poison queue.
 func (b *Backend) setAside(ctx context.Context, r *received) {
-	b.log.Error("message cannot be read; moving it to the poison queue", "queue", b.names.poison(), "message", r.id, "err", r.Type)
+	b.log.Error("message cannot be read; moving it to the poison queue", "queue", b.names.poison(), "message", r.id, "err",
+		r.Type)
 	b.stats.poisoned.Add(1)
 	_, _, err := b.poison.put(ctx, r.text, 0)
 	if isNotFound(err) {
@@ -182,7 +185,8 @@ func retryDelay(attempts int64) time.Duration {
 
 // load determines which messages are new. It returns nil if none is left for the engine; the session is then released.
 //
-// A message is dropped only on what storage says: a history in memory could be out of date, and a dropped message is gone.
+// A message is dropped only on what storage says: a history in memory could be out of date, and a dropped message is
+// gone.
 func (b *Backend) load(ctx context.Context, w *session, list []*received) (*work, error) {
 	for {
 		h, cached, err := b.history(ctx, w.instance)
@@ -256,8 +260,8 @@ func (b *Backend) judge(ctx context.Context, w *session, h *history, list []*rec
 	return item, nil
 }
 
-// fill reads the payload of a message that is to be accepted. An event whose payload is lost is dropped, the completion of a task becomes its
-// failure, and an instance without its input fails.
+// fill reads the payload of a message that is to be accepted. An event whose payload is lost is dropped, the completion
+// of a task becomes its failure, and an instance without its input fails.
 func (b *Backend) fill(ctx context.Context, instance string, m *message) (verdict, error) {
 	err := b.payloads.fill(ctx, m)
 	if !errors.Is(err, errNoPayload) && !errors.Is(err, errBadMessage) {
@@ -273,7 +277,8 @@ func (b *Backend) fill(ctx context.Context, instance string, m *message) (verdic
 	return drop, nil
 }
 
-// substitute replaces the result of a task that cannot be read by a failure, so that the workflow does not wait without a limit.
+// substitute replaces the result of a task that cannot be read by a failure, so that the workflow does not wait without
+// a limit.
 func (b *Backend) substitute(m *message, reason error) bool {
 	id, ok := taskOf(m.event)
 	if !ok {

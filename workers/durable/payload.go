@@ -16,14 +16,16 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 )
 
-// inlineLimit is the size up to which a payload stays in rows and messages, in bytes. A message has at most 64 KiB, in base64; a property
-// 64 KiB, in UTF-16.
+// inlineLimit is the size up to which a payload stays in rows and messages, in bytes. A message has at most 64 KiB, in
+// base64; a property 64 KiB, in UTF-16.
 const inlineLimit = 16 << 10
 
-// maxStored is the maximum size of a payload read from a blob. It does not depend on the options, which may have changed since the payload was written.
+// maxStored is the maximum size of a payload read from a blob. It does not depend on the options, which may have
+// changed since the payload was written.
 const maxStored = 256 << 20
 
-// payloads are texts in blobs, compressed by gzip. A name is derived from the content, so that writing it again changes nothing:
+// payloads are texts in blobs, compressed by gzip. A name is derived from the content, so that writing it again changes
+// nothing:
 //
 //	<instance>/<scope>/<hash>.gz
 //

@@ -61,7 +61,8 @@ func (q queue) receive(ctx context.Context, n int) (list, bad []*received, err e
 		return nil, nil, fmt.Errorf("durable: receive messages: %w", err)
 	}
 	for _, m := range got.Messages {
-		r := &received{queue: q, id: *m.MessageID, receipt: *m.PopReceipt, attempts: *m.DequeueCount, until: asked.Add(q.visibility)}
+		r := &received{queue: q, id: *m.MessageID, receipt: *m.PopReceipt, attempts: *m.DequeueCount,
+			until: asked.Add(q.visibility)}
 		if m.MessageText != nil {
 			r.text = *m.MessageText
 		}
@@ -75,8 +76,8 @@ func (q queue) receive(ctx context.Context, n int) (list, bad []*received, err e
 	return list, bad, nil
 }
 
-// wait returns when a message is visible or most is over, without taking one. can is false if the service lets no request wait; it has then
-// returned at once. See docs/extensions.md.
+// wait returns when a message is visible or most is over, without taking one. can is false if the service lets no
+// request wait; it has then returned at once. See docs/extensions.md.
 func (q queue) wait(ctx context.Context, most time.Duration) (can bool, err error) {
 	var answer *http.Response
 	ctx = policy.WithHTTPHeader(ctx, http.Header{longpoll.WaitHeader: {strconv.Itoa(int(most / time.Second))}})
@@ -102,7 +103,8 @@ func (r *received) delete(ctx context.Context) error {
 	return nil
 }
 
-// hide keeps the message hidden for d from now on. Afterwards this process does not hold it any more, unless keep is true.
+// hide keeps the message hidden for d from now on. Afterwards this process does not hold it any more, unless keep is
+// true.
 func (r *received) hide(ctx context.Context, d time.Duration, keep bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -110,7 +112,8 @@ func (r *received) hide(ctx context.Context, d time.Duration, keep bool) error {
 		return nil
 	}
 	asked := r.queue.clock.Now()
-	got, err := r.queue.client.UpdateMessage(ctx, r.id, r.receipt, r.text, &azqueue.UpdateMessageOptions{VisibilityTimeout: to.Ptr(int32(min(max(d, 0), maxDelay) / time.Second))})
+	got, err := r.queue.client.UpdateMessage(ctx, r.id, r.receipt, r.text,
+		&azqueue.UpdateMessageOptions{VisibilityTimeout: to.Ptr(int32(min(max(d, 0), maxDelay) / time.Second))})
 	switch {
 	case isLost(err):
 		r.gone = true

@@ -15,9 +15,10 @@ import (
 // ErrNotFailed means that the instance cannot be rewound because it has not failed.
 var ErrNotFailed = errors.New("durable: the instance has not failed")
 
-// Rewind retries the failed steps of a failed instance. It rewrites the history without its end and without the failures after which
-// the workflow scheduled no other task. It schedules these tasks again and rewinds failed sub-orchestrations. A workflow that failed in its
-// own code runs again from its history, which succeeds if the code has been corrected. The history keeps what was removed, for people.
+// Rewind retries the failed steps of a failed instance. It rewrites the history without its end and without the
+// failures after which the workflow scheduled no other task. It schedules these tasks again and rewinds failed
+// sub-orchestrations. A workflow that failed in its own code runs again from its history, which succeeds if the code
+// has been corrected. The history keeps what was removed, for people.
 func (b *Backend) Rewind(ctx context.Context, id api.InstanceID, reason string) error {
 	if err := b.ready(); err != nil {
 		return err
@@ -56,7 +57,8 @@ func (b *Backend) rewind(ctx context.Context, instance, reason string, done map[
 		return err
 	}
 	for _, child := range children {
-		if err := b.rewind(ctx, child, reason, done); err != nil && !errors.Is(err, ErrNotFailed) && !errors.Is(err, api.ErrInstanceNotFound) {
+		if err := b.rewind(ctx, child, reason, done); err != nil && !errors.Is(err, ErrNotFailed) &&
+			!errors.Is(err, api.ErrInstanceNotFound) {
 			return err
 		}
 	}
@@ -77,8 +79,9 @@ func (b *Backend) rewind(ctx context.Context, instance, reason string, done map[
 	}), newID())
 }
 
-// rewound returns the history without the events of failed steps, and the failed sub-orchestrations. It replaces each removed event by
-// an event without effect that keeps it, so that rows keep their numbers: results in flight name the row of the event that scheduled them.
+// rewound returns the history without the events of failed steps, and the failed sub-orchestrations. It replaces each
+// removed event by an event without effect that keeps it, so that rows keep their numbers: results in flight name the
+// row of the event that scheduled them.
 func rewound(events []*Event) (kept []*Event, children []string) {
 	last := -1              // of those that schedule something
 	rows := map[int32]int{} // that scheduled a task last

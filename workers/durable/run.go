@@ -22,7 +22,7 @@ type run struct {
 	partitions map[int]context.CancelFunc
 }
 
-// loaders is how many instances are loaded at once.
+// loaders is the number of instances that are loaded at once.
 const loaders = 16
 
 func (b *Backend) running() *run {
@@ -61,7 +61,8 @@ func (b *Backend) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop implements backend.Backend. It returns when this process accepts no new work; work that the engine has begun can still be completed.
+// Stop implements backend.Backend. It returns when this process accepts no new work; work that the engine has begun can
+// still be completed.
 func (b *Backend) Stop(context.Context) error {
 	b.mu.Lock()
 	r := b.run

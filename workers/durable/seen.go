@@ -13,7 +13,8 @@ import (
 type seen struct {
 	id [16]byte // the beginning of its hash
 	at uint32   // when, in seconds since 1970
-	// deleted says that its copy in the queue is known to be gone; another copy can only be one that a sender has put twice.
+	// deleted says that its copy in the queue is known to be gone; another copy can only be one that a sender has put
+	// twice.
 	deleted bool
 }
 
@@ -23,9 +24,10 @@ type seenList []seen
 const (
 	// seenMost bounds the list: a property has at most 64 KiB.
 	seenMost = 2000
-	// seenFor is how long a deleted message is remembered: longer than a client repeats a request.
+	// seenFor is the time that a deleted message is remembered: longer than a client repeats a request.
 	seenFor = 10 * time.Minute
-	// seenUnsure is how long one is remembered whose deletion is not known: messages outlive their receiver by the visibility timeout.
+	// seenUnsure is the time that one is remembered whose deletion is not known: messages outlive their receiver by the
+	// visibility timeout.
 	seenUnsure = 8 * 24 * time.Hour
 
 	seenSize = 20

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// session is the work of one instance in this process. One goroutine at a time holds it; messages that arrive in the meantime wait in it.
+// session is the work of one instance in this process. One goroutine at a time holds it; messages that arrive in the
+// meantime wait in it.
 type session struct {
 	instance string
 	waiting  []*received
@@ -61,7 +62,8 @@ func (s *sessions) list(w *session) *readyList {
 }
 
 func newSessions() *sessions {
-	return &sessions{all: map[string]*session{}, ready: readyList{notEmpty: make(chan struct{}, 1)}, entities: readyList{notEmpty: make(chan struct{}, 1)}, buffered: map[int]int{}}
+	return &sessions{all: map[string]*session{}, ready: readyList{notEmpty: make(chan struct{}, 1)},
+		entities: readyList{notEmpty: make(chan struct{}, 1)}, buffered: map[int]int{}}
 }
 
 // add hands messages to their sessions.

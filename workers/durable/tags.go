@@ -70,7 +70,8 @@ func tagsOf(m protoreflect.Message, field protowire.Number) map[string]string {
 	return tags
 }
 
-// eachField calls f for each field of a message in the protocol's encoding: its number, all of it, and its content if it is one of length.
+// eachField calls f for each field of a message in the protocol's encoding: its number, all of it, and its content if
+// it is one of length.
 func eachField(fields []byte, f func(number protowire.Number, all, content []byte)) {
 	for len(fields) > 0 {
 		number, kind, n := protowire.ConsumeTag(fields)
@@ -107,7 +108,8 @@ func encodeTags(tags map[string]string) string {
 	return string(text)
 }
 
-// decodeTags reads tags as encodeTags writes them. Those that cannot be read are left out: they have no effect on the instance.
+// decodeTags reads tags as encodeTags writes them. Those that cannot be read are left out: they have no effect on the
+// instance.
 func decodeTags(text string) map[string]string {
 	var tags map[string]string
 	_ = json.Unmarshal([]byte(text), &tags)

@@ -13,7 +13,8 @@ func TestTaskNumbersAreUsedAgain(t *testing.T) {
 	scheduled := newEvent("taskScheduled", 1, time.Now())
 	failed := newEvent("taskFailed", -1, time.Now())
 	failed.GetTaskFailed().TaskScheduledId = 1
-	events := []*Event{newEvent("executionStarted", -1, time.Now()), scheduled, failed, newEvent("taskScheduled", 1, time.Now()), newEvent("timerCreated", 2, time.Now())}
+	events := []*Event{newEvent("executionStarted", -1, time.Now()), scheduled, failed,
+		newEvent("taskScheduled", 1, time.Now()), newEvent("timerCreated", 2, time.Now())}
 	if diff := cmp.Diff(map[int32]int{1: 4, 2: 5}, openTasks(events)); diff != "" {
 		t.Errorf("open tasks (-want +got):\n%s", diff)
 	}
@@ -27,7 +28,8 @@ func TestTaskNumbersAreUsedAgain(t *testing.T) {
 		if c.want == drop && c.scheduled == 4 {
 			delete(f.open, 1)
 		}
-		if v, err := f.judge(t.Context(), &message{Execution: "e", Scheduled: c.scheduled, event: failed}); v != c.want || err != nil {
+		if v, err := f.judge(t.Context(), &message{Execution: "e", Scheduled: c.scheduled, event: failed}); v != c.want ||
+			err != nil {
 			t.Errorf("the result of the attempt in row %d: %v, %v, want %v", c.scheduled-1, v, err, c.want)
 		}
 	}

@@ -15,7 +15,8 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
-// The client's request, the workflow, its activity, timer and sub-orchestration are one trace, though three processes make the spans.
+// The client's request, the workflow, its activity, timer and sub-orchestration are one trace, though three processes
+// make the spans.
 func TestWorkflowIsOneTrace(t *testing.T) {
 	exporter := tracetest.NewInMemoryExporter()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter))
@@ -55,7 +56,8 @@ func TestWorkflowIsOneTrace(t *testing.T) {
 
 	want := map[string]string{ // the parent of each span
 		"request": "", "create_orchestration||parent": "request", "orchestration||parent": "create_orchestration||parent",
-		"timer": "orchestration||parent", "orchestration||child": "orchestration||parent", "activity||noteTrace": "orchestration||child",
+		"timer": "orchestration||parent", "orchestration||child": "orchestration||parent",
+		"activity||noteTrace": "orchestration||child",
 	}
 	var got map[string]string
 	eventually(t, func() bool { // The orchestration's span ends after its row is written.

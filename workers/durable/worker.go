@@ -21,8 +21,8 @@ type WorkerOptions struct {
 	MaxEntities int
 }
 
-// NewWorker returns a worker that runs the workflows and activities of x, for instance of task.NewTaskExecutor. It makes the hub if there is
-// none. A workflow that panics fails; the process goes on.
+// NewWorker returns a worker that runs the workflows and activities of x, for instance of task.NewTaskExecutor. It
+// makes the hub if it is absent. A workflow that panics fails; the process goes on.
 func (b *Backend) NewWorker(x backend.Executor, o WorkerOptions) backend.TaskHubWorker {
 	set(&o.MaxOrchestrations, 32)
 	set(&o.MaxActivities, 32)
@@ -34,8 +34,10 @@ func (b *Backend) NewWorker(x backend.Executor, o WorkerOptions) backend.TaskHub
 	b.maxEntities = o.MaxEntities
 	b.mu.Unlock()
 	return backend.NewTaskHubWorker(b,
-		&drained{TaskWorker: backend.NewOrchestrationWorker(b, run, log, backend.WithMaxParallelism(int32(o.MaxOrchestrations)))},
-		&drained{TaskWorker: backend.NewActivityTaskWorker(b, run, log, backend.WithMaxParallelism(int32(o.MaxActivities)))}, log)
+		&drained{TaskWorker: backend.NewOrchestrationWorker(b, run, log,
+			backend.WithMaxParallelism(int32(o.MaxOrchestrations)))},
+		&drained{TaskWorker: backend.NewActivityTaskWorker(b, run, log, backend.WithMaxParallelism(int32(o.MaxActivities)))},
+		log)
 }
 
 // Logger returns the backend's logger in the form that the engine takes.
@@ -75,7 +77,8 @@ type ActivityInfo struct {
 	Task                      int32
 }
 
-// Key is the same in every attempt of the activity, and different for every other: for effects that must not happen twice.
+// Key is the same in every attempt of the activity, and different for every other: for effects that must not happen
+// twice.
 func (i ActivityInfo) Key() string { return fmt.Sprintf("%s/%s/%d", i.Instance, i.Execution, i.Task) }
 
 type activityInfoKey struct{}
@@ -88,7 +91,8 @@ func InfoFromContext(ctx context.Context) (ActivityInfo, bool) {
 
 // ExecuteActivity implements backend.Executor.
 func (x executor) ExecuteActivity(ctx context.Context, id api.InstanceID, e *Event) (*Event, error) {
-	info := ActivityInfo{Instance: string(id), Execution: x.b.activities.execution(string(id), e.EventId), Name: e.GetTaskScheduled().GetName(), Task: e.EventId}
+	info := ActivityInfo{Instance: string(id), Execution: x.b.activities.execution(string(id), e.EventId),
+		Name: e.GetTaskScheduled().GetName(), Task: e.EventId}
 	return x.Executor.ExecuteActivity(context.WithValue(ctx, activityInfoKey{}, info), id, e)
 }
 
@@ -102,7 +106,8 @@ func (a *activities) execution(instance string, task int32) string {
 	return ""
 }
 
-// ActivityTrace returns the W3C trace context that an activity which runs here was scheduled with; empty if it has none.
+// ActivityTrace returns the W3C trace context that an activity which runs here was scheduled with; empty if it has
+// none.
 func (b *Backend) ActivityTrace(instance string, task int32) (parent, state string) {
 	b.activities.mu.Lock()
 	defer b.activities.mu.Unlock()

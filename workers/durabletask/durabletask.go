@@ -1,5 +1,5 @@
-// Package durabletask has the names of middleware/durabletask of the Azure Functions worker for Go, so that a program moves by changing
-// its imports:
+// Package durabletask has the names of middleware/durabletask of the Azure Functions worker for Go, so that a program
+// moves by changing its imports:
 //
 //	app := workers.New(workers.Config{Durable: durable.NewEngine(durable.Options{})})
 //	app.Use(durabletask.Middleware(
@@ -7,8 +7,9 @@
 //		durabletask.WithActivity("SayHello", SayHello),
 //	))
 //
-// What differs: workflows run in the app itself, on the storage account, where Azure Functions has its host run them; so there is no gRPC
-// endpoint to name, and the client has no connection to close. New programs have typed functions in package durable.
+// What differs: workflows run in the app itself, on the storage account, where Azure Functions has its host run them;
+// so there is no gRPC endpoint to name, and the client has no connection to close. New programs have typed functions in
+// package durable.
 package durabletask
 
 import (
@@ -62,8 +63,8 @@ func (d *Durable) Orchestrator(name string, o task.Orchestrator) *Durable {
 	return d
 }
 
-// Activity registers an activity, and returns d. fn is a func(context.Context, In) (Out, error); In and Out may be left out. It panics if
-// it is not, and once the app has taken d over.
+// Activity registers an activity, and returns d. fn is a func(context.Context, In) (Out, error); In and Out may be left
+// out. It panics if it is not, and once the app has taken d over.
 func (d *Durable) Activity(name string, fn any) *Durable {
 	d.open(name)
 	h := activity(name, fn)
@@ -107,7 +108,8 @@ func activity(name string, fn any) workers.ActivityHandler {
 	}
 	t := f.Type()
 	in, out := t.NumIn() == 2, t.NumOut() == 2
-	if t.IsVariadic() || t.NumIn() != 1 && !in || t.NumOut() != 1 && !out || t.In(0) != contextType || t.Out(t.NumOut()-1) != errorType {
+	if t.IsVariadic() || t.NumIn() != 1 && !in || t.NumOut() != 1 && !out || t.In(0) != contextType ||
+		t.Out(t.NumOut()-1) != errorType {
 		panic(fmt.Sprintf("durabletask: activity %q is %v, not a func(context.Context[, In]) ([Out, ]error)", name, t))
 	}
 	return func(ctx context.Context, input []byte) ([]byte, error) {
@@ -143,7 +145,8 @@ func (c *Client) Close() error { return nil }
 
 type clientKey struct{}
 
-// ClientFromContext returns the client for a handler of the app. It is false outside of handlers, and in an app without Config.Durable.
+// ClientFromContext returns the client for a handler of the app. It is false outside of handlers, and in an app without
+// Config.Durable.
 func ClientFromContext(ctx context.Context) (*Client, bool) {
 	if ctx == nil {
 		return nil, false

@@ -32,7 +32,8 @@ func sayHello(_ context.Context, city string) (string, error) { return "Hello, "
 func TestHandlerStartsOrchestration(t *testing.T) {
 	t.Parallel()
 	account := lazulitest.Start(t).Account(t)
-	app := workers.New(workers.Config{Storage: account.Storage, Logger: slog.New(slog.DiscardHandler), Durable: durable.NewEngine(durable.Options{})})
+	app := workers.New(workers.Config{Storage: account.Storage, Logger: slog.New(slog.DiscardHandler),
+		Durable: durable.NewEngine(durable.Options{})})
 	app.Use(durabletask.Middleware(
 		durabletask.WithOrchestrator("HelloCities", helloCities),
 		durabletask.WithActivity("SayHello", sayHello),
@@ -69,7 +70,8 @@ func TestActivityOfAnotherShapePanics(t *testing.T) {
 	t.Parallel()
 	for name, fn := range map[string]any{
 		"nil": nil, "no context": func(string) error { return nil }, "no error": func(context.Context) string { return "" },
-		"three": func(context.Context, int, int) error { return nil }, "variadic": func(context.Context, ...int) error { return nil },
+		"three":    func(context.Context, int, int) error { return nil },
+		"variadic": func(context.Context, ...int) error { return nil },
 	} {
 		func() {
 			defer func() {

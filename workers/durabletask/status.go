@@ -20,6 +20,7 @@ type OrchestrationStatus struct {
 }
 
 func statusOf(i *durable.Instance) *OrchestrationStatus {
-	return &OrchestrationStatus{InstanceID: i.ID, Name: i.Name, RuntimeStatus: i.Status, Input: i.Input, Output: i.Output, CustomStatus: i.CustomStatus,
-		CreatedAt: i.Created, LastUpdatedAt: i.LastUpdated}
+	return &OrchestrationStatus{InstanceID: i.ID, Name: i.Name, RuntimeStatus: i.Status, Input: i.Input, Output: i.Output,
+		CustomStatus: i.CustomStatus,
+		CreatedAt:    i.Created, LastUpdatedAt: i.LastUpdated}
 }

@@ -34,7 +34,8 @@ func workflows(s *server.Stack) func(context.Context, string, string) (http.Hand
 		if errors.Is(err, durable.ErrHubNotFound) {
 			return nil, nil
 		}
-		return webhook.New(webhook.Options{Client: func() (*durable.Client, error) { return c, err }, Hub: hub, Logger: o.Logger}), err
+		return webhook.New(webhook.Options{Client: func() (*durable.Client, error) { return c, err }, Hub: hub,
+			Logger: o.Logger}), err
 	}
 }
 
@@ -59,7 +60,10 @@ func (b *browser) runWorkflows() {
 			err := ctx.WaitForSingleEvent("approved", -1).Await(&by)
 			return "sold, approved by " + by, err
 		}),
-		r.AddOrchestratorN("report", func(ctx *task.OrchestrationContext) (any, error) { return nil, ctx.CallActivity("print").Await(nil) }),
+		r.AddOrchestratorN("report", func(ctx *task.OrchestrationContext) (any, error) {
+			return nil,
+				ctx.CallActivity("print").Await(nil)
+		}),
 		r.AddActivityN("reserve", func(task.ActivityContext) (any, error) { return "shelf 7", nil }),
 		r.AddActivityN("charge", func(task.ActivityContext) (any, error) { return map[string]any{"amount": 12.5}, nil }),
 		r.AddActivityN("print", func(task.ActivityContext) (any, error) { return nil, errors.New("the printer is on fire") }))
@@ -70,7 +74,8 @@ func (b *browser) runWorkflows() {
 	b.t.Cleanup(func() { _ = w.Shutdown(context.Background()) })
 	c := backend.Client()
 	for id, name := range map[string]string{"order-1": "order", "order-2": "order", "report-1": "report"} {
-		if _, err := c.Start(b.t.Context(), name, durable.StartOptions{InstanceID: id, Input: `{"item": "tea"}`}); err != nil {
+		if _, err := c.Start(b.t.Context(), name,
+			durable.StartOptions{InstanceID: id, Input: `{"item": "tea"}`}); err != nil {
 			b.t.Fatal(err)
 		}
 	}

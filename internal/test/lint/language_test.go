@@ -38,7 +38,8 @@ var dialect = []struct {
 }
 
 // plainFolders are the folders in whose Go files and pages, at any depth, the dialect is not allowed: all of them.
-var plainFolders = []string{"blobsvc", "cmd", "docs", "examples", "internal", "lazulitest", "queuesvc", "server", "tables",
+var plainFolders = []string{"blobsvc", "cmd", "docs", "examples", "internal", "lazulitest", "queuesvc", "server",
+	"tables",
 	"tablesvc", "workers"}
 
 // plainFiles are the pages at the top.

@@ -19,7 +19,8 @@ var contract = map[string]func(t *testing.T, s *Store){
 	"concurrent callers":                        testConcurrentCallers,
 }
 
-// TestContract runs the contract on queues in memory, in files, on an external server, and on a cluster of three servers.
+// TestContract runs the contract on queues in memory, in files, on an external server, and on a cluster of three
+// servers.
 func TestContract(t *testing.T) {
 	t.Parallel()
 	kinds := map[string]func(t *testing.T) (open func(t *testing.T) *Store){

@@ -26,14 +26,16 @@ func (Runtime) Open(s customhandler.DurableSettings) (customhandler.DurableApp, 
 		return nil, err
 	}
 	engine := durable.NewEngine(
-		durable.Options{Hub: s.Hub, Partitions: s.Partitions, Visibility: s.Visibility, MaxPolling: s.MaxPolling, MaxBuffered: s.MaxBuffered},
+		durable.Options{Hub: s.Hub, Partitions: s.Partitions, Visibility: s.Visibility, MaxPolling: s.MaxPolling,
+			MaxBuffered: s.MaxBuffered},
 		durable.WorkerOptions{MaxActivities: s.MaxActivities, MaxOrchestrations: s.MaxOrchestrators})
 	workflows := s.Workflows
 	if workflows == nil {
 		workflows = []string{} // None can be started, instead of any.
 	}
 	s.Connection = strings.TrimPrefix(s.Connection, "AzureWebJobs")
-	api := webhook.New(webhook.Options{Client: engine.Client, Hub: s.Hub, Connection: s.Connection, Workflows: workflows, ReplaceRunning: s.ReplaceRunning})
+	api := webhook.New(webhook.Options{Client: engine.Client, Hub: s.Hub, Connection: s.Connection, Workflows: workflows,
+		ReplaceRunning: s.ReplaceRunning})
 	return &app{Engine: engine, Handler: api, settings: s}, nil
 }
 
@@ -80,8 +82,9 @@ func (a *app) ClientData(origin string) string {
 	_ = e.Encode(clientData{
 		TaskHubName: a.settings.Hub, ConnectionName: a.settings.Connection,
 		CreationURLs: map[string]string{
-			"createNewInstancePostUri":          create + query,
-			"createAndWaitOnNewInstancePostUri": create + "timeout={timeoutInSeconds}&pollingInterval={intervalInSeconds}&" + query,
+			"createNewInstancePostUri": create + query,
+			"createAndWaitOnNewInstancePostUri": create + "timeout={timeoutInSeconds}&pollingInterval={intervalInSeconds}&" +
+				query,
 		},
 		ManagementURLs: webhook.NewLinks(origin, placeholder, a.settings.Hub, a.settings.Connection),
 		BaseURL:        base, RPCBaseURL: base + "/", RequiredQueryStringParameters: query,

@@ -36,14 +36,17 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runHandler is a handler whose orchestrations fail in ways of their own, and whose function "data" returns its client binding.
+// runHandler is a handler whose orchestrations fail in ways of their own, and whose function "data" returns its client
+// binding.
 func runHandler() {
 	answer := func(w http.ResponseWriter, value any) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(value)
 	}
-	http.HandleFunc("POST /refuses", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no tea", http.StatusInternalServerError) })
-	http.HandleFunc("POST /babbles", func(w http.ResponseWriter, _ *http.Request) { answer(w, map[string]any{"ReturnValue": "-"}) })
+	http.HandleFunc("POST /refuses",
+		func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no tea", http.StatusInternalServerError) })
+	http.HandleFunc("POST /babbles",
+		func(w http.ResponseWriter, _ *http.Request) { answer(w, map[string]any{"ReturnValue": "-"}) })
 	http.HandleFunc("POST /silent", func(w http.ResponseWriter, _ *http.Request) { answer(w, map[string]any{}) })
 	http.HandleFunc("POST /garbles", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, map[string]any{"ReturnValue": "////"})
@@ -71,8 +74,9 @@ func run(t *testing.T, dir string, environ ...string) string {
 func runOn(t *testing.T, connection, dir string, environ ...string) string {
 	t.Helper()
 	log := &testlog.Buffer{}
-	host, err := customhandler.Load(customhandler.Config{Dir: dir, Environ: append(os.Environ(), environ...), ConnectionString: connection,
-		Logger: slog.New(slog.NewTextHandler(log, nil)), Stdout: log, Stderr: log, Durable: durablefunc.Runtime{}})
+	host, err := customhandler.Load(
+		customhandler.Config{Dir: dir, Environ: append(os.Environ(), environ...), ConnectionString: connection,
+			Logger: slog.New(slog.NewTextHandler(log, nil)), Stdout: log, Stderr: log, Durable: durablefunc.Runtime{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +122,8 @@ func ask(t *testing.T, method, url, body string) (int, string) {
 	}
 }
 
-// The custom handler that comes with durabletask-go, unchanged, in its own folder. Only its program is built elsewhere, since the folder is read-only.
+// The custom handler that comes with durabletask-go, unchanged, in its own folder. Only its program is built elsewhere,
+// since the folder is read-only.
 func TestSampleOfDurabletaskGo(t *testing.T) {
 	t.Parallel()
 	const sample = "github.com/microsoft/durabletask-go/samples/azurefunctions"
@@ -130,12 +135,15 @@ func TestSampleOfDurabletaskGo(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, sample).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	address := run(t, strings.TrimSpace(string(dir)), "AzureFunctionsJobHost__customHandler__description__defaultExecutablePath="+program)
-	status, body := ask(t, "POST", address+"/runtime/webhooks/durabletask/orchestrators/HelloCities?timeout=120&pollingInterval=1", "")
+	address := run(t, strings.TrimSpace(string(dir)),
+		"AzureFunctionsJobHost__customHandler__description__defaultExecutablePath="+program)
+	status, body := ask(t, "POST",
+		address+"/runtime/webhooks/durabletask/orchestrators/HelloCities?timeout=120&pollingInterval=1", "")
 	if status != http.StatusOK || body != `["Hello, Tokyo!","Hello, London!","Hello, Seattle!"]` {
 		t.Errorf("got %d %s", status, body)
 	}
-	if status, body = ask(t, "POST", address+"/runtime/webhooks/durabletask/orchestrators/SayHello", ""); status != http.StatusBadRequest {
+	if status, body = ask(t, "POST", address+"/runtime/webhooks/durabletask/orchestrators/SayHello",
+		""); status != http.StatusBadRequest {
 		t.Errorf("starting an activity as a workflow: %d %s", status, body)
 	}
 	if status, body = ask(t, "POST", address+"/admin/functions/SayHello", "{}"); status != http.StatusBadRequest {
@@ -150,8 +158,9 @@ func folder(t *testing.T, durableTask string, functions map[string]string) strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	host, err := json.Marshal(map[string]any{"version": "2.0", "customHandler": map[string]any{"description": map[string]any{"defaultExecutablePath": self}},
-		"extensions": map[string]any{"durableTask": json.RawMessage(durableTask)}})
+	host, err := json.Marshal(map[string]any{"version": "2.0",
+		"customHandler": map[string]any{"description": map[string]any{"defaultExecutablePath": self}},
+		"extensions":    map[string]any{"durableTask": json.RawMessage(durableTask)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,20 +185,24 @@ const orchestration = `{"type": "orchestrationTrigger", "direction": "in", "name
 func TestBadAnswersFailTheInstance(t *testing.T) {
 	t.Parallel()
 	functions := map[string]string{}
-	reasons := map[string]string{"refuses": "no tea", "babbles": "ReturnValue", "silent": "ReturnValue", "garbles": "OrchestratorResponse"}
+	reasons := map[string]string{"refuses": "no tea", "babbles": "ReturnValue", "silent": "ReturnValue",
+		"garbles": "OrchestratorResponse"}
 	for name := range reasons {
 		functions[name] = orchestration
 	}
 	account := lazulitest.Start(t).Account(t)
-	address := runOn(t, account.ConnectionString(), folder(t, `{"hubName": "Bad", "storageProvider": {"partitionCount": 2}}`, functions), role+"=handler")
+	address := runOn(t, account.ConnectionString(),
+		folder(t, `{"hubName": "Bad", "storageProvider": {"partitionCount": 2}}`, functions), role+"=handler")
 	for name, reason := range reasons {
-		status, body := ask(t, "POST", address+"/runtime/webhooks/durabletask/orchestrators/"+name+"?timeout=120&pollingInterval=1", "")
+		status, body := ask(t, "POST",
+			address+"/runtime/webhooks/durabletask/orchestrators/"+name+"?timeout=120&pollingInterval=1", "")
 		if status != http.StatusOK || !strings.Contains(body, `"Failed"`) || !strings.Contains(body, reason) {
 			t.Errorf("%s: got %d %s; want a failure with %q", name, status, body, reason)
 		}
 	}
 	// The hub has the name and the partitions of host.json.
-	page, err := account.Storage.Queues.NewListQueuesPager(&azqueue.ListQueuesOptions{Prefix: to.Ptr("bad-control-")}).NextPage(t.Context())
+	page, err := account.Storage.Queues.NewListQueuesPager(
+		&azqueue.ListQueuesOptions{Prefix: to.Ptr("bad-control-")}).NextPage(t.Context())
 	if err != nil || len(page.Queues) != 2 {
 		t.Errorf("%d control queues, %v; want 2", len(page.Queues), err)
 	}
@@ -198,9 +211,12 @@ func TestBadAnswersFailTheInstance(t *testing.T) {
 // A step that was not answered is run again, by the next process of the handler.
 func TestHandlerDies(t *testing.T) {
 	t.Parallel()
-	dir := folder(t, `{"hubName": "Dying", "storageProvider": {"partitionCount": 1, "controlQueueVisibilityTimeout": "00:00:01"}}`, map[string]string{"dies": orchestration})
+	dir := folder(t,
+		`{"hubName": "Dying", "storageProvider": {"partitionCount": 1, "controlQueueVisibilityTimeout": "00:00:01"}}`,
+		map[string]string{"dies": orchestration})
 	address := run(t, dir, role+"=handler", mark+"="+filepath.Join(t.TempDir(), "died"))
-	status, body := ask(t, "POST", address+"/runtime/webhooks/durabletask/orchestrators/dies?timeout=120&pollingInterval=1", "")
+	status, body := ask(t, "POST",
+		address+"/runtime/webhooks/durabletask/orchestrators/dies?timeout=120&pollingInterval=1", "")
 	if status != http.StatusOK || !strings.Contains(body, "alive again") {
 		t.Errorf("got %d %s", status, body)
 	}
@@ -225,7 +241,8 @@ func TestClientBinding(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &data); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
-	if data.TaskHubName != "Named" || data.ConnectionName != "Storage" || !strings.HasPrefix(data.CreationURLs["createNewInstancePostUri"], data.BaseURL+"/orchestrators/{functionName}") {
+	if data.TaskHubName != "Named" || data.ConnectionName != "Storage" ||
+		!strings.HasPrefix(data.CreationURLs["createNewInstancePostUri"], data.BaseURL+"/orchestrators/{functionName}") {
 		t.Errorf("got %s", text)
 	}
 	status, body := ask(t, "POST", data.BaseURL+"/orchestrators/refuses/one", "")
@@ -251,26 +268,36 @@ func TestRefusedSettings(t *testing.T) {
 		{`{"storageProvider": {"partitionCount": 17}}`, orchestration, "partitionCount"},
 		{`{"storageProvider": {"connectionName": "Elsewhere"}}`, orchestration, "Elsewhere"},
 		{`{"storageProvider": {"useTablePartitionManagement": true}}`, orchestration, "useTablePartitionManagement"},
-		{`{"storageProvider": {"controlQueueVisibilityTimeout": "00:01:00", "workItemQueueVisibilityTimeout": "00:02:00"}}`, orchestration, "workItemQueueVisibilityTimeout"},
+		{`{"storageProvider": {"controlQueueVisibilityTimeout": "00:01:00", "workItemQueueVisibilityTimeout": "00:02:00"}}`,
+			orchestration, "workItemQueueVisibilityTimeout"},
 		{`{}`, `{"type": "entityTrigger", "direction": "in", "name": "context"}`, "entities"},
-		{`{}`, orchestration + `, {"type": "queue", "direction": "out", "name": "q", "queueName": "qqq"}`, "orchestrationTrigger"},
+		{`{}`, orchestration + `, {"type": "queue", "direction": "out", "name": "q", "queueName": "qqq"}`,
+			"orchestrationTrigger"},
 		{`{}`, `{"type": "activityTrigger", "direction": "in", "name": "context", "activity": "other"}`, "activity"},
-		{`{}`, orchestration + `], "retry": {"strategy": "fixedDelay", "maxRetryCount": 1, "delayInterval": "00:00:01"}, "x": [`, "retry"},
-		{`{}`, `{"type": "timerTrigger", "direction": "in", "name": "t", "schedule": "0 0 0 * * *"}, {"type": "durableClient", "direction": "in", "name": "c"}`, "durableClient"},
+		{`{}`,
+			orchestration + `], "retry": {"strategy": "fixedDelay", "maxRetryCount": 1, "delayInterval": "00:00:01"}, "x": [`,
+			"retry"},
+		{`{}`,
+			`{"type": "timerTrigger", "direction": "in", "name": "t", "schedule": "0 0 0 * * *"}, {"type": "durableClient", "direction": "in", "name": "c"}`, "durableClient"},
 		{`{}`, orchestration + `, {"type": "durableClient", "direction": "in", "name": "c", "taskHub": "Other"}`, "taskHub"},
 	} {
-		_, err := customhandler.Load(customhandler.Config{Dir: folder(t, c.durableTask, map[string]string{"f": c.binding}), Durable: durablefunc.Runtime{}})
+		_, err := customhandler.Load(customhandler.Config{Dir: folder(t, c.durableTask, map[string]string{"f": c.binding}),
+			Durable: durablefunc.Runtime{}})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s, %s: got %v, want an error with %q", c.durableTask, c.binding, err, c.want)
 		}
 	}
-	settings := `{"hubName": "Fine", "maxConcurrentActivityFunctions": 3, "maxConcurrentOrchestratorFunctions": 4, "overridableExistingInstanceStates": "AnyState",
+	settings :=
+		`{"hubName": "Fine", "maxConcurrentActivityFunctions": 3, "maxConcurrentOrchestratorFunctions": 4, "overridableExistingInstanceStates": "AnyState",
 		"extendedSessionsEnabled": false, "storageProvider": {"type": "AzureStorage", "partitionCount": 2, "connectionName": "AzureWebJobsStorage",
 		"controlQueueBufferThreshold": 64, "maxQueuePollingInterval": "00:00:05", "controlQueueVisibilityTimeout": "00:01:00"}}`
-	if _, err := customhandler.Load(customhandler.Config{Dir: folder(t, settings, map[string]string{"f": orchestration}), Durable: durablefunc.Runtime{}}); err != nil {
+	if _, err := customhandler.Load(
+		customhandler.Config{Dir: folder(t, settings, map[string]string{"f": orchestration}),
+			Durable: durablefunc.Runtime{}}); err != nil {
 		t.Errorf("good settings: %v", err)
 	}
-	if _, err := customhandler.Load(customhandler.Config{Dir: folder(t, settings, map[string]string{"f": orchestration})}); err == nil {
+	if _, err := customhandler.Load(
+		customhandler.Config{Dir: folder(t, settings, map[string]string{"f": orchestration})}); err == nil {
 		t.Error("an orchestration is accepted without a runtime")
 	}
 }

@@ -25,7 +25,8 @@ var (
 type item struct {
 	kind          durable.WorkKind
 	name, version string
-	// key identifies the item to SDKs that do not repeat its token: the instance, or the instance and number of an activity.
+	// key identifies the item to SDKs that do not repeat its token: the instance, or the instance and number of an
+	// activity.
 	key string
 	// send sends the item to a worker.
 	send func(w *worker, token string) error
@@ -186,8 +187,8 @@ func (d *dispatcher) join(w *worker) {
 	d.workers[w] = struct{}{}
 }
 
-// lostAfter is how long a worker that has disconnected can still complete its work: one that stops ends its stream first, and one whose
-// connection broke comes back with another.
+// lostAfter is the time that a worker that has disconnected can still complete its work: one that stops ends its stream
+// first, and one whose connection broke comes back with another.
 const lostAfter = 2 * time.Second
 
 // leave removes a worker. The work that only it would have taken is given back at once, its own after lostAfter.
@@ -234,7 +235,8 @@ func (d *dispatcher) next(w *worker) *item {
 	return nil
 }
 
-// complete ends the item with the token, or with the key for SDKs that do not repeat tokens. It is false if no such item runs.
+// complete ends the item with the token, or with the key for SDKs that do not repeat tokens. It is false if no such
+// item runs.
 func (d *dispatcher) complete(token, key string, o outcome) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

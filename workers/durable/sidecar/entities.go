@@ -11,7 +11,8 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/durable/internal/protocol"
 )
 
-func signalEntity(ctx context.Context, h *hub, r *protocol.SignalEntityRequest) (*protocol.SignalEntityResponse, error) {
+func signalEntity(ctx context.Context, h *hub, r *protocol.SignalEntityRequest) (*protocol.SignalEntityResponse,
+	error) {
 	return &protocol.SignalEntityResponse{}, h.client.SignalEntity(ctx, r.InstanceId, r.Name,
 		durable.SignalOptions{Input: r.Input.GetValue(), At: timeOf(r.ScheduledTime), RequestID: r.RequestId})
 }
@@ -28,18 +29,22 @@ func getEntity(ctx context.Context, h *hub, r *protocol.GetEntityRequest) (*prot
 }
 
 func entityOf(e *durable.EntityInfo) *protocol.EntityMetadata {
-	m := &protocol.EntityMetadata{InstanceId: e.ID, LastModifiedTime: timestamppb.New(e.LastModified), BacklogQueueSize: int32(e.Backlog), SerializedState: wrap(e.State)}
+	m := &protocol.EntityMetadata{InstanceId: e.ID, LastModifiedTime: timestamppb.New(e.LastModified),
+		BacklogQueueSize: int32(e.Backlog), SerializedState: wrap(e.State)}
 	if e.LockedBy != "" {
 		m.LockedBy = wrapperspb.String(e.LockedBy)
 	}
 	return m
 }
 
-func queryEntities(ctx context.Context, h *hub, r *protocol.QueryEntitiesRequest) (*protocol.QueryEntitiesResponse, error) {
+func queryEntities(ctx context.Context, h *hub, r *protocol.QueryEntitiesRequest) (*protocol.QueryEntitiesResponse,
+	error) {
 	q := r.GetQuery()
-	page, err := h.client.QueryEntities(ctx, durable.EntityQuery{Prefix: q.GetInstanceIdStartsWith().GetValue(), From: timeOf(q.GetLastModifiedFrom()),
-		To: timeOf(q.GetLastModifiedTo()), State: q.GetIncludeState(), Empty: q.GetIncludeTransient(), Top: pageSize(q.GetPageSize().GetValue()),
-		Continuation: q.GetContinuationToken().GetValue()})
+	page, err := h.client.QueryEntities(ctx,
+		durable.EntityQuery{Prefix: q.GetInstanceIdStartsWith().GetValue(), From: timeOf(q.GetLastModifiedFrom()),
+			To: timeOf(q.GetLastModifiedTo()), State: q.GetIncludeState(), Empty: q.GetIncludeTransient(),
+			Top:          pageSize(q.GetPageSize().GetValue()),
+			Continuation: q.GetContinuationToken().GetValue()})
 	if err != nil {
 		return nil, err
 	}
@@ -53,12 +58,16 @@ func queryEntities(ctx context.Context, h *hub, r *protocol.QueryEntitiesRequest
 	return a, nil
 }
 
-func cleanEntityStorage(ctx context.Context, h *hub, r *protocol.CleanEntityStorageRequest) (*protocol.CleanEntityStorageResponse, error) {
-	done, err := h.client.CleanEntities(ctx, durable.CleanOptions{Empty: r.RemoveEmptyEntities, Locks: r.ReleaseOrphanedLocks, Continuation: r.ContinuationToken.GetValue()})
+func cleanEntityStorage(ctx context.Context, h *hub,
+	r *protocol.CleanEntityStorageRequest) (*protocol.CleanEntityStorageResponse, error) {
+	done, err := h.client.CleanEntities(ctx,
+		durable.CleanOptions{Empty: r.RemoveEmptyEntities, Locks: r.ReleaseOrphanedLocks,
+			Continuation: r.ContinuationToken.GetValue()})
 	if err != nil {
 		return nil, err
 	}
-	a := &protocol.CleanEntityStorageResponse{EmptyEntitiesRemoved: int32(done.Removed), OrphanedLocksReleased: int32(done.Released)}
+	a := &protocol.CleanEntityStorageResponse{EmptyEntitiesRemoved: int32(done.Removed),
+		OrphanedLocksReleased: int32(done.Released)}
 	if done.Continuation != "" {
 		a.ContinuationToken = wrapperspb.String(done.Continuation)
 	}

@@ -24,7 +24,8 @@ import (
 // w3c reads trace contexts. https://www.w3.org/TR/trace-context/
 var w3c propagation.TraceContext
 
-// traced returns a context with the trace that a client has sent: in the request that starts an instance, or in the call's metadata.
+// traced returns a context with the trace that a client has sent: in the request that starts an instance, or in the
+// call's metadata.
 func traced(ctx context.Context, parent *protocol.TraceContext) context.Context {
 	carrier := propagation.MapCarrier{}
 	md, _ := metadata.FromIncomingContext(ctx)
@@ -39,15 +40,17 @@ func traced(ctx context.Context, parent *protocol.TraceContext) context.Context 
 	return w3c.Extract(ctx, carrier)
 }
 
-// reuseAction is the number of the field "action" that older versions of the protocol had in OrchestrationIdReusePolicy, and its values. Without
-// it, an instance in one of the listed statuses is replaced.
+// reuseAction is the number of the field "action" that older versions of the protocol had in
+// OrchestrationIdReusePolicy, and its values. Without it, an instance in one of the listed statuses is replaced.
 const (
 	reuseAction protowire.Number = 2
 	reuseIgnore                  = 1
 )
 
-func startInstance(ctx context.Context, h *hub, r *protocol.CreateInstanceRequest) (*protocol.CreateInstanceResponse, error) {
-	o := durable.StartOptions{InstanceID: r.InstanceId, Version: r.Version.GetValue(), Tags: r.Tags, RawInput: unwrap(r.Input)}
+func startInstance(ctx context.Context, h *hub, r *protocol.CreateInstanceRequest) (*protocol.CreateInstanceResponse,
+	error) {
+	o := durable.StartOptions{InstanceID: r.InstanceId, Version: r.Version.GetValue(), Tags: r.Tags,
+		RawInput: unwrap(r.Input)}
 	if o.InstanceID == "" {
 		o.InstanceID = strings.ReplaceAll(uuid.NewString(), "-", "")
 	}
@@ -108,15 +111,18 @@ func getInstance(ctx context.Context, h *hub, r *protocol.GetInstanceRequest) (*
 	return &protocol.GetInstanceResponse{Exists: true, OrchestrationState: stateOf(i, r.GetInputsAndOutputs)}, nil
 }
 
-func waitForInstanceStart(ctx context.Context, h *hub, r *protocol.GetInstanceRequest) (*protocol.GetInstanceResponse, error) {
+func waitForInstanceStart(ctx context.Context, h *hub, r *protocol.GetInstanceRequest) (*protocol.GetInstanceResponse,
+	error) {
 	return h.wait(ctx, r, func(i *durable.Instance) bool { return i.Status != "Pending" })
 }
 
-func waitForInstanceCompletion(ctx context.Context, h *hub, r *protocol.GetInstanceRequest) (*protocol.GetInstanceResponse, error) {
+func waitForInstanceCompletion(ctx context.Context, h *hub,
+	r *protocol.GetInstanceRequest) (*protocol.GetInstanceResponse, error) {
 	return h.wait(ctx, r, (*durable.Instance).Done)
 }
 
-func (h *hub) wait(ctx context.Context, r *protocol.GetInstanceRequest, until func(*durable.Instance) bool) (*protocol.GetInstanceResponse, error) {
+func (h *hub) wait(ctx context.Context, r *protocol.GetInstanceRequest,
+	until func(*durable.Instance) bool) (*protocol.GetInstanceResponse, error) {
 	i, err := h.client.WaitFor(ctx, r.InstanceId, until)
 	if err != nil {
 		return nil, err
@@ -171,12 +177,14 @@ func resumeInstance(ctx context.Context, h *hub, r *protocol.ResumeRequest) (*pr
 	return &protocol.ResumeResponse{}, h.client.Resume(ctx, r.InstanceId, r.Reason.GetValue())
 }
 
-func restartInstance(ctx context.Context, h *hub, r *protocol.RestartInstanceRequest) (*protocol.RestartInstanceResponse, error) {
+func restartInstance(ctx context.Context, h *hub,
+	r *protocol.RestartInstanceRequest) (*protocol.RestartInstanceResponse, error) {
 	id, err := h.client.Restart(ctx, r.InstanceId, r.RestartWithNewInstanceId)
 	return &protocol.RestartInstanceResponse{InstanceId: id}, err
 }
 
-func rewindInstance(ctx context.Context, h *hub, r *protocol.RewindInstanceRequest) (*protocol.RewindInstanceResponse, error) {
+func rewindInstance(ctx context.Context, h *hub, r *protocol.RewindInstanceRequest) (*protocol.RewindInstanceResponse,
+	error) {
 	return &protocol.RewindInstanceResponse{}, h.client.Rewind(ctx, r.InstanceId, r.Reason.GetValue())
 }
 
@@ -196,14 +204,17 @@ func pageSize(n int32) int {
 	return min(int(n), 1000)
 }
 
-func queryInstances(ctx context.Context, h *hub, r *protocol.QueryInstancesRequest) (*protocol.QueryInstancesResponse, error) {
+func queryInstances(ctx context.Context, h *hub, r *protocol.QueryInstancesRequest) (*protocol.QueryInstancesResponse,
+	error) {
 	m := r.GetQuery()
 	statuses, err := statusNames(m.GetRuntimeStatus())
 	if err != nil {
 		return nil, err
 	}
-	page, err := h.client.Query(ctx, durable.Query{Status: statuses, From: timeOf(m.GetCreatedTimeFrom()), To: timeOf(m.GetCreatedTimeTo()),
-		Prefix: m.GetInstanceIdPrefix().GetValue(), Continuation: m.GetContinuationToken().GetValue(), Payloads: m.GetFetchInputsAndOutputs(), Top: pageSize(m.GetMaxInstanceCount())})
+	page, err := h.client.Query(ctx,
+		durable.Query{Status: statuses, From: timeOf(m.GetCreatedTimeFrom()), To: timeOf(m.GetCreatedTimeTo()),
+			Prefix: m.GetInstanceIdPrefix().GetValue(), Continuation: m.GetContinuationToken().GetValue(),
+			Payloads: m.GetFetchInputsAndOutputs(), Top: pageSize(m.GetMaxInstanceCount())})
 	if err != nil {
 		return nil, err
 	}
@@ -218,7 +229,8 @@ func queryInstances(ctx context.Context, h *hub, r *protocol.QueryInstancesReque
 }
 
 // listInstanceIDs lists instances that have ended, in the order of their IDs.
-func listInstanceIDs(ctx context.Context, h *hub, r *protocol.ListInstanceIdsRequest) (*protocol.ListInstanceIdsResponse, error) {
+func listInstanceIDs(ctx context.Context, h *hub,
+	r *protocol.ListInstanceIdsRequest) (*protocol.ListInstanceIdsResponse, error) {
 	statuses, err := statusNames(r.RuntimeStatus)
 	if err != nil {
 		return nil, err
@@ -226,8 +238,9 @@ func listInstanceIDs(ctx context.Context, h *hub, r *protocol.ListInstanceIdsReq
 	if len(statuses) == 0 {
 		statuses = []string{"Completed", "Failed", "Terminated", "Canceled"}
 	}
-	q := durable.Query{Status: statuses, CompletedFrom: timeOf(r.CompletedTimeFrom), CompletedTo: timeOf(r.CompletedTimeTo),
-		Top: pageSize(r.PageSize), Continuation: r.LastInstanceKey.GetValue()}
+	q := durable.Query{Status: statuses, CompletedFrom: timeOf(r.CompletedTimeFrom),
+		CompletedTo: timeOf(r.CompletedTimeTo),
+		Top:         pageSize(r.PageSize), Continuation: r.LastInstanceKey.GetValue()}
 	a := &protocol.ListInstanceIdsResponse{}
 	for {
 		page, err := h.client.Query(ctx, q)
@@ -253,7 +266,8 @@ func listInstanceIDs(ctx context.Context, h *hub, r *protocol.ListInstanceIdsReq
 // maxBatch bounds the instances of one request.
 const maxBatch = 500
 
-func purgeInstances(ctx context.Context, h *hub, r *protocol.PurgeInstancesRequest) (*protocol.PurgeInstancesResponse, error) {
+func purgeInstances(ctx context.Context, h *hub, r *protocol.PurgeInstancesRequest) (*protocol.PurgeInstancesResponse,
+	error) {
 	n, complete := 0, true
 	purge := func(id string) error {
 		if strings.HasPrefix(id, "@") && !r.IsOrchestration {
@@ -283,7 +297,8 @@ func purgeInstances(ctx context.Context, h *hub, r *protocol.PurgeInstancesReque
 			ctx, cancel = context.WithTimeout(ctx, f.Timeout.AsDuration())
 			defer cancel()
 		}
-		n, err = h.client.PurgeAll(ctx, durable.Query{Top: 1000, Status: statuses, From: timeOf(f.CreatedTimeFrom), To: timeOf(f.CreatedTimeTo)})
+		n, err = h.client.PurgeAll(ctx,
+			durable.Query{Top: 1000, Status: statuses, From: timeOf(f.CreatedTimeFrom), To: timeOf(f.CreatedTimeTo)})
 		if f.Timeout != nil && errors.Is(err, context.DeadlineExceeded) {
 			complete, err = false, nil
 		}
@@ -310,7 +325,9 @@ func purgeInstances(ctx context.Context, h *hub, r *protocol.PurgeInstancesReque
 	return &protocol.PurgeInstancesResponse{DeletedInstanceCount: int32(n), IsComplete: wrapperspb.Bool(complete)}, nil
 }
 
-func skipGracefulTerminations(ctx context.Context, h *hub, r *protocol.SkipGracefulOrchestrationTerminationsRequest) (*protocol.SkipGracefulOrchestrationTerminationsResponse, error) {
+func skipGracefulTerminations(ctx context.Context, h *hub,
+	r *protocol.SkipGracefulOrchestrationTerminationsRequest) (*protocol.SkipGracefulOrchestrationTerminationsResponse,
+	error) {
 	ids := r.GetInstanceBatch().GetInstanceIds()
 	if len(ids) > maxBatch {
 		return nil, status.Errorf(codes.InvalidArgument, "a batch has at most %d instances", maxBatch)

@@ -26,7 +26,8 @@ func withField(method string, number protowire.Number, content []byte) grpc.Unar
 }
 
 func withFields(method string, fields []byte) grpc.UnaryClientInterceptor {
-	return func(ctx context.Context, name string, request, answer any, conn *grpc.ClientConn, next grpc.UnaryInvoker, o ...grpc.CallOption) error {
+	return func(ctx context.Context, name string, request, answer any, conn *grpc.ClientConn, next grpc.UnaryInvoker,
+		o ...grpc.CallOption) error {
 		if strings.HasSuffix(name, "/"+method) {
 			r := request.(proto.Message).ProtoReflect()
 			r.SetUnknown(append(r.GetUnknown(), fields...))
@@ -45,19 +46,23 @@ func TestBadCallsAreRefused(t *testing.T) {
 	long := bytesField(8, append(bytesField(1, []byte("k")), bytesField(2, []byte(strings.Repeat("x", 10_000)))...))
 	conn := dial(t, sidecar.Options{}, grpc.WithChainUnaryInterceptor(withFields("StartInstance", long)))
 	for method, says := range map[string]string{
-		"SignalEntity": "@name@key", "GetEntity": "@name@key", "RestartInstance": "it is empty", "RaiseEvent": "has no name", "PurgeInstances": "names no instances",
+		"SignalEntity": "@name@key", "GetEntity": "@name@key", "RestartInstance": "it is empty", "RaiseEvent": "has no name",
+		"PurgeInstances":            "names no instances",
 		"AbandonTaskEntityWorkItem": "not at this worker", "BeginWorkerDrain": "not supported",
 	} {
 		err := conn.Invoke(t.Context(), "/TaskHubSidecarService/"+method, &emptypb.Empty{}, &emptypb.Empty{})
-		if c := status.Code(err); c == codes.OK || c == codes.Unknown || c == codes.Internal || !strings.Contains(err.Error(), says) {
+		if c := status.Code(err); c == codes.OK || c == codes.Unknown || c == codes.Internal ||
+			!strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", method, err)
 		}
 	}
 	c := client.NewTaskHubGrpcClient(conn, backend.DefaultLogger())
-	if _, err := c.ScheduleNewOrchestration(t.Context(), "hello"); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "tags") {
+	if _, err := c.ScheduleNewOrchestration(t.Context(), "hello"); status.Code(err) != codes.InvalidArgument ||
+		!strings.Contains(err.Error(), "tags") {
 		t.Errorf("a start with 10,000 bytes of tags: %v", err)
 	}
-	if err := c.RaiseEvent(t.Context(), "@counter@a", "op"); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "entity") {
+	if err := c.RaiseEvent(t.Context(), "@counter@a", "op"); status.Code(err) != codes.InvalidArgument ||
+		!strings.Contains(err.Error(), "entity") {
 		t.Errorf("an event for an entity: %v", err)
 	}
 }
@@ -87,13 +92,16 @@ func TestTraceReachesActivities(t *testing.T) {
 	traces := make(chan string, 1)
 	conn := dial(t, sidecar.Options{},
 		grpc.WithChainUnaryInterceptor(withField("StartInstance", 9, bytesField(1, []byte("00-"+id+"-b7ad6b7169203331-01")))),
-		grpc.WithChainStreamInterceptor(func(ctx context.Context, d *grpc.StreamDesc, conn *grpc.ClientConn, method string, next grpc.Streamer, o ...grpc.CallOption) (grpc.ClientStream, error) {
-			stream, err := next(ctx, d, conn, method, o...)
-			return workStream{stream, traces}, err
-		}))
+		grpc.WithChainStreamInterceptor(
+			func(ctx context.Context, d *grpc.StreamDesc, conn *grpc.ClientConn, method string, next grpc.Streamer,
+				o ...grpc.CallOption) (grpc.ClientStream, error) {
+				stream, err := next(ctx, d, conn, method, o...)
+				return workStream{stream, traces}, err
+			}))
 	c := client.NewTaskHubGrpcClient(conn, backend.DefaultLogger())
 	r := hello("here")
-	_ = r.AddOrchestratorN("calls", func(ctx *task.OrchestrationContext) (any, error) { return nil, ctx.CallActivity("nothing").Await(nil) })
+	_ = r.AddOrchestratorN("calls",
+		func(ctx *task.OrchestrationContext) (any, error) { return nil, ctx.CallActivity("nothing").Await(nil) })
 	_ = r.AddActivityN("nothing", func(task.ActivityContext) (any, error) { return nil, nil })
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -104,7 +112,8 @@ func TestTraceReachesActivities(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m, err := c.WaitForOrchestrationCompletion(ctx, instance); err != nil || m.RuntimeStatus != api.RUNTIME_STATUS_COMPLETED {
+	if m, err := c.WaitForOrchestrationCompletion(ctx, instance); err != nil ||
+		m.RuntimeStatus != api.RUNTIME_STATUS_COMPLETED {
 		t.Fatalf("%+v, %v", m, err)
 	}
 	if got := <-traces; !strings.Contains(got, "00-"+id) {

@@ -20,7 +20,10 @@ const serviceName = "TaskHubSidecarService"
 // describe returns the protocol's service: every call of it, by the names that the protocol has.
 func (s *Server) describe() *grpc.ServiceDesc {
 	return &grpc.ServiceDesc{ServiceName: serviceName, HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{
-		call(s, "Hello", func(context.Context, *hub, *emptypb.Empty) (*emptypb.Empty, error) { return &emptypb.Empty{}, nil }),
+		call(s, "Hello", func(context.Context, *hub, *emptypb.Empty) (*emptypb.Empty, error) {
+			return &emptypb.Empty{},
+				nil
+		}),
 		call(s, "StartInstance", startInstance),
 		call(s, "GetInstance", getInstance),
 		call(s, "WaitForInstanceStart", waitForInstanceStart),
@@ -58,23 +61,25 @@ func call[Q, A any, PQ interface {
 	*Q
 	proto.Message
 }](s *Server, name string, do func(context.Context, *hub, PQ) (A, error)) grpc.MethodDesc {
-	return grpc.MethodDesc{MethodName: name, Handler: func(_ any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
-		request := PQ(new(Q))
-		if err := decode(request); err != nil {
-			return nil, err
-		}
-		handle := func(ctx context.Context, _ any) (any, error) {
-			h, err := s.hub(ctx)
-			if err != nil {
+	return grpc.MethodDesc{MethodName: name,
+		Handler: func(_ any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any,
+			error) {
+			request := PQ(new(Q))
+			if err := decode(request); err != nil {
 				return nil, err
 			}
-			return do(ctx, h, request)
-		}
-		if interceptor == nil {
-			return handle(ctx, request)
-		}
-		return interceptor(ctx, request, &grpc.UnaryServerInfo{FullMethod: "/" + serviceName + "/" + name}, handle)
-	}}
+			handle := func(ctx context.Context, _ any) (any, error) {
+				h, err := s.hub(ctx)
+				if err != nil {
+					return nil, err
+				}
+				return do(ctx, h, request)
+			}
+			if interceptor == nil {
+				return handle(ctx, request)
+			}
+			return interceptor(ctx, request, &grpc.UnaryServerInfo{FullMethod: "/" + serviceName + "/" + name}, handle)
+		}}
 }
 
 // streamed describes a call with a stream of answers.
@@ -102,7 +107,8 @@ func refuseUnknown(_ any, stream grpc.ServerStream) error {
 }
 
 // createTaskHub makes the call's hub; with recreateIfExists it deletes what the hub has.
-func (s *Server) createTaskHub(ctx context.Context, h *hub, r *protocol.CreateTaskHubRequest) (*protocol.CreateTaskHubResponse, error) {
+func (s *Server) createTaskHub(ctx context.Context, h *hub,
+	r *protocol.CreateTaskHubRequest) (*protocol.CreateTaskHubResponse, error) {
 	if r.RecreateIfExists {
 		if err := s.removeHub(ctx, h); err != nil {
 			return nil, err
@@ -115,7 +121,8 @@ func (s *Server) createTaskHub(ctx context.Context, h *hub, r *protocol.CreateTa
 }
 
 // deleteTaskHub deletes the call's hub with all that is in it. Workers that are connected to it are disconnected.
-func (s *Server) deleteTaskHub(ctx context.Context, h *hub, _ *protocol.DeleteTaskHubRequest) (*protocol.DeleteTaskHubResponse, error) {
+func (s *Server) deleteTaskHub(ctx context.Context, h *hub,
+	_ *protocol.DeleteTaskHubRequest) (*protocol.DeleteTaskHubResponse, error) {
 	return &protocol.DeleteTaskHubResponse{}, s.removeHub(ctx, h)
 }
 
@@ -129,10 +136,12 @@ func asStatus(err error) error {
 	}
 	text := sdkerr.Text(err)
 	for target, code := range map[error]codes.Code{
-		durable.ErrInstanceNotFound: codes.NotFound, durable.ErrInstanceExists: codes.AlreadyExists, durable.ErrNotCompleted: codes.FailedPrecondition,
-		durable.ErrNotFailed: codes.FailedPrecondition, durable.ErrTooLarge: codes.InvalidArgument, durable.ErrBadInstanceID: codes.InvalidArgument,
-		durable.ErrBadRequest: codes.InvalidArgument,
-		context.Canceled:      codes.Canceled, context.DeadlineExceeded: codes.DeadlineExceeded,
+		durable.ErrInstanceNotFound: codes.NotFound, durable.ErrInstanceExists: codes.AlreadyExists,
+		durable.ErrNotCompleted: codes.FailedPrecondition,
+		durable.ErrNotFailed:    codes.FailedPrecondition, durable.ErrTooLarge: codes.InvalidArgument,
+		durable.ErrBadInstanceID: codes.InvalidArgument,
+		durable.ErrBadRequest:    codes.InvalidArgument,
+		context.Canceled:         codes.Canceled, context.DeadlineExceeded: codes.DeadlineExceeded,
 	} {
 		if errors.Is(err, target) {
 			return status.Error(code, text)

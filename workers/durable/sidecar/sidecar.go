@@ -1,8 +1,9 @@
-// Package sidecar serves the gRPC protocol of the Durable Task SDKs (TaskHubSidecarService), so that workflows in Python, JavaScript, Java
-// and Go run on a hub of package durable. Workers connect to it and fetch work; clients start and watch instances through it.
+// Package sidecar serves the gRPC protocol of the Durable Task SDKs (TaskHubSidecarService), so that workflows in
+// Python, JavaScript, Java and Go run on a hub of package durable. Workers connect to it and fetch work; clients start
+// and watch instances through it.
 //
-// A call's metadata "taskhub" names its hub; without it the default hub is meant. A hub takes part in the work only while a worker is
-// connected to it here, so that a sidecar without workers does not hold work back from others.
+// A call's metadata "taskhub" names its hub; without it the default hub is meant. A hub takes part in the work only
+// while a worker is connected to it here, so that a sidecar without workers does not hold work back from others.
 package sidecar
 
 import (
@@ -46,7 +47,7 @@ type Options struct {
 	MaxHubs int
 	// MaxStreams bounds the calls of one connection that are under way at once. Default 1,000.
 	MaxStreams uint32
-	// Logger is where the server reports. Default: slog.Default.
+	// Logger is the place where the server reports. Default: slog.Default.
 	Logger *slog.Logger
 }
 
@@ -100,7 +101,8 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{options: o, log: o.Logger, hubs: map[string]*hub{}, token: sha256.Sum256([]byte("Bearer " + o.Token))}
-	settings := []grpc.ServerOption{grpc.InTapHandle(s.allow), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(o.MaxStreams),
+	settings := []grpc.ServerOption{grpc.InTapHandle(s.allow), grpc.MaxRecvMsgSize(maxMessage),
+		grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(o.MaxStreams),
 		grpc.ChainUnaryInterceptor(s.unary), grpc.ChainStreamInterceptor(s.stream), grpc.UnknownServiceHandler(refuseUnknown),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute})}
@@ -112,7 +114,8 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Listen opens a listener for Serve. It returns ErrUnsafe for an address that is not a loopback one unless there is a token.
+// Listen opens a listener for Serve. It returns ErrUnsafe for an address that is not a loopback one unless there is a
+// token.
 func (s *Server) Listen(address string) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -171,7 +174,8 @@ func first(ctx context.Context, key string) string {
 	return ""
 }
 
-func (s *Server) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (answer any, err error) {
+func (s *Server) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (answer any,
+	err error) {
 	defer s.recovered(&err)
 	answer, err = next(ctx, req)
 	return answer, asStatus(err)
@@ -185,7 +189,8 @@ func (s *Server) recovered(err *error) {
 	}
 }
 
-func (s *Server) stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
+func (s *Server) stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo,
+	next grpc.StreamHandler) (err error) {
 	defer s.recovered(&err)
 	return asStatus(next(srv, stream))
 }
@@ -219,10 +224,11 @@ func (s *Server) hub(ctx context.Context) (*hub, error) {
 	return h, h.open(ctx)
 }
 
-// closeIdle closes the hub without workers that was used the longest time ago; false if all have workers. A hub opens at any call that
-// names it, also by mistake. s.mu is held.
+// closeIdle closes the hub without workers that was used the longest time ago; false if all have workers. A hub opens
+// at any call that names it, also by mistake. s.mu is held.
 func (s *Server) closeIdle() bool {
-	for _, name := range slices.SortedFunc(maps.Keys(s.hubs), func(a, b string) int { return s.hubs[a].used.Compare(s.hubs[b].used) }) {
+	for _, name := range slices.SortedFunc(maps.Keys(s.hubs),
+		func(a, b string) int { return s.hubs[a].used.Compare(s.hubs[b].used) }) {
 		if s.hubs[name].close() {
 			delete(s.hubs, name)
 			return true

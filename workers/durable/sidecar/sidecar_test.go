@@ -44,7 +44,8 @@ func dial(t *testing.T, o sidecar.Options, options ...grpc.DialOption) *grpc.Cli
 	}
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l) }()
-	conn, err := grpc.NewClient(l.Addr().String(), append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	conn, err := grpc.NewClient(l.Addr().String(),
+		append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +83,8 @@ func TestHubsAreApart(t *testing.T) {
 		if err != nil || m.SerializedOutput != `"hello from `+hub+`"` {
 			t.Errorf("%s: %+v, %v", hub, m, err)
 		}
-		if _, err := c.ScheduleNewOrchestration(ctx, "hello", api.WithInstanceID("same")); status.Code(err) != codes.AlreadyExists {
+		if _, err := c.ScheduleNewOrchestration(ctx, "hello",
+			api.WithInstanceID("same")); status.Code(err) != codes.AlreadyExists {
 			t.Errorf("%s: a second instance with the ID: %v", hub, err)
 		}
 	}
@@ -104,7 +106,8 @@ func TestHubsAreBounded(t *testing.T) {
 		_, err := c.ScheduleNewOrchestration(metadata.AppendToOutgoingContext(t.Context(), "taskhub", hub), "hello")
 		return err
 	}
-	for _, hub := range []string{"one", "two", "three", "one", "four"} { // names that somebody made up close the hubs without workers, and no others
+	// names that somebody made up close the hubs without workers, and no others
+	for _, hub := range []string{"one", "two", "three", "one", "four"} {
 		if err := in(hub); err != nil {
 			t.Errorf("hub %s: %v", hub, err)
 		}
@@ -134,7 +137,8 @@ func TestHubsAreBounded(t *testing.T) {
 func TestTokenIsDemanded(t *testing.T) {
 	t.Parallel()
 	c := serve(t, sidecar.Options{Token: "open sesame"})
-	for token, want := range map[string]codes.Code{"": codes.Unauthenticated, "Bearer wrong": codes.Unauthenticated, "Bearer open sesame": codes.OK} {
+	for token, want := range map[string]codes.Code{"": codes.Unauthenticated, "Bearer wrong": codes.Unauthenticated,
+		"Bearer open sesame": codes.OK} {
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", token)
 		if _, err := c.ScheduleNewOrchestration(ctx, "hello"); status.Code(err) != want {
 			t.Errorf("with %q: %v, want %v", token, err, want)
@@ -147,14 +151,16 @@ func TestTokenIsDemanded(t *testing.T) {
 	}
 }
 
-// A call without the token is refused before its message is received, and metadata is bounded: nobody can have a server keep large messages.
+// A call without the token is refused before its message is received, and metadata is bounded: nobody can have a server
+// keep large messages.
 func TestMessagesOfStrangersAreNotReceived(t *testing.T) {
 	t.Parallel()
 	conn := dial(t, sidecar.Options{Token: "open sesame"})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for _, method := range []string{"StartInstance", "QueryInstances", "GetWorkItems", "Unknown"} {
-		stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/TaskHubSidecarService/"+method)
+		stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true},
+			"/TaskHubSidecarService/"+method)
 		if err == nil {
 			err = stream.RecvMsg(&emptypb.Empty{})
 		}
@@ -162,8 +168,10 @@ func TestMessagesOfStrangersAreNotReceived(t *testing.T) {
 			t.Errorf("%s without a message: %v", method, err)
 		}
 	}
-	long := metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer open sesame", "taskhub", strings.Repeat("x", 1<<20))
-	if err := conn.Invoke(long, "/TaskHubSidecarService/StartInstance", &emptypb.Empty{}, &emptypb.Empty{}); err == nil || !strings.Contains(err.Error(), "header list size") {
+	long := metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer open sesame", "taskhub",
+		strings.Repeat("x", 1<<20))
+	if err := conn.Invoke(long, "/TaskHubSidecarService/StartInstance", &emptypb.Empty{}, &emptypb.Empty{}); err == nil ||
+		!strings.Contains(err.Error(), "header list size") {
 		t.Errorf("a MiB of metadata: %v", err)
 	}
 }

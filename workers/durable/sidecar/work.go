@@ -38,7 +38,8 @@ func (x executor) Accepts(kind durable.WorkKind, name, version string) bool {
 // Shutdown implements backend.Executor.
 func (executor) Shutdown(context.Context) error { return nil }
 
-// Numbers of fields of OrchestratorRequest and WorkItem: histories are written as they are, without another copy in memory.
+// Numbers of fields of OrchestratorRequest and WorkItem: histories are written as they are, without another copy in
+// memory.
 const (
 	requestInstance  protowire.Number = 1
 	requestPast      protowire.Number = 3
@@ -55,7 +56,8 @@ func raw(text []byte) proto.Message {
 }
 
 // ExecuteOrchestrator implements backend.Executor.
-func (x executor) ExecuteOrchestrator(ctx context.Context, id api.InstanceID, old, fresh []*durable.Event) (*backend.ExecutionResults, error) {
+func (x executor) ExecuteOrchestrator(ctx context.Context, id api.InstanceID, old,
+	fresh []*durable.Event) (*backend.ExecutionResults, error) {
 	request := protowire.AppendString(protowire.AppendTag(nil, requestInstance, protowire.BytesType), string(id))
 	var err error
 	for field, events := range map[protowire.Number][]*durable.Event{requestPast: old, requestFresh: fresh} {
@@ -67,11 +69,12 @@ func (x executor) ExecuteOrchestrator(ctx context.Context, id api.InstanceID, ol
 		}
 	}
 	name, version := durable.WorkflowOf(old, fresh)
-	answer, err := x.h.dispatcher.run(ctx, &item{kind: durable.WorkOrchestration, name: name, version: version, key: string(id),
-		send: func(w *worker, token string) error {
-			text := protowire.AppendBytes(protowire.AppendTag(nil, itemOrchestrator, protowire.BytesType), request)
-			return w.send(raw(protowire.AppendString(protowire.AppendTag(text, itemToken, protowire.BytesType), token)))
-		}})
+	answer, err := x.h.dispatcher.run(ctx,
+		&item{kind: durable.WorkOrchestration, name: name, version: version, key: string(id),
+			send: func(w *worker, token string) error {
+				text := protowire.AppendBytes(protowire.AppendTag(nil, itemOrchestrator, protowire.BytesType), request)
+				return w.send(raw(protowire.AppendString(protowire.AppendTag(text, itemToken, protowire.BytesType), token)))
+			}})
 	if err != nil {
 		return nil, err
 	}
@@ -93,35 +96,42 @@ func (x executor) ExecuteActivity(ctx context.Context, id api.InstanceID, e *dur
 	if parent := t.GetParentTraceContext(); parent.GetTraceParent() != "" {
 		request.ParentTraceContext = &protocol.TraceContext{TraceParent: parent.TraceParent, TraceState: parent.TraceState}
 	}
-	answer, err := x.h.dispatcher.run(ctx, &item{kind: durable.WorkActivity, name: t.Name, version: t.Version.GetValue(), key: activityKey(string(id), e.EventId),
-		send: func(w *worker, token string) error {
-			return w.send(&protocol.WorkItem{CompletionToken: token, Request: &protocol.WorkItem_ActivityRequest{ActivityRequest: request}})
-		}})
+	answer, err := x.h.dispatcher.run(ctx,
+		&item{kind: durable.WorkActivity, name: t.Name, version: t.Version.GetValue(),
+			key: activityKey(string(id), e.EventId),
+			send: func(w *worker, token string) error {
+				return w.send(&protocol.WorkItem{CompletionToken: token,
+					Request: &protocol.WorkItem_ActivityRequest{ActivityRequest: request}})
+			}})
 	if err != nil {
 		return nil, err
 	}
 	r := answer.(*protocol.ActivityResponse)
 	result := &protocol.HistoryEvent{EventId: -1, Timestamp: timestamppb.Now()}
 	if r.FailureDetails != nil {
-		result.EventType = &protocol.HistoryEvent_TaskFailed{TaskFailed: &protocol.TaskFailedEvent{TaskScheduledId: e.EventId, FailureDetails: r.FailureDetails}}
+		result.EventType = &protocol.HistoryEvent_TaskFailed{TaskFailed: &protocol.TaskFailedEvent{TaskScheduledId: e.EventId,
+			FailureDetails: r.FailureDetails}}
 	} else {
-		result.EventType = &protocol.HistoryEvent_TaskCompleted{TaskCompleted: &protocol.TaskCompletedEvent{TaskScheduledId: e.EventId, Result: r.Result}}
+		result.EventType =
+			&protocol.HistoryEvent_TaskCompleted{TaskCompleted: &protocol.TaskCompletedEvent{TaskScheduledId: e.EventId,
+				Result: r.Result}}
 	}
 	return durable.FromProtocol(result)
 }
 
 // ExecuteEntity implements durable.EntityExecutor.
 func (x executor) ExecuteEntity(ctx context.Context, batch *durable.EntityBatch) (*durable.EntityResult, error) {
-	answer, err := x.h.dispatcher.run(ctx, &item{kind: durable.WorkEntity, name: durable.EntityName(batch.ID), key: batch.ID,
-		send: func(w *worker, token string) error {
-			i := &protocol.WorkItem{CompletionToken: token}
-			if w.newer {
-				i.Request = &protocol.WorkItem_EntityRequestV2{EntityRequestV2: newerBatch(batch)}
-			} else {
-				i.Request = &protocol.WorkItem_EntityRequest{EntityRequest: olderBatch(batch)}
-			}
-			return w.send(i)
-		}})
+	answer, err := x.h.dispatcher.run(ctx,
+		&item{kind: durable.WorkEntity, name: durable.EntityName(batch.ID), key: batch.ID,
+			send: func(w *worker, token string) error {
+				i := &protocol.WorkItem{CompletionToken: token}
+				if w.newer {
+					i.Request = &protocol.WorkItem_EntityRequestV2{EntityRequestV2: newerBatch(batch)}
+				} else {
+					i.Request = &protocol.WorkItem_EntityRequest{EntityRequest: olderBatch(batch)}
+				}
+				return w.send(i)
+			}})
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +155,8 @@ func unwrap(v *wrapperspb.StringValue) *string {
 func olderBatch(b *durable.EntityBatch) *protocol.EntityBatchRequest {
 	r := &protocol.EntityBatchRequest{InstanceId: b.ID, EntityState: wrap(b.State)}
 	for _, o := range b.Operations {
-		r.Operations = append(r.Operations, &protocol.OperationRequest{Operation: o.Name, RequestId: o.ID, Input: wrap(o.Input)})
+		r.Operations = append(r.Operations,
+			&protocol.OperationRequest{Operation: o.Name, RequestId: o.ID, Input: wrap(o.Input)})
 	}
 	return r
 }
@@ -155,11 +166,14 @@ func newerBatch(b *durable.EntityBatch) *protocol.EntityRequest {
 	for _, o := range b.Operations {
 		e := &protocol.HistoryEvent{EventId: -1, Timestamp: timestamppb.Now()}
 		if o.Caller == "" {
-			e.EventType = &protocol.HistoryEvent_EntityOperationSignaled{EntityOperationSignaled: &protocol.EntityOperationSignaledEvent{
-				RequestId: o.ID, Operation: o.Name, Input: wrap(o.Input)}}
+			e.EventType =
+				&protocol.HistoryEvent_EntityOperationSignaled{EntityOperationSignaled: &protocol.EntityOperationSignaledEvent{
+					RequestId: o.ID, Operation: o.Name, Input: wrap(o.Input)}}
 		} else {
-			e.EventType = &protocol.HistoryEvent_EntityOperationCalled{EntityOperationCalled: &protocol.EntityOperationCalledEvent{
-				RequestId: o.ID, Operation: o.Name, Input: wrap(o.Input), ParentInstanceId: wrapperspb.String(o.Caller), ParentExecutionId: wrapperspb.String(o.Execution)}}
+			e.EventType =
+				&protocol.HistoryEvent_EntityOperationCalled{EntityOperationCalled: &protocol.EntityOperationCalledEvent{
+					RequestId: o.ID, Operation: o.Name, Input: wrap(o.Input), ParentInstanceId: wrapperspb.String(o.Caller),
+					ParentExecutionId: wrapperspb.String(o.Execution)}}
 		}
 		r.OperationRequests = append(r.OperationRequests, e)
 	}
@@ -189,7 +203,8 @@ func entityResult(r *protocol.EntityBatchResult) (*durable.EntityResult, error) 
 			}
 			result.Signals = append(result.Signals, signal)
 		} else if s := a.GetStartNewOrchestration(); s != nil {
-			start := durable.EntityStart{InstanceID: s.InstanceId, Workflow: s.Name, Version: s.Version.GetValue(), Input: unwrap(s.Input)}
+			start := durable.EntityStart{InstanceID: s.InstanceId, Workflow: s.Name, Version: s.Version.GetValue(),
+				Input: unwrap(s.Input)}
 			if s.ScheduledTime.IsValid() {
 				start.At = s.ScheduledTime.AsTime()
 			}
@@ -208,10 +223,14 @@ func entityResult(r *protocol.EntityBatchResult) (*durable.EntityResult, error) 
 
 // getWorkItems streams work to a worker until it disconnects.
 func (s *Server) getWorkItems(request *protocol.GetWorkItemsRequest, h *hub, stream grpc.ServerStream) error {
-	w := &worker{send: func(m proto.Message) error { return stream.SendMsg(m) }, filters: filtersOf(request.WorkItemFilters),
-		newer: first(stream.Context(), "workerid") != "", limits: map[durable.WorkKind]int{}, running: map[durable.WorkKind]int{}, wake: make(chan struct{}, 1)}
-	for kind, limit := range map[durable.WorkKind]int32{durable.WorkOrchestration: request.MaxConcurrentOrchestrationWorkItems,
-		durable.WorkActivity: request.MaxConcurrentActivityWorkItems, durable.WorkEntity: request.MaxConcurrentEntityWorkItems} {
+	w := &worker{send: func(m proto.Message) error { return stream.SendMsg(m) },
+		filters: filtersOf(request.WorkItemFilters),
+		newer:   first(stream.Context(), "workerid") != "", limits: map[durable.WorkKind]int{},
+		running: map[durable.WorkKind]int{}, wake: make(chan struct{}, 1)}
+	for kind, limit := range map[durable.WorkKind]int32{
+		durable.WorkOrchestration: request.MaxConcurrentOrchestrationWorkItems,
+		durable.WorkActivity:      request.MaxConcurrentActivityWorkItems,
+		durable.WorkEntity:        request.MaxConcurrentEntityWorkItems} {
 		if limit > 0 {
 			w.limits[kind] = int(limit)
 		}
@@ -237,18 +256,22 @@ func (h *hub) completed(token, key string, answer proto.Message) (*protocol.Comp
 	return &protocol.CompleteTaskResponse{}, nil
 }
 
-func completeActivityTask(_ context.Context, h *hub, r *protocol.ActivityResponse) (*protocol.CompleteTaskResponse, error) {
+func completeActivityTask(_ context.Context, h *hub, r *protocol.ActivityResponse) (*protocol.CompleteTaskResponse,
+	error) {
 	return h.completed(r.CompletionToken, activityKey(r.InstanceId, r.TaskId), r)
 }
 
-func completeOrchestratorTask(_ context.Context, h *hub, r *protocol.OrchestratorResponse) (*protocol.CompleteTaskResponse, error) {
+func completeOrchestratorTask(_ context.Context, h *hub,
+	r *protocol.OrchestratorResponse) (*protocol.CompleteTaskResponse, error) {
 	if r.IsPartial {
-		return nil, status.Error(codes.Unimplemented, "answers in parts are not supported: the server takes whole ones of up to 64 MiB")
+		return nil, status.Error(codes.Unimplemented,
+			"answers in parts are not supported: the server takes whole ones of up to 64 MiB")
 	}
 	return h.completed(r.CompletionToken, r.InstanceId, r)
 }
 
-func completeEntityTask(_ context.Context, h *hub, r *protocol.EntityBatchResult) (*protocol.CompleteTaskResponse, error) {
+func completeEntityTask(_ context.Context, h *hub, r *protocol.EntityBatchResult) (*protocol.CompleteTaskResponse,
+	error) {
 	return h.completed(r.CompletionToken, "", r)
 }
 
@@ -259,14 +282,17 @@ func (h *hub) abandon(token string) error {
 	return nil
 }
 
-func abandonActivity(_ context.Context, h *hub, r *protocol.AbandonActivityTaskRequest) (*protocol.AbandonActivityTaskResponse, error) {
+func abandonActivity(_ context.Context, h *hub,
+	r *protocol.AbandonActivityTaskRequest) (*protocol.AbandonActivityTaskResponse, error) {
 	return &protocol.AbandonActivityTaskResponse{}, h.abandon(r.CompletionToken)
 }
 
-func abandonOrchestrator(_ context.Context, h *hub, r *protocol.AbandonOrchestrationTaskRequest) (*protocol.AbandonOrchestrationTaskResponse, error) {
+func abandonOrchestrator(_ context.Context, h *hub,
+	r *protocol.AbandonOrchestrationTaskRequest) (*protocol.AbandonOrchestrationTaskResponse, error) {
 	return &protocol.AbandonOrchestrationTaskResponse{}, h.abandon(r.CompletionToken)
 }
 
-func abandonEntity(_ context.Context, h *hub, r *protocol.AbandonEntityTaskRequest) (*protocol.AbandonEntityTaskResponse, error) {
+func abandonEntity(_ context.Context, h *hub,
+	r *protocol.AbandonEntityTaskRequest) (*protocol.AbandonEntityTaskResponse, error) {
 	return &protocol.AbandonEntityTaskResponse{}, h.abandon(r.CompletionToken)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
-// Path is where the API is.
+// Path is the place where the API is.
 const Path = "/runtime/webhooks/durabletask/"
 
 // DefaultConnection is the name of the connection setting that Durable Functions use by default.
@@ -19,8 +19,8 @@ const DefaultConnection = "Storage"
 
 // Options are the settings of a handler made by [New].
 type Options struct {
-	// Client returns the client of the hub: the method Client of a durable.Engine, or a function that returns a durable.Client. Requests are
-	// answered with 503 while it returns an error.
+	// Client returns the client of the hub: the method Client of a durable.Engine, or a function that returns a
+	// durable.Client. Requests are answered with 503 while it returns an error.
 	Client func() (*durable.Client, error)
 	// Hub is the hub's name, for links and the parameter taskHub. Default durable.DefaultHub.
 	Hub string
@@ -28,7 +28,8 @@ type Options struct {
 	Connection string
 	// Workflows are the names of the workflows that can be started; nil: any.
 	Workflows []string
-	// ReplaceRunning lets a start replace an instance with the same ID that still runs. One that does not run any more is always replaced.
+	// ReplaceRunning lets a start replace an instance with the same ID that still runs. One that does not run any more is
+	// always replaced.
 	ReplaceRunning bool
 	// MaxBody bounds the body of a request, in bytes. Default 10 MiB.
 	MaxBody int64
@@ -186,9 +187,11 @@ func (c *call) fail(err error) {
 		own = &apiError{status: http.StatusNotFound}
 	default:
 		if c.r.Context().Err() == nil {
-			c.o.Logger.Error("a request to the management API of durable functions failed", "method", c.r.Method, "path", c.r.URL.Path, "err", err)
+			c.o.Logger.Error("a request to the management API of durable functions failed", "method", c.r.Method, "path",
+				c.r.URL.Path, "err", err)
 		}
-		own = &apiError{status: http.StatusInternalServerError, message: "Something went wrong while processing your request", cause: err}
+		own = &apiError{status: http.StatusInternalServerError, message: "Something went wrong while processing your request",
+			cause: err}
 	}
 	own.write(c.w)
 }

@@ -156,13 +156,15 @@ func (c *call) raiseEvent(id, name string) error {
 func (c *call) rewind(id string) error {
 	i, err := c.client.Get(c.r.Context(), id)
 	if errors.Is(err, durable.ErrInstanceNotFound) {
-		return &apiError{status: http.StatusNotFound, message: "No orchestration with instance ID \"" + id + "\" found.", text: true}
+		return &apiError{status: http.StatusNotFound, message: "No orchestration with instance ID \"" + id + "\" found.",
+			text: true}
 	}
 	if err != nil {
 		return err
 	}
 	notFailed := &apiError{status: http.StatusPreconditionFailed, text: true,
-		message: "This orchestration has status " + i.Status + ", but only orchestrations in the \"Failed\" state can be rewound."}
+		message: "This orchestration has status " + i.Status +
+			", but only orchestrations in the \"Failed\" state can be rewound."}
 	if i.Status != "Failed" {
 		return notFailed
 	}
@@ -189,7 +191,8 @@ func (c *call) purge(id string) error {
 		return err
 	}
 	running := &apiError{status: http.StatusPreconditionFailed, text: true,
-		message: "Only orchestrations in a terminal state can be purged, but the orchestration with instance ID " + id + " has status " + i.Status}
+		message: "Only orchestrations in a terminal state can be purged, but the orchestration with instance ID " + id +
+			" has status " + i.Status}
 	if !i.Done() {
 		return running
 	}
@@ -211,7 +214,8 @@ func (c *call) purgeAll() error {
 		return err
 	}
 	if q.From.IsZero() {
-		return &apiError{status: http.StatusBadRequest, message: "Please provide value for 'createdTimeFrom' parameter.", text: true}
+		return &apiError{status: http.StatusBadRequest, message: "Please provide value for 'createdTimeFrom' parameter.",
+			text: true}
 	}
 	if q.To.IsZero() {
 		q.To = time.Now()

@@ -10,8 +10,9 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
-// parameters are those of a query string. Names are compared in any case, as in ASP.NET. A value that cannot be read is refused with 400; the
-// extension of Azure Functions ignores it, and a purge with a misspelled filter would delete more than was meant.
+// parameters are those of a query string. Names are compared in any case, as in ASP.NET. A value that cannot be read is
+// refused with 400; the extension of Azure Functions ignores it, and a purge with a misspelled filter would delete more
+// than was meant.
 type parameters map[string][]string // keys in lower case
 
 func parseParameters(raw string) (parameters, error) {
@@ -49,7 +50,8 @@ func (p parameters) boolean(name string, fallback bool) (bool, error) {
 }
 
 // timeForms are the accepted formats of times; without a zone they are in UTC.
-var timeForms = []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02"}
+var timeForms = []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02T15:04", "2006-01-02 15:04:05",
+	"2006-01-02"}
 
 // time returns a time, or the zero time if the parameter is missing.
 func (p parameters) time(name string) (time.Time, error) {

@@ -44,7 +44,8 @@ func (c *call) start(workflow, id string) error {
 	id, err = c.client.Start(c.r.Context(), workflow, durable.StartOptions{
 		InstanceID: id, Input: input, Version: c.query.text("version"), Replace: true, Running: c.o.ReplaceRunning})
 	if errors.Is(err, durable.ErrInstanceExists) {
-		return &apiError{status: http.StatusConflict, message: "An orchestration instance with the ID " + id + " exists and still runs.", cause: err}
+		return &apiError{status: http.StatusConflict,
+			message: "An orchestration instance with the ID " + id + " exists and still runs.", cause: err}
 	}
 	if err != nil {
 		return err
@@ -66,17 +67,19 @@ func (c *call) restart(id string) error {
 	next, err := c.client.Restart(c.r.Context(), id, fresh)
 	switch {
 	case errors.Is(err, durable.ErrInstanceNotFound):
-		return &apiError{status: http.StatusBadRequest, message: "InstanceId does not match a valid orchestration instance.", cause: err}
+		return &apiError{status: http.StatusBadRequest, message: "InstanceId does not match a valid orchestration instance.",
+			cause: err}
 	case errors.Is(err, durable.ErrNotCompleted), errors.Is(err, durable.ErrInstanceExists):
-		return &apiError{status: http.StatusConflict, message: "A non-terminal instance with this instance ID already exists.", cause: err}
+		return &apiError{status: http.StatusConflict,
+			message: "A non-terminal instance with this instance ID already exists.", cause: err}
 	case err != nil:
 		return err
 	}
 	return wait(next)
 }
 
-// wait reads timeout and pollingInterval, and returns what answers once the instance is started: with both, its output if it completes in
-// time.
+// wait reads timeout and pollingInterval, and returns what answers once the instance is started: with both, its output
+// if it completes in time.
 func (c *call) wait() (func(id string) error, error) {
 	timeout, limited, err := c.query.seconds("timeout")
 	if err != nil {
@@ -90,7 +93,8 @@ func (c *call) wait() (func(id string) error, error) {
 		return c.checkStatus, nil
 	}
 	if interval > timeout {
-		return nil, badRequest("Total timeout %v should be bigger than retry timeout %v", timeout.Seconds(), interval.Seconds())
+		return nil, badRequest("Total timeout %v should be bigger than retry timeout %v", timeout.Seconds(),
+			interval.Seconds())
 	}
 	return func(id string) error {
 		ctx, cancel := context.WithTimeout(c.r.Context(), timeout)

@@ -21,11 +21,12 @@ type state struct {
 	HistoryEvents   []item `json:"historyEvents,omitempty"`
 }
 
-// wholeSeconds is how the API writes the times of an instance.
+// wholeSeconds describes how the API writes the times of an instance.
 const wholeSeconds = "2006-01-02T15:04:05Z"
 
 func newState(i *durable.Instance, input bool) state {
-	s := state{Name: i.Name, InstanceID: i.ID, RuntimeStatus: i.Status, CustomStatus: asJSON(i.CustomStatus), Output: asJSON(i.Output),
+	s := state{Name: i.Name, InstanceID: i.ID, RuntimeStatus: i.Status, CustomStatus: asJSON(i.CustomStatus),
+		Output:      asJSON(i.Output),
 		CreatedTime: i.Created.UTC().Format(wholeSeconds), LastUpdatedTime: i.LastUpdated.UTC().Format(wholeSeconds)}
 	if input {
 		s.Input = asJSON(i.Input)
@@ -36,7 +37,8 @@ func newState(i *durable.Instance, input bool) state {
 	return s
 }
 
-// asJSON returns a payload as a JSON value: itself, or as a string if it is not JSON, as the reason of a failure is not.
+// asJSON returns a payload as a JSON value: itself, or as a string if it is not JSON, as the reason of a failure is
+// not.
 func asJSON(text string) any {
 	text = strings.TrimSpace(text)
 	switch {
@@ -51,8 +53,8 @@ func asJSON(text string) any {
 // item is an event of a history as the API shows it.
 type item map[string]any
 
-// historyOf converts a history: the start of a task is left out once its end is there, which then has its name and time. Payloads are shown if
-// output is true.
+// historyOf converts a history: the start of a task is left out once its end is there, which then has its name and
+// time. Payloads are shown if output is true.
 func historyOf(events []*durable.Event, output bool) []item {
 	var list []item
 	scheduled := map[int32]int{} // by the number of the task, its place in list
@@ -84,7 +86,8 @@ func historyOf(events []*durable.Event, output bool) []item {
 	return kept
 }
 
-// describe adds what the event's kind has. It returns the number of the activity or workflow that the event ends, if it ends one.
+// describe adds what the event's kind has. It returns the number of the activity or workflow that the event ends, if it
+// ends one.
 func (i item) describe(e *durable.Event, step durable.Step, output bool) (task int32, ends bool) {
 	result := func(text string) {
 		if output {
@@ -111,7 +114,8 @@ func (i item) describe(e *durable.Event, step durable.Step, output bool) (task i
 		i["Reason"] = e.GetTaskFailed().FailureDetails.GetErrorMessage()
 		return e.GetTaskFailed().TaskScheduledId, true
 	case e.GetSubOrchestrationInstanceCreated() != nil:
-		i["Name"], i["InstanceId"] = e.GetSubOrchestrationInstanceCreated().Name, e.GetSubOrchestrationInstanceCreated().InstanceId
+		i["Name"], i["InstanceId"] = e.GetSubOrchestrationInstanceCreated().Name,
+			e.GetSubOrchestrationInstanceCreated().InstanceId
 	case e.GetSubOrchestrationInstanceCompleted() != nil:
 		result(e.GetSubOrchestrationInstanceCompleted().Result.GetValue())
 		return e.GetSubOrchestrationInstanceCompleted().TaskScheduledId, true

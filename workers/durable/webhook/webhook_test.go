@@ -57,13 +57,14 @@ func newAPI(t *testing.T) *api {
 	if a.client, err = engine.WaitClient(ctx); err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(webhook.New(webhook.Options{Client: engine.Client, Hub: "Web", Workflows: []string{"upper", "waits"}, MaxBody: 1000}))
+	server := httptest.NewServer(webhook.New(
+		webhook.Options{Client: engine.Client, Hub: "Web", Workflows: []string{"upper", "waits"}, MaxBody: 1000}))
 	t.Cleanup(server.Close)
 	a.url = server.URL
 	return a
 }
 
-// answer is what the API answers.
+// answer holds what the API answers.
 type answer struct {
 	status int
 	header http.Header
@@ -147,7 +148,8 @@ func TestStartAndStatus(t *testing.T) {
 	if got.header.Get("Location") != links["statusQueryGetUri"] || got.header.Get("Retry-After") != "10" {
 		t.Errorf("headers %v; links %v", got.header, links)
 	}
-	names := []string{"id", "purgeHistoryDeleteUri", "restartPostUri", "resumePostUri", "sendEventPostUri", "statusQueryGetUri", "suspendPostUri", "terminatePostUri"}
+	names := []string{"id", "purgeHistoryDeleteUri", "restartPostUri", "resumePostUri", "sendEventPostUri",
+		"statusQueryGetUri", "suspendPostUri", "terminatePostUri"}
 	var have []string
 	for name := range links {
 		have = append(have, name)
@@ -159,7 +161,8 @@ func TestStartAndStatus(t *testing.T) {
 	a.ended("one", "Completed")
 
 	got = a.ask("GET", links["statusQueryGetUri"], "")
-	a.want(got, 200, `"name":"upper","instanceId":"one","runtimeStatus":"Completed","input":"tea","customStatus":null,"output":"TEA","createdTime":"`)
+	a.want(got, 200,
+		`"name":"upper","instanceId":"one","runtimeStatus":"Completed","input":"tea","customStatus":null,"output":"TEA","createdTime":"`)
 	if strings.Contains(got.body, "historyEvents") || got.header.Get("Location") != "" {
 		t.Errorf("got %v %s", got.header, got.body)
 	}
@@ -172,7 +175,8 @@ func TestStartAndStatus(t *testing.T) {
 		name, _ := e["FunctionName"].(string)
 		events = append(events, e["EventType"].(string)+" "+name+" "+string(result))
 	}
-	if d := cmp.Diff([]string{`ExecutionStarted upper null`, `TaskCompleted work "TEA"`, `ExecutionCompleted  "TEA"`}, events); d != "" {
+	if d := cmp.Diff([]string{`ExecutionStarted upper null`, `TaskCompleted work "TEA"`, `ExecutionCompleted  "TEA"`},
+		events); d != "" {
 		t.Error(d)
 	}
 	if s := a.ask("GET", "instances/one?showHistory=true", "").body; strings.Contains(s, `"Result"`) {
@@ -223,7 +227,8 @@ func TestSteering(t *testing.T) {
 	a.want(a.ask("POST", "instances/w%2F1/resume", ""), 202, "")
 	a.until("w/1", "Running")
 	a.want(a.ask("POST", "instances/w%2F1/raiseEvent/go", "{"), 400, "Invalid JSON content")
-	r, _ := http.NewRequestWithContext(t.Context(), "POST", a.url+webhook.Path+"instances/w%2F1/raiseEvent/go", strings.NewReader(`"x"`))
+	r, _ := http.NewRequestWithContext(t.Context(), "POST", a.url+webhook.Path+"instances/w%2F1/raiseEvent/go",
+		strings.NewReader(`"x"`))
 	a.want(a.send(r), 400, "application/json")
 	a.want(a.ask("DELETE", "instances/w%2F1", ""), 412, "terminal state")
 	a.want(a.ask("POST", "instances/w%2F1/rewind", ""), 412, "Running")
@@ -259,7 +264,8 @@ func TestRewindAndRestart(t *testing.T) {
 	a.ended("f", "Completed")
 	a.want(a.ask("GET", "instances/f", ""), 200, `"output":"TEA"`)
 
-	a.want(a.ask("POST", "instances/f/restart?restartWithNewInstanceId=false&timeout=60&pollingInterval=1", ""), 200, `"TEA"`)
+	a.want(a.ask("POST", "instances/f/restart?restartWithNewInstanceId=false&timeout=60&pollingInterval=1", ""), 200,
+		`"TEA"`)
 	got := a.ask("POST", "instances/f/restart", "")
 	var links struct{ ID string }
 	a.decode(got, &links)

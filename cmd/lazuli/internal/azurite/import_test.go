@@ -243,7 +243,8 @@ func checkBlobs(t *testing.T, a azurite.Account, w written, times bool) {
 		t.Error("the lease of leased.txt does not protect it")
 	}
 	o :=
-		&blob.SetMetadataOptions{AccessConditions: &blob.AccessConditions{LeaseAccessConditions: &blob.LeaseAccessConditions{LeaseID: to.Ptr(infiniteLease)}}}
+		&blob.SetMetadataOptions{AccessConditions: &blob.AccessConditions{
+			LeaseAccessConditions: &blob.LeaseAccessConditions{LeaseID: to.Ptr(infiniteLease)}}}
 	if _, err := leased.SetMetadata(t.Context(), nil, o); err != nil {
 		t.Errorf("with the lease: %v", err)
 	}

@@ -1,4 +1,5 @@
-// Package postgres stands in for durabletask-go's backend of that name, which its tests import and do not use without a database.
+// Package postgres stands in for durabletask-go's backend of that name, which its tests import and do not use without a
+// database.
 package postgres
 
 import "github.com/microsoft/durabletask-go/backend"

@@ -20,8 +20,8 @@ type SqliteOptions struct{}
 
 func NewSqliteOptions(string) *SqliteOptions { return &SqliteOptions{} }
 
-// perTest is a backend whose hub is a new one after each CreateTaskHub: Azure does not let a queue be made again at once under the name of
-// a deleted one.
+// perTest is a backend whose hub is a new one after each CreateTaskHub: Azure does not let a queue be made again at
+// once under the name of a deleted one.
 type perTest struct {
 	backend.Backend
 	made atomic.Int64
@@ -42,7 +42,8 @@ func (b *perTest) open(partitions int) backend.Backend {
 	if os.Getenv("DURABLE_LOG") != "" {
 		log = os.Stderr
 	}
-	be, err := durable.New(durable.Options{Storage: storage, Partitions: partitions, Hub: fmt.Sprintf("T%x%d", time.Now().UnixNano(), b.made.Add(1)),
+	be, err := durable.New(durable.Options{Storage: storage, Partitions: partitions,
+		Hub:    fmt.Sprintf("T%x%d", time.Now().UnixNano(), b.made.Add(1)),
 		Logger: slog.New(slog.NewTextHandler(log, nil))})
 	if err != nil {
 		panic(err)
