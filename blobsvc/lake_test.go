@@ -307,6 +307,17 @@ func (f *fixture) lakeNew(method, path, content string, headers ...string) *http
 	return hr
 }
 
+// A rename keeps the access control, the encryption context and the expiry: headers that would change them are refused.
+func TestLakeRenameRefusesHeaders(t *testing.T) {
+	t.Parallel()
+	f := lake(t)
+	writeFile(t, f.filesystem("files"), "f", "x")
+	for _, name := range []string{"x-ms-acl", "x-ms-owner", "x-ms-group", "x-ms-encryption-context", "x-ms-expiry-option"} {
+		f.lakeDo("PUT", "/files/g", "", "x-ms-rename-source", "/files/f", name, "user::rwx").want(t, 400, "UnsupportedHeader")
+	}
+	f.lakeDo("PUT", "/files/g", "", "x-ms-rename-source", "/files/f").want(t, 201, "")
+}
+
 func TestLakeDirectoryDelete(t *testing.T) {
 	t.Parallel()
 	f := lake(t)

@@ -44,7 +44,7 @@ func traced(ctx context.Context, parent *protocol.TraceContext) context.Context 
 // OrchestrationIdReusePolicy, and its values. Without it, an instance in one of the listed statuses is replaced.
 const (
 	reuseAction protowire.Number = 2
-	reuseIgnore                  = 1
+	reuseIgnore uint64           = 1
 )
 
 func startInstance(ctx context.Context, h *hub, r *protocol.CreateInstanceRequest) (*protocol.CreateInstanceResponse,
