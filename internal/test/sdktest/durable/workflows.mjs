@@ -1,5 +1,5 @@
 // Workflows of the Durable Task SDK for JavaScript on the gRPC endpoint of Lazuli: each kind of step.
-import { TaskHubGrpcClient, TaskHubGrpcWorker, RetryPolicy, EntityInstanceId, whenAll, whenAny } from "@microsoft/durabletask-js";
+import { TaskHubGrpcClient, TaskHubGrpcWorker, RetryPolicy, EntityInstanceId, TaskEntity, whenAll, whenAny } from "@microsoft/durabletask-js";
 
 const address = process.env.LAZULI_DURABLE;
 const failures = new Map();
@@ -43,8 +43,19 @@ const again = async function* (ctx, n) {
   return n;
 };
 
+class Counter extends TaskEntity {
+  initializeState() {
+    return 0;
+  }
+  add(n) {
+    this.state += n;
+    return this.state;
+  }
+}
 const entity = async function* (ctx) {
-  return yield ctx.entities.callEntity(new EntityInstanceId("counter", "a"), "add", 1);
+  const b = new EntityInstanceId("counter", "b");
+  yield ctx.entities.callEntity(b, "add", 1);
+  return yield ctx.entities.callEntity(b, "add", 2);
 };
 
 const orchestrators = { fanOut, chain, timer, event, parent, retry, again, entity };
@@ -52,6 +63,7 @@ const worker = new TaskHubGrpcWorker({ hostAddress: address });
 for (const [name, o] of Object.entries(orchestrators)) worker.addNamedOrchestrator(name, o);
 worker.addNamedActivity("double", double);
 worker.addNamedActivity("failsTwice", failsTwice);
+worker.addNamedEntity("counter", () => new Counter());
 await worker.start();
 const client = new TaskHubGrpcClient({ hostAddress: address });
 
@@ -80,7 +92,7 @@ check("event", await run("event", undefined, (id) => client.raiseOrchestrationEv
 check("sub-orchestration", await run("parent", 2), "16");
 check("retry", await run("retry", "a"), '"done"');
 check("continue as new", await run("again", 1), "5");
-check("entity", (await run("entity")).includes("entities (durable objects) are not supported"), true);
+check("entity", await run("entity"), "3");
 await worker.stop();
 await client.stop();
 process.exit(0);

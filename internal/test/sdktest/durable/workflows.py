@@ -68,8 +68,19 @@ def raises(_: task.OrchestrationContext, __):
     raise ValueError("this is wrong")
 
 
+def counter(ctx: entities.EntityContext, n: int) -> int:
+    state = ctx.get_state(int, 0)
+    if ctx.operation == "add":
+        state += n
+        ctx.set_state(state)
+    return state
+
+
 def entity(ctx: task.OrchestrationContext, _):
-    result = yield ctx.call_entity(entities.EntityInstanceId("counter", "a"), "add", 1)
+    a = entities.EntityInstanceId("counter", "a")
+    ctx.signal_entity(a, "add", 1)
+    yield ctx.call_entity(a, "add", 2)
+    result = yield ctx.call_entity(a, "get")
     return result
 
 
@@ -85,6 +96,7 @@ def main():
             w.add_orchestrator(o)
         for a in (double, fails_twice):
             w.add_activity(a)
+        w.add_entity(counter)
         w.start()
         c = client.TaskHubGrpcClient(host_address=ADDRESS)
 
@@ -104,7 +116,7 @@ def main():
         check("continue as new", run(again, 1).serialized_output, "5")
         failed = run(raises)
         check("failure", (failed.runtime_status.name, failed.failure_details.message), ("FAILED", "this is wrong"))
-        check("entity", "entities (durable objects) are not supported" in run(entity).failure_details.message, True)
+        check("entity", run(entity).serialized_output, "3")
         check("unknown workflow", run("nobody").runtime_status.name, "FAILED")
 
         i = c.schedule_new_orchestration(event)
@@ -116,7 +128,7 @@ def main():
         check("purge", c.purge_orchestration(i).deleted_instance_count, 1)
         check("purged", c.get_orchestration_state(i), None)
         states = c.get_all_orchestration_states(client.OrchestrationQuery(runtime_status=[client.OrchestrationStatus.FAILED]))
-        check("query", len(states), 3)
+        check("query", len(states), 2)
 
 
 main()
