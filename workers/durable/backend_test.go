@@ -375,6 +375,23 @@ func TestLongTimer(t *testing.T) {
 	}
 }
 
+// A workflow that is to start within the time for which start messages are hidden starts when it is due, not later.
+func TestStartSoon(t *testing.T) {
+	t.Parallel()
+	h := newHub(t, lazulitest.Start(t), nil)
+	began := make(chan time.Time, 1)
+	c := h.run(registry(t, map[string]task.Orchestrator{"soon": func(*task.OrchestrationContext) (any, error) {
+		began <- time.Now()
+		return nil, nil
+	}}, nil))
+	at := time.Now().Add(1500 * time.Millisecond)
+	id := start(t, c, "soon", durable.StartOptions{At: at})
+	ended(t, c, id, "Completed")
+	if late := (<-began).Sub(at); late < 0 || late > 20*time.Second {
+		t.Errorf("it started %v after the time", late)
+	}
+}
+
 func TestBadInputFailsItsInstanceOnly(t *testing.T) {
 	t.Parallel()
 	h := newHub(t, lazulitest.Start(t), nil)

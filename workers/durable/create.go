@@ -77,11 +77,9 @@ func (b *Backend) create(ctx context.Context, e *Event, decide func(Status) (reu
 	}
 	m := outgoing{message: &message{ID: executionOf(e), Instance: instance, event: e}}
 	m.delay = startHidden
-	visible := time.Duration(0)
 	if t := x.ScheduledStartTimestamp; t != nil {
-		due := t.AsTime()
-		if visible = due.Sub(b.clock.Now()); visible > 0 {
-			m.Due, m.delay = &due, max(visible, startHidden)
+		if due := t.AsTime(); due.After(b.clock.Now()) {
+			m.Due, m.delay = &due, max(due.Sub(b.clock.Now()), startHidden)
 		}
 	}
 	s, err := b.send(ctx, m)
@@ -117,8 +115,12 @@ func (b *Backend) create(ctx context.Context, e *Event, decide func(Status) (reu
 	if err != nil {
 		return err // Whether the instance exists is not known: the row decides when the message appears.
 	}
-	if m.Due == nil {
-		if err := s.show(ctx, 0); err != nil {
+	if m.delay == startHidden {
+		left := time.Duration(0)
+		if m.Due != nil {
+			left = max(0, m.Due.Sub(b.clock.Now()))
+		}
+		if err := s.show(ctx, left); err != nil {
 			b.log.Warn("cannot show the message that starts an instance; it appears by itself", "instance", instance, "err",
 				sdkerr.Short(err))
 		}
