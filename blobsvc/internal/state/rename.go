@@ -83,7 +83,6 @@ func (s *Store) Rename(w *Write, src *RenameSource, changes *RenameChanges) (Res
 			b.Metadata = *changes.Metadata
 		}
 		c.put(b)
-		c.renamed = src.Blob
 		c.note(eventRenamed, b)
 		c.result.Changed = b.Changed
 		return nil

@@ -117,8 +117,6 @@ type change struct {
 	written bool
 	// eventLogged is set if the event log has an event of the change.
 	eventLogged bool
-	// renamed is the path from which the blob was renamed.
-	renamed string
 	// blockSet is the set of the blob's uncommitted blocks, once it was read.
 	blockSet uint64
 }
