@@ -296,7 +296,8 @@ func (s *Service) renamePath(c *call) error {
 	if !s.hierarchical(c.Account) {
 		return errNeedsTree
 	}
-	for _, name := range [...]string{"X-Ms-Acl", "X-Ms-Owner", "X-Ms-Group", "X-Ms-Encryption-Context", "X-Ms-Expiry-Option",
+	for _, name := range [...]string{"X-Ms-Acl", "X-Ms-Owner", "X-Ms-Group", "X-Ms-Encryption-Context",
+		"X-Ms-Expiry-Option",
 		"X-Ms-Expiry-Time"} { // which a rename does not change
 		if c.Header(name) != "" {
 			return wire.ErrUnsupportedHeader.With("HeaderName", strings.ToLower(name))

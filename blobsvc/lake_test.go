@@ -312,7 +312,8 @@ func TestLakeRenameRefusesHeaders(t *testing.T) {
 	t.Parallel()
 	f := lake(t)
 	writeFile(t, f.filesystem("files"), "f", "x")
-	for _, name := range []string{"x-ms-acl", "x-ms-owner", "x-ms-group", "x-ms-encryption-context", "x-ms-expiry-option"} {
+	for _, name := range []string{"x-ms-acl", "x-ms-owner", "x-ms-group", "x-ms-encryption-context",
+		"x-ms-expiry-option"} {
 		f.lakeDo("PUT", "/files/g", "", "x-ms-rename-source", "/files/f", name, "user::rwx").want(t, 400, "UnsupportedHeader")
 	}
 	f.lakeDo("PUT", "/files/g", "", "x-ms-rename-source", "/files/f").want(t, 201, "")
