@@ -155,7 +155,7 @@ func TestTableTriggerExisting(t *testing.T) {
 }
 
 // An InOrder trigger tells every change of an entity, in order, with the state before it, through failures and
-// restarts; what is told again after a restart begins no later than what comes next.
+// restarts; what is delivered again after a restart begins no later than what comes next.
 func TestTableTriggerInOrder(t *testing.T) {
 	lazuliOnly(t)
 	t.Parallel()

@@ -322,7 +322,7 @@ func (c *catalogue) read(t *testing.T, s *Store, key string) {
 }
 
 // A reader that is set back reads on, though what it reads was given up meanwhile: the extents are kept for it. For one
-// that is opened anew they are not.
+// that is opened again they are not.
 func TestResetAfterCompaction(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir(), Options{Grace: -1})
@@ -367,6 +367,6 @@ func TestResetAfterCompaction(t *testing.T) {
 	}
 	collect()
 	if _, err := s.NewReader(list, 0, 1); !errors.Is(err, ErrNotFound) {
-		t.Errorf("opened anew: %v; the test shows nothing", err)
+		t.Errorf("opened again: %v; the test shows nothing", err)
 	}
 }
