@@ -30,6 +30,19 @@ func decodeMarker(s string) ([]byte, bool) {
 	return at, err == nil
 }
 
+// marker reads the query parameter with the position from which a listing continues; nil if it is absent.
+func (c *call) marker(name string) ([]byte, error) {
+	s := c.Query.Get(name)
+	if s == "" {
+		return nil, nil
+	}
+	at, ok := decodeMarker(s)
+	if !ok {
+		return nil, invalidQuery(name, s)
+	}
+	return at, nil
+}
+
 // listBlobs: https://learn.microsoft.com/rest/api/storageservices/list-blobs
 func (s *Service) listBlobs(c *call) error {
 	tree := s.hierarchical(c.Account) && !strings.HasPrefix(c.container, "$")
@@ -70,13 +83,11 @@ func (s *Service) listBlobs(c *call) error {
 	if l.Snapshots && l.Delimiter != "" {
 		return invalidQuery("include", c.Query.Get("include"))
 	}
-	marker, startFrom := c.Query.Get("marker"), c.Query.Get("startfrom")
-	l.From = []byte(startFrom)
-	if marker != "" {
-		var ok bool
-		if l.From, ok = decodeMarker(marker); !ok {
-			return invalidQuery("marker", marker)
-		}
+	if l.From, err = c.marker("marker"); err != nil {
+		return err
+	}
+	if l.From == nil {
+		l.From = []byte(c.Query.Get("startfrom"))
 	}
 	options := itemOptions{now: c.now(), version: c.version(),
 		metadata: include["metadata"], copies: include["copy"], tags: include["tags"], versions: include["versions"],
@@ -87,17 +98,7 @@ func (s *Service) listBlobs(c *call) error {
 	}
 	w := blobWriter{page: newPage(), c: c, itemOptions: options}
 	defer w.free()
-	w.raw(`<EnumerationResults ServiceEndpoint="`)
-	w.escape(c.Base)
-	w.raw(`/" ContainerName="` + c.container + `">`)
-	w.echo("Prefix", l.Prefix)
-	w.echo("Marker", marker)
-	if c.Query.Has("maxresults") {
-		w.int("MaxResults", int64(n))
-	}
-	w.echo("StartFrom", startFrom)
-	w.echo("Delimiter", l.Delimiter)
-	w.raw("<Blobs>")
+	w.begin(n)
 	changed, only, err := s.changedBlobs(c, &l)
 	if err != nil {
 		return err
@@ -111,13 +112,7 @@ func (s *Service) listBlobs(c *call) error {
 	if err != nil {
 		return err
 	}
-	w.raw("</Blobs>")
-	w.text("NextMarker", encodeMarker(next))
-	w.raw("</EnumerationResults>")
-	if w.begun {
-		return w.flush()
-	}
-	return c.Body(http.StatusOK, "application/xml", w.b)
+	return w.end(next)
 }
 
 // listBatch is the number of items of a page that are read in one transaction and held in memory. A page of more is
@@ -160,6 +155,34 @@ type blobWriter struct {
 	itemOptions
 	c     *call
 	begun bool // the head was sent
+}
+
+// begin writes the document up to its items: the container, and the parameters of the request. n is the number of
+// items of a page.
+func (w *blobWriter) begin(n int) {
+	q := w.c.Query
+	w.raw(`<EnumerationResults ServiceEndpoint="`)
+	w.escape(w.c.Base)
+	w.raw(`/" ContainerName="` + w.c.container + `">`)
+	w.echo("Prefix", q.Get("prefix"))
+	w.echo("Marker", q.Get("marker"))
+	if q.Has("maxresults") {
+		w.int("MaxResults", int64(n))
+	}
+	w.echo("StartFrom", q.Get("startfrom"))
+	w.echo("Delimiter", q.Get("delimiter"))
+	w.raw("<Blobs>")
+}
+
+// end writes what follows the items, and sends the document or what of it was not sent yet.
+func (w *blobWriter) end(next []byte) error {
+	w.raw("</Blobs>")
+	w.text("NextMarker", encodeMarker(next))
+	w.raw("</EnumerationResults>")
+	if w.begun {
+		return w.flush()
+	}
+	return w.c.Body(http.StatusOK, "application/xml", w.b)
 }
 
 func (w *blobWriter) write(item state.Item) error {

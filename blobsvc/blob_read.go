@@ -21,8 +21,17 @@ import (
 // rangeHashLimit is the size in bytes of the largest range of which a hash is computed.
 const rangeHashLimit = 4 * mib
 
-// rangeHash reads x-ms-range-get-content-md5 and -crc64.
-func (c *call) rangeHash() (name string, err error) {
+// contentRequest is what a read asks for: the whole content or a range of it, and the header by which it asked for a
+// hash of the range, "" for none.
+type contentRequest struct {
+	rng      state.Range
+	partial  bool
+	hashName string
+}
+
+// contentRequest reads the range, and x-ms-range-get-content-md5 and -crc64.
+func (c *call) contentRequest() (q contentRequest, err error) {
+	q.rng, q.partial = c.requestRange()
 	for _, h := range [...][2]string{
 		{"X-Ms-Range-Get-Content-Md5", "x-ms-range-get-content-md5"},
 		{"X-Ms-Range-Get-Content-Crc64", "x-ms-range-get-content-crc64"},
@@ -30,85 +39,100 @@ func (c *call) rangeHash() (name string, err error) {
 		wanted, _, err := c.flag(h[0])
 		switch {
 		case err != nil:
-			return "", err
-		case wanted && name != "":
-			return "", errBothRangeHashes
+			return q, err
+		case wanted && q.hashName != "":
+			return q, errBothRangeHashes
 		case wanted:
-			name = h[1]
+			q.hashName = h[1]
 		}
 	}
-	return name, nil
+	if q.hashName != "" && !q.partial {
+		return q, errRangeHashNeedsRange
+	}
+	return q, nil
+}
+
+// openContent opens the content that a read asks for, sets b to its blob, and sends the hash of the range. Close the
+// content.
+func (s *Service) openContent(c *call, q *contentRequest, b *state.Blob) (body state.Content, err error) {
+	r, err := s.read(c)
+	if err != nil {
+		return body, err
+	}
+	r.TrackAccess = s.accounts.Blob(c.Account).AccessTimes
+	var within *state.Range
+	if q.partial {
+		within = &q.rng
+	}
+	if body, err = s.state.OpenBlob(&r, 0, within, b); err != nil || q.hashName == "" {
+		return body, err
+	}
+	var value string
+	if body.Length > rangeHashLimit {
+		err = errRangeHashTooLarge
+	} else {
+		value, err = hashRange(body.Reader, q.hashName)
+	}
+	if err != nil {
+		return body, errors.Join(err, body.Close())
+	}
+	if q.hashName == "x-ms-range-get-content-md5" {
+		c.Set("Content-MD5", value)
+	} else {
+		c.Set("x-ms-content-crc64", value)
+	}
+	return body, nil
+}
+
+// sendRange sets the headers with the length of the content, its place in the blob, and the MD5 of the whole, which an
+// answer with a part of it has in the header whole. It returns the status.
+func (c *call) sendRange(q *contentRequest, b *state.Blob, body *state.Content, whole string) int {
+	c.SetInt("Content-Length", body.Length)
+	status := http.StatusOK
+	if q.partial {
+		status = http.StatusPartialContent
+		c.Set("Content-Range", "bytes "+strconv.FormatInt(body.Offset, 10)+"-"+
+			strconv.FormatInt(body.Offset+body.Length-1, 10)+"/"+strconv.FormatInt(b.Length, 10))
+	} else {
+		whole = "Content-MD5"
+	}
+	if b.Headers.MD5 != "" {
+		c.Set(whole, b.Headers.Base64MD5())
+	}
+	return status
 }
 
 // getBlob: https://learn.microsoft.com/rest/api/storageservices/get-blob
 func (s *Service) getBlob(c *call) error {
-	rng, partial := c.requestRange()
-	hashName, err := c.rangeHash()
+	q, err := c.contentRequest()
 	if err != nil {
 		return err
-	}
-	if hashName != "" && !partial {
-		return errRangeHashNeedsRange
 	}
 	structured, err := c.structured()
 	if err != nil {
 		return err
 	}
-	if structured && hashName != "" {
-		return wire.InvalidHeader(hashName, "true") // two checksums of one answer
-	}
-	r, err := s.read(c)
-	if err != nil {
-		return err
-	}
-	r.TrackAccess = s.accounts.Blob(c.Account).AccessTimes
-	var within *state.Range
-	if partial {
-		within = &rng
+	if structured && q.hashName != "" {
+		return wire.InvalidHeader(q.hashName, "true") // two checksums of one answer
 	}
 	var b state.Blob
-	body, err := s.state.OpenBlob(&r, 0, within, &b)
+	body, err := s.openContent(c, &q, &b)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = body.Close() }()
-	off, n := body.Offset, body.Length
-	if hashName != "" && n > rangeHashLimit {
-		return errRangeHashTooLarge
-	}
-	if hashName != "" {
-		value, err := hashRange(body.Reader, hashName)
-		if err != nil {
-			return err
-		}
-		if hashName == "x-ms-range-get-content-md5" {
-			c.Set("Content-MD5", value)
-		} else {
-			c.Set("x-ms-content-crc64", value)
-		}
-	}
 	c.sendBlob(&b)
 	s.sendAccessTime(c, &b)
 	if c.version() >= v20261006 {
 		c.sendTier(&b)
 	}
-	c.SetInt("Content-Length", n)
-	status := http.StatusOK
-	if partial {
-		status = http.StatusPartialContent
-		c.Set("Content-Range", "bytes "+strconv.FormatInt(off, 10)+"-"+strconv.FormatInt(off+n-1, 10)+"/"+
-			strconv.FormatInt(b.Length, 10))
-		if b.Headers.MD5 != "" {
-			c.Set("x-ms-blob-content-md5", b.Headers.Base64MD5())
-		}
-	} else if b.Headers.MD5 != "" {
-		c.Set("Content-MD5", b.Headers.Base64MD5())
-	}
+	status := c.sendRange(&q, &b, &body, "x-ms-blob-content-md5")
 	if structured {
 		if err := body.Check(); err != nil {
 			return err
 		}
 		c.Set("x-ms-structured-body", structuredForm)
+		n := body.Length
 		c.SetInt("x-ms-structured-content-length", n)
 		c.SetInt("Content-Length", structuredSize(n))
 		c.Out.WriteHeader(status)

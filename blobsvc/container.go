@@ -44,18 +44,23 @@ func (s *Service) createContainer(c *call) error {
 	if err != nil {
 		return err
 	}
-	scope, only, err := s.defaultScope(c)
-	if err != nil {
+	if err := s.newContainer(c, state.Container{Metadata: metadata, Access: access}); err != nil {
+		return err
+	}
+	return c.Status(http.StatusCreated)
+}
+
+// newContainer creates the container in the request, with the encryption scope that its headers name.
+func (s *Service) newContainer(c *call, rec state.Container) (err error) {
+	if rec.Scope, rec.OnlyScope, err = s.defaultScope(c); err != nil {
 		return err
 	}
 	w := s.containerWrite(c)
-	changed, err := s.state.CreateContainer(&w,
-		state.Container{Scope: scope, OnlyScope: only, Metadata: metadata, Access: access})
-	if err != nil {
-		return err
+	changed, err := s.state.CreateContainer(&w, rec)
+	if err == nil {
+		c.sendChanged(changed)
 	}
-	c.sendChanged(changed)
-	return c.Status(http.StatusCreated)
+	return err
 }
 
 // containerWrite returns the parameters of a change of the container in the request, without preconditions.
@@ -138,6 +143,11 @@ func (s *Service) setContainerMetadata(c *call) error {
 	if err != nil {
 		return err
 	}
+	return s.changeContainerMetadata(c, metadata)
+}
+
+// changeContainerMetadata replaces the metadata of the container in the request.
+func (s *Service) changeContainerMetadata(c *call, metadata []state.Meta) error {
 	w, err := s.conditionalContainerWrite(c)
 	if err != nil {
 		return err

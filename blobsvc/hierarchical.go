@@ -44,34 +44,18 @@ func (s *Service) showDeleted(c *call) error {
 		return err
 	}
 	l := state.TrashListing{Prefix: c.Query.Get("prefix"), Delimiter: c.Query.Get("delimiter"), Max: n}
-	marker := c.Query.Get("marker")
-	if marker != "" {
-		var ok bool
-		if l.From, ok = decodeMarker(marker); !ok {
-			return invalidQuery("marker", marker)
-		}
+	if l.From, err = c.marker("marker"); err != nil {
+		return err
 	}
 	w := blobWriter{page: newPage(), c: c, itemOptions: itemOptions{now: c.now(), version: c.version()}}
 	defer w.free()
-	w.raw(`<EnumerationResults ServiceEndpoint="`)
-	w.escape(c.Base)
-	w.raw(`/" ContainerName="` + c.container + `">`)
-	w.echo("Prefix", l.Prefix)
-	w.echo("Marker", marker)
-	if c.Query.Has("maxresults") {
-		w.int("MaxResults", int64(n))
-	}
-	w.echo("Delimiter", l.Delimiter)
-	w.raw("<Blobs>")
+	w.begin(n)
 	r := c.ref()
 	next, err := s.state.ListTrash(&r, &l, w.trashed)
 	if err != nil {
 		return err
 	}
-	w.raw("</Blobs>")
-	w.text("NextMarker", encodeMarker(next))
-	w.raw("</EnumerationResults>")
-	return c.Body(http.StatusOK, "application/xml", w.b)
+	return w.end(next)
 }
 
 // trashed writes an item of a listing of deleted files and directories.

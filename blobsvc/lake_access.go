@@ -130,12 +130,9 @@ func (s *Service) setAccessControlRecursive(c *call) error {
 	if err != nil {
 		return err
 	}
-	var from []byte
-	if token := c.Query.Get("continuation"); token != "" {
-		var ok bool
-		if from, ok = decodeMarker(token); !ok {
-			return invalidQuery("continuation", token)
-		}
+	from, err := c.marker("continuation")
+	if err != nil {
+		return err
 	}
 	if c.holds(auth.Need{On: auth.OnObject, All: "p"}) != nil {
 		return errAccess

@@ -2,10 +2,8 @@ package blobsvc
 
 import (
 	"net/http"
-	"strconv"
 	"strings"
 
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/posix"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
@@ -39,13 +37,7 @@ func (c *call) pathLease() (q state.PathLease, err error) {
 		}
 		return q, nil
 	}
-	if q.Proposed, err = c.leaseID("X-Ms-Proposed-Lease-Id"); err != nil {
-		return q, err
-	}
-	if q.Proposed == "" {
-		return q, wire.MissingHeader("x-ms-proposed-lease-id")
-	}
-	q.Duration, err = c.leaseDuration()
+	q.Proposed, q.Duration, err = c.proposedLease()
 	return q, err
 }
 
@@ -157,69 +149,16 @@ func (s *Service) flushPath(c *call) error {
 
 // readPath: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/read
 func (s *Service) readPath(c *call) error {
-	rng, partial := c.requestRange()
-	hashName, err := c.rangeHash()
+	q, err := c.contentRequest()
 	if err != nil {
 		return err
-	}
-	if hashName != "" && !partial {
-		return errRangeHashNeedsRange
-	}
-	r, err := s.read(c)
-	if err != nil {
-		return err
-	}
-	r.Want = posix.Read
-	r.TrackAccess = s.accounts.Blob(c.Account).AccessTimes
-	var within *state.Range
-	if partial {
-		within = &rng
 	}
 	var b state.Blob
-	body, err := s.state.OpenBlob(&r, 0, within, &b)
+	body, err := s.openContent(c, &q, &b)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = body.Close() }()
-	if hashName != "" {
-		if body.Length > rangeHashLimit {
-			return errRangeHashTooLarge
-		}
-		value, err := hashRange(body.Reader, hashName)
-		if err != nil {
-			return err
-		}
-		if hashName == "x-ms-range-get-content-md5" {
-			c.Set("Content-MD5", value)
-		} else {
-			c.Set("x-ms-content-crc64", value)
-		}
-	}
-	c.sendPath(&b)
-	c.sendLease(b.Lease)
-	c.sendLakeProperties(b.Metadata)
-	c.Set("x-ms-server-encrypted", "true")
-	c.Set("x-ms-creation-time", b.Created.RFC1123())
-	c.sendEncryption(b.Encryption)
-	if b.Node != nil {
-		if b.Node.Context != "" {
-			c.Set("x-ms-encryption-context", b.Node.Context)
-		}
-		if c.version() >= v20230803 {
-			c.Set("x-ms-acl", b.Node.Access.String())
-		}
-	}
-	c.SetInt("Content-Length", body.Length)
-	status := http.StatusOK
-	if partial {
-		status = http.StatusPartialContent
-		c.Set("Content-Range", "bytes "+strconv.FormatInt(body.Offset, 10)+"-"+
-			strconv.FormatInt(body.Offset+body.Length-1, 10)+"/"+strconv.FormatInt(b.Length, 10))
-		if b.Headers.MD5 != "" {
-			c.Set("x-ms-content-md5", b.Headers.Base64MD5())
-		}
-	} else if b.Headers.MD5 != "" {
-		c.Set("Content-MD5", b.Headers.Base64MD5())
-	}
-	return c.sendContent(status, body.Reader)
+	c.sendFullPath(&b, b.Metadata)
+	return c.sendContent(c.sendRange(&q, &b, &body, "x-ms-content-md5"), body.Reader)
 }

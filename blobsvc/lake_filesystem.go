@@ -103,17 +103,10 @@ func (s *Service) createFilesystem(c *call) error {
 	if err != nil {
 		return err
 	}
-	scope, only, err := s.defaultScope(c)
-	if err != nil {
+	if err := s.newContainer(c, state.Container{Metadata: metadata}); err != nil {
 		return err
 	}
-	w := s.containerWrite(c)
-	changed, err := s.state.CreateContainer(&w, state.Container{Scope: scope, OnlyScope: only, Metadata: metadata})
-	if err != nil {
-		return err
-	}
-	c.sendChanged(changed)
-	c.sendNamespace(w.Policy.Hierarchical)
+	c.sendNamespace(s.hierarchical(c.Account))
 	return c.Status(http.StatusCreated)
 }
 
@@ -124,16 +117,7 @@ func (s *Service) setFilesystemProperties(c *call) error {
 	if err != nil {
 		return err
 	}
-	w, err := s.conditionalContainerWrite(c)
-	if err != nil {
-		return err
-	}
-	changed, err := s.state.SetContainerMetadata(&w, metadata)
-	if err != nil {
-		return err
-	}
-	c.sendChanged(changed)
-	return c.Status(http.StatusOK)
+	return s.changeContainerMetadata(c, metadata)
 }
 
 // getFilesystemProperties:
@@ -150,9 +134,6 @@ func (s *Service) getFilesystemProperties(c *call) error {
 	c.Set("x-ms-deny-encryption-scope-override", strconv.FormatBool(rec.OnlyScope))
 	return c.Status(http.StatusOK)
 }
-
-// deleteFilesystem: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/filesystem/delete
-func (s *Service) deleteFilesystem(c *call) error { return s.deleteContainer(c) }
 
 // renameContainer gives a container another name, in accounts with a hierarchical namespace. The reference does not
 // have it; clients do.

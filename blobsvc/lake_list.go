@@ -67,11 +67,10 @@ func (s *Service) listPaths(c *call) error {
 	if from := c.Query.Get("beginfrom"); from != "" {
 		l.From = []byte(prefix + strings.TrimPrefix(from, prefix))
 	}
-	if token := c.Query.Get("continuation"); token != "" {
-		var ok bool
-		if l.From, ok = decodeMarker(token); !ok {
-			return invalidQuery("continuation", token)
-		}
+	if token, err := c.marker("continuation"); err != nil {
+		return err
+	} else if token != nil {
+		l.From = token
 	}
 	doc := struct {
 		Paths []pathItem `json:"paths"`

@@ -38,7 +38,7 @@ var lakeOperations = []op{
 	{Name: "FilesystemGetProperties", Method: head, On: onContainer, Restype: "filesystem", Needs: readContainer,
 		Do: (*Service).getFilesystemProperties},
 	{Name: "FilesystemDelete", Method: del, On: onContainer, Restype: "filesystem", Needs: onContainerByAccount("d"),
-		Do: (*Service).deleteFilesystem},
+		Do: (*Service).deleteContainer},
 	{Name: "PathList", Method: get, On: onContainer, Restype: "filesystem", Needs: listContainer,
 		Do: (*Service).listPaths},
 

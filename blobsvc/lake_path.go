@@ -185,19 +185,12 @@ func (s *Service) createPath(c *call, directory bool) error {
 }
 
 // createLease reads the lease that a new file gets.
-func (c *call) createLease() (*state.LeaseRequest, error) {
-	proposed, err := c.leaseID("X-Ms-Proposed-Lease-Id")
-	if err != nil {
-		return nil, err
-	}
-	if proposed == "" {
-		if c.HasHeader("X-Ms-Lease-Duration") {
-			return nil, wire.MissingHeader("x-ms-proposed-lease-id")
-		}
+func (c *call) createLease() (_ *state.LeaseRequest, err error) {
+	if c.Header("X-Ms-Proposed-Lease-Id") == "" && !c.HasHeader("X-Ms-Lease-Duration") {
 		return nil, nil
 	}
-	q := &state.LeaseRequest{Action: state.LeaseAcquire, Proposed: proposed}
-	q.Duration, err = c.leaseDuration()
+	q := &state.LeaseRequest{Action: state.LeaseAcquire}
+	q.Proposed, q.Duration, err = c.proposedLease()
 	return q, err
 }
 
@@ -392,6 +385,25 @@ func (c *call) sendPath(b *state.Blob) {
 	c.sendOverrides()
 }
 
+// sendFullPath sets the headers that Get Properties and Read share.
+func (c *call) sendFullPath(b *state.Blob, metadata []state.Meta) {
+	c.sendPath(b)
+	c.sendLease(b.Lease)
+	c.sendLakeProperties(metadata)
+	c.Set("x-ms-server-encrypted", "true")
+	c.Set("x-ms-creation-time", b.Created.RFC1123())
+	c.sendEncryption(b.Encryption)
+	if b.Node == nil {
+		return
+	}
+	if b.Node.Context != "" {
+		c.Set("x-ms-encryption-context", b.Node.Context)
+	}
+	if c.version() >= v20230803 {
+		c.Set("x-ms-acl", b.Node.Access.String())
+	}
+}
+
 // hasFolderMark reports whether metadata has the mark of a directory of a flat account.
 func hasFolderMark(list []state.Meta) bool { return slices.ContainsFunc(list, isFolderMark) }
 
@@ -447,22 +459,11 @@ func (s *Service) sendProperties(c *call, all bool) error {
 	if err := s.readStatus(c, want, &b); err != nil {
 		return err
 	}
-	c.sendPath(&b)
-	if all {
-		c.sendLease(b.Lease)
+	if !all {
+		c.sendPath(&b)
+	} else {
 		own, _ := withoutFolderMark(b.Metadata)
-		c.sendLakeProperties(own)
-		c.Set("x-ms-server-encrypted", "true")
-		c.sendEncryption(b.Encryption)
-		if b.Node != nil {
-			if b.Node.Context != "" {
-				c.Set("x-ms-encryption-context", b.Node.Context)
-			}
-			if c.version() >= v20230803 {
-				c.Set("x-ms-acl", b.Node.Access.String())
-			}
-		}
-		c.Set("x-ms-creation-time", b.Created.RFC1123())
+		c.sendFullPath(&b, own)
 		if b.Expires != 0 {
 			c.Set("x-ms-expiry-time", b.Expires.RFC1123())
 		}
@@ -517,12 +518,11 @@ const deletePage = 1000
 func (s *Service) deleteFlat(c *call, w *state.Write, recursive bool) error {
 	now := c.now()
 	l := state.Listing{Prefix: c.blob + "/", Max: deletePage, Now: now}
-	if token := c.Query.Get("continuation"); token != "" {
-		var ok bool
-		if l.From, ok = decodeMarker(token); !ok {
-			return invalidQuery("continuation", token)
-		}
+	from, err := c.marker("continuation")
+	if err != nil {
+		return err
 	}
+	l.From = from
 	var below []string
 	next, err := s.state.ListBlobs(c.Account, c.container, &l, func(item state.Item) error {
 		below = append(below, strings.Clone(item.Name))
@@ -574,19 +574,7 @@ func (s *Service) leasePath(c *call) error {
 		strings.EqualFold(c.Header("X-Ms-Lease-Action"), "acquire") {
 		return wire.MissingHeader("x-ms-lease-duration")
 	}
-	q, err := c.leaseRequest(auth.OnObject)
-	if err != nil {
-		return err
-	}
-	w, err := s.write(c)
-	if err != nil {
-		return err
-	}
-	result, err := s.state.LeaseBlob(&w, &q)
-	if err != nil {
-		return err
-	}
-	return c.answerLease(q.Action, &result)
+	return s.leaseBlob(c)
 }
 
 // undeletePath restores a deleted path of a tree.

@@ -67,6 +67,18 @@ func (c *call) leaseRequest(on auth.ResourceType) (q state.LeaseRequest, err err
 	return q, err
 }
 
+// proposedLease reads x-ms-proposed-lease-id, which must be there, and x-ms-lease-duration.
+func (c *call) proposedLease() (id string, duration int64, err error) {
+	if id, err = c.leaseID("X-Ms-Proposed-Lease-Id"); err != nil {
+		return "", 0, err
+	}
+	if id == "" {
+		return "", 0, wire.MissingHeader("x-ms-proposed-lease-id")
+	}
+	duration, err = c.leaseDuration()
+	return id, duration, err
+}
+
 // leaseDuration reads x-ms-lease-duration: -1, or 15 to 60 seconds.
 func (c *call) leaseDuration() (int64, error) {
 	text := c.Header("X-Ms-Lease-Duration")

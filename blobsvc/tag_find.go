@@ -33,11 +33,8 @@ func (s *Service) findBlobsByTags(c *call) error {
 		return wire.InvalidQuery("where", where, "This query parameter value is invalid.").WithMessage(err.Error())
 	}
 	q := state.TagSearch{Account: c.Account, Container: c.container, Query: query, Now: c.now(), Max: n, Work: c.Work()}
-	if marker := c.Query.Get("marker"); marker != "" {
-		var ok bool
-		if q.From, ok = decodeMarker(marker); !ok {
-			return invalidQuery("marker", marker)
-		}
+	if q.From, err = c.marker("marker"); err != nil {
+		return err
 	}
 	found, next, err := s.state.FindByTags(&q)
 	if err != nil {
