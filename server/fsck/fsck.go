@@ -333,7 +333,7 @@ func (c *check) repairQueues(db *store.DB) error {
 		return err
 	}
 	// The old file is of no use without its log: the log goes first.
-	for _, path := range []string{c.dir.Queues(), c.dir.QueueState()} {
+	for _, path := range []string{c.dir.Queues(), c.dir.QueueState(), c.dir.QueueState() + "-mark"} {
 		if err := os.Rename(path, filepath.Join(c.aside(), filepath.Base(path))); err != nil &&
 			!errors.Is(err, fs.ErrNotExist) {
 			return err

@@ -40,9 +40,8 @@ func TestWholeFiles(t *testing.T) {
 			maps.DeleteFunc(without, func(name string, _ fileImage) bool { return strings.HasPrefix(name, "queues") })
 			outcomes["queues/"][judge(t, without, "queues, removed", want, true)]++
 			files := slices.DeleteFunc(slices.Sorted(maps.Keys(image)), func(name string) bool {
-				// A crash in the queues: see the tests of their log.
-				return name == "LOCK" || name == "RESERVE" || strings.HasPrefix(name, "queues") &&
-					(state.name != "stopped" || !strings.HasSuffix(name, ".blk"))
+				return name == "LOCK" || name == "RESERVE" || strings.HasPrefix(name, "queues/") &&
+					(strings.HasSuffix(name, "index.db") || strings.Contains(name, "/obs/"))
 			})
 			for i, file := range files {
 				damages := image.damages(file, files[(i+1)%len(files)], older, long)

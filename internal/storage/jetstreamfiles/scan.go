@@ -28,12 +28,16 @@ type Damage struct {
 	Torn bool
 	// Meta describes the problem of the meta file.
 	Meta string
+	// End describes what is missing after the last record, as the stream's view knows it.
+	End string
 }
 
 func (d Damage) String() string {
 	switch {
 	case d.Meta != "":
 		return fmt.Sprintf("stream %s: meta.inf: %s", d.Stream, d.Meta)
+	case d.End != "":
+		return fmt.Sprintf("stream %s: %s", d.Stream, d.End)
 	case d.Torn:
 		return fmt.Sprintf("stream %s: block %d ends at %d with %d bytes of an incomplete write", d.Stream, d.Block, d.Offset,
 			d.Size)

@@ -20,6 +20,9 @@ import (
 // Alone reports whether the embedded server is used by this process only: it is no node of a cluster.
 func (s *Server) Alone() bool { return s.config.URL == "" && s.node == nil }
 
+// Relaxed reports Config.Relaxed.
+func (s *Server) Relaxed() bool { return s.config.Relaxed }
+
 // Settle makes the files of a stream of an embedded server durable besides the records, which JetStream syncs one by
 // one: the stream's configuration, and the names of new files. It is called after a record was acknowledged, and before
 // a caller sees it.

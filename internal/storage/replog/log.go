@@ -89,6 +89,7 @@ type Log struct {
 	stream string
 	id     string
 	seeded bool // the log begins with a snapshot, see Seed
+	found  uint64
 	writer uint64
 	chunk  int // largest payload of a message, in bytes
 
@@ -223,6 +224,7 @@ func (l *Log) createOnce(ctx context.Context, limit time.Duration, config jetstr
 		return err
 	}
 	found := s.CachedInfo().Config
+	l.found = s.CachedInfo().State.LastSeq
 	l.id, l.seeded = found.Metadata[metadataID], found.Metadata[metadataSeeded] != ""
 	switch {
 	case l.id == "":
@@ -246,6 +248,9 @@ func (l *Log) addReplicas(ctx context.Context, found jetstream.StreamConfig) err
 // ID identifies the log: another cluster's log has another id. A node must not follow a log whose id is not the one of
 // its own state.
 func (l *Log) ID() string { return l.id }
+
+// Found returns the sequence of the last message that the stream had when the log was opened, 0 for none.
+func (l *Log) Found() uint64 { return l.found }
 
 // Name returns Config.Name.
 func (l *Log) Name() string { return l.config.Name }

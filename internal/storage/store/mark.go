@@ -18,6 +18,9 @@ import (
 // after each sync of the log, and is not synced: what it says was durable before, and a killed process leaves the
 // newest one. After a power failure the mark may be an older one. Close removes it with the log.
 //
+// The only view of a replicated log (Options.Private) has a mark as well: its group is the newest record that was
+// applied. The log has no files of the store then, and their sizes are 0.
+//
 // The file has two slots, at 0 and markSlot, which are written in turn; the valid one with the higher number counts.
 // Integers are little-endian.
 //
@@ -122,6 +125,19 @@ func (m mark) check(path string, f format, newest uint64) error {
 			m.group-newest)
 	}
 	return nil
+}
+
+// checkEnd compares the end of a replicated log with the mark of the store that follows it. last is the last record.
+func (m mark) checkEnd(f format, path string, last uint64) error {
+	if m.id == "" || m.relaxed || m.id == f.id && last >= m.group {
+		return nil
+	}
+	d := &DamageError{File: filepath.Base(markPath(path)), Problem: "belongs to another database than " + filepath.Base(path)}
+	if m.id == f.id {
+		d = &DamageError{File: "the log of " + filepath.Base(path), Problem: fmt.Sprintf("ends at message %d, and message %d "+
+			"was acknowledged: its newest file is missing, cut or older", last, m.group)}
+	}
+	return fmt.Errorf("%w: %w", ErrOtherLog, d)
 }
 
 // lost returns the number of groups that were acknowledged without a sync, and that a power failure has removed from

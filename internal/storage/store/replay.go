@@ -57,7 +57,7 @@ func (db *DB) replay(f format) error {
 				logPath(db.path, gen), "bytes", torn)
 		}
 	}
-	if !marked || db.replica != nil {
+	if !marked || db.replica != nil || f.logID != "" { // see checkEnd
 		return nil
 	}
 	if n := db.mark.lost(m.newest); n > 0 {

@@ -37,6 +37,8 @@ type replica struct {
 	applied func(Bucket, Write)
 	private bool
 	trim    int64 // size from which a private log is cut, in bytes; 0 for never
+	relaxed bool  // the log acknowledges before it syncs
+	mark    *marker
 
 	stop      context.CancelFunc // ends keepSnapshots
 	snapshots sync.WaitGroup
@@ -101,15 +103,30 @@ func (db *DB) openReplica(o Options) error {
 	m := db.layers.Load().active
 	m.position = r.from
 	m.publish(r.from.Last)
+	// Before anything is written to a log that lacks records.
+	if err := db.mark.checkEnd(db.found, db.path, r.log.Found()); err != nil {
+		return err
+	}
 	if err := r.log.Follow(r.from, db.applyRecord); err != nil {
 		return err
 	}
 	if err := r.log.Barrier(); err != nil {
 		return logError(err)
 	}
-	if at := db.layers.Load().active.visible.Load(); at < r.ahead.Last {
+	at := db.layers.Load().active.visible.Load()
+	if at < r.ahead.Last {
 		return fmt.Errorf("%w: the log ends at record %d, and %s has writes up to record %d", ErrOtherLog, at,
 			filepath.Base(db.path), r.ahead.Last)
+	}
+	if err := db.mark.checkEnd(db.found, db.path, at); err != nil {
+		return err
+	}
+	if n := db.mark.lost(at); n > 0 {
+		db.logger.Error("a power failure has removed writes that were acknowledged without a sync", "file", db.path,
+			"records", n)
+	}
+	if err := r.openMark(db, at, o); err != nil {
+		return err
 	}
 	if o.SnapshotLog >= 0 && !o.Private {
 		ctx, stop := context.WithCancel(context.Background())
@@ -121,6 +138,20 @@ func (db *DB) openReplica(o Options) error {
 		r.snapshots.Go(func() { db.keepSnapshots(ctx, limit) })
 	}
 	return nil
+}
+
+// openMark begins the mark of the only view of a log.
+func (r *replica) openMark(db *DB, newest uint64, o Options) error {
+	if !o.Private || o.Ephemeral {
+		return nil
+	}
+	m, err := openMarker(db.fs, db.path, db.mark, mark{id: db.found.id, gen: db.found.gen, group: newest,
+		relaxed: r.relaxed})
+	if err == nil {
+		err = db.fs.SyncDir(filepath.Dir(db.path))
+	}
+	r.log.At(func(replog.Position) { r.mark = m }) // applyRecord uses it
+	return err
 }
 
 // empty reports whether the file has no entries.
@@ -178,6 +209,9 @@ func (db *DB) applyRecord(payload []byte, p replog.Position) error {
 	m.position = p
 	m.attached += len(whole) - len(payload)
 	m.publish(p.Last)
+	if k := db.replica.mark; k != nil {
+		k.put(k.last.gen, p.Last, k.last.allocated, db.replica.relaxed)
+	}
 	if fn := db.replica.applied; fn != nil {
 		return readPayload(payload, func(b Bucket, w Write) error {
 			if !w.Deleted() {
@@ -213,6 +247,12 @@ func (db *DB) replayReplicated(replay func(replog.Position, func([]byte, replog.
 			filepath.Base(db.path), db.found.ahead.Last)
 	}
 	return err
+}
+
+// EndOfLog returns the last record that Options.Replay has read, and an ErrOtherLog if more were acknowledged.
+func (db *DB) EndOfLog() (last uint64, err error) {
+	last = db.layers.Load().active.visible.Load()
+	return last, db.mark.checkEnd(db.found, db.path, last)
 }
 
 // waitCurrent returns once everything that any node has committed before the call is visible.

@@ -108,6 +108,7 @@ type salvage struct {
 	gen, group uint64 // the file is complete up to here, if its progress is known
 	progress   bool
 	closed     bool     // the file needs no log
+	replicated bool     // its log is a replicated one
 	names      []string // the buckets that the file should have; nil if unknown
 	kept       int
 	records    int
@@ -186,6 +187,7 @@ func (s *salvage) format(f *os.File, size int64) error {
 		if p, ok := unseal(formatSeed, key, value); ok && string(key) == string(bucketsKey) {
 			s.names = bucketNames(p)
 		}
+		s.replicated = s.replicated || string(key) == string(replicaKey)
 		if string(key) != string(logKey) {
 			return
 		}
@@ -277,7 +279,7 @@ func (s *salvage) log(keep func(Bucket, Write) error) error {
 func (s *salvage) mark() error {
 	m, ok, err := readMark(s.path)
 	switch {
-	case err != nil || !s.progress:
+	case err != nil || !s.progress || s.replicated: // see EndOfLog
 		return err
 	case !ok && !s.closed:
 		err = missingMark(s.path)

@@ -45,8 +45,8 @@ type Options struct {
 	// DefaultMaxMapped, negative means no limit. It has an effect only on Linux.
 	MaxMapped int64
 	// Log makes the store a view of a replicated log: Update appends to it, and View waits until this node has applied
-	// what any node has committed before. Open waits until the log was applied. Close closes the log. Relaxed and ReadOnly
-	// do not go together with it. With Ephemeral, each Open begins with the snapshot, or the beginning, of the log.
+	// what any node has committed before. Open waits until the log was applied. Close closes the log. ReadOnly does not go
+	// together with it, Relaxed only with Private: the log acknowledges before it syncs. With Ephemeral, each Open begins with the snapshot, or the beginning, of the log.
 	Log *replog.Log
 	// ReadLocal lets View of a store with Log, and an Update that writes nothing, return without asking the other nodes:
 	// they may see an old state. It is for a log that no other process appends to.
@@ -153,8 +153,8 @@ func Open(path string, o Options) (db *DB, err error) {
 			db, err = nil, fmt.Errorf("%w: open %s: %v", ErrFormat, path, v)
 		}
 	}()
-	if o.Log != nil && (o.Relaxed || o.ReadOnly) {
-		return nil, errors.New("store: open: Relaxed and ReadOnly do not go together with Log")
+	if o.Log != nil && (o.Relaxed && !o.Private || o.ReadOnly) {
+		return nil, errors.New("store: open: Relaxed without Private, and ReadOnly, do not go together with Log")
 	}
 	if o.Ephemeral {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -245,7 +245,8 @@ func openFile(path string, o Options) (db *DB, err error) {
 		}
 	}()
 	if o.Log != nil {
-		db.replica = &replica{log: o.Log, local: o.ReadLocal, applied: o.Applied, private: o.Private}
+		db.replica = &replica{log: o.Log, local: o.ReadLocal, applied: o.Applied, private: o.Private,
+			relaxed: o.Relaxed}
 		if o.Private && o.SnapshotLog >= 0 {
 			db.replica.trim = cmp.Or(o.SnapshotLog, DefaultPrivateLog)
 		}
@@ -302,6 +303,9 @@ func (db *DB) closeFiles() error {
 	}
 	if db.log != nil {
 		err = errors.Join(err, db.log.close())
+	}
+	if db.replica != nil && db.replica.mark != nil {
+		err = errors.Join(err, db.replica.mark.file.Close())
 	}
 	return err
 }
@@ -422,10 +426,14 @@ func (db *DB) checkpointAll() error {
 
 // removeLog removes the log of a complete file.
 func (db *DB) removeLog() error {
+	names := []string{logPath(db.path, 0), logPath(db.path, 1), markPath(db.path)}
 	if db.log == nil {
-		return nil
+		if db.replica == nil || db.replica.mark == nil {
+			return nil
+		}
+		names = names[2:]
 	}
-	for _, name := range []string{logPath(db.path, 0), logPath(db.path, 1), markPath(db.path)} {
+	for _, name := range names {
 		if err := db.fs.Remove(name); err != nil {
 			return err
 		}

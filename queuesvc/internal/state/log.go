@@ -35,11 +35,11 @@ func LogConfig(n *natsserver.Server, name string, log *slog.Logger) replog.Confi
 	return c
 }
 
-// StoreOptions opens the log of the queues and returns the options of a store that follows it. relaxed is as in
-// [natsserver.Config].
+// StoreOptions opens the log of the queues and returns the options of a store that follows it.
 func StoreOptions(ctx context.Context, n *natsserver.Server, c replog.Config) (store.Options, error) {
 	log, err := replog.Open(ctx, c)
-	return store.Options{Log: log, Ephemeral: n.InMemory(), Private: n.Alone(), ReadLocal: !n.Shared()}, err
+	return store.Options{Log: log, Ephemeral: n.InMemory(), Private: n.Alone(), ReadLocal: !n.Shared(),
+		Relaxed: n.Alone() && n.Relaxed()}, err
 }
 
 // OpenFolder opens the file of a Queue service that is stopped, with what only the log has, which is in the files of an
@@ -49,7 +49,7 @@ func OpenFolder(path, queues string, damaged func(jetstreamfiles.Damage)) (*stor
 	if s, err := store.ReadState(path); err == nil && s.Replicated { // its log is elsewhere
 		return OpenFile(path, store.Options{ReadOnly: true})
 	}
-	return OpenFile(path, store.Options{ReadOnly: true,
+	db, err := OpenFile(path, store.Options{ReadOnly: true,
 		Replay: func(from replog.Position, apply func([]byte, replog.Position) error) error {
 			r := replog.NewReplay(from, apply)
 			found, err := jetstreamfiles.Read(streamDir(queues),
@@ -59,6 +59,13 @@ func OpenFolder(path, queues string, damaged func(jetstreamfiles.Damage)) (*stor
 			}
 			return err
 		}})
+	if err != nil {
+		return nil, err
+	}
+	if last, err := db.EndOfLog(); err != nil {
+		damaged(jetstreamfiles.Damage{Stream: filepath.Base(streamDir(queues)), First: last, End: err.Error()})
+	}
+	return db, nil
 }
 
 // streamDir is the folder of the log's stream below the folder of an embedded server.
