@@ -252,7 +252,8 @@ func (c *conversion) leave() error {
 	if err := dir.Forget(datadir.Content...); err != nil {
 		return err
 	}
-	for _, path := range []string{dir.Tables(), dir.Blobs(), dir.EncryptionScopes(), dir.QueueState(), dir.Queues()} {
+	for _, path := range []string{dir.Tables(), dir.Blobs(), dir.EncryptionScopes(), dir.QueueState(),
+		dir.QueueState() + "-mark", dir.Queues()} {
 		if err := os.RemoveAll(path); err != nil {
 			return err
 		}

@@ -425,6 +425,9 @@ func answers(t *testing.T, dir string) map[string]string {
 	for _, m := range peeked.Messages {
 		texts = append(texts, *m.MessageText)
 	}
+	if d, _ := s.Damage(); d.MessagesSetAside > 0 && err == nil {
+		err = fmt.Errorf("%d messages are set aside", d.MessagesSetAside)
+	}
 	note("messages", err, fmt.Sprint(texts))
 	box := c.blobs.ServiceClient().NewContainerClient("pictures")
 	var names []string

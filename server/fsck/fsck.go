@@ -1,6 +1,7 @@
 package fsck
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -252,11 +253,8 @@ func (c *check) cluster() error {
 
 // queues checks the file of the Queue service, and its log.
 func (c *check) queues() (err error) {
-	if !exists(c.dir.QueueState()) {
-		if exists(c.dir.Queues()) {
-			c.found(Error, "queues.db", "is missing, and its log in queues exists")
-		}
-		return nil
+	if info, err := os.Stat(c.dir.QueueState()); err != nil || info.Size() == 0 {
+		return c.noQueueFile()
 	}
 	damaged, err := c.database(c.dir.QueueState(), queuesvc.Buckets(), nil)
 	if err != nil {
@@ -299,6 +297,37 @@ func (c *check) queues() (err error) {
 		return c.repairQueues(db)
 	}
 	return nil
+}
+
+// noQueueFile reports that the file of the Queue service is missing or empty. A start makes it from the log, if nothing
+// was removed from the log yet.
+func (c *check) noQueueFile() error {
+	if !exists(c.dir.Queues()) && !exists(c.dir.QueueState()) {
+		return nil
+	}
+	if !c.o.Repair {
+		c.found(Error, "queues.db", "is missing or empty, and its log in queues may have a part of what it had")
+		return nil
+	}
+	first := uint64(0)
+	found, err := queuesvc.ReadLog(c.dir.Queues(), func(m jetstreamfiles.Record) error {
+		first = cmp.Or(first, m.Sequence)
+		return nil
+	})
+	for _, d := range found {
+		if !d.Torn {
+			first = 0
+		}
+	}
+	c.found(Warning, "queues.db", "is missing or empty")
+	if err == nil && first == 1 {
+		c.lost("queues.db: queues and messages that its log does not have")
+		c.repaired("queues.db: what is left of it is in %s; a start makes it again from its log", c.aside())
+		return c.setAside("queues.db")
+	}
+	c.lost("queues.db: all queues and messages")
+	c.repaired("queues: what is left of their log is in %s; a start makes a new one", c.aside())
+	return errors.Join(c.setAside("queues.db"), c.setAside("queues"))
 }
 
 // queueLogUnusable reports that the log of the queues does not fit to their file: it is missing, or ends or begins
