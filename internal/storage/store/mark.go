@@ -132,10 +132,12 @@ func (m mark) checkEnd(f format, path string, last uint64) error {
 	if m.id == "" || m.relaxed || m.id == f.id && last >= m.group {
 		return nil
 	}
-	d := &DamageError{File: filepath.Base(markPath(path)), Problem: "belongs to another database than " + filepath.Base(path)}
+	d := &DamageError{File: filepath.Base(markPath(path)),
+		Problem: "belongs to another database than " + filepath.Base(path)}
 	if m.id == f.id {
-		d = &DamageError{File: "the log of " + filepath.Base(path), Problem: fmt.Sprintf("ends at message %d, and message %d "+
-			"was acknowledged: its newest file is missing, cut or older", last, m.group)}
+		d = &DamageError{File: "the log of " + filepath.Base(path),
+			Problem: fmt.Sprintf("ends at message %d, and message %d "+
+				"was acknowledged: its newest file is missing, cut or older", last, m.group)}
 	}
 	return fmt.Errorf("%w: %w", ErrOtherLog, d)
 }

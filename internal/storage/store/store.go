@@ -46,7 +46,8 @@ type Options struct {
 	MaxMapped int64
 	// Log makes the store a view of a replicated log: Update appends to it, and View waits until this node has applied
 	// what any node has committed before. Open waits until the log was applied. Close closes the log. ReadOnly does not go
-	// together with it, Relaxed only with Private: the log acknowledges before it syncs. With Ephemeral, each Open begins with the snapshot, or the beginning, of the log.
+	// together with it, Relaxed only with Private: the log acknowledges before it syncs. With Ephemeral, each Open begins
+	// with the snapshot, or the beginning, of the log.
 	Log *replog.Log
 	// ReadLocal lets View of a store with Log, and an Update that writes nothing, return without asking the other nodes:
 	// they may see an old state. It is for a log that no other process appends to.
