@@ -16,6 +16,7 @@ import (
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/customhandler"
 	"github.com/lazuli-storage/lazuli/workers/durable/durablefunc"
+	"github.com/lazuli-storage/lazuli/workers/languageworker"
 	"github.com/lazuli-storage/lazuli/workers/otelfunc"
 )
 
@@ -39,6 +40,8 @@ type funcFlags struct {
 	lease     time.Duration
 	drain     time.Duration
 	logFormat string
+	python    string
+	debug     int
 }
 
 // defaultFuncPort is the Core Tools' port.
@@ -71,6 +74,8 @@ its messages are delivered again when their leases end.`,
 	fl.StringVar(&f.dir, "dir", ".", "folder of the function app")
 	fl.StringVar(&f.host, "host", "127.0.0.1", "address to listen on for HTTP triggers")
 	fl.IntVarP(&f.port, "port", "p", defaultFuncPort, "port to listen on for HTTP triggers; 0 picks a free one")
+	fl.StringVar(&f.python, "python", "", "Python interpreter of a Python app (default: that of .venv, or python3)")
+	fl.IntVar(&f.debug, "debug", 0, "port on 127.0.0.1 at which the workers wait for a debugger; 0 means none")
 	fl.StringSliceVar(&f.functions, "functions", nil, "functions to run (default: all)")
 	fl.DurationVar(&f.lease, "lease", time.Minute,
 		"lease of received messages, renewed at half: the time until they are delivered again if this process dies; whole "+
@@ -97,10 +102,11 @@ func runFunc(cmd *cobra.Command, environ []string, connectionString string, f fu
 			return usageError{err}
 		}
 	}
-	host, err := customhandler.Load(customhandler.Config{
+	host, err := customhandler.Load(cmd.Context(), customhandler.Config{
 		Dir: f.dir, Environ: environ, ConnectionString: connectionString, Functions: f.functions, Logger: log,
 		Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr(), Lease: f.lease, DrainTimeout: f.drain,
 		Middleware: []workers.Middleware{otelfunc.Middleware()}, Durable: durablefunc.Runtime{},
+		Workers: languageworker.Runtime{Python: f.python, Debug: f.debug},
 	})
 	if err != nil {
 		return usageError{fmt.Errorf("func start: %w", err)}

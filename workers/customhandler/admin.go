@@ -30,7 +30,7 @@ func (h *Host) ownPaths() http.Handler {
 	}
 	admin("GET /admin/host/status", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]any{
-			"id": h.project.hostID(), "state": "Running", "version": hostVersion, "versionDetails": "Lazuli",
+			"id": h.project.hostID(), "state": "Running", "version": HostVersion, "versionDetails": "Lazuli",
 			"instanceId": "", "computerName": "", "processUptime": time.Since(h.began).Milliseconds(),
 		})
 	})
@@ -100,13 +100,20 @@ func (h *Host) invokeManually(w http.ResponseWriter, r *http.Request, f *functio
 // summary describes how the admin API shows a function.
 func (h *Host) summary(f *function, address string) any {
 	s := map[string]any{
-		"name": f.name, "isDisabled": slices.Contains(h.project.disabled, f), "language": "Custom",
+		"name": f.name, "isDisabled": slices.Contains(h.project.disabled, f), "language": h.language(),
 		"href": "http://" + address + "/admin/functions/" + f.name, "trigger": f.trigger.kind,
 	}
 	if f.route != nil {
 		s["invoke_url_template"] = "http://" + address + "/" + h.path(f)
 	}
 	return s
+}
+
+func (h *Host) language() string {
+	if h.project.host.runtime != "" {
+		return h.project.host.runtime
+	}
+	return "Custom"
 }
 
 func writeJSON(w http.ResponseWriter, status int, value any) {

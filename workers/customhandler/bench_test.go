@@ -22,7 +22,8 @@ func BenchmarkQueue(b *testing.B) {
 	for name, text := range map[string]string{"host.json": hostJSON("x", ""), "Q/function.json": queueFunction} {
 		write(b, dir, name, text)
 	}
-	h, err := Load(Config{Dir: dir, ConnectionString: connection, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	h, err := Load(b.Context(), Config{Dir: dir, ConnectionString: connection,
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	if err != nil {
 		b.Fatal(err)
 	}

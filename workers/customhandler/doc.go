@@ -2,7 +2,7 @@
 // with a function.json for each function, and a web server in any language that does the work.
 // https://learn.microsoft.com/azure/azure-functions/functions-custom-handlers
 //
-//	host, err := customhandler.Load(customhandler.Config{Dir: "myapp"})
+//	host, err := customhandler.Load(ctx, customhandler.Config{Dir: "myapp"})
 //	...
 //	err = host.Run(ctx, listener) // until ctx is done, then drains
 //

@@ -195,15 +195,15 @@ func (h *Host) callOrchestrator(ctx context.Context, f *function, request []byte
 		_, err := h.call(ctx, inv)
 		return err
 	})
-	var answered *answerError
+	var answered *FunctionError
 	switch {
 	case errors.As(err, &answered), errors.Is(err, workers.ErrTimeout):
 		return nil, workers.Permanent(err)
 	case err != nil:
 		return nil, err
 	}
-	response, err = base64.StdEncoding.DecodeString(rawText(inv.returned))
-	if err != nil || present(inv.returned) == nil {
+	response, err = base64.StdEncoding.DecodeString(rawText(inv.returned.JSON))
+	if err != nil || len(response) == 0 {
 		return nil, workers.Permanent(errors.New("the handler's ReturnValue is not an OrchestratorResponse in base64"))
 	}
 	return response, nil
@@ -221,5 +221,5 @@ func (h *Host) callActivity(ctx context.Context, f *function, input []byte) ([]b
 	if _, err := h.call(ctx, inv); err != nil {
 		return nil, err
 	}
-	return present(inv.returned), nil
+	return inv.returned.JSON, nil
 }

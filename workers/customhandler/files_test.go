@@ -68,7 +68,7 @@ const queueFunction = `{"bindings": [{"type": "queueTrigger", "direction": "in",
 // load reads a folder and returns the error's text and the warnings and notes.
 func load(t *testing.T, files map[string]string, environ ...string) (string, string) {
 	t.Helper()
-	h, err := Load(Config{Dir: folder(t, files), Environ: environ})
+	h, err := Load(t.Context(), Config{Dir: folder(t, files), Environ: environ})
 	if err != nil {
 		return err.Error(), ""
 	}
@@ -238,7 +238,7 @@ func TestSettings(t *testing.T) {
 		"local.settings.json": `{"Values": {"Queue": "from-file", "Mine": "from-file", "FUNCTIONS_WORKER_RUNTIME": "custom"}, "Host": {"LocalHttpPort": 7099, "CORS": "http://a, http://b/"}}`,
 		"q/function.json":     `{"bindings": [{"type": "queueTrigger", "direction": "in", "name": "item", "queueName": "%queue%-%MINE%"}]}`,
 	}
-	h, err := Load(Config{Dir: folder(t, files), Environ: []string{"Mine=from-env"},
+	h, err := Load(t.Context(), Config{Dir: folder(t, files), Environ: []string{"Mine=from-env"},
 		ConnectionString: "DefaultEndpointsProtocol=http;AccountName=a;AccountKey=a2V5;QueueEndpoint=http://127.0.0.1:1/a"})
 	if err != nil {
 		t.Fatal(err)
@@ -268,7 +268,7 @@ func TestDisabled(t *testing.T) {
 		"e/function.json": queueFunction,
 		"host.json":       `{"version": "2.0", "functions": ["a", "b", "c", "d"], "customHandler": {"description": {"defaultExecutablePath": "x"}}}`,
 	}
-	h, err := Load(Config{Dir: folder(t, files), Environ: []string{"OFF=1", "AzureWebJobs.d.Disabled=true"}})
+	h, err := Load(t.Context(), Config{Dir: folder(t, files), Environ: []string{"OFF=1", "AzureWebJobs.d.Disabled=true"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +276,7 @@ func TestDisabled(t *testing.T) {
 		"; "); got != "a: queueTrigger in-queue; b: disabled; c: disabled; d: disabled; e: disabled" {
 		t.Error(got)
 	}
-	if _, err := Load(Config{Dir: folder(t, files), Functions: []string{"zz"}}); err == nil ||
+	if _, err := Load(t.Context(), Config{Dir: folder(t, files), Functions: []string{"zz"}}); err == nil ||
 		!strings.Contains(err.Error(), `no function is called "zz"; there are: a, b, c, d, e`) {
 		t.Error(err)
 	}
@@ -299,7 +299,7 @@ func TestLogLevels(t *testing.T) {
 // A profile of the host for servers of one protocol: everything goes to the handler.
 func TestMCPProfile(t *testing.T) {
 	t.Parallel()
-	h, err := Load(Config{Dir: folder(t, map[string]string{
+	h, err := Load(t.Context(), Config{Dir: folder(t, map[string]string{
 		"host.json": `{"version": "2.0", "configurationProfile": "mcp-custom-handler", "customHandler": {"description": {"defaultExecutablePath": "x"}, "port": "8080"}}`,
 	})})
 	if err != nil {
@@ -313,11 +313,12 @@ func TestMCPProfile(t *testing.T) {
 
 func TestNoFolder(t *testing.T) {
 	t.Parallel()
-	if _, err := Load(Config{Dir: "no/such/folder"}); err == nil || !strings.Contains(err.Error(), "does not exist") {
+	if _, err := Load(t.Context(), Config{Dir: "no/such/folder"}); err == nil ||
+		!strings.Contains(err.Error(), "does not exist") {
 		t.Error(err)
 	}
 	dir := t.TempDir()
-	if _, err := Load(Config{Dir: dir}); err == nil || !strings.Contains(err.Error(), "has no host.json") {
+	if _, err := Load(t.Context(), Config{Dir: dir}); err == nil || !strings.Contains(err.Error(), "has no host.json") {
 		t.Error(err)
 	}
 	if err := os.Symlink("/nowhere", dir+"/link"); err != nil {
@@ -325,7 +326,7 @@ func TestNoFolder(t *testing.T) {
 	}
 	write(t, dir, "host.json", hostJSON("x", ""))
 	write(t, dir, "q/function.json", queueFunction)
-	if _, err := Load(Config{Dir: dir}); err != nil {
+	if _, err := Load(t.Context(), Config{Dir: dir}); err != nil {
 		t.Error(err)
 	}
 }

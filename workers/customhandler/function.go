@@ -24,6 +24,8 @@ type function struct {
 	methods  []string
 	// forwarded: the handler gets the HTTP request itself.
 	forwarded bool
+	// source describes the function to a language worker.
+	source WorkerFunction
 	// worker runs a blob trigger.
 	worker *workers.Function
 }
@@ -89,12 +91,15 @@ func readFunction(file *section, name, dir string, s *settings, h *hostFile) *fu
 	if v, ok := s.get("AzureWebJobs." + name + ".Disabled"); ok && truth(v) {
 		f.disabled = true
 	}
+	f.source = WorkerFunction{Name: name, Directory: filepath.Join(dir, name), EntryPoint: file.text("entryPoint", "")}
 	if script := file.text("scriptFile", ""); script != "" {
-		if _, err := os.Stat(filepath.Join(dir, name, script)); err != nil {
+		f.source.ScriptFile = filepath.Join(dir, name, script)
+		if _, err := os.Stat(f.source.ScriptFile); err != nil {
 			file.fail("scriptFile", "the file %s does not exist", script)
 		}
 	}
 	list := file.objects("bindings")
+	f.source.Bindings = file.raw("bindings")
 	if len(list) == 0 {
 		file.fail("bindings", "is missing or empty; a function needs a trigger")
 	}
@@ -128,7 +133,7 @@ func readFunction(file *section, name, dir string, s *settings, h *hostFile) *fu
 	f.checkDurable(file)
 	f.forwarded = h.forward != forwardNothing && f.trigger != nil && f.trigger.kind == kindHTTPTrigger &&
 		len(f.in) == 0 && len(f.out) == 1 && f.out[0].kind == kindHTTP
-	file.noEffect("it concerns other languages", "entryPoint", "configurationSource", "generatedBy", "language")
+	file.noEffect("it concerns other languages", "configurationSource", "generatedBy", "language")
 	file.done()
 	return f
 }

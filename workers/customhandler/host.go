@@ -40,6 +40,11 @@ type Config struct {
 	DrainTimeout time.Duration
 	// Middleware wraps every invocation, whatever triggered it; the first is outermost.
 	Middleware []workers.Middleware
+	// Workers runs apps without a custom handler, in language workers; without it they cannot be loaded.
+	Workers LanguageWorkers
+	// Port is the port of Run's listener, for the settings of a language worker, which is started by Load. 0 means the one
+	// of local.settings.json.
+	Port int
 	// Durable runs the orchestrations and activities of the app; without it, an app that has some cannot be loaded.
 	Durable Durable
 }
@@ -49,7 +54,8 @@ type Host struct {
 	project *project
 	config  Config
 	log     *slog.Logger
-	process *process
+	process *process // of a custom handler
+	invoker invoker
 	app     *workers.App
 	storage bool         // app has functions
 	durable DurableApp   // nil: no orchestrations and activities
@@ -74,8 +80,9 @@ type Host struct {
 // s): a request on a connection that the handler is closing would fail, and count as an attempt.
 const idleConnection = 3 * time.Second
 
-// Load reads the folder. An error names every file and field that is wrong or not supported.
-func Load(c Config) (*Host, error) {
+// Load reads the folder, and starts a language worker, if the app needs one, which tells what functions there are. An
+// error names every file and field that is wrong or not supported. A Host that is not run must be closed.
+func Load(ctx context.Context, c Config) (*Host, error) {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -85,7 +92,7 @@ func Load(c Config) (*Host, error) {
 	if c.Stderr == nil {
 		c.Stderr = io.Discard
 	}
-	p, err := loadProject(c)
+	p, err := loadProject(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -100,12 +107,17 @@ func Load(c Config) (*Host, error) {
 	}
 	h.process = newProcess(p.host.handler, p.settings.values, c.Logger, c.Stdout, c.Stderr)
 	h.keep = h.process.run
+	h.invoker = handlerInvoker{h}
+	if p.worker != nil {
+		h.invoker = &languageInvoker{host: h, app: p.worker}
+	}
 	h.hard, h.giveUp = context.WithCancelCause(context.Background())
 	config := workers.Config{
 		Connections: h.connections(), HostID: p.hostID(), Logger: c.Logger, DrainTimeout: c.DrainTimeout,
 		LockPeriod: p.host.lock,
 	}
 	if h.durable, err = h.openDurable(); err != nil {
+		h.Close()
 		return nil, err
 	}
 	if h.durable != nil {
@@ -119,6 +131,13 @@ func Load(c Config) (*Host, error) {
 		h.register(f)
 	}
 	return h, nil
+}
+
+// Close ends the processes of a host that was never run.
+func (h *Host) Close() {
+	if h.project.worker != nil {
+		h.project.worker.Close()
+	}
 }
 
 // connections are the connection strings of all bindings by their names.
@@ -212,7 +231,7 @@ func (h *Host) Run(ctx context.Context, l net.Listener) error {
 	if _, ok := h.project.settings.get("WEBSITE_HOSTNAME"); !ok {
 		h.project.settings.set("WEBSITE_HOSTNAME", "localhost:"+port)
 	}
-	h.process.environ = h.project.settings.values
+	h.process.environ = h.project.settings.values // A language worker has its environment since Load.
 	h.origin = "http://localhost:" + port
 
 	server := &http.Server{Handler: h.handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
@@ -221,7 +240,7 @@ func (h *Host) Run(ctx context.Context, l net.Listener) error {
 	defer stopProcess()
 	defer h.giveUp(nil)
 	ended := make(chan error, 1)
-	go func() { ended <- h.keep(running) }()
+	go func() { ended <- h.invoker.run(running) }()
 	serving := make(chan error, 1)
 	go func() { serving <- server.Serve(l) }()
 

@@ -17,6 +17,7 @@ const hostFileName = "host.json"
 
 // hostFile is host.json. https://learn.microsoft.com/azure/azure-functions/functions-host-json
 type hostFile struct {
+	runtime   string // of an app without a custom handler: "python"
 	handler   command
 	forward   forwarding
 	routes    []string      // of customHandler.http: functions that have no folder
@@ -70,7 +71,11 @@ type httpSettings struct {
 // logLevels are the log levels in host.json, by category.
 type logLevels map[string]slog.Level
 
-const levelNone = slog.Level(100)
+const (
+	levelTrace    = slog.LevelDebug - 4
+	levelCritical = slog.LevelError + 4
+	levelNone     = slog.Level(100)
+)
 
 // enabled reports whether a record of that level is to be logged for a category, such as "Function.Order.User": the
 // longest name that is the category or one of its parents decides.
@@ -91,11 +96,22 @@ func (l logLevels) enabled(category string, level slog.Level) bool {
 	return level >= slog.LevelInfo
 }
 
+// least returns the least level that is logged for a category.
+func (l logLevels) least(category string) slog.Level {
+	for _, level := range []slog.Level{levelTrace, slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError,
+		levelCritical} {
+		if l.enabled(category, level) {
+			return level
+		}
+	}
+	return levelNone
+}
+
 // maxBatch is the most messages that one request can fetch.
 const maxBatch = 32
 
-// readHostFile reads host.json, which must exist and name a custom handler.
-func readHostFile(r *report, dir string, s *settings) (*hostFile, error) {
+// readHostFile reads host.json, which must exist, and name a custom handler if there is no worker for the language.
+func readHostFile(r *report, dir string, s *settings, languages LanguageWorkers) (*hostFile, error) {
 	file, err := readSection(r, filepath.Join(dir, hostFileName), hostFileName)
 	if err != nil {
 		return nil, err
@@ -112,7 +128,7 @@ func readHostFile(r *report, dir string, s *settings) (*hostFile, error) {
 	if file.has("configurationProfile") {
 		mcp = file.choice("configurationProfile", "default", "default", "mcp-custom-handler") == "mcp-custom-handler"
 	}
-	h.readHandler(file, dir, s, mcp)
+	h.readHandler(file, dir, s, mcp, languages)
 	h.readTimeout(file)
 	h.retry = readRetry(file.object("retry"))
 	if file.has("functions") {
@@ -156,12 +172,16 @@ func (h *hostFile) readTimeout(file *section) {
 }
 
 // readHandler reads customHandler, or its predecessor httpWorker.
-func (h *hostFile) readHandler(file *section, dir string, s *settings, mcp bool) {
+func (h *hostFile) readHandler(file *section, dir string, s *settings, mcp bool, languages LanguageWorkers) {
 	name := "customHandler"
 	handler, old := file.object("customHandler"), file.object("httpWorker")
 	switch {
 	case handler == nil && old == nil:
-		file.fail("customHandler", "is missing: %s", noHandler(dir, s))
+		runtime, language, evidence := languageOf(dir, s)
+		if runtime == "" || languages == nil || !languages.Runs(runtime) {
+			file.fail("customHandler", "is missing: %s", noHandler(language, evidence))
+		}
+		h.runtime = runtime
 		return
 	case handler == nil:
 		name, handler, h.forward = "httpWorker", old, forwardToName
@@ -319,8 +339,8 @@ func (h *hostFile) readLogging(s *section) {
 		return
 	}
 	names := map[string]slog.Level{
-		"trace": slog.LevelDebug - 4, "debug": slog.LevelDebug, "information": slog.LevelInfo, "warning": slog.LevelWarn,
-		"error": slog.LevelError, "critical": slog.LevelError + 4, "none": levelNone,
+		"trace": levelTrace, "debug": slog.LevelDebug, "information": slog.LevelInfo, "warning": slog.LevelWarn,
+		"error": slog.LevelError, "critical": levelCritical, "none": levelNone,
 	}
 	if levels := s.object("logLevel"); levels != nil {
 		for _, m := range levels.members {

@@ -218,6 +218,33 @@ func (h *Host) proxy(ctx context.Context, w http.ResponseWriter, r *http.Request
 	return failed
 }
 
+// forwardTo passes a request on to the HTTP server of a language worker, and the response back. It returns an error if
+// there was none.
+func (h *Host) forwardTo(ctx context.Context, w http.ResponseWriter, r *http.Request, inv *invocation,
+	address string) (failed error) {
+	target, err := url.Parse(address)
+	if err != nil {
+		return err
+	}
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(p *httputil.ProxyRequest) {
+			p.Out.URL.Scheme, p.Out.URL.Host = target.Scheme, target.Host
+			p.Out.URL.RawQuery = p.In.URL.RawQuery // As it came, also where it is not well formed.
+			p.Out.Host = p.In.Host
+			p.Out.Header.Set("X-Ms-Invocation-Id", inv.id)
+		},
+		Transport:      h.client.Transport,
+		FlushInterval:  -1, // Streams are to arrive as they are written.
+		ModifyResponse: func(*http.Response) error { inv.forwarded = true; return nil },
+		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) {
+			failed = fmt.Errorf("forward to the worker: %w", err)
+		},
+		ErrorLog: slog.NewLogLogger(h.log.Handler(), slog.LevelDebug),
+	}
+	proxy.ServeHTTP(w, r.WithContext(ctx))
+	return failed
+}
+
 // limit gives a context the app's functionTimeout.
 func (h *Host) limit(ctx context.Context) (context.Context, context.CancelFunc) {
 	if h.project.host.timeout == 0 {
@@ -233,7 +260,13 @@ func (h *Host) serve(w http.ResponseWriter, r *http.Request, f *function, params
 	defer h.calls.Done()
 	ctx := h.hard
 	inv := h.newInvocation(ctx, f, "This function was called by an HTTP request.")
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	var body []byte
+	var err error
+	if h.project.worker != nil && h.project.worker.TakesRequests() {
+		inv.forward = func(address string) error { return h.forwardTo(ctx, w, r, inv, address) }
+	} else {
+		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	}
 	if err != nil {
 		status := http.StatusBadRequest
 		var large *http.MaxBytesError
@@ -250,6 +283,9 @@ func (h *Host) serve(w http.ResponseWriter, r *http.Request, f *function, params
 		result, err = h.call(ctx, inv)
 		return err
 	})
+	if inv.forwarded {
+		return
+	}
 	if err != nil || result == nil {
 		w.WriteHeader(http.StatusInternalServerError)
 		return
@@ -278,7 +314,15 @@ func (inv *invocation) fromHTTP(r *http.Request, params map[string]any, body []b
 	if len(body) > 0 && r.ContentLength >= 0 {
 		all["Content-Length"] = []string{strconv.Itoa(len(body))}
 	}
-	v := httpData{URL: address, Method: r.Method, Query: query, Headers: all, Params: params, Identities: []any{anonymous}}
+	text := map[string]string{}
+	for name, value := range params {
+		if value != nil {
+			text[name] = fmt.Sprint(value)
+		}
+	}
+	v := httpData{URL: address, Method: r.Method, Query: query, Headers: all, Params: params, Identities: []any{anonymous},
+		request: &HTTPRequest{
+			Method: r.Method, URL: address, Header: r.Header, Query: query, Params: text, Body: body}}
 	if len(body) > 0 {
 		text := string(bytes.ToValidUTF8(body, []byte("\ufffd")))
 		kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -330,10 +374,17 @@ func (r *response) http(f *function) (*httpResult, error) {
 		return result, nil
 	}
 	b := f.out[i]
-	value := r.output(f, b)
-	if value == nil {
+	v := r.output(f, b)
+	switch {
+	case !v.present():
+		return result, nil
+	case v.HTTP != nil:
+		return b.httpResult(v.HTTP)
+	case v.JSON == nil:
+		result.body = b.content(v).data
 		return result, nil
 	}
+	value := v.JSON
 	text := []byte(rawText(value))
 	var members map[string]json.RawMessage
 	isObject := json.Unmarshal(text, &members) == nil && members != nil
@@ -346,7 +397,7 @@ func (r *response) http(f *function) (*httpResult, error) {
 		return nil
 	}
 	if b.name == returnName {
-		if c := b.content(value); c.decoded {
+		if c := b.content(v); c.decoded {
 			result.body = c.data
 			return result, nil
 		}
@@ -367,14 +418,53 @@ func (r *response) http(f *function) (*httpResult, error) {
 	}
 	if status != nil {
 		if n, err := strconv.Atoi(rawText(status)); err == nil {
-			if n < 200 || n > 999 {
-				return nil, fmt.Errorf("the http output %s has the status %d, which no answer can have", b.name, n)
+			if err := result.setStatus(b, n); err != nil {
+				return nil, err
 			}
-			result.status = n
 		}
 	}
 	result.setBody(member("body"))
 	return result, nil
+}
+
+// httpResult makes the answer of a language worker's http output.
+func (b *binding) httpResult(v *HTTPResponse) (*httpResult, error) {
+	result := &httpResult{status: http.StatusOK, headers: http.Header{}}
+	for name, values := range v.Header {
+		if !hopByHop(name) {
+			result.headers[name] = values
+		}
+	}
+	if v.Status != 0 {
+		if err := result.setStatus(b, v.Status); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case v.Body == nil:
+	case v.Body.JSON == nil:
+		result.body = b.content(*v.Body).data
+	default:
+		result.setBody(v.Body.JSON)
+	}
+	return result, nil
+}
+
+func (r *httpResult) setStatus(b *binding, n int) error {
+	if n < 200 || n > 999 {
+		return fmt.Errorf("the http output %s has the status %d, which no answer can have", b.name, n)
+	}
+	r.status = n
+	return nil
+}
+
+// hopByHop reports whether a header is one that the host sets itself.
+func hopByHop(name string) bool {
+	switch http.CanonicalHeaderKey(name) {
+	case "Content-Length", "Transfer-Encoding", "Connection":
+		return true
+	}
+	return false
 }
 
 // setBody makes a body of a value: text as it is, everything else as JSON.
@@ -400,8 +490,7 @@ func httpHeaders(raw json.RawMessage) http.Header {
 		return h
 	}
 	for name, value := range members {
-		switch http.CanonicalHeaderKey(name) {
-		case "Content-Length", "Transfer-Encoding", "Connection":
+		if hopByHop(name) {
 			continue
 		}
 		var list []json.RawMessage

@@ -107,7 +107,7 @@ func TestForwarding(t *testing.T) {
 		"app.localhost"); got != "302 there" {
 		t.Error(got)
 	}
-	if want := "PATCH /a/x%2Fy?q=1&%zz app.localhost 1 body|me Azure-Functions-Host/" + hostVersion +
+	if want := "PATCH /a/x%2Fy?q=1&%zz app.localhost 1 body|me Azure-Functions-Host/" + HostVersion +
 		"|true"; seen != want {
 		t.Errorf("got  %s\nwant %s", seen, want)
 	}

@@ -3,7 +3,6 @@ package customhandler
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -30,17 +29,21 @@ type invocation struct {
 	// trigger is the trigger's value for Data.
 	trigger any
 	// returned is the ReturnValue of the answer.
-	returned json.RawMessage
-	retry    *retryContext
-	trace    workers.TraceContext
-	log      *slog.Logger
+	returned Value
+	retry    *RetryContext
+	// forward passes the HTTP request of an HTTP trigger on to an address, and the response back; nil for other triggers.
+	forward func(address string) error
+	// forwarded: there was a response to pass back.
+	forwarded bool
+	trace     workers.TraceContext
+	log       *slog.Logger
 }
 
 // maxBody is the maximum length of a blob, a request's body and a response that are kept in memory.
 const maxBody = 256 << 20
 
-// hostVersion is the version of the Functions host whose protocol this is, for handlers that check it.
-const hostVersion = "4.1036.0"
+// HostVersion is the version of the Functions host whose protocol this is, for handlers that check it.
+const HostVersion = "4.1036.0"
 
 // The moments between an invocation's effects.
 var (
@@ -94,13 +97,14 @@ func (h *Host) call(ctx context.Context, inv *invocation) (*httpResult, error) {
 	var err error
 	for attempt := 1; ; attempt++ {
 		if f.retry != nil {
-			inv.retry = &retryContext{RetryCount: attempt - 1, MaxRetryCount: f.retry.max}
+			inv.retry = &RetryContext{RetryCount: attempt - 1, MaxRetryCount: f.retry.max}
 			if err != nil {
-				inv.retry.Exception = map[string]string{"Message": err.Error()}
+				inv.retry.Exception = err.Error()
 			}
 		}
 		r, err = h.attempt(ctx, inv)
-		if err == nil || ctx.Err() != nil || f.retry == nil || f.retry.max >= 0 && attempt > f.retry.max {
+		if err == nil || ctx.Err() != nil || f.retry == nil || inv.forward != nil || f.retry.max >= 0 &&
+			attempt > f.retry.max {
 			break
 		}
 		delay := f.retry.delay(attempt)
@@ -140,22 +144,18 @@ func (h *Host) attempt(ctx context.Context, inv *invocation) (*httpResult, error
 		}
 		inputs[b.name] = value
 	}
-	body, err := marshal(newPayload(inv, inputs))
-	if err != nil {
-		return nil, err
-	}
-	answer, err := h.ask(ctx, inv, body)
+	answer, err := h.invoker.invoke(ctx, inv, inputs)
 	if err != nil {
 		return nil, err
 	}
 	if h.project.host.levels.enabled("Function."+inv.function.name+".User", slog.LevelInfo) {
-		for _, line := range answer.logs() {
+		for _, line := range answer.logs {
 			inv.log.InfoContext(ctx, line)
 		}
 	}
-	inv.returned = answer.ReturnValue
+	inv.returned = answer.returned
 	var result *httpResult
-	if inv.function.trigger.kind == kindHTTPTrigger {
+	if inv.function.trigger.kind == kindHTTPTrigger && !answer.forwarded {
 		if result, err = answer.http(inv.function); err != nil {
 			return nil, err
 		}
@@ -165,7 +165,7 @@ func (h *Host) attempt(ctx context.Context, inv *invocation) (*httpResult, error
 	}
 	for _, b := range inv.function.out {
 		value := answer.output(inv.function, b)
-		if b.kind == kindHTTP || value == nil {
+		if b.kind == kindHTTP || !value.present() {
 			continue
 		}
 		if err := h.write(ctx, inv, b, value); err != nil {
@@ -175,8 +175,17 @@ func (h *Host) attempt(ctx context.Context, inv *invocation) (*httpResult, error
 	return result, fault.Point(pointWritten)
 }
 
-// ask posts an invocation to the handler. One that could not be sent is sent again as soon as there is a handler.
-func (h *Host) ask(ctx context.Context, inv *invocation, body []byte) (*response, error) {
+// handlerInvoker calls functions in the web server of a custom handler.
+type handlerInvoker struct{ *Host }
+
+func (h handlerInvoker) run(ctx context.Context) error { return h.keep(ctx) }
+
+// invoke posts an invocation to the handler. One that could not be sent is sent again as soon as there is a handler.
+func (h handlerInvoker) invoke(ctx context.Context, inv *invocation, inputs map[string]any) (*response, error) {
+	body, err := marshal(newPayload(inv, inputs))
+	if err != nil {
+		return nil, err
+	}
 	for {
 		url, err := h.process.await(ctx)
 		if err != nil {
@@ -194,7 +203,7 @@ func (h *Host) ask(ctx context.Context, inv *invocation, body []byte) (*response
 
 // broken has the handler looked at if an error is one of the connection, and reports whether nothing was sent.
 func (h *Host) broken(url string, err error) (unsent bool) {
-	var answered *answerError
+	var answered *FunctionError
 	if errors.As(err, &answered) {
 		return false
 	}
@@ -203,16 +212,10 @@ func (h *Host) broken(url string, err error) (unsent bool) {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// answerError: the handler has answered, and not well.
-type answerError struct{ err error }
-
-func (e *answerError) Error() string { return e.err.Error() }
-func (e *answerError) Unwrap() error { return e.err }
-
 func (h *Host) post(ctx context.Context, inv *invocation, url string, body []byte) (*response, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/"+inv.function.name, bytes.NewReader(body))
 	if err != nil {
-		return nil, &answerError{err}
+		return nil, &FunctionError{err}
 	}
 	r.Header.Set("Content-Type", "application/json; charset=utf-8")
 	inv.mark(r.Header)
@@ -230,7 +233,7 @@ func (h *Host) post(ctx context.Context, inv *invocation, url string, body []byt
 	}
 	answer, err := parseResponse(got.StatusCode, got.Header, text)
 	if err != nil {
-		return nil, &answerError{err}
+		return nil, &FunctionError{err}
 	}
 	return answer, nil
 }
@@ -238,14 +241,14 @@ func (h *Host) post(ctx context.Context, inv *invocation, url string, body []byt
 // mark adds the headers by which a handler knows the invocation.
 func (inv *invocation) mark(h http.Header) {
 	h.Set("X-Azure-Functions-InvocationId", inv.id)
-	h.Set("X-Azure-Functions-HostVersion", hostVersion)
+	h.Set("X-Azure-Functions-HostVersion", HostVersion)
 	if inv.trace.TraceParent != "" {
 		h.Set("Traceparent", inv.trace.TraceParent)
 		if inv.trace.TraceState != "" {
 			h.Set("Tracestate", inv.trace.TraceState)
 		}
 	}
-	agent := "Azure-Functions-Host/" + hostVersion
+	agent := "Azure-Functions-Host/" + HostVersion
 	if theirs := h.Get("User-Agent"); theirs != "" {
 		agent = theirs + " " + agent
 	}

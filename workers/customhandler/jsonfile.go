@@ -50,6 +50,17 @@ type member struct {
 	known bool
 }
 
+// raw returns the elements of a list, as they are.
+func (s *section) raw(name string) []json.RawMessage {
+	var list []json.RawMessage
+	for _, m := range s.members {
+		if strings.EqualFold(m.name, name) && json.Unmarshal(m.value, &list) == nil {
+			return list
+		}
+	}
+	return nil
+}
+
 // readSection reads a file that holds one object. Comments and commas too many are allowed, as in .NET.
 func readSection(r *report, file, where string) (*section, error) {
 	info, err := os.Stat(file)

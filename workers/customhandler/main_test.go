@@ -25,6 +25,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/testlog"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/internal/child"
 )
 
 // role is the environment variable that makes this test's binary a handler or a host, so that tests have processes to
@@ -87,7 +88,7 @@ func runTestHandler() {
 	})
 	mux.HandleFunc("POST /restart", func(w http.ResponseWriter, r *http.Request) {
 		if read(r).Metadata["DequeueCount"] == "1" {
-			os.Exit(exitRestart)
+			os.Exit(child.ExitRestart)
 		}
 		answer(w, map[string]any{"ReturnValue": "again"})
 	})
@@ -113,7 +114,8 @@ func runTestHost() {
 		}
 		fault.Activate(plan)
 	}
-	host, err := Load(Config{Dir: os.Args[len(os.Args)-1], Environ: os.Environ(), Stdout: os.Stdout, Stderr: os.Stderr,
+	host, err := Load(ctx, Config{Dir: os.Args[len(os.Args)-1], Environ: os.Environ(), Stdout: os.Stdout,
+		Stderr: os.Stderr,
 		Lease:  time.Second,
 		Logger: slog.New(slog.NewTextHandler(os.Stdout, nil))})
 	if err == nil {
@@ -195,7 +197,7 @@ func runConfig(t *testing.T, before string, c Config, handler http.Handler) *run
 	t.Helper()
 	log := &testlog.Buffer{}
 	c.Logger, c.Stdout, c.Stderr = slog.New(slog.NewTextHandler(log, nil)), log, log
-	h, err := Load(c)
+	h, err := Load(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ import (
 )
 
 // write puts the value of an output binding where it belongs. What holds it is created if it is not there.
-func (h *Host) write(ctx context.Context, inv *invocation, b *binding, value json.RawMessage) error {
+func (h *Host) write(ctx context.Context, inv *invocation, b *binding, value Value) error {
 	target, err := b.target.resolve(inv)
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func (h *Host) warnDecoded(inv *invocation, b *binding, c content) {
 	}
 }
 
-func (h *Host) writeQueue(ctx context.Context, inv *invocation, b *binding, queue string, value json.RawMessage) error {
+func (h *Host) writeQueue(ctx context.Context, inv *invocation, b *binding, queue string, value Value) error {
 	storage, err := h.open(b.connection)
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func (h *Host) writeQueue(ctx context.Context, inv *invocation, b *binding, queu
 	return nil
 }
 
-func (h *Host) writeBlob(ctx context.Context, inv *invocation, b *binding, path string, value json.RawMessage) error {
+func (h *Host) writeBlob(ctx context.Context, inv *invocation, b *binding, path string, value Value) error {
 	container, name, err := splitPath(path)
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func errNoEndpoint(b *binding, service string) error {
 
 // writeTable inserts entities. One that exists already, with the same properties, counts as written: an earlier attempt
 // of the same invocation may have ended after it.
-func (h *Host) writeTable(ctx context.Context, inv *invocation, b *binding, table string, value json.RawMessage) error {
+func (h *Host) writeTable(ctx context.Context, inv *invocation, b *binding, table string, value Value) error {
 	service, err := h.tables(b)
 	if err != nil {
 		return err
@@ -143,9 +143,9 @@ func (h *Host) writeTable(ctx context.Context, inv *invocation, b *binding, tabl
 			return err
 		}
 	}
-	items, isList := asList(value)
-	if !isList {
-		items = []json.RawMessage{json.RawMessage(rawText(value))}
+	items, isList := asList(value.JSON)
+	if value.JSON == nil || !isList {
+		items = []json.RawMessage{b.content(value).data}
 	}
 	for i, item := range items {
 		e, err := newEntity(item, keys)

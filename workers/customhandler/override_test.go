@@ -12,7 +12,7 @@ func TestSettingsOverrideHostJSON(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{"host.json": minimalHost, "q/function.json": queueFunction,
 		"r/function.json": queueFunction}
-	h, err := Load(Config{Dir: folder(t, files), Environ: []string{
+	h, err := Load(t.Context(), Config{Dir: folder(t, files), Environ: []string{
 		"AzureFunctionsJobHost__extensions__queues__batchSize=7",
 		"azurefunctionsjobhost__EXTENSIONS__queues__visibilityTimeout=00:00:09",
 		"AzureFunctionsJobHost__logging__logLevel__default=Error", "AzureFunctionsJobHost__functions__0=r",
@@ -60,7 +60,7 @@ func TestWrongOverridesNameTheSetting(t *testing.T) {
 func TestTimeZone(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{"host.json": minimalHost, "q/function.json": queueFunction}
-	h, err := Load(Config{Dir: folder(t, files), Environ: []string{"WEBSITE_TIME_ZONE=Europe/Berlin"}})
+	h, err := Load(t.Context(), Config{Dir: folder(t, files), Environ: []string{"WEBSITE_TIME_ZONE=Europe/Berlin"}})
 	if err != nil || h.project.zone.String() != "Europe/Berlin" {
 		t.Errorf("%v, %v", h, err)
 	}
@@ -88,7 +88,8 @@ func TestAppsOfLanguageWorkersAreRefused(t *testing.T) {
 			"a function app in PowerShell (FUNCTIONS_WORKER_RUNTIME is powershell)"},
 		"the environment": {map[string]string{"package.json": "{}"}, []string{"FUNCTIONS_WORKER_RUNTIME=java"},
 			"a function app in Java"},
-		"nothing": {nil, nil, "customHandler: is missing: `lazuli func start` runs apps with a custom handler only"},
+		"nothing": {nil, nil, "customHandler: is missing: `lazuli func start` runs apps in Python, JavaScript and " +
+			"TypeScript, and apps with a custom handler"},
 	} {
 		files := map[string]string{"host.json": `{"version": "2.0"}`}
 		for file, text := range c.files {

@@ -17,11 +17,11 @@ type payload struct {
 	Metadata map[string]any
 }
 
-// retryContext has the number of the attempt under a retry policy.
-type retryContext struct {
+// RetryContext has the number of the attempt under a retry policy.
+type RetryContext struct {
 	RetryCount    int
 	MaxRetryCount int
-	Exception     any // of the attempt before
+	Exception     string // of the attempt before; empty for the first
 }
 
 // newPayload makes a payload of the invocation's values.
@@ -33,16 +33,23 @@ func newPayload(inv *invocation, inputs map[string]any) payload {
 		}
 		p.Metadata[e.name] = wireValue(e.value)
 	}
-	p.Metadata["sys"] = wireValue(struct{ MethodName, UtcNow, RandGuid any }{
-		inv.function.name, dotNetTime(inv.began), uuid.NewString(),
-	})
-	if inv.retry != nil {
-		p.Metadata["RetryContext"] = inv.retry
+	p.Metadata["sys"] = wireValue(inv.system())
+	if r := inv.retry; r != nil {
+		retry := map[string]any{"RetryCount": r.RetryCount, "MaxRetryCount": r.MaxRetryCount, "Exception": nil}
+		if r.Exception != "" {
+			retry["Exception"] = map[string]string{"Message": r.Exception}
+		}
+		p.Metadata["RetryContext"] = retry
 	}
 	for name, value := range inputs {
 		p.Data[name] = wireValue(value)
 	}
 	return p
+}
+
+// system is the metadata of every trigger.
+func (inv *invocation) system() any {
+	return struct{ MethodName, UtcNow, RandGuid any }{inv.function.name, dotNetTime(inv.began), uuid.NewString()}
 }
 
 // httpData is an HTTP request in Data; it is not put through wireValue's rules, as its members are.
@@ -54,6 +61,8 @@ type httpData struct {
 	Params     map[string]any
 	Identities []any
 	Body       *string `json:",omitempty"`
+
+	request *HTTPRequest // the same for a language worker
 }
 
 // wireValue converts a value for Data and Metadata. Objects remain objects, times become text, bytes become base64.

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/lazuli-storage/lazuli/workers/internal/child"
 )
 
 const (
@@ -25,17 +27,6 @@ const (
 	readyPoll    = 25 * time.Millisecond
 	// slowAfter is the time after which something is said of that.
 	slowAfter = 5 * time.Second
-	// stopGrace is the time that a handler may take to end after SIGTERM.
-	stopGrace = 5 * time.Second
-	// startAttempts is after how many failures in a row a handler is given up that has never been ready.
-	startAttempts = 3
-	// restartFirst and restartMost bound the back-off between restarts; a handler that was up for steadyAfter starts at
-	// the first again.
-	restartFirst = 500 * time.Millisecond
-	restartMost  = 30 * time.Second
-	steadyAfter  = time.Minute
-	// exitRestart describes how a handler asks to be started again at once.
-	exitRestart = 200
 )
 
 // process keeps a handler running: starts it, waits until it answers, starts it again when it ends.
@@ -59,7 +50,8 @@ func newProcess(c command, environ []string, log *slog.Logger, stdout, stderr io
 	return &process{
 		command: c, environ: environ, log: log, suspect: make(chan struct{}, 1), hangs: make(chan struct{}, 1),
 		changed: make(chan struct{}),
-		stdout:  &lineWriter{out: stdout, prefix: "handler | "}, stderr: &lineWriter{out: stderr, prefix: "handler | "},
+		stdout:  &child.LineWriter{Out: stdout, Prefix: "handler | "},
+		stderr:  &child.LineWriter{Out: stderr, Prefix: "handler | "},
 		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Second,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}
@@ -114,66 +106,19 @@ func (p *process) leave(url string, why chan<- struct{}) {
 	}
 }
 
-var (
-	errStopped  = errors.New("the handler was stopped")
-	errReplaced = errors.New("it did not answer within the functionTimeout")
-)
+var errStopped = errors.New("the handler was stopped")
 
 // run keeps the handler running until ctx is done. It returns an error if the handler cannot be started, or ends
-// startAttempts times without ever having been ready.
-func (p *process) run(ctx context.Context) (err error) {
-	defer func() {
-		if err == nil {
-			p.set("", errStopped)
-		} else {
-			p.set("", err)
-		}
-	}()
-	everReady, failures, delay := false, 0, restartFirst
-	for {
-		began := time.Now()
-		ready, err := p.once(ctx)
-		everReady = everReady || ready
-		var exit *exec.ExitError
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case ready && errors.As(err, &exit) && exit.ExitCode() == exitRestart:
-			p.log.Info("the handler asks for a restart")
-			continue
-		case errors.Is(err, errReplaced):
-			p.log.Warn("the handler did not answer within the functionTimeout; starting another one")
-			continue
-		case err == nil:
-			err = errors.New("it exited with code 0")
-		}
-		failures++
-		if !everReady {
-			var start *startError
-			if failures == startAttempts || errors.As(err, &start) {
-				return fmt.Errorf("the handler %s does not come up: %w", p.command, err)
-			}
-		}
-		if time.Since(began) > steadyAfter {
-			delay = restartFirst
-		}
-		p.log.Error("the handler ended; starting it again", "err", err, "after", delay)
-		timer := time.NewTimer(delay)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return nil
-		}
-		delay = min(2*delay, restartMost)
+// several times without ever having been ready.
+func (p *process) run(ctx context.Context) error {
+	err := child.Keep(ctx, p.log, "the handler", "the handler "+p.command.String(), p.once)
+	if err == nil {
+		p.set("", errStopped)
+	} else {
+		p.set("", err)
 	}
+	return err
 }
-
-// startError: the process could not even be started; trying again is useless.
-type startError struct{ err error }
-
-func (e *startError) Error() string { return e.err.Error() }
-func (e *startError) Unwrap() error { return e.err }
 
 // once runs the handler once, from its start to its end, and reports whether it was ready in between.
 func (p *process) once(ctx context.Context) (ready bool, err error) {
@@ -184,7 +129,7 @@ func (p *process) once(ctx context.Context) (ready bool, err error) {
 	port := p.command.port
 	if port == 0 {
 		if port, err = freePort(); err != nil {
-			return false, &startError{err}
+			return false, &child.StartError{Err: err}
 		}
 	}
 	url := "http://127.0.0.1:" + strconv.Itoa(port)
@@ -192,32 +137,17 @@ func (p *process) once(ctx context.Context) (ready bool, err error) {
 	cmd.Dir = p.command.dir
 	cmd.Env = append(p.environ[:len(p.environ):len(p.environ)], handlerEnvironment(port)...)
 	cmd.Stdout, cmd.Stderr = p.stdout, p.stderr
-	cmd.WaitDelay = stopGrace // A grandchild may hold on to the pipes.
-
-	started, exited := make(chan error, 1), make(chan struct{})
-	var waited error
-	go func() {
-		defer close(exited)
-		// On Linux the child is to die with this process; the kernel asks for that when the thread ends that started it.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		newProcessGroup(cmd)
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			waited = cmd.Wait()
-		}
-	}()
-	if err := <-started; err != nil {
-		return false, &startError{notFound(p.command, err)}
+	running, err := child.Start(cmd)
+	if err != nil {
+		return false, &child.StartError{Err: notFound(p.command, err)}
 	}
-	p.log.Debug("the handler's process is started", "pid", cmd.Process.Pid, "port", port)
+	p.log.Debug("the handler's process is started", "pid", running.Pid(), "port", port)
 
 	life, cancel := context.WithCancel(ctx) // Done when the process is.
 	defer cancel()
 	go func() {
 		select {
-		case <-exited:
+		case <-running.Exited():
 			cancel()
 		case <-life.Done():
 		}
@@ -232,29 +162,30 @@ func (p *process) once(ctx context.Context) (ready bool, err error) {
 		slow.Stop()
 		if !ready {
 			ready = true
-			p.log.Info("the handler is ready", "pid", cmd.Process.Pid, "url", url)
+			p.log.Info("the handler is ready", "pid", running.Pid(), "url", url)
 		}
 		p.set(url, nil)
 		select {
 		case <-p.suspect:
 			continue
 		case <-p.hangs:
-			endGroup(cmd, exited)
-			return true, errReplaced
+			running.End()
+			return true, child.ErrReplaced
 		case <-life.Done():
 		}
 		break
 	}
 	p.set("", nil)
 	select {
-	case <-exited:
-		if waited == nil && !ready {
-			waited = fmt.Errorf("it ended before it answered at the port of $FUNCTIONS_CUSTOMHANDLER_PORT (%d)", port)
+	case <-running.Exited():
+		err := running.Err()
+		if err == nil && !ready {
+			err = fmt.Errorf("it ended before it answered at the port of $FUNCTIONS_CUSTOMHANDLER_PORT (%d)", port)
 		}
-		return ready, waited
+		return ready, err
 	default:
 	}
-	endGroup(cmd, exited)
+	running.End()
 	if ctx.Err() == nil {
 		return ready, fmt.Errorf("it does not answer at the port of $FUNCTIONS_CUSTOMHANDLER_PORT (%d) within %v", port,
 			readyTimeout)
@@ -288,19 +219,6 @@ func (p *process) answers(ctx context.Context, url string) bool {
 		}
 	}
 	return false
-}
-
-// endGroup asks the handler and all processes of its group to end, and kills them if they do not.
-func endGroup(cmd *exec.Cmd, exited <-chan struct{}) {
-	terminateGroup(cmd)
-	grace := time.NewTimer(stopGrace)
-	defer grace.Stop()
-	select {
-	case <-exited:
-	case <-grace.C:
-	}
-	killGroup(cmd) // Also the processes that the handler started.
-	<-exited
 }
 
 // handlerEnvironment returns the environment variables that the host sets for a handler in addition to the settings.
@@ -338,33 +256,4 @@ func notFound(c command, err error) error {
 
 func (c command) String() string {
 	return strings.Join(append([]string{c.path}, c.arguments...), " ")
-}
-
-// lineWriter puts a prefix before every line.
-type lineWriter struct {
-	out    io.Writer
-	prefix string
-
-	mu   sync.Mutex
-	line []byte // begun, without an end
-}
-
-// maxLine is the position at which a line is broken that does not end.
-const maxLine = 64 << 10
-
-func (w *lineWriter) Write(b []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, c := range b {
-		if c != '\n' {
-			w.line = append(w.line, c)
-		}
-		if c == '\n' || len(w.line) >= maxLine {
-			if _, err := fmt.Fprintf(w.out, "%s%s\n", w.prefix, w.line); err != nil {
-				return 0, err
-			}
-			w.line = w.line[:0]
-		}
-	}
-	return len(b), nil
 }

@@ -181,7 +181,7 @@ func TestHandlerThatDoesNotCome(t *testing.T) {
 			`"description": {"arguments": ["exits-at-once"], `, 1), "does not come up: exit status 3"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h, err := Load(Config{Dir: folder(t,
+			h, err := Load(t.Context(), Config{Dir: folder(t,
 				map[string]string{"host.json": c.host, "H/function.json": fmt.Sprintf(httpOnly, "")}),
 				Environ: append(os.Environ(), role+"=handler")})
 			if err != nil {

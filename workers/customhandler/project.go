@@ -1,6 +1,8 @@
 package customhandler
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -8,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,6 +24,7 @@ type project struct {
 	settings  *settings
 	local     localHost
 	host      *hostFile
+	worker    WorkerApp      // nil: a custom handler
 	zone      *time.Location // of timers
 	functions []*function    // that are to run
 	disabled  []*function
@@ -29,7 +33,7 @@ type project struct {
 }
 
 // loadProject reads a folder and reports everything that is wrong with it.
-func loadProject(c Config) (*project, error) {
+func loadProject(ctx context.Context, c Config) (_ *project, err error) {
 	dir, err := filepath.Abs(c.Dir)
 	if err != nil {
 		return nil, err
@@ -41,20 +45,97 @@ func loadProject(c Config) (*project, error) {
 	p := &project{dir: dir, zone: time.UTC}
 	p.settings, p.local = readSettings(&r, dir, c.Environ)
 	p.addLocalSettings(&r, c)
-	p.host, err = readHostFile(&r, dir, p.settings)
+	p.host, err = readHostFile(&r, dir, p.settings, c.Workers)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s has no host.json: it is not the folder of a function app", dir)
 	}
 	if err != nil {
 		return nil, errors.Join(append(r.errs, err)...)
 	}
-	functions, err := readFunctions(&r, dir, p.settings, p.host)
+	if v, ok := p.settings.get("FUNCTIONS_WORKER_RUNTIME"); ok && p.host.runtime == "" && !strings.EqualFold(v, "custom") {
+		r.warn("FUNCTIONS_WORKER_RUNTIME is %q; custom handlers are run all the same, as if it were custom", v)
+	}
+	if p.host.runtime != "" {
+		p.settings.set("FUNCTIONS_WORKER_RUNTIME", p.host.runtime)
+	}
+	functions, err := p.readFunctions(ctx, &r, c)
 	if err != nil {
 		return nil, err
 	}
 	p.choose(&r, functions, c.Functions)
 	p.warnings, p.notes = r.warnings, r.notes
-	return p, errors.Join(r.errs...)
+	if err = errors.Join(r.errs...); err != nil {
+		if p.worker != nil {
+			p.worker.Close()
+		}
+		return nil, err
+	}
+	if p.worker != nil {
+		p.worker.Load(p.loads())
+	}
+	return p, nil
+}
+
+// readFunctions returns the functions of the app: those that its language worker finds, or those of its folders.
+func (p *project) readFunctions(ctx context.Context, r *report, c Config) ([]*function, error) {
+	if p.host.runtime == "" {
+		return readFunctions(r, p.dir, p.settings, p.host)
+	}
+	if len(r.errs) > 0 {
+		return nil, errors.Join(r.errs...)
+	}
+	processes := 1
+	if v, ok := p.settings.get("FUNCTIONS_WORKER_PROCESS_COUNT"); ok {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 1 || n > maxProcesses {
+			return nil, fmt.Errorf("FUNCTIONS_WORKER_PROCESS_COUNT: want 1 to %d, got %q", maxProcesses, v)
+		}
+		processes = n
+	}
+	app, err := c.Workers.Open(ctx, WorkerSettings{
+		Runtime: p.host.runtime, Dir: p.dir, Environ: p.settings.values, Processes: processes,
+		Level: p.host.levels.least, Logger: c.Logger, Stdout: c.Stdout, Stderr: c.Stderr,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.worker = app
+	found, indexed := app.Functions()
+	if !indexed {
+		return readFunctions(r, p.dir, p.settings, p.host)
+	}
+	var list []*function
+	for _, w := range found {
+		text, err := json.Marshal(map[string]any{"bindings": w.Bindings})
+		if w.Retry != nil {
+			text, err = json.Marshal(map[string]any{"bindings": w.Bindings, "retry": w.Retry})
+		}
+		var file *section
+		if err == nil {
+			file, err = newSection(r, "function "+w.Name, "", text)
+		}
+		if err != nil {
+			r.fail("function %s: %v", w.Name, err)
+			continue
+		}
+		if f := readFunction(file, w.Name, p.dir, p.settings, p.host); f != nil {
+			f.source = w
+			list = append(list, f)
+		}
+	}
+	return list, nil
+}
+
+// maxProcesses is the largest FUNCTIONS_WORKER_PROCESS_COUNT, as in Azure.
+const maxProcesses = 10
+
+// loads returns the functions that are to run as the worker knows them.
+func (p *project) loads() []WorkerFunction {
+	var list []WorkerFunction
+	for _, f := range p.functions {
+		list = append(list, f.source)
+	}
+	return list
 }
 
 // addLocalSettings adds the settings that a host on a developer's machine adds.
@@ -73,9 +154,6 @@ func (p *project) addLocalSettings(r *report, c Config) {
 	}
 	if v, _ := s.get("AZURE_FUNCTIONS_ENVIRONMENT"); v == "" {
 		s.set("AZURE_FUNCTIONS_ENVIRONMENT", "Development")
-	}
-	if v, ok := s.get("FUNCTIONS_WORKER_RUNTIME"); ok && !strings.EqualFold(v, "custom") {
-		r.warn("FUNCTIONS_WORKER_RUNTIME is %q; custom handlers are run all the same, as if it were custom", v)
 	}
 	if name, ok := s.get("WEBSITE_TIME_ZONE"); ok && name != "" {
 		// time.LoadLocation takes "Local" for the machine's zone, which differs from one instance to the next.
@@ -112,10 +190,18 @@ func (p *project) choose(r *report, all []*function, only []string) {
 		}
 	}
 	if len(all) == 0 && len(r.errs) == 0 {
-		r.fail("%s has no functions: none of its folders holds a function.json", p.dir)
+		r.fail("%s has no functions: none of its folders holds a function.json%s", p.dir, p.noneIndexed())
 	} else if len(p.functions) == 0 && len(r.errs) == 0 {
 		r.fail("every function is disabled or not chosen: %s", strings.Join(names, ", "))
 	}
+}
+
+// noneIndexed adds to an error what was looked for besides files.
+func (p *project) noneIndexed() string {
+	if p.worker == nil {
+		return ""
+	}
+	return ", and its code registers none"
 }
 
 // hostID names the app in the storage account. It stays the same for as long as the folder stays where it is.

@@ -10,8 +10,17 @@ import (
 	"strings"
 )
 
-// response is a handler's response: HttpScriptInvocationResult of the Functions host.
+// response is what a function returned, by whichever way it was called.
 type response struct {
+	outputs  map[string]Value
+	returned Value
+	logs     []string
+	// forwarded: the answer to the HTTP request is given already.
+	forwarded bool
+}
+
+// handlerResponse is a custom handler's response: HttpScriptInvocationResult of the Functions host.
+type handlerResponse struct {
 	Outputs     map[string]json.RawMessage
 	Logs        []json.RawMessage
 	ReturnValue json.RawMessage
@@ -34,7 +43,7 @@ func parseResponse(status int, header http.Header, body []byte) (*response, erro
 	if strings.TrimSpace(excerpt) == "" {
 		return nil, errors.New(`the handler's answer is empty, want at least {}`)
 	}
-	var r *response
+	var r *handlerResponse
 	if err := json.Unmarshal(body, &r); err != nil {
 		return nil, fmt.Errorf("the handler's answer is not {\"Outputs\": {...}, \"Logs\": [...], \"ReturnValue\": ...}: "+
 			"%w: %s", err, excerpt)
@@ -42,35 +51,33 @@ func parseResponse(status int, header http.Header, body []byte) (*response, erro
 	if r == nil {
 		return nil, errors.New("the handler's answer is null, want an object")
 	}
-	return r, nil
-}
-
-// logs are the lines that the function wants logged.
-func (r *response) logs() []string {
-	lines := make([]string, 0, len(r.Logs))
-	for _, raw := range r.Logs {
-		lines = append(lines, rawText(raw))
+	answer := &response{outputs: map[string]Value{}, returned: Value{JSON: present(r.ReturnValue)}}
+	for name, raw := range r.Outputs {
+		answer.outputs[name] = Value{JSON: present(raw)}
 	}
-	return lines
+	for _, raw := range r.Logs {
+		answer.logs = append(answer.logs, rawText(raw))
+	}
+	return answer, nil
 }
 
-// output returns the value for an output binding, or nil.
+// output returns the value for an output binding.
 //
 // ReturnValue goes to the binding called $return. Without such a binding the members of a ReturnValue that is an object
 // count as outputs, and go before Outputs.
-func (r *response) output(f *function, b *binding) json.RawMessage {
+func (r *response) output(f *function, b *binding) Value {
 	if b.name == returnName {
-		return present(r.ReturnValue)
+		return r.returned
 	}
-	if !f.hasReturn() {
+	if !f.hasReturn() && r.returned.JSON != nil {
 		var members map[string]json.RawMessage
-		if json.Unmarshal(r.ReturnValue, &members) == nil {
+		if json.Unmarshal(r.returned.JSON, &members) == nil {
 			if v := present(members[b.name]); v != nil {
-				return v
+				return Value{JSON: v, Literal: r.returned.Literal}
 			}
 		}
 	}
-	return present(r.Outputs[b.name])
+	return r.outputs[b.name]
 }
 
 func (f *function) hasReturn() bool {
@@ -100,10 +107,17 @@ func rawText(raw json.RawMessage) string {
 
 // contents makes the items of an output: a list is several, everything else one. Text that is a JSON list counts as
 // one.
-func (b *binding) contents(raw json.RawMessage) []content {
-	list, isList := asList(raw)
-	if !isList {
-		return []content{b.content(raw)}
+func (b *binding) contents(v Value) []content {
+	if v.Items != nil {
+		items := make([]content, 0, len(v.Items))
+		for _, item := range v.Items {
+			items = append(items, b.content(item))
+		}
+		return items
+	}
+	list, isList := asList(v.JSON)
+	if v.JSON == nil || !isList {
+		return []content{b.content(v)}
 	}
 	items := make([]content, 0, len(list))
 	for _, item := range list {
@@ -132,9 +146,13 @@ type content struct {
 
 // content takes a value as the Functions host does: text that happens to be base64 is decoded, unless dataType is
 // binary.
-func (b *binding) content(raw json.RawMessage) content {
+func (b *binding) content(v Value) content {
+	if v.JSON == nil {
+		return content{data: v.Bytes}
+	}
+	raw := v.JSON
 	var text string
-	if raw[0] == '"' && !b.binary && json.Unmarshal(raw, &text) == nil {
+	if raw[0] == '"' && !b.binary && !v.Literal && json.Unmarshal(raw, &text) == nil {
 		if data, ok := fromBase64(text); ok {
 			return content{data: data, decoded: true}
 		}

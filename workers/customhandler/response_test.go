@@ -48,7 +48,7 @@ func TestAnswer(t *testing.T) {
 	t.Parallel()
 	r := parsed(t,
 		`{"outputs": {"a": "x", "n": null}, "LOGS": ["one", 2, {"three": 3}], "returnValue": {"a": "y", "b": 5}, "key": "ignored"}`)
-	if got := strings.Join(r.logs(), "|"); got != `one|2|{"three":3}` {
+	if got := strings.Join(r.logs, "|"); got != `one|2|{"three":3}` {
 		t.Error(got)
 	}
 	a, b, n, back := &binding{name: "a"}, &binding{name: "b"}, &binding{name: "n"}, &binding{name: returnName}
@@ -61,11 +61,11 @@ func TestAnswer(t *testing.T) {
 		{plain, a, `"y"`}, {plain, b, "5"}, {plain, n, ""}, // A returned object's members are outputs,
 		{returns, a, `"x"`}, {returns, b, ""}, {returns, back, `{"a": "y", "b": 5}`}, // unless there is $return.
 	} {
-		if got := string(r.output(c.f, c.b)); got != c.want {
+		if got := string(r.output(c.f, c.b).JSON); got != c.want {
 			t.Errorf("%s: %s, want %s", c.b.name, got, c.want)
 		}
 	}
-	if got := parsed(t, `{"key1": "value1"}`); got.output(plain, a) != nil || len(got.logs()) != 0 {
+	if got := parsed(t, `{"key1": "value1"}`); got.output(plain, a).present() || len(got.logs) != 0 {
 		t.Error("an object without Outputs has none")
 	}
 }
@@ -89,7 +89,7 @@ func TestContents(t *testing.T) {
 	} {
 		b := &binding{binary: c.binary}
 		var got []string
-		for _, item := range b.contents(json.RawMessage(c.raw)) {
+		for _, item := range b.contents(Value{JSON: json.RawMessage(c.raw)}) {
 			got = append(got, string(item.data))
 		}
 		if strings.Join(got, "|") != c.want {

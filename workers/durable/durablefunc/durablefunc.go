@@ -1,6 +1,6 @@
 // Package durablefunc runs the orchestrations and activities of function apps with a custom handler:
 //
-//	customhandler.Load(customhandler.Config{Dir: dir, Durable: durablefunc.Runtime{}})
+//	customhandler.Load(ctx, customhandler.Config{Dir: dir, Durable: durablefunc.Runtime{}})
 package durablefunc
 
 import (

@@ -74,7 +74,7 @@ func run(t *testing.T, dir string, environ ...string) string {
 func runOn(t *testing.T, connection, dir string, environ ...string) string {
 	t.Helper()
 	log := &testlog.Buffer{}
-	host, err := customhandler.Load(
+	host, err := customhandler.Load(t.Context(),
 		customhandler.Config{Dir: dir, Environ: append(os.Environ(), environ...), ConnectionString: connection,
 			Logger: slog.New(slog.NewTextHandler(log, nil)), Stdout: log, Stderr: log, Durable: durablefunc.Runtime{}})
 	if err != nil {
@@ -281,8 +281,9 @@ func TestRefusedSettings(t *testing.T) {
 			`{"type": "timerTrigger", "direction": "in", "name": "t", "schedule": "0 0 0 * * *"}, {"type": "durableClient", "direction": "in", "name": "c"}`, "durableClient"},
 		{`{}`, orchestration + `, {"type": "durableClient", "direction": "in", "name": "c", "taskHub": "Other"}`, "taskHub"},
 	} {
-		_, err := customhandler.Load(customhandler.Config{Dir: folder(t, c.durableTask, map[string]string{"f": c.binding}),
-			Durable: durablefunc.Runtime{}})
+		_, err := customhandler.Load(t.Context(),
+			customhandler.Config{Dir: folder(t, c.durableTask, map[string]string{"f": c.binding}),
+				Durable: durablefunc.Runtime{}})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s, %s: got %v, want an error with %q", c.durableTask, c.binding, err, c.want)
 		}
@@ -291,12 +292,12 @@ func TestRefusedSettings(t *testing.T) {
 		`{"hubName": "Fine", "maxConcurrentActivityFunctions": 3, "maxConcurrentOrchestratorFunctions": 4, "overridableExistingInstanceStates": "AnyState",
 		"extendedSessionsEnabled": false, "storageProvider": {"type": "AzureStorage", "partitionCount": 2, "connectionName": "AzureWebJobsStorage",
 		"controlQueueBufferThreshold": 64, "maxQueuePollingInterval": "00:00:05", "controlQueueVisibilityTimeout": "00:01:00"}}`
-	if _, err := customhandler.Load(
+	if _, err := customhandler.Load(t.Context(),
 		customhandler.Config{Dir: folder(t, settings, map[string]string{"f": orchestration}),
 			Durable: durablefunc.Runtime{}}); err != nil {
 		t.Errorf("good settings: %v", err)
 	}
-	if _, err := customhandler.Load(
+	if _, err := customhandler.Load(t.Context(),
 		customhandler.Config{Dir: folder(t, settings, map[string]string{"f": orchestration})}); err == nil {
 		t.Error("an orchestration is accepted without a runtime")
 	}

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package customhandler
+package child
 
 import "os/exec"
 

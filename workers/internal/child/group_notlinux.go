@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package customhandler
+package child
 
 import "syscall"
 

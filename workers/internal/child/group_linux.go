@@ -1,4 +1,4 @@
-package customhandler
+package child
 
 import "syscall"
 

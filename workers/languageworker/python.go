@@ -1,0 +1,73 @@
+package languageworker
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/lazuli-storage/lazuli/workers/customhandler"
+)
+
+// pythonCommand starts the worker of Python in the interpreter of the app's virtual environment.
+func pythonCommand(r Runtime, s customhandler.WorkerSettings, folder string) (*command, error) {
+	path, err := findPython(r.Python, s)
+	if err != nil {
+		return nil, err
+	}
+	if err := writeProgram("python", folder); err != nil {
+		return nil, err
+	}
+	c := &command{path: path, arguments: []string{filepath.Join(folder, "worker.py")},
+		environ: []string{"PYTHONUNBUFFERED=1", "AzureWebJobsScriptRoot=" + s.Dir}}
+	if r.Debug != 0 {
+		c.environ = append(c.environ, "LAZULI_DEBUG_PORT="+strconv.Itoa(r.Debug))
+	}
+	return c, nil
+}
+
+// findPython returns the interpreter: the one that is asked for, that of the virtual environment which is active, one
+// in the app's folder or the folder above, or python3 on the path.
+func findPython(wanted string, s customhandler.WorkerSettings) (string, error) {
+	if wanted == "" {
+		wanted = setting(s, "languageWorkers__python__defaultExecutablePath")
+	}
+	if wanted != "" {
+		path, err := exec.LookPath(wanted)
+		if err != nil {
+			return "", fmt.Errorf("the Python interpreter %s: %w", wanted, err)
+		}
+		return filepath.Abs(path)
+	}
+	var environments []string
+	if active := setting(s, "VIRTUAL_ENV"); active != "" {
+		environments = append(environments, active)
+	}
+	for _, dir := range []string{s.Dir, filepath.Dir(s.Dir)} {
+		for _, name := range []string{".venv", "venv", "env"} {
+			environments = append(environments, filepath.Join(dir, name))
+		}
+	}
+	for _, e := range environments {
+		python := filepath.Join(e, "bin", "python")
+		if runtime.GOOS == "windows" {
+			python = filepath.Join(e, "Scripts", "python.exe")
+		}
+		if _, err := os.Stat(filepath.Join(e, "pyvenv.cfg")); err == nil && exists(python) {
+			return python, nil
+		}
+	}
+	for _, name := range []string{"python3", "python"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("no Python was found: neither %s nor python3 on the path; install Python 3.13, then "+
+		"`python3 -m venv .venv && .venv/bin/pip install %s`", filepath.Join(s.Dir, ".venv"), strings.Join(pythonNeeds, " "))
+}
+
+// pythonNeeds are the packages that the worker of Python uses.
+var pythonNeeds = []string{"azure-functions", "azure-functions-runtime", "grpcio", "protobuf"}

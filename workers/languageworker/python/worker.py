@@ -1,0 +1,279 @@
+"""The worker of Python function apps.
+
+It speaks the language-worker protocol with the host that started it, and has the package azure-functions-runtime do the
+work: read the app's code, convert values, call functions.
+"""
+
+import argparse
+import asyncio
+import importlib
+import importlib.metadata
+import logging
+import os
+import queue
+import sys
+import threading
+import types
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+MISSING_EXIT = 3
+
+
+def require():
+    """Import what the worker needs, or say in one sentence what is missing."""
+    missing = []
+    for module, package in (
+        ("grpc", "grpcio"),
+        ("google.protobuf", "protobuf"),
+        ("azure.functions", "azure-functions"),
+        ("azure_functions_runtime", "azure-functions-runtime"),
+    ):
+        try:
+            importlib.import_module(module)
+        except ImportError as e:
+            if sys.version_info < (3, 13) and module == "azure_functions_runtime":
+                version = "%d.%d" % sys.version_info[:2]
+                say(
+                    "this app's Python is %s (%s), and azure-functions-runtime, which runs it, needs 3.13 or newer: "
+                    "make its environment with python3.13 -m venv .venv" % (version, sys.executable)
+                )
+            missing.append(package)
+            _ = e
+    if missing:
+        say(
+            "packages that run the app are missing in %s; install them: %s -m pip install %s"
+            % (sys.prefix, sys.executable, " ".join(missing))
+        )
+
+
+def say(text):
+    """End the process with one sentence for the user."""
+    print(text, file=sys.stderr, flush=True)
+    sys.exit(MISSING_EXIT)
+
+
+def make_messages(path):
+    """Make the classes of the protocol's messages from their descriptors, with the names that the runtime expects."""
+    from google.protobuf import descriptor_pb2, descriptor_pool, duration_pb2, message_factory, timestamp_pb2
+
+    with open(path, "rb") as f:
+        own = descriptor_pb2.FileDescriptorProto.FromString(f.read())
+    pool = descriptor_pool.DescriptorPool()
+    for text in (duration_pb2.DESCRIPTOR.serialized_pb, timestamp_pb2.DESCRIPTOR.serialized_pb, own.SerializeToString()):
+        pool.AddSerializedFile(text)
+    messages = types.SimpleNamespace()
+    for m in own.message_type:
+        descriptor = pool.FindMessageTypeByName(own.package + "." + m.name)
+        setattr(messages, m.name, message_factory.GetMessageClass(descriptor))
+    return messages
+
+
+class Request:
+    """A request as azure_functions_runtime takes it."""
+
+    def __init__(self, request, properties):
+        self.request = request
+        self.properties = properties
+
+
+class LogHandler(logging.Handler):
+    """Sends records to the host, with the invocation that they belong to."""
+
+    LEVELS = ((50, 5), (40, 4), (30, 3), (20, 2), (10, 1), (0, 0))
+
+    def __init__(self, worker):
+        super().__init__()
+        self.worker = worker
+
+    def emit(self, record):
+        system = record.name.split(".")[0] in ("azure_functions_runtime", "azure_functions_worker") or (
+            record.name == "azure.functions"
+        )
+        if system and record.levelno < logging.WARNING and record.name != "root":
+            return  # The runtime's account of each invocation, which the host gives itself.
+        try:
+            message = self.format(record)
+        except Exception:
+            self.handleError(record)
+            return
+        level = next(value for least, value in self.LEVELS if record.levelno >= least)
+        p = self.worker.protos
+        self.worker.send(
+            p.StreamingMessage(
+                rpc_log=p.RpcLog(
+                    invocation_id=self.worker.invocation() or "",
+                    category=record.name,
+                    level=level,
+                    message=message,
+                    log_category=p.RpcLog.System if system else p.RpcLog.User,
+                )
+            )
+        )
+
+
+class Worker:
+    """One stream to the host, and the invocations on it."""
+
+    def __init__(self, options, protos):
+        self.options = options
+        self.protos = protos
+        self.outgoing = queue.SimpleQueue()
+        self.loop = None
+        self.properties = {"host": options.host, "protos": protos}
+        self.running = {}
+
+    def send(self, message):
+        self.outgoing.put(message)
+
+    def invocation(self):
+        """Return the ID of the invocation that the current thread or task works for."""
+        from azure_functions_runtime.bindings.context import _invocation_id_local
+        from azure_functions_runtime.utils.executor import invocation_id_cv
+
+        found = invocation_id_cv.get() or self.current.get()
+        return found or getattr(_invocation_id_local, "invocation_id", None)
+
+    def run(self):
+        import contextvars
+
+        import grpc
+
+        self.current = contextvars.ContextVar("invocation", default=None)
+        limit = self.options.max_message
+        channel = grpc.insecure_channel(
+            "%s:%d" % (self.options.host, self.options.port),
+            [("grpc.max_send_message_length", limit), ("grpc.max_receive_message_length", limit)],
+        )
+        p = self.protos
+        stream = channel.stream_stream(
+            "/AzureFunctionsRpcMessages.FunctionRpc/EventStream",
+            request_serializer=p.StreamingMessage.SerializeToString,
+            response_deserializer=p.StreamingMessage.FromString,
+        )
+        self.send(
+            p.StreamingMessage(
+                request_id=self.options.request_id, start_stream=p.StartStream(worker_id=self.options.worker_id)
+            )
+        )
+        responses = stream(iter(self.outgoing.get, None))
+        asyncio.run(self.serve(responses))
+        os._exit(0)  # Threads of functions may run for ever.
+
+    async def serve(self, responses):
+        self.loop = asyncio.get_running_loop()
+        done = asyncio.Event()
+
+        def receive():
+            import grpc
+
+            try:
+                for message in responses:
+                    self.loop.call_soon_threadsafe(self.dispatch, message, done)
+            except grpc.RpcError:
+                pass  # The host has ended.
+            self.loop.call_soon_threadsafe(done.set)
+
+        threading.Thread(target=receive, daemon=True, name="host").start()
+        await done.wait()
+
+    def dispatch(self, message, done):
+        kind = message.WhichOneof("content")
+        if kind == "worker_terminate":
+            done.set()
+            return
+        if kind == "invocation_cancel":
+            task = self.running.get(message.invocation_cancel.invocation_id)
+            if task is not None:
+                task.cancel()
+            return
+        handler = getattr(self, "on_" + kind, None) if kind else None
+        if handler is None:
+            return
+        task = self.loop.create_task(self.answer(handler, message, kind))
+        if kind == "invocation_request":
+            self.running[message.invocation_request.invocation_id] = task
+
+    async def answer(self, handler, message, kind):
+        invocation = message.invocation_request.invocation_id if kind == "invocation_request" else None
+        self.current.set(invocation)
+        try:
+            name, response = await handler(Request(message, self.properties))
+            self.send(self.protos.StreamingMessage(request_id=message.request_id, **{name: response}))
+        finally:
+            self.running.pop(invocation, None)
+
+    async def on_worker_init_request(self, request):
+        import azure_functions_runtime
+
+        os.environ["AzureWebJobsScriptRoot"] = request.request.worker_init_request.function_app_directory
+        start_threads()
+        response = await azure_functions_runtime.worker_init_request(request)
+        return "worker_init_response", response
+
+    async def on_functions_metadata_request(self, request):
+        import azure_functions_runtime
+
+        return "function_metadata_response", await azure_functions_runtime.functions_metadata_request(request)
+
+    async def on_function_load_request(self, request):
+        import azure_functions_runtime
+
+        return "function_load_response", await azure_functions_runtime.function_load_request(request)
+
+    async def on_invocation_request(self, request):
+        import azure_functions_runtime
+
+        return "invocation_response", await azure_functions_runtime.invocation_request(request)
+
+    async def on_worker_status_request(self, request):
+        return "worker_status_response", self.protos.WorkerStatusResponse()
+
+
+def start_threads():
+    """Start the threads in which functions run that are not coroutines."""
+    from azure_functions_runtime.utils import threadpool
+
+    threadpool.start_threadpool_executor()
+
+
+def debug():
+    """Wait for a debugger if one is asked for."""
+    port = os.environ.get("LAZULI_DEBUG_PORT")
+    if not port:
+        return
+    try:
+        import debugpy
+    except ImportError:
+        say("the debugger is missing; install it: %s -m pip install debugpy" % sys.executable)
+    debugpy.listen(("127.0.0.1", int(port)))
+    print("waiting for a debugger (debugpy) at 127.0.0.1:%s" % port, flush=True)
+    debugpy.wait_for_client()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--workerId", dest="worker_id", required=True)
+    parser.add_argument("--requestId", dest="request_id", required=True)
+    parser.add_argument("--grpcMaxMessageLength", dest="max_message", type=int, default=-1)
+    options, _ = parser.parse_known_args()
+
+    script_root = os.getcwd()
+    sys.path[:] = [script_root] + [p for p in sys.path if os.path.abspath(p or ".") != HERE]
+    packages = os.path.join(script_root, ".python_packages", "lib", "site-packages")
+    if os.path.isdir(packages):
+        sys.path.append(packages)
+    require()
+    debug()
+    worker = Worker(options, make_messages(os.path.join(HERE, "functionrpc.binpb")))
+    handler = LogHandler(worker)
+    root = logging.getLogger()
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG if os.environ.get("PYTHON_ENABLE_DEBUG_LOGGING", "").lower() in ("1", "true") else logging.INFO)
+    logging.getLogger("grpc").setLevel(logging.WARNING)
+    worker.run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,328 @@
+package languageworker
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"mime"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/lazuli-storage/lazuli/workers/customhandler"
+	rpc "github.com/lazuli-storage/lazuli/workers/languageworker/internal/functionrpc"
+)
+
+// request makes the message of an invocation.
+func (w *worker) request(c *customhandler.Invocation, forwarded bool) (*rpc.InvocationRequest, error) {
+	r := &rpc.InvocationRequest{
+		InvocationId: c.ID, FunctionId: w.ids[c.Function], TriggerMetadata: map[string]*rpc.TypedData{},
+		TraceContext: &rpc.RpcTraceContext{TraceParent: c.Trace.TraceParent, TraceState: c.Trace.TraceState},
+	}
+	for name, value := range c.Inputs {
+		data, err := w.typed(value, forwarded)
+		if err != nil {
+			return nil, fmt.Errorf("input %s: %w", name, err)
+		}
+		r.InputData = append(r.InputData, &rpc.ParameterBinding{Name: name,
+			RpcData: &rpc.ParameterBinding_Data{Data: data}})
+	}
+	for name, value := range c.Metadata {
+		data, err := w.typed(value, forwarded)
+		if err != nil {
+			return nil, fmt.Errorf("trigger metadata %s: %w", name, err)
+		}
+		r.TriggerMetadata[name] = data
+	}
+	if retry := c.Retry; retry != nil {
+		r.RetryContext = &rpc.RetryContext{RetryCount: int32(retry.RetryCount), MaxRetryCount: int32(retry.MaxRetryCount)}
+		if retry.Exception != "" {
+			r.RetryContext.Exception = &rpc.RpcException{Message: retry.Exception}
+		}
+	}
+	return r, nil
+}
+
+// typed converts a value for a worker, by the rules of the Functions host: text and bytes as they are, everything else
+// as JSON. https://github.com/Azure/azure-functions-host (GrpcMessageConversionExtensions.ToRpc)
+func (w *worker) typed(value any, forwarded bool) (*rpc.TypedData, error) {
+	switch v := value.(type) {
+	case nil:
+		return &rpc.TypedData{}, nil
+	case string:
+		return &rpc.TypedData{Data: &rpc.TypedData_String_{String_: v}}, nil
+	case json.RawMessage:
+		return &rpc.TypedData{Data: &rpc.TypedData_Json{Json: string(v)}}, nil
+	case []byte:
+		return &rpc.TypedData{Data: &rpc.TypedData_Bytes{Bytes: v}}, nil
+	case time.Time:
+		return &rpc.TypedData{Data: &rpc.TypedData_Json{Json: v.UTC().Format(`"2006-01-02T15:04:05+00:00"`)}}, nil
+	case *customhandler.HTTPRequest:
+		return &rpc.TypedData{Data: &rpc.TypedData_Http{Http: w.httpRequest(v, forwarded)}}, nil
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(value); err != nil {
+		return nil, err
+	}
+	return &rpc.TypedData{Data: &rpc.TypedData_Json{Json: strings.TrimSuffix(b.String(), "\n")}}, nil
+}
+
+// httpRequest converts a request. The names of headers are in lower case, as the Functions host sends them.
+func (w *worker) httpRequest(r *customhandler.HTTPRequest, forwarded bool) *rpc.RpcHttp {
+	h := &rpc.RpcHttp{Method: r.Method, Url: r.URL}
+	headers := map[string]string{}
+	for name, values := range r.Header {
+		headers[strings.ToLower(name)] = strings.Join(values, ", ")
+	}
+	if w.capabilities["UseNullableValueDictionaryForHttp"] != "" {
+		h.NullableHeaders, h.NullableQuery, h.NullableParams = nullable(headers), nullable(r.Query), nullable(r.Params)
+	} else {
+		h.Headers, h.Query, h.Params = headers, r.Query, r.Params
+	}
+	h.Identities = []*rpc.RpcClaimsIdentity{{}}
+	if forwarded || len(r.Body) == 0 {
+		return h
+	}
+	h.Body = w.httpBody(r)
+	if w.capabilities["RpcHttpBodyOnly"] == "" {
+		h.RawBody = &rpc.TypedData{Data: &rpc.TypedData_String_{String_: validUTF8(r.Body)}}
+		if w.capabilities["RawHttpBodyBytes"] != "" {
+			h.RawBody = &rpc.TypedData{Data: &rpc.TypedData_Bytes{Bytes: r.Body}}
+		}
+	}
+	return h
+}
+
+// httpBody converts a body: bytes for a worker that wants them and for content that is no text, otherwise JSON or text.
+func (w *worker) httpBody(r *customhandler.HTTPRequest) *rpc.TypedData {
+	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	binary := kind == "application/octet-stream" || strings.HasPrefix(kind, "multipart/")
+	switch {
+	case binary, w.capabilities["RawHttpBodyBytes"] != "":
+		return &rpc.TypedData{Data: &rpc.TypedData_Bytes{Bytes: r.Body}}
+	case kind == "application/json" && json.Valid(r.Body):
+		return &rpc.TypedData{Data: &rpc.TypedData_Json{Json: string(r.Body)}}
+	}
+	return &rpc.TypedData{Data: &rpc.TypedData_String_{String_: validUTF8(r.Body)}}
+}
+
+func validUTF8(b []byte) string { return string(bytes.ToValidUTF8(b, []byte("\ufffd"))) }
+
+func nullable(m map[string]string) map[string]*rpc.NullableString {
+	n := map[string]*rpc.NullableString{}
+	for name, value := range m {
+		n[name] = &rpc.NullableString{String_: &rpc.NullableString_Value{Value: value}}
+	}
+	return n
+}
+
+// result converts what a function returned.
+func (w *worker) result(c *customhandler.Invocation, r *rpc.InvocationResponse,
+	forwarded bool) (*customhandler.Result, error) {
+	if s := r.GetResult(); s.GetStatus() != rpc.StatusResult_Success {
+		text := s.GetException().GetMessage()
+		if text == "" {
+			text = s.GetResult()
+		}
+		if text == "" {
+			text = "the worker gives no reason: " + s.GetStatus().String()
+		}
+		if stack := s.GetException().GetStackTrace(); stack != "" {
+			c.Log(true, slogLevels[rpc.RpcLog_Error], strings.TrimRight(stack, "\n"))
+		}
+		return nil, &customhandler.FunctionError{Err: fmt.Errorf("%s", text)}
+	}
+	result := &customhandler.Result{Outputs: map[string]customhandler.Value{}, Forwarded: forwarded}
+	var err error
+	if result.Return, err = value(r.GetReturnValue()); err != nil {
+		return nil, &customhandler.FunctionError{Err: fmt.Errorf("return value: %w", err)}
+	}
+	for _, o := range r.GetOutputData() {
+		if result.Outputs[o.GetName()], err = value(o.GetData()); err != nil {
+			return nil, &customhandler.FunctionError{Err: fmt.Errorf("output %s: %w", o.GetName(), err)}
+		}
+	}
+	return result, nil
+}
+
+// value converts a value of a worker.
+func value(d *rpc.TypedData) (customhandler.Value, error) {
+	var v customhandler.Value
+	v.Literal = true
+	list := func(n int, item func(i int) any) error {
+		items := make([]any, n)
+		for i := range n {
+			items[i] = item(i)
+		}
+		var err error
+		v.JSON, err = json.Marshal(items)
+		return err
+	}
+	switch data := d.GetData().(type) {
+	case nil:
+		return customhandler.Value{}, nil
+	case *rpc.TypedData_String_:
+		text, err := json.Marshal(data.String_)
+		v.JSON = text
+		return v, err
+	case *rpc.TypedData_Json:
+		if !json.Valid([]byte(data.Json)) {
+			return v, fmt.Errorf("it is not JSON: %.200s", data.Json)
+		}
+		v.JSON = bytes.TrimSpace([]byte(data.Json))
+	case *rpc.TypedData_Bytes:
+		v.Bytes = append([]byte{}, data.Bytes...)
+	case *rpc.TypedData_Stream:
+		v.Bytes = append([]byte{}, data.Stream...)
+	case *rpc.TypedData_Int:
+		v.JSON = strconv.AppendInt(nil, data.Int, 10)
+	case *rpc.TypedData_Double:
+		text, err := json.Marshal(data.Double)
+		v.JSON = text
+		return v, err
+	case *rpc.TypedData_Http:
+		var err error
+		v.HTTP, err = httpResponse(data.Http)
+		return v, err
+	case *rpc.TypedData_CollectionBytes:
+		v.Items = []customhandler.Value{}
+		for _, b := range data.CollectionBytes.GetBytes() {
+			v.Items = append(v.Items, customhandler.Value{Bytes: append([]byte{}, b...)})
+		}
+	case *rpc.TypedData_CollectionString:
+		s := data.CollectionString.GetString_()
+		return v, list(len(s), func(i int) any { return s[i] })
+	case *rpc.TypedData_CollectionDouble:
+		s := data.CollectionDouble.GetDouble()
+		return v, list(len(s), func(i int) any { return s[i] })
+	case *rpc.TypedData_CollectionSint64:
+		s := data.CollectionSint64.GetSint64()
+		return v, list(len(s), func(i int) any { return s[i] })
+	default:
+		return v, fmt.Errorf("a value of the type %T is not supported", data)
+	}
+	return v, nil
+}
+
+// httpResponse converts a response with its cookies.
+func httpResponse(h *rpc.RpcHttp) (*customhandler.HTTPResponse, error) {
+	r := &customhandler.HTTPResponse{Header: http.Header{}}
+	if text := h.GetStatusCode(); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return nil, fmt.Errorf("the status code %q is not a number", text)
+		}
+		r.Status = n
+	}
+	for name, value := range h.GetHeaders() {
+		r.Header.Set(name, value)
+	}
+	for name, value := range h.GetNullableHeaders() {
+		r.Header.Set(name, value.GetValue())
+	}
+	for _, c := range h.GetCookies() {
+		r.Header.Add("Set-Cookie", cookie(c).String())
+	}
+	if h.GetBody().GetData() != nil {
+		body, err := value(h.GetBody())
+		if err != nil {
+			return nil, fmt.Errorf("body: %w", err)
+		}
+		r.Body = &body
+	}
+	return r, nil
+}
+
+func cookie(c *rpc.RpcHttpCookie) *http.Cookie {
+	h := &http.Cookie{Name: c.GetName(), Value: c.GetValue(), Domain: c.GetDomain().GetValue(),
+		Path: c.GetPath().GetValue(), Secure: c.GetSecure().GetValue(), HttpOnly: c.GetHttpOnly().GetValue()}
+	if t, ok := c.GetExpires().GetTimestamp().(*rpc.NullableTimestamp_Value); ok {
+		h.Expires = t.Value.AsTime()
+	}
+	if age, ok := c.GetMaxAge().GetDouble().(*rpc.NullableDouble_Value); ok {
+		if h.MaxAge = int(age.Value); h.MaxAge <= 0 {
+			h.MaxAge = -1
+		}
+	}
+	switch c.GetSameSite() {
+	case rpc.RpcHttpCookie_Lax:
+		h.SameSite = http.SameSiteLaxMode
+	case rpc.RpcHttpCookie_Strict:
+		h.SameSite = http.SameSiteStrictMode
+	case rpc.RpcHttpCookie_ExplicitNone:
+		h.SameSite = http.SameSiteNoneMode
+	}
+	return h
+}
+
+// indexedFunction converts a function that a worker has found.
+func indexedFunction(f *rpc.RpcFunctionMetadata) customhandler.WorkerFunction {
+	w := customhandler.WorkerFunction{Name: f.GetName(), ID: f.GetFunctionId(), Directory: f.GetDirectory(),
+		ScriptFile: f.GetScriptFile(), EntryPoint: f.GetEntryPoint()}
+	for _, text := range f.GetRawBindings() {
+		w.Bindings = append(w.Bindings, json.RawMessage(text))
+	}
+	if o := f.GetRetryOptions(); o != nil {
+		retry := map[string]any{"maxRetryCount": o.GetMaxRetryCount()}
+		if o.GetRetryStrategy() == rpc.RpcRetryOptions_fixed_delay {
+			retry["strategy"], retry["delayInterval"] = "fixedDelay", interval(o.GetDelayInterval())
+		} else {
+			retry["strategy"] = "exponentialBackoff"
+			retry["minimumInterval"], retry["maximumInterval"] = interval(o.GetMinimumInterval()),
+				interval(o.GetMaximumInterval())
+		}
+		w.Retry, _ = json.Marshal(retry)
+	}
+	return w
+}
+
+// maxInterval is the longest interval of a retry policy.
+const maxInterval = 7 * 24 * time.Hour
+
+// interval writes a duration as in host.json: d.hh:mm:ss.
+func interval(d *durationpb.Duration) string {
+	v := min(d.AsDuration(), maxInterval)
+	return fmt.Sprintf("%d.%02d:%02d:%02d", v/(24*time.Hour), v/time.Hour%24, v/time.Minute%60, v/time.Second%60)
+}
+
+// metadata describes a function to the worker that is to load it.
+func metadata(f customhandler.WorkerFunction, id string) *rpc.RpcFunctionMetadata {
+	m := &rpc.RpcFunctionMetadata{Name: f.Name, FunctionId: id, Directory: f.Directory, EntryPoint: f.EntryPoint,
+		Bindings: map[string]*rpc.BindingInfo{}}
+	if f.ScriptFile != "" {
+		m.ScriptFile = f.ScriptFile
+		if !filepath.IsAbs(m.ScriptFile) {
+			m.ScriptFile = filepath.Join(f.Directory, m.ScriptFile)
+		}
+	}
+	for _, text := range f.Bindings {
+		m.RawBindings = append(m.RawBindings, string(text))
+		var b struct{ Name, Type, Direction, DataType string }
+		if json.Unmarshal(text, &b) != nil {
+			continue
+		}
+		info := &rpc.BindingInfo{Type: b.Type}
+		switch strings.ToLower(b.Direction) {
+		case "out":
+			info.Direction = rpc.BindingInfo_out
+		case "inout":
+			info.Direction = rpc.BindingInfo_inout
+		}
+		switch strings.ToLower(b.DataType) {
+		case "string":
+			info.DataType = rpc.BindingInfo_string
+		case "binary":
+			info.DataType = rpc.BindingInfo_binary
+		case "stream":
+			info.DataType = rpc.BindingInfo_stream
+		}
+		m.Bindings[b.Name] = info
+	}
+	return m
+}
