@@ -36,9 +36,9 @@
 // UseNullableValueDictionaryForHttp, TypedDataCollection, SupportsLoadResponseCollection, WorkerStatus and
 // HandlesWorkerTerminateMessage.
 //
-// The programs of the workers are in folders of this package and embedded in the binary. They are written to a temporary
-// folder, with functionrpc.proto beside them, from which they make the types of the messages, and functionrpc.binpb, its
-// FileDescriptorProto.
+// The programs of the workers are in folders of this package and embedded in the binary. They are written to a
+// temporary folder, with functionrpc.proto beside them, from which they make the types of the messages, and
+// functionrpc.binpb, its FileDescriptorProto.
 //
 // # Where to start
 //
