@@ -11,7 +11,7 @@ import (
 
 // programs are the workers, one folder of files for each language.
 //
-//go:embed python
+//go:embed node python
 var programs embed.FS
 
 // writeProgram writes the program of a language to a folder, and beside it the messages of the protocol in both of the
