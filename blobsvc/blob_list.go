@@ -46,11 +46,9 @@ func (c *call) marker(name string) ([]byte, error) {
 // listBlobs: https://learn.microsoft.com/rest/api/storageservices/list-blobs
 func (s *Service) listBlobs(c *call) error {
 	tree := s.hierarchical(c.Account) && !strings.HasPrefix(c.container, "$")
-	if only := c.Query.Get("showonly"); only != "" {
-		if !tree || !strings.EqualFold(only, "deleted") {
-			return invalidQuery("showonly", only)
-		}
-		return s.showDeleted(c)
+	only := c.Query.Get("showonly")
+	if only != "" && (!tree || !strings.EqualFold(only, "deleted")) {
+		return invalidQuery("showonly", only)
 	}
 	n, err := c.maxResults()
 	if err != nil {
@@ -75,7 +73,8 @@ func (s *Service) listBlobs(c *call) error {
 	l := state.Listing{Now: c.now(), Prefix: c.Query.Get("prefix"), Delimiter: c.Query.Get("delimiter"),
 		EndBefore: c.Query.Get("endbefore"), Max: n, Work: c.Work(),
 		Snapshots: include["snapshots"], Uncommitted: include["uncommittedblobs"], Deleted: include["deleted"],
-		Versions: include["versions"], VersionsOnly: include["deletedwithversions"]}
+		Versions: include["versions"], VersionsOnly: include["deletedwithversions"],
+		DeletedOnly: only != ""}
 	l.Caller = c.caller()
 	if tree && l.Delimiter != "" && l.Delimiter != "/" {
 		return invalidQuery("delimiter", l.Delimiter)
@@ -99,12 +98,12 @@ func (s *Service) listBlobs(c *call) error {
 	w := blobWriter{page: newPage(), c: c, itemOptions: options}
 	defer w.free()
 	w.begin(n)
-	changed, only, err := s.changedBlobs(c, &l)
+	changed, watched, err := s.changedBlobs(c, &l)
 	if err != nil {
 		return err
 	}
 	var next []byte
-	if only {
+	if watched {
 		err = s.writeChanged(c, changed, w.write)
 	} else {
 		next, err = s.sendItems(c, &l, &w)
@@ -200,6 +199,9 @@ func (w *blobWriter) write(item state.Item) error {
 		uncommitted(w.page)
 		w.raw("</Properties></Blob>")
 		return nil
+	}
+	if item.Deletion != 0 {
+		w.int("DeletionId", int64(item.Deletion))
 	}
 	w.flags(w.page, &item)
 	b := item.Blob

@@ -101,7 +101,10 @@ func (s *Service) resolveLake(r *wire.Request) (*call, frontend.Level, error) {
 	if c.blob, err = cleanPath(path); err != nil {
 		return c, onBlob, err
 	}
-	return c, onBlob, c.readKeys()
+	if err := c.readKeys(); err != nil {
+		return c, onBlob, err
+	}
+	return c, onBlob, c.refuseStructured()
 }
 
 // cleanPath is the canonical form of a path: without slashes at its ends, and with one between names.

@@ -42,6 +42,9 @@ var lakeOperations = []op{
 	{Name: "PathList", Method: get, On: onContainer, Restype: "filesystem", Needs: listContainer,
 		Do: (*Service).listPaths},
 
+	{Name: "FilesystemListBlobHierarchySegment", Method: get, On: onContainer, Restype: "container", Comp: "list",
+		Needs: listContainer, Do: (*Service).listBlobs},
+
 	{Name: "PathCreate", Method: put, On: onBlob, Restype: "file", HasNot: []string{renameHeader}, Needs: onObject("cw"),
 		Do: (*Service).createFile},
 	{Name: "PathCreate", Method: put, On: onBlob, Restype: "directory", HasNot: []string{renameHeader},

@@ -137,6 +137,9 @@ func (s *Service) createPath(c *call, directory bool) error {
 	if c.blob == "" {
 		return errPathExists
 	}
+	if token := c.Query.Get("continuation"); token != "" {
+		return invalidQuery("continuation", token) // of renames alone
+	}
 	if _, err := c.contentLength(0); err != nil && !errors.Is(err, wire.ErrMissingContentLength) {
 		return err
 	}
@@ -285,6 +288,9 @@ func (s *Service) renamePath(c *call) error {
 	case "", "legacy", "posix": // both replace what may be replaced
 	default:
 		return invalidQuery("mode", c.Query.Get("mode"))
+	}
+	if token := c.Query.Get("continuation"); token != "" {
+		return invalidQuery("continuation", token) // a rename takes one request
 	}
 	if !s.hierarchical(c.Account) {
 		return errNeedsTree

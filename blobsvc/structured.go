@@ -57,8 +57,11 @@ var takesStructured = map[[2]string]bool{
 
 // refuseStructured refuses a structured body where the operation takes none, and its length without it.
 func (c *call) refuseStructured() error {
-	if c.HasHeader(structuredHeader) &&
-		(!takesStructured[[2]string{c.HTTP.Method, c.Comp}] || c.HasHeader(copySourceHeader)) {
+	takes := takesStructured[[2]string{c.HTTP.Method, c.Comp}]
+	if c.lake {
+		takes = c.Comp == "append"
+	}
+	if c.HasHeader(structuredHeader) && (!takes || c.HasHeader(copySourceHeader)) {
 		return wire.ErrUnsupportedHeader.With("HeaderName", "x-ms-structured-body")
 	}
 	if c.HasHeader(structuredLength) && !c.HasHeader(structuredHeader) {

@@ -35,6 +35,8 @@ type Listing struct {
 	Directory string
 	// VersionsOnly shows one item for a blob that is deleted and has versions.
 	VersionsOnly bool
+	// DeletedOnly lists what was deleted in a tree, and nothing else. The caller must be the superuser.
+	DeletedOnly bool
 
 	// gen is the container's generation, once it was found: all pages of a listing are of one container.
 	gen  generation
@@ -52,6 +54,8 @@ type Item struct {
 	Blob *Blob
 	// VersionsOnly is set for the newest version of a blob without a current version.
 	VersionsOnly bool
+	// Deletion is the number under which a deleted file or directory of a tree can be restored, 0 for what exists.
+	Deletion uint64
 }
 
 // ListBlobs calls emit with the items of a page in order, and returns where the next page begins, nil at the end.

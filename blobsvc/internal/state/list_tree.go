@@ -97,8 +97,68 @@ func comparePaths(a, b string) int {
 	return strings.Compare(strings.ReplaceAll(a, "/", "\x00"), strings.ReplaceAll(b, "/", "\x00"))
 }
 
-// walkTree is walk for a tree. A page begins at a path, and within it at a slot.
+// walkTree is walk for a tree. A page begins at a path, and within it at a slot, or in the trash.
 func (l *Listing) walkTree(tx *store.Tx, emit func(Item) error) (next []byte, err error) {
+	from, fromSlot, dead := string(l.From), Slot(0), false
+	if i := bytes.IndexByte(l.From, 0); i >= 0 {
+		dead = len(l.From) == i+10 && l.From[i+9] == trashEntry
+		if len(l.From) != i+9 && !dead {
+			return nil, errKey
+		}
+		from, fromSlot = string(l.From[:i]), Slot(binary.BigEndian.Uint64(l.From[i+1:]))
+	}
+	page := treePage{Listing: l, emit: emit}
+	var trash trashWalk
+	if l.Deleted || l.DeletedOnly {
+		if !l.Caller.Super() { // the lists of the places that it had are gone
+			return nil, ErrAccess
+		}
+		if err := trash.begin(tx, l, from, uint64(fromSlot), !dead && len(l.From) > 0); err != nil {
+			return nil, err
+		}
+	}
+	more := true
+	if !l.DeletedOnly {
+		if dead {
+			from, fromSlot = strings.TrimSuffix(from, "/"), 0
+		}
+		more, err = page.walk(tx, from, fromSlot, &trash)
+	}
+	if err == nil && more {
+		_, err = trash.pass(tx, "", true, &page)
+	}
+	return page.next, err
+}
+
+// treePage is a page of a listing of a tree: its methods return false when it is full.
+type treePage struct {
+	*Listing
+	emit  func(Item) error
+	count int
+	next  []byte
+}
+
+// spend does the work of a record; at returns its position.
+func (p *treePage) spend(at func() []byte) (more bool, err error) {
+	err = p.Work.Spend(recordWork)
+	if budget.EndsPage(err) {
+		p.Short, p.next = true, at()
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (p *treePage) send(item Item, at func() []byte) (more bool, err error) {
+	if p.count == p.Max {
+		p.next = at()
+		return false, nil
+	}
+	p.count++
+	return true, p.emit(item)
+}
+
+// walk sends what exists in a tree, and before each item what was deleted before it in the order of paths.
+func (l *treePage) walk(tx *store.Tx, from string, fromSlot Slot, trash *trashWalk) (more bool, err error) {
 	path, prefix := l.Directory, ""
 	if !l.Paths {
 		i := strings.LastIndexByte(l.Prefix, '/')
@@ -107,53 +167,43 @@ func (l *Listing) walkTree(tx *store.Tx, emit func(Item) error) (next []byte, er
 	p, err := walkTree(tx, l.gen.root(), path, l.Caller)
 	switch {
 	case l.Paths && (errors.Is(err, ErrPathConflict) || err == nil && !p.item.exists()):
-		return nil, ErrBlobNotFound
+		return false, ErrBlobNotFound
 	case errors.Is(err, ErrPathConflict), err == nil && p.kind != entryDirectory && !l.Paths:
-		return nil, nil
+		return true, nil
 	case err != nil:
-		return nil, err
+		return false, err
 	case p.kind != entryDirectory:
-		return nil, ErrPathConflict
+		return false, ErrPathConflict
 	}
 	if _, err := permit(tx, p.item.inode(), l.Caller, posix.Read|posix.Execute); err != nil {
-		return nil, err
+		return false, err
 	}
 	if path = p.path; path != "" {
 		path += "/"
 	}
-	from, fromSlot := string(l.From), Slot(0)
-	if i := bytes.IndexByte(l.From, 0); i >= 0 {
-		if len(l.From) != i+9 {
-			return nil, errKey
-		}
-		from, fromSlot = string(l.From[:i]), Slot(binary.BigEndian.Uint64(l.From[i+1:]))
-	}
 	w := treeWalk{tx: tx, caller: l.Caller}
 	if err := w.begin(p.item.inode(), path, prefix, from); err != nil {
-		return nil, err
+		return false, err
 	}
-	count := 0
-	send := func(item Item, slot Slot) (more bool, err error) {
-		if count == l.Max {
-			next = binary.BigEndian.AppendUint64(append([]byte(w.path), 0), uint64(slot))
-			return false, nil
-		}
-		count++
-		return true, emit(item)
+	slot := Slot(0)
+	at := func() []byte { return binary.BigEndian.AppendUint64(append([]byte(w.path), 0), uint64(slot)) }
+	send := func(item Item, of Slot) (more bool, err error) {
+		slot = of
+		return l.send(item, at)
 	}
 	for {
-		more, err := w.next()
-		if err != nil || !more {
-			return nil, err
-		}
-		if err := l.Work.Spend(recordWork); budget.EndsPage(err) {
-			l.Short = true
-			return append(append([]byte(w.path), 0), make([]byte, 8)...), nil
-		} else if err != nil {
-			return nil, err
+		if more, err = w.next(); err != nil || !more {
+			return true, err
 		}
 		if l.EndBefore != "" && comparePaths(w.path, l.EndBefore) >= 0 {
-			return nil, nil
+			return true, nil
+		}
+		if more, err := trash.pass(tx, w.path, false, l); err != nil || !more {
+			return false, err
+		}
+		slot = 0
+		if more, err := l.spend(at); err != nil || !more {
+			return false, err
 		}
 		switch {
 		case w.last.kind == entryFile:
@@ -162,16 +212,17 @@ func (l *Listing) walkTree(tx *store.Tx, emit func(Item) error) (next []byte, er
 			}
 			more, err = l.sendFile(tx, w.last.inode.item(), w.path, fromSlot, send)
 		case l.Delimiter != "" && !l.Paths:
-			more, err = send(Item{Prefix: w.path + "/"}, 0)
+			trash.prefix = w.path + "/"
+			more, err = send(Item{Prefix: trash.prefix}, 0)
 		default:
 			if err := loadBlob(tx, w.last.inode.item(), baseSlot, &l.rec); err != nil {
-				return nil, err
+				return false, err
 			}
 			w.descend = l.Delimiter == ""
 			more, err = send(Item{Name: w.path, Blob: &l.rec}, 0)
 		}
 		if err != nil || !more {
-			return next, err
+			return false, err
 		}
 	}
 }

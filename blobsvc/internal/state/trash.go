@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"strings"
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
@@ -76,89 +77,103 @@ func (c *change) trash(b *Blob) (deletion uint64, err error) {
 	return deletion, nil
 }
 
-// Trashed is a deleted file or directory of a listing.
-type Trashed struct {
-	Path      string
-	Deletion  uint64
-	Directory bool
-	Deleted   ticks.Ticks
-	Days      int64
-	// Blob is its record, valid until the next one.
-	Blob *Blob
+// trashWalk visits what was deleted in a tree, in the order of paths. What a request for a page wants of it is in l; a
+// walk of nothing has no key.
+type trashWalk struct {
+	walker
+	l     *Listing
+	scope []byte
+	// path and deletion are those of the current key. prefix is the last prefix that was an item.
+	path     string
+	deletion uint64
+	prefix   string
 }
 
-// RemainingDays is the number of whole days until it is removed.
-func (t *Trashed) RemainingDays(now ticks.Ticks) int64 {
-	return int64(max(0, t.Deleted+ticks.Ticks(t.Days)*day-now) / day)
+// trashEntry ends the position of a page that begins in the trash.
+const trashEntry = 't'
+
+// position is the position of the current key in a listing.
+func (w *trashWalk) position() []byte {
+	path, deletion := w.path, w.deletion
+	if p := w.l.commonPrefix(path); p != "" {
+		path, deletion = p, 0
+	}
+	return append(binary.BigEndian.AppendUint64(append([]byte(path), 0), deletion), trashEntry)
 }
 
-// TrashListing is one request for a page of deleted files and directories.
-type TrashListing struct {
-	Prefix, Delimiter string
-	// From is the position at which the page begins, as a page before returned it.
-	From []byte
-	Max  int
+// begin starts the walk of a container at a position: at a deletion of a path, or behind all of them.
+func (w *trashWalk) begin(tx *store.Tx, l *Listing, from string, deletion uint64, behind bool) error {
+	w.l, w.scope = l, setPrefix(uint64(l.gen.root()))
+	key := func(path string) []byte {
+		return append(bytes.Clone(w.scope), bytes.ReplaceAll([]byte(path), []byte("/"), []byte{1})...)
+	}
+	w.walker = walker{cur: tx.Cursor(trashBucket), within: key(l.Prefix)}
+	start := key(from)
+	if behind {
+		start = append(append(start, 0), bytes.Repeat([]byte{0xff}, 9)...)
+	} else if from != "" && !strings.HasSuffix(from, "/") {
+		start = binary.BigEndian.AppendUint64(append(start, 0), deletion)
+	}
+	if bytes.Compare(start, w.within) < 0 {
+		start = w.within
+	}
+	w.seek(start)
+	return w.parse()
 }
 
-// ListTrash calls emit with a page of what was deleted in a container of a tree, in the order of paths: prefix is set
-// in place of an item for all paths that share one up to the delimiter. It returns where the next page begins, nil at
-// the end.
-func (s *Store) ListTrash(r *Ref, l *TrashListing, emit func(prefix string, t Trashed) error) (next []byte, err error) {
-	err = s.db.View(func(tx *store.Tx) error {
-		gen, err := containerGeneration(tx, r.Account, r.Container)
-		if err != nil || !gen.isTree() {
-			return err
+func (w *trashWalk) parse() (err error) {
+	if w.key == nil {
+		return nil
+	}
+	_, w.path, w.deletion, err = parseTrashKey(w.key)
+	if w.l.EndBefore != "" && comparePaths(w.path, w.l.EndBefore) >= 0 {
+		w.key = nil
+	}
+	return err
+}
+
+// pass sends what was deleted up to a path, or everything that is left. It returns false when the page is full.
+func (w *trashWalk) pass(tx *store.Tx, upTo string, all bool, page *treePage) (more bool, err error) {
+	for w.key != nil && (all || comparePaths(w.path, upTo) <= 0) {
+		item := Item{}
+		if more, err := page.spend(w.position); err != nil || !more {
+			return false, err
 		}
-		scope := setPrefix(uint64(gen.root()))
-		within := append(bytes.Clone(scope), bytes.ReplaceAll([]byte(l.Prefix), []byte("/"), []byte{1})...)
-		start := append(bytes.Clone(scope), l.From...)
-		if bytes.Compare(start, within) < 0 {
-			start = within
-		}
-		w := walker{cur: tx.Cursor(trashBucket), within: within}
-		var b Blob
-		for count := 0; ; count++ {
-			if count == 0 {
-				w.seek(start)
-			}
-			if w.key == nil {
-				return nil
-			}
-			if count == l.Max {
-				next = bytes.Clone(w.key[8:])
-				return nil
-			}
-			_, path, deletion, err := parseTrashKey(w.key)
-			if err != nil {
-				return err
-			}
-			if p := (&Listing{Prefix: l.Prefix, Delimiter: l.Delimiter}).commonPrefix(path); p != "" {
-				if err := emit(p, Trashed{}); err != nil {
-					return err
-				}
-				w.seek(successor(append(bytes.Clone(scope), bytes.ReplaceAll([]byte(p), []byte("/"), []byte{1})...)))
-				continue
-			}
+		if item.Prefix = w.l.commonPrefix(w.path); item.Prefix == "" {
 			rec, err := decodeTrash(w.value)
 			if err != nil {
-				return err
+				return false, err
 			}
-			if err := loadBlob(tx, rec.inode.item(), baseSlot, &b); err != nil {
-				return err
+			if err := loadBlob(tx, rec.inode.item(), baseSlot, &w.l.rec); err != nil {
+				return false, err
 			}
-			if err := emit("", Trashed{path, deletion, rec.kind == entryDirectory, rec.Deleted, rec.Days, &b}); err != nil {
-				return err
+			w.l.rec.Deleted, w.l.rec.KeptDays = rec.Deleted, rec.Days
+			item.Name, item.Blob, item.Deletion = w.path, &w.l.rec, w.deletion
+		}
+		if item.Prefix == "" || item.Prefix != w.prefix {
+			if more, err := page.send(item, w.position); err != nil || !more {
+				return false, err
 			}
+		}
+		if w.prefix = item.Prefix; w.prefix != "" {
+			w.seek(successor(append(bytes.Clone(w.scope), bytes.ReplaceAll([]byte(w.prefix), []byte("/"), []byte{1})...)))
+		} else {
 			w.next()
 		}
-	})
-	return next, err
+		if err := w.parse(); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // RestorePath restores what was deleted at a path of the container, under the path of w, which is the same in most
 // requests. Missing directories above it are created. It returns the restored record.
 func (s *Store) RestorePath(w *Write, from string, deletion uint64) (b Blob, err error) {
 	_, err = s.update(w, func(c *change) error {
+		if !c.Caller.Super() { // the lists of the place that it had are gone
+			return ErrAccess
+		}
 		if err := c.enter(); err != nil {
 			return err
 		}

@@ -145,12 +145,15 @@ var variants = func() map[string]scene {
 
 // variant returns the scene for a parameter: that of the operation, unless variants has another one.
 func variant(operation, parameter string, sc scene) (_ scene, other bool) {
-	for start, v := range variants {
-		if strings.HasPrefix(operation+" "+parameter, start) {
-			return v, true
+	longest := ""
+	for _, list := range []map[string]scene{variants, dfsVariants} {
+		for start, v := range list {
+			if strings.HasPrefix(operation+" "+parameter, start) && len(start) > len(longest) {
+				longest, sc = start, v
+			}
 		}
 	}
-	return sc, false
+	return sc, longest != ""
 }
 
 // An edit changes one element and leaves the others.

@@ -1,7 +1,7 @@
 // Package parameters guards against parameters that are accepted and ignored.
 //
 // parameters.txt lists every header, query parameter, element of a body and enumeration value that clients can send
-// with each operation of the three services. Its command, gen, reads them from the Azure SDK for Go, which is generated
+// with each operation of the services. Its command, gen, reads them from the Azure SDK for Go, which is generated
 // from the OpenAPI specifications.
 //
 // The test has a scene for each operation: a request that succeeds on a prepared account. It sends the request again

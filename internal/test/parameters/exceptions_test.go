@@ -16,6 +16,7 @@ var refused = map[string]refusal{
 }
 
 const (
+	inJSON      = "the service answers in JSON or XML, whatever Accept says"
 	inXML       = "the service answers in XML, whatever Accept says"
 	byContent   = "the operation decides what its body is, whatever Content-Type says"
 	transport   = "the length of the body is a matter of HTTP"
@@ -26,7 +27,8 @@ const (
 	ofDeletion  = "the SDK shares a type: false says nothing where nothing is deleted; true is refused"
 	otherFormat = "Parquet has no settings, and Arrow is no format of the content: elements of other formats than Type " +
 		"are ignored"
-	noBody = "the answer has no body in that form"
+	bothModes = "both modes of a rename replace what may be replaced"
+	noBody    = "the answer has no body in that form"
 )
 
 // exceptions are the parameters and values that need not matter, with the reason. Their names are "service operation
@@ -41,18 +43,22 @@ var exceptions = map[string]string{
 	"blob element InputSerialization>Format>ArrowConfiguration>Schema>Field>Type":      otherFormat,
 	"blob element InputSerialization>Format>ParquetTextConfiguration":                  otherFormat,
 	"blob element OutputSerialization>Format>ParquetTextConfiguration":                 otherFormat,
-	"header Content-Length":                             transport,
-	"header x-ms-encryption-algorithm AES256":           alone,
-	"header x-ms-source-encryption-algorithm AES256":    alone,
-	"blob header Accept":                                inXML,
-	"queue header Accept":                               inXML,
-	"table Service.GetProperties header Accept":         inXML,
-	"table Service.GetStatistics header Accept":         inXML,
-	"table Service.SetProperties header Accept":         inXML,
-	"table Table.GetAccessPolicy header Accept":         inXML,
-	"table Table.SetAccessPolicy header Accept":         inXML,
-	"blob header Content-Type application/xml":          byContent,
-	"blob header Content-Type application/octet-stream": byContent,
+	"header Content-Length":                                 transport,
+	"header x-ms-encryption-algorithm AES256":               alone,
+	"header x-ms-source-encryption-algorithm AES256":        alone,
+	"blob header Accept":                                    inXML,
+	"dfs header Accept":                                     inJSON,
+	"dfs Path.Create header x-ms-expiry-option NeverExpire": initial,
+	"dfs Path.Create query mode legacy":                     bothModes,
+	"dfs Path.Create query mode posix":                      bothModes,
+	"queue header Accept":                                   inXML,
+	"table Service.GetProperties header Accept":             inXML,
+	"table Service.GetStatistics header Accept":             inXML,
+	"table Service.SetProperties header Accept":             inXML,
+	"table Table.GetAccessPolicy header Accept":             inXML,
+	"table Table.SetAccessPolicy header Accept":             inXML,
+	"blob header Content-Type application/xml":              byContent,
+	"blob header Content-Type application/octet-stream":     byContent,
 	"blob Service.ListContainersSegment query include system": "the account has no container of " +
 		"the system; TestListSystemContainers has one",
 	"blob Container.ListBlobHierarchySegment query include deleted":                 noneDeleted,

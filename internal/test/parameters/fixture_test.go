@@ -34,13 +34,14 @@ import (
 )
 
 // accounts is the number of scenes that a fixture has room for; the first scoped of them have encryption scopes, which
-// take a write of a file each.
+// take a write of a file each. The last trees of them have a hierarchical namespace.
 const (
-	accounts = 3000
+	accounts = 4000
 	scoped   = 40
+	trees    = 1000
 )
 
-// fixture has the three services. Each scene is prepared in an account of its own.
+// fixture has the services. Each scene is prepared in an account of its own.
 type fixture struct {
 	handlers map[string]http.Handler
 	clock    *clock.Clock
@@ -48,6 +49,7 @@ type fixture struct {
 	slow     string // the address of a file whose content does not come while the test runs
 	used     atomic.Int32
 	scoped   atomic.Int32
+	trees    atomic.Int32
 }
 
 func open(t *testing.T) *fixture {
@@ -62,6 +64,10 @@ func open(t *testing.T) *fixture {
 		list[i] = auth.Account{Name: accountName(i), Keys: []auth.Key{key}}
 		if i < scoped {
 			list[i].Overrides, err = list[i].Overrides.With("encryption-scopes", "scope1,scope2")
+			check.OK(t, err)
+		}
+		if i >= accounts-trees {
+			list[i].Overrides, err = list[i].Overrides.With("hierarchical-namespace", "true")
 			check.OK(t, err)
 		}
 		roles = append(roles, auth.Assignment{Principal: "owner", Role: "Storage Blob Data Owner", Scope: list[i].Name},
@@ -105,7 +111,8 @@ func open(t *testing.T) *fixture {
 		Features: can})
 	check.OK(t, err)
 	t.Cleanup(func() { _ = queues.Close() })
-	f.handlers = map[string]http.Handler{"blob": blobs.Handler(), "queue": queues.Handler(), "table": tables.Handler()}
+	f.handlers = map[string]http.Handler{"blob": blobs.Handler(), "queue": queues.Handler(), "table": tables.Handler(),
+		"dfs": blobs.LakeHandler()}
 	return f
 }
 
@@ -225,8 +232,11 @@ type stage struct {
 // stage returns the next account; with scopes, one that has them.
 func (f *fixture) stage(t *testing.T, service string, scopes bool) *stage {
 	t.Helper()
-	n, end := scoped+int(f.used.Add(1)), accounts
-	if scopes {
+	n, end := scoped+int(f.used.Add(1)), accounts-trees
+	switch {
+	case service == "dfs":
+		n, end = accounts-trees+int(f.trees.Add(1)), accounts
+	case scopes:
 		n, end = int(f.scoped.Add(1)), scoped
 	}
 	if n >= end {
@@ -271,6 +281,7 @@ var (
 		{regexp.MustCompile(`0x[0-9A-F]{15}`), "ETAG"},
 		{regexp.MustCompile(`20[0-2]\d-\d\d-\d\dT\d\d(:|%3[Aa])\d\d(:|%3[Aa])\d\d\.\d+Z`), "TICKS"},
 		{regexp.MustCompile(`<Version>[0-9A-F]{16}<`), "<Version>V<"},
+		{regexp.MustCompile(`\b1\d{17}\b`), "FILETIME"}, // deletions and times of paths, to the year 2087
 		{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}`), "ID"},
 		{regexp.MustCompile(`<(MessageId|PopReceipt|SignedOid|SignedTid)>[^<]*<`), "<$1>X<"},
 		{regexp.MustCompile(`<Value>[A-Za-z0-9+/]{43}=<`), "<Value>KEY<"},
@@ -329,7 +340,7 @@ var key = signer.ParseKey(auth.DevelopmentKey)
 
 func (s *stage) learnFrom(h http.Header, body string) {
 	for name, header := range map[string]string{"etag": "Etag", "snapshot": "X-Ms-Snapshot", "version": "X-Ms-Version-Id",
-		"copy": "X-Ms-Copy-Id"} {
+		"copy": "X-Ms-Copy-Id", "deletion": "X-Ms-Deletion-Id"} {
 		if v := h.Get(header); v != "" {
 			s.learn(name, v)
 		}

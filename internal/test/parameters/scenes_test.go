@@ -19,7 +19,7 @@ type scene struct {
 var scenes = func() map[string]scene {
 	all := map[string]scene{}
 	for service, list := range map[string]map[string]scene{"blob": blobScenes, "queue": queueScenes,
-		"table": tableScenes} {
+		"table": tableScenes, "dfs": dfsScenes} {
 		for name, sc := range list {
 			sc.service = service
 			all[service+" "+name] = sc

@@ -23,6 +23,7 @@ var sources = []struct{ service, module, version, folder string }{
 	{"blob", sdk + "storage/azblob", "v1.8.3", "internal/generated"},
 	{"queue", sdk + "storage/azqueue/v2", "v2.1.2", "internal/generated"},
 	{"table", sdk + "data/aztables", "v1.4.1", "internal"},
+	{"dfs", sdk + "storage/azdatalake", "v1.5.0", "internal/generated"},
 }
 
 func main() {
