@@ -3,6 +3,7 @@ package queuesvc
 import (
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/changes"
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
@@ -61,19 +62,96 @@ func (s *Service) updateMessage(c *call) error {
 
 // deleteMessage implements Delete Message.
 // https://learn.microsoft.com/rest/api/storageservices/delete-message2
+//
+// With [longpoll.AlsoHeader], an extension, it deletes further messages in the same transaction. The status is that of
+// the message in the path; the others have an outcome each, whatever it is.
 func (s *Service) deleteMessage(c *call) error {
 	id, receipt, err := c.messageID()
 	if err != nil {
 		return err
 	}
+	list, err := deleteAlso(c)
+	if err != nil {
+		return err
+	}
 	q := s.state.Queue(c.Account, c.queue)
-	err = s.record(c, s.messageEvent(c, changes.MessageDeleted, id), func() error {
-		return q.Delete(id, receipt, c.Now)
-	})
+	if len(list) > 0 && s.event(c, changes.MessageDeleted, "") == nil {
+		err = s.deleteTogether(c, q, append(list, state.Held{ID: id, Receipt: receipt}))
+	} else { // each with an event of its own
+		outcomes := make([]error, len(list))
+		for i, h := range list {
+			outcomes[i] = s.deleteOne(c, q, h)
+		}
+		if err = s.setAlso(c, outcomes); err == nil {
+			err = s.deleteOne(c, q, state.Held{ID: id, Receipt: receipt})
+		}
+	}
 	if err != nil {
 		return err
 	}
 	return c.Status(http.StatusNoContent)
+}
+
+func (s *Service) deleteOne(c *call, q *state.Queue, h state.Held) error {
+	return s.record(c, s.messageEvent(c, changes.MessageDeleted, h.ID), func() error {
+		return q.Delete(h.ID, h.Receipt, c.Now)
+	})
+}
+
+// deleteTogether deletes several messages; the last is that of the path, whose outcome it returns.
+func (s *Service) deleteTogether(c *call, q *state.Queue, list []state.Held) error {
+	outcomes, err := q.DeleteAll(list, c.Now)
+	if err != nil {
+		return s.failure(c, err)
+	}
+	last := len(outcomes) - 1
+	if err := s.setAlso(c, outcomes[:last]); err != nil {
+		return err
+	}
+	return s.failure(c, outcomes[last])
+}
+
+// deleteAlso parses [longpoll.AlsoHeader].
+func deleteAlso(c *call) (list []state.Held, err error) {
+	text := c.Header(longpoll.AlsoHeader)
+	if text == "" {
+		return nil, nil
+	}
+	parts := strings.SplitN(text, ",", longpoll.MaxAlso+1)
+	if len(parts) > longpoll.MaxAlso {
+		return nil, wire.InvalidHeader(longpoll.AlsoHeader, text)
+	}
+	for _, part := range parts {
+		idText, receiptText, _ := strings.Cut(part, ":")
+		id, ok := state.ParseID(idText)
+		receipt, valid := state.ParseReceipt(receiptText)
+		if !ok || !valid {
+			return nil, wire.InvalidHeader(longpoll.AlsoHeader, text)
+		}
+		list = append(list, state.Held{ID: id, Receipt: receipt})
+	}
+	return list, nil
+}
+
+// setAlso answers with the outcomes of the messages of [longpoll.AlsoHeader]. It fails with an outcome that the client
+// could not act upon.
+func (s *Service) setAlso(c *call, outcomes []error) error {
+	codes := make([]string, len(outcomes))
+	for i, err := range outcomes {
+		codes[i] = longpoll.AlsoDeleted
+		if err == nil {
+			continue
+		}
+		var e *wire.Error
+		if err = s.failure(c, err); !errors.As(err, &e) {
+			return err
+		}
+		codes[i] = e.Code
+	}
+	if len(codes) > 0 {
+		c.Set(longpoll.AlsoHeader, strings.Join(codes, ","))
+	}
+	return nil
 }
 
 // messageID parses the message id and the pop receipt of the request, the receipt first, as Azure does.

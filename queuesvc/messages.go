@@ -129,7 +129,13 @@ func (s *Service) waitForMessages(c *call, q *state.Queue,
 	get func(now time.Time) ([]state.Message, error)) (list []state.Message, err error) {
 	now, polled := c.Now, false
 	err = s.common.Wait(c.Request, longpoll.Key(c.Account, c.queue),
-		func() time.Duration { return min(q.NextVisible(now), time.Second) },
+		func() time.Duration {
+			d := min(q.NextVisible(now), time.Second)
+			if d == 0 { // another request got it, or it cannot be read
+				d = retryVisible
+			}
+			return d
+		},
 		func() (bool, error) {
 			if polled {
 				now = s.now()
@@ -142,12 +148,16 @@ func (s *Service) waitForMessages(c *call, q *state.Queue,
 	return list, err
 }
 
+// retryVisible is the time until a waiting request looks again at a message that is visible and was not received.
+const retryVisible = 20 * time.Millisecond
+
 // peekMessages implements Peek Messages: it returns up to 32 visible messages.
 // https://learn.microsoft.com/rest/api/storageservices/peek-messages
 //
 // With [longpoll.HiddenHeader], an extension, it also returns hidden messages, up to 1,000, and the time at which each
 // becomes visible. With [longpoll.AfterHeader] besides, it returns those after a position, and in
-// [longpoll.PositionHeader] the position of the last one if more follow.
+// [longpoll.PositionHeader] the position of the last one if more follow. With [longpoll.ReleaseHeader] it ends the wait
+// of a Get Messages.
 func (s *Service) peekMessages(c *call) error {
 	most, hidden := int64(maxBatch), c.Header(longpoll.HiddenHeader) == longpoll.HiddenInclude
 	if hidden {
@@ -162,6 +172,7 @@ func (s *Service) peekMessages(c *call) error {
 	if err != nil {
 		return err
 	}
+	s.common.ReleaseWait(c.Request, longpoll.Key(c.Account, c.queue))
 	q := s.state.Queue(c.Account, c.queue)
 	list, err := s.waitForMessages(c, q, func(now time.Time) (list []state.Message, err error) {
 		if paged {

@@ -95,37 +95,6 @@ func (q *fakeQueue) touch() {
 	q.changed = make(chan struct{})
 }
 
-// wait is that of a service on which requests can wait, if the test has set canWait.
-func (q *fakeQueue) wait(ctx context.Context, most time.Duration) (bool, error) {
-	limit := time.After(most)
-	for {
-		q.account.mu.Lock()
-		if !q.exists || !q.canWait {
-			defer q.account.mu.Unlock()
-			if !q.exists {
-				return false, errNoQueue
-			}
-			return false, nil
-		}
-		changed, next := q.changed, most
-		for _, m := range q.messages {
-			next = min(next, time.Until(m.visible))
-		}
-		q.account.mu.Unlock()
-		if next <= 0 {
-			return true, nil
-		}
-		select {
-		case <-changed:
-		case <-time.After(next):
-		case <-limit:
-			return true, nil
-		case <-ctx.Done():
-			return true, ctx.Err()
-		}
-	}
-}
-
 func (q *fakeQueue) depth(context.Context) (int64, time.Time, error) {
 	q.account.mu.Lock()
 	defer q.account.mu.Unlock()
@@ -149,30 +118,55 @@ func (q *fakeQueue) send(bodies ...string) {
 	}
 }
 
-func (q *fakeQueue) receive(ctx context.Context, n int, lease time.Duration) ([]receivedMessage, error) {
+// receive waits if the test has set canWait.
+func (q *fakeQueue) receive(ctx context.Context, n int, lease, wait time.Duration,
+	stop <-chan struct{}) ([]receivedMessage, bool, error) {
 	if q.onReceive != nil {
 		if err := q.onReceive(ctx); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
+	limit := time.After(wait)
+	for {
+		got, changed, next, err := q.take(ctx, n, lease)
+		waits := q.canWait && wait > 0
+		if !waits || err != nil || len(got) > 0 || q.hidden {
+			return got, waits, err
+		}
+		select {
+		case <-changed:
+		case <-time.After(next):
+		case <-limit:
+			return nil, true, nil
+		case <-stop:
+			return nil, true, nil
+		}
+	}
+}
+
+// take receives visible messages. changed is closed at the next put; next is when another message becomes visible.
+func (q *fakeQueue) take(ctx context.Context, n int, lease time.Duration) (got []receivedMessage,
+	changed <-chan struct{}, next time.Duration, err error) {
 	q.account.mu.Lock()
 	defer q.account.mu.Unlock()
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return nil, nil, 0, err
 	}
 	if !q.exists {
-		return nil, errNoQueue
+		return nil, nil, 0, errNoQueue
 	}
-	now := time.Now()
-	var got []receivedMessage
+	now, next := time.Now(), time.Hour
 	for _, m := range q.messages {
-		if len(got) < n && !q.hidden && !m.visible.After(now) {
+		switch {
+		case m.visible.After(now):
+			next = min(next, m.visible.Sub(now))
+		case len(got) < n && !q.hidden:
 			m.dequeueCount++
 			q.renew(m, now.Add(lease))
 			got = append(got, m.receivedMessage)
 		}
 	}
-	return got, nil
+	return got, q.changed, next, nil
 }
 
 func (q *fakeQueue) renew(m *fakeMessage, visible time.Time) {

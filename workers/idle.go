@@ -75,18 +75,19 @@ func (a *App) calls() (n int64) {
 }
 
 func (l *queueListener) idle(ctx context.Context) (bool, error) {
-	if l.busy.Load() > 0 || l.inFlight.Load() > 0 {
+	l.checks.Add(1)
+	defer l.checks.Add(-1)
+	l.wake()                       // It may be in a long pause, or wait at the service.
+	l.function.gate.polling.Lock() // A message that was just received is neither visible nor in flight.
+	defer l.function.gate.polling.Unlock()
+	if l.inFlight.Load() > 0 {
 		return false, nil
 	}
 	_, oldest, err := l.queue.depth(ctx)
 	if errors.Is(err, errNoQueue) {
 		return true, nil
 	}
-	if !oldest.IsZero() {
-		l.wake() // It may be in a long pause.
-	}
-	// A message that was just received is neither visible nor in flight; busy is set then.
-	return oldest.IsZero() && l.busy.Load() == 0 && l.inFlight.Load() == 0, err
+	return oldest.IsZero(), err
 }
 
 func (l *timerListener) idle(context.Context) (bool, error) {

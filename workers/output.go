@@ -101,7 +101,7 @@ func (s *Storage) Enqueue(ctx context.Context, queue string, body any, options .
 	client := s.Queues.NewQueueClient(queue)
 	_, err = client.EnqueueMessage(ctx, written, o)
 	if errors.Is(queueFailure(err), errNoQueue) {
-		if err := (azureQueue{client}).create(ctx); err != nil {
+		if err := newAzureQueue(client).create(ctx); err != nil {
 			return fmt.Errorf("workers: enqueue: create the queue %s: %w", queue, err)
 		}
 		_, err = client.EnqueueMessage(ctx, written, o)

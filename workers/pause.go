@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 )
 
 // gate blocks new calls of a function while it is paused.
 type gate struct {
-	mu     sync.Mutex
+	polling sync.Mutex // held from before a poll until the received messages are in flight
+
+	mu     sync.Mutex // guards the rest
 	closed bool
 	next   chan struct{} // closed at the next change; nil until changed is called
 }
@@ -32,6 +35,22 @@ func (g *gate) paused() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.closed
+}
+
+// endPoll returns when the poll under way, which the caller has interrupted, has ended; after most at the latest.
+func (g *gate) endPoll(clock Clock, most time.Duration) {
+	ended := make(chan struct{})
+	go func() {
+		g.polling.Lock()
+		defer g.polling.Unlock()
+		close(ended)
+	}()
+	limit := clock.NewTimer(most)
+	defer limit.Stop()
+	select {
+	case <-ended:
+	case <-limit.C():
+	}
 }
 
 // changed returns a channel that is closed at the next change.
@@ -59,6 +78,9 @@ func (g *gate) pass(ctx context.Context) bool {
 	return false
 }
 
+// maxPause is how long Pause waits for the end of a poll, at a service that does not answer.
+const maxPause = 5 * time.Second
+
 // Pause stops new calls of a function in this process until Resume. Running calls continue. Messages of queue, blob and
 // table triggers stay in their queues; timer runs that become due are skipped. The pause lasts over Stop and Start, but
 // not beyond the process, and does not affect other instances. Pausing a paused function does nothing.
@@ -80,6 +102,9 @@ func (a *App) setPaused(function string, paused bool) error {
 				a.config.Logger.Info("function "+map[bool]string{true: "paused", false: "resumed"}[paused], "function", function)
 			}
 			f.gate.set(paused)
+			if paused {
+				f.gate.endPoll(a.config.Clock, maxPause)
+			}
 			return nil
 		}
 	}

@@ -3,16 +3,13 @@ package workers
 import (
 	"context"
 	"errors"
-	"net/http"
-	"strconv"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
 
-	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
+	"github.com/lazuli-storage/lazuli/internal/sdk/messages"
 )
 
 // receivedMessage is a message that was received from the queue service.
@@ -33,8 +30,11 @@ var (
 // queueClient has the operations of a queue that the listener uses. Errors wrap errNoQueue or errNotHeld where they
 // apply. After any other error, the request may or may not have taken effect.
 type queueClient interface {
-	// receive receives up to n messages and hides them for the duration of the lease.
-	receive(ctx context.Context, n int, lease time.Duration) ([]receivedMessage, error)
+	// receive receives up to n messages and hides them for the duration of the lease. It waits for messages for the time
+	// wait, 0 or whole seconds, until stop is closed; waits is false if the service does not support long polling: it has
+	// returned at once then.
+	receive(ctx context.Context, n int, lease, wait time.Duration, stop <-chan struct{}) (list []receivedMessage,
+		waits bool, err error)
 	// update sets when the message becomes visible and returns the new receipt. The text does not change.
 	update(ctx context.Context, m receivedMessage, visibleIn time.Duration) (receipt string, err error)
 	delete(ctx context.Context, m receivedMessage) error
@@ -42,36 +42,39 @@ type queueClient interface {
 	// the message's ID.
 	put(ctx context.Context, text string, visibleIn, ttl time.Duration) (id string, err error)
 	create(ctx context.Context) error
-	// wait returns when a message is visible, or after most, without receiving a message. If the service does not support
-	// long polling, it returns false at once.
-	wait(ctx context.Context, most time.Duration) (can bool, err error)
 	// depth returns the approximate number of messages, including hidden ones, and the insertion time of the oldest
 	// visible message; zero if no message is visible.
 	depth(ctx context.Context) (messages int64, oldest time.Time, err error)
 }
 
 // azureQueue implements queueClient with the official SDK.
-type azureQueue struct{ client *azqueue.QueueClient }
+type azureQueue struct {
+	client  *azqueue.QueueClient
+	deleter *messages.Deleter
+}
 
 var _ queueClient = azureQueue{}
 
-func (q azureQueue) receive(ctx context.Context, n int, lease time.Duration) ([]receivedMessage, error) {
-	got, err := q.client.DequeueMessages(ctx, &azqueue.DequeueMessagesOptions{
-		NumberOfMessages:  to.Ptr(int32(n)),
-		VisibilityTimeout: seconds(lease),
-	})
+func newAzureQueue(client *azqueue.QueueClient) azureQueue {
+	return azureQueue{client, messages.NewDeleter(client)}
+}
+
+func (q azureQueue) receive(ctx context.Context, n int, lease, wait time.Duration,
+	stop <-chan struct{}) ([]receivedMessage, bool, error) {
+	got, waits, err := messages.Receive(ctx, q.client, messages.Request{Most: n, Lease: min(lease, maxLease), Wait: wait,
+		Stop: stop})
 	if err != nil {
-		return nil, queueFailure(err)
+		return nil, waits, queueFailure(err)
 	}
-	messages := make([]receivedMessage, 0, len(got.Messages))
-	for _, m := range got.Messages {
-		messages = append(messages, receivedMessage{
+	list := make([]receivedMessage, 0, len(got))
+	for _, m := range got {
+		list = append(list, receivedMessage{
 			id: value(m.MessageID), receipt: value(m.PopReceipt), text: value(m.MessageText),
 			dequeueCount: value(m.DequeueCount),
 			inserted:     value(m.InsertionTime), expires: value(m.ExpirationTime), nextVisible: value(m.TimeNextVisible),
 		})
 	}
-	return messages, nil
+	return list, waits, nil
 }
 
 func (q azureQueue) update(ctx context.Context, m receivedMessage, visibleIn time.Duration) (string, error) {
@@ -84,8 +87,7 @@ func (q azureQueue) update(ctx context.Context, m receivedMessage, visibleIn tim
 }
 
 func (q azureQueue) delete(ctx context.Context, m receivedMessage) error {
-	_, err := q.client.DeleteMessage(ctx, m.id, m.receipt, nil)
-	return queueFailure(err)
+	return queueFailure(q.deleter.Delete(ctx, m.id, m.receipt))
 }
 
 func (q azureQueue) put(ctx context.Context, text string, visibleIn, ttl time.Duration) (string, error) {
@@ -98,18 +100,6 @@ func (q azureQueue) put(ctx context.Context, text string, visibleIn, ttl time.Du
 		return "", queueFailure(err)
 	}
 	return value(got.Messages[0].MessageID), nil
-}
-
-// wait sends Peek Messages as a long poll; see package longpoll. Peeking does not hide messages, so the request can be
-// cancelled.
-func (q azureQueue) wait(ctx context.Context, most time.Duration) (bool, error) {
-	var answer *http.Response
-	ctx = policy.WithHTTPHeader(ctx, http.Header{longpoll.WaitHeader: {strconv.Itoa(int(most / time.Second))}})
-	_, err := q.client.PeekMessages(policy.WithCaptureResponse(ctx, &answer), nil)
-	if err != nil {
-		return false, queueFailure(err)
-	}
-	return answer != nil && answer.Header.Get(longpoll.WaitHeader) != "", nil
 }
 
 func (q azureQueue) depth(ctx context.Context) (int64, time.Time, error) {

@@ -2,6 +2,8 @@ package workers
 
 import (
 	"errors"
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,7 +27,10 @@ func checkQueueClient(t *testing.T, canWait bool, open func(t *testing.T, name s
 		return check.Must(q.put(t.Context(), text, visibleIn, week))(t)
 	}
 	receive := func(t *testing.T, q queueClient, n int, lease time.Duration) []receivedMessage {
-		return check.Must(q.receive(t.Context(), n, lease))(t)
+		t.Helper()
+		got, _, err := q.receive(t.Context(), n, lease, 0, nil)
+		check.OK(t, err)
+		return got
 	}
 	one := func(t *testing.T, q queueClient, lease time.Duration) receivedMessage {
 		t.Helper()
@@ -36,13 +41,13 @@ func checkQueueClient(t *testing.T, canWait bool, open func(t *testing.T, name s
 
 	t.Run("a queue that does not exist", func(t *testing.T) {
 		q := open(t, "missing")
-		_, err := q.receive(t.Context(), 1, hour)
+		_, _, err := q.receive(t.Context(), 1, hour, 0, nil)
 		checkErrorIs(t, "receive", err, errNoQueue)
 		_, err = q.put(t.Context(), "m", 0, week)
 		checkErrorIs(t, "put", err, errNoQueue)
 		_, _, err = q.depth(t.Context())
 		checkErrorIs(t, "depth", err, errNoQueue)
-		_, err = q.wait(t.Context(), time.Second)
+		_, _, err = q.receive(t.Context(), 1, hour, time.Second, nil)
 		checkErrorIs(t, "wait", err, errNoQueue)
 		other := created(t, "other")
 		put(t, other, "m", 0)
@@ -161,29 +166,76 @@ func checkQueueClient(t *testing.T, canWait bool, open func(t *testing.T, name s
 			t.Errorf("the oldest visible message is of %v, before the hidden one of %v", oldest, first.inserted)
 		}
 	})
-	t.Run("wait does not receive the message", func(t *testing.T) {
-		q := created(t, "wait")
-		put(t, q, "m", 0)
-		if can, err := q.wait(t.Context(), 2*time.Second); can != canWait || err != nil {
-			t.Errorf("wait: %v, %v, want %v", can, err, canWait)
-		}
-		if m := one(t, q, hour); m.dequeueCount != 1 {
-			t.Errorf("the dequeue count is %d, want 1", m.dequeueCount)
-		}
-	})
-	t.Run("wait ends when a message is put", func(t *testing.T) {
+	t.Run("receive waits for a message", func(t *testing.T) {
 		q := created(t, "wake")
-		ended := make(chan error, 1)
+		type outcome struct {
+			list  []receivedMessage
+			waits bool
+			err   error
+		}
+		ended := make(chan outcome, 1)
 		go func() {
-			_, err := q.wait(t.Context(), 20*time.Second)
-			ended <- err
+			list, waits, err := q.receive(t.Context(), 1, hour, 20*time.Second, nil)
+			ended <- outcome{list, waits, err}
 		}()
 		put(t, q, "m", 0)
-		if err := <-ended; err != nil {
-			t.Error(err)
+		got := <-ended
+		if got.waits != canWait || got.err != nil || canWait && len(got.list) != 1 {
+			t.Errorf("%+v, want a message if %v", got, canWait)
 		}
-		if got := receive(t, q, 1, hour); len(got) != 1 {
-			t.Errorf("received %d messages after the wait, want 1", len(got))
+	})
+	t.Run("a wait ends without loss", func(t *testing.T) {
+		q := created(t, "release")
+		for i := range 20 {
+			stop, put := make(chan struct{}), make(chan error, 1)
+			go func() {
+				_, err := q.put(t.Context(), fmt.Sprint(i), 0, week)
+				put <- err
+			}()
+			go close(stop)
+			list, waits, err := q.receive(t.Context(), 1, hour, 20*time.Second, stop)
+			check.OK(t, err)
+			check.OK(t, <-put)
+			if waits != canWait {
+				t.Errorf("waits: %v", waits)
+			}
+			if len(list) == 0 { // the message came later: it is not hidden
+				list = append(list, one(t, q, hour))
+			}
+			if list[0].text != fmt.Sprint(i) || list[0].dequeueCount != 1 {
+				t.Errorf("received %+v, want message %d once", list[0], i)
+			}
+		}
+	})
+	t.Run("deletions at once", func(t *testing.T) {
+		q := created(t, "together")
+		const n = 100
+		for i := range n {
+			put(t, q, fmt.Sprint(i), 0)
+		}
+		var held []receivedMessage
+		for len(held) < n {
+			held = append(held, receive(t, q, 32, hour)...)
+		}
+		stale := held[7]
+		if _, err := q.update(t.Context(), stale, hour); err != nil {
+			t.Fatal(err)
+		}
+		check.OK(t, q.delete(t.Context(), held[8]))
+		outcomes := make([]error, n)
+		var all sync.WaitGroup
+		for i, m := range held {
+			all.Go(func() { outcomes[i] = q.delete(t.Context(), m) })
+		}
+		all.Wait()
+		for i, err := range outcomes {
+			if wrong := i == 7 || i == 8; wrong != errors.Is(err, errNotHeld) || !wrong && err != nil {
+				t.Errorf("deletion %d: %v", i, err)
+			}
+		}
+		left, _, err := q.depth(t.Context())
+		if left != 1 || err != nil {
+			t.Errorf("%d messages are left, %v; want the one with another receipt", left, err)
 		}
 	})
 }

@@ -35,16 +35,15 @@ type queueListener struct {
 	hostID        string
 	random        func() float64
 
-	keys         *keyLimit // nil if messages are not limited by key
-	inFlight     atomic.Int64
-	busy         atomic.Int64  // 1 from before a poll until the received messages are in flight
-	canWait      bool          // the service supports long polling, as far as known; used by listen only
-	emptyWakeups int           // consecutive waits after which no message was received; used by listen only
-	received     uint64        // messages so far; used by listen only
-	absent       bool          // the last poll found no queue; used by listen only
-	freed        chan struct{} // has a token if a message was finished since the last receive
-	woken        chan struct{} // has a token if wake was called
-	working      sync.WaitGroup
+	keys     *keyLimit // nil if messages are not limited by key
+	inFlight atomic.Int64
+	checks   atomic.Int64  // calls of idle, during which polls do not wait
+	canWait  bool          // the service supports long polling, as far as known; used by listen only
+	received uint64        // messages so far; used by listen only
+	absent   bool          // the last poll found no queue; used by listen only
+	freed    chan struct{} // has a token if a message was finished since the last receive
+	woken    chan struct{} // has a token if wake was called
+	working  sync.WaitGroup
 
 	mu        sync.Mutex // guards abandoned
 	abandoned int        // stuck handlers
@@ -55,7 +54,7 @@ func openAzureQueue(s *Storage, name string) (queueClient, error) {
 	if s.Queues == nil {
 		return nil, errors.New("the connection string has no queue endpoint")
 	}
-	return azureQueue{s.Queues.NewQueueClient(name)}, nil
+	return newAzureQueue(s.Queues.NewQueueClient(name)), nil
 }
 
 func newQueueListener(a *App, f *Function, storage *Storage, h QueueHandler) (*queueListener, error) {
@@ -123,32 +122,30 @@ func (l *queueListener) wake() {
 func (l *queueListener) listen(soft, hard context.Context) error {
 	backOff := pollingBackOff{max: l.settings.maxPolling}
 	var failing string // the error of the last poll, to log a repeated error once
-	l.canWait, l.emptyWakeups = true, 0
+	l.canWait = true
 	for l.function.gate.pass(soft) {
-		l.busy.Store(1)
-		messages, err := l.poll(hard)
+		r := l.poll(soft, hard)
 		switch {
-		case err == nil:
+		case r.err == nil:
 			if failing != "" {
 				l.log.Info("polling works again")
 			}
 			failing = ""
 		case hard.Err() != nil:
-		case sdkerr.Text(err) != failing:
-			failing = sdkerr.Text(err)
-			l.function.stats.fail(l.clock.Now(), err)
-			l.log.Error("poll failed; retrying", "err", sdkerr.Short(err))
+		case sdkerr.Text(r.err) != failing:
+			failing = sdkerr.Text(r.err)
+			l.function.stats.fail(l.clock.Now(), r.err)
+			l.log.Error("poll failed; retrying", "err", sdkerr.Short(r.err))
 		}
-		if len(messages) == 0 {
-			l.busy.Store(0)
-			l.waitForNextPoll(soft, &backOff, err == nil)
-			continue
+		switch {
+		case r.messages > 0:
+			backOff.found()
+			l.waitForRoom(soft)
+		case !r.waited:
+			l.pause(soft, backOff.empty(l.random()))
+		case r.took < minPollingInterval && !r.interrupted: // as a service ends waits while it stops
+			l.pause(soft, minPollingInterval)
 		}
-		backOff.found()
-		l.emptyWakeups = 0
-		l.begin(soft, hard, messages)
-		l.busy.Store(0)
-		l.waitForRoom(soft)
 	}
 	l.working.Wait()
 	l.mu.Lock()
@@ -159,30 +156,71 @@ func (l *queueListener) listen(soft, hard context.Context) error {
 	return nil
 }
 
-// poll receives a batch. It treats a queue that does not exist as empty.
-func (l *queueListener) poll(ctx context.Context) ([]*delivery, error) {
-	// The service starts the lease between the request and its response; the earlier time is safe.
+// polled is the outcome of a poll.
+type polled struct {
+	messages    int
+	waited      bool // the service has waited for messages
+	interrupted bool // the wait was ended before its time
+	took        time.Duration
+	err         error
+}
+
+// longWait is the duration of a long poll.
+const longWait = 30 * time.Second
+
+// poll receives a batch and begins with its messages. It treats a queue that does not exist as empty. If the service
+// supports it, it waits for messages.
+func (l *queueListener) poll(soft, hard context.Context) (r polled) {
+	l.function.gate.polling.Lock()
+	defer l.function.gate.polling.Unlock()
+	stop, interrupt := context.WithCancel(soft)
+	defer interrupt()
+	wait := time.Duration(0)
+	if l.canWait && l.checks.Load() == 0 {
+		wait = longWait
+		go l.watch(stop, interrupt)
+	}
 	asked := l.clock.Now()
-	got, err := l.queue.receive(ctx, l.settings.batchSize, l.settings.lease)
+	got, waited, err := l.queue.receive(hard, l.settings.batchSize, l.settings.lease, wait, stop.Done())
+	r.took, r.interrupted = l.clock.Now().Sub(asked), stop.Err() != nil || wait == 0 && l.canWait
+	// The service starts the lease between the request and its response; the earlier time is safe. After a wait, it has
+	// started the lease just before the response.
+	leaseEnd := asked.Add(max(0, r.took-min(time.Second, l.settings.lease/4)) + l.settings.lease)
 	if errors.Is(err, errNoQueue) {
 		if !l.absent && l.function.trigger == queueTrigger { // Other triggers create their queues with the first message.
 			l.log.Warn("the queue does not exist; waiting for it")
 		}
 		l.absent = true
-		return nil, nil
+		return r
 	}
-	if err != nil {
-		return nil, err
+	if r.err = err; err != nil {
+		return r
 	}
+	if wait > 0 {
+		l.canWait = waited // A service without long polling stays without.
+	}
+	r.waited = l.canWait
 	l.absent = false
 	messages := make([]*delivery, 0, len(got))
 	for _, m := range got {
-		d := newDelivery(l, m, asked.Add(l.settings.lease))
+		d := newDelivery(l, m, leaseEnd)
 		l.received++
 		d.order = l.received
 		messages = append(messages, d)
 	}
-	return messages, nil
+	r.messages = len(messages)
+	l.begin(soft, hard, messages)
+	return r
+}
+
+// watch interrupts a poll that waits when something else is to be done.
+func (l *queueListener) watch(stop context.Context, interrupt func()) {
+	select {
+	case <-l.woken:
+	case <-l.function.gate.changed():
+	case <-stop.Done():
+	}
+	interrupt()
 }
 
 func (l *queueListener) begin(soft, hard context.Context, messages []*delivery) {
@@ -220,53 +258,6 @@ func (l *queueListener) waitForRoom(soft context.Context) {
 			return
 		}
 	}
-}
-
-// longWait is the duration of a long poll.
-const longWait = 30 * time.Second
-
-// waitForNextPoll waits until the next poll: by a long poll if the service supports it, otherwise by the back-off.
-func (l *queueListener) waitForNextPoll(soft context.Context, b *pollingBackOff, works bool) {
-	interval := b.empty(l.random())
-	// If other instances receive the messages first, or a message is visible but cannot be received, long polls return at
-	// once: pause instead.
-	if !works || !l.canWait || l.emptyWakeups > 1 {
-		if l.emptyWakeups > 1 {
-			interval, l.emptyWakeups = minPollingInterval, 0
-		}
-		l.pause(soft, interval)
-		return
-	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(soft))
-	defer cancel()
-	began := l.clock.Now()
-	type result struct {
-		can bool
-		err error
-	}
-	done := make(chan result, 1)
-	go func() {
-		can, err := l.queue.wait(ctx, longWait)
-		done <- result{can, err}
-	}()
-	select {
-	case r := <-done:
-		if l.emptyWakeups++; l.clock.Now().Sub(began) > minPollingInterval {
-			l.emptyWakeups = 0
-		}
-		if r.err != nil || !r.can {
-			// Errors, including a missing queue, are transient. A service without long polling stays without.
-			l.canWait = r.err != nil
-			l.emptyWakeups = 0
-			l.pause(soft, interval)
-		}
-		return
-	case <-l.woken:
-	case <-l.function.gate.changed():
-	case <-soft.Done():
-	}
-	cancel()
-	<-done
 }
 
 func (l *queueListener) pause(soft context.Context, d time.Duration) {

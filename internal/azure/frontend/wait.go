@@ -1,6 +1,7 @@
 package frontend
 
 import (
+	"context"
 	"strconv"
 	"time"
 
@@ -19,12 +20,29 @@ func (c *Common) Wait(r *wire.Request, key string, after func() time.Duration,
 	if wanted {
 		r.Set(longpoll.WaitHeader, strconv.Itoa(int(limit/time.Second)))
 	}
+	ctx := r.HTTP.Context()
+	if name := r.Header(longpoll.NameHeader); wanted && name != "" && len(name) <= longpoll.MaxName {
+		var end context.CancelFunc
+		ctx, end = context.WithCancel(ctx)
+		defer end()
+		defer c.Board.Name(waitName(key, name), end)() // before the first poll, so that no release is missed
+	}
 	if done, err := poll(); done || err != nil || !wanted {
 		return err
 	}
 	var err error
 	began := time.Now()
-	c.Limit.Outside(func() { _, err = c.Board.Wait(r.HTTP.Context(), key, limit, after, poll) })
+	c.Limit.Outside(func() { _, err = c.Board.Wait(ctx, key, limit, after, poll) })
 	r.Waited += time.Since(began)
 	return err
 }
+
+// ReleaseWait ends the wait of another request for a change of key, if the request names one. See
+// [longpoll.ReleaseHeader].
+func (c *Common) ReleaseWait(r *wire.Request, key string) {
+	if name := r.Header(longpoll.ReleaseHeader); name != "" && c.Board.ReleaseName(waitName(key, name)) {
+		r.Set(longpoll.ReleaseHeader, name)
+	}
+}
+
+func waitName(key, name string) string { return key + "\x00" + name }

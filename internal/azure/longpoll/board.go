@@ -14,6 +14,7 @@ type Board struct {
 	once    sync.Once
 	// released is closed, and replaced, by Release.
 	released chan struct{}
+	named    map[string]func() // ends the wait with a name
 }
 
 // watch is a key with waiters.
@@ -24,7 +25,8 @@ type watch struct {
 
 // NewBoard returns a board without waiters.
 func NewBoard() *Board {
-	return &Board{waiting: make(map[string]*watch), closed: make(chan struct{}), released: make(chan struct{})}
+	return &Board{waiting: make(map[string]*watch), closed: make(chan struct{}), released: make(chan struct{}),
+		named: make(map[string]func())}
 }
 
 // Key returns the key of a resource of an account.
@@ -59,6 +61,35 @@ func (b *Board) Release() {
 	defer b.mu.Unlock()
 	close(b.released)
 	b.released = make(chan struct{})
+}
+
+// MaxName is the maximum length of the name of a wait in bytes.
+const MaxName = 64
+
+// Name gives a wait a name, until forget is called; end is called by ReleaseName. A later wait takes the name over.
+func (b *Board) Name(name string, end func()) (forget func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.named[name] = end
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.named, name)
+	}
+}
+
+// ReleaseName ends the wait with a name, and reports whether there is one.
+func (b *Board) ReleaseName(name string) bool {
+	if b == nil {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	end := b.named[name]
+	if end != nil {
+		end()
+	}
+	return end != nil
 }
 
 // Close ends all waits; later ones end at once. It may be called twice.

@@ -24,9 +24,24 @@ const (
 	// SetAsideHeader is the number of messages of a queue that cannot be read, in answers of Get Queue Metadata; absent if
 	// the number is 0.
 	SetAsideHeader = "X-Lazuli-Set-Aside"
+	// NameHeader is the client's name of a request with WaitHeader, so that ReleaseHeader can end its wait.
+	NameHeader = "X-Lazuli-Wait-Name"
+	// ReleaseHeader, in Peek Messages, is the name of a waiting Get Messages on the same queue. Its wait ends, and it
+	// answers with what it has received. The answer has the header if such a request waited at this server.
+	ReleaseHeader = "X-Lazuli-Release"
+	// AlsoHeader, in Delete Message, has up to [MaxAlso] further messages of the queue to delete, each as ID:RECEIPT,
+	// separated by commas. The answer has the header with an outcome for each, in this order: [AlsoDeleted] or Azure's
+	// error code.
+	AlsoHeader = "X-Lazuli-Also"
 	// FeedHeader is the kind of an answer: [FeedChanges] or [FeedEverything].
 	FeedHeader = "X-Lazuli-Feed"
 )
+
+// MaxAlso is the maximum number of messages in AlsoHeader.
+const MaxAlso = 31
+
+// AlsoDeleted is the outcome in AlsoHeader of a message that was deleted.
+const AlsoDeleted = "Deleted"
 
 // HiddenInclude is the only value of HiddenHeader.
 const HiddenInclude = "include"

@@ -425,21 +425,54 @@ func (q *Queue) unlessExpired(tx *store.Tx, queue queueID, id ID, now time.Time,
 // Delete deletes a message.
 func (q *Queue) Delete(id ID, receipt Receipt, now time.Time) error {
 	return q.update("delete", func(tx *store.Tx, queue queueID) error {
-		key, p, err := q.find(tx, queue, id, receipt)
-		if errors.Is(err, ErrReceiptMismatch) {
-			return q.unlessExpired(tx, queue, id, now, err)
-		}
-		if err != nil {
+		if err := q.remove(tx, queue, Held{id, receipt}, now); err != nil {
 			return err
 		}
-		current := stateOf(&key, p, &content{})
-		if _, _, err := Next(&current, Event{Kind: Remove, Current: true}, now.UnixNano()); err != nil {
-			return err
-		}
-		erase(tx, queue, &key, p)
 		gone(tx, queue, 1)
 		return nil
 	})
+}
+
+// Held is a message and the authority to delete it.
+type Held struct {
+	ID      ID
+	Receipt Receipt
+}
+
+// DeleteAll deletes several messages in one transaction. outcomes has the error that Delete would return for each;
+// those with an error stay as they are.
+func (q *Queue) DeleteAll(list []Held, now time.Time) (outcomes []error, err error) {
+	outcomes = make([]error, len(list))
+	err = q.update("delete", func(tx *store.Tx, queue queueID) error {
+		deleted := uint64(0)
+		for i, h := range list {
+			if outcomes[i] = q.remove(tx, queue, h, now); outcomes[i] == nil {
+				deleted++
+			}
+		}
+		if deleted > 0 {
+			gone(tx, queue, deleted)
+		}
+		return nil
+	})
+	return outcomes, err
+}
+
+// remove erases a message. The caller changes the counters.
+func (q *Queue) remove(tx *store.Tx, queue queueID, h Held, now time.Time) error {
+	key, p, err := q.find(tx, queue, h.ID, h.Receipt)
+	if errors.Is(err, ErrReceiptMismatch) {
+		return q.unlessExpired(tx, queue, h.ID, now, err)
+	}
+	if err != nil {
+		return err
+	}
+	current := stateOf(&key, p, &content{})
+	if _, _, err := Next(&current, Event{Kind: Remove, Current: true}, now.UnixNano()); err != nil {
+		return err
+	}
+	erase(tx, queue, &key, p)
+	return nil
 }
 
 // Clear deletes all messages, hidden ones included. The time does not depend on their number.

@@ -1,0 +1,146 @@
+package messages
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
+)
+
+// deleteTimeout limits a request that deletes messages of several callers.
+const deleteTimeout = 30 * time.Second
+
+// Deleter deletes messages of one queue. One request at a time is under way; what is to be deleted meanwhile shares the
+// next one, where the service supports it. It is safe for concurrent use.
+type Deleter struct {
+	queue  *azqueue.QueueClient
+	single atomic.Bool // the service deletes one message a request
+
+	mu      sync.Mutex // guards the rest
+	sending bool
+	waiting []*deletion
+}
+
+// deletion is one message to delete.
+type deletion struct {
+	id, receipt string
+	done        chan error // has room for the outcome
+}
+
+// NewDeleter returns a Deleter of a queue.
+func NewDeleter(q *azqueue.QueueClient) *Deleter { return &Deleter{queue: q} }
+
+// Delete deletes a message. It returns the errors of Delete Message. When ctx is done, the outcome is unknown.
+func (d *Deleter) Delete(ctx context.Context, id, receipt string) error {
+	if d.single.Load() {
+		return d.one(ctx, id, receipt)
+	}
+	x := &deletion{id, receipt, make(chan error, 1)}
+	d.mu.Lock()
+	d.waiting = append(d.waiting, x)
+	lead := !d.sending
+	d.sending = true
+	d.mu.Unlock()
+	if lead {
+		go d.send(context.WithoutCancel(ctx))
+	}
+	select {
+	case err := <-x.done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (d *Deleter) one(ctx context.Context, id, receipt string) error {
+	_, err := d.queue.DeleteMessage(ctx, id, receipt, nil)
+	return err
+}
+
+// send deletes until nothing is left.
+func (d *Deleter) send(ctx context.Context) {
+	for {
+		d.mu.Lock()
+		n := min(len(d.waiting), longpoll.MaxAlso+1)
+		list := d.waiting[:n:n]
+		d.waiting = d.waiting[n:]
+		if d.sending = n > 0; !d.sending {
+			d.waiting = nil
+		}
+		d.mu.Unlock()
+		if n == 0 {
+			return
+		}
+		d.together(ctx, list)
+	}
+}
+
+// together deletes several messages with one request.
+func (d *Deleter) together(ctx context.Context, list []*deletion) {
+	ctx, cancel := context.WithTimeout(ctx, deleteTimeout)
+	defer cancel()
+	first, also := list[0], list[1:]
+	if len(also) == 0 {
+		first.done <- d.one(ctx, first.id, first.receipt)
+		return
+	}
+	var text strings.Builder
+	for i, x := range also {
+		if i > 0 {
+			text.WriteByte(',')
+		}
+		text.WriteString(x.id + ":" + x.receipt)
+	}
+	var answer *http.Response
+	err := d.one(policy.WithCaptureResponse(policy.WithHTTPHeader(ctx, http.Header{longpoll.AlsoHeader: {text.String()}}),
+		&answer), first.id, first.receipt)
+	first.done <- err
+	codes := []string(nil)
+	if answer != nil {
+		if value := answer.Header.Get(longpoll.AlsoHeader); value != "" {
+			codes = strings.Split(value, ",")
+		}
+	}
+	switch {
+	case len(codes) == len(also):
+		for i, x := range also {
+			x.done <- outcome(codes[i])
+		}
+	case answer == nil || answer.StatusCode >= http.StatusInternalServerError:
+		for _, x := range also { // what was done is unknown
+			x.done <- err
+		}
+	default: // the service has ignored the header, or refused the request before it looked
+		if err == nil {
+			d.single.Store(true)
+		}
+		var all sync.WaitGroup
+		for _, x := range also {
+			all.Go(func() { x.done <- d.one(ctx, x.id, x.receipt) })
+		}
+		all.Wait()
+	}
+}
+
+// outcome returns the error for an outcome in [longpoll.AlsoHeader].
+func outcome(code string) error {
+	status := http.StatusServiceUnavailable
+	switch queueerror.Code(code) {
+	case longpoll.AlsoDeleted:
+		return nil
+	case queueerror.MessageNotFound, queueerror.QueueNotFound:
+		status = http.StatusNotFound
+	case queueerror.PopReceiptMismatch:
+		status = http.StatusBadRequest
+	}
+	return &azcore.ResponseError{ErrorCode: code, StatusCode: status}
+}
