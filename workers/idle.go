@@ -75,11 +75,8 @@ func (a *App) calls() (n int64) {
 }
 
 func (l *queueListener) idle(ctx context.Context) (bool, error) {
-	l.checks.Add(1)
-	defer l.checks.Add(-1)
-	l.wake()                       // It may be in a long pause, or wait at the service.
-	l.function.gate.polling.Lock() // A message that was just received is neither visible nor in flight.
-	defer l.function.gate.polling.Unlock()
+	l.wake()                                // It may be in a long pause.
+	defer l.function.gate.polls.Exclude()() // A message that was just received is neither visible nor in flight.
 	if l.inFlight.Load() > 0 {
 		return false, nil
 	}

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/messages"
 )
 
 // gate blocks new calls of a function while it is paused.
 type gate struct {
-	polling sync.Mutex // held from before a poll until the received messages are in flight
+	polls messages.Polls // of the function's queue
 
 	mu     sync.Mutex // guards the rest
 	closed bool
@@ -41,8 +43,7 @@ func (g *gate) paused() bool {
 func (g *gate) endPoll(clock Clock, most time.Duration) {
 	ended := make(chan struct{})
 	go func() {
-		g.polling.Lock()
-		defer g.polling.Unlock()
+		defer g.polls.Exclude()()
 		close(ended)
 	}()
 	limit := clock.NewTimer(most)

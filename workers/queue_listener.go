@@ -37,7 +37,6 @@ type queueListener struct {
 
 	keys     *keyLimit // nil if messages are not limited by key
 	inFlight atomic.Int64
-	checks   atomic.Int64  // calls of idle, during which polls do not wait
 	canWait  bool          // the service supports long polling, as far as known; used by listen only
 	received uint64        // messages so far; used by listen only
 	absent   bool          // the last poll found no queue; used by listen only
@@ -171,14 +170,16 @@ const longWait = 30 * time.Second
 // poll receives a batch and begins with its messages. It treats a queue that does not exist as empty. If the service
 // supports it, it waits for messages.
 func (l *queueListener) poll(soft, hard context.Context) (r polled) {
-	l.function.gate.polling.Lock()
-	defer l.function.gate.polling.Unlock()
+	most := longWait
+	if !l.canWait {
+		most = 0
+	}
+	wait, excluded, end := l.function.gate.polls.Begin(most)
+	defer end()
 	stop, interrupt := context.WithCancel(soft)
 	defer interrupt()
-	wait := time.Duration(0)
-	if l.canWait && l.checks.Load() == 0 {
-		wait = longWait
-		go l.watch(stop, interrupt)
+	if wait > 0 {
+		go l.watch(stop, excluded, interrupt)
 	}
 	asked := l.clock.Now()
 	got, waited, err := l.queue.receive(hard, l.settings.batchSize, l.settings.lease, wait, stop.Done())
@@ -214,8 +215,9 @@ func (l *queueListener) poll(soft, hard context.Context) (r polled) {
 }
 
 // watch interrupts a poll that waits when something else is to be done.
-func (l *queueListener) watch(stop context.Context, interrupt func()) {
+func (l *queueListener) watch(stop context.Context, excluded <-chan struct{}, interrupt func()) {
 	select {
+	case <-excluded:
 	case <-l.woken:
 	case <-l.function.gate.changed():
 	case <-stop.Done():
