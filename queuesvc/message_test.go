@@ -1,11 +1,15 @@
 package queuesvc_test
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 )
 
 func TestPutMessage(t *testing.T) {
@@ -209,6 +213,60 @@ func TestDeleteMessage(t *testing.T) {
 	wantCode(t, err, 404, "MessageNotFound")
 	_, err = f.sdk.NewQueueClient("none").DeleteMessage(t.Context(), id, *second.PopReceipt, nil)
 	wantCode(t, err, 404, "QueueNotFound")
+}
+
+// Delete Message deletes further messages, each with an outcome of its own; an invalid list deletes nothing.
+func TestDeleteMessageAlso(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	q := f.queue(t, "orders")
+	for range 40 {
+		must(q.EnqueueMessage(t.Context(), "x", nil))(t)
+	}
+	var held []*azqueue.DequeuedMessage
+	for range 2 {
+		most := &azqueue.DequeueMessagesOptions{NumberOfMessages: ptr(int32(32)), VisibilityTimeout: ptr(int32(600))}
+		held = append(held, must(q.DequeueMessages(t.Context(), most))(t).Messages...)
+	}
+	also := func(list ...*azqueue.DequeuedMessage) (text string) {
+		for _, m := range list {
+			text += "," + *m.MessageID + ":" + *m.PopReceipt
+		}
+		return strings.TrimPrefix(text, ",")
+	}
+	remove := func(first *azqueue.DequeuedMessage, header string) (string, error) {
+		var answer *http.Response
+		ctx := policy.WithHTTPHeader(policy.WithCaptureResponse(t.Context(), &answer),
+			http.Header{longpoll.AlsoHeader: {header}})
+		_, err := q.DeleteMessage(ctx, *first.MessageID, *first.PopReceipt, nil)
+		return answer.Header.Get(longpoll.AlsoHeader), err
+	}
+	count := func() int { return int(*must(q.GetProperties(t.Context(), nil))(t).ApproximateMessagesCount) }
+	for name, header := range map[string]string{
+		"one too many":      also(held[1:33]...),
+		"no receipt":        *held[1].MessageID,
+		"an empty part":     also(held[1]) + ",",
+		"another separator": strings.ReplaceAll(also(held[1:3]...), ",", ";"),
+		"no such ID":        "x:" + *held[1].PopReceipt,
+	} {
+		outcomes, err := remove(held[0], header)
+		wantCode(t, err, 400, "InvalidHeaderValue")
+		if outcomes != "" || count() != 40 {
+			t.Errorf("%s: outcomes %q, %d messages are left", name, outcomes, count())
+		}
+	}
+	stale := *held[3]
+	stale.PopReceipt = held[4].PopReceipt
+	outcomes, err := remove(held[0], also(held[1], held[2], &stale, held[2]))
+	if outcomes != "Deleted,Deleted,PopReceiptMismatch,MessageNotFound" || err != nil || count() != 37 {
+		t.Errorf("outcomes %q, %v, %d messages are left", outcomes, err, count())
+	}
+	// The status is that of the message in the path, whatever happens to the others.
+	outcomes, err = remove(held[0], also(held[5:36]...))
+	wantCode(t, err, 404, "MessageNotFound")
+	if outcomes != strings.TrimSuffix(strings.Repeat("Deleted,", 31), ",") || count() != 6 {
+		t.Errorf("outcomes %q, %d messages are left", outcomes, count())
+	}
 }
 
 func TestClearMessages(t *testing.T) {

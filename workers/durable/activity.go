@@ -60,20 +60,9 @@ func (a *activities) remove(n *activity) []*received {
 	return n.copies
 }
 
-// receive takes up to n activities.
-func (a *activities) receive(ctx context.Context, n int) (list []*activity, received int, err error) {
+// accept returns the activities of messages that are to run here.
+func (a *activities) accept(ctx context.Context, messages []*received) (list []*activity) {
 	b := a.b
-	b.receiving.Add(1)
-	defer b.receiving.Add(-1)
-	messages, bad, err := b.workItems.receive(ctx, n)
-	if err != nil {
-		return nil, 0, err
-	}
-	b.stats.received.Add(int64(len(messages) + len(bad)))
-	b.holder.add(messages...)
-	for _, r := range bad {
-		b.setAside(ctx, r)
-	}
 	for _, r := range messages {
 		if r.event.GetTaskScheduled() == nil {
 			b.setAside(ctx, r)
@@ -87,7 +76,7 @@ func (a *activities) receive(ctx context.Context, n int) (list []*activity, rece
 			list = append(list, w)
 		}
 	}
-	return list, len(messages) + len(bad), nil
+	return list
 }
 
 // Bounds of the adaptive number of work items that are fetched at once: what this process has, others cannot run.
@@ -101,15 +90,9 @@ func (a *activities) run(ctx context.Context, out chan<- *activity) {
 	p := &poller{b: a.b, q: a.b.workItems}
 	n := 1
 	for ctx.Err() == nil {
-		list, got, err := a.receive(ctx, n)
-		switch {
-		case err != nil && ctx.Err() == nil:
-			a.b.log.Warn("cannot receive activities; trying again", "err", sdkerr.Short(err))
-			sleep(ctx, a.b.clock, time.Second)
-		case got == 0:
-			p.pause(ctx)
-		default:
-			p.found()
+		var list []*activity
+		found := p.poll(ctx, n, func(messages []*received) { list = a.accept(ctx, messages) })
+		if found {
 			n = a.hand(ctx, list, out, n)
 		}
 	}
@@ -212,7 +195,9 @@ func (b *Backend) nextActivity(ctx context.Context) (*activity, error) {
 			return nil, ctx.Err()
 		}
 	}
-	list, _, err := b.activities.receive(ctx, 1)
+	var list []*activity
+	_, _, err := b.receive(ctx, b.workItems, 1, new(time.Duration),
+		func(messages []*received) { list = b.activities.accept(ctx, messages) })
 	if err != nil {
 		return nil, err
 	}

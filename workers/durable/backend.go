@@ -20,6 +20,7 @@ import (
 	"github.com/microsoft/durabletask-go/backend"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/lazuli-storage/lazuli/internal/sdk/messages"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
@@ -56,7 +57,7 @@ type Backend struct {
 	// life is the context of work that belongs to the process, not to a call.
 	life       context.Context
 	background sync.WaitGroup
-	receiving  atomic.Int64 // requests for messages that are under way
+	polls      messages.Polls
 }
 
 var _ backend.Backend = (*Backend)(nil)
@@ -84,7 +85,8 @@ func New(options Options) (*Backend, error) {
 }
 
 func (b *Backend) queue(name string) queue {
-	return queue{b.options.Storage.Queues.NewQueueClient(name), b.options.Visibility, b.clock}
+	client := b.options.Storage.Queues.NewQueueClient(name)
+	return queue{client, messages.NewDeleter(client), b.options.Visibility, b.clock}
 }
 
 // String names the backend in the engine's log.
@@ -288,7 +290,8 @@ func (b *Backend) GetOrchestrationWorkItem(ctx context.Context) (*backend.Orches
 func (b *Backend) pull(ctx context.Context) (*backend.OrchestrationWorkItem, error) {
 	for i := range b.control {
 		for {
-			n, err := b.receiveControl(ctx, i)
+			n, _, err := b.receive(ctx, b.control[i], receiveMost, new(time.Duration),
+				func(list []*received) { b.receiveControl(ctx, i, list) })
 			if err != nil {
 				return nil, err
 			}

@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/microsoft/durabletask-go/task"
 
 	"github.com/lazuli-storage/lazuli/lazulitest"
+	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
@@ -83,4 +86,97 @@ func BenchmarkFanOut(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(1000*b.N)/b.Elapsed().Seconds(), "activities/s")
+}
+
+// counted counts the requests of clients by method and place.
+type counted struct {
+	mu sync.Mutex
+	n  map[string]int
+}
+
+func (c *counted) Do(r *http.Request) (*http.Response, error) {
+	place := strings.SplitN(r.URL.Path, "/", 4)[2]
+	if i := strings.IndexAny(place, "(-"); i > 0 {
+		place = place[i:]
+		if j := strings.IndexByte(place, '('); j >= 0 {
+			place = place[:j] + "()"
+		}
+	}
+	if strings.Contains(r.URL.Path, "History") || strings.Contains(r.URL.Path, "batch") {
+		place = "history"
+	}
+	c.mu.Lock()
+	c.n[r.Method+" "+strings.TrimRight(place, "0123456789")]++
+	c.mu.Unlock()
+	return http.DefaultClient.Do(r)
+}
+
+// BenchmarkChain runs 16 workflows at a time, each of three activities one after the other; a client that is not the
+// worker waits for them. Server, worker and client share the process, and speak over HTTP.
+func BenchmarkChain(b *testing.B) {
+	lazuli := lazulitest.Start(b, lazulitest.WithData(b.TempDir()))
+	connection := lazuli.Default(b).ConnectionString()
+	requests := &counted{n: map[string]int{}}
+	open := func() durable.Options {
+		storage, err := workers.OpenStorage(connection, workers.WithTransport(requests))
+		if err != nil {
+			b.Fatal(err)
+		}
+		return durable.Options{Storage: storage, Hub: "Bench", Logger: slog.New(slog.DiscardHandler)}
+	}
+	r := task.NewTaskRegistry()
+	_ = r.AddOrchestratorN("chain", func(ctx *task.OrchestrationContext) (any, error) {
+		for i := range 3 {
+			if err := ctx.CallActivity("double", task.WithActivityInput(i)).Await(nil); err != nil {
+				return nil, err
+			}
+		}
+		return nil, nil
+	})
+	_ = r.AddActivityN("double", double)
+	be, err := durable.New(open())
+	if err != nil {
+		b.Fatal(err)
+	}
+	w := be.NewWorker(task.NewTaskExecutor(r), durable.WorkerOptions{})
+	if err := w.Start(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = w.Shutdown(context.Background()) }()
+	c, err := durable.NewClient(b.Context(), open())
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ResetTimer()
+	clear(requests.n)
+	var all sync.WaitGroup
+	next := make(chan int)
+	for range 16 {
+		all.Go(func() {
+			for i := range next {
+				id, err := c.Start(b.Context(), "chain", durable.StartOptions{InstanceID: fmt.Sprint("c", i)})
+				if err == nil {
+					_, err = c.Wait(b.Context(), id)
+				}
+				if err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	for i := range b.N {
+		next <- i
+	}
+	close(next)
+	all.Wait()
+	b.StopTimer()
+	total := 0
+	requests.mu.Lock()
+	for _, n := range requests.n {
+		total += n
+	}
+	b.Logf("%v", requests.n)
+	requests.mu.Unlock()
+	b.ReportMetric(float64(total)/float64(b.N), "requests/workflow")
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "workflows/s")
 }

@@ -15,29 +15,72 @@ const receiveMost = 32
 // give up after.
 const waitMost = 50 * time.Second
 
-// poller spaces the looks at an empty queue.
+// poller receives the messages of a queue, and spaces the polls of an empty one.
 type poller struct {
-	b     *Backend
-	q     queue
-	empty time.Duration // the last pause
+	b      *Backend
+	q      queue
+	cannot bool          // the service lets no request wait
+	empty  time.Duration // the last pause
 }
 
-// pause returns when it is time to look again, or ctx is done.
-func (p *poller) pause(ctx context.Context) {
-	asked := p.b.clock.Now()
-	can, err := p.q.wait(ctx, waitMost)
-	if ctx.Err() != nil || err == nil && can {
-		// A wait that the service ends at once, as it does while it stops, must not become a loop.
-		if p.b.clock.Now().Sub(asked) < time.Millisecond {
+// poll receives up to n messages and calls handle with them, if there are any; those that cannot be read are set aside.
+// It waits for messages, and returns early when ctx is done.
+func (p *poller) poll(ctx context.Context, n int, handle func(list []*received)) (found bool) {
+	asked := time.Now()
+	most := waitMost
+	if p.cannot {
+		most = 0
+	}
+	got, waited, err := p.b.receive(ctx, p.q, n, &most, handle)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		p.b.log.Warn("cannot receive messages; trying again", "queue", p.q.client.URL(), "err", sdkerr.Short(err))
+		sleep(ctx, p.b.clock, time.Second)
+	case got > 0:
+		p.empty = 0
+	case waited: // A wait that the service ends at once, as it does while it stops, must not become a loop.
+		if time.Since(asked) < time.Millisecond {
 			sleep(ctx, systemClock{}, time.Millisecond)
 		}
-		return
+	default:
+		p.cannot = p.cannot || most > 0 && err == nil
+		p.empty = min(max(2*p.empty, 20*time.Millisecond), p.b.options.MaxPolling)
+		sleep(ctx, p.b.clock, p.empty)
 	}
-	p.empty = min(max(2*p.empty, 20*time.Millisecond), p.b.options.MaxPolling)
-	sleep(ctx, p.b.clock, p.empty)
+	return got > 0
 }
 
-func (p *poller) found() { p.empty = 0 }
+// receive receives messages once and calls handle with them. It sets most to the time that it could wait.
+func (b *Backend) receive(ctx context.Context, q queue, n int, most *time.Duration,
+	handle func(list []*received)) (got int, waited bool, err error) {
+	wait, excluded, end := b.polls.Begin(*most)
+	defer end()
+	*most = wait
+	stop, interrupt := context.WithCancel(ctx)
+	defer interrupt()
+	if wait > 0 {
+		go func() {
+			select {
+			case <-excluded:
+				interrupt()
+			case <-stop.Done():
+			}
+		}()
+	}
+	list, bad, waited, err := q.receive(ctx, n, wait, stop.Done())
+	if err != nil {
+		return 0, waited, err
+	}
+	b.stats.received.Add(int64(len(list) + len(bad)))
+	b.holder.add(list...)
+	for _, r := range bad {
+		b.setAside(context.WithoutCancel(ctx), r)
+	}
+	if len(list) > 0 {
+		handle(list)
+	}
+	return len(list) + len(bad), waited, nil
+}
 
 // runPartition receives the messages of a partition until ctx is done.
 func (b *Backend) runPartition(ctx context.Context, partition int) {
@@ -47,16 +90,7 @@ func (b *Backend) runPartition(ctx context.Context, partition int) {
 			sleep(ctx, systemClock{}, 5*time.Millisecond)
 			continue
 		}
-		n, err := b.receiveControl(ctx, partition)
-		switch {
-		case err != nil && ctx.Err() == nil:
-			b.log.Warn("cannot receive messages; trying again", "partition", partition, "err", sdkerr.Short(err))
-			sleep(ctx, b.clock, time.Second)
-		case n == 0:
-			p.pause(ctx)
-		default:
-			p.found()
-		}
+		p.poll(ctx, receiveMost, func(list []*received) { b.receiveControl(ctx, partition, list) })
 	}
 	b.giveBack(b.sessions.forget(partition))
 }
@@ -72,19 +106,8 @@ func (b *Backend) giveBack(list []*received) {
 	}
 }
 
-// receiveControl receives messages of a partition once, and hands them to their sessions. It returns how many it got.
-func (b *Backend) receiveControl(ctx context.Context, partition int) (int, error) {
-	b.receiving.Add(1)
-	defer b.receiving.Add(-1)
-	list, bad, err := b.control[partition].receive(ctx, receiveMost)
-	if err != nil {
-		return 0, err
-	}
-	b.stats.received.Add(int64(len(list) + len(bad)))
-	b.holder.add(list...)
-	for _, r := range bad {
-		b.setAside(ctx, r)
-	}
+// receiveControl hands the messages of a partition to their sessions.
+func (b *Backend) receiveControl(ctx context.Context, partition int, list []*received) {
 	now := b.clock.Now()
 	due := list[:0:0]
 	for _, r := range list {
@@ -95,7 +118,6 @@ func (b *Backend) receiveControl(ctx context.Context, partition int) (int, error
 		due = append(due, r)
 	}
 	b.sessions.add(partition, due)
-	return len(list) + len(bad), nil
 }
 
 // delay keeps a timer's message until it is due: in the queue for as long as a message can be hidden there, the last

@@ -3,17 +3,14 @@ package durable
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
 
-	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
+	"github.com/lazuli-storage/lazuli/internal/sdk/messages"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
@@ -24,6 +21,7 @@ const maxDelay = 6 * 24 * time.Hour
 // queue is one queue of a hub.
 type queue struct {
 	client     *azqueue.QueueClient
+	deleter    *messages.Deleter
 	visibility time.Duration
 	clock      workers.Clock
 }
@@ -52,17 +50,25 @@ type received struct {
 	gone    bool      // deleted, given back or lost
 }
 
-// receive receives up to n messages. Messages that cannot be parsed are returned as bad.
-func (q queue) receive(ctx context.Context, n int) (list, bad []*received, err error) {
+// receive receives up to n messages, and waits for them for most, until stop is closed. Messages that cannot be parsed
+// are returned as bad. waited is false if the service lets no request wait; it has then returned at once.
+func (q queue) receive(ctx context.Context, n int, most time.Duration, stop <-chan struct{}) (list, bad []*received,
+	waited bool, err error) {
 	asked := q.clock.Now()
-	got, err := q.client.DequeueMessages(ctx, &azqueue.DequeueMessagesOptions{
-		NumberOfMessages: to.Ptr(int32(n)), VisibilityTimeout: to.Ptr(int32(q.visibility / time.Second))})
-	if err != nil {
-		return nil, nil, fmt.Errorf("durable: receive messages: %w", err)
+	if most > 0 {
+		ctx = context.WithoutCancel(ctx) // stop ends it, without loss
 	}
-	for _, m := range got.Messages {
+	got, waited, err := messages.Receive(ctx, q.client, messages.Request{Most: n,
+		Lease: q.visibility, Wait: most, Stop: stop})
+	if err != nil {
+		return nil, nil, waited, fmt.Errorf("durable: receive messages: %w", err)
+	}
+	// After a wait the service has hidden the messages just before it answered.
+	took := q.clock.Now().Sub(asked)
+	until := asked.Add(max(0, took-min(time.Second, q.visibility/4)) + q.visibility)
+	for _, m := range got {
 		r := &received{queue: q, id: *m.MessageID, receipt: *m.PopReceipt, attempts: *m.DequeueCount,
-			until: asked.Add(q.visibility)}
+			until: until}
 		if m.MessageText != nil {
 			r.text = *m.MessageText
 		}
@@ -73,19 +79,7 @@ func (q queue) receive(ctx context.Context, n int) (list, bad []*received, err e
 		}
 		list = append(list, r)
 	}
-	return list, bad, nil
-}
-
-// wait returns when a message is visible or most is over, without taking one. can is false if the service lets no
-// request wait; it has then returned at once. See docs/extensions.md.
-func (q queue) wait(ctx context.Context, most time.Duration) (can bool, err error) {
-	var answer *http.Response
-	ctx = policy.WithHTTPHeader(ctx, http.Header{longpoll.WaitHeader: {strconv.Itoa(int(most / time.Second))}})
-	_, err = q.client.PeekMessages(policy.WithCaptureResponse(ctx, &answer), nil)
-	if err != nil {
-		return false, fmt.Errorf("durable: wait for messages: %w", err)
-	}
-	return answer != nil && answer.Header.Get(longpoll.WaitHeader) != "", nil
+	return list, bad, waited, nil
 }
 
 // delete deletes the message. If another process has received it since, delete does nothing.
@@ -95,7 +89,7 @@ func (r *received) delete(ctx context.Context) error {
 	if r.gone {
 		return nil
 	}
-	_, err := r.queue.client.DeleteMessage(ctx, r.id, r.receipt, nil)
+	err := r.queue.deleter.Delete(ctx, r.id, r.receipt)
 	if err != nil && !isLost(err) {
 		return fmt.Errorf("durable: delete a message: %w", err)
 	}

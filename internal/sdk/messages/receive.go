@@ -20,7 +20,7 @@ type Request struct {
 	Most int
 	// Lease is the time for which the messages are hidden, in whole seconds.
 	Lease time.Duration
-	// Wait is the time that the request may wait for messages, in whole seconds; 0 is none.
+	// Wait is the time that the request may wait for messages, in whole seconds; with 0 it does not wait.
 	Wait time.Duration
 	// Stop ends the wait when it is closed. The request then returns what it has received, so that no message is hidden
 	// without a receiver. It may be nil.
