@@ -15,8 +15,8 @@ type Polls struct {
 	interrupt chan struct{} // closed by Exclude; nil until a poll waits
 }
 
-// Begin begins a poll that may wait for most. It returns how long it may wait now, what ends the wait, and what ends the
-// poll: to be called when the messages that it has received are known as work.
+// Begin begins a poll that may wait for most. It returns how long it may wait now, what ends the wait, and what ends
+// the poll: to be called when the messages that it has received are known as work.
 func (p *Polls) Begin(most time.Duration) (wait time.Duration, stop <-chan struct{}, end func()) {
 	p.running.RLock()
 	p.mu.Lock()
