@@ -89,7 +89,7 @@ func TestTimerLogsThatAnotherInstanceHasItsLock(t *testing.T) {
 		}
 		b.stop(first)
 		b.until("01:01:00")
-		if !strings.Contains(b.log.String(), `msg="this instance holds the lock now"`) {
+		if !strings.Contains(b.log.String(), `msg="Host lock lease acquired by instance ID`) {
 			b.Errorf("log:\n%s", b.log)
 		}
 	})

@@ -40,9 +40,7 @@ func (s *singleton) lead(soft, hard context.Context, work func(soft, hard contex
 		s.elsewhere.Store(errors.Is(err, errHeldByOther))
 		switch {
 		case err == nil:
-			if waiting {
-				s.log.Info("this instance holds the lock now", "lock", s.name)
-			}
+			s.log.Info("Host lock lease acquired by instance ID '"+s.owner+"'.", "lock", s.name)
 			failing, waiting = "", false
 			s.hold(soft, hard, id, asked.Add(s.period), work)
 			continue

@@ -84,7 +84,7 @@ its messages are delivered again when their leases end.`,
 	fl.StringVar(&f.admin, "admin", "",
 		"address for metrics and \"lazuli workers\", host:port; other than a loopback address only with a token in "+
 			"LAZULI_ADMIN_TOKEN (default: none)")
-	fl.StringVar(&f.logFormat, "log-format", "text", "text or json")
+	fl.StringVar(&f.logFormat, "log-format", "console", "console, the lines of Core Tools; text or json")
 	return cmd
 }
 

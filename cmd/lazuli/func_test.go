@@ -86,7 +86,8 @@ func TestFuncStart(t *testing.T) {
 	if code := <-ended; code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	for _, want := range []string{"msg=called function=Hello", `host.json: colour is not known`, `Executed (Succeeded)`} {
+	for _, want := range []string{"Z] called\n", `host.json: colour is not known`,
+		"Executed 'Functions.Hello' (Succeeded, Id="} {
 		if !strings.Contains(stderr.String(), want) {
 			t.Errorf("the log lacks %s:\n%s", want, &stderr)
 		}
@@ -103,7 +104,7 @@ func TestFuncStartRefuses(t *testing.T) {
 		{"no such function", []string{"--dir", funcApp(t), "--functions", "none"},
 			`no function is called "none"; there are: Hello, Other`},
 		{"connection string", []string{"--dir", funcApp(t), "--connection-string", "nonsense"}, "connection string"},
-		{"log format", []string{"--log-format", "xml"}, "not text or json"},
+		{"log format", []string{"--log-format", "xml"}, "not text, json or console"},
 		{"argument", []string{"somewhere"}, `"somewhere" is one argument`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -170,8 +170,10 @@ func workerLog(w io.Writer, format string) (*slog.Logger, error) {
 		return slog.New(slog.NewTextHandler(w, nil)), nil
 	case "json":
 		return slog.New(slog.NewJSONHandler(w, nil)), nil
+	case "console":
+		return slog.New(newConsoleHandler(w)), nil
 	}
-	return nil, fmt.Errorf("--log-format is %q, not text or json", format)
+	return nil, fmt.Errorf("--log-format is %q, not text, json or console", format)
 }
 
 // faultsFromEnvironment activates the fault plan of the environment, and logs it, so that it is not active unnoticed.

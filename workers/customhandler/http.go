@@ -16,7 +16,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/httpserver/originguard"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -168,7 +167,7 @@ func (h *Host) forward(w http.ResponseWriter, r *http.Request, f *function) {
 	_ = h.wrap(ctx, inv, func(ctx context.Context) error {
 		err := h.proxy(ctx, w, r, inv)
 		if err != nil {
-			h.logAt(ctx, inv, slog.LevelError, "Executed (Failed)", "duration", time.Since(inv.began), "err", err)
+			h.logExecuted(ctx, inv, err)
 			w.WriteHeader(http.StatusInternalServerError) // Without a body, as the Functions host does.
 		}
 		return err
@@ -177,7 +176,7 @@ func (h *Host) forward(w http.ResponseWriter, r *http.Request, f *function) {
 
 // proxy forwards the request. It returns an error if there is no response to pass on.
 func (h *Host) proxy(ctx context.Context, w http.ResponseWriter, r *http.Request, inv *invocation) (failed error) {
-	h.logAt(ctx, inv, slog.LevelInfo, "Executing", "reason", inv.reason)
+	h.logExecuting(ctx, inv)
 	address, err := h.process.await(ctx)
 	if err != nil {
 		return err
@@ -208,8 +207,7 @@ func (h *Host) proxy(ctx context.Context, w http.ResponseWriter, r *http.Request
 			failed = fmt.Errorf("forward to the handler: %w", err)
 		},
 		ModifyResponse: func(got *http.Response) error {
-			h.logAt(ctx, inv, slog.LevelInfo, "Executed (Succeeded)", "status", got.StatusCode, "duration",
-				time.Since(inv.began))
+			h.logExecuted(ctx, inv, nil, "status", got.StatusCode)
 			return nil
 		},
 		ErrorLog: slog.NewLogLogger(h.log.Handler(), slog.LevelDebug),

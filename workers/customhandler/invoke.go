@@ -92,7 +92,7 @@ func (h *Host) wrap(ctx context.Context, inv *invocation, do func(context.Contex
 // The result is the response of an HTTP trigger, nil for other triggers.
 func (h *Host) call(ctx context.Context, inv *invocation) (*httpResult, error) {
 	f := inv.function
-	h.logAt(ctx, inv, slog.LevelInfo, "Executing", "reason", inv.reason)
+	h.logExecuting(ctx, inv)
 	var r *httpResult
 	var err error
 	for attempt := 1; ; attempt++ {
@@ -118,11 +118,26 @@ func (h *Host) call(ctx context.Context, inv *invocation) (*httpResult, error) {
 		}
 	}
 	if err != nil {
-		h.logAt(ctx, inv, slog.LevelError, "Executed (Failed)", "duration", time.Since(inv.began), "err", sdkerr.Short(err))
+		h.logExecuted(ctx, inv, sdkerr.Short(err))
 		return nil, workers.Logged(err)
 	}
-	h.logAt(ctx, inv, slog.LevelInfo, "Executed (Succeeded)", "duration", time.Since(inv.began))
+	h.logExecuted(ctx, inv, nil)
 	return r, nil
+}
+
+// logExecuting and logExecuted log the lines of the Functions host about an invocation, which tools look for.
+func (h *Host) logExecuting(ctx context.Context, inv *invocation) {
+	h.logAt(ctx, inv, slog.LevelInfo,
+		fmt.Sprintf("Executing 'Functions.%s' (Reason='%s', Id=%s)", inv.function.name, inv.reason, inv.id))
+}
+
+func (h *Host) logExecuted(ctx context.Context, inv *invocation, err error, attrs ...any) {
+	level, result := slog.LevelInfo, "Succeeded"
+	if err != nil {
+		level, result, attrs = slog.LevelError, "Failed", append(attrs, "err", err)
+	}
+	h.logAt(ctx, inv, level, fmt.Sprintf("Executed 'Functions.%s' (%s, Id=%s, Duration=%dms)", inv.function.name, result,
+		inv.id, time.Since(inv.began).Milliseconds()), attrs...)
 }
 
 // logAt logs of an invocation if host.json wants it.
