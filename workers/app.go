@@ -75,7 +75,7 @@ func (f *Function) source() []any {
 		return []any{"table", s.table}
 	case timerTrigger:
 		return []any{"schedule", s.schedule}
-	case orchestrationTrigger, activityTrigger:
+	case orchestrationTrigger, activityTrigger, entityTrigger:
 		return nil
 	}
 	return []any{"queue", s.queueName}

@@ -15,6 +15,7 @@ import (
 const (
 	orchestrationTrigger = "orchestrationTrigger"
 	activityTrigger      = "activityTrigger"
+	entityTrigger        = "entityTrigger"
 )
 
 // DurableEngine runs the orchestrations and activities of an app. Package durable has one, durable.NewEngine. It is an
@@ -34,6 +35,7 @@ type DurableSetup struct {
 	Logger         *slog.Logger
 	Orchestrations map[string]Orchestrator
 	Activities     map[string]ActivityHandler
+	Entities       map[string]Entity
 }
 
 // DurableRun is an engine at work.
@@ -48,6 +50,12 @@ type DurableRun interface {
 type Orchestrator interface {
 	// OrchestratorOf names the engine, for messages about one that does not fit.
 	OrchestratorOf() string
+}
+
+// Entity is a kind of entities in the form of the app's engine: durable.NewEntity makes one.
+type Entity interface {
+	// EntityOf names the engine, for messages about one that does not fit.
+	EntityOf() string
 }
 
 // ActivityHandler runs an activity: JSON in, JSON out, both empty for nothing.
@@ -100,6 +108,18 @@ func Activity[In, Out any](a *App, name string, h func(ctx context.Context, in I
 	}, options...)
 }
 
+// Entity registers the entities of a name: objects with a state, which survive crashes, and operations, which workflows
+// and clients call. It needs Config.Durable. Middleware does not run for operations.
+func (a *App) Entity(name string, e Entity, options ...CommonOption) *Function {
+	f := register(a, name, entityTrigger, options)
+	if e == nil {
+		a.errs = append(a.errs, fmt.Errorf("workers: function %q: the entity is nil", name))
+	}
+	a.durable.entities = append(a.durable.entities, entity{f, e})
+	f.listen = listenDurable
+	return f
+}
+
 type orchestration struct {
 	function     *Function
 	orchestrator Orchestrator
@@ -110,8 +130,14 @@ type activity struct {
 	handler  ActivityHandler
 }
 
-// durableFunctions are the orchestrators and activities of an app.
+type entity struct {
+	function *Function
+	entity   Entity
+}
+
+// durableFunctions are the orchestrators, activities and entities of an app.
 type durableFunctions struct {
+	entities       []entity
 	orchestrations []orchestration
 	activities     []activity
 }
@@ -123,7 +149,7 @@ func listenDurable(a *App, f *Function, storage *Storage) (listener, error) {
 	}
 	first := (*Function)(nil)
 	for _, other := range a.functions {
-		if other.trigger != orchestrationTrigger && other.trigger != activityTrigger {
+		if !other.isDurable() {
 			continue
 		}
 		if first == nil {
@@ -158,7 +184,11 @@ func (l *durableListener) wake() {}
 func (l *durableListener) listen(soft, hard context.Context) error {
 	a := l.app
 	setup := DurableSetup{Storage: l.storage, Clock: a.config.Clock, Logger: a.config.Logger,
-		Orchestrations: map[string]Orchestrator{}, Activities: map[string]ActivityHandler{}}
+		Orchestrations: map[string]Orchestrator{}, Activities: map[string]ActivityHandler{},
+		Entities: map[string]Entity{}}
+	for _, e := range a.durable.entities {
+		setup.Entities[e.function.name] = e.entity
+	}
 	for _, o := range a.durable.orchestrations {
 		setup.Orchestrations[o.function.name] = o.orchestrator
 	}
@@ -258,11 +288,12 @@ func (d durableClients) Wrap(next Handler) Handler {
 
 // fromQueue reports whether the function's work comes as messages of a queue that is its own.
 func (f *Function) fromQueue() bool {
-	switch f.trigger {
-	case timerTrigger, orchestrationTrigger, activityTrigger:
-		return false
-	}
-	return !f.follows
+	return f.trigger != timerTrigger && !f.isDurable() && !f.follows
+}
+
+// isDurable reports whether the app's engine runs the function.
+func (f *Function) isDurable() bool {
+	return f.trigger == orchestrationTrigger || f.trigger == activityTrigger || f.trigger == entityTrigger
 }
 
 // Extension is middleware with additional functions, which Use registers.

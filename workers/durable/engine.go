@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -121,6 +122,12 @@ func CallWithRetry[Out any](ctx *Context, activity string, in any, policy RetryP
 	return Await[Out](ctx.CallActivity(activity, task.WithActivityInput(in), task.WithActivityRetryPolicy(&policy)))
 }
 
+// CallWorkflowWithRetry is CallWorkflow, tried again as the policy says.
+func CallWorkflowWithRetry[Out any](ctx *Context, workflow string, in any, policy RetryPolicy) (Out, error) {
+	return Await[Out](ctx.CallSubOrchestrator(workflow, task.WithSubOrchestratorInput(in),
+		task.WithSubOrchestrationRetryPolicy(&policy)))
+}
+
 // CallWorkflow runs another workflow as part of this one and waits for its result.
 func CallWorkflow[Out any](ctx *Context, workflow string, in any) (Out, error) {
 	return Await[Out](ctx.CallSubOrchestrator(workflow, task.WithSubOrchestratorInput(in)))
@@ -159,6 +166,7 @@ func (e *Engine) Start(ctx context.Context, setup workers.DurableSetup) (workers
 		return nil, &workers.DurableSetupError{Err: err}
 	}
 	r := task.NewTaskRegistry()
+	x := &goExecutor{entities: map[string]entityRunner{}, versions: map[string]string{}}
 	calls := map[string]ExternalCall{}
 	for name, any := range setup.Orchestrations {
 		if x, ok := any.(external); ok {
@@ -170,7 +178,7 @@ func (e *Engine) Start(ctx context.Context, setup workers.DurableSetup) (workers
 			return nil, &workers.DurableSetupError{Err: fmt.Errorf(
 				"durable: orchestration %q is not one of durable.Orchestrator", name)}
 		}
-		if err := r.AddOrchestratorN(name, own.run); err != nil {
+		if err := r.AddOrchestratorN(name, x.informed(own.run)); err != nil {
 			return nil, &workers.DurableSetupError{Err: err}
 		}
 	}
@@ -179,7 +187,19 @@ func (e *Engine) Start(ctx context.Context, setup workers.DurableSetup) (workers
 			return nil, &workers.DurableSetupError{Err: err}
 		}
 	}
-	w := b.NewWorker(externals{task.NewTaskExecutor(r), calls}, e.worker)
+	for name, any := range setup.Entities {
+		own, ok := any.(entityRunner)
+		if !ok {
+			return nil, &workers.DurableSetupError{Err: fmt.Errorf("durable: entity %q is not one of durable.NewEntity", name)}
+		}
+		x.entities[strings.ToLower(name)] = own
+	}
+	x.Executor = task.NewTaskExecutor(r)
+	var executor backend.Executor = externals{x, calls}
+	if len(x.entities) > 0 {
+		executor = entityExecutor{executor, x}
+	}
+	w := b.NewWorker(executor, e.worker)
 	if err := w.Start(context.WithoutCancel(ctx)); err != nil {
 		return nil, err
 	}

@@ -89,7 +89,7 @@ type EntityStart struct {
 
 // Bounds of what one commit of an entity does. Its transaction has at most 100 operations.
 const (
-	entityBatch    = 60      // messages
+	entityBatch    = 90      // rows that it deletes and adds
 	entityInputs   = 4 << 20 // bytes of inputs
 	entityPage     = 100     // messages that are read at once
 	maxEntitySends = 1000    // messages of one batch
@@ -101,39 +101,48 @@ type entities struct {
 	b     *Backend
 	store entityStore
 
-	mu   sync.Mutex      // guards open
-	open map[string]bool // entities whose session here will look into the inbox again before it ends
+	mu sync.Mutex // guards open
+	// open are the entities whose session here will look into the inbox again before it ends, each with a message that the
+	// session holds.
+	open map[string]*received
 }
 
 func newEntities(b *Backend, store entityStore) *entities {
-	return &entities{b: b, store: store, open: map[string]bool{}}
+	return &entities{b: b, store: store, open: map[string]*received{}}
 }
 
-func (e *entities) setOpen(id string, open bool) {
+func (e *entities) setOpen(id string, held []*received) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if open {
-		e.open[id] = true
+	if len(held) > 0 {
+		e.open[id] = held[0]
 	} else {
 		delete(e.open, id)
 	}
 }
 
+// isOpen reports whether the entity's session here will look into the inbox again. The message that the session holds
+// wakes the entity again if the session ends by a fault; a session that may have lost it does not count.
 func (e *entities) isOpen(id string) bool {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.open[id]
+	r := e.open[id]
+	e.mu.Unlock()
+	if r == nil {
+		return false
+	}
+	until, held := r.held()
+	return held && until.Sub(e.b.clock.Now()) > e.b.options.Visibility/4
 }
 
-// deliver sends a message to an entity: into its inbox, and with a message in the queue that wakes it. With once,
-// copies of a message are dropped. One that is not due yet goes into the queue.
-func (b *Backend) deliver(ctx context.Context, m outgoing, once bool) error {
+// deliver sends a message to an entity: into its inbox, and with a message in the queue that wakes it. Copies of a
+// message are dropped. One that is not due yet goes into the queue.
+func (b *Backend) deliver(ctx context.Context, m outgoing, from sender) error {
 	if m.left(b.clock.Now()) > 0 {
 		_, err := b.send(ctx, m)
 		return err
 	}
 	m.Due = nil
-	if _, err := b.entities.store.put(ctx, m.message, b.clock.Now(), once); err != nil {
+	if _, err := b.entities.store.put(ctx, m.message, b.clock.Now(), from); err != nil {
 		return err
 	}
 	// A copy wakes the entity too: the first one's sender may have crashed before it did.
@@ -170,11 +179,11 @@ func (b *Backend) runEntity(ctx context.Context, s *session) {
 	var list []*received
 	parked := false
 	err := func() error {
-		defer b.entities.setOpen(s.instance, false)
+		defer b.entities.setOpen(s.instance, nil)
 		for row := (*entityRow)(nil); ; {
-			b.entities.setOpen(s.instance, true)
 			arrived := b.sessions.take(s)
 			list = append(list, arrived...)
+			b.entities.setOpen(s.instance, list)
 			for _, r := range arrived {
 				if err := b.acceptSignal(ctx, r); err != nil {
 					return err
@@ -192,7 +201,7 @@ func (b *Backend) runEntity(ctx context.Context, s *session) {
 				continue
 			}
 			// Messages that arrive from now on wake the entity; look for those that came before.
-			b.entities.setOpen(s.instance, false)
+			b.entities.setOpen(s.instance, nil)
 			if next, more, err = b.stepEntity(ctx, s.instance, row); err != nil {
 				return err
 			}
@@ -236,7 +245,7 @@ func (b *Backend) acceptSignal(ctx context.Context, r *received) error {
 	if v, err := b.fill(ctx, r.Instance, r.message); err != nil || v == drop {
 		return err
 	}
-	_, err := b.entities.store.put(ctx, &message{ID: r.ID, Instance: r.Instance, event: r.event}, b.clock.Now(), true)
+	_, err := b.entities.store.put(ctx, &message{ID: r.ID, Instance: r.Instance, event: r.event}, b.clock.Now(), fromHub)
 	return err
 }
 
@@ -325,34 +334,50 @@ func (b *Backend) readInbox(ctx context.Context, id string, row *entityRow) (*en
 	bytes := 0
 	err := b.entities.store.inbox(ctx, id, entityPage, func(m inboxMessage, err error) bool {
 		if err == nil {
-			var v verdict
-			if v, failed = b.fill(ctx, id, m.message); failed != nil {
+			m.x = extraOf(m.message.event)
+			if l := m.x.GetEntityLockRequested(); l != nil && !step.released[l.CriticalSectionId] {
+				if step.released[l.CriticalSectionId], failed = b.entities.store.isReleased(ctx, id,
+					l.CriticalSectionId); failed != nil {
+					return false
+				}
+			}
+			before := len(step.run)
+			if step.take(m); len(step.run) == before {
+				return !step.full() // Those that wait are not counted: what they wait for is behind them.
+			}
+			var n int
+			n, err, failed = b.readOperation(ctx, id, &step.run[before])
+			bytes += n
+			if failed != nil {
 				return false
 			}
-			if v == drop {
-				err = errNoPayload
+			if err != nil {
+				step.run = step.run[:before]
 			}
 		}
 		if err != nil {
 			b.log.Error("a message to an entity cannot be read; it is dropped", "entity", id, "row", m.key, "err", err)
 			b.stats.poisoned.Add(1)
 			bad = append(bad, m.key)
-			return len(bad) < entityBatch/2
+			step.most-- // The transaction deletes it, too.
 		}
-		m.x = extraOf(m.message.event)
-		if l := m.x.GetEntityLockRequested(); l != nil && !step.released[l.CriticalSectionId] {
-			var released bool
-			if released, failed = b.entities.store.isReleased(ctx, id, l.CriticalSectionId); failed != nil {
-				return false
-			}
-			step.released[l.CriticalSectionId] = released
-		}
-		step.take(m)
-		v, _ := payload(m.message.event)
-		bytes += len(v.GetValue())
 		return !step.full() && bytes < entityInputs
 	})
 	return step, bad, errors.Join(err, failed)
+}
+
+// readOperation reads the payload of an operation and returns its size. bad says that it is lost.
+func (b *Backend) readOperation(ctx context.Context, id string, m *inboxMessage) (n int, bad, err error) {
+	v, err := b.fill(ctx, id, m.message)
+	if err != nil {
+		return 0, nil, err
+	}
+	if v == drop {
+		return 0, errNoPayload, nil
+	}
+	m.x = extraOf(m.message.event)
+	text, _ := payload(m.message.event)
+	return len(text.GetValue()), nil, nil
 }
 
 func operationOf(m inboxMessage) EntityOperation {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -16,8 +17,8 @@ import (
 // ErrEntityNotFound means that no entity has the ID, or that it has not handled its first message yet.
 var ErrEntityNotFound = errors.New("durable: no such entity")
 
-// EntityID returns the ID of an entity, "@name@key".
-func EntityID(name, key string) string { return "@" + name + "@" + key }
+// EntityID returns the ID of an entity, "@name@key". Names do not differ by case; the SDKs write them in lower case.
+func EntityID(name, key string) string { return "@" + strings.ToLower(name) + "@" + key }
 
 // EntityInfo is the state of an entity.
 type EntityInfo struct {
@@ -39,7 +40,8 @@ type SignalOptions struct {
 	Input string
 	// At is the time at which the signal arrives. Default: at once.
 	At time.Time
-	// RequestID identifies the signal. Default: a random one.
+	// RequestID identifies the signal: sent again under the same one within an hour, for instance after an error, it has
+	// its effect once. Default: a random one.
 	RequestID string
 }
 
@@ -74,7 +76,7 @@ func (c *Client) SignalEntity(ctx context.Context, id, operation string, o Signa
 	m.schedule(
 		&protocol.HistoryEvent{EventType: &protocol.HistoryEvent_EntityOperationSignaled{EntityOperationSignaled: x}})
 	m.delay = m.left(c.b.clock.Now())
-	return c.b.deliver(ctx, m, false)
+	return c.b.deliver(ctx, m, fromClient)
 }
 
 // Entity returns an entity, with its state if that is wanted.
@@ -225,6 +227,11 @@ func (c *Client) CleanEntities(ctx context.Context, o CleanOptions) (*Cleaned, e
 		return nil, err
 	}
 	done := &Cleaned{Continuation: next.text()}
+	if o.Empty && done.Continuation == "" { // Entities that were removed have left their marks.
+		if err := c.b.entities.store.trim(ctx, "", c.b.clock.Now()); err != nil {
+			return nil, err
+		}
+	}
 	for _, r := range rows {
 		id := instanceOf(r.PartitionKey)
 		if o.Locks && r.LockedBy != "" {
@@ -265,7 +272,7 @@ func (c *Client) releaseOrphan(ctx context.Context, id string, r *entityRow) (bo
 				EntityUnlockSent: &protocol.EntityUnlockSentEvent{CriticalSectionId: r.LockedBy,
 					ParentInstanceId: wrapperspb.String(r.LockOwner)}}
 	})
-	return true, c.b.deliver(ctx, outgoing{message: &message{ID: newID(), Instance: id, event: e}}, false)
+	return true, c.b.deliver(ctx, outgoing{message: &message{ID: newID(), Instance: id, event: e}}, fromHub)
 }
 
 // PurgeEntity removes an entity that has neither state nor lock nor messages. It is false if there is no such entity,

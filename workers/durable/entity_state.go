@@ -45,7 +45,7 @@ type inboxMessage struct {
 type entityStep struct {
 	lock     lock
 	released map[string]bool // critical sections that were released before their lock request arrived
-	most     int             // operations of one batch
+	most     int             // rows that the commit deletes and adds, besides the entity's own
 
 	run      []inboxMessage           // operations, in their order
 	consumed []inboxMessage           // other messages that are handled
@@ -56,7 +56,9 @@ type entityStep struct {
 }
 
 // full reports whether the step takes no more messages.
-func (s *entityStep) full() bool { return len(s.run)+len(s.consumed) >= s.most }
+func (s *entityStep) full() bool {
+	return len(s.run)+len(s.consumed)+len(s.note)+len(s.forget) >= s.most
+}
 
 // take decides about the next message in order.
 func (s *entityStep) take(m inboxMessage) {
@@ -75,7 +77,7 @@ func (s *entityStep) take(m inboxMessage) {
 		section := e.EntityUnlockSent.CriticalSectionId
 		if s.lock.Section == section {
 			s.lock, s.changed = lock{}, true
-		} else {
+		} else if !s.released[section] {
 			s.note = append(s.note, section)
 			s.released[section] = true
 		}
@@ -88,8 +90,12 @@ func (s *entityStep) take(m inboxMessage) {
 func (s *entityStep) takeLock(m inboxMessage, l *protocol.EntityLockRequestedEvent) {
 	switch {
 	case s.released[l.CriticalSectionId]:
-		s.consumed, s.forget = append(s.consumed, m), append(s.forget, l.CriticalSectionId)
-		s.note = slices.DeleteFunc(s.note, func(section string) bool { return section == l.CriticalSectionId })
+		s.consumed = append(s.consumed, m)
+		if at := slices.Index(s.note, l.CriticalSectionId); at >= 0 {
+			s.note = slices.Delete(s.note, at, at+1) // The note was not written yet.
+		} else if !slices.Contains(s.forget, l.CriticalSectionId) {
+			s.forget = append(s.forget, l.CriticalSectionId)
+		}
 	case s.lock.Section == "":
 		s.lock, s.changed = lock{l.CriticalSectionId, l.ParentInstanceId.GetValue()}, true
 		s.consumed, s.forward = append(s.consumed, m), append(s.forward, m.x)

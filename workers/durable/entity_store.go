@@ -22,7 +22,8 @@ import (
 //	RowKey                      columns
 //	entity                      State or StateBlobName, LastModified, LockedBy, LockOwner, Epoch, Commit, Outbox or OutboxBlobName
 //	q<time><hash of the ID>     Message: an operation, lock request or unlock that the entity has yet to handle
-//	s<hash of the ID>           a message that has arrived; its copies are dropped
+//	s<hash of the ID>           a message of the hub that has arrived; its copies are dropped
+//	c<hash of the ID>           the same for a signal of a client
 //	u<hash of the section>      a critical section that was released before its lock request arrived
 //
 // The row entity commits: each write of it names the ETag that the writer has read, and has the deletions of the
@@ -34,8 +35,19 @@ const entityKey = "entity"
 // Prefixes of the other row keys, and the keys behind all with them.
 const (
 	inboxPrefix, inboxEnd       = "q", "r"
-	seenPrefix, seenEnd         = "s", "t"
 	releasedPrefix, releasedEnd = "u", "v"
+	hubPrefix, hubEnd           = "s", "t"
+	clientPrefix, clientEnd     = "c", "d"
+)
+
+// sender is the kind of sender of a message, which says how long its copies can come.
+type sender string
+
+const (
+	// fromHub are the messages of workflows and entities, and delayed signals.
+	fromHub sender = hubPrefix
+	// fromClient are signals that a client sends at once, and sends again after an error.
+	fromClient sender = clientPrefix
 )
 
 // entityRow is the row of an entity.
@@ -115,8 +127,8 @@ func (s entityStore) key(now time.Time, id string) string {
 	}
 }
 
-// put adds a message to an entity's inbox. With once, a copy that has arrived before is recognised, and put is false.
-func (s entityStore) put(ctx context.Context, m *message, now time.Time, once bool) (put bool, err error) {
+// put adds a message to an entity's inbox. put is false for a copy of a message that has arrived before.
+func (s entityStore) put(ctx context.Context, m *message, now time.Time, from sender) (put bool, err error) {
 	h := hashID(m.ID)
 	m.Execution = fmt.Sprintf("%x", h[:8]) // The scope of its payload's blob, which is deleted with the message.
 	text, err := s.payloads.encode(ctx, m)
@@ -125,13 +137,7 @@ func (s entityStore) put(ctx context.Context, m *message, now time.Time, once bo
 	}
 	row := newEntity(partitionKey(m.Instance), s.key(now, m.ID))
 	row["Message"] = text
-	if !once {
-		if _, err := s.table.AddEntity(ctx, row.encode(), nil); err != nil {
-			return false, fmt.Errorf("durable: send to the entity %q: %w", m.Instance, err)
-		}
-		return true, nil
-	}
-	mark := newEntity(partitionKey(m.Instance), fmt.Sprintf("%s%x", seenPrefix, h))
+	mark := newEntity(partitionKey(m.Instance), fmt.Sprintf("%s%x", from, h))
 	_, err = s.table.SubmitTransaction(ctx, []aztables.TransactionAction{
 		{ActionType: aztables.TransactionTypeAdd, Entity: mark.encode()},
 		{ActionType: aztables.TransactionTypeAdd, Entity: row.encode()}}, nil)
@@ -326,29 +332,77 @@ func (s entityStore) unsent(ctx context.Context, r *entityRow) (list []string, e
 	return list, json.Unmarshal([]byte(text), &list)
 }
 
-// seenMarks is the time that the mark of a message that has arrived is kept: a sender whose process has crashed sends
-// again once its own message is visible, and messages outlive their receiver by seven days at most.
-const seenMarks = seenUnsure
+// Times for which the marks of messages that have arrived are kept.
+const (
+	// seenMarks: a sender whose process has crashed sends again once its own message is visible, and messages outlive their
+	// receiver by seven days at most.
+	seenMarks = seenUnsure
+	// seenSignals: longer than a client repeats a signal after an error.
+	seenSignals = time.Hour
+)
 
-// trim deletes old marks of messages that have arrived and of sections that were released, up to one batch.
+// trimMost bounds the marks that one call of trim deletes.
+const trimMost = 100 * batchRows
+
+// trim deletes old marks of messages that have arrived and of sections that were released: those of an entity, or of
+// all if id is empty.
 func (s entityStore) trim(ctx context.Context, id string, now time.Time) error {
-	key := partitionKey(id)
-	filter := fmt.Sprintf("PartitionKey eq %s and RowKey ge '%s' and RowKey lt '%s' and Timestamp lt datetime'%s'",
-		quote(key), seenPrefix, releasedEnd,
-		now.Add(-seenMarks).UTC().Format(edmTime))
-	page, err := s.table.NewListEntitiesPager(
-		&aztables.ListEntitiesOptions{Filter: &filter, Select: to.Ptr("PartitionKey,RowKey"),
-			Top: to.Ptr(int32(batchRows))}).NextPage(ctx)
-	if err != nil || len(page.Entities) == 0 {
+	where := "PartitionKey ge '@' and PartitionKey lt 'A'"
+	if id != "" {
+		where = "PartitionKey eq " + quote(partitionKey(id))
+	}
+	for _, kind := range []struct {
+		first, end string
+		kept       time.Duration
+	}{{clientPrefix, clientEnd, seenSignals}, {hubPrefix, releasedEnd, seenMarks}} {
+		filter := fmt.Sprintf("%s and RowKey ge '%s' and RowKey lt '%s' and Timestamp lt datetime'%s'", where, kind.first,
+			kind.end, now.Add(-kind.kept).UTC().Format(edmTime))
+		pager := s.table.NewListEntitiesPager(&aztables.ListEntitiesOptions{Filter: &filter,
+			Select: to.Ptr("PartitionKey,RowKey"), Top: to.Ptr(int32(batchRows))})
+		for n := 0; n < trimMost && pager.More(); {
+			page, err := pager.NextPage(ctx)
+			if err != nil {
+				return err
+			}
+			n += len(page.Entities)
+			if err := s.deleteRows(ctx, page.Entities); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// deleteRows deletes rows in the order of their partitions, one transaction for each partition.
+func (s entityStore) deleteRows(ctx context.Context, rows [][]byte) error {
+	var batch []aztables.TransactionAction
+	last := ""
+	flush := func() error {
+		if len(batch) == 0 {
+			return nil
+		}
+		_, err := s.table.SubmitTransaction(ctx, batch, nil)
+		batch = nil
+		if isNotFound(err) {
+			return nil // Another process has deleted them.
+		}
 		return err
 	}
-	var batch []aztables.TransactionAction
-	for _, text := range page.Entities {
+	for _, text := range rows {
+		var key struct{ PartitionKey string }
+		if err := json.Unmarshal(text, &key); err != nil {
+			return err
+		}
+		if key.PartitionKey != last {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+		last = key.PartitionKey
 		batch = append(batch, aztables.TransactionAction{ActionType: aztables.TransactionTypeDelete, Entity: text,
 			IfMatch: to.Ptr(azcore.ETagAny)})
 	}
-	_, err = s.table.SubmitTransaction(ctx, batch, nil)
-	return err
+	return flush()
 }
 
 // remove deletes the row of an entity that has neither state nor lock nor messages. It is false if the entity has any

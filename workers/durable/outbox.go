@@ -206,7 +206,7 @@ func (b *Backend) sendAll(ctx context.Context, list []outgoing) error {
 				if err := fault.Point(pointSend); err != nil {
 					return err
 				}
-				if err := b.deliver(ctx, m, true); err != nil {
+				if err := b.deliver(ctx, m, fromHub); err != nil {
 					return err
 				}
 			}
