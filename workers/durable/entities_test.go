@@ -189,7 +189,8 @@ func TestEntityOperations(t *testing.T) {
 		t.Errorf("the last lines are %q", got[2*n:])
 	}
 	for _, bad := range []string{"", "x", "@", "@x", "@@x", "@log@\x00", "@log@" + strings.Repeat("x", 300)} {
-		if err := c.SignalEntity(t.Context(), bad, "add", durable.SignalOptions{}); !errors.Is(err, durable.ErrBadInstanceID) {
+		if err := c.SignalEntity(t.Context(), bad, "add", durable.SignalOptions{}); !errors.Is(err,
+			durable.ErrBadInstanceID) {
 			t.Errorf("a signal to %.20q: %v", bad, err)
 		}
 	}
@@ -388,8 +389,9 @@ func TestQueryAndCleanEntities(t *testing.T) {
 	if !slices.Equal(got, ids) {
 		t.Errorf("the query has %q, want %q", got, ids)
 	}
-	for name, q := range map[string]durable.EntityQuery{"prefix": {Prefix: "@logs"}, "from": {From: time.Now().Add(time.Hour)},
-		"to": {To: began}} {
+	for name, q := range map[string]durable.EntityQuery{"prefix": {Prefix: "@logs"},
+		"from": {From: time.Now().Add(time.Hour)},
+		"to":   {To: began}} {
 		if got := all(q); len(got) != 0 {
 			t.Errorf("%s: %d entities", name, len(got))
 		}
@@ -397,7 +399,8 @@ func TestQueryAndCleanEntities(t *testing.T) {
 	if _, err := c.QueryEntities(t.Context(), durable.EntityQuery{Top: 1001}); err == nil {
 		t.Error("a page of 1,001 was accepted")
 	}
-	if _, err := c.QueryEntities(t.Context(), durable.EntityQuery{Continuation: "x"}); !errors.Is(err, durable.ErrBadRequest) {
+	if _, err := c.QueryEntities(t.Context(), durable.EntityQuery{Continuation: "x"}); !errors.Is(err,
+		durable.ErrBadRequest) {
 		t.Errorf("a continuation that cannot be: %v", err)
 	}
 
@@ -522,7 +525,8 @@ func TestWhenAllAndWhenAny(t *testing.T) {
 	if i := ended(t, c, start(t, c, "all", durable.StartOptions{Input: "[1,2,3]"}), "Completed"); i.Output != "[2,4,6]" {
 		t.Errorf("the output is %s", i.Output)
 	}
-	if i := ended(t, c, start(t, c, "all", durable.StartOptions{Input: "[1,-2,-3]"}), "Failed"); strings.Count(i.FailureMessage,
+	if i := ended(t, c, start(t, c, "all", durable.StartOptions{Input: "[1,-2,-3]"}),
+		"Failed"); strings.Count(i.FailureMessage,
 		"negative") != 2 {
 		t.Errorf("the failure is %s", i.FailureMessage)
 	}

@@ -334,8 +334,8 @@ func (s entityStore) unsent(ctx context.Context, r *entityRow) (list []string, e
 
 // Times for which the marks of messages that have arrived are kept.
 const (
-	// seenMarks: a sender whose process has crashed sends again once its own message is visible, and messages outlive their
-	// receiver by seven days at most.
+	// seenMarks: a sender whose process has crashed sends again once its own message is visible, and messages outlive
+	// their receiver by seven days at most.
 	seenMarks = seenUnsure
 	// seenSignals: longer than a client repeats a signal after an error.
 	seenSignals = time.Hour

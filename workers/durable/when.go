@@ -32,8 +32,8 @@ func WhenAll[Out any](tasks ...Task) ([]Out, error) {
 }
 
 // WhenAny waits until one of the tasks has ended and returns its index; its result or error is then at hand by
-// [Await]. If several have ended, it returns the first of them in the order of the arguments. A task with a retry policy
-// counts as ended after its first attempt: Await makes the others. It panics without tasks.
+// [Await]. If several have ended, it returns the first of them in the order of the arguments. A task with a retry
+// policy counts as ended after its first attempt: Await makes the others. It panics without tasks.
 func WhenAny(ctx *Context, tasks ...Task) int {
 	if len(tasks) == 0 {
 		panic("durable: WhenAny without tasks")
