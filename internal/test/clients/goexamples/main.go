@@ -22,9 +22,11 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/test/clients/azurehosts"
 )
 
-const sdk = "github.com/Azure/azure-sdk-for-go/sdk/"
+const sdk = azurehosts.SDK
 
 // modules are the modules whose examples run.
 var modules = []string{sdk + "storage/azblob@v1.8.3", sdk + "storage/azqueue/v2@v2.1.2", sdk + "data/aztables@v1.4.1"}
@@ -43,19 +45,19 @@ func main() {
 }
 
 func run(folder string) error {
-	account := parseConnection(os.Getenv("LAZULI_CONNECTION_STRING"))
-	p, err := startProxy(account.endpoints)
+	account := azurehosts.ParseConnection(os.Getenv("LAZULI_CONNECTION_STRING"))
+	p, err := azurehosts.StartProxy(account.Endpoints)
 	if err != nil {
 		return err
 	}
-	env, err := p.environment(folder)
+	env, err := p.Environment(folder)
 	if err != nil {
 		return err
 	}
-	env = append(env, account.environment()...)
+	env = append(env, account.Environment()...)
 	passed, unexpected := 0, map[string]string{}
 	for _, module := range modules {
-		dir, err := copyModule(module, folder)
+		dir, err := azurehosts.CopyModule(module, folder)
 		if err != nil {
 			return err
 		}
@@ -101,31 +103,6 @@ func run(folder string) error {
 func label(module, dir, pkg string) string {
 	name := strings.TrimSuffix(strings.Split(strings.TrimPrefix(module, sdk), "@")[0], "/v2")
 	return filepath.Base(name) + strings.TrimPrefix(pkg, dir)
-}
-
-// copyModule downloads a module and copies it, since examples read and write files beside them.
-func copyModule(module, folder string) (string, error) {
-	out, err := exec.Command("go", "mod", "download", "-json", module).Output()
-	if err != nil {
-		return "", fmt.Errorf("go mod download %s: %w", module, err)
-	}
-	m := regexp.MustCompile(`"Dir": "([^"]+)"`).FindSubmatch(out)
-	if m == nil {
-		return "", errors.New("no folder of " + module)
-	}
-	to := filepath.Join(folder, strings.ReplaceAll(strings.TrimPrefix(module, sdk), "/", "-"))
-	if err := os.RemoveAll(to); err != nil {
-		return "", err
-	}
-	if err := os.CopyFS(to, os.DirFS(string(m[1]))); err != nil {
-		return "", err
-	}
-	return to, filepath.WalkDir(to, func(path string, _ fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		return os.Chmod(path, 0o755) // modules are read-only
-	})
 }
 
 var example = regexp.MustCompile(`(?m)^func (Example\w*)\(\)`)

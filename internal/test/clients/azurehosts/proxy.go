@@ -1,4 +1,6 @@
-package main
+// Package azurehosts lets programs that have addresses of Azure Storage use a Lazuli: a proxy has a certificate for the
+// hosts of the accounts.
+package azurehosts
 
 import (
 	"crypto/ecdsa"
@@ -20,15 +22,17 @@ import (
 	"time"
 )
 
-// proxy answers CONNECT for hosts of Azure, ends TLS, and sends the requests to a Lazuli, with their Host.
-type proxy struct {
+// Proxy answers CONNECT for hosts of Azure, ends TLS, and sends the requests to a Lazuli, with their Host.
+type Proxy struct {
 	address     string
 	certificate tls.Certificate
 	endpoints   map[string]string // "blob" to "127.0.0.1:10000"
 }
 
-func startProxy(endpoints map[string]string) (*proxy, error) {
-	p := &proxy{endpoints: endpoints}
+// StartProxy starts a proxy on a free port. endpoints has the address of each service: "blob" to "127.0.0.1:10000". The
+// Blob address serves the hosts of dfs as well.
+func StartProxy(endpoints map[string]string) (*Proxy, error) {
+	p := &Proxy{endpoints: endpoints}
 	if err := p.makeCertificate(); err != nil {
 		return nil, err
 	}
@@ -48,7 +52,7 @@ func startProxy(endpoints map[string]string) (*proxy, error) {
 }
 
 // connect takes over a connection after CONNECT.
-func (p *proxy) connect(w http.ResponseWriter, r *http.Request, to *accepted) {
+func (p *Proxy) connect(w http.ResponseWriter, r *http.Request, to *accepted) {
 	if p.service(r.Host) == "" || r.Method != http.MethodConnect {
 		http.Error(w, "no host of Azure Storage", http.StatusBadGateway)
 		return
@@ -65,16 +69,22 @@ func (p *proxy) connect(w http.ResponseWriter, r *http.Request, to *accepted) {
 	to.c <- tls.Server(c, &tls.Config{Certificates: []tls.Certificate{p.certificate}})
 }
 
-// service returns the service of a host such as account.blob.core.windows.net, "" for others.
-func (p *proxy) service(host string) string {
+// service returns the service whose endpoint answers for a host such as account.blob.core.windows.net, "" for others.
+func (p *Proxy) service(host string) string {
 	labels := strings.SplitN(host, ".", 3)
-	if len(labels) == 3 && strings.HasPrefix(labels[2], "core.windows.net") && p.endpoints[labels[1]] != "" {
-		return labels[1]
+	if len(labels) != 3 || !strings.HasPrefix(labels[2], "core.windows.net") {
+		return ""
 	}
-	return ""
+	if labels[1] == "dfs" { // the Blob address serves it, by the name of the host
+		return "blob"
+	}
+	if p.endpoints[labels[1]] == "" {
+		return ""
+	}
+	return labels[1]
 }
 
-func (p *proxy) forward(w http.ResponseWriter, r *http.Request) {
+func (p *Proxy) forward(w http.ResponseWriter, r *http.Request) {
 	target := p.endpoints[p.service(r.Host)]
 	(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.Out.URL.Scheme, r.Out.URL.Host = "http", target
@@ -83,22 +93,23 @@ func (p *proxy) forward(w http.ResponseWriter, r *http.Request) {
 }
 
 // makeCertificate makes a certificate for the hosts of all accounts.
-func (p *proxy) makeCertificate() error {
+func (p *Proxy) makeCertificate() error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return err
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Lazuli's test of examples"},
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Lazuli's test of clients"},
 		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-		DNSNames: []string{"*.blob.core.windows.net", "*.queue.core.windows.net", "*.table.core.windows.net"}}
+		DNSNames: []string{"*.blob.core.windows.net", "*.dfs.core.windows.net", "*.queue.core.windows.net",
+			"*.table.core.windows.net"}}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	p.certificate = tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 	return err
 }
 
-// environment returns the variables with which a program uses the proxy and trusts its certificate, written to the
+// Environment returns the variables with which a program uses the proxy and trusts its certificate, written to the
 // folder.
-func (p *proxy) environment(folder string) ([]string, error) {
+func (p *Proxy) Environment(folder string) ([]string, error) {
 	file := filepath.Join(folder, "ca.pem")
 	err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.certificate.Certificate[0]}),
 		0o600)
