@@ -46,9 +46,17 @@ func (c *call) marker(name string) ([]byte, error) {
 // listBlobs: https://learn.microsoft.com/rest/api/storageservices/list-blobs
 func (s *Service) listBlobs(c *call) error {
 	tree := s.hierarchical(c.Account) && !strings.HasPrefix(c.container, "$")
-	only := c.Query.Get("showonly")
-	if only != "" && (!tree || !strings.EqualFold(only, "deleted")) {
-		return invalidQuery("showonly", only)
+	var only state.ItemKind
+	switch text := c.Query.Get("showonly"); {
+	case text == "":
+	case tree && strings.EqualFold(text, "deleted"):
+		only = state.DeletedItems
+	case tree && strings.EqualFold(text, "files"):
+		only = state.Files
+	case tree && strings.EqualFold(text, "directories"):
+		only = state.Directories
+	default:
+		return invalidQuery("showonly", text)
 	}
 	n, err := c.maxResults()
 	if err != nil {
@@ -73,8 +81,7 @@ func (s *Service) listBlobs(c *call) error {
 	l := state.Listing{Now: c.now(), Prefix: c.Query.Get("prefix"), Delimiter: c.Query.Get("delimiter"),
 		EndBefore: c.Query.Get("endbefore"), Max: n, Work: c.Work(),
 		Snapshots: include["snapshots"], Uncommitted: include["uncommittedblobs"], Deleted: include["deleted"],
-		Versions: include["versions"], VersionsOnly: include["deletedwithversions"],
-		DeletedOnly: only != ""}
+		Versions: include["versions"], VersionsOnly: include["deletedwithversions"], Only: only}
 	l.Caller = c.caller()
 	if tree && l.Delimiter != "" && l.Delimiter != "/" {
 		return invalidQuery("delimiter", l.Delimiter)

@@ -18,7 +18,7 @@ type pathItem struct {
 	KeySHA256    string `json:"customerProvidedKeySha256,omitempty"`
 	Length       string `json:"contentLength,omitempty"`
 	Created      string `json:"creationTime,omitempty"`
-	Context      string `json:"encryptionContext,omitempty"`
+	Context      string `json:"EncryptionContext,omitempty"`
 	ETag         string `json:"etag"`
 	Expires      string `json:"expiryTime,omitempty"`
 	Group        string `json:"group,omitempty"`

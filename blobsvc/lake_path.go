@@ -97,7 +97,7 @@ func (s *Service) newNode(c *call, directory bool) (n *state.NewNode, err error)
 		n.Umask = &umask
 	}
 	if s := c.Header("X-Ms-Acl"); s != "" {
-		if n.Mode != nil || n.Umask != nil {
+		if n.Mode != nil {
 			return nil, errBothAccess
 		}
 		e, err := posix.ParseEntries(s, false)
@@ -325,7 +325,7 @@ func (s *Service) renamePath(c *call) error {
 		return err
 	}
 	if _, err := s.state.Rename(&w, &src, &changes); err != nil {
-		return createError(err)
+		return createError(copyError(err))
 	}
 	s.background.Wake()
 	return c.Status(http.StatusCreated)

@@ -147,6 +147,9 @@ func (c *call) sendNode(b *state.Blob) {
 	if c.version() >= v20230803 {
 		c.Set("x-ms-acl", b.Node.Access.String())
 	}
+	if b.Node.Context != "" {
+		c.Set("x-ms-encryption-context", b.Node.Context)
+	}
 }
 
 func progress(done, of int64) string {

@@ -30,7 +30,7 @@ type NewNode struct {
 	Directory bool
 	// Mode and Umask are the permissions; nil are the defaults.
 	Mode, Umask *posix.Mode
-	// Entries is the access control list, nil for none: it excludes Mode.
+	// Entries is the access control list, nil for none: it excludes Mode, and only a Umask that is set limits it.
 	Entries *posix.Entries
 	// Owner and Group replace the caller and the group of the parent, unless they are "".
 	Owner, Group string
@@ -67,6 +67,9 @@ func (c *change) newNode(parent *Blob, name string, directory bool, want *NewNod
 		var err error
 		if n.Access, err = want.Entries.Set(n.Access, directory); err != nil {
 			return nil, err
+		}
+		if want.Umask != nil { // the default one is not for lists
+			n.Access = n.Access.Chmod(n.Access.Mode() &^ umask)
 		}
 	}
 	return n, nil

@@ -33,10 +33,10 @@ type Listing struct {
 	// it does not descend.
 	Paths     bool
 	Directory string
+	// Only limits the items of a tree to one kind.
+	Only ItemKind
 	// VersionsOnly shows one item for a blob that is deleted and has versions.
 	VersionsOnly bool
-	// DeletedOnly lists what was deleted in a tree, and nothing else. The caller must be the superuser.
-	DeletedOnly bool
 
 	// gen is the container's generation, once it was found: all pages of a listing are of one container.
 	gen  generation
@@ -44,6 +44,17 @@ type Listing struct {
 	name nameState
 	text texts
 }
+
+// ItemKind is the kind of items that a listing of a tree shows.
+type ItemKind int
+
+const (
+	AllItems ItemKind = iota
+	Files
+	Directories
+	// DeletedItems are those that were deleted and are kept. The caller must be the superuser.
+	DeletedItems
+)
 
 // Item is one item of a page: a blob, a prefix, or a blob that has only uncommitted blocks.
 type Item struct {

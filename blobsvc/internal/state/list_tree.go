@@ -109,7 +109,7 @@ func (l *Listing) walkTree(tx *store.Tx, emit func(Item) error) (next []byte, er
 	}
 	page := treePage{Listing: l, emit: emit}
 	var trash trashWalk
-	if l.Deleted || l.DeletedOnly {
+	if l.Deleted || l.Only == DeletedItems {
 		if !l.Caller.Super() { // the lists of the places that it had are gone
 			return nil, ErrAccess
 		}
@@ -118,7 +118,7 @@ func (l *Listing) walkTree(tx *store.Tx, emit func(Item) error) (next []byte, er
 		}
 	}
 	more := true
-	if !l.DeletedOnly {
+	if l.Only != DeletedItems {
 		if dead {
 			from, fromSlot = strings.TrimSuffix(from, "/"), 0
 		}
@@ -206,6 +206,9 @@ func (l *treePage) walk(tx *store.Tx, from string, fromSlot Slot, trash *trashWa
 			return false, err
 		}
 		switch {
+		case w.last.kind == entryFile && l.Only == Directories:
+		case w.last.kind != entryFile && l.Only == Files:
+			w.descend = l.Delimiter == ""
 		case w.last.kind == entryFile:
 			if w.path != from {
 				fromSlot = 0

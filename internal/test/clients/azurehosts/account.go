@@ -9,6 +9,7 @@ import (
 type Account struct {
 	Name, Key string
 	Endpoints map[string]string // "blob" to "127.0.0.1:10000"
+	TLS       bool              // of the endpoints
 }
 
 // ParseConnection parses a connection string.
@@ -25,6 +26,7 @@ func ParseConnection(s string) Account {
 			if service, ok := strings.CutSuffix(name, "Endpoint"); ok {
 				if u, err := url.Parse(value); err == nil {
 					a.Endpoints[strings.ToLower(service)] = u.Host
+					a.TLS = u.Scheme == "https"
 				}
 			}
 		}

@@ -26,13 +26,15 @@ import (
 type Proxy struct {
 	address     string
 	certificate tls.Certificate
-	endpoints   map[string]string // "blob" to "127.0.0.1:10000"
+	account     Account
+	toServer    *http.Transport
 }
 
-// StartProxy starts a proxy on a free port. endpoints has the address of each service: "blob" to "127.0.0.1:10000". The
-// Blob address serves the hosts of dfs as well.
-func StartProxy(endpoints map[string]string) (*Proxy, error) {
-	p := &Proxy{endpoints: endpoints}
+// StartProxy starts a proxy on a free port, to the endpoints of an account. That of Blob serves the hosts of dfs as
+// well.
+func StartProxy(account Account) (*Proxy, error) {
+	// The server's certificate is for its own host names.
+	p := &Proxy{account: account, toServer: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	if err := p.makeCertificate(); err != nil {
 		return nil, err
 	}
@@ -78,16 +80,19 @@ func (p *Proxy) service(host string) string {
 	if labels[1] == "dfs" { // the Blob address serves it, by the name of the host
 		return "blob"
 	}
-	if p.endpoints[labels[1]] == "" {
+	if p.account.Endpoints[labels[1]] == "" {
 		return ""
 	}
 	return labels[1]
 }
 
 func (p *Proxy) forward(w http.ResponseWriter, r *http.Request) {
-	target := p.endpoints[p.service(r.Host)]
-	(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+	target := p.account.Endpoints[p.service(r.Host)]
+	(&httputil.ReverseProxy{Transport: p.toServer, Rewrite: func(r *httputil.ProxyRequest) {
 		r.Out.URL.Scheme, r.Out.URL.Host = "http", target
+		if p.account.TLS {
+			r.Out.URL.Scheme = "https"
+		}
 		r.Out.Host = r.In.Host
 	}}).ServeHTTP(w, r)
 }
@@ -108,11 +113,18 @@ func (p *Proxy) makeCertificate() error {
 }
 
 // Environment returns the variables with which a program uses the proxy and trusts its certificate, written to the
-// folder.
+// folder. It trusts the authority of the file LAZULI_CA as well, if that is set.
 func (p *Proxy) Environment(folder string) ([]string, error) {
+	trusted := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.certificate.Certificate[0]})
+	if name := os.Getenv("LAZULI_CA"); name != "" {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		trusted = append(trusted, b...)
+	}
 	file := filepath.Join(folder, "ca.pem")
-	err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.certificate.Certificate[0]}),
-		0o600)
+	err := os.WriteFile(file, trusted, 0o600)
 	return append(os.Environ(), "HTTPS_PROXY=http://"+p.address, "NO_PROXY=", "SSL_CERT_FILE="+file), err
 }
 

@@ -46,7 +46,7 @@ func main() {
 
 func run(folder string) error {
 	account := azurehosts.ParseConnection(os.Getenv("LAZULI_CONNECTION_STRING"))
-	p, err := azurehosts.StartProxy(account.Endpoints)
+	p, err := azurehosts.StartProxy(account)
 	if err != nil {
 		return err
 	}

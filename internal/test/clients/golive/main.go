@@ -47,7 +47,8 @@ func main() {
 }
 
 func run(folder, pattern string) error {
-	proxy, err := azurehosts.StartProxy(azurehosts.ParseConnection(os.Getenv("LAZULI_CONNECTION_STRING")).Endpoints)
+	account := azurehosts.ParseConnection(os.Getenv("LAZULI_CONNECTION_STRING"))
+	proxy, err := azurehosts.StartProxy(account)
 	if err != nil {
 		return err
 	}

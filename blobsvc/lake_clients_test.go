@@ -1,0 +1,128 @@
+package blobsvc_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azdatalake/directory"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azdatalake/file"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azdatalake/filesystem"
+)
+
+// The tests of this file assert what the tests and programs of clients expect: see docs/clients.md.
+
+func TestLakeRenameConditionsOfSource(t *testing.T) {
+	t.Parallel()
+	fs := lake(t).filesystem("one")
+	c := writeFile(t, fs, "a", "x")
+	other := azcore.ETag(`"0x1"`)
+	_, err := c.Rename(ctx, "b", &file.RenameOptions{SourceAccessConditions: &file.SourceAccessConditions{
+		SourceModifiedAccessConditions: &file.SourceModifiedAccessConditions{SourceIfMatch: &other}}})
+	wantAnswer(t, err, 412, "SourceConditionNotMet")
+	_, err = c.Rename(ctx, "b", &file.RenameOptions{AccessConditions: &file.AccessConditions{
+		ModifiedAccessConditions: &file.ModifiedAccessConditions{IfMatch: &other}}})
+	wantAnswer(t, err, 412, "ConditionNotMet")
+}
+
+// A umask that is sent limits an access control list, and the default one does not.
+func TestLakeListWithUmask(t *testing.T) {
+	t.Parallel()
+	fs := lake(t).filesystem("one")
+	for umask, want := range map[string]string{"": "rwxr-xrwx", "0000": "rwxr-xrwx", "0027": "rwxr-x---"} {
+		c := fs.NewFileClient("file" + umask)
+		o := &file.CreateOptions{ACL: to.Ptr("user::rwx,group::r-x,other::rwx")}
+		if umask != "" {
+			o.Umask = &umask
+		}
+		must(c.Create(ctx, o))(t)
+		if p := must(c.GetAccessControl(ctx, nil))(t); *p.Permissions != want {
+			t.Errorf("with umask %q: %s, want %s", umask, *p.Permissions, want)
+		}
+	}
+}
+
+func TestLakeDepth(t *testing.T) {
+	t.Parallel()
+	fs := lake(t).filesystem("one")
+	deepest := strings.Repeat("d/", 59) + "d"
+	must(fs.NewDirectoryClient(deepest).Create(ctx, nil))(t)
+	_, err := fs.NewDirectoryClient(deepest+"/d").Create(ctx, nil)
+	wantAnswer(t, err, 409, "PathIsTooDeep")
+	_, err = fs.NewFileClient(deepest+"/d").Create(ctx, nil)
+	wantAnswer(t, err, 409, "PathIsTooDeep")
+
+	// A rename moves what is below it, also to where no request could create it.
+	for i := range 3 {
+		must(fs.NewDirectoryClient("e").Create(ctx, nil))(t)
+		must(fs.NewDirectoryClient("d").Rename(ctx, "e/d", nil))(t)
+		must(fs.NewDirectoryClient("e").Rename(ctx, "d", nil))(t)
+		if n, want := len(paths(t, fs, true, nil)), 61+i; n != want {
+			t.Fatalf("%d paths, want %d", n, want)
+		}
+	}
+	must(fs.NewDirectoryClient("d").Delete(ctx, nil))(t)
+	wantPaths(t, paths(t, fs, true, nil))
+}
+
+// The clients read the encryption context from listings, and from the Blob endpoint.
+func TestLakeEncryptionContext(t *testing.T) {
+	t.Parallel()
+	f := lake(t)
+	fs := f.filesystem("one")
+	c := fs.NewFileClient("a")
+	must(c.Create(ctx, &file.CreateOptions{EncryptionContext: to.Ptr("context")}))(t)
+	if p := must(c.GetProperties(ctx, nil))(t); p.EncryptionContext == nil || *p.EncryptionContext != "context" {
+		t.Errorf("properties have the context %v", p.EncryptionContext)
+	}
+	page := must(fs.NewListPathsPager(true, nil).NextPage(ctx))(t)
+	if got := page.Paths[0].EncryptionContext; got == nil || *got != "context" {
+		t.Errorf("the listing has the context %v", got)
+	}
+}
+
+func TestLakeListOfOneKind(t *testing.T) {
+	t.Parallel()
+	f := lake(t)
+	fs := f.filesystem("one")
+	for _, name := range []string{"a/b/c", "a/d", "e"} {
+		writeFile(t, fs, name, "")
+	}
+	for query, want := range map[string]string{
+		"directories": "a a/b", "files": "a/b/c a/d e", "files&delimiter=/": "e", "directories&delimiter=/": "a/",
+		"directories&prefix=a/": "a/b",
+	} {
+		body := f.do("GET", "/one?restype=container&comp=list&showonly="+query, "").want(t, 200, "").body
+		var names []string
+		for part := range strings.SplitSeq(body, "<Name>") {
+			if name, _, ok := strings.Cut(part, "</Name>"); ok {
+				names = append(names, name)
+			}
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("showonly=%s: %q, want %q", query, got, want)
+		}
+	}
+	f.do("GET", "/one?restype=container&comp=list&showonly=pages", "").want(t, 400, "InvalidQueryParameterValue")
+	pager := fs.NewListDirectoryPathsPager(&filesystem.ListDirectoryPathsOptions{MaxResults: to.Ptr(int32(1))})
+	for _, want := range []string{"a", "a/b"} {
+		page := must(pager.NextPage(ctx))(t)
+		if got := page.Segment.PathItems; len(got) != 1 || *got[0].Name != want {
+			t.Errorf("a page has %v, want %s", got, want)
+		}
+	}
+}
+
+// The service takes any continuation token of a recursive change, and changes nothing if it is not one of its own.
+func TestLakeUnknownContinuation(t *testing.T) {
+	t.Parallel()
+	fs := lake(t).filesystem("one")
+	writeFile(t, fs, "a/b", "")
+	r := must(fs.NewDirectoryClient("a").SetAccessControlRecursive(ctx, "user::rwx,group::r-x,other::rwx",
+		&directory.SetAccessControlRecursiveOptions{Marker: to.Ptr("any")}))(t)
+	if got := fmt.Sprint(*r.DirectoriesSuccessful, *r.FilesSuccessful, *r.FailureCount); got != "0 0 0" {
+		t.Errorf("changed %s", got)
+	}
+}
