@@ -112,7 +112,7 @@ start_lazuli() {
 
 # port SERVICE [FOLDER]: the port of a service of the server that printed to lazuli.out in FOLDER.
 port() {
-	sed -n "s|^  $1 *http://[^:]*:\([0-9]*\).*|\1|p" "${2:-$work}/lazuli.out"
+	sed -n "s|^  $1 *https*://[^:]*:\([0-9]*\).*|\1|p" "${2:-$work}/lazuli.out"
 }
 
 # start_azurite NODE_MODULES FOLDER: runs Azurite in memory on free ports, and sets AZURITE to its process and AZURITE_CONNECTION_STRING to the

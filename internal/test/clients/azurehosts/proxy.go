@@ -112,19 +112,15 @@ func (p *Proxy) makeCertificate() error {
 	return err
 }
 
+// Direct is a client that sends requests to the server without the proxy.
+func (p *Proxy) Direct() *http.Client { return &http.Client{Transport: p.toServer} }
+
 // Environment returns the variables with which a program uses the proxy and trusts its certificate, written to the
-// folder. It trusts the authority of the file LAZULI_CA as well, if that is set.
+// folder.
 func (p *Proxy) Environment(folder string) ([]string, error) {
-	trusted := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.certificate.Certificate[0]})
-	if name := os.Getenv("LAZULI_CA"); name != "" {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		trusted = append(trusted, b...)
-	}
 	file := filepath.Join(folder, "ca.pem")
-	err := os.WriteFile(file, trusted, 0o600)
+	err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.certificate.Certificate[0]}),
+		0o600)
 	return append(os.Environ(), "HTTPS_PROXY=http://"+p.address, "NO_PROXY=", "SSL_CERT_FILE="+file), err
 }
 

@@ -11,6 +11,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"log"
@@ -20,6 +21,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
 
 	"github.com/lazuli-storage/lazuli/internal/test/clients/azurehosts"
 )
@@ -63,6 +68,9 @@ func run(folder, pattern string) error {
 	}
 	passed, failed := 0, map[string]string{}
 	for _, name := range packages {
+		if err := prepare(context.Background(), proxy); err != nil {
+			return err
+		}
 		n, err := runPackage(filepath.Join(dir, name), name, pattern, env, failed)
 		if err != nil {
 			return err
@@ -86,6 +94,20 @@ func run(folder, pattern string) error {
 		return errors.New("tests failed")
 	}
 	return nil
+}
+
+// prepare gives the account what the tests expect of theirs: deleted files are kept, and requests are logged.
+func prepare(ctx context.Context, proxy *azurehosts.Proxy) error {
+	client, err := service.NewClientFromConnectionString(os.Getenv("LAZULI_CONNECTION_STRING"),
+		&service.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: proxy.Direct()}})
+	if err != nil {
+		return err
+	}
+	retention := &service.RetentionPolicy{Enabled: to.Ptr(true), Days: to.Ptr(int32(2))}
+	_, err = client.SetProperties(ctx, &service.SetPropertiesOptions{DeleteRetentionPolicy: retention,
+		Logging: &service.Logging{Version: to.Ptr("1.0"), Read: to.Ptr(true), Write: to.Ptr(true), Delete: to.Ptr(true),
+			RetentionPolicy: retention}})
+	return err
 }
 
 // runPackage runs the tests of a package. It returns how many passed, and adds those that failed, with what they
