@@ -82,7 +82,7 @@ var azureErrors = map[error]*wire.Error{
 	state.ErrPathConflict: fail(http.StatusConflict, "PathConflict",
 		"The specified path, or an element of the path, exists and its resource type is invalid for this operation."),
 	state.ErrPathExists: fail(http.StatusConflict, "PathAlreadyExists", "The specified path already exists."),
-	state.ErrPathDepth:  fail(http.StatusConflict, "PathIsTooDeep",
+	state.ErrPathDepth: fail(http.StatusConflict, "PathIsTooDeep",
 		"This operation is not permitted as the path is too deep."),
 	state.ErrDirectoryNotEmpty: fail(http.StatusConflict, "DirectoryIsNotEmpty",
 		"This operation is not permitted on a non-empty directory."),
