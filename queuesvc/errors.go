@@ -59,9 +59,10 @@ func (s *Service) failure(c *call, err error) error {
 		return errMessageNotFound
 	case errors.Is(err, state.ErrReceiptMismatch):
 		return errPopReceiptMismatch
-	case errors.Is(err, natsserver.ErrStorage) && diskspace.IsFull(err):
-		return wire.ErrInsufficientStorage
-	case errors.Is(err, natsserver.ErrStorage), errors.Is(err, store.ErrFailed):
+	case errors.Is(err, natsserver.ErrStorage), errors.Is(err, store.ErrFailed), errors.Is(err, store.ErrDisk):
+		if diskspace.IsFull(err) {
+			return wire.ErrInsufficientStorage
+		}
 		return errStorage
 	case errors.Is(err, state.ErrDamaged):
 		return errDamaged

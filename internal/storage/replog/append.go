@@ -1,6 +1,7 @@
 package replog
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -58,8 +59,6 @@ func (l *Log) Append(prev uint64, payload []byte, notes map[string][]string) err
 	l.appends.Lock()
 	defer l.appends.Unlock()
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(l.life, l.patience())
-	defer cancel()
 	a := &appending{counter: l.counter.Add(1), done: make(chan error, 1)}
 	h := header{kind: kindRecord, writer: l.writer, counter: a.counter, prev: prev, at: began.UnixNano()}
 	l.mu.Lock()
@@ -76,7 +75,7 @@ func (l *Log) Append(prev uint64, payload []byte, notes map[string][]string) err
 	l.current = a
 	l.mu.Unlock()
 	served := l.barriers.take()
-	err := l.finish(ctx, a, h, payload, notes)
+	err := l.finish(began.Add(l.patience()), a, h, payload, notes)
 	l.mu.Lock()
 	l.current = nil
 	l.mu.Unlock()
@@ -95,46 +94,92 @@ func (l *Log) Append(prev uint64, payload []byte, notes map[string][]string) err
 	return err
 }
 
-// finish publishes a record until its outcome is known or ctx ends.
-func (l *Log) finish(ctx context.Context, a *appending, h header, payload []byte, notes map[string][]string) error {
-	payload, err := l.publishParts(ctx, &h, payload)
-	if err != nil {
-		return err
+// finish publishes a record until its outcome is known or the time is over.
+func (l *Log) finish(deadline time.Time, a *appending, h header, payload []byte, notes map[string][]string) error {
+	if len(payload) > l.chunk {
+		ctx, cancel := context.WithDeadline(l.life, deadline)
+		defer cancel()
+		var err error
+		if payload, err = l.publishParts(ctx, &h, payload); err != nil {
+			return err
+		}
 	}
 	data := encode(h, payload)
 	sent := false // a publish may have reached the stream
 	for {
-		answer := l.publish(ctx, kindRecord, data, notes, true)
+		seq, err := l.publishRecord(deadline, a, data, notes)
 		pause := retryPause
-		select {
+		switch {
+		case errors.Is(err, errResolved):
+		case err == nil:
+			sent, pause = true, tryTimeout // it is processed now, unless earlier messages are missing
+			l.offer(seq, data)
+			l.checkProcessed(seq, func() bool { return a.resolved })
+			l.wakeUp()
+		case errors.Is(err, nats.ErrNoResponders) || errors.Is(err, errRefused):
+			l.look() // it is not in the stream, or an earlier copy of it is
+		default:
+			sent = true
+			l.stats.note(err)
+			if l.config.Suspect != nil {
+				if err := l.config.Suspect(l.stream); err != nil {
+					return fmt.Errorf("%w: %w", ErrUnknown, err)
+				}
+			}
+			l.look()
+		}
+		select { // the usual outcome
 		case err := <-a.done:
 			return err
-		case r := <-answer: // also when ctx ends
-			switch {
-			case r.err == nil:
-				sent, pause = true, tryTimeout // it is processed now, unless earlier messages are missing
-				l.offer(r.seq, data)
-				l.checkProcessed(r.seq, func() bool { return a.resolved })
-				l.wakeUp()
-			case errors.Is(r.err, nats.ErrNoResponders) || errors.Is(r.err, errRefused):
-				l.look() // it is not in the stream, or an earlier copy of it is
-			default:
-				sent = true
-				l.stats.note(r.err)
-				if l.config.Suspect != nil {
-					if err := l.config.Suspect(l.stream); err != nil {
-						return fmt.Errorf("%w: %w", ErrUnknown, err)
-					}
-				}
-				l.look()
-			}
+		default:
+		}
+		if left := time.Until(deadline); left <= 0 || l.life.Err() != nil {
+			return l.undecided(a, sent)
+		} else {
+			pause = min(pause, left)
 		}
 		select {
 		case err := <-a.done:
 			return err
-		case <-ctx.Done():
-			return l.undecided(a, sent)
+		case <-l.life.Done():
 		case <-time.After(pause):
+		}
+	}
+}
+
+// errResolved means that the outcome of an append was known before its publish was acknowledged.
+var errResolved = errors.New("resolved")
+
+// publishRecord publishes a record and waits for the acknowledgement. The stream refuses the record if there is one
+// after those that this node has processed. The acknowledgement comes to a subscription of the log: a request of the
+// client library would hand it on twice.
+func (l *Log) publishRecord(deadline time.Time, a *appending, data []byte,
+	notes map[string][]string) (seq uint64, err error) {
+	l.published++
+	m := l.message(kindRecord, data, notes, true)
+	m.Reply = l.replies + strconv.FormatUint(l.published, 10)
+	if err := l.config.Conn.PublishMsg(m); err != nil {
+		return 0, err
+	}
+	wait := time.NewTimer(min(tryTimeout, time.Until(deadline)))
+	defer wait.Stop()
+	for {
+		select {
+		case err := <-a.done:
+			a.done <- err
+			return 0, errResolved
+		case <-l.life.Done():
+			return 0, ErrClosed
+		case <-wait.C:
+			return 0, nats.ErrTimeout
+		case reply := <-l.acks:
+			switch {
+			case reply.Subject != m.Reply: // of an earlier attempt
+			case len(reply.Data) == 0 && reply.Header.Get(headerStatus) == "503":
+				return 0, nats.ErrNoResponders
+			default:
+				return parseAck(reply.Data)
+			}
 		}
 	}
 }
@@ -197,18 +242,24 @@ type published struct {
 // errRefused means that the stream did not store a message: the last record is not the expected one.
 var errRefused = errors.New("refused")
 
-// publish publishes a message and returns the channel of its answer. expect makes the stream refuse a record if there
-// is one after those that this node has processed.
-func (l *Log) publish(ctx context.Context, k kind, data []byte, notes map[string][]string,
-	expect bool) <-chan published {
+// message returns a message to publish. expect makes the stream refuse a record if there is one after those that this
+// node has processed.
+func (l *Log) message(k kind, data []byte, notes map[string][]string, expect bool) *nats.Msg {
 	m := nats.NewMsg(l.subject(k))
 	m.Data = data
 	maps.Copy(m.Header, notes)
 	if expect {
 		l.mu.Lock()
-		m.Header.Set("Nats-Expected-Last-Subject-Sequence", strconv.FormatUint(l.pos.Log, 10))
+		m.Header["Nats-Expected-Last-Subject-Sequence"] = []string{strconv.FormatUint(l.pos.Log, 10)}
 		l.mu.Unlock()
 	}
+	return m
+}
+
+// publish publishes a message and returns the channel of its answer. expect is as for message.
+func (l *Log) publish(ctx context.Context, k kind, data []byte, notes map[string][]string,
+	expect bool) <-chan published {
+	m := l.message(k, data, notes, expect)
 	answer := make(chan published, 1)
 	go func() {
 		ctx, cancel := context.WithTimeout(ctx, tryTimeout)
@@ -226,6 +277,12 @@ func (l *Log) publish(ctx context.Context, k kind, data []byte, notes map[string
 
 // parseAck parses {"stream":"s","seq":7} or {"error":{...}}.
 func parseAck(data []byte) (uint64, error) {
+	// The usual one, without package json.
+	if _, number, ok := bytes.Cut(data, []byte(`, "seq":`)); ok {
+		if seq, err := strconv.ParseUint(string(bytes.TrimSuffix(number, []byte("}"))), 10, 64); err == nil && seq > 0 {
+			return seq, nil
+		}
+	}
 	var ack struct {
 		Seq   uint64    `json:"seq"`
 		Error *apiError `json:"error"`

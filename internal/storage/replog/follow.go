@@ -33,18 +33,43 @@ func (l *Log) Follow(p Position, apply func(payload []byte, p Position) error) e
 	l.apply, l.pos, l.next = apply, p, p.Resume+1
 	l.stats.position(p)
 	l.mu.Unlock()
-	sub, err := l.config.Conn.Subscribe(l.followSubject()+".>", l.republished)
-	if err != nil {
+	if err := l.subscribe(); err != nil {
 		return fmt.Errorf("replog: %w", err)
 	}
-	if l.turnSub, err = l.config.Conn.Subscribe(l.turnSubject(), l.turnRequested); err != nil {
-		return fmt.Errorf("replog: %w", errors.Join(err, sub.Unsubscribe()))
-	}
-	l.sub = sub
 	l.running.Add(1)
 	go l.run()
 	l.look()
 	return nil
+}
+
+// subscribe begins to receive acknowledgements, and what other nodes do.
+func (l *Log) subscribe() error {
+	conn, inbox := l.config.Conn, nats.NewInbox()
+	l.replies, l.acks = inbox+".", make(chan *nats.Msg, 64)
+	begin := []func() (*nats.Subscription, error){
+		func() (*nats.Subscription, error) { return conn.ChanSubscribe(inbox+".*", l.acks) },
+		func() (*nats.Subscription, error) { return conn.Subscribe(l.followSubject()+".>", l.republished) },
+		func() (*nats.Subscription, error) { return conn.Subscribe(l.turnSubject(), l.turnRequested) },
+	}
+	if l.config.Private {
+		begin = begin[:1]
+	}
+	for _, fn := range begin {
+		sub, err := fn()
+		if err != nil {
+			return errors.Join(err, l.unsubscribe())
+		}
+		l.subs = append(l.subs, sub)
+	}
+	return nil
+}
+
+func (l *Log) unsubscribe() error {
+	var errs []error
+	for _, sub := range l.subs {
+		errs = append(errs, sub.Unsubscribe())
+	}
+	return errors.Join(errs...)
 }
 
 // republished receives a message from the stream's leader.

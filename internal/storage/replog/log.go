@@ -25,6 +25,8 @@ type Config struct {
 	Name string
 	// Replicas is the number of servers that keep the log; 0 means 1.
 	Replicas int
+	// Private says that no other node follows the log: the stream does not republish its messages.
+	Private bool
 	// InMemory keeps the stream in memory.
 	InMemory bool
 	// Node is the name of this node, for status and logs.
@@ -101,8 +103,7 @@ type Log struct {
 	wake     chan struct{} // the follower has a gap to fill
 	running  sync.WaitGroup
 	mustLook atomic.Bool // see look
-	sub      *nats.Subscription
-	turnSub  *nats.Subscription
+	subs     []*nats.Subscription
 
 	mu       sync.Mutex // guards the rest, and is held while apply runs
 	apply    func(payload []byte, p Position) error
@@ -117,7 +118,10 @@ type Log struct {
 	failed   error
 	closed   bool
 
-	appends  sync.Mutex // held by Append: one at a time
+	appends   sync.Mutex // held by Append, one at a time; guards published and acks
+	published uint64
+	replies   string // prefix of the subjects of acknowledgements
+	acks      chan *nats.Msg
 	turns    turns
 	probing  sync.Mutex // held while a mark is tried
 	barriers barriers
@@ -184,6 +188,9 @@ func (l *Log) create(ctx context.Context) error {
 		RePublish:   &jetstream.RePublish{Source: ">", Destination: l.followSubject() + ".>"},
 		Metadata:    map[string]string{metadataID: strconv.FormatUint(rand.Uint64(), 36)},
 	}
+	if l.config.Private {
+		config.RePublish = nil
+	}
 	if l.config.InMemory {
 		config.Storage = jetstream.MemoryStorage
 	}
@@ -229,7 +236,7 @@ func (l *Log) createOnce(ctx context.Context, limit time.Duration, config jetstr
 	switch {
 	case l.id == "":
 		return permanent{errors.New("the stream was not created by Lazuli")}
-	case found.RePublish == nil || !found.AllowDirect:
+	case found.RePublish == nil && !l.config.Private || !found.AllowDirect:
 		return permanent{errors.New("the stream's configuration was changed: it must republish and allow direct reads")}
 	}
 	return l.addReplicas(ctx, found)
@@ -278,9 +285,7 @@ func (l *Log) Close() {
 	}
 	l.end()
 	l.mu.Unlock()
-	if l.sub != nil {
-		_ = errors.Join(l.sub.Unsubscribe(), l.turnSub.Unsubscribe())
-	}
+	_ = l.unsubscribe()
 	l.running.Wait()
 }
 

@@ -16,6 +16,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/bboltpage"
+	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 )
 
 const (
@@ -72,9 +73,19 @@ func (db *DB) makeRoom() error {
 		}
 		db.startCheckpoint()
 		if err := db.awaitCheckpoint(); err != nil && db.layers.Load().frozen != nil {
-			return err
+			return fmt.Errorf("%w: %w", ErrDisk, err)
 		}
 	}
+}
+
+// checkRoom is makeRoom for a private log, before a record is appended: what was appended must be applied.
+func (db *DB) checkRoom() (err error) {
+	db.replica.log.At(func(replog.Position) {
+		if l := db.layers.Load(); l.frozen != nil && l.active.bytes >= db.memtableSize*memtableWait {
+			err = db.makeRoom()
+		}
+	})
+	return err
 }
 
 // freeze begins a new memtable and a new generation of the log, and starts a checkpoint of the old one. The caller
@@ -245,6 +256,11 @@ func (db *DB) transact(fn func(*bolt.Tx) error) (err error) {
 	}()
 	db.readers.suspend()
 	defer db.readers.resume()
+	if db.unsynced {
+		if err := db.resync(); err != nil {
+			return err
+		}
+	}
 	tx, err := db.bolt.Begin(true)
 	if err != nil {
 		return err
@@ -266,19 +282,42 @@ func (db *DB) transact(fn func(*bolt.Tx) error) (err error) {
 // checkFailure decides whether the store may continue after a commit has failed with err.
 //
 // It may continue if a write was refused, for example for lack of space: bbolt writes to free pages first, and discards
-// them. It may not if a sync failed: the kernel reports that once and then marks the pages as clean, so that a later
-// sync would succeed without them.
+// them. It may also if a sync failed, after resync: the kernel reports that once and then marks the pages as clean, so
+// that a later sync would succeed without them. The next transaction writes all of its pages again; but the two pages
+// that refer to all others may be on the disk as they were before.
 func (db *DB) checkFailure(err error, sizeBefore int64) {
 	var refused *fs.PathError
 	var errno syscall.Errno
 	switch {
 	case errors.As(err, &refused):
 		// The error of a write; all others have no path.
+	case errors.As(err, &errno) && !errors.Is(err, ErrDamaged):
+		db.unsynced = true
 	case !errors.As(err, &errno) && !errors.Is(err, ErrDamaged) && db.fileSize() == sizeBefore && db.readable():
 		// The file could not grow: bbolt grows it before it writes.
 	default:
 		db.failed.CompareAndSwap(nil, &err)
 	}
+}
+
+// resync writes the two pages that refer to all others again, and syncs them, after a sync has failed. Until they are
+// durable, no page may be used again that the older of them refers to.
+func (db *DB) resync() error {
+	f, err := os.OpenFile(db.path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	p := make([]byte, 2*db.bolt.Info().PageSize)
+	if _, err = f.ReadAt(p, 0); err == nil {
+		_, err = f.WriteAt(p, 0)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		db.unsynced = false
+	}
+	return err
 }
 
 func (db *DB) readable() bool {

@@ -183,8 +183,14 @@ func (g *group) begin() {
 		g.fail(err)
 		return
 	}
-	if g.db.replica == nil { // otherwise the log adds layers
-		if err := g.db.makeRoom(); err != nil {
+	room := g.db.makeRoom
+	if r := g.db.replica; r != nil { // the log adds layers
+		if room = nil; r.private {
+			room = g.db.checkRoom
+		}
+	}
+	if room != nil {
+		if err := room(); err != nil {
 			g.fail(err)
 			return
 		}

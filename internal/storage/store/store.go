@@ -139,9 +139,10 @@ type DB struct {
 	leading   bool
 	closed    bool
 
-	found  format                // the file's format when it was opened
-	failed atomic.Pointer[error] // the cause of ErrFailed
-	fault  func() error          // tests only: runs before a commit of bbolt and may fail it
+	found    format                // the file's format when it was opened
+	failed   atomic.Pointer[error] // the cause of ErrFailed
+	unsynced bool                  // used by the checkpoint: see resync
+	fault    func() error          // tests only: runs before a commit of bbolt and may fail it
 }
 
 // Open opens the file at path, or creates it. The folder must exist.

@@ -62,9 +62,11 @@ func (s *WriteSet) of(b Bucket) *bucketWrites {
 			return x
 		}
 	}
-	x := &bucketWrites{}
+	var x *bucketWrites
 	if n := len(s.spare); n > 0 {
 		x, s.spare = s.spare[n-1], s.spare[:n-1]
+	} else {
+		x = new(bucketWrites)
 	}
 	x.bucket = b
 	s.buckets = append(s.buckets, x)

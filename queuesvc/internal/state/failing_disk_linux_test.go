@@ -193,3 +193,33 @@ func TestEachCallOnADiskFails(t *testing.T) {
 		t.Error("no change has failed: the test shows nothing")
 	}
 }
+
+// TestTheFileFails makes syncs of queues.db fail, while those of the log succeed. Changes are accepted as long as memory
+// can hold them, then they are refused, and they are accepted again when the disk works, without a restart.
+func TestTheFileFails(t *testing.T) {
+	t.Parallel()
+	f := startOnFailingDisk(t)
+	for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
+		f.disk.Fail(fusedisk.Failure{Err: errno, Path: "queues.db", Kinds: []fusedisk.Kind{fusedisk.Sync}})
+		var err error
+		for i := 0; err == nil && i < 2_000; i++ {
+			err = f.putOne(fmt.Sprintf("file%d-%d", errno, i))
+		}
+		if !errors.Is(err, store.ErrDisk) || diskspace.IsFull(err) != (errno == syscall.ENOSPC) {
+			t.Errorf("%v: %v; want ErrDisk, which says that the disk is full if it is", errno, err)
+		}
+		f.check(errno.Error())
+		if f.disk.Heal() == 0 {
+			t.Errorf("%v: no call failed: the test shows nothing", errno)
+		}
+		if err := f.putOne(fmt.Sprintf("after%d", errno)); err != nil {
+			t.Errorf("%v: after the disk works again: %v", errno, err)
+		}
+	}
+	if err := f.s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f.s = open(t, f.n)
+	f.q = find(t, f.s, "orders")
+	f.check("after a restart")
+}
