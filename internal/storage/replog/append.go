@@ -278,7 +278,7 @@ func (l *Log) publish(ctx context.Context, k kind, data []byte, notes map[string
 // parseAck parses {"stream":"s","seq":7} or {"error":{...}}.
 func parseAck(data []byte) (uint64, error) {
 	// The usual one, without package json.
-	if _, number, ok := bytes.Cut(data, []byte(`, "seq":`)); ok {
+	if _, number, ok := bytes.Cut(data, []byte(`"seq":`)); ok {
 		if seq, err := strconv.ParseUint(string(bytes.TrimSuffix(number, []byte("}"))), 10, 64); err == nil && seq > 0 {
 			return seq, nil
 		}

@@ -122,10 +122,10 @@ type Log struct {
 	published uint64
 	replies   string // prefix of the subjects of acknowledgements
 	acks      chan *nats.Msg
-	turns    turns
-	probing  sync.Mutex // held while a mark is tried
-	barriers barriers
-	stats    stats
+	turns     turns
+	probing   sync.Mutex // held while a mark is tried
+	barriers  barriers
+	stats     stats
 }
 
 // Open opens a log, and creates it if it does not exist. It waits until ctx ends for servers that do not answer.
@@ -185,11 +185,10 @@ func (l *Log) create(ctx context.Context) error {
 		Replicas:    l.config.Replicas,
 		AllowDirect: true,
 		DenyDelete:  true,
-		RePublish:   &jetstream.RePublish{Source: ">", Destination: l.followSubject() + ".>"},
 		Metadata:    map[string]string{metadataID: strconv.FormatUint(rand.Uint64(), 36)},
 	}
-	if l.config.Private {
-		config.RePublish = nil
+	if !l.config.Private {
+		config.RePublish = l.republish()
 	}
 	if l.config.InMemory {
 		config.Storage = jetstream.MemoryStorage
@@ -236,10 +235,20 @@ func (l *Log) createOnce(ctx context.Context, limit time.Duration, config jetstr
 	switch {
 	case l.id == "":
 		return permanent{errors.New("the stream was not created by Lazuli")}
-	case found.RePublish == nil && !l.config.Private || !found.AllowDirect:
-		return permanent{errors.New("the stream's configuration was changed: it must republish and allow direct reads")}
+	case !found.AllowDirect:
+		return permanent{errors.New("the stream's configuration was changed: it must allow direct reads")}
+	}
+	if found.RePublish == nil && !l.config.Private { // it was private until now
+		found.RePublish = l.republish()
+		if _, err := l.js.UpdateStream(ctx, found); err != nil {
+			return err
+		}
 	}
 	return l.addReplicas(ctx, found)
+}
+
+func (l *Log) republish() *jetstream.RePublish {
+	return &jetstream.RePublish{Source: ">", Destination: l.followSubject() + ".>"}
 }
 
 // addReplicas gives an existing stream more replicas if the cluster has grown. It never takes replicas away.

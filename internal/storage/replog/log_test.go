@@ -136,6 +136,28 @@ func TestAppendIsAppliedByAllNodes(t *testing.T) {
 	}
 }
 
+// A stream that one process alone used reaches others after it was opened for them.
+func TestPrivateLogBecomesShared(t *testing.T) {
+	t.Parallel()
+	conn := single(t)
+	alone := openWith(t, Config{Conn: conn, Private: true}, Position{})
+	if err := alone.Append(0, []byte("a"), nil); err != nil {
+		t.Fatal(err)
+	}
+	at := alone.last()
+	alone.Close()
+	writer, reader := openLog(t, conn, 1, at), openLog(t, conn, 1, Position{})
+	if err := writer.Append(at.Last, []byte("b"), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := reader.Barrier(); err != nil {
+		t.Fatal(err)
+	}
+	if got := reader.all(); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("the other node has applied %q", got)
+	}
+}
+
 func TestAppendRefusesWhatAnotherOvertook(t *testing.T) {
 	t.Parallel()
 	conn := single(t)

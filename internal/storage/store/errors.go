@@ -27,8 +27,8 @@ var (
 	// be synced, the next Open may find its writes.
 	ErrFailed = errors.New("store: a sync failed; restart to recover")
 
-	// ErrDisk means that the disk refuses writes to the file, and that memory for more changes is used up. Nothing has been
-	// written. Writes succeed again when the disk does.
+	// ErrDisk means that the disk refuses writes to the file, and that memory for more changes is used up. Nothing has
+	// been written. Writes succeed again when the disk does.
 	ErrDisk = errors.New("store: the file cannot be written at the moment")
 
 	// ErrReadOnly means that the file was opened with Options.ReadOnly. Nothing has been written.

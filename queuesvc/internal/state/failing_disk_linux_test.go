@@ -194,8 +194,8 @@ func TestEachCallOnADiskFails(t *testing.T) {
 	}
 }
 
-// TestTheFileFails makes syncs of queues.db fail, while those of the log succeed. Changes are accepted as long as memory
-// can hold them, then they are refused, and they are accepted again when the disk works, without a restart.
+// TestTheFileFails makes syncs of queues.db fail, while those of the log succeed. Changes are accepted as long as
+// memory can hold them, then they are refused, and they are accepted again when the disk works, without a restart.
 func TestTheFileFails(t *testing.T) {
 	t.Parallel()
 	f := startOnFailingDisk(t)

@@ -18,7 +18,7 @@ const LogName = "queues"
 // LogConfig is the configuration of a log on a NATS server.
 func LogConfig(n *natsserver.Server, name string, log *slog.Logger) replog.Config {
 	c := replog.Config{Conn: n.Conn(), Name: name, Replicas: n.Replicas(), InMemory: n.InMemory(), Log: log,
-		Private: n.Alone(), Failed: n.Failed, Suspect: n.Suspect}
+		Private: n.Alone() && !n.Shared(), Failed: n.Failed, Suspect: n.Suspect}
 	c.Node, _ = os.Hostname()
 	switch {
 	case n.Alone():
