@@ -52,11 +52,22 @@ func Buckets() []store.Bucket { return state.Buckets() }
 // extents.
 func Recover(path, extents string) error { return state.Recover(path, extents) }
 
-// Extract writes the state of a node of a cluster to new files of a server alone: the database at path, content in the
-// folder extents, and at keys the keys of encryption scopes.
-func (s *Service) Extract(ctx context.Context, path, extents, keys string) error {
-	return s.state.Extract(ctx, path, extents, keys)
+// Database returns the database, to be pinned with those of the other services.
+func (s *Service) Database() *store.DB { return s.state.Database() }
+
+// Hold keeps the content that the database refers to until release is called.
+func (s *Service) Hold() (release func()) { return s.state.Hold() }
+
+// BackupContent calls emit with the content that a pinned database refers to, see [extent.Store.Backup]. Hold was
+// called before the database was pinned.
+func (s *Service) BackupContent(ctx context.Context, pin *store.Pin, held func(extent.Window) []extent.Range,
+	emit func(extent.Content) error) error {
+	return s.state.BackupContent(ctx, pin, held, emit)
 }
+
+// Adopt completes files that were written from a backup, those of a server alone: the database at path, the content in
+// the folder extents. It writes the keys of encryption scopes that a cluster keeps in its database to the file keys.
+func Adopt(path, extents, keys string) error { return state.Adopt(path, extents, keys) }
 
 // Settle opens and closes the state of a stopped service: files of former releases are converted, and what a crash left
 // is put in order. keys is the file with the keys of encryption scopes.

@@ -100,8 +100,8 @@ func (s *Service) Replication() (r replog.Status, ok bool) { return s.state.Repl
 // Snapshot puts a snapshot of the queues into their log, for nodes that join; see [store.DB.Snapshot].
 func (s *Service) Snapshot(ctx context.Context) error { return s.state.Snapshot(ctx) }
 
-// Extract writes the queues to a new file, that of a server alone.
-func (s *Service) Extract(path string) error { return s.state.Extract(path) }
+// Database returns the database, to be pinned with those of the other services.
+func (s *Service) Database() *store.DB { return s.state.Database() }
 
 // Size returns the size of the database on disk in bytes.
 func (s *Service) Size() (int64, error) { return s.state.Size() }

@@ -1,4 +1,18 @@
 package server
 
+import "github.com/prometheus/client_golang/prometheus"
+
 // Waiting returns how many requests wait for a change.
 func (s *Stack) Waiting() int { return s.services.Load().board.Waiting() }
+
+// ClusterMetrics returns the descriptions of the metrics of a node of a cluster.
+func ClusterMetrics() (list []string) {
+	out := make(chan *prometheus.Desc, 100)
+	clusterMetrics{}.Describe(out)
+	logMetrics{}.Describe(out)
+	close(out)
+	for d := range out {
+		list = append(list, d.String())
+	}
+	return list
+}

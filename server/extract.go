@@ -8,6 +8,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
+	"github.com/lazuli-storage/lazuli/server/backup"
 )
 
 // pointExtracted is the moment at which tests kill a node that makes a folder.
@@ -24,31 +25,19 @@ var ErrNotReady = errors.New("the node is not ready")
 //
 // Errors: [natsserver.ErrNotClustered], [ErrNotReady], [ErrNoSpace], those of [datadir.Dir.Extracted], and [ErrBusy].
 func (s *Stack) Extract(ctx context.Context, name string) (path string, err error) {
-	if err := s.gate.enter(ctx); err != nil {
-		return "", err
-	}
-	defer s.gate.leave()
-	open := s.services.Load()
-	if open == nil {
-		return "", errNotOpen
-	}
 	if !s.Clustered() {
 		return "", natsserver.ErrNotClustered
 	}
-	if err := open.nats.Healthy(); err != nil { // what is current would only be unknown after a timeout
-		return "", fmt.Errorf("%w: %w", ErrNotReady, err)
+	m, err := s.Moment(ctx)
+	if err != nil {
+		return "", err
 	}
-	if err := s.roomToExtract(open); err != nil {
+	defer m.Close()
+	if err := s.roomToExtract(m.open); err != nil {
 		return "", err
 	}
 	return s.dir.Extracted(name, func(d *datadir.Dir) error {
-		if err := open.tables.Extract(d.Tables(), s.config.Now()); err != nil {
-			return err
-		}
-		if err := open.blobs.Extract(ctx, d.Blobs(), d.Extents(), d.EncryptionScopes()); err != nil {
-			return err
-		}
-		if err := open.queues.Extract(d.QueueState()); err != nil {
+		if err := backup.Fill(ctx, d, m, s.config.Now()); err != nil {
 			return err
 		}
 		return errors.Join(checkCopy(d.Path()), fault.Point(pointExtracted))

@@ -41,6 +41,10 @@ type Stack struct {
 	unfollow  context.CancelFunc // ends keepFollowing; nil for a server alone
 	following sync.WaitGroup
 
+	stopping context.Context // ends when Stop begins
+	cancel   context.CancelFunc
+	moments  sync.RWMutex // read-locked by each moment that is open
+
 	ready atomic.Bool
 	stop  sync.Once
 	err   error
@@ -67,6 +71,7 @@ func StartContext(ctx context.Context, c Config) (_ *Stack, err error) {
 		return nil, fmt.Errorf("stack: %w", err)
 	}
 	s := &Stack{config: c, started: c.Now(), gate: newGate()}
+	s.stopping, s.cancel = context.WithCancel(context.Background())
 	if c.Metrics != nil {
 		s.metrics = observe.NewMetrics(c.Metrics)
 		c.Metrics.MustRegister(damageCollector{s}, &usageCollector{s: s})
@@ -173,6 +178,9 @@ func (srv *server) serve(h http.Handler, c Config) {
 func (s *Stack) Stop(ctx context.Context) error {
 	s.stop.Do(func() {
 		s.ready.Store(false)
+		s.cancel()
+		s.moments.Lock()   // waits for the moments
+		s.moments.Unlock() //nolint:staticcheck // an empty section: none begins after it
 		if s.unfollow != nil {
 			s.unfollow()
 			s.following.Wait()

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"os"
 	"regexp"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/clock"
 	"github.com/lazuli-storage/lazuli/server"
+	"github.com/lazuli-storage/lazuli/server/backup"
 	"github.com/lazuli-storage/lazuli/server/events"
 )
 
@@ -90,6 +92,17 @@ func TestUsageMetrics(t *testing.T) {
 	}
 	names := map[string]bool{}
 	for key := range got {
+		name, _, _ := strings.Cut(key, "{")
+		names[name] = true
+	}
+	for _, d := range server.ClusterMetrics() {
+		names[regexp.MustCompile(`lazuli_[a-z_]+`).FindString(d)] = true
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	backups := prometheus.NewRegistry()
+	(&backup.Schedule{Metrics: backups}).Run(ctx)
+	for key := range gathered(t, backups) {
 		name, _, _ := strings.Cut(key, "{")
 		names[name] = true
 	}

@@ -23,9 +23,8 @@ func Open(path string, o store.Options) (*store.DB, error) { return state.OpenFi
 // of changes that only the later state had become unknown. A file that does not exist is not created.
 func Fork(path string, now time.Time) error { return state.Fork(path, now) }
 
-// Extract writes the tables to a new file, that of a server alone. Positions in the logs of changes that come later in
-// this service are unknown there.
-func (s *Service) Extract(path string, now time.Time) error { return s.state.Extract(path, now) }
+// Database returns the database, to be pinned with those of the other services.
+func (s *Service) Database() *store.DB { return s.state.Database() }
 
 // Describe calls fn with a function that names for people what keys of the file of a Table service belong to.
 func Describe(path string, fn func(name func(bucket store.Bucket, key []byte) string)) error {

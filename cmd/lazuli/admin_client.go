@@ -105,14 +105,19 @@ func (a adminListener) send(ctx context.Context, method, path string, content io
 	if resp.StatusCode/100 == 2 {
 		return body, nil
 	}
+	return nil, adminFailure(address, resp, body)
+}
+
+// adminFailure returns the error in the body of a response.
+func adminFailure(address string, resp *http.Response, body []byte) error {
 	var failure struct{ Error string }
 	if json.Unmarshal(body, &failure) == nil && failure.Error != "" {
-		return nil, errors.New(failure.Error)
+		return errors.New(failure.Error)
 	}
 	if resp.StatusCode == http.StatusNotFound {
-		return nil, fmt.Errorf("%s: %w", address, errNotServed)
+		return fmt.Errorf("%s: %w", address, errNotServed)
 	}
-	return nil, fmt.Errorf("%s answers %s: %.200s", address, resp.Status, body)
+	return fmt.Errorf("%s answers %s: %.200s", address, resp.Status, body)
 }
 
 // noProcessError means that no process answers at the address of an admin listener.

@@ -22,7 +22,7 @@ var verbGroups = []struct {
 	{"Data", []string{"blob", "queue", "table", "sas"}},
 	{"Workers", []string{"worker", "workers", "func", "durable"}},
 	{"Search", []string{"logs", "search"}},
-	{"Move and check", []string{"export", "import", "fsck", "compact"}},
+	{"Keep and move", []string{"backup", "restore", "export", "import", "fsck", "compact"}},
 	{"Set up", []string{"config", "account", "cert", "cluster"}},
 	{"Test", []string{"fault", "event", "demo", "bench"}},
 	{"More", []string{"version", "completion", "help"}},
@@ -86,6 +86,9 @@ func serves(c *cobra.Command) bool {
 	return f != nil && !f.Hidden
 }
 
+// places reports whether a verb takes a place although it has other verbs.
+func places(c *cobra.Command) bool { _, ok := c.Annotations[takesPlace]; return ok }
+
 // newHelpCommand makes `lazuli help`.
 func newHelpCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
@@ -125,7 +128,7 @@ var synonyms = map[string][]string{
 func finish(cmd *cobra.Command) {
 	cmd.SuggestFor = append(cmd.SuggestFor, synonyms[cmd.Name()]...)
 	switch check := cmd.Args; {
-	case cmd.HasSubCommands():
+	case cmd.HasSubCommands() && !places(cmd):
 		if !cmd.Runnable() {
 			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/gctuner"
 	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
 	"github.com/lazuli-storage/lazuli/server/admin"
+	"github.com/lazuli-storage/lazuli/server/backup"
 	"github.com/lazuli-storage/lazuli/server/config"
 	"github.com/lazuli-storage/lazuli/server/dashboard"
 	"github.com/lazuli-storage/lazuli/server/events"
@@ -53,6 +54,7 @@ type backend interface {
 
 	admin.State
 	admin.Cluster
+	admin.Backups
 }
 
 // starter starts a backend; [startStack] is the real one.
@@ -141,6 +143,7 @@ type serving struct {
 	adminToken string // that its callers bring, "" for none
 	tokenMade  bool   // the token is random
 
+	backups  *backup.Schedule    // nil without one
 	requests *dashboard.Requests // nil without a dashboard
 	clock    *serverClock        // nil without --test-clock
 }
@@ -181,6 +184,9 @@ func serve(ctx context.Context, c *config.Result, start starter, stdout, stderr 
 			_ = server.Stop(ctx) // an interrupted scrape is not an error
 		}()
 	}
+	if s.backups, err = newSchedule(s); err != nil {
+		return err
+	}
 	return s.run(ctx, start, stdout, began)
 }
 
@@ -198,6 +204,7 @@ func (s *serving) run(ctx context.Context, start starter, stdout io.Writer, bega
 	writeBanner(stdout, banner{config: c, accounts: s.sec.accounts.Names(), backend: b, admin: s.adminURL,
 		login: s.loginURL(), took: time.Since(began)})
 	notifySystemd("READY=1", s.log)
+	defer s.startBackups(ctx, b)()
 	if _, err := gctuner.ReleaseProgram(); err != nil {
 		s.log.Debug("the memory of the start could not be released", "err", err)
 	}

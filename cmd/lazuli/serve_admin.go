@@ -31,6 +31,7 @@ func (s *serving) adminOptions() admin.Options {
 	s.adminToken, s.tokenMade = c.GuardAdmin()
 	o := admin.Options{Token: s.adminToken, Metrics: s.metrics, Pprof: c.Pprof, AllowHosts: c.AllowHosts, Log: s.log,
 		Ready: s.ready}
+	o.Backups, o.BackupToken = late(b, func(b backend) admin.Backups { return b }), c.BackupToken
 	if c.AdminState {
 		o.State = late(b, func(b backend) admin.State { return b })
 	}

@@ -54,6 +54,11 @@ type Options struct {
 	// Cluster answers below /admin/cluster: the state of the cluster. It returns nil while the services start. Without it
 	// the path answers 404.
 	Cluster func() Cluster
+	// Backups answers at /admin/backup; it returns nil while the services start. Without it the path is refused.
+	Backups func() Backups
+	// BackupToken is a token that opens /admin/backup alone; "" for none. Without it and without Token, only callers on
+	// this machine may use the path.
+	BackupToken string
 	// UI is the dashboard, which answers below /ui/; nil leaves it out.
 	UI http.Handler
 	// Token holds what requests must bring, except for /healthz, /readyz, /metrics and the issuer; "" for nothing.
@@ -71,7 +76,7 @@ func NewHandler(o Options) http.Handler {
 	e := echo.New()
 	e.Pre(guard(o.AllowHosts))
 	if o.Token != "" {
-		e.Pre(needToken(o.Token))
+		e.Pre(needToken(o.Token, o.BackupToken))
 	}
 	e.GET("/healthz", func(c echo.Context) error { return c.String(http.StatusOK, "ok\n") })
 	e.GET("/readyz", func(c echo.Context) error {
@@ -131,6 +136,17 @@ func NewHandler(o Options) http.Handler {
 	} else {
 		e.Any("/admin/cluster", notClustered)
 		e.Any("/admin/cluster/*", notClustered)
+	}
+	if o.Backups != nil {
+		send := echo.HandlerFunc(backupHandler{o.Backups}.send)
+		switch {
+		case o.Token != "": // needToken has asked for one of them
+		case o.BackupToken != "":
+			send = needToken(o.BackupToken, "")(send)
+		default:
+			send = localOnly(send)
+		}
+		e.POST(BackupPath, send)
 	}
 	if o.State != nil {
 		stateHandler{state: o.State, seed: o.Seed}.routes(e)

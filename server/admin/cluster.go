@@ -41,8 +41,7 @@ func localOnly(next echo.HandlerFunc) echo.HandlerFunc {
 		host, _, err := net.SplitHostPort(c.Request().RemoteAddr)
 		if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
 			return answerState(c, http.StatusForbidden,
-				"a node accepts changes of the cluster only from its own machine: run the command there, with --admin-host "+
-					"127.0.0.1")
+				"this is accepted only from the server's own machine: run the command there, with --admin-host 127.0.0.1")
 		}
 		return next(c)
 	}

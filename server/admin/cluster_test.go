@@ -69,7 +69,7 @@ func TestClusterIsChangedOnlyFromItsOwnMachine(t *testing.T) {
 			t.Errorf("%s %s from %q: %d, want %d: %s", tc.method, tc.path, tc.from, w.Code, tc.status, w.Body)
 		}
 		if w.Code == http.StatusForbidden &&
-			(cluster.changes != before || !strings.Contains(w.Body.String(), "its own machine")) {
+			(cluster.changes != before || !strings.Contains(w.Body.String(), "server's own machine")) {
 			t.Errorf("%s %s from %q: %s, %d changes", tc.method, tc.path, tc.from, w.Body, cluster.changes-before)
 		}
 	}

@@ -49,12 +49,13 @@ func openPath(path string) bool {
 }
 
 // needToken refuses requests without the token: in the header Authorization, or, for the dashboard, in the cookie that
-// a login sets.
-func needToken(token string) echo.MiddlewareFunc {
+// a login sets. backup opens the path of backups too, unless it is "".
+func needToken(token, backup string) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			r := c.Request()
-			if openPath(r.URL.Path) || brings(r, token) {
+			if openPath(r.URL.Path) || brings(r, token) ||
+				r.URL.Path == BackupPath && backup != "" && brings(r, backup) {
 				return next(c)
 			}
 			const how = "This server has accounts with secret keys, so its admin listener needs a token."

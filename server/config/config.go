@@ -58,6 +58,17 @@ type OAuth struct {
 	Groups []Membership
 }
 
+// Backup is a schedule of backups. The zero value makes none.
+type Backup struct {
+	// To is the path of a folder or the URL of a container; Account is the connection string of its account, "" if the URL
+	// has a SAS.
+	To, Account string
+	// Every is the interval; Keep and KeepFor say which backups are kept.
+	Every   time.Duration
+	Keep    int
+	KeepFor time.Duration
+}
+
 // NATS says which NATS keeps the queues.
 type NATS struct {
 	// Listen opens the embedded server to NATS clients at host:port, without authentication. "" opens no port.
@@ -109,6 +120,10 @@ type Config struct {
 	Faults bool
 	// AdminState lets the admin listener reset, copy and restore all data.
 	AdminState bool
+	// Backup makes backups on a schedule.
+	Backup Backup
+	// BackupToken opens backups through the admin listener, and nothing else. "" for none.
+	BackupToken string
 	// TestClock runs the services on a clock that the admin listener sets forward. It needs InMemory.
 	TestClock bool
 	// Seed is a file with tables, queues and containers to be made at the start where they are missing. "" for none.
@@ -188,6 +203,7 @@ func Default() Config {
 		AdminUI:    "auto",
 		Accounts:   []auth.Account{{Name: auth.DevelopmentAccount, Keys: []auth.Key{developmentKey()}}},
 		NATS:       NATS{Replicas: 1},
+		Backup:     Backup{Every: 24 * time.Hour, Keep: 7},
 		Roles:      defaultRoles(),
 		Durable:    Durable{Listen: "127.0.0.1:4001", Hub: "default"},
 		// Below the ten seconds after which `docker stop` kills.
@@ -306,6 +322,12 @@ func (c *Config) validateAdmin() error {
 	}
 	if c.AdminToken != "" && c.NoAdmin {
 		return errNoAdminToken
+	}
+	if c.BackupToken != "" && c.NoAdmin {
+		return errors.New("backup-token is for callers of the admin listener: it cannot be used with no-admin")
+	}
+	if c.Backup.To != "" && c.Backup.Every < time.Minute {
+		return errors.New("backup-every is the interval between backups: it must be at least 1m")
 	}
 	return c.checkDoors()
 }

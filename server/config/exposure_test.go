@@ -32,6 +32,10 @@ var opens = map[string]string{
 	"nats-url": "", "nats-credentials": "", "nats-ca": "",
 	"nats-cert": "", "nats-key": "", "nats-monitor": "", "nats-unproven": "", "nats-services": "", "nats-replicas": "",
 
+	// The path of backups asks for a token, or is open to callers on this machine alone (server/admin).
+	"backup-token": "", "backup-to": "", "backup-every": "", "backup-keep": "", "backup-keep-for": "",
+	"backup-connection-string": "",
+
 	"location": "", "in-memory": "", "seed": "", "durability": "", "max-connections": "", "max-requests": "",
 	"shutdown-timeout": "", "silent": "", "log-level": "", "log-format": "",
 	"log-file": "", "debug": "",

@@ -109,7 +109,7 @@ var groups = []group{
 				if c.Password == "" {
 					return ""
 				}
-				return "**redacted**"
+				return redacted
 			}},
 		boolean("require-https", "", "Refuse requests over plain http", func(c *Config) *bool { return &c.RequireHTTPS }),
 		{name: "oauth", kind: "dev|basic",
@@ -185,17 +185,9 @@ var groups = []group{
 				return oneOf(s, "auto", "on", "off", "read-only")
 			},
 			get: func(c *Config) string { return c.AdminUI }},
-		{name: "admin-token", kind: "text", noFlag: true,
-			usage: "Token that callers of the admin listener must bring, except for health checks, metrics and the token issuer " +
-				"(default: none if the development account is the only account, otherwise a random one, which is printed at the " +
-				"start)",
-			set: func(c *Config, s string) error { c.AdminToken = s; return checkToken(s) },
-			get: func(c *Config) string {
-				if c.AdminToken == "" {
-					return ""
-				}
-				return "**redacted**"
-			}},
+		secret("admin-token", "Token that callers of the admin listener must bring, except for health checks, metrics and "+
+			"the token issuer (default: none if the development account is the only account, otherwise a random one, which is "+
+			"printed at the start)", func(c *Config) *string { return &c.AdminToken }, checkToken),
 		boolean("faults", "", "Allow fault rules: requests that fail on purpose, by lazuli fault, the admin listener, the "+
 			"seed, or a request's header",
 			func(c *Config) *bool { return &c.Faults }),
@@ -206,6 +198,28 @@ var groups = []group{
 			func(c *Config) *bool { return &c.TestClock }),
 		boolean("pprof", "", "Serve Go's profiles at /debug/pprof/ of the admin listener",
 			func(c *Config) *bool { return &c.Pprof }),
+	}},
+	{"Backup", []option{
+		{name: "backup-to", kind: "folder|URL",
+			usage: "Folder, or URL of a container of any account, to which the server backs up itself",
+			set:   func(c *Config, s string) error { c.Backup.To = s; return notEmpty(s) },
+			get: func(c *Config) string {
+				place, signature, _ := strings.Cut(c.Backup.To, "?")
+				if signature != "" {
+					place += "?" + redacted
+				}
+				return place
+			}},
+		duration("backup-every", "Interval of the backups to backup-to",
+			func(c *Config) *time.Duration { return &c.Backup.Every }),
+		number("backup-keep", "Number of the newest backups in backup-to to keep; 0 keeps all", 0, 1<<30,
+			func(c *Config) *int { return &c.Backup.Keep }),
+		duration("backup-keep-for", "Time for which a backup is kept, also if it is not among backup-keep",
+			func(c *Config) *time.Duration { return &c.Backup.KeepFor }),
+		secret("backup-connection-string", "Connection string of the account of backup-to, if its URL has no SAS",
+			func(c *Config) *string { return &c.Backup.Account }, notEmpty),
+		secret("backup-token", "Token with which lazuli backup may read the state through the admin listener, and do "+
+			"nothing else there", func(c *Config) *string { return &c.BackupToken }, checkToken),
 	}},
 	{"Queues' NATS", []option{
 		text("nats-listen", "", "host:port",
@@ -291,6 +305,21 @@ func text(name, short, kind, usage string, field func(*Config) *string, check fu
 		set: func(c *Config, s string) error { *field(c) = s; return check(s) },
 		get: func(c *Config) string { return *field(c) }}
 }
+
+// secret takes a text that is no flag, since others see the arguments of a process, and that is not printed.
+func secret(name, usage string, field func(*Config) *string, check func(string) error) option {
+	return option{name: name, kind: "text", usage: usage, noFlag: true,
+		set: func(c *Config, s string) error { *field(c) = s; return check(s) },
+		get: func(c *Config) string {
+			if *field(c) == "" {
+				return ""
+			}
+			return redacted
+		}}
+}
+
+// redacted stands for a secret in what is printed.
+const redacted = "**redacted**"
 
 // words takes a list, separated by commas.
 func words(name, usage string, field func(*Config) *[]string, check func(string) error) option {

@@ -181,7 +181,7 @@ func (d *Dir) Accept() error {
 	if err != nil {
 		return err
 	}
-	m.Open = true
+	m.Open, m.Folder = true, newID()
 	if err := errors.Join(m.update(d.path, true), m.write(d.path)); err != nil {
 		return err
 	}

@@ -100,9 +100,33 @@ func (m *manifest) write(path string) error {
 
 // newManifest returns the manifest of a new folder.
 func newManifest() *manifest {
+	return &manifest{Folder: newID(), Open: true, Files: map[string]entry{}}
+}
+
+func newID() string {
 	id := make([]byte, 16)
 	_, _ = rand.Read(id) // never fails
-	return &manifest{Folder: hex.EncodeToString(id), Open: true, Files: map[string]entry{}}
+	return hex.EncodeToString(id)
+}
+
+// renew gives a folder a new identity: what it holds goes on from a former state, so that a name of a file or extent
+// may mean another content than it meant before.
+func renew(path string) error {
+	m, err := readManifest(path)
+	if err != nil || m == nil {
+		return err
+	}
+	m.Folder = newID()
+	return m.write(path)
+}
+
+// ID returns the identity of the folder's history: while it is the same, a finished or growing file keeps the bytes
+// that it had. "" for a temporary folder.
+func (d *Dir) ID() string {
+	if d.temp || d.manifest == nil {
+		return ""
+	}
+	return d.manifest.Folder
 }
 
 // syncFolder makes the folder's entries durable.

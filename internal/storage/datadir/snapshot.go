@@ -125,7 +125,7 @@ func (d *Dir) Restore(name string, prepare func(path string) error) error {
 			return errors.Join(fmt.Errorf("restore snapshot: %w", err), os.RemoveAll(part))
 		}
 	}
-	if err := sealCopy(part); err != nil {
+	if err := errors.Join(renew(part), sealCopy(part)); err != nil {
 		return errors.Join(fmt.Errorf("restore snapshot: %w", err), os.RemoveAll(part))
 	}
 	if err := os.Rename(part, ready); err != nil {

@@ -1,7 +1,6 @@
 package extent
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -10,45 +9,24 @@ import (
 	"strings"
 )
 
-// Extract writes all records that refs refer to into a new folder, at the same places of extents with the same ids: the
-// folder of a server alone, which finishes the extents when it opens them. A record that this node does not have, or
-// that is damaged, comes from another node of the cluster. The caller has called Hold before it read what it refers to.
-func (s *Store) Extract(ctx context.Context, dir string, refs func(yield func(Ref) bool) error) (err error) {
-	to, err := Open(dir, Options{Mirrored: true, FS: s.opts.FS})
-	if err != nil {
-		return err
+// finishExtract closes the folder of a server alone into which records were put, after err.
+func (s *Store) finishExtract(err error) error {
+	if err == nil {
+		err = s.fillGaps()
 	}
-	var failed error
-	var last Slice // the record that was copied last, with its header
-	err = refs(func(r Ref) bool {
-		x := r.Slice
-		if x.Extent == last.Extent && x.Offset >= last.Offset && x.Offset+x.Length <= last.Offset+last.Length {
-			return true
-		}
-		offset, record, err := s.recordFromAny(x)
-		if err == nil {
-			err = to.Put(x.Extent, offset, record)
-		}
-		last = Slice{Extent: x.Extent, Offset: offset, Length: int64(len(record))}
-		failed = errors.Join(err, ctx.Err())
-		return failed == nil
-	})
-	if err = errors.Join(err, failed); err == nil {
-		err = to.fillGaps()
-	}
-	if err = errors.Join(err, to.SyncAllPuts(), to.Close()); err != nil {
+	if err = errors.Join(err, s.SyncAllPuts(), s.Close()); err != nil {
 		return fmt.Errorf("extent: extract: %w", err)
 	}
-	entries, err := os.ReadDir(dir)
+	entries, err := os.ReadDir(s.dir)
 	for _, e := range entries {
 		if name, copied := strings.CutSuffix(e.Name(), copySuffix); copied {
-			err = errors.Join(err, s.opts.FS.Rename(filepath.Join(dir, e.Name()), filepath.Join(dir, name+openSuffix)))
+			err = errors.Join(err, s.opts.FS.Rename(filepath.Join(s.dir, e.Name()), filepath.Join(s.dir, name+openSuffix)))
 		}
 	}
-	if err = errors.Join(err, s.opts.FS.SyncDir(dir)); err != nil {
+	if err = errors.Join(err, s.opts.FS.SyncDir(s.dir)); err != nil {
 		return err
 	}
-	return writeList(s.opts.FS, dir)
+	return writeList(s.opts.FS, s.dir)
 }
 
 // recordFromAny returns the record that contains x, of this node or of another one.

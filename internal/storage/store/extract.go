@@ -3,9 +3,6 @@ package store
 import (
 	"bufio"
 	"errors"
-	"fmt"
-	"io"
-	"path/filepath"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -13,30 +10,12 @@ import (
 // Extract writes everything that a View sees to a new file, that of a server alone: with Options.Log, at least what any
 // node had committed before the call. Reads and writes go on meanwhile.
 func (db *DB) Extract(path string) error {
-	if err := db.waitCurrent(); err != nil {
+	pins, err := PinAll(db)
+	if err != nil {
 		return err
 	}
-	var tx Tx
-	if err := db.beginRead(&tx); err != nil {
-		return err
-	}
-	defer tx.endRead()
-	if err := db.syncAttached(); err != nil {
-		return err
-	}
-	frames, w := io.Pipe()
-	written := make(chan error, 1)
-	go func() {
-		err := db.writeFrames(&tx, w)
-		written <- errors.Join(err, w.CloseWithError(err))
-	}()
-	err := createFile(path, db.buckets, bufio.NewReader(frames),
-		func(tx *bolt.Tx) error { return putProgress(tx, 0, 0, true) })
-	frames.CloseWithError(err)
-	if err = errors.Join(err, <-written); err != nil {
-		return fmt.Errorf("store: extract %s: %w", filepath.Base(path), err)
-	}
-	return db.fs.SyncDir(filepath.Dir(path))
+	defer pins[0].Close()
+	return pins[0].Extract(path)
 }
 
 // createFile writes a new file from the frames of a snapshot. finish records in the last transaction what the file is

@@ -277,6 +277,14 @@ func logError(err error) error {
 	}
 }
 
+// LogID returns the identity of the replicated log, "" for a store of a single machine.
+func (db *DB) LogID() string {
+	if db.replica == nil || db.replica.local {
+		return ""
+	}
+	return db.replica.log.ID()
+}
+
 // Replication returns the state of the replicated log; ok is false for a store of a single machine.
 func (db *DB) Replication() (s replog.Status, ok bool) {
 	if db.replica == nil {

@@ -119,8 +119,8 @@ func (s *Store) Replication() (replog.Status, bool) { return s.db.Replication() 
 // Snapshot puts a snapshot into the log; see [store.DB.Snapshot].
 func (s *Store) Snapshot(ctx context.Context) error { return s.db.Snapshot(ctx) }
 
-// Extract writes everything to a new file, that of a server alone.
-func (s *Store) Extract(path string) error { return s.db.Extract(path) }
+// Database returns the database.
+func (s *Store) Database() *store.DB { return s.db }
 
 // Close ends background work and closes the file. It may be called twice; the second call returns nil.
 func (s *Store) Close() (err error) {

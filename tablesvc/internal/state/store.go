@@ -38,6 +38,9 @@ func (s *Store) Failed() error { return s.db.Failed() }
 // Damages returns the number of reads since Open that failed because of damage.
 func (s *Store) Damages() int64 { return s.db.Damages() }
 
+// Database returns the database.
+func (s *Store) Database() *store.DB { return s.db }
+
 // Size returns the size of the database on disk in bytes.
 func (s *Store) Size() (int64, error) { return s.db.Size() }
 

@@ -10,18 +10,25 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
-// Extract writes the state of a node to new files of a server alone: the database at path, the content it refers to in
-// the folder extents, and the keys of encryption scopes at keys, if there are any.
-func (s *Store) Extract(ctx context.Context, path, extents, keys string) error {
-	release := s.extents.Hold()
-	defer release()
-	if err := s.db.Extract(path); err != nil {
-		return err
+// Database returns the database.
+func (s *Store) Database() *store.DB { return s.db }
+
+// Hold keeps the content that the database refers to until release is called.
+func (s *Store) Hold() (release func()) { return s.extents.Hold() }
+
+// BackupContent calls emit with the content that a pinned database refers to, see [extent.Store.Backup]. Hold was
+// called before the database was pinned.
+func (s *Store) BackupContent(ctx context.Context, pin *store.Pin, held func(extent.Window) []extent.Range,
+	emit func(extent.Content) error) error {
+	references := func(yield func(extent.Ref) bool) error {
+		return pin.View(func(tx *store.Tx) error { return eachReference(ctx, tx, yield) })
 	}
-	references := func(yield func(extent.Ref) bool) error { return References(path, yield) }
-	if err := s.extents.Extract(ctx, extents, references); err != nil {
-		return err
-	}
+	return s.extents.Backup(ctx, references, held, emit)
+}
+
+// Adopt completes files that were written from a backup, those of a server alone: the database at path, the content in
+// the folder extents. It writes the keys of encryption scopes that a cluster keeps in its database to the file keys.
+func Adopt(path, extents, keys string) error {
 	scopes, err := scopeKeys(path)
 	if err != nil {
 		return err

@@ -1,0 +1,307 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
+	"github.com/lazuli-storage/lazuli/server/admin"
+	"github.com/lazuli-storage/lazuli/server/backup"
+	"github.com/lazuli-storage/lazuli/server/config"
+	"github.com/lazuli-storage/lazuli/server/fsck"
+)
+
+// takesPlace marks a verb that takes a place and has other verbs.
+const takesPlace = "takes a place"
+
+// placeHelp describes the arguments of the verbs of backups.
+const placeHelp = `PLACE is a folder, or the URL of a container of a storage account on Azure, Lazuli or
+Azurite: with a SAS, or with --connection-string of that account.`
+
+// newBackupCommand makes `lazuli backup`.
+func newBackupCommand(m *Main) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "backup PLACE",
+		Short: "Back up a running server or cluster to a folder or a container",
+		Long: `Back up a running server, or through any of its nodes a cluster: tables, queues and blobs of all
+accounts as they are at one moment, with ETags, times, leases, snapshots, versions, soft-deleted
+data, uncommitted blocks, event subscriptions, and messages with their identifiers, dequeue counts
+and pop receipts. Requests are served meanwhile. Only what no earlier backup in PLACE has is
+written, and the content of blobs that the newest one has is not read.
+
+` + placeHelp + `
+
+The server is found by --admin-host and --admin-port. Beside accounts with a secret key it asks for
+a token: $LAZULI_BACKUP_TOKEN, which opens nothing else (option backup-token of the server), or
+$LAZULI_ADMIN_TOKEN. A server makes backups by itself with the options --backup-to and
+--backup-every. Accounts and their keys are not in a backup: keep the accounts file and the
+configuration too.`,
+		Example: `  lazuli backup /mnt/backups --keep 30
+  lazuli backup "https://account.blob.core.windows.net/backups?$SAS"
+  lazuli backup check /mnt/backups`,
+		Args:        cobra.ExactArgs(1),
+		Annotations: map[string]string{takesPlace: ""},
+	}
+	open := placeFlag(cmd)
+	var o backup.Options
+	config.AddFlags(cmd.Flags(), "admin-host", "admin-port")
+	cmd.Flags().IntVar(&o.Keep, "keep", 0, "remove all but this number of the newest backups; 0 keeps all")
+	cmd.Flags().DurationVar(&o.KeepFor, "keep-for", 0,
+		"with --keep, keep others too that are not older than this, such as 720h")
+	check := cmd.Flags().Bool("check", false, "check the backup afterwards, as `lazuli backup check` does")
+	output := reportOutput(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if o.Keep < 0 || o.KeepFor < 0 || o.KeepFor > 0 && o.Keep == 0 {
+			return usageError{errors.New("--keep is a number of backups, and --keep-for a time that needs --keep")}
+		}
+		place, err := open(args[0])
+		if err != nil {
+			return err
+		}
+		server, err := adminAddress(m, cmd)
+		if err != nil {
+			return err
+		}
+		if token := os.Getenv("LAZULI_BACKUP_TOKEN"); token != "" {
+			server.token = token
+		}
+		progress := newMeter(cmd, "backed up", bytesUnit)
+		defer progress.end()
+		o.Progress = func(read, _ int64) { progress.at(read, 0) }
+		began := time.Now()
+		r, err := backup.Make(cmd.Context(), place, func(ctx context.Context, held backup.Held) (backup.Source, error) {
+			answer, err := server.stream(ctx, held)
+			if err != nil {
+				return nil, err
+			}
+			return backup.Receive(answer)
+		}, o)
+		progress.end()
+		if err != nil {
+			return err
+		}
+		if *check {
+			if err := checkBackup(cmd, place, r.Manifest); err != nil {
+				return err
+			}
+		}
+		took := time.Since(began)
+		return output(backupRow{rowOf(r.Manifest), r.Removed, took.Seconds()}, func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "%s in %s: %s, of which %s are new; %s\n", r.Name, place, bytesUnit(float64(r.Bytes)),
+				bytesUnit(float64(r.New)), took.Round(time.Millisecond))
+			if n := len(r.Removed); n > 0 {
+				_, err = fmt.Fprintf(w, "%s removed\n", count(n, "older backup"))
+			}
+			return err
+		})
+	}
+	cmd.AddCommand(newBackupLs(), newBackupCheck())
+	return cmd
+}
+
+// placeFlag adds --connection-string to cmd, and returns how to open the place of an argument.
+func placeFlag(cmd *cobra.Command) func(string) (backup.Place, error) {
+	flag := cmd.Flags().String("connection-string", "", "storage account of the container PLACE, if its URL has no SAS; "+
+		"default: the account of the other verbs, such as $"+connstr.Variable)
+	return func(text string) (backup.Place, error) {
+		account, err := chooseConnection(*flag)
+		if err != nil {
+			return nil, err
+		}
+		place, err := backup.Open(text, account)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		return place, nil
+	}
+}
+
+// backupLine is the JSON of a backup.
+type backupLine struct {
+	Name    string    `json:"name"`
+	Time    time.Time `json:"time"`
+	Release string    `json:"release"`
+	Bytes   int64     `json:"bytes"`
+	New     int64     `json:"new"`
+}
+
+// backupRow is the JSON of `lazuli backup`.
+type backupRow struct {
+	backupLine
+	Removed []string `json:"removed,omitempty"`
+	Seconds float64  `json:"seconds"`
+}
+
+func rowOf(m *backup.Manifest) backupLine {
+	return backupLine{m.Name, m.Time, m.Release, m.Bytes, m.New}
+}
+
+// newBackupLs makes `lazuli backup ls`.
+func newBackupLs() *cobra.Command {
+	cmd := &cobra.Command{Use: "ls PLACE", Short: "List backups, the oldest first", Args: cobra.ExactArgs(1),
+		Long: "List the backups in PLACE, the oldest first.\n\n" + placeHelp, Example: "  lazuli backup ls /mnt/backups"}
+	open := placeFlag(cmd)
+	begin := listOutput(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		place, err := open(args[0])
+		if err != nil {
+			return err
+		}
+		names, err := backup.Names(cmd.Context(), place)
+		if err != nil {
+			return err
+		}
+		if len(names) == 0 {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s has no backups yet\n", place)
+		}
+		out := begin("NAME", "TIME", "SIZE", "NEW", "RELEASE")
+		for _, name := range names {
+			list, err := backup.Read(cmd.Context(), place, name)
+			if err != nil {
+				return out.end(err)
+			}
+			if err := out.add(rowOf(list), list.Name, list.Time.Local().Format(time.DateTime), bytesUnit(float64(list.Bytes)),
+				bytesUnit(float64(list.New)), list.Release); err != nil {
+				return out.end(err)
+			}
+		}
+		return out.end(nil)
+	}
+	return cmd
+}
+
+// newBackupCheck makes `lazuli backup check`.
+func newBackupCheck() *cobra.Command {
+	cmd := &cobra.Command{Use: "check PLACE [NAME]", Short: "Check that a backup can be restored",
+		Args: cobra.RangeArgs(1, 2),
+		Long: `Check that a backup, the newest one without NAME, can be restored: it is restored into a temporary
+folder ($TMPDIR), which needs room for it, checked as by lazuli fsck, and removed.
+
+` + placeHelp,
+		Example: "  lazuli backup check /mnt/backups"}
+	open := placeFlag(cmd)
+	output := reportOutput(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		place, err := open(args[0])
+		if err != nil {
+			return err
+		}
+		list, err := backup.Read(cmd.Context(), place, nameArgument(args, 1))
+		if err != nil {
+			return err
+		}
+		if err := checkBackup(cmd, place, list); err != nil {
+			return err
+		}
+		return output(rowOf(list), func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "%s: clean, %s\n", list.Name, bytesUnit(float64(list.Bytes)))
+			return err
+		})
+	}
+	return cmd
+}
+
+func nameArgument(args []string, i int) string {
+	if len(args) > i {
+		return args[i]
+	}
+	return ""
+}
+
+func checkBackup(cmd *cobra.Command, place backup.Place, list *backup.Manifest) error {
+	progress := newMeter(cmd, "read", bytesUnit)
+	defer progress.end()
+	return backup.Check(cmd.Context(), place, list, backup.RestoreOptions{Verify: verifyRestored,
+		Progress: func(read int64) { progress.at(read, list.Bytes) }})
+}
+
+// verifyRestored returns an error if `lazuli fsck` would not call a folder clean.
+func verifyRestored(ctx context.Context, path string) error {
+	report, err := fsck.Check(ctx, path, fsck.Options{})
+	if err != nil || report.Clean {
+		return err
+	}
+	for _, f := range report.Findings {
+		if f.Severity == fsck.Error {
+			return fmt.Errorf("what was restored has %s, and was removed; the first: %s", count(report.Errors, "error"), f)
+		}
+	}
+	return errNotClean
+}
+
+// newRestoreCommand makes `lazuli restore`.
+func newRestoreCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "restore PLACE FOLDER", Short: "Make a data folder from a backup", Args: cobra.ExactArgs(2),
+		Long: `Make a data folder for a server alone from a backup in PLACE: the newest one, or that of --name.
+FOLDER must not exist, or be empty. It gets its name when it is complete and was checked as by
+lazuli fsck. A running server is not touched: start one on the folder with "lazuli serve --location
+FOLDER", or make it the first node of a cluster with "lazuli cluster convert FOLDER".
+
+` + placeHelp,
+		Example: `  lazuli restore /mnt/backups /var/lib/lazuli-restored
+  lazuli restore /mnt/backups /tmp/monday --name 20260105T020000.000Z`}
+	open := placeFlag(cmd)
+	name := cmd.Flags().String("name", "", "name of the backup, as lazuli backup ls shows it (default: the newest)")
+	output := reportOutput(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		place, err := open(args[0])
+		if err != nil {
+			return err
+		}
+		list, err := backup.Read(cmd.Context(), place, *name)
+		if err != nil {
+			return err
+		}
+		progress := newMeter(cmd, "restored", bytesUnit)
+		err = backup.Restore(cmd.Context(), place, list, args[1], backup.RestoreOptions{Verify: verifyRestored,
+			Progress: func(read int64) { progress.at(read, list.Bytes) }})
+		progress.end()
+		if err != nil {
+			return err
+		}
+		return output(rowOf(list), func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "%s is in %s, checked; start it with: lazuli serve --location %s\n", list.Name, args[1],
+				args[1])
+			return err
+		})
+	}
+	return cmd
+}
+
+// stream asks for a backup, and returns its stream.
+func (a adminListener) stream(ctx context.Context, held backup.Held) (io.ReadCloser, error) {
+	body, err := json.Marshal(held)
+	if err != nil {
+		return nil, err
+	}
+	address := a.url + admin.BackupPath
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if a.token != "" {
+		r.Header.Set("Authorization", "Bearer "+a.token)
+	}
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
+	if err != nil {
+		return nil, &noProcessError{address, err}
+	}
+	if resp.StatusCode == http.StatusOK {
+		return resp.Body, nil
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAdminAnswer))
+	if err != nil {
+		return nil, err
+	}
+	return nil, adminFailure(address, resp, text)
+}

@@ -1,0 +1,251 @@
+package backup
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/storage/extent"
+	"github.com/lazuli-storage/lazuli/internal/storage/sumfile"
+)
+
+// The moments at which tests kill a process that writes a backup.
+var (
+	pointPieces  = fault.Declare("backup/pieces")
+	pointWritten = fault.Declare("backup/written")
+	pointRemoved = fault.Declare("backup/removed")
+)
+
+// writers is the number of pieces that are written at the same time.
+const writers = 8
+
+// Options configure [Make].
+type Options struct {
+	// Keep is the number of the newest backups that are never removed; 0 keeps all. Others are removed when they are older
+	// than KeepFor.
+	Keep    int
+	KeepFor time.Duration
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+	// Progress is called with the bytes that were read from the source and that were written; nil is nothing.
+	Progress func(read, written int64)
+}
+
+// Result is what [Make] did.
+type Result struct {
+	*Manifest
+	// Removed are the names of the backups that were removed.
+	Removed []string
+}
+
+// Make writes a backup. open returns the source, once the place is locked and what its newest backup has is known. If
+// Make fails, the place has no new backup; Removed may be incomplete then. Errors: ErrLocked, ErrNotPlace, ErrDamaged,
+// those of the source and the place.
+func Make(ctx context.Context, p Place, open func(context.Context, Held) (Source, error),
+	o Options) (r Result, err error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if _, err := marked(ctx, p); err != nil { // before anything is created
+		return r, err
+	}
+	ctx, unlock, err := p.Lock(ctx)
+	if err != nil {
+		return r, err
+	}
+	defer func() {
+		if cause := context.Cause(ctx); cause != nil && err != nil {
+			err = cause
+		}
+		err = errors.Join(err, unlock())
+	}()
+	if has, err := marked(ctx, p); err != nil {
+		return r, err
+	} else if !has {
+		mark, err := sumfile.Encode(markKind, Format, struct{}{})
+		if err := errors.Join(err, p.Put(ctx, markName, mark)); err != nil {
+			return r, err
+		}
+	}
+	names, err := Names(ctx, p)
+	if err != nil {
+		return r, err
+	}
+	m := &maker{place: p, o: o, known: map[string]bool{}, had: map[extent.Window]Content{}}
+	all := map[string]*Manifest{}
+	for _, name := range names {
+		if all[name], err = read(ctx, p, name); err != nil {
+			return r, fmt.Errorf("%w; remove %s%s, which cannot be restored", err, listFolder, name)
+		}
+		all[name].pieces(func(piece Piece) { m.known[piece.Sum] = true })
+	}
+	var held Held
+	if len(names) > 0 {
+		newest := all[names[len(names)-1]]
+		held.Origin = newest.Origin
+		for _, c := range newest.Contents {
+			held.Windows = append(held.Windows, HeldWindow{c.Window, c.Ranges})
+			m.had[c.Window] = c
+		}
+	}
+	source, err := open(ctx, held)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	m.list = &Manifest{Time: o.Now().UTC(), Info: source.Info(), Databases: map[string][]Piece{}}
+	if held.Origin == "" || held.Origin != m.list.Origin {
+		clear(m.had)
+	}
+	if err := m.read(ctx, source); err != nil {
+		return r, err
+	}
+	if err := fault.Point(pointPieces); err != nil {
+		return r, err
+	}
+	for m.list.Name = m.list.Time.Format(nameLayout); all[m.list.Name] != nil; {
+		m.list.Time = m.list.Time.Add(time.Millisecond)
+		m.list.Name = m.list.Time.Format(nameLayout)
+	}
+	text, err := sumfile.Encode(manifestKind, Format, m.list)
+	if err == nil {
+		err = p.Put(ctx, listFolder+m.list.Name, text)
+	}
+	if err = errors.Join(err, fault.Point(pointWritten)); err != nil {
+		return r, err
+	}
+	r.Manifest, all[m.list.Name] = m.list, m.list
+	r.Removed, err = tidy(ctx, p, all, o)
+	return r, err
+}
+
+// maker is one Make.
+type maker struct {
+	place Place
+	o     Options
+	list  *Manifest
+	had   map[extent.Window]Content // of the newest backup of the same origin
+
+	mu            sync.Mutex // guards what follows
+	known         map[string]bool
+	taken, stored int64
+}
+
+func (m *maker) read(ctx context.Context, s Source) error {
+	writes, ctx := errgroup.WithContext(ctx)
+	writes.SetLimit(writers)
+	err := m.readAll(ctx, s, writes)
+	return cmp.Or(writes.Wait(), err) // a write that failed ends the read
+}
+
+func (m *maker) readAll(ctx context.Context, s Source, writes *errgroup.Group) error {
+	for _, name := range Databases {
+		err := s.Database(ctx, name, func(part []byte) error {
+			m.list.Databases[name] = append(m.list.Databases[name], m.put(ctx, writes, part))
+			return ctx.Err()
+		})
+		if err != nil {
+			return fmt.Errorf("read the %s: %w", name, err)
+		}
+	}
+	keys, err := s.Keys(ctx)
+	if err != nil {
+		return err
+	}
+	if keys != nil {
+		piece := m.put(ctx, writes, keys)
+		m.list.Keys = &piece
+	}
+	held := func(w extent.Window) []extent.Range { return m.had[w].Ranges }
+	return s.Contents(ctx, held, func(c extent.Content) error {
+		out := Content{Window: c.Window, Ranges: c.Ranges, Piece: m.had[c.Window].Piece}
+		switch {
+		case c.Records != nil:
+			out.Piece = m.put(ctx, writes, c.Records)
+		case out.Piece.Sum == "":
+			return fmt.Errorf("%w: content that no backup has was left out", ErrBroken)
+		default:
+			m.list.Bytes += out.Piece.Size
+		}
+		m.list.Contents = append(m.list.Contents, out)
+		return ctx.Err()
+	})
+}
+
+// put writes a piece, unless the place has it.
+func (m *maker) put(ctx context.Context, writes *errgroup.Group, content []byte) Piece {
+	sum := sha256.Sum256(content)
+	piece := Piece{hex.EncodeToString(sum[:]), int64(len(content))}
+	m.mu.Lock()
+	known := m.known[piece.Sum]
+	m.known[piece.Sum] = true
+	m.list.Bytes += piece.Size
+	m.taken += piece.Size
+	m.mu.Unlock()
+	if !known {
+		m.list.New += piece.Size
+		writes.Go(func() error {
+			if err := m.place.Put(ctx, piece.name(), content); err != nil {
+				return err
+			}
+			m.mu.Lock()
+			m.stored += piece.Size
+			m.mu.Unlock()
+			return nil
+		})
+	}
+	if m.o.Progress != nil {
+		m.mu.Lock()
+		read, stored := m.taken, m.stored
+		m.mu.Unlock()
+		m.o.Progress(read, stored)
+	}
+	return piece
+}
+
+// tidy removes the backups that need not be kept, and then the pieces that no backup has.
+func tidy(ctx context.Context, p Place, all map[string]*Manifest, o Options) (removed []string, err error) {
+	names := slices.Sorted(maps.Keys(all))
+	if o.Keep > 0 && len(names) > o.Keep {
+		for _, name := range names[:len(names)-o.Keep] {
+			if o.KeepFor > 0 && all[name].Time.After(o.Now().Add(-o.KeepFor)) {
+				continue
+			}
+			if err := p.Remove(ctx, listFolder+name); err != nil {
+				return removed, err
+			}
+			delete(all, name)
+			removed = append(removed, name)
+		}
+	}
+	if err := fault.Point(pointRemoved); err != nil {
+		return removed, err
+	}
+	used := map[string]bool{}
+	for _, m := range all {
+		m.pieces(func(piece Piece) { used[piece.name()] = true })
+	}
+	var unused []string
+	err = p.List(ctx, pieceFolder, func(name string) error {
+		if !used[name] {
+			unused = append(unused, name)
+		}
+		return nil
+	})
+	for _, name := range unused {
+		if err == nil {
+			err = p.Remove(ctx, name)
+		}
+	}
+	return removed, err
+}

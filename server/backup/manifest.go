@@ -1,0 +1,162 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/extent"
+	"github.com/lazuli-storage/lazuli/internal/storage/sumfile"
+)
+
+// Format is the version of the files of a place.
+const Format = 1
+
+const (
+	markName     = "lazuli-backups"
+	markKind     = "lazuli backups, format"
+	manifestKind = "lazuli backup, format"
+	listFolder   = "backups/"
+	pieceFolder  = "pieces/"
+	lockName     = "lock"
+)
+
+// nameLayout is the form of the name of a backup, the time of its moment in UTC.
+const nameLayout = "20060102T150405.000Z"
+
+// Errors of this package.
+var (
+	// ErrNoBackup: the place has no backup, or none of the name.
+	ErrNoBackup = errors.New("no such backup")
+	// ErrLocked: another process writes to the place.
+	ErrLocked = errors.New("another process writes to the backups")
+	// ErrNotPlace: the folder or container has other things.
+	ErrNotPlace = errors.New("is not empty and has no backups of Lazuli; choose another folder or container")
+	// ErrDamaged: a file of the place is missing or is not what was written.
+	ErrDamaged = errors.New("the backup is damaged")
+)
+
+// Manifest lists what a backup consists of.
+type Manifest struct {
+	// Name names the backup in its place.
+	Name string `json:"name"`
+	// Time is the moment of the state.
+	Time time.Time `json:"time"`
+	Info
+	// Databases are the pieces of the databases, in order, by their names.
+	Databases map[string][]Piece `json:"databases"`
+	// Keys is the piece with the keys of encryption scopes, if there are any.
+	Keys *Piece `json:"keys,omitempty"`
+	// Contents are the pieces with the content of blobs.
+	Contents []Content `json:"contents"`
+	// Bytes is the size of all pieces, New that of the pieces that no earlier backup had.
+	Bytes int64 `json:"bytes"`
+	New   int64 `json:"new"`
+}
+
+// Piece is a file that several backups may share.
+type Piece struct {
+	// Sum is the SHA-256 of the content in hexadecimal, by which the file is called.
+	Sum  string `json:"sum"`
+	Size int64  `json:"size"`
+}
+
+func (p Piece) name() string { return pieceFolder + p.Sum[:2] + "/" + p.Sum }
+
+// Content is the content of a window of an extent.
+type Content struct {
+	extent.Window
+	Ranges []extent.Range `json:"ranges"`
+	Piece  Piece          `json:"piece"`
+}
+
+// pieces calls fn with each piece.
+func (m *Manifest) pieces(fn func(Piece)) {
+	for _, name := range Databases {
+		for _, p := range m.Databases[name] {
+			fn(p)
+		}
+	}
+	if m.Keys != nil {
+		fn(*m.Keys)
+	}
+	for i := range m.Contents {
+		fn(m.Contents[i].Piece)
+	}
+}
+
+// valid reports whether the names of all pieces are sums.
+func (m *Manifest) valid() bool {
+	ok := true
+	m.pieces(func(p Piece) { ok = ok && len(p.Sum) == 64 && strings.Trim(p.Sum, "0123456789abcdef") == "" })
+	return ok
+}
+
+// Names returns the names of the backups of a place, the oldest first. Errors: ErrNotPlace, those of the place.
+func Names(ctx context.Context, p Place) (names []string, err error) {
+	if _, err := marked(ctx, p); err != nil {
+		return nil, err
+	}
+	err = p.List(ctx, listFolder, func(name string) error {
+		name = strings.TrimPrefix(name, listFolder)
+		if _, err := time.Parse(nameLayout, name); err == nil {
+			names = append(names, name)
+		}
+		return nil
+	})
+	slices.Sort(names)
+	return names, err
+}
+
+// Read reads the list of a backup; name "" is the newest one. Errors: ErrNoBackup, ErrDamaged, ErrNotPlace, those of
+// the place.
+func Read(ctx context.Context, p Place, name string) (*Manifest, error) {
+	names, err := Names(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	if name == "" && len(names) > 0 {
+		name = names[len(names)-1]
+	}
+	if !slices.Contains(names, name) {
+		if name == "" {
+			return nil, fmt.Errorf("%s: %w: it has no backup", p, ErrNoBackup)
+		}
+		return nil, fmt.Errorf("%s: %w as %s; lazuli backup ls lists them", p, ErrNoBackup, name)
+	}
+	return read(ctx, p, name)
+}
+
+func read(ctx context.Context, p Place, name string) (*Manifest, error) {
+	text, err := p.Get(ctx, listFolder+name)
+	if err != nil {
+		return nil, err
+	}
+	m := &Manifest{}
+	if err := sumfile.Decode(text, manifestKind, Format, m); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrDamaged, name, err)
+	}
+	if !m.valid() {
+		return nil, fmt.Errorf("%w: %s names pieces that cannot be", ErrDamaged, name)
+	}
+	return m, nil
+}
+
+// marked reports whether a place has backups. An empty place has none; another one is ErrNotPlace.
+func marked(ctx context.Context, p Place) (bool, error) {
+	text, err := p.Get(ctx, markName)
+	if err == nil {
+		return true, sumfile.Decode(text, markKind, Format, new(struct{}))
+	}
+	if !errors.Is(err, errAbsent) {
+		return false, err
+	}
+	full := errors.New("full")
+	if err = p.List(ctx, "", func(string) error { return full }); errors.Is(err, full) {
+		err = fmt.Errorf("%s %w", p, ErrNotPlace)
+	}
+	return false, err
+}

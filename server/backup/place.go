@@ -1,0 +1,136 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
+	"github.com/lazuli-storage/lazuli/internal/storage/filelock"
+)
+
+// Place holds backups: files with names that have slashes.
+type Place interface {
+	// Get returns a file, or errAbsent.
+	Get(ctx context.Context, name string) ([]byte, error)
+	// Put creates or replaces a file, durably, as a whole.
+	Put(ctx context.Context, name string, content []byte) error
+	// List calls fn with the names that begin with prefix, which is "" or ends with a slash. The place need not exist.
+	List(ctx context.Context, prefix string, fn func(name string) error) error
+	// Remove removes a file, which need not exist.
+	Remove(ctx context.Context, name string) error
+	// Lock makes this process the only writer until unlock is called; ctx of what follows ends if the lock is lost. It
+	// creates the place. Errors: ErrLocked.
+	Lock(ctx context.Context) (locked context.Context, unlock func() error, err error)
+	// String names the place without secrets.
+	String() string
+}
+
+// errAbsent means that a place does not have a file.
+var errAbsent = errors.New("the file does not exist")
+
+// folder is a place on a disk.
+type folder struct{ path string }
+
+// Folder returns the place at a path, which need not exist.
+func Folder(path string) Place { return folder{path} }
+
+func (f folder) String() string { return f.path }
+
+func (f folder) file(name string) string { return filepath.Join(f.path, filepath.FromSlash(name)) }
+
+func (f folder) Get(_ context.Context, name string) ([]byte, error) {
+	content, err := os.ReadFile(f.file(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%s: %w", f.file(name), errAbsent)
+	}
+	return content, err
+}
+
+const partSuffix = ".part"
+
+func (f folder) Put(ctx context.Context, name string, content []byte) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	path := f.file(name)
+	if err := disk.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	out, err := os.OpenFile(path+partSuffix, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(content)
+	if err == nil {
+		err = out.Sync()
+	}
+	if err = errors.Join(err, out.Close()); err == nil {
+		err = os.Rename(path+partSuffix, path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(path+partSuffix))
+	}
+	return disk.SyncDir(filepath.Dir(path))
+}
+
+func (f folder) List(ctx context.Context, prefix string, fn func(string) error) error {
+	err := filepath.WalkDir(f.file(prefix), func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return errors.Join(err, ctx.Err())
+		}
+		rel, err := filepath.Rel(f.path, path)
+		if err != nil {
+			return err
+		}
+		if name := filepath.ToSlash(rel); name != lockName {
+			return fn(name)
+		}
+		return nil
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+func (f folder) Remove(_ context.Context, name string) error {
+	if err := os.Remove(f.file(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func (f folder) Lock(ctx context.Context) (context.Context, func() error, error) {
+	if err := disk.MkdirAll(f.path, 0o700); err != nil {
+		return nil, nil, err
+	}
+	file, err := os.OpenFile(f.file(lockName), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := filelock.Try(file); err != nil {
+		if errors.Is(err, filelock.ErrBusy) {
+			err = fmt.Errorf("%s: %w", f.path, ErrLocked)
+		}
+		return nil, nil, errors.Join(err, file.Close())
+	}
+	return ctx, func() error { return filelock.Close(file) }, nil
+}
+
+// Open returns the place that text names: the URL of a container, or the path of a folder. account is the connection
+// string of the container's account, "" if the URL has a SAS.
+func Open(text, account string) (Place, error) {
+	if strings.HasPrefix(text, "https://") || strings.HasPrefix(text, "http://") {
+		return Container(text, account)
+	}
+	if text == "" {
+		return nil, errors.New("a backup needs the path of a folder or the URL of a container")
+	}
+	path, err := filepath.Abs(text)
+	return folder{path}, err
+}

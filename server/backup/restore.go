@@ -1,0 +1,203 @@
+package backup
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/blobsvc"
+	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
+	"github.com/lazuli-storage/lazuli/internal/storage/extent"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/queuesvc"
+	"github.com/lazuli-storage/lazuli/tablesvc"
+)
+
+// pointRestored is the moment at which tests kill a process that restores a backup.
+var pointRestored = fault.Declare("backup/restored")
+
+// Fill writes a source into a new data folder, that of a server alone. now is the time at which positions in the logs
+// of changes become unknown.
+func Fill(ctx context.Context, d *datadir.Dir, s Source, now time.Time) error {
+	for _, name := range Databases {
+		path, buckets := files(d, name)
+		err := store.Create(path, buckets, func(emit func([]byte) error) error { return s.Database(ctx, name, emit) })
+		if err != nil {
+			return err
+		}
+	}
+	keys, err := s.Keys(ctx)
+	if err == nil && keys != nil {
+		err = os.WriteFile(d.EncryptionScopes(), keys, 0o600)
+	}
+	if err != nil {
+		return err
+	}
+	if err := extent.Restore(d.Extents(), extent.Options{}, func(emit func(extent.Content) error) error {
+		return s.Contents(ctx, func(extent.Window) []extent.Range { return nil }, emit)
+	}); err != nil {
+		return err
+	}
+	return errors.Join(tablesvc.Fork(d.Tables(), now), blobsvc.Adopt(d.Blobs(), d.Extents(), d.EncryptionScopes()))
+}
+
+// files returns the path and the buckets of a database of a data folder.
+func files(d *datadir.Dir, name string) (string, []store.Bucket) {
+	switch name {
+	case "tables":
+		return d.Tables(), tablesvc.Buckets()
+	case "queues":
+		return d.QueueState(), queuesvc.Buckets()
+	default:
+		return d.Blobs(), blobsvc.Buckets()
+	}
+}
+
+// RestoreOptions configure [Restore] and [Check].
+type RestoreOptions struct {
+	// Verify checks the folder that was made, as `lazuli fsck` does.
+	Verify func(ctx context.Context, path string) error
+	// Progress is called with the bytes that were read; nil is nothing.
+	Progress func(read int64)
+}
+
+// Restore makes the data folder at path from a backup. The folder gets its name when everything was written and
+// checked; path must not exist, or be an empty folder. Errors: ErrDamaged, fs.ErrExist, those of Verify and of the
+// place.
+func Restore(ctx context.Context, p Place, m *Manifest, path string, o RestoreOptions) (err error) {
+	if path, err = filepath.Abs(path); err != nil {
+		return err
+	}
+	if err := vacant(path); err != nil {
+		return err
+	}
+	part := path + partSuffix
+	if err := os.RemoveAll(part); err != nil {
+		return err
+	}
+	if err := fill(ctx, p, m, part, o); err != nil {
+		return errors.Join(err, os.RemoveAll(part))
+	}
+	if err := fault.Point(pointRestored); err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.Rename(part, path); err != nil {
+		return err
+	}
+	return disk.SyncDir(filepath.Dir(path))
+}
+
+// Check restores a backup into a temporary folder, verifies it as Restore does, and removes it.
+func Check(ctx context.Context, p Place, m *Manifest, o RestoreOptions) error {
+	part, err := os.MkdirTemp("", "lazuli-backup-check-")
+	if err != nil {
+		return err
+	}
+	return errors.Join(fill(ctx, p, m, part, o), os.RemoveAll(part))
+}
+
+// fill makes and checks the data folder at path.
+func fill(ctx context.Context, p Place, m *Manifest, path string, o RestoreOptions) error {
+	d, err := datadir.Open(path)
+	if err != nil {
+		return err
+	}
+	s := &stored{place: p, list: m, progress: o.Progress}
+	if err := errors.Join(Fill(ctx, d, s, time.Now()), d.Close()); err != nil {
+		return err
+	}
+	return o.Verify(ctx, path)
+}
+
+// vacant returns fs.ErrExist unless there is nothing at path, or an empty folder.
+func vacant(path string) error {
+	entries, err := os.ReadDir(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case len(entries) > 0:
+		return fmt.Errorf("%s has files: %w; restore into a new folder, and start the server with it when it is complete",
+			path,
+			fs.ErrExist)
+	}
+	return nil
+}
+
+// stored is a backup as a Source.
+type stored struct {
+	place    Place
+	list     *Manifest
+	progress func(read int64)
+	read     int64
+}
+
+var _ Source = (*stored)(nil)
+
+func (s *stored) Info() Info { return s.list.Info }
+
+func (s *stored) Close() error { return nil }
+
+func (s *stored) Database(ctx context.Context, name string, emit func([]byte) error) error {
+	for _, piece := range s.list.Databases[name] {
+		content, err := s.get(ctx, piece)
+		if err == nil {
+			err = emit(content)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *stored) Keys(ctx context.Context) ([]byte, error) {
+	if s.list.Keys == nil {
+		return nil, nil
+	}
+	return s.get(ctx, *s.list.Keys)
+}
+
+func (s *stored) Contents(ctx context.Context, _ func(extent.Window) []extent.Range,
+	emit func(extent.Content) error) error {
+	for _, c := range s.list.Contents {
+		records, err := s.get(ctx, c.Piece)
+		if err == nil {
+			err = emit(extent.Content{Window: c.Window, Ranges: c.Ranges, Records: records})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// get reads a piece and compares it with its name.
+func (s *stored) get(ctx context.Context, piece Piece) ([]byte, error) {
+	content, err := s.place.Get(ctx, piece.name())
+	if errors.Is(err, errAbsent) {
+		return nil, fmt.Errorf("%w: %s: %s is missing", ErrDamaged, s.place, piece.name())
+	}
+	if err != nil {
+		return nil, err
+	}
+	if sum := sha256.Sum256(content); hex.EncodeToString(sum[:]) != piece.Sum {
+		return nil, fmt.Errorf("%w: %s: %s is not what was written", ErrDamaged, s.place, piece.name())
+	}
+	if s.read += piece.Size; s.progress != nil {
+		s.progress(s.read)
+	}
+	return content, nil
+}

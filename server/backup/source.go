@@ -1,0 +1,33 @@
+package backup
+
+import (
+	"context"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/extent"
+)
+
+// Databases are the names of the databases that a [Source] has, in the order in which they are read.
+var Databases = []string{"tables", "queues", "blobs"}
+
+// Info describes a [Source].
+type Info struct {
+	// Origin identifies the history of the content: in backups of the same origin, the same ranges of a window are the
+	// same bytes. "" if that is not known.
+	Origin string `json:"origin"`
+	// Release is the release of the server.
+	Release string `json:"release"`
+}
+
+// Source gives the state of one moment. Its methods are called once, in this order, then Close.
+type Source interface {
+	// Info describes the source.
+	Info() Info
+	// Database calls emit with the parts of a database, see [store.Pin.Parts].
+	Database(ctx context.Context, name string, emit func(part []byte) error) error
+	// Keys returns the file with the keys of encryption scopes, nil without such keys.
+	Keys(ctx context.Context) ([]byte, error)
+	// Contents calls emit with the content of blobs, see [extent.Store.Backup].
+	Contents(ctx context.Context, held func(extent.Window) []extent.Range, emit func(extent.Content) error) error
+	// Close ends the use of the source.
+	Close() error
+}

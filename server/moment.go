@@ -1,0 +1,117 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+
+	"github.com/lazuli-storage/lazuli/internal/buildinfo"
+	"github.com/lazuli-storage/lazuli/internal/storage/extent"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/server/backup"
+)
+
+// Moment is the state of all services and accounts at one moment, for a backup. Requests are served meanwhile; what
+// they delete keeps its space until Close. It is a [backup.Source].
+type Moment struct {
+	open *services
+	info backup.Info
+	keys string
+	pins map[string]*store.Pin
+	stop context.Context // ends when the stack stops
+	once sync.Once
+	done func()
+}
+
+var _ backup.Source = (*Moment)(nil)
+
+// Moment pins the state. If a write was acknowledged before another began, the moment has the first if it has the
+// second, whichever services they were for. In a cluster that holds for writes to one service; between services the
+// moments may differ by what is committed within some milliseconds. Close it.
+//
+// Errors: [ErrNotReady], those of ctx.
+func (s *Stack) Moment(ctx context.Context) (_ *Moment, err error) {
+	if err := s.gate.enter(ctx); err != nil {
+		return nil, err
+	}
+	stop, cancel := context.WithCancel(s.stopping)
+	m := &Moment{stop: stop, keys: s.dir.EncryptionScopes(), pins: map[string]*store.Pin{}}
+	release := func() {}
+	m.done = func() {
+		cancel()
+		for _, pin := range m.pins {
+			pin.Close()
+		}
+		release()
+		s.moments.RUnlock()
+		s.gate.leave()
+	}
+	s.moments.RLock()
+	defer func() {
+		if err != nil {
+			_ = m.Close()
+		}
+	}()
+	if m.open = s.services.Load(); m.open == nil || !s.ready.Load() {
+		return nil, errNotOpen
+	}
+	if s.Clustered() { // what is current would only be unknown after a timeout
+		if err := m.open.nats.Healthy(); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrNotReady, err)
+		}
+	}
+	release = m.open.blobs.Hold()
+	databases := map[string]*store.DB{"tables": m.open.tables.Database(), "queues": m.open.queues.Database(),
+		"blobs": m.open.blobs.Database()}
+	var list []*store.DB
+	for _, name := range backup.Databases {
+		list = append(list, databases[name])
+	}
+	pins, err := store.PinAll(list...)
+	if err != nil {
+		return nil, err
+	}
+	for i, name := range backup.Databases {
+		m.pins[name] = pins[i]
+	}
+	m.info = backup.Info{Origin: cmp.Or(databases["blobs"].LogID(), s.dir.ID()), Release: buildinfo.Current().Version}
+	return m, nil
+}
+
+// Close ends the moment, and returns nil. Closing twice is allowed.
+func (m *Moment) Close() error {
+	m.once.Do(m.done)
+	return nil
+}
+
+// Info implements [backup.Source].
+func (m *Moment) Info() backup.Info { return m.info }
+
+// Database implements [backup.Source].
+func (m *Moment) Database(ctx context.Context, name string, emit func(part []byte) error) error {
+	return m.pins[name].Parts(func(part []byte) error {
+		return cmp.Or(ctx.Err(), m.stop.Err(), emit(part))
+	})
+}
+
+// Keys implements [backup.Source]. The file may have more keys than the moment.
+func (m *Moment) Keys(context.Context) ([]byte, error) {
+	text, err := os.ReadFile(m.keys)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return text, err
+}
+
+// Contents implements [backup.Source].
+func (m *Moment) Contents(ctx context.Context, held func(extent.Window) []extent.Range,
+	emit func(extent.Content) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(m.stop, cancel)()
+	return m.open.blobs.BackupContent(ctx, m.pins["blobs"], held, emit)
+}
