@@ -90,7 +90,7 @@ func accountEntity() *durable.Entity[int] {
 	return e
 }
 
-func signal(t *testing.T, c *durable.Client, id, operation string, in any) {
+func sendSignal(t *testing.T, c *durable.Client, id, operation string, in any) {
 	t.Helper()
 	text, err := json.Marshal(in)
 	check.OK(t, err)
@@ -140,7 +140,7 @@ func TestEntityOperations(t *testing.T) {
 	c := a.run()
 	const n = 150
 	for i := range n {
-		signal(t, c, id, "add", fmt.Sprint("client ", i))
+		sendSignal(t, c, id, "add", fmt.Sprint("client ", i))
 	}
 	workflow := start(t, c, "burst", durable.StartOptions{Input: fmt.Sprint(n)})
 	i := ended(t, c, workflow, "Completed")
@@ -168,7 +168,7 @@ func TestEntityOperations(t *testing.T) {
 		t.Errorf("%d lines, want %d", len(lines), 2*n)
 	}
 
-	signal(t, c, id, "pass", "on")
+	sendSignal(t, c, id, "pass", "on")
 	check.Eventually(t, func() bool {
 		return slices.Equal(stateOf[[]string](t, c, durable.EntityID("log", "next")), []string{"on"})
 	},
@@ -180,7 +180,7 @@ func TestEntityOperations(t *testing.T) {
 	for range 3 {
 		check.OK(t, c.SignalEntity(t.Context(), id, "add", durable.SignalOptions{Input: `"again"`, RequestID: "r-1"}))
 	}
-	signal(t, c, id, "add", "last")
+	sendSignal(t, c, id, "add", "last")
 	check.Eventually(t, func() bool {
 		s := stateOf[[]string](t, c, id)
 		return s[len(s)-1] == "last"
@@ -316,7 +316,7 @@ func TestLockIsReleasedByTermination(t *testing.T) {
 	check.Eventually(t, func() bool { return lockedBy(one) == holder }, "the workflow has the lock")
 	large := strings.Repeat("x", 100_000)
 	for i := range 50 {
-		signal(t, c, one, "add", fmt.Sprint(i, large))
+		sendSignal(t, c, one, "add", fmt.Sprint(i, large))
 	}
 	const waiting = 100
 	for i := range waiting { // They have locked two already, or wait for it.
@@ -364,9 +364,9 @@ func TestQueryAndCleanEntities(t *testing.T) {
 		// Keys have any characters.
 		id := durable.EntityID("log", fmt.Sprintf("%02d é/\\#?'%%+@", i))
 		ids = append(ids, id)
-		signal(t, c, id, "add", strings.Repeat("é", 40_000*(i%2)))
+		sendSignal(t, c, id, "add", strings.Repeat("é", 40_000*(i%2)))
 	}
-	signal(t, c, durable.EntityID("account", "1"), "add", 1)
+	sendSignal(t, c, durable.EntityID("account", "1"), "add", 1)
 	all := func(q durable.EntityQuery) (found []*durable.EntityInfo) {
 		t.Helper()
 		for {
@@ -405,7 +405,7 @@ func TestQueryAndCleanEntities(t *testing.T) {
 	}
 
 	// An entity without a state goes by itself; one that is locked stays until its owner is gone.
-	signal(t, c, ids[0], "delete", nil)
+	sendSignal(t, c, ids[0], "delete", nil)
 	check.Eventually(t, func() bool {
 		_, err := c.Entity(t.Context(), ids[0], false)
 		return errors.Is(err, durable.ErrEntityNotFound)
@@ -445,7 +445,7 @@ func TestMarksOfEntitiesAreTrimmed(t *testing.T) {
 	c := a.run()
 	a.account.Drain()
 	for i := range 300 {
-		signal(t, c, durable.EntityID("log", fmt.Sprint(i%3)), "delete", nil)
+		sendSignal(t, c, durable.EntityID("log", fmt.Sprint(i%3)), "delete", nil)
 	}
 	a.account.Drain()
 	rows := func() (n int) {

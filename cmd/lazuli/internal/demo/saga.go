@@ -56,9 +56,9 @@ func SagaPoints() []string {
 	var points []string
 	for _, p := range fault.Points() {
 		name := string(p)
-		// The others are steps of clients.
+		// The others are steps of clients and of entities.
 		if strings.HasPrefix(name, "durable/") && !strings.HasPrefix(name, "durable/purge") &&
-			name != "durable/after-start-message" {
+			!strings.Contains(name, "entity") && name != "durable/after-start-message" {
 			points = append(points, name)
 		}
 	}
