@@ -150,7 +150,7 @@ func (s *Service) transact(c *call, parts []part, m *batchMemory) ([]entity.Reco
 		return results, err
 	})
 	if err == nil {
-		s.common.Board.Touch(boardKey(c.Account, name))
+		s.changed(c.Account, name, mutations...)
 	}
 	return results, steps, err
 }

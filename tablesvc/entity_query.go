@@ -2,6 +2,7 @@ package tablesvc
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
@@ -12,6 +13,8 @@ import (
 
 // queryEntities is Query Entities of a table or of one of its partitions.
 // https://learn.microsoft.com/rest/api/storageservices/query-entities
+//
+// With [longpoll.WaitHeader], an extension, a query whose filter names one entity waits until the entity matches.
 func (s *Service) queryEntities(c *call) error {
 	if c.level == onTable && c.HasHeader(longpoll.AfterHeader) {
 		return s.queryChanges(c)
@@ -22,11 +25,17 @@ func (s *Service) queryEntities(c *call) error {
 	}
 	buf := buffers.Get().(*[]byte)
 	defer putBuffer(buf)
-	p, err := s.read(c, &q, (*buf)[:0])
+	var p page
+	err = s.waitForEntity(c, &q, func() (found bool, err error) {
+		p, err = s.read(c, &q, (*buf)[:0])
+		if err == nil {
+			*buf = p.body
+		}
+		return p.returned > 0, err
+	})
 	if err != nil {
 		return err
 	}
-	*buf = p.body
 	for _, h := range p.headers() {
 		c.Set(h.Name, h.Value)
 	}
@@ -34,6 +43,21 @@ func (s *Service) queryEntities(c *call) error {
 		c.explain(p.plan, p.scanned, p.returned)
 	}
 	return c.Body(http.StatusOK, c.format.contentType("feed"), p.body)
+}
+
+// elsewhere is the interval at which a waiting query looks for changes that other nodes of a cluster have made.
+const elsewhere = time.Second
+
+// waitForEntity calls read, again and again while the request waits for the entity that its filter names to match.
+func (s *Service) waitForEntity(c *call, q *query, read func() (found bool, err error)) error {
+	if c.HasHeader(longpoll.WaitHeader) {
+		if plan := q.filter.Plan(0); plan.Kind == filter.PointQuery && len(plan.Ranges) == 1 {
+			key := entityBoardKey(c.Account, c.table, plan.Ranges[0].Start)
+			return s.common.Wait(c.Request, key, func() time.Duration { return elsewhere }, read)
+		}
+	}
+	_, err := read()
+	return err
 }
 
 // queryEntity is Query Entities of a single entity by its keys.

@@ -144,7 +144,7 @@ func (s *Service) write(c *call, change state.Change) (*state.Mutation, entity.R
 		})
 	}
 	if err == nil {
-		s.common.Board.Touch(boardKey(c.Account, c.table))
+		s.changed(c.Account, c.table, m)
 	}
 	return m, r, err
 }

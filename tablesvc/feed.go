@@ -82,3 +82,20 @@ func (s *Service) queryChanges(c *call) error {
 }
 
 func boardKey(account, table string) string { return longpoll.Key(account, strings.ToLower(table)) }
+
+// entityBoardKey is the key of an entity's changes; key is that of package entity for table 0.
+func entityBoardKey(account, table string, key []byte) string {
+	return boardKey(account, table) + "\x00" + string(key)
+}
+
+// changed wakes the requests that wait for changes of the table or of the entities.
+func (s *Service) changed(account, table string, list ...*state.Mutation) {
+	if !s.common.Board.Watched() {
+		return
+	}
+	s.common.Board.Touch(boardKey(account, table))
+	var room [128]byte
+	for _, m := range list {
+		s.common.Board.Touch(entityBoardKey(account, table, entity.AppendKey(room[:0], 0, m.Partition, m.Row)))
+	}
+}

@@ -30,6 +30,7 @@ func (c *Common) Wait(r *wire.Request, key string, after func() time.Duration,
 	if done, err := poll(); done || err != nil || !wanted {
 		return err
 	}
+	r.Pause() // it computes nothing while it waits
 	var err error
 	began := time.Now()
 	c.Limit.Outside(func() { _, err = c.Board.Wait(ctx, key, limit, after, poll) })

@@ -3,12 +3,15 @@ package longpoll
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // Board notifies goroutines that wait on a key. A nil *Board has no waiters. It is safe for concurrent use.
 type Board struct {
-	mu      sync.Mutex
+	waiters atomic.Int64 // number of waits under way
+
+	mu      sync.Mutex // guards the rest
 	waiting map[string]*watch
 	closed  chan struct{}
 	once    sync.Once
@@ -32,9 +35,12 @@ func NewBoard() *Board {
 // Key returns the key of a resource of an account.
 func Key(account, name string) string { return account + "\x00" + name }
 
+// Watched reports whether anything is waited for. A caller that has made a change and finds false need not touch.
+func (b *Board) Watched() bool { return b != nil && b.waiters.Load() > 0 }
+
 // Touch wakes all waiters of the key. It never blocks.
 func (b *Board) Touch(key string) {
-	if b == nil {
+	if !b.Watched() {
 		return
 	}
 	b.mu.Lock()
@@ -135,16 +141,10 @@ func (b *Board) Wait(ctx context.Context, key string, most time.Duration, pause 
 }
 
 // Waiting returns the number of Waits under way.
-func (b *Board) Waiting() (n int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, w := range b.waiting {
-		n += w.holders
-	}
-	return n
-}
+func (b *Board) Waiting() int { return int(b.waiters.Load()) }
 
 func (b *Board) enter(key string) (w *watch, released <-chan struct{}) {
+	b.waiters.Add(1) // before the first poll: a change after it is not missed
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w = b.waiting[key]
@@ -157,6 +157,7 @@ func (b *Board) enter(key string) (w *watch, released <-chan struct{}) {
 }
 
 func (b *Board) leave(key string, w *watch) {
+	b.waiters.Add(-1)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if w.holders--; w.holders == 0 {
