@@ -176,20 +176,32 @@ func (c *Client) Get(ctx context.Context, id string) (*Instance, error) {
 	return c.instance(ctx, row, true)
 }
 
-// Bounds of the polling interval of Wait, for instances that another process runs.
+// Bounds of the polling interval of Wait, on a service that lets no request wait.
 const (
 	waitFirst = 10 * time.Millisecond
 	waitLast  = 2 * time.Second
 )
 
+// The conditions of Wait and WaitStart, as filters of the rows.
+const (
+	hasEnded = "(RuntimeStatus eq 'Completed' or RuntimeStatus eq 'Failed' or RuntimeStatus eq 'Terminated' or " +
+		"RuntimeStatus eq 'Canceled')"
+	hasBegun = "RuntimeStatus ne 'Pending'"
+)
+
 // Wait waits until the instance has ended and returns it. It returns an error when ctx is done.
 func (c *Client) Wait(ctx context.Context, id string) (*Instance, error) {
-	return c.WaitFor(ctx, id, (*Instance).Done)
+	return c.wait(ctx, id, hasEnded, (*Instance).Done)
 }
 
-// WaitFor waits until a condition holds for the instance, and returns the instance. It returns an error when ctx is
-// done.
-func (c *Client) WaitFor(ctx context.Context, id string, until func(*Instance) bool) (*Instance, error) {
+// WaitStart waits until the instance has begun and returns it. It returns an error when ctx is done.
+func (c *Client) WaitStart(ctx context.Context, id string) (*Instance, error) {
+	return c.wait(ctx, id, hasBegun,
+		func(i *Instance) bool { return i.Status != statusText(api.RUNTIME_STATUS_PENDING) })
+}
+
+// wait waits until a condition holds, which filter and until express.
+func (c *Client) wait(ctx context.Context, id, filter string, until func(*Instance) bool) (*Instance, error) {
 	for pause := waitFirst; ; pause = min(pause*3/2, waitLast) {
 		changed, forget := c.b.watches.watch(id)
 		i, err := c.Get(ctx, id)
@@ -197,18 +209,44 @@ func (c *Client) WaitFor(ctx context.Context, id string, until func(*Instance) b
 			forget()
 			return i, err
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-changed:
-		case <-timer.C:
-		case <-ctx.Done():
+		asked := time.Now()
+		row, waited := c.await(ctx, id, filter, changed)
+		if row != nil {
+			if i, err := c.instance(ctx, row, true); err != nil || until(i) {
+				forget()
+				return i, err
+			}
+		}
+		if !waited || time.Since(asked) < waitFirst { // a service that stops ends waits at once
+			timer := time.NewTimer(pause)
+			select {
+			case <-changed:
+			case <-timer.C:
+			case <-ctx.Done():
+			}
 			timer.Stop()
-			forget()
+		}
+		forget()
+		if ctx.Err() != nil {
 			return i, ctx.Err()
 		}
-		timer.Stop()
-		forget()
 	}
+}
+
+// await waits at the service until the row matches, changed is closed or the wait is over. waited is false if the
+// service lets no request wait.
+func (c *Client) await(ctx context.Context, id, filter string, changed <-chan struct{}) (row *instanceRow, waited bool) {
+	call, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-changed:
+			cancel()
+		case <-call.Done():
+		}
+	}()
+	row, waited, err := c.b.instances.await(call, id, filter)
+	return row, waited || err != nil && call.Err() != nil
 }
 
 // Query selects instances.

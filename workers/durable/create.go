@@ -66,13 +66,15 @@ func (b *Backend) create(ctx context.Context, e *Event, decide func(Status) (reu
 	x := e.GetExecutionStarted()
 	instance := x.OrchestrationInstance.InstanceId
 	etag := azcore.ETag("")
-	row, err := b.instances.get(ctx, instance)
-	if err != nil {
-		return err
-	}
-	if row != nil {
-		if etag, err = row.replaceable(decide); err != nil || etag == "" {
+	if x.Input != nil && len(x.Input.Value) > inlineLimit { // before the blob is written, which a refusal would leave
+		row, err := b.instances.get(ctx, instance)
+		if err != nil {
 			return err
+		}
+		if row != nil {
+			if etag, err = row.replaceable(decide); err != nil || etag == "" {
+				return err
+			}
 		}
 	}
 	m := outgoing{message: &message{ID: executionOf(e), Instance: instance, event: e}}

@@ -6,17 +6,22 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/microsoft/durabletask-go/api"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/microsoft/durabletask-go/backend"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 )
 
 // Status is the state of an instance.
@@ -104,6 +109,28 @@ func (s instances) get(ctx context.Context, instance string) (*instanceRow, erro
 	}
 	r.etag = got.ETag
 	return r, nil
+}
+
+// await returns an instance's row when it matches a filter, nil when the wait is over. waited is false if the service
+// lets no request wait.
+func (s instances) await(ctx context.Context, instance, filter string) (row *instanceRow, waited bool, err error) {
+	var answer *http.Response
+	ctx = policy.WithHTTPHeader(policy.WithCaptureResponse(ctx, &answer),
+		http.Header{longpoll.WaitHeader: {strconv.Itoa(int(waitMost / time.Second))}})
+	filter = "PartitionKey eq " + quote(partitionKey(instance)) + " and RowKey eq '' and " + filter
+	got, err := s.table.NewListEntitiesPager(&aztables.ListEntitiesOptions{Filter: &filter}).NextPage(ctx)
+	if err != nil {
+		return nil, false, fmt.Errorf("durable: wait for the instance %q: %w", instance, err)
+	}
+	waited = answer != nil && answer.Header.Get(longpoll.WaitHeader) != ""
+	if len(got.Entities) == 0 {
+		return nil, waited, nil
+	}
+	row = &instanceRow{}
+	if err := json.Unmarshal(got.Entities[0], row); err != nil {
+		return nil, waited, corrupt(instance, nil, fmt.Errorf("the row in Instances: %w", err))
+	}
+	return row, waited, nil
 }
 
 // errExists means that the row exists or has changed.

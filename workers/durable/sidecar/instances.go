@@ -113,17 +113,17 @@ func getInstance(ctx context.Context, h *hub, r *protocol.GetInstanceRequest) (*
 
 func waitForInstanceStart(ctx context.Context, h *hub, r *protocol.GetInstanceRequest) (*protocol.GetInstanceResponse,
 	error) {
-	return h.wait(ctx, r, func(i *durable.Instance) bool { return i.Status != "Pending" })
+	return h.wait(ctx, r, h.client.WaitStart)
 }
 
 func waitForInstanceCompletion(ctx context.Context, h *hub,
 	r *protocol.GetInstanceRequest) (*protocol.GetInstanceResponse, error) {
-	return h.wait(ctx, r, (*durable.Instance).Done)
+	return h.wait(ctx, r, h.client.Wait)
 }
 
 func (h *hub) wait(ctx context.Context, r *protocol.GetInstanceRequest,
-	until func(*durable.Instance) bool) (*protocol.GetInstanceResponse, error) {
-	i, err := h.client.WaitFor(ctx, r.InstanceId, until)
+	wait func(context.Context, string) (*durable.Instance, error)) (*protocol.GetInstanceResponse, error) {
+	i, err := wait(ctx, r.InstanceId)
 	if err != nil {
 		return nil, err
 	}
