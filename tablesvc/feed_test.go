@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -191,4 +193,56 @@ func TestReadersDoNotBeginTheFeed(t *testing.T) {
 	if got := ask("ra"); got != http.StatusOK {
 		t.Errorf("a reader and writer: %d", got)
 	}
+}
+
+// A query that names one entity waits until the entity matches; another one does not wait.
+func TestQueryWaits(t *testing.T) {
+	t.Parallel()
+	board := longpoll.NewBoard()
+	f := start(t, func(c *Config) { c.Board = board })
+	table := f.table("Orders")
+	put := func(status string) {
+		t.Helper()
+		row := fmt.Sprintf(`{"PartitionKey":"p","RowKey":"row 1","Status":%q}`, status)
+		_, err := table.UpsertEntity(ctx, []byte(row), nil)
+		check.OK(t, err)
+	}
+	ask := func(filter, seconds string) reply {
+		return f.send("GET", "/Orders()?$filter="+url.QueryEscape(filter), headers{longpoll.WaitHeader, seconds}, "")
+	}
+	const one = "PartitionKey eq 'p' and RowKey eq 'row 1'"
+	const done = one + " and (Status eq 'Done' or Status eq 'Failed')"
+
+	if r := ask(done, "1"); r.header.Get(longpoll.WaitHeader) != "1" || strings.Contains(r.body, "PartitionKey") {
+		t.Errorf("nothing came: %s", r.body)
+	}
+	for name, change := range map[string]func(){
+		"upsert": func() { put("Done") },
+		"transaction": func() {
+			_, err := table.SubmitTransaction(ctx, []aztables.TransactionAction{{ActionType: aztables.TransactionTypeInsertMerge,
+				Entity: []byte(`{"PartitionKey":"p","RowKey":"row 1","Status":"Failed"}`)}}, nil)
+			check.OK(t, err)
+		},
+	} {
+		put("Running")
+		answer := make(chan reply, 1)
+		go func() { answer <- ask(done, "50") }()
+		check.Eventually(t, func() bool { return board.Waiting() == 1 }, "the query waits")
+		put("Pending") // wakes it, and does not match
+		change()
+		began := time.Now()
+		r := <-answer
+		r.want(t, "200")
+		if !strings.Contains(r.body, "row 1") || time.Since(began) > 30*time.Second {
+			t.Errorf("%s: %s after %v", name, r.body, time.Since(began))
+		}
+	}
+	for _, filter := range []string{"PartitionKey eq 'p' and Status eq 'None'", one + " or RowKey eq 'x'",
+		"Status eq 'None'"} {
+		if r := ask(filter, "50"); r.header.Get(longpoll.WaitHeader) != "" {
+			t.Errorf("%s: it waits", filter)
+		}
+	}
+	r := f.send("GET", "/None()?$filter="+url.QueryEscape(one), headers{longpoll.WaitHeader, "50"}, "")
+	r.want(t, "404 TableNotFound")
 }

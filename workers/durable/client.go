@@ -235,7 +235,8 @@ func (c *Client) wait(ctx context.Context, id, filter string, until func(*Instan
 
 // await waits at the service until the row matches, changed is closed or the wait is over. waited is false if the
 // service lets no request wait.
-func (c *Client) await(ctx context.Context, id, filter string, changed <-chan struct{}) (row *instanceRow, waited bool) {
+func (c *Client) await(ctx context.Context, id, filter string, changed <-chan struct{}) (row *instanceRow,
+	waited bool) {
 	call, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {

@@ -28,10 +28,11 @@ type filter struct {
 	open     map[int32]int // tasks that are not completed, see openTasks
 	ids      map[string]bool
 	rowKnown bool
+	fresh    bool // h and its row were read after the messages had come
 }
 
-func newFilter(b *Backend, instance string, h *history) *filter {
-	return &filter{b: b, instance: instance, h: h, open: openTasks(h.events), ids: map[string]bool{}}
+func newFilter(b *Backend, instance string, h *history, fresh bool) *filter {
+	return &filter{b: b, instance: instance, h: h, open: openTasks(h.events), ids: map[string]bool{}, fresh: fresh}
 }
 
 // judge decides one message. An error means that the decision could not be made now.
@@ -95,7 +96,9 @@ func (f *filter) judgeStart(ctx context.Context, m *message) (verdict, error) {
 	if execution == "" || f.begins == execution || f.h.StartID == execution || f.known(m.ID) {
 		return drop, nil
 	}
-	f.h.row, f.rowKnown = nil, false
+	if !f.fresh {
+		f.h.row, f.rowKnown = nil, false
+	}
 	row, err := f.row(ctx)
 	if err != nil {
 		return postpone, err

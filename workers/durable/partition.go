@@ -215,7 +215,7 @@ func (b *Backend) load(ctx context.Context, w *session, list []*received) (*work
 		if err != nil {
 			return nil, err
 		}
-		item, err := b.judge(ctx, w, h, list)
+		item, err := b.judge(ctx, w, h, list, !cached)
 		if err != nil {
 			return nil, err
 		}
@@ -255,8 +255,8 @@ func (w *work) workflow() (name, version string) {
 }
 
 // judge decides for each message whether to process, postpone or drop it.
-func (b *Backend) judge(ctx context.Context, w *session, h *history, list []*received) (*work, error) {
-	f := newFilter(b, w.instance, h)
+func (b *Backend) judge(ctx context.Context, w *session, h *history, list []*received, fresh bool) (*work, error) {
+	f := newFilter(b, w.instance, h, fresh)
 	item := &work{session: w, messages: list, base: h}
 	for _, r := range list {
 		v, err := f.judge(ctx, r.message)

@@ -24,7 +24,7 @@ func TestTaskNumbersAreUsedAgain(t *testing.T) {
 		scheduled int
 		want      verdict
 	}{{2, drop}, {4, accept}, {4, drop}} {
-		f := newFilter(nil, "i", h)
+		f := newFilter(nil, "i", h, false)
 		if c.want == drop && c.scheduled == 4 {
 			delete(f.open, 1)
 		}
