@@ -105,7 +105,8 @@ func readKind(o *section, output bool) string {
 			return kind
 		}
 	}
-	o.fail("type", "%q is not supported with direction %s; there are %s", name, direction, strings.Join(known, ", "))
+	o.fail("type", "%q is not supported with direction %s; there are %s (binding %s)", name, direction,
+		strings.Join(known, ", "), o.text("name", ""))
 	return ""
 }
 

@@ -1,0 +1,203 @@
+package languageworker
+
+import (
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/lazuli-storage/lazuli/internal/test/check"
+	"github.com/lazuli-storage/lazuli/lazulitest"
+	"github.com/lazuli-storage/lazuli/workers/customhandler"
+)
+
+// put puts messages into a queue, which it creates.
+func put(t *testing.T, r *running, queue string, messages ...string) {
+	t.Helper()
+	client := r.storage.Queues.NewQueueClient(queue)
+	if _, err := client.Create(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range messages {
+		if _, err := client.EnqueueMessage(t.Context(), base64.StdEncoding.EncodeToString([]byte(m)), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// take returns the messages of a queue as they come, until there are n different ones: how often each came.
+func take(t *testing.T, r *running, queue string, n int) map[string]int {
+	t.Helper()
+	client := r.storage.Queues.NewQueueClient(queue)
+	got := map[string]int{}
+	check.Eventually(t, func() bool {
+		response, err := client.DequeueMessage(t.Context(), nil)
+		if err != nil {
+			return false
+		}
+		for _, m := range response.Messages {
+			content, err := base64.StdEncoding.DecodeString(*m.MessageText)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[string(content)]++
+			if _, err := client.DeleteMessage(t.Context(), *m.MessageID, *m.PopReceipt, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return len(got) == n
+	}, "%d messages in %s, got %v", n, queue, got)
+	return got
+}
+
+// A worker that dies, and one that hangs, are replaced; their messages come again, and are poisoned if that does not
+// help.
+func TestWorkersThatEnd(t *testing.T) {
+	t.Parallel()
+	r := run(t, config(t, lazulitest.Start(t).ConnectionString(), "", nil))
+	put(t, r, "die-queue", "one")
+	put(t, r, "hang-queue", "two")
+	got := take(t, r, "out-queue", 2)
+	if got["one"] != 1 || got["two"] != 1 {
+		t.Errorf("got %v", got)
+	}
+	put(t, r, "dies-queue", "three")
+	if got := take(t, r, "dies-queue-poison", 1); got["three"] != 1 {
+		t.Errorf("poisoned: %v", got)
+	}
+	if n := strings.Count(r.log.String(), "a word from dies"); n > 3 {
+		t.Errorf("a message with a limit of 3 attempts had %d", n)
+	}
+}
+
+// Messages survive kills of several workers under load.
+func TestKillsUnderLoad(t *testing.T) {
+	t.Parallel()
+	r := run(t, config(t, lazulitest.Start(t).ConnectionString(), "", nil, "FUNCTIONS_WORKER_PROCESS_COUNT=2"))
+	pids := map[int]bool{}
+	check.Eventually(t, func() bool {
+		_, body := r.get(t, "/api/pid", "")
+		n, err := strconv.Atoi(body)
+		if err == nil {
+			pids[n] = true
+		}
+		return len(pids) == 2
+	}, "two processes answer")
+	const messages = 120
+	var list []string
+	for i := range messages {
+		list = append(list, fmt.Sprint("message ", i))
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { put(t, r, "in-queue", list...) })
+	for pid := range pids {
+		p, err := os.FindProcess(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = p.Kill()
+	}
+	wg.Wait()
+	got := take(t, r, "out-queue", messages)
+	if left := slices.DeleteFunc(list, func(m string) bool { return got[m] > 0 }); len(left) > 0 {
+		t.Errorf("lost: %v", left)
+	}
+	check.Eventually(t, func() bool {
+		_, body := r.get(t, "/api/pid", "")
+		n, err := strconv.Atoi(body)
+		return err == nil && !pids[n]
+	}, "another process answers")
+}
+
+func TestHTTP(t *testing.T) {
+	t.Parallel()
+	r := run(t, config(t, "", "", nil))
+	response, body := r.get(t, "/api/echo/7?q=a&q=b", "\xff\x00body")
+	h := response.Header
+	if response.StatusCode != 201 || body != "\xff\x00body" || h.Get("X-Id") != "7" || h.Get("X-Q") != "a,b" ||
+		h.Get("X-In") != "given" || h.Get("X-Path") != r.url+"/api/echo/7?q=a&q=b" {
+		t.Errorf("%d %v %q", response.StatusCode, h, body)
+	}
+	if got := h["Set-Cookie"]; !slices.Equal(got, []string{"a=1; SameSite=Strict", "b=2; Max-Age=60"}) {
+		t.Errorf("cookies %q", got)
+	}
+	if response, body := r.get(t, "/api/flaky", ""); response.StatusCode != 200 || body != "attempt 1" {
+		t.Errorf("the third attempt: %d %q", response.StatusCode, body)
+	}
+	if !strings.Contains(r.log.String(), `level=WARN msg="a word from echo" function=echo invocation_id=`) {
+		t.Error("the function's log is missing")
+	}
+}
+
+// A worker with an HTTP server of its own gets the requests themselves.
+func TestForwardedRequests(t *testing.T) {
+	t.Parallel()
+	r := run(t, config(t, "", "http collection", nil))
+	response, body := r.get(t, "/api/echo/7", "body")
+	if response.StatusCode != 200 || body != "streamed body 7" || response.Header.Get("X-Streamed") != "yes" {
+		t.Errorf("%d %v %q", response.StatusCode, response.Header, body)
+	}
+}
+
+func TestFunctionThatCannotBeLoaded(t *testing.T) {
+	t.Parallel()
+	r := run(t, config(t, "", "unloadable", nil))
+	if response, _ := r.get(t, "/api/pid", ""); response.StatusCode != 500 {
+		t.Errorf("status %d", response.StatusCode)
+	}
+	if response, _ := r.get(t, "/api/echo/1", ""); response.StatusCode != 201 {
+		t.Errorf("another function: status %d", response.StatusCode)
+	}
+	if !strings.Contains(r.log.String(), "the worker cannot load the function pid: no such module") {
+		t.Error("the log does not say why")
+	}
+}
+
+// A worker that finds no functions itself leaves that to the host.
+func TestFunctionFiles(t *testing.T) {
+	t.Parallel()
+	bindings := "[" + strings.Join(testFunctions["pid"], ",") + "]"
+	r := run(t, config(t, "", "files", map[string]string{
+		"pid/function.json": `{"scriptFile": "main.py", "entryPoint": "main", "bindings": ` + bindings + `}`,
+		"pid/main.py":       "",
+	}))
+	if response, body := r.get(t, "/api/pid", ""); response.StatusCode != 200 || body == "" {
+		t.Errorf("%d %q", response.StatusCode, body)
+	}
+}
+
+func TestAppsThatCannotStart(t *testing.T) {
+	t.Parallel()
+	for special, want := range map[string]string{
+		"fails": "the worker cannot start: SyntaxError: invalid syntax\nline 7", "exits": "exit status 3",
+		"foreign": `function bus: bindings[0].type: "serviceBusTrigger" is not supported`,
+	} {
+		_, err := customhandler.Load(t.Context(), config(t, "", special, nil))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", special, err, want)
+		}
+	}
+	c := config(t, "", "", nil, "FUNCTIONS_WORKER_PROCESS_COUNT=many")
+	if _, err := customhandler.Load(t.Context(), c); err == nil ||
+		!strings.Contains(err.Error(), "FUNCTIONS_WORKER_PROCESS_COUNT") {
+		t.Errorf("got %v", err)
+	}
+	c = config(t, "", "", nil)
+	c.Functions = []string{"copy", "pid"}
+	h, err := customhandler.Load(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	lines := strings.Join(h.Describe("localhost:1"), "\n")
+	for name := range maps.Keys(testFunctions) {
+		if chosen := !strings.Contains(lines, name+": disabled"); chosen != slices.Contains(c.Functions, name) {
+			t.Errorf("%s: chosen is %v in\n%s", name, chosen, lines)
+		}
+	}
+}
