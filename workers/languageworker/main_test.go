@@ -224,8 +224,6 @@ func (w *testWorker) request(id string) chan http.ResponseWriter {
 	return w.http[id]
 }
 
-}
-
 func failure(message string) *rpc.InvocationResponse {
 	return &rpc.InvocationResponse{Result: &rpc.StatusResult{Status: rpc.StatusResult_Failure,
 		Exception: &rpc.RpcException{Message: message, StackTrace: "at line 1"}}}
