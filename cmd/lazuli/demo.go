@@ -28,16 +28,21 @@ import (
 func newDemoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Test a built-in role by killing its workers at every step",
+		Short: "Test a pattern or built-in role by killing its workers at every step",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	for _, d := range demonstrations {
 		cmd.AddCommand(newDemonstrationCommand(d))
 	}
+	for i := range demo.Designs {
+		d := &demo.Designs[i]
+		cmd.AddCommand(newDemonstrationCommand(demonstration{name: d.Name, short: d.Short, long: d.Long, points: d.Points(),
+			run: d.Demonstrate, clustered: true, worker: patternWorker}))
+	}
 	for name, run := range map[string]func(context.Context, *workers.Storage, *workers.App, demo.WorkerSettings) error{
 		"large-entity-worker": demo.RunLargeEntityWorker, "table-index-worker": demo.RunTableIndexWorker,
-		"search-worker": demo.RunSearchWorker,
+		"search-worker": demo.RunSearchWorker, "pattern-worker": demo.RunDesignWorker,
 	} {
 		cmd.AddCommand(newDemonstrationWorkerCommand(name, run))
 	}
@@ -182,6 +187,11 @@ func tableIndexWorker(w demo.WorkerSettings) []string {
 		"--kind=" + w.Kind}
 }
 
+// patternWorker are the arguments of the worker of the demonstrations of patterns that have no role.
+func patternWorker(w demo.WorkerSettings) []string {
+	return []string{"demo", "pattern-worker", "--queue=" + w.Queue, "--from=" + w.Current, "--kind=" + w.Kind}
+}
+
 // frozenText describes the round in which a worker is frozen, if there is one.
 func frozenText(points []string) string {
 	if !slices.Contains(points, demo.Frozen) {
@@ -212,7 +222,7 @@ func newDemonstrationCommand(d demonstration) *cobra.Command {
 
 ` + d.long + `
 
-For every step of the role, a worker process is started and kills itself with SIGKILL when it reaches that step; another
+For every step, a worker process is started and kills itself with SIGKILL when it reaches that step; another
 worker is started and finishes the work. Then all items are counted; the queue and the poison queue must be empty. Every tenth
 message is put twice, since a queue can deliver a message twice.` + frozenText(d.points) + `
 
@@ -231,7 +241,7 @@ Steps: ` + strings.Join(d.points, ", "),
 	fl.StringSliceVar(&faults, "fault", []string{"all"}, "steps at which to kill: all, none, or names")
 	fl.BoolVar(&c.Pairs, "pairs", false, "also kill at every pair of steps: the restarted worker is killed too")
 	fl.IntVar(&c.SamplePairs, "sample-pairs", 0, "number of pairs, chosen by the seed; 0: all")
-	fl.IntVar(&c.Records, "records", 0, "number of records (default: as many as the rounds need, at most 2792)")
+	fl.IntVar(&c.Records, "records", 0, "number of records or items (default: as many as the rounds need, at most 2792)")
 	fl.Uint64Var(&c.Seed, "seed", 0, "seed of the random choices, to repeat a run (default: random)")
 	fl.DurationVar(&c.Lease, "lease", time.Second,
 		"lease of messages: how long those of a killed worker stay hidden; whole seconds")
