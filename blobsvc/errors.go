@@ -3,7 +3,6 @@ package blobsvc
 import (
 	"errors"
 	"net/http"
-	"reflect"
 	"strconv"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
@@ -45,7 +44,12 @@ var (
 )
 
 // azureErrors are the errors of the packages below the handlers, and the errors that answer them.
-var azureErrors = map[error]*wire.Error{
+var azureErrors = wire.Answers{
+	// The store and the content.
+	store.ErrUnavailable:  errNoMajority,
+	extent.ErrUnavailable: errNoMajority,
+	store.ErrUnknown:      errUnknownOutcome,
+
 	// The containers.
 	state.ErrContainerNotFound: fail(http.StatusNotFound, "ContainerNotFound", "The specified container does not exist."),
 	state.ErrContainerExists: fail(http.StatusConflict, "ContainerAlreadyExists",
@@ -238,31 +242,19 @@ var azureErrors = map[error]*wire.Error{
 		"The given customer specified encryption does not match the encryption used to encrypt the blob."),
 }
 
-// azureError returns the Azure error that answers err; err itself if it is one already, or has none and is a defect.
+// azureError returns the Azure error that answers err; err itself if it has none and is a defect.
 func azureError(err error) error {
+	var (
+		body *content.BodyError
+		rng  *state.RangeError
+	)
 	switch {
-	case errors.Is(err, store.ErrUnavailable), errors.Is(err, extent.ErrUnavailable):
-		return errNoMajority
-	case errors.Is(err, store.ErrUnknown):
-		return errUnknownOutcome
+	case errors.As(err, &body):
+		return wire.BodyError(body.Err)
+	case errors.As(err, &rng):
+		return errInvalidRange.WithHeader("Content-Range", "bytes */"+strconv.FormatInt(rng.Length, 10))
 	}
-	for e := err; e != nil; e = errors.Unwrap(e) {
-		switch e := e.(type) {
-		case *wire.Error:
-			return err
-		case *content.BodyError:
-			return wire.BodyError(e.Err)
-		case *state.RangeError:
-			return errInvalidRange.WithHeader("Content-Range", "bytes */"+strconv.FormatInt(e.Length, 10))
-		}
-		if !reflect.TypeOf(e).Comparable() {
-			continue
-		}
-		if a, ok := azureErrors[e]; ok {
-			return a
-		}
-	}
-	return err
+	return azureErrors.Of(err)
 }
 
 func fail(status int, code, message string) *wire.Error {

@@ -1,7 +1,6 @@
 package queuesvc
 
 import (
-	"errors"
 	"net/http"
 	"strconv"
 
@@ -46,35 +45,24 @@ var (
 	errName = wire.ErrInvalidResourceName.WithMessage("The specifed resource name contains invalid characters.")
 )
 
-// failure converts errors of package state to errors of the REST API.
-func (s *Service) failure(c *call, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, state.ErrQueueNotFound):
-		return errQueueNotFound
-	case errors.Is(err, state.ErrQueueExists):
-		return errQueueAlreadyExists
-	case errors.Is(err, state.ErrMessageNotFound):
-		return errMessageNotFound
-	case errors.Is(err, state.ErrReceiptMismatch):
-		return errPopReceiptMismatch
-	case errors.Is(err, natsserver.ErrStorage), errors.Is(err, store.ErrFailed), errors.Is(err, store.ErrDisk):
-		if diskspace.IsFull(err) {
-			return wire.ErrInsufficientStorage
-		}
-		return errStorage
-	case errors.Is(err, state.ErrDamaged):
-		return errDamaged
-	case errors.Is(err, store.ErrUnavailable):
-		return errNoMajority
-	case errors.Is(err, store.ErrUnknown):
-		if c.HTTP.Context().Err() == nil {
-			s.log.Warn("the outcome of a change of a queue is not known", "account", c.Account, "queue", c.queue, "op",
-				c.Operation,
-				"request_id", c.ID, "err", err)
-		}
-		return wire.ErrServerBusy // clients try again
+// azureErrors are the errors of the packages below the handlers, and the errors that answer them.
+var azureErrors = wire.Answers{
+	state.ErrQueueNotFound:   errQueueNotFound,
+	state.ErrQueueExists:     errQueueAlreadyExists,
+	state.ErrMessageNotFound: errMessageNotFound,
+	state.ErrReceiptMismatch: errPopReceiptMismatch,
+	state.ErrDamaged:         errDamaged,
+	natsserver.ErrStorage:    errStorage,
+	store.ErrFailed:          errStorage,
+	store.ErrDisk:            errStorage,
+	store.ErrUnavailable:     errNoMajority,
+	store.ErrUnknown:         wire.ErrServerBusy, // clients try again
+}
+
+// azureError maps the errors of package state to those of the protocol. It is the front-end's Errors.
+func azureError(err error) error {
+	if diskspace.IsFull(err) {
+		return wire.ErrInsufficientStorage
 	}
-	return err
+	return azureErrors.Of(err)
 }

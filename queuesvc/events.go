@@ -60,7 +60,7 @@ func describe(e *changes.Event, queue string, m *state.Message) {
 // record makes a change with its event, which may be nil. The error of change is mapped to the answer's.
 func (s *Service) record(c *call, e *changes.Event, change func() error) error {
 	if e == nil {
-		return s.failure(c, change())
+		return change()
 	}
-	return s.common.Changes.Record(c.Request, []*changes.Event{e}, func() error { return s.failure(c, change()) })
+	return s.common.Changes.Record(c.Request, []*changes.Event{e}, func() error { return azureError(change()) })
 }

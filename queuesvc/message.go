@@ -102,13 +102,13 @@ func (s *Service) deleteOne(c *call, q *state.Queue, h state.Held) error {
 func (s *Service) deleteTogether(c *call, q *state.Queue, list []state.Held) error {
 	outcomes, err := q.DeleteAll(list, c.Now)
 	if err != nil {
-		return s.failure(c, err)
+		return err
 	}
 	last := len(outcomes) - 1
 	if err := s.setAlso(c, outcomes[:last]); err != nil {
 		return err
 	}
-	return s.failure(c, outcomes[last])
+	return outcomes[last]
 }
 
 // deleteAlso parses [longpoll.AlsoHeader].
@@ -143,7 +143,7 @@ func (s *Service) setAlso(c *call, outcomes []error) error {
 			continue
 		}
 		var e *wire.Error
-		if err = s.failure(c, err); !errors.As(err, &e) {
+		if err = azureError(err); !errors.As(err, &e) {
 			return err
 		}
 		codes[i] = e.Code

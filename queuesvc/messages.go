@@ -118,7 +118,7 @@ func (s *Service) getMessages(c *call) error {
 		return q.Get(int(n), visibility, now)
 	})
 	if err != nil {
-		return s.failure(c, err)
+		return err
 	}
 	return c.messages(list, withReceipts)
 }
@@ -186,7 +186,7 @@ func (s *Service) peekMessages(c *call) error {
 		return q.Peek(int(n), now)
 	})
 	if err != nil {
-		return s.failure(c, err)
+		return err
 	}
 	if paged && after != (state.Position{}) {
 		c.Set(longpoll.PositionHeader, fmt.Sprintf("%d.%d", after.Visible, after.Sequence))

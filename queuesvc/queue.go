@@ -57,7 +57,7 @@ func (s *Service) getQueueMetadata(c *call) error {
 	q := s.state.Queue(c.Account, c.queue)
 	p, err := q.Properties(c.HTTP.Context(), c.Now, c.Header(longpoll.HiddenHeader) == longpoll.HiddenInclude)
 	if err != nil {
-		return s.failure(c, err)
+		return err
 	}
 	c.SetMetadata(toWire(p.Metadata))
 	c.SetInt("x-ms-approximate-messages-count", int64(p.Messages))
@@ -79,7 +79,7 @@ func (s *Service) setQueueMetadata(c *call) error {
 		return err
 	}
 	if err := s.state.SetMetadata(c.Account, c.queue, toState(metadata)); err != nil {
-		return s.failure(c, err)
+		return err
 	}
 	return c.Status(http.StatusNoContent)
 }
@@ -89,7 +89,7 @@ func (s *Service) setQueueMetadata(c *call) error {
 func (s *Service) getQueueACL(c *call) error {
 	list, err := s.policiesOf(c.Account, c.queue)
 	if err != nil {
-		return s.failure(c, err)
+		return err
 	}
 	c.noCache()
 	return c.XML(http.StatusOK, properties.PoliciesXML(list))
@@ -110,7 +110,7 @@ func (s *Service) setQueueACL(c *call) error {
 		return err
 	}
 	if err := s.setPolicies(c.Account, c.queue, list); err != nil {
-		return s.failure(c, err)
+		return err
 	}
 	return c.Status(http.StatusNoContent)
 }

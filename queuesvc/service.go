@@ -69,6 +69,7 @@ func New(c Config) (*Service, error) {
 		Policy:     (*Service).policy,
 		Admit:      (*Service).admit,
 		Before:     (*Service).before,
+		Errors:     azureError,
 		Common:     c.Common,
 	})
 	return s, nil
@@ -122,7 +123,7 @@ func (s *Service) policy(c *call, id string) (auth.Policy, bool, error) {
 		return auth.Policy{}, false, nil
 	}
 	if err != nil {
-		return auth.Policy{}, false, s.failure(c, err)
+		return auth.Policy{}, false, err
 	}
 	p, found := properties.FindPolicy(list, id)
 	return p, found, nil

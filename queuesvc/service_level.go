@@ -34,7 +34,7 @@ func (s *Service) listQueues(c *call) error {
 	owner := "/" + c.Account + "/" // markers are /<account>/<queue>
 	queues, next, err := s.state.List(c.Account, prefix, strings.TrimPrefix(marker, owner), int(min(most, maxListed)))
 	if err != nil {
-		return s.failure(c, err)
+		return err
 	}
 
 	x := wire.NewXML(256 + 64*len(queues))
@@ -87,7 +87,7 @@ func (s *Service) getServiceProperties(c *call) error {
 // https://learn.microsoft.com/rest/api/storageservices/set-queue-service-properties
 func (s *Service) setServiceProperties(c *call) error {
 	if err := s.properties.Set(c.Request); err != nil {
-		return s.failure(c, err)
+		return err
 	}
 	return c.Status(http.StatusAccepted)
 }

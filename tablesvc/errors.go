@@ -92,28 +92,24 @@ func badRequest(e *entity.Error) *wire.Error {
 	return &wire.Error{Status: http.StatusBadRequest, Code: e.Code, Message: e.Message}
 }
 
+// azureErrors are the errors of the packages below the handlers, and the errors that answer them.
+var azureErrors = wire.Answers{
+	state.ErrTableNotFound:   errTableNotFound,
+	state.ErrTableExists:     errTableAlreadyExists,
+	state.ErrEntityNotFound:  errNotFound,
+	state.ErrEntityExists:    errEntityAlreadyExists,
+	state.ErrConditionNotMet: errUpdateCondition,
+	store.ErrUnavailable:     errNoMajority,
+	store.ErrUnknown:         errUnknownOutcome,
+}
+
 // azureError maps the errors of the state and of the data model to those of the protocol. It is the front-end's Errors.
 func azureError(err error) error {
 	var invalid *entity.Error
-	switch {
-	case errors.Is(err, state.ErrTableNotFound):
-		return errTableNotFound
-	case errors.Is(err, state.ErrTableExists):
-		return errTableAlreadyExists
-	case errors.Is(err, state.ErrEntityNotFound):
-		return errNotFound
-	case errors.Is(err, state.ErrEntityExists):
-		return errEntityAlreadyExists
-	case errors.Is(err, state.ErrConditionNotMet):
-		return errUpdateCondition
-	case errors.Is(err, store.ErrUnavailable):
-		return errNoMajority
-	case errors.Is(err, store.ErrUnknown):
-		return errUnknownOutcome
-	case errors.As(err, &invalid):
+	if errors.As(err, &invalid) {
 		return badRequest(invalid)
 	}
-	return err
+	return azureErrors.Of(err)
 }
 
 // hideTable returns errNotFound for a missing table, for operations that do not distinguish it from a missing entity.

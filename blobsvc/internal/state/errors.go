@@ -229,10 +229,8 @@ var (
 	ErrDirectoryNotEmpty = errors.New("blob state: the directory is not empty")
 	// ErrAccess: the access control lists do not permit the operation.
 	ErrAccess = errors.New("blob state: the access control lists do not permit it")
-	// ErrNotHierarchical: the operation needs a container of a hierarchical account, ErrHierarchical one of a flat
-	// account.
+	// ErrNotHierarchical: the operation needs a container of a hierarchical account.
 	ErrNotHierarchical = errors.New("blob state: the account has no hierarchical namespace")
-	ErrHierarchical    = errors.New("blob state: the account has a hierarchical namespace")
 	// ErrNamespace: a new container would be of another kind than those that the account has.
 	ErrNamespace = errors.New("blob state: the account has containers of the other kind of namespace")
 	// ErrIsDirectory: the operation is not one of directories.
