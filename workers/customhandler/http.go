@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/httpserver/originguard"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -216,29 +218,74 @@ func (h *Host) proxy(ctx context.Context, w http.ResponseWriter, r *http.Request
 	return failed
 }
 
+// answerGrace is the time that the response of a language worker may take to begin after its function has returned. A
+// function that returns nothing sends none.
+const answerGrace = 2 * time.Second
+
 // forwardTo passes a request on to the HTTP server of a language worker, and the response back. It returns an error if
-// there was none.
-func (h *Host) forwardTo(ctx context.Context, w http.ResponseWriter, r *http.Request, inv *invocation,
-	address string) (failed error) {
+// the request or the response broke off.
+func (h *Host) forwardTo(ctx context.Context, w http.ResponseWriter, r *http.Request, inv *invocation, address string,
+	returned <-chan struct{}) (failed error) {
 	target, err := url.Parse(address)
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	begun, silent := make(chan struct{}), false
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		select {
+		case <-begun:
+			return
+		case <-ctx.Done():
+			return
+		case <-returned:
+		}
+		grace := time.NewTimer(answerGrace)
+		defer grace.Stop()
+		select {
+		case <-begun:
+		case <-ctx.Done():
+		case <-grace.C:
+			silent = true
+			cancel()
+		}
+	})
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.Scheme, p.Out.URL.Host = target.Scheme, target.Host
 			p.Out.URL.RawQuery = p.In.URL.RawQuery // As it came, also where it is not well formed.
 			p.Out.Host = p.In.Host
+			p.SetXForwarded() // Of these the worker makes the URL that the function sees.
 			p.Out.Header.Set("X-Ms-Invocation-Id", inv.id)
 		},
-		Transport:      h.client.Transport,
-		FlushInterval:  -1, // Streams are to arrive as they are written.
-		ModifyResponse: func(*http.Response) error { inv.forwarded = true; return nil },
+		Transport:     h.client.Transport,
+		FlushInterval: -1, // Streams are to arrive as they are written.
+		ModifyResponse: func(got *http.Response) error {
+			got.Header.Del("X-Ms-Invocation-Id")
+			inv.forwarded = true
+			close(begun)
+			return nil
+		},
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) {
 			failed = fmt.Errorf("forward to the worker: %w", err)
 		},
 		ErrorLog: slog.NewLogLogger(h.log.Handler(), slog.LevelDebug),
 	}
+	defer func() {
+		if p := recover(); p == http.ErrAbortHandler {
+			inv.broken = true
+			failed = errors.New("the response of the worker broke off, or its client disconnected")
+		} else if p != nil {
+			panic(p)
+		}
+		cancel()
+		waiting.Wait()
+		if silent {
+			failed = nil
+		}
+	}()
 	proxy.ServeHTTP(w, r.WithContext(ctx))
 	return failed
 }
@@ -261,7 +308,9 @@ func (h *Host) serve(w http.ResponseWriter, r *http.Request, f *function, params
 	var body []byte
 	var err error
 	if h.project.worker != nil && h.project.worker.TakesRequests() {
-		inv.forward = func(address string) error { return h.forwardTo(ctx, w, r, inv, address) }
+		inv.forward = func(ctx context.Context, address string, returned <-chan struct{}) error {
+			return h.forwardTo(ctx, w, r, inv, address, returned)
+		}
 	} else {
 		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	}
@@ -281,7 +330,10 @@ func (h *Host) serve(w http.ResponseWriter, r *http.Request, f *function, params
 		result, err = h.call(ctx, inv)
 		return err
 	})
-	if inv.forwarded {
+	switch {
+	case inv.broken:
+		panic(http.ErrAbortHandler) // The client is to see that the response is not complete.
+	case inv.forwarded:
 		return
 	}
 	if err != nil || result == nil {
@@ -301,7 +353,7 @@ func (inv *invocation) fromHTTP(r *http.Request, params map[string]any, body []b
 	if r.URL.RawQuery != "" {
 		address += "?" + r.URL.RawQuery
 	}
-	query, headers := map[string]string{}, map[string]string{}
+	query, headers := map[string]string{}, map[string]string{"Host": r.Host}
 	for name, values := range r.URL.Query() {
 		query[name] = strings.Join(values, ",")
 	}
@@ -320,7 +372,7 @@ func (inv *invocation) fromHTTP(r *http.Request, params map[string]any, body []b
 	}
 	v := httpData{URL: address, Method: r.Method, Query: query, Headers: all, Params: params, Identities: []any{anonymous},
 		request: &HTTPRequest{
-			Method: r.Method, URL: address, Header: r.Header, Query: query, Params: text, Body: body}}
+			Method: r.Method, URL: address, Header: all, Query: query, Params: text, Body: body}}
 	if len(body) > 0 {
 		text := string(bytes.ToValidUTF8(body, []byte("\ufffd")))
 		kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))

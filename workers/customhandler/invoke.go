@@ -32,9 +32,9 @@ type invocation struct {
 	returned Value
 	retry    *RetryContext
 	// forward passes the HTTP request of an HTTP trigger on to an address, and the response back; nil for other triggers.
-	forward func(address string) error
-	// forwarded: there was a response to pass back.
-	forwarded bool
+	forward func(ctx context.Context, address string, returned <-chan struct{}) error
+	// forwarded: there was a response to pass back; broken: it ended too early.
+	forwarded, broken bool
 	trace     workers.TraceContext
 	log       *slog.Logger
 }

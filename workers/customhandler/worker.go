@@ -85,8 +85,10 @@ type Invocation struct {
 	// Log takes the records of the invocation: of the function's code if user is true, otherwise of the worker.
 	Log func(user bool, level slog.Level, message string)
 	// Forward is called, at most once and in a goroutine of its own, if the worker takes the HTTP request itself: address
-	// is that of its HTTP server. Nil for other triggers. Invoke returns after it.
-	Forward func(address string) error
+	// is that of its HTTP server, and returned is closed when the function has returned, after which there is a response
+	// soon or never. It returns an error if the response broke off, or if ctx was done before its end. Nil for other
+	// triggers. Invoke returns after it.
+	Forward func(ctx context.Context, address string, returned <-chan struct{}) error
 }
 
 // HTTPRequest is the value of an HTTP trigger.
@@ -111,8 +113,6 @@ type Result struct {
 	Outputs map[string]Value
 	// Return is the ReturnValue; its zero value without one.
 	Return Value
-	// Forwarded reports that the HTTP response was given by Forward.
-	Forwarded bool
 }
 
 // Value is a value that a function returned. At most one of JSON, Bytes, HTTP and Items is set.
@@ -183,5 +183,5 @@ func (l *languageInvoker) invoke(ctx context.Context, inv *invocation, inputs ma
 	if err != nil {
 		return nil, err
 	}
-	return &response{outputs: got.Outputs, returned: got.Return, forwarded: got.Forwarded}, nil
+	return &response{outputs: got.Outputs, returned: got.Return, forwarded: inv.forwarded}, nil
 }

@@ -123,8 +123,7 @@ func nullable(m map[string]string) map[string]*rpc.NullableString {
 }
 
 // result converts what a function returned.
-func (w *worker) result(c *customhandler.Invocation, r *rpc.InvocationResponse,
-	forwarded bool) (*customhandler.Result, error) {
+func (w *worker) result(c *customhandler.Invocation, r *rpc.InvocationResponse) (*customhandler.Result, error) {
 	if s := r.GetResult(); s.GetStatus() != rpc.StatusResult_Success {
 		text := s.GetException().GetMessage()
 		if text == "" {
@@ -138,7 +137,7 @@ func (w *worker) result(c *customhandler.Invocation, r *rpc.InvocationResponse,
 		}
 		return nil, &customhandler.FunctionError{Err: fmt.Errorf("%s", text)}
 	}
-	result := &customhandler.Result{Outputs: map[string]customhandler.Value{}, Forwarded: forwarded}
+	result := &customhandler.Result{Outputs: map[string]customhandler.Value{}}
 	var err error
 	if result.Return, err = value(r.GetReturnValue()); err != nil {
 		return nil, &customhandler.FunctionError{Err: fmt.Errorf("return value: %w", err)}

@@ -379,17 +379,25 @@ func (w *worker) invoke(ctx context.Context, c *customhandler.Invocation) (*cust
 		return nil, errUnsent
 	}
 	var forwarded chan error
+	forwarding, stopForwarding := context.WithCancelCause(ctx)
+	defer stopForwarding(nil)
+	returned := make(chan struct{})
 	if uri != "" {
 		forwarded = make(chan error, 1)
-		go func() { forwarded <- c.Forward(uri) }()
+		go func() { forwarded <- c.Forward(forwarding, uri, returned) }()
 	}
 	var response *rpc.InvocationResponse
 	for response == nil || forwarded != nil {
 		select {
 		case response = <-pending.done:
+			if response.GetResult().GetStatus() == rpc.StatusResult_Success {
+				close(returned)
+			} else {
+				stopForwarding(errors.New("the function has failed"))
+			}
 		case err := <-forwarded:
 			forwarded = nil
-			if err != nil && response == nil {
+			if err != nil && (response == nil || response.GetResult().GetStatus() == rpc.StatusResult_Success) {
 				w.cancel(c)
 				return nil, err
 			}
@@ -406,7 +414,7 @@ func (w *worker) invoke(ctx context.Context, c *customhandler.Invocation) (*cust
 			return nil, fmt.Errorf("wait for the worker: %w", context.Cause(ctx))
 		}
 	}
-	return w.result(c, response, uri != "")
+	return w.result(c, response)
 }
 
 // cancel tells the worker that an invocation's result is not wanted any more.
