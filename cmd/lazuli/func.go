@@ -24,10 +24,21 @@ import (
 func newFuncCommand(m *Main) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "func",
-		Short: "Run functions in any language, written for Azure Functions' custom handlers",
+		Short: "Write and run function apps of Azure Functions: Python, JavaScript, TypeScript, custom handlers",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		// Tools ask for the version of Core Tools, and look at its major part.
+		Version: customhandler.HostVersion,
 	}
+	cmd.SetVersionTemplate("{{.Version}}\n")
+	cmd.AddCommand(newFuncInitCommand(), newFuncNewCommand(), newFuncStartCommand(m), newFuncHostCommand(m))
+	return cmd
+}
+
+// newFuncHostCommand makes `lazuli func host start`, an older name of `func start` that editors use.
+func newFuncHostCommand(m *Main) *cobra.Command {
+	cmd := &cobra.Command{Use: "host", Short: "The same as func start: func host start", Args: cobra.NoArgs, Hidden: true,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	cmd.AddCommand(newFuncStartCommand(m))
 	return cmd
 }

@@ -30,7 +30,8 @@ func main() {
 	os.Exit(m.Run(ctx))
 }
 
-// verbOf returns the arguments of the program. Under the name of one of Azurite's programs it is that program.
+// verbOf returns the arguments of the program. Under the name of one of Azurite's programs it is that program, and under
+// the name func, that of Core Tools, it is the verb func.
 func verbOf(args []string) []string {
 	if len(args) == 0 {
 		return nil
@@ -40,6 +41,9 @@ func verbOf(args []string) []string {
 		if name == "azurite-"+svc.service.String() {
 			return append([]string{name}, args[1:]...)
 		}
+	}
+	if name == "func" {
+		return append([]string{name}, args[1:]...)
 	}
 	return args[1:]
 }

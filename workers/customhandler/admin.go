@@ -19,6 +19,9 @@ func (h *Host) ownPaths() http.Handler {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = io.WriteString(w, "This function app is up and running:\n\n"+strings.Join(h.Describe(r.Host), "\n")+"\n")
 	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNotFound) // Without a body, as the Functions host does.
+	})
 	admin := func(pattern string, do http.HandlerFunc) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if why := originguard.Refusal(r, nil); why != "" {

@@ -82,7 +82,7 @@ func TestEntitiesOfFunctions(t *testing.T) {
 			t.Errorf("%s is %s, want %s", name, members[name], value)
 		}
 	}
-	if len(members) != 2+12+1+1 { // keys, properties, Timestamp, and Text
+	if len(members) != 2+12+1 { // keys, properties, and Text; no Timestamp
 		t.Errorf("%d members: %v", len(members), members)
 	}
 	e.Properties["Text"] = "other"

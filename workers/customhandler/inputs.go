@@ -148,7 +148,8 @@ func (h *Host) readTable(ctx context.Context, inv *invocation, b *binding, table
 	return entities, nil
 }
 
-// plainEntity returns an entity without the annotations of its transport; 64-bit numbers are numbers again.
+// plainEntity returns an entity as the Functions host does: without the annotations of its transport and its Timestamp;
+// 64-bit numbers are numbers again.
 func plainEntity(text []byte) json.RawMessage {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(text, &members) != nil {
@@ -163,6 +164,7 @@ func plainEntity(text []byte) json.RawMessage {
 			delete(members, name)
 		}
 	}
+	delete(members, "Timestamp")
 	plain, err := marshal(members)
 	if err != nil {
 		return text

@@ -1,0 +1,3 @@
+const { app } = require('@azure/functions');
+
+app.setup({ enableHttpStream: true });

@@ -1,0 +1,11 @@
+const { app } = require('@azure/functions');
+
+app.http('NAME', {
+    methods: ['GET', 'POST'],
+    authLevel: 'function',
+    handler: async (request, context) => {
+        const name = request.query.get('name') || (await request.text()) || 'world';
+        context.log(`NAME was called by ${name}`);
+        return { body: `Hello, ${name}!` };
+    },
+});

@@ -1,0 +1,11 @@
+import { app, HttpRequest, HttpResponseInit, InvocationContext } from '@azure/functions';
+
+app.http('NAME', {
+    methods: ['GET', 'POST'],
+    authLevel: 'function',
+    handler: async (request: HttpRequest, context: InvocationContext): Promise<HttpResponseInit> => {
+        const name = request.query.get('name') || (await request.text()) || 'world';
+        context.log(`NAME was called by ${name}`);
+        return { body: `Hello, ${name}!` };
+    },
+});
