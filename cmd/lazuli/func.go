@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"strconv"
 	"time"
@@ -53,6 +55,8 @@ type funcFlags struct {
 	logFormat string
 	python    string
 	debug     int
+	storage   bool
+	watch     bool
 }
 
 // defaultFuncPort is the Core Tools' port.
@@ -63,11 +67,12 @@ func newFuncStartCommand(m *Main) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "start",
 		Short: "Run the function app of a folder",
-		Long: `Run the function app of a folder: host.json, local.settings.json, and a folder with a function.json for each function.
+		Long: `Run the function app of a folder: host.json, local.settings.json, and functions in Python, JavaScript or TypeScript, or a
+folder with a function.json for each function.
 
-The command starts the handler that host.json names (customHandler), with the settings in its environment, and restarts it if it
-exits. Queue, blob and timer triggers use the storage account of their connection; UseDevelopmentStorage=true means the Lazuli
-server on this machine, or --connection-string. HTTP triggers are at http://localhost:7071/api/... and need no keys, as with the
+The command starts a worker of the app's language, or the handler that host.json names (customHandler), with the settings in its
+environment, and restarts it if it exits. Queue, blob and timer triggers use the storage account of their connection; UseDevelopmentStorage=true means the Lazuli
+server on this machine, --storage or --connection-string. HTTP triggers are at http://localhost:7071/api/... and need no keys, as with the
 Core Tools.
 
 SIGINT or SIGTERM lets running invocations finish, within --drain-timeout; a second signal ends the process at once, and
@@ -95,12 +100,15 @@ its messages are delivered again when their leases end.`,
 	fl.StringVar(&f.admin, "admin", "",
 		"address for metrics and \"lazuli workers\", host:port; other than a loopback address only with a token in "+
 			"LAZULI_ADMIN_TOKEN (default: none)")
+	fl.BoolVar(&f.storage, "storage", false,
+		"serve storage as well, on ports 10000 to 10002, with the data in the app's folder "+storageFolder)
+	fl.BoolVar(&f.watch, "watch", false, "start the app again when its files change")
 	fl.StringVar(&f.logFormat, "log-format", "console", "console, the lines of Core Tools; text or json")
 	return cmd
 }
 
 // runFunc runs until the command's context is done.
-func runFunc(cmd *cobra.Command, environ []string, connectionString string, f funcFlags) error {
+func runFunc(cmd *cobra.Command, environ []string, connectionString string, f funcFlags) (failed error) {
 	log, err := workerLog(cmd.ErrOrStderr(), f.logFormat)
 	if err != nil {
 		return usageError{err}
@@ -113,7 +121,28 @@ func runFunc(cmd *cobra.Command, environ []string, connectionString string, f fu
 			return usageError{err}
 		}
 	}
-	host, err := customhandler.Load(cmd.Context(), customhandler.Config{
+	if f.storage {
+		if connectionString != "" {
+			return usageError{errors.New("func start: --storage and --connection-string exclude each other")}
+		}
+		stack, err := startFuncStorage(cmd.Context(), f.dir, log)
+		if err != nil {
+			return err
+		}
+		defer func() { failed = errors.Join(failed, stack.Stop(context.WithoutCancel(cmd.Context()))) }()
+		connectionString = stack.ConnectionString()
+	}
+	run := func(ctx context.Context) error { return runApp(ctx, cmd, environ, connectionString, f, log) }
+	if f.watch {
+		return watch(cmd.Context(), f.dir, log, run)
+	}
+	return run(cmd.Context())
+}
+
+// runApp runs the app of a folder until ctx is done.
+func runApp(ctx context.Context, cmd *cobra.Command, environ []string, connectionString string, f funcFlags,
+	log *slog.Logger) error {
+	host, err := customhandler.Load(ctx, customhandler.Config{
 		Dir: f.dir, Environ: environ, ConnectionString: connectionString, Functions: f.functions, Logger: log,
 		Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr(), Lease: f.lease, DrainTimeout: f.drain,
 		Middleware: []workers.Middleware{otelfunc.Middleware()}, Durable: durablefunc.Runtime{},
@@ -122,6 +151,7 @@ func runFunc(cmd *cobra.Command, environ []string, connectionString string, f fu
 	if err != nil {
 		return usageError{fmt.Errorf("func start: %w", err)}
 	}
+	defer host.Close() // Of a host that is not run.
 	for _, n := range host.Notes() {
 		log.Info(n)
 	}
@@ -136,7 +166,7 @@ func runFunc(cmd *cobra.Command, environ []string, connectionString string, f fu
 	if err != nil {
 		return fmt.Errorf("func start: %w (choose another port with --port)", err)
 	}
-	stopTraces, err := startTraces(cmd.Context(), "lazuli-func", log)
+	stopTraces, err := startTraces(ctx, "lazuli-func", log)
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
@@ -150,7 +180,7 @@ func runFunc(cmd *cobra.Command, environ []string, connectionString string, f fu
 	if err := announce(cmd.OutOrStdout(), address, host.Describe(address)); err != nil {
 		return err
 	}
-	if err := host.Run(cmd.Context(), l); err != nil {
+	if err := host.Run(ctx, l); err != nil {
 		return err
 	}
 	for _, s := range host.App().Stats() {

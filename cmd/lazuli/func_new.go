@@ -17,7 +17,7 @@ import (
 )
 
 // templates are the files of new apps and functions: any/ for each app, LANGUAGE/app/ for those of a language, and a
-// file of LANGUAGE/ for each trigger. In them FOLDER, RUNTIME and NAME stand for the app's folder, its
+// file of LANGUAGE/ for each trigger. In them FOLDER, LANGUAGE and NAME stand for the app's folder, its
 // FUNCTIONS_WORKER_RUNTIME and the function's name.
 //
 //go:embed templates
@@ -37,8 +37,9 @@ func newFuncInitCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init [FOLDER]",
 		Short: "Write the files of a new function app to a folder",
-		Long: `Write the files of a new function app in Python (model v2), JavaScript or TypeScript (model v4) to a folder: host.json,
-local.settings.json and those of the language. Files that exist already are left as they are; --force replaces them.`,
+		Long: `Write the files of a new function app in Python (model v2), JavaScript or TypeScript (model v4) to a folder:
+host.json, local.settings.json and those of the language. Files that exist already are left as they are; --force
+replaces them.`,
 		Example: `  lazuli func init shop --language typescript`,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -87,7 +88,7 @@ func initApp(cmd *cobra.Command, dir string, language int, force bool) error {
 		return err
 	}
 	folder := strings.ToLower(regexp.MustCompile(`[^A-Za-z0-9]+`).ReplaceAllString(filepath.Base(full), "-"))
-	replace := strings.NewReplacer("FOLDER", strings.Trim(folder, "-"), "RUNTIME", l.runtime)
+	replace := strings.NewReplacer("FOLDER", strings.Trim(folder, "-"), "LANGUAGE", l.runtime)
 	files := map[string]string{} // templates by the paths of the files
 	for _, root := range []string{"templates/any", "templates/" + l.name + "/app"} {
 		if err := fs.WalkDir(templates, root, func(p string, d fs.DirEntry, err error) error {
@@ -116,8 +117,9 @@ func initApp(cmd *cobra.Command, dir string, language int, force bool) error {
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), "%s\n", name)
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "\nIn %s, install the packages (%s), and add a function: lazuli func new NAME "+
-		"--template http\n", dir, l.install)
+	_, err = fmt.Fprintf(cmd.OutOrStdout(),
+		"\nIn %s, install the packages (%s), and add a function: lazuli func new NAME "+
+			"--template http\n", dir, l.install)
 	return err
 }
 
@@ -233,7 +235,8 @@ func newFunction(dir, name, template string) (string, error) {
 		return "", err
 	}
 	if l.name == "python" {
-		register := fmt.Sprintf("\n\nfrom %s import bp as %s_bp  # noqa: E402\n\napp.register_functions(%s_bp)\n", name, name, name)
+		register := fmt.Sprintf("\n\nfrom %s import bp as %s_bp  # noqa: E402\n\napp.register_functions(%s_bp)\n", name, name,
+			name)
 		if err := appendTo(filepath.Join(dir, "function_app.py"), name+"_bp", register); err != nil {
 			return "", errors.Join(err, os.Remove(target))
 		}

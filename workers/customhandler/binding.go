@@ -66,6 +66,11 @@ func readBinding(o *section, s *settings, h *hostFile, f *function) (b *binding,
 	}
 	b.readOptions(o, s, h, f, output)
 	b.readConnection(o, s)
+	if p := o.object("properties"); p != nil || o.has("sdkBinding") {
+		if o.boolean("sdkBinding", false) || p != nil && p.boolean("supportsDeferredBinding", false) {
+			o.fail("sdkBinding", "not supported: take the binding's value, or make a client of the SDK in the function")
+		}
+	}
 	o.done()
 	return b, output
 }

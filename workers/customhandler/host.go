@@ -301,8 +301,8 @@ func (h *Host) warnUnreachable(ctx context.Context) {
 			warned[u.Host] = true
 			c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", u.Host)
 			if err != nil {
-				h.log.Warn("no server listens at the storage account; start one with `lazuli` in another terminal: triggers "+
-					"wait for it", "connection", name, "address", u.Host)
+				h.log.Warn("no server listens at the storage account; start one with `lazuli` in another terminal, or this "+
+					"with --storage: triggers wait for it", "connection", name, "address", u.Host)
 				return
 			}
 			_ = c.Close()

@@ -35,8 +35,8 @@ type invocation struct {
 	forward func(ctx context.Context, address string, returned <-chan struct{}) error
 	// forwarded: there was a response to pass back; broken: it ended too early.
 	forwarded, broken bool
-	trace     workers.TraceContext
-	log       *slog.Logger
+	trace             workers.TraceContext
+	log               *slog.Logger
 }
 
 // maxBody is the maximum length of a blob, a request's body and a response that are kept in memory.

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/test/testlog"
+)
+
+// runFuncVerb runs a verb of `lazuli func` and returns its exit code and output.
+func runFuncVerb(t *testing.T, args ...string) (int, string) {
+	t.Helper()
+	var out testlog.Buffer
+	m := Main{Args: append([]string{"func"}, args...), Environ: os.Environ(), Stdout: &out, Stderr: &out}
+	return m.Run(t.Context()), out.String()
+}
+
+// Every language has every template, and each leaves no placeholder behind.
+func TestFuncNew(t *testing.T) {
+	for _, l := range funcLanguages {
+		t.Run(l.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "My App")
+			if code, out := runFuncVerb(t, "init", dir, "--language", l.name); code != 0 {
+				t.Fatal(code, out)
+			}
+			for i, template := range funcTemplates {
+				name := "F" + template.name
+				wanted := template.name
+				if i%2 == 0 {
+					wanted = template.coreTools
+				}
+				if code, out := runFuncVerb(t, "new", name, "--template", wanted, "--dir", dir); code != 0 {
+					t.Fatal(code, out)
+				}
+				if code, out := runFuncVerb(t, "new", name, "-t", wanted, "--dir", dir); code == 0 {
+					t.Error("a function was written twice:", out)
+				}
+			}
+			texts := ""
+			if err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+				if err != nil || d.IsDir() {
+					return err
+				}
+				text, err := os.ReadFile(path)
+				texts += string(text)
+				for _, placeholder := range []string{"FOLDER", "LANGUAGE", "NAME"} {
+					if strings.Contains(string(text), placeholder) {
+						t.Errorf("%s has the placeholder %s", path, placeholder)
+					}
+				}
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range []string{`"FUNCTIONS_WORKER_RUNTIME": "` + l.runtime + `"`, "Fhttp", "Fdurable_greet"} {
+				if !strings.Contains(texts, want) {
+					t.Errorf("no %s", want)
+				}
+			}
+		})
+	}
+}
+
+func TestFuncNewRefuses(t *testing.T) {
+	app, empty := t.TempDir(), t.TempDir()
+	if code, out := runFuncVerb(t, "init", app, "--worker-runtime", "node"); code != 0 {
+		t.Fatal(out)
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"init", empty}, "--language is missing: python, javascript or typescript"},
+		{[]string{"init", empty, "--language", "cobol"}, `no language is called "cobol"`},
+		{[]string{"new", "A", "-t", "http", "--dir", empty}, "make one by `lazuli func init"},
+		{[]string{"new", "A", "-t", "sql", "--dir", app}, "--template is one of http, queue, blob, timer, durable"},
+		{[]string{"new", "../A", "-t", "http", "--dir", app}, "is not a name for a function"},
+		{[]string{"new", "-t", "http", "--dir", app}, "is not a name for a function"},
+	} {
+		if code, out := runFuncVerb(t, c.args...); code != 2 || !strings.Contains(out, c.want) {
+			t.Errorf("%v: %d, %s", c.args, code, out)
+		}
+	}
+	before, err := os.ReadFile(filepath.Join(app, "host.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(app, "host.json"), []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, out := runFuncVerb(t, "init", app, "--language", "javascript"); code != 0 ||
+		!strings.Contains(out, "host.json exists, and stays as it is") {
+		t.Error(code, out)
+	}
+	if code, out := runFuncVerb(t, "init", app, "--language", "javascript", "--force"); code != 0 {
+		t.Error(code, out)
+	}
+	if after, err := os.ReadFile(filepath.Join(app, "host.json")); err != nil || string(after) != string(before) {
+		t.Errorf("%s, %v", after, err)
+	}
+}
+
+// A change is seen when it is complete, and files that are not the app's own are not looked at.
+func TestFuncWatch(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("a.js", "1")
+	state, err := filesState(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write("node_modules/x/index.js", "1")
+	write(storageFolder+"/blobs.db", "1")
+	if again, err := filesState(dir); err != nil || again != state {
+		t.Fatal("folders that are not the app's count", err)
+	}
+	seen := make(chan uint64, 1)
+	go func() {
+		next, _ := changed(t.Context(), dir, state)
+		seen <- next
+	}()
+	write("a.js", "22")
+	select {
+	case next := <-seen:
+		if next == state {
+			t.Error("the change was not seen")
+		}
+	case <-time.After(patience):
+		t.Fatal("the change was not seen")
+	}
+}
+
+func TestVerbOfFunc(t *testing.T) {
+	for _, name := range []string{"/usr/bin/func", "func.exe"} {
+		if got := verbOf([]string{name, "start"}); len(got) != 2 || got[0] != "func" || got[1] != "start" {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if code, out := runFuncVerb(t, "--version"); code != 0 || !strings.HasPrefix(out, "4.") {
+		t.Error(code, out)
+	}
+}
