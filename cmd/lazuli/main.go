@@ -30,8 +30,8 @@ func main() {
 	os.Exit(m.Run(ctx))
 }
 
-// verbOf returns the arguments of the program. Under the name of one of Azurite's programs it is that program, and under
-// the name func, that of Core Tools, it is the verb func.
+// verbOf returns the arguments of the program. Under the name of one of Azurite's programs it is that program, and
+// under the name func, that of Core Tools, it is the verb func.
 func verbOf(args []string) []string {
 	if len(args) == 0 {
 		return nil

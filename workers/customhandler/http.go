@@ -223,7 +223,7 @@ func (h *Host) proxy(ctx context.Context, w http.ResponseWriter, r *http.Request
 const answerGrace = 2 * time.Second
 
 // forwardTo passes a request on to the HTTP server of a language worker, and the response back. It returns an error if
-// the request or the response broke off.
+// the request or the response was interrupted.
 func (h *Host) forwardTo(ctx context.Context, w http.ResponseWriter, r *http.Request, inv *invocation, address string,
 	returned <-chan struct{}) (failed error) {
 	target, err := url.Parse(address)
@@ -276,7 +276,7 @@ func (h *Host) forwardTo(ctx context.Context, w http.ResponseWriter, r *http.Req
 	defer func() {
 		if p := recover(); p == http.ErrAbortHandler {
 			inv.broken = true
-			failed = errors.New("the response of the worker broke off, or its client disconnected")
+			failed = errors.New("the response of the worker was interrupted, or its client disconnected")
 		} else if p != nil {
 			panic(p)
 		}

@@ -86,7 +86,7 @@ type Invocation struct {
 	Log func(user bool, level slog.Level, message string)
 	// Forward is called, at most once and in a goroutine of its own, if the worker takes the HTTP request itself: address
 	// is that of its HTTP server, and returned is closed when the function has returned, after which there is a response
-	// soon or never. It returns an error if the response broke off, or if ctx was done before its end. Nil for other
+	// soon or never. It returns an error if the response was interrupted, or if ctx was done before its end. Nil for other
 	// triggers. Invoke returns after it.
 	Forward func(ctx context.Context, address string, returned <-chan struct{}) error
 }
