@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
 // templates are the files of new apps and functions: any/ for each app, LANGUAGE/app/ for those of a language, and a
@@ -125,7 +127,7 @@ func initApp(cmd *cobra.Command, dir string, language int, force bool) error {
 
 // writeNew writes a file, and the folders above it. Without force, a file that exists is the error fs.ErrExist.
 func writeNew(name, text string, force bool) error {
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+	if err := disk.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
 	}
 	flags := os.O_WRONLY | os.O_CREATE | os.O_EXCL
