@@ -51,7 +51,7 @@ lazuli serve --durable does so inside the server.`,
 				return usageError{err}
 			}
 		}
-		d, err := serveDurable(storage, &c.Config, &sec, nil, nil, log)
+		d, err := serveDurable(storage, &c.Config, &sec, nil, nil, log, false)
 		if err != nil {
 			return err
 		}

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/server"
 	"github.com/lazuli-storage/lazuli/server/config"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -44,15 +46,21 @@ func startDurable(s *server.Stack, c *config.Config, sec *security, metrics prom
 	if err != nil {
 		return nil, err
 	}
-	return serveDurable(storage, c, sec, metrics, clock, log)
+	return serveDurable(storage, c, sec, metrics, clock, log, true)
 }
 
-// serveDurable opens the endpoint. A nil clock is the system's.
+// serveDurable opens the endpoint. A nil clock is the system's. checked says that the storage is the configuration's,
+// so that its rule for addresses beyond loopback has decided about the endpoint.
 func serveDurable(storage *workers.Storage, c *config.Config, sec *security, metrics prometheus.Registerer,
-	clock workers.Clock, log *slog.Logger) (*durableServer, error) {
+	clock workers.Clock, log *slog.Logger, checked bool) (*durableServer, error) {
 	d := &durableServer{metrics: metrics, log: log, hub: c.Durable.Hub, options: sidecar.Options{
 		Durable: durable.Options{Storage: storage, Hub: c.Durable.Hub, Clock: clock}, Token: c.Durable.Token, TLS: sec.tls,
-		Logger: log}}
+		Logger: log, Hubs: c.Durable.Hubs, Open: checked}}
+	if sec.oauth != nil {
+		d.options.Verify = func(ctx context.Context, token string) error {
+			return sec.oauth.VerifyFor(ctx, token, auth.SchedulerAudience, time.Now())
+		}
+	}
 	var err error
 	if d.traces, err = startTraces(context.Background(), "lazuli", log); err == nil {
 		if err = d.open(c.Durable.Listen); err != nil {

@@ -87,8 +87,8 @@ func TestEveryOptionFromEverySource(t *testing.T) {
 	values := map[string]string{ // where the kind does not say
 		"location": "somewhere", "services": "blob,table", "durability": "relaxed", "accounts": "abc:a2V5",
 		"admin-allow-host": "a.example,b", "admin-ui": "read-only", "nats-listen": "127.0.0.1:4222",
-		"durable-listen": "127.0.0.1:5001",
-		"admin-token":    "0123456789abcdef", "roles": "archive,log-storage", "archive-to": "folder:x",
+		"durable-listen": "127.0.0.1:5001", "durable-hubs": "one,two",
+		"admin-token": "0123456789abcdef", "roles": "archive,log-storage", "archive-to": "folder:x",
 		"large-entity-schedule": "0 0 * * * *", "log-storage-flush-bytes": "9", "log-storage-slot": "10m0s",
 		"search-index-fields": "Name:text", "search-index-folder": "x", "table-index-by": "Town", "table-index-kind": "lists",
 		"nats-replicas": "1", "log-level": "warn", "log-format": "json", "oauth": "dev", "max-connections": "5",

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 )
 
 // Durable says whether and where workflows of the Durable Task SDKs are served.
@@ -14,6 +15,8 @@ type Durable struct {
 	Listen string
 	// Hub is the task hub of calls that name none.
 	Hub string
+	// Hubs are the only task hubs; none: hubs are made at the first call that names them.
+	Hubs []string
 	// Account is the one whose storage has the hubs; "" is the first.
 	Account string
 	// Token must come with every call; "" for none.
@@ -32,7 +35,9 @@ func (d *Durable) validate() error {
 }
 
 // DurableOptions are the names of the options of the gRPC endpoint alone.
-func DurableOptions() []string { return []string{"durable-listen", "durable-hub", "cert", "key"} }
+func DurableOptions() []string {
+	return []string{"durable-listen", "durable-hub", "durable-hubs", "cert", "key"}
+}
 
 var durableOptions = []option{
 	boolean("durable", "", "Serve durable workflows to the Durable Task SDKs (gRPC)",
@@ -42,12 +47,25 @@ var durableOptions = []option{
 		func(c *Config) *string { return &c.Durable.Listen }, hostPort),
 	text("durable-hub", "", "name", "Task hub of calls that name none", func(c *Config) *string { return &c.Durable.Hub },
 		notEmpty),
+	{name: "durable-hubs", kind: "list", usage: "Task hubs that are made at the start, and the only ones (default: any, " +
+		"made at the first call that names it)",
+		set: func(c *Config, s string) error {
+			c.Durable.Hubs = nil
+			for name := range strings.SplitSeq(s, ",") {
+				if name = strings.TrimSpace(name); name == "" {
+					return errors.New("a task hub has no name")
+				}
+				c.Durable.Hubs = append(c.Durable.Hubs, name)
+			}
+			return nil
+		},
+		get: func(c *Config) string { return strings.Join(c.Durable.Hubs, ",") }},
 	text("durable-account", "", "name",
 		"Account that keeps the task hubs (default: the first, in the order in which the accounts are written)",
 		func(c *Config) *string { return &c.Durable.Account }, notEmpty),
 	{name: "durable-token", kind: "text", noFlag: true,
 		usage: "Token that calls must bring, as the metadata authorization: Bearer TOKEN; needed unless durable-listen is " +
-			"a loopback address",
+			"a loopback address, or the only account is the published development account",
 		set: func(c *Config, s string) error { c.Durable.Token = s; return notEmpty(s) },
 		get: func(c *Config) string {
 			if c.Durable.Token == "" {

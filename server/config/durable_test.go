@@ -11,7 +11,11 @@ func TestDurable(t *testing.T) {
 		says          string // "" for no error
 	}{
 		{args: []string{"--durable"}},
-		{args: []string{"--durable", "--durable-listen=0.0.0.0:4001"}, says: "durable-token"},
+		// Their hubs are in an account whose key is published.
+		{args: []string{"--durable", "--durable-listen=0.0.0.0:8080", "--durable-hubs=default,my-hub"}},
+		{args: []string{"--durable", "--durable-hubs=a,,b"}, says: "no name"},
+		{args: []string{"--durable", "--durable-listen=0.0.0.0:4001"}, environ: []string{"LAZULI_ACCOUNTS=own:c2VjcmV0"},
+			says: "durable-token"},
 		{args: []string{"--durable", "--durable-listen=0.0.0.0:4001"}, environ: []string{"LAZULI_DURABLE_TOKEN=secret"}},
 		{environ: []string{"LAZULI_DURABLE_TOKEN=secret"}, says: "set durable"},
 		{args: []string{"--durable-account=a"}, says: "set durable"},

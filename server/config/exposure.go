@@ -85,8 +85,8 @@ var doors = []door{
 		gives: "reads and changes all queues"},
 	{option: "durable", open: func(c *Config) bool { return c.Durable.Enabled },
 		at:    func(c *Config) []string { return atAddress(c.Durable.Listen) },
-		token: "durable-token", set: func(c *Config) bool { return c.Durable.Token != "" }, gives: "runs and reads workflows",
-		more: always},
+		token: "durable-token", set: func(c *Config) bool { return c.Durable.Token != "" },
+		gives: "runs and reads workflows"},
 }
 
 // checkDoors refuses to open to other machines what needs no key and no token, unless the development account, whose

@@ -15,7 +15,7 @@ var opens = map[string]string{
 
 	// Addresses and credentials of what has a row.
 	"admin-host": "", "admin-port": "", "no-admin": "", "admin-allow-host": "", "admin-token": "", "durable-listen": "",
-	"durable-token": "", "durable-hub": "", "durable-account": "",
+	"durable-token": "", "durable-hub": "", "durable-hubs": "", "durable-account": "",
 	"oauth-issuer": "", "oauth-keys": "", "oauth-audiences": "", "oauth-roles": "", "oauth-groups": "",
 	"roles-account": "",
 
@@ -108,8 +108,9 @@ func TestWhatIsOpenToOthers(t *testing.T) {
 		{[]string{"--nats-listen=:4222"}, secret, "nats-listen"},
 		{[]string{"--nats-listen=0.0.0.0:4222"}, published, ""},
 		{[]string{"--nats-listen=127.0.0.1:4222"}, secret, ""},
-		{[]string{"--durable", "--durable-listen=0.0.0.0:4001"}, published, "durable"},
-		{[]string{"--durable", "--durable-listen=:4001"}, published, "durable"},
+		{[]string{"--durable", "--durable-listen=0.0.0.0:4001"}, published, ""}, // The hubs are in its account.
+		{[]string{"--durable", "--durable-listen=0.0.0.0:4001"}, secret, "durable"},
+		{[]string{"--durable", "--durable-listen=:4001"}, secret, "durable"},
 		{[]string{"--durable", "--durable-listen=0.0.0.0:4001"}, secret + " LAZULI_DURABLE_TOKEN=x", ""},
 		{[]string{"--durable"}, secret, ""},
 	} {

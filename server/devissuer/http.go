@@ -177,7 +177,11 @@ func audienceOf(scope, resource string) (string, bool) {
 		}
 		resource, _ = strings.CutSuffix(s, "/.default")
 	}
-	return resource, strings.TrimSuffix(resource, "/") == auth.StorageAudience || accountAudience().MatchString(resource)
+	switch strings.TrimSuffix(resource, "/") {
+	case auth.StorageAudience, auth.SchedulerAudience:
+		return resource, true
+	}
+	return resource, accountAudience().MatchString(resource)
 }
 
 // grant answers with a token, in the fields of all the flows.

@@ -47,6 +47,7 @@ type Backend struct {
 	entities   *entities
 	parking    *parking
 	watches    *watches
+	remaking   remaking
 
 	opened       atomic.Bool
 	mu           sync.Mutex // guards the next four

@@ -142,7 +142,11 @@ func (b *Backend) deliver(ctx context.Context, m outgoing, from sender) error {
 		return err
 	}
 	m.Due = nil
-	if _, err := b.entities.store.put(ctx, m.message, b.clock.Now(), from); err != nil {
+	_, err := b.entities.store.put(ctx, m.message, b.clock.Now(), from)
+	if err != nil && b.remake(ctx, err) {
+		_, err = b.entities.store.put(ctx, m.message, b.clock.Now(), from)
+	}
+	if err != nil {
 		return err
 	}
 	// A copy wakes the entity too: the first one's sender may have crashed before it did.

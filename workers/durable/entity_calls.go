@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -87,10 +88,10 @@ func SignalEntityAt(ctx *Context, id, operation string, in any, at time.Time) er
 var ErrLocked = errors.New("durable: the workflow has locked entities already")
 
 // LockEntities waits until the workflow has all of the entities for itself, 1 to 64, and returns the function that
-// releases them. Until then, they handle the calls of this workflow only; signals and calls of others wait. Workflows
-// that lock several entities do not wait for each other: each locks them in the order of their IDs. A workflow has one
-// such section at a time, or LockEntities returns ErrLocked. The locks are released when the workflow ends, in whatever
-// way.
+// releases them, which may be deferred. Until then, they handle the calls of this workflow only; signals and calls of
+// others wait. Workflows that lock several entities do not wait for each other: each locks them in the order of their
+// IDs. A workflow has one such section at a time, or LockEntities returns ErrLocked. The locks are released when the
+// workflow ends, in whatever way.
 func LockEntities(ctx *Context, ids ...string) (unlock func(), err error) {
 	if len(ids) == 0 || len(ids) > maxLockSet {
 		return nil, fmt.Errorf("%w: a lock needs 1 to %d entities", ErrBadRequest, maxLockSet)
@@ -111,7 +112,7 @@ func LockEntities(ctx *Context, ids ...string) (unlock func(), err error) {
 		return nil, err
 	}
 	return func() {
-		if !x.locked || x.locks != r.Lock {
+		if !x.locked || x.locks != r.Lock || panicking() {
 			return
 		}
 		x.locked = false
@@ -123,6 +124,20 @@ func LockEntities(ctx *Context, ids ...string) (unlock func(), err error) {
 			seen[id] = true
 		}
 	}, nil
+}
+
+// panicking reports whether the caller is deferred and runs because of a panic: the library leaves a workflow that has
+// to wait by one, and the workflow keeps its locks then.
+func panicking() bool {
+	var callers [32]uintptr
+	frames := runtime.CallersFrames(callers[:runtime.Callers(3, callers[:])])
+	for more := true; more; {
+		var f runtime.Frame
+		if f, more = frames.Next(); f.Function == "runtime.gopanic" {
+			return true
+		}
+	}
+	return false
 }
 
 // Version returns the version that the workflow was started with; empty without one.

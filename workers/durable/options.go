@@ -1,9 +1,11 @@
 package durable
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
@@ -56,6 +58,32 @@ func CheckHubName(name string) error {
 		return fmt.Errorf("durable: the hub name %q is not 3 to 45 letters and digits that begin with a letter", name)
 	}
 	return nil
+}
+
+// schedulerName is the rule for names of task hubs that [HubOf] takes.
+var schedulerName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// HubOf returns the name under which a task hub of the Durable Task Scheduler is stored. Names that hubs can have stay
+// as they are. Others of 1 to 64 letters, digits, "-", "." and "_" lose these characters and get a part of their hash:
+// "my-hub" is stored as "myhub", "X" and eight digits. Names do not differ by case.
+func HubOf(name string) (string, error) {
+	if hubName().MatchString(name) {
+		return name, nil
+	}
+	if !schedulerName().MatchString(name) {
+		return "", fmt.Errorf("durable: the name %.100q of a task hub is not 1 to 64 letters, digits, -, . and _", name)
+	}
+	letters := strings.Map(func(r rune) rune {
+		if strings.ContainsRune("-._", r) {
+			return -1
+		}
+		return r
+	}, name)
+	if letters[0] <= '9' {
+		letters = "h" + letters
+	}
+	sum := sha256.Sum256([]byte(strings.ToLower(name)))
+	return fmt.Sprintf("%.36sX%x", letters, sum[:4]), nil
 }
 
 func (o Options) withDefaults() (Options, error) {

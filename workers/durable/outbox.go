@@ -324,6 +324,8 @@ func (b *Backend) send(ctx context.Context, m outgoing) (sent, error) {
 	if s.text, err = b.payloads.encode(ctx, m.message); err != nil {
 		return s, err
 	}
-	s.id, s.receipt, err = s.queue.put(ctx, s.text, m.delay)
+	if s.id, s.receipt, err = s.queue.put(ctx, s.text, m.delay); err != nil && b.remake(ctx, err) {
+		s.id, s.receipt, err = s.queue.put(ctx, s.text, m.delay)
+	}
 	return s, err
 }

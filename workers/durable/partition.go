@@ -33,6 +33,7 @@ func (p *poller) poll(ctx context.Context, n int, handle func(list []*received))
 	}
 	got, waited, err := p.b.receive(ctx, p.q, n, &most, handle)
 	switch {
+	case err != nil && ctx.Err() == nil && p.b.remake(ctx, err):
 	case err != nil && ctx.Err() == nil:
 		p.b.log.Warn("cannot receive messages; trying again", "queue", p.q.client.URL(), "err", sdkerr.Short(err))
 		sleep(ctx, p.b.clock, time.Second)

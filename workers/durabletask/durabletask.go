@@ -15,6 +15,7 @@ package durabletask
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 
@@ -27,7 +28,6 @@ import (
 // Durable is middleware that brings orchestrators and activities to an app, and a client to its handlers.
 type Durable struct {
 	register []func(*workers.App)
-	client   *Client
 	closed   bool
 }
 
@@ -44,8 +44,10 @@ func WithOrchestrator(name string, o task.Orchestrator) Option {
 // WithActivity registers an activity; see [Durable.Activity].
 func WithActivity(name string, fn any) Option { return func(d *Durable) { d.Activity(name, fn) } }
 
-// WithClient sets the client that handlers get, instead of the client of the app's own hub.
-func WithClient(c *Client) Option { return func(d *Durable) { d.client = c } }
+// WithEntity registers the entities of a name.
+func WithEntity(name string, e workers.Entity) Option {
+	return func(d *Durable) { d.Entity(name, e) }
+}
 
 // Middleware returns a Durable for workers.App.Use.
 func Middleware(options ...Option) *Durable {
@@ -60,6 +62,13 @@ func Middleware(options ...Option) *Durable {
 func (d *Durable) Orchestrator(name string, o task.Orchestrator) *Durable {
 	d.open(name)
 	d.register = append(d.register, func(a *workers.App) { a.Orchestration(name, durable.RawOrchestrator(o)) })
+	return d
+}
+
+// Entity registers the entities of a name, and returns d. It panics once the app has taken d over.
+func (d *Durable) Entity(name string, e workers.Entity) *Durable {
+	d.open(name)
+	d.register = append(d.register, func(a *workers.App) { a.Entity(name, e) })
 	return d
 }
 
@@ -86,15 +95,8 @@ func (d *Durable) Register(a *workers.App) {
 	}
 }
 
-// Wrap implements workers.Middleware.
-func (d *Durable) Wrap(next workers.Handler) workers.Handler {
-	return func(ctx context.Context, mc *workers.MiddlewareContext) error {
-		if d.client != nil {
-			ctx = context.WithValue(ctx, clientKey{}, d.client)
-		}
-		return next(ctx, mc)
-	}
-}
+// Wrap implements workers.Middleware: the app itself gives handlers the client.
+func (*Durable) Wrap(next workers.Handler) workers.Handler { return next }
 
 var (
 	contextType = reflect.TypeFor[context.Context]()
@@ -137,22 +139,14 @@ var ErrInstanceNotFound = durable.ErrInstanceNotFound
 // Client starts and steers orchestrations.
 type Client struct{ inner *durable.Client }
 
-// NewClient returns a client of a hub.
-func NewClient(c *durable.Client) *Client { return &Client{c} }
-
 // Close does nothing: the client has no connection of its own.
 func (c *Client) Close() error { return nil }
-
-type clientKey struct{}
 
 // ClientFromContext returns the client for a handler of the app. It is false outside of handlers, and in an app without
 // Config.Durable.
 func ClientFromContext(ctx context.Context) (*Client, bool) {
 	if ctx == nil {
 		return nil, false
-	}
-	if c, ok := ctx.Value(clientKey{}).(*Client); ok {
-		return c, true
 	}
 	if c, ok := durable.ClientFromContext(ctx); ok {
 		return &Client{c}, true
@@ -205,6 +199,27 @@ func (c *Client) Resume(ctx context.Context, instanceID, reason string) error {
 // Purge deletes the history and payloads of an instance that has ended.
 func (c *Client) Purge(ctx context.Context, instanceID string) error {
 	return c.inner.Purge(ctx, instanceID)
+}
+
+// SignalEntity sends an operation to an entity with an input that can be written as JSON. It does not wait for it.
+func (c *Client) SignalEntity(ctx context.Context, entityID, operation string, input any) error {
+	in, err := text(input)
+	if err != nil {
+		return err
+	}
+	return c.inner.SignalEntity(ctx, entityID, operation, durable.SignalOptions{Input: in})
+}
+
+// GetEntityState reads an entity's state, JSON, into state. It is false if the entity does not exist or has no state.
+func (c *Client) GetEntityState(ctx context.Context, entityID string, state any) (bool, error) {
+	e, err := c.inner.Entity(ctx, entityID, true)
+	if errors.Is(err, durable.ErrEntityNotFound) || err == nil && e.State == nil {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, json.Unmarshal([]byte(*e.State), state)
 }
 
 // GetStatus returns the state of an instance, or ErrInstanceNotFound.

@@ -20,6 +20,19 @@ import (
 // StorageAudience is the audience of tokens for every storage account.
 const StorageAudience = "https://storage.azure.com"
 
+// SchedulerAudience is the audience of tokens for the Durable Task Scheduler.
+const SchedulerAudience = "https://durabletask.io"
+
+// VerifyFor verifies a token for another service than Azure Storage, by its signature, times, issuer and audience.
+func (o *OAuth) VerifyFor(ctx context.Context, token, audience string, now time.Time) error {
+	t, err := o.verify(ctx, token, now)
+	if err == nil && !slices.ContainsFunc(t.audiences,
+		func(a string) bool { return strings.TrimSuffix(a, "/") == audience }) {
+		err = errAudience
+	}
+	return err
+}
+
 // storageAppID is the application id of Azure Storage, an audience of some tokens.
 const storageAppID = "e406a681-f3d4-42a8-90b6-c2b029497af1"
 

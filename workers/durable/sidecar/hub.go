@@ -23,6 +23,7 @@ type hub struct {
 	dispatcher *dispatcher
 	used       time.Time // of the last call; the server's mutex guards it
 	newWorker  func() backend.TaskHubWorker
+	gone       chan struct{} // closed when the hub is deleted
 	log        *slog.Logger
 
 	mu      sync.Mutex // guards the rest
@@ -49,12 +50,16 @@ const keptFor = 5 * time.Second
 
 func (s *Server) newHub(name string) (*hub, error) {
 	o := s.options.Durable
-	o.Hub = name
+	var err error
+	if o.Hub, err = durable.HubOf(name); err != nil {
+		return nil, err
+	}
 	b, err := durable.New(o)
 	if err != nil {
 		return nil, err
 	}
-	h := &hub{backend: b, client: b.Client(), dispatcher: newDispatcher(), log: s.log.With("hub", name)}
+	h := &hub{backend: b, client: b.Client(), dispatcher: newDispatcher(), gone: make(chan struct{}),
+		log: s.log.With("hub", name)}
 	h.newWorker = func() backend.TaskHubWorker { return b.NewWorker(executor{h}, s.options.Worker) }
 	return h, nil
 }
@@ -63,6 +68,9 @@ func (s *Server) newHub(name string) (*hub, error) {
 func (h *hub) open(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.closed {
+		return errHubClosed
+	}
 	if h.opened {
 		return nil
 	}
@@ -113,8 +121,18 @@ func (h *hub) stopIdle() {
 	}
 }
 
-// removeHub stops a hub and deletes it from storage.
+// removeHub stops a hub and deletes it from storage. Calls that name it are refused until it is gone; its workers are
+// disconnected then.
 func (s *Server) removeHub(ctx context.Context, h *hub) error {
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		return errHubClosed
+	}
+	h.closed = true
+	h.stopLocked()
+	h.mu.Unlock()
+	err := h.backend.DeleteTaskHub(ctx)
 	s.mu.Lock()
 	for key, other := range s.hubs {
 		if other == h {
@@ -122,8 +140,7 @@ func (s *Server) removeHub(ctx context.Context, h *hub) error {
 		}
 	}
 	s.mu.Unlock()
-	h.stop()
-	err := h.backend.DeleteTaskHub(ctx)
+	close(h.gone)
 	if errors.Is(err, backend.ErrTaskHubNotFound) {
 		return nil
 	}

@@ -25,6 +25,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -41,6 +43,12 @@ type Options struct {
 	Worker durable.WorkerOptions
 	// Token, unless it is empty, must come with every call, as the metadata "authorization: Bearer TOKEN".
 	Token string
+	// Verify, unless it is nil, accepts other bearer tokens than Token by returning nil.
+	Verify func(ctx context.Context, token string) error
+	// Open lets Listen open an address beyond loopback without a token.
+	Open bool
+	// Hubs, unless it is empty, are the only hubs. They are made when the server starts.
+	Hubs []string
 	// TLS enables TLS; nil means plain text.
 	TLS *tls.Config
 	// MaxHubs bounds the hubs that are open at once. If there are more, those without workers are closed. Default 64.
@@ -57,6 +65,9 @@ const (
 	// maxHeader bounds the metadata of a call, in bytes. It is received before the token is checked.
 	maxHeader = 64 << 10
 )
+
+// hubKey is the metadata that names a call's hub.
+const hubKey = "taskhub"
 
 // Server is the gRPC server.
 type Server struct {
@@ -97,8 +108,22 @@ func New(o Options) (*Server, error) {
 		o.Logger = slog.Default()
 	}
 	o.Durable.Logger = o.Logger
-	if _, err := durable.New(o.Durable); err != nil {
+	stored, err := durable.HubOf(o.Durable.Hub)
+	if err != nil {
 		return nil, err
+	}
+	one := o.Durable
+	one.Hub = stored
+	if _, err := durable.New(one); err != nil {
+		return nil, err
+	}
+	for _, name := range o.Hubs {
+		if _, err := durable.HubOf(name); err != nil {
+			return nil, err
+		}
+	}
+	if len(o.Hubs) > o.MaxHubs {
+		return nil, fmt.Errorf("durable: %d hubs; %d can be open at once", len(o.Hubs), o.MaxHubs)
 	}
 	s := &Server{options: o, log: o.Logger, hubs: map[string]*hub{}, token: sha256.Sum256([]byte("Bearer " + o.Token))}
 	settings := []grpc.ServerOption{grpc.InTapHandle(s.allow), grpc.MaxRecvMsgSize(maxMessage),
@@ -111,6 +136,9 @@ func New(o Options) (*Server, error) {
 	}
 	s.grpc = grpc.NewServer(settings...)
 	s.grpc.RegisterService(s.describe(), nil)
+	state := health.NewServer()
+	state.SetServingStatus(serviceName, healthpb.HealthCheckResponse_SERVING)
+	healthpb.RegisterHealthServer(s.grpc, state)
 	return s, nil
 }
 
@@ -121,7 +149,8 @@ func (s *Server) Listen(address string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("durable: the address %q is not host:port: %w", address, err)
 	}
-	if ip := net.ParseIP(host); s.options.Token == "" && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if ip := net.ParseIP(host); s.options.Token == "" && !s.options.Open && host != "localhost" &&
+		(ip == nil || !ip.IsLoopback()) {
 		return nil, fmt.Errorf("%w: %s", ErrUnsafe, address)
 	}
 	l, err := net.Listen("tcp", address)
@@ -133,10 +162,21 @@ func (s *Server) Listen(address string) (net.Listener, error) {
 
 // Serve serves a listener until Stop.
 func (s *Server) Serve(l net.Listener) error {
+	go s.makeHubs()
 	if err := s.grpc.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 		return fmt.Errorf("durable: serve: %w", err)
 	}
 	return nil
+}
+
+// makeHubs makes the hubs of Options.Hubs. One that cannot be made now is made at the first call that names it.
+func (s *Server) makeHubs() {
+	for _, name := range s.options.Hubs {
+		ctx := metadata.NewIncomingContext(context.Background(), metadata.Pairs(hubKey, name))
+		if _, err := s.hub(ctx); err != nil {
+			s.log.Warn("cannot make a task hub", "hub", name, "err", err)
+		}
+	}
 }
 
 // Stop ends all calls and returns once the work that was fetched is given back.
@@ -155,8 +195,12 @@ func (s *Server) Stop() {
 }
 
 // allow checks a call's token, before its message is received.
-func (s *Server) allow(ctx context.Context, _ *tap.Info) (context.Context, error) {
-	if s.options.Token == "" {
+func (s *Server) allow(ctx context.Context, call *tap.Info) (context.Context, error) {
+	if s.options.Token == "" || strings.HasPrefix(call.FullMethodName, "/"+healthpb.Health_ServiceDesc.ServiceName+"/") {
+		return ctx, nil
+	}
+	if bearer, ok := strings.CutPrefix(first(ctx, "authorization"), "Bearer "); ok && s.options.Verify != nil &&
+		s.options.Verify(ctx, bearer) == nil {
 		return ctx, nil
 	}
 	sum := sha256.Sum256([]byte(first(ctx, "authorization")))
@@ -197,9 +241,13 @@ func (s *Server) stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerI
 
 // hub returns the hub that a call names, and opens it if it is not open.
 func (s *Server) hub(ctx context.Context) (*hub, error) {
-	name := first(ctx, "taskhub")
+	name := first(ctx, hubKey)
 	if name == "" {
 		name = s.options.Durable.Hub
+	}
+	if len(s.options.Hubs) > 0 && !slices.ContainsFunc(s.options.Hubs,
+		func(h string) bool { return strings.EqualFold(h, name) }) {
+		return nil, status.Errorf(codes.NotFound, "the task hub %.100q is not one of the server's", name)
 	}
 	key := strings.ToLower(name) // As the names of tables, hubs do not differ by case.
 	s.mu.Lock()

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
@@ -33,7 +34,13 @@ func serve(t *testing.T, o sidecar.Options) *client.TaskHubGrpcClient {
 // dial starts a server and returns a connection to it.
 func dial(t *testing.T, o sidecar.Options, options ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
-	o.Durable.Storage, o.Logger = lazulitest.Start(t).Account(t).Storage, slog.New(slog.DiscardHandler)
+	return dialTo(t, lazulitest.Start(t).Account(t), o, options...)
+}
+
+// dialTo is dial for a server whose hubs are in an account.
+func dialTo(t *testing.T, a *lazulitest.Account, o sidecar.Options, options ...grpc.DialOption) *grpc.ClientConn {
+	t.Helper()
+	o.Durable.Storage, o.Logger = a.Storage, slog.New(slog.DiscardHandler)
 	s, err := sidecar.New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -91,6 +98,134 @@ func TestHubsAreApart(t *testing.T) {
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "taskhub", "a/b")
 	if _, err := c.ScheduleNewOrchestration(ctx, "hello"); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("a hub that cannot be: %v", err)
+	}
+}
+
+// Names of task hubs of the scheduler can have characters that tables cannot; they are apart all the same.
+func TestNamesOfHubs(t *testing.T) {
+	t.Parallel()
+	c := serve(t, sidecar.Options{})
+	for _, hub := range []string{"my-hub", "my.hub", "a", "7th_hub", strings.Repeat("long-", 12)} {
+		ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(t.Context(), "taskhub", hub), time.Minute)
+		defer cancel()
+		if err := c.StartWorkItemListener(ctx, hello(hub)); err != nil {
+			t.Fatal(err)
+		}
+		id, err := c.ScheduleNewOrchestration(ctx, "hello", api.WithInstanceID("same"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := c.WaitForOrchestrationCompletion(ctx, id, api.WithFetchPayloads(true))
+		if err != nil || m.SerializedOutput != `"hello from `+hub+`"` {
+			t.Errorf("%s: %+v, %v", hub, m, err)
+		}
+	}
+	for _, hub := range []string{"-x", "a b", strings.Repeat("x", 65), "é"} {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "taskhub", hub)
+		if _, err := c.ScheduleNewOrchestration(ctx, "hello"); err == nil {
+			t.Errorf("the hub %q was accepted", hub)
+		}
+	}
+	if _, err := sidecar.New(sidecar.Options{Durable: durable.Options{Hub: "a b"}}); err == nil {
+		t.Error("a default hub that cannot be was accepted")
+	}
+}
+
+func TestHubsOfAList(t *testing.T) {
+	t.Parallel()
+	c := serve(t, sidecar.Options{Hubs: []string{"default", "my-hub"}})
+	for hub, want := range map[string]codes.Code{"": codes.OK, "Default": codes.OK, "MY-hub": codes.OK,
+		"myhub": codes.NotFound} {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "taskhub", hub)
+		if _, err := c.ScheduleNewOrchestration(ctx, "hello"); status.Code(err) != want {
+			t.Errorf("%q: %v, want %v", hub, err, want)
+		}
+	}
+}
+
+// A hub that is deleted beside a connected worker, and one whose storage is deleted, work again without a new worker.
+func TestWorkersSurviveTheDeletionOfTheirHub(t *testing.T) {
+	t.Parallel()
+	account := lazulitest.Start(t).Account(t)
+	conn := dialTo(t, account, sidecar.Options{})
+	c := client.NewTaskHubGrpcClient(conn, backend.DefaultLogger())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := c.StartWorkItemListener(ctx, hello("the worker")); err != nil {
+		t.Fatal(err)
+	}
+	for round, destroy := range []func(){
+		func() {},
+		func() {
+			if err := conn.Invoke(ctx, "/TaskHubSidecarService/DeleteTaskHub", &emptypb.Empty{}, &emptypb.Empty{}); err != nil {
+				t.Fatal(err)
+			}
+		},
+		func() { // As the reset of a server does.
+			for _, table := range names(t, account) {
+				if _, err := account.Tables.DeleteTable(ctx, table, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, queue := range []string{"workitems", "control-00", "control-01", "control-02", "control-03"} {
+				if _, err := account.Queues.DeleteQueue(ctx, "default-"+queue, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, container := range []string{"leases", "largemessages"} {
+				if _, err := account.Blobs.DeleteContainer(ctx, "default-"+container, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+	} {
+		destroy()
+		id, err := c.ScheduleNewOrchestration(ctx, "hello", api.WithInstanceID("same")) // None is left of the round before.
+		if err != nil {
+			t.Fatalf("round %d: %v", round, err)
+		}
+		m, err := c.WaitForOrchestrationCompletion(ctx, id, api.WithFetchPayloads(true))
+		if err != nil || m.SerializedOutput != `"hello from the worker"` {
+			t.Errorf("round %d: %+v, %v", round, m, err)
+		}
+	}
+}
+
+// names returns the account's tables.
+func names(t *testing.T, account *lazulitest.Account) (list []string) {
+	t.Helper()
+	for pager := account.Tables.NewListTablesPager(nil); pager.More(); {
+		page, err := pager.NextPage(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, table := range page.Tables {
+			list = append(list, *table.Name)
+		}
+	}
+	return list
+}
+
+// Tokens of an issuer are accepted beside the server's own, and health is told to everyone.
+func TestVerifiedTokensAndHealth(t *testing.T) {
+	t.Parallel()
+	conn := dial(t, sidecar.Options{Token: "open sesame", Verify: func(_ context.Context, token string) error {
+		if token != "of the issuer" {
+			return errors.New("refused")
+		}
+		return nil
+	}})
+	for token, want := range map[string]codes.Code{"": codes.Unauthenticated, "Bearer of nobody": codes.Unauthenticated,
+		"of the issuer": codes.Unauthenticated, "Bearer of the issuer": codes.OK, "Bearer open sesame": codes.OK} {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", token)
+		err := conn.Invoke(ctx, "/TaskHubSidecarService/Hello", &emptypb.Empty{}, &emptypb.Empty{})
+		if status.Code(err) != want {
+			t.Errorf("with %q: %v, want %v", token, err, want)
+		}
+	}
+	answer, err := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{})
+	if err != nil || answer.Status != healthpb.HealthCheckResponse_SERVING {
+		t.Errorf("health: %v, %v", answer, err)
 	}
 }
 

@@ -246,7 +246,19 @@ func (s *Server) getWorkItems(request *protocol.GetWorkItemsRequest, h *hub, str
 	}
 	defer leave()
 	go h.backend.Offer()
-	return h.dispatcher.serve(stream.Context(), w)
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	go func() {
+		select {
+		case <-h.gone:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	if err := h.dispatcher.serve(ctx, w); err != nil || stream.Context().Err() != nil {
+		return err
+	}
+	return errHubClosed // The worker connects again, and makes the hub.
 }
 
 func (h *hub) completed(token, key string, answer proto.Message) (*protocol.CompleteTaskResponse, error) {
