@@ -106,6 +106,9 @@ func (s *Service) appendPath(c *call) error {
 	return c.Status(http.StatusAccepted)
 }
 
+// FlushWithClose is the operation of events about files that are written completely.
+const FlushWithClose = "FlushWithClose"
+
 // flushPath: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/update
 func (s *Service) flushPath(c *call) error {
 	position, err := c.position()
@@ -116,7 +119,8 @@ func (s *Service) flushPath(c *call) error {
 	if f.Retain, err = c.boolQuery("retainuncommitteddata"); err != nil {
 		return err
 	}
-	if _, err := c.boolQuery("close"); err != nil { // of events alone: a file has no open state
+	closes, err := c.boolQuery("close") // of events alone: a file has no open state
+	if err != nil {
 		return err
 	}
 	if f.Lease, err = c.pathLease(); err != nil {
@@ -128,6 +132,9 @@ func (s *Service) flushPath(c *call) error {
 	w, err := s.write(c)
 	if err != nil {
 		return err
+	}
+	if closes {
+		w.Origin.Operation = FlushWithClose
 	}
 	if w.If.IfNoneMatch == "*" {
 		return wire.ErrNotModified // recorded

@@ -49,7 +49,7 @@ type Config struct {
 	// - once that is durable, and before the response is sent. It must not block, and must not call the service before it
 	// has returned. Several goroutines call it at once: of two writes of one blob, the later one may be reported first. A
 	// write that commits while the process dies may not be reported: a caller that must see every change reads the
-	// containers as well.
+	// containers as well. blob is "" after paths of many blobs changed: a directory of a tree was renamed or restored.
 	Changed func(account, container, blob string)
 	// LogEvents records the events of accounts with event subscriptions, see [Service.LoggedEvents]. EventLogged, if set,
 	// is called with the account once the write that caused an event is durable, and before the response is sent. It must
@@ -283,7 +283,7 @@ func (s *Service) MissingContent() (missing int64, known bool) { return s.state.
 // HealedContent returns the number of damaged records of content that were replaced by copies of other nodes.
 func (s *Service) HealedContent() int64 { return s.state.Healed() }
 
-// blobChanged reports a blob that was created or written.
+// blobChanged reports a blob that was created or written, see Config.Changed.
 func (s *Service) blobChanged(account, container, blob string) {
 	if s.changed != nil {
 		s.changed(account, container, blob)

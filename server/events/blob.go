@@ -2,6 +2,7 @@ package events
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
 )
@@ -13,6 +14,11 @@ const (
 	BlobDeleted             = "Microsoft.Storage.BlobDeleted"
 	BlobTierChanged         = "Microsoft.Storage.BlobTierChanged"
 	AsyncOperationInitiated = "Microsoft.Storage.AsyncOperationInitiated"
+	// Those of accounts with a hierarchical namespace alone.
+	BlobRenamed      = "Microsoft.Storage.BlobRenamed"
+	DirectoryCreated = "Microsoft.Storage.DirectoryCreated"
+	DirectoryDeleted = "Microsoft.Storage.DirectoryDeleted"
+	DirectoryRenamed = "Microsoft.Storage.DirectoryRenamed"
 )
 
 // The types that Event Grid does not have and the change feed has. A subscription gets them if it names them.
@@ -23,21 +29,42 @@ const (
 
 // DefaultTypes are the types that a subscription gets if it names none; AllTypes are those that it can name.
 var (
-	DefaultTypes = []string{BlobCreated, BlobDeleted, BlobTierChanged, AsyncOperationInitiated}
-	AllTypes     = append(append(slices.Clone(DefaultTypes), BlobPropertiesUpdated, BlobSnapshotCreated), changeTypes...)
+	DefaultTypes = []string{BlobCreated, BlobDeleted, BlobTierChanged, AsyncOperationInitiated, BlobRenamed,
+		DirectoryCreated, DirectoryDeleted, DirectoryRenamed}
+	AllTypes = append(append(slices.Clone(DefaultTypes), BlobPropertiesUpdated, BlobSnapshotCreated), changeTypes...)
 )
 
 // blobTypes are the types by the change feed's names.
 var blobTypes = map[string]string{
 	"BlobCreated": BlobCreated, "BlobDeleted": BlobDeleted, "BlobTierChanged": BlobTierChanged,
 	"BlobAsyncOperationInitiated": AsyncOperationInitiated, "BlobPropertiesUpdated": BlobPropertiesUpdated,
-	"BlobSnapshotCreated": BlobSnapshotCreated,
+	"BlobSnapshotCreated": BlobSnapshotCreated, "BlobRenamed": BlobRenamed, "DirectoryCreated": DirectoryCreated,
+	"DirectoryDeleted": DirectoryDeleted, "DirectoryRenamed": DirectoryRenamed,
 }
 
 // creators are the operations whose creation of a blob is an event. An undeleted blob is an event of the change feed
-// only.
+// only. A file of a tree is created empty, and FlushWithClose says that it is complete.
 var creators = []string{"PutBlob", "PutBlobFromURL", "PutBlockList", "CopyBlob", "CopyBlobFromURL",
-	"IncrementalCopyBlob"}
+	"IncrementalCopyBlob", "PathCreate", blobsvc.FlushWithClose}
+
+// apis are the names that Event Grid has for operations on files, and on directories.
+var apis = map[string][2]string{
+	"PathCreate": {"CreateFile", "CreateDirectory"}, "PutBlob": {"PutBlob", "CreateDirectory"},
+	"PathDelete": {"DeleteFile", "DeleteDirectory"}, "DeleteBlob": {"DeleteBlob", "DeleteDirectory"},
+	"PathRename": {"RenameFile", "RenameDirectory"},
+}
+
+// apiOf is the operation of an event as Event Grid names it.
+func apiOf(b *blobsvc.Event) string {
+	names, ok := apis[b.Operation]
+	switch {
+	case !ok:
+		return b.Operation
+	case b.Directory:
+		return names[1]
+	}
+	return names[0]
+}
 
 // blobData is the data of a blob's event, with the fields that Azure documents for its type.
 // https://learn.microsoft.com/azure/event-grid/event-schema-blob-storage#event-properties
@@ -48,11 +75,15 @@ type blobData struct {
 	ETag            string      `json:"eTag,omitempty"`
 	ContentType     string      `json:"contentType,omitempty"`
 	ContentLength   *int64      `json:"contentLength,omitempty"`
-	BlobType        string      `json:"blobType"`
+	ContentOffset   *int64      `json:"contentOffset,omitempty"`
+	BlobType        string      `json:"blobType,omitempty"`
 	AccessTier      string      `json:"accessTier,omitempty"`
 	PreviousTier    string      `json:"previousTier,omitempty"`
 	Snapshot        string      `json:"snapshot,omitempty"`
-	URL             string      `json:"url"`
+	URL             string      `json:"url,omitempty"`
+	SourceURL       string      `json:"sourceUrl,omitempty"`
+	DestinationURL  string      `json:"destinationUrl,omitempty"`
+	Recursive       string      `json:"recursive,omitempty"`
 	Sequencer       string      `json:"sequencer"`
 	Diagnostics     diagnostics `json:"storageDiagnostics"`
 }
@@ -79,14 +110,25 @@ func ofBlob(b *blobsvc.Event) (e Event, ok bool) {
 	case kind == AsyncOperationInitiated && b.Operation != "SetBlobTier":
 		return e, false // A copy that is under way: BlobCreated follows.
 	}
-	d := blobData{API: b.Operation, ClientRequestID: b.ClientRequestID, RequestID: b.RequestID, ContentType: b.ContentType,
+	d := blobData{API: apiOf(b), ClientRequestID: b.ClientRequestID, RequestID: b.RequestID, ContentType: b.ContentType,
 		BlobType: b.BlobType,
 		URL:      b.URL(), Sequencer: b.Sequencer(), Diagnostics: diagnostics{b.RequestID}}
 	if kind != BlobDeleted {
 		d.ContentLength = &b.Length
 	}
 	switch kind {
+	case BlobRenamed, DirectoryCreated, DirectoryDeleted, DirectoryRenamed:
+		d.ContentType, d.ContentLength, d.BlobType = "", nil, ""
+		if b.Source != "" {
+			d.SourceURL, d.DestinationURL, d.URL = b.SourceURL(), d.URL, ""
+		}
+		if kind == DirectoryDeleted {
+			d.Recursive = strconv.FormatBool(b.Recursive)
+		}
 	case BlobCreated:
+		if b.Operation == "PathCreate" || b.Operation == blobsvc.FlushWithClose {
+			d.ContentOffset = &b.Length
+		}
 		d.ETag, d.AccessTier = b.ETag.HexETag(), b.Tier
 		if b.TierInferred {
 			d.AccessTier = "Default"

@@ -81,7 +81,9 @@ func TestEveryTypeInBothSchemas(t *testing.T) {
 	f.flush()
 	gridFacts, gridTypes := grid.facts([3]string{"eventType", "topic", "eventTime"})
 	cloudFacts, cloudTypes := cloud.facts([3]string{"type", "source", "time"})
-	want := slices.Sorted(slices.Values(events.AllTypes))
+	ofTrees := []string{events.BlobRenamed, events.DirectoryCreated, events.DirectoryDeleted, events.DirectoryRenamed}
+	want := slices.DeleteFunc(slices.Sorted(slices.Values(events.AllTypes)), // see TestLakeEvents
+		func(t string) bool { return slices.Contains(ofTrees, t) })
 	if diff := cmp.Diff(want, gridTypes); diff != "" {
 		t.Errorf("types in the Event Grid schema (-want +got):\n%s", diff)
 	}

@@ -52,7 +52,7 @@ func (s *Store) DeleteBlob(w *Write, snapshots DeleteSnapshots) (kept bool, err 
 			return ErrBlobNotFound
 		}
 		if c.inTree() && c.Policy.RetentionDays > 0 && snapshots != OnlySnapshots {
-			_, err := c.trash(b)
+			_, err := c.trash(b, eventDeleted)
 			return err
 		}
 		if err := c.removeSlots(slots); err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
@@ -71,13 +72,24 @@ type EventDetails struct {
 	TagsBefore, TagsNow []Tag
 	// TierInferred is set if the tier is the account's default.
 	TierInferred bool
+	// Directory is set for an event about a directory of a tree, Recursive if it was deleted with what was below it.
+	Directory, Recursive bool
+	// Source is the container and the path that a file or directory was renamed from.
+	Source string
 }
 
 // PropertyChange is a header that changed.
 type PropertyChange struct{ Name, Previous, Current string }
 
-// Type is the type of the event as the feed names it.
-func (f *Event) Type() string { return eventNames[f.kind] }
+// Type is the type of the event as the feed names it, and for a directory as Event Grid does; Event Grid has no events
+// about other changes of directories than these three.
+func (f *Event) Type() string {
+	name := eventNames[f.kind]
+	if f.Directory && (f.kind == eventCreated || f.kind == eventDeleted || f.kind == eventRenamed) {
+		return "Directory" + strings.TrimPrefix(name, "Blob")
+	}
+	return name
+}
 
 // ContainerVersion identifies the container: another container of the name has another version.
 func (f *Event) ContainerVersion() string {
@@ -104,6 +116,9 @@ type previousState struct {
 	tags    *[]Tag
 	// rehydrating is the tier to which an archived blob is moved.
 	rehydrating string
+	// renamed is the container and path before a rename; recursive is set if a directory is deleted with what is below it.
+	renamed   string
+	recursive bool
 }
 
 // record records that b, the base blob or a version, is about to be overwritten, deleted, or moved to another tier.
@@ -147,6 +162,7 @@ func (c *change) recordEvent(e event, b *Blob) {
 
 // details are the fields of an event on b in addition to the state of b.
 func (p *previousState) details(e event, b *Blob) (d EventDetails) {
+	d.Directory, d.Recursive, d.Source = b.IsDirectory(), p.recursive, p.renamed
 	add := func(to *[]Tag, key, value string) {
 		if value != "" {
 			*to = append(*to, Tag{key, value})
@@ -270,9 +286,14 @@ func (f *EventDetails) encode(e *encoder) {
 	} else {
 		e.uvarint(0)
 	}
-	if f.TierInferred {
-		e.uvarint(1)
+	var flags uint64
+	for i, set := range [...]bool{f.TierInferred, f.Directory, f.Recursive} {
+		if set {
+			flags |= 1 << i
+		}
 	}
+	e.uvarint(flags)
+	e.string(f.Source)
 }
 
 func (f *EventDetails) decode(d *decoder) {
@@ -284,7 +305,9 @@ func (f *EventDetails) decode(d *decoder) {
 	if f.Tagged = d.uint() == 1; f.Tagged {
 		f.TagsBefore, f.TagsNow = d.pairs(), d.pairs()
 	}
-	f.TierInferred = d.more() && d.uint() == 1
+	flags := d.uint()
+	f.TierInferred, f.Directory, f.Recursive = flags&1 != 0, flags&2 != 0, flags&4 != 0
+	f.Source = d.string()
 }
 
 func (e *encoder) pairs(list []Tag) {

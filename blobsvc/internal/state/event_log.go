@@ -269,6 +269,11 @@ func (f *Event) URL() string {
 	return f.Base + "/" + f.Container + "/" + strings.ReplaceAll(url.PathEscape(f.Blob), "%2F", "/")
 }
 
+// SourceURL is the address of the path that a file or directory was renamed from.
+func (f *Event) SourceURL() string {
+	return f.Base + "/" + strings.ReplaceAll(url.PathEscape(f.Source), "%2F", "/")
+}
+
 // Subject is the path of the blob within the account.
 func (f *Event) Subject() string {
 	return "/blobServices/default/containers/" + f.Container + "/blobs/" + f.Blob

@@ -116,7 +116,7 @@ func (c *change) expireAll() error {
 		if err := loadBlob(c.tx, c.item, baseSlot, &b); err != nil {
 			return err
 		}
-		_, err := c.trash(&b)
+		_, err := c.trash(&b, eventDeleted)
 		return err
 	}
 	slots, err := c.snapshots(false)

@@ -29,7 +29,8 @@ import (
 type Follower struct {
 	// Properties is called after the service properties of an account changed; value is nil if they were removed.
 	Properties func(account string, value []byte)
-	// Written is called after a blob was created or written in a container for which this node has called Watch.
+	// Written is called after a blob was created or written in a container for which this node has called Watch; with ""
+	// after something was written in any tree.
 	Written func(account, container, blob string)
 	// CopyBegun is called after a pending copy was recorded.
 	CopyBegun func()
@@ -139,6 +140,18 @@ func (w *watched) name(gen generation) string {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	return w.names[gen]
+}
+
+// trees returns the keys of the watched containers that are trees.
+func (w *watched) trees() (keys []string) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	for gen, key := range w.names {
+		if gen.isTree() {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // Watch asks for calls of Follower.Written for a container, as long as the process runs. Changes that a later read of
@@ -259,7 +272,13 @@ func (s *Store) followBlob(w store.Write) {
 	if err != nil || slot != baseSlot {
 		return
 	}
-	if key := s.watched.name(it.gen); key != "" {
+	if it.inTree() { // whose path only a transaction can tell
+		for _, key := range s.watched.trees() {
+			if account, container, err := parseContainerKey([]byte(key)); err == nil {
+				s.cluster.Follower.Written(account, container, "")
+			}
+		}
+	} else if key := s.watched.name(it.gen); key != "" {
 		if account, container, err := parseContainerKey([]byte(key)); err == nil {
 			s.cluster.Follower.Written(account, container, it.name)
 		}

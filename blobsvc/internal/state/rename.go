@@ -83,7 +83,9 @@ func (s *Store) Rename(w *Write, src *RenameSource, changes *RenameChanges) (Res
 			b.Metadata = *changes.Metadata
 		}
 		c.put(b)
+		c.previous.renamed = src.Container + "/" + from.path
 		c.note(eventRenamed, b)
+		c.moved = b.IsDirectory()
 		c.result.Changed = b.Changed
 		return nil
 	})
@@ -143,18 +145,18 @@ func (c *change) replaceBy(b *Blob) error {
 	if err := checkUnlink(c.tx, &old, c.Caller); err != nil {
 		return err
 	}
-	_, err = c.detach(&old)
+	_, err = c.detach(&old, 0) // the event is that of the rename
 	return err
 }
 
 // detach takes b, a file or directory with everything below it, out of the tree: it can be restored, or is left to the
-// background.
-func (c *change) detach(b *Blob) (deletion uint64, err error) {
+// background. e is the event that tells of it, 0 for none.
+func (c *change) detach(b *Blob, e event) (deletion uint64, err error) {
 	if c.Policy.RetentionDays > 0 {
-		return c.trash(b)
+		return c.trash(b, e)
 	}
 	c.previous.record(b)
-	c.note(eventDeleted, b)
+	c.note(e, b)
 	c.unlink(b)
 	if b.IsDirectory() {
 		discardNode(c.tx, c.item.inode())
@@ -192,7 +194,8 @@ func (s *Store) DeletePath(w *Write, recursive bool) (deletion uint64, err error
 				return err
 			}
 		}
-		deletion, err = c.detach(b)
+		c.previous.recursive = recursive && b.IsDirectory()
+		deletion, err = c.detach(b, eventDeleted)
 		return err
 	})
 	if err != nil {

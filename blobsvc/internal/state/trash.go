@@ -57,7 +57,7 @@ func parseTrashKey(k []byte) (root inode, path string, deletion uint64, err erro
 }
 
 // trash deletes b, the base record, so that it can be restored, and returns the number of the deletion.
-func (c *change) trash(b *Blob) (deletion uint64, err error) {
+func (c *change) trash(b *Blob, e event) (deletion uint64, err error) {
 	gen, err := containerGeneration(c.tx, c.Account, c.Container)
 	if err != nil {
 		return 0, err
@@ -73,7 +73,7 @@ func (c *change) trash(b *Blob) (deletion uint64, err error) {
 	c.tx.Put(trashBucket, trashKey(gen.root(), c.path, deletion), rec.encode())
 	c.previous.record(b)
 	c.previous.softDeleted = true
-	c.note(eventDeleted, b)
+	c.note(e, b)
 	return deletion, nil
 }
 
@@ -206,6 +206,7 @@ func (s *Store) RestorePath(w *Write, from string, deletion uint64) (b Blob, err
 		c.put(&b)
 		c.previous.softDeleted = true
 		c.note(eventCreated, &b)
+		c.moved = b.IsDirectory()
 		return nil
 	})
 	return b, err

@@ -115,6 +115,8 @@ type change struct {
 	freed int64
 	// written is set if the blob was created or written.
 	written bool
+	// moved is set if the paths below a directory changed with it.
+	moved bool
 	// eventLogged is set if the event log has an event of the change.
 	eventLogged bool
 	// blockSet is the set of the blob's uncommitted blocks, once it was read.
@@ -139,6 +141,9 @@ func (s *Store) update(w *Write, fn func(*change) error) (Result, error) {
 	}
 	if done.written && s.changed != nil {
 		s.changed(w.Account, w.Container, w.Blob)
+	}
+	if done.moved && s.changed != nil {
+		s.changed(w.Account, w.Container, "")
 	}
 	if done.eventLogged && s.eventLogged != nil {
 		s.eventLogged(w.Account)
