@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/sweep"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
@@ -70,6 +71,11 @@ func (s *Store) collectGarbage(ctx context.Context) error {
 			})
 			if err != nil {
 				return err
+			}
+			if kind == garbageNode {
+				if err := fault.Point(pointCollect); err != nil {
+					return err
+				}
 			}
 			if r = reached; !done {
 				sweep.Pause(ctx, began, sweep.Batch)

@@ -12,6 +12,8 @@ var (
 	pointRename = fault.Declare("lake/before-rename")
 	pointUnlink = fault.Declare("lake/before-unlink")
 	pointDelete = fault.Declare("lake/after-unlink")
+	// pointCollect is between two parts of the removal of what was below a deleted directory.
+	pointCollect = fault.Declare("lake/collecting")
 )
 
 // RenameSource holds what a rename moves.

@@ -22,6 +22,10 @@ const (
 var folder string
 
 func TestMain(m *testing.M) {
+	if text := os.Getenv(lakeChild); text != "" {
+		fmt.Fprintln(os.Stderr, runLakeChild(text))
+		os.Exit(1) // it should have been killed
+	}
 	var err error
 	if folder, err = os.MkdirTemp("", "lazuli-crashtest"); err != nil {
 		panic(err)
