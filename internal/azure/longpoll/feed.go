@@ -30,8 +30,8 @@ func NewFeed(board *Board) *Feed {
 	return &Feed{board: board, epoch: rand.Text()[:10], next: 1}
 }
 
-// Add records that name has changed within key, and wakes the waiters of the key; "" is any number of names, after which
-// readers have to read everything. It never blocks.
+// Add records that name has changed within key, and wakes the waiters of the key; "" is any number of names, after
+// which readers have to read everything. It never blocks.
 func (f *Feed) Add(key, name string) {
 	f.mu.Lock()
 	if f.on {
@@ -58,8 +58,8 @@ func (f *Feed) Position() string {
 func (f *Feed) position(n uint64) string { return f.epoch + "-" + strconv.FormatUint(n, 36) }
 
 // After returns up to most names that changed within key after a position, each once, in the order of their first
-// change, and the position after them. known is false if the position is unknown, or more than that changed; the returned
-// position is then that of the latest change.
+// change, and the position after them. known is false if the position is unknown, or more than that changed; the
+// returned position is then that of the latest change.
 func (f *Feed) After(position, key string, most int, wanted func(name string) bool) (names []string, at string,
 	known bool) {
 	f.mu.Lock()

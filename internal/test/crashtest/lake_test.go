@@ -100,7 +100,8 @@ func runLakeChild(text string) error {
 		return err
 	}
 	ctx := context.Background()
-	for _, path := range []string{"/files?resource=filesystem", "/files/d?resource=directory", "/files/keep?resource=directory"} {
+	for _, path := range []string{"/files?resource=filesystem", "/files/d?resource=directory",
+		"/files/keep?resource=directory"} {
 		if _, err := s.do(ctx, "PUT", path, ""); err != nil {
 			return err
 		}
