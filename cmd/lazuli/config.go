@@ -13,16 +13,37 @@ func newConfigCommand(m *Main) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Print the configuration that serve would use, and where each value comes from",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
-			if err != nil {
-				return usageError{err}
-			}
-			_, err = io.WriteString(m.Stdout, c.Print())
+		Long: `Print the configuration that serve would use with these flags, and where each value comes from. What is
+printed is a configuration file for --config: defaults are comments, and so are secrets, which are not printed.`,
+		Example: `  lazuli config --config lazuli.yaml
+  lazuli config init > lazuli.yaml`,
+		Args: cobra.NoArgs,
+	}
+	asJSON := cmd.Flags().Bool("json", false, "print one JSON object a line: option, value, source")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
+		if err != nil {
+			return usageError{err}
+		}
+		if !*asJSON {
+			_, err = io.WriteString(cmd.OutOrStdout(), c.Print())
 			return err
-		},
+		}
+		out := jsonLines(cmd.OutOrStdout())
+		for _, v := range c.Values() {
+			if err := out.Encode(v); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	config.AddFlags(cmd.Flags())
+	cmd.AddCommand(&cobra.Command{Use: "init", Short: "Print an example of a configuration file", Args: cobra.NoArgs,
+		Long:    "Print a configuration file with all options, what they mean, and their defaults, as comments.",
+		Example: "  lazuli config init > lazuli.yaml",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := io.WriteString(cmd.OutOrStdout(), config.Example())
+			return err
+		}})
 	return cmd
 }

@@ -29,7 +29,7 @@ func TestServeRoles(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "archive")
 	r := start(t, Main{Args: []string{"--in-memory", "--blob-port", "0", "--queue-port", "0", "--table-port", "0",
 		"--admin-port", "0", "--roles", "archive,large-entity,log-storage",
-		"--archive-to", "folder:" + folder, "--log-storage-flush-every", "10ms"}})
+		"--archive-to", "folder:" + folder}, Environ: []string{"LAZULI_LOG_STORAGE_FLUSH_EVERY=10ms"}})
 	connection := r.wait(t, `(?m)^\s*(DefaultEndpointsProtocol=\S+)`)[1]
 	admin := r.wait(t, `Admin\s+(http://\S+)`)[1]
 	storage, err := workers.OpenStorage(connection)

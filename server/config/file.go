@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
@@ -38,7 +39,7 @@ func parseFile(path string, text []byte) ([]setting, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configuration file %s: %w", path, err)
 	}
-	var list []setting
+	r := fileReader{path: path}
 	for i, doc := range file.Docs {
 		if doc.Body == nil {
 			continue // nothing but comments
@@ -51,25 +52,88 @@ func parseFile(path string, text []byte) ([]setting, error) {
 			return nil, fmt.Errorf("configuration file %s: want lines of the form \"option: value\"", path)
 		}
 		for _, p := range pairs {
-			where := fmt.Sprintf("%s:%d", path, p.Key.GetToken().Position.Line)
 			name := p.Key.GetToken().Value
-			o := lookup(kebab(name))
-			if o == nil || o.get == nil {
-				return nil, fmt.Errorf("%s: unknown option %q", where, name)
-			}
-			value, err := scalar(o, p.Value)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %s: %w", where, o.name, err)
-			}
-			for _, s := range list {
-				if s.option == o {
-					return nil, fmt.Errorf("%s: %s is given twice", where, o.name)
+			var err error
+			switch sections, ok := mapping(p.Value); {
+			case kebab(name) == "roles" && ok:
+				err = r.roles(sections)
+			default:
+				o := lookup(kebab(name))
+				if o != nil {
+					if role, key := o.section(); role != "" {
+						return nil, fmt.Errorf("%s: %s belongs into the section of its role: roles: {%s: {%s: ...}}", r.at(p), name, role,
+							key)
+					}
 				}
+				err = r.add(o, p)
 			}
-			list = append(list, setting{o, value, FromFile, where + ": " + o.name})
+			if err != nil {
+				return nil, err
+			}
 		}
 	}
-	return list, nil
+	return r.list, nil
+}
+
+// fileReader collects the settings of a file.
+type fileReader struct {
+	path string
+	list []setting
+}
+
+func (r *fileReader) at(p *ast.MappingValueNode) string {
+	return fmt.Sprintf("%s:%d", r.path, p.Key.GetToken().Position.Line)
+}
+
+// add reads the value of an option; o is nil if there is no such option.
+func (r *fileReader) add(o *option, p *ast.MappingValueNode) error {
+	where := r.at(p)
+	if o == nil || o.get == nil {
+		return fmt.Errorf("%s: unknown option %q", where, p.Key.GetToken().Value)
+	}
+	value, err := scalar(o, p.Value)
+	if err != nil {
+		return fmt.Errorf("%s: %s: %w", where, o.name, err)
+	}
+	for _, s := range r.list {
+		if s.option == o {
+			return fmt.Errorf("%s: %s is given twice", where, o.name)
+		}
+	}
+	r.list = append(r.list, setting{o, value, FromFile, where + ": " + o.name})
+	return nil
+}
+
+// roles reads the section of the roles: enabled, account, and a section for each role.
+func (r *fileReader) roles(pairs []*ast.MappingValueNode) error {
+	for _, p := range pairs {
+		name := kebab(p.Key.GetToken().Value)
+		switch {
+		case name == "enabled":
+			if err := r.add(lookup("roles"), p); err != nil {
+				return err
+			}
+		case name == "account":
+			if err := r.add(lookup("roles-account"), p); err != nil {
+				return err
+			}
+		case slices.Contains(RoleNames, name):
+			options, ok := mapping(p.Value)
+			if !ok {
+				return fmt.Errorf("%s: want the options of the role %s", r.at(p), name)
+			}
+			for _, q := range options {
+				o := lookup(name + "-" + kebab(q.Key.GetToken().Value))
+				if err := r.add(o, q); err != nil {
+					return err
+				}
+			}
+		default:
+			return fmt.Errorf("%s: unknown key %q in roles: want enabled, account, %s", r.at(p), name,
+				strings.Join(RoleNames, ", "))
+		}
+	}
+	return nil
 }
 
 // mapping returns the pairs of a node that is a mapping.

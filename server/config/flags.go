@@ -44,7 +44,7 @@ func AddFlags(fs *pflag.FlagSet, names ...string) {
 	}
 	for _, g := range groups {
 		for _, o := range g.options {
-			if o.noFlag || len(names) > 0 && !wanted[o.name] {
+			if o.noFlag || len(names) == 0 && o.rare || len(names) > 0 && !wanted[o.name] {
 				continue
 			}
 			def := ""

@@ -146,30 +146,3 @@ func (r *Result) persistence() error {
 
 // Source says where the named option's value came from.
 func (r *Result) Source(name string) Source { return r.sources[lookup(name)] }
-
-// Print writes all options as a configuration file, secrets redacted, with where each value came from.
-func (r *Result) Print() string {
-	var b strings.Builder
-	for i, g := range groups {
-		if i > 0 {
-			b.WriteByte('\n')
-		}
-		fmt.Fprintf(&b, "# %s\n", g.title)
-		for j := range g.options {
-			o := &g.options[j]
-			if o.get == nil {
-				continue
-			}
-			v := o.get(&r.Config)
-			if v == "" || strings.ContainsAny(v, ":#*,{}[]&!|>'\"%@` ") {
-				v = fmt.Sprintf("%q", v)
-			}
-			line := fmt.Sprintf("%s: %s", o.name, v)
-			if from := r.sources[o]; from != FromDefault {
-				line = fmt.Sprintf("%-40s # %s", line, from)
-			}
-			b.WriteString(line + "\n")
-		}
-	}
-	return b.String()
-}

@@ -22,8 +22,10 @@ type option struct {
 	usage string
 	// noFlag keeps secrets off the command line, where other users of the machine see them.
 	noFlag bool
-	set    func(*Config, string) error
-	get    func(*Config) string
+	// rare keeps an option of a role out of the flags of serve; `lazuli worker` has it.
+	rare bool
+	set  func(*Config, string) error
+	get  func(*Config) string
 }
 
 // env is the option's environment variable.

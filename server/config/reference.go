@@ -17,6 +17,8 @@ func Reference() string {
 			o := &g.options[i]
 			name := "`" + o.name + "`"
 			switch {
+			case o.rare:
+				name += " (no flag)"
 			case o.noFlag:
 				name += " (no flag: secret)"
 			case o.short != "":

@@ -110,31 +110,31 @@ var roleOptions = []option{
 	text("roles-account", "", "name",
 		"Account that the built-in roles of the server use (default: the first, in the order in which the accounts are "+
 			"written)", func(c *Config) *string { return &c.Roles.Account }, notEmpty),
-	text("archive-queue", "", "name", "Queue of the archive role",
-		func(c *Config) *string { return &c.Roles.ArchiveQueue }, notEmpty),
+	rarely(text("archive-queue", "", "name", "Queue of the archive role",
+		func(c *Config) *string { return &c.Roles.ArchiveQueue }, notEmpty)),
 	text("archive-from", "", "table", "Table that the archive role takes entities from",
 		func(c *Config) *string { return &c.Roles.ArchiveFrom }, notEmpty),
 	text("archive-to", "", "kind:name", "Target of the archive role: table:NAME, container:NAME or folder:PATH",
 		func(c *Config) *string { return &c.Roles.ArchiveTo }, archiveTarget),
-	text("large-entity-table", "", "table", "Table of the large-entity role",
-		func(c *Config) *string { return &c.Roles.LargeEntityTable }, notEmpty),
-	text("large-entity-container", "", "name", "Container of the large-entity role",
-		func(c *Config) *string { return &c.Roles.LargeEntityContainer }, notEmpty),
-	text("large-entity-schedule", "", "ncrontab", "When the large-entity role sweeps, in UTC",
-		func(c *Config) *string { return &c.Roles.LargeEntitySchedule }, notEmpty),
-	duration("large-entity-age",
+	rarely(text("large-entity-table", "", "table", "Table of the large-entity role",
+		func(c *Config) *string { return &c.Roles.LargeEntityTable }, notEmpty)),
+	rarely(text("large-entity-container", "", "name", "Container of the large-entity role",
+		func(c *Config) *string { return &c.Roles.LargeEntityContainer }, notEmpty)),
+	rarely(text("large-entity-schedule", "", "ncrontab", "When the large-entity role sweeps, in UTC",
+		func(c *Config) *string { return &c.Roles.LargeEntitySchedule }, notEmpty)),
+	rarely(duration("large-entity-age",
 		"Minimum age of the blobs that the large-entity role deletes; longer than any write takes",
-		func(c *Config) *time.Duration { return &c.Roles.LargeEntityAge }),
-	text("log-storage-queue", "", "name", "Queue of the log-storage role",
-		func(c *Config) *string { return &c.Roles.LogQueue }, notEmpty),
-	text("log-storage-container", "", "name", "Container of the log-storage role",
-		func(c *Config) *string { return &c.Roles.LogContainer }, notEmpty),
-	number("log-storage-flush-bytes", "Size of buffered log lines at which they are written, in bytes", 1, 256<<20,
-		func(c *Config) *int { return &c.Roles.LogFlushBytes }),
-	duration("log-storage-flush-every", "Maximum time that a log line is buffered",
-		func(c *Config) *time.Duration { return &c.Roles.LogFlushEvery }),
-	duration("log-storage-slot", "Time range of the log blobs in one folder: a divisor of an hour, in whole minutes",
-		func(c *Config) *time.Duration { return &c.Roles.LogSlot }),
+		func(c *Config) *time.Duration { return &c.Roles.LargeEntityAge })),
+	rarely(text("log-storage-queue", "", "name", "Queue of the log-storage role",
+		func(c *Config) *string { return &c.Roles.LogQueue }, notEmpty)),
+	rarely(text("log-storage-container", "", "name", "Container of the log-storage role",
+		func(c *Config) *string { return &c.Roles.LogContainer }, notEmpty)),
+	rarely(number("log-storage-flush-bytes", "Size of buffered log lines at which they are written, in bytes", 1, 256<<20,
+		func(c *Config) *int { return &c.Roles.LogFlushBytes })),
+	rarely(duration("log-storage-flush-every", "Maximum time that a log line is buffered",
+		func(c *Config) *time.Duration { return &c.Roles.LogFlushEvery })),
+	rarely(duration("log-storage-slot", "Time range of the log blobs in one folder: a divisor of an hour, in whole minutes",
+		func(c *Config) *time.Duration { return &c.Roles.LogSlot })),
 	text("search-index-table", "", "table", "Table that the search-index role indexes",
 		func(c *Config) *string { return &c.Roles.SearchTable }, notEmpty),
 	text("search-index-fields", "", "name:type,...",
@@ -157,6 +157,22 @@ var roleOptions = []option{
 		"What the table-index role writes: copies of entities under the property's value, lists of their keys, or counts "+
 			"of the values for each partition", func(c *Config) *string { return &c.Roles.IndexKind },
 		func(s string) error { return oneOf(s, IndexKinds...) }),
+}
+
+// rarely makes an option one that serve has no flag for.
+func rarely(o option) option {
+	o.rare = true
+	return o
+}
+
+// section returns the role that an option belongs to, and its key in the section of the role; "" for other options.
+func (o *option) section() (role, key string) {
+	for _, role := range RoleNames {
+		if key, ok := strings.CutPrefix(o.name, role+"-"); ok {
+			return role, key
+		}
+	}
+	return "", ""
 }
 
 func archiveTarget(s string) error {
