@@ -7,14 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 )
 
 // accountsFileVariable names the accounts file where no flag does.
@@ -254,21 +257,54 @@ func newAccountRemove(file *string) *cobra.Command {
 }
 
 func newAccountShow(file *string) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "show NAME",
-		Short: "Print the keys of an account, which are secrets",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			account, err := readAccount(*file, args[0])
-			if err != nil {
+		Short: "Print the keys of an account, or its connection string, which are secrets",
+		Example: `  lazuli account show team
+  export AZURE_STORAGE_CONNECTION_STRING="$(lazuli account show team --connection-string --host store.example --https)"`,
+		Args: cobra.ExactArgs(1),
+	}
+	asString := cmd.Flags().Bool("connection-string", false, "print a connection string with the first key")
+	host := cmd.Flags().String("host", "127.0.0.1", "with --connection-string, host name or address of the server")
+	https := cmd.Flags().Bool("https", false, "with --connection-string, the server has a certificate (option cert)")
+	ports := map[string]*uint16{}
+	for name, port := range map[string]uint16{"blob": 10000, "queue": 10001, "table": 10002} {
+		ports[name] = cmd.Flags().Uint16(name+"-port", port, "with --connection-string, port of the "+name+" service")
+	}
+	output := reportOutput(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		account, err := readAccount(*file, args[0])
+		if err != nil {
+			return err
+		}
+		row := struct {
+			Name             string   `json:"name"`
+			Keys             []string `json:"keys"`
+			ConnectionString string   `json:"connectionString,omitempty"`
+		}{Name: account.Name, Keys: account.Keys}
+		if *asString {
+			scheme := "http"
+			if *https {
+				scheme = "https"
+			}
+			endpoint := func(service string) string {
+				return scheme + "://" + net.JoinHostPort(*host, strconv.Itoa(int(*ports[service]))) + "/" + account.Name
+			}
+			row.ConnectionString = connstr.Settings{Account: account.Name, Key: connstr.NewSecret(account.Keys[0]),
+				BlobEndpoint: endpoint("blob"), QueueEndpoint: endpoint("queue"), TableEndpoint: endpoint("table")}.Reveal()
+		}
+		return output(row, func(w io.Writer) error {
+			if *asString {
+				_, err := fmt.Fprintln(w, row.ConnectionString)
 				return err
 			}
 			for n, k := range account.Keys {
-				if _, err := fmt.Fprintf(cmd.OutOrStdout(), "key%d %s\n", n+1, k); err != nil {
+				if _, err := fmt.Fprintf(w, "key%d %s\n", n+1, k); err != nil {
 					return err
 				}
 			}
 			return nil
-		},
+		})
 	}
+	return cmd
 }

@@ -44,8 +44,8 @@ func adminAddress(m *Main, cmd *cobra.Command) (adminListener, error) {
 	return adminListener{"http://" + reachable(c.Admin.Address()), c.AdminToken}, nil
 }
 
-// printAdmin requests a report and prints it: unchanged if asJSON is set, otherwise by write. what describes the report
-// in errors.
+// printAdmin requests a report and prints it: as lines of JSON if asJSON is set, otherwise by write. what describes the
+// report in errors.
 func printAdmin[T any](cmd *cobra.Command, ask adminCaller, asJSON bool, what string,
 	write func(w io.Writer, report T) error) error {
 	body, err := ask(cmd, http.MethodGet, "", nil)
@@ -53,8 +53,7 @@ func printAdmin[T any](cmd *cobra.Command, ask adminCaller, asJSON bool, what st
 		return err
 	}
 	if asJSON {
-		_, err := cmd.OutOrStdout().Write(body)
-		return err
+		return writeLines(cmd.OutOrStdout(), body)
 	}
 	var report T
 	if err := json.Unmarshal(body, &report); err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -35,6 +36,7 @@ Items that cannot be read, such as archived blobs, are listed, and the exit code
 	cmd.Flags().BoolVar(&s.Receive, "receive", false,
 		"receive the messages of queues, which hides them for ten minutes and adds one to their dequeue count; otherwise "+
 			"export what Peek Messages shows")
+	output := reportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := s.Check(); err != nil {
 			return usageError{fmt.Errorf("--only: %w", err)}
@@ -51,6 +53,25 @@ Items that cannot be read, such as archived blobs, are listed, and the exit code
 			for _, missing := range r.Missing {
 				fmt.Fprintf(cmd.ErrOrStderr(), "%s %s: not exported: %s: %s\n", r.Kind, r.Name, missing.Item, missing.Reason)
 			}
+		}
+		items := 0
+		for _, r := range m.Resources {
+			for _, s := range r.Segments {
+				items += s.Items
+			}
+		}
+		if err := output(struct {
+			Folder    string `json:"folder"`
+			Source    string `json:"source"`
+			Resources int    `json:"resources"`
+			Items     int    `json:"items"`
+			Missing   int    `json:"missing"`
+		}{args[0], m.Source, len(m.Resources), items, m.Missing()}, func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "%s of %s exported to %s\n", count(items, "item"), count(len(m.Resources), "resource"),
+				args[0])
+			return err
+		}); err != nil {
+			return err
 		}
 		if n := m.Missing(); n > 0 {
 			return fmt.Errorf("%s could not be exported", count(n, "item"))
@@ -88,6 +109,7 @@ account is written instead; times are then those of the import.`,
 	cmd.Flags().BoolVar(&verify, "verify", false, "only check the files of the archive")
 	cmd.Flags().BoolVar(&fromAzurite, "azurite", false, "the folder is a data folder of Azurite")
 	config.AddFlags(cmd.Flags(), "location")
+	output := reportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if fromAzurite {
 			return m.importAzurite(cmd, args[0], account)
@@ -117,8 +139,15 @@ account is written instead; times are then those of the import.`,
 			return continued(cmd.Context(), err)
 		}
 		reportImport(cmd, r)
-		fmt.Fprintln(cmd.OutOrStdout(), count(r.Items, "item")+" imported")
-		return nil
+		return output(struct {
+			Items        int `json:"items"`
+			Expired      int `json:"expired"`
+			LostVersions int `json:"lostVersions"`
+			Missing      int `json:"missing"`
+		}{r.Items, r.Expired, r.LostVersions, r.Missing}, func(w io.Writer) error {
+			_, err := fmt.Fprintln(w, count(r.Items, "item")+" imported")
+			return err
+		})
 	}
 	return cmd
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/server/admin"
 	"github.com/lazuli-storage/lazuli/server/backup"
 	"github.com/lazuli-storage/lazuli/server/config"
@@ -74,6 +73,9 @@ configuration too.`,
 		if token := os.Getenv("LAZULI_BACKUP_TOKEN"); token != "" {
 			server.token = token
 		}
+		if _, err := server.send(cmd.Context(), http.MethodGet, "/healthz", nil); err != nil {
+			return err // before anything is created
+		}
 		progress := newMeter(cmd, "backed up", bytesUnit)
 		defer progress.end()
 		o.Progress = func(read, _ int64) { progress.at(read, 0) }
@@ -110,10 +112,9 @@ configuration too.`,
 
 // placeFlag adds --connection-string to cmd, and returns how to open the place of an argument.
 func placeFlag(cmd *cobra.Command) func(string) (backup.Place, error) {
-	flag := cmd.Flags().String("connection-string", "", "storage account of the container PLACE, if its URL has no SAS; "+
-		"default: the account of the other verbs, such as $"+connstr.Variable)
+	connection := accountFlag(cmd)
 	return func(text string) (backup.Place, error) {
-		account, err := chooseConnection(*flag)
+		account, err := connection()
 		if err != nil {
 			return nil, err
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 
@@ -17,6 +18,7 @@ import (
 func newCompactCommand(m *Main) *cobra.Command {
 	var dry bool
 	var rate int64
+	var output func(any, func(io.Writer) error) error
 	cmd := &cobra.Command{
 		Use:   "compact [folder]",
 		Short: "Free the space of deleted blobs in a data folder that no process uses",
@@ -45,10 +47,11 @@ the folder is in use or not a data folder.`,
 			if _, statErr := os.Stat(dir.Cluster()); !errors.Is(statErr, fs.ErrNotExist) {
 				return errors.Join(errNodeFolder, dir.Close())
 			}
-			err = compactFolder(cmd, dir, dry, rate<<20)
+			err = compactFolder(cmd, dir, dry, rate<<20, output)
 			return errors.Join(err, dir.Close())
 		},
 	}
+	output = reportOutput(cmd)
 	f := cmd.Flags()
 	config.AddFlags(f, "location", "config")
 	f.BoolVar(&dry, "dry-run", false, "change nothing; print how much space is unused")
@@ -60,7 +63,8 @@ the folder is in use or not a data folder.`,
 // log.
 var errNodeFolder = errors.New("this is the folder of a node of a cluster, which frees space by itself while it runs")
 
-func compactFolder(cmd *cobra.Command, dir *datadir.Dir, dry bool, rate int64) error {
+func compactFolder(cmd *cobra.Command, dir *datadir.Dir, dry bool, rate int64,
+	output func(any, func(io.Writer) error) error) error {
 	if dry {
 		damage := 0
 		a, err := blobsvc.Check(dir.Blobs(), dir.Extents(), func(error) { damage++ })
@@ -70,15 +74,26 @@ func compactFolder(cmd *cobra.Command, dir *datadir.Dir, dry bool, rate int64) e
 		if damage > 0 {
 			return fmt.Errorf("the folder has %d errors; lazuli fsck lists them", damage)
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(),
-			"%d bytes of content in %d files, of which %d bytes are used and %d can be freed\n",
-			a.Bytes, a.Extents, a.Live, a.Dead+a.Torn)
-		return err
+		return output(struct {
+			Bytes int64 `json:"bytes"`
+			Used  int64 `json:"usedBytes"`
+			Free  int64 `json:"freeableBytes"`
+		}{a.Bytes, a.Live, a.Dead + a.Torn}, func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "%s of content in %s, of which %s are used and %s can be freed\n",
+				bytesUnit(float64(a.Bytes)),
+				count(a.Extents, "file"), bytesUnit(float64(a.Live)), bytesUnit(float64(a.Dead+a.Torn)))
+			return err
+		})
 	}
 	before, after, err := blobsvc.CompactFolder(cmd.Context(), dir.Blobs(), dir.Extents(), rate)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d bytes of content before, %d after\n", before, after)
-	return err
+	return output(struct {
+		Before int64 `json:"bytesBefore"`
+		After  int64 `json:"bytesAfter"`
+	}{before, after}, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "%s of content before, %s after\n", bytesUnit(float64(before)), bytesUnit(float64(after)))
+		return err
+	})
 }

@@ -27,7 +27,8 @@ effect when a process that runs the hub receives it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newDurableServeCommand(m), newDurableListCommand(), newDurableShowCommand(), newDurableStartCommand(),
+	cmd.AddCommand(newDurableServeCommand(m), newDurableHubsCommand(), newDurableListCommand(), newDurableShowCommand(),
+		newDurableStartCommand(),
 		newDurableRaiseCommand(),
 		newDurableSendCommand("terminate", "End an instance and its sub-orchestrations; activities that run are not stopped",
 			func(ctx context.Context, c *durable.Client, id, reason string) error {
@@ -64,7 +65,7 @@ func hubClient(cmd *cobra.Command) func(context.Context) (*durable.Client, error
 		}
 		c, err := durable.NewClient(ctx, durable.Options{Storage: storage, Hub: *hub})
 		if errors.Is(err, durable.ErrHubNotFound) {
-			return nil, fmt.Errorf("the account has no task hub %q; choose another with --hub", *hub)
+			return nil, noHub(ctx, storage, *hub)
 		}
 		return c, err
 	}
@@ -117,7 +118,7 @@ func newDurableListCommand() *cobra.Command {
 					return tw.Flush()
 				}
 				if *asJSON {
-					if err := json.NewEncoder(cmd.OutOrStdout()).Encode(i); err != nil {
+					if err := writeLine(cmd.OutOrStdout(), i); err != nil {
 						return err
 					}
 					continue
@@ -155,9 +156,7 @@ func newDurableShowCommand() *cobra.Command {
 		}
 		steps := durable.Describe(events)
 		if *asJSON {
-			e := json.NewEncoder(cmd.OutOrStdout())
-			e.SetIndent("", "  ")
-			return e.Encode(map[string]any{"instance": i, "history": steps})
+			return writeLine(cmd.OutOrStdout(), map[string]any{"instance": i, "history": steps})
 		}
 		writeInstance(cmd.OutOrStdout(), i, steps, *full)
 		return nil

@@ -100,8 +100,9 @@ func setsEveryRule(t *testing.T, port string) {
 		} {
 			said := set()
 			code, output := runCommand(t, "fault", "ls", "--json", "--admin-port", port)
-			var list []faultrule.Status
-			if err := json.Unmarshal([]byte(output), &list); code != exitOK || err != nil || len(list) != 1 {
+			list := make([]faultrule.Status, strings.Count(output, "\n"))
+			if err := json.Unmarshal([]byte("["+strings.ReplaceAll(strings.TrimSpace(output), "\n", ",")+"]"),
+				&list); code != exitOK || err != nil || len(list) != 1 {
 				t.Fatalf("%s through %s: %s; the rules are %s", rule.JSON, door, said, output)
 			}
 			if want.Name == "" {

@@ -65,7 +65,7 @@ const defaultFuncPort = 7071
 func newFuncStartCommand(m *Main) *cobra.Command {
 	var f funcFlags
 	cmd := &cobra.Command{
-		Use:   "start",
+		Use:   "start [folder]",
 		Short: "Run the function app of a folder",
 		Long: `Run the function app of a folder: host.json, local.settings.json, and functions in Python, JavaScript or TypeScript, or a
 folder with a function.json for each function.
@@ -78,12 +78,18 @@ Core Tools.
 SIGINT or SIGTERM lets running invocations finish, within --drain-timeout; a second signal ends the process at once, and
 its messages are delivered again when their leases end.`,
 		Example: `  lazuli func start
-  lazuli func start --dir examples/functions/python --port 7072
+  lazuli func start examples/functions/python --port 7072
   curl -d '{"input": "a message"}' http://localhost:7071/admin/functions/QueueTrigger`,
-		Args: cobra.NoArgs,
+		Args: cobra.MaximumNArgs(1),
 	}
 	connection := overrideFlag(cmd, "the settings of the functions")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 1 {
+			if cmd.Flags().Changed("dir") {
+				return usageError{errors.New("give the folder as the argument or with --dir, not both")}
+			}
+			f.dir = args[0]
+		}
 		return runFunc(cmd, m.Environ, connection(), f)
 	}
 	fl := cmd.Flags()

@@ -105,7 +105,9 @@ func TestFuncStartRefuses(t *testing.T) {
 			`no function is called "none"; there are: Hello, Other`},
 		{"connection string", []string{"--dir", funcApp(t), "--connection-string", "nonsense"}, "connection string"},
 		{"log format", []string{"--log-format", "xml"}, "not text, json or console"},
-		{"argument", []string{"somewhere"}, `"somewhere" is one argument`},
+		{"folder", []string{"somewhere"}, "somewhere does not exist"},
+		{"two folders", []string{"somewhere", "else"}, "2 arguments were given"},
+		{"folder twice", []string{"somewhere", "--dir", "else"}, "as the argument or with --dir, not both"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var stderr testlog.Buffer

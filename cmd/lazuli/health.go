@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,13 +20,29 @@ func newHealthCommand(m *Main) *cobra.Command {
 		Use:   "health",
 		Short: "Check whether the server on this machine is ready; the result is the exit code",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
-			if err != nil {
-				return usageError{err}
-			}
-			return askReady(cmd.Context(), "http://"+reachable(c.Admin.Address())+"/readyz", m.Stdout)
-		},
+	}
+	output := reportOutput(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
+		if err != nil {
+			return usageError{err}
+		}
+		url := "http://" + reachable(c.Admin.Address()) + "/readyz"
+		var answer strings.Builder
+		notReady := askReady(cmd.Context(), url, &answer)
+		row := struct {
+			Ready  bool   `json:"ready"`
+			URL    string `json:"url"`
+			Reason string `json:"reason,omitempty"`
+		}{Ready: notReady == nil, URL: url}
+		if notReady != nil {
+			row.Reason = notReady.Error()
+		}
+		err = output(row, func(w io.Writer) error {
+			_, err := io.WriteString(w, answer.String())
+			return err
+		})
+		return cmp.Or(notReady, err)
 	}
 	config.AddFlags(cmd.Flags(), "admin-host", "admin-port")
 	return cmd
@@ -43,7 +61,8 @@ func askReady(ctx context.Context, url string, out io.Writer) error {
 	transport := &http.Transport{DisableKeepAlives: true} // and no proxy: the server is here
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
-		return fmt.Errorf("no server answers at %s: %w", url, err)
+		return fmt.Errorf("no server answers at %s: %w; is it running? Its address is set by --admin-host and "+
+			"--admin-port", url, err)
 	}
 	defer resp.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 1024))

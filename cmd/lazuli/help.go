@@ -127,6 +127,8 @@ var synonyms = map[string][]string{
 // misspelt verb is answered with the one that was meant.
 func finish(cmd *cobra.Command) {
 	cmd.SuggestFor = append(cmd.SuggestFor, synonyms[cmd.Name()]...)
+	formatFlag(cmd)
+	completeNames(cmd)
 	switch check := cmd.Args; {
 	case cmd.HasSubCommands() && !places(cmd):
 		if !cmd.Runnable() {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -101,5 +102,93 @@ func confirmation(cmd *cobra.Command) func(question string) error {
 			return nil
 		}
 		return errors.New("nothing was deleted")
+	}
+}
+
+// writeLines prints a JSON document as lines: the elements of an array, or another value, one a line.
+func writeLines(w io.Writer, document []byte) error {
+	var list []json.RawMessage
+	if json.Unmarshal(document, &list) != nil {
+		list = []json.RawMessage{document}
+	}
+	for _, v := range list {
+		var line bytes.Buffer
+		if err := json.Compact(&line, v); err != nil {
+			return err
+		}
+		line.WriteByte('\n')
+		if _, err := w.Write(line.Bytes()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeLine prints v as one line of JSON. Names of members begin with a small letter, and times that are not known are
+// left out.
+func writeLine(w io.Writer, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber() // large numbers stay as they are
+	var object any
+	if err := d.Decode(&object); err != nil {
+		return err
+	}
+	return jsonLines(w).Encode(styled(object))
+}
+
+// styled gives the members of objects the names and values of the style.
+func styled(v any) any {
+	switch v := v.(type) {
+	case []any:
+		for i := range v {
+			v[i] = styled(v[i])
+		}
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, member := range v {
+			if member != "0001-01-01T00:00:00Z" {
+				out[smallFirst(name)] = styled(member)
+			}
+		}
+		return out
+	}
+	return v
+}
+
+// smallFirst is the name of a member for the name of a field of Go: ID is id, NextVisible is nextVisible.
+func smallFirst(name string) string {
+	if len(name) < 2 || name[1] >= 'A' && name[1] <= 'Z' && strings.ToUpper(name) == name {
+		return strings.ToLower(name)
+	}
+	return strings.ToLower(name[:1]) + name[1:]
+}
+
+// formatFlag adds -o to a verb that has --json: "table" or "json".
+func formatFlag(cmd *cobra.Command) {
+	asJSON := cmd.LocalFlags().Lookup("json")
+	if asJSON == nil || asJSON.Value.Type() != "bool" || cmd.Flags().ShorthandLookup("o") != nil ||
+		cmd.Flags().Lookup("output") != nil {
+		return
+	}
+	format := cmd.Flags().StringP("output", "o", "table", "table, or json as --json")
+	before := cmd.PreRunE
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		switch *format {
+		case "json":
+			if err := asJSON.Value.Set("true"); err != nil {
+				return err
+			}
+		case "table":
+		default:
+			return usageError{fmt.Errorf("-o is %q, not table or json", *format)}
+		}
+		if before != nil {
+			return before(cmd, args)
+		}
+		return nil
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"regexp"
@@ -123,8 +122,6 @@ func writeMessages(out io.Writer, messages []queuetool.Message, r *queuetool.Rea
 }
 
 func writeMessagesJSON(out io.Writer, messages []queuetool.Message, r *queuetool.Reasons) error {
-	enc := json.NewEncoder(out)
-	enc.SetEscapeHTML(false)
 	for _, m := range messages {
 		line := struct {
 			queuetool.Message
@@ -133,7 +130,7 @@ func writeMessagesJSON(out io.Writer, messages []queuetool.Message, r *queuetool
 		if record, known := r.Of(m.ID); known {
 			line.Poison = &record
 		}
-		if err := enc.Encode(line); err != nil {
+		if err := writeLine(out, line); err != nil {
 			return err
 		}
 	}

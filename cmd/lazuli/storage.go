@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
@@ -47,6 +48,9 @@ func explained(err error) string {
 	}
 	if errors.Is(err, syscall.ECONNREFUSED) && errors.As(err, new(*url.Error)) {
 		text += "; is Lazuli running there? To use another account, set --connection-string or $" + connectionEnvVar
+	}
+	if errors.As(err, new(x509.UnknownAuthorityError)) {
+		text += "; for a certificate of lazuli cert, set SSL_CERT_FILE to its ca.pem, such as SSL_CERT_FILE=certs/ca.pem"
 	}
 	return text + creation(err)
 }

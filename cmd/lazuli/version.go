@@ -43,7 +43,6 @@ func newVersionCommand() *cobra.Command {
 				return err
 			}
 			e := json.NewEncoder(cmd.OutOrStdout())
-			e.SetIndent("", "  ")
 			return e.Encode(struct {
 				buildinfo.Info
 				Go      string  `json:"go"`

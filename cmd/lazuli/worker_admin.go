@@ -73,7 +73,8 @@ instances are not affected.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		body, err := ask(cmd, http.MethodGet, "", nil)
 		if errors.Is(err, errNotServed) {
-			return fmt.Errorf("the process does not report workers: %w", err)
+			return fmt.Errorf("this process runs no workers: start lazuli with --roles, or ask another process with "+
+				"--admin-port (%w)", err)
 		}
 		if err != nil {
 			return err
@@ -83,8 +84,7 @@ instances are not affected.`,
 			return fmt.Errorf("the answer is not a report of workers: %w", err)
 		}
 		if asJSON {
-			_, err := cmd.OutOrStdout().Write(body)
-			return err
+			return writeLines(cmd.OutOrStdout(), body)
 		}
 		return writeReport(cmd.OutOrStdout(), report, time.Now())
 	}
@@ -92,7 +92,11 @@ instances are not affected.`,
 		{"resume", "Resume a paused function"}} {
 		cmd.AddCommand(&cobra.Command{Use: verb.name + " function", Short: verb.short, Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
-				if _, err := ask(cmd, http.MethodPost, "/"+url.PathEscape(args[0])+"/"+verb.name, nil); err != nil {
+				_, err := ask(cmd, http.MethodPost, "/"+url.PathEscape(args[0])+"/"+verb.name, nil)
+				if errors.Is(err, errNotServed) {
+					return fmt.Errorf("this process has no function %s; lazuli workers lists those it runs (%w)", args[0], err)
+				}
+				if err != nil {
 					return err
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "%sd %s\n", verb.name, args[0])

@@ -88,12 +88,8 @@ type Queues struct {
 	Bytes    int64 `json:"bytes"`
 }
 
-// WriteJSON writes the report as one JSON object.
-func (r *Report) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
-}
+// WriteJSON writes the report as one JSON object, in one line.
+func (r *Report) WriteJSON(w io.Writer) error { return json.NewEncoder(w).Encode(r) }
 
 // WriteText writes the report as text.
 func (r *Report) WriteText(w io.Writer) error {

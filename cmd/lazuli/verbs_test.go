@@ -1,0 +1,208 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/internal/test/check"
+	"github.com/lazuli-storage/lazuli/lazulitest"
+)
+
+// longRunning are the verbs that run until they are stopped, or start servers; their own tests have their errors.
+var longRunning = []string{"lazuli", "lazuli serve", "lazuli open", "lazuli func start", "lazuli durable serve",
+	"lazuli worker", "lazuli bench",
+	// These write what they make for later runs.
+	"lazuli cluster init", "lazuli cluster export", "lazuli cluster import"}
+
+// clients are the verbs that talk to an account or to the admin listener of a server, with arguments that are valid.
+func clients(t *testing.T, m *Main) (list []*cobra.Command, args map[*cobra.Command][]string) {
+	t.Helper()
+	args = map[*cobra.Command][]string{}
+	folder := t.TempDir()
+	file := filepath.Join(folder, "file")
+	whole := map[string][]string{ // where the words of the usage line do not say
+		"lazuli blob get":      {"blob", "get", "abc/blob", filepath.Join(folder, "new")},
+		"lazuli durable raise": {"durable", "raise", "abc", "event", "{}"},
+		"lazuli durable start": {"durable", "start", "abc", "{}"},
+		"lazuli export":        {"export", filepath.Join(folder, "archive")},
+		"lazuli logs query":    {"logs", "query", "--service", "blob"},
+		"lazuli queue purge":   {"queue", "purge", "abc", "--all"},
+		"lazuli queue requeue": {"queue", "requeue", "abc-poison"},
+	}
+	check.OK(t, os.WriteFile(file, []byte(`{"PartitionKey":"a","RowKey":"b"}`), 0o600))
+	words := map[string]string{"container": "abc", "container/blob": "abc/blob", "container[/blob]": "abc/blob",
+		"[container[/prefix]]": "abc", "queue": "abc", "table": "Abc", "file": file, "[file]": file, "body": "x",
+		"partition-key": "a", "row-key": "b", "[partition-key": "a", "row-key]": "b", "[prefix]": "a", "folder": folder,
+		"[folder]": folder, "PLACE": filepath.Join(folder, "place")}
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		for _, c := range cmd.Commands() {
+			walk(c)
+		}
+		path := cmd.CommandPath()
+		if !cmd.Runnable() || cmd.Hidden || slices.Contains(longRunning, path) || strings.HasPrefix(path, "lazuli demo") ||
+			cmd.Flags().Lookup("connection-string") == nil && cmd.Flags().Lookup("admin-port") == nil &&
+				cmd.InheritedFlags().Lookup("admin-port") == nil || cmd.HasSubCommands() && !places(cmd) {
+			return
+		}
+		line := strings.Fields(path)[1:]
+		for _, word := range strings.Fields(cmd.Use)[1:] {
+			if word == "..." {
+				continue
+			}
+			value, ok := words[word]
+			if !ok {
+				value = "abc"
+			}
+			line = append(line, value)
+		}
+		if given, ok := whole[path]; ok {
+			line = given
+		}
+		list, args[cmd] = append(list, cmd), line
+	}
+	walk(newRootCommand(m))
+	if len(list) < 35 {
+		t.Fatalf("%d verbs are clients", len(list))
+	}
+	return list, args
+}
+
+// sentence reports whether a message is one for people: no dump, no stack.
+func sentence(text string) bool {
+	return strings.HasPrefix(text, "lazuli: ") && !strings.Contains(text, "goroutine ") &&
+		!strings.Contains(text, "panic") && !strings.Contains(text, "-----") && strings.Count(text, "\n") <= 2
+}
+
+// Without a server, each verb says within a sentence where it looked, and what to do; with a wrong key, what is wrong.
+func TestVerbsWithoutAServer(t *testing.T) {
+	server := lazulitest.Start(t)
+	closed := "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=a2V5;" +
+		"BlobEndpoint=http://127.0.0.1:1/devstoreaccount1;QueueEndpoint=http://127.0.0.1:1/devstoreaccount1;" +
+		"TableEndpoint=http://127.0.0.1:1/devstoreaccount1"
+	key := strings.Replace(server.ConnectionString(), "AccountKey=Eby8", "AccountKey=AAAA", 1)
+	verbs, args := clients(t, &Main{})
+	for _, verb := range verbs {
+		path := verb.CommandPath()
+		run := func(extra ...string) (int, string, string) {
+			var out, errs bytes.Buffer
+			if path == "lazuli export" { // an export notes from where it is
+				check.OK(t, os.RemoveAll(args[verb][1]))
+			}
+			m := &Main{Args: append(slices.Clone(args[verb]), extra...), Stdout: &out, Stderr: &errs}
+			return m.Run(t.Context()), out.String(), errs.String()
+		}
+		place := strings.HasPrefix(path, "lazuli backup") || path == "lazuli restore"
+		if verb.Flags().Lookup("connection-string") != nil && !place && path != "lazuli sas" &&
+			!strings.HasPrefix(path, "lazuli sas ") && path != "lazuli import" && path != "lazuli account show" &&
+			path != "lazuli search verify" {
+			flags := []string{}
+			if verb.Flags().Lookup("yes") != nil {
+				flags = append(flags, "--yes")
+			}
+			code, _, text := run(append(flags, "--connection-string", closed)...)
+			if code == exitUsage && strings.Contains(text, "required") {
+				continue
+			}
+			if code != exitFailure || !sentence(text) || !strings.Contains(text, "is Lazuli running there?") {
+				t.Errorf("%s without a server: %d, %q", path, code, text)
+			}
+			if code, _, text := run(append(flags, "--connection-string", key)...); code != exitFailure || !sentence(text) ||
+				!strings.Contains(text, "403") {
+				t.Errorf("%s with a wrong key: %d, %q", path, code, text)
+			}
+			if code, _, text := run("--connection-string", "nonsense"); code != exitUsage || !sentence(text) {
+				t.Errorf("%s with a connection string that is none: %d, %q", path, code, text)
+			}
+		} else if verb.Flag("admin-port") != nil && path != "lazuli config" && path != "lazuli restore" {
+			code, _, text := run("--admin-port", "1")
+			if code == exitUsage { // the flags of what is to be made are missing
+				continue
+			}
+			if code != exitFailure || !sentence(text) || !strings.Contains(text, "answers at http://127.0.0.1:1/") ||
+				!strings.Contains(text, "--admin-port") {
+				t.Errorf("%s without a process: %d, %q", path, code, text)
+			}
+		}
+	}
+}
+
+// Every verb with --json takes -o, refuses another format, and prints an object a line, also of an empty account.
+func TestFormats(t *testing.T) {
+	t.Setenv(connectionEnvVar, lazulitest.Start(t).ConnectionString())
+	n := 0
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		for _, c := range cmd.Commands() {
+			walk(c)
+		}
+		if f := cmd.LocalFlags().Lookup("json"); f == nil || f.Value.Type() != "bool" {
+			return
+		}
+		n++
+		if cmd.Flags().ShorthandLookup("o") == nil {
+			t.Errorf("%s has --json and no -o", cmd.CommandPath())
+		}
+	}
+	walk(newRootCommand(&Main{}))
+	if n < 25 {
+		t.Errorf("%d verbs have --json", n)
+	}
+	for _, line := range []string{"blob ls", "queue ls", "table ls", "durable hubs", "version", "config"} {
+		for _, format := range []string{"-o json", "--json", "-o table"} {
+			var out, errs bytes.Buffer
+			m := &Main{Args: strings.Fields(line + " " + format), Stdout: &out, Stderr: &errs}
+			if code := m.Run(t.Context()); code != exitOK {
+				t.Errorf("%s %s: %d, %s", line, format, code, &errs)
+			}
+			if strings.Contains(format, "json") {
+				for text := range strings.Lines(out.String()) {
+					if !json.Valid([]byte(text)) || text[0] != '{' {
+						t.Errorf("%s %s prints %q", line, format, text)
+					}
+				}
+			}
+		}
+		var out, errs bytes.Buffer
+		m := &Main{Args: strings.Fields(line + " -o xml"), Stdout: &out, Stderr: &errs}
+		if code := m.Run(t.Context()); code != exitUsage || !strings.Contains(errs.String(), "not table or json") {
+			t.Errorf("%s -o xml: %d, %s", line, code, &errs)
+		}
+	}
+}
+
+// A shell offers the names of what the account has.
+func TestCompletion(t *testing.T) {
+	server := lazulitest.Start(t)
+	t.Setenv(connectionEnvVar, server.ConnectionString())
+	for _, line := range []string{"queue create orders", "queue create other", "table create Orders",
+		"blob create photos"} {
+		m := &Main{Args: strings.Fields(line), Stdout: &bytes.Buffer{}, Stderr: os.Stderr}
+		if m.Run(t.Context()) != exitOK {
+			t.Fatal(line)
+		}
+	}
+	for line, want := range map[string]string{
+		"queue peek|or": "orders", "queue rm|": "orders other", "table query|": "Orders", "blob ls|p": "photos",
+		"blob get|": "photos/", "queue rm|orders|": "orders other",
+	} {
+		var out bytes.Buffer
+		verb, rest, _ := strings.Cut(line, "|")
+		m := &Main{Args: append(append([]string{"__complete"}, strings.Fields(verb)...), strings.Split(rest, "|")...),
+			Stdout: &out, Stderr: &bytes.Buffer{}}
+		if code := m.Run(t.Context()); code != exitOK {
+			t.Errorf("%s: %d", line, code)
+		}
+		offered, _, _ := strings.Cut(out.String(), ":")
+		if got := strings.Join(strings.Fields(offered), " "); got != want {
+			t.Errorf("%s: %q, want %q", line, got, want)
+		}
+	}
+}
