@@ -62,6 +62,7 @@ func newRootCommand(l *lab) *cobra.Command {
 		"the lazuli program to run (default: the one beside lazuli-lab or, in a checkout, one that is built from it)")
 	measure, cfg := bench.NewCommand(l.command)
 	bench.AddFloor(measure, cfg)
+	measure.AddCommand(newWorkersCommand(l))
 	root.AddCommand(newChaosCommand(l), measure)
 	return root
 }

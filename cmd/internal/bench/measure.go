@@ -66,7 +66,7 @@ func (m *measurement) slice(ctx context.Context, d time.Duration, count bool) {
 	var wg sync.WaitGroup
 	tallies := make([]tally, len(m.workers))
 	pid := m.env.target.PID
-	cpu := readCPU(pid)
+	cpu := ProcessorTime(pid)
 	start := time.Now()
 	for i, w := range m.workers {
 		wg.Go(func() { m.work(ctx, w, m.conns[i], &tallies[i], start, d) })
@@ -79,7 +79,7 @@ func (m *measurement) slice(ctx context.Context, d time.Duration, count bool) {
 		return
 	}
 	m.spent += time.Since(start)
-	m.cpu += readCPU(pid) - cpu
+	m.cpu += ProcessorTime(pid) - cpu
 	if mem := readMemory(pid); mem.RSS > m.rss.RSS {
 		m.rss = mem
 	}

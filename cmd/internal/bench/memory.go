@@ -61,8 +61,8 @@ func parseMemory(status string) Memory {
 // supports.
 const clockTick = 10 * time.Millisecond
 
-// readCPU returns the processor time that a process has used so far, in user and kernel mode; 0 when unknown.
-func readCPU(pid int) time.Duration {
+// ProcessorTime returns the time that a process has computed so far, in user and kernel mode; 0 when unknown.
+func ProcessorTime(pid int) time.Duration {
 	if pid <= 0 {
 		return 0
 	}

@@ -1,0 +1,349 @@
+// Package workbench measures workers and workflows on a server in a process of its own that syncs what it acknowledges:
+// rates, latencies, and the processor time of server and client together for a job or a workflow.
+package workbench
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"text/tabwriter"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+	"github.com/microsoft/durabletask-go/task"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/lazuli-storage/lazuli/cmd/internal/bench"
+	"github.com/lazuli-storage/lazuli/internal/killrig"
+	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/durable"
+)
+
+// Config configures a run.
+type Config struct {
+	// Command makes commands of lazuli.
+	Command func(args ...string) *exec.Cmd
+	// Jobs is the number of messages that are put, and then handled.
+	Jobs int
+	// Delayed is the number of messages that become visible at once.
+	Delayed int
+	// Workflows is the number of workflows of each kind.
+	Workflows int
+	// Wakes is the number of messages that are put, one at a time, for an idle worker.
+	Wakes int
+	// Folder is the folder for the server's data; "" is the system's temporary directory.
+	Folder string
+}
+
+// Row is one measurement.
+type Row struct {
+	Name string
+	// Rate is what was done in a second.
+	Rate float64
+	// Processor is the processor time of server and client for one of them; 0 where it was not measured.
+	Processor time.Duration
+	// P50 and P99 are latencies; 0 where they were not measured.
+	P50, P99 time.Duration
+	// Took is the time that all took.
+	Took time.Duration
+}
+
+// Write writes rows as a table.
+func Write(out io.Writer, rows []Row) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "work\t/s\tprocessor time\tp50\tp99\ttook\t")
+	short := func(d time.Duration) string {
+		if d == 0 {
+			return "-"
+		}
+		return d.Round(max(time.Microsecond, d/1000)).String()
+	}
+	for _, r := range rows {
+		fmt.Fprintf(w, "%s\t%.0f\t%s\t%s\t%s\t%s\t\n", r.Name, r.Rate, short(r.Processor), short(r.P50), short(r.P99),
+			short(r.Took))
+	}
+	return w.Flush()
+}
+
+// parallel is the number of jobs that clients and workers have in work at once.
+const parallel = 32
+
+// workflowsAtOnce is the number of workflows that run at once.
+const workflowsAtOnce = 16
+
+// quiet discards what workers log.
+var quiet = slog.New(slog.DiscardHandler)
+
+// run is one run.
+type run struct {
+	Config
+	server  *killrig.Server
+	storage *workers.Storage
+	rows    []Row
+}
+
+// Run measures all rows.
+func Run(ctx context.Context, c Config) (rows []Row, err error) {
+	dir, err := os.MkdirTemp(c.Folder, "lazuli-bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	r := &run{Config: c}
+	if r.server, err = killrig.StartServer(ctx, c.Command, filepath.Join(dir, "data")); err != nil {
+		return nil, err
+	}
+	defer func() { _ = r.server.Stop(context.WithoutCancel(ctx)) }()
+	if r.storage, err = workers.OpenStorage(r.server.Connection); err != nil {
+		return nil, err
+	}
+	for _, measure := range []func(context.Context) error{r.putAndHandle, r.wake, r.delayed, r.workflows} {
+		if err := measure(ctx); err != nil {
+			return r.rows, err
+		}
+	}
+	return r.rows, nil
+}
+
+// processor returns the processor time of server and client so far.
+func (r *run) processor() time.Duration {
+	return bench.ProcessorTime(r.server.Pid()) + bench.ProcessorTime(os.Getpid())
+}
+
+// measured adds a row for n things that do does.
+func (r *run) measured(name string, n int, do func() error) error {
+	began, used := time.Now(), r.processor()
+	if err := do(); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	took := time.Since(began)
+	r.rows = append(r.rows, Row{Name: name, Rate: float64(n) / took.Seconds(),
+		Processor: (r.processor() - used) / time.Duration(n), Took: took})
+	return nil
+}
+
+// queue creates a queue.
+func (r *run) queue(ctx context.Context, name string) (*azqueue.QueueClient, error) {
+	q := r.storage.Queues.NewQueueClient(name)
+	_, err := q.Create(ctx, nil)
+	return q, err
+}
+
+// put puts n messages with a delay.
+func put(ctx context.Context, q *azqueue.QueueClient, n int, delay func() time.Duration) error {
+	text := base64.StdEncoding.EncodeToString(make([]byte, 256))
+	g, ctx := errgroup.WithContext(ctx)
+	next := atomic.Int64{}
+	for range parallel {
+		g.Go(func() error {
+			for next.Add(1) <= int64(n) {
+				o := &azqueue.EnqueueMessageOptions{VisibilityTimeout: to.Ptr(int32(delay() / time.Second))}
+				if _, err := q.EnqueueMessage(ctx, text, o); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// handle runs a worker until it has handled n messages of a queue.
+func (r *run) handle(ctx context.Context, queue string, n int, each func()) error {
+	app := workers.New(workers.Config{Storage: r.storage, Logger: quiet})
+	handled, done := atomic.Int64{}, make(chan struct{})
+	app.Queue(queue, func(context.Context, workers.QueueMessage) error {
+		each()
+		if handled.Add(1) == int64(n) {
+			close(done)
+		}
+		return nil
+	}, workers.WithBatchSize(parallel), workers.WithNewBatchThreshold(parallel))
+	if err := app.Start(ctx); err != nil {
+		return err
+	}
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+	if err := app.Stop(context.WithoutCancel(ctx)); err != nil { // the last deletions
+		return err
+	}
+	return ctx.Err()
+}
+
+func (r *run) putAndHandle(ctx context.Context) error {
+	q, err := r.queue(ctx, "work")
+	if err != nil {
+		return err
+	}
+	err = r.measured(fmt.Sprintf("put, %d at a time", parallel), r.Jobs, func() error {
+		return put(ctx, q, r.Jobs, func() time.Duration { return 0 })
+	})
+	if err != nil {
+		return err
+	}
+	return r.measured(fmt.Sprintf("handle %d waiting, %d at a time", r.Jobs, parallel), r.Jobs, func() error {
+		return r.handle(ctx, "work", r.Jobs, func() {})
+	})
+}
+
+// wake measures the time from before a put to the start of the handler of an idle worker.
+func (r *run) wake(ctx context.Context) error {
+	q, err := r.queue(ctx, "idle")
+	if err != nil {
+		return err
+	}
+	app := workers.New(workers.Config{Storage: r.storage, Logger: quiet})
+	begun := make(chan time.Time, 1)
+	app.Queue("idle", func(context.Context, workers.QueueMessage) error {
+		begun <- time.Now()
+		return nil
+	})
+	if err := app.Start(ctx); err != nil {
+		return err
+	}
+	defer func() { _ = app.Stop(context.WithoutCancel(ctx)) }()
+	var all []time.Duration
+	for range r.Wakes {
+		if err := app.WaitIdle(ctx); err != nil {
+			return err
+		}
+		sleep(ctx, 3*time.Millisecond) // it waits at the service again
+		at := time.Now()
+		if _, err := q.EnqueueMessage(ctx, "eA==", nil); err != nil {
+			return err
+		}
+		select {
+		case t := <-begun:
+			all = append(all, t.Sub(at))
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	slices.Sort(all)
+	r.rows = append(r.rows, Row{Name: "put to start of the handler, idle", P50: all[len(all)/2],
+		P99: all[len(all)*99/100]})
+	return nil
+}
+
+// delayed measures when the last of many jobs begins that are due at once.
+func (r *run) delayed(ctx context.Context) error {
+	q, err := r.queue(ctx, "delayed")
+	if err != nil {
+		return err
+	}
+	due := time.Now().Add(time.Duration(5+r.Delayed/2000) * time.Second)
+	if err := put(ctx, q, r.Delayed, func() time.Duration { return max(0, time.Until(due)) }); err != nil {
+		return err
+	}
+	sleep(ctx, time.Until(due)) // the last whole second before which some are visible
+	last := atomic.Int64{}
+	err = r.handle(ctx, "delayed", r.Delayed, func() { last.Store(time.Now().UnixNano()) })
+	r.rows = append(r.rows, Row{Name: fmt.Sprintf("%d delayed jobs due at once, the last start", r.Delayed),
+		Took: time.Unix(0, last.Load()).Sub(due)})
+	return err
+}
+
+// workflows measures chains and fan-outs; a client that is not the worker waits for their ends.
+func (r *run) workflows(ctx context.Context) error {
+	registry := task.NewTaskRegistry()
+	_ = registry.AddActivityN("double", func(ctx task.ActivityContext) (any, error) {
+		var n int
+		err := ctx.GetInput(&n)
+		return 2 * n, err
+	})
+	_ = registry.AddOrchestratorN("chain", func(ctx *task.OrchestrationContext) (any, error) {
+		for i := range 3 {
+			if err := ctx.CallActivity("double", task.WithActivityInput(i)).Await(nil); err != nil {
+				return nil, err
+			}
+		}
+		return nil, nil
+	})
+	_ = registry.AddOrchestratorN("fan-out", func(ctx *task.OrchestrationContext) (any, error) {
+		var all []task.Task
+		for i := range 10 {
+			all = append(all, ctx.CallActivity("double", task.WithActivityInput(i)))
+		}
+		for _, t := range all {
+			if err := t.Await(nil); err != nil {
+				return nil, err
+			}
+		}
+		return nil, nil
+	})
+	o := durable.Options{Storage: r.storage, Hub: "Bench", Logger: quiet}
+	b, err := durable.New(o)
+	if err != nil {
+		return err
+	}
+	w := b.NewWorker(task.NewTaskExecutor(registry), durable.WorkerOptions{})
+	if err := w.Start(ctx); err != nil {
+		return err
+	}
+	defer func() { _ = w.Shutdown(context.WithoutCancel(ctx)) }()
+	client, err := durable.NewClient(ctx, o)
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"chain", "fan-out"} {
+		if err := r.workflow(ctx, client, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *run) workflow(ctx context.Context, client *durable.Client, name string) error {
+	var mu sync.Mutex
+	var all []time.Duration
+	title := map[string]string{"chain": "chain of 3 activities", "fan-out": "fan-out of 10 activities"}[name]
+	err := r.measured(fmt.Sprintf("%s, %d at a time", title, workflowsAtOnce), r.Workflows, func() error {
+		g, ctx := errgroup.WithContext(ctx)
+		next := atomic.Int64{}
+		for range workflowsAtOnce {
+			g.Go(func() error {
+				for next.Add(1) <= int64(r.Workflows) {
+					at := time.Now()
+					id, err := client.Start(ctx, name, durable.StartOptions{})
+					if err == nil {
+						_, err = client.Wait(ctx, id)
+					}
+					if err != nil {
+						return err
+					}
+					mu.Lock()
+					all = append(all, time.Since(at))
+					mu.Unlock()
+				}
+				return nil
+			})
+		}
+		return g.Wait()
+	})
+	if err == nil {
+		slices.Sort(all)
+		row := &r.rows[len(r.rows)-1]
+		row.P50, row.P99 = all[len(all)/2], all[len(all)*99/100]
+	}
+	return err
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
