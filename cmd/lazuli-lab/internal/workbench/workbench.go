@@ -19,7 +19,6 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
-	"github.com/microsoft/durabletask-go/task"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lazuli-storage/lazuli/cmd/internal/bench"
@@ -256,43 +255,33 @@ func (r *run) delayed(ctx context.Context) error {
 
 // workflows measures chains and fan-outs; a client that is not the worker waits for their ends.
 func (r *run) workflows(ctx context.Context) error {
-	registry := task.NewTaskRegistry()
-	_ = registry.AddActivityN("double", func(ctx task.ActivityContext) (any, error) {
-		var n int
-		err := ctx.GetInput(&n)
-		return 2 * n, err
-	})
-	_ = registry.AddOrchestratorN("chain", func(ctx *task.OrchestrationContext) (any, error) {
+	engine := durable.NewEngine(durable.Options{Hub: "Bench"})
+	app := workers.New(workers.Config{Storage: r.storage, Durable: engine, Logger: quiet})
+	workers.Activity(app, "double", func(_ context.Context, n int) (int, error) { return 2 * n, nil })
+	app.Orchestration("chain", durable.Orchestrator(func(ctx *durable.Context, _ int) (n int, err error) {
 		for i := range 3 {
-			if err := ctx.CallActivity("double", task.WithActivityInput(i)).Await(nil); err != nil {
-				return nil, err
+			if n, err = durable.Call[int](ctx, "double", i); err != nil {
+				return 0, err
 			}
 		}
-		return nil, nil
-	})
-	_ = registry.AddOrchestratorN("fan-out", func(ctx *task.OrchestrationContext) (any, error) {
-		var all []task.Task
-		for i := range 10 {
-			all = append(all, ctx.CallActivity("double", task.WithActivityInput(i)))
+		return n, nil
+	}))
+	app.Orchestration("fan-out", durable.Orchestrator(func(ctx *durable.Context, _ int) (int, error) {
+		var all []durable.Task
+		for range 10 {
+			all = append(all, ctx.CallActivity("double"))
 		}
-		for _, t := range all {
-			if err := t.Await(nil); err != nil {
-				return nil, err
-			}
-		}
-		return nil, nil
-	})
-	o := durable.Options{Storage: r.storage, Hub: "Bench", Logger: quiet}
-	b, err := durable.New(o)
-	if err != nil {
+		results, err := durable.WhenAll[int](all...)
+		return len(results), err
+	}))
+	if err := app.Start(ctx); err != nil {
 		return err
 	}
-	w := b.NewWorker(task.NewTaskExecutor(registry), durable.WorkerOptions{})
-	if err := w.Start(ctx); err != nil {
+	defer func() { _ = app.Stop(context.WithoutCancel(ctx)) }()
+	if _, err := engine.WaitClient(ctx); err != nil { // the hub exists
 		return err
 	}
-	defer func() { _ = w.Shutdown(context.WithoutCancel(ctx)) }()
-	client, err := durable.NewClient(ctx, o)
+	client, err := durable.NewClient(ctx, durable.Options{Storage: r.storage, Hub: "Bench"})
 	if err != nil {
 		return err
 	}
