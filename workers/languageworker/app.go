@@ -84,8 +84,11 @@ func (r Runtime) Open(ctx context.Context, s customhandler.WorkerSettings) (_ cu
 	a.server = grpc.NewServer(grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage))
 	a.server.RegisterService(a.describe(), nil)
 	a.serving.Go(func() { _ = a.server.Serve(l) })
-	a.first, err = a.start(ctx)
-	return a, err
+	if a.first, err = a.start(ctx); err != nil {
+		return nil, err
+	}
+	a.takesRequests = a.first.capabilities["HttpUri"] != ""
+	return a, nil
 }
 
 // App implements customhandler.WorkerApp.
@@ -98,6 +101,7 @@ type App struct {
 	serving        sync.WaitGroup
 	stdout, stderr io.Writer
 	loads          []customhandler.WorkerFunction
+	takesRequests  bool // the workers have HTTP servers
 	closed         sync.Once
 
 	mu      sync.Mutex         // guards the rest
@@ -115,11 +119,7 @@ func (a *App) Functions() ([]customhandler.WorkerFunction, bool) {
 }
 
 // TakesRequests implements customhandler.WorkerApp.
-func (a *App) TakesRequests() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return slices.ContainsFunc(a.ready, func(w *worker) bool { return w.capabilities["HttpUri"] != "" })
-}
+func (a *App) TakesRequests() bool { return a.takesRequests }
 
 // Load implements customhandler.WorkerApp.
 func (a *App) Load(functions []customhandler.WorkerFunction) { a.loads = functions }
