@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -35,8 +36,10 @@ type invocation struct {
 	forward func(ctx context.Context, address string, returned <-chan struct{}) error
 	// forwarded: there was a response to pass back; broken: it ended too early.
 	forwarded, broken bool
-	trace             workers.TraceContext
-	log               *slog.Logger
+	// bytes: what is no text is passed as bytes, not as text with replacement characters.
+	bytes bool
+	trace workers.TraceContext
+	log   *slog.Logger
 }
 
 // maxBody is the maximum length of a blob, a request's body and a response that are kept in memory.
@@ -52,7 +55,8 @@ var (
 )
 
 func (h *Host) newInvocation(ctx context.Context, f *function, reason string) *invocation {
-	inv := &invocation{id: uuid.NewString(), function: f, reason: reason, began: time.Now()}
+	inv := &invocation{id: uuid.NewString(), function: f, reason: reason, began: time.Now(),
+		bytes: h.project.worker != nil}
 	if ic, ok := workers.FromContext(ctx); ok {
 		inv.id, inv.trace = ic.InvocationID, ic.TraceContext
 		if parent := workers.TraceParent(ctx); parent != "" {
@@ -283,7 +287,7 @@ func readBounded(r io.Reader) ([]byte, error) {
 
 // addInput makes a trigger's text the value for Data, and its members known to expressions if it is a JSON object.
 func (inv *invocation) addInput(text []byte, binary bool) {
-	if binary {
+	if binary || inv.bytes && !utf8.Valid(text) {
 		inv.trigger = text
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -54,6 +55,9 @@ func (w *worker) typed(value any, forwarded bool) (*rpc.TypedData, error) {
 	case nil:
 		return &rpc.TypedData{}, nil
 	case string:
+		if !utf8.ValidString(v) {
+			return &rpc.TypedData{Data: &rpc.TypedData_Bytes{Bytes: []byte(v)}}, nil
+		}
 		return &rpc.TypedData{Data: &rpc.TypedData_String_{String_: v}}, nil
 	case json.RawMessage:
 		return &rpc.TypedData{Data: &rpc.TypedData_Json{Json: string(v)}}, nil
