@@ -34,7 +34,8 @@ func python(t testing.TB) string {
 }
 
 // pythonConfig writes an app of the files in a folder of testdata, and more.
-func pythonConfig(t testing.TB, connection, app string, files map[string]string, environ ...string) customhandler.Config {
+func pythonConfig(t testing.TB, connection, app string, files map[string]string,
+	environ ...string) customhandler.Config {
 	t.Helper()
 	path := python(t)
 	c := config(t, connection, "", files, environ...)
@@ -205,7 +206,8 @@ func TestPythonIsMissing(t *testing.T) {
 	path := python(t)
 	c := pythonConfig(t, "", "python", nil)
 	empty := t.TempDir()
-	if text, err := exec.CommandContext(t.Context(), path, "-m", "venv", "--without-pip", empty).CombinedOutput(); err != nil {
+	if text, err := exec.CommandContext(t.Context(), path, "-m", "venv", "--without-pip",
+		empty).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
 	c.Workers = Runtime{Python: filepath.Join(empty, "bin", "python")}
