@@ -25,6 +25,14 @@ func TestLakeRenameConditionsOfSource(t *testing.T) {
 	_, err = c.Rename(ctx, "b", &file.RenameOptions{AccessConditions: &file.AccessConditions{
 		ModifiedAccessConditions: &file.ModifiedAccessConditions{IfMatch: &other}}})
 	wantAnswer(t, err, 412, "ConditionNotMet")
+	etag := must(c.GetProperties(ctx, nil))(t).ETag
+	r := must(c.Rename(ctx, "b", nil))(t)
+	if r.ETag == nil || *r.ETag != *etag || r.LastModified == nil {
+		t.Errorf("a rename answers with the entity tag %v and the time %v, want %s", r.ETag, r.LastModified, *etag)
+	}
+	if r = must(fs.NewFileClient("b").Rename(ctx, "b", nil))(t); r.ETag == nil || *r.ETag != *etag {
+		t.Errorf("a rename to the same path answers with the entity tag %v, want %s", r.ETag, *etag)
+	}
 }
 
 // A umask that is sent limits an access control list, and the default one does not.

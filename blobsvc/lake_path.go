@@ -324,8 +324,12 @@ func (s *Service) renamePath(c *call) error {
 	if _, err := c.lakeHeaders(); err != nil { // which a rename leaves as they are (recorded)
 		return err
 	}
-	if _, err := s.state.Rename(&w, &src, &changes); err != nil {
+	result, err := s.state.Rename(&w, &src, &changes)
+	if err != nil {
 		return createError(copyError(err))
+	}
+	if c.version() > v20200210 { // recorded without until then; the SDK for C++ needs them
+		c.sendChanged(result.Changed)
 	}
 	s.background.Wake()
 	return c.Status(http.StatusCreated)

@@ -271,7 +271,8 @@ func TestLakeRename(t *testing.T) {
 		t.Errorf("content %q", got)
 	}
 	// To another filesystem.
-	r := f.lakeDo("PUT", "/other/here?mode=posix", "", "x-ms-rename-source", "/files/empty").want(t, 201, "")
+	r := f.lakeDo("PUT", "/other/here?mode=posix", "", "x-ms-rename-source", "/files/empty", "x-ms-version", "2020-02-10").
+		want(t, 201, "")
 	if r.header.Get("ETag") != "" {
 		t.Errorf("the answer has %v", r.header)
 	}

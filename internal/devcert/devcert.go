@@ -44,7 +44,8 @@ var localDomains = []string{"localhost", "local", "internal", "test", "lazuli"}
 
 // Hosts are the names and addresses that every server certificate has.
 func Hosts() []string {
-	return []string{"localhost", "*.localhost", "*.blob.localhost", "*.queue.localhost", "*.table.localhost",
+	return []string{"localhost", "*.localhost", "*.blob.localhost", "*.dfs.localhost", "*.queue.localhost",
+		"*.table.localhost",
 		"127.0.0.1", "::1", "lazuli", "host.docker.internal"}
 }
 

@@ -56,6 +56,7 @@ func (s *Store) Rename(w *Write, src *RenameSource, changes *RenameChanges) (Res
 			if c.path == "" || c.If.IfNoneMatch == "*" {
 				return ErrBlobExists
 			}
+			c.result.Changed = b.Changed
 			return nil
 		case c.path == "":
 			return ErrRenameSource
