@@ -605,6 +605,9 @@ func (s *Service) undeletePath(c *call) error {
 	if err != nil {
 		return wire.InvalidHeader("x-ms-undelete-source", text)
 	}
+	if source == "" { // the SDK for JavaScript sends the number alone: the path is where the file was
+		source = c.blob
+	}
 	w := s.unconditional(c)
 	b, err := s.state.RestorePath(&w, source, id)
 	if err != nil {

@@ -515,6 +515,11 @@ func TestLakeSoftDelete(t *testing.T) {
 	if got := readFile(t, fs.NewFileClient("d/two")); got != "2" {
 		t.Errorf("content %q", got)
 	}
+	// The source without a path is the path of the request.
+	r = f.lakeDo("DELETE", "/"+nameOf(c)+"/d?recursive=true", "").want(t, 200, "")
+	f.lakeDo("PUT", "/"+nameOf(c)+"/d?comp=undelete", "", "x-ms-undelete-source",
+		"?deletionid="+r.header.Get("x-ms-deletion-id")).want(t, 200, "")
+	wantPaths(t, paths(t, fs, true, nil), "d/", "d/one", "d/two")
 	must(fs.NewDirectoryClient("d").Delete(ctx, nil))(t)
 	f.advance(8 * 24 * time.Hour)
 	f.clean()

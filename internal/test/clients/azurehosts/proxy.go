@@ -88,6 +88,7 @@ func (p *Proxy) service(host string) string {
 
 func (p *Proxy) forward(w http.ResponseWriter, r *http.Request) {
 	target := p.account.Endpoints[p.service(r.Host)]
+	w.Header()["Content-Type"] = nil // an answer without a type gets none
 	(&httputil.ReverseProxy{Transport: p.toServer, Rewrite: func(r *httputil.ProxyRequest) {
 		r.Out.URL.Scheme, r.Out.URL.Host = "http", target
 		if p.account.TLS {
@@ -121,7 +122,8 @@ func (p *Proxy) Environment(folder string) ([]string, error) {
 	file := filepath.Join(folder, "ca.pem")
 	err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.certificate.Certificate[0]}),
 		0o600)
-	return append(os.Environ(), "HTTPS_PROXY=http://"+p.address, "NO_PROXY=", "SSL_CERT_FILE="+file), err
+	return append(os.Environ(), "HTTPS_PROXY=http://"+p.address, "NO_PROXY=127.0.0.1,localhost", "SSL_CERT_FILE="+file,
+		"NODE_EXTRA_CA_CERTS="+file, "REQUESTS_CA_BUNDLE="+file), err
 }
 
 // accepted is a listener of connections that are handed to it.

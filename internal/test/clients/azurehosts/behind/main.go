@@ -1,0 +1,40 @@
+// Command behind runs a command behind a proxy for the hosts of Azure Storage: see azurehosts.
+//
+//	behind FOLDER COMMAND ARGUMENTS...
+//
+// FOLDER is the place of the certificate. LAZULI_CONNECTION_STRING names the server.
+package main
+
+import (
+	"errors"
+	"log"
+	"os"
+	"os/exec"
+
+	"github.com/lazuli-storage/lazuli/internal/test/clients/azurehosts"
+)
+
+func main() {
+	log.SetFlags(0)
+	if len(os.Args) < 3 {
+		log.Fatal("usage: behind FOLDER COMMAND ARGUMENTS...")
+	}
+	proxy, err := azurehosts.StartProxy(azurehosts.ParseConnection(os.Getenv("LAZULI_CONNECTION_STRING")))
+	if err != nil {
+		log.Fatal(err)
+	}
+	env, err := proxy.Environment(os.Args[1])
+	if err != nil {
+		log.Fatal(err)
+	}
+	c := exec.Command(os.Args[2], os.Args[3:]...)
+	c.Env, c.Stdin, c.Stdout, c.Stderr = env, os.Stdin, os.Stdout, os.Stderr
+	err = c.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		os.Exit(exit.ExitCode())
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+}
