@@ -21,6 +21,7 @@ import (
 type durableServer struct {
 	options sidecar.Options
 	hub     string
+	account string                // of the server; "" for another one's
 	metrics prometheus.Registerer // may be nil
 	log     *slog.Logger
 	traces  func() // sends the last traces
@@ -46,7 +47,11 @@ func startDurable(s *server.Stack, c *config.Config, sec *security, metrics prom
 	if err != nil {
 		return nil, err
 	}
-	return serveDurable(storage, c, sec, metrics, clock, log, true)
+	d, err := serveDurable(storage, c, sec, metrics, clock, log, true)
+	if d != nil {
+		d.account = account
+	}
+	return d, err
 }
 
 // serveDurable opens the endpoint. A nil clock is the system's. checked says that the storage is the configuration's,

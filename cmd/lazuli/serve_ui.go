@@ -46,6 +46,9 @@ func workflowsOf(ctx context.Context, b backend, account, hub string, log *slog.
 	if err != nil {
 		return nil, err
 	}
-	return webhook.New(webhook.Options{Client: func() (*durable.Client, error) { return client, nil }, Hub: hub,
-		Logger: log}), nil
+	o := webhook.Options{Client: func() (*durable.Client, error) { return client, nil }, Hub: hub, Logger: log}
+	if w, ok := b.(*workerBackend); ok && w.durable != nil && w.durable.account == account {
+		o.Unmatched = func() []durable.Unmatched { return w.durable.server.Unmatched(hub) }
+	}
+	return webhook.New(o), nil
 }

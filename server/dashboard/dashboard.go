@@ -155,6 +155,7 @@ func (d *dashboard) routes(mux *http.ServeMux) {
 	pages("accounts/{account}/tables/{table}/partitions", d.partitions, nil)
 	pages("accounts/{account}/workflows", d.hubs, nil)
 	pages("accounts/{account}/workflows/{hub}", d.hub, d.changeHub)
+	pages("accounts/{account}/workflows/{hub}/entities", d.durableEntities, d.signalDurableEntity)
 	pages("accounts/{account}/workflows/{hub}/instance", d.instance, d.changeInstance)
 	pages("events", d.events, d.changeEvents)
 	pages("workers", d.workers, d.changeWorkers)

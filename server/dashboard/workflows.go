@@ -77,10 +77,10 @@ func readHub(ctx context.Context, client *service.Client, name string) (row hubR
 
 // workflowState is an instance as the management API writes it.
 type workflowState struct {
-	Name, InstanceID, RuntimeStatus string
-	Input, Output, CustomStatus     json.RawMessage
-	CreatedTime, LastUpdatedTime    time.Time
-	HistoryEvents                   []workflowEvent
+	Name, InstanceID, RuntimeStatus, Version string
+	Input, Output, CustomStatus              json.RawMessage
+	CreatedTime, LastUpdatedTime             time.Time
+	HistoryEvents                            []workflowEvent
 }
 
 // Done reports whether the instance has ended.
@@ -166,7 +166,7 @@ func timeline(events []workflowEvent) []timelineRow {
 // hub is the page of a hub's instances.
 func (d *dashboard) hub(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
-	query := url.Values{"top": {fmt.Sprint(pageSize)}, "showInput": {"false"}}
+	query := url.Values{"top": {fmt.Sprint(pageSize)}, "showInput": {"false"}, "details": {"true"}}
 	for name, parameter := range map[string]string{"status": "runtimeStatus", "prefix": "instanceIdPrefix"} {
 		if v := q.Get(name); v != "" {
 			query.Set(parameter, v)
@@ -180,11 +180,16 @@ func (d *dashboard) hub(w http.ResponseWriter, r *http.Request) error {
 	if err := json.Unmarshal(got.body.Bytes(), &rows); err != nil {
 		return err
 	}
+	unmatched, err := d.unmatched(r)
+	if err != nil {
+		return err
+	}
 	account, hub := r.PathValue("account"), r.PathValue("hub")
 	return d.show(w, r, "hub", hub,
 		[]crumb{{account, link("accounts", account)}, {"Workflows", link("accounts", account, "workflows")}},
 		map[string]any{"Hub": hub, "Rows": rows, "Status": q.Get("status"), "Prefix": q.Get("prefix"),
-			"Next": got.header.Get("X-Ms-Continuation-Token"), "Now": d.Now(),
+			"Unmatched": unmatched,
+			"Next":      got.header.Get("X-Ms-Continuation-Token"), "Now": d.Now(),
 			"Statuses": []string{"Pending", "Running", "Suspended", "Completed", "Failed", "Terminated"}})
 }
 
@@ -226,8 +231,8 @@ func (d *dashboard) changeHub(w http.ResponseWriter, r *http.Request) error {
 func (d *dashboard) instance(w http.ResponseWriter, r *http.Request) error {
 	id := r.URL.Query().Get("id")
 	path := []string{"instances", id}
-	got, err := d.workflowCall(r, http.MethodGet, path, url.Values{"showHistory": {"true"}, "showHistoryOutput": {"true"}},
-		"", "")
+	got, err := d.workflowCall(r, http.MethodGet, path, url.Values{"showHistory": {"true"}, "showHistoryOutput": {"true"},
+		"details": {"true"}}, "", "")
 	unreadable := ""
 	var p problem
 	if errAs(err, &p) && p.status == http.StatusInternalServerError {

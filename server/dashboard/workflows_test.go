@@ -24,6 +24,7 @@ import (
 type flows struct {
 	*site
 	client *durable.Client
+	hub    *durable.Backend
 	healed atomic.Bool
 }
 
@@ -38,7 +39,8 @@ func openFlows(t *testing.T, change ...func(*dashboard.Options)) *flows {
 				return nil, nil
 			}
 			return webhook.New(webhook.Options{Client: func() (*durable.Client, error) { return f.client, nil }, Hub: hub,
-				Logger: slog.New(slog.DiscardHandler)}), nil
+				Unmatched: func() []durable.Unmatched { return f.hub.Unmatched() },
+				Logger:    slog.New(slog.DiscardHandler)}), nil
 		}
 	})...)
 	storage, err := workers.OpenStorage(f.stack.ConnectionString())
@@ -75,7 +77,7 @@ func openFlows(t *testing.T, change ...func(*dashboard.Options)) *flows {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.Shutdown(context.Background()) })
-	f.client = b.Client()
+	f.client, f.hub = b.Client(), b
 	return f
 }
 
@@ -124,6 +126,35 @@ func TestWorkflowPages(t *testing.T) {
 		if status, _, _ := f.do("GET", path, nil, nil); status != want {
 			t.Errorf("%s: %d, want %d", path, status, want)
 		}
+	}
+}
+
+// Entities and their messages, versions, and work that no worker takes: here, the entities.
+func TestEntityPages(t *testing.T) {
+	t.Parallel()
+	f := openFlows(t)
+	entities := ordersHub + "/entities"
+	f.shows(entities, "There are no entities")
+	if _, err := f.client.Start(t.Context(), "order", durable.StartOptions{InstanceID: "i", Version: "v-17"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.client.Entity(t.Context(), "@counter@x", false); !errors.Is(err, durable.ErrEntityNotFound) {
+		t.Fatal(err)
+	}
+	check.OK(t, f.client.SignalEntity(t.Context(), "@counter@x", "add", durable.SignalOptions{Input: "1"}))
+	check.Eventually(t, func() bool { return strings.Contains(f.get(ordersHub), "no connected worker takes") },
+		"the work that nobody takes is not shown")
+	f.shows(ordersHub, "counter", "v-17", "Scheduled tasks")
+	// What an entity's worker has written.
+	storage, err := workers.OpenStorage(f.stack.ConnectionString())
+	check.OK(t, err)
+	_, err = storage.Tables.NewClient("OrdersEntities").AddEntity(t.Context(), []byte(`{"PartitionKey":"@counter@x",
+		"RowKey":"entity","HasState":true,"State":"{\"total\":41}","LastModified":"2026-01-01T00:00:00Z",
+		"LastModified@odata.type":"Edm.DateTime","LockedBy":"s","LockOwner":"holder","Epoch":"e","Commit":1}`), nil)
+	check.OK(t, err)
+	f.shows(entities+"?name=counter", "counter", "x", "41", "holder", "<td>1</td>")
+	if page := f.get(entities + "?name=other"); strings.Contains(page, "41") {
+		t.Error("the entities of one name include another's")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -163,6 +164,18 @@ func (h *hub) stopLocked() {
 	}
 	h.running = nil
 	h.log.Info("no workers are connected: leaving the work of the hub to others")
+}
+
+// Unmatched returns the pending work of a hub, by the name under which it is stored, that no connected worker takes.
+func (s *Server) Unmatched(hub string) []durable.Unmatched {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, h := range s.hubs {
+		if stored, err := durable.HubOf(name); err == nil && strings.EqualFold(stored, hub) {
+			return h.backend.Unmatched()
+		}
+	}
+	return nil
 }
 
 // Collector returns the metrics of the hubs that are open.

@@ -31,6 +31,8 @@ type Options struct {
 	// ReplaceRunning lets a start replace an instance with the same ID that still runs. One that does not run any more is
 	// always replaced.
 	ReplaceRunning bool
+	// Unmatched returns the pending work that no connected worker takes. Nil: nothing is known of it.
+	Unmatched func() []durable.Unmatched
 	// MaxBody bounds the body of a request, in bytes. Default 10 MiB.
 	MaxBody int64
 	// Logger takes the causes of responses with status 500. Default: slog.Default.
@@ -113,8 +115,16 @@ func (c *call) route(path []string) func() error {
 		return c.r.Method == method && len(path) > 0 && len(path) == n && strings.EqualFold(path[0], word)
 	}
 	switch {
-	case len(path) > 0 && strings.EqualFold(path[0], "entities"):
-		return func() error { return notImplemented("Entities are not supported.") }
+	case is(http.MethodPost, "entities", 3):
+		return func() error { return c.signalEntity(path[1], path[2]) }
+	case is(http.MethodGet, "entities", 3):
+		return func() error { return c.getEntity(path[1], path[2]) }
+	case is(http.MethodGet, "entities", 2):
+		return func() error { return c.listEntities(path[1]) }
+	case is(http.MethodGet, "entities", 1):
+		return func() error { return c.listEntities("") }
+	case is(http.MethodGet, "unmatched", 1):
+		return c.unmatched
 	case len(path) == 1 && strings.EqualFold(path[0], "makeprimary"):
 		return func() error {
 			return notImplemented("App leases are not supported: every process of a hub takes part in its work.")

@@ -40,6 +40,10 @@ func (c *call) list() error {
 	if q.Continuation != "" && !json.Valid([]byte(q.Continuation)) {
 		return badRequest("x-ms-continuation-token is not one that an answer had")
 	}
+	details, err := c.query.boolean("details", false)
+	if err != nil {
+		return err
+	}
 	q.Payloads = true
 	page, err := c.client.Query(c.r.Context(), q)
 	if err != nil {
@@ -47,7 +51,11 @@ func (c *call) list() error {
 	}
 	states := make([]state, 0, len(page.Instances))
 	for _, i := range page.Instances {
-		states = append(states, newState(i, input))
+		s := newState(i, input)
+		if details {
+			s.Version = i.Version
+		}
+		states = append(states, s)
 	}
 	c.w.Header().Set(continuation, page.Continuation)
 	writeJSON(c.w, http.StatusOK, states)
@@ -82,7 +90,14 @@ func (c *call) answer(i *durable.Instance) error {
 	if err != nil {
 		return err
 	}
+	details, err := c.query.boolean("details", false)
+	if err != nil {
+		return err
+	}
 	s := newState(i, input)
+	if details {
+		s.Version = i.Version
+	}
 	if history {
 		events, err := c.client.History(c.r.Context(), i.ID)
 		if err != nil {

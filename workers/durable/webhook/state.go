@@ -19,6 +19,8 @@ type state struct {
 	CreatedTime     string `json:"createdTime"`
 	LastUpdatedTime string `json:"lastUpdatedTime"`
 	HistoryEvents   []item `json:"historyEvents,omitempty"`
+	// Version is Lazuli's, and shown with details=true only.
+	Version string `json:"version,omitempty"`
 }
 
 // wholeSeconds describes how the API writes the times of an instance.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
@@ -50,6 +51,8 @@ func newAPI(t *testing.T) *api {
 		}
 		return strings.ToUpper(in), nil
 	})
+	app.Entity("counter", durable.Operation(durable.NewEntity[int](), "add",
+		func(_ *durable.EntityContext, s *int, n int) (any, error) { *s += n; return nil, nil }))
 	account.Run(app)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -62,6 +65,40 @@ func newAPI(t *testing.T) *api {
 	t.Cleanup(server.Close)
 	a.url = server.URL
 	return a
+}
+
+// Entities are signalled, read and listed.
+func TestEntities(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	for _, key := range []string{"a", "b%2Fc", "d"} {
+		a.want(a.ask("POST", "entities/Counter/"+key+"?op=add", "2"), 202, "")
+		a.want(a.ask("POST", "entities/counter/"+key+"?op=add", "3"), 202, "")
+		check.Eventually(t, func() bool { return a.ask("GET", "entities/counter/"+key, "").body == "5" }, "%s has 5", key)
+	}
+	type listed struct {
+		EntityID struct{ Name, Key string }
+		State    *int
+	}
+	var page, next []listed
+	first := a.ask("GET", "entities/counter?top=2&fetchState=true", "")
+	a.decode(first, &page)
+	if len(page) != 2 || page[1].EntityID.Key != "b/c" || page[1].State == nil || *page[1].State != 5 {
+		t.Errorf("the first page is %s", first.body)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), "GET", a.url+webhook.Path+"entities?top=2&details=true", nil)
+	check.OK(t, err)
+	r.Header.Set("X-Ms-Continuation-Token", first.header.Get("X-Ms-Continuation-Token"))
+	second := a.send(r)
+	a.decode(second, &next)
+	if len(next) != 1 || next[0].EntityID.Key != "d" || next[0].State != nil || next[0].EntityID.Name != "counter" {
+		t.Errorf("the second page is %s", second.body)
+	}
+	r.Header.Set("X-Ms-Continuation-Token", "x")
+	a.want(a.send(r), 400, "continuation")
+	a.want(a.ask("GET", "entities/counter?lastOperationTimeFrom=2999-01-01", ""), 200, "[]")
+	a.want(a.ask("GET", "entities/nobody", ""), 200, "[]")
+	a.want(a.ask("GET", "unmatched", ""), 200, "[]")
 }
 
 // answer holds what the API answers.
@@ -196,7 +233,12 @@ func TestStartRefusals(t *testing.T) {
 	a.want(a.ask("POST", "orchestrators/upper?timeout=x&pollingInterval=2", `"a"`), 400, "timeout")
 	a.want(a.ask("POST", "orchestrators/upper?taskHub=Other", `"a"`), 501, "Other")
 	a.want(a.ask("POST", "orchestrators/upper?connection=Other", `"a"`), 501, "Other")
-	a.want(a.ask("GET", "entities/counter/a", ""), 501, "Entities")
+	a.want(a.ask("GET", "entities/counter/a", ""), 404, "")
+	a.want(a.ask("GET", "entities?top=0", ""), 400, "top")
+	a.want(a.ask("GET", "entities?fetchState=x", ""), 400, "fetchState")
+	a.want(a.ask("POST", "entities/counter/a", "1"), 400, "op")
+	a.want(a.ask("POST", "entities/counter/a?op=add", "{"), 400, "JSON")
+	a.want(a.ask("POST", "entities/counter/"+strings.Repeat("x", 300)+"?op=add", "1"), 400, "instance ID")
 	a.want(a.ask("POST", "makeprimary", ""), 501, "leases")
 	a.want(a.ask("GET", "nothing", ""), 404, "")
 	a.want(a.ask("GET", "instances", ""), 200, "[]")
