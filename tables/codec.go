@@ -28,27 +28,27 @@ type codec interface {
 // structCodec stores a struct.
 type structCodec struct {
 	*schema
-	kind       kind // if the struct is one of several types
+	kind       string // the name of the type if the struct is one of several types
 	projection bool
 }
 
-// kind is the mark of a type among others in one table.
-type kind struct{ property, name string }
+// typeProperty has the name of an entity's type in tables of several.
+const typeProperty = "EntityType"
 
 func (c *structCodec) key(v reflect.Value) (Key, error) { return c.schema.key(v), nil }
 
 func (c *structCodec) encode(v reflect.Value, w *writer) error {
-	if c.kind.name != "" {
-		w.name(c.kind.property)
-		w.b = appendQuoted(w.b, c.kind.name)
+	if c.kind != "" {
+		w.name(typeProperty)
+		w.b = appendQuoted(w.b, c.kind)
 	}
 	return c.schema.encode(v, w)
 }
 
 func (c *structCodec) decode(e *raw, v reflect.Value) error {
-	if c.kind.name != "" && !c.projection {
-		if got := kindOf(e, c.kind.property); got != c.kind.name {
-			return fmt.Errorf("%w: %s is %q, want %q", ErrType, c.kind.property, got, c.kind.name)
+	if c.kind != "" && !c.projection {
+		if got := kindOf(e); got != c.kind {
+			return fmt.Errorf("%w: %s is %q, want %q", ErrType, typeProperty, got, c.kind)
 		}
 	}
 	if err := c.schema.decode(e, v); err != nil || c.projection {
@@ -58,7 +58,7 @@ func (c *structCodec) decode(e *raw, v reflect.Value) error {
 }
 
 func (c *structCodec) lookup(name string) (edm, error) {
-	if c.kind.name != "" && name == c.kind.property {
+	if c.kind != "" && name == typeProperty {
 		return edmString, nil
 	}
 	return c.schema.lookup(name)
@@ -72,10 +72,10 @@ func (c *structCodec) selects() []string {
 }
 
 func (c *structCodec) always() Expr {
-	if c.kind.name == "" {
+	if c.kind == "" {
 		return Expr{}
 	}
-	return Field(c.kind.property).Eq(c.kind.name)
+	return Field(typeProperty).Eq(c.kind)
 }
 
 func (c *structCodec) encrypts() bool { return c.encrypting }
@@ -84,9 +84,9 @@ func (c *structCodec) encrypts() bool { return c.encrypting }
 var ErrType = errors.New("the entity is of another type")
 
 // kindOf returns the name of an entity's type; it is empty if it has none.
-func kindOf(e *raw, property string) string {
+func kindOf(e *raw) string {
 	for _, p := range e.properties {
-		if p.name == property && p.edm == edmString {
+		if p.name == typeProperty && p.edm == edmString {
 			name, _ := unquote(p.value)
 			return name
 		}
@@ -97,7 +97,6 @@ func kindOf(e *raw, property string) string {
 // unionCodec stores several struct types, distinguished by a property. Values are interfaces that hold pointers to the
 // structs.
 type unionCodec struct {
-	property string
 	byName   map[string]*structCodec
 	byType   map[reflect.Type]*structCodec
 	fallback bool // unknown types are read as *Entity
@@ -153,11 +152,11 @@ func (c *unionCodec) encode(v reflect.Value, w *writer) error {
 }
 
 func (c *unionCodec) decode(e *raw, v reflect.Value) error {
-	name := kindOf(e, c.property)
+	name := kindOf(e)
 	s, ok := c.byName[name]
 	if !ok {
 		if !c.fallback {
-			return fmt.Errorf("%w: %s is %q, which is not registered", ErrType, c.property, name)
+			return fmt.Errorf("%w: %s is %q, which is not registered", ErrType, typeProperty, name)
 		}
 		p := &Entity{}
 		v.Set(reflect.ValueOf(p))
@@ -173,7 +172,7 @@ func (c *unionCodec) decode(e *raw, v reflect.Value) error {
 
 // lookup finds a property in any of the types; where they disagree on its type, the constant's type decides.
 func (c *unionCodec) lookup(name string) (edm, error) {
-	if name == c.property {
+	if name == typeProperty {
 		return edmString, nil
 	}
 	var found edm

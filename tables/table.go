@@ -30,7 +30,6 @@ type table struct {
 type config struct {
 	create     bool
 	types      []registration
-	property   string
 	encryption *Encryption
 }
 
@@ -53,9 +52,6 @@ func CreateIfMissing() Option { return func(c *config) { c.create = true } }
 func WithType[E any](name string) Option {
 	return func(c *config) { c.types = append(c.types, registration{name, reflect.TypeFor[E]()}) }
 }
-
-// WithTypeProperty names the property that distinguishes types, instead of EntityType.
-func WithTypeProperty(name string) Option { return func(c *config) { c.property = name } }
 
 // tableName are the rules of
 // https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model#table-names
@@ -82,8 +78,7 @@ func New[T any](service *aztables.ServiceClient, name string, options ...Option)
 	return t, nil
 }
 
-func newConfig(options []Option) config {
-	c := config{property: "EntityType"}
+func newConfig(options []Option) (c config) {
 	for _, o := range options {
 		o(&c)
 	}
@@ -103,9 +98,6 @@ func (c config) check(name string, inner codec) error {
 
 // codec returns how values of a type are stored. keyless allows a struct without keys.
 func (c config) codec(t reflect.Type, keyless bool) (codec, error) {
-	if !validPropertyName(c.property) {
-		return nil, fmt.Errorf("tables: %q is not a property name", c.property)
-	}
 	if t.Kind() == reflect.Interface {
 		return c.union(t)
 	}
@@ -124,7 +116,7 @@ func (c config) codec(t reflect.Type, keyless bool) (codec, error) {
 		if r.typ != t || len(c.types) > 1 {
 			return nil, fmt.Errorf("tables: a table of %v cannot have the type %v: use an interface", t, r.typ)
 		}
-		sc.kind = kind{c.property, r.name}
+		sc.kind = r.name
 		if err := sc.checkKind(); err != nil {
 			return nil, err
 		}
@@ -133,17 +125,17 @@ func (c config) codec(t reflect.Type, keyless bool) (codec, error) {
 }
 
 func (c *structCodec) checkKind() error {
-	if c.kind.name == "" {
+	if c.kind == "" {
 		return fmt.Errorf("tables: the type %v is registered without a name", c.typ)
 	}
-	if _, taken := c.byName[c.kind.property]; taken {
-		return fmt.Errorf("tables: %v has a property %s, which is to hold the name of its type", c.typ, c.kind.property)
+	if _, taken := c.byName[typeProperty]; taken {
+		return fmt.Errorf("tables: %v has a property %s, which is to hold the name of its type", c.typ, typeProperty)
 	}
 	return nil
 }
 
 func (c config) union(t reflect.Type) (codec, error) {
-	u := &unionCodec{property: c.property, byName: map[string]*structCodec{}, byType: map[reflect.Type]*structCodec{},
+	u := &unionCodec{byName: map[string]*structCodec{}, byType: map[reflect.Type]*structCodec{},
 		fallback: reflect.TypeFor[*Entity]().Implements(t)}
 	if len(c.types) == 0 {
 		return nil, fmt.Errorf("tables: a table of %v needs WithType for each type of its entities", t)
@@ -159,7 +151,7 @@ func (c config) union(t reflect.Type) (codec, error) {
 		if u.byName[r.name] != nil || u.byType[r.typ] != nil {
 			return nil, fmt.Errorf("tables: the type %v or the name %q is registered twice", r.typ, r.name)
 		}
-		sc := &structCodec{schema: s, kind: kind{c.property, r.name}}
+		sc := &structCodec{schema: s, kind: r.name}
 		if err := sc.checkKind(); err != nil {
 			return nil, err
 		}

@@ -102,7 +102,7 @@ func (t *Table[T]) knows(v reflect.Value, name string) bool {
 		return true // An Entity has all properties.
 	}
 	_, known := s.byName[name]
-	return known || s.kind.name != "" && s.kind.property == name
+	return known || s.kind != "" && typeProperty == name
 }
 
 func pause(ctx context.Context, try int) error {

@@ -173,7 +173,11 @@ func (b *Backend) open(ctx context.Context) error {
 		return fmt.Errorf("durable: read %s: %w", hubInfoBlob, err)
 	}
 	var info hubInfo
-	if err := json.Unmarshal(buffer[:n], &info); err != nil || info.PartitionCount < 1 || info.PartitionCount > 16 {
+	err = json.Unmarshal(buffer[:n], &info)
+	if err == nil && (info.PartitionCount < 1 || info.PartitionCount > 16) {
+		err = fmt.Errorf("%d partitions", info.PartitionCount)
+	}
+	if err != nil {
 		return fmt.Errorf("durable: the blob %s/%s does not describe a hub: %w", b.names.leases(), hubInfoBlob, err)
 	}
 	b.mu.Lock()

@@ -2,6 +2,7 @@ package durable
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -30,7 +31,10 @@ type queue struct {
 func (q queue) put(ctx context.Context, text string, delay time.Duration) (id, receipt string, err error) {
 	got, err := q.client.EnqueueMessage(ctx, text, &azqueue.EnqueueMessageOptions{
 		TimeToLive: to.Ptr(int32(-1)), VisibilityTimeout: to.Ptr(int32(min(max(delay, 0), maxDelay) / time.Second))})
-	if err != nil || len(got.Messages) == 0 {
+	if err == nil && len(got.Messages) == 0 {
+		err = errors.New("the answer has no message")
+	}
+	if err != nil {
 		return "", "", fmt.Errorf("durable: send a message: %w", err)
 	}
 	return *got.Messages[0].MessageID, *got.Messages[0].PopReceipt, nil

@@ -14,16 +14,14 @@ package poison
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"iter"
 	"strings"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+
+	"github.com/lazuli-storage/lazuli/tables"
 )
 
 // Suffix is appended to a queue's name for the name of its poison queue, as Azure Functions does.
@@ -35,8 +33,8 @@ const Table = "lazulipoison"
 // Record says why a message was given up.
 type Record struct {
 	// Queue is the poison queue and ID the message's id in it.
-	Queue string `json:"PartitionKey"`
-	ID    string `json:"RowKey"`
+	Queue string `table:"PartitionKey" json:"PartitionKey"`
+	ID    string `table:"RowKey" json:"RowKey"`
 
 	// Reason is one sentence, LastError what the last attempt failed with, "" if no handler came to return one.
 	Reason, LastError string
@@ -63,30 +61,20 @@ const (
 )
 
 // Write adds a record and creates the table if it is not there.
-func Write(ctx context.Context, tables *aztables.ServiceClient, r Record) error {
+func Write(ctx context.Context, service *aztables.ServiceClient, r Record) error {
 	if r.Inserted.Year() < 1601 { // before the first time that a table can hold
 		r.Inserted = r.Poisoned
 	}
 	r.Reason, r.LastError, r.Stack = clip(r.Reason, maxError), clip(r.LastError, maxError), clip(r.Stack, maxStack)
-	type plain Record
-	entity, err := json.Marshal(struct {
-		plain
-		AttemptsType string `json:"Attempts@odata.type"`
-		InsertedType string `json:"Inserted@odata.type"`
-		PoisonedType string `json:"Poisoned@odata.type"`
-	}{plain(r), "Edm.Int64", "Edm.DateTime", "Edm.DateTime"})
+	t, err := open(service)
 	if err != nil {
 		return err
 	}
-	client := tables.NewClient(Table)
-	_, err = client.UpsertEntity(ctx, entity, &aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeReplace})
-	if hasCode(err, aztables.TableNotFound) {
-		if _, err := client.CreateTable(ctx, nil); err != nil && !hasCode(err, aztables.TableAlreadyExists) {
-			return err
-		}
-		_, err = client.UpsertEntity(ctx, entity, &aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeReplace})
-	}
-	return err
+	return t.InsertOrReplace(ctx, &r)
+}
+
+func open(service *aztables.ServiceClient) (*tables.Table[Record], error) {
+	return tables.New[Record](service, Table, tables.CreateIfMissing())
 }
 
 func clip(s string, most int) string {
@@ -97,64 +85,46 @@ func clip(s string, most int) string {
 }
 
 // Read returns the record of a message, or nil if nothing was recorded.
-func Read(ctx context.Context, tables *aztables.ServiceClient, queue, id string) (*Record, error) {
-	got, err := tables.NewClient(Table).GetEntity(ctx, queue, id, nil)
-	if missing(err) {
-		return nil, nil
-	}
+func Read(ctx context.Context, service *aztables.ServiceClient, queue, id string) (*Record, error) {
+	t, err := open(service)
 	if err != nil {
 		return nil, err
 	}
-	return decode(got.Value)
+	r, err := t.Get(ctx, tables.Key{PartitionKey: queue, RowKey: id})
+	if missing(err) {
+		return nil, nil
+	}
+	return &r, err
 }
 
 // All yields the records of a poison queue.
-func All(ctx context.Context, tables *aztables.ServiceClient, queue string) iter.Seq2[*Record, error] {
-	pager := tables.NewClient(Table).NewListEntitiesPager(&aztables.ListEntitiesOptions{
-		Filter: to.Ptr("PartitionKey eq '" + strings.ReplaceAll(queue, "'", "''") + "'"),
-	})
+func All(ctx context.Context, service *aztables.ServiceClient, queue string) iter.Seq2[*Record, error] {
 	return func(yield func(*Record, error) bool) {
-		for pager.More() {
-			page, err := pager.NextPage(ctx)
-			if hasCode(err, aztables.TableNotFound) {
+		t, err := open(service)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for r, err := range t.Query(tables.PartitionKey.Eq(queue)).All(ctx) {
+			if missing(err) || !yield(&r, err) {
 				return
-			}
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			for _, e := range page.Entities {
-				if r, err := decode(e); !yield(r, err) || err != nil {
-					return
-				}
 			}
 		}
 	}
 }
 
-func decode(entity []byte) (*Record, error) {
-	var r Record
-	if err := json.Unmarshal(entity, &r); err != nil {
-		return nil, fmt.Errorf("a record in the table %s: %w", Table, err)
-	}
-	return &r, nil
-}
-
 // Remove deletes the record of a message. It succeeds if the record does not exist.
-func Remove(ctx context.Context, tables *aztables.ServiceClient, queue, id string) error {
-	_, err := tables.NewClient(Table).DeleteEntity(ctx, queue, id, nil)
-	if missing(err) {
-		return nil
+func Remove(ctx context.Context, service *aztables.ServiceClient, queue, id string) error {
+	t, err := open(service)
+	if err != nil {
+		return err
 	}
-	return err
+	if err := t.DeleteKey(ctx, tables.Key{PartitionKey: queue, RowKey: id}); !missing(err) {
+		return err
+	}
+	return nil
 }
 
 func missing(err error) bool {
-	return hasCode(err, aztables.TableNotFound) || hasCode(err, aztables.ResourceNotFound) ||
-		hasCode(err, aztables.EntityNotFound)
-}
-
-func hasCode(err error, code aztables.TableErrorCode) bool {
-	var r *azcore.ResponseError
-	return errors.As(err, &r) && r.ErrorCode == string(code)
+	return errors.Is(err, tables.ErrNotFound) || errors.Is(err, tables.ErrTableNotFound)
 }

@@ -35,6 +35,3 @@ func (r *Replay) Offer(seq uint64, data []byte) error {
 	}
 	return nil
 }
-
-// Position returns the position after the last message.
-func (r *Replay) Position() Position { return r.log.pos }

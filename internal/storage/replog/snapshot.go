@@ -352,8 +352,12 @@ func (l *Log) ReadSnapshot(ctx context.Context, read func(Position, io.Reader) e
 	if err := read(p, z); err != nil {
 		return err
 	}
-	if n, err := io.Copy(io.Discard, z); err != nil || n > 0 || r.pieces != m.Pieces {
-		return fmt.Errorf("%w: the snapshot has %d of %d pieces: %w", ErrDamaged, r.pieces, m.Pieces, err)
+	n, err := io.Copy(io.Discard, z)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: the end of the snapshot: %w", ErrDamaged, err)
+	case n > 0 || r.pieces != m.Pieces:
+		return fmt.Errorf("%w: the snapshot has %d of %d pieces, and %d bytes too many", ErrDamaged, r.pieces, m.Pieces, n)
 	}
 	return nil
 }

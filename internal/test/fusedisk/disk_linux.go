@@ -136,18 +136,6 @@ func (d *Disk) Failures() int {
 	return d.command("count")
 }
 
-// DropCache makes the next reads of a file, also those of its mapped pages, read from the file system.
-func (d *Disk) DropCache(name string) {
-	d.t.Helper()
-	f, err := os.Open(filepath.Join(d.Dir, name)) // which makes the kernel forget the pages of the file
-	if err == nil {
-		err = f.Close()
-	}
-	if err != nil {
-		d.t.Fatal(err)
-	}
-}
-
 func (d *Disk) command(line string) int {
 	d.t.Helper()
 	d.mu.Lock()

@@ -151,9 +151,6 @@ func (c *Cluster) Running(i int) func() *server.Server {
 	}
 }
 
-// Dir returns the folder of a server's files.
-func (c *Cluster) Dir(i int) string { return c.nodes[i].dir }
-
 // Size returns the number of servers.
 func (c *Cluster) Size() int { return len(c.nodes) }
 
@@ -192,9 +189,6 @@ func (c *Cluster) Conn(t testing.TB, i int) *nats.Conn {
 	t.Cleanup(conn.Close)
 	return conn
 }
-
-// ServerURL returns the address of one server.
-func (c *Cluster) ServerURL(i int) string { return "nats://" + c.nodes[i].client }
 
 // URL returns the addresses of all servers.
 func (c *Cluster) URL() string {

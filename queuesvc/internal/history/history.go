@@ -69,9 +69,6 @@ func New() *History { return &History{messages: make(map[string]*message)} }
 // Requests returns the number of requests.
 func (h *History) Requests() int64 { return h.requests.Load() }
 
-// Deleted returns the number of acknowledged deletions.
-func (h *History) Deleted() int64 { return h.deleted.Load() }
-
 // Failures returns the number of requests whose outcome is unknown.
 func (h *History) Failures() int64 { return h.failures.Load() }
 

@@ -182,8 +182,11 @@ func (r *nodesRun) streamFile(n *killrig.Node) (string, error) {
 		}
 		return err
 	})
-	if err != nil || len(files) == 0 {
-		return "", fmt.Errorf("%s has no file of a stream: %w", n.Name, err)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("look for the streams of %s: %w", n.Name, err)
+	case len(files) == 0:
+		return "", fmt.Errorf("%s has no file of a stream", n.Name)
 	}
 	return files[r.rnd.IntN(len(files))], nil
 }
