@@ -61,7 +61,7 @@ func (d *dashboard) containers(w http.ResponseWriter, r *http.Request) error {
 		map[string]any{"Rows": rows, "Prefix": q.Get("prefix"), "Next": value(got.NextMarker), "Now": d.Now()})
 }
 
-// changeContainers creates a container, or restores a deleted one.
+// changeContainers creates a container, restores a deleted one, or deletes those that are chosen.
 func (d *dashboard) changeContainers(w http.ResponseWriter, r *http.Request) error {
 	client, err := d.blobClient(r)
 	if err != nil {
@@ -74,6 +74,14 @@ func (d *dashboard) changeContainers(w http.ResponseWriter, r *http.Request) err
 			return err
 		}
 		return back(w, r, link("accounts", account, "containers", name), "created")
+	case "delete":
+		if err := removeChosen(r, func(name string) error {
+			_, err := client.DeleteContainer(r.Context(), name, nil)
+			return err
+		}); err != nil {
+			return err
+		}
+		return back(w, r, link("accounts", account, "containers"), "deleted")
 	case "restore":
 		if _, err := client.RestoreContainer(r.Context(), name, r.PostFormValue("version"), nil); err != nil {
 			return err

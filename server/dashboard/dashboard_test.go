@@ -250,7 +250,7 @@ func TestQueues(t *testing.T) {
 	s.post(poison, "action", "put", "body", "later", "encoding", "plain", "delay", "3600")
 	s.shows(poison, "4 messages: 3 visible, 1 hidden.", "one &lt;b&gt;", "later", "hidden, visible in 59 min")
 	s.shows(base+"queues", "orders-poison", "poison",
-		`class="number">4</td><td class="number">3</td><td class="number">1</td>`)
+		`class="number">4</td><td data-label="Visible" class="number">3</td><td data-label="Hidden" class="number">1</td>`)
 	s.post(poison, "action", "requeue", "match", "^one")
 	s.shows(work, "1 message", "one &lt;b&gt;")
 	s.hides(poison, "one &lt;b&gt;")

@@ -27,10 +27,14 @@ type homeData struct {
 	Connections []connection
 	Failures    []*Request
 	State       bool
+	Contents    []contents
 }
 
-// connection describes how an SDK connects to an account.
-type connection struct{ Account, String string }
+// connection describes how an SDK connects to an account. Key is whether the string has the account's key.
+type connection struct {
+	Account, String string
+	Key             bool
+}
 
 // home shows whether the server is well, and what to do next.
 func (d *dashboard) home(w http.ResponseWriter, r *http.Request) error {
@@ -48,7 +52,15 @@ func (d *dashboard) home(w http.ResponseWriter, r *http.Request) error {
 	}
 	names, _ := d.shownAccounts("")
 	for _, name := range names {
-		data.Connections = append(data.Connections, connection{name, connectionString(b, name)})
+		data.Connections = append(data.Connections, connection{name, connectionString(b, name),
+			name == auth.DevelopmentAccount})
+	}
+	for _, name := range names[:min(len(names), countedAccounts)] {
+		of := r.Clone(r.Context())
+		of.SetPathValue("account", name)
+		if c, err := d.contents(of); err == nil {
+			data.Contents = append(data.Contents, c)
+		}
 	}
 	return d.show(w, r, "home", "Home", nil, data)
 }

@@ -62,14 +62,24 @@ func (d *dashboard) queues(w http.ResponseWriter, r *http.Request) error {
 		map[string]any{"Rows": rows, "Prefix": q.Get("prefix"), "Next": value(got.NextMarker), "Now": d.Now()})
 }
 
-// changeQueues creates a queue.
+// changeQueues creates a queue, or deletes those that are chosen.
 func (d *dashboard) changeQueues(w http.ResponseWriter, r *http.Request) error {
 	client, err := d.queueClient(r)
 	if err != nil {
 		return err
 	}
 	name := strings.TrimSpace(r.PostFormValue("name"))
-	if r.PostFormValue("action") != "create" {
+	switch r.PostFormValue("action") {
+	case "create":
+	case "delete":
+		if err := removeChosen(r, func(name string) error {
+			_, err := client.DeleteQueue(r.Context(), name, nil)
+			return err
+		}); err != nil {
+			return err
+		}
+		return back(w, r, link("accounts", r.PathValue("account"), "queues"), "deleted")
+	default:
 		return errAction
 	}
 	if _, err := client.CreateQueue(r.Context(), name, nil); err != nil {

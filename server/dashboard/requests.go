@@ -233,12 +233,13 @@ type RequestFilter struct {
 	Service string
 	Account string
 	Failed  bool   // with an error, or without a response
+	Polling bool   // with Failed, also polls of queues that do not exist
 	Text    string // in the operation, path, error code, client, request ids or status
 }
 
 func (f *RequestFilter) takes(q *Request) bool {
 	if q.Number == 0 || f.Service != "" && f.Service != q.Service || f.Account != "" && f.Account != q.Account ||
-		f.Failed && q.Status != 0 && q.Status < 400 {
+		f.Failed && (q.Status != 0 && q.Status < 400 || !f.Polling && q.polls()) {
 		return false
 	}
 	if f.Text == "" {
@@ -249,6 +250,11 @@ func (f *RequestFilter) takes(q *Request) bool {
 		q.StatusText()}, func(s string) bool {
 		return strings.Contains(strings.ToLower(s), text)
 	})
+}
+
+// polls reports whether a worker has looked into a queue that does not exist, which it does again and again.
+func (q *Request) polls() bool {
+	return q.Status == http.StatusNotFound && (q.Operation == "GetMessages" || q.Operation == "PeekMessages")
 }
 
 // secrets are the headers that are not shown.

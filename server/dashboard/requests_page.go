@@ -23,7 +23,7 @@ func isSignature(part string) bool {
 func requestFilter(r *http.Request) RequestFilter {
 	q := r.URL.Query()
 	return RequestFilter{Service: q.Get("service"), Account: q.Get("in"), Failed: q.Get("failed") != "",
-		Text: q.Get("text")}
+		Polling: q.Get("polling") != "", Text: q.Get("text")}
 }
 
 // shownRequests is the number of requests that a page shows at first.

@@ -45,7 +45,17 @@ func (d *dashboard) changeTables(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	name := strings.TrimSpace(r.PostFormValue("name"))
-	if r.PostFormValue("action") != "create" {
+	switch r.PostFormValue("action") {
+	case "create":
+	case "delete":
+		if err := removeChosen(r, func(name string) error {
+			_, err := client.DeleteTable(r.Context(), name, nil)
+			return err
+		}); err != nil {
+			return err
+		}
+		return back(w, r, link("accounts", r.PathValue("account"), "tables"), "deleted")
+	default:
 		return errAction
 	}
 	if _, err := client.CreateTable(r.Context(), name, nil); err != nil {

@@ -85,10 +85,13 @@ func ago(t, now time.Time) string {
 	return short(now.Sub(t)) + " ago"
 }
 
-// until is the time up to t.
+// until is the time up to t. The year 9999 is that of messages without expiry.
 func until(t, now time.Time) string {
-	if t.IsZero() {
+	switch {
+	case t.IsZero():
 		return ""
+	case t.Year() >= 9999:
+		return "never"
 	}
 	if !t.After(now) {
 		return "now"

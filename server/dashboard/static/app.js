@@ -155,14 +155,62 @@ if (drop) {
   });
 }
 
-// Keys: / goes to the first search field, g and a letter to a page.
-const pages = { h: '/ui/', r: '/ui/requests', w: '/ui/workers', c: '/ui/control' };
+// A list is sorted by a column when its title is clicked: by numbers where all cells begin with one.
+for (const table of document.querySelectorAll('table.sort')) {
+  for (const title of table.tHead.rows[0].cells) {
+    if (title.classList.contains('choose') || title.querySelector('.hidden')) continue;
+    const button = document.createElement('button');
+    button.type = 'button';
+    button.className = 'link';
+    button.append(...title.childNodes);
+    title.append(button);
+    button.addEventListener('click', () => {
+      const down = title.getAttribute('aria-sort') === 'ascending';
+      for (const other of table.tHead.rows[0].cells) other.removeAttribute('aria-sort');
+      title.setAttribute('aria-sort', down ? 'descending' : 'ascending');
+      const body = table.tBodies[0], rows = [...body.rows];
+      const text = (row) => row.cells[title.cellIndex].textContent.trim();
+      const numbers = title.classList.contains('number');
+      const key = (row) => numbers ? Number.parseFloat(text(row).replaceAll(',', '')) || 0 : text(row);
+      rows.sort((a, b) => {
+        const x = key(a), y = key(b);
+        return numbers ? x - y : x.localeCompare(y);
+      });
+      if (down) rows.reverse();
+      body.append(...rows);
+    });
+  }
+}
+
+// The button that deletes what is chosen says how many there are.
+const chosen = document.querySelector('[data-chosen]');
+if (chosen) {
+  const show = () => {
+    const n = document.querySelectorAll('input[name=chosen]:checked').length;
+    chosen.disabled = n === 0;
+    chosen.textContent = n === 0 ? 'Delete the chosen' : `Delete the chosen (${n})`;
+  };
+  document.addEventListener('change', show);
+  show();
+}
+
+// Keys: / goes to the first search field, g and a letter to a page, ? shows them.
+const pages = { h: '/ui/', r: '/ui/requests', w: '/ui/workers', c: '/ui/control', e: '/ui/events' };
+const links = [...document.querySelectorAll('.accounts details[open] a')];
+for (const [key, part] of [['b', 'containers'], ['q', 'queues'], ['t', 'tables'], ['o', 'workflows']]) {
+  const link = links.find((a) => a.pathname.endsWith('/' + part));
+  if (link) pages[key] = link.href;
+}
+const keys = document.getElementById('keys');
+document.querySelector('[data-keys]')?.addEventListener('click', () => keys.showModal());
 let gone = 0;
 document.addEventListener('keydown', (event) => {
   if (event.target.closest('input, textarea, select, dialog') || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === '/') {
     const field = document.querySelector('main [role=search] input');
     if (field) { event.preventDefault(); field.focus(); }
+  } else if (event.key === '?') {
+    keys.showModal();
   } else if (event.key === 'g') {
     gone = event.timeStamp;
   } else if (pages[event.key] && event.timeStamp - gone < 1000) {
