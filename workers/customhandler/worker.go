@@ -76,9 +76,11 @@ type Invocation struct {
 	ID string
 	// Function is the function's name.
 	Function string
-	// Inputs are the values of the trigger and of the input bindings, by the bindings' names; Metadata are the trigger's
-	// metadata. A value is nil, a string, []byte, time.Time, *HTTPRequest, or anything that encoding/json writes.
-	Inputs, Metadata map[string]any
+	// Inputs are the values of the trigger, and then of the input bindings in their order: functions may take them by
+	// position. Metadata are the trigger's metadata. A value is nil, a string, []byte, time.Time, *HTTPRequest, or
+	// anything that encoding/json writes.
+	Inputs   []Input
+	Metadata map[string]any
 	// Retry is the attempt under a retry policy; nil without one.
 	Retry *RetryContext
 	Trace workers.TraceContext
@@ -89,6 +91,12 @@ type Invocation struct {
 	// soon or never. It returns an error if the response was interrupted, or if ctx was done before its end. Nil for other
 	// triggers. Invoke returns after it.
 	Forward func(ctx context.Context, address string, returned <-chan struct{}) error
+}
+
+// Input is the value of a trigger or of an input binding.
+type Input struct {
+	Name  string // of the binding
+	Value any
 }
 
 // HTTPRequest is the value of an HTTP trigger.
@@ -155,7 +163,7 @@ func (l *languageInvoker) run(ctx context.Context) error { return l.app.Run(ctx)
 
 func (l *languageInvoker) invoke(ctx context.Context, inv *invocation, inputs map[string]any) (*response, error) {
 	call := &Invocation{
-		ID: inv.id, Function: inv.function.name, Inputs: map[string]any{}, Metadata: map[string]any{}, Retry: inv.retry,
+		ID: inv.id, Function: inv.function.name, Metadata: map[string]any{}, Retry: inv.retry,
 		Trace: inv.trace, Forward: inv.forward,
 		Log: func(user bool, level slog.Level, message string) {
 			category := "Function." + inv.function.name
@@ -167,11 +175,12 @@ func (l *languageInvoker) invoke(ctx context.Context, inv *invocation, inputs ma
 			}
 		},
 	}
-	for name, value := range inputs {
+	for _, b := range append([]*binding{inv.function.trigger}, inv.function.in...) {
+		value := inputs[b.name]
 		if data, ok := value.(httpData); ok {
 			value = data.request
 		}
-		call.Inputs[name] = value
+		call.Inputs = append(call.Inputs, Input{b.name, value})
 	}
 	for _, e := range inv.data.entries {
 		if e.value != nil {

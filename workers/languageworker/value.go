@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"net/url"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -24,12 +25,12 @@ func (w *worker) request(c *customhandler.Invocation, forwarded bool) (*rpc.Invo
 		InvocationId: c.ID, FunctionId: w.ids[c.Function], TriggerMetadata: map[string]*rpc.TypedData{},
 		TraceContext: &rpc.RpcTraceContext{TraceParent: c.Trace.TraceParent, TraceState: c.Trace.TraceState},
 	}
-	for name, value := range c.Inputs {
-		data, err := w.typed(value, forwarded)
+	for _, input := range c.Inputs {
+		data, err := w.typed(input.Value, forwarded)
 		if err != nil {
-			return nil, fmt.Errorf("input %s: %w", name, err)
+			return nil, fmt.Errorf("input %s: %w", input.Name, err)
 		}
-		r.InputData = append(r.InputData, &rpc.ParameterBinding{Name: name,
+		r.InputData = append(r.InputData, &rpc.ParameterBinding{Name: input.Name,
 			RpcData: &rpc.ParameterBinding_Data{Data: data}})
 	}
 	for name, value := range c.Metadata {
@@ -230,7 +231,7 @@ func httpResponse(h *rpc.RpcHttp) (*customhandler.HTTPResponse, error) {
 		r.Header.Set(name, value.GetValue())
 	}
 	for _, c := range h.GetCookies() {
-		r.Header.Add("Set-Cookie", cookie(c).String())
+		r.Header.Add("Set-Cookie", cookie(c))
 	}
 	if h.GetBody().GetData() != nil {
 		body, err := value(h.GetBody())
@@ -242,26 +243,39 @@ func httpResponse(h *rpc.RpcHttp) (*customhandler.HTTPResponse, error) {
 	return r, nil
 }
 
-func cookie(c *rpc.RpcHttpCookie) *http.Cookie {
-	h := &http.Cookie{Name: c.GetName(), Value: c.GetValue(), Domain: c.GetDomain().GetValue(),
-		Path: c.GetPath().GetValue(), Secure: c.GetSecure().GetValue(), HttpOnly: c.GetHttpOnly().GetValue()}
+// cookie writes a cookie as the Functions host does: the value is escaped, and the path is / if there is none.
+func cookie(c *rpc.RpcHttpCookie) string {
+	var b strings.Builder
+	b.WriteString(c.GetName() + "=" + strings.ReplaceAll(url.QueryEscape(c.GetValue()), "+", "%20"))
 	if t, ok := c.GetExpires().GetTimestamp().(*rpc.NullableTimestamp_Value); ok {
-		h.Expires = t.Value.AsTime()
+		b.WriteString("; expires=" + t.Value.AsTime().UTC().Format(http.TimeFormat))
 	}
 	if age, ok := c.GetMaxAge().GetDouble().(*rpc.NullableDouble_Value); ok {
-		if h.MaxAge = int(age.Value); h.MaxAge <= 0 {
-			h.MaxAge = -1
-		}
+		fmt.Fprintf(&b, "; max-age=%d", int64(age.Value))
+	}
+	if domain := c.GetDomain().GetValue(); domain != "" {
+		b.WriteString("; domain=" + domain)
+	}
+	path := c.GetPath().GetValue()
+	if path == "" {
+		path = "/"
+	}
+	b.WriteString("; path=" + path)
+	if c.GetSecure().GetValue() {
+		b.WriteString("; secure")
 	}
 	switch c.GetSameSite() {
 	case rpc.RpcHttpCookie_Lax:
-		h.SameSite = http.SameSiteLaxMode
+		b.WriteString("; samesite=lax")
 	case rpc.RpcHttpCookie_Strict:
-		h.SameSite = http.SameSiteStrictMode
+		b.WriteString("; samesite=strict")
 	case rpc.RpcHttpCookie_ExplicitNone:
-		h.SameSite = http.SameSiteNoneMode
+		b.WriteString("; samesite=none")
 	}
-	return h
+	if c.GetHttpOnly().GetValue() {
+		b.WriteString("; httponly")
+	}
+	return b.String()
 }
 
 // indexedFunction converts a function that a worker has found.

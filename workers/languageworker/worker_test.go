@@ -123,7 +123,7 @@ func TestHTTP(t *testing.T) {
 		h.Get("X-In") != "given" || h.Get("X-Path") != r.url+"/api/echo/7?q=a&q=b" {
 		t.Errorf("%d %v %q", response.StatusCode, h, body)
 	}
-	if got := h["Set-Cookie"]; !slices.Equal(got, []string{"a=1; SameSite=Strict", "b=2; Max-Age=60"}) {
+	if got := h["Set-Cookie"]; !slices.Equal(got, []string{"a=1; path=/; samesite=strict", "b=2; max-age=60; path=/"}) {
 		t.Errorf("cookies %q", got)
 	}
 	if response, body := r.get(t, "/api/flaky", ""); response.StatusCode != 200 || body != "attempt 1" {

@@ -13,6 +13,7 @@ const inspector = require('node:inspector');
 const { parseArgs } = require('node:util');
 const app = require('./app.cjs');
 const core = require('./core.cjs');
+const durable = require('./durable.cjs');
 const model3 = require('./model3.cjs');
 const proto = require('./proto.cjs');
 const stream = require('./stream.cjs');
@@ -72,6 +73,7 @@ async function invoke(request) {
         }
     };
 
+    const step = durable.isOrchestration(metadata) ? new durable.Step(request) : undefined;
     const model = await worker.app.model.getInvocationModel(context);
     const { context: own, inputs } = await model.getArguments();
     const hookData = {};
@@ -91,7 +93,11 @@ async function invoke(request) {
         }
     });
     await during('postInvocationHooks', () => core.runHooks('postInvocation', post, { invocationId, category }));
-    if (post.error !== null && post.error !== undefined) {
+    const failed = post.error !== null && post.error !== undefined;
+    if (step) {
+        return step.response(own, post.result, failed ? post.error : undefined);
+    }
+    if (failed) {
         throw post.error;
     }
     return model.getResponse(own, post.result);
