@@ -378,7 +378,8 @@ core.registerFunction({ name: 'Flow', bindings: { context: { type: 'orchestratio
 			event: action(6),
 		} } };
 		if (flow.input === 'fail') {
-			throw Object.assign(new Error('false\n\n$OutOfProcData$:' + JSON.stringify({ error: 'it failed', actions: [[]] })), { stack: 'at' });
+			const state = JSON.stringify({ error: 'it failed', actions: [[]] });
+			throw Object.assign(new Error('false\n\n$OutOfProcData$:' + state), { stack: 'at' });
 		}
 		if (flow.input === 'signal') { return { isDone: false, actions: [[{ actionType: 9 }]] }; }
 		return { isDone: false, actions: [[]], customStatus: { history: flow.history.map((e) => e.EventType),

@@ -243,7 +243,7 @@ func httpResponse(h *rpc.RpcHttp) (*customhandler.HTTPResponse, error) {
 	return r, nil
 }
 
-// cookie writes a cookie as the Functions host does: the value is escaped, and the path is / if there is none.
+// cookie writes a cookie as the Functions host does: the value is escaped, and the default path is /.
 func cookie(c *rpc.RpcHttpCookie) string {
 	var b strings.Builder
 	b.WriteString(c.GetName() + "=" + strings.ReplaceAll(url.QueryEscape(c.GetValue()), "+", "%20"))
