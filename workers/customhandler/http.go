@@ -230,6 +230,8 @@ func (h *Host) forwardTo(ctx context.Context, w http.ResponseWriter, r *http.Req
 	if err != nil {
 		return err
 	}
+	// With the server in the context, the proxy panics when it cannot copy the response to its end.
+	ctx = context.WithValue(ctx, http.ServerContextKey, r.Context().Value(http.ServerContextKey))
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	begun, silent := make(chan struct{}), false

@@ -132,6 +132,12 @@ func TestPythonKills(t *testing.T) {
 		"host.json": `{"version": "2.0", "extensions": {"queues": {"visibilityTimeout": "00:00:00",
   "maxPollingInterval": "00:00:00.200", "maxDequeueCount": 1000, "batchSize": 4, "newBatchThreshold": 2}}}`,
 	}, "FUNCTIONS_WORKER_PROCESS_COUNT=2"))
+	killUnderLoad(t, r)
+}
+
+// killUnderLoad kills the processes of an app again and again while its function copies messages.
+func killUnderLoad(t *testing.T, r *running) {
+	t.Helper()
 	const messages, kills = 300, 8
 	stop := make(chan bool)
 	var killed atomic.Int64

@@ -142,15 +142,30 @@ function callback(exports, entryPoint) {
     return (...args) => found.apply(owner, args);
 }
 
+// scriptOf is the file of a function whose function.json names none: index or run, or the only one of its folder.
+function scriptOf(metadata) {
+    if (metadata.scriptFile) {
+        return metadata.scriptFile;
+    }
+    const scripts = fs.readdirSync(metadata.directory).filter((name) => /\.[cm]?js$/.test(name));
+    const named = scripts.find((name) => /^(index|run)\./.test(name)) ?? (scripts.length === 1 ? scripts[0] : undefined);
+    if (!named) {
+        throw new SystemError('function.json has no "scriptFile", and there is no index.js');
+    }
+    return path.join(metadata.directory, named);
+}
+
 // loadFunction loads a function of which the host has read the function.json.
 async function loadFunction(id, metadata) {
     const dir = worker.app.directory;
+    let script = metadata.scriptFile;
     try {
-        const exports = await load(metadata.scriptFile);
+        script = scriptOf(metadata);
+        const exports = await load(script);
         worker.app.functions.set(id, { metadata, callback: callback(exports, metadata.entryPoint) });
     } catch (thrown) {
         const err = toError(thrown);
-        const more = fs.existsSync(metadata.scriptFile) ? advice(dir, err) : built(dir);
+        const more = fs.existsSync(script) ? advice(dir, err) : built(dir);
         err.message = `Worker was unable to load function ${metadata.name}: '${err.message}'${more}`;
         err.isAzureFunctionsSystemError = true;
         throw err;

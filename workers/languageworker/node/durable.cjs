@@ -46,8 +46,11 @@ const failureMark = '\n\n$OutOfProcData$:';
 
 const statuses = { completed: 1, continuedAsNew: 2, failed: 3 };
 
-function isOrchestration(metadata) {
-    return Object.values(metadata.bindings ?? {}).some((b) => b.type?.toLowerCase() === 'orchestrationtrigger');
+// isStep reports whether an invocation is a step of a workflow by the Durable Task protocol. A host that sends the
+// package's own JSON gets the package's own result.
+function isStep(metadata, invocation) {
+    return Object.values(metadata.bindings ?? {}).some((b) => b.type?.toLowerCase() === 'orchestrationtrigger') &&
+        invocation.inputData.some((i) => i.data?.string !== undefined);
 }
 
 // text is the value of a wrapped string, undefined if there is none.
@@ -260,4 +263,4 @@ function delay(retried) {
     return Math.min(next, o.maxRetryIntervalInMilliseconds || Infinity);
 }
 
-module.exports = { isOrchestration, Step };
+module.exports = { isStep, Step };

@@ -73,7 +73,7 @@ async function invoke(request) {
         }
     };
 
-    const step = durable.isOrchestration(metadata) ? new durable.Step(request) : undefined;
+    const step = durable.isStep(metadata, request) ? new durable.Step(request) : undefined;
     const model = await worker.app.model.getInvocationModel(context);
     const { context: own, inputs } = await model.getArguments();
     const hookData = {};
