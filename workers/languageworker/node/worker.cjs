@@ -164,8 +164,10 @@ const handlers = {
     },
 };
 
+// failure is the result of an error. Where the worker itself found it, its stack says nothing to the app's author.
 function failure(err) {
-    return { status: 'failure', exception: { message: err.message, stackTrace: err.stack, type: err.name } };
+    const stackTrace = err instanceof SystemError ? undefined : err.stack;
+    return { status: 'failure', exception: { message: err.message, stackTrace, type: err.name } };
 }
 
 async function answer(handler, request) {
