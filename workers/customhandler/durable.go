@@ -34,6 +34,11 @@ type DurableApp interface {
 	// the Durable Task protocol. An error of workers.Permanent fails the instance; after another one the step is run
 	// again.
 	Orchestrator(call func(ctx context.Context, request []byte) ([]byte, error)) workers.Orchestrator
+	// Replay converts an OrchestratorRequest for the packages of Durable Functions for Python and JavaScript: trigger is
+	// the JSON that they take, with the input as text of JSON or as JSON. finish makes an OrchestratorResponse of the
+	// state that they return, or of the message of the function's failure if that is not empty.
+	Replay(request []byte, inputAsText bool) (trigger json.RawMessage,
+		finish func(result json.RawMessage, failure string) ([]byte, error), err error)
 	// Instance returns the ID of the instance whose activity runs with the context.
 	Instance(ctx context.Context) string
 	// ClientData is the value of a durableClient binding of a host at an origin such as http://localhost:7071.
@@ -190,19 +195,31 @@ func (h *Host) callOrchestrator(ctx context.Context, f *function, request []byte
 	defer cancel(nil)
 	defer context.AfterFunc(h.hard, func() { cancel(context.Cause(h.hard)) })()
 	inv := h.newInvocation(ctx, f, "A step of a workflow is to be run.")
-	inv.trigger = base64.StdEncoding.EncodeToString(request)
+	finish := finishHandler
+	if h.project.worker == nil {
+		inv.trigger = base64.StdEncoding.EncodeToString(request)
+	} else if inv.trigger, finish, err = h.durable.Replay(request, h.project.host.runtime == "python"); err != nil {
+		return nil, workers.Permanent(err)
+	}
 	err = h.wrap(ctx, inv, func(ctx context.Context) error {
 		_, err := h.call(ctx, inv)
 		return err
 	})
 	var answered *FunctionError
 	switch {
+	case errors.As(err, &answered) && h.project.worker != nil:
+		return finish(nil, answered.Error())
 	case errors.As(err, &answered), errors.Is(err, workers.ErrTimeout):
 		return nil, workers.Permanent(err)
 	case err != nil:
 		return nil, err
 	}
-	response, err = base64.StdEncoding.DecodeString(rawText(inv.returned.JSON))
+	return finish(inv.returned.JSON, "")
+}
+
+// finishHandler reads the response of a custom handler.
+func finishHandler(result json.RawMessage, _ string) ([]byte, error) {
+	response, err := base64.StdEncoding.DecodeString(rawText(result))
 	if err != nil || len(response) == 0 {
 		return nil, workers.Permanent(errors.New("the handler's ReturnValue is not an OrchestratorResponse in base64"))
 	}
