@@ -96,7 +96,7 @@ func raised(name string) *protocol.HistoryEvent {
 }
 
 const (
-	retried = `{"actionType": 1, "functionName": "r", "input": "5", "retryOptions": {"firstRetryIntervalInMilliseconds": 1000, "maxNumberOfAttempts": 2}}`
+	retried = `{"actionType": 1, "functionName": "r", "input": "5", "retryOptions": {"firstRetryIntervalInMilliseconds": 1000, "maxNumberOfAttempts": 2, "backoffCoefficient": 3}}`
 	plainA  = `{"actionType": 0, "functionName": "a", "input": "\"x\""}`
 	both    = `{"actions": [[{"actionType": 12, "compoundActions": [` + retried + `, ` + plainA + `]}, ` + plainA + `]]}`
 )
@@ -104,6 +104,8 @@ const (
 // Tasks have the numbers that the packages' code gives them: attempts and their timers come between other tasks.
 func TestReplayNumbers(t *testing.T) {
 	t.Parallel()
+	lastFailure := []*protocol.HistoryEvent{scheduled(0), failed(0), timerCreated(1), fired(1), scheduled(2), failed(2),
+		timerCreated(3), fired(3)}
 	for _, c := range []struct {
 		name, result string
 		events       []*protocol.HistoryEvent
@@ -127,6 +129,11 @@ func TestReplayNumbers(t *testing.T) {
 		{"again, with an event that nobody took",
 			`{"isDone": true, "actions": [[{"actionType": 6, "externalEventName": "Go"}, {"actionType": 4, "input": "2"}]]}`,
 			[]*protocol.HistoryEvent{raised("go"), raised("GO")}, `0 CONTINUED_AS_NEW "2"1`},
+		{"the last failure", `{"actions": [[` + retried + `]]}`, lastFailure[:6], `3 timer +3s`},
+		{"after the last timer", `{"actions": [[` + retried + `, ` + plainA + `]]}`, lastFailure, `4 a "x"`},
+		{"an event before its task", `{"isDone": true, "actions": [[` + plainA +
+			`, {"actionType": 6, "externalEventName": "Go"}, {"actionType": 4}]]}`,
+			[]*protocol.HistoryEvent{scheduled(0), raised("go"), completed(0)}, `1 CONTINUED_AS_NEW 0`},
 		{"text that holds the state", `"{\"isDone\": true, \"actions\": []}"`, nil, `0 COMPLETED 0`},
 	} {
 		got, err := step(t, history(c.events...), c.result, "")
