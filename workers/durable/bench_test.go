@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -179,4 +180,94 @@ func BenchmarkChain(b *testing.B) {
 	requests.mu.Unlock()
 	b.ReportMetric(float64(total)/float64(b.N), "requests/workflow")
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "workflows/s")
+}
+
+// benchWorkers runs an app on each of several processes' engines, all in this process, on one hub of 16 partitions.
+func benchWorkers(b *testing.B, workerCount int) *durable.Client {
+	b.Helper()
+	lazuli := lazulitest.Start(b, lazulitest.WithData(b.TempDir()))
+	var c *durable.Client
+	for range workerCount {
+		engine := durable.NewEngine(durable.Options{Hub: "Bench", Partitions: 16})
+		app := workers.New(workers.Config{Storage: lazuli.Default(b).Storage, Logger: slog.New(slog.DiscardHandler),
+			Durable: engine})
+		app.Entity("account", accountEntity())
+		workers.Activity(app, "double", func(_ context.Context, n int) (int, error) { return 2 * n, nil })
+		app.Orchestration("one", durable.Orchestrator(func(ctx *durable.Context, n int) (int, error) {
+			return durable.Call[int](ctx, "double", n)
+		}))
+		if err := app.Start(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { _ = app.Stop(context.Background()) })
+		var err error
+		if c, err = engine.WaitClient(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return c
+}
+
+// BenchmarkOrchestrations runs workflows of one activity, 64 at a time, on 1, 4 and 16 workers.
+func BenchmarkOrchestrations(b *testing.B) {
+	for _, n := range []int{1, 4, 16} {
+		b.Run(fmt.Sprint(n, "-workers"), func(b *testing.B) {
+			c := benchWorkers(b, n)
+			b.ResetTimer()
+			inParallel(b, 64, func(i int) error {
+				id, err := c.Start(b.Context(), "one", durable.StartOptions{InstanceID: fmt.Sprint("o", i), Input: "1"})
+				if err == nil {
+					_, err = c.Wait(b.Context(), id)
+				}
+				return err
+			})
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "orchestrations/s")
+		})
+	}
+}
+
+// BenchmarkSignals sends signals to 100 entities, 64 at a time, on 1, 4 and 16 workers, until all have had an effect.
+func BenchmarkSignals(b *testing.B) {
+	for _, n := range []int{1, 4, 16} {
+		b.Run(fmt.Sprint(n, "-workers"), func(b *testing.B) {
+			c := benchWorkers(b, n)
+			id := func(i int) string { return durable.EntityID("account", fmt.Sprint(i%100)) }
+			b.ResetTimer()
+			inParallel(b, 64, func(i int) error {
+				return c.SignalEntity(b.Context(), id(i), "add", durable.SignalOptions{Input: "1"})
+			})
+			for sum := 0; sum < b.N; {
+				sum = 0
+				for i := range 100 {
+					e, err := c.Entity(b.Context(), id(i), true)
+					if err == nil && e.State != nil {
+						n, _ := strconv.Atoi(*e.State)
+						sum += n
+					}
+				}
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "signals/s")
+		})
+	}
+}
+
+// inParallel calls f for the numbers below b.N.
+func inParallel(b *testing.B, parallel int, f func(i int) error) {
+	b.Helper()
+	next := make(chan int)
+	var wg sync.WaitGroup
+	for range parallel {
+		wg.Go(func() {
+			for i := range next {
+				if err := f(i); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	for i := range b.N {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
 }
