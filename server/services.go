@@ -103,6 +103,11 @@ func (s *Stack) Transport() *inproc.Transport {
 	return t
 }
 
+// Client returns a client that reaches the services inside the process, at the addresses of [Stack.ConnectionString].
+// It saves the connection, and nothing else: requests are authorized, counted and logged as those of other programs.
+// Clients of the Azure SDK take it as their Transport.
+func (s *Stack) Client() *http.Client { return &http.Client{Transport: s.Transport()} }
+
 // open opens the services on the data folder. ctx bounds the wait for other nodes of a cluster.
 func (s *Stack) open(ctx context.Context) (err error) {
 	o := &services{board: longpoll.NewBoard()}
