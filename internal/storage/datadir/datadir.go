@@ -7,10 +7,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
+	"github.com/lazuli-storage/lazuli/internal/storage/diskspace"
 )
 
 // IssuerKeyFile is the name of the file that holds the key of the development issuer.
@@ -80,7 +82,35 @@ func hasData(path string) bool {
 	return err != nil
 }
 
+// noLinks refuses a folder in which what the process writes is elsewhere: the folder's lock and its manifest would not
+// protect that, snapshots would lack it, and a link named LOCK or RESERVE would overwrite another file. The folder
+// itself may be a link, and so may the folders of what is not data.
+func noLinks(path string) error {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return &PathError{Path: path, Reason: cause(err)}
+	}
+	for _, e := range entries {
+		base := e.Name()
+		for _, beside := range []string{"-log", "-mark"} {
+			base, _, _ = strings.Cut(base, beside)
+		}
+		if e.Type()&fs.ModeSymlink != 0 && slices.Contains(unlinked, base) {
+			return &PathError{Path: path, Reason: e.Name() + " is a symbolic link, which a part of a data folder cannot be; " +
+				"link or mount the whole folder"}
+		}
+	}
+	return nil
+}
+
+// unlinked are the entries of a folder that cannot be links.
+var unlinked = []string{lockFile, ManifestFile, tablesFile, blobsFile, queuesFile, extentsFolder, streamsFolder,
+	clusterFolder, ScopesFile, IssuerKeyFile, diskspace.ReserveFile, restoringFolder}
+
 func open(path string) (*Dir, error) {
+	if err := noLinks(path); err != nil {
+		return nil, err
+	}
 	l, err := acquire(filepath.Join(path, lockFile))
 	if err != nil {
 		return nil, err
@@ -136,6 +166,9 @@ func (d *Dir) begin() error {
 func Examine(path string, repair bool) (*Dir, []Problem, error) {
 	path, err := existing(path)
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := noLinks(path); err != nil {
 		return nil, nil, err
 	}
 	l, err := acquire(filepath.Join(path, lockFile))

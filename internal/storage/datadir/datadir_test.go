@@ -260,3 +260,61 @@ func TestSweep(t *testing.T) {
 		}
 	}
 }
+
+// A part of a folder that is a symbolic link is refused, and what it names stays as it is; the folder itself may be
+// one.
+func TestLinksInTheFolder(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("links need a privilege on Windows")
+	}
+	for _, name := range append(unlinked[:len(unlinked):len(unlinked)], tablesFile+"-log0") {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path, target := t.TempDir(), filepath.Join(t.TempDir(), "elsewhere")
+			if err := os.WriteFile(target, []byte("mine"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(target, filepath.Join(path, name)); err != nil {
+				t.Fatal(err)
+			}
+			var p *PathError
+			if _, err := Open(path); !errors.As(err, &p) || !strings.Contains(err.Error(), name+" is a symbolic link") {
+				t.Errorf("got %v, want that %s is a symbolic link", err, name)
+			}
+			if text, err := os.ReadFile(target); string(text) != "mine" {
+				t.Errorf("the target of the link is %q, %v", text, err)
+			}
+		})
+	}
+	t.Run("the folder", func(t *testing.T) {
+		t.Parallel()
+		link := filepath.Join(t.TempDir(), "link")
+		if err := os.Symlink(t.TempDir(), link); err != nil {
+			t.Fatal(err)
+		}
+		d := open1(t, link)
+		if _, err := Open(link); !errors.Is(err, ErrLocked) {
+			t.Errorf("%s: a second Open: %v", d.Path(), err)
+		}
+	})
+}
+
+// A snapshot fails if what it should copy is a link: without it the snapshot would lack that content.
+func TestSnapshotRefusesLinks(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("links need a privilege on Windows")
+	}
+	d := open1(t, t.TempDir())
+	folder := filepath.Join(d.Path(), extentsFolder)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(t.TempDir(), "nothing"), filepath.Join(folder, "e1")); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Save("one", false, nil); err == nil || !strings.Contains(err.Error(), "symbolic link") {
+		t.Errorf("got %v, want an error for the link", err)
+	}
+}

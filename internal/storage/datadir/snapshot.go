@@ -303,6 +303,8 @@ func copyTree(from, to string) error {
 			return disk.MkdirAll(target, 0o700)
 		case e.Type().IsRegular():
 			return copyFile(path, target)
+		case e.Type()&fs.ModeSymlink != 0 && path != from: // at the top it is not Lazuli's
+			return fmt.Errorf("%s is a symbolic link, which a snapshot cannot have", path)
 		}
 		return nil // sockets belong to a running process
 	})
