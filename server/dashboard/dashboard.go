@@ -278,10 +278,7 @@ func (d *dashboard) showStatus(w http.ResponseWriter, r *http.Request, status in
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, err := out.WriteTo(w)
-	if err != nil {
-		return nil // the browser has gone
-	}
+	_, _ = out.WriteTo(w) // fails if the browser has gone
 	return nil
 }
 
