@@ -29,7 +29,12 @@ type Audit = state.Audit
 // Check opens the state of a stopped service and reports every violation of an invariant, see the comment of package
 // state. It changes nothing. An error means that the check could not run to its end.
 func Check(path, extents string, report func(error)) (Audit, error) {
-	return state.Check(path, extents, report)
+	return state.Check(path, extents, report, nil)
+}
+
+// CheckWithProgress is Check that calls progress with the bytes of content that it has read.
+func CheckWithProgress(path, extents string, report func(error), progress func(read int64)) (Audit, error) {
+	return state.Check(path, extents, report, progress)
 }
 
 // Names names for people what keys of the file belong to.

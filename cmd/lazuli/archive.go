@@ -45,7 +45,9 @@ Items that cannot be read, such as archived blobs, are listed, and the exit code
 		if err != nil {
 			return err
 		}
-		m, err := accountarchive.Export(cmd.Context(), a, args[0], s, progress(cmd))
+		options, end := progress(cmd, "exported")
+		m, err := accountarchive.Export(cmd.Context(), a, args[0], s, options)
+		end()
 		if err != nil {
 			return continued(cmd.Context(), err)
 		}
@@ -133,8 +135,10 @@ account is written instead; times are then those of the import.`,
 		if err != nil {
 			return err
 		}
-		o.Options = progress(cmd)
+		var end func()
+		o.Options, end = progress(cmd, "imported")
 		r, err := accountarchive.Import(cmd.Context(), a, args[0], o)
+		end()
 		if err != nil {
 			return continued(cmd.Context(), err)
 		}
@@ -192,9 +196,14 @@ func openArchiveAccount(text string) (a accountarchive.Account, err error) {
 		Tables: storage.Tables, Queues: storage.Queues, Blobs: storage.Blobs}, nil
 }
 
-// progress prints the lines of an export or import.
-func progress(cmd *cobra.Command) accountarchive.Options {
-	return accountarchive.Options{Progress: func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), line) }}
+// progress prints the lines of an export or import, and below them at a terminal the rate.
+func progress(cmd *cobra.Command, what string) (o accountarchive.Options, end func()) {
+	m := newMeter(cmd, what, bytesUnit)
+	line := func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), text) }
+	if m != nil {
+		line = m.line
+	}
+	return accountarchive.Options{Progress: line, Bytes: m.at}, m.end
 }
 
 // continued says what to do about an export or import that ended early.

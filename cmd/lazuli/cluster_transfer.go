@@ -126,8 +126,10 @@ func (t *transfer) run(cmd *cobra.Command, folder string,
 	if work == "" {
 		work = strings.TrimRight(folder, string(filepath.Separator)) + ".transfer"
 	}
+	options, end := progress(cmd, "copied")
 	m, result, err := accountarchive.Transfer(cmd.Context(), from, to, work,
-		accountarchive.Selection{Versions: t.versions}, t.partial, progress(cmd))
+		accountarchive.Selection{Versions: t.versions}, t.partial, options)
+	end()
 	t.report(cmd, m, result)
 	if errors.Is(err, accountarchive.ErrPartial) {
 		return fmt.Errorf("%w; nothing was written. Run the command again with --partial to copy the rest, or remove %s "+

@@ -49,7 +49,10 @@ begin with "lost:" say what.`,
 			if err != nil {
 				return err
 			}
+			progress := newMeter(cmd, "checked", bytesUnit)
+			o.Progress = progress.at
 			r, err := fsck.Check(cmd.Context(), folder, o)
+			progress.end()
 			if err != nil {
 				return err
 			}

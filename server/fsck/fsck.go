@@ -32,6 +32,8 @@ type Options struct {
 	// Repair makes Check rebuild files that cannot be opened, or that have damaged records, from their intact data before
 	// it checks them. The old files are moved to a folder inside the data folder; nothing is deleted.
 	Repair bool
+	// Progress is called with the bytes of content of blobs that were read, of those in the folder; nil is nothing.
+	Progress func(read, total int64)
 }
 
 // Check examines the data folder at path, which stays locked meanwhile. The report lists the problems of the folder. An
@@ -187,6 +189,17 @@ func (c *check) tables() error {
 	return nil
 }
 
+// sizeOf returns the size of the files in a folder.
+func sizeOf(folder string) (n int64) {
+	entries, _ := os.ReadDir(folder) // a folder that cannot be read is reported by the check
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil {
+			n += info.Size()
+		}
+	}
+	return n
+}
+
 func (c *check) blobs() error {
 	if !exists(c.dir.Blobs()) {
 		return nil // the manifest says whether there should be one
@@ -199,7 +212,12 @@ func (c *check) blobs() error {
 	if err := c.extents(); err != nil {
 		report(err)
 	}
-	a, err := blobsvc.Check(c.dir.Blobs(), c.dir.Extents(), report)
+	var progress func(int64)
+	if c.o.Progress != nil {
+		total := sizeOf(c.dir.Extents())
+		progress = func(read int64) { c.o.Progress(read, total) }
+	}
+	a, err := blobsvc.CheckWithProgress(c.dir.Blobs(), c.dir.Extents(), report, progress)
 	if err != nil {
 		report(err)
 	}

@@ -38,7 +38,7 @@ type Audit struct {
 //   - every slice is in an intact record of an extent, whose checksum is the recorded one.
 //
 // It changes nothing. An error means that the check could not run to its end.
-func Check(path, extents string, report func(error)) (a Audit, err error) {
+func Check(path, extents string, report func(error), progress func(read int64)) (a Audit, err error) {
 	restored := extent.NewRestorer(extents, nil, true)
 	db, err := store.Open(path, store.Options{Buckets: Buckets(), ReadOnly: true, Attachments: restored})
 	if err != nil {
@@ -53,7 +53,11 @@ func Check(path, extents string, report func(error)) (a Audit, err error) {
 	if err := db.Check(report); err != nil {
 		return a, err
 	}
-	err = db.View(func(tx *store.Tx) error { return newChecker(tx, report, &a).run(content) })
+	err = db.View(func(tx *store.Tx) error {
+		c := newChecker(tx, report, &a)
+		c.progress = progress
+		return c.run(content)
+	})
 	return a, err
 }
 
@@ -68,6 +72,9 @@ func (s *Store) Audit(report func(error)) (a Audit, err error) {
 
 // checker is one check under way.
 type checker struct {
+	progress func(read int64) // called with the bytes of content that were read; may be nil
+	read     int64
+
 	tx     *store.Tx
 	report func(error)
 	audit  *Audit
@@ -459,6 +466,9 @@ func (c *checker) slices(content *extent.Store) error {
 		var records []extent.Slice
 		_, torn, err := content.Walk(st.ID, func(x extent.Slice) error {
 			records = append(records, x)
+			if c.read += x.Length; c.progress != nil {
+				c.progress(c.read)
+			}
 			return nil
 		})
 		if err != nil {

@@ -62,7 +62,7 @@ func TestCrashImages(t *testing.T) {
 				}
 			}
 			if _, err := Check(filepath.Join(to, "blobs.db"), to,
-				func(err error) { t.Errorf("%s: check: %v", what, err) }); err != nil {
+				func(err error) { t.Errorf("%s: check: %v", what, err) }, nil); err != nil {
 				t.Errorf("%s: check: %v", what, err)
 			}
 			s, err := open(to, nil)

@@ -80,6 +80,9 @@ func (s Selection) has(kind, name string) bool {
 type Options struct {
 	// Progress is called with a line of text after each segment and each resource; nil for none.
 	Progress func(line string)
+	// Bytes is called with the bytes of the archive that were written or imported, and with all of them, 0 where that is
+	// not known; nil for none.
+	Bytes func(done, total int64)
 	// Now is the time; nil is time.Now.
 	Now func() time.Time
 	// SegmentBytes is the size of a segment, apart from its last item; 0 is 64 MiB.
@@ -90,6 +93,9 @@ func (o *Options) defaults() {
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
+	if o.Bytes == nil {
+		o.Bytes = func(int64, int64) {}
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -99,6 +105,8 @@ func (o *Options) defaults() {
 }
 
 type exporter struct {
+	bytes int64 // that this call has written
+
 	Options
 	Selection
 	account  Account
@@ -236,6 +244,16 @@ func (r *Resource) total() (items int, bytes int64) {
 		bytes += s.Bytes
 	}
 	return items, bytes
+}
+
+// newSegmentWriter returns a writer of the segments of a resource.
+func (e *exporter) newSegmentWriter(r *Resource, suffix string) *segmentWriter {
+	w := newSegmentWriter(e.dir, r, suffix, e.SegmentBytes)
+	w.wrote = func(n int64) {
+		e.bytes += n
+		e.Bytes(e.bytes, 0)
+	}
+	return w
 }
 
 // segment ends a segment and notes where the export continues.

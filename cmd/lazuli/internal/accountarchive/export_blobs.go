@@ -50,7 +50,7 @@ func (e *exporter) container(ctx context.Context, r *Resource) error {
 	} else if err := e.describe(ctx, client, r); err != nil {
 		return err
 	}
-	w := newSegmentWriter(e.dir, r, "tar", e.SegmentBytes)
+	w := e.newSegmentWriter(r, "tar")
 	defer w.abandon()
 	end := func() error { // two empty blocks
 		if w.file == nil {

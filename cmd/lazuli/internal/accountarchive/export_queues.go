@@ -70,7 +70,7 @@ func (e *exporter) queue(ctx context.Context, r *Resource) error {
 		}
 		r.Policies = append(r.Policies, policy)
 	}
-	w := newSegmentWriter(e.dir, r, "jsonl", e.SegmentBytes)
+	w := e.newSegmentWriter(r, "jsonl")
 	defer w.abandon()
 	write := func(m Message) error {
 		line, err := json.Marshal(m)

@@ -34,7 +34,7 @@ func (e *exporter) table(ctx context.Context, r *Resource) error {
 			r.Policies = append(r.Policies, policy)
 		}
 	}
-	w := newSegmentWriter(e.dir, r, "jsonl", e.SegmentBytes)
+	w := e.newSegmentWriter(r, "jsonl")
 	defer w.abandon()
 	for {
 		entities, next, err := tabletool.Page(ctx, client, from)

@@ -34,6 +34,8 @@ type importer struct {
 	manifest *Manifest
 	journal  journal
 	result   Result
+	bytes    int64 // of the segments that are done
+	total    int64
 	// unversioned is set once the target answered a write without a version.
 	unversioned bool
 }
@@ -82,6 +84,12 @@ func Import(ctx context.Context, a Account, dir string, o ImportOptions) (Result
 		return Result{}, err
 	}
 	for _, r := range m.Resources {
+		if o.has(r.Kind, r.Name) {
+			_, bytes := r.total()
+			i.total += bytes
+		}
+	}
+	for _, r := range m.Resources {
 		if !o.has(r.Kind, r.Name) {
 			continue
 		}
@@ -113,7 +121,7 @@ func (i *importer) resource(ctx context.Context, r *Resource, overwrite bool) er
 		}
 	}
 	for n, s := range r.Segments {
-		if n < i.journal.Done[key] {
+		if i.bytes += s.Bytes; n < i.journal.Done[key] {
 			continue
 		}
 		if err := verify(i.dir, s); err != nil {
@@ -126,6 +134,7 @@ func (i *importer) resource(ctx context.Context, r *Resource, overwrite bool) er
 		if err := i.journal.done(key, n+1); err != nil {
 			return err
 		}
+		i.Bytes(i.bytes, i.total)
 		i.Progress(fmt.Sprintf("%s: %s of %s", key, counted(i.result.Items-before), s.File))
 	}
 	return nil

@@ -25,6 +25,8 @@ type segmentWriter struct {
 	// limit is the size in bytes at which a segment ends.
 	limit int64
 
+	wrote func(n int64) // called after each write; may be nil
+
 	file  *os.File
 	buf   *bufio.Writer
 	hash  hash.Hash
@@ -56,7 +58,9 @@ func (w *segmentWriter) Write(p []byte) (int, error) {
 		w.buf = bufio.NewWriterSize(io.MultiWriter(f, w.hash), 256<<10)
 	}
 	n, err := w.buf.Write(p)
-	w.size += int64(n)
+	if w.size += int64(n); w.wrote != nil {
+		w.wrote(int64(n))
+	}
 	return n, err
 }
 
