@@ -26,8 +26,8 @@ import (
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// storeFormat is the variable with which TestFormat010 writes the stored folders again. Until 0.1.0 is made, a change of
-// formats does that; after it nothing does, since each later release opens what 0.1.0 wrote.
+// storeFormat is the variable with which TestFormat010 writes the stored folders again. Until 0.1.0 is made, a change
+// of formats does that; after it nothing does, since each later release opens what 0.1.0 wrote.
 const storeFormat = "LAZULI_STORE_FORMAT"
 
 // The data folders that release 0.1.0 wrote, of a server that was stopped and of one that was killed, are opened, are
