@@ -88,6 +88,10 @@ func WithBlobImmutability() Option {
 	return func(c *config) { c.blob.Versioning, c.blob.Immutability = true, true }
 }
 
+// WithHierarchicalNamespace gives the account directories, access control lists and atomic renames: Data Lake Storage
+// Gen2. Clients find the dfs endpoint at the port of the Blob service.
+func WithHierarchicalNamespace() Option { return func(c *config) { c.blob.Hierarchical = true } }
+
 // WithFault adds a fault rule: requests that it matches fail on purpose, so that a test sees what its client makes of
 // it. More rules can be added with [Lazuli.AddFault] while the stack runs.
 func WithFault(rule FaultRule) Option {

@@ -30,7 +30,8 @@ func newBlobCommand() *cobra.Command {
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newBlobListCommand(), newBlobCreateCommand(), newBlobPutCommand(), newBlobGetCommand(),
-		newBlobCatCommand(), newBlobCopyCommand(), newBlobStatCommand(), newBlobRemoveCommand())
+		newBlobCatCommand(), newBlobCopyCommand(), newBlobStatCommand(), newBlobRemoveCommand(), newBlobMoveCommand(),
+		newBlobTreeCommand(), newBlobChmodCommand(), newBlobChownCommand(), newBlobACLCommand())
 	return cmd
 }
 

@@ -16,7 +16,7 @@ func TestBlobVerbs(t *testing.T) {
 	if err := os.WriteFile(source, []byte(`{"name":"cat"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, tc := range []struct{ args, stdin, want, wrong string }{
+	runBlobVerbs(t, []blobVerb{
 		{"ls", "", "", ""},
 		{"put|" + source + "|photos/2026/", "", "", "ContainerNotFound"},
 		{"put|" + source + "|photos/2026/|--create", "", "", ""},
@@ -42,7 +42,21 @@ func TestBlobVerbs(t *testing.T) {
 		{"rm|photos", "", "", "Delete the container photos with all its blobs? Give --yes"},
 		{"rm|-r|-y|photos/2", "", "photos/2: 1 blob deleted\n", ""},
 		{"ls|-r|photos", "", "new.txt\n", ""},
-	} {
+	})
+	if text, err := os.ReadFile(target); err != nil || string(text) != `{"name":"cat"}` {
+		t.Errorf("the downloaded file has %q, %v", text, err)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, ".lazuli-*")); err != nil || len(left) > 0 {
+		t.Errorf("files left behind: %v, %v", left, err)
+	}
+}
+
+// blobVerb is a call of `lazuli blob`: its arguments with | between them, and what it must print, or its error.
+type blobVerb struct{ args, stdin, want, wrong string }
+
+func runBlobVerbs(t *testing.T, list []blobVerb) {
+	t.Helper()
+	for _, tc := range list {
 		out, err := runVerb(t, newBlobCommand(), tc.stdin, strings.Split(tc.args, "|")...)
 		switch {
 		case tc.wrong == "" && err != nil:
@@ -52,11 +66,5 @@ func TestBlobVerbs(t *testing.T) {
 		case !strings.Contains(out, tc.want):
 			t.Errorf("lazuli blob %s prints %q, want it to contain %q", tc.args, out, tc.want)
 		}
-	}
-	if text, err := os.ReadFile(target); err != nil || string(text) != `{"name":"cat"}` {
-		t.Errorf("the downloaded file has %q, %v", text, err)
-	}
-	if left, err := filepath.Glob(filepath.Join(dir, ".lazuli-*")); err != nil || len(left) > 0 {
-		t.Errorf("files left behind: %v, %v", left, err)
 	}
 }
