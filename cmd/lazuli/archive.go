@@ -163,6 +163,7 @@ func reportImport(cmd *cobra.Command, r accountarchive.Result) {
 		what string
 	}{{r.Expired, "expired messages were not put"},
 		{r.LostVersions, "previous versions were not kept, since the account has no versioning"},
+		{r.LostAccess, "access control lists were not kept, since the account has no hierarchical namespace"},
 		{r.Missing, "items are not in the archive, since the export could not read them"}} {
 		if note.n > 0 {
 			fmt.Fprintf(cmd.ErrOrStderr(), "%d %s\n", note.n, note.what)
@@ -192,8 +193,12 @@ func openArchiveAccount(text string) (a accountarchive.Account, err error) {
 	if err != nil {
 		return a, err
 	}
+	dfs, err := settings.Lake(connstr.Options{})
+	if err != nil && settings.BlobEndpoint != "" {
+		return a, err
+	}
 	return accountarchive.Account{Address: cmp.Or(settings.BlobEndpoint, settings.QueueEndpoint, settings.TableEndpoint),
-		Tables: storage.Tables, Queues: storage.Queues, Blobs: storage.Blobs}, nil
+		Lake: dfs, Tables: storage.Tables, Queues: storage.Queues, Blobs: storage.Blobs}, nil
 }
 
 // progress prints the lines of an export or import, and below them at a terminal the rate.

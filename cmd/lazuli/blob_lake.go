@@ -113,7 +113,8 @@ func newBlobChmodCommand() *cobra.Command {
 		Long:    "Change permissions: octal, such as 0750, or symbolic, such as rwxr-x---." + hierarchicalOnly,
 		Example: `  lazuli blob chmod 0750 data/raw`}
 	open := lakeService(cmd)
-	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "replace the lists of everything below a directory as well; needs the symbolic form")
+	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false,
+		"replace the lists of everything below a directory as well; needs the symbolic form")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		client, err := open()
 		if err != nil {
@@ -184,7 +185,8 @@ func newBlobChownCommand() *cobra.Command {
 func newBlobACLCommand() *cobra.Command {
 	var set, modify, remove string
 	var recursive bool
-	cmd := &cobra.Command{Use: "acl container/path", Short: "Show or change an access control list", Args: cobra.ExactArgs(1),
+	cmd := &cobra.Command{Use: "acl container/path", Short: "Show or change an access control list",
+		Args: cobra.ExactArgs(1),
 		Long: "Show the access control list of a path with its owner and group, or change it." + hierarchicalOnly,
 		Example: `  lazuli blob acl data/raw
   lazuli blob acl data/raw --set user::rwx,user:OBJECT-ID:r-x,group::r-x,other::---

@@ -50,7 +50,7 @@ func open(t *testing.T, options ...lazulitest.Option) accountarchive.Account {
 	s := must(connstr.Parse(lazulitest.Start(t, options...).ConnectionString()))(t)
 	o := connstr.Options{}
 	return accountarchive.Account{Address: s.BlobEndpoint, Tables: must(s.Tables(o))(t), Queues: must(s.Queues(o))(t),
-		Blobs: must(s.Blobs(o))(t)}
+		Blobs: must(s.Blobs(o))(t), Lake: must(s.Lake(o))(t)}
 }
 
 func body(data []byte) io.ReadSeekCloser { return streaming.NopCloser(bytes.NewReader(data)) }

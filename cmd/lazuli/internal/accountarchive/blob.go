@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/laketool"
 )
 
 // Blob describes a blob, snapshot or version in a container's segment.
@@ -34,6 +36,9 @@ type Blob struct {
 	Sequence int64      `json:"sequenceNumber,omitempty"`
 	Ranges   [][2]int64 `json:"ranges,omitempty"`
 	Sealed   bool       `json:"sealed,omitempty"`
+	// Access is that of a file or directory of an account with a hierarchical namespace. A directory has the metadata
+	// hdi_isfolder.
+	Access *laketool.Access `json:"accessControl,omitempty"`
 
 	// For information: the service sets its own.
 	Modified time.Time `json:"lastModified"`

@@ -14,6 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
+	lake "github.com/Azure/azure-sdk-for-go/sdk/storage/azdatalake/service"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
@@ -26,6 +27,8 @@ type Account struct {
 	Tables  *aztables.ServiceClient
 	Queues  *azqueue.ServiceClient
 	Blobs   *azblob.Client
+	// Lake is the dfs endpoint of the Blob service, for access control.
+	Lake *lake.Client
 }
 
 // Selection says what of an account is exported.

@@ -18,6 +18,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/pageblob"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/laketool"
 )
 
 func (e *exporter) containers(ctx context.Context) (names []string, err error) {
@@ -88,6 +90,15 @@ func (e *exporter) describe(ctx context.Context, client *container.Client, r *Re
 	}
 	r.Metadata = e.metadata[KindContainer+"/"+r.Name]
 	r.Access = string(value(properties.BlobPublicAccess))
+	if tree, err := e.account.hierarchical(ctx); err != nil {
+		return err
+	} else if tree {
+		root, err := laketool.GetAccess(ctx, e.account.Lake, r.Name, "")
+		if err != nil {
+			return err
+		}
+		r.Root = &root
+	}
 	acl, err := client.GetAccessPolicy(ctx, nil)
 	if err := e.policies(r, err); err != nil {
 		return err
@@ -111,6 +122,20 @@ func texts(m map[string]*string) map[string]string {
 	return out
 }
 
+// hierarchical reports whether the account has a hierarchical namespace, and a client for it. A service that does not
+// say so has none.
+func (a *Account) hierarchical(ctx context.Context) (bool, error) {
+	if a.Lake == nil {
+		return false, nil
+	}
+	info, err := a.Blobs.ServiceClient().GetAccountInfo(ctx, nil)
+	var re *azcore.ResponseError
+	if errors.As(err, &re) {
+		return false, nil // Azurite, or a token without that permission
+	}
+	return value(info.IsHierarchicalNamespaceEnabled), err
+}
+
 // listPage is the number of blobs in a page of the listing.
 const listPage = 500
 
@@ -118,8 +143,13 @@ const listPage = 500
 // position behind them. A group can be spread over pages.
 func (e *exporter) groups(ctx context.Context, client *container.Client, from Position,
 	each func([]*container.BlobItem, Position) error) error {
+	tree, err := e.account.hierarchical(ctx)
+	if err != nil {
+		return err
+	}
 	o := &container.ListBlobsFlatOptions{MaxResults: to.Ptr[int32](listPage),
-		Include: container.ListBlobsInclude{Metadata: true, Tags: true, Snapshots: true, Versions: e.Versions}}
+		Include: container.ListBlobsInclude{Metadata: true, Tags: !tree, Snapshots: true, Versions: e.Versions && !tree,
+			Permissions: tree}}
 	if from.Marker != "" {
 		o.Marker = &from.Marker
 	}
@@ -245,6 +275,10 @@ func describeBlob(item *container.BlobItem) *Blob {
 	if p := item.Properties; p != nil {
 		b.Type = string(value(p.BlobType))
 		b.Sealed, b.Sequence = value(p.IsSealed), value(p.BlobSequenceNumber)
+		if p.ACL != nil && b.Snapshot == "" {
+			b.Access = &laketool.Access{Owner: value(p.Owner), Group: value(p.Group), Permissions: value(p.Permissions),
+				ACL: *p.ACL}
+		}
 		if p.AccessTier != nil && !value(p.AccessTierInferred) && b.Type == "BlockBlob" {
 			b.Tier = string(*p.AccessTier)
 		}

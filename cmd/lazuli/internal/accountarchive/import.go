@@ -23,6 +23,8 @@ type Result struct {
 	Expired int
 	// LostVersions are previous versions that the target does not keep, as it has no versioning.
 	LostVersions int
+	// LostAccess are access control lists that the target does not keep, as it has no hierarchical namespace.
+	LostAccess int
 	// Missing are items that the export could not read.
 	Missing int
 }
@@ -38,6 +40,8 @@ type importer struct {
 	total    int64
 	// unversioned is set once the target answered a write without a version.
 	unversioned bool
+	// tree says whether the target has a hierarchical namespace, once that is known.
+	tree *bool
 }
 
 // ImportOptions say how an archive is imported.

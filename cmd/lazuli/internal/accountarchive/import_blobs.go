@@ -10,6 +10,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
@@ -18,6 +19,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/pageblob"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/laketool"
 )
 
 func (i *importer) createContainer(ctx context.Context, r *Resource) error {
@@ -27,6 +30,9 @@ func (i *importer) createContainer(ctx context.Context, r *Resource) error {
 		o.Access = to.Ptr(container.PublicAccessType(r.Access))
 	}
 	if _, err := client.Create(ctx, o); err != nil {
+		return err
+	}
+	if err := i.setAccess(ctx, r.Name, "", r.Root); err != nil {
 		return err
 	}
 	if len(r.Policies) == 0 {
@@ -72,10 +78,40 @@ func (i *importer) containerSegment(ctx context.Context, r *Resource, s Segment)
 			i.result.LostVersions++
 			continue
 		}
-		if err := i.blob(ctx, client, b, content); err != nil {
+		err = i.blob(ctx, client, b, content)
+		if err == nil && b.Snapshot == "" {
+			err = i.setAccess(ctx, r.Name, b.Name, b.Access)
+		}
+		if err != nil {
 			return fmt.Errorf("blob %s: %w", b.title(), err)
 		}
 	}
+}
+
+// setAccess gives a path the access control that it had. An account without a hierarchical namespace has none.
+func (i *importer) setAccess(ctx context.Context, container, path string, a *laketool.Access) error {
+	if a == nil {
+		return nil
+	}
+	if i.tree == nil {
+		tree, err := i.account.hierarchical(ctx)
+		if err != nil {
+			return err
+		}
+		i.tree = &tree
+	}
+	if !*i.tree {
+		i.result.LostAccess++
+		return nil
+	}
+	if strings.ContainsAny(a.Permissions, "tT") { // the sticky bit, which a list does not have
+		if err := laketool.SetAccess(ctx, i.account.Lake, container, path,
+			laketool.Access{Permissions: strings.TrimSuffix(a.Permissions, "+")}); err != nil {
+			return err
+		}
+	}
+	return laketool.SetAccess(ctx, i.account.Lake, container, path,
+		laketool.Access{Owner: a.Owner, Group: a.Group, ACL: a.ACL})
 }
 
 func (i *importer) blob(ctx context.Context, client *container.Client, b *Blob, content io.Reader) (err error) {

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/laketool"
 )
 
 const (
@@ -59,9 +61,11 @@ type Resource struct {
 	// Metadata is that of a queue or container.
 	Metadata map[string]string `json:"metadata,omitempty"`
 	// Access is the public access level of a container: "", "blob" or "container".
-	Access   string    `json:"publicAccess,omitempty"`
-	Policies []Policy  `json:"policies,omitempty"`
-	Segments []Segment `json:"segments"`
+	Access   string   `json:"publicAccess,omitempty"`
+	Policies []Policy `json:"policies,omitempty"`
+	// Root is the access control of the root directory, of an account with a hierarchical namespace.
+	Root     *laketool.Access `json:"rootAccessControl,omitempty"`
+	Segments []Segment        `json:"segments"`
 	// Missing are items that could not be exported.
 	Missing []Missing `json:"missing,omitempty"`
 	// Next is the position at which the export continues. It is absent once the resource is complete.
