@@ -5,8 +5,13 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"os"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 )
@@ -104,5 +109,51 @@ func BenchmarkLakeList(b *testing.B) {
 	}
 	for b.Loop() {
 		f.lakeServe(b, f.lakeLocal("GET", "/box?resource=filesystem&recursive=true"), 200)
+	}
+}
+
+// BenchmarkLakePaths measures one directory with LAZULI_PATHS files in directories of a thousand: their creation, one
+// rename and one recursive delete of the directory, a listing of all of it, the removal in the background, and memory.
+func BenchmarkLakePaths(b *testing.B) {
+	n, err := strconv.Atoi(os.Getenv("LAZULI_PATHS"))
+	if err != nil {
+		b.Skip("LAZULI_PATHS is the number of paths")
+	}
+	f := managed(b, accountprops.Blob{Hierarchical: true})
+	f.lakeServe(b, f.lakeLocal("PUT", "/box?resource=filesystem"), 201)
+	measure := func(unit string, per int, do func()) {
+		began := time.Now()
+		do()
+		b.ReportMetric(float64(time.Since(began).Nanoseconds())/float64(per), unit)
+	}
+	for b.Loop() {
+		measure("ns/create", n, func() {
+			for i := range n {
+				f.lakeServe(b, f.lakeLocal("PUT", fmt.Sprintf("/box/d/%d/f%d?resource=file", i/1000, i)), 201)
+			}
+		})
+		measure("ns/rename", 1, func() {
+			f.lakeServe(b, f.lakeLocal("PUT", "/box/e", "x-ms-rename-source", "/box/d"), 201)
+		})
+		measure("ns/listed", n, func() {
+			for marker := ""; ; {
+				w := httptest.NewRecorder()
+				f.svc.LakeHandler().ServeHTTP(w, f.lakeLocal("GET",
+					"/box?resource=filesystem&recursive=true&continuation="+url.QueryEscape(marker)))
+				if marker = w.Result().Header.Get("x-ms-continuation"); marker == "" {
+					break
+				}
+			}
+		})
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		b.ReportMetric(float64(m.HeapAlloc)/float64(n), "heapB/path")
+		measure("ns/delete", 1, func() { f.lakeServe(b, f.lakeLocal("DELETE", "/box/e?recursive=true"), 200) })
+		measure("ns/collected", n, func() {
+			if err := f.svc.Clean(ctx); err != nil {
+				b.Fatal(err)
+			}
+		})
 	}
 }

@@ -3,6 +3,7 @@ package blobsvc
 import (
 	"encoding/base64"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -81,6 +82,13 @@ func (s *Service) listPaths(c *call) error {
 	})
 	if err != nil {
 		return err
+	}
+	if !tree && !recursive { // a directory that has a blob of its own was listed with that; a prefix has no entity tag
+		doc.Paths = slices.DeleteFunc(doc.Paths, func(p pathItem) bool {
+			var b state.Blob
+			r := state.Read{Ref: state.Ref{Account: c.Account, Container: c.container, Blob: p.Name}, Now: c.Now}
+			return p.ETag == "" && s.state.GetStatus(&r, &b) == nil && hasFolderMark(b.Metadata)
+		})
 	}
 	if !tree && directory != "" && len(doc.Paths) == 0 && l.From == nil {
 		var b state.Blob

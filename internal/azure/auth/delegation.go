@@ -75,7 +75,7 @@ func (a *Authenticator) delegated(r *wire.Request, account *Account, id *Identit
 	if t.AccountSAS() || r.Service == wire.Table || r.Service == wire.Queue && t.Version < sas20250705 {
 		return failed("A user delegation SAS of this version is not for this service.")
 	}
-	if d.Unauthorized != "" {
+	if d.Unauthorized != "" && !(r.Service == wire.Blob && account.blob.Hierarchical) {
 		return failed("suoid needs a hierarchical namespace.")
 	}
 	key := UserDelegationKey{ObjectID: d.ObjectID, TenantID: d.TenantID, Start: d.KeyStart, Expiry: d.KeyExpiry,
