@@ -120,7 +120,8 @@ func TestLakeUserDelegation(t *testing.T) {
 	options := f.lakeOptions()
 	options.InsecureAllowCredentialWithHTTP = true
 	service := must(lakeservice.NewClient(lakeHost, tokenOf(token), &lakeservice.ClientOptions{ClientOptions: options}))(t)
-	start, end := time.Now().UTC().Add(-time.Minute).Format(time.RFC3339), time.Now().UTC().Add(time.Hour).Format(time.RFC3339)
+	start, end := time.Now().UTC().Add(-time.Minute).Format(time.RFC3339),
+		time.Now().UTC().Add(time.Hour).Format(time.RFC3339)
 	credential := must(service.GetUserDelegationCredential(ctx, lakeservice.KeyInfo{Start: &start, Expiry: &end}, nil))(t)
 	sign := func(v sas.DatalakeSignatureValues) string {
 		v.FileSystemName, v.Permissions, v.ExpiryTime = "files", "racwdlmeop", time.Now().UTC().Add(time.Hour)

@@ -219,7 +219,7 @@ func (l *treePage) walk(tx *store.Tx, from string, fromSlot Slot, trash *trashWa
 			more, err = send(Item{Prefix: trash.prefix}, 0)
 		default:
 			if err := loadBlob(tx, w.last.inode.item(), baseSlot, &l.rec); err != nil {
-				return false, err
+				return false, lostRecord(err)
 			}
 			w.descend = l.Delimiter == ""
 			more, err = send(Item{Name: w.path, Blob: &l.rec}, 0)
@@ -230,11 +230,22 @@ func (l *treePage) walk(tx *store.Tx, from string, fromSlot Slot, trash *trashWa
 	}
 }
 
+// lostRecord is the error for an entry of a directory whose record is missing, which is damage: a listing without it
+// would pass for the whole.
+func lostRecord(err error) error {
+	if errors.Is(err, ErrBlobNotFound) {
+		return errRecord
+	}
+	return err
+}
+
 // sendFile sends the items of a file from a slot on: snapshots, if they are wanted, and the file itself.
 func (l *Listing) sendFile(tx *store.Tx, it item, path string, from Slot,
 	send func(Item, Slot) (bool, error)) (more bool, err error) {
 	if !l.Snapshots && !l.Deleted {
 		switch err := loadBlob(tx, it, baseSlot, &l.rec); {
+		case errors.Is(err, ErrBlobNotFound) && tx.Get(pendingBucket, pendingKey(it)) == nil:
+			return false, lostRecord(err)
 		case errors.Is(err, ErrBlobNotFound):
 			if !l.Uncommitted {
 				return true, nil
