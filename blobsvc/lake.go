@@ -65,6 +65,10 @@ func hasParam(raw, name string) bool {
 // beforeLake is before for the dfs endpoint. action and resource are what comp and restype are elsewhere.
 func (s *Service) beforeLake(r *wire.Request) {
 	s.before(r)
+	// Java's own client has no PATCH: Hadoop sends and signs PUT with this header.
+	if v := r.HTTP.Header["X-Http-Method-Override"]; len(v) == 1 && r.HTTP.Method == http.MethodPut {
+		r.Verb = strings.ToUpper(v[0])
+	}
 	if v := r.Query.Get("resource"); v != "" {
 		r.Restype = strings.ToLower(v)
 	}

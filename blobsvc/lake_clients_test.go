@@ -123,6 +123,31 @@ func TestLakeListOfOneKind(t *testing.T) {
 	}
 }
 
+// Hadoop sends PATCH as PUT with a header.
+func TestLakeMethodOverride(t *testing.T) {
+	t.Parallel()
+	f := lake(t)
+	fs := f.filesystem("one")
+	c := writeFile(t, fs, "a", "")
+	f.lakeDo("PUT", "/one/a?action=append&position=0", "text", "X-HTTP-Method-Override", "PATCH").want(t, 202, "")
+	f.lakeDo("PUT", "/one/a?action=flush&position=4", "", "X-HTTP-Method-Override", "patch").want(t, 200, "")
+	if got := readFile(t, c); got != "text" {
+		t.Errorf("content %q", got)
+	}
+	f.lakeDo("PUT", "/one/a?resource=file", "", "X-HTTP-Method-Override", "FLY").want(t, 405, "UnsupportedHttpVerb")
+	f.lakeDo("PUT", "/one/a?action=append&position=4", "text").want(t, 405, "UnsupportedHttpVerb")
+}
+
+// A listing of a file has the file.
+func TestLakeListOfFile(t *testing.T) {
+	t.Parallel()
+	fs := lake(t).filesystem("one")
+	writeFile(t, fs, "a/b", "x")
+	writeFile(t, fs, "a/b2", "x")
+	wantPaths(t, paths(t, fs, false, &filesystem.ListPathsOptions{Prefix: to.Ptr("a/b")}), "a/b")
+	wantPaths(t, paths(t, fs, true, &filesystem.ListPathsOptions{Prefix: to.Ptr("a/b")}), "a/b")
+}
+
 // The service takes any continuation token of a recursive change, and changes nothing if it is not one of its own.
 func TestLakeUnknownContinuation(t *testing.T) {
 	t.Parallel()

@@ -172,8 +172,13 @@ func (l *treePage) walk(tx *store.Tx, from string, fromSlot Slot, trash *trashWa
 		return true, nil
 	case err != nil:
 		return false, err
-	case p.kind != entryDirectory:
-		return false, ErrPathConflict
+	case p.kind != entryDirectory: // a file is listed as what it is: Hadoop's contract has it so
+		if len(l.From) > 0 {
+			return false, nil
+		}
+		return l.sendFile(tx, p.item, p.path, 0, func(item Item, _ Slot) (bool, error) {
+			return l.send(item, func() []byte { return nil })
+		})
 	}
 	if _, err := permit(tx, p.item.inode(), l.Caller, posix.Read|posix.Execute); err != nil {
 		return false, err

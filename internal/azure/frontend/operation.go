@@ -1,6 +1,7 @@
 package frontend
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -95,9 +96,9 @@ func distinct[S, C any](a, b *Operation[S, C]) bool {
 // support.
 func (ix index[S, C]) find(r *wire.Request, on Level) (*Operation[S, C], error) {
 	rows := ix[routeKey{on, r.Comp, r.Restype}]
-	known := false
+	known, method := false, cmp.Or(r.Verb, r.HTTP.Method)
 	for _, row := range rows {
-		if row.Method != r.HTTP.Method {
+		if row.Method != method {
 			continue
 		}
 		known = true

@@ -36,6 +36,9 @@ type Request struct {
 	Query         Query
 	Comp, Restype string
 
+	// Verb is the method by which the operation is found if a header names another than HTTP.Method; "" otherwise.
+	Verb string
+
 	// Version is the requested service version: x-ms-version, at most [LatestVersion]; 0 without the header.
 	Version Version
 	// VersionHeader is x-ms-version as sent. The answer repeats it.
