@@ -2,7 +2,6 @@ package languageworker
 
 import (
 	"context"
-	"encoding/base64"
 	"io"
 	"net"
 	"os"
@@ -13,12 +12,7 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/microsoft/durabletask-go/backend" // registers the messages of the Durable Task protocol
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/encoding/prototext"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/lazuli-storage/lazuli/internal/test/testlog"
 	rpc "github.com/lazuli-storage/lazuli/workers/languageworker/internal/functionrpc"
@@ -357,90 +351,4 @@ func TestTerminate(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "ended")); err != nil {
 		t.Error(err)
 	}
-}
-
-// A step of a workflow: the package durable-functions is played by an object with the members that the worker reads.
-func TestWorkflowStep(t *testing.T) {
-	h, dir := start(t, map[string]string{"package.json": `{"main": "a.js"}`, "a.js": model + `
-core.registerFunction({ name: 'Flow', bindings: { context: { type: 'orchestrationTrigger', direction: 'in' } } },
-	(trigger, context) => {
-		const flow = JSON.parse(trigger.json);
-		const action = (actionType, more) => ({ id: 0, actionObj: { actionType, ...more } });
-		const retried = { innerTask: action(1, { functionName: 'Again', input: { a: 1 } }), isWaitingOnTimer: true,
-			attemptNumber: 3, retryOptions: { firstRetryIntervalInMilliseconds: 1000, backoffCoefficient: 2 } };
-		context.df = { taskOrchestratorExecutor: { sequenceNumber: 6, openTasks: {
-			0: action(0, { functionName: 'Scheduled' }),
-			1: action(0, { functionName: 'Greet', input: '"Ada"' }),
-			2: action(5, { fireAt: '2026-01-02T03:04:05.500Z' }),
-			3: action(5, { fireAt: '2026-01-02T03:04:05Z', isCanceled: true }),
-			4: action(2, { functionName: 'Sub', instanceId: 'child', input: 'text' }),
-			5: { actionObj: 'noOp', parent: retried },
-			event: action(6),
-		} } };
-		if (flow.input === 'fail') {
-			const state = JSON.stringify({ error: 'it failed', actions: [[]] });
-			throw Object.assign(new Error('false\n\n$OutOfProcData$:' + state), { stack: 'at' });
-		}
-		if (flow.input === 'signal') { return { isDone: false, actions: [[{ actionType: 9 }]] }; }
-		return { isDone: false, actions: [[]], customStatus: { history: flow.history.map((e) => e.EventType),
-			played: flow.history.map((e) => e.IsPlayed), instance: flow.instanceId } };
-	});
-`})
-	h.init(dir)
-	f := h.metadata(dir).FunctionMetadataResults[0]
-	h.load(f.FunctionId, f)
-	step := func(input, want string) {
-		t.Helper()
-		const started = `eventId: -1 timestamp { seconds: 1767322800 } orchestratorStarted {}`
-		request, err := proto.Marshal(durableMessage(t, "OrchestratorRequest", `instanceId: "i"
-			pastEvents { `+started+` }
-			pastEvents { eventId: -1 executionStarted { name: "Flow" input { value: '`+input+`' } } }
-			pastEvents { eventId: 0 taskScheduled { name: "Scheduled" } }
-			newEvents { `+started+` }`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := h.invoke(&rpc.InvocationRequest{InvocationId: "i1", FunctionId: f.FunctionId, InputData: []*rpc.ParameterBinding{
-			{Name: "context", RpcData: &rpc.ParameterBinding_Data{Data: text(base64.StdEncoding.EncodeToString(request))}}}})
-		if r.Result.GetStatus() != rpc.StatusResult_Success {
-			t.Fatal(r.Result)
-		}
-		raw, err := base64.StdEncoding.DecodeString(r.ReturnValue.GetString_())
-		if err != nil {
-			t.Fatal(err)
-		}
-		wanted := durableMessage(t, "OrchestratorResponse", want)
-		got := durableMessage(t, "OrchestratorResponse", "")
-		if err := proto.Unmarshal(raw, got); err != nil {
-			t.Fatal(err)
-		}
-		if !proto.Equal(got, wanted) {
-			t.Errorf("%s: got %v, want %v", input, got, wanted)
-		}
-	}
-	step(`"Ada"`, `instanceId: "i"
-		actions { id: 1 scheduleTask { name: "Greet" input { value: '"Ada"' } } }
-		actions { id: 2 createTimer { fireAt { seconds: 1767323045 nanos: 500000000 } } }
-		actions { id: 4 createSubOrchestration { instanceId: "child" name: "Sub" input { value: '"text"' } } }
-		actions { id: 5 createTimer { fireAt { seconds: 1767322802 } } }
-		customStatus { value: '{"history":[12,0,4,12],"played":[true,true,true,false],"instance":"i"}' }`)
-	step(`"fail"`, `instanceId: "i" actions { id: 7 completeOrchestration { orchestrationStatus: 3
-		failureDetails { errorType: "Error" errorMessage: "it failed" stackTrace { value: "at" } } } }`)
-	step(`"signal"`, `instanceId: "i" actions { id: 7 completeOrchestration { orchestrationStatus: 3
-		failureDetails { errorType: "NotSupported"
-			errorMessage: "entities: not supported for workflows in JavaScript; call an activity instead" } } }`)
-}
-
-// durableMessage makes a message of the Durable Task protocol, whose Go types are not exported.
-func durableMessage(t *testing.T, name, text string) proto.Message {
-	t.Helper()
-	kind, err := protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName(name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := kind.New().Interface()
-	if err := prototext.Unmarshal([]byte(text), m); err != nil {
-		t.Fatal(err)
-	}
-	return m
 }

@@ -1,5 +1,5 @@
 'use strict';
-// The messages of FunctionRpc.proto that a worker reads and writes, and their binary form; also those of workflows.
+// The messages of FunctionRpc.proto that a worker reads and writes, and their binary form.
 //
 // A decoded message is a plain object with the names of the package @azure/functions-core: camelCase, and enumerations
 // as its strings. Fields that a message does not carry have the default of their type; messages and members of a oneof
@@ -83,29 +83,6 @@ const schema = {
     NullableTimestamp: '1 value Timestamp?',
     Timestamp: '1 seconds int64, 2 nanos int32',
     Duration: '1 seconds int64, 2 nanos int32',
-
-    // The messages of the Durable Task protocol that workflows need. NullableString is google.protobuf.StringValue.
-    OrchestratorRequest: '1 instanceId string, 3 pastEvents HistoryEvent*, 4 newEvents HistoryEvent*',
-    OrchestratorResponse: '1 instanceId string, 2 actions OrchestratorAction*, 3 customStatus NullableString',
-    HistoryEvent: `1 eventId int32, 2 timestamp Timestamp, 3 executionStarted ExecutionStarted?,
-        6 taskScheduled TaskScheduled?, 7 taskCompleted TaskCompleted?, 8 taskFailed TaskFailed?,
-        9 subOrchestrationCreated SubOrchestrationCreated?, 10 subOrchestrationCompleted TaskCompleted?,
-        11 subOrchestrationFailed TaskFailed?, 12 timerCreated TimerEvent?, 13 timerFired TimerEvent?,
-        14 orchestratorStarted Empty?, 15 orchestratorCompleted Empty?, 16 eventSent Empty?,
-        17 eventRaised TaskNamed?`,
-    ExecutionStarted: '1 name string, 3 input NullableString, 5 parentInstance ParentInstance',
-    ParentInstance: '4 orchestrationInstance OrchestrationInstance',
-    OrchestrationInstance: '1 instanceId string',
-    TaskScheduled: '1 name string, 3 input NullableString',
-    TaskNamed: '1 name string, 2 input NullableString',
-    TaskCompleted: '1 taskScheduledId int32, 2 result NullableString',
-    TaskFailed: '1 taskScheduledId int32, 2 failureDetails FailureDetails',
-    FailureDetails: '1 errorType string, 2 errorMessage string, 3 stackTrace NullableString',
-    SubOrchestrationCreated: '1 instanceId string, 2 name string, 4 input NullableString',
-    TimerEvent: '1 fireAt Timestamp, 2 timerId int32',
-    OrchestratorAction: `1 id int32, 2 scheduleTask TaskScheduled?, 3 createSubOrchestration SubOrchestrationCreated?,
-        4 createTimer TimerEvent?, 6 completeOrchestration CompleteOrchestration?`,
-    CompleteOrchestration: '1 orchestrationStatus int32, 2 result NullableString, 6 failureDetails FailureDetails',
 };
 
 const defaults = { string: '', bool: false, double: 0, int32: 0, int64: 0, sint64: 0 };

@@ -13,7 +13,6 @@ const inspector = require('node:inspector');
 const { parseArgs } = require('node:util');
 const app = require('./app.cjs');
 const core = require('./core.cjs');
-const durable = require('./durable.cjs');
 const model3 = require('./model3.cjs');
 const proto = require('./proto.cjs');
 const stream = require('./stream.cjs');
@@ -73,7 +72,6 @@ async function invoke(request) {
         }
     };
 
-    const step = durable.isStep(metadata, request) ? new durable.Step(request) : undefined;
     const model = await worker.app.model.getInvocationModel(context);
     const { context: own, inputs } = await model.getArguments();
     const hookData = {};
@@ -93,11 +91,7 @@ async function invoke(request) {
         }
     });
     await during('postInvocationHooks', () => core.runHooks('postInvocation', post, { invocationId, category }));
-    const failed = post.error !== null && post.error !== undefined;
-    if (step) {
-        return step.response(own, post.result, failed ? post.error : undefined);
-    }
-    if (failed) {
+    if (post.error !== null && post.error !== undefined) {
         throw post.error;
     }
     return model.getResponse(own, post.result);
