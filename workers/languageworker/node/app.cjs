@@ -101,8 +101,10 @@ async function loadEntryPoints(dir) {
             worker.log('debug', 'system', `Loaded entry point file "${current}"`);
         }
     } catch (thrown) {
-        const err = toError(thrown);
-        err.message = `Worker was unable to load entry point "${current}": ${err.message}${advice(dir, err)}`;
+        const hint = advice(dir, toError(thrown));
+        // What is to be done needs no stack.
+        const err = hint ? new SystemError(thrown.message.split('\n')[0] + hint) : toError(thrown);
+        err.message = `Worker was unable to load entry point "${current}": ${err.message}`;
         err.isAzureFunctionsSystemError = true;
         // The worker itself is well: the host gets the error when it asks for the functions.
         worker.app.startError = err;
