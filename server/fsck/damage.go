@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
@@ -84,10 +86,13 @@ func (c *check) setAside(name string) error {
 }
 
 // database reads a database and its log byte by byte, before anything opens it, and repairs it if Options.Repair is
-// set. It reports whether the file is still damaged. attachments receives what else the log of a repaired database has,
-// and may be nil.
+// set. It reports whether the file is still damaged. The file does not exist, or is empty, if nothing of it is left.
+// attachments receives what else the log of a repaired database has, and may be nil.
 func (c *check) database(path string, buckets []store.Bucket, attachments store.Attachments) (damaged bool, err error) {
 	name := filepath.Base(path)
+	if absent(path) {
+		return true, c.noDatabase(path)
+	}
 	severity := Error
 	if c.o.Repair {
 		severity = Warning // repaired damage is a warning
@@ -121,7 +126,49 @@ func (c *check) database(path string, buckets []store.Bucket, attachments store.
 	c.losses(name, r.Lost)
 	c.repaired("%s: kept %d values, %d records of the log among them; the damaged files are in %s", name, r.Kept,
 		r.LogRecords, r.Aside)
+	c.follows = r.Follows
+	if r.Kept == 0 && !r.Follows {
+		return false, os.Remove(path) // a start makes a new one
+	}
 	return false, nil
+}
+
+// absent reports that a database is missing or empty.
+func absent(path string) bool {
+	info, err := os.Stat(path)
+	return err != nil || info.Size() == 0
+}
+
+// beside returns the files that a database has while it is open, as far as they exist.
+func beside(path string) (names []string) {
+	for _, suffix := range []string{"-log0", "-log1", "-mark"} {
+		if exists(path + suffix) {
+			names = append(names, filepath.Base(path)+suffix)
+		}
+	}
+	return names
+}
+
+// noDatabase reports what is left of a database that is missing or empty, and sets it aside if Options.Repair is set.
+// The manifest says whether there should be a database.
+func (c *check) noDatabase(path string) error {
+	name, left := filepath.Base(path), beside(path)
+	if len(left) == 0 && !exists(path) {
+		return nil
+	}
+	if len(left) > 0 {
+		severity := Error
+		if c.o.Repair {
+			severity = Warning
+			c.lost("%s: everything in it, and the changes that only its log had", name)
+		}
+		c.found(severity, name, "is missing or empty, and there are %s", strings.Join(left, ", "))
+	}
+	if !c.o.Repair {
+		return nil
+	}
+	c.repaired("%s: what is left of it is in %s; a start makes a new one", name, c.aside())
+	return c.setAside(name)
 }
 
 // losses reports what a repair of a database could not keep.
@@ -144,17 +191,25 @@ func (c *check) losses(name string, lost []store.Loss) {
 
 // lossText describes a loss in a sentence without a full stop.
 func lossText(l store.Loss, name func(store.Bucket, []byte) string) string {
-	about := ""
-	if l.About {
-		about = "about "
+	number := strconv.Itoa(l.Values)
+	switch {
+	case l.Values == 0:
+		number = "an unknown number"
+	case l.About:
+		number = "about " + number
 	}
 	switch {
+	case l.Changes && l.Values == 0:
+		return "changes that were acknowledged last, if the log had more of them; their number is not known"
 	case l.Changes:
-		return fmt.Sprintf("%s%d groups of changes that were acknowledged last", about, l.Values)
+		return number + " groups of changes that were acknowledged last"
 	case l.To == nil && l.From != nil && !l.About:
 		return name(l.Bucket, l.From)
 	}
-	text := fmt.Sprintf("%s%d records of %s", about, l.Values, l.Bucket)
+	text := fmt.Sprintf("%s records of %s", number, l.Bucket)
+	if l.Values == 0 {
+		text = fmt.Sprintf("%s of records of %s", number, l.Bucket)
+	}
 	if l.From != nil {
 		text += ", from " + name(l.Bucket, l.From)
 	}

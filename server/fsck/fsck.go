@@ -80,6 +80,7 @@ type check struct {
 	o   Options
 
 	asideName string // see aside
+	follows   bool   // the database that was repaired last still follows its replicated log
 
 	report Report
 }
@@ -162,11 +163,8 @@ func exists(path string) bool {
 }
 
 func (c *check) tables() error {
-	if !exists(c.dir.Tables()) {
-		return nil // the manifest says whether there should be one
-	}
 	damaged, err := c.database(c.dir.Tables(), tablesvc.Buckets(), nil)
-	if err != nil || !exists(c.dir.Tables()) {
+	if err != nil || absent(c.dir.Tables()) {
 		return err
 	}
 	report := c.unlessReported("tables.db", damaged)
@@ -201,12 +199,12 @@ func sizeOf(folder string) (n int64) {
 }
 
 func (c *check) blobs() error {
-	if !exists(c.dir.Blobs()) {
-		return nil // the manifest says whether there should be one
-	}
 	damaged, err := c.database(c.dir.Blobs(), blobsvc.Buckets(), extent.NewRestorer(c.dir.Extents(), nil, false))
-	if err != nil || !exists(c.dir.Blobs()) {
+	if err != nil {
 		return err
+	}
+	if absent(c.dir.Blobs()) {
+		return c.listedExtents()
 	}
 	report := c.unlessReported("blobs.db", damaged)
 	if err := c.extents(); err != nil {
@@ -271,11 +269,17 @@ func (c *check) cluster() error {
 
 // queues checks the file of the Queue service, and its log.
 func (c *check) queues() (err error) {
-	if info, err := os.Stat(c.dir.QueueState()); err != nil || info.Size() == 0 {
-		return c.noQueueFile()
+	repairs := len(c.report.Repaired)
+	damaged, err := false, error(nil)
+	if path := c.dir.QueueState(); absent(path) && (exists(path) || exists(c.dir.Queues())) {
+		err = c.noQueueFile()
+	} else {
+		damaged, err = c.database(path, queuesvc.Buckets(), nil)
 	}
-	damaged, err := c.database(c.dir.QueueState(), queuesvc.Buckets(), nil)
-	if err != nil {
+	if err == nil && len(c.report.Repaired) > repairs && !c.follows {
+		err = c.withoutLog()
+	}
+	if err != nil || absent(c.dir.QueueState()) {
 		return err
 	}
 	report := c.unlessReported("queues.db", damaged)
@@ -317,14 +321,21 @@ func (c *check) queues() (err error) {
 	return nil
 }
 
-// noQueueFile reports that the file of the Queue service is missing or empty. A start makes it from the log, if nothing
-// was removed from the log yet.
+// noQueueFile reports that the file of the Queue service is missing or empty.
 func (c *check) noQueueFile() error {
-	if !exists(c.dir.Queues()) && !exists(c.dir.QueueState()) {
-		return nil
-	}
 	if !c.o.Repair {
 		c.found(Error, "queues.db", "is missing or empty, and its log in queues may have a part of what it had")
+		return nil
+	}
+	c.found(Warning, "queues.db", "is missing or empty")
+	c.repaired("queues.db: what is left of it is in %s", c.aside())
+	return c.setAside("queues.db")
+}
+
+// withoutLog sets the log of the queues aside: their file was repaired, or set aside, and no longer says from where on
+// it needs the log. A log from which nothing was removed yet stays if there is no file: a start makes the file from it.
+func (c *check) withoutLog() error {
+	if !exists(c.dir.Queues()) {
 		return nil
 	}
 	first := uint64(0)
@@ -332,20 +343,19 @@ func (c *check) noQueueFile() error {
 		first = cmp.Or(first, m.Sequence)
 		return nil
 	})
-	for _, d := range found {
-		if !d.Torn {
-			first = 0
-		}
+	whole := err == nil && first == 1 && !slices.ContainsFunc(found, func(d jetstreamfiles.Damage) bool { return !d.Torn })
+	switch {
+	case whole && absent(c.dir.QueueState()):
+		c.lost("queues.db: queues and messages that its log does not have, if there were any")
+		c.repaired("queues.db: a start makes it again from its log")
+		return nil
+	case absent(c.dir.QueueState()):
+		c.lost("queues.db: all queues and messages")
+	default:
+		c.lost("queues: changes that only their log had")
 	}
-	c.found(Warning, "queues.db", "is missing or empty")
-	if err == nil && first == 1 {
-		c.lost("queues.db: queues and messages that its log does not have")
-		c.repaired("queues.db: what is left of it is in %s; a start makes it again from its log", c.aside())
-		return c.setAside("queues.db")
-	}
-	c.lost("queues.db: all queues and messages")
 	c.repaired("queues: what is left of their log is in %s; a start makes a new one", c.aside())
-	return errors.Join(c.setAside("queues.db"), c.setAside("queues"))
+	return c.setAside("queues")
 }
 
 // queueLogUnusable reports that the log of the queues does not fit to their file: it is missing, or ends or begins

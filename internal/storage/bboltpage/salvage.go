@@ -127,13 +127,20 @@ func (*salvage) end(p Page) uint64 {
 // root reads the tree of buckets.
 func (s *salvage) root(id uint64, depth int) {
 	p, ok := s.take(id)
+	if ok && p.kind() != kindBranch && p.kind() != kindLeaf {
+		s.lost(notA(p, id))
+		ok = false
+	}
 	if !ok || depth > maxDepth {
+		s.pages = append(s.pages, Lost{})
 		return
 	}
 	if p.kind() == kindBranch {
 		for i := range p.count() {
 			if _, id, ok := p.child(i); ok {
 				s.root(id, depth+1)
+			} else {
+				s.pages = append(s.pages, Lost{})
 			}
 		}
 		return
@@ -145,6 +152,7 @@ func (s *salvage) root(id uint64, depth int) {
 		name, value, _, ok := p.pair(i)
 		if !ok || len(value) < 16 {
 			s.lost(damaged(id, "element %d is not a bucket", i))
+			s.pages = append(s.pages, Lost{})
 			continue
 		}
 		if root := Page(value).u64(0); root != 0 {
@@ -157,6 +165,7 @@ func (s *salvage) root(id uint64, depth int) {
 
 // Lost is a page of a bucket that cannot be read.
 type Lost struct {
+	// Bucket is "" if the page, or one above it, has the root of the bucket: any bucket may have lost all pairs then.
 	Bucket string
 	// The keys of the page were between From and To; nil means no bound.
 	From, To []byte
@@ -172,7 +181,7 @@ func (s *salvage) reportLost() {
 		return
 	}
 	for _, l := range s.pages {
-		if n := s.leaves[l.Bucket]; l.Pairs == 0 {
+		if n := s.leaves[l.Bucket]; l.Pairs == 0 && l.Bucket != "" {
 			l.Pairs = max(n[1]/max(n[0], 1), 1)
 		}
 		s.gone(l)
@@ -196,13 +205,16 @@ func (s *salvage) tree(bucket string, id uint64, bound, end []byte, depth int) {
 		}
 		s.begins(id, p, bound)
 		for i := range s.elements(p) {
-			if key, child, ok := p.child(i); ok {
-				next := end
-				if following, _, ok := p.child(i + 1); ok {
-					next = following
-				}
-				s.tree(bucket, child, key, next, depth+1)
+			key, child, ok := p.child(i)
+			if !ok {
+				s.pages = append(s.pages, Lost{Bucket: bucket, From: bound, To: end})
+				continue
 			}
+			next := end
+			if following, _, ok := p.child(i + 1); ok {
+				next = following
+			}
+			s.tree(bucket, child, key, next, depth+1)
 		}
 	default:
 		s.lost(notA(p, id))

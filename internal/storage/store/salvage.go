@@ -31,6 +31,8 @@ type Repaired struct {
 	Damaged int
 	// Lost holds what could not be kept.
 	Lost []Loss
+	// Follows means that the new file follows the replicated log of the old one, from where that was complete.
+	Follows bool
 	// Aside is the folder that the damaged file and its log were moved to.
 	Aside string
 }
@@ -40,7 +42,7 @@ type Loss struct {
 	Bucket Bucket
 	// From is the key of the value, or of the first of a range of values that ends before To; nil means no bound.
 	From, To []byte
-	// Values is the number of values. About means that it is not exact.
+	// Values is the number of values, 0 if it is not known. About means that it is not exact.
 	Values int
 	About  bool
 	// Changes means that the number is that of changes of any values, which the log had.
@@ -69,10 +71,15 @@ func Repair(path string, buckets []Bucket, aside string, attachments Attachments
 		}
 	}
 	r.Kept, r.LogRecords, r.Aside, r.Lost = s.kept, s.records, aside, s.lost
+	r.Follows = s.replica != nil
 	if err := disk.MkdirAll(aside, 0o700); err != nil {
 		return r, err
 	}
-	for _, name := range []string{path, logPath(path, 0), logPath(path, 1), markPath(path)} {
+	names := []string{path, logPath(path, 0), logPath(path, 1), markPath(path)}
+	if r.Follows {
+		names = names[:3] // the mark says where the replicated log must not end
+	}
+	for _, name := range names {
 		to := filepath.Join(aside, filepath.Base(name))
 		if name == path {
 			err = os.Link(name, to) // so that the file exists at each moment
@@ -109,6 +116,7 @@ type salvage struct {
 	progress   bool
 	closed     bool     // the file needs no log
 	replicated bool     // its log is a replicated one
+	replica    []byte   // its position there; nil unless no other file follows that log
 	names      []string // the buckets that the file should have; nil if unknown
 	kept       int
 	records    int
@@ -159,24 +167,39 @@ func (s *salvage) run(keep func(Bucket, Write) error) error {
 		}
 	}
 	var failed error
+	seen, rootless := map[string]bool{}, false
 	err = bboltpage.Salvage(f, info.Size(), func(bucket string, key, value []byte) {
+		seen[bucket] = true
 		if b, v, ok := s.value(Bucket(bucket), key, value); ok && failed == nil {
 			s.kept++
 			failed = keep(b, Write{key, v})
 		}
 	}, func(err error) { s.damaged("%v", err) }, func(l bboltpage.Lost) {
-		if l.Bucket != string(formatBucket) {
+		seen[l.Bucket], rootless = true, rootless || l.Bucket == ""
+		if l.Bucket != string(formatBucket) && l.Bucket != "" {
 			s.lost = append(s.lost, Loss{Bucket: Bucket(l.Bucket), From: l.From, To: l.To, Values: l.Pairs, About: !l.Partly})
 		}
 	})
 	if err = errors.Join(err, failed); err != nil {
 		return err
 	}
+	for _, b := range s.buckets {
+		if rootless && !seen[string(b)] && (s.names == nil || slices.Contains(s.names, string(b))) {
+			s.lost = append(s.lost, Loss{Bucket: b})
+		}
+	}
 	return s.log(keep)
 }
 
 // format determines the id of the file, its buckets and its progress.
 func (s *salvage) format(f *os.File, size int64) error {
+	var position []byte
+	private := false
+	defer func() {
+		if private && s.id != "" {
+			s.replica = position
+		}
+	}()
 	return bboltpage.Salvage(f, size, func(bucket string, key, value []byte) {
 		if bucket != string(formatBucket) {
 			return
@@ -188,6 +211,10 @@ func (s *salvage) format(f *os.File, size int64) error {
 			s.names = bucketNames(p)
 		}
 		s.replicated = s.replicated || string(key) == string(replicaKey)
+		if p, ok := unseal(formatSeed, key, value); ok && string(key) == string(replicaKey) {
+			position = bytes.Clone(p)
+		}
+		private = private || string(key) == string(privateKey)
 		if string(key) != string(logKey) {
 			return
 		}
@@ -279,10 +306,15 @@ func (s *salvage) log(keep func(Bucket, Write) error) error {
 func (s *salvage) mark() error {
 	m, ok, err := readMark(s.path)
 	switch {
-	case err != nil || !s.progress || s.replicated: // see EndOfLog
+	case err != nil || s.replicated: // see EndOfLog
 		return err
+	case !s.progress:
+		if ok && m.group > s.newest {
+			s.lost = append(s.lost, Loss{Changes: true})
+		}
 	case !ok && !s.closed:
 		err = missingMark(s.path)
+		s.lost = append(s.lost, Loss{Changes: true}) // nothing says where the log should end
 	case ok:
 		id := s.id
 		if id == "" {
@@ -444,6 +476,11 @@ func (s *salvage) writeAnew(path string) (err error) {
 	}
 	if err := putVersion(tx, s.id); err != nil {
 		return err
+	}
+	if s.replica != nil {
+		if err := errors.Join(putFormat(tx, replicaKey, s.replica), putFormat(tx, privateKey, nil)); err != nil {
+			return err
+		}
 	}
 	return errors.Join(tx.Commit(), to.Sync())
 }
