@@ -121,7 +121,7 @@ func TestCleanFolder(t *testing.T) {
 	}
 	var back Report
 	if err := json.Unmarshal(js.Bytes(), &back); err != nil || !back.Clean || back.Blobs != r.Blobs ||
-		!strings.Contains(js.String(), `"findings": []`) {
+		!strings.Contains(js.String(), `"findings":[]`) {
 		t.Errorf("the JSON does not read back: %v\n%s", err, js.String())
 	}
 }
