@@ -16,7 +16,7 @@ import (
 )
 
 // longRunning are the verbs that run until they are stopped, or start servers; their own tests have their errors.
-var longRunning = []string{"lazuli", "lazuli serve", "lazuli open", "lazuli func start", "lazuli durable serve",
+var longRunning = []string{"lazuli", "lazuli serve", "lazuli open", "lazuli durable serve",
 	"lazuli worker", "lazuli bench",
 	// These write what they make for later runs.
 	"lazuli cluster init", "lazuli cluster export", "lazuli cluster import"}
@@ -48,6 +48,7 @@ func clients(t *testing.T, m *Main) (list []*cobra.Command, args map[*cobra.Comm
 		}
 		path := cmd.CommandPath()
 		if !cmd.Runnable() || cmd.Hidden || slices.Contains(longRunning, path) || strings.HasPrefix(path, "lazuli demo") ||
+			strings.HasPrefix(path, "lazuli func ") ||
 			cmd.Flags().Lookup("connection-string") == nil && cmd.Flags().Lookup("admin-port") == nil &&
 				cmd.InheritedFlags().Lookup("admin-port") == nil || cmd.HasSubCommands() && !places(cmd) {
 			return
