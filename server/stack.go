@@ -179,8 +179,9 @@ func (s *Stack) Stop(ctx context.Context) error {
 	s.stop.Do(func() {
 		s.ready.Store(false)
 		s.cancel()
-		s.moments.Lock()   // waits for the moments
-		s.moments.Unlock() //nolint:staticcheck // an empty section: none begins after it
+		s.moments.Lock() // waits for the moments; none begins after it
+		//lint:ignore SA2001 nothing is to be done meanwhile
+		s.moments.Unlock()
 		if s.unfollow != nil {
 			s.unfollow()
 			s.following.Wait()

@@ -185,11 +185,9 @@ type model struct {
 	client     *durable.Client
 	server     *killrig.Node // nil: the storage is in this process
 
-	bursts   []burst
-	notes    map[string]int // by ledger: signals of the client
-	relayed  map[string]map[string]int
-	lateness map[string]int
-	kills    int
+	bursts []burst
+	notes  map[string]int // by ledger: signals of the client
+	kills  int
 }
 
 const modelLedgers, modelAccounts = 3, 4
