@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -26,8 +27,8 @@ type durableServer struct {
 	log     *slog.Logger
 	traces  func() // sends the last traces
 
-	// Of the server that is open.
-	server    *sidecar.Server
+	// Of the server that is open. A reset replaces it while the dashboard asks it.
+	server    atomic.Pointer[sidecar.Server]
 	address   string
 	served    chan error
 	collector prometheus.Collector
@@ -85,7 +86,8 @@ func (d *durableServer) open(address string) error {
 	if err != nil {
 		return fmt.Errorf("durable-listen: %w", err)
 	}
-	d.server, d.address, d.served, d.collector = server, l.Addr().String(), make(chan error, 1), server.Collector()
+	d.address, d.served, d.collector = l.Addr().String(), make(chan error, 1), server.Collector()
+	d.server.Store(server)
 	if d.metrics != nil {
 		d.metrics.MustRegister(d.collector)
 	}
@@ -106,7 +108,7 @@ func (d *durableServer) restart(do func() error) error {
 
 // close ends the connections.
 func (d *durableServer) close() error {
-	d.server.Stop()
+	d.server.Load().Stop()
 	if d.metrics != nil {
 		d.metrics.Unregister(d.collector)
 	}

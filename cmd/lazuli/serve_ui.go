@@ -48,7 +48,7 @@ func workflowsOf(ctx context.Context, b backend, account, hub string, log *slog.
 	}
 	o := webhook.Options{Client: func() (*durable.Client, error) { return client, nil }, Hub: hub, Logger: log}
 	if w, ok := b.(*workerBackend); ok && w.durable != nil && w.durable.account == account {
-		o.Unmatched = func() []durable.Unmatched { return w.durable.server.Unmatched(hub) }
+		o.Unmatched = func() []durable.Unmatched { return w.durable.server.Load().Unmatched(hub) }
 	}
 	return webhook.New(o), nil
 }
