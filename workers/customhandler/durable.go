@@ -34,10 +34,10 @@ type DurableApp interface {
 	// the Durable Task protocol. An error of workers.Permanent fails the instance; after another one the step is run
 	// again.
 	Orchestrator(call func(ctx context.Context, request []byte) ([]byte, error)) workers.Orchestrator
-	// Replay converts an OrchestratorRequest for the package of Durable Functions for Python: trigger is the JSON that it
-	// takes. finish makes an OrchestratorResponse of the state that it returns, or of the message of the function's
-	// failure if that is not empty.
-	Replay(request []byte) (trigger json.RawMessage,
+	// Replay converts an OrchestratorRequest for the packages of Durable Functions for Python and JavaScript: trigger is
+	// the JSON that they take, with the input as text of JSON or as JSON. finish makes an OrchestratorResponse of the
+	// state that they return, or of the message of the function's failure if that is not empty.
+	Replay(request []byte, inputAsText bool) (trigger json.RawMessage,
 		finish func(result json.RawMessage, failure string) ([]byte, error), err error)
 	// Instance returns the ID of the instance whose activity runs with the context.
 	Instance(ctx context.Context) string
@@ -196,11 +196,9 @@ func (h *Host) callOrchestrator(ctx context.Context, f *function, request []byte
 	defer context.AfterFunc(h.hard, func() { cancel(context.Cause(h.hard)) })()
 	inv := h.newInvocation(ctx, f, "A step of a workflow is to be run.")
 	finish := finishHandler
-	// The worker of Node.js converts the messages of the protocol itself.
-	replays := h.project.host.runtime == "python"
-	if !replays {
+	if h.project.worker == nil {
 		inv.trigger = base64.StdEncoding.EncodeToString(request)
-	} else if inv.trigger, finish, err = h.durable.Replay(request); err != nil {
+	} else if inv.trigger, finish, err = h.durable.Replay(request, h.project.host.runtime == "python"); err != nil {
 		return nil, workers.Permanent(err)
 	}
 	err = h.wrap(ctx, inv, func(ctx context.Context) error {
@@ -209,7 +207,7 @@ func (h *Host) callOrchestrator(ctx context.Context, f *function, request []byte
 	})
 	var answered *FunctionError
 	switch {
-	case errors.As(err, &answered) && replays:
+	case errors.As(err, &answered) && h.project.worker != nil:
 		return finish(nil, answered.Error())
 	case errors.As(err, &answered), errors.Is(err, workers.ErrTimeout):
 		return nil, workers.Permanent(err)

@@ -16,7 +16,7 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/durable/internal/protocol"
 )
 
-// The package of Durable Functions for Python does not speak the Durable Task protocol: a step's trigger
+// The packages of Durable Functions for Python and JavaScript do not speak the Durable Task protocol: a step's trigger
 // is the history as JSON, and its result is all actions that the code has asked for since the beginning, in order. The
 // tasks behind them have no IDs in either; both sides number them as the in-process framework would: in the order in
 // which they are scheduled, where a task with retries schedules a timer after each failure and then another attempt.
@@ -95,17 +95,17 @@ func (o retryOptions) delay(attempt int) time.Duration {
 }
 
 // Replay implements customhandler.DurableApp.
-func (*app) Replay(request []byte) (trigger json.RawMessage,
+func (*app) Replay(request []byte, inputAsText bool) (trigger json.RawMessage,
 	finish func(result json.RawMessage, failure string) ([]byte, error), err error) {
 	var r protocol.OrchestratorRequest
 	if err := proto.Unmarshal(request, &r); err != nil {
 		return nil, nil, fmt.Errorf("read the history: %w", err)
 	}
-	if trigger, err = replayed(&r); err != nil {
+	if trigger, err = replayed(&r, inputAsText); err != nil {
 		return nil, nil, err
 	}
 	return trigger, func(result json.RawMessage, failure string) ([]byte, error) {
-		response, err := respond(&r, result, failure)
+		response, err := respond(&r, result, failure, inputAsText)
 		if err != nil {
 			return nil, workers.Permanent(err)
 		}
@@ -114,7 +114,7 @@ func (*app) Replay(request []byte) (trigger json.RawMessage,
 }
 
 // replayed writes the trigger of a step.
-func replayed(r *protocol.OrchestratorRequest) (json.RawMessage, error) {
+func replayed(r *protocol.OrchestratorRequest, inputAsText bool) (json.RawMessage, error) {
 	trigger := map[string]any{"instanceId": r.InstanceId, "isReplaying": len(r.PastEvents) > 0, "parentInstanceId": nil,
 		"upperSchemaVersion": schemaVersion, "input": nil}
 	history := []any{}
@@ -136,17 +136,22 @@ func replayed(r *protocol.OrchestratorRequest) (json.RawMessage, error) {
 		if started.Input == nil {
 			continue
 		}
-		trigger["input"] = inputValue(started.Input.Value)
+		trigger["input"] = inputValue(started.Input.Value, inputAsText)
 	}
 	trigger["history"] = history
 	return json.Marshal(trigger)
 }
 
-// inputValue returns the input of an orchestration as the trigger has it: text of JSON. The package's client puts such
-// a text into JSON once more; other callers do not.
-func inputValue(input string) string {
+// inputValue returns the input of an orchestration as the trigger has it: the value, or its JSON as text. The client
+// for Python puts JSON into a text; other callers do not.
+func inputValue(input string, asText bool) any {
 	var text string
-	if json.Unmarshal([]byte(input), &text) == nil && json.Valid([]byte(text)) {
+	switch {
+	case !json.Valid([]byte(input)):
+		return input
+	case !asText:
+		return json.RawMessage(input)
+	case json.Unmarshal([]byte(input), &text) == nil && json.Valid([]byte(text)):
 		return text
 	}
 	return input
@@ -200,8 +205,8 @@ func historyEvent(e *protocol.HistoryEvent) map[string]any {
 }
 
 // respond makes the response of a step from what the code returned, or the message with which it failed.
-func respond(r *protocol.OrchestratorRequest, result json.RawMessage, failure string) (*protocol.OrchestratorResponse,
-	error) {
+func respond(r *protocol.OrchestratorRequest, result json.RawMessage, failure string,
+	inputAsText bool) (*protocol.OrchestratorResponse, error) {
 	var s state
 	text := string(result)
 	if failure != "" {
@@ -223,7 +228,7 @@ func respond(r *protocol.OrchestratorRequest, result json.RawMessage, failure st
 	if len(s.CustomStatus) > 0 && string(s.CustomStatus) != "null" {
 		response.CustomStatus = wrapperspb.String(string(s.CustomStatus))
 	}
-	m := &simulation{instance: r.InstanceId, tasks: map[int32]*task{},
+	m := &simulation{instance: r.InstanceId, inputAsText: inputAsText, tasks: map[int32]*task{},
 		scheduled: map[int32]bool{}, early: map[string][]*protocol.HistoryEvent{}}
 	for _, list := range s.Actions {
 		for _, a := range list {
@@ -247,7 +252,7 @@ func respond(r *protocol.OrchestratorRequest, result json.RawMessage, failure st
 			ErrorMessage: s.message(failure)}
 	case m.again != nil:
 		complete.OrchestrationStatus = protocol.OrchestrationStatus_ORCHESTRATION_STATUS_CONTINUED_AS_NEW
-		complete.Result = nextInput(m.again)
+		complete.Result = m.input(m.again)
 		for _, list := range m.early {
 			complete.CarryoverEvents = append(complete.CarryoverEvents, list...)
 		}
@@ -265,12 +270,12 @@ func respond(r *protocol.OrchestratorRequest, result json.RawMessage, failure st
 	return response, nil
 }
 
-// nextInput returns the input for another orchestration, which gets it by inputValue.
-func nextInput(a *action) *wrapperspb.StringValue {
-	if len(a.Input) == 0 || string(a.Input) == "null" {
-		return nil
+// input returns the input for another orchestration, which gets it by inputValue.
+func (m *simulation) input(a *action) *wrapperspb.StringValue {
+	if m.inputAsText && len(a.Input) > 0 && string(a.Input) != "null" {
+		return wrapperspb.String(string(a.Input))
 	}
-	return wrapperspb.String(string(a.Input))
+	return a.input()
 }
 
 // input returns the input of an action: the packages write JSON within text, or JSON.
@@ -299,7 +304,7 @@ func newTask(a action) (*task, error) {
 	t := &task{action: a, attempt: 1}
 	switch a.ActionType {
 	case actCallEntity, actSignalEntity:
-		return nil, errors.New("entities are not supported in orchestrations in Python")
+		return nil, errors.New("entities are not supported in orchestrations in Python and JavaScript")
 	case actHTTP:
 		return nil, errors.New("HTTP calls of an orchestration itself are not supported: call an activity, which makes them")
 	case actAll, actAny:
@@ -346,17 +351,18 @@ func (t *task) resolved() bool {
 
 // simulation numbers the tasks of an orchestration as its code does, by what has happened so far.
 type simulation struct {
-	instance  string
-	yields    []*task // in the order in which the code waits for them
-	again     *action // continue as new
-	index     int     // of the first of yields without a number
-	next      int32   // number
-	tasks     map[int32]*task
-	scheduled map[int32]bool // numbers in the history
-	waiting   []*task        // for events
-	early     map[string][]*protocol.HistoryEvent
-	actions   []*protocol.OrchestratorAction
-	now       time.Time
+	instance    string
+	inputAsText bool
+	yields      []*task // in the order in which the code waits for them
+	again       *action // continue as new
+	index       int     // of the first of yields without a number
+	next        int32   // number
+	tasks       map[int32]*task
+	scheduled   map[int32]bool // numbers in the history
+	waiting     []*task        // for events
+	early       map[string][]*protocol.HistoryEvent
+	actions     []*protocol.OrchestratorAction
+	now         time.Time
 }
 
 // run goes through the history, and returns the actions that are not in it.
@@ -439,7 +445,7 @@ func (m *simulation) emit(t *task, at time.Time) {
 		}
 		a.OrchestratorActionType = &protocol.OrchestratorAction_CreateSubOrchestration{
 			CreateSubOrchestration: &protocol.CreateSubOrchestrationAction{InstanceId: instance, Name: t.FunctionName,
-				Input: nextInput(&t.action)}}
+				Input: m.input(&t.action)}}
 	default:
 		a.OrchestratorActionType = &protocol.OrchestratorAction_ScheduleTask{
 			ScheduleTask: &protocol.ScheduleTaskAction{Name: t.FunctionName, Input: t.input()}}

@@ -22,7 +22,7 @@ func step(t *testing.T, r *protocol.OrchestratorRequest, result, failure string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, finish, err := (&app{}).Replay(request)
+	_, finish, err := (&app{}).Replay(request, true)
 	if err != nil {
 		t.Fatal(err)
 	}
