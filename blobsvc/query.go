@@ -37,6 +37,9 @@ func (s *Service) queryBlobContents(c *call) error {
 	}
 	c.sendBlob(&b)
 	c.Set("Content-Type", "avro/binary")
+	if s.hierarchical(c.Account) { // as recorded
+		c.Set("x-ms-server-encrypted", "false")
+	}
 	// The answer is not encoded as the content may be; without the header, clients take it as it is.
 	c.Out.Header().Del("Content-Encoding")
 	c.Out.WriteHeader(http.StatusOK)

@@ -97,7 +97,7 @@ its messages are delivered again when their leases end.`,
 	fl.StringVar(&f.host, "host", "127.0.0.1", "address to listen on for HTTP triggers")
 	fl.IntVarP(&f.port, "port", "p", defaultFuncPort, "port to listen on for HTTP triggers; 0 picks a free one")
 	fl.StringVar(&f.python, "python", "", "Python interpreter of a Python app (default: that of .venv, or python3)")
-	fl.IntVar(&f.debug, "debug", 0, "port on 127.0.0.1 at which the workers wait for a debugger; 0 means none")
+	fl.IntVar(&f.debug, "debug", 0, "port on 127.0.0.1 for a debugger, with one worker process: Python waits for it; 0 means none")
 	fl.StringSliceVar(&f.functions, "functions", nil, "functions to run (default: all)")
 	fl.DurationVar(&f.lease, "lease", time.Minute,
 		"lease of received messages, renewed at half: the time until they are delivered again if this process dies; whole "+

@@ -103,8 +103,3 @@ func bytesUnit(n float64) string {
 	}
 	return fmt.Sprintf("%.1f %s", n, units[i])
 }
-
-// countUnit returns how to format a number of things.
-func countUnit(noun string) func(float64) string {
-	return func(n float64) string { return fmt.Sprintf("%.0f %ss", n, noun) }
-}

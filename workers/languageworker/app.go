@@ -24,8 +24,8 @@ import (
 type Runtime struct {
 	// Python is the interpreter of Python apps. Empty means that of the app's virtual environment, or the one on the path.
 	Python string
-	// Debug makes the workers wait for a debugger to attach: debugpy for Python, the inspector for Node.js. It is the
-	// port on 127.0.0.1, of which further processes use the next ones; 0 means none.
+	// Debug is the port on 127.0.0.1 for a debugger: debugpy for Python, which waits for it to attach, and the inspector
+	// for Node.js. The app then has one process. 0 means none.
 	Debug int
 
 	// command replaces the languages' commands in tests.
@@ -59,6 +59,9 @@ func (r Runtime) Open(ctx context.Context, s customhandler.WorkerSettings) (_ cu
 	folder, err := os.MkdirTemp("", "lazuli-worker-")
 	if err != nil {
 		return nil, err
+	}
+	if r.Debug != 0 {
+		s.Processes = 1
 	}
 	a := &App{settings: s, folder: folder, waiting: map[string]*worker{}, changed: make(chan struct{}),
 		stdout: &child.LineWriter{Out: s.Stdout, Prefix: s.Runtime + " | "},
