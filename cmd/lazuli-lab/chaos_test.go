@@ -100,7 +100,7 @@ func TestChaosFindsRollback(t *testing.T) {
 	}{
 		{"tables", "table: ", []string{"tables.db*"}},
 		{"blobs", "blob: ", []string{"blobs.db*", "extents"}},
-		{"queues", "queue: ", []string{"queues"}},
+		{"queues", "queue: ", []string{"queues", "queues.db*"}},
 	} {
 		t.Run(tt.part, func(t *testing.T) {
 			t.Parallel()
