@@ -256,7 +256,7 @@ func (db *DB) transact(fn func(*bolt.Tx) error) (err error) {
 	}()
 	db.readers.suspend()
 	defer db.readers.resume()
-	if db.unsynced {
+	if db.unsynced != nil {
 		if err := db.resync(); err != nil {
 			return err
 		}
@@ -284,15 +284,14 @@ func (db *DB) transact(fn func(*bolt.Tx) error) (err error) {
 // It may continue if a write was refused, for example for lack of space: bbolt writes to free pages first, and discards
 // them. It may also if a sync failed, after resync: the kernel reports that once and then marks the pages as clean, so
 // that a later sync would succeed without them. The next transaction writes all of its pages again; but the two pages
-// that refer to all others may be on the disk as they were before.
+// that refer to all others may be on the disk as they were before, so they are kept here.
 func (db *DB) checkFailure(err error, sizeBefore int64) {
 	var refused *fs.PathError
 	var errno syscall.Errno
 	switch {
 	case errors.As(err, &refused):
 		// The error of a write; all others have no path.
-	case errors.As(err, &errno) && !errors.Is(err, ErrDamaged):
-		db.unsynced = true
+	case errors.As(err, &errno) && !errors.Is(err, ErrDamaged) && db.keepMetas() == nil:
 	case !errors.As(err, &errno) && !errors.Is(err, ErrDamaged) && db.fileSize() == sizeBefore && db.readable():
 		// The file could not grow: bbolt grows it before it writes.
 	default:
@@ -300,22 +299,34 @@ func (db *DB) checkFailure(err error, sizeBefore int64) {
 	}
 }
 
-// resync writes the two pages that refer to all others again, and syncs them, after a sync has failed. Until they are
-// durable, no page may be used again that the older of them refers to.
+// keepMetas reads the two pages that refer to all others, as bbolt sees them now: from the page cache. The kernel may
+// drop what it could not write, and bbolt's list of free pages would then be newer than the file.
+func (db *DB) keepMetas() error {
+	f, err := os.Open(db.path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	p := make([]byte, 2*db.bolt.Info().PageSize)
+	if _, err := f.ReadAt(p, 0); err != nil {
+		return err
+	}
+	db.unsynced = p
+	return nil
+}
+
+// resync writes the two pages again and syncs them, after a sync has failed. Until they are durable, no page may be
+// used again that the older of them refers to.
 func (db *DB) resync() error {
 	f, err := os.OpenFile(db.path, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
-	p := make([]byte, 2*db.bolt.Info().PageSize)
-	if _, err = f.ReadAt(p, 0); err == nil {
-		_, err = f.WriteAt(p, 0)
-	}
-	if err == nil {
+	if _, err = f.WriteAt(db.unsynced, 0); err == nil {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
-		db.unsynced = false
+		db.unsynced = nil
 	}
 	return err
 }

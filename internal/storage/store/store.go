@@ -141,7 +141,7 @@ type DB struct {
 
 	found    format                // the file's format when it was opened
 	failed   atomic.Pointer[error] // the cause of ErrFailed
-	unsynced bool                  // used by the checkpoint: see resync
+	unsynced []byte                // of the file's beginning; used by the checkpoint: see resync
 	fault    func() error          // tests only: runs before a commit of bbolt and may fail it
 }
 
