@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
@@ -77,7 +78,7 @@ func TestLakeListDeleted(t *testing.T) {
 // was in may be gone.
 func TestLakeDeletedCallers(t *testing.T) {
 	t.Parallel()
-	issuer := must(devissuer.New(devissuer.Config{}))(t)
+	issuer := must(devissuer.New(devissuer.Config{Now: func() time.Time { return time.Now().Add(-10 * time.Minute) }}))(t)
 	roles := must(auth.NewRoles(auth.Assignment{Principal: "reader", Role: "Storage Blob Data Reader",
 		Scope: auth.DevelopmentAccount}))(t)
 	oauth := must(auth.NewOAuth(roles, issuer.Trust()))(t)
