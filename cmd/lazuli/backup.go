@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -97,11 +98,15 @@ configuration too.`,
 			}
 		}
 		took := time.Since(began)
-		return output(backupRow{rowOf(r.Manifest), r.Removed, took.Seconds()}, func(w io.Writer) error {
+		return output(backupRow{rowOf(r.Manifest), r.Removed, r.Incomplete, took.Seconds()}, func(w io.Writer) error {
 			_, err := fmt.Fprintf(w, "%s in %s: %s, of which %s are new; %s\n", r.Name, place, bytesUnit(float64(r.Bytes)),
 				bytesUnit(float64(r.New)), took.Round(time.Millisecond))
 			if n := len(r.Removed); n > 0 {
 				_, err = fmt.Fprintf(w, "%s removed\n", count(n, "older backup"))
+			}
+			if len(r.Incomplete) > 0 {
+				_, err = fmt.Fprintf(w, "pieces are missing: these backups cannot be restored: %s\n",
+					strings.Join(r.Incomplete, ", "))
 			}
 			return err
 		})
@@ -139,7 +144,9 @@ type backupLine struct {
 type backupRow struct {
 	backupLine
 	Removed []string `json:"removed,omitempty"`
-	Seconds float64  `json:"seconds"`
+	// Incomplete are older backups that lack pieces.
+	Incomplete []string `json:"incomplete,omitempty"`
+	Seconds    float64  `json:"seconds"`
 }
 
 func rowOf(m *backup.Manifest) backupLine {

@@ -46,6 +46,9 @@ type Result struct {
 	*Manifest
 	// Removed are the names of the backups that were removed.
 	Removed []string
+	// Incomplete are the names of older backups that cannot be restored, since a piece of theirs is missing in the place
+	// and the source does not have it any more.
+	Incomplete []string
 }
 
 // Make writes a backup. open returns the source, once the place is locked and what its newest backup has is known. If
@@ -87,15 +90,21 @@ func Make(ctx context.Context, p Place, open func(context.Context, Held) (Source
 		if all[name], err = read(ctx, p, name); err != nil {
 			return r, fmt.Errorf("%w; remove %s%s, which cannot be restored", err, listFolder, name)
 		}
-		all[name].pieces(func(piece Piece) { m.known[piece.Sum] = true })
 	}
+	// What the place has, not what its lists say: a removed piece is written again.
+	if err := p.List(ctx, pieceFolder, func(name string) error { m.known[name] = true; return nil }); err != nil {
+		return r, err
+	}
+	found := slices.Collect(maps.Keys(m.known))
 	var held Held
 	if len(names) > 0 {
 		newest := all[names[len(names)-1]]
 		held.Origin = newest.Origin
 		for _, c := range newest.Contents {
-			held.Windows = append(held.Windows, HeldWindow{c.Window, c.Ranges})
-			m.had[c.Window] = c
+			if m.known[c.Piece.name()] {
+				held.Windows = append(held.Windows, HeldWindow{c.Window, c.Ranges})
+				m.had[c.Window] = c
+			}
 		}
 	}
 	source, err := open(ctx, held)
@@ -125,8 +134,17 @@ func Make(ctx context.Context, p Place, open func(context.Context, Held) (Source
 		return r, err
 	}
 	r.Manifest, all[m.list.Name] = m.list, m.list
-	r.Removed, err = tidy(ctx, p, all, o)
-	return r, err
+	if r.Removed, err = tidy(ctx, p, all, found, o); err != nil {
+		return r, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		complete := true
+		all[name].pieces(func(piece Piece) { complete = complete && m.known[piece.name()] })
+		if !complete {
+			r.Incomplete = append(r.Incomplete, name)
+		}
+	}
+	return r, nil
 }
 
 // maker is one Make.
@@ -136,8 +154,8 @@ type maker struct {
 	list  *Manifest
 	had   map[extent.Window]Content // of the newest backup of the same origin
 
-	mu            sync.Mutex // guards what follows
-	known         map[string]bool
+	mu            sync.Mutex      // guards what follows
+	known         map[string]bool // by the names of their files
 	taken, stored int64
 }
 
@@ -187,8 +205,8 @@ func (m *maker) put(ctx context.Context, writes *errgroup.Group, content []byte)
 	sum := sha256.Sum256(content)
 	piece := Piece{hex.EncodeToString(sum[:]), int64(len(content))}
 	m.mu.Lock()
-	known := m.known[piece.Sum]
-	m.known[piece.Sum] = true
+	known := m.known[piece.name()]
+	m.known[piece.name()] = true
 	m.list.Bytes += piece.Size
 	m.taken += piece.Size
 	m.mu.Unlock()
@@ -213,8 +231,10 @@ func (m *maker) put(ctx context.Context, writes *errgroup.Group, content []byte)
 	return piece
 }
 
-// tidy removes the backups that need not be kept, and then the pieces that no backup has.
-func tidy(ctx context.Context, p Place, all map[string]*Manifest, o Options) (removed []string, err error) {
+// tidy removes from the place and from all the backups that need not be kept, and then those of the found pieces that
+// no backup has.
+func tidy(ctx context.Context, p Place, all map[string]*Manifest, found []string, o Options) (removed []string,
+	err error) {
 	names := slices.Sorted(maps.Keys(all))
 	if o.Keep > 0 && len(names) > o.Keep {
 		for _, name := range names[:len(names)-o.Keep] {
@@ -235,15 +255,8 @@ func tidy(ctx context.Context, p Place, all map[string]*Manifest, o Options) (re
 	for _, m := range all {
 		m.pieces(func(piece Piece) { used[piece.name()] = true })
 	}
-	var unused []string
-	err = p.List(ctx, pieceFolder, func(name string) error {
-		if !used[name] {
-			unused = append(unused, name)
-		}
-		return nil
-	})
-	for _, name := range unused {
-		if err == nil {
+	for _, name := range found {
+		if !used[name] && err == nil {
 			err = p.Remove(ctx, name)
 		}
 	}

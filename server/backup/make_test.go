@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -169,6 +170,32 @@ func TestDamage(t *testing.T) {
 			}
 			check.OK(t, os.WriteFile(path, intact, 0o600))
 		}
+	}
+}
+
+// A piece that was removed from the place is written again by the next backup, if the server still has what it
+// held. A backup that stays without one is named.
+func TestMissingPieces(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, filepath.Join(t.TempDir(), "data"))
+	fill(t, s, 1)
+	folder := filepath.Join(t.TempDir(), "place")
+	place := backup.Folder(folder)
+	first, err := backup.Make(t.Context(), place, source(s), backup.Options{})
+	check.OK(t, err)
+	fill(t, s, 2)
+	for sum := range sums(first.Manifest) {
+		check.OK(t, os.Remove(filepath.Join(folder, "pieces", sum[:2], sum)))
+	}
+	second, err := backup.Make(t.Context(), place, source(s), backup.Options{})
+	check.OK(t, err)
+	check.OK(t, backup.Check(t.Context(), place, second.Manifest, backup.RestoreOptions{Verify: verify}))
+	if !slices.Equal(second.Incomplete, []string{first.Name}) {
+		t.Errorf("incomplete are %v, want %s, whose tables have changed since", second.Incomplete, first.Name)
+	}
+	err = backup.Check(t.Context(), place, first.Manifest, backup.RestoreOptions{Verify: verify})
+	if !errors.Is(err, backup.ErrDamaged) {
+		t.Errorf("the first backup: %v", err)
 	}
 }
 

@@ -66,6 +66,10 @@ func (s *Schedule) Run(ctx context.Context) {
 				size.Set(float64(r.Bytes))
 				s.Log.Info("backup made", "to", s.Place.String(), "name", r.Name, "bytes", r.Bytes, "new", r.New,
 					"removed", len(r.Removed), "took", time.Since(began).Round(time.Millisecond).String())
+				if len(r.Incomplete) > 0 {
+					s.Log.Error("pieces of older backups are missing: they cannot be restored", "from", s.Place.String(),
+						"backups", r.Incomplete)
+				}
 			}
 		}
 		switch {
