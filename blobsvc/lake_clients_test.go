@@ -138,6 +138,32 @@ func TestLakeMethodOverride(t *testing.T) {
 	f.lakeDo("PUT", "/one/a?action=append&position=4", "text").want(t, 405, "UnsupportedHttpVerb")
 }
 
+// Without the mode legacy a rename to a directory that exists moves the source below it, as Hadoop's tests want.
+func TestLakeRenameIntoDirectory(t *testing.T) {
+	t.Parallel()
+	f := lake(t)
+	fs := f.filesystem("one")
+	for _, name := range []string{"a/b/f", "a/g", "c/x", "d/b/y"} {
+		writeFile(t, fs, name, "")
+	}
+	rename := func(to, from string, headers ...string) reply {
+		return f.lakeDo("PUT", "/one/"+to, "", append(headers, "x-ms-rename-source", "/one/"+from)...)
+	}
+	rename("c", "a/b", "If-None-Match", "*").want(t, 201, "")
+	rename("c?mode=posix", "a/g").want(t, 201, "")
+	wantPaths(t, paths(t, fs, true, nil), "a/", "c/", "c/b/", "c/b/f", "c/g", "c/x", "d/", "d/b/", "d/b/y")
+	rename("d", "c/b", "If-None-Match", "*").want(t, 409, "PathAlreadyExists")
+	rename("d", "c/b").want(t, 409, "DirectoryNotEmpty")
+	rename("d?mode=legacy", "c/b").want(t, 409, "DirectoryNotEmpty")
+	rename("a?mode=legacy", "c/b").want(t, 201, "")
+	rename("a", "a").want(t, 201, "")
+	rename("c", "c/g").want(t, 201, "")
+	rename("c/g", "c").want(t, 409, "InvalidRenameSourcePath")
+	rename("d/b", "d").want(t, 409, "InvalidRenameSourcePath")
+	rename("", "d/b").want(t, 201, "")
+	wantPaths(t, paths(t, fs, true, nil), "a/", "a/f", "b/", "b/y", "c/", "c/g", "c/x", "d/")
+}
+
 // A listing of a file has the file.
 func TestLakeListOfFile(t *testing.T) {
 	t.Parallel()

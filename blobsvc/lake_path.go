@@ -284,8 +284,9 @@ func (s *Service) mayMove(c *call, filesystem, path, query string) (*posix.Calle
 
 // renamePath: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/create
 func (s *Service) renamePath(c *call) error {
-	switch mode := strings.ToLower(c.Query.Get("mode")); mode {
-	case "", "legacy", "posix": // both replace what may be replaced
+	mode := strings.ToLower(c.Query.Get("mode"))
+	switch mode {
+	case "", "legacy", "posix":
 	default:
 		return invalidQuery("mode", c.Query.Get("mode"))
 	}
@@ -306,6 +307,9 @@ func (s *Service) renamePath(c *call) error {
 	if err != nil {
 		return err
 	}
+	// The SDKs send legacy, with which a directory that exists is replaced or in the way. Hadoop sends no mode, and its
+	// tests have it that the source is moved below such a directory.
+	src.Into = mode != "legacy"
 	w, err := s.write(c)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package state
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/posix"
 	"github.com/lazuli-storage/lazuli/internal/fault"
@@ -21,6 +22,8 @@ type RenameSource struct {
 	Ref
 	// If must hold for it; it has the lease of the source.
 	If Preconditions
+	// Into moves it below a destination that is a directory, as mv does, and does not replace the directory.
+	Into bool
 }
 
 // RenameChanges hold what a rename changes beside the path. Nil fields stay.
@@ -42,6 +45,11 @@ func (s *Store) Rename(w *Write, src *RenameSource, changes *RenameChanges) (Res
 		}
 		if err := c.enter(); err != nil {
 			return err
+		}
+		if src.Into {
+			if err := c.descend(from); err != nil {
+				return err
+			}
 		}
 		n := from.item.inode()
 		for _, dir := range c.above {
@@ -92,6 +100,20 @@ func (s *Store) Rename(w *Write, src *RenameSource, changes *RenameChanges) (Res
 		c.result.Changed = b.Changed
 		return nil
 	})
+}
+
+// descend adds the name of from to the path of the change, if that is a directory other than from.
+func (c *change) descend(from place) error {
+	if c.kind != entryDirectory || c.item == from.item {
+		return nil
+	}
+	w := *c.Write // which the transaction that runs again sees unchanged
+	w.Blob = strings.TrimPrefix(c.path+"/"+from.name, "/")
+	if err := CheckBlobName(w.Blob); err != nil {
+		return err
+	}
+	c.Write = &w
+	return c.enter()
 }
 
 // load finds the source and checks its preconditions.

@@ -139,6 +139,7 @@ func (s *Store) update(w *Write, fn func(*change) error) (Result, error) {
 	if done.freed > 0 {
 		s.freed.Add(done.freed)
 	}
+	w = done.Write // which has the path in its final form
 	if done.written && s.changed != nil {
 		s.changed(w.Account, w.Container, w.Blob)
 	}
