@@ -16,6 +16,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,6 +29,22 @@ type Proxy struct {
 	certificate tls.Certificate
 	account     Account
 	toServer    *http.Transport
+	issuer      *url.URL // nil for none
+}
+
+// loginHost is the host of Microsoft Entra ID.
+const loginHost = "login.microsoftonline.com"
+
+// UseIssuer answers for Microsoft Entra ID with the token issuer of the server. Its argument is the address that
+// IDENTITY_ENDPOINT has.
+func (p *Proxy) UseIssuer(endpoint string) error {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return err
+	}
+	u.Path = strings.TrimSuffix(u.Path, "/msi/token")
+	p.issuer = u
+	return nil
 }
 
 // StartProxy starts a proxy on a free port, to the endpoints of an account. That of Blob serves the hosts of dfs as
@@ -71,8 +88,12 @@ func (p *Proxy) connect(w http.ResponseWriter, r *http.Request, to *accepted) {
 	to.c <- tls.Server(c, &tls.Config{Certificates: []tls.Certificate{p.certificate}})
 }
 
-// service returns the service whose endpoint answers for a host such as account.blob.core.windows.net, "" for others.
+// service returns the service whose endpoint answers for a host such as account.blob.core.windows.net, "login" for
+// Microsoft Entra ID, "" for others.
 func (p *Proxy) service(host string) string {
+	if p.issuer != nil && strings.TrimSuffix(host, ":443") == loginHost {
+		return "login"
+	}
 	labels := strings.SplitN(host, ".", 3)
 	if len(labels) != 3 || !strings.HasPrefix(labels[2], "core.windows.net") {
 		return ""
@@ -87,9 +108,14 @@ func (p *Proxy) service(host string) string {
 }
 
 func (p *Proxy) forward(w http.ResponseWriter, r *http.Request) {
-	target := p.account.Endpoints[p.service(r.Host)]
+	service := p.service(r.Host)
+	target := p.account.Endpoints[service]
 	w.Header()["Content-Type"] = nil // an answer without a type gets none
 	(&httputil.ReverseProxy{Transport: p.toServer, Rewrite: func(r *httputil.ProxyRequest) {
+		if service == "login" {
+			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.URL.Path = p.issuer.Scheme, p.issuer.Host, p.issuer.Path+r.In.URL.Path
+			return
+		}
 		r.Out.URL.Scheme, r.Out.URL.Host = "http", target
 		if p.account.TLS {
 			r.Out.URL.Scheme = "https"
@@ -107,7 +133,7 @@ func (p *Proxy) makeCertificate() error {
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Lazuli's test of clients"},
 		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
 		DNSNames: []string{"*.blob.core.windows.net", "*.dfs.core.windows.net", "*.queue.core.windows.net",
-			"*.table.core.windows.net"}}
+			"*.table.core.windows.net", loginHost}}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	p.certificate = tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 	return err

@@ -2,7 +2,8 @@
 //
 //	behind FOLDER COMMAND ARGUMENTS...
 //
-// FOLDER is the place of the certificate. LAZULI_CONNECTION_STRING names the server.
+// FOLDER is the place of the certificate. LAZULI_CONNECTION_STRING names the server, IDENTITY_ENDPOINT its token issuer,
+// which then answers for Microsoft Entra ID as well.
 package main
 
 import (
@@ -22,6 +23,11 @@ func main() {
 	proxy, err := azurehosts.StartProxy(azurehosts.ParseConnection(os.Getenv("LAZULI_CONNECTION_STRING")))
 	if err != nil {
 		log.Fatal(err)
+	}
+	if issuer := os.Getenv("IDENTITY_ENDPOINT"); issuer != "" {
+		if err := proxy.UseIssuer(issuer); err != nil {
+			log.Fatal(err)
+		}
 	}
 	env, err := proxy.Environment(os.Args[1])
 	if err != nil {
