@@ -3,8 +3,8 @@
 //
 //	lakefigures [FILES]
 //
-// LAZULI_CONNECTION_STRING is that of the hierarchical account, LAZULI_FLAT_CONNECTION_STRING that of the flat one. Both
-// are used by turns, so that both meet the same other work of the machine.
+// LAZULI_CONNECTION_STRING is that of the hierarchical account, LAZULI_FLAT_CONNECTION_STRING that of the flat one.
+// Both are used by turns, so that both meet the same other work of the machine.
 package main
 
 import (
@@ -283,7 +283,8 @@ func open(name, connection string) (*account, error) {
 		return nil, err
 	}
 	a := &account{name: name}
-	a.lake, err = filesystem.NewClientWithSharedKeyCredential(url, lakeKey, &filesystem.ClientOptions{ClientOptions: options})
+	a.lake, err = filesystem.NewClientWithSharedKeyCredential(url, lakeKey,
+		&filesystem.ClientOptions{ClientOptions: options})
 	if err != nil {
 		return nil, err
 	}

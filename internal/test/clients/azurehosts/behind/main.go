@@ -2,8 +2,8 @@
 //
 //	behind FOLDER COMMAND ARGUMENTS...
 //
-// FOLDER is the place of the certificate. LAZULI_CONNECTION_STRING names the server, IDENTITY_ENDPOINT its token issuer,
-// which then answers for Microsoft Entra ID as well.
+// FOLDER is the place of the certificate. LAZULI_CONNECTION_STRING names the server, IDENTITY_ENDPOINT its token
+// issuer, which then answers for Microsoft Entra ID as well.
 package main
 
 import (
