@@ -2,8 +2,12 @@ package blobsvc
 
 import (
 	"net/http"
+	"net/url"
+	"slices"
+	"strings"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
+	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
@@ -65,4 +69,78 @@ func (c *call) refuseVersion() error {
 			"This operation is only allowed on the root blob. Version id should not be provided.")
 	}
 	return nil
+}
+
+// resolve reads the path: which container, which blob. A path of one segment names a container if restype says so, and
+// otherwise a blob of the root container.
+// https://learn.microsoft.com/rest/api/storageservices/naming-and-referencing-containers--blobs--and-metadata
+func (s *Service) resolve(r *wire.Request) (*call, frontend.Level, error) {
+	c := &call{Request: r}
+	if r.RawPath == "" {
+		return c, onService, nil
+	}
+	first, rest, deeper := strings.Cut(r.RawPath[1:], "/")
+	container, err := url.PathUnescape(first)
+	if err != nil {
+		return c, onContainer, wire.ErrInvalidURI
+	}
+	if rest == "" {
+		if deeper && r.Restype == "" {
+			return c, onBlob, wire.ErrInvalidURI.With("UriPath", r.Base+r.RawPath)
+		}
+		if r.Restype != "" {
+			c.container = container
+			return c, onContainer, state.CheckContainerName(container)
+		}
+		// A blob of the root container.
+		container, rest = state.RootContainer, first
+	}
+	c.container = container
+	if err := state.CheckContainerName(container); err != nil {
+		return c, onBlob, err
+	}
+	c.blob, err = url.PathUnescape(rest)
+	if err != nil {
+		return c, onBlob, wire.ErrInvalidURI
+	}
+	c.blob = strings.ReplaceAll(c.blob, `\`, "/") // as Azure stores and lists it
+	if err := state.CheckBlobName(c.blob); err != nil {
+		return c, onBlob, err
+	}
+	if s.hierarchical(c.Account) {
+		if err := c.inTree(); err != nil {
+			return c, onBlob, err
+		}
+	}
+	if err := c.readKeys(); err != nil {
+		return c, onBlob, err
+	}
+	return c, onBlob, c.refuseStructured()
+}
+
+// The Blob endpoint of an account with a hierarchical namespace: the same operations on the same data, except for the
+// features that such accounts do not have.
+// https://learn.microsoft.com/azure/storage/blobs/storage-feature-support-in-storage-accounts
+
+// errNotInTree: a feature that accounts with a hierarchical namespace do not have.
+var errNotInTree = fail(http.StatusConflict, "FeatureNotYetSupportedForHierarchicalNamespaceAccounts",
+	"This feature is not yet supported for hierarchical namespace accounts.")
+
+// flatOnly are the values of comp whose operations exist in flat accounts alone.
+var flatOnly = []string{"tags", "incrementalcopy", "page", "pagelist", "immutabilitypolicies", "legalhold"}
+
+// inTree refuses what an account with a hierarchical namespace does not have, and makes the path canonical.
+func (c *call) inTree() (err error) {
+	switch {
+	case c.Comp == "tags": // https://github.com/Azure/azure-sdk-for-net/issues/39388
+		return wire.InvalidQuery("comp", c.Comp, "")
+	case slices.Contains(flatOnly, c.Comp), c.Header("X-Ms-Tags") != "", c.Header("X-Ms-If-Tags") != "",
+		c.Comp == "" && c.HTTP.Method == put && strings.EqualFold(c.Header(blobTypeHeader), state.PageBlob.String()):
+		return errNotInTree
+	}
+	if err := c.refuseVersion(); err != nil {
+		return err
+	}
+	c.blob, err = cleanPath(c.blob)
+	return err
 }

@@ -2,6 +2,7 @@ package blobsvc
 
 import (
 	"net/http"
+	"strconv"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
@@ -84,4 +85,134 @@ func (s *Service) setBlobProperties(c *call) error {
 		c.SetInt("x-ms-blob-sequence-number", result.Sequence)
 	}
 	return c.Status(http.StatusOK)
+}
+
+// setBlobTier: https://learn.microsoft.com/rest/api/storageservices/set-blob-tier
+// Content does not move with the tier.
+func (s *Service) setBlobTier(c *call) error {
+	text := c.Header("X-Ms-Access-Tier")
+	if text == "" {
+		return wire.MissingHeader("x-ms-access-tier")
+	}
+	tier, ok := parseTier(text)
+	if !ok {
+		return wire.InvalidHeader("x-ms-access-tier", text)
+	}
+	high, err := c.highPriority()
+	if err != nil {
+		return err
+	}
+	w, err := s.writeAt(c)
+	if err != nil {
+		return err
+	}
+	pending, err := s.state.SetTier(&w, tier, high)
+	if err != nil {
+		return err
+	}
+	if pending {
+		return c.Status(http.StatusAccepted)
+	}
+	return c.Status(http.StatusOK)
+}
+
+// highPriority reads x-ms-rehydrate-priority. It reports whether a blob is to leave the archive with high priority.
+func (c *call) highPriority() (bool, error) {
+	priority, err := c.word("X-Ms-Rehydrate-Priority", "High", "Standard")
+	return priority == "High", err
+}
+
+// setBlobExpiry: https://learn.microsoft.com/rest/api/storageservices/set-blob-expiry
+func (s *Service) setBlobExpiry(c *call) error {
+	if err := s.checkExpiry(c); err != nil {
+		return err
+	}
+	if c.Header("X-Ms-Expiry-Option") == "" {
+		return wire.MissingHeader("x-ms-expiry-option")
+	}
+	w, err := s.write(c)
+	if err != nil {
+		return err
+	}
+	e, err := c.expiry()
+	if err != nil {
+		return err
+	}
+	result, err := s.state.SetExpiry(&w, e)
+	if err != nil {
+		return c.expiryError(err)
+	}
+	c.sendChanged(result.Changed)
+	return c.Status(http.StatusOK)
+}
+
+const (
+	untilHeader = "x-ms-immutability-policy-until-date"
+	modeHeader  = "x-ms-immutability-policy-mode"
+	holdHeader  = "x-ms-legal-hold"
+)
+
+// setImmutabilityPolicy: https://learn.microsoft.com/rest/api/storageservices/set-blob-immutability-policy
+// A locked policy stays locked and can only be prolonged.
+func (s *Service) setImmutabilityPolicy(c *call) error {
+	policy, modeSent, err := c.policyHeaders()
+	if err != nil {
+		return err
+	}
+	if policy.Until == 0 {
+		return wire.MissingHeader(untilHeader)
+	}
+	w, err := s.writeAt(c)
+	if err != nil {
+		return err
+	}
+	out, err := s.state.SetPolicy(&w, policy, modeSent && !policy.Locked)
+	if err != nil {
+		return err
+	}
+	c.sendProtection(&out)
+	return c.Status(http.StatusOK)
+}
+
+// deleteImmutabilityPolicy: https://learn.microsoft.com/rest/api/storageservices/delete-blob-immutability-policy
+func (s *Service) deleteImmutabilityPolicy(c *call) error {
+	w, err := s.writeAt(c)
+	if err != nil {
+		return err
+	}
+	if err := s.state.DeletePolicy(&w); err != nil {
+		return err
+	}
+	return c.Status(http.StatusOK)
+}
+
+// setLegalHold: https://learn.microsoft.com/rest/api/storageservices/set-blob-legal-hold
+func (s *Service) setLegalHold(c *call) error {
+	hold, sent, err := c.legalHold()
+	if err != nil {
+		return err
+	}
+	if !sent {
+		return wire.MissingHeader(holdHeader)
+	}
+	w, err := s.writeAt(c)
+	if err != nil {
+		return err
+	}
+	if err := s.state.SetHold(&w, hold); err != nil {
+		return err
+	}
+	c.Set(holdHeader, strconv.FormatBool(hold))
+	return c.Status(http.StatusOK)
+}
+
+// sendProtection sets the headers about a policy and a hold.
+func (c *call) sendProtection(p *state.Protection) {
+	if p.Until != 0 {
+		c.Set(untilHeader, p.Until.RFC1123())
+		c.Set(modeHeader, p.Mode())
+	}
+	if p.Hold {
+		c.Set(holdHeader, "true")
+	}
 }

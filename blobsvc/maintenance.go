@@ -3,7 +3,11 @@ package blobsvc
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"time"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/changefeed"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/copysource"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
@@ -97,3 +101,117 @@ func CompactFolder(ctx context.Context, path, extents string, bytesPerSecond int
 
 // Audit checks a service that runs, for tests: no request may be under way.
 func (s *Service) Audit(report func(error)) (state.Audit, error) { return s.state.Audit(report) }
+
+// background runs background work in rounds. The pending work is in the state, so it continues after a restart.
+type background struct {
+	state  *state.Store
+	feeds  *changefeed.Writer
+	copies *copysource.Copier
+	scopes *encryption.Scopes
+	// accounts returns the accounts whose change feeds are written.
+	accounts func() []string
+	now      func() time.Time
+	log      *slog.Logger
+	wake     chan struct{}
+}
+
+// tidyEvery is the interval of scans of data without an index by time.
+const tidyEvery = time.Hour
+
+// Wake asks for a round before the pause is over.
+func (b *background) Wake() {
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run works until ctx is done, with a pause between two rounds.
+func (b *background) run(ctx context.Context, every time.Duration) {
+	timer := time.NewTimer(every)
+	defer timer.Stop()
+	var tidied time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-b.wake:
+		}
+		now := b.now()
+		for _, err := range b.round(ctx, now, now.Sub(tidied) >= tidyEvery) {
+			if ctx.Err() == nil {
+				b.log.Error(err.what+" failed", "service", "blob", "err", err.err)
+			}
+		}
+		if now.Sub(tidied) >= tidyEvery {
+			tidied = now
+		}
+		timer.Reset(every)
+	}
+}
+
+// failedWork is background work that failed.
+type failedWork struct {
+	what string
+	err  error
+}
+
+// round does all background work that is due. tidy also includes the work that needs a scan.
+func (b *background) round(ctx context.Context, now time.Time, tidy bool) (failed []failedWork) {
+	collect := b.state.Collect
+	if tidy {
+		collect = b.state.Tidy
+	}
+	do := func(what string, err error) {
+		if err != nil {
+			failed = append(failed, failedWork{what, err})
+		}
+	}
+	worker, err := b.state.Claim(now)
+	do("claiming the background work of the cluster", err)
+	if worker {
+		do("deleting expired blobs", b.state.ExpireBlobs(ctx, now))
+		do("writing the change feed", b.feeds.Write(ctx, b.accounts(), now))
+		do("removing deleted data", b.remove(ctx, func(ctx context.Context) error { return collect(ctx, now) }))
+	}
+	if b.state.Replicated() {
+		do("continuing copies", b.continueCopies(worker))
+		for _, account := range b.accounts() { // scopes that an account was given while the process runs
+			do("creating keys of encryption scopes", b.scopes.Declare(account))
+		}
+	}
+	do("writing access times", b.state.FlushAccesses(ctx))
+	do("compacting extents", b.state.CompactDue(ctx, now))
+	return failed
+}
+
+// maxRemoval is the time after which removing deleted data lets the other work of a round go first.
+const maxRemoval = 5 * time.Second
+
+// remove calls fn with a limit of time. If fn reaches it, another round follows at once.
+func (b *background) remove(ctx context.Context, fn func(context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, maxRemoval)
+	defer cancel()
+	err := fn(limited)
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		b.Wake()
+		return nil
+	}
+	return err
+}
+
+// continueCopies makes this node of a cluster continue all pending copies if it is the worker, and none otherwise.
+func (b *background) continueCopies(worker bool) error {
+	if !worker {
+		b.copies.StopAll()
+		return nil
+	}
+	return b.copies.Resume()
+}
+
+// Usage is the space that the service's state takes, and the work on it since it was opened.
+type Usage = state.Usage
+
+// Usage returns the space that the service's state takes.
+func (s *Service) Usage() (Usage, error) { return s.state.Usage() }

@@ -2,6 +2,7 @@ package blobsvc
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -193,3 +194,95 @@ func (c *call) byVersion(v2019, v2016, before int64) int64 {
 	}
 	return before
 }
+
+// Azure takes the words of enumerations in any case, as far as clients show: the legacy client for .NET sends Max,
+// Increment, Update and Clear, the one for Python True, the one for Java COMMITTED, where the reference has lower case.
+
+// word reads a header with a word of an enumeration, in any case. It returns the word as known has it, "" for an absent
+// or empty header, and an error for other words.
+func (c *call) word(header string, known ...string) (string, error) {
+	s := c.Header(header)
+	if s == "" {
+		return "", nil
+	}
+	for _, k := range known {
+		if strings.EqualFold(s, k) {
+			return k, nil
+		}
+	}
+	return "", wire.InvalidHeader(header, s)
+}
+
+// needWord is word for a header that must be there.
+func (c *call) needWord(header string, known ...string) (string, error) {
+	if c.Header(header) == "" {
+		return "", wire.MissingHeader(header)
+	}
+	return c.word(header, known...)
+}
+
+// flag reads a header that is true or false, in any case. sent reports whether it is there and not empty.
+func (c *call) flag(header string) (value, sent bool, err error) {
+	s, err := c.word(header, "true", "false")
+	return s == "true", s != "", err
+}
+
+// requestRange reads x-ms-range, or Range if that is absent. ok is false if the request names no range, or one that
+// cannot be parsed: Azure answers such a read with the whole.
+// https://learn.microsoft.com/rest/api/storageservices/specifying-the-range-header-for-blob-service-operations
+func (c *call) requestRange() (r state.Range, ok bool) { return parseRange(c.rangeHeader()) }
+
+// rangeHeader is x-ms-range, or Range if that is absent.
+func (c *call) rangeHeader() string {
+	if s := c.Header("X-Ms-Range"); s != "" {
+		return s
+	}
+	return c.Header("Range")
+}
+
+// parseRange reads bytes=start-end or bytes=start-. Azure knows neither suffix ranges nor several in one header.
+func parseRange(s string) (r state.Range, ok bool) {
+	s, ok = strings.CutPrefix(s, "bytes=")
+	if !ok {
+		return r, false
+	}
+	first, last, ok := strings.Cut(s, "-")
+	if !ok {
+		return r, false
+	}
+	if r.Start, ok = parseOffset(first); !ok {
+		return r, false
+	}
+	if last == "" {
+		r.End = state.OpenEnd
+		return r, true
+	}
+	r.End, ok = parseOffset(last)
+	return r, ok && r.End >= r.Start
+}
+
+// Service versions at which the Blob service's behaviour changes. Package wire has the versions that affect several
+// services. https://learn.microsoft.com/rest/api/storageservices/previous-azure-storage-service-versions
+const (
+	v20090919 wire.Version = 20090919 // public containers
+	v20110818 wire.Version = 20110818 // quoted entity tags, Accept-Ranges
+	v20120212 wire.Version = 20120212 // states of leases
+	v20160531 wire.Version = 20160531 // blocks of 100 MiB, blobs of 256 MiB in one request
+	v20171109 wire.Version = 20171109 // the creation time of blobs
+	v20190202 wire.Version = 20190202 // CRC64, encryption scopes of containers
+	v20190707 wire.Version = 20190707 // hierarchical namespaces
+	v20191010 wire.Version = 20191010 // IDs of versions (recorded; the reference says 2019-12-12)
+	v20200210 wire.Version = 20200210 // creation times of paths
+	v20200612 wire.Version = 20200612 // owners of paths on the Blob endpoint
+	v20201002 wire.Version = 20201002 // immutable storage with versioning
+	v20210212 wire.Version = 20210212 // encoded names in listings
+	v20201206 wire.Version = 20201206 // encryption scopes of paths
+	v20210410 wire.Version = 20210410 // hashes of appended content
+	v20211202 wire.Version = 20211202 // Copy Blob From URL says that its content is encrypted
+	v20221102 wire.Version = 20221102 // append blocks of 100 MiB
+	v20230803 wire.Version = 20230803 // access control lists of paths
+	v20231103 wire.Version = 20231103 // the codes of conditions of Put Blob From URL
+	v20240804 wire.Version = 20240804 // the code of conditions on the destination of Copy Blob
+	v20260606 wire.Version = 20260606 // the tier Smart, permission to create for Put Block
+	v20261006 wire.Version = 20261006 // tiers in Get Blob, CRC64 beside MD5, listings in the Arrow format
+)
