@@ -9,7 +9,7 @@ import (
 
 // Records are a version byte followed by fields. A field is a tag byte and a value whose form the tag decides: an
 // unsigned varint, or a length and bytes. Fields at their zero value are left out; unknown tags are an error, so that
-// an older release never drops fields that a newer one wrote. docs/blob.md has the tables of tags.
+// an older release never drops fields that a newer one wrote. The tags of a record are the constants beside its type.
 
 // recordVersion is the first byte of every record.
 const recordVersion = 1
