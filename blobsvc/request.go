@@ -10,6 +10,7 @@ import (
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/eventlog"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
@@ -27,7 +28,7 @@ func (c *call) ref() state.Ref {
 func (s *Service) unconditional(c *call) state.Write {
 	return state.Write{Ref: c.ref(), Now: c.Now, Policy: s.policy(c.Account),
 		Rights:     state.Rights{Overwrite: c.holds(ofWrites) == nil},
-		Origin:     state.Origin{Operation: c.Operation, RequestID: c.ID, ClientRequestID: c.ClientID, Base: c.Base},
+		Origin:     eventlog.Origin{Operation: c.Operation, RequestID: c.ID, ClientRequestID: c.ClientID, Base: c.Base},
 		Encryption: state.EncryptionRequest{Key: c.key}}
 }
 

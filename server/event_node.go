@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/changes"
+	"github.com/lazuli-storage/lazuli/internal/eventlog"
 	"github.com/lazuli-storage/lazuli/server/events"
 )
 
@@ -37,7 +38,7 @@ type eventNode struct {
 
 // eventLog is the part of the Blob service that an eventNode uses.
 type eventLog interface {
-	events.Log
+	EventLog() *eventlog.Log
 	ClaimWork(now time.Time) (bool, error)
 	Worker() string
 }
@@ -90,7 +91,7 @@ func (n *eventNode) step() error {
 	if mine || time.Since(n.loaded) < eventReload {
 		return nil
 	}
-	if err := events.Record(n.changes, n.log); err != nil {
+	if err := events.Record(n.changes, n.log.EventLog()); err != nil {
 		return err
 	}
 	n.loaded = time.Now()
@@ -123,7 +124,8 @@ func (s *Stack) startEvents(o *services, n *eventNode) error {
 		}
 		return err
 	}
-	if err := s.whenElected(context.Background(), func() error { return events.Record(n.changes, n.log) }); err != nil {
+	if err := s.whenElected(context.Background(),
+		func() error { return events.Record(n.changes, n.log.EventLog()) }); err != nil {
 		return err
 	}
 	n.loaded = time.Now()

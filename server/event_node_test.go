@@ -62,12 +62,12 @@ func testNodesDeliverEvents(t *testing.T, nodes [3]*Stack, jump func(time.Durati
 			first); nodes[i].EventsElsewhere().Error() != want {
 			t.Errorf("node %d: %v, want %s", i, nodes[i].EventsElsewhere(), want)
 		}
-		blobs := nodes[i].services.Load().blobs
-		if err := blobs.AddSubscription(auth.DevelopmentAccount, "other", []byte("{}"),
+		log := nodes[i].services.Load().blobs.EventLog()
+		if err := log.Subscribe(auth.DevelopmentAccount, "other", []byte("{}"),
 			func(uint64) []byte { return nil }); !errors.Is(err, blobsvc.ErrNotWorker) {
 			t.Errorf("node %d, a subscription: %v", i, err)
 		}
-		if err := blobs.SetSubscription(auth.DevelopmentAccount, "all", nil, []byte("{}")); !errors.Is(err,
+		if err := log.Set(auth.DevelopmentAccount, "all", nil, []byte("{}")); !errors.Is(err,
 			blobsvc.ErrNotWorker) {
 			t.Errorf("node %d, progress: %v", i, err)
 		}

@@ -165,7 +165,7 @@ func (s *Stack) open(ctx context.Context) (err error) {
 	if c.Events {
 		o.recorder = common.Changes
 		node.log, node.changes, node.start = o.blobs, common.Changes, func() (*events.Manager, error) {
-			return events.Start(events.Config{Log: o.blobs, Blob: o.blobs.Handler(), Queue: o.queues.Handler(),
+			return events.Start(events.Config{Log: o.blobs.EventLog(), Blob: o.blobs.Handler(), Queue: o.queues.Handler(),
 				Changes: common.Changes, Hosts: c.EventHosts,
 				HasAccount: func(name string) bool { return c.Accounts.Get(name) != nil }, ValidationURL: c.EventURL, Now: c.Now,
 				Logger: c.Log})

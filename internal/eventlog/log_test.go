@@ -1,36 +1,54 @@
-package state
+package eventlog
 
 import (
+	"encoding/binary"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
-func openForIntents(t *testing.T, dir string) *Store {
+// open opens the log in a folder. shared is set if other nodes use the database.
+func open(t *testing.T, dir string, shared bool) *Log {
 	t.Helper()
-	s, err := Open(Config{Path: filepath.Join(dir, "blobs.db"), Extents: filepath.Join(dir, "extents"), LogEvents: true})
+	const events, subscriptions, meta store.Bucket = "events", "subscribers", "meta"
+	db, err := store.Open(filepath.Join(dir, "log.db"),
+		store.Options{Buckets: []store.Bucket{events, subscriptions, meta}})
 	check.OK(t, err)
-	t.Cleanup(func() { _ = s.Close() })
-	return s
+	t.Cleanup(func() { _ = db.Close() })
+	last := func(tx *store.Tx) (n uint64) {
+		if v := tx.Get(meta, []byte("last")); v != nil {
+			n = binary.BigEndian.Uint64(v)
+		}
+		return n
+	}
+	l, err := Open(Config{DB: db, Events: events, Subscriptions: subscriptions, Last: last, Shared: shared,
+		Check: func(*store.Tx) error { return nil },
+		Next: func(tx *store.Tx) uint64 {
+			n := last(tx) + 1
+			tx.Put(meta, []byte("last"), binary.BigEndian.AppendUint64(nil, n))
+			return n
+		}})
+	check.OK(t, err)
+	return l
 }
 
-func intent(subject string) Intent {
-	return Intent{Origin: Origin{Operation: "PutMessage"},
-		ForeignEvent: ForeignEvent{Type: "T", Subject: subject, Data: []byte(`{}`)}}
+func intent(subject string) Change {
+	return Change{Origin: Origin{Operation: "PutMessage"}, Type: "T", Subject: subject, Data: []byte(`{}`)}
 }
 
-// logged returns what a reader of the log sees: the subjects, with a question mark if the outcome is unknown.
-func (s *Store) loggedSubjects(t *testing.T) (list []string) {
+// subjects returns what a reader of the log sees: the subjects, with a question mark if the outcome is unknown.
+func (l *Log) subjects(t *testing.T) (list []string) {
 	t.Helper()
-	events, _, err := s.LoggedEvents("a", 0, 100, 1<<20)
+	events, _, err := l.Read("a", 0, 100, 1<<20)
 	check.OK(t, err)
 	for _, e := range events {
-		subject := e.Foreign.Subject
-		if !e.Foreign.Confirmed {
+		subject := e.Change.Subject
+		if !e.Change.Confirmed {
 			subject += "?"
 		}
 		list = append(list, subject)
@@ -43,48 +61,48 @@ func (s *Store) loggedSubjects(t *testing.T) (list []string) {
 func TestIntents(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	s := openForIntents(t, dir)
-	numbers, err := s.LogIntents("a", []Intent{intent("made"), intent("refused"), intent("waiting"), intent("later")})
+	s := open(t, dir, false)
+	numbers, err := s.Begin("a", []Change{intent("made"), intent("refused"), intent("waiting"), intent("later")})
 	check.OK(t, err)
 	confirmed := intent("made")
 	confirmed.Confirmed = true
 	later := intent("later")
 	later.Confirmed = true
-	if got := s.loggedSubjects(t); got != nil {
+	if got := s.subjects(t); got != nil {
 		t.Errorf("before any request has ended, the log has %v", got)
 	}
-	check.OK(t, s.SettleIntents("a",
-		[]Settled{{Number: numbers[0], Intent: confirmed}, {Number: numbers[1], Removed: true},
-			{Number: numbers[3], Intent: later}}))
-	if diff := cmp.Diff([]string{"made"}, s.loggedSubjects(t)); diff != "" {
+	check.OK(t, s.Settle("a",
+		[]Settled{{Number: numbers[0], Change: confirmed}, {Number: numbers[1], Removed: true},
+			{Number: numbers[3], Change: later}}))
+	if diff := cmp.Diff([]string{"made"}, s.subjects(t)); diff != "" {
 		t.Errorf("while a request runs (-want +got):\n%s", diff)
 	}
-	_, upTo, err := s.LoggedEvents("a", 0, 100, 1<<20)
+	_, upTo, err := s.Read("a", 0, 100, 1<<20)
 	check.OK(t, err)
 	if upTo != numbers[2]-1 {
 		t.Errorf("the log is complete up to %d, want %d, before the request that runs", upTo, numbers[2]-1)
 	}
-	check.OK(t, s.Close())
-	s = openForIntents(t, dir)
-	if diff := cmp.Diff([]string{"made", "waiting?", "later"}, s.loggedSubjects(t)); diff != "" {
+	check.OK(t, s.DB.Close())
+	s = open(t, dir, false)
+	if diff := cmp.Diff([]string{"made", "waiting?", "later"}, s.subjects(t)); diff != "" {
 		t.Errorf("after a restart (-want +got):\n%s", diff)
 	}
-	if e, ok, err := s.LoggedEvent("a", numbers[2]); err != nil || !ok || e.Foreign.Subject != "waiting" {
-		t.Errorf("LoggedEvent: %v %v %v", e, ok, err)
+	if e, ok, err := s.Get("a", numbers[2]); err != nil || !ok || e.Change.Subject != "waiting" {
+		t.Errorf("Get: %v %v %v", e, ok, err)
 	}
 }
 
 // Intents whose outcome cannot be stored do not hold up the reader.
 func TestUnsettledIntents(t *testing.T) {
 	t.Parallel()
-	s := openForIntents(t, t.TempDir())
-	numbers, err := s.LogIntents("a", []Intent{intent("one")})
+	s := open(t, t.TempDir(), false)
+	numbers, err := s.Begin("a", []Change{intent("one")})
 	check.OK(t, err)
-	check.OK(t, s.db.Close())
-	if err := s.SettleIntents("a", []Settled{{Number: numbers[0], Intent: intent("one")}}); err == nil {
+	check.OK(t, s.DB.Close())
+	if err := s.Settle("a", []Settled{{Number: numbers[0], Change: intent("one")}}); err == nil {
 		t.Fatal("a closed database took the outcome")
 	}
-	if !s.isUnsettled(eventKey("a", numbers[0])) {
+	if !s.isUnsettled(Key("a", numbers[0])) {
 		t.Error("the reader would wait for the intent")
 	}
 }
@@ -94,27 +112,26 @@ func TestUnsettledIntents(t *testing.T) {
 func TestIntentsOfOtherNodes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	s := openForIntents(t, dir)
-	numbers, err := s.LogIntents("a", []Intent{intent("made"), intent("waiting"), intent("later")})
+	s := open(t, dir, false)
+	numbers, err := s.Begin("a", []Change{intent("made"), intent("waiting"), intent("later")})
 	check.OK(t, err)
-	check.OK(t, s.Close())
-	s = openForIntents(t, dir)
-	s.replicated = true
-	if got := s.loggedSubjects(t); got != nil {
+	check.OK(t, s.DB.Close())
+	s = open(t, dir, true)
+	if got := s.subjects(t); got != nil {
 		t.Errorf("while requests of another node may run, the log has %v", got)
 	}
 	made := intent("made")
 	made.Confirmed = true
-	check.OK(t, s.SettleIntents("a", []Settled{{Number: numbers[0], Intent: made}}))
-	if diff := cmp.Diff([]string{"made"}, s.loggedSubjects(t)); diff != "" {
+	check.OK(t, s.Settle("a", []Settled{{Number: numbers[0], Change: made}}))
+	if diff := cmp.Diff([]string{"made"}, s.subjects(t)); diff != "" {
 		t.Errorf("after one of them (-want +got):\n%s", diff)
 	}
 	s.intents.mu.Lock()
 	for _, n := range numbers[1:] {
-		s.intents.first[string(eventKey("a", n))] = time.Now().Add(-2 * intentPatience)
+		s.intents.first[string(Key("a", n))] = time.Now().Add(-2 * intentPatience)
 	}
 	s.intents.mu.Unlock()
-	if diff := cmp.Diff([]string{"made", "waiting?", "later?"}, s.loggedSubjects(t)); diff != "" {
+	if diff := cmp.Diff([]string{"made", "waiting?", "later?"}, s.subjects(t)); diff != "" {
 		t.Errorf("after their node was lost (-want +got):\n%s", diff)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
+	"github.com/lazuli-storage/lazuli/internal/eventlog"
 )
 
 // The types of the Blob service's events that Event Grid has.
@@ -94,11 +95,17 @@ type diagnostics struct {
 }
 
 // eventOf returns the event of an entry of the log. ok is false for changes that are not events.
-func eventOf(b *blobsvc.Event) (e Event, ok bool) {
-	if b.Foreign != nil {
-		return ofForeign(b)
+func eventOf(n *eventlog.Entry) (e Event, ok bool, err error) {
+	if n.Change != nil {
+		e, err = ofChange(n)
+		return e, err == nil, err
 	}
-	return ofBlob(b)
+	b, err := blobsvc.EventOf(n)
+	if err != nil {
+		return e, false, err
+	}
+	e, ok = ofBlob(&b)
+	return e, ok, nil
 }
 
 // ofBlob returns the event of a change of a blob.

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/changes"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/eventlog"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
@@ -15,10 +15,10 @@ import (
 var changeTypes = append(slices.Clone(changes.QueueTypes), changes.TableTypes...)
 
 // changeLog stores the events of queues and tables in the event log. It implements [changes.Log].
-type changeLog struct{ log Log }
+type changeLog struct{ log *eventlog.Log }
 
-func intents(r *wire.Request, list []*changes.Event, confirmed bool) ([]blobsvc.Intent, error) {
-	intents := make([]blobsvc.Intent, len(list))
+func intents(r *wire.Request, list []*changes.Event, confirmed bool) ([]eventlog.Change, error) {
+	intents := make([]eventlog.Change, len(list))
 	for i, e := range list {
 		data, err := json.Marshal(e.Data)
 		if err != nil {
@@ -27,10 +27,9 @@ func intents(r *wire.Request, list []*changes.Event, confirmed bool) ([]blobsvc.
 		if e.Data == nil {
 			data = []byte("{}")
 		}
-		intents[i] = blobsvc.Intent{Origin: blobsvc.Origin{Operation: r.Operation, RequestID: r.ID,
+		intents[i] = eventlog.Change{Origin: eventlog.Origin{Operation: r.Operation, RequestID: r.ID,
 			ClientRequestID: r.ClientID, Base: r.Base},
-			At: ticks.Of(r.Now), ForeignEvent: blobsvc.ForeignEvent{Type: e.Type, Subject: e.Subject, Data: data,
-				Confirmed: confirmed}}
+			At: ticks.Of(r.Now), Type: e.Type, Subject: e.Subject, Data: data, Confirmed: confirmed}
 	}
 	return intents, nil
 }
@@ -41,7 +40,7 @@ func (l changeLog) Begin(r *wire.Request, list []*changes.Event) ([]uint64, erro
 	if err != nil {
 		return nil, err
 	}
-	return l.log.LogIntents(r.Account, intents)
+	return l.log.Begin(r.Account, intents)
 }
 
 // End implements [changes.Log].
@@ -50,29 +49,30 @@ func (l changeLog) End(r *wire.Request, numbers []uint64, list []*changes.Event,
 	if err != nil {
 		return err
 	}
-	settled := make([]blobsvc.Settled, len(list))
+	settled := make([]eventlog.Settled, len(list))
 	for i, e := range list {
-		settled[i] = blobsvc.Settled{Number: numbers[i], Removed: o == changes.Refused || o == changes.Made &&
-			e.Unchanged, Intent: intents[i]}
+		settled[i] = eventlog.Settled{Number: numbers[i], Removed: o == changes.Refused || o == changes.Made &&
+			e.Unchanged, Change: intents[i]}
 	}
-	return l.log.SettleIntents(r.Account, settled)
+	return l.log.Settle(r.Account, settled)
 }
 
-// ofForeign returns the event of a change of a queue or a table.
-func ofForeign(b *blobsvc.Event) (e Event, ok bool) {
+// ofChange returns the event of a change of a queue or a table.
+func ofChange(n *eventlog.Entry) (e Event, err error) {
+	c := n.Change
 	var data map[string]any
-	if json.Unmarshal(b.Foreign.Data, &data) != nil || data == nil {
-		return e, false // cannot happen: the log checks it
+	if err := json.Unmarshal(c.Data, &data); err != nil {
+		return e, fmt.Errorf("event %d: %w", n.Number, err)
 	}
-	data["api"], data["requestId"], data["sequencer"] = b.Operation, b.RequestID, b.Sequencer()
-	if b.ClientRequestID != "" {
-		data["clientRequestId"] = b.ClientRequestID
+	data["api"], data["requestId"], data["sequencer"] = c.Operation, c.RequestID, eventlog.Sequencer(n.Number)
+	if c.ClientRequestID != "" {
+		data["clientRequestId"] = c.ClientRequestID
 	}
-	if !b.Foreign.Confirmed {
+	if !c.Confirmed {
 		data["unconfirmed"] = true
 	}
-	return Event{Number: b.Sequence, ID: b.ID(), Topic: b.Topic(), Subject: b.Foreign.Subject, Type: b.Foreign.Type,
-		Time: b.At.Time(), Data: mustMarshal(data)}, true
+	return Event{Number: n.Number, ID: eventlog.ID(c.RequestID, n.Number), Topic: eventlog.Topic(n.Account),
+		Subject: c.Subject, Type: c.Type, Time: c.At.Time(), Data: mustMarshal(data)}, nil
 }
 
 // recordChanges makes the services record what the subscriptions want. m.changing is held, or m is not in use yet.
@@ -86,8 +86,8 @@ func (m *Manager) recordChanges() {
 
 // Record makes the services of a node that does not deliver events record what the stored subscriptions want. A nil rec
 // does nothing.
-func Record(rec *changes.Recorder, log Log) error {
-	stored, err := log.Subscriptions()
+func Record(rec *changes.Recorder, log *eventlog.Log) error {
+	stored, err := log.List()
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func Record(rec *changes.Recorder, log Log) error {
 	return nil
 }
 
-func recordFor(rec *changes.Recorder, log Log, list []Subscription) {
+func recordFor(rec *changes.Recorder, log *eventlog.Log, list []Subscription) {
 	if rec == nil {
 		return
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
+	"github.com/lazuli-storage/lazuli/internal/eventlog"
 )
 
 // The states of a subscription, by the names of Azure's provisioningState.
@@ -53,7 +53,7 @@ func (c *couriers) handshake(ctx context.Context, s *Subscription, code, url str
 	if url != "" {
 		data["validationUrl"] = url
 	}
-	e := Event{ID: uuid.NewString(), Topic: blobsvc.Topic(s.Account),
+	e := Event{ID: uuid.NewString(), Topic: eventlog.Topic(s.Account),
 		Type: "Microsoft.EventGrid.SubscriptionValidationEvent", Time: now, Data: mustMarshal(data)}
 	g := e.grid()
 	g.DataVersion = "2"

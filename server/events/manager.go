@@ -19,26 +19,13 @@ import (
 	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/changes"
 	"github.com/lazuli-storage/lazuli/internal/azure/egress"
+	"github.com/lazuli-storage/lazuli/internal/eventlog"
 )
-
-// Log is the event log with the subscriptions: a [blobsvc.Service].
-type Log interface {
-	Subscriptions() ([]blobsvc.Subscription, error)
-	AddSubscription(account, name string, config []byte, progress func(last uint64) []byte) error
-	SetSubscription(account, name string, config, progress []byte) error
-	RemoveSubscription(account, name string) error
-	LastEvent() (uint64, error)
-	LoggedEvents(account string, after uint64, n, size int) (list []blobsvc.Event, upTo uint64, err error)
-	LoggedEvent(account string, number uint64) (blobsvc.Event, bool, error)
-	TrimEvents(account string, upTo uint64) (more bool, err error)
-	LogIntents(account string, list []blobsvc.Intent) ([]uint64, error)
-	SettleIntents(account string, list []blobsvc.Settled) error
-}
 
 // Config configures a [Manager].
 type Config struct {
-	// Log is the event log. Required.
-	Log Log
+	// Log is the event log, with the subscriptions. Required.
+	Log *eventlog.Log
 	// Blob and Queue are the services, for dead letters and for queues. Required.
 	Blob, Queue http.Handler
 	// Changes records the changes of queues and tables; nil: their events cannot be had.
@@ -62,8 +49,8 @@ const maxSubscriptions = 100
 
 // The errors of a Manager, in addition to [ErrInvalid] and [ErrHandshake].
 var (
-	ErrExists   = blobsvc.ErrSubscriptionExists
-	ErrNotFound = blobsvc.ErrSubscriptionNotFound
+	ErrExists   = eventlog.ErrSubscriptionExists
+	ErrNotFound = eventlog.ErrSubscriptionNotFound
 	// ErrNotHere means that another node of the cluster delivers events now.
 	ErrNotHere = blobsvc.ErrNotWorker
 	// ErrTooMany means that the server has as many subscriptions as it can.
@@ -113,7 +100,7 @@ func Start(c Config) (*Manager, error) {
 		trims: make(chan struct{}, 1), trimmer: make(chan struct{})}
 	m.couriers = newCouriers(m.Hosts.Client(responseTimeout), c.Blob, c.Queue)
 	m.ctx, m.cancel = context.WithCancel(context.Background())
-	list, err := c.Log.Subscriptions()
+	list, err := c.Log.List()
 	if err != nil {
 		return nil, err
 	}
@@ -235,7 +222,7 @@ func (m *Manager) Add(ctx context.Context, s Subscription) (Status, error) {
 		rec.Code = ""
 	}
 	r := m.newRunner(&rec)
-	err = m.Log.AddSubscription(s.Account, s.Name, mustMarshal(&rec), func(last uint64) []byte {
+	err = m.Log.Subscribe(s.Account, s.Name, mustMarshal(&rec), func(last uint64) []byte {
 		r.lane = lane{Position: last}
 		return mustMarshal(&r.lane)
 	})
@@ -258,7 +245,7 @@ func (m *Manager) Confirm(account, name, code string) error {
 	if r.code == "" || subtle.ConstantTimeCompare([]byte(r.code), []byte(code)) != 1 || m.Now().After(r.codeEnds) {
 		return ErrCode
 	}
-	if err := m.Log.SetSubscription(r.sub.Account, r.sub.Name, mustMarshal(&record{Subscription: r.sub, State: Succeeded}),
+	if err := m.Log.Set(r.sub.Account, r.sub.Name, mustMarshal(&record{Subscription: r.sub, State: Succeeded}),
 		nil); err != nil {
 		return err
 	}
@@ -281,12 +268,12 @@ func (m *Manager) Remove(account, name string) error {
 	if r == nil {
 		return ErrNotFound
 	}
-	if err := m.Log.RemoveSubscription(r.sub.Account, r.sub.Name); err != nil {
+	if err := m.Log.Unsubscribe(r.sub.Account, r.sub.Name); err != nil {
 		return err
 	}
 	r.stop()
 	<-r.done
-	last, err := m.Log.LastEvent()
+	last, err := m.Log.LastNumber()
 	m.mu.Lock()
 	delete(m.runners, key(account, name))
 	delete(m.finished, r)
@@ -299,7 +286,7 @@ func (m *Manager) Remove(account, name string) error {
 
 // Discard finishes all events of an account that were logged so far, without delivering them.
 func (m *Manager) Discard(account string) error {
-	last, err := m.Log.LastEvent()
+	last, err := m.Log.LastNumber()
 	if err != nil {
 		return err
 	}
@@ -324,7 +311,7 @@ type Flushed struct {
 // Flush waits until all events that were logged so far are finished: delivered, dead-lettered or dropped. Events that
 // wait for another attempt get one at once. If ctx ends first, it fails with [ErrUndelivered].
 func (m *Manager) Flush(ctx context.Context) (Flushed, error) {
-	last, err := m.Log.LastEvent()
+	last, err := m.Log.LastNumber()
 	if err != nil {
 		return Flushed{}, err
 	}
@@ -403,7 +390,7 @@ func (m *Manager) trim() {
 		for account, upTo := range m.trimmable() {
 			for more := trimmed[account] < upTo; more && m.ctx.Err() == nil; {
 				var err error
-				if more, err = m.Log.TrimEvents(account, upTo); err != nil {
+				if more, err = m.Log.Trim(account, upTo); err != nil {
 					m.Logger.Error("trimming the event log failed", "account", account, "err", err)
 					break
 				}

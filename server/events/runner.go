@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/blobsvc"
+	"github.com/lazuli-storage/lazuli/internal/eventlog"
 )
 
 const (
@@ -73,14 +73,18 @@ func (r *runner) load(progress []byte) error {
 	}
 	kept := r.lane.Pending[:0]
 	for _, p := range r.lane.Pending {
-		b, ok, err := r.manager.Log.LoggedEvent(r.sub.Account, p.Number)
+		b, ok, err := r.manager.Log.Get(r.sub.Account, p.Number)
 		if err != nil {
 			return err
 		}
 		if !ok {
 			continue
 		}
-		if e, ok := eventOf(&b); ok {
+		e, ok, err := eventOf(&b)
+		if err != nil {
+			return err
+		}
+		if ok {
 			p.event, p.size = &e, len(e.Data)
 			kept = append(kept, p)
 		}
@@ -147,16 +151,16 @@ func (r *runner) read() {
 		if room <= 0 {
 			return
 		}
-		list, upTo, err := r.manager.Log.LoggedEvents(r.sub.Account, position, room, maxReadBytes)
+		list, upTo, err := r.readLog(position, room)
 		if err != nil {
 			r.manager.Logger.Error("reading the event log failed", "account", r.sub.Account, "subscription", r.sub.Name, "err",
 				err)
 			return
 		}
 		r.mu.Lock()
-		for i := range list {
-			if e, ok := eventOf(&list[i]); ok && r.sub.matches(&e) {
-				r.lane.add(&e, len(e.Data))
+		for _, e := range list {
+			if e != nil && r.sub.matches(e) {
+				r.lane.add(e, len(e.Data))
 			}
 		}
 		r.lane.Position = upTo
@@ -171,6 +175,26 @@ func (r *runner) read() {
 			return
 		}
 	}
+}
+
+// readLog returns the events in the log after a position; nil for an entry that is no event.
+func (r *runner) readLog(position uint64, room int) (list []*Event, upTo uint64, err error) {
+	entries, upTo, err := r.manager.Log.Read(r.sub.Account, position, room, maxReadBytes)
+	if err != nil {
+		return nil, 0, err
+	}
+	for i := range entries {
+		e, ok, err := eventOf(&entries[i])
+		switch {
+		case err != nil:
+			return nil, 0, err
+		case ok:
+			list = append(list, &e)
+		default:
+			list = append(list, nil)
+		}
+	}
+	return list, upTo, nil
 }
 
 // noteChange makes the lane be stored, and wakes those who wait for progress. r.mu is held.
@@ -279,8 +303,8 @@ func (r *runner) store() {
 	if !changed {
 		return
 	}
-	switch err := r.manager.Log.SetSubscription(r.sub.Account, r.sub.Name, nil, progress); {
-	case errors.Is(err, blobsvc.ErrSubscriptionNotFound): // It is being removed.
+	switch err := r.manager.Log.Set(r.sub.Account, r.sub.Name, nil, progress); {
+	case errors.Is(err, eventlog.ErrSubscriptionNotFound): // It is being removed.
 	case err != nil:
 		r.manager.Logger.Error("storing the progress of an event subscription failed", "account", r.sub.Account,
 			"subscription", r.sub.Name, "err", err)

@@ -9,6 +9,7 @@ import (
 	"sort"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
+	"github.com/lazuli-storage/lazuli/internal/eventlog"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
@@ -114,9 +115,18 @@ func (c *checker) run(content *extent.Store) error {
 	c.each(pendingBucket, c.pending)
 	c.each(copiesBucket, c.copying)
 	c.each(blocksBucket, c.block)
-	c.each(changesBucket, func(k, v []byte) error { _, err := decodeEvent(k, v); return err })
-	c.each(eventsBucket, func(k, v []byte) error { _, err := decodeEvent(k, v); return err })
-	c.each(subscriptionsBucket, c.subscription)
+	c.each(changesBucket, func(k, v []byte) error { _, err := DecodeEvent(k, v); return err })
+	c.each(eventsBucket, func(k, v []byte) error {
+		e, err := eventlog.ParseEntry(k, v)
+		if err == nil && e.Change == nil {
+			_, err = DecodeEvent(k, v)
+		}
+		return err
+	})
+	c.each(subscriptionsBucket, func(k,
+		_ []byte) error {
+		return eventlog.CheckSubscription(c.tx, subscriptionsBucket, k)
+	})
 	for set, n := range c.sets {
 		if n != 0 {
 			c.errorf("block set %d: the pending record counts %d blocks more than there are", set, n)
@@ -140,15 +150,6 @@ func (c *checker) each(bucket store.Bucket, fn func(k, v []byte) error) {
 			c.errorf("%s: %w", c.names.Of(bucket, k), err)
 		}
 	}
-}
-
-func (c *checker) subscription(k, _ []byte) error {
-	kind, account, name, err := parseSubscriptionKey(k)
-	if err == nil && kind == subscriptionProgress &&
-		c.tx.Get(subscriptionsBucket, subscriptionKey(subscriptionConfig, account, name)) == nil {
-		err = errors.New("the progress of a subscription that does not exist")
-	}
-	return err
 }
 
 func (c *checker) container(k, v []byte) error {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
+	"github.com/lazuli-storage/lazuli/internal/eventlog"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
@@ -161,7 +162,7 @@ func (s *Store) updateCopy(job *CopyJob, now time.Time,
 		return err
 	}
 	w := Write{Ref: Ref{Account: job.Account, Container: job.Container, Blob: it.name}, Now: now,
-		Policy: s.policyOf(job.Account), Origin: Origin{Operation: "CopyBlob"}}
+		Policy: s.policyOf(job.Account), Origin: eventlog.Origin{Operation: "CopyBlob"}}
 	_, err = s.update(&w, func(c *change) error {
 		if c.item = it; it.inTree() {
 			account, container, path, ok, err := pathOf(c.tx, it.inode())

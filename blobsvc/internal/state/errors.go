@@ -253,12 +253,6 @@ var (
 	ErrRenameKinds = errors.New("blob state: source and destination of the rename are of different kinds")
 )
 
-// Event subscriptions.
-var (
-	ErrSubscriptionExists   = errors.New("blob state: the event subscription exists")
-	ErrSubscriptionNotFound = errors.New("blob state: the event subscription does not exist")
-)
-
 // Stored data.
 var (
 	// errKey means that a stored key is not of its bucket's form.

@@ -2,11 +2,12 @@ package state
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 
+	"github.com/lazuli-storage/lazuli/internal/eventlog"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
@@ -44,7 +45,7 @@ type Event struct {
 	// Account and Sequence are stored in the key. Sequence numbers are in the order of commits.
 	Account  string
 	Sequence uint64
-	Origin
+	eventlog.Origin
 	At                          ticks.Ticks
 	Container, Blob             string
 	ETag                        ticks.Ticks
@@ -52,10 +53,8 @@ type Event struct {
 	Length                      int64
 	Snapshot, Version           ticks.Ticks
 	EventDetails
-	// Foreign is set for an event of another service, which has no fields of blobs.
-	Foreign *ForeignEvent
-	kind    event
-	copyID  string // of events that were recorded by a release without details
+	kind   event
+	copyID string // of events that were recorded by a release without details
 }
 
 // EventDetails are the parts of an event that not every event has.
@@ -89,6 +88,30 @@ func (f *Event) Type() string {
 		return "Directory" + strings.TrimPrefix(name, "Blob")
 	}
 	return name
+}
+
+// ID identifies the event.
+func (f *Event) ID() string { return eventlog.ID(f.RequestID, f.Sequence) }
+
+// Sequencer orders the events of a blob as strings.
+func (f *Event) Sequencer() string { return eventlog.Sequencer(f.Sequence) }
+
+// Topic is the account as Azure Resource Manager names it.
+func (f *Event) Topic() string { return eventlog.Topic(f.Account) }
+
+// URL is the blob's address, as the client that changed it wrote it; without a host for background work.
+func (f *Event) URL() string {
+	return f.Base + "/" + f.Container + "/" + strings.ReplaceAll(url.PathEscape(f.Blob), "%2F", "/")
+}
+
+// SourceURL is the address of the path that a file or directory was renamed from.
+func (f *Event) SourceURL() string {
+	return f.Base + "/" + strings.ReplaceAll(url.PathEscape(f.Source), "%2F", "/")
+}
+
+// Subject is the path of the blob within the account.
+func (f *Event) Subject() string {
+	return "/blobServices/default/containers/" + f.Container + "/blobs/" + f.Blob
 }
 
 // ContainerVersion identifies the container: another container of the name has another version.
@@ -127,9 +150,6 @@ func (p *previousState) record(b *Blob) {
 	p.tier, _ = b.AccessTier()
 }
 
-// maxEventRequestID is the maximum length of a stored client request ID.
-const maxEventRequestID = 256
-
 // recordEvent adds an event to the change feed and to the event log, if the account has them, and clears c.previous.
 func (c *change) recordEvent(e event, b *Blob) {
 	previous := c.previous
@@ -145,12 +165,12 @@ func (c *change) recordEvent(e event, b *Blob) {
 	if gen, err := containerGeneration(c.tx, c.Account, c.Container); err == nil {
 		f.generation = gen
 	}
-	f.ClientRequestID = f.ClientRequestID[:min(len(f.ClientRequestID), maxEventRequestID)]
+	f.ClientRequestID = f.ClientRequestID[:min(len(f.ClientRequestID), eventlog.MaxRequestID)]
 	f.Tier, f.TierInferred = b.AccessTier()
 	if b.IsSnapshot() {
 		f.Snapshot = b.Snapshot()
 	}
-	key, value := eventKey(c.Account, nextID(c.tx)), f.encode()
+	key, value := eventlog.Key(c.Account, nextID(c.tx)), f.encode()
 	if c.Policy.ChangeFeed {
 		c.tx.Put(changesBucket, key, value)
 	}
@@ -158,6 +178,12 @@ func (c *change) recordEvent(e event, b *Blob) {
 		c.tx.Put(eventsBucket, key, value)
 		c.eventLogged = true
 	}
+}
+
+// logged reports whether the event log takes an event on b. Snapshots and previous versions are not blobs that a
+// subscriber knows by name, so it takes their creation, and no other event on them.
+func (c *change) logged(e event, b *Blob) bool {
+	return c.s.logEvents && (b.slot == baseSlot || e == eventSnapshot) && c.s.log.Subscribed(c.tx, c.Account)
 }
 
 // details are the fields of an event on b in addition to the state of b.
@@ -213,18 +239,6 @@ func (h *Headers) changes(to *Headers) (list []PropertyChange) {
 	return list
 }
 
-func eventKey(account string, seq uint64) []byte {
-	return binary.BigEndian.AppendUint64(append([]byte(account), 0), seq)
-}
-
-func parseEventKey(k []byte) (account string, seq uint64, err error) {
-	n := len(k) - 9
-	if n < 1 || k[n] != 0 {
-		return "", 0, errKey
-	}
-	return string(k[:n]), binary.BigEndian.Uint64(k[n+1:]), nil
-}
-
 // texts are the fields that are strings, in the order in which they are stored.
 func (f *Event) texts() [10]*string {
 	return [...]*string{&f.Operation, &f.RequestID, &f.ClientRequestID, &f.Base, &f.Container, &f.Blob, &f.ContentType,
@@ -234,10 +248,6 @@ func (f *Event) texts() [10]*string {
 func (f *Event) encode() []byte {
 	e := newEncoder(256)
 	e.b = append(e.b, byte(f.kind))
-	if f.kind == eventForeign {
-		f.encodeForeign(&e)
-		return e.b
-	}
 	for _, s := range f.texts() {
 		e.string(*s)
 	}
@@ -248,14 +258,13 @@ func (f *Event) encode() []byte {
 	return e.b
 }
 
-func decodeEvent(k, v []byte) (f Event, err error) {
-	if f.Account, f.Sequence, err = parseEventKey(k); err != nil {
+// DecodeEvent returns the event of an entry of the change feed or of the event log.
+func DecodeEvent(k, v []byte) (f Event, err error) {
+	if f.Account, f.Sequence, err = eventlog.ParseKey(k); err != nil {
 		return f, err
 	}
 	d := newDecoder(v)
-	if f.kind = event(d.byte()); f.kind == eventForeign {
-		return f, f.decodeForeign(&d)
-	}
+	f.kind = event(d.byte())
 	for _, s := range f.texts() {
 		*s = d.string()
 	}
@@ -334,7 +343,7 @@ func (s *Store) Events(account string, n, size int) (list []Event, more bool, er
 		cur := tx.Cursor(changesBucket)
 		sum := 0
 		for k, v := cur.Seek(scope); k != nil && bytes.HasPrefix(k, scope); k, v = cur.Next() {
-			f, err := decodeEvent(k, v)
+			f, err := DecodeEvent(k, v)
 			if err != nil {
 				return err
 			}
@@ -397,7 +406,7 @@ func (s *Store) CommitFeed(f *FeedCommit, now ticks.Ticks) error {
 			}
 		}
 		for i := range f.Events {
-			tx.Delete(changesBucket, eventKey(f.Account, f.Events[i].Sequence))
+			tx.Delete(changesBucket, eventlog.Key(f.Account, f.Events[i].Sequence))
 		}
 		tx.Put(metaBucket, feedStateKey(f.Account), f.State)
 		return nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/eventlog"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
@@ -96,7 +97,7 @@ func (c *change) expireDue() error {
 // c.
 func (c *change) expire() (err error) {
 	e := change{s: c.s, tx: c.tx, place: c.place, now: c.now, at: c.at, second: c.second,
-		Write: &Write{Ref: c.Ref, Now: c.Now, Policy: c.Policy, Origin: Origin{Operation: "DeleteBlob"}}}
+		Write: &Write{Ref: c.Ref, Now: c.Now, Policy: c.Policy, Origin: eventlog.Origin{Operation: "DeleteBlob"}}}
 	if err := e.expireAll(); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/eventlog"
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
@@ -199,11 +200,11 @@ func (s *Store) follow(b store.Bucket, w store.Write) {
 	case metaBucket:
 		s.followMeta(w)
 	case subscriptionsBucket:
-		if w.Key[0] == subscriptionConfig && f.Subscribed != nil {
+		if eventlog.IsSubscription(w.Key) && f.Subscribed != nil {
 			f.Subscribed()
 		}
 	case eventsBucket:
-		if account, _, err := parseEventKey(w.Key); err == nil && !w.Deleted() && f.EventLogged != nil {
+		if account, _, err := eventlog.ParseKey(w.Key); err == nil && !w.Deleted() && f.EventLogged != nil {
 			f.EventLogged(account)
 		}
 	}

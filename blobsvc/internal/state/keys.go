@@ -209,6 +209,14 @@ func successor(prefix []byte) []byte {
 // nextKey is the key of the number that nextID returns next.
 var nextKey = []byte("next")
 
+// lastID is the last number that nextID returned.
+func lastID(tx *store.Tx) uint64 {
+	if v := tx.Get(metaBucket, nextKey); len(v) == 8 {
+		return binary.BigEndian.Uint64(v) - 1
+	}
+	return 0
+}
+
 // nextID draws a number that was never drawn before, for generations, block sets, contents and events.
 func nextID(tx *store.Tx) uint64 {
 	var n uint64 = 1

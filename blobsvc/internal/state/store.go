@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
+	"github.com/lazuli-storage/lazuli/internal/eventlog"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
@@ -67,16 +67,13 @@ type Store struct {
 	// compactions, compactionFreed and compactionMoved count the compactions and their bytes, see [Usage].
 	compactions, compactionFreed, compactionMoved atomic.Int64
 
-	logEvents   bool
-	eventLogged func(account string)
-	// subscribers counts the subscriptions of each account. subscribing guards its changes.
-	subscribers atomic.Pointer[map[string]int]
-	subscribing sync.Mutex
-	// session identifies this process in intents; unsettled has the keys of those that could not be settled.
-	session   uint64
-	unsettled sync.Map
-	intents   seenIntents
+	// log is the event log; logEvents is set if it gets the events of blobs.
+	log       *eventlog.Log
+	logEvents bool
 }
+
+// EventLog returns the event log, which the other services share.
+func (s *Store) EventLog() *eventlog.Log { return s.log }
 
 // Failed returns nil if writes are accepted, and otherwise a store.ErrFailed.
 func (s *Store) Failed() error { return s.db.Failed() }
@@ -87,8 +84,7 @@ func (s *Store) Damages() (metadata, content int64) { return s.db.Damages(), s.e
 // Open opens the state. Close it.
 func Open(c Config) (*Store, error) {
 	s := &Store{scopes: c.Scopes, policyOf: c.Policy, changed: c.Changed, logEvents: c.LogEvents,
-		eventLogged: c.EventLogged,
-		replicated:  c.Cluster != nil, session: newSession()}
+		replicated: c.Cluster != nil}
 	if s.policyOf == nil {
 		s.policyOf = func(string) Policy { return Policy{} }
 	}
@@ -101,7 +97,9 @@ func Open(c Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.loadSubscribers(); err != nil {
+	s.log, err = eventlog.Open(eventlog.Config{DB: s.db, Events: eventsBucket, Subscriptions: subscriptionsBucket,
+		Next: nextID, Last: lastID, Check: s.checkWorker, Shared: s.replicated, Notify: c.EventLogged})
+	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil

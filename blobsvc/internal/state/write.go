@@ -5,6 +5,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/posix"
+	"github.com/lazuli-storage/lazuli/internal/eventlog"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
@@ -29,7 +30,7 @@ type Write struct {
 	Policy Policy
 	// Encryption is the encryption that the request asks for.
 	Encryption EncryptionRequest
-	Origin     Origin
+	Origin     eventlog.Origin
 	// Node holds what a file or directory that is created in a tree gets.
 	Node *NewNode
 	// Lease, if set, is acquired on the file that is created.
@@ -79,13 +80,6 @@ type EncryptionRequest struct {
 	// Scope is an encryption scope, if Named; "" means the account's own key.
 	Scope string
 	Named bool
-}
-
-// Origin is the origin of a change; the change feed repeats it. The zero value is background work.
-type Origin struct {
-	Operation, RequestID, ClientRequestID string
-	// Base is the address of the account as the client wrote it.
-	Base string
 }
 
 // Result is the result of a committed write.
@@ -146,8 +140,8 @@ func (s *Store) update(w *Write, fn func(*change) error) (Result, error) {
 	if done.moved && s.changed != nil {
 		s.changed(w.Account, w.Container, "")
 	}
-	if done.eventLogged && s.eventLogged != nil {
-		s.eventLogged(w.Account)
+	if done.eventLogged {
+		s.log.Notify(w.Account)
 	}
 	return done.result, nil
 }
