@@ -123,8 +123,7 @@ func (c *checker) run(content *extent.Store) error {
 		}
 		return err
 	})
-	c.each(subscriptionsBucket, func(k,
-		_ []byte) error {
+	c.each(subscriptionsBucket, func(k, _ []byte) error {
 		return eventlog.CheckSubscription(c.tx, subscriptionsBucket, k)
 	})
 	for set, n := range c.sets {
