@@ -122,8 +122,8 @@ func (l *Log) LastNumber() (last uint64, err error) {
 	return last, err
 }
 
-// Read returns the events of an account that follow the number after: at most n, no more after size bytes, and none from
-// the first one on about which a request still decides. upTo is the number up to which list is complete.
+// Read returns the events of an account that follow the number after: at most n, no more after size bytes, and none
+// from the first one on about which a request still decides. upTo is the number up to which list is complete.
 func (l *Log) Read(account string, after uint64, n, size int) (list []Entry, upTo uint64, err error) {
 	err = l.DB.View(func(tx *store.Tx) error {
 		list, upTo = nil, l.Last(tx)
