@@ -63,18 +63,18 @@ func (l *Lazuli) Account(t testing.TB, settings ...string) *Account {
 		t.Fatalf("lazulitest: %v", err)
 	}
 	l.made = added
-	return open(t, name, l.stack.ConnectionStringOf(name, key))
+	return l.open(t, name, l.stack.ConnectionStringOf(name, key))
 }
 
 // Default is the account devstoreaccount1, which all tests of one Lazuli share.
 func (l *Lazuli) Default(t testing.TB) *Account {
 	t.Helper()
-	return open(t, auth.DevelopmentAccount, l.ConnectionString())
+	return l.open(t, auth.DevelopmentAccount, l.ConnectionString())
 }
 
-func open(t testing.TB, name, connection string) *Account {
+func (l *Lazuli) open(t testing.TB, name, connection string) *Account {
 	t.Helper()
-	storage, err := workers.OpenStorage(connection)
+	storage, err := workers.OpenStorage(connection, workers.WithTransport(l.Client()))
 	if err != nil {
 		t.Fatalf("lazulitest: %v", err)
 	}

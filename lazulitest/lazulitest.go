@@ -24,6 +24,7 @@ package lazulitest
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"sync"
 	"testing"
 	"time"
@@ -151,6 +152,10 @@ func (l *Lazuli) stop(t testing.TB) {
 
 // ConnectionString returns what the Azure SDKs connect with. The account is devstoreaccount1.
 func (l *Lazuli) ConnectionString() string { return l.stack.ConnectionString() }
+
+// Client returns a client that reaches the services without a connection, at the addresses of the connection string.
+// The clients of an [Account] use it.
+func (l *Lazuli) Client() *http.Client { return l.stack.Client() }
 
 // BlobURL returns the account's endpoint of the Blob service, "http://127.0.0.1:41234/devstoreaccount1".
 func (l *Lazuli) BlobURL() string { return l.url(wire.Blob) }

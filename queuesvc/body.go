@@ -13,14 +13,14 @@ import (
 const (
 	// maxMessage is the maximum size of a message's text, in bytes of UTF-8.
 	maxMessage = 64 << 10
-	// maxBody is the maximum size of the request body of Put and Update Message: a text in which every character is
-	// escaped.
-	maxBody = 6*maxMessage + 1024
+	// escaped is the length of a character that is escaped: a request body may have as many for each byte of its text.
+	escaped = 6
 )
 
-// messageBody reads the request body of Put and Update Message, for [parseMessage]. It fails with RequestBodyTooLarge.
-func (c *call) messageBody() ([]byte, error) {
-	body, err := c.ReadBody(maxBody)
+// messageBody reads the request body of Put and Update Message, for [parseMessage], with a text of up to most bytes. It
+// fails with RequestBodyTooLarge.
+func (c *call) messageBody(most int) ([]byte, error) {
+	body, err := c.ReadBody(escaped*int64(most) + 1024)
 	if e, ok := err.(*wire.Error); ok && e.Is(wire.ErrRequestBodyTooLarge) {
 		return nil, errMessageTooLarge
 	}
@@ -31,8 +31,8 @@ func (c *call) messageBody() ([]byte, error) {
 //
 //	<QueueMessage><MessageText>...</MessageText></QueueMessage>
 //
-// It returns InvalidXmlDocument, or RequestBodyTooLarge if the text is over 64 KiB.
-func parseMessage(body []byte) ([]byte, error) {
+// It returns InvalidXmlDocument, or RequestBodyTooLarge if the text has more than most bytes.
+func parseMessage(body []byte, most int) ([]byte, error) {
 	text, ok := plainMessage(body)
 	if !ok {
 		var err error
@@ -40,7 +40,7 @@ func parseMessage(body []byte) ([]byte, error) {
 			return nil, err
 		}
 	}
-	if len(text) > maxMessage {
+	if len(text) > most {
 		return nil, errMessageTooLarge
 	}
 	return text, nil

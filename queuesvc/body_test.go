@@ -55,7 +55,7 @@ func TestParseMessage(t *testing.T) {
 		{"entity", `<!DOCTYPE a [<!ENTITY b "c">]>` + wrap("&b;"), "", wire.ErrInvalidXMLDocument},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := parseMessage([]byte(tc.body))
+			got, err := parseMessage([]byte(tc.body), maxMessage)
 			if string(got) != tc.text && tc.err == nil || (err == nil) != (tc.err == nil) || !errors.Is(err, tc.err) {
 				t.Errorf("got %.60q, %v; want %.60q, %v", got, err, tc.text, tc.err)
 			}
@@ -71,7 +71,7 @@ func FuzzParseMessage(f *testing.F) {
 	f.Add([]byte("<QueueMessage><MessageText/></QueueMessage><!-- -->"))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		defer workbudget.Default.Start(t, len(body))()
-		text, err := parseMessage(body)
+		text, err := parseMessage(body, maxMessage)
 		if err != nil {
 			var e *wire.Error
 			if !errors.As(err, &e) {
@@ -89,7 +89,7 @@ func FuzzParseMessage(f *testing.F) {
 			}
 		}
 		again := wire.NewXML(0).Open("QueueMessage").Text("MessageText", string(text)).Close("QueueMessage").Bytes()
-		if back, err := parseMessage(again); err != nil || !bytes.Equal(back, text) {
+		if back, err := parseMessage(again, maxMessage); err != nil || !bytes.Equal(back, text) {
 			t.Fatalf("%q is sent as %q, which is read as %q, %v", text, again, back, err)
 		}
 	})

@@ -13,10 +13,10 @@ func TestMessagesStayInTheirBudget(t *testing.T) {
 	workbudget.Inputs(512<<10, begin,
 		[]string{"x", "&lt;", "&#10;", "<", "\r", "<!-- -->", "<![CDATA[x]]>", "<a>", begin, "\uFFFE", "</MessageText>"}, end,
 		func(body string) {
-			workbudget.Default.Check(t, len(body), func() { _, _ = parseMessage([]byte(body)) })
+			workbudget.Default.Check(t, len(body), func() { _, _ = parseMessage([]byte(body), maxMessage) })
 		})
 	workbudget.Inputs(512<<10, "", []string{" ", "<?xml version=\"1.0\"?>", "<QueueMessage>", "<a b='c'>"}, begin+end,
 		func(body string) {
-			workbudget.Default.Check(t, len(body), func() { _, _ = parseMessage([]byte(body)) })
+			workbudget.Default.Check(t, len(body), func() { _, _ = parseMessage([]byte(body), maxMessage) })
 		})
 }

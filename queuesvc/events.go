@@ -62,5 +62,13 @@ func (s *Service) record(c *call, e *changes.Event, change func() error) error {
 	if e == nil {
 		return change()
 	}
-	return s.common.Changes.Record(c.Request, []*changes.Event{e}, func() error { return azureError(change()) })
+	return s.recordAll(c, []*changes.Event{e}, change)
+}
+
+// recordAll is record for a change with several events, or none.
+func (s *Service) recordAll(c *call, list []*changes.Event, change func() error) error {
+	if len(list) == 0 {
+		return change()
+	}
+	return s.common.Changes.Record(c.Request, list, func() error { return azureError(change()) })
 }

@@ -22,13 +22,13 @@ func (s *Service) updateMessage(c *call) error {
 	if err != nil {
 		return err
 	}
-	body, err := c.messageBody()
+	body, err := c.messageBody(maxMessage)
 	if err != nil {
 		return err
 	}
 	var text []byte
 	if len(body) > 0 {
-		if text, err = parseMessage(body); err != nil {
+		if text, err = parseMessage(body, maxMessage); err != nil {
 			return err
 		}
 		if text == nil {

@@ -2,6 +2,7 @@ package queuesvc_test
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -266,6 +267,69 @@ func TestDeleteMessageAlso(t *testing.T) {
 	wantCode(t, err, 404, "MessageNotFound")
 	if outcomes != strings.TrimSuffix(strings.Repeat("Deleted,", 31), ",") || count() != 6 {
 		t.Errorf("outcomes %q, %d messages are left", outcomes, count())
+	}
+}
+
+// Put Message puts further messages, all or none; an invalid list puts nothing.
+func TestPutMessageAlso(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	q := f.queue(t, "orders")
+	put := func(text, header string) (string, []*azqueue.EnqueuedMessage, error) {
+		var answer *http.Response
+		ctx := policy.WithHTTPHeader(policy.WithCaptureResponse(t.Context(), &answer),
+			http.Header{longpoll.AlsoHeader: {header}})
+		got, err := q.EnqueueMessage(ctx, text, &azqueue.EnqueueMessageOptions{VisibilityTimeout: ptr(int32(5)),
+			TimeToLive: ptr(int32(100))})
+		return answer.Header.Get(longpoll.AlsoHeader), got.Messages, err
+	}
+	count := func() int { return int(*must(q.GetProperties(t.Context(), nil))(t).ApproximateMessagesCount) }
+	large := strings.Repeat("x", 64<<10)
+	for name, tc := range map[string]struct{ text, header, code string }{
+		"longer than the text":    {"abc", "4:0", "InvalidHeaderValue"},
+		"no number":               {"abc", "one:0", "InvalidHeaderValue"},
+		"no time":                 {"abc", "1", "InvalidHeaderValue"},
+		"an empty part":           {"abc", "1:0,", "InvalidHeaderValue"},
+		"negative":                {"abc", "-1:0", "InvalidHeaderValue"},
+		"a time of over a week":   {"abc", "1:604801", "InvalidHeaderValue"},
+		"within a character":      {"aä", "1:0", "InvalidHeaderValue"},
+		"too many":                {"abc", strings.Repeat("0:0,", 31) + "0:0", "InvalidHeaderValue"},
+		"hidden beyond its life":  {"abc", "1:0,1:101", "InvalidQueryParameterValue"},
+		"the first one too large": {large + "xy", "1:0", "RequestBodyTooLarge"},
+		"another one too large":   {large + "xy", "65537:0", "InvalidHeaderValue"},
+		"all too large": {strings.Repeat(large, 16) + "x", strings.Repeat(",65536:0", 16)[1:],
+			"RequestBodyTooLarge"},
+	} {
+		status := 400
+		if tc.code == "RequestBodyTooLarge" {
+			status = 413
+		}
+		answer, _, err := put(tc.text, tc.header)
+		wantCode(t, err, status, tc.code)
+		if answer != "" || count() != 0 {
+			t.Errorf("%s: the answer has %q, %d messages were put", name, answer, count())
+		}
+	}
+	if answer, list, err := put("one", longpoll.AlsoNone); answer != "0" || len(list) != 1 || err != nil {
+		t.Errorf("one: the answer has %q and %d messages, %v", answer, len(list), err)
+	}
+	answer, list, err := put("firstzwölf<&>\r\n", "6:0,0:0,5:7")
+	if answer != "3" || len(list) != 4 || err != nil {
+		t.Fatalf("the answer has %q and %d messages, %v", answer, len(list), err)
+	}
+	// Each has an identity, a receipt and a time of its own.
+	must(q.UpdateMessage(t.Context(), *list[3].MessageID, *list[3].PopReceipt, "changed",
+		&azqueue.UpdateMessageOptions{VisibilityTimeout: ptr(int32(0))}))(t)
+	var texts []string
+	for range 2 {
+		got := must(q.DequeueMessages(t.Context(), &azqueue.DequeueMessagesOptions{NumberOfMessages: ptr(int32(32))}))(t)
+		for _, m := range got.Messages {
+			texts = append(texts, *m.MessageText)
+		}
+		f.clock.Advance(5 * time.Second)
+	}
+	if want := []string{"zwölf", "", "changed", "one", "first"}; !slices.Equal(texts, want) {
+		t.Errorf("received %q, want %q", texts, want)
 	}
 }
 

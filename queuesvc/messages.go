@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/changes"
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
@@ -26,6 +28,8 @@ func (c *call) before(v wire.Version) bool { return c.Version != 0 && c.Version 
 
 // putMessage implements Put Message.
 // https://learn.microsoft.com/rest/api/storageservices/put-message
+//
+// With [longpoll.AlsoHeader], an extension, it puts further messages in the same transaction.
 func (s *Service) putMessage(c *call) error {
 	visibility, err := c.seconds("visibilitytimeout", 0, 0, maxVisibility)
 	if err != nil {
@@ -35,41 +39,113 @@ func (s *Service) putMessage(c *call) error {
 	if err != nil {
 		return err
 	}
-	body, err := c.messageBody()
-	if err != nil {
-		return err
-	}
-	text, err := parseMessage(body)
+	list, also, err := c.newMessages(visibility)
 	if err != nil {
 		return err
 	}
 	q := s.state.Queue(c.Account, c.queue)
-	var m state.Message
-	e := s.putEvent(c, len(text))
-	err = s.record(c, e, func() (err error) {
-		m, err = q.Put(text, visibility, ttl, c.Now)
+	var put []state.Message
+	var events []*changes.Event
+	for i := range list {
+		if e := s.putEvent(c, len(list[i].Body)); e != nil {
+			events = append(events, e)
+		}
+	}
+	err = s.recordAll(c, events, func() (err error) {
+		put, err = q.PutAll(list, ttl, c.Now)
 		if errors.Is(err, state.ErrPastExpiry) {
 			return wire.InvalidQuery("visibilitytimeout", c.Query.Get("visibilitytimeout"),
 				"messagettl must be greater than visibilitytimeout")
 		}
-		if err == nil {
-			describe(e, c.queue, &m)
+		for i, e := range events {
+			if err == nil {
+				describe(e, c.queue, &put[i])
+			}
 		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if visibility == 0 {
+	if slices.ContainsFunc(list, func(m state.NewMessage) bool { return m.Visibility == 0 }) {
 		s.common.Board.Touch(longpoll.Key(c.Account, c.queue))
+	}
+	if also {
+		c.Set(longpoll.AlsoHeader, strconv.Itoa(len(list)-1))
 	}
 	if c.before(v20160531) {
 		return c.Status(http.StatusCreated)
 	}
-	x := wire.NewXML(512).Open("QueueMessagesList").Open("QueueMessage")
-	identityXML(x, &m)
-	receiptXML(x, &m)
-	return c.XML(http.StatusCreated, x.Close("QueueMessage").Close("QueueMessagesList"))
+	x := wire.NewXML(512 * len(put)).Open("QueueMessagesList")
+	for i := range put {
+		x.Open("QueueMessage")
+		identityXML(x, &put[i])
+		receiptXML(x, &put[i])
+		x.Close("QueueMessage")
+	}
+	return c.XML(http.StatusCreated, x.Close("QueueMessagesList"))
+}
+
+// newMessages reads the messages of Put Message: one, whose visibility timeout is given, and those of
+// [longpoll.AlsoHeader]. also reports whether the request has the header.
+func (c *call) newMessages(visibility time.Duration) (list []state.NewMessage, also bool, err error) {
+	header := c.Header(longpoll.AlsoHeader)
+	if header == "" {
+		body, err := c.messageBody(maxMessage)
+		if err != nil {
+			return nil, false, err
+		}
+		text, err := parseMessage(body, maxMessage)
+		return []state.NewMessage{{Body: text, Visibility: visibility}}, false, err
+	}
+	parts := []string(nil)
+	if header != longpoll.AlsoNone {
+		if parts = strings.SplitN(header, ",", longpoll.MaxAlso+1); len(parts) > longpoll.MaxAlso {
+			return nil, true, wire.InvalidHeader(longpoll.AlsoHeader, header)
+		}
+	}
+	lengths, total := make([]int, len(parts)), 0
+	list = make([]state.NewMessage, 1+len(parts))
+	list[0].Visibility = visibility
+	for i, part := range parts {
+		length, seconds, _ := strings.Cut(part, ":")
+		n, err := strconv.ParseUint(length, 10, 31)
+		hidden, notNumber := strconv.ParseUint(seconds, 10, 31)
+		if err != nil || notNumber != nil || n > maxMessage || hidden > maxVisibility {
+			return nil, true, wire.InvalidHeader(longpoll.AlsoHeader, header)
+		}
+		lengths[i], list[1+i].Visibility = int(n), time.Duration(hidden)*time.Second
+		total += int(n)
+	}
+	most := maxMessage
+	if len(parts) > 0 {
+		most = longpoll.MaxAlsoText
+	}
+	body, err := c.messageBody(most)
+	if err != nil {
+		return nil, true, err
+	}
+	text, err := parseMessage(body, most)
+	switch {
+	case err != nil:
+		return nil, true, err
+	case total > len(text):
+		return nil, true, wire.InvalidHeader(longpoll.AlsoHeader, header)
+	case len(text)-total > maxMessage:
+		return nil, true, errMessageTooLarge
+	}
+	rest := text
+	for i := range list {
+		n := len(text) - total
+		if i > 0 {
+			n = lengths[i-1]
+		}
+		list[i].Body, rest = rest[:n:n], rest[n:]
+		if !utf8.Valid(list[i].Body) { // a length ends within a character
+			return nil, true, wire.InvalidHeader(longpoll.AlsoHeader, header)
+		}
+	}
+	return list, true, nil
 }
 
 // messageTTL reads messagettl: seconds, -1 for never, a week by default.

@@ -27,7 +27,7 @@ func Example() {
 	}
 	defer s.Stop(ctx)
 
-	storage, err := workers.OpenStorage(s.ConnectionString(), workers.WithTransport(s.Client()))
+	storage, err := workers.OpenServer(s)
 	if err != nil {
 		log.Fatal(err)
 	}

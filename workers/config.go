@@ -26,6 +26,9 @@ type Config struct {
 	ConnectionString string
 	// Storage, if set, is used instead of ConnectionString, for clients with another transport or credential.
 	Storage *Storage
+	// Server, if set, is used instead of ConnectionString: a server in this process, which is reached without a
+	// connection. See OpenServer.
+	Server Server
 	// Connections maps names for WithConnection to connection strings. Other names are looked up as environment variables,
 	// as in Azure Functions.
 	Connections map[string]string
@@ -86,10 +89,13 @@ func (c Config) withDefaults() Config {
 // connect opens the storage account behind a connection's name.
 func (c Config) connect(name string) (*Storage, error) {
 	s, known := c.Connections[name]
+	open := OpenStorage
 	switch {
 	case known:
 	case name == DefaultConnection && c.Storage != nil:
 		return c.Storage, nil
+	case name == DefaultConnection && c.Server != nil:
+		open = func(string, ...StorageOption) (*Storage, error) { return OpenServer(c.Server) }
 	case name == DefaultConnection && c.ConnectionString != "":
 		s = c.ConnectionString
 	case name == DefaultConnection:
@@ -99,7 +105,7 @@ func (c Config) connect(name string) (*Storage, error) {
 			return nil, fmt.Errorf("workers: connection %q is neither in Config.Connections nor an environment variable", name)
 		}
 	}
-	storage, err := OpenStorage(s)
+	storage, err := open(s)
 	if err != nil {
 		return nil, fmt.Errorf("workers: connection %q: %w", name, err)
 	}

@@ -56,7 +56,7 @@ type azureQueue struct {
 var _ queueClient = azureQueue{}
 
 func newAzureQueue(client *azqueue.QueueClient) azureQueue {
-	return azureQueue{client, messages.NewDeleter(client)}
+	return azureQueue{client, messages.NewDeleter(client, 0)}
 }
 
 func (q azureQueue) receive(ctx context.Context, n int, lease, wait time.Duration,

@@ -3,6 +3,7 @@ package workers
 import (
 	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
@@ -32,6 +33,20 @@ func WithTransport(t policy.Transporter) StorageOption {
 // WithClientRetry sets the SDK's retry policy for requests.
 func WithClientRetry(r policy.RetryOptions) StorageOption {
 	return func(o *connstr.Options) { o.Retry = r }
+}
+
+// Server is a server in this process, such as a server.Stack or a lazulitest.Lazuli.
+type Server interface {
+	// ConnectionString returns the connection string of the account to use.
+	ConnectionString() string
+	// Client returns a client that reaches the server without a connection.
+	Client() *http.Client
+}
+
+// OpenServer is OpenStorage for a server in this process, whose requests need no connection. The server authorizes,
+// counts and logs them like those of other programs.
+func OpenServer(s Server, options ...StorageOption) (*Storage, error) {
+	return OpenStorage(s.ConnectionString(), append([]StorageOption{WithTransport(s.Client())}, options...)...)
 }
 
 // OpenStorage creates clients for the account of a connection string in any of Azure's forms, including

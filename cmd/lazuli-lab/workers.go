@@ -17,7 +17,8 @@ func newWorkersCommand(l *lab) *cobra.Command {
 		Short: "Measure workers and workflows on a server that syncs what it acknowledges",
 		Long: `Start a server on a data folder of its own and measure, through the Azure SDK over loopback: messages put and
 handled, the time from a put to the start of an idle worker's handler, delayed messages that are due at once, and
-workflows of three activities in a row and of ten at once. The processor time is that of server and client together.`,
+workflows of three activities in a row and of ten at once. The processor time is that of server and client together.
+With --in-process the server runs in the process of the workers, which reach it without connections.`,
 		Args: cobra.NoArgs,
 	}
 	fl := cmd.Flags()
@@ -25,6 +26,7 @@ workflows of three activities in a row and of ten at once. The processor time is
 	fl.IntVar(&c.Delayed, "delayed", 10_000, "messages that become visible at once")
 	fl.IntVar(&c.Wakes, "wakes", 1000, "messages for an idle worker, one at a time")
 	fl.IntVar(&c.Workflows, "workflows", 1000, "workflows of each kind")
+	fl.BoolVar(&c.InProcess, "in-process", false, "run the server in the process of the workers")
 	fl.StringVar(&c.Folder, "temp-dir", "", "directory for the data folder (default: the system's temporary directory)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		if min(c.Jobs, c.Delayed, c.Wakes, c.Workflows) < 1 {

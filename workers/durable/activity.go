@@ -152,7 +152,7 @@ func (b *Backend) GetActivityWorkItem(ctx context.Context) (*backend.ActivityWor
 			continue
 		} else if over {
 			b.stats.dropped.Add(1)
-			b.deleteActivity(ctx, w)
+			b.deleteActivity(w)
 			continue
 		}
 		wi := &backend.ActivityWorkItem{InstanceID: api.InstanceID(m.Instance), NewEvent: m.event, LockedBy: b.options.Worker,
@@ -242,16 +242,13 @@ func (b *Backend) CompleteActivityWorkItem(ctx context.Context, wi *backend.Acti
 		return err
 	}
 	b.stats.activities.Add(1)
-	b.deleteActivity(ctx, w)
+	b.deleteActivity(w)
 	return nil
 }
 
-func (b *Backend) deleteActivity(ctx context.Context, w *activity) {
+func (b *Backend) deleteActivity(w *activity) {
 	for _, r := range b.activities.remove(w) {
-		if err := r.delete(ctx); err != nil {
-			b.log.Warn("cannot delete a work item; the activity may run again", "instance", r.Instance, "err", sdkerr.Short(err))
-			r.release()
-		}
+		b.deleteLater(r, func() {})
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,6 +48,9 @@ type Backend struct {
 	entities   *entities
 	parking    *parking
 	watches    *watches
+	started    started
+	late       *lateRows
+	deleting   deleting
 	remaking   remaking
 
 	opened       atomic.Bool
@@ -81,13 +85,15 @@ func New(options Options) (*Backend, error) {
 	b.activities = newActivities(b)
 	b.entities = newEntities(b, entityStore{o.Storage.Tables.NewClient(n.entities()), p, &atomic.Int64{}})
 	b.watches = &watches{list: map[string][]chan struct{}{}}
+	b.late = &lateRows{sessions: b.sessions, list: map[string]*lateRow{}}
 	b.parking = &parking{clock: o.Clock, list: map[string]parked{}}
 	return b, nil
 }
 
 func (b *Backend) queue(name string) queue {
 	client := b.options.Storage.Queues.NewQueueClient(name)
-	return queue{client, messages.NewDeleter(client), b.options.Visibility, b.clock}
+	return queue{client, messages.NewPutter(client), messages.NewDeleter(client, deleteLinger), b.options.Visibility,
+		b.clock}
 }
 
 // String names the backend in the engine's log.
@@ -313,22 +319,58 @@ func (b *Backend) pull(ctx context.Context) (*backend.OrchestrationWorkItem, err
 	return nil, backend.ErrNoWorkItems
 }
 
-// history returns an instance's history from the cache or from storage, with its row. The caller has the instance's
-// session in hand.
-func (b *Backend) history(ctx context.Context, instance string) (h *history, cached bool, err error) {
+// source says where a history is from.
+type source int
+
+const (
+	fromStorage source = iota
+	fromCache          // it may be out of date
+	fromGuess          // it is empty, since the instance has just been created
+)
+
+// history returns an instance's history, with its row. The caller has the instance's session in hand, with messages for
+// it. If guess is true, the history of a new instance is not looked for.
+func (b *Backend) history(ctx context.Context, instance string, list []*received, guess bool) (h *history, from source,
+	err error) {
 	if h := b.cache.get(instance); h != nil {
-		return h, true, nil
+		return h, fromCache, nil
+	}
+	late := b.late.get(instance)
+	if guess && late == nil {
+		if h, err := b.guess(ctx, instance, list); h != nil || err != nil {
+			return h, fromGuess, err
+		}
 	}
 	h, err = b.histories.read(ctx, instance)
 	if err != nil {
-		return nil, false, err
+		return nil, fromStorage, err
 	}
 	// The row is read after the history: it says whether the messages of the checkpoint that was read have been sent.
 	if h.row, err = b.instances.get(ctx, instance); err != nil {
-		return nil, false, err
+		return nil, fromStorage, err
+	}
+	if late != nil && late.StartID == h.StartID && late.Checkpoint == h.Checkpoint {
+		h.delivered = late.delivered
 	}
 	b.stats.loads.Add(1)
-	return h, false, nil
+	return h, fromStorage, nil
+}
+
+// guess returns an empty history if a message that has come for the first time starts an instance that was created for
+// it. If there is a history all the same, its sentinel refuses the first checkpoint, and the message comes again.
+func (b *Backend) guess(ctx context.Context, instance string, list []*received) (*history, error) {
+	i := slices.IndexFunc(list, func(r *received) bool { return r.event.GetExecutionStarted() != nil })
+	if i < 0 || list[i].attempts > 1 {
+		return nil, nil
+	}
+	row, err := b.instances.get(ctx, instance)
+	if err != nil || row == nil || row.StartID != executionOf(list[i].event) || row.Checkpoint > 0 || row.Replaces {
+		return nil, err
+	}
+	b.stats.loads.Add(1)
+	h := newHistory()
+	h.row = row
+	return h, nil
 }
 
 // GetOrchestrationRuntimeState implements backend.Backend.

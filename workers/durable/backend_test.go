@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"net/http"
 	"os"
 	"strings"
 	"sync"
@@ -39,6 +41,26 @@ func newHub(t *testing.T, lazuli *lazulitest.Lazuli, clock workers.Clock) *hub {
 		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
 	return &hub{t, account, durable.Options{Storage: account.Storage, Hub: "Test", Clock: clock, Logger: log}}
+}
+
+// plain hides the extensions of the protocol, so that the service is as any other.
+type plain struct{ next *http.Client }
+
+// Do implements policy.Transporter.
+func (p plain) Do(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	maps.DeleteFunc(r.Header, func(name string, _ []string) bool {
+		return strings.HasPrefix(strings.ToLower(name), "x-lazuli-")
+	})
+	return p.next.Do(r)
+}
+
+// withoutExtensions makes the hub use the service without extensions of the protocol.
+func (h *hub) withoutExtensions(lazuli *lazulitest.Lazuli) {
+	h.t.Helper()
+	storage, err := workers.OpenStorage(h.account.ConnectionString(), workers.WithTransport(plain{lazuli.Client()}))
+	check.OK(h.t, err)
+	h.options.Storage = storage
 }
 
 // backend returns a backend whose hub exists.

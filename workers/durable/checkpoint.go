@@ -11,7 +11,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/microsoft/durabletask-go/api"
 	"github.com/microsoft/durabletask-go/backend"
-	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -116,7 +115,7 @@ func (b *Backend) plan(w *work, state *backend.OrchestrationRuntimeState) plan {
 				ids[r.id] = true
 			}
 		}
-		c.next.Seen = h.Seen.with(b.clock.Now(), ids, h.confirmed)
+		c.next.Seen = h.Seen.with(b.clock.Now(), ids, h.confirmed.all())
 	}
 	for _, r := range c.rows {
 		if r.event.GetExecutionStarted() != nil {
@@ -268,7 +267,8 @@ func (b *Backend) commit(ctx context.Context, instance string, w *work, c plan) 
 	return n, fault.Point(pointCommitted)
 }
 
-// resume sends the messages of the last checkpoint and records in the row that they have been sent. It can be repeated.
+// resume sends the messages of the last checkpoint and records in the row, maybe later, that they have been sent. It
+// can be repeated.
 func (b *Backend) resume(ctx context.Context, instance string, h *history) error {
 	now := b.clock.Now()
 	list, err := outbox(instance, h, h.From, now)
@@ -281,10 +281,12 @@ func (b *Backend) resume(ctx context.Context, instance string, h *history) error
 	if err := fault.Point(pointSent); err != nil {
 		return err
 	}
-	if err := b.instances.write(ctx, instance, h, updateOf(h, now)); err != nil {
-		return err
+	h.delivered = h.Checkpoint
+	if u := updateOf(h, now); !b.isQuiet(instance, h, u) || !b.late.put(instance, h) {
+		if err := b.writeRow(ctx, instance, h, u); err != nil {
+			return err
+		}
 	}
-	b.watches.changed(instance)
 	return fault.Point(pointInstance)
 }
 
@@ -337,7 +339,7 @@ func (b *Backend) clean(ctx context.Context, instance string, n, old *history) {
 	}
 }
 
-// finishWork deletes the messages of a work item that is done.
+// finishWork ends a work item that is done, and deletes its messages.
 func (b *Backend) finishWork(ctx context.Context, w *work) {
 	again := map[*received]bool{}
 	for _, r := range w.postponed {
@@ -346,34 +348,15 @@ func (b *Backend) finishWork(ctx context.Context, w *work) {
 			r.release()
 		}
 	}
-	g := errgroup.Group{}
-	g.SetLimit(sendParallel)
-	deleted := make([]bool, len(w.messages))
-	for i, r := range w.messages {
+	for _, r := range w.messages {
 		if again[r] {
 			continue
 		}
-		g.Go(func() error {
-			err := fault.Point(pointDelete)
-			if err == nil {
-				err = r.delete(ctx)
-			}
-			if err != nil {
-				b.log.Warn("cannot delete a message; it comes again and is dropped then", "instance", r.Instance, "err",
-					sdkerr.Short(err))
-				r.release()
-			}
-			deleted[i] = err == nil
-			return nil
-		})
-	}
-	_ = g.Wait()
-	if w.history != nil {
-		for i, r := range w.messages {
-			if deleted[i] && r.ID != "" {
-				w.history.confirmed[r.ID] = true
-			}
+		deleted := func() {}
+		if w.history != nil && r.ID != "" {
+			deleted = func() { w.history.confirmed.add(r.ID) }
 		}
+		b.deleteLater(r, deleted)
 	}
 	b.sessions.done(w.session, w.messages)
 }

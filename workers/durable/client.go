@@ -109,6 +109,9 @@ func (c *Client) Start(ctx context.Context, workflow string, o StartOptions) (st
 		}
 		return refuse, nil
 	})
+	if err == nil {
+		c.b.started.add(o.InstanceID)
+	}
 	return o.InstanceID, err
 }
 
@@ -202,13 +205,18 @@ func (c *Client) WaitStart(ctx context.Context, id string) (*Instance, error) {
 
 // wait waits until a condition holds, which filter and until express.
 func (c *Client) wait(ctx context.Context, id, filter string, until func(*Instance) bool) (*Instance, error) {
+	exists := c.b.started.take(id) // Without the condition: a row that matches it is found by the wait.
 	for pause := waitFirst; ; pause = min(pause*3/2, waitLast) {
 		changed, forget := c.b.watches.watch(id)
-		i, err := c.Get(ctx, id)
-		if err != nil || until(i) {
-			forget()
-			return i, err
+		var i *Instance
+		var err error
+		if !exists {
+			if i, err = c.Get(ctx, id); err != nil || until(i) {
+				forget()
+				return i, err
+			}
 		}
+		exists = false
 		asked := time.Now()
 		row, waited := c.await(ctx, id, filter, changed)
 		if row != nil {

@@ -173,8 +173,7 @@ func (s sent) show(ctx context.Context, delay time.Duration) error {
 
 // drop deletes a message.
 func (s sent) drop(ctx context.Context) {
-	r := &received{queue: s.queue, id: s.id, text: s.text, receipt: s.receipt}
-	_ = r.delete(ctx) // The receiver drops a remaining message.
+	_, _ = s.queue.client.DeleteMessage(ctx, s.id, s.receipt, nil) // The receiver drops a remaining message.
 }
 
 // PurgeOrchestrationState implements backend.Backend: it deletes the history, the payloads and the row of an instance

@@ -268,5 +268,5 @@ func (b *Backend) quiet() bool {
 	b.activities.mu.Lock()
 	running := len(b.activities.running)
 	b.activities.mu.Unlock()
-	return sessions == 0 && running == 0
+	return !b.late.hurry() && sessions == 0 && running == 0 && b.deleting.count.Load() == 0
 }

@@ -225,9 +225,7 @@ func (b *Backend) runEntity(ctx context.Context, s *session) {
 		b.sessions.done(s, list)
 	default:
 		for _, r := range list {
-			if err := r.delete(ctx); err != nil {
-				r.release()
-			}
+			b.deleteLater(r, func() {})
 		}
 		b.sessions.done(s, list)
 	}

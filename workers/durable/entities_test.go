@@ -173,6 +173,10 @@ func TestEntityOperations(t *testing.T) {
 		return slices.Equal(stateOf[[]string](t, c, durable.EntityID("log", "next")), []string{"on"})
 	},
 		"the entity signals another one")
+	check.Eventually(t, func() bool {
+		_, err := c.Get(t.Context(), "started-by-on")
+		return err == nil
+	}, "the entity starts a workflow")
 	if i := ended(t, c, "started-by-on", "Completed"); i.Output != fmt.Sprint(2*n+2) {
 		t.Errorf("the workflow that the entity started returned %s", i.Output)
 	}

@@ -31,10 +31,12 @@ import (
 )
 
 // Variables of the model. TestEntitiesSurviveKills kills workers LAZULI_ENTITY_KILLS times (default 12); with
-// LAZULI_ENTITY_SERVER=1 the storage is a process of lazuli that is killed, too.
+// LAZULI_ENTITY_SERVER=1 the storage is a process of lazuli that is killed, too, and with LAZULI_ENTITY_PLAIN=1 workers
+// do without the extensions of the protocol.
 const (
 	killsVariable  = "LAZULI_ENTITY_KILLS"
 	serverVariable = "LAZULI_ENTITY_SERVER"
+	plainVariable  = "LAZULI_ENTITY_PLAIN"
 	// workerVariable makes the test binary a worker of the model on the account of the connection string.
 	workerVariable = "LAZULI_TEST_ENTITY_WORKER"
 )
@@ -129,7 +131,11 @@ func runModelWorker(connection string) error {
 		}
 		fault.Activate(plan)
 	}
-	storage, err := workers.OpenStorage(connection)
+	var options []workers.StorageOption
+	if os.Getenv(plainVariable) != "" {
+		options = append(options, workers.WithTransport(plain{http.DefaultClient}))
+	}
+	storage, err := workers.OpenStorage(connection, options...)
 	if err != nil {
 		return err
 	}

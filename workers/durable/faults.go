@@ -11,7 +11,7 @@ var (
 	pointSent      = fault.Declare("durable/after-sends")         // the row in Instances is not written yet
 	// the messages that caused the checkpoint are not deleted yet
 	pointInstance   = fault.Declare("durable/after-instance-row")
-	pointDelete     = fault.Declare("durable/before-delete-message")  // of each message that caused the checkpoint
+	pointDelete     = fault.Declare("durable/before-delete-message")  // of each message that was handled
 	pointDone       = fault.Declare("durable/after-checkpoint")       // all of it is done
 	pointActivity   = fault.Declare("durable/before-activity")        // the work item is received
 	pointResult     = fault.Declare("durable/before-activity-result") // the activity has run

@@ -92,6 +92,9 @@ func TestEveryStepCanFail(t *testing.T) {
 		for _, hit := range []int{1, 2, 5} {
 			t.Run(fmt.Sprintf("%s@%d", point, hit), func(t *testing.T) {
 				h := newHub(t, lazuli, nil)
+				if hit == 2 {
+					h.withoutExtensions(lazuli)
+				}
 				h.options.Visibility = time.Second // What a failure hides comes back soon.
 				h.options.CacheEvents = []int{0, -1}[hit%2]
 				l := &ledger{}

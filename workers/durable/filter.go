@@ -114,7 +114,7 @@ func (f *filter) begin(m *message, execution string) verdict {
 	if f.h.started() {
 		next := newHistory()
 		next.sentinel = sentinel{Length: 0, Checkpoint: f.h.Checkpoint,
-			Seen: f.h.Seen.with(f.b.clock.Now(), f.h.ids, f.h.confirmed)}
+			Seen: f.h.Seen.with(f.b.clock.Now(), f.h.ids, f.h.confirmed.all())}
 		next.etag, next.row, next.stale = f.h.etag, f.h.row, true
 		f.h, f.reset = next, true
 	}

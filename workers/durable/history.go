@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -71,11 +73,31 @@ type history struct {
 	stale  bool
 	weight int // in the cache
 	// confirmed are messages that are known to be deleted: they cannot come again.
-	confirmed map[string]bool
+	confirmed *idSet
+	// delivered is the checkpoint whose messages this process has sent, while the row may not say so yet.
+	delivered int
+}
+
+// idSet is a set of messages' IDs. It is safe for concurrent use.
+type idSet struct {
+	mu   sync.Mutex // guards list
+	list map[string]bool
+}
+
+func (s *idSet) add(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list[id] = true
+}
+
+func (s *idSet) all() map[string]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.list)
 }
 
 func newHistory() *history {
-	return &history{ids: map[string]bool{}, blobs: map[*Event]string{}, confirmed: map[string]bool{}}
+	return &history{ids: map[string]bool{}, blobs: map[*Event]string{}, confirmed: &idSet{list: map[string]bool{}}}
 }
 
 // started reports whether an execution has begun.
@@ -93,7 +115,8 @@ func (h *history) completed() bool {
 // sent reports whether the messages of the last checkpoint have been sent, or are obsolete because the instance was
 // purged or replaced.
 func (h *history) sent() bool {
-	return h.Length == 0 || h.row == nil || h.row.StartID != h.StartID || h.row.Checkpoint >= h.Checkpoint
+	return h.Length == 0 || h.delivered == h.Checkpoint || h.row == nil || h.row.StartID != h.StartID ||
+		h.row.Checkpoint >= h.Checkpoint
 }
 
 // startEvent returns the event that started the execution, or nil if it has not started.

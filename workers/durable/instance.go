@@ -75,6 +75,7 @@ type instanceRow struct {
 	InputBlobName, OutputBlobName, CustomStatusBlobName string
 	FailureDetails                                      []byte
 	ParentInstanceID                                    string `json:"ParentInstanceId"`
+	Replaces                                            bool   // there was an instance with the ID
 	OutputIsReason                                      bool
 	Tags                                                string // JSON
 }
@@ -162,6 +163,9 @@ func (s instances) start(ctx context.Context, instance string, e *Event, blob st
 		return nil, err
 	}
 	var err error
+	if etag != "" {
+		row["Replaces"], r.Replaces = true, true
+	}
 	if etag == "" {
 		var got aztables.AddEntityResponse
 		got, err = s.table.AddEntity(ctx, row.encode(), nil)
@@ -243,6 +247,7 @@ func (s instances) write(ctx context.Context, instance string, h *history, u upd
 		}
 		next := *h.row
 		if u.customStatus != nil {
+			next.CustomStatus, _ = row["CustomStatus"].(string)
 			next.CustomStatusBlobName, _ = row["CustomStatusBlobName"].(string)
 		}
 		next.etag, next.Checkpoint, next.RuntimeStatus = got.ETag, h.Checkpoint, statusText(u.status)

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/sdk/messages"
 	"github.com/microsoft/durabletask-go/api"
 	"golang.org/x/sync/errgroup"
 )
@@ -180,29 +181,45 @@ const sendParallel = 16
 
 // sendAll sends messages. When it fails some of them may have been sent.
 func (b *Backend) sendAll(ctx context.Context, list []outgoing) error {
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(sendParallel)
 	toEntities := map[string][]outgoing{} // What one sender sends to one entity arrives in its order.
+	together := map[*messages.Putter][]outgoing{}
+	var starts []outgoing
 	for _, m := range list {
 		if isEntity(m.Instance) && !m.workItem {
 			toEntities[m.Instance] = append(toEntities[m.Instance], m)
 			continue
 		}
-		if err := fault.Point(pointSend); err != nil {
-			_ = g.Wait()
-			return err
+		if m.event.GetExecutionStarted() != nil {
+			starts = append(starts, m)
+			continue
 		}
+		q := b.queueOf(m)
+		together[q.putter] = append(together[q.putter], m)
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(sendParallel)
+	for _, m := range starts {
 		g.Go(func() error {
-			if m.event.GetExecutionStarted() != nil {
-				return b.startChild(ctx, m)
+			if err := fault.Point(pointSend); err != nil {
+				return err
 			}
-			_, err := b.send(ctx, m)
+			return b.startChild(ctx, m)
+		})
+	}
+	for _, same := range together {
+		g.Go(func() error {
+			for range same {
+				if err := fault.Point(pointSend); err != nil {
+					return err
+				}
+			}
+			_, err := b.sendTogether(ctx, same)
 			return err
 		})
 	}
-	for _, messages := range toEntities {
+	for _, ordered := range toEntities {
 		g.Go(func() error {
-			for _, m := range messages {
+			for _, m := range ordered {
 				if err := fault.Point(pointSend); err != nil {
 					return err
 				}
@@ -314,18 +331,57 @@ type sent struct {
 	text        string
 }
 
+// queueOf returns the queue that a message is for.
+func (b *Backend) queueOf(m outgoing) queue {
+	if m.workItem {
+		return b.workItems
+	}
+	return b.control[partitionOf(m.Instance, len(b.control))]
+}
+
 // send sends a message to the queue that it is for.
 func (b *Backend) send(ctx context.Context, m outgoing) (sent, error) {
-	s := sent{queue: b.workItems}
-	if !m.workItem {
-		s.queue = b.control[partitionOf(m.Instance, len(b.control))]
+	list, err := b.sendTogether(ctx, []outgoing{m})
+	if err != nil {
+		return sent{}, err
 	}
-	var err error
-	if s.text, err = b.payloads.encode(ctx, m.message); err != nil {
-		return s, err
+	return list[0], nil
+}
+
+// sendTogether sends messages, one at least, that are for the same queue. When it fails some of them may have been
+// sent.
+func (b *Backend) sendTogether(ctx context.Context, list []outgoing) ([]sent, error) {
+	q, texts := b.queueOf(list[0]), make([]messages.New, len(list))
+	g, encoding := errgroup.WithContext(ctx) // large payloads go to blobs
+	g.SetLimit(sendParallel)
+	for i, m := range list {
+		encode := func() (err error) {
+			texts[i] = messages.New{Delay: m.delay}
+			texts[i].Text, err = b.payloads.encode(encoding, m.message)
+			return err
+		}
+		if i == len(list)-1 {
+			if err := encode(); err != nil {
+				_ = g.Wait()
+				return nil, err
+			}
+			continue
+		}
+		g.Go(encode)
 	}
-	if s.id, s.receipt, err = s.queue.put(ctx, s.text, m.delay); err != nil && b.remake(ctx, err) {
-		s.id, s.receipt, err = s.queue.put(ctx, s.text, m.delay)
+	if err := g.Wait(); err != nil {
+		return nil, err
 	}
-	return s, err
+	put, err := q.putAll(ctx, texts)
+	if err != nil && b.remake(ctx, err) {
+		put, err = q.putAll(ctx, texts)
+	}
+	if err != nil {
+		return nil, err
+	}
+	all := make([]sent, len(list))
+	for i, p := range put {
+		all[i] = sent{queue: q, id: p.ID, receipt: p.Receipt, text: texts[i].Text}
+	}
+	return all, nil
 }

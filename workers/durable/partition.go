@@ -143,10 +143,10 @@ func (b *Backend) setAside(ctx context.Context, r *received) {
 	b.log.Error("message cannot be read; moving it to the poison queue", "queue", b.names.poison(), "message", r.id, "err",
 		r.Type)
 	b.stats.poisoned.Add(1)
-	_, _, err := b.poison.put(ctx, r.text, 0)
+	_, err := b.poison.put(ctx, r.text, 0)
 	if isNotFound(err) {
 		if _, err = b.poison.client.Create(ctx, nil); err == nil {
-			_, _, err = b.poison.put(ctx, r.text, 0)
+			_, err = b.poison.put(ctx, r.text, 0)
 		}
 	}
 	if err == nil {
@@ -161,6 +161,7 @@ func (b *Backend) setAside(ctx context.Context, r *received) {
 func (b *Backend) prepare(ctx context.Context, w *session) *work {
 	list := b.sessions.take(w)
 	if len(list) == 0 {
+		b.writeLate(ctx, w.instance)
 		b.sessions.done(w, nil)
 		return nil
 	}
@@ -211,16 +212,16 @@ func retryDelay(attempts int64) time.Duration {
 // A message is dropped only on what storage says: a history in memory could be out of date, and a dropped message is
 // gone.
 func (b *Backend) load(ctx context.Context, w *session, list []*received) (*work, error) {
-	for {
-		h, cached, err := b.history(ctx, w.instance)
+	for guess := true; ; guess = false {
+		h, from, err := b.history(ctx, w.instance, list, guess)
 		if err != nil {
 			return nil, err
 		}
-		item, err := b.judge(ctx, w, h, list, !cached)
+		item, err := b.judge(ctx, w, h, list, from != fromCache)
 		if err != nil {
 			return nil, err
 		}
-		if cached && item.dropped > 0 {
+		if from != fromStorage && item.dropped > 0 {
 			b.cache.forget(w.instance)
 			continue
 		}

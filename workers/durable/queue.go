@@ -2,16 +2,18 @@ package durable
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
 
+	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/sdk/messages"
+	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
@@ -19,25 +21,38 @@ import (
 // https://learn.microsoft.com/rest/api/storageservices/put-message
 const maxDelay = 6 * 24 * time.Hour
 
+// deleteLinger is the time that the deletion of a handled message waits for others to share the request with. The
+// message is hidden meanwhile, and a copy is dropped.
+const deleteLinger = 20 * time.Millisecond
+
 // queue is one queue of a hub.
 type queue struct {
 	client     *azqueue.QueueClient
+	putter     *messages.Putter
 	deleter    *messages.Deleter
 	visibility time.Duration
 	clock      workers.Clock
 }
 
 // put adds a message that becomes visible after the delay, in whole seconds. It returns what deletes it.
-func (q queue) put(ctx context.Context, text string, delay time.Duration) (id, receipt string, err error) {
-	got, err := q.client.EnqueueMessage(ctx, text, &azqueue.EnqueueMessageOptions{
-		TimeToLive: to.Ptr(int32(-1)), VisibilityTimeout: to.Ptr(int32(min(max(delay, 0), maxDelay) / time.Second))})
-	if err == nil && len(got.Messages) == 0 {
-		err = errors.New("the answer has no message")
-	}
+func (q queue) put(ctx context.Context, text string, delay time.Duration) (messages.Put, error) {
+	list, err := q.putAll(ctx, []messages.New{{Text: text, Delay: delay}})
 	if err != nil {
-		return "", "", fmt.Errorf("durable: send a message: %w", err)
+		return messages.Put{}, err
 	}
-	return *got.Messages[0].MessageID, *got.Messages[0].PopReceipt, nil
+	return list[0], nil
+}
+
+// putAll is put for several messages. After an error any of them may have been put.
+func (q queue) putAll(ctx context.Context, list []messages.New) ([]messages.Put, error) {
+	for i := range list {
+		list[i].Delay = min(max(list[i].Delay, 0), maxDelay)
+	}
+	got, err := q.putter.Put(ctx, list...)
+	if err != nil {
+		return nil, fmt.Errorf("durable: send a message: %w", err)
+	}
+	return got, nil
 }
 
 // received is a message that this process holds. It is hidden from others as long as it is renewed.
@@ -99,6 +114,38 @@ func (r *received) delete(ctx context.Context) error {
 	}
 	r.gone = true
 	return nil
+}
+
+// deleting are deletions under way that no caller waits for.
+type deleting struct {
+	count atomic.Int64
+	all   sync.WaitGroup
+}
+
+// deleteLater deletes a message that was handled, and calls deleted. Until then it is hidden; if the deletion fails it
+// comes again, and is dropped then.
+func (b *Backend) deleteLater(r *received, deleted func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.gone {
+		return
+	}
+	r.gone = true
+	b.deleting.count.Add(1)
+	receipt := r.receipt
+	b.deleting.all.Go(func() {
+		defer b.deleting.count.Add(-1)
+		err := fault.Point(pointDelete)
+		if err == nil {
+			err = r.queue.deleter.Delete(b.life, r.id, receipt)
+		}
+		if err != nil && !isLost(err) {
+			b.log.Warn("cannot delete a message; it comes again and is dropped then", "instance", r.Instance, "err",
+				sdkerr.Short(err))
+			return
+		}
+		deleted()
+	})
 }
 
 // hide keeps the message hidden for d from now on. Afterwards this process does not hold it any more, unless keep is

@@ -47,6 +47,7 @@ func (b *Backend) Start(ctx context.Context) error {
 	r := &run{work: make(chan *work), activities: make(chan *activity), partitions: map[int]context.CancelFunc{}}
 	r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	b.run = r
+	b.late.set(true)
 	b.leases.gained = func(i int) { b.gained(r, i) }
 	b.leases.lost = func(i int) { r.lost(i) }
 	r.all.Go(func() { b.leases.run(r.ctx) })
@@ -64,13 +65,14 @@ func (b *Backend) Start(ctx context.Context) error {
 // Stop implements backend.Backend. It returns when this process accepts no new work; work that the engine has begun can
 // still be completed.
 func (b *Backend) Stop(context.Context) error {
-	b.mu.Lock()
-	r := b.run
-	b.run = nil
-	b.mu.Unlock()
+	r := b.running()
 	if r == nil {
 		return nil
 	}
+	b.endLate()
+	b.mu.Lock()
+	b.run = nil
+	b.mu.Unlock()
 	r.cancel()
 	r.all.Wait()
 	b.unpark()

@@ -12,6 +12,7 @@ type session struct {
 	instance string
 	waiting  []*received
 	active   bool // in the ready list, or held by a goroutine
+	woken    bool // it is to be looked at even without messages
 }
 
 // sessions are the instances that have messages here.
@@ -117,10 +118,27 @@ func (s *sessions) waitOf(ctx context.Context, l *readyList) *session {
 // maxEvents bounds the events of one work item.
 const maxEvents = 1000
 
+// wake makes a goroutine look at the session of a workflow, even if it has no messages.
+func (s *sessions) wake(instance string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.all[instance]
+	if w == nil {
+		w = &session{instance: instance}
+		s.all[instance] = w
+	}
+	w.woken = true
+	if !w.active {
+		w.active = true
+		s.list(w).add(w)
+	}
+}
+
 // take removes the waiting messages of a session that the caller holds.
 func (s *sessions) take(w *session) []*received {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	w.woken = w.woken && len(w.waiting) > 0
 	n := min(len(w.waiting), maxEvents)
 	list := w.waiting[:n:n]
 	w.waiting = w.waiting[n:]
@@ -134,7 +152,7 @@ func (s *sessions) done(w *session, handled []*received) {
 	for _, r := range handled {
 		s.buffered[r.partition]--
 	}
-	if len(w.waiting) > 0 {
+	if len(w.waiting) > 0 || w.woken {
 		s.list(w).add(w)
 		return
 	}

@@ -5,6 +5,39 @@ import (
 	"sync"
 )
 
+// startedMost bounds the instances that this process remembers to have started.
+const startedMost = 1000
+
+// started are instances that this process has started and that exist.
+type started struct {
+	mu    sync.Mutex // guards the rest
+	list  map[string]bool
+	order []string
+}
+
+func (s *started) add(instance string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.list == nil {
+		s.list = map[string]bool{}
+	}
+	if len(s.order) == startedMost {
+		delete(s.list, s.order[0])
+		s.order = s.order[1:]
+	}
+	s.list[instance] = true
+	s.order = append(s.order, instance)
+}
+
+// take forgets an instance, and reports whether it was known.
+func (s *started) take(instance string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := s.list[instance]
+	delete(s.list, instance)
+	return found
+}
+
 // watches are the calls of this process that wait for a change of an instance.
 type watches struct {
 	mu   sync.Mutex // guards list
@@ -27,6 +60,13 @@ func (w *watches) watch(instance string) (changed <-chan struct{}, forget func()
 			w.list[instance] = rest
 		}
 	}
+}
+
+// waiting reports whether a call of this process waits for a change of the instance.
+func (w *watches) waiting(instance string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.list[instance]) > 0
 }
 
 func (w *watches) changed(instance string) {

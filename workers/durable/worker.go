@@ -33,11 +33,34 @@ func (b *Backend) NewWorker(x backend.Executor, o WorkerOptions) backend.TaskHub
 	b.acceptor, _ = x.(Acceptor)
 	b.maxEntities = o.MaxEntities
 	b.mu.Unlock()
-	return backend.NewTaskHubWorker(b,
+	return settling{b, backend.NewTaskHubWorker(b,
 		&drained{TaskWorker: backend.NewOrchestrationWorker(b, run, log,
 			backend.WithMaxParallelism(int32(o.MaxOrchestrations)))},
 		&drained{TaskWorker: backend.NewActivityTaskWorker(b, run, log, backend.WithMaxParallelism(int32(o.MaxActivities)))},
-		log)
+		log)}
+}
+
+// settling is a worker whose stop waits for the deletions of handled messages.
+type settling struct {
+	b *Backend
+	backend.TaskHubWorker
+}
+
+// Shutdown implements backend.TaskHubWorker.
+func (w settling) Shutdown(ctx context.Context) error {
+	err := w.TaskHubWorker.Shutdown(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.b.deleting.all.Wait()
+	}()
+	limit, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	select {
+	case <-done:
+	case <-limit.Done(): // What is left comes again, and is dropped.
+	}
+	return err
 }
 
 // Logger returns the backend's logger in the form that the engine takes.

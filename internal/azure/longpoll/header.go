@@ -32,6 +32,11 @@ const (
 	// AlsoHeader, in Delete Message, has up to [MaxAlso] further messages of the queue to delete, each as ID:RECEIPT,
 	// separated by commas. The answer has the header with an outcome for each, in this order: [AlsoDeleted] or Azure's
 	// error code.
+	//
+	// In Put Message, whose text then is that of several messages one after the other, it has the length of each further
+	// text in bytes of UTF-8 and its visibility timeout in seconds, as LENGTH:SECONDS, the last texts of the body. All are
+	// put, or none. The answer has the messages in this order, and in the header the number of the further ones. The value
+	// [AlsoNone] asks whether the service supports this.
 	AlsoHeader = "X-Lazuli-Also"
 	// FeedHeader is the kind of an answer: [FeedChanges] or [FeedEverything].
 	FeedHeader = "X-Lazuli-Feed"
@@ -39,6 +44,12 @@ const (
 
 // MaxAlso is the maximum number of messages in AlsoHeader.
 const MaxAlso = 31
+
+// AlsoNone is the value of AlsoHeader for no further messages, in Put Message.
+const AlsoNone = "0"
+
+// MaxAlsoText is the maximum length of the texts of one Put Message, in bytes of UTF-8.
+const MaxAlsoText = 1 << 20
 
 // AlsoDeleted is the outcome in AlsoHeader of a message that was deleted.
 const AlsoDeleted = "Deleted"

@@ -23,7 +23,9 @@ const deleteTimeout = 30 * time.Second
 // next one, where the service supports it. It is safe for concurrent use.
 type Deleter struct {
 	queue  *azqueue.QueueClient
-	single atomic.Bool // the service deletes one message a request
+	linger time.Duration
+	full   chan struct{} // has a token when a request can have no more messages
+	single atomic.Bool   // the service deletes one message a request
 
 	mu      sync.Mutex // guards the rest
 	sending bool
@@ -36,8 +38,10 @@ type deletion struct {
 	done        chan error // has room for the outcome
 }
 
-// NewDeleter returns a Deleter of a queue.
-func NewDeleter(q *azqueue.QueueClient) *Deleter { return &Deleter{queue: q} }
+// NewDeleter returns a Deleter of a queue. A request waits up to linger for more messages to delete.
+func NewDeleter(q *azqueue.QueueClient, linger time.Duration) *Deleter {
+	return &Deleter{queue: q, linger: linger, full: make(chan struct{}, 1)}
+}
 
 // Delete deletes a message. It returns the errors of Delete Message. When ctx is done, the outcome is unknown.
 func (d *Deleter) Delete(ctx context.Context, id, receipt string) error {
@@ -49,6 +53,12 @@ func (d *Deleter) Delete(ctx context.Context, id, receipt string) error {
 	d.waiting = append(d.waiting, x)
 	lead := !d.sending
 	d.sending = true
+	if len(d.waiting) > longpoll.MaxAlso {
+		select {
+		case d.full <- struct{}{}:
+		default:
+		}
+	}
 	d.mu.Unlock()
 	if lead {
 		go d.send(context.WithoutCancel(ctx))
@@ -66,9 +76,26 @@ func (d *Deleter) one(ctx context.Context, id, receipt string) error {
 	return err
 }
 
+// gather waits for more messages to delete.
+func (d *Deleter) gather() {
+	d.mu.Lock()
+	n := len(d.waiting)
+	d.mu.Unlock()
+	if d.linger == 0 || n == 0 || n > longpoll.MaxAlso || d.single.Load() {
+		return
+	}
+	timer := time.NewTimer(d.linger)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-d.full:
+	}
+}
+
 // send deletes until nothing is left.
 func (d *Deleter) send(ctx context.Context) {
 	for {
+		d.gather()
 		d.mu.Lock()
 		n := min(len(d.waiting), longpoll.MaxAlso+1)
 		list := d.waiting[:n:n]

@@ -97,28 +97,55 @@ func (q *Queue) noted(err error) error {
 	return err
 }
 
+// NewMessage is a message to put.
+type NewMessage struct {
+	Body []byte
+	// Visibility is the time after which the message becomes visible.
+	Visibility time.Duration
+}
+
 // Put adds a message. The caller must not change body until Put returns. The message becomes visible after visibility
 // and expires after ttl, or never if ttl is Forever.
 func (q *Queue) Put(body []byte, visibility, ttl time.Duration, now time.Time) (m Message, err error) {
-	s, _, err := Next(nil, Event{Kind: Put, Visibility: visibility, TTL: ttl}, now.UnixNano())
+	list, err := q.PutAll([]NewMessage{{body, visibility}}, ttl, now)
 	if err != nil {
 		return m, err
 	}
-	c := content{s.Inserted, s.Expires, rand.Uint64(), body}
-	record := c.encode()
-	err = q.update("put", func(tx *store.Tx, id queueID) error {
+	return list[0], nil
+}
+
+// PutAll is Put for several messages in one transaction: all are added, in their order, or none.
+func (q *Queue) PutAll(list []NewMessage, ttl time.Duration, now time.Time) ([]Message, error) {
+	put, records := make([]Message, len(list)), make([][]byte, len(list))
+	nonces := make([]uint64, len(list))
+	for i, x := range list {
+		s, _, err := Next(nil, Event{Kind: Put, Visibility: x.Visibility, TTL: ttl}, now.UnixNano())
+		if err != nil {
+			return nil, err
+		}
+		nonces[i] = rand.Uint64()
+		c := content{s.Inserted, s.Expires, nonces[i], x.Body}
+		put[i], records[i] = Message{State: s, Body: x.Body}, c.encode()
+	}
+	err := q.update("put", func(tx *store.Tx, id queueID) error {
 		n := readCounters(tx, id)
-		number := n.next
-		n.next++
-		n.messages++
+		for i := range put {
+			m := &put[i]
+			number := n.next + uint64(i)
+			tx.Put(bucketMessages, messageKey(id, number), records[i])
+			key := q.place(tx, id, number, m.State)
+			m.ID = makeID(number, nonces[i])
+			m.Receipt = q.store.receipts.receipt(&key, m.ID, 0)
+		}
+		n.next += uint64(len(put))
+		n.messages += uint64(len(put))
 		tx.Put(bucketCounters, id.key(), n.encode())
-		tx.Put(bucketMessages, messageKey(id, number), record)
-		key := q.place(tx, id, number, s)
-		m = Message{ID: makeID(number, c.nonce), State: s, Body: body}
-		m.Receipt = q.store.receipts.receipt(&key, m.ID, 0)
 		return nil
 	})
-	return m, err
+	if err != nil {
+		return nil, err
+	}
+	return put, nil
 }
 
 // place enters a new message, which no client has received, into the order of messages.

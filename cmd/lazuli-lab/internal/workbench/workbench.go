@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/cmd/internal/bench"
 	"github.com/lazuli-storage/lazuli/internal/killrig"
+	"github.com/lazuli-storage/lazuli/server"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
@@ -39,6 +41,8 @@ type Config struct {
 	Workflows int
 	// Wakes is the number of messages that are put, one at a time, for an idle worker.
 	Wakes int
+	// InProcess runs the server in this process, and reaches it without connections.
+	InProcess bool
 	// Folder is the folder for the server's data; "" is the system's temporary directory.
 	Folder string
 }
@@ -50,6 +54,8 @@ type Row struct {
 	Rate float64
 	// Processor is the processor time of server and client for one of them; 0 where it was not measured.
 	Processor time.Duration
+	// Requests are the requests to the server for one of them; 0 where they were not counted.
+	Requests float64
 	// P50 and P99 are latencies; 0 where they were not measured.
 	P50, P99 time.Duration
 	// Took is the time that all took.
@@ -59,7 +65,7 @@ type Row struct {
 // Write writes rows as a table.
 func Write(out io.Writer, rows []Row) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "work\t/s\tprocessor time\tp50\tp99\ttook\t")
+	fmt.Fprintln(w, "work\t/s\tprocessor time\trequests\tp50\tp99\ttook\t")
 	short := func(d time.Duration) string {
 		if d == 0 {
 			return "-"
@@ -67,8 +73,8 @@ func Write(out io.Writer, rows []Row) error {
 		return d.Round(max(time.Microsecond, d/1000)).String()
 	}
 	for _, r := range rows {
-		fmt.Fprintf(w, "%s\t%.0f\t%s\t%s\t%s\t%s\t\n", r.Name, r.Rate, short(r.Processor), short(r.P50), short(r.P99),
-			short(r.Took))
+		fmt.Fprintf(w, "%s\t%.0f\t%s\t%.2f\t%s\t%s\t%s\t\n", r.Name, r.Rate, short(r.Processor), r.Requests,
+			short(r.P50), short(r.P99), short(r.Took))
 	}
 	return w.Flush()
 }
@@ -85,9 +91,22 @@ var quiet = slog.New(slog.DiscardHandler)
 // run is one run.
 type run struct {
 	Config
-	server  *killrig.Server
-	storage *workers.Storage
-	rows    []Row
+	server   *killrig.Server // nil: in this process
+	storage  *workers.Storage
+	requests atomic.Int64
+	rows     []Row
+}
+
+// counted is a transport that counts the requests.
+type counted struct {
+	next *http.Client
+	n    *atomic.Int64
+}
+
+// Do implements policy.Transporter.
+func (c counted) Do(r *http.Request) (*http.Response, error) {
+	c.n.Add(1)
+	return c.next.Do(r)
 }
 
 // Run measures all rows.
@@ -98,11 +117,12 @@ func Run(ctx context.Context, c Config) (rows []Row, err error) {
 	}
 	defer os.RemoveAll(dir)
 	r := &run{Config: c}
-	if r.server, err = killrig.StartServer(ctx, c.Command, filepath.Join(dir, "data")); err != nil {
+	connection, client, stop, err := r.start(ctx, filepath.Join(dir, "data"))
+	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = r.server.Stop(context.WithoutCancel(ctx)) }()
-	if r.storage, err = workers.OpenStorage(r.server.Connection); err != nil {
+	defer stop()
+	if r.storage, err = workers.OpenStorage(connection, workers.WithTransport(counted{client, &r.requests})); err != nil {
 		return nil, err
 	}
 	for _, measure := range []func(context.Context) error{r.putAndHandle, r.wake, r.delayed, r.workflows} {
@@ -113,20 +133,44 @@ func Run(ctx context.Context, c Config) (rows []Row, err error) {
 	return r.rows, nil
 }
 
+// start starts the server, and returns a client of it.
+func (r *run) start(ctx context.Context, folder string) (connection string, client *http.Client, stop func(),
+	err error) {
+	ended := context.WithoutCancel(ctx)
+	if r.InProcess {
+		s, err := server.StartContext(ctx, server.Config{Location: folder, Log: quiet})
+		if err != nil {
+			return "", nil, nil, err
+		}
+		return s.ConnectionString(), s.Client(), func() { _ = s.Stop(ended) }, nil
+	}
+	if r.server, err = killrig.StartServer(ctx, r.Command, folder); err != nil {
+		return "", nil, nil, err
+	}
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxIdleConns, t.MaxIdleConnsPerHost, t.DisableCompression = 0, 256, true
+	return r.server.Connection, &http.Client{Transport: t}, func() { _ = r.server.Stop(ended) }, nil
+}
+
 // processor returns the processor time of server and client so far.
 func (r *run) processor() time.Duration {
-	return bench.ProcessorTime(r.server.Pid()) + bench.ProcessorTime(os.Getpid())
+	own := bench.ProcessorTime(os.Getpid())
+	if r.server == nil {
+		return own
+	}
+	return own + bench.ProcessorTime(r.server.Pid())
 }
 
 // measured adds a row for n things that do does.
 func (r *run) measured(name string, n int, do func() error) error {
-	began, used := time.Now(), r.processor()
+	began, used, asked := time.Now(), r.processor(), r.requests.Load()
 	if err := do(); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	took := time.Since(began)
 	r.rows = append(r.rows, Row{Name: name, Rate: float64(n) / took.Seconds(),
-		Processor: (r.processor() - used) / time.Duration(n), Took: took})
+		Processor: (r.processor() - used) / time.Duration(n), Requests: float64(r.requests.Load()-asked) / float64(n),
+		Took: took})
 	return nil
 }
 

@@ -1,0 +1,157 @@
+package durable
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/microsoft/durabletask-go/api"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
+)
+
+// rowLinger is the time for which the row of a workflow that goes on may be behind its history. The row of one that
+// ends is written in its last checkpoint.
+const rowLinger = 100 * time.Millisecond
+
+// lateRows are the rows in Instances that a checkpoint has left for later, because they say nothing new to clients. The
+// next checkpoint of an instance that comes soon enough writes one row for both. If the process dies before, the next
+// owner sends the messages of the checkpoint again, which receivers drop.
+type lateRows struct {
+	sessions *sessions
+
+	mu   sync.Mutex // guards the rest
+	open bool       // between the backend's Start and Stop
+	list map[string]*lateRow
+}
+
+// lateRow is the history that a row is behind. It belongs to the instance's session.
+type lateRow struct {
+	h     *history
+	timer *time.Timer
+	due   bool // the next checkpoint writes the row
+}
+
+func (l *lateRows) set(open bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open = open
+}
+
+// put leaves a row for later, and reports false if it is to be written now.
+func (l *lateRows) put(instance string, h *history) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.open {
+		return false
+	}
+	w := l.list[instance]
+	switch {
+	case w == nil:
+		w = &lateRow{}
+		w.timer = time.AfterFunc(rowLinger, func() { l.expired(instance, w) })
+		l.list[instance] = w
+	case w.due:
+		return false
+	}
+	w.h = h
+	return true
+}
+
+// expired has the row written as soon as the session is free.
+func (l *lateRows) expired(instance string, w *lateRow) {
+	l.mu.Lock()
+	w.due = true
+	l.mu.Unlock()
+	l.sessions.wake(instance)
+}
+
+// get returns the history that an instance's row is behind, or nil.
+func (l *lateRows) get(instance string) *history {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if w := l.list[instance]; w != nil {
+		return w.h
+	}
+	return nil
+}
+
+// written removes an instance whose row is as new as its history.
+func (l *lateRows) written(instance string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if w := l.list[instance]; w != nil {
+		w.timer.Stop()
+		delete(l.list, instance)
+	}
+}
+
+// again makes a row that could not be written be tried again later.
+func (l *lateRows) again(instance string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if w := l.list[instance]; w != nil {
+		w.timer.Reset(time.Second)
+	}
+}
+
+// hurry makes the sessions write their rows now, and reports whether there are any.
+func (l *lateRows) hurry() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for instance := range l.list {
+		l.sessions.wake(instance)
+	}
+	return len(l.list) > 0
+}
+
+// isQuiet reports whether the row of an instance can be left for later: only its time and checkpoint change, or that a
+// workflow has begun for which this process does not wait.
+func (b *Backend) isQuiet(instance string, h *history, u update) bool {
+	r := h.row
+	switch {
+	case r == nil || r.StartID != h.StartID || u.completed != nil || u.continued != nil || isFinal(r.status()):
+		return false
+	case u.customStatus != nil && (r.CustomStatusBlobName != "" || r.CustomStatus != *u.customStatus):
+		return false
+	}
+	return r.RuntimeStatus == statusText(u.status) ||
+		r.RuntimeStatus == statusText(api.RUNTIME_STATUS_PENDING) &&
+			u.status == api.RUNTIME_STATUS_RUNNING && !b.watches.waiting(instance)
+}
+
+// writeLate writes the row of an instance whose session the caller holds, if it was left for later.
+func (b *Backend) writeLate(ctx context.Context, instance string) {
+	h := b.late.get(instance)
+	if h == nil {
+		return
+	}
+	if err := b.writeRow(ctx, instance, h, updateOf(h, b.clock.Now())); err != nil {
+		if ctx.Err() == nil {
+			b.log.Warn("cannot write the row of an instance; trying again", "instance", instance, "err", sdkerr.Short(err))
+		}
+		b.late.again(instance)
+	}
+}
+
+// writeRow writes the row of an instance whose session the caller holds.
+func (b *Backend) writeRow(ctx context.Context, instance string, h *history, u update) error {
+	if err := b.instances.write(ctx, instance, h, u); err != nil {
+		return err
+	}
+	b.late.written(instance)
+	b.watches.changed(instance)
+	return nil
+}
+
+// settleTimeout limits the time for which a stop waits for rows and deletions.
+const settleTimeout = 5 * time.Second
+
+// endLate writes the rows that were left for later, before the backend stops. None is left for later from then on.
+func (b *Backend) endLate() {
+	b.late.set(false)
+	limit := time.Now().Add(settleTimeout)
+	for b.late.hurry() && time.Now().Before(limit) {
+		time.Sleep(time.Millisecond)
+	}
+}
