@@ -9,6 +9,7 @@ package ncrontab
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"strconv"
 	"strings"
 	"time"
@@ -254,8 +255,10 @@ func (s Schedule) nextElapsed(t time.Time) time.Time {
 			next = t.Add(time.Hour - sinceHour)
 		case s.minutes>>t.Minute()&1 == 0:
 			next = t.Add(time.Minute - sinceMinute)
+		case s.seconds>>t.Second() == 0:
+			next = t.Add(time.Minute - sinceMinute)
 		case s.seconds>>t.Second()&1 == 0:
-			next = t.Add(time.Second)
+			next = t.Add(time.Duration(bits.TrailingZeros64(s.seconds>>t.Second())) * time.Second)
 		default:
 			return t.UTC()
 		}
