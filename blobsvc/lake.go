@@ -131,7 +131,7 @@ func (s *Service) byLists(c *call, id auth.Identity, need auth.Need) bool {
 	}
 	switch {
 	case need.On == auth.OnContainer && need.Any == "l":
-	case need.On != auth.OnObject || !onlyLetters(need.Any+need.All, "rwcadlmeop"):
+	case need.On != auth.OnObject || !ofLists(need):
 		return false
 	}
 	if id.Mechanism == auth.SAS && (id.Unauthorized() == "" || !id.TokenHolds(need)) {
@@ -141,13 +141,17 @@ func (s *Service) byLists(c *call, id auth.Identity, need auth.Need) bool {
 	return true
 }
 
-func onlyLetters(s, of string) bool {
-	return s != "" && strings.Trim(s, of) == ""
+// ofLists reports whether access control lists decide about what has these letters: others are of features that trees do
+// not have.
+func ofLists(need auth.Need) bool {
+	const letters = "rwcadlmeop"
+	return strings.Trim(need.All, letters) == "" && (need.Any != "" || need.All != "") &&
+		(need.Any == "" || strings.ContainsAny(need.Any, letters))
 }
 
 // holds is identity.Holds, or leaves the decision to access control lists.
 func (c *call) holds(need auth.Need) error {
-	if c.byLists {
+	if c.byLists && ofLists(need) {
 		return nil
 	}
 	return c.identity.Holds(need)

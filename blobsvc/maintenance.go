@@ -47,6 +47,16 @@ type Names = state.Names
 // Describe calls fn with the names in the file at path.
 func Describe(path string, fn func(*Names)) error { return state.Describe(path, fn) }
 
+// RepairOptions configure [Repair].
+type RepairOptions = state.RepairOptions
+
+// Repair puts in order what damage left in the file at path, of a service that is stopped: the trees of accounts with a
+// hierarchical namespace, and what can be derived from other records.
+func Repair(path string, o RepairOptions) error { return state.Repair(path, o) }
+
+// Doubtful reports whether what a repair lost may tell what was deleted, see [RepairOptions].
+func Doubtful(lost []store.Loss) bool { return state.Doubtful(lost) }
+
 // CheckScopes reads the keys of encryption scopes in the file at path, if it exists. It returns an error if they are
 // damaged.
 func CheckScopes(path string) error {

@@ -90,6 +90,7 @@ func (c *check) setAside(name string) error {
 // attachments receives what else the log of a repaired database has, and may be nil.
 func (c *check) database(path string, buckets []store.Bucket, attachments store.Attachments) (damaged bool, err error) {
 	name := filepath.Base(path)
+	c.lostLast = nil
 	if absent(path) {
 		return true, c.noDatabase(path)
 	}
@@ -124,6 +125,7 @@ func (c *check) database(path string, buckets []store.Bucket, attachments store.
 		return true, fmt.Errorf("repair %s: %w", name, err)
 	}
 	c.losses(name, r.Lost)
+	c.lostLast = r.Lost
 	c.repaired("%s: kept %d values, %d records of the log among them; the damaged files are in %s", name, r.Kept,
 		r.LogRecords, r.Aside)
 	c.follows = r.Follows
@@ -131,6 +133,31 @@ func (c *check) database(path string, buckets []store.Bucket, attachments store.
 		return false, os.Remove(path) // a start makes a new one
 	}
 	return false, nil
+}
+
+// records repairs the records of the Blob service. doubtful says that records are lost which tell what was deleted. The
+// records of a node are those of its cluster.
+func (c *check) records(doubtful bool) error {
+	if exists(filepath.Join(c.dir.Path(), datadir.NodeFile)) {
+		return nil
+	}
+	path := c.dir.Blobs()
+	name := filepath.Base(path)
+	return blobsvc.Repair(path, blobsvc.RepairOptions{Doubtful: doubtful,
+		Before: func() error {
+			if exists(filepath.Join(c.aside(), name)) {
+				return nil
+			}
+			return errors.Join(disk.MkdirAll(c.aside(), 0o700), disk.CopyFile(path, filepath.Join(c.aside(), name)))
+		},
+		Note: func(what string, lost bool) {
+			c.found(Warning, name, "%s", what)
+			if lost {
+				c.lost("%s: %s", name, what)
+			} else {
+				c.repaired("%s: %s", name, what)
+			}
+		}})
 }
 
 // absent reports that a database is missing or empty.

@@ -81,6 +81,8 @@ type check struct {
 
 	asideName string // see aside
 	follows   bool   // the database that was repaired last still follows its replicated log
+	// lostLast is what the last repair of a database lost.
+	lostLast []store.Loss
 
 	report Report
 }
@@ -209,6 +211,11 @@ func (c *check) blobs() error {
 	report := c.unlessReported("blobs.db", damaged)
 	if err := c.extents(); err != nil {
 		report(err)
+	}
+	if c.o.Repair {
+		if err := c.records(blobsvc.Doubtful(c.lostLast)); err != nil {
+			report(err)
+		}
 	}
 	var progress func(int64)
 	if c.o.Progress != nil {

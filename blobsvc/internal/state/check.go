@@ -3,6 +3,7 @@ package state
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -32,7 +33,8 @@ type Audit struct {
 //   - pieces of a blob are in order and within its length, without gaps except in page blobs;
 //   - contents are counted right, and none is without a blob that refers to it;
 //   - every directory and file of a tree is where its record says, in a directory that exists, or is to be removed, or
-//     can be restored;
+//     can be restored, and no directory is its own ancestor;
+//   - the counter of numbers is past those that records have;
 //   - pending copies have a job, and jobs a blob that waits;
 //   - pending records count the uncommitted blocks, whose ids are of one length;
 //   - the tag index has the blobs with tags and no others, the list of deleted blobs the deleted and no others;
@@ -89,15 +91,18 @@ type checker struct {
 	// expiring has the keys of blobs that are looked at when they expire.
 	expiring map[string]bool
 	// trash has the inodes that can be restored.
-	trash  map[inode]bool
-	places int // calls of placeOf
+	trash map[inode]bool
+	// above has the directories of directories.
+	above  map[inode]inode
+	newest uint64 // the highest number that a record has
+	places int    // calls of placeOf
 	names  *Names
 }
 
 func newChecker(tx *store.Tx, report func(error), a *Audit) *checker {
 	return &checker{tx: tx, report: report, audit: a, live: map[generation]string{}, garbage: map[[2]uint64]bool{},
 		references: map[uint64]uint64{}, sets: map[uint64]int64{}, expiring: map[string]bool{}, trash: map[inode]bool{},
-		names: &Names{tx: tx}}
+		above: map[inode]inode{}, names: &Names{tx: tx}}
 }
 
 func (c *checker) errorf(format string, args ...any) {
@@ -137,10 +142,17 @@ func (c *checker) run(content *extent.Store) error {
 			c.errorf("content %d: %d blobs refer to it more than it counts", id, n)
 		}
 	}
+	c.cycles()
+	if v := c.tx.Get(metaBucket, nextKey); c.newest > 0 && (len(v) != 8 || binary.BigEndian.Uint64(v) <= c.newest) {
+		c.errorf("the counter of numbers is behind %d", c.newest)
+	}
 	c.each(tagsBucket, c.tag)
 	c.each(deletedBlobsBucket, c.deleted)
 	return c.slices(content)
 }
+
+// number notes a number that a record has.
+func (c *checker) number(n uint64) { c.newest = max(c.newest, n) }
 
 func (c *checker) each(bucket store.Bucket, fn func(k, v []byte) error) {
 	cur := c.tx.Cursor(bucket)
@@ -200,6 +212,7 @@ func (c *checker) claim(gen generation, account string) error {
 		return fmt.Errorf("generation %d is used twice", gen)
 	}
 	c.live[gen] = account
+	c.number(uint64(gen &^ treeBit))
 	return nil
 }
 
@@ -263,7 +276,11 @@ func (c *checker) blob(k, v []byte) error {
 		!c.indexed(it) {
 		c.errorf("blob %s has tags that are not indexed", c.names.item(it))
 	}
+	c.number(b.content.id)
 	if it.inTree() {
+		if slot == baseSlot && b.IsDirectory() && b.Node.parent != 0 {
+			c.above[it.inode()] = b.Node.parent
+		}
 		return errors.Join(c.linked(it, &b), c.layout(&b))
 	}
 	return errors.Join(c.hasOwner(gen), c.layout(&b), CheckBlobName(name))
@@ -392,6 +409,7 @@ func (c *checker) addSet(p pendingRecord) error {
 		return fmt.Errorf("block set %d is used twice", p.set)
 	}
 	c.sets[p.set] = p.count
+	c.number(p.set)
 	return nil
 }
 
@@ -428,6 +446,7 @@ func (c *checker) pieces(k, v []byte) error {
 	if err != nil {
 		return err
 	}
+	c.number(id)
 	if end == 0 {
 		n := references(c.tx, id)
 		if n == 0 {

@@ -19,6 +19,13 @@ func (c *checker) name(k, v []byte) error {
 	if strings.Contains(name, "/") {
 		return errKey
 	}
+	c.number(uint64(e.inode))
+	switch removed := c.isGarbage(garbageNode, uint64(parent)); {
+	case !removed && c.isGarbage(garbageNode, uint64(e.inode)):
+		return fmt.Errorf("inode %d is to be removed", e.inode)
+	case !removed && c.trash[e.inode]:
+		return fmt.Errorf("inode %d is deleted", e.inode)
+	}
 	var dir, b Blob
 	if err := loadBlob(c.tx, parent.item(), baseSlot, &dir); (err != nil || !dir.IsDirectory()) &&
 		!c.isGarbage(garbageNode, uint64(parent)) {
@@ -54,6 +61,26 @@ func (c *checker) linked(it item, b *Blob) error {
 		return nil
 	}
 	return c.linkedAt(n, b.Node.parent, b.Node.name)
+}
+
+// cycles finds directories that are their own ancestors.
+func (c *checker) cycles() {
+	good := map[inode]bool{}
+	for n := range c.above {
+		var passed []inode
+		seen := map[inode]bool{}
+		for at, ok := n, true; ok && !good[at]; at, ok = c.above[at] {
+			if seen[at] {
+				c.errorf("the directory %d is its own ancestor", at)
+				break
+			}
+			seen[at] = true
+			passed = append(passed, at)
+		}
+		for _, at := range passed {
+			good[at] = true
+		}
+	}
 }
 
 func (c *checker) linkedAt(n, parent inode, name string) error {

@@ -53,9 +53,17 @@ func (q *PathLease) before(b *Blob, id string, now ticks.Ticks) (lease string, e
 	return id, nil
 }
 
+// appending is w with the permissions that an append and a flush need.
+// https://learn.microsoft.com/azure/storage/blobs/data-lake-storage-access-control#common-scenarios-related-to-acl-permissions
+func appending(w *Write) *Write {
+	a := *w
+	a.right = toAppend
+	return &a
+}
+
 // AppendPath stores uploaded content at a position of a file, uncommitted until a flush.
 func (s *Store) AppendPath(w *Write, position int64, up *content.Upload, lease PathLease) (Result, error) {
-	return s.update(w, func(c *change) error {
+	return s.update(appending(w), func(c *change) error {
 		var b Blob
 		if err := c.openFile(&b, &lease); err != nil {
 			return err
@@ -74,7 +82,7 @@ func (s *Store) AppendPath(w *Write, position int64, up *content.Upload, lease P
 // CheckAppend reports early whether content is worth receiving: it fails as AppendPath would.
 func (s *Store) CheckAppend(w *Write, lease PathLease) error {
 	return s.db.View(func(tx *store.Tx) error {
-		c := change{Write: w, s: s, tx: tx, now: ticks.Of(w.Now)}
+		c := change{Write: appending(w), s: s, tx: tx, now: ticks.Of(w.Now)}
 		return c.openFile(new(Blob), &lease)
 	})
 }
@@ -124,7 +132,7 @@ type Flush struct {
 
 // FlushPath makes what was appended up to a position the content of the file.
 func (s *Store) FlushPath(w *Write, f *Flush) (out Blob, err error) {
-	_, err = s.update(w, func(c *change) error {
+	_, err = s.update(appending(w), func(c *change) error {
 		var b Blob
 		if err := c.openFile(&b, &f.Lease); err != nil {
 			return err

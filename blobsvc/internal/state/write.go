@@ -45,6 +45,7 @@ type right byte
 const (
 	toWrite  right = iota // write permission on the item
 	toDelete              // that of removing it from its directory
+	toAppend              // read and write permission
 	ofOwner               // the change decides itself
 )
 
@@ -191,6 +192,8 @@ func (c *change) mayChange(b *Blob) error {
 		return nil
 	case c.right == toDelete:
 		return checkUnlink(c.tx, b, c.Caller)
+	case c.right == toAppend:
+		return b.permit(c.Caller, posix.Read|posix.Write)
 	}
 	return b.permit(c.Caller, posix.Write)
 }

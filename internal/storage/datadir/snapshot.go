@@ -3,7 +3,6 @@ package datadir
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -302,7 +301,7 @@ func copyTree(from, to string) error {
 			folders = append(folders, target)
 			return disk.MkdirAll(target, 0o700)
 		case e.Type().IsRegular():
-			return copyFile(path, target)
+			return disk.CopyFile(path, target)
 		case e.Type()&fs.ModeSymlink != 0 && path != from: // at the top it is not Lazuli's
 			return fmt.Errorf("%s is a symbolic link, which a snapshot cannot have", path)
 		}
@@ -312,24 +311,6 @@ func copyTree(from, to string) error {
 		err = errors.Join(err, syncFolder(folder))
 	}
 	return err
-}
-
-// copyFile copies a file; where the file system can, the copy shares its blocks.
-func copyFile(from, to string) (err error) {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	if err == nil {
-		err = out.Sync()
-	}
-	return errors.Join(err, out.Close())
 }
 
 // removeEntries removes the folder's entries for which take returns true.

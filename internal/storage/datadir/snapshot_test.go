@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
 // content reads a folder's content, by path.
@@ -145,7 +147,7 @@ func TestRestoreBrokenOff(t *testing.T) {
 			for name, text := range fresh {
 				write(t, filepath.Join(path, restoringFolder, name), text)
 			}
-			must0(t, copyFile(filepath.Join(path, ManifestFile), filepath.Join(path, restoringFolder, ManifestFile)))
+			must0(t, disk.CopyFile(filepath.Join(path, ManifestFile), filepath.Join(path, restoringFolder, ManifestFile)))
 		}, fresh},
 		"some is moved": {func(path string) {
 			must0(t, os.Remove(filepath.Join(path, "blobs.db")))

@@ -5,6 +5,7 @@
 package disk
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -102,4 +103,23 @@ func MkdirAll(path string, perm fs.FileMode) error {
 		return err
 	}
 	return SyncDir(parent)
+}
+
+// CopyFile copies a file to one that does not exist, and makes it durable. Where the file system can, the copy shares
+// its blocks.
+func CopyFile(from, to string) (err error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	if err == nil {
+		err = out.Sync()
+	}
+	return errors.Join(err, out.Close())
 }

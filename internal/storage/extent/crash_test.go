@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
 // content is something that was committed.
@@ -117,7 +119,7 @@ func crash(rt *rapid.T, s *Store, dir, next string) {
 		rt.Fatal(err)
 	}
 	for _, name := range []string{ManifestFile, MarksFile} {
-		if err := copyFile(filepath.Join(dir, name), filepath.Join(next, name)); err != nil &&
+		if err := disk.CopyFile(filepath.Join(dir, name), filepath.Join(next, name)); err != nil &&
 			!errors.Is(err, os.ErrNotExist) {
 			rt.Fatal(err)
 		}

@@ -2,7 +2,6 @@ package extent
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
@@ -35,7 +34,7 @@ func Repair(dir, aside string, refs func(yield func(Ref) bool) error, report fun
 		if err := disk.MkdirAll(aside, 0o700); err != nil {
 			return repaired, err
 		}
-		if err := copyFile(filepath.Join(dir, entry.Name()), filepath.Join(aside, entry.Name())); err != nil {
+		if err := disk.CopyFile(filepath.Join(dir, entry.Name()), filepath.Join(aside, entry.Name())); err != nil {
 			return repaired, err
 		}
 		if err := disk.SyncDir(aside); err != nil {
@@ -51,21 +50,4 @@ func Repair(dir, aside string, refs func(yield func(Ref) bool) error, report fun
 		return repaired, err
 	}
 	return repaired, writeList(disk.OS, dir)
-}
-
-func copyFile(from, to string) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	defer out.Close()
-	if _, err := io.Copy(out, in); err != nil {
-		return err
-	}
-	return out.Sync()
 }

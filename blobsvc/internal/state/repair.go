@@ -1,0 +1,401 @@
+package state
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+)
+
+// Repair puts the records in order that the database of a stopped service still has, after damage took some of them:
+// trees (repair_tree.go), and what can be derived from other records (below). It removes no content. What lost its name
+// gets a name in a directory lost+found, and a name without a record is reported and given up.
+//
+// It plans in one read of the database, in memory proportional to the number of files, directories and uncommitted
+// blocks, and then writes in batches. Each batch leaves less to repair: Repair can be interrupted and run again.
+
+// RepairOptions configure [Repair]. All fields are needed.
+type RepairOptions struct {
+	// Doubtful says that records are lost which tell what was deleted. Files without a name may be deleted ones then, and
+	// get one in lost+found in place of the one that they had.
+	Doubtful bool
+	// Before is called once, before the first change, for example to keep a copy of the file.
+	Before func() error
+	// Note is called for each change; lost means that something could not be kept.
+	Note func(what string, lost bool)
+}
+
+// Doubtful reports whether records may be lost that tell what was deleted.
+func Doubtful(lost []store.Loss) bool {
+	return slices.ContainsFunc(lost, func(l store.Loss) bool {
+		return l.Changes || l.Bucket == garbageBucket || l.Bucket == trashBucket || l.Bucket == deletedContainersBucket
+	})
+}
+
+// Repair repairs the records in the file at path.
+func Repair(path string, o RepairOptions) (err error) {
+	db, err := store.Open(path, store.Options{Buckets: Buckets(), ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	r := newRepair(o)
+	err = db.View(func(tx *store.Tx) error { return r.plan(tx) })
+	if err = errors.Join(err, db.Close()); err != nil || len(r.writes) == 0 {
+		return err
+	}
+	if err := o.Before(); err != nil {
+		return err
+	}
+	if db, err = store.Open(path, store.Options{Buckets: Buckets()}); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	for batch := range slices.Chunk(r.writes, repairBatch) {
+		err := db.Update(func(tx *store.Tx) error {
+			for _, w := range batch {
+				if w.value == nil {
+					tx.Delete(w.bucket, w.key)
+				} else {
+					tx.Put(w.bucket, w.key, w.value)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for _, n := range r.notes {
+		o.Note(n.text(), n.lost)
+	}
+	return nil
+}
+
+// repairBatch is the number of records of one transaction of a repair.
+const repairBatch = 1000
+
+// repairWrite is one change of the plan; a nil value deletes.
+type repairWrite struct {
+	bucket     store.Bucket
+	key, value []byte
+}
+
+// repairNote describes a change. The text is made when the plan is complete, since it has paths.
+type repairNote struct {
+	text func() string
+	lost bool
+}
+
+// repair is a repair under way.
+type repair struct {
+	tx     *store.Tx
+	o      RepairOptions
+	writes []repairWrite
+	notes  []repairNote
+
+	// next is the first number that no record has.
+	next uint64
+	// garbage has the records of garbage.
+	garbage map[[2]uint64]bool
+	// containers has the keys of the containers that exist, by generation.
+	containers map[generation][]byte
+	// refers counts the blobs that refer to each content, counted what the contents say.
+	refers, counted map[uint64]uint64
+	// blocks counts the blocks of each set, sets has what the pending records say.
+	blocks map[uint64]int64
+	sets   map[uint64]bool
+
+	tree treeRepair
+}
+
+func newRepair(o RepairOptions) *repair {
+	r := &repair{o: o, garbage: map[[2]uint64]bool{}, containers: map[generation][]byte{}, refers: map[uint64]uint64{},
+		counted: map[uint64]uint64{}, blocks: map[uint64]int64{}, sets: map[uint64]bool{}, next: 1}
+	r.tree = newTreeRepair(r)
+	return r
+}
+
+func (r *repair) put(bucket store.Bucket, key, value []byte) {
+	r.writes = append(r.writes, repairWrite{bucket, bytes.Clone(key), bytes.Clone(value)})
+}
+
+func (r *repair) delete(bucket store.Bucket, key []byte) {
+	r.writes = append(r.writes, repairWrite{bucket: bucket, key: bytes.Clone(key)})
+}
+
+func (r *repair) note(lost bool, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	r.notes = append(r.notes, repairNote{func() string { return text }, lost})
+}
+
+// used says that a record has a number.
+func (r *repair) used(n uint64) { r.next = max(r.next, n+1) }
+
+// draw returns a new number.
+func (r *repair) draw() uint64 {
+	n := r.next
+	r.next++
+	return n
+}
+
+// plan reads everything and plans the repair. Records are intact by their checksums; one that cannot be decoded is an
+// error.
+func (r *repair) plan(tx *store.Tx) error {
+	r.tx = tx
+	if v := tx.Get(metaBucket, nextKey); len(v) == 8 {
+		r.next = binary.BigEndian.Uint64(v)
+	}
+	counter := r.next
+	names := &Names{tx: tx}
+	for _, part := range []struct {
+		bucket store.Bucket
+		read   func(k, v []byte) error
+	}{
+		{containersBucket, r.container}, {deletedContainersBucket, r.container}, {garbageBucket, r.garbageKey},
+		{trashBucket, r.tree.trashed}, {pendingBucket, r.pending}, {copiesBucket, r.copying}, {blocksBucket, r.block},
+		{contentBucket, r.piece}, {changesBucket, r.event}, {eventsBucket, r.event}, {blobsBucket, r.blob},
+		{namesBucket, r.tree.entry},
+	} {
+		cur := tx.Cursor(part.bucket)
+		for k, v := cur.Seek(nil); k != nil; k, v = cur.Next() {
+			if err := part.read(k, v); err != nil {
+				return fmt.Errorf("%s: %w", names.Of(part.bucket, k), err)
+			}
+		}
+	}
+	if lost := r.next > counter; lost {
+		r.note(false, "the counter of numbers was behind, and continues with %d", r.next)
+	}
+	if err := r.tree.run(); err != nil {
+		return err
+	}
+	r.references()
+	if err := r.indexes(); err != nil {
+		return err
+	}
+	if r.next > counter {
+		r.put(metaBucket, nextKey, binary.BigEndian.AppendUint64(nil, r.next))
+	}
+	return nil
+}
+
+// container reads a container, also a deleted one.
+func (r *repair) container(k, v []byte) error {
+	rec, err := decodeContainer(v)
+	if err != nil {
+		return err
+	}
+	key := bytes.Clone(k)
+	if rec.Deleted != 0 {
+		account, name, _, err := parseDeletedContainerKey(k)
+		if err != nil {
+			return err
+		}
+		key = containerKey(account, string(name))
+	}
+	r.used(uint64(rec.generation &^ treeBit))
+	r.containers[rec.generation] = key
+	if rec.generation.isTree() {
+		r.tree.roots[rec.generation.root()] = string(key)
+	}
+	return nil
+}
+
+func (r *repair) garbageKey(k, _ []byte) error {
+	kind, id, err := parseGarbageKey(k)
+	r.used(id &^ uint64(treeBit))
+	r.garbage[[2]uint64{uint64(kind), id}] = true
+	return err
+}
+
+func (r *repair) isGarbage(kind byte, id uint64) bool { return r.garbage[[2]uint64{uint64(kind), id}] }
+
+func (r *repair) pending(k, v []byte) error {
+	it, err := parsePendingKey(k)
+	if err != nil {
+		return err
+	}
+	p, err := decodePending(v)
+	if err != nil {
+		return err
+	}
+	r.used(p.set)
+	r.sets[p.set] = true
+	if it.inTree() {
+		r.tree.uncommitted(it.inode(), p)
+	}
+	return nil
+}
+
+func (r *repair) copying(k, v []byte) error {
+	job, err := decodeCopyJob(k, v)
+	if err == nil {
+		r.used(job.chunks().set)
+		r.sets[job.chunks().set] = true
+	}
+	return err
+}
+
+func (r *repair) block(k, _ []byte) error {
+	set, _, err := parseBlockKey(k)
+	r.used(set)
+	r.blocks[set]++
+	return err
+}
+
+func (r *repair) piece(k, _ []byte) error {
+	id, end, err := parsePieceKey(k)
+	r.used(id)
+	n := r.counted[id]
+	if end == 0 {
+		n = references(r.tx, id)
+	}
+	r.counted[id] = n
+	return err
+}
+
+func (r *repair) event(k, _ []byte) error {
+	_, n, err := parseEventKey(k)
+	r.used(n)
+	return err
+}
+
+func (r *repair) blob(k, v []byte) error {
+	it, slot, err := parseBlobKey(k)
+	if err != nil {
+		return err
+	}
+	var b Blob
+	if err := decodeBlobHead(v, &b); err != nil {
+		return err
+	}
+	if b.content.id != 0 {
+		r.used(b.content.id)
+		r.refers[b.content.id]++
+	}
+	if it.inTree() {
+		return r.tree.record(it.inode(), slot, &b)
+	}
+	return nil
+}
+
+// references corrects the numbers of references to contents, and of uncommitted blocks. What nothing refers to is left
+// to the background.
+func (r *repair) references() {
+	corrected := 0
+	for id, counted := range r.counted {
+		switch n := r.refers[id]; {
+		case n == 0 && !r.isGarbage(garbageContent, id):
+			r.delete(contentBucket, pieceKey(id, 0))
+			r.put(garbageBucket, garbageKey(garbageContent, id), []byte{recordVersion})
+			corrected++
+		case n != counted && n > 0:
+			r.put(contentBucket, pieceKey(id, 0), binary.AppendUvarint(nil, n))
+			corrected++
+		}
+	}
+	for set := range r.blocks {
+		if !r.sets[set] && !r.isGarbage(garbageBlocks, set) {
+			r.put(garbageBucket, garbageKey(garbageBlocks, set), []byte{recordVersion})
+			r.note(true, "%d uncommitted blocks whose file is not known", r.blocks[set])
+		}
+	}
+	if corrected > 0 {
+		r.note(false, "the numbers of references to %d contents", corrected)
+	}
+}
+
+// indexes makes the entries again that blobs need in the indexes of tags, of deleted blobs and of expiry times, removes
+// those that lead to nothing, and corrects the numbers of uncommitted blocks.
+func (r *repair) indexes() error {
+	made, gone := 0, 0
+	put := func(bucket store.Bucket, key, value []byte) {
+		if r.tx.Get(bucket, key) == nil {
+			r.put(bucket, key, value)
+			made++
+		}
+	}
+	expiring := map[string]bool{}
+	cur := r.tx.Cursor(expiringBucket)
+	for k, _ := cur.Seek(nil); k != nil; k, _ = cur.Next() {
+		if len(k) > 8 {
+			expiring[string(k[8:])] = true
+		}
+	}
+	var b Blob
+	cur = r.tx.Cursor(blobsBucket)
+	for k, v := cur.Seek(nil); k != nil; k, v = cur.Next() {
+		it, slot, err := parseBlobKey(k)
+		if err == nil {
+			err = decodeBlobHead(v, &b)
+		}
+		if err != nil {
+			return err
+		}
+		if b.Deleted != 0 {
+			put(deletedBlobsBucket, purgeKey(b.purgeAt(), k), []byte{recordVersion})
+		}
+		if slot != baseSlot || b.Deleted != 0 || b.Expires == 0 && len(b.Tags) == 0 {
+			continue
+		}
+		in := r.containers[it.gen]
+		if it.inTree() {
+			in = r.tree.containerOf(it.inode())
+		}
+		if in == nil {
+			continue
+		}
+		if b.Expires != 0 && !expiring[string(k)] {
+			put(expiringBucket, expiryKey(b.Expires, k), in)
+		}
+		if account, _, err := parseContainerKey(in); err == nil && len(b.Tags) > 0 {
+			put(tagsBucket, tagsKey(account, it), []byte{recordVersion})
+		}
+	}
+	for _, index := range []struct {
+		bucket store.Bucket
+		blob   func(k []byte) []byte
+	}{
+		{deletedBlobsBucket, func(k []byte) []byte { return k[min(8, len(k)):] }},
+		{tagsBucket, func(k []byte) []byte { _, rest, _ := bytes.Cut(k, []byte{0}); return rest }},
+	} {
+		cur := r.tx.Cursor(index.bucket)
+		for k, _ := cur.Seek(nil); k != nil; k, _ = cur.Next() {
+			if r.tx.Get(blobsBucket, index.blob(k)) == nil {
+				r.delete(index.bucket, k)
+				gone++
+			}
+		}
+	}
+	if err := r.counts(); err != nil {
+		return err
+	}
+	if made+gone > 0 {
+		r.note(false, "%d entries of indexes were made again, %d that led to nothing are removed", made, gone)
+	}
+	return nil
+}
+
+// counts corrects the numbers of blocks in pending records.
+func (r *repair) counts() error {
+	names := &Names{tx: r.tx}
+	cur := r.tx.Cursor(pendingBucket)
+	for k, v := cur.Seek(nil); k != nil; k, v = cur.Next() {
+		p, err := decodePending(v)
+		if err != nil {
+			return err
+		}
+		if n := r.blocks[p.set]; n != p.count {
+			r.note(n < p.count, "%s: %d of %d are left", names.Of(pendingBucket, k), n, p.count)
+			p.count = n
+			if it, err := parsePendingKey(k); err == nil && it.inTree() {
+				p = r.tree.moved(it.inode(), p)
+			}
+			r.put(pendingBucket, k, p.encode())
+		}
+	}
+	return nil
+}

@@ -1,0 +1,536 @@
+package state
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
+)
+
+// folder is the state of a hierarchical account in files, which a test damages.
+type folder struct {
+	t             *testing.T
+	path, extents string
+}
+
+func newFolder(t *testing.T) *folder {
+	dir := t.TempDir()
+	return &folder{t, filepath.Join(dir, "blobs.db"), filepath.Join(dir, "extents")}
+}
+
+// use opens the state for a while.
+func (f *folder) use(fn func(r *rig)) {
+	f.t.Helper()
+	scopes, err := encryption.OpenScopes("", func(string) []string { return nil })
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	r := &rig{t: f.t, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), policy: Policy{Hierarchical: true}}
+	if r.s, err = Open(Config{Path: f.path, Extents: f.extents, Relaxed: true, Scopes: scopes,
+		Policy: func(string) Policy { return r.policy }}); err != nil {
+		f.t.Fatal(err)
+	}
+	fn(r)
+	if err := r.s.Close(); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (r *rig) box(account, name string) {
+	r.t.Helper()
+	if _, err := r.s.CreateContainer(&ContainerWrite{Account: account, Container: name, Now: r.now, Policy: r.policy},
+		Container{}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// damage changes records without regard for their invariants.
+func (f *folder) damage(fn func(tx *store.Tx)) {
+	f.t.Helper()
+	db, err := store.Open(f.path, store.Options{Buckets: Buckets(), Relaxed: true})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if err := errors.Join(db.Update(func(tx *store.Tx) error { fn(tx); return nil }), db.Close()); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *folder) findings() (list []string) {
+	f.t.Helper()
+	if _, err := Check(f.path, f.extents, func(err error) { list = append(list, err.Error()) }, nil); err != nil {
+		f.t.Fatal(err)
+	}
+	return list
+}
+
+// repair repairs the folder and returns the notes; the check must find nothing afterwards, and a second repair too.
+func (f *folder) repair(doubtful bool) (notes []string) {
+	f.t.Helper()
+	before := false
+	run := func() {
+		f.t.Helper()
+		err := Repair(f.path, RepairOptions{Doubtful: doubtful, Before: func() error { before = true; return nil },
+			Note: func(what string, lost bool) { notes = append(notes, fmt.Sprintf("%t %s", lost, what)) }})
+		if err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	run()
+	if found := f.findings(); len(found) > 0 {
+		f.t.Errorf("after a repair: %s\nnotes: %s", strings.Join(found, "\n"), strings.Join(notes, "\n"))
+	}
+	if !before && len(notes) > 0 {
+		f.t.Error("nothing was called before the changes")
+	}
+	n := len(notes)
+	if run(); len(notes) > n {
+		f.t.Errorf("a second repair: %q", notes[n:])
+	}
+	return notes
+}
+
+// tree returns the files and directories of all containers, with contents; a directory ends in a slash.
+func (r *rig) tree() map[string]string {
+	r.t.Helper()
+	all := map[string]string{}
+	var boxes [][2]string
+	if err := r.s.db.View(func(tx *store.Tx) error {
+		cur := tx.Cursor(containersBucket)
+		for k, _ := cur.Seek(nil); k != nil; k, _ = cur.Next() {
+			account, name, err := parseContainerKey(k)
+			if err != nil {
+				return err
+			}
+			boxes = append(boxes, [2]string{account, name})
+		}
+		return nil
+	}); err != nil {
+		r.t.Fatal(err)
+	}
+	for _, box := range boxes {
+		var files []string
+		prefix := box[0] + "/" + box[1] + "/"
+		if _, err := r.s.ListBlobs(box[0], box[1], &Listing{Max: 10000, Now: ticks.Of(r.now), Paths: true, Uncommitted: true},
+			func(i Item) error {
+				switch {
+				case i.Blob == nil:
+					all[prefix+i.Name] = "uncommitted"
+				case i.Blob.IsDirectory():
+					all[prefix+i.Name+"/"] = fmt.Sprint(i.Blob.Node.Access.Mode())
+				default:
+					files = append(files, i.Name)
+				}
+				return nil
+			}); err != nil {
+			r.t.Fatal(err)
+		}
+		for _, name := range files {
+			var b Blob
+			c, err := r.s.OpenBlob(&Read{Ref: Ref{Account: box[0], Container: box[1], Blob: name}, Now: r.now}, 0, nil, &b)
+			if err != nil {
+				r.t.Fatal(err)
+			}
+			var text bytes.Buffer
+			_, err = text.ReadFrom(c.Reader)
+			if err = errors.Join(err, c.Close()); err != nil {
+				r.t.Fatal(err)
+			}
+			all[prefix+name] = text.String()
+		}
+	}
+	return all
+}
+
+// of returns the inode of a path of the container box.
+func of(t *testing.T, tx *store.Tx, path string) inode {
+	t.Helper()
+	p, err := (&Ref{Account: "a", Container: "box", Blob: path}).find(tx)
+	if err != nil || !p.item.exists() {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return p.item.inode()
+}
+
+func (r *rig) stage(name, text string) {
+	r.t.Helper()
+	up := r.upload(text)
+	defer up.Close()
+	if _, err := r.s.StageBlock(r.write(name), "block", up); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// Each kind of damage to a tree is found, repaired as the comment of repair_tree.go says, and noted.
+func TestRepairTree(t *testing.T) {
+	t.Parallel()
+	record := func(t *testing.T, tx *store.Tx, path string) { // removes it
+		t.Helper()
+		tx.Delete(blobsBucket, blobKey(of(t, tx, path).item(), baseSlot))
+	}
+	name := func(t *testing.T, tx *store.Tx, dir, name string) []byte {
+		t.Helper()
+		return entryKey(of(t, tx, dir), name)
+	}
+	type damage func(t *testing.T, tx *store.Tx)
+	for _, tc := range []struct {
+		name     string
+		damage   damage
+		doubtful bool
+		// gone and more are what the tree lacks and what it has instead; a number in a name is written #.
+		gone, more []string
+		// note is a part of a note; lost says that it is a loss.
+		note string
+		lost bool
+	}{
+		{"an entry of a file", func(t *testing.T, tx *store.Tx) { tx.Delete(namesBucket, name(t, tx, "d", "f")) }, false,
+			nil, nil, "a/box/d/f: its entry was made again", false},
+		{"an entry, when it is not known what was deleted",
+			func(t *testing.T, tx *store.Tx) { tx.Delete(namesBucket, name(t, tx, "d", "f")) }, true,
+			[]string{"d/f"}, []string{"lost+found/", "lost+found/#-f"}, "lost+found/#-f: is here", false},
+		{"an entry of a directory", func(t *testing.T, tx *store.Tx) { tx.Delete(namesBucket, name(t, tx, "", "d")) },
+			false, nil, nil, "a/box/d: its entry was made again", false},
+		{"an entry whose name is in use again", func(t *testing.T, tx *store.Tx) {
+			other := of(t, tx, "top")
+			tx.Put(namesBucket, name(t, tx, "d", "f"), entry{other, entryFile}.encode())
+		}, false, []string{"d/f"}, []string{"lost+found/", "lost+found/#-f"}, "a/box/lost+found/#-f", false},
+		{"the record of a file", func(t *testing.T, tx *store.Tx) { record(t, tx, "d/f") }, false,
+			[]string{"d/f"}, nil, `a/box/d: the file "f"`, true},
+		{"the record of a directory", func(t *testing.T, tx *store.Tx) { record(t, tx, "d") }, false,
+			nil, nil, "a/box/d: owner, permissions", true},
+		{"the record and the entry of a directory", func(t *testing.T, tx *store.Tx) {
+			record(t, tx, "d/e")
+			tx.Delete(namesBucket, name(t, tx, "d", "e"))
+		}, false, []string{"d/e/", "d/e/g"}, []string{"lost+found/", "lost+found/#/", "lost+found/#/g"},
+			"the name of the directory", true},
+		{"the record of the root", func(t *testing.T, tx *store.Tx) { record(t, tx, "") }, false, nil, nil,
+			"the root directory", true},
+		{"the container", func(_ *testing.T, tx *store.Tx) { tx.Delete(containersBucket, containerKey("a", "box")) },
+			false, nil, nil, "a/box: metadata and access policies", true},
+		{"two entries of a file", func(t *testing.T, tx *store.Tx) {
+			tx.Put(namesBucket, name(t, tx, "", "twin"), entry{of(t, tx, "d/f"), entryFile}.encode())
+		}, false, nil, nil, `a/box/d/f: its second entry, "twin"`, false},
+		{"an entry of another kind", func(t *testing.T, tx *store.Tx) {
+			tx.Put(namesBucket, name(t, tx, "d", "f"), entry{of(t, tx, "d/f"), entryDirectory}.encode())
+		}, false, nil, nil, "the kind of the entry", false},
+		{"a cycle", func(t *testing.T, tx *store.Tx) {
+			d, e := of(t, tx, "d"), of(t, tx, "d/e")
+			tx.Delete(namesBucket, name(t, tx, "", "d"))
+			tx.Put(namesBucket, entryKey(e, "d"), entry{d, entryDirectory}.encode())
+			var b Blob
+			if err := loadBlob(tx, d.item(), baseSlot, &b); err != nil {
+				t.Fatal(err)
+			}
+			b.Node.parent = e
+			putBlob(tx, d.item(), baseSlot, &b)
+		}, false, []string{"d/", "d/f", "d/e/", "d/e/g"},
+			[]string{"lost+found/", "lost+found/#-d/", "lost+found/#-d/f", "lost+found/#-d/e/", "lost+found/#-d/e/g"},
+			"is here, since its place is not known", false},
+		{"an entry of what is to be removed", func(t *testing.T, tx *store.Tx) { discardNode(tx, of(t, tx, "d/e")) }, false,
+			[]string{"d/e/", "d/e/g"}, nil, `the entry "e" of what was deleted`, false},
+		{"an entry of uncommitted blocks",
+			func(t *testing.T, tx *store.Tx) { tx.Delete(namesBucket, name(t, tx, "", "growing")) }, false, nil, nil,
+			"a/box/growing: its entry was made again", false},
+		{"a deletion that is also in its place", func(t *testing.T, tx *store.Tx) {
+			n := of(t, tx, "d/f")
+			rec := trashRecord{inode: n, kind: entryFile, Deleted: 1, Days: 7}
+			tx.Put(trashBucket, trashKey(root(t, tx), "d/f", 9), rec.encode())
+		}, false, nil, nil, "a/box/d/f: is in its place", false},
+		{"the record of a deleted directory", func(t *testing.T, tx *store.Tx) {
+			n := of(t, tx, "d/e")
+			rec := trashRecord{inode: n, kind: entryDirectory, Deleted: 1, Days: 7}
+			tx.Put(trashBucket, trashKey(root(t, tx), "d/e", 9), rec.encode())
+			record(t, tx, "d/e")
+			tx.Delete(namesBucket, name(t, tx, "d", "e"))
+		}, false, []string{"d/e/", "d/e/g"}, nil, `of the deleted directory "d/e"`, true},
+		{"the record of a deleted file", func(t *testing.T, tx *store.Tx) {
+			n := of(t, tx, "d/f")
+			rec := trashRecord{inode: n, kind: entryFile, Deleted: 1, Days: 7}
+			tx.Put(trashBucket, trashKey(root(t, tx), "d/f", 9), rec.encode())
+			record(t, tx, "d/f")
+			tx.Delete(namesBucket, name(t, tx, "d", "f"))
+		}, false, []string{"d/f"}, nil, `the deleted "d/f"`, true},
+		{"a file of a directory that is to be removed", func(t *testing.T, tx *store.Tx) {
+			d := of(t, tx, "d/e")
+			tx.Delete(namesBucket, name(t, tx, "d/e", "g"))
+			tx.Delete(namesBucket, name(t, tx, "d", "e"))
+			discardNode(tx, d)
+		}, false, []string{"d/e/", "d/e/g"}, nil, "", false},
+		{"the record of a file with a snapshot", func(t *testing.T, tx *store.Tx) { record(t, tx, "shot") }, false,
+			[]string{"shot"}, []string{"lost+found/", "lost+found/#-shot"}, "the content that the newest snapshot has", true},
+		{"the counter", func(_ *testing.T, tx *store.Tx) { tx.Delete(metaBucket, nextKey) }, false, nil, nil,
+			"the counter of numbers", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFolder(t)
+			var want map[string]string
+			f.use(func(r *rig) {
+				r.box("a", "box")
+				for _, path := range []string{"d/f", "d/e/g", "top", "shot"} {
+					r.put(path, "content of "+path)
+				}
+				if _, _, err := r.s.SnapshotBlob(r.write("shot"), nil); err != nil {
+					t.Fatal(err)
+				}
+				r.stage("growing", "x")
+				want = r.tree()
+			})
+			if found := f.findings(); len(found) > 0 {
+				t.Fatal(found)
+			}
+			f.damage(func(tx *store.Tx) { tc.damage(t, tx) })
+			if len(f.findings()) == 0 {
+				t.Error("the check does not find the damage")
+			}
+			notes := f.repair(tc.doubtful)
+			if tc.note != "" && !slices.ContainsFunc(notes, func(n string) bool {
+				return strings.Contains(hideNumbers(n), tc.note) && strings.HasPrefix(n, fmt.Sprint(tc.lost))
+			}) {
+				t.Errorf("the notes are %q, want %q", notes, tc.note)
+			}
+			f.use(func(r *rig) {
+				var names, wanted []string
+				for n, content := range r.tree() {
+					names = append(names, hideNumbers(strings.TrimPrefix(n, "a/box/")))
+					if old, ok := want[n]; ok && old != content && !strings.HasSuffix(n, "/") {
+						t.Errorf("%s has %q", n, content)
+					}
+				}
+				for n := range want {
+					if n = strings.TrimPrefix(n, "a/box/"); !slices.Contains(tc.gone, n) {
+						wanted = append(wanted, n)
+					}
+				}
+				wanted = append(wanted, tc.more...)
+				slices.Sort(names)
+				slices.Sort(wanted)
+				if !slices.Equal(names, wanted) {
+					t.Errorf("the tree has %q, want %q; notes %q", names, wanted, notes)
+				}
+				// What was repaired can be used.
+				r.put("d/e/new", "new")
+				r.wantContent("d/e/new", Address{}, "new")
+				if err := r.s.Tidy(t.Context(), r.now); err != nil {
+					t.Error(err)
+				}
+			})
+			if found := f.findings(); len(found) > 0 {
+				t.Errorf("after the background work: %q", found)
+			}
+		})
+	}
+}
+
+func root(t *testing.T, tx *store.Tx) inode {
+	t.Helper()
+	gen, err := containerGeneration(tx, "a", "box")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gen.root()
+}
+
+// hideNumbers writes # for the number at the beginning of a segment.
+func hideNumbers(path string) string {
+	segments := strings.Split(path, "/")
+	for i, s := range segments {
+		if rest := strings.TrimLeft(s, "0123456789"); rest != s && i > 0 {
+			segments[i] = "#" + rest
+		}
+	}
+	return strings.Join(segments, "/")
+}
+
+// A repair after the loss of any records leaves a folder without a finding, in which each file whose record is left can
+// be read, and what was deleted is not there again.
+func TestRepairTreeAfterAnyLoss(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(30) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			random := rand.New(rand.NewPCG(seed, 1))
+			f := newFolder(t)
+			f.use(func(r *rig) { r.plant(random) })
+			var left map[string]bool
+			doubtful, again := false, false
+			f.damage(func(tx *store.Tx) { left, doubtful, again = f.lose(tx, random) })
+			notes := f.repair(doubtful)
+			f.use(func(r *rig) {
+				found := map[string]bool{}
+				for path, content := range r.tree() {
+					switch {
+					case strings.HasSuffix(path, "/"):
+					case strings.HasPrefix(content, "deleted") && !again:
+						t.Errorf("%s is there again", path)
+					default:
+						found[content] = true
+					}
+				}
+				for content := range left {
+					if !found[content] {
+						t.Errorf("the file with %q is not found; notes %s", content, strings.Join(notes, "\n"))
+					}
+				}
+				if err := r.s.Tidy(t.Context(), r.now); err != nil {
+					t.Error(err)
+				}
+			})
+			if found := f.findings(); len(found) > 0 {
+				t.Errorf("after the background work: %q", found)
+			}
+		})
+	}
+}
+
+// plant makes a tree of files with contents of their own; those of deleted files begin with deleted.
+func (r *rig) plant(random *rand.Rand) {
+	r.t.Helper()
+	dirs := []string{""}
+	for _, box := range []string{"box", "other"} {
+		r.box("a", box)
+	}
+	put := func(path, text string) {
+		up := r.upload(text)
+		defer up.Close()
+		w := r.write(path)
+		w.Container = []string{"box", "other"}[random.IntN(2)]
+		if _, err := r.s.PutBlob(w, &Blob{Kind: BlockBlob}, up); err != nil {
+			r.t.Fatal(path, err)
+		}
+		if !strings.HasPrefix(text, "deleted") {
+			return
+		}
+		if r.policy.RetentionDays = 0; random.IntN(2) == 0 {
+			r.policy.RetentionDays = 7
+		}
+		w = r.write(path[:strings.IndexByte(path+"/", '/')])
+		w.Container = map[bool]string{true: "box", false: "other"}[r.existsIn("box", path)]
+		if _, err := r.s.DeletePath(w, true); err != nil {
+			r.t.Fatal(path, err)
+		}
+		r.policy.RetentionDays = 0
+	}
+	for i := range 40 {
+		dir := dirs[random.IntN(len(dirs))] + fmt.Sprintf("d%d/", i)
+		if random.IntN(2) == 0 && strings.Count(dir, "/") < 6 {
+			dirs = append(dirs, dir)
+		}
+		put(dir+"f", fmt.Sprintf("content %d", i))
+		if i%8 == 0 {
+			put(fmt.Sprintf("x%d/y/z", i), fmt.Sprintf("deleted %d", i))
+		}
+	}
+}
+
+func (r *rig) existsIn(box, path string) (ok bool) {
+	err := r.s.db.View(func(tx *store.Tx) error {
+		_, err := (&Ref{Account: "a", Container: box, Blob: path}).existing(tx)
+		ok = err == nil
+		return nil
+	})
+	return ok && err == nil
+}
+
+// lose removes and spoils records, and returns the contents of the files that are left. again is set if records of
+// deleted files are among the damaged ones, so that it cannot be known what was deleted.
+func (f *folder) lose(tx *store.Tx, random *rand.Rand) (left map[string]bool, doubtful, again bool) {
+	f.t.Helper()
+	buckets := []store.Bucket{namesBucket, namesBucket, blobsBucket, blobsBucket, containersBucket, trashBucket,
+		garbageBucket}
+	if random.IntN(2) == 0 {
+		buckets = buckets[:4]
+	}
+	for range 1 + random.IntN(20) {
+		bucket := buckets[random.IntN(len(buckets))]
+		var keys [][]byte
+		cur := tx.Cursor(bucket)
+		for k, _ := cur.Seek(nil); k != nil; k, _ = cur.Next() {
+			keys = append(keys, bytes.Clone(k))
+		}
+		if len(keys) == 0 {
+			continue
+		}
+		k := keys[random.IntN(len(keys))]
+		again = again || ofDeleted(tx, bucket, k)
+		if bucket == namesBucket && random.IntN(4) == 0 { // an entry leads to another file
+			other := keys[random.IntN(len(keys))]
+			again = again || ofDeleted(tx, bucket, other)
+			tx.Put(bucket, k, bytes.Clone(tx.Get(bucket, other)))
+			continue
+		}
+		tx.Delete(bucket, k)
+		doubtful = doubtful || Doubtful([]store.Loss{{Bucket: bucket}})
+	}
+	again = again || doubtful
+	if random.IntN(3) == 0 {
+		tx.Delete(metaBucket, nextKey)
+	}
+	removed := map[inode]bool{}
+	for changed := true; changed; { // what is below deleted directories is deleted
+		n := len(removed)
+		cur := tx.Cursor(blobsBucket)
+		for k, v := cur.Seek(nil); k != nil; k, v = cur.Next() {
+			it, _, err := parseBlobKey(k)
+			var b Blob
+			if err == nil {
+				err = decodeBlob(v, &b)
+			}
+			if err != nil {
+				f.t.Fatal(err)
+			}
+			if removed[b.Node.parent] || tx.Get(garbageBucket, garbageKey(garbageNode, uint64(it.inode()))) != nil {
+				removed[it.inode()] = true
+			}
+		}
+		changed = len(removed) > n
+	}
+	// A file has the length of its content: what it is, is told by its place in the test.
+	left = map[string]bool{}
+	cur := tx.Cursor(blobsBucket)
+	for k, v := cur.Seek(nil); k != nil; k, v = cur.Next() {
+		it, slot, _ := parseBlobKey(k)
+		var b Blob
+		if err := decodeBlob(v, &b); err != nil {
+			f.t.Fatal(err)
+		}
+		number := strings.TrimLeft(f.nameAbove(tx, &b), "d")
+		if slot == baseSlot && !b.IsDirectory() && !removed[it.inode()] && b.Node.name == "f" && number != "" {
+			left["content "+number] = true
+		}
+	}
+	return left, doubtful, again
+}
+
+// ofDeleted reports whether a record belongs to what was deleted, whose names begin with x, y and z.
+func ofDeleted(tx *store.Tx, bucket store.Bucket, k []byte) bool {
+	name := ""
+	switch bucket {
+	case namesBucket:
+		_, name, _ = parseEntryKey(k)
+	case blobsBucket:
+		var b Blob
+		if decodeBlob(tx.Get(bucket, k), &b) == nil {
+			name = b.Node.name
+		}
+	}
+	return name != "" && name[0] >= 'x'
+}
+
+// nameAbove is the name of the directory of a file, "" if its record is lost.
+func (f *folder) nameAbove(tx *store.Tx, b *Blob) string {
+	var dir Blob
+	if loadBlob(tx, b.Node.parent.item(), baseSlot, &dir) != nil || !strings.HasPrefix(dir.Node.name, "d") {
+		return ""
+	}
+	return dir.Node.name
+}
