@@ -141,8 +141,8 @@ func (s *Service) byLists(c *call, id auth.Identity, need auth.Need) bool {
 	return true
 }
 
-// ofLists reports whether access control lists decide about what has these letters: others are of features that trees do
-// not have.
+// ofLists reports whether access control lists decide about what has these letters: others are of features that trees
+// do not have.
 func ofLists(need auth.Need) bool {
 	const letters = "rwcadlmeop"
 	return strings.Trim(need.All, letters) == "" && (need.Any != "" || need.All != "") &&

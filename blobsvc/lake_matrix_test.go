@@ -15,8 +15,8 @@ import (
 )
 
 // The matrix of access control: each operation on each endpoint, for a caller in each class of a list, with each set of
-// permissions on each file and directory that the operation touches, all other permissions granted. The permissions that
-// an operation needs are those of Microsoft's table.
+// permissions on each file and directory that the operation touches, all other permissions granted. The permissions
+// that an operation needs are those of Microsoft's table.
 // https://learn.microsoft.com/azure/storage/blobs/data-lake-storage-access-control#common-scenarios-related-to-acl-permissions
 
 // The tree of the matrix. Each operation passes the directories on its way.
@@ -115,7 +115,8 @@ var matrixClasses = map[string]func(guest, staff string, p posix.Perm) (acl, own
 			opposite(p), staff), "someone", staff
 	},
 	"masked user": func(guest, _ string, p posix.Perm) (string, string, string) {
-		return fmt.Sprintf("user::%[3]s,user:%[1]s:rwx,group::%[3]s,mask::%[2]s,other::%[3]s", guest, p, opposite(p)), "someone",
+		return fmt.Sprintf("user::%[3]s,user:%[1]s:rwx,group::%[3]s,mask::%[2]s,other::%[3]s", guest, p, opposite(p)),
+			"someone",
 			"others"
 	},
 	"owning group": func(_, staff string, p posix.Perm) (string, string, string) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/lazuli-storage/lazuli/internal/eventlog"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
@@ -258,7 +259,7 @@ func (r *repair) piece(k, _ []byte) error {
 }
 
 func (r *repair) event(k, _ []byte) error {
-	_, n, err := parseEventKey(k)
+	_, n, err := eventlog.ParseKey(k)
 	r.used(n)
 	return err
 }

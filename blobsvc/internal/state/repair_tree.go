@@ -83,7 +83,8 @@ type treeRepair struct {
 }
 
 func newTreeRepair(r *repair) treeRepair {
-	return treeRepair{repair: r, nodes: map[inode]*foundNode{}, roots: map[inode]string{}, trash: map[inode][]foundDeletion{},
+	return treeRepair{repair: r, nodes: map[inode]*foundNode{}, roots: map[inode]string{},
+		trash:   map[inode][]foundDeletion{},
 		entries: map[string]entry{}, strays: map[inode][]string{}, above: map[inode]inode{}, snapshots: map[inode]foundNode{},
 		pendings: map[inode]pendingRecord{}, found: map[inode]inode{}, now: ticks.Of(time.Now())}
 }
@@ -279,8 +280,8 @@ func (t *treeRepair) removed(n inode) bool {
 	return false
 }
 
-// directory returns the directory of an entry, which is made if there is nothing left of it but what is in it; nil if it
-// is a file.
+// directory returns the directory of an entry, which is made if there is nothing left of it but what is in it; nil if
+// it is a file.
 func (t *treeRepair) directory(n inode) *foundNode {
 	node := t.nodes[n]
 	if node == nil {

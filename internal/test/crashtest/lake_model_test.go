@@ -571,8 +571,8 @@ func (w *crossWorker) verify(ctx context.Context, _ bool) error {
 	return nil
 }
 
-// explained reports whether the operations that are not in done, in some order, lead from a tree to got with the answers
-// that were received. Operations without an answer may be left out.
+// explained reports whether the operations that are not in done, in some order, lead from a tree to got with the
+// answers that were received. Operations without an answer may be left out.
 func (w *crossWorker) explained(tree []string, done int, got []string) bool {
 	tree = slices.Sorted(slices.Values(tree))
 	finished := true
