@@ -7,11 +7,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"sync"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
+	"github.com/lazuli-storage/lazuli/internal/sdk/messages"
 )
 
 // EnqueueOption is an option of Enqueue.
@@ -63,7 +66,8 @@ type bound struct {
 type boundKey struct{}
 
 // Enqueue puts a message into a queue, and creates the queue if it does not exist. A body of bytes or a string is put
-// unchanged; other values are encoded as JSON.
+// unchanged; other values are encoded as JSON. Calls for a queue at the same time share requests, where the service
+// supports that: see docs/extensions.md.
 //
 // If ctx belongs to a trace (the context of a handler with the middleware of package otelfunc, or of WithTraceParent)
 // and the body is a JSON object without the property traceparent, Enqueue adds that property, as in CloudEvents, since
@@ -75,6 +79,9 @@ func (s *Storage) Enqueue(ctx context.Context, queue string, body any, options .
 	}
 	if settings.after < 0 || settings.after > maxLease {
 		return fmt.Errorf("workers: enqueue: a delay of %v is not within 0 to 7 days", settings.after)
+	}
+	if settings.ttl == 0 {
+		return errors.New("workers: enqueue: a time to live of 0")
 	}
 	if s.Queues == nil {
 		return errors.New("workers: enqueue: the connection string has no queue endpoint")
@@ -92,24 +99,47 @@ func (s *Storage) Enqueue(ctx context.Context, queue string, body any, options .
 	default:
 		return fmt.Errorf("workers: enqueue: message encoding %q is neither %q nor %q", settings.encoding, Base64, NoEncoding)
 	}
-	o := &azqueue.EnqueueMessageOptions{VisibilityTimeout: seconds(settings.after)}
-	if settings.ttl < 0 {
-		o.TimeToLive = new(int32(-1))
-	} else {
-		o.TimeToLive = seconds(settings.ttl)
-	}
-	client := s.Queues.NewQueueClient(queue)
-	_, err = client.EnqueueMessage(ctx, written, o)
+	m := messages.New{Text: written, Delay: wholeSeconds(settings.after), TTL: wholeSeconds(settings.ttl)}
+	p := s.putters.of(s.Queues, queue)
+	_, err = p.Put(ctx, m)
 	if errors.Is(queueFailure(err), errNoQueue) {
-		if err := newAzureQueue(client).create(ctx); err != nil {
+		if err := newAzureQueue(s.Queues.NewQueueClient(queue)).create(ctx); err != nil {
 			return fmt.Errorf("workers: enqueue: create the queue %s: %w", queue, err)
 		}
-		_, err = client.EnqueueMessage(ctx, written, o)
+		_, err = p.Put(ctx, m)
 	}
 	if err != nil {
 		return fmt.Errorf("workers: enqueue to %s: %w", queue, err)
 	}
 	return nil
+}
+
+// wholeSeconds rounds up, from 0 to what the service accepts as a time to live.
+func wholeSeconds(d time.Duration) time.Duration {
+	d = min(max(d, 0), math.MaxInt32*time.Second)
+	return (d + time.Second - 1).Truncate(time.Second)
+}
+
+// maxPutters is the number of queues at which all Putters are dropped: their calls under way go on.
+const maxPutters = 1000
+
+// putters has a Putter for each queue that was put into.
+type putters struct {
+	mu  sync.Mutex // guards all
+	all map[string]*messages.Putter
+}
+
+// of returns the Putter of a queue.
+func (p *putters) of(account *azqueue.ServiceClient, queue string) *messages.Putter {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.all[queue] == nil {
+		if p.all == nil || len(p.all) >= maxPutters {
+			p.all = map[string]*messages.Putter{}
+		}
+		p.all[queue] = messages.NewPutter(account.NewQueueClient(queue))
+	}
+	return p.all[queue]
 }
 
 // traceParent is the form of https://www.w3.org/TR/trace-context/#traceparent-header in its only version so far.

@@ -93,7 +93,7 @@ func (q azureQueue) delete(ctx context.Context, m receivedMessage) error {
 func (q azureQueue) put(ctx context.Context, text string, visibleIn, ttl time.Duration) (string, error) {
 	options := &azqueue.EnqueueMessageOptions{VisibilityTimeout: seconds(visibleIn), TimeToLive: to.Ptr(int32(-1))}
 	if ttl >= 0 {
-		options.TimeToLive = to.Ptr(max(*seconds(ttl), *options.VisibilityTimeout+1, 1))
+		options.TimeToLive = to.Ptr(max(int32(wholeSeconds(ttl)/time.Second), *options.VisibilityTimeout+1, 1))
 	}
 	got, err := q.client.EnqueueMessage(ctx, text, options)
 	if err != nil || len(got.Messages) == 0 {

@@ -20,6 +20,8 @@ type Storage struct {
 	Tables *aztables.ServiceClient
 	// Local is true if all endpoints are on this machine.
 	Local bool
+
+	putters putters
 }
 
 // StorageOption is an option of OpenStorage.

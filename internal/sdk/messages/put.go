@@ -24,8 +24,8 @@ const putTimeout = 30 * time.Second
 // putParallel is the number of requests under way for one call, on a service that puts one message a request.
 const putParallel = 16
 
-// Putter puts messages that do not expire into one queue. One request at a time is under way; what is to be put
-// meanwhile shares the next one, where the service supports it. It is safe for concurrent use.
+// Putter puts messages into one queue. One request at a time is under way; what is to be put meanwhile shares the next
+// one, where the service supports it. It is safe for concurrent use.
 type Putter struct {
 	queue  *azqueue.QueueClient
 	single atomic.Bool // the service puts one message a request
@@ -41,6 +41,8 @@ type New struct {
 	Text string
 	// Delay is the time after which it becomes visible, in whole seconds.
 	Delay time.Duration
+	// TTL is its time to live in whole seconds; with 0 it does not expire.
+	TTL time.Duration
 }
 
 // Put is a message that was put.
@@ -127,8 +129,8 @@ func (p *Putter) send(ctx context.Context) {
 	}
 }
 
-// next returns how many of the waiting messages the next request takes. The first request of all takes one: its answer
-// says whether the service supports more. The caller holds mu.
+// next returns how many of the waiting messages the next request takes: of one time to live, which a request has once.
+// The first request of all takes one: its answer says whether the service supports more. The caller holds mu.
 func (p *Putter) next() int {
 	most, size := 1, 0
 	switch {
@@ -138,7 +140,8 @@ func (p *Putter) next() int {
 		most = len(p.waiting)
 	}
 	for i, m := range p.waiting {
-		if size += len(m.Text); i == most || i > 0 && size > longpoll.MaxAlsoText {
+		size += len(m.Text)
+		if i == most || i > 0 && (size > longpoll.MaxAlsoText || m.TTL != p.waiting[0].TTL) {
 			return i
 		}
 	}
@@ -168,7 +171,7 @@ func (p *Putter) request(ctx context.Context, list []*putting) {
 	}
 	var answer *http.Response
 	got, err := p.enqueue(policy.WithCaptureResponse(policy.WithHTTPHeader(ctx,
-		http.Header{longpoll.AlsoHeader: {header.String()}}), &answer), New{text.String(), list[0].Delay})
+		http.Header{longpoll.AlsoHeader: {header.String()}}), &answer), New{text.String(), list[0].Delay, list[0].TTL})
 	var refused *azcore.ResponseError
 	switch {
 	case err == nil && len(got) == len(list):
@@ -220,7 +223,11 @@ func (p *Putter) each(ctx context.Context, list []*putting) {
 
 // enqueue sends Put Message and returns the messages of the answer, one at least.
 func (p *Putter) enqueue(ctx context.Context, m New) ([]Put, error) {
-	answer, err := p.queue.EnqueueMessage(ctx, m.Text, &azqueue.EnqueueMessageOptions{TimeToLive: to.Ptr(int32(-1)),
+	ttl := int32(-1)
+	if m.TTL > 0 {
+		ttl = int32(m.TTL / time.Second)
+	}
+	answer, err := p.queue.EnqueueMessage(ctx, m.Text, &azqueue.EnqueueMessageOptions{TimeToLive: &ttl,
 		VisibilityTimeout: to.Ptr(int32(m.Delay / time.Second))})
 	if err == nil && len(answer.Messages) == 0 {
 		err = errors.New("the answer has no message")

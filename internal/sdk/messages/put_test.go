@@ -208,3 +208,31 @@ func TestDeleteLingers(t *testing.T) {
 		})
 	}
 }
+
+// Each message keeps its time to live, also beside others.
+func TestPutTimeToLive(t *testing.T) {
+	t.Parallel()
+	q, l := open(t, http.MethodPost, false)
+	p := messages.NewPutter(q)
+	_, err := p.Put(t.Context(), messages.New{Text: "first"})
+	check.OK(t, err)
+	want := map[string]time.Duration{"week": 7 * 24 * time.Hour, "month": 30 * 24 * time.Hour, "minute": time.Minute}
+	_, err = p.Put(t.Context(), messages.New{Text: "week", TTL: want["week"]},
+		messages.New{Text: "week", TTL: want["week"]}, messages.New{Text: "month", TTL: want["month"]},
+		messages.New{Text: "minute", TTL: want["minute"]}, messages.New{Text: "never"})
+	check.OK(t, err)
+	if n := l.count.Load(); n != 1+4 {
+		t.Errorf("%d requests, want one for each time to live", n)
+	}
+	got, err := q.DequeueMessages(t.Context(), &azqueue.DequeueMessagesOptions{NumberOfMessages: to.Ptr(int32(32))})
+	check.OK(t, err)
+	if len(got.Messages) != 6 {
+		t.Errorf("%d messages, want 6", len(got.Messages))
+	}
+	for _, m := range got.Messages {
+		lives, forever := m.ExpirationTime.Sub(*m.InsertionTime), m.ExpirationTime.Year() == 9999
+		if w, ok := want[*m.MessageText]; ok && lives != w || !ok && !forever {
+			t.Errorf("%s lives for %v", *m.MessageText, lives)
+		}
+	}
+}

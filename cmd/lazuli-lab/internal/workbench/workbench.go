@@ -18,7 +18,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 	"golang.org/x/sync/errgroup"
 
@@ -181,16 +180,17 @@ func (r *run) queue(ctx context.Context, name string) (*azqueue.QueueClient, err
 	return q, err
 }
 
-// put puts n messages with a delay.
-func put(ctx context.Context, q *azqueue.QueueClient, n int, delay func() time.Duration) error {
-	text := base64.StdEncoding.EncodeToString(make([]byte, 256))
+// body is the text of a message.
+var body = make([]byte, 256)
+
+// put puts n messages, some at a time.
+func put(ctx context.Context, n int, one func(context.Context) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	next := atomic.Int64{}
 	for range parallel {
 		g.Go(func() error {
 			for next.Add(1) <= int64(n) {
-				o := &azqueue.EnqueueMessageOptions{VisibilityTimeout: to.Ptr(int32(delay() / time.Second))}
-				if _, err := q.EnqueueMessage(ctx, text, o); err != nil {
+				if err := one(ctx); err != nil {
 					return err
 				}
 			}
@@ -225,15 +225,30 @@ func (r *run) handle(ctx context.Context, queue string, n int, each func()) erro
 }
 
 func (r *run) putAndHandle(ctx context.Context) error {
-	q, err := r.queue(ctx, "work")
+	q, err := r.queue(ctx, "sdk")
 	if err != nil {
 		return err
 	}
-	err = r.measured(fmt.Sprintf("put, %d at a time", parallel), r.Jobs, func() error {
-		return put(ctx, q, r.Jobs, func() time.Duration { return 0 })
-	})
-	if err != nil {
+	if _, err := r.queue(ctx, "work"); err != nil {
 		return err
+	}
+	text := base64.StdEncoding.EncodeToString(body)
+	for _, way := range []struct {
+		name string
+		one  func(context.Context) error
+	}{
+		{"put by azqueue", func(ctx context.Context) error {
+			_, err := q.EnqueueMessage(ctx, text, nil)
+			return err
+		}},
+		{"put by Enqueue", func(ctx context.Context) error { return r.storage.Enqueue(ctx, "work", body) }},
+	} {
+		err := r.measured(fmt.Sprintf("%s, %d at a time", way.name, parallel), r.Jobs, func() error {
+			return put(ctx, r.Jobs, way.one)
+		})
+		if err != nil {
+			return err
+		}
 	}
 	return r.measured(fmt.Sprintf("handle %d waiting, %d at a time", r.Jobs, parallel), r.Jobs, func() error {
 		return r.handle(ctx, "work", r.Jobs, func() {})
@@ -281,12 +296,14 @@ func (r *run) wake(ctx context.Context) error {
 
 // delayed measures when the last of many jobs begins that are due at once.
 func (r *run) delayed(ctx context.Context) error {
-	q, err := r.queue(ctx, "delayed")
-	if err != nil {
+	if _, err := r.queue(ctx, "delayed"); err != nil {
 		return err
 	}
 	due := time.Now().Add(time.Duration(5+r.Delayed/2000) * time.Second)
-	if err := put(ctx, q, r.Delayed, func() time.Duration { return max(0, time.Until(due)) }); err != nil {
+	err := put(ctx, r.Delayed, func(ctx context.Context) error {
+		return r.storage.Enqueue(ctx, "delayed", body, workers.After(max(0, time.Until(due))))
+	})
+	if err != nil {
 		return err
 	}
 	sleep(ctx, time.Until(due)) // the last whole second before which some are visible

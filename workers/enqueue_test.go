@@ -1,0 +1,75 @@
+package workers_test
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+
+	"github.com/lazuli-storage/lazuli/internal/test/check"
+	"github.com/lazuli-storage/lazuli/lazulitest"
+	"github.com/lazuli-storage/lazuli/workers"
+)
+
+// link is a transport that counts Put Message, and holds it while held is set.
+type link struct {
+	next  *http.Client
+	count atomic.Int64
+	held  sync.RWMutex
+}
+
+func (l *link) Do(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodPost {
+		l.count.Add(1)
+		l.held.RLock()
+		defer l.held.RUnlock()
+	}
+	return l.next.Do(r)
+}
+
+// Calls of Enqueue at the same time share requests. The queue is created when it is missing, and each message has its
+// delay and time to live.
+func TestEnqueueShares(t *testing.T) {
+	t.Parallel()
+	lazuli := lazulitest.Start(t)
+	l := &link{next: lazuli.Client()}
+	storage, err := workers.OpenStorage(lazuli.ConnectionString(), workers.WithTransport(l))
+	check.OK(t, err)
+	const month = 30 * 24 * time.Hour
+	check.OK(t, storage.Enqueue(t.Context(), "created", "first", workers.TimeToLive(month)))
+	before := l.count.Load()
+	l.held.Lock() // the first one is under way until all others wait
+	var all sync.WaitGroup
+	for i := range 65 {
+		all.Go(func() {
+			if err := storage.Enqueue(t.Context(), "created", fmt.Sprint(i), workers.TimeToLive(month)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	check.Eventually(t, func() bool { return storage.Putting("created") == 64 }, "64 calls wait")
+	l.held.Unlock()
+	all.Wait()
+	if n := l.count.Load() - before; n != 1+2 {
+		t.Errorf("%d requests for 65 messages, want 3", n)
+	}
+	q := storage.Queues.NewQueueClient("created")
+	for n := 0; n < 66; {
+		got, err := q.DequeueMessages(t.Context(), &azqueue.DequeueMessagesOptions{NumberOfMessages: to.Ptr(int32(32))})
+		check.OK(t, err)
+		if len(got.Messages) == 0 {
+			t.Fatalf("the queue has %d messages, want 66", n)
+		}
+		for _, m := range got.Messages {
+			if lives := m.ExpirationTime.Sub(*m.InsertionTime); lives != month {
+				t.Errorf("a message lives for %v, want %v", lives, month)
+			}
+		}
+		n += len(got.Messages)
+	}
+}
