@@ -56,7 +56,9 @@ func (a *activities) add(r *received) *activity {
 func (a *activities) remove(n *activity) []*received {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.running, n.key)
+	if a.running[n.key] == n {
+		delete(a.running, n.key)
+	}
 	return n.copies
 }
 
@@ -208,7 +210,8 @@ func (b *Backend) nextActivity(ctx context.Context) (*activity, error) {
 }
 
 // CompleteActivityWorkItem implements backend.Backend: it sends the result, then deletes the work item. A crash in
-// between repeats the activity; the instance takes the first result.
+// between repeats the activity; the instance takes the first result. Where this process has the instance's partition, it
+// hands the result over in memory; see ownResult.
 func (b *Backend) CompleteActivityWorkItem(ctx context.Context, wi *backend.ActivityWorkItem) error {
 	if err := b.ready(); err != nil {
 		return err
@@ -234,15 +237,23 @@ func (b *Backend) CompleteActivityWorkItem(ctx context.Context, wi *backend.Acti
 	} else if x := e.GetTaskFailed(); x != nil {
 		x.TaskScheduledId = m.event.EventId
 	}
-	if _, err := b.send(ctx, outgoing{message: &message{Instance: m.Instance, Execution: m.Execution,
-		Scheduled: m.Scheduled, event: e}}); err != nil {
-		return err
+	result := &message{Instance: m.Instance, Execution: m.Execution, Scheduled: m.Scheduled, event: e}
+	own := b.ownResult(w, result)
+	if own == nil {
+		if _, err := b.send(ctx, outgoing{message: result}); err != nil {
+			return err
+		}
 	}
 	if err := fault.Point(pointResultSent); err != nil {
 		return err
 	}
 	b.stats.activities.Add(1)
-	b.deleteActivity(w)
+	if own == nil {
+		b.deleteActivity(w)
+		return nil
+	}
+	b.activities.remove(w)
+	b.sessions.add(own.partition, []*received{own})
 	return nil
 }
 

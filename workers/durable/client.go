@@ -208,6 +208,7 @@ func (c *Client) wait(ctx context.Context, id, filter string, until func(*Instan
 	exists := c.b.started.take(id) // Without the condition: a row that matches it is found by the wait.
 	for pause := waitFirst; ; pause = min(pause*3/2, waitLast) {
 		changed, forget := c.b.watches.watch(id)
+		c.b.late.hurryOne(id)
 		var i *Instance
 		var err error
 		if !exists {

@@ -12,7 +12,7 @@ import (
 
 // rowLinger is the time for which the row of a workflow that goes on may be behind its history. The row of one that
 // ends is written in its last checkpoint.
-const rowLinger = 100 * time.Millisecond
+const rowLinger = 250 * time.Millisecond
 
 // lateRows are the rows in Instances that a checkpoint has left for later, because they say nothing new to clients. The
 // next checkpoint of an instance that comes soon enough writes one row for both. If the process dies before, the next
@@ -92,6 +92,13 @@ func (l *lateRows) again(instance string) {
 	defer l.mu.Unlock()
 	if w := l.list[instance]; w != nil {
 		w.timer.Reset(time.Second)
+	}
+}
+
+// hurryOne makes the session of an instance write its row now.
+func (l *lateRows) hurryOne(instance string) {
+	if l.get(instance) != nil {
+		l.sessions.wake(instance)
 	}
 }
 

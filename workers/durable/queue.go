@@ -23,7 +23,7 @@ const maxDelay = 6 * 24 * time.Hour
 
 // deleteLinger is the time that the deletion of a handled message waits for others to share the request with. The
 // message is hidden meanwhile, and a copy is dropped.
-const deleteLinger = 20 * time.Millisecond
+const deleteLinger = 50 * time.Millisecond
 
 // queue is one queue of a hub.
 type queue struct {
@@ -59,12 +59,13 @@ func (q queue) putAll(ctx context.Context, list []messages.New) ([]messages.Put,
 type received struct {
 	*message
 	queue     queue
-	id, text  string
 	attempts  int64
 	partition int
 
-	mu      sync.Mutex // guards the rest
-	receipt string
+	mu       sync.Mutex // guards the rest
+	id, text string
+	receipt  string
+	own      *ownResult // not nil: the message is in this process alone
 	until   time.Time // when it becomes visible to others
 	gone    bool      // deleted, given back or lost
 }
@@ -108,6 +109,11 @@ func (r *received) delete(ctx context.Context) error {
 	if r.gone {
 		return nil
 	}
+	if r.own != nil {
+		r.gone = true
+		r.own.end()
+		return nil
+	}
 	err := r.queue.deleter.Delete(ctx, r.id, r.receipt)
 	if err != nil && !isLost(err) {
 		return fmt.Errorf("durable: delete a message: %w", err)
@@ -131,13 +137,18 @@ func (b *Backend) deleteLater(r *received, deleted func()) {
 		return
 	}
 	r.gone = true
+	if r.own != nil {
+		r.own.end()
+		deleted()
+		return
+	}
 	b.deleting.count.Add(1)
-	receipt := r.receipt
+	id, receipt := r.id, r.receipt
 	b.deleting.all.Go(func() {
 		defer b.deleting.count.Add(-1)
 		err := fault.Point(pointDelete)
 		if err == nil {
-			err = r.queue.deleter.Delete(b.life, r.id, receipt)
+			err = r.queue.deleter.Delete(b.life, id, receipt)
 		}
 		if err != nil && !isLost(err) {
 			b.log.Warn("cannot delete a message; it comes again and is dropped then", "instance", r.Instance, "err",
@@ -157,6 +168,13 @@ func (r *received) hide(ctx context.Context, d time.Duration, keep bool) error {
 		return nil
 	}
 	asked := r.queue.clock.Now()
+	if r.own != nil {
+		if err := r.own.send(ctx, r, d); err != nil {
+			return err
+		}
+		r.until, r.gone = asked.Add(d), !keep
+		return nil
+	}
 	got, err := r.queue.client.UpdateMessage(ctx, r.id, r.receipt, r.text,
 		&azqueue.UpdateMessageOptions{VisibilityTimeout: to.Ptr(int32(min(max(d, 0), maxDelay) / time.Second))})
 	switch {
@@ -174,6 +192,9 @@ func (r *received) hide(ctx context.Context, d time.Duration, keep bool) error {
 func (r *received) release() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if !r.gone && r.own != nil {
+		r.own.drop()
+	}
 	r.gone = true
 }
 

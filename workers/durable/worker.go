@@ -49,6 +49,9 @@ type settling struct {
 // Shutdown implements backend.TaskHubWorker.
 func (w settling) Shutdown(ctx context.Context) error {
 	err := w.TaskHubWorker.Shutdown(ctx)
+	for i := range w.b.control { // results of activities that ended during the stop
+		w.b.giveBack(w.b.sessions.forget(i))
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
