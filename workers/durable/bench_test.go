@@ -91,8 +91,9 @@ func BenchmarkFanOut(b *testing.B) {
 
 // counted counts the requests of clients by method and place.
 type counted struct {
-	mu sync.Mutex
-	n  map[string]int
+	next *http.Client
+	mu   sync.Mutex // guards n
+	n    map[string]int
 }
 
 func (c *counted) Do(r *http.Request) (*http.Response, error) {
@@ -109,7 +110,7 @@ func (c *counted) Do(r *http.Request) (*http.Response, error) {
 	c.mu.Lock()
 	c.n[r.Method+" "+strings.TrimRight(place, "0123456789")]++
 	c.mu.Unlock()
-	return http.DefaultClient.Do(r)
+	return c.next.Do(r)
 }
 
 // BenchmarkChain runs 16 workflows at a time, each of three activities one after the other; a client that is not the
@@ -117,7 +118,9 @@ func (c *counted) Do(r *http.Request) (*http.Response, error) {
 func BenchmarkChain(b *testing.B) {
 	lazuli := lazulitest.Start(b, lazulitest.WithData(b.TempDir()))
 	connection := lazuli.Default(b).ConnectionString()
-	requests := &counted{n: map[string]int{}}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 0, 256
+	requests := &counted{next: &http.Client{Transport: transport}, n: map[string]int{}}
 	open := func() durable.Options {
 		storage, err := workers.OpenStorage(connection, workers.WithTransport(requests))
 		if err != nil {

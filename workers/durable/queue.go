@@ -66,8 +66,8 @@ type received struct {
 	id, text string
 	receipt  string
 	own      *ownResult // not nil: the message is in this process alone
-	until   time.Time // when it becomes visible to others
-	gone    bool      // deleted, given back or lost
+	until    time.Time  // when it becomes visible to others
+	gone     bool       // deleted, given back or lost
 }
 
 // receive receives up to n messages, and waits for them for most, until stop is closed. Messages that cannot be parsed

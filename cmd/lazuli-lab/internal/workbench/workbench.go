@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lazuli-storage/lazuli/cmd/internal/bench"
+	"github.com/lazuli-storage/lazuli/internal/gctuner"
 	"github.com/lazuli-storage/lazuli/internal/killrig"
 	"github.com/lazuli-storage/lazuli/server"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -110,6 +111,7 @@ func (c counted) Do(r *http.Request) (*http.Response, error) {
 
 // Run measures all rows.
 func Run(ctx context.Context, c Config) (rows []Row, err error) {
+	defer gctuner.Default.Start()() // as App.Run does
 	dir, err := os.MkdirTemp(c.Folder, "lazuli-bench-")
 	if err != nil {
 		return nil, err
