@@ -210,8 +210,8 @@ func (b *Backend) nextActivity(ctx context.Context) (*activity, error) {
 }
 
 // CompleteActivityWorkItem implements backend.Backend: it sends the result, then deletes the work item. A crash in
-// between repeats the activity; the instance takes the first result. Where this process has the instance's partition, it
-// hands the result over in memory; see ownResult.
+// between repeats the activity; the instance takes the first result. Where this process has the instance's partition,
+// it hands the result over in memory; see ownResult.
 func (b *Backend) CompleteActivityWorkItem(ctx context.Context, wi *backend.ActivityWorkItem) error {
 	if err := b.ready(); err != nil {
 		return err
