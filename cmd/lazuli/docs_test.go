@@ -183,8 +183,13 @@ func (p *helpPage) common(c *cobra.Command) (names []string) {
 	return names
 }
 
+// paragraphs returns the beginning of a command's text: the help and the pages of the subjects have the rest.
 func paragraphs(c *cobra.Command) []string {
-	return strings.Split(strings.Trim(c.Long, "\n"), "\n\n")
+	list := strings.Split(strings.Trim(c.Long, "\n"), "\n\n")
+	if list[0] == c.Short+"." && len(list) > 1 {
+		list = list[1:]
+	}
+	return list[:1]
 }
 
 // examples returns the lines of a command's examples. Words with the command's name in them become NAME in what several
