@@ -8,6 +8,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	check.MoreParallel(4) // most tests wait, for elections, disks or processes
+	check.MoreParallel(8) // most tests wait, for elections, disks or processes
 	os.Exit(m.Run())
 }

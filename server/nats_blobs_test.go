@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -184,10 +185,16 @@ func TestBlobsWithoutAMajority(t *testing.T) {
 	cluster.Stop(0)
 	cluster.Stop(1)
 	once := policy.WithRetryOptions(ctx, policy.RetryOptions{MaxRetries: -1})
-	_, err := a.NewBlockBlobClient("refused").UploadBuffer(once, p, nil)
-	wantUnavailable(t, "a write", err)
-	_, err = b.NewBlobClient("kept").GetProperties(once, nil)
-	wantUnavailable(t, "a read", err)
+	var tries sync.WaitGroup // each waits for ten seconds
+	tries.Go(func() {
+		_, err := a.NewBlockBlobClient("refused").UploadBuffer(once, p, nil)
+		wantUnavailable(t, "a write", err)
+	})
+	tries.Go(func() {
+		_, err := b.NewBlobClient("kept").GetProperties(once, nil)
+		wantUnavailable(t, "a read", err)
+	})
+	tries.Wait()
 	cluster.Start(0)
 	cluster.Start(1)
 	cluster.WaitReady()

@@ -38,7 +38,7 @@ type parallel struct{ *testing.M }
 
 // Run implements testscript.TestingM.
 func (p parallel) Run() int {
-	check.MoreParallel(4)
+	check.MoreParallel(8)
 	return p.M.Run()
 }
 

@@ -9,8 +9,8 @@ import (
 
 // The errors of subscriptions.
 var (
-	ErrSubscriptionExists   = errors.New("event log: the subscription exists")
-	ErrSubscriptionNotFound = errors.New("event log: the subscription does not exist")
+	ErrSubscriptionExists   = errors.New("the event subscription exists")
+	ErrSubscriptionNotFound = errors.New("the event subscription does not exist")
 )
 
 // Subscription is a stored event subscription. Config and Progress are opaque here.

@@ -49,6 +49,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	check.MoreParallel(6) // most tests wait, for leases and timers
 	os.Exit(m.Run())
 }
 
