@@ -18,6 +18,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo"
+	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/killrig"
 	"github.com/lazuli-storage/lazuli/server"
@@ -42,7 +44,7 @@ func newDemoCommand() *cobra.Command {
 	}
 	for name, run := range map[string]func(context.Context, *workers.Storage, *workers.App, demo.WorkerSettings) error{
 		"large-entity-worker": demo.RunLargeEntityWorker, "table-index-worker": demo.RunTableIndexWorker,
-		"search-worker": demo.RunSearchWorker, "pattern-worker": demo.RunDesignWorker,
+		"search-worker": demo.RunSearchWorker, "pattern-worker": demo.RunDesignWorker, "lake-worker": demo.RunLakeWorker,
 	} {
 		cmd.AddCommand(newDemonstrationWorkerCommand(name, run))
 	}
@@ -111,6 +113,8 @@ type demonstration struct {
 	run               func(context.Context, demo.Config) (*demo.Report, error)
 	// clustered means that it can run on a cluster whose nodes are killed.
 	clustered bool
+	// hierarchical means that the account needs a hierarchical namespace.
+	hierarchical bool
 	// worker are the arguments of its worker's process.
 	worker func(demo.WorkerSettings) []string
 }
@@ -177,6 +181,17 @@ it again. At the end, every record must have its document in the index, and ever
 		worker: func(w demo.WorkerSettings) []string {
 			return []string{"demo", "search-worker", "--queue=" + w.Queue, "--from=" + w.Current, "--folder=" + w.Folder,
 				"--kind=" + w.Kind}
+		},
+	},
+	{
+		name: "lake", short: "Commit batches to a table of files by renames while the writer is killed at every step in turn",
+		points: demo.LakePoints(), run: demo.Lake, hierarchical: true,
+		long: `Writers commit batches of real records to a table of partitioned files, as Spark does: each task writes to a directory of
+its own below _temporary and commits by a rename, and the job commits by one more. Two writers can work on a batch at a time. A reader
+looks at the table all the time: it must see each batch whole or not at all. At the end, all files must be unchanged, and nothing
+temporary may be left. The account must have a hierarchical namespace.`,
+		worker: func(w demo.WorkerSettings) []string {
+			return []string{"demo", "lake-worker", "--queue=" + w.Queue, "--container=" + w.Container}
 		},
 	},
 }
@@ -315,7 +330,7 @@ func (d demonstration) demonstrate(ctx context.Context, out io.Writer, c demo.Co
 			return cluster.Harass(ctx, random, maxNodeDown, say)
 		}
 	case c.ConnectionString == "":
-		s, stop, err := startThrowaway()
+		s, stop, err := startThrowaway(d.hierarchical)
 		if err != nil {
 			return err
 		}
@@ -367,7 +382,7 @@ func newDemonstrationWorkerCommand(name string,
 	flags := map[string]*string{"queue": &s.Queue, "from": &s.Current, "to": &s.Archive, "container": &s.Container,
 		"kind": &s.Kind, "folder": &s.Folder}
 	cmd := newDemoWorkerCommand(name, flags, func(ctx context.Context, storage *workers.Storage, log *slog.Logger) error {
-		s.Fault = os.Getenv(fault.EnvVar)
+		s.Fault, s.ConnectionString = os.Getenv(fault.EnvVar), os.Getenv(connectionEnvVar)
 		return run(ctx, storage, workers.New(workers.Config{Storage: storage, Logger: log}), s)
 	})
 	cmd.Flags().DurationVar(&s.Lease, "lease", time.Second, "")
@@ -377,12 +392,21 @@ func newDemonstrationWorkerCommand(name string,
 }
 
 // startThrowaway starts a Lazuli on free ports with a data folder that stop removes.
-func startThrowaway() (connectionString string, stop func() error, err error) {
+func startThrowaway(hierarchical bool) (connectionString string, stop func() error, err error) {
+	key, err := auth.ParseKey(auth.DevelopmentKey)
+	if err != nil {
+		return "", nil, err
+	}
+	accounts, err := auth.NewManagedAccounts(accountprops.Blob{Hierarchical: hierarchical},
+		auth.Account{Name: auth.DevelopmentAccount, Keys: []auth.Key{key}})
+	if err != nil {
+		return "", nil, err
+	}
 	dir, err := os.MkdirTemp("", "lazuli-demo-")
 	if err != nil {
 		return "", nil, err
 	}
-	s, err := server.Start(server.Config{Location: dir, Log: slog.New(slog.DiscardHandler)})
+	s, err := server.Start(server.Config{Location: dir, Accounts: accounts, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return "", nil, errors.Join(err, os.RemoveAll(dir))
 	}

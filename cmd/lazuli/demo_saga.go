@@ -84,7 +84,7 @@ Steps: ` + strings.Join(points, ", "),
 		}
 		c.Worker = func(s demo.SagaSettings) *exec.Cmd { return sagaWorker(self, s) }
 		if c.ConnectionString = connection(); c.ConnectionString == "" {
-			text, stop, err := startThrowaway()
+			text, stop, err := startThrowaway(false)
 			if err != nil {
 				return err
 			}

@@ -1,0 +1,501 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azdatalake/directory"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azdatalake/filesystem"
+	"github.com/google/uuid"
+
+	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
+	"github.com/lazuli-storage/lazuli/workers"
+)
+
+// Lake runs the demonstration of writers that commit batches to a table of files by renames, as Spark's do: each task of
+// a job writes to a directory of its own below _temporary, commits by a rename, and the job commits by another one.
+// Readers must see each batch whole or not at all, at every moment.
+func Lake(ctx context.Context, c Config) (*Report, error) {
+	return demonstrate(ctx, c, func(storage *workers.Storage, id string) (pattern, error) {
+		if storage.Queues == nil || storage.Blobs == nil {
+			return nil, errors.New("the connection string must name a queue and a blob endpoint")
+		}
+		name := "lazuli-demo-" + id
+		t, err := openLakeTable(c.ConnectionString, name)
+		return &lakePattern{lakeTable: t, storage: storage, name: name}, err
+	})
+}
+
+// LakePoints returns what a run of Lake visits by default.
+func LakePoints() []string { return pointsOf(&lakePattern{}) }
+
+var (
+	pointLakeWrite     = fault.Declare("lake-commit/before-file")
+	pointLakeWritten   = fault.Declare("lake-commit/after-file")
+	pointLakeTask      = fault.Declare("lake-commit/before-task")
+	pointLakeTaskDone  = fault.Declare("lake-commit/after-task")
+	pointLakeCommit    = fault.Declare("lake-commit/before-job")
+	pointLakeCommitted = fault.Declare("lake-commit/after-job")
+	pointLakeCleaned   = fault.Declare("lake-commit/after-cleaning")
+	lakePoints         = []fault.Name{pointLakeWrite, pointLakeWritten, pointLakeTask, pointLakeTaskDone, pointLakeCommit,
+		pointLakeCommitted, pointLakeCleaned}
+)
+
+const (
+	lakeBatches = 240 // of a run with all records
+	lakeTasks   = 3   // of a job
+	tableFolder = "table"
+	temporary   = tableFolder + "/_temporary"
+)
+
+// lakeBatch is a batch of the table, the body of a message.
+type lakeBatch struct{ Number, Of int }
+
+func (b lakeBatch) name() string      { return fmt.Sprintf("batch=%05d", b.Number) }
+func (b lakeBatch) folder() string    { return tableFolder + "/" + b.name() }
+func (b lakeBatch) temporary() string { return temporary + "/" + b.name() }
+
+// lakeRecords are the records of all batches.
+var lakeRecords = sync.OnceValues(func() ([]entity, error) { return loadRecords(0) })
+
+// files returns the contents of the files that a task writes, by path in the batch: records as lines, partitioned by
+// party.
+func (b lakeBatch) files(task int) (map[string]string, error) {
+	entities, err := lakeRecords()
+	if err != nil {
+		return nil, err
+	}
+	files := map[string]string{}
+	for i, e := range entities {
+		if i%b.Of != b.Number || i/b.Of%lakeTasks != task {
+			continue
+		}
+		var record struct{ Party string }
+		if err := json.Unmarshal(e.json, &record); err != nil {
+			return nil, err
+		}
+		files[fmt.Sprintf("party=%s/part-%d.json", record.Party, task)] += string(e.json) + "\n"
+	}
+	return files, nil
+}
+
+// all returns the contents of the files of the batch.
+func (b lakeBatch) all() (map[string]string, error) {
+	all := map[string]string{}
+	for task := range lakeTasks {
+		files, err := b.files(task)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(all, files)
+	}
+	return all, nil
+}
+
+// lakeTable is a table of files in a filesystem.
+type lakeTable struct{ fs *filesystem.Client }
+
+func openLakeTable(connection, name string) (lakeTable, error) {
+	s, err := connstr.Parse(connection)
+	if err != nil {
+		return lakeTable{}, err
+	}
+	c, err := s.Lake(connstr.Options{})
+	if err != nil {
+		return lakeTable{}, err
+	}
+	return lakeTable{c.NewFileSystemClient(name)}, nil
+}
+
+// exists reports whether there is a directory.
+func (t lakeTable) exists(ctx context.Context, path string) (bool, error) {
+	_, err := t.fs.NewDirectoryClient(path).GetProperties(ctx, nil)
+	if notFound(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// rename moves a directory to a path at which nothing is. It reports false if something is there, or if the directory
+// or that of the target is gone: another worker has been there.
+func (t lakeTable) rename(ctx context.Context, from, target string) (bool, error) {
+	_, err := t.fs.NewDirectoryClient(from).Rename(ctx, target, &directory.RenameOptions{
+		AccessConditions: &directory.AccessConditions{ModifiedAccessConditions: &directory.ModifiedAccessConditions{
+			IfNoneMatch: to.Ptr(azcore.ETagAny)}}})
+	if s := statusOf(err); s == http.StatusNotFound || s == http.StatusConflict || s == http.StatusPreconditionFailed {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (t lakeTable) write(ctx context.Context, path, content string) error {
+	f := t.fs.NewFileClient(path)
+	if _, err := f.Create(ctx, nil); err != nil {
+		return err
+	}
+	if _, err := f.AppendData(ctx, 0, readSeekCloser{bytes.NewReader([]byte(content))}, nil); err != nil {
+		return err
+	}
+	_, err := f.FlushData(ctx, int64(len(content)), nil)
+	return err
+}
+
+type readSeekCloser struct{ io.ReadSeeker }
+
+// Close implements io.Closer.
+func (readSeekCloser) Close() error { return nil }
+
+// commit writes a batch and makes it part of the table. Any number of workers may do so at a time, and any of them may
+// stop at any step.
+func (t lakeTable) commit(ctx context.Context, b lakeBatch) error {
+	done, err := t.exists(ctx, b.folder())
+	if err != nil {
+		return err
+	}
+	if !done {
+		if err := t.tasks(ctx, b); err != nil {
+			return err
+		}
+		if err := fault.Point(pointLakeCommit); err != nil {
+			return err
+		}
+		if done, err = t.rename(ctx, b.temporary()+"/tasks", b.folder()); err != nil {
+			return err
+		}
+		if !done { // another worker may have
+			if done, err = t.exists(ctx, b.folder()); err == nil && !done {
+				err = workers.RetryAfter(errors.New("the tasks of the batch are gone"), 0)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	if err := fault.Point(pointLakeCommitted); err != nil {
+		return err
+	}
+	if err := t.drop(ctx, b.temporary()); err != nil {
+		return err
+	}
+	return fault.Point(pointLakeCleaned)
+}
+
+// drop deletes a directory with everything in it, if it exists.
+func (t lakeTable) drop(ctx context.Context, path string) error {
+	_, err := t.fs.NewDirectoryClient(path).Delete(ctx, nil)
+	if notFound(err) {
+		return nil
+	}
+	return err
+}
+
+// tasks does the tasks of a batch that are not committed yet. A task is a directory in that of the tasks, which gets
+// there by one rename; a batch's directory is that of its tasks.
+func (t lakeTable) tasks(ctx context.Context, b lakeBatch) error {
+	if _, err := t.fs.NewDirectoryClient(b.temporary()+"/tasks").Create(ctx, nil); err != nil &&
+		statusOf(err) != http.StatusConflict {
+		return err
+	}
+	for task := range lakeTasks {
+		target := fmt.Sprintf("%s/tasks/task-%d", b.temporary(), task)
+		if done, err := t.exists(ctx, target); done || err != nil {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		files, err := b.files(task)
+		if err != nil {
+			return err
+		}
+		attempt := b.temporary() + "/attempts/" + uuid.NewString()
+		if _, err := t.fs.NewDirectoryClient(attempt).Create(ctx, nil); err != nil {
+			return err
+		}
+		for _, path := range slices.Sorted(maps.Keys(files)) {
+			if err := fault.Point(pointLakeWrite); err != nil {
+				return err
+			}
+			if err := t.write(ctx, attempt+"/"+path, files[path]); err != nil {
+				return err
+			}
+			if err := fault.Point(pointLakeWritten); err != nil {
+				return err
+			}
+		}
+		if err := fault.Point(pointLakeTask); err != nil {
+			return err
+		}
+		if _, err := t.rename(ctx, attempt, target); err != nil {
+			return err
+		}
+		if err := fault.Point(pointLakeTaskDone); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// batches returns the sizes of the files of all batches that a reader sees, by batch and path in it.
+func (t lakeTable) batches(ctx context.Context) (map[string]map[string]int64, int, error) {
+	seen, left := map[string]map[string]int64{}, 0
+	pages := t.fs.NewListPathsPager(true, &filesystem.ListPathsOptions{Prefix: to.Ptr(tableFolder)})
+	for pages.More() {
+		page, err := pages.NextPage(ctx)
+		if notFound(err) {
+			return seen, 0, nil
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		for _, p := range page.Paths {
+			path := value(p.Name)
+			if rest, ok := strings.CutPrefix(path, temporary+"/"); ok {
+				if strings.Count(rest, "/") == 0 {
+					left++
+				}
+				continue
+			}
+			batch, rest, _ := strings.Cut(strings.TrimPrefix(path, tableFolder+"/"), "/")
+			if !strings.HasPrefix(batch, "batch=") {
+				continue
+			}
+			if seen[batch] == nil {
+				seen[batch] = map[string]int64{}
+			}
+			if _, file, ok := strings.Cut(rest, "/"); ok && p.IsDirectory == nil {
+				seen[batch][file] = value(p.ContentLength) // without its task
+			}
+		}
+	}
+	return seen, left, nil
+}
+
+// lakePattern commits batches to a table while a reader looks.
+type lakePattern struct {
+	lakeTable
+	storage *workers.Storage
+	name    string // of the filesystem and of the queue
+	want    map[entityKey]map[string]string
+
+	stop func() // stops the reader, whose the rest is until then
+	// half has the batches that were there by half, in words; looks counts the readings, visible is the largest number of
+	// batches that one of them found.
+	half           map[string]bool
+	looks, visible int
+}
+
+func (p *lakePattern) points() (list []string) {
+	for _, n := range lakePoints {
+		list = append(list, string(n))
+	}
+	return list
+}
+func (p *lakePattern) kind(entityKey) string      { return "" }
+func (p *lakePattern) holdUp() string             { return string(pointLakeCommit) }
+func (p *lakePattern) concurrency() int           { return 4 }
+func (p *lakePattern) passes(_ string, n int) int { return n }
+func (p *lakePattern) plan(k kill) string         { return k.String() }
+func (p *lakePattern) settings() WorkerSettings {
+	return WorkerSettings{Queue: p.name, Container: p.name}
+}
+
+func (p *lakePattern) create(ctx context.Context) error {
+	if _, err := p.fs.Create(ctx, nil); err != nil {
+		return fmt.Errorf("create filesystem %s: %w", p.name, err)
+	}
+	if _, err := p.fs.NewDirectoryClient("/").GetAccessControl(ctx, nil); err != nil {
+		return fmt.Errorf("the account must have a hierarchical namespace (lazuli --hierarchical-namespace): %w", err)
+	}
+	return nil
+}
+
+func (p *lakePattern) remove(ctx context.Context) error {
+	if p.stop != nil {
+		p.stop()
+	}
+	if _, err := p.fs.Delete(ctx, nil); err != nil && !notFound(err) {
+		return fmt.Errorf("delete filesystem %s: %w", p.name, err)
+	}
+	return nil
+}
+
+func batchOf(k entityKey, of int) lakeBatch {
+	var n int
+	_, _ = fmt.Sscan(strings.TrimLeft(k.row, "0"), &n) // "" is 0
+	return lakeBatch{n, of}
+}
+
+func (p *lakePattern) load(ctx context.Context, r *run) (keys []entityKey, err error) {
+	n := lakeBatches
+	if r.Records > 0 {
+		n = min(n, r.Records)
+	}
+	p.want = map[entityKey]map[string]string{}
+	for i := range n {
+		k := entityKey{"batch", fmt.Sprintf("%05d", i)}
+		if p.want[k], err = (lakeBatch{i, n}).all(); err != nil {
+			return nil, err
+		}
+		keys = append(keys, k)
+	}
+	r.report.Records, r.report.Old = n, n
+	r.say.line("%d batches are to be committed, each of %d tasks", n, lakeTasks)
+	p.look(ctx, n)
+	return keys, nil
+}
+
+// look reads the table again and again until stop is called, and notes the batches that are there by half.
+func (p *lakePattern) look(ctx context.Context, of int) {
+	p.half = map[string]bool{}
+	ctx, cancel := context.WithCancel(ctx)
+	var ended sync.WaitGroup
+	p.stop = func() { cancel(); ended.Wait() }
+	ended.Go(func() {
+		pause := time.NewTicker(20 * time.Millisecond)
+		defer pause.Stop()
+		for ; ctx.Err() == nil; <-pause.C {
+			seen, _, err := p.batches(ctx)
+			if err != nil {
+				continue // the census reports it
+			}
+			p.looks++
+			p.visible = max(p.visible, len(seen))
+			for k, want := range p.want {
+				name := batchOf(k, of).name()
+				if files, ok := seen[name]; ok && !whole(files, want) {
+					p.half[fmt.Sprintf("%s with %d of %d files", name, len(files), len(want))] = true
+				}
+			}
+		}
+	})
+}
+
+// whole reports whether a reader sees all files of a batch with their lengths.
+func whole(files map[string]int64, want map[string]string) bool {
+	if len(files) != len(want) {
+		return false
+	}
+	for path, content := range want {
+		if n, ok := files[path]; !ok || n != int64(len(content)) {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *lakePattern) message(k entityKey) ([]byte, error) {
+	return json.Marshal(batchOf(k, len(p.want)))
+}
+
+// reset takes batches out of the table.
+func (p *lakePattern) reset(ctx context.Context, keys []entityKey) error {
+	for _, k := range keys {
+		b := batchOf(k, len(p.want))
+		for _, path := range []string{b.folder(), b.temporary()} {
+			if err := p.drop(ctx, path); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (p *lakePattern) census(ctx context.Context, keys []entityKey, _ bool) (census, error) {
+	var c census
+	seen, left, err := p.batches(ctx)
+	if err != nil {
+		return c, err
+	}
+	for _, k := range keys {
+		switch files, ok := seen[batchOf(k, len(p.want)).name()]; {
+		case !ok:
+			c.Kept = append(c.Kept, k)
+		case whole(files, p.want[k]):
+			c.Moved = append(c.Moved, k)
+		default:
+			c.Lost = append(c.Lost, k)
+		}
+	}
+	c.Orphaned = left
+	return c, nil
+}
+
+// converged reports whether nothing temporary is left.
+func (p *lakePattern) converged(ctx context.Context) (bool, error) {
+	_, left, err := p.batches(ctx)
+	return left == 0, err
+}
+
+// conclude reads all files, and counts what the reader saw meanwhile.
+func (p *lakePattern) conclude(ctx context.Context, _ *run) (problems []string, summary string, err error) {
+	p.stop()
+	for _, text := range slices.Sorted(maps.Keys(p.half)) {
+		problems = append(problems, "a reader saw "+text)
+	}
+	files := 0
+	for k, want := range p.want {
+		b := batchOf(k, len(p.want))
+		found := map[string]string{}
+		client := p.fs
+		pages := client.NewListPathsPager(true, &filesystem.ListPathsOptions{Prefix: to.Ptr(b.folder())})
+		for pages.More() {
+			page, err := pages.NextPage(ctx)
+			if notFound(err) {
+				break
+			}
+			if err != nil {
+				return nil, "", err
+			}
+			for _, e := range page.Paths {
+				if e.IsDirectory != nil {
+					continue
+				}
+				answer, err := client.NewFileClient(value(e.Name)).DownloadStream(ctx, nil)
+				if err != nil {
+					return nil, "", err
+				}
+				text, err := io.ReadAll(answer.Body)
+				if err = errors.Join(err, answer.Body.Close()); err != nil {
+					return nil, "", err
+				}
+				_, path, _ := strings.Cut(strings.TrimPrefix(value(e.Name), b.folder()+"/"), "/")
+				found[path] = string(text)
+			}
+		}
+		if files += len(found); !maps.Equal(found, want) {
+			problems = append(problems, fmt.Sprintf("%s has %d files, want %d, or other contents", b.name(), len(found),
+				len(want)))
+		}
+	}
+	if len(p.want) > 0 && (p.looks == 0 || p.visible == 0) {
+		problems = append(problems, "the reader saw nothing: the run shows nothing")
+	}
+	return problems, fmt.Sprintf("%d batches of %d files are in the table, whole and unchanged. A reader looked %d times "+
+		"and saw none by half", len(p.want), files, p.looks), nil
+}
+
+// RunLakeWorker is the body of a worker's process.
+func RunLakeWorker(ctx context.Context, _ *workers.Storage, app *workers.App, s WorkerSettings) error {
+	t, err := openLakeTable(s.ConnectionString, s.Container)
+	if err != nil {
+		return err
+	}
+	workers.Queue(app, "lake", func(ctx context.Context, m *workers.Message[lakeBatch]) error {
+		return t.commit(ctx, m.Body)
+	}, s.Options()...)
+	return app.Run(ctx)
+}
