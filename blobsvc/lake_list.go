@@ -114,7 +114,7 @@ func (c *call) pathItem(item *state.Item) (p pathItem) {
 		LastModified: b.Changed.RFC1123()}
 	if b.IsDirectory() || hasFolderMark(b.Metadata) {
 		p.Directory = "true"
-		if c.version() < v20200210 && strings.EqualFold(c.Query.Get("recursive"), "false") {
+		if b.Node != nil && b.Node.Implicit {
 			p.Length = "" // recorded
 		}
 	}

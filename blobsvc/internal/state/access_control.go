@@ -67,7 +67,7 @@ type AccessFailure struct {
 type AccessBatch struct {
 	Directories, Files int
 	Failed             []AccessFailure
-	// Next is the path at which the next part begins, "" at the end.
+	// Next is the path at which the next part begins, "" at the end and after a failure that ends the change.
 	Next string
 }
 
@@ -94,7 +94,11 @@ func (s *Store) SetAccessRecursive(w *Write, q *AccessChange, from string, most 
 		sum.Failed = append(sum.Failed, part.Failed...)
 		sum.Next = part.Next
 		done := sum.Directories + sum.Files + len(sum.Failed)
-		if part.Next == "" || done >= most || !force && len(part.Failed) > 0 {
+		if !force && len(part.Failed) > 0 {
+			sum.Next = "" // recorded: the caller begins again, or goes on from the token before
+			return sum, nil
+		}
+		if part.Next == "" || done >= most {
 			return sum, nil
 		}
 		from = part.Next

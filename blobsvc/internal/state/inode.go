@@ -17,6 +17,8 @@ type Node struct {
 	Access       posix.Access
 	// Context is the encryption context, opaque text of the client.
 	Context string
+	// Implicit is set for a directory that was created because something in it was.
+	Implicit bool
 
 	// parent and name are the entry of the inode. The root directory of a container has no parent, and the container's key
 	// as its name.
@@ -86,6 +88,10 @@ func newRoot(owner, key string) Blob {
 func (c *change) link(b *Blob) error {
 	if c.item.exists() {
 		if b == nil || b.Node != nil && !c.Node.replaces() {
+			if b != nil && b.Node != nil && b.Node.Implicit {
+				node := *b.Node
+				node.Implicit, b.Node = false, &node
+			}
 			return nil
 		}
 		parent, err := permit(c.tx, c.parent, c.Caller, posix.Write|posix.Execute)
@@ -109,7 +115,7 @@ func (c *change) link(b *Blob) error {
 		if made.Node, err = c.newNode(&parent, name, true, want); err != nil {
 			return err
 		}
-		made.Node.parent = dir
+		made.Node.parent, made.Node.Implicit = dir, true
 		n := inode(nextID(c.tx))
 		c.tx.Put(namesBucket, entryKey(dir, name), entry{n, entryDirectory}.encode())
 		putBlob(c.tx, n.item(), baseSlot, &made)

@@ -10,6 +10,7 @@ const (
 	nodeNamed     // the list has a mask and named entries
 	nodeDefault   // and a default list follows
 	nodeContext
+	nodeImplicit
 )
 
 func (e *encoder) node(n *Node) {
@@ -32,6 +33,9 @@ func (e *encoder) node(n *Node) {
 	}
 	if n.Context != "" {
 		flags |= nodeContext
+	}
+	if n.Implicit {
+		flags |= nodeImplicit
 	}
 	e.b = append(e.b, flags)
 	owner := func(s string) {
@@ -86,6 +90,7 @@ func (d *decoder) node() *Node {
 		return posix.SuperUser
 	}
 	n.Directory, n.Owner, n.Group = flags&nodeDirectory != 0, owner(), owner()
+	n.Implicit = flags&nodeImplicit != 0
 	n.Access.Sticky = d.byte() == 1
 	n.Access.List = d.acl(flags&nodeNamed != 0)
 	if flags&nodeDefault != 0 {
