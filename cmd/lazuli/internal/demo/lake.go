@@ -25,8 +25,8 @@ import (
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// Lake runs the demonstration of writers that commit batches to a table of files by renames, as Spark's do: each task of
-// a job writes to a directory of its own below _temporary, commits by a rename, and the job commits by another one.
+// Lake runs the demonstration of writers that commit batches to a table of files by renames, as Spark's do: each task
+// of a job writes to a directory of its own below _temporary, commits by a rename, and the job commits by another one.
 // Readers must see each batch whole or not at all, at every moment.
 func Lake(ctx context.Context, c Config) (*Report, error) {
 	return demonstrate(ctx, c, func(storage *workers.Storage, id string) (pattern, error) {
