@@ -9,6 +9,7 @@ package main
 import (
 	"errors"
 	"log"
+	"net/url"
 	"os"
 	"os/exec"
 
@@ -24,10 +25,8 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if issuer := os.Getenv("IDENTITY_ENDPOINT"); issuer != "" {
-		if err := proxy.UseIssuer(issuer); err != nil {
-			log.Fatal(err)
-		}
+	if issuer, err := url.Parse(os.Getenv("IDENTITY_ENDPOINT")); err == nil {
+		proxy.UseIssuer(issuer.Host)
 	}
 	env, err := proxy.Environment(os.Args[1])
 	if err != nil {
