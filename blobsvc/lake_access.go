@@ -56,7 +56,7 @@ func (s *Service) getAccessControl(c *call) error {
 		return err
 	}
 	var b state.Blob
-	if err := s.readStatus(c, 0, &b); err != nil {
+	if err := s.readStatus(c, 0, false, &b); err != nil {
 		return err
 	}
 	if b.Node == nil {

@@ -1,6 +1,8 @@
 package blobsvc_test
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
 	"strings"
 	"testing"
@@ -162,6 +164,97 @@ func TestLakeRenameIntoDirectory(t *testing.T) {
 	rename("d/b", "d").want(t, 409, "InvalidRenameSourcePath")
 	rename("", "d/b").want(t, 201, "")
 	wantPaths(t, paths(t, fs, true, nil), "a/", "a/f", "b/", "b/y", "c/", "c/g", "c/x", "d/")
+}
+
+// Hadoop finds by the ID of its request whether a creation or a rename was done whose answer was lost.
+func TestLakeTransaction(t *testing.T) {
+	t.Parallel()
+	f := lake(t)
+	f.filesystem("one")
+	transaction := func(path string) string {
+		return f.lakeDo("HEAD", "/one/"+path+"?action=getStatus", "").want(t, 200,
+			"").header.Get("X-Ms-Client-Transaction-Id")
+	}
+	const header = "x-ms-client-transaction-id"
+	for _, id := range []string{"first", "second", ""} {
+		f.lakeDo("PUT", "/one/d/a?resource=file", "", header, id).want(t, 201, "")
+		if got := transaction("d/a"); got != id {
+			t.Errorf("created with %q: %q", id, got)
+		}
+	}
+	if got := transaction("d"); got != "" {
+		t.Errorf("the directory above has %q", got)
+	}
+	f.lakeDo("PUT", "/one/d/b", "", "x-ms-rename-source", "/one/d/a", header, "third").want(t, 201, "")
+	if got := transaction("d/b"); got != "third" {
+		t.Errorf("renamed with third: %q", got)
+	}
+	f.lakeDo("PUT", "/one/d/c?resource=file", "", header, strings.Repeat("x", 129)).want(t, 400, "InvalidHeaderValue")
+}
+
+// The error of a creation that replaces nothing says what exists.
+func TestLakeExistingKind(t *testing.T) {
+	t.Parallel()
+	f := lake(t)
+	writeFile(t, f.filesystem("one"), "d/f", "")
+	for path, want := range map[string]string{"d?resource=directory": "directory", "d/f?resource=file": "file",
+		"?resource=directory": "directory"} {
+		r := f.lakeDo("PUT", "/one/"+path, "", "If-None-Match", "*").want(t, 409, "PathAlreadyExists")
+		if got := r.header.Get("X-Ms-Existing-Resource-Type"); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+}
+
+// Hadoop begins a listing at a name with a token in the form of the service's own.
+func TestLakeTokenOfName(t *testing.T) {
+	t.Parallel()
+	f := lake(t)
+	fs := f.filesystem("one")
+	for _, name := range []string{"a", "b/c", "b/d", "e"} {
+		writeFile(t, fs, name, "")
+	}
+	list := func(query, token string) string {
+		token = base64.StdEncoding.EncodeToString([]byte(token))
+		r := f.lakeDo("GET", "/one?resource=filesystem&recursive=false&continuation="+token+query, "").want(t, 200, "")
+		var names []string
+		for _, part := range strings.Split(r.body, `"name":"`)[1:] {
+			name, _, _ := strings.Cut(part, `"`)
+			names = append(names, name)
+		}
+		return strings.Join(names, " ")
+	}
+	if got := list("", "-123 0 b"); got != "b e" {
+		t.Errorf("from b: %s", got)
+	}
+	if got := list("&directory=b", "77 0 d"); got != "b/d" {
+		t.Errorf("from d in b: %s", got)
+	}
+	token := base64.StdEncoding.EncodeToString([]byte("x 0 b"))
+	f.lakeDo("GET", "/one?resource=filesystem&recursive=false&continuation="+token, "").want(t, 400,
+		"InvalidQueryParameterValue")
+}
+
+// The properties of a file with a customer-provided key need the key; its status does not.
+func TestLakePropertiesNeedKey(t *testing.T) {
+	t.Parallel()
+	f := lake(t)
+	f.filesystem("one")
+	sum := sha256.Sum256([]byte("01234567890123456789012345678901"))
+	key := []string{"x-ms-encryption-algorithm", "AES256", "x-ms-encryption-key",
+		base64.StdEncoding.EncodeToString([]byte("01234567890123456789012345678901")), "x-ms-encryption-key-sha256",
+		base64.StdEncoding.EncodeToString(sum[:])}
+	f.lakeDo("PUT", "/one/f?resource=file", "", key...).want(t, 201, "")
+	f.lakeDo("HEAD", "/one/f", "").want(t, 409, "BlobUsesCustomerSpecifiedEncryption")
+	f.lakeDo("HEAD", "/one/f?action=getStatus", "").want(t, 200, "")
+	f.lakeDo("HEAD", "/one/f", "", key...).want(t, 200, "")
+	set := []string{"x-ms-properties", "a=Yg=="}
+	f.lakeDo("PATCH", "/one/f?action=setProperties", "", set...).want(t, 409, "BlobUsesCustomerSpecifiedEncryption")
+	r := f.lakeDo("PATCH", "/one/f?action=setProperties", "", append(set, key...)...).want(t, 200, "")
+	if got := r.header.Get("X-Ms-Encryption-Key-Sha256"); got != key[5] ||
+		r.header.Get("X-Ms-Request-Server-Encrypted") != "true" {
+		t.Errorf("the answer has %v", r.header)
+	}
 }
 
 // A listing of a file has the file.

@@ -68,7 +68,9 @@ func (s *Service) listPaths(c *call) error {
 	if from := c.Query.Get("beginfrom"); from != "" {
 		l.From = []byte(prefix + strings.TrimPrefix(from, prefix))
 	}
-	if token, err := c.marker("continuation"); err != nil {
+	if name, ok := nameInToken(c.Query.Get("continuation")); ok && tree {
+		l.From = []byte(prefix + name)
+	} else if token, err := c.marker("continuation"); err != nil {
 		return err
 	} else if token != nil {
 		l.From = token
@@ -101,6 +103,20 @@ func (s *Service) listPaths(c *call) error {
 		c.Set("x-ms-continuation", encodeMarker(next))
 	}
 	return sendJSON(c.Request, http.StatusOK, &doc)
+}
+
+// nameInToken returns the name that a continuation token of the service's own form begins at: a checksum, a zero and
+// the name. Hadoop makes such tokens, to begin a listing at a name.
+func nameInToken(token string) (name string, ok bool) {
+	text, err := base64.StdEncoding.DecodeString(token)
+	if err != nil {
+		return "", false
+	}
+	sum, name, ok := strings.Cut(string(text), " 0 ")
+	if _, err := strconv.ParseInt(sum, 10, 64); err != nil || !ok || name == "" || state.CheckBlobName(name) != nil {
+		return "", false
+	}
+	return name, true
 }
 
 // pathItem returns an item of a listing.

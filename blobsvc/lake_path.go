@@ -81,7 +81,7 @@ func (c *call) lakeHeaders() (change func(*state.Headers), err error) {
 // newNode reads what a request gives to the path that it creates. In a flat account the headers are refused.
 func (s *Service) newNode(c *call, directory bool) (n *state.NewNode, err error) {
 	n = &state.NewNode{Directory: directory, Owner: c.Header("X-Ms-Owner"), Group: c.Header("X-Ms-Group"),
-		Context: c.Header("X-Ms-Encryption-Context")}
+		Context: c.Header("X-Ms-Encryption-Context"), Transaction: c.Header(transactionHeader)}
 	if s := c.Header("X-Ms-Permissions"); s != "" {
 		mode, err := posix.ParseMode(s)
 		if err != nil {
@@ -109,6 +109,9 @@ func (s *Service) newNode(c *call, directory bool) (n *state.NewNode, err error)
 	if len(n.Context) > maxEncryptionContext {
 		return nil, wire.InvalidHeader("x-ms-encryption-context", n.Context)
 	}
+	if len(n.Transaction) > maxTransaction {
+		return nil, wire.InvalidHeader("x-ms-client-transaction-id", n.Transaction)
+	}
 	if n.Owner != "" || n.Group != "" {
 		if err := c.holds(auth.Need{On: auth.OnObject, All: "o"}); err != nil {
 			return nil, err
@@ -118,14 +121,22 @@ func (s *Service) newNode(c *call, directory bool) (n *state.NewNode, err error)
 		}
 	}
 	if !s.hierarchical(c.Account) &&
-		(n.Mode != nil || n.Umask != nil || n.Entries != nil || n.Owner != "" || n.Group != "" || n.Context != "") {
+		(n.Mode != nil || n.Umask != nil || n.Entries != nil || n.Owner != "" || n.Group != "" || n.Context != "" ||
+			n.Transaction != "") {
 		return nil, errNeedsTree
 	}
 	return n, nil
 }
 
-// maxEncryptionContext is the length in bytes of an encryption context.
-const maxEncryptionContext = 1024
+// maxEncryptionContext is the length in bytes of an encryption context, maxTransaction that of the ID of a transaction.
+const (
+	maxEncryptionContext = 1024
+	maxTransaction       = 128
+)
+
+// transactionHeader has an ID that creations and renames get. The reference does not have it; Hadoop reads it from the
+// status of a path, when it repeats a creation or a rename whose answer was lost.
+const transactionHeader = "X-Ms-Client-Transaction-Id"
 
 // createFile: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/create
 func (s *Service) createFile(c *call) error { return s.createPath(c, false) }
@@ -135,7 +146,7 @@ func (s *Service) createDirectory(c *call) error { return s.createPath(c, true) 
 
 func (s *Service) createPath(c *call, directory bool) error {
 	if c.blob == "" {
-		return errPathExists
+		return s.pathExists(c)
 	}
 	if token := c.Query.Get("continuation"); token != "" {
 		return invalidQuery("continuation", token) // of renames alone
@@ -177,14 +188,35 @@ func (s *Service) createPath(c *call, directory bool) error {
 		b.Metadata = append(b.Metadata, state.Meta{Name: folderMark, Value: "true"})
 	}
 	result, err := s.state.PutBlob(&w, &b, nil)
+	if errors.Is(err, state.ErrBlobExists) {
+		return s.pathExists(c)
+	}
 	if err != nil {
-		return createError(err)
+		return err
 	}
 	c.sendChanged(result.Changed)
 	if c.key != nil || result.Encryption.Scope != "" || c.version() >= v20200612 {
 		c.sendEncrypted(result.Encryption)
 	}
 	return c.Status(http.StatusCreated)
+}
+
+// pathExists returns the error of a creation that replaces nothing, with the header by which Hadoop finds that a
+// directory to be made exists already.
+func (s *Service) pathExists(c *call) error {
+	var b state.Blob
+	if err := s.readKind(c, &b); err != nil {
+		return errPathExists // it was removed meanwhile
+	}
+	return errPathExists.WithHeader("x-ms-existing-resource-type", pathKind(&b))
+}
+
+// pathKind is the value of x-ms-resource-type.
+func pathKind(b *state.Blob) string {
+	if b.IsDirectory() || hasFolderMark(b.Metadata) {
+		return "directory"
+	}
+	return "file"
 }
 
 // createLease reads the lease that a new file gets.
@@ -363,16 +395,28 @@ func (s *Service) setPathProperties(c *call) error {
 	}
 	c.sendChanged(b.Changed)
 	c.sendNamespace(b.Node != nil)
+	c.sendEncrypted(b.Encryption)
 	return c.Status(http.StatusOK)
 }
 
-// readStatus reads the record of the path. want is what the caller needs on it, in a tree.
-func (s *Service) readStatus(c *call, want posix.Perm, b *state.Blob) error {
+// readStatus reads the record of the path. want is what the caller needs on it, in a tree. With unlock the request must
+// have the customer-provided key of the file.
+func (s *Service) readStatus(c *call, want posix.Perm, unlock bool, b *state.Blob) error {
 	r, err := s.read(c)
 	if err != nil {
 		return err
 	}
 	r.Want = want
+	if unlock {
+		return s.state.GetBlob(&r, b)
+	}
+	return s.state.GetStatus(&r, b)
+}
+
+// readKind reads the record of the path, whatever the conditions of the request.
+func (s *Service) readKind(c *call, b *state.Blob) error {
+	r := state.Read{Ref: state.Ref{Account: c.Account, Container: c.container, Blob: c.blob, Caller: c.caller()},
+		Now: c.Now}
 	return s.state.GetStatus(&r, b)
 }
 
@@ -380,11 +424,7 @@ func (s *Service) readStatus(c *call, want posix.Perm, b *state.Blob) error {
 func (c *call) sendPath(b *state.Blob) {
 	c.sendChanged(b.Changed)
 	c.Set("Accept-Ranges", "bytes")
-	kind := "file"
-	if b.IsDirectory() || hasFolderMark(b.Metadata) {
-		kind = "directory"
-	}
-	c.Set("x-ms-resource-type", kind)
+	c.Set("x-ms-resource-type", pathKind(b))
 	h := &b.Headers
 	for _, v := range [...][2]string{{"Content-Type", h.ContentType}, {"Content-Encoding", h.Encoding},
 		{"Content-Language", h.Language}, {"Cache-Control", h.CacheControl}} {
@@ -394,6 +434,9 @@ func (c *call) sendPath(b *state.Blob) {
 	}
 	if h.DispositionSet || h.Disposition != "" {
 		c.Set("Content-Disposition", h.Disposition)
+	}
+	if b.Node != nil && b.Node.Transaction != "" {
+		c.Set("x-ms-client-transaction-id", b.Node.Transaction)
 	}
 	c.sendOwner(b)
 	c.sendOverrides()
@@ -470,7 +513,7 @@ func (s *Service) sendProperties(c *call, all bool) error {
 	if c.blob == "" {
 		want = 0
 	}
-	if err := s.readStatus(c, want, &b); err != nil {
+	if err := s.readStatus(c, want, all, &b); err != nil {
 		return err
 	}
 	if !all {

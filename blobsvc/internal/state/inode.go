@@ -19,6 +19,9 @@ type Node struct {
 	Context string
 	// Implicit is set for a directory that was created because something in it was.
 	Implicit bool
+	// Transaction is the ID that the client gave to the creation or the last rename, "" for none: a client that repeats
+	// one of them learns by it whether it was done.
+	Transaction string
 
 	// parent and name are the entry of the inode. The root directory of a container has no parent, and the container's key
 	// as its name.
@@ -35,8 +38,8 @@ type NewNode struct {
 	// Entries is the access control list, nil for none: it excludes Mode, and only a Umask that is set limits it.
 	Entries *posix.Entries
 	// Owner and Group replace the caller and the group of the parent, unless they are "".
-	Owner, Group string
-	Context      string
+	Owner, Group         string
+	Context, Transaction string
 }
 
 // IsDirectory reports whether b is a directory of a tree.
@@ -47,7 +50,8 @@ func (c *change) newNode(parent *Blob, name string, directory bool, want *NewNod
 	if want == nil {
 		want = &NewNode{}
 	}
-	n := &Node{Directory: directory, Owner: want.Owner, Group: want.Group, Context: want.Context, name: name}
+	n := &Node{Directory: directory, Owner: want.Owner, Group: want.Group, Context: want.Context,
+		Transaction: want.Transaction, name: name}
 	if n.Owner == "" {
 		n.Owner = c.Caller.Owner()
 	}
@@ -87,10 +91,17 @@ func newRoot(owner, key string) Blob {
 // the node of b, the record that the caller stores; nil for uncommitted blocks without a record.
 func (c *change) link(b *Blob) error {
 	if c.item.exists() {
-		if b == nil || b.Node != nil && !c.Node.replaces() {
-			if b != nil && b.Node != nil && b.Node.Implicit {
-				node := *b.Node
-				node.Implicit, b.Node = false, &node
+		if b == nil {
+			return nil
+		}
+		if b.Node != nil && !c.Node.replaces() {
+			n := *b.Node
+			n.Implicit = false
+			if c.Node != nil {
+				n.Transaction = c.Node.Transaction
+			}
+			if n.Implicit != b.Node.Implicit || n.Transaction != b.Node.Transaction {
+				b.Node = &n
 			}
 			return nil
 		}
@@ -153,6 +164,9 @@ func (c *change) adopt(parent, b *Blob) (err error) {
 		}
 		if c.Node.Group == "" {
 			b.Node.Group = old.Group
+		}
+		if c.Node.Context == "" {
+			b.Node.Context = old.Context
 		}
 		if c.Node.Mode == nil && c.Node.Umask == nil && c.Node.Entries == nil {
 			b.Node.Access = old.Access

@@ -11,6 +11,7 @@ const (
 	nodeDefault   // and a default list follows
 	nodeContext
 	nodeImplicit
+	nodeTransaction
 )
 
 func (e *encoder) node(n *Node) {
@@ -37,6 +38,9 @@ func (e *encoder) node(n *Node) {
 	if n.Implicit {
 		flags |= nodeImplicit
 	}
+	if n.Transaction != "" {
+		flags |= nodeTransaction
+	}
 	e.b = append(e.b, flags)
 	owner := func(s string) {
 		if s == posix.SuperUser {
@@ -53,6 +57,9 @@ func (e *encoder) node(n *Node) {
 	}
 	if n.Context != "" {
 		e.string(n.Context)
+	}
+	if n.Transaction != "" {
+		e.string(n.Transaction)
 	}
 }
 
@@ -99,6 +106,9 @@ func (d *decoder) node() *Node {
 	}
 	if flags&nodeContext != 0 {
 		n.Context = d.string()
+	}
+	if flags&nodeTransaction != 0 {
+		n.Transaction = d.string()
 	}
 	return n
 }

@@ -253,6 +253,9 @@ func (c *change) commitTo(b *Blob, f *Flush) error {
 // SetPath changes properties of a file or directory: its metadata unless it is nil, and its headers.
 func (s *Store) SetPath(w *Write, metadata *[]Meta, headers func(*Headers)) (out Blob, err error) {
 	_, err = s.updateBlob(w, (*Preconditions).checkWrite, func(c *change, b *Blob) error {
+		if err := c.unlock(b); err != nil {
+			return err
+		}
 		if b.Tier == ArchiveTier && metadata != nil {
 			return ErrArchived
 		}

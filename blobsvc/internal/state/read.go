@@ -54,7 +54,7 @@ func (s *Store) GetBlob(r *Read, b *Blob) error {
 	return s.view(r, b, func(*store.Tx, item) error { return s.unlock(r.Account, b, r.Key) })
 }
 
-// GetStatus is GetBlob without a customer-provided key, which the properties of a path do not need.
+// GetStatus is GetBlob without a customer-provided key, which the status of a path does not need.
 func (s *Store) GetStatus(r *Read, b *Blob) error {
 	return s.view(r, b, func(*store.Tx, item) error { return nil })
 }

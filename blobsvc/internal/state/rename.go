@@ -82,12 +82,15 @@ func (s *Store) Rename(w *Write, src *RenameSource, changes *RenameChanges) (Res
 		c.tx.Put(namesBucket, entryKey(c.parent, c.name), entry{n, c.kind}.encode())
 		node := *b.Node
 		node.parent, node.name = c.parent, c.name
-		if want := c.Write.Node; want != nil && want.Mode != nil {
-			mode := *want.Mode
-			if want.Umask != nil {
-				mode &^= *want.Umask
+		if want := c.Write.Node; want != nil {
+			node.Transaction = want.Transaction
+			if want.Mode != nil {
+				mode := *want.Mode
+				if want.Umask != nil {
+					mode &^= *want.Umask
+				}
+				node.Access = node.Access.Chmod(mode)
 			}
-			node.Access = node.Access.Chmod(mode)
 		}
 		b.Node = &node
 		if changes.Metadata != nil {
