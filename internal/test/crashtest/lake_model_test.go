@@ -102,8 +102,17 @@ func (c *lakeClient) do(ctx context.Context, dfs bool, method, path, content str
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
+	if err == nil && (resp.StatusCode == http.StatusBadGateway || resp.StatusCode == http.StatusServiceUnavailable) {
+		err = &unavailable{resp.Status + " " + string(text)}
+	}
 	return lakeAnswer{resp.StatusCode, resp.Header, string(text), err}
 }
+
+// unavailable is the answer of a node, or of the load balancer, that the cluster cannot serve now. The operation may
+// have happened.
+type unavailable struct{ text string }
+
+func (u *unavailable) Error() string { return u.text }
 
 // lakeItem is a file or directory of the model. It is not changed.
 type lakeItem struct {
@@ -253,7 +262,7 @@ func (w *lakeWorker) step(ctx context.Context, rnd *rand.Rand) error {
 			delete(next, from)
 			next[path] = source
 		}
-		request(true, "PUT", "?mode=posix", "", "x-ms-rename-source", w.url(from), "If-None-Match", "*",
+		request(true, "PUT", "?mode=legacy", "", "x-ms-rename-source", w.url(from), "If-None-Match", "*",
 			"x-ms-source-lease-id", source.lease)
 		w.last += " from " + from
 	case n < 14: // delete
@@ -520,7 +529,7 @@ func (w *crossWorker) step(ctx context.Context, rnd *rand.Rand) error {
 			if op[1] == "" {
 				a = w.do(ctx, true, "DELETE", w.url(op[0])+"?recursive=true", "")
 			} else {
-				a = w.do(ctx, true, "PUT", w.url(op[1])+"?mode=posix", "", "x-ms-rename-source", w.url(op[0]), "If-None-Match",
+				a = w.do(ctx, true, "PUT", w.url(op[1])+"?mode=legacy", "", "x-ms-rename-source", w.url(op[0]), "If-None-Match",
 					"*")
 			}
 			done := a.status < 300

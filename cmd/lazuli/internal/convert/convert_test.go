@@ -27,10 +27,20 @@ var quiet = slog.New(slog.DiscardHandler)
 // startNodes starts the nodes of a cluster in this process, on folders.
 func startNodes(t *testing.T, folders []string, peers []peering.Peer) []*server.Stack {
 	t.Helper()
+	return startNodesWith(t, folders, peers,
+		func(folder string) server.Config {
+			return server.Config{Location: folder, Accounts: accounts(t), Log: quiet}
+		})
+}
+
+// startNodesWith is startNodes with other settings.
+func startNodesWith(t *testing.T, folders []string, peers []peering.Peer,
+	config func(folder string) server.Config) []*server.Stack {
+	t.Helper()
 	nodes := make([]*server.Stack, len(folders))
 	var start sync.WaitGroup
 	for i, folder := range folders {
-		start.Go(func() { nodes[i] = startNode(t, folder, peers, i) })
+		start.Go(func() { nodes[i] = startNodeWith(t, config(folder), peers, i) })
 	}
 	start.Wait()
 	t.Cleanup(func() { stopNodes(nodes) })
@@ -42,8 +52,12 @@ func startNodes(t *testing.T, folders []string, peers []peering.Peer) []*server.
 
 // startNode starts one of the nodes. It may be called by any goroutine.
 func startNode(t *testing.T, folder string, peers []peering.Peer, i int) *server.Stack {
-	s, err := server.StartContext(t.Context(), server.Config{Location: folder, Accounts: accounts(t), Log: quiet,
-		Cluster: &peering.Config{Node: peers[i].Name, Listen: peers[i].Address, Peers: peers}})
+	return startNodeWith(t, server.Config{Location: folder, Accounts: accounts(t), Log: quiet}, peers, i)
+}
+
+func startNodeWith(t *testing.T, c server.Config, peers []peering.Peer, i int) *server.Stack {
+	c.Cluster = &peering.Config{Node: peers[i].Name, Listen: peers[i].Address, Peers: peers}
+	s, err := server.StartContext(t.Context(), c)
 	if err != nil {
 		t.Errorf("node %s: %v", peers[i].Name, err)
 	}
