@@ -1,4 +1,4 @@
-# Lazuli in an image of its own binary, certificates and nothing else.
+# Lazuli in an image of its own programs, certificates and nothing else.
 #
 #   docker build -t lazuli .
 #   docker run --rm -p 127.0.0.1:10000-10002:10000-10002 -v lazuli:/data lazuli
@@ -11,7 +11,7 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 ARG VERSION=
-RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X github.com/lazuli-storage/lazuli/internal/buildinfo.version=${VERSION}" -o /out/lazuli ./cmd/lazuli
+RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X github.com/lazuli-storage/lazuli/internal/buildinfo.version=${VERSION}" -o /out/ ./cmd/lazuli ./cmd/lazuli-search
 # Folders of the last stage, which has no shell to make them: data, and temporary files for --in-memory.
 RUN mkdir -p /out/data /out/tmp
 # Azurite's programs by their names, as modules of Testcontainers start them.
@@ -33,7 +33,7 @@ FROM scratch AS lazuli
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build --chown=65532:65532 /out/data /data
 COPY --from=build --chown=65532:65532 /out/tmp /tmp
-COPY --from=build /out/lazuli /lazuli
+COPY --from=build /out/lazuli /out/lazuli-search /
 COPY --from=build /out/names/ /usr/local/bin/
 USER 65532:65532
 # Inside a container every address is the container's own; what is published decides who reaches it.

@@ -53,6 +53,18 @@ npm_install() {
 	retry npm install --no-audit --no-fund "$@" >"$work/npm.log" 2>&1 || { tail -20 "$work/npm.log" >&2; fail "npm install $*"; }
 }
 
+# install_azurite FOLDER RELEASE: Azurite from npm, with a Node.js of its own: 3.37.0 needs release 22, which npm has as a package.
+install_azurite() {
+	need node nodejs npm
+	need npm npm
+	if [ ! -f "$1/done" ]; then
+		rm -rf "$1"
+		mkdir -p "$1"
+		(cd "$1" && npm_install --prefix . "azurite@$2" "node-linux-$(node -p process.arch)@22")
+		touch "$1/done"
+	fi
+}
+
 # install_sdks: the SDKs of internal/test/sdktest for Python and JavaScript, into the folders that it names in python and js.
 install_sdks() {
 	local tests=$root/internal/test/sdktest cache=${LAZULI_CI_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/lazuli-ci} newer

@@ -5,17 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 
+	"github.com/lazuli-storage/lazuli/cmd/internal/searchproc"
+	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/server/config"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/roles/archive"
 	"github.com/lazuli-storage/lazuli/workers/roles/largeentity"
 	"github.com/lazuli-storage/lazuli/workers/roles/logstore"
-	"github.com/lazuli-storage/lazuli/workers/roles/searchindex"
 )
 
 // roleSet adds built-in roles to an app.
@@ -27,10 +30,11 @@ type roleSet struct {
 	// creates makes add create what the roles need where it is missing, as create does again.
 	creates  bool
 	creators []func(context.Context) error
-	// searchFolder returns where the index of the search-index role is.
+	// searchFolder returns where the index of the search-index role is, and searchTables sets how it reaches its table.
 	searchFolder searchFolder
+	searchTables func(*searchproc.Config)
 	// search is the index of the search-index role; nil without it.
-	search *searchindex.Index
+	search *searchproc.Index
 	// closers end what outlives the app, in order.
 	closers []func(context.Context) error
 }
@@ -202,24 +206,34 @@ func (s *roleSet) logStorage(ctx context.Context) error {
 	return nil
 }
 
+// searchPatience is the time that a start waits for the folder of the index, which the program of a server that was
+// killed may have open for a moment.
+const searchPatience = 5 * time.Second
+
+// searchError marks the mistakes among the errors of the start of an index.
+func searchError(err error) error {
+	if errors.Is(err, searchproc.ErrProgram) || errors.Is(err, searchproc.ErrSettings) {
+		return usageError{err}
+	}
+	return err
+}
+
 func (s *roleSet) searchIndex(ctx context.Context) error {
 	c := s.config
 	if c.SearchFields == "" {
 		return usageError{errors.New("search-index-fields is missing: NAME:TYPE,..., with the types text, keyword, number " +
 			"and date")}
 	}
-	fields, err := searchindex.ParseFields(c.SearchFields)
-	if err != nil {
-		return usageError{fmt.Errorf("search-index-fields: %w", err)}
-	}
 	folder, remove, err := s.searchFolder()
 	if err != nil {
 		return err
 	}
-	x, err := searchindex.Open(searchindex.Config{Storage: s.storage, Table: c.SearchTable, Folder: folder, Fields: fields,
-		Log: s.log})
+	index := searchproc.Config{Table: c.SearchTable, Folder: folder, Fields: c.SearchFields, Log: s.log,
+		Wait: searchPatience, Faults: os.Getenv(fault.EnvVar)}
+	s.searchTables(&index)
+	x, err := searchproc.Open(index)
 	if err != nil {
-		return errors.Join(err, remove())
+		return errors.Join(searchError(err), remove())
 	}
 	s.log.Info("search index opened", "table", c.SearchTable, "folder", folder)
 	s.search = x

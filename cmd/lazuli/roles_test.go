@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/cmd/internal/searchproc"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/server/config"
 	"github.com/lazuli-storage/lazuli/tables"
@@ -54,7 +55,7 @@ func onOneTable(t *testing.T, a *lazulitest.Account, roles []string, to string) 
 	set := &roleSet{app: app, storage: a.Storage, config: c, log: quiet, creates: true,
 		searchFolder: func() (string, func() error, error) {
 			return t.TempDir(), func() error { return nil }, nil
-		}}
+		}, searchTables: func(x *searchproc.Config) { x.ConnectionString = a.ConnectionString() }}
 	if err := set.add(t.Context(), roles); err != nil {
 		t.Fatal(err)
 	}

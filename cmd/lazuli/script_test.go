@@ -19,6 +19,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/lazuli-storage/lazuli/cmd/internal/searchproc"
+	"github.com/lazuli-storage/lazuli/cmd/internal/searchserver"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
@@ -30,7 +32,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(parallel{m}, map[string]func(){"lazuli": func() {
 		actAsOtherRelease()
 		main()
-	}})
+	}, searchproc.Program: func() { os.Exit(searchserver.Main()) }})
 }
 
 // parallel runs tests with more of them at a time: many wait, for processes or elections.

@@ -17,8 +17,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/internal/searchproc"
 	"github.com/lazuli-storage/lazuli/server/config"
-	"github.com/lazuli-storage/lazuli/workers/roles/searchindex"
+	"github.com/lazuli-storage/lazuli/workers/roles/searchindex/searchapi"
 )
 
 // searchHandler serves the index of the search-index role; nil without it.
@@ -26,7 +27,7 @@ func (s *roleSet) searchHandler() http.Handler {
 	if s.search == nil {
 		return nil
 	}
-	return searchindex.NewHandler(s.search)
+	return s.search
 }
 
 // searchSource is the place where an index is: in a folder, or in a process with an admin listener.
@@ -59,7 +60,7 @@ has stopped.`,
 }
 
 func newSearchQueryCommand(source func(*cobra.Command) (searchSource, error)) *cobra.Command {
-	var q searchindex.Query
+	var q searchapi.Query
 	var facets []string
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -80,7 +81,7 @@ begins with "-".
 		Args: cobra.MaximumNArgs(1),
 	}
 	fl := cmd.Flags()
-	fl.IntVar(&q.Size, "size", 10, "maximum number of hits, at most "+strconv.Itoa(searchindex.MaxSize))
+	fl.IntVar(&q.Size, "size", 10, "maximum number of hits, at most "+strconv.Itoa(searchapi.MaxSize))
 	fl.StringVar(&q.After, "after", "", "token of the page before, to print the next one")
 	fl.StringSliceVar(&q.Sort, "sort", nil,
 		"field to sort by, with - before it in descending order; repeatable (default: by score)")
@@ -100,7 +101,7 @@ begins with "-".
 			return usageError{fmt.Errorf("--size %d is not positive", q.Size)}
 		}
 		for _, text := range facets {
-			f, err := searchindex.ParseFacet(text)
+			f, err := searchapi.ParseFacet(text)
 			if err != nil {
 				return usageError{err}
 			}
@@ -118,16 +119,8 @@ begins with "-".
 	return cmd
 }
 
-// search asks the process, or searches in the folder.
-func (s searchSource) search(ctx context.Context, q searchindex.Query, facets []string) (*searchindex.Result, error) {
-	if s.folder != "" {
-		x, err := searchindex.OpenFolder(s.folder, nil)
-		if err != nil {
-			return nil, err
-		}
-		defer x.Close()
-		return x.Search(ctx, q)
-	}
+// search asks for a page of hits.
+func (s searchSource) search(ctx context.Context, q searchapi.Query, facets []string) (*searchapi.Result, error) {
 	values := url.Values{"q": {q.Text}, "size": {strconv.Itoa(q.Size)}, "sort": q.Sort, "facet": facets}
 	if q.After != "" {
 		values.Set("after", q.After)
@@ -135,12 +128,20 @@ func (s searchSource) search(ctx context.Context, q searchindex.Query, facets []
 	if q.Highlight {
 		values.Set("highlight", "true")
 	}
-	var result searchindex.Result
-	return &result, s.ask(ctx, http.MethodGet, "/search?"+values.Encode(), &result)
+	var result searchapi.Result
+	return &result, s.ask(ctx, "", http.MethodGet, "/search?"+values.Encode(), &result)
 }
 
-// ask sends a request to the process that has the index.
-func (s searchSource) ask(ctx context.Context, method, path string, into any) error {
+// ask sends a request to the process that has the index. An index in a folder gets one for this request; account is the
+// connection string of its table, if the request needs it.
+func (s searchSource) ask(ctx context.Context, account, method, path string, into any) error {
+	if s.folder != "" {
+		x, err := searchproc.Open(searchproc.Config{Folder: s.folder, ConnectionString: account})
+		if err != nil {
+			return searchError(err)
+		}
+		return errors.Join(x.Ask(ctx, method, path, nil, into), x.Close())
+	}
 	body, err := s.listener.send(ctx, method, path, nil)
 	if errors.Is(err, errNotServed) {
 		return fmt.Errorf("the process at %s does not run the role search-index", s.listener.url)
@@ -154,7 +155,7 @@ func (s searchSource) ask(ctx context.Context, method, path string, into any) er
 	return nil
 }
 
-func printResult(out io.Writer, q searchindex.Query, r *searchindex.Result) error {
+func printResult(out io.Writer, q searchapi.Query, r *searchapi.Result) error {
 	for _, h := range r.Hits {
 		fmt.Fprintf(out, "%q %q  score %.3f\n", h.PartitionKey, h.RowKey, h.Score)
 		for _, name := range slices.Sorted(maps.Keys(h.Fields)) {
@@ -245,27 +246,18 @@ The exit code is 0 if they are equal. With --folder, --connection-string names t
 	return cmd
 }
 
-func (s searchSource) verify(ctx context.Context, connection func() (string, error)) (r searchindex.Report, err error) {
-	if s.folder == "" {
-		return r, s.ask(ctx, http.MethodGet, "/search/verify", &r)
+func (s searchSource) verify(ctx context.Context, connection func() (string, error)) (r searchapi.Report, err error) {
+	account := ""
+	if s.folder != "" {
+		if account, err = connection(); err != nil {
+			return r, err
+		}
 	}
-	account, err := connection()
-	if err != nil {
-		return r, err
-	}
-	storage, err := openStorage(account)
-	if err != nil {
-		return r, err
-	}
-	x, err := searchindex.OpenFolder(s.folder, storage)
-	if err != nil {
-		return r, err
-	}
-	defer x.Close()
-	return x.Verify(ctx)
+	err = s.ask(ctx, account, http.MethodGet, "/search/verify", &r)
+	return r, err
 }
 
-func printReport(out io.Writer, r searchindex.Report) error {
+func printReport(out io.Writer, r searchapi.Report) error {
 	for _, d := range r.Differences {
 		fmt.Fprintf(out, "%q %q is %s\n", d.PartitionKey, d.RowKey, d.What)
 	}
@@ -294,7 +286,7 @@ role, remove the folder of the index.`,
 				return usageError{errors.New("rebuild asks the process that runs the role; without one, remove the folder")}
 			}
 			var nothing struct{}
-			return from.ask(cmd.Context(), http.MethodPost, "/search/rebuild", &nothing)
+			return from.ask(cmd.Context(), "", http.MethodPost, "/search/rebuild", &nothing)
 		},
 	}
 }

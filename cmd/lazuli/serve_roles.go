@@ -18,6 +18,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/lazuli-storage/lazuli/cmd/internal/searchproc"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/sdk/emptykey"
@@ -75,7 +76,9 @@ func (r *serverRoles) start(s *server.Stack, c *config.Config, metrics prometheu
 	app := workers.New(workers.Config{Storage: storage, HostID: "lazuli", Logger: log, DrainTimeout: c.ShutdownTimeout,
 		Clock: clock})
 	r.set = &roleSet{app: app, storage: storage, config: c.Roles, log: log, creates: true,
-		searchFolder: serverSearchFolder(c, r.account)}
+		searchFolder: serverSearchFolder(c, r.account), searchTables: func(x *searchproc.Config) {
+			x.InProcess, x.TablesURL = s.InProcess(), s.InProcessURL(wire.Table, r.account)
+		}}
 	limit := createTimeout
 	if c.Cluster.Enabled() {
 		limit = clusterCreateTimeout

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/internal/searchproc"
 	"github.com/lazuli-storage/lazuli/internal/buildinfo"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/server/config"
@@ -117,7 +118,8 @@ func runWorker(ctx context.Context, stderr io.Writer, connectionString string, f
 			workers.WithLease(f.lease), workers.WithConcurrency(f.concurrency), workers.WithMaxDequeueCount(f.maxDequeue),
 		}})
 	set := &roleSet{app: app, storage: storage, config: roles, log: log, creates: f.create,
-		searchFolder: workerSearchFolder(roles, connectionString)}
+		searchFolder: workerSearchFolder(roles, connectionString),
+		searchTables: func(x *searchproc.Config) { x.ConnectionString = connectionString }}
 	defer func() {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.drain)
 		defer cancel()

@@ -93,32 +93,38 @@ func zipOf(date time.Time, entries []entry) ([]byte, error) {
 // archives makes a tar file, or for Windows a zip file, of each program with its licence.
 func (r *release) archives(_ context.Context, chosen []platform) error {
 	for _, p := range chosen {
-		var entries []entry
-		for _, f := range []struct {
-			name, path string
-			mode       fs.FileMode
-		}{{p.program(), r.binary(p), 0o755}, {"LICENSE", filepath.Join(r.root, "LICENSE"), 0o644},
-			{"README.md", filepath.Join(r.root, "README.md"), 0o644}} {
-			content, err := os.ReadFile(f.path)
-			if err != nil {
+		for _, name := range []string{server, search} {
+			if err := r.archive(p, name); err != nil {
 				return err
 			}
-			entries = append(entries, entry{name: fmt.Sprintf("lazuli_%s_%s_%s/%s", r.version, p.os, p.arch, f.name),
-				content: content, mode: f.mode})
-		}
-		pack, ending := tarGz, "tar.gz"
-		if p.os == "windows" {
-			pack, ending = zipOf, "zip"
-		}
-		b, err := pack(r.date, entries)
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(r.path("lazuli_%s_%s_%s.%s", r.version, p.os, p.arch, ending), b, 0o644); err != nil {
-			return err
 		}
 	}
 	return nil
+}
+
+func (r *release) archive(p platform, name string) error {
+	base := fmt.Sprintf("%s_%s_%s_%s", name, r.version, p.os, p.arch)
+	var entries []entry
+	for _, f := range []struct {
+		name, path string
+		mode       fs.FileMode
+	}{{p.program(name), r.binary(p, name), 0o755}, {"LICENSE", filepath.Join(r.root, "LICENSE"), 0o644},
+		{"README.md", filepath.Join(r.root, "README.md"), 0o644}} {
+		content, err := os.ReadFile(f.path)
+		if err != nil {
+			return err
+		}
+		entries = append(entries, entry{name: base + "/" + f.name, content: content, mode: f.mode})
+	}
+	pack, ending := tarGz, "tar.gz"
+	if p.os == "windows" {
+		pack, ending = zipOf, "zip"
+	}
+	b, err := pack(r.date, entries)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(r.path("%s.%s", base, ending), b, 0o644)
 }
 
 // chart makes the archive of the Helm chart, with the version of the release.

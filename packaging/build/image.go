@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -61,7 +62,7 @@ func authorities() entry {
 }
 
 // image makes an image for each Linux, as the stage lazuli of the Dockerfile describes it, and an index of them, in one
-// file. Besides the program the image has certificate authorities, and folders for data and for temporary files.
+// file. Besides the programs the image has certificate authorities, and folders for data and for temporary files.
 func (r *release) image(_ context.Context, chosen []platform) error {
 	labels := map[string]string{
 		"org.opencontainers.image.title":       "lazuli",
@@ -76,13 +77,15 @@ func (r *release) image(_ context.Context, chosen []platform) error {
 		if p.os != "linux" {
 			continue
 		}
-		program, err := os.ReadFile(r.binary(p))
-		if err != nil {
+		program, err1 := os.ReadFile(r.binary(p, server))
+		searching, err2 := os.ReadFile(r.binary(p, search))
+		if err := errors.Join(err1, err2); err != nil {
 			return err
 		}
 		files := []entry{{name: "data/", mode: fs.ModeDir | 0o755, owner: nobody},
 			{name: "tmp/", mode: fs.ModeDir | 0o755, owner: nobody},
-			authorities(), {name: "lazuli", content: program, mode: 0o755}}
+			authorities(), {name: server, content: program, mode: 0o755},
+			{name: search, content: searching, mode: 0o755}}
 		// Modules of Testcontainers start Azurite's programs by their names.
 		for _, name := range []string{"lazuli", "azurite", "azurite-blob", "azurite-queue", "azurite-table"} {
 			files = append(files, entry{name: "usr/local/bin/" + name, link: "/lazuli", mode: 0o777})

@@ -49,12 +49,18 @@ var platforms = []platform{
 
 func (p platform) String() string { return p.os + "-" + p.arch }
 
-// program is the name of the program's file.
-func (p platform) program() string {
+// The programs of a release. Only those who search need the second one, which lazuli starts.
+const (
+	server = "lazuli"
+	search = "lazuli-search"
+)
+
+// program is the name of a program's file.
+func (p platform) program(name string) string {
 	if p.os == "windows" {
-		return "lazuli.exe"
+		return name + ".exe"
 	}
-	return "lazuli"
+	return name
 }
 
 // release is a release that is made.
@@ -65,8 +71,8 @@ type release struct {
 }
 
 // binary is the path of a platform's program.
-func (r *release) binary(p platform) string {
-	return filepath.Join(r.out, "bin", p.String(), p.program())
+func (r *release) binary(p platform, name string) string {
+	return filepath.Join(r.out, "bin", p.String(), p.program(name))
 }
 
 // base is the name of the program in a file of the release.
@@ -128,8 +134,10 @@ func (r *release) make(ctx context.Context, only, parts []string) error {
 		return err
 	}
 	for _, p := range chosen {
-		if err := r.compile(ctx, p); err != nil {
-			return fmt.Errorf("%v: %w", p, err)
+		for _, name := range []string{server, search} {
+			if err := r.compile(ctx, p, name); err != nil {
+				return fmt.Errorf("%s for %v: %w", name, p, err)
+			}
 		}
 	}
 	makers := map[string]func(context.Context, []platform) error{"archives": r.archives, "packages": r.packages,
@@ -148,13 +156,13 @@ func (r *release) make(ctx context.Context, only, parts []string) error {
 	return r.checksums()
 }
 
-// compile builds the program of a platform, with the version in it.
-func (r *release) compile(ctx context.Context, p platform) error {
+// compile builds a program of a platform, with the version in it.
+func (r *release) compile(ctx context.Context, p platform, name string) error {
 	const pkg = "github.com/lazuli-storage/lazuli/internal/buildinfo"
 	flags := fmt.Sprintf("-s -w -buildid= -X %[1]s.version=%[2]s -X %[1]s.commit=%[3]s -X %[1]s.date=%[4]s", pkg,
 		r.version, r.commit, r.date.Format(time.RFC3339))
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", r.binary(p),
-		"./cmd/lazuli")
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o",
+		r.binary(p, name), "./cmd/"+name)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.os, "GOARCH="+p.arch, "GOFLAGS=", "GOAMD64=v1",
 		"GOARM64=v8.0")
 	return run(cmd, r.root)
@@ -162,40 +170,51 @@ func (r *release) compile(ctx context.Context, p platform) error {
 
 // packages makes the Debian and RPM packages.
 func (r *release) packages(ctx context.Context, chosen []platform) error {
-	config, err := os.ReadFile(filepath.Join(r.root, "packaging/linux/nfpm.yaml"))
-	if err != nil {
-		return err
-	}
 	for _, p := range chosen {
 		if p.os != "linux" {
 			continue
 		}
-		values := map[string]string{"ARCH": p.arch, "VERSION": r.version, "BINARY": r.binary(p),
-			"DATE": r.date.Format(time.RFC3339)}
-		file := r.path("nfpm-%v.yaml", p)
-		if err := os.WriteFile(file, []byte(os.Expand(string(config), func(name string) string { return values[name] })),
-			0o644); err != nil {
-			return err
-		}
-		for kind, arch := range map[string]string{"deb": p.arch,
-			"rpm": map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[p.arch]} {
-			target := r.path("lazuli_%s_%s.%s", r.version, arch, kind)
-			if err := run(tool(ctx, nfpm, "package", "--config", file, "--packager", kind, "--target", target),
-				r.root); err != nil {
+		for name, config := range map[string]string{server: "nfpm.yaml", search: "nfpm-search.yaml"} {
+			if err := r.packagesOf(ctx, p, name, filepath.Join(r.root, "packaging/linux", config)); err != nil {
 				return err
 			}
-		}
-		if err := os.Remove(file); err != nil {
-			return err
 		}
 	}
 	return nil
 }
 
-// sbom makes the bill of materials, of the modules that are linked into the program, in CycloneDX's format.
+// packagesOf makes the Debian and the RPM package of a program.
+func (r *release) packagesOf(ctx context.Context, p platform, name, configFile string) error {
+	config, err := os.ReadFile(configFile)
+	if err != nil {
+		return err
+	}
+	values := map[string]string{"ARCH": p.arch, "VERSION": r.version, "BINARY": r.binary(p, name),
+		"DATE": r.date.Format(time.RFC3339)}
+	file := r.path("nfpm-%s-%v.yaml", name, p)
+	if err := os.WriteFile(file, []byte(os.Expand(string(config), func(name string) string { return values[name] })),
+		0o644); err != nil {
+		return err
+	}
+	for kind, arch := range map[string]string{"deb": p.arch,
+		"rpm": map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[p.arch]} {
+		target := r.path("%s_%s_%s.%s", name, r.version, arch, kind)
+		if err := run(tool(ctx, nfpm, "package", "--config", file, "--packager", kind, "--target", target),
+			r.root); err != nil {
+			return err
+		}
+	}
+	return os.Remove(file)
+}
+
+// sbom makes the bills of materials, of the modules that are linked into each program, in CycloneDX's format.
 func (r *release) sbom(ctx context.Context, _ []platform) error {
-	file := r.path("lazuli_%s.cdx.json", r.version)
-	if err := run(tool(ctx, cyclonedx, "app", "-json", "-noserial", "-licenses=false", "-std=false", "-main", "cmd/lazuli",
+	return errors.Join(r.sbomOf(ctx, server), r.sbomOf(ctx, search))
+}
+
+func (r *release) sbomOf(ctx context.Context, name string) error {
+	file := r.path("%s_%s.cdx.json", name, r.version)
+	if err := run(tool(ctx, cyclonedx, "app", "-json", "-noserial", "-licenses=false", "-std=false", "-main", "cmd/"+name,
 		"-output", file), r.root); err != nil {
 		return err
 	}

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// npm makes the package lazuli, and a package with the program for each platform, on which it depends optionally: npm
-// installs the one for its machine.
+// npm makes the packages lazuli and lazuli-search, and a package with the program for each platform, on which they
+// depend optionally: npm installs the one for its machine.
 func (r *release) npm(_ context.Context, chosen []platform) error {
 	source := filepath.Join(r.root, "packaging/npm")
 	text, err := os.ReadFile(filepath.Join(source, "package.json"))
@@ -21,22 +21,27 @@ func (r *release) npm(_ context.Context, chosen []platform) error {
 	if err := json.Unmarshal(text, &main); err != nil {
 		return err
 	}
-	optional := map[string]string{}
+	optional, searching := map[string]string{}, map[string]string{}
 	for _, p := range chosen {
 		name := fmt.Sprintf("@lazuli-storage/%s-%s", p.npmOS, p.npmArch)
+		if err := r.npmPlatform(p, server, name, main["repository"]); err != nil {
+			return err
+		}
 		optional[name] = r.version
-		description := map[string]any{"name": name, "version": r.version,
-			"description": "The program of the package lazuli for " + p.String(), "license": "Apache-2.0",
-			"repository": main["repository"], "os": []string{p.npmOS}, "cpu": []string{p.npmArch}}
-		program, err := os.ReadFile(r.binary(p))
-		if err != nil {
+		name = fmt.Sprintf("@lazuli-storage/search-%s-%s", p.npmOS, p.npmArch)
+		if err := r.npmPlatform(p, search, name, main["repository"]); err != nil {
 			return err
 		}
-		if err := r.npmPackage(name, description, entry{name: p.program(), content: program, mode: 0o755}); err != nil {
-			return err
-		}
+		searching[name] = r.version
+	}
+	if err := r.npmPackage(search, map[string]any{"name": search, "version": r.version,
+		"description": "The full-text index of lazuli's role search-index, beside the package lazuli",
+		"license":     "Apache-2.0", "repository": main["repository"], "optionalDependencies": searching}); err != nil {
+		return err
 	}
 	main["version"], main["optionalDependencies"] = r.version, optional
+	main["peerDependencies"] = map[string]string{search: r.version}
+	main["peerDependenciesMeta"] = map[string]any{search: map[string]any{"optional": true}}
 	var files []entry
 	for _, name := range []string{"bin.js", "index.js", "index.d.ts"} {
 		content, err := os.ReadFile(filepath.Join(source, name))
@@ -50,6 +55,18 @@ func (r *release) npm(_ context.Context, chosen []platform) error {
 		files = append(files, entry{name: name, content: content, mode: mode})
 	}
 	return r.npmPackage("lazuli", main, files...)
+}
+
+// npmPlatform makes the package of a program for a platform.
+func (r *release) npmPlatform(p platform, program, name string, repository any) error {
+	content, err := os.ReadFile(r.binary(p, program))
+	if err != nil {
+		return err
+	}
+	return r.npmPackage(name, map[string]any{"name": name, "version": r.version,
+		"description": fmt.Sprintf("The program of the package %s for %v", program, p), "license": "Apache-2.0",
+		"repository": repository, "os": []string{p.npmOS}, "cpu": []string{p.npmArch}},
+		entry{name: p.program(program), content: content, mode: 0o755})
 }
 
 // npmPackage writes a package as `npm pack` does, and names the file as it does.

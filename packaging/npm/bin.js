@@ -2,9 +2,9 @@
 // Runs the program with the arguments of this one, and ends as it ends.
 "use strict";
 const { spawn } = require("node:child_process");
-const { program } = require("./index.js");
+const { environment, program } = require("./index.js");
 
-const child = spawn(program(), process.argv.slice(2), { stdio: "inherit" });
+const child = spawn(program(), process.argv.slice(2), { stdio: "inherit", env: environment() });
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
   process.on(signal, () => child.kill(signal));
 }

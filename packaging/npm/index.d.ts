@@ -17,5 +17,8 @@ export class Lazuli {
   stop(): Promise<void>;
 }
 
+/** The environment for the program, with that of the package lazuli-search on the path if it is installed. */
+export function environment(env?: NodeJS.ProcessEnv): NodeJS.ProcessEnv;
+
 /** The path of the program for this system. */
 export function program(): string;

@@ -1,5 +1,7 @@
 "use strict";
 const { spawn } = require("node:child_process");
+const { createRequire } = require("node:module");
+const path = require("node:path");
 
 /** Returns the path of the program for this system. */
 function program() {
@@ -11,6 +13,18 @@ function program() {
     return require.resolve(`${name}/lazuli${process.platform === "win32" ? ".exe" : ""}`);
   } catch {
     throw new Error(`there is no program for ${process.platform}-${process.arch}: the optional package ${name} is not installed`);
+  }
+}
+
+/** Returns the environment for the program: env, with the program of the package lazuli-search on the path if it is installed. */
+function environment(env = process.env) {
+  try {
+    const from = createRequire(require.resolve("lazuli-search/package.json"));
+    const folder = path.dirname(from.resolve(`@lazuli-storage/search-${process.platform}-${process.arch}/package.json`));
+    const name = Object.keys(env).find((key) => key.toUpperCase() === "PATH") ?? "PATH"; // Path on Windows
+    return { ...env, [name]: [env[name], folder].filter(Boolean).join(path.delimiter) };
+  } catch {
+    return env;
   }
 }
 
@@ -28,7 +42,7 @@ class Lazuli {
     args.push(...(options.location ? ["--location", options.location] : ["--in-memory"]), ...(options.args ?? []));
     const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^(LAZULI|AZURITE)_/.test(name)));
     const server = new Lazuli();
-    const child = spawn(program(), args, { stdio: ["ignore", "pipe", "pipe"], env: { ...env, ...options.env } });
+    const child = spawn(program(), args, { stdio: ["ignore", "pipe", "pipe"], env: environment({ ...env, ...options.env }) });
     server.#child = child;
     server.#exited = new Promise((resolve) => child.once("exit", resolve));
     const kill = () => child.kill();
@@ -78,4 +92,4 @@ class Lazuli {
   }
 }
 
-module.exports = { Lazuli, program };
+module.exports = { Lazuli, environment, program };

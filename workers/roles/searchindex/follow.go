@@ -10,25 +10,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/tables"
 	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/roles/searchindex/searchapi"
 )
-
-// The steps around the effects of the role.
-var (
-	pointBeforeRestart = fault.Declare("search-index/before-restart")
-	pointAfterCreate   = fault.Declare("search-index/after-create")
-	pointAfterRestart  = fault.Declare("search-index/after-restart")
-	pointBeforeCommit  = fault.Declare("search-index/before-commit")
-	pointAfterCommit   = fault.Declare("search-index/after-commit")
-	pointBeforeSwitch  = fault.Declare("search-index/before-switch")
-	pointAfterSwitch   = fault.Declare("search-index/after-switch")
-)
-
-// Points are the steps at which a demonstration kills the role.
-func Points() []string {
-	return []string{string(pointBeforeRestart), string(pointAfterCreate), string(pointAfterRestart),
-		string(pointBeforeCommit), string(pointAfterCommit),
-		string(pointBeforeSwitch), string(pointAfterSwitch)}
-}
 
 // Register keeps the index in step with the changes of the table, including the existing entities. It works on Lazuli
 // only; see [workers.App.FollowTable].
@@ -67,14 +50,14 @@ func (x *Index) restart(p workers.TableProgress) error {
 	if x.closed {
 		return ErrClosed
 	}
-	if err := fault.Point(pointBeforeRestart); err != nil {
+	if err := fault.Point(searchapi.BeforeRestart); err != nil {
 		return err
 	}
 	g, err := x.folder.newGeneration(x.fields, p)
 	if err != nil {
 		return err
 	}
-	if err := fault.Point(pointAfterCreate); err != nil {
+	if err := fault.Point(searchapi.AfterCreate); err != nil {
 		return errors.Join(err, g.remove(x.folder))
 	}
 	old := x.building
@@ -83,7 +66,7 @@ func (x *Index) restart(p workers.TableProgress) error {
 	if err := x.replace(s, x.serving, g); err != nil {
 		return errors.Join(err, g.remove(x.folder))
 	}
-	if err := fault.Point(pointAfterRestart); err != nil {
+	if err := fault.Point(searchapi.AfterRestart); err != nil {
 		return err
 	}
 	x.discard(old)
@@ -124,13 +107,13 @@ func (x *Index) put(b *bleve.Batch, e *tables.Entity) error {
 
 // commit writes a batch, and makes its generation the serving one if the whole table has been read. x.write is held.
 func (x *Index) commit(g *generation, b *bleve.Batch, p workers.TableProgress) error {
-	if err := fault.Point(pointBeforeCommit); err != nil {
+	if err := fault.Point(searchapi.BeforeCommit); err != nil {
 		return err
 	}
 	if err := g.commit(b, p); err != nil {
 		return err
 	}
-	if err := fault.Point(pointAfterCommit); err != nil {
+	if err := fault.Point(searchapi.AfterCommit); err != nil {
 		return err
 	}
 	return x.promote()

@@ -9,6 +9,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/tables"
 	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/roles/searchindex/searchapi"
 )
 
 // Config describes an index.
@@ -201,7 +202,7 @@ func (x *Index) promote() error {
 	if err != nil || p.Reading {
 		return err
 	}
-	if err := fault.Point(pointBeforeSwitch); err != nil {
+	if err := fault.Point(searchapi.BeforeSwitch); err != nil {
 		return err
 	}
 	old, s := x.serving, x.state
@@ -209,7 +210,7 @@ func (x *Index) promote() error {
 	if err := x.replace(s, x.building, nil); err != nil {
 		return err
 	}
-	if err := fault.Point(pointAfterSwitch); err != nil {
+	if err := fault.Point(searchapi.AfterSwitch); err != nil {
 		return err
 	}
 	x.discard(old)

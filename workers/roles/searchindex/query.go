@@ -20,13 +20,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/budget"
 )
 
-// The limits of a search.
+// The limits of a search besides those of package searchapi.
 const (
-	MaxSize      = 1000           // hits in one page
-	MaxQuery     = 4096           // bytes of the query
-	MaxFacets    = 20             // facets
-	MaxTerms     = 1000           // terms or ranges of one facet
-	MaxSort      = 8              // fields to sort by
 	MaxClauses   = 1024           // terms that one part of a query matches, such as those of a prefix
 	MaxDuration  = budget.Request // time that a search takes
 	defaultSize  = 10
@@ -35,70 +30,9 @@ const (
 
 func init() { searcher.DisjunctionMaxClauseCount = MaxClauses }
 
-// ErrQuery is wrapped by errors about a search that is not valid; its text says what is wrong.
-var ErrQuery = errors.New("searchindex: the search is not valid")
-
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrQuery, fmt.Sprintf(format, args...))
 }
-
-// Query is a search.
-type Query struct {
-	// Text is a query in bleve's query string syntax: ada, "ada lovelace", +Name:ada -Town:london, Born:>"1815-01-01",
-	// Score:<10, ad*, /ad.*/, ada~1. Empty finds all entities. See https://blevesearch.com/docs/Query-String-Query/.
-	Text string
-	// Size is the maximum number of hits, at most MaxSize. 0 means 10.
-	Size int
-	// After is Result.Next of the page before, for the same Text and Sort. The index may have changed in between: a page
-	// then can skip or repeat hits.
-	After string
-	// Sort are the fields to sort by, which are not Text; "-" before one for the descending order. "_score" is the score.
-	// Default: by descending score. Hits that are equal are in the order of their keys.
-	Sort []string
-	// Highlight adds Fragments to hits.
-	Highlight bool
-	// Facets count the values of fields among all hits.
-	Facets []Facet
-}
-
-// Facet counts the hits by the values of a field, or by ranges of them.
-type Facet struct {
-	Field string
-	// Size is the maximum number of terms of a Text or Keyword field, at most MaxTerms. 0 means 10.
-	Size int
-	// Ranges are ranges of a Number or Date field.
-	Ranges []Range
-}
-
-// Range has the values from From to before To: numbers, or dates such as 2006-01-02 or 2006-01-02T15:04:05Z. Empty
-// means no limit.
-type Range struct{ From, To string }
-
-// ParseFacet reads a facet: "Town", "Town:20" for at most 20 terms, or "Born:1800..1850,1850.." with ranges.
-func ParseFacet(text string) (f Facet, err error) {
-	name, rest, given := strings.Cut(text, ":")
-	f.Field = name
-	if !given {
-		return f, nil
-	}
-	if n, err := strconv.Atoi(rest); err == nil {
-		f.Size = n
-		if n < 1 {
-			return f, invalid("facet %q: the number of terms is not positive", text)
-		}
-		return f, nil
-	}
-	for part := range strings.SplitSeq(rest, ",") {
-		from, to, ok := strings.Cut(part, "..")
-		if !ok {
-			return f, invalid("facet %q: %q is neither a number of terms nor a range FROM..TO", text, part)
-		}
-		f.Ranges = append(f.Ranges, Range{from, to})
-	}
-	return f, nil
-}
-
-func (r Range) String() string { return r.From + ".." + r.To }
 
 // request checks a query and translates it for bleve.
 func (x *Index) request(q Query) (*bleve.SearchRequest, error) {
@@ -310,13 +244,13 @@ type token struct {
 	After [][]byte
 }
 
-func (q Query) hash() []byte {
+func hashOfQuery(q Query) []byte {
 	sum := sha256.Sum256([]byte(strings.Join(append([]string{q.Text}, q.Sort...), "\x00")))
 	return sum[:8]
 }
 
 func newToken(q Query, order search.SortOrder, last *search.DocumentMatch) (string, error) {
-	t := token{Query: q.hash()}
+	t := token{Query: hashOfQuery(q)}
 	for i, s := range order {
 		value := last.Sort[i]
 		if _, ok := s.(*search.SortScore); ok {
@@ -340,7 +274,7 @@ func parseToken(text string, q Query) (after []string, err error) {
 	if err != nil || len(t.After) == 0 {
 		return nil, invalid("the token of the page is damaged")
 	}
-	if string(t.Query) != string(q.hash()) {
+	if string(t.Query) != string(hashOfQuery(q)) {
 		return nil, invalid("the token of the page belongs to another query")
 	}
 	for _, v := range t.After {

@@ -14,45 +14,6 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/budget"
 )
 
-// Result is a page of the hits of a search.
-type Result struct {
-	// Total is the number of hits in all pages.
-	Total uint64 `json:"total"`
-	// Complete is false while the first reading of the table is not finished: entities may be missing.
-	Complete bool  `json:"complete"`
-	Hits     []Hit `json:"hits"`
-	// Facets are the counts of Query.Facets by field.
-	Facets map[string]FacetResult `json:"facets,omitempty"`
-	// Next is the token of the next page, for Query.After; empty if it does not exist.
-	Next string `json:"next,omitempty"`
-}
-
-// Hit is an entity that was found.
-type Hit struct {
-	PartitionKey string  `json:"partitionKey"`
-	RowKey       string  `json:"rowKey"`
-	Score        float64 `json:"score"`
-	// Fields are the values of the entity's fields: strings, float64 and dates in the form of RFC 3339.
-	Fields map[string]any `json:"fields"`
-	// Fragments are the parts of Text fields that matched, as HTML, with the matches in <mark>.
-	Fragments map[string][]string `json:"fragments,omitempty"`
-}
-
-// FacetResult counts hits by the values of a field.
-type FacetResult struct {
-	// Missing is the number of hits without the field. Other is the number of values beyond the terms
-	// that are listed; 0 for ranges.
-	Missing int           `json:"missing"`
-	Other   int           `json:"other"`
-	Values  []FacetOfHits `json:"values"`
-}
-
-// FacetOfHits is the number of hits with one term, or in one range.
-type FacetOfHits struct {
-	Value string `json:"value"`
-	Count int    `json:"count"`
-}
-
 // Search searches the index. It returns an error that wraps [ErrQuery] for a query that is not valid. It takes at most
 // [MaxDuration].
 func (x *Index) Search(ctx context.Context, q Query) (*Result, error) {
@@ -72,7 +33,7 @@ func (x *Index) Search(ctx context.Context, q Query) (*Result, error) {
 		if err != nil {
 			return err
 		}
-		return result.fill(q, request, found)
+		return fill(result, q, request, found)
 	})
 	if err != nil {
 		return nil, err
@@ -113,7 +74,7 @@ func refused(err error) bool {
 	return false
 }
 
-func (r *Result) fill(q Query, request *bleve.SearchRequest, found *bleve.SearchResult) error {
+func fill(r *Result, q Query, request *bleve.SearchRequest, found *bleve.SearchResult) error {
 	r.Total = found.Total
 	for _, h := range found.Hits {
 		key := parseDocumentID(h.ID)
@@ -122,7 +83,7 @@ func (r *Result) fill(q Query, request *bleve.SearchRequest, found *bleve.Search
 			hit.Fields = map[string]any{}
 		}
 		for name, fragments := range h.Fragments {
-			hit.addFragments(name, fragments)
+			addFragments(&hit, name, fragments)
 		}
 		r.Hits = append(r.Hits, hit)
 	}
@@ -132,11 +93,11 @@ func (r *Result) fill(q Query, request *bleve.SearchRequest, found *bleve.Search
 			return err
 		}
 	}
-	return r.fillFacets(q, found.Facets)
+	return fillFacets(r, q, found.Facets)
 }
 
 // addFragments adds the fragments that have a match: bleve returns one of each field.
-func (h *Hit) addFragments(field string, fragments []string) {
+func addFragments(h *Hit, field string, fragments []string) {
 	matching := slices.DeleteFunc(fragments, func(f string) bool { return !strings.Contains(f, "<mark>") })
 	if len(matching) == 0 {
 		return
@@ -147,7 +108,7 @@ func (h *Hit) addFragments(field string, fragments []string) {
 	h.Fragments[field] = matching
 }
 
-func (r *Result) fillFacets(q Query, found search.FacetResults) error {
+func fillFacets(r *Result, q Query, found search.FacetResults) error {
 	for _, f := range q.Facets {
 		got := found[f.Field]
 		if got == nil {
@@ -156,7 +117,7 @@ func (r *Result) fillFacets(q Query, found search.FacetResults) error {
 		facet := FacetResult{Missing: got.Missing, Other: got.Other, Values: []FacetOfHits{}}
 		if got.Terms != nil {
 			for _, t := range got.Terms.Terms() {
-				facet.Values = append(facet.Values, FacetOfHits{t.Term, t.Count})
+				facet.Values = append(facet.Values, FacetOfHits{Value: t.Term, Count: t.Count})
 			}
 		}
 		counts := map[string]int{}
@@ -167,7 +128,7 @@ func (r *Result) fillFacets(q Query, found search.FacetResults) error {
 			counts[d.Name] = d.Count
 		}
 		for _, v := range f.Ranges { // in the order of the query
-			facet.Values = append(facet.Values, FacetOfHits{v.String(), counts[v.String()]})
+			facet.Values = append(facet.Values, FacetOfHits{Value: v.String(), Count: counts[v.String()]})
 		}
 		if r.Facets == nil {
 			r.Facets = map[string]FacetResult{}

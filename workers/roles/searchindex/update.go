@@ -10,32 +10,13 @@ import (
 
 	"github.com/lazuli-storage/lazuli/tables"
 	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/roles/searchindex/searchapi"
 )
 
-// Message names an entity that a program changes.
-type Message struct{ PartitionKey, RowKey string }
-
-// RegisterQueue keeps the index in step by messages, for services without a log of changes. The whole table is read
-// first. A [Message] may come twice and late, but must be handled after its change. Every hour, the role repairs the
-// index. All messages must come to one process: it has the index.
+// RegisterQueue keeps the index in step by messages, for services without a log of changes: see
+// [searchapi.RegisterQueue].
 func (x *Index) RegisterQueue(app *workers.App, name string, options ...workers.QueueOption) *workers.Function {
-	f := workers.Queue(app, name, func(ctx context.Context, m *workers.Message[Message]) error {
-		if err := x.Build(ctx); err != nil {
-			return err
-		}
-		return x.Update(ctx, tables.Key{PartitionKey: m.Body.PartitionKey, RowKey: m.Body.RowKey})
-	}, options...)
-	app.Timer(name+"-repair", func(ctx context.Context, _ workers.TimerInfo) error {
-		if err := x.Build(ctx); err != nil {
-			return err
-		}
-		n, err := x.Repair(ctx)
-		if n > 0 {
-			x.log.Info("repaired the index", "table", x.table, "documents", n)
-		}
-		return err
-	}, workers.WithSchedule("0 45 * * * *"), workers.WithRunOnStartup(true))
-	return f
+	return searchapi.RegisterQueue(app, name, x, options...)
 }
 
 // Build reads the whole table, unless that has been done. If it is interrupted, the next call continues. It is for

@@ -9,30 +9,6 @@ import (
 	"github.com/lazuli-storage/lazuli/tables"
 )
 
-// MaxDifferences is the maximum number of differences that a report lists.
-const MaxDifferences = 1000
-
-// Report is the result of a comparison of the index with the table.
-type Report struct {
-	Table string `json:"table"`
-	// Complete is false while the first reading of the table is not finished.
-	Complete bool `json:"complete"`
-	// Entities is the number of entities of the table, Documents that of the documents of the index.
-	Entities  int `json:"entities"`
-	Documents int `json:"documents"`
-	// Different is the number of entities and documents that differ. Differences lists the first [MaxDifferences] of them.
-	Different   int          `json:"different"`
-	Differences []Difference `json:"differences"`
-}
-
-// Difference is an entity whose document in the index is not the one that it should have.
-type Difference struct {
-	PartitionKey string `json:"partitionKey"`
-	RowKey       string `json:"rowKey"`
-	// What is "missing", "different", or "extra" for a document without an entity.
-	What string `json:"what"`
-}
-
 // Verify compares the index with the table: each entity must have a document with the values of its fields, and each
 // document an entity. It reads the whole table. A difference that is found is looked at again, so that changes in
 // progress are seldom reported; during writes, some may be. Memory: about 50 bytes an entity.
@@ -156,7 +132,7 @@ func (x *Index) report(ctx context.Context, g *generation, r *Report, k tables.K
 	}
 	r.Different++
 	if len(r.Differences) < MaxDifferences {
-		r.Differences = append(r.Differences, Difference{k.PartitionKey, k.RowKey, what})
+		r.Differences = append(r.Differences, Difference{PartitionKey: k.PartitionKey, RowKey: k.RowKey, What: what})
 	}
 	return nil
 }
@@ -176,6 +152,9 @@ func (x *Index) Repair(ctx context.Context) (corrected int, err error) {
 	})
 	if err != nil {
 		return corrected, fmt.Errorf("searchindex: repair: %w", err)
+	}
+	if corrected > 0 {
+		x.log.Info("repaired the index", "table", x.table, "documents", corrected)
 	}
 	return corrected, nil
 }

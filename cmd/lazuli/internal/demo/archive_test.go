@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -21,6 +22,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lazuli-storage/lazuli/cmd/internal/searchproc"
+	"github.com/lazuli-storage/lazuli/cmd/internal/searchserver"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/testaccount"
@@ -35,18 +38,41 @@ func TestMain(m *testing.M) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400) // heaps of a few MiB, in some hundred processes: collecting them was a tenth of the work
 	}
+	if filepath.Base(os.Args[0]) == searchproc.Program {
+		os.Exit(searchserver.Main())
+	}
 	if text := os.Getenv(sagaEnv); text != "" {
 		os.Exit(runSagaVariant(text))
 	}
 	variant := os.Getenv(variantEnv)
 	if variant == "" {
 		check.MoreParallel(8)
-		os.Exit(m.Run())
+		os.Exit(withSearchProgram(m.Run))
 	}
 	if err := runVariant(variant); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+// withSearchProgram runs the tests with this binary as lazuli-search on the path.
+func withSearchProgram(run func() int) int {
+	folder, err := os.MkdirTemp("", "lazuli-demo-test-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(folder)
+	self, err := os.Executable()
+	if err == nil {
+		err = os.Symlink(self, filepath.Join(folder, searchproc.Program))
+	}
+	if err == nil {
+		err = os.Setenv("PATH", folder+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	}
+	if err != nil {
+		panic(err)
+	}
+	return run()
 }
 
 // variants are archive roles with their steps in various orders. All but the first are wrong, each in its own way.

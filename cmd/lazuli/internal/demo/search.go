@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -13,9 +14,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/cmd/internal/searchproc"
+	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/tables"
 	"github.com/lazuli-storage/lazuli/workers"
-	"github.com/lazuli-storage/lazuli/workers/roles/searchindex"
+	"github.com/lazuli-storage/lazuli/workers/roles/searchindex/searchapi"
 )
 
 // What feeds the index of the demonstration of the search-index role.
@@ -25,12 +28,11 @@ const (
 )
 
 // searchFields are the fields of the index of the demonstration.
-var searchFields = []searchindex.Field{{Name: "Name", Type: searchindex.Text},
-	{Name: "Party", Type: searchindex.Keyword}, {Name: "PartitionKey", Type: searchindex.Keyword}}
+const searchFields = "Name:text,Party:keyword,PartitionKey:keyword"
 
 // Search runs the demonstration of a full-text index.
 func Search(ctx context.Context, c Config) (*Report, error) {
-	return demonstrate(ctx, c, openSearch)
+	return demonstrate(ctx, c, openSearch(c.ConnectionString, ""))
 }
 
 // SearchPoints returns what a run visits by default.
@@ -39,23 +41,26 @@ func SearchPoints() []string { return pointsOf(&searchPattern{}) }
 // searchPattern changes records as indexPattern does, and keeps an index in a folder in step with them.
 type searchPattern struct {
 	indexPattern
-	feed   string // searchByChanges or searchByKeys; empty chooses by what the service has
-	folder string
+	account string // its connection string
+	feed    string // searchByChanges or searchByKeys; empty chooses by what the service has
+	folder  string
 }
 
-func openSearch(storage *workers.Storage, id string) (pattern, error) {
-	if storage.Queues == nil || storage.Tables == nil {
-		return nil, errors.New("the connection string must name a queue and a table endpoint")
+func openSearch(account, feed string) func(*workers.Storage, string) (pattern, error) {
+	return func(storage *workers.Storage, id string) (pattern, error) {
+		if storage.Queues == nil || storage.Tables == nil {
+			return nil, errors.New("the connection string must name a queue and a table endpoint")
+		}
+		p := &searchPattern{account: account, feed: feed, indexPattern: indexPattern{storage: storage,
+			from: "LazuliDemoTerms" + id, queue: "lazuli-demo-" + id}}
+		var err error
+		p.source, err = tables.New[tables.Entity](storage.Tables, p.from)
+		return p, err
 	}
-	p := &searchPattern{indexPattern: indexPattern{storage: storage, from: "LazuliDemoTerms" + id,
-		queue: "lazuli-demo-" + id}}
-	var err error
-	p.source, err = tables.New[tables.Entity](storage.Tables, p.from)
-	return p, err
 }
 
 func (p *searchPattern) points() []string {
-	return append(searchindex.Points(), "workers/before-delete-message", "workers/after-delete-message")
+	return append(searchapi.Points(), "workers/before-delete-message", "workers/after-delete-message")
 }
 
 // oneProcess means that no round freezes a worker: a second worker cannot run at the same time, since the folder of the
@@ -122,7 +127,7 @@ const (
 
 // verify compares the index with the table: through the worker that has it open, or in a copy of the folder, which
 // leaves what the next worker has to recover.
-func (p *searchPattern) verify(ctx context.Context) (r searchindex.Report, err error) {
+func (p *searchPattern) verify(ctx context.Context) (r searchapi.Report, err error) {
 	if r, err = p.ask(ctx); err == nil {
 		return r, nil
 	}
@@ -134,19 +139,20 @@ func (p *searchPattern) verify(ctx context.Context) (r searchindex.Report, err e
 	if err := os.CopyFS(folder, os.DirFS(p.folder)); err != nil {
 		return r, err
 	}
-	x, err := searchindex.OpenFolder(filepath.Join(folder, searchIndexFolder), p.storage)
-	if errors.Is(err, searchindex.ErrNoIndex) {
+	x, err := searchproc.Open(searchproc.Config{Folder: filepath.Join(folder, searchIndexFolder),
+		ConnectionString: p.account})
+	if errors.Is(err, searchproc.ErrNoIndex) {
 		return r, nil
 	}
 	if err != nil {
 		return r, err
 	}
-	defer func() { err = errors.Join(err, x.Close()) }()
-	return x.Verify(ctx)
+	err = errors.Join(x.Ask(ctx, http.MethodGet, "/search/verify", nil, &r), x.Close())
+	return r, err
 }
 
 // ask asks the running worker.
-func (p *searchPattern) ask(ctx context.Context) (r searchindex.Report, err error) {
+func (p *searchPattern) ask(ctx context.Context) (r searchapi.Report, err error) {
 	address, err := os.ReadFile(filepath.Join(p.folder, searchAddressFile))
 	if err != nil {
 		return r, err
@@ -256,13 +262,13 @@ func RunSearchWorker(ctx context.Context, storage *workers.Storage, app *workers
 	if err != nil {
 		return err
 	}
-	x, err := openSearchIndex(ctx, storage, s)
+	x, err := openSearchIndex(s)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, x.Close()) }()
 	if strings.HasPrefix(s.Fault, "search-index/") && !strings.Contains(s.Fault, "-commit=") {
-		if err := x.Rebuild(); err != nil {
+		if err := x.Rebuild(ctx); err != nil {
 			return err
 		}
 	}
@@ -287,28 +293,25 @@ func RunSearchWorker(ctx context.Context, storage *workers.Storage, app *workers
 	return app.Run(ctx)
 }
 
-func openSearchIndex(ctx context.Context, storage *workers.Storage, s WorkerSettings) (x *searchindex.Index,
-	err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, lockPatience, searchindex.ErrInUse)
-	defer cancel()
-	err = every(ctx, 20*time.Millisecond, func() (bool, error) {
-		x, err = searchindex.Open(searchindex.Config{Storage: storage, Table: s.Current,
-			Folder: filepath.Join(s.Folder, searchIndexFolder), Fields: searchFields})
-		if errors.Is(err, searchindex.ErrInUse) {
-			return false, nil
-		}
-		return true, err
-	})
+// openSearchIndex opens the index of a worker. The worker dies as the program does that has the index.
+func openSearchIndex(s WorkerSettings) (*searchproc.Index, error) {
+	die := func() { _ = fault.Kill("") }
+	x, err := searchproc.Open(searchproc.Config{ConnectionString: s.ConnectionString, Table: s.Current,
+		Folder: filepath.Join(s.Folder, searchIndexFolder), Fields: searchFields, Wait: lockPatience, Faults: s.Fault,
+		Log: slog.Default(), Ended: die})
+	if errors.Is(err, searchproc.ErrEnded) {
+		die()
+	}
 	return x, err
 }
 
 // serveSearch answers searches at an address that it writes to the folder.
-func serveSearch(x *searchindex.Index, folder string) (stop func(), err error) {
+func serveSearch(x http.Handler, folder string) (stop func(), err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	server := &http.Server{Handler: searchindex.NewHandler(x), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: x, ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = server.Serve(l) }()
 	path := filepath.Join(folder, searchAddressFile)
 	err = os.WriteFile(path+".new", []byte(l.Addr().String()), 0o600)

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/cmd/internal/searchproc"
 	"github.com/lazuli-storage/lazuli/internal/test/testaccount"
 	"github.com/lazuli-storage/lazuli/tables"
 	"github.com/lazuli-storage/lazuli/workers"
-	"github.com/lazuli-storage/lazuli/workers/roles/searchindex"
 )
 
 // searchVariants are workers of the demonstration of the search-index role. All but the first are wrong, each in its
@@ -20,14 +20,14 @@ import (
 func init() {
 	otherVariants["search"] = RunSearchWorker
 	otherVariants["search: index before the change"] = wrongSearch(
-		func(ctx context.Context, x *searchindex.Index, w *recordStates, k entityKey) error {
+		func(ctx context.Context, x *searchproc.Index, w *recordStates, k entityKey) error {
 			return errors.Join(x.Update(ctx, tables.Key{PartitionKey: k.partition, RowKey: k.row}), w.change(ctx, k))
 		}, nil)
 	otherVariants["search: deletions ignored"] = wrongSearch(
-		func(ctx context.Context, x *searchindex.Index, w *recordStates, k entityKey) error {
+		func(ctx context.Context, x *searchproc.Index, w *recordStates, k entityKey) error {
 			// else a reading of the table finds what a change would tell
 			err := every(ctx, 10*time.Millisecond, func() (bool, error) {
-				p, err := x.Follower().Progress(ctx)
+				p, err := x.Progress(ctx)
 				return p.Position != "" && !p.Reading, err
 			})
 			if err != nil {
@@ -47,14 +47,14 @@ func (f withoutDeletions) Apply(ctx context.Context, changes []workers.TableChan
 
 // wrongSearch makes a worker that handles messages by do. follow wraps the index as it follows the table; nil does not
 // follow it.
-func wrongSearch(do func(context.Context, *searchindex.Index, *recordStates, entityKey) error,
+func wrongSearch(do func(context.Context, *searchproc.Index, *recordStates, entityKey) error,
 	follow func(workers.TableFollower) workers.TableFollower) variantRun {
 	return func(ctx context.Context, storage *workers.Storage, app *workers.App, s WorkerSettings) (err error) {
 		w, err := openRecords(storage, s)
 		if err != nil {
 			return err
 		}
-		x, err := openSearchIndex(ctx, storage, s)
+		x, err := openSearchIndex(s)
 		if err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ func wrongSearch(do func(context.Context, *searchindex.Index, *recordStates, ent
 			return err
 		}
 		if follow != nil {
-			app.FollowTable("search-index", s.Current, follow(x.Follower()))
+			app.FollowTable("search-index", s.Current, follow(x))
 		}
 		workers.Queue(app, "records", func(ctx context.Context, m *workers.Message[indexCommand]) error {
 			return do(ctx, x, &w, entityKey{m.Body.PartitionKey, m.Body.RowKey})
@@ -106,13 +106,7 @@ func TestSearchByKeys(t *testing.T) {
 	a := testaccount.Open(t)
 	c := Config{ConnectionString: a.ConnectionString, Worker: variantWorker("search"), Records: 90, Seed: seed(t),
 		Patience: patience}
-	report, err := demonstrate(t.Context(), c, func(storage *workers.Storage, id string) (pattern, error) {
-		p, err := openSearch(storage, id)
-		if err == nil {
-			p.(*searchPattern).feed = searchByKeys
-		}
-		return p, err
-	})
+	report, err := demonstrate(t.Context(), c, openSearch(a.ConnectionString, searchByKeys))
 	if err != nil {
 		t.Fatal(err)
 	}
