@@ -2,8 +2,8 @@
 // So the libraries of the index are in a program of their own, for those who search, and damaged files of an index
 // cannot end the server.
 //
-// The role runs in the process that starts the program: it follows the table, and passes what changed. The program reads
-// its [Settings] from standard input, answers with [Started] on standard output and then serves HTTP on a loopback
+// The role runs in the process that starts the program: it follows the table, and passes what changed. The program
+// reads its [Settings] from standard input, answers with [Started] on standard output and then serves HTTP on a loopback
 // address, to callers with the token of the settings:
 //
 //	GET  /progress  the workers.TableProgress of the index
