@@ -3,8 +3,8 @@
 // cannot end the server.
 //
 // The role runs in the process that starts the program: it follows the table, and passes what changed. The program
-// reads its [Settings] from standard input, answers with [Started] on standard output and then serves HTTP on a loopback
-// address, to callers with the token of the settings:
+// reads its [Settings] from standard input, answers with [Started] on standard output, and then serves HTTP on a
+// loopback address, to callers with the token of the settings:
 //
 //	GET  /progress  the workers.TableProgress of the index
 //	POST /restart   begins a new index, with a workers.TableProgress
