@@ -237,6 +237,8 @@ var lakeErrors = map[string]*wire.Error{
 		"The lease ID specified did not match the lease ID for the resource with the specified lease operation."),
 	"LeaseIdMissing": fail(http.StatusPreconditionFailed, "LeaseIdMissing",
 		"There is currently a lease on the resource and no lease ID was specified in the request."),
+	"LeaseLost": fail(http.StatusPreconditionFailed, "LeaseLost",
+		"A lease ID was specified, but the lease for the resource has expired."),
 	"UnsatisfiableCondition": wire.ErrConditionNotMet,
 }
 

@@ -27,7 +27,7 @@ func (s *Service) setAccessControl(c *call) error {
 		if err != nil {
 			return errInvalidACL
 		}
-		q.Set = e.Set
+		q.Set = e.Replace
 	case permissions != "":
 		mode, err := posix.ParseMode(permissions)
 		if err != nil {

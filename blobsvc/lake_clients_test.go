@@ -206,6 +206,47 @@ func TestLakeExistingKind(t *testing.T) {
 	}
 }
 
+// Hadoop sets lists without the entries of owner, group and others, which stay then, and expects that a file has no
+// default list.
+func TestLakePartOfList(t *testing.T) {
+	t.Parallel()
+	f := lake(t)
+	fs := f.filesystem("one")
+	must(fs.NewDirectoryClient("d").Create(ctx,
+		&directory.CreateOptions{Permissions: to.Ptr("0750"), Umask: to.Ptr("0000")}))(t)
+	writeFile(t, fs, "f", "")
+	for _, tc := range [][2]string{
+		{"default:user:a:rwx", "user::rwx,group::r-x,other::---," +
+			"default:user::rwx,default:user:a:rwx,default:group::r-x,default:mask::rwx,default:other::---"},
+		{"mask::--x", "user::rwx,group::r-x,mask::--x,other::---"},
+		{"user:a:rw-,group::---", "user::rwx,user:a:rw-,group::---,mask::rw-,other::---"},
+		{"default:other::r--", "user::rwx,user:a:rw-,group::---,mask::rw-,other::---," +
+			"default:user::rwx,default:group::---,default:other::r--"},
+	} {
+		f.lakeDo("PATCH", "/one/d?action=setAccessControl", "", "x-ms-acl", tc[0]).want(t, 200, "")
+		if got := *must(fs.NewDirectoryClient("d").GetAccessControl(ctx, nil))(t).ACL; got != tc[1] {
+			t.Errorf("%s: %s, want %s", tc[0], got, tc[1])
+		}
+	}
+	f.lakeDo("PATCH", "/one/f?action=setAccessControl", "", "x-ms-acl", "default:other::r--").want(t, 400, "InvalidInput")
+}
+
+// A creation that replaces nothing fails for what exists, and not for its lease.
+func TestLakeCreateBesideLease(t *testing.T) {
+	t.Parallel()
+	f := lake(t)
+	writeFile(t, f.filesystem("one"), "f", "")
+	f.lakeDo("POST", "/one/f", "", "x-ms-lease-action", "acquire", "x-ms-lease-duration", "-1", "x-ms-proposed-lease-id",
+		leaseA).want(t, 201, "")
+	f.lakeDo("PUT", "/one/f?resource=file", "").want(t, 412, "LeaseIdMissing")
+	f.lakeDo("PUT", "/one/f?resource=file", "", "If-None-Match", "*").want(t, 409, "PathAlreadyExists")
+	f.lakeDo("POST", "/one/f", "", "x-ms-lease-action", "break").want(t, 202, "")
+	body := f.lakeDo("PUT", "/one/f?resource=file", "", "x-ms-lease-id", leaseA).want(t, 412, "LeaseLost").body
+	if !strings.Contains(body, "the lease for the resource has expired") {
+		t.Errorf("the message is %s", body)
+	}
+}
+
 // Hadoop begins a listing at a name with a token in the form of the service's own.
 func TestLakeTokenOfName(t *testing.T) {
 	t.Parallel()

@@ -370,7 +370,7 @@ func TestLakeAccessControl(t *testing.T) {
 	if a := must(child.GetAccessControl(ctx, nil))(t); *a.ACL != "user::rwx,group::r-x,other::--x" {
 		t.Errorf("the child's list is %s", *a.ACL)
 	}
-	_, err := d.SetAccessControl(ctx, &directory.SetAccessControlOptions{ACL: to.Ptr("user::rwx")})
+	_, err := d.SetAccessControl(ctx, &directory.SetAccessControlOptions{ACL: to.Ptr("user::rwx,user::r-x")})
 	wantAnswer(t, err, 400, "InvalidInput")
 }
 

@@ -192,13 +192,36 @@ func (e *Entries) Set(a Access, directory bool) (Access, error) {
 	}
 	a.List, a.Default = l, nil
 	if len(e.defaults) > 0 && directory {
-		d, err := setDefaults(e.defaults, l)
+		d, err := completed(e.defaults, l)
 		if err != nil {
 			return a, err
 		}
 		a.Default = &d
 	}
 	return a, nil
+}
+
+// Replace is Set for one item. Entries of the owner, the owning group and others that are missing stay as they are, and
+// so does the list itself if all of its entries are missing. A file cannot have entries of the default list.
+func (e *Entries) Replace(a Access, directory bool) (Access, error) {
+	if len(e.defaults) > 0 && !directory {
+		return a, ErrInvalid
+	}
+	out := Access{List: a.List, Sticky: a.Sticky}
+	if len(e.access) > 0 {
+		var err error
+		if out.List, err = completed(e.access, a.List); err != nil {
+			return a, err
+		}
+	}
+	if len(e.defaults) > 0 {
+		d, err := completed(e.defaults, out.List)
+		if err != nil {
+			return a, err
+		}
+		out.Default = &d
+	}
+	return out, nil
 }
 
 func setList(entries []entry) (l List, err error) {
@@ -216,8 +239,8 @@ func setList(entries []entry) (l List, err error) {
 	return l, l.merge(entries)
 }
 
-// setDefaults is setList for a default list: entries that are missing are those of the item itself.
-func setDefaults(entries []entry, of List) (l List, err error) {
+// completed is a list of the entries; those of the owner, the owning group and others that are missing are those of of.
+func completed(entries []entry, of List) (l List, err error) {
 	l.Owner, l.Group, l.Other = of.Owner, of.Group, of.Other
 	return l, l.merge(entries)
 }

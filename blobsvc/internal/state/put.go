@@ -63,7 +63,7 @@ func (c *change) replace(b *Blob) error {
 		if err := c.mayOverwrite(&old); err != nil {
 			return err
 		}
-		err = c.If.checkOverwrite(&old, c.now)
+		err = c.checkOverwrite(&old)
 	} else {
 		err = c.If.checkCreate()
 	}
@@ -148,6 +148,15 @@ func (c *change) overwritten(old *Blob) (exists bool, err error) {
 		return false, nil
 	}
 	return err == nil && old.Deleted == 0, err
+}
+
+// checkOverwrite checks the preconditions of a request that replaces old. On the dfs endpoint, which has a node for
+// what it creates, the condition that nothing exists comes before the lease: Hadoop creates files so.
+func (c *change) checkOverwrite(old *Blob) error {
+	if c.Node != nil && c.If.IfNoneMatch == "*" && c.If.LeaseID == "" {
+		return ErrBlobExists
+	}
+	return c.If.checkOverwrite(old, c.now)
 }
 
 // checkReplace refuses to replace a protected blob, to change the type of a blob with versions, and to protect a blob

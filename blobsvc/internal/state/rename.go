@@ -161,7 +161,7 @@ func (c *change) replaceBy(b *Blob) error {
 		}
 		return c.If.checkCreate()
 	}
-	if err := c.If.checkOverwrite(&old, c.now); err != nil {
+	if err := c.checkOverwrite(&old); err != nil {
 		return err
 	}
 	switch {
