@@ -231,6 +231,14 @@ func TestLakePartOfList(t *testing.T) {
 	f.lakeDo("PATCH", "/one/f?action=setAccessControl", "", "x-ms-acl", "default:other::r--").want(t, 400, "InvalidInput")
 }
 
+func TestLakeBlobType(t *testing.T) {
+	t.Parallel()
+	f := lake(t)
+	f.filesystem("one")
+	f.lakeDo("PUT", "/one/f?resource=file&blobtype=appendblob", "").want(t, 501, "NotImplemented")
+	f.lakeDo("PUT", "/one/f?resource=file&blobtype=blockblob", "").want(t, 201, "")
+}
+
 // A creation that replaces nothing fails for what exists, and not for its lease.
 func TestLakeCreateBesideLease(t *testing.T) {
 	t.Parallel()
@@ -285,13 +293,24 @@ func TestLakePropertiesNeedKey(t *testing.T) {
 	key := []string{"x-ms-encryption-algorithm", "AES256", "x-ms-encryption-key",
 		base64.StdEncoding.EncodeToString([]byte("01234567890123456789012345678901")), "x-ms-encryption-key-sha256",
 		base64.StdEncoding.EncodeToString(sum[:])}
-	f.lakeDo("PUT", "/one/f?resource=file", "", key...).want(t, 201, "")
+	f.lakeDo("PUT", "/one/f?resource=file", "", append(key, "x-ms-encryption-context", "context")...).want(t, 201, "")
+	r := f.lakeDo("HEAD", "/one/f?action=getStatus", "").want(t, 200, "")
+	if got := r.header.Get("X-Ms-Encryption-Context"); got != "context" {
+		t.Errorf("the status has the context %q", got)
+	}
+	r = f.lakeDo("PATCH", "/one/f?action=flush&position=0", "", key...).want(t, 200, "")
+	if got := r.header.Get("X-Ms-Request-Server-Encrypted"); got != "true" {
+		t.Errorf("a flush is encrypted: %q", got)
+	}
+	list := f.lakeDo("GET", "/one?resource=filesystem&recursive=true", "").want(t, 200, "").body
+	if want := `"CustomerProvidedKeySha256":"` + key[5] + `"`; !strings.Contains(list, want) {
+		t.Errorf("the listing is %s", list)
+	}
 	f.lakeDo("HEAD", "/one/f", "").want(t, 409, "BlobUsesCustomerSpecifiedEncryption")
-	f.lakeDo("HEAD", "/one/f?action=getStatus", "").want(t, 200, "")
 	f.lakeDo("HEAD", "/one/f", "", key...).want(t, 200, "")
 	set := []string{"x-ms-properties", "a=Yg=="}
 	f.lakeDo("PATCH", "/one/f?action=setProperties", "", set...).want(t, 409, "BlobUsesCustomerSpecifiedEncryption")
-	r := f.lakeDo("PATCH", "/one/f?action=setProperties", "", append(set, key...)...).want(t, 200, "")
+	r = f.lakeDo("PATCH", "/one/f?action=setProperties", "", append(set, key...)...).want(t, 200, "")
 	if got := r.header.Get("X-Ms-Encryption-Key-Sha256"); got != key[5] ||
 		r.header.Get("X-Ms-Request-Server-Encrypted") != "true" {
 		t.Errorf("the answer has %v", r.header)

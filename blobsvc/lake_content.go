@@ -145,7 +145,7 @@ func (s *Service) flushPath(c *call) error {
 	}
 	c.sendChanged(b.Changed)
 	c.sendEncrypted(b.Encryption)
-	if c.version() >= v20200210 { // a flush writes no content
+	if c.version() >= v20200210 && c.key == nil { // a flush writes no content
 		c.Set("x-ms-request-server-encrypted", "false")
 	}
 	if f.Lease.Renew {

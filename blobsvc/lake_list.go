@@ -16,7 +16,7 @@ import (
 // pathItem is an item of List Paths, in the order of the service's own documents.
 type pathItem struct {
 	Scope        string `json:"EncryptionScope,omitempty"`
-	KeySHA256    string `json:"customerProvidedKeySha256,omitempty"`
+	KeySHA256    string `json:"CustomerProvidedKeySha256,omitempty"`
 	Length       string `json:"contentLength,omitempty"`
 	Created      string `json:"creationTime,omitempty"`
 	Context      string `json:"EncryptionContext,omitempty"`

@@ -151,6 +151,10 @@ func (s *Service) createPath(c *call, directory bool) error {
 	if token := c.Query.Get("continuation"); token != "" {
 		return invalidQuery("continuation", token) // of renames alone
 	}
+	if kind := c.Query.Get("blobtype"); kind != "" && !strings.EqualFold(kind, "blockblob") { // Hadoop asks for it
+		return wire.ErrNotImplemented.WithMessage(
+			"Path Create makes block blobs; an append blob is created on the Blob endpoint.")
+	}
 	if _, err := c.contentLength(0); err != nil && !errors.Is(err, wire.ErrMissingContentLength) {
 		return err
 	}
@@ -435,8 +439,13 @@ func (c *call) sendPath(b *state.Blob) {
 	if h.DispositionSet || h.Disposition != "" {
 		c.Set("Content-Disposition", h.Disposition)
 	}
-	if b.Node != nil && b.Node.Transaction != "" {
-		c.Set("x-ms-client-transaction-id", b.Node.Transaction)
+	if n := b.Node; n != nil {
+		for _, v := range [...][2]string{{"x-ms-client-transaction-id", n.Transaction},
+			{"x-ms-encryption-context", n.Context}} {
+			if v[1] != "" {
+				c.Set(v[0], v[1])
+			}
+		}
 	}
 	c.sendOwner(b)
 	c.sendOverrides()
@@ -452,9 +461,6 @@ func (c *call) sendFullPath(b *state.Blob, metadata []state.Meta) {
 	c.sendEncryption(b.Encryption)
 	if b.Node == nil {
 		return
-	}
-	if b.Node.Context != "" {
-		c.Set("x-ms-encryption-context", b.Node.Context)
 	}
 	if c.version() >= v20230803 {
 		c.Set("x-ms-acl", b.Node.Access.String())
