@@ -24,7 +24,6 @@ const (
 	erasedBit      = 1 << 63
 	tombstoneBit   = 1 << 62
 	maxRecord      = 32 << 20
-	maxSubject     = 512
 	headerLengthAt = 4
 )
 

@@ -26,6 +26,7 @@ type Damage struct {
 	First, Last uint64
 	// Torn is set if no intact record follows. A crash leaves such damage, and no acknowledged record is lost.
 	Torn bool
+	cut  bool // what is there is the beginning of a record at the end of the last block, or zeros
 	// Meta describes the problem of the meta file.
 	Meta string
 	// End describes what is missing after the last record, as the stream's view knows it.
@@ -132,33 +133,41 @@ func scan(streamDir string, take func(*record)) (found []Damage, err error) {
 			}
 			size := resync(buf[at+1:], sum) + 1
 			found = append(found, Damage{Stream: stream, Block: n, Offset: int64(at), Size: int64(size), First: last + 1,
-				Torn: true})
+				Torn: true, cut: n == numbers[len(numbers)-1] && tornAt(buf[at:])})
 			at += size
 		}
 	}
 	return found, nil
 }
 
+// tornAt reports whether buf can be the beginning of a record, or what a file system leaves in place of one.
+func tornAt(buf []byte) bool {
+	size := 0
+	if len(buf) >= recordHead+recordSum {
+		size = int(uint32le(buf) &^ headersBit)
+	}
+	return len(buf) < recordHead+recordSum || size > len(buf) && size <= maxRecord || len(bytes.TrimLeft(buf, "\x00")) == 0
+}
+
 // resync returns the number of bytes before the next intact record of a message, or len(buf).
 func resync(buf []byte, sum hash.Hash64) int {
 	for at := 0; at+recordHead+recordSum <= len(buf); at++ {
-		// Subjects of all records have a common prefix, which saves computing most checksums.
-		if !bytes.HasPrefix(buf[at+recordHead:], subjectStart) {
-			next := bytes.Index(buf[at+recordHead:], subjectStart)
-			if next < 0 {
-				return len(buf)
-			}
-			at += next
+		// Records have the time at which they were stored, which saves computing most checksums.
+		if t := binary.LittleEndian.Uint64(buf[at+12:]); t < earliest || t > latest {
+			continue
 		}
-		if r, ok := parseRecord(buf[at:], sum); ok && r.valid && !r.tombstone && len(r.subject) <= maxSubject {
+		if r, ok := parseRecord(buf[at:], sum); ok && r.valid && !r.tombstone {
 			return at
 		}
 	}
 	return len(buf)
 }
 
-// subjectStart is the prefix of the subjects of Lazuli's streams.
-var subjectStart = []byte("lazuli.")
+// The times of records are between these, the years 2020 and 2200, in nanoseconds since 1970.
+const (
+	earliest = 1_577_836_800_000_000_000
+	latest   = 7_258_118_400_000_000_000
+)
 
 // Blocks returns the numbers of a stream's blocks, in order.
 func Blocks(streamDir string) ([]int, error) {

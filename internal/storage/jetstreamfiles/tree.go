@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/minio/highwayhash"
 )
@@ -27,7 +27,8 @@ func VerifyTree(dir string) ([]Damage, error) {
 		var found []Damage
 		switch d.Name() {
 		case MessagesFolder:
-			found, err = verifyMember(filepath.Dir(path))
+			found, err = Verify(filepath.Dir(path))
+			found = slices.DeleteFunc(found, func(d Damage) bool { return d.Torn && d.cut })
 		case snapshotsFolder:
 			found, err = verifySnapshots(path)
 		}
@@ -38,58 +39,6 @@ func VerifyTree(dir string) ([]Damage, error) {
 		err = nil
 	}
 	return all, err
-}
-
-// verifyMember verifies the files of a stream, or of the log of a Raft group.
-func verifyMember(dir string) (found []Damage, err error) {
-	name := filepath.Base(dir)
-	wrong, err := verifyMeta(dir)
-	if err != nil {
-		return nil, err
-	}
-	if wrong != "" {
-		found = append(found, Damage{Stream: name, Meta: wrong})
-	}
-	numbers, err := Blocks(dir)
-	if err != nil {
-		return found, err
-	}
-	var buf []byte
-	for i, n := range numbers {
-		if buf, err = readBlock(blockPath(dir, n), buf); err != nil {
-			return found, fmt.Errorf("jetstreamfiles: %w", err)
-		}
-		if at, size := firstDamage(buf, name, n, i == len(numbers)-1); size > 0 {
-			found = append(found, Damage{Stream: name, Block: n, Offset: int64(at), Size: int64(size)})
-		}
-	}
-	return found, nil
-}
-
-// firstDamage returns the first damage of a block; size is 0 if it has none. last is set for the last block of a log.
-func firstDamage(buf []byte, name string, block int, last bool) (at, size int) {
-	sum := blockHash(name, block)
-	for at < len(buf) {
-		r, ok := parseRecord(buf[at:], sum)
-		switch {
-		case ok && r.valid:
-			at += r.size
-			continue
-		case last && !ok && tornAt(buf[at:]), last && len(bytes.TrimLeft(buf[at:], "\x00")) == 0:
-			return 0, 0
-		}
-		return at, len(buf) - at
-	}
-	return 0, 0
-}
-
-// tornAt reports whether buf can be the beginning of a record.
-func tornAt(buf []byte) bool {
-	if len(buf) < recordHead+recordSum {
-		return true
-	}
-	size := int(uint32le(buf) &^ headersBit)
-	return size > len(buf) && size <= maxRecord
 }
 
 // snapshotsFolder is the folder of a Raft group that holds its snapshots.

@@ -161,9 +161,9 @@ func TestClusterLosesAndReplacesANode(t *testing.T) {
 	c := newCluster(t)
 	c.start(t, "n1", "n2", "n3")
 	n1 := c.nodes["n1"]
-	if n1.Replicas() != 3 || !n1.Shared() || !n1.External() || n1.InMemory() || n1.ClusterNode() != "n1" {
-		t.Errorf("replicas %d, shared %v, external %v, in memory %v, node %q", n1.Replicas(), n1.Shared(), n1.External(),
-			n1.InMemory(), n1.ClusterNode())
+	if n1.Replicas() != 3 || !n1.Shared() || n1.InMemory() || n1.ClusterNode() != "n1" {
+		t.Errorf("replicas %d, shared %v, in memory %v, node %q", n1.Replicas(), n1.Shared(), n1.InMemory(),
+			n1.ClusterNode())
 	}
 	c.createStream(t)
 	c.publish(t, "n2", "one")

@@ -1,7 +1,6 @@
 package natsserver
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -507,7 +506,7 @@ func (s *Server) RemoveNode(ctx context.Context, name string) error {
 	}
 	_, incarnation, _ := strings.Cut(serverName, ".")
 	for _, other := range st.connected {
-		if err := n.askToForget(ctx, other, name, incarnation); err != nil {
+		if err := n.askToForget(ctx, other, removal{name, incarnation}); err != nil {
 			return fmt.Errorf("node %s was removed, but %s still knows it: run the command again: %w", name, other, err)
 		}
 	}
@@ -571,35 +570,35 @@ func (n *node) removePeer(ctx context.Context, serverName string) error {
 	return nil
 }
 
-// headerIncarnation names the incarnation to forget. If the command is run again, the asked node may have accepted the
-// next one already, which it must keep.
-const headerIncarnation = "Lazuli-Incarnation"
+// removal names a folder to forget. If the command is run again, the asked node may have accepted the next one of that
+// node already, which it must keep.
+type removal struct {
+	Name        string `json:"name"`
+	Incarnation string `json:"incarnation"`
+}
 
 // askToForget asks a node to forget the incarnation of another one.
-func (n *node) askToForget(ctx context.Context, at, name, incarnation string) error {
+func (n *node) askToForget(ctx context.Context, at string, r removal) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	question := nats.NewMsg(forgetSubject(at))
-	question.Data = []byte(name)
-	question.Header.Set(headerIncarnation, incarnation)
-	m, err := n.server.conn.RequestMsgWithContext(ctx, question)
-	if err != nil {
-		return err
+	refused, err := askJSON[string](ctx, n.server.conn, forgetSubject(at), r)
+	if err == nil && refused != "" {
+		err = errors.New(refused)
 	}
-	if len(m.Data) > 0 {
-		return errors.New(string(m.Data))
-	}
-	return nil
+	return err
 }
 
 func (n *node) answerForget(m *nats.Msg) {
-	answer := ""
-	name := string(m.Data)
-	err := n.forget(name, cmp.Or(m.Header.Get(headerIncarnation), n.site.Roster().Members[name]))
-	if err != nil {
-		answer = err.Error()
+	var r removal
+	err := json.Unmarshal(m.Data, &r)
+	if err == nil {
+		err = n.forget(r.Name, r.Incarnation)
 	}
-	_ = m.Respond([]byte(answer))
+	if err != nil {
+		answerJSON(m, err.Error())
+		return
+	}
+	answerJSON(m, "")
 }
 
 // forget removes what this node knows of an incarnation of another one, durably, unless it is connected. A node with

@@ -39,14 +39,6 @@ const (
 	maxGroups = 10_000
 )
 
-// StreamEnd is the end of a stream.
-type StreamEnd struct {
-	// Seq is the sequence of the last message, 0 if the stream never had one.
-	Seq uint64 `json:"seq"`
-	// Messages is the number of messages in the stream.
-	Messages uint64 `json:"messages"`
-}
-
 // ReadIndex confirms the ends of streams, and answers for its server what others ask. It is safe for concurrent use.
 type ReadIndex struct {
 	conn    *nats.Conn
@@ -67,7 +59,7 @@ type leaderEnd struct {
 	term, floor uint64
 	// applied is an index of the log that had been applied when end was read.
 	applied uint64
-	end     StreamEnd
+	end     uint64
 }
 
 // memberState is the answer of a member of a Raft group.
@@ -75,9 +67,9 @@ type memberState struct {
 	Term uint64 `json:"term"`
 
 	// The rest is of a leader: the members of the group besides it, how many make a majority, and the end of the stream.
-	Others []string   `json:"others,omitempty"`
-	Quorum int        `json:"quorum,omitempty"`
-	End    *StreamEnd `json:"end,omitempty"`
+	Others []string `json:"others,omitempty"`
+	Quorum int      `json:"quorum,omitempty"`
+	End    *uint64  `json:"end,omitempty"`
 }
 
 // question holds what a member is asked.
@@ -109,28 +101,28 @@ func readIndexSubject(id string) string { return "lazuli.readindex." + id }
 
 var errNotRunning = errors.New("natsserver: the embedded server is not running")
 
-// End returns an end of the stream that includes every message that was acknowledged, or read from the stream, before
-// the call.
+// End returns the sequence of a last message of the stream, 0 if it never had one, that includes every message that was
+// acknowledged, or read from the stream, before the call.
 //
 // Errors: [ErrNoReadIndex], and those of the connection and of ctx.
-func (r *ReadIndex) End(ctx context.Context, stream string) (StreamEnd, error) {
+func (r *ReadIndex) End(ctx context.Context, stream string) (uint64, error) {
 	q, own, err := r.ask(ctx, stream)
 	switch {
 	case errors.Is(err, errNoMember):
 		return r.endElsewhere(ctx, q)
 	case err != nil:
-		return StreamEnd{}, err
+		return 0, err
 	case own.State == server.Leader.String():
 		return r.endOfOwn(ctx, q)
 	case own.Leader == "":
-		return StreamEnd{}, fmt.Errorf("%w: %s has no leader", ErrNoReadIndex, stream)
+		return 0, fmt.Errorf("%w: %s has no leader", ErrNoReadIndex, stream)
 	}
 	leader, err := r.request(ctx, own.Leader, q)
 	if err != nil {
-		return StreamEnd{}, err
+		return 0, err
 	}
 	if leader.End == nil || own.Term > leader.Term {
-		return StreamEnd{}, fmt.Errorf("%w: %s has another leader", ErrNoReadIndex, stream)
+		return 0, fmt.Errorf("%w: %s has another leader", ErrNoReadIndex, stream)
 	}
 	others, confirmed := leader.Others, 1
 	if at := slices.Index(others, own.ID); at >= 0 {
@@ -162,26 +154,26 @@ func (r *ReadIndex) ask(ctx context.Context, stream string) (q question, own ser
 }
 
 // endElsewhere is End on a server that is not a member of the group.
-func (r *ReadIndex) endElsewhere(ctx context.Context, q question) (StreamEnd, error) {
+func (r *ReadIndex) endElsewhere(ctx context.Context, q question) (uint64, error) {
 	info, err := streamInfo(ctx, r.conn, q.Stream)
 	if err != nil {
-		return StreamEnd{}, err
+		return 0, err
 	}
 	leader, err := r.request(ctx, peerID(info.Cluster.Leader), q)
 	if err != nil {
-		return StreamEnd{}, err
+		return 0, err
 	}
 	if leader.End == nil {
-		return StreamEnd{}, fmt.Errorf("%w: %s has another leader", ErrNoReadIndex, q.Stream)
+		return 0, fmt.Errorf("%w: %s has another leader", ErrNoReadIndex, q.Stream)
 	}
 	return *leader.End, r.confirm(ctx, q, leader.Others, leader.Term, leader.Quorum-1)
 }
 
 // endOfOwn is End on the leader's server.
-func (r *ReadIndex) endOfOwn(ctx context.Context, q question) (StreamEnd, error) {
+func (r *ReadIndex) endOfOwn(ctx context.Context, q question) (uint64, error) {
 	own, err := r.lead(ctx, q)
 	if err != nil {
-		return StreamEnd{}, err
+		return 0, err
 	}
 	return *own.End, r.confirm(ctx, q, own.Others, own.Term, own.Quorum-1)
 }
@@ -326,7 +318,7 @@ func (r *ReadIndex) lead(ctx context.Context, q question) (memberState, error) {
 	if info.Cluster.Leader != node.Name() {
 		return memberState{}, fmt.Errorf("%w: another server leads %s", ErrNoReadIndex, q.Stream)
 	}
-	end := StreamEnd{Seq: info.State.LastSeq, Messages: info.State.Msgs}
+	end := info.State.LastSeq
 	state.End = &end
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -340,7 +332,7 @@ func (r *ReadIndex) lead(ctx context.Context, q question) (memberState, error) {
 //
 // What earlier terms have committed is in the log of a leader from its election on, but its own index of commits may be
 // before it. So the first call in a term notes where the log ends then.
-func (r *ReadIndex) needed(node *server.Server, group string, g *server.RaftzGroup) (need uint64, known *StreamEnd) {
+func (r *ReadIndex) needed(node *server.Server, group string, g *server.RaftzGroup) (need uint64, known *uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l := r.leads[group]
@@ -413,30 +405,18 @@ func streamInfo(ctx context.Context, conn *nats.Conn, stream string) (info serve
 	return info, nil
 }
 
-// ErrFormerRelease means that the end of a stream cannot be confirmed because another node runs a release that does not
-// answer, or has not started completely. This node is connected to a majority.
-var ErrFormerRelease = errors.New("natsserver: a node with a former release does not confirm the end of the stream")
-
-// StreamEnd returns an end of a stream that includes every message that was acknowledged before the call, on a node of
-// a cluster. See [ReadIndex.End].
-//
-// Errors: also [ErrFormerRelease].
-func (s *Server) StreamEnd(ctx context.Context, stream string) (StreamEnd, error) {
-	if s.Alone() && s.Shared() {
+// StreamEnd returns an end of a stream that includes every message that was acknowledged before the call. See
+// [ReadIndex.End].
+func (s *Server) StreamEnd(ctx context.Context, stream string) (uint64, error) {
+	switch {
+	case s.Alone() && s.Shared():
 		info, err := streamInfo(ctx, s.conn, stream)
 		if info.StreamInfo == nil {
-			return StreamEnd{}, err
+			return 0, err
 		}
-		return StreamEnd{info.State.LastSeq, info.State.Msgs}, nil
+		return info.State.LastSeq, nil
+	case s.node == nil || s.node.index == nil:
+		return 0, fmt.Errorf("%w: the servers are not part of this process", ErrNoReadIndex)
 	}
-	if s.node == nil || s.node.index == nil {
-		return StreamEnd{}, fmt.Errorf("%w: the servers are not part of this process", ErrNoReadIndex)
-	}
-	end, err := s.node.index.End(ctx, stream)
-	if errors.Is(err, nats.ErrNoResponders) {
-		if e := s.running(); e != nil && 2*(len(connectedNodes(e))+1) > len(s.node.site.Peers()) {
-			return end, ErrFormerRelease
-		}
-	}
-	return end, err
+	return s.node.index.End(ctx, stream)
 }

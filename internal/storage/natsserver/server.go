@@ -49,9 +49,10 @@ type Server struct {
 	recover recovery
 	node    *node // nil unless the server is a node of a cluster
 
-	mu       sync.Mutex           // guards the rest
-	embedded *server.Server       // nil with an external NATS
-	settled  map[string]time.Time // by stream: the modification time of its folder that is durable
+	mu       sync.Mutex                    // guards the rest
+	embedded *server.Server                // nil with an external NATS
+	settled  map[string]time.Time          // by stream: the modification time of its folder that is durable
+	stores   map[string]server.StreamStore // of embedded, by stream
 	closed   bool
 }
 
@@ -64,7 +65,7 @@ func StartContext(ctx context.Context, c Config) (*Server, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{config: c, settled: make(map[string]time.Time)}
+	s := &Server{config: c, settled: make(map[string]time.Time), stores: make(map[string]server.StreamStore)}
 	var err error
 	switch {
 	case c.URL != "":
@@ -286,10 +287,6 @@ func (s *Server) Replicas() int { return s.config.Replicas }
 
 // Shared reports whether others may write to the streams as well: another process, or a client at the open port.
 func (s *Server) Shared() bool { return s.config.URL != "" || s.config.Listen != "" || s.node != nil }
-
-// External reports whether the leader of a stream may be another process: it can be unreachable, and answers can be
-// lost.
-func (s *Server) External() bool { return s.config.URL != "" || s.node != nil }
 
 // ClientURL returns the address of the embedded server for other processes; "" if it opened no port.
 func (s *Server) ClientURL() string {

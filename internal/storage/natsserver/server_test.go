@@ -1,6 +1,7 @@
 package natsserver
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -77,6 +78,57 @@ func TestInMemoryLeavesNothing(t *testing.T) {
 	s.Close()
 	if _, err := os.Stat(s.scratch); !os.IsNotExist(err) {
 		t.Errorf("scratch folder after Close: %v", err)
+	}
+}
+
+// What Store stores and what clients publish is one sequence of messages, also after a restart, and after the stream
+// was deleted and created again.
+func TestStore(t *testing.T) {
+	for _, c := range []Config{{Dir: filepath.Join(t.TempDir(), "nats")}, {}} {
+		s := start(t, c)
+		storage := jetstream.FileStorage
+		if s.InMemory() {
+			storage = jetstream.MemoryStorage
+		}
+		if _, err := s.Store("s", "s.a", nil, nil); err == nil {
+			t.Error("stored in a stream that does not exist")
+		}
+		for range 2 {
+			js := makeStream(t, s, storage)
+			var last uint64
+			for i := range uint64(6) {
+				var err error
+				if i%3 == 2 {
+					var ack *jetstream.PubAck
+					if ack, err = js.Publish(t.Context(), fmt.Sprint("s.", i), []byte{byte(i)}); err == nil {
+						last = ack.Sequence
+					}
+				} else {
+					last, err = s.Store("s", fmt.Sprint("s.", i), []byte("NATS/1.0\r\nK: v\r\n\r\n"), []byte{byte(i)})
+				}
+				if err != nil || last != i+1 {
+					t.Fatalf("message %d: sequence %d, %v", i, last, err)
+				}
+			}
+			stream, err := js.Stream(t.Context(), "s")
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := stream.GetMsg(t.Context(), 5)
+			if err != nil || len(m.Data) != 1 || m.Data[0] != 4 || m.Header.Get("K") != "v" {
+				t.Errorf("message 5: %+v, %v", m, err)
+			}
+			if err := js.DeleteStream(t.Context(), "s"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Store("s", "s.a", nil, nil); err == nil {
+				t.Error("stored in a stream that was deleted")
+			}
+		}
+		s.Close()
+		if _, err := s.Store("s", "s.a", nil, nil); err == nil {
+			t.Error("stored in a server that was closed")
+		}
 	}
 }
 

@@ -244,6 +244,7 @@ func (s *Server) restart(ctx context.Context) error {
 	s.mu.Lock()
 	s.embedded = e
 	clear(s.settled)
+	clear(s.stores)
 	s.mu.Unlock()
 	for !s.conn.IsConnected() { // it reconnects by itself
 		select {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -24,6 +25,12 @@ func (s *Server) DeleteStreams(ctx context.Context, keep func(name string) bool)
 		}
 	}
 	return err
+}
+
+// Leads reports whether the embedded server leads a stream.
+func (s *Server) Leads(stream string) bool {
+	e := s.running()
+	return e != nil && e.JetStreamIsStreamLeader(server.DEFAULT_GLOBAL_ACCOUNT, stream)
 }
 
 // StreamNames returns the names of all streams.

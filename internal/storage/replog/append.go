@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -155,6 +156,9 @@ var errResolved = errors.New("resolved")
 // client library would hand it on twice.
 func (l *Log) publishRecord(deadline time.Time, a *appending, data []byte,
 	notes map[string][]string) (seq uint64, err error) {
+	if l.config.Store != nil {
+		return l.config.Store(l.stream, l.subject(kindRecord), wireHeaders(notes), data)
+	}
 	l.published++
 	m := l.message(kindRecord, data, notes, true)
 	m.Reply = l.replies + strconv.FormatUint(l.published, 10)
@@ -256,11 +260,30 @@ func (l *Log) message(k kind, data []byte, notes map[string][]string, expect boo
 	return m
 }
 
+// wireHeaders returns headers as on the wire.
+func wireHeaders(headers map[string][]string) []byte {
+	if len(headers) == 0 {
+		return nil
+	}
+	text := []byte("NATS/1.0\r\n")
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		for _, value := range headers[name] {
+			text = append(append(append(append(text, name...), ": "...), value...), "\r\n"...)
+		}
+	}
+	return append(text, "\r\n"...)
+}
+
 // publish publishes a message and returns the channel of its answer. expect is as for message.
 func (l *Log) publish(ctx context.Context, k kind, data []byte, notes map[string][]string,
 	expect bool) <-chan published {
-	m := l.message(k, data, notes, expect)
 	answer := make(chan published, 1)
+	if l.config.Store != nil {
+		seq, err := l.config.Store(l.stream, l.subject(k), wireHeaders(notes), data)
+		answer <- published{seq, err}
+		return answer
+	}
+	m := l.message(k, data, notes, expect)
 	go func() {
 		ctx, cancel := context.WithTimeout(ctx, tryTimeout)
 		defer cancel()

@@ -44,15 +44,15 @@ func (l *Log) Follow(p Position, apply func(payload []byte, p Position) error) e
 
 // subscribe begins to receive acknowledgements, and what other nodes do.
 func (l *Log) subscribe() error {
+	if l.config.Store != nil {
+		return nil
+	}
 	conn, inbox := l.config.Conn, nats.NewInbox()
 	l.replies, l.acks = inbox+".", make(chan *nats.Msg, 64)
 	begin := []func() (*nats.Subscription, error){
 		func() (*nats.Subscription, error) { return conn.ChanSubscribe(inbox+".*", l.acks) },
 		func() (*nats.Subscription, error) { return conn.Subscribe(l.followSubject()+".>", l.republished) },
 		func() (*nats.Subscription, error) { return conn.Subscribe(l.turnSubject(), l.turnRequested) },
-	}
-	if l.config.Private {
-		begin = begin[:1]
 	}
 	for _, fn := range begin {
 		sub, err := fn()

@@ -25,8 +25,9 @@ type Config struct {
 	Name string
 	// Replicas is the number of servers that keep the log; 0 means 1.
 	Replicas int
-	// Private says that no other node follows the log: the stream does not republish its messages.
-	Private bool
+	// Store stores a message in the stream, durably, and returns its sequence. It is for a server in this process that
+	// no other node uses: the stream does not republish its messages. headers are as on the wire. Nil publishes messages.
+	Store func(stream, subject string, headers, message []byte) (uint64, error)
 	// InMemory keeps the stream in memory.
 	InMemory bool
 	// Node is the name of this node, for status and logs.
@@ -53,6 +54,8 @@ type Config struct {
 	// unknown.
 	Failed  func() error
 	Suspect func(stream string) error
+	// Leads reports whether this node is the one that does what one node is enough for; see [Log.Leads]. Nil means always.
+	Leads func(stream string) bool
 	// Log receives changes of availability; nil means slog.Default().
 	Log *slog.Logger
 
@@ -187,7 +190,7 @@ func (l *Log) create(ctx context.Context) error {
 		DenyDelete:  true,
 		Metadata:    map[string]string{metadataID: strconv.FormatUint(rand.Uint64(), 36)},
 	}
-	if !l.config.Private {
+	if l.config.Store == nil {
 		config.RePublish = l.republish()
 	}
 	if l.config.InMemory {
@@ -238,7 +241,7 @@ func (l *Log) createOnce(ctx context.Context, limit time.Duration, config jetstr
 	case !found.AllowDirect:
 		return permanent{errors.New("the stream's configuration was changed: it must allow direct reads")}
 	}
-	if found.RePublish == nil && !l.config.Private { // it was private until now
+	if found.RePublish == nil && l.config.Store == nil { // it was private until now
 		found.RePublish = l.republish()
 		if _, err := l.js.UpdateStream(ctx, found); err != nil {
 			return err
@@ -267,6 +270,10 @@ func (l *Log) ID() string { return l.id }
 
 // Found returns the sequence of the last message that the stream had when the log was opened, 0 for none.
 func (l *Log) Found() uint64 { return l.found }
+
+// Leads reports whether this node is next to the stream's leader: it does the work that one node is enough for, and
+// that would overtake itself on several. It is a hint: none or two nodes may lead for some seconds.
+func (l *Log) Leads() bool { return l.config.Leads == nil || l.config.Leads(l.stream) }
 
 // Name returns Config.Name.
 func (l *Log) Name() string { return l.config.Name }

@@ -2,7 +2,6 @@ package replog
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -48,14 +47,16 @@ func (a *applied) last() Position {
 	return a.pos
 }
 
-func single(t *testing.T) *nats.Conn {
+func single(t *testing.T) *nats.Conn { return embedded(t).Conn() }
+
+func embedded(t *testing.T) *natsserver.Server {
 	t.Helper()
 	s, err := natsserver.Start(natsserver.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	return s.Conn()
+	return s
 }
 
 func openLog(t *testing.T, conn *nats.Conn, replicas int, from Position) *applied {
@@ -72,11 +73,7 @@ func openNode(t *testing.T, c *natscluster.Cluster, server int) *applied {
 		t.Fatal(err)
 	}
 	t.Cleanup(index.Close)
-	return openWith(t, Config{Conn: conn, Replicas: c.Size(),
-		End: func(ctx context.Context, stream string) (uint64, error) {
-			end, err := index.End(ctx, stream)
-			return end.Seq, err
-		}}, Position{})
+	return openWith(t, Config{Conn: conn, Replicas: c.Size(), End: index.End}, Position{})
 }
 
 func openWith(t *testing.T, config Config, from Position) *applied {
@@ -139,9 +136,13 @@ func TestAppendIsAppliedByAllNodes(t *testing.T) {
 // A stream that one process alone used reaches others after it was opened for them.
 func TestPrivateLogBecomesShared(t *testing.T) {
 	t.Parallel()
-	conn := single(t)
-	alone := openWith(t, Config{Conn: conn, Private: true}, Position{})
+	server := embedded(t)
+	conn := server.Conn()
+	alone := openWith(t, Config{Conn: conn, Store: server.Store}, Position{})
 	if err := alone.Append(0, []byte("a"), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := alone.Barrier(); err != nil { // writes a mark
 		t.Fatal(err)
 	}
 	at := alone.last()

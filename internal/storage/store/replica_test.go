@@ -43,10 +43,7 @@ func endOf(t testing.TB, c *natscluster.Cluster, server int) func(context.Contex
 	if err != nil {
 		t.Fatal(err)
 	}
-	return func(ctx context.Context, stream string) (uint64, error) {
-		end, err := index.End(ctx, stream)
-		return end.Seq, err
-	}
+	return index.End
 }
 
 // logTimeout is above the time that a loaded machine needs for an answer, and short enough to wait for.

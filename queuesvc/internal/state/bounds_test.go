@@ -1,13 +1,18 @@
 package state
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/storage/replog"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
 // An account that creates, uses and deletes its queue as fast as it can, with several clients, disturbs no other
@@ -132,4 +137,64 @@ func TestWorkIsBoundedByTheAnswer(t *testing.T) {
 		return nil
 	})
 	wantConsistent(t, s)
+}
+
+// Of several nodes, the one that leads the log removes expired messages and those of deleted queues.
+func TestTheLeaderCleans(t *testing.T) {
+	t.Parallel()
+	ctx, late := t.Context(), epoch.Add(3*time.Hour)
+	n := startNATS(t, natsserver.Config{Listen: "127.0.0.1:0"})
+	var leader atomic.Int32
+	var nodes [3]*Store
+	for i := range nodes {
+		c := LogConfig(startNATS(t, natsserver.Config{URL: n.ClientURL()}).Server, LogName, slog.New(slog.DiscardHandler))
+		c.Leads = func(string) bool { return leader.Load() == int32(i) }
+		log, err := replog.Open(ctx, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nodes[i], err = Open(filepath.Join(t.TempDir(), "queues.db"), Options{Now: func() time.Time { return late },
+			Store: store.Options{Log: log, Ephemeral: true}, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = nodes[i].Close() })
+	}
+	left := func() (n int) {
+		if err := nodes[0].db.View(func(tx *store.Tx) error {
+			n = 0
+			for c, k := tx.Cursor(bucketMessages), []byte{0}; k != nil; n++ {
+				if k, _ = c.Seek(append(bytes.Clone(k), 0)); k == nil {
+					break
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	leader.Store(-1)
+	fill(t, create(t, nodes[0], "expired"), 600, 0, time.Hour)
+	fill(t, create(t, nodes[0], "deleted"), 600, 0, Forever)
+	if err := nodes[0].Delete("acct", "deleted"); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range nodes {
+		s.clean(ctx)
+	}
+	if n := left(); n != 1200 {
+		t.Errorf("%d messages are left without a leader, want 1200", n)
+	}
+	before, _ := nodes[0].Replication()
+	leader.Store(1)
+	nodes[0].clean(ctx)
+	nodes[1].clean(ctx)
+	if after, _ := nodes[0].Replication(); after.Appends > before.Appends {
+		t.Error("a node that does not lead has removed messages")
+	}
+	if n := left(); n != 0 {
+		t.Errorf("%d messages are left after the leader has cleaned", n)
+	}
+	wantConsistent(t, nodes[2])
 }

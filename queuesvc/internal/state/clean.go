@@ -45,10 +45,11 @@ func (s *Store) stopCleaning() {
 	s.cleaner.Stop()
 }
 
-// clean runs until nothing is left to remove. An error ends it until it is woken again.
+// clean runs until nothing is left to remove. An error ends it until it is woken again. In a cluster, the node that
+// leads the log cleans: several would overtake each other with the same removals.
 func (s *Store) clean(ctx context.Context) {
 	g := garbage{db: s.db, batch: cleanBatch}
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && s.leads() {
 		began := time.Now()
 		expired, err := s.removeSomeExpired(s.now().UnixNano())
 		more := false

@@ -18,19 +18,19 @@ const LogName = "queues"
 // LogConfig is the configuration of a log on a NATS server.
 func LogConfig(n *natsserver.Server, name string, log *slog.Logger) replog.Config {
 	c := replog.Config{Conn: n.Conn(), Name: name, Replicas: n.Replicas(), InMemory: n.InMemory(), Log: log,
-		Private: n.Alone() && !n.Shared(), Failed: n.Failed, Suspect: n.Suspect}
+		Failed: n.Failed, Suspect: n.Suspect}
 	c.Node, _ = os.Hostname()
+	if n.Alone() && !n.Shared() {
+		c.Store = n.Store
+	}
 	switch {
 	case n.Alone():
 		c.Settle, c.Sync, c.Cut = n.Settle, n.SyncStream, n.CutPoint
 	case n.ClusterNode() != "":
-		c.Node, c.Majority = n.ClusterNode(), func() bool { return n.ClusterView().Majority }
+		c.Node, c.Majority, c.Leads = n.ClusterNode(), func() bool { return n.ClusterView().Majority }, n.Leads
 	}
 	if n.ClusterNode() != "" || n.Alone() && n.Shared() {
-		c.End = func(ctx context.Context, stream string) (uint64, error) {
-			end, err := n.StreamEnd(ctx, stream)
-			return end.Seq, err
-		}
+		c.End = n.StreamEnd
 	}
 	return c
 }

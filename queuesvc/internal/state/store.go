@@ -49,6 +49,7 @@ type Store struct {
 	properties func(account string, value []byte)
 	receipts   *receiptKey
 	hints      hints
+	leads      func() bool // this node removes what is expired, cleared or deleted
 	cleaner    *sweep.Loop
 	stopClock  func()
 	close      sync.Once
@@ -77,7 +78,7 @@ func Open(path string, o Options) (*Store, error) {
 	if o.Store.Log == nil {
 		return nil, errors.New("opening queue store: Options.Store.Log is required")
 	}
-	o.Store.Applied = s.applied
+	o.Store.Applied, s.leads = s.applied, o.Store.Log.Leads
 	var err error
 	if s.db, err = OpenFile(path, o.Store); err != nil {
 		return nil, fmt.Errorf("opening queue store: %w", err)
