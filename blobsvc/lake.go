@@ -64,6 +64,7 @@ func hasParam(raw, name string) bool {
 
 // beforeLake is before for the dfs endpoint. action and resource are what comp and restype are elsewhere.
 func (s *Service) beforeLake(r *wire.Request) {
+	r.Lake = true
 	s.before(r)
 	// Java's own client has no PATCH: Hadoop sends and signs PUT with this header.
 	if v := r.HTTP.Header["X-Http-Method-Override"]; len(v) == 1 && r.HTTP.Method == http.MethodPut {
@@ -82,7 +83,7 @@ func (s *Service) beforeLake(r *wire.Request) {
 
 // resolveLake reads the path: which filesystem, which path in it.
 func (s *Service) resolveLake(r *wire.Request) (*call, frontend.Level, error) {
-	c := &call{Request: r, lake: true}
+	c := &call{Request: r}
 	if r.RawPath == "" {
 		return c, onService, nil
 	}

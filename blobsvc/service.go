@@ -115,8 +115,8 @@ type call struct {
 	container, blob string
 	// identity is the authenticated caller.
 	identity auth.Identity
-	// lake is set for requests of the dfs endpoint. byLists is set if access control lists decide about the caller.
-	lake, byLists bool
+	// byLists is set if access control lists decide about the caller.
+	byLists bool
 	// key and sourceKey are a customer's keys, of the blob and of a copy's source; nil for none.
 	key, sourceKey *encryption.CustomerKey
 }

@@ -58,7 +58,7 @@ var takesStructured = map[[2]string]bool{
 // refuseStructured refuses a structured body where the operation takes none, and its length without it.
 func (c *call) refuseStructured() error {
 	takes := takesStructured[[2]string{c.HTTP.Method, c.Comp}]
-	if c.lake {
+	if c.Lake {
 		takes = c.Comp == "append"
 	}
 	if c.HasHeader(structuredHeader) && (!takes || c.HasHeader(copySourceHeader)) {

@@ -32,7 +32,7 @@ func loadSeed(path string, accounts *auth.Accounts) (*seed.Seed, error) {
 }
 
 func applySeed(ctx context.Context, s *seed.Seed, b backend) error {
-	return s.Apply(ctx, seed.Target{URL: b.URL, Transport: b.Transport()})
+	return s.Apply(ctx, seed.Target{URL: b.InProcessURL, Transport: b.InProcess()})
 }
 
 // addFaults adds the seed's fault rules to the server's.

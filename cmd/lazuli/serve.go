@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -40,6 +41,10 @@ type backend interface {
 	Stop(ctx context.Context) error
 	// Transport carries requests to the services without a network.
 	Transport() *inproc.Transport
+
+	// InProcess carries requests of the server itself, without a credential, to the endpoints of InProcessURL.
+	InProcess() http.RoundTripper
+	InProcessURL(service wire.Service, account string) string
 
 	// Faults are the rules by which requests fail on purpose; nil where they are not allowed.
 	Faults() *faultrule.Set

@@ -52,7 +52,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 
 // Observe counts one request. It is for [frontend.Common.Observe].
 func (m *Metrics) Observe(r *wire.Request, o frontend.Outcome) {
-	s := m.get(key{r.Service, r.Operation, o.Status})
+	s := m.get(key{r.Endpoint(), r.Operation, o.Status})
 	s.requests.Inc()
 	s.sent.Add(float64(o.Written))
 	s.seconds.Observe(o.Duration.Seconds())

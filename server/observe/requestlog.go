@@ -20,7 +20,7 @@ func RequestLog(log *slog.Logger) func(*wire.Request, frontend.Outcome) {
 	}
 	return func(r *wire.Request, o frontend.Outcome) {
 		attrs := []slog.Attr{
-			slog.String("service", r.Service.String()),
+			slog.String("service", r.Endpoint().String()),
 			slog.String("account", r.Account),
 			slog.String("op", r.Operation),
 			slog.String("method", r.HTTP.Method),

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -20,9 +21,12 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azdatalake/directory"
+	lakeservice "github.com/Azure/azure-sdk-for-go/sdk/storage/azdatalake/service"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/sdk/laketool"
 )
 
 // Target is the server that is filled. It takes requests without a credential if they bear [wire.WithSystem]'s mark.
@@ -144,14 +148,66 @@ func (f *filler) containers(c content) error {
 			o.Access = to.Ptr(container.PublicAccessType(b.PublicAccess))
 		}
 		box := client.NewContainerClient(name)
-		if _, err := box.Create(f.ctx, &o); unless(err, string(bloberror.ContainerAlreadyExists)) != nil {
+		_, err := box.Create(f.ctx, &o)
+		made := err == nil
+		if unless(err, string(bloberror.ContainerAlreadyExists)) != nil {
 			return err
 		}
-		return each("blob", b.Blobs, func(path string, b seedBlob) error { return f.blob(box.NewBlockBlobClient(path), b) })
+		// Directories come first: what is in them gets what their lists have for it.
+		err = each("directory", b.Directories, func(path string, a access) error {
+			return f.directory(name, strings.Trim(path, "/"), a, made)
+		})
+		if err != nil {
+			return err
+		}
+		return each("blob", b.Blobs, func(path string, b seedBlob) error {
+			made, err := f.blob(box.NewBlockBlobClient(path), b)
+			if err != nil || !made || b.Access == (access{}) {
+				return err
+			}
+			return f.setAccess(name, path, b.Access)
+		})
 	})
 }
 
-func (f *filler) blob(client *blockblob.Client, b seedBlob) error {
+// lake returns a client of the dfs endpoint.
+func (f *filler) lake() (*lakeservice.Client, error) {
+	return lakeservice.NewClientWithNoCredential(f.target.URL(wire.DataLake, f.account),
+		&lakeservice.ClientOptions{ClientOptions: f.options})
+}
+
+// directory creates a directory, unless it exists. Of the root, made says whether the container is new.
+func (f *filler) directory(container, path string, a access, made bool) error {
+	client, err := f.lake()
+	if err != nil {
+		return err
+	}
+	if path != "" {
+		absent := directory.AccessConditions{ModifiedAccessConditions: &directory.ModifiedAccessConditions{
+			IfNoneMatch: to.Ptr(azcore.ETagAny)}}
+		_, err := client.NewFileSystemClient(container).NewDirectoryClient(path).Create(f.ctx,
+			&directory.CreateOptions{AccessConditions: &absent})
+		if made = err == nil; unless(err, "PathAlreadyExists") != nil {
+			return err
+		}
+	}
+	if !made || a == (access{}) {
+		return nil
+	}
+	return f.setAccess(container, path, a)
+}
+
+func (f *filler) setAccess(container, path string, a access) error {
+	client, err := f.lake()
+	if err != nil {
+		return err
+	}
+	return laketool.SetAccess(f.ctx, client, container, path,
+		laketool.Access{Owner: a.Owner, Group: a.Group, Permissions: a.Permissions, ACL: a.ACL})
+}
+
+// blob creates a blob, unless it exists.
+func (f *filler) blob(client *blockblob.Client, b seedBlob) (made bool, err error) {
 	absent := &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(
 		azcore.ETagAny)}}
 	headers := &blob.HTTPHeaders{}
@@ -162,15 +218,15 @@ func (f *filler) blob(client *blockblob.Client, b seedBlob) error {
 	if b.File != "" {
 		file, err := os.Open(b.File)
 		if err != nil {
-			return err
+			return false, err
 		}
 		defer file.Close()
 		content = file
 	}
-	_, err := client.UploadStream(f.ctx, content,
+	_, err = client.UploadStream(f.ctx, content,
 		&blockblob.UploadStreamOptions{HTTPHeaders: headers, Metadata: pointers(b.Metadata), Tags: b.Tags,
 			AccessConditions: absent})
-	return unless(err, string(bloberror.BlobAlreadyExists))
+	return err == nil, unless(err, string(bloberror.BlobAlreadyExists))
 }
 
 // pointers is metadata as the SDK takes it.

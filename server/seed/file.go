@@ -102,6 +102,23 @@ type box struct {
 	Metadata     map[string]string   `yaml:"metadata"`
 	PublicAccess string              `yaml:"publicAccess"` // "", "blob" or "container"
 	Blobs        map[string]seedBlob `yaml:"blobs"`
+	// Directories are those of a container in an account with a hierarchical namespace, by path; "/" is the root.
+	Directories map[string]access `yaml:"directories"`
+}
+
+// access is who may use a file or directory; what is "" is as the server gives it to new ones.
+type access struct {
+	Owner       string `yaml:"owner"`
+	Group       string `yaml:"group"`
+	Permissions string `yaml:"permissions"`
+	ACL         string `yaml:"acl"`
+}
+
+func (a *access) check() error {
+	if a.Permissions != "" && a.ACL != "" {
+		return errors.New("only one of permissions and acl can be given")
+	}
+	return nil
 }
 
 // seedBlob is a block blob; its text alone may stand for it. Of Text, Base64 and File one is given.
@@ -112,6 +129,7 @@ type seedBlob struct {
 	ContentType string            `yaml:"contentType"`
 	Metadata    map[string]string `yaml:"metadata"`
 	Tags        map[string]string `yaml:"tags"`
+	Access      access            `yaml:"access"` // in an account with a hierarchical namespace
 
 	content []byte // of Text and Base64
 }
@@ -144,7 +162,7 @@ func (b *seedBlob) check() (err error) {
 	case b.Text != nil:
 		b.content = []byte(*b.Text)
 	}
-	return nil
+	return b.Access.check()
 }
 
 // Load reads a seed file, YAML or JSON. Its errors name the place in the file. fallback is the account of what stands
@@ -263,6 +281,11 @@ func (c *content) check() error {
 				return fmt.Errorf("container %s, blob %s: %w", name, path, err)
 			}
 			b.Blobs[path] = blob
+		}
+		for path, a := range b.Directories {
+			if err := a.check(); err != nil {
+				return fmt.Errorf("container %s, directory %s: %w", name, path, err)
+			}
 		}
 	}
 	return nil

@@ -14,7 +14,10 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
+	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
+	"github.com/lazuli-storage/lazuli/internal/sdk/laketool"
 	"github.com/lazuli-storage/lazuli/server"
 	"github.com/lazuli-storage/lazuli/server/seed"
 )
@@ -61,7 +64,7 @@ func TestApply(t *testing.T) {
 	t.Cleanup(func() { check(t, s.Stop(t.Context())) })
 	filled, err := load(t, file)
 	check(t, err)
-	target := seed.Target{URL: s.URL, Transport: s.Transport()}
+	target := seed.Target{URL: s.InProcessURL, Transport: s.InProcess()}
 	check(t, filled.Apply(ctx, target))
 
 	tables, err := aztables.NewServiceClientFromConnectionString(s.ConnectionString(), nil)
@@ -162,5 +165,79 @@ func TestLoadRefusals(t *testing.T) {
 	}
 	if _, err := load(t, ""); err != nil {
 		t.Errorf("an empty file: %v", err)
+	}
+}
+
+// Directories and access control of an account with a hierarchical namespace; what exists keeps its own.
+func TestApplyTree(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	key, err := auth.ParseKey(auth.DevelopmentKey)
+	check(t, err)
+	accounts, err := auth.NewManagedAccounts(accountprops.Blob{Hierarchical: true},
+		auth.Account{Name: auth.DevelopmentAccount, Keys: []auth.Key{key}})
+	check(t, err)
+	s, err := server.Start(server.Config{InMemory: true, Accounts: accounts, Log: slog.New(slog.DiscardHandler)})
+	check(t, err)
+	t.Cleanup(func() { check(t, s.Stop(t.Context())) })
+	filled, err := load(t, `
+containers:
+  files:
+    directories:
+      /: {permissions: "0751"}
+      raw: {acl: "user::rwx,group::r-x,other::---,default:user:ann:r-x,default:user::rwx,default:group::---,default:other::---"}
+      raw/empty: {owner: ann, group: staff}
+    blobs:
+      raw/a.csv: "a,b"
+      raw/b.csv: {text: "a,b", access: {owner: bob, permissions: "0640"}}
+`)
+	check(t, err)
+	target := seed.Target{URL: s.InProcessURL, Transport: s.InProcess()}
+	check(t, filled.Apply(ctx, target))
+	settings, err := connstr.Parse(s.ConnectionString())
+	check(t, err)
+	lake, err := settings.Lake(connstr.Options{})
+	check(t, err)
+	want := func(path, owner, permissions, acl string) {
+		t.Helper()
+		a, err := laketool.GetAccess(ctx, lake, "files", path)
+		check(t, err)
+		if a.Owner != owner || a.Permissions != permissions || !strings.HasPrefix(a.ACL, acl) {
+			t.Errorf("%s has %+v", path, a)
+		}
+	}
+	want("", "$superuser", "rwxr-x--x", "")
+	want("raw", "$superuser", "rwxr-x---+", "user::rwx,group::r-x,other::---,default:")
+	want("raw/empty", "ann", "rwxr-x---+", "user::rwx,user:ann:r-x,")
+	want("raw/a.csv", "$superuser", "rw-r-----+", "user::rw-,user:ann:r-x,")
+	want("raw/b.csv", "bob", "rw-r-----+", "user::rw-,user:ann:r-x,")
+
+	check(t, laketool.SetAccess(ctx, lake, "files", "raw/b.csv", laketool.Access{Owner: "eve"}))
+	check(t, laketool.SetAccess(ctx, lake, "files", "", laketool.Access{Permissions: "0700"}))
+	check(t, filled.Apply(ctx, target))
+	want("raw/b.csv", "eve", "rw-r-----+", "")
+	want("", "$superuser", "rwx------", "")
+
+	wrong, err := load(t, "containers:\n  files:\n    directories:\n      new: {acl: nonsense}\n")
+	check(t, err)
+	if err := wrong.Apply(ctx, target); err == nil || !strings.Contains(err.Error(), "container files: directory new:") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := load(t, "containers:\n  files:\n    directories:\n      new: {acl: a, permissions: b}\n"); err == nil {
+		t.Error("two ways to give permissions are accepted")
+	}
+}
+
+// Access control in an account without a hierarchical namespace ends the start with the reason.
+func TestTreeNeedsHierarchicalNamespace(t *testing.T) {
+	t.Parallel()
+	s, err := server.Start(server.Config{InMemory: true, Log: slog.New(slog.DiscardHandler)})
+	check(t, err)
+	t.Cleanup(func() { check(t, s.Stop(t.Context())) })
+	filled, err := load(t, "containers:\n  files:\n    directories:\n      a: {owner: ann}\n")
+	check(t, err)
+	err = filled.Apply(t.Context(), seed.Target{URL: s.InProcessURL, Transport: s.InProcess()})
+	if err == nil || !strings.Contains(err.Error(), "HierarchicalNamespaceNotEnabled") {
+		t.Errorf("got %v", err)
 	}
 }

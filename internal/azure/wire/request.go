@@ -18,6 +18,8 @@ type Request struct {
 
 	// Service is the service whose endpoint was called.
 	Service Service
+	// Lake is set for a request of the dfs endpoint, whose Service is [Blob].
+	Lake bool
 	// Account is the account's name, without "-secondary".
 	Account string
 	// Secondary is set for the read-only secondary endpoint, "account-secondary".
@@ -226,4 +228,12 @@ func printable(s string) bool {
 		}
 	}
 	return true
+}
+
+// Endpoint is the endpoint that the request is one of: [DataLake], or the service.
+func (r *Request) Endpoint() Service {
+	if r.Lake {
+		return DataLake
+	}
+	return r.Service
 }
