@@ -10,6 +10,7 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
+	"github.com/lazuli-storage/lazuli/internal/storage/cluster"
 	"github.com/lazuli-storage/lazuli/internal/storage/contentstream"
 	"github.com/lazuli-storage/lazuli/internal/storage/mirror"
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
@@ -19,18 +20,20 @@ import (
 	"github.com/lazuli-storage/lazuli/queuesvc"
 )
 
-// natsConfig is the configuration of the NATS that keeps the queues.
-func (s *Stack) natsConfig() natsserver.Config {
+// startNATS starts, or connects to, the NATS that keeps the queues. node is nil for a server alone.
+func (s *Stack) startNATS(ctx context.Context) (nats *natsserver.Server, node *cluster.Node, err error) {
 	n := s.config.NATS
 	n.Log = s.config.Log
 	switch {
 	case s.config.Cluster != nil:
-		n.Cluster, n.Waiting = s.config.Cluster, s.config.Waiting
+		node = cluster.New(*s.config.Cluster, s.config.Waiting)
+		n.Member = node.Join
 		n.Dir, n.Relaxed = s.dir.Cluster(), s.config.Relaxed
 	case n.URL == "" && !s.config.InMemory:
 		n.Dir, n.Relaxed = s.dir.Queues(), s.config.Relaxed
 	}
-	return n
+	nats, err = natsserver.StartContext(ctx, n)
+	return nats, node, err
 }
 
 // checkFolder refuses a folder whose queues are not where this process would look for them.
@@ -124,7 +127,8 @@ func (s *Stack) logConfig(nats *natsserver.Server, name string) replog.Config {
 }
 
 // blobCluster configures the Blob service of a node of a cluster, or with Config.NATSBlobs; nil for a server alone.
-func (s *Stack) blobCluster(ctx context.Context, nats *natsserver.Server) (*blobsvc.Cluster, error) {
+func (s *Stack) blobCluster(ctx context.Context, nats *natsserver.Server, node *cluster.Node) (*blobsvc.Cluster,
+	error) {
 	if !s.sharesBlobs() {
 		return nil, nil
 	}
@@ -136,10 +140,10 @@ func (s *Stack) blobCluster(ctx context.Context, nats *natsserver.Server) (*blob
 		return &blobsvc.Cluster{Log: log, Streams: &blobsvc.Streams{
 			Config: contentstream.Config{Conn: nats.Conn(), Replicas: nats.Replicas(), Log: s.config.Log}}}, nil
 	}
-	c := &blobsvc.Cluster{Log: log, Node: nats.Folder(), Members: nats.Folders}
+	c := &blobsvc.Cluster{Log: log, Node: node.Folder(), Members: node.Folders}
 	c.Mirror = mirror.Config{Connect: func() (*natsgo.Conn, error) { return nats.Connect("lazuli content") },
-		Node:     nats.ClusterNode(),
-		Majority: func() bool { return nats.ClusterView().Majority }, Log: s.config.Log}
+		Node:     node.Name(),
+		Majority: nats.Majority, Log: s.config.Log}
 	for _, p := range s.config.Cluster.Peers {
 		c.Mirror.Nodes = append(c.Mirror.Nodes, p.Name)
 	}
@@ -202,17 +206,17 @@ func logReport(svc replicated) LogReport {
 	return l
 }
 
-// ClusterStatus asks all nodes of the cluster. Errors: [natsserver.ErrNotClustered].
-func (s *Stack) ClusterStatus(ctx context.Context) (*natsserver.ClusterStatus, error) {
+// ClusterStatus asks all nodes of the cluster. Errors: [cluster.ErrNotClustered].
+func (s *Stack) ClusterStatus(ctx context.Context) (*cluster.Status, error) {
 	open := s.services.Load()
 	if open == nil {
 		return nil, errNotOpen
 	}
-	return open.nats.ClusterStatus(ctx)
+	return open.node.Status(ctx)
 }
 
 // SnapshotLogs puts a snapshot into each replicated log, for nodes that join, and returns the reports of the logs by
-// name. Errors: [natsserver.ErrNotClustered], [natsserver.ErrNoMajority].
+// name. Errors: [cluster.ErrNotClustered], [natsserver.ErrNoMajority].
 func (s *Stack) SnapshotLogs(ctx context.Context) (map[string]LogReport, error) {
 	if err := s.gate.enter(ctx); err != nil {
 		return nil, err
@@ -223,7 +227,7 @@ func (s *Stack) SnapshotLogs(ctx context.Context) (map[string]LogReport, error) 
 		return nil, errNotOpen
 	}
 	if !s.Clustered() {
-		return nil, natsserver.ErrNotClustered
+		return nil, cluster.ErrNotClustered
 	}
 	reports := map[string]LogReport{}
 	for name, svc := range open.logs() {
@@ -238,13 +242,13 @@ func (s *Stack) SnapshotLogs(ctx context.Context) (map[string]LogReport, error) 
 	return reports, nil
 }
 
-// RemoveNode removes a stopped node from the cluster, see [natsserver.Server.RemoveNode].
+// RemoveNode removes a stopped node from the cluster, see [cluster.Node.Remove].
 func (s *Stack) RemoveNode(ctx context.Context, name string) error {
 	open := s.services.Load()
 	if open == nil {
 		return errNotOpen
 	}
-	return open.nats.RemoveNode(ctx, name)
+	return open.node.Remove(ctx, name)
 }
 
 func exists(path string) bool {

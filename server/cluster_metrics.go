@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/storage/cluster"
 )
 
 // clusterMetrics are the metrics of a node of a cluster.
@@ -41,10 +41,10 @@ func (m clusterMetrics) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (m clusterMetrics) Collect(out chan<- prometheus.Metric) {
-	var v natsserver.ClusterView // before the services are open, the node has no majority
+	var v cluster.View // before the services are open, the node has no majority
 	open := m.stack.services.Load()
 	if open != nil {
-		v = open.nats.ClusterView()
+		v = open.node.View()
 	}
 	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)

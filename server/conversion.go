@@ -12,6 +12,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/storage/cluster"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/jetstreamfiles"
@@ -63,15 +64,15 @@ func (e errSeed) Unwrap() error { return e.error }
 
 // awaitConversion returns when the logs have the data with which a converted cluster begins. Of other clusters, it
 // returns at once.
-func (s *Stack) awaitConversion(ctx context.Context, nats *natsserver.Server) error {
-	if !nats.Converted() {
+func (s *Stack) awaitConversion(ctx context.Context, nats *natsserver.Server, node *cluster.Node) error {
+	if !node.Converted() {
 		return nil
 	}
 	js, err := jetstream.New(nats.Conn(), jetstream.WithDefaultTimeout(conversionTimeout))
 	if err != nil {
 		return err
 	}
-	c := conversion{stack: s, nats: nats, js: js}
+	c := conversion{stack: s, nats: nats, node: node, js: js}
 	for said := ""; ; {
 		done, err := c.step(ctx)
 		switch {
@@ -82,7 +83,7 @@ func (s *Stack) awaitConversion(ctx context.Context, nats *natsserver.Server) er
 		}
 		reason := "waiting until the node that was converted has put its data into the cluster"
 		switch {
-		case err != nil && nats.HasSeed():
+		case err != nil && node.HasSeed():
 			reason = "the data of this folder cannot be put into the cluster; trying again: " + err.Error()
 		case err != nil:
 			reason = "it is not known whether the cluster has its data; trying again: " + err.Error()
@@ -106,13 +107,14 @@ func (s *Stack) awaitConversion(ctx context.Context, nats *natsserver.Server) er
 type conversion struct {
 	stack *Stack
 	nats  *natsserver.Server
+	node  *cluster.Node
 	js    jetstream.JetStream
 }
 
 // step asks how far the conversion is, and makes it if this node has the data.
 func (c *conversion) step(ctx context.Context) (done bool, err error) {
 	state, seq, err := c.state(ctx)
-	if err != nil || !c.nats.HasSeed() {
+	if err != nil || !c.node.HasSeed() {
 		return state == conversionDone, err
 	}
 	if state != conversionDone {
@@ -128,7 +130,7 @@ func (c *conversion) step(ctx context.Context) (done bool, err error) {
 		if err := fault.Point(pointDone); err != nil {
 			return false, err
 		}
-		c.stack.config.Log.Info("the cluster has the data of this folder", "node", c.nats.ClusterNode())
+		c.stack.config.Log.Info("the cluster has the data of this folder", "node", c.node.Name())
 	}
 	if err := c.leave(); err != nil {
 		return false, errSeed{fmt.Errorf("removing what the cluster has from %s: %w", c.stack.dir.Path(), err)}
@@ -215,7 +217,7 @@ func (c *conversion) seed(ctx context.Context) error {
 	if err := errors.Join(permanent(err), tables.Close(), fault.Point(pointTables)); err != nil {
 		return err
 	}
-	err = permanent(blobsvc.Seed(ctx, s.dir.Blobs(), s.dir.EncryptionScopes(), c.nats.Folder(),
+	err = permanent(blobsvc.Seed(ctx, s.dir.Blobs(), s.dir.EncryptionScopes(), c.node.Folder(),
 		s.logConfig(c.nats, "blobs")))
 	if err := errors.Join(err, fault.Point(pointBlobs)); err != nil {
 		return err
@@ -261,5 +263,5 @@ func (c *conversion) leave() error {
 	if err := errors.Join(disk.SyncDir(dir.Path()), fault.Point(pointRemoved)); err != nil {
 		return err
 	}
-	return c.nats.Seeded()
+	return c.node.Seeded()
 }

@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/storage/cluster"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
-	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 	"github.com/lazuli-storage/lazuli/server/backup"
 )
 
@@ -23,10 +23,10 @@ var ErrNotReady = errors.New("the node is not ready")
 // Extract makes a data folder for a server alone from the state of the cluster, inside the data folder of this node,
 // and returns its path. The folder has everything that was acknowledged before the call. Requests are served meanwhile.
 //
-// Errors: [natsserver.ErrNotClustered], [ErrNotReady], [ErrNoSpace], those of [datadir.Dir.Extracted], and [ErrBusy].
+// Errors: [cluster.ErrNotClustered], [ErrNotReady], [ErrNoSpace], those of [datadir.Dir.Extracted], and [ErrBusy].
 func (s *Stack) Extract(ctx context.Context, name string) (path string, err error) {
 	if !s.Clustered() {
-		return "", natsserver.ErrNotClustered
+		return "", cluster.ErrNotClustered
 	}
 	m, err := s.Moment(ctx)
 	if err != nil {

@@ -53,7 +53,7 @@ func (c fiveNodes) servers() map[string][]int {
 			}
 			streams[name] = nil
 			for i, n := range c.nodes {
-				if slices.Contains(folders, n.services.Load().nats.Folder()) {
+				if slices.Contains(folders, n.services.Load().node.Folder()) {
 					streams[name] = append(streams[name], i)
 				}
 			}

@@ -18,6 +18,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/httpserver"
 	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
+	"github.com/lazuli-storage/lazuli/internal/storage/cluster"
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 	"github.com/lazuli-storage/lazuli/queuesvc"
 	"github.com/lazuli-storage/lazuli/server/analytics"
@@ -37,6 +38,7 @@ type services struct {
 	// recorder records changes of queues and tables for the event log.
 	recorder *changes.Recorder
 	nats     *natsserver.Server
+	node     *cluster.Node // nil for a server alone
 
 	board   *longpoll.Board // where requests wait for changes
 	closers []func() error  // in order of start; closed in reverse
@@ -136,13 +138,13 @@ func (s *Stack) open(ctx context.Context) (err error) {
 		Accounts: c.Accounts.Names, Now: c.Now, Log: c.Log,
 	})
 	common.Observe = s.observers(logs.Observe)
-	nats, err := natsserver.StartContext(ctx, s.natsConfig())
+	nats, member, err := s.startNATS(ctx)
 	if err != nil {
 		return fmt.Errorf("start NATS: %w", err)
 	}
-	o.nats = nats
+	o.nats, o.node = nats, member
 	o.closers = append(o.closers, func() error { nats.Close(); return nil })
-	if err := s.awaitConversion(ctx, nats); err != nil {
+	if err := s.awaitConversion(ctx, nats, member); err != nil {
 		return err
 	}
 	node := &eventNode{manager: &o.events, now: c.Now, logger: c.Log, changed: make(chan struct{}, 1)}
@@ -150,9 +152,9 @@ func (s *Stack) open(ctx context.Context) (err error) {
 		return err
 	}
 	if s.Clustered() {
-		nats.AddReport("tables", func() any { return logReport(o.tables) })
-		nats.AddReport("queues", func() any { return logReport(o.queues) })
-		nats.AddReport("blobs", func() any {
+		member.AddReport("tables", func() any { return logReport(o.tables) })
+		member.AddReport("queues", func() any { return logReport(o.queues) })
+		member.AddReport("blobs", func() any {
 			r := logReport(o.blobs)
 			if missing, known := o.blobs.MissingContent(); known {
 				r.Missing = &missing
@@ -206,7 +208,7 @@ func (s *Stack) openServices(ctx context.Context, o *services, common frontend.C
 		return err
 	})
 	start("Blob", func() error {
-		cluster, err := s.blobCluster(ctx, nats)
+		cluster, err := s.blobCluster(ctx, nats, o.node)
 		if err == nil {
 			o.blobs, err = blobsvc.New(blobsvc.Config{Common: common, Path: s.dir.Blobs(), Extents: s.dir.Extents(),
 				Features:  features,

@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/storage/cluster"
 	"github.com/lazuli-storage/lazuli/server"
 )
 
@@ -53,7 +53,7 @@ line says how many streams have fewer current copies than they should, if there 
 	return cmd
 }
 
-func writeClusterStatus(w io.Writer, status natsserver.ClusterStatus) error {
+func writeClusterStatus(w io.Writer, status cluster.Status) error {
 	leader := status.Leader
 	if leader == "" {
 		leader = "none"
@@ -105,7 +105,7 @@ func contentSize(n int64) string {
 }
 
 // logOf returns what a node says about one of its logs.
-func logOf(r *natsserver.NodeReport, name string) (log server.LogReport, ok bool) {
+func logOf(r *cluster.NodeReport, name string) (log server.LogReport, ok bool) {
 	detail, ok := r.Details[name]
 	if !ok {
 		return log, false

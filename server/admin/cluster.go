@@ -8,6 +8,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/lazuli-storage/lazuli/internal/storage/cluster"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
@@ -16,7 +17,7 @@ import (
 
 // Cluster is the cluster that the endpoints below /admin/cluster show and change: a [server.Stack].
 type Cluster interface {
-	ClusterStatus(ctx context.Context) (*natsserver.ClusterStatus, error)
+	ClusterStatus(ctx context.Context) (*cluster.Status, error)
 	SnapshotLogs(ctx context.Context) (map[string]server.LogReport, error)
 	RemoveNode(ctx context.Context, name string) error
 	Extract(ctx context.Context, name string) (path string, err error)
@@ -60,7 +61,7 @@ func (h clusterHandler) open(next func(echo.Context, Cluster) error) echo.Handle
 
 // notClustered answers on a server alone.
 func notClustered(c echo.Context) error {
-	return answerState(c, http.StatusNotFound, natsserver.ErrNotClustered.Error())
+	return answerState(c, http.StatusNotFound, cluster.ErrNotClustered.Error())
 }
 
 // status is GET /admin/cluster.
@@ -106,15 +107,15 @@ func (h clusterHandler) extract(c echo.Context, cluster Cluster) error {
 func failCluster(c echo.Context, err error) error {
 	status := http.StatusInternalServerError
 	switch {
-	case errors.Is(err, natsserver.ErrUnknownNode), errors.Is(err, natsserver.ErrNotClustered):
+	case errors.Is(err, cluster.ErrUnknownNode), errors.Is(err, cluster.ErrNotClustered):
 		status = http.StatusNotFound
 	case errors.Is(err, datadir.ErrExtractedName):
 		status = http.StatusBadRequest
-	case errors.Is(err, natsserver.ErrNodeConnected), errors.Is(err, datadir.ErrExtracted):
+	case errors.Is(err, cluster.ErrNodeConnected), errors.Is(err, datadir.ErrExtracted):
 		status = http.StatusConflict
 	case errors.Is(err, server.ErrNoSpace):
 		status = http.StatusInsufficientStorage
-	case errors.Is(err, natsserver.ErrNoMajority), errors.Is(err, natsserver.ErrCopies),
+	case errors.Is(err, natsserver.ErrNoMajority), errors.Is(err, cluster.ErrCopies),
 		errors.Is(err, replog.ErrUnavailable), errors.Is(err, server.ErrNotReady),
 		errors.Is(err, server.ErrBusy):
 		status = http.StatusServiceUnavailable

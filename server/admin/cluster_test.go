@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lazuli-storage/lazuli/internal/storage/cluster"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
-	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 	"github.com/lazuli-storage/lazuli/server"
 )
@@ -17,8 +17,8 @@ import (
 // fakeCluster counts the changes.
 type fakeCluster struct{ changes int }
 
-func (*fakeCluster) ClusterStatus(context.Context) (*natsserver.ClusterStatus, error) {
-	return &natsserver.ClusterStatus{Cluster: "c"}, nil
+func (*fakeCluster) ClusterStatus(context.Context) (*cluster.Status, error) {
+	return &cluster.Status{Cluster: "c"}, nil
 }
 
 func (f *fakeCluster) RemoveNode(context.Context, string) error { f.changes++; return nil }

@@ -14,7 +14,7 @@ import (
 // JetStream keeps each block of a stream's file in memory for ten seconds after its last use, and no option changes
 // that (https://github.com/nats-io/nats-server/issues/5740). A node that joins writes the blocks of the other nodes'
 // streams as fast as its disk takes them, so it holds what it has written in ten seconds: 1.4 GiB were measured. A
-// blockCaches shortens the time while a stream is copied.
+// BlockCaches shortens the time while a stream is copied.
 //
 // The time is a private field of nats-server, found by reflection. TestBlockCachesOfCopiedStreams fails if an update of
 // nats-server moves it.
@@ -26,15 +26,15 @@ const (
 	usualBlockTime  = 10 * time.Second
 )
 
-// blockCaches sets how long blocks stay in memory. Its methods are for one goroutine.
-type blockCaches struct {
+// BlockCaches sets how long blocks stay in memory. Its methods are for one goroutine.
+type BlockCaches struct {
 	copied []reflect.Value // streams with copiedBlockTime
 	failed bool            // nats-server has other fields than expected
 }
 
-// adjust sets copiedBlockTime for the streams that are being copied from another node, and usualBlockTime for those
+// Adjust sets copiedBlockTime for the streams that are being copied from another node, and usualBlockTime for those
 // that no longer are. It has an effect on blocks that begin after the call. After an error, later calls do nothing.
-func (c *blockCaches) adjust(e *server.Server) (err error) {
+func (c *BlockCaches) Adjust(e *server.Server) (err error) {
 	if c.failed {
 		return nil
 	}

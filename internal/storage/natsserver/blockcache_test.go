@@ -22,7 +22,7 @@ func TestBlockCachesOfCopiedStreams(t *testing.T) {
 	check.Must(js.CreateStream(t.Context(),
 		jetstream.StreamConfig{Name: "b", Subjects: []string{"b"}, Storage: jetstream.MemoryStorage}))(t)
 	stream := func(name string) reflect.Value {
-		account := reflect.ValueOf(s.embedded.GlobalAccount()).Elem()
+		account := reflect.ValueOf(s.Running().GlobalAccount()).Elem()
 		return account.FieldByName("js").Elem().FieldByName("streams").MapIndex(reflect.ValueOf(name)).Elem()
 	}
 	store := stream("a").FieldByName("store").Elem().Elem()
@@ -32,7 +32,7 @@ func TestBlockCachesOfCopiedStreams(t *testing.T) {
 		defer lock.RUnlock()
 		return *fieldOf[time.Duration](store.FieldByName("fcfg").FieldByName("CacheExpire"))
 	}
-	var c blockCaches
+	var c BlockCaches
 	for _, step := range []struct {
 		copied bool
 		want   time.Duration
@@ -40,7 +40,7 @@ func TestBlockCachesOfCopiedStreams(t *testing.T) {
 		for _, name := range []string{"a", "b"} {
 			fieldOf[atomic.Bool](stream(name).FieldByName("catchup")).Store(step.copied)
 		}
-		check.OK(t, c.adjust(s.embedded))
+		check.OK(t, c.Adjust(s.Running()))
 		if got := blockTime(); got != step.want {
 			t.Errorf("copied %v: blocks stay for %v, want %v", step.copied, got, step.want)
 		}

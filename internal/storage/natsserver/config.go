@@ -6,8 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"strconv"
-
-	"github.com/lazuli-storage/lazuli/internal/storage/peering"
 )
 
 // Config selects the NATS server to use. The zero value is an embedded server in memory without a port.
@@ -36,11 +34,9 @@ type Config struct {
 	// Replicas is the number of servers of the cluster that keep each stream: 1 to 5, 0 means 1.
 	Replicas int
 
-	// Cluster makes the embedded server a node of a cluster: Dir must be set, and Replicas is the number of nodes, at most
-	// 3. Nil means a server alone.
-	Cluster *peering.Config
-	// Waiting, if set, is called with the reason while Start waits for other nodes of the cluster.
-	Waiting func(reason string) `json:"-"`
+	// Member, if set, makes the embedded server a node of a cluster: Dir must be set, and Replicas is the number of nodes,
+	// at most 3. See package cluster.
+	Member func(*Server) (Member, error) `json:"-"`
 
 	// Log receives the warnings and errors of the embedded server, and lost connections. Nil means slog.Default().
 	Log *slog.Logger
@@ -60,8 +56,8 @@ func (c *Config) validate() error {
 	if (c.CertFile == "") != (c.KeyFile == "") {
 		return errors.New("natsserver: CertFile and KeyFile go together")
 	}
-	if c.Cluster != nil {
-		return c.validateCluster()
+	if c.Member != nil {
+		return c.validateMember()
 	}
 	if c.URL == "" {
 		if c.Replicas != 1 {
@@ -88,15 +84,12 @@ func (c *Config) validate() error {
 // clusterReplicas is the number of nodes of a cluster of embedded servers that keep each stream.
 const clusterReplicas = 3
 
-func (c *Config) validateCluster() error {
+func (c *Config) validateMember() error {
 	switch {
 	case c.URL != "":
-		return errors.New("natsserver: Cluster is for embedded servers: not together with URL")
+		return errors.New("natsserver: Member is for embedded servers: not together with URL")
 	case c.Dir == "":
 		return errors.New("natsserver: a node of a cluster needs a folder: set Dir")
-	}
-	if err := c.Cluster.Validate(); err != nil {
-		return fmt.Errorf("natsserver: %w", err)
 	}
 	c.Replicas = clusterReplicas
 	_, _, err := c.listenAddress()

@@ -30,7 +30,7 @@ func (s *Server) Store(stream, subject string, headers, message []byte) (uint64,
 		delete(s.stores, stream)
 		s.mu.Unlock()
 	case err != nil:
-		s.fail(err)
+		s.Fail(err)
 		err = cmp.Or(s.Failed(), err)
 	}
 	return seq, err

@@ -3,76 +3,15 @@ package natsserver
 import (
 	"fmt"
 	"log/slog"
-	"net"
-	"strings"
-	"sync"
-	"time"
 )
 
-// logger passes warnings and errors of the embedded server to the log. Its messages on start and stop are of no use to
+// Logger passes warnings and errors of the embedded server to the log. Its messages on start and stop are of no use to
 // operators of Lazuli.
-type logger struct{ out *slog.Logger }
+type Logger struct{ Out *slog.Logger }
 
-func (l *logger) Noticef(string, ...any)         {}
-func (l *logger) Debugf(string, ...any)          {}
-func (l *logger) Tracef(string, ...any)          {}
-func (l *logger) Warnf(format string, v ...any)  { l.out.Warn("nats: " + fmt.Sprintf(format, v...)) }
-func (l *logger) Errorf(format string, v ...any) { l.out.Error("nats: " + fmt.Sprintf(format, v...)) }
-func (l *logger) Fatalf(format string, v ...any) { l.out.Error("nats: " + fmt.Sprintf(format, v...)) }
-
-// nodeLogger is the logger of a node of a cluster. What happens between nodes is logged by this package, once; the
-// embedded server repeats it with each attempt to connect.
-type nodeLogger struct {
-	logger
-
-	mu        sync.Mutex
-	strangers map[string]time.Time // when a refused address was logged last
-}
-
-// strangerEvery is the interval at which an address is logged from which connections are refused.
-const strangerEvery = time.Minute
-
-// stranger logs, once in a while, that a connection of another node failed because the two do not trust each other.
-// text is "ADDRESS - rid:N - TLS route handshake error: ...".
-func (l *nodeLogger) stranger(text string) {
-	address, _, _ := strings.Cut(text, " - ")
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		host = address
-	}
-	l.mu.Lock()
-	now := time.Now()
-	logged := now.Sub(l.strangers[host]) < strangerEvery
-	if !logged {
-		if l.strangers == nil || len(l.strangers) >= 100 {
-			l.strangers = map[string]time.Time{}
-		}
-		l.strangers[host] = now
-	}
-	l.mu.Unlock()
-	if !logged {
-		l.out.Warn("a connection between nodes was refused: the other node has another secret, or a certificate of "+
-			"another authority", "address", address, "err", text)
-	}
-}
-
-// Warnf implements server.Logger.
-func (l *nodeLogger) Warnf(format string, v ...any) {
-	l.out.Debug("nats: " + fmt.Sprintf(format, v...))
-}
-
-// Errorf implements server.Logger.
-func (l *nodeLogger) Errorf(format string, v ...any) {
-	text := fmt.Sprintf(format, v...)
-	if strings.Contains(text, "handshake error") && (strings.Contains(text, "tls: ") || strings.Contains(text, "x509: ")) {
-		l.stranger(text)
-		return
-	}
-	for _, part := range []string{"route", "Route", "authentication error", "duplicate name"} {
-		if strings.Contains(text, part) {
-			l.out.Debug("nats: " + text)
-			return
-		}
-	}
-	l.out.Error("nats: " + text)
-}
+func (l *Logger) Noticef(string, ...any)         {}
+func (l *Logger) Debugf(string, ...any)          {}
+func (l *Logger) Tracef(string, ...any)          {}
+func (l *Logger) Warnf(format string, v ...any)  { l.Out.Warn("nats: " + fmt.Sprintf(format, v...)) }
+func (l *Logger) Errorf(format string, v ...any) { l.Out.Error("nats: " + fmt.Sprintf(format, v...)) }
+func (l *Logger) Fatalf(format string, v ...any) { l.Out.Error("nats: " + fmt.Sprintf(format, v...)) }

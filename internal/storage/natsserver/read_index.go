@@ -159,7 +159,7 @@ func (r *ReadIndex) endElsewhere(ctx context.Context, q question) (uint64, error
 	if err != nil {
 		return 0, err
 	}
-	leader, err := r.request(ctx, peerID(info.Cluster.Leader), q)
+	leader, err := r.request(ctx, PeerID(info.Cluster.Leader), q)
 	if err != nil {
 		return 0, err
 	}
@@ -256,7 +256,7 @@ func (r *ReadIndex) prefer(id string) {
 
 // request asks another member.
 func (r *ReadIndex) request(ctx context.Context, id string, q question) (memberState, error) {
-	return askJSON[memberState](ctx, r.conn, readIndexSubject(id), q)
+	return AskJSON[memberState](ctx, r.conn, readIndexSubject(id), q)
 }
 
 // answer answers a member. An answer without a term means that this server knows nothing of the group.
@@ -279,7 +279,7 @@ func (r *ReadIndex) answer(m *nats.Msg) {
 		}
 		state = led
 	}
-	answerJSON(m, state)
+	AnswerJSON(m, state)
 }
 
 // lead returns the state of this server as the leader of a group: its term at the time of the call or later, and the
@@ -392,7 +392,7 @@ func (r *ReadIndex) groupOf(ctx context.Context, stream string) (string, error) 
 
 // streamInfo asks the leader of a stream for its state.
 func streamInfo(ctx context.Context, conn *nats.Conn, stream string) (info server.JSApiStreamInfoResponse, err error) {
-	info, err = askJSON[server.JSApiStreamInfoResponse](ctx, conn, fmt.Sprintf(server.JSApiStreamInfoT, stream), nil)
+	info, err = AskJSON[server.JSApiStreamInfoResponse](ctx, conn, fmt.Sprintf(server.JSApiStreamInfoT, stream), nil)
 	if err != nil {
 		return info, err
 	}
@@ -415,8 +415,8 @@ func (s *Server) StreamEnd(ctx context.Context, stream string) (uint64, error) {
 			return 0, err
 		}
 		return info.State.LastSeq, nil
-	case s.node == nil || s.node.index == nil:
+	case s.member == nil:
 		return 0, fmt.Errorf("%w: the servers are not part of this process", ErrNoReadIndex)
 	}
-	return s.node.index.End(ctx, stream)
+	return s.member.End(ctx, stream)
 }

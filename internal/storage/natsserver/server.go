@@ -47,7 +47,7 @@ type Server struct {
 	streams string // the folder that holds the embedded server's streams; "" if dir is
 	scratch string // removed by Close
 	recover recovery
-	node    *node // nil unless the server is a node of a cluster
+	member  Member // nil unless the server is a node of a cluster
 
 	mu       sync.Mutex                    // guards the rest
 	embedded *server.Server                // nil with an external NATS
@@ -70,8 +70,10 @@ func StartContext(ctx context.Context, c Config) (*Server, error) {
 	switch {
 	case c.URL != "":
 		err = s.connect()
-	case c.Cluster != nil:
-		err = s.form(ctx)
+	case c.Member != nil:
+		if s.member, err = c.Member(s); err == nil {
+			err = s.member.Form(ctx)
+		}
 	default:
 		err = s.embed()
 	}
@@ -109,10 +111,11 @@ func (s *Server) embed() error {
 	if s.embedded, err = s.startEmbedded(dir); err != nil {
 		return err
 	}
-	return s.connectInProcess()
+	return s.ConnectInProcess()
 }
 
-func (s *Server) connectInProcess() (err error) {
+// ConnectInProcess makes the connection that [Server.Conn] returns.
+func (s *Server) ConnectInProcess() (err error) {
 	s.conn, err = s.Connect("lazuli")
 	return err
 }
@@ -122,8 +125,8 @@ func (s *Server) Connect(name string) (*nats.Conn, error) {
 	options := []nats.Option{nats.InProcessServer(inProcess{s}), nats.Name(name), nats.MaxReconnects(-1),
 		nats.ReconnectWait(10 * time.Millisecond), nats.ReconnectBufSize(-1), nats.Timeout(startTimeout),
 		nats.ErrorHandler(s.onError)}
-	if s.node != nil {
-		options = append(options, nats.UserInfo(ownUser, s.node.password))
+	if s.member != nil {
+		options = append(options, nats.UserInfo(s.member.User()))
 	}
 	conn, err := nats.Connect("", options...)
 	if err != nil {
@@ -132,8 +135,8 @@ func (s *Server) Connect(name string) (*nats.Conn, error) {
 	return conn, nil
 }
 
-// running returns the embedded server that runs now, nil if none does.
-func (s *Server) running() *server.Server {
+// Running returns the embedded server that runs now, nil if none does.
+func (s *Server) Running() *server.Server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.embedded
@@ -143,7 +146,7 @@ func (s *Server) running() *server.Server {
 type inProcess struct{ s *Server }
 
 func (p inProcess) InProcessConn() (net.Conn, error) {
-	e := p.s.running()
+	e := p.s.Running()
 	if e == nil {
 		return nil, errors.New("natsserver: the embedded server is not running")
 	}
@@ -175,8 +178,8 @@ func (s *Server) startEmbedded(dir string) (*server.Server, error) {
 		WriteDeadline: time.Minute,
 		NoSigs:        true,
 	}
-	if s.node != nil {
-		if err := s.node.configure(options, s.config.Relaxed); err != nil {
+	if s.member != nil {
+		if err := s.member.Configure(options); err != nil {
 			return nil, err
 		}
 	}
@@ -184,10 +187,10 @@ func (s *Server) startEmbedded(dir string) (*server.Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("natsserver: %w", err)
 	}
-	if s.node != nil {
-		e.SetLoggerV2(&nodeLogger{logger: logger{s.config.Log}}, false, false, false)
+	if s.member != nil {
+		e.SetLoggerV2(s.member.Logger(), false, false, false)
 	} else {
-		e.SetLoggerV2(&logger{s.config.Log}, false, false, false)
+		e.SetLoggerV2(&Logger{s.config.Log}, false, false, false)
 	}
 	if s.config.Listen != "" { // the server itself would only log the error, and exit
 		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(max(port, 0))))
@@ -286,7 +289,7 @@ func (s *Server) InMemory() bool { return s.config.URL == "" && s.config.Dir == 
 func (s *Server) Replicas() int { return s.config.Replicas }
 
 // Shared reports whether others may write to the streams as well: another process, or a client at the open port.
-func (s *Server) Shared() bool { return s.config.URL != "" || s.config.Listen != "" || s.node != nil }
+func (s *Server) Shared() bool { return s.config.URL != "" || s.config.Listen != "" || s.member != nil }
 
 // ClientURL returns the address of the embedded server for other processes; "" if it opened no port.
 func (s *Server) ClientURL() string {
@@ -306,8 +309,8 @@ func (s *Server) Healthy() error {
 	if !s.conn.IsConnected() {
 		return fmt.Errorf("natsserver: %s", s.conn.Status())
 	}
-	if s.node != nil {
-		return s.node.ready()
+	if s.member != nil {
+		return s.member.Ready()
 	}
 	return nil
 }
@@ -322,8 +325,8 @@ func (s *Server) Close() {
 	}
 	s.closed = true
 	s.mu.Unlock()
-	if s.node != nil {
-		s.node.stop()
+	if s.member != nil {
+		s.member.Close()
 	}
 	s.recover.stop()
 	s.mu.Lock()

@@ -170,3 +170,12 @@ func TestConfigErrors(t *testing.T) {
 		})
 	}
 }
+
+// TestPeerID compares the computed ID of a server with the one that a real server has.
+func TestPeerID(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	if got, want := PeerID("lazuli"), s.embedded.Node(); got != want {
+		t.Errorf("got %q, the server has %q", got, want)
+	}
+}

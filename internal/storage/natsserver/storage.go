@@ -18,7 +18,7 @@ import (
 )
 
 // Alone reports whether the embedded server is used by this process only: it is no node of a cluster.
-func (s *Server) Alone() bool { return s.config.URL == "" && s.node == nil }
+func (s *Server) Alone() bool { return s.config.URL == "" && s.member == nil }
 
 // Relaxed reports Config.Relaxed.
 func (s *Server) Relaxed() bool { return s.config.Relaxed }
@@ -27,7 +27,7 @@ func (s *Server) Relaxed() bool { return s.config.Relaxed }
 // one: the stream's configuration, and the names of new files. It is called after a record was acknowledged, and before
 // a caller sees it.
 func (s *Server) Settle(stream string) error {
-	if s.streams == "" || s.node != nil || s.config.Relaxed {
+	if s.streams == "" || s.member != nil || s.config.Relaxed {
 		return nil
 	}
 	s.mu.Lock()
@@ -64,7 +64,7 @@ const settledAfter = 50 * time.Millisecond
 
 // SyncStream makes durable what JetStream has acknowledged for a stream, if it does not sync each record.
 func (s *Server) SyncStream(stream string) error {
-	if s.streams == "" || s.node != nil || !s.config.Relaxed {
+	if s.streams == "" || s.member != nil || !s.config.Relaxed {
 		return nil
 	}
 	if err := jetstreamfiles.SyncRecords(s.streamDir(stream)); err != nil {
@@ -131,29 +131,29 @@ func (s *Server) Suspect(stream string) error {
 	if err := s.Failed(); err != nil {
 		return err
 	}
-	if s.node != nil {
-		return s.node.noMajority()
+	if s.member != nil {
+		return s.member.NoMajority()
 	}
 	if s.streams == "" {
 		return nil
 	}
-	e := s.running()
+	e := s.Running()
 	if e == nil {
 		return nil
 	}
 	if !e.JetStreamEnabled() {
-		s.fail(errors.New("JetStream has stopped"))
+		s.Fail(errors.New("JetStream has stopped"))
 		return s.Failed()
 	}
 	h := e.Healthz(&server.HealthzOptions{Account: server.DEFAULT_GLOBAL_ACCOUNT, Stream: stream})
 	if h.StatusCode != 404 && h.Error != "" {
-		s.fail(errors.New(h.Error))
+		s.Fail(errors.New(h.Error))
 	}
 	return s.Failed()
 }
 
-// fail records a failure and starts the recovery.
-func (s *Server) fail(cause error) {
+// Fail records that the server cannot write its files, and starts the recovery.
+func (s *Server) Fail(cause error) {
 	r := &s.recover
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -231,8 +231,8 @@ func (s *Server) rewrite() error {
 
 // restart stops the embedded server and starts another on the same files.
 func (s *Server) restart(ctx context.Context) error {
-	if s.running() != nil {
-		s.stopEmbedded()
+	if s.Running() != nil {
+		s.StopEmbedded()
 	}
 	if err := errors.Join(s.rewrite(), ctx.Err()); err != nil {
 		return err

@@ -29,7 +29,7 @@ func (s *Server) DeleteStreams(ctx context.Context, keep func(name string) bool)
 
 // Leads reports whether the embedded server leads a stream.
 func (s *Server) Leads(stream string) bool {
-	e := s.running()
+	e := s.Running()
 	return e != nil && e.JetStreamIsStreamLeader(server.DEFAULT_GLOBAL_ACCOUNT, stream)
 }
 

@@ -135,8 +135,9 @@ func rules() []rule {
 
 // libraries may be imported only by the packages named, so that they can be replaced.
 var libraries = map[string][]string{
-	"go.etcd.io/bbolt":                    {"internal/storage/store", "internal/storage/bboltpage"},
-	"github.com/nats-io/nats-server":      {"internal/storage/natsserver", "internal/test/natscluster"},
+	"go.etcd.io/bbolt": {"internal/storage/store", "internal/storage/bboltpage"},
+	"github.com/nats-io/nats-server": {"internal/storage/natsserver", "internal/storage/cluster",
+		"internal/test/natscluster"},
 	"github.com/microsoft/durabletask-go": {"workers/durable", "workers/durable/sidecar", "workers/durabletask"},
 	"github.com/spf13/cobra":              {"cmd/lazuli", "cmd/lazuli-lab", "cmd/internal/bench"},
 	"github.com/go-jose/go-jose/v4":       {"tables"}, // key wrapping for client-side encryption

@@ -27,7 +27,7 @@ func LogConfig(n *natsserver.Server, name string, log *slog.Logger) replog.Confi
 	case n.Alone():
 		c.Settle, c.Sync, c.Cut = n.Settle, n.SyncStream, n.CutPoint
 	case n.ClusterNode() != "":
-		c.Node, c.Majority, c.Leads = n.ClusterNode(), func() bool { return n.ClusterView().Majority }, n.Leads
+		c.Node, c.Majority, c.Leads = n.ClusterNode(), n.Majority, n.Leads
 	}
 	if n.ClusterNode() != "" || n.Alone() && n.Shared() {
 		c.End = n.StreamEnd

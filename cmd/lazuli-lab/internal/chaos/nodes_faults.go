@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/killrig"
-	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/storage/cluster"
 )
 
 // The faults of a run.
@@ -148,7 +148,7 @@ func (r *nodesRun) awaitCopies(ctx context.Context, n *killrig.Node) error {
 	defer cancel()
 	reason := "no answer"
 	for {
-		var status natsserver.ClusterStatus
+		var status cluster.Status
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.Admin+"/admin/cluster", nil)
 		if err != nil {
 			return err
@@ -158,7 +158,7 @@ func (r *nodesRun) awaitCopies(ctx context.Context, n *killrig.Node) error {
 			answer.Body.Close()
 			if err == nil && answer.StatusCode == http.StatusOK {
 				if status.Copies.Short == 0 &&
-					!slices.ContainsFunc(status.Nodes, func(at natsserver.NodeStatus) bool { return at.Report == nil }) {
+					!slices.ContainsFunc(status.Nodes, func(at cluster.NodeStatus) bool { return at.Report == nil }) {
 					return nil
 				}
 				reason = strings.Join(status.Copies.Examples, ", ")

@@ -1,8 +1,7 @@
-package natsserver
+package cluster
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/storage/peering"
 )
 
@@ -55,15 +55,15 @@ type NodeReport struct {
 }
 
 // ClusterView holds what a node knows about its cluster without asking.
-type ClusterView struct {
+type View struct {
 	Majority, Leads, Current bool
 	Connected                int                      // number of other nodes
 	LeaderChanges            int                      // that this node has seen
 	Clocks                   map[string]time.Duration // by node: how far its clock is ahead
 }
 
-// ClusterStatus is the state of the cluster as one node sees it.
-type ClusterStatus struct {
+// Status is the state of the cluster as one node sees it.
+type Status struct {
 	Cluster string       `json:"cluster"` // ID
 	Node    string       `json:"node"`    // the node that answers
 	Leader  string       `json:"leader"`
@@ -71,7 +71,7 @@ type ClusterStatus struct {
 	Copies  Copies       `json:"copies"` // of the streams of all nodes that answered
 }
 
-// NodeStatus is one node in a [ClusterStatus].
+// NodeStatus is one node in a [Status].
 type NodeStatus struct {
 	Name    string `json:"name"`
 	Address string `json:"address"`
@@ -82,7 +82,7 @@ type NodeStatus struct {
 	Clock float64 `json:"clock_offset_seconds"`
 }
 
-// Errors of [Server.ClusterStatus] and [Server.RemoveNode].
+// Errors of [Node.Status] and [Node.Remove].
 var (
 	// ErrNotClustered: the server is not a node of a cluster of embedded servers.
 	ErrNotClustered = errors.New("this server is not a node of a cluster")
@@ -93,7 +93,7 @@ var (
 )
 
 // start watches the cluster and answers the other nodes.
-func (n *node) start() error {
+func (n *Node) start() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	n.cancel, n.done = cancel, make(chan struct{})
 	for subject, handle := range map[string]nats.MsgHandler{
@@ -102,9 +102,9 @@ func (n *node) start() error {
 		rosterSubject(n.site.Node()): n.answerRoster,
 		copiesSubject(n.site.Node()): n.answerCopies,
 	} {
-		if _, err := n.server.conn.Subscribe(subject, handle); err != nil {
+		if _, err := n.server.Conn().Subscribe(subject, handle); err != nil {
 			cancel()
-			return fmt.Errorf("natsserver: %w", err)
+			return fmt.Errorf("cluster: %w", err)
 		}
 	}
 	n.watch()
@@ -129,7 +129,8 @@ func (n *node) start() error {
 	return nil
 }
 
-func (n *node) stop() {
+// Close implements [natsserver.Member].
+func (n *Node) Close() {
 	if n.cancel != nil {
 		n.cancel()
 		<-n.done
@@ -137,17 +138,17 @@ func (n *node) stop() {
 }
 
 // watch updates the status, and logs what has changed.
-func (n *node) watch() {
-	e := n.server.running()
+func (n *Node) watch() {
+	e := n.server.Running()
 	if e == nil {
 		return
 	}
 	if !e.JetStreamEnabled() && e.Running() {
-		n.server.fail(errors.New("JetStream has stopped"))
+		n.server.Fail(errors.New("JetStream has stopped"))
 		return
 	}
-	if err := n.caches.adjust(e); err != nil {
-		n.server.config.Log.Warn("this node needs more memory when it copies streams", "err", err)
+	if err := n.caches.Adjust(e); err != nil {
+		n.config.Log.Warn("this node needs more memory when it copies streams", "err", err)
 	}
 	connected := slices.DeleteFunc(connectedServers(e), n.site.Removed)
 	now := nodeStatus{connected: nodesOf(connected), leader: nodeOf(metaLeader(e)), current: e.JetStreamIsCurrent(),
@@ -164,13 +165,13 @@ func (n *node) watch() {
 	for _, serverName := range connected {
 		name, incarnation, _ := strings.Cut(serverName, ".")
 		if err := n.site.Learn(name, incarnation); err != nil {
-			n.server.config.Log.Error("cannot store a peer", "peer", name, "err", err)
+			n.config.Log.Error("cannot store a peer", "peer", name, "err", err)
 		}
 	}
 }
 
-func (n *node) logChanges(before, now nodeStatus) {
-	log := n.server.config.Log.With("node", n.site.Node())
+func (n *Node) logChanges(before, now nodeStatus) {
+	log := n.config.Log.With("node", n.site.Node())
 	if before.leader != now.leader {
 		switch now.leader {
 		case n.site.Node():
@@ -200,10 +201,10 @@ func (n *node) logChanges(before, now nodeStatus) {
 }
 
 // majority reports whether the node is connected to enough others.
-func (n *node) majority(st nodeStatus) bool { return len(st.connected)+1 > len(n.site.Peers())/2 }
+func (n *Node) majority(st nodeStatus) bool { return len(st.connected)+1 > len(n.site.Peers())/2 }
 
-// noMajority returns an [ErrNoMajority] with the nodes that are missing, nil if there is a majority.
-func (n *node) noMajority() error {
+// NoMajority returns an [natsserver.ErrNoMajority] with the nodes that are missing, nil if there is a majority.
+func (n *Node) NoMajority() error {
 	n.mu.Lock()
 	st := n.status
 	n.mu.Unlock()
@@ -216,12 +217,12 @@ func (n *node) noMajority() error {
 			missing = append(missing, p.Name)
 		}
 	}
-	return fmt.Errorf("%w: %s cannot be reached", ErrNoMajority, strings.Join(missing, " and "))
+	return fmt.Errorf("%w: %s cannot be reached", natsserver.ErrNoMajority, strings.Join(missing, " and "))
 }
 
-// ready returns why the node is not ready.
-func (n *node) ready() error {
-	if err := n.noMajority(); err != nil {
+// Ready returns why the node is not ready.
+func (n *Node) Ready() error {
+	if err := n.NoMajority(); err != nil {
 		return err
 	}
 	n.mu.Lock()
@@ -243,14 +244,14 @@ func forgetSubject(name string) string { return "lazuli.cluster.forget." + name 
 // rosterSubject is the subject at which a member is asked who the members are.
 func rosterSubject(name string) string { return "lazuli.cluster.members." + name }
 
-func (n *node) report() *NodeReport {
+func (n *Node) report() *NodeReport {
 	id := n.site.Identity()
 	n.mu.Lock()
 	st, reports := n.status, maps.Clone(n.reports)
 	n.mu.Unlock()
 	r := &NodeReport{Node: id.Node, Incarnation: id.Incarnation, State: id.State, Format: peering.Supported.Newest,
 		Now: time.Now(), Leader: st.leader,
-		Current: st.current, Connected: st.connected, SyncAlways: !n.server.config.Relaxed}
+		Current: st.current, Connected: st.connected, SyncAlways: !n.server.Relaxed()}
 	if err := n.server.Healthy(); err != nil {
 		r.NotReady = err.Error()
 	}
@@ -263,42 +264,16 @@ func (n *node) report() *NodeReport {
 	return r
 }
 
-func (n *node) answerReport(m *nats.Msg) { answerJSON(m, n.report()) }
+func (n *Node) answerReport(m *nats.Msg) { natsserver.AnswerJSON(m, n.report()) }
 
-func (n *node) answerRoster(m *nats.Msg) { answerJSON(m, n.site.Roster()) }
-
-// answerJSON answers a node with a value as JSON. If it cannot, the node that asks does not get an answer, as from one
-// that is stopped.
-func answerJSON(m *nats.Msg, value any) {
-	if text, err := json.Marshal(value); err == nil {
-		_ = m.Respond(text)
-	}
-}
-
-// askJSON asks a node for a value of type T. question is nil, or sent as JSON.
-func askJSON[T any](ctx context.Context, conn *nats.Conn, subject string, question any) (value T, err error) {
-	var data []byte
-	if question != nil {
-		if data, err = json.Marshal(question); err != nil {
-			return value, err
-		}
-	}
-	m, err := conn.RequestWithContext(ctx, subject, data)
-	if err != nil {
-		return value, err
-	}
-	if err := json.Unmarshal(m.Data, &value); err != nil {
-		return value, fmt.Errorf("natsserver: bad answer of a node: %w", err)
-	}
-	return value, nil
-}
+func (n *Node) answerRoster(m *nats.Msg) { natsserver.AnswerJSON(m, n.site.Roster()) }
 
 // ask asks a node for its report, and returns how far its clock is ahead.
-func (n *node) ask(ctx context.Context, name string) (*NodeReport, time.Duration, error) {
+func (n *Node) ask(ctx context.Context, name string) (*NodeReport, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	sent := time.Now()
-	r, err := askJSON[NodeReport](ctx, n.server.conn, reportSubject(name), nil)
+	r, err := natsserver.AskJSON[NodeReport](ctx, n.server.Conn(), reportSubject(name), nil)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -319,7 +294,7 @@ func clockOffset(sent time.Time, took time.Duration, theirs time.Time) time.Dura
 }
 
 // compareClocks asks all connected nodes for their time.
-func (n *node) compareClocks(ctx context.Context) {
+func (n *Node) compareClocks(ctx context.Context) {
 	n.mu.Lock()
 	connected := n.status.connected
 	n.mu.Unlock()
@@ -337,83 +312,81 @@ func (n *node) compareClocks(ctx context.Context) {
 }
 
 // noteClock keeps a clock's offset, and logs when it gets beyond the limit.
-func (n *node) noteClock(name string, offset time.Duration) {
+func (n *Node) noteClock(name string, offset time.Duration) {
 	n.mu.Lock()
 	before := n.clocks[name]
 	n.clocks[name] = offset
 	n.mu.Unlock()
 	if offset.Abs() > clockLimit && before.Abs() <= clockLimit {
-		n.server.config.Log.Error("the clocks of two nodes differ: synchronise them; times of expiry and visibility "+
+		n.config.Log.Error("the clocks of two nodes differ: synchronise them; times of expiry and visibility "+
 			"depend on the node that is asked",
 			"node", n.site.Node(), "peer", name, "ahead", offset.Round(time.Second).String())
 	} else if offset.Abs() <= clockLimit && before.Abs() > clockLimit {
-		n.server.config.Log.Info("the clocks of two nodes agree again", "node", n.site.Node(), "peer", name)
+		n.config.Log.Info("the clocks of two nodes agree again", "node", n.site.Node(), "peer", name)
 	}
 }
 
-// ClusterNode returns the name of this node, "" if the server is not a node of a cluster.
-func (s *Server) ClusterNode() string {
-	if s.node == nil {
+// Name returns the name of this node, "" for a server alone.
+func (n *Node) Name() string {
+	if n == nil {
 		return ""
 	}
-	return s.node.site.Node()
+	return n.config.Node
 }
 
 // Folder returns the name of this node's data folder: another folder has another name, also if it is that of the same
-// node. It is "" if the server is not a node of a cluster.
-func (s *Server) Folder() string {
-	if s.node == nil {
+// node. It is "" for a server alone.
+func (n *Node) Folder() string {
+	if n == nil {
 		return ""
 	}
-	return s.node.site.ServerName()
+	return n.site.ServerName()
 }
 
 // Folders returns the names of the data folders of the nodes that were accepted, this one included.
-func (s *Server) Folders() (names []string) {
-	if s.node == nil {
+func (n *Node) Folders() (names []string) {
+	if n == nil {
 		return nil
 	}
-	for _, p := range s.node.site.Peers() {
-		if name := s.node.site.ServerNameOf(p.Name); name != "" {
+	for _, p := range n.site.Peers() {
+		if name := n.site.ServerNameOf(p.Name); name != "" {
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
-// ClusterView returns what the node knows; the zero value unless the server is a node of a cluster.
-func (s *Server) ClusterView() ClusterView {
-	n := s.node
+// View returns what the node knows; the zero value unless the server is a node of a cluster.
+func (n *Node) View() View {
 	if n == nil {
-		return ClusterView{}
+		return View{}
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return ClusterView{Majority: n.majority(n.status), Leads: n.status.leader == n.site.Node(), Current: n.status.current,
+	return View{Majority: n.majority(n.status), Leads: n.status.leader == n.site.Node(), Current: n.status.current,
 		Connected: len(n.status.connected), LeaderChanges: n.status.changes, Clocks: maps.Clone(n.clocks)}
 }
 
 // AddReport adds a part of the node's report: f is called for each one and must be quick. It does nothing on a server
 // alone.
-func (s *Server) AddReport(name string, f func() any) {
-	if s.node == nil {
+func (n *Node) AddReport(name string, f func() any) {
+	if n == nil {
 		return
 	}
-	s.node.mu.Lock()
-	defer s.node.mu.Unlock()
-	s.node.reports[name] = f
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.reports[name] = f
 }
 
-// ClusterStatus asks all nodes. Errors: [ErrNotClustered].
-func (s *Server) ClusterStatus(ctx context.Context) (*ClusterStatus, error) {
-	n := s.node
+// Status asks all nodes. Errors: [ErrNotClustered].
+func (n *Node) Status(ctx context.Context) (*Status, error) {
 	if n == nil {
 		return nil, ErrNotClustered
 	}
 	n.mu.Lock()
 	st := n.status
 	n.mu.Unlock()
-	out := &ClusterStatus{Cluster: n.site.Identity().Cluster, Node: n.site.Node(), Leader: st.leader}
+	out := &Status{Cluster: n.site.Identity().Cluster, Node: n.site.Node(), Leader: st.leader}
 	for _, p := range n.site.Peers() {
 		out.Nodes = append(out.Nodes, NodeStatus{Name: p.Name, Address: p.Address})
 	}
@@ -458,22 +431,10 @@ func nodeOf(serverName string) string {
 	return name
 }
 
-// peerID returns the ID by which JetStream knows a server: a hash of its name.
-func peerID(serverName string) string {
-	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-	sum := sha256.Sum256([]byte(serverName))
-	id := sum[:8]
-	for i, b := range id {
-		id[i] = digits[int(b)%len(digits)]
-	}
-	return string(id)
-}
-
-// RemoveNode removes a node that does not run from the cluster: its copies are placed on other nodes, and a node of its
+// Remove removes a node that does not run from the cluster: its copies are placed on other nodes, and a node of its
 // name can join with an empty folder. It may be called again after an error. Errors: [ErrNotClustered],
-// [ErrUnknownNode], [ErrNodeConnected], [ErrNoMajority], [ErrCopies].
-func (s *Server) RemoveNode(ctx context.Context, name string) error {
-	n := s.node
+// [ErrUnknownNode], [ErrNodeConnected], [natsserver.ErrNoMajority], [ErrCopies].
+func (n *Node) Remove(ctx context.Context, name string) error {
 	if n == nil {
 		return ErrNotClustered
 	}
@@ -486,7 +447,7 @@ func (s *Server) RemoveNode(ctx context.Context, name string) error {
 	if name == n.site.Node() || slices.Contains(st.connected, name) {
 		return ErrNodeConnected
 	}
-	if err := n.noMajority(); err != nil {
+	if err := n.NoMajority(); err != nil {
 		return err
 	}
 	if err := n.staysAway(ctx, name); err != nil {
@@ -513,7 +474,7 @@ func (s *Server) RemoveNode(ctx context.Context, name string) error {
 	if err := n.forget(name, incarnation); err != nil {
 		return err
 	}
-	s.config.Log.Info("removed a node from the cluster", "node", name)
+	n.config.Log.Info("removed a node from the cluster", "node", name)
 	return nil
 }
 
@@ -522,12 +483,12 @@ func (s *Server) RemoveNode(ctx context.Context, name string) error {
 const awayFor = 2 * time.Second
 
 // staysAway returns [ErrNodeConnected] if a node connects within awayFor.
-func (n *node) staysAway(ctx context.Context, name string) error {
+func (n *Node) staysAway(ctx context.Context, name string) error {
 	end := time.After(awayFor)
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	for {
-		if e := n.server.running(); e != nil && slices.Contains(connectedNodes(e), name) {
+		if e := n.server.Running(); e != nil && slices.Contains(connectedNodes(e), name) {
 			return ErrNodeConnected
 		}
 		select {
@@ -544,13 +505,13 @@ func (n *node) staysAway(ctx context.Context, name string) error {
 const notMember = 10044
 
 // removePeer removes a server from JetStream's metadata. It succeeds if the server is not a member.
-func (n *node) removePeer(ctx context.Context, serverName string) error {
-	conn, err := nats.Connect("", nats.InProcessServer(inProcess{n.server}), nats.UserInfo(systemUser, n.password))
+func (n *Node) removePeer(ctx context.Context, serverName string) error {
+	conn, err := nats.Connect("", nats.InProcessServer(n.server.InProcess()), nats.UserInfo(systemUser, n.password))
 	if err != nil {
-		return fmt.Errorf("natsserver: %w", err)
+		return fmt.Errorf("cluster: %w", err)
 	}
 	defer conn.Close()
-	request, err := json.Marshal(server.JSApiMetaServerRemoveRequest{Peer: peerID(serverName)})
+	request, err := json.Marshal(server.JSApiMetaServerRemoveRequest{Peer: natsserver.PeerID(serverName)})
 	if err != nil {
 		return err
 	}
@@ -578,33 +539,33 @@ type removal struct {
 }
 
 // askToForget asks a node to forget the incarnation of another one.
-func (n *node) askToForget(ctx context.Context, at string, r removal) error {
+func (n *Node) askToForget(ctx context.Context, at string, r removal) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	refused, err := askJSON[string](ctx, n.server.conn, forgetSubject(at), r)
+	refused, err := natsserver.AskJSON[string](ctx, n.server.Conn(), forgetSubject(at), r)
 	if err == nil && refused != "" {
 		err = errors.New(refused)
 	}
 	return err
 }
 
-func (n *node) answerForget(m *nats.Msg) {
+func (n *Node) answerForget(m *nats.Msg) {
 	var r removal
 	err := json.Unmarshal(m.Data, &r)
 	if err == nil {
 		err = n.forget(r.Name, r.Incarnation)
 	}
 	if err != nil {
-		answerJSON(m, err.Error())
+		natsserver.AnswerJSON(m, err.Error())
 		return
 	}
-	answerJSON(m, "")
+	natsserver.AnswerJSON(m, "")
 }
 
 // forget removes what this node knows of an incarnation of another one, durably, unless it is connected. A node with
 // the folder that was removed is refused from then on.
-func (n *node) forget(name, incarnation string) error {
-	if e := n.server.running(); e != nil && slices.Contains(connectedServers(e), name+"."+incarnation) {
+func (n *Node) forget(name, incarnation string) error {
+	if e := n.server.Running(); e != nil && slices.Contains(connectedServers(e), name+"."+incarnation) {
 		return ErrNodeConnected
 	}
 	return n.site.Forget(name, incarnation)

@@ -1,4 +1,4 @@
-package natsserver
+package cluster
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 )
 
 // Copies holds what a node knows about the copies of the streams that it has: of those that it leads, and of those
@@ -81,10 +83,10 @@ func (c *Copies) merge(o Copies) {
 }
 
 // copies looks at the streams of this node.
-func (n *node) copies() (c Copies, err error) {
-	e := n.server.running()
+func (n *Node) copies() (c Copies, err error) {
+	e := n.server.Running()
 	if e == nil {
-		return c, ErrStorage
+		return c, natsserver.ErrStorage
 	}
 	info, err := e.Jsz(&server.JSzOptions{Accounts: true, Streams: true, Config: true})
 	if err != nil {
@@ -101,16 +103,16 @@ func (n *node) copies() (c Copies, err error) {
 // copiesSubject is the subject at which a node is asked for its [Copies].
 func copiesSubject(name string) string { return "lazuli.cluster.copies." + name }
 
-func (n *node) answerCopies(m *nats.Msg) {
+func (n *Node) answerCopies(m *nats.Msg) {
 	c, err := n.copies()
 	if err != nil {
 		return // the node that asks does not get an answer, as from one that is stopped
 	}
-	answerJSON(m, c)
+	natsserver.AnswerJSON(m, c)
 }
 
 // allCopies asks all nodes to which this one is connected.
-func (n *node) allCopies(ctx context.Context) (all Copies, err error) {
+func (n *Node) allCopies(ctx context.Context) (all Copies, err error) {
 	n.mu.Lock()
 	connected := n.status.connected
 	n.mu.Unlock()
@@ -125,7 +127,7 @@ func (n *node) allCopies(ctx context.Context) (all Copies, err error) {
 	)
 	for _, name := range connected {
 		wait.Go(func() {
-			c, e := askJSON[Copies](ctx, n.server.conn, copiesSubject(name), nil)
+			c, e := natsserver.AskJSON[Copies](ctx, n.server.Conn(), copiesSubject(name), nil)
 			mu.Lock()
 			defer mu.Unlock()
 			if e != nil {
@@ -140,7 +142,7 @@ func (n *node) allCopies(ctx context.Context) (all Copies, err error) {
 
 // mayLoseNode returns an [ErrCopies] if a stream has no majority of current copies: the loss of a copy that is not
 // current could be that of the only other one with a record.
-func (n *node) mayLoseNode(ctx context.Context) error {
+func (n *Node) mayLoseNode(ctx context.Context) error {
 	all, err := n.allCopies(ctx)
 	if err == nil && all.Unsafe != "" {
 		err = fmt.Errorf("%w: %s has no majority of them; wait until the other nodes have caught up, and run the command "+
@@ -155,7 +157,7 @@ const copiesPoll = 100 * time.Millisecond
 // awaitLeft waits until no stream counts on a server that was removed. Until then, a stream can lose its majority with
 // the next node, for good if that one's folder is lost too: its members are changed by its own leader, after JetStream
 // has been told to.
-func (n *node) awaitLeft(ctx context.Context, serverName string) error {
+func (n *Node) awaitLeft(ctx context.Context, serverName string) error {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
 	for {

@@ -1,4 +1,4 @@
-package natsserver
+package cluster
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/jetstreamfiles"
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/storage/peering"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/testlog"
@@ -30,12 +31,38 @@ type testCluster struct {
 	logs   map[string]*testlog.Buffer
 	secret string
 	mu     sync.Mutex // guards nodes
-	nodes  map[string]*Server
+	nodes  map[string]*testNode
+}
+
+// testNode is a node with its server.
+type testNode struct {
+	*natsserver.Server
+	*Node
+}
+
+func (n *testNode) Close() { n.Server.Close() }
+
+// config configures a testNode.
+type config struct {
+	natsserver.Config
+	Cluster *peering.Config
+	Waiting func(reason string)
+}
+
+// start starts a node.
+func start(ctx context.Context, c config) (*testNode, error) {
+	n := New(*c.Cluster, c.Waiting)
+	c.Member = n.Join
+	s, err := natsserver.StartContext(ctx, c.Config)
+	if err != nil {
+		return nil, err
+	}
+	return &testNode{s, n}, nil
 }
 
 func newCluster(t *testing.T) *testCluster {
 	t.Helper()
-	c := &testCluster{dirs: map[string]string{}, logs: map[string]*testlog.Buffer{}, nodes: map[string]*Server{}}
+	c := &testCluster{dirs: map[string]string{}, logs: map[string]*testlog.Buffer{}, nodes: map[string]*testNode{}}
 	for _, name := range []string{"n1", "n2", "n3"} {
 		c.peers = append(c.peers, peering.Peer{Name: name, Address: fmt.Sprint("127.0.0.1:", check.FreePort(t))})
 		c.dirs[name], c.logs[name] = filepath.Join(t.TempDir(), "cluster"), &testlog.Buffer{}
@@ -55,14 +82,15 @@ func newCluster(t *testing.T) *testCluster {
 	return c
 }
 
-func (c *testCluster) config(name string) Config {
+func (c *testCluster) config(name string) config {
 	p := peering.Config{Node: name, Peers: c.peers, SecretFile: c.secret}
 	for _, peer := range c.peers {
 		if peer.Name == name {
 			p.Listen = peer.Address
 		}
 	}
-	return Config{Dir: c.dirs[name], Cluster: &p, Log: slog.New(slog.NewTextHandler(c.logs[name], nil))}
+	return config{Cluster: &p,
+		Config: natsserver.Config{Dir: c.dirs[name], Log: slog.New(slog.NewTextHandler(c.logs[name], nil))}}
 }
 
 func (c *testCluster) start(t *testing.T, names ...string) {
@@ -72,7 +100,7 @@ func (c *testCluster) start(t *testing.T, names ...string) {
 	var wait sync.WaitGroup
 	for _, name := range names {
 		wait.Go(func() {
-			s, err := StartContext(ctx, c.config(name))
+			s, err := start(ctx, c.config(name))
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 				return
@@ -170,9 +198,9 @@ func TestClusterLosesAndReplacesANode(t *testing.T) {
 	if got := c.last(t, "n3"); got != "one" {
 		t.Errorf("n3 has %q", got)
 	}
-	var status *ClusterStatus
+	var status *Status
 	check.Eventually(t, func() bool {
-		status = check.Must(n1.ClusterStatus(t.Context()))(t)
+		status = check.Must(n1.Status(t.Context()))(t)
 		return status.Leader != "" && len(status.Nodes) == 3
 	}, "a status with a leader and three nodes")
 	for _, at := range status.Nodes {
@@ -182,10 +210,10 @@ func TestClusterLosesAndReplacesANode(t *testing.T) {
 	}
 
 	// A node that runs cannot be removed, nor can an unknown one.
-	if err := n1.RemoveNode(t.Context(), "n2"); !errors.Is(err, ErrNodeConnected) {
+	if err := n1.Remove(t.Context(), "n2"); !errors.Is(err, ErrNodeConnected) {
 		t.Errorf("removing a running node: %v", err)
 	}
-	if err := n1.RemoveNode(t.Context(), "n9"); !errors.Is(err, ErrUnknownNode) {
+	if err := n1.Remove(t.Context(), "n9"); !errors.Is(err, ErrUnknownNode) {
 		t.Errorf("removing an unknown node: %v", err)
 	}
 
@@ -193,12 +221,12 @@ func TestClusterLosesAndReplacesANode(t *testing.T) {
 	c.stop("n2")
 	c.stop("n3")
 	check.Eventually(t, func() bool {
-		return errors.Is(n1.Suspect("s"), ErrNoMajority) && errors.Is(n1.Healthy(), ErrNoMajority)
+		return errors.Is(n1.Suspect("s"), natsserver.ErrNoMajority) && errors.Is(n1.Healthy(), natsserver.ErrNoMajority)
 	}, "the majority is missed")
 	if err := n1.Healthy(); !strings.Contains(err.Error(), "n2 and n3") {
 		t.Errorf("%v: want the missing nodes", err)
 	}
-	if err := n1.RemoveNode(t.Context(), "n2"); !errors.Is(err, ErrNoMajority) {
+	if err := n1.Remove(t.Context(), "n2"); !errors.Is(err, natsserver.ErrNoMajority) {
 		t.Errorf("removing a node without a majority: %v", err)
 	}
 	c.start(t, "n2")
@@ -214,7 +242,7 @@ func TestClusterLosesAndReplacesANode(t *testing.T) {
 	config := c.config("n3")
 	config.Waiting = func(reason string) { fmt.Fprintln(reasons, reason) }
 	go func() {
-		s, err := StartContext(ctx, config)
+		s, err := start(ctx, config)
 		if s != nil {
 			s.Close()
 		}
@@ -230,9 +258,9 @@ func TestClusterLosesAndReplacesANode(t *testing.T) {
 	if err := <-waited; !errors.Is(err, context.Canceled) {
 		t.Errorf("a node with another folder started: %v", err)
 	}
-	check.Eventually(t, func() bool { return n1.RemoveNode(t.Context(), "n3") == nil }, "n3 is removed")
+	check.Eventually(t, func() bool { return n1.Remove(t.Context(), "n3") == nil }, "n3 is removed")
 	c.start(t, "n3")
-	check.Eventually(t, func() bool { return check.Must(n1.ClusterStatus(t.Context()))(t).Copies.Short == 0 },
+	check.Eventually(t, func() bool { return check.Must(n1.Status(t.Context()))(t).Copies.Short == 0 },
 		"all copies, as n1 sees it")
 	c.awaitCopies(t)
 
@@ -242,7 +270,7 @@ func TestClusterLosesAndReplacesANode(t *testing.T) {
 	config = c.config("n3")
 	config.Dir = old
 	go func() {
-		s, err := StartContext(ctx, config)
+		s, err := start(ctx, config)
 		if s != nil {
 			s.Close()
 		}
@@ -273,7 +301,7 @@ func TestClusterHealsNodes(t *testing.T) {
 	// A bit of n3's stream flips while it is stopped: it leaves, says so, and joins with an empty folder after it was
 	// removed.
 	c.stop("n3")
-	folder := filepath.Join(c.dirs["n3"], n1.node.site.Identity().Cluster)
+	folder := filepath.Join(c.dirs["n3"], n1.site.Identity().Cluster)
 	flipEachFile(t, folder)
 	blocks := check.Must(filepath.Glob(filepath.Join(folder, "jetstream", "$G", "streams", "s", "msgs", "*.blk")))(t)
 	flip(t, blocks[0], 20)
@@ -283,23 +311,23 @@ func TestClusterHealsNodes(t *testing.T) {
 		return strings.Contains(c.logs["n3"].String(), "stream s: block") &&
 			strings.Contains(c.logs["n3"].String(), `command="lazuli cluster leave n3"`)
 	}, "n3 finds the damage")
-	check.Eventually(t, func() bool { return n1.RemoveNode(t.Context(), "n3") == nil }, "n3 is removed")
+	check.Eventually(t, func() bool { return n1.Remove(t.Context(), "n3") == nil }, "n3 is removed")
 	<-joined
 	if kept := check.Must(filepath.Glob(c.dirs["n3"] + ".damaged-*"))(t); len(kept) != 1 {
 		t.Errorf("the damaged folder is not kept: %v", kept)
 	}
 
 	// A node that has joined knows the others as they know each other, and refuses what they refuse.
-	if got, want := c.nodes["n3"].node.site.Roster().Members, n1.node.site.Roster().Members; !maps.Equal(got, want) {
+	if got, want := c.nodes["n3"].site.Roster().Members, n1.site.Roster().Members; !maps.Equal(got, want) {
 		t.Errorf("n3 knows the nodes as %v, and n1 as %v", got, want)
 	}
 	check.Eventually(t, func() bool {
-		return maps.Equal(c.nodes["n2"].node.site.Roster().Members, n1.node.site.Roster().Members)
+		return maps.Equal(c.nodes["n2"].site.Roster().Members, n1.site.Roster().Members)
 	}, "n2 knows the nodes as n1 does")
 
 	// JetStream stops on one node, as when its disk refuses writes: the node says so, and starts it again by itself.
-	c.nodes["n2"].fail(errors.New("the test"))
-	if err := c.nodes["n2"].Healthy(); !errors.Is(err, ErrStorage) {
+	c.nodes["n2"].Fail(errors.New("the test"))
+	if err := c.nodes["n2"].Healthy(); !errors.Is(err, natsserver.ErrStorage) {
 		t.Errorf("a node whose JetStream has stopped: %v", err)
 	}
 	check.Eventually(t, func() bool { return c.nodes["n2"].Healthy() == nil }, "n2 recovers")
@@ -322,22 +350,22 @@ func TestClusterRefusesStrangers(t *testing.T) {
 	check.OK(t, os.WriteFile(secret, []byte(strings.Repeat("another", 6)), 0o600))
 	for _, tc := range []struct {
 		name   string
-		change func(*Config)
+		change func(*config)
 		says   string // reason that the node gives
 		logs   string // what a node of the cluster logs
 	}{
-		{"another secret", func(c *Config) { c.Cluster.SecretFile = secret }, "do not trust each other",
+		{"another secret", func(c *config) { c.Cluster.SecretFile = secret }, "do not trust each other",
 			"the other node has another secret"},
-		{"no secret", func(c *Config) { c.Cluster.SecretFile = "" }, "no peer has founded", ""},
-		{"another cluster", func(c *Config) {
+		{"no secret", func(c *config) { c.Cluster.SecretFile = "" }, "no peer has founded", ""},
+		{"another cluster", func(c *config) {
 			check.OK(t, os.MkdirAll(c.Dir, 0o700))
 			check.OK(t, os.WriteFile(filepath.Join(c.Dir, "node.json"),
 				[]byte(`{"version": 1, "cluster": "elsewhere", "node": "n3", "incarnation": "other", "state": "member"}`), 0o600))
 		}, "and this node to cluster elsewhere", "it belongs to cluster elsewhere"},
-		{"a second node of a name", func(config *Config) {
+		{"a second node of a name", func(config *config) {
 			config.Cluster.Node, config.Cluster.Listen = "n2", c.peers[2].Address
 		}, "it has not accepted this node", "two nodes are named n2"},
-		{"swapped addresses", func(config *Config) {
+		{"swapped addresses", func(config *config) {
 			config.Cluster.Peers = slices.Clone(config.Cluster.Peers)
 			p := config.Cluster.Peers
 			p[0].Address, p[1].Address = p[1].Address, p[0].Address
@@ -354,7 +382,7 @@ func TestClusterRefusesStrangers(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error, 1)
 			go func() {
-				s, err := StartContext(ctx, config)
+				s, err := start(ctx, config)
 				if s != nil {
 					s.Close()
 				}
@@ -421,7 +449,7 @@ func TestClusterClocks(t *testing.T) {
 	site := check.Must(peering.Open(peering.Config{Node: "n1", Listen: "127.0.0.1:1", Dir: t.TempDir(),
 		Peers: []peering.Peer{{Name: "n1", Address: "127.0.0.1:1"}, {Name: "n2", Address: "127.0.0.1:2"},
 			{Name: "n3", Address: "127.0.0.1:3"}}}))(t)
-	n := &node{server: &Server{config: Config{Log: slog.New(slog.NewTextHandler(log, nil))}}, site: site,
+	n := &Node{config: peering.Config{Log: slog.New(slog.NewTextHandler(log, nil))}, site: site,
 		clocks: map[string]time.Duration{}}
 	for _, offset := range []time.Duration{time.Second, 3 * time.Minute, 3 * time.Minute, 0} {
 		n.noteClock("n2", offset)
@@ -431,15 +459,6 @@ func TestClusterClocks(t *testing.T) {
 	}
 	if !strings.Contains(log.String(), "peer=n2 ahead=3m0s") || !strings.Contains(log.String(), "agree again") {
 		t.Errorf("want node and offset, and the end of it:\n%s", log)
-	}
-}
-
-// TestPeerID compares the computed ID of a server with the one that a real server has.
-func TestPeerID(t *testing.T) {
-	t.Parallel()
-	s := start(t, Config{})
-	if got, want := peerID("lazuli"), s.embedded.Node(); got != want {
-		t.Errorf("got %q, the server has %q", got, want)
 	}
 }
 

@@ -1,4 +1,4 @@
-package natsserver
+package cluster
 
 import (
 	"slices"

@@ -1,4 +1,4 @@
-package natsserver
+package cluster
 
 import (
 	"context"
@@ -18,12 +18,9 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
+	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/storage/peering"
 )
-
-// ErrNoMajority means that this node is not connected to a majority of the cluster: nothing can be changed, and nothing
-// is known to be current.
-var ErrNoMajority = errors.New("this node has no majority of the cluster")
 
 // The connections between nodes are checked that often, and closed after that many checks without an answer: a node
 // whose machine has stopped answering is noticed after some ten seconds. A process that was killed is noticed at once.
@@ -32,9 +29,12 @@ const (
 	routePingOut = 2
 )
 
-// node is the part of a Server that belongs to a cluster of embedded servers.
-type node struct {
-	server   *Server
+// Node is the part of an embedded server that belongs to a cluster of them. A nil Node is that of a server alone.
+type Node struct {
+	config  peering.Config
+	waiting func(reason string)
+
+	server   *natsserver.Server
 	site     *peering.Site
 	password string // of this process's own clients
 
@@ -43,111 +43,111 @@ type node struct {
 	reports map[string]func() any
 	clocks  map[string]time.Duration // by node: how far its clock is ahead
 
-	caches blockCaches // used by watch
+	caches natsserver.BlockCaches // used by watch
 
 	cancel context.CancelFunc
 	done   chan struct{}
 
-	index *ReadIndex
+	index *natsserver.ReadIndex
 }
 
-// form starts the embedded server as a node of a cluster, and waits until the node is part of a majority.
-func (s *Server) form(ctx context.Context) error {
-	if err := disk.MkdirAll(s.config.Dir, 0o700); err != nil {
-		return fmt.Errorf("natsserver: %w", err)
-	}
-	c := *s.config.Cluster
-	c.Dir, c.Log = s.config.Dir, s.config.Log
-	if err := s.leaveIfDamaged(); err != nil {
-		return err
-	}
-	site, err := peering.Open(c)
-	if err != nil {
-		return err
-	}
-	waiting := s.config.Waiting
+// New returns a node. Its Join goes into the configuration of the server. waiting, which may be nil, is called with the
+// reason while the start waits for other nodes.
+func New(c peering.Config, waiting func(reason string)) *Node {
 	if waiting == nil {
 		waiting = func(string) {}
 	}
-	s.node = &node{server: s, site: site, password: rand.Text(), reports: map[string]func() any{},
+	return &Node{config: c, waiting: waiting, password: rand.Text(), reports: map[string]func() any{},
 		clocks: map[string]time.Duration{}}
+}
+
+// Join makes a server that is about to start the node's: natsserver.Config.Member.
+func (n *Node) Join(s *natsserver.Server) (natsserver.Member, error) {
+	if err := n.config.Validate(); err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	n.server = s
+	n.config.Dir, n.config.Log = s.Config().Dir, s.Config().Log
+	return n, nil
+}
+
+// Form implements [natsserver.Member].
+func (n *Node) Form(ctx context.Context) error {
+	if err := disk.MkdirAll(n.config.Dir, 0o700); err != nil {
+		return fmt.Errorf("cluster: %w", err)
+	}
+	if err := leaveIfDamaged(n.config.Dir, n.config.Log); err != nil {
+		return err
+	}
+	site, err := peering.Open(n.config)
+	if err != nil {
+		return err
+	}
+	n.site = site
 	founds := false
-	if err := site.Discover(ctx, waiting); err != nil {
+	if err := site.Discover(ctx, n.waiting); err != nil {
 		return fmt.Errorf("waiting for the cluster: %w", err)
 	}
 	for joined := true; joined; {
-		if err := s.join(ctx, waiting); err != nil {
+		if err := n.join(ctx); err != nil {
 			return err
 		}
 		founds = site.Identity().State == peering.Founding
-		if err := s.node.meetMembers(ctx, waiting); err != nil {
+		if err := n.meetMembers(ctx); err != nil {
 			return err
 		}
 		if joined, err = site.BecameMember(); err != nil {
 			return err
 		}
 		if joined { // what a server presents to others is fixed when it starts
-			s.stopEmbedded()
+			n.server.StopEmbedded()
 		}
 	}
-	if err := s.connectInProcess(); err != nil {
+	if err := n.server.ConnectInProcess(); err != nil {
 		return err
 	}
-	if s.node.index, err = NewReadIndex(s.conn, s.running); err != nil {
+	if n.index, err = natsserver.NewReadIndex(n.server.Conn(), n.server.Running); err != nil {
 		return err
 	}
-	if err := s.node.start(); err != nil || !founds {
+	if err := n.start(); err != nil || !founds {
 		return err
 	}
 	connected := func() (names []string) {
-		if e := s.running(); e != nil {
+		if e := n.server.Running(); e != nil {
 			names = connectedNodes(e)
 		}
 		return names
 	}
-	return awaitMembers(ctx, joinTime, connected, s.node.isMember)
+	return awaitMembers(ctx, joinTime, connected, n.isMember)
 }
 
 // join starts the embedded server, and returns when it is part of a majority.
-func (s *Server) join(ctx context.Context, waiting func(string)) error {
+func (n *Node) join(ctx context.Context) error {
 	for {
-		again, err := s.startNode(ctx, waiting)
+		again, err := n.startServer(ctx)
 		if err != nil || !again {
 			return err
 		}
 	}
 }
 
-// startNode starts the embedded server with the identity of the node. again is set if the node has learned that its
+// startServer starts the embedded server with the identity of the node. again is set if the node has learned that its
 // peers belong to another cluster than the one that it was about to found; the server has been stopped then.
-func (s *Server) startNode(ctx context.Context, waiting func(string)) (again bool, err error) {
-	s.dir = filepath.Join(s.config.Dir, s.node.site.Identity().Cluster)
-	if err := disk.MkdirAll(s.dir, 0o700); err != nil {
-		return false, fmt.Errorf("natsserver: %w", err)
+func (n *Node) startServer(ctx context.Context) (again bool, err error) {
+	dir := filepath.Join(n.config.Dir, n.site.Identity().Cluster)
+	if err := disk.MkdirAll(dir, 0o700); err != nil {
+		return false, fmt.Errorf("cluster: %w", err)
 	}
-	e, err := s.startEmbedded(s.dir)
+	e, err := n.server.StartIn(dir)
 	if err != nil {
 		return false, err
 	}
-	s.mu.Lock()
-	s.embedded = e
-	s.mu.Unlock()
-	again, err = s.node.awaitMajority(ctx, e, waiting)
+	again, err = n.awaitMajority(ctx, e)
 	if err != nil || !again {
 		return false, err
 	}
-	s.stopEmbedded()
-	return true, os.RemoveAll(s.dir)
-}
-
-// stopEmbedded stops the embedded server and waits until its files are closed.
-func (s *Server) stopEmbedded() {
-	s.mu.Lock()
-	e := s.embedded
-	s.embedded = nil
-	s.mu.Unlock()
-	e.Shutdown()
-	e.WaitForShutdown()
+	n.server.StopEmbedded()
+	return true, os.RemoveAll(dir)
 }
 
 const (
@@ -159,7 +159,7 @@ const (
 
 // awaitMajority waits until the node has a leader and has caught up with it. again is set if the node's cluster has
 // changed.
-func (n *node) awaitMajority(ctx context.Context, e *server.Server, waiting func(string)) (again bool, err error) {
+func (n *Node) awaitMajority(ctx context.Context, e *server.Server) (again bool, err error) {
 	poll := time.NewTicker(majorityPoll)
 	defer poll.Stop()
 	var considered, said time.Time
@@ -174,10 +174,10 @@ func (n *node) awaitMajority(ctx context.Context, e *server.Server, waiting func
 				return changed, err
 			}
 			reason := n.missing(ctx, e)
-			waiting(reason)
+			n.waiting(reason)
 			if now.Sub(said) >= waitingEvery {
 				said = now
-				n.server.config.Log.Info("waiting for a majority of the cluster", "node", n.site.Node(), "reason", reason)
+				n.config.Log.Info("waiting for a majority of the cluster", "node", n.site.Node(), "reason", reason)
 			}
 		}
 		select {
@@ -192,7 +192,7 @@ func (n *node) awaitMajority(ctx context.Context, e *server.Server, waiting func
 // meetMembers waits until a member of the cluster that this node joins has told it who the members are, and adopts
 // that. Connections that this node makes do not tell it: only a node that accepts one sees what the other one presents.
 // Of a member, it checks that no other member has removed it.
-func (n *node) meetMembers(ctx context.Context, waiting func(string)) error {
+func (n *Node) meetMembers(ctx context.Context) error {
 	id := n.site.Identity()
 	if id.State == peering.Founding {
 		return nil
@@ -207,7 +207,7 @@ func (n *node) meetMembers(ctx context.Context, waiting func(string)) error {
 	}
 	for {
 		var connected []string
-		if e := n.server.running(); e != nil {
+		if e := n.server.Running(); e != nil {
 			connected = connectedNodes(e)
 		}
 		for _, name := range connected {
@@ -219,7 +219,7 @@ func (n *node) meetMembers(ctx context.Context, waiting func(string)) error {
 				return err
 			}
 		}
-		waiting("no member of the cluster has accepted this node yet; their logs have the reason if they refuse it")
+		n.waiting("no member of the cluster has accepted this node yet; their logs have the reason if they refuse it")
 		select {
 		case <-time.After(majorityPoll):
 		case <-ctx.Done():
@@ -265,15 +265,15 @@ func awaitMembers(ctx context.Context, limit time.Duration, connected func() []s
 }
 
 // isMember reports whether a node is a member: others do not answer.
-func (n *node) isMember(ctx context.Context, name string) bool {
+func (n *Node) isMember(ctx context.Context, name string) bool {
 	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
 	defer cancel()
-	_, err := askRoster(ctx, n.server.conn, name)
+	_, err := askRoster(ctx, n.server.Conn(), name)
 	return err == nil
 }
 
 // missing says which nodes this one is not connected to, and why.
-func (n *node) missing(ctx context.Context, e *server.Server) string {
+func (n *Node) missing(ctx context.Context, e *server.Server) string {
 	connected := connectedNodes(e)
 	reasons := n.site.CheckPeers(ctx)
 	text := ""
@@ -305,8 +305,8 @@ var ErrRemoved = errors.New("the data folder of this node was removed from the c
 
 // checkRemoved returns ErrRemoved if a connected node says so. Members refuse the connections of a folder that was
 // removed, but one that was not restarted since then still connects to it.
-func (n *node) checkRemoved(ctx context.Context, conn *nats.Conn, id peering.Identity) error {
-	e := n.server.running()
+func (n *Node) checkRemoved(ctx context.Context, conn *nats.Conn, id peering.Identity) error {
+	e := n.server.Running()
 	if e == nil {
 		return nil
 	}
@@ -323,11 +323,11 @@ func (n *node) checkRemoved(ctx context.Context, conn *nats.Conn, id peering.Ide
 func askRoster(ctx context.Context, conn *nats.Conn, name string) (peering.Roster, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	return askJSON[peering.Roster](ctx, conn, rosterSubject(name), nil)
+	return natsserver.AskJSON[peering.Roster](ctx, conn, rosterSubject(name), nil)
 }
 
-// configure sets the options of a node of a cluster.
-func (n *node) configure(o *server.Options, relaxed bool) error {
+// Configure implements [natsserver.Member].
+func (n *Node) Configure(o *server.Options) error {
 	host, p, err := net.SplitHostPort(n.site.Listen())
 	if err != nil {
 		return err
@@ -346,15 +346,15 @@ func (n *node) configure(o *server.Options, relaxed bool) error {
 	l.Close()
 	user, password := n.site.Credentials()
 	o.ServerName = n.site.ServerName()
-	o.SyncAlways = !relaxed
-	o.MaxPayload = NodeMaxPayload
+	o.SyncAlways = !n.server.Relaxed()
+	o.MaxPayload = natsserver.NodeMaxPayload
 	o.Routes = n.site.Routes()
 	o.Cluster = server.ClusterOpts{Name: n.site.ClusterName(), Host: host, Port: port, Advertise: n.site.Advertised(),
 		Username: user, Password: password,
 		AuthTimeout: 30, TLSTimeout: 30, PingInterval: routePing, MaxPingsOut: routePingOut, NoAdvertise: true,
 		Compression: server.CompressionOpts{Mode: server.CompressionOff}}
 	o.Cluster.TLSConfig = n.site.TLS()
-	if n.server.config.Listen == "" {
+	if n.server.Config().Listen == "" {
 		o.Host, o.Port, o.DontListen = "127.0.0.1", server.RANDOM_PORT, false
 	}
 	o.CustomRouterAuthentication = admission{n}
@@ -362,8 +362,24 @@ func (n *node) configure(o *server.Options, relaxed bool) error {
 	return nil
 }
 
+// User implements [natsserver.Member].
+func (n *Node) User() (name, password string) { return ownUser, n.password }
+
+// Logger implements [natsserver.Member].
+func (n *Node) Logger() server.Logger {
+	return &nodeLogger{Logger: natsserver.Logger{Out: n.config.Log}}
+}
+
+// End implements [natsserver.Member].
+func (n *Node) End(ctx context.Context, stream string) (uint64, error) {
+	if n.index == nil {
+		return 0, fmt.Errorf("%w: the node has not joined yet", natsserver.ErrNoReadIndex)
+	}
+	return n.index.End(ctx, stream)
+}
+
 // admission accepts the connections of other nodes.
-type admission struct{ node *node }
+type admission struct{ node *Node }
 
 // Check implements server.Authentication.
 func (a admission) Check(c server.ClientAuthentication) bool {
@@ -373,7 +389,7 @@ func (a admission) Check(c server.ClientAuthentication) bool {
 
 // localClients accepts the clients of this process, by a random password, and others only at the address that
 // Config.Listen opens: a server that is part of a cluster always listens for clients.
-type localClients struct{ node *node }
+type localClients struct{ node *Node }
 
 // The users of this process: systemUser has the system account, ownUser the account that has the streams.
 const (
@@ -384,10 +400,10 @@ const (
 // Check implements server.Authentication.
 func (l localClients) Check(c server.ClientAuthentication) bool {
 	s := l.node.server
-	e := s.running()
+	e := s.Running()
 	o := c.GetOpts()
 	own := hmac.Equal([]byte(o.Password), []byte(l.node.password))
-	if e == nil || !own && (s.config.Listen == "" || o.Username == systemUser) {
+	if e == nil || !own && (s.Config().Listen == "" || o.Username == systemUser) {
 		return false
 	}
 	account := e.GlobalAccount()
