@@ -97,7 +97,8 @@ its messages are delivered again when their leases end.`,
 	fl.StringVar(&f.host, "host", "127.0.0.1", "address to listen on for HTTP triggers")
 	fl.IntVarP(&f.port, "port", "p", defaultFuncPort, "port to listen on for HTTP triggers; 0 picks a free one")
 	fl.StringVar(&f.python, "python", "", "Python interpreter of a Python app (default: that of .venv, or python3)")
-	fl.IntVar(&f.debug, "debug", 0, "port on 127.0.0.1 for a debugger, with one worker process: Python waits for it; 0 means none")
+	fl.IntVar(&f.debug, "debug", 0,
+		"port on 127.0.0.1 for a debugger, with one worker process: Python waits for it; 0 means none")
 	fl.StringSliceVar(&f.functions, "functions", nil, "functions to run (default: all)")
 	fl.DurationVar(&f.lease, "lease", time.Minute,
 		"lease of received messages, renewed at half: the time until they are delivered again if this process dies; whole "+
@@ -148,14 +149,23 @@ func runFunc(cmd *cobra.Command, environ []string, connectionString string, f fu
 // runApp runs the app of a folder until ctx is done.
 func runApp(ctx context.Context, cmd *cobra.Command, environ []string, connectionString string, f funcFlags,
 	log *slog.Logger) error {
+	port := f.port
+	if own := customhandler.LocalPort(f.dir); own != 0 && !cmd.Flags().Changed("port") {
+		port = own
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(f.host, strconv.Itoa(port)))
+	if err != nil {
+		return fmt.Errorf("func start: %w (choose another port with --port)", err)
+	}
+	port = l.Addr().(*net.TCPAddr).Port
 	host, err := customhandler.Load(ctx, customhandler.Config{
-		Dir: f.dir, Environ: environ, ConnectionString: connectionString, Functions: f.functions, Logger: log,
+		Dir: f.dir, Port: port, Environ: environ, ConnectionString: connectionString, Functions: f.functions, Logger: log,
 		Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr(), Lease: f.lease, DrainTimeout: f.drain,
 		Middleware: []workers.Middleware{otelfunc.Middleware()}, Durable: durablefunc.Runtime{},
 		Workers: languageworker.Runtime{Python: f.python, Debug: f.debug},
 	})
 	if err != nil {
-		return usageError{fmt.Errorf("func start: %w", err)}
+		return usageError{errors.Join(fmt.Errorf("func start: %w", err), l.Close())}
 	}
 	defer host.Close() // Of a host that is not run.
 	for _, n := range host.Notes() {
@@ -164,25 +174,17 @@ func runApp(ctx context.Context, cmd *cobra.Command, environ []string, connectio
 	for _, w := range host.Warnings() {
 		log.Warn(w)
 	}
-	port := f.port
-	if !cmd.Flags().Changed("port") && host.Port() != 0 {
-		port = host.Port()
-	}
-	l, err := net.Listen("tcp", net.JoinHostPort(f.host, strconv.Itoa(port)))
-	if err != nil {
-		return fmt.Errorf("func start: %w (choose another port with --port)", err)
-	}
 	stopTraces, err := startTraces(ctx, "lazuli-func", log)
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
 	defer stopTraces()
-	stopAdmin, err := serveWorkerAdmin(f.admin, host.App(), nil, log)
+	stopAdmin, err := serveWorkerAdmin(f.admin, host.App(), nil, customhandler.NewStatusHandler(host), log)
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
 	defer stopAdmin()
-	address := "localhost:" + strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	address := "localhost:" + strconv.Itoa(port)
 	if err := announce(cmd.OutOrStdout(), address, host.Describe(address)); err != nil {
 		return err
 	}

@@ -134,7 +134,7 @@ func runWorker(ctx context.Context, stderr io.Writer, connectionString string, f
 	}
 	defer stopTraces()
 	app.Use(otelfunc.Middleware())
-	stopAdmin, err := serveWorkerAdmin(f.admin, app, set.searchHandler(), log)
+	stopAdmin, err := serveWorkerAdmin(f.admin, app, set.searchHandler(), nil, log)
 	if err != nil {
 		return err
 	}

@@ -24,9 +24,9 @@ import (
 )
 
 // serveWorkerAdmin opens the admin listener of a worker process and returns what closes it. An empty address opens
-// none. search answers at /search; nil leaves that path out. With LAZULI_ADMIN_TOKEN in the environment, callers have
-// to bring that token.
-func serveWorkerAdmin(address string, app *workers.App, search http.Handler, log *slog.Logger) (stop func(),
+// none. search answers at /search and functions below /functions; nil leaves the path out. With LAZULI_ADMIN_TOKEN in
+// the environment, callers have to bring that token.
+func serveWorkerAdmin(address string, app *workers.App, search, functions http.Handler, log *slog.Logger) (stop func(),
 	err error) {
 	if address == "" {
 		return func() {}, nil
@@ -43,7 +43,7 @@ func serveWorkerAdmin(address string, app *workers.App, search http.Handler, log
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		app.Collector())
 	server := admin.Start(l, admin.Options{Token: token, Metrics: metrics, Workers: workers.NewHandler(app),
-		Search: search, Log: log})
+		Search: search, Functions: functions, Log: log})
 	log.Info("admin listener", "url", "http://"+reachable(l.Addr().String()))
 	return func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)

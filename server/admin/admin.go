@@ -34,6 +34,9 @@ type Options struct {
 	// Workers answers below /workers, without that prefix: the live state of the functions that the process runs. Nil
 	// leaves the path out.
 	Workers http.Handler
+	// Functions answers below /functions, without that prefix: the functions of a function app and their invocations. Nil
+	// leaves the path out.
+	Functions http.Handler
 	// Search answers at /search and below: searches in the index of the search-index role. Nil leaves the paths out.
 	Search http.Handler
 	// State answers below /admin: resets and snapshots of all data. It returns nil while the services start. Without it
@@ -109,6 +112,10 @@ func NewHandler(o Options) http.Handler {
 	if o.Workers != nil {
 		e.Any("/workers", echo.WrapHandler(http.StripPrefix("/workers", slashed(o.Workers))))
 		e.Any("/workers/*", echo.WrapHandler(http.StripPrefix("/workers", o.Workers)))
+	}
+	if o.Functions != nil {
+		e.Any("/functions", echo.WrapHandler(http.StripPrefix("/functions", slashed(o.Functions))))
+		e.Any("/functions/*", echo.WrapHandler(http.StripPrefix("/functions", o.Functions)))
 	}
 	if o.Search != nil {
 		e.Any("/search", echo.WrapHandler(o.Search))

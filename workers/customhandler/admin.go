@@ -11,6 +11,9 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/httpserver/originguard"
 )
 
+// statusPath is the place of NewStatusHandler. Azure has no such path.
+const statusPath = "/admin/lazuli/"
+
 // ownPaths are the host's own: a page at /, and the part of the admin API that is of use on a developer's machine.
 // https://learn.microsoft.com/azure/azure-functions/functions-manually-run-non-http
 func (h *Host) ownPaths() http.Handler {
@@ -65,6 +68,7 @@ func (h *Host) ownPaths() http.Handler {
 		writeJSON(w, http.StatusOK, map[string]any{})
 	}))
 	admin("POST /admin/functions/{name}", one(h.invokeManually))
+	admin(statusPath, http.StripPrefix(strings.TrimSuffix(statusPath, "/"), NewStatusHandler(h)).ServeHTTP)
 	mux.HandleFunc("/runtime/webhooks/{extension}", h.serveWebhook)
 	if h.durable != nil {
 		admin(durablePath, h.durable.ServeHTTP)

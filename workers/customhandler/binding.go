@@ -24,6 +24,11 @@ type binding struct {
 	runOnStartup bool
 	monitor      *bool
 
+	// durableName is the name of an orchestration, activity or entity in workflows. messages: the app's package uses the
+	// messages of the Durable Task protocol.
+	durableName string
+	messages    bool
+
 	partitionKey, rowKey *template
 	filter               *template
 	take                 int
@@ -45,6 +50,7 @@ const (
 
 	kindOrchestrationTrigger = "orchestrationTrigger"
 	kindActivityTrigger      = "activityTrigger"
+	kindEntityTrigger        = "entityTrigger"
 	kindDurableClient        = "durableClient"
 )
 
@@ -94,9 +100,6 @@ func readKind(o *section, output bool) string {
 	switch {
 	case name == "":
 		o.fail("type", "is missing")
-		return ""
-	case strings.EqualFold(name, "entityTrigger"):
-		o.fail("type", "entityTrigger is not supported: durable entities are not implemented")
 		return ""
 	case strings.EqualFold(name, "orchestrationClient"): // The name in version 1 of the extension.
 		name = kindDurableClient
@@ -148,7 +151,7 @@ func (b *binding) readOptions(o *section, s *settings, h *hostFile, f *function,
 		b.readTimerTrigger(o, s)
 	case kindHTTPTrigger:
 		f.readHTTPTrigger(o)
-	case kindOrchestrationTrigger, kindActivityTrigger, kindDurableClient:
+	case kindOrchestrationTrigger, kindActivityTrigger, kindEntityTrigger, kindDurableClient:
 		b.readDurable(o, s, h, f)
 	}
 }

@@ -2,10 +2,10 @@ package customhandler
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"runtime"
 	"strings"
@@ -17,8 +17,8 @@ import (
 // durablePath is the place where the management API of durable functions is.
 const durablePath = "/runtime/webhooks/durabletask/"
 
-// Durable runs the orchestrations and activities of function apps. Package durablefunc has one. It is an interface so
-// that this package does not link the libraries that workflows need.
+// Durable runs the orchestrations, activities and entities of function apps. Package durablefunc has one. It is an
+// interface so that this package does not link the libraries that workflows need.
 type Durable interface {
 	// Open prepares an app. An error means that its settings are invalid.
 	Open(DurableSettings) (DurableApp, error)
@@ -30,20 +30,37 @@ type DurableApp interface {
 	workers.DurableEngine
 	// Handler is the management API, below /runtime/webhooks/durabletask/.
 	http.Handler
-	// Orchestrator makes a workflow of a function that takes an OrchestratorRequest and returns an OrchestratorResponse of
-	// the Durable Task protocol. An error of workers.Permanent fails the instance; after another one the step is run
-	// again.
-	Orchestrator(call func(ctx context.Context, request []byte) ([]byte, error)) workers.Orchestrator
-	// Replay converts an OrchestratorRequest for the packages of Durable Functions for Python and JavaScript: trigger is
-	// the JSON that they take, with the input as text of JSON or as JSON. finish makes an OrchestratorResponse of the
-	// state that they return, or of the message of the function's failure if that is not empty.
-	Replay(request []byte, inputAsText bool) (trigger json.RawMessage,
-		finish func(result json.RawMessage, failure string) ([]byte, error), err error)
+	// Orchestrator makes a workflow of a function.
+	Orchestrator(form DurableForm, call DurableCall) workers.Orchestrator
+	// Entity makes the entities of a name of a function.
+	Entity(form DurableForm, call DurableCall) workers.Entity
+	// Activities are those that the app has in addition to its own, by name, if it is in a language worker.
+	Activities() map[string]workers.ActivityHandler
+	// Listen opens the gRPC endpoint for the clients of packages that use messages of the Durable Task protocol.
+	Listen() (stop func(), err error)
 	// Instance returns the ID of the instance whose activity runs with the context.
 	Instance(ctx context.Context) string
-	// ClientData is the value of a durableClient binding of a host at an origin such as http://localhost:7071.
-	ClientData(origin string) string
+	// ClientData is the value of a durableClient binding of a host at an origin such as http://localhost:7071. With
+	// messages, the client calls the endpoint of Listen, otherwise the HTTP API.
+	ClientData(origin string, messages bool) string
 }
+
+// DurableForm is what the functions of a workflow or an entity take and return.
+type DurableForm int
+
+// The forms.
+const (
+	// DurableMessages: an OrchestratorRequest or EntityBatchRequest of the Durable Task protocol, in base64, and an
+	// OrchestratorResponse or EntityBatchResult.
+	DurableMessages DurableForm = iota
+	// DurablePython and DurableJavaScript: the JSON of azure-functions-durable 1 and of durable-functions 3.
+	DurablePython
+	DurableJavaScript
+)
+
+// DurableCall calls a function with the value of its trigger and returns its result. An error is a FunctionError or one
+// of workers.ErrTimeout if the function has failed, otherwise the worker has.
+type DurableCall func(ctx context.Context, trigger any) (json.RawMessage, error)
 
 // DurableSettings are extensions.durableTask of host.json. A zero value means the engine's default.
 // https://learn.microsoft.com/azure/azure-functions/durable/durable-functions-bindings#host-json
@@ -51,10 +68,15 @@ type DurableSettings struct {
 	Hub        string
 	Connection string // the name of a setting
 	// Workflows are the names of the orchestrations.
-	Workflows                                   []string
-	Partitions, MaxActivities, MaxOrchestrators int
-	MaxBuffered                                 int // messages of a partition
-	Visibility, MaxPolling                      time.Duration
+	Workflows                                                []string
+	Partitions, MaxActivities, MaxOrchestrators, MaxEntities int
+	MaxBuffered                                              int // messages of a partition
+	Visibility, MaxPolling                                   time.Duration
+	// HTTPSleep is the time between two requests of callHttp if the response names none.
+	HTTPSleep time.Duration
+	// Storage opens the account of the connection.
+	Storage func() (*workers.Storage, error)
+	Logger  *slog.Logger
 	// ReplaceRunning: a start may replace an instance that still runs.
 	ReplaceRunning bool
 }
@@ -72,13 +94,20 @@ func readDurable(s *section, app *settings) DurableSettings {
 		return strings.Trim(text, "%")
 	}
 	d := DurableSettings{Hub: defaultDurableHub, Connection: workers.DefaultConnection,
-		MaxActivities: 10 * runtime.GOMAXPROCS(0), MaxOrchestrators: 10 * runtime.GOMAXPROCS(0)}
+		MaxActivities: 10 * runtime.GOMAXPROCS(0), MaxOrchestrators: 10 * runtime.GOMAXPROCS(0),
+		MaxEntities: 10 * runtime.GOMAXPROCS(0)}
 	if s == nil {
 		return d
 	}
 	d.Hub = expand(s, "hubName", d.Hub)
 	d.MaxActivities = s.integer("maxConcurrentActivityFunctions", d.MaxActivities, 1, 10_000)
 	d.MaxOrchestrators = s.integer("maxConcurrentOrchestratorFunctions", d.MaxOrchestrators, 1, 10_000)
+	d.MaxEntities = s.integer("maxConcurrentEntityFunctions", d.MaxEntities, 1, 10_000)
+	if h := s.object("httpSettings"); h != nil {
+		ms := h.integer("defaultAsyncRequestSleepTimeMilliseconds", 0, 1, 24*60*60*1000)
+		d.HTTPSleep = time.Duration(ms) * time.Millisecond
+		h.refuseUnread()
+	}
 	d.ReplaceRunning = s.choice("overridableExistingInstanceStates", "NonRunningStates", "NonRunningStates",
 		"AnyState") == "AnyState"
 	if p := s.object("storageProvider"); p != nil {
@@ -119,10 +148,18 @@ func (s *section) refuseUnread() {
 	}
 }
 
-// durable reports whether the function is an orchestration or an activity.
+// durable reports whether the function is an orchestration, an activity or an entity.
 func (f *function) durable() bool {
-	return f.trigger.kind == kindOrchestrationTrigger || f.trigger.kind == kindActivityTrigger
+	return durableKind(f.trigger.kind)
 }
+
+func durableKind(trigger string) bool {
+	return trigger == kindOrchestrationTrigger || trigger == kindActivityTrigger || trigger == kindEntityTrigger
+}
+
+// durableNames are the options by which the triggers' functions have another name in workflows.
+var durableNames = map[string]string{kindOrchestrationTrigger: "orchestration", kindActivityTrigger: "activity",
+	kindEntityTrigger: "entityName"}
 
 // readDurable reads a binding of the durable extension.
 func (b *binding) readDurable(o *section, s *settings, h *hostFile, f *function) {
@@ -138,22 +175,21 @@ func (b *binding) readDurable(o *section, s *settings, h *hostFile, f *function)
 		if name := o.text("connectionName", ""); name != "" && name != h.durable.Connection {
 			o.fail("connectionName", "%q is not supported: the app's own connection is %q", name, h.durable.Connection)
 		}
-	case kindOrchestrationTrigger:
-		if name := o.text("orchestration", ""); name != "" && name != f.name {
-			o.fail("orchestration", "%q is not supported: the name of a workflow is that of its folder", name)
-		}
-	case kindActivityTrigger:
-		if name := o.text("activity", ""); name != "" && name != f.name {
-			o.fail("activity", "%q is not supported: the name of an activity is that of its folder", name)
+	default:
+		b.durableName = o.text(durableNames[b.kind], "")
+		if b.durableName == "" {
+			b.durableName = f.name
 		}
 	}
+	b.messages = o.boolean("durableRequiresGrpc", false)
 }
 
-// checkDurable refuses bindings that an orchestration cannot have: it runs many times for one step.
+// checkDurable refuses bindings that orchestrations and entities cannot have: they may run many times for one step.
 func (f *function) checkDurable(file *section) {
-	if f.trigger != nil && f.trigger.kind == kindOrchestrationTrigger && len(f.in)+len(f.out) > 0 {
-		file.fail("bindings", "an orchestrationTrigger cannot be combined with other bindings: its code runs again at "+
-			"each step; activities can have them")
+	if f.trigger != nil && (f.trigger.kind == kindOrchestrationTrigger || f.trigger.kind == kindEntityTrigger) &&
+		len(f.in)+len(f.out) > 0 {
+		file.fail("bindings", "an %s cannot be combined with other bindings: its code may run again for a step; "+
+			"activities can have them", f.trigger.kind)
 	}
 }
 
@@ -164,11 +200,12 @@ func (h *Host) openDurable() (DurableApp, error) {
 	for _, f := range h.project.functions {
 		runs = runs || f.durable()
 		if f.trigger.kind == kindOrchestrationTrigger {
-			s.Workflows = append(s.Workflows, f.name)
+			s.Workflows = append(s.Workflows, f.trigger.durableName)
 		}
 		for _, b := range f.in {
 			if b.kind == kindDurableClient {
 				client = f.name
+				h.messages = h.messages || b.messages
 			}
 		}
 	}
@@ -176,11 +213,12 @@ func (h *Host) openDurable() (DurableApp, error) {
 	case !runs && client == "":
 		return nil, nil
 	case !runs:
-		return nil, fmt.Errorf("%s/function.json: a durableClient needs an orchestrationTrigger or activityTrigger in the "+
-			"same app", client)
+		return nil, fmt.Errorf("%s/function.json: a durableClient needs an orchestrationTrigger, activityTrigger or "+
+			"entityTrigger in the same app", client)
 	case h.config.Durable == nil:
-		return nil, errors.New("orchestrations and activities are not supported by this host")
+		return nil, errors.New("orchestrations, activities and entities are not supported by this host")
 	}
+	s.Storage, s.Logger = func() (*workers.Storage, error) { return h.open(s.Connection) }, h.log
 	app, err := h.config.Durable.Open(s)
 	if err != nil {
 		return nil, fmt.Errorf("host.json: extensions.durableTask: %w", err)
@@ -188,42 +226,50 @@ func (h *Host) openDurable() (DurableApp, error) {
 	return app, nil
 }
 
-// callOrchestrator runs one step of a workflow: it sends the history to the handler, which responds with the actions to
-// take.
-func (h *Host) callOrchestrator(ctx context.Context, f *function, request []byte) (response []byte, err error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(h.hard, func() { cancel(context.Cause(h.hard)) })()
-	inv := h.newInvocation(ctx, f, "A step of a workflow is to be run.")
-	finish := finishHandler
-	if h.project.worker == nil {
-		inv.trigger = base64.StdEncoding.EncodeToString(request)
-	} else if inv.trigger, finish, err = h.durable.Replay(request, h.project.host.runtime == "python"); err != nil {
-		return nil, workers.Permanent(err)
+// registerDurable hands an orchestration, activity or entity to the runtime.
+func (h *Host) registerDurable(f *function) {
+	name, connection := f.trigger.durableName, workers.WithConnection(f.trigger.connection)
+	form := DurableMessages
+	if h.project.worker != nil && !f.trigger.messages {
+		form = DurableJavaScript
+		if h.project.host.runtime == "python" {
+			form = DurablePython
+		}
 	}
-	err = h.wrap(ctx, inv, func(ctx context.Context) error {
-		_, err := h.call(ctx, inv)
-		return err
-	})
-	var answered *FunctionError
-	switch {
-	case errors.As(err, &answered) && h.project.worker != nil:
-		return finish(nil, answered.Error())
-	case errors.As(err, &answered), errors.Is(err, workers.ErrTimeout):
-		return nil, workers.Permanent(err)
-	case err != nil:
-		return nil, err
+	switch f.trigger.kind {
+	case kindOrchestrationTrigger:
+		h.app.Orchestration(name, h.durable.Orchestrator(form, h.durableCall(f, "A step of a workflow is to be run.")),
+			connection)
+	case kindEntityTrigger:
+		h.app.Entity(name, h.durable.Entity(form, h.durableCall(f, "Operations of an entity are to be run.")), connection)
+	case kindActivityTrigger:
+		h.app.Activity(name, func(ctx context.Context, input []byte) ([]byte, error) {
+			return h.callActivity(ctx, f, input)
+		}, connection)
 	}
-	return finish(inv.returned.JSON, "")
+	if form == DurableMessages || h.builtIn {
+		return
+	}
+	h.builtIn = true
+	for name, run := range h.durable.Activities() {
+		h.app.Activity(name, run, connection)
+	}
 }
 
-// finishHandler reads the response of a custom handler.
-func finishHandler(result json.RawMessage, _ string) ([]byte, error) {
-	response, err := base64.StdEncoding.DecodeString(rawText(result))
-	if err != nil || len(response) == 0 {
-		return nil, workers.Permanent(errors.New("the handler's ReturnValue is not an OrchestratorResponse in base64"))
+// durableCall returns what calls the function of an orchestration or entity.
+func (h *Host) durableCall(f *function, reason string) DurableCall {
+	return func(ctx context.Context, trigger any) (json.RawMessage, error) {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(h.hard, func() { cancel(context.Cause(h.hard)) })()
+		inv := h.newInvocation(ctx, f, reason)
+		inv.trigger = trigger
+		err := h.wrap(ctx, inv, func(ctx context.Context) error {
+			_, err := h.call(ctx, inv)
+			return err
+		})
+		return inv.returned.JSON, err
 	}
-	return response, nil
 }
 
 // callActivity runs an activity. Its input is JSON, and so is its result: ReturnValue.

@@ -246,7 +246,7 @@ func TestSettings(t *testing.T) {
 	if got := h.project.functions[0].trigger.target.source; got != "from-file-from-env" {
 		t.Errorf("the queue is %s", got)
 	}
-	if h.Port() != 7099 || strings.Join(h.project.local.cors, " ") != "http://a http://b" {
+	if LocalPort(h.project.dir) != 7099 || strings.Join(h.project.local.cors, " ") != "http://a http://b" {
 		t.Errorf("%+v", h.project.local)
 	}
 	if v, _ := h.project.settings.get("azurewebjobsstorage"); !strings.Contains(v, "127.0.0.1:1/a") {

@@ -36,7 +36,7 @@ const maxName = 128
 
 var (
 	triggerKinds = []string{kindHTTPTrigger, kindQueueTrigger, kindBlobTrigger, kindTimerTrigger, kindEventTrigger,
-		kindOrchestrationTrigger, kindActivityTrigger}
+		kindOrchestrationTrigger, kindActivityTrigger, kindEntityTrigger}
 	inputKinds  = []string{kindBlob, kindTable, kindDurableClient}
 	outputKinds = []string{kindHTTP, kindQueue, kindBlob, kindTable}
 
@@ -145,7 +145,7 @@ func (f *function) readRetry(file *section) {
 	if f.trigger != nil {
 		kind = f.trigger.kind
 	}
-	if kind == kindOrchestrationTrigger || kind == kindActivityTrigger {
+	if durableKind(kind) {
 		f.retry = nil
 		if own != nil {
 			file.fail("retry", "not supported for a %s: the workflow's code says what is tried again", kind)

@@ -42,8 +42,8 @@ type Config struct {
 	Middleware []workers.Middleware
 	// Workers runs apps without a custom handler, in language workers; without it they cannot be loaded.
 	Workers LanguageWorkers
-	// Port is the port of Run's listener, for the settings of a language worker, which is started by Load. 0 means the one
-	// of local.settings.json.
+	// Port is the port of Run's listener, for WEBSITE_HOSTNAME in the environment of a language worker, which is started
+	// by Load. 0 means that it is not known yet.
 	Port int
 	// Durable runs the orchestrations and activities of the app; without it, an app that has some cannot be loaded.
 	Durable Durable
@@ -57,12 +57,15 @@ type Host struct {
 	process *process // of a custom handler
 	invoker invoker
 	app     *workers.App
-	storage bool         // app has functions
-	durable DurableApp   // nil: no orchestrations and activities
-	origin  string       // of the host's own addresses, such as http://localhost:7071
-	client  *http.Client // to the handler
-	began   time.Time
-	warned  sync.Map // *binding: a warning was given
+	storage bool       // app has functions
+	durable DurableApp // nil: no orchestrations, activities and entities
+	// messages: a durable client calls the gRPC endpoint. builtIn: durable's own activities are registered.
+	messages, builtIn bool
+	origin            string       // of the host's own addresses, such as http://localhost:7071
+	client            *http.Client // to the handler
+	began             time.Time
+	warned            sync.Map // *binding: a warning was given
+	past              past
 
 	calls sync.WaitGroup // invocations that no trigger of package workers waits for
 	// hard is their context, and done when giveUp is called.
@@ -98,6 +101,7 @@ func Load(ctx context.Context, c Config) (*Host, error) {
 	}
 	h := &Host{
 		project: p, config: c, log: c.Logger, accounts: map[string]*workers.Storage{},
+		past: past{functions: map[string]*functionPast{}},
 		client: &http.Client{
 			Transport: &http.Transport{MaxIdleConnsPerHost: 256, IdleConnTimeout: idleConnection, DisableCompression: true},
 			CheckRedirect: func(*http.Request, []*http.Request) error {
@@ -179,8 +183,11 @@ func (h *Host) Warnings() []string { return slices.Clone(h.project.warnings) }
 // Notes are about members of the files that have an effect in Azure Functions and none here.
 func (h *Host) Notes() []string { return slices.Clone(h.project.notes) }
 
-// Port is the port that local.settings.json asks for, or 0.
-func (h *Host) Port() int { return h.project.local.port }
+// LocalPort is the port that local.settings.json of a folder asks for, or 0. Load reports what is wrong with the file.
+func LocalPort(dir string) int {
+	_, local := readSettings(&report{}, dir, nil)
+	return local.port
+}
 
 // Describe lists the functions as they are to be shown when listening at an address.
 func (h *Host) Describe(address string) []string {
@@ -189,11 +196,7 @@ func (h *Host) Describe(address string) []string {
 		line := f.name + ": " + f.trigger.kind
 		switch f.trigger.kind {
 		case kindHTTPTrigger:
-			methods := "any method"
-			if len(f.methods) > 0 {
-				methods = strings.Join(f.methods, ",")
-			}
-			line = fmt.Sprintf("%s: [%s] http://%s/%s", f.name, methods, address, h.path(f))
+			line = fmt.Sprintf("%s: [%s] http://%s/%s", f.name, f.allMethods(), address, h.path(f))
 		case kindEventTrigger:
 			line += " http://" + address + webhookPath(extensionEvents, f.name)
 		case kindQueueTrigger:
@@ -212,6 +215,14 @@ func (h *Host) Describe(address string) []string {
 		lines = append(lines, f.name+": disabled")
 	}
 	return lines
+}
+
+// allMethods lists the methods of an HTTP trigger.
+func (f *function) allMethods() string {
+	if len(f.methods) == 0 {
+		return "any method"
+	}
+	return strings.Join(f.methods, ",")
 }
 
 // path is an HTTP function's route below the prefix.
@@ -233,7 +244,17 @@ func (h *Host) Run(ctx context.Context, l net.Listener) error {
 	}
 	h.process.environ = h.project.settings.values // A language worker has its environment since Load.
 	h.origin = "http://localhost:" + port
+	h.past.mu.Lock()
+	h.past.origin = h.origin
+	h.past.mu.Unlock()
 
+	if h.messages {
+		stop, err := h.durable.Listen()
+		if err != nil {
+			return errors.Join(fmt.Errorf("the endpoint of durable clients: %w", err), l.Close())
+		}
+		defer stop()
+	}
 	server := &http.Server{Handler: h.handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
 		ErrorLog: slog.NewLogLogger(h.log.Handler(), slog.LevelDebug)}
 	running, stopProcess := context.WithCancel(context.WithoutCancel(ctx))

@@ -40,6 +40,7 @@ type invocation struct {
 	bytes bool
 	trace workers.TraceContext
 	log   *slog.Logger
+	kept  invocationPast // for Status
 }
 
 // maxBody is the maximum length of a blob, a request's body and a response that are kept in memory.
@@ -63,7 +64,8 @@ func (h *Host) newInvocation(ctx context.Context, f *function, reason string) *i
 			inv.trace.TraceParent = parent
 		}
 	}
-	inv.log = h.log.With("function", f.name, "invocation_id", inv.id)
+	inv.log = slog.New(keeper{h.log.Handler().WithAttrs([]slog.Attr{slog.String("function", f.name),
+		slog.String("invocation_id", inv.id)}), &inv.kept})
 	return inv
 }
 
@@ -131,6 +133,7 @@ func (h *Host) call(ctx context.Context, inv *invocation) (*httpResult, error) {
 
 // logExecuting and logExecuted log the lines of the Functions host about an invocation, which tools look for.
 func (h *Host) logExecuting(ctx context.Context, inv *invocation) {
+	h.past.begin(inv)
 	h.logAt(ctx, inv, slog.LevelInfo,
 		fmt.Sprintf("Executing 'Functions.%s' (Reason='%s', Id=%s)", inv.function.name, inv.reason, inv.id))
 }
@@ -142,6 +145,7 @@ func (h *Host) logExecuted(ctx context.Context, inv *invocation, err error, attr
 	}
 	h.logAt(ctx, inv, level, fmt.Sprintf("Executed 'Functions.%s' (%s, Id=%s, Duration=%dms)", inv.function.name, result,
 		inv.id, time.Since(inv.began).Milliseconds()), attrs...)
+	h.past.end(inv, err)
 }
 
 // logAt logs of an invocation if host.json wants it.

@@ -165,6 +165,9 @@ func (p *project) addLocalSettings(r *report, c Config) {
 			p.zone = zone
 		}
 	}
+	if _, ok := s.get("WEBSITE_HOSTNAME"); !ok && c.Port != 0 {
+		s.set("WEBSITE_HOSTNAME", "localhost:"+strconv.Itoa(c.Port))
+	}
 	s.set("FUNCTIONS_APP_ROOT_PATH", p.dir)
 }
 

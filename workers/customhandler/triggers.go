@@ -53,16 +53,8 @@ func (h *Host) register(f *function) {
 			_, err := h.call(ctx, inv)
 			return err
 		}, options...)
-	case kindOrchestrationTrigger:
-		h.app.Orchestration(f.name, h.durable.Orchestrator(func(ctx context.Context, request []byte) ([]byte, error) {
-			return h.callOrchestrator(ctx, f, request)
-		}), workers.WithConnection(b.connection))
-	case kindActivityTrigger:
-		h.app.Activity(f.name, func(ctx context.Context, input []byte) ([]byte,
-			error) {
-			return h.callActivity(ctx, f, input)
-		},
-			workers.WithConnection(b.connection))
+	case kindOrchestrationTrigger, kindActivityTrigger, kindEntityTrigger:
+		h.registerDurable(f)
 	}
 	h.storage = true
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/microsoft/durabletask-go/backend"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/lazuli-storage/lazuli/workers/durable/internal/protocol"
 )
@@ -64,4 +65,69 @@ func FailureFromProtocol(p *protocol.TaskFailureDetails) (*backend.TaskFailureDe
 	}
 	d := &backend.TaskFailureDetails{}
 	return d, proto.Unmarshal(text, d)
+}
+
+func textValue(text *string) *wrapperspb.StringValue {
+	if text == nil {
+		return nil
+	}
+	return wrapperspb.String(*text)
+}
+
+func valueText(v *wrapperspb.StringValue) *string {
+	if v == nil {
+		return nil
+	}
+	return &v.Value
+}
+
+// BatchToProtocol returns a batch of operations as the request to a worker.
+func BatchToProtocol(b *EntityBatch) *protocol.EntityBatchRequest {
+	r := &protocol.EntityBatchRequest{InstanceId: b.ID, EntityState: textValue(b.State)}
+	for _, o := range b.Operations {
+		r.Operations = append(r.Operations,
+			&protocol.OperationRequest{Operation: o.Name, RequestId: o.ID, Input: textValue(o.Input)})
+	}
+	return r
+}
+
+// BatchResult reads the answer of a worker. Time stamps of its actions that are zero mean at once.
+func BatchResult(r *protocol.EntityBatchResult) (*EntityResult, error) {
+	result := &EntityResult{State: valueText(r.EntityState)}
+	var err error
+	for _, o := range r.Results {
+		one := EntityOperationResult{}
+		if f := o.GetFailure(); f != nil {
+			if one.Failure, err = FailureFromProtocol(f.FailureDetails); err != nil {
+				return nil, err
+			}
+		} else {
+			one.Output = valueText(o.GetSuccess().GetResult())
+		}
+		result.Results = append(result.Results, one)
+	}
+	for _, a := range r.Actions {
+		if s := a.GetSendSignal(); s != nil {
+			signal := EntitySignal{ID: s.InstanceId, Operation: s.Name, Input: valueText(s.Input)}
+			if s.ScheduledTime.IsValid() {
+				signal.At = s.ScheduledTime.AsTime()
+			}
+			result.Signals = append(result.Signals, signal)
+		} else if s := a.GetStartNewOrchestration(); s != nil {
+			start := EntityStart{InstanceID: s.InstanceId, Workflow: s.Name, Version: s.Version.GetValue(),
+				Input: valueText(s.Input)}
+			if s.ScheduledTime.IsValid() {
+				start.At = s.ScheduledTime.AsTime()
+			}
+			result.Starts = append(result.Starts, start)
+		} else {
+			return nil, errors.New("durable: an action of an entity is of an unknown kind")
+		}
+	}
+	if r.FailureDetails != nil {
+		if result.Failure, err = FailureFromProtocol(r.FailureDetails); err != nil {
+			return nil, err
+		}
+	}
+	return result, nil
 }

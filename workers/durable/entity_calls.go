@@ -378,5 +378,5 @@ func (x entityExecutor) ExecuteEntity(ctx context.Context, batch *EntityBatch) (
 		return &EntityResult{State: batch.State, Failure: newFailure("EntityNotRegistered",
 			fmt.Sprintf("the app has no entity %q", entityName(batch.ID)))}, nil
 	}
-	return e.runBatch(ctx, batch), nil
+	return e.runBatch(ctx, batch)
 }

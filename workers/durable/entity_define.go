@@ -99,13 +99,13 @@ func (c *EntityContext) text(v any) *string {
 // EntityOf implements workers.Entity.
 func (*Entity[S]) EntityOf() string { return "durable" }
 
-// entityRunner is an Entity of any type of state.
+// entityRunner is an Entity of any type of state, or one whose code is elsewhere.
 type entityRunner interface {
 	workers.Entity
-	runBatch(ctx context.Context, batch *EntityBatch) *EntityResult
+	runBatch(ctx context.Context, batch *EntityBatch) (*EntityResult, error)
 }
 
-func (e *Entity[S]) runBatch(ctx context.Context, batch *EntityBatch) *EntityResult {
+func (e *Entity[S]) runBatch(ctx context.Context, batch *EntityBatch) (*EntityResult, error) {
 	r := &EntityResult{State: batch.State}
 	for _, o := range batch.Operations {
 		c := &EntityContext{ID: batch.ID, Operation: o.Name, Key: o.ID, Context: ctx}
@@ -117,7 +117,7 @@ func (e *Entity[S]) runBatch(ctx context.Context, batch *EntityBatch) *EntityRes
 		r.Results = append(r.Results, EntityOperationResult{Output: output})
 		r.State, r.Signals, r.Starts = state, append(r.Signals, c.signals...), append(r.Starts, c.starts...)
 	}
-	return r
+	return r, nil
 }
 
 // operate runs one operation.

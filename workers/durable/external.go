@@ -31,6 +31,27 @@ func ExternalOrchestrator(call ExternalCall) workers.Orchestrator {
 	return external{call}
 }
 
+// ExternalBatch runs a batch of operations of an entity whose code is elsewhere, in their order. Nothing of the batch
+// has happened if it returns an error; the batch is then run again later.
+type ExternalBatch func(ctx context.Context, batch *EntityBatch) (*EntityResult, error)
+
+type externalEntity struct{ run ExternalBatch }
+
+// ExternalEntity makes the entities of a name whose code is reached by messages.
+func ExternalEntity(run ExternalBatch) workers.Entity {
+	if run == nil {
+		return nil
+	}
+	return externalEntity{run}
+}
+
+// EntityOf implements workers.Entity.
+func (externalEntity) EntityOf() string { return "durable" }
+
+func (e externalEntity) runBatch(ctx context.Context, batch *EntityBatch) (*EntityResult, error) {
+	return e.run(ctx, batch)
+}
+
 // externals runs the workflows whose code is elsewhere, and leaves others to the executor inside.
 type externals struct {
 	backend.Executor

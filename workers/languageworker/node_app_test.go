@@ -89,7 +89,7 @@ func TestNodeWorkflows(t *testing.T) {
 	r := run(t, nodeConfig(t, lazulitest.Start(t).ConnectionString(), "node", true))
 	for flow, c := range map[string]struct{ input, want string }{
 		"flow":    {"[1, 2, 3]", "200 [3,2,4,6,true]"},
-		"counter": {"1", "200 5"},
+		"countUp": {"1", "200 5"},
 		"broken":  {"1", `500 "never`},
 	} {
 		response, body := r.get(t, "/api/start/"+flow, c.input)

@@ -8,11 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable/internal/protocol"
 )
 
@@ -22,8 +20,15 @@ import (
 // which they are scheduled, where a task with retries schedules a timer after each failure and then another attempt.
 // Sources: azure-functions-durable-python (TaskOrchestrationExecutor), and the extension's OutOfProcOrchestrationShim.
 
-// schemaVersion is the version of the actions, V2: compound actions keep their children.
-const schemaVersion = 1
+// Versions of the actions. In V2, compound actions keep their children; V4, of the package for JavaScript, has locks of
+// entities.
+const (
+	schemaV2 = 1
+	schemaV4 = 3
+)
+
+// longestTimer bounds the timers that the package for JavaScript makes at once: there is no bound.
+const longestTimer = "3650000.00:00:00"
 
 // errorLabel is what comes before the state in the message of a failed step.
 const errorLabel = "\n\n$OutOfProcData$:"
@@ -40,9 +45,11 @@ const (
 	actCallEntity
 	actHTTP
 	actSignalEntity
-	_
+	actSignalLater
 	actAny
 	actAll
+	actLock
+	actRelease
 )
 
 // state is what the code returns for a step.
@@ -72,6 +79,10 @@ type action struct {
 	External        string `json:"externalEventName"`
 	CompoundActions []action
 	RetryOptions    *retryOptions
+	Operation       string
+	LockSet         []struct{ Name, Key string }
+	LockRequestID   string          `json:"lockRequestId"`
+	HTTPRequest     json.RawMessage `json:"httpRequest"`
 }
 
 type retryOptions struct {
@@ -94,36 +105,73 @@ func (o retryOptions) delay(attempt int) time.Duration {
 	return time.Duration(min(ms, float64(math.MaxInt64)/1e7) * float64(time.Millisecond))
 }
 
-// Replay implements customhandler.DurableApp.
-func (*app) Replay(request []byte, inputAsText bool) (trigger json.RawMessage,
-	finish func(result json.RawMessage, failure string) ([]byte, error), err error) {
-	var r protocol.OrchestratorRequest
-	if err := proto.Unmarshal(request, &r); err != nil {
-		return nil, nil, fmt.Errorf("read the history: %w", err)
-	}
-	if trigger, err = replayed(&r, inputAsText); err != nil {
-		return nil, nil, err
-	}
-	return trigger, func(result json.RawMessage, failure string) ([]byte, error) {
-		response, err := respond(&r, result, failure, inputAsText)
-		if err != nil {
-			return nil, workers.Permanent(err)
+// stepEvent is an event as the code is to see it; played if an earlier step had it.
+type stepEvent struct {
+	*protocol.HistoryEvent
+	played bool
+}
+
+// stepsOf returns the events of a request in the order in which the code sees them: those of a suspended instance come
+// when it is resumed. terminated is the event that ends the instance, whatever its code does; nil without one.
+func stepsOf(r *protocol.OrchestratorRequest) (events []stepEvent, suspended bool,
+	terminated *protocol.ExecutionTerminatedEvent) {
+	var held []stepEvent
+	for i, e := range append(r.PastEvents[:len(r.PastEvents):len(r.PastEvents)], r.NewEvents...) {
+		switch {
+		case e.GetExecutionSuspended() != nil:
+			suspended = true
+		case e.GetExecutionResumed() != nil:
+			suspended = false
+			events, held = append(events, held...), nil
+		case e.GetExecutionTerminated() != nil:
+			terminated = e.GetExecutionTerminated()
+		case suspended && e.GetOrchestratorStarted() == nil:
+			held = append(held, stepEvent{e, i < len(r.PastEvents)})
+		default:
+			events = append(events, stepEvent{e, i < len(r.PastEvents)})
 		}
-		return proto.Marshal(response)
-	}, nil
+	}
+	return events, suspended, terminated
+}
+
+// controlled returns the response of a step that needs no code: the instance is terminated or suspended. It is nil for
+// others.
+func controlled(r *protocol.OrchestratorRequest) *protocol.OrchestratorResponse {
+	_, suspended, terminated := stepsOf(r)
+	switch {
+	case terminated != nil:
+		return &protocol.OrchestratorResponse{InstanceId: r.InstanceId, Actions: []*protocol.OrchestratorAction{{
+			Id: firstHidden - 1, // No task has it.
+			OrchestratorActionType: &protocol.OrchestratorAction_CompleteOrchestration{
+				CompleteOrchestration: &protocol.CompleteOrchestrationAction{Result: terminated.Input,
+					OrchestrationStatus: protocol.OrchestrationStatus_ORCHESTRATION_STATUS_TERMINATED}}}}}
+	case suspended:
+		return &protocol.OrchestratorResponse{InstanceId: r.InstanceId}
+	}
+	return nil
 }
 
 // replayed writes the trigger of a step.
-func replayed(r *protocol.OrchestratorRequest, inputAsText bool) (json.RawMessage, error) {
+func (c *conversion) replayed(r *protocol.OrchestratorRequest) (json.RawMessage, error) {
 	trigger := map[string]any{"instanceId": r.InstanceId, "isReplaying": len(r.PastEvents) > 0, "parentInstanceId": nil,
-		"upperSchemaVersion": schemaVersion, "input": nil}
-	history := []any{}
-	for i, e := range append(r.PastEvents[:len(r.PastEvents):len(r.PastEvents)], r.NewEvents...) {
+		"upperSchemaVersion": schemaV2, "input": nil}
+	if !c.inputAsText {
+		trigger["upperSchemaVersionNew"] = schemaV4
+		trigger["maximumShortTimerDuration"], trigger["longRunningTimerIntervalDuration"] = longestTimer, longestTimer
+		trigger["defaultHttpAsyncRequestSleepTimeMillseconds"] = c.httpSleep.Milliseconds() // The host polls.
+	}
+	history, polls := []any{}, polls{}
+	steps, _, _ := stepsOf(r)
+	for _, step := range steps {
+		e := polls.shown(step.HistoryEvent)
+		if e == nil {
+			continue
+		}
 		h := historyEvent(e)
 		if h == nil {
 			continue
 		}
-		h["EventId"], h["IsPlayed"] = e.EventId, i < len(r.PastEvents)
+		h["EventId"], h["IsPlayed"] = e.EventId, step.played
 		h["Timestamp"] = e.GetTimestamp().AsTime().Format(time.RFC3339Nano)
 		history = append(history, h)
 		started := e.GetExecutionStarted()
@@ -136,7 +184,7 @@ func replayed(r *protocol.OrchestratorRequest, inputAsText bool) (json.RawMessag
 		if started.Input == nil {
 			continue
 		}
-		trigger["input"] = inputValue(started.Input.Value, inputAsText)
+		trigger["input"] = inputValue(started.Input.Value, c.inputAsText)
 	}
 	trigger["history"] = history
 	return json.Marshal(trigger)
@@ -201,12 +249,12 @@ func historyEvent(e *protocol.HistoryEvent) map[string]any {
 	case e.GetEventRaised() != nil:
 		return map[string]any{"EventType": 15, "Name": e.GetEventRaised().Name, "Input": text(e.GetEventRaised().Input)}
 	}
-	return nil
+	return entityEvent(e)
 }
 
 // respond makes the response of a step from what the code returned, or the message with which it failed.
-func respond(r *protocol.OrchestratorRequest, result json.RawMessage, failure string,
-	inputAsText bool) (*protocol.OrchestratorResponse, error) {
+func (c *conversion) respond(r *protocol.OrchestratorRequest, result json.RawMessage,
+	failure string) (*protocol.OrchestratorResponse, error) {
 	var s state
 	text := string(result)
 	if failure != "" {
@@ -228,8 +276,8 @@ func respond(r *protocol.OrchestratorRequest, result json.RawMessage, failure st
 	if len(s.CustomStatus) > 0 && string(s.CustomStatus) != "null" {
 		response.CustomStatus = wrapperspb.String(string(s.CustomStatus))
 	}
-	m := &simulation{instance: r.InstanceId, inputAsText: inputAsText, tasks: map[int32]*task{},
-		scheduled: map[int32]bool{}, early: map[string][]*protocol.HistoryEvent{}}
+	m := &simulation{conversion: c, instance: r.InstanceId, tasks: map[int32]*task{}, requests: map[string]int32{},
+		scheduled: map[int32]bool{}, early: map[string][]*protocol.HistoryEvent{}, hidden: firstHidden}
 	for _, list := range s.Actions {
 		for _, a := range list {
 			if a.ActionType == actContinueAsNew {
@@ -243,7 +291,8 @@ func respond(r *protocol.OrchestratorRequest, result json.RawMessage, failure st
 			m.yields = append(m.yields, t)
 		}
 	}
-	actions := m.run(append(r.PastEvents[:len(r.PastEvents):len(r.PastEvents)], r.NewEvents...))
+	steps, _, _ := stepsOf(r)
+	actions := m.run(steps)
 	complete := &protocol.CompleteOrchestrationAction{}
 	switch {
 	case failure != "":
@@ -296,17 +345,19 @@ type task struct {
 	children     []*task // of a compound action
 	done, failed bool
 	attempt      int  // the number of the present attempt, from 1
-	waits        bool // for the timer before the next attempt
+	waits        bool // for the timer before the next attempt, or before the next look at an HTTP operation
+	number       int32
+	request      *httpRequest // of an HTTP call, at present
 }
 
 // newTask refuses actions that are not supported.
 func newTask(a action) (*task, error) {
 	t := &task{action: a, attempt: 1}
 	switch a.ActionType {
-	case actCallEntity, actSignalEntity:
-		return nil, errors.New("entities are not supported in orchestrations in Python and JavaScript")
 	case actHTTP:
-		return nil, errors.New("HTTP calls of an orchestration itself are not supported: call an activity, which makes them")
+		if err := json.Unmarshal(a.HTTPRequest, &t.request); err != nil || t.request == nil {
+			return nil, fmt.Errorf("the HTTP call of the orchestration has no request that can be read: %.200s", a.HTTPRequest)
+		}
 	case actAll, actAny:
 		for _, c := range a.CompoundActions {
 			child, err := newTask(c)
@@ -315,7 +366,7 @@ func newTask(a action) (*task, error) {
 			}
 			t.children = append(t.children, child)
 		}
-	case actActivity, actSub, actTimer, actWait:
+	case actActivity, actSub, actTimer, actWait, actCallEntity, actSignalEntity, actSignalLater, actLock, actRelease:
 	case actActivityRetry, actSubRetry:
 		if a.RetryOptions == nil || a.RetryOptions.Attempts < 1 {
 			return nil, fmt.Errorf("the call of %s with retries has no retry options", a.FunctionName)
@@ -351,43 +402,56 @@ func (t *task) resolved() bool {
 
 // simulation numbers the tasks of an orchestration as its code does, by what has happened so far.
 type simulation struct {
-	instance    string
-	inputAsText bool
-	yields      []*task // in the order in which the code waits for them
-	again       *action // continue as new
-	index       int     // of the first of yields without a number
-	next        int32   // number
-	tasks       map[int32]*task
-	scheduled   map[int32]bool // numbers in the history
-	waiting     []*task        // for events
-	early       map[string][]*protocol.HistoryEvent
-	actions     []*protocol.OrchestratorAction
-	now         time.Time
+	*conversion
+	instance, execution string
+	yields              []*task // in the order in which the code waits for them
+	again               *action // continue as new
+	index               int     // of the first of yields without a number
+	next                int32   // number
+	hidden              int32   // the next number of what the code does not know of
+	tasks               map[int32]*task
+	scheduled           map[int32]bool   // numbers in the history
+	requests            map[string]int32 // numbers of calls and locks of entities, by their IDs
+	section             string           // the critical section that the code is in
+	locked              []string         // its entities
+	waiting             []*task          // for events
+	early               map[string][]*protocol.HistoryEvent
+	actions             []*protocol.OrchestratorAction
+	now                 time.Time
 }
 
 // run goes through the history, and returns the actions that are not in it.
-func (m *simulation) run(history []*protocol.HistoryEvent) []*protocol.OrchestratorAction {
+func (m *simulation) run(history []stepEvent) []*protocol.OrchestratorAction {
 	for _, e := range history {
-		if e.GetTaskScheduled() != nil || e.GetTimerCreated() != nil || e.GetSubOrchestrationInstanceCreated() != nil {
+		if e.GetTaskScheduled() != nil || e.GetTimerCreated() != nil || e.GetSubOrchestrationInstanceCreated() != nil ||
+			sentToEntity(e.HistoryEvent) {
 			m.scheduled[e.EventId] = true
 		}
 	}
-	for _, e := range history {
+	for _, step := range history {
+		e := step.HistoryEvent
 		m.now = e.GetTimestamp().AsTime()
 		switch {
 		case e.GetTaskCompleted() != nil:
-			m.complete(e.GetTaskCompleted().TaskScheduledId, false)
+			m.complete(e.GetTaskCompleted().TaskScheduledId, false, e.GetTaskCompleted().Result.GetValue())
 		case e.GetTaskFailed() != nil:
-			m.complete(e.GetTaskFailed().TaskScheduledId, true)
+			m.complete(e.GetTaskFailed().TaskScheduledId, true, "")
 		case e.GetSubOrchestrationInstanceCompleted() != nil:
-			m.complete(e.GetSubOrchestrationInstanceCompleted().TaskScheduledId, false)
+			m.complete(e.GetSubOrchestrationInstanceCompleted().TaskScheduledId, false, "")
 		case e.GetSubOrchestrationInstanceFailed() != nil:
-			m.complete(e.GetSubOrchestrationInstanceFailed().TaskScheduledId, true)
+			m.complete(e.GetSubOrchestrationInstanceFailed().TaskScheduledId, true, "")
 		case e.GetTimerFired() != nil:
-			m.complete(e.GetTimerFired().TimerId, false)
+			m.complete(e.GetTimerFired().TimerId, false, "")
+		case e.GetEntityOperationCompleted() != nil:
+			m.answered(e.GetEntityOperationCompleted().RequestId, false)
+		case e.GetEntityOperationFailed() != nil:
+			m.answered(e.GetEntityOperationFailed().RequestId, true)
+		case e.GetEntityLockGranted() != nil:
+			m.answered(e.GetEntityLockGranted().CriticalSectionId, false)
 		case e.GetEventRaised() != nil:
 			m.raise(e)
 		case e.GetExecutionStarted() != nil:
+			m.execution = e.GetExecutionStarted().GetOrchestrationInstance().GetExecutionId().GetValue()
 		default:
 			continue
 		}
@@ -420,6 +484,8 @@ func (m *simulation) number(t *task) {
 		m.waiting = append(m.waiting, t)
 	case actTimer:
 		m.emit(t, t.FireAt)
+	case actCallEntity, actSignalEntity, actSignalLater, actLock, actRelease:
+		m.toEntity(t)
 	default:
 		m.emit(t, time.Time{})
 	}
@@ -429,15 +495,16 @@ func (m *simulation) number(t *task) {
 func (m *simulation) emit(t *task, at time.Time) {
 	id := m.next
 	m.next++
-	m.tasks[id] = t
+	m.tasks[id], t.number = t, id
 	if m.scheduled[id] || t.ActionType == actTimer && t.IsCanceled {
 		return
 	}
 	a := &protocol.OrchestratorAction{Id: id}
 	switch {
 	case !at.IsZero():
-		a.OrchestratorActionType = &protocol.OrchestratorAction_CreateTimer{
-			CreateTimer: &protocol.CreateTimerAction{FireAt: timestamppb.New(at)}}
+		a.OrchestratorActionType = timerAction(at)
+	case t.ActionType == actHTTP:
+		a.OrchestratorActionType = t.request.action()
 	case t.ActionType == actSub || t.ActionType == actSubRetry:
 		instance := t.InstanceID
 		if instance == "" {
@@ -453,14 +520,20 @@ func (m *simulation) emit(t *task, at time.Time) {
 	m.actions = append(m.actions, a)
 }
 
+func timerAction(at time.Time) *protocol.OrchestratorAction_CreateTimer {
+	return &protocol.OrchestratorAction_CreateTimer{CreateTimer: &protocol.CreateTimerAction{FireAt: timestamppb.New(at)}}
+}
+
 // complete notes the end of what has a number: a task, an attempt of it, or the timer between attempts.
-func (m *simulation) complete(id int32, failed bool) {
+func (m *simulation) complete(id int32, failed bool, result string) {
 	t := m.tasks[id]
 	if t == nil || t.done {
 		return
 	}
 	delete(m.tasks, id)
 	switch {
+	case t.ActionType == actHTTP && !failed:
+		m.poll(t, result)
 	case t.waits:
 		t.waits = false
 		if t.attempt >= t.RetryOptions.Attempts {

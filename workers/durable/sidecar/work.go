@@ -2,7 +2,6 @@ package sidecar
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -128,14 +127,14 @@ func (x executor) ExecuteEntity(ctx context.Context, batch *durable.EntityBatch)
 				if w.newer {
 					i.Request = &protocol.WorkItem_EntityRequestV2{EntityRequestV2: newerBatch(batch)}
 				} else {
-					i.Request = &protocol.WorkItem_EntityRequest{EntityRequest: olderBatch(batch)}
+					i.Request = &protocol.WorkItem_EntityRequest{EntityRequest: durable.BatchToProtocol(batch)}
 				}
 				return w.send(i)
 			}})
 	if err != nil {
 		return nil, err
 	}
-	return entityResult(answer.(*protocol.EntityBatchResult))
+	return durable.BatchResult(answer.(*protocol.EntityBatchResult))
 }
 
 func wrap(text *string) *wrapperspb.StringValue {
@@ -150,15 +149,6 @@ func unwrap(v *wrapperspb.StringValue) *string {
 		return nil
 	}
 	return &v.Value
-}
-
-func olderBatch(b *durable.EntityBatch) *protocol.EntityBatchRequest {
-	r := &protocol.EntityBatchRequest{InstanceId: b.ID, EntityState: wrap(b.State)}
-	for _, o := range b.Operations {
-		r.Operations = append(r.Operations,
-			&protocol.OperationRequest{Operation: o.Name, RequestId: o.ID, Input: wrap(o.Input)})
-	}
-	return r
 }
 
 func newerBatch(b *durable.EntityBatch) *protocol.EntityRequest {
@@ -178,47 +168,6 @@ func newerBatch(b *durable.EntityBatch) *protocol.EntityRequest {
 		r.OperationRequests = append(r.OperationRequests, e)
 	}
 	return r
-}
-
-// entityResult reads the answer of a worker. Time stamps of its actions that are zero mean at once.
-func entityResult(r *protocol.EntityBatchResult) (*durable.EntityResult, error) {
-	result := &durable.EntityResult{State: unwrap(r.EntityState)}
-	var err error
-	for _, o := range r.Results {
-		one := durable.EntityOperationResult{}
-		if f := o.GetFailure(); f != nil {
-			if one.Failure, err = durable.FailureFromProtocol(f.FailureDetails); err != nil {
-				return nil, err
-			}
-		} else {
-			one.Output = unwrap(o.GetSuccess().GetResult())
-		}
-		result.Results = append(result.Results, one)
-	}
-	for _, a := range r.Actions {
-		if s := a.GetSendSignal(); s != nil {
-			signal := durable.EntitySignal{ID: s.InstanceId, Operation: s.Name, Input: unwrap(s.Input)}
-			if s.ScheduledTime.IsValid() {
-				signal.At = s.ScheduledTime.AsTime()
-			}
-			result.Signals = append(result.Signals, signal)
-		} else if s := a.GetStartNewOrchestration(); s != nil {
-			start := durable.EntityStart{InstanceID: s.InstanceId, Workflow: s.Name, Version: s.Version.GetValue(),
-				Input: unwrap(s.Input)}
-			if s.ScheduledTime.IsValid() {
-				start.At = s.ScheduledTime.AsTime()
-			}
-			result.Starts = append(result.Starts, start)
-		} else {
-			return nil, fmt.Errorf("durable: an action of an entity is of an unknown kind")
-		}
-	}
-	if r.FailureDetails != nil {
-		if result.Failure, err = durable.FailureFromProtocol(r.FailureDetails); err != nil {
-			return nil, err
-		}
-	}
-	return result, nil
 }
 
 // getWorkItems streams work to a worker until it disconnects.

@@ -48,7 +48,7 @@ df.app.orchestration('flow', function* (context) {
     return [...all, first === timer];
 });
 
-df.app.orchestration('counter', function* (context) {
+df.app.orchestration('countUp', function* (context) {
     const n = context.df.getInput();
     yield context.df.callActivity('double', n);
     if (n < 5) {
