@@ -52,6 +52,9 @@ func EntityName(id string) string { return entityName(id) }
 // StatusName returns a status as Durable Functions writes it.
 func StatusName(s Status) string { return statusText(s) }
 
+// NewFailure returns failure details of a kind with a message.
+func NewFailure(kind, message string) *backend.TaskFailureDetails { return newFailure(kind, message) }
+
 // FailureToProtocol converts failure details to the present protocol's.
 func FailureToProtocol(d *backend.TaskFailureDetails) (*protocol.TaskFailureDetails, error) {
 	return failureOf(d)

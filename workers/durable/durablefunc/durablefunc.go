@@ -59,7 +59,7 @@ type app struct {
 	http.Handler
 	settings customhandler.DurableSettings
 	engine   durable.Options
-	clients  string // address of the gRPC endpoint; empty while there is none
+	clients  string // address of the gRPC endpoint; empty before Listen
 }
 
 // conversion is between the protocol and the JSON of a language's package.
@@ -117,7 +117,7 @@ func (a *app) Entity(form customhandler.DurableForm, call customhandler.DurableC
 	return durable.ExternalEntity(func(ctx context.Context, b *durable.EntityBatch) (*durable.EntityResult, error) {
 		r, err := c.batch(ctx, form, b, call)
 		if workers.IsPermanent(err) {
-			return &durable.EntityResult{State: b.State, Failure: failure("EntityFailed", err.Error())}, nil
+			return &durable.EntityResult{State: b.State, Failure: durable.NewFailure("EntityFailed", err.Error())}, nil
 		}
 		return r, err
 	})

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/microsoft/durabletask-go/backend"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -196,7 +195,7 @@ func batchResult(b *durable.EntityBatch, text json.RawMessage) (*durable.EntityR
 		if message == "" { // The package for JavaScript writes errors as {}.
 			message = fmt.Sprintf("the operation %s of the entity %s failed", b.Operations[i].Name, b.ID)
 		}
-		r.Results = append(r.Results, durable.EntityOperationResult{Failure: failure("OperationFailed", message)})
+		r.Results = append(r.Results, durable.EntityOperationResult{Failure: durable.NewFailure("OperationFailed", message)})
 	}
 	for _, signal := range s.Signals {
 		x := durable.EntitySignal{ID: durable.EntityID(signal.Target.Name, signal.Target.Key), Operation: signal.Name,
@@ -207,8 +206,4 @@ func batchResult(b *durable.EntityBatch, text json.RawMessage) (*durable.EntityR
 		r.Signals = append(r.Signals, x)
 	}
 	return r, nil
-}
-
-func failure(kind, message string) *backend.TaskFailureDetails {
-	return &backend.TaskFailureDetails{ErrorType: kind, ErrorMessage: message}
 }
