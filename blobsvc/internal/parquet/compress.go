@@ -3,6 +3,7 @@ package parquet
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +12,6 @@ import (
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/snappy"
 	"github.com/klauspost/compress/zstd"
-	"github.com/pierrec/lz4/v4"
 )
 
 // Compression codecs of column chunks.
@@ -62,10 +62,7 @@ func decompress(codec int32, dst, src []byte) error {
 		}
 		return nil
 	case lz4Raw:
-		if n, err := lz4.UncompressBlock(src, dst); err != nil || n != len(dst) {
-			return errCompressed
-		}
-		return nil
+		return unpackLZ4(dst, src)
 	}
 	return fmt.Errorf("it is compressed by method %d, which is not known here", codec)
 }
@@ -80,4 +77,48 @@ func fill(dst []byte, r io.Reader) error {
 		return errCompressed
 	}
 	return nil
+}
+
+// unpackLZ4 decompresses a block of LZ4 (https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md): sequences of
+// literals and of copies of what precedes, the last one without a copy. The module of the format is 34 MB, for a build
+// the largest of all but one.
+func unpackLZ4(dst, src []byte) error {
+	at := 0
+	for len(src) > 0 {
+		token := src[0]
+		n, rest, ok := lz4Length(int(token>>4), src[1:])
+		if !ok || n > len(rest) || n > len(dst)-at {
+			return errCompressed
+		}
+		at += copy(dst[at:], rest[:n])
+		if src = rest[n:]; len(src) == 0 && at == len(dst) {
+			return nil
+		}
+		if len(src) < 2 {
+			return errCompressed
+		}
+		back := int(binary.LittleEndian.Uint16(src))
+		n, src, ok = lz4Length(int(token&15), src[2:])
+		if n += 4; !ok || back == 0 || back > at || n > len(dst)-at {
+			return errCompressed
+		}
+		from, end := at-back, at+n
+		for at < end { // A copy may overlap itself: what was copied is copied again.
+			at += copy(dst[at:end], dst[from:at])
+		}
+	}
+	return errCompressed
+}
+
+// lz4Length returns a length, which bytes follow if it begins with 15, and what is after it.
+func lz4Length(n int, src []byte) (_ int, rest []byte, ok bool) {
+	if n < 15 {
+		return n, src, true
+	}
+	for i, b := range src {
+		if n += int(b); b < 255 {
+			return n, src[i+1:], true
+		}
+	}
+	return 0, nil, false
 }
