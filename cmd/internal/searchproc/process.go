@@ -112,20 +112,22 @@ func (x *Index) start() (*process, error) {
 	}
 }
 
+// startError is an error that the program says, of a kind.
+type startError struct {
+	text string
+	kind error // nil: another one
+}
+
+func (e startError) Error() string { return e.text }
+func (e startError) Unwrap() error { return e.kind }
+
 // err returns the error of a start.
 func (s Started) err() error {
 	if s.Error == "" {
 		return nil
 	}
-	switch s.Kind {
-	case KindUsage:
-		return fmt.Errorf("%w: %s", ErrSettings, s.Error)
-	case KindNoIndex:
-		return fmt.Errorf("%w: %s", ErrNoIndex, s.Error)
-	case KindInUse:
-		return fmt.Errorf("%w: %s", ErrInUse, s.Error)
-	}
-	return errors.New(s.Error)
+	kinds := map[string]error{KindUsage: ErrSettings, KindNoIndex: ErrNoIndex, KindInUse: ErrInUse}
+	return startError{s.Error, kinds[s.Kind]}
 }
 
 func (p *process) alive() bool {

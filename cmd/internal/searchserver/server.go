@@ -88,12 +88,9 @@ func say(args []string) int {
 	return 2
 }
 
-// errSettings means that the settings are wrong.
-var errSettings = errors.New("search-index-fields")
-
 func kind(err error) string {
 	switch {
-	case errors.Is(err, errSettings), errors.Is(err, searchindex.ErrFields):
+	case errors.Is(err, searchindex.ErrFields):
 		return searchproc.KindUsage
 	case errors.Is(err, searchindex.ErrNoIndex):
 		return searchproc.KindNoIndex
@@ -143,7 +140,7 @@ func open(s searchproc.Settings, log *slog.Logger, ended <-chan struct{}) (*sear
 	c := searchindex.Config{Storage: storage, Table: s.Table, Folder: s.Folder, Log: log}
 	if s.Fields != "" {
 		if c.Fields, err = searchindex.ParseFields(s.Fields); err != nil {
-			return nil, fmt.Errorf("%w: %w", errSettings, err)
+			return nil, fmt.Errorf("search-index-fields: %w", err)
 		}
 	}
 	for until := time.Now().Add(s.Wait); ; {
