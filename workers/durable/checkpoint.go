@@ -46,6 +46,7 @@ func (b *Backend) CompleteOrchestrationWorkItem(ctx context.Context, wi *backend
 	defer cancel()
 	instance := w.session.instance
 	c := b.plan(w, wi.State)
+	c.advance(b.clock.Now())
 	if len(c.rows) > 0 {
 		n, err := b.commit(ctx, instance, w, c)
 		if err != nil {

@@ -297,7 +297,12 @@ func (b *Backend) stepEntity(ctx context.Context, id string, row *entityRow) (ne
 	if err != nil {
 		return nil, false, err
 	}
+	c.order = row.Order
 	for _, m := range messages {
+		if isEntity(m.Instance) {
+			c.order = c.order.atLeast(c.now).plus(1)
+			m.Order = c.order
+		}
 		text, err := b.payloads.encode(ctx, m)
 		if err != nil {
 			return nil, false, err

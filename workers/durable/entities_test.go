@@ -542,3 +542,88 @@ func TestWhenAllAndWhenAny(t *testing.T) {
 		t.Errorf("the order is %s", i.Output)
 	}
 }
+
+// ahead is the system's clock, some time ahead.
+type ahead struct {
+	workers.Clock
+	by time.Duration
+}
+
+func (c ahead) Now() time.Time { return time.Now().Add(c.by) }
+
+// Signals of a workflow and of an entity keep their order when the sender moves to a process whose clock is behind.
+func TestSignalsKeepTheirOrderWhateverTheClocks(t *testing.T) {
+	t.Parallel()
+	account := lazulitest.Start(t).Account(t)
+	quiet := slog.New(slog.DiscardHandler)
+	direct, relayed := durable.EntityID("log", "direct"), durable.EntityID("log", "relayed")
+	relay := durable.NewEntity[int]()
+	durable.Operation(relay, "next", func(ctx *durable.EntityContext, n *int, _ any) (any, error) {
+		*n++
+		ctx.Signal(relayed, "add", fmt.Sprint(*n), time.Time{})
+		return nil, nil
+	})
+	// process runs f while one process works whose clock is ahead.
+	process := func(by time.Duration, f func(c *durable.Client)) {
+		t.Helper()
+		engine := durable.NewEngine(durable.Options{Hub: "Test", Clock: ahead{lazulitest.NewClock(), by}})
+		app := workers.New(workers.Config{Storage: account.Storage, Logger: quiet, Durable: engine})
+		app.Orchestration("signals", durable.Orchestrator(func(ctx *durable.Context, _ any) (any, error) {
+			for n := range 3 {
+				if n > 0 {
+					if _, err := durable.WaitForEvent[any](ctx, "go", -1); err != nil {
+						return nil, err
+					}
+				}
+				if err := durable.SignalEntity(ctx, direct, "add", fmt.Sprint(n+1)); err != nil {
+					return nil, err
+				}
+				if err := durable.SignalEntity(ctx, durable.EntityID("relay", "one"), "next", nil); err != nil {
+					return nil, err
+				}
+			}
+			return nil, nil
+		}))
+		// Until it is told to go on, what the entities receive waits.
+		app.Orchestration("hold", durable.Orchestrator(func(ctx *durable.Context, _ any) (any, error) {
+			unlock, err := durable.LockEntities(ctx, direct, relayed)
+			if err != nil {
+				return nil, err
+			}
+			defer unlock()
+			return durable.WaitForEvent[any](ctx, "go", -1)
+		}))
+		app.Entity("relay", relay)
+		app.Entity("log", logEntity())
+		check.OK(t, app.Start(t.Context()))
+		c, err := engine.WaitClient(t.Context())
+		check.OK(t, err)
+		f(c)
+		check.OK(t, app.Stop(t.Context()))
+	}
+	for i, by := range []time.Duration{2 * time.Hour, time.Hour, 0} {
+		process(by, func(c *durable.Client) {
+			if i == 0 {
+				start(t, c, "hold", durable.StartOptions{InstanceID: "holder"})
+				check.Eventually(t, func() bool {
+					e, err := c.Entity(t.Context(), relayed, false)
+					return err == nil && e.LockedBy != ""
+				}, "the entities are locked")
+				start(t, c, "signals", durable.StartOptions{InstanceID: "one"})
+			} else {
+				check.OK(t, c.RaiseEvent(t.Context(), "one", "go", ""))
+			}
+			check.Eventually(t, func() bool { return stateOf[int](t, c, durable.EntityID("relay", "one")) == i+1 },
+				"process %d passes the signal on", i)
+		})
+	}
+	process(0, func(c *durable.Client) {
+		check.OK(t, c.RaiseEvent(t.Context(), "holder", "go", ""))
+		for _, id := range []string{direct, relayed} {
+			check.Eventually(t, func() bool { return len(stateOf[[]string](t, c, id)) == 3 }, "%s has all signals", id)
+			if got := stateOf[[]string](t, c, id); !slices.Equal(got, []string{"1", "2", "3"}) {
+				t.Errorf("%s received %q", id, got)
+			}
+		}
+	})
+}

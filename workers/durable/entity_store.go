@@ -20,8 +20,9 @@ import (
 // An entity is one partition of the Entities table:
 //
 //	RowKey                      columns
-//	entity                      State or StateBlobName, LastModified, LockedBy, LockOwner, Epoch, Commit, Outbox or OutboxBlobName
-//	q<time><hash of the ID>     Message: an operation, lock request or unlock that the entity has yet to handle
+//	entity                      State or StateBlobName, LastModified, LockedBy, LockOwner, Epoch, Commit, Order, Outbox or
+//	                            OutboxBlobName
+//	q<order><hash of the ID>    Message: an operation, lock request or unlock that the entity has yet to handle
 //	s<hash of the ID>           a message of the hub that has arrived; its copies are dropped
 //	c<hash of the ID>           the same for a signal of a client
 //	u<hash of the section>      a critical section that was released before its lock request arrived
@@ -61,6 +62,7 @@ type entityRow struct {
 	LockedBy, LockOwner    string
 	Epoch                  string
 	Commit                 int
+	Order                  order // of the last message that it has sent to an entity
 	Outbox, OutboxBlobName string
 	state                  *string // with its blob read
 }
@@ -113,15 +115,18 @@ func (s entityStore) fill(ctx context.Context, r *entityRow) error {
 	return nil
 }
 
-// key returns the key of a message's row. Keys of one process increase, so that messages stay in the order in which
-// they were put.
-func (s entityStore) key(now time.Time, id string) string {
+// key returns the key of a message's row. The keys of messages without an order, those of clients, increase in one
+// process, so that they stay in the order in which they were put.
+func (s entityStore) key(now time.Time, m *message) string {
+	h := hashID(m.ID)
+	if m.Order != "" {
+		return fmt.Sprintf("%s%s%x", inboxPrefix, m.Order, h[:6])
+	}
 	at := now.UnixNano()
 	for {
 		last := s.last.Load()
 		next := max(at, last+1)
 		if s.last.CompareAndSwap(last, next) {
-			h := hashID(id)
 			return fmt.Sprintf("%s%016X%x", inboxPrefix, next, h[:6])
 		}
 	}
@@ -135,7 +140,7 @@ func (s entityStore) put(ctx context.Context, m *message, now time.Time, from se
 	if err != nil {
 		return false, err
 	}
-	row := newEntity(partitionKey(m.Instance), s.key(now, m.ID))
+	row := newEntity(partitionKey(m.Instance), s.key(now, m))
 	row["Message"] = text
 	mark := newEntity(partitionKey(m.Instance), fmt.Sprintf("%s%x", from, h))
 	_, err = s.table.SubmitTransaction(ctx, []aztables.TransactionAction{
@@ -215,6 +220,7 @@ type entityCommit struct {
 	state  *string
 	lock   lock
 	outbox []string // encoded messages
+	order  order    // of the last one to an entity
 	delete []string // keys of handled messages
 	note   []string // critical sections to note as released
 	forget []string // notes to delete
@@ -227,12 +233,13 @@ func (s entityStore) commit(ctx context.Context, id string, r *entityRow, c enti
 	key := partitionKey(id)
 	n := &entityRow{PartitionKey: key, HasState: c.state != nil, state: c.state, LastModified: c.now,
 		LockedBy: c.lock.Section, LockOwner: c.lock.Owner,
-		Epoch: r.Epoch, Commit: r.Commit + 1}
+		Epoch: r.Epoch, Commit: r.Commit + 1, Order: c.order}
 	row := newEntity(key, entityKey)
 	row["HasState"], row["Epoch"], row["Commit"] = n.HasState, n.Epoch, n.Commit
 	row.setTime("LastModified", c.now)
 	row.setText("LockedBy", n.LockedBy)
 	row.setText("LockOwner", n.LockOwner)
+	row.setText("Order", string(n.Order))
 	var err error
 	if c.state != nil {
 		if n.State, n.StateBlobName, err = s.text(ctx, row, n, "State", *c.state); err != nil {

@@ -113,7 +113,7 @@ func (f *filter) judgeStart(ctx context.Context, m *message) (verdict, error) {
 func (f *filter) begin(m *message, execution string) verdict {
 	if f.h.started() {
 		next := newHistory()
-		next.sentinel = sentinel{Length: 0, Checkpoint: f.h.Checkpoint,
+		next.sentinel = sentinel{Length: 0, Checkpoint: f.h.Checkpoint, Order: f.h.Order,
 			Seen: f.h.Seen.with(f.b.clock.Now(), f.h.ids, f.h.confirmed.all())}
 		next.etag, next.row, next.stale = f.h.etag, f.h.row, true
 		f.h, f.reset = next, true

@@ -30,7 +30,7 @@ import (
 //	0000000000000000  EventType, EventId, _Timestamp, ExecutionId, Event, ...
 //	0000000000000001
 //	...
-//	sentinel          ExecutionId, Length, From, Checkpoint, StartId, Seen, Terminations, Wake, Commit
+//	sentinel          ExecutionId, Length, From, Checkpoint, StartId, Seen, Terminations, Wake, Order, Commit
 //
 // Rows up to the sentinel's Length are committed. Readers ignore the others: they belong to a checkpoint of more rows
 // than a batch can have left behind when it was not finished, or the end of a longer history that a continue-as-new has
@@ -56,6 +56,8 @@ type sentinel struct {
 	Wake bool
 	// CustomStatus is the last value that the workflow has set.
 	CustomStatus []byte
+	// Order is the place of the last message that the instance has sent to an entity.
+	Order order
 	// Commit is random and new in every version of the row.
 	Commit string
 }
@@ -452,6 +454,7 @@ func (s histories) submit(ctx context.Context, instance string, etag azcore.ETag
 	row["IsCheckpointComplete"] = complete
 	row.setTime("CheckpointCompletedTimestamp", now)
 	row.setText("Terminations", at.Terminations)
+	row.setText("Order", string(at.Order))
 	if at.Wake {
 		row["Wake"] = true
 	}

@@ -37,6 +37,8 @@ type message struct {
 	// Due is the time at which the event may happen: a timer beyond the longest delay of a queue's message is delayed
 	// several times.
 	Due *time.Time `json:"due,omitempty"`
+	// Order is, for a message to an entity, its place among those of its sender; empty for those of clients.
+	Order order `json:"order,omitempty"`
 	// Parent is, for the start of a sub-orchestration, true: its ID need not be unused.
 	Parent bool `json:"parent,omitempty"`
 
@@ -96,6 +98,9 @@ func decode(text string) (*message, error) {
 	}
 	if m.Version != messageVersion {
 		return nil, fmt.Errorf("%w: version %d", errBadMessage, m.Version)
+	}
+	if m.Order != "" && (len(m.Order) != 16 || m.Order.plus(0) != m.Order) {
+		return nil, fmt.Errorf("%w: order %q", errBadMessage, m.Order)
 	}
 	if err := checkReceiver(m.Instance); err != nil {
 		return nil, fmt.Errorf("%w: %w", errBadMessage, err)

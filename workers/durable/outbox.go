@@ -44,6 +44,7 @@ func outbox(instance string, h *history, from int, now time.Time) ([]outgoing, e
 		list = append(list, outgoing{message: m})
 		return m
 	}
+	place := h.Order.plus(-toEntities(h.events[from:])) // of the message to an entity before
 	for i, e := range h.events[from:] {
 		row := from + i
 		if sent := carriedBy(e); sent != nil {
@@ -93,6 +94,8 @@ func outbox(instance string, h *history, from int, now time.Time) ([]outgoing, e
 			}
 			m := send(entity, "", fmt.Sprintf("%s/%s/%d", instance, h.ExecutionID, row), signal)
 			m.schedule(to)
+			place = place.plus(1)
+			m.Order = place
 			list[len(list)-1].delay = m.left(now)
 		} else if e.GetExecutionCompleted() != nil {
 			if m := completion(start, e); m != nil {
