@@ -17,7 +17,7 @@ func newWorkersCommand(l *lab) *cobra.Command {
 		Short: "Measure workers and workflows on a server that syncs what it acknowledges",
 		Long: `Start a server on a data folder of its own and measure, through the Azure SDK over loopback: messages put and
 handled, the time from a put to the start of an idle worker's handler, delayed messages that are due at once, and
-workflows of three activities in a row and of ten at once. The processor time is that of server and client together.
+workflows of three activities in a row and of ten at once, workflows that wait, and signals to entities. The processor time is that of server and client together.
 With --in-process the server runs in the process of the workers, which reach it without connections.`,
 		Args: cobra.NoArgs,
 	}
@@ -26,11 +26,13 @@ With --in-process the server runs in the process of the workers, which reach it 
 	fl.IntVar(&c.Delayed, "delayed", 10_000, "messages that become visible at once")
 	fl.IntVar(&c.Wakes, "wakes", 1000, "messages for an idle worker, one at a time")
 	fl.IntVar(&c.Workflows, "workflows", 1000, "workflows of each kind")
+	fl.IntVar(&c.Sleeping, "sleeping", 1000, "workflows that wait at the same time")
+	fl.IntVar(&c.Entities, "entities", 10_000, "entities that are signalled once each")
 	fl.BoolVar(&c.InProcess, "in-process", false, "run the server in the process of the workers")
 	fl.StringVar(&c.Folder, "temp-dir", "", "directory for the data folder (default: the system's temporary directory)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
-		if min(c.Jobs, c.Delayed, c.Wakes, c.Workflows) < 1 {
-			return bench.SettingsError{Cause: errors.New("--jobs, --delayed, --wakes and --workflows must be positive")}
+		if min(c.Jobs, c.Delayed, c.Wakes, c.Workflows, c.Sleeping, c.Entities) < 1 {
+			return bench.SettingsError{Cause: errors.New("the numbers of things to do must be positive")}
 		}
 		if c.Command, err = l.command(); err != nil {
 			return err

@@ -80,7 +80,7 @@ func (m *measurement) slice(ctx context.Context, d time.Duration, count bool) {
 	}
 	m.spent += time.Since(start)
 	m.cpu += ProcessorTime(pid) - cpu
-	if mem := readMemory(pid); mem.RSS > m.rss.RSS {
+	if mem := ReadMemory(pid); mem.RSS > m.rss.RSS {
 		m.rss = mem
 	}
 	var s sliceResult

@@ -21,8 +21,8 @@ type Memory struct {
 	Peak int64 `json:"peak"`
 }
 
-// readMemory reads /proc/PID/status; it returns zeros where that does not exist.
-func readMemory(pid int) Memory {
+// ReadMemory returns the memory use of a process, from /proc/PID/status; zeros where that does not exist.
+func ReadMemory(pid int) Memory {
 	if pid <= 0 {
 		return Memory{}
 	}

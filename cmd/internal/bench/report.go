@@ -92,7 +92,7 @@ func newReport(cfg *Config, envs []*env, server *stackServer) *Report {
 	for _, e := range envs {
 		ep := e.target.Stack.Endpoints[Table]
 		r.Targets = append(r.Targets, &TargetReport{Name: e.target.Name, Table: ep.Host + ep.Base,
-			Idle: readMemory(e.target.PID)})
+			Idle: ReadMemory(e.target.PID)})
 	}
 	if server != nil {
 		r.Targets[0].ReadyMS = milliseconds(server.Took)

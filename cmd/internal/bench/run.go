@@ -287,7 +287,7 @@ func (r *run) floorMeasurement(w *Workload, ms []*measurement) *measurement {
 // finish takes the last readings.
 func (r *run) finish(ctx context.Context) error {
 	for i, e := range r.envs {
-		r.report.Targets[i].After = readMemory(e.target.PID)
+		r.report.Targets[i].After = ReadMemory(e.target.PID)
 	}
 	if !r.cfg.Restart || ctx.Err() != nil {
 		return ctx.Err()
@@ -299,7 +299,7 @@ func (r *run) finish(ctx context.Context) error {
 	}
 	t := r.report.Targets[0]
 	t.RestartMS = milliseconds(d)
-	t.Restarted = readMemory(r.server.Pid())
+	t.Restarted = ReadMemory(r.server.Pid())
 	return nil
 }
 

@@ -104,7 +104,7 @@ func TestRunWithFloorAndVersus(t *testing.T) {
 	}
 	own := report.Targets[0]
 	if own.ReadyMS <= 0 || own.RestartMS <= 0 ||
-		(readMemory(os.Getpid()).RSS > 0 && (own.Idle.RSS == 0 || own.After.RSS == 0)) {
+		(ReadMemory(os.Getpid()).RSS > 0 && (own.Idle.RSS == 0 || own.After.RSS == 0)) {
 		t.Errorf("own stack: %+v", own)
 	}
 	if left, _ := os.ReadDir(cfg.TempDir); len(left) > 0 {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -39,6 +40,10 @@ type Config struct {
 	Delayed int
 	// Workflows is the number of workflows of each kind.
 	Workflows int
+	// Sleeping is the number of workflows that wait for an event at the same time.
+	Sleeping int
+	// Entities is the number of entities that a client signals once each.
+	Entities int
 	// Wakes is the number of messages that are put, one at a time, for an idle worker.
 	Wakes int
 	// InProcess runs the server in this process, and reaches it without connections.
@@ -60,12 +65,15 @@ type Row struct {
 	P50, P99 time.Duration
 	// Took is the time that all took.
 	Took time.Duration
+	// Memory is the memory that server and client took meanwhile, without what they can give back at once, in bytes; 0
+	// where it was not measured.
+	Memory int64
 }
 
 // Write writes rows as a table.
 func Write(out io.Writer, rows []Row) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "work\t/s\tprocessor time\trequests\tp50\tp99\ttook\t")
+	fmt.Fprintln(w, "work\t/s\tprocessor time\trequests\tp50\tp99\ttook\tmemory\t")
 	short := func(d time.Duration) string {
 		if d == 0 {
 			return "-"
@@ -73,8 +81,12 @@ func Write(out io.Writer, rows []Row) error {
 		return d.Round(max(time.Microsecond, d/1000)).String()
 	}
 	for _, r := range rows {
-		fmt.Fprintf(w, "%s\t%.0f\t%s\t%.2f\t%s\t%s\t%s\t\n", r.Name, r.Rate, short(r.Processor), r.Requests,
-			short(r.P50), short(r.P99), short(r.Took))
+		memory := "-"
+		if r.Memory != 0 {
+			memory = fmt.Sprintf("%.1f MiB", float64(r.Memory)/(1<<20))
+		}
+		fmt.Fprintf(w, "%s\t%.0f\t%s\t%.2f\t%s\t%s\t%s\t%s\t\n", r.Name, r.Rate, short(r.Processor), r.Requests,
+			short(r.P50), short(r.P99), short(r.Took), memory)
 	}
 	return w.Flush()
 }
@@ -162,6 +174,17 @@ func (r *run) processor() time.Duration {
 	return own + bench.ProcessorTime(r.server.Pid())
 }
 
+// memory returns the memory that server and client have. What this process can give back does not count, what the server
+// can does.
+func (r *run) memory() int64 {
+	debug.FreeOSMemory()
+	n := bench.ReadMemory(os.Getpid()).Anon
+	if r.server != nil {
+		n += bench.ReadMemory(r.server.Pid()).Anon
+	}
+	return n
+}
+
 // measured adds a row for n things that do does.
 func (r *run) measured(name string, n int, do func() error) error {
 	began, used, asked := time.Now(), r.processor(), r.requests.Load()
@@ -187,19 +210,7 @@ var body = make([]byte, 256)
 
 // put puts n messages, some at a time.
 func put(ctx context.Context, n int, one func(context.Context) error) error {
-	g, ctx := errgroup.WithContext(ctx)
-	next := atomic.Int64{}
-	for range parallel {
-		g.Go(func() error {
-			for next.Add(1) <= int64(n) {
-				if err := one(ctx); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	return g.Wait()
+	return each(ctx, n, parallel, func(ctx context.Context, _ int) error { return one(ctx) })
 }
 
 // handle runs a worker until it has handled n messages of a queue.
@@ -337,6 +348,11 @@ func (r *run) workflows(ctx context.Context) error {
 		results, err := durable.WhenAll[int](all...)
 		return len(results), err
 	}))
+	app.Orchestration("sleep", durable.Orchestrator(func(ctx *durable.Context, _ int) (any, error) {
+		return durable.WaitForEvent[any](ctx, "go", -1)
+	}))
+	app.Entity("counter", durable.Operation(durable.NewEntity[int](), "add",
+		func(_ *durable.EntityContext, n *int, by int) (int, error) { *n += by; return *n, nil }))
 	if err := app.Start(ctx); err != nil {
 		return err
 	}
@@ -353,7 +369,66 @@ func (r *run) workflows(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	if err := r.sleeping(ctx, app, client); err != nil {
+		return err
+	}
+	return r.entities(ctx, app, client)
+}
+
+// each calls do with 0 to n-1, several at once.
+func each(ctx context.Context, n, atOnce int, do func(ctx context.Context, i int) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	next := atomic.Int64{}
+	for range atOnce {
+		g.Go(func() error {
+			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+				if err := do(ctx, int(i)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// sleeping measures workflows that wait for an event.
+func (r *run) sleeping(ctx context.Context, app *workers.App, client *durable.Client) error {
+	before := r.memory()
+	err := r.measured(fmt.Sprintf("%d workflows begin to wait for an event", r.Sleeping), r.Sleeping, func() error {
+		return each(ctx, r.Sleeping, workflowsAtOnce, func(ctx context.Context, i int) error {
+			_, err := client.Start(ctx, "sleep", durable.StartOptions{InstanceID: fmt.Sprint("sleep-", i)})
+			return err
+		})
+	})
+	if err == nil {
+		err = app.WaitIdle(ctx)
+	}
+	r.rows[len(r.rows)-1].Memory = r.memory() - before
+	return err
+}
+
+// entities measures signals, each to an entity of its own. The memory is what the last nine tenths take.
+func (r *run) entities(ctx context.Context, app *workers.App, client *durable.Client) error {
+	signal := func(from, n int) error {
+		err := each(ctx, n, workflowsAtOnce, func(ctx context.Context, i int) error {
+			return client.SignalEntity(ctx, durable.EntityID("counter", fmt.Sprint(from+i)), "add",
+				durable.SignalOptions{Input: "1"})
+		})
+		if err == nil {
+			err = app.WaitIdle(ctx)
+		}
+		return err
+	}
+	first := r.Entities / 10
+	if err := signal(0, first); err != nil {
+		return err
+	}
+	before := r.memory()
+	err := r.measured(fmt.Sprintf("signal %d entities once, %d at a time", r.Entities-first, workflowsAtOnce),
+		r.Entities-first, func() error { return signal(first, r.Entities-first) })
+	r.rows[len(r.rows)-1].Memory = r.memory() - before
+	return err
 }
 
 func (r *run) workflow(ctx context.Context, client *durable.Client, name string) error {
@@ -361,27 +436,17 @@ func (r *run) workflow(ctx context.Context, client *durable.Client, name string)
 	var all []time.Duration
 	title := map[string]string{"chain": "chain of 3 activities", "fan-out": "fan-out of 10 activities"}[name]
 	err := r.measured(fmt.Sprintf("%s, %d at a time", title, workflowsAtOnce), r.Workflows, func() error {
-		g, ctx := errgroup.WithContext(ctx)
-		next := atomic.Int64{}
-		for range workflowsAtOnce {
-			g.Go(func() error {
-				for next.Add(1) <= int64(r.Workflows) {
-					at := time.Now()
-					id, err := client.Start(ctx, name, durable.StartOptions{})
-					if err == nil {
-						_, err = client.Wait(ctx, id)
-					}
-					if err != nil {
-						return err
-					}
-					mu.Lock()
-					all = append(all, time.Since(at))
-					mu.Unlock()
-				}
-				return nil
-			})
-		}
-		return g.Wait()
+		return each(ctx, r.Workflows, workflowsAtOnce, func(ctx context.Context, _ int) error {
+			at := time.Now()
+			id, err := client.Start(ctx, name, durable.StartOptions{})
+			if err == nil {
+				_, err = client.Wait(ctx, id)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, time.Since(at))
+			return err
+		})
 	})
 	if err == nil {
 		slices.Sort(all)
