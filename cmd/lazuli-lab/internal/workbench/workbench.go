@@ -174,8 +174,8 @@ func (r *run) processor() time.Duration {
 	return own + bench.ProcessorTime(r.server.Pid())
 }
 
-// memory returns the memory that server and client have. What this process can give back does not count, what the server
-// can does.
+// memory returns the memory that server and client have. What this process can give back does not count, what the
+// server can does.
 func (r *run) memory() int64 {
 	debug.FreeOSMemory()
 	n := bench.ReadMemory(os.Getpid()).Anon
