@@ -159,7 +159,7 @@ public class Spark {
 	}
 
 	private static void await(BooleanSupplier done, String what) throws InterruptedException {
-		for (int i = 0; i < 600 && !done.getAsBoolean(); i++) {
+		for (int i = 0; i < 1500 && !done.getAsBoolean(); i++) {
 			Thread.sleep(200);
 		}
 		check(done.getAsBoolean(), "waited in vain for " + what);
