@@ -95,8 +95,13 @@ func (db *DB) openReplica(o Options) error {
 			}
 		}
 	case db.found.logID != o.Log.ID():
-		return fmt.Errorf("%w: %s follows log %s, and the cluster has log %s", ErrOtherLog, filepath.Base(db.path),
-			db.found.logID, o.Log.ID())
+		help := ""
+		if !o.Private {
+			help = fmt.Sprintf("; if the folder belongs to this cluster, move the file away with `mv %[1]s %[1]s.other` and "+
+				"start the node again: it gets everything from the other nodes", db.path)
+		}
+		return fmt.Errorf("%w: %s follows log %s, and the cluster has log %s%s", ErrOtherLog, filepath.Base(db.path),
+			db.found.logID, o.Log.ID(), help)
 	default:
 		r.id, r.from, r.ahead = db.found.logID, db.found.from, db.found.ahead
 	}
