@@ -196,7 +196,8 @@ func (m *nodeMatrix) kinds() map[string][]string {
 		}
 		name := check.Must(filepath.Rel(m.folder(), path))(m.t)
 		if name == "LOCK" || name == "RESERVE" || strings.Contains(name, ".damaged-") ||
-			strings.Contains(name, ".diverged-") || strings.HasSuffix(name, ".other") || strings.HasSuffix(name, "index.db") || strings.HasSuffix(name, ".pub") {
+			strings.Contains(name, ".diverged-") || strings.HasSuffix(name, ".other") || strings.HasSuffix(name, "index.db") ||
+			strings.HasSuffix(name, ".pub") {
 			return nil
 		}
 		kind := kindOfNodeFile(name)
@@ -241,7 +242,8 @@ func (m *nodeMatrix) damage(kind, damage string) (name string, back func()) {
 	}
 	name = files[len(files)-1]
 	other := files[0]
-	if swap := map[string]string{"tables.db": "queues.db", "queues.db": "blobs.db", "blobs.db": "tables.db"}[kind]; swap != "" {
+	if swap := map[string]string{"tables.db": "queues.db", "queues.db": "blobs.db",
+		"blobs.db": "tables.db"}[kind]; swap != "" {
 		other = swap
 	}
 	read := func(name string) []byte { return check.Must(os.ReadFile(filepath.Join(m.folder(), name)))(t) }
