@@ -271,15 +271,11 @@ func (s *Service) queryBlobContents(c *call) error {
 	if err != nil {
 		return queryError(err)
 	}
+	b.Node = nil // recorded: a query says nothing of the owner
 	c.sendBlob(&b)
 	c.Set("Content-Type", "avro/binary")
-	if s.hierarchical(c.Account) { // as recorded
-		for _, name := range [...]string{"X-Ms-Owner", "X-Ms-Group", "X-Ms-Permissions"} {
-			c.Out.Header().Del(name)
-		}
-		if c.version() < v20200612 {
-			c.Set("x-ms-server-encrypted", "false")
-		}
+	if s.hierarchical(c.Account) && c.version() < v20200612 { // as recorded
+		c.Set("x-ms-server-encrypted", "false")
 	}
 	// The answer is not encoded as the content may be; without the header, clients take it as it is.
 	c.Out.Header().Del("Content-Encoding")

@@ -1,6 +1,7 @@
 package blobsvc_test
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -26,10 +27,131 @@ func (f *fixture) lakeServe(b *testing.B, hr *http.Request, status int) {
 }
 
 func (f *fixture) lakeLocal(method, path string, headers ...string) *http.Request {
-	hr := f.lakeNew(method, path, "", headers...)
-	in := httptest.NewRequest(method, hr.URL.RequestURI(), io.LimitReader(strings.NewReader(""), 0))
-	in.Header, in.Host, in.ContentLength = hr.Header, hr.Host, 0
+	return f.lakeLocalWith("", method, path, headers...)
+}
+
+func (f *fixture) lakeLocalWith(content, method, path string, headers ...string) *http.Request {
+	hr := f.lakeNew(method, path, content, headers...)
+	in := httptest.NewRequest(method, hr.URL.RequestURI(), nil)
+	in.Header, in.Host, in.ContentLength = hr.Header, hr.Host, hr.ContentLength
 	return in
+}
+
+// besideFlat runs the same work on an account without and on one with a hierarchical namespace. Each returns a request
+// for the i-th time, and the content that it sends.
+func besideFlat(b *testing.B, status int, content []byte, flat, tree func(f *fixture) func(i int) *http.Request) {
+	for _, kind := range []struct {
+		name    string
+		setting accountprops.Blob
+		prepare func(f *fixture) func(i int) *http.Request
+	}{{"flat", accountprops.Blob{}, flat}, {"tree", accountprops.Blob{Hierarchical: true}, tree}} {
+		b.Run(kind.name, func(b *testing.B) {
+			f := managed(b, kind.setting)
+			f.do("PUT", "/box?restype=container", "").want(b, 201, "")
+			next := kind.prepare(f)
+			handler := f.svc.Handler()
+			if kind.setting.Hierarchical {
+				handler = f.svc.LakeHandler()
+			}
+			b.SetBytes(int64(len(content)))
+			i := 0
+			for b.Loop() {
+				b.StopTimer()
+				hr := next(i)
+				hr.Body = io.NopCloser(bytes.NewReader(content))
+				w := sink{header: http.Header{}}
+				i++
+				b.StartTimer()
+				handler.ServeHTTP(&w, hr)
+				if w.status != status {
+					b.Fatalf("status %d, want %d", w.status, status)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkCreateBesideFlat(b *testing.B) {
+	besideFlat(b, 201, nil,
+		func(f *fixture) func(int) *http.Request {
+			return func(i int) *http.Request {
+				return f.local("PUT", fmt.Sprintf("/box/d/f%08d", i), 0, "x-ms-blob-type", "BlockBlob")
+			}
+		},
+		func(f *fixture) func(int) *http.Request {
+			return func(i int) *http.Request { return f.lakeLocal("PUT", fmt.Sprintf("/box/d/f%08d?resource=file", i)) }
+		})
+}
+
+func BenchmarkPropertiesBesideFlat(b *testing.B) {
+	const path = "/box/a/b/c/d/e/f/g/h/i/f"
+	besideFlat(b, 200, nil,
+		func(f *fixture) func(int) *http.Request {
+			f.do("PUT", path, "", "x-ms-blob-type", "BlockBlob").want(b, 201, "")
+			return func(int) *http.Request { return f.local("HEAD", path, 0) }
+		},
+		func(f *fixture) func(int) *http.Request {
+			f.lakeDo("PUT", path+"?resource=file", "").want(b, 201, "")
+			return func(int) *http.Request { return f.lakeLocal("HEAD", path) }
+		})
+}
+
+func BenchmarkReadBesideFlat(b *testing.B) {
+	const path = "/box/a/b/f"
+	besideFlat(b, 200, nil,
+		func(f *fixture) func(int) *http.Request {
+			f.do("PUT", path, string(randomBytes(4096)), "x-ms-blob-type", "BlockBlob").want(b, 201, "")
+			return func(int) *http.Request { return f.local("GET", path, 0) }
+		},
+		func(f *fixture) func(int) *http.Request {
+			f.do("PUT", path, string(randomBytes(4096)), "x-ms-blob-type", "BlockBlob").want(b, 201, "")
+			return func(int) *http.Request { return f.lakeLocal("GET", path) }
+		})
+}
+
+func BenchmarkListBesideFlat(b *testing.B) {
+	fill := func(f *fixture) {
+		for i := range 5000 {
+			f.do("PUT", fmt.Sprintf("/box/d%d/f%d", i/100, i), "", "x-ms-blob-type", "BlockBlob").want(b, 201, "")
+		}
+	}
+	besideFlat(b, 200, nil,
+		func(f *fixture) func(int) *http.Request {
+			fill(f)
+			return func(int) *http.Request { return f.local("GET", "/box?restype=container&comp=list", 0) }
+		},
+		func(f *fixture) func(int) *http.Request {
+			fill(f)
+			return func(int) *http.Request { return f.lakeLocal("GET", "/box?resource=filesystem&recursive=true") }
+		})
+}
+
+func BenchmarkAppendBesideFlat(b *testing.B) {
+	content := randomBytes(8 << 20)
+	for _, part := range []struct {
+		name   string
+		status int
+		flat   bool
+	}{{"block", 201, true}, {"append", 202, false}} {
+		b.Run(part.name, func(b *testing.B) {
+			f := managed(b, accountprops.Blob{Hierarchical: !part.flat})
+			f.do("PUT", "/box?restype=container", "").want(b, 201, "")
+			handler, hr := f.svc.Handler(), f.local("PUT", "/box/f?comp=block&blockid=YQ==", len(content))
+			if !part.flat {
+				f.lakeDo("PUT", "/box/f?resource=file", "").want(b, 201, "")
+				handler, hr = f.svc.LakeHandler(), f.lakeLocalWith(string(content), "PATCH", "/box/f?action=append&position=0")
+			}
+			b.SetBytes(int64(len(content)))
+			for b.Loop() {
+				hr.Body = io.NopCloser(bytes.NewReader(content))
+				w := sink{header: http.Header{}}
+				handler.ServeHTTP(&w, hr)
+				if w.status != part.status {
+					b.Fatalf("status %d, want %d", w.status, part.status)
+				}
+			}
+		})
+	}
 }
 
 // A rename, and a recursive delete, at three sizes of what is below the directory: the time is the same.

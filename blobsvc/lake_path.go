@@ -209,6 +209,9 @@ func (s *Service) createPath(c *call, directory bool) error {
 // directory to be made exists already.
 func (s *Service) pathExists(c *call) error {
 	var b state.Blob
+	if c.version() < v20191212 {
+		return errPathExists
+	}
 	if err := s.readKind(c, &b); err != nil {
 		return errPathExists // it was removed meanwhile
 	}

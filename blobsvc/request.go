@@ -273,6 +273,7 @@ const (
 	v20190202 wire.Version = 20190202 // CRC64, encryption scopes of containers
 	v20190707 wire.Version = 20190707 // hierarchical namespaces
 	v20191010 wire.Version = 20191010 // IDs of versions (recorded; the reference says 2019-12-12)
+	v20191212 wire.Version = 20191212 // the kind of what exists, which Hadoop asks for
 	v20200210 wire.Version = 20200210 // creation times of paths
 	v20200612 wire.Version = 20200612 // owners of paths on the Blob endpoint
 	v20201002 wire.Version = 20201002 // immutable storage with versioning
