@@ -79,6 +79,10 @@ func (n *Names) Of(bucket store.Bucket, key []byte) string {
 		if len(key) > 8 { // a part of a key, as a page begins with
 			return "blob " + n.item(item{generation(binary.BigEndian.Uint64(key)), string(key[8:])})
 		}
+	case namesBucket:
+		if parent, name, err := parseEntryKey(key); err == nil {
+			return fmt.Sprintf("the name %q in %s", name, n.item(parent.item()))
+		}
 	case pendingBucket, copiesBucket:
 		if it, err := parsePendingKey(key); err == nil {
 			return "uncommitted blocks of blob " + n.item(it)
