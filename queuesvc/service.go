@@ -36,6 +36,7 @@ type Service struct {
 	common     frontend.Common
 	now        func() time.Time
 	properties *properties.Registry
+	wants      wants
 }
 
 // New opens the queues and returns when they can be used. Call Close after the last request.

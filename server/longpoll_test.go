@@ -2,8 +2,10 @@ package server_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
+	"github.com/lazuli-storage/lazuli/internal/sdk/messages"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/server"
 )
@@ -91,6 +94,65 @@ func TestGetMessagesWaits(t *testing.T) {
 	}
 	if got := <-waiting; got.messages != 0 || got.after > 45*time.Second {
 		t.Errorf("at a stop: %+v", got)
+	}
+}
+
+// Messages that are put while receivers wait, whose waits also end by themselves, reach one receiver each.
+func TestWaitingReceiversShareMessages(t *testing.T) {
+	t.Parallel()
+	s := start(t, server.Config{InMemory: true})
+	service, err := azqueue.NewServiceClientFromConnectionString(s.ConnectionString(), nil)
+	check.OK(t, err)
+	q := service.NewQueueClient("shared")
+	_, err = q.Create(t.Context(), nil)
+	check.OK(t, err)
+	const senders, each = 4, 100
+	var mu sync.Mutex
+	received := map[string]int{}
+	var receivers, all sync.WaitGroup
+	done, end := context.WithCancel(t.Context())
+	for i := range 6 {
+		receivers.Go(func() {
+			most := int32(1 + i%3)
+			for done.Err() == nil {
+				got, _, err := messages.Receive(t.Context(), q, messages.Request{Most: int(most), Lease: time.Hour,
+					Wait: time.Second, Stop: done.Done()})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if len(got) > int(most) {
+					t.Errorf("%d messages, at most %d were asked for", len(got), most)
+				}
+				mu.Lock()
+				for _, m := range got {
+					received[*m.MessageText]++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for i := range senders {
+		all.Go(func() {
+			for j := range each {
+				if _, err := q.EnqueueMessage(t.Context(), fmt.Sprintf("%d-%d", i, j), nil); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	check.Eventually(t, func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(received) == senders*each
+	}, "all messages are received")
+	end()
+	receivers.Wait()
+	for text, n := range received {
+		if n != 1 {
+			t.Errorf("message %s was received %d times", text, n)
+		}
 	}
 }
 
