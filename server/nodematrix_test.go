@@ -327,6 +327,10 @@ func (m *nodeMatrix) try(kind, damage string) string {
 		outcome = "refused, and without loss after the command in the error"
 	} else if left {
 		outcome = "left the cluster, and joined again"
+		check.Eventually(t, func() bool { // the next damage needs files
+			st, err := m.c.nodes[0].ClusterStatus(t.Context())
+			return err == nil && st.Copies.Short == 0
+		}, "the node gets its copies of the streams again")
 	} else if strings.Contains(text, "level=ERROR") || strings.Contains(m.log.String()[logged:], "level=ERROR") {
 		outcome = "reported, without loss"
 	}
