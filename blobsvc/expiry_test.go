@@ -61,7 +61,7 @@ func TestSetBlobExpiry(t *testing.T) {
 		{"RelativeToNow", "-5", "InvalidHeaderValue"},
 		{"RelativeToNow", "9223372036854775807", "InvalidHeaderValue"},
 		{"RelativeToNow", "461168601842738", "InvalidHeaderValue"},
-		{"RelativeToCreation", "1", "InvalidHeaderValue"},
+		{"RelativeToCreation", "-1", "InvalidHeaderValue"},
 		{"Absolute", "tomorrow", "InvalidHeaderValue"},
 		{"Absolute", f.now().Add(-time.Hour).UTC().Format(http.TimeFormat), "InvalidHeaderValue"},
 	} {
@@ -73,6 +73,8 @@ func TestSetBlobExpiry(t *testing.T) {
 			f.do("PUT", path, "", headers...).want(t, 400, tc.code)
 		})
 	}
+	f.do("PUT", path, "", "x-ms-expiry-option", "RelativeToCreation", "x-ms-expiry-time", "1").want(t, 200, "")
+	f.do("HEAD", "/"+containerOf(c.URL())+"/b", "").want(t, 404, "BlobNotFound")
 	f.do("PUT", "/"+containerOf(c.URL())+"/none?comp=expiry", "", "x-ms-expiry-option", "NeverExpire").want(t, 404,
 		"BlobNotFound")
 }

@@ -29,7 +29,7 @@ type Expiry struct {
 const maxExpiry ticks.Ticks = 3155378975999999999
 
 // Of returns the expiry time of a blob that was created at a time. It fails with [ErrExpiry] unless the time is in the
-// future.
+// future; a time after the creation may have passed, as a live test of the SDK for Go shows.
 func (e Expiry) Of(created, now ticks.Ticks) (ticks.Ticks, error) {
 	at := e.At
 	switch {
@@ -38,7 +38,7 @@ func (e Expiry) Of(created, now ticks.Ticks) (ticks.Ticks, error) {
 	case at == 0:
 		return 0, nil
 	}
-	if at <= now || at > maxExpiry {
+	if at <= now && e.AfterCreation == 0 || at > maxExpiry {
 		return 0, ErrExpiry
 	}
 	return at, nil
