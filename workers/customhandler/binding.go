@@ -15,6 +15,7 @@ type binding struct {
 	name       string // of the value in Data or Outputs
 	kind       string // "queueTrigger", "blob", ...
 	binary     bool   // dataType is binary
+	client     bool   // the value is a client of the SDK, which the worker makes
 	connection string
 
 	target       template // queue name, blob path or table name
@@ -43,6 +44,7 @@ const (
 	kindTimerTrigger = "timerTrigger"
 	kindHTTPTrigger  = "httpTrigger"
 	kindEventTrigger = "eventGridTrigger"
+	kindWarmup       = "warmupTrigger"
 	kindQueue        = "queue"
 	kindBlob         = "blob"
 	kindTable        = "table"
@@ -73,8 +75,10 @@ func readBinding(o *section, s *settings, h *hostFile, f *function) (b *binding,
 	b.readOptions(o, s, h, f, output)
 	b.readConnection(o, s)
 	if p := o.object("properties"); p != nil || o.has("sdkBinding") {
-		if o.boolean("sdkBinding", false) || p != nil && p.boolean("supportsDeferredBinding", false) {
-			o.fail("sdkBinding", "not supported: take the binding's value, or make a client of the SDK in the function")
+		b.client = o.boolean("sdkBinding", false) || p != nil && p.boolean("supportsDeferredBinding", false)
+		if b.client && (h.runtime == "" || b.kind != kindBlobTrigger && b.kind != kindBlob || output) {
+			o.fail("sdkBinding", "a client of the SDK is for triggers and inputs of blobs only, in Python and JavaScript: take "+
+				"the binding's value, or make a client in the function")
 		}
 	}
 	o.done()

@@ -36,7 +36,7 @@ const maxName = 128
 
 var (
 	triggerKinds = []string{kindHTTPTrigger, kindQueueTrigger, kindBlobTrigger, kindTimerTrigger, kindEventTrigger,
-		kindOrchestrationTrigger, kindActivityTrigger, kindEntityTrigger}
+		kindOrchestrationTrigger, kindActivityTrigger, kindEntityTrigger, kindWarmup}
 	inputKinds  = []string{kindBlob, kindTable, kindDurableClient}
 	outputKinds = []string{kindHTTP, kindQueue, kindBlob, kindTable}
 

@@ -262,6 +262,7 @@ func (h *Host) Run(ctx context.Context, l net.Listener) error {
 	defer h.giveUp(nil)
 	ended := make(chan error, 1)
 	go func() { ended <- h.invoker.run(running) }()
+	h.warmUp()
 	serving := make(chan error, 1)
 	go func() { serving <- server.Serve(l) }()
 

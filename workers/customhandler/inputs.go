@@ -32,6 +32,9 @@ func (h *Host) read(ctx context.Context, inv *invocation, b *binding) (any, erro
 	if err != nil {
 		return nil, err
 	}
+	if b.client {
+		return &BlobReference{b.connection, container, name}, nil
+	}
 	client, err := h.blobs(b)
 	if err != nil {
 		return nil, err

@@ -93,7 +93,7 @@ func (p *project) readFunctions(ctx context.Context, r *report, c Config) ([]*fu
 		processes = n
 	}
 	app, err := c.Workers.Open(ctx, WorkerSettings{
-		Runtime: p.host.runtime, Dir: p.dir, Environ: p.settings.values, Processes: processes,
+		Runtime: p.host.runtime, Dir: p.dir, Environ: p.environ(), Processes: processes,
 		Level: p.host.levels.least, Logger: c.Logger, Stdout: c.Stdout, Stderr: c.Stderr,
 	})
 	if err != nil {
@@ -126,6 +126,24 @@ func (p *project) readFunctions(ctx context.Context, r *report, c Config) ([]*fu
 	return list, nil
 }
 
+// environ is the environment of a language worker. The storage libraries for Python do not know UseDevelopmentStorage.
+func (p *project) environ() []string {
+	list := slices.Clone(p.settings.values)
+	if full, err := connstr.Parse(connstr.Development); err == nil && p.host.runtime == "python" {
+		for i, line := range list {
+			if name, value, _ := strings.Cut(line, "="); isDevelopment(value) {
+				list[i] = name + "=" + full.Reveal()
+			}
+		}
+	}
+	return list
+}
+
+// isDevelopment reports whether a setting is the short connection string of the development account.
+func isDevelopment(value string) bool {
+	return strings.TrimSuffix(strings.TrimSpace(value), ";") == connstr.Development
+}
+
 // maxProcesses is the largest FUNCTIONS_WORKER_PROCESS_COUNT, as in Azure.
 const maxProcesses = 10
 
@@ -146,8 +164,7 @@ func (p *project) addLocalSettings(r *report, c Config) {
 	}
 	if c.ConnectionString != "" {
 		for _, line := range slices.Clone(s.values) {
-			if name, value, _ := strings.Cut(line, "="); strings.TrimSuffix(strings.TrimSpace(value),
-				";") == connstr.Development {
+			if name, value, _ := strings.Cut(line, "="); isDevelopment(value) {
 				s.set(name, c.ConnectionString)
 			}
 		}

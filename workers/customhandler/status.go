@@ -234,7 +234,7 @@ func (f *function) example() (string, bool) {
 		return `{"id": 1}`, true
 	case kindBlobTrigger:
 		return f.trigger.path, true // The path of a blob.
-	case kindTimerTrigger:
+	case kindTimerTrigger, kindWarmup:
 		return "", true
 	case kindOrchestrationTrigger:
 		return "null", true

@@ -122,3 +122,15 @@ func TestStatusHandler(t *testing.T) {
 		}
 	}
 }
+
+// A function with a warmup trigger is called once, when the host has started.
+func TestWarmup(t *testing.T) {
+	t.Parallel()
+	handler, calls := record(`{}`)
+	r := run(t, map[string]string{"Warm/function.json": `{"bindings": [{"type": "warmupTrigger", "direction": "in",
+		"name": "context"}]}`}, handler)
+	if a := next(t, calls); a.path != "/Warm" {
+		t.Errorf("asked at %s", a.path)
+	}
+	eventually(t, "the call ends", func() bool { return r.Status().Functions[0].Succeeded == 1 })
+}

@@ -19,7 +19,7 @@ import (
 func (h *Host) register(f *function) {
 	b, host := f.trigger, h.project.host
 	switch b.kind {
-	case kindHTTPTrigger, kindEventTrigger:
+	case kindHTTPTrigger, kindEventTrigger, kindWarmup:
 		return
 	case kindQueueTrigger:
 		h.app.Queue(f.name, func(ctx context.Context, m workers.QueueMessage) error {
@@ -57,6 +57,23 @@ func (h *Host) register(f *function) {
 		h.registerDurable(f)
 	}
 	h.storage = true
+}
+
+// warmUp calls the functions with a warmup trigger, once for each start of the host.
+// https://learn.microsoft.com/azure/azure-functions/functions-bindings-warmup
+func (h *Host) warmUp() {
+	for _, f := range h.project.functions {
+		if f.trigger.kind == kindWarmup {
+			h.calls.Go(func() {
+				inv := h.newInvocation(h.hard, f, "The host has started.")
+				inv.trigger = map[string]any{}
+				_ = h.wrap(h.hard, inv, func(ctx context.Context) error { // Its end is logged.
+					_, err := h.call(ctx, inv)
+					return err
+				})
+			})
+		}
+	}
 }
 
 // queueOptions returns the options of a queue trigger, from the binding and from host.json.
@@ -105,7 +122,10 @@ func (h *Host) callBlob(ctx context.Context, f *function, client *blob.Client) e
 	properties, err := client.GetProperties(ctx, nil)
 	if err == nil {
 		var text []byte
-		if text, err = download(ctx, client, etag); err == nil {
+		if !f.trigger.client {
+			text, err = download(ctx, client, etag)
+		}
+		if err == nil {
 			inv.fromBlob(path, client.URL(), properties, text, f.trigger)
 		}
 	}
@@ -145,6 +165,11 @@ func (inv *invocation) fromBlob(path, uri string, p blob.GetPropertiesResponse, 
 		for k, v := range values {
 			d.set(k, v)
 		}
+	}
+	if b.client {
+		container, name, _ := strings.Cut(path, "/")
+		inv.trigger = &BlobReference{b.connection, container, name}
+		return
 	}
 	inv.addInput(text, b.binary)
 }

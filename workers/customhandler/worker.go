@@ -77,8 +77,8 @@ type Invocation struct {
 	// Function is the function's name.
 	Function string
 	// Inputs are the values of the trigger, and then of the input bindings in their order: functions may take them by
-	// position. Metadata are the trigger's metadata. A value is nil, a string, []byte, time.Time, *HTTPRequest, or
-	// anything that encoding/json writes.
+	// position. Metadata are the trigger's metadata. A value is nil, a string, []byte, time.Time, *HTTPRequest,
+	// *BlobReference, or anything that encoding/json writes.
 	Inputs   []Input
 	Metadata map[string]any
 	// Retry is the attempt under a retry policy; nil without one.
@@ -97,6 +97,13 @@ type Invocation struct {
 type Input struct {
 	Name  string // of the binding
 	Value any
+}
+
+// BlobReference is the value of a binding of which the worker makes a client of the SDK.
+type BlobReference struct {
+	Connection string // the name of a setting
+	Container  string `json:"ContainerName"`
+	Blob       string `json:"BlobName"`
 }
 
 // HTTPRequest is the value of an HTTP trigger.

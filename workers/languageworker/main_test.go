@@ -52,6 +52,9 @@ var testFunctions = map[string][]string{
 		`{"type": "http", "direction": "OUT", "name": "$return"}`},
 	"pid": {`{"type": "httpTrigger", "direction": "IN", "name": "req", "authLevel": "ANONYMOUS"}`,
 		`{"type": "http", "direction": "OUT", "name": "$return"}`},
+	"client": {`{"type": "httpTrigger", "direction": "IN", "name": "req", "authLevel": "ANONYMOUS", "route": "client/{name}"}`,
+		`{"type": "blob", "direction": "IN", "name": "item", "path": "blobs/{name}", "connection": "AzureWebJobsStorage", "properties": {"supportsDeferredBinding": true}}`,
+		`{"type": "http", "direction": "OUT", "name": "$return"}`},
 	"flaky": {`{"type": "httpTrigger", "direction": "IN", "name": "req", "authLevel": "ANONYMOUS"}`,
 		`{"type": "http", "direction": "OUT", "name": "$return"}`},
 }
@@ -257,6 +260,9 @@ func (w *testWorker) invoke(r *rpc.InvocationRequest) *rpc.InvocationResponse {
 			select {}
 		}
 		response.OutputData = append(response.OutputData, out)
+	case "client":
+		m := inputs["item"].GetModelBindingData()
+		response.ReturnValue = text(m.GetVersion() + " " + m.GetSource() + " " + string(m.GetContent()))
 	case "pid":
 		response.ReturnValue = text(fmt.Sprint(os.Getpid()))
 	case "flaky":

@@ -66,6 +66,10 @@ func (w *worker) typed(value any, forwarded bool) (*rpc.TypedData, error) {
 		return &rpc.TypedData{Data: &rpc.TypedData_Bytes{Bytes: v}}, nil
 	case time.Time:
 		return &rpc.TypedData{Data: &rpc.TypedData_Json{Json: v.UTC().Format(`"2006-01-02T15:04:05+00:00"`)}}, nil
+	case *customhandler.BlobReference:
+		content, err := json.Marshal(v)
+		return &rpc.TypedData{Data: &rpc.TypedData_ModelBindingData{ModelBindingData: &rpc.ModelBindingData{Version: "1.0",
+			Source: "AzureStorageBlobs", ContentType: "application/json", Content: content}}}, err
 	case *customhandler.HTTPRequest:
 		return &rpc.TypedData{Data: &rpc.TypedData_Http{Http: w.httpRequest(v, forwarded)}}, nil
 	}

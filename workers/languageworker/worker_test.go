@@ -201,3 +201,13 @@ func TestAppsThatCannotStart(t *testing.T) {
 		}
 	}
 }
+
+// A binding of which the worker makes a client of the SDK names the blob.
+func TestClientOfTheSDK(t *testing.T) {
+	t.Parallel()
+	r := run(t, config(t, "", "", nil))
+	const want = `1.0 AzureStorageBlobs {"Connection":"AzureWebJobsStorage","ContainerName":"blobs","BlobName":"a.txt"}`
+	if response, body := r.get(t, "/api/client/a.txt", ""); response.StatusCode != 200 || body != want {
+		t.Errorf("%d %s", response.StatusCode, body)
+	}
+}
