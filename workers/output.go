@@ -131,6 +131,9 @@ type putters struct {
 
 // of returns the Putter of a queue.
 func (p *putters) of(account *azqueue.ServiceClient, queue string) *messages.Putter {
+	if p == nil {
+		return messages.NewPutter(account.NewQueueClient(queue))
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.all[queue] == nil {

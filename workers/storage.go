@@ -21,7 +21,7 @@ type Storage struct {
 	// Local is true if all endpoints are on this machine.
 	Local bool
 
-	putters putters
+	putters *putters // nil in a Storage that a program has filled itself
 }
 
 // StorageOption is an option of OpenStorage.
@@ -62,7 +62,7 @@ func OpenStorage(connectionString string, options ...StorageOption) (*Storage, e
 	for _, option := range options {
 		option(&o)
 	}
-	s := &Storage{Local: settings.Local()}
+	s := &Storage{Local: settings.Local(), putters: &putters{}}
 	var errs []error
 	if settings.QueueEndpoint != "" {
 		s.Queues, err = settings.Queues(o)
