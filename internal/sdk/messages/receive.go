@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -41,14 +42,17 @@ func Receive(ctx context.Context, q *azqueue.QueueClient, r Request) (list []*az
 	var cancel context.CancelFunc
 	ctx, cancel = context.WithCancel(ctx)
 	defer cancel()
+	var ending sync.WaitGroup
 	if r.Stop != nil {
-		go w.endAt(ctx, r.Stop, cancel)
+		ending.Go(func() { w.endAt(ctx, r.Stop, cancel) })
 	}
 	got, err := q.DequeueMessages(policy.WithCaptureResponse(policy.WithHTTPHeader(ctx, http.Header{
 		longpoll.WaitHeader: {strconv.Itoa(int(r.Wait / time.Second))},
 		longpoll.NameHeader: {w.name},
 	}), &answer), o)
 	close(w.over)
+	cancel()
+	ending.Wait() // no request of this call is under way after it
 	return got.Messages, answer != nil && answer.Header.Get(longpoll.WaitHeader) != "", err
 }
 
