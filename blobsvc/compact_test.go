@@ -38,12 +38,17 @@ func TestCompactFolder(t *testing.T) {
 	if err := svc.Close(); err != nil {
 		t.Fatal(err)
 	}
-	before, after, err := blobsvc.CompactFolder(ctx, f.dir+"/blobs.db", f.dir+"/extents", 0)
+	var moved, toMove int64
+	before, after, err := blobsvc.CompactFolder(ctx, f.dir+"/blobs.db", f.dir+"/extents", 0,
+		func(done, total int64) { moved, toMove = done, total })
 	if err != nil {
 		t.Fatal(err)
 	}
 	if before < 6<<20 || after > 103<<10 {
 		t.Errorf("%d bytes before, %d after; 100 KiB are referred to, and 2.5 KiB of headers", before, after)
+	}
+	if moved != toMove || moved < 100<<10 {
+		t.Errorf("at the end %d of %d bytes are moved", moved, toMove)
 	}
 	audit, err := blobsvc.Check(f.dir+"/blobs.db", f.dir+"/extents", func(err error) { t.Error(err) })
 	if err != nil || audit.Dead != 0 || audit.Blobs != 151 || audit.Torn != 0 {

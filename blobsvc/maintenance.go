@@ -105,8 +105,9 @@ func References(path string, yield func(extent.Ref) bool) error { return state.R
 // rewrites extents until they have no unreferenced content. It moves at most bytesPerSecond; 0 means no limit. before
 // and after are the sizes of the extents in bytes. It can be stopped at any time by ctx; what was done by then stays
 // done.
-func CompactFolder(ctx context.Context, path, extents string, bytesPerSecond int64) (before, after int64, err error) {
-	return state.CompactFolder(ctx, path, extents, bytesPerSecond)
+func CompactFolder(ctx context.Context, path, extents string, bytesPerSecond int64,
+	progress func(moved, total int64)) (before, after int64, err error) {
+	return state.CompactFolder(ctx, path, extents, bytesPerSecond, progress)
 }
 
 // Audit checks a service that runs, for tests: no request may be under way.

@@ -269,7 +269,7 @@ func testCompaction(t *testing.T, o *container.CreateOptions) {
 	if err := svc.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, after, err := blobsvc.CompactFolder(ctx, f.dir+"/blobs.db", f.dir+"/extents", 0)
+	_, after, err := blobsvc.CompactFolder(ctx, f.dir+"/blobs.db", f.dir+"/extents", 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -107,7 +107,7 @@ func newAccountList(file *string) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		out := output()
+		out := output().or("%s has no accounts; lazuli account create NAME adds one", *file)
 		for _, a := range accounts {
 			row := struct {
 				Name     string   `json:"name"`
@@ -238,22 +238,31 @@ func newAccountRotate(file *string) *cobra.Command {
 }
 
 func newAccountRemove(file *string) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:     "rm NAME",
 		Aliases: []string{"remove"},
 		Short:   "Remove an account from the file; its data stays in the data folder",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			err := editAccount(*file, args[0], func(list []auth.StoredAccount, i int) ([]auth.StoredAccount, error) {
-				return slices.Delete(list, i, i+1), nil
-			})
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "removed %s from %s\n", args[0], *file)
-			return err
-		},
+		Example: "  lazuli account rm team --yes",
 	}
+	confirm := confirmation(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if _, err := readAccount(*file, args[0]); err != nil {
+			return err
+		}
+		if err := confirm(fmt.Sprintf("Remove the account %s, whose keys are then lost?", args[0])); err != nil {
+			return err
+		}
+		err := editAccount(*file, args[0], func(list []auth.StoredAccount, i int) ([]auth.StoredAccount, error) {
+			return slices.Delete(list, i, i+1), nil
+		})
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "removed %s from %s\n", args[0], *file)
+		return err
+	}
+	return cmd
 }
 
 func newAccountShow(file *string) *cobra.Command {

@@ -168,10 +168,7 @@ func newBackupLs() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if len(names) == 0 {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s has no backups yet\n", place)
-		}
-		out := begin("NAME", "TIME", "SIZE", "NEW", "RELEASE")
+		out := begin("NAME", "TIME", "SIZE", "NEW", "RELEASE").or("%s has no backups yet; lazuli backup makes one", place)
 		for _, name := range names {
 			list, err := backup.Read(cmd.Context(), place, name)
 			if err != nil {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mattn/go-isatty"
+
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
@@ -73,7 +75,7 @@ func writeBanner(w io.Writer, b banner) {
 				s.bold("Note:"), names)
 		}
 		fmt.Fprintf(&out, "Ready in %d ms. Ctrl-C stops.\n", b.took.Milliseconds())
-		if !isTerminal(w) {
+		if !screen(w) {
 			b.writeListening(&out, account)
 		}
 	}
@@ -179,10 +181,11 @@ func (s style) wrap(code, text string) string {
 // isTerminal reports whether w is a terminal that wants colours.
 // https://no-color.org
 func isTerminal(w io.Writer) bool {
+	return os.Getenv("NO_COLOR") == "" && screen(w)
+}
+
+// screen reports whether w is a terminal that can rewrite what it shows.
+func screen(w io.Writer) bool {
 	f, ok := w.(*os.File)
-	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
-		return false
-	}
-	st, err := f.Stat()
-	return err == nil && st.Mode()&os.ModeCharDevice != 0
+	return ok && isatty.IsTerminal(f.Fd()) && os.Getenv("TERM") != "dumb"
 }

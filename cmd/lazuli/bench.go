@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,9 +14,12 @@ import (
 
 // newBenchCommand makes `lazuli bench`, the load generator.
 func newBenchCommand() *cobra.Command {
-	cmd, _ := bench.NewCommand(thisProgram)
+	cmd, cfg := bench.NewCommand(thisProgram)
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if quiet, err := cmd.Flags().GetBool("quiet"); err == nil && !quiet {
+			defer showBench(cmd, cfg)()
+		}
 		err := run(cmd, args)
 		if errors.As(err, new(bench.SettingsError)) {
 			err = usageError{err}
@@ -23,6 +27,23 @@ func newBenchCommand() *cobra.Command {
 		return err
 	}
 	return cmd
+}
+
+// showBench shows at a terminal how much of a run is done, until the returned function is called.
+func showBench(cmd *cobra.Command, cfg *bench.Config) (end func()) {
+	measuring, loading := newMeter(cmd, "measured", nil), newMeter(cmd, "", countUnit)
+	if measuring == nil {
+		return func() {}
+	}
+	cfg.Measured = func(done, total time.Duration) { loading.end(); measuring.at(int64(done), int64(total)) }
+	cfg.Loaded = func(what string, done, total int) {
+		measuring.end()
+		loading.begin("loaded " + what)
+		loading.at(int64(done), int64(total))
+	}
+	end = func() { measuring.end(); loading.end() }
+	cfg.Progress = above{cmd.ErrOrStderr(), end}
+	return end
 }
 
 // thisProgram returns a function that makes commands of this program, without the options that the environment gives to

@@ -76,7 +76,9 @@ func newBlobListCommand() *cobra.Command {
 			return out.add(e, size, modified, e.Tier, oneLine(e.Name))
 		}
 		container, prefix, _ := strings.Cut(strings.Join(args, ""), "/")
+		out.or("there are no blobs whose names begin with %s", strings.Join(args, ""))
 		if container == "" {
+			out.or("the account has no containers; lazuli blob create CONTAINER makes one")
 			err = blobtool.Containers(cmd.Context(), client, "", show)
 		} else {
 			err = blobtool.List(cmd.Context(), client, container, prefix, recursive, show)

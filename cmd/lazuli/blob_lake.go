@@ -91,7 +91,7 @@ func newBlobTreeCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		out := output()
+		out := output().or("there is nothing below %s", args[0])
 		return out.end(laketool.Tree(cmd.Context(), client, fs, dir, func(e laketool.Entry) error {
 			name, size := e.Path, fmt.Sprint(e.Size)
 			if e.Directory {

@@ -130,7 +130,9 @@ backup: it is part of the cluster.`,
 			ctx, cancel := context.WithTimeout(cmd.Context(), snapshotTimeout)
 			defer cancel()
 			cmd.SetContext(ctx)
+			end := newMeter(cmd, "the nodes write a snapshot", nil).wait()
 			body, err := ask(cmd, http.MethodPost, "/snapshot", nil)
+			end()
 			if err != nil {
 				return err
 			}
@@ -146,17 +148,22 @@ backup: it is part of the cluster.`,
 }
 
 func newClusterLeave(ask adminCaller) *cobra.Command {
-	return &cobra.Command{Use: "leave NODE", Short: "Remove a stopped node from the cluster", Args: cobra.ExactArgs(1),
+	cmd := &cobra.Command{Use: "leave NODE", Short: "Remove a stopped node from the cluster", Args: cobra.ExactArgs(1),
 		Long: `Remove a stopped node from the cluster: its copies are made again on the other nodes. Use it when the data folder of a node
 is lost or damaged: afterwards a node of that name can join with an empty folder. Do not start the old folder again.
 The asked node must be another one, with a majority. The command is refused while a stream has no majority of current copies,
 and returns when no stream counts on the removed node.`,
-		Example: "  lazuli cluster leave n3",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if _, err := ask(cmd, http.MethodDelete, "/nodes/"+url.PathEscape(args[0]), nil); err != nil {
-				return err
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s is removed; it can join again with an empty data folder\n", args[0])
-			return nil
-		}}
+		Example: "  lazuli cluster leave n3"}
+	confirm := confirmation(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := confirm(fmt.Sprintf("Remove the node %s and its data folder from the cluster?", args[0])); err != nil {
+			return err
+		}
+		if _, err := ask(cmd, http.MethodDelete, "/nodes/"+url.PathEscape(args[0]), nil); err != nil {
+			return err
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "%s is removed; it can join again with an empty data folder\n", args[0])
+		return nil
+	}
+	return cmd
 }

@@ -49,7 +49,10 @@ it in the background. The folder's own snapshots (--admin-state) stay in FOLDER/
 			fmt.Fprintf(cmd.OutOrStdout(), "%s is the folder of a server alone again\n", folder)
 			return nil
 		}
+		progress := newMeter(cmd, "checked", bytesUnit)
+		o.Progress = progress.at
 		id, err := convert.ToNode(cmd.Context(), folder, o)
+		progress.end()
 		if err != nil {
 			return err
 		}

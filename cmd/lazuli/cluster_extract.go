@@ -30,7 +30,9 @@ place, and start "lazuli serve --location FOLDER" without the options --cluster-
 			ctx, cancel := context.WithTimeout(cmd.Context(), extractTimeout)
 			defer cancel()
 			cmd.SetContext(ctx)
+			end := newMeter(cmd, "the node writes and checks the folder", nil).wait()
 			body, err := ask(cmd, http.MethodPost, "/extract/"+url.PathEscape(args[0]), nil)
+			end()
 			if err != nil {
 				return err
 			}

@@ -113,11 +113,11 @@ func TestServeCluster(t *testing.T) {
 		return code == 0 && strings.Count(text, "ready  always") == 3 &&
 			len(regexp.MustCompile(`n[123] .* [1-9]\d* +0 +\d+ +0 B`).FindAllString(text, -1)) == 3
 	}, "three ready nodes that lack nothing in lazuli cluster status")
-	if text, code := command("leave", "n2", "--admin-port", admins[0]); code == 0 ||
+	if text, code := command("leave", "n2", "--yes", "--admin-port", admins[0]); code == 0 ||
 		!strings.Contains(text, "stop it first") {
 		t.Errorf("removing a running node: %d, %s", code, text)
 	}
-	if text, code := command("leave", "n7", "--admin-port", admins[0]); code == 0 ||
+	if text, code := command("leave", "n7", "--yes", "--admin-port", admins[0]); code == 0 ||
 		!strings.Contains(text, "no node of the cluster has that name") {
 		t.Errorf("removing an unknown node: %d, %s", code, text)
 	}

@@ -85,7 +85,9 @@ func compactFolder(cmd *cobra.Command, dir *datadir.Dir, dry bool, rate int64,
 			return err
 		})
 	}
-	before, after, err := blobsvc.CompactFolder(cmd.Context(), dir.Blobs(), dir.Extents(), rate)
+	progress := newMeter(cmd, "moved", bytesUnit)
+	before, after, err := blobsvc.CompactFolder(cmd.Context(), dir.Blobs(), dir.Extents(), rate, progress.at)
+	progress.end()
 	if err != nil {
 		return err
 	}

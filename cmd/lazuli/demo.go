@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -64,14 +63,19 @@ func demonstrationVerbs(cmd *cobra.Command) (list []*cobra.Command) {
 
 // newDemonstrationListCommand makes `lazuli demo ls`.
 func newDemonstrationListCommand() *cobra.Command {
-	return &cobra.Command{Use: "ls", Short: "List the demonstrations", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			for _, verb := range demonstrationVerbs(cmd) {
-				fmt.Fprintf(tw, "%s\t%s\n", verb.Name(), verb.Short)
-			}
-			return tw.Flush()
-		}}
+	cmd := &cobra.Command{Use: "ls", Short: "List the demonstrations", Args: cobra.NoArgs}
+	begin := listOutput(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
+		out := begin()
+		for _, verb := range demonstrationVerbs(cmd) {
+			err = errors.Join(err, out.add(struct {
+				Name  string `json:"name"`
+				About string `json:"about"`
+			}{verb.Name(), verb.Short}, verb.Name(), verb.Short))
+		}
+		return out.end(err)
+	}
+	return cmd
 }
 
 // newAllDemonstrationsCommand makes `lazuli demo all`.
@@ -297,7 +301,11 @@ Steps: ` + strings.Join(d.points, ", "),
 			c.Seed = rand.Uint64()
 		}
 		if !quiet {
-			c.Progress, c.Live = cmd.ErrOrStderr(), isTerminal(cmd.ErrOrStderr())
+			c.Progress = cmd.ErrOrStderr()
+			if m := newMeter(cmd, "", nil); m != nil {
+				defer m.end()
+				c.Progress, c.Show = above{c.Progress, m.end}, m.say
+			}
 		}
 		c.ConnectionString = connection()
 		return d.demonstrate(cmd.Context(), cmd.OutOrStdout(), c, nodes)

@@ -77,6 +77,10 @@ Steps: ` + strings.Join(points, ", "),
 		}
 		if !quiet {
 			c.Progress = cmd.ErrOrStderr()
+			if m := newMeter(cmd, "", nil); m != nil {
+				defer m.end()
+				c.Progress, c.Show = above{c.Progress, m.end}, m.say
+			}
 		}
 		self, err := os.Executable()
 		if err != nil {

@@ -270,8 +270,8 @@ func newDurablePurgeCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "purge [instance...]", Short: "Delete all data of instances that have ended",
 		Long: `Delete all data of instances that have ended: the named ones with their sub-orchestrations, or all that match
 --status, --prefix, --older-than and --newer-than.`,
-		Example: "  lazuli durable purge order-7\n  lazuli durable purge --status Completed --older-than 720h"}
-	open, query := hubClient(cmd), queryFlags(cmd)
+		Example: "  lazuli durable purge order-7\n  lazuli durable purge --status Completed --older-than 720h --yes"}
+	open, query, confirm := hubClient(cmd), queryFlags(cmd), confirmation(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		chosen := false
 		for _, f := range []string{"status", "prefix", "older-than", "newer-than"} {
@@ -280,6 +280,13 @@ func newDurablePurgeCommand() *cobra.Command {
 		if chosen == (len(args) > 0) {
 			return usageError{errors.New("give instance IDs or select instances by --status, --prefix, --older-than or " +
 				"--newer-than")}
+		}
+		question := "Delete all data of the instances that match?"
+		if !chosen {
+			question = fmt.Sprintf("Delete all data of %s?", strings.Join(args, ", "))
+		}
+		if err := confirm(question); err != nil {
+			return err
 		}
 		c, err := open(cmd.Context())
 		if err != nil {

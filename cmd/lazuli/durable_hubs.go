@@ -26,10 +26,7 @@ func newDurableHubsCommand() *cobra.Command {
 			return err
 		}
 		hubs, err := hubsOf(cmd.Context(), storage)
-		if err == nil && len(hubs) == 0 {
-			fmt.Fprintln(cmd.ErrOrStderr(), "the account has no task hubs")
-		}
-		out := begin("HUB")
+		out := begin("HUB").or("the account has no task hubs; a program that runs workflows makes one")
 		for _, hub := range hubs {
 			if err == nil {
 				err = out.add(struct {

@@ -130,7 +130,7 @@ func newEventList(ask adminCaller) *cobra.Command {
 
 func writeSubscriptions(w io.Writer, list []events.Status) error {
 	if len(list) == 0 {
-		_, err := fmt.Fprintln(w, "no event subscriptions")
+		_, err := fmt.Fprintln(w, "no event subscriptions; lazuli event add makes one")
 		return err
 	}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -146,14 +146,20 @@ func newEventRemove(ask adminCaller) *cobra.Command {
 	var account string
 	cmd := &cobra.Command{Use: "rm NAME ...",
 		Short: "Remove subscriptions; what they have not delivered is not delivered any more", Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, names []string) error {
-			for _, name := range names {
-				if _, err := ask(cmd, http.MethodDelete, "/"+url.PathEscape(account)+"/"+url.PathEscape(name), nil); err != nil {
-					return fmt.Errorf("%s: %w", name, err)
-				}
+		Example: "  lazuli event rm audit --yes"}
+	confirm := confirmation(cmd)
+	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+		for _, name := range names {
+			if err := confirm(fmt.Sprintf("Remove the subscription %s, with the events that it has not delivered?",
+				name)); err != nil {
+				return err
 			}
-			return nil
-		}}
+			if _, err := ask(cmd, http.MethodDelete, "/"+url.PathEscape(account)+"/"+url.PathEscape(name), nil); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+		return nil
+	}
 	cmd.Flags().StringVar(&account, "account", auth.DevelopmentAccount, "account of the subscriptions")
 	return cmd
 }

@@ -47,7 +47,7 @@ func TestEventCommand(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"ls"}, exitOK, "no event subscriptions\n"},
+		{[]string{"ls"}, exitOK, "no event subscriptions; lazuli event add makes one\n"},
 		{[]string{"add", "--name", "hook", "--endpoint", hook.URL + "/x?code=secret", "--advanced-filter",
 			"data.contentLength NumberGreaterThan 10",
 			"--advanced-filter", "data.api StringIn PutBlob CopyBlob"}, exitOK, "hook Succeeded\n"},
@@ -62,9 +62,9 @@ func TestEventCommand(t *testing.T) {
 			`"advancedFilters":[{"operatorType":"NumberGreaterThan","key":"data.contentLength","value":10},{"operatorType":"StringIn","key":"data.api","values":["PutBlob","CopyBlob"]}]`},
 		{[]string{"flush"}, exitOK, ""},
 		{[]string{"add", "--name", "byhand", "--endpoint", hook.URL + "/byhand"}, exitOK, "byhand AwaitingManualAction\n"},
-		{[]string{"rm", "hook", "absent"}, exitFailure, "does not exist"},
-		{[]string{"rm", "byhand"}, exitOK, ""},
-		{[]string{"ls"}, exitOK, "no event subscriptions\n"},
+		{[]string{"rm", "hook", "absent", "--yes"}, exitFailure, "does not exist"},
+		{[]string{"rm", "byhand", "--yes"}, exitOK, ""},
+		{[]string{"ls"}, exitOK, "no event subscriptions; lazuli event add makes one\n"},
 	} {
 		command := append([]string{"event"}, tc.args...)
 		if code, output := runCommand(t, append(command, "--admin-port", port)...); code != tc.code ||

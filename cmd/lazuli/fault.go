@@ -145,7 +145,7 @@ func newFaultList(ask adminCaller) *cobra.Command {
 
 func writeFaultRules(w io.Writer, rules []faultrule.Status) error {
 	if len(rules) == 0 {
-		_, err := fmt.Fprintln(w, "no fault rules")
+		_, err := fmt.Fprintln(w, "no fault rules; lazuli fault add makes one")
 		return err
 	}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

@@ -58,7 +58,7 @@ func TestFaultCommand(t *testing.T) {
 		{"rm fault-1 other", exitFailure, "there is no fault rule of that name: other"},
 		{"rm", exitUsage, "give the name of a rule"},
 		{"rm --all", exitOK, ""},
-		{"ls", exitOK, "no fault rules\n"},
+		{"ls", exitOK, "no fault rules; lazuli fault add makes one\n"},
 	} {
 		command := append([]string{"fault"}, strings.Fields(tc.args)...)
 		if code, output := runCommand(t, append(command, "--admin-port", port)...); code != tc.code ||

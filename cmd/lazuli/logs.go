@@ -148,6 +148,10 @@ func (f *logsQuery) run(ctx context.Context, connectionString string, out, stder
 			break
 		}
 	}
+	if found == 0 {
+		fmt.Fprintf(stderr, "no lines of %s in this time; blob, queue and table have some once logging is on in the "+
+			"properties of the service\n", f.service)
+	}
 	if f.stats {
 		fmt.Fprintf(stderr, "%d lines found among %d, in %d blobs of %d bytes; %d lists named %d blobs; %d lines could "+
 			"not be read\n",

@@ -19,6 +19,10 @@ import (
 type list struct {
 	json *json.Encoder // nil for a table
 	tab  *tabwriter.Writer
+	rows int
+
+	notes io.Writer
+	none  string // the note about a list without rows
 }
 
 // listOutput adds --json to cmd, and returns a function that begins the output, with a heading of the table unless
@@ -27,9 +31,9 @@ func listOutput(cmd *cobra.Command) func(titles ...string) *list {
 	asJSON := cmd.Flags().Bool("json", false, "print one JSON object a line")
 	return func(titles ...string) *list {
 		if *asJSON {
-			return &list{json: jsonLines(cmd.OutOrStdout())}
+			return &list{json: jsonLines(cmd.OutOrStdout()), notes: cmd.ErrOrStderr()}
 		}
-		l := &list{tab: tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)}
+		l := &list{tab: tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0), notes: cmd.ErrOrStderr()}
 		if len(titles) > 0 {
 			fmt.Fprintln(l.tab, strings.Join(titles, "\t"))
 		}
@@ -37,8 +41,15 @@ func listOutput(cmd *cobra.Command) func(titles ...string) *list {
 	}
 }
 
+// or sets what is printed on standard error if the list has no rows: a sentence that says what to do.
+func (l *list) or(none string, args ...any) *list {
+	l.none = fmt.Sprintf(none, args...)
+	return l
+}
+
 // add prints a row: the object as JSON, or the cells.
 func (l *list) add(object any, cells ...any) error {
+	l.rows++
 	if l.json != nil {
 		return l.json.Encode(object)
 	}
@@ -48,7 +59,10 @@ func (l *list) add(object any, cells ...any) error {
 
 // end completes the output after err, and returns err with an error of the output.
 func (l *list) end(err error) error {
-	if l.tab == nil {
+	if err == nil && l.rows == 0 && l.none != "" {
+		fmt.Fprintln(l.notes, l.none)
+	}
+	if l.tab == nil || l.rows == 0 {
 		return err
 	}
 	return errors.Join(err, l.tab.Flush())
@@ -87,7 +101,7 @@ func camel(title string) string {
 // confirmation adds --yes to cmd, and returns a function that asks whether to go on. Where no person can be asked, it
 // wants --yes.
 func confirmation(cmd *cobra.Command) func(question string) error {
-	yes := cmd.Flags().BoolP("yes", "y", false, "delete without a question")
+	yes := cmd.Flags().BoolP("yes", "y", false, "do it without a question")
 	return func(question string) error {
 		if *yes {
 			return nil

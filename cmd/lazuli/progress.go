@@ -3,12 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 )
 
@@ -21,24 +19,33 @@ const (
 // meter shows the progress of work that takes more than two seconds, with its rate and the time left, in one line of a
 // terminal. Its methods are safe for concurrent use. A nil meter shows nothing.
 type meter struct {
-	out  io.Writer
-	what string // a verb: "exported"
-	unit func(float64) string
-	now  func() time.Time
+	out io.Writer
+	now func() time.Time
 
 	mu    sync.Mutex // guards what follows
+	what  string     // a verb: "exported"
+	unit  func(float64) string
 	began time.Time
 	last  time.Time
 	width int // of the line that is shown
 }
 
-// newMeter returns a meter on the command's standard error, nil unless that is a terminal. unit formats an amount.
+// newMeter returns a meter on the command's standard error, nil unless that is a terminal. unit formats an amount; nil
+// shows none, only the share and the time left.
 func newMeter(cmd *cobra.Command, what string, unit func(float64) string) *meter {
-	f, ok := cmd.ErrOrStderr().(*os.File)
-	if !ok || !isatty.IsTerminal(f.Fd()) || os.Getenv("TERM") == "dumb" {
+	if !screen(cmd.ErrOrStderr()) {
 		return nil
 	}
-	return &meter{out: f, what: what, unit: unit, now: time.Now, began: time.Now()}
+	return &meter{out: cmd.ErrOrStderr(), what: what, unit: unit, now: time.Now, began: time.Now()}
+}
+
+// begin begins another part of the work, unless it is the one that is under way.
+func (m *meter) begin(what string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if what != m.what {
+		m.what, m.began = what, m.now()
+	}
 }
 
 // at shows that done of total is done; total 0 is not known.
@@ -53,23 +60,75 @@ func (m *meter) at(done, total int64) {
 		return
 	}
 	m.last = now
-	rate := float64(done) / now.Sub(m.began).Seconds()
-	line := m.what + " " + m.unit(float64(done))
-	if total > 0 {
-		line += fmt.Sprintf(" of %s, %d %%", m.unit(float64(total)), min(done*100/total, 100))
+	spent := now.Sub(m.began)
+	rate := float64(done) / spent.Seconds()
+	line := m.what
+	if m.unit != nil {
+		line += " " + m.unit(float64(done))
+		if total > 0 {
+			line += " of " + m.unit(float64(total)) + ","
+		}
 	}
-	line += ", " + m.unit(rate) + "/s"
+	if total > 0 {
+		line += fmt.Sprintf(" %d %%", min(done*100/total, 100))
+	}
+	if m.unit != nil {
+		line += ", " + m.unit(rate) + "/s"
+	}
 	if total > done && rate > 0 {
 		left := time.Duration(float64(total-done) / rate * float64(time.Second))
 		line += ", " + left.Round(time.Second).String() + " left"
+	} else if total == 0 && m.unit == nil {
+		line += ", " + spent.Round(time.Second).String()
 	}
 	m.show(line)
+}
+
+// wait shows the time that passes, for work whose progress is not known, until the returned function is called.
+func (m *meter) wait() (end func()) {
+	if m == nil {
+		return func() {}
+	}
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(meterEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				m.at(0, 0)
+			case <-done:
+				m.end()
+				return
+			}
+		}
+	}()
+	return func() { close(done); <-ended }
+}
+
+// say shows a text until the next one.
+func (m *meter) say(text string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.show(text)
 }
 
 // line prints a line above the progress.
 func (m *meter) line(text string) {
 	m.end()
 	fmt.Fprintln(m.out, text)
+}
+
+// above is a writer of lines to a terminal that come above the progress, which end removes.
+type above struct {
+	io.Writer
+	end func()
+}
+
+func (w above) Write(p []byte) (int, error) {
+	w.end()
+	return w.Writer.Write(p)
 }
 
 // end removes the progress from the terminal.
@@ -103,3 +162,6 @@ func bytesUnit(n float64) string {
 	}
 	return fmt.Sprintf("%.1f %s", n, units[i])
 }
+
+// countUnit formats a number of things.
+func countUnit(n float64) string { return fmt.Sprintf("%.0f", n) }

@@ -66,6 +66,9 @@ of the oldest visible message. Messages set aside are included in the number of 
 			return err
 		}
 		out := output("QUEUE", "MESSAGES", "SET ASIDE", "OLDEST VISIBLE")
+		if out.or("the account has no queues; lazuli queue create QUEUE makes one"); len(args) > 0 {
+			out.or("there are no queues whose names begin with %s", args[0])
+		}
 		for _, q := range queues {
 			if q.Unavailable != "" {
 				err = errors.Join(err, out.add(q, q.Name, "-", "-", q.Unavailable))

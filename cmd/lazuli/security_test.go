@@ -98,7 +98,7 @@ func TestAccountVerbs(t *testing.T) {
 	if out := account("unset", "first", "container-soft-delete-days"); out != "first: no settings\n" {
 		t.Errorf("unset prints %q", out)
 	}
-	account("remove", "given")
+	account("remove", "given", "--yes")
 	for _, bad := range [][]string{{"add", "first"}, {"add", "Bad-Name"}, {"show", "given"}, {"remove", "given"},
 		{"rotate", "first"}, {"rotate", "first", "--key", "3"},
 		{"set", "first"}, {"set", "first", "blob-version=true"}, {"set", "first", "blob-versioning"},

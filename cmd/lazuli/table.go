@@ -44,7 +44,10 @@ func newTableListCommand() *cobra.Command {
 			return err
 		}
 		names, err := tabletool.List(cmd.Context(), service, strings.Join(args, ""))
-		out := output()
+		out := output().or("the account has no tables; lazuli table create TABLE makes one")
+		if len(args) > 0 {
+			out.or("there are no tables whose names begin with %s", args[0])
+		}
 		for _, name := range names {
 			err = errors.Join(err, out.add(struct {
 				Name string `json:"name"`

@@ -35,7 +35,7 @@ func TestTableVerbs(t *testing.T) {
 	for _, tc := range []struct{ args, want string }{
 		{"ls", "Employees\n"},
 		{"ls|emp", "Employees\n"},
-		{"ls|x", ""},
+		{"ls|x", "there are no tables whose names begin with x\n"},
 		{"query|Employees|--filter|Age ge 40|--select|RowKey,Age|--top|2",
 			`{"RowKey":"0020","Age":40}` + "\n" + `{"RowKey":"0021","Age":41}` + "\n"},
 		{"explain|Employees|--filter|PartitionKey eq 'Sales' and RowKey eq '0007'", `plan        PointQuery

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -34,9 +35,10 @@ metrics of the admin listener, which --admin-host and --admin-port name, and end
 		Args: cobra.NoArgs,
 	}
 	config.AddFlags(cmd.Flags(), "admin-host", "admin-port")
+	asJSON := cmd.Flags().Bool("json", false, "print one JSON object a line, for each look")
 	cmd.Flags().DurationVar(&every, "every", 2*time.Second, "time between two looks, over which rates are taken")
 	cmd.Flags().IntVarP(&count, "count", "n", 0,
-		"number of tables, printed one below the other (default: without end, on a cleared screen)")
+		"number of tables, printed one below the other (default: without end, at a terminal on a cleared screen)")
 	cmd.Flags().IntVar(&rows, "rows", 15, "maximum number of operations, and of queues")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if every < 10*time.Millisecond || rows < 1 || count < 0 {
@@ -46,6 +48,7 @@ metrics of the admin listener, which --admin-host and --admin-port name, and end
 		if err != nil {
 			return err
 		}
+		clear := count == 0 && !*asJSON && screen(cmd.OutOrStdout())
 		before, err := readSample(cmd.Context(), listener)
 		for n := 0; err == nil && (count == 0 || n < count); n++ {
 			select {
@@ -57,12 +60,20 @@ metrics of the admin listener, which --admin-host and --admin-port name, and end
 			if now, err = readSample(cmd.Context(), listener); err != nil {
 				break
 			}
-			var screen bytes.Buffer
-			if count == 0 {
-				screen.WriteString("\x1b[H\x1b[2J")
+			report := now.report(before, rows)
+			if *asJSON {
+				if err := jsonLines(cmd.OutOrStdout()).Encode(report); err != nil {
+					return err
+				}
+				before = now
+				continue
 			}
-			now.write(&screen, before, rows)
-			if _, err := cmd.OutOrStdout().Write(screen.Bytes()); err != nil {
+			var text bytes.Buffer
+			if clear {
+				text.WriteString("\x1b[H\x1b[2J")
+			}
+			report.write(&text)
+			if _, err := cmd.OutOrStdout().Write(text.Bytes()); err != nil {
 				return err
 			}
 			before = now
@@ -153,8 +164,8 @@ func (o *operationFigures) since(before *operationFigures) {
 	}
 }
 
-// quantile is the upper bound of the bucket with the share q of the requests, in seconds.
-func (o *operationFigures) quantile(q float64) string {
+// quantile is the upper bound of the bucket with the share q of the requests, in seconds; 0 if it is beyond the largest.
+func (o *operationFigures) quantile(q float64) float64 {
 	limits := make([]float64, 0, len(o.buckets))
 	for l := range o.buckets {
 		limits = append(limits, l)
@@ -162,73 +173,124 @@ func (o *operationFigures) quantile(q float64) string {
 	slices.Sort(limits)
 	for _, l := range limits {
 		if o.buckets[l] >= q*o.requests && !math.IsInf(l, 1) {
-			return "≤" + time.Duration(l*float64(time.Second)).String()
+			return l
 		}
 	}
-	return ">10s"
+	return 0
 }
 
-// write prints the rates since before.
-func (s *sample) write(w io.Writer, before *sample, rows int) {
+// topReport is one look at a server. Rates are those since the look before; times are in seconds.
+type topReport struct {
+	Time       time.Time          `json:"time"`
+	Requests   float64            `json:"requestsPerSecond"`
+	Errors     float64            `json:"errorsPerSecond"`
+	Operations []topOperation     `json:"operations"` // the busiest
+	Busy       int                `json:"busyOperations"`
+	Queues     []topQueue         `json:"queues"` // the longest
+	Storage    map[string]float64 `json:"storageBytes"`
+	DiskFree   *float64           `json:"diskFreeBytes,omitempty"`
+}
+
+type topOperation struct {
+	Service   string  `json:"service"`
+	Operation string  `json:"operation"` // "" of refused requests
+	Requests  float64 `json:"requestsPerSecond"`
+	Errors    float64 `json:"errorsPerSecond"`
+	Mean      float64 `json:"meanSeconds"`
+	// P50 and P99 are upper bounds, 0 if they are beyond 10 s.
+	P50  float64 `json:"p50Seconds"`
+	P99  float64 `json:"p99Seconds"`
+	Sent float64 `json:"sentBytesPerSecond"`
+}
+
+type topQueue struct {
+	Account  string   `json:"account"`
+	Queue    string   `json:"queue"`
+	Messages float64  `json:"messages"`
+	Oldest   *float64 `json:"oldestSeconds,omitempty"` // nil: not known
+}
+
+// report returns the rates since before, of at most rows operations and queues.
+func (s *sample) report(before *sample, rows int) *topReport {
 	seconds := s.at.Sub(before.at).Seconds()
 	old := before.operations()
-	var busy []*operationFigures
-	var requests, failed float64
+	r := &topReport{Time: s.at, Operations: []topOperation{}, Queues: []topQueue{}, Storage: map[string]float64{}}
 	for key, o := range s.operations() {
 		o.since(old[key])
-		requests, failed = requests+o.requests, failed+o.errors
+		r.Requests, r.Errors = r.Requests+o.requests/seconds, r.Errors+o.errors/seconds
 		if o.requests > 0 {
-			busy = append(busy, o)
+			r.Operations = append(r.Operations, topOperation{Service: o.service, Operation: o.name,
+				Requests: o.requests / seconds, Errors: o.errors / seconds, Mean: o.seconds / o.requests,
+				P50: o.quantile(.5), P99: o.quantile(.99), Sent: o.bytes / seconds})
 		}
 	}
-	slices.SortFunc(busy, func(a, b *operationFigures) int {
-		return cmp.Or(cmp.Compare(b.requests, a.requests), strings.Compare(a.service+a.name, b.service+b.name))
+	slices.SortFunc(r.Operations, func(a, b topOperation) int {
+		return cmp.Or(cmp.Compare(b.Requests, a.Requests), strings.Compare(a.Service+a.Operation, b.Service+b.Operation))
 	})
-	fmt.Fprintf(w, "%s  %.0f requests/s, %.0f errors/s, %d operations\n\n", s.at.Format(time.TimeOnly), requests/seconds,
-		failed/seconds, len(busy))
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(tw, "requests/s\terrors/s\tmean\tp50\tp99\tMB/s sent\t  operation")
-	for _, o := range busy[:min(len(busy), rows)] {
-		mean := time.Duration(o.seconds / o.requests * float64(time.Second)).Round(time.Microsecond)
-		fmt.Fprintf(tw, "%.1f\t%.1f\t%v\t%s\t%s\t%.2f\t  %s %s\n", o.requests/seconds, o.errors/seconds, mean, o.quantile(.5),
-			o.quantile(.99), o.bytes/seconds/1e6, o.service, cmp.Or(o.name, "(refused)"))
+	r.Busy = len(r.Operations)
+	r.Operations = r.Operations[:min(len(r.Operations), rows)]
+	age := map[[2]string]float64{}
+	for _, m := range s.families["lazuli_queue_oldest_age_seconds"].GetMetric() {
+		age[[2]string{label(m, "account"), label(m, "queue")}] = m.GetGauge().GetValue()
 	}
-	_ = tw.Flush() // the buffer of the screen takes everything
-	s.writeQueues(w, rows)
-	fmt.Fprintln(w)
+	for _, m := range s.families["lazuli_queue_messages"].GetMetric() {
+		q := topQueue{Account: label(m, "account"), Queue: label(m, "queue"), Messages: m.GetGauge().GetValue()}
+		if oldest, ok := age[[2]string{q.Account, q.Queue}]; ok {
+			q.Oldest = &oldest
+		}
+		if q.Messages > 0 {
+			r.Queues = append(r.Queues, q)
+		}
+	}
+	slices.SortStableFunc(r.Queues, func(a, b topQueue) int { return cmp.Compare(b.Messages, a.Messages) })
+	r.Queues = r.Queues[:min(len(r.Queues), rows)]
 	for _, m := range s.families["lazuli_storage_bytes"].GetMetric() {
-		fmt.Fprintf(w, "%s %.1f MB  ", label(m, "part"), m.GetGauge().GetValue()/1e6)
+		r.Storage[label(m, "part")] = m.GetGauge().GetValue()
 	}
 	for _, m := range s.families["lazuli_disk_free_bytes"].GetMetric() {
-		fmt.Fprintf(w, "disk free %.1f GB", m.GetGauge().GetValue()/1e9)
+		r.DiskFree = m.GetGauge().Value
 	}
-	fmt.Fprintln(w)
+	return r
 }
 
-// writeQueues prints the longest queues that have messages.
-func (s *sample) writeQueues(w io.Writer, rows int) {
-	age := map[string]float64{}
-	for _, m := range s.families["lazuli_queue_oldest_age_seconds"].GetMetric() {
-		age[label(m, "account")+"/"+label(m, "queue")] = m.GetGauge().GetValue()
+// write prints the report as tables.
+func (r *topReport) write(w io.Writer) {
+	span := func(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
+	atMost := func(seconds float64) string {
+		if seconds == 0 {
+			return ">10s"
+		}
+		return "≤" + span(seconds).String()
 	}
-	list := slices.Clone(s.families["lazuli_queue_messages"].GetMetric())
-	list = slices.DeleteFunc(list, func(m *dto.Metric) bool { return m.GetGauge().GetValue() == 0 })
-	slices.SortStableFunc(list, func(a,
-		b *dto.Metric) int {
-		return cmp.Compare(b.GetGauge().GetValue(), a.GetGauge().GetValue())
-	})
-	if len(list) == 0 {
-		return
+	fmt.Fprintf(w, "%s  %.0f requests/s, %.0f errors/s, %d operations\n\n", r.Time.Format(time.TimeOnly), r.Requests,
+		r.Errors, r.Busy)
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(tw, "requests/s\terrors/s\tmean\tp50\tp99\tMB/s sent\t  operation")
+	for _, o := range r.Operations {
+		fmt.Fprintf(tw, "%.1f\t%.1f\t%v\t%s\t%s\t%.2f\t  %s %s\n", o.Requests, o.Errors,
+			span(o.Mean).Round(time.Microsecond), atMost(o.P50), atMost(o.P99), o.Sent/1e6, o.Service,
+			cmp.Or(o.Operation, "(refused)"))
+	}
+	_ = tw.Flush() // the buffer of the screen takes everything
+	if len(r.Queues) > 0 {
+		fmt.Fprintln(w)
+		tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+		fmt.Fprintln(tw, "messages\toldest\t  queue")
+		for _, q := range r.Queues {
+			oldest := "-"
+			if q.Oldest != nil {
+				oldest = span(*q.Oldest).Truncate(time.Second).String()
+			}
+			fmt.Fprintf(tw, "%.0f\t%s\t  %s/%s\n", q.Messages, oldest, q.Account, q.Queue)
+		}
+		_ = tw.Flush()
 	}
 	fmt.Fprintln(w)
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(tw, "messages\toldest\t  queue")
-	for _, m := range list[:min(len(list), rows)] {
-		name, oldest := label(m, "account")+"/"+label(m, "queue"), "-"
-		if seconds, ok := age[name]; ok {
-			oldest = (time.Duration(seconds) * time.Second).String()
-		}
-		fmt.Fprintf(tw, "%.0f\t%s\t  %s\n", m.GetGauge().GetValue(), oldest, name)
+	for _, part := range slices.Sorted(maps.Keys(r.Storage)) {
+		fmt.Fprintf(w, "%s %.1f MB  ", part, r.Storage[part]/1e6)
 	}
-	_ = tw.Flush()
+	if r.DiskFree != nil {
+		fmt.Fprintf(w, "disk free %.1f GB", *r.DiskFree/1e9)
+	}
+	fmt.Fprintln(w)
 }

@@ -38,13 +38,17 @@ lazuli_storage_bytes{part="content"} 2.5e+06
 	before, after := parseSample(t, text("10")), parseSample(t, text("30"))
 	before.at = after.at.Add(-2 * time.Second)
 	var out strings.Builder
-	after.write(&out, before, 5)
+	report := after.report(before, 5)
+	report.write(&out)
 	got := out.String()
 	for _, want := range []string{"10 requests/s, 0 errors/s, 1 operations",
 		"10.0       0.0    1s  ≤1ms  ≤1ms       0.00  queue PutMessage", "7   1m30s  a/orders", "content 2.5 MB"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("lazuli top prints\n%s\nwithout %q", got, want)
 		}
+	}
+	if q := report.Queues; len(q) != 1 || *q[0].Oldest != 90 || report.Operations[0].P99 != 0.001 {
+		t.Errorf("the report is %+v", report)
 	}
 	if strings.Contains(got, "empty") {
 		t.Errorf("an empty queue is shown:\n%s", got)
@@ -63,6 +67,10 @@ func TestTopCommand(t *testing.T) {
 	r.wait(t, "Ready")
 	if code, output := runCommand(t, "top", "-n", "2", "--every", "10ms", "--admin-port", port); code != exitOK ||
 		strings.Count(output, "requests/s,") != 2 || !strings.Contains(output, "content 0.0 MB") {
+		t.Errorf("exit code %d, output %q", code, output)
+	}
+	code, output := runCommand(t, "top", "-n", "1", "--every", "10ms", "--admin-port", port, "--json")
+	if code != exitOK || !strings.HasPrefix(output, `{"time":"`) || !strings.Contains(output, `"queues":[]`) {
 		t.Errorf("exit code %d, output %q", code, output)
 	}
 	if code, _ := runCommand(t, "top", "--every", "0s"); code != exitUsage {

@@ -57,8 +57,10 @@ const maxCompactRounds = 16
 
 // CompactFolder gives back all the space that it can, in the state of a service that is stopped: it removes garbage and
 // rewrites extents until they have no unreferenced content. It moves at most bytesPerSecond; 0 means no limit. before
-// and after are the sizes of the extents in bytes. ctx can stop it at any time; completed work is kept.
-func CompactFolder(ctx context.Context, path, extents string, bytesPerSecond int64) (before, after int64, err error) {
+// and after are the sizes of the extents in bytes. ctx can stop it at any time; completed work is kept. progress, if it
+// is not nil, receives the bytes that were moved and those to move.
+func CompactFolder(ctx context.Context, path, extents string, bytesPerSecond int64,
+	progress func(moved, total int64)) (before, after int64, err error) {
 	s := &Store{}
 	if err := s.openFiles(path, extents, store.Options{}, -1); err != nil {
 		return 0, 0, err
@@ -69,8 +71,14 @@ func CompactFolder(ctx context.Context, path, extents string, bytesPerSecond int
 	if err := s.Tidy(ctx, time.Now()); err != nil {
 		return before, files.Size(), err
 	}
+	o := extent.CompactOptions{MinLive: 1, BytesPerSecond: cmp.Or(bytesPerSecond, -1)}
+	var moved int64 // in the rounds before
+	if progress != nil {
+		o.Progress = func(now, total int64) { progress(moved+now, moved+total) }
+	}
 	for range maxCompactRounds {
-		done, err := s.Compact(ctx, extent.CompactOptions{MinLive: 1, BytesPerSecond: cmp.Or(bytesPerSecond, -1)})
+		done, err := s.Compact(ctx, o)
+		moved += done.Moved
 		if err != nil {
 			return before, files.Size(), err
 		}

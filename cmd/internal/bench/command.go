@@ -55,7 +55,7 @@ both alike.`,
 			if cfg.Command, err = lazuli(); err != nil {
 				return err
 			}
-			if !quiet {
+			if !quiet && cfg.Progress == nil {
 				cfg.Progress = cmd.ErrOrStderr()
 			}
 			report, err := Run(cmd.Context(), *cfg)

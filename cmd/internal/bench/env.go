@@ -22,6 +22,7 @@ type env struct {
 	preload  Preload
 	conns    []*Conn
 	progress func(format string, args ...any)
+	loaded   func(what string, done, total int) // may be nil
 
 	entities *entitySet
 	messages *messageSet
@@ -31,7 +32,8 @@ type env struct {
 }
 
 func newEnv(ctx context.Context, t *Target, cfg *Config, run string) *env {
-	e := &env{ctx: ctx, target: t, run: run, seed: cfg.Seed, preload: cfg.Preload, progress: cfg.progress}
+	e := &env{ctx: ctx, target: t, run: run, seed: cfg.Seed, preload: cfg.Preload, progress: cfg.progress,
+		loaded: cfg.Loaded}
 	e.connect(cfg.Connections)
 	return e
 }
@@ -80,6 +82,9 @@ func load[S any](e *env, what string, n int, state func(conn int) S, do func(c *
 				}
 				if err := do(c, s, i); err != nil {
 					failed.CompareAndSwap(nil, &err)
+				}
+				if e.loaded != nil {
+					e.loaded(what, i+1, n)
 				}
 			}
 		})

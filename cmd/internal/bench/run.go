@@ -46,6 +46,10 @@ type Config struct {
 	Restart bool
 	// Progress receives progress messages; nil discards them.
 	Progress io.Writer
+	// Measured, if set, receives the time that was measured, and that which is to be measured in the whole run.
+	Measured func(done, total time.Duration)
+	// Loaded, if set, receives how many things of a data set are stored, and how many there will be.
+	Loaded func(what string, done, total int)
 
 	// floor starts the floor, the third target; nil for none. Only [AddFloor] sets it, so that programs without it do not
 	// link the floor.
@@ -151,11 +155,11 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 		return nil, err
 	}
 	r.report = newReport(&cfg, r.envs, r.server)
-	for _, w := range chosen {
+	for i, w := range chosen {
 		if err := ctx.Err(); err != nil {
 			return r.report, err
 		}
-		r.report.add(w, r.workload(ctx, w))
+		r.report.add(w, r.workload(ctx, w, i, len(chosen)))
 	}
 	return r.report, r.finish(ctx)
 }
@@ -228,8 +232,8 @@ func identify(t *Target) {
 	}
 }
 
-// workload measures one workload on all targets in turns.
-func (r *run) workload(ctx context.Context, w *Workload) []*measurement {
+// workload measures one workload, the i-th of n, on all targets in turns.
+func (r *run) workload(ctx context.Context, w *Workload, i, n int) []*measurement {
 	r.cfg.progress("%s: %s", w.Name, w.About)
 	var ms []*measurement
 	for _, e := range r.envs {
@@ -251,19 +255,37 @@ func (r *run) workload(ctx context.Context, w *Workload) []*measurement {
 	}
 	for round := 0; ctx.Err() == nil; round++ {
 		worked := false
-		for i := range ms {
-			m := ms[(round+i)%len(ms)]
+		for turn := range ms {
+			m := ms[(round+turn)%len(ms)]
 			if m.failed != nil || m.spent >= r.cfg.Duration {
 				continue
 			}
 			m.slice(ctx, min(r.cfg.Slice, r.cfg.Duration), true)
 			worked = true
 		}
+		r.measured(ms, i, n)
 		if !worked {
 			break
 		}
 	}
 	return ms
+}
+
+// measured shows how much of the run is done in the i-th of n workloads.
+func (r *run) measured(ms []*measurement, i, n int) {
+	if r.cfg.Measured == nil {
+		return
+	}
+	each := r.cfg.Duration * time.Duration(len(ms))
+	done := each * time.Duration(i)
+	for _, m := range ms {
+		if m.failed != nil {
+			done += r.cfg.Duration
+		} else {
+			done += min(m.spent, r.cfg.Duration)
+		}
+	}
+	r.cfg.Measured(done, each*time.Duration(n))
 }
 
 // floorMeasurement teaches the floor the answers of the first target that is able to give them; nil without a floor.

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -248,12 +249,14 @@ func TestSlicesAlternate(t *testing.T) {
 	defer cancel()
 	cfg := quick("")
 	cfg.Duration = time.Hour
+	var measured, planned atomic.Int64
+	cfg.Measured = func(done, total time.Duration) { measured.Store(int64(done)); planned.Store(int64(total)) }
 	r := &run{cfg: &cfg}
 	for _, name := range []string{"a", "b"} {
 		r.envs = append(r.envs, newEnv(ctx, &Target{Name: name, Stack: &Stack{}}, &cfg, "x"))
 	}
 	done := make(chan []*measurement)
-	go func() { done <- r.workload(ctx, w) }()
+	go func() { done <- r.workload(ctx, w, 1, 3) }()
 	for enough := false; !enough; {
 		mu.Lock()
 		enough = len(turns) >= 20
@@ -266,6 +269,11 @@ func TestSlicesAlternate(t *testing.T) {
 		if want := []string{"a", "b"}[i%2]; name != want {
 			t.Fatalf("turns %v, want a and b alternating", turns[:20])
 		}
+	}
+	// The second of three workloads on two targets of an hour each.
+	if done, all := time.Duration(measured.Load()), time.Duration(planned.Load()); all != 6*time.Hour ||
+		done <= 2*time.Hour || done > 4*time.Hour {
+		t.Errorf("measured %v of %v", done, all)
 	}
 	if a, b := len(ms[0].slices), len(ms[1].slices); a-b > 1 || b-a > 1 {
 		t.Errorf("%d slices of a, %d of b", a, b)

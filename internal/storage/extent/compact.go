@@ -46,6 +46,8 @@ type CompactOptions struct {
 	MinSize int64
 	// BytesPerSecond limits the rate of rewriting; 0 means 32 MiB, negative means no limit.
 	BytesPerSecond int64
+	// Progress, if set, receives the bytes that were moved and those to move, of all extents that are to be rewritten.
+	Progress func(moved, total int64)
 }
 
 // Compacted is the result of one Compact.
@@ -107,7 +109,8 @@ type compaction struct {
 	owner  Owner
 	o      CompactOptions
 	usage  map[uint64]*usage // the extents examined
-	damage []error           // slices that could not be moved because they are damaged
+	toMove int64
+	damage []error // slices that could not be moved because they are damaged
 	result Compacted
 }
 
@@ -323,10 +326,10 @@ func (c *compaction) rewrite(victims []*usage) error {
 	chosen := map[uint64]bool{}
 	var sum int64
 	for _, u := range victims {
-		if sum += u.sum; sum > rewriteShare && len(chosen) > 0 {
-			break
+		c.toMove += u.sum
+		if sum += u.sum; sum <= rewriteShare || len(chosen) == 0 {
+			chosen[u.e.id] = true
 		}
-		chosen[u.e.id] = true
 	}
 	// Gather the references first: the owner's snapshot must not stay open while content is copied.
 	var refs []Ref
@@ -413,6 +416,9 @@ func (c *compaction) move(refs []Ref) error {
 		return err
 	}
 	c.result.Moved += sum
+	if c.o.Progress != nil {
+		c.o.Progress(c.result.Moved, c.toMove)
+	}
 	c.damage = append(c.damage, damage...)
 	return c.pause(begun, sum)
 }

@@ -176,7 +176,7 @@ func TestKillLakeSteps(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, _, err = blobsvc.CompactFolder(t.Context(), dir.Blobs(), dir.Extents(), 0)
+			_, _, err = blobsvc.CompactFolder(t.Context(), dir.Blobs(), dir.Extents(), 0, nil)
 			if err := errors.Join(err, dir.Close()); err != nil {
 				t.Fatal(err)
 			}

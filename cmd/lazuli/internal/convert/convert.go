@@ -41,6 +41,9 @@ type Options struct {
 	Node string
 	// Log receives what the services say while they put their files in order; nil means slog.Default().
 	Log *slog.Logger
+	// Progress, if set, receives the bytes of the folder that were checked, and their number, which is 0 if unknown. The
+	// check is most of the work.
+	Progress func(done, total int64)
 }
 
 // ToNode makes the folder of a stopped server alone that of a node, and returns its identity. The folder is checked
@@ -54,7 +57,7 @@ func ToNode(ctx context.Context, folder string, o Options) (peering.Identity, er
 	if err := errors.Join(peering.CheckName(o.Node), checkAlone(folder)); err != nil {
 		return peering.Identity{}, err
 	}
-	report, err := fsck.Check(ctx, folder, fsck.Options{})
+	report, err := fsck.Check(ctx, folder, fsck.Options{Progress: o.Progress})
 	if err != nil {
 		return peering.Identity{}, err
 	}

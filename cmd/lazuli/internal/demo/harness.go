@@ -73,9 +73,10 @@ type Config struct {
 	plain bool
 	// stuckAfter is the part of Patience that begins with the last restart. 0 means the same.
 	stuckAfter time.Duration
-	// Progress receives progress messages. If Live is set, lines are rewritten in place as on a terminal.
+	// Progress receives lines; nil discards them. Show, if set, shows a text in place of the one before, as a terminal
+	// can; a line removes it.
 	Progress io.Writer
-	Live     bool
+	Show     func(text string)
 }
 
 // maxDequeueCount allows for a machine so busy that leases of one second expire: with the default of 5, messages
@@ -171,9 +172,8 @@ func demonstrate(ctx context.Context, c Config, open func(*workers.Storage, stri
 		c.stuckAfter = c.Patience
 	}
 	r := &run{Config: c, pattern: p, queue: queues{storage.Queues, p.settings().Queue},
-		say: newProgress(c.Progress, c.Live)}
+		say: newProgress(c.Progress, c.Show)}
 	defer func() {
-		r.say.clear()
 		if c.Keep {
 			return
 		}
@@ -209,7 +209,9 @@ func (r *run) run(ctx context.Context) (*Report, error) {
 	}
 	r.shuffle()
 	rounds := r.plan()
+	started := time.Now()
 	for i, round := range rounds {
+		r.say.rounds(i, len(rounds), time.Since(started))
 		row, err := r.disturbed(ctx, fmt.Sprintf("%d/%d", i+1, len(rounds)), round)
 		r.report.Rows = append(r.report.Rows, row)
 		if err != nil {

@@ -4,55 +4,47 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 )
 
-// progress writes what happens. Live, passing news is shown on one line that the next overwrites; otherwise it is left
-// out and only lasting lines are written.
+// progress says what happens: passing news, each of which replaces the one before, and lasting lines.
 type progress struct {
-	mu   sync.Mutex // guards w and shown
+	mu   sync.Mutex // guards the rest
 	w    io.Writer
-	live bool
-	// shown is true when the line under the cursor is passing news.
-	shown bool
+	show func(string) // may be nil
+	left string       // the rate of the rounds, and the time left
 }
 
-func newProgress(w io.Writer, live bool) *progress {
+func newProgress(w io.Writer, show func(string)) *progress {
 	if w == nil {
 		w = io.Discard
 	}
-	return &progress{w: w, live: live}
+	return &progress{w: w, show: show}
 }
-
-const eraseLine = "\r\x1b[K"
 
 // update shows passing news.
 func (p *progress) update(format string, args ...any) {
-	if !p.live {
+	if p.show == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	fmt.Fprintf(p.w, eraseLine+format, args...)
-	p.shown = true
+	p.show(fmt.Sprintf(format, args...) + p.left)
 }
 
 // line writes a lasting line.
 func (p *progress) line(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.shown {
-		fmt.Fprint(p.w, eraseLine)
-		p.shown = false
-	}
 	fmt.Fprintf(p.w, format+"\n", args...)
 }
 
-// clear removes passing news.
-func (p *progress) clear() {
+// rounds notes that done of total rounds took a time.
+func (p *progress) rounds(done, total int, took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.shown {
-		fmt.Fprint(p.w, eraseLine)
-		p.shown = false
+	if done > 0 && took > 0 {
+		p.left = fmt.Sprintf("; %.1f rounds/min, %v left", float64(done)/took.Minutes(),
+			(took / time.Duration(done) * time.Duration(total-done)).Round(time.Second))
 	}
 }

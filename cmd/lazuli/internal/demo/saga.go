@@ -47,8 +47,9 @@ type SagaConfig struct {
 	// Patience bounds a round. 0 means 2 min.
 	Patience time.Duration
 	Keep     bool
-	// Progress receives a line for each round; it may be nil.
+	// Progress and Show are those of Config.
 	Progress io.Writer
+	Show     func(text string)
 }
 
 // SagaPoints returns the steps that a run visits by default.
@@ -130,6 +131,7 @@ type sagaRun struct {
 	random   *rand.Rand
 	payments map[string]map[string]bool // kinds by order
 	report   SagaReport
+	say      *progress
 }
 
 // Saga runs the demonstration of the saga. The report is complete as far as the run came, also when an error is
@@ -144,16 +146,13 @@ func Saga(ctx context.Context, c SagaConfig) (_ *SagaReport, err error) {
 	if c.Patience == 0 {
 		c.Patience = 2 * time.Minute
 	}
-	if c.Progress == nil {
-		c.Progress = io.Discard
-	}
 	storage, err := workers.OpenStorage(c.ConnectionString)
 	if err != nil {
 		return nil, err
 	}
 	id := fmt.Sprintf("%x", time.Now().UnixNano())
 	r := &sagaRun{SagaConfig: c, storage: storage, random: newRandom(c.Seed), payments: map[string]map[string]bool{},
-		report: SagaReport{Seed: c.Seed},
+		report: SagaReport{Seed: c.Seed}, say: newProgress(c.Progress, c.Show),
 		settings: SagaSettings{ConnectionString: c.ConnectionString, Hub: "Demo" + id, Orders: "LazuliDemoOrders" + id,
 			Archive:  "LazuliDemoSold" + id,
 			Payments: "lazuli-demo-payments-" + id, Receipts: "lazuli-demo-receipts-" + id, Visibility: 2 * time.Second}}
@@ -217,7 +216,10 @@ func (r *sagaRun) rounds(ctx context.Context) error {
 		}
 		rounds = append(rounds, pairs...)
 	}
+	began, all := time.Now(), len(rounds)+min(r.Random, 1)
 	for i, points := range rounds {
+		r.say.rounds(i, all, time.Since(began))
+		r.say.update("round %d/%d: workers are killed at %s", i+1, all, strings.Join(points, ", "))
 		err := r.round(ctx, fmt.Sprintf("r%d-", i), strings.Join(points, ", "), r.Orders,
 			func(ctx context.Context, row *SagaRow) error {
 				if points[0] == Frozen {
@@ -230,6 +232,8 @@ func (r *sagaRun) rounds(ctx context.Context) error {
 		}
 	}
 	if r.Random > 0 {
+		r.say.rounds(len(rounds), all, time.Since(began))
+		r.say.update("round %d/%d: workers are killed at random", all, all)
 		return r.round(ctx, "random-", "killed at random", r.Random, r.killAtRandom)
 	}
 	return nil
@@ -263,7 +267,7 @@ func (r *sagaRun) round(ctx context.Context, prefix, name string, orders int,
 	}
 	row.Took = time.Since(began)
 	r.report.Rows = append(r.report.Rows, row)
-	fmt.Fprintf(r.Progress, "%s: %d done, %d compensated, %d half, %v\n", name, row.Done, row.Compensated, len(row.Half),
+	r.say.line("%s: %d done, %d compensated, %d half, %v", name, row.Done, row.Compensated, len(row.Half),
 		row.Took.Round(time.Millisecond))
 	return nil
 }
