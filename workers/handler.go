@@ -83,6 +83,7 @@ type FunctionReport struct {
 	Running       []RunningReport `json:"running"`
 	Succeeded     int64           `json:"succeeded"`
 	Failed        int64           `json:"failed"`
+	LastHour      LastHour        `json:"last_hour"`
 	PerSecond     float64         `json:"per_second"`
 	Poisoned      int64           `json:"poisoned"`
 	Snoozed       int64           `json:"snoozed"`
@@ -107,7 +108,7 @@ func newFunctionReport(host string, s FunctionStats) FunctionReport {
 	r := FunctionReport{
 		Host: host, Name: s.Name, Trigger: s.Trigger, Queue: s.Queue, Paused: s.Paused, InFlight: s.InFlight,
 		Running:   []RunningReport{},
-		Succeeded: s.Succeeded, Failed: s.Failed, PerSecond: s.PerSecond, Poisoned: s.Poisoned, Snoozed: s.Snoozed,
+		Succeeded: s.Succeeded, Failed: s.Failed, PerSecond: s.PerSecond, LastHour: s.LastHour, Poisoned: s.Poisoned, Snoozed: s.Snoozed,
 		Released:      s.Released,
 		LeaseRenewals: s.LeaseRenewals, LeaseLost: s.LeaseLost, Stuck: s.Stuck,
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/lazuli-storage/lazuli/internal/minutes"
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 )
 
@@ -24,6 +25,7 @@ type stats struct {
 	mu       sync.Mutex                       // guards the next fields
 	running  map[*InvocationContext]time.Time // running calls with their start times
 	finished rate
+	hour     minutes.Ring // 0: succeeded, 1: failed
 }
 
 // rateSeconds is the time over which the rate of finished calls is the mean, in seconds.
@@ -81,6 +83,20 @@ func (s *stats) call(ic *InvocationContext, clock Clock) (end func()) {
 	}
 }
 
+// end counts a finished call.
+func (s *stats) end(now time.Time, err error) {
+	kind := 0
+	if err == nil {
+		s.succeeded.Add(1)
+	} else {
+		kind = 1
+		s.failed.Add(1)
+	}
+	s.mu.Lock()
+	s.hour.Add(now, kind, 1)
+	s.mu.Unlock()
+}
+
 func (s *stats) fail(at time.Time, err error) { s.lastError.Store(&LastError{at, err}) }
 
 // LastError is an error and its time.
@@ -121,6 +137,8 @@ type FunctionStats struct {
 	Running []Running
 	// Succeeded and Failed count finished calls by their result.
 	Succeeded, Failed int64
+	// LastHour counts finished calls by the minute.
+	LastHour LastHour
 	// PerSecond is the number of calls that finished per second, over the last minute.
 	PerSecond float64
 	// Poisoned counts messages moved to the poison queue, Snoozed messages postponed with Snooze, Released messages
@@ -134,6 +152,13 @@ type FunctionStats struct {
 	LastError *LastError
 }
 
+// LastHour holds the finished calls of the last 60 minutes by their result, those of the oldest minute first. The last
+// minute is the current one.
+type LastHour struct {
+	Succeeded []int64 `json:"succeeded"`
+	Failed    []int64 `json:"failed"`
+}
+
 // Stats returns a snapshot of every function, in the order of registration. It can be called at any time.
 func (a *App) Stats() []FunctionStats {
 	all := make([]FunctionStats, 0, len(a.functions))
@@ -141,8 +166,8 @@ func (a *App) Stats() []FunctionStats {
 		s := &f.stats
 		snapshot := FunctionStats{
 			Name: f.name, Trigger: f.trigger, Paused: f.gate.paused(), Running: s.calls(),
-			PerSecond: s.perSecond(a.config.Clock.Now()),
-			InFlight:  s.inFlight.Load(), Succeeded: s.succeeded.Load(), Failed: s.failed.Load(),
+			PerSecond: s.perSecond(a.config.Clock.Now()), LastHour: s.lastHour(a.config.Clock.Now()),
+			InFlight: s.inFlight.Load(), Succeeded: s.succeeded.Load(), Failed: s.failed.Load(),
 			Poisoned: s.poisoned.Load(), Snoozed: s.snoozed.Load(), Released: s.released.Load(),
 			LeaseRenewals: s.leaseRenewals.Load(), LeaseLost: s.leaseLost.Load(), Stuck: s.stuck.Load(),
 			LastError: s.lastError.Load(),
@@ -159,6 +184,12 @@ func (s *stats) perSecond(now time.Time) float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.finished.perSecond(now)
+}
+
+func (s *stats) lastHour(now time.Time) LastHour {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return LastHour{s.hour.List(now, 0), s.hour.List(now, 1)}
 }
 
 func (s *stats) calls() []Running {

@@ -227,9 +227,9 @@ func (l *followListener) counted(call func() error) error {
 	if err := call(); errors.Is(err, ErrFollowerRestarted) {
 		return err
 	} else if err != nil {
-		stats.failed.Add(1)
+		stats.end(l.clock.Now(), err)
 		return fmt.Errorf("store the changes: %w", err)
 	}
-	stats.succeeded.Add(1)
+	stats.end(l.clock.Now(), nil)
 	return nil
 }

@@ -160,7 +160,10 @@ func filterFlags(cmd *cobra.Command) *queueFilter {
 }
 
 func (f *queueFilter) read() (queuetool.Filter, error) {
-	chosen := queuetool.Filter{Limit: f.limit, ID: f.id, Function: f.function}
+	chosen := queuetool.Filter{Limit: f.limit, Function: f.function}
+	if f.id != "" {
+		chosen.IDs = []string{f.id}
+	}
 	switch {
 	case f.limit < 0:
 		return chosen, usageError{fmt.Errorf("--limit must not be negative, but is %d", f.limit)}

@@ -25,7 +25,8 @@ func (s *serving) newDashboard(o admin.Options) http.Handler {
 			}
 			return workflowsOf(ctx, b, account, hub, s.log)
 		},
-		InMemory: s.config.InMemory, Version: versionText(), Now: s.clock.now(), Clock: o.Clock, Log: s.log,
+		FunctionHosts: s.config.FunctionHosts,
+		InMemory:      s.config.InMemory, Version: versionText(), Now: s.clock.now(), Clock: o.Clock, Log: s.log,
 	})
 }
 

@@ -116,6 +116,8 @@ type Config struct {
 	AllowHosts []string
 	// AdminUI is "on", "off", "read-only" or "auto", which is on where the admin listener has a loopback address.
 	AdminUI string
+	// FunctionHosts are the addresses, host:port, of the function apps that the dashboard shows.
+	FunctionHosts []string
 	// Faults allows fault rules, see package faultrule.
 	Faults bool
 	// AdminState lets the admin listener reset, copy and restore all data.
@@ -201,11 +203,13 @@ func Default() Config {
 		DataLake:   Endpoint{Port: 10004},
 		Admin:      Endpoint{Host: "127.0.0.1", Port: 10003},
 		AdminUI:    "auto",
-		Accounts:   []auth.Account{{Name: auth.DevelopmentAccount, Keys: []auth.Key{developmentKey()}}},
-		NATS:       NATS{Replicas: 1},
-		Backup:     Backup{Every: 24 * time.Hour, Keep: 7},
-		Roles:      defaultRoles(),
-		Durable:    Durable{Listen: "127.0.0.1:4001", Hub: "default"},
+		// The port of lazuli func start and of the Core Tools.
+		FunctionHosts: []string{"127.0.0.1:7071"},
+		Accounts:      []auth.Account{{Name: auth.DevelopmentAccount, Keys: []auth.Key{developmentKey()}}},
+		NATS:          NATS{Replicas: 1},
+		Backup:        Backup{Every: 24 * time.Hour, Keep: 7},
+		Roles:         defaultRoles(),
+		Durable:       Durable{Listen: "127.0.0.1:4001", Hub: "default"},
 		// Below the ten seconds after which `docker stop` kills.
 		ShutdownTimeout: 8 * time.Second,
 		LogLevel:        slog.LevelInfo,

@@ -190,6 +190,9 @@ var groups = []group{
 		secret("admin-token", "Token that callers of the admin listener must bring, except for health checks, metrics and "+
 			"the token issuer (default: none if the development account is the only account, otherwise a random one, which is "+
 			"printed at the start)", func(c *Config) *string { return &c.AdminToken }, checkToken),
+		words("function-host", "Function apps on which the dashboard shows and runs functions: host:port of lazuli func "+
+			"start",
+			func(c *Config) *[]string { return &c.FunctionHosts }, hostPort),
 		boolean("faults", "", "Allow fault rules: requests that fail on purpose, by lazuli fault, the admin listener, the "+
 			"seed, or a request's header",
 			func(c *Config) *bool { return &c.Faults }),

@@ -56,9 +56,12 @@ func (d *dashboard) containers(w http.ResponseWriter, r *http.Request) error {
 		}
 		rows = append(rows, row)
 	}
-	account := r.PathValue("account")
+	account, kind := r.PathValue("account"), "containers"
+	if d.hierarchical(r) {
+		kind = "paths"
+	}
 	return d.show(w, r, "containers", "Containers", []crumb{{account, link("accounts", account)}},
-		map[string]any{"Rows": rows, "Prefix": q.Get("prefix"), "Next": value(got.NextMarker), "Now": d.Now()})
+		map[string]any{"Kind": kind, "Rows": rows, "Prefix": q.Get("prefix"), "Next": value(got.NextMarker), "Now": d.Now()})
 }
 
 // changeContainers creates a container, restores a deleted one, or deletes those that are chosen.
@@ -134,7 +137,7 @@ func (d *dashboard) container(w http.ResponseWriter, r *http.Request) error {
 		"Next": next, "All": all, "Now": d.Now(),
 		"Access": string(value(properties.BlobPublicAccess)), "Lease": string(value(properties.LeaseState)),
 		"Metadata": metadata, "Modified": value(properties.LastModified),
-		"URL": client.URL()}
+		"URL": client.URL(), "Tree": d.hierarchical(r)}
 	return d.show(w, r, "container", name,
 		[]crumb{{account, link("accounts", account)}, {"Containers", link("accounts", account, "containers")}}, data)
 }
@@ -216,6 +219,16 @@ func (d *dashboard) changeContainer(w http.ResponseWriter, r *http.Request) erro
 			return err
 		}
 		return back(w, r, link("accounts", account, "containers"), "deleted")
+	case "deleteBlobs":
+		if err := removeChosen(r, func(blobName string) error {
+			_, err := client.NewBlobClient(blobName).Delete(r.Context(),
+				&blob.DeleteOptions{DeleteSnapshots: to.Ptr(blob.DeleteSnapshotsOptionTypeInclude)})
+			return err
+		}); err != nil {
+			return err
+		}
+		http.Redirect(w, r, here+string(query("prefix", r.PostFormValue("prefix"), "done", "deleted")), http.StatusSeeOther)
+		return nil
 	case "access":
 		policy, err := client.GetAccessPolicy(r.Context(), nil)
 		if err != nil {

@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
@@ -95,16 +94,19 @@ func (d *dashboard) countQueues(r *http.Request, c *contents) error {
 
 func atLeast(n int, more bool) string {
 	if more {
-		return strconv.Itoa(n) + "+"
+		return count(n) + "+"
 	}
 	return count(n)
 }
+
+var errNothingChosen = problem{http.StatusBadRequest, "Nothing is chosen",
+	"Choose in the first column of the list."}
 
 // removeChosen calls remove for each name that a list's form has chosen.
 func removeChosen(r *http.Request, remove func(name string) error) error {
 	chosen := r.PostForm["chosen"]
 	if len(chosen) == 0 {
-		return problem{http.StatusBadRequest, "Nothing is chosen", "Choose what to delete in the first column of the list."}
+		return errNothingChosen
 	}
 	for _, name := range chosen {
 		if err := remove(name); err != nil {

@@ -65,6 +65,9 @@ type Options struct {
 	// Workflows returns the HTTP management API of a task hub, or nil if the account has no such hub; a nil function is a
 	// server without it.
 	Workflows func(ctx context.Context, account, hub string) (http.Handler, error)
+	// FunctionHosts are the addresses, host:port, of the function apps whose functions are shown and run, by the admin API
+	// of Azure Functions.
+	FunctionHosts []string
 	// State allows resets, snapshots and the seed.
 	State bool
 	// Seed creates the resources of the seed that do not exist; nil is no seed.
@@ -143,22 +146,30 @@ func (d *dashboard) routes(mux *http.ServeMux) {
 	pages("accounts/{account}/sas", d.sas, d.makeSAS)
 	pages("accounts/{account}/containers", d.containers, d.changeContainers)
 	pages("accounts/{account}/containers/{container}", d.container, d.changeContainer)
+	pages("accounts/{account}/containers/{container}/size", d.containerSize, nil)
 	pages("accounts/{account}/containers/{container}/upload", d.uploadForm, d.upload)
+	pages("accounts/{account}/paths/{container}", d.paths, d.changePaths)
 	pages("accounts/{account}/blob/{container}", d.blob, d.changeBlob)
 	pages("accounts/{account}/content/{container}", d.content, nil)
 	pages("accounts/{account}/queues", d.queues, d.changeQueues)
 	pages("accounts/{account}/queues/{queue}", d.queue, d.changeQueue)
 	pages("accounts/{account}/tables", d.tables, d.changeTables)
 	pages("accounts/{account}/tables/{table}", d.table, d.changeTable)
+	pages("accounts/{account}/tables/{table}/size", d.tableSize, nil)
 	pages("accounts/{account}/tables/{table}/entity", d.entity, d.changeEntity)
 	pages("accounts/{account}/tables/{table}/plan", d.plan, nil)
 	pages("accounts/{account}/tables/{table}/partitions", d.partitions, nil)
 	pages("accounts/{account}/workflows", d.hubs, nil)
 	pages("accounts/{account}/workflows/{hub}", d.hub, d.changeHub)
 	pages("accounts/{account}/workflows/{hub}/entities", d.durableEntities, d.signalDurableEntity)
+	pages("accounts/{account}/workflows/{hub}/entity", d.durableEntity, d.signalDurableEntity)
+	pages("accounts/{account}/workflows/{hub}/schedules", d.schedules, nil)
 	pages("accounts/{account}/workflows/{hub}/instance", d.instance, d.changeInstance)
 	pages("events", d.events, d.changeEvents)
 	pages("workers", d.workers, d.changeWorkers)
+	pages("functions", d.functions, nil)
+	pages("functions/{app}/{function}", d.function, d.runFunction)
+	pages("functions/{app}/{function}/{id}", d.functionInvocation, nil)
 	pages("requests", d.requests, nil)
 	pages("requests/live", d.liveRequests, nil)
 	pages("requests/{id}", d.request, nil)
@@ -251,12 +262,13 @@ type crumb struct{ Name, URL string }
 // done are the messages that a page shows after a change, by the code in the URL.
 var done = map[string]string{
 	"created": "Created.", "deleted": "Deleted.", "saved": "Saved.", "uploaded": "Uploaded.", "restored": "Restored.",
-	"broken": "The lease is broken.",
-	"put":    "The message was put.", "requeued": "Messages were requeued.", "purged": "Messages were deleted.",
+	"renamed": "Renamed.", "broken": "The lease is broken.",
+	"put": "The message was put.", "requeued": "Messages were requeued.", "purged": "Messages were deleted.",
 	"paused": "Paused.", "resumed": "Resumed.",
 	"reset": "Everything in scope was deleted.", "seeded": "The seed was applied.", "removed": "Removed.",
-	"added": "The rule was added.",
-	"clock": "The clock was set forward.", "subscribed": "Subscribed.",
+	"added":   "The rule was added.",
+	"invoked": "The function was started; its invocation is the first one below.",
+	"clock":   "The clock was set forward.", "subscribed": "Subscribed.",
 	"flushed": "Every event so far was delivered, dead-lettered or dropped.",
 	"started": "The workflow was started.", "sent": "Sent. It takes effect when a process that runs the hub receives it.",
 }

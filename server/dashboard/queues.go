@@ -133,6 +133,15 @@ func (d *dashboard) queue(w http.ResponseWriter, r *http.Request) error {
 		reasons = nil // the page is of use without them
 	}
 	now := d.Now()
+	chart := newHourChart("Messages", [2]string{"put", "deleted"}, d.Requests.queueHour(account, name))
+	chart.SecondIsGood = true
+	poisonName, poisoned := "", int64(0)
+	if origin == "" {
+		poisonName = name + queuetool.PoisonSuffix
+		for _, n := range d.Requests.queueHour(account, poisonName)[0] {
+			poisoned += n
+		}
+	}
 	var rows []messageRow
 	for _, m := range messages {
 		row := messageRow{Message: m, Hidden: m.NextVisible.After(now)}
@@ -147,7 +156,7 @@ func (d *dashboard) queue(w http.ResponseWriter, r *http.Request) error {
 		[]crumb{{account, link("accounts", account)}, {"Queues", link("accounts", account, "queues")}},
 		map[string]any{"Queue": name, "Count": total, "Visible": visible, "AtLeast": visible >= queuetool.MaxVisible,
 			"Hidden": max(0, total-visible), "Rows": rows, "Origin": origin, "Metadata": metadata, "Now": now, "After": after,
-			"Next": next, "URL": client.URL()})
+			"Next": next, "URL": client.URL(), "Chart": chart, "Poison": poisonName, "Poisoned": poisoned})
 }
 
 // maxText is the part of a message that the page of a queue shows, in bytes.
@@ -190,10 +199,16 @@ func (d *dashboard) changeQueue(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		return back(w, r, here, "put")
-	case "requeue", "purge":
+	case "requeue", "purge", "requeueChosen", "purgeChosen":
 		f, err := d.messageFilter(r, name)
 		if err != nil {
 			return err
+		}
+		if word, ok := strings.CutSuffix(action, "Chosen"); ok {
+			if f.IDs = r.PostForm["chosen"]; len(f.IDs) == 0 {
+				return errNothingChosen
+			}
+			action = word
 		}
 		if action == "purge" {
 			if _, err := queuetool.Purge(r.Context(), client, f); err != nil {
@@ -233,7 +248,9 @@ func (d *dashboard) changeQueue(w http.ResponseWriter, r *http.Request) error {
 
 // messageFilter chooses the messages that the form names: one by its id, those with a text, or all.
 func (d *dashboard) messageFilter(r *http.Request, queue string) (f queuetool.Filter, err error) {
-	f.ID = r.PostFormValue("id")
+	if id := r.PostFormValue("id"); id != "" {
+		f.IDs = []string{id}
+	}
 	for _, p := range []struct {
 		field string
 		to    **regexp.Regexp

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/minutes"
 )
 
 // The bounds of [Requests].
@@ -18,6 +19,7 @@ const (
 	keptSeconds  = 300  // of rates
 	maxWaiting   = 256  // requests that wait for one reader of the live log
 	maxReaders   = 32
+	maxQueues    = 1000 // queues whose messages are counted
 	// keptHead is the length of the path, the query and the headers up to which they are kept whole, in bytes; each header
 	// counts headerCost more. Of a request with a longer head, the headers are left out and the texts are cut to keptText
 	// bytes: anyone can send heads of 256 KiB.
@@ -36,7 +38,11 @@ type Requests struct {
 	ring    [keptRequests]Request // Number is 0 where none is
 	seconds [keptSeconds]second
 	readers map[chan *Request]struct{}
+	queues  map[queueName]*minutes.Ring // 0: messages put, 1: deleted
 }
+
+// queueName names a queue of an account.
+type queueName struct{ account, queue string }
 
 // Request is one request that was answered.
 type Request struct {
@@ -78,7 +84,8 @@ type second struct {
 
 // NewRequests makes an empty log.
 func NewRequests(now func() time.Time) *Requests {
-	return &Requests{now: now, readers: make(map[chan *Request]struct{})}
+	return &Requests{now: now, readers: make(map[chan *Request]struct{}),
+		queues: make(map[queueName]*minutes.Ring)}
 }
 
 // Observer returns Observe, or nil for a nil log.
@@ -91,6 +98,7 @@ func (l *Requests) Observer() func(*wire.Request, frontend.Outcome) {
 
 // Observe takes a request that was answered. It is for [frontend.Common.Observe].
 func (l *Requests) Observe(r *wire.Request, o frontend.Outcome) {
+	l.observeQueue(r, o)
 	if r.System() {
 		return
 	}
@@ -131,6 +139,43 @@ func (l *Requests) Observe(r *wire.Request, o frontend.Outcome) {
 		default: // a slow reader misses requests; the numbers show it
 		}
 	}
+}
+
+// observeQueue counts messages that are put and deleted, by roles inside the server as well.
+func (l *Requests) observeQueue(r *wire.Request, o frontend.Outcome) {
+	kind, counted := map[string]int{"PutMessage": 0, "DeleteMessage": 1}[r.Operation]
+	if !counted || r.Service != wire.Queue || o.Status/100 != 2 {
+		return
+	}
+	queue, _, _ := strings.Cut(strings.TrimPrefix(r.RawPath, "/"), "/")
+	name := queueName{r.Account, queue}
+	now := l.now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ring := l.queues[name]
+	if ring == nil {
+		for other := range l.queues { // one is forgotten for it
+			if len(l.queues) < maxQueues {
+				break
+			}
+			delete(l.queues, other)
+		}
+		ring = new(minutes.Ring)
+		l.queues[queueName{strings.Clone(r.Account), strings.Clone(queue)}] = ring
+	}
+	ring.Add(now, kind, 1)
+}
+
+// queueHour returns how many messages were put into a queue, and deleted, in each of the last sixty minutes.
+func (l *Requests) queueHour(account, queue string) (counts [2][]int64) {
+	now := l.now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ring := l.queues[queueName{account, queue}]
+	if ring == nil {
+		ring = new(minutes.Ring)
+	}
+	return [2][]int64{ring.List(now, 0), ring.List(now, 1)}
 }
 
 // cut leaves out the headers, and copies the beginning of each text, so that the rest is not kept.

@@ -1,10 +1,13 @@
 package dashboard
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -53,16 +56,102 @@ func (d *dashboard) durableEntities(w http.ResponseWriter, r *http.Request) erro
 			"Now": d.Now()})
 }
 
-// signalDurableEntity sends an operation to an entity.
+// Text returns the whole state as people read it.
+func (e durableEntity) Text() string { return workflowState{}.Text(e.State) }
+
+// durableEntity is the page of an entity, which the query names.
+func (d *dashboard) durableEntity(w http.ResponseWriter, r *http.Request) error {
+	name, key := r.URL.Query().Get("name"), r.URL.Query().Get("key")
+	got, err := d.workflowCall(r, http.MethodGet, []string{"entities", name, key}, url.Values{"details": {"true"}}, "", "")
+	if err != nil {
+		return err
+	}
+	var e durableEntity
+	if err := json.Unmarshal(got.body.Bytes(), &e); err != nil {
+		return err
+	}
+	account, hub := r.PathValue("account"), r.PathValue("hub")
+	return d.show(w, r, "durable_entity", name+" "+key,
+		[]crumb{{account, link("accounts", account)}, {"Workflows", link("accounts", account, "workflows")},
+			{hub, link("accounts", account, "workflows", hub)},
+			{"Entities", link("accounts", account, "workflows", hub, "entities")}},
+		map[string]any{"Hub": hub, "Entity": e, "Now": d.Now()})
+}
+
+// signalDurableEntity sends an operation to an entity: that of the page, or the one that the form names.
 func (d *dashboard) signalDurableEntity(w http.ResponseWriter, r *http.Request) error {
 	if r.PostFormValue("action") != "signal" {
 		return errAction
 	}
-	if _, err := d.workflowCall(r, http.MethodPost, []string{"entities", r.PostFormValue("name"), r.PostFormValue("key")},
+	q := r.URL.Query()
+	name, key := cmp.Or(q.Get("name"), r.PostFormValue("name")), cmp.Or(q.Get("key"), r.PostFormValue("key"))
+	if _, err := d.workflowCall(r, http.MethodPost, []string{"entities", name, key},
 		url.Values{"op": {r.PostFormValue("operation")}}, r.PostFormValue("input"), ""); err != nil {
 		return err
 	}
-	return back(w, r, link("accounts", r.PathValue("account"), "workflows", r.PathValue("hub"), "entities"), "sent")
+	http.Redirect(w, r, link("accounts", r.PathValue("account"), "workflows", r.PathValue("hub"), "entity")+
+		string(query("name", name, "key", key, "done", "sent")), http.StatusSeeOther)
+	return nil
+}
+
+// scheduleName is the name of the entities that the SDKs keep scheduled tasks in.
+const scheduleName = "schedule"
+
+// schedule is a scheduled task.
+type schedule struct{ ID, Workflow, Interval, Status, Last, Next, End string }
+
+// scheduleStatuses are the statuses that SDKs write as numbers.
+var scheduleStatuses = []string{"not created", "active", "paused"}
+
+// scheduleOf reads the state of an entity that is a scheduled task. SDKs differ in the form of the names of members.
+func scheduleOf(e durableEntity) schedule {
+	members := map[string]string{}
+	var walk func(json.RawMessage)
+	walk = func(text json.RawMessage) {
+		var object map[string]json.RawMessage
+		if json.Unmarshal(text, &object) != nil {
+			var quoted string
+			if json.Unmarshal(text, &quoted) != nil || json.Unmarshal([]byte(quoted), &object) != nil {
+				return
+			}
+		}
+		for name, member := range object {
+			if name = strings.ToLower(strings.ReplaceAll(name, "_", "")); strings.Contains(name, "configuration") {
+				walk(member)
+			} else if text := (workflowState{}).Text(member); text != "" {
+				members[name] = text
+			}
+		}
+	}
+	walk(e.State)
+	s := schedule{ID: e.EntityID.Key, Workflow: members["orchestrationname"], Interval: members["interval"],
+		Status: members["status"], Last: members["lastrunat"], Next: members["nextrunat"], End: members["endat"]}
+	if n, err := strconv.Atoi(s.Status); err == nil && n >= 0 && n < len(scheduleStatuses) {
+		s.Status = scheduleStatuses[n]
+	}
+	return s
+}
+
+// schedules is the page of a hub's scheduled tasks.
+func (d *dashboard) schedules(w http.ResponseWriter, r *http.Request) error {
+	got, err := d.workflowCall(r, http.MethodGet, []string{"entities", scheduleName},
+		url.Values{"top": {fmt.Sprint(pageSize)}, "fetchState": {"true"}}, "", r.URL.Query().Get("marker"))
+	if err != nil {
+		return err
+	}
+	var entities []durableEntity
+	if err := json.Unmarshal(got.body.Bytes(), &entities); err != nil {
+		return err
+	}
+	var rows []schedule
+	for _, e := range entities {
+		rows = append(rows, scheduleOf(e))
+	}
+	account, hub := r.PathValue("account"), r.PathValue("hub")
+	return d.show(w, r, "schedules", "Scheduled tasks",
+		[]crumb{{account, link("accounts", account)}, {"Workflows", link("accounts", account, "workflows")},
+			{hub, link("accounts", account, "workflows", hub)}},
+		map[string]any{"Hub": hub, "Rows": rows, "Next": got.header.Get("X-Ms-Continuation-Token")})
 }
 
 // unmatchedWork is pending work that no connected worker takes, as the management API writes it.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -78,6 +79,8 @@ func readHub(ctx context.Context, client *service.Client, name string) (row hubR
 // workflowState is an instance as the management API writes it.
 type workflowState struct {
 	Name, InstanceID, RuntimeStatus, Version string
+	ParentInstanceID                         string
+	ScheduledTime                            *time.Time
 	Input, Output, CustomStatus              json.RawMessage
 	CreatedTime, LastUpdatedTime             time.Time
 	HistoryEvents                            []workflowEvent
@@ -137,6 +140,21 @@ func (t timelineRow) Class() string {
 	return statusClasses[t.OrchestrationStatus]
 }
 
+// stepNames describe the steps of a history to people, by their names in the SDKs.
+var stepNames = map[string]string{
+	"ExecutionStarted": "started", "ExecutionCompleted": "ended", "ExecutionTerminated": "terminated",
+	"ExecutionSuspended": "suspended", "ExecutionResumed": "resumed", "ExecutionRewound": "rewound",
+	"TaskScheduled": "activity runs", "TaskCompleted": "activity done", "TaskFailed": "activity failed",
+	"TimerCreated": "timer set", "TimerFired": "timer fired", "EventRaised": "event received", "EventSent": "event sent",
+	"SubOrchestrationInstanceCreated":   "child workflow runs",
+	"SubOrchestrationInstanceCompleted": "child workflow done",
+	"SubOrchestrationInstanceFailed":    "child workflow failed",
+	"ContinueAsNew":                     "began again",
+}
+
+// What describes the step to people.
+func (t timelineRow) What() string { return cmp.Or(stepNames[t.EventType], t.EventType) }
+
 // shownSteps bounds the steps that a page shows.
 const shownSteps = 1000
 
@@ -167,7 +185,8 @@ func timeline(events []workflowEvent) []timelineRow {
 func (d *dashboard) hub(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	query := url.Values{"top": {fmt.Sprint(pageSize)}, "showInput": {"false"}, "details": {"true"}}
-	for name, parameter := range map[string]string{"status": "runtimeStatus", "prefix": "instanceIdPrefix"} {
+	for name, parameter := range map[string]string{"status": "runtimeStatus", "prefix": "instanceIdPrefix",
+		"workflow": "workflow"} {
 		if v := q.Get(name); v != "" {
 			query.Set(parameter, v)
 		}
@@ -184,14 +203,57 @@ func (d *dashboard) hub(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	summary, err := d.summarize(r)
+	if err != nil {
+		return err
+	}
 	account, hub := r.PathValue("account"), r.PathValue("hub")
 	return d.show(w, r, "hub", hub,
 		[]crumb{{account, link("accounts", account)}, {"Workflows", link("accounts", account, "workflows")}},
 		map[string]any{"Hub": hub, "Rows": rows, "Status": q.Get("status"), "Prefix": q.Get("prefix"),
-			"Unmatched": unmatched,
-			"Next":      got.header.Get("X-Ms-Continuation-Token"), "Now": d.Now(),
-			"Statuses": []string{"Pending", "Running", "Suspended", "Completed", "Failed", "Terminated"}})
+			"Unmatched": unmatched, "Workflow": q.Get("workflow"), "Summary": summary,
+			"Next": got.header.Get("X-Ms-Continuation-Token"), "Now": d.Now()})
 }
+
+// hubStatuses are the statuses that instances can have, in the order of the page.
+var hubStatuses = []string{"Pending", "Running", "Suspended", "Completed", "Failed", "Terminated"}
+
+// hubSummary says how many instances a hub has, as the management API writes it.
+type hubSummary struct {
+	Instances           int
+	More                bool
+	Statuses, Workflows map[string]int
+	LastHour            struct{ Ended, Failed []int64 }
+}
+
+// Counts returns the numbers of instances by status.
+func (s hubSummary) Counts() (list []property) {
+	for _, status := range hubStatuses {
+		list = append(list, property{status, atLeast(s.Statuses[status], s.More)})
+	}
+	return list
+}
+
+// Names returns the names of the workflows.
+func (s hubSummary) Names() []string { return slices.Sorted(maps.Keys(s.Workflows)) }
+
+// Chart draws the instances that ended.
+func (s hubSummary) Chart() *hourChart {
+	return newHourChart("Ended instances", [2]string{"completed or terminated", "failed"},
+		[2][]int64{s.LastHour.Ended, s.LastHour.Failed})
+}
+
+// summarize counts the instances of the page's hub.
+func (d *dashboard) summarize(r *http.Request) (s hubSummary, err error) {
+	got, err := d.workflowCall(r, http.MethodGet, []string{"summary"}, nil, "", "")
+	if err != nil {
+		return s, err
+	}
+	return s, json.Unmarshal(got.body.Bytes(), &s)
+}
+
+// Class returns the style of a status.
+func (p property) Class() string { return statusClasses[p.Name] }
 
 // changeHub starts an instance, or purges those that have ended with a status.
 func (d *dashboard) changeHub(w http.ResponseWriter, r *http.Request) error {

@@ -270,6 +270,8 @@ type Query struct {
 	CompletedFrom, CompletedTo time.Time
 	// Prefix is the beginning of the IDs.
 	Prefix string
+	// Workflow is the name of the workflow; empty: any.
+	Workflow string
 	// Top bounds the instances of one page, 1 to 1,000. Default 100.
 	Top int
 	// Payloads includes inputs, outputs and custom statuses.
@@ -316,6 +318,9 @@ func (q Query) filter() (string, error) {
 		}
 		key := partitionKey(q.Prefix)
 		all = append(all, "PartitionKey ge "+quote(key)+" and PartitionKey lt "+quote(key+"\uffff"))
+	}
+	if q.Workflow != "" {
+		all = append(all, "Name eq "+quote(q.Workflow))
 	}
 	return join(all, " and "), nil
 }

@@ -106,17 +106,22 @@ func Tree(ctx context.Context, c *service.Client, fs, dir string, each func(Entr
 			return err
 		}
 		for _, p := range page.Paths {
-			e := Entry{Path: value(p.Name), Directory: value(p.IsDirectory), Size: value(p.ContentLength),
-				Owner: value(p.Owner), Group: value(p.Group), Permissions: value(p.Permissions)}
-			if t, err := time.Parse(time.RFC1123, value(p.LastModified)); err == nil {
-				e.Modified = t
-			}
-			if err := each(e); err != nil {
+			if err := each(EntryOf(p)); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// EntryOf returns an element of a listing of the SDK.
+func EntryOf(p *filesystem.Path) Entry {
+	e := Entry{Path: value(p.Name), Directory: value(p.IsDirectory), Size: value(p.ContentLength),
+		Owner: value(p.Owner), Group: value(p.Group), Permissions: value(p.Permissions)}
+	if t, err := time.Parse(time.RFC1123, value(p.LastModified)); err == nil {
+		e.Modified = t
+	}
+	return e
 }
 
 func optional(s string) *string {

@@ -292,8 +292,8 @@ func sweep(ctx context.Context, client *azqueue.QueueClient, f Filter, act func(
 			}
 		}
 	}()
-	if f.ID != "" {
-		f.Limit = 1
+	if n := len(f.IDs); n > 0 {
+		f.Limit = n
 	}
 	// The count is approximate, but not lower than the number of messages.
 	properties, err := client.GetProperties(ctx, nil)

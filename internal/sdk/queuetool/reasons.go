@@ -3,6 +3,7 @@ package queuetool
 import (
 	"context"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
@@ -102,8 +103,8 @@ func (r *Reasons) forgetAll(ctx context.Context) error {
 type Filter struct {
 	// Match, if set, must match the decoded body.
 	Match *regexp.Regexp
-	// ID, if set, is the message's.
-	ID string
+	// IDs, if set, has the message's.
+	IDs []string
 	// Reason, if set, must match the recorded reason, last error or stack.
 	Reason *regexp.Regexp
 	// Function, if set, is the function that gave the message up.
@@ -123,7 +124,7 @@ func (f *Filter) needsReasons() bool {
 
 // chooses reports whether the filter wants a message.
 func (f *Filter) chooses(id, body string) bool {
-	if f.ID != "" && f.ID != id || f.Match != nil && !f.Match.MatchString(body) {
+	if len(f.IDs) > 0 && !slices.Contains(f.IDs, id) || f.Match != nil && !f.Match.MatchString(body) {
 		return false
 	}
 	if !f.needsReasons() {
@@ -139,7 +140,7 @@ func (f *Filter) chooses(id, body string) bool {
 
 // All reports whether the filter chooses all messages.
 func (f *Filter) All() bool {
-	return f.Match == nil && f.ID == "" && !f.needsReasons() && f.Limit == 0
+	return f.Match == nil && len(f.IDs) == 0 && !f.needsReasons() && f.Limit == 0
 }
 
 // Of returns the messages that the filter chooses, in their order.

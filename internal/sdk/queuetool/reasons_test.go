@@ -75,7 +75,8 @@ func TestReasons(t *testing.T) {
 		"two at once":         {queuetool.Filter{Reason: regexp.MustCompile("boom"), Function: "f"}, 1},
 		"none":                {queuetool.Filter{Function: "nobody"}, 0},
 		"body":                {queuetool.Filter{Match: regexp.MustCompile("^[ab]$"), Limit: 1}, 1},
-		"id":                  {queuetool.Filter{ID: messages[0].ID}, 1},
+		"id":                  {queuetool.Filter{IDs: []string{messages[0].ID}}, 1},
+		"two ids":             {queuetool.Filter{IDs: []string{messages[0].ID, messages[1].ID, "none"}}, 2},
 	} {
 		tc.f.Reasons = reasons()
 		if got := tc.f.Of(messages); len(got) != tc.want {

@@ -158,7 +158,7 @@ if (drop) {
 // A list is sorted by a column when its title is clicked: by numbers where all cells begin with one.
 for (const table of document.querySelectorAll('table.sort')) {
   for (const title of table.tHead.rows[0].cells) {
-    if (title.classList.contains('choose') || title.querySelector('.hidden')) continue;
+    if (title.classList.contains('choose') || table.rows.length < 3 || title.querySelector('.hidden')) continue;
     const button = document.createElement('button');
     button.type = 'button';
     button.className = 'link';
@@ -171,7 +171,7 @@ for (const table of document.querySelectorAll('table.sort')) {
       const body = table.tBodies[0], rows = [...body.rows];
       const text = (row) => row.cells[title.cellIndex].textContent.trim();
       const numbers = title.classList.contains('number');
-      const key = (row) => numbers ? Number.parseFloat(text(row).replaceAll(',', '')) || 0 : text(row);
+      const key = (row) => numbers ? Number.parseFloat((row.cells[title.cellIndex].dataset.sort ?? text(row)).replaceAll(',', '')) || 0 : text(row);
       rows.sort((a, b) => {
         const x = key(a), y = key(b);
         return numbers ? x - y : x.localeCompare(y);
@@ -182,20 +182,45 @@ for (const table of document.querySelectorAll('table.sort')) {
   }
 }
 
-// The button that deletes what is chosen says how many there are.
-const chosen = document.querySelector('[data-chosen]');
-if (chosen) {
+// The buttons for what is chosen say how many there are.
+const chosen = [...document.querySelectorAll('[data-chosen]')].map((button) => ({ button, text: button.textContent }));
+if (chosen.length) {
+  const boxes = () => [...document.querySelectorAll('input[name=chosen]')];
+  const all = document.querySelector('[data-choose-all]');
   const show = () => {
-    const n = document.querySelectorAll('input[name=chosen]:checked').length;
-    chosen.disabled = n === 0;
-    chosen.textContent = n === 0 ? 'Delete the chosen' : `Delete the chosen (${n})`;
+    const n = boxes().filter((box) => box.checked).length;
+    for (const { button, text } of chosen) {
+      button.disabled = n === 0;
+      button.textContent = n === 0 ? text : `${text} (${n})`;
+    }
+    if (all) {
+      all.checked = n > 0 && n === boxes().length;
+      all.indeterminate = n > 0 && !all.checked;
+    }
   };
+  all?.addEventListener('change', () => { for (const box of boxes()) box.checked = all.checked; });
   document.addEventListener('change', show);
   show();
 }
 
+// What containers and tables have is counted one after another, once the list is shown.
+(async () => {
+  for (const cell of document.querySelectorAll('[data-count]')) {
+    try {
+      const answer = await fetch(cell.dataset.count, { headers: { Accept: 'application/json' } });
+      if (!answer.ok) continue; // deleted meanwhile
+      const counted = await answer.json();
+      cell.textContent = counted.count;
+      if (counted.size) {
+        cell.nextElementSibling.textContent = counted.size;
+        cell.nextElementSibling.dataset.sort = counted.bytes;
+      }
+    } catch { return; } // the page is left
+  }
+})();
+
 // Keys: / goes to the first search field, g and a letter to a page, ? shows them.
-const pages = { h: '/ui/', r: '/ui/requests', w: '/ui/workers', c: '/ui/control', e: '/ui/events' };
+const pages = { h: '/ui/', r: '/ui/requests', f: '/ui/functions', w: '/ui/workers', c: '/ui/control', e: '/ui/events' };
 const links = [...document.querySelectorAll('.accounts details[open] a')];
 for (const [key, part] of [['b', 'containers'], ['q', 'queues'], ['t', 'tables'], ['o', 'workflows']]) {
   const link = links.find((a) => a.pathname.endsWith('/' + part));

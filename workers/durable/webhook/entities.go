@@ -51,7 +51,20 @@ func (c *call) signalEntity(name, key string) error {
 // getEntity answers with the state of an entity.
 // https://learn.microsoft.com/azure/azure-functions/durable/durable-functions-http-api#get-entity
 func (c *call) getEntity(name, key string) error {
+	details, err := c.query.boolean("details", false)
+	if err != nil {
+		return err
+	}
 	e, err := c.client.Entity(c.r.Context(), durable.EntityID(name, key), true)
+	if err == nil && details {
+		s := entityState{EntityID: entityID{name, key}, LastOperationTime: e.LastModified.UTC().Format(time.RFC3339Nano),
+			LockedBy: e.LockedBy, Backlog: e.Backlog}
+		if e.State != nil {
+			s.State = asJSON(*e.State)
+		}
+		writeJSON(c.w, http.StatusOK, s)
+		return nil
+	}
 	if errors.Is(err, durable.ErrEntityNotFound) || err == nil && e.State == nil {
 		return status(http.StatusNotFound)
 	}

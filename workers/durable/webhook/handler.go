@@ -125,6 +125,8 @@ func (c *call) route(path []string) func() error {
 		return func() error { return c.listEntities("") }
 	case is(http.MethodGet, "unmatched", 1):
 		return c.unmatched
+	case is(http.MethodGet, "summary", 1):
+		return c.summarize
 	case len(path) == 1 && strings.EqualFold(path[0], "makeprimary"):
 		return func() error {
 			return notImplemented("App leases are not supported: every process of a hub takes part in its work.")

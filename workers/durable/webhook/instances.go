@@ -45,6 +45,9 @@ func (c *call) list() error {
 		return err
 	}
 	q.Payloads = true
+	if details {
+		q.Workflow = c.query.text("workflow")
+	}
 	page, err := c.client.Query(c.r.Context(), q)
 	if err != nil {
 		return err
@@ -53,7 +56,7 @@ func (c *call) list() error {
 	for _, i := range page.Instances {
 		s := newState(i, input)
 		if details {
-			s.Version = i.Version
+			s.detail(i)
 		}
 		states = append(states, s)
 	}
@@ -96,14 +99,14 @@ func (c *call) answer(i *durable.Instance) error {
 	}
 	s := newState(i, input)
 	if details {
-		s.Version = i.Version
+		s.detail(i)
 	}
 	if history {
 		events, err := c.client.History(c.r.Context(), i.ID)
 		if err != nil {
 			return err
 		}
-		s.HistoryEvents = historyOf(events, output)
+		s.HistoryEvents = historyOf(events, output, details)
 	}
 	code := http.StatusOK
 	switch {

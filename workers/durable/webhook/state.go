@@ -19,8 +19,15 @@ type state struct {
 	CreatedTime     string `json:"createdTime"`
 	LastUpdatedTime string `json:"lastUpdatedTime"`
 	HistoryEvents   []item `json:"historyEvents,omitempty"`
-	// Version is Lazuli's, and shown with details=true only.
-	Version string `json:"version,omitempty"`
+	// Version, Parent and Scheduled are Lazuli's, and shown with details=true only.
+	Version   string     `json:"version,omitempty"`
+	Parent    string     `json:"parentInstanceId,omitempty"`
+	Scheduled *time.Time `json:"scheduledTime,omitempty"`
+}
+
+// detail adds what only Lazuli shows.
+func (s *state) detail(i *durable.Instance) {
+	s.Version, s.Parent, s.Scheduled = i.Version, i.Parent, i.Scheduled
 }
 
 // wholeSeconds describes how the API writes the times of an instance.
@@ -56,8 +63,8 @@ func asJSON(text string) any {
 type item map[string]any
 
 // historyOf converts a history: the start of a task is left out once its end is there, which then has its name and
-// time. Payloads are shown if output is true.
-func historyOf(events []*durable.Event, output bool) []item {
+// time. Payloads are shown if output is true, the IDs of sub-orchestrations that have ended if details is.
+func historyOf(events []*durable.Event, output, details bool) []item {
 	var list []item
 	scheduled := map[int32]int{} // by the number of the task, its place in list
 	for _, e := range events {
@@ -71,6 +78,9 @@ func historyOf(events []*durable.Event, output bool) []item {
 		case ends:
 			if at, ok := scheduled[task]; ok {
 				i["ScheduledTime"], i["FunctionName"] = list[at]["Timestamp"], list[at]["Name"]
+				if id := list[at]["InstanceId"]; details && id != nil {
+					i["InstanceId"] = id
+				}
 				list[at] = nil
 				delete(scheduled, task)
 			}
