@@ -108,7 +108,8 @@ func newFunctionReport(host string, s FunctionStats) FunctionReport {
 	r := FunctionReport{
 		Host: host, Name: s.Name, Trigger: s.Trigger, Queue: s.Queue, Paused: s.Paused, InFlight: s.InFlight,
 		Running:   []RunningReport{},
-		Succeeded: s.Succeeded, Failed: s.Failed, PerSecond: s.PerSecond, LastHour: s.LastHour, Poisoned: s.Poisoned, Snoozed: s.Snoozed,
+		Succeeded: s.Succeeded, Failed: s.Failed, PerSecond: s.PerSecond, LastHour: s.LastHour, Poisoned: s.Poisoned,
+		Snoozed:       s.Snoozed,
 		Released:      s.Released,
 		LeaseRenewals: s.LeaseRenewals, LeaseLost: s.LeaseLost, Stuck: s.Stuck,
 	}

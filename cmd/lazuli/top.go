@@ -164,7 +164,8 @@ func (o *operationFigures) since(before *operationFigures) {
 	}
 }
 
-// quantile is the upper bound of the bucket with the share q of the requests, in seconds; 0 if it is beyond the largest.
+// quantile is the upper bound of the bucket with the share q of the requests, in seconds; 0 if it is beyond the
+// largest.
 func (o *operationFigures) quantile(q float64) float64 {
 	limits := make([]float64, 0, len(o.buckets))
 	for l := range o.buckets {

@@ -212,3 +212,80 @@ func TestCompletion(t *testing.T) {
 		}
 	}
 }
+
+// Every verb answers wrong input with exit code 2 and where its help is: an unknown flag, and, where it has other
+// verbs, a misspelt one, with the one that was meant.
+func TestVerbsOfWrongInput(t *testing.T) {
+	t.Parallel()
+	run := func(args ...string) (int, string, string) {
+		var out, errs bytes.Buffer
+		m := &Main{Args: args, Stdout: &out, Stderr: &errs}
+		return m.Run(t.Context()), out.String(), errs.String()
+	}
+	verbs, parents := 0, 0
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		line := strings.Fields(cmd.CommandPath())[1:]
+		for _, c := range cmd.Commands() {
+			if c.IsAvailableCommand() && c.Name() != "help" {
+				walk(c)
+			}
+		}
+		if cmd.Runnable() && !cmd.DisableFlagParsing {
+			verbs++
+			if code, out, text := run(append(slices.Clone(line), "--nosuchflag")...); code != exitUsage || !sentence(text) ||
+				out != "" || !strings.Contains(text, "--help") {
+				t.Errorf("%s --nosuchflag: %d, %q, %q", cmd.CommandPath(), code, out, text)
+			}
+		}
+		if !cmd.HasAvailableSubCommands() || places(cmd) || len(line) == 0 {
+			return
+		}
+		parents++
+		for _, c := range cmd.Commands() {
+			if !c.IsAvailableCommand() || len(c.Name()) < 4 {
+				continue
+			}
+			wrong := c.Name()[:len(c.Name())-2] + c.Name()[len(c.Name())-1:] // a letter is missing
+			if code, out, text := run(append(slices.Clone(line), wrong)...); code != exitUsage || !sentence(text) ||
+				out != "" || !strings.Contains(text, `did you mean "`) {
+				t.Errorf("%s %s: %d, %q, %q", cmd.CommandPath(), wrong, code, out, text)
+			}
+		}
+	}
+	root := newRootCommand(&Main{})
+	root.InitDefaultHelpCmd()
+	walk(root)
+	if verbs < 60 || parents < 12 {
+		t.Errorf("%d verbs, %d of them with others", verbs, parents)
+	}
+}
+
+// Every verb that reads or changes an account or a server says something sensible about one that has nothing.
+func TestVerbsOfAnEmptyAccount(t *testing.T) {
+	server := lazulitest.Start(t)
+	verbs, args := clients(t, &Main{})
+	asked := 0
+	for _, verb := range verbs {
+		if verb.Flags().Lookup("connection-string") == nil || verb.Flags().Lookup("admin-port") != nil {
+			continue
+		}
+		asked++
+		line := append(slices.Clone(args[verb]), "--connection-string", server.ConnectionString())
+		if verb.Flags().Lookup("yes") != nil {
+			line = append(line, "--yes")
+		}
+		var out, errs bytes.Buffer
+		m := &Main{Args: line, Stdout: &out, Stderr: &errs}
+		code := m.Run(t.Context())
+		switch {
+		case code == exitOK && strings.HasSuffix(verb.CommandPath(), " ls") && out.Len()+errs.Len() == 0:
+			t.Errorf("%s says nothing of an empty account", verb.CommandPath())
+		case code != exitOK && !sentence(errs.String()), code != exitOK && code != exitFailure && code != exitUsage:
+			t.Errorf("%s: %d, %q", verb.CommandPath(), code, errs.String())
+		}
+	}
+	if asked < 25 {
+		t.Errorf("%d verbs were asked", asked)
+	}
+}

@@ -65,8 +65,7 @@ type Options struct {
 	// Workflows returns the HTTP management API of a task hub, or nil if the account has no such hub; a nil function is a
 	// server without it.
 	Workflows func(ctx context.Context, account, hub string) (http.Handler, error)
-	// FunctionHosts are the addresses, host:port, of the function apps whose functions are shown and run, by the admin API
-	// of Azure Functions.
+	// FunctionHosts are the addresses, host:port, of the function apps whose functions are shown and run.
 	FunctionHosts []string
 	// State allows resets, snapshots and the seed.
 	State bool
@@ -267,7 +266,7 @@ var done = map[string]string{
 	"paused": "Paused.", "resumed": "Resumed.",
 	"reset": "Everything in scope was deleted.", "seeded": "The seed was applied.", "removed": "Removed.",
 	"added":   "The rule was added.",
-	"invoked": "The function was started; its invocation is the first one below.",
+	"invoked": "The function ran; its invocation is the first one below.",
 	"clock":   "The clock was set forward.", "subscribed": "Subscribed.",
 	"flushed": "Every event so far was delivered, dead-lettered or dropped.",
 	"started": "The workflow was started.", "sent": "Sent. It takes effect when a process that runs the hub receives it.",

@@ -14,80 +14,87 @@ import (
 )
 
 const (
-	// functionPatience bounds a question to a function app, and callPatience the call of an HTTP function.
+	// functionPatience bounds a question to a function app, and callPatience the run of a function.
 	functionPatience = 3 * time.Second
 	callPatience     = time.Minute
-	// shownAnswer is the part of the answer of an HTTP function that is shown, in bytes.
-	shownAnswer = 64 << 10
-	// maxFunctionAnswer bounds an answer of the admin API.
-	maxFunctionAnswer = 8 << 20
+	// maxFunctionAnswer bounds an answer of a function app, in bytes.
+	maxFunctionAnswer = 16 << 20
+	// appPath is the place where a function app tells its state; see package customhandler.
+	appPath = "/admin/lazuli/"
 )
 
-// functionApp is a function app as its admin API shows it.
-// https://learn.microsoft.com/azure/azure-functions/functions-manually-run-non-http
+// functionApp is a function app: a customhandler.Status.
 type functionApp struct {
-	Address   string
-	Problem   string // why it does not answer
+	Address   string `json:"-"`
+	Problem   string `json:"-"` // why it does not answer
+	Dir       string
+	Language  string
 	Functions []appFunction
 }
 
-// appFunction is a function of an app. What only Lazuli's host says is empty for others.
+// appFunction is a customhandler.FunctionStatus.
 type appFunction struct {
-	Name, Language, Trigger string
-	IsDisabled              bool
-	Template                string `json:"invoke_url_template"`
-	Methods                 []string
-	Example                 string `json:"test_data"`
-	Config                  struct{ Bindings []struct{ Type string } }
-	Invocations             *struct{ Running, Succeeded, Failed int64 }
-}
-
-// HTTP reports whether the function is called by its address.
-func (f appFunction) HTTP() bool { return f.Template != "" }
-
-// Workflow reports whether the function is a part of a workflow, which starts it.
-func (f appFunction) Workflow() bool {
-	return slices.Contains([]string{"orchestrationTrigger", "activityTrigger", "entityTrigger"}, f.Trigger)
+	Name, Trigger, Source, URL string
+	Disabled                   bool
+	Running, Succeeded, Failed int64
+	Example                    *string
+	Invocations                []invocation
 }
 
 // Path is the path of the address of an HTTP function.
 func (f appFunction) Path() string {
-	u, err := url.Parse(f.Template)
+	u, err := url.Parse(f.URL)
 	if err != nil {
 		return "/"
 	}
 	return u.Path
 }
 
-// invocation is a call of a function; see package customhandler.
+// invocation is a customhandler.InvocationStatus.
 type invocation struct {
-	ID, Function, Reason, Result, Error string
-	Began                               time.Time
-	Milliseconds                        int64
-	Logs                                []struct {
+	ID, Reason, Error string
+	Began             time.Time
+	Running           bool
+	Milliseconds      float64
+	Logs              []struct {
 		Time           time.Time
 		Level, Message string
 	}
-	LinesLeftOut int
+	Dropped int
+}
+
+// Result describes how the invocation ended.
+func (i invocation) Result() string {
+	switch {
+	case i.Running:
+		return "running"
+	case i.Error != "":
+		return "failed"
+	}
+	return "succeeded"
 }
 
 // Class returns the style of the result.
 func (i invocation) Class() string {
-	return map[string]string{"Succeeded": "good", "Failed": "bad"}[i.Result]
+	return map[string]string{"succeeded": "good", "failed": "bad"}[i.Result()]
 }
 
 // Took returns the duration.
-func (i invocation) Took() time.Duration { return time.Duration(i.Milliseconds) * time.Millisecond }
+func (i invocation) Took() time.Duration { return time.Duration(i.Milliseconds * float64(time.Millisecond)) }
 
 // functionClient calls function apps. It follows no redirects, and uses no proxy.
 var functionClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2, IdleConnTimeout: 30 * time.Second},
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
-// askApp sends a request to the admin API of an app.
-func askApp(ctx context.Context, method, address, path string, body string, into any) error {
-	ctx, cancel := context.WithTimeout(ctx, functionPatience)
+// askApp sends a request to an app: for its state, or with a body to run a function.
+func askApp(ctx context.Context, address, path string, body []byte, into any) error {
+	method, patience := http.MethodGet, functionPatience
+	if body != nil {
+		method, patience = http.MethodPost, callPatience
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, method, "http://"+address+"/admin/functions"+path, strings.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, method, "http://"+address+appPath+path, strings.NewReader(string(body)))
 	if err != nil {
 		return err
 	}
@@ -99,202 +106,139 @@ func askApp(ctx context.Context, method, address, path string, body string, into
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, maxFunctionAnswer))
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case answer.StatusCode == http.StatusNotFound:
-		return problem{http.StatusNotFound, "The function app has no such function, or does not keep it any more",
-			"The page Functions lists the functions."}
-	case answer.StatusCode/100 != 2:
-		return problem{http.StatusBadGateway, fmt.Sprintf("The function app at %s answers %s", address, answer.Status),
-			clipped(text, 500)}
-	case into == nil:
-		return nil
 	}
-	if err := json.Unmarshal(text, into); err != nil {
-		return problem{http.StatusBadGateway, "What answers at " + address + " is no function app",
+	var refusal struct{ Error string }
+	if answer.StatusCode/100 != 2 && json.Unmarshal(text, &refusal) == nil && refusal.Error != "" {
+		return problem{answer.StatusCode, "The function app says: " + refusal.Error, ""}
+	}
+	if answer.StatusCode/100 != 2 || json.Unmarshal(text, into) != nil {
+		return problem{http.StatusBadGateway, "What answers at " + address + " is no function app of lazuli func start",
 			"The option function-host of the server names the addresses of function apps."}
 	}
 	return nil
 }
-
-func clipped(text []byte, most int) string { s, _ := clip(string(text), most); return s }
 
 // functions lists the functions of all apps.
 func (d *dashboard) functions(w http.ResponseWriter, r *http.Request) error {
 	var apps []functionApp
 	running := false
 	for _, address := range d.FunctionHosts {
-		app := functionApp{Address: address}
+		var app functionApp
 		var p problem
-		if err := askApp(r.Context(), http.MethodGet, address, "", "", &app.Functions); errors.As(err, &p) {
+		if err := askApp(r.Context(), address, "", nil, &app); errors.As(err, &p) {
 			app.Problem = p.what
 		} else if err != nil {
 			return err
 		}
-		for i := range app.Functions {
-			app.Functions[i].complete()
-		}
+		app.Address = address
 		running = running || app.Problem == ""
 		apps = append(apps, app)
 	}
 	return d.show(w, r, "functions", "Functions", nil, map[string]any{"Apps": apps, "Running": running})
 }
 
-// complete fills in what the host of Azure Functions says elsewhere.
-func (f *appFunction) complete() {
-	if f.Trigger != "" {
-		return
-	}
-	for _, b := range f.Config.Bindings {
-		if strings.HasSuffix(b.Type, "Trigger") {
-			f.Trigger = b.Type
-		}
-	}
-}
-
 // functionOf returns the app and the function in the page's path. Only the apps of the options are called.
-func (d *dashboard) functionOf(r *http.Request) (address string, f appFunction, err error) {
-	address = r.PathValue("app")
+func (d *dashboard) functionOf(r *http.Request) (app functionApp, f appFunction, err error) {
+	address := r.PathValue("app")
 	if !slices.Contains(d.FunctionHosts, address) {
-		return "", f, problem{http.StatusNotFound, "No function app is known at " + address,
+		return app, f, problem{http.StatusNotFound, "No function app is known at " + address,
 			"The option function-host of the server names the addresses of function apps."}
 	}
-	err = askApp(r.Context(), http.MethodGet, address, "/"+url.PathEscape(r.PathValue("function")), "", &f)
-	f.complete()
-	return address, f, err
+	if err := askApp(r.Context(), address, "", nil, &app); err != nil {
+		return app, f, err
+	}
+	app.Address = address
+	for _, f := range app.Functions {
+		if f.Name == r.PathValue("function") {
+			return app, f, nil
+		}
+	}
+	return app, f, problem{http.StatusNotFound, "The function app has no such function",
+		"The page Functions lists the functions."}
 }
 
 // functionPage holds what the page of a function shows.
 type functionPage struct {
-	App         string
-	Function    appFunction
-	Known       bool // the host says what it has invoked
-	Invocations []invocation
-	Chart       *hourChart
-	Now         time.Time
-	Method      string
-	Path, Input string
-	Answer      *functionAnswer
+	App      functionApp
+	Function appFunction
+	Now      time.Time
+	Method   string
+	Path     string
+	Input    string
+	Answer   *functionAnswer
 }
 
-// functionAnswer is the response of an HTTP function.
+// functionAnswer is the response of an HTTP function, or of the start of a workflow.
 type functionAnswer struct {
-	Status, Type, Body string
-	Good, Cut          bool
-	Took               time.Duration
+	Status, Body string
+	Good, Cut    bool
 }
 
 // function shows a function, what it was called for, and a form that runs it.
 func (d *dashboard) function(w http.ResponseWriter, r *http.Request) error {
-	return d.showFunction(w, r, nil)
-}
-
-func (d *dashboard) showFunction(w http.ResponseWriter, r *http.Request, answer *functionAnswer) error {
-	address, f, err := d.functionOf(r)
+	app, f, err := d.functionOf(r)
 	if err != nil {
 		return err
 	}
-	data := functionPage{App: address, Function: f, Now: d.Now(), Method: http.MethodPost, Path: f.Path(), Input: f.Example,
-		Answer: answer}
-	if len(f.Methods) > 0 && !slices.Contains(f.Methods, data.Method) {
-		data.Method = f.Methods[0]
-	}
-	if answer != nil {
-		data.Method, data.Path, data.Input = r.PostFormValue("method"), r.PostFormValue("path"), r.PostFormValue("input")
-	}
-	var kept struct {
-		LastHour    struct{ Succeeded, Failed []int64 }
-		Invocations []invocation
-	}
-	var p problem
-	err = askApp(r.Context(), http.MethodGet, address, "/"+url.PathEscape(f.Name)+"/invocations", "", &kept)
-	switch data.Known = err == nil; {
-	case err == nil:
-		data.Invocations = kept.Invocations[:min(len(kept.Invocations), pageSize)]
-		data.Chart = newHourChart("Calls", [2]string{"succeeded", "failed"},
-			[2][]int64{kept.LastHour.Succeeded, kept.LastHour.Failed})
-	case errors.As(err, &p) && p.status == http.StatusNotFound: // the host of Azure Functions
-	default:
-		return err
-	}
-	return d.show(w, r, "function", f.Name, []crumb{{"Functions", link("functions")}}, data)
+	return d.showFunction(w, r, functionPage{App: app, Function: f, Method: http.MethodPost, Path: f.Path(),
+		Input: value(f.Example)})
 }
 
-// runFunction calls a function with the input of the form.
+func (d *dashboard) showFunction(w http.ResponseWriter, r *http.Request, data functionPage) error {
+	data.Now = d.Now()
+	return d.show(w, r, "function", data.Function.Name, []crumb{{"Functions", link("functions")}}, data)
+}
+
+// runFunction runs a function with the input of the form.
 func (d *dashboard) runFunction(w http.ResponseWriter, r *http.Request) error {
-	address, f, err := d.functionOf(r)
+	app, f, err := d.functionOf(r)
 	if err != nil {
 		return err
 	}
-	if r.PostFormValue("action") != "run" || f.Workflow() {
+	if r.PostFormValue("action") != "run" || f.Example == nil {
 		return errAction
 	}
-	if f.HTTP() {
-		answer, err := callFunction(r, address)
-		if err != nil {
-			return err
-		}
-		return d.showFunction(w, r, answer)
+	data := functionPage{Method: r.PostFormValue("method"), Path: r.PostFormValue("path"), Input: r.PostFormValue("input")}
+	if f.URL != "" && !strings.HasPrefix(data.Path, "/") {
+		return problem{http.StatusBadRequest, "The path of a function begins with a slash", "An example is /api/hello."}
 	}
-	input, err := json.Marshal(map[string]string{"input": r.PostFormValue("input")})
+	body, err := json.Marshal(map[string]string{"input": data.Input, "method": data.Method, "path": data.Path})
 	if err != nil {
 		return err
 	}
-	if err := askApp(r.Context(), http.MethodPost, address, "/"+url.PathEscape(f.Name), string(input), nil); err != nil {
+	var ran struct {
+		Status int
+		Body   string
+	}
+	if err := askApp(r.Context(), app.Address, url.PathEscape(f.Name)+"/run", body, &ran); err != nil {
 		return err
 	}
-	return back(w, r, link("functions", address, f.Name), "invoked")
-}
-
-// callFunction calls an HTTP function as the form says.
-func callFunction(r *http.Request, address string) (*functionAnswer, error) {
-	method, path, input := r.PostFormValue("method"), r.PostFormValue("path"), r.PostFormValue("input")
-	target, err := url.Parse("http://" + address + path)
-	if err != nil || !strings.HasPrefix(path, "/") || target.Host != address {
-		return nil, problem{http.StatusBadRequest, "The path of a function begins with a slash", "An example is /api/hello."}
+	if ran.Status == 0 {
+		return back(w, r, link("functions", app.Address, f.Name), "invoked")
 	}
-	if method == http.MethodGet || method == http.MethodHead {
-		input = ""
+	if data.App, data.Function, err = d.functionOf(r); err != nil {
+		return err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), callPatience)
-	defer cancel()
-	hr, err := http.NewRequestWithContext(ctx, method, target.String(), strings.NewReader(input))
-	if err != nil {
-		return nil, problem{http.StatusBadRequest, "The request cannot be sent", err.Error()}
-	}
-	if json.Valid([]byte(input)) {
-		hr.Header.Set("Content-Type", "application/json")
-	}
-	began := time.Now()
-	got, err := functionClient.Do(hr)
-	if err != nil {
-		return nil, problem{http.StatusBadGateway, "The function app at " + address + " did not answer", err.Error()}
-	}
-	defer got.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(got.Body, shownAnswer+1))
-	if err != nil {
-		return nil, problem{http.StatusBadGateway, "The answer broke off", err.Error()}
-	}
-	a := &functionAnswer{Status: got.Status, Type: got.Header.Get("Content-Type"), Good: got.StatusCode < 400,
-		Took: time.Since(began)}
-	a.Body, a.Cut = readable(strings.ToValidUTF8(string(body[:min(len(body), shownAnswer)]), "\ufffd"))
-	a.Cut = a.Cut || len(body) > shownAnswer
-	return a, nil
+	data.Answer = &functionAnswer{Status: fmt.Sprint(ran.Status, " ", http.StatusText(ran.Status)), Good: ran.Status < 400}
+	data.Answer.Body, data.Answer.Cut = readable(ran.Body)
+	return d.showFunction(w, r, data)
 }
 
 // functionInvocation shows one call of a function with what it logged.
 func (d *dashboard) functionInvocation(w http.ResponseWriter, r *http.Request) error {
-	address, f, err := d.functionOf(r)
+	app, f, err := d.functionOf(r)
 	if err != nil {
 		return err
 	}
-	var i invocation
-	if err := askApp(r.Context(), http.MethodGet, address,
-		"/"+url.PathEscape(f.Name)+"/invocations/"+url.PathEscape(r.PathValue("id")), "", &i); err != nil {
-		return err
+	for _, i := range f.Invocations {
+		if i.ID == r.PathValue("id") {
+			return d.show(w, r, "invocation", f.Name,
+				[]crumb{{"Functions", link("functions")}, {f.Name, link("functions", app.Address, f.Name)}},
+				map[string]any{"Invocation": i, "Function": f.Name, "Now": d.Now()})
+		}
 	}
-	return d.show(w, r, "invocation", f.Name,
-		[]crumb{{"Functions", link("functions")}, {f.Name, link("functions", address, f.Name)}},
-		map[string]any{"Invocation": i, "Now": d.Now()})
+	return problem{http.StatusNotFound, "The invocation is not kept any more",
+		"The function app keeps the latest ones of each function."}
 }

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"strings"
@@ -32,8 +33,7 @@ func (n named) RoundTrip(r *http.Request) (*http.Response, error) {
 // hierarchical reports whether the account in the page's path has a hierarchical namespace.
 func (d *dashboard) hierarchical(r *http.Request) bool {
 	account := r.PathValue("account")
-	return d.Accounts.Get(account) != nil && d.Accounts.Blob(account).Hierarchical &&
-		d.Backend().URL(wire.DataLake, account) != ""
+	return d.Accounts.Get(account) != nil && d.Accounts.Blob(account).Hierarchical
 }
 
 // lakeClient is the client of the dfs endpoint of the account in the page's path.
@@ -46,7 +46,8 @@ func (d *dashboard) lakeClient(r *http.Request) (*lake.Client, error) {
 		return nil, problem{http.StatusNotFound, "The account " + account + " has no hierarchical namespace",
 			"lazuli account create NAME --hierarchical-namespace makes an account with one."}
 	}
-	u, err := url.Parse(d.Backend().URL(wire.DataLake, account))
+	// The Blob service answers to the name, too.
+	u, err := url.Parse(cmp.Or(d.Backend().URL(wire.DataLake, account), d.Backend().URL(wire.Blob, account)))
 	if err != nil {
 		return nil, err
 	}

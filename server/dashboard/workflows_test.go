@@ -226,6 +226,7 @@ func TestUnreadableHistoryIsShown(t *testing.T) {
 	f.start("order", "one", "")
 	check.Eventually(t, func() bool { return strings.Contains(f.get(instancePage("one")), "shelf 7") },
 		"the activity does not end")
+	f.becomes("one", "Running")
 	storage, err := workers.OpenStorage(f.stack.ConnectionString())
 	if err != nil {
 		t.Fatal(err)

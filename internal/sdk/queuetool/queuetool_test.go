@@ -196,7 +196,8 @@ func TestPurgeOfOneMessage(t *testing.T) {
 	if err != nil || len(messages) != 1 {
 		t.Fatalf("%v, %v", messages, err)
 	}
-	if n, err := queuetool.Purge(t.Context(), client, queuetool.Filter{IDs: []string{messages[0].ID}}); n != 1 || err != nil {
+	if n, err := queuetool.Purge(t.Context(), client, queuetool.Filter{IDs: []string{messages[0].ID}}); n != 1 ||
+		err != nil {
 		t.Errorf("purged %d, %v", n, err)
 	}
 	untouched, err := queuetool.Peek(t.Context(), client, 1)

@@ -1,0 +1,76 @@
+package dashboard_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/lazuli-storage/lazuli/server/dashboard"
+)
+
+// Functions of a running app are listed, run, and shown with what they logged. Only the apps of the options are called.
+func TestFunctions(t *testing.T) {
+	t.Parallel()
+	asked := make(chan string, 10)
+	mux := http.NewServeMux()
+	answer := func(pattern, body string) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if text, _ := io.ReadAll(r.Body); r.Method != http.MethodGet {
+				asked <- r.URL.Path + " " + string(text)
+			}
+			_, _ = io.WriteString(w, body)
+		})
+	}
+	answer("GET /admin/lazuli/", `{"language": "python", "functions": [
+		{"name": "hello", "trigger": "httpTrigger", "source": "POST /api/hello", "url": "http://app/api/hello",
+		"example": "{\"name\": \"<Ada>\"}", "succeeded": 4, "failed": 1, "invocations": [{"id": "i1",
+		"reason": "by hand", "began": "2026-01-01T00:00:00Z", "milliseconds": 12, "error": "no <tea>",
+		"logs": [{"time": "2026-01-01T00:00:00Z", "level": "ERROR", "message": "brew"}]}]},
+		{"name": "work", "trigger": "queueTrigger", "source": "jobs", "example": "{}"},
+		{"name": "step", "trigger": "activityTrigger"}]}`)
+	answer("POST /admin/lazuli/work/run", `{}`)
+	answer("POST /admin/lazuli/hello/run", `{"status": 200, "body": "hi <Ada>"}`)
+	app := httptest.NewServer(mux)
+	t.Cleanup(app.Close)
+	address := strings.TrimPrefix(app.URL, "http://")
+	s := open(t, func(o *dashboard.Options) { o.FunctionHosts = []string{address, "127.0.0.1:1"} })
+
+	s.shows("/ui/functions", "hello", "python", "queueTrigger", "/api/hello", "No function app answers at 127.0.0.1:1")
+	page := "/ui/functions/" + url.PathEscape(address)
+	s.shows(page+"/hello", "{&#34;name&#34;: &#34;&lt;Ada&gt;&#34;}", "4 succeeded, 1 failed", "no &lt;tea&gt;")
+	s.shows(page+"/hello/i1", "brew", "by hand", "12.0 ms")
+	s.shows(page+"/work", "Run now", "There were none since the start")
+	s.shows(page+"/step", "It cannot be run by hand")
+
+	if to := s.post(page+"/work", "action", "run", "input", "x"); !strings.HasSuffix(to, "/work?done=invoked") {
+		t.Errorf("after a run: %s", to)
+	}
+	if got := <-asked; got != `/admin/lazuli/work/run {"input":"x","method":"","path":""}` {
+		t.Error(got)
+	}
+	status, body, _ := s.send(page+"/hello", s.token(), "action", "run", "method", "PUT", "path", "/api/hello", "input", "in")
+	if status != http.StatusOK || !strings.Contains(body, "hi &lt;Ada&gt;") || !strings.Contains(body, "200 OK") {
+		t.Errorf("%d: %s", status, body)
+	}
+	if got := <-asked; got != `/admin/lazuli/hello/run {"input":"in","method":"PUT","path":"/api/hello"}` {
+		t.Error(got)
+	}
+	for _, path := range []string{"", "@evil.example/", ".evil.example/", "?x"} {
+		if status, body, _ := s.send(page+"/hello", s.token(), "action", "run", "method", "POST", "path",
+			path); status != http.StatusBadRequest {
+			t.Errorf("the path %q: %d: %s", path, status, body)
+		}
+	}
+	if status, _, _ := s.send(page+"/step", s.token(), "action", "run"); status != http.StatusBadRequest {
+		t.Errorf("a step of a workflow: %d", status)
+	}
+	if status, _, _ := s.do(http.MethodGet, "/ui/functions/evil.example:80/hello", nil, nil); status != http.StatusNotFound {
+		t.Errorf("a foreign app: %d", status)
+	}
+	if status, _, _ := s.send(page+"/work", "wrong", "action", "run"); status != http.StatusForbidden {
+		t.Errorf("without the token: %d", status)
+	}
+}
