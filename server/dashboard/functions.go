@@ -80,7 +80,9 @@ func (i invocation) Class() string {
 }
 
 // Took returns the duration.
-func (i invocation) Took() time.Duration { return time.Duration(i.Milliseconds * float64(time.Millisecond)) }
+func (i invocation) Took() time.Duration {
+	return time.Duration(i.Milliseconds * float64(time.Millisecond))
+}
 
 // functionClient calls function apps. It follows no redirects, and uses no proxy.
 var functionClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2, IdleConnTimeout: 30 * time.Second},
