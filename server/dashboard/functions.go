@@ -88,15 +88,15 @@ func (i invocation) Took() time.Duration {
 var functionClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2, IdleConnTimeout: 30 * time.Second},
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
-// askApp sends a request to an app: for its state, or with a body to run a function.
-func askApp(ctx context.Context, address, path string, body []byte, into any) error {
+// askApp sends a request to an app: for its state, or to run a function as run says.
+func askApp(ctx context.Context, address, path string, run []byte, into any) error {
 	method, patience := http.MethodGet, functionPatience
-	if body != nil {
+	if run != nil {
 		method, patience = http.MethodPost, callPatience
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, method, "http://"+address+appPath+path, strings.NewReader(string(body)))
+	r, err := http.NewRequestWithContext(ctx, method, "http://"+address+appPath+path, strings.NewReader(string(run)))
 	if err != nil {
 		return err
 	}

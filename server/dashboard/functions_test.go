@@ -51,7 +51,8 @@ func TestFunctions(t *testing.T) {
 	if got := <-asked; got != `/admin/lazuli/work/run {"input":"x","method":"","path":""}` {
 		t.Error(got)
 	}
-	status, body, _ := s.send(page+"/hello", s.token(), "action", "run", "method", "PUT", "path", "/api/hello", "input", "in")
+	status, body, _ := s.send(page+"/hello", s.token(), "action", "run", "method", "PUT", "path", "/api/hello", "input",
+		"in")
 	if status != http.StatusOK || !strings.Contains(body, "hi &lt;Ada&gt;") || !strings.Contains(body, "200 OK") {
 		t.Errorf("%d: %s", status, body)
 	}
@@ -67,7 +68,8 @@ func TestFunctions(t *testing.T) {
 	if status, _, _ := s.send(page+"/step", s.token(), "action", "run"); status != http.StatusBadRequest {
 		t.Errorf("a step of a workflow: %d", status)
 	}
-	if status, _, _ := s.do(http.MethodGet, "/ui/functions/evil.example:80/hello", nil, nil); status != http.StatusNotFound {
+	if status, _, _ := s.do(http.MethodGet, "/ui/functions/evil.example:80/hello", nil,
+		nil); status != http.StatusNotFound {
 		t.Errorf("a foreign app: %d", status)
 	}
 	if status, _, _ := s.send(page+"/work", "wrong", "action", "run"); status != http.StatusForbidden {
