@@ -17,7 +17,7 @@ var opens = map[string]string{
 	"admin-host": "", "admin-port": "", "no-admin": "", "admin-allow-host": "", "admin-token": "", "durable-listen": "",
 	"durable-token": "", "durable-hub": "", "durable-hubs": "", "durable-account": "",
 	"oauth-issuer": "", "oauth-keys": "", "oauth-audiences": "", "oauth-roles": "", "oauth-groups": "",
-	"roles-account": "",
+	"roles-account": "", "function-host": "",
 
 	// The services need keys, the nodes of a cluster its secret (package peering has that rule).
 	"services": "", "host": "", "blob-host": "", "dfs-host": "", "dfs-port": "", "blob-port": "",
