@@ -86,7 +86,8 @@ func TestPrecedence(t *testing.T) {
 func TestEveryOptionFromEverySource(t *testing.T) {
 	values := map[string]string{ // where the kind does not say
 		"location": "somewhere", "services": "blob,table", "durability": "relaxed", "accounts": "abc:a2V5",
-		"admin-allow-host": "a.example,b", "admin-ui": "read-only", "nats-listen": "127.0.0.1:4222",
+		"admin-allow-host": "a.example,b", "function-host": "127.0.0.1:7072,[::1]:7073",
+		"admin-ui": "read-only", "nats-listen": "127.0.0.1:4222",
 		"durable-listen": "127.0.0.1:5001", "durable-hubs": "one,two",
 		"admin-token": "0123456789abcdef", "roles": "archive,log-storage", "archive-to": "folder:x",
 		"large-entity-schedule": "0 0 * * * *", "log-storage-flush-bytes": "9", "log-storage-slot": "10m0s",
