@@ -16,7 +16,7 @@ azurite=
 
 cleanup() {
 	if [ -n "$azurite" ]; then
-		kill "$azurite" 2>/dev/null || true
+		kill -9 "$azurite" 2>/dev/null || true # it may take minutes to save what is thrown away
 		wait "$azurite" 2>/dev/null || true
 	fi
 	rm -rf "$work"
