@@ -17,7 +17,8 @@ func newWorkersCommand(l *lab) *cobra.Command {
 		Short: "Measure workers and workflows on a server that syncs what it acknowledges",
 		Long: `Start a server on a data folder of its own and measure, through the Azure SDK over loopback: messages put and
 handled, the time from a put to the start of an idle worker's handler, delayed messages that are due at once, and
-workflows of three activities in a row and of ten at once, workflows that wait, and signals to entities. The processor time is that of server and client together.
+workflows of three activities in a row and of ten at once, workflows that wait, and signals to entities. The processor
+time is that of server and client together.
 With --in-process the server runs in the process of the workers, which reach it without connections.`,
 		Args: cobra.NoArgs,
 	}
