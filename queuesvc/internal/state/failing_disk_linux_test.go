@@ -87,6 +87,17 @@ func (f *failingDisk) load(name string) (failed []error) {
 	return failed
 }
 
+// healthy returns nil if the server has its disk again and the log its server.
+func (f *failingDisk) healthy() error {
+	if err := f.n.Healthy(); err != nil {
+		return err
+	}
+	if status, ok := f.s.Replication(); ok && !status.Available {
+		return fmt.Errorf("the log is not available: %w", status.Problem)
+	}
+	return nil
+}
+
 // check compares all messages with what was acknowledged.
 func (f *failingDisk) check(name string) {
 	f.t.Helper()
@@ -140,7 +151,7 @@ func TestADiskThatFails(t *testing.T) {
 			if f.disk.Heal() == 0 {
 				t.Errorf("%s: no call failed: the test shows nothing", name)
 			}
-			eventually(t, f.n.Healthy)
+			eventually(t, f.healthy)
 			f.check(name)
 		}
 	}
@@ -167,7 +178,7 @@ func TestEachCallOnADiskFails(t *testing.T) {
 				f.disk.Fail(fusedisk.Failure{Err: errno, Kinds: fusedisk.Changes, After: n, Once: once})
 				failed := f.load(name)
 				calls := f.disk.Heal()
-				eventually(t, f.n.Healthy)
+				eventually(t, f.healthy)
 				for _, err := range failed {
 					// A disk that has failed once works afterwards.
 					if !errors.Is(err, natsserver.ErrStorage) && !errors.Is(err, ErrQueueNotFound) &&
