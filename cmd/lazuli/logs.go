@@ -149,8 +149,11 @@ func (f *logsQuery) run(ctx context.Context, connectionString string, out, stder
 		}
 	}
 	if found == 0 {
-		fmt.Fprintf(stderr, "no lines of %s in this time; blob, queue and table have some once logging is on in the "+
-			"properties of the service\n", f.service)
+		hint := ""
+		if f.container == "" || f.container == "$logs" {
+			hint = "; blob, queue and table have some once logging is on in the properties of the service"
+		}
+		fmt.Fprintf(stderr, "no lines of %s in this time%s\n", f.service, hint)
 	}
 	if f.stats {
 		fmt.Fprintf(stderr, "%d lines found among %d, in %d blobs of %d bytes; %d lists named %d blobs; %d lines could "+
