@@ -89,9 +89,6 @@ func (b *Backend) park(kind WorkKind, name, version, instance string, list []*re
 		}
 		b.parking.add(parked{r, kind, name, version, instance, now, now.Add(pause)})
 	}
-	if b.accepts(kind, name, version) { // a worker has connected since, whose Offer did not see all of list
-		b.unpark()
-	}
 }
 
 func (b *Backend) parkActivity(name, version string, r *received) {
