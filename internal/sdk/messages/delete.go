@@ -2,6 +2,7 @@ package messages
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"sync"
@@ -144,7 +145,7 @@ func (d *Deleter) together(ctx context.Context, list []*deletion) {
 		}
 	case answer == nil || answer.StatusCode >= http.StatusInternalServerError:
 		for _, x := range also { // what was done is unknown
-			x.done <- err
+			x.done <- shared(err)
 		}
 	default: // the service has ignored the header, or refused the request before it looked
 		if err == nil {
@@ -156,6 +157,15 @@ func (d *Deleter) together(ctx context.Context, list []*deletion) {
 		}
 		all.Wait()
 	}
+}
+
+// shared returns an error for one of several callers. It has no response: reading the text of an answer changes it.
+func shared(err error) error {
+	var answered *azcore.ResponseError
+	if errors.As(err, &answered) {
+		return &azcore.ResponseError{ErrorCode: answered.ErrorCode, StatusCode: answered.StatusCode}
+	}
+	return err
 }
 
 // outcome returns the error for an outcome in [longpoll.AlsoHeader].

@@ -191,7 +191,7 @@ func (p *Putter) request(ctx context.Context, list []*putting) {
 		p.single.Store(p.single.Load() || err == nil) // the header was ignored
 	default:
 		for _, m := range list {
-			m.call.finish(err)
+			m.call.finish(shared(err))
 		}
 	}
 }
