@@ -43,9 +43,32 @@ func (s *Service) putMessage(c *call) error {
 	if err != nil {
 		return err
 	}
-	put, err := s.putAll(c, list, ttl)
+	q := s.state.Queue(c.Account, c.queue)
+	var put []state.Message
+	var events []*changes.Event
+	for i := range list {
+		if e := s.putEvent(c, len(list[i].Body)); e != nil {
+			events = append(events, e)
+		}
+	}
+	err = s.recordAll(c, events, func() (err error) {
+		put, err = q.PutAll(list, ttl, c.Now)
+		if errors.Is(err, state.ErrPastExpiry) {
+			return wire.InvalidQuery("visibilitytimeout", c.Query.Get("visibilitytimeout"),
+				"messagettl must be greater than visibilitytimeout")
+		}
+		for i, e := range events {
+			if err == nil {
+				describe(e, c.queue, &put[i])
+			}
+		}
+		return err
+	})
 	if err != nil {
 		return err
+	}
+	if slices.ContainsFunc(list, func(m state.NewMessage) bool { return m.Visibility == 0 }) {
+		s.common.Board.Touch(longpoll.Key(c.Account, c.queue))
 	}
 	if also {
 		c.Set(longpoll.AlsoHeader, strconv.Itoa(len(list)-1))
@@ -61,39 +84,6 @@ func (s *Service) putMessage(c *call) error {
 		x.Close("QueueMessage")
 	}
 	return c.XML(http.StatusCreated, x.Close("QueueMessagesList"))
-}
-
-// putAll puts messages, for a Get Messages that waits for them if there is one.
-func (s *Service) putAll(c *call, list []state.NewMessage, ttl time.Duration) (put []state.Message, err error) {
-	q := s.state.Queue(c.Account, c.queue)
-	var events []*changes.Event
-	for i := range list {
-		if e := s.putEvent(c, len(list[i].Body)); e != nil {
-			events = append(events, e)
-		}
-	}
-	var w *want
-	if slices.ContainsFunc(list, func(m state.NewMessage) bool { return m.Visibility == 0 }) {
-		key := longpoll.Key(c.Account, c.queue)
-		defer s.common.Board.Touch(key) // last
-		w = s.wants.take(key)
-	}
-	var got []state.Message
-	defer func() { w.finish(got) }()
-	err = s.recordAll(c, events, func() (err error) {
-		put, got, err = q.PutAll(list, ttl, c.Now, w.asked())
-		if errors.Is(err, state.ErrPastExpiry) {
-			return wire.InvalidQuery("visibilitytimeout", c.Query.Get("visibilitytimeout"),
-				"messagettl must be greater than visibilitytimeout")
-		}
-		for i, e := range events {
-			if err == nil {
-				describe(e, c.queue, &put[i])
-			}
-		}
-		return err
-	})
-	return put, err
 }
 
 // newMessages reads the messages of Put Message: one, whose visibility timeout is given, and those of
@@ -200,18 +190,9 @@ func (s *Service) getMessages(c *call) error {
 		return err
 	}
 	q := s.state.Queue(c.Account, c.queue)
-	w := &want{Want: state.Want{N: int(n), Visibility: visibility}, key: longpoll.Key(c.Account, c.queue)}
 	list, err := s.waitForMessages(c, q, func(now time.Time) ([]state.Message, error) {
-		if got := s.wants.withdraw(w); len(got) > 0 {
-			return got, nil
-		}
-		list, err := q.Get(w.N, visibility, now)
-		if err == nil && len(list) == 0 && s.common.Waits(c.Request) {
-			s.wants.add(w)
-		}
-		return list, err
+		return q.Get(int(n), visibility, now)
 	})
-	list = append(list, s.wants.withdraw(w)...)
 	if err != nil {
 		return err
 	}

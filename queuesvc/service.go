@@ -36,7 +36,6 @@ type Service struct {
 	common     frontend.Common
 	now        func() time.Time
 	properties *properties.Registry
-	wants      wants
 }
 
 // New opens the queues and returns when they can be used. Call Close after the last request.

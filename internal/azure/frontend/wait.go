@@ -15,8 +15,8 @@ import (
 // [longpoll.Board.Wait].
 func (c *Common) Wait(r *wire.Request, key string, after func() time.Duration,
 	poll func() (done bool, err error)) error {
-	limit, _ := longpoll.ParseWait(r.Header(longpoll.WaitHeader))
-	wanted := c.Waits(r)
+	limit, wanted := longpoll.ParseWait(r.Header(longpoll.WaitHeader))
+	wanted = wanted && c.Board != nil
 	if wanted {
 		r.Set(longpoll.WaitHeader, strconv.Itoa(int(limit/time.Second)))
 	}
@@ -36,12 +36,6 @@ func (c *Common) Wait(r *wire.Request, key string, after func() time.Duration,
 	c.Limit.Outside(func() { _, err = c.Board.Wait(ctx, key, limit, after, poll) })
 	r.Waited += time.Since(began)
 	return err
-}
-
-// Waits reports whether Wait waits for a request.
-func (c *Common) Waits(r *wire.Request) bool {
-	_, wanted := longpoll.ParseWait(r.Header(longpoll.WaitHeader))
-	return wanted && c.Board != nil
 }
 
 // ReleaseWait ends the wait of another request for a change of key, if the request names one. See

@@ -14,7 +14,6 @@ var contract = map[string]func(t *testing.T, s *Store){
 	"expired messages never appear": testExpiredMessagesNeverAppear,
 	"many are got in order":         testGetManyInOrder,
 	"clear":                         testClear,
-	"a put serves a get":            testPutServesAGet,
 	"names":                         testQueuesInTheCatalog,
 	"a deleted queue can be made again at once": testDeletedQueueCanBeMadeAgainAtOnce,
 	"concurrent callers":                        testConcurrentCallers,

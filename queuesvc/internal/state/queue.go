@@ -107,43 +107,28 @@ type NewMessage struct {
 // Put adds a message. The caller must not change body until Put returns. The message becomes visible after visibility
 // and expires after ttl, or never if ttl is Forever.
 func (q *Queue) Put(body []byte, visibility, ttl time.Duration, now time.Time) (m Message, err error) {
-	list, _, err := q.PutAll([]NewMessage{{body, visibility}}, ttl, now, nil)
+	list, err := q.PutAll([]NewMessage{{body, visibility}}, ttl, now)
 	if err != nil {
 		return m, err
 	}
 	return list[0], nil
 }
 
-// Want is a Get that waits for messages.
-type Want struct {
-	// N is the maximum number of messages, and Visibility the duration for which they are hidden.
-	N          int
-	Visibility time.Duration
-}
-
-// PutAll is Put for several messages in one transaction: all are added, in their order, or none. If want is not nil,
-// the transaction also serves that Get, so that both take one commit; got is what the Get returns.
-func (q *Queue) PutAll(list []NewMessage, ttl time.Duration, now time.Time, want *Want) (put, got []Message,
-	err error) {
+// PutAll is Put for several messages in one transaction: all are added, in their order, or none.
+func (q *Queue) PutAll(list []NewMessage, ttl time.Duration, now time.Time) ([]Message, error) {
 	put, records := make([]Message, len(list)), make([][]byte, len(list))
 	nonces := make([]uint64, len(list))
 	for i, x := range list {
 		s, _, err := Next(nil, Event{Kind: Put, Visibility: x.Visibility, TTL: ttl}, now.UnixNano())
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		nonces[i] = rand.Uint64()
 		c := content{s.Inserted, s.Expires, nonces[i], x.Body}
 		put[i], records[i] = Message{State: s, Body: x.Body}, c.encode()
 	}
-	var g *getting
-	if want != nil {
-		g = &getting{q: q, n: want.N, visibility: want.Visibility, now: now.UnixNano()}
-	}
-	cannotGet := false // the queue is damaged where the Get reads
-	err = q.update("put", func(tx *store.Tx, id queueID) error {
+	err := q.update("put", func(tx *store.Tx, id queueID) error {
 		n := readCounters(tx, id)
-		before := lastKey
 		for i := range put {
 			m := &put[i]
 			number := n.next + uint64(i)
@@ -151,33 +136,16 @@ func (q *Queue) PutAll(list []NewMessage, ttl time.Duration, now time.Time, want
 			key := q.place(tx, id, number, m.State)
 			m.ID = makeID(number, nonces[i])
 			m.Receipt = q.store.receipts.receipt(&key, m.ID, 0)
-			if bytes.Compare(key[:], before[:]) < 0 {
-				before = key
-			}
 		}
 		n.next += uint64(len(put))
 		n.messages += uint64(len(put))
 		tx.Put(bucketCounters, id.key(), n.encode())
-		if g == nil {
-			return nil
-		}
-		g.put = &before
-		tx.Note("get " + q.Account + "/" + q.Name)
-		err := g.run(tx, id)
-		cannotGet = err != nil
-		return err
+		return nil
 	})
-	if g != nil {
-		g.end(err)
-		got = g.found
-	}
-	if err != nil && cannotGet {
-		return q.PutAll(list, ttl, now, nil)
-	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return put, got, nil
+	return put, nil
 }
 
 // place enters a new message, which no client has received, into the order of messages.
@@ -236,7 +204,9 @@ func (q *Queue) Get(n int, visibility time.Duration, now time.Time) ([]Message, 
 	for {
 		g := getting{q: q, n: n, visibility: visibility, now: now.UnixNano()}
 		err := q.update("get", g.run)
-		g.end(err)
+		if g.hint != nil {
+			q.store.hints.found(g.hint, g.first, err == nil)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -252,7 +222,6 @@ type getting struct {
 	n          int
 	visibility time.Duration
 	now        int64
-	put        *visibleKey // the first place that the transaction itself has filled, or nil
 
 	id    queueID
 	hint  *hint
@@ -272,9 +241,6 @@ func (g *getting) run(tx *store.Tx, id queueID) error {
 		fallthrough
 	default:
 		from, g.hint = hints.look(id)
-	}
-	if g.put != nil && bytes.Compare(g.put[:], from[:]) < 0 {
-		from = *g.put
 	}
 	g.id, g.found, g.more, g.first = id, g.found[:0], false, makeVisibleKey(id, math.MaxInt64, math.MaxUint64)
 	expired := 0
@@ -302,13 +268,6 @@ func (g *getting) run(tx *store.Tx, id queueID) error {
 		gone(tx, id, uint64(expired))
 	}
 	return nil
-}
-
-// end is called when the transaction has ended.
-func (g *getting) end(err error) {
-	if g.hint != nil {
-		g.q.store.hints.found(g.hint, g.first, err == nil)
-	}
 }
 
 // claim hands out the message at a place.

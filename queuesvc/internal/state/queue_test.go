@@ -162,42 +162,6 @@ func testGetManyInOrder(t *testing.T, s *Store) {
 	}
 }
 
-// A Get that waits is served in the commit of the Put: as it would be after it.
-func testPutServesAGet(t *testing.T, s *Store) {
-	q, t0 := create(t, s, "served"), epoch
-	if m := getOne(t, q, t0); m != nil { // the queue is known to be empty
-		t.Fatalf("got %s", m.Body)
-	}
-	groups, _ := s.db.Commits()
-	list := []NewMessage{{Body: []byte("later"), Visibility: time.Hour}, {Body: []byte("a")}, {Body: []byte("b")},
-		{Body: []byte("c")}}
-	put, got, err := q.PutAll(list, time.Hour*2, t0, &Want{N: 2, Visibility: time.Minute})
-	if err != nil || len(put) != 4 || len(got) != 2 || string(got[0].Body) != "a" || string(got[1].Body) != "b" {
-		t.Fatalf("put %d, got %d messages, %v", len(put), len(got), err)
-	}
-	if now, _ := s.db.Commits(); now-groups > 1 {
-		t.Errorf("%d commits, want one", now-groups)
-	}
-	if got[0].DequeueCount != 1 || got[0].NextVisible != t0.Add(time.Minute).UnixNano() || got[0].ID != put[1].ID {
-		t.Errorf("the received message is %+v, put as %+v", got[0], put[1])
-	}
-	wantErr(t, "delete by the receipt of Put", q.Delete(put[1].ID, put[1].Receipt, t0), ErrReceiptMismatch)
-	wantErr(t, "delete by the receipt of Get", q.Delete(got[0].ID, got[0].Receipt, t0), nil)
-	if m := getOne(t, q, t0); m == nil || string(m.Body) != "c" {
-		t.Errorf("the next message is %v, want c", m)
-	}
-	// What is older comes first, and only what is visible.
-	if _, got, err = q.PutAll([]NewMessage{{Body: []byte("d")}}, Forever, t0.Add(time.Minute),
-		&Want{N: 1, Visibility: time.Hour}); err != nil || len(got) != 1 || string(got[0].Body) != "b" {
-		t.Errorf("got %d messages, %v, want b, which is visible again", len(got), err)
-	}
-	if _, got, err = q.PutAll([]NewMessage{{Body: []byte("e"), Visibility: time.Hour}}, Forever, t0.Add(time.Minute),
-		&Want{N: 3, Visibility: time.Hour}); err != nil || len(got) != 2 {
-		t.Errorf("got %d messages, %v, want c and d", len(got), err)
-	}
-	wantConsistent(t, s)
-}
-
 func testClear(t *testing.T, s *Store) {
 	q := create(t, s, "orders")
 	old := putOne(t, q, "a", epoch)
