@@ -264,7 +264,8 @@ func (b *Backend) deleteActivity(w *activity) {
 }
 
 // isOver reports whether the workflow does not wait for an activity any more. It is asked of work items that come
-// again: their first receiver may have died after it had sent the result.
+// again: their first receiver may have died after the result was in the history. The work item may then be all that is
+// left of a checkpoint whose messages were not sent; isOver reminds the instance of it.
 func (b *Backend) isOver(ctx context.Context, m *received) (bool, error) {
 	if m.attempts <= 1 {
 		return false, nil
@@ -272,12 +273,27 @@ func (b *Backend) isOver(ctx context.Context, m *received) (bool, error) {
 	h, err := b.histories.read(ctx, m.Instance)
 	var corrupt *CorruptError
 	if errors.As(err, &corrupt) {
-		return true, nil
+		return true, b.remind(ctx, m)
 	}
 	if err != nil {
 		return false, err
 	}
-	return h.ExecutionID != m.Execution || h.completed() || openTasks(h.events)[m.event.EventId] != m.Scheduled, nil
+	if h.ExecutionID == m.Execution && !h.completed() && openTasks(h.events)[m.event.EventId] == m.Scheduled {
+		return false, nil
+	}
+	if h.row, err = b.instances.get(ctx, m.Instance); err != nil || h.sent() {
+		return true, err
+	}
+	return true, b.remind(ctx, m)
+}
+
+// remind sends the instance of an activity a message that its owner drops, once it has sent what the last checkpoint
+// has left to send: it completes a task that no row has scheduled.
+func (b *Backend) remind(ctx context.Context, m *received) error {
+	e := newEvent("taskCompleted", -1, b.clock.Now())
+	e.GetTaskCompleted().TaskScheduledId = m.event.EventId
+	_, err := b.send(ctx, outgoing{message: &message{Instance: m.Instance, Execution: m.Execution, event: e}})
+	return err
 }
 
 // AbandonActivityWorkItem implements backend.Backend.

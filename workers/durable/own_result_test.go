@@ -1,14 +1,20 @@
 package durable_test
 
 import (
+	"errors"
 	"fmt"
+	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/microsoft/durabletask-go/task"
 
+	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/lazulitest"
+	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
@@ -46,11 +52,7 @@ func TestResultsThatWaitBecomeMessages(t *testing.T) {
 	id := start(t, c, "two", durable.StartOptions{})
 	<-blocked
 	check.Eventually(t, func() bool {
-		waiting := 0
-		for i := range 4 {
-			waiting += len(h.account.Messages(fmt.Sprintf("test-control-%02d", i)))
-		}
-		return waiting == 2 && len(h.account.Messages("test-workitems")) == 0
+		return h.waiting() == 2 && len(h.account.Messages("test-workitems")) == 0
 	}, "both results are messages, and their work items are gone")
 	close(second)
 	ended(t, c, id, "Completed")
@@ -60,14 +62,65 @@ func TestResultsThatWaitBecomeMessages(t *testing.T) {
 	h.drained()
 }
 
+// cut is a transport that loses its connection.
+type cut struct {
+	next *http.Client
+	off  atomic.Bool
+}
+
+// Do implements policy.Transporter.
+func (c *cut) Do(r *http.Request) (*http.Response, error) {
+	if c.off.Load() {
+		return nil, errors.New("the connection is cut")
+	}
+	return c.next.Do(r)
+}
+
+// A process that dies after it has written a result to the history, and before it has sent what follows, leaves the
+// work item alone in the queues; another one goes on from there. Faults concern the process: the test is not parallel.
+func TestDeathBetweenResultAndWhatFollows(t *testing.T) {
+	lazuli := lazulitest.Start(t)
+	h := newHub(t, lazuli, nil)
+	h.options.Visibility = time.Second
+	dead := &cut{next: lazuli.Client()}
+	storage, err := workers.OpenStorage(h.account.ConnectionString(), workers.WithTransport(dead))
+	check.OK(t, err)
+	first := *h
+	first.options.Storage = storage
+	r := registry(t, map[string]task.Orchestrator{"two": func(ctx *task.OrchestrationContext) (any, error) {
+		if err := ctx.CallActivity("double", task.WithActivityInput(1)).Await(nil); err != nil {
+			return nil, err
+		}
+		return nil, ctx.CallActivity("double", task.WithActivityInput(2)).Await(nil)
+	}}, map[string]task.Activity{"double": double})
+	defer fault.Activate(fault.NewPlan(fault.Rule{Point: "durable/after-commit", On: 2, Do: func(fault.Name) error {
+		check.Eventually(t, func() bool { return h.waiting() == 0 }, "the start message is gone")
+		dead.off.Store(true)
+		return fault.ErrInjected
+	}}))()
+	first.run(r)
+	c := h.backend().Client()
+	id := start(t, c, "two", durable.StartOptions{})
+	check.Eventually(t, dead.off.Load, "the first process is dead")
+	h.breakLeases()
+	h.run(r)
+	ended(t, c, id, "Completed")
+	h.drained()
+	dead.off.Store(false) // so that the first process stops soon
+}
+
 // drained waits until no queue of the hub has a message.
 func (h *hub) drained() {
 	h.t.Helper()
 	check.Eventually(h.t, func() bool {
-		n := len(h.account.Messages("test-workitems"))
-		for i := range 4 {
-			n += len(h.account.Messages(fmt.Sprintf("test-control-%02d", i)))
-		}
-		return n == 0
+		return h.waiting()+len(h.account.Messages("test-workitems")) == 0
 	}, "no message is left")
+}
+
+// waiting returns the number of messages to instances, hidden ones included.
+func (h *hub) waiting() (n int) {
+	for i := range 4 {
+		n += len(h.account.Messages(fmt.Sprintf("test-control-%02d", i)))
+	}
+	return n
 }

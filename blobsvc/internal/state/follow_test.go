@@ -147,6 +147,7 @@ func TestWatchedContainersOfOtherNodes(t *testing.T) {
 	}})
 	a, b := nodes[0], nodes[1]
 	a.put("before", "")
+	check.OK(t, b.s.Current()) // What a node has not yet read when it calls Watch is reported.
 	check.OK(t, b.s.Watch("a", "box"))
 	a.put("x", "")
 	check.OK(t, a.s.DeleteContainer(&ContainerWrite{Account: "a", Container: "box", Now: a.now}))
