@@ -19,6 +19,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 	"github.com/lazuli-storage/lazuli/workers/internal/blobpath"
 )
 
@@ -107,7 +108,7 @@ func (s *blobScanner) scan(ctx context.Context) error {
 
 // match returns the name and ETag of a listed blob if it triggers the function.
 func (s *blobScanner) match(item *container.BlobItem) (name, etag string, ok bool) {
-	name = value(item.Name)
+	name = ptr.Value(item.Name)
 	if !s.matches(name) || item.Properties == nil || item.Properties.ETag == nil {
 		return "", "", false
 	}
@@ -179,8 +180,8 @@ func (s *blobScanner) known(ctx context.Context) (map[string]string, error) {
 			for name, etag := range item.Metadata {
 				if strings.EqualFold(name, receiptTag) { // Headers are canonicalised on their way.
 					// Receipts of blobs that do not match belong to a function of the same name with another path.
-					if blob := value(item.Name)[len(s.receipts):]; s.matches(blob) {
-						known[blob] = value(etag)
+					if blob := ptr.Value(item.Name)[len(s.receipts):]; s.matches(blob) {
+						known[blob] = ptr.Value(etag)
 					}
 				}
 			}
@@ -191,7 +192,7 @@ func (s *blobScanner) known(ctx context.Context) (map[string]string, error) {
 
 func (s *blobScanner) notify(ctx context.Context, item *container.BlobItem, etag string) error {
 	m := blobMessage{Type: "BlobTrigger", FunctionId: s.function, ContainerName: s.pattern.Container,
-		BlobName: value(item.Name), ETag: quoted(etag)}
+		BlobName: ptr.Value(item.Name), ETag: quoted(etag)}
 	if t := item.Properties.BlobType; t != nil {
 		m.BlobType = string(*t)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/messages"
+	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 )
 
 // receivedMessage is a message that was received from the queue service.
@@ -69,9 +70,10 @@ func (q azureQueue) receive(ctx context.Context, n int, lease, wait time.Duratio
 	list := make([]receivedMessage, 0, len(got))
 	for _, m := range got {
 		list = append(list, receivedMessage{
-			id: value(m.MessageID), receipt: value(m.PopReceipt), text: value(m.MessageText),
-			dequeueCount: value(m.DequeueCount),
-			inserted:     value(m.InsertionTime), expires: value(m.ExpirationTime), nextVisible: value(m.TimeNextVisible),
+			id: ptr.Value(m.MessageID), receipt: ptr.Value(m.PopReceipt), text: ptr.Value(m.MessageText),
+			dequeueCount: ptr.Value(m.DequeueCount),
+			inserted:     ptr.Value(m.InsertionTime), expires: ptr.Value(m.ExpirationTime),
+			nextVisible: ptr.Value(m.TimeNextVisible),
 		})
 	}
 	return list, waits, nil
@@ -83,7 +85,7 @@ func (q azureQueue) update(ctx context.Context, m receivedMessage, visibleIn tim
 	if err != nil {
 		return "", queueFailure(err)
 	}
-	return value(got.PopReceipt), nil
+	return ptr.Value(got.PopReceipt), nil
 }
 
 func (q azureQueue) delete(ctx context.Context, m receivedMessage) error {
@@ -99,7 +101,7 @@ func (q azureQueue) put(ctx context.Context, text string, visibleIn, ttl time.Du
 	if err != nil || len(got.Messages) == 0 {
 		return "", queueFailure(err)
 	}
-	return value(got.Messages[0].MessageID), nil
+	return ptr.Value(got.Messages[0].MessageID), nil
 }
 
 func (q azureQueue) depth(ctx context.Context) (int64, time.Time, error) {
@@ -107,12 +109,12 @@ func (q azureQueue) depth(ctx context.Context) (int64, time.Time, error) {
 	if err != nil {
 		return 0, time.Time{}, queueFailure(err)
 	}
-	messages := int64(value(properties.ApproximateMessagesCount))
+	messages := int64(ptr.Value(properties.ApproximateMessagesCount))
 	first, err := q.client.PeekMessage(ctx, nil)
 	if err != nil || len(first.Messages) == 0 {
 		return messages, time.Time{}, queueFailure(err)
 	}
-	return messages, value(first.Messages[0].InsertionTime), nil
+	return messages, ptr.Value(first.Messages[0].InsertionTime), nil
 }
 
 func (q azureQueue) create(ctx context.Context) error {
@@ -139,12 +141,4 @@ func queueFailure(err error) error {
 func seconds(d time.Duration) *int32 {
 	d = min(max(d, 0), maxLease)
 	return to.Ptr(int32((d + time.Second - 1) / time.Second))
-}
-
-func value[T any](p *T) T {
-	var zero T
-	if p == nil {
-		return zero
-	}
-	return *p
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 )
 
 // blobData holds what the page of a blob shows.
@@ -87,7 +89,7 @@ func (d *dashboard) blob(w http.ResponseWriter, r *http.Request) error {
 		if tags, err := client.GetTags(r.Context(), nil); err == nil { // not of page blobs
 			lines := make(map[string]*string)
 			for _, t := range tags.BlobTagSet {
-				lines[value(t.Key)] = t.Value
+				lines[ptr.Value(t.Key)] = t.Value
 			}
 			data.Tags = metadataText(lines)
 		}
@@ -105,26 +107,26 @@ func (d *dashboard) blob(w http.ResponseWriter, r *http.Request) error {
 
 // describe takes over what Get Blob Properties answered.
 func (data *blobData) describe(p *blob.GetPropertiesResponse) {
-	data.Size, data.ContentType, data.Tier = value(p.ContentLength), value(p.ContentType), value(p.AccessTier)
-	data.Block = value(p.BlobType) == blob.BlobTypeBlockBlob
-	data.Leased = value(p.LeaseState) == lease.StateTypeLeased || value(p.LeaseState) == lease.StateTypeBreaking
+	data.Size, data.ContentType, data.Tier = ptr.Value(p.ContentLength), ptr.Value(p.ContentType), ptr.Value(p.AccessTier)
+	data.Block = ptr.Value(p.BlobType) == blob.BlobTypeBlockBlob
+	data.Leased = ptr.Value(p.LeaseState) == lease.StateTypeLeased || ptr.Value(p.LeaseState) == lease.StateTypeBreaking
 	data.Metadata = metadataText(p.Metadata)
 	md5 := ""
 	if len(p.ContentMD5) > 0 {
 		md5 = hexText(p.ContentMD5)
 	}
 	for _, v := range []property{
-		{"Size", sizeText(data.Size)}, {"Type", string(value(p.BlobType))}, {"Modified", when(value(p.LastModified))},
-		{"Created", when(value(p.CreationTime))}, {"ETag", string(value(p.ETag))},
-		{"Content type", data.ContentType}, {"Content encoding", value(p.ContentEncoding)},
-		{"Content language", value(p.ContentLanguage)}, {"Content disposition", value(p.ContentDisposition)},
-		{"Cache control", value(p.CacheControl)}, {"MD5", md5}, {"Access tier", data.Tier},
-		{"Archive status", value(p.ArchiveStatus)},
-		{"Lease", strings.TrimSpace(string(value(p.LeaseState)) + " " + string(value(p.LeaseDuration)))},
-		{"Version", value(p.VersionID)}, {"Last access", when(value(p.LastAccessed))},
-		{"Copy", strings.TrimSpace(string(value(p.CopyStatus)) + " " + value(p.CopyProgress))},
-		{"Copy source", maskURL(value(p.CopySource))}, {"Expires", when(value(p.ExpiresOn))},
-		{"Immutable until", when(value(p.ImmutabilityPolicyExpiresOn))},
+		{"Size", sizeText(data.Size)}, {"Type", string(ptr.Value(p.BlobType))}, {"Modified", when(ptr.Value(p.LastModified))},
+		{"Created", when(ptr.Value(p.CreationTime))}, {"ETag", string(ptr.Value(p.ETag))},
+		{"Content type", data.ContentType}, {"Content encoding", ptr.Value(p.ContentEncoding)},
+		{"Content language", ptr.Value(p.ContentLanguage)}, {"Content disposition", ptr.Value(p.ContentDisposition)},
+		{"Cache control", ptr.Value(p.CacheControl)}, {"MD5", md5}, {"Access tier", data.Tier},
+		{"Archive status", ptr.Value(p.ArchiveStatus)},
+		{"Lease", strings.TrimSpace(string(ptr.Value(p.LeaseState)) + " " + string(ptr.Value(p.LeaseDuration)))},
+		{"Version", ptr.Value(p.VersionID)}, {"Last access", when(ptr.Value(p.LastAccessed))},
+		{"Copy", strings.TrimSpace(string(ptr.Value(p.CopyStatus)) + " " + ptr.Value(p.CopyProgress))},
+		{"Copy source", maskURL(ptr.Value(p.CopySource))}, {"Expires", when(ptr.Value(p.ExpiresOn))},
+		{"Immutable until", when(ptr.Value(p.ImmutabilityPolicyExpiresOn))},
 	} {
 		if v.Value != "" {
 			data.Properties = append(data.Properties, v)
@@ -144,17 +146,18 @@ func states(ctx context.Context, box *container.Client, name string) (rows []blo
 		return nil, false, err
 	}
 	for _, b := range got.Segment.BlobItems {
-		if value(b.Name) != name || !value(b.Deleted) && value(b.Snapshot) == "" && value(b.VersionID) == "" {
+		if ptr.Value(b.Name) != name || !ptr.Value(b.Deleted) && ptr.Value(b.Snapshot) == "" && ptr.Value(b.VersionID) == "" {
 			continue
 		}
-		row := blobRow{Name: name, Deleted: value(b.Deleted), Snapshot: value(b.Snapshot), Version: value(b.VersionID),
-			Current: value(b.IsCurrentVersion)}
+		row := blobRow{Name: name, Deleted: ptr.Value(b.Deleted), Snapshot: ptr.Value(b.Snapshot),
+			Version: ptr.Value(b.VersionID),
+			Current: ptr.Value(b.IsCurrentVersion)}
 		if b.Properties != nil {
-			row.Size, row.Modified = value(b.Properties.ContentLength), value(b.Properties.LastModified)
+			row.Size, row.Modified = ptr.Value(b.Properties.ContentLength), ptr.Value(b.Properties.LastModified)
 		}
 		rows = append(rows, row)
 	}
-	return rows, value(got.NextMarker) != "" && len(rows) > maxStates, nil
+	return rows, ptr.Value(got.NextMarker) != "" && len(rows) > maxStates, nil
 }
 
 // changeBlob changes, deletes or restores a blob.
@@ -194,7 +197,7 @@ func (d *dashboard) changeBlob(w http.ResponseWriter, r *http.Request) error {
 		if m, err = parseLines(r.PostFormValue("tags")); err == nil {
 			tags := make(map[string]string)
 			for k, v := range m {
-				tags[k] = value(v)
+				tags[k] = ptr.Value(v)
 			}
 			_, err = client.SetTags(ctx, tags, nil)
 		}

@@ -15,6 +15,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 )
 
 // pageSize is the number of rows that a page shows.
@@ -39,8 +41,8 @@ func (d *dashboard) containers(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	q := r.URL.Query()
-	o := &service.ListContainersOptions{MaxResults: to.Ptr(int32(pageSize)), Prefix: optional(q.Get("prefix")),
-		Marker:  optional(q.Get("marker")),
+	o := &service.ListContainersOptions{MaxResults: to.Ptr(int32(pageSize)), Prefix: ptr.Text(q.Get("prefix")),
+		Marker:  ptr.Text(q.Get("marker")),
 		Include: service.ListContainersInclude{Deleted: true, System: true}}
 	got, err := client.NewListContainersPager(o).NextPage(r.Context())
 	if err != nil {
@@ -48,11 +50,12 @@ func (d *dashboard) containers(w http.ResponseWriter, r *http.Request) error {
 	}
 	var rows []containerRow
 	for _, c := range got.ContainerItems {
-		row := containerRow{Name: value(c.Name), Deleted: value(c.Deleted), Version: value(c.Version)}
+		row := containerRow{Name: ptr.Value(c.Name), Deleted: ptr.Value(c.Deleted), Version: ptr.Value(c.Version)}
 		if p := c.Properties; p != nil {
-			row.Modified, row.Access, row.Lease, row.DeletedAt, row.DaysLeft = value(p.LastModified),
-				string(value(p.PublicAccess)), string(value(p.LeaseState)), value(p.DeletedTime), value(p.RemainingRetentionDays)
-			row.HasPolicy, row.Holds = value(p.HasImmutabilityPolicy), value(p.HasLegalHold)
+			row.Modified, row.Access, row.Lease, row.DeletedAt, row.DaysLeft = ptr.Value(p.LastModified),
+				string(ptr.Value(p.PublicAccess)), string(ptr.Value(p.LeaseState)), ptr.Value(p.DeletedTime),
+				ptr.Value(p.RemainingRetentionDays)
+			row.HasPolicy, row.Holds = ptr.Value(p.HasImmutabilityPolicy), ptr.Value(p.HasLegalHold)
 		}
 		rows = append(rows, row)
 	}
@@ -61,7 +64,8 @@ func (d *dashboard) containers(w http.ResponseWriter, r *http.Request) error {
 		kind = "paths"
 	}
 	return d.show(w, r, "containers", "Containers", []crumb{{account, link("accounts", account)}},
-		map[string]any{"Kind": kind, "Rows": rows, "Prefix": q.Get("prefix"), "Next": value(got.NextMarker), "Now": d.Now()})
+		map[string]any{"Kind": kind, "Rows": rows, "Prefix": q.Get("prefix"), "Next": ptr.Value(got.NextMarker),
+			"Now": d.Now()})
 }
 
 // changeContainers creates a container, restores a deleted one, or deletes those that are chosen.
@@ -135,8 +139,8 @@ func (d *dashboard) container(w http.ResponseWriter, r *http.Request) error {
 	}
 	data := map[string]any{"Container": name, "Rows": rows, "Prefix": prefix, "Folders": folders(account, name, prefix),
 		"Next": next, "All": all, "Now": d.Now(),
-		"Access": string(value(properties.BlobPublicAccess)), "Lease": string(value(properties.LeaseState)),
-		"Metadata": metadata, "Modified": value(properties.LastModified),
+		"Access": string(ptr.Value(properties.BlobPublicAccess)), "Lease": string(ptr.Value(properties.LeaseState)),
+		"Metadata": metadata, "Modified": ptr.Value(properties.LastModified),
 		"URL": client.URL(), "Tree": d.hierarchical(r)}
 	return d.show(w, r, "container", name,
 		[]crumb{{account, link("accounts", account)}, {"Containers", link("accounts", account, "containers")}}, data)
@@ -148,17 +152,19 @@ func listBlobs(ctx context.Context, client *container.Client, prefix, marker str
 	next string, err error) {
 	limit := to.Ptr(int32(pageSize))
 	row := func(b *container.BlobItem) blobRow {
-		row := blobRow{Name: value(b.Name), Short: strings.TrimPrefix(value(b.Name), prefix), Deleted: value(b.Deleted),
-			Snapshot: value(b.Snapshot), Version: value(b.VersionID), Current: value(b.IsCurrentVersion)}
+		row := blobRow{Name: ptr.Value(b.Name), Short: strings.TrimPrefix(ptr.Value(b.Name), prefix),
+			Deleted:  ptr.Value(b.Deleted),
+			Snapshot: ptr.Value(b.Snapshot), Version: ptr.Value(b.VersionID), Current: ptr.Value(b.IsCurrentVersion)}
 		if p := b.Properties; p != nil {
-			row.Size, row.Modified, row.Kind, row.Tier, row.Lease, row.ContentType = value(p.ContentLength),
-				value(p.LastModified), string(value(p.BlobType)), string(value(p.AccessTier)), string(value(p.LeaseState)),
-				value(p.ContentType)
+			row.Size, row.Modified, row.Kind, row.Tier, row.Lease, row.ContentType = ptr.Value(p.ContentLength),
+				ptr.Value(p.LastModified), string(ptr.Value(p.BlobType)), string(ptr.Value(p.AccessTier)),
+				string(ptr.Value(p.LeaseState)),
+				ptr.Value(p.ContentType)
 		}
 		return row
 	}
 	if all {
-		o := &container.ListBlobsFlatOptions{MaxResults: limit, Prefix: optional(prefix), Marker: optional(marker),
+		o := &container.ListBlobsFlatOptions{MaxResults: limit, Prefix: ptr.Text(prefix), Marker: ptr.Text(marker),
 			Include: container.ListBlobsInclude{Deleted: true, Snapshots: true, Versions: true}}
 		got, err := client.NewListBlobsFlatPager(o).NextPage(ctx)
 		if err != nil {
@@ -167,29 +173,22 @@ func listBlobs(ctx context.Context, client *container.Client, prefix, marker str
 		for _, b := range got.Segment.BlobItems {
 			rows = append(rows, row(b))
 		}
-		return rows, value(got.NextMarker), nil
+		return rows, ptr.Value(got.NextMarker), nil
 	}
 	got, err := client.NewListBlobsHierarchyPager("/",
-		&container.ListBlobsHierarchyOptions{MaxResults: limit, Prefix: optional(prefix),
-			Marker: optional(marker)}).NextPage(ctx)
+		&container.ListBlobsHierarchyOptions{MaxResults: limit, Prefix: ptr.Text(prefix),
+			Marker: ptr.Text(marker)}).NextPage(ctx)
 	if err != nil {
 		return nil, "", err
 	}
 	for _, p := range got.Segment.BlobPrefixes {
-		rows = append(rows, blobRow{Name: value(p.Name), Short: strings.TrimPrefix(value(p.Name), prefix), Folder: true})
+		rows = append(rows, blobRow{Name: ptr.Value(p.Name), Short: strings.TrimPrefix(ptr.Value(p.Name), prefix),
+			Folder: true})
 	}
 	for _, b := range got.Segment.BlobItems {
 		rows = append(rows, row(b))
 	}
-	return rows, value(got.NextMarker), nil
-}
-
-// optional is a pointer to s for the SDK, nil for "".
-func optional(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
+	return rows, ptr.Value(got.NextMarker), nil
 }
 
 // folders are the virtual folders on the way to a prefix.
@@ -287,14 +286,6 @@ func (d *dashboard) upload(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return writeJSON(w, http.StatusCreated, map[string]string{"name": name})
-}
-
-// value holds what a pointer of the SDK points to, or the zero value.
-func value[T any](p *T) (v T) {
-	if p != nil {
-		v = *p
-	}
-	return v
 }
 
 // escapePath escapes a container/blob for a URL.

@@ -9,6 +9,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
+	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 	"github.com/lazuli-storage/lazuli/internal/sdk/queuetool"
 )
 
@@ -46,7 +47,7 @@ func (d *dashboard) contents(r *http.Request) (c contents, err error) {
 	if err != nil {
 		return c, err
 	}
-	c.Containers = atLeast(len(containers.ContainerItems), value(containers.NextMarker) != "")
+	c.Containers = atLeast(len(containers.ContainerItems), ptr.Value(containers.NextMarker) != "")
 	tables, err := d.tableClient(r)
 	if err != nil {
 		return c, err
@@ -56,7 +57,7 @@ func (d *dashboard) contents(r *http.Request) (c contents, err error) {
 	if err != nil {
 		return c, err
 	}
-	c.Tables = atLeast(len(listed.Tables), value(listed.NextTableName) != "")
+	c.Tables = atLeast(len(listed.Tables), ptr.Value(listed.NextTableName) != "")
 	return c, d.countQueues(r, &c)
 }
 
@@ -70,7 +71,7 @@ func (d *dashboard) countQueues(r *http.Request, c *contents) error {
 	if err != nil {
 		return err
 	}
-	more := value(queues.NextMarker) != ""
+	more := ptr.Value(queues.NextMarker) != ""
 	c.Queues = atLeast(len(queues.Queues), more)
 	messages := 0
 	for i, q := range queues.Queues {
@@ -78,14 +79,14 @@ func (d *dashboard) countQueues(r *http.Request, c *contents) error {
 			more = true
 			break
 		}
-		p, err := client.NewQueueClient(value(q.Name)).GetProperties(r.Context(), nil)
+		p, err := client.NewQueueClient(ptr.Value(q.Name)).GetProperties(r.Context(), nil)
 		if err != nil {
 			continue // deleted meanwhile
 		}
-		n := int(value(p.ApproximateMessagesCount))
+		n := int(ptr.Value(p.ApproximateMessagesCount))
 		messages += n
-		if n > 0 && strings.HasSuffix(value(q.Name), queuetool.PoisonSuffix) {
-			c.Poison = append(c.Poison, poisonQueue{value(q.Name), n})
+		if n > 0 && strings.HasSuffix(ptr.Value(q.Name), queuetool.PoisonSuffix) {
+			c.Poison = append(c.Poison, poisonQueue{ptr.Value(q.Name), n})
 		}
 	}
 	c.Messages = atLeast(messages, more)

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 )
 
 const (
@@ -185,7 +187,7 @@ func (d *dashboard) function(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return d.showFunction(w, r, functionPage{App: app, Function: f, Method: http.MethodPost, Path: f.Path(),
-		Input: value(f.Example)})
+		Input: ptr.Value(f.Example)})
 }
 
 func (d *dashboard) showFunction(w http.ResponseWriter, r *http.Request, data functionPage) error {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/sdk/laketool"
+	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 )
 
 // named sends requests for a host name to an address: the SDK finds the Blob endpoint of an account by replacing "dfs"
@@ -96,11 +97,11 @@ func (d *dashboard) paths(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		data.Directory = value(p.ResourceType) == "directory"
+		data.Directory = ptr.Value(p.ResourceType) == "directory"
 	}
 	if data.Directory {
-		o := &filesystem.ListPathsOptions{Prefix: optional(data.Path), MaxResults: to.Ptr(int32(pageSize)),
-			Marker: optional(q.Get("marker"))}
+		o := &filesystem.ListPathsOptions{Prefix: ptr.Text(data.Path), MaxResults: to.Ptr(int32(pageSize)),
+			Marker: ptr.Text(q.Get("marker"))}
 		got, err := fs.NewListPathsPager(false, o).NextPage(r.Context())
 		if err != nil {
 			return err
@@ -109,7 +110,7 @@ func (d *dashboard) paths(w http.ResponseWriter, r *http.Request) error {
 			e := laketool.EntryOf(p)
 			data.Rows = append(data.Rows, lakeRow{e, strings.TrimPrefix(strings.TrimPrefix(e.Path, data.Path), "/")})
 		}
-		data.Next = value(got.Continuation)
+		data.Next = ptr.Value(got.Continuation)
 	}
 	here := link("accounts", account, "paths", data.Container)
 	steps := strings.Split(data.Path, "/")

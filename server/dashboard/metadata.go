@@ -13,6 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
+	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 )
 
 // Metadata is read from lists: in the headers of other answers, the SDK for Go does not keep the case of the names.
@@ -20,7 +21,7 @@ import (
 func containerMetadata(ctx context.Context, client *service.Client, name string) (string, error) {
 	got, err := client.NewListContainersPager(&service.ListContainersOptions{Prefix: &name, MaxResults: to.Ptr(int32(1)),
 		Include: service.ListContainersInclude{Metadata: true, System: true}}).NextPage(ctx)
-	if err != nil || len(got.ContainerItems) == 0 || value(got.ContainerItems[0].Name) != name {
+	if err != nil || len(got.ContainerItems) == 0 || ptr.Value(got.ContainerItems[0].Name) != name {
 		return "", err
 	}
 	return metadataText(got.ContainerItems[0].Metadata), nil
@@ -29,7 +30,7 @@ func containerMetadata(ctx context.Context, client *service.Client, name string)
 func blobMetadata(ctx context.Context, client *container.Client, name string) (string, error) {
 	got, err := client.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Prefix: &name, MaxResults: to.Ptr(int32(1)),
 		Include: container.ListBlobsInclude{Metadata: true}}).NextPage(ctx)
-	if err != nil || len(got.Segment.BlobItems) == 0 || value(got.Segment.BlobItems[0].Name) != name {
+	if err != nil || len(got.Segment.BlobItems) == 0 || ptr.Value(got.Segment.BlobItems[0].Name) != name {
 		return "", err
 	}
 	return metadataText(got.Segment.BlobItems[0].Metadata), nil
@@ -38,7 +39,7 @@ func blobMetadata(ctx context.Context, client *container.Client, name string) (s
 func queueMetadata(ctx context.Context, client *azqueue.ServiceClient, name string) (string, error) {
 	got, err := client.NewListQueuesPager(&azqueue.ListQueuesOptions{Prefix: &name, MaxResults: to.Ptr(int32(1)),
 		Include: azqueue.ListQueuesInclude{Metadata: true}}).NextPage(ctx)
-	if err != nil || len(got.Queues) == 0 || value(got.Queues[0].Name) != name {
+	if err != nil || len(got.Queues) == 0 || ptr.Value(got.Queues[0].Name) != name {
 		return "", err
 	}
 	return metadataText(got.Queues[0].Metadata), nil
@@ -48,7 +49,7 @@ func queueMetadata(ctx context.Context, client *azqueue.ServiceClient, name stri
 func metadataText(m map[string]*string) string {
 	var out strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(m)) {
-		out.WriteString(name + ": " + value(m[name]) + "\n")
+		out.WriteString(name + ": " + ptr.Value(m[name]) + "\n")
 	}
 	return out.String()
 }
@@ -66,7 +67,7 @@ func parseMetadata(text string) (map[string]*string, error) {
 			return nil, problem{http.StatusBadRequest, "The name " + name + " is not one of metadata",
 				"Names have letters, digits and underscores, and do not begin with a digit."}
 		}
-		if !metadataValue().MatchString(value(v)) {
+		if !metadataValue().MatchString(ptr.Value(v)) {
 			return nil, problem{http.StatusBadRequest, "The value of " + name + " has characters that metadata cannot have",
 				"Values have ASCII characters."}
 		}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 )
 
 // partitionRow is a partition with its number of entities.
@@ -95,7 +97,7 @@ func (c *partitionCounter) exists(ctx context.Context, filter string) (bool, err
 
 func (c *partitionCounter) count(ctx context.Context) error {
 	o := &aztables.ListEntitiesOptions{Select: to.Ptr("PartitionKey"), Format: to.Ptr(aztables.MetadataFormatNone),
-		Filter: optional(c.filter)}
+		Filter: ptr.Text(c.filter)}
 	pager := c.client.NewListEntitiesPager(o)
 	for began := time.Now(); pager.More(); {
 		if c.total >= c.entities || time.Since(began) > countedTime {

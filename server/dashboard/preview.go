@@ -14,6 +14,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 )
 
 // The bounds of a preview.
@@ -40,9 +42,9 @@ var images = map[string]bool{"image/png": true, "image/jpeg": true, "image/gif":
 // preview reads the beginning of a blob.
 func (d *dashboard) preview(ctx context.Context, client *blob.Client, p *blob.GetPropertiesResponse,
 	address string) (preview, error) {
-	size, name := value(p.ContentLength), client.URL()
+	size, name := ptr.Value(p.ContentLength), client.URL()
 	name, _, _ = strings.Cut(name, "?")
-	kind, _, _ := mime.ParseMediaType(value(p.ContentType))
+	kind, _, _ := mime.ParseMediaType(ptr.Value(p.ContentType))
 	if images[kind] && size <= imageBytes {
 		return preview{Image: address + "&inline=1"}, nil
 	}
@@ -114,7 +116,7 @@ func (d *dashboard) content(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer got.Body.Close()
-	kind, _, _ := mime.ParseMediaType(value(got.ContentType))
+	kind, _, _ := mime.ParseMediaType(ptr.Value(got.ContentType))
 	h := w.Header()
 	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
 	if r.URL.Query().Get("inline") != "" && images[kind] {
@@ -124,10 +126,10 @@ func (d *dashboard) content(w http.ResponseWriter, r *http.Request) error {
 		h.Set("Content-Disposition", mime.FormatMediaType("attachment",
 			map[string]string{"filename": path.Base(r.URL.Query().Get("name"))}))
 	}
-	if value(got.ContentEncoding) != "" {
-		h.Set("Content-Encoding", value(got.ContentEncoding))
+	if ptr.Value(got.ContentEncoding) != "" {
+		h.Set("Content-Encoding", ptr.Value(got.ContentEncoding))
 	}
-	h.Set("Content-Length", strconv.FormatInt(value(got.ContentLength), 10))
+	h.Set("Content-Length", strconv.FormatInt(ptr.Value(got.ContentLength), 10))
 	if _, err := io.Copy(w, got.Body); err != nil {
 		panic(http.ErrAbortHandler) // the browser must not take what came for the whole
 	}

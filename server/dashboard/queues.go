@@ -13,6 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/poison"
+	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 	"github.com/lazuli-storage/lazuli/internal/sdk/queuetool"
 )
 
@@ -34,15 +35,15 @@ func (d *dashboard) queues(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	q := r.URL.Query()
-	o := &azqueue.ListQueuesOptions{MaxResults: to.Ptr(int32(pageSize)), Prefix: optional(q.Get("prefix")),
-		Marker: optional(q.Get("marker"))}
+	o := &azqueue.ListQueuesOptions{MaxResults: to.Ptr(int32(pageSize)), Prefix: ptr.Text(q.Get("prefix")),
+		Marker: ptr.Text(q.Get("marker"))}
 	got, err := client.NewListQueuesPager(o).NextPage(r.Context())
 	if err != nil {
 		return err
 	}
 	var rows []queueRow
 	for _, item := range got.Queues {
-		row := queueRow{Name: value(item.Name)}
+		row := queueRow{Name: ptr.Value(item.Name)}
 		row.Poison = strings.HasSuffix(row.Name, queuetool.PoisonSuffix)
 		one := client.NewQueueClient(row.Name)
 		total, visible, err := queuetool.Count(r.Context(), one)
@@ -59,7 +60,7 @@ func (d *dashboard) queues(w http.ResponseWriter, r *http.Request) error {
 	}
 	account := r.PathValue("account")
 	return d.show(w, r, "queues", "Queues", []crumb{{account, link("accounts", account)}},
-		map[string]any{"Rows": rows, "Prefix": q.Get("prefix"), "Next": value(got.NextMarker), "Now": d.Now()})
+		map[string]any{"Rows": rows, "Prefix": q.Get("prefix"), "Next": ptr.Value(got.NextMarker), "Now": d.Now()})
 }
 
 // changeQueues creates a queue, or deletes those that are chosen.

@@ -8,6 +8,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 )
 
 // What is counted of a container or table, at most: 50,000 items, and as many as a second allows.
@@ -16,7 +18,7 @@ const (
 	countedSpan  = time.Second
 )
 
-// size is how much a container or table has. More means that it has more than was counted.
+// size has the items and bytes of a container or table. More means that it has more than was counted.
 type size struct {
 	Items int    `json:"items"`
 	Bytes int64  `json:"bytes"`
@@ -55,7 +57,7 @@ func (d *dashboard) containerSize(w http.ResponseWriter, r *http.Request) error 
 		for _, b := range got.Segment.BlobItems {
 			s.Items++
 			if b.Properties != nil {
-				s.Bytes += value(b.Properties.ContentLength)
+				s.Bytes += ptr.Value(b.Properties.ContentLength)
 			}
 		}
 		return pages.More(), nil

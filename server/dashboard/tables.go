@@ -14,6 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 	"github.com/lazuli-storage/lazuli/internal/sdk/tabletool"
 )
 
@@ -24,18 +25,18 @@ func (d *dashboard) tables(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	q := r.URL.Query()
-	o := &aztables.ListTablesOptions{Top: to.Ptr(int32(pageSize)), NextTableName: optional(q.Get("marker"))}
+	o := &aztables.ListTablesOptions{Top: to.Ptr(int32(pageSize)), NextTableName: ptr.Text(q.Get("marker"))}
 	got, err := client.NewListTablesPager(o).NextPage(r.Context())
 	if err != nil {
 		return err
 	}
 	var names []string
 	for _, t := range got.Tables {
-		names = append(names, value(t.Name))
+		names = append(names, ptr.Value(t.Name))
 	}
 	account := r.PathValue("account")
 	return d.show(w, r, "tables", "Tables", []crumb{{account, link("accounts", account)}},
-		map[string]any{"Names": names, "Next": value(got.NextTableName)})
+		map[string]any{"Names": names, "Next": ptr.Value(got.NextTableName)})
 }
 
 // changeTables creates a table.
@@ -103,8 +104,8 @@ func (d *dashboard) table(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	data["Columns"], data["Rows"] = columns, rows
-	if value(got.NextPartitionKey) != "" || value(got.NextRowKey) != "" {
-		data["Next"] = string(query("filter", filter, "pk", value(got.NextPartitionKey), "rk", value(got.NextRowKey)))
+	if ptr.Value(got.NextPartitionKey) != "" || ptr.Value(got.NextRowKey) != "" {
+		data["Next"] = string(query("filter", filter, "pk", ptr.Value(got.NextPartitionKey), "rk", ptr.Value(got.NextRowKey)))
 	}
 	return d.show(w, r, "table", name,
 		[]crumb{{account, link("accounts", account)}, {"Tables", link("accounts", account, "tables")}}, data)

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 )
 
 // parsePages parses every page together with the layout. The files are part of the program: one that does not parse is
@@ -31,10 +33,11 @@ func parsePages() map[string]*template.Template {
 // functions hold what templates can call.
 var functions = template.FuncMap{
 	"bytes": sizeText, "ago": ago, "ahead": short, "agoShort": func(t, now time.Time) string { return short(now.Sub(t)) },
-	"when": when, "url": link, "query": query, "count": count, "plural": plural, "plural64": func(n int64, noun string) string { return plural(int(n), noun) }, "ms": milliseconds, "until": until,
+	"when": when, "url": link, "query": query, "count": count, "plural": plural,
+	"plural64": func(n int64, noun string) string { return plural(int(n), noun) }, "ms": milliseconds, "until": until,
 	"took":  took,
 	"words": strings.Fields, "below": below, "choice": choice, "int64": func(n int) int64 { return int64(n) },
-	"entity": entityQuery, "agoPointer": func(t *time.Time, now time.Time) string { return ago(value(t), now) },
+	"entity": entityQuery, "agoPointer": func(t *time.Time, now time.Time) string { return ago(ptr.Value(t), now) },
 	"safequery": func(encoded string) template.URL { return template.URL(encoded) }, // of url.Values.Encode
 }
 

@@ -15,6 +15,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 )
 
 // workflowAPI is the place where the HTTP management API of durable workflows is.
@@ -47,19 +49,19 @@ func (d *dashboard) hubs(w http.ResponseWriter, r *http.Request) error {
 	candidates, marker := 0, r.URL.Query().Get("marker")
 	for looked := 0; looked < hubContainers && candidates < pageSize; looked += hubStep {
 		got, err := client.NewListContainersPager(
-			&service.ListContainersOptions{MaxResults: to.Ptr(int32(hubStep)), Marker: optional(marker)}).NextPage(r.Context())
+			&service.ListContainersOptions{MaxResults: to.Ptr(int32(hubStep)), Marker: ptr.Text(marker)}).NextPage(r.Context())
 		if err != nil {
 			return err
 		}
 		for _, c := range got.ContainerItems {
-			if strings.HasSuffix(value(c.Name), hubSuffix) {
+			if strings.HasSuffix(ptr.Value(c.Name), hubSuffix) {
 				candidates++
-				if row, ok := readHub(r.Context(), client, value(c.Name)); ok {
+				if row, ok := readHub(r.Context(), client, ptr.Value(c.Name)); ok {
 					rows = append(rows, row)
 				}
 			}
 		}
-		if marker = value(got.NextMarker); marker == "" {
+		if marker = ptr.Value(got.NextMarker); marker == "" {
 			break
 		}
 	}

@@ -18,6 +18,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 )
 
 // ErrExists means that a blob exists and must not be overwritten.
@@ -40,16 +42,16 @@ type Entry struct {
 
 // Containers calls each with the containers whose names begin with prefix.
 func Containers(ctx context.Context, c *azblob.Client, prefix string, each func(Entry) error) error {
-	pages := c.NewListContainersPager(&azblob.ListContainersOptions{Prefix: optional(prefix)})
+	pages := c.NewListContainersPager(&azblob.ListContainersOptions{Prefix: ptr.Text(prefix)})
 	for pages.More() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return err
 		}
 		for _, item := range page.ContainerItems {
-			e := Entry{Name: value(item.Name), Folder: true}
+			e := Entry{Name: ptr.Value(item.Name), Folder: true}
 			if item.Properties != nil {
-				e.Modified = value(item.Properties.LastModified)
+				e.Modified = ptr.Value(item.Properties.LastModified)
 			}
 			if err := each(e); err != nil {
 				return err
@@ -64,7 +66,7 @@ func Containers(ctx context.Context, c *azblob.Client, prefix string, each func(
 func List(ctx context.Context, c *azblob.Client, name, prefix string, recursive bool, each func(Entry) error) error {
 	client := c.ServiceClient().NewContainerClient(name)
 	if recursive {
-		pages := client.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Prefix: optional(prefix)})
+		pages := client.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Prefix: ptr.Text(prefix)})
 		for pages.More() {
 			page, err := pages.NextPage(ctx)
 			if err != nil {
@@ -76,14 +78,14 @@ func List(ctx context.Context, c *azblob.Client, name, prefix string, recursive 
 		}
 		return nil
 	}
-	pages := client.NewListBlobsHierarchyPager("/", &container.ListBlobsHierarchyOptions{Prefix: optional(prefix)})
+	pages := client.NewListBlobsHierarchyPager("/", &container.ListBlobsHierarchyOptions{Prefix: ptr.Text(prefix)})
 	for pages.More() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return err
 		}
 		for _, p := range page.Segment.BlobPrefixes {
-			if err := each(Entry{Name: value(p.Name), Folder: true}); err != nil {
+			if err := each(Entry{Name: ptr.Value(p.Name), Folder: true}); err != nil {
 				return err
 			}
 		}
@@ -96,10 +98,11 @@ func List(ctx context.Context, c *azblob.Client, name, prefix string, recursive 
 
 func eachBlob(items []*container.BlobItem, each func(Entry) error) error {
 	for _, item := range items {
-		e := Entry{Name: value(item.Name)}
+		e := Entry{Name: ptr.Value(item.Name)}
 		if p := item.Properties; p != nil {
-			e.Size, e.Modified, e.Tier, e.Type = value(p.ContentLength), value(p.LastModified), string(value(p.AccessTier)),
-				string(value(p.BlobType))
+			e.Size, e.Modified, e.Tier, e.Type = ptr.Value(p.ContentLength), ptr.Value(p.LastModified),
+				string(ptr.Value(p.AccessTier)),
+				string(ptr.Value(p.BlobType))
 		}
 		if err := each(e); err != nil {
 			return err
@@ -129,7 +132,7 @@ func Put(ctx context.Context, c *azblob.Client, name, blobName string, content i
 	if o.ContentType == "" {
 		o.ContentType = mime.TypeByExtension(path.Ext(blobName))
 	}
-	up := &azblob.UploadStreamOptions{HTTPHeaders: &blob.HTTPHeaders{BlobContentType: optional(o.ContentType)}}
+	up := &azblob.UploadStreamOptions{HTTPHeaders: &blob.HTTPHeaders{BlobContentType: ptr.Text(o.ContentType)}}
 	if o.Absent {
 		up.AccessConditions =
 			&blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)}}
@@ -183,7 +186,7 @@ func Copy(ctx context.Context, c *azblob.Client, fromContainer, fromBlob, toCont
 	if err != nil {
 		return err
 	}
-	for status := value(started.CopyStatus); status != blob.CopyStatusTypeSuccess; {
+	for status := ptr.Value(started.CopyStatus); status != blob.CopyStatusTypeSuccess; {
 		if status != blob.CopyStatusTypePending {
 			return fmt.Errorf("the copy ended with the status %s", status)
 		}
@@ -196,7 +199,7 @@ func Copy(ctx context.Context, c *azblob.Client, fromContainer, fromBlob, toCont
 		if err != nil {
 			return err
 		}
-		status = value(p.CopyStatus)
+		status = ptr.Value(p.CopyStatus)
 	}
 	return nil
 }
@@ -222,42 +225,28 @@ func Stat(ctx context.Context, c *azblob.Client, name, blobName string) (list []
 		}
 		return t.UTC().Format(time.RFC3339)
 	}
-	add("type", string(value(p.BlobType)))
-	add("size", fmt.Sprint(value(p.ContentLength)))
-	add("content type", value(p.ContentType))
-	add("content encoding", value(p.ContentEncoding))
-	add("content language", value(p.ContentLanguage))
-	add("content disposition", value(p.ContentDisposition))
-	add("cache control", value(p.CacheControl))
+	add("type", string(ptr.Value(p.BlobType)))
+	add("size", fmt.Sprint(ptr.Value(p.ContentLength)))
+	add("content type", ptr.Value(p.ContentType))
+	add("content encoding", ptr.Value(p.ContentEncoding))
+	add("content language", ptr.Value(p.ContentLanguage))
+	add("content disposition", ptr.Value(p.ContentDisposition))
+	add("cache control", ptr.Value(p.CacheControl))
 	if len(p.ContentMD5) > 0 {
 		add("content MD5", base64.StdEncoding.EncodeToString(p.ContentMD5))
 	}
 	add("created", date(p.CreationTime))
 	add("modified", date(p.LastModified))
-	add("ETag", strings.Trim(string(value(p.ETag)), `"`))
-	add("tier", value(p.AccessTier))
-	add("archive status", value(p.ArchiveStatus))
-	add("lease", string(value(p.LeaseState)))
-	add("version", value(p.VersionID))
-	add("copy status", string(value(p.CopyStatus)))
-	add("copy source", value(p.CopySource))
+	add("ETag", strings.Trim(string(ptr.Value(p.ETag)), `"`))
+	add("tier", ptr.Value(p.AccessTier))
+	add("archive status", ptr.Value(p.ArchiveStatus))
+	add("lease", string(ptr.Value(p.LeaseState)))
+	add("version", ptr.Value(p.VersionID))
+	add("copy status", string(ptr.Value(p.CopyStatus)))
+	add("copy source", ptr.Value(p.CopySource))
 	add("expires", date(p.ExpiresOn))
-	if n := value(p.TagCount); n > 0 {
+	if n := ptr.Value(p.TagCount); n > 0 {
 		add("tags", fmt.Sprint(n))
 	}
 	return list, p.Metadata, nil
-}
-
-func optional(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
-
-func value[T any](p *T) (v T) {
-	if p != nil {
-		v = *p
-	}
-	return v
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azdatalake/directory"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azdatalake/filesystem"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azdatalake/service"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 )
 
 // Entry is a file or directory of a tree.
@@ -50,20 +52,20 @@ func Move(ctx context.Context, c *service.Client, fs, from, to string) error {
 // GetAccess returns the access control of a path.
 func GetAccess(ctx context.Context, c *service.Client, fs, name string) (Access, error) {
 	r, err := path(c, fs, name).GetAccessControl(ctx, nil)
-	return Access{value(r.Owner), value(r.Group), value(r.Permissions), value(r.ACL)}, err
+	return Access{ptr.Value(r.Owner), ptr.Value(r.Group), ptr.Value(r.Permissions), ptr.Value(r.ACL)}, err
 }
 
 // SetAccess changes what is not "" of the access control of a path. Permissions and a list exclude each other.
 func SetAccess(ctx context.Context, c *service.Client, fs, name string, a Access) error {
-	_, err := path(c, fs, name).SetAccessControl(ctx, &directory.SetAccessControlOptions{Owner: optional(a.Owner),
-		Group: optional(a.Group), Permissions: optional(a.Permissions), ACL: optional(a.ACL)})
+	_, err := path(c, fs, name).SetAccessControl(ctx, &directory.SetAccessControlOptions{Owner: ptr.Text(a.Owner),
+		Group: ptr.Text(a.Group), Permissions: ptr.Text(a.Permissions), ACL: ptr.Text(a.ACL)})
 	return err
 }
 
 // ErrFailures means that some paths of a recursive change could not be changed.
 var ErrFailures = errors.New("some paths could not be changed")
 
-// Change is how a recursive change applies its entries: it replaces the lists, changes entries, or removes them.
+// Change says whether a recursive change replaces the lists, changes entries, or removes them.
 type Change string
 
 const (
@@ -86,11 +88,11 @@ func ChangeBelow(ctx context.Context, c *service.Client, fs, name string, how Ch
 	case Remove:
 		r, err = d.RemoveAccessControlRecursive(ctx, entries, nil)
 	}
-	files, directories = int(value(r.FilesSuccessful)), int(value(r.DirectoriesSuccessful))
-	if err == nil && value(r.FailureCount) > 0 {
+	files, directories = int(ptr.Value(r.FilesSuccessful)), int(ptr.Value(r.DirectoriesSuccessful))
+	if err == nil && ptr.Value(r.FailureCount) > 0 {
 		var names []string
 		for _, f := range r.FailedEntries {
-			names = append(names, value(f.Name))
+			names = append(names, ptr.Value(f.Name))
 		}
 		err = fmt.Errorf("%w: %s", ErrFailures, strings.Join(names, ", "))
 	}
@@ -99,7 +101,7 @@ func ChangeBelow(ctx context.Context, c *service.Client, fs, name string, how Ch
 
 // Tree calls each with everything below a directory, each directory before what is in it.
 func Tree(ctx context.Context, c *service.Client, fs, dir string, each func(Entry) error) error {
-	pages := c.NewFileSystemClient(fs).NewListPathsPager(true, &filesystem.ListPathsOptions{Prefix: optional(dir)})
+	pages := c.NewFileSystemClient(fs).NewListPathsPager(true, &filesystem.ListPathsOptions{Prefix: ptr.Text(dir)})
 	for pages.More() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
@@ -116,24 +118,10 @@ func Tree(ctx context.Context, c *service.Client, fs, dir string, each func(Entr
 
 // EntryOf returns an element of a listing of the SDK.
 func EntryOf(p *filesystem.Path) Entry {
-	e := Entry{Path: value(p.Name), Directory: value(p.IsDirectory), Size: value(p.ContentLength),
-		Owner: value(p.Owner), Group: value(p.Group), Permissions: value(p.Permissions)}
-	if t, err := time.Parse(time.RFC1123, value(p.LastModified)); err == nil {
+	e := Entry{Path: ptr.Value(p.Name), Directory: ptr.Value(p.IsDirectory), Size: ptr.Value(p.ContentLength),
+		Owner: ptr.Value(p.Owner), Group: ptr.Value(p.Group), Permissions: ptr.Value(p.Permissions)}
+	if t, err := time.Parse(time.RFC1123, ptr.Value(p.LastModified)); err == nil {
 		e.Modified = t
 	}
 	return e
-}
-
-func optional(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
-
-func value[T any](p *T) (v T) {
-	if p != nil {
-		v = *p
-	}
-	return v
 }

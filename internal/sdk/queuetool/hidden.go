@@ -15,6 +15,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
+	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 )
 
 // ErrNoHidden: the service shows visible messages alone, as Azure does.
@@ -117,7 +118,7 @@ func Count(ctx context.Context, client *azqueue.QueueClient) (total, visible int
 	if err != nil {
 		return 0, 0, err
 	}
-	total = int(value(got.ApproximateMessagesCount))
+	total = int(ptr.Value(got.ApproximateMessagesCount))
 	if visible, err = strconv.Atoi(answer.Header.Get(longpoll.VisibleHeader)); err != nil {
 		visible = total
 	}

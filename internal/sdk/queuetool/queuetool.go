@@ -27,6 +27,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/sdk/poison"
+	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 )
 
 // PoisonSuffix ends the name of a poison queue.
@@ -73,7 +74,7 @@ func ListSome(ctx context.Context, service *azqueue.ServiceClient, prefix string
 				left++
 				continue
 			}
-			q, err := readQueue(ctx, service, value(item.Name))
+			q, err := readQueue(ctx, service, ptr.Value(item.Name))
 			if queueerror.HasCode(err, queueerror.QueueNotFound, queueerror.QueueBeingDeleted) {
 				continue // Deleted meanwhile.
 			}
@@ -98,13 +99,13 @@ func readQueue(ctx context.Context, service *azqueue.ServiceClient, name string)
 	if err != nil {
 		return Queue{}, err
 	}
-	q := Queue{Name: name, Messages: int(value(properties.ApproximateMessagesCount))}
+	q := Queue{Name: name, Messages: int(ptr.Value(properties.ApproximateMessagesCount))}
 	if answer != nil {
 		q.SetAside, _ = strconv.Atoi(answer.Header.Get(longpoll.SetAsideHeader)) // 0 if absent
 	}
 	first, err := client.PeekMessage(ctx, nil)
 	if err == nil && len(first.Messages) > 0 {
-		q.Oldest = value(first.Messages[0].InsertionTime)
+		q.Oldest = ptr.Value(first.Messages[0].InsertionTime)
 	}
 	return q, err
 }
@@ -141,9 +142,9 @@ func Peek(ctx context.Context, client *azqueue.QueueClient, limit int) ([]Messag
 	var messages []Message
 	for _, m := range got.Messages {
 		messages = append(messages, Message{
-			ID: value(m.MessageID), Inserted: value(m.InsertionTime), Expires: value(m.ExpirationTime),
-			Attempts: value(m.DequeueCount),
-			Body:     Decode(value(m.MessageText)),
+			ID: ptr.Value(m.MessageID), Inserted: ptr.Value(m.InsertionTime), Expires: ptr.Value(m.ExpirationTime),
+			Attempts: ptr.Value(m.DequeueCount),
+			Body:     Decode(ptr.Value(m.MessageText)),
 		})
 	}
 	return messages, nil
@@ -208,10 +209,10 @@ func Purge(ctx context.Context, client *azqueue.QueueClient, f Filter) (int, err
 		return -1, f.Reasons.forgetAll(ctx)
 	}
 	return sweep(ctx, client, f, func(m *azqueue.DequeuedMessage) error {
-		if _, err := client.DeleteMessage(ctx, value(m.MessageID), value(m.PopReceipt), nil); err != nil {
+		if _, err := client.DeleteMessage(ctx, ptr.Value(m.MessageID), ptr.Value(m.PopReceipt), nil); err != nil {
 			return err
 		}
-		return f.Reasons.forget(ctx, value(m.MessageID))
+		return f.Reasons.forget(ctx, ptr.Value(m.MessageID))
 	})
 }
 
@@ -231,14 +232,14 @@ func Origin(poison string) (string, error) {
 func Requeue(ctx context.Context, from, to *azqueue.QueueClient, f Filter, delay time.Duration) (int, error) {
 	hidden := int32(delay / time.Second)
 	return sweep(ctx, from, f, func(m *azqueue.DequeuedMessage) error {
-		if _, err := to.EnqueueMessage(ctx, value(m.MessageText),
+		if _, err := to.EnqueueMessage(ctx, ptr.Value(m.MessageText),
 			&azqueue.EnqueueMessageOptions{VisibilityTimeout: &hidden}); err != nil {
 			return err
 		}
-		if _, err := from.DeleteMessage(ctx, value(m.MessageID), value(m.PopReceipt), nil); err != nil {
+		if _, err := from.DeleteMessage(ctx, ptr.Value(m.MessageID), ptr.Value(m.PopReceipt), nil); err != nil {
 			return err
 		}
-		return f.Reasons.forget(ctx, value(m.MessageID))
+		return f.Reasons.forget(ctx, ptr.Value(m.MessageID))
 	})
 }
 
@@ -249,10 +250,10 @@ func RequeueToSources(ctx context.Context, service *azqueue.ServiceClient, from 
 	delay time.Duration) (int, error) {
 	hidden, source := int32(delay/time.Second), service.NewQueueClient(from)
 	return sweep(ctx, source, f, func(m *azqueue.DequeuedMessage) error {
-		if err := f.Reasons.Read(ctx, value(m.MessageID)); err != nil {
+		if err := f.Reasons.Read(ctx, ptr.Value(m.MessageID)); err != nil {
 			return err
 		}
-		record, _ := f.Reasons.Of(value(m.MessageID))
+		record, _ := f.Reasons.Of(ptr.Value(m.MessageID))
 		if record.Source == "" {
 			return errors.New("it was not recorded from which queue the message came: say where it should go")
 		}
@@ -260,14 +261,14 @@ func RequeueToSources(ctx context.Context, service *azqueue.ServiceClient, from 
 		if _, err := to.Create(ctx, nil); err != nil && !queueerror.HasCode(err, queueerror.QueueAlreadyExists) {
 			return err
 		}
-		if _, err := to.EnqueueMessage(ctx, value(m.MessageText),
+		if _, err := to.EnqueueMessage(ctx, ptr.Value(m.MessageText),
 			&azqueue.EnqueueMessageOptions{VisibilityTimeout: &hidden}); err != nil {
 			return err
 		}
-		if _, err := source.DeleteMessage(ctx, value(m.MessageID), value(m.PopReceipt), nil); err != nil {
+		if _, err := source.DeleteMessage(ctx, ptr.Value(m.MessageID), ptr.Value(m.PopReceipt), nil); err != nil {
 			return err
 		}
-		return f.Reasons.forget(ctx, value(m.MessageID))
+		return f.Reasons.forget(ctx, ptr.Value(m.MessageID))
 	})
 }
 
@@ -285,10 +286,10 @@ func sweep(ctx context.Context, client *azqueue.QueueClient, f Filter, act func(
 	defer func() {
 		back := context.WithoutCancel(ctx)
 		for _, m := range passed {
-			_, e := client.UpdateMessage(back, value(m.MessageID), value(m.PopReceipt), value(m.MessageText),
+			_, e := client.UpdateMessage(back, ptr.Value(m.MessageID), ptr.Value(m.PopReceipt), ptr.Value(m.MessageText),
 				&azqueue.UpdateMessageOptions{VisibilityTimeout: to.Ptr[int32](0)})
 			if e != nil && !queueerror.HasCode(e, queueerror.MessageNotFound, queueerror.PopReceiptMismatch) {
-				err = errors.Join(err, fmt.Errorf("give back message %s: %w", value(m.MessageID), e))
+				err = errors.Join(err, fmt.Errorf("give back message %s: %w", ptr.Value(m.MessageID), e))
 			}
 		}
 	}()
@@ -300,7 +301,7 @@ func sweep(ctx context.Context, client *azqueue.QueueClient, f Filter, act func(
 	if err != nil {
 		return 0, err
 	}
-	for left := value(properties.ApproximateMessagesCount); left > 0 && (f.Limit == 0 || n < f.Limit); {
+	for left := ptr.Value(properties.ApproximateMessagesCount); left > 0 && (f.Limit == 0 || n < f.Limit); {
 		got, err := client.DequeueMessages(ctx,
 			&azqueue.DequeueMessagesOptions{NumberOfMessages: to.Ptr(int32(min(page, left))),
 				VisibilityTimeout: to.Ptr(int32(hold / time.Second))})
@@ -318,24 +319,17 @@ func sweep(ctx context.Context, client *azqueue.QueueClient, f Filter, act func(
 			}
 		}
 		for i, m := range got.Messages {
-			chosen := (f.Limit == 0 || n < f.Limit) && f.chooses(value(m.MessageID), Decode(value(m.MessageText)))
+			chosen := (f.Limit == 0 || n < f.Limit) && f.chooses(ptr.Value(m.MessageID), Decode(ptr.Value(m.MessageText)))
 			if !chosen {
 				passed = append(passed, m)
 				continue
 			}
 			if err := act(m); err != nil {
 				passed = append(passed, got.Messages[i:]...)
-				return n, fmt.Errorf("message %s: %w", value(m.MessageID), err)
+				return n, fmt.Errorf("message %s: %w", ptr.Value(m.MessageID), err)
 			}
 			n++
 		}
 	}
 	return n, nil
-}
-
-func value[T any](p *T) (v T) {
-	if p != nil {
-		v = *p
-	}
-	return v
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/poison"
+	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 )
 
 // Reasons say why messages of a poison queue are there, as far as it was recorded. It holds the records of the messages
@@ -58,7 +59,7 @@ func (r *Reasons) ReadOf(ctx context.Context, messages []Message) error {
 func (r *Reasons) readDequeued(ctx context.Context, messages []*azqueue.DequeuedMessage) error {
 	ids := make([]string, len(messages))
 	for i, m := range messages {
-		ids[i] = value(m.MessageID)
+		ids[i] = ptr.Value(m.MessageID)
 	}
 	return r.Read(ctx, ids...)
 }

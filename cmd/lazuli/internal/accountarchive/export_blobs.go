@@ -20,6 +20,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/pageblob"
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/laketool"
+	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 )
 
 func (e *exporter) containers(ctx context.Context) (names []string, err error) {
@@ -34,9 +35,9 @@ func (e *exporter) containers(ctx context.Context) (names []string, err error) {
 			return nil, err
 		}
 		for _, c := range page.ContainerItems {
-			names = append(names, value(c.Name))
+			names = append(names, ptr.Value(c.Name))
 			if len(c.Metadata) > 0 {
-				e.metadata[KindContainer+"/"+value(c.Name)] = texts(c.Metadata)
+				e.metadata[KindContainer+"/"+ptr.Value(c.Name)] = texts(c.Metadata)
 			}
 		}
 	}
@@ -63,7 +64,7 @@ func (e *exporter) container(ctx context.Context, r *Resource) error {
 	err := e.groups(ctx, client, from, func(group []*container.BlobItem, at Position) error {
 		for _, item := range group {
 			if err := e.blob(ctx, client, w, item); err != nil {
-				return fmt.Errorf("blob %s: %w", value(item.Name), err)
+				return fmt.Errorf("blob %s: %w", ptr.Value(item.Name), err)
 			}
 		}
 		if !w.full() {
@@ -89,7 +90,7 @@ func (e *exporter) describe(ctx context.Context, client *container.Client, r *Re
 		return err
 	}
 	r.Metadata = e.metadata[KindContainer+"/"+r.Name]
-	r.Access = string(value(properties.BlobPublicAccess))
+	r.Access = string(ptr.Value(properties.BlobPublicAccess))
 	if tree, err := e.account.hierarchical(ctx); err != nil {
 		return err
 	} else if tree {
@@ -104,10 +105,10 @@ func (e *exporter) describe(ctx context.Context, client *container.Client, r *Re
 		return err
 	}
 	for _, p := range acl.SignedIdentifiers {
-		policy := Policy{ID: value(p.ID)}
+		policy := Policy{ID: ptr.Value(p.ID)}
 		if p.AccessPolicy != nil {
-			policy.Start, policy.Expiry, policy.Permission = value(p.AccessPolicy.Start), value(p.AccessPolicy.Expiry),
-				value(p.AccessPolicy.Permission)
+			policy.Start, policy.Expiry, policy.Permission = ptr.Value(p.AccessPolicy.Start), ptr.Value(p.AccessPolicy.Expiry),
+				ptr.Value(p.AccessPolicy.Permission)
 		}
 		r.Policies = append(r.Policies, policy)
 	}
@@ -117,7 +118,7 @@ func (e *exporter) describe(ctx context.Context, client *container.Client, r *Re
 func texts(m map[string]*string) map[string]string {
 	out := make(map[string]string, len(m))
 	for k, v := range m {
-		out[k] = value(v)
+		out[k] = ptr.Value(v)
 	}
 	return out
 }
@@ -133,7 +134,7 @@ func (a *Account) hierarchical(ctx context.Context) (bool, error) {
 	if errors.As(err, &re) {
 		return false, nil // Azurite, or a token without that permission
 	}
-	return value(info.IsHierarchicalNamespaceEnabled), err
+	return ptr.Value(info.IsHierarchicalNamespaceEnabled), err
 }
 
 // listPage is the number of blobs in a page of the listing.
@@ -164,7 +165,7 @@ func (e *exporter) groups(ctx context.Context, client *container.Client, from Po
 		slices.SortStableFunc(group, func(a, b *container.BlobItem) int { return cmp.Compare(order(a), order(b)) })
 		list := group
 		group = nil
-		return each(list, Position{Marker: start, After: value(list[0].Name)})
+		return each(list, Position{Marker: start, After: ptr.Value(list[0].Name)})
 	}
 	for pager.More() {
 		page, err := pager.NextPage(ctx)
@@ -177,7 +178,7 @@ func (e *exporter) groups(ctx context.Context, client *container.Client, from Po
 			skip = false
 		}
 		for _, item := range items {
-			if len(group) > 0 && value(group[0].Name) != value(item.Name) {
+			if len(group) > 0 && ptr.Value(group[0].Name) != ptr.Value(item.Name) {
 				if err := flush(); err != nil {
 					return err
 				}
@@ -187,7 +188,7 @@ func (e *exporter) groups(ctx context.Context, client *container.Client, from Po
 			}
 			group = append(group, item)
 		}
-		marker = value(page.NextMarker)
+		marker = ptr.Value(page.NextMarker)
 	}
 	return flush()
 }
@@ -196,14 +197,14 @@ func (e *exporter) groups(ctx context.Context, client *container.Client, from Po
 func behind(items []*container.BlobItem, name string) []*container.BlobItem {
 	last := -1
 	for i, item := range items {
-		if value(item.Name) == name {
+		if ptr.Value(item.Name) == name {
 			last = i
 		}
 	}
 	if last >= 0 {
 		return items[last+1:]
 	}
-	return slices.DeleteFunc(items, func(item *container.BlobItem) bool { return value(item.Name) < name })
+	return slices.DeleteFunc(items, func(item *container.BlobItem) bool { return ptr.Value(item.Name) < name })
 }
 
 // order sorts the records of a blob: snapshots and previous versions by their time, the blob itself last.
@@ -211,7 +212,7 @@ func order(item *container.BlobItem) string {
 	switch {
 	case item.Snapshot != nil:
 		return *item.Snapshot
-	case item.VersionID != nil && !value(item.IsCurrentVersion):
+	case item.VersionID != nil && !ptr.Value(item.IsCurrentVersion):
 		return *item.VersionID
 	}
 	return "~"
@@ -268,18 +269,19 @@ func (b *Blob) title() string {
 }
 
 func describeBlob(item *container.BlobItem) *Blob {
-	b := &Blob{Name: value(item.Name), Snapshot: value(item.Snapshot)}
-	if item.VersionID != nil && !value(item.IsCurrentVersion) && b.Snapshot == "" {
+	b := &Blob{Name: ptr.Value(item.Name), Snapshot: ptr.Value(item.Snapshot)}
+	if item.VersionID != nil && !ptr.Value(item.IsCurrentVersion) && b.Snapshot == "" {
 		b.Version = *item.VersionID
 	}
 	if p := item.Properties; p != nil {
-		b.Type = string(value(p.BlobType))
-		b.Sealed, b.Sequence = value(p.IsSealed), value(p.BlobSequenceNumber)
+		b.Type = string(ptr.Value(p.BlobType))
+		b.Sealed, b.Sequence = ptr.Value(p.IsSealed), ptr.Value(p.BlobSequenceNumber)
 		if p.ACL != nil && b.Snapshot == "" {
-			b.Access = &laketool.Access{Owner: value(p.Owner), Group: value(p.Group), Permissions: value(p.Permissions),
-				ACL: *p.ACL}
+			b.Access = &laketool.Access{Owner: ptr.Value(p.Owner), Group: ptr.Value(p.Group),
+				Permissions: ptr.Value(p.Permissions),
+				ACL:         *p.ACL}
 		}
-		if p.AccessTier != nil && !value(p.AccessTierInferred) && b.Type == "BlockBlob" {
+		if p.AccessTier != nil && !ptr.Value(p.AccessTierInferred) && b.Type == "BlockBlob" {
 			b.Tier = string(*p.AccessTier)
 		}
 	}
@@ -289,7 +291,7 @@ func describeBlob(item *container.BlobItem) *Blob {
 			if b.Tags == nil {
 				b.Tags = map[string]string{}
 			}
-			b.Tags[value(t.Key)] = value(t.Value)
+			b.Tags[ptr.Value(t.Key)] = ptr.Value(t.Value)
 		}
 	}
 	return b
@@ -311,11 +313,11 @@ func (e *exporter) openContent(ctx context.Context, client *container.Client, bc
 
 // fill takes the properties over from an answer.
 func (b *Blob) fill(r *blob.DownloadStreamResponse) {
-	b.Type, b.Length = string(value(r.BlobType)), value(r.ContentLength)
-	b.ContentType, b.ContentEncoding, b.ContentLanguage = value(r.ContentType), value(r.ContentEncoding),
-		value(r.ContentLanguage)
-	b.ContentDisposition, b.CacheControl, b.MD5 = value(r.ContentDisposition), value(r.CacheControl), r.ContentMD5
-	b.Modified, b.ETag = value(r.LastModified).UTC(), string(value(r.ETag))
+	b.Type, b.Length = string(ptr.Value(r.BlobType)), ptr.Value(r.ContentLength)
+	b.ContentType, b.ContentEncoding, b.ContentLanguage = ptr.Value(r.ContentType), ptr.Value(r.ContentEncoding),
+		ptr.Value(r.ContentLanguage)
+	b.ContentDisposition, b.CacheControl, b.MD5 = ptr.Value(r.ContentDisposition), ptr.Value(r.CacheControl), r.ContentMD5
+	b.Modified, b.ETag = ptr.Value(r.LastModified).UTC(), string(ptr.Value(r.ETag))
 	// Of the metadata, the listing has the case of the names. The values are those of the answer, unless a name is new.
 	now := make(map[string]string, len(r.Metadata))
 	for name, v := range r.Metadata {
@@ -324,7 +326,7 @@ func (b *Blob) fill(r *blob.DownloadStreamResponse) {
 				name = listed
 			}
 		}
-		now[name] = value(v)
+		now[name] = ptr.Value(v)
 	}
 	b.Metadata = now
 }
@@ -348,7 +350,7 @@ func (e *exporter) openPages(ctx context.Context, client *container.Client, bc *
 		ContentEncoding: p.ContentEncoding, ContentLanguage: p.ContentLanguage, ContentDisposition: p.ContentDisposition,
 		CacheControl: p.CacheControl,
 		ContentMD5:   p.ContentMD5, LastModified: p.LastModified, ETag: p.ETag, Metadata: p.Metadata}})
-	b.Sequence = value(p.BlobSequenceNumber)
+	b.Sequence = ptr.Value(p.BlobSequenceNumber)
 	same := &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfMatch: p.ETag}}
 	pages := client.NewPageBlobClient(b.Name)
 	if b.Snapshot != "" {
@@ -367,7 +369,7 @@ func (e *exporter) openPages(ctx context.Context, client *container.Client, bc *
 			return nil, err
 		}
 		for _, r := range page.PageRange {
-			ranges = join(ranges, value(r.Start), value(r.End)+1, gap)
+			ranges = join(ranges, ptr.Value(r.Start), ptr.Value(r.End)+1, gap)
 		}
 		for len(ranges) > maxRanges { // with some zeros between them as well
 			gap = max(2*gap, 64<<10)

@@ -11,6 +11,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
+	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 	"github.com/lazuli-storage/lazuli/internal/sdk/queuetool"
 )
 
@@ -39,9 +40,9 @@ func (e *exporter) queues(ctx context.Context) (names []string, err error) {
 			return nil, err
 		}
 		for _, q := range page.Queues {
-			names = append(names, value(q.Name))
+			names = append(names, ptr.Value(q.Name))
 			if len(q.Metadata) > 0 {
-				e.metadata[KindQueue+"/"+value(q.Name)] = texts(q.Metadata)
+				e.metadata[KindQueue+"/"+ptr.Value(q.Name)] = texts(q.Metadata)
 			}
 		}
 	}
@@ -63,10 +64,10 @@ func (e *exporter) queue(ctx context.Context, r *Resource) error {
 		return err
 	}
 	for _, p := range acl.SignedIdentifiers {
-		policy := Policy{ID: value(p.ID)}
+		policy := Policy{ID: ptr.Value(p.ID)}
 		if p.AccessPolicy != nil {
-			policy.Start, policy.Expiry, policy.Permission = value(p.AccessPolicy.Start), value(p.AccessPolicy.Expiry),
-				value(p.AccessPolicy.Permission)
+			policy.Start, policy.Expiry, policy.Permission = ptr.Value(p.AccessPolicy.Start), ptr.Value(p.AccessPolicy.Expiry),
+				ptr.Value(p.AccessPolicy.Permission)
 		}
 		r.Policies = append(r.Policies, policy)
 	}
@@ -91,7 +92,7 @@ func (e *exporter) queue(ctx context.Context, r *Resource) error {
 	if err != nil {
 		return err
 	}
-	if n := int(value(properties.ApproximateMessagesCount)); n > w.items {
+	if n := int(ptr.Value(properties.ApproximateMessagesCount)); n > w.items {
 		r.Missing = append(r.Missing, Missing{Item: fmt.Sprintf("%d of %d messages", n-w.items, n),
 			Reason: "Peek Messages and Get Messages do not show them"})
 	}
@@ -124,9 +125,10 @@ func (e *exporter) receive(ctx context.Context, client *azqueue.QueueClient, wri
 			return err
 		}
 		for _, m := range page.Messages {
-			if err := write(Message{Text: value(m.MessageText), ID: value(m.MessageID), Inserted: value(m.InsertionTime).UTC(),
-				Expires:  expiry(value(m.ExpirationTime)),
-				Attempts: value(m.DequeueCount) - 1}); err != nil {
+			if err := write(Message{Text: ptr.Value(m.MessageText), ID: ptr.Value(m.MessageID),
+				Inserted: ptr.Value(m.InsertionTime).UTC(),
+				Expires:  expiry(ptr.Value(m.ExpirationTime)),
+				Attempts: ptr.Value(m.DequeueCount) - 1}); err != nil {
 				return err
 			}
 		}
@@ -156,9 +158,10 @@ func peek(ctx context.Context, client *azqueue.QueueClient, write func(Message) 
 		return err
 	}
 	for _, m := range page.Messages {
-		if err := write(Message{Text: value(m.MessageText), ID: value(m.MessageID), Inserted: value(m.InsertionTime).UTC(),
-			Expires:  expiry(value(m.ExpirationTime)),
-			Attempts: value(m.DequeueCount)}); err != nil {
+		if err := write(Message{Text: ptr.Value(m.MessageText), ID: ptr.Value(m.MessageID),
+			Inserted: ptr.Value(m.InsertionTime).UTC(),
+			Expires:  expiry(ptr.Value(m.ExpirationTime)),
+			Attempts: ptr.Value(m.DequeueCount)}); err != nil {
 			return err
 		}
 	}

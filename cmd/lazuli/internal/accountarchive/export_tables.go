@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 	"github.com/lazuli-storage/lazuli/internal/sdk/tabletool"
 )
 
@@ -26,10 +27,10 @@ func (e *exporter) table(ctx context.Context, r *Resource) error {
 			return err
 		}
 		for _, p := range acl.SignedIdentifiers {
-			policy := Policy{ID: value(p.ID)}
+			policy := Policy{ID: ptr.Value(p.ID)}
 			if p.AccessPolicy != nil {
-				policy.Start, policy.Expiry, policy.Permission = value(p.AccessPolicy.Start), value(p.AccessPolicy.Expiry),
-					value(p.AccessPolicy.Permission)
+				policy.Start, policy.Expiry, policy.Permission = ptr.Value(p.AccessPolicy.Start), ptr.Value(p.AccessPolicy.Expiry),
+					ptr.Value(p.AccessPolicy.Permission)
 			}
 			r.Policies = append(r.Policies, policy)
 		}
@@ -56,13 +57,6 @@ func (e *exporter) table(ctx context.Context, r *Resource) error {
 			}
 		}
 	}
-}
-
-func value[T any](p *T) (v T) {
-	if p != nil {
-		v = *p
-	}
-	return v
 }
 
 // optional is the pointer that the SDK takes for a time; nil for the zero time.

@@ -19,6 +19,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/pageblob"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 )
 
 // How many bytes one Append Block (in versions before 2022-11-02) and one Put Page may have.
@@ -83,7 +85,7 @@ func (i *importer) planContainers() {
 					}
 					list = append(list, &container.SignedIdentifier{ID: &p.ID,
 						AccessPolicy: &container.AccessPolicy{Start: start, Expiry: expiry,
-							Permission: optional(p.AccessPolicy.Permission)}})
+							Permission: ptr.Text(p.AccessPolicy.Permission)}})
 				}
 				_, err := client.SetAccessPolicy(ctx, &container.SetAccessPolicyOptions{Access: access(c), ContainerACL: list})
 				return err
@@ -178,10 +180,10 @@ func (i *importer) planBlob(client *container.Client, n blobName, list []blobDoc
 // content out.
 func (i *importer) write(ctx context.Context, client *container.Client, b blobDoc, empty bool) error {
 	p := b.Properties
-	headers := &blob.HTTPHeaders{BlobContentType: optional(p.ContentType),
-		BlobContentEncoding: optional(p.ContentEncoding),
-		BlobContentLanguage: optional(p.ContentLanguage), BlobContentDisposition: optional(p.ContentDisposition),
-		BlobCacheControl: optional(p.CacheControl), BlobContentMD5: p.ContentMD5}
+	headers := &blob.HTTPHeaders{BlobContentType: ptr.Text(p.ContentType),
+		BlobContentEncoding: ptr.Text(p.ContentEncoding),
+		BlobContentLanguage: ptr.Text(p.ContentLanguage), BlobContentDisposition: ptr.Text(p.ContentDisposition),
+		BlobCacheControl: ptr.Text(p.CacheControl), BlobContentMD5: p.ContentMD5}
 	metadata, tags := pointers(b.Metadata), map[string]string{}
 	for _, t := range b.Tags.Set {
 		tags[t.Key] = t.Value
@@ -334,14 +336,6 @@ func (i *importer) planLeases() {
 			return err
 		})
 	}
-}
-
-// optional returns nil for an empty text.
-func optional(text string) *string {
-	if text == "" {
-		return nil
-	}
-	return &text
 }
 
 func pointers(m map[string]string) map[string]*string {

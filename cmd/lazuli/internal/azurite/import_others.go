@@ -18,6 +18,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 )
 
 // unreadable is the error for an item that the folder has in part, or in a form that cannot be read.
@@ -69,7 +71,7 @@ func (i *importer) planQueues() {
 				}
 				list = append(list, &azqueue.SignedIdentifier{ID: &p.ID,
 					AccessPolicy: &azqueue.AccessPolicy{Start: start, Expiry: expiry,
-						Permission: optional(p.AccessPolicy.Permission)}})
+						Permission: ptr.Text(p.AccessPolicy.Permission)}})
 			}
 			_, err := client.SetAccessPolicy(ctx, &azqueue.SetAccessPolicyOptions{QueueACL: list})
 			return err
@@ -156,7 +158,7 @@ func (i *importer) planTables() {
 					}
 					list = append(list, &aztables.SignedIdentifier{ID: &p.ID,
 						AccessPolicy: &aztables.AccessPolicy{Start: start, Expiry: expiry,
-							Permission: optional(p.AccessPolicy.Permission)}})
+							Permission: ptr.Text(p.AccessPolicy.Permission)}})
 				}
 				_, err := client.SetAccessPolicy(ctx, &aztables.SetAccessPolicyOptions{TableACL: list})
 				return err

@@ -22,6 +22,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
+	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
@@ -262,7 +263,7 @@ func (t lakeTable) batches(ctx context.Context) (map[string]map[string]int64, in
 			return nil, 0, err
 		}
 		for _, p := range page.Paths {
-			path := value(p.Name)
+			path := ptr.Value(p.Name)
 			if rest, ok := strings.CutPrefix(path, temporary+"/"); ok {
 				if strings.Count(rest, "/") == 0 {
 					left++
@@ -277,7 +278,7 @@ func (t lakeTable) batches(ctx context.Context) (map[string]map[string]int64, in
 				seen[batch] = map[string]int64{}
 			}
 			if _, file, ok := strings.Cut(rest, "/"); ok && p.IsDirectory == nil {
-				seen[batch][file] = value(p.ContentLength) // without its task
+				seen[batch][file] = ptr.Value(p.ContentLength) // without its task
 			}
 		}
 	}
@@ -464,7 +465,7 @@ func (p *lakePattern) conclude(ctx context.Context, _ *run) (problems []string, 
 				if e.IsDirectory != nil {
 					continue
 				}
-				answer, err := client.NewFileClient(value(e.Name)).DownloadStream(ctx, nil)
+				answer, err := client.NewFileClient(ptr.Value(e.Name)).DownloadStream(ctx, nil)
 				if err != nil {
 					return nil, "", err
 				}
@@ -472,7 +473,7 @@ func (p *lakePattern) conclude(ctx context.Context, _ *run) (problems []string, 
 				if err = errors.Join(err, answer.Body.Close()); err != nil {
 					return nil, "", err
 				}
-				_, path, _ := strings.Cut(strings.TrimPrefix(value(e.Name), b.folder()+"/"), "/")
+				_, path, _ := strings.Cut(strings.TrimPrefix(ptr.Value(e.Name), b.folder()+"/"), "/")
 				found[path] = string(text)
 			}
 		}

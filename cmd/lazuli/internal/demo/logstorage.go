@@ -13,6 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
+	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/roles/logstore"
 )
@@ -203,7 +204,7 @@ func (p *logPattern) misplaced(ctx context.Context, lines map[string][]time.Time
 			blobs++
 			times := map[string]time.Time{}
 			for name, v := range b.Metadata {
-				if t, err := time.Parse(time.RFC3339Nano, value(v)); err == nil {
+				if t, err := time.Parse(time.RFC3339Nano, ptr.Value(v)); err == nil {
 					times[strings.ToLower(name)] = t
 				}
 			}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/poison"
+	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 )
 
 // parallel is the number of requests that the demonstration itself has under way.
@@ -72,7 +73,7 @@ func (q queues) count(ctx context.Context, name string) (int, error) {
 	case err != nil:
 		return 0, fmt.Errorf("look at queue %s: %w", name, err)
 	}
-	return int(value(p.ApproximateMessagesCount)), nil
+	return int(ptr.Value(p.ApproximateMessagesCount)), nil
 }
 
 // visible reports whether the queue has a message to give, to confirm that an approximate count of 0 is true.
@@ -106,11 +107,4 @@ func (q queues) problems(ctx context.Context) (problems []string, err error) {
 		problems = append(problems, fmt.Sprintf("%d messages are in the poison queue", poisoned))
 	}
 	return problems, nil
-}
-
-func value[T any](p *T) (v T) {
-	if p != nil {
-		v = *p
-	}
-	return v
 }
