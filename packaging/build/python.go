@@ -11,7 +11,7 @@ import (
 )
 
 // python makes wheels for each platform: the module lazuli with its program among the scripts, which pip and uv put on
-// the path, and the program lazuli-search, which lands beside it.
+// the path, and the program lazuli-search, which pip puts into the same folder.
 // https://packaging.python.org/en/latest/specifications/binary-distribution-format/
 func (r *release) python(_ context.Context, chosen []platform) error {
 	for _, p := range chosen {

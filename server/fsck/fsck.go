@@ -81,7 +81,7 @@ type check struct {
 
 	asideName string // see aside
 	follows   bool   // the database that was repaired last still follows its replicated log
-	// lostLast is what the last repair of a database lost.
+	// lostLast has what the last repair of a database lost.
 	lostLast []store.Loss
 
 	report Report

@@ -45,7 +45,7 @@ type DurableApp interface {
 	ClientData(origin string, messages bool) string
 }
 
-// DurableForm is what the functions of a workflow or an entity take and return.
+// DurableForm selects the protocol that the functions of a workflow or an entity use.
 type DurableForm int
 
 // The forms.

@@ -584,7 +584,7 @@ func TestSignalsKeepTheirOrderWhateverTheClocks(t *testing.T) {
 			}
 			return nil, nil
 		}))
-		// Until it is told to go on, what the entities receive waits.
+		// What the entities receive waits until the workflow goes on.
 		app.Orchestration("hold", durable.Orchestrator(func(ctx *durable.Context, _ any) (any, error) {
 			unlock, err := durable.LockEntities(ctx, direct, relayed)
 			if err != nil {

@@ -494,7 +494,7 @@ func (f *folder) lose(tx *store.Tx, random *rand.Rand) (left map[string]bool, do
 		}
 		changed = len(removed) > n
 	}
-	// A file has the length of its content: what it is, is told by its place in the test.
+	// A file has the length of its content; its place in the test says which blob it belongs to.
 	left = map[string]bool{}
 	cur := tx.Cursor(blobsBucket)
 	for k, v := cur.Seek(nil); k != nil; k, v = cur.Next() {

@@ -29,7 +29,7 @@ type Config struct {
 	// either, the index answers searches alone.
 	InProcess                   http.RoundTripper
 	TablesURL, ConnectionString string
-	// Wait is how long to wait for a folder that is in use, as that of a process that was just killed.
+	// Wait limits the wait for a folder that is in use, as that of a process that was just killed.
 	Wait time.Duration
 	// Faults is a plan in the form of package fault. The program gets the rules for its own points.
 	Faults string

@@ -15,7 +15,7 @@ const Program = "lazuli-search"
 type Settings struct {
 	// Version is the version of this process, which must be the program's.
 	Version string
-	// Token is what the program asks of its callers, and Tables of the program.
+	// Token authorizes callers of the program, and the program at Tables.
 	Token string
 	// Folder has the index. Table and Fields say what it indexes, in the form of searchindex.ParseFields; without them
 	// the stored index is opened.
@@ -23,7 +23,7 @@ type Settings struct {
 	// Tables is an address that forwards to the account's tables; or ConnectionString names the account. Without either,
 	// the index answers searches alone.
 	Tables, ConnectionString string
-	// Wait is how long the program waits for a folder that is in use.
+	// Wait limits the wait for a folder that is in use.
 	Wait time.Duration
 	// Faults is a plan in the form of package fault.
 	Faults string
@@ -31,7 +31,7 @@ type Settings struct {
 
 // Started is the line that the program writes to its standard output, in JSON, when it serves or has failed.
 type Started struct {
-	// Address is where it serves, host:port.
+	// Address has the host and port that it listens on.
 	Address string `json:",omitempty"`
 	// Error says why it does not; Kind is which error that is.
 	Error string `json:",omitempty"`
@@ -59,7 +59,7 @@ var (
 	ErrInUse = errors.New("the folder of the index is in use")
 )
 
-// Step is what POST /apply stores in one transaction.
+// Step has the changes that POST /apply stores in one transaction.
 type Step struct {
 	Changes  []Change
 	Progress workers.TableProgress

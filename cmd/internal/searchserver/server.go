@@ -30,7 +30,7 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/roles/searchindex"
 )
 
-// usage is what the program says to a person.
+// usage is the help for people who start the program.
 const usage = `lazuli-search has the full-text index of the role search-index. lazuli starts it:
 
   lazuli serve --roles search-index --search-index-table TABLE --search-index-fields NAME:TYPE,...

@@ -191,7 +191,7 @@ type lakeWorker struct {
 	lakeClient
 	name  string
 	tree  lakeTree
-	after lakeTree // with the operation in flight, nil if there is none
+	after lakeTree // with the operation in flight; nil without one
 	acked int
 	last  string // description of the operation in flight
 }
@@ -457,7 +457,7 @@ type crossWorker struct {
 	lakeClient
 	name   string
 	rounds int
-	// answers of the round in flight: nil is none. Its operations may have happened or not.
+	// answers of the round in flight; nil without one. Its operations may have happened or not.
 	answers []*bool
 	plan    crossPlan
 }
