@@ -45,12 +45,17 @@ func TestEnqueueShares(t *testing.T) {
 	before := l.count.Load()
 	l.held.Lock() // the first one is under way until all others wait
 	var all sync.WaitGroup
-	for i := range 65 {
+	enqueue := func(text string) {
 		all.Go(func() {
-			if err := storage.Enqueue(t.Context(), "created", fmt.Sprint(i), workers.TimeToLive(month)); err != nil {
+			if err := storage.Enqueue(t.Context(), "created", text, workers.TimeToLive(month)); err != nil {
 				t.Error(err)
 			}
 		})
+	}
+	enqueue("alone")
+	check.Eventually(t, func() bool { return l.count.Load() > before }, "a request is under way")
+	for i := range 64 {
+		enqueue(fmt.Sprint(i))
 	}
 	check.Eventually(t, func() bool { return storage.Putting("created") == 64 }, "64 calls wait")
 	l.held.Unlock()
