@@ -55,6 +55,7 @@ type funcFlags struct {
 	logFormat string
 	python    string
 	debug     int
+	keys      string
 	storage   bool
 	watch     bool
 }
@@ -73,7 +74,7 @@ folder with a function.json for each function.
 The command starts a worker of the app's language, or the handler that host.json names (customHandler), with the settings in its
 environment, and restarts it if it exits. Queue, blob and timer triggers use the storage account of their connection; UseDevelopmentStorage=true means the Lazuli
 server on this machine, --storage or --connection-string. HTTP triggers are at http://localhost:7071/api/... and need no keys, as with the
-Core Tools.
+Core Tools; with --keys they do, as in Azure.
 
 SIGINT or SIGTERM lets running invocations finish, within --drain-timeout; a second signal ends the process at once, and
 its messages are delivered again when their leases end.`,
@@ -107,6 +108,9 @@ its messages are delivered again when their leases end.`,
 	fl.StringVar(&f.admin, "admin", "",
 		"address for metrics and \"lazuli workers\", host:port; other than a loopback address only with a token in "+
 			"LAZULI_ADMIN_TOKEN (default: none)")
+	fl.StringVar(&f.keys, "keys", "",
+		"file with the keys that HTTP requests must have, by the authLevel of functions; it is written if it does not exist "+
+			"(default: no keys are asked for)")
 	fl.BoolVar(&f.storage, "storage", false,
 		"serve storage as well, on ports 10000 to 10002, with the data in the app's folder "+storageFolder)
 	fl.BoolVar(&f.watch, "watch", false, "start the app again when its files change")
@@ -162,7 +166,7 @@ func runApp(ctx context.Context, cmd *cobra.Command, environ []string, connectio
 		Dir: f.dir, Port: port, Environ: environ, ConnectionString: connectionString, Functions: f.functions, Logger: log,
 		Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr(), Lease: f.lease, DrainTimeout: f.drain,
 		Middleware: []workers.Middleware{otelfunc.Middleware()}, Durable: durablefunc.Runtime{},
-		Workers: languageworker.Runtime{Python: f.python, Debug: f.debug},
+		Workers: languageworker.Runtime{Python: f.python, Debug: f.debug}, Keys: f.keys,
 	})
 	if err != nil {
 		return usageError{errors.Join(fmt.Errorf("func start: %w", err), l.Close())}

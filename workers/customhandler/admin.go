@@ -25,13 +25,20 @@ func (h *Host) ownPaths() http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusNotFound) // Without a body, as the Functions host does.
 	})
-	admin := func(pattern string, do http.HandlerFunc) {
+	local := func(pattern string, do http.HandlerFunc) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			if why := originguard.Refusal(r, nil); why != "" {
+			if why := originguard.Refusal(r, nil); why != "" && h.keys == nil {
 				http.Error(w, why, http.StatusForbidden)
 				return
 			}
 			do(w, r)
+		})
+	}
+	admin := func(pattern string, do http.HandlerFunc) {
+		local(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if h.keys.admit(w, r) {
+				do(w, r)
+			}
 		})
 	}
 	admin("GET /admin/host/status", func(w http.ResponseWriter, _ *http.Request) {
@@ -41,8 +48,8 @@ func (h *Host) ownPaths() http.Handler {
 		})
 	})
 	ping := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }
-	admin("GET /admin/host/ping", ping)
-	admin("POST /admin/host/ping", ping)
+	local("GET /admin/host/ping", ping)
+	local("POST /admin/host/ping", ping)
 	admin("GET /admin/functions", func(w http.ResponseWriter, r *http.Request) {
 		list := []any{}
 		for _, f := range slices.Concat(h.project.functions, h.project.disabled) {
@@ -71,7 +78,8 @@ func (h *Host) ownPaths() http.Handler {
 	admin(statusPath, http.StripPrefix(strings.TrimSuffix(statusPath, "/"), NewStatusHandler(h)).ServeHTTP)
 	mux.HandleFunc("/runtime/webhooks/{extension}", h.serveWebhook)
 	if h.durable != nil {
-		admin(durablePath, h.durable.ServeHTTP)
+		local(durablePath, h.serveDurable)
+		local(durableCalls+"{secret}/", h.serveDurableCalls)
 	}
 	return mux
 }

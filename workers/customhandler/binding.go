@@ -284,10 +284,14 @@ func (b *binding) readTable(o *section, s *settings, output bool) {
 	}
 }
 
+// readAuthLevel reads an access level.
+func readAuthLevel(o *section, name, fallback string) string {
+	return o.choice(name, fallback, authAnonymous, "user", authFunction, authSystem, "admin")
+}
+
 // readHTTPTrigger reads what an HTTP trigger has.
 func (f *function) readHTTPTrigger(o *section) {
-	// No keys are asked for: docs/functions.md.
-	o.choice("authLevel", "function", "anonymous", "user", "function", "system", "admin")
+	f.authLevel = readAuthLevel(o, "authLevel", authFunction)
 	o.refuse("it is gone from Azure Functions as well, since version 2", "webHookType")
 	for _, m := range o.texts("methods") {
 		f.methods = append(f.methods, strings.ToUpper(m))

@@ -40,9 +40,20 @@ type DurableApp interface {
 	Listen() (stop func(), err error)
 	// Instance returns the ID of the instance whose activity runs with the context.
 	Instance(ctx context.Context) string
-	// ClientData is the value of a durableClient binding of a host at an origin such as http://localhost:7071. With
-	// messages, the client calls the endpoint of Listen, otherwise the HTTP API.
-	ClientData(origin string, messages bool) string
+	// ClientData is the value of a durableClient binding.
+	ClientData(c DurableClient) string
+}
+
+// DurableClient says how clients reach the workflows of an app.
+type DurableClient struct {
+	// Origin is that of the host, such as http://localhost:7071.
+	Origin string
+	// Query is what the addresses of the HTTP API need in their query, a key. Empty if no keys are asked for.
+	Query string
+	// Calls is the address of the HTTP API for the client itself.
+	Calls string
+	// Messages: the client calls the endpoint of Listen, and not the HTTP API.
+	Messages bool
 }
 
 // DurableForm selects the protocol that the functions of a workflow or an entity use.

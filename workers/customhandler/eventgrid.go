@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// The webhooks of Azure Functions' extensions, at /runtime/webhooks/EXTENSION?functionName=NAME. They need no key, as
-// with the Core Tools.
+// The webhooks of Azure Functions' extensions, at /runtime/webhooks/EXTENSION?functionName=NAME. If keys are asked for,
+// they need the system key of the extension.
 // https://learn.microsoft.com/azure/azure-functions/functions-bindings-event-grid-trigger#endpoint-url
 const (
 	extensionEvents = "EventGrid"
@@ -43,6 +43,9 @@ func (h *Host) serveWebhook(w http.ResponseWriter, r *http.Request) {
 		kind, name = kindBlobTrigger, strings.TrimPrefix(name, blobFunctionPrefix)
 	default:
 		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	if key := map[string]string{kindEventTrigger: keyEvents, kindBlobTrigger: keyBlobs}[kind]; !h.keys.admit(w, r, key) {
 		return
 	}
 	f := h.subscriber(kind, name)

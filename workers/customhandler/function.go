@@ -22,6 +22,8 @@ type function struct {
 	disabled bool
 	route    *route // of an HTTP trigger
 	methods  []string
+	// authLevel is the access level of an HTTP trigger, in lower case.
+	authLevel string
 	// forwarded: the handler gets the HTTP request itself.
 	forwarded bool
 	// source describes the function to a language worker.
@@ -67,11 +69,12 @@ func readFunctions(r *report, dir string, s *settings, h *hostFile) ([]*function
 			r.errs = append(r.errs, err)
 		}
 	}
-	for i, text := range h.routes {
-		f := &function{name: fmt.Sprintf("http-handler%d", i+1), forwarded: h.forward != forwardNothing}
+	for i, own := range h.routes {
+		f := &function{name: fmt.Sprintf("http-handler%d", i+1), forwarded: h.forward != forwardNothing,
+			authLevel: own.authLevel}
 		f.trigger = &binding{name: "req", kind: kindHTTPTrigger}
 		f.out = []*binding{{name: "res", kind: kindHTTP}}
-		if f.route, err = parseRoute(text); err != nil {
+		if f.route, err = parseRoute(own.route); err != nil {
 			r.fail("host.json: customHandler.http.routes[%d].route: %v", i, err)
 		}
 		list = append(list, f)

@@ -2,6 +2,7 @@ package customhandler
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -47,6 +48,9 @@ type Config struct {
 	Port int
 	// Durable runs the orchestrations and activities of the app; without it, an app that has some cannot be loaded.
 	Durable Durable
+	// Keys is the file with the keys that HTTP requests must have, by the authLevel of functions. It is written if it does
+	// not exist. Empty: no keys are asked for.
+	Keys string
 }
 
 // Host runs the functions of one folder. Its methods may be used by several goroutines.
@@ -61,7 +65,9 @@ type Host struct {
 	durable DurableApp // nil: no orchestrations, activities and entities
 	// messages: a durable client calls the gRPC endpoint. builtIn: durable's own activities are registered.
 	messages, builtIn bool
-	origin            string       // of the host's own addresses, such as http://localhost:7071
+	origin            string // of the host's own addresses, such as http://localhost:7071
+	keys              accessKeys
+	durableSecret     string       // in the address for the app's own clients of workflows
 	client            *http.Client // to the handler
 	began             time.Time
 	warned            sync.Map // *binding: a warning was given
@@ -95,11 +101,19 @@ func Load(ctx context.Context, c Config) (*Host, error) {
 	if c.Stderr == nil {
 		c.Stderr = io.Discard
 	}
+	var keys accessKeys
+	if c.Keys != "" {
+		var err error
+		if keys, err = openKeys(c.Keys); err != nil {
+			return nil, err
+		}
+	}
 	p, err := loadProject(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	h := &Host{
+		keys: keys, durableSecret: rand.Text(),
 		project: p, config: c, log: c.Logger, accounts: map[string]*workers.Storage{},
 		past: past{functions: map[string]*functionPast{}},
 		client: &http.Client{
@@ -197,6 +211,9 @@ func (h *Host) Describe(address string) []string {
 		switch f.trigger.kind {
 		case kindHTTPTrigger:
 			line = fmt.Sprintf("%s: [%s] http://%s/%s", f.name, f.allMethods(), address, h.path(f))
+			if h.keys != nil && f.authLevel != authAnonymous {
+				line += " (key: " + f.authLevel + ")"
+			}
 		case kindEventTrigger:
 			line += " http://" + address + webhookPath(extensionEvents, f.name)
 		case kindQueueTrigger:

@@ -20,7 +20,7 @@ type hostFile struct {
 	runtime   string // of an app without a custom handler: "python"
 	handler   command
 	forward   forwarding
-	routes    []string      // of customHandler.http: functions that have no folder
+	routes    []hostRoute   // of customHandler.http: functions that have no folder
 	timeout   time.Duration // of one invocation; 0: none
 	retry     *retryPolicy  // for functions without their own
 	functions []string      // if not nil, only these run
@@ -32,6 +32,9 @@ type hostFile struct {
 	levels  logLevels
 	lock    time.Duration // of timers and blob scans
 }
+
+// hostRoute is a function that is a route of host.json.
+type hostRoute struct{ route, authLevel string }
 
 // command describes how the handler is started.
 type command struct {
@@ -67,6 +70,13 @@ type httpSettings struct {
 	maxConcurrent, maxOutstanding int    // -1: no limit
 	headers                       map[string]string
 }
+
+// The limits of requests to functions without those of host.json. Azure has none in its larger plans; here a program
+// that asks again and again is not to use up the memory of a developer's machine.
+const (
+	defaultConcurrent  = 2048
+	defaultOutstanding = 8192 // with those that wait
+)
 
 // logLevels are the log levels in host.json, by category.
 type logLevels map[string]slog.Level
@@ -255,22 +265,19 @@ func executable(dir, path string) string {
 	return path
 }
 
-// noKeys says why authorization levels do nothing; the Core Tools do not check keys either.
-const noKeys = "on a developer's machine no keys are asked for"
-
 // readRoutes reads customHandler.http: each route is a function with HTTP in and out.
 func (h *hostFile) readRoutes(s *section, mcp bool) {
 	if s == nil {
 		if mcp {
-			h.routes = []string{"{*route}"}
+			h.routes = []hostRoute{{"{*route}", authFunction}}
 		}
 		return
 	}
-	s.noEffect(noKeys, "defaultAuthorizationLevel")
+	level := readAuthLevel(s, "defaultAuthorizationLevel", authFunction)
 	for _, o := range s.objects("routes") {
-		o.noEffect(noKeys, "authorizationLevel")
+		own := readAuthLevel(o, "authorizationLevel", level)
 		if route := o.text("route", ""); route != "" {
-			h.routes = append(h.routes, route)
+			h.routes = append(h.routes, hostRoute{route, own})
 		} else {
 			o.fail("route", "is missing")
 		}
@@ -305,8 +312,8 @@ func (h *hostFile) readExtensions(s *section, app *settings, mcp bool) {
 	}
 	h.http = httpSettings{
 		prefix:         strings.Trim(web.text("routePrefix", prefix), "/"),
-		maxConcurrent:  web.integer("maxConcurrentRequests", -1, -1, 1_000_000),
-		maxOutstanding: web.integer("maxOutstandingRequests", -1, -1, 1_000_000),
+		maxConcurrent:  web.integer("maxConcurrentRequests", defaultConcurrent, -1, 1_000_000),
+		maxOutstanding: web.integer("maxOutstandingRequests", defaultOutstanding, -1, 1_000_000),
 		headers:        map[string]string{},
 	}
 	if web != nil {

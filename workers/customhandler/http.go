@@ -67,6 +67,9 @@ func (s *web) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.own.ServeHTTP(w, r)
 		return
 	}
+	if !s.host.keys.admitTo(w, r, f) {
+		return
+	}
 	if s.outstanding != nil {
 		select {
 		case s.outstanding <- struct{}{}:

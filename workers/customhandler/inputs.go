@@ -19,7 +19,7 @@ import (
 // read returns the value of an input binding: nil if the resource does not exist.
 func (h *Host) read(ctx context.Context, inv *invocation, b *binding) (any, error) {
 	if b.kind == kindDurableClient {
-		return h.durable.ClientData(h.origin, b.messages), nil
+		return h.durable.ClientData(h.durableClient(b.messages)), nil
 	}
 	target, err := b.target.resolve(inv)
 	if err != nil {

@@ -318,6 +318,9 @@ func (h *Host) ask(ctx context.Context, run Run) (*Ran, error) {
 	if json.Valid([]byte(run.Input)) {
 		r.Header.Set("Content-Type", "application/json")
 	}
+	if h.keys != nil {
+		r.Header.Set(keyHeader, h.keys[keyMaster])
+	}
 	got, err := h.client.Do(r)
 	if err != nil {
 		return nil, err

@@ -241,12 +241,11 @@ type clientData struct {
 }
 
 // ClientData implements customhandler.DurableApp.
-func (a *app) ClientData(origin string, messages bool) string {
-	base := origin + strings.TrimSuffix(webhook.Path, "/")
+func (a *app) ClientData(c customhandler.DurableClient) string {
+	base := c.Origin + strings.TrimSuffix(webhook.Path, "/")
 	create := base + "/orchestrators/{functionName}[/{instanceId}]?"
-	const query = "" // No key is asked for.
-	calls := base + "/"
-	if messages {
+	calls := c.Calls
+	if c.Messages {
 		calls = "http://" + a.clients
 	}
 	var b strings.Builder
@@ -255,12 +254,12 @@ func (a *app) ClientData(origin string, messages bool) string {
 	_ = e.Encode(clientData{
 		TaskHubName: a.settings.Hub, ConnectionName: a.settings.Connection,
 		CreationURLs: map[string]string{
-			"createNewInstancePostUri": create + query,
+			"createNewInstancePostUri": create + c.Query,
 			"createAndWaitOnNewInstancePostUri": create + "timeout={timeoutInSeconds}&pollingInterval={intervalInSeconds}&" +
-				query,
+				c.Query,
 		},
-		ManagementURLs: webhook.NewLinks(origin, placeholder, a.settings.Hub, a.settings.Connection),
-		BaseURL:        base, HTTPBaseURL: base, RPCBaseURL: calls, RequiredQueryStringParameters: query,
+		ManagementURLs: webhook.NewLinks(c.Origin, placeholder, a.settings.Hub, a.settings.Connection, c.Query),
+		BaseURL:        base, HTTPBaseURL: base, RPCBaseURL: calls, RequiredQueryStringParameters: c.Query,
 	})
 	return strings.TrimSuffix(b.String(), "\n")
 }

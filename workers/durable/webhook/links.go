@@ -18,10 +18,14 @@ type Links struct {
 	ResumePostURI         string `json:"resumePostUri"`
 }
 
-// NewLinks returns the addresses for an instance below an origin such as http://localhost:7071.
-func NewLinks(origin, id, hub, connection string) Links {
+// NewLinks returns the addresses for an instance below an origin such as http://localhost:7071. query is added to their
+// queries if it is not empty, such as code=KEY.
+func NewLinks(origin, id, hub, connection, query string) Links {
 	one := origin + Path + "instances/" + url.PathEscape(id)
 	suffix := "taskHub=" + url.QueryEscape(hub) + "&connection=" + url.QueryEscape(connection)
+	if query != "" {
+		suffix += "&" + query
+	}
 	return Links{
 		ID: id, StatusQueryGetURI: one + "?" + suffix, SendEventPostURI: one + "/raiseEvent/{eventName}?" + suffix,
 		TerminatePostURI: one + "/terminate?reason={text}&" + suffix, RewindPostURI: one + "/rewind?reason={text}&" + suffix,
@@ -41,7 +45,11 @@ func (c *call) origin() string {
 
 // checkStatus answers with 202 and where to ask for the instance.
 func (c *call) checkStatus(id string) error {
-	links := NewLinks(c.origin(), id, c.o.Hub, c.o.Connection)
+	query := ""
+	if code := c.query.text("code"); code != "" {
+		query = "code=" + url.QueryEscape(code) // The key that the request had.
+	}
+	links := NewLinks(c.origin(), id, c.o.Hub, c.o.Connection, query)
 	links.RewindPostURI = "" // As in Azure, it is only in the data of client bindings.
 	c.w.Header().Set("Location", links.StatusQueryGetURI)
 	c.w.Header().Set("Retry-After", "10")

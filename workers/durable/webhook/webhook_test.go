@@ -101,6 +101,18 @@ func TestEntities(t *testing.T) {
 	a.want(a.ask("GET", "unmatched", ""), 200, "[]")
 }
 
+// The addresses in an answer have the key that the request had.
+func TestLinksWithKey(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	var links webhook.Links
+	a.decode(a.ask("POST", "orchestrators/upper?code=a%26b", `"x"`), &links)
+	if !strings.HasSuffix(links.TerminatePostURI, "&code=a%26b") || !strings.HasSuffix(links.StatusQueryGetURI,
+		"&code=a%26b") {
+		t.Errorf("%+v", links)
+	}
+}
+
 // answer holds what the API answers.
 type answer struct {
 	status int
