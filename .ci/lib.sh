@@ -45,6 +45,16 @@ apt_install() {
 	} >"$work/apt.log" 2>&1 || { tail -20 "$work/apt.log" >&2; fail "cannot install $*"; }
 }
 
+# find_python MINOR: sets python to a Python of version 3.MINOR or newer, LAZULI_CI_PYTHON or one that is installed; to nothing without one.
+find_python() {
+	local candidate
+	python=${LAZULI_CI_PYTHON:-}
+	for candidate in python3.13 python3.14 python3 "$HOME"/.pyenv/versions/3.1[3-9]*/bin/python3; do
+		# A name may be that of a version manager, which has no such version.
+		[ -n "$python" ] || ! "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, int(sys.argv[1])))' "$1" 2>/dev/null || python=$candidate
+	done
+}
+
 # installed FOLDER FILE: whether what FILE asks for is in FOLDER already.
 installed() { [ -f "$1/done" ] && cmp -s "$1/done" "$2"; }
 

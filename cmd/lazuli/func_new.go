@@ -29,8 +29,8 @@ var templates embed.FS
 var funcLanguages = []struct{ name, runtime, extension, install string }{
 	{"javascript", "node", ".js", "npm install"},
 	{"typescript", "node", ".ts", "npm install"},
-	{"python", "python", ".py", "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt " +
-		"azure-functions-runtime grpcio protobuf"},
+	{"python", "python", ".py", "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt grpcio protobuf && " +
+		".venv/bin/pip install --ignore-requires-python --no-deps azure-functions-runtime"},
 }
 
 func newFuncInitCommand() *cobra.Command {

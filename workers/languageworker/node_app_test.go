@@ -172,3 +172,14 @@ func TestNodeKills(t *testing.T) {
 	r := run(t, nodeConfig(t, lazulitest.Start(t).ConnectionString(), "node", true, "FUNCTIONS_WORKER_PROCESS_COUNT=2"))
 	killUnderLoad(t, r)
 }
+
+func TestNodeKeys(t *testing.T) {
+	t.Parallel()
+	c := nodeConfig(t, lazulitest.Start(t).ConnectionString(), "node", true)
+	c.Keys = filepath.Join(c.Dir, "keys.json")
+	if err := os.WriteFile(c.Keys, []byte(`{"host.master": "m", "host.systemKey.durabletask_extension": "d"}`),
+		0o600); err != nil {
+		t.Fatal(err)
+	}
+	checkKeys(t, run(t, c), "/api/start/flow", "/runtime/webhooks/durabletask/orchestrators/flow", "[1, 2, 3]")
+}

@@ -12,7 +12,9 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/customhandler"
 )
 
-// pythonCommand starts the worker of Python in the interpreter of the app's virtual environment.
+// pythonCommand starts the worker of Python in the interpreter of the app's virtual environment. A setting has
+// arguments for it, as for the Functions host: editors put a debugger there.
+// https://learn.microsoft.com/azure/azure-functions/functions-app-settings#languageworkers__arguments
 func pythonCommand(r Runtime, s customhandler.WorkerSettings, folder string) (*command, error) {
 	path, err := findPython(r.Python, s)
 	if err != nil {
@@ -21,8 +23,9 @@ func pythonCommand(r Runtime, s customhandler.WorkerSettings, folder string) (*c
 	if err := writeProgram("python", folder); err != nil {
 		return nil, err
 	}
-	c := &command{path: path, arguments: []string{filepath.Join(folder, "worker.py")},
+	c := &command{path: path, arguments: strings.Fields(setting(s, "languageWorkers__python__arguments")),
 		environ: []string{"PYTHONUNBUFFERED=1", "AzureWebJobsScriptRoot=" + s.Dir}}
+	c.arguments = append(c.arguments, filepath.Join(folder, "worker.py"))
 	if r.Debug != 0 {
 		c.environ = append(c.environ, "LAZULI_DEBUG_PORT="+strconv.Itoa(r.Debug))
 	}
@@ -65,9 +68,6 @@ func findPython(wanted string, s customhandler.WorkerSettings) (string, error) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("no Python was found: neither %s nor python3 on the path; install Python 3.13, then "+
-		"`python3 -m venv .venv && .venv/bin/pip install %s`", filepath.Join(s.Dir, ".venv"), strings.Join(pythonNeeds, " "))
+	return "", fmt.Errorf("no Python was found: neither %s nor python3 on the path; install Python 3.10 or newer, then "+
+		"`python3 -m venv .venv`, and start again to see which packages are missing", filepath.Join(s.Dir, ".venv"))
 }
-
-// pythonNeeds are the packages that the worker of Python uses.
-var pythonNeeds = []string{"azure-functions", "azure-functions-runtime", "grpcio", "protobuf"}

@@ -1,7 +1,8 @@
 """The worker of Python function apps.
 
 It speaks the language-worker protocol with the host that started it, and has the package azure-functions-runtime do the
-work: read the app's code, convert values, call functions.
+work: read the app's code, convert values, call functions. For apps of the v1 model, whose functions are folders with a
+function.json, that is azure-functions-runtime-v1.
 """
 
 import argparse
@@ -19,31 +20,52 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 MISSING_EXIT = 3
 
 
-def require():
-    """Import what the worker needs, or say in one sentence what is missing."""
+def runtime_package(script_root):
+    """Return the package that runs an app: the v2 model has a file in which all functions are declared."""
+    script = os.environ.get("PYTHON_SCRIPT_FILE_NAME") or "function_app.py"
+    return "azure-functions-runtime" if os.path.exists(os.path.join(script_root, script)) else "azure-functions-runtime-v1"
+
+
+def require(script_root, package):
+    """Import what the worker needs and return the runtime, or say in one sentence what is missing."""
     missing = []
-    for module, package in (
+    for module, name in (
         ("grpc", "grpcio"),
         ("google.protobuf", "protobuf"),
         ("azure.functions", "azure-functions"),
-        ("azure_functions_runtime", "azure-functions-runtime"),
+        (package.replace("-", "_"), package),
     ):
         try:
-            importlib.import_module(module)
-        except ImportError as e:
-            if sys.version_info < (3, 13) and module == "azure_functions_runtime":
-                version = "%d.%d" % sys.version_info[:2]
-                say(
-                    "this app's Python is %s (%s), and azure-functions-runtime, which runs it, needs 3.13 or newer: "
-                    "make its environment with python3.13 -m venv .venv" % (version, sys.executable)
-                )
-            missing.append(package)
-            _ = e
+            found = importlib.import_module(module)
+        except ModuleNotFoundError as e:
+            if e.name and not module.startswith(e.name):
+                raise  # The package is there, and something that it needs is not.
+            missing.append(name)
     if missing:
         say(
-            "packages that run the app are missing in %s; install them: %s -m pip install %s"
-            % (sys.prefix, sys.executable, " ".join(missing))
+            "packages that run the app are missing in Python %d.%d at %s; install them: %s"
+            % (*sys.version_info[:2], sys.prefix, install_command(script_root, missing))
         )
+    return found
+
+
+def install_command(script_root, packages):
+    """Return the command that installs packages, in an environment of the app's own if it has none."""
+    # In the shell of the user, who is in the app's folder.
+    python, make = sys.executable, ""
+    if sys.prefix == sys.base_prefix:
+        make = "cd %s && %s -m venv .venv && " % (script_root, python)
+        python = os.path.join(".venv", "Scripts" if os.name == "nt" else "bin", "python")
+    runtimes = [p for p in packages if p.startswith("azure-functions-runtime")]
+    if runtimes and sys.version_info < (3, 13):
+        # pip refuses them for an older Python, on which they work.
+        others = [p for p in packages if p not in runtimes]
+        command = "%s -m pip install --ignore-requires-python --no-deps %s" % (python, " ".join(runtimes))
+        if others:
+            command = "%s -m pip install %s && %s" % (python, " ".join(others), command)
+    else:
+        command = "%s -m pip install %s" % (python, " ".join(packages))
+    return make + command
 
 
 def say(text):
@@ -86,9 +108,8 @@ class LogHandler(logging.Handler):
         self.worker = worker
 
     def emit(self, record):
-        system = record.name.split(".")[0] in ("azure_functions_runtime", "azure_functions_worker") or (
-            record.name == "azure.functions"
-        )
+        first = record.name.split(".")[0]
+        system = first.startswith(("azure_functions_runtime", "azure_functions_worker")) or record.name == "azure.functions"
         if system and record.levelno < logging.WARNING and record.name != "root":
             return  # The runtime's account of each invocation, which the host gives itself.
         try:
@@ -114,24 +135,24 @@ class LogHandler(logging.Handler):
 class Worker:
     """One stream to the host, and the invocations on it."""
 
-    def __init__(self, options, protos):
+    def __init__(self, options, protos, runtime):
         self.options = options
         self.protos = protos
+        self.runtime = runtime
         self.outgoing = queue.SimpleQueue()
         self.loop = None
         self.properties = {"host": options.host, "protos": protos}
         self.running = {}
+        self.context = importlib.import_module(runtime.__name__ + ".bindings.context")
+        self.executor = importlib.import_module(runtime.__name__ + ".utils.executor")
 
     def send(self, message):
         self.outgoing.put(message)
 
     def invocation(self):
         """Return the ID of the invocation that the current thread or task works for."""
-        from azure_functions_runtime.bindings.context import _invocation_id_local
-        from azure_functions_runtime.utils.executor import invocation_id_cv
-
-        found = invocation_id_cv.get() or self.current.get()
-        return found or getattr(_invocation_id_local, "invocation_id", None)
+        found = self.executor.invocation_id_cv.get() or self.current.get()
+        return found or getattr(self.context._invocation_id_local, "invocation_id", None)
 
     def run(self):
         import contextvars
@@ -203,37 +224,22 @@ class Worker:
             self.running.pop(invocation, None)
 
     async def on_worker_init_request(self, request):
-        import azure_functions_runtime
-
         os.environ["AzureWebJobsScriptRoot"] = request.request.worker_init_request.function_app_directory
-        start_threads()
-        response = await azure_functions_runtime.worker_init_request(request)
-        return "worker_init_response", response
+        # The threads in which functions run that are not coroutines.
+        importlib.import_module(self.runtime.__name__ + ".utils.threadpool").start_threadpool_executor()
+        return "worker_init_response", await self.runtime.worker_init_request(request)
 
     async def on_functions_metadata_request(self, request):
-        import azure_functions_runtime
-
-        return "function_metadata_response", await azure_functions_runtime.functions_metadata_request(request)
+        return "function_metadata_response", await self.runtime.functions_metadata_request(request)
 
     async def on_function_load_request(self, request):
-        import azure_functions_runtime
-
-        return "function_load_response", await azure_functions_runtime.function_load_request(request)
+        return "function_load_response", await self.runtime.function_load_request(request)
 
     async def on_invocation_request(self, request):
-        import azure_functions_runtime
-
-        return "invocation_response", await azure_functions_runtime.invocation_request(request)
+        return "invocation_response", await self.runtime.invocation_request(request)
 
     async def on_worker_status_request(self, request):
         return "worker_status_response", self.protos.WorkerStatusResponse()
-
-
-def start_threads():
-    """Start the threads in which functions run that are not coroutines."""
-    from azure_functions_runtime.utils import threadpool
-
-    threadpool.start_threadpool_executor()
 
 
 def debug():
@@ -264,9 +270,9 @@ def main():
     packages = os.path.join(script_root, ".python_packages", "lib", "site-packages")
     if os.path.isdir(packages):
         sys.path.append(packages)
-    require()
+    runtime = require(script_root, runtime_package(script_root))
     debug()
-    worker = Worker(options, make_messages(os.path.join(HERE, "functionrpc.binpb")))
+    worker = Worker(options, make_messages(os.path.join(HERE, "functionrpc.binpb")), runtime)
     handler = LogHandler(worker)
     root = logging.getLogger()
     root.addHandler(handler)

@@ -1,0 +1,7 @@
+"""An activity."""
+
+from shared import greeting
+
+
+def main(name: str) -> str:
+    return greeting(name)
