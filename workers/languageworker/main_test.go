@@ -20,21 +20,25 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/lazuli-storage/lazuli/internal/test/testlog"
+	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/customhandler"
 	rpc "github.com/lazuli-storage/lazuli/workers/languageworker/internal/functionrpc"
 )
 
-// role is the environment variable that makes this test's binary a worker, so that tests have processes to kill. Its
-// value is a list of what is special about the worker.
+// role is the environment variable that makes this test's binary a worker or a host, so that tests have processes to
+// kill. Its value is that word, and then what is special about the worker, or the folder of the host's app.
 const role = "LANGUAGEWORKER_TEST_ROLE"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(role) != "" {
-		runTestWorker(strings.Fields(os.Getenv(role)))
-		return
+	switch kind, special, _ := strings.Cut(os.Getenv(role), " "); kind {
+	case "worker":
+		runTestWorker(strings.Fields(special))
+	case "host":
+		runTestHost(special)
+	default:
+		goleak.VerifyTestMain(m)
 	}
-	goleak.VerifyTestMain(m)
 }
 
 const queueBinding = `{"type": "queueTrigger", "direction": "IN", "name": "item", "queueName": "%s", "connection": "AzureWebJobsStorage"}`
@@ -48,6 +52,8 @@ var testFunctions = map[string][]string{
 	"hang": {fmt.Sprintf(queueBinding, "hang-queue"),
 		`{"type": "queue", "direction": "OUT", "name": "out", "queueName": "out-queue", "connection": "AzureWebJobsStorage"}`},
 	"dies": {fmt.Sprintf(queueBinding, "dies-queue")},
+	"mixed": {fmt.Sprintf(queueBinding, "mixed-queue"),
+		`{"type": "queue", "direction": "OUT", "name": "$return", "queueName": "mixed-out", "connection": "AzureWebJobsStorage"}`},
 	"echo": {`{"type": "httpTrigger", "direction": "IN", "name": "req", "authLevel": "ANONYMOUS", "route": "echo/{id}"}`,
 		`{"type": "http", "direction": "OUT", "name": "$return"}`},
 	"pid": {`{"type": "httpTrigger", "direction": "IN", "name": "req", "authLevel": "ANONYMOUS"}`,
@@ -250,6 +256,8 @@ func (w *testWorker) invoke(r *rpc.InvocationRequest) *rpc.InvocationResponse {
 		response.ReturnValue = text(item)
 	case "dies":
 		os.Exit(7)
+	case "mixed":
+		return mixed(item, r.TriggerMetadata["DequeueCount"].GetJson())
 	case "dieonce":
 		if first {
 			os.Exit(7)
@@ -328,13 +336,22 @@ func config(t testing.TB, connection, special string, files map[string]string, e
 	}
 	return customhandler.Config{Dir: dir, ConnectionString: connection,
 		Environ: append(os.Environ(), append(environ, "FUNCTIONS_WORKER_RUNTIME=python")...),
-		Workers: Runtime{command: func(customhandler.WorkerSettings, string) (*command, error) {
-			return &command{path: self, environ: []string{role + "=worker " + special}}, nil
-		}}}
+		Workers: Runtime{command: testCommand(self, special)}}
 }
 
+// testCommand starts the test worker.
+func testCommand(self, special string) func(customhandler.WorkerSettings, string) (*command, error) {
+	return func(customhandler.WorkerSettings, string) (*command, error) {
+		return &command{path: self, environ: []string{role + "=worker " + special}}, nil
+	}
+}
+
+// run runs an app. Without a connection string it has a server of its own: at the usual ports another one may listen.
 func run(t testing.TB, c customhandler.Config) *running {
 	t.Helper()
+	if c.ConnectionString == "" {
+		c.ConnectionString = lazulitest.Start(t).ConnectionString()
+	}
 	log := &testlog.Buffer{}
 	c.Logger, c.Stdout, c.Stderr = slog.New(slog.NewTextHandler(log, nil)), log, log
 	h, err := customhandler.Load(t.Context(), c)
@@ -360,10 +377,8 @@ func run(t testing.TB, c customhandler.Config) *running {
 		}
 	})
 	r := &running{Host: h, url: "http://" + l.Addr().String(), log: log}
-	if c.ConnectionString != "" {
-		if r.storage, err = workers.OpenStorage(c.ConnectionString); err != nil {
-			t.Fatal(err)
-		}
+	if r.storage, err = workers.OpenStorage(c.ConnectionString); err != nil {
+		t.Fatal(err)
 	}
 	return r
 }

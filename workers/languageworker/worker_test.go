@@ -2,14 +2,12 @@ package languageworker
 
 import (
 	"encoding/base64"
-	"fmt"
 	"maps"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/lazulitest"
@@ -33,26 +31,33 @@ func put(t *testing.T, r *running, queue string, messages ...string) {
 // take returns the messages of a queue as they come, until there are n different ones: how often each came.
 func take(t *testing.T, r *running, queue string, n int) map[string]int {
 	t.Helper()
-	client := r.storage.Queues.NewQueueClient(queue)
 	got := map[string]int{}
 	check.Eventually(t, func() bool {
-		response, err := client.DequeueMessage(t.Context(), nil)
-		if err != nil {
-			return false
-		}
-		for _, m := range response.Messages {
-			content, err := base64.StdEncoding.DecodeString(*m.MessageText)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got[string(content)]++
-			if _, err := client.DeleteMessage(t.Context(), *m.MessageID, *m.PopReceipt, nil); err != nil {
-				t.Fatal(err)
-			}
-		}
+		takeSome(t, r, queue, func(_, message string) { got[message]++ })
 		return len(got) == n
 	}, "%d messages in %s, got %v", n, queue, got)
 	return got
+}
+
+// takeSome takes messages that a queue has, if there is the queue, with their IDs, and reports whether it had some.
+func takeSome(t *testing.T, r *running, queue string, each func(id, message string)) bool {
+	t.Helper()
+	client, most := r.storage.Queues.NewQueueClient(queue), int32(32)
+	response, err := client.DequeueMessages(t.Context(), &azqueue.DequeueMessagesOptions{NumberOfMessages: &most})
+	if err != nil {
+		return false
+	}
+	for _, m := range response.Messages {
+		content, err := base64.StdEncoding.DecodeString(*m.MessageText)
+		if err != nil {
+			t.Fatal(err)
+		}
+		each(*m.MessageID, string(content))
+		if _, err := client.DeleteMessage(t.Context(), *m.MessageID, *m.PopReceipt, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return len(response.Messages) > 0
 }
 
 // A worker that dies, and one that hangs, are replaced; their messages come again, and are poisoned if that does not
@@ -73,45 +78,6 @@ func TestWorkersThatEnd(t *testing.T) {
 	if n := strings.Count(r.log.String(), "a word from dies"); n > 3 {
 		t.Errorf("a message with a limit of 3 attempts had %d", n)
 	}
-}
-
-// Messages survive kills of several workers under load.
-func TestKillsUnderLoad(t *testing.T) {
-	t.Parallel()
-	r := run(t, config(t, lazulitest.Start(t).ConnectionString(), "", nil, "FUNCTIONS_WORKER_PROCESS_COUNT=2"))
-	pids := map[int]bool{}
-	check.Eventually(t, func() bool {
-		_, body := r.get(t, "/api/pid", "")
-		n, err := strconv.Atoi(body)
-		if err == nil {
-			pids[n] = true
-		}
-		return len(pids) == 2
-	}, "two processes answer")
-	const messages = 120
-	var list []string
-	for i := range messages {
-		list = append(list, fmt.Sprint("message ", i))
-	}
-	var wg sync.WaitGroup
-	wg.Go(func() { put(t, r, "in-queue", list...) })
-	for pid := range pids {
-		p, err := os.FindProcess(pid)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = p.Kill()
-	}
-	wg.Wait()
-	got := take(t, r, "out-queue", messages)
-	if left := slices.DeleteFunc(list, func(m string) bool { return got[m] > 0 }); len(left) > 0 {
-		t.Errorf("lost: %v", left)
-	}
-	check.Eventually(t, func() bool {
-		_, body := r.get(t, "/api/pid", "")
-		n, err := strconv.Atoi(body)
-		return err == nil && !pids[n]
-	}, "another process answers")
 }
 
 func TestHTTP(t *testing.T) {
