@@ -114,8 +114,8 @@ func (k accessKeys) admit(w http.ResponseWriter, r *http.Request, names ...strin
 	return admitted
 }
 
-// The access levels of HTTP triggers, besides admin and user. Level user is for the master key alone, as in the Functions host, where no key
-// has it.
+// The access levels of HTTP triggers, besides admin and user. Level user is for the master key alone, as in the
+// Functions host, where no key has it.
 const (
 	authAnonymous = "anonymous"
 	authFunction  = "function"

@@ -30,8 +30,9 @@ func TestKeys(t *testing.T) {
 	r := runConfig(t, "", Config{Dir: dir, Environ: os.Environ(), ConnectionString: lazulitest.Start(t).ConnectionString(),
 		Keys: filepath.Join(dir, "keys.json")}, handler)
 	for path, keys := range map[string]string{ // the keys that may call it
-		"/api/ofanonymous": " none any grid of-function of-system", "/api/offunction": "any of-function", "/api/ofsystem": "grid",
-		"/api/ofadmin": "-", "/api/ofuser": "-", "/admin/functions": "-", "/admin/lazuli/": "-",
+		"/api/ofanonymous": " none any grid of-function of-system", "/api/offunction": "any of-function",
+		"/api/ofsystem": "grid",
+		"/api/ofadmin":  "-", "/api/ofuser": "-", "/admin/functions": "-", "/admin/lazuli/": "-",
 		"/admin/host/ping": " none any grid of-function of-system",
 	} {
 		for _, key := range []string{"", "none", "any", "grid", "of-function", "of-system", "the-master"} {
