@@ -30,8 +30,11 @@ type Dir struct {
 	lock     *lock
 	temp     bool
 	manifest *manifest // nil for a folder that was only examined
-	close    sync.Once
-	err      error
+	// crashed means that the process that had the folder open before was killed, and that the owners of the files have not
+	// accepted all of them since.
+	crashed bool
+	close   sync.Once
+	err     error
 }
 
 // Open locks the folder at path for this process, creating it and its parents (mode 0700) if absent. An existing
@@ -147,8 +150,8 @@ func (d *Dir) begin() error {
 		return &ContentError{Path: d.path, Problems: problems}
 	}
 	if m.Open && m.Number > 0 {
-		d.manifest = m
-		return nil // the process that had the folder open before was killed
+		d.manifest, d.crashed = m, true
+		return nil
 	}
 	m.Open = true
 	if err := m.write(d.path); err != nil {
@@ -222,12 +225,13 @@ func (d *Dir) Accept() error {
 	return nil
 }
 
-// Record lists files that were created since the folder was opened. It must be called before a change in one of them is
-// acknowledged.
+// Record lists files that were created since the folder was opened. It must be called when all files were opened, and
+// before a change in one of them is acknowledged.
 func (d *Dir) Record() error {
 	if d.temp {
 		return nil
 	}
+	d.crashed = false
 	was, streams := maps.Clone(d.manifest.Files), len(d.manifest.Streams)
 	if err := d.manifest.update(d.path, false); err != nil {
 		return err
@@ -333,11 +337,12 @@ func (d *Dir) Cluster() string { return filepath.Join(d.path, clusterFolder) }
 // Damaged is the path of the folder that holds the files that a repair replaced.
 func (d *Dir) Damaged() string { return filepath.Join(d.path, DamagedFolder) }
 
-// Close notes what each file holds, and releases the folder, after all files in it were closed. It removes a temporary
-// folder. A second call does nothing.
+// Close notes what each file holds, and releases the folder, after all files in it were closed. It notes nothing if a
+// process was killed before and Record was not called since: a file may be damaged, and would count as intact. It
+// removes a temporary folder. A second call does nothing.
 func (d *Dir) Close() error {
 	d.close.Do(func() {
-		if d.manifest != nil && !d.temp {
+		if d.manifest != nil && !d.temp && !d.crashed {
 			d.err = d.seal()
 		}
 		if d.temp {

@@ -61,6 +61,47 @@ func TestOpenAgain(t *testing.T) {
 }
 
 // The lock is between processes, and the second one learns who holds it.
+// A start that is refused because of a damaged file, after a process was killed, must not note that file as what the
+// folder must hold: the right one, put back, would be refused, and the damage hidden.
+func TestARefusedStartAfterAKill(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "data")
+	killed, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(killed.EncryptionScopes(), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("intact")
+	if err := errors.Join(killed.Record(), killed.lock.release()); err != nil { // the system unlocks the file
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(filepath.Join(path, ManifestFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write("damaged")
+	if err := open1(t, path).Close(); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := os.ReadFile(filepath.Join(path, ManifestFile)); err != nil || string(after) != string(before) {
+		t.Errorf("the manifest was %s, and is %s, %v", before, after, err)
+	}
+	write("intact")
+	d := open1(t, path)
+	if err := errors.Join(d.Record(), d.Close()); err != nil {
+		t.Fatal(err)
+	}
+	write("damaged")
+	if _, err := Open(path); !errors.As(err, new(*ContentError)) {
+		t.Errorf("open after an orderly stop and damage: %v, want a ContentError", err)
+	}
+}
+
 func TestLockNamesItsHolder(t *testing.T) {
 	t.Parallel()
 	if path := os.Getenv("DATADIR_TEST_HOLD"); path != "" {
