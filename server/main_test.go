@@ -8,6 +8,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if config := os.Getenv(matrixVariable); config != "" {
+		serveMatrixNode(config)
+		return
+	}
 	check.MoreParallel(8) // most tests wait, for elections, disks or processes
 	os.Exit(m.Run())
 }

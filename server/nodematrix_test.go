@@ -12,10 +12,13 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,17 +28,26 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/killrig"
+	"github.com/lazuli-storage/lazuli/internal/storage/peering"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/testlog"
 )
 
-// nodeMatrix damages the files of one node of a cluster, whose other nodes serve.
+// nodeMatrix damages the files of one node of a cluster, whose other nodes serve. The node is a process of its own.
 type nodeMatrix struct {
 	t      *testing.T
-	c      *testCluster
+	c      *testCluster      // of the other nodes
 	want   map[string]string // what the intact nodes answer
 	before string            // a copy of the node's folder after an earlier stop
 	log    *testlog.Buffer
+
+	node       *killrig.Process
+	said       *testlog.Buffer // standard output of node
+	connection string          // of node
+	kill       bool            // end kills the node instead of stopping it
+	ended      string          // in which way the node was ended last
 }
 
 // damagedNode is the node whose files are damaged.
@@ -44,11 +56,11 @@ const damagedNode = 2
 // shortStream is the kind of JetStream's files that the short form damages.
 const shortStream = "cluster/ID/jetstream/$G/streams/LAZULI_LOG_queues/msgs/N.blk"
 
-// TestNodeWithDamagedFiles damages each kind of file of a node of a cluster after its orderly stop: removed, emptied,
-// cut, swapped with its neighbour, replaced by an older copy, and with a flipped bit. The node must refuse to start
-// with a sentence that has a command, or set the file aside and join again, or serve everything as it was; it must
-// never serve less. LAZULI_MATRIX=all is the long form; the short one takes the databases, and one damage of each other
-// kind of file.
+// TestNodeWithDamagedFiles damages each kind of file of a node of a cluster, after its orderly stop and after SIGKILL:
+// removed, emptied, cut, swapped with its neighbour, replaced by an older copy, and with a flipped bit. The node must
+// refuse to start with a sentence that has a command, or set the file aside and join again, or serve everything as it
+// was; it must never serve less. LAZULI_MATRIX=all is the long form; the short one takes the databases, and one damage
+// of each other kind of file, in turns after a stop and after a kill.
 func TestNodeWithDamagedFiles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts three nodes")
@@ -56,34 +68,61 @@ func TestNodeWithDamagedFiles(t *testing.T) {
 	t.Parallel()
 	long := os.Getenv("LAZULI_MATRIX") == "all"
 	m := &nodeMatrix{t: t, c: newTestCluster(t, 3), log: &testlog.Buffer{}}
-	m.c.configs[damagedNode].Log = slog.New(slog.NewTextHandler(m.log, nil))
-	m.c.start(0, 1, 2)
+	t.Cleanup(func() {
+		if m.node != nil {
+			m.node.Kill()
+		}
+	})
+	m.launch()
+	m.c.start(0, 1)
+	m.serves()
 	m.fill("first")
-	m.c.stop(damagedNode)
+	m.end()
 	m.before = filepath.Join(t.TempDir(), "before")
 	check.OK(t, os.CopyFS(m.before, os.DirFS(m.folder())))
-	m.c.start(damagedNode)
+	m.launch()
+	m.serves()
 	m.fill("second")
-	m.want = m.answers(0)
+	m.want = m.answers(m.c.nodes[0].ConnectionString())
 	if got := m.settled(); !maps.Equal(got, m.want) || len(got) < 20 {
 		t.Fatalf("without damage, the node answers %v, and another one %v", got, m.want)
 	}
-	m.c.stop(damagedNode)
+	if !long {
+		m.end()
+		m.all(false)
+		return
+	}
+	for _, kill := range []bool{false, true} {
+		if m.kill = kill; m.node == nil {
+			m.launch()
+			m.serves()
+		}
+		m.end()
+		m.all(true)
+	}
+}
 
+// all damages each kind of file.
+func (m *nodeMatrix) all(long bool) {
 	outcomes := map[string]map[string]int{}
-	kinds := m.kinds()
-	for n, kind := range slices.Sorted(maps.Keys(kinds)) {
+	for n, kind := range slices.Sorted(maps.Keys(m.kinds())) {
 		all := long || strings.HasSuffix(kind, ".db")
 		if !all && strings.Contains(kind, "jetstream") && kind != shortStream {
 			continue
 		}
 		outcomes[kind] = map[string]int{}
 		for i := range damages {
+			if !long {
+				m.kill = i%2 == 0 // before the next damage
+			}
+			began, ended := time.Now(), m.ended
 			if outcome := m.try(kind, damages[(n+i)%len(damages)]); outcome != "" {
 				outcomes[kind][outcome]++
+				m.t.Logf("%s, %s, %s: %s, %v", ended, kind, damages[(n+i)%len(damages)], outcome,
+					time.Since(began).Round(time.Millisecond))
 			}
-			if t.Failed() {
-				return
+			if m.t.Failed() {
+				m.t.FailNow()
 			}
 			if !all && len(outcomes[kind]) > 0 {
 				break
@@ -91,61 +130,163 @@ func TestNodeWithDamagedFiles(t *testing.T) {
 		}
 	}
 	for _, kind := range slices.Sorted(maps.Keys(outcomes)) {
-		t.Logf("%s: %v", kind, outcomes[kind])
+		m.t.Logf("%s: %v", kind, outcomes[kind])
 	}
 }
 
 func (m *nodeMatrix) folder() string { return m.c.configs[damagedNode].Location }
 
+// matrixVariable makes the process of a test a node, and has its matrixNode as JSON.
+const matrixVariable = "LAZULI_TEST_MATRIX_NODE"
+
+// matrixNode is the configuration of the damaged node.
+type matrixNode struct {
+	Location, Node, Listen string
+	Peers                  []peering.Peer
+}
+
+// serveMatrixNode runs the damaged node until SIGTERM. It prints a line: that the node serves, or why it does not.
+func serveMatrixNode(config string) {
+	var c matrixNode
+	if err := json.Unmarshal([]byte(config), &c); err != nil {
+		panic(err)
+	}
+	go func() { // this process must not outlive the one that has started it
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(1)
+	}()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	s, err := StartContext(ctx, Config{Location: c.Location, Accounts: auth.Development(),
+		Log:     slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Cluster: &peering.Config{Node: c.Node, Listen: c.Listen, Peers: c.Peers}})
+	if err != nil {
+		fmt.Printf("refused %q\n", err)
+		return
+	}
+	fmt.Printf("serves %q\n", s.ConnectionString())
+	<-ctx.Done()
+	_ = s.Stop(context.Background())
+}
+
+// launch starts the process of the node.
+func (m *nodeMatrix) launch() {
+	c := m.c.configs[damagedNode]
+	config := check.Must(json.Marshal(matrixNode{c.Location, c.Cluster.Node, c.Cluster.Listen, c.Cluster.Peers}))(m.t)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), matrixVariable+"="+string(config))
+	cmd.Stderr = m.log
+	check.Must(cmd.StdinPipe())(m.t) // closed when this process ends
+	m.said = &testlog.Buffer{}
+	m.node = check.Must(killrig.Start(cmd, m.said))(m.t)
+}
+
+// outcome returns nil once the node serves, or the error by which it has ended. ok is false until one of them is known.
+func (m *nodeMatrix) outcome() (ok bool, err error) {
+	ended := !m.node.Running()
+	var what, text string
+	switch _, err := fmt.Sscanf(m.said.String(), "%s %q\n", &what, &text); {
+	case err == nil && what == "serves":
+		m.connection = text
+		return true, nil
+	case err == nil:
+		<-m.node.Exited()
+		return true, errors.New(text)
+	case ended:
+		return true, fmt.Errorf("the process has ended: %w\n%s", m.node.Err(), m.node.Output())
+	}
+	return false, nil
+}
+
+// serves waits until the intact node serves.
+func (m *nodeMatrix) serves() {
+	m.t.Helper()
+	check.Eventually(m.t, func() bool {
+		ok, err := m.outcome()
+		check.OK(m.t, err)
+		return ok
+	}, "the node serves")
+}
+
+// end stops the node, or kills it while it has changes that are not in its databases.
+func (m *nodeMatrix) end() {
+	m.t.Helper()
+	if m.ended = "stopped"; m.kill {
+		m.ended = "killed"
+		m.write("noise", []string{m.connection})
+		m.node.Kill()
+	} else {
+		ctx, cancel := context.WithTimeout(context.Background(), check.Patience)
+		defer cancel()
+		check.OK(m.t, m.node.Stop(ctx))
+	}
+	m.node = nil
+}
+
 // fill writes something of everything through all nodes.
 func (m *nodeMatrix) fill(part string) {
 	m.t.Helper()
 	ctx, t := m.t.Context(), m.t
-	patient := policy.ClientOptions{Retry: patientRetries}
-	table := func(i int) *aztables.Client {
-		return check.Must(aztables.NewServiceClientFromConnectionString(m.c.nodes[i].ConnectionString(),
-			&aztables.ClientOptions{ClientOptions: patient}))(t).NewClient("people")
-	}
-	queue := func(i int) *azqueue.QueueClient {
-		return check.Must(azqueue.NewServiceClientFromConnectionString(m.c.nodes[i].ConnectionString(),
-			&azqueue.ClientOptions{ClientOptions: patient}))(t).NewQueueClient("work")
-	}
+	all := []string{m.c.nodes[0].ConnectionString(), m.c.nodes[1].ConnectionString(), m.connection}
 	if part == "first" {
-		_, err := table(0).CreateTable(ctx, nil)
+		_, err := m.tables(all[0], patientRetries).CreateTable(ctx, "people", nil)
 		check.OK(t, err)
-		_, err = blobsOf(t, m.c.nodes[0]).CreateContainer(ctx, "box", nil)
+		_, err = m.blobs(all[0], patientRetries).CreateContainer(ctx, "box", nil)
 		check.OK(t, err)
-		_, err = queue(0).Create(ctx, nil)
-		check.OK(t, err)
+		for _, name := range []string{"work", "noise"} {
+			_, err = m.queues(all[0], patientRetries).CreateQueue(ctx, name, nil)
+			check.OK(t, err)
+		}
 	}
-	for i := range 8 {
-		name := fmt.Sprint(part, i)
-		_, err := table(i%3).AddEntity(ctx, fmt.Appendf(nil, `{"PartitionKey":"p","RowKey":%q,"Name":%q}`, name,
-			strings.Repeat(name, 100)), nil)
+	m.write(part, all)
+}
+
+// write writes through the nodes with these connection strings. "noise" replaces what is not compared.
+func (m *nodeMatrix) write(part string, nodes []string) {
+	m.t.Helper()
+	ctx, t := m.t.Context(), m.t
+	n, queue := 8, "work"
+	if part == "noise" {
+		n, queue = 3, "noise"
+	}
+	for i := range n {
+		name, at := fmt.Sprint(part, i), nodes[i%len(nodes)]
+		_, err := m.tables(at, patientRetries).NewClient("people").UpsertEntity(ctx,
+			fmt.Appendf(nil, `{"PartitionKey":"p","RowKey":%q,"Name":%q}`, name, strings.Repeat(name, 100)), nil)
 		check.OK(t, err)
-		_, err = queue(i%3).EnqueueMessage(ctx, "message "+name, nil)
+		_, err = m.queues(at, patientRetries).NewQueueClient(queue).EnqueueMessage(ctx, "message "+name, nil)
 		check.OK(t, err)
-		_, err = blobsOf(t, m.c.nodes[i%3]).UploadBuffer(ctx, "box", name, random(uint64(i), i*40_000), nil)
+		_, err = m.blobs(at, patientRetries).UploadBuffer(ctx, "box", name, random(uint64(i), i*40_000), nil)
 		check.OK(t, err)
 	}
 }
 
+func (m *nodeMatrix) tables(connection string, retry policy.RetryOptions) *aztables.ServiceClient {
+	return check.Must(aztables.NewServiceClientFromConnectionString(connection,
+		&aztables.ClientOptions{ClientOptions: policy.ClientOptions{Retry: retry}}))(m.t)
+}
+
+func (m *nodeMatrix) queues(connection string, retry policy.RetryOptions) *azqueue.ServiceClient {
+	return check.Must(azqueue.NewServiceClientFromConnectionString(connection,
+		&azqueue.ClientOptions{ClientOptions: policy.ClientOptions{Retry: retry}}))(m.t)
+}
+
+func (m *nodeMatrix) blobs(connection string, retry policy.RetryOptions) *azblob.Client {
+	return check.Must(azblob.NewClientFromConnectionString(connection,
+		&azblob.ClientOptions{ClientOptions: policy.ClientOptions{Retry: retry}}))(m.t)
+}
+
 // answers returns what a node answers: for each thing a text, or "error ...".
-func (m *nodeMatrix) answers(node int) map[string]string {
-	ctx, t := m.t.Context(), m.t
+func (m *nodeMatrix) answers(connection string) map[string]string {
+	ctx := m.t.Context()
 	all := map[string]string{}
 	put := func(name string, p []byte, err error) {
 		if all[name] = string(p); err != nil {
 			all[name] = "error " + err.Error()
 		}
 	}
-	once := policy.ClientOptions{Retry: policy.RetryOptions{MaxRetries: -1}}
-	connection := m.c.nodes[node].ConnectionString()
-	tables := check.Must(aztables.NewServiceClientFromConnectionString(connection,
-		&aztables.ClientOptions{ClientOptions: once}))(t)
-	queues := check.Must(azqueue.NewServiceClientFromConnectionString(connection,
-		&azqueue.ClientOptions{ClientOptions: once}))(t)
-	blobs := check.Must(azblob.NewClientFromConnectionString(connection, &azblob.ClientOptions{ClientOptions: once}))(t)
+	once := policy.RetryOptions{MaxRetries: -1}
+	tables, blobs := m.tables(connection, once), m.blobs(connection, once)
 	for _, part := range []string{"first", "second"} {
 		for i := range 8 {
 			name := fmt.Sprint(part, i)
@@ -163,7 +304,7 @@ func (m *nodeMatrix) answers(node int) map[string]string {
 			put("blob "+name, fmt.Appendf(nil, "%d bytes, %x", len(p), sha256.Sum256(p)), err)
 		}
 	}
-	list, err := queues.NewQueueClient("work").PeekMessages(ctx, &azqueue.PeekMessagesOptions{
+	list, err := m.queues(connection, once).NewQueueClient("work").PeekMessages(ctx, &azqueue.PeekMessagesOptions{
 		NumberOfMessages: to.Ptr(int32(32))})
 	var texts []string
 	for _, q := range list.Messages {
@@ -176,7 +317,7 @@ func (m *nodeMatrix) answers(node int) map[string]string {
 // settled returns what the damaged node answers when it answers without errors, or after some time.
 func (m *nodeMatrix) settled() (got map[string]string) {
 	for began := time.Now(); ; time.Sleep(200 * time.Millisecond) {
-		got = m.answers(damagedNode)
+		got = m.answers(m.connection)
 		failed := false
 		for _, v := range got {
 			failed = failed || strings.HasPrefix(v, "error")
@@ -288,7 +429,7 @@ func (m *nodeMatrix) damage(kind, damage string) (name string, back func()) {
 }
 
 // try damages a file, starts the node, and returns what became of it; "" if there was nothing to damage. The node is
-// stopped and intact afterwards.
+// ended and intact afterwards.
 func (m *nodeMatrix) try(kind, damage string) string {
 	t := m.t
 	t.Helper()
@@ -296,8 +437,9 @@ func (m *nodeMatrix) try(kind, damage string) string {
 	if back == nil {
 		return ""
 	}
+	row := fmt.Sprintf("%s, %s, %s", m.ended, name, damage)
 	logged := len(m.log.String())
-	s, left, err := m.start(logged)
+	left, err := m.start(logged)
 	moved := 0
 	for ; err != nil && moved < 3; moved++ { // the command in the error
 		mv := moveCommand.FindStringSubmatch(err.Error())
@@ -305,22 +447,22 @@ func (m *nodeMatrix) try(kind, damage string) string {
 			break
 		}
 		check.OK(t, os.Rename(mv[1], mv[2]))
-		s, left, err = m.start(logged)
+		left, err = m.start(logged)
 	}
 	text := m.log.String()[logged:]
 	switch {
 	case err != nil && errors.Is(err, context.DeadlineExceeded):
-		t.Errorf("%s, %s: the node waits, and does not say for what: %s", name, damage, text)
+		t.Errorf("%s: the node waits, and does not say for what: %s", row, text)
 		return "waits"
 	case err != nil:
 		if !strings.Contains(err.Error(), "lazuli ") {
-			t.Errorf("%s, %s: refused without a command: %v", name, damage, err)
+			t.Errorf("%s: refused without a command: %v", row, err)
 		}
 		back()
-		t.Logf("%s, %s: %v", name, damage, err)
+		m.node = nil
+		t.Logf("%s: %v", row, err)
 		return "refused"
 	}
-	m.c.nodes[damagedNode] = s
 	got := m.settled()
 	outcome := "without loss"
 	if moved > 0 {
@@ -331,7 +473,7 @@ func (m *nodeMatrix) try(kind, damage string) string {
 			st, err := m.c.nodes[0].ClusterStatus(t.Context())
 			return err == nil && st.Copies.Short == 0
 		}, "the node gets its copies of the streams again")
-	} else if strings.Contains(text, "level=ERROR") || strings.Contains(m.log.String()[logged:], "level=ERROR") {
+	} else if strings.Contains(m.log.String()[logged:], "level=ERROR") {
 		outcome = "reported, without loss"
 	}
 	for _, k := range slices.Sorted(maps.Keys(m.want)) {
@@ -339,31 +481,37 @@ func (m *nodeMatrix) try(kind, damage string) string {
 		case got[k] == m.want[k]:
 		case strings.HasPrefix(got[k], "error"):
 			outcome = "errors"
-			t.Errorf("%s, %s: %s answers %.200s, and others have it", name, damage, k, got[k])
+			t.Errorf("%s: %s answers %.200s, and others have it", row, k, got[k])
 		default:
-			t.Errorf("%s, %s: SILENT LOSS: %s is served as %.60q, and was %.60q", name, damage, k, got[k], m.want[k])
+			t.Errorf("%s: SILENT LOSS: %s is served as %.60q, and was %.60q", row, k, got[k], m.want[k])
 			outcome = "silent loss"
 		}
 	}
-	m.c.stop(damagedNode)
+	if t.Failed() {
+		t.Logf("%s: the node's log:\n%s", row, m.log.String()[logged:])
+	}
+	m.end()
 	return outcome
 }
 
-// start starts the node. A node that leaves the cluster because of its files is removed, as its log asks for.
-func (m *nodeMatrix) start(logged int) (s *Stack, left bool, err error) {
+// start starts the node, and returns nil when it serves. A node that leaves the cluster because of its files is removed,
+// as its log asks for.
+func (m *nodeMatrix) start(logged int) (left bool, err error) {
 	ctx, cancel := context.WithTimeout(m.t.Context(), check.Patience/2)
 	defer cancel()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		s, err = StartContext(ctx, m.c.configs[damagedNode])
-	}()
+	m.launch()
 	command := fmt.Sprintf(`command="lazuli cluster leave n%d"`, damagedNode)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
 	for {
 		select {
-		case <-done:
-			return s, left, err
-		case <-time.After(50 * time.Millisecond):
+		case <-tick.C:
+		case <-ctx.Done():
+			m.node.Kill()
+			return left, ctx.Err()
+		}
+		if ok, err := m.outcome(); ok {
+			return left, err
 		}
 		if !left && strings.Contains(m.log.String()[logged:], command) {
 			left = m.c.nodes[0].RemoveNode(ctx, fmt.Sprint("n", damagedNode)) == nil
