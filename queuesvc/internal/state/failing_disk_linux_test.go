@@ -92,7 +92,7 @@ func (f *failingDisk) healthy() error {
 	if err := f.n.Healthy(); err != nil {
 		return err
 	}
-	if status, ok := f.s.Replication(); ok && !status.Available {
+	if status, ok := f.s.Database().Replication(); ok && !status.Available {
 		return fmt.Errorf("the log is not available: %w", status.Problem)
 	}
 	return nil
@@ -155,6 +155,81 @@ func TestADiskThatFails(t *testing.T) {
 			f.check(name)
 		}
 	}
+}
+
+// TestAfterAnUnknownOutcome makes one sync of the log fail, after which nobody knows whether the change is stored, and
+// makes other changes at once, until one is accepted. The change is there once or not at all, and it stays so after a
+// restart; nothing else is lost or doubled.
+func TestAfterAnUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	f := startOnFailingDisk(t)
+	outcomes := map[bool]int{}
+	check := func(name string, unknown map[string]bool) {
+		t.Helper()
+		f.check(name)
+		list, _, err := f.q.PeekAll(1<<20, Position{}, epoch.Add(time.Hour))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		found := make(map[string]bool)
+		for _, m := range list {
+			key := powerKey(m.Body)
+			if _, failed := unknown[key]; found[key] || !failed && !f.put[key] {
+				t.Errorf("%s: message %s is there twice, or was never put", name, key)
+			}
+			found[key] = true
+		}
+		for key, was := range unknown {
+			if name == "after a restart" && found[key] != was {
+				t.Errorf("%s: message %s is there: %v, and was: %v", name, key, found[key], was)
+			}
+			unknown[key] = found[key]
+		}
+	}
+	unknown := make(map[string]bool)
+	for _, errno := range diskErrors {
+		for _, kind := range []fusedisk.Kind{fusedisk.Sync, fusedisk.Write} {
+			name := fmt.Sprintf("errno%d-%s", errno, kind)
+			f.disk.Fail(fusedisk.Failure{Err: errno, Path: "jetstream", Kinds: []fusedisk.Kind{kind}, Once: true})
+			for i := 0; ; i++ {
+				key := fmt.Sprint(name, "-", i)
+				err := f.putOne(key)
+				if err == nil && i > 0 {
+					break
+				}
+				if err == nil {
+					t.Errorf("%s: the disk has failed, and the change was accepted", name)
+				}
+				if errors.Is(err, store.ErrUnknown) {
+					unknown[key+" "] = false
+				}
+				if i >= 10_000 {
+					t.Fatalf("%s: %v, for ever", name, err)
+				}
+				time.Sleep(time.Millisecond)
+			}
+			if f.disk.Heal() != 1 {
+				t.Errorf("%s: no call failed: the test shows nothing", name)
+			}
+			check(name, unknown)
+		}
+	}
+	for _, is := range unknown {
+		outcomes[is]++
+	}
+	t.Logf("unknown outcomes: %d stored, %d not", outcomes[true], outcomes[false])
+	if len(unknown) == 0 {
+		t.Error("no outcome was unknown: the test shows nothing")
+	}
+	if err := f.s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f.n.Close()
+	f.n = startNATS(t, natsserver.Config{Dir: f.disk.Dir})
+	f.s = open(t, f.n)
+	f.q = find(t, f.s, "orders")
+	check("after a restart", unknown)
+	wantConsistent(t, f.s)
 }
 
 // failSweepVariable makes [TestEachCallOnADiskFails] let every call fail. Without it, a few calls fail.
