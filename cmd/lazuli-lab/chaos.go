@@ -2,7 +2,10 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,6 +24,7 @@ func newChaosCommand(l *lab) *cobra.Command {
 		damage bool
 		quiet  bool
 		nodes  int
+		kinds  []string
 	)
 	minutes := 1.0
 	cmd := &cobra.Command{
@@ -48,7 +52,8 @@ choices of a run, but not the moments at which the server is killed relative to 
 		Example: `  lazuli-lab chaos
   lazuli-lab chaos --minutes 30 --damage
   lazuli-lab chaos --rounds 20 --seed 42
-  lazuli-lab chaos --nodes 3 --minutes 10`,
+  lazuli-lab chaos --nodes 3 --minutes 10
+  lazuli-lab chaos --nodes 3 --minutes 2 --clients 8 --faults 'cut off'`,
 		Args: cobra.NoArgs,
 	}
 	fl := cmd.Flags()
@@ -63,6 +68,8 @@ choices of a run, but not the moments at which the server is killed relative to 
 		"folder for the data folders (default: the system's folder for temporary files)")
 	fl.IntVar(&nodes, "nodes", 1, "number of nodes of a cluster, 3 to 7; 1: a server alone. --rounds, --fsck-every and "+
 		"--damage are for a server alone")
+	fl.StringSliceVar(&kinds, "faults", nil, "kinds of faults of a cluster, such as 'cut off' (default: "+
+		strings.Join(chaos.NodeFaults(), ", ")+")")
 	fl.BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if minutes <= 0 || c.Rounds < 0 || c.Clients < 1 || c.Clients > 64 || c.FsckEvery < 0 || c.Damage < 1 {
@@ -71,6 +78,11 @@ choices of a run, but not the moments at which the server is killed relative to 
 		}
 		if nodes != 1 && (nodes < 3 || nodes > 7 || damage || c.Rounds > 0) {
 			return bench.SettingsError{Cause: errors.New("--nodes must be 1, or from 3 to 7 without --damage and --rounds")}
+		}
+		for _, kind := range kinds {
+			if nodes == 1 || !slices.Contains(chaos.NodeFaults(), kind) {
+				return bench.SettingsError{Cause: fmt.Errorf("--faults %q: want kinds of faults, with --nodes", kind)}
+			}
 		}
 		if !damage {
 			c.Damage = 0
@@ -89,7 +101,7 @@ choices of a run, but not the moments at which the server is killed relative to 
 			return err
 		}
 		if nodes > 1 {
-			return chaosNodes(cmd, c, nodes)
+			return chaosNodes(cmd, c, nodes, kinds)
 		}
 		report, err := chaos.Run(cmd.Context(), c)
 		if report == nil {
@@ -105,10 +117,10 @@ choices of a run, but not the moments at which the server is killed relative to 
 }
 
 // chaosNodes runs chaos --nodes.
-func chaosNodes(cmd *cobra.Command, c chaos.Config, nodes int) error {
+func chaosNodes(cmd *cobra.Command, c chaos.Config, nodes int, kinds []string) error {
 	report, err := chaos.RunNodes(cmd.Context(),
 		chaos.NodesConfig{Command: c.Command, Folder: c.Folder, Nodes: nodes, Limit: c.Limit, Seed: c.Seed,
-			Clients: c.Clients, Progress: c.Progress})
+			Clients: c.Clients, Kinds: kinds, Progress: c.Progress})
 	if report == nil {
 		return err
 	}

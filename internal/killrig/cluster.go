@@ -82,9 +82,14 @@ func StartCluster(ctx context.Context, folder string, nodes int, command func(ar
 
 // ConnectionString returns that of the development account at the load balancer.
 func (c *Cluster) ConnectionString() string {
+	return connectionString(c.blob.address(), c.queue.address(), c.table.address())
+}
+
+// connectionString returns that of the development account at these addresses.
+func connectionString(blob, queue, table string) string {
 	return fmt.Sprintf(
 		"DefaultEndpointsProtocol=http;AccountName=%s;AccountKey=%s;BlobEndpoint=http://%s/%[1]s;QueueEndpoint=http://%[4]s/%[1]s;TableEndpoint=http://%[5]s/%[1]s;",
-		auth.DevelopmentAccount, auth.DevelopmentKey, c.blob.address(), c.queue.address(), c.table.address())
+		auth.DevelopmentAccount, auth.DevelopmentKey, blob, queue, table)
 }
 
 // Whole waits until all nodes are ready.

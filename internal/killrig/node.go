@@ -46,6 +46,9 @@ func NewNode(name, folder string, command func(args ...string) *exec.Cmd, client
 	return n, nil
 }
 
+// ConnectionString returns that of the development account at the node.
+func (n *Node) ConnectionString() string { return connectionString(n.Blob, n.Queue, n.Table) }
+
 // Start starts the process. It does not wait until the node is ready. What the process logs is added to the file Folder
 // with the ending .log.
 func (n *Node) Start() error {

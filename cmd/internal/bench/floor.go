@@ -29,17 +29,27 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 )
 
-// AddFloor adds the flag --floor to the verb bench, which parent has, and the hidden verb that it runs in a separate
+// AddFloor adds the flags --floor and --nodes to the verb bench, and the hidden verb that --floor runs in a separate
 // process.
 func AddFloor(cmd *cobra.Command, cfg *Config) {
 	var floor bool
+	var nodes int
 	cmd.Long += `
 
 --floor adds a bare HTTP server that checks one signature per request and gives the same answers from memory: the
-ceiling on this machine.`
+ceiling on this machine.
+
+--nodes adds a cluster of that many nodes on this machine, and sends all requests to its first node.`
 	cmd.Flags().BoolVar(&floor, "floor", false,
 		"measure the machine's ceiling in turns with the target and print shares of it")
+	cmd.Flags().IntVar(&nodes, "nodes", 0, "measure a cluster of this many nodes, 3 to 7, in turns with the target")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if nodes != 0 && (nodes < 3 || nodes > 7 || cfg.Versus != "") {
+			return SettingsError{Cause: errors.New("--nodes must be from 3 to 7, without --vs")}
+		}
+		if nodes != 0 {
+			cfg.cluster = func(ctx context.Context) (*Target, func(), error) { return startCluster(ctx, *cfg, nodes) }
+		}
 		self, err := os.Executable()
 		if floor && err == nil {
 			cfg.floor = func() (*killrig.Process, *Target, error) {
@@ -62,6 +72,22 @@ ceiling on this machine.`
 			return NewFloorServer().Serve(cmd.Context(), l)
 		},
 	})
+}
+
+// startCluster starts a cluster in a new folder. The target is its first node; the function stops all of them.
+func startCluster(ctx context.Context, cfg Config, nodes int) (*Target, func(), error) {
+	dir, err := os.MkdirTemp(cfg.TempDir, "lazuli-bench-")
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := killrig.StartCluster(ctx, dir, nodes, cfg.Command)
+	if err != nil {
+		os.RemoveAll(dir)
+		return nil, nil, err
+	}
+	first := c.Nodes[0]
+	stack, err := ParseConnectionString(first.ConnectionString())
+	return &Target{Name: "cluster", Stack: stack, PID: first.Pid()}, func() { c.Close(); os.RemoveAll(dir) }, err
 }
 
 // sampleHeader of a request names the recorded answer that the floor gives to it.

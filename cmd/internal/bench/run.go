@@ -54,6 +54,8 @@ type Config struct {
 	// floor starts the floor, the third target; nil for none. Only [AddFloor] sets it, so that programs without it do not
 	// link the floor.
 	floor func() (*killrig.Process, *Target, error)
+	// cluster starts a cluster as the second target, and returns what stops it; nil for none. It is set as floor is.
+	cluster func(context.Context) (*Target, func(), error)
 }
 
 // Preload says how much each data set holds before its workload is measured.
@@ -174,7 +176,8 @@ type run struct {
 	server *stackServer
 	report *Report
 
-	floorChild *killrig.Process
+	floorChild  *killrig.Process
+	stopCluster func()
 }
 
 func runID() string {
@@ -199,6 +202,13 @@ func (r *run) open(ctx context.Context) error {
 	}
 	for _, t := range targets {
 		identify(t)
+	}
+	if r.cfg.cluster != nil {
+		var second *Target
+		if second, r.stopCluster, err = r.cfg.cluster(ctx); err != nil {
+			return err
+		}
+		targets = append(targets, second)
 	}
 	if len(targets) == 2 && targets[0].Name == targets[1].Name {
 		targets[1].Name += "-2"
@@ -335,5 +345,8 @@ func (r *run) close() {
 	}
 	if r.floorChild != nil {
 		stop(r.floorChild)
+	}
+	if r.stopCluster != nil {
+		r.stopCluster()
 	}
 }

@@ -128,5 +128,5 @@ func (c *sharedCounters) fill(r *NodesReport, writes, reads *int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	*writes, *reads = c.writes, c.reads
-	c.add(r)
+	c.add(r, c.noun)
 }

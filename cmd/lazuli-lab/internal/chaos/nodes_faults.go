@@ -34,6 +34,9 @@ const (
 var nodeFaults = []string{faultKill, faultPause, faultCut, faultBlackHole, faultRestart, faultFlip, faultFull,
 	faultKillAll, faultPower, faultSlow}
 
+// NodeFaults returns the kinds of faults of a cluster.
+func NodeFaults() []string { return slices.Clone(nodeFaults) }
+
 // A slow node stands still for slowStop, works for slowRun, and so on.
 const (
 	slowStop = 150 * time.Millisecond

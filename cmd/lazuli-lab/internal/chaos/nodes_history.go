@@ -228,5 +228,5 @@ func (s *sharedHistories) fill(r *NodesReport) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r.Histories, r.HistoryRequests, r.Undecided = len(s.all), s.requests, s.undecided
-	s.add(r)
+	s.add(r, "blob")
 }

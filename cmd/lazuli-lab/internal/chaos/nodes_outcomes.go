@@ -50,10 +50,10 @@ func (o *outcomes) found(k Kind, format string, args ...any) {
 }
 
 // add adds the numbers to the report. The caller holds mu.
-func (o *outcomes) add(r *NodesReport) {
+func (o *outcomes) add(r *NodesReport, noun string) {
 	r.Unknown += o.unknown
 	r.Unavailable += o.refused
-	r.LongestGap = max(r.LongestGap, o.gap)
+	r.gap(noun, o.gap)
 	r.Findings = append(r.Findings, o.findings...)
 }
 

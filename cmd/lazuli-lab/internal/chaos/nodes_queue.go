@@ -267,7 +267,7 @@ func (q *sharedQueue) drain(ctx context.Context) {
 func (q *sharedQueue) fill(r *NodesReport) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	r.Puts, r.Gets, r.Deletes, r.Unknown, r.Unavailable, r.LongestGap = q.puts, q.gets, q.deletes, q.unknown, q.refused,
-		q.gap
+	r.Puts, r.Gets, r.Deletes, r.Unknown, r.Unavailable = q.puts, q.gets, q.deletes, q.unknown, q.refused
+	r.gap("message", q.gap)
 	r.Findings = append(r.Findings, q.findings...)
 }

@@ -3,6 +3,8 @@ package chaos
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -31,8 +33,8 @@ type NodesReport struct {
 	// too long.
 	Histories, Undecided int
 	HistoryRequests      int64
-	// LongestGap is the longest time without any acknowledged request, through all nodes.
-	LongestGap time.Duration
+	// LongestGap is the longest time without any acknowledged request, through all nodes: for messages, entities and blobs.
+	LongestGap map[string]time.Duration
 	// SlowestRecovery is the longest time from the end of a fault until all nodes were ready.
 	SlowestRecovery time.Duration
 	Findings        []*Finding
@@ -43,6 +45,14 @@ type NodesReport struct {
 
 // OK reports whether nothing is wrong.
 func (r *NodesReport) OK() bool { return len(r.Findings) == 0 }
+
+// gap notes a time without an acknowledged request.
+func (r *NodesReport) gap(noun string, d time.Duration) {
+	if r.LongestGap == nil {
+		r.LongestGap = map[string]time.Duration{}
+	}
+	r.LongestGap[noun] = max(r.LongestGap[noun], d)
+}
 
 func (r *NodesReport) faults() (n int) {
 	for _, count := range r.Faults {
@@ -85,7 +95,11 @@ func (r *NodesReport) WriteText(w io.Writer) error {
 		}
 		fmt.Fprintf(t, "%s\t%d\n", k, n)
 	}
-	fmt.Fprintf(t, "longest gap\t%v\n", r.LongestGap.Round(time.Millisecond))
+	var gaps []string
+	for _, noun := range slices.Sorted(maps.Keys(r.LongestGap)) {
+		gaps = append(gaps, fmt.Sprintf("%s %v", noun, r.LongestGap[noun].Round(time.Millisecond)))
+	}
+	fmt.Fprintf(t, "longest gap\t%s\n", strings.Join(gaps, ", "))
 	fmt.Fprintf(t, "slowest recovery\t%v\n", r.SlowestRecovery.Round(time.Millisecond))
 	if r.Kept != "" {
 		fmt.Fprintf(t, "kept\t%s\n", r.Kept)
