@@ -86,7 +86,7 @@ func (s *Service) admit(c *call, id auth.Identity, _ auth.Need) error {
 
 // Ready returns nil if changes are accepted, and otherwise the reason: a sync of the file has failed, and it must be
 // opened again.
-func (s *Service) Ready() error { return s.state.Failed() }
+func (s *Service) Ready() error { return s.Database().Failed() }
 
 // Damage returns the number of messages that cannot be read and were set aside, in the queues that have been used since
 // the start, and of queues that are not used because records of them were lost.
@@ -96,19 +96,19 @@ func (s *Service) Damage() (messages, queues int) { return s.state.Damage() }
 func (s *Service) Handler() http.Handler { return s.front }
 
 // Replication returns the state of the log; ok is false for a service without one.
-func (s *Service) Replication() (r replog.Status, ok bool) { return s.state.Replication() }
+func (s *Service) Replication() (r replog.Status, ok bool) { return s.Database().Replication() }
 
 // Snapshot puts a snapshot of the queues into their log, for nodes that join; see [store.DB.Snapshot].
-func (s *Service) Snapshot(ctx context.Context) error { return s.state.Snapshot(ctx) }
+func (s *Service) Snapshot(ctx context.Context) error { return s.Database().Snapshot(ctx) }
 
 // Database returns the database, to be pinned with those of the other services.
 func (s *Service) Database() *store.DB { return s.state.Database() }
 
 // Size returns the size of the database on disk in bytes.
-func (s *Service) Size() (int64, error) { return s.state.Size() }
+func (s *Service) Size() (int64, error) { return s.Database().Size() }
 
 // Damages returns the number of reads since the start that failed because the file is damaged.
-func (s *Service) Damages() int64 { return s.state.Damages() }
+func (s *Service) Damages() int64 { return s.Database().Damages() }
 
 // Close stops background work and closes the file. It may be called twice; the second call returns nil.
 func (s *Service) Close() error { return s.state.Close() }

@@ -100,15 +100,10 @@ func (n *Node) copies() (c Copies, err error) {
 	return c, nil
 }
 
-// copiesSubject is the subject at which a node is asked for its [Copies].
-func copiesSubject(name string) string { return "lazuli.cluster.copies." + name }
-
 func (n *Node) answerCopies(m *nats.Msg) {
-	c, err := n.copies()
-	if err != nil {
-		return // the node that asks does not get an answer, as from one that is stopped
+	if c, err := n.copies(); err == nil { // otherwise there is no answer, as from a node that is stopped
+		natsserver.AnswerJSON(m, c)
 	}
-	natsserver.AnswerJSON(m, c)
 }
 
 // allCopies asks all nodes to which this one is connected.
@@ -119,15 +114,13 @@ func (n *Node) allCopies(ctx context.Context) (all Copies, err error) {
 	if all, err = n.copies(); err != nil {
 		return all, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
 	var (
 		wait sync.WaitGroup
 		mu   sync.Mutex // guards all and err
 	)
 	for _, name := range connected {
 		wait.Go(func() {
-			c, e := natsserver.AskJSON[Copies](ctx, n.server.Conn(), copiesSubject(name), nil)
+			c, e := ask[Copies](ctx, n.server.Conn(), name, aboutCopies, nil)
 			mu.Lock()
 			defer mu.Unlock()
 			if e != nil {

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -112,13 +114,7 @@ func (n *Node) Form(ctx context.Context) error {
 	if err := n.start(); err != nil || !founds {
 		return err
 	}
-	connected := func() (names []string) {
-		if e := n.server.Running(); e != nil {
-			names = connectedNodes(e)
-		}
-		return names
-	}
-	return awaitMembers(ctx, joinTime, connected, n.isMember)
+	return awaitMembers(ctx, joinTime, n.connectedNodes, n.isMember)
 }
 
 // join starts the embedded server, and returns when it is part of a majority.
@@ -138,11 +134,10 @@ func (n *Node) startServer(ctx context.Context) (again bool, err error) {
 	if err := disk.MkdirAll(dir, 0o700); err != nil {
 		return false, fmt.Errorf("cluster: %w", err)
 	}
-	e, err := n.server.StartIn(dir)
-	if err != nil {
+	if err := n.server.StartIn(dir); err != nil {
 		return false, err
 	}
-	again, err = n.awaitMajority(ctx, e)
+	again, err = n.awaitMajority(ctx)
 	if err != nil || !again {
 		return false, err
 	}
@@ -159,7 +154,8 @@ const (
 
 // awaitMajority waits until the node has a leader and has caught up with it. again is set if the node's cluster has
 // changed.
-func (n *Node) awaitMajority(ctx context.Context, e *server.Server) (again bool, err error) {
+func (n *Node) awaitMajority(ctx context.Context) (again bool, err error) {
+	e := n.server.Running()
 	poll := time.NewTicker(majorityPoll)
 	defer poll.Stop()
 	var considered, said time.Time
@@ -173,7 +169,7 @@ func (n *Node) awaitMajority(ctx context.Context, e *server.Server) (again bool,
 			if changed, err := n.site.Reconsider(ctx); err != nil || changed {
 				return changed, err
 			}
-			reason := n.missing(ctx, e)
+			reason := n.missing(ctx)
 			n.waiting(reason)
 			if now.Sub(said) >= waitingEvery {
 				said = now
@@ -184,7 +180,7 @@ func (n *Node) awaitMajority(ctx context.Context, e *server.Server) (again bool,
 		case <-poll.C:
 		case <-ctx.Done():
 			return false, fmt.Errorf("waiting for a majority of the cluster: %w: %s", context.Cause(ctx),
-				n.missing(context.Background(), e))
+				n.missing(context.Background()))
 		}
 	}
 }
@@ -206,12 +202,8 @@ func (n *Node) meetMembers(ctx context.Context) error {
 		return n.checkRemoved(ctx, conn, id)
 	}
 	for {
-		var connected []string
-		if e := n.server.Running(); e != nil {
-			connected = connectedNodes(e)
-		}
-		for _, name := range connected {
-			roster, err := askRoster(ctx, conn, name)
+		for _, name := range n.connectedNodes() {
+			roster, err := ask[peering.Roster](ctx, conn, name, aboutMembers, nil)
 			if err != nil {
 				continue // it joins as well, or has just lost its connection
 			}
@@ -268,35 +260,22 @@ func awaitMembers(ctx context.Context, limit time.Duration, connected func() []s
 func (n *Node) isMember(ctx context.Context, name string) bool {
 	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
 	defer cancel()
-	_, err := askRoster(ctx, n.server.Conn(), name)
+	_, err := ask[peering.Roster](ctx, n.server.Conn(), name, aboutMembers, nil)
 	return err == nil
 }
 
 // missing says which nodes this one is not connected to, and why.
-func (n *Node) missing(ctx context.Context, e *server.Server) string {
-	connected := connectedNodes(e)
-	reasons := n.site.CheckPeers(ctx)
-	text := ""
+func (n *Node) missing(ctx context.Context) string {
+	connected, reasons := n.connectedNodes(), n.site.CheckPeers(ctx)
+	var texts []string
 	for _, p := range n.site.Peers() {
 		if p.Name == n.site.Node() || slices.Contains(connected, p.Name) {
 			continue
 		}
-		reason := n.site.Refused(p.Name)
-		if reason == "" {
-			reason = reasons[p.Name]
-		}
-		if reason == "" {
-			reason = "it has not accepted this node yet; its log has the reason if it refuses"
-		}
-		if text != "" {
-			text += "; "
-		}
-		text += p.Name + ": " + reason
+		texts = append(texts, p.Name+": "+cmp.Or(n.site.Refused(p.Name), reasons[p.Name],
+			"it has not accepted this node yet; its log has the reason if it refuses"))
 	}
-	if text == "" {
-		return "electing a leader"
-	}
-	return text
+	return cmp.Or(strings.Join(texts, "; "), "electing a leader")
 }
 
 // ErrRemoved means that the data folder of a node was removed from the cluster.
@@ -306,24 +285,13 @@ var ErrRemoved = errors.New("the data folder of this node was removed from the c
 // checkRemoved returns ErrRemoved if a connected node says so. Members refuse the connections of a folder that was
 // removed, but one that was not restarted since then still connects to it.
 func (n *Node) checkRemoved(ctx context.Context, conn *nats.Conn, id peering.Identity) error {
-	e := n.server.Running()
-	if e == nil {
-		return nil
-	}
-	for _, name := range connectedNodes(e) {
-		roster, err := askRoster(ctx, conn, name)
+	for _, name := range n.connectedNodes() {
+		roster, err := ask[peering.Roster](ctx, conn, name, aboutMembers, nil)
 		if err == nil && slices.Contains(roster.Removed[id.Node], id.Incarnation) {
 			return fmt.Errorf("%w (says node %s)", ErrRemoved, name)
 		}
 	}
 	return nil
-}
-
-// askRoster asks a node who the members of the cluster are. Only members answer.
-func askRoster(ctx context.Context, conn *nats.Conn, name string) (peering.Roster, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	return natsserver.AskJSON[peering.Roster](ctx, conn, rosterSubject(name), nil)
 }
 
 // Configure implements [natsserver.Member].
@@ -424,7 +392,7 @@ func metaLeader(e *server.Server) string {
 }
 
 // connectedNodes returns the names of the nodes to which the server has connections.
-func connectedNodes(e *server.Server) []string { return nodesOf(connectedServers(e)) }
+func (n *Node) connectedNodes() []string { return nodesOf(n.connectedServers()) }
 
 // nodesOf returns the names of the nodes that have the server names, in order.
 func nodesOf(serverNames []string) []string {
@@ -440,12 +408,15 @@ func nodesOf(serverNames []string) []string {
 
 // connectedServers returns the server names of the nodes to which the server has connections; there may be several
 // connections to one.
-func connectedServers(e *server.Server) []string {
+func (n *Node) connectedServers() (names []string) {
+	e := n.server.Running()
+	if e == nil {
+		return nil
+	}
 	info, err := e.Routez(nil)
 	if err != nil {
 		return nil
 	}
-	var names []string
 	for _, r := range info.Routes {
 		if nodeOf(r.RemoteName) != "" {
 			names = append(names, r.RemoteName)

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -96,13 +97,13 @@ var (
 func (n *Node) start() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	n.cancel, n.done = cancel, make(chan struct{})
-	for subject, handle := range map[string]nats.MsgHandler{
-		reportSubject(n.site.Node()): n.answerReport,
-		forgetSubject(n.site.Node()): n.answerForget,
-		rosterSubject(n.site.Node()): n.answerRoster,
-		copiesSubject(n.site.Node()): n.answerCopies,
+	for about, handle := range map[string]nats.MsgHandler{
+		aboutReport:  func(m *nats.Msg) { natsserver.AnswerJSON(m, n.report()) },
+		aboutMembers: func(m *nats.Msg) { natsserver.AnswerJSON(m, n.site.Roster()) },
+		aboutForget:  n.answerForget,
+		aboutCopies:  n.answerCopies,
 	} {
-		if _, err := n.server.Conn().Subscribe(subject, handle); err != nil {
+		if _, err := n.server.Conn().Subscribe(subject(about, n.site.Node()), handle); err != nil {
 			cancel()
 			return fmt.Errorf("cluster: %w", err)
 		}
@@ -150,7 +151,7 @@ func (n *Node) watch() {
 	if err := n.caches.Adjust(e); err != nil {
 		n.config.Log.Warn("this node needs more memory when it copies streams", "err", err)
 	}
-	connected := slices.DeleteFunc(connectedServers(e), n.site.Removed)
+	connected := slices.DeleteFunc(n.connectedServers(), n.site.Removed)
 	now := nodeStatus{connected: nodesOf(connected), leader: nodeOf(metaLeader(e)), current: e.JetStreamIsCurrent(),
 		since: time.Now()}
 	n.mu.Lock()
@@ -236,13 +237,23 @@ func (n *Node) Ready() error {
 	return nil
 }
 
-func reportSubject(name string) string { return "lazuli.cluster.report." + name }
+// The questions to a node.
+const (
+	aboutReport  = "report"  // its NodeReport
+	aboutMembers = "members" // who the members of the cluster are; only members answer
+	aboutForget  = "forget"  // a removal to note; the answer is the reason of a refusal
+	aboutCopies  = "copies"  // its Copies
+)
 
-// forgetSubject is the subject at which a node is asked to forget the incarnation of another one.
-func forgetSubject(name string) string { return "lazuli.cluster.forget." + name }
+// subject is the subject at which a node is asked.
+func subject(about, name string) string { return "lazuli.cluster." + about + "." + name }
 
-// rosterSubject is the subject at which a member is asked who the members are.
-func rosterSubject(name string) string { return "lazuli.cluster.members." + name }
+// ask asks another node.
+func ask[T any](ctx context.Context, conn *nats.Conn, name, about string, question any) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	return natsserver.AskJSON[T](ctx, conn, subject(about, name), question)
+}
 
 func (n *Node) report() *NodeReport {
 	id := n.site.Identity()
@@ -264,16 +275,10 @@ func (n *Node) report() *NodeReport {
 	return r
 }
 
-func (n *Node) answerReport(m *nats.Msg) { natsserver.AnswerJSON(m, n.report()) }
-
-func (n *Node) answerRoster(m *nats.Msg) { natsserver.AnswerJSON(m, n.site.Roster()) }
-
-// ask asks a node for its report, and returns how far its clock is ahead.
-func (n *Node) ask(ctx context.Context, name string) (*NodeReport, time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
+// reportOf asks a node for its report, and returns how far its clock is ahead.
+func (n *Node) reportOf(ctx context.Context, name string) (*NodeReport, time.Duration, error) {
 	sent := time.Now()
-	r, err := natsserver.AskJSON[NodeReport](ctx, n.server.Conn(), reportSubject(name), nil)
+	r, err := ask[NodeReport](ctx, n.server.Conn(), name, aboutReport, nil)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -301,11 +306,9 @@ func (n *Node) compareClocks(ctx context.Context) {
 	var wait sync.WaitGroup
 	for _, name := range connected {
 		wait.Go(func() {
-			_, offset, err := n.ask(ctx, name)
-			if err != nil {
-				return
+			if _, offset, err := n.reportOf(ctx, name); err == nil {
+				n.noteClock(name, offset)
 			}
-			n.noteClock(name, offset)
 		})
 	}
 	wait.Wait()
@@ -404,20 +407,14 @@ func (n *Node) Status(ctx context.Context) (*Status, error) {
 				at.Report = n.report()
 				return
 			case slices.Contains(st.connected, at.Name):
-				r, offset, err := n.ask(ctx, at.Name)
+				r, offset, err := n.reportOf(ctx, at.Name)
 				if err == nil {
 					at.Report, at.Clock = r, offset.Seconds()
 					return
 				}
 				at.Problem = err.Error()
 			default:
-				at.Problem = n.site.Refused(at.Name)
-				if at.Problem == "" {
-					at.Problem = reasons[at.Name]
-				}
-				if at.Problem == "" {
-					at.Problem = "not connected"
-				}
+				at.Problem = cmp.Or(n.site.Refused(at.Name), reasons[at.Name], "not connected")
 			}
 		})
 	}
@@ -467,7 +464,11 @@ func (n *Node) Remove(ctx context.Context, name string) error {
 	}
 	_, incarnation, _ := strings.Cut(serverName, ".")
 	for _, other := range st.connected {
-		if err := n.askToForget(ctx, other, removal{name, incarnation}); err != nil {
+		refused, err := ask[string](ctx, n.server.Conn(), other, aboutForget, removal{name, incarnation})
+		if err == nil && refused != "" {
+			err = errors.New(refused)
+		}
+		if err != nil {
 			return fmt.Errorf("node %s was removed, but %s still knows it: run the command again: %w", name, other, err)
 		}
 	}
@@ -488,7 +489,7 @@ func (n *Node) staysAway(ctx context.Context, name string) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	for {
-		if e := n.server.Running(); e != nil && slices.Contains(connectedNodes(e), name) {
+		if slices.Contains(n.connectedNodes(), name) {
 			return ErrNodeConnected
 		}
 		select {
@@ -538,34 +539,23 @@ type removal struct {
 	Incarnation string `json:"incarnation"`
 }
 
-// askToForget asks a node to forget the incarnation of another one.
-func (n *Node) askToForget(ctx context.Context, at string, r removal) error {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	refused, err := natsserver.AskJSON[string](ctx, n.server.Conn(), forgetSubject(at), r)
-	if err == nil && refused != "" {
-		err = errors.New(refused)
-	}
-	return err
-}
-
 func (n *Node) answerForget(m *nats.Msg) {
 	var r removal
+	refused := ""
 	err := json.Unmarshal(m.Data, &r)
 	if err == nil {
 		err = n.forget(r.Name, r.Incarnation)
 	}
 	if err != nil {
-		natsserver.AnswerJSON(m, err.Error())
-		return
+		refused = err.Error()
 	}
-	natsserver.AnswerJSON(m, "")
+	natsserver.AnswerJSON(m, refused)
 }
 
 // forget removes what this node knows of an incarnation of another one, durably, unless it is connected. A node with
 // the folder that was removed is refused from then on.
 func (n *Node) forget(name, incarnation string) error {
-	if e := n.server.Running(); e != nil && slices.Contains(connectedServers(e), name+"."+incarnation) {
+	if slices.Contains(n.connectedServers(), name+"."+incarnation) {
 		return ErrNodeConnected
 	}
 	return n.site.Forget(name, incarnation)

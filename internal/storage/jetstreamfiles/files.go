@@ -11,26 +11,16 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// SyncStream makes the creation of a stream, or a change of its configuration, durable.
-func SyncStream(streamDir string) error {
-	return syncAll(filepath.Join(streamDir, metaFile), filepath.Join(streamDir, metaSumFile),
-		filepath.Join(streamDir, MessagesFolder),
-		streamDir, filepath.Dir(streamDir))
-}
-
-// SyncFolders makes the creation of a folder and of its parents durable, up to the existing folder top.
-func SyncFolders(path, top string) error {
-	var folders []string
-	for ; ; path = filepath.Dir(path) {
-		if _, err := os.Stat(path); err == nil {
-			folders = append(folders, path)
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("jetstreamfiles: %w", err)
-		}
-		if path == top || path == filepath.Dir(path) {
-			return syncAll(folders...)
-		}
+// SyncStream makes the creation of a stream, or a change of its configuration, durable, and the names of the folders
+// above it, up to top.
+func SyncStream(streamDir, top string) error {
+	paths := []string{filepath.Join(streamDir, metaFile), filepath.Join(streamDir, metaSumFile),
+		filepath.Join(streamDir, MessagesFolder), streamDir}
+	for dir := streamDir; dir != top && dir != filepath.Dir(dir); {
+		dir = filepath.Dir(dir)
+		paths = append(paths, dir)
 	}
+	return syncAll(paths...)
 }
 
 // syncAll syncs files and folders at the same time: file systems with a journal combine such syncs.

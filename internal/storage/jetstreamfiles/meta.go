@@ -1,7 +1,6 @@
 package jetstreamfiles
 
 import (
-	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -9,8 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"github.com/minio/highwayhash"
 )
 
 const (
@@ -32,11 +29,7 @@ func verifyMeta(streamDir string) (string, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("jetstreamfiles: %w", err)
 	}
-	key := sha256.Sum256([]byte(filepath.Base(streamDir)))
-	sum, err := highwayhash.New64(key[:])
-	if err != nil {
-		return "", err
-	}
+	sum := hashOf(filepath.Base(streamDir))
 	sum.Write(text)
 	switch {
 	case hex.EncodeToString(sum.Sum(nil)) != string(want):

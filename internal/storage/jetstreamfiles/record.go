@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
-	"fmt"
 	"hash"
 
 	"github.com/minio/highwayhash"
@@ -86,9 +85,9 @@ func checksum(sum hash.Hash64, fixed, subject, body []byte) []byte {
 	return sum.Sum(nil)
 }
 
-// blockHash returns the hash of one block's records.
-func blockHash(stream string, block int) hash.Hash64 {
-	key := sha256.Sum256(fmt.Appendf(nil, "%s-%d", stream, block))
+// hashOf returns the hash of what belongs to a name: "<stream>-<block number>" for the records of a block.
+func hashOf(name string) hash.Hash64 {
+	key := sha256.Sum256([]byte(name))
 	sum, err := highwayhash.New64(key[:])
 	if err != nil {
 		panic("jetstreamfiles: " + err.Error()) // the key's length is right

@@ -113,7 +113,7 @@ func scan(streamDir string, take func(*record)) (found []Damage, err error) {
 		if buf, err = readBlock(blockPath(streamDir, n), buf); err != nil {
 			return found, fmt.Errorf("jetstreamfiles: %w", err)
 		}
-		sum := blockHash(stream, n)
+		sum := hashOf(fmt.Sprintf("%s-%d", stream, n))
 		for at := 0; at < len(buf); {
 			if r, ok := parseRecord(buf[at:], sum); ok && r.valid {
 				at += r.size

@@ -2,14 +2,11 @@ package jetstreamfiles
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-
-	"github.com/minio/highwayhash"
 )
 
 // VerifyTree reads the streams, the logs of Raft groups and their snapshots below a folder of a server that is part of
@@ -52,11 +49,7 @@ func verifySnapshots(dir string) (found []Damage, err error) {
 	if err != nil {
 		return nil, err
 	}
-	key := sha256.Sum256([]byte(group))
-	sum, err := highwayhash.New64(key[:])
-	if err != nil {
-		return nil, err
-	}
+	sum := hashOf(group)
 	for _, e := range entries {
 		if ok, _ := filepath.Match("snap.*.*", e.Name()); !ok || filepath.Ext(e.Name()) == ".tmp" {
 			continue

@@ -51,19 +51,6 @@ func (s *Server) Majority() bool { return s.member != nil && s.member.NoMajority
 // Config returns the configuration, with defaults set.
 func (s *Server) Config() Config { return s.config }
 
-// StartIn starts the embedded server of a node in a folder.
-func (s *Server) StartIn(dir string) (*server.Server, error) {
-	s.dir = dir
-	e, err := s.startEmbedded(dir)
-	if err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	s.embedded = e
-	s.mu.Unlock()
-	return e, nil
-}
-
 // StopEmbedded stops the embedded server and waits until its files are closed.
 func (s *Server) StopEmbedded() {
 	s.mu.Lock()

@@ -106,18 +106,24 @@ var errNotRunning = errors.New("natsserver: the embedded server is not running")
 //
 // Errors: [ErrNoReadIndex], and those of the connection and of ctx.
 func (r *ReadIndex) End(ctx context.Context, stream string) (uint64, error) {
-	q, own, err := r.ask(ctx, stream)
-	switch {
-	case errors.Is(err, errNoMember):
-		return r.endElsewhere(ctx, q)
-	case err != nil:
+	q, own, member, err := r.ask(ctx, stream)
+	if err != nil {
 		return 0, err
-	case own.State == server.Leader.String():
-		return r.endOfOwn(ctx, q)
-	case own.Leader == "":
-		return 0, fmt.Errorf("%w: %s has no leader", ErrNoReadIndex, stream)
 	}
-	leader, err := r.request(ctx, own.Leader, q)
+	var leader memberState
+	switch {
+	case !member:
+		var info server.JSApiStreamInfoResponse
+		if info, err = streamInfo(ctx, r.conn, stream); err == nil {
+			leader, err = r.request(ctx, PeerID(info.Cluster.Leader), q)
+		}
+	case own.State == server.Leader.String():
+		leader, err = r.lead(ctx, q)
+	case own.Leader == "":
+		err = fmt.Errorf("%w: %s has no leader", ErrNoReadIndex, stream)
+	default:
+		leader, err = r.request(ctx, own.Leader, q)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -131,51 +137,23 @@ func (r *ReadIndex) End(ctx context.Context, stream string) (uint64, error) {
 	return *leader.End, r.confirm(ctx, q, others, leader.Term, leader.Quorum-confirmed)
 }
 
-// errNoMember means that this server is not a member of the Raft group of a stream.
-var errNoMember = errors.New("natsserver: no member of the group")
-
-// ask returns the question about a stream, and the state of its group on this server. After errNoMember the question is
-// valid.
-func (r *ReadIndex) ask(ctx context.Context, stream string) (q question, own server.RaftzGroup, err error) {
+// ask returns the question about a stream, and the state of its group on this server if that is a member.
+func (r *ReadIndex) ask(ctx context.Context, stream string) (q question, own server.RaftzGroup, member bool,
+	err error) {
 	for range 2 {
 		group, err := r.groupOf(ctx, stream)
 		if err != nil {
-			return q, own, err
+			return q, own, false, err
 		}
 		q = question{stream, group}
-		if own, ok := r.group(group); ok {
-			return q, own, nil
+		if own, member = r.group(group); member {
+			break
 		}
 		r.mu.Lock()
 		delete(r.groups, stream) // it may have another one now
 		r.mu.Unlock()
 	}
-	return q, own, errNoMember
-}
-
-// endElsewhere is End on a server that is not a member of the group.
-func (r *ReadIndex) endElsewhere(ctx context.Context, q question) (uint64, error) {
-	info, err := streamInfo(ctx, r.conn, q.Stream)
-	if err != nil {
-		return 0, err
-	}
-	leader, err := r.request(ctx, PeerID(info.Cluster.Leader), q)
-	if err != nil {
-		return 0, err
-	}
-	if leader.End == nil {
-		return 0, fmt.Errorf("%w: %s has another leader", ErrNoReadIndex, q.Stream)
-	}
-	return *leader.End, r.confirm(ctx, q, leader.Others, leader.Term, leader.Quorum-1)
-}
-
-// endOfOwn is End on the leader's server.
-func (r *ReadIndex) endOfOwn(ctx context.Context, q question) (uint64, error) {
-	own, err := r.lead(ctx, q)
-	if err != nil {
-		return 0, err
-	}
-	return *own.End, r.confirm(ctx, q, own.Others, own.Term, own.Quorum-1)
+	return q, own, member, nil
 }
 
 // confirm returns nil once n members have said that they know of no later term. It asks n of them, and the others only

@@ -108,7 +108,7 @@ func (s *Server) embed() error {
 			return err
 		}
 	}
-	if s.embedded, err = s.startEmbedded(dir); err != nil {
+	if err = s.StartIn(dir); err != nil {
 		return err
 	}
 	return s.ConnectInProcess()
@@ -153,17 +153,18 @@ func (p inProcess) InProcessConn() (net.Conn, error) {
 	return e.InProcessConn()
 }
 
-// startEmbedded starts an embedded server on a folder.
-func (s *Server) startEmbedded(dir string) (*server.Server, error) {
+// StartIn starts an embedded server on a folder.
+func (s *Server) StartIn(dir string) error {
 	host, port, err := s.config.listenAddress()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if s.config.Listen != "" && port == 0 {
 		port = server.RANDOM_PORT
 	}
+	var logger server.Logger = &Logger{s.config.Log}
 	options := &server.Options{
-		SyncAlways: s.dir != "" && !s.config.Relaxed,
+		SyncAlways: s.config.Dir != "" && !s.config.Relaxed,
 		ServerName: "lazuli",
 		JetStream:  true,
 		StoreDir:   dir,
@@ -180,22 +181,19 @@ func (s *Server) startEmbedded(dir string) (*server.Server, error) {
 	}
 	if s.member != nil {
 		if err := s.member.Configure(options); err != nil {
-			return nil, err
+			return err
 		}
+		s.dir, logger = dir, s.member.Logger()
 	}
 	e, err := server.NewServer(options)
 	if err != nil {
-		return nil, fmt.Errorf("natsserver: %w", err)
+		return fmt.Errorf("natsserver: %w", err)
 	}
-	if s.member != nil {
-		e.SetLoggerV2(s.member.Logger(), false, false, false)
-	} else {
-		e.SetLoggerV2(&Logger{s.config.Log}, false, false, false)
-	}
+	e.SetLoggerV2(logger, false, false, false)
 	if s.config.Listen != "" { // the server itself would only log the error, and exit
 		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(max(port, 0))))
 		if err != nil {
-			return nil, fmt.Errorf("natsserver: the NATS address is in use: %w", err)
+			return fmt.Errorf("natsserver: the NATS address is in use: %w", err)
 		}
 		l.Close()
 	}
@@ -206,11 +204,16 @@ func (s *Server) startEmbedded(dir string) (*server.Server, error) {
 	case !e.JetStreamEnabled():
 		err = fmt.Errorf("natsserver: JetStream did not start; is %s readable and writable?", dir)
 	default:
-		return e, nil
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.embedded = e
+		clear(s.settled)
+		clear(s.stores)
+		return nil
 	}
 	e.Shutdown()
 	e.WaitForShutdown()
-	return nil, err
+	return err
 }
 
 // connect connects to the configured server.

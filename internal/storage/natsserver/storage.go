@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/diskspace"
 	"github.com/lazuli-storage/lazuli/internal/storage/jetstreamfiles"
 )
@@ -33,7 +34,8 @@ func (s *Server) Settle(stream string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	dir := s.streamDir(stream)
-	info, err := os.Stat(filepath.Join(dir, jetstreamfiles.MessagesFolder))
+	messages := filepath.Join(dir, jetstreamfiles.MessagesFolder)
+	info, err := os.Stat(messages)
 	if err != nil {
 		return fmt.Errorf("natsserver: %w", err)
 	}
@@ -43,10 +45,9 @@ func (s *Server) Settle(stream string) error {
 	}
 	seen := time.Now()
 	if known {
-		err = jetstreamfiles.SyncFolders(filepath.Join(dir, jetstreamfiles.MessagesFolder),
-			filepath.Join(dir, jetstreamfiles.MessagesFolder))
-	} else if err = jetstreamfiles.SyncStream(dir); err == nil {
-		err = jetstreamfiles.SyncFolders(s.streams, filepath.Dir(s.dir))
+		err = disk.SyncDir(messages)
+	} else {
+		err = jetstreamfiles.SyncStream(dir, filepath.Dir(s.dir))
 	}
 	if err != nil {
 		return fmt.Errorf("natsserver: %w", err)
@@ -237,15 +238,9 @@ func (s *Server) restart(ctx context.Context) error {
 	if err := errors.Join(s.rewrite(), ctx.Err()); err != nil {
 		return err
 	}
-	e, err := s.startEmbedded(s.dir)
-	if err != nil {
+	if err := s.StartIn(s.dir); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	s.embedded = e
-	clear(s.settled)
-	clear(s.stores)
-	s.mu.Unlock()
 	for !s.conn.IsConnected() { // it reconnects by itself
 		select {
 		case <-ctx.Done():

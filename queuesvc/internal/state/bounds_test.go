@@ -186,11 +186,11 @@ func TestTheLeaderCleans(t *testing.T) {
 	if n := left(); n != 1200 {
 		t.Errorf("%d messages are left without a leader, want 1200", n)
 	}
-	before, _ := nodes[0].Replication()
+	before, _ := nodes[0].Database().Replication()
 	leader.Store(1)
 	nodes[0].clean(ctx)
 	nodes[1].clean(ctx)
-	if after, _ := nodes[0].Replication(); after.Appends > before.Appends {
+	if after, _ := nodes[0].Database().Replication(); after.Appends > before.Appends {
 		t.Error("a node that does not lead has removed messages")
 	}
 	if n := left(); n != 0 {

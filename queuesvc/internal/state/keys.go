@@ -3,9 +3,10 @@ package state
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
+
+	"github.com/google/uuid"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
@@ -179,28 +180,10 @@ func makeID(number, nonce uint64) (id ID) {
 func (id ID) number() uint64 { return binary.BigEndian.Uint64(id[:8]) }
 
 // String returns the GUID: lower-case hexadecimal digits in groups of 8, 4, 4, 4 and 12.
-func (id ID) String() string {
-	var b [36]byte
-	hex.Encode(b[0:], id[0:4])
-	hex.Encode(b[9:], id[4:6])
-	hex.Encode(b[14:], id[6:8])
-	hex.Encode(b[19:], id[8:10])
-	hex.Encode(b[24:], id[10:16])
-	b[8], b[13], b[18], b[23] = '-', '-', '-', '-'
-	return string(b[:])
-}
+func (id ID) String() string { return uuid.UUID(id).String() }
 
 // ParseID parses the text of String, in either case.
 func ParseID(s string) (id ID, ok bool) {
-	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
-		return ID{}, false
-	}
-	var digits [32]byte
-	n := copy(digits[0:], s[0:8])
-	n += copy(digits[n:], s[9:13])
-	n += copy(digits[n:], s[14:18])
-	n += copy(digits[n:], s[19:23])
-	copy(digits[n:], s[24:36])
-	_, err := hex.Decode(id[:], digits[:])
-	return id, err == nil
+	u, err := uuid.Parse(s)
+	return ID(u), err == nil && len(s) == 36 // the package knows longer and shorter forms
 }

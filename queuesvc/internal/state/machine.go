@@ -13,8 +13,6 @@ type Event struct {
 	Visibility time.Duration
 	// TTL is the time to live of the message, or Forever; for Put.
 	TTL time.Duration
-	// Current is set if the caller's pop receipt is that of the current record; for Change and Remove.
-	Current bool
 }
 
 // Forever is the TTL of a message that does not expire.
@@ -27,19 +25,8 @@ type EventKind uint8
 const (
 	Put    EventKind = iota // Put Message
 	Claim                   // Get Messages, for each message
-	Look                    // Peek Messages, for each message
 	Change                  // Update Message
 	Remove                  // Delete Message
-)
-
-// Effect is the consequence of an event.
-type Effect uint8
-
-// The effects.
-const (
-	Keep    Effect = iota // the message stays as it is
-	Replace               // the returned state replaces the current one
-	Erase                 // the message is deleted
 )
 
 // Errors for events that are not possible.
@@ -75,62 +62,53 @@ func (s *State) phaseAt(now int64) phase {
 	}
 }
 
-// Next is the state machine of a message: it returns the state after an event. current is nil if there is no message;
-// now is in nanoseconds since 1970. It has no side effects and reads no clock.
+// Next is the state machine of a message: it returns the state after an event, the zero State after Remove. current is
+// nil if there is no message; now is in nanoseconds since 1970. It has no side effects and reads no clock. The caller
+// has checked the pop receipt.
 //
-//	          Put      Claim         Look          Change            Remove
-//	absent    hidden*  NotFound      NotFound      NotFound          NotFound
-//	hidden    -        NotVisible    NotVisible    hidden* Mismatch  absent Mismatch
-//	visible   -        hidden        visible       hidden* Mismatch  absent Mismatch
+//	          Put      Claim         Change     Remove
+//	absent    hidden*  NotFound      NotFound   NotFound
+//	hidden    -        NotVisible    hidden*    absent
+//	visible   -        hidden        hidden*    absent
 //
 //	*  visible at once if the visibility timeout is 0
 //	-  is a defect of the caller, and returns ErrReceiptMismatch: a message is put once
 //
-// Mismatch is returned if the pop receipt is not that of the current record. A receipt stays valid when the message
-// becomes visible again. It becomes invalid when the message is dequeued again, because there is a new record then.
+// A receipt stays valid when the message becomes visible again. It becomes invalid when the message is dequeued again,
+// because there is a new record then.
 // https://learn.microsoft.com/rest/api/storageservices/update-message#remarks
-func Next(current *State, e Event, now int64) (State, Effect, error) {
-	phase := current.phaseAt(now)
+func Next(current *State, e Event, now int64) (State, error) {
 	if e.Kind == Put {
 		if current != nil {
-			return State{}, Keep, ErrReceiptMismatch
+			return State{}, ErrReceiptMismatch
 		}
 		return put(e, now)
 	}
-	if phase == absent {
-		return State{}, Keep, ErrMessageNotFound
-	}
-	switch e.Kind {
-	case Claim, Look:
-		if phase == hidden {
-			return State{}, Keep, ErrNotVisible
-		}
-		if e.Kind == Look {
-			return *current, Keep, nil
-		}
-		return handedOut(*current, e.Visibility, now), Replace, nil
-	case Change, Remove:
-		if !e.Current {
-			return State{}, Keep, ErrReceiptMismatch
-		}
-		if e.Kind == Remove {
-			return State{}, Erase, nil
-		}
+	switch phase := current.phaseAt(now); {
+	case phase == absent:
+		return State{}, ErrMessageNotFound
+	case e.Kind == Claim && phase == hidden:
+		return State{}, ErrNotVisible
+	case e.Kind == Claim:
+		return handedOut(*current, e.Visibility, now), nil
+	case e.Kind == Change:
 		return changed(*current, e.Visibility, now)
+	case e.Kind == Remove:
+		return State{}, nil
 	}
-	return State{}, Keep, ErrMessageNotFound
+	return State{}, ErrMessageNotFound
 }
 
 // put returns the state of a new message.
-func put(e Event, now int64) (State, Effect, error) {
+func put(e Event, now int64) (State, error) {
 	s := State{Inserted: now, Expires: Never, NextVisible: after(now, e.Visibility)}
 	if e.TTL != Forever {
 		s.Expires = after(now, e.TTL)
 		if s.NextVisible >= s.Expires {
-			return State{}, Keep, ErrPastExpiry
+			return State{}, ErrPastExpiry
 		}
 	}
-	return s, Replace, nil
+	return s, nil
 }
 
 // handedOut returns s after another dequeue. It may become visible again only after it has expired.
@@ -143,12 +121,12 @@ func handedOut(s State, visibility time.Duration, now int64) State {
 }
 
 // changed returns s with a new visibility timeout.
-func changed(s State, visibility time.Duration, now int64) (State, Effect, error) {
+func changed(s State, visibility time.Duration, now int64) (State, error) {
 	s.NextVisible = after(now, visibility)
 	if s.Expires != Never && s.NextVisible > s.Expires {
-		return State{}, Keep, ErrPastExpiry
+		return State{}, ErrPastExpiry
 	}
-	return s, Replace, nil
+	return s, nil
 }
 
 // after adds without overflow: Azure accepts times to live of up to 68 years.

@@ -119,7 +119,7 @@ func (q *Queue) PutAll(list []NewMessage, ttl time.Duration, now time.Time) ([]M
 	put, records := make([]Message, len(list)), make([][]byte, len(list))
 	nonces := make([]uint64, len(list))
 	for i, x := range list {
-		s, _, err := Next(nil, Event{Kind: Put, Visibility: x.Visibility, TTL: ttl}, now.UnixNano())
+		s, err := Next(nil, Event{Kind: Put, Visibility: x.Visibility, TTL: ttl}, now.UnixNano())
 		if err != nil {
 			return nil, err
 		}
@@ -277,7 +277,7 @@ func (g *getting) claim(tx *store.Tx, key *visibleKey, p position) error {
 		return nil
 	}
 	current := stateOf(key, p, &c)
-	next, _, err := Next(&current, Event{Kind: Claim, Visibility: g.visibility}, g.now)
+	next, err := Next(&current, Event{Kind: Claim, Visibility: g.visibility}, g.now)
 	if err != nil {
 		return err // the key says that it can be claimed
 	}
@@ -389,7 +389,8 @@ func (q *Queue) places(tx *store.Tx, id queueID, after Position,
 }
 
 // find returns the position of the message for a receipt, and decides what is wrong without one.
-func (q *Queue) find(tx *store.Tx, queue queueID, id ID, receipt Receipt) (key visibleKey, p position, err error) {
+func (q *Queue) find(tx *store.Tx, queue queueID, id ID, receipt Receipt, now int64) (key visibleKey, p position,
+	err error) {
 	key = makeVisibleKey(queue, receipt.visible(), id.number())
 	if v := tx.Get(bucketVisible, key[:]); v != nil {
 		var ok bool
@@ -401,7 +402,7 @@ func (q *Queue) find(tx *store.Tx, queue queueID, id ID, receipt Receipt) (key v
 	if err != nil {
 		return key, p, err
 	}
-	if c, ok := decodeContent(v); ok && makeID(id.number(), c.nonce) == id {
+	if c, ok := decodeContent(v); ok && makeID(id.number(), c.nonce) == id && (c.expires == Never || c.expires > now) {
 		return key, p, ErrReceiptMismatch
 	}
 	return key, p, ErrMessageNotFound
@@ -412,15 +413,12 @@ func (q *Queue) find(tx *store.Tx, queue queueID, id ID, receipt Receipt) (key v
 func (q *Queue) Update(id ID, receipt Receipt, body []byte, visibility time.Duration, now time.Time) (m Message,
 	err error) {
 	err = q.update("update", func(tx *store.Tx, queue queueID) error {
-		key, p, err := q.find(tx, queue, id, receipt)
-		if errors.Is(err, ErrReceiptMismatch) {
-			return q.unlessExpired(tx, queue, id, now, err)
-		}
+		key, p, err := q.find(tx, queue, id, receipt, now.UnixNano())
 		if err != nil {
 			return err
 		}
 		current := stateOf(&key, p, &content{})
-		next, _, err := Next(&current, Event{Kind: Change, Visibility: visibility, Current: true}, now.UnixNano())
+		next, err := Next(&current, Event{Kind: Change, Visibility: visibility}, now.UnixNano())
 		if err != nil {
 			return err
 		}
@@ -438,15 +436,6 @@ func (q *Queue) Update(id ID, receipt Receipt, body []byte, visibility time.Dura
 		return nil
 	})
 	return m, err
-}
-
-// unlessExpired returns err, or ErrMessageNotFound if the message has expired and was not removed yet.
-func (q *Queue) unlessExpired(tx *store.Tx, queue queueID, id ID, now time.Time, err error) error {
-	if c, ok := decodeContent(tx.Get(bucketMessages, messageKey(queue, id.number()))); ok && c.expires != Never &&
-		c.expires <= now.UnixNano() {
-		return ErrMessageNotFound
-	}
-	return err
 }
 
 // Delete deletes a message.
@@ -487,15 +476,12 @@ func (q *Queue) DeleteAll(list []Held, now time.Time) (outcomes []error, err err
 
 // remove erases a message. The caller changes the counters.
 func (q *Queue) remove(tx *store.Tx, queue queueID, h Held, now time.Time) error {
-	key, p, err := q.find(tx, queue, h.ID, h.Receipt)
-	if errors.Is(err, ErrReceiptMismatch) {
-		return q.unlessExpired(tx, queue, h.ID, now, err)
-	}
+	key, p, err := q.find(tx, queue, h.ID, h.Receipt, now.UnixNano())
 	if err != nil {
 		return err
 	}
 	current := stateOf(&key, p, &content{})
-	if _, _, err := Next(&current, Event{Kind: Remove, Current: true}, now.UnixNano()); err != nil {
+	if _, err := Next(&current, Event{Kind: Remove}, now.UnixNano()); err != nil {
 		return err
 	}
 	erase(tx, queue, &key, p)

@@ -2,7 +2,6 @@ package state
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -13,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/sweep"
 )
@@ -104,21 +102,6 @@ func (s *Store) applied(b store.Bucket, w store.Write) {
 		}
 	}
 }
-
-// Failed returns nil if changes are accepted, otherwise the reason.
-func (s *Store) Failed() error { return s.db.Failed() }
-
-// Size returns the size of the database on disk in bytes.
-func (s *Store) Size() (int64, error) { return s.db.Size() }
-
-// Damages returns the number of reads since Open that failed because of damage.
-func (s *Store) Damages() int64 { return s.db.Damages() }
-
-// Replication returns the state of the log.
-func (s *Store) Replication() (replog.Status, bool) { return s.db.Replication() }
-
-// Snapshot puts a snapshot into the log; see [store.DB.Snapshot].
-func (s *Store) Snapshot(ctx context.Context) error { return s.db.Snapshot(ctx) }
 
 // Database returns the database.
 func (s *Store) Database() *store.DB { return s.db }
