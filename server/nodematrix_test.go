@@ -494,8 +494,8 @@ func (m *nodeMatrix) try(kind, damage string) string {
 	return outcome
 }
 
-// start starts the node, and returns nil when it serves. A node that leaves the cluster because of its files is removed,
-// as its log asks for.
+// start starts the node, and returns nil when it serves. A node that leaves the cluster because of its files is
+// removed, as its log asks for.
 func (m *nodeMatrix) start(logged int) (left bool, err error) {
 	ctx, cancel := context.WithTimeout(m.t.Context(), check.Patience/2)
 	defer cancel()

@@ -52,7 +52,8 @@ func TestMachine(t *testing.T) {
 		{"change hidden", hidden, change(2 * time.Second), State{now - 10*sec, now + 100*sec, now + 2*sec, 3}, nil},
 		{"change hidden to visible", hidden, change(0), State{now - 10*sec, now + 100*sec, now, 3}, nil},
 		{"change visible", visible, change(2 * time.Second), State{now - 10*sec, now + 100*sec, now + 2*sec, 3}, nil},
-		{"change until expiry", visible, change(100 * time.Second), State{now - 10*sec, now + 100*sec, now + 100*sec, 3}, nil},
+		{"change until expiry", visible, change(100 * time.Second), State{now - 10*sec, now + 100*sec, now + 100*sec, 3},
+			nil},
 		{"change past expiry", visible, change(100*time.Second + 1), State{}, ErrPastExpiry},
 		{"change forever", forever, change(time.Hour), State{now - 10*sec, Never, now + 3600*sec, math.MaxUint32}, nil},
 

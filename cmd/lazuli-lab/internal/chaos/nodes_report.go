@@ -33,7 +33,8 @@ type NodesReport struct {
 	// too long.
 	Histories, Undecided int
 	HistoryRequests      int64
-	// LongestGap is the longest time without any acknowledged request, through all nodes: for messages, entities and blobs.
+	// LongestGap has the longest time without any acknowledged request, through all nodes, for messages, entities and
+	// blobs.
 	LongestGap map[string]time.Duration
 	// SlowestRecovery is the longest time from the end of a fault until all nodes were ready.
 	SlowestRecovery time.Duration
