@@ -182,7 +182,7 @@ func (b *Backend) postpone(ctx context.Context, w *activity, err error) {
 	b.activities.giveBack([]*activity{w})
 	if ctx.Err() == nil {
 		b.log.Warn("cannot prepare an activity; trying again", "instance", w.first.Instance, "err", sdkerr.Short(err))
-		sleep(ctx, b.clock, time.Second)
+		sleep(ctx, systemClock{}, time.Second)
 	}
 }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -93,4 +95,42 @@ func TestAppWithoutEngineIsRefused(t *testing.T) {
 	if err := app.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "Config.Durable") {
 		t.Errorf("got %v", err)
 	}
+}
+
+// refusing is a transport that refuses the first Get Messages of each queue.
+type refusing struct {
+	next *http.Client
+	seen sync.Map // of paths
+}
+
+// Do implements policy.Transporter.
+func (x *refusing) Do(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/messages") && !r.URL.Query().Has("peekonly") {
+		if _, again := x.seen.LoadOrStore(r.URL.Path, true); !again {
+			return nil, context.Canceled
+		}
+	}
+	return x.next.Do(r)
+}
+
+// A request that has failed is repeated although a test's clock stands still.
+func TestFailedRequestOnFakeClock(t *testing.T) {
+	t.Parallel()
+	clock := lazulitest.NewClock()
+	lazuli := lazulitest.Start(t, lazulitest.WithFakeClock(clock))
+	account := lazuli.Account(t)
+	storage, err := workers.OpenStorage(account.ConnectionString(),
+		workers.WithTransport(&refusing{next: lazuli.Client()}))
+	check.OK(t, err)
+	engine := durable.NewEngine(durable.Options{Storage: storage})
+	app := workers.New(workers.Config{Storage: account.Storage, Clock: clock, Logger: slog.New(slog.DiscardHandler),
+		Durable: engine})
+	app.Orchestration("nothing", durable.Orchestrator(func(*durable.Context, any) (any, error) { return nil, nil }))
+	account.Run(app)
+	account.Drain()
+	client, err := engine.Client()
+	check.OK(t, err)
+	id := start(t, client, "nothing", durable.StartOptions{})
+	account.Drain()
+	ended(t, client, id, "Completed")
 }

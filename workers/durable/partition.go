@@ -24,7 +24,8 @@ type poller struct {
 }
 
 // poll receives up to n messages and calls handle with them, if there are any; those that cannot be read are set aside.
-// It waits for messages, and returns early when ctx is done.
+// It waits for messages, and returns early when ctx is done. Its pauses are of real time: a test's clock might not end
+// them.
 func (p *poller) poll(ctx context.Context, n int, handle func(list []*received)) (found bool) {
 	asked := time.Now()
 	most := waitMost
@@ -36,17 +37,17 @@ func (p *poller) poll(ctx context.Context, n int, handle func(list []*received))
 	case err != nil && ctx.Err() == nil && p.b.remake(ctx, err):
 	case err != nil && ctx.Err() == nil:
 		p.b.log.Warn("cannot receive messages; trying again", "queue", p.q.client.URL(), "err", sdkerr.Short(err))
-		sleep(ctx, p.b.clock, time.Second)
+		sleep(ctx, systemClock{}, time.Second)
 	case got > 0:
 		p.empty = 0
-	case waited: // A wait that the service ends at once, as it does while it stops, must not become a loop.
+	case waited || most == 0 && !p.cannot: // A wait that ends at once must not become a loop.
 		if time.Since(asked) < time.Millisecond {
 			sleep(ctx, systemClock{}, time.Millisecond)
 		}
 	default:
-		p.cannot = p.cannot || most > 0 && err == nil
+		p.cannot = p.cannot || err == nil
 		p.empty = min(max(2*p.empty, 20*time.Millisecond), p.b.options.MaxPolling)
-		sleep(ctx, p.b.clock, p.empty)
+		sleep(ctx, systemClock{}, p.empty)
 	}
 	return got > 0
 }
