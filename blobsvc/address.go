@@ -79,43 +79,49 @@ func (s *Service) resolve(r *wire.Request) (*call, frontend.Level, error) {
 	if r.RawPath == "" {
 		return c, onService, nil
 	}
-	first, rest, deeper := strings.Cut(r.RawPath[1:], "/")
-	container, err := url.PathUnescape(first)
-	if err != nil {
-		return c, onContainer, wire.ErrInvalidURI
+	container, rest, deeper := strings.Cut(r.RawPath[1:], "/")
+	switch {
+	case rest == "" && r.Restype != "":
+		return c, onContainer, c.setContainer(container)
+	case rest == "" && deeper:
+		return c, onBlob, wire.ErrInvalidURI.With("UriPath", r.Base+r.RawPath)
+	case rest == "": // a blob of the root container
+		container, rest = state.RootContainer, container
 	}
-	if rest == "" {
-		if deeper && r.Restype == "" {
-			return c, onBlob, wire.ErrInvalidURI.With("UriPath", r.Base+r.RawPath)
-		}
-		if r.Restype != "" {
-			c.container = container
-			return c, onContainer, state.CheckContainerName(container)
-		}
-		// A blob of the root container.
-		container, rest = state.RootContainer, first
-	}
-	c.container = container
-	if err := state.CheckContainerName(container); err != nil {
+	if err := c.setContainer(container); err != nil {
 		return c, onBlob, err
 	}
-	c.blob, err = url.PathUnescape(rest)
-	if err != nil {
-		return c, onBlob, wire.ErrInvalidURI
-	}
-	c.blob = strings.ReplaceAll(c.blob, `\`, "/") // as Azure stores and lists it
-	if err := state.CheckBlobName(c.blob); err != nil {
-		return c, onBlob, err
-	}
-	if s.hierarchical(c.Account) {
-		if err := c.inTree(); err != nil {
-			return c, onBlob, err
+	return c, onBlob, c.setBlob(rest, func(name string) (string, error) {
+		name = strings.ReplaceAll(name, `\`, "/") // as Azure stores and lists it
+		if s.hierarchical(c.Account) {
+			return c.inTree(name)
 		}
+		return name, state.CheckBlobName(name)
+	})
+}
+
+// setContainer reads the container's name as the path of the request has it.
+func (c *call) setContainer(escaped string) (err error) {
+	if c.container, err = url.PathUnescape(escaped); err != nil {
+		return wire.ErrInvalidURI
+	}
+	return state.CheckContainerName(c.container)
+}
+
+// setBlob reads what follows the container in the path, and the headers that all requests for a blob may have. clean
+// checks the name and returns its canonical form.
+func (c *call) setBlob(escaped string, clean func(name string) (string, error)) error {
+	name, err := url.PathUnescape(escaped)
+	if err != nil {
+		return wire.ErrInvalidURI
+	}
+	if c.blob, err = clean(name); err != nil {
+		return err
 	}
 	if err := c.readKeys(); err != nil {
-		return c, onBlob, err
+		return err
 	}
-	return c, onBlob, c.refuseStructured()
+	return c.refuseStructured()
 }
 
 // The Blob endpoint of an account with a hierarchical namespace: the same operations on the same data, except for the
@@ -129,18 +135,18 @@ var errNotInTree = fail(http.StatusConflict, "FeatureNotYetSupportedForHierarchi
 // flatOnly are the values of comp whose operations exist in flat accounts alone.
 var flatOnly = []string{"tags", "incrementalcopy", "page", "pagelist", "immutabilitypolicies", "legalhold"}
 
-// inTree refuses what an account with a hierarchical namespace does not have, and makes the path canonical.
-func (c *call) inTree() (err error) {
+// inTree refuses what an account with a hierarchical namespace does not have, and returns the canonical form of a
+// path.
+func (c *call) inTree(name string) (string, error) {
 	switch {
 	case c.Comp == "tags": // https://github.com/Azure/azure-sdk-for-net/issues/39388
-		return wire.InvalidQuery("comp", c.Comp, "")
+		return "", wire.InvalidQuery("comp", c.Comp, "")
 	case slices.Contains(flatOnly, c.Comp), c.Header("X-Ms-Tags") != "", c.Header("X-Ms-If-Tags") != "",
 		c.Comp == "" && c.HTTP.Method == put && strings.EqualFold(c.Header(blobTypeHeader), state.PageBlob.String()):
-		return errNotInTree
+		return "", errNotInTree
 	}
 	if err := c.refuseVersion(); err != nil {
-		return err
+		return "", err
 	}
-	c.blob, err = cleanPath(c.blob)
-	return err
+	return cleanPath(name)
 }

@@ -46,7 +46,7 @@ func (c *call) marker(name string) ([]byte, error) {
 
 // listBlobs: https://learn.microsoft.com/rest/api/storageservices/list-blobs
 func (s *Service) listBlobs(c *call) error {
-	tree := s.hierarchical(c.Account) && !strings.HasPrefix(c.container, "$")
+	tree := s.isTree(c)
 	var only state.ItemKind
 	switch text := c.Query.Get("showonly"); {
 	case text == "":

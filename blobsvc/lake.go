@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -87,29 +86,11 @@ func (s *Service) resolveLake(r *wire.Request) (*call, frontend.Level, error) {
 	if r.RawPath == "" {
 		return c, onService, nil
 	}
-	first, rest, deeper := strings.Cut(r.RawPath[1:], "/")
-	container, err := url.PathUnescape(first)
-	if err != nil {
-		return c, onContainer, wire.ErrInvalidURI
-	}
-	c.container = container
-	if err := state.CheckContainerName(container); err != nil {
+	filesystem, path, deeper := strings.Cut(r.RawPath[1:], "/")
+	if err := c.setContainer(filesystem); err != nil || !deeper || path == "" && r.Restype == "filesystem" {
 		return c, onContainer, err
 	}
-	if !deeper || rest == "" && r.Restype == "filesystem" {
-		return c, onContainer, nil
-	}
-	path, err := url.PathUnescape(rest)
-	if err != nil {
-		return c, onBlob, wire.ErrInvalidURI
-	}
-	if c.blob, err = cleanPath(path); err != nil {
-		return c, onBlob, err
-	}
-	if err := c.readKeys(); err != nil {
-		return c, onBlob, err
-	}
-	return c, onBlob, c.refuseStructured()
+	return c, onBlob, c.setBlob(path, cleanPath)
 }
 
 // cleanPath is the canonical form of a path: without slashes at its ends, and with one between names.
@@ -117,12 +98,17 @@ func cleanPath(path string) (string, error) {
 	if err := state.CheckBlobName(path); err != nil {
 		return "", err
 	}
-	segments, err := state.CleanPath(path)
-	return strings.Join(segments, "/"), err
+	clean, _, err := state.CleanPath(path)
+	return clean, err
 }
 
 // hierarchical reports whether the account has a hierarchical namespace.
 func (s *Service) hierarchical(account string) bool { return s.accounts.Blob(account).Hierarchical }
+
+// isTree reports whether the container of the request is a tree: those that the system writes are not.
+func (s *Service) isTree(c *call) bool {
+	return s.hierarchical(c.Account) && !state.IsSystem(c.container)
+}
 
 // byLists reports whether access control lists may permit an operation to a caller to whom no role does.
 // https://learn.microsoft.com/azure/storage/blobs/data-lake-storage-access-control-model

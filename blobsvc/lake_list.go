@@ -1,37 +1,18 @@
 package blobsvc
 
 import (
+	"bytes"
 	"encoding/base64"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/query"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
+	"github.com/lazuli-storage/lazuli/internal/budget"
 )
-
-// pathItem is an item of List Paths, in the order of the service's own documents.
-type pathItem struct {
-	Scope        string `json:"EncryptionScope,omitempty"`
-	KeySHA256    string `json:"CustomerProvidedKeySha256,omitempty"`
-	Length       string `json:"contentLength,omitempty"`
-	Created      string `json:"creationTime,omitempty"`
-	Context      string `json:"EncryptionContext,omitempty"`
-	ETag         string `json:"etag"`
-	Expires      string `json:"expiryTime,omitempty"`
-	Group        string `json:"group,omitempty"`
-	Directory    string `json:"isDirectory,omitempty"`
-	LastModified string `json:"lastModified"`
-	Name         string `json:"name"`
-	Owner        string `json:"owner,omitempty"`
-	Permissions  string `json:"permissions,omitempty"`
-}
-
-// fileTime is a time as Windows counts it: units of 100 ns since 1601.
-func fileTime(t ticks.Ticks) string { return strconv.FormatInt(t.FileTime(), 10) }
 
 // listPaths: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/list
 func (s *Service) listPaths(c *call) error {
@@ -53,8 +34,9 @@ func (s *Service) listPaths(c *call) error {
 	if err != nil {
 		return invalidQuery("directory", c.Query.Get("directory"))
 	}
-	tree := s.hierarchical(c.Account)
-	l := state.Listing{Now: c.now(), Max: n, Caller: c.caller(), Paths: tree, Directory: directory}
+	tree := s.isTree(c)
+	l := state.Listing{Now: c.now(), Max: n, Caller: c.caller(), Paths: tree, Directory: directory,
+		Work: c.Work()}
 	if !recursive {
 		l.Delimiter = "/"
 	}
@@ -75,34 +57,35 @@ func (s *Service) listPaths(c *call) error {
 	} else if token != nil {
 		l.From = token
 	}
-	doc := struct {
-		Paths []pathItem `json:"paths"`
-	}{Paths: []pathItem{}}
-	next, err := s.state.ListBlobs(c.Account, c.container, &l, func(item state.Item) error {
-		doc.Paths = append(doc.Paths, c.pathItem(&item))
-		return nil
-	})
+	w := pathWriter{page: emptyPage(), c: c, l: &l}
+	defer w.free()
+	const head = `{"paths":[`
+	w.raw(head)
+	next, err := s.state.ListBlobs(c.Account, c.container, &l, w.write)
 	if err != nil {
 		return err
 	}
-	if !tree && !recursive { // a directory that has a blob of its own was listed with that; a prefix has no entity tag
-		doc.Paths = slices.DeleteFunc(doc.Paths, func(p pathItem) bool {
+	status := func(name string, b *state.Blob) error {
+		r := state.Read{Ref: state.Ref{Account: c.Account, Container: c.container, Blob: name}, Now: c.Now}
+		return s.state.GetStatus(&r, b)
+	}
+	if len(w.prefixes) > 0 { // a directory that has a blob of its own was listed with that
+		w.without(func(name string) bool {
 			var b state.Blob
-			r := state.Read{Ref: state.Ref{Account: c.Account, Container: c.container, Blob: p.Name}, Now: c.Now}
-			return p.ETag == "" && s.state.GetStatus(&r, &b) == nil && hasFolderMark(b.Metadata)
+			return status(name, &b) == nil && hasFolderMark(b.Metadata)
 		})
 	}
-	if !tree && directory != "" && len(doc.Paths) == 0 && l.From == nil {
+	if !tree && directory != "" && len(w.b) == len(head) && l.From == nil {
 		var b state.Blob
-		r := state.Read{Ref: state.Ref{Account: c.Account, Container: c.container, Blob: directory}, Now: c.Now}
-		if err := s.state.GetStatus(&r, &b); err != nil {
+		if err := status(directory, &b); err != nil {
 			return err
 		}
 	}
 	if next != nil {
 		c.Set("x-ms-continuation", encodeMarker(next))
 	}
-	return sendJSON(c.Request, http.StatusOK, &doc)
+	w.b = append(bytes.TrimSuffix(w.b, []byte(",")), "]}\n"...)
+	return c.Body(http.StatusOK, "application/json;charset=utf-8", w.b)
 }
 
 // nameInToken returns the name that a continuation token of the service's own form begins at: a checksum, a zero and
@@ -119,36 +102,89 @@ func nameInToken(token string) (name string, ok bool) {
 	return name, true
 }
 
-// pathItem returns an item of a listing.
-func (c *call) pathItem(item *state.Item) (p pathItem) {
+// pathWriter writes the items of List Paths in JSON, with their members in the order of the service's own documents.
+type pathWriter struct {
+	*page
+	c *call
+	l *state.Listing
+	n int // items so far
+	// prefixes are the directories of a flat account that only names tell of.
+	prefixes []pathPrefix
+}
+
+// pathPrefix is such a directory, and where its item is in the document.
+type pathPrefix struct {
+	name     string
+	from, to int
+}
+
+// member writes a member, unless value is empty. The item goes on with a comma.
+func (w *pathWriter) member(name, value string) {
+	if value != "" {
+		w.b = append(query.AppendJSON(append(w.b, name...), value), ',')
+	}
+}
+
+// write writes an item, and a comma behind it.
+func (w *pathWriter) write(item state.Item) error {
+	if w.n++; len(w.b) > budget.Answer {
+		w.l.Max = w.n
+	}
 	if item.Prefix != "" { // a directory of a flat account
-		return pathItem{Name: strings.TrimSuffix(item.Prefix, "/"), Directory: "true", Length: "0"}
+		p := pathPrefix{name: strings.TrimSuffix(strings.Clone(item.Prefix), "/"), from: len(w.b)}
+		w.raw(`{"contentLength":"0","etag":"","isDirectory":"true","lastModified":"","name":`)
+		w.b = append(query.AppendJSON(w.b, p.name), "},"...)
+		p.to = len(w.b)
+		w.prefixes = append(w.prefixes, p)
+		return nil
 	}
-	b := item.Blob
-	p = pathItem{Name: strings.Clone(item.Name), Length: strconv.FormatInt(b.Length, 10),
-		ETag:         strings.Trim(b.Changed.HexETag(), `"`),
-		LastModified: b.Changed.RFC1123()}
+	b, version := item.Blob, w.c.version()
+	w.raw("{")
+	if version >= v20201206 {
+		w.member(`"EncryptionScope":`, encryption.ID{Scope: b.Encryption.Scope}.ScopeName())
+	}
+	if sum := b.Encryption.KeySHA256; sum != "" {
+		w.member(`"CustomerProvidedKeySha256":`, base64.StdEncoding.EncodeToString([]byte(sum)))
+	}
+	n := b.Node
+	if n == nil || !n.Implicit || !n.Directory { // recorded
+		w.b = append(strconv.AppendInt(append(w.b, `"contentLength":"`...), b.Length, 10), `",`...)
+	}
+	if version >= v20200210 {
+		w.b = append(strconv.AppendInt(append(w.b, `"creationTime":"`...), b.Created.FileTime(), 10), `",`...)
+	}
+	if n != nil {
+		w.member(`"EncryptionContext":`, n.Context)
+	}
+	w.b = append(b.Changed.AppendHexETag(append(w.b, `"etag":"`...)), `",`...)
+	if version >= v20200210 && b.Expires != 0 {
+		w.b = append(strconv.AppendInt(append(w.b, `"expiryTime":"`...), b.Expires.FileTime(), 10), `",`...)
+	}
+	if n != nil {
+		w.member(`"group":`, w.c.nameOf(n.Group))
+	}
 	if b.IsDirectory() || hasFolderMark(b.Metadata) {
-		p.Directory = "true"
-		if b.Node != nil && b.Node.Implicit {
-			p.Length = "" // recorded
+		w.raw(`"isDirectory":"true",`)
+	}
+	w.b = append(b.Changed.AppendRFC1123(append(w.b, `"lastModified":"`...)), `","name":`...)
+	w.b = query.AppendJSON(w.b, item.Name)
+	if n != nil {
+		w.raw(`,"owner":`)
+		w.b = query.AppendJSON(w.b, w.c.nameOf(n.Owner))
+		w.b = append(n.Access.AppendPermissions(append(w.b, `,"permissions":"`...)), '"')
+	}
+	w.raw("},")
+	return nil
+}
+
+// without removes the items of the prefixes that drop names.
+func (w *pathWriter) without(drop func(name string) bool) {
+	kept, from := w.b[:0], 0
+	for _, p := range w.prefixes {
+		if drop(p.name) {
+			kept = append(kept, w.b[from:p.from]...)
+			from = p.to
 		}
 	}
-	if c.version() >= v20200210 {
-		p.Created = fileTime(b.Created)
-		if b.Expires != 0 {
-			p.Expires = fileTime(b.Expires)
-		}
-	}
-	if c.version() >= v20201206 {
-		p.Scope = encryption.ID{Scope: b.Encryption.Scope}.ScopeName()
-	}
-	if b.Encryption.KeySHA256 != "" {
-		p.KeySHA256 = base64.StdEncoding.EncodeToString([]byte(b.Encryption.KeySHA256))
-	}
-	if b.Node != nil {
-		p.Owner, p.Group, p.Permissions, p.Context = c.nameOf(b.Node.Owner), c.nameOf(b.Node.Group),
-			b.Node.Access.Permissions(), b.Node.Context
-	}
-	return p
+	w.b = append(kept, w.b[from:]...)
 }

@@ -70,12 +70,19 @@ func (e *element) set(name, value string, second ticks.Ticks, written []byte) {
 // pages are buffers of pages; larger ones than maxPage are left to the collector.
 var pages = sync.Pool{New: func() any { return &page{b: make([]byte, 0, 64<<10)} }}
 
-const maxPage = 1 * mib
+const maxPage = 2 * mib
+
+// emptyPage returns an empty buffer.
+func emptyPage() *page {
+	p := pages.Get().(*page)
+	p.b = p.b[:0]
+	return p
+}
 
 // newPage begins a document.
 func newPage() *page {
-	p := pages.Get().(*page)
-	p.b = append(p.b[:0], wire.NewXML(64).Bytes()...)
+	p := emptyPage()
+	p.b = append(p.b, wire.NewXML(64).Bytes()...)
 	for i := range p.elements {
 		p.elements[i].misses = 0
 	}

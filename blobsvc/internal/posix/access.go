@@ -16,14 +16,17 @@ const (
 )
 
 // String is the form of three characters, such as "r-x".
-func (p Perm) String() string {
-	b := []byte("---")
+func (p Perm) String() string { return string(p.append(make([]byte, 0, 3))) }
+
+func (p Perm) append(b []byte) []byte {
 	for i, q := range [...]Perm{Read, Write, Execute} {
 		if p&q != 0 {
-			b[i] = "rwx"[i]
+			b = append(b, "rwx"[i])
+		} else {
+			b = append(b, '-')
 		}
 	}
-	return string(b)
+	return b
 }
 
 // SuperUser is the owner of what a caller with an account key creates. It passes every check.
@@ -121,20 +124,23 @@ func (a *Access) Mode() Mode {
 
 // Permissions is the symbolic form: "rwxr-x---", with t or T in the last place for the sticky bit, and + behind it if
 // there is more in the list.
-func (a *Access) Permissions() string {
+func (a *Access) Permissions() string { return string(a.AppendPermissions(make([]byte, 0, 10))) }
+
+// AppendPermissions appends [Access.Permissions] to b.
+func (a *Access) AppendPermissions(b []byte) []byte {
 	m := a.Mode()
-	b := []byte(Perm(m>>6&7).String() + Perm(m>>3&7).String() + Perm(m&7).String())
-	if a.Sticky {
-		if b[8] == 'x' {
-			b[8] = 't'
+	b = Perm(m & 7).append(Perm(m >> 3 & 7).append(Perm(m >> 6 & 7).append(b)))
+	if last := &b[len(b)-1]; a.Sticky {
+		if *last == 'x' {
+			*last = 't'
 		} else {
-			b[8] = 'T'
+			*last = 'T'
 		}
 	}
 	if a.extended() || a.Default != nil {
 		b = append(b, '+')
 	}
-	return string(b)
+	return b
 }
 
 // Chmod returns a with another mode: of an item with a mask, the group's part changes the mask.

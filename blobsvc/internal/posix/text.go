@@ -65,7 +65,7 @@ func (l *List) append(b []byte, scope string) []byte {
 			b = append(b, ',')
 		}
 		b = append(append(append(append(append(b, scope...), kind...), ':'), id...), ':')
-		b = append(b, p.String()...)
+		b = p.append(b)
 	}
 	add("user", "", l.Owner)
 	for _, n := range l.Named {

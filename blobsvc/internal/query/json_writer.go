@@ -24,7 +24,7 @@ func ordinalName(n int) []byte { return strconv.AppendInt([]byte{'_'}, int64(n),
 
 func (w *jsonWriter) begin(out []byte, names []string) []byte {
 	for _, n := range names {
-		w.names = append(w.names, append(appendJSONString(nil, []byte(n)), ':'))
+		w.names = append(w.names, append(AppendJSON(nil, n), ':'))
 	}
 	return out
 }
@@ -38,7 +38,7 @@ func (w *jsonWriter) all(out []byte, r record) ([]byte, error) {
 			if name == nil {
 				name = ordinalName(w.n)
 			}
-			w.out = append(appendJSONString(w.out, name), ':')
+			w.out = append(AppendJSON(w.out, name), ':')
 			w.out = w.value(w.out, v)
 		}
 	}
@@ -77,10 +77,10 @@ func (w *jsonWriter) value(out []byte, v value) []byte {
 		}
 		return append(out, w.compact.Bytes()...)
 	case text:
-		return appendJSONString(out, v.b)
+		return AppendJSON(out, v.b)
 	}
 	w.text = v.appendText(w.text[:0])
-	return appendJSONString(out, w.text)
+	return AppendJSON(out, w.text)
 }
 
 func (w *jsonWriter) held() int { return 0 }
@@ -89,14 +89,15 @@ func (w *jsonWriter) flush(out []byte, _ bool) ([]byte, error) { return out, nil
 
 const hex = "0123456789abcdef"
 
-// appendJSONString appends b as a string. Bytes that are not UTF-8 become U+FFFD.
-func appendJSONString(out, b []byte) []byte {
+// AppendJSON appends b as a string of JSON. Bytes that are not UTF-8 become U+FFFD.
+func AppendJSON[S string | []byte](out []byte, b S) []byte {
 	out = append(out, '"')
 	from := 0
 	for i := 0; i < len(b); {
 		c := b[i]
 		if c >= utf8.RuneSelf {
-			if r, size := utf8.DecodeRune(b[i:]); r != utf8.RuneError || size > 1 {
+			r, size := utf8.DecodeRuneInString(string(b[i:min(i+utf8.UTFMax, len(b))]))
+			if r != utf8.RuneError || size > 1 {
 				i += size
 				continue
 			}

@@ -56,6 +56,7 @@ type decoder struct {
 	s    string
 	bad  bool
 	list []Meta // space for metadata
+	room *Node  // space for the node; nil for none
 }
 
 // newDecoder copies v, which may belong to a transaction, and checks the version.
@@ -71,17 +72,22 @@ func newDecoder(v []byte) decoder {
 type texts struct {
 	chunk    strings.Builder
 	metadata []Meta // of the last record
+	node     Node   // of the last record
 }
 
 const textsChunk = 32 << 10
 
 // string copies v.
-func (t *texts) string(v []byte) string {
-	if t.chunk.Cap()-t.chunk.Len() < len(v) {
+func (t *texts) string(v []byte) string { return t.joined("", v) }
+
+// joined returns prefix and v in one string.
+func (t *texts) joined(prefix string, v []byte) string {
+	if n := len(prefix) + len(v); t.chunk.Cap()-t.chunk.Len() < n {
 		t.chunk = strings.Builder{}
-		t.chunk.Grow(max(textsChunk, len(v)))
+		t.chunk.Grow(max(textsChunk, n))
 	}
 	at := t.chunk.Len()
+	t.chunk.WriteString(prefix)
 	t.chunk.Write(v)
 	return t.chunk.String()[at:]
 }
@@ -91,7 +97,7 @@ func (t *texts) decoder(v []byte) decoder {
 	if len(v) == 0 || v[0] != recordVersion {
 		return decoder{bad: true}
 	}
-	return decoder{s: t.string(v[1:]), list: t.metadata}
+	return decoder{s: t.string(v[1:]), list: t.metadata, room: &t.node}
 }
 
 func (d *decoder) more() bool { return len(d.s) > 0 && !d.bad }

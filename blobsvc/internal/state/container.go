@@ -41,7 +41,7 @@ func (s *Store) CreateContainer(w *ContainerWrite, rec Container) (ticks.Ticks, 
 			return err
 		}
 		rec.generation = generation(nextID(tx))
-		if w.Policy.Hierarchical && !isSystem(w.Container) {
+		if w.Policy.Hierarchical && !IsSystem(w.Container) {
 			rec.generation |= treeBit
 			root := newRoot(w.Owner, string(key))
 			root.Created, root.Changed = changed, changed

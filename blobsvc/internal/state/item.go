@@ -126,23 +126,28 @@ const (
 	MaxSegment = 255 * 4
 )
 
-// CleanPath returns the segments of a path in a tree: empty ones count as none. It fails with [ErrBlobName] for . and
-// .. and too many directories.
-func CleanPath(path string) ([]string, error) {
-	var segments []string
+// CleanPath returns the segments of a path in a tree, where empty ones count as none, and the path that consists of
+// them alone. It fails with [ErrBlobName] for . and .. and too many directories.
+func CleanPath(path string) (clean string, segments []string, err error) {
+	segments = make([]string, 0, min(strings.Count(path, "/"), MaxDepth+1)+1)
+	size := -1
 	for s := range strings.SplitSeq(path, "/") {
 		switch {
 		case s == "":
 			continue
 		case s == "." || s == ".." || len(s) > MaxSegment:
-			return nil, ErrBlobName
+			return "", nil, ErrBlobName
 		}
 		segments = append(segments, s)
+		size += 1 + len(s)
 	}
 	if len(segments) > MaxDepth+1 {
-		return nil, ErrPathDepth
+		return "", nil, ErrPathDepth
 	}
-	return segments, nil
+	if size == len(path) {
+		return path, segments, nil
+	}
+	return strings.Join(segments, "/"), segments, nil
 }
 
 // find returns the place of the path that r names. It fails with [ErrContainerNotFound], and in a tree with [ErrAccess]
@@ -168,13 +173,13 @@ func (r *Ref) existing(tx *store.Tx) (item, error) {
 }
 
 func walkTree(tx *store.Tx, root inode, path string, caller *posix.Caller) (p place, err error) {
-	segments, err := CleanPath(path)
+	path, segments, err := CleanPath(path)
 	if err != nil {
 		return p, err
 	}
-	p = place{item: root.item(), kind: entryDirectory, parent: root, path: strings.Join(segments, "/"),
-		above: make([]inode, 0, len(segments))}
+	p = place{kind: entryDirectory, parent: root, path: path, above: make([]inode, 0, len(segments))}
 	at := entry{root, entryDirectory}
+	key := make([]byte, 0, 64)
 	for i, s := range segments {
 		if at.kind != entryDirectory {
 			return p, ErrPathConflict
@@ -183,15 +188,15 @@ func walkTree(tx *store.Tx, root inode, path string, caller *posix.Caller) (p pl
 			return p, err
 		}
 		p.parent, p.name, p.above = at.inode, segments[len(segments)-1], append(p.above, at.inode)
-		next, ok, err := child(tx, at.inode, s)
-		if err != nil {
-			return p, err
-		}
-		if !ok {
-			p.item, p.kind, p.missing = item{}, 0, segments[i:len(segments)-1]
+		key = append(binary.BigEndian.AppendUint64(key[:0], uint64(at.inode)), s...)
+		v := tx.Get(namesBucket, key)
+		if v == nil {
+			p.kind, p.missing = 0, segments[i:len(segments)-1]
 			return p, nil
 		}
-		at = next
+		if at, err = decodeEntry(v); err != nil {
+			return p, err
+		}
 	}
 	p.item, p.kind = at.inode.item(), at.kind
 	return p, nil

@@ -112,6 +112,13 @@ func blobKey(it item, slot Slot) []byte {
 	return binary.BigEndian.AppendUint64(namePrefix(it), uint64(slot))
 }
 
+// appendNodeKey appends the key of the base record of an inode.
+func appendNodeKey(k []byte, n inode) []byte {
+	k = binary.BigEndian.AppendUint64(k, uint64(treeBit))
+	k = append(binary.BigEndian.AppendUint64(k, uint64(n)), 0)
+	return binary.BigEndian.AppendUint64(k, uint64(baseSlot))
+}
+
 // parseBlobKey splits a key of the blobs bucket.
 func parseBlobKey(k []byte) (it item, slot Slot, err error) {
 	gen, name, slot, err := splitBlobKey(k)

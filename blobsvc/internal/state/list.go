@@ -17,7 +17,8 @@ type Listing struct {
 	From []byte
 	// EndBefore ends the listing: no blob of this name or a later one is an item. "" sets no end.
 	EndBefore string
-	// Max is the number of items in a page.
+	// Max is the number of items in a page. To end the page, the function that takes the items sets it to their number so
+	// far.
 	Max int
 	// Now decides which blobs have expired.
 	Now ticks.Ticks
@@ -39,10 +40,12 @@ type Listing struct {
 	VersionsOnly bool
 
 	// gen is the container's generation, once it was found: all pages of a listing are of one container.
-	gen  generation
-	rec  Blob // the record of the current item, used again
-	name nameState
-	text texts
+	gen generation
+	rec Blob // the record of the current item, used again
+	// nodeKey is the key of the last record of a tree, used again.
+	nodeKey []byte
+	name    nameState
+	text    texts
 }
 
 // ItemKind is the kind of items that a listing of a tree shows.
@@ -60,8 +63,8 @@ const (
 type Item struct {
 	Prefix string
 	Name   string
-	// Blob is without its pieces, and valid until the next item, its metadata too; nil for a prefix and for uncommitted
-	// blocks.
+	// Blob is without its pieces, and valid until the next item, its metadata and node too; nil for a prefix and for
+	// uncommitted blocks.
 	Blob *Blob
 	// VersionsOnly is set for the newest version of a blob without a current version.
 	VersionsOnly bool
@@ -176,12 +179,8 @@ func (l *Listing) findBlob(tx *store.Tx, w *walker) (item Item, at []byte, err e
 		w.seek(blobKey(l.gen.item(string(rawName)), baseSlot))
 		return item, nil, nil
 	}
-	if err := decodeBlobFrom(l.text.decoder(w.value), &l.rec, false); err != nil {
+	if err := l.decode(w.value, slot); err != nil {
 		return item, nil, err
-	}
-	l.rec.slot = slot
-	if l.rec.Metadata != nil {
-		l.text.metadata = l.rec.Metadata
 	}
 	item = Item{Name: l.text.string(rawName), Blob: &l.rec}
 	if err := l.readName(tx, l.gen.item(item.Name), item.Name); err != nil {
@@ -197,6 +196,16 @@ func (l *Listing) findBlob(tx *store.Tx, w *walker) (item Item, at []byte, err e
 	}
 	l.rec.finishRehydration(l.Now)
 	return item, w.key, nil
+}
+
+// decode makes a record, without its pieces, the current one.
+func (l *Listing) decode(v []byte, slot Slot) error {
+	err := decodeBlobFrom(l.text.decoder(v), &l.rec, false)
+	l.rec.slot = slot
+	if l.rec.Metadata != nil {
+		l.text.metadata = l.rec.Metadata
+	}
+	return err
 }
 
 // wants decides about the current record.

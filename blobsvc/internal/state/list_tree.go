@@ -21,6 +21,8 @@ type treeWalk struct {
 	descend bool
 	last    entry
 	path    string // of the last entry
+	text    texts  // of the paths
+	key     []byte // of the last record, used again
 }
 
 // treeLevel is one directory of the walk.
@@ -53,7 +55,7 @@ func (w *treeWalk) begin(dir inode, path, prefix, from string) error {
 		if e.kind != entryDirectory {
 			return nil
 		}
-		if _, err := permit(w.tx, e.inode, w.caller, posix.Read|posix.Execute); err != nil {
+		if err := w.mayList(e.inode); err != nil {
 			return err
 		}
 		dir, path, prefix, rest = e.inode, path+name+"/", "", below
@@ -61,20 +63,46 @@ func (w *treeWalk) begin(dir inode, path, prefix, from string) error {
 }
 
 func (w *treeWalk) push(dir inode, path, prefix, from string) *treeLevel {
-	l := treeLevel{walker{cur: w.tx.Cursor(namesBucket), within: entryKey(dir, prefix)}, path}
-	l.seek(entryKey(dir, from))
-	w.levels = append(w.levels, l)
-	return &w.levels[len(w.levels)-1]
+	n := len(w.levels)
+	if n < cap(w.levels) {
+		w.levels = w.levels[:n+1] // with the cursor of an earlier directory
+	} else {
+		w.levels = append(w.levels, treeLevel{})
+	}
+	l := &w.levels[n]
+	if l.cur == nil {
+		l.cur = w.tx.Cursor(namesBucket)
+	}
+	l.path, l.within = path, entryKey(dir, prefix)
+	start := l.within
+	if from != prefix {
+		start = entryKey(dir, from)
+	}
+	l.seek(start)
+	return l
+}
+
+// mayList checks that the directory's record exists, and the permission to list it.
+func (w *treeWalk) mayList(dir inode) error {
+	if w.caller.Super() {
+		w.key = appendNodeKey(w.key[:0], dir)
+		if w.tx.Get(blobsBucket, w.key) == nil {
+			return ErrBlobNotFound
+		}
+		return nil
+	}
+	_, err := permit(w.tx, dir, w.caller, posix.Read|posix.Execute)
+	return err
 }
 
 // next moves to the next entry; more is false at the end.
 func (w *treeWalk) next() (more bool, err error) {
 	if w.descend {
 		w.descend = false
-		if _, err := permit(w.tx, w.last.inode, w.caller, posix.Read|posix.Execute); err != nil {
+		if err := w.mayList(w.last.inode); err != nil {
 			return false, err
 		}
-		w.push(w.last.inode, w.path+"/", "", "")
+		w.push(w.last.inode, w.text.joined(w.path, slash), "", "")
 	}
 	for len(w.levels) > 0 {
 		l := &w.levels[len(w.levels)-1]
@@ -85,12 +113,14 @@ func (w *treeWalk) next() (more bool, err error) {
 		if w.last, err = decodeEntry(l.value); err != nil {
 			return false, err
 		}
-		w.path = l.path + string(l.key[8:])
+		w.path = w.text.joined(l.path, l.key[8:])
 		l.walker.next()
 		return true, nil
 	}
 	return false, nil
 }
+
+var slash = []byte("/")
 
 // comparePaths compares in the order of listings.
 func comparePaths(a, b string) int {
@@ -176,7 +206,7 @@ func (l *treePage) walk(tx *store.Tx, from string, fromSlot Slot, trash *trashWa
 		if len(l.From) > 0 {
 			return false, nil
 		}
-		return l.sendFile(tx, p.item, p.path, 0, func(item Item, _ Slot) (bool, error) {
+		return l.sendFile(tx, p.item.inode(), p.path, 0, func(item Item, _ Slot) (bool, error) {
 			return l.send(item, func() []byte { return nil })
 		})
 	}
@@ -218,12 +248,12 @@ func (l *treePage) walk(tx *store.Tx, from string, fromSlot Slot, trash *trashWa
 			if w.path != from {
 				fromSlot = 0
 			}
-			more, err = l.sendFile(tx, w.last.inode.item(), w.path, fromSlot, send)
+			more, err = l.sendFile(tx, w.last.inode, w.path, fromSlot, send)
 		case l.Delimiter != "" && !l.Paths:
 			trash.prefix = w.path + "/"
 			more, err = send(Item{Prefix: trash.prefix}, 0)
 		default:
-			if err := loadBlob(tx, w.last.inode.item(), baseSlot, &l.rec); err != nil {
+			if err := l.load(tx, w.last.inode); err != nil {
 				return false, lostRecord(err)
 			}
 			w.descend = l.Delimiter == ""
@@ -233,6 +263,16 @@ func (l *treePage) walk(tx *store.Tx, from string, fromSlot Slot, trash *trashWa
 			return false, err
 		}
 	}
+}
+
+// load makes the base record of an inode the current one.
+func (l *Listing) load(tx *store.Tx, n inode) error {
+	l.nodeKey = appendNodeKey(l.nodeKey[:0], n)
+	v := tx.Get(blobsBucket, l.nodeKey)
+	if v == nil {
+		return ErrBlobNotFound
+	}
+	return l.decode(v, baseSlot)
 }
 
 // lostRecord is the error for an entry of a directory whose record is missing, which is damage: a listing without it
@@ -245,11 +285,11 @@ func lostRecord(err error) error {
 }
 
 // sendFile sends the items of a file from a slot on: snapshots, if they are wanted, and the file itself.
-func (l *Listing) sendFile(tx *store.Tx, it item, path string, from Slot,
+func (l *Listing) sendFile(tx *store.Tx, n inode, path string, from Slot,
 	send func(Item, Slot) (bool, error)) (more bool, err error) {
 	if !l.Snapshots && !l.Deleted {
-		switch err := loadBlob(tx, it, baseSlot, &l.rec); {
-		case errors.Is(err, ErrBlobNotFound) && tx.Get(pendingBucket, pendingKey(it)) == nil:
+		switch err := l.load(tx, n); {
+		case errors.Is(err, ErrBlobNotFound) && tx.Get(pendingBucket, pendingKey(n.item())) == nil:
 			return false, lostRecord(err)
 		case errors.Is(err, ErrBlobNotFound):
 			if !l.Uncommitted {
@@ -264,7 +304,7 @@ func (l *Listing) sendFile(tx *store.Tx, it item, path string, from Slot,
 		l.rec.finishRehydration(l.Now)
 		return send(Item{Name: path, Blob: &l.rec}, baseSlot)
 	}
-	more, found := true, false
+	it, more, found := n.item(), true, false
 	err = eachRecord(tx, it, func(b *Blob) (bool, error) {
 		found = true
 		if b.slot < from {

@@ -7,15 +7,15 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
-// isSystem reports whether the system writes a container; such containers are flat in all accounts.
-func isSystem(container string) bool {
+// IsSystem reports whether the system writes a container; such containers are flat in all accounts.
+func IsSystem(container string) bool {
 	return strings.HasPrefix(container, "$") && container != RootContainer
 }
 
 // checkNamespace fails with [ErrNamespace] if the account has containers of the other kind: an account is hierarchical
 // from its first container on, or never.
 func checkNamespace(tx *store.Tx, account, container string, hierarchical bool) error {
-	if isSystem(container) {
+	if IsSystem(container) {
 		return nil
 	}
 	is, known, err := namespaceOf(tx, account)
@@ -31,7 +31,7 @@ func namespaceOf(tx *store.Tx, account string) (hierarchical, known bool, err er
 	scope := containerKey(account, "")
 	cur := tx.Cursor(containersBucket)
 	for k, _ := cur.Seek(scope); k != nil && bytes.HasPrefix(k, scope); k, _ = cur.Next() {
-		if name := string(k[len(scope):]); !isSystem(name) {
+		if name := string(k[len(scope):]); !IsSystem(name) {
 			gen, err := containerGeneration(tx, account, name)
 			return gen.isTree(), true, err
 		}

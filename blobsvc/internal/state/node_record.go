@@ -88,7 +88,11 @@ func oneIf(b bool) byte {
 }
 
 func (d *decoder) node() *Node {
-	n := &Node{parent: inode(d.uint()), name: d.string()}
+	n := d.room
+	if n == nil {
+		n = new(Node)
+	}
+	*n = Node{parent: inode(d.uint()), name: d.string()}
 	flags := d.byte()
 	owner := func() string {
 		if s := d.string(); s != "" {
