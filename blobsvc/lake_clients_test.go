@@ -1,7 +1,6 @@
 package blobsvc_test
 
 import (
-	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
 	"strings"
@@ -289,10 +288,7 @@ func TestLakePropertiesNeedKey(t *testing.T) {
 	t.Parallel()
 	f := lake(t)
 	f.filesystem("one")
-	sum := sha256.Sum256([]byte("01234567890123456789012345678901"))
-	key := []string{"x-ms-encryption-algorithm", "AES256", "x-ms-encryption-key",
-		base64.StdEncoding.EncodeToString([]byte("01234567890123456789012345678901")), "x-ms-encryption-key-sha256",
-		base64.StdEncoding.EncodeToString(sum[:])}
+	key := keyHeaders("x-ms-encryption-", cpk(1))
 	f.lakeDo("PUT", "/one/f?resource=file", "", append(key, "x-ms-encryption-context", "context")...).want(t, 201, "")
 	r := f.lakeDo("HEAD", "/one/f?action=getStatus", "").want(t, 200, "")
 	if got := r.header.Get("X-Ms-Encryption-Context"); got != "context" {
@@ -303,7 +299,7 @@ func TestLakePropertiesNeedKey(t *testing.T) {
 		t.Errorf("a flush is encrypted: %q", got)
 	}
 	list := f.lakeDo("GET", "/one?resource=filesystem&recursive=true", "").want(t, 200, "").body
-	if want := `"CustomerProvidedKeySha256":"` + key[5] + `"`; !strings.Contains(list, want) {
+	if want := `"CustomerProvidedKeySha256":"` + key[3] + `"`; !strings.Contains(list, want) {
 		t.Errorf("the listing is %s", list)
 	}
 	f.lakeDo("HEAD", "/one/f", "").want(t, 409, "BlobUsesCustomerSpecifiedEncryption")
@@ -311,7 +307,7 @@ func TestLakePropertiesNeedKey(t *testing.T) {
 	set := []string{"x-ms-properties", "a=Yg=="}
 	f.lakeDo("PATCH", "/one/f?action=setProperties", "", set...).want(t, 409, "BlobUsesCustomerSpecifiedEncryption")
 	r = f.lakeDo("PATCH", "/one/f?action=setProperties", "", append(set, key...)...).want(t, 200, "")
-	if got := r.header.Get("X-Ms-Encryption-Key-Sha256"); got != key[5] ||
+	if got := r.header.Get("X-Ms-Encryption-Key-Sha256"); got != key[3] ||
 		r.header.Get("X-Ms-Request-Server-Encrypted") != "true" {
 		t.Errorf("the answer has %v", r.header)
 	}

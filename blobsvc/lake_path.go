@@ -120,7 +120,7 @@ func (s *Service) newNode(c *call, directory bool) (n *state.NewNode, err error)
 			return nil, errAccess
 		}
 	}
-	if !s.hierarchical(c.Account) &&
+	if !s.isTree(c) &&
 		(n.Mode != nil || n.Umask != nil || n.Entries != nil || n.Owner != "" || n.Group != "" || n.Context != "" ||
 			n.Transaction != "") {
 		return nil, errNeedsTree
@@ -158,6 +158,9 @@ func (s *Service) createPath(c *call, directory bool) error {
 	if _, err := c.contentLength(0); err != nil && !errors.Is(err, wire.ErrMissingContentLength) {
 		return err
 	}
+	if err := c.refuse(ofSource); err != nil {
+		return err
+	}
 	w, err := s.write(c)
 	if err != nil {
 		return err
@@ -188,7 +191,7 @@ func (s *Service) createPath(c *call, directory bool) error {
 	if w.Lease, err = c.createLease(); err != nil {
 		return err
 	}
-	if directory && !s.hierarchical(c.Account) {
+	if directory && !s.isTree(c) {
 		b.Metadata = append(b.Metadata, state.Meta{Name: folderMark, Value: "true"})
 	}
 	result, err := s.state.PutBlob(&w, &b, nil)
@@ -204,6 +207,10 @@ func (s *Service) createPath(c *call, directory bool) error {
 	}
 	return c.Status(http.StatusCreated)
 }
+
+// ofSource are the headers that only a rename has.
+var ofSource = []string{"X-Ms-Source-If-Match", "X-Ms-Source-If-None-Match", "X-Ms-Source-If-Modified-Since",
+	"X-Ms-Source-If-Unmodified-Since", "X-Ms-Source-Lease-Id"}
 
 // pathExists returns the error of a creation that replaces nothing, with the header by which Hadoop finds that a
 // directory to be made exists already.
@@ -335,12 +342,13 @@ func (s *Service) renamePath(c *call) error {
 	if !s.hierarchical(c.Account) {
 		return errNeedsTree
 	}
-	for _, name := range [...]string{"X-Ms-Acl", "X-Ms-Owner", "X-Ms-Group", "X-Ms-Encryption-Context",
-		"X-Ms-Expiry-Option",
-		"X-Ms-Expiry-Time"} { // which a rename does not change
-		if c.Header(name) != "" {
-			return wire.ErrUnsupportedHeader.With("HeaderName", strings.ToLower(name))
-		}
+	unsupported := []string{"X-Ms-Acl", "X-Ms-Owner", "X-Ms-Group", "X-Ms-Encryption-Context", "X-Ms-Expiry-Option",
+		"X-Ms-Expiry-Time", "X-Ms-Proposed-Lease-Id", "X-Ms-Lease-Duration"} // which a rename does not change
+	if c.Header("X-Ms-Permissions") == "" {
+		unsupported = append(unsupported, "X-Ms-Umask")
+	}
+	if err := c.refuse(unsupported); err != nil {
+		return err
 	}
 	src, err := s.renameSource(c)
 	if err != nil {
@@ -349,6 +357,7 @@ func (s *Service) renamePath(c *call) error {
 	// The SDKs send legacy, with which a directory that exists is replaced or in the way. Hadoop sends no mode, and its
 	// tests have it that the source is moved below such a directory.
 	src.Into = mode != "legacy"
+	src.Only = map[string]state.ItemKind{"file": state.Files, "directory": state.Directories}[c.Restype]
 	w, err := s.write(c)
 	if err != nil {
 		return err
@@ -376,6 +385,16 @@ func (s *Service) renamePath(c *call) error {
 	}
 	s.background.Wake()
 	return c.Status(http.StatusCreated)
+}
+
+// refuse fails if the request has one of the headers, which the operation does not use.
+func (c *call) refuse(headers []string) error {
+	for _, name := range headers {
+		if c.Header(name) != "" {
+			return wire.ErrUnsupportedHeader.With("HeaderName", strings.ToLower(name))
+		}
+	}
+	return nil
 }
 
 // setPathProperties: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/update
@@ -556,7 +575,7 @@ func (s *Service) deletePath(c *call) error {
 	if err != nil {
 		return err
 	}
-	if !s.hierarchical(c.Account) {
+	if !s.isTree(c) {
 		return s.deleteFlat(c, &w, recursive)
 	}
 	if token := c.Query.Get("continuation"); token != "" {

@@ -67,7 +67,13 @@ func TestStructuredBodies(t *testing.T) {
 	f.do("PUT", "/box/a?comp=appendblock", page, headers...).want(t, 201, "")
 	f.do("PUT", "/box/c?comp=block&blockid=AAAA", page, headers...).want(t, 201, "")
 	f.do("PUT", "/box/c?comp=blocklist", "<BlockList><Latest>AAAA</Latest></BlockList>").want(t, 201, "")
-	for _, name := range []string{"p", "a", "c"} {
+	f.lakeDo("PUT", "/box/l?resource=file", "").want(t, 201, "")
+	r = f.lakeDo("PATCH", "/box/l?action=append&position=0", page, headers...).want(t, 202, "")
+	if r.header.Get("x-ms-structured-body") != xsm {
+		t.Errorf("append: headers %v", r.header)
+	}
+	f.lakeDo("PATCH", "/box/l?action=flush&position=1024", "").want(t, 200, "")
+	for _, name := range []string{"p", "a", "c", "l"} {
 		if got := f.do("GET", "/box/"+name, ""); got.body != string(pattern(1024)) {
 			t.Errorf("%s: content differs", name)
 		}

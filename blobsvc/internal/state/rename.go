@@ -24,6 +24,8 @@ type RenameSource struct {
 	If Preconditions
 	// Into moves it below a destination that is a directory, as mv does, and does not replace the directory.
 	Into bool
+	// Only is the kind that it must be of.
+	Only ItemKind
 }
 
 // RenameChanges hold what a rename changes beside the path. Nil fields stay.
@@ -71,6 +73,9 @@ func (s *Store) Rename(w *Write, src *RenameSource, changes *RenameChanges) (Res
 		case len(c.missing) > 0:
 			return ErrRenameParent
 		}
+		if err := c.mayTake(src, b); err != nil {
+			return err
+		}
 		if err := c.replaceBy(b); err != nil {
 			return err
 		}
@@ -103,6 +108,28 @@ func (s *Store) Rename(w *Write, src *RenameSource, changes *RenameChanges) (Res
 		c.result.Changed = b.Changed
 		return nil
 	})
+}
+
+// mayTake checks the encryption of b, the source of a rename: a key that the request has must be that of the file, and
+// a container that enforces its scope takes what is in one that enforces the same.
+func (c *change) mayTake(src *RenameSource, b *Blob) error {
+	if c.Encryption.Key != nil && !b.IsDirectory() {
+		if err := c.unlock(b); err != nil {
+			return err
+		}
+	}
+	if src.Container == c.Container {
+		return nil
+	}
+	to, err := getContainer(c.tx, c.Account, c.Container)
+	if err != nil || !to.OnlyScope {
+		return err
+	}
+	from, err := getContainer(c.tx, c.Account, src.Container)
+	if err == nil && (!from.OnlyScope || from.Scope != to.Scope) {
+		err = ErrContainerScope
+	}
+	return err
 }
 
 // descend adds the name of from to the path of the change, if that is a directory other than from.
@@ -138,6 +165,9 @@ func (src *RenameSource) load(c *change) (from place, b *Blob, err error) {
 		return from, nil, ErrRenameNotFound
 	case err != nil:
 		return from, nil, err
+	}
+	if src.Only == Files && b.IsDirectory() || src.Only == Directories && !b.IsDirectory() {
+		return from, nil, ErrRenameKinds
 	}
 	if err := checkUnlink(c.tx, b, src.Caller); err != nil {
 		return from, nil, err
