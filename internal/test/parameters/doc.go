@@ -9,6 +9,9 @@
 // the account return afterwards. A parameter without effect, which is not refused either, fails the test, unless
 // exceptions.go names it with the reason.
 //
+// The headers that clients read of an answer are listed as well. Each must be in the answer of some scene, or in
+// exceptions.go.
+//
 // After a new version of a specification, raise the versions in gen, write parameters.txt again, and give the new
 // operations scenes.
 package parameters

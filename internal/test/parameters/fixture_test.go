@@ -34,7 +34,7 @@ import (
 )
 
 // accounts is the number of scenes that a fixture has room for; the first scoped of them have encryption scopes, which
-// take a write of a file each. The last trees of them have a hierarchical namespace.
+// take a write of a file each. The last trees of them have a hierarchical namespace, and the very last one scopes too.
 const (
 	accounts = 4000
 	scoped   = 40
@@ -50,6 +50,8 @@ type fixture struct {
 	used     atomic.Int32
 	scoped   atomic.Int32
 	trees    atomic.Int32
+	// seen are the headers of the answers of the current operation.
+	seen map[string]bool
 }
 
 func open(t *testing.T) *fixture {
@@ -62,7 +64,7 @@ func open(t *testing.T) *fixture {
 	var roles []auth.Assignment
 	for i := range list {
 		list[i] = auth.Account{Name: accountName(i), Keys: []auth.Key{key}}
-		if i < scoped {
+		if i < scoped || i == accounts-1 {
 			list[i].Overrides, err = list[i].Overrides.With("encryption-scopes", "scope1,scope2")
 			check.OK(t, err)
 		}
@@ -234,8 +236,10 @@ func (f *fixture) stage(t *testing.T, service string, scopes bool) *stage {
 	t.Helper()
 	n, end := scoped+int(f.used.Add(1)), accounts-trees
 	switch {
+	case service == "dfs" && scopes:
+		n, end = accounts-1, accounts
 	case service == "dfs":
-		n, end = accounts-trees+int(f.trees.Add(1)), accounts
+		n, end = accounts-trees+int(f.trees.Add(1)), accounts-1
 	case scopes:
 		n, end = int(f.scoped.Add(1)), scoped
 	}
@@ -265,6 +269,7 @@ func (s *stage) learn(name, value string) {
 type answer struct {
 	status int
 	text   string
+	header http.Header
 }
 
 var (
@@ -325,7 +330,7 @@ func (s *stage) send(t *testing.T, r request) answer {
 		header[http.CanonicalHeaderKey(name)] = v
 	}
 	s.learnFrom(header, string(body))
-	return answer{result.StatusCode, render(result.StatusCode, header, string(body))}
+	return answer{result.StatusCode, render(result.StatusCode, header, string(body)), header}
 }
 
 // signature returns the header of a DELETE request inside a batch.
@@ -383,6 +388,11 @@ func (f *fixture) observe(t *testing.T, sc scene, r request, scopes bool) answer
 		}
 	}
 	got := s.send(t, r)
+	if got.status < 400 {
+		for name := range got.header {
+			f.seen[name] = true
+		}
+	}
 	if got.status >= 400 { // refused: what it changed does not matter here
 		return got
 	}

@@ -27,6 +27,10 @@ func TestEveryParameterMatters(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) { f.guard(t, used, name, o, sc) })
+		if sc, ok := renames[name]; ok {
+			sc.service, o.answers = o.service, nil
+			t.Run(name+" (rename)", func(t *testing.T) { f.guard(t, used, name+" (rename)", o, sc) })
+		}
 	}
 	for name := range exceptions {
 		if !used[name] {
@@ -37,6 +41,7 @@ func TestEveryParameterMatters(t *testing.T) {
 
 // guard checks that each parameter of an operation has an effect. used collects the exceptions that were needed.
 func (f *fixture) guard(t *testing.T, used map[string]bool, name string, o operation, sc scene) {
+	f.seen = map[string]bool{}
 	base := f.observe(t, sc, sc.request, false)
 	if base.status >= 400 {
 		t.Fatalf("the scene fails: %s", base.text)
@@ -44,6 +49,17 @@ func (f *fixture) guard(t *testing.T, used map[string]bool, name string, o opera
 	if again := f.observe(t, sc, sc.request, false); again.text != base.text {
 		t.Fatalf("two runs of the same scene differ:\n%s\n\n%s", base.text, again.text)
 	}
+	defer func() {
+		for _, more := range answering[name] {
+			more.service = o.service
+			f.observe(t, more, more.request, more.scoped)
+		}
+		for _, h := range o.answers {
+			if !f.seen[h] && unanswered[name+" "+h] == "" && unanswered[o.service+" "+h] == "" {
+				t.Errorf("the answer never has %s", h)
+			}
+		}
+	}()
 	first, firstBase := sc, base
 	for _, p := range o.parameters {
 		sc, base := first, firstBase

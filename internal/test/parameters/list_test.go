@@ -2,6 +2,7 @@ package parameters
 
 import (
 	"bufio"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 type operation struct {
 	service, name, method string
 	parameters            []parameter
+	answers               []string // headers of the answer, as net/http writes them
 }
 
 // parameter is a header or a query parameter of an operation.
@@ -38,6 +40,9 @@ func load(t *testing.T) []operation {
 			service = words[1]
 		case line[0] != ' ':
 			list = append(list, operation{service: service, name: words[0], method: words[1]})
+		case words[0] == "answer":
+			o := &list[len(list)-1]
+			o.answers = append(o.answers, http.CanonicalHeaderKey(words[1]))
 		default:
 			o := &list[len(list)-1]
 			p := parameter{name: words[0] + " " + words[1]}

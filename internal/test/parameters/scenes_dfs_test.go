@@ -1,5 +1,10 @@
 package parameters
 
+import (
+	"crypto/sha256"
+	"encoding/base64"
+)
+
 // Scenes of the dfs endpoint. Their accounts have a hierarchical namespace.
 
 const otherLease = "22222222-0000-0000-0000-222222222222"
@@ -79,6 +84,12 @@ var dfsScenes = map[string]scene{
 		request: req("PATCH /files/d/f?action=setProperties", "x-ms-properties: m=MQ=="), after: pathReads},
 }
 
+// renames is a second scene of operations: Path Create has that name in the specification when it renames as well.
+var renames = map[string]scene{
+	"dfs Path.Create": {prepare: pathTree, request: req("PUT /files/d/n", "x-ms-rename-source: /files/d/f"),
+		after: append(prepare(pathReads...), req("HEAD /files/d/n"))},
+}
+
 // dfsRetention keeps deleted paths. The dfs endpoint has no service properties; those of the Blob endpoint count.
 var dfsRetention = req("PUT /?restype=service&comp=properties", "= "+permanent)
 
@@ -86,6 +97,11 @@ var dfsRetention = req("PUT /?restype=service&comp=properties", "= "+permanent)
 var dfsVariants = func() map[string]scene {
 	moved := scene{service: "dfs", prepare: pathTree, request: req("PUT /files/d/n", "x-ms-rename-source: /files/d/f"),
 		after: []request{listPaths}}
+	into := moved // a directory that exists
+	into.prepare = append(prepare(pathTree...), req("PUT /files/d/empty?resource=directory"))
+	into.request = req("PUT /files/d/empty", "x-ms-rename-source: /files/d/e")
+	onto := moved // a file that exists
+	onto.request = req("PUT /files/d/g", "x-ms-rename-source: /files/d/f")
 	leasedSource := moved
 	leasedSource.prepare = append(prepare(pathTree...), pathLeased)
 	leasedSource.request = moved.request.with("header x-ms-source-lease-id", lease)
@@ -134,7 +150,9 @@ var dfsVariants = func() map[string]scene {
 	return map[string]scene{
 		"dfs Path.Create header x-ms-source-lease-id":           leasedSource,
 		"dfs Path.Create header x-ms-source-":                   moved,
-		"dfs Path.Create query mode":                            moved,
+		"dfs Path.Create query mode":                            into,
+		"dfs Path.Create (rename) query mode":                   into,
+		"dfs Path.Create (rename) header If-":                   onto,
 		"dfs Path.Create query continuation":                    moved,
 		"dfs Path.Create header x-ms-lease-duration":            newFile,
 		"dfs Path.Create header x-ms-proposed-lease-id":         newFile,
@@ -167,3 +185,37 @@ var dfsVariants = func() map[string]scene {
 		"dfs Path.Update header x-ms-content-md5":               flush,
 	}
 }()
+
+// answering are further scenes by operation, for headers that the answers in the other scenes do not have.
+var answering = func() map[string][]scene {
+	everything := req("PUT /files/d/f?resource=file", "x-ms-cache-control: no-store", "x-ms-content-disposition: inline",
+		"x-ms-content-encoding: x-probe", "x-ms-content-language: xx", "x-ms-encryption-context: c",
+		"x-ms-expiry-option: Absolute", "x-ms-expiry-time: {later}", "x-ms-properties: k=MQ==")
+	full := prepare(files, everything, begun, committed.with("header x-ms-content-md5", md5Of("hello")), pathLeased)
+	keyed := func(r request) request {
+		sum := sha256.Sum256([]byte(customerKey))
+		return r.with("header x-ms-encryption-key", base64.StdEncoding.EncodeToString([]byte(customerKey))).
+			with("header x-ms-encryption-key-sha256", base64.StdEncoding.EncodeToString(sum[:])).
+			with("header x-ms-encryption-algorithm", "AES256")
+	}
+	encrypted := prepare(files, keyed(file), keyed(begun), keyed(committed))
+	scoped := prepare(req("PUT /files?resource=filesystem", "x-ms-default-encryption-scope: scope1"), file)
+	page := "&maxResults=1"
+	return map[string][]scene{
+		"dfs Service.ListFileSystems": {{prepare: prepare(files, req("PUT /other?resource=filesystem")),
+			request: req("GET /?resource=account" + page)}},
+		"dfs Path.Create": {{prepare: prepare(files), request: keyed(file)}},
+		"dfs Path.AppendData": {{prepare: prepare(files, keyed(file)), request: keyed(begun)},
+			{prepare: prepare(files, file), request: begun.with("header Content-MD5", md5Of("hello"))}},
+		"dfs Path.FlushData": {{prepare: prepare(files, keyed(file), keyed(begun)), request: keyed(committed)}},
+		"dfs Path.GetProperties": {{prepare: full, request: headPath}, {prepare: encrypted, request: keyed(headPath)},
+			{prepare: scoped, request: headPath, scoped: true}},
+		"dfs Path.Read": {{prepare: full, request: readPath}, {prepare: encrypted, request: keyed(readPath)},
+			{prepare: full, request: readPath.with("header Range", "bytes=0-1").
+				with("header x-ms-range-get-content-md5", "true")}},
+		"dfs Path.Delete": {{prepare: prepare(dfsRetention, files, file), request: removed}},
+	}
+}()
+
+// customerKey is a key of AES-256.
+const customerKey = "0123456789abcdef0123456789abcdef"

@@ -13,6 +13,7 @@ type scene struct {
 	prepare []request
 	request request
 	after   []request // reads of what the request may have changed
+	scoped  bool      // the account must have encryption scopes
 }
 
 // scenes are the scenes by operation, "blob Blob.Delete".

@@ -41,6 +41,9 @@ func main() {
 		}
 		fmt.Fprintf(out, "\nservice %s %s %s@%s\n", s.service, p.version, s.module, s.version)
 		for _, o := range p.operations() {
+			if s.service != "dfs" { // the other services have no scenes for their answers
+				o.answers = nil
+			}
 			o.write(out)
 		}
 	}
@@ -55,6 +58,7 @@ const header = `# What clients can send with each operation. Generated: go run .
 # NAME METHOD                   begins an operation, "client.method" of the SDK.
 # header NAME [VALUES]          is a header; VALUES are those of an enumeration, or the only value that the SDK sends.
 # query NAME [VALUES]           is a query parameter.
+# answer NAME                   is a header of the answer that clients read.
 # element PATH [VALUES]         is an element of the body in XML, below the outermost one, or a member of the body in JSON.
 `
 

@@ -20,6 +20,7 @@ import (
 type source struct {
 	version   string              // the service version that the code sends
 	functions []*ast.FuncDecl     // those that make requests
+	answers   map[string][]string // the headers that are read of an answer, by operation
 	fields    map[string]ast.Expr // the types of fields, by "Type.Field"
 	structs   map[string]*ast.StructType
 	enums     map[string][]string // the values of enumerations, by type
@@ -27,13 +28,15 @@ type source struct {
 }
 
 var (
+	handler     = regexp.MustCompile(`^(\w+)HandleResponse$`)
 	creator     = regexp.MustCompile(`^(\w+)CreateRequest$`)
 	serviceDate = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}$`)
 )
 
 // parse reads the generated files in a folder.
 func parse(dir string) (*source, error) {
-	s := &source{fields: map[string]ast.Expr{}, structs: map[string]*ast.StructType{}, enums: map[string][]string{},
+	s := &source{answers: map[string][]string{}, fields: map[string]ast.Expr{}, structs: map[string]*ast.StructType{},
+		enums:     map[string][]string{},
 		constants: map[string]string{}}
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -59,6 +62,9 @@ func parse(dir string) (*source, error) {
 
 func (s *source) declare(d ast.Decl) {
 	if f, ok := d.(*ast.FuncDecl); ok {
+		if f.Recv != nil && handler.MatchString(f.Name.Name) {
+			s.answer(f)
+		}
 		if f.Recv != nil && creator.MatchString(f.Name.Name) {
 			s.functions = append(s.functions, f)
 			ast.Inspect(f.Body, func(n ast.Node) bool {
@@ -95,6 +101,32 @@ func (s *source) declare(d ast.Decl) {
 	}
 }
 
+// answer reads the function that reads an answer: the headers that it gets.
+func (s *source) answer(f *ast.FuncDecl) {
+	name := operationName(f, "HandleResponse")
+	ast.Inspect(f.Body, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || len(call.Args) != 1 {
+			return true
+		}
+		get, ok := call.Fun.(*ast.SelectorExpr)
+		if !ok || get.Sel.Name != "Get" {
+			return true
+		}
+		if of, ok := get.X.(*ast.SelectorExpr); ok && of.Sel.Name == "Header" && text(call.Args[0]) != "" {
+			s.answers[name] = append(s.answers[name], text(call.Args[0]))
+		}
+		return true
+	})
+}
+
+// operationName returns the name of the operation of a function: that of the client, and that of the function without
+// what all of its kind end with.
+func operationName(f *ast.FuncDecl, end string) string {
+	name := strings.TrimSuffix(f.Name.Name, end)
+	return strings.TrimSuffix(typeName(f.Recv.List[0].Type), "Client") + "." + strings.ToUpper(name[:1]) + name[1:]
+}
+
 // noteVersion takes a string of the code for the service version if it is the latest date.
 func (s *source) noteVersion(value string) {
 	if serviceDate.MatchString(value) {
@@ -106,12 +138,17 @@ func (s *source) noteVersion(value string) {
 type operation struct {
 	name, method string
 	parameters   map[string]string // values by "header NAME", "query NAME" or "element PATH"
+	answers      []string          // headers
 }
 
 func (o *operation) write(w io.Writer) {
 	fmt.Fprintf(w, "\n%s %s\n", o.name, o.method)
 	for _, p := range slices.Sorted(maps.Keys(o.parameters)) {
 		fmt.Fprintf(w, "  %s\n", strings.TrimSpace(p+" "+o.parameters[p]))
+	}
+	slices.Sort(o.answers)
+	for _, name := range slices.Compact(o.answers) {
+		fmt.Fprintf(w, "  answer %s\n", name)
 	}
 }
 
@@ -128,10 +165,8 @@ func (s *source) operations() []*operation {
 
 // operation reads a function that makes a request: its address, and what it puts into the query and the header.
 func (s *source) operation(f *ast.FuncDecl) *operation {
-	name := strings.TrimSuffix(f.Name.Name, "CreateRequest")
-	o := &operation{name: strings.TrimSuffix(typeName(f.Recv.List[0].Type), "Client") + "." + strings.ToUpper(name[:1]) +
-		name[1:],
-		parameters: map[string]string{}}
+	name := operationName(f, "CreateRequest")
+	o := &operation{name: name, parameters: map[string]string{}, answers: s.answers[name]}
 	locals := map[string]ast.Expr{}
 	for _, p := range f.Type.Params.List {
 		for _, n := range p.Names {
