@@ -35,6 +35,9 @@ the folder damaged/ in the data folder; nothing is deleted. Content that is dama
 repaired: its blobs are listed, and answer reads of the damaged part with an error until they are
 overwritten or deleted. Findings that were repaired are warnings.
 
+In the folder of a node of a cluster, --repair only sets damaged databases aside: the node gets them
+from the other nodes when it starts.
+
 With --repair, files that are missing or older are accepted as they are, and foreign files are set aside.
 
 The exit code is 0 if there are no errors (there may be warnings), 1 if there are, 4 if the folder is in

@@ -113,12 +113,18 @@ func (c *check) database(path string, buckets []store.Bucket, attachments store.
 			return true, nil
 		}
 		c.found(Warning, name, "%v", err)
+		if c.ofNode() {
+			return true, c.leaveToNodes(name)
+		}
 		c.lost("%s: everything in it: it cannot be read", name)
 		c.repaired("%s: cannot be read, and is in %s; a start makes a new one", name, c.aside())
 		return true, c.setAside(name)
 	}
 	if problems == 0 || !c.o.Repair {
 		return problems > 0, nil
+	}
+	if c.ofNode() {
+		return true, c.leaveToNodes(name)
 	}
 	r, err := store.Repair(path, buckets, c.aside(), attachments, func(*store.DamageError) {})
 	if err != nil {
@@ -138,7 +144,7 @@ func (c *check) database(path string, buckets []store.Bucket, attachments store.
 // records repairs the records of the Blob service. doubtful says that records are lost which tell what was deleted. The
 // records of a node are those of its cluster.
 func (c *check) records(doubtful bool) error {
-	if exists(filepath.Join(c.dir.Path(), datadir.NodeFile)) {
+	if c.ofNode() {
 		return nil
 	}
 	path := c.dir.Blobs()
@@ -158,6 +164,15 @@ func (c *check) records(doubtful bool) error {
 				c.repaired("%s: %s", name, what)
 			}
 		}})
+}
+
+// ofNode reports whether the folder is that of a node of a cluster.
+func (c *check) ofNode() bool { return exists(filepath.Join(c.dir.Path(), datadir.NodeFile)) }
+
+// leaveToNodes sets a database of a node aside. What is intact in it would be less than the other nodes have.
+func (c *check) leaveToNodes(name string) error {
+	c.repaired("%s: is in %s; the node gets it from the other nodes when it starts", name, c.aside())
+	return c.setAside(name)
 }
 
 // absent reports that a database is missing or empty.
@@ -187,12 +202,17 @@ func (c *check) noDatabase(path string) error {
 		severity := Error
 		if c.o.Repair {
 			severity = Warning
+		}
+		if c.o.Repair && !c.ofNode() {
 			c.lost("%s: everything in it, and the changes that only its log had", name)
 		}
 		c.found(severity, name, "is missing or empty, and there are %s", strings.Join(left, ", "))
 	}
 	if !c.o.Repair {
 		return nil
+	}
+	if c.ofNode() {
+		return c.leaveToNodes(name)
 	}
 	c.repaired("%s: what is left of it is in %s; a start makes a new one", name, c.aside())
 	return c.setAside(name)
@@ -285,7 +305,7 @@ func (c *check) extents() error {
 // listedExtents compares the extents with their list, and accepts what is there if Options.Repair is set. A node of a
 // cluster keeps no list.
 func (c *check) listedExtents() error {
-	if _, err := os.Lstat(filepath.Join(c.dir.Path(), datadir.NodeFile)); err == nil {
+	if c.ofNode() {
 		return nil
 	}
 	problems, err := extent.Verify(c.dir.Extents())
