@@ -241,11 +241,11 @@ func (d *delivery) finish(ctx context.Context, err error) effect {
 	switch {
 	case err == errNotBegun:
 	case err == nil:
-		stats.end(d.l.clock.Now(), nil)
+		stats.end(d.invocation, d.l.clock.Now(), nil)
 	case errors.As(err, &snooze):
-		stats.snoozed.Add(1)
+		stats.snooze(d.invocation, d.l.clock.Now(), err)
 	default:
-		stats.end(d.l.clock.Now(), err)
+		stats.end(d.invocation, d.l.clock.Now(), err)
 		stats.fail(d.l.clock.Now(), err)
 		logFailure(d.log, err)
 	}

@@ -12,6 +12,7 @@ import (
 // NewHandler serves the live state of apps of this process over HTTP, and lets it be changed:
 //
 //	GET  /workers                        the functions, a Report as JSON
+//	GET  /workers/{function}             one function with its last calls, a Report
 //	POST /workers/{function}/pause       App.Pause
 //	POST /workers/{function}/resume      App.Resume
 //
@@ -30,6 +31,26 @@ func NewHandler(apps ...*App) http.Handler {
 		}
 		answer(w, http.StatusOK, report)
 	}
+	unknown := func(w http.ResponseWriter, r *http.Request) {
+		answer(w, http.StatusNotFound, map[string]string{"error": "no function is named " + r.PathValue("function")})
+	}
+	one := func(w http.ResponseWriter, r *http.Request) {
+		report := Report{}
+		for _, a := range apps { // Several apps can have a function of that name.
+			for _, s := range a.Stats() {
+				if s.Name == r.PathValue("function") {
+					f := newFunctionReport(a.config.HostID, s)
+					f.Calls, _ = a.Calls(s.Name) // exists
+					report.Functions = append(report.Functions, f)
+				}
+			}
+		}
+		if report.Functions == nil {
+			unknown(w, r)
+			return
+		}
+		answer(w, http.StatusOK, report)
+	}
 	set := func(paused bool) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			err := ErrNoFunction
@@ -39,7 +60,7 @@ func NewHandler(apps ...*App) http.Handler {
 				}
 			}
 			if err != nil {
-				answer(w, http.StatusNotFound, map[string]string{"error": "no function is named " + r.PathValue("function")})
+				unknown(w, r)
 				return
 			}
 			answer(w, http.StatusOK, map[string]any{"function": r.PathValue("function"), "paused": paused})
@@ -49,6 +70,7 @@ func NewHandler(apps ...*App) http.Handler {
 		mux.HandleFunc(path, report)
 	}
 	for _, prefix := range []string{"", "/workers"} {
+		mux.HandleFunc("GET "+prefix+"/{function}", one)
 		mux.HandleFunc("POST "+prefix+"/{function}/pause", set(true))
 		mux.HandleFunc("POST "+prefix+"/{function}/resume", set(false))
 	}
@@ -79,27 +101,29 @@ type FunctionReport struct {
 	Trigger       string          `json:"trigger"`
 	Queue         string          `json:"queue,omitempty"`
 	Paused        bool            `json:"paused"`
-	InFlight      int64           `json:"in_flight"`
+	InFlight      int64           `json:"inFlight"`
 	Running       []RunningReport `json:"running"`
 	Succeeded     int64           `json:"succeeded"`
 	Failed        int64           `json:"failed"`
-	LastHour      LastHour        `json:"last_hour"`
-	PerSecond     float64         `json:"per_second"`
+	LastHour      LastHour        `json:"lastHour"`
+	PerSecond     float64         `json:"perSecond"`
 	Poisoned      int64           `json:"poisoned"`
 	Snoozed       int64           `json:"snoozed"`
 	Released      int64           `json:"released"`
-	LeaseRenewals int64           `json:"lease_renewals"`
-	LeaseLost     int64           `json:"lease_lost"`
+	LeaseRenewals int64           `json:"leaseRenewals"`
+	LeaseLost     int64           `json:"leaseLost"`
 	Stuck         int64           `json:"stuck"`
-	LastError     string          `json:"last_error,omitempty"`
-	LastErrorAt   *time.Time      `json:"last_error_at,omitempty"`
-	LastStack     string          `json:"last_stack,omitempty"`
+	LastError     string          `json:"lastError,omitempty"`
+	LastErrorAt   *time.Time      `json:"lastErrorAt,omitempty"`
+	LastStack     string          `json:"lastStack,omitempty"`
+	// Calls are as App.Calls returns them; the report on all functions is without them.
+	Calls []Call `json:"calls,omitempty"`
 }
 
 // RunningReport is a Running as JSON.
 type RunningReport struct {
-	InvocationID string    `json:"invocation_id"`
-	MessageID    string    `json:"message_id,omitempty"`
+	InvocationID string    `json:"invocationId"`
+	MessageID    string    `json:"messageId,omitempty"`
 	Attempt      int32     `json:"attempt"`
 	Since        time.Time `json:"since"`
 }

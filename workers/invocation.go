@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"time"
 )
 
 // InvocationContext describes one call of a handler. Its fields are those of the Azure Functions worker for Go.
@@ -27,6 +28,7 @@ type InvocationContext struct {
 	OutboundTraceAttributes map[string]string
 
 	messageID string
+	began     time.Time // of the handler; guarded by the mutex of the function's stats
 	// call calls the function's handler with the trigger's value. It is the innermost handler of the middleware chain.
 	call func(ctx context.Context) error
 }

@@ -260,12 +260,12 @@ func (l *durableListener) handler(hard context.Context, x activity) ActivityHand
 			return wrapped(NewContext(ctx, ic), &MiddlewareContext{ic})
 		})
 		if err != nil {
-			f.stats.end(a.config.Clock.Now(), err)
+			f.stats.end(ic, a.config.Clock.Now(), err)
 			f.stats.fail(a.config.Clock.Now(), err)
 			logFailure(log, err)
 			return nil, err
 		}
-		f.stats.end(a.config.Clock.Now(), nil)
+		f.stats.end(ic, a.config.Clock.Now(), nil)
 		return output, nil
 	}
 }

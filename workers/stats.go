@@ -11,6 +11,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/minutes"
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
+	"github.com/lazuli-storage/lazuli/workers/internal/recent"
 )
 
 // stats are a function's counters since New.
@@ -26,6 +27,7 @@ type stats struct {
 	running  map[*InvocationContext]time.Time // running calls with their start times
 	finished rate
 	hour     minutes.Ring // 0: succeeded, 1: failed
+	past     recent.Calls[Call]
 }
 
 // rateSeconds is the time over which the rate of finished calls is the mean, in seconds.
@@ -71,7 +73,7 @@ func (s *stats) call(ic *InvocationContext, clock Clock) (end func()) {
 	began := clock.Now()
 	s.begun.Add(1)
 	s.mu.Lock()
-	s.running[ic] = began
+	ic.began, s.running[ic] = began, began
 	s.mu.Unlock()
 	return func() {
 		now := clock.Now()
@@ -84,7 +86,7 @@ func (s *stats) call(ic *InvocationContext, clock Clock) (end func()) {
 }
 
 // end counts a finished call.
-func (s *stats) end(now time.Time, err error) {
+func (s *stats) end(ic *InvocationContext, now time.Time, err error) {
 	kind := 0
 	if err == nil {
 		s.succeeded.Add(1)
@@ -94,6 +96,15 @@ func (s *stats) end(now time.Time, err error) {
 	}
 	s.mu.Lock()
 	s.hour.Add(now, kind, 1)
+	s.remember(ic, now, err)
+	s.mu.Unlock()
+}
+
+// snooze counts a call whose message is postponed.
+func (s *stats) snooze(ic *InvocationContext, now time.Time, err error) {
+	s.snoozed.Add(1)
+	s.mu.Lock()
+	s.remember(ic, now, err)
 	s.mu.Unlock()
 }
 

@@ -227,9 +227,9 @@ func (l *followListener) counted(call func() error) error {
 	if err := call(); errors.Is(err, ErrFollowerRestarted) {
 		return err
 	} else if err != nil {
-		stats.end(l.clock.Now(), err)
+		stats.end(ic, l.clock.Now(), err)
 		return fmt.Errorf("store the changes: %w", err)
 	}
-	stats.end(l.clock.Now(), nil)
+	stats.end(ic, l.clock.Now(), nil)
 	return nil
 }

@@ -248,10 +248,10 @@ func (l *orderedTableListener) call(hard context.Context, c TableChange, attempt
 		l.mu.Unlock()
 	}
 	if err == nil {
-		stats.end(l.clock.Now(), nil)
+		stats.end(ic, l.clock.Now(), nil)
 		return nil
 	}
-	stats.end(l.clock.Now(), err)
+	stats.end(ic, l.clock.Now(), err)
 	stats.fail(l.clock.Now(), err)
 	logFailure(log, err)
 	return err

@@ -319,10 +319,10 @@ func (l *timerListener) call(hard context.Context, info TimerInfo, failures int6
 		l.gaveUp = fmt.Errorf("function %q: %w", l.function.name, ErrStuck)
 	}
 	if err == nil {
-		stats.end(l.clock.Now(), nil)
+		stats.end(ic, l.clock.Now(), nil)
 		return nil
 	}
-	stats.end(l.clock.Now(), err)
+	stats.end(ic, l.clock.Now(), err)
 	stats.fail(l.clock.Now(), err)
 	logFailure(log, err)
 	return err

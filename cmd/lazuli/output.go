@@ -79,6 +79,20 @@ func reportOutput(cmd *cobra.Command) func(object any, text func(io.Writer) erro
 	}
 }
 
+// lineWriter prints one object: as JSON, or as a line.
+type lineWriter func(object any, line string, args ...any) error
+
+// lineOutput adds --json to cmd, and returns what prints the object.
+func lineOutput(cmd *cobra.Command) lineWriter {
+	output := reportOutput(cmd)
+	return func(object any, line string, args ...any) error {
+		return output(object, func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, line+"\n", args...)
+			return err
+		})
+	}
+}
+
 func jsonLines(w io.Writer) *json.Encoder {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,12 +37,12 @@ type serverRoles struct {
 	traces  func() // sends the last traces
 }
 
+// rolesAccount is the name of the account that the server's roles use.
+func rolesAccount(c *config.Config, sec *security) string { return cmp.Or(c.Roles.Account, sec.first) }
+
 // newServerRoles fails for an account that there is not.
 func newServerRoles(c *config.Config, sec *security) (*serverRoles, error) {
-	account := c.Roles.Account
-	if account == "" {
-		account = sec.first
-	}
+	account := rolesAccount(c, sec)
 	if sec.accounts.Get(account) == nil {
 		return nil, usageError{fmt.Errorf("roles-account: unknown account %q", account)}
 	}

@@ -88,13 +88,14 @@ instances are not affected.`,
 		}
 		return writeReport(cmd.OutOrStdout(), report, time.Now())
 	}
+	cmd.AddCommand(newWorkersShow(ask))
 	for _, verb := range []struct{ name, short string }{{"pause", "Stop new calls of a function"},
 		{"resume", "Resume a paused function"}} {
 		cmd.AddCommand(&cobra.Command{Use: verb.name + " function", Short: verb.short, Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				_, err := ask(cmd, http.MethodPost, "/"+url.PathEscape(args[0])+"/"+verb.name, nil)
 				if errors.Is(err, errNotServed) {
-					return fmt.Errorf("this process has no function %s; lazuli workers lists those it runs (%w)", args[0], err)
+					return noSuchFunction(args[0], err)
 				}
 				if err != nil {
 					return err
@@ -104,6 +105,45 @@ instances are not affected.`,
 			}})
 	}
 	return cmd
+}
+
+// newWorkersShow makes `lazuli workers show`.
+func newWorkersShow(ask adminCaller) *cobra.Command {
+	cmd := &cobra.Command{Use: "show function", Short: "List the last calls of a function that have ended",
+		Args: cobra.ExactArgs(1),
+		Long: `List the last 20 calls of a function that have ended, the newest first, and behind them those of the
+last 20 that failed which are older.`,
+		Example: "  lazuli workers show archive"}
+	begin := listOutput(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		body, err := ask(cmd, http.MethodGet, "/"+url.PathEscape(args[0]), nil)
+		if errors.Is(err, errNotServed) {
+			return noSuchFunction(args[0], err)
+		}
+		if err != nil {
+			return err
+		}
+		var report workers.Report
+		if err := json.Unmarshal(body, &report); err != nil {
+			return fmt.Errorf("the answer is not a report of workers: %w", err)
+		}
+		out := begin("BEGAN", "OUTCOME", "SECONDS", "ATTEMPT", "MESSAGE", "ERROR").
+			or("no call of %s has ended since the process started", args[0])
+		for _, f := range report.Functions {
+			for _, c := range f.Calls {
+				if err := out.add(c, c.Began.Local().Format(time.DateTime), c.Outcome, fmt.Sprintf("%.3f", c.Seconds), c.Attempt,
+					c.MessageID, oneLine(c.Error)); err != nil {
+					return out.end(err)
+				}
+			}
+		}
+		return out.end(nil)
+	}
+	return cmd
+}
+
+func noSuchFunction(name string, err error) error {
+	return fmt.Errorf("this process has no function %s; lazuli workers lists those it runs (%w)", name, err)
 }
 
 // writeReport writes a report as a table, and the calls under way and last errors below.

@@ -81,7 +81,7 @@ func TestWorkersOfAWorker(t *testing.T) {
 	if _, err := workersVerb(t, address, "pause", "a/b c"); err == nil || err.Error() != "no function is named a/b c" {
 		t.Error(err)
 	}
-	if text, err := workersVerb(t, address, "--json"); err != nil || !strings.Contains(text, `"in_flight":0`) {
+	if text, err := workersVerb(t, address, "--json"); err != nil || !strings.Contains(text, `"inFlight":0`) {
 		t.Errorf("%s, %v", text, err)
 	}
 	body, err := adminListener{url: address}.send(ctx, "GET", "/metrics", nil)
@@ -134,6 +134,19 @@ func TestWorkersShowsWhatRuns(t *testing.T) {
 	if err != nil || !regexp.MustCompile(`(?m)^work: invocation \S+, attempt 2, message \S+, for \d`).MatchString(text) ||
 		!strings.Contains(text, `ago: the first\nfails`) {
 		t.Errorf("%s, %v", text, err)
+	}
+	text, err = workersVerb(t, server.URL, "show", "work")
+	if err != nil ||
+		!regexp.MustCompile(`(?s)^BEGAN .*\n\S.* failed .*\b1 .*the first\\nfails\n$`).MatchString(text) {
+		t.Errorf("show: %s, %v", text, err)
+	}
+	text, err = workersVerb(t, server.URL, "show", "work", "--json")
+	if err != nil || !regexp.MustCompile(`^\{"invocationId":"[^"]+",.*"outcome":"failed","error":"the first\\nfails"\}\n$`).
+		MatchString(text) {
+		t.Errorf("show --json: %s, %v", text, err)
+	}
+	if _, err := workersVerb(t, server.URL, "show", "none"); err == nil || err.Error() != "no function is named none" {
+		t.Error(err)
 	}
 	close(leave)
 	if _, err := workersVerb(t, server.URL, "pause"); err == nil {

@@ -62,6 +62,8 @@ type Options struct {
 	Requests *Requests
 	// Workers answers what the workers of this process do, as the admin listener's /workers; nil without workers.
 	Workers http.Handler
+	// WorkersAccount is the account whose queues the workers read.
+	WorkersAccount string
 	// Workflows returns the HTTP management API of a task hub, or nil if the account has no such hub; a nil function is a
 	// server without it.
 	Workflows func(ctx context.Context, account, hub string) (http.Handler, error)
@@ -166,6 +168,7 @@ func (d *dashboard) routes(mux *http.ServeMux) {
 	pages("accounts/{account}/workflows/{hub}/instance", d.instance, d.changeInstance)
 	pages("events", d.events, d.changeEvents)
 	pages("workers", d.workers, d.changeWorkers)
+	pages("workers/{function}", d.worker, nil)
 	pages("functions", d.functions, nil)
 	pages("functions/{app}/{function}", d.function, d.runFunction)
 	pages("functions/{app}/{function}/{id}", d.functionInvocation, nil)

@@ -39,8 +39,17 @@ type appFunction struct {
 	Name, Trigger, Source, URL string
 	Disabled                   bool
 	Running, Succeeded, Failed int64
+	LastHour                   lastHour
 	Example                    *string
 	Invocations                []invocation
+}
+
+// lastHour is a workers.LastHour.
+type lastHour struct{ Succeeded, Failed []int64 }
+
+// Chart draws the counts.
+func (h lastHour) Chart() *hourChart {
+	return newHourChart("Calls", [2]string{"succeeded", "failed"}, [2][]int64{h.Succeeded, h.Failed})
 }
 
 // Path is the path of the address of an HTTP function.
@@ -154,13 +163,13 @@ func (d *dashboard) functionOf(r *http.Request) (app functionApp, f appFunction,
 		return app, f, err
 	}
 	app.Address = address
-	for _, f := range app.Functions {
-		if f.Name == r.PathValue("function") {
-			return app, f, nil
-		}
+	name := r.PathValue("function")
+	if !slices.ContainsFunc(app.Functions, func(f appFunction) bool { return f.Name == name }) {
+		return app, f, problem{http.StatusNotFound, "The function app has no such function",
+			"The page Functions lists the functions."}
 	}
-	return app, f, problem{http.StatusNotFound, "The function app has no such function",
-		"The page Functions lists the functions."}
+	err = askApp(r.Context(), address, url.PathEscape(name), nil, &f)
+	return app, f, err
 }
 
 // functionPage holds what the page of a function shows.
@@ -236,13 +245,12 @@ func (d *dashboard) functionInvocation(w http.ResponseWriter, r *http.Request) e
 	if err != nil {
 		return err
 	}
-	for _, i := range f.Invocations {
-		if i.ID == r.PathValue("id") {
-			return d.show(w, r, "invocation", f.Name,
-				[]crumb{{"Functions", link("functions")}, {f.Name, link("functions", app.Address, f.Name)}},
-				map[string]any{"Invocation": i, "Function": f.Name, "Now": d.Now()})
-		}
+	var i invocation
+	if err := askApp(r.Context(), app.Address, url.PathEscape(f.Name)+"/invocations/"+url.PathEscape(r.PathValue("id")), nil,
+		&i); err != nil {
+		return err
 	}
-	return problem{http.StatusNotFound, "The invocation is not kept any more",
-		"The function app keeps the latest ones of each function."}
+	return d.show(w, r, "invocation", f.Name,
+		[]crumb{{"Functions", link("functions")}, {f.Name, link("functions", app.Address, f.Name)}},
+		map[string]any{"Invocation": i, "Function": f.Name, "Now": d.Now()})
 }

@@ -24,13 +24,25 @@ func TestFunctions(t *testing.T) {
 			_, _ = io.WriteString(w, body)
 		})
 	}
-	answer("GET /admin/lazuli/", `{"language": "python", "functions": [
-		{"name": "hello", "trigger": "httpTrigger", "source": "POST /api/hello", "url": "http://app/api/hello",
-		"example": "{\"name\": \"<Ada>\"}", "succeeded": 4, "failed": 1, "invocations": [{"id": "i1",
-		"reason": "by hand", "began": "2026-01-01T00:00:00Z", "milliseconds": 12, "error": "no <tea>",
-		"logs": [{"time": "2026-01-01T00:00:00Z", "level": "ERROR", "message": "brew"}]}]},
-		{"name": "work", "trigger": "queueTrigger", "source": "jobs", "example": "{}"},
-		{"name": "step", "trigger": "activityTrigger"}]}`)
+	const (
+		hello = `{"name": "hello", "trigger": "httpTrigger", "source": "POST /api/hello", "url": "http://app/api/hello",
+			"example": "{\"name\": \"<Ada>\"}", "succeeded": 4, "failed": 1,
+			"lastHour": {"succeeded": [4, 0], "failed": [0, 1]}`
+		work = `{"name": "work", "trigger": "queueTrigger", "source": "jobs", "example": "{}"}`
+		step = `{"name": "step", "trigger": "activityTrigger"}`
+		i1   = `{"id": "i1", "reason": "by hand", "began": "2026-01-01T00:00:00Z", "milliseconds": 12,
+			"error": "no <tea>"`
+	)
+	answer("GET /admin/lazuli/{$}", `{"language": "python", "functions": [`+hello+`}, `+work+`, `+step+`]}`)
+	answer("GET /admin/lazuli/hello", hello+`, "invocations": [`+i1+`}]}`)
+	answer("GET /admin/lazuli/hello/invocations/i1", i1+`, "logs": [{"time": "2026-01-01T00:00:00Z", "level": "ERROR",
+		"message": "brew"}]}`)
+	answer("GET /admin/lazuli/work", work)
+	answer("GET /admin/lazuli/step", step)
+	mux.HandleFunc("GET /admin/lazuli/hello/invocations/{id}", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, `{"error": "the invocation is not kept any more: i2"}`)
+	})
 	answer("POST /admin/lazuli/work/run", `{}`)
 	answer("POST /admin/lazuli/hello/run", `{"status": 200, "body": "hi <Ada>"}`)
 	app := httptest.NewServer(mux)
@@ -40,8 +52,13 @@ func TestFunctions(t *testing.T) {
 
 	s.shows("/ui/functions", "hello", "python", "queueTrigger", "/api/hello", "No function app answers at 127.0.0.1:1")
 	page := "/ui/functions/" + url.PathEscape(address)
-	s.shows(page+"/hello", "{&#34;name&#34;: &#34;&lt;Ada&gt;&#34;}", "4 succeeded, 1 failed", "no &lt;tea&gt;")
+	s.shows(page+"/hello", "{&#34;name&#34;: &#34;&lt;Ada&gt;&#34;}", "4 succeeded, 1 failed", "no &lt;tea&gt;",
+		"Calls of the last hour", "at most 4 in a minute")
 	s.shows(page+"/hello/i1", "brew", "by hand", "12.0 ms")
+	if status, body, _ := s.do(http.MethodGet, page+"/hello/i2", nil, nil); status != http.StatusNotFound ||
+		!strings.Contains(body, "not kept any more") {
+		t.Errorf("an invocation that is gone: %d %s", status, body)
+	}
 	s.shows(page+"/work", "Run now", "There were none since the start")
 	s.shows(page+"/step", "It cannot be run by hand")
 

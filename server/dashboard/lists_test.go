@@ -205,13 +205,37 @@ func TestPagesOfAServerThatIsNotReady(t *testing.T) {
 
 func TestWorkersPage(t *testing.T) {
 	t.Parallel()
+	const ship = `{"name":"ship","trigger":"queueTrigger","queue":"orders","perSecond":2.5,"succeeded":150,"failed":1,
+		"lastError":"panic: out of reach","lastErrorAt":"2026-01-01T00:00:00Z","lastStack":"goroutine 7 [running]",
+		"lastHour":{"succeeded":[0,3],"failed":[1,0]}`
 	s := open(t, func(o *dashboard.Options) {
-		o.Workers = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			fmt.Fprint(w,
-				`{"functions":[{"name":"ship","trigger":"queueTrigger","queue":"orders","per_second":2.5,"succeeded":150,"last_error":"panic: out of reach","last_error_at":"2026-01-01T00:00:00Z","last_stack":"goroutine 7 [running]"}]}`)
+		mux := http.NewServeMux()
+		mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, `{"functions":[`+ship+`}]}`)
 		})
+		mux.HandleFunc("GET /ship", func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, `{"functions":[`+ship+`,"running":[{"invocationId":"i9","messageId":"m9","attempt":2,
+				"since":"2026-01-01T00:00:00Z"}],"calls":[{"invocationId":"i8","messageId":"<m8>","attempt":5,
+				"began":"2026-01-01T00:00:00Z","seconds":0.25,"outcome":"failed","error":"out of <tea>"}]}]}`)
+		})
+		mux.HandleFunc("GET /idle", func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, `{"functions":[{"name":"idle","trigger":"timerTrigger"}]}`)
+		})
+		mux.HandleFunc("GET /{function}", func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, `{"error":"no function is named none"}`)
+		})
+		o.Workers, o.WorkersAccount = mux, auth.DevelopmentAccount
 	})
-	s.shows("/ui/workers", "ship", "queueTrigger orders", ">2.5<", ">150<", "panic: out of reach", "goroutine 7 [running]")
+	s.shows("/ui/workers", "ship", "queueTrigger orders", ">2.5<", ">150<", "panic: out of reach", "goroutine 7 [running]",
+		`href="/ui/workers/ship"`)
+	s.shows("/ui/workers/ship", "3 succeeded", "out of &lt;tea&gt;", "&lt;m8&gt;", "250.0 ms", "i9", "m9",
+		`href="`+base+`queues/orders"`)
+	s.shows("/ui/workers/idle", "None has ended since the start")
+	if status, body, _ := s.do(http.MethodGet, "/ui/workers/none", nil, nil); status != http.StatusNotFound ||
+		!strings.Contains(body, "no function is named none") {
+		t.Errorf("%d %s", status, body)
+	}
 }
 
 // Input that cannot be sent as headers is refused with what helps; nothing is changed.

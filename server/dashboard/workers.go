@@ -9,43 +9,82 @@ import (
 	"time"
 )
 
-// report is the part of a report of workers that the page shows; see workers.Report.
+// report is the part of a workers.Report that the pages show.
 type report struct {
-	Functions []struct {
-		Host, Name, Trigger, Queue           string
-		Paused                               bool
-		InFlight                             int64 `json:"in_flight"`
-		Succeeded, Failed, Poisoned, Snoozed int64
-		PerSecond                            float64 `json:"per_second"`
-		LeaseLost                            int64   `json:"lease_lost"`
-		Stuck                                int64
-		LastError                            string     `json:"last_error"`
-		LastErrorAt                          *time.Time `json:"last_error_at"`
-		LastStack                            string     `json:"last_stack"`
-		Running                              []struct {
-			InvocationID string `json:"invocation_id"`
-			MessageID    string `json:"message_id"`
-			Attempt      int64
-			Since        time.Time
-		}
+	Functions []workerFunction
+}
+
+// workerFunction is a workers.FunctionReport.
+type workerFunction struct {
+	Host, Name, Trigger, Queue           string
+	Paused                               bool
+	InFlight                             int64
+	Succeeded, Failed, Poisoned, Snoozed int64
+	LastHour                             lastHour
+	PerSecond                            float64
+	LeaseLost, Stuck                     int64
+	LastError                            string
+	LastErrorAt                          *time.Time
+	LastStack                            string
+	Running                              []struct {
+		InvocationID, MessageID string
+		Attempt                 int64
+		Since                   time.Time
 	}
+	Calls []workerCall
+}
+
+// workerCall is a workers.Call.
+type workerCall struct {
+	InvocationID, MessageID string
+	Attempt                 int64
+	Began                   time.Time
+	Seconds                 float64
+	Outcome, Error          string
+}
+
+// Took returns the duration.
+func (c workerCall) Took() time.Duration { return time.Duration(c.Seconds * float64(time.Second)) }
+
+// Class returns the style of the outcome.
+func (c workerCall) Class() string {
+	return map[string]string{"succeeded": "good", "failed": "bad"}[c.Outcome]
+}
+
+// askWorkers returns the report at a path of the workers' handler.
+func (d *dashboard) askWorkers(r *http.Request, path string) (report, error) {
+	answer, err := ask(r, d.Workers, http.MethodGet, path)
+	if err != nil {
+		return report{}, err
+	}
+	var got report
+	return got, json.Unmarshal(answer, &got)
 }
 
 // workers shows what the functions of the process do.
 func (d *dashboard) workers(w http.ResponseWriter, r *http.Request) error {
 	data := map[string]any{"Now": d.Now(), "On": d.Workers != nil}
 	if d.Workers != nil {
-		answer, err := ask(r, d.Workers, http.MethodGet, "/")
+		report, err := d.askWorkers(r, "/")
 		if err != nil {
-			return err
-		}
-		var report report
-		if err := json.Unmarshal(answer, &report); err != nil {
 			return err
 		}
 		data["Functions"] = report.Functions
 	}
 	return d.show(w, r, "workers", "Workers", nil, data)
+}
+
+// worker shows a function of the process with its last calls.
+func (d *dashboard) worker(w http.ResponseWriter, r *http.Request) error {
+	if d.Workers == nil {
+		return problem{http.StatusNotFound, "This server runs no workers", "Start lazuli with --roles."}
+	}
+	report, err := d.askWorkers(r, "/"+url.PathEscape(r.PathValue("function")))
+	if err != nil {
+		return err
+	}
+	return d.show(w, r, "worker", r.PathValue("function"), []crumb{{"Workers", link("workers")}},
+		map[string]any{"Now": d.Now(), "Functions": report.Functions, "Account": d.WorkersAccount})
 }
 
 // changeWorkers pauses or resumes a function.

@@ -40,7 +40,8 @@ type invocation struct {
 	bytes bool
 	trace workers.TraceContext
 	log   *slog.Logger
-	kept  invocationPast // for Status
+	// kept is for Status, which must not hold what the invocation was called with.
+	kept *invocationPast
 }
 
 // maxBody is the maximum length of a blob, a request's body and a response that are kept in memory.
@@ -57,7 +58,7 @@ var (
 
 func (h *Host) newInvocation(ctx context.Context, f *function, reason string) *invocation {
 	inv := &invocation{id: uuid.NewString(), function: f, reason: reason, began: time.Now(),
-		bytes: h.project.worker != nil}
+		bytes: h.project.worker != nil, kept: &invocationPast{}}
 	if ic, ok := workers.FromContext(ctx); ok {
 		inv.id, inv.trace = ic.InvocationID, ic.TraceContext
 		if parent := workers.TraceParent(ctx); parent != "" {
@@ -65,7 +66,7 @@ func (h *Host) newInvocation(ctx context.Context, f *function, reason string) *i
 		}
 	}
 	inv.log = slog.New(keeper{h.log.Handler().WithAttrs([]slog.Attr{slog.String("function", f.name),
-		slog.String("invocation_id", inv.id)}), &inv.kept})
+		slog.String("invocation_id", inv.id)}), inv.kept})
 	return inv
 }
 

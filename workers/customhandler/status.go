@@ -14,17 +14,20 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/minutes"
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
+	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/internal/recent"
 )
 
-// Bounds of what a host keeps of each function's past.
+// Bounds of what a host keeps of each invocation; package recent bounds their number.
 const (
-	keptInvocations = 20
-	keptLogs        = 100     // records of one invocation
-	keptLogText     = 2 << 10 // bytes of one record
+	keptLogs    = 100      // records
+	keptLogText = 2 << 10  // bytes of one record, and of an error
+	keptLogAll  = 32 << 10 // bytes of all records
 )
 
-// Status holds the functions of a host and their last invocations.
+// Status holds the functions of a host.
 type Status struct {
 	// Dir is the app's folder.
 	Dir string `json:"dir"`
@@ -35,7 +38,7 @@ type Status struct {
 	Functions []FunctionStatus `json:"functions"`
 }
 
-// FunctionStatus describes one function. Counts are of this process.
+// FunctionStatus describes one function. Counts are those of this process.
 type FunctionStatus struct {
 	Name    string `json:"name"`
 	Trigger string `json:"trigger"` // such as "queueTrigger"
@@ -46,10 +49,13 @@ type FunctionStatus struct {
 	Running   int    `json:"running"`
 	Succeeded int64  `json:"succeeded"`
 	Failed    int64  `json:"failed"`
+	// LastHour counts the invocations that ended.
+	LastHour workers.LastHour `json:"lastHour"`
 	// Example is an input for RunNow; nil for a function that cannot be run in that way.
 	Example *string `json:"example,omitempty"`
-	// Invocations are the last 20, the newest first.
-	Invocations []InvocationStatus `json:"invocations"`
+	// Invocations are the last 20, the newest first, and behind them those of the last 20 that failed which are older, all
+	// without their logs. Status is without them.
+	Invocations []InvocationStatus `json:"invocations,omitempty"`
 }
 
 // InvocationStatus is one call of a function.
@@ -61,8 +67,8 @@ type InvocationStatus struct {
 	// Milliseconds is the duration, until now for one that runs.
 	Milliseconds float64 `json:"milliseconds"`
 	Error        string  `json:"error,omitempty"`
-	// Logs are the first 100 records that were logged of the call; Dropped counts those after them.
-	Logs    []LogRecord `json:"logs"`
+	// Logs are the first 100 records that were logged of the call, at most 32 KiB; Dropped counts those after them.
+	Logs    []LogRecord `json:"logs,omitempty"`
 	Dropped int         `json:"dropped,omitempty"`
 }
 
@@ -84,12 +90,15 @@ type past struct {
 type functionPast struct {
 	running           int
 	succeeded, failed int64
-	last              []*invocationPast // the newest last
+	hour              minutes.Ring // 0: succeeded, 1: failed
+	calls             recent.Calls[*invocationPast]
 }
 
 type invocationPast struct {
 	InvocationStatus
-	past *past
+	past   *past
+	number uint64 // among the calls of the function
+	logged int    // bytes of Logs
 }
 
 // begin notes that an invocation begins.
@@ -104,10 +113,7 @@ func (p *past) begin(inv *invocation) {
 		p.functions[inv.function.name] = f
 	}
 	f.running++
-	if len(f.last) == keptInvocations {
-		f.last = slices.Delete(f.last, 0, 1)
-	}
-	f.last = append(f.last, &inv.kept)
+	inv.kept.number = f.calls.Add(inv.kept)
 }
 
 // end notes the end of an invocation.
@@ -118,13 +124,17 @@ func (p *past) end(inv *invocation, err error) {
 	if f == nil || !inv.kept.Running {
 		return
 	}
-	inv.kept.Running, inv.kept.Milliseconds = false, milliseconds(time.Since(inv.began))
+	now := time.Now()
+	inv.kept.Running, inv.kept.Milliseconds = false, milliseconds(now.Sub(inv.began))
 	f.running--
 	if err != nil {
 		f.failed++
+		f.hour.Add(now, 1, 1)
 		inv.kept.Error = cut(err.Error())
+		f.calls.Fail(inv.kept.number, inv.kept)
 	} else {
 		f.succeeded++
+		f.hour.Add(now, 0, 1)
 	}
 }
 
@@ -164,7 +174,7 @@ func (i *invocationPast) add(r slog.Record) {
 	}
 	i.past.mu.Lock()
 	defer i.past.mu.Unlock()
-	if len(i.Logs) == keptLogs {
+	if len(i.Logs) == keptLogs || i.logged >= keptLogAll {
 		i.Dropped++
 		return
 	}
@@ -173,10 +183,12 @@ func (i *invocationPast) add(r slog.Record) {
 		text += " " + cut(a.String())
 		return len(text) <= keptLogText
 	})
-	i.Logs = append(i.Logs, LogRecord{r.Time, r.Level.String(), cut(text)})
+	text = cut(text)
+	i.logged += len(text)
+	i.Logs = append(i.Logs, LogRecord{r.Time, r.Level.String(), text})
 }
 
-// Status returns the state of the functions and their last invocations.
+// Status returns the state of the functions.
 func (h *Host) Status() Status {
 	h.past.mu.Lock()
 	defer h.past.mu.Unlock()
@@ -186,28 +198,86 @@ func (h *Host) Status() Status {
 	}
 	now := time.Now()
 	for _, f := range slices.Concat(h.project.functions, h.project.disabled) {
-		one := FunctionStatus{Name: f.name, Trigger: f.trigger.kind, Source: h.source(f),
-			Disabled: slices.Contains(h.project.disabled, f), Invocations: []InvocationStatus{}}
-		if f.route != nil && s.Origin != "" {
-			one.URL = s.Origin + "/" + h.path(f)
-		}
-		if text, ok := f.example(); ok && !one.Disabled {
-			one.Example = &text
-		}
-		if p := h.past.functions[f.name]; p != nil {
-			one.Running, one.Succeeded, one.Failed = p.running, p.succeeded, p.failed
-			for _, i := range slices.Backward(p.last) {
-				copied := i.InvocationStatus
-				copied.Logs = append([]LogRecord{}, i.Logs...)
-				if copied.Running {
-					copied.Milliseconds = milliseconds(now.Sub(copied.Began))
-				}
-				one.Invocations = append(one.Invocations, copied)
-			}
-		}
-		s.Functions = append(s.Functions, one)
+		s.Functions = append(s.Functions, h.functionStatus(f, now))
 	}
 	return s
+}
+
+// functionStatus returns the state of a function without its invocations. The caller holds h.past.mu.
+func (h *Host) functionStatus(f *function, now time.Time) FunctionStatus {
+	p := h.past.functions[f.name]
+	if p == nil {
+		p = &functionPast{}
+	}
+	s := FunctionStatus{Name: f.name, Trigger: f.trigger.kind, Source: h.source(f),
+		Disabled: slices.Contains(h.project.disabled, f), Running: p.running, Succeeded: p.succeeded, Failed: p.failed,
+		LastHour: workers.LastHour{Succeeded: p.hour.List(now, 0), Failed: p.hour.List(now, 1)}}
+	if f.route != nil && h.past.origin != "" {
+		s.URL = h.past.origin + "/" + h.path(f)
+	}
+	if text, ok := f.example(); ok && !s.Disabled {
+		s.Example = &text
+	}
+	return s
+}
+
+// functionNamed returns the function of a name, also one that is disabled, or an ErrNoFunction.
+func (h *Host) functionNamed(name string) (*function, error) {
+	all := slices.Concat(h.project.functions, h.project.disabled)
+	at := slices.IndexFunc(all, func(f *function) bool { return strings.EqualFold(f.name, name) })
+	if at < 0 {
+		return nil, fmt.Errorf("%w: %s", ErrNoFunction, name)
+	}
+	return all[at], nil
+}
+
+// FunctionStatus returns the state of a function and its invocations. The error is ErrNoFunction.
+func (h *Host) FunctionStatus(name string) (FunctionStatus, error) {
+	f, err := h.functionNamed(name)
+	if err != nil {
+		return FunctionStatus{}, err
+	}
+	h.past.mu.Lock()
+	defer h.past.mu.Unlock()
+	now := time.Now()
+	s := h.functionStatus(f, now)
+	if p := h.past.functions[f.name]; p != nil {
+		for _, i := range p.calls.All() {
+			copied := i.at(now)
+			copied.Logs = nil
+			s.Invocations = append(s.Invocations, copied)
+		}
+	}
+	return s, nil
+}
+
+// at returns the status of an invocation at a time.
+func (i *invocationPast) at(now time.Time) InvocationStatus {
+	s := i.InvocationStatus
+	if s.Running {
+		s.Milliseconds = milliseconds(now.Sub(s.Began))
+	}
+	return s
+}
+
+// Invocation returns an invocation of a function with its logs. The error is ErrNoFunction, or ErrNoInvocation.
+func (h *Host) Invocation(name, id string) (InvocationStatus, error) {
+	f, err := h.functionNamed(name)
+	if err != nil {
+		return InvocationStatus{}, err
+	}
+	h.past.mu.Lock()
+	defer h.past.mu.Unlock()
+	if p := h.past.functions[f.name]; p != nil {
+		for _, i := range p.calls.All() {
+			if i.ID == id {
+				s := i.at(time.Now())
+				s.Logs = slices.Clone(s.Logs)
+				return s, nil
+			}
+		}
+	}
+	return InvocationStatus{}, fmt.Errorf("%w: %s", ErrNoInvocation, id)
 }
 
 // source describes what triggers a function.
@@ -263,10 +333,11 @@ type Ran struct {
 	Body   string      `json:"body,omitempty"`
 }
 
-// Errors of RunNow.
+// Errors of Invocation and RunNow.
 var (
-	ErrNoFunction  = errors.New("no function has this name")
-	ErrNotRunnable = errors.New("the function cannot be run by hand")
+	ErrNoFunction   = errors.New("no function has this name")
+	ErrNoInvocation = errors.New("the invocation is not kept any more")
+	ErrNotRunnable  = errors.New("the function cannot be run by hand")
 )
 
 // RunNow runs a function, by its trigger's rules but without its source, and waits for its end, at a workflow for its
@@ -338,8 +409,10 @@ const maxRan = 1 << 20
 
 // NewStatusHandler serves the state of a host to pages and tools:
 //
-//	GET  /                the Status as JSON
-//	POST /{function}/run  RunNow, with a Run as JSON in the body; the answer is a Ran
+//	GET  /                           the Status as JSON
+//	GET  /{function}                 its FunctionStatus
+//	GET  /{function}/invocations/ID  an InvocationStatus
+//	POST /{function}/run             RunNow, with a Run as JSON in the body; the answer is a Ran
 //
 // It has no authentication, and does not look at what has caused a request: serve it on a loopback address, behind a
 // check of origins. The host itself serves it below /admin/lazuli/.
@@ -349,6 +422,22 @@ func NewStatusHandler(h *Host) http.Handler {
 		writeJSON(w, status, map[string]string{"error": message})
 	}
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, h.Status()) })
+	mux.HandleFunc("GET /{function}", func(w http.ResponseWriter, r *http.Request) {
+		s, err := h.FunctionStatus(r.PathValue("function"))
+		if err != nil {
+			refuse(w, http.StatusNotFound, err.Error())
+			return
+		}
+		writeJSON(w, http.StatusOK, s)
+	})
+	mux.HandleFunc("GET /{function}/invocations/{id}", func(w http.ResponseWriter, r *http.Request) {
+		i, err := h.Invocation(r.PathValue("function"), r.PathValue("id"))
+		if err != nil {
+			refuse(w, http.StatusNotFound, err.Error())
+			return
+		}
+		writeJSON(w, http.StatusOK, i)
+	})
 	mux.HandleFunc("POST /{function}/run", func(w http.ResponseWriter, r *http.Request) {
 		var run Run
 		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&run); err != nil {

@@ -6,9 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
+	"weak"
+
+	"github.com/lazuli-storage/lazuli/internal/test/check"
+	"github.com/lazuli-storage/lazuli/workers/internal/recent"
 )
 
 const (
@@ -34,20 +41,24 @@ func TestStatus(t *testing.T) {
 	put(t, r.storage, "in-queue", "bad")
 	var q FunctionStatus
 	find := func(name string) FunctionStatus {
-		for _, f := range r.Status().Functions {
-			if f.Name == name {
-				return f
-			}
-		}
-		t.Fatal("no function", name)
-		return q
+		f, err := r.FunctionStatus(name)
+		check.OK(t, err)
+		return f
+	}
+	logs := func(name string, i InvocationStatus) []LogRecord {
+		kept, err := r.Invocation(name, i.ID)
+		check.OK(t, err)
+		return kept.Logs
 	}
 	eventually(t, "the message fails", func() bool { q = find("Q"); return q.Failed > 0 })
 	i := q.Invocations[len(q.Invocations)-1] // the first one
 	if q.Source != "in-queue" || q.Trigger != "queueTrigger" || !strings.Contains(i.Error, "500") ||
-		i.Running || i.ID == "" || !strings.Contains(i.Reason, "in-queue") || len(i.Logs) != 2 ||
-		i.Logs[1].Level != "ERROR" || !strings.Contains(i.Logs[1].Message, "Executed 'Functions.Q' (Failed") {
+		i.Running || i.ID == "" || !strings.Contains(i.Reason, "in-queue") {
 		t.Errorf("%+v", q)
+	}
+	if l := logs("q", i); len(l) != 2 || l[1].Level != "ERROR" ||
+		!strings.Contains(l[1].Message, "Executed 'Functions.Q' (Failed") {
+		t.Errorf("%+v", l)
 	}
 	if ran, err := r.RunNow(t.Context(), "hello", Run{Input: "{}"}); err != nil || ran.Status != 200 ||
 		ran.Body != "hello" {
@@ -55,16 +66,16 @@ func TestStatus(t *testing.T) {
 	}
 	if f := find("Hello"); f.URL != r.url[:4]+"://localhost:"+r.url[len("http://127.0.0.1:"):]+"/api/Hello" ||
 		f.Source != "POST /api/Hello" || f.Succeeded != 1 || len(f.Invocations) != 1 ||
-		f.Invocations[0].Logs[1].Message != "a line of /Hello" {
+		logs("Hello", f.Invocations[0])[1].Message != "a line of /Hello" {
 		t.Errorf("%+v", f)
 	}
-	for range keptInvocations + 3 {
-		if _, err := r.RunNow(t.Context(), "Tick", Run{}); err != nil {
-			t.Fatal(err)
-		}
+	for range recent.Kept + 3 {
+		_, err := r.RunNow(t.Context(), "Tick", Run{})
+		check.OK(t, err)
 	}
-	if f := find("Tick"); f.Succeeded != keptInvocations+3 || len(f.Invocations) != keptInvocations || f.Running != 0 {
-		t.Errorf("%d succeeded, %d kept, %d run", f.Succeeded, len(f.Invocations), f.Running)
+	if f := find("Tick"); f.Succeeded != recent.Kept+3 || len(f.Invocations) != recent.Kept || f.Running != 0 ||
+		sum(f.LastHour.Succeeded) != recent.Kept+3 || sum(f.LastHour.Failed) != 0 {
+		t.Errorf("%d succeeded, %d kept, %d run, by the minute %v", f.Succeeded, len(f.Invocations), f.Running, f.LastHour)
 	}
 	if f := find("Off"); !f.Disabled || f.Example != nil {
 		t.Errorf("%+v", f)
@@ -74,6 +85,52 @@ func TestStatus(t *testing.T) {
 	}
 	if _, err := r.RunNow(t.Context(), "Q", Run{Input: "bad"}); err == nil {
 		t.Error("a failed invocation gives no error")
+	}
+	failed := find("Q").Failed
+	for range recent.Kept + 3 {
+		_, err := r.RunNow(t.Context(), "Q", Run{Input: "good"})
+		check.OK(t, err)
+	}
+	if f := find("Q"); len(f.Invocations) != recent.Kept+int(failed) || f.Invocations[recent.Kept-1].Error != "" ||
+		f.Invocations[recent.Kept].Error == "" || len(f.Invocations[recent.Kept].Logs) != 0 {
+		t.Errorf("after %d failures and successes: %+v", failed, f.Invocations)
+	}
+	if _, err := r.Invocation("Q", "none"); !errors.Is(err, ErrNoInvocation) {
+		t.Errorf("an invocation that is not kept: %v", err)
+	}
+}
+
+func sum(list []int64) (n int64) {
+	for _, v := range list {
+		n += v
+	}
+	return n
+}
+
+// What is kept of an invocation is bounded, and does not hold what it was called with.
+func TestPastIsBounded(t *testing.T) {
+	t.Parallel()
+	p := &past{functions: map[string]*functionPast{}}
+	call := func() weak.Pointer[invocation] {
+		inv := &invocation{function: &function{name: "F"}, trigger: make([]byte, 1<<20), kept: &invocationPast{}}
+		p.begin(inv)
+		for range 2 * keptLogs {
+			inv.kept.add(slog.NewRecord(time.Now(), slog.LevelInfo, strings.Repeat("é", 4<<10), 0))
+		}
+		p.end(inv, errors.New(strings.Repeat("x", 1<<20)))
+		return weak.Make(inv)
+	}
+	w := call()
+	runtime.GC()
+	if w.Value() != nil {
+		t.Error("what is kept holds the invocation")
+	}
+	kept, size := p.functions["F"].calls.All()[0], 0
+	for _, l := range kept.Logs {
+		size += len(l.Message)
+	}
+	if size > keptLogAll+keptLogText || kept.Dropped != 2*keptLogs-len(kept.Logs) || len(kept.Error) > keptLogText+3 {
+		t.Errorf("%d bytes of logs, %d records dropped, an error of %d bytes", size, kept.Dropped, len(kept.Error))
 	}
 }
 
@@ -110,6 +167,21 @@ func TestStatusHandler(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &s); err != nil || status != 200 || s.Language != "custom" ||
 		len(s.Functions) != 1 || s.Functions[0].Succeeded != 1 || *s.Functions[0].Example == "" {
 		t.Errorf("%d %s", status, text)
+	}
+	status, text = ask("GET", "hello", "", "")
+	var f FunctionStatus
+	if err := json.Unmarshal([]byte(text), &f); err != nil || status != 200 || len(f.Invocations) != 1 ||
+		strings.Contains(text, `"logs"`) {
+		t.Fatalf("%d %s", status, text)
+	}
+	status, text = ask("GET", "Hello/invocations/"+f.Invocations[0].ID, "", "")
+	if status != 200 || !strings.Contains(text, `"logs":[{`) {
+		t.Errorf("%d %s", status, text)
+	}
+	for _, path := range []string{"none", "none/invocations/x", "Hello/invocations/x"} {
+		if status, text := ask("GET", path, "", ""); status != 404 || !strings.Contains(text, `"error":`) {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
 	}
 	for _, c := range []struct {
 		path, body, origin string

@@ -1,0 +1,62 @@
+package workers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/test/check"
+)
+
+// The calls of a function are kept with their outcome, attempt and duration, also over HTTP.
+func TestCalls(t *testing.T) {
+	t.Parallel()
+	inBubble(t, Config{}, func(b *bench) {
+		snoozed := false
+		b.app.Queue("work", func(_ context.Context, m QueueMessage) error {
+			switch time.Sleep(2 * time.Second); {
+			case string(m.Body) == "bad":
+				return errors.New(strings.Repeat("x", 2*keptError))
+			case string(m.Body) == "later" && !snoozed:
+				snoozed = true
+				return Snooze(time.Minute)
+			}
+			return nil
+		}, WithBatchSize(1), WithNewBatchThreshold(0), WithMaxDequeueCount(2))
+		b.queue.send("good", "bad", "later")
+		b.start(b.app)
+		b.after(2 * time.Minute)
+		calls, err := b.app.Calls("work")
+		check.OK(b.T, err)
+		var outcomes []string
+		for _, c := range calls {
+			outcomes = append(outcomes, c.Outcome)
+			if c.Seconds != 2 || c.InvocationID == "" || c.MessageID == "" || c.Began.IsZero() ||
+				(c.Error != "") != (c.Outcome == CallFailed) || len(c.Error) > keptError+3 {
+				b.Errorf("%+v", c)
+			}
+		}
+		got := strings.Join(outcomes, " ")
+		if strings.Count(got, CallFailed) != 2 || strings.Count(got, CallSnoozed) != 1 ||
+			!strings.HasPrefix(got, CallSucceeded) || !strings.HasSuffix(got, CallSucceeded) || len(calls) != 5 {
+			b.Errorf("outcomes, the newest first: %s", got)
+		}
+		if _, err := b.app.Calls("none"); !errors.Is(err, ErrNoFunction) {
+			b.Errorf("an unknown function: %v", err)
+		}
+		for path, want := range map[string]int{"/work": 200, "/workers/work": 200, "/none": 404} {
+			w := httptest.NewRecorder()
+			NewHandler(b.app).ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+			var report Report
+			if err := json.Unmarshal(w.Body.Bytes(), &report); err != nil || w.Code != want ||
+				want == 200 && (len(report.Functions) != 1 || len(report.Functions[0].Calls) != 5) {
+				b.Errorf("%s: %d %v %s", path, w.Code, err, w.Body)
+			}
+		}
+	})
+}
