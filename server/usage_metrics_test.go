@@ -1,10 +1,6 @@
 package server_test
 
 import (
-	"context"
-	"os"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +12,6 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/clock"
 	"github.com/lazuli-storage/lazuli/server"
-	"github.com/lazuli-storage/lazuli/server/backup"
 	"github.com/lazuli-storage/lazuli/server/events"
 )
 
@@ -47,8 +42,7 @@ func gathered(t *testing.T, reg *prometheus.Registry) map[string]float64 {
 	return values
 }
 
-// The metrics show sizes, queues with their oldest messages, commits and events; the files for Grafana and Prometheus
-// name no others.
+// The metrics show sizes, queues with their oldest messages, commits and events.
 func TestUsageMetrics(t *testing.T) {
 	t.Parallel()
 	reg, now := prometheus.NewRegistry(), clock.New(0)
@@ -88,35 +82,6 @@ func TestUsageMetrics(t *testing.T) {
 		"lazuli_commit_updates_total{blobs}": 2} {
 		if v := got[name]; v < least {
 			t.Errorf("%s is %v, want at least %v", name, v, least)
-		}
-	}
-	names := map[string]bool{}
-	for key := range got {
-		name, _, _ := strings.Cut(key, "{")
-		names[name] = true
-	}
-	for _, d := range server.ClusterMetrics() {
-		names[regexp.MustCompile(`lazuli_[a-z_]+`).FindString(d)] = true
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	backups := prometheus.NewRegistry()
-	(&backup.Schedule{Metrics: backups}).Run(ctx)
-	for key := range gathered(t, backups) {
-		name, _, _ := strings.Cut(key, "{")
-		names[name] = true
-	}
-	for _, file := range []string{"grafana.json", "alerts.yaml"} {
-		text, err := os.ReadFile("../docs/monitoring/" + file)
-		check.OK(t, err)
-		used := regexp.MustCompile(`lazuli_[a-z_]+`).FindAllString(string(text), -1)
-		if len(used) < 10 {
-			t.Errorf("%s names %d metrics; the check checks nothing", file, len(used))
-		}
-		for _, name := range slices.Compact(used) {
-			if !names[name] {
-				t.Errorf("%s names %s, which does not exist", file, name)
-			}
 		}
 	}
 }
