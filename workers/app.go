@@ -153,7 +153,7 @@ func Queue[T any](a *App, name string, h func(ctx context.Context, m *Message[T]
 	return a.Queue(name, func(ctx context.Context, raw QueueMessage) error {
 		m := Message[T]{Raw: raw}
 		if err := json.Unmarshal(raw.Body, &m.Body); err != nil {
-			return Permanent(fmt.Errorf("the body is not a %T: %w", m.Body, err))
+			return Permanent(fmt.Errorf("the body is not of type %T: %w", m.Body, err))
 		}
 		return h(ctx, &m)
 	}, options...)

@@ -97,7 +97,7 @@ func Activity[In, Out any](a *App, name string, h func(ctx context.Context, in I
 		var in In
 		if len(input) > 0 {
 			if err := json.Unmarshal(input, &in); err != nil {
-				return nil, fmt.Errorf("the input is not a %T: %w", in, err)
+				return nil, fmt.Errorf("the input is not of type %T: %w", in, err)
 			}
 		}
 		out, err := h(ctx, in)

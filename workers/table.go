@@ -143,7 +143,7 @@ func Table[T any](a *App, name string, h func(ctx context.Context, c *Change[T])
 				return fmt.Errorf("decrypt the entity: %w", err) // The key may be available later.
 			}
 			if err != nil {
-				return Permanent(fmt.Errorf("the entity is not a %T: %w", c.Entity, err))
+				return Permanent(fmt.Errorf("the entity is not of type %T: %w", c.Entity, err))
 			}
 		}
 		return h(ctx, &c)

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"encoding/base64"
 	"net/http"
 	"slices"
 	"strings"
@@ -69,7 +70,7 @@ func (d *dashboard) blob(w http.ResponseWriter, r *http.Request) error {
 	data.URL = client.URL()
 	data.Download = link("accounts", account, "content", data.Container) +
 		string(query("name", name, "snapshot", data.Snapshot, "versionid", data.Version))
-	if data.States, data.MoreStates, err = states(r.Context(), box, name); err != nil {
+	if data.States, data.MoreStates, err = d.states(r, box, name); err != nil {
 		return err
 	}
 	p, err := client.GetProperties(r.Context(), nil)
@@ -113,7 +114,7 @@ func (data *blobData) describe(p *blob.GetPropertiesResponse) {
 	data.Metadata = metadataText(p.Metadata)
 	md5 := ""
 	if len(p.ContentMD5) > 0 {
-		md5 = hexText(p.ContentMD5)
+		md5 = base64.StdEncoding.EncodeToString(p.ContentMD5) // as the header and other tools show it
 	}
 	for _, v := range []property{
 		{"Size", sizeText(data.Size)}, {"Type", string(ptr.Value(p.BlobType))}, {"Modified", when(ptr.Value(p.LastModified))},
@@ -137,11 +138,16 @@ func (data *blobData) describe(p *blob.GetPropertiesResponse) {
 // maxStates bounds the versions and snapshots on the page.
 const maxStates = 50
 
+// everyState includes all states of blobs in a list. Blobs of trees have no versions, and a list of them is refused.
+func (d *dashboard) everyState(r *http.Request) container.ListBlobsInclude {
+	return container.ListBlobsInclude{Deleted: true, Snapshots: true, Versions: !d.hierarchical(r)}
+}
+
 // states are the versions, snapshots and deleted states of a blob.
-func states(ctx context.Context, box *container.Client, name string) (rows []blobRow, more bool, err error) {
+func (d *dashboard) states(r *http.Request, box *container.Client, name string) (rows []blobRow, more bool, err error) {
 	got, err := box.NewListBlobsFlatPager(
 		&container.ListBlobsFlatOptions{Prefix: &name, MaxResults: to.Ptr(int32(maxStates + 1)),
-			Include: container.ListBlobsInclude{Deleted: true, Snapshots: true, Versions: true}}).NextPage(ctx)
+			Include: d.everyState(r)}).NextPage(r.Context())
 	if err != nil {
 		return nil, false, err
 	}

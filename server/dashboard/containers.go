@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"context"
 	"io"
 	"mime"
 	"net/http"
@@ -125,7 +124,7 @@ func (d *dashboard) container(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	all := q.Get("all") != ""
 	prefix := q.Get("prefix")
-	rows, next, err := listBlobs(r.Context(), client, prefix, q.Get("marker"), all)
+	rows, next, err := d.listBlobs(r, client, prefix, q.Get("marker"), all)
 	if err != nil {
 		return err
 	}
@@ -148,9 +147,9 @@ func (d *dashboard) container(w http.ResponseWriter, r *http.Request) error {
 
 // listBlobs returns a page of blobs and virtual folders, and the marker of the next one. all adds versions, snapshots
 // and deleted blobs, and leaves out folders: the service does not list snapshots together with a delimiter.
-func listBlobs(ctx context.Context, client *container.Client, prefix, marker string, all bool) (rows []blobRow,
-	next string, err error) {
-	limit := to.Ptr(int32(pageSize))
+func (d *dashboard) listBlobs(r *http.Request, client *container.Client, prefix, marker string, all bool) (
+	rows []blobRow, next string, err error) {
+	ctx, limit := r.Context(), to.Ptr(int32(pageSize))
 	row := func(b *container.BlobItem) blobRow {
 		row := blobRow{Name: ptr.Value(b.Name), Short: strings.TrimPrefix(ptr.Value(b.Name), prefix),
 			Deleted:  ptr.Value(b.Deleted),
@@ -165,7 +164,7 @@ func listBlobs(ctx context.Context, client *container.Client, prefix, marker str
 	}
 	if all {
 		o := &container.ListBlobsFlatOptions{MaxResults: limit, Prefix: ptr.Text(prefix), Marker: ptr.Text(marker),
-			Include: container.ListBlobsInclude{Deleted: true, Snapshots: true, Versions: true}}
+			Include: d.everyState(r)}
 		got, err := client.NewListBlobsFlatPager(o).NextPage(ctx)
 		if err != nil {
 			return nil, "", err

@@ -27,7 +27,7 @@ func TestEventsPage(t *testing.T) {
 	s.post(base+"queues/orders", "action", "put", "body", "hello")
 	s.post("/ui/events", "action", "flush")
 	s.shows("/ui/events", "devstoreaccount1/sub", "2 types", "Succeeded",
-		`<td class="number">1</td><td class="number">0</td><td>none</td>`, base+"queues/news")
+		`<td data-label="Waiting" class="number">0</td><td data-label="Lag">none</td>`, base+"queues/news")
 	s.shows(base+"queues/news", "MessagePut")
 	s.post(base+"queues/news", "action", "delete")
 	s.post(base+"queues/orders", "action", "put", "body", "to a queue that is gone")

@@ -35,6 +35,13 @@ func TestPaths(t *testing.T) {
 	s.post(base+"containers", "action", "create", "name", "data")
 	s.shows(base+"containers", base+"paths/data")
 	s.post(base+"paths/data", "action", "create", "name", "raw/2026")
+	if status, body, _ := s.do(http.MethodPost, base+"containers/data/upload?name=raw/a.txt", strings.NewReader("text"),
+		http.Header{"X-Csrf-Token": {s.token()}}); status != http.StatusCreated {
+		t.Fatalf("upload: %d %s", status, body)
+	}
+	s.shows(base+"blob/data?name=raw/a.txt", "<pre", "HLJR7A1WjeapKbUgxK7Y0Q==")
+	s.shows(base+"containers/data?all=1", "raw/a.txt")
+	s.post(base+"blob/data?name=raw/a.txt", "action", "delete")
 	s.shows(base+"paths/data", "raw/", "rwx")
 	s.shows(base+"paths/data?path=raw", "2026/", "other::")
 	if to := s.post(base+"paths/data?path=raw", "action", "access", "acl", "user::rwx\ngroup::r-x\nother::---\n",

@@ -142,7 +142,7 @@ func TestPartitionsArePaged(t *testing.T) {
 		t.Errorf("the last page does not have the large partition:\n%s", last)
 	}
 	s.shows(base+"tables/many/partitions?largest=1", "151 partitions with 5,250 entities",
-		"it&#39;s large</td><td class=\"number\">5,100<")
+		"it&#39;s large</td><td data-label=\"Entities\" class=\"number\">5,100<")
 }
 
 // Long values are cut on pages that list, so that a page stays small.

@@ -135,5 +135,3 @@ func (d *dashboard) content(w http.ResponseWriter, r *http.Request) error {
 	}
 	return nil
 }
-
-func hexText(b []byte) string { return hex.EncodeToString(b) }

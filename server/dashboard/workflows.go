@@ -213,6 +213,8 @@ func (d *dashboard) hub(w http.ResponseWriter, r *http.Request) error {
 	return d.show(w, r, "hub", hub,
 		[]crumb{{account, link("accounts", account)}, {"Workflows", link("accounts", account, "workflows")}},
 		map[string]any{"Hub": hub, "Rows": rows, "Status": q.Get("status"), "Prefix": q.Get("prefix"),
+			"Versions":  slices.ContainsFunc(rows, func(s workflowState) bool { return s.Version != "" }),
+			"Parents":   slices.ContainsFunc(rows, func(s workflowState) bool { return s.ParentInstanceID != "" }),
 			"Unmatched": unmatched, "Workflow": q.Get("workflow"), "Summary": summary,
 			"Next": got.header.Get("X-Ms-Continuation-Token"), "Now": d.Now()})
 }

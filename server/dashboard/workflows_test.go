@@ -152,7 +152,7 @@ func TestEntityPages(t *testing.T) {
 		"RowKey":"entity","HasState":true,"State":"{\"total\":4142434445}","LastModified":"2026-01-01T00:00:00Z",
 		"LastModified@odata.type":"Edm.DateTime","LockedBy":"s","LockOwner":"holder","Epoch":"e","Commit":1}`), nil)
 	check.OK(t, err)
-	f.shows(entities+"?name=counter", "counter", "x", "4142434445", "holder", "<td>1</td>")
+	f.shows(entities+"?name=counter", "counter", "x", "4142434445", "holder", `<td data-label="Waiting messages">1</td>`)
 	if page := f.get(entities + "?name=other"); strings.Contains(page, "4142434445") {
 		t.Error("the entities of one name include another's")
 	}

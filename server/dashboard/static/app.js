@@ -44,6 +44,7 @@ const filter = document.querySelector('[data-plan] input');
 if (filter) {
   const form = filter.form;
   const place = document.getElementById('plan');
+  const hints = document.getElementById('hints');
   let timer, asked = 0;
   const ask = async () => {
     const number = ++asked;
@@ -51,12 +52,14 @@ if (filter) {
     const plan = await answer.json();
     if (number !== asked) return; // a later question is under way
     place.className = plan.error ? 'bad' : 'muted';
+    hints.hidden = !plan.hints?.length;
+    hints.querySelector('p').textContent = (plan.hints ?? []).join(' ');
     if (plan.error) {
       place.textContent = plan.error;
       return;
     }
-    const cost = `${plan.plan}: ${plan.cost}. The first page reads ${plan.scanned} entities and returns ${plan.returned}${plan.more ? '; there are more pages' : ''}.`;
-    place.textContent = [cost].concat(plan.hints ?? []).join(' ');
+    const more = plan.more ? '; there are more pages' : '';
+    place.textContent = `${plan.plan}: ${plan.cost.replace(/^[^:]*: /, '')}. The first page reads ${plan.scanned} entities and returns ${plan.returned}${more}.`;
   };
   filter.addEventListener('input', () => { clearTimeout(timer); timer = setTimeout(ask, 250); });
   ask();
