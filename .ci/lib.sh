@@ -5,9 +5,9 @@ work=$(mktemp -d)
 server=
 
 cleanup() {
-	if [ -n "$server" ]; then
-		kill "$server" 2>/dev/null || true
-		wait "$server" 2>/dev/null || true
+	if [ -n "$server" ]; then # one process or several
+		kill $server 2>/dev/null || true
+		wait $server 2>/dev/null || true
 	fi
 	rm -rf "$work"
 }
@@ -137,10 +137,10 @@ port() {
 	sed -n "s|^  $1 *https*://[^:]*:\([0-9]*\).*|\1|p" "${2:-$work}/lazuli.out"
 }
 
-# start_azurite NODE_MODULES FOLDER: runs Azurite in memory on free ports, and sets AZURITE to its process and AZURITE_CONNECTION_STRING to the
+# start_azurite NODE_MODULES FOLDER: runs Azurite in memory on free ports, with AZURITE_FLAGS if that is set, and sets AZURITE to its process and AZURITE_CONNECTION_STRING to the
 # development account's.
 start_azurite() {
-	(cd "$2" && exec node "$1/azurite/dist/src/azurite.js" --inMemoryPersistence --skipApiVersionCheck --disableTelemetry \
+	(cd "$2" && exec node "$1/azurite/dist/src/azurite.js" --inMemoryPersistence ${AZURITE_FLAGS---skipApiVersionCheck} --disableTelemetry \
 		--blobPort 0 --queuePort 0 --tablePort 0 >azurite.out 2>&1) &
 	AZURITE=$!
 	local i

@@ -138,42 +138,51 @@ The development account ` + auth.DevelopmentAccount + ` gets its published key.
 With --keys-stdin the keys are read from standard input, in base64, one or two
 lines. There is no flag for keys: other users of the machine can see command lines.`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			name := args[0]
-			if !wire.AccountName(name) {
-				return usageError{fmt.Errorf("account name %q must have 3 to 24 lower-case letters and digits", name)}
-			}
-			if *file == "" {
-				return errNoAccountsFile
-			}
-			keys, err := newKeys(name, stdin, cmd.InOrStdin())
-			if err != nil {
-				return err
-			}
-			err = auth.EditAccountsFile(*file, func(list []auth.StoredAccount) ([]auth.StoredAccount, error) {
-				if indexOf(list, name) >= 0 {
-					return nil, fmt.Errorf("account %s exists; rotate its keys with: lazuli account rotate %s", name, name)
-				}
-				added := auth.StoredAccount{Name: name, Keys: keys}
-				if hierarchical {
-					var err error
-					if added.Overrides, err = added.Overrides.With("hierarchical-namespace", "true"); err != nil {
-						return nil, err
-					}
-				}
-				return append(list, added), nil
-			})
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "added %s to %s\n", name, *file)
+	}
+	output := lineOutput(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		name := args[0]
+		if !wire.AccountName(name) {
+			return usageError{fmt.Errorf("account name %q must have 3 to 24 lower-case letters and digits", name)}
+		}
+		if *file == "" {
+			return errNoAccountsFile
+		}
+		keys, err := newKeys(name, stdin, cmd.InOrStdin())
+		if err != nil {
 			return err
-		},
+		}
+		err = auth.EditAccountsFile(*file, func(list []auth.StoredAccount) ([]auth.StoredAccount, error) {
+			if indexOf(list, name) >= 0 {
+				return nil, fmt.Errorf("account %s exists; rotate its keys with: lazuli account rotate %s", name, name)
+			}
+			added := auth.StoredAccount{Name: name, Keys: keys}
+			if hierarchical {
+				var err error
+				if added.Overrides, err = added.Overrides.With("hierarchical-namespace", "true"); err != nil {
+					return nil, err
+				}
+			}
+			return append(list, added), nil
+		})
+		if err != nil {
+			return err
+		}
+		return output(accountRow{Name: name, File: *file}, "added %s to %s", name, *file)
 	}
 	cmd.Flags().BoolVar(&stdin, "keys-stdin", false, "Read one or two keys from standard input")
 	cmd.Flags().BoolVar(&hierarchical, "hierarchical-namespace", false,
 		"Give the account directories, access control lists and atomic renames")
 	return cmd
+}
+
+// accountRow is the JSON of what was done to an account of a file.
+type accountRow struct {
+	Name string `json:"name"`
+	File string `json:"file"`
+	Key  int    `json:"key,omitempty"`
+	// Fingerprint is that of the new key.
+	Fingerprint string `json:"fingerprint,omitempty"`
 }
 
 func newKeys(name string, stdin bool, in io.Reader) ([]string, error) {
@@ -209,29 +218,29 @@ func newAccountRotate(file *string) *cobra.Command {
 		Use:   "rotate NAME --key 1|2",
 		Short: "Replace one key of an account; signatures by the old key become invalid",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if which != 1 && which != 2 {
-				return usageError{errors.New("give the key to replace: --key 1 or --key 2")}
-			}
-			key, _, err := auth.GenerateKey()
-			if err != nil {
-				return err
-			}
-			err = editAccount(*file, args[0], func(list []auth.StoredAccount, i int) ([]auth.StoredAccount, error) {
-				if which > len(list[i].Keys) {
-					list[i].Keys = append(list[i].Keys, key)
-				} else {
-					list[i].Keys[which-1] = key
-				}
-				return list, nil
-			})
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "replaced key %d of %s; its fingerprint is %s\n", which, args[0],
-				fingerprint(key))
+	}
+	output := lineOutput(cmd)
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		if which != 1 && which != 2 {
+			return usageError{errors.New("give the key to replace: --key 1 or --key 2")}
+		}
+		key, _, err := auth.GenerateKey()
+		if err != nil {
 			return err
-		},
+		}
+		err = editAccount(*file, args[0], func(list []auth.StoredAccount, i int) ([]auth.StoredAccount, error) {
+			if which > len(list[i].Keys) {
+				list[i].Keys = append(list[i].Keys, key)
+			} else {
+				list[i].Keys[which-1] = key
+			}
+			return list, nil
+		})
+		if err != nil {
+			return err
+		}
+		return output(accountRow{args[0], *file, which, fingerprint(key)},
+			"replaced key %d of %s; its fingerprint is %s", which, args[0], fingerprint(key))
 	}
 	cmd.Flags().IntVar(&which, "key", 0, "Which key to replace: 1 or 2")
 	return cmd

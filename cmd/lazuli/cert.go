@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"path/filepath"
 	"time"
 
@@ -25,30 +26,43 @@ command again before the certificate expires, or to add a host.
 Only the current user can read the private keys. The authority can sign for local names
 and private addresses only.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			for _, h := range hosts {
-				if !devcert.Allowed(h) {
-					return usageError{fmt.Errorf("--host %s is not a local name or a private address", h)}
-				}
+	}
+	output := reportOutput(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		for _, h := range hosts {
+			if !devcert.Allowed(h) {
+				return usageError{fmt.Errorf("--host %s is not a local name or a private address", h)}
 			}
-			r, err := devcert.Make(dir, hosts, time.Now())
-			if err != nil {
-				return err
-			}
-			return certReport(cmd, r)
-		},
+		}
+		r, err := devcert.Make(dir, hosts, time.Now())
+		if err != nil {
+			return err
+		}
+		row := certRow{Authority: filepath.Join(r.Dir, devcert.AuthorityCert), NewAuthority: r.NewAuthority,
+			Certificate: filepath.Join(r.Dir, devcert.ServerCert), NewCertificate: r.NewServer,
+			Key: filepath.Join(r.Dir, devcert.ServerKey), Expires: r.NotAfter.UTC()}
+		return output(row, row.write)
 	}
 	cmd.Flags().StringVar(&dir, "dir", "lazuli-certs", "Folder of the four files, created if absent")
 	cmd.Flags().StringSliceVar(&hosts, "host", nil, "Further host name or IP address; may be repeated")
 	return cmd
 }
 
-// certReport says what was done and what to do with it.
-func certReport(cmd *cobra.Command, r devcert.Result) error {
+// certRow is the JSON of `lazuli cert`: paths of files, and when the certificate expires.
+type certRow struct {
+	Authority      string    `json:"authority"`
+	NewAuthority   bool      `json:"newAuthority"`
+	Certificate    string    `json:"certificate"`
+	NewCertificate bool      `json:"newCertificate"`
+	Key            string    `json:"key"`
+	Expires        time.Time `json:"expires"`
+}
+
+// write says what was done and what to do with it.
+func (r certRow) write(w io.Writer) error {
 	state := map[bool]string{true: "new", false: "kept"}
-	ca := filepath.Join(r.Dir, devcert.AuthorityCert)
-	cert, key := filepath.Join(r.Dir, devcert.ServerCert), filepath.Join(r.Dir, devcert.ServerKey)
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), `authority    %s (%s)
+	ca, cert, key := r.Authority, r.Certificate, r.Key
+	_, err := fmt.Fprintf(w, `authority    %s (%s)
 certificate  %s (%s, until %s)
 key          %s
 
@@ -60,7 +74,7 @@ Trust it, in
   Debian         sudo cp %s /usr/local/share/ca-certificates/lazuli.crt && sudo update-ca-certificates
   macOS          sudo security add-trusted-cert -d -k /Library/Keychains/System.keychain %s
   Windows        certutil -addstore -user Root %s
-`, ca, state[r.NewAuthority], cert, state[r.NewServer], r.NotAfter.UTC().Format(time.DateOnly), key, cert, key, ca, ca,
+`, ca, state[r.NewAuthority], cert, state[r.NewCertificate], r.Expires.Format(time.DateOnly), key, cert, key, ca, ca,
 		ca, ca, ca, ca)
 	return err
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -121,30 +122,36 @@ const (
 )
 
 func newClusterSnapshot(ask adminCaller) *cobra.Command {
-	return &cobra.Command{Use: "snapshot", Short: "Put a snapshot into the logs of the cluster, for nodes that join",
+	cmd := &cobra.Command{Use: "snapshot", Short: "Put a snapshot into the logs of the cluster, for nodes that join",
 		Args: cobra.NoArgs,
 		Long: `Put a snapshot of the tables into the cluster's log, while clients read and write. Nodes make snapshots themselves when a log
 has become long; one made by hand lets a node that is about to join with an empty folder start from it. A snapshot is no
-backup: it is part of the cluster.`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), snapshotTimeout)
-			defer cancel()
-			cmd.SetContext(ctx)
-			end := newMeter(cmd, "the nodes write a snapshot", nil).wait()
-			body, err := ask(cmd, http.MethodPost, "/snapshot", nil)
-			end()
-			if err != nil {
-				return err
-			}
-			var logs map[string]server.LogReport
-			if err := json.Unmarshal(body, &logs); err != nil {
-				return fmt.Errorf("the response is not a list of logs: %w", err)
-			}
-			for _, name := range slices.Sorted(maps.Keys(logs)) {
-				fmt.Fprintf(cmd.OutOrStdout(), "log of %s: snapshot up to record %d\n", name, logs[name].Snapshot)
-			}
-			return nil
-		}}
+backup: it is part of the cluster.`}
+	begin := listOutput(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		ctx, cancel := context.WithTimeout(cmd.Context(), snapshotTimeout)
+		defer cancel()
+		cmd.SetContext(ctx)
+		end := newMeter(cmd, "the nodes write a snapshot", nil).wait()
+		body, err := ask(cmd, http.MethodPost, "/snapshot", nil)
+		end()
+		if err != nil {
+			return err
+		}
+		var logs map[string]server.LogReport
+		if err := json.Unmarshal(body, &logs); err != nil {
+			return fmt.Errorf("the response is not a list of logs: %w", err)
+		}
+		out := begin()
+		for _, name := range slices.Sorted(maps.Keys(logs)) {
+			err = errors.Join(err, out.add(struct {
+				Log      string `json:"log"`
+				Snapshot uint64 `json:"snapshot"`
+			}{name, logs[name].Snapshot}, fmt.Sprintf("log of %s: snapshot up to record %d", name, logs[name].Snapshot)))
+		}
+		return out.end(err)
+	}
+	return cmd
 }
 
 func newClusterLeave(ask adminCaller) *cobra.Command {

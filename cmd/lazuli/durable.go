@@ -199,6 +199,7 @@ func newDurableStartCommand() *cobra.Command {
 	open := hubClient(cmd)
 	cmd.Flags().StringVar(&o.InstanceID, "id", "", "instance ID (default: a random one)")
 	after := cmd.Flags().Duration("after", 0, "delay before the instance starts")
+	output := lineOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 2 {
 			if !json.Valid([]byte(args[1])) {
@@ -217,8 +218,9 @@ func newDurableStartCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintln(cmd.OutOrStdout(), id)
-		return nil
+		return output(struct {
+			ID string `json:"id"`
+		}{id}, "%s", id)
 	}
 	return cmd
 }
@@ -271,7 +273,7 @@ func newDurablePurgeCommand() *cobra.Command {
 		Long: `Delete all data of instances that have ended: the named ones with their sub-orchestrations, or all that match
 --status, --prefix, --older-than and --newer-than.`,
 		Example: "  lazuli durable purge order-7\n  lazuli durable purge --status Completed --older-than 720h --yes"}
-	open, query, confirm := hubClient(cmd), queryFlags(cmd), confirmation(cmd)
+	open, query, confirm, output := hubClient(cmd), queryFlags(cmd), confirmation(cmd), lineOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		chosen := false
 		for _, f := range []string{"status", "prefix", "older-than", "newer-than"} {
@@ -305,7 +307,9 @@ func newDurablePurgeCommand() *cobra.Command {
 				errs = append(errs, fmt.Errorf("instance %q: %w", id, err))
 			}
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "purged %d\n", n)
+		errs = append(errs, output(struct {
+			Purged int `json:"purged"`
+		}{n}, "purged %d", n))
 		return errors.Join(errs...)
 	}
 	return cmd

@@ -46,29 +46,32 @@ func newEventAdd(ask adminCaller) *cobra.Command {
   lazuli event add --name orders --endpoint http://localhost:8080/hook --event-delivery-schema cloudeventschemav1_0 \
     --included-event-types Lazuli.Storage.MessagePut,Lazuli.Storage.EntityUpdated`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			for _, text := range filters {
-				f, err := parseAdvancedFilter(text)
-				if err != nil {
-					return usageError{err}
-				}
-				s.AdvancedFilters = append(s.AdvancedFilters, f)
-			}
-			text, err := json.Marshal(s)
+	}
+	output := reportOutput(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		for _, text := range filters {
+			f, err := parseAdvancedFilter(text)
 			if err != nil {
 				return usageError{err}
 			}
-			answer, err := ask(cmd, http.MethodPost, "", bytes.NewReader(text))
-			if err != nil {
-				return err
-			}
-			var added events.Status
-			if err := json.Unmarshal(answer, &added); err != nil {
-				return fmt.Errorf("the response is not an event subscription: %w", err)
-			}
-			fmt.Fprintln(cmd.OutOrStdout(), added.Name, added.State)
-			return nil
-		},
+			s.AdvancedFilters = append(s.AdvancedFilters, f)
+		}
+		text, err := json.Marshal(s)
+		if err != nil {
+			return usageError{err}
+		}
+		answer, err := ask(cmd, http.MethodPost, "", bytes.NewReader(text))
+		if err != nil {
+			return err
+		}
+		var added events.Status
+		if err := json.Unmarshal(answer, &added); err != nil {
+			return fmt.Errorf("the response is not an event subscription: %w", err)
+		}
+		return output(json.RawMessage(answer), func(w io.Writer) error {
+			_, err := fmt.Fprintln(w, added.Name, added.State)
+			return err
+		})
 	}
 	f := cmd.Flags()
 	f.StringVar(&s.Name, "name", "", "name of the subscription: 3 to 64 letters, digits and hyphens")

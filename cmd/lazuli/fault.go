@@ -49,44 +49,47 @@ func newFaultAdd(ask adminCaller) *cobra.Command {
   lazuli fault add --azure-table-limits
   lazuli fault add --secondary-lag 10m`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			r.For, r.Delay, r.RetryAfter = faultrule.Duration(window), faultrule.Duration(delay), faultrule.Duration(retryAfter)
-			if cmd.Flags().Changed("truncate") {
-				r.Truncate = &truncate
+	}
+	output := reportOutput(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		r.For, r.Delay, r.RetryAfter = faultrule.Duration(window), faultrule.Duration(delay), faultrule.Duration(retryAfter)
+		if cmd.Flags().Changed("truncate") {
+			r.Truncate = &truncate
+		}
+		if cmd.Flags().Changed("corrupt") {
+			r.Corrupt = &corrupt
+		}
+		if azureLimits {
+			if t.PartitionEntities == 0 && t.AccountEntities == 0 {
+				t.PartitionEntities, t.AccountEntities = faultrule.AzurePartitionEntities, faultrule.AzureAccountEntities
 			}
-			if cmd.Flags().Changed("corrupt") {
-				r.Corrupt = &corrupt
+			if !cmd.Flags().Changed("retry-after") {
+				r.RetryAfter = faultrule.Duration(time.Second)
 			}
-			if azureLimits {
-				if t.PartitionEntities == 0 && t.AccountEntities == 0 {
-					t.PartitionEntities, t.AccountEntities = faultrule.AzurePartitionEntities, faultrule.AzureAccountEntities
-				}
-				if !cmd.Flags().Changed("retry-after") {
-					r.RetryAfter = faultrule.Duration(time.Second)
-				}
-			}
-			if t != (faultrule.Throttle{}) {
-				r.Throttle = &t
-			}
-			if f := cmd.Flags(); f.Changed("secondary-lag") || f.Changed("secondary-status") || f.Changed("failed-over") {
-				secondary.Lag = faultrule.Duration(lag)
-				r.Secondary = &secondary
-			}
-			text, err := json.Marshal(r)
-			if err != nil {
-				return usageError{err}
-			}
-			answer, err := ask(cmd, http.MethodPost, "", bytes.NewReader(text))
-			if err != nil {
-				return err
-			}
-			var added faultrule.Rule
-			if err := json.Unmarshal(answer, &added); err != nil {
-				return fmt.Errorf("the response is not a fault rule: %w", err)
-			}
-			fmt.Fprintln(cmd.OutOrStdout(), added.Name)
-			return nil
-		},
+		}
+		if t != (faultrule.Throttle{}) {
+			r.Throttle = &t
+		}
+		if f := cmd.Flags(); f.Changed("secondary-lag") || f.Changed("secondary-status") || f.Changed("failed-over") {
+			secondary.Lag = faultrule.Duration(lag)
+			r.Secondary = &secondary
+		}
+		text, err := json.Marshal(r)
+		if err != nil {
+			return usageError{err}
+		}
+		answer, err := ask(cmd, http.MethodPost, "", bytes.NewReader(text))
+		if err != nil {
+			return err
+		}
+		var added faultrule.Rule
+		if err := json.Unmarshal(answer, &added); err != nil {
+			return fmt.Errorf("the response is not a fault rule: %w", err)
+		}
+		return output(json.RawMessage(answer), func(w io.Writer) error {
+			_, err := fmt.Fprintln(w, added.Name)
+			return err
+		})
 	}
 	f := cmd.Flags()
 	f.StringVar(&r.Name, "name", "", "name of the rule (default: a generated name)")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -144,7 +143,7 @@ queues, but is never lost. The dequeue count restarts at zero.`,
 		Example: `  lazuli queue requeue orders-poison --match '"customer": *42' --limit 10
   lazuli queue requeue orders-poison --reason 'connection refused' --older-than 1h --delay 10s`,
 	}
-	open, filter := queueStorage(cmd), filterFlags(cmd)
+	open, filter, output := queueStorage(cmd), filterFlags(cmd), lineOutput(cmd)
 	cmd.Flags().DurationVar(&delay, "delay", 0, "how long the moved messages stay invisible")
 	cmd.Flags().StringVar(&to, "to", "", "target queue (default: the queue of the poison queue)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -178,7 +177,11 @@ queues, but is never lost. The dequeue count restarts at zero.`,
 				f, delay)
 		}
 		if n > 0 || err == nil {
-			fmt.Fprintf(cmd.OutOrStdout(), "moved %s from %s to %s\n", counted(n, "message", "messages"), args[0], to)
+			err = errors.Join(err, output(struct {
+				Moved int    `json:"moved"`
+				From  string `json:"from"`
+				To    string `json:"to"`
+			}{n, args[0], to}, "moved %s from %s to %s", counted(n, "message", "messages"), args[0], to))
 		}
 		return err
 	}
@@ -213,7 +216,7 @@ func newQueuePurgeCommand() *cobra.Command {
 		Example: `  lazuli queue purge orders-poison --match test
   lazuli queue purge orders-poison --all --yes`,
 	}
-	open, filter, confirm := queueStorage(cmd), filterFlags(cmd), confirmation(cmd)
+	open, filter, confirm, output := queueStorage(cmd), filterFlags(cmd), confirmation(cmd), lineOutput(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "all messages, including hidden ones")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		f, err := filter.read()
@@ -233,20 +236,24 @@ func newQueuePurgeCommand() *cobra.Command {
 			return err
 		}
 		f.Reasons = reasons(storage, args[0])
-		return purge(cmd.Context(), cmd.OutOrStdout(), storage.Queues.NewQueueClient(args[0]), args[0], f)
+		n, err := queuetool.Purge(cmd.Context(), storage.Queues.NewQueueClient(args[0]), f)
+		switch {
+		case n > 0 || n == 0 && err == nil:
+			return errors.Join(err, output(purgeRow{args[0], &n}, "deleted %s from %s", counted(n, "message", "messages"),
+				args[0]))
+		case err == nil:
+			return output(purgeRow{args[0], nil}, "cleared %s", args[0])
+		}
+		return err
 	}
 	return cmd
 }
 
-func purge(ctx context.Context, out io.Writer, client *azqueue.QueueClient, name string, f queuetool.Filter) error {
-	n, err := queuetool.Purge(ctx, client, f)
-	switch {
-	case n > 0 || n == 0 && err == nil:
-		fmt.Fprintf(out, "deleted %s from %s\n", counted(n, "message", "messages"), name)
-	case err == nil:
-		fmt.Fprintf(out, "cleared %s\n", name)
-	}
-	return err
+// purgeRow is the JSON of `lazuli queue purge`.
+type purgeRow struct {
+	Queue string `json:"queue"`
+	// Deleted is the number of messages; nil if the queue was cleared, which does not count them.
+	Deleted *int `json:"deleted,omitempty"`
 }
 
 // counted is a number with its noun: "1 message", "2 messages".

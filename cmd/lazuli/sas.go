@@ -77,14 +77,15 @@ func newSASAccount(f *sasFlags) *cobra.Command {
 		Use:   "account",
 		Short: "Create an account SAS",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			svc, ok := map[byte]wire.Service{'b': wire.Blob, 'q': wire.Queue, 't': wire.Table}[(f.token.Services + " ")[0]]
-			if !ok || f.token.ResourceTypes == "" {
-				return usageError{errors.New("an account SAS needs --services (letters of bqt) and --resource-types (letters of " +
-					"sco)")}
-			}
-			return f.print(cmd, svc, "")
-		},
+	}
+	output := lineOutput(cmd)
+	cmd.RunE = func(*cobra.Command, []string) error {
+		svc, ok := map[byte]wire.Service{'b': wire.Blob, 'q': wire.Queue, 't': wire.Table}[(f.token.Services + " ")[0]]
+		if !ok || f.token.ResourceTypes == "" {
+			return usageError{errors.New("an account SAS needs --services (letters of bqt) and --resource-types (letters of " +
+				"sco)")}
+		}
+		return f.print(output, svc, "")
 	}
 	cmd.Flags().StringVar(&f.token.Services, "services", "", "Letters of b blob, q queue, t table")
 	cmd.Flags().StringVar(&f.token.ResourceTypes, "resource-types", "", "Letters of s service, c container, o object")
@@ -93,23 +94,20 @@ func newSASAccount(f *sasFlags) *cobra.Command {
 
 func newSASResource(f *sasFlags, svc wire.Service, use string) *cobra.Command {
 	kind, _, _ := strings.Cut(use, " ")
-	cmd := &cobra.Command{
-		Use:   use,
-		Short: "Create a SAS for a " + kind,
-		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if f.token.Policy != "" && !cmd.Flags().Changed("expiry") {
-				f.expiry = "" // the policy's
-			}
-			args[0] = strings.TrimSuffix(args[0], "/")
-			if kind == "directory" {
-				f.token.Resource, f.token.Depth = "d", strconv.Itoa(strings.Count(args[0], "/"))
-			}
-			if below := strings.Contains(args[0], "/"); below != (kind == "blob" || kind == "directory") {
-				return usageError{fmt.Errorf("%q is not the name of a %s", args[0], kind)}
-			}
-			return f.print(cmd, svc, args[0])
-		},
+	cmd := &cobra.Command{Use: use, Short: "Create a SAS for a " + kind, Args: cobra.ExactArgs(1)}
+	output := lineOutput(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if f.token.Policy != "" && !cmd.Flags().Changed("expiry") {
+			f.expiry = "" // the policy's
+		}
+		args[0] = strings.TrimSuffix(args[0], "/")
+		if kind == "directory" {
+			f.token.Resource, f.token.Depth = "d", strconv.Itoa(strings.Count(args[0], "/"))
+		}
+		if below := strings.Contains(args[0], "/"); below != (kind == "blob" || kind == "directory") {
+			return usageError{fmt.Errorf("%q is not the name of a %s", args[0], kind)}
+		}
+		return f.print(output, svc, args[0])
 	}
 	cmd.Flags().StringVar(&f.token.Policy, "policy", "",
 		"Stored access policy of the "+kind+" for the values that the token does not have")
@@ -128,7 +126,10 @@ func newSASResource(f *sasFlags, svc wire.Service, use string) *cobra.Command {
 }
 
 // print signs the token and prints it.
-func (f *sasFlags) print(cmd *cobra.Command, svc wire.Service, resource string) error {
+func (f *sasFlags) print(output lineWriter, svc wire.Service, resource string) error {
+	if f.token.Permissions == "" && f.token.Policy == "" {
+		return usageError{errors.New("give what the token allows: --permissions, such as r for reading")}
+	}
 	now := time.Now()
 	var err error
 	if f.token.Start, err = sasTime("--start", f.start, now); err != nil {
@@ -159,16 +160,18 @@ func (f *sasFlags) print(cmd *cobra.Command, svc wire.Service, resource string) 
 	if err != nil {
 		return usageError{err}
 	}
-	if f.tokenOnly {
-		_, err = fmt.Fprintln(cmd.OutOrStdout(), query)
-		return err
-	}
 	path := (&url.URL{Path: resource}).EscapedPath()
 	if resource != "" {
 		path = "/" + path
 	}
-	_, err = fmt.Fprintln(cmd.OutOrStdout(), base+path+"?"+query)
-	return err
+	line := base + path + "?" + query
+	if f.tokenOnly {
+		line = query
+	}
+	return output(struct {
+		URL   string `json:"url"`
+		Token string `json:"token"`
+	}{base + path + "?" + query, query}, "%s", line)
 }
 
 // address is the account's service for the URL.
