@@ -17,7 +17,8 @@ func (s *serving) newDashboard(o admin.Options) http.Handler {
 	return dashboard.New(dashboard.Options{
 		Backend: late(&s.backend, func(b backend) dashboard.Backend { return b }), Accounts: s.sec.accounts,
 		Requests: s.requests,
-		Workers:  o.Workers, WorkersAccount: rolesAccount(&s.config.Config, s.sec), State: s.config.AdminState, Seed: o.Seed, ReadOnly: s.config.AdminUI == "read-only",
+		Workers:  o.Workers, WorkersAccount: rolesAccount(&s.config.Config, s.sec), State: s.config.AdminState,
+		Seed: o.Seed, ReadOnly: s.config.AdminUI == "read-only",
 		Workflows: func(ctx context.Context, account, hub string) (http.Handler, error) {
 			b := s.backend.get()
 			if b == nil {
