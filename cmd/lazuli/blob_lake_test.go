@@ -38,6 +38,9 @@ func TestBlobLakeVerbs(t *testing.T) {
 		{"acl|data/clean|-r|--remove|user:x", "", "2 files, 2 directories changed\n", ""},
 		{"acl|data/clean|-r", "", "", "needs --set"},
 		{"acl|data", "", "owner $superuser\n", ""},
+		{"rm|data/clean", "", "", "DirectoryIsNotEmpty"},
+		{"rm|-r|data/clean/|--yes", "", "data/clean/: 3 blobs deleted\n", ""},
+		{"rm|-r|data/cl|--yes", "", "data/cl: 1 blob deleted\n", ""},
 		{"tree|absent", "", "", "FilesystemNotFound"},
 	})
 	t.Setenv(connectionEnvVar, lazulitest.Start(t).ConnectionString())

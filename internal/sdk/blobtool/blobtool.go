@@ -9,6 +9,7 @@ import (
 	"io"
 	"mime"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -166,12 +167,27 @@ func Remove(ctx context.Context, c *azblob.Client, name, blobName string) error 
 // RemoveAll deletes the blobs whose names begin with prefix, and calls each with the name of each. It stops at the
 // first failure.
 func RemoveAll(ctx context.Context, c *azblob.Client, name, prefix string, each func(blobName string) error) error {
-	return List(ctx, c, name, prefix, true, func(e Entry) error {
-		if err := Remove(ctx, c, name, e.Name); err != nil && !bloberror.HasCode(err, bloberror.BlobNotFound) {
-			return fmt.Errorf("%s/%s: %w", name, e.Name, err)
+	remove := func(blobName string) error {
+		if err := Remove(ctx, c, name, blobName); err != nil && !bloberror.HasCode(err, bloberror.BlobNotFound) {
+			return fmt.Errorf("%s/%s: %w", name, blobName, err)
 		}
-		return each(e.Name)
+		return each(blobName)
+	}
+	var directories []string // of a hierarchical namespace, which lists them before what is in them
+	err := List(ctx, c, name, prefix, true, func(e Entry) error {
+		err := remove(e.Name)
+		if bloberror.HasCode(err, "DirectoryIsNotEmpty") {
+			directories = append(directories, e.Name)
+			return nil
+		}
+		return err
 	})
+	for _, directory := range slices.Backward(directories) {
+		if err == nil {
+			err = remove(directory)
+		}
+	}
+	return err
 }
 
 // copyPoll is the pause between two looks at a copy that is under way.
