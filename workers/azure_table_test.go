@@ -16,6 +16,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 
+	"github.com/lazuli-storage/lazuli/internal/test/link"
 	"github.com/lazuli-storage/lazuli/internal/test/testaccount"
 	"github.com/lazuli-storage/lazuli/workers"
 )
@@ -310,25 +311,13 @@ func TestTriggersAreImmediate(t *testing.T) {
 	took("table", func() { n++; upsert(t, client, "p", fmt.Sprint("warm", n), n) })
 }
 
-// plainTransport is the way to a service that knows nothing of Lazuli's extensions.
-type plainTransport struct{}
-
-func (plainTransport) Do(r *http.Request) (*http.Response, error) {
-	for name := range r.Header {
-		if strings.HasPrefix(name, "X-Lazuli-") {
-			r.Header.Del(name)
-		}
-	}
-	return http.DefaultTransport.RoundTrip(r)
-}
-
 // Elsewhere queues are polled and containers scanned, and a table trigger says that it cannot work.
 func TestTriggersOnAPlainService(t *testing.T) {
 	t.Parallel()
 	a := testaccount.Open(t)
 	queue, container, table := a.Queue("plain"), a.Container("plain"), a.Table("Plain")
 	upsert(t, a.Tables.NewClient(table), "p", "an entity, not a change", 1)
-	storage, err := workers.OpenStorage(a.ConnectionString, workers.WithTransport(plainTransport{}))
+	storage, err := workers.OpenStorage(a.ConnectionString, workers.WithTransport(link.Plain{Next: http.DefaultClient}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,38 +11,23 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"github.com/lazuli-storage/lazuli/internal/test/check"
+	"github.com/lazuli-storage/lazuli/internal/test/link"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
 )
-
-// link is a transport that counts Put Message, and holds it while held is set.
-type link struct {
-	next  *http.Client
-	count atomic.Int64
-	held  sync.RWMutex
-}
-
-func (l *link) Do(r *http.Request) (*http.Response, error) {
-	if r.Method == http.MethodPost {
-		l.count.Add(1)
-		l.held.RLock()
-		defer l.held.RUnlock()
-	}
-	return l.next.Do(r)
-}
 
 // Calls of Enqueue at the same time share requests. The queue is created when it is missing, and each message has its
 // delay and time to live.
 func TestEnqueueShares(t *testing.T) {
 	t.Parallel()
 	lazuli := lazulitest.Start(t)
-	l := &link{next: lazuli.Client()}
+	l := &link.Link{Next: lazuli.Client(), Method: http.MethodPost}
 	storage, err := workers.OpenStorage(lazuli.ConnectionString(), workers.WithTransport(l))
 	check.OK(t, err)
 	const month = 30 * 24 * time.Hour
 	check.OK(t, storage.Enqueue(t.Context(), "created", "first", workers.TimeToLive(month)))
-	before := l.count.Load()
-	l.held.Lock() // the first one is under way until all others wait
+	before := l.Count()
+	release := l.Hold() // the first one is under way until all others wait
 	var all sync.WaitGroup
 	enqueue := func(text string) {
 		all.Go(func() {
@@ -58,9 +42,9 @@ func TestEnqueueShares(t *testing.T) {
 		enqueue(fmt.Sprint(i))
 	}
 	check.Eventually(t, func() bool { return storage.Putting("created") == 64 }, "64 calls wait")
-	l.held.Unlock()
+	release()
 	all.Wait()
-	if n := l.count.Load() - before; n != 1+2 {
+	if n := l.Count() - before; n != 1+2 {
 		t.Errorf("%d requests for 65 messages, want 3", n)
 	}
 	q := storage.Queues.NewQueueClient("created")

@@ -22,10 +22,10 @@ type childWorker struct {
 	begun, handled map[string]bool
 }
 
-func startWorker(t *testing.T, a *testaccount.Account, queue string) *childWorker {
+func startWorker(t *testing.T, a *testaccount.Account, queue string, plain bool) *childWorker {
 	t.Helper()
 	w := &childWorker{Cmd: exec.Command(os.Args[0]), begun: map[string]bool{}, handled: map[string]bool{}}
-	w.Env = append(os.Environ(), "LAZULI_TEST_WORKER="+queue+" "+a.ConnectionString)
+	w.Env = append(os.Environ(), fmt.Sprintf("LAZULI_TEST_WORKER=%s %s %t", queue, a.ConnectionString, plain))
 	var err error
 	if w.goOn, err = w.StdinPipe(); err != nil {
 		t.Fatal(err)
@@ -61,16 +61,26 @@ func (w *childWorker) count() (begun, handled int) {
 	return len(w.begun), len(w.handled)
 }
 
-// Two processes share a queue; one is killed in the middle of its work. The other one handles every message.
+// Two processes share a queue; one is killed in the middle of its work. The other one handles every message. Both use
+// the extensions of the protocol, or do without them.
 func TestOneOfTwoProcessesIsKilled(t *testing.T) {
 	t.Parallel()
+	for name, plain := range map[string]bool{"extended": false, "plain": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			killOne(t, plain)
+		})
+	}
+}
+
+func killOne(t *testing.T, plain bool) {
 	a := testaccount.Open(t)
 	queue := a.Queue("shared")
 	const messages = 60
 	for i := range messages {
 		send(t, a, queue, fmt.Sprint(i))
 	}
-	victim, survivor := startWorker(t, a, queue), startWorker(t, a, queue)
+	victim, survivor := startWorker(t, a, queue, plain), startWorker(t, a, queue, plain)
 	eventually(t, "both have messages in work", func() bool {
 		one, _ := victim.count()
 		other, _ := survivor.count()

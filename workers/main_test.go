@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"testing"
 	"time"
@@ -11,10 +12,12 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lazuli-storage/lazuli/internal/test/check"
+	"github.com/lazuli-storage/lazuli/internal/test/link"
 )
 
-// childVariable makes the test binary a worker instead: its value is "queue connection-string". It says which messages
-// it has begun and handled, and goes on with them when its standard input ends.
+// childVariable makes the test binary a worker instead: its value is "queue connection-string plain", the last true for
+// a worker without the extensions of the protocol. It says which messages it has begun and handled, and goes on with
+// them when its standard input ends.
 const childVariable = "LAZULI_TEST_WORKER"
 
 // No goroutine of the runtime may outlive the tests. The idle connections of the process's HTTP transport may.
@@ -30,7 +33,16 @@ func TestMain(m *testing.M) {
 
 func runChild(child string) {
 	var queue, connection string
-	if _, err := fmt.Sscan(child, &queue, &connection); err != nil {
+	var plain bool
+	if _, err := fmt.Sscan(child, &queue, &connection, &plain); err != nil {
+		panic(err)
+	}
+	var options []StorageOption
+	if plain {
+		options = append(options, WithTransport(link.Plain{Next: http.DefaultClient}))
+	}
+	storage, err := OpenStorage(connection, options...)
+	if err != nil {
 		panic(err)
 	}
 	goOn := make(chan struct{})
@@ -38,7 +50,7 @@ func runChild(child string) {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		close(goOn)
 	}()
-	app := New(Config{ConnectionString: connection})
+	app := New(Config{Storage: storage})
 	app.Queue("work", func(ctx context.Context, m QueueMessage) error {
 		fmt.Println("begun", string(m.Body))
 		<-goOn

@@ -139,6 +139,5 @@ func queueFailure(err error) error {
 
 // seconds rounds up, so that a message does not become visible early. The service accepts at most seven days.
 func seconds(d time.Duration) *int32 {
-	d = min(max(d, 0), maxLease)
-	return to.Ptr(int32((d + time.Second - 1) / time.Second))
+	return to.Ptr(int32(wholeSeconds(min(d, maxLease)) / time.Second))
 }

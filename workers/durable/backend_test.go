@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"net/http"
 	"os"
 	"strings"
 	"sync"
@@ -22,6 +20,7 @@ import (
 	"github.com/microsoft/durabletask-go/task"
 
 	"github.com/lazuli-storage/lazuli/internal/test/check"
+	"github.com/lazuli-storage/lazuli/internal/test/link"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
@@ -43,22 +42,10 @@ func newHub(t *testing.T, lazuli *lazulitest.Lazuli, clock workers.Clock) *hub {
 	return &hub{t, account, durable.Options{Storage: account.Storage, Hub: "Test", Clock: clock, Logger: log}}
 }
 
-// plain hides the extensions of the protocol, so that the service is as any other.
-type plain struct{ next *http.Client }
-
-// Do implements policy.Transporter.
-func (p plain) Do(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	maps.DeleteFunc(r.Header, func(name string, _ []string) bool {
-		return strings.HasPrefix(strings.ToLower(name), "x-lazuli-")
-	})
-	return p.next.Do(r)
-}
-
 // withoutExtensions makes the hub use the service without extensions of the protocol.
 func (h *hub) withoutExtensions(lazuli *lazulitest.Lazuli) {
 	h.t.Helper()
-	storage, err := workers.OpenStorage(h.account.ConnectionString(), workers.WithTransport(plain{lazuli.Client()}))
+	storage, err := workers.OpenStorage(h.account.ConnectionString(), workers.WithTransport(link.Plain{Next: lazuli.Client()}))
 	check.OK(h.t, err)
 	h.options.Storage = storage
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/killrig"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
+	"github.com/lazuli-storage/lazuli/internal/test/link"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
@@ -134,7 +135,7 @@ func runModelWorker(connection string) error {
 	}
 	var options []workers.StorageOption
 	if os.Getenv(plainVariable) != "" {
-		options = append(options, workers.WithTransport(plain{http.DefaultClient}))
+		options = append(options, workers.WithTransport(link.Plain{Next: http.DefaultClient}))
 	}
 	storage, err := workers.OpenStorage(connection, options...)
 	if err != nil {

@@ -23,14 +23,11 @@ const deleteTimeout = 30 * time.Second
 // Deleter deletes messages of one queue. One request at a time is under way; what is to be deleted meanwhile shares the
 // next one, where the service supports it. It is safe for concurrent use.
 type Deleter struct {
-	queue  *azqueue.QueueClient
-	linger time.Duration
-	full   chan struct{} // has a token when a request can have no more messages
-	single atomic.Bool   // the service deletes one message a request
-
-	mu      sync.Mutex // guards the rest
-	sending bool
-	waiting []*deletion
+	queue   *azqueue.QueueClient
+	linger  time.Duration
+	full    chan struct{} // has a token when a request can have no more messages
+	single  atomic.Bool   // the service deletes one message a request
+	sharing sharing[*deletion]
 }
 
 // deletion is one message to delete.
@@ -41,7 +38,10 @@ type deletion struct {
 
 // NewDeleter returns a Deleter of a queue. A request waits up to linger for more messages to delete.
 func NewDeleter(q *azqueue.QueueClient, linger time.Duration) *Deleter {
-	return &Deleter{queue: q, linger: linger, full: make(chan struct{}, 1)}
+	d := &Deleter{queue: q, linger: linger, full: make(chan struct{}, 1)}
+	d.sharing.gather, d.sharing.send = d.gather, d.together
+	d.sharing.next = func(waiting []*deletion) int { return min(len(waiting), longpoll.MaxAlso+1) }
+	return d
 }
 
 // Delete deletes a message. It returns the errors of Delete Message. When ctx is done, the outcome is unknown.
@@ -50,19 +50,11 @@ func (d *Deleter) Delete(ctx context.Context, id, receipt string) error {
 		return d.one(ctx, id, receipt)
 	}
 	x := &deletion{id, receipt, make(chan error, 1)}
-	d.mu.Lock()
-	d.waiting = append(d.waiting, x)
-	lead := !d.sending
-	d.sending = true
-	if len(d.waiting) > longpoll.MaxAlso {
+	if d.sharing.add(ctx, x) > longpoll.MaxAlso {
 		select {
 		case d.full <- struct{}{}:
 		default:
 		}
-	}
-	d.mu.Unlock()
-	if lead {
-		go d.send(context.WithoutCancel(ctx))
 	}
 	select {
 	case err := <-x.done:
@@ -79,9 +71,7 @@ func (d *Deleter) one(ctx context.Context, id, receipt string) error {
 
 // gather waits for more messages to delete.
 func (d *Deleter) gather() {
-	d.mu.Lock()
-	n := len(d.waiting)
-	d.mu.Unlock()
+	n := d.sharing.count()
 	if d.linger == 0 || n == 0 || n > longpoll.MaxAlso || d.single.Load() {
 		return
 	}
@@ -90,25 +80,6 @@ func (d *Deleter) gather() {
 	select {
 	case <-timer.C:
 	case <-d.full:
-	}
-}
-
-// send deletes until nothing is left.
-func (d *Deleter) send(ctx context.Context) {
-	for {
-		d.gather()
-		d.mu.Lock()
-		n := min(len(d.waiting), longpoll.MaxAlso+1)
-		list := d.waiting[:n:n]
-		d.waiting = d.waiting[n:]
-		if d.sending = n > 0; !d.sending {
-			d.waiting = nil
-		}
-		d.mu.Unlock()
-		if n == 0 {
-			return
-		}
-		d.together(ctx, list)
 	}
 }
 

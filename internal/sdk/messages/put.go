@@ -27,13 +27,10 @@ const putParallel = 16
 // Putter puts messages into one queue. One request at a time is under way; what is to be put meanwhile shares the next
 // one, where the service supports it. It is safe for concurrent use.
 type Putter struct {
-	queue  *azqueue.QueueClient
-	single atomic.Bool // the service puts one message a request
-
-	mu       sync.Mutex // guards the rest
-	together bool       // the service has said that it puts several messages a request
-	sending  bool
-	waiting  []*putting
+	queue    *azqueue.QueueClient
+	single   atomic.Bool // the service puts one message a request
+	together atomic.Bool // the service has said that it puts several
+	sharing  sharing[*putting]
 }
 
 // New is a message to put.
@@ -76,7 +73,11 @@ func (c *putCall) finish(err error) {
 }
 
 // NewPutter returns a Putter of a queue.
-func NewPutter(q *azqueue.QueueClient) *Putter { return &Putter{queue: q} }
+func NewPutter(q *azqueue.QueueClient) *Putter {
+	p := &Putter{queue: q}
+	p.sharing.next, p.sharing.send = p.next, p.request
+	return p
+}
 
 // Put puts messages, in their order where the service supports several a request. After an error, and when ctx is done,
 // any of them may have been put.
@@ -95,14 +96,7 @@ func (p *Putter) Put(ctx context.Context, list ...New) ([]Put, error) {
 		p.each(ctx, all)
 		return got, c.err
 	}
-	p.mu.Lock()
-	p.waiting = append(p.waiting, all...)
-	lead := !p.sending
-	p.sending = true
-	p.mu.Unlock()
-	if lead {
-		go p.send(context.WithoutCancel(ctx))
-	}
+	p.sharing.add(ctx, all...)
 	select {
 	case <-c.done:
 		return got, c.err
@@ -111,41 +105,23 @@ func (p *Putter) Put(ctx context.Context, list ...New) ([]Put, error) {
 	}
 }
 
-// send puts until nothing is left.
-func (p *Putter) send(ctx context.Context) {
-	for {
-		p.mu.Lock()
-		n := p.next()
-		list := p.waiting[:n:n]
-		p.waiting = p.waiting[n:]
-		if p.sending = n > 0; !p.sending {
-			p.waiting = nil
-		}
-		p.mu.Unlock()
-		if n == 0 {
-			return
-		}
-		p.request(ctx, list)
-	}
-}
-
 // next returns how many of the waiting messages the next request takes: of one time to live, which a request has once.
-// The first request of all takes one: its answer says whether the service supports more. The caller holds mu.
-func (p *Putter) next() int {
+// The first request of all takes one: its answer says whether the service supports more.
+func (p *Putter) next(waiting []*putting) int {
 	most, size := 1, 0
 	switch {
-	case p.together:
+	case p.together.Load():
 		most = longpoll.MaxAlso + 1
 	case p.single.Load():
-		most = len(p.waiting)
+		most = len(waiting)
 	}
-	for i, m := range p.waiting {
+	for i, m := range waiting {
 		size += len(m.Text)
-		if i == most || i > 0 && (size > longpoll.MaxAlsoText || m.TTL != p.waiting[0].TTL) {
+		if i == most || i > 0 && (size > longpoll.MaxAlsoText || m.TTL != waiting[0].TTL) {
 			return i
 		}
 	}
-	return len(p.waiting)
+	return len(waiting)
 }
 
 // request puts what next has taken.
@@ -181,9 +157,7 @@ func (p *Putter) request(ctx context.Context, list []*putting) {
 		}
 		if len(list) == 1 {
 			supported := answer != nil && answer.Header.Get(longpoll.AlsoHeader) == longpoll.AlsoNone
-			p.mu.Lock()
-			p.together = supported
-			p.mu.Unlock()
+			p.together.Store(supported)
 			p.single.Store(!supported)
 		}
 	case len(list) > 1 && (err == nil || errors.As(err, &refused) && refused.StatusCode < http.StatusInternalServerError):
@@ -243,8 +217,4 @@ func (p *Putter) enqueue(ctx context.Context, m New) ([]Put, error) {
 }
 
 // Waiting returns the number of messages that wait for the request under way.
-func (p *Putter) Waiting() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.waiting)
-}
+func (p *Putter) Waiting() int { return p.sharing.count() }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,40 +13,17 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
 
-	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/sdk/messages"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
+	"github.com/lazuli-storage/lazuli/internal/test/link"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
-// link is a transport that counts requests with a method, holds them while held is set, and hides the extensions of the
-// protocol if plain is set.
-type link struct {
-	next   *http.Client
-	method string
-	plain  bool
-	count  atomic.Int64
-	held   sync.RWMutex
-}
-
-func (l *link) Do(r *http.Request) (*http.Response, error) {
-	if r.Method == l.method {
-		l.count.Add(1)
-		l.held.RLock()
-		defer l.held.RUnlock()
-	}
-	if l.plain {
-		r = r.Clone(r.Context())
-		r.Header.Del(longpoll.AlsoHeader)
-	}
-	return l.next.Do(r)
-}
-
-func open(t *testing.T, method string, plain bool) (*azqueue.QueueClient, *link) {
+func open(t *testing.T, method string, plain bool) (*azqueue.QueueClient, *link.Link) {
 	t.Helper()
 	lazuli := lazulitest.Start(t)
-	l := &link{next: lazuli.Client(), method: method, plain: plain}
+	l := &link.Link{Next: lazuli.Client(), Method: method, Plain: plain}
 	storage, err := workers.OpenStorage(lazuli.ConnectionString(), workers.WithTransport(l))
 	check.OK(t, err)
 	q := storage.Queues.NewQueueClient("queue")
@@ -106,7 +82,7 @@ func TestPutTogether(t *testing.T) {
 			if plain {
 				requests = 1 + 100
 			}
-			if n := l.count.Load(); n != requests {
+			if n := l.Count(); n != requests {
 				t.Errorf("%d requests, want %d", n, requests)
 			}
 			have := texts(t, q)
@@ -128,7 +104,7 @@ func TestPutShares(t *testing.T) {
 	p := messages.NewPutter(q)
 	_, err := p.Put(t.Context(), messages.New{Text: "x"})
 	check.OK(t, err)
-	l.held.Lock()
+	release := l.Hold()
 	var all sync.WaitGroup
 	put := func() {
 		all.Go(func() {
@@ -138,7 +114,7 @@ func TestPutShares(t *testing.T) {
 		})
 	}
 	put()
-	for l.count.Load() < 2 {
+	for l.Count() < 2 {
 		time.Sleep(time.Millisecond) // the request is under way soon
 	}
 	for range 20 {
@@ -147,9 +123,9 @@ func TestPutShares(t *testing.T) {
 	for p.Waiting() < 20 {
 		time.Sleep(time.Millisecond)
 	}
-	l.held.Unlock()
+	release()
 	all.Wait()
-	if n, requests := len(texts(t, q)), l.count.Load(); n != 22 || requests != 3 {
+	if n, requests := len(texts(t, q)), l.Count(); n != 22 || requests != 3 {
 		t.Errorf("%d messages in %d requests, want 22 in 3", n, requests)
 	}
 }
@@ -202,8 +178,8 @@ func TestDeleteLingers(t *testing.T) {
 			all.Wait()
 			properties, err := q.GetProperties(t.Context(), nil)
 			check.OK(t, err)
-			if left := *properties.ApproximateMessagesCount; left != 0 || !plain && l.count.Load() > n/2 {
-				t.Errorf("%d messages are left after %d requests", left, l.count.Load())
+			if left := *properties.ApproximateMessagesCount; left != 0 || !plain && l.Count() > n/2 {
+				t.Errorf("%d messages are left after %d requests", left, l.Count())
 			}
 		})
 	}
@@ -221,7 +197,7 @@ func TestPutTimeToLive(t *testing.T) {
 		messages.New{Text: "week", TTL: want["week"]}, messages.New{Text: "month", TTL: want["month"]},
 		messages.New{Text: "minute", TTL: want["minute"]}, messages.New{Text: "never"})
 	check.OK(t, err)
-	if n := l.count.Load(); n != 1+4 {
+	if n := l.Count(); n != 1+4 {
 		t.Errorf("%d requests, want one for each time to live", n)
 	}
 	got, err := q.DequeueMessages(t.Context(), &azqueue.DequeueMessagesOptions{NumberOfMessages: to.Ptr(int32(32))})
