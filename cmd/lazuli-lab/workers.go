@@ -15,8 +15,8 @@ func newWorkersCommand(l *lab) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "workers",
 		Short: "Measure workers and workflows on a server that syncs what it acknowledges",
-		Long: `Start a server on a data folder of its own and measure, through the Azure SDK over loopback: messages put and
-handled, the time from a put to the start of an idle worker's handler, delayed messages that are due at once, and
+		Long: `Start a server on a data folder of its own and measure, over loopback: messages put through the Azure SDK one a
+request, put by Storage.Enqueue and handled, the time from a put to the start of an idle worker's handler, delayed messages that are due at once, and
 workflows of three activities in a row and of ten at once, workflows that wait, and signals to entities. The processor
 time is that of server and client together.
 With --in-process the server runs in the process of the workers, which reach it without connections.`,

@@ -22,7 +22,7 @@ func TestBenchWorkers(t *testing.T) {
 	cmd.SetArgs([]string{"bench", "workers", "--jobs", "50", "--delayed", "40", "--wakes", "3", "--workflows", "4",
 		"--sleeping", "5", "--entities", "20", "--temp-dir", t.TempDir()})
 	check.OK(t, cmd.ExecuteContext(t.Context()))
-	for _, row := range []string{"put by azqueue", "put by Enqueue", "handle 50", "idle",
+	for _, row := range []string{"put by azqueue", "put, 32", "handle 50", "idle",
 		"40 delayed", "chain of 3", "fan-out of 10",
 		"5 workflows", "signal 18"} {
 		if !strings.Contains(out.String(), row) {

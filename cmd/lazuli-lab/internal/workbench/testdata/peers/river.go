@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/riverdriver/riversqlite"
+	"github.com/riverqueue/river/rivermigrate"
+	_ "modernc.org/sqlite"
+
+	"github.com/lazuli-storage/lazuli/cmd/lazuli-lab/internal/workbench"
+)
+
+// job is the job of River.
+type job struct {
+	Body []byte `json:"body"`
+}
+
+func (job) Kind() string { return "job" }
+
+// riverJobs is River on a database.
+type riverJobs[TTx any] struct {
+	driver riverdriver.Driver[TTx]
+	client *river.Client[TTx] // inserts only
+}
+
+// measureRiver measures River on a new database. It fetches up to once a millisecond, in place of ten times a second.
+func measureRiver[TTx any](ctx context.Context, driver riverdriver.Driver[TTx], m *workbench.Meter) error {
+	migrator, err := rivermigrate.New(driver, &rivermigrate.Config{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	if _, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
+		return err
+	}
+	j := &riverJobs[TTx]{driver: driver}
+	if j.client, err = river.NewClient(driver, &river.Config{Logger: slog.New(slog.DiscardHandler)}); err != nil {
+		return err
+	}
+	return m.Jobs(ctx, j)
+}
+
+// Put implements workbench.Jobs.
+func (j *riverJobs[TTx]) Put(ctx context.Context, queue string, due time.Time) error {
+	_, err := j.client.Insert(ctx, job{workbench.Body}, &river.InsertOpts{Queue: queue, ScheduledAt: due})
+	return err
+}
+
+// Work implements workbench.Jobs.
+func (j *riverJobs[TTx]) Work(ctx context.Context, queue string, handle func()) (*workbench.Worker, error) {
+	workers := river.NewWorkers()
+	river.AddWorker(workers, river.WorkFunc(func(context.Context, *river.Job[job]) error {
+		handle()
+		return nil
+	}))
+	c, err := river.NewClient(j.driver, &river.Config{Workers: workers, FetchCooldown: time.Millisecond,
+		Queues: map[string]river.QueueConfig{queue: {MaxWorkers: workbench.Parallel}},
+		Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return nil, err
+	}
+	return &workbench.Worker{Stop: c.Stop, Idle: idleFor(20 * time.Millisecond)}, c.Start(ctx)
+}
+
+// riverOnSQLite has worker and database in one process. SQLite syncs every transaction.
+func riverOnSQLite(ctx context.Context, folder string, m *workbench.Meter) error {
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(folder, "river.db")+
+		"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(10000)&_txlock=immediate")
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1) // as River's documentation advises
+	return measureRiver(ctx, riversqlite.New(db), m)
+}
+
+// riverOnPostgres runs PostgreSQL with its own settings, by which a commit is synced.
+func riverOnPostgres(ctx context.Context, folder string, m *workbench.Meter) error {
+	programs, err := filepath.Glob("/usr/lib/postgresql/*/bin")
+	if err != nil || len(programs) == 0 {
+		return fmt.Errorf("no PostgreSQL in /usr/lib/postgresql: %w", err)
+	}
+	bin := slices.Max(programs)
+	data := filepath.Join(folder, "postgres")
+	if err := os.Mkdir(data, 0o700); err != nil {
+		return err
+	}
+	var as *syscall.SysProcAttr
+	if os.Getuid() == 0 {
+		u, err := user.Lookup("postgres")
+		if err != nil {
+			return err
+		}
+		uid, _ := strconv.Atoi(u.Uid)
+		gid, _ := strconv.Atoi(u.Gid)
+		if err := os.Chown(data, uid, gid); err != nil {
+			return err
+		}
+		as = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
+	}
+	server := func(name string, arguments ...any) *exec.Cmd {
+		cmd := command(filepath.Join(bin, name), arguments...)
+		cmd.Dir = data
+		if as != nil {
+			copied := *as
+			cmd.SysProcAttr = &copied
+		}
+		return cmd
+	}
+	database := filepath.Join(data, "db")
+	if out, err := server("initdb", "-D", database, "-U", "postgres", "--auth=trust").CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w\n%s", err, out)
+	}
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	stop, err := startServer(m, os.Interrupt, server("postgres", "-D", database, "-p", port, "-k", data, "-c",
+		"listen_addresses=127.0.0.1"))
+	if err != nil {
+		return err
+	}
+	defer stop()
+	pool, err := pgxpool.New(ctx, fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?pool_max_conns=%d", port,
+		workbench.Parallel))
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	if err := eventually(ctx, func() error { return pool.Ping(ctx) }); err != nil {
+		return err
+	}
+	return measureRiver(ctx, riverpgxv5.New(pool), m)
+}
