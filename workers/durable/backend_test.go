@@ -45,7 +45,8 @@ func newHub(t *testing.T, lazuli *lazulitest.Lazuli, clock workers.Clock) *hub {
 // withoutExtensions makes the hub use the service without extensions of the protocol.
 func (h *hub) withoutExtensions(lazuli *lazulitest.Lazuli) {
 	h.t.Helper()
-	storage, err := workers.OpenStorage(h.account.ConnectionString(), workers.WithTransport(link.Plain{Next: lazuli.Client()}))
+	storage, err := workers.OpenStorage(h.account.ConnectionString(),
+		workers.WithTransport(link.Plain{Next: lazuli.Client()}))
 	check.OK(h.t, err)
 	h.options.Storage = storage
 }

@@ -316,6 +316,7 @@ func (m *model) finish() {
 	m.t.Helper()
 	p := m.worker("")
 	defer p.Kill()
+	m.work() // What only p can do: when it is done, p has begun, and a signal to end finds its handler.
 	ctx, cancel := context.WithTimeout(m.t.Context(), 2*time.Minute)
 	defer cancel()
 	want, late := map[string]map[string]int{}, map[string]int{}

@@ -21,7 +21,8 @@ func registry() (*task.TaskRegistry, error) {
 	}); err != nil {
 		return nil, err
 	}
-	if err := r.AddOrchestratorN("nothing", func(*task.OrchestrationContext) (any, error) { return nil, nil }); err != nil {
+	nothing := func(*task.OrchestrationContext) (any, error) { return nil, nil }
+	if err := r.AddOrchestratorN("nothing", nothing); err != nil {
 		return nil, err
 	}
 	if err := r.AddOrchestratorN(workbench.Chain, func(ctx *task.OrchestrationContext) (any, error) {

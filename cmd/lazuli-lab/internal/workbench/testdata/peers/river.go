@@ -95,8 +95,8 @@ func riverOnPostgres(ctx context.Context, folder string, m *workbench.Meter) err
 		return fmt.Errorf("no PostgreSQL in /usr/lib/postgresql: %w", err)
 	}
 	bin := slices.Max(programs)
-	data := filepath.Join(folder, "postgres")
-	if err := os.Mkdir(data, 0o700); err != nil {
+	data, err := os.MkdirTemp(folder, "postgres")
+	if err != nil {
 		return err
 	}
 	var as *syscall.SysProcAttr
