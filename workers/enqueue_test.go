@@ -37,7 +37,7 @@ func TestEnqueueShares(t *testing.T) {
 		})
 	}
 	enqueue("alone")
-	check.Eventually(t, func() bool { return l.count.Load() > before }, "a request is under way")
+	check.Eventually(t, func() bool { return l.Count() > before }, "a request is under way")
 	for i := range 64 {
 		enqueue(fmt.Sprint(i))
 	}
