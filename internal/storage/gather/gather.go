@@ -20,6 +20,8 @@ const (
 	maxWait = 10 * time.Millisecond
 	// maxSkip is the largest number of groups that begin without a wait after one without a result.
 	maxSkip = 64
+	// aloneAfter is the number of groups of one call in a row after which a single client is assumed.
+	aloneAfter = 16
 )
 
 // Gatherer decides for the groups of one queue. Its methods need a lock, which also guards the queue. The zero value is
@@ -31,6 +33,7 @@ type Gatherer struct {
 	expected int           // calls that the last group has answered, and calls that waited then
 	took     time.Duration // time of its commit
 	ended    time.Time
+	single   int // groups in a row that had one call, while no other one waited
 
 	skip     int // groups that begin without a wait
 	nextSkip int // skip after the next wait without a result
@@ -75,9 +78,15 @@ func (g *Gatherer) End(queued int) {
 	g.nextSkip = min(2*g.skip, maxSkip)
 }
 
+// Alone reports whether there seems to be a single client: yielding to others before a group begins has no result then.
+func (g *Gatherer) Alone() bool { return g.single >= aloneAfter }
+
 // Committed notes the end of a commit that began at began, and the number of calls that wait for the next one.
 func (g *Gatherer) Committed(answered, queued int, began, now time.Time) {
 	g.expected, g.took, g.ended = answered+queued, now.Sub(began), now
+	if g.single++; g.expected > 1 {
+		g.single = 0
+	}
 }
 
 // Wait waits for as long as Begin has returned. It must be called without the lock.

@@ -89,3 +89,27 @@ func TestWaitWithoutAResultBecomesRare(t *testing.T) {
 		}
 	}
 }
+
+// A client is alone after some groups of one call, until there is another call.
+func TestAlone(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	var g Gatherer
+	for range 2 {
+		for i := range aloneAfter {
+			if g.Alone() {
+				t.Errorf("alone after %d groups, want %d", i, aloneAfter)
+			}
+			g.Committed(1, 0, now, now)
+		}
+		if !g.Alone() {
+			t.Errorf("not alone after %d groups", aloneAfter)
+		}
+		if g.Committed(1, 1, now, now); g.Alone() {
+			t.Error("alone while another call waits")
+		}
+		if g.Committed(2, 0, now, now); g.Alone() {
+			t.Error("alone after a group of two calls")
+		}
+	}
+}

@@ -115,7 +115,6 @@ func (g *group) run() {
 	}()
 	if !g.began {
 		g.began = true
-		runtime.Gosched() // lets callers that woke at the same time join the group
 		g.gather()
 		g.awaitTurn()
 		g.take()
@@ -148,6 +147,13 @@ func (db *DB) gathers() bool { return db.replica != nil || db.log != nil && db.l
 // gather waits for more calls.
 func (g *group) gather() {
 	db := g.db
+	db.mu.Lock()
+	alone := db.gathering.Alone()
+	db.mu.Unlock()
+	if alone {
+		return
+	}
+	runtime.Gosched() // lets callers that woke at the same time join the group
 	if !db.gathers() {
 		return
 	}
