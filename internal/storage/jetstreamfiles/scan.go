@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -188,17 +189,8 @@ func Blocks(streamDir string) ([]int, error) {
 // blockNumber parses "<n>.blk".
 func blockNumber(name string) (int, bool) {
 	digits, ok := strings.CutSuffix(name, ".blk")
-	if !ok || digits == "" || len(digits) > 10 {
-		return 0, false
-	}
-	n := 0
-	for _, c := range []byte(digits) {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		n = n*10 + int(c-'0')
-	}
-	return n, true
+	n, err := strconv.ParseUint(digits, 10, 31)
+	return int(n), ok && err == nil
 }
 
 // MessagesFolder is the folder of a stream that holds the blocks.

@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -183,15 +182,8 @@ func judge(servers []monitored, connected string, replicas int) error {
 
 // versionAtLeast compares versions by their first two numbers.
 func versionAtLeast(version, least string) bool {
-	got, want := firstNumbers(version), firstNumbers(least)
+	var got, want [2]int
+	_, _ = fmt.Sscanf(strings.TrimPrefix(version, "v"), "%d.%d", &got[0], &got[1])
+	_, _ = fmt.Sscanf(least, "%d.%d", &want[0], &want[1])
 	return slices.Compare(got[:], want[:]) >= 0
-}
-
-func firstNumbers(version string) (numbers [2]int) {
-	for i, part := range strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3) {
-		if i < len(numbers) {
-			numbers[i], _ = strconv.Atoi(part)
-		}
-	}
-	return numbers
 }

@@ -3,16 +3,8 @@
 //
 // # Layout
 //
-// A queue is records in queues.db, a file of package store (keys.go has their keys):
-//
-//	queues    account, name              -> id, metadata, access policies
-//	counters  id                         -> number of messages, number of the next one
-//	messages  id, number                 -> when inserted, when it expires, random number, text
-//	visible   id, time visible, number   -> when it expires, dequeue count, number of changes
-//	expiring  expiry time, id, number    -> time visible
-//	garbage   id                         -> nothing
-//
-// The key of "visible" has the time at which a message becomes visible, so that the bucket is the order in which
+// A queue is records in queues.db, a file of package store; keys.go has their keys and values. The key of a message in
+// the bucket "visible" has the time at which the message becomes visible, so that the bucket is the order in which
 // messages are handed out: those that may be handed out come first, and hidden ones after them. A message's text is
 // written once, and never again when the message is handed out.
 //
