@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net/http"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -73,13 +74,26 @@ func (l *Log) openSnapshots(ctx context.Context) (jetstream.Stream, error) {
 
 // lastManifest returns the newest manifest. Errors: ErrNoSnapshot, ErrDamaged, ErrUnavailable.
 func (l *Log) lastManifest(ctx context.Context) (m manifest, err error) {
-	most := time.Duration(l.timeout.Load())
-	for limit := min(time.Second, most); ; limit = min(2*limit, most) { // see create
+	most, began := time.Duration(l.timeout.Load()), time.Now()
+	for limit := min(time.Second, most); ; { // see create
 		m, err = l.lastManifestWithin(ctx, limit)
-		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil || limit == most {
+		switch {
+		case ctx.Err() != nil:
+			return m, err
+		case errors.Is(err, context.DeadlineExceeded) && limit < most:
+			limit = min(2*limit, most)
+		case noLeader(err) && time.Since(began) < most:
+			l.pause(retryPause)
+		default:
 			return m, err
 		}
 	}
+}
+
+// noLeader reports whether JetStream has refused a request since the servers are electing a leader.
+func noLeader(err error) bool {
+	var refused *jetstream.APIError
+	return errors.As(err, &refused) && refused.Code == http.StatusServiceUnavailable
 }
 
 func (l *Log) lastManifestWithin(ctx context.Context, limit time.Duration) (m manifest, err error) {
