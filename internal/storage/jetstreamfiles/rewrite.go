@@ -15,18 +15,22 @@ import (
 // indexFile is the server's index of a stream, which the server can create again from the blocks.
 const indexFile = "index.db"
 
-// Rewrite writes the last two blocks of a stream again, durably, after a sync of them failed: pages that the operating
-// system could not write may be missing on the disk although they are in memory, and no later sync would write them.
-// The server must not be running.
+// Rewrite writes the last two blocks of a stream and its meta files again, durably, after a sync of them failed: pages
+// that the operating system could not write may be missing on the disk although they are in memory, and no later sync
+// would write them. The server must not be running.
 func Rewrite(streamDir string) error {
 	numbers, err := Blocks(streamDir)
 	if err != nil {
 		return fmt.Errorf("jetstreamfiles: %w", err)
 	}
+	paths := []string{filepath.Join(streamDir, metaFile), filepath.Join(streamDir, metaSumFile)}
 	for _, n := range numbers[max(0, len(numbers)-2):] {
-		buf, err := readBlock(blockPath(streamDir, n), nil)
+		paths = append(paths, blockPath(streamDir, n))
+	}
+	for _, path := range paths {
+		buf, err := readBlock(path, nil)
 		if err == nil {
-			err = secretfile.Write(blockPath(streamDir, n), buf)
+			err = secretfile.Write(path, buf)
 		}
 		if err != nil {
 			return fmt.Errorf("jetstreamfiles: %w", err)

@@ -1,6 +1,7 @@
 package natsserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,11 +27,25 @@ func (s *Server) Relaxed() bool { return s.config.Relaxed }
 
 // Settle makes the files of a stream of an embedded server durable besides the records, which JetStream syncs one by
 // one: the stream's configuration, and the names of new files. It is called after a record was acknowledged, and before
-// a caller sees it.
+// a caller sees it. While the server recovers from a failed write it fails: what the server has stored is not certain.
+//
+// Errors: [ErrStorage], which the server recovers from by itself.
 func (s *Server) Settle(stream string) error {
 	if s.streams == "" || s.member != nil || s.config.Relaxed {
 		return nil
 	}
+	if err := s.Failed(); err != nil {
+		return err
+	}
+	err := s.settle(stream)
+	if err != nil {
+		s.Fail(err)
+		err = cmp.Or(s.Failed(), err)
+	}
+	return err
+}
+
+func (s *Server) settle(stream string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	dir := s.streamDir(stream)

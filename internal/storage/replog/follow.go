@@ -134,7 +134,16 @@ func (l *Log) processLocked(seq uint64, data []byte) bool {
 	case kindPart:
 		l.addPartLocked(seq, h, payload)
 	case kindRecord:
-		if err := l.recordLocked(seq, h, data, payload); err != nil {
+		err := l.recordLocked(seq, h, data, payload)
+		if l.unsettled = errors.Is(err, errUnsettled); l.unsettled {
+			l.stats.note(err)
+			if l.current != nil { // its caller must not wait for the disk
+				l.current.resolve(fmt.Errorf("%w: %w", ErrUnknown, err))
+			}
+			l.look()
+			return false
+		}
+		if err != nil {
 			l.failLocked(err)
 			return false
 		}
@@ -152,6 +161,11 @@ func (l *Log) processLocked(seq uint64, data []byte) bool {
 
 // recordLocked decides whether a record is valid, and applies it if it is.
 func (l *Log) recordLocked(seq uint64, h header, data, payload []byte) error {
+	if l.config.Settle != nil && seq > l.pos.Seq && h.prev == l.pos.Last { // before the parts are taken
+		if err := l.config.Settle(l.stream); err != nil {
+			return fmt.Errorf("%w: message %d: %w", errUnsettled, seq, err)
+		}
+	}
 	payload, complete := l.takePartsLocked(h, payload)
 	if seq <= l.pos.Seq {
 		return nil // before a restart
@@ -161,11 +175,6 @@ func (l *Log) recordLocked(seq uint64, h header, data, payload []byte) error {
 	if valid {
 		if h.chain != l.pos.Chain {
 			return fmt.Errorf("%w: message %d follows another record %d", ErrDiverged, seq, h.prev)
-		}
-		if l.config.Settle != nil {
-			if err := l.config.Settle(l.stream); err != nil {
-				return fmt.Errorf("%w: message %d: %w", ErrApply, seq, err)
-			}
 		}
 		p := l.pos
 		p.Seq, p.Last, p.Chain, p.Resume = seq, seq, sumOf(data), l.resumeAfterLocked(seq)
@@ -190,6 +199,9 @@ func (l *Log) recordLocked(seq uint64, h header, data, payload []byte) error {
 	}
 	return nil
 }
+
+// errUnsettled means that Config.Settle has failed, so that a record is not applied yet.
+var errUnsettled = errors.New("the stream is not durable")
 
 // failLocked ends following.
 func (l *Log) failLocked(err error) {
@@ -269,6 +281,13 @@ func (l *Log) state() (next uint64, ok bool) {
 	return l.next, l.failed == nil
 }
 
+// isUnsettled reports whether the next message waits for Config.Settle.
+func (l *Log) isUnsettled() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.unsettled
+}
+
 // fill reads the stream from the next message on until it has everything that it has heard of.
 func (l *Log) fill() {
 	backoff := gapPatience
@@ -278,7 +297,7 @@ func (l *Log) fill() {
 			return
 		}
 		n, err := l.fetch(next)
-		if n == 0 && err == nil && attempt >= 3 {
+		if n == 0 && err == nil && attempt >= 3 && !l.isUnsettled() {
 			n, err = l.fetchFromLeader(next)
 		}
 		after, ok := l.state()

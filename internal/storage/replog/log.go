@@ -41,7 +41,7 @@ type Config struct {
 	// acknowledged before the call. Nil, or an error, makes Barrier write a mark.
 	End func(ctx context.Context, stream string) (uint64, error)
 	// Settle is called after the stream was opened, and before each record is applied, for a server that makes something
-	// durable only then; an error ends following. Nil does nothing.
+	// durable only then. After an error the record is applied later, when Settle succeeds. Nil does nothing.
 	Settle func(stream string) error
 	// Sync makes durable what the server has stored in a stream, for a server that acknowledges before it syncs; nil does
 	// nothing. See [Log.Sync].
@@ -120,6 +120,8 @@ type Log struct {
 	reads    map[*passing]uint64 // by the sequence that they wait for
 	failed   error
 	closed   bool
+	// unsettled is set after Settle has failed for the next message.
+	unsettled bool
 
 	appends   sync.Mutex // held by Append, one at a time; guards published and acks
 	published uint64

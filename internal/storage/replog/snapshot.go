@@ -90,10 +90,11 @@ func (l *Log) lastManifest(ctx context.Context) (m manifest, err error) {
 	}
 }
 
-// noLeader reports whether JetStream has refused a request since the servers are electing a leader.
+// noLeader reports whether a request had no answer or was refused since the servers are electing a leader.
 func noLeader(err error) bool {
 	var refused *jetstream.APIError
-	return errors.As(err, &refused) && refused.Code == http.StatusServiceUnavailable
+	return errors.Is(err, nats.ErrNoResponders) ||
+		errors.As(err, &refused) && refused.Code == http.StatusServiceUnavailable
 }
 
 func (l *Log) lastManifestWithin(ctx context.Context, limit time.Duration) (m manifest, err error) {

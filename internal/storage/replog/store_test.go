@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -180,6 +182,40 @@ func TestAppendsWhileTheServerStartsAgain(t *testing.T) {
 	t.Logf("%d records acknowledged, %d unknown, %d applied", len(acknowledged), len(unknown), len(list))
 	if got := again(t, server, a); !slices.Equal(got, list) {
 		t.Errorf("after a restart %d records were applied, or others than the %d before", len(got), len(list))
+	}
+}
+
+// TestRecordThatIsNotSettled lets the sync fail that follows a store, of a record in one message and of one in parts.
+// The caller learns that the outcome is unknown, and the record is applied, once, when the sync succeeds.
+func TestRecordThatIsNotSettled(t *testing.T) {
+	t.Parallel()
+	for name, size := range map[string]int{"one message": 10, "in parts": 5 << 19} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := startIn(t, t.TempDir())
+			config := onServer(server)
+			broken, failures := errors.New("the disk has failed"), atomic.Int32{}
+			config.Settle = func(stream string) error {
+				if failures.Add(-1) >= 0 {
+					return broken
+				}
+				return server.Settle(stream)
+			}
+			a := openWith(t, config, Position{})
+			a.add(t, "before")
+			unsettled := strings.Repeat("u", size)
+			failures.Store(8)
+			if err := a.Append(a.last().Last, []byte(unsettled), nil); !errors.Is(err, ErrUnknown) ||
+				!errors.Is(err, broken) {
+				t.Errorf("append: %v, want ErrUnknown and the cause", err)
+			}
+			want := []string{"before", unsettled}
+			await(t, func() bool { return slices.Equal(a.all(), want) })
+			a.add(t, "after")
+			if got := again(t, server, a); !slices.Equal(got, append(want, "after")) {
+				t.Errorf("after a restart applied %d records", len(got))
+			}
+		})
 	}
 }
 

@@ -27,6 +27,7 @@ func (db *DB) replay(f format) error {
 	if db.mark, marked, err = readMark(db.path); err != nil {
 		return err
 	}
+	f.closed = f.closed || f.version == 0 // it was being created
 	if !marked && !f.closed {
 		return missingMark(db.path)
 	}

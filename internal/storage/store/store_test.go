@@ -57,6 +57,28 @@ func TestEmptyValueIsNotAbsent(t *testing.T) {
 	}
 }
 
+// A process that is killed while it creates a file leaves one without buckets, and without a mark.
+func TestFileThatWasBeingCreated(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "db")
+	b, err := bolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, readOnly := range []bool{true, false} {
+		db, err := Open(path, Options{Buckets: []Bucket{"a"}, ReadOnly: readOnly})
+		if err != nil {
+			t.Fatalf("read-only %v: %v", readOnly, err)
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
