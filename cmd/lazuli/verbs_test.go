@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/internal/test/check"
@@ -181,6 +182,43 @@ func TestFormats(t *testing.T) {
 		if code := m.Run(t.Context()); code != exitUsage || !strings.Contains(errs.String(), "not table or json") {
 			t.Errorf("%s -o xml: %d, %s", line, code, &errs)
 		}
+	}
+}
+
+// withoutJSON are the verbs that print content or entities as they are, no more than a line that says what was done, or
+// the output of a program that runs until it is stopped.
+var withoutJSON = []string{
+	"account rm", "account set", "account unset", "blob cat", "blob chmod", "blob chown", "blob cp",
+	"blob create", "blob get", "blob mv", "blob put", "blob rm", "cluster convert", "cluster export",
+	"cluster import", "cluster init", "cluster leave", "config init", "durable raise", "durable resume",
+	"durable rewind", "durable serve", "durable suspend", "durable terminate", "event flush", "event rm",
+	"fault rm", "open", "queue create", "queue log", "queue put", "queue rm", "search rebuild", "serve",
+	"table create", "table get", "table put", "table query", "table rm", "worker", "workers pause",
+	"workers resume",
+}
+
+// Every other verb has --json, but for demonstrations, scripts for shells, and what runs function apps.
+func TestEveryVerbThatPrintsDataHasJSON(t *testing.T) {
+	t.Parallel()
+	var without []string
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		for _, c := range cmd.Commands() {
+			walk(c)
+		}
+		if !cmd.Runnable() || cmd.Hidden || cmd.HasSubCommands() && !places(cmd) {
+			return
+		}
+		path := strings.TrimPrefix(cmd.CommandPath(), "lazuli ")
+		first, _, _ := strings.Cut(path, " ")
+		if cmd.Flags().Lookup("json") == nil && !slices.Contains([]string{"demo", "completion", "func"}, first) {
+			without = append(without, path)
+		}
+	}
+	walk(newRootCommand(&Main{}))
+	slices.Sort(without)
+	if diff := cmp.Diff(withoutJSON, without); diff != "" {
+		t.Errorf("verbs without --json, want(-) got(+):\n%s", diff)
 	}
 }
 

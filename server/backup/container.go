@@ -43,13 +43,15 @@ func Container(text, account string) (Place, error) {
 	}
 	plain := endpoint + "/" + name
 	if name == "" || strings.Contains(name, "/") {
-		return nil, fmt.Errorf("%s is not the URL of a container, such as https://ACCOUNT.blob.core.windows.net/backups",
-			plain)
+		return nil, notContainer(plain)
 	}
 	s := connstr.Settings{BlobEndpoint: endpoint, SAS: connstr.NewSecret(u.RawQuery)}
 	if u.RawQuery == "" {
 		if s, err = connstr.Parse(account); err != nil {
 			return nil, fmt.Errorf("the connection string of the account of %s: %w", plain, err)
+		}
+		if strings.TrimRight(s.BlobEndpoint, "/") == plain { // an account in the path, and nothing behind it
+			return nil, notContainer(plain)
 		}
 		if strings.TrimRight(s.BlobEndpoint, "/") != endpoint {
 			return nil, fmt.Errorf("%s belongs to another account than the connection string, whose blobs are at %s: give "+
@@ -62,6 +64,10 @@ func Container(text, account string) (Place, error) {
 		return nil, err
 	}
 	return blobs{client.ServiceClient().NewContainerClient(name), plain}, nil
+}
+
+func notContainer(address string) error {
+	return fmt.Errorf("%s is not the URL of a container, such as https://ACCOUNT.blob.core.windows.net/backups", address)
 }
 
 func (b blobs) String() string { return b.url }

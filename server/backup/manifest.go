@@ -123,7 +123,7 @@ func Read(ctx context.Context, p Place, name string) (*Manifest, error) {
 	}
 	if !slices.Contains(names, name) {
 		if name == "" {
-			return nil, fmt.Errorf("%s: %w: it has no backup", p, ErrNoBackup)
+			return nil, fmt.Errorf("%s: %w: it has no backups yet; lazuli backup makes one", p, ErrNoBackup)
 		}
 		return nil, fmt.Errorf("%s: %w as %s; lazuli backup ls lists them", p, ErrNoBackup, name)
 	}

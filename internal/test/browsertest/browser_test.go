@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,6 +46,7 @@ type browser struct {
 	ctx   context.Context
 	base  string
 	stack *server.Stack
+	app   string // the address of a function app
 
 	mu       sync.Mutex
 	problems []string // errors on the console
@@ -141,9 +143,11 @@ func open(t *testing.T) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
+	app := fakeApp(t)
 	ui := dashboard.New(dashboard.Options{Backend: func() dashboard.Backend { return s }, Accounts: auth.Development(),
 		Requests: requests, State: true, InMemory: true, Now: clock.Now, Clock: clock,
-		Version: "test", Log: quiet, Workflows: workflows(s)})
+		Version: "test", Log: quiet, Workflows: workflows(s), FunctionHosts: []string{app}, Workers: fakeWorkers(),
+		WorkersAccount: auth.DevelopmentAccount})
 	a := admin.Start(l, admin.Options{UI: ui, Log: quiet})
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -160,7 +164,7 @@ func open(t *testing.T) *browser {
 	}
 	ctx, cancel := chromedp.NewContext(started.ctx, chromedp.WithTargetID(tab))
 	t.Cleanup(func() { _ = chromedp.Cancel(ctx); cancel() })
-	b := &browser{t: t, ctx: ctx, base: "http://" + l.Addr().String(), stack: s}
+	b := &browser{t: t, ctx: ctx, base: "http://" + l.Addr().String(), stack: s, app: app}
 	chromedp.ListenTarget(ctx, func(event any) {
 		text := ""
 		switch e := event.(type) {
@@ -393,6 +397,7 @@ func TestPages(t *testing.T) {
 	b.fill()
 	b.runWorkflows()
 	b.subscribe()
+	function := "/ui/functions/" + url.PathEscape(b.app) + "/ship"
 	pages := []struct{ name, path, text string }{
 		{"home", "/", "Next steps"},
 		{"account", account[:len(account)-1], "Connection string"},
@@ -405,14 +410,20 @@ func TestPages(t *testing.T) {
 		{"queues", account + "queues", "orders-poison"},
 		{"queue", account + "queues/orders-poison", `{"order":1}`},
 		{"tables", account + "tables", "people"},
-		{"table", account + "tables/people?filter=Age+gt+40", "PartitionKey eq"},
+		{"table", account + "tables/people?filter=Age+gt+40", "TableScan: all entities"},
 		{"entity", account + "tables/people/entity?pk=smith&rk=1", "Timestamp"},
 		{"partitions", account + "tables/people/partitions", "1 partition with 4 entities"},
 		{"hubs", account + "workflows", "Orders"},
 		{"hub", account + "workflows/Orders", "order-1"},
 		{"instance", account + "workflows/Orders/instance?id=order-1", "shelf 7"},
+		{"entities", account + "workflows/Orders/entities", "There are no entities"},
+		{"schedules", account + "workflows/Orders/schedules", "There are no scheduled tasks"},
 		{"events", "/ui/events", "devstoreaccount1/orders"},
-		{"workers", "/ui/workers", "runs no workers"},
+		{"functions", "/ui/functions", "queueTrigger"},
+		{"function", function, "nothing to ship"},
+		{"invocation", function + "/i1", "a line that was logged"},
+		{"workers", "/ui/workers", "archive"},
+		{"worker", "/ui/workers/archive", "out of reach"},
 		{"requests", "/ui/requests", "Live."},
 		{"control", "/ui/control", "New rule"},
 	}
