@@ -213,10 +213,7 @@ func progress(cmd *cobra.Command, what string) (o accountarchive.Options, end fu
 
 // continued says what to do about an export or import that ended early.
 func continued(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return fmt.Errorf("interrupted: run the command again to continue (%w)", err)
-	}
-	return err
+	return interrupted(ctx, err, "run the command again to continue")
 }
 
 // count is a number with its noun.

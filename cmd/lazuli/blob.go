@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -90,15 +91,27 @@ func newBlobListCommand() *cobra.Command {
 
 func newBlobPutCommand() *cobra.Command {
 	var o blobtool.PutOptions
-	cmd := &cobra.Command{Use: "put file container/blob", Short: "Upload a file as a block blob", Args: cobra.ExactArgs(2),
-		Long: `Upload a file as a block blob; "-" is the standard input. A name that ends in a slash gets the file's name.`,
+	var recursive bool
+	cmd := &cobra.Command{Use: "put file container/blob", Short: "Upload a file, or the files of a folder, as block blobs",
+		Args: cobra.ExactArgs(2),
+		Long: `Upload a file as a block blob; "-" is the standard input. A name that ends in a slash gets the file's name. With --recursive the file is a
+folder, and its files go below container or container/prefix, with their paths in the folder as names; their number is printed.`,
 		Example: `  lazuli blob put cat.jpg photos/2026/
+  lazuli blob put -r pictures photos/2026 --create
   tar c folder | lazuli blob put - backups/folder.tar --create`}
 	open := blobService(cmd)
 	cmd.Flags().StringVar(&o.ContentType, "content-type", "", "content type (default: by the extension)")
 	cmd.Flags().BoolVar(&o.Create, "create", false, "create the container if it does not exist")
 	cmd.Flags().BoolVar(&o.Absent, "no-overwrite", false, "fail if the blob exists")
+	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "upload the files of a folder and of the folders in it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if recursive {
+			client, err := open()
+			if err != nil {
+				return err
+			}
+			return putFolder(cmd, client, args[0], args[1], o)
+		}
 		target := args[1]
 		if strings.HasSuffix(target, "/") && args[0] != "-" {
 			target += filepath.Base(args[0])
@@ -111,29 +124,47 @@ func newBlobPutCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		content := cmd.InOrStdin()
+		content, size := cmd.InOrStdin(), int64(0)
 		if args[0] != "-" {
 			f, err := os.Open(args[0])
 			if err != nil {
 				return err
 			}
 			defer f.Close()
+			if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+				size = info.Size()
+			}
 			content = f
 		}
-		return blobtool.Put(cmd.Context(), client, container, name, content, o)
+		m := newMeter(cmd, "uploaded", bytesUnit)
+		defer m.end()
+		err = blobtool.Put(cmd.Context(), client, container, name, m.reader(content, size, 0), o)
+		return interrupted(cmd.Context(), err, "the blob was not written")
 	}
 	return cmd
 }
 
 func newBlobGetCommand() *cobra.Command {
 	var force bool
-	cmd := &cobra.Command{Use: "get container/blob [file]", Short: "Download a blob to a file",
+	var recursive bool
+	cmd := &cobra.Command{Use: "get container/blob [file]", Short: "Download a blob, or all below a prefix, to files",
 		Args: cobra.RangeArgs(1, 2),
 		Long: `Download a blob to a file; "-" is the standard output. Without a file it gets the last part of the blob's name, in this folder. A file that
-exists is kept unless --force. A failed download leaves no file.`}
+exists is kept unless --force. A failed download leaves no file. With --recursive the first argument is container or container/folder/, and the
+blobs below it become files of a folder; their number is printed.`,
+		Example: `  lazuli blob get photos/2026/cat.jpg
+  lazuli blob get -r photos/2026/ pictures`}
 	open := blobService(cmd)
 	cmd.Flags().BoolVar(&force, "force", false, "overwrite the file")
+	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "download all blobs below a prefix to a folder")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if recursive {
+			client, err := open()
+			if err != nil {
+				return err
+			}
+			return getFolder(cmd, client, args[0], strings.Join(args[1:], ""), force)
+		}
 		container, name, err := splitBlob(args[0])
 		if err != nil {
 			return err
@@ -147,7 +178,7 @@ exists is kept unless --force. A failed download leaves no file.`}
 			file = args[1]
 		}
 		if file == "-" {
-			return blobtool.Get(cmd.Context(), client, container, name, cmd.OutOrStdout())
+			return blobtool.Get(cmd.Context(), client, container, name, cmd.OutOrStdout(), nil)
 		}
 		if len(args) == 1 && (!filepath.IsLocal(file) || strings.HasSuffix(name, "/")) {
 			return usageError{fmt.Errorf("%q is not the name of a file; give one", name)}
@@ -155,7 +186,12 @@ exists is kept unless --force. A failed download leaves no file.`}
 		if _, err := os.Lstat(file); err == nil && !force {
 			return fmt.Errorf("%s exists; --force overwrites it", file)
 		}
-		return download(file, func(w io.Writer) error { return blobtool.Get(cmd.Context(), client, container, name, w) })
+		m := newMeter(cmd, "downloaded", bytesUnit)
+		defer m.end()
+		err = download(file, func(w io.Writer) error {
+			return blobtool.Get(cmd.Context(), client, container, name, w, m.at)
+		})
+		return interrupted(cmd.Context(), err, "no file was written")
 	}
 	return cmd
 }
@@ -188,7 +224,7 @@ func newBlobCatCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := blobtool.Get(cmd.Context(), client, container, name, cmd.OutOrStdout()); err != nil {
+			if err := blobtool.Get(cmd.Context(), client, container, name, cmd.OutOrStdout(), nil); err != nil {
 				return err
 			}
 		}
@@ -240,9 +276,15 @@ func newBlobStatCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		object := map[string]any{"name": args[0], "metadata": metadata}
+		object := map[string]any{"name": args[0]}
+		if len(metadata) > 0 {
+			object["metadata"] = metadata
+		}
 		for _, p := range list {
 			object[camel(p.Name)] = p.Value
+			if p.Name == "size" || p.Name == "tags" {
+				object[camel(p.Name)] = json.Number(p.Value)
+			}
 		}
 		return output(object, func(out io.Writer) error {
 			tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)

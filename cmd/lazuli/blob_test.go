@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,6 +44,36 @@ func TestBlobVerbs(t *testing.T) {
 		{"rm|-r|-y|photos/2", "", "photos/2: 1 blob deleted\n", ""},
 		{"ls|-r|photos", "", "new.txt\n", ""},
 	})
+	folder, back := filepath.Join(dir, "folder"), filepath.Join(dir, "back")
+	for name, text := range map[string]string{"a.txt": "a", "b c.txt": "bc", filepath.Join("below", "d.txt"): "d"} {
+		file := filepath.Join(folder, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runBlobVerbs(t, []blobVerb{
+		{"put|-r|" + folder + "|many", "", "", "ContainerNotFound"},
+		{"put|-r|" + folder + "|many/x/|--create", "", "many/x/: 3 blobs written\n", ""},
+		{"put|-r|" + folder + "|many|--no-overwrite", "", "many: 3 blobs written\n", ""},
+		{"put|-r|" + folder + "|many|--no-overwrite", "", "", "the blob exists"},
+		{"put|-r|" + source + "|many", "", "", "is no folder"},
+		{"put|-r|" + filepath.Join(dir, "absent") + "|many", "", "", "absent"},
+		{"ls|-r|many/x", "", "Hot  x/below/d.txt\n", ""},
+		{"cat|many/b c.txt", "", "bc", ""},
+		{"get|-r|many/x/|" + back, "", "many/x/: 3 files written\n", ""},
+		{"get|-r|many/x/|" + back, "", "", "--force overwrites it"},
+		{"get|-r|many|" + back + "|--force", "", "many: 6 files written\n", ""},
+		{"get|-r|many|-", "", "", "give a folder"},
+		{"put|-|many/../up.txt", "up", "", ""},
+		{"get|-r|many|" + filepath.Join(dir, "new"), "", "", "cannot be the name of a file"},
+	})
+	for _, name := range []string{"a.txt", "b c.txt", "below/d.txt", "x/below/d.txt"} {
+		want, err1 := os.ReadFile(filepath.Join(folder, strings.TrimPrefix(name, "x/")))
+		got, err2 := os.ReadFile(filepath.Join(back, name))
+		if err := errors.Join(err1, err2); err != nil || string(got) != string(want) {
+			t.Errorf("%s: %q, %v, want %q", name, got, err, want)
+		}
+	}
 	if text, err := os.ReadFile(target); err != nil || string(text) != `{"name":"cat"}` {
 		t.Errorf("the downloaded file has %q, %v", text, err)
 	}

@@ -56,6 +56,9 @@ func newEventAdd(ask adminCaller) *cobra.Command {
 			}
 			s.AdvancedFilters = append(s.AdvancedFilters, f)
 		}
+		if err := s.Check(); err != nil {
+			return usageError{err}
+		}
 		text, err := json.Marshal(s)
 		if err != nil {
 			return usageError{err}

@@ -32,10 +32,8 @@ func TestEventCommand(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(map[string]string{"validationResponse": list[0].Data.ValidationCode})
 	}))
 	t.Cleanup(hook.Close)
-	host := strings.TrimPrefix(hook.URL, "http://")
 	r := start(t, Main{Args: []string{"--in-memory", "--blob-port", "0", "--queue-port", "0", "--table-port", "0",
-		"--admin-port", "0", "--events",
-		"--allow-event-host", host, "--allow-private-event-host"}})
+		"--admin-port", "0", "--events"}})
 	address := strings.TrimPrefix(r.wait(t, `Admin +(http://\S+)`)[1], "http://")
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -55,8 +53,9 @@ func TestEventCommand(t *testing.T) {
 		{[]string{"add", "--name", "other", "--endpoint", "http://example.com/"}, exitFailure, "--allow-event-host"},
 		{[]string{"add", "--name", "other", "--endpoint", hook.URL, "--advanced-filter",
 			"data.contentLength NumberGreaterThan many"}, exitUsage, "is not a number"},
-		{[]string{"add", "--name", "other", "--endpoint", hook.URL, "--max-delivery-attempts", "31"}, exitFailure,
+		{[]string{"add", "--name", "other", "--endpoint", hook.URL, "--max-delivery-attempts", "31"}, exitUsage,
 			"maxDeliveryAttempts"},
+		{[]string{"add", "--name", "other"}, exitUsage, "endpoint: want the URL of a webhook"},
 		{[]string{"ls"}, exitOK, hook.URL + "/x "},
 		{[]string{"ls", "--json"}, exitOK,
 			`"advancedFilters":[{"operatorType":"NumberGreaterThan","key":"data.contentLength","value":10},{"operatorType":"StringIn","key":"data.api","values":["PutBlob","CopyBlob"]}]`},

@@ -1,15 +1,20 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"syscall"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
+	"github.com/lazuli-storage/lazuli/internal/storage/peering"
+	"github.com/lazuli-storage/lazuli/internal/storage/secretfile"
 	"github.com/lazuli-storage/lazuli/server"
 )
 
-// Exit codes. A second signal exits with 128 plus the signal's number.
+// Exit codes. Work that a signal ended before it was done, and a second signal, exit with exitSignal plus the signal's
+// number.
 const (
 	exitOK      = 0
 	exitFailure = 1 // other errors; a check that found problems
@@ -17,6 +22,7 @@ const (
 	exitPort    = 3 // a port is taken
 	exitData    = 4 // the data folder is in use, not one of ours, or not usable
 	exitLoss    = 5 // a repair could not keep everything
+	exitSignal  = 128
 )
 
 // usageError is a mistake in what the user asked for, as opposed to a failure in doing it.
@@ -24,15 +30,49 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
+// interruptedError is the error of work that ended early because the process got a signal.
+type interruptedError struct {
+	advice string // what became of the work, or what to do; "" for nothing
+	signal syscall.Signal
+	error
+}
+
+func (e *interruptedError) Error() string {
+	if e.advice == "" {
+		return "interrupted"
+	}
+	return "interrupted: " + e.advice
+}
+
+func (e *interruptedError) Unwrap() error { return e.error }
+
+// signalled is the cause with which a signal cancels the context of the verbs.
+type signalled struct{ syscall.Signal }
+
+func (s signalled) Error() string { return s.String() }
+
+// interrupted returns the error of work whose context is ctx: err itself, unless the work ended because ctx is done.
+func interrupted(ctx context.Context, err error, advice string) error {
+	if err == nil || !errors.Is(ctx.Err(), context.Canceled) || errors.As(err, new(*interruptedError)) {
+		return err
+	}
+	s := signalled{syscall.SIGINT}
+	errors.As(context.Cause(ctx), &s)
+	return &interruptedError{advice, s.Signal, err}
+}
+
 // errPortTaken is the error for an address that another process listens on.
 var errPortTaken = server.ErrPortTaken
 
 // exitCode maps an error to the process's exit code. This is the only place that does.
 func exitCode(err error) int {
+	var early *interruptedError
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.As(err, new(usageError)):
+	case errors.As(err, &early):
+		return exitSignal + int(early.signal)
+	case errors.As(err, new(usageError)), errors.Is(err, secretfile.ErrExposed), errors.Is(err, peering.ErrShortSecret):
 		return exitUsage
 	case errors.Is(err, errPortTaken):
 		return exitPort

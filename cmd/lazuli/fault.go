@@ -74,6 +74,9 @@ func newFaultAdd(ask adminCaller) *cobra.Command {
 			secondary.Lag = faultrule.Duration(lag)
 			r.Secondary = &secondary
 		}
+		if err := r.Check(); err != nil {
+			return usageError{err}
+		}
 		text, err := json.Marshal(r)
 		if err != nil {
 			return usageError{err}

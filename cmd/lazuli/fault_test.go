@@ -53,7 +53,7 @@ func TestFaultCommand(t *testing.T) {
 		{"add --name mine --service queue --throttle-requests 10 --throttle-per container", exitOK, "mine\n"},
 		{"add --name mine --unanswered", exitFailure, "a fault rule of that name exists"},
 		{"add --operation Fly --unanswered", exitFailure, "matches no operation"},
-		{"add", exitFailure, "no action"},
+		{"add", exitUsage, "no action"},
 		{"ls --json", exitOK, `"throttle":{"requests":10,"per":"container"}`},
 		{"rm fault-1 other", exitFailure, "there is no fault rule of that name: other"},
 		{"rm", exitUsage, "give the name of a rule"},

@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/signal"
@@ -15,14 +16,14 @@ import (
 )
 
 func main() {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
-		<-signals
-		cancel()
+		first, _ := (<-signals).(syscall.Signal)
+		cancel(signalled{first})
 		if s, ok := (<-signals).(syscall.Signal); ok { // asked twice: at once
-			os.Exit(128 + int(s))
+			os.Exit(exitSignal + int(s))
 		}
 		os.Exit(exitFailure)
 	}()
@@ -67,5 +68,8 @@ func (m *Main) Run(ctx context.Context) int {
 	root.SetOut(m.Stdout)
 	root.SetErr(m.Stderr)
 	err := root.ExecuteContext(ctx)
+	if errors.Is(err, context.Canceled) {
+		err = interrupted(ctx, err, "")
+	}
 	return report(m.Stderr, err)
 }

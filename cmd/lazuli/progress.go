@@ -84,6 +84,27 @@ func (m *meter) at(done, total int64) {
 	m.show(line)
 }
 
+// reader returns a reader of r that shows how much of total was read, of which before was read from other readers.
+func (m *meter) reader(r io.Reader, total, before int64) io.Reader {
+	if m == nil {
+		return r
+	}
+	return &meteredReader{Reader: r, m: m, done: before, total: total}
+}
+
+type meteredReader struct {
+	io.Reader
+	m           *meter
+	done, total int64
+}
+
+func (r *meteredReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	r.done += int64(n)
+	r.m.at(r.done, r.total)
+	return n, err
+}
+
 // wait shows the time that passes, for work whose progress is not known, until the returned function is called.
 func (m *meter) wait() (end func()) {
 	if m == nil {

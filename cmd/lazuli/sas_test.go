@@ -61,6 +61,11 @@ func TestSASFromAConnectionString(t *testing.T) {
 	refused("LAZULI_CONNECTION_STRING", "container", "photos", "--permissions", "r")
 	t.Setenv("LAZULI_CONNECTION_STRING", "")
 
+	// What is missing is named by its flag.
+	refused("--permissions, such as r", "blob", "photos/a.png")
+	refused("--permissions, such as r", "account", "--services", "b", "--resource-types", "o")
+	want("http://127.0.0.1:18080/shop/photos?", "container", "photos", "--policy", "readers")
+
 	file := filepath.Join(t.TempDir(), "accounts")
 	cmd := newAccountCommand()
 	cmd.SetArgs([]string{"add", "vault", "--file", file})

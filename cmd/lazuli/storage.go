@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"syscall"
@@ -26,10 +27,11 @@ func openStorage(connectionString string) (*workers.Storage, error) {
 	return storage, nil
 }
 
-// worthARetry is the SDK's rule, but for a refused connection.
+// worthARetry is the SDK's rule, but for a refused connection and a host that does not exist.
 func worthARetry(answer *http.Response, err error) bool {
 	if err != nil || answer == nil {
-		return !errors.Is(err, syscall.ECONNREFUSED)
+		var lookup *net.DNSError
+		return !errors.Is(err, syscall.ECONNREFUSED) && !(errors.As(err, &lookup) && lookup.IsNotFound)
 	}
 	switch answer.StatusCode {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway,

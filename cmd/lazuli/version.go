@@ -11,6 +11,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/buildinfo"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/peering"
+	"github.com/lazuli-storage/lazuli/server/backup"
 )
 
 // versionText returns the version and, where the build knows it, the commit.
@@ -29,7 +30,12 @@ type formats struct {
 	Cluster       int `json:"cluster"`
 	ClusterOldest int `json:"clusterOldest"`
 	Archive       int `json:"archive"`
+	Backup        int `json:"backup"`
 }
+
+// currentFormats are those of this program.
+var currentFormats = formats{DataFolder: datadir.Format, Cluster: peering.Supported.Newest,
+	ClusterOldest: peering.Supported.Oldest, Archive: accountarchive.Version, Backup: backup.Format}
 
 func newVersionCommand() *cobra.Command {
 	var asJSON bool
@@ -49,8 +55,7 @@ func newVersionCommand() *cobra.Command {
 				OS      string  `json:"os"`
 				Arch    string  `json:"arch"`
 				Formats formats `json:"formats"`
-			}{buildinfo.Current(), runtime.Version(), runtime.GOOS, runtime.GOARCH,
-				formats{datadir.Format, peering.Supported.Newest, peering.Supported.Oldest, accountarchive.Version}})
+			}{buildinfo.Current(), runtime.Version(), runtime.GOOS, runtime.GOARCH, currentFormats})
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print version, commit, date and the formats of data as JSON")

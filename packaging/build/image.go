@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/crypto/x509roots/fallback/bundle"
@@ -24,13 +25,16 @@ type descriptor struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
+// path is the name of the blob's file in an image layout.
+func (d descriptor) path() string { return "blobs/" + strings.Replace(d.Digest, ":", "/", 1) }
+
 // layout collects the blobs of an image in the form of an OCI image layout.
 type layout struct{ entries []entry }
 
 func (l *layout) blob(mediaType string, content []byte) descriptor {
-	hash := fmt.Sprintf("%x", sha256.Sum256(content))
-	l.entries = append(l.entries, entry{name: "blobs/sha256/" + hash, content: content, mode: 0o644})
-	return descriptor{MediaType: mediaType, Digest: "sha256:" + hash, Size: len(content)}
+	d := descriptor{MediaType: mediaType, Digest: fmt.Sprintf("sha256:%x", sha256.Sum256(content)), Size: len(content)}
+	l.entries = append(l.entries, entry{name: d.path(), content: content, mode: 0o644})
+	return d
 }
 
 func (l *layout) json(mediaType string, v any) (descriptor, error) {
@@ -73,6 +77,7 @@ func (r *release) image(_ context.Context, chosen []platform) error {
 	}
 	l := &layout{entries: []entry{{name: "oci-layout", content: []byte(`{"imageLayoutVersion":"1.0.0"}`), mode: 0o644}}}
 	var manifests []descriptor
+	var older []map[string]any // as Docker loads images without its containerd store; a name stands for one platform there
 	for _, p := range chosen {
 		if p.os != "linux" {
 			continue
@@ -117,12 +122,15 @@ func (r *release) image(_ context.Context, chosen []platform) error {
 		if err != nil {
 			return err
 		}
+		content := l.blob(layerType, packed)
 		manifest, err := l.json(manifestType,
 			map[string]any{"schemaVersion": 2, "mediaType": manifestType, "config": config, "annotations": labels,
-				"layers": []descriptor{l.blob(layerType, packed)}})
+				"layers": []descriptor{content}})
 		if err != nil {
 			return err
 		}
+		older = append(older, map[string]any{"Config": config.path(), "Layers": []string{content.path()},
+			"RepoTags": []string{"lazuli:" + r.version + "-" + p.arch}})
 		manifest.Platform = where
 		manifests = append(manifests, manifest)
 	}
@@ -140,7 +148,12 @@ func (r *release) image(_ context.Context, chosen []platform) error {
 	if err != nil {
 		return err
 	}
-	b, err := tarOf(r.date, append(l.entries, entry{name: "index.json", content: top, mode: 0o644}))
+	list, err := json.Marshal(older)
+	if err != nil {
+		return err
+	}
+	b, err := tarOf(r.date, append(l.entries, entry{name: "index.json", content: top, mode: 0o644},
+		entry{name: "manifest.json", content: list, mode: 0o644}))
 	if err != nil {
 		return err
 	}

@@ -227,6 +227,8 @@ func (c *Config) complete() {
 	if c.DataLake.Host == "" {
 		c.DataLake.Host = c.Blob.Host
 	}
+	// Who subscribes is on this machine then, and can call its other programs without Lazuli.
+	c.EventHosts.ThisMachine = c.reachable() == "" && loopback(c.Admin.Host)
 }
 
 // validate finds the first thing that is wrong and names the option. Each value by itself was checked when it was set.
@@ -262,8 +264,10 @@ func (c *Config) validate() error {
 		return errors.New("a PFX file has its key: key goes with a certificate in PEM")
 	case c.Password != "" && c.Cert == "":
 		return errors.New("pwd is the password of a PFX file: set cert")
-	case !c.PFX() && (c.Cert == "") != (c.Key == ""):
-		return errors.New("cert and key go together")
+	case !c.PFX() && c.Cert != "" && c.Key == "":
+		return errors.New("cert and key go together: key is missing")
+	case c.Cert == "" && c.Key != "":
+		return errors.New("cert and key go together: cert is missing")
 	case c.RequireHTTPS && c.Cert == "":
 		return errors.New("require-https needs a certificate: set cert and key (lazuli cert makes a pair)")
 	}

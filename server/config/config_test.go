@@ -398,6 +398,10 @@ func TestUnknownVariablesAreNoted(t *testing.T) {
 	if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "LAZULI_BLOB_PROT") {
 		t.Errorf("got %q, want a note on LAZULI_BLOB_PROT alone", r.Notes)
 	}
+	r = mustLoad(t, nil, []string{"LAZULI_BLOBPORT=1"}, "")
+	if len(r.Notes) != 1 || !strings.HasSuffix(r.Notes[0], "did you mean LAZULI_BLOB_PORT?") {
+		t.Errorf("got %q", r.Notes)
+	}
 }
 
 func TestKeysAreNeverPrinted(t *testing.T) {
@@ -443,6 +447,25 @@ func TestExposed(t *testing.T) {
 	} {
 		if got := mustLoad(t, tc.args, tc.env, "").Exposed(); got != tc.want {
 			t.Errorf("%q %q: got %q, want %q", tc.args, tc.env, got, tc.want)
+		}
+	}
+}
+
+// Only where nobody from elsewhere can subscribe are webhooks on this machine allowed without a list.
+func TestWebhooksOnThisMachine(t *testing.T) {
+	for _, tc := range []struct {
+		args []string
+		want bool
+	}{
+		{nil, true},
+		{[]string{"--host", "::1", "--admin-host", "localhost"}, true},
+		{[]string{"--host", "0.0.0.0"}, false},
+		{[]string{"--queue-host", "10.0.0.1"}, false},
+		{[]string{"--admin-host", "0.0.0.0"}, false},
+		{[]string{"--services", "queue", "--queue-host", "10.0.0.1"}, false},
+	} {
+		if got := mustLoad(t, append(tc.args, "--events"), nil, "").EventHosts.ThisMachine; got != tc.want {
+			t.Errorf("%q: %v, want %v", tc.args, got, tc.want)
 		}
 	}
 }

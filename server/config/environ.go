@@ -52,8 +52,19 @@ func environSettings(environ []string) (list []setting, notes []string, err erro
 	}
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
 		if strings.HasPrefix(name, "LAZULI_") && !used[name] && !clusterVariable().MatchString(name) {
-			notes = append(notes, "environment variable "+name+" is not an option of Lazuli's; it is ignored")
+			notes = append(notes, "environment variable "+name+" is not an option of Lazuli's; it is ignored"+meant(name, used))
 		}
 	}
 	return list, notes, nil
+}
+
+// meant names the variable of which name is a form without or with other underscores.
+func meant(name string, known map[string]bool) string {
+	plain := func(s string) string { return strings.ReplaceAll(s, "_", "") }
+	for _, other := range slices.Sorted(maps.Keys(known)) {
+		if plain(other) == plain(name) {
+			return "; did you mean " + other + "?"
+		}
+	}
+	return ""
 }

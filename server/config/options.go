@@ -160,7 +160,7 @@ var groups = []group{
 			"to webhooks and queues",
 			func(c *Config) *bool { return &c.Events }),
 		words("allow-event-host", "Hosts of webhooks that events may be sent to: name, name:port, *.domain, or * for all "+
-			"public hosts",
+			"public hosts; without any this machine, if all listeners have loopback addresses",
 			func(c *Config) *[]string { return &c.EventHosts.Hosts }, notEmpty),
 		boolean("allow-private-event-host", "", "Allow private and loopback addresses for the hosts of allow-event-host",
 			func(c *Config) *bool { return &c.EventHosts.Private }),

@@ -22,7 +22,7 @@ var errNoEvents = problem{http.StatusForbidden, "Event subscriptions are not all
 func (d *dashboard) events(w http.ResponseWriter, r *http.Request) error {
 	data := map[string]any{"Now": d.Now(), "On": false, "Types": events.AllTypes, "Defaults": events.DefaultTypes}
 	if m := d.Backend().Events(); m != nil {
-		data["On"], data["Rows"] = true, m.List()
+		data["On"], data["Rows"], data["Hosts"] = true, m.List(), m.Hosts.String()
 	}
 	return d.show(w, r, "events", "Events", nil, data)
 }

@@ -57,7 +57,8 @@ var (
 	ErrTooMany = fmt.Errorf("the server has %d event subscriptions, and can have no more", maxSubscriptions)
 	// ErrHost means that the server may not call the host of a webhook.
 	ErrHost = errors.New("the server is not allowed to call the webhook's host; start lazuli with --allow-event-host " +
-		"HOST:PORT, and with --allow-private-event-host for a private or loopback address")
+		"HOST:PORT, and with --allow-private-event-host for a private or loopback address. Without these options it calls " +
+		"this machine alone, if all its listeners have loopback addresses")
 	// ErrCode means that a validation code is wrong or has ended.
 	ErrCode = errors.New("the validation code is wrong, or more than ten minutes old")
 	// ErrUndelivered means that events were not delivered within the wait for them.

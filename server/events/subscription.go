@@ -84,6 +84,10 @@ func Decode(text []byte) (s Subscription, err error) {
 	return s, nil
 }
 
+// Check reports what is wrong with a subscription as far as that does not depend on the server: an error that wraps
+// [ErrInvalid], or nil.
+func (s Subscription) Check() error { return s.normalize() }
+
 // normalize sets defaults and checks every field.
 func (s *Subscription) normalize() error {
 	for _, d := range []struct {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"syscall"
 	"time"
 	"unicode/utf8"
 
@@ -247,6 +248,10 @@ func (h *Host) post(ctx context.Context, inv *invocation, url string, body []byt
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = errors.Join(cause, err)
+		}
+		if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+			return nil, fmt.Errorf("the handler closed the connection without an answer to %s; it may have failed, see its "+
+				"lines in the log above (%w)", inv.function.name, err)
 		}
 		return nil, fmt.Errorf("ask the handler: %w", err)
 	}

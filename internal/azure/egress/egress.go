@@ -30,6 +30,9 @@ type Policy struct {
 	Hosts []string
 	// Private allows hosts of the list at private, loopback and link-local addresses too.
 	Private bool
+	// ThisMachine allows "localhost" and loopback addresses, at every port, if Hosts is empty. With a list it has no
+	// effect: a name of the list could lead to this machine.
+	ThisMachine bool
 	// Resolver finds addresses; nil is the system's.
 	Resolver *net.Resolver
 }
@@ -65,8 +68,24 @@ func (p *Policy) Allows(u *url.URL) error {
 			return nil
 		}
 	}
+	if addr, err := netip.ParseAddr(host); p.thisMachine() && (host == "localhost" || err == nil && addr.IsLoopback()) {
+		return nil
+	}
 	return ErrRefused
 }
+
+// String names the hosts that the policy allows, for people.
+func (p *Policy) String() string {
+	switch {
+	case p.thisMachine():
+		return "this machine"
+	case len(p.Hosts) == 0:
+		return "no host"
+	}
+	return strings.Join(p.Hosts, ", ")
+}
+
+func (p *Policy) thisMachine() bool { return p.ThisMachine && len(p.Hosts) == 0 }
 
 // split splits a list entry into name and port. IPv6 addresses with a port are in brackets.
 func split(entry string) (name, port string) {
@@ -167,6 +186,12 @@ func (g guarded) CloseIdleConnections() { g.next.CloseIdleConnections() }
 func (p *Policy) control(_, address string, _ syscall.RawConn) error {
 	addr, err := netip.ParseAddrPort(address)
 	if err != nil {
+		return ErrNotPublic
+	}
+	if p.thisMachine() {
+		if addr.Addr().Unmap().IsLoopback() {
+			return nil
+		}
 		return ErrNotPublic
 	}
 	if Public(addr.Addr()) || p.Private || p.lists(addr.Addr()) {

@@ -95,6 +95,35 @@ func TestPublic(t *testing.T) {
 }
 
 // The name is allowed, and leads to this machine: as after DNS rebinding.
+func TestThisMachine(t *testing.T) {
+	t.Parallel()
+	p := Policy{ThisMachine: true}
+	for address, want := range map[string]bool{
+		"http://localhost:7071/x": true, "http://LOCALHOST./": true, "http://127.0.0.1:8080/": true, "https://[::1]/": true,
+		"http://127.9.9.9/": true,
+
+		"http://localhost.example.com/": false, "http://x.localhost/": false, "http://10.0.0.1/": false,
+		"http://169.254.169.254/": false, "http://example.com/": false, "http://u@localhost/": false,
+		"http://0.0.0.0/": false, "ftp://localhost/": false,
+	} {
+		u, err := url.Parse(address)
+		if got := err == nil && p.Allows(u) == nil; got != want {
+			t.Errorf("%s: %v, want %v", address, got, want)
+		}
+	}
+	for address, want := range map[string]bool{"127.0.0.1:80": true, "[::1]:80": true, "10.0.0.1:80": false,
+		"8.8.8.8:80": false} {
+		if got := p.control("tcp", address, nil) == nil; got != want {
+			t.Errorf("dial of %s: %v, want %v", address, got, want)
+		}
+	}
+	// A list takes its place.
+	p.Hosts = []string{"hooks.example.com"}
+	if u, _ := url.Parse("http://localhost/"); p.Allows(u) == nil || p.control("tcp", "127.0.0.1:80", nil) == nil {
+		t.Error("a policy with a list allows this machine")
+	}
+}
+
 func TestAddressIsCheckedWhenDialled(t *testing.T) {
 	t.Parallel()
 	called := false

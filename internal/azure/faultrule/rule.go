@@ -145,6 +145,10 @@ func Decode(text []byte) (r Rule, err error) {
 // services are the valid values of Rule.Service.
 var services = map[string]wire.Service{"blob": wire.Blob, "queue": wire.Queue, "table": wire.Table}
 
+// Check reports what is wrong with a rule as far as that does not depend on the server: an error that wraps [ErrRule],
+// or nil.
+func (r Rule) Check() error { return r.validate() }
+
 // validate reports the first member of r that is not valid.
 func (r *Rule) validate() error {
 	if _, ok := services[r.Service]; r.Service != "" && !ok {

@@ -32,6 +32,8 @@ type Entry struct {
 	Name string `json:"name"`
 	// Folder is set for containers and virtual folders, which have no size.
 	Folder bool `json:"folder,omitempty"`
+	// Directory is set for a directory of an account with a hierarchical namespace, which has no content.
+	Directory bool `json:"directory,omitempty"`
 	// Size is the length of a blob in bytes.
 	Size int64 `json:"size"`
 	// Modified is zero for a virtual folder.
@@ -104,6 +106,7 @@ func eachBlob(items []*container.BlobItem, each func(Entry) error) error {
 			e.Size, e.Modified, e.Tier, e.Type = ptr.Value(p.ContentLength), ptr.Value(p.LastModified),
 				string(ptr.Value(p.AccessTier)),
 				string(ptr.Value(p.BlobType))
+			e.Directory = ptr.Value(p.ResourceType) == "directory"
 		}
 		if err := each(e); err != nil {
 			return err
@@ -145,16 +148,35 @@ func Put(ctx context.Context, c *azblob.Client, name, blobName string, content i
 	return err
 }
 
-// Get writes the content of a blob. A connection that ends early is continued where it ended.
-func Get(ctx context.Context, c *azblob.Client, name, blobName string, w io.Writer) error {
+// Get writes the content of a blob. A connection that ends early is continued where it ended. progress, which may be
+// nil, is called with the number of bytes that were written and the blob's length.
+func Get(ctx context.Context, c *azblob.Client, name, blobName string, w io.Writer,
+	progress func(done, total int64)) error {
 	resp, err := c.DownloadStream(ctx, name, blobName, nil)
 	if err != nil {
 		return err
 	}
 	body := resp.NewRetryReader(ctx, nil)
 	defer body.Close()
+	if progress != nil {
+		w = &progressWriter{Writer: w, total: ptr.Value(resp.ContentLength), progress: progress}
+	}
 	_, err = io.Copy(w, body)
 	return err
+}
+
+// progressWriter calls progress after each write.
+type progressWriter struct {
+	io.Writer
+	done, total int64
+	progress    func(done, total int64)
+}
+
+func (w *progressWriter) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	w.done += int64(n)
+	w.progress(w.done, w.total)
+	return n, err
 }
 
 // Remove deletes a blob with its snapshots.

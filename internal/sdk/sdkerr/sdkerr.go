@@ -5,6 +5,7 @@
 package sdkerr
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"strings"
@@ -65,7 +66,11 @@ func line(r *azcore.ResponseError) string {
 	}
 	if body, err := runtime.Payload(r.RawResponse); err == nil {
 		if m := message().FindSubmatch(body); m != nil {
-			text += ": " + strings.TrimSpace(string(m[1])+string(m[2]))
+			said := string(m[1]) + string(m[2])
+			if plain := ""; json.Unmarshal([]byte(`"`+string(m[2])+`"`), &plain) == nil && plain != "" {
+				said = plain
+			}
+			text += ": " + strings.TrimSpace(said)
 		}
 	}
 	if q := r.RawResponse.Request; q != nil {

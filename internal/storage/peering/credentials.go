@@ -62,14 +62,17 @@ func loadCredentials(c *Config) (credentials, error) {
 	return cred, nil
 }
 
+// ErrShortSecret means that the secret of a cluster has fewer than [MinSecret] characters.
+var ErrShortSecret = errors.New("the cluster's secret is too short")
+
 func readSecret(path string) ([]byte, error) {
 	secret, err := secretfile.Read(path, maxSecret)
 	if err != nil {
 		return nil, fmt.Errorf("the cluster's secret: %w", err)
 	}
 	if secret = bytes.TrimSpace(secret); len(secret) < MinSecret {
-		return nil, fmt.Errorf("the cluster's secret in %s has %d characters, and needs %d or more: `openssl rand -hex "+
-			"32` makes one", path, len(secret), MinSecret)
+		return nil, fmt.Errorf("%w: %s has %d characters, and needs %d or more: `openssl rand -hex 32` makes one",
+			ErrShortSecret, path, len(secret), MinSecret)
 	}
 	return secret, nil
 }

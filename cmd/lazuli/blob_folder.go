@@ -1,0 +1,137 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
+	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/blobtool"
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
+)
+
+// putFolder uploads the files of a folder below target: a container, or container/prefix. What is neither a file nor a
+// folder, such as a symbolic link, is an error before anything is uploaded.
+func putFolder(cmd *cobra.Command, client *azblob.Client, folder, target string, o blobtool.PutOptions) error {
+	container, prefix, _ := strings.Cut(strings.TrimSuffix(target, "/"), "/")
+	if container == "" {
+		return usageError{fmt.Errorf("%q does not name a container", target)}
+	}
+	if info, err := os.Stat(folder); err != nil {
+		return err
+	} else if !info.IsDir() {
+		return usageError{fmt.Errorf("%s is no folder; upload it without --recursive", folder)}
+	}
+	var files []string
+	var total int64
+	err := filepath.WalkDir(folder, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		if !info.Mode().IsRegular() {
+			return fmt.Errorf("%s is neither a file nor a folder", file)
+		}
+		files, total = append(files, file), total+info.Size()
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	m := newMeter(cmd, "uploaded", bytesUnit)
+	defer m.end()
+	done, before := 0, int64(0)
+	put := func(file string) error {
+		name, err := filepath.Rel(folder, file)
+		if err != nil {
+			return err
+		}
+		f, err := os.Open(file)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		content := m.reader(f, total, before)
+		if err := blobtool.Put(cmd.Context(), client, container, path.Join(prefix, filepath.ToSlash(name)), content,
+			o); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		info, err := f.Stat()
+		before += info.Size()
+		return err
+	}
+	for _, file := range files {
+		if err = put(file); err != nil {
+			break
+		}
+		o.Create = false
+		done++
+	}
+	return folderDone(cmd, m, target, counted(done, "blob", "blobs")+" written", err)
+}
+
+// getFolder downloads the blobs of source, a container or container/folder/, to a folder; "" is one of the last name in
+// source, in this folder.
+func getFolder(cmd *cobra.Command, client *azblob.Client, source, folder string, force bool) error {
+	container, prefix, _ := strings.Cut(source, "/")
+	if container == "" {
+		return usageError{fmt.Errorf("%q does not name a container", source)}
+	}
+	if folder == "-" {
+		return usageError{errors.New("give a folder: several blobs do not fit on the standard output")}
+	}
+	if folder == "" {
+		folder = path.Base(strings.TrimSuffix(source, "/"))
+		if !filepath.IsLocal(folder) {
+			return usageError{fmt.Errorf("%q is not the name of a folder; give one", folder)}
+		}
+	}
+	below := prefix[:strings.LastIndex(prefix, "/")+1] // what the names of the files leave out
+	m := newMeter(cmd, "downloaded", bytesUnit)
+	defer m.end()
+	done, before := 0, int64(0)
+	err := blobtool.List(cmd.Context(), client, container, prefix, true, func(e blobtool.Entry) error {
+		if e.Directory {
+			return nil
+		}
+		name, err := filepath.Localize(strings.TrimPrefix(e.Name, below))
+		if err != nil {
+			return fmt.Errorf("%s/%s cannot be the name of a file in a folder here", container, e.Name)
+		}
+		file := filepath.Join(folder, name)
+		if _, err := os.Lstat(file); err == nil && !force {
+			return fmt.Errorf("%s exists; --force overwrites it", file)
+		}
+		if err := disk.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return err
+		}
+		err = download(file, func(w io.Writer) error {
+			return blobtool.Get(cmd.Context(), client, container, e.Name, w,
+				func(n, _ int64) { m.at(before+n, 0) })
+		})
+		if err != nil {
+			return fmt.Errorf("%s/%s: %w", container, e.Name, err)
+		}
+		before += e.Size
+		done++
+		return nil
+	})
+	return folderDone(cmd, m, source, counted(done, "file", "files")+" written", err)
+}
+
+// folderDone prints what was done, also before an error, and returns the error of the verb.
+func folderDone(cmd *cobra.Command, m *meter, what, done string, err error) error {
+	m.end()
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", what, done)
+	return interrupted(cmd.Context(), err, "run the command again to do the rest")
+}
