@@ -3,7 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
-	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,11 +16,17 @@ import (
 
 // A verb that a signal ends says what became of its work, and exits as shells expect: 128 and the number of the signal.
 func TestInterrupted(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and never answers
-	check.OK(t, err)
-	t.Cleanup(func() { _ = silent.Close() })
-	account := "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=a2V5;BlobEndpoint=http://" +
-		silent.Addr().String() + "/devstoreaccount1"
+	var cancel context.CancelCauseFunc
+	ended := make(chan struct{})
+	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		cancel(signalled{syscall.SIGTERM}) // the signal comes while the request waits
+		<-ended
+	}))
+	t.Cleanup(func() { close(ended); silent.Close() })
+	account := "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=a2V5"
+	for _, service := range []string{"Blob", "Queue", "Table"} {
+		account += ";" + service + "Endpoint=" + silent.URL + "/devstoreaccount1"
+	}
 	folder := t.TempDir()
 	file := filepath.Join(folder, "file")
 	check.OK(t, os.WriteFile(file, []byte("content"), 0o600))
@@ -33,22 +40,14 @@ func TestInterrupted(t *testing.T) {
 			"lazuli: interrupted: run the command again to continue\n"},
 		{[]string{"blob", "ls"}, "lazuli: interrupted\n"},
 	} {
-		ctx, cancel := context.WithCancelCause(context.Background())
-		ended := make(chan struct{})
-		go func() { // the signal comes while the request waits
-			defer close(ended)
-			c, err := silent.Accept()
-			cancel(signalled{syscall.SIGTERM})
-			if err == nil {
-				_ = c.Close()
-			}
-		}()
+		var ctx context.Context
+		ctx, cancel = context.WithCancelCause(context.Background())
 		var out bytes.Buffer
 		m := Main{Args: append(tc.args, "--connection-string", account), Stdout: &out, Stderr: &out}
 		if code := m.Run(ctx); code != exitSignal+int(syscall.SIGTERM) || !strings.HasSuffix(out.String(), tc.want) {
 			t.Errorf("%s: exit code %d, %q, want %q", tc.args, code, out.String(), tc.want)
 		}
-		<-ended
+		cancel(nil)
 	}
 	if _, err := os.Stat(filepath.Join(folder, "new")); err == nil {
 		t.Error("blob get left a file")
