@@ -143,7 +143,11 @@ func finish(cmd *cobra.Command) {
 	case check != nil:
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
-				return usageError{fmt.Errorf("%s; usage: %s", countOf(args), strings.TrimSuffix(cmd.UseLine(), " [flags]"))}
+				what := countOf(args)
+				if !strings.Contains(cmd.Use, " ") {
+					what = fmt.Sprintf("%q is not expected", args[0])
+				}
+				return usageError{fmt.Errorf("%s; usage: %s", what, strings.TrimSuffix(cmd.UseLine(), " [flags]"))}
 			}
 			return nil
 		}
