@@ -13,7 +13,7 @@ COPY . .
 ARG VERSION=
 RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X github.com/lazuli-storage/lazuli/internal/buildinfo.version=${VERSION}" -o /out/ ./cmd/lazuli ./cmd/lazuli-search
 # Folders of the last stage, which has no shell to make them: data, and temporary files for --in-memory.
-RUN mkdir -p /out/data /out/tmp
+RUN mkdir -p /out/folders/data /out/folders/tmp && chmod 1777 /out/folders/tmp
 # Azurite's programs by their names, as modules of Testcontainers start them.
 RUN mkdir /out/names && for name in lazuli azurite azurite-blob azurite-queue azurite-table; do ln -s /lazuli /out/names/$name; done
 
@@ -31,8 +31,7 @@ ENTRYPOINT ["lazuli", "func", "start", "--host", "0.0.0.0"]
 
 FROM scratch AS lazuli
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
-COPY --from=build --chown=65532:65532 /out/data /data
-COPY --from=build --chown=65532:65532 /out/tmp /tmp
+COPY --from=build --chown=65532:65532 /out/folders/ /
 COPY --from=build /out/lazuli /out/lazuli-search /
 COPY --from=build /out/names/ /usr/local/bin/
 USER 65532:65532

@@ -25,12 +25,21 @@ type entry struct {
 	link    string      // what a symbolic link points to; in tar files only
 }
 
+// permissions are the bits of a mode in a tar header.
+func permissions(mode fs.FileMode) int64 {
+	bits := int64(mode.Perm())
+	if mode&fs.ModeSticky != 0 {
+		bits |= 0o1000
+	}
+	return bits
+}
+
 // tarOf returns a tar file with the entries in their order.
 func tarOf(date time.Time, entries []entry) ([]byte, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for _, e := range entries {
-		h := &tar.Header{Name: e.name, Mode: int64(e.mode.Perm()), Size: int64(len(e.content)), ModTime: date,
+		h := &tar.Header{Name: e.name, Mode: permissions(e.mode), Size: int64(len(e.content)), ModTime: date,
 			Typeflag: tar.TypeReg, Format: tar.FormatPAX, Uid: e.owner, Gid: e.owner}
 		switch {
 		case e.mode.IsDir():

@@ -88,7 +88,7 @@ func (r *release) image(_ context.Context, chosen []platform) error {
 			return err
 		}
 		files := []entry{{name: "data/", mode: fs.ModeDir | 0o755, owner: nobody},
-			{name: "tmp/", mode: fs.ModeDir | 0o755, owner: nobody},
+			{name: "tmp/", mode: fs.ModeDir | fs.ModeSticky | 0o777, owner: nobody}, // the mode of a tmpfs there, too
 			authorities(), {name: server, content: program, mode: 0o755},
 			{name: search, content: searching, mode: 0o755}}
 		// Modules of Testcontainers start Azurite's programs by their names.
