@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/customhandler"
 	"github.com/lazuli-storage/lazuli/workers/durable/durablefunc"
@@ -130,6 +132,11 @@ func runFunc(cmd *cobra.Command, environ []string, connectionString string, f fu
 	if connectionString != "" {
 		if _, err := connstr.Parse(connectionString); err != nil {
 			return usageError{err}
+		}
+	}
+	if f.keys != "" {
+		if err := disk.MkdirAll(filepath.Dir(f.keys), 0o700); err != nil {
+			return fmt.Errorf("func start: --keys: %w", err)
 		}
 	}
 	if f.storage {

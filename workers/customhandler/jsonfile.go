@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -119,6 +120,9 @@ func jsonError(text []byte, d *json.Decoder, err error) error {
 		at = syntax.Offset
 	}
 	at = min(at, int64(len(text)))
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errors.New("the text ends too early")
+	}
 	return fmt.Errorf("not JSON: line %d: %w", 1+bytes.Count(text[:at], []byte("\n")), err)
 }
 

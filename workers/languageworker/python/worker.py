@@ -12,6 +12,7 @@ import importlib.metadata
 import logging
 import os
 import queue
+import re
 import sys
 import threading
 import types
@@ -68,6 +69,37 @@ def install_command(script_root, packages):
     return make + command
 
 
+# Modules whose package has another name, where apps often lack it.
+PACKAGES = {"azure.durable_functions": "azure-functions-durable", "azurefunctions": "azurefunctions-extensions-bindings-blob"}
+
+
+def explained(response):
+    """Shorten the account of an app that cannot be read, and say what is to be installed."""
+    if not response.result.HasField("exception"):
+        return response
+    exception, script_root = response.result.exception, os.getcwd()
+    noise = re.compile(r"\. Cannot find module\. Please check .*", re.S)
+    exception.stack_trace = noise.sub("", exception.stack_trace)
+    lines = exception.stack_trace.split("\n")
+    own = 'File "' + os.path.join(script_root, "")
+    for i, line in enumerate(lines):
+        if own in line and "site-packages" not in line:
+            end = lines.index("", i) if "" in lines[i:] else len(lines)  # Exceptions that followed say the same.
+            exception.stack_trace = "\n".join(lines[i:end])
+            break
+    missing = re.search(r"No module named '([^']+)'", exception.message)
+    if missing is None:
+        return response
+    name = missing[1]
+    package = next((p for module, p in PACKAGES.items() if (name + ".").startswith(module + ".")), None)
+    if package is not None:
+        advice = "add %s to requirements.txt, and install it: %s" % (package, install_command(script_root, [package]))
+    else:
+        advice = "is it in requirements.txt and installed: %s -m pip install -r requirements.txt" % sys.executable
+    exception.message = "%s; %s" % (noise.sub("", exception.message), advice)
+    return response
+
+
 def say(text):
     """End the process with one sentence for the user."""
     print(text, file=sys.stderr, flush=True)
@@ -110,8 +142,8 @@ class LogHandler(logging.Handler):
     def emit(self, record):
         first = record.name.split(".")[0]
         system = first.startswith(("azure_functions_runtime", "azure_functions_worker")) or record.name == "azure.functions"
-        if system and record.levelno < logging.WARNING and record.name != "root":
-            return  # The runtime's account of each invocation, which the host gives itself.
+        if system and (self.worker.starting or record.levelno < logging.WARNING):
+            return  # The runtime's account of what the host is told in responses, or logs itself.
         try:
             message = self.format(record)
         except Exception:
@@ -143,6 +175,7 @@ class Worker:
         self.loop = None
         self.properties = {"host": options.host, "protos": protos}
         self.running = {}
+        self.starting = True
         self.context = importlib.import_module(runtime.__name__ + ".bindings.context")
         self.executor = importlib.import_module(runtime.__name__ + ".utils.executor")
 
@@ -227,15 +260,18 @@ class Worker:
         os.environ["AzureWebJobsScriptRoot"] = request.request.worker_init_request.function_app_directory
         # The threads in which functions run that are not coroutines.
         importlib.import_module(self.runtime.__name__ + ".utils.threadpool").start_threadpool_executor()
-        return "worker_init_response", await self.runtime.worker_init_request(request)
+        response = await self.runtime.worker_init_request(request)
+        return "worker_init_response", explained(response)
 
     async def on_functions_metadata_request(self, request):
         return "function_metadata_response", await self.runtime.functions_metadata_request(request)
 
     async def on_function_load_request(self, request):
-        return "function_load_response", await self.runtime.function_load_request(request)
+        response = await self.runtime.function_load_request(request)
+        return "function_load_response", explained(response)
 
     async def on_invocation_request(self, request):
+        self.starting = False
         return "invocation_response", await self.runtime.invocation_request(request)
 
     async def on_worker_status_request(self, request):
