@@ -125,18 +125,23 @@ func (w *pathWriter) member(name, value string) {
 	}
 }
 
-// write writes an item, and a comma behind it.
+// write writes an item, and a comma behind it. The item that reaches the size of an answer is the last of its page.
 func (w *pathWriter) write(item state.Item) error {
-	if w.n++; len(w.b) > budget.Answer {
+	w.item(&item)
+	if w.n++; len(w.b) >= budget.Answer {
 		w.l.Max = w.n
 	}
+	return nil
+}
+
+func (w *pathWriter) item(item *state.Item) {
 	if item.Prefix != "" { // a directory of a flat account
 		p := pathPrefix{name: strings.TrimSuffix(strings.Clone(item.Prefix), "/"), from: len(w.b)}
 		w.raw(`{"contentLength":"0","etag":"","isDirectory":"true","lastModified":"","name":`)
 		w.b = append(query.AppendJSON(w.b, p.name), "},"...)
 		p.to = len(w.b)
 		w.prefixes = append(w.prefixes, p)
-		return nil
+		return
 	}
 	b, version := item.Blob, w.c.version()
 	w.raw("{")
@@ -174,7 +179,6 @@ func (w *pathWriter) write(item state.Item) error {
 		w.b = append(n.Access.AppendPermissions(append(w.b, `,"permissions":"`...)), '"')
 	}
 	w.raw("},")
-	return nil
 }
 
 // without removes the items of the prefixes that drop names.
