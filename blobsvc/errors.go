@@ -136,6 +136,15 @@ var azureErrors = wire.Answers{
 		"The uncommitted block count cannot exceed the maximum limit of 100,000 blocks."),
 	state.ErrTooManyAppends: fail(http.StatusConflict, "BlockCountExceedsLimit",
 		"The committed block count cannot exceed the maximum limit of 50,000 blocks."),
+	// Recorded in the issues of clients and in Hadoop's sources; the reference has the first in the error codes of the
+	// Blob service.
+	state.ErrLake: fail(http.StatusConflict, "BlobOperationNotSupported", "Blob operation is not supported."),
+	state.ErrNotLakeAppend: fail(http.StatusConflict, "InvalidAppendOperation",
+		"The resource was created or modified by the Azure Blob Service API and cannot be appended to by the Azure Data "+
+			"Lake Storage Service API."),
+	state.ErrNotLakeFlush: fail(http.StatusConflict, "InvalidFlushOperation",
+		"The resource was created or modified by the Azure Blob Service API and cannot be written to by the Azure Data "+
+			"Lake Storage Service API."),
 	state.ErrSealed: fail(http.StatusConflict, "BlobIsSealed",
 		"The blob is sealed and its contents cannot be modified."),
 	state.ErrSequenceOverflow: fail(http.StatusConflict, "SequenceNumberIncrementTooLarge",

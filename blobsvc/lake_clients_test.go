@@ -3,14 +3,24 @@ package blobsvc_test
 import (
 	"encoding/base64"
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/sas"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azdatalake"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azdatalake/directory"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azdatalake/file"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azdatalake/filesystem"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 )
 
 // The tests of this file assert what the tests and programs of clients expect: see docs/clients.md.
@@ -230,12 +240,197 @@ func TestLakePartOfList(t *testing.T) {
 	f.lakeDo("PATCH", "/one/f?action=setAccessControl", "", "x-ms-acl", "default:other::r--").want(t, 400, "InvalidInput")
 }
 
-func TestLakeBlobType(t *testing.T) {
+// Hadoop asks for append blobs, to which it adds with no flush between.
+func TestLakeAppendBlob(t *testing.T) {
+	t.Parallel()
+	f := lake(t)
+	fs, box := f.filesystem("one"), f.service().NewContainerClient("one")
+	f.lakeDo("PUT", "/one/d?resource=directory&blobtype=appendblob", "").want(t, 201, "")
+	f.lakeDo("PUT", "/one/d/b?resource=file&blobtype=blockblob", "").want(t, 201, "")
+	f.lakeDo("PUT", "/one/d/f?resource=file&blobtype=pageblob", "").want(t, 400, "InvalidQueryParameterValue")
+	f.lakeDo("PUT", "/one/d/f?resource=file&blobtype=AppendBlob", "").want(t, 201, "")
+	c := fs.NewFileClient("d/f")
+	for i, want := range []string{"one ", "one two ", "one two three"} {
+		text := strings.Fields(want)[i]
+		if i < 2 {
+			text += " "
+		}
+		at := int64(len(want) - len(text))
+		must(c.AppendData(ctx, at, body(text), nil))(t)
+		if got := readFile(t, c); got != want {
+			t.Errorf("content %q, want %q", got, want)
+		}
+		_, err := c.AppendData(ctx, at, body(text), nil) // it was there already
+		wantAnswer(t, err, 400, "InvalidQueryParameterValue")
+	}
+	must(fs.NewDirectoryClient("d").Rename(ctx, "e", nil))(t)
+	c = fs.NewFileClient("e/f")
+	must(c.AppendData(ctx, 13, body("!"), &file.AppendDataOptions{Flush: to.Ptr(true)}))(t)
+	_, err := c.FlushData(ctx, 15, nil)
+	wantAnswer(t, err, 400, "InvalidFlushPosition")
+	must(c.FlushData(ctx, 14, &file.FlushDataOptions{Close: to.Ptr(true)}))(t)
+	if got := readFile(t, c); got != "one two three!" {
+		t.Errorf("content %q", got)
+	}
+	p := must(box.NewBlobClient("e/f").GetProperties(ctx, nil))(t)
+	if *p.BlobType != blob.BlobTypeAppendBlob || *p.BlobCommittedBlockCount != 4 {
+		t.Errorf("the blob is a %s of %d blocks", *p.BlobType, *p.BlobCommittedBlockCount)
+	}
+	_, err = box.NewAppendBlobClient("e/f").AppendBlock(ctx, body("x"), nil)
+	wantAnswer(t, err, 409, "BlobOperationNotSupported")
+	must(box.NewAppendBlobClient("log").Create(ctx, nil))(t)
+	must(box.NewAppendBlobClient("log").AppendBlock(ctx, body("x"), nil))(t)
+	_, err = fs.NewFileClient("log").AppendData(ctx, 1, body("y"), nil)
+	wantAnswer(t, err, 409, "InvalidAppendOperation")
+}
+
+// Either endpoint overwrites a file, and only the one that made it adds to it.
+func TestLakeEndpointsAddToTheirOwn(t *testing.T) {
+	t.Parallel()
+	for _, f := range []*fixture{lake(t), start(t)} {
+		fs, box := f.filesystem("one"), f.service().NewContainerClient("one")
+		c, b := writeFile(t, fs, "d/f", "text"), box.NewBlockBlobClient("d/f")
+		must(box.NewBlockBlobClient("source").Upload(ctx, body("source"), nil))(t)
+		source := must(box.NewBlobClient("source").GetSASURL(sas.BlobPermissions{Read: true}, f.now().Add(time.Hour), nil))(t)
+		refused := func(err error) {
+			t.Helper()
+			wantAnswer(t, err, 409, "BlobOperationNotSupported")
+			if got := readFile(t, c); got != "text" {
+				t.Errorf("content %q", got)
+			}
+		}
+		_, err := b.StageBlock(ctx, blockName(1), body("block"), nil)
+		refused(err)
+		_, err = b.StageBlock(ctx, blockName(1), body(strings.Repeat("x", 2<<20)), nil) // which is checked before it is read
+		refused(err)
+		_, err = b.StageBlockFromURL(ctx, blockName(1), source, nil)
+		refused(err)
+		_, err = b.CommitBlockList(ctx, nil, nil)
+		refused(err)
+		must(c.AppendData(ctx, 4, body("more"), nil))(t)
+		if l := must(b.GetBlockList(ctx, blockblob.BlockListTypeAll, nil))(t); len(l.CommittedBlocks) > 0 ||
+			len(l.UncommittedBlocks) > 0 || *l.BlobContentLength != 4 {
+			t.Errorf("the blocks of a file are %+v", l.BlockList)
+		}
+
+		must(b.Upload(ctx, body("put"), nil))(t)
+		_, err = c.AppendData(ctx, 3, body("more"), nil)
+		wantAnswer(t, err, 409, "InvalidAppendOperation")
+		_, err = c.AppendData(ctx, 3, body(strings.Repeat("x", 2<<20)), nil)
+		wantAnswer(t, err, 409, "InvalidAppendOperation")
+		_, err = c.AppendData(ctx, 3, body("more"), &file.AppendDataOptions{Flush: to.Ptr(true)})
+		wantAnswer(t, err, 409, "InvalidAppendOperation")
+		_, err = c.FlushData(ctx, 3, nil)
+		wantAnswer(t, err, 409, "InvalidFlushOperation")
+		must(b.StageBlock(ctx, blockName(1), body("block"), nil))(t)
+		must(b.CommitBlockList(ctx, []string{blockName(1)}, nil))(t)
+		if got := readFile(t, c); got != "block" {
+			t.Errorf("content %q", got)
+		}
+
+		must(c.Create(ctx, nil))(t)
+		must(c.AppendData(ctx, 0, body("again"), nil))(t)
+		must(c.FlushData(ctx, 5, nil))(t)
+		if got := readFile(t, c); got != "again" {
+			t.Errorf("content %q", got)
+		}
+		// A copy is a blob of its own.
+		source = must(b.BlobClient().GetSASURL(sas.BlobPermissions{Read: true}, f.now().Add(time.Hour), nil))(t)
+		must(box.NewBlockBlobClient("copy").CopyFromURL(ctx, source, nil))(t)
+		must(box.NewBlockBlobClient("copy").StageBlock(ctx, blockName(1), body("block"), nil))(t)
+	}
+}
+
+// The root has a status and access control, and no properties.
+func TestLakePropertiesOfRoot(t *testing.T) {
 	t.Parallel()
 	f := lake(t)
 	f.filesystem("one")
-	f.lakeDo("PUT", "/one/f?resource=file&blobtype=appendblob", "").want(t, 501, "NotImplemented")
-	f.lakeDo("PUT", "/one/f?resource=file&blobtype=blockblob", "").want(t, 201, "")
+	f.lakeDo("HEAD", "/one/?action=getStatus", "").want(t, 200, "")
+	f.lakeDo("HEAD", "/one/?action=getAccessControl", "").want(t, 200, "")
+	if r := f.lakeDo("HEAD", "/one/", ""); r.status != 400 || r.code() != "InvalidUri" {
+		t.Errorf("get: %d %s", r.status, r.code())
+	}
+	f.lakeDo("PATCH", "/one/?action=setProperties", "", "x-ms-properties", "a=MQ==").want(t, 400, "InvalidUri")
+}
+
+// renameMode sends renames with another mode than the client's, none for "".
+type renameMode string
+
+func (m renameMode) Do(r *policy.Request) (*http.Response, error) {
+	if u := r.Raw().URL; u.Query().Has("mode") {
+		q := u.Query()
+		q.Del("mode")
+		if m != "" {
+			q.Set("mode", string(m))
+		}
+		u.RawQuery = q.Encode()
+	}
+	return r.Next()
+}
+
+// What a rename does to a destination that exists depends on its mode, which azdatalake always sets to legacy.
+// Users of the service report the same of directories (microsoft/AzureStorageExplorer#3811), and the specification says
+// it of them (Azure/azure-rest-api-specs#45340).
+func TestLakeRenameModes(t *testing.T) {
+	t.Parallel()
+	f := lake(t)
+	fs := f.filesystem("one")
+	for _, mode := range []renameMode{"legacy", "posix", ""} {
+		o := &filesystem.ClientOptions{ClientOptions: f.lakeOptions()}
+		o.PerCallPolicies = []policy.Policy{mode}
+		key := must(azdatalake.NewSharedKeyCredential(auth.DevelopmentAccount, auth.DevelopmentKey))(t)
+		fs2 := must(filesystem.NewClientWithSharedKeyCredential(fs.DFSURL(), key, o))(t)
+		into := mode != "legacy"
+		for _, tc := range []struct {
+			name, from, to string
+			code           string // of legacy
+			below, instead []string
+		}{
+			{"a directory to an empty one", "dir", "empty", "",
+				[]string{"empty/", "empty/dir/", "empty/dir/a"}, []string{"empty/", "empty/a"}},
+			{"a directory to another", "dir", "full", "DirectoryNotEmpty",
+				[]string{"full/", "full/dir/", "full/dir/a", "full/x"}, nil},
+			{"a file to a directory", "file", "full", "InvalidSourceOrDestinationResourceType",
+				[]string{"full/", "full/file", "full/x"}, nil},
+			{"a file to a file", "file", "other", "", []string{"other"}, []string{"other"}},
+			{"a directory to a name that is free", "dir", "new", "",
+				[]string{"new/", "new/a"}, []string{"new/", "new/a"}},
+		} {
+			for _, name := range []string{"dir/a", "full/x", "file", "other"} {
+				writeFile(t, fs, name, "")
+			}
+			must(fs.NewDirectoryClient("empty").Create(ctx, nil))(t)
+			before := paths(t, fs, true, nil)
+			_, err := fs2.NewDirectoryClient(tc.from).Rename(ctx, tc.to, nil)
+			want := tc.instead
+			if into {
+				want = tc.below
+			}
+			if tc.code != "" && !into {
+				wantAnswer(t, err, 409, tc.code)
+				wantPaths(t, paths(t, fs, true, nil), before...)
+			} else if err != nil {
+				t.Errorf("mode %q, %s: %v", mode, tc.name, err)
+			} else {
+				var got []string
+				for _, p := range paths(t, fs, true, nil) {
+					if p == tc.to || strings.HasPrefix(p, tc.to+"/") {
+						got = append(got, p)
+					}
+					if p == tc.from || p == tc.from+"/" {
+						t.Errorf("mode %q, %s: the source is there", mode, tc.name)
+					}
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("mode %q, %s: %q, want %q", mode, tc.name, got, want)
+				}
+			}
+			for _, p := range paths(t, fs, false, nil) {
+				f.lakeDo("DELETE", "/one/"+strings.TrimSuffix(p, "/")+"?recursive=true", "").want(t, 200, "")
+			}
+		}
+	}
 }
 
 // A creation that replaces nothing fails for what exists, and not for its lease.

@@ -151,9 +151,9 @@ func (s *Service) createPath(c *call, directory bool) error {
 	if token := c.Query.Get("continuation"); token != "" {
 		return invalidQuery("continuation", token) // of renames alone
 	}
-	if kind := c.Query.Get("blobtype"); kind != "" && !strings.EqualFold(kind, "blockblob") { // Hadoop asks for it
-		return wire.ErrNotImplemented.WithMessage(
-			"Path Create makes block blobs; an append blob is created on the Blob endpoint.")
+	kind, err := s.newKind(c, directory)
+	if err != nil {
+		return err
 	}
 	if _, err := c.contentLength(0); err != nil && !errors.Is(err, wire.ErrMissingContentLength) {
 		return err
@@ -165,7 +165,7 @@ func (s *Service) createPath(c *call, directory bool) error {
 	if err != nil {
 		return err
 	}
-	b := state.Blob{Kind: state.BlockBlob, Headers: state.Headers{ContentType: defaultType}}
+	b := state.Blob{Kind: kind, Headers: state.Headers{ContentType: defaultType}, Lake: !directory}
 	if b.Metadata, _, err = c.lakeProperties(); err != nil {
 		return err
 	}
@@ -211,6 +211,26 @@ func (s *Service) createPath(c *call, directory bool) error {
 // ofSource are the headers that only a rename has.
 var ofSource = []string{"X-Ms-Source-If-Match", "X-Ms-Source-If-None-Match", "X-Ms-Source-If-Modified-Since",
 	"X-Ms-Source-If-Unmodified-Since", "X-Ms-Source-Lease-Id"}
+
+// newKind reads the parameter blobtype, which the reference does not have: Hadoop sends appendblob for the directories
+// of its setting fs.azure.appendblob.directories, and for those below them, which have no type. Flat accounts do not
+// have such files.
+func (s *Service) newKind(c *call, directory bool) (state.Kind, error) {
+	switch text := c.Query.Get("blobtype"); strings.ToLower(text) {
+	case "", "blockblob":
+		return state.BlockBlob, nil
+	case "appendblob":
+		switch {
+		case !s.hierarchical(c.Account):
+			return 0, errNeedsTree
+		case directory:
+			return state.BlockBlob, nil
+		}
+		return state.AppendBlob, nil
+	default:
+		return 0, invalidQuery("blobtype", text)
+	}
+}
 
 // pathExists returns the error of a creation that replaces nothing, with the header by which Hadoop finds that a
 // directory to be made exists already.
@@ -399,6 +419,9 @@ func (c *call) refuse(headers []string) error {
 
 // setPathProperties: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/update
 func (s *Service) setPathProperties(c *call) error {
+	if c.blob == "" {
+		return wire.ErrInvalidURI
+	}
 	w, err := s.write(c)
 	if err != nil {
 		return err
@@ -536,10 +559,10 @@ func (s *Service) sendProperties(c *call, all bool) error {
 	var b state.Blob
 	want := posix.Perm(0)
 	if all {
+		if c.blob == "" {
+			return wire.ErrInvalidURI // of the root: Hadoop's tests want 400, and its authors name this error
+		}
 		want = posix.Read
-	}
-	if c.blob == "" {
-		want = 0
 	}
 	if err := s.readStatus(c, want, all, &b); err != nil {
 		return err

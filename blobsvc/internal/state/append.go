@@ -36,36 +36,47 @@ func (s *Store) AppendBlock(w *Write, conditions AppendConditions, up *content.U
 		if b.Kind != AppendBlob {
 			return ErrBlobType
 		}
+		if b.Lake {
+			return ErrLake
+		}
 		if err := c.unlockFor(b, up); err != nil {
 			return err
 		}
 		if err := conditions.check(b.Length, up.Length); err != nil {
 			return err
 		}
-		if err := b.checkChangeable(); err != nil {
+		out.Offset = b.Length
+		if err := c.extend(b, up); err != nil {
 			return err
 		}
-		if b.Sealed {
-			return ErrSealed
-		}
-		if b.Blocks >= maxAppends {
-			return ErrTooManyAppends
-		}
-		if b.content.id == 0 {
-			b.content = newContent(c.tx)
-		}
-		p := up.Pieces(c.tx)
-		p[0].Start = b.Length
-		putPieces(c.tx, b.content.id, p)
-		out.Offset = b.Length
-		b.Length += up.Length
-		b.Blocks++
 		out.Blocks = b.Blocks
 		c.changes(eventContent, b)
 		return nil
 	})
 	out.Result = result
 	return out, err
+}
+
+// extend adds uploaded content to the end of b, an append blob.
+func (c *change) extend(b *Blob, up *content.Upload) error {
+	if err := b.checkChangeable(); err != nil {
+		return err
+	}
+	if b.Sealed {
+		return ErrSealed
+	}
+	if b.Blocks >= maxAppends {
+		return ErrTooManyAppends
+	}
+	if b.content.id == 0 {
+		b.content = newContent(c.tx)
+	}
+	p := up.Pieces(c.tx)
+	p[0].Start = b.Length
+	putPieces(c.tx, b.content.id, p)
+	b.Length += up.Length
+	b.Blocks++
+	return nil
 }
 
 // SealBlob ends an append blob. Sealing a sealed blob succeeds and changes nothing. Of the conditions, the position

@@ -72,6 +72,9 @@ type Blob struct {
 	Blocks int64
 	// Sealed is set for an append blob that takes no more blocks.
 	Sealed bool
+	// Lake is set for a file that Path Create made: only AppendPath and FlushPath add to it, and only blocks to others.
+	// Either endpoint overwrites it.
+	Lake bool
 
 	Copy       CopyState
 	Encryption encryption.ID
@@ -192,6 +195,7 @@ const (
 	btScope       = 51
 	btSeals       = 52
 	btNode        = 60
+	btLake        = 61
 )
 
 func (b *Blob) encode() []byte {
@@ -265,6 +269,7 @@ func (b *Blob) encode() []byte {
 		e.uvarint(uint64(i.To))
 	}
 	e.node(b.Node)
+	e.bool(btLake, b.Lake)
 	return e.b
 }
 
@@ -364,6 +369,8 @@ func decodeBlobFrom(d decoder, b *Blob, pieces bool) error {
 			b.Incremental = Incremental{d.string(), ticks.Ticks(d.uint()), ticks.Ticks(d.uint())}
 		case btNode:
 			b.Node = d.node()
+		case btLake:
+			b.Lake = d.bool()
 		default:
 			d.fail()
 		}

@@ -51,6 +51,9 @@ func (w *Write) checkBlockTarget(tx *store.Tx, it item, now ticks.Ticks) error {
 		if err := b.permit(w.Caller, posix.Write); err != nil {
 			return err
 		}
+		if b.Lake {
+			return ErrLake
+		}
 		return b.Lease.checkWrite(w.If.LeaseID, now, &blobLeaseErrors)
 	case errors.Is(err, ErrBlobNotFound):
 		if w.If.LeaseID != "" {
@@ -168,6 +171,8 @@ func (c *change) committedBlocks(old *Blob) (list []content.Piece, err error) {
 		return nil, err
 	case old.Kind != BlockBlob:
 		return nil, ErrBlobType
+	case old.Lake:
+		return nil, ErrLake
 	}
 	err = old.content.walk(c.tx, 0, old.Length, old.Length, func(p *content.Piece) error {
 		list = append(list, *p)
@@ -214,7 +219,8 @@ type Block struct {
 	Length int64
 }
 
-// BlockLists returns the blocks of a block blob, and the uncommitted blocks under its name.
+// BlockLists returns the blocks of a block blob, and the uncommitted blocks under its name. A file that Path Create
+// made has none.
 func (s *Store) BlockLists(r *Read, committed, uncommitted bool) (list BlockLists, err error) {
 	err = s.db.View(func(tx *store.Tx) error {
 		it, err := r.existing(tx)
@@ -235,6 +241,9 @@ func (s *Store) BlockLists(r *Read, committed, uncommitted bool) (list BlockList
 				return err
 			}
 			list.Exists, list.Changed, list.Length = true, b.Changed, b.Length
+			if b.Lake {
+				return nil
+			}
 		case errors.Is(err, ErrBlobNotFound) && pending != nil && r.At.IsBase():
 		default:
 			return err

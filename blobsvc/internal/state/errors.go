@@ -76,6 +76,12 @@ var (
 	// ErrTooManyBlocks, errTooManyAppends: more uncommitted blocks, or blocks of an append blob, than Azure allows.
 	ErrTooManyBlocks  = errors.New("blob state: too many uncommitted blocks")
 	ErrTooManyAppends = errors.New("blob state: too many committed blocks")
+	// ErrLake: a block for a file that Path Create made. ErrNotLakeAppend and ErrNotLakeFlush: the reverse.
+	ErrLake          = errors.New("blob state: a file of the dfs endpoint takes no blocks")
+	ErrNotLakeAppend = errors.New("blob state: an append to a file of the Blob endpoint")
+	ErrNotLakeFlush  = errors.New("blob state: a flush of a file of the Blob endpoint")
+	// ErrAppendOffset: an append that does not begin at the end of an append blob.
+	ErrAppendOffset = errors.New("blob state: the append does not begin at the end of the append blob")
 	// ErrSealed: a write to a sealed append blob.
 	ErrSealed = errors.New("blob state: the blob is sealed")
 	// ErrSequenceOverflow: a sequence number cannot be incremented.

@@ -61,17 +61,25 @@ func appending(w *Write) *Write {
 	return &a
 }
 
-// AppendPath stores uploaded content at a position of a file, uncommitted until a flush.
+// AppendPath stores uploaded content at a position of a file, uncommitted until a flush. An append blob takes it at its
+// end, committed.
 func (s *Store) AppendPath(w *Write, position int64, up *content.Upload, lease PathLease) (Result, error) {
 	return s.update(appending(w), func(c *change) error {
 		var b Blob
-		if err := c.openFile(&b, &lease); err != nil {
+		if err := c.openFile(&b, &lease, ErrNotLakeAppend); err != nil {
 			return err
 		}
 		if err := b.Encryption.Matches(up.Encryption()); err != nil {
 			return err
 		}
 		c.result.Encryption = b.Encryption
+		if b.Kind == AppendBlob {
+			if err := c.extendAt(&b, position, up); err != nil {
+				return err
+			}
+			c.changes(eventContent, &b)
+			return nil
+		}
 		if lease != (PathLease{}) {
 			c.put(&b)
 		}
@@ -79,16 +87,25 @@ func (s *Store) AppendPath(w *Write, position int64, up *content.Upload, lease P
 	})
 }
 
+// extendAt is extend for content that has a position.
+func (c *change) extendAt(b *Blob, position int64, up *content.Upload) error {
+	if position != b.Length {
+		return ErrAppendOffset
+	}
+	return c.extend(b, up)
+}
+
 // CheckAppend reports early whether content is worth receiving: it fails as AppendPath would.
 func (s *Store) CheckAppend(w *Write, lease PathLease) error {
 	return s.db.View(func(tx *store.Tx) error {
 		c := change{Write: appending(w), s: s, tx: tx, now: ticks.Of(w.Now)}
-		return c.openFile(new(Blob), &lease)
+		return c.openFile(new(Blob), &lease, ErrNotLakeAppend)
 	})
 }
 
-// openFile reads the file that is written to, and checks its lease.
-func (c *change) openFile(b *Blob, lease *PathLease) error {
+// openFile reads the file that is written to, and checks its lease. It fails with notLake for a file that the Blob
+// endpoint wrote.
+func (c *change) openFile(b *Blob, lease *PathLease, notLake error) error {
 	if err := c.enter(); err != nil {
 		return err
 	}
@@ -101,8 +118,8 @@ func (c *change) openFile(b *Blob, lease *PathLease) error {
 	switch {
 	case b.IsDirectory():
 		return ErrPathConflict
-	case b.Kind != BlockBlob:
-		return ErrBlobType
+	case !b.Lake:
+		return notLake
 	}
 	id, err := lease.before(b, c.If.LeaseID, c.now)
 	if err != nil {
@@ -134,7 +151,11 @@ type Flush struct {
 func (s *Store) FlushPath(w *Write, f *Flush) (out Blob, err error) {
 	_, err = s.update(appending(w), func(c *change) error {
 		var b Blob
-		if err := c.openFile(&b, &f.Lease); err != nil {
+		notLake := ErrNotLakeFlush
+		if f.Append != nil {
+			notLake = ErrNotLakeAppend
+		}
+		if err := c.openFile(&b, &f.Lease, notLake); err != nil {
 			return err
 		}
 		conditions := c.If
@@ -152,7 +173,12 @@ func (s *Store) FlushPath(w *Write, f *Flush) (out Blob, err error) {
 			if err := b.Encryption.Matches(f.Append.Encryption()); err != nil {
 				return err
 			}
-			if err := c.stage(positionID(f.AppendAt), f.Append); err != nil {
+			if b.Kind == AppendBlob {
+				err = c.extendAt(&b, f.AppendAt, f.Append)
+			} else {
+				err = c.stage(positionID(f.AppendAt), f.Append)
+			}
+			if err != nil {
 				return err
 			}
 		}

@@ -145,6 +145,9 @@ func Put(ctx context.Context, c *azblob.Client, name, blobName string, content i
 	if bloberror.HasCode(err, bloberror.BlobAlreadyExists, bloberror.ConditionNotMet) {
 		return fmt.Errorf("%s/%s: %w", name, blobName, ErrExists)
 	}
+	if bloberror.HasCode(err, "BlobOperationNotSupported") {
+		return fmt.Errorf("%s/%s was made by the dfs endpoint: delete it first: %w", name, blobName, err)
+	}
 	return err
 }
 

@@ -117,6 +117,7 @@ func (u *unavailable) Error() string { return u.text }
 // lakeItem is a file or directory of the model. It is not changed.
 type lakeItem struct {
 	dir            bool
+	dfs            bool // the endpoint that made the file, which adds to it
 	content        string
 	pending        string // appended and not flushed
 	owner          string
@@ -237,7 +238,7 @@ func (w *lakeWorker) step(ctx context.Context, rnd *rand.Rand) error {
 		if !exists {
 			item = next.created(path, false)
 		}
-		item.pending, item.comment, tagged = "", "", path
+		item.pending, item.comment, item.dfs, tagged = "", "", dfs, path
 		if dfs {
 			item.content = ""
 			request(true, "PUT", "?resource=file", "", "x-ms-lease-id", item.lease)
@@ -290,7 +291,7 @@ func (w *lakeWorker) step(ctx context.Context, rnd *rand.Rand) error {
 		}
 		next[path] = item
 	case n < 18 && !item.dir && exists: // append, or flush what was appended
-		ok = true
+		ok = item.dfs
 		at := len(item.content) + len(item.pending)
 		if item.pending == "" || rnd.IntN(2) == 0 {
 			text := fmt.Sprintf(" more %d", w.acked)
@@ -378,7 +379,7 @@ func (t lakeTree) compare(got lakeTree) error {
 		if !ok {
 			return fmt.Errorf("%s is missing", p)
 		}
-		have.pending, have.shared = want.pending, want.shared
+		have.pending, have.shared, have.dfs = want.pending, want.shared, want.dfs
 		if want.etag == "" {
 			want.etag = have.etag
 		}

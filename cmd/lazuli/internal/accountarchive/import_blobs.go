@@ -16,6 +16,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/appendblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/pageblob"
@@ -50,7 +51,7 @@ func (i *importer) createContainer(ctx context.Context, r *Resource) error {
 }
 
 // containerSegment writes the blobs of a segment. Each is there as a whole or not at all, apart from page and append
-// blobs, which are written in parts.
+// blobs, which are written in parts, and large files over those of the dfs endpoint, which are empty first.
 func (i *importer) containerSegment(ctx context.Context, r *Resource, s Segment) error {
 	f, err := openSegment(i.dir, s)
 	if err != nil {
@@ -199,8 +200,19 @@ func writeBlocks(ctx context.Context, client *blockblob.Client, b *Blob, content
 			return nil, err
 		}
 		id := base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32([]byte("lazuli-import-"), uint32(len(ids))))
-		if _, err := client.StageBlock(ctx, id, streaming.NopCloser(bytes.NewReader(buf)),
-			&blockblob.StageBlockOptions{TransactionalValidation: transferMD5(buf)}); err != nil {
+		stage := func() error {
+			_, err := client.StageBlock(ctx, id, streaming.NopCloser(bytes.NewReader(buf)),
+				&blockblob.StageBlockOptions{TransactionalValidation: transferMD5(buf)})
+			return err
+		}
+		err := stage()
+		if len(ids) == 0 && bloberror.HasCode(err, "BlobOperationNotSupported") {
+			// A file that the dfs endpoint made takes no blocks, until it is overwritten.
+			if _, err = client.Upload(ctx, streaming.NopCloser(bytes.NewReader(nil)), nil); err == nil {
+				err = stage()
+			}
+		}
+		if err != nil {
 			return nil, err
 		}
 		ids = append(ids, id)

@@ -1,6 +1,7 @@
 package accountarchive_test
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -91,5 +92,24 @@ func TestRoundTripOfTrees(t *testing.T) {
 	r = must(accountarchive.Import(ctx, flat, dir, accountarchive.ImportOptions{}))(t)
 	if r.LostAccess != 8 || r.Items != 8 { // seven paths and the root; a snapshot has no list of its own
 		t.Errorf("into a flat account: %+v", r)
+	}
+}
+
+// What the dfs endpoint made takes no blocks: an import overwrites it all the same.
+func TestImportOverFileOfDfs(t *testing.T) {
+	t.Parallel()
+	from, into := open(t), open(t, lazulitest.WithHierarchicalNamespace())
+	content := noise(9 << 20) // more than one block
+	must(from.Blobs.CreateContainer(ctx, "data", nil))(t)
+	must(from.Blobs.UploadBuffer(ctx, "data", "dir/large", content, nil))(t)
+	fs := into.Lake.NewFileSystemClient("data")
+	must(fs.Create(ctx, nil))(t)
+	must(fs.NewFileClient("dir/large").Create(ctx, nil))(t)
+	must(accountarchive.Import(ctx, into, export(t, from, accountarchive.Selection{}),
+		accountarchive.ImportOptions{Overwrite: true}))(t)
+	got := make([]byte, len(content))
+	must(into.Blobs.DownloadBuffer(ctx, "data", "dir/large", got, nil))(t)
+	if !bytes.Equal(got, content) {
+		t.Error("the content differs")
 	}
 }

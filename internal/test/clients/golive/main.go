@@ -79,17 +79,18 @@ func run(folder, pattern string) error {
 	}
 	expected := 0
 	unexpected := map[string]string{}
-	for name, out := range failed {
-		if expectedToFail[name] != "" {
+	for _, name := range slices.Sorted(maps.Keys(failed)) {
+		if why := expectedToFail[name]; why != "" {
 			expected++
+			fmt.Printf("== expected %s: %s\n", name, why)
 		} else {
-			unexpected[name] = out
+			unexpected[name] = failed[name]
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(unexpected)) {
 		fmt.Printf("FAIL %s\n%s\n", name, unexpected[name])
 	}
-	fmt.Printf("%d tests passed, %d failed, %d failed as they must here\n", passed, len(unexpected), expected)
+	fmt.Printf("== %d tests passed, %d failed, %d failed as they must here\n", passed, len(unexpected), expected)
 	if len(unexpected) > 0 {
 		return errors.New("tests failed")
 	}

@@ -47,7 +47,7 @@ public class AbfsTests {
 		for (String line : unexpected) {
 			System.out.println("FAIL " + line);
 		}
-		System.out.printf("%d tests passed, %d skipped, %d failed, %d failed as they must here%n", passed, skipped, unexpected.size(), known);
+		System.out.printf("== %d tests passed, %d skipped, %d failed, %d failed as they must here%n", passed, skipped, unexpected.size(), known);
 		System.exit(unexpected.isEmpty() && passed > 0 ? 0 : 1); // threads of the driver do not end by themselves
 	}
 
@@ -84,7 +84,8 @@ public class AbfsTests {
 			String name = name(failure);
 			if (expected.containsKey(name.replaceFirst("\\[.*", ""))) {
 				known++;
-				System.out.println("expected " + name + ": " + failure.getMessage());
+				System.out.println("== expected " + name + ": " + expected.get(name.replaceFirst("\\[.*", "")));
+				System.out.println(failure.getMessage());
 				return;
 			}
 			String trace = failure.getTrace();

@@ -84,6 +84,7 @@ public class Lake {
 	private static final String USER = "22222222-2222-2222-2222-222222222222";
 
 	private static Path folder;
+	private static int checks;
 
 	public static void main(String[] args) throws Exception {
 		StorageSharedKeyCredential key = new StorageSharedKeyCredential("devstoreaccount1", args[1]);
@@ -101,6 +102,7 @@ public class Lake {
 		tokens(fs, args[0], args[3]);
 		service.deleteFileSystem("java");
 		fails(404, "FilesystemNotFound", () -> fs.listPaths().stream().count());
+		System.out.printf("== %d checks%n", checks);
 		System.exit(0);
 	}
 
@@ -385,6 +387,7 @@ public class Lake {
 	}
 
 	private static void check(boolean ok, Object what) {
+		checks++;
 		if (!ok) {
 			throw new AssertionError(what);
 		}

@@ -103,7 +103,7 @@ public class Spark {
 		equal(table.count(), 3L * ROWS * 9 / 10 + 7);
 		check(fs.rename(new org.apache.hadoop.fs.Path(TABLE), new org.apache.hadoop.fs.Path(ROOT + "renamed")), "renamed");
 		equal(spark.read().parquet(ROOT + "renamed").count(), 3L * ROWS * 9 / 10 + 7);
-		System.out.println("the partitioned table is as it should be");
+		System.out.println("== the partitioned table is as it should be");
 	}
 
 	private static void appendDelta(SparkSession spark, String writer) {
@@ -130,7 +130,7 @@ public class Spark {
 		spark.sql("UPDATE delta.`" + DELTA + "` SET id = id + 1000 WHERE writer = 'first'");
 		equal(counts(spark.read().format("delta").load(DELTA)), Map.of("first", (long) PER_COMMIT, "other", (long) COMMITS * PER_COMMIT));
 		equal(spark.read().format("delta").option("versionAsOf", 0).load(DELTA).count(), (long) PER_COMMIT);
-		System.out.println("the table of Delta is as it should be");
+		System.out.println("== the table of Delta is as it should be");
 	}
 
 	private static Map<String, Long> counts(Dataset<Row> rows) {

@@ -12,7 +12,7 @@ BATCH = 2000
 
 
 def row(what, began):
-    print(f"| adlfs, {FILES} files of 100 bytes: {what}, files a second | {KIND} | {FILES / (time.monotonic() - began):.0f} |", flush=True)
+    print(f"| adlfs, {FILES} files of 100 bytes: {what} | {KIND} | {FILES / (time.monotonic() - began):.0f} |", flush=True)
 
 
 fs = adlfs.AzureBlobFileSystem(connection_string=CONNECTION)

@@ -137,6 +137,23 @@ etag = d.get_directory_properties().etag
 d = d.rename_directory("python/moved")
 assert d.path_name == "moved" and d.get_file_client("sub/inner").exists()
 fails(ResourceNotFoundError, "SourcePathNotFound", fs.get_directory_client("d").rename_directory, "python/other")
+# The library sets the mode legacy, with which a directory replaces an empty one. With posix it moves into it.
+for n in ("legacy", "posix"):
+    fs.create_directory(f"modes/{n}/from")
+    fs.create_file(f"modes/{n}/from/inner")
+    fs.create_directory(f"modes/{n}/to")
+    fs.get_directory_client(f"modes/{n}/from").rename_directory(f"python/modes/{n}/to", mode=n)
+assert [p.name for p in fs.get_paths("modes")] == [
+    "modes/legacy", "modes/legacy/to", "modes/legacy/to/inner",
+    "modes/posix", "modes/posix/to", "modes/posix/to/from", "modes/posix/to/from/inner"]
+fs.create_file("modes/legacy/file")
+for n, code in (("legacy", "DirectoryNotEmpty"), ("posix", "DirectoryNotEmpty"), ("none", "InvalidQueryParameterValue")):
+    fs.create_directory("modes/from/to/below")
+    fails(HttpResponseError, code, fs.get_directory_client("modes/from/to").rename_directory,
+          "python/modes/legacy/to" if n == "legacy" else "python/modes/legacy", mode=n)
+fs.get_file_client("modes/legacy/file").rename_file("python/modes/posix/to", mode="posix")
+assert fs.get_file_client("modes/posix/to/file").exists()
+fs.delete_directory("modes")
 fails(HttpResponseError, "SourceConditionNotMet", d.rename_directory, "python/x", source_etag='"0x1"',
       source_match_condition=MatchConditions.IfNotModified)
 d.delete_sub_directory("sub")
@@ -230,4 +247,5 @@ for client in (d, f, fs, service):
 absent = {("DataLakeServiceClient", "undelete_file_system"), ("DataLakeDirectoryClient", "set_tags"),
           ("DataLakeDirectoryClient", "get_tags"), ("DataLakeFileClient", "set_tags"), ("DataLakeFileClient", "get_tags")}
 missed = {(c.__name__, n) for c in CLIENTS for n in public(c)} - called - absent
+print(f"== {len(called)} public methods")
 sys.exit(f"not called: {sorted(missed)}" if missed else 0)
