@@ -145,6 +145,9 @@ var azureErrors = wire.Answers{
 	state.ErrNotLakeFlush: fail(http.StatusConflict, "InvalidFlushOperation",
 		"The resource was created or modified by the Azure Blob Service API and cannot be written to by the Azure Data "+
 			"Lake Storage Service API."),
+	// Hadoop finds by it that an append, which it repeats, had succeeded before.
+	state.ErrAppendOffset: fail(http.StatusBadRequest, "InvalidQueryParameterValue",
+		"Value for one of the query parameters specified in the request URI is invalid."),
 	state.ErrSealed: fail(http.StatusConflict, "BlobIsSealed",
 		"The blob is sealed and its contents cannot be modified."),
 	state.ErrSequenceOverflow: fail(http.StatusConflict, "SequenceNumberIncrementTooLarge",

@@ -1,7 +1,6 @@
 package blobsvc
 
 import (
-	"errors"
 	"net/http"
 	"strings"
 
@@ -84,7 +83,7 @@ func (s *Service) appendPath(c *call) error {
 		b, err := s.state.FlushPath(&w,
 			&state.Flush{Position: position + n, Retain: true, Lease: lease, Append: up, AppendAt: position})
 		if err != nil {
-			return c.appendError(err)
+			return err
 		}
 		c.sendChanged(b.Changed)
 		c.sendEncrypted(b.Encryption)
@@ -94,7 +93,7 @@ func (s *Service) appendPath(c *call) error {
 		}
 		result, err := s.state.AppendPath(&w, position, up, lease)
 		if err != nil {
-			return c.appendError(err)
+			return err
 		}
 		c.sendEncrypted(result.Encryption)
 	}
@@ -105,15 +104,6 @@ func (s *Service) appendPath(c *call) error {
 		c.sendHashes(up)
 	}
 	return c.Status(http.StatusAccepted)
-}
-
-// appendError is the error of an append: one to an append blob that does not begin at its end names the position, from
-// which Hadoop finds that a repeated append had succeeded before.
-func (c *call) appendError(err error) error {
-	if errors.Is(err, state.ErrAppendOffset) {
-		return invalidQuery("position", c.Query.Get("position"))
-	}
-	return err
 }
 
 // FlushWithClose is the operation of events about files that are written completely.
