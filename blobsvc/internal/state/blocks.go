@@ -219,8 +219,7 @@ type Block struct {
 	Length int64
 }
 
-// BlockLists returns the blocks of a block blob, and the uncommitted blocks under its name. A file that Path Create
-// made has none.
+// BlockLists returns the blocks of a block blob, and the uncommitted blocks under its name.
 func (s *Store) BlockLists(r *Read, committed, uncommitted bool) (list BlockLists, err error) {
 	err = s.db.View(func(tx *store.Tx) error {
 		it, err := r.existing(tx)
@@ -241,9 +240,6 @@ func (s *Store) BlockLists(r *Read, committed, uncommitted bool) (list BlockList
 				return err
 			}
 			list.Exists, list.Changed, list.Length = true, b.Changed, b.Length
-			if b.Lake {
-				return nil
-			}
 		case errors.Is(err, ErrBlobNotFound) && pending != nil && r.At.IsBase():
 		default:
 			return err
