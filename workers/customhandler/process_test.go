@@ -57,9 +57,13 @@ func TestProcess(t *testing.T) {
 	if got := messages(t, r.storage, "out-queue")[0]; got != `"text"` {
 		t.Error(got)
 	}
-	pid := number(t, r.log.String(), `handler \| handler's pid is (\d+) setting is hello`)
-	if pid == 0 || !alive(pid) {
-		t.Fatal("the handler has not said who it is, or what its setting is")
+	var pid int
+	eventually(t, "the handler says who it is, and what its setting is", func() bool {
+		pid = number(t, r.log.String(), `handler \| handler's pid is (\d+) setting is hello`)
+		return pid != 0
+	})
+	if !alive(pid) {
+		t.Fatal("the handler has ended")
 	}
 	if err := r.stop(); err != nil {
 		t.Error(err)
@@ -79,8 +83,12 @@ func TestProcessGroup(t *testing.T) {
 	host := strings.Replace(hostJSON(self, ""), `"description": {`, `"description": {"arguments": ["has-children"], `, 1)
 	r := run(t, map[string]string{"copy/function.json": copyFunction, "host.json": host}, nil)
 	eventually(t, "the handler is ready", func() bool { return strings.Contains(r.log.String(), "the handler is ready") })
-	child := number(t, r.log.String(), `child (\d+)`)
-	if child == 0 || !alive(child) {
+	var child int // its line may come after that of the host
+	eventually(t, "the handler has a child", func() bool {
+		child = number(t, r.log.String(), `child (\d+)`)
+		return child != 0
+	})
+	if !alive(child) {
 		t.Fatal("there is no child")
 	}
 	if err := r.stop(); err != nil {

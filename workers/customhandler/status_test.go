@@ -31,14 +31,14 @@ func TestStatus(t *testing.T) {
 		"Tick/function.json": tickFunction, "Off/function.json": `{"disabled": true, ` + tickFunction[1:]},
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			text, _ := io.ReadAll(r.Body)
-			if strings.Contains(string(text), "bad") {
+			if strings.Contains(string(text), "wrong") { // a word that no hexadecimal ID contains
 				http.Error(w, "no good", http.StatusInternalServerError)
 				return
 			}
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprintf(w, `{"Logs": ["a line of %s"], "Outputs": {"res": {"body": "hello"}}}`, r.URL.Path)
 		}))
-	put(t, r.storage, "in-queue", "bad")
+	put(t, r.storage, "in-queue", "wrong")
 	var q FunctionStatus
 	find := func(name string) FunctionStatus {
 		f, err := r.FunctionStatus(name)
@@ -83,7 +83,7 @@ func TestStatus(t *testing.T) {
 	if _, err := r.RunNow(t.Context(), "Off", Run{}); !errors.Is(err, ErrNoFunction) {
 		t.Errorf("a function that is disabled: %v", err)
 	}
-	if _, err := r.RunNow(t.Context(), "Q", Run{Input: "bad"}); err == nil {
+	if _, err := r.RunNow(t.Context(), "Q", Run{Input: "wrong"}); err == nil {
 		t.Error("a failed invocation gives no error")
 	}
 	failed := find("Q").Failed
