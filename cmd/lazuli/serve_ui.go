@@ -48,7 +48,8 @@ func workflowsOf(ctx context.Context, b backend, account, hub string, log *slog.
 	if err != nil {
 		return nil, err
 	}
-	o := webhook.Options{Client: func() (*durable.Client, error) { return client, nil }, Hub: hub, Logger: log}
+	o := webhook.Options{Hub: hub, Logger: log,
+		Client: func(context.Context) (*durable.Client, error) { return client, nil }}
 	if w, ok := b.(*workerBackend); ok && w.durable != nil && w.durable.account == account {
 		o.Unmatched = func() []durable.Unmatched { return w.durable.server.Load().Unmatched(hub) }
 	}

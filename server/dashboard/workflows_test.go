@@ -38,7 +38,8 @@ func openFlows(t *testing.T, change ...func(*dashboard.Options)) *flows {
 			if hub != "Orders" {
 				return nil, nil
 			}
-			return webhook.New(webhook.Options{Client: func() (*durable.Client, error) { return f.client, nil }, Hub: hub,
+			return webhook.New(webhook.Options{Hub: hub,
+				Client:    func(context.Context) (*durable.Client, error) { return f.client, nil },
 				Unmatched: func() []durable.Unmatched { return f.hub.Unmatched() },
 				Logger:    slog.New(slog.DiscardHandler)}), nil
 		}

@@ -34,7 +34,7 @@ func workflows(s *server.Stack) func(context.Context, string, string) (http.Hand
 		if errors.Is(err, durable.ErrHubNotFound) {
 			return nil, nil
 		}
-		return webhook.New(webhook.Options{Client: func() (*durable.Client, error) { return c, err }, Hub: hub,
+		return webhook.New(webhook.Options{Client: func(context.Context) (*durable.Client, error) { return c, err }, Hub: hub,
 			Logger: o.Logger}), err
 	}
 }

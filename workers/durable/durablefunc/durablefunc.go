@@ -48,21 +48,9 @@ func (Runtime) Open(s customhandler.DurableSettings) (customhandler.DurableApp, 
 		workflows = []string{} // None can be started, instead of any.
 	}
 	s.Connection = strings.TrimPrefix(s.Connection, "AzureWebJobs")
-	api := webhook.New(webhook.Options{Client: opened(engine), Hub: s.Hub, Connection: s.Connection, Workflows: workflows,
+	api := webhook.New(webhook.Options{Client: engine.WaitClient, Hub: s.Hub, Connection: s.Connection, Workflows: workflows,
 		ReplaceRunning: s.ReplaceRunning})
 	return &app{Engine: engine, Handler: api, settings: s, engine: options}, nil
-}
-
-// hubPatience is the time for which a request waits for the hub of an app that has just started.
-const hubPatience = 10 * time.Second
-
-// opened returns the client of an engine once its hub is open.
-func opened(engine *durable.Engine) func() (*durable.Client, error) {
-	return func() (*durable.Client, error) {
-		ctx, cancel := context.WithTimeout(context.Background(), hubPatience)
-		defer cancel()
-		return engine.WaitClient(ctx)
-	}
 }
 
 // app implements customhandler.DurableApp.

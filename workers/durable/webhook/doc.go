@@ -1,7 +1,7 @@
 // Package webhook serves the HTTP management API of Durable Functions for one hub: starting, querying, steering and
 // purging instances below /runtime/webhooks/durabletask/.
 //
-//	mux.Handle(webhook.Path, webhook.New(webhook.Options{Client: engine.Client, Hub: "Orders"}))
+//	mux.Handle(webhook.Path, webhook.New(webhook.Options{Client: engine.WaitClient, Hub: "Orders"}))
 //
 // Paths, parameters, status codes and bodies are those of
 // https://learn.microsoft.com/azure/azure-functions/durable/durable-functions-http-api. There is no authentication:

@@ -1,12 +1,14 @@
 package webhook
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
@@ -19,9 +21,10 @@ const DefaultConnection = "Storage"
 
 // Options are the settings of a handler made by [New].
 type Options struct {
-	// Client returns the client of the hub: the method Client of a durable.Engine, or a function that returns a
-	// durable.Client. Requests are answered with 503 while it returns an error.
-	Client func() (*durable.Client, error)
+	// Client returns the client of the hub: the method WaitClient of a durable.Engine, or a function that returns a
+	// durable.Client. Its context is the request's, for 10 s at most. Requests are answered with 503 if it returns an
+	// error.
+	Client func(context.Context) (*durable.Client, error)
 	// Hub is the hub's name, for links and the parameter taskHub. Default durable.DefaultHub.
 	Hub string
 	// Connection is the name of the connection setting, for links and the parameter connection. Default DefaultConnection.
@@ -55,6 +58,9 @@ func New(o Options) http.Handler {
 	}
 	return &handler{o}
 }
+
+// clientPatience is the time for which a request waits for the hub of an app that has just started.
+const clientPatience = 10 * time.Second
 
 type handler struct{ o Options }
 
@@ -103,7 +109,9 @@ func (c *call) serve() error {
 	if err := c.ownHub(); err != nil {
 		return err
 	}
-	if c.client, err = c.o.Client(); err != nil {
+	ctx, cancel := context.WithTimeout(c.r.Context(), clientPatience)
+	defer cancel()
+	if c.client, err = c.o.Client(ctx); err != nil {
 		return &apiError{status: http.StatusServiceUnavailable, message: "The task hub is not open yet.", cause: err}
 	}
 	return do()

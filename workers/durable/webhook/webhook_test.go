@@ -61,7 +61,7 @@ func newAPI(t *testing.T) *api {
 		t.Fatal(err)
 	}
 	server := httptest.NewServer(webhook.New(
-		webhook.Options{Client: engine.Client, Hub: "Web", Workflows: []string{"upper", "waits"}, MaxBody: 1000}))
+		webhook.Options{Client: engine.WaitClient, Hub: "Web", Workflows: []string{"upper", "waits"}, MaxBody: 1000}))
 	t.Cleanup(server.Close)
 	a.url = server.URL
 	return a
