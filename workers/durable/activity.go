@@ -197,6 +197,9 @@ func (b *Backend) nextActivity(ctx context.Context) (*activity, error) {
 			return nil, ctx.Err()
 		}
 	}
+	if b.hasStopped() {
+		return nil, backend.ErrNoWorkItems
+	}
 	var list []*activity
 	_, _, err := b.receive(ctx, b.workItems, 1, new(time.Duration),
 		func(messages []*received) { list = b.activities.accept(ctx, messages) })
@@ -273,7 +276,8 @@ func (b *Backend) isOver(ctx context.Context, m *received) (bool, error) {
 	h, err := b.histories.read(ctx, m.Instance)
 	var corrupt *CorruptError
 	if errors.As(err, &corrupt) {
-		return true, b.remind(ctx, m)
+		_, err := b.remind(ctx, m.Instance, m.Execution, 0)
+		return true, err
 	}
 	if err != nil {
 		return false, err
@@ -284,16 +288,15 @@ func (b *Backend) isOver(ctx context.Context, m *received) (bool, error) {
 	if h.row, err = b.instances.get(ctx, m.Instance); err != nil || h.sent() {
 		return true, err
 	}
-	return true, b.remind(ctx, m)
+	_, err = b.remind(ctx, m.Instance, m.Execution, 0)
+	return true, err
 }
 
-// remind sends the instance of an activity a message that its owner drops, once it has sent what the last checkpoint
-// has left to send: it completes a task that no row has scheduled.
-func (b *Backend) remind(ctx context.Context, m *received) error {
+// remind sends an instance a message that its owner drops, once it has sent what the last checkpoint has left to send:
+// it completes a task that no row has scheduled.
+func (b *Backend) remind(ctx context.Context, instance, execution string, delay time.Duration) (sent, error) {
 	e := newEvent("taskCompleted", -1, b.clock.Now())
-	e.GetTaskCompleted().TaskScheduledId = m.event.EventId
-	_, err := b.send(ctx, outgoing{message: &message{Instance: m.Instance, Execution: m.Execution, event: e}})
-	return err
+	return b.send(ctx, outgoing{message: &message{Instance: instance, Execution: execution, event: e}, delay: delay})
 }
 
 // AbandonActivityWorkItem implements backend.Backend.

@@ -37,6 +37,8 @@ type Backend struct {
 	payloads   payloads
 	workItems  queue
 	poison     queue
+	shared     queue
+	apps       *apps   // nil: this is not an app that has named its functions
 	control    []queue // by partition; known once the hub is open
 	leases     *leases
 	sessions   *sessions
@@ -54,8 +56,9 @@ type Backend struct {
 	remaking   remaking
 
 	opened       atomic.Bool
-	mu           sync.Mutex // guards the next four
+	mu           sync.Mutex // guards the next five
 	run          *run
+	stopped      bool // and not started again
 	runsEntities EntityExecutor
 	acceptor     Acceptor
 	maxEntities  int
@@ -81,7 +84,7 @@ func New(options Options) (*Backend, error) {
 		sessions:  newSessions(), inWork: inWork{list: map[string]*work{}},
 		holder: &holder{visibility: o.Visibility, list: map[*received]struct{}{}}, cache: newCache(o.CacheEvents),
 		life: context.Background()}
-	b.workItems, b.poison = b.queue(n.workItems()), b.queue(n.poison())
+	b.workItems, b.poison, b.shared = b.queue(n.workItems()), b.queue(n.poison()), b.queue(n.shared())
 	b.activities = newActivities(b)
 	b.entities = newEntities(b, entityStore{o.Storage.Tables.NewClient(n.entities()), p, &atomic.Int64{}})
 	b.watches = &watches{list: map[string][]chan struct{}{}}
@@ -199,6 +202,9 @@ func (b *Backend) open(ctx context.Context) error {
 		names: b.names, partitions: info.PartitionCount,
 		worker: b.options.Worker, duration: b.options.LeaseDuration, clock: b.clock, log: b.log,
 		early: make(chan struct{}, 1), held: map[int]string{}}
+	if b.apps != nil {
+		b.leases.found = b.apps.found
+	}
 	return nil
 }
 
@@ -217,7 +223,7 @@ func (b *Backend) DeleteTaskHub(ctx context.Context) error {
 			errs = append(errs, err)
 		}
 	}
-	for _, q := range append([]queue{b.workItems, b.poison}, b.control...) {
+	for _, q := range append([]queue{b.workItems, b.poison, b.shared}, b.control...) {
 		_, err := q.client.Delete(ctx, nil)
 		ignore(err)
 	}
@@ -279,7 +285,7 @@ func (b *Backend) item(w *work) *backend.OrchestrationWorkItem {
 }
 
 // GetOrchestrationWorkItem implements backend.Backend. A backend that was started waits for work until ctx is done or
-// the backend stops; another one checks once.
+// the backend stops; one that was never started checks once.
 func (b *Backend) GetOrchestrationWorkItem(ctx context.Context) (*backend.OrchestrationWorkItem, error) {
 	if err := b.ready(); err != nil {
 		return nil, err
@@ -293,6 +299,9 @@ func (b *Backend) GetOrchestrationWorkItem(ctx context.Context) (*backend.Orches
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
+	}
+	if b.hasStopped() {
+		return nil, backend.ErrNoWorkItems
 	}
 	return b.pull(ctx)
 }

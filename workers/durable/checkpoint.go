@@ -82,7 +82,7 @@ func (b *Backend) plan(w *work, state *backend.OrchestrationRuntimeState) plan {
 	for _, r := range w.events {
 		byEvent[r.event] = r
 	}
-	c := plan{keep: h.Length, next: h.sentinel}
+	c := plan{keep: h.Length, next: h.sentinel.next()}
 	c.next.Terminations, c.next.Wake = terminations(state), w.paused
 	if s := state.CustomStatus; s != nil {
 		c.next.CustomStatus = []byte(s.Value)
@@ -102,7 +102,7 @@ func (b *Backend) plan(w *work, state *backend.OrchestrationRuntimeState) plan {
 		return c
 	}
 	c.rows = w.effects.addEffects(c.rows)
-	c.rows = b.addUnlocks(w.history.events, c.rows)
+	c.rows = b.addUnlocks(w, c.rows)
 	if err := b.checkCheckpoint(c); err != nil {
 		c = b.failedPlan(w, err)
 	} else if state.ContinuedAsNew() {
@@ -164,30 +164,32 @@ func (b *Backend) checkCheckpoint(c plan) error {
 
 // failedPlan returns a plan that fails the instance instead of applying the workflow's actions.
 func (b *Backend) failedPlan(w *work, reason error) plan {
-	c := plan{keep: w.history.Length, next: w.history.sentinel}
-	c.next.Terminations, c.next.Wake = "", false
+	c := plan{keep: w.history.Length, next: w.history.sentinel.next()}
 	c.rows = append([]newRow{{event: newEvent("orchestratorStarted", -1, b.clock.Now())}}, w.events...)
 	e := newEvent("executionCompleted", -1, b.clock.Now())
 	x := e.GetExecutionCompleted()
 	x.OrchestrationStatus = api.RUNTIME_STATUS_FAILED
 	x.FailureDetails = newFailure("CheckpointRefused", reason.Error())
-	c.rows = b.addUnlocks(w.history.events, append(c.rows, newRow{event: e}))
+	c.rows = b.addUnlocks(w, append(c.rows, newRow{event: e}))
 	return c
 }
 
-// addUnlocks adds to the rows of a checkpoint that completes a workflow the messages that release the entities which it
-// has locked.
-func (b *Backend) addUnlocks(old []*Event, rows []newRow) []newRow {
-	end := slices.IndexFunc(rows, func(r newRow) bool { return r.event.GetExecutionCompleted() != nil })
-	if end < 0 {
-		return rows
+// addUnlocks adds to the rows of a checkpoint the messages that release entities: those that the workflow has locked if
+// it completes, and those that the one has locked which it replaces.
+func (b *Backend) addUnlocks(w *work, rows []newRow) []newRow {
+	var open []*Event
+	if w.history != w.base && !w.base.completed() {
+		open = b.unlocks(w.base.events)
 	}
-	all := slices.Clone(old)
-	for _, r := range rows {
-		all = append(all, r.event)
+	if slices.ContainsFunc(rows, func(r newRow) bool { return r.event.GetExecutionCompleted() != nil }) {
+		all := slices.Clone(w.history.events)
+		for _, r := range rows {
+			all = append(all, r.event)
+		}
+		open = append(open, b.unlocks(all)...)
 	}
 	var list []*Event
-	for _, e := range b.unlocks(all) {
+	for _, e := range open {
 		list = append(list, carry(e))
 	}
 	return insertBeforeEnd(rows, list)
@@ -340,7 +342,7 @@ func (b *Backend) clean(ctx context.Context, instance string, n, old *history) {
 	}
 }
 
-// finishWork ends a work item that is done, and deletes its messages.
+// finishWork ends a work item that is done, and deletes its messages, or has them deleted when the row is written.
 func (b *Backend) finishWork(ctx context.Context, w *work) {
 	again := map[*received]bool{}
 	for _, r := range w.postponed {
@@ -349,6 +351,7 @@ func (b *Backend) finishWork(ctx context.Context, w *work) {
 			r.release()
 		}
 	}
+	var done []handled
 	for _, r := range w.messages {
 		if again[r] {
 			continue
@@ -357,7 +360,12 @@ func (b *Backend) finishWork(ctx context.Context, w *work) {
 		if w.history != nil && r.ID != "" {
 			deleted = func() { w.history.confirmed.add(r.ID) }
 		}
-		b.deleteLater(r, deleted)
+		done = append(done, handled{r, deleted})
+	}
+	if b.late.get(w.session.instance) == nil {
+		b.deleteHandled(done)
+	} else if !b.late.keep(w.session.instance, done) {
+		b.giveBack(w.messages)
 	}
 	b.sessions.done(w.session, w.messages)
 }

@@ -21,6 +21,10 @@ import (
 // message appears after that, and the row decides: without it nothing was created, with it the instance begins.
 const startHidden = 30 * time.Second
 
+// startLeeway is the time before the end of startHidden from which on the message counts as one that has appeared: the
+// service's clock is not this one.
+const startLeeway = 5 * time.Second
+
 // CreateOrchestrationInstance implements backend.Backend. It returns api.ErrDuplicateInstance if an instance with the
 // ID exists and the policy does not say otherwise.
 func (b *Backend) CreateOrchestrationInstance(ctx context.Context, e *backend.HistoryEvent,
@@ -84,6 +88,7 @@ func (b *Backend) create(ctx context.Context, e *Event, decide func(Status) (reu
 			m.Due, m.delay = &due, max(due.Sub(b.clock.Now()), startHidden)
 		}
 	}
+	asked := b.clock.Now()
 	s, err := b.send(ctx, m)
 	if err != nil {
 		return err
@@ -117,14 +122,20 @@ func (b *Backend) create(ctx context.Context, e *Event, decide func(Status) (reu
 	if err != nil {
 		return err // Whether the instance exists is not known: the row decides when the message appears.
 	}
+	now := b.clock.Now()
+	late := now.Sub(asked) > m.delay-startLeeway // The message may have been received, and dropped for lack of the row.
 	if m.delay == startHidden {
-		left := time.Duration(0)
-		if m.Due != nil {
-			left = max(0, m.Due.Sub(b.clock.Now()))
-		}
-		if err := s.show(ctx, left); err != nil {
+		held, err := s.show(ctx, m.left(now))
+		if err != nil {
 			b.log.Warn("cannot show the message that starts an instance; it appears by itself", "instance", instance, "err",
 				sdkerr.Short(err))
+		}
+		late = !held || err != nil && late
+	}
+	if late {
+		m.delay = m.left(now)
+		if _, err := b.send(ctx, m); err != nil { // A copy is dropped.
+			return fmt.Errorf("durable: the instance %q is created and may not begin: %w", instance, err)
 		}
 	}
 	return nil
@@ -165,10 +176,12 @@ func (b *Backend) checkStart(e *Event) (*Event, error) {
 	return e, nil
 }
 
-// show makes a message visible after a delay.
-func (s sent) show(ctx context.Context, delay time.Duration) error {
+// show makes a message visible after a delay. held is false if the message has appeared before, and was received.
+func (s sent) show(ctx context.Context, delay time.Duration) (held bool, err error) {
 	r := &received{queue: s.queue, id: s.id, text: s.text, receipt: s.receipt}
-	return r.hide(ctx, delay, false)
+	err = r.hide(ctx, delay, true)
+	_, held = r.held()
+	return held, err
 }
 
 // drop deletes a message.

@@ -14,7 +14,9 @@
 //	<hub>History         a row for each event of each instance, and one row "sentinel" for each instance
 //	<hub>-control-NN     messages to instances; an instance belongs to one of these partitions, by a hash of its ID
 //	<hub>-workitems      activities to run
-//	<hub>-leases         taskhub.json, and a blob for each partition whose lease names the partition's owner
+//	<hub>-shared         work of functions that another app of the hub has
+//	<hub>-leases         taskhub.json, a blob for each partition whose lease names the partition's owner, and one for
+//	                     each app with the names of its functions
 //	<hub>-largemessages  payloads that are too large for a row or message
 //
 // Tables have the columns of DurableTask.AzureStorage, so that its viewers can read a hub. Messages have a format of

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -194,6 +196,11 @@ func (e *Engine) Start(ctx context.Context, setup workers.DurableSetup) (workers
 		}
 		x.entities[strings.ToLower(name)] = own
 	}
+	functions := map[WorkKind][]string{WorkOrchestration: slices.Collect(maps.Keys(setup.Orchestrations)),
+		WorkActivity: slices.Collect(maps.Keys(setup.Activities)), WorkEntity: slices.Collect(maps.Keys(x.entities))}
+	if err := b.declare(functions); err != nil {
+		return nil, &workers.DurableSetupError{Err: err}
+	}
 	x.Executor = task.NewTaskExecutor(r)
 	var executor backend.Executor = externals{x, calls}
 	if len(x.entities) > 0 {
@@ -245,13 +252,17 @@ func (b *Backend) Idle(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	defer b.polls.Exclude()() // A message that was just received is neither visible nor known here.
-	for i, q := range append([]queue{b.workItems}, b.control...) {
+	queues := append([]queue{b.workItems}, b.control...)
+	if b.apps != nil && b.apps.isOneOf() {
+		queues = append(queues, b.shared)
+	}
+	for i, q := range queues {
 		got, err := q.client.PeekMessage(ctx, nil)
-		if err != nil {
+		if err != nil && !isNotFound(err) {
 			return false, fmt.Errorf("durable: check for messages: %w", err)
 		}
 		if len(got.Messages) > 0 {
-			if partition := i - 1; partition >= 0 && !b.leases.owns(partition) {
+			if partition := i - 1; partition >= 0 && partition < len(b.control) && !b.leases.owns(partition) {
 				b.leases.balanceEarly()
 			}
 			return false, nil

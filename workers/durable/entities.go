@@ -181,7 +181,6 @@ func (b *Backend) runEntities(ctx context.Context) {
 // runEntity handles all messages of an entity whose session the caller holds.
 func (b *Backend) runEntity(ctx context.Context, s *session) {
 	var list []*received
-	parked := false
 	err := func() error {
 		defer b.entities.setOpen(s.instance, nil)
 		for row := (*entityRow)(nil); ; {
@@ -194,10 +193,6 @@ func (b *Backend) runEntity(ctx context.Context, s *session) {
 				}
 			}
 			next, more, err := b.stepEntity(ctx, s.instance, row)
-			if errors.Is(err, errNotAccepted) {
-				parked = true
-				return nil
-			}
 			if err != nil {
 				return err
 			}
@@ -215,14 +210,15 @@ func (b *Backend) runEntity(ctx context.Context, s *session) {
 		}
 	}()
 	switch {
+	case errors.Is(err, errNotAccepted):
+		b.park(WorkEntity, entityName(s.instance), "", list)
+		b.sessions.done(s, list)
+		b.offerAccepted(WorkEntity, entityName(s.instance), "")
 	case err != nil:
 		if ctx.Err() == nil {
 			b.log.Warn("cannot run an entity; trying again", "entity", s.instance, "err", sdkerr.Short(err))
 		}
 		b.retry(s, list)
-	case parked:
-		b.park(WorkEntity, entityName(s.instance), "", s.instance, list)
-		b.sessions.done(s, list)
 	default:
 		for _, r := range list {
 			b.deleteLater(r, func() {})

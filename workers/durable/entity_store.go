@@ -26,12 +26,17 @@ import (
 //	s<hash of the ID>           a message of the hub that has arrived; its copies are dropped
 //	c<hash of the ID>           the same for a signal of a client
 //	u<hash of the section>      a critical section that was released before its lock request arrived
+//	tail                        Order of an entity that was removed
 //
 // The row entity commits: each write of it names the ETag that the writer has read, and has the deletions of the
 // messages that it has handled in its transaction. Outbox are the messages that follow from the last commit and may not
 // have been sent yet.
 
-const entityKey = "entity"
+const (
+	entityKey = "entity"
+	// tailKey is among the keys that trim deletes: an entity that is made again later has no older messages under way.
+	tailKey = "tail"
+)
 
 // Prefixes of the other row keys, and the keys behind all with them.
 const (
@@ -79,11 +84,17 @@ type entityStore struct {
 	last     *atomic.Int64 // the time in the last key of a message, in nanoseconds
 }
 
-// get returns an entity's row, which has no ETag if it does not exist, with its state if that is wanted.
+// get returns an entity's row, which has no ETag if it does not exist, with its state if that is wanted, or the order
+// that a removed entity has left.
 func (s entityStore) get(ctx context.Context, id string, state bool) (*entityRow, error) {
 	got, err := s.table.GetEntity(ctx, partitionKey(id), entityKey, nil)
 	if isNotFound(err) {
-		return &entityRow{PartitionKey: partitionKey(id), Epoch: rand.Text()}, nil
+		r := &entityRow{PartitionKey: partitionKey(id), Epoch: rand.Text()}
+		if state {
+			r.Order, err = s.tail(ctx, id)
+			return r, err
+		}
+		return r, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("durable: read the entity %q: %w", id, err)
@@ -97,6 +108,22 @@ func (s entityStore) get(ctx context.Context, id string, state bool) (*entityRow
 		err = s.fill(ctx, r)
 	}
 	return r, err
+}
+
+// tail returns the place of the last message that a removed entity has sent to an entity.
+func (s entityStore) tail(ctx context.Context, id string) (order, error) {
+	got, err := s.table.GetEntity(ctx, partitionKey(id), tailKey, nil)
+	if isNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("durable: read the entity %q: %w", id, err)
+	}
+	var row struct{ Order order }
+	if err := json.Unmarshal(got.Value, &row); err != nil {
+		return "", corrupt(id, nil, fmt.Errorf("the row %s in Entities: %w", tailKey, err))
+	}
+	return row.Order, nil
 }
 
 // fill reads the state of a row.
@@ -430,13 +457,17 @@ func (s entityStore) remove(ctx context.Context, id string, r *entityRow) (bool,
 
 // delete deletes the row of an entity. errMoved means that it is another one by now.
 func (s entityStore) delete(ctx context.Context, id string, r *entityRow) error {
-	_, err := s.table.DeleteEntity(ctx, partitionKey(id), entityKey,
-		&aztables.DeleteEntityOptions{IfMatch: to.Ptr(r.etag)})
-	if isConflict(err) {
-		return fmt.Errorf("durable: %w: %w", errMoved, err)
+	key := partitionKey(id)
+	actions := []aztables.TransactionAction{{ActionType: aztables.TransactionTypeDelete,
+		Entity: newEntity(key, entityKey).encode(), IfMatch: to.Ptr(r.etag)}}
+	if r.Order != "" { // An entity with the ID goes on after it, whatever its process's clock says.
+		tail := newEntity(key, tailKey)
+		tail.setText("Order", string(r.Order))
+		actions = append(actions, aztables.TransactionAction{ActionType: aztables.TransactionTypeInsertReplace,
+			Entity: tail.encode()})
 	}
-	if err != nil {
-		return fmt.Errorf("durable: delete the entity %q: %w", id, err)
+	if _, err := s.transact(ctx, id, actions); err != nil {
+		return err
 	}
 	if r.OutboxBlobName != "" {
 		return s.payloads.delete(ctx, r.OutboxBlobName)

@@ -30,7 +30,8 @@ import (
 //	0000000000000000  EventType, EventId, _Timestamp, ExecutionId, Event, ...
 //	0000000000000001
 //	...
-//	sentinel          ExecutionId, Length, From, Checkpoint, StartId, Seen, Terminations, Wake, Order, Commit
+//	sentinel          ExecutionId, Length, From, Checkpoint, StartId, Seen, Terminations, Wake, Rewound, RewindReason,
+//	                  Order, Commit
 //
 // Rows up to the sentinel's Length are committed. Readers ignore the others: they belong to a checkpoint of more rows
 // than a batch can have left behind when it was not finished, or the end of a longer history that a continue-as-new has
@@ -54,12 +55,22 @@ type sentinel struct {
 	Terminations string
 	// Wake means that the last checkpoint sends the instance a message with which it goes on.
 	Wake bool
+	// Rewound means that the last checkpoint is a rewind: it sends the open tasks alone, and rewinds sub-orchestrations,
+	// with RewindReason.
+	Rewound      bool
+	RewindReason string
 	// CustomStatus is the last value that the workflow has set.
 	CustomStatus []byte
 	// Order is the place of the last message that the instance has sent to an entity.
 	Order order
 	// Commit is random and new in every version of the row.
 	Commit string
+}
+
+// next returns the sentinel without what belongs to the last checkpoint alone.
+func (s sentinel) next() sentinel {
+	s.Terminations, s.Wake, s.Rewound, s.RewindReason = "", false, false, ""
+	return s
 }
 
 // history is the state of an instance that this process has read. It is not changed once it is in the cache, except by
@@ -457,6 +468,10 @@ func (s histories) submit(ctx context.Context, instance string, etag azcore.ETag
 	row.setText("Order", string(at.Order))
 	if at.Wake {
 		row["Wake"] = true
+	}
+	if at.Rewound {
+		row["Rewound"] = true
+		row.setText("RewindReason", at.RewindReason)
 	}
 	if at.CustomStatus != nil {
 		row.setBytes("CustomStatus", at.CustomStatus)

@@ -15,8 +15,9 @@ import (
 const rowLinger = 250 * time.Millisecond
 
 // lateRows are the rows in Instances that a checkpoint has left for later, because they say nothing new to clients. The
-// next checkpoint of an instance that comes soon enough writes one row for both. If the process dies before, the next
-// owner sends the messages of the checkpoint again, which receivers drop.
+// next checkpoint of an instance that comes soon enough writes one row for both. Until then the messages that caused
+// the checkpoints are kept: if the process dies before, they come again, and the next owner sends what the last
+// checkpoint had to send once more, which receivers drop, and writes the row.
 type lateRows struct {
 	sessions *sessions
 
@@ -29,7 +30,14 @@ type lateRows struct {
 type lateRow struct {
 	h     *history
 	timer *time.Timer
-	due   bool // the next checkpoint writes the row
+	due   bool      // the next checkpoint writes the row
+	kept  []handled // messages that are deleted when the row is written
+}
+
+// handled is a message that has no effect any more, and what is to be called when it is deleted.
+type handled struct {
+	*received
+	deleted func()
 }
 
 func (l *lateRows) set(open bool) {
@@ -76,14 +84,29 @@ func (l *lateRows) get(instance string) *history {
 	return nil
 }
 
-// written removes an instance whose row is as new as its history.
-func (l *lateRows) written(instance string) {
+// keep keeps messages until the row of an instance is written. It is false if rows are not left for later any more.
+func (l *lateRows) keep(instance string, list []handled) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if w := l.list[instance]; w != nil {
-		w.timer.Stop()
-		delete(l.list, instance)
+	w := l.list[instance]
+	if w == nil || !l.open {
+		return false
 	}
+	w.kept = append(w.kept, list...)
+	return true
+}
+
+// written removes an instance whose row is as new as its history, and returns the messages that were kept for it.
+func (l *lateRows) written(instance string) []handled {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w := l.list[instance]
+	if w == nil {
+		return nil
+	}
+	w.timer.Stop()
+	delete(l.list, instance)
+	return w.kept
 }
 
 // again makes a row that could not be written be tried again later.
@@ -93,6 +116,19 @@ func (l *lateRows) again(instance string) {
 	if w := l.list[instance]; w != nil {
 		w.timer.Reset(time.Second)
 	}
+}
+
+// unkept removes and returns the messages that are kept for rows.
+func (l *lateRows) unkept() (list []*received) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, w := range l.list {
+		for _, m := range w.kept {
+			list = append(list, m.received)
+		}
+		w.kept = nil
+	}
+	return list
 }
 
 // hurryOne makes the session of an instance write its row now.
@@ -146,9 +182,15 @@ func (b *Backend) writeRow(ctx context.Context, instance string, h *history, u u
 	if err := b.instances.write(ctx, instance, h, u); err != nil {
 		return err
 	}
-	b.late.written(instance)
+	b.deleteHandled(b.late.written(instance))
 	b.watches.changed(instance)
 	return nil
+}
+
+func (b *Backend) deleteHandled(list []handled) {
+	for _, m := range list {
+		b.deleteLater(m.received, m.deleted)
+	}
 }
 
 // settleTimeout limits the time for which a stop waits for rows and deletions.
@@ -161,4 +203,5 @@ func (b *Backend) endLate() {
 	for b.late.hurry() && time.Now().Before(limit) {
 		time.Sleep(time.Millisecond)
 	}
+	b.giveBack(b.late.unkept()) // of rows that could not be written; another process is to write them
 }

@@ -36,6 +36,8 @@ type leases struct {
 	log        *slog.Logger
 	// gained and lost are called when a partition comes and goes.
 	gained, lost func(partition int)
+	// found, unless it is nil, is called with the name of each blob in the folder of the leases, from time to time.
+	found func(name string)
 
 	// early, with room for one, ends the pause before the next balance.
 	early chan struct{}
@@ -196,6 +198,9 @@ func (l *leases) balance(ctx context.Context) {
 			return
 		}
 		for _, b := range page.Segment.BlobItems {
+			if l.found != nil {
+				l.found(*b.Name)
+			}
 			var i int
 			if _, err := fmt.Sscanf((*b.Name)[len(leaseFolder):], l.names.lower()+"-control-%d", &i); err != nil ||
 				i >= l.partitions {

@@ -41,8 +41,17 @@ type message struct {
 	Order order `json:"order,omitempty"`
 	// Parent is, for the start of a sub-orchestration, true: its ID need not be unused.
 	Parent bool `json:"parent,omitempty"`
+	// Function is, for a message in the queue that several apps share, the function that it is work of.
+	Function *function `json:"function,omitempty"`
 
 	event *Event
+}
+
+// function is a function that work is for.
+type function struct {
+	Kind    WorkKind `json:"kind"`
+	Name    string   `json:"name"`
+	Version string   `json:"version,omitempty"`
 }
 
 const messageVersion = 1

@@ -24,6 +24,7 @@ func (n names) entities() string      { return n.hub + "Entities" }
 func (n names) control(i int) string  { return fmt.Sprintf("%s-control-%02d", n.lower(), i) }
 func (n names) workItems() string     { return n.lower() + "-workitems" }
 func (n names) poison() string        { return n.lower() + poison.Suffix }
+func (n names) shared() string        { return n.lower() + "-shared" }
 func (n names) leases() string        { return n.lower() + "-leases" }
 func (n names) largeMessages() string { return n.lower() + "-largemessages" }
 

@@ -31,6 +31,7 @@ type outgoing struct {
 	*message
 	workItem bool
 	delay    time.Duration
+	rewind   *string // not nil: the sub-orchestration is rewound if it has failed, with this reason
 }
 
 // outbox returns the messages that follow from events[from:], and the terminations. The result depends only on its
@@ -79,6 +80,11 @@ func outbox(instance string, h *history, from int, now time.Time) ([]outgoing, e
 			p := s.ParentInstance.OrchestrationInstance
 			p.InstanceId, p.ExecutionId = instance, wrapperspb.String(parentOf(h.ExecutionID, row+1))
 			send(x.InstanceId, "", execution, child).Parent = true
+			if h.Rewound {
+				list[len(list)-1].rewind = &h.RewindReason
+			}
+		} else if h.Rewound { // The rest was sent before.
+			continue
 		} else if x := e.GetEventSent(); x != nil {
 			raised := newEvent("eventRaised", -1, at)
 			raised.GetEventRaised().Name, raised.GetEventRaised().Input = x.Name, x.Input
@@ -269,6 +275,12 @@ func (b *Backend) tryStartChild(ctx context.Context, m outgoing) error {
 		switch {
 		case row == nil:
 		case row.StartID == m.ID:
+			if m.rewind != nil {
+				err := b.rewind(ctx, m.Instance, *m.rewind, m.ID)
+				if err != nil && !errors.Is(err, ErrNotFailed) && !errors.Is(err, api.ErrInstanceNotFound) {
+					return err
+				}
+			}
 			_, err := b.send(ctx, m)
 			return err
 		case !isFinal(row.status()):

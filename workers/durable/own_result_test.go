@@ -92,9 +92,11 @@ func TestDeathBetweenResultAndWhatFollows(t *testing.T) {
 			return nil, err
 		}
 		return nil, ctx.CallActivity("double", task.WithActivityInput(2)).Await(nil)
-	}}, map[string]task.Activity{"double": double})
-	defer fault.Activate(fault.NewPlan(fault.Rule{Point: "durable/after-commit", On: 2, Do: func(fault.Name) error {
+	}}, map[string]task.Activity{"double": func(ctx task.ActivityContext) (any, error) {
 		check.Eventually(t, func() bool { return h.waiting() == 0 }, "the start message is gone")
+		return double(ctx)
+	}})
+	defer fault.Activate(fault.NewPlan(fault.Rule{Point: "durable/after-commit", On: 2, Do: func(fault.Name) error {
 		dead.off.Store(true)
 		return fault.ErrInjected
 	}}))()

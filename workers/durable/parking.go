@@ -76,23 +76,58 @@ type parking struct {
 	list map[string]parked // by the message's ID
 }
 
-// park hides messages of work that no worker takes.
-func (b *Backend) park(kind WorkKind, name, version, instance string, list []*received) {
+// park gives messages of work that no worker of this process takes to another app that has the function, or hides them.
+func (b *Backend) park(kind WorkKind, name, version string, list []*received) {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
 	defer cancel()
-	now := b.clock.Now()
-	for _, r := range list {
-		pause := min(parkFirst*time.Duration(max(1, r.attempts)), parkLast)
-		if err := r.hide(ctx, pause, false); err != nil {
-			r.release()
-			continue
+	if b.apps != nil {
+		var own []*received
+		list, own = separateOwn(list)
+		b.giveBack(own) // Its messages come again.
+		if b.apps.share(ctx, kind, name, version, list) {
+			return
 		}
-		b.parking.add(parked{r, kind, name, version, instance, now, now.Add(pause)})
+	}
+	for _, r := range list {
+		b.hideParked(ctx, kind, name, version, r)
 	}
 }
 
+// hideParked hides a message of work that no worker takes.
+func (b *Backend) hideParked(ctx context.Context, kind WorkKind, name, version string, r *received) {
+	now, pause := b.clock.Now(), min(parkFirst*time.Duration(max(1, r.attempts)), parkLast)
+	if err := r.hide(ctx, pause, false); err != nil {
+		r.release()
+		return
+	}
+	b.parking.add(parked{r, kind, name, version, r.Instance, now, now.Add(pause)})
+}
+
+// separateOwn separates the results that are in memory alone.
+func separateOwn(list []*received) (others, own []*received) {
+	for _, r := range list {
+		r.mu.Lock()
+		if r.own != nil {
+			own = append(own, r)
+		} else {
+			others = append(others, r)
+		}
+		r.mu.Unlock()
+	}
+	return others, own
+}
+
 func (b *Backend) parkActivity(name, version string, r *received) {
-	b.park(WorkActivity, name, version, r.Instance, []*received{r})
+	b.park(WorkActivity, name, version, []*received{r})
+	b.offerAccepted(WorkActivity, name, version)
+}
+
+// offerAccepted offers parked work if this process takes it by now: an Offer that came between the refusal and the
+// parking has not seen it. The session of the work must be over.
+func (b *Backend) offerAccepted(kind WorkKind, name, version string) {
+	if b.accepts(kind, name, version) {
+		b.unpark(func(w parked) bool { return w.kind == kind && w.name == name && w.version == version })
+	}
 }
 
 func (p *parking) add(w parked) {
@@ -101,22 +136,37 @@ func (p *parking) add(w parked) {
 	if old, ok := p.list[w.message.id]; ok {
 		w.since = old.since
 	} else if len(p.list) >= parkMost {
-		return
+		p.prune(w.until)
+		if len(p.list) >= parkMost {
+			return
+		}
 	}
 	p.list[w.message.id] = w
 }
 
+// prune forgets messages that another process has; mu is held.
+func (p *parking) prune(now time.Time) {
+	for id, w := range p.list {
+		if now.Sub(w.until) > parkLast {
+			delete(p.list, id)
+		}
+	}
+}
+
 // Offer offers the work again that the executor has not taken. It is called when the executor takes other work than
 // before.
-func (b *Backend) Offer() { b.unpark() }
+func (b *Backend) Offer() { b.unpark(func(parked) bool { return true }) }
 
-func (b *Backend) unpark() {
+// unpark shows the parked messages that match.
+func (b *Backend) unpark(match func(parked) bool) {
 	b.parking.mu.Lock()
-	list := make([]*received, 0, len(b.parking.list))
-	for _, w := range b.parking.list {
-		list = append(list, w.message)
+	var list []*received
+	for id, w := range b.parking.list {
+		if match(w) {
+			list = append(list, w.message)
+			delete(b.parking.list, id)
+		}
 	}
-	clear(b.parking.list)
 	b.parking.mu.Unlock()
 	for _, r := range list {
 		r.reopen()
@@ -142,12 +192,8 @@ func (b *Backend) Unmatched() []Unmatched {
 	}
 	found := map[key]*Unmatched{}
 	counted := map[parked]bool{}
-	now := b.clock.Now()
-	for id, w := range b.parking.list {
-		if now.Sub(w.until) > parkLast {
-			delete(b.parking.list, id) // Another process has it.
-			continue
-		}
+	b.parking.prune(b.clock.Now())
+	for _, w := range b.parking.list {
 		k := key{w.kind, w.name, w.version}
 		u := found[k]
 		if u == nil {

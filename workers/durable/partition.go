@@ -132,9 +132,15 @@ func (b *Backend) delay(ctx context.Context, partition int, r *received, left ti
 		}
 		return
 	}
-	b.background.Go(func() {
-		if sleep(b.life, b.clock, left) {
+	work, until := &b.background, b.life
+	if run := b.running(); run != nil { // whose end gives back what the sessions have by then
+		work, until = &run.all, run.ctx
+	}
+	work.Go(func() {
+		if sleep(until, b.clock, left) {
 			b.sessions.add(partition, []*received{r})
+		} else {
+			b.giveBack([]*received{r})
 		}
 	})
 }
@@ -237,8 +243,9 @@ func (b *Backend) load(ctx context.Context, w *session, list []*received) (*work
 			return nil, nil
 		}
 		if name, version := item.workflow(); !b.accepts(WorkOrchestration, name, version) {
-			b.park(WorkOrchestration, name, version, w.instance, list)
+			b.park(WorkOrchestration, name, version, list)
 			b.sessions.done(w, list)
+			b.offerAccepted(WorkOrchestration, name, version)
 			return nil, nil
 		}
 		return item, nil
@@ -260,7 +267,7 @@ func (w *work) workflow() (name, version string) {
 // judge decides for each message whether to process, postpone or drop it.
 func (b *Backend) judge(ctx context.Context, w *session, h *history, list []*received, fresh bool) (*work, error) {
 	f := newFilter(b, w.instance, h, fresh)
-	item := &work{session: w, messages: list, base: h}
+	item := &work{session: w, messages: list, base: h, history: h}
 	for _, r := range list {
 		v, err := f.judge(ctx, r.message)
 		if err != nil {
@@ -270,6 +277,10 @@ func (b *Backend) judge(ctx context.Context, w *session, h *history, list []*rec
 			if v, err = b.fill(ctx, w.instance, r.message); err != nil {
 				return nil, err
 			}
+		}
+		if f.h != item.history { // The workflow begins here: what came before was for the one that it replaces.
+			item.dropped += len(item.events)
+			item.events, item.history = nil, f.h
 		}
 		switch v {
 		case accept:
@@ -281,7 +292,6 @@ func (b *Backend) judge(ctx context.Context, w *session, h *history, list []*rec
 			item.dropped++
 		}
 	}
-	item.history = f.h
 	return item, nil
 }
 

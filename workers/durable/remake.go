@@ -43,6 +43,16 @@ func (b *Backend) remake(ctx context.Context, failed error) bool {
 		b.log.Error("cannot make the hub", "err", sdkerr.Short(err))
 		return false
 	}
+	if b.apps != nil {
+		err := b.apps.write(ctx)
+		if b.apps.isOneOf() {
+			err = errors.Join(err, b.apps.makeQueue(ctx))
+		}
+		if err != nil {
+			b.log.Error("cannot make the hub", "err", sdkerr.Short(err))
+			return false
+		}
+	}
 	b.leases.balanceEarly()
 	b.remaking.last = time.Now()
 	return true

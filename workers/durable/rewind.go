@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/microsoft/durabletask-go/api"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/workers/durable/internal/protocol"
 )
 
@@ -23,14 +25,12 @@ func (b *Backend) Rewind(ctx context.Context, id api.InstanceID, reason string) 
 	if err := b.ready(); err != nil {
 		return err
 	}
-	return b.rewind(ctx, string(id), reason, map[string]bool{})
+	return b.rewind(ctx, string(id), reason, "")
 }
 
-func (b *Backend) rewind(ctx context.Context, instance, reason string, done map[string]bool) error {
-	if done[instance] {
-		return nil
-	}
-	done[instance] = true
+// rewind rewinds an instance, if that is the one of startID unless startID is empty. A message that is hidden meanwhile
+// leads on if this process dies after the commit; so does another call.
+func (b *Backend) rewind(ctx context.Context, instance, reason, startID string) error {
 	h, err := b.histories.read(ctx, instance)
 	if err != nil {
 		return err
@@ -38,29 +38,49 @@ func (b *Backend) rewind(ctx context.Context, instance, reason string, done map[
 	if h.row, err = b.instances.get(ctx, instance); err != nil {
 		return err
 	}
-	if !h.started() || h.row == nil {
+	if !h.started() || h.row == nil || startID != "" && h.StartID != startID {
 		return api.ErrInstanceNotFound
+	}
+	reason = cut(reason, failureText)
+	wake := outgoing{message: &message{ID: newID(), Instance: instance, event: rewoundEvent(b.clock.Now(), reason)},
+		delay: startHidden}
+	if h.Rewound && !h.sent() { // A rewind was cut off.
+		if err := b.resume(ctx, instance, h); err != nil {
+			return err
+		}
+		wake.delay = 0
+		_, err := b.send(ctx, wake)
+		return err
 	}
 	if s := updateOf(h, b.clock.Now()).status; s != api.RUNTIME_STATUS_FAILED {
 		return fmt.Errorf("%w: its status is %s", ErrNotFailed, statusText(s))
 	}
-	kept, children := rewound(h.events)
+	if !h.sent() {
+		if err := b.resume(ctx, instance, h); err != nil {
+			return err
+		}
+	}
+	s, err := b.send(ctx, wake)
+	if err != nil {
+		return err
+	}
+	kept := rewound(h.events)
 	rows := make([]newRow, 0, len(kept))
 	for _, e := range kept {
 		rows = append(rows, newRow{event: e, blob: h.blobs[e]})
 	}
-	next := h.sentinel
-	next.Terminations, next.Wake = "", false
+	next := h.sentinel.next()
+	next.Rewound, next.RewindReason = true, reason
 	next.Seen = h.Seen.with(b.clock.Now(), h.ids, nil)
 	n, err := b.histories.commit(ctx, instance, h, 0, rows, next, b.clock.Now())
+	if errors.Is(err, errMoved) {
+		s.drop(ctx)
+	}
 	if err != nil {
 		return err
 	}
-	for _, child := range children {
-		if err := b.rewind(ctx, child, reason, done); err != nil && !errors.Is(err, ErrNotFailed) &&
-			!errors.Is(err, api.ErrInstanceNotFound) {
-			return err
-		}
+	if err := fault.Point(pointCommitted); err != nil {
+		return err
 	}
 	if err := b.resume(ctx, instance, n); err != nil {
 		return err
@@ -70,19 +90,28 @@ func (b *Backend) rewind(ctx context.Context, instance, reason string, done map[
 			return err
 		}
 	}
-	return b.addEvent(ctx, instance, newExtra(-1, b.clock.Now(), func(e *protocol.HistoryEvent) {
-		x := &protocol.ExecutionRewoundEvent{}
-		if reason != "" {
-			x.Reason = wrapperspb.String(cut(reason, failureText))
-		}
-		e.EventType = &protocol.HistoryEvent_ExecutionRewound{ExecutionRewound: x}
-	}), newID())
+	held, err := s.show(ctx, 0)
+	if err == nil && !held { // It has appeared, maybe before the commit.
+		wake.delay = 0
+		_, err = b.send(ctx, wake)
+	}
+	return err
 }
 
-// rewound returns the history without the events of failed steps, and the failed sub-orchestrations. It replaces each
-// removed event by an event without effect that keeps it, so that rows keep their numbers: results in flight name the
-// row of the event that scheduled them.
-func rewound(events []*Event) (kept []*Event, children []string) {
+func rewoundEvent(at time.Time, reason string) *Event {
+	return newExtra(-1, at, func(e *protocol.HistoryEvent) {
+		x := &protocol.ExecutionRewoundEvent{}
+		if reason != "" {
+			x.Reason = wrapperspb.String(reason)
+		}
+		e.EventType = &protocol.HistoryEvent_ExecutionRewound{ExecutionRewound: x}
+	})
+}
+
+// rewound returns the history without the events of failed steps. It replaces each removed event by an event without
+// effect that keeps it, so that rows keep their numbers: results in flight name the row of the event that scheduled
+// them.
+func rewound(events []*Event) (kept []*Event) {
 	last := -1              // of those that schedule something
 	rows := map[int32]int{} // that scheduled a task last
 	for i, e := range events {
@@ -104,9 +133,8 @@ func rewound(events []*Event) (kept []*Event, children []string) {
 		if x := e.GetTaskFailed(); x != nil {
 			drop[i], drop[rows[x.TaskScheduledId]] = true, true
 		}
-		if x := e.GetSubOrchestrationInstanceFailed(); x != nil {
+		if e.GetSubOrchestrationInstanceFailed() != nil {
 			drop[i] = true
-			children = append(children, events[rows[x.TaskScheduledId]].GetSubOrchestrationInstanceCreated().GetInstanceId())
 		}
 	}
 	for i, e := range events {
@@ -115,7 +143,7 @@ func rewound(events []*Event) (kept []*Event, children []string) {
 		}
 		kept = append(kept, e)
 	}
-	return kept, children
+	return kept
 }
 
 // terminateNow ends an instance by a commit of its end.
@@ -145,14 +173,24 @@ func (b *Backend) terminateNow(ctx context.Context, instance, reason string) (bo
 		}
 		x.Result = wrapperspb.String(string(text))
 	}
-	next := h.sentinel
-	next.Terminations, next.Wake = "", false
-	n, err := b.histories.commit(ctx, instance, h, h.Length, []newRow{{event: e}}, next, b.clock.Now())
+	trace, err := b.remind(ctx, instance, h.ExecutionID, startHidden) // It leads on if this process dies.
+	if err != nil {
+		return false, err
+	}
+	n, err := b.histories.commit(ctx, instance, h, h.Length, []newRow{{event: e}}, h.sentinel.next(), b.clock.Now())
 	if errors.Is(err, errMoved) {
+		trace.drop(ctx)
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	return true, b.resume(ctx, instance, n)
+	if err := fault.Point(pointCommitted); err != nil {
+		return false, err
+	}
+	if err := b.resume(ctx, instance, n); err != nil {
+		return true, err
+	}
+	trace.drop(ctx)
+	return true, nil
 }

@@ -31,6 +31,14 @@ func (b *Backend) running() *run {
 	return b.run
 }
 
+// hasStopped reports whether the backend was started and has stopped. It fetches no work then, which nobody would give
+// back.
+func (b *Backend) hasStopped() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.stopped
+}
+
 // Start implements backend.Backend: the process takes part in the work of the hub, which must exist, until Stop.
 func (b *Backend) Start(ctx context.Context) error {
 	if !b.opened.Load() {
@@ -39,6 +47,11 @@ func (b *Backend) Start(ctx context.Context) error {
 		}
 		b.opened.Store(true)
 	}
+	if b.apps != nil {
+		if err := b.apps.write(ctx); err != nil {
+			return err
+		}
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.run != nil {
@@ -46,12 +59,15 @@ func (b *Backend) Start(ctx context.Context) error {
 	}
 	r := &run{work: make(chan *work), activities: make(chan *activity), partitions: map[int]context.CancelFunc{}}
 	r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	b.run = r
+	b.run, b.stopped = r, false
 	b.late.set(true)
 	b.leases.gained = func(i int) { b.gained(r, i) }
 	b.leases.lost = func(i int) { r.lost(i) }
 	r.all.Go(func() { b.leases.run(r.ctx) })
 	r.all.Go(func() { b.activities.run(r.ctx, r.activities) })
+	if b.apps != nil {
+		r.all.Go(func() { b.apps.receiveShared(r.ctx, r.activities) })
+	}
 	for range loaders {
 		r.all.Go(func() { b.loadAll(r) })
 	}
@@ -71,11 +87,14 @@ func (b *Backend) Stop(context.Context) error {
 	}
 	b.endLate()
 	b.mu.Lock()
-	b.run = nil
+	b.run, b.stopped = nil, true
 	b.mu.Unlock()
 	r.cancel()
 	r.all.Wait()
-	b.unpark()
+	for i := range b.control { // what came into the sessions after the partitions were given up
+		b.giveBack(b.sessions.forget(i))
+	}
+	b.Offer()
 	b.cache.clear()
 	return nil
 }

@@ -167,6 +167,16 @@ func (s *sessions) count(partition int) int {
 	return s.buffered[partition]
 }
 
+// total returns the messages that are here.
+func (s *sessions) total() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, of := range s.buffered {
+		n += of
+	}
+	return n
+}
+
 // forget removes and returns the messages of a partition that no goroutine holds.
 func (s *sessions) forget(partition int) []*received {
 	s.mu.Lock()

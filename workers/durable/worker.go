@@ -30,7 +30,9 @@ func (b *Backend) NewWorker(x backend.Executor, o WorkerOptions) backend.TaskHub
 	run, log := executor{x, b}, engineLog{b.log}
 	b.mu.Lock()
 	b.runsEntities, _ = x.(EntityExecutor)
-	b.acceptor, _ = x.(Acceptor)
+	if b.acceptor, _ = x.(Acceptor); b.acceptor == nil && b.apps != nil {
+		b.acceptor = b.apps
+	}
 	b.maxEntities = o.MaxEntities
 	b.mu.Unlock()
 	return settling{b, backend.NewTaskHubWorker(b,

@@ -1,0 +1,288 @@
+package durable
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/messages"
+	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
+)
+
+// Apps with different functions can share a hub. Each app writes the names of its functions to a blob beside the
+// leases, before it receives work:
+//
+//	default/app-<hash of the content>   {"Functions": ["activity reserve", "orchestration order"]}
+//
+// An app that receives work of a function which it does not have and another app has named moves the message to the
+// queue <hub>-shared, together with the function's name; apps of a hub that has several receive from it what is theirs.
+// The names stay when an app stops: its work waits for it. Work of a function that no app has named fails.
+
+// appPrefix precedes the names of these blobs, behind leaseFolder.
+const appPrefix = "app-"
+
+// maxFunctions bounds the content of such a blob, in bytes.
+const maxFunctions = 1 << 20
+
+// apps are the apps of a hub, as far as this one knows them. It implements Acceptor.
+type apps struct {
+	b       *Backend
+	own     map[string]bool // functions of this app
+	content []byte
+	blob    string
+	several chan struct{} // closed when another app is known
+
+	mu     sync.Mutex      // guards the rest
+	read   map[string]bool // blobs of other apps, and whether their names are known
+	others map[string]bool // functions of other apps
+}
+
+// functionOf names a function across its kinds.
+func functionOf(kind WorkKind, name string) string { return string(kind) + " " + name }
+
+// declare makes the backend that of an app with these functions.
+func (b *Backend) declare(functions map[WorkKind][]string) error {
+	a := &apps{b: b, own: map[string]bool{}, several: make(chan struct{}), read: map[string]bool{},
+		others: map[string]bool{}}
+	var content struct{ Functions []string }
+	for kind, names := range functions {
+		for _, name := range names {
+			content.Functions = append(content.Functions, functionOf(kind, name))
+			a.own[functionOf(kind, name)] = true
+		}
+	}
+	slices.Sort(content.Functions)
+	var err error
+	if a.content, err = json.Marshal(content); err != nil {
+		return err
+	}
+	if len(a.content) > maxFunctions {
+		return fmt.Errorf("durable: the names of the functions have %d bytes; %d are allowed", len(a.content), maxFunctions)
+	}
+	sum := sha256.Sum256(a.content)
+	a.blob = fmt.Sprintf("%s%s%x", leaseFolder, appPrefix, sum[:16])
+	b.apps = a
+	return nil
+}
+
+func (a *apps) container() *container.Client {
+	return a.b.options.Storage.Blobs.ServiceClient().NewContainerClient(a.b.names.leases())
+}
+
+// write writes the names of this app.
+func (a *apps) write(ctx context.Context) error {
+	_, err := a.container().NewBlockBlobClient(a.blob).UploadBuffer(ctx, a.content,
+		&blockblob.UploadBufferOptions{AccessConditions: &blob.AccessConditions{
+			ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)}}})
+	if err != nil && !bloberror.HasCode(err, bloberror.BlobAlreadyExists, bloberror.ConditionNotMet) {
+		return fmt.Errorf("durable: write the names of the functions: %w", err)
+	}
+	return nil
+}
+
+// found notes a blob of the folder of leases.
+func (a *apps) found(name string) {
+	if !strings.HasPrefix(name, leaseFolder+appPrefix) || name == a.blob {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.read) == 0 {
+		close(a.several)
+	}
+	a.read[name] = a.read[name]
+}
+
+// isOneOf reports whether another app is known.
+func (a *apps) isOneOf() bool {
+	select {
+	case <-a.several:
+		return true
+	default:
+		return false
+	}
+}
+
+// Accepts implements Acceptor: the app takes what it has, and what no app has, which fails.
+func (a *apps) Accepts(kind WorkKind, name, _ string) bool {
+	if a.own[functionOf(kind, name)] {
+		return true
+	}
+	other, err := a.elsewhere(kind, name)
+	return err == nil && !other
+}
+
+// elsewhere reports whether another app has named a function.
+func (a *apps) elsewhere(kind WorkKind, name string) (bool, error) {
+	has := func() bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.others[functionOf(kind, name)]
+	}
+	if has() {
+		return true, nil
+	}
+	ctx, cancel := context.WithTimeout(a.b.life, releaseTimeout)
+	defer cancel()
+	err := a.refresh(ctx)
+	if err != nil {
+		a.b.log.Warn("cannot read which functions other apps have; trying again", "err", sdkerr.Short(err))
+	}
+	return has(), err
+}
+
+// refresh reads the names of apps that are not known yet.
+func (a *apps) refresh(ctx context.Context) error {
+	pager := a.container().NewListBlobsFlatPager(
+		&container.ListBlobsFlatOptions{Prefix: to.Ptr(leaseFolder + appPrefix)})
+	for pager.More() {
+		page, err := pager.NextPage(ctx)
+		if err != nil {
+			return err
+		}
+		for _, b := range page.Segment.BlobItems {
+			a.found(*b.Name)
+		}
+	}
+	a.mu.Lock()
+	var unread []string
+	for name, read := range a.read {
+		if !read {
+			unread = append(unread, name)
+		}
+	}
+	a.mu.Unlock()
+	for _, name := range unread {
+		buffer := make([]byte, maxFunctions)
+		n, err := a.container().NewBlockBlobClient(name).DownloadBuffer(ctx, buffer, nil)
+		if err != nil {
+			return err
+		}
+		var content struct{ Functions []string }
+		if err := json.Unmarshal(buffer[:n], &content); err != nil {
+			return fmt.Errorf("durable: the blob %s: %w", name, err)
+		}
+		a.mu.Lock()
+		a.read[name] = true
+		for _, f := range content.Functions {
+			a.others[f] = true
+		}
+		a.mu.Unlock()
+	}
+	return nil
+}
+
+// share moves messages of a function that another app has to the shared queue, in their order. It is false if that is
+// not possible now.
+func (a *apps) share(ctx context.Context, kind WorkKind, name, version string, list []*received) bool {
+	if other, err := a.elsewhere(kind, name); err != nil || !other {
+		return false
+	}
+	b := a.b
+	var texts []messages.New
+	for _, r := range list {
+		m := *r.message
+		m.Function = &function{kind, name, version}
+		text, err := b.payloads.encode(ctx, &m)
+		if err != nil {
+			return false
+		}
+		texts = append(texts, messages.New{Text: text})
+	}
+	_, err := b.shared.putAll(ctx, texts)
+	if isNotFound(err) && a.makeQueue(ctx) == nil {
+		_, err = b.shared.putAll(ctx, texts)
+	}
+	if err != nil {
+		b.log.Warn("cannot give work to another app; trying again", "function", name, "err", sdkerr.Short(err))
+		return false
+	}
+	for _, r := range list {
+		b.deleteLater(r, func() {})
+	}
+	return true
+}
+
+func (a *apps) makeQueue(ctx context.Context) error {
+	_, err := a.b.shared.client.Create(ctx, nil)
+	if err != nil && !isConflict(err) {
+		return fmt.Errorf("durable: create a queue: %w", err)
+	}
+	return nil
+}
+
+// Pauses of an app that has received what is another app's from the shared queue: that one is to receive it.
+const (
+	yieldFirst = 50 * time.Millisecond // doubled each time
+	yieldLast  = 2 * time.Second
+	// yieldMost is the number of times that a message is shown again at once.
+	yieldMost = 4
+)
+
+// receiveShared receives from the shared queue until ctx is done, once there are several apps.
+func (a *apps) receiveShared(ctx context.Context, out chan<- *activity) {
+	select {
+	case <-a.several:
+	case <-ctx.Done():
+		return
+	}
+	b, pause := a.b, time.Duration(0)
+	p := &poller{b: b, q: b.shared}
+	for made := false; ctx.Err() == nil; {
+		if b.sessions.total() >= b.options.MaxBuffered {
+			sleep(ctx, systemClock{}, 5*time.Millisecond)
+			continue
+		}
+		if !made {
+			if err := a.makeQueue(ctx); err != nil {
+				b.log.Warn("cannot make the queue of work for other apps; trying again", "err", sdkerr.Short(err))
+				sleep(ctx, b.clock, time.Second)
+				continue
+			}
+			made = true
+		}
+		refused := 0
+		p.poll(ctx, receiveMost, func(list []*received) { refused = a.takeShared(ctx, list, out) })
+		if pause = min(max(2*pause, yieldFirst), yieldLast); refused == 0 {
+			pause = 0
+		}
+		sleep(ctx, systemClock{}, pause)
+	}
+}
+
+// takeShared handles messages of the shared queue, and returns how many are not this app's.
+func (a *apps) takeShared(ctx context.Context, list []*received, out chan<- *activity) (refused int) {
+	b := a.b
+	var activities []*activity
+	for _, r := range list {
+		f := r.Function
+		switch {
+		case f == nil:
+			b.setAside(ctx, r)
+		case !a.own[functionOf(f.Kind, f.Name)]:
+			if refused++; r.attempts <= yieldMost {
+				b.giveBack([]*received{r})
+			} else {
+				b.hideParked(ctx, f.Kind, f.Name, f.Version, r)
+			}
+		case f.Kind == WorkActivity:
+			activities = append(activities, b.activities.accept(ctx, []*received{r})...)
+		default:
+			b.receiveControl(ctx, partitionOf(r.Instance, len(b.control)), []*received{r})
+		}
+	}
+	b.activities.hand(ctx, activities, out, 1)
+	return refused
+}
