@@ -248,7 +248,7 @@ func (a *apps) receiveShared(ctx context.Context, out chan<- *activity) {
 		if !made {
 			if err := a.makeQueue(ctx); err != nil {
 				b.log.Warn("cannot make the queue of work for other apps; trying again", "err", sdkerr.Short(err))
-				sleep(ctx, b.clock, time.Second)
+				sleep(ctx, systemClock{}, time.Second)
 				continue
 			}
 			made = true
