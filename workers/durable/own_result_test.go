@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -52,7 +53,15 @@ func TestResultsThatWaitBecomeMessages(t *testing.T) {
 	id := start(t, c, "two", durable.StartOptions{})
 	<-blocked
 	check.Eventually(t, func() bool {
-		return h.waiting() == 2 && len(h.account.Messages("test-workitems")) == 0
+		results := 0
+		for i := range 4 {
+			for _, text := range h.account.Messages(fmt.Sprintf("test-control-%02d", i)) {
+				if strings.Contains(text, `"TaskCompleted"`) {
+					results++
+				}
+			}
+		}
+		return results == 2 && len(h.account.Messages("test-workitems")) == 0
 	}, "both results are messages, and their work items are gone")
 	close(second)
 	ended(t, c, id, "Completed")

@@ -24,27 +24,27 @@ import (
 // These tests end a process, or cut its connection, at a moment at which something that follows from a committed step
 // is not done yet, and have another process go on from what the first one has left in storage.
 
-// refusing is a transport that loses all requests, or those that write rows of Instances.
-type refusing struct {
+// losing is a transport that loses all requests, or those that write rows of Instances.
+type losing struct {
 	next      *http.Client
 	all, rows atomic.Bool
-	refused   atomic.Int32
+	lost      atomic.Int32
 }
 
 // Do implements policy.Transporter.
-func (c *refusing) Do(r *http.Request) (*http.Response, error) {
+func (c *losing) Do(r *http.Request) (*http.Response, error) {
 	row := r.Method != http.MethodGet && r.Method != http.MethodPost && strings.Contains(r.URL.Path, "/TestInstances")
 	if c.all.Load() || c.rows.Load() && row {
-		c.refused.Add(1)
+		c.lost.Add(1)
 		return nil, errors.New("the connection is cut")
 	}
 	return c.next.Do(r)
 }
 
-// newRefusing returns a hub like h whose requests a transport can lose.
-func (h *hub) newRefusing(lazuli *lazulitest.Lazuli) (*hub, *refusing) {
+// newLosing returns a hub like h whose requests a transport can lose.
+func (h *hub) newLosing(lazuli *lazulitest.Lazuli) (*hub, *losing) {
 	h.t.Helper()
-	c := &refusing{next: lazuli.Client()}
+	c := &losing{next: lazuli.Client()}
 	storage, err := workers.OpenStorage(h.account.ConnectionString(), workers.WithTransport(c))
 	check.OK(h.t, err)
 	other := *h
@@ -62,13 +62,13 @@ func TestDeathBeforeTheRow(t *testing.T) {
 	lazuli := lazulitest.Start(t)
 	h := newHub(t, lazuli, nil)
 	h.options.Visibility = time.Second
-	first, transport := h.newRefusing(lazuli)
+	first, transport := h.newLosing(lazuli)
 	transport.rows.Store(true)
 	r := registry(t, map[string]task.Orchestrator{"waits": waits}, nil)
 	first.run(r)
 	c := h.backend().Client()
 	id := start(t, c, "waits", durable.StartOptions{})
-	check.Eventually(t, func() bool { return transport.refused.Load() > 0 }, "the row is to be written")
+	check.Eventually(t, func() bool { return transport.lost.Load() > 0 }, "the row is to be written")
 	transport.all.Store(true)
 	h.breakLeases()
 	h.run(r)
