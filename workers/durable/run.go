@@ -31,7 +31,7 @@ func (b *Backend) running() *run {
 	return b.run
 }
 
-// hasStopped reports whether the backend was started and has stopped. It fetches no work then, which nobody would give
+// hasStopped reports whether the backend was started and has stopped. It fetches no work then, which would not be given
 // back.
 func (b *Backend) hasStopped() bool {
 	b.mu.Lock()

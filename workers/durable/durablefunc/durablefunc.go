@@ -48,7 +48,8 @@ func (Runtime) Open(s customhandler.DurableSettings) (customhandler.DurableApp, 
 		workflows = []string{} // None can be started, instead of any.
 	}
 	s.Connection = strings.TrimPrefix(s.Connection, "AzureWebJobs")
-	api := webhook.New(webhook.Options{Client: engine.WaitClient, Hub: s.Hub, Connection: s.Connection, Workflows: workflows,
+	api := webhook.New(webhook.Options{Client: engine.WaitClient, Hub: s.Hub, Connection: s.Connection,
+		Workflows:      workflows,
 		ReplaceRunning: s.ReplaceRunning})
 	return &app{Engine: engine, Handler: api, settings: s, engine: options}, nil
 }
