@@ -48,7 +48,9 @@ func measureRiver[TTx any](ctx context.Context, driver riverdriver.Driver[TTx], 
 		return err
 	}
 	j := &riverJobs[TTx]{driver: driver}
-	if j.client, err = river.NewClient(driver, &river.Config{Logger: slog.New(slog.DiscardHandler)}); err != nil {
+	// The interval also limits how often an insert notifies the workers.
+	if j.client, err = river.NewClient(driver, &river.Config{FetchCooldown: time.Millisecond,
+		Logger: slog.New(slog.DiscardHandler)}); err != nil {
 		return err
 	}
 	return m.Jobs(ctx, j)
