@@ -48,7 +48,7 @@ var systems = []system{
 var (
 	numbers workbench.Numbers
 	binary  = flag.String("lazuli", "", "the program lazuli")
-	rounds  = flag.Int("rounds", 2, "how often each system has its turn")
+	rounds  = flag.Int("rounds", 1, "how often each system has its turn")
 	only    = flag.String("only", "", "measure the systems whose names contain one of these words, separated by |")
 	child   = flag.String("child", "", "measure one system, and print its rows as JSON")
 	folder  = flag.String("temp-dir", "", "directory for data (default: the system's temporary directory)")
