@@ -102,7 +102,9 @@ func (a *apps) found(name string) {
 	if len(a.read) == 0 {
 		close(a.several)
 	}
-	a.read[name] = a.read[name]
+	if _, known := a.read[name]; !known {
+		a.read[name] = false
+	}
 }
 
 // isOneOf reports whether another app is known.
