@@ -131,6 +131,14 @@ func TestFailedRequestOnFakeClock(t *testing.T) {
 	client, err := engine.Client()
 	check.OK(t, err)
 	id := start(t, client, "nothing", durable.StartOptions{})
-	account.Drain()
+	check.Eventually(t, func() bool {
+		account.Drain() // A message whose request was cancelled is hidden, and not waited for.
+		i, err := client.Get(t.Context(), id)
+		check.OK(t, err)
+		if !i.Done() {
+			clock.Advance(time.Second)
+		}
+		return i.Done()
+	}, "the workflow ends")
 	ended(t, client, id, "Completed")
 }
