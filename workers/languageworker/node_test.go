@@ -190,7 +190,7 @@ core.registerFunction({ name: 'Echo', bindings: { item: { type: 'queueTrigger', 
 		context.ctx.log('information', 'user', 'called with ' + item.string + ' and ' + pushed.string);
 		if (item.string === 'fail') { throw new TypeError('it failed'); }
 		return { outputData: [
-			{ name: 'json', data: { json: JSON.stringify(context.ctx.request.triggerMetadata) } },
+			{ name: 'json', data: { json: JSON.stringify(Object.entries(context.ctx.request.triggerMetadata).sort()) } },
 			{ name: 'bytes', data: { bytes: Buffer.from([0, 255]) } },
 			{ name: 'double', data: { double: 1.5 } },
 			{ name: 'big', data: { int: Number.MIN_SAFE_INTEGER } },
@@ -238,7 +238,7 @@ core.registerFunction({ name: 'Echo', bindings: { item: { type: 'queueTrigger', 
 		got[o.Name] = o.GetData().String()
 	}
 	for name, want := range map[string]*rpc.TypedData{
-		"json":   {Data: &rpc.TypedData_Json{Json: `{"Id":{"string":"7"},"__proto__":{"string":"a key"}}`}},
+		"json":   {Data: &rpc.TypedData_Json{Json: `[["Id",{"string":"7"}],["__proto__",{"string":"a key"}]]`}},
 		"bytes":  {Data: &rpc.TypedData_Bytes{Bytes: []byte{0, 255}}},
 		"double": {Data: &rpc.TypedData_Double{Double: 1.5}},
 		"big":    {Data: &rpc.TypedData_Int{Int: -(1<<53 - 1)}},
