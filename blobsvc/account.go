@@ -42,7 +42,7 @@ func (s *Service) setServiceProperties(c *call) error {
 // changeProperties replaces the service properties of an account, and creates the container of its static website.
 func (s *Service) changeProperties(_ context.Context, account string,
 	change func([]byte) (*properties.Properties, []byte, error)) error {
-	return s.state.ChangeProperties(account, s.now(), func(old []byte) (value []byte, website bool, err error) {
+	return s.state.Accounts.ChangeProperties(account, s.now(), func(old []byte) (value []byte, website bool, err error) {
 		p, value, err := change(old)
 		return value, err == nil && p.StaticWebsite.Enabled, err
 	})
@@ -80,7 +80,7 @@ func (s *Service) ServiceProperties(account string) *properties.Properties {
 // is an operator's tool, not an operation of the REST reference.
 func (s *Service) Reset(account, prefix string) (deleted int, err error) {
 	reset := func() (err error) {
-		deleted, err = s.state.Reset(account, prefix)
+		deleted, err = s.state.Accounts.Reset(account, prefix)
 		return err
 	}
 	if prefix == "" {

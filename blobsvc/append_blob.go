@@ -64,7 +64,7 @@ func (s *Service) appendBlock(c *call) error {
 // append adds received content to the end of an append blob, and answers. hashes sets the headers with its hashes.
 func (s *Service) append(c *call, w *state.Write, conditions state.AppendConditions, up *content.Upload,
 	hashes func()) error {
-	result, err := s.state.AppendBlock(w, conditions, up)
+	result, err := s.state.AppendBlobs.Append(w, conditions, up)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (s *Service) sealBlob(c *call) error {
 	if err != nil {
 		return err
 	}
-	result, err := s.state.SealBlob(&w, conditions)
+	result, err := s.state.AppendBlobs.Seal(&w, conditions)
 	if err != nil {
 		return err
 	}

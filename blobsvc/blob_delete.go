@@ -55,7 +55,7 @@ func (s *Service) deleteBlob(c *call) error {
 	if permanently {
 		w := s.unconditional(c)
 		w.At = at
-		if err := s.state.DeletePermanently(&w); err != nil {
+		if err := s.state.Blobs.DeletePermanently(&w); err != nil {
 			return err
 		}
 		c.Set("x-ms-delete-type-permanent", "true")
@@ -68,9 +68,9 @@ func (s *Service) deleteBlob(c *call) error {
 	if w.If.TierModifiedSince, w.If.TierUnmodifiedSince, err = c.TierConditions(); err != nil {
 		return err
 	}
-	kept, err := s.state.DeleteBlob(&w, mode)
+	kept, err := s.state.Blobs.Delete(&w, mode)
 	if errors.Is(err, state.ErrBlobNotFound) && at.IsBase() && w.Policy.Versioning && w.Policy.RetentionDays > 0 {
-		kept, err = true, s.state.DeleteUncommitted(&w) // recorded of an account with versions and soft delete
+		kept, err = true, s.state.BlockBlobs.DeleteUncommitted(&w) // recorded of an account with versions and soft delete
 	}
 	if err != nil {
 		return err
@@ -100,7 +100,7 @@ func (s *Service) undeleteBlob(c *call) error {
 		return s.undeletePath(c)
 	}
 	w := s.unconditional(c)
-	if err := s.state.UndeleteBlob(&w); err != nil {
+	if err := s.state.Blobs.Undelete(&w); err != nil {
 		return err
 	}
 	return c.Status(http.StatusOK)
@@ -116,7 +116,7 @@ func (s *Service) snapshotBlob(c *call) error {
 	if err != nil {
 		return err
 	}
-	at, result, err := s.state.SnapshotBlob(&w, metadata)
+	at, result, err := s.state.Blobs.Snapshot(&w, metadata)
 	if err != nil {
 		return err
 	}

@@ -130,7 +130,7 @@ const listBatch = 500
 func (s *Service) sendItems(c *call, l *state.Listing, w *blobWriter) (next []byte, err error) {
 	for left := l.Max; ; {
 		l.Max = min(left, listBatch)
-		next, err = s.state.ListBlobs(c.Account, c.container, l, w.write)
+		next, err = s.state.Blobs.List(c.Account, c.container, l, w.write)
 		if left -= l.Max; err != nil || next == nil || left == 0 || l.Short {
 			return next, err
 		}
@@ -274,7 +274,7 @@ func (s *Service) changedBlobs(c *call, l *state.Listing) (names []string, only 
 	wanted := func(name string) bool {
 		return strings.HasPrefix(name, l.Prefix) && (l.EndBefore == "" || name < l.EndBefore)
 	}
-	if err := s.state.Watch(c.Account, c.container); err != nil {
+	if err := s.state.Membership.Watch(c.Account, c.container); err != nil {
 		return nil, false, err
 	}
 	key := longpoll.Key(c.Account, c.container)
@@ -293,7 +293,7 @@ func (s *Service) changedBlobs(c *call, l *state.Listing) (names []string, only 
 
 // writeChanged lists the named blobs that exist.
 func (s *Service) writeChanged(c *call, names []string, write func(state.Item) error) error {
-	return s.state.EachNamed(c.Account, c.container, names, c.Now, func(name string, b *state.Blob) error {
+	return s.state.Blobs.EachNamed(c.Account, c.container, names, c.Now, func(name string, b *state.Blob) error {
 		return write(state.Item{Name: name, Blob: b})
 	})
 }

@@ -36,7 +36,7 @@ func (s *Service) listArrow(c *call, l *state.Listing, o *itemOptions) error {
 		} else {
 			l.Max = min(left, listBatch)
 			left -= l.Max
-			next, err = s.state.ListBlobs(c.Account, c.container, l, w.write)
+			next, err = s.state.Blobs.List(c.Account, c.container, l, w.write)
 		}
 		if err != nil {
 			return err

@@ -21,7 +21,7 @@ func (s *Service) setBlobMetadata(c *call) error {
 	if err != nil {
 		return err
 	}
-	result, err := s.state.SetMetadata(&w, metadata)
+	result, err := s.state.Blobs.SetMetadata(&w, metadata)
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (s *Service) setBlobProperties(c *call) error {
 	if err != nil {
 		return err
 	}
-	result, err := s.state.SetBlobProperties(&w, &p)
+	result, err := s.state.Blobs.SetProperties(&w, &p)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (s *Service) setBlobTier(c *call) error {
 	if err != nil {
 		return err
 	}
-	pending, err := s.state.SetTier(&w, tier, high)
+	pending, err := s.state.Blobs.SetTier(&w, tier, high)
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (s *Service) setBlobExpiry(c *call) error {
 	if err != nil {
 		return err
 	}
-	result, err := s.state.SetExpiry(&w, e)
+	result, err := s.state.Blobs.SetExpiry(&w, e)
 	if err != nil {
 		return c.expiryError(err)
 	}
@@ -166,7 +166,7 @@ func (s *Service) setImmutabilityPolicy(c *call) error {
 	if err != nil {
 		return err
 	}
-	out, err := s.state.SetPolicy(&w, policy, modeSent && !policy.Locked)
+	out, err := s.state.Immutability.SetPolicy(&w, policy, modeSent && !policy.Locked)
 	if err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func (s *Service) deleteImmutabilityPolicy(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := s.state.DeletePolicy(&w); err != nil {
+	if err := s.state.Immutability.DeletePolicy(&w); err != nil {
 		return err
 	}
 	return c.Status(http.StatusOK)
@@ -199,7 +199,7 @@ func (s *Service) setLegalHold(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := s.state.SetHold(&w, hold); err != nil {
+	if err := s.state.Immutability.SetHold(&w, hold); err != nil {
 		return err
 	}
 	c.Set(holdHeader, strconv.FormatBool(hold))

@@ -65,7 +65,7 @@ func (s *Service) openContent(c *call, q *contentRequest, b *state.Blob) (body s
 	if q.partial {
 		within = &q.rng
 	}
-	if body, err = s.state.OpenBlob(&r, 0, within, b); err != nil || q.hashName == "" {
+	if body, err = s.state.Blobs.Open(&r, 0, within, b); err != nil || q.hashName == "" {
 		return body, err
 	}
 	var value string
@@ -152,7 +152,7 @@ func (s *Service) getBlobProperties(c *call) error {
 		return err
 	}
 	var b state.Blob
-	if err := s.state.GetBlob(&r, &b); err != nil {
+	if err := s.state.Blobs.Get(&r, &b); err != nil {
 		if errors.Is(err, state.ErrSoftDeleted) && c.version() >= v20201002 {
 			c.Set("x-ms-is-soft-deleted", "true")
 		}
@@ -176,7 +176,7 @@ func (s *Service) getBlobMetadata(c *call) error {
 		return err
 	}
 	var b state.Blob
-	if err := s.state.GetBlob(&r, &b); err != nil {
+	if err := s.state.Blobs.Get(&r, &b); err != nil {
 		return err
 	}
 	c.sendChanged(b.Changed)
@@ -262,7 +262,7 @@ func (s *Service) queryBlobContents(c *call) error {
 		return err
 	}
 	var b state.Blob
-	blob, err := s.state.OpenBlob(&r, state.BlockBlob, nil, &b)
+	blob, err := s.state.Blobs.Open(&r, state.BlockBlob, nil, &b)
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ func (s *Service) putBlock(c *call) error {
 		return err
 	}
 	if n >= earlyCheck {
-		if err := s.state.CheckBlock(&w); err != nil {
+		if err := s.state.BlockBlobs.CheckBlock(&w); err != nil {
 			return c.unread(err)
 		}
 	}
@@ -67,7 +67,7 @@ func (s *Service) putBlock(c *call) error {
 		return err
 	}
 	defer up.Close()
-	result, err := s.state.StageBlock(&w, id, up)
+	result, err := s.state.BlockBlobs.StageBlock(&w, id, up)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (s *Service) getBlockList(c *call) error {
 	if err != nil {
 		return err
 	}
-	list, err := s.state.BlockLists(&r, committed, uncommitted)
+	list, err := s.state.BlockBlobs.BlockLists(&r, committed, uncommitted)
 	if err != nil {
 		return err
 	}
@@ -248,7 +248,7 @@ func (s *Service) putBlockList(c *call) error {
 	if err != nil {
 		return err
 	}
-	result, err := s.state.PutBlockList(&w, &b, refs)
+	result, err := s.state.BlockBlobs.PutBlockList(&w, &b, refs)
 	if err != nil {
 		return err
 	}

@@ -121,7 +121,7 @@ func (s *Service) receiveBody(c *call, w *state.Write, n int64, existing bool,
 		return nil, err
 	}
 	o := content.Options{CRC64: sent.hasCRC || c.version() >= v20190202}
-	if o.Sealer, err = s.state.Sealer(w, existing); err != nil {
+	if o.Sealer, err = s.state.Blobs.Sealer(w, existing); err != nil {
 		return nil, c.unread(err)
 	}
 	o.MD5 = wantMD5(o.Sealer) || sent.md5 != nil || !o.CRC64

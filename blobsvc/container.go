@@ -59,7 +59,7 @@ func (s *Service) newContainer(c *call, rec state.Container) (err error) {
 		return err
 	}
 	w := s.containerWrite(c)
-	changed, err := s.state.CreateContainer(&w, rec)
+	changed, err := s.state.Containers.Create(&w, rec)
 	if err == nil {
 		c.sendChanged(changed)
 	}
@@ -78,7 +78,7 @@ func (s *Service) readContainer(c *call) (rec state.Container, err error) {
 	if err != nil {
 		return rec, err
 	}
-	return s.state.GetContainer(c.Account, c.container, id, c.Now)
+	return s.state.Containers.Get(c.Account, c.container, id, c.Now)
 }
 
 // getContainerProperties: https://learn.microsoft.com/rest/api/storageservices/get-container-properties
@@ -155,7 +155,7 @@ func (s *Service) changeContainerMetadata(c *call, metadata []state.Meta) error 
 	if err != nil {
 		return err
 	}
-	changed, err := s.state.SetContainerMetadata(&w, metadata)
+	changed, err := s.state.Containers.SetMetadata(&w, metadata)
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (s *Service) deleteContainer(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := s.state.DeleteContainer(&w); err != nil {
+	if err := s.state.Containers.Delete(&w); err != nil {
 		return err
 	}
 	s.background.Wake()
@@ -194,7 +194,7 @@ func (s *Service) restoreContainer(c *call) error {
 		return wire.InvalidHeader("x-ms-deleted-container-version", version)
 	}
 	w := s.containerWrite(c)
-	if err := s.state.RestoreContainer(&w, name, deleted); err != nil {
+	if err := s.state.Containers.Restore(&w, name, deleted); err != nil {
 		return err
 	}
 	return c.Status(http.StatusCreated)
@@ -239,7 +239,7 @@ func (s *Service) setContainerACL(c *call) error {
 	if err != nil {
 		return err
 	}
-	changed, err := s.state.SetContainerACL(&w, access, policies)
+	changed, err := s.state.Containers.SetACL(&w, access, policies)
 	if err != nil {
 		return err
 	}
@@ -259,7 +259,7 @@ func wirePolicies(policies []state.StoredPolicy) []properties.StoredPolicy {
 
 // storedPolicy finds a stored access policy of the container that a request names.
 func (s *Service) storedPolicy(c *call, id string) (p auth.Policy, found bool, err error) {
-	rec, err := s.state.GetContainer(c.Account, c.container, "", c.Now)
+	rec, err := s.state.Containers.Get(c.Account, c.container, "", c.Now)
 	if err != nil {
 		if errors.Is(err, state.ErrContainerNotFound) {
 			err = nil

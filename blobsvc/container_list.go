@@ -80,7 +80,7 @@ func (s *Service) listContainers(c *call) error {
 	}
 	next := ""
 	x.Open("Containers")
-	err = s.state.ListContainers(&l, func(name string, rec *state.Container) (more bool) {
+	err = s.state.Containers.List(&l, func(name string, rec *state.Container) (more bool) {
 		if n--; n < 0 || len(x.Bytes()) > budget.Answer {
 			next = l.Marker(name, rec)
 			return false

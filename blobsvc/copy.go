@@ -48,7 +48,7 @@ func (s *Service) copyBlob(c *call) error {
 	}
 	cp.RehydrateHigh = high
 	src.local.Archived = true
-	result, err := s.state.CopyBlob(&w, &b, &src.local, cp)
+	result, err := s.state.Copies.Copy(&w, &b, &src.local, cp)
 	if errors.Is(err, state.ErrOtherEncryption) {
 		src.local.Archived = false // its bytes have to be read
 		return c.targetError(s.copyBytes(c, &src, &w, &b, cp, maxBlockBlob, copyError))
@@ -144,7 +144,7 @@ const maxBlockBlob = state.MaxCommittedBlocks * 4000 * mib
 // errors of the source.
 func (s *Service) copyBytes(c *call, src *copySource, w *state.Write, b *state.Blob, cp *state.Copy, limit int64,
 	asError func(error) error) error {
-	if err := s.state.CheckPut(w); err != nil {
+	if err := s.state.Blobs.CheckPut(w); err != nil {
 		return err
 	}
 	f, err := s.fetch(c, src, w, limit, fetchBlocks)
@@ -169,7 +169,7 @@ func (s *Service) copyBytes(c *call, src *copySource, w *state.Write, b *state.B
 	if cp.Tags {
 		b.Tags = f.from.Tags
 	}
-	result, err := s.state.PutCopy(w, b, f.up, f.blocks, cp)
+	result, err := s.state.Copies.Put(w, b, f.up, f.blocks, cp)
 	if err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func (s *Service) beginCopy(c *call, src *copySource) error {
 	if err != nil {
 		return err
 	}
-	if err := s.state.CheckPut(&w); err != nil {
+	if err := s.state.Blobs.CheckPut(&w); err != nil {
 		return c.targetError(err)
 	}
 	of, etag, err := s.describe(c, src)
@@ -223,7 +223,7 @@ func (s *Service) beginCopy(c *call, src *copySource) error {
 		return err
 	}
 	job := state.CopyJob{URL: src.url, Intent: src.remote.Intent, ETag: etag}
-	result, err := s.state.BeginCopy(&w, &b, cp, of.Length, &job)
+	result, err := s.state.Copies.Begin(&w, &b, cp, of.Length, &job)
 	if err != nil {
 		return c.targetError(err)
 	}
@@ -232,7 +232,7 @@ func (s *Service) beginCopy(c *call, src *copySource) error {
 
 // answerPending starts a copy in the background, and answers.
 func (s *Service) answerPending(c *call, r *state.Result, job *state.CopyJob) error {
-	if !s.state.Replicated() { // in a cluster, the node that does the background work continues all copies
+	if !s.state.Membership.Replicated() { // in a cluster, the node that does the background work continues all copies
 		s.copies.Start(job)
 	}
 	return c.answerStarted(r, &state.Copy{ID: job.ID}, state.CopyPending)
@@ -260,7 +260,7 @@ func (s *Service) abortCopy(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := s.state.AbortCopy(&w, id); err != nil {
+	if err := s.state.Copies.Abort(&w, id); err != nil {
 		return err
 	}
 	s.copies.Stop(id)
@@ -286,7 +286,7 @@ func (s *Service) incrementalCopy(c *call) error {
 	if src.remote != nil {
 		return s.beginIncremental(c, &src, &w, cp)
 	}
-	result, err := s.state.IncrementalCopy(&w, &src.local, cp)
+	result, err := s.state.Copies.CopyIncremental(&w, &src.local, cp)
 	if err != nil {
 		return copyError(err)
 	}
@@ -305,7 +305,7 @@ func (s *Service) beginIncremental(c *call, src *copySource, w *state.Write, cp 
 	if err != nil {
 		return err
 	}
-	if err := s.state.CheckIncremental(w, source, snapshot); err != nil { // before the source is asked
+	if err := s.state.Copies.CheckIncremental(w, source, snapshot); err != nil { // before the source is asked
 		return err
 	}
 	of, etag, err := s.describe(c, src)
@@ -316,7 +316,7 @@ func (s *Service) beginIncremental(c *call, src *copySource, w *state.Write, cp 
 		return state.ErrSourceType
 	}
 	job := state.CopyJob{URL: src.url, Intent: src.remote.Intent, ETag: etag, Snapshot: snapshot}
-	result, err := s.state.BeginIncremental(w, &of, source, cp, &job)
+	result, err := s.state.Copies.BeginIncremental(w, &of, source, cp, &job)
 	if err != nil {
 		return err
 	}

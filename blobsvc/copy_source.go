@@ -309,7 +309,7 @@ func (s *Service) copySummed(c *call, src *copySource, w *state.Write, b *state.
 				return result, "", err
 			}
 		}
-		result, err = s.state.CopyBlob(w, b, &src.local, cp)
+		result, err = s.state.Copies.Copy(w, b, &src.local, cp)
 		if !errors.Is(err, state.ErrSourceChanged) {
 			return result, crc, err
 		}
@@ -323,7 +323,7 @@ const maxSourceChanges = 5
 // sourceCRC returns the CRC64 of a source of this process, and which state of it was read.
 func (s *Service) sourceCRC(c *call, src *copySource) (crc string, of ticks.Ticks, err error) {
 	var from state.Blob
-	body, err := s.state.OpenSource(&src.local, c.Now, state.WholeBlob, false, &from)
+	body, err := s.state.Copies.OpenSource(&src.local, c.Now, state.WholeBlob, false, &from)
 	if err != nil {
 		return "", 0, err
 	}

@@ -92,7 +92,7 @@ func (s *Service) fetch(c *call, src *copySource, w *state.Write, limit int64, m
 	if n > limit {
 		return f, wire.ErrRequestBodyTooLarge
 	}
-	sealer, err := s.state.Sealer(w, mode == fetchExisting)
+	sealer, err := s.state.Blobs.Sealer(w, mode == fetchExisting)
 	if err != nil {
 		return f, err
 	}
@@ -123,7 +123,7 @@ func (s *Service) openSource(c *call, src *copySource, rng state.Range, blocks b
 		f.from = b.Blob
 		return b, b.Length, nil
 	}
-	b, err := s.state.OpenSource(&src.local, c.Now, rng, blocks, &f.from)
+	b, err := s.state.Copies.OpenSource(&src.local, c.Now, rng, blocks, &f.from)
 	f.blocks = b.Blocks
 	return b.Reader, b.Length, err
 }
@@ -175,7 +175,7 @@ func (s *Service) putBlockFromURL(c *call) error {
 	if f.up.Length == 0 {
 		return errInvalidRange
 	}
-	result, err := s.state.StageBlock(&w, id, f.up)
+	result, err := s.state.BlockBlobs.StageBlock(&w, id, f.up)
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func (s *Service) setAccessControl(c *call) error {
 		q.Set != nil && c.holds(auth.Need{On: auth.OnObject, All: "p"}) != nil {
 		return errAccess
 	}
-	result, err := s.state.SetAccess(&w, &q)
+	result, err := s.state.Paths.SetAccess(&w, &q)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (s *Service) checkAccess(c *call) error {
 		return err
 	}
 	var b state.Blob
-	if err := s.state.CheckAccess(&r, want, &b); err != nil {
+	if err := s.state.Paths.CheckAccess(&r, want, &b); err != nil {
 		return err
 	}
 	c.sendChanged(b.Changed)
@@ -143,7 +143,7 @@ func (s *Service) setAccessControlRecursive(c *call) error {
 		return errAccess
 	}
 	w := s.unconditional(c)
-	done, err := s.state.SetAccessRecursive(&w, &q, string(from), most, force)
+	done, err := s.state.Paths.SetAccessRecursive(&w, &q, string(from), most, force)
 	if err != nil {
 		return err
 	}

@@ -70,7 +70,7 @@ func (s *Service) appendPath(c *call) error {
 		return err
 	}
 	if n >= earlyCheck {
-		if err := s.state.CheckAppend(&w, lease); err != nil {
+		if err := s.state.Paths.CheckAppend(&w, lease); err != nil {
 			return c.unread(err)
 		}
 	}
@@ -80,7 +80,7 @@ func (s *Service) appendPath(c *call) error {
 	}
 	defer up.Close()
 	if flush {
-		b, err := s.state.FlushPath(&w,
+		b, err := s.state.Paths.Flush(&w,
 			&state.Flush{Position: position + n, Retain: true, Lease: lease, Append: up, AppendAt: position})
 		if err != nil {
 			return err
@@ -91,7 +91,7 @@ func (s *Service) appendPath(c *call) error {
 		if lease.Release {
 			return wire.InvalidHeader("x-ms-lease-action", c.Header("X-Ms-Lease-Action")) // a lease is released with a flush
 		}
-		result, err := s.state.AppendPath(&w, position, up, lease)
+		result, err := s.state.Paths.Append(&w, position, up, lease)
 		if err != nil {
 			return err
 		}
@@ -139,7 +139,7 @@ func (s *Service) flushPath(c *call) error {
 	if w.If.IfNoneMatch == "*" {
 		return wire.ErrNotModified // recorded
 	}
-	b, err := s.state.FlushPath(&w, &f)
+	b, err := s.state.Paths.Flush(&w, &f)
 	if err != nil {
 		return err
 	}

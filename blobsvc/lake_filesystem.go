@@ -82,7 +82,7 @@ func (s *Service) listFilesystems(c *call) error {
 	if !l.Start(c.Query.Get("continuation")) {
 		return invalidQuery("continuation", c.Query.Get("continuation"))
 	}
-	err = s.state.ListContainers(&l, func(name string, rec *state.Container) (more bool) {
+	err = s.state.Containers.List(&l, func(name string, rec *state.Container) (more bool) {
 		if len(doc.Filesystems) == n {
 			c.Set("x-ms-continuation", l.Marker(name, rec))
 			return false
@@ -150,7 +150,7 @@ func (s *Service) renameContainer(c *call) error {
 	if w.If.LeaseID, err = c.leaseID("X-Ms-Source-Lease-Id"); err != nil {
 		return err
 	}
-	if err := s.state.RenameContainer(&w, source); err != nil {
+	if err := s.state.Containers.Rename(&w, source); err != nil {
 		return err
 	}
 	return c.Status(http.StatusOK)

@@ -61,13 +61,13 @@ func (s *Service) listPaths(c *call) error {
 	defer w.free()
 	const head = `{"paths":[`
 	w.raw(head)
-	next, err := s.state.ListBlobs(c.Account, c.container, &l, w.write)
+	next, err := s.state.Blobs.List(c.Account, c.container, &l, w.write)
 	if err != nil {
 		return err
 	}
 	status := func(name string, b *state.Blob) error {
 		r := state.Read{Ref: state.Ref{Account: c.Account, Container: c.container, Blob: name}, Now: c.Now}
-		return s.state.GetStatus(&r, b)
+		return s.state.Blobs.Status(&r, b)
 	}
 	if len(w.prefixes) > 0 { // a directory that has a blob of its own was listed with that
 		w.without(func(name string) bool {

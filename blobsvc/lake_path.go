@@ -194,7 +194,7 @@ func (s *Service) createPath(c *call, directory bool) error {
 	if directory && !s.isTree(c) {
 		b.Metadata = append(b.Metadata, state.Meta{Name: folderMark, Value: "true"})
 	}
-	result, err := s.state.PutBlob(&w, &b, nil)
+	result, err := s.state.Blobs.Put(&w, &b, nil)
 	if errors.Is(err, state.ErrBlobExists) {
 		return s.pathExists(c)
 	}
@@ -396,7 +396,7 @@ func (s *Service) renamePath(c *call) error {
 	if _, err := c.lakeHeaders(); err != nil { // which a rename leaves as they are (recorded)
 		return err
 	}
-	result, err := s.state.Rename(&w, &src, &changes)
+	result, err := s.state.Paths.Rename(&w, &src, &changes)
 	if err != nil {
 		return createError(copyError(err))
 	}
@@ -438,7 +438,7 @@ func (s *Service) setPathProperties(c *call) error {
 	if !sent {
 		change = nil
 	}
-	b, err := s.state.SetPath(&w, change, headers)
+	b, err := s.state.Paths.Set(&w, change, headers)
 	if err != nil {
 		return err
 	}
@@ -457,16 +457,16 @@ func (s *Service) readStatus(c *call, want posix.Perm, unlock bool, b *state.Blo
 	}
 	r.Want = want
 	if unlock {
-		return s.state.GetBlob(&r, b)
+		return s.state.Blobs.Get(&r, b)
 	}
-	return s.state.GetStatus(&r, b)
+	return s.state.Blobs.Status(&r, b)
 }
 
 // readKind reads the record of the path, whatever the conditions of the request.
 func (s *Service) readKind(c *call, b *state.Blob) error {
 	r := state.Read{Ref: state.Ref{Account: c.Account, Container: c.container, Blob: c.blob, Caller: c.caller()},
 		Now: c.Now}
-	return s.state.GetStatus(&r, b)
+	return s.state.Blobs.Status(&r, b)
 }
 
 // sendPath sets the headers that the answers about a path share.
@@ -604,7 +604,7 @@ func (s *Service) deletePath(c *call) error {
 	if token := c.Query.Get("continuation"); token != "" {
 		return invalidQuery("continuation", token) // a deletion takes one request
 	}
-	deletion, err := s.state.DeletePath(&w, recursive)
+	deletion, err := s.state.Paths.Delete(&w, recursive)
 	if err != nil {
 		return err
 	}
@@ -632,7 +632,7 @@ func (s *Service) deleteFlat(c *call, w *state.Write, recursive bool) error {
 	}
 	l.From = from
 	var below []string
-	next, err := s.state.ListBlobs(c.Account, c.container, &l, func(item state.Item) error {
+	next, err := s.state.Blobs.List(c.Account, c.container, &l, func(item state.Item) error {
 		below = append(below, strings.Clone(item.Name))
 		return nil
 	})
@@ -645,7 +645,8 @@ func (s *Service) deleteFlat(c *call, w *state.Write, recursive bool) error {
 	for _, name := range below {
 		one := *w
 		one.Blob, one.If = name, state.Preconditions{}
-		if _, err := s.state.DeleteBlob(&one, state.IncludeSnapshots); err != nil && !errors.Is(err, state.ErrBlobNotFound) {
+		if _, err := s.state.Blobs.Delete(&one, state.IncludeSnapshots); err != nil &&
+			!errors.Is(err, state.ErrBlobNotFound) {
 			return err
 		}
 	}
@@ -653,7 +654,7 @@ func (s *Service) deleteFlat(c *call, w *state.Write, recursive bool) error {
 		c.Set("x-ms-continuation", encodeMarker(next))
 		return c.Status(http.StatusOK)
 	}
-	_, err = s.state.DeleteBlob(w, state.IncludeSnapshots)
+	_, err = s.state.Blobs.Delete(w, state.IncludeSnapshots)
 	if errors.Is(err, state.ErrBlobNotFound) && (len(below) > 0 || l.From != nil) {
 		err = nil // a directory of which only the names below it tell
 	}
@@ -707,7 +708,7 @@ func (s *Service) undeletePath(c *call) error {
 		source = c.blob
 	}
 	w := s.unconditional(c)
-	b, err := s.state.RestorePath(&w, source, id)
+	b, err := s.state.Paths.Restore(&w, source, id)
 	if err != nil {
 		return err
 	}

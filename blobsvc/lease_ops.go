@@ -121,7 +121,7 @@ func (s *Service) leaseBlob(c *call) error {
 	if err != nil {
 		return err
 	}
-	result, err := s.state.LeaseBlob(&w, &q)
+	result, err := s.state.Blobs.Lease(&w, &q)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (s *Service) leaseContainer(c *call) error {
 	}
 	w := s.containerWrite(c)
 	w.If.Conditions = state.Conditions(conditions)
-	result, err := s.state.LeaseContainer(&w, &q)
+	result, err := s.state.Containers.Lease(&w, &q)
 	if err != nil {
 		return err
 	}

@@ -18,13 +18,13 @@ import (
 // Clean does all background work but compaction now.
 func (s *Service) Clean(ctx context.Context) error {
 	now := s.now()
-	return errors.Join(s.state.ExpireBlobs(ctx, now), s.state.FlushAccesses(ctx),
-		s.background.feeds.Write(ctx, s.accounts.Names(), now), s.state.Tidy(ctx, now))
+	return errors.Join(s.state.Maintenance.ExpireBlobs(ctx, now), s.state.Maintenance.FlushAccesses(ctx),
+		s.background.feeds.Write(ctx, s.accounts.Names(), now), s.state.Maintenance.Tidy(ctx, now))
 }
 
 // Compact gives space back, see [extent.Store.Compact].
 func (s *Service) Compact(ctx context.Context, o extent.CompactOptions) (extent.Compacted, error) {
-	return s.state.Compact(ctx, o)
+	return s.state.Maintenance.Compact(ctx, o)
 }
 
 // Audit is the result of [Check].
@@ -111,7 +111,9 @@ func CompactFolder(ctx context.Context, path, extents string, bytesPerSecond int
 }
 
 // Audit checks a service that runs, for tests: no request may be under way.
-func (s *Service) Audit(report func(error)) (state.Audit, error) { return s.state.Audit(report) }
+func (s *Service) Audit(report func(error)) (state.Audit, error) {
+	return s.state.Maintenance.Audit(report)
+}
 
 // background runs background work in rounds. The pending work is in the state, so it continues after a restart.
 type background struct {
@@ -170,30 +172,30 @@ type failedWork struct {
 
 // round does all background work that is due. tidy also includes the work that needs a scan.
 func (b *background) round(ctx context.Context, now time.Time, tidy bool) (failed []failedWork) {
-	collect := b.state.Collect
+	collect := b.state.Maintenance.Collect
 	if tidy {
-		collect = b.state.Tidy
+		collect = b.state.Maintenance.Tidy
 	}
 	do := func(what string, err error) {
 		if err != nil {
 			failed = append(failed, failedWork{what, err})
 		}
 	}
-	worker, err := b.state.Claim(now)
+	worker, err := b.state.Membership.Claim(now)
 	do("claiming the background work of the cluster", err)
 	if worker {
-		do("deleting expired blobs", b.state.ExpireBlobs(ctx, now))
+		do("deleting expired blobs", b.state.Maintenance.ExpireBlobs(ctx, now))
 		do("writing the change feed", b.feeds.Write(ctx, b.accounts(), now))
 		do("removing deleted data", b.remove(ctx, func(ctx context.Context) error { return collect(ctx, now) }))
 	}
-	if b.state.Replicated() {
+	if b.state.Membership.Replicated() {
 		do("continuing copies", b.continueCopies(worker))
 		for _, account := range b.accounts() { // scopes that an account was given while the process runs
 			do("creating keys of encryption scopes", b.scopes.Declare(account))
 		}
 	}
-	do("writing access times", b.state.FlushAccesses(ctx))
-	do("compacting extents", b.state.CompactDue(ctx, now))
+	do("writing access times", b.state.Maintenance.FlushAccesses(ctx))
+	do("compacting extents", b.state.Maintenance.CompactDue(ctx, now))
 	return failed
 }
 
@@ -225,4 +227,4 @@ func (b *background) continueCopies(worker bool) error {
 type Usage = state.Usage
 
 // Usage returns the space that the service's state takes.
-func (s *Service) Usage() (Usage, error) { return s.state.Usage() }
+func (s *Service) Usage() (Usage, error) { return s.state.Maintenance.Usage() }

@@ -129,7 +129,7 @@ func (c *call) pageWrite() (p pageWrite, err error) {
 
 // writePages writes received content, or clears the pages if up is nil, and sets headers of the response.
 func (s *Service) writePages(c *call, w *state.Write, p pageWrite, up *content.Upload) (encryption.ID, error) {
-	result, err := s.state.WritePages(w, p.start, p.end, p.conditions, up)
+	result, err := s.state.PageBlobs.Write(w, p.start, p.end, p.conditions, up)
 	if err != nil {
 		return encryption.ID{}, err
 	}
@@ -225,7 +225,7 @@ func (s *Service) getPageRanges(c *call) error {
 	if partial {
 		within = &rng
 	}
-	ranges, err := s.state.PageRanges(&r, within, previous)
+	ranges, err := s.state.PageBlobs.Ranges(&r, within, previous)
 	if err != nil {
 		return err
 	}

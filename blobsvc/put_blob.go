@@ -35,7 +35,7 @@ func (s *Service) putBlockBlob(c *call) error {
 		return err
 	}
 	if n >= earlyCheck {
-		if err := s.state.CheckPut(&w); err != nil {
+		if err := s.state.Blobs.CheckPut(&w); err != nil {
 			return c.unread(err)
 		}
 	}
@@ -63,7 +63,7 @@ func (s *Service) putContent(c *call, w *state.Write, b *state.Blob, up *content
 	if b.Headers.MD5 == "" {
 		b.Headers.MD5 = string(up.MD5)
 	}
-	result, err := s.state.PutBlob(w, b, up)
+	result, err := s.state.Blobs.Put(w, b, up)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (s *Service) createAppendBlob(c *call) error {
 
 // createEmpty creates a blob without content and answers.
 func (s *Service) createEmpty(c *call, w *state.Write, b *state.Blob) error {
-	result, err := s.state.PutBlob(w, b, nil)
+	result, err := s.state.Blobs.Put(w, b, nil)
 	if err != nil {
 		return err
 	}

@@ -141,7 +141,7 @@ func New(c Config) (*Service, error) {
 	s.copies = copysource.NewCopier(
 		copysource.CopierConfig{State: s.state, Scopes: s.scopes, Sources: s.sources, Pause: c.CopyPause, Now: c.Now,
 			Log: c.Log, Errors: azureError})
-	s.website = &website.Handler{State: s.state, Properties: s.properties, Errors: azureError, Common: c.Common}
+	s.website = &website.Handler{Blobs: s.state.Blobs, Properties: s.properties, Errors: azureError, Common: c.Common}
 	s.background = &background{state: s.state, copies: s.copies, scopes: s.scopes,
 		feeds: &changefeed.Writer{State: s.state}, accounts: s.accounts.Names, now: c.Now, log: c.Log, wake: s.wake}
 	s.handler = frontend.New(frontend.Config[*Service, *call]{
@@ -175,7 +175,7 @@ func New(c Config) (*Service, error) {
 	}
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(context.Background())
-	if !s.state.Replicated() {
+	if !s.state.Membership.Replicated() {
 		if err := s.copies.Resume(); err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
@@ -219,7 +219,7 @@ func (s *Service) openState(c *Config) (err error) {
 			return errors.Join(fmt.Errorf("encryption scopes: %w", err), s.state.Close())
 		}
 	}
-	if err := s.state.EachProperties(s.properties.Load); err != nil {
+	if err := s.state.Accounts.EachProperties(s.properties.Load); err != nil {
 		return errors.Join(err, s.state.Close())
 	}
 	return nil
@@ -227,11 +227,11 @@ func (s *Service) openState(c *Config) (err error) {
 
 // checkNamespaces fails if the namespace of an account is not of the kind that its containers have.
 func (s *Service) checkNamespaces() error {
-	if s.state.Replicated() {
+	if s.state.Membership.Replicated() {
 		return nil // which may not be readable yet; the first container that would differ is refused
 	}
 	for _, account := range s.accounts.Names() {
-		is, known, err := s.state.Namespace(account)
+		is, known, err := s.state.Accounts.Namespace(account)
 		if err != nil {
 			return err
 		}
@@ -271,24 +271,24 @@ func (s *Service) follower(c *Config) state.Follower {
 }
 
 // Replication returns the state of the replicated log; ok is false for a service of a single machine.
-func (s *Service) Replication() (r replog.Status, ok bool) { return s.state.Replication() }
+func (s *Service) Replication() (r replog.Status, ok bool) { return s.state.Membership.Replication() }
 
 // Snapshot puts a snapshot of the metadata into the replicated log, for nodes that join; see [store.DB.Snapshot].
-func (s *Service) Snapshot(ctx context.Context) error { return s.state.Snapshot(ctx) }
+func (s *Service) Snapshot(ctx context.Context) error { return s.state.Membership.Snapshot(ctx) }
 
 // MissingContent returns how many bytes of content this node of a cluster lacks. It fetches them on demand, and copies
 // them in the background. known is false until all other nodes have said since its start what they have.
-func (s *Service) MissingContent() (missing int64, known bool) { return s.state.Behind() }
+func (s *Service) MissingContent() (missing int64, known bool) { return s.state.Membership.Behind() }
 
 // HealedContent returns the number of damaged records of content that were replaced by copies of other nodes.
-func (s *Service) HealedContent() int64 { return s.state.Healed() }
+func (s *Service) HealedContent() int64 { return s.state.Membership.Healed() }
 
 // blobChanged reports a blob that was created or written, see Config.Changed.
 func (s *Service) blobChanged(account, container, blob string) {
 	if s.changed != nil {
 		s.changed(account, container, blob)
 	}
-	if s.feed != nil && !s.state.Replicated() { // otherwise follower does
+	if s.feed != nil && !s.state.Membership.Replicated() { // otherwise follower does
 		s.feed.Add(longpoll.Key(account, container), blob)
 	}
 }
@@ -309,7 +309,7 @@ func (s *Service) Handler() http.Handler {
 func (s *Service) Close() error {
 	s.closed.Do(func() {
 		s.stop()
-		s.state.Interrupt()
+		s.state.Membership.Interrupt()
 		s.done.Wait()
 		s.copies.Close()
 		s.sources.Close()
@@ -340,7 +340,7 @@ func (s *Service) admit(c *call, id auth.Identity, need auth.Need) error {
 	if c.Query.Has("versionid") { // what a blob once was is not what its owner shows to the public
 		return frontend.RefuseAnonymous(c.Request)
 	}
-	rec, err := s.state.GetContainer(c.Account, c.container, "", c.Now)
+	rec, err := s.state.Containers.Get(c.Account, c.container, "", c.Now)
 	if err == nil && (rec.Access == "container" || rec.Access == "blob" && need.Public == auth.PublicBlob) {
 		return nil
 	}

@@ -78,7 +78,7 @@ func (s *Service) setBlobTags(c *call) error {
 		return err
 	}
 	w.If.Conditions = state.Conditions(conditions)
-	if err := s.state.SetTags(&w, list); err != nil {
+	if err := s.state.Tags.Set(&w, list); err != nil {
 		return err
 	}
 	return c.Status(http.StatusNoContent)
@@ -98,7 +98,7 @@ func (s *Service) getBlobTags(c *call) error {
 	if own {
 		r.If.Conditions = state.Conditions(conditions)
 	}
-	tags, err := s.state.Tags(&r)
+	tags, err := s.state.Tags.Get(&r)
 	if own && (errors.Is(err, state.ErrNotModified) || errors.Is(err, state.ErrUnsatisfiable)) {
 		err = state.ErrConditionNotMet // never 304
 	}
@@ -139,7 +139,7 @@ func (s *Service) findBlobsByTags(c *call) error {
 	if q.From, err = c.marker("marker"); err != nil {
 		return err
 	}
-	found, next, err := s.state.FindByTags(&q)
+	found, next, err := s.state.Tags.Find(&q)
 	if err != nil {
 		return err
 	}

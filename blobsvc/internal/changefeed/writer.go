@@ -80,14 +80,14 @@ func (w *Writer) Write(ctx context.Context, accounts []string, now time.Time) er
 // writeSome does one step for one account. more is set if there may be another to do.
 func (w *Writer) writeSome(account string, now time.Time) (more bool, err error) {
 	var st progress
-	text, err := w.State.FeedState(account)
+	text, err := w.State.Feed.State(account)
 	if err == nil && text != nil {
 		err = json.Unmarshal(text, &st)
 	}
 	if err != nil {
 		return false, err
 	}
-	events, more, err := w.State.Events(account, maxEvents, maxEventBytes)
+	events, more, err := w.State.Feed.Events(account, maxEvents, maxEventBytes)
 	if err != nil {
 		return false, err
 	}
@@ -211,6 +211,6 @@ func (b *batch) commit(st *progress, events []state.Event) error {
 	if err != nil {
 		return err
 	}
-	return b.state.CommitFeed(&state.FeedCommit{Account: b.account, Files: b.files, Events: events, Before: b.before,
+	return b.state.Feed.Commit(&state.FeedCommit{Account: b.account, Files: b.files, Events: events, Before: b.before,
 		State: text}, ticks.Of(b.now))
 }

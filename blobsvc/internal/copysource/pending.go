@@ -74,7 +74,7 @@ func (p *Copier) Close() {
 
 // Resume continues the copies that are pending.
 func (p *Copier) Resume() error {
-	jobs, err := p.State.PendingCopies()
+	jobs, err := p.State.Copies.Pending()
 	for i := range jobs {
 		p.Start(&jobs[i])
 	}
@@ -148,7 +148,7 @@ func (p *Copier) run(ctx context.Context, job *state.CopyJob) {
 		}
 		if p.final(err) || attempt >= copyAttempts {
 			p.Log.Warn("copy failed", "service", "blob", "copy", job.ID, "err", err)
-			if err := p.State.FailCopy(job, p.describe(err), p.Now()); err != nil && !errors.Is(err, state.ErrCopyGone) {
+			if err := p.State.Copies.Fail(job, p.describe(err), p.Now()); err != nil && !errors.Is(err, state.ErrCopyGone) {
 				p.Log.Error("recording a failed copy failed", "service", "blob", "copy", job.ID, "err", err)
 			}
 			return
@@ -183,7 +183,7 @@ func (p *Copier) describe(err error) string {
 // transfer fetches the rest of a copy and completes it. moved is set if a chunk arrived.
 func (p *Copier) transfer(ctx context.Context, job *state.CopyJob) (moved bool, err error) {
 	var b state.Blob
-	stored, err := p.State.LoadCopy(job, &b)
+	stored, err := p.State.Copies.Load(job, &b)
 	if err != nil {
 		return false, err
 	}
@@ -192,7 +192,7 @@ func (p *Copier) transfer(ctx context.Context, job *state.CopyJob) (moved bool, 
 	}
 	at, total := b.Copy.Copied, b.Copy.Total
 	if at > 0 && stored.ETag == "" {
-		if err := p.State.RewindCopy(job, p.Now()); err != nil {
+		if err := p.State.Copies.Rewind(job, p.Now()); err != nil {
 			return false, err
 		}
 		at = 0
@@ -202,7 +202,7 @@ func (p *Copier) transfer(ctx context.Context, job *state.CopyJob) (moved bool, 
 			return moved, err
 		}
 	}
-	return moved, p.State.EndCopy(job, p.Now())
+	return moved, p.State.Copies.End(job, p.Now())
 }
 
 // fetch fetches the content of a source from an offset on, in chunks.
@@ -223,7 +223,7 @@ func (p *Copier) fetch(ctx context.Context, job *state.CopyJob, b *state.Blob, a
 		if err != nil {
 			return moved, err
 		}
-		err = p.State.AddChunk(job, at, up, p.Now())
+		err = p.State.Copies.AddChunk(job, at, up, p.Now())
 		up.Close()
 		if err != nil {
 			return moved, err
@@ -270,14 +270,14 @@ func (p *Copier) transferSnapshot(ctx context.Context, job *state.CopyJob, b *st
 		if err != nil {
 			return moved, err
 		}
-		err = p.State.AddSpans(job, batch, up, p.Now())
+		err = p.State.Copies.AddSpans(job, batch, up, p.Now())
 		up.Close()
 		if err != nil {
 			return moved, err
 		}
 		at, moved = batch[len(batch)-1].End, true
 	}
-	return moved, p.State.EndSnapshot(job, cleared, p.Now())
+	return moved, p.State.Copies.EndSnapshot(job, cleared, p.Now())
 }
 
 // fetchSpans stores ranges of the source durably, one after another. The caller closes the upload.

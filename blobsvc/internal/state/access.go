@@ -53,7 +53,7 @@ func (a *accesses) take() map[string]ticks.Ticks {
 }
 
 // FlushAccesses writes the access times that were noted into the records.
-func (s *Store) FlushAccesses(ctx context.Context) error {
+func (s Maintenance) FlushAccesses(ctx context.Context) error {
 	keys := s.accesses.take()
 	batch := make(map[string]ticks.Ticks, min(len(keys), accessBatch))
 	for k, at := range keys {

@@ -39,8 +39,11 @@ func (q *AccessChange) apply(b *Blob, caller *posix.Caller) error {
 	return nil
 }
 
+// Paths has the operations on files and directories that the dfs endpoint alone has.
+type Paths struct{ *core }
+
 // SetAccess changes the access control of a file or directory.
-func (s *Store) SetAccess(w *Write, q *AccessChange) (Result, error) {
+func (s Paths) SetAccess(w *Write, q *AccessChange) (Result, error) {
 	changing := *w
 	changing.right = ofOwner
 	return s.updateBlob(&changing, (*Preconditions).checkWrite, func(c *change, b *Blob) error {
@@ -77,7 +80,7 @@ const accessBatchSize = 200
 // SetAccessRecursive changes the access control of at most most items: the file or directory that w names, and what is
 // below it, from a path on. Items that cannot be changed are among the failed ones; unless force is set, the first
 // transaction with one is the last.
-func (s *Store) SetAccessRecursive(w *Write, q *AccessChange, from string, most int, force bool) (sum AccessBatch,
+func (s Paths) SetAccessRecursive(w *Write, q *AccessChange, from string, most int, force bool) (sum AccessBatch,
 	err error) {
 	for {
 		var part AccessBatch
@@ -199,7 +202,7 @@ func (c *change) eachBelow(from string, fn func(e entry, path string) (more bool
 }
 
 // CheckAccess returns nil if the caller of r has permissions on what it names.
-func (s *Store) CheckAccess(r *Read, want posix.Perm, b *Blob) error {
+func (s Paths) CheckAccess(r *Read, want posix.Perm, b *Blob) error {
 	checked := *r
 	checked.Want = want
 	return s.view(&checked, b, func(*store.Tx, item) error {

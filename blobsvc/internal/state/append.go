@@ -30,8 +30,11 @@ type AppendResult struct {
 	Offset, Blocks int64
 }
 
-// AppendBlock adds uploaded content to the end of an append blob.
-func (s *Store) AppendBlock(w *Write, conditions AppendConditions, up *content.Upload) (out AppendResult, err error) {
+// AppendBlobs has the operations on append blobs alone.
+type AppendBlobs struct{ *core }
+
+// Append adds uploaded content to the end of an append blob.
+func (s AppendBlobs) Append(w *Write, conditions AppendConditions, up *content.Upload) (out AppendResult, err error) {
 	result, err := s.updateBlob(w, (*Preconditions).checkWrite, func(c *change, b *Blob) error {
 		if b.Kind != AppendBlob {
 			return ErrBlobType
@@ -79,9 +82,9 @@ func (c *change) extend(b *Blob, up *content.Upload) error {
 	return nil
 }
 
-// SealBlob ends an append blob. Sealing a sealed blob succeeds and changes nothing. Of the conditions, the position
+// Seal ends an append blob. Sealing a sealed blob succeeds and changes nothing. Of the conditions, the position
 // alone counts.
-func (s *Store) SealBlob(w *Write, conditions AppendConditions) (Result, error) {
+func (s AppendBlobs) Seal(w *Write, conditions AppendConditions) (Result, error) {
 	return s.updateBlob(w, (*Preconditions).checkWrite, func(c *change, b *Blob) error {
 		if b.Kind != AppendBlob {
 			return ErrBlobType

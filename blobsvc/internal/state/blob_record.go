@@ -72,7 +72,7 @@ type Blob struct {
 	Blocks int64
 	// Sealed is set for an append blob that takes no more blocks.
 	Sealed bool
-	// Lake is set for a file that Path Create made: only AppendPath and FlushPath add to it, and only blocks to others.
+	// Lake is set for a file that Path Create made: only Append and Flush of [Paths] add to it, and only blocks to others.
 	// Either endpoint overwrites it.
 	Lake bool
 

@@ -21,9 +21,12 @@ const (
 	maxUncommittedBlocks = 100_000
 )
 
+// BlockBlobs has the operations on the blocks of block blobs, committed and uncommitted.
+type BlockBlobs struct{ *core }
+
 // CheckBlock reports early whether a block is worth receiving: it fails as StageBlock would. Of the preconditions, the
 // lease alone counts.
-func (s *Store) CheckBlock(w *Write) error {
+func (s BlockBlobs) CheckBlock(w *Write) error {
 	return s.db.View(func(tx *store.Tx) error {
 		p, err := w.find(tx)
 		if err != nil {
@@ -67,7 +70,7 @@ func (w *Write) checkBlockTarget(tx *store.Tx, it item, now ticks.Ticks) error {
 
 // StageBlock records an uncommitted block with the content that was uploaded. Of the preconditions, the lease alone
 // counts.
-func (s *Store) StageBlock(w *Write, id string, up *content.Upload) (Result, error) {
+func (s BlockBlobs) StageBlock(w *Write, id string, up *content.Upload) (Result, error) {
 	return s.update(w, func(c *change) error {
 		if err := c.enter(); err != nil {
 			return err
@@ -116,8 +119,8 @@ func (c *change) stage(id string, up *content.Upload) error {
 	return nil
 }
 
-// PutBlockList makes the blocks that refs name the content of blob, and writes it as PutBlob does.
-func (s *Store) PutBlockList(w *Write, blob *Blob, refs []BlockRef) (Result, error) {
+// PutBlockList makes the blocks that refs name the content of blob, and writes it as Blobs.Put does.
+func (s BlockBlobs) PutBlockList(w *Write, blob *Blob, refs []BlockRef) (Result, error) {
 	return s.update(w, func(c *change) error {
 		b := *blob
 		if err := c.enter(); err != nil {
@@ -220,7 +223,7 @@ type Block struct {
 }
 
 // BlockLists returns the blocks of a block blob, and the uncommitted blocks under its name.
-func (s *Store) BlockLists(r *Read, committed, uncommitted bool) (list BlockLists, err error) {
+func (s BlockBlobs) BlockLists(r *Read, committed, uncommitted bool) (list BlockLists, err error) {
 	err = s.db.View(func(tx *store.Tx) error {
 		it, err := r.existing(tx)
 		if err != nil {
@@ -296,7 +299,7 @@ const (
 
 // DeleteUncommitted deletes a blob that has uncommitted blocks alone. It fails with [ErrBlobNotFound] if there is no
 // such block, or if the blob exists.
-func (s *Store) DeleteUncommitted(w *Write) error {
+func (s BlockBlobs) DeleteUncommitted(w *Write) error {
 	_, err := s.update(w, func(c *change) error {
 		if err := c.enter(); err != nil {
 			return err

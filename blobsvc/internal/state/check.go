@@ -65,7 +65,7 @@ func Check(path, extents string, report func(error), progress func(read int64)) 
 }
 
 // Audit checks a service that runs, for tests: no request may be under way.
-func (s *Store) Audit(report func(error)) (a Audit, err error) {
+func (s Maintenance) Audit(report func(error)) (a Audit, err error) {
 	if err := s.db.Check(report); err != nil {
 		return a, err
 	}

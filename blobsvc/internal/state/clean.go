@@ -23,19 +23,22 @@ import (
 //   - uncommitted blocks are dropped a week after the last of them was staged;
 //   - compaction gives back the space of content that lost its last reference (compact.go).
 
+// Maintenance has the background work, the checker, and the figures about both.
+type Maintenance struct{ *core }
+
 // Tidy removes deleted data past its retention, abandoned uncommitted blocks, and garbage. It reads all uncommitted
 // blocks and deleted containers; Collect is cheaper.
-func (s *Store) Tidy(ctx context.Context, now time.Time) error {
+func (s Maintenance) Tidy(ctx context.Context, now time.Time) error {
 	return errors.Join(s.purgeContainers(ctx, now), s.purgeTrash(ctx, now), s.expireBlocks(ctx, now), s.Collect(ctx, now))
 }
 
 // Collect removes deleted blobs past their retention, and garbage.
-func (s *Store) Collect(ctx context.Context, now time.Time) error {
+func (s Maintenance) Collect(ctx context.Context, now time.Time) error {
 	return errors.Join(s.purgeBlobs(ctx, now), s.collectGarbage(ctx))
 }
 
 // collectGarbage removes all garbage.
-func (s *Store) collectGarbage(ctx context.Context) error {
+func (s Maintenance) collectGarbage(ctx context.Context) error {
 	for ctx.Err() == nil {
 		var key []byte
 		var account string
@@ -160,7 +163,7 @@ func (r *remover) keys(tx *store.Tx, bucket store.Bucket, id uint64, each func(k
 }
 
 // expireBlocks drops uncommitted blocks that were abandoned.
-func (s *Store) expireBlocks(ctx context.Context, now time.Time) error {
+func (s Maintenance) expireBlocks(ctx context.Context, now time.Time) error {
 	limit := ticks.Of(now.Add(-blockLifetime))
 	return s.sweep(ctx, sweep.Rule{Bucket: pendingBucket, Decide: func(_, v []byte) (sweep.Decision, error) {
 		p, err := decodePending(v)
@@ -183,7 +186,7 @@ func (s *Store) expireBlocks(ctx context.Context, now time.Time) error {
 }
 
 // sweep removes from a bucket the records that the rule selects, and counts the content that it freed.
-func (s *Store) sweep(ctx context.Context, r sweep.Rule) error {
+func (s Maintenance) sweep(ctx context.Context, r sweep.Rule) error {
 	done, err := sweep.Run(ctx, s.db, r)
 	s.freed.Add(done.Freed)
 	return err
@@ -191,7 +194,7 @@ func (s *Store) sweep(ctx context.Context, r sweep.Rule) error {
 
 // sweepDue removes from a bucket the entries that are due: their keys begin with the time of that, in ticks. remove
 // does the rest for each and returns how many bytes of content it freed.
-func (s *Store) sweepDue(ctx context.Context, bucket store.Bucket, now time.Time,
+func (s Maintenance) sweepDue(ctx context.Context, bucket store.Bucket, now time.Time,
 	remove func(tx *store.Tx, k, v []byte) (int64, error)) error {
 	limit := uint64(ticks.Of(now))
 	return s.sweep(ctx, sweep.Rule{Bucket: bucket, Remove: remove, Decide: func(k, _ []byte) (sweep.Decision, error) {

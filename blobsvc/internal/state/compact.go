@@ -30,7 +30,7 @@ type schedule struct {
 }
 
 // CompactDue compacts extents if it is worth it now. One goroutine calls it, now and then.
-func (s *Store) CompactDue(ctx context.Context, now time.Time) error {
+func (s Maintenance) CompactDue(ctx context.Context, now time.Time) error {
 	t := &s.compaction
 	if t.last.IsZero() {
 		*t = schedule{last: now, next: now.Add(compactEvery), size: s.extents.Size()}
@@ -61,14 +61,14 @@ const maxCompactRounds = 16
 // is not nil, receives the bytes that were moved and those to move.
 func CompactFolder(ctx context.Context, path, extents string, bytesPerSecond int64,
 	progress func(moved, total int64)) (before, after int64, err error) {
-	s := &Store{}
+	s := newStore(&core{})
 	if err := s.openFiles(path, extents, store.Options{}, -1); err != nil {
 		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	files := s.extents
 	before = files.Size()
-	if err := s.Tidy(ctx, time.Now()); err != nil {
+	if err := s.Maintenance.Tidy(ctx, time.Now()); err != nil {
 		return before, files.Size(), err
 	}
 	o := extent.CompactOptions{MinLive: 1, BytesPerSecond: cmp.Or(bytesPerSecond, -1)}
@@ -77,7 +77,7 @@ func CompactFolder(ctx context.Context, path, extents string, bytesPerSecond int
 		o.Progress = func(now, total int64) { progress(moved+now, moved+total) }
 	}
 	for range maxCompactRounds {
-		done, err := s.Compact(ctx, o)
+		done, err := s.Maintenance.Compact(ctx, o)
 		moved += done.Moved
 		if err != nil {
 			return before, files.Size(), err
@@ -91,7 +91,7 @@ func CompactFolder(ctx context.Context, path, extents string, bytesPerSecond int
 
 // Compact gives space back: it removes extents without references, and moves the rest of those with few references. It
 // may run beside requests.
-func (s *Store) Compact(ctx context.Context, o extent.CompactOptions) (extent.Compacted, error) {
+func (s Maintenance) Compact(ctx context.Context, o extent.CompactOptions) (extent.Compacted, error) {
 	done, err := s.extents.Compact(ctx, extent.Owner{Refs: s.references, Move: s.move}, o)
 	s.compactions.Add(1)
 	s.compactionFreed.Add(done.Freed)
@@ -107,12 +107,12 @@ const (
 )
 
 // references calls yield for every slice that a record refers to.
-func (s *Store) references(ctx context.Context, yield func(extent.Ref) bool) error {
+func (s *core) references(ctx context.Context, yield func(extent.Ref) bool) error {
 	return s.db.View(func(tx *store.Tx) error { return eachReference(ctx, tx, yield) })
 }
 
 // allReferences is an Options.Refs of package extent.
-func (s *Store) allReferences(yield func(extent.Ref) bool) error {
+func (s *core) allReferences(yield func(extent.Ref) bool) error {
 	return s.references(context.Background(), yield)
 }
 
@@ -180,7 +180,7 @@ func eachReference(ctx context.Context, tx *store.Tx, yield func(extent.Ref) boo
 }
 
 // move makes records refer to the new places of content. A record that changed since then is left alone.
-func (s *Store) move(_ context.Context, moves []extent.Move) error {
+func (s Maintenance) move(_ context.Context, moves []extent.Move) error {
 	return s.db.Update(func(tx *store.Tx) error {
 		for _, m := range moves {
 			if len(m.Key) == 0 {

@@ -25,8 +25,11 @@ type ContainerWrite struct {
 	Owner string
 }
 
-// CreateContainer creates a container with the properties of rec, and returns the time of its creation.
-func (s *Store) CreateContainer(w *ContainerWrite, rec Container) (ticks.Ticks, error) {
+// Containers has the operations on containers.
+type Containers struct{ *core }
+
+// Create creates a container with the properties of rec, and returns the time of its creation.
+func (s Containers) Create(w *ContainerWrite, rec Container) (ticks.Ticks, error) {
 	drawn := s.ticks.Next(w.Now)
 	var changed ticks.Ticks
 	err := s.db.Update(func(tx *store.Tx) error {
@@ -53,8 +56,8 @@ func (s *Store) CreateContainer(w *ContainerWrite, rec Container) (ticks.Ticks, 
 	return changed, err
 }
 
-// GetContainer reads a container. A lease ID that is sent must be right.
-func (s *Store) GetContainer(account, container, lease string, now time.Time) (rec Container, err error) {
+// Get reads a container. A lease ID that is sent must be right.
+func (s Containers) Get(account, container, lease string, now time.Time) (rec Container, err error) {
 	err = s.db.View(func(tx *store.Tx) (err error) {
 		rec, err = getContainer(tx, account, container)
 		return err
@@ -67,7 +70,7 @@ func (s *Store) GetContainer(account, container, lease string, now time.Time) (r
 
 // updateContainer changes a container in one transaction. leased demands the ID of a lease, as Azure does for Delete
 // Container alone; the others need none and refuse a wrong one.
-func (s *Store) updateContainer(w *ContainerWrite, leased bool, fn func(*store.Tx, *Container) error) error {
+func (s Containers) updateContainer(w *ContainerWrite, leased bool, fn func(*store.Tx, *Container) error) error {
 	return s.db.Update(func(tx *store.Tx) error {
 		now := s.now(tx, w.Now)
 		rec, err := getContainer(tx, w.Account, w.Container)
@@ -89,19 +92,19 @@ func (s *Store) updateContainer(w *ContainerWrite, leased bool, fn func(*store.T
 	})
 }
 
-// SetContainerMetadata replaces the metadata of a container, and returns the time of the change.
-func (s *Store) SetContainerMetadata(w *ContainerWrite, metadata []Meta) (ticks.Ticks, error) {
+// SetMetadata replaces the metadata of a container, and returns the time of the change.
+func (s Containers) SetMetadata(w *ContainerWrite, metadata []Meta) (ticks.Ticks, error) {
 	return s.changeContainer(w, func(rec *Container) { rec.Metadata = metadata })
 }
 
-// SetContainerACL replaces the public access level and the stored access policies of a container, and returns the time
+// SetACL replaces the public access level and the stored access policies of a container, and returns the time
 // of the change.
-func (s *Store) SetContainerACL(w *ContainerWrite, access string, policies []StoredPolicy) (ticks.Ticks, error) {
+func (s Containers) SetACL(w *ContainerWrite, access string, policies []StoredPolicy) (ticks.Ticks, error) {
 	return s.changeContainer(w, func(rec *Container) { rec.Access, rec.Policies = access, policies })
 }
 
 // changeContainer changes a container and returns the time of the change.
-func (s *Store) changeContainer(w *ContainerWrite, change func(*Container)) (changed ticks.Ticks, err error) {
+func (s Containers) changeContainer(w *ContainerWrite, change func(*Container)) (changed ticks.Ticks, err error) {
 	drawn := s.ticks.Next(w.Now)
 	err = s.updateContainer(w, false, func(tx *store.Tx, rec *Container) error {
 		changed = s.stamp(tx, drawn)
@@ -113,9 +116,9 @@ func (s *Store) changeContainer(w *ContainerWrite, change func(*Container)) (cha
 	return changed, err
 }
 
-// DeleteContainer deletes a container. Its contents are removed in the background, or once the container can no longer
+// Delete deletes a container. Its contents are removed in the background, or once the container can no longer
 // be restored. The name can be used again at once; on Azure it is blocked for some time.
-func (s *Store) DeleteContainer(w *ContainerWrite) error {
+func (s Containers) Delete(w *ContainerWrite) error {
 	drawn := s.ticks.Next(w.Now)
 	err := s.updateContainer(w, true, func(tx *store.Tx, rec *Container) error {
 		if rec.Immutable {
@@ -213,9 +216,9 @@ func deleteContainers(tx *store.Tx, bucket store.Bucket, account, prefix string)
 	return len(keys), nil
 }
 
-// RestoreContainer restores the container that was deleted under a name at a time. It gets the name of w, which may be
+// Restore restores the container that was deleted under a name at a time. It gets the name of w, which may be
 // another one.
-func (s *Store) RestoreContainer(w *ContainerWrite, name string, deleted ticks.Ticks) error {
+func (s Containers) Restore(w *ContainerWrite, name string, deleted ticks.Ticks) error {
 	return s.db.Update(func(tx *store.Tx) error {
 		key := deletedContainerKey(w.Account, name, deleted)
 		v := tx.Get(deletedContainersBucket, key)
@@ -236,8 +239,8 @@ func (s *Store) RestoreContainer(w *ContainerWrite, name string, deleted ticks.T
 	})
 }
 
-// RenameContainer gives the container source the name of w. w has the lease of the source.
-func (s *Store) RenameContainer(w *ContainerWrite, source string) error {
+// Rename gives the container source the name of w. w has the lease of the source.
+func (s Containers) Rename(w *ContainerWrite, source string) error {
 	return s.db.Update(func(tx *store.Tx) error {
 		rec, err := getContainer(tx, w.Account, source)
 		if err != nil {
@@ -271,7 +274,7 @@ func moveRoot(tx *store.Tx, w *ContainerWrite, rec *Container) error {
 }
 
 // purgeContainers removes deleted containers whose retention is over; the background removes their contents.
-func (s *Store) purgeContainers(ctx context.Context, now time.Time) error {
+func (s Maintenance) purgeContainers(ctx context.Context, now time.Time) error {
 	limit := ticks.Of(now)
 	return s.sweep(ctx, sweep.Rule{Bucket: deletedContainersBucket, Decide: func(_, v []byte) (sweep.Decision, error) {
 		rec, err := decodeContainer(v)

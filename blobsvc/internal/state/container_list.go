@@ -50,8 +50,8 @@ func (l *ContainerListing) Marker(name string, rec *Container) string {
 	return s
 }
 
-// ListContainers calls fn for the containers of a listing in order, until it returns false.
-func (s *Store) ListContainers(l *ContainerListing, fn func(name string, rec *Container) (more bool)) error {
+// List calls fn for the containers of a listing in order, until it returns false.
+func (s Containers) List(l *ContainerListing, fn func(name string, rec *Container) (more bool)) error {
 	return s.db.View(func(tx *store.Tx) error { return l.walk(tx, fn) })
 }
 

@@ -184,3 +184,6 @@ func containerGeneration(tx *store.Tx, account, name string) (generation, error)
 	}
 	return 0, errRecord
 }
+
+// Hierarchical reports whether a container is a tree.
+func (c *Container) Hierarchical() bool { return c.generation.isTree() }

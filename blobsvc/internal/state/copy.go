@@ -90,8 +90,11 @@ type SourceContent struct {
 	Blocks []content.Piece
 }
 
+// Copies has the operations that copy blobs, and those on copies that go on in the background.
+type Copies struct{ *core }
+
 // OpenSource opens a range of a source, and reads its properties into b. blocks asks for its blocks.
-func (s *Store) OpenSource(src *Source, now time.Time, within Range, blocks bool, b *Blob) (out SourceContent,
+func (s Copies) OpenSource(src *Source, now time.Time, within Range, blocks bool, b *Blob) (out SourceContent,
 	err error) {
 	err = s.db.View(func(tx *store.Tx) (err error) {
 		if err := src.read(tx, ticks.Of(now), b); err != nil {
@@ -128,9 +131,9 @@ type CopyResult struct {
 	MD5 string
 }
 
-// CopyBlob creates a copy of src that refers to the same content. blob has the properties from the request. It returns
-// errOtherEncryption if the bytes have to be read and stored again; see PutCopy.
-func (s *Store) CopyBlob(w *Write, blob *Blob, src *Source, cp *Copy) (out CopyResult, err error) {
+// Copy creates a copy of src that refers to the same content. blob has the properties from the request. It returns
+// errOtherEncryption if the bytes have to be read and stored again; see Put.
+func (s Copies) Copy(w *Write, blob *Blob, src *Source, cp *Copy) (out CopyResult, err error) {
 	result, err := s.update(w, func(c *change) error {
 		b := *blob
 		var from Blob
@@ -194,8 +197,8 @@ func (cp *Copy) accepts(from *Blob) error {
 	return nil
 }
 
-// PutCopy puts a copy in place whose bytes were uploaded. blocks are the blocks of the source.
-func (s *Store) PutCopy(w *Write, blob *Blob, up *content.Upload, blocks []content.Piece, cp *Copy) (Result, error) {
+// Put puts a copy in place whose bytes were uploaded. blocks are the blocks of the source.
+func (s Copies) Put(w *Write, blob *Blob, up *content.Upload, blocks []content.Piece, cp *Copy) (Result, error) {
 	return s.update(w, func(c *change) error {
 		b := *blob
 		if err := c.sameType(b.Kind); err != nil {

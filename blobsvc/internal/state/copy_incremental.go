@@ -20,8 +20,8 @@ import (
 // read.
 func (b *Blob) IsIncremental() bool { return b.slot == baseSlot && b.Incremental.Source != "" }
 
-// IncrementalCopy copies a snapshot of this process.
-func (s *Store) IncrementalCopy(w *Write, src *Source, cp *Copy) (Result, error) {
+// CopyIncremental copies a snapshot of this process.
+func (s Copies) CopyIncremental(w *Write, src *Source, cp *Copy) (Result, error) {
 	if src.At.Snapshot == 0 {
 		return Result{}, ErrIncrementalNoSnapshot
 	}
@@ -95,9 +95,9 @@ func (c *change) endIncremental(b *Blob, snapshot ticks.Ticks) (err error) {
 }
 
 // CheckIncremental reports early whether BeginIncremental would refuse the destination.
-func (s *Store) CheckIncremental(w *Write, source string, snapshot ticks.Ticks) error {
+func (s Copies) CheckIncremental(w *Write, source string, snapshot ticks.Ticks) error {
 	return s.db.View(func(tx *store.Tx) error {
-		c := change{Write: w, s: s, tx: tx, now: ticks.Of(w.Now)}
+		c := change{Write: w, s: s.core, tx: tx, now: ticks.Of(w.Now)}
 		_, err := c.incrementalTarget(source, snapshot, new(Blob))
 		return err
 	})
@@ -105,7 +105,7 @@ func (s *Store) CheckIncremental(w *Write, source string, snapshot ticks.Ticks) 
 
 // BeginIncremental begins an incremental copy from outside the process. from has the properties of the source, source
 // is its address without the snapshot. It completes job.
-func (s *Store) BeginIncremental(w *Write, from *Blob, source string, cp *Copy, job *CopyJob) (Result, error) {
+func (s Copies) BeginIncremental(w *Write, from *Blob, source string, cp *Copy, job *CopyJob) (Result, error) {
 	return s.update(w, func(c *change) error {
 		var b Blob
 		exists, err := c.incrementalTarget(source, job.Snapshot, &b)
@@ -140,7 +140,7 @@ func (s *Store) BeginIncremental(w *Write, from *Blob, source string, cp *Copy, 
 
 // AddSpans records ranges of pages that have arrived, one behind the other in up. It fails with [ErrCopyMoved] if the
 // copy is past them.
-func (s *Store) AddSpans(job *CopyJob, spans []Span, up *content.Upload, now time.Time) error {
+func (s Copies) AddSpans(job *CopyJob, spans []Span, up *content.Upload, now time.Time) error {
 	return s.updateCopy(job, now, func(c *change, job *CopyJob, b *Blob) (event, error) {
 		if b.Copy.Copied > spans[0].Start {
 			return 0, ErrCopyMoved
@@ -161,7 +161,7 @@ func (s *Store) AddSpans(job *CopyJob, spans []Span, up *content.Upload, now tim
 
 // EndSnapshot completes an incremental copy: what has arrived takes its place, the cleared pages are removed, and the
 // snapshot is created.
-func (s *Store) EndSnapshot(job *CopyJob, cleared []Span, now time.Time) error {
+func (s Copies) EndSnapshot(job *CopyJob, cleared []Span, now time.Time) error {
 	return s.updateCopy(job, now, func(c *change, job *CopyJob, b *Blob) (event, error) {
 		if err := resizePages(c.tx, b, b.Copy.Total); err != nil {
 			return 0, err

@@ -66,9 +66,9 @@ func decodeCopyJob(k, v []byte) (j CopyJob, err error) {
 // chunks represents the set of chunks that have arrived.
 func (j *CopyJob) chunks() pendingRecord { return pendingRecord{set: j.set, count: j.blocks} }
 
-// BeginCopy writes an empty blob with a pending copy of length bytes, whose source is the job's. blob has what the
+// Begin writes an empty blob with a pending copy of length bytes, whose source is the job's. blob has what the
 // request and the source give the copy. It completes job.
-func (s *Store) BeginCopy(w *Write, blob *Blob, cp *Copy, length int64, job *CopyJob) (Result, error) {
+func (s Copies) Begin(w *Write, blob *Blob, cp *Copy, length int64, job *CopyJob) (Result, error) {
 	return s.update(w, func(c *change) (err error) {
 		b := *blob
 		b.Length, b.Blocks = 0, 0
@@ -101,8 +101,8 @@ func (c *change) putJob(b *Blob, job *CopyJob) error {
 	return nil
 }
 
-// PendingCopies returns the jobs of all pending copies.
-func (s *Store) PendingCopies() (jobs []CopyJob, err error) {
+// Pending returns the jobs of all pending copies.
+func (s Copies) Pending() (jobs []CopyJob, err error) {
 	err = s.db.ViewLocal(func(tx *store.Tx) error {
 		cur := tx.Cursor(copiesBucket)
 		for k, v := cur.Seek(nil); k != nil; k, v = cur.Next() {
@@ -117,8 +117,8 @@ func (s *Store) PendingCopies() (jobs []CopyJob, err error) {
 	return jobs, err
 }
 
-// LoadCopy reads the present state of a job, and its blob into b. It fails with [ErrCopyGone].
-func (s *Store) LoadCopy(job *CopyJob, b *Blob) (now CopyJob, err error) {
+// Load reads the present state of a job, and its blob into b. It fails with [ErrCopyGone].
+func (s Copies) Load(job *CopyJob, b *Blob) (now CopyJob, err error) {
 	err = s.db.View(func(tx *store.Tx) error {
 		now, err = loadCopy(tx, job.key, job.ID, b)
 		return err
@@ -155,7 +155,7 @@ func loadCopy(tx *store.Tx, key []byte, id string, b *Blob) (job CopyJob, err er
 
 // updateCopy changes job and blob of a pending copy in one transaction. fn returns the event with which the copy is
 // over, 0 if it is not.
-func (s *Store) updateCopy(job *CopyJob, now time.Time,
+func (s Copies) updateCopy(job *CopyJob, now time.Time,
 	fn func(c *change, job *CopyJob, b *Blob) (over event, err error)) error {
 	it, err := parsePendingKey(job.key)
 	if err != nil {
@@ -203,7 +203,7 @@ func chunkID(at int64) string { return string(binary.BigEndian.AppendUint64(nil,
 
 // AddChunk records the chunk at an offset, which has arrived. It fails with [ErrCopyMoved] if the copy is elsewhere by
 // now.
-func (s *Store) AddChunk(job *CopyJob, at int64, up *content.Upload, now time.Time) error {
+func (s Copies) AddChunk(job *CopyJob, at int64, up *content.Upload, now time.Time) error {
 	return s.updateCopy(job, now, func(c *change, job *CopyJob, b *Blob) (event, error) {
 		if b.Copy.Copied != at {
 			return 0, ErrCopyMoved
@@ -215,8 +215,8 @@ func (s *Store) AddChunk(job *CopyJob, at int64, up *content.Upload, now time.Ti
 	})
 }
 
-// RewindCopy drops what has arrived.
-func (s *Store) RewindCopy(job *CopyJob, now time.Time) error {
+// Rewind drops what has arrived.
+func (s Copies) Rewind(job *CopyJob, now time.Time) error {
 	return s.updateCopy(job, now, func(c *change, job *CopyJob, b *Blob) (event, error) {
 		dropBlockSet(c.tx, job.chunks())
 		job.set, job.blocks = nextID(c.tx), 0
@@ -225,8 +225,8 @@ func (s *Store) RewindCopy(job *CopyJob, now time.Time) error {
 	})
 }
 
-// EndCopy makes the chunks the blob's content.
-func (s *Store) EndCopy(job *CopyJob, now time.Time) error {
+// End makes the chunks the blob's content.
+func (s Copies) End(job *CopyJob, now time.Time) error {
 	return s.updateCopy(job, now, func(c *change, job *CopyJob, b *Blob) (event, error) {
 		list, err := job.arrived(c.tx)
 		if err != nil {
@@ -250,8 +250,8 @@ func (s *Store) EndCopy(job *CopyJob, now time.Time) error {
 	})
 }
 
-// FailCopy ends a copy that cannot be completed. Its blob stays, empty.
-func (s *Store) FailCopy(job *CopyJob, description string, now time.Time) error {
+// Fail ends a copy that cannot be completed. Its blob stays, empty.
+func (s Copies) Fail(job *CopyJob, description string, now time.Time) error {
 	return s.updateCopy(job, now, func(c *change, job *CopyJob, b *Blob) (event, error) {
 		dropBlockSet(c.tx, job.chunks())
 		b.endCopy(CopyFailed, c.at)
@@ -260,8 +260,8 @@ func (s *Store) FailCopy(job *CopyJob, description string, now time.Time) error 
 	})
 }
 
-// AbortCopy ends the pending copy of an ID.
-func (s *Store) AbortCopy(w *Write, id string) error {
+// Abort ends the pending copy of an ID.
+func (s Copies) Abort(w *Write, id string) error {
 	_, err := s.updateBlob(w, (*Preconditions).checkAbort, func(c *change, b *Blob) error {
 		if b.Copy.Status != CopyPending {
 			return ErrNoCopyPending

@@ -19,8 +19,8 @@ const (
 	OnlySnapshots
 )
 
-// DeleteBlob deletes the record that w names. kept is set if it can be restored, or stays as a previous version.
-func (s *Store) DeleteBlob(w *Write, snapshots DeleteSnapshots) (kept bool, err error) {
+// Delete deletes the record that w names. kept is set if it can be restored, or stays as a previous version.
+func (s Blobs) Delete(w *Write, snapshots DeleteSnapshots) (kept bool, err error) {
 	deleting := *w
 	w, deleting.right = &deleting, toDelete
 	check := (*Preconditions).checkDelete
@@ -158,8 +158,8 @@ func (c *change) softDeleteOverwritten(old *Blob) ticks.Ticks {
 	return c.second
 }
 
-// UndeleteBlob restores everything of a blob that was soft-deleted: the blob itself, its snapshots and versions.
-func (s *Store) UndeleteBlob(w *Write) error {
+// Undelete restores everything of a blob that was soft-deleted: the blob itself, its snapshots and versions.
+func (s Blobs) Undelete(w *Write) error {
 	_, err := s.update(w, func(c *change) error {
 		if err := c.enter(); err != nil {
 			return err
@@ -201,7 +201,7 @@ func (s *Store) UndeleteBlob(w *Write) error {
 }
 
 // DeletePermanently removes a soft-deleted snapshot or version before the end of its retention. w has no preconditions.
-func (s *Store) DeletePermanently(w *Write) error {
+func (s Blobs) DeletePermanently(w *Write) error {
 	switch {
 	case w.At.IsBase():
 		return ErrPermanentDelete
@@ -231,7 +231,7 @@ func (s *Store) DeletePermanently(w *Write) error {
 }
 
 // purgeBlobs removes deleted blobs whose retention is over.
-func (s *Store) purgeBlobs(ctx context.Context, now time.Time) error {
+func (s Maintenance) purgeBlobs(ctx context.Context, now time.Time) error {
 	return s.sweepDue(ctx, deletedBlobsBucket, now, func(tx *store.Tx, k, _ []byte) (int64, error) {
 		v := tx.Get(blobsBucket, k[8:])
 		if v == nil {

@@ -7,6 +7,10 @@
 // database's keys, codec.go the form of its records. A blob refers to its content by pieces (pieces.go), so that Put
 // Block List, Snapshot Blob and Copy Blob move no bytes; package content moves the bytes themselves.
 //
+// The fields of a Store have its operations by subject: [Containers], [Blobs], what [BlockBlobs], [AppendBlobs] and
+// [PageBlobs] have of their own, [Tags], [Immutability], [Copies], [Paths] of the dfs endpoint, [Accounts], [Feed],
+// [Maintenance] and [Membership] in a cluster. A subject is one pointer to the files and settings that all share.
+//
 // Callers speak in values. A [Ref] names a blob, snapshot or version; a [Write] or [Read] says on whose behalf it is
 // changed or read, under which [Preconditions] and which [Policy]; a [Result] is the result of a committed write.
 // Errors are the sentinels of errors.go.
@@ -25,8 +29,7 @@
 // one entry of a directory, whatever is below it; the deletion of a directory removes one entry, and the background
 // collects the rest.
 //
-// The methods ExpireBlobs, FlushAccesses, Collect, Tidy and CompactDue do background work; the service calls them in
-// rounds. [Check] knows every invariant.
+// The methods of [Maintenance] do background work; the service calls them in rounds. [Check] knows every invariant.
 //
 // # What it is not
 //

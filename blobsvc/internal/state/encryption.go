@@ -11,13 +11,13 @@ import (
 
 // Sealer returns what encrypts the content that w writes; nil if it is not to be encrypted. existing is set if w adds
 // content to a blob that exists, whose encryption the content has then.
-func (s *Store) Sealer(w *Write, existing bool) (*encryption.Sealer, error) {
+func (s Blobs) Sealer(w *Write, existing bool) (*encryption.Sealer, error) {
 	if s.unencrypted(w) {
 		return nil, nil
 	}
 	var id encryption.ID
 	err := s.db.View(func(tx *store.Tx) (err error) {
-		c := change{Write: w, s: s, tx: tx, now: ticks.Of(w.Now)}
+		c := change{Write: w, s: s.core, tx: tx, now: ticks.Of(w.Now)}
 		id, err = c.encryption(existing)
 		return err
 	})
@@ -29,7 +29,7 @@ func (s *Store) Sealer(w *Write, existing bool) (*encryption.Sealer, error) {
 
 // unencrypted reports whether nothing that w writes can be encrypted: the common case, decided without reading the
 // database.
-func (s *Store) unencrypted(w *Write) bool {
+func (s *core) unencrypted(w *Write) bool {
 	return w.Encryption.Key == nil && !w.Encryption.Named && s.scopes.Unused(w.Account)
 }
 

@@ -335,9 +335,12 @@ func (d *decoder) pairs() []Tag {
 	return list
 }
 
+// Feed has the operations of the writer of the change feed.
+type Feed struct{ *core }
+
 // Events returns the oldest recorded events of an account: at most n, and no more after size bytes. more is set if
 // there are others.
-func (s *Store) Events(account string, n, size int) (list []Event, more bool, err error) {
+func (s Feed) Events(account string, n, size int) (list []Event, more bool, err error) {
 	err = s.db.ViewLocal(func(tx *store.Tx) error {
 		scope := append([]byte(account), 0)
 		cur := tx.Cursor(changesBucket)
@@ -360,8 +363,8 @@ func (s *Store) Events(account string, n, size int) (list []Event, more bool, er
 
 func feedStateKey(account string) []byte { return []byte("feed:" + account) }
 
-// FeedState returns the state of the writer of an account's change feed, as [Store.CommitFeed] stored it; nil for none.
-func (s *Store) FeedState(account string) (state []byte, err error) {
+// State returns the state of the writer of an account's change feed, as [Feed.Commit] stored it; nil for none.
+func (s Feed) State(account string) (state []byte, err error) {
 	err = s.db.ViewLocal(func(tx *store.Tx) error {
 		state = bytes.Clone(tx.Get(metaBucket, feedStateKey(account)))
 		return nil
@@ -375,14 +378,14 @@ type FeedCommit struct {
 	Files   []FeedFile
 	// Events are in the files now, and need not be kept.
 	Events []Event
-	// Before is the writer's state before the step, as FeedState returned it, and State the one after it.
+	// Before is the writer's state before the step, as Feed.State returned it, and State the one after it.
 	Before, State []byte
 }
 
-// CommitFeed puts the files of a change feed in place and removes the events that they have, in one transaction, so
+// Commit puts the files of a change feed in place and removes the events that they have, in one transaction, so
 // that each event is in the feed once. It creates the container of the feed. If another node was first, it changes
 // nothing and fails with [ErrFeedMoved].
-func (s *Store) CommitFeed(f *FeedCommit, now ticks.Ticks) error {
+func (s Feed) Commit(f *FeedCommit, now ticks.Ticks) error {
 	times := make([]ticks.Ticks, len(f.Files)+1)
 	for i := range times {
 		times[i] = s.ticks.Next(now.Time())

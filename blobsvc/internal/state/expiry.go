@@ -45,7 +45,7 @@ func (e Expiry) Of(created, now ticks.Ticks) (ticks.Ticks, error) {
 }
 
 // SetExpiry sets the expiry time of a blob.
-func (s *Store) SetExpiry(w *Write, e Expiry) (Result, error) {
+func (s Blobs) SetExpiry(w *Write, e Expiry) (Result, error) {
 	return s.updateBlob(w, (*Preconditions).checkWrite, func(c *change, b *Blob) (err error) {
 		if b.IsDirectory() {
 			return ErrIsDirectory
@@ -132,14 +132,14 @@ func (c *change) expireAll() error {
 }
 
 // ExpireBlobs deletes all blobs whose expiry time has come.
-func (s *Store) ExpireBlobs(ctx context.Context, now time.Time) error {
+func (s Maintenance) ExpireBlobs(ctx context.Context, now time.Time) error {
 	return s.sweepDue(ctx, expiringBucket, now, func(tx *store.Tx, k, v []byte) (int64, error) {
 		return s.expireEntry(tx, k[8:], v, now)
 	})
 }
 
 // expireEntry deletes the blob of an entry that is due, if its record says so too.
-func (s *Store) expireEntry(tx *store.Tx, key, in []byte, now time.Time) (freed int64, err error) {
+func (s Maintenance) expireEntry(tx *store.Tx, key, in []byte, now time.Time) (freed int64, err error) {
 	it, slot, err := parseBlobKey(key)
 	if err != nil {
 		return 0, err
@@ -173,7 +173,7 @@ func (s *Store) expireEntry(tx *store.Tx, key, in []byte, now time.Time) (freed 
 		return 0, nil
 	}
 	w := Write{Ref: r, Now: now, Policy: s.policyOf(account)}
-	c := change{Write: &w, s: s, tx: tx, place: place{item: it, path: r.Blob}, now: at}
+	c := change{Write: &w, s: s.core, tx: tx, place: place{item: it, path: r.Blob}, now: at}
 	err = c.expire()
 	return c.freed, err
 }

@@ -30,8 +30,8 @@ import (
 type Follower struct {
 	// Properties is called after the service properties of an account changed; value is nil if they were removed.
 	Properties func(account string, value []byte)
-	// Written is called after a blob was created or written in a container for which this node has called Watch; with ""
-	// after something was written in any tree.
+	// Written is called after a blob was created or written in a container for which this node has called
+	// [Membership.Watch]; with "" after something was written in any tree.
 	Written func(account, container, blob string)
 	// CopyBegun is called after a pending copy was recorded.
 	CopyBegun func()
@@ -43,7 +43,7 @@ type Follower struct {
 
 // Replication returns the state of the replicated log; ok is false for a store of a single machine.
 // A process whose session has ended does not follow the log any more.
-func (s *Store) Replication() (r replog.Status, ok bool) {
+func (s Membership) Replication() (r replog.Status, ok bool) {
 	if r, ok = s.db.Replication(); r.Err == nil && s.owner.retired.Load() {
 		r.Err = errRetired
 	}
@@ -51,18 +51,10 @@ func (s *Store) Replication() (r replog.Status, ok bool) {
 }
 
 // Snapshot puts a snapshot into the replicated log; see [store.DB.Snapshot].
-func (s *Store) Snapshot(ctx context.Context) error { return s.db.Snapshot(ctx) }
+func (s Membership) Snapshot(ctx context.Context) error { return s.db.Snapshot(ctx) }
 
 // Replicated reports whether the store is a view of a replicated log.
-func (s *Store) Replicated() bool { return s.replicated }
-
-// Current returns once changes that any node has made before the call are known to this node.
-func (s *Store) Current() error {
-	if !s.replicated {
-		return nil
-	}
-	return s.db.View(func(*store.Tx) error { return nil })
-}
+func (s Membership) Replicated() bool { return s.replicated }
 
 // clockKey is the key of the last time in ticks that identifies a change, of a store of a cluster.
 var clockKey = []byte("clock")
@@ -76,7 +68,7 @@ func clockOf(tx *store.Tx) ticks.Ticks {
 
 // stamp returns the time that identifies a change, given the one that the process has drawn for it before the
 // transaction.
-func (s *Store) stamp(tx *store.Tx, drawn ticks.Ticks) ticks.Ticks {
+func (s *core) stamp(tx *store.Tx, drawn ticks.Ticks) ticks.Ticks {
 	if !s.replicated {
 		return drawn
 	}
@@ -86,7 +78,7 @@ func (s *Store) stamp(tx *store.Tx, drawn ticks.Ticks) ticks.Ticks {
 }
 
 // now returns the time of a request for a transaction that changes something.
-func (s *Store) now(tx *store.Tx, request time.Time) ticks.Ticks {
+func (s *core) now(tx *store.Tx, request time.Time) ticks.Ticks {
 	now := ticks.Of(request)
 	if s.replicated {
 		now = max(now, clockOf(tx))
@@ -157,7 +149,7 @@ func (w *watched) trees() (keys []string) {
 
 // Watch asks for calls of Follower.Written for a container, as long as the process runs. Changes that a later read of
 // the container does not see are reported.
-func (s *Store) Watch(account, container string) error {
+func (s Membership) Watch(account, container string) error {
 	key := containerKey(account, container)
 	if !s.replicated || s.watched.has(key) {
 		return nil
@@ -173,7 +165,7 @@ func (s *Store) Watch(account, container string) error {
 
 // follow keeps what is in memory in step with the log. The store calls it for each write, before it applies the next
 // record.
-func (s *Store) follow(b store.Bucket, w store.Write) {
+func (s Membership) follow(b store.Bucket, w store.Write) {
 	f := &s.cluster.Follower
 	switch b {
 	case blobsBucket:
@@ -210,7 +202,7 @@ func (s *Store) follow(b store.Bucket, w store.Write) {
 	}
 }
 
-func (s *Store) followMeta(w store.Write) {
+func (s Membership) followMeta(w store.Write) {
 	if bytes.Equal(w.Key, workerKey) {
 		found := decodeWorker(w.Value)
 		s.worker.Store(&found)
@@ -230,7 +222,7 @@ func (s *Store) followMeta(w store.Write) {
 var scopeKeyPrefix = []byte("scope:")
 
 // agreeOnScopes makes the scopes use the keys of the cluster.
-func (s *Store) agreeOnScopes() error {
+func (s Membership) agreeOnScopes() error {
 	s.scopes.Agree(s.agreeOnKey)
 	return s.db.View(func(tx *store.Tx) error {
 		cur := tx.Cursor(metaBucket)
@@ -244,7 +236,7 @@ func (s *Store) agreeOnScopes() error {
 }
 
 // agreeOnKey returns the key of a scope in the cluster, and stores the given one if the cluster has no key for it.
-func (s *Store) agreeOnKey(id string, key []byte) (agreed []byte, err error) {
+func (s Membership) agreeOnKey(id string, key []byte) (agreed []byte, err error) {
 	err = s.db.Update(func(tx *store.Tx) error {
 		k := append(bytes.Clone(scopeKeyPrefix), id...)
 		if agreed = bytes.Clone(tx.Get(metaBucket, k)); agreed == nil {
@@ -258,14 +250,14 @@ func (s *Store) agreeOnKey(id string, key []byte) (agreed []byte, err error) {
 
 // noteUnreferenced makes this node look for content without references after a change, of whatever node, that may have
 // removed one.
-func (s *Store) noteUnreferenced(w store.Write) {
+func (s Membership) noteUnreferenced(w store.Write) {
 	if w.Deleted() && s.freed.Load() == 0 {
 		s.freed.Add(1)
 	}
 }
 
 // followBlob reports a base blob that was written in a watched container.
-func (s *Store) followBlob(w store.Write) {
+func (s Membership) followBlob(w store.Write) {
 	if s.cluster.Follower.Written == nil || w.Deleted() {
 		return
 	}

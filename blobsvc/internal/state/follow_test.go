@@ -14,6 +14,7 @@ import (
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/internal/storage/mirror"
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/natscluster"
@@ -44,7 +45,7 @@ func openNodes(t *testing.T, followers ...Follower) (nodes []*rig) {
 		t.Cleanup(func() { check.OK(t, r.s.Close()) })
 		nodes = append(nodes, r)
 	}
-	_, err := nodes[0].s.CreateContainer(&ContainerWrite{Account: "a", Container: "box", Now: nodes[0].now}, Container{})
+	_, err := nodes[0].s.Containers.Create(&ContainerWrite{Account: "a", Container: "box", Now: nodes[0].now}, Container{})
 	check.OK(t, err)
 	return nodes
 }
@@ -63,7 +64,7 @@ func TestTimesOfChangesAscendAlthoughClocksDiffer(t *testing.T) {
 		last = result.Changed
 		for _, r := range nodes {
 			var b Blob
-			check.OK(t, r.s.GetBlob(&Read{Ref: Ref{Account: "a", Container: "box", Blob: "b"}, Now: r.now}, &b))
+			check.OK(t, r.s.Blobs.Get(&Read{Ref: Ref{Account: "a", Container: "box", Blob: "b"}, Now: r.now}, &b))
 			if b.Changed != last {
 				t.Errorf("a node has the blob of %d, want that of %d", b.Changed, last)
 			}
@@ -86,13 +87,13 @@ func TestConditionalWritesOfNodesExcludeEachOther(t *testing.T) {
 			for done := 0; done < writes; {
 				var b Blob
 				ref, now := Ref{Account: "a", Container: "box", Blob: "b"}, nodes[0].now
-				if err := s.GetBlob(&Read{Ref: ref, Now: now}, &b); err != nil {
+				if err := s.Blobs.Get(&Read{Ref: ref, Now: now}, &b); err != nil {
 					t.Error(err)
 					return
 				}
 				w := &Write{Ref: ref, Now: now, Rights: Rights{Overwrite: true}}
 				w.If.IfMatch = b.Changed.HexETag()
-				result, err := s.PutBlob(w, &Blob{Kind: BlockBlob}, nil)
+				result, err := s.Blobs.Put(w, &Blob{Kind: BlockBlob}, nil)
 				if errors.Is(err, ErrConditionNotMet) {
 					continue
 				}
@@ -120,17 +121,17 @@ func TestOneNodeIsTheWorker(t *testing.T) {
 	a, b, now := nodes[0].s, nodes[1].s, nodes[0].now
 	claim := func(s *Store, at time.Time, want bool) {
 		t.Helper()
-		if got := check.Must(s.Claim(at))(t); got != want {
+		if got := check.Must(s.Membership.Claim(at))(t); got != want {
 			t.Errorf("Claim: %v, want %v", got, want)
 		}
 	}
 	claim(a, now, true)
 	claim(b, now, false)
 	claim(a, now.Add(workerTerm-time.Second), true) // renewed
-	check.OK(t, b.Current())
+	check.OK(t, current(b))
 	claim(b, now.Add(workerTerm+time.Second), false)
 	claim(b, now.Add(2*workerTerm), true) // the first one has stopped
-	check.OK(t, a.Current())
+	check.OK(t, current(a))
 	claim(a, now.Add(2*workerTerm), false)
 }
 
@@ -147,13 +148,13 @@ func TestWatchedContainersOfOtherNodes(t *testing.T) {
 	}})
 	a, b := nodes[0], nodes[1]
 	a.put("before", "")
-	check.OK(t, b.s.Current()) // What a node has not yet read when it calls Watch is reported.
-	check.OK(t, b.s.Watch("a", "box"))
+	check.OK(t, current(b.s)) // What a node has not yet read when it calls Watch is reported.
+	check.OK(t, b.s.Membership.Watch("a", "box"))
 	a.put("x", "")
-	check.OK(t, a.s.DeleteContainer(&ContainerWrite{Account: "a", Container: "box", Now: a.now}))
-	check.Must(a.s.CreateContainer(&ContainerWrite{Account: "a", Container: "box", Now: a.now}, Container{}))(t)
+	check.OK(t, a.s.Containers.Delete(&ContainerWrite{Account: "a", Container: "box", Now: a.now}))
+	check.Must(a.s.Containers.Create(&ContainerWrite{Account: "a", Container: "box", Now: a.now}, Container{}))(t)
 	a.put("y", "")
-	check.OK(t, b.s.Current())
+	check.OK(t, current(b.s))
 	mu.Lock()
 	defer mu.Unlock()
 	if want := []string{"a/box/x", "a/box/y"}; !slices.Equal(written, want) {
@@ -166,10 +167,13 @@ func TestChangeFeedIsWrittenOnce(t *testing.T) {
 	t.Parallel()
 	nodes := openNodes(t, Follower{}, Follower{})
 	now := ticks.Of(nodes[0].now)
-	check.OK(t, nodes[0].s.CommitFeed(&FeedCommit{Account: "a", State: []byte("1")}, now))
-	err := nodes[1].s.CommitFeed(&FeedCommit{Account: "a", State: []byte("1")}, now)
+	check.OK(t, nodes[0].s.Feed.Commit(&FeedCommit{Account: "a", State: []byte("1")}, now))
+	err := nodes[1].s.Feed.Commit(&FeedCommit{Account: "a", State: []byte("1")}, now)
 	if !errors.Is(err, ErrFeedMoved) {
 		t.Errorf("a step that another node has done: %v, want ErrFeedMoved", err)
 	}
-	check.OK(t, nodes[1].s.CommitFeed(&FeedCommit{Account: "a", Before: []byte("1"), State: []byte("2")}, now))
+	check.OK(t, nodes[1].s.Feed.Commit(&FeedCommit{Account: "a", Before: []byte("1"), State: []byte("2")}, now))
 }
+
+// current returns once changes that any node has made before the call are known to the node of s.
+func current(s *Store) error { return s.db.View(func(*store.Tx) error { return nil }) }

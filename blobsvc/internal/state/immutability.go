@@ -59,8 +59,11 @@ func (c *change) checkProtectable() error {
 	return err
 }
 
+// Immutability has the operations on immutability policies and legal holds.
+type Immutability struct{ *core }
+
 // protect changes the protection of a blob, snapshot or version. The entity tag stays, and no lease is needed.
-func (s *Store) protect(w *Write, set func(p *Protection) error) (out Protection, err error) {
+func (s Immutability) protect(w *Write, set func(p *Protection) error) (out Protection, err error) {
 	_, err = s.updateBlob(w, (*Preconditions).checkLeasing, func(c *change, b *Blob) error {
 		if err := c.checkProtectable(); err != nil {
 			return err
@@ -77,7 +80,7 @@ func (s *Store) protect(w *Write, set func(p *Protection) error) (out Protection
 
 // SetPolicy sets the end of an immutability policy, and locks it if policy.Locked. A locked policy can only be
 // prolonged; unlock is set if the request demands an unlocked one.
-func (s *Store) SetPolicy(w *Write, policy Protection, unlock bool) (Protection, error) {
+func (s Immutability) SetPolicy(w *Write, policy Protection, unlock bool) (Protection, error) {
 	return s.protect(w, func(p *Protection) error {
 		if !p.Locked {
 			p.Until, p.Locked = policy.Until, policy.Locked
@@ -92,7 +95,7 @@ func (s *Store) SetPolicy(w *Write, policy Protection, unlock bool) (Protection,
 }
 
 // DeletePolicy removes an immutability policy that is not locked.
-func (s *Store) DeletePolicy(w *Write) error {
+func (s Immutability) DeletePolicy(w *Write) error {
 	_, err := s.protect(w, func(p *Protection) error {
 		if p.Locked {
 			return ErrPolicyLocked
@@ -104,7 +107,7 @@ func (s *Store) DeletePolicy(w *Write) error {
 }
 
 // SetHold sets or clears a legal hold.
-func (s *Store) SetHold(w *Write, hold bool) error {
+func (s Immutability) SetHold(w *Write, hold bool) error {
 	_, err := s.protect(w, func(p *Protection) error {
 		p.Hold = hold
 		return nil

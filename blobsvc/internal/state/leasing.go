@@ -53,8 +53,8 @@ type LeaseResult struct {
 	Changed ticks.Ticks
 }
 
-// LeaseBlob runs an operation on the lease of a blob.
-func (s *Store) LeaseBlob(w *Write, q *LeaseRequest) (out LeaseResult, err error) {
+// Lease runs an operation on the lease of a blob.
+func (s Blobs) Lease(w *Write, q *LeaseRequest) (out LeaseResult, err error) {
 	_, err = s.updateBlob(w, (*Preconditions).checkLeasing, func(c *change, b *Blob) (err error) {
 		if b.Lease, out.Remaining, err = q.apply(b.Lease, c.now); err != nil {
 			return err
@@ -66,9 +66,9 @@ func (s *Store) LeaseBlob(w *Write, q *LeaseRequest) (out LeaseResult, err error
 	return out, err
 }
 
-// LeaseContainer runs an operation on the lease of a container. Of the preconditions, the conditional headers alone
+// Lease runs an operation on the lease of a container. Of the preconditions, the conditional headers alone
 // count.
-func (s *Store) LeaseContainer(w *ContainerWrite, q *LeaseRequest) (out LeaseResult, err error) {
+func (s Containers) Lease(w *ContainerWrite, q *LeaseRequest) (out LeaseResult, err error) {
 	err = s.db.Update(func(tx *store.Tx) error {
 		rec, err := getContainer(tx, w.Account, w.Container)
 		if err != nil {

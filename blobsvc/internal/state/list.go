@@ -72,8 +72,8 @@ type Item struct {
 	Deletion uint64
 }
 
-// ListBlobs calls emit with the items of a page in order, and returns where the next page begins, nil at the end.
-func (s *Store) ListBlobs(account, container string, l *Listing, emit func(Item) error) (next []byte, err error) {
+// List calls emit with the items of a page in order, and returns where the next page begins, nil at the end.
+func (s Blobs) List(account, container string, l *Listing, emit func(Item) error) (next []byte, err error) {
 	err = s.db.View(func(tx *store.Tx) (err error) {
 		if l.gen == 0 {
 			if l.gen, err = containerGeneration(tx, account, container); err != nil {

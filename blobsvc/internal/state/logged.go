@@ -34,7 +34,7 @@ func (l *loggedContent) Sync() error {
 
 // openFiles opens the database, completes the extents by what its log has, and opens them. grace is an
 // extent.Options.Grace.
-func (s *Store) openFiles(path, extents string, o store.Options, grace time.Duration) (err error) {
+func (s *core) openFiles(path, extents string, o store.Options, grace time.Duration) (err error) {
 	logged := &loggedContent{Restorer: extent.NewRestorer(extents, o.FS, false)}
 	o.Buckets, o.Attachments = Buckets(), logged
 	if s.db, err = store.Open(path, o); err != nil {

@@ -70,7 +70,7 @@ func TestCrashImages(t *testing.T) {
 				t.Fatalf("%s: %v", what, err)
 			}
 			r := &rig{t: t, s: s, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
-			if _, err := s.Audit(func(err error) { t.Errorf("%s: %v", what, err) }); err != nil {
+			if _, err := s.Maintenance.Audit(func(err error) { t.Errorf("%s: %v", what, err) }); err != nil {
 				t.Errorf("%s: %v", what, err)
 			}
 			for name, text := range wanted {
@@ -88,7 +88,8 @@ func TestCrashImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &rig{t: t, s: s, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
-	if _, err := s.CreateContainer(&ContainerWrite{Account: "a", Container: "box", Now: r.now}, Container{}); err != nil {
+	if _, err := s.Containers.Create(&ContainerWrite{Account: "a", Container: "box", Now: r.now},
+		Container{}); err != nil {
 		t.Fatal(err)
 	}
 	fsys.SetHook(func(op faultdisk.Op) error {
@@ -122,13 +123,13 @@ func (r *rig) crashBlocks(acknowledge func(name, text string)) {
 	r.t.Helper()
 	for _, id := range []string{"one", "two"} {
 		up := r.upload(id)
-		if _, err := r.s.StageBlock(r.write("blocks"), id, up); err != nil {
+		if _, err := r.s.BlockBlobs.StageBlock(r.write("blocks"), id, up); err != nil {
 			r.t.Fatal(err)
 		}
 		up.Close()
 	}
 	refs := []BlockRef{{ID: "one", Source: FromLatest}, {ID: "two", Source: FromLatest}}
-	if _, err := r.s.PutBlockList(r.write("blocks"), &Blob{Kind: BlockBlob}, refs); err != nil {
+	if _, err := r.s.BlockBlobs.PutBlockList(r.write("blocks"), &Blob{Kind: BlockBlob}, refs); err != nil {
 		r.t.Fatal(err)
 	}
 	acknowledge("blocks", "onetwo")
@@ -136,7 +137,7 @@ func (r *rig) crashBlocks(acknowledge func(name, text string)) {
 
 func (r *rig) crashAppends(acknowledge func(name, text string)) {
 	r.t.Helper()
-	if _, err := r.s.PutBlob(r.write("log"), &Blob{Kind: AppendBlob}, nil); err != nil {
+	if _, err := r.s.Blobs.Put(r.write("log"), &Blob{Kind: AppendBlob}, nil); err != nil {
 		r.t.Fatal(err)
 	}
 	text := ""
@@ -146,7 +147,7 @@ func (r *rig) crashAppends(acknowledge func(name, text string)) {
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		if _, err := r.s.AppendBlock(r.write("log"), AppendConditions{}, up); err != nil {
+		if _, err := r.s.AppendBlobs.Append(r.write("log"), AppendConditions{}, up); err != nil {
 			r.t.Fatal(err)
 		}
 		up.Close()

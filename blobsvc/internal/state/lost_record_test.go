@@ -28,7 +28,7 @@ func TestListingWithoutARecord(t *testing.T) {
 			tx.Delete(blobsBucket, key)
 			return err
 		})
-		_, err := r.s.ListBlobs("a", "box", &Listing{Max: 100, Now: ticks.Of(r.now)}, func(Item) error { return nil })
+		_, err := r.s.Blobs.List("a", "box", &Listing{Max: 100, Now: ticks.Of(r.now)}, func(Item) error { return nil })
 		r.wantError(err, errRecord)
 		change(func(tx *store.Tx) error { tx.Put(blobsBucket, key, value); return nil })
 	}

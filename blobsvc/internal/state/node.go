@@ -33,8 +33,11 @@ type Cluster struct {
 	Follower Follower
 }
 
+// Membership has the operations of a node of a cluster. On a single machine they do nothing, or say so.
+type Membership struct{ *core }
+
 // openNode opens the database as a view of the log, and the extents with their copies on other nodes.
-func (s *Store) openNode(path, extents string, o store.Options, c Cluster) (err error) {
+func (s Membership) openNode(path, extents string, o store.Options, c Cluster) (err error) {
 	s.cluster = c
 	defer func() {
 		if err == nil {
@@ -83,7 +86,7 @@ func (s *Store) openNode(path, extents string, o store.Options, c Cluster) (err 
 	return s.agreeOrClose()
 }
 
-func (s *Store) agreeOrClose() error {
+func (s Membership) agreeOrClose() error {
 	err := s.agreeOnScopes()
 	if err != nil {
 		s.mirror.Close()
@@ -100,7 +103,7 @@ type copies interface {
 
 // Interrupt ends the calls on a node of a cluster that wait for the other nodes, and lets later ones fail. It does
 // nothing on a single machine.
-func (s *Store) Interrupt() {
+func (s Membership) Interrupt() {
 	if s.replicated {
 		s.mirror.Close()
 		s.cluster.Log.Close()
@@ -154,7 +157,7 @@ func (n *nodeNumbers) name(number uint64) string {
 }
 
 // numberNode returns the number of this node, which it gets when it is first opened.
-func (s *Store) numberNode() (number uint64, err error) {
+func (s Membership) numberNode() (number uint64, err error) {
 	key := append(bytes.Clone(nodePrefix), s.cluster.Node...)
 	err = s.db.Update(func(tx *store.Tx) error {
 		next, known := uint64(1), false
@@ -184,7 +187,7 @@ func (s *Store) numberNode() (number uint64, err error) {
 }
 
 // nodeGone reports whether the data folder with a number no longer belongs to the cluster.
-func (s *Store) nodeGone(number uint64) bool {
+func (s Membership) nodeGone(number uint64) bool {
 	if s.cluster.Members == nil {
 		return false
 	}
@@ -193,7 +196,7 @@ func (s *Store) nodeGone(number uint64) bool {
 }
 
 // Behind returns how many bytes of content this node lacks, see [mirror.Mirror.Behind].
-func (s *Store) Behind() (missing int64, known bool) {
+func (s Membership) Behind() (missing int64, known bool) {
 	if s.mirror == nil {
 		return 0, true
 	}
@@ -201,4 +204,4 @@ func (s *Store) Behind() (missing int64, known bool) {
 }
 
 // Healed returns the number of damaged records of content that were replaced by copies of other nodes.
-func (s *Store) Healed() int64 { return s.extents.Healed() }
+func (s Membership) Healed() int64 { return s.extents.Healed() }

@@ -32,9 +32,12 @@ type PagesResult struct {
 	Sequence int64
 }
 
-// WritePages puts uploaded content at [start, end) of a page blob, or clears that range if up is nil. start and end are
+// PageBlobs has the operations on the pages of page blobs.
+type PageBlobs struct{ *core }
+
+// Write puts uploaded content at [start, end) of a page blob, or clears that range if up is nil. start and end are
 // multiples of PageSize.
-func (s *Store) WritePages(w *Write, start, end int64, conditions SequenceConditions,
+func (s PageBlobs) Write(w *Write, start, end int64, conditions SequenceConditions,
 	up *content.Upload) (out PagesResult, err error) {
 	result, err := s.updateBlob(w, (*Preconditions).checkWrite, func(c *change, b *Blob) error {
 		if b.Kind != PageBlob {
@@ -141,9 +144,9 @@ type PageRanges struct {
 	Spans   []Span
 }
 
-// PageRanges returns the pages of a page blob that have content, or that differ from an earlier snapshot unless
+// Ranges returns the pages of a page blob that have content, or that differ from an earlier snapshot unless
 // previous is 0. within limits the answer to the pages that it touches; nil is the whole blob.
-func (s *Store) PageRanges(r *Read, within *Range, previous ticks.Ticks) (out PageRanges, err error) {
+func (s PageBlobs) Ranges(r *Read, within *Range, previous ticks.Ticks) (out PageRanges, err error) {
 	var b Blob
 	err = s.view(r, &b, func(tx *store.Tx, it item) (err error) {
 		if b.Kind != PageBlob {

@@ -61,9 +61,9 @@ func appending(w *Write) *Write {
 	return &a
 }
 
-// AppendPath stores uploaded content at a position of a file, uncommitted until a flush. An append blob takes it at its
+// Append stores uploaded content at a position of a file, uncommitted until a flush. An append blob takes it at its
 // end, committed.
-func (s *Store) AppendPath(w *Write, position int64, up *content.Upload, lease PathLease) (Result, error) {
+func (s Paths) Append(w *Write, position int64, up *content.Upload, lease PathLease) (Result, error) {
 	return s.update(appending(w), func(c *change) error {
 		var b Blob
 		if err := c.openFile(&b, &lease, ErrNotLakeAppend); err != nil {
@@ -95,10 +95,10 @@ func (c *change) extendAt(b *Blob, position int64, up *content.Upload) error {
 	return c.extend(b, up)
 }
 
-// CheckAppend reports early whether content is worth receiving: it fails as AppendPath would.
-func (s *Store) CheckAppend(w *Write, lease PathLease) error {
+// CheckAppend reports early whether content is worth receiving: it fails as Append would.
+func (s Paths) CheckAppend(w *Write, lease PathLease) error {
 	return s.db.View(func(tx *store.Tx) error {
-		c := change{Write: appending(w), s: s, tx: tx, now: ticks.Of(w.Now)}
+		c := change{Write: appending(w), s: s.core, tx: tx, now: ticks.Of(w.Now)}
 		return c.openFile(new(Blob), &lease, ErrNotLakeAppend)
 	})
 }
@@ -147,8 +147,8 @@ type Flush struct {
 	AppendAt int64
 }
 
-// FlushPath makes what was appended up to a position the content of the file.
-func (s *Store) FlushPath(w *Write, f *Flush) (out Blob, err error) {
+// Flush makes what was appended up to a position the content of the file.
+func (s Paths) Flush(w *Write, f *Flush) (out Blob, err error) {
 	_, err = s.update(appending(w), func(c *change) error {
 		var b Blob
 		notLake := ErrNotLakeFlush
@@ -276,8 +276,8 @@ func (c *change) commitTo(b *Blob, f *Flush) error {
 	return nil
 }
 
-// SetPath changes properties of a file or directory: its metadata unless it is nil, and its headers.
-func (s *Store) SetPath(w *Write, metadata *[]Meta, headers func(*Headers)) (out Blob, err error) {
+// Set changes properties of a file or directory: its metadata unless it is nil, and its headers.
+func (s Paths) Set(w *Write, metadata *[]Meta, headers func(*Headers)) (out Blob, err error) {
 	_, err = s.updateBlob(w, (*Preconditions).checkWrite, func(c *change, b *Blob) error {
 		if err := c.unlock(b); err != nil {
 			return err

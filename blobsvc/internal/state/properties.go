@@ -1,7 +1,7 @@
 package state
 
 // SetMetadata replaces the metadata of a blob. With versioning the blob becomes a new version.
-func (s *Store) SetMetadata(w *Write, metadata []Meta) (Result, error) {
+func (s Blobs) SetMetadata(w *Write, metadata []Meta) (Result, error) {
 	return s.updateBlob(w, (*Preconditions).checkWrite, func(c *change, b *Blob) error {
 		if err := c.unlockFor(b, nil); err != nil {
 			return err
@@ -65,8 +65,8 @@ type PropertiesResult struct {
 	Sequence int64
 }
 
-// SetBlobProperties changes the headers of a blob, and the size and sequence number of a page blob.
-func (s *Store) SetBlobProperties(w *Write, p *Properties) (out PropertiesResult, err error) {
+// SetProperties changes the headers of a blob, and the size and sequence number of a page blob.
+func (s Blobs) SetProperties(w *Write, p *Properties) (out PropertiesResult, err error) {
 	result, err := s.updateBlob(w, (*Preconditions).checkWrite, func(c *change, b *Blob) (err error) {
 		if p.ofPages() && b.Kind != PageBlob {
 			return ErrBlobType

@@ -9,9 +9,9 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// PutBlob writes a whole blob with the content that was uploaded. Without up the blob has no content: it is a page blob
+// Put writes a whole blob with the content that was uploaded. Without up the blob has no content: it is a page blob
 // of zeros, or an empty append blob. blob has the properties from the request; this function sets times and versions.
-func (s *Store) PutBlob(w *Write, blob *Blob, up *content.Upload) (Result, error) {
+func (s Blobs) Put(w *Write, blob *Blob, up *content.Upload) (Result, error) {
 	return s.update(w, func(c *change) (err error) {
 		b := *blob
 		if up != nil {
@@ -24,9 +24,9 @@ func (s *Store) PutBlob(w *Write, blob *Blob, up *content.Upload) (Result, error
 	})
 }
 
-// CheckPut reports early whether a body is worth receiving: it fails as PutBlob would if the preconditions of w do not
-// hold. The transaction of PutBlob decides.
-func (s *Store) CheckPut(w *Write) error {
+// CheckPut reports early whether a body is worth receiving: it fails as Put would if the preconditions of w do not
+// hold. The transaction of Put decides.
+func (s Blobs) CheckPut(w *Write) error {
 	return s.db.View(func(tx *store.Tx) error {
 		p, err := w.find(tx)
 		if err != nil {

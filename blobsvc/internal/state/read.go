@@ -30,7 +30,7 @@ func (r *Read) now() ticks.Ticks { return ticks.Of(r.Now) }
 
 // view reads the record that r names into b, checks the preconditions of a read, and calls more in the same
 // transaction.
-func (s *Store) view(r *Read, b *Blob, more func(tx *store.Tx, it item) error) error {
+func (s *core) view(r *Read, b *Blob, more func(tx *store.Tx, it item) error) error {
 	return s.db.View(func(tx *store.Tx) error {
 		it, err := r.existing(tx)
 		if err != nil {
@@ -49,25 +49,28 @@ func (s *Store) view(r *Read, b *Blob, more func(tx *store.Tx, it item) error) e
 	})
 }
 
-// GetBlob reads properties and metadata of a blob into b. The customer-provided key must be right.
-func (s *Store) GetBlob(r *Read, b *Blob) error {
+// Blobs has the operations on blobs of all types, their snapshots and versions.
+type Blobs struct{ *core }
+
+// Get reads properties and metadata of a blob into b. The customer-provided key must be right.
+func (s Blobs) Get(r *Read, b *Blob) error {
 	return s.view(r, b, func(*store.Tx, item) error { return s.unlock(r.Account, b, r.Key) })
 }
 
-// GetStatus is GetBlob without a customer-provided key, which the status of a path does not need.
-func (s *Store) GetStatus(r *Read, b *Blob) error {
+// Status is Get without a customer-provided key, which the status of a path does not need.
+func (s Blobs) Status(r *Read, b *Blob) error {
 	return s.view(r, b, func(*store.Tx, item) error { return nil })
 }
 
-// Tags returns the tags of a blob, which need no customer-provided key.
-func (s *Store) Tags(r *Read) ([]Tag, error) {
+// Get returns the tags of a blob, which need no customer-provided key.
+func (s Tags) Get(r *Read) ([]Tag, error) {
 	var b Blob
 	err := s.view(r, &b, func(*store.Tx, item) error { return nil })
 	return b.Tags, err
 }
 
 // unlock checks that the holder of key, nil for none, may read and change the content of b, and lets it be opened.
-func (s *Store) unlock(account string, b *Blob, key *encryption.CustomerKey) (err error) {
+func (s *core) unlock(account string, b *Blob, key *encryption.CustomerKey) (err error) {
 	b.opened, err = s.scopes.Unlock(account, b.Encryption, key)
 	return err
 }
@@ -98,9 +101,9 @@ type Content struct {
 	Offset, Length int64
 }
 
-// OpenBlob opens a range of a blob, nil for all of it, and reads the blob's properties into b. kind, unless 0, is the
+// Open opens a range of a blob, nil for all of it, and reads the blob's properties into b. kind, unless 0, is the
 // type that the blob must have.
-func (s *Store) OpenBlob(r *Read, kind Kind, within *Range, b *Blob) (c Content, err error) {
+func (s Blobs) Open(r *Read, kind Kind, within *Range, b *Blob) (c Content, err error) {
 	err = s.view(r, b, func(tx *store.Tx, it item) (err error) {
 		if kind != 0 && b.Kind != kind {
 			return ErrBlobType
@@ -132,7 +135,7 @@ func (s *Store) OpenBlob(r *Read, kind Kind, within *Range, b *Blob) (c Content,
 }
 
 // EachNamed calls fn with each named base blob that exists.
-func (s *Store) EachNamed(account, container string, names []string, now time.Time,
+func (s Blobs) EachNamed(account, container string, names []string, now time.Time,
 	fn func(name string, b *Blob) error) error {
 	return s.db.View(func(tx *store.Tx) error {
 		for _, name := range names {

@@ -36,7 +36,7 @@ type RenameChanges struct{ Metadata *[]Meta }
 // destination is replaced: a file by a file, an empty directory by a directory.
 //
 // https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/create#rename
-func (s *Store) Rename(w *Write, src *RenameSource, changes *RenameChanges) (Result, error) {
+func (s Paths) Rename(w *Write, src *RenameSource, changes *RenameChanges) (Result, error) {
 	if err := fault.Point(pointRename); err != nil {
 		return Result{}, err
 	}
@@ -225,9 +225,9 @@ func (c *change) detach(b *Blob, e event) (deletion uint64, err error) {
 	return 0, removeItem(c.tx, c.item)
 }
 
-// DeletePath deletes a file with its snapshots, or a directory: with recursive also one with entries, at the same cost
+// Delete deletes a file with its snapshots, or a directory: with recursive also one with entries, at the same cost
 // whatever is below it. deletion is the number under which it can be restored, 0 if it cannot be.
-func (s *Store) DeletePath(w *Write, recursive bool) (deletion uint64, err error) {
+func (s Paths) Delete(w *Write, recursive bool) (deletion uint64, err error) {
 	if err := fault.Point(pointUnlink); err != nil {
 		return 0, err
 	}

@@ -47,7 +47,7 @@ func (f *folder) use(fn func(r *rig)) {
 
 func (r *rig) box(account, name string) {
 	r.t.Helper()
-	if _, err := r.s.CreateContainer(&ContainerWrite{Account: account, Container: name, Now: r.now, Policy: r.policy},
+	if _, err := r.s.Containers.Create(&ContainerWrite{Account: account, Container: name, Now: r.now, Policy: r.policy},
 		Container{}); err != nil {
 		r.t.Fatal(err)
 	}
@@ -120,7 +120,8 @@ func (r *rig) tree() map[string]string {
 	for _, box := range boxes {
 		var files []string
 		prefix := box[0] + "/" + box[1] + "/"
-		if _, err := r.s.ListBlobs(box[0], box[1], &Listing{Max: 10000, Now: ticks.Of(r.now), Paths: true, Uncommitted: true},
+		if _, err := r.s.Blobs.List(box[0], box[1],
+			&Listing{Max: 10000, Now: ticks.Of(r.now), Paths: true, Uncommitted: true},
 			func(i Item) error {
 				switch {
 				case i.Blob == nil:
@@ -136,7 +137,7 @@ func (r *rig) tree() map[string]string {
 		}
 		for _, name := range files {
 			var b Blob
-			c, err := r.s.OpenBlob(&Read{Ref: Ref{Account: box[0], Container: box[1], Blob: name}, Now: r.now}, 0, nil, &b)
+			c, err := r.s.Blobs.Open(&Read{Ref: Ref{Account: box[0], Container: box[1], Blob: name}, Now: r.now}, 0, nil, &b)
 			if err != nil {
 				r.t.Fatal(err)
 			}
@@ -165,7 +166,7 @@ func (r *rig) stage(name, text string) {
 	r.t.Helper()
 	up := r.upload(text)
 	defer up.Close()
-	if _, err := r.s.StageBlock(r.write(name), "block", up); err != nil {
+	if _, err := r.s.BlockBlobs.StageBlock(r.write(name), "block", up); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -279,7 +280,7 @@ func TestRepairTree(t *testing.T) {
 				for _, path := range []string{"d/f", "d/e/g", "top", "shot"} {
 					r.put(path, "content of "+path)
 				}
-				if _, _, err := r.s.SnapshotBlob(r.write("shot"), nil); err != nil {
+				if _, _, err := r.s.Blobs.Snapshot(r.write("shot"), nil); err != nil {
 					t.Fatal(err)
 				}
 				r.stage("growing", "x")
@@ -320,7 +321,7 @@ func TestRepairTree(t *testing.T) {
 				// What was repaired can be used.
 				r.put("d/e/new", "new")
 				r.wantContent("d/e/new", Address{}, "new")
-				if err := r.s.Tidy(t.Context(), r.now); err != nil {
+				if err := r.s.Maintenance.Tidy(t.Context(), r.now); err != nil {
 					t.Error(err)
 				}
 			})
@@ -381,7 +382,7 @@ func TestRepairTreeAfterAnyLoss(t *testing.T) {
 						t.Errorf("the file with %q is not found; notes %s", content, strings.Join(notes, "\n"))
 					}
 				}
-				if err := r.s.Tidy(t.Context(), r.now); err != nil {
+				if err := r.s.Maintenance.Tidy(t.Context(), r.now); err != nil {
 					t.Error(err)
 				}
 			})
@@ -404,7 +405,7 @@ func (r *rig) plant(random *rand.Rand) {
 		defer up.Close()
 		w := r.write(path)
 		w.Container = []string{"box", "other"}[random.IntN(2)]
-		if _, err := r.s.PutBlob(w, &Blob{Kind: BlockBlob}, up); err != nil {
+		if _, err := r.s.Blobs.Put(w, &Blob{Kind: BlockBlob}, up); err != nil {
 			r.t.Fatal(path, err)
 		}
 		if !strings.HasPrefix(text, "deleted") {
@@ -415,7 +416,7 @@ func (r *rig) plant(random *rand.Rand) {
 		}
 		w = r.write(path[:strings.IndexByte(path+"/", '/')])
 		w.Container = map[bool]string{true: "box", false: "other"}[r.existsIn("box", path)]
-		if _, err := r.s.DeletePath(w, true); err != nil {
+		if _, err := r.s.Paths.Delete(w, true); err != nil {
 			r.t.Fatal(path, err)
 		}
 		r.policy.RetentionDays = 0

@@ -6,10 +6,10 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// SnapshotBlob creates a snapshot of a blob and returns its time. The snapshot has the blob's metadata unless metadata
+// Snapshot creates a snapshot of a blob and returns its time. The snapshot has the blob's metadata unless metadata
 // is given. It copies the record and refers to the same content; the list of a page blob's pieces is copied. With
 // versioning the blob becomes a new version.
-func (s *Store) SnapshotBlob(w *Write, metadata []Meta) (at ticks.Ticks, result Result, err error) {
+func (s Blobs) Snapshot(w *Write, metadata []Meta) (at ticks.Ticks, result Result, err error) {
 	result, err = s.updateBlob(w, (*Preconditions).checkSnapshot, func(c *change, b *Blob) error {
 		if err := c.unlock(b); err != nil {
 			return err

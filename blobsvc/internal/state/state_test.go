@@ -44,14 +44,14 @@ func newRig(t *testing.T, policy Policy) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if _, err := r.s.Audit(func(err error) { t.Error(err) }); err != nil {
+		if _, err := r.s.Maintenance.Audit(func(err error) { t.Error(err) }); err != nil {
 			t.Error(err)
 		}
 		if err := r.s.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	if _, err := r.s.CreateContainer(&ContainerWrite{Account: "a", Container: "box", Now: r.now, Policy: policy},
+	if _, err := r.s.Containers.Create(&ContainerWrite{Account: "a", Container: "box", Now: r.now, Policy: policy},
 		Container{}); err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func (r *rig) put(name, text string, change ...func(*Blob)) Result {
 	for _, fn := range change {
 		fn(&b)
 	}
-	result, err := r.s.PutBlob(r.write(name), &b, up)
+	result, err := r.s.Blobs.Put(r.write(name), &b, up)
 	if err != nil {
 		r.t.Fatalf("put %s: %v", name, err)
 	}
@@ -92,7 +92,7 @@ func (r *rig) put(name, text string, change ...func(*Blob)) Result {
 func (r *rig) read(name string, at Address) (string, error) {
 	r.t.Helper()
 	var b Blob
-	c, err := r.s.OpenBlob(&Read{Ref: Ref{Account: "a", Container: "box", Blob: name, At: at}, Now: r.now}, 0, nil, &b)
+	c, err := r.s.Blobs.Open(&Read{Ref: Ref{Account: "a", Container: "box", Blob: name, At: at}, Now: r.now}, 0, nil, &b)
 	if err != nil {
 		return "", err
 	}
@@ -119,7 +119,7 @@ func (r *rig) wantError(got, want error) {
 func (r *rig) list(l Listing) (names []string) {
 	r.t.Helper()
 	l.Max, l.Now = 100, ticks.Of(r.now)
-	_, err := r.s.ListBlobs("a", "box", &l, func(i Item) error {
+	_, err := r.s.Blobs.List("a", "box", &l, func(i Item) error {
 		names = append(names, i.Name)
 		return nil
 	})
@@ -174,10 +174,10 @@ func TestOverwriteNeedsTheRight(t *testing.T) {
 	w.Rights = Rights{}
 	up := r.upload("x")
 	defer up.Close()
-	if _, err := r.s.PutBlob(w, &Blob{Kind: BlockBlob}, up); err != nil {
+	if _, err := r.s.Blobs.Put(w, &Blob{Kind: BlockBlob}, up); err != nil {
 		t.Fatalf("create: %v", err)
 	}
-	_, err := r.s.PutBlob(w, &Blob{Kind: BlockBlob}, up)
+	_, err := r.s.Blobs.Put(w, &Blob{Kind: BlockBlob}, up)
 	r.wantError(err, ErrOverwriteForbidden)
 }
 
@@ -191,7 +191,7 @@ func TestExpiredBlobIsAbsent(t *testing.T) {
 				b.Expires, b.Tags = ticks.Of(r.now.Add(time.Hour)), []Tag{{"k", "v"}}
 			}
 			first := r.put("b", "old", expires)
-			at, _, err := r.s.SnapshotBlob(r.write("b"), nil)
+			at, _, err := r.s.Blobs.Snapshot(r.write("b"), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -199,7 +199,7 @@ func TestExpiredBlobIsAbsent(t *testing.T) {
 			r.wantContent("b", Address{}, "old")
 			r.now = r.now.Add(2 * time.Hour)
 			if deleted {
-				if err := r.s.ExpireBlobs(context.Background(), r.now); err != nil {
+				if err := r.s.Maintenance.ExpireBlobs(context.Background(), r.now); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -207,13 +207,13 @@ func TestExpiredBlobIsAbsent(t *testing.T) {
 			r.wantError(err, ErrBlobNotFound)
 			_, err = r.read("b", Address{Snapshot: at})
 			r.wantError(err, ErrBlobNotFound)
-			_, err = r.s.SetMetadata(r.write("b"), nil)
+			_, err = r.s.Blobs.SetMetadata(r.write("b"), nil)
 			r.wantError(err, ErrBlobNotFound)
 			if got := r.list(Listing{Snapshots: true}); len(got) != 1 || got[0] != "other" {
 				t.Errorf("listed %q", got)
 			}
 			q, _ := ParseTagQuery(`"k" = 'v'`, false)
-			found, _, err := r.s.FindByTags(&TagSearch{Account: "a", Query: q, Now: ticks.Of(r.now), Max: 10})
+			found, _, err := r.s.Tags.Find(&TagSearch{Account: "a", Query: q, Now: ticks.Of(r.now), Max: 10})
 			if len(found) != 0 || err != nil {
 				t.Errorf("found %v, %v", found, err)
 			}
@@ -226,13 +226,13 @@ func TestExpiredBlobIsAbsent(t *testing.T) {
 			w := r.write("b")
 			w.If.IfNoneMatch = "*"
 			up := r.upload("new")
-			if _, err := r.s.PutBlob(w, &Blob{Kind: BlockBlob}, up); err != nil {
+			if _, err := r.s.Blobs.Put(w, &Blob{Kind: BlockBlob}, up); err != nil {
 				t.Errorf("create over an expired blob, deleted %v: %v", deleted, err)
 			}
 			up.Close()
 			r.wantContent("b", Address{}, "new")
 			if policy.RetentionDays > 0 {
-				if err := r.s.UndeleteBlob(r.write("b")); err != nil {
+				if err := r.s.Blobs.Undelete(r.write("b")); err != nil {
 					t.Error(err)
 				}
 				if got := r.list(Listing{Snapshots: true}); len(got) < 3 {
@@ -252,17 +252,17 @@ func TestProtectedBlobsDoNotExpire(t *testing.T) {
 		b.Expires, b.Protection = ticks.Of(r.now.Add(time.Hour)), Protection{Until: until}
 	})
 	r.now = r.now.Add(2 * time.Hour)
-	if err := r.s.ExpireBlobs(context.Background(), r.now); err != nil {
+	if err := r.s.Maintenance.ExpireBlobs(context.Background(), r.now); err != nil {
 		t.Fatal(err)
 	}
 	r.wantContent("b", Address{}, "x")
 	r.now = r.now.Add(2 * time.Hour)
 	_, err := r.read("b", Address{})
 	r.wantError(err, ErrBlobNotFound)
-	if err := r.s.ExpireBlobs(context.Background(), r.now); err != nil {
+	if err := r.s.Maintenance.ExpireBlobs(context.Background(), r.now); err != nil {
 		t.Fatal(err)
 	}
-	if a, err := r.s.Audit(func(err error) { t.Error(err) }); err != nil || a.Blobs != 0 {
+	if a, err := r.s.Maintenance.Audit(func(err error) { t.Error(err) }); err != nil || a.Blobs != 0 {
 		t.Errorf("%+v, %v", a, err)
 	}
 }
@@ -289,7 +289,7 @@ func runTwice(t *testing.T, policy Policy) {
 	for i := range twice {
 		failed := errors.New("not committed")
 		err := r.s.db.Update(func(tx *store.Tx) error {
-			c := change{Write: w, s: r.s, tx: tx, now: ticks.Of(w.Now), at: at, second: second}
+			c := change{Write: w, s: r.s.core, tx: tx, now: ticks.Of(w.Now), at: at, second: second}
 			b := Blob{Kind: BlockBlob}
 			b.content, b.Length = layOut(tx, up.Pieces(tx))
 			if err := c.replace(&b); err != nil {
@@ -326,7 +326,7 @@ func TestRefusedWriteChangesNothing(t *testing.T) {
 	w.If.IfMatch = `"0x0"`
 	up := r.upload("two")
 	defer up.Close()
-	_, err := r.s.PutBlob(w, &Blob{Kind: BlockBlob}, up)
+	_, err := r.s.Blobs.Put(w, &Blob{Kind: BlockBlob}, up)
 	r.wantError(err, ErrConditionNotMet)
 	r.wantContent("b", Address{}, "one")
 	if len(r.changed) != 1 {
@@ -342,7 +342,7 @@ func TestUncommittedBlocks(t *testing.T) {
 		t.Helper()
 		up := r.upload(text)
 		defer up.Close()
-		if _, err := r.s.StageBlock(r.write("b"), id, up); err != nil {
+		if _, err := r.s.BlockBlobs.StageBlock(r.write("b"), id, up); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -352,17 +352,17 @@ func TestUncommittedBlocks(t *testing.T) {
 	if got := r.list(Listing{Uncommitted: true}); len(got) != 1 {
 		t.Errorf("listed %q", got)
 	}
-	if _, err := r.s.PutBlockList(r.write("b"), &Blob{Kind: BlockBlob}, refs); err != nil {
+	if _, err := r.s.BlockBlobs.PutBlockList(r.write("b"), &Blob{Kind: BlockBlob}, refs); err != nil {
 		t.Fatal(err)
 	}
 	r.wantContent("b", Address{}, "onetwo")
 	stage("3", "three")
 	r.put("b", "whole")
-	_, err := r.s.PutBlockList(r.write("b"), &Blob{Kind: BlockBlob}, []BlockRef{{FromUncommitted, "3"}})
+	_, err := r.s.BlockBlobs.PutBlockList(r.write("b"), &Blob{Kind: BlockBlob}, []BlockRef{{FromUncommitted, "3"}})
 	r.wantError(err, ErrBlockList)
 	up := r.upload("x")
 	defer up.Close()
 	stage("4", "four")
-	_, err = r.s.StageBlock(r.write("b"), "longer", up)
+	_, err = r.s.BlockBlobs.StageBlock(r.write("b"), "longer", up)
 	r.wantError(err, ErrBlockID)
 }

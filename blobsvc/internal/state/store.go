@@ -2,10 +2,8 @@ package state
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync/atomic"
-	"time"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
@@ -43,8 +41,35 @@ type Config struct {
 	Changed func(account, container, blob string)
 }
 
-// Store is the state of the Blob service. Its methods are safe for concurrent use.
+// Store is the state of the Blob service. Each of its fields has the operations on one subject; a subject is a value
+// that refers to what all share. All methods are safe for concurrent use.
 type Store struct {
+	*core
+	Accounts     Accounts
+	Containers   Containers
+	Blobs        Blobs
+	BlockBlobs   BlockBlobs
+	AppendBlobs  AppendBlobs
+	PageBlobs    PageBlobs
+	Tags         Tags
+	Immutability Immutability
+	Copies       Copies
+	Paths        Paths
+	Feed         Feed
+	Maintenance  Maintenance
+	Membership   Membership
+}
+
+// newStore returns a store of which only the subjects are set.
+func newStore(c *core) *Store {
+	return &Store{core: c, Accounts: Accounts{c}, Containers: Containers{c}, Blobs: Blobs{c}, BlockBlobs: BlockBlobs{c},
+		AppendBlobs: AppendBlobs{c}, PageBlobs: PageBlobs{c}, Tags: Tags{c}, Immutability: Immutability{c},
+		Copies: Copies{c}, Paths: Paths{c}, Feed: Feed{c}, Maintenance: Maintenance{c}, Membership: Membership{c}}
+}
+
+// core holds what the subjects share: the files, the settings, and what a process keeps in memory. Its methods run the
+// transactions of all subjects; all are unexported, since the subjects embed it.
+type core struct {
 	db       *store.DB
 	extents  *extent.Store
 	scopes   *encryption.Scopes
@@ -83,14 +108,14 @@ func (s *Store) Damages() (metadata, content int64) { return s.db.Damages(), s.e
 
 // Open opens the state. Close it.
 func Open(c Config) (*Store, error) {
-	s := &Store{scopes: c.Scopes, policyOf: c.Policy, changed: c.Changed, logEvents: c.LogEvents,
-		replicated: c.Cluster != nil}
+	s := newStore(&core{scopes: c.Scopes, policyOf: c.Policy, changed: c.Changed, logEvents: c.LogEvents,
+		replicated: c.Cluster != nil})
 	if s.policyOf == nil {
 		s.policyOf = func(string) Policy { return Policy{} }
 	}
 	var err error
 	if o := (store.Options{Relaxed: c.Relaxed, Ephemeral: c.Ephemeral, FS: c.FS, Logger: c.Logger}); c.Cluster != nil {
-		err = s.openNode(c.Path, c.Extents, o, *c.Cluster)
+		err = s.Membership.openNode(c.Path, c.Extents, o, *c.Cluster)
 	} else {
 		err = s.openFiles(c.Path, c.Extents, o, 0)
 	}
@@ -116,44 +141,8 @@ func (s *Store) Close() error {
 // Extents returns the content, where uploads are stored before a write refers to them.
 func (s *Store) Extents() *extent.Store { return s.extents }
 
-// Tick returns now, or the first later time that no other change has.
-func (s *Store) Tick(now time.Time) ticks.Ticks { return s.ticks.Next(now) }
-
-// EachProperties calls fn with the service properties of all accounts, as [Store.ChangeProperties] stored them.
-func (s *Store) EachProperties(fn func(account string, value []byte) error) error {
-	return s.db.View(func(tx *store.Tx) error {
-		cur := tx.Cursor(accountsBucket)
-		for k, v := cur.Seek(nil); k != nil; k, v = cur.Next() {
-			if err := fn(string(k), v); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// ChangeProperties replaces the service properties of an account by what change returns for the current ones, nil for
-// none. website creates the container of its static website if it does not exist. change may run twice; if it fails,
-// nothing is replaced.
-func (s *Store) ChangeProperties(account string, now time.Time,
-	change func(old []byte) (value []byte, website bool, err error)) error {
-	changed := s.ticks.Next(now)
-	return s.db.Update(func(tx *store.Tx) error {
-		value, website, err := change(tx.Get(accountsBucket, []byte(account)))
-		if err != nil {
-			return err
-		}
-		tx.Put(accountsBucket, []byte(account), value)
-		if key := containerKey(account, WebContainer); website && tx.Get(containersBucket, key) == nil {
-			rec := Container{generation: generation(nextID(tx)), Changed: s.stamp(tx, changed)}
-			tx.Put(containersBucket, key, rec.encode())
-		}
-		return nil
-	})
-}
-
 // open opens n bytes from off of b, which was unlocked.
-func (s *Store) open(tx *store.Tx, b *Blob, off, n int64) (*content.Reader, error) {
+func (s *core) open(tx *store.Tx, b *Blob, off, n int64) (*content.Reader, error) {
 	x, err := b.content.extract(tx, off, n, b.Length)
 	if err != nil {
 		return nil, err
@@ -172,26 +161,3 @@ const (
 	// ChangeFeedContainer holds the change feed; the system alone writes it.
 	ChangeFeedContainer = "$blobchangefeed"
 )
-
-// Reset deletes the containers of an account whose names begin with prefix, and returns how many there were. It ignores
-// leases and immutability, and nothing can be restored. With an empty prefix it deletes the service properties too.
-func (s *Store) Reset(account, prefix string) (deleted int, err error) {
-	err = s.db.Update(func(tx *store.Tx) error {
-		var err error
-		if deleted, err = deleteContainers(tx, containersBucket, account, prefix); err != nil {
-			return err
-		}
-		if _, err = deleteContainers(tx, deletedContainersBucket, account, prefix); err != nil {
-			return err
-		}
-		if prefix == "" {
-			tx.Delete(accountsBucket, []byte(account))
-		}
-		return nil
-	})
-	if err != nil {
-		return 0, fmt.Errorf("reset %s: %w", account, err)
-	}
-	s.freed.Add(int64(deleted))
-	return deleted, nil
-}

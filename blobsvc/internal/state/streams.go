@@ -77,7 +77,7 @@ type owner struct {
 }
 
 // checkOwner is the Guard of the database.
-func (s *Store) checkOwner(tx *store.Tx) error {
+func (s Membership) checkOwner(tx *store.Tx) error {
 	n := s.owner.number.Load()
 	if n == 0 {
 		return nil
@@ -105,7 +105,7 @@ func readSession(tx *store.Tx, number uint64) (session uint64, err error) {
 }
 
 // beginSession begins a session of a number, which ends that of any other process.
-func (s *Store) beginSession(number uint64) error {
+func (s Membership) beginSession(number uint64) error {
 	var session uint64
 	err := s.db.Update(func(tx *store.Tx) (err error) {
 		if session, err = readSession(tx, number); err != nil {
@@ -123,7 +123,7 @@ func (s *Store) beginSession(number uint64) error {
 }
 
 // followOwner notes a change of the meta bucket that ends the session of this process.
-func (s *Store) followOwner(w store.Write) {
+func (s Membership) followOwner(w store.Write) {
 	own := s.owner.number.Load()
 	if number, ok := bytes.CutPrefix(w.Key, retiredPrefix); ok && len(number) == 8 &&
 		binary.BigEndian.Uint64(number) == own {
@@ -137,7 +137,7 @@ func (s *Store) followOwner(w store.Write) {
 }
 
 // openStreams gives this server a number, and its extents the streams.
-func (s *Store) openStreams(extents string) error {
+func (s Membership) openStreams(extents string) error {
 	c := s.cluster.Streams
 	number, err := s.numberFolder(filepath.Join(extents, folderFile))
 	if err != nil {
@@ -162,7 +162,7 @@ func (s *Store) openStreams(extents string) error {
 
 // numberFolder returns the number of the folder, which gets a name and a number when it is first opened, and others if
 // it is a copy of a folder that is in use.
-func (s *Store) numberFolder(path string) (number uint64, err error) {
+func (s Membership) numberFolder(path string) (number uint64, err error) {
 	name, err := secretfile.Read(path, maxFolderName)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return 0, fmt.Errorf("blob state: %w", err)
@@ -203,7 +203,7 @@ func newFolderName() []byte {
 // tended are the streams with the goroutine that looks after them.
 type tended struct {
 	*contentstream.Streams
-	store       *Store
+	store       Membership
 	life        context.Context
 	end         context.CancelFunc
 	done        sync.WaitGroup
@@ -282,7 +282,7 @@ func (t *tended) retire(ctx context.Context) (retired map[uint64]bool, err error
 }
 
 // numbers returns the retired numbers, and those of the other servers.
-func (s *Store) numbers() (retired map[uint64]bool, others []uint64, err error) {
+func (s Membership) numbers() (retired map[uint64]bool, others []uint64, err error) {
 	retired = map[uint64]bool{}
 	err = s.db.View(func(tx *store.Tx) error {
 		c := tx.Cursor(metaBucket)

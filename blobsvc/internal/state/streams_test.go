@@ -43,7 +43,7 @@ func TestServerThatIsRetired(t *testing.T) {
 	dir := t.TempDir()
 	a, b := openStreamed(t, c, dir), openStreamed(t, c, t.TempDir())
 	create := func(r *rig, name string) error {
-		_, err := r.s.CreateContainer(&ContainerWrite{Account: "a", Container: name, Now: r.now}, Container{})
+		_, err := r.s.Containers.Create(&ContainerWrite{Account: "a", Container: name, Now: r.now}, Container{})
 		return err
 	}
 	check.OK(t, create(a, "one"))
@@ -55,13 +55,13 @@ func TestServerThatIsRetired(t *testing.T) {
 	a.s.mirror.(*tended).Streams.Close() // as if it were cut off
 	check.Eventually(t, func() bool {
 		tend()
-		retired, _, err := b.s.numbers()
+		retired, _, err := b.s.Membership.numbers()
 		return err == nil && retired[before]
 	}, "the server was not retired")
 	if err := create(a, "three"); !errors.Is(err, errRetired) || !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("a change by a server that was retired: %v", err)
 	}
-	if r, _ := a.s.Replication(); !errors.Is(r.Err, errRetired) {
+	if r, _ := a.s.Membership.Replication(); !errors.Is(r.Err, errRetired) {
 		t.Errorf("its state: %v", r.Err)
 	}
 	check.OK(t, create(b, "three"))
@@ -86,11 +86,11 @@ func TestSessionThatEnds(t *testing.T) {
 	if b.s.owner.number.Load() != a.s.owner.number.Load() {
 		t.Fatalf("the numbers are %d and %d, want the same", a.s.owner.number.Load(), b.s.owner.number.Load())
 	}
-	if _, err := a.s.CreateContainer(&ContainerWrite{Account: "a", Container: "one", Now: a.now},
+	if _, err := a.s.Containers.Create(&ContainerWrite{Account: "a", Container: "one", Now: a.now},
 		Container{}); !errors.Is(err, errRetired) {
 		t.Errorf("a change by the earlier process: %v, want errRetired", err)
 	}
-	if r, _ := a.s.Replication(); !errors.Is(r.Err, errRetired) {
+	if r, _ := a.s.Membership.Replication(); !errors.Is(r.Err, errRetired) {
 		t.Errorf("its state: %v", r.Err)
 	}
 	w := b.s.extents.NewWriter(100_000)

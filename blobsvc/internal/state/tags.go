@@ -9,8 +9,11 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// SetTags replaces the tags of a blob or version. The entity tag stays.
-func (s *Store) SetTags(w *Write, tags []Tag) error {
+// Tags has the operations on the tags of blobs.
+type Tags struct{ *core }
+
+// Set replaces the tags of a blob or version. The entity tag stays.
+func (s Tags) Set(w *Write, tags []Tag) error {
 	_, err := s.updateBlob(w, (*Preconditions).checkTagging, func(c *change, b *Blob) error {
 		if b.slot == baseSlot { // queries find the current version alone
 			c.unindexTags(b)
@@ -27,7 +30,7 @@ func (s *Store) SetTags(w *Write, tags []Tag) error {
 	return err
 }
 
-// indexTags records that the base blob has tags, so that FindByTags reads only blobs that have some.
+// indexTags records that the base blob has tags, so that Find reads only blobs that have some.
 func (c *change) indexTags(b *Blob) {
 	if len(b.Tags) > 0 {
 		c.tx.Put(tagsBucket, tagsKey(c.Account, c.item), []byte{recordVersion})
@@ -65,9 +68,9 @@ type Tagged struct {
 	Tags []Tag
 }
 
-// FindByTags returns a page of the blobs whose tags match a query, and where the next page begins, nil at the end. It
+// Find returns a page of the blobs whose tags match a query, and where the next page begins, nil at the end. It
 // reads the blobs that have tags, and no others.
-func (s *Store) FindByTags(q *TagSearch) (found []Tagged, next []byte, err error) {
+func (s Tags) Find(q *TagSearch) (found []Tagged, next []byte, err error) {
 	err = s.db.View(func(tx *store.Tx) error {
 		names, err := q.containers(tx)
 		if err != nil {

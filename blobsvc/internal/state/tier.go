@@ -61,7 +61,7 @@ func (b *Blob) RehydratePriority() string {
 // SetTier moves a blob, snapshot or version to a tier. Content does not move with it. pending is set if the blob leaves
 // the archive, which takes time. high is the priority of that; a rehydration of standard priority can be given a high
 // one.
-func (s *Store) SetTier(w *Write, tier string, high bool) (pending bool, err error) {
+func (s Blobs) SetTier(w *Write, tier string, high bool) (pending bool, err error) {
 	_, err = s.updateBlob(w, (*Preconditions).checkTier, func(c *change, b *Blob) error {
 		pending = false
 		if b.Kind != BlockBlob {

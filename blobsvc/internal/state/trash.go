@@ -167,9 +167,9 @@ func (w *trashWalk) pass(tx *store.Tx, upTo string, all bool, page *treePage) (m
 	return true, nil
 }
 
-// RestorePath restores what was deleted at a path of the container, under the path of w, which is the same in most
+// Restore restores what was deleted at a path of the container, under the path of w, which is the same in most
 // requests. Missing directories above it are created. It returns the restored record.
-func (s *Store) RestorePath(w *Write, from string, deletion uint64) (b Blob, err error) {
+func (s Paths) Restore(w *Write, from string, deletion uint64) (b Blob, err error) {
 	_, err = s.update(w, func(c *change) error {
 		if !c.Caller.Super() { // the lists of the place that it had are gone
 			return ErrAccess
@@ -226,7 +226,7 @@ func (c *change) attach(b *Blob, n inode, kind byte) error {
 }
 
 // purgeTrash leaves to the background what can no longer be restored.
-func (s *Store) purgeTrash(ctx context.Context, now time.Time) error {
+func (s Maintenance) purgeTrash(ctx context.Context, now time.Time) error {
 	limit := ticks.Of(now)
 	return s.sweep(ctx, sweep.Rule{Bucket: trashBucket, Decide: func(_, v []byte) (sweep.Decision, error) {
 		rec, err := decodeTrash(v)

@@ -12,7 +12,7 @@ type Usage struct {
 }
 
 // Usage returns the space that the state takes.
-func (s *Store) Usage() (u Usage, err error) {
+func (s Maintenance) Usage() (u Usage, err error) {
 	u.Metadata, err = s.db.Size()
 	u.Content = s.extents.Size()
 	u.Compactions, u.Freed, u.Moved = s.compactions.Load(), s.compactionFreed.Load(), s.compactionMoved.Load()

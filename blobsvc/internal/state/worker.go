@@ -40,7 +40,7 @@ func decodeWorker(v []byte) (w worker) {
 }
 
 // Worker returns the node that does the work of the cluster, as far as this node knows; "" for none.
-func (s *Store) Worker() string {
+func (s Membership) Worker() string {
 	if w := s.worker.Load(); w != nil {
 		return w.node
 	}
@@ -48,10 +48,10 @@ func (s *Store) Worker() string {
 }
 
 // Node returns the name of this node's data folder; "" for a store of a single machine.
-func (s *Store) Node() string { return s.cluster.Node }
+func (s Membership) Node() string { return s.cluster.Node }
 
 // checkWorker returns [ErrNotWorker] if another node has become the worker. Within a transaction that is certain.
-func (s *Store) checkWorker(tx *store.Tx) error {
+func (s *core) checkWorker(tx *store.Tx) error {
 	if s.replicated && decodeWorker(tx.Get(metaBucket, workerKey)).node != s.cluster.Node {
 		return ErrNotWorker
 	}
@@ -60,7 +60,7 @@ func (s *Store) checkWorker(tx *store.Tx) error {
 
 // Claim reports whether this node is the worker, after it has tried to become that if no other node is. A single
 // machine always is.
-func (s *Store) Claim(now time.Time) (bool, error) {
+func (s Membership) Claim(now time.Time) (bool, error) {
 	if !s.replicated {
 		return true, nil
 	}

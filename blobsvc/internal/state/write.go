@@ -97,7 +97,7 @@ type Result struct {
 // twice; each run begins with a new change.
 type change struct {
 	*Write
-	s     *Store
+	s     *core
 	tx    *store.Tx
 	place // of the blob, once the container was entered
 	now   ticks.Ticks
@@ -120,7 +120,7 @@ type change struct {
 
 // update runs a transaction that changes blobs. Once it is committed, update counts the content that it freed and
 // reports the blob that it wrote.
-func (s *Store) update(w *Write, fn func(*change) error) (Result, error) {
+func (s *core) update(w *Write, fn func(*change) error) (Result, error) {
 	at, second := s.ticks.Next(w.Now), s.ticks.Next(w.Now)
 	var done change
 	err := s.db.Update(func(tx *store.Tx) error {
@@ -149,7 +149,7 @@ func (s *Store) update(w *Write, fn func(*change) error) (Result, error) {
 
 // updateBlob changes the record that w names, once check has found that w's preconditions hold. change may run twice;
 // it stores the record itself.
-func (s *Store) updateBlob(w *Write, check blobCheck, fn func(c *change, b *Blob) error) (Result, error) {
+func (s *core) updateBlob(w *Write, check blobCheck, fn func(c *change, b *Blob) error) (Result, error) {
 	return s.update(w, func(c *change) error {
 		if err := c.enter(); err != nil {
 			return err

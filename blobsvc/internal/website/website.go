@@ -28,7 +28,7 @@ import (
 // Handler serves the static websites of all accounts.
 type Handler struct {
 	// State has the blobs, Properties the settings of the websites.
-	State      *state.Store
+	Blobs      state.Blobs
 	Properties *properties.Registry
 	// Errors maps the errors of the state to Azure's.
 	Errors func(error) error
@@ -149,7 +149,7 @@ func (h *Handler) sendBlob(r *wire.Request, name string, status int) error {
 		return errNotFound
 	}
 	var b state.Blob
-	body, err := h.State.OpenBlob(
+	body, err := h.Blobs.Open(
 		&state.Read{Ref: state.Ref{Account: r.Account, Container: state.WebContainer, Blob: name}, Now: r.Now}, 0, nil, &b)
 	switch {
 	case errors.Is(err, state.ErrBlobNotFound), errors.Is(err, state.ErrContainerNotFound),
