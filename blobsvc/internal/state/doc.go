@@ -16,9 +16,9 @@
 // Errors are the sentinels of errors.go.
 //
 // A change is one transaction. Its closure may run more than once, so each run has its own change value (write.go), and
-// everything that must not differ between two runs, such as the times that identify changes, is drawn before. put.go
-// has the write that all operations share which replace a blob. The lease is a state machine without I/O (lease.go); so
-// is the evaluation of a block list (block_list.go).
+// everything that must not differ between two runs, such as the times that identify changes, is drawn before.
+// blob_put.go has the write that all operations share which replace a blob. The lease is a state machine without I/O
+// (lease.go); so is the evaluation of a block list (block_list.go).
 //
 // # The namespace
 //
@@ -38,6 +38,6 @@
 //
 // # Where to start
 //
-// write.go for how a change runs; item.go for names; put.go for Put Blob; list.go for how listings seek; lease.go for
-// the lease.
+// write.go for how a change runs; item.go for names; blob_put.go for Put Blob; blob_list.go for how listings seek;
+// lease.go for the lease.
 package state

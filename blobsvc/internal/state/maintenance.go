@@ -18,8 +18,8 @@ import (
 //   - garbage: the contents of deleted containers and directories, and contents and block sets without a reference, are
 //     removed in batches;
 //   - retention: soft-deleted blobs, directories and containers are removed at the end of their retention;
-//   - expiry: blobs whose expiry time has come are deleted (expiry.go);
-//   - access times that were noted in memory are written (access.go);
+//   - expiry: blobs whose expiry time has come are deleted (blob_expiry.go);
+//   - access times that were noted in memory are written (access_times.go);
 //   - uncommitted blocks are dropped a week after the last of them was staged;
 //   - compaction gives back the space of content that lost its last reference (compact.go).
 
