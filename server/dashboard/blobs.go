@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
@@ -16,8 +15,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 )
 
-// blobData holds what the page of a blob shows.
-type blobData struct {
+// blobPage holds what the page of a blob shows.
+type blobPage struct {
 	Container, Name   string
 	Snapshot, Version string // which of the blob's states is shown; "" for the current one
 	Properties        []property
@@ -30,8 +29,9 @@ type blobData struct {
 	Preview           preview
 	States            []blobRow // versions and snapshots
 	MoreStates        bool
-	Now               time.Time
 }
+
+func (blobPage) template() string { return "blob" }
 
 // property is a name and a value for people.
 type property struct{ Name, Value string }
@@ -65,8 +65,8 @@ func (d *dashboard) blob(w http.ResponseWriter, r *http.Request) error {
 	}
 	account, q := r.PathValue("account"), r.URL.Query()
 	name := q.Get("name")
-	data := blobData{Container: r.PathValue("container"), Name: name, Snapshot: q.Get("snapshot"),
-		Version: q.Get("versionid"), Now: d.Now()}
+	data := blobPage{Container: r.PathValue("container"), Name: name, Snapshot: q.Get("snapshot"),
+		Version: q.Get("versionid")}
 	data.URL = client.URL()
 	data.Download = link("accounts", account, "content", data.Container) +
 		string(query("name", name, "snapshot", data.Snapshot, "versionid", data.Version))
@@ -103,11 +103,11 @@ func (d *dashboard) blob(w http.ResponseWriter, r *http.Request) error {
 	if i := strings.LastIndex(name, "/"); i >= 0 {
 		crumbs = append(crumbs, folders(account, data.Container, name[:i+1])...)
 	}
-	return d.show(w, r, "blob", name, crumbs, data)
+	return d.show(w, r, name, crumbs, data)
 }
 
 // describe takes over what Get Blob Properties answered.
-func (data *blobData) describe(p *blob.GetPropertiesResponse) {
+func (data *blobPage) describe(p *blob.GetPropertiesResponse) {
 	data.Size, data.ContentType, data.Tier = ptr.Value(p.ContentLength), ptr.Value(p.ContentType), ptr.Value(p.AccessTier)
 	data.Block = ptr.Value(p.BlobType) == blob.BlobTypeBlockBlob
 	data.Leased = ptr.Value(p.LeaseState) == lease.StateTypeLeased || ptr.Value(p.LeaseState) == lease.StateTypeBreaking

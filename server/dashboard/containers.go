@@ -33,6 +33,15 @@ type containerRow struct {
 	HasPolicy, Holds bool
 }
 
+// containersPage holds the containers of an account.
+type containersPage struct {
+	Kind         string // the part of the address of a container: containers, or paths in a hierarchical account
+	Rows         []containerRow
+	Prefix, Next string
+}
+
+func (containersPage) template() string { return "containers" }
+
 // containers lists the containers of an account.
 func (d *dashboard) containers(w http.ResponseWriter, r *http.Request) error {
 	client, err := d.blobClient(r)
@@ -62,9 +71,8 @@ func (d *dashboard) containers(w http.ResponseWriter, r *http.Request) error {
 	if d.hierarchical(r) {
 		kind = "paths"
 	}
-	return d.show(w, r, "containers", "Containers", []crumb{{account, link("accounts", account)}},
-		map[string]any{"Kind": kind, "Rows": rows, "Prefix": q.Get("prefix"), "Next": ptr.Value(got.NextMarker),
-			"Now": d.Now()})
+	return d.show(w, r, "Containers", []crumb{{account, link("accounts", account)}},
+		containersPage{Kind: kind, Rows: rows, Prefix: q.Get("prefix"), Next: ptr.Value(got.NextMarker)})
 }
 
 // changeContainers creates a container, restores a deleted one, or deletes those that are chosen.
@@ -113,6 +121,20 @@ type blobRow struct {
 	Current           bool
 }
 
+// containerPage holds a page of the blobs of a container.
+type containerPage struct {
+	Container, URL          string
+	Rows                    []blobRow
+	Prefix, Next            string
+	Folders                 []crumb
+	All                     bool // versions, snapshots and deleted blobs as well
+	Access, Lease, Metadata string
+	Modified                time.Time
+	Tree                    bool
+}
+
+func (containerPage) template() string { return "container" }
+
 // container lists the blobs of a container, with virtual folders.
 func (d *dashboard) container(w http.ResponseWriter, r *http.Request) error {
 	service, err := d.blobClient(r)
@@ -136,12 +158,12 @@ func (d *dashboard) container(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	data := map[string]any{"Container": name, "Rows": rows, "Prefix": prefix, "Folders": folders(account, name, prefix),
-		"Next": next, "All": all, "Now": d.Now(),
-		"Access": string(ptr.Value(properties.BlobPublicAccess)), "Lease": string(ptr.Value(properties.LeaseState)),
-		"Metadata": metadata, "Modified": ptr.Value(properties.LastModified),
-		"URL": client.URL(), "Tree": d.hierarchical(r)}
-	return d.show(w, r, "container", name,
+	data := containerPage{Container: name, Rows: rows, Prefix: prefix, Folders: folders(account, name, prefix),
+		Next: next, All: all,
+		Access: string(ptr.Value(properties.BlobPublicAccess)), Lease: string(ptr.Value(properties.LeaseState)),
+		Metadata: metadata, Modified: ptr.Value(properties.LastModified),
+		URL: client.URL(), Tree: d.hierarchical(r)}
+	return d.show(w, r, name,
 		[]crumb{{account, link("accounts", account)}, {"Containers", link("accounts", account, "containers")}}, data)
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -20,20 +21,34 @@ type faultRow struct {
 	Text string
 }
 
+// controlPage holds what changes the server as a whole.
+type controlPage struct {
+	State, Seed, Faults bool // whether the server allows each
+	InMemory            bool
+	Clock               bool // the clock can be set forward
+	Ahead               time.Duration
+	Snapshots           []datadir.Snapshot
+	Rules               []faultRow
+	Form                url.Values // fills in the form of a rule
+	Now                 time.Time
+}
+
+func (controlPage) template() string { return "control" }
+
 // control is the page of what changes the server as a whole.
 func (d *dashboard) control(w http.ResponseWriter, r *http.Request) error {
 	b := d.Backend()
-	data := map[string]any{"State": d.State, "Seed": d.Seed != nil, "Faults": b.Faults() != nil, "Form": r.URL.Query(),
-		"Now": d.Now(), "InMemory": d.InMemory}
+	data := controlPage{State: d.State, Seed: d.Seed != nil, Faults: b.Faults() != nil, Form: r.URL.Query(),
+		Now: d.Now(), InMemory: d.InMemory}
 	if d.Clock != nil {
-		data["Clock"], data["Ahead"] = true, d.Clock.Offset()
+		data.Clock, data.Ahead = true, d.Clock.Offset()
 	}
 	if d.State && !d.InMemory {
 		list, err := b.Snapshots()
 		if err != nil && !errors.Is(err, datadir.ErrTemporary) {
 			return err
 		}
-		data["Snapshots"] = list
+		data.Snapshots = list
 	}
 	if f := b.Faults(); f != nil {
 		var rows []faultRow
@@ -46,9 +61,9 @@ func (d *dashboard) control(w http.ResponseWriter, r *http.Request) error {
 			}
 			rows = append(rows, faultRow{s, string(text)})
 		}
-		data["Rules"] = rows
+		data.Rules = rows
 	}
-	return d.show(w, r, "control", "Control", nil, data)
+	return d.show(w, r, "Control", nil, data)
 }
 
 // patience bounds the wait of a snapshot for requests that are under way.

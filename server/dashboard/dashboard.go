@@ -231,6 +231,15 @@ func (d *dashboard) change(h handler) http.HandlerFunc {
 	})
 }
 
+// confirmPage holds the form that a person confirms.
+type confirmPage struct {
+	Question string
+	Fields   []property
+	Back     string
+}
+
+func (confirmPage) template() string { return "confirm" }
+
 // confirm asks whether a form that destroys something is meant, where the script has not done so.
 func (d *dashboard) confirm(w http.ResponseWriter, r *http.Request, question string) error {
 	var fields []property
@@ -239,8 +248,14 @@ func (d *dashboard) confirm(w http.ResponseWriter, r *http.Request, question str
 			fields = append(fields, property{name, v})
 		}
 	}
-	return d.show(w, r, "confirm", question, nil,
-		map[string]any{"Question": question, "Fields": fields, "Back": r.URL.RequestURI()})
+	return d.show(w, r, question, nil,
+		confirmPage{Question: question, Fields: fields, Back: r.URL.RequestURI()})
+}
+
+// model holds what a page shows besides what all pages do: the fields that its template names.
+type model interface {
+	// template returns the name of the page's template.
+	template() string
 }
 
 // page holds what every template gets.
@@ -255,7 +270,7 @@ type page struct {
 	ReadOnly bool
 	Version  string
 	Done     string // what the last change did
-	Data     any
+	Data     model
 }
 
 // crumb is a step of the path to a page.
@@ -276,18 +291,18 @@ var done = map[string]string{
 }
 
 // show renders a page.
-func (d *dashboard) show(w http.ResponseWriter, r *http.Request, name, title string, crumbs []crumb, data any) error {
-	return d.showStatus(w, r, http.StatusOK, name, title, crumbs, data)
+func (d *dashboard) show(w http.ResponseWriter, r *http.Request, title string, crumbs []crumb, data model) error {
+	return d.showStatus(w, r, http.StatusOK, title, crumbs, data)
 }
 
-func (d *dashboard) showStatus(w http.ResponseWriter, r *http.Request, status int, name, title string, crumbs []crumb,
-	data any) error {
+func (d *dashboard) showStatus(w http.ResponseWriter, r *http.Request, status int, title string, crumbs []crumb,
+	data model) error {
 	p := page{Title: title, Here: r.URL.Path, Account: r.PathValue("account"), Crumbs: crumbs, Token: d.token,
 		ReadOnly: d.ReadOnly,
 		Version:  d.Version, Done: done[r.URL.Query().Get("done")], Data: data}
 	p.Accounts, p.More = d.shownAccounts(p.Account)
 	var out bytes.Buffer
-	if err := d.pages[name].ExecuteTemplate(&out, "layout", p); err != nil {
+	if err := d.pages[data.template()].ExecuteTemplate(&out, "layout", p); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

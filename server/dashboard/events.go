@@ -18,13 +18,24 @@ var errNoEvents = problem{http.StatusForbidden, "Event subscriptions are not all
 	"Start lazuli with --events. In a cluster, use the dashboard of the node that delivers events; lazuli event ls " +
 		"names it."}
 
+// eventsPage holds the event subscriptions.
+type eventsPage struct {
+	On    bool // subscriptions are allowed
+	Types []string
+	Rows  []events.Status
+	Hosts string
+	Now   time.Time
+}
+
+func (eventsPage) template() string { return "events" }
+
 // events shows the event subscriptions and what became of their events.
 func (d *dashboard) events(w http.ResponseWriter, r *http.Request) error {
-	data := map[string]any{"Now": d.Now(), "On": false, "Types": events.AllTypes, "Defaults": events.DefaultTypes}
+	data := eventsPage{Now: d.Now(), Types: events.AllTypes}
 	if m := d.Backend().Events(); m != nil {
-		data["On"], data["Rows"], data["Hosts"] = true, m.List(), m.Hosts.String()
+		data.On, data.Rows, data.Hosts = true, m.List(), m.Hosts.String()
 	}
-	return d.show(w, r, "events", "Events", nil, data)
+	return d.show(w, r, "Events", nil, data)
 }
 
 // changeEvents adds or removes a subscription, or delivers all events at once.

@@ -133,6 +133,14 @@ func askApp(ctx context.Context, address, path string, run []byte, into any) err
 	return nil
 }
 
+// functionsPage holds the function apps.
+type functionsPage struct {
+	Apps    []functionApp
+	Running bool // an app answers
+}
+
+func (functionsPage) template() string { return "functions" }
+
 // functions lists the functions of all apps.
 func (d *dashboard) functions(w http.ResponseWriter, r *http.Request) error {
 	var apps []functionApp
@@ -149,7 +157,7 @@ func (d *dashboard) functions(w http.ResponseWriter, r *http.Request) error {
 		running = running || app.Problem == ""
 		apps = append(apps, app)
 	}
-	return d.show(w, r, "functions", "Functions", nil, map[string]any{"Apps": apps, "Running": running})
+	return d.show(w, r, "Functions", nil, functionsPage{Apps: apps, Running: running})
 }
 
 // functionOf returns the app and the function in the page's path. Only the apps of the options are called.
@@ -183,6 +191,8 @@ type functionPage struct {
 	Answer   *functionAnswer
 }
 
+func (functionPage) template() string { return "function" }
+
 // functionAnswer is the response of an HTTP function, or of the start of a workflow.
 type functionAnswer struct {
 	Status, Body string
@@ -201,7 +211,7 @@ func (d *dashboard) function(w http.ResponseWriter, r *http.Request) error {
 
 func (d *dashboard) showFunction(w http.ResponseWriter, r *http.Request, data functionPage) error {
 	data.Now = d.Now()
-	return d.show(w, r, "function", data.Function.Name, []crumb{{"Functions", link("functions")}}, data)
+	return d.show(w, r, data.Function.Name, []crumb{{"Functions", link("functions")}}, data)
 }
 
 // runFunction runs a function with the input of the form.
@@ -239,6 +249,15 @@ func (d *dashboard) runFunction(w http.ResponseWriter, r *http.Request) error {
 	return d.showFunction(w, r, data)
 }
 
+// invocationPage holds one call of a function.
+type invocationPage struct {
+	Invocation invocation
+	Function   string
+	Now        time.Time
+}
+
+func (invocationPage) template() string { return "invocation" }
+
 // functionInvocation shows one call of a function with what it logged.
 func (d *dashboard) functionInvocation(w http.ResponseWriter, r *http.Request) error {
 	app, f, err := d.functionOf(r)
@@ -246,11 +265,12 @@ func (d *dashboard) functionInvocation(w http.ResponseWriter, r *http.Request) e
 		return err
 	}
 	var i invocation
-	if err := askApp(r.Context(), app.Address, url.PathEscape(f.Name)+"/invocations/"+url.PathEscape(r.PathValue("id")), nil,
+	if err := askApp(r.Context(), app.Address, url.PathEscape(f.Name)+"/invocations/"+url.PathEscape(r.PathValue("id")),
+		nil,
 		&i); err != nil {
 		return err
 	}
-	return d.show(w, r, "invocation", f.Name,
+	return d.show(w, r, f.Name,
 		[]crumb{{"Functions", link("functions")}, {f.Name, link("functions", app.Address, f.Name)}},
-		map[string]any{"Invocation": i, "Function": f.Name, "Now": d.Now()})
+		invocationPage{Invocation: i, Function: f.Name, Now: d.Now()})
 }

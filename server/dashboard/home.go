@@ -13,22 +13,22 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 )
 
-// homeData holds what the home page shows.
-type homeData struct {
+// homePage holds what the home page shows.
+type homePage struct {
 	Health      string // why the services do not serve everything
 	Rates       Rates
 	Chart       string // the points of a line of 300 by 60 units
 	Memory      int64
-	Goroutines  int
 	Up          string
 	Folder      string
 	InMemory    bool
 	Free, Size  int64 // of the disk, -1 where it is not known
 	Connections []connection
 	Failures    []*Request
-	State       bool
 	Contents    []contents
 }
+
+func (homePage) template() string { return "home" }
 
 // connection describes how an SDK connects to an account. Key is whether the string has the account's key.
 type connection struct {
@@ -39,14 +39,14 @@ type connection struct {
 // home shows whether the server is well, and what to do next.
 func (d *dashboard) home(w http.ResponseWriter, r *http.Request) error {
 	b := d.Backend()
-	data := homeData{Rates: d.Requests.Rates(), Up: short(time.Since(d.started)), Folder: b.Path(), InMemory: d.InMemory,
+	data := homePage{Rates: d.Requests.Rates(), Up: short(time.Since(d.started)), Folder: b.Path(), InMemory: d.InMemory,
 		Free:     -1,
 		Failures: d.Requests.Latest(RequestFilter{Failed: true}, 5, 0)}
 	if err := b.Ready(); err != nil {
 		data.Health = err.Error()
 	}
 	data.Chart = points(data.Rates)
-	data.Memory, data.Goroutines = usage()
+	data.Memory = memory()
 	if !d.InMemory {
 		data.Free, data.Size = disk(data.Folder)
 	}
@@ -62,7 +62,7 @@ func (d *dashboard) home(w http.ResponseWriter, r *http.Request) error {
 			data.Contents = append(data.Contents, c)
 		}
 	}
-	return d.show(w, r, "home", "Home", nil, data)
+	return d.show(w, r, "Home", nil, data)
 }
 
 // points are the coordinates of the line of requests per second.
@@ -78,12 +78,11 @@ func points(r Rates) string {
 	return out.String()
 }
 
-// usage returns the memory that the process has from the operating system and the number of goroutines.
-func usage() (memory int64, goroutines int) {
-	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"},
-		{Name: "/sched/goroutines:goroutines"}}
+// memory returns the bytes that the process has from the operating system.
+func memory() int64 {
+	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(s)
-	return int64(s[0].Value.Uint64() - s[1].Value.Uint64()), int(s[2].Value.Uint64())
+	return int64(s[0].Value.Uint64() - s[1].Value.Uint64())
 }
 
 // connectionString holds what SDKs connect with. Only the development account's key, which is public, is shown.
@@ -112,6 +111,14 @@ func (d *dashboard) shownAccounts(current string) (names []string, more bool) {
 	return names, true
 }
 
+// accountsPage holds the accounts that the page of all accounts lists.
+type accountsPage struct {
+	Names        []string
+	Prefix, Next string
+}
+
+func (accountsPage) template() string { return "accounts" }
+
 // accounts lists the accounts.
 func (d *dashboard) accounts(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
@@ -127,9 +134,16 @@ func (d *dashboard) accounts(w http.ResponseWriter, r *http.Request) error {
 		}
 		names = append(names, name)
 	}
-	return d.show(w, r, "accounts", "Accounts", nil,
-		map[string]any{"Names": names, "Prefix": q.Get("prefix"), "Next": next})
+	return d.show(w, r, "Accounts", nil,
+		accountsPage{Names: names, Prefix: q.Get("prefix"), Next: next})
 }
+
+// accountPage holds the connection string and the endpoints of an account.
+type accountPage struct {
+	Connection, Blob, Queue, Table string
+}
+
+func (accountPage) template() string { return "account" }
 
 // account is the page of one account.
 func (d *dashboard) account(w http.ResponseWriter, r *http.Request) error {
@@ -138,17 +152,19 @@ func (d *dashboard) account(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	b := d.Backend()
-	return d.show(w, r, "account", name, nil,
-		map[string]any{"Connection": connectionString(b, name), "Blob": b.URL(wire.Blob, name),
-			"Queue": b.URL(wire.Queue, name), "Table": b.URL(wire.Table, name)})
+	return d.show(w, r, name, nil,
+		accountPage{Connection: connectionString(b, name), Blob: b.URL(wire.Blob, name),
+			Queue: b.URL(wire.Queue, name), Table: b.URL(wire.Table, name)})
 }
 
-// sasData is the form of a shared access signature, and what was made of it.
-type sasData struct {
-	Service, Resource, Permissions, Hours string
-	Letters                               []letter
-	URL                                   string
+// sasPage is the form of a shared access signature, and what was made of it.
+type sasPage struct {
+	Service, Resource, Hours string
+	Letters                  []letter
+	URL                      string
 }
+
+func (sasPage) template() string { return "sas" }
 
 // letter is a permission.
 type letter struct {
@@ -167,10 +183,10 @@ var permissions = map[string][]letter{
 // sas is the form that makes a shared access signature for ?service= and ?resource=.
 func (d *dashboard) sas(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
-	return d.showSAS(w, r, sasData{Service: q.Get("service"), Resource: q.Get("resource"), Permissions: "r", Hours: "1"})
+	return d.showSAS(w, r, sasPage{Service: q.Get("service"), Resource: q.Get("resource"), Hours: "1"}, "r")
 }
 
-func (d *dashboard) showSAS(w http.ResponseWriter, r *http.Request, data sasData) error {
+func (d *dashboard) showSAS(w http.ResponseWriter, r *http.Request, data sasPage, permitted string) error {
 	account, err := d.accountOf(r)
 	if err != nil {
 		return err
@@ -180,10 +196,10 @@ func (d *dashboard) showSAS(w http.ResponseWriter, r *http.Request, data sasData
 			"Open its page, and choose SAS there."}
 	}
 	for _, l := range permissions[data.Service] {
-		l.On = strings.Contains(data.Permissions, l.Letter)
+		l.On = strings.Contains(permitted, l.Letter)
 		data.Letters = append(data.Letters, l)
 	}
-	return d.show(w, r, "sas", "SAS for "+data.Resource, []crumb{{account, link("accounts", account)}}, data)
+	return d.show(w, r, "SAS for "+data.Resource, []crumb{{account, link("accounts", account)}}, data)
 }
 
 // maxHours bounds the life of a signature that the form makes.
@@ -191,8 +207,9 @@ const maxHours = 24 * 365
 
 // makeSAS makes the signature of the form. It needs the account's key, which stays here.
 func (d *dashboard) makeSAS(w http.ResponseWriter, r *http.Request) error {
-	data := sasData{Service: r.PostFormValue("service"), Resource: r.PostFormValue("resource"),
-		Permissions: strings.Join(r.PostForm["permission"], ""), Hours: r.PostFormValue("hours")}
+	data := sasPage{Service: r.PostFormValue("service"), Resource: r.PostFormValue("resource"),
+		Hours: r.PostFormValue("hours")}
+	permitted := strings.Join(r.PostForm["permission"], "")
 	account, err := d.accountOf(r)
 	if err != nil {
 		return err
@@ -201,7 +218,7 @@ func (d *dashboard) makeSAS(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || !(hours > 0 && hours <= maxHours) {
 		return problem{http.StatusBadRequest, "The life of a signature is a number of hours", "It may be up to a year, 8760."}
 	}
-	if data.Permissions == "" {
+	if permitted == "" {
 		return problem{http.StatusBadRequest, "The signature permits nothing", "Choose a permission."}
 	}
 	keys := d.Accounts.Get(account).Keys
@@ -209,12 +226,12 @@ func (d *dashboard) makeSAS(w http.ResponseWriter, r *http.Request) error {
 		return problem{http.StatusConflict, "The account has no key to sign with", ""}
 	}
 	svc := map[string]wire.Service{"blob": wire.Blob, "queue": wire.Queue, "table": wire.Table}[data.Service]
-	token := auth.Token{VersionText: auth.SASVersion, Permissions: data.Permissions,
+	token := auth.Token{VersionText: auth.SASVersion, Permissions: permitted,
 		Expiry: d.Now().Add(time.Duration(hours * float64(time.Hour))).UTC().Format("2006-01-02T15:04:05Z")}
 	query, err := token.Sign(account, keys[0], svc, data.Resource)
 	if err != nil {
 		return problem{http.StatusBadRequest, err.Error(), ""}
 	}
 	data.URL = d.Backend().URL(svc, account) + "/" + escapePath(data.Resource) + "?" + query
-	return d.showSAS(w, r, data)
+	return d.showSAS(w, r, data, permitted)
 }

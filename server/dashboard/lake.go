@@ -79,6 +79,8 @@ type lakePage struct {
 	Folders         []crumb
 }
 
+func (lakePage) template() string { return "paths" }
+
 // paths is the page of a directory, or of a file, of a container with a hierarchical namespace: ?path=.
 func (d *dashboard) paths(w http.ResponseWriter, r *http.Request) error {
 	client, err := d.lakeClient(r)
@@ -119,7 +121,7 @@ func (d *dashboard) paths(w http.ResponseWriter, r *http.Request) error {
 			data.Folders = append(data.Folders, crumb{step, here + string(query("path", strings.Join(steps[:i+1], "/")))})
 		}
 	}
-	return d.show(w, r, "paths", strings.Trim(data.Container+"/"+data.Path, "/"),
+	return d.show(w, r, strings.Trim(data.Container+"/"+data.Path, "/"),
 		[]crumb{{account, link("accounts", account)}, {"Containers", link("accounts", account, "containers")}}, data)
 }
 

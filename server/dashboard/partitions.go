@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"html/template"
 	"net/http"
 	"slices"
 	"strings"
@@ -29,6 +30,17 @@ const (
 	countedTime     = 3 * time.Second
 )
 
+// partitionsPage holds partitions of a table with the number of their entities.
+type partitionsPage struct {
+	Table              string
+	Rows               []partitionRow
+	Found, Total, Most int
+	More, Largest      bool
+	Next               template.URL
+}
+
+func (partitionsPage) template() string { return "partitions" }
+
 // partitions counts the entities per partition: in the order of the keys, a page at a time, or with ?largest=1 the
 // largest ones among the first entities of the table, which takes longer.
 func (d *dashboard) partitions(w http.ResponseWriter, r *http.Request) error {
@@ -47,8 +59,7 @@ func (d *dashboard) partitions(w http.ResponseWriter, r *http.Request) error {
 	if err := c.count(r.Context()); err != nil {
 		return err
 	}
-	data := map[string]any{"Table": name, "Found": len(c.rows), "Total": c.total, "More": c.more, "Largest": largest,
-		"After": q.Get("after")}
+	data := partitionsPage{Table: name, Found: len(c.rows), Total: c.total, More: c.more, Largest: largest}
 	if largest {
 		slices.SortStableFunc(c.rows, func(a, b partitionRow) int { return cmp.Compare(b.Count, a.Count) })
 		c.rows = c.rows[:min(len(c.rows), pageSize)]
@@ -61,15 +72,15 @@ func (d *dashboard) partitions(w http.ResponseWriter, r *http.Request) error {
 			}
 		}
 		if more {
-			data["Next"] = entityAfter(last.Key)
+			data.Next = entityAfter(last.Key)
 		}
 	}
 	most := 1
 	for _, row := range c.rows {
 		most = max(most, row.Count)
 	}
-	data["Rows"], data["Most"] = c.rows, most
-	return d.show(w, r, "partitions", "Partitions of "+name,
+	data.Rows, data.Most = c.rows, most
+	return d.show(w, r, "Partitions of "+name,
 		[]crumb{{account, link("accounts", account)}, {"Tables", link("accounts", account, "tables")},
 			{name, link("accounts", account, "tables", name)}}, data)
 }

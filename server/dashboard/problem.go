@@ -86,6 +86,14 @@ func message(e *azcore.ResponseError) string {
 	return text
 }
 
+// errorPage holds an error.
+type errorPage struct {
+	Status     int
+	What, Help string
+}
+
+func (errorPage) template() string { return "error" }
+
 // fail shows an error as a page, or as JSON to the script.
 func (d *dashboard) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p := explain(err)
@@ -96,8 +104,8 @@ func (d *dashboard) fail(w http.ResponseWriter, r *http.Request, err error) {
 		_ = writeJSON(w, p.status, map[string]string{"error": p.what, "help": p.help})
 		return
 	}
-	if err := d.showStatus(w, r, p.status, "error", http.StatusText(p.status), nil,
-		map[string]any{"Status": p.status, "What": p.what, "Help": p.help}); err != nil {
+	if err := d.showStatus(w, r, p.status, http.StatusText(p.status), nil,
+		errorPage{Status: p.status, What: p.what, Help: p.help}); err != nil {
 		http.Error(w, p.what, p.status)
 	}
 }

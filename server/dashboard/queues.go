@@ -28,6 +28,15 @@ type queueRow struct {
 	Poison          bool
 }
 
+// queuesPage holds the queues of an account.
+type queuesPage struct {
+	Rows         []queueRow
+	Prefix, Next string
+	Now          time.Time
+}
+
+func (queuesPage) template() string { return "queues" }
+
 // queues lists the queues of an account.
 func (d *dashboard) queues(w http.ResponseWriter, r *http.Request) error {
 	client, err := d.queueClient(r)
@@ -59,8 +68,8 @@ func (d *dashboard) queues(w http.ResponseWriter, r *http.Request) error {
 		rows = append(rows, row)
 	}
 	account := r.PathValue("account")
-	return d.show(w, r, "queues", "Queues", []crumb{{account, link("accounts", account)}},
-		map[string]any{"Rows": rows, "Prefix": q.Get("prefix"), "Next": ptr.Value(got.NextMarker), "Now": d.Now()})
+	return d.show(w, r, "Queues", []crumb{{account, link("accounts", account)}},
+		queuesPage{Rows: rows, Prefix: q.Get("prefix"), Next: ptr.Value(got.NextMarker), Now: d.Now()})
 }
 
 // changeQueues creates a queue, or deletes those that are chosen.
@@ -100,6 +109,23 @@ type messageRow struct {
 
 // shownMessages is the number of messages that a page of a queue shows.
 const shownMessages = 100
+
+// queuePage holds a queue with a page of its messages.
+type queuePage struct {
+	Queue, URL             string
+	Count, Visible, Hidden int
+	AtLeast                bool // more messages are visible
+	Rows                   []messageRow
+	After, Next            string // where the page and the next one begin
+	Origin                 string // the queue of a poison queue
+	Poison                 string // the poison queue of a queue
+	Poisoned               int64  // messages that it got in the last hour
+	Metadata               string
+	Chart                  *hourChart
+	Now                    time.Time
+}
+
+func (queuePage) template() string { return "queue" }
 
 // queue shows the messages of a queue, hidden ones included.
 func (d *dashboard) queue(w http.ResponseWriter, r *http.Request) error {
@@ -153,11 +179,11 @@ func (d *dashboard) queue(w http.ResponseWriter, r *http.Request) error {
 		}
 		rows = append(rows, row)
 	}
-	return d.show(w, r, "queue", name,
+	return d.show(w, r, name,
 		[]crumb{{account, link("accounts", account)}, {"Queues", link("accounts", account, "queues")}},
-		map[string]any{"Queue": name, "Count": total, "Visible": visible, "AtLeast": visible >= queuetool.MaxVisible,
-			"Hidden": max(0, total-visible), "Rows": rows, "Origin": origin, "Metadata": metadata, "Now": now, "After": after,
-			"Next": next, "URL": client.URL(), "Chart": chart, "Poison": poisonName, "Poisoned": poisoned})
+		queuePage{Queue: name, Count: total, Visible: visible, AtLeast: visible >= queuetool.MaxVisible,
+			Hidden: max(0, total-visible), Rows: rows, Origin: origin, Metadata: metadata, Now: now, After: after,
+			Next: next, URL: client.URL(), Chart: chart, Poison: poisonName, Poisoned: poisoned})
 }
 
 // maxText is the part of a message that the page of a queue shows, in bytes.

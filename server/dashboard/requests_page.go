@@ -29,20 +29,31 @@ func requestFilter(r *http.Request) RequestFilter {
 // shownRequests is the number of requests that a page shows at first.
 const shownRequests = pageSize
 
+// requestsPage holds a page of the latest requests.
+type requestsPage struct {
+	Filter RequestFilter
+	List   []*Request
+	Before bool   // these are not the latest
+	Live   string // the query of the requests that follow
+	Next   string // the query of the next page
+}
+
+func (requestsPage) template() string { return "requests" }
+
 // requests is the live log.
 func (d *dashboard) requests(w http.ResponseWriter, r *http.Request) error {
 	f := requestFilter(r)
 	before, _ := strconv.ParseInt(r.URL.Query().Get("before"), 10, 64) // the newest ones for what is not a number
 	list := d.Requests.Latest(f, shownRequests+1, before)
-	data := map[string]any{"Filter": f, "Now": d.Now(), "Before": before > 0, "Live": r.URL.RawQuery}
+	data := requestsPage{Filter: f, Before: before > 0, Live: r.URL.RawQuery}
 	if len(list) > shownRequests {
 		list = list[:shownRequests]
 		q := r.URL.Query()
 		q.Set("before", strconv.FormatInt(list[shownRequests-1].Number, 10))
-		data["Next"] = "?" + q.Encode()
+		data.Next = "?" + q.Encode()
 	}
-	data["List"] = list
-	return d.show(w, r, "requests", "Requests", nil, data)
+	data.List = list
+	return d.show(w, r, "Requests", nil, data)
 }
 
 // keepAlive is the interval at which a comment is sent on a live log without requests, so that a browser that has gone
@@ -84,6 +95,15 @@ func (d *dashboard) liveRequests(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
+// requestPage holds one request.
+type requestPage struct {
+	Request *Request
+	Curl    string     // repeats it
+	Rule    url.Values // of the form of a fault rule
+}
+
+func (requestPage) template() string { return "request" }
+
 // request shows one request with its headers, its error and a command that repeats it.
 func (d *dashboard) request(w http.ResponseWriter, r *http.Request) error {
 	q := d.Requests.Get(r.PathValue("id"))
@@ -91,8 +111,8 @@ func (d *dashboard) request(w http.ResponseWriter, r *http.Request) error {
 		return problem{http.StatusNotFound, "The request is not kept any more",
 			"The server keeps the latest " + count(keptRequests) + " requests."}
 	}
-	return d.show(w, r, "request", q.Name(), []crumb{{"Requests", link("requests")}},
-		map[string]any{"Request": q, "Curl": d.curl(q), "Rule": faultQuery(q)})
+	return d.show(w, r, q.Name(), []crumb{{"Requests", link("requests")}},
+		requestPage{Request: q, Curl: d.curl(q), Rule: faultQuery(q)})
 }
 
 // Name is the operation, or the method of a request without an operation.

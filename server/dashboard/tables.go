@@ -18,6 +18,14 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/sdk/tabletool"
 )
 
+// tablesPage holds the tables of an account.
+type tablesPage struct {
+	Names []string
+	Next  string
+}
+
+func (tablesPage) template() string { return "tables" }
+
 // tables lists the tables of an account.
 func (d *dashboard) tables(w http.ResponseWriter, r *http.Request) error {
 	client, err := d.tableClient(r)
@@ -35,8 +43,8 @@ func (d *dashboard) tables(w http.ResponseWriter, r *http.Request) error {
 		names = append(names, ptr.Value(t.Name))
 	}
 	account := r.PathValue("account")
-	return d.show(w, r, "tables", "Tables", []crumb{{account, link("accounts", account)}},
-		map[string]any{"Names": names, "Next": ptr.Value(got.NextTableName)})
+	return d.show(w, r, "Tables", []crumb{{account, link("accounts", account)}},
+		tablesPage{Names: names, Next: ptr.Value(got.NextTableName)})
 }
 
 // changeTables creates a table.
@@ -74,6 +82,17 @@ type entityRow struct {
 	Cells                           []cell // in the order of the grid's columns
 }
 
+// tablePage holds a page of entities of a table.
+type tablePage struct {
+	Table, Filter, URL string
+	Problem            *problem // with the filter; nil for none
+	Columns            []string
+	Rows               []entityRow
+	Next               string // the query of the next page
+}
+
+func (tablePage) template() string { return "table" }
+
 // table shows the entities of a table that a filter chooses.
 func (d *dashboard) table(w http.ResponseWriter, r *http.Request) error {
 	service, err := d.tableClient(r)
@@ -89,13 +108,14 @@ func (d *dashboard) table(w http.ResponseWriter, r *http.Request) error {
 	if q.Has("pk") {
 		o.NextPartitionKey, o.NextRowKey = to.Ptr(q.Get("pk")), to.Ptr(q.Get("rk"))
 	}
-	data := map[string]any{"Table": name, "Filter": filter, "Now": d.Now(),
-		"URL": d.Backend().URL(wire.Table, account) + "/" + name}
+	data := tablePage{Table: name, Filter: filter,
+		URL: d.Backend().URL(wire.Table, account) + "/" + name}
 	got, err := service.NewClient(name).NewListEntitiesPager(o).NextPage(r.Context())
 	var e *azcore.ResponseError
 	switch {
 	case errAs(err, &e) && e.StatusCode == http.StatusBadRequest && filter != "":
-		data["Problem"] = explain(err)
+		p := explain(err)
+		data.Problem = &p
 	case err != nil:
 		return err
 	}
@@ -103,11 +123,11 @@ func (d *dashboard) table(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	data["Columns"], data["Rows"] = columns, rows
+	data.Columns, data.Rows = columns, rows
 	if ptr.Value(got.NextPartitionKey) != "" || ptr.Value(got.NextRowKey) != "" {
-		data["Next"] = string(query("filter", filter, "pk", ptr.Value(got.NextPartitionKey), "rk", ptr.Value(got.NextRowKey)))
+		data.Next = string(query("filter", filter, "pk", ptr.Value(got.NextPartitionKey), "rk", ptr.Value(got.NextRowKey)))
 	}
-	return d.show(w, r, "table", name,
+	return d.show(w, r, name,
 		[]crumb{{account, link("accounts", account)}, {"Tables", link("accounts", account, "tables")}}, data)
 }
 
@@ -224,6 +244,17 @@ var edmTypes = []string{"String", "Int32", "Int64", "Double", "Boolean", "DateTi
 // freeRows is the number of empty properties that the form of an entity has.
 const freeRows = 3
 
+// entityPage holds the form of an entity.
+type entityPage struct {
+	PK, RK          string
+	New             bool
+	Types           []string
+	Cells, Free     []cell // the properties, and empty ones
+	Timestamp, ETag string
+}
+
+func (entityPage) template() string { return "entity" }
+
 // entity is the form of one entity, or of a new one.
 func (d *dashboard) entity(w http.ResponseWriter, r *http.Request) error {
 	service, err := d.tableClient(r)
@@ -231,8 +262,8 @@ func (d *dashboard) entity(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	account, name, q := r.PathValue("account"), r.PathValue("table"), r.URL.Query()
-	data := map[string]any{"Table": name, "PK": q.Get("pk"), "RK": q.Get("rk"), "New": !q.Has("pk"), "Types": edmTypes,
-		"Free": make([]cell, freeRows)}
+	data := entityPage{PK: q.Get("pk"), RK: q.Get("rk"), New: !q.Has("pk"), Types: edmTypes,
+		Free: make([]cell, freeRows)}
 	title := "New entity"
 	if q.Has("pk") {
 		got, err := service.NewClient(name).GetEntity(r.Context(), q.Get("pk"), q.Get("rk"), nil)
@@ -246,15 +277,15 @@ func (d *dashboard) entity(w http.ResponseWriter, r *http.Request) error {
 		var rest []cell
 		for _, c := range cells {
 			if c.Name == "Timestamp" {
-				data["Timestamp"] = c.Value
+				data.Timestamp = c.Value
 			} else if !system(c.Name) {
 				rest = append(rest, c)
 			}
 		}
-		data["Cells"], data["ETag"] = rest, string(got.ETag)
+		data.Cells, data.ETag = rest, string(got.ETag)
 		title = q.Get("pk") + " / " + q.Get("rk")
 	}
-	return d.show(w, r, "entity", title,
+	return d.show(w, r, title,
 		[]crumb{{account, link("accounts", account)}, {"Tables", link("accounts", account, "tables")},
 			{name, link("accounts", account, "tables", name)}}, data)
 }

@@ -61,18 +61,36 @@ func (d *dashboard) askWorkers(r *http.Request, path string) (report, error) {
 	return got, json.Unmarshal(answer, &got)
 }
 
+// workersPage holds the functions of the process.
+type workersPage struct {
+	Now       time.Time
+	On        bool // the process has workers
+	Functions []workerFunction
+}
+
+func (workersPage) template() string { return "workers" }
+
 // workers shows what the functions of the process do.
 func (d *dashboard) workers(w http.ResponseWriter, r *http.Request) error {
-	data := map[string]any{"Now": d.Now(), "On": d.Workers != nil}
+	data := workersPage{Now: d.Now(), On: d.Workers != nil}
 	if d.Workers != nil {
 		report, err := d.askWorkers(r, "/")
 		if err != nil {
 			return err
 		}
-		data["Functions"] = report.Functions
+		data.Functions = report.Functions
 	}
-	return d.show(w, r, "workers", "Workers", nil, data)
+	return d.show(w, r, "Workers", nil, data)
 }
+
+// workerPage holds a function, which has a report for each host in the process.
+type workerPage struct {
+	Now       time.Time
+	Functions []workerFunction
+	Account   string // of the queues
+}
+
+func (workerPage) template() string { return "worker" }
 
 // worker shows a function of the process with its last calls.
 func (d *dashboard) worker(w http.ResponseWriter, r *http.Request) error {
@@ -83,8 +101,8 @@ func (d *dashboard) worker(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return d.show(w, r, "worker", r.PathValue("function"), []crumb{{"Workers", link("workers")}},
-		map[string]any{"Now": d.Now(), "Functions": report.Functions, "Account": d.WorkersAccount})
+	return d.show(w, r, r.PathValue("function"), []crumb{{"Workers", link("workers")}},
+		workerPage{Now: d.Now(), Functions: report.Functions, Account: d.WorkersAccount})
 }
 
 // changeWorkers pauses or resumes a function.

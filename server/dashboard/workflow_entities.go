@@ -32,6 +32,16 @@ func (e durableEntity) Short() string {
 	return string(text)
 }
 
+// durableEntitiesPage holds the entities of a task hub.
+type durableEntitiesPage struct {
+	Hub        string
+	Rows       []durableEntity
+	Name, Next string
+	Now        time.Time
+}
+
+func (durableEntitiesPage) template() string { return "durable_entities" }
+
 // durableEntities is the page of a hub's entities. Scheduled tasks are entities of the name schedule.
 func (d *dashboard) durableEntities(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
@@ -49,15 +59,24 @@ func (d *dashboard) durableEntities(w http.ResponseWriter, r *http.Request) erro
 		return err
 	}
 	account, hub := r.PathValue("account"), r.PathValue("hub")
-	return d.show(w, r, "durable_entities", "Entities",
+	return d.show(w, r, "Entities",
 		[]crumb{{account, link("accounts", account)}, {"Workflows", link("accounts", account, "workflows")},
 			{hub, link("accounts", account, "workflows", hub)}},
-		map[string]any{"Hub": hub, "Rows": rows, "Name": q.Get("name"), "Next": got.header.Get("X-Ms-Continuation-Token"),
-			"Now": d.Now()})
+		durableEntitiesPage{Hub: hub, Rows: rows, Name: q.Get("name"), Next: got.header.Get("X-Ms-Continuation-Token"),
+			Now: d.Now()})
 }
 
 // Text returns the whole state as people read it.
 func (e durableEntity) Text() string { return workflowState{}.Text(e.State) }
+
+// durableEntityPage holds an entity of a task hub.
+type durableEntityPage struct {
+	Hub    string
+	Entity durableEntity
+	Now    time.Time
+}
+
+func (durableEntityPage) template() string { return "durable_entity" }
 
 // durableEntity is the page of an entity, which the query names.
 func (d *dashboard) durableEntity(w http.ResponseWriter, r *http.Request) error {
@@ -71,11 +90,11 @@ func (d *dashboard) durableEntity(w http.ResponseWriter, r *http.Request) error 
 		return err
 	}
 	account, hub := r.PathValue("account"), r.PathValue("hub")
-	return d.show(w, r, "durable_entity", name+" "+key,
+	return d.show(w, r, name+" "+key,
 		[]crumb{{account, link("accounts", account)}, {"Workflows", link("accounts", account, "workflows")},
 			{hub, link("accounts", account, "workflows", hub)},
 			{"Entities", link("accounts", account, "workflows", hub, "entities")}},
-		map[string]any{"Hub": hub, "Entity": e, "Now": d.Now()})
+		durableEntityPage{Hub: hub, Entity: e, Now: d.Now()})
 }
 
 // signalDurableEntity sends an operation to an entity: that of the page, or the one that the form names.
@@ -132,6 +151,15 @@ func scheduleOf(e durableEntity) schedule {
 	return s
 }
 
+// schedulesPage holds the scheduled tasks of a task hub.
+type schedulesPage struct {
+	Hub  string
+	Rows []schedule
+	Next string
+}
+
+func (schedulesPage) template() string { return "schedules" }
+
 // schedules is the page of a hub's scheduled tasks.
 func (d *dashboard) schedules(w http.ResponseWriter, r *http.Request) error {
 	got, err := d.workflowCall(r, http.MethodGet, []string{"entities", scheduleName},
@@ -148,10 +176,10 @@ func (d *dashboard) schedules(w http.ResponseWriter, r *http.Request) error {
 		rows = append(rows, scheduleOf(e))
 	}
 	account, hub := r.PathValue("account"), r.PathValue("hub")
-	return d.show(w, r, "schedules", "Scheduled tasks",
+	return d.show(w, r, "Scheduled tasks",
 		[]crumb{{account, link("accounts", account)}, {"Workflows", link("accounts", account, "workflows")},
 			{hub, link("accounts", account, "workflows", hub)}},
-		map[string]any{"Hub": hub, "Rows": rows, "Next": got.header.Get("X-Ms-Continuation-Token")})
+		schedulesPage{Hub: hub, Rows: rows, Next: got.header.Get("X-Ms-Continuation-Token")})
 }
 
 // unmatchedWork is pending work that no connected worker takes, as the management API writes it.

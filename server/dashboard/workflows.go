@@ -39,6 +39,15 @@ type hubRow struct {
 	PartitionCount int
 }
 
+// hubsPage holds the task hubs of an account.
+type hubsPage struct {
+	Rows []hubRow
+	Next string
+	Now  time.Time
+}
+
+func (hubsPage) template() string { return "hubs" }
+
 // hubs lists the task hubs of an account.
 func (d *dashboard) hubs(w http.ResponseWriter, r *http.Request) error {
 	client, err := d.blobClient(r)
@@ -66,8 +75,8 @@ func (d *dashboard) hubs(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	account := r.PathValue("account")
-	return d.show(w, r, "hubs", "Workflows", []crumb{{account, link("accounts", account)}},
-		map[string]any{"Rows": rows, "Next": marker, "Now": d.Now()})
+	return d.show(w, r, "Workflows", []crumb{{account, link("accounts", account)}},
+		hubsPage{Rows: rows, Next: marker, Now: d.Now()})
 }
 
 // readHub reads what a container says of its task hub. Other containers can have such a name, too.
@@ -183,6 +192,20 @@ func timeline(events []workflowEvent) []timelineRow {
 	return rows
 }
 
+// hubPage holds the instances of a task hub.
+type hubPage struct {
+	Hub                      string
+	Rows                     []workflowState
+	Status, Prefix, Workflow string // the filter
+	Versions, Parents        bool   // an instance has one
+	Unmatched                []unmatchedWork
+	Summary                  hubSummary
+	Next                     string
+	Now                      time.Time
+}
+
+func (hubPage) template() string { return "hub" }
+
 // hub is the page of a hub's instances.
 func (d *dashboard) hub(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
@@ -210,13 +233,13 @@ func (d *dashboard) hub(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	account, hub := r.PathValue("account"), r.PathValue("hub")
-	return d.show(w, r, "hub", hub,
+	return d.show(w, r, hub,
 		[]crumb{{account, link("accounts", account)}, {"Workflows", link("accounts", account, "workflows")}},
-		map[string]any{"Hub": hub, "Rows": rows, "Status": q.Get("status"), "Prefix": q.Get("prefix"),
-			"Versions":  slices.ContainsFunc(rows, func(s workflowState) bool { return s.Version != "" }),
-			"Parents":   slices.ContainsFunc(rows, func(s workflowState) bool { return s.ParentInstanceID != "" }),
-			"Unmatched": unmatched, "Workflow": q.Get("workflow"), "Summary": summary,
-			"Next": got.header.Get("X-Ms-Continuation-Token"), "Now": d.Now()})
+		hubPage{Hub: hub, Rows: rows, Status: q.Get("status"), Prefix: q.Get("prefix"),
+			Versions:  slices.ContainsFunc(rows, func(s workflowState) bool { return s.Version != "" }),
+			Parents:   slices.ContainsFunc(rows, func(s workflowState) bool { return s.ParentInstanceID != "" }),
+			Unmatched: unmatched, Workflow: q.Get("workflow"), Summary: summary,
+			Next: got.header.Get("X-Ms-Continuation-Token"), Now: d.Now()})
 }
 
 // hubStatuses are the statuses that instances can have, in the order of the page.
@@ -293,6 +316,18 @@ func (d *dashboard) changeHub(w http.ResponseWriter, r *http.Request) error {
 	return errAction
 }
 
+// instancePage holds an instance with its history.
+type instancePage struct {
+	Hub        string
+	State      workflowState
+	Steps      []timelineRow
+	Count      int    // of all steps
+	Unreadable string // why the history is not shown
+	Now        time.Time
+}
+
+func (instancePage) template() string { return "instance" }
+
 // instance is the page of an instance, which the query names: IDs can contain slashes.
 func (d *dashboard) instance(w http.ResponseWriter, r *http.Request) error {
 	id := r.URL.Query().Get("id")
@@ -313,11 +348,11 @@ func (d *dashboard) instance(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	account, hub := r.PathValue("account"), r.PathValue("hub")
-	return d.show(w, r, "instance", id,
+	return d.show(w, r, id,
 		[]crumb{{account, link("accounts", account)}, {"Workflows", link("accounts", account, "workflows")},
 			{hub, link("accounts", account, "workflows", hub)}},
-		map[string]any{"Hub": hub, "State": state, "Steps": timeline(state.HistoryEvents), "Count": len(state.HistoryEvents),
-			"Unreadable": unreadable, "Now": d.Now()})
+		instancePage{Hub: hub, State: state, Steps: timeline(state.HistoryEvents), Count: len(state.HistoryEvents),
+			Unreadable: unreadable, Now: d.Now()})
 }
 
 // instanceActions hold what the forms of an instance do, and the message afterwards.
