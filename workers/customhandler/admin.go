@@ -59,13 +59,12 @@ func (h *Host) ownPaths() http.Handler {
 	})
 	one := func(do func(w http.ResponseWriter, r *http.Request, f *function)) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
-			for _, f := range slices.Concat(h.project.functions, h.project.disabled) {
-				if strings.EqualFold(f.name, r.PathValue("name")) {
-					do(w, r, f)
-					return
-				}
+			f, err := h.functionNamed(r.PathValue("name"))
+			if err != nil {
+				w.WriteHeader(http.StatusNotFound)
+				return
 			}
-			w.WriteHeader(http.StatusNotFound)
+			do(w, r, f)
 		}
 	}
 	admin("GET /admin/functions/{name}", one(func(w http.ResponseWriter, r *http.Request, f *function) {
@@ -75,6 +74,7 @@ func (h *Host) ownPaths() http.Handler {
 		writeJSON(w, http.StatusOK, map[string]any{})
 	}))
 	admin("POST /admin/functions/{name}", one(h.invokeManually))
+	h.keyPaths(admin)
 	admin(statusPath, http.StripPrefix(strings.TrimSuffix(statusPath, "/"), NewStatusHandler(h)).ServeHTTP)
 	mux.HandleFunc("/runtime/webhooks/{extension}", h.serveWebhook)
 	if h.durable != nil {

@@ -66,7 +66,7 @@ type Host struct {
 	// messages: a durable client calls the gRPC endpoint. builtIn: durable's own activities are registered.
 	messages, builtIn bool
 	origin            string // of the host's own addresses, such as http://localhost:7071
-	keys              accessKeys
+	keys              *keyStore
 	durableSecret     string       // in the address for the app's own clients of workflows
 	client            *http.Client // to the handler
 	began             time.Time
@@ -101,7 +101,7 @@ func Load(ctx context.Context, c Config) (*Host, error) {
 	if c.Stderr == nil {
 		c.Stderr = io.Discard
 	}
-	var keys accessKeys
+	var keys *keyStore
 	if c.Keys != "" {
 		var err error
 		if keys, err = openKeys(c.Keys); err != nil {

@@ -10,7 +10,11 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
+	"sync"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/secretfile"
 )
 
 // The names of keys in a key file are those of the Functions host's Kubernetes secrets. A name that ends with a dot
@@ -20,6 +24,7 @@ const (
 	keyMaster    = "host.master"
 	keyFunctions = "host.function."
 	keySystem    = "host.systemkey."
+	namedSystem  = "host.systemKey." // keySystem as it is written
 	keyFunction  = "functions."
 
 	keyEvents  = keySystem + "eventgrid_extension"
@@ -30,15 +35,43 @@ const (
 // keyHeader is the header for a key; the query parameter is code.
 const keyHeader = "X-Functions-Key"
 
-// accessKeys are the keys that requests must have, by their names in lower case. Nil: no keys are asked for.
-type accessKeys map[string]string
+// keyStore holds the keys that requests must have, and the file that they are kept in. Nil: no keys are asked for.
+type keyStore struct {
+	path string
+	mu   sync.RWMutex // guards keys, and is held while the file changes
+	keys accessKeys
+}
+
+// accessKeys are keys by their names in lower case.
+type accessKeys map[string]accessKey
+
+type accessKey struct{ name, value string }
+
+// add adds a key, or replaces its value.
+func (k accessKeys) add(name, value string) { k[strings.ToLower(name)] = accessKey{name, value} }
 
 // openKeys reads a key file, and writes one with random keys if it does not exist.
-func openKeys(path string) (accessKeys, error) {
-	text, err := os.ReadFile(path)
+func openKeys(path string) (*keyStore, error) {
+	keys, err := readKeys(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return writeKeys(path)
+		keys = accessKeys{}
+		for _, name := range []string{keyMaster, keyFunctions + "default", keyEvents, keyBlobs, keyDurable} {
+			keys.add(strings.Replace(name, keySystem, namedSystem, 1), newKey())
+		}
+		err = keys.write(path, secretfile.Create)
 	}
+	if err != nil {
+		return nil, err
+	}
+	return &keyStore{path: path, keys: keys}, nil
+}
+
+// newKey returns a random key.
+func newKey() string { return rand.Text() + rand.Text() }
+
+// readKeys reads a key file.
+func readKeys(path string) (accessKeys, error) {
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("keys: %w", err)
 	}
@@ -51,49 +84,82 @@ func openKeys(path string) (accessKeys, error) {
 		if value == "" {
 			return nil, fmt.Errorf("keys: %s: %s is empty", path, name)
 		}
-		name = strings.ToLower(name)
-		known := name == keyMaster
+		lower := strings.ToLower(name)
+		known := lower == keyMaster
 		for _, prefix := range []string{keyFunctions, keySystem, keyFunction} {
-			known = known || strings.HasPrefix(name, prefix) && len(name) > len(prefix)
+			known = known || strings.HasPrefix(lower, prefix) && len(lower) > len(prefix)
 		}
 		if !known {
 			return nil, fmt.Errorf("keys: %s: %q is not the name of a key; want host.master, host.function.NAME, "+
 				"host.systemKey.NAME or functions.FUNCTION.NAME", path, name)
 		}
-		keys[name] = value
+		keys.add(name, value)
 	}
-	if keys[keyMaster] == "" {
+	if keys[keyMaster].value == "" {
 		return nil, fmt.Errorf("keys: %s has no %s", path, keyMaster)
 	}
 	return keys, nil
 }
 
-// writeKeys writes a key file with random keys, which only its owner can read.
-func writeKeys(path string) (accessKeys, error) {
-	keys, named := accessKeys{}, map[string]string{}
-	for _, name := range []string{keyMaster, keyFunctions + "default", keyEvents, keyBlobs, keyDurable} {
-		keys[name] = rand.Text() + rand.Text()
-		named[strings.Replace(name, keySystem, "host.systemKey.", 1)] = keys[name]
+// write writes the keys to a file that only its owner can read.
+func (k accessKeys) write(path string, how func(path string, data []byte) error) error {
+	named := map[string]string{}
+	for _, key := range k {
+		named[key.name] = key.value
 	}
 	text, err := json.MarshalIndent(named, "", "  ")
+	if err == nil {
+		err = how(path, append(text, '\n'))
+	}
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("keys: %w", err)
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	return nil
+}
+
+// change changes the keys and their file, of which it reads what others have changed. An error of change is returned.
+func (s *keyStore) change(change func(accessKeys) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	keys, err := readKeys(s.path)
 	if err != nil {
-		return nil, fmt.Errorf("keys: %w", err)
+		return err
 	}
-	_, err = f.Write(append(text, '\n'))
-	if err = errors.Join(err, f.Close()); err != nil {
-		return nil, errors.Join(fmt.Errorf("keys: %w", err), os.Remove(path))
+	if err := change(keys); err != nil {
+		return err
 	}
-	return keys, nil
+	if err := keys.write(s.path, secretfile.Write); err != nil {
+		return err
+	}
+	s.keys = keys
+	return nil
+}
+
+// get returns the value of a key, or "".
+func (s *keyStore) get(name string) string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.keys[strings.ToLower(name)].value
+}
+
+// list returns the keys whose names begin with a prefix, without it.
+func (s *keyStore) list(prefix string) []accessKey {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	found := []accessKey{}
+	for name, key := range s.keys {
+		if strings.HasPrefix(name, strings.ToLower(prefix)) {
+			found = append(found, accessKey{key.name[len(prefix):], key.value})
+		}
+	}
+	slices.SortFunc(found, func(a, b accessKey) int { return strings.Compare(a.name, b.name) })
+	return found
 }
 
 // admit reports whether a request has the master key or one of the named keys; if not it answers with 401, without a
 // body, as the Functions host does.
-func (k accessKeys) admit(w http.ResponseWriter, r *http.Request, names ...string) bool {
-	if k == nil {
+func (s *keyStore) admit(w http.ResponseWriter, r *http.Request, names ...string) bool {
+	if s == nil {
 		return true
 	}
 	given := r.Header.Get(keyHeader)
@@ -101,13 +167,15 @@ func (k accessKeys) admit(w http.ResponseWriter, r *http.Request, names ...strin
 		given = r.URL.Query().Get("code")
 	}
 	admitted := false
-	for name, value := range k {
+	s.mu.RLock()
+	for name, key := range s.keys {
 		for _, wanted := range append(names, keyMaster) {
 			if name == wanted || strings.HasSuffix(wanted, ".") && strings.HasPrefix(name, wanted) {
-				admitted = subtle.ConstantTimeCompare([]byte(given), []byte(value)) == 1 || admitted
+				admitted = subtle.ConstantTimeCompare([]byte(given), []byte(key.value)) == 1 || admitted
 			}
 		}
 	}
+	s.mu.RUnlock()
 	if !admitted {
 		w.WriteHeader(http.StatusUnauthorized)
 	}
@@ -123,24 +191,24 @@ const (
 )
 
 // admitTo reports whether a request may call a function.
-func (k accessKeys) admitTo(w http.ResponseWriter, r *http.Request, f *function) bool {
+func (s *keyStore) admitTo(w http.ResponseWriter, r *http.Request, f *function) bool {
 	switch f.authLevel {
 	case authAnonymous:
 		return true
 	case authFunction:
-		return k.admit(w, r, keyFunctions, keyFunction+strings.ToLower(f.name)+".")
+		return s.admit(w, r, keyFunctions, keyFunction+strings.ToLower(f.name)+".")
 	case authSystem:
-		return k.admit(w, r, keySystem)
+		return s.admit(w, r, keySystem)
 	}
-	return k.admit(w, r)
+	return s.admit(w, r)
 }
 
 // first returns a key of the name, or the master key.
-func (k accessKeys) first(name string) string {
-	if value := k[name]; value != "" {
+func (s *keyStore) first(name string) string {
+	if value := s.get(name); value != "" {
 		return value
 	}
-	return k[keyMaster]
+	return s.get(keyMaster)
 }
 
 // serveDurable serves the management API of workflows to requests with a key, whose responses then have addresses with

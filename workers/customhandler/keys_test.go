@@ -77,7 +77,8 @@ func TestKeyFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	read, err := openKeys(path)
-	if err != nil || len(read) != 5 || fmt.Sprint(read) != fmt.Sprint(made) || len(read[keyMaster]) < 40 {
+	if err != nil || len(read.keys) != 5 || fmt.Sprint(read.keys) != fmt.Sprint(made.keys) ||
+		len(read.get(keyMaster)) < 40 {
 		t.Errorf("%v, %v, made %v", read, err, made)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm()&0o077 != 0 {
@@ -105,10 +106,79 @@ func TestDurableClientAddresses(t *testing.T) {
 	if c := h.durableClient(false); c.Query != "" || c.Calls != "http://localhost:1"+durablePath {
 		t.Errorf("%+v", c)
 	}
-	h.keys = accessKeys{keyMaster: "m", keyDurable: "a&b"}
+	h.keys = &keyStore{keys: accessKeys{keyMaster: {value: "m"}, keyDurable: {value: "a&b"}}}
 	c := h.durableClient(true)
 	if c.Query != "code=a%26b" || c.Calls != "http://localhost:1"+durableCalls+"s/" || !c.Messages {
 		text, _ := json.Marshal(c)
 		t.Errorf("%s", text)
+	}
+}
+
+// The key API reads and changes the keys that requests need, and their file.
+func TestKeyAPI(t *testing.T) {
+	t.Parallel()
+	handler, _ := record(`{"Outputs": {"res": {"body": "called"}}}`)
+	dir := folder(t, map[string]string{
+		"Order/function.json": `{"bindings": [{"type": "httpTrigger", "name": "req"}, {"type": "http", "direction": "out", "name": "res"}]}`,
+		"keys.json":           `{"host.master": "m", "host.function.Default": "any", "host.systemKey.x": "sys"}`,
+	})
+	file, connection := filepath.Join(dir, "keys.json"), lazulitest.Start(t).ConnectionString()
+	r := runConfig(t, "", Config{Dir: dir, Environ: os.Environ(), Keys: file, ConnectionString: connection}, handler)
+	for _, c := range []struct{ method, path, body, want string }{
+		{"GET", "/admin/host/keys", "", `200 {"keys":[{"name":"Default","value":"any"}],LINKS}`},
+		{"GET", "/admin/host/functionkeys/default", "", `200 {LINKS,"name":"default","value":"any"}`},
+		{"GET", "/admin/host/systemkeys", "", `200 {"keys":[{"name":"x","value":"sys"}],LINKS}`},
+		{"GET", "/admin/host/systemkeys/_master", "", `200 {LINKS,"name":"_master","value":"m"}`},
+		{"GET", "/admin/host/keys/_master", "", "404 "},
+		{"GET", "/admin/host/nokeys", "", "404 "},
+		{"GET", "/admin/functions/none/keys", "", "404 "},
+		{"PUT", "/admin/functions/order/keys/own", `{"name": "own", "value": "mine"}`,
+			`201 {LINKS,"name":"own","value":"mine"}`},
+		{"PUT", "/admin/functions/order/keys/OWN", `{"value": "other"}`, `200 {LINKS,"name":"OWN","value":"other"}`},
+		{"GET", "/admin/functions/Order/keys", "", `200 {"keys":[{"name":"own","value":"other"}],LINKS}`},
+		{"PUT", "/admin/functions/order/keys/own", `{}`, "400 Invalid key value"},
+		{"PUT", "/admin/functions/order/keys/own", strings.Repeat(" ", maxKeyBody) + `{}`, "400 Invalid key value"},
+		{"PUT", "/admin/functions/order/keys/a%20b", `{"value": "x"}`, "400 Invalid key name."},
+		{"DELETE", "/admin/host/keys/default", "", "204 "},
+		{"DELETE", "/admin/host/keys/default", "", "404 "},
+		{"DELETE", "/admin/host/systemkeys/_master", "", "400 Cannot delete System Key."},
+		{"PUT", "/admin/host/systemkeys/_master", `{"value": "m"}`, `200 {LINKS,"name":"_master","value":"m"}`},
+	} {
+		got := do(t, c.method, r.url+c.path, c.body, keyHeader, "m")
+		if strings.HasPrefix(got, "20") && got != "204 " {
+			status, text, _ := strings.Cut(got, " ")
+			var members map[string]json.RawMessage
+			if err := json.Unmarshal([]byte(text), &members); err != nil {
+				t.Fatalf("%s %s: %s", c.method, c.path, got)
+			}
+			sorted, err := json.Marshal(members)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = status + " " + strings.Replace(string(sorted), `"links":[{"rel":"self","href":"`+r.url+c.path+`"}]`, "LINKS",
+				1)
+		}
+		if got != c.want {
+			t.Errorf("%s %s: %s, want %s", c.method, c.path, got, c.want)
+		}
+	}
+	if got := do(t, "GET", r.url+"/api/order?code=any", ""); got != "401 " {
+		t.Errorf("a key that was deleted: %s", got)
+	}
+	if got := do(t, "GET", r.url+"/api/order?code=other", ""); got != "200 called" {
+		t.Errorf("a key that was made: %s", got)
+	}
+	made := do(t, "POST", r.url+"/admin/host/systemkeys/_master", "", keyHeader, "m")
+	if got := do(t, "GET", r.url+"/admin/host/systemkeys", "", keyHeader, "m"); got != "401 " {
+		t.Errorf("the old master key: %s", got)
+	}
+	read, err := readKeys(file)
+	if err != nil || read[keyMaster].value == "m" || !strings.Contains(made, read[keyMaster].value) ||
+		read["functions.order.own"] != (accessKey{"functions.Order.own", "other"}) || len(read) != 3 {
+		t.Errorf("the file has %v, %v; the answer was %s", read, err, made)
+	}
+	open := runConfig(t, "", Config{Dir: dir, Environ: os.Environ(), ConnectionString: connection}, handler)
+	if got := do(t, "GET", open.url+"/admin/host/keys", ""); !strings.HasPrefix(got, "501 ") {
+		t.Errorf("without keys: %s", got)
 	}
 }

@@ -390,7 +390,7 @@ func (h *Host) ask(ctx context.Context, run Run) (*Ran, error) {
 		r.Header.Set("Content-Type", "application/json")
 	}
 	if h.keys != nil {
-		r.Header.Set(keyHeader, h.keys[keyMaster])
+		r.Header.Set(keyHeader, h.keys.get(keyMaster))
 	}
 	got, err := h.client.Do(r)
 	if err != nil {
