@@ -72,8 +72,6 @@ func readBinding(o *section, s *settings, h *hostFile, f *function) (b *binding,
 	} else {
 		b.binary = t == "binary"
 	}
-	b.readOptions(o, s, h, f, output)
-	b.readConnection(o, s)
 	if p := o.object("properties"); p != nil || o.has("sdkBinding") {
 		b.client = o.boolean("sdkBinding", false) || p != nil && p.boolean("supportsDeferredBinding", false)
 		if b.client && (h.runtime == "" || b.kind != kindBlobTrigger && b.kind != kindBlob || output) {
@@ -81,6 +79,8 @@ func readBinding(o *section, s *settings, h *hostFile, f *function) (b *binding,
 				"the binding's value, or make a client in the function")
 		}
 	}
+	b.readOptions(o, s, h, f, output)
+	b.readConnection(o, s)
 	o.done()
 	return b, output
 }
@@ -177,7 +177,7 @@ func (b *binding) readBlob(o *section, s *settings) {
 	container, _, ok := strings.Cut(b.target.source, "/")
 	switch {
 	case b.target.source == "":
-	case !ok:
+	case !ok && !b.client: // A client may be that of the container.
 		o.fail("path", "%q lacks the blob's name: container/blob", b.target.source)
 	case !strings.Contains(container, "{") && !containerName(container):
 		o.fail("path", "%q: %s", container, dashedRule)

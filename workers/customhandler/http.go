@@ -197,6 +197,7 @@ func (h *Host) proxy(ctx context.Context, w http.ResponseWriter, r *http.Request
 				p.Out.URL.Path, p.Out.URL.RawPath = "/"+inv.function.name, ""
 			}
 			p.Out.URL.RawQuery = p.In.URL.RawQuery // As it came, also where it is not well formed.
+			p.Out.Header.Del("Expect")             // The host's own server answers it.
 			inv.mark(p.Out.Header)
 		},
 		Transport:     h.client.Transport,
@@ -261,6 +262,7 @@ func (h *Host) forwardTo(ctx context.Context, w http.ResponseWriter, r *http.Req
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.Scheme, p.Out.URL.Host = target.Scheme, target.Host
 			p.Out.URL.RawQuery = p.In.URL.RawQuery // As it came, also where it is not well formed.
+			p.Out.Header.Del("Expect")             // The host's own server answers it.
 			p.Out.Host = p.In.Host
 			p.SetXForwarded() // Of these the worker makes the URL that the function sees.
 			p.Out.Header.Set("X-Ms-Invocation-Id", inv.id)

@@ -29,11 +29,11 @@ func (h *Host) read(ctx context.Context, inv *invocation, b *binding) (any, erro
 		return h.readTable(ctx, inv, b, target)
 	}
 	container, name, err := splitPath(target)
+	if b.client && container != "" { // Without a name it is that of the container.
+		return &BlobReference{b.connection, container, name}, nil
+	}
 	if err != nil {
 		return nil, err
-	}
-	if b.client {
-		return &BlobReference{b.connection, container, name}, nil
 	}
 	client, err := h.blobs(b)
 	if err != nil {
@@ -51,11 +51,11 @@ func (h *Host) read(ctx context.Context, inv *invocation, b *binding) (any, erro
 	return string(text), nil
 }
 
-// splitPath takes the path of a blob apart.
+// splitPath takes the path of a blob apart. With an error, container may be there still.
 func splitPath(path string) (container, name string, err error) {
 	container, name, _ = strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	if container == "" || name == "" {
-		return "", "", fmt.Errorf("%q is not container/blob", path)
+		return container, name, fmt.Errorf("%q is not container/blob", path)
 	}
 	return container, name, nil
 }

@@ -103,7 +103,7 @@ type Input struct {
 type BlobReference struct {
 	Connection string // the name of a setting
 	Container  string `json:"ContainerName"`
-	Blob       string `json:"BlobName"`
+	Blob       string `json:"BlobName"` // empty: the container
 }
 
 // HTTPRequest is the value of an HTTP trigger.
