@@ -17,7 +17,8 @@ RUN mkdir -p /out/folders/data /out/folders/tmp && chmod 1777 /out/folders/tmp
 # Azurite's programs by their names, as modules of Testcontainers start them.
 RUN mkdir /out/names && for name in lazuli azurite azurite-blob azurite-queue azurite-table; do ln -s /lazuli /out/names/$name; done
 
-# An image that runs functions in JavaScript and Python for custom handlers: the app is mounted at /app.
+# An image that runs functions in JavaScript and Python for custom handlers: the app is mounted at /app. Functions that are not anonymous
+# ask for a key of /home/node/keys.json, which is written at the start if it is not mounted.
 #
 #   docker build --target functions -t lazuli-functions .
 #   docker run --rm -p 127.0.0.1:7071:7071 -v ./examples/functions/python:/app -e LAZULI_CONNECTION_STRING=... lazuli-functions
@@ -27,7 +28,7 @@ COPY --from=build /out/lazuli /usr/local/bin/lazuli
 USER node
 WORKDIR /app
 EXPOSE 7071
-ENTRYPOINT ["lazuli", "func", "start", "--host", "0.0.0.0"]
+ENTRYPOINT ["lazuli", "func", "start", "--host", "0.0.0.0", "--keys", "/home/node/keys.json"]
 
 FROM scratch AS lazuli
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/

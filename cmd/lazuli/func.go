@@ -17,6 +17,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
+	"github.com/lazuli-storage/lazuli/server/config"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/customhandler"
 	"github.com/lazuli-storage/lazuli/workers/durable/durablefunc"
@@ -97,7 +98,8 @@ its messages are delivered again when their leases end.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.dir, "dir", ".", "folder of the function app")
-	fl.StringVar(&f.host, "host", "127.0.0.1", "address to listen on for HTTP triggers")
+	fl.StringVar(&f.host, "host", "127.0.0.1",
+		"address to listen on for HTTP triggers; other than a loopback address only with --keys")
 	fl.IntVarP(&f.port, "port", "p", defaultFuncPort, "port to listen on for HTTP triggers; 0 picks a free one")
 	fl.StringVar(&f.python, "python", "", "Python interpreter of a Python app (default: that of .venv, or python3)")
 	fl.IntVar(&f.debug, "debug", 0,
@@ -164,7 +166,12 @@ func runApp(ctx context.Context, cmd *cobra.Command, environ []string, connectio
 	if own := customhandler.LocalPort(f.dir); own != 0 && !cmd.Flags().Changed("port") {
 		port = own
 	}
-	l, err := net.Listen("tcp", net.JoinHostPort(f.host, strconv.Itoa(port)))
+	address := net.JoinHostPort(f.host, strconv.Itoa(port))
+	// Without keys everybody may run any function, by the admin API.
+	if err := config.CheckOpen("func start: --host", address, f.keys, "give --keys FILE"); err != nil {
+		return usageError{err}
+	}
+	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return fmt.Errorf("func start: %w (choose another port with --port)", err)
 	}
@@ -195,7 +202,7 @@ func runApp(ctx context.Context, cmd *cobra.Command, environ []string, connectio
 		return errors.Join(err, l.Close())
 	}
 	defer stopAdmin()
-	address := "localhost:" + strconv.Itoa(port)
+	address = "localhost:" + strconv.Itoa(port)
 	if err := announce(cmd.OutOrStdout(), address, host.Describe(address)); err != nil {
 		return err
 	}

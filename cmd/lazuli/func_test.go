@@ -101,6 +101,8 @@ func TestFuncStartRefuses(t *testing.T) {
 		want string
 	}{
 		{"no app", []string{"--dir", t.TempDir()}, "has no host.json: it is not the folder of a function app"},
+		{"other machines", []string{"--dir", funcApp(t), "--host", "0.0.0.0"},
+			"--host is open to everyone who can reach 0.0.0.0, which is not a loopback address: give --keys FILE"},
 		{"no such function", []string{"--dir", funcApp(t), "--functions", "none"},
 			`no function is called "none"; there are: Hello, Other`},
 		{"connection string", []string{"--dir", funcApp(t), "--connection-string", "nonsense"}, "connection string"},

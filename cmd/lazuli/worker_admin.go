@@ -32,7 +32,7 @@ func serveWorkerAdmin(address string, app *workers.App, search, functions http.H
 		return func() {}, nil
 	}
 	token := os.Getenv("LAZULI_ADMIN_TOKEN")
-	if err := config.CheckOpen("--admin", address, token); err != nil {
+	if err := config.CheckOpen("--admin", address, token, "set LAZULI_ADMIN_TOKEN"); err != nil {
 		return nil, usageError{err}
 	}
 	l, err := net.Listen("tcp", address)

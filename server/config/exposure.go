@@ -125,11 +125,11 @@ func (c *Config) refuse(d *door, host string) error {
 }
 
 // CheckOpen is the rule for a listener of another program, such as a worker's, which has no accounts: option opens it
-// at an address of the form host:port, and token is what callers have to bring, "" for nothing.
-func CheckOpen(option, address, token string) error {
-	if host := atAddress(address)[0]; token == "" && !loopback(host) {
-		return fmt.Errorf("%s is open to everyone who can reach %s, which is not a loopback address: set "+
-			"LAZULI_ADMIN_TOKEN, or use a loopback address and ssh -L", option, host)
+// at an address of the form host:port, secret is what callers have to bring, "" for nothing, and way how to set it.
+func CheckOpen(option, address, secret, way string) error {
+	if host := atAddress(address)[0]; secret == "" && !loopback(host) {
+		return fmt.Errorf("%s is open to everyone who can reach %s, which is not a loopback address: %s, or use a loopback "+
+			"address and ssh -L", option, host, way)
 	}
 	return nil
 }

@@ -160,7 +160,7 @@ func TestCheckOpen(t *testing.T) {
 		{"127.0.0.1:1", "", true}, {"[::1]:1", "", true}, {"localhost:1", "", true}, {":1", "", false},
 		{"0.0.0.0:1", "", false}, {"10.0.0.1:1", "", false}, {"10.0.0.1:1", "x", true},
 	} {
-		if err := CheckOpen("--admin", tc.address, tc.token); (err == nil) != tc.ok {
+		if err := CheckOpen("--admin", tc.address, tc.token, "set a token"); (err == nil) != tc.ok {
 			t.Errorf("%+v: %v", tc, err)
 		}
 	}
