@@ -167,7 +167,7 @@ func runApp(ctx context.Context, cmd *cobra.Command, environ []string, connectio
 		port = own
 	}
 	address := net.JoinHostPort(f.host, strconv.Itoa(port))
-	// Without keys everybody may run any function, by the admin API.
+	// Without keys any client may run any function, by the admin API.
 	if err := config.CheckOpen("func start: --host", address, f.keys, "give --keys FILE"); err != nil {
 		return usageError{err}
 	}

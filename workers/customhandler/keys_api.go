@@ -80,7 +80,7 @@ func self(r *http.Request) []apiLink {
 
 func (h *Host) listKeys(w http.ResponseWriter, r *http.Request, prefix, _ string) {
 	found := h.keys.list(prefix)
-	if len(found) == 0 && r.PathValue("name") != "" { // A function gets its first key when somebody asks for it.
+	if len(found) == 0 && r.PathValue("name") != "" { // A function gets its first key by the first such request.
 		err := h.keys.change(func(keys accessKeys) error {
 			keys.add(prefix+"default", newKey())
 			return nil
