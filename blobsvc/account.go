@@ -7,23 +7,12 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
-	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
 // supported returns the service properties that can be enabled. features are the ones that other packages implement.
 func supported(features properties.Features) properties.Features {
 	features.DeleteRetention, features.StaticWebsite = true, true
 	return features
-}
-
-// before sets CORS headers, and the version of a request that has none: the version of its batch, or the default.
-func (s *Service) before(r *wire.Request) {
-	batched(r)
-	p := s.properties.Of(r.Account)
-	s.properties.SetCORS(r)
-	if r.Version == 0 && p.DefaultVersion != "" {
-		r.Version, _ = wire.ParseVersion(p.DefaultVersion)
-	}
 }
 
 // getServiceProperties: https://learn.microsoft.com/rest/api/storageservices/get-blob-service-properties

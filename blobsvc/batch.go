@@ -126,10 +126,6 @@ func (s *Service) mayBatch(c *call, hr *http.Request) error {
 	return errInvalidBatch
 }
 
-// batchVersion is the key under which the context of a batch's request has the version of the batch: the requests
-// themselves name none.
-type batchVersion struct{}
-
 // serveSub serves one request and writes its answer to out.
 func (s *Service) serveSub(c *call, hr *http.Request, out *bytes.Buffer) {
 	w := subAnswer{header: http.Header{}}
@@ -155,14 +151,6 @@ func (s *Service) serveSub(c *call, hr *http.Request, out *bytes.Buffer) {
 	out.Write(w.body.Bytes())
 	if w.body.Len() > 0 {
 		out.WriteString("\r\n")
-	}
-}
-
-// batched gives a request of a batch the version of the batch.
-func batched(r *wire.Request) {
-	if outer, ok := r.HTTP.Context().Value(batchVersion{}).(*wire.Request); ok && r.VersionHeader == "" {
-		r.Version, r.VersionHeader = outer.Version, outer.VersionHeader
-		r.Set("x-ms-version", r.VersionHeader)
 	}
 }
 

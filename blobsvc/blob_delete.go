@@ -94,18 +94,6 @@ func (c *call) mayDelete(at state.Address, permanently bool) error {
 	return c.holds(need)
 }
 
-// undeleteBlob: https://learn.microsoft.com/rest/api/storageservices/undelete-blob
-func (s *Service) undeleteBlob(c *call) error {
-	if s.hierarchical(c.Account) {
-		return s.undeletePath(c)
-	}
-	w := s.unconditional(c)
-	if err := s.state.Blobs.Undelete(&w); err != nil {
-		return err
-	}
-	return c.Status(http.StatusOK)
-}
-
 // snapshotBlob: https://learn.microsoft.com/rest/api/storageservices/snapshot-blob
 func (s *Service) snapshotBlob(c *call) error {
 	metadata, err := c.metadata()

@@ -1,7 +1,6 @@
 package blobsvc
 
 import (
-	"encoding/base64"
 	"net/http"
 	"net/url"
 	"slices"
@@ -11,38 +10,6 @@ import (
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 )
-
-// Markers are opaque to clients: a version, and the position in base64.
-const markerVersion = "1!"
-
-func encodeMarker(at []byte) string {
-	if at == nil {
-		return ""
-	}
-	return markerVersion + base64.RawURLEncoding.EncodeToString(at)
-}
-
-func decodeMarker(s string) ([]byte, bool) {
-	s, ok := strings.CutPrefix(s, markerVersion)
-	if !ok || len(s) > 8<<10 {
-		return nil, false
-	}
-	at, err := base64.RawURLEncoding.DecodeString(s)
-	return at, err == nil
-}
-
-// marker reads the query parameter with the position from which a listing continues; nil if it is absent.
-func (c *call) marker(name string) ([]byte, error) {
-	s := c.Query.Get(name)
-	if s == "" {
-		return nil, nil
-	}
-	at, ok := decodeMarker(s)
-	if !ok {
-		return nil, invalidQuery(name, s)
-	}
-	return at, nil
-}
 
 // listBlobs: https://learn.microsoft.com/rest/api/storageservices/list-blobs
 func (s *Service) listBlobs(c *call) error {

@@ -122,30 +122,6 @@ func (c *call) highPriority() (bool, error) {
 	return priority == "High", err
 }
 
-// setBlobExpiry: https://learn.microsoft.com/rest/api/storageservices/set-blob-expiry
-func (s *Service) setBlobExpiry(c *call) error {
-	if err := s.checkExpiry(c); err != nil {
-		return err
-	}
-	if c.Header("X-Ms-Expiry-Option") == "" {
-		return wire.MissingHeader("x-ms-expiry-option")
-	}
-	w, err := s.write(c)
-	if err != nil {
-		return err
-	}
-	e, err := c.expiry()
-	if err != nil {
-		return err
-	}
-	result, err := s.state.Blobs.SetExpiry(&w, e)
-	if err != nil {
-		return c.expiryError(err)
-	}
-	c.sendChanged(result.Changed)
-	return c.Status(http.StatusOK)
-}
-
 const (
 	untilHeader = "x-ms-immutability-policy-until-date"
 	modeHeader  = "x-ms-immutability-policy-mode"

@@ -1,107 +1,13 @@
 package blobsvc
 
 import (
-	"crypto/md5"
-	"encoding/base64"
 	"errors"
-	"fmt"
-	"hash"
-	"io"
-	"net"
 	"net/http"
-	"strconv"
 
-	"github.com/minio/crc64nvme"
-
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/query"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
-
-// rangeHashLimit is the size in bytes of the largest range of which a hash is computed.
-const rangeHashLimit = 4 * mib
-
-// contentRequest is what a read asks for: the whole content or a range of it, and the header by which it asked for a
-// hash of the range, "" for none.
-type contentRequest struct {
-	rng      state.Range
-	partial  bool
-	hashName string
-}
-
-// contentRequest reads the range, and x-ms-range-get-content-md5 and -crc64.
-func (c *call) contentRequest() (q contentRequest, err error) {
-	q.rng, q.partial = c.requestRange()
-	for _, h := range [...][2]string{
-		{"X-Ms-Range-Get-Content-Md5", "x-ms-range-get-content-md5"},
-		{"X-Ms-Range-Get-Content-Crc64", "x-ms-range-get-content-crc64"},
-	} {
-		wanted, _, err := c.flag(h[0])
-		switch {
-		case err != nil:
-			return q, err
-		case wanted && q.hashName != "":
-			return q, errBothRangeHashes
-		case wanted:
-			q.hashName = h[1]
-		}
-	}
-	if q.hashName != "" && !q.partial {
-		return q, errRangeHashNeedsRange
-	}
-	return q, nil
-}
-
-// openContent opens the content that a read asks for, sets b to its blob, and sends the hash of the range. Close the
-// content.
-func (s *Service) openContent(c *call, q *contentRequest, b *state.Blob) (body state.Content, err error) {
-	r, err := s.read(c)
-	if err != nil {
-		return body, err
-	}
-	r.TrackAccess = s.accounts.Blob(c.Account).AccessTimes
-	var within *state.Range
-	if q.partial {
-		within = &q.rng
-	}
-	if body, err = s.state.Blobs.Open(&r, 0, within, b); err != nil || q.hashName == "" {
-		return body, err
-	}
-	var value string
-	if body.Length > rangeHashLimit {
-		err = errRangeHashTooLarge
-	} else {
-		value, err = hashRange(body.Reader, q.hashName)
-	}
-	if err != nil {
-		return body, errors.Join(err, body.Close())
-	}
-	if q.hashName == "x-ms-range-get-content-md5" {
-		c.Set("Content-MD5", value)
-	} else {
-		c.Set("x-ms-content-crc64", value)
-	}
-	return body, nil
-}
-
-// sendRange sets the headers with the length of the content, its place in the blob, and the MD5 of the whole, which an
-// answer with a part of it has in the header whole. It returns the status.
-func (c *call) sendRange(q *contentRequest, b *state.Blob, body *state.Content, whole string) int {
-	c.SetInt("Content-Length", body.Length)
-	status := http.StatusOK
-	if q.partial {
-		status = http.StatusPartialContent
-		c.Set("Content-Range", "bytes "+strconv.FormatInt(body.Offset, 10)+"-"+
-			strconv.FormatInt(body.Offset+body.Length-1, 10)+"/"+strconv.FormatInt(b.Length, 10))
-	} else {
-		whole = "Content-MD5"
-	}
-	if b.Headers.MD5 != "" {
-		c.Set(whole, b.Headers.Base64MD5())
-	}
-	return status
-}
 
 // getBlob: https://learn.microsoft.com/rest/api/storageservices/get-blob
 func (s *Service) getBlob(c *call) error {
@@ -182,66 +88,6 @@ func (s *Service) getBlobMetadata(c *call) error {
 	c.sendChanged(b.Changed)
 	c.sendBlobMetadata(&b)
 	return c.Status(http.StatusOK)
-}
-
-// smallBody is the size in bytes up to which a body is read into memory and sent in one write with its head, which
-// is quicker than handing the file to the kernel.
-const smallBody = 64 << 10
-
-// sendContent answers with the content that r reads.
-func (c *call) sendContent(status int, r *content.Reader) error {
-	if r.Size() > smallBody || !r.Contiguous() {
-		if err := r.Check(); err != nil {
-			return err
-		}
-		c.Out.WriteHeader(status)
-		if err := r.CopyTo(c.Out); err != nil {
-			return broken(err)
-		}
-		return nil
-	}
-	chunk := content.TakeChunk()
-	defer content.FreeChunk(chunk)
-	// Read before the head is sent: a damaged extent is still an error that can be answered.
-	if _, err := io.ReadFull(r, chunk[:r.Size()]); err != nil {
-		return err
-	}
-	c.Out.WriteHeader(status)
-	_, _ = c.Out.Write(chunk[:r.Size()])
-	return nil
-}
-
-// broken maps the error of a response that could not be sent as a whole. If the client closed the connection it aborts
-// the handler, which logs nothing. Any other error, such as a damaged extent, it returns.
-func broken(err error) error {
-	var gone *net.OpError
-	if errors.As(err, &gone) {
-		panic(http.ErrAbortHandler)
-	}
-	return fmt.Errorf("send content: %w", err)
-}
-
-// hashRange computes the hash of a range of at most 4 MiB and makes r ready to be read again.
-func hashRange(r *content.Reader, name string) (string, error) {
-	var h hash.Hash
-	if name == "x-ms-range-get-content-md5" {
-		h = md5.New()
-	} else {
-		h = crc64nvme.New()
-	}
-	if err := r.CopyTo(h); err != nil {
-		return "", err
-	}
-	if err := r.Rewind(); err != nil {
-		return "", err
-	}
-	sum := h.Sum(nil)
-	if len(sum) == 8 { // hash/crc64 sums are big-endian, the header is not
-		for i := range 4 {
-			sum[i], sum[7-i] = sum[7-i], sum[i]
-		}
-	}
-	return base64.StdEncoding.EncodeToString(sum), nil
 }
 
 // maxQueryBody is the length in bytes of the longest request of Query Blob Contents.

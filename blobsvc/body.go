@@ -172,3 +172,9 @@ func (c *call) sendHashes(u *content.Upload) {
 		c.Set("x-ms-content-crc64", formatCRC(u.CRC64))
 	}
 }
+
+// defaultType is the content type of a blob that was given none.
+const defaultType = "application/octet-stream"
+
+// earlyCheck is the size in bytes from which on a body is received only after the preconditions were found to hold.
+const earlyCheck = 1 * mib

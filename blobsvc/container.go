@@ -21,22 +21,6 @@ func (c *call) publicAccess() (string, error) {
 	return s, err
 }
 
-// defaultScope reads the scope that a new container gives its blobs, "" for none, and whether they can have no other.
-func (s *Service) defaultScope(c *call) (scope string, only bool, err error) {
-	scope = c.Header("X-Ms-Default-Encryption-Scope")
-	if only, _, err = c.flag("X-Ms-Deny-Encryption-Scope-Override"); err != nil {
-		return "", false, err
-	}
-	if only && scope == "" {
-		return "", false, wire.MissingHeader("x-ms-default-encryption-scope")
-	}
-	if scope == "" || scope == encryption.AccountScope {
-		return "", only, nil
-	}
-	_, err = s.scopes.Cipher(c.Account, scope)
-	return scope, only, err
-}
-
 // createContainer: https://learn.microsoft.com/rest/api/storageservices/create-container
 func (s *Service) createContainer(c *call) error {
 	metadata, err := c.metadata()
@@ -51,34 +35,6 @@ func (s *Service) createContainer(c *call) error {
 		return err
 	}
 	return c.Status(http.StatusCreated)
-}
-
-// newContainer creates the container in the request, with the encryption scope that its headers name.
-func (s *Service) newContainer(c *call, rec state.Container) (err error) {
-	if rec.Scope, rec.OnlyScope, err = s.defaultScope(c); err != nil {
-		return err
-	}
-	w := s.containerWrite(c)
-	changed, err := s.state.Containers.Create(&w, rec)
-	if err == nil {
-		c.sendChanged(changed)
-	}
-	return err
-}
-
-// containerWrite returns the parameters of a change of the container in the request, without preconditions.
-func (s *Service) containerWrite(c *call) state.ContainerWrite {
-	return state.ContainerWrite{Account: c.Account, Container: c.container, Now: c.Now, Policy: s.policy(c.Account),
-		Owner: c.caller().Owner()}
-}
-
-// readContainer reads the container that the request names, and checks the lease ID if one was sent.
-func (s *Service) readContainer(c *call) (rec state.Container, err error) {
-	id, err := c.leaseID("X-Ms-Lease-Id")
-	if err != nil {
-		return rec, err
-	}
-	return s.state.Containers.Get(c.Account, c.container, id, c.Now)
 }
 
 // getContainerProperties: https://learn.microsoft.com/rest/api/storageservices/get-container-properties
@@ -120,26 +76,6 @@ func (s *Service) getContainerMetadata(c *call) error {
 	return c.Status(http.StatusOK)
 }
 
-// conditionalContainerWrite is containerWrite with the conditional headers and the lease ID. Operations on containers
-// know only dates.
-func (s *Service) conditionalContainerWrite(c *call) (w state.ContainerWrite, err error) {
-	w = s.containerWrite(c)
-	conditions, err := c.Conditions()
-	if err != nil {
-		return w, err
-	}
-	if conditions.IfMatch != "" || conditions.IfNoneMatch != "" {
-		return w, errConditionHeadersNotSupported
-	}
-	w.If.Conditions = state.Conditions(conditions)
-	w.If.LeaseID, err = c.leaseID("X-Ms-Lease-Id")
-	return w, err
-}
-
-// errConditionHeadersNotSupported: a conditional header that the operation does not know.
-var errConditionHeadersNotSupported = fail(http.StatusBadRequest, "ConditionHeadersNotSupported",
-	"Condition headers are not supported.")
-
 // setContainerMetadata: https://learn.microsoft.com/rest/api/storageservices/set-container-metadata
 func (s *Service) setContainerMetadata(c *call) error {
 	metadata, err := c.metadata()
@@ -147,33 +83,6 @@ func (s *Service) setContainerMetadata(c *call) error {
 		return err
 	}
 	return s.changeContainerMetadata(c, metadata)
-}
-
-// changeContainerMetadata replaces the metadata of the container in the request.
-func (s *Service) changeContainerMetadata(c *call, metadata []state.Meta) error {
-	w, err := s.conditionalContainerWrite(c)
-	if err != nil {
-		return err
-	}
-	changed, err := s.state.Containers.SetMetadata(&w, metadata)
-	if err != nil {
-		return err
-	}
-	c.sendChanged(changed)
-	return c.Status(http.StatusOK)
-}
-
-// deleteContainer: https://learn.microsoft.com/rest/api/storageservices/delete-container
-func (s *Service) deleteContainer(c *call) error {
-	w, err := s.conditionalContainerWrite(c)
-	if err != nil {
-		return err
-	}
-	if err := s.state.Containers.Delete(&w); err != nil {
-		return err
-	}
-	s.background.Wake()
-	return c.Status(http.StatusAccepted)
 }
 
 // restoreContainer: https://learn.microsoft.com/rest/api/storageservices/restore-container
@@ -247,25 +156,42 @@ func (s *Service) setContainerACL(c *call) error {
 	return c.Status(http.StatusOK)
 }
 
-// wirePolicies are stored access policies as the protocol has them.
-func wirePolicies(policies []state.StoredPolicy) []properties.StoredPolicy {
-	list := make([]properties.StoredPolicy, len(policies))
-	for i, p := range policies {
-		list[i] = properties.StoredPolicy{ID: p.ID,
-			Policy: auth.Policy{Start: p.Start, Expiry: p.Expiry, Permissions: p.Permissions}, Bare: p.Bare}
+// renameContainer gives a container another name, in accounts with a hierarchical namespace. The reference does not
+// have it; clients do.
+func (s *Service) renameContainer(c *call) error {
+	source := c.Header("X-Ms-Source-Container-Name")
+	if source == "" {
+		return wire.MissingHeader("x-ms-source-container-name")
 	}
-	return list
+	if !s.hierarchical(c.Account) {
+		return errNeedsTree
+	}
+	w := s.containerWrite(c)
+	var err error
+	if w.If.LeaseID, err = c.leaseID("X-Ms-Source-Lease-Id"); err != nil {
+		return err
+	}
+	if err := s.state.Containers.Rename(&w, source); err != nil {
+		return err
+	}
+	return c.Status(http.StatusOK)
 }
 
-// storedPolicy finds a stored access policy of the container that a request names.
-func (s *Service) storedPolicy(c *call, id string) (p auth.Policy, found bool, err error) {
-	rec, err := s.state.Containers.Get(c.Account, c.container, "", c.Now)
+// leaseContainer: https://learn.microsoft.com/rest/api/storageservices/lease-container
+func (s *Service) leaseContainer(c *call) error {
+	q, err := c.leaseRequest(auth.OnContainer)
 	if err != nil {
-		if errors.Is(err, state.ErrContainerNotFound) {
-			err = nil
-		}
-		return p, false, err
+		return err
 	}
-	p, found = properties.FindPolicy(wirePolicies(rec.Policies), id)
-	return p, found, nil
+	conditions, err := c.Conditions()
+	if err != nil {
+		return err
+	}
+	w := s.containerWrite(c)
+	w.If.Conditions = state.Conditions(conditions)
+	result, err := s.state.Containers.Lease(&w, &q)
+	if err != nil {
+		return err
+	}
+	return c.answerLease(q.Action, &result)
 }

@@ -2,7 +2,6 @@ package blobsvc
 
 import (
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -11,30 +10,6 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/budget"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
-
-// maxListResults is the size of the largest page, and of a page when none was asked for.
-const maxListResults = 5000
-
-// maxResults reads the maxresults parameter. Azure answers a number over 5,000 with a page of 5,000.
-func (c *call) maxResults() (int, error) {
-	s := c.Query.Get("maxresults")
-	if s == "" {
-		return maxListResults, nil
-	}
-	n, err := strconv.ParseInt(s, 10, 32)
-	switch {
-	case err != nil:
-		return 0, invalidQuery("maxresults", s)
-	case n < 1:
-		return 0, wire.OutOfRangeQuery("maxresults", s, "1", strconv.Itoa(maxListResults))
-	}
-	return int(min(n, maxListResults)), nil
-}
-
-// invalidQuery is wire's error without a reason, which the Blob service does not give.
-func invalidQuery(name, value string) error {
-	return wire.ErrInvalidQueryParameterValue.With("QueryParameterName", name).With("QueryParameterValue", value)
-}
 
 // includes reads the comma-separated include parameter. Each word must be one of known.
 func (c *call) includes(known ...string) (map[string]bool, error) {

@@ -205,21 +205,6 @@ func port(u *url.URL) string {
 	return "80"
 }
 
-// copyError returns the error of Copy Blob for its source: a condition that does not hold has its own code, unless it
-// is one on tags (recorded).
-func copyError(err error) error {
-	var src *state.SourceError
-	switch {
-	case !errors.As(err, &src):
-		return err
-	case errors.Is(err, state.ErrTagCondition):
-		return wire.ErrConditionNotMet
-	case errors.Is(err, state.ErrConditionNotMet), errors.Is(err, state.ErrNotModified):
-		return errSourceConditionNotMet
-	}
-	return src.Err
-}
-
 // oneCode reports whether Put Blob From URL has the codes of Copy Blob for conditions that do not hold, as recordings
 // of 2021-12-02 have, and none of earlier and later versions: what is known lies between 2021-08-06 and 2023-11-03.
 func (c *call) oneCode() bool { return c.version() >= v20211202 && c.version() < v20231103 }
@@ -275,10 +260,6 @@ func (c *call) targetError(err error) error {
 // errTargetConditionNotMet: a conditional header of the destination of Copy Blob does not hold.
 var errTargetConditionNotMet = fail(http.StatusPreconditionFailed, "TargetConditionNotMet",
 	"The target condition specified using HTTP conditional header(s) is not met.")
-
-// errSourceConditionNotMet: a conditional header of the source does not hold.
-var errSourceConditionNotMet = fail(http.StatusPreconditionFailed, "SourceConditionNotMet",
-	"The source condition specified using HTTP conditional header(s) is not met.")
 
 // copySums are the checksums that Copy Blob From URL answers with: the MD5, not encoded, and the CRC64, encoded. "" is
 // absent.

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
@@ -91,4 +93,19 @@ func (c *call) sendEncryption(by encryption.ID) {
 	if by.Scope != "" {
 		c.Set("x-ms-encryption-scope", by.Scope)
 	}
+}
+
+// encryptionScope reads the encryption scope that the request names: in a header, or in its token.
+func (c *call) encryptionScope(q *state.EncryptionRequest) error {
+	scope := c.Header("X-Ms-Encryption-Scope")
+	if t := c.identity.Token(); t != nil && t.Scope != "" {
+		if scope != "" && scope != t.Scope {
+			return auth.ErrAuthorizationFailure
+		}
+		scope = t.Scope
+	}
+	if q.Named = scope != ""; scope != encryption.AccountScope {
+		q.Scope = scope
+	}
+	return nil
 }

@@ -272,3 +272,32 @@ func azureError(err error) error {
 func fail(status int, code, message string) *wire.Error {
 	return &wire.Error{Status: status, Code: code, Message: message}
 }
+
+// copyError returns the error of Copy Blob for its source: a condition that does not hold has its own code, unless it
+// is one on tags (recorded).
+func copyError(err error) error {
+	var src *state.SourceError
+	switch {
+	case !errors.As(err, &src):
+		return err
+	case errors.Is(err, state.ErrTagCondition):
+		return wire.ErrConditionNotMet
+	case errors.Is(err, state.ErrConditionNotMet), errors.Is(err, state.ErrNotModified):
+		return errSourceConditionNotMet
+	}
+	return src.Err
+}
+
+// errSourceConditionNotMet: a conditional header of the source does not hold.
+var errSourceConditionNotMet = fail(http.StatusPreconditionFailed, "SourceConditionNotMet",
+	"The source condition specified using HTTP conditional header(s) is not met.")
+
+var errDirectoryExpiry = fail(http.StatusBadRequest, "ExpiryNotSupportedForDirectory",
+	"Set expiry is not supported for a directory.")
+
+// errNeedsTree: an operation of accounts with a hierarchical namespace.
+var errNeedsTree = fail(http.StatusBadRequest, "HierarchicalNamespaceNotEnabled",
+	"Hierarchical namespace is not enabled for this account.")
+
+// errInvalidACL: an access control list that cannot be read.
+var errInvalidACL = fail(http.StatusBadRequest, "InvalidInput", "The access control list value is invalid.")

@@ -134,24 +134,3 @@ func (s *Service) getFilesystemProperties(c *call) error {
 	c.Set("x-ms-deny-encryption-scope-override", strconv.FormatBool(rec.OnlyScope))
 	return c.Status(http.StatusOK)
 }
-
-// renameContainer gives a container another name, in accounts with a hierarchical namespace. The reference does not
-// have it; clients do.
-func (s *Service) renameContainer(c *call) error {
-	source := c.Header("X-Ms-Source-Container-Name")
-	if source == "" {
-		return wire.MissingHeader("x-ms-source-container-name")
-	}
-	if !s.hierarchical(c.Account) {
-		return errNeedsTree
-	}
-	w := s.containerWrite(c)
-	var err error
-	if w.If.LeaseID, err = c.leaseID("X-Ms-Source-Lease-Id"); err != nil {
-		return err
-	}
-	if err := s.state.Containers.Rename(&w, source); err != nil {
-		return err
-	}
-	return c.Status(http.StatusOK)
-}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/query"
@@ -57,7 +58,7 @@ func (s *Service) listPaths(c *call) error {
 	} else if token != nil {
 		l.From = token
 	}
-	w := pathWriter{page: emptyPage(), c: c, l: &l}
+	w := pathWriter{document: emptyDocument(), c: c, l: &l}
 	defer w.free()
 	const head = `{"paths":[`
 	w.raw(head)
@@ -104,13 +105,37 @@ func nameInToken(token string) (name string, ok bool) {
 
 // pathWriter writes the items of List Paths in JSON, with their members in the order of the service's own documents.
 type pathWriter struct {
-	*page
+	*document
 	c *call
 	l *state.Listing
 	n int // items so far
 	// prefixes are the directories of a flat account that only names tell of.
 	prefixes []pathPrefix
 }
+
+// document is the text of a page of List Paths, in a buffer that is used again.
+type document struct{ b []byte }
+
+// documents are buffers; larger ones than maxDocument are left to the collector.
+var documents = sync.Pool{New: func() any { return &document{make([]byte, 0, 64<<10)} }}
+
+const maxDocument = 2 << 20
+
+func emptyDocument() *document {
+	d := documents.Get().(*document)
+	d.b = d.b[:0]
+	return d
+}
+
+// free gives the buffer back. Nothing of d is used after that.
+func (d *document) free() {
+	if cap(d.b) <= maxDocument {
+		documents.Put(d)
+	}
+}
+
+// raw writes text as it is.
+func (d *document) raw(s string) { d.b = append(d.b, s...) }
 
 // pathPrefix is such a directory, and where its item is in the document.
 type pathPrefix struct {

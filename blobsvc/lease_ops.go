@@ -127,22 +127,3 @@ func (s *Service) leaseBlob(c *call) error {
 	}
 	return c.answerLease(q.Action, &result)
 }
-
-// leaseContainer: https://learn.microsoft.com/rest/api/storageservices/lease-container
-func (s *Service) leaseContainer(c *call) error {
-	q, err := c.leaseRequest(auth.OnContainer)
-	if err != nil {
-		return err
-	}
-	conditions, err := c.Conditions()
-	if err != nil {
-		return err
-	}
-	w := s.containerWrite(c)
-	w.If.Conditions = state.Conditions(conditions)
-	result, err := s.state.Containers.Lease(&w, &q)
-	if err != nil {
-		return err
-	}
-	return c.answerLease(q.Action, &result)
-}

@@ -3,16 +3,12 @@ package blobsvc
 import (
 	"crypto/md5"
 	"encoding/base64"
-	"errors"
 	"net/url"
 	"sort"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
-	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
@@ -42,9 +38,6 @@ func (c *call) contentHeaders(standard bool) (h state.Headers, err error) {
 	}
 	return h, nil
 }
-
-// defaultType is the content type of a blob that was given none.
-const defaultType = "application/octet-stream"
 
 // newBlob parses the part that all operations that create a blob have in common: the blob's properties, and the
 // conditions of the write.
@@ -155,95 +148,6 @@ func (c *call) newProtection() (p state.Protection, err error) {
 	return p, err
 }
 
-// expiry reads x-ms-expiry-option and x-ms-expiry-time.
-func (c *call) expiry() (e state.Expiry, err error) {
-	value := c.Header("X-Ms-Expiry-Time")
-	option, err := c.word("X-Ms-Expiry-Option", "NeverExpire", "Absolute", "RelativeToNow", "RelativeToCreation")
-	if err != nil {
-		return e, err
-	}
-	invalid := wire.InvalidHeader("x-ms-expiry-time", value)
-	switch option {
-	case "":
-		if value != "" {
-			return e, wire.MissingHeader("x-ms-expiry-option")
-		}
-	case "NeverExpire":
-		if value != "" {
-			return e, invalid
-		}
-	case "Absolute":
-		t, err := wire.ParseRFC1123(value)
-		if err != nil {
-			return e, invalid
-		}
-		e.At = ticks.Of(t)
-	case "RelativeToNow", "RelativeToCreation":
-		ms, err := strconv.ParseInt(value, 10, 64)
-		if err != nil || ms <= 0 || ms > maxExpiryIn {
-			return e, invalid
-		}
-		d := ticks.Ticks(ms) * ticks.Second / 1000
-		if option == "RelativeToCreation" {
-			e.AfterCreation = d
-		} else {
-			e.At = c.now() + d
-		}
-	}
-	return e, nil
-}
-
-// maxExpiryIn is the longest relative expiry time in milliseconds that leaves room for the sum; the sum has a lower
-// limit.
-const maxExpiryIn = 1 << 62 / (ticks.Second / 1000)
-
-// newExpiry reads the expiry time of a new blob; 0 is never.
-func (s *Service) newExpiry(c *call) (ticks.Ticks, error) {
-	e, err := c.expiry()
-	if err != nil {
-		return 0, err
-	}
-	if c.Header("X-Ms-Expiry-Option") != "" {
-		if err := s.checkExpiry(c); err != nil {
-			return 0, err
-		}
-	}
-	at, err := e.Of(c.now(), c.now())
-	return at, c.expiryError(err)
-}
-
-// checkExpiry refuses expiry times in accounts that have none. The status is recorded; clients call Set Blob Expiry to
-// learn whether an account has a hierarchical namespace.
-func (s *Service) checkExpiry(c *call) error {
-	if set := s.accounts.Blob(c.Account); set.Expiry || set.Hierarchical {
-		return nil
-	}
-	return errNoHierarchy
-}
-
-// expiryError names the header with an expiry time that is out of range.
-func (c *call) expiryError(err error) error {
-	if errors.Is(err, state.ErrExpiry) {
-		return wire.InvalidHeader("x-ms-expiry-time", c.Header("X-Ms-Expiry-Time"))
-	}
-	return err
-}
-
-// encryptionScope reads the encryption scope that the request names: in a header, or in its token.
-func (c *call) encryptionScope(q *state.EncryptionRequest) error {
-	scope := c.Header("X-Ms-Encryption-Scope")
-	if t := c.identity.Token(); t != nil && t.Scope != "" {
-		if scope != "" && scope != t.Scope {
-			return auth.ErrAuthorizationFailure
-		}
-		scope = t.Scope
-	}
-	if q.Named = scope != ""; scope != encryption.AccountScope {
-		q.Scope = scope
-	}
-	return nil
-}
-
 // validTags checks and orders tags. Keys must be unique.
 func validTags(list []state.Tag) ([]state.Tag, error) {
 	if len(list) > maxTags {
@@ -308,11 +212,3 @@ func parseTags(s string) ([]state.Tag, error) {
 	}
 	return validTags(list)
 }
-
-// holdsTags checks the permission for tags, which what sets or tests them by a header, or lists them, needs beside its
-// own.
-func (c *call) holdsTags() error {
-	return c.identity.Holds(ofTags)
-}
-
-var ofTags = auth.Need{On: auth.OnObject, All: "t"}

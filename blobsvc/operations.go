@@ -3,42 +3,7 @@ package blobsvc
 import (
 	"net/http"
 
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
-	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
-	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-)
-
-// What callers need, in the letters of the SAS permission tables.
-// https://learn.microsoft.com/rest/api/storageservices/create-account-sas#blob-service
-var (
-	delegation = auth.Need{On: auth.OnService, Bearer: auth.DelegationKey}
-	ofAccess   = auth.Need{On: auth.OnContainer, Bearer: auth.AccessPolicy}
-	immutable  = auth.Need{On: auth.OnObject, Any: "i", Record: true}
-	onAccount  = func(any string) auth.Need { return auth.Need{On: auth.OnService, Any: any, AccountSASOnly: true} }
-	ofManagers = func(any string) auth.Need {
-		return auth.Need{On: auth.OnService, Any: any, AccountSASOnly: true, Bearer: auth.NoRole}
-	}
-	// A batch has requests of Delete Blob and Set Blob Tier.
-	accountParts         = auth.Need{On: auth.OnService, Any: "dxw", AccountSASOnly: true, Bearer: auth.Parts}
-	containerParts       = auth.Need{On: auth.OnContainer, Any: "dxw", Bearer: auth.Parts}
-	onThisContainer      = func(any string) auth.Need { return auth.Need{On: auth.OnContainer, Any: any} }
-	onContainerByAccount = func(any string) auth.Need {
-		return auth.Need{On: auth.OnContainer, Any: any,
-			AccountSASOnly: true}
-	}
-	onObject      = func(any string) auth.Need { return auth.Need{On: auth.OnObject, Any: any} }
-	onRecord      = func(any string) auth.Need { return auth.Need{On: auth.OnObject, Any: any, Record: true} }
-	readBlob      = auth.Need{On: auth.OnObject, Any: "r", Public: auth.PublicBlob, Record: true}
-	readContainer = auth.Need{On: auth.OnContainer, Any: "r", AccountSASOnly: true, Public: auth.PublicContainer}
-	listContainer = auth.Need{On: auth.OnContainer, Any: "l", Public: auth.PublicContainer, Directory: true}
-	everyone      = auth.Need{Public: auth.Everyone}
-	// aboutAccount needs any permission on the named resource; no data role permits it.
-	aboutAccount = func(need func(string) auth.Need) auth.Need {
-		n := need("rwdxylacutfi")
-		n.Bearer = auth.NoRole
-		return n
-	}
 )
 
 type op = frontend.Operation[*Service, *call]
@@ -54,8 +19,6 @@ const (
 	copySourceHeader = "X-Ms-Copy-Source"
 	requiresSync     = "X-Ms-Requires-Sync"
 	blobTypeHeader   = "X-Ms-Blob-Type"
-
-	deleteLetters = "dx" // which of them Delete Blob needs depends on the kind of record
 )
 
 // Operations is the operations table without its handlers, for the compatibility page.
@@ -193,19 +156,4 @@ var operations = []op{
 	{Name: "AppendBlockFromURL", Method: put, On: onBlob, Comp: "appendblock", Has: []string{copySourceHeader},
 		Needs: onObject("aw"), Do: (*Service).appendBlockFromURL},
 	{Name: "SealAppendBlob", Method: put, On: onBlob, Comp: "seal", Needs: onObject("w"), Do: (*Service).sealBlob},
-}
-
-// mayLogs refuses what callers may not do to the containers of the logs and of the change feed, which only the system
-// itself makes and fills: they may read and list them, and delete logs.
-// https://learn.microsoft.com/azure/storage/common/storage-analytics-logging#how-logs-are-stored
-func (c *call) mayLogs(need auth.Need) error {
-	switch {
-	case c.container != state.LogsContainer && c.container != state.ChangeFeedContainer || c.System():
-		return nil
-	case c.HTTP.Method == http.MethodGet, c.HTTP.Method == http.MethodHead, need.Any == readBlob.Any:
-		return nil
-	case c.container == state.LogsContainer && need.Any == deleteLetters:
-		return nil
-	}
-	return wire.ErrInsufficientAccountPermissions
 }

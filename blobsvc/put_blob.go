@@ -71,9 +71,6 @@ func (s *Service) putContent(c *call, w *state.Write, b *state.Blob, up *content
 	return nil
 }
 
-// earlyCheck is the size in bytes from which on a body is received only after the preconditions were found to hold.
-const earlyCheck = 1 * mib
-
 // parsePageBlobSize reads x-ms-blob-content-length.
 func parsePageBlobSize(s string) (int64, error) {
 	n, ok := parseOffset(s)

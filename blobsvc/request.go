@@ -67,22 +67,6 @@ func (s *Service) read(c *call) (r state.Read, err error) {
 	return r, err
 }
 
-// ofWrites is the permission to overwrite a blob. Create permission does not allow it.
-var ofWrites = auth.Need{On: auth.OnObject, Any: "w"}
-
-// policy returns the settings of an account that writes depend on.
-func (s *Service) policy(account string) state.Policy {
-	set, retention := s.accounts.Blob(account), s.properties.Of(account).DeleteRetention
-	p := state.Policy{Versioning: set.Versioning, ChangeFeed: set.ChangeFeed, AccessTimes: set.AccessTimes,
-		Immutability:  set.Immutability,
-		ContainerDays: int64(set.ContainerDays), Hierarchical: set.Hierarchical,
-		PermanentDelete: retention.AllowPermanentDelete}
-	if retention.Enabled {
-		p.RetentionDays = int64(retention.Days)
-	}
-	return p
-}
-
 // preconditions reads the conditional headers, x-ms-if-tags and x-ms-lease-id.
 func (c *call) preconditions() (p state.Preconditions, err error) {
 	conditions, err := c.Conditions()
@@ -132,30 +116,6 @@ func (c *call) leaseID(header string) (string, error) {
 		return "", wire.InvalidHeader(header, s)
 	}
 	return id, nil
-}
-
-// metadata reads the x-ms-meta headers; nil if none exists.
-func (c *call) metadata() ([]state.Meta, error) {
-	list, err := c.Metadata()
-	if list == nil || err != nil {
-		return nil, err
-	}
-	out := make([]state.Meta, len(list))
-	for i, m := range list {
-		out[i] = state.Meta(m)
-	}
-	return out, nil
-}
-
-// sendMetadata sets the x-ms-meta headers.
-func (c *call) sendMetadata(list []state.Meta) { c.SetMetadata(wireMetadata(list)) }
-
-func wireMetadata(list []state.Meta) []wire.Meta {
-	out := make([]wire.Meta, len(list))
-	for i, m := range list {
-		out[i] = wire.Meta(m)
-	}
-	return out
 }
 
 // parseOffset reads a decimal number without a sign.

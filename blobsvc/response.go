@@ -2,22 +2,10 @@ package blobsvc
 
 import (
 	"strconv"
-	"strings"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
-
-// sendChanged sets ETag and Last-Modified.
-func (c *call) sendChanged(changed ticks.Ticks) {
-	etag := changed.QuotedHexETag()
-	if c.answerVersion() < v20110818 {
-		etag = strings.Trim(etag, `"`)
-	}
-	c.Set("ETag", etag)
-	c.Set("Last-Modified", changed.RFC1123())
-}
 
 // sendResult sets ETag and Last-Modified, and the ID of the version that a write created.
 func (c *call) sendResult(r *state.Result) {
@@ -31,19 +19,6 @@ func (c *call) sendResult(r *state.Result) {
 func (c *call) sendWritten(r *state.Result) {
 	c.sendResult(r)
 	c.sendEncrypted(r.Encryption)
-}
-
-// sendLease sets the headers about a lease.
-func (c *call) sendLease(l state.Lease) {
-	l = l.At(c.now())
-	c.Set("x-ms-lease-status", l.Status())
-	if c.answerVersion() < v20120212 {
-		return
-	}
-	c.Set("x-ms-lease-state", l.State.String())
-	if kind := l.DurationKind(); kind != "" {
-		c.Set("x-ms-lease-duration", kind)
-	}
 }
 
 // sendBlobMetadata sets the metadata of a blob, and the mark of a directory.
@@ -156,21 +131,6 @@ func progress(done, of int64) string {
 	return strconv.FormatInt(done, 10) + "/" + strconv.FormatInt(of, 10)
 }
 
-// sendOverrides sets the headers that a shared access signature gives instead of the blob's own.
-// https://learn.microsoft.com/rest/api/storageservices/create-service-sas#override-response-headers
-func (c *call) sendOverrides() {
-	t := c.identity.Token()
-	if t == nil {
-		return
-	}
-	for _, h := range [...][2]string{{"Cache-Control", t.CacheControl}, {"Content-Disposition", t.ContentDisposition},
-		{"Content-Encoding", t.ContentEncoding}, {"Content-Language", t.ContentLanguage}, {"Content-Type", t.ContentType}} {
-		if h[1] != "" {
-			c.Set(h[0], h[1])
-		}
-	}
-}
-
 // sendTier sets the headers about the access tier, which Get Blob Properties has, and Get Blob from version 2026-10-06
 // on.
 func (c *call) sendTier(b *state.Blob) {
@@ -202,9 +162,26 @@ func lowerTier(s string) string {
 	return string(b)
 }
 
-// sendAccessTime sets the header with the last access time, where it is tracked.
-func (s *Service) sendAccessTime(c *call, b *state.Blob) {
-	if s.accounts.Blob(c.Account).AccessTimes && b.Accessed != 0 {
-		c.Set("x-ms-last-access-time", b.Accessed.RFC1123())
+// metadata reads the x-ms-meta headers; nil if none exists.
+func (c *call) metadata() ([]state.Meta, error) {
+	list, err := c.Metadata()
+	if list == nil || err != nil {
+		return nil, err
 	}
+	out := make([]state.Meta, len(list))
+	for i, m := range list {
+		out[i] = state.Meta(m)
+	}
+	return out, nil
+}
+
+// sendMetadata sets the x-ms-meta headers.
+func (c *call) sendMetadata(list []state.Meta) { c.SetMetadata(wireMetadata(list)) }
+
+func wireMetadata(list []state.Meta) []wire.Meta {
+	out := make([]wire.Meta, len(list))
+	for i, m := range list {
+		out[i] = wire.Meta(m)
+	}
+	return out
 }

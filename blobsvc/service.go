@@ -101,26 +101,6 @@ type Service struct {
 	err    error // of the first Close
 }
 
-// The levels of a path.
-const (
-	onService   frontend.Level = "service"
-	onContainer frontend.Level = "container"
-	onBlob      frontend.Level = "blob"
-)
-
-// call is one request to the service: the parsed request and the resource in its path.
-type call struct {
-	*wire.Request
-	// container and blob are decoded names; "" where the path is of a higher level.
-	container, blob string
-	// identity is the authenticated caller.
-	identity auth.Identity
-	// byLists is set if access control lists decide about the caller.
-	byLists bool
-	// key and sourceKey are a customer's keys, of the blob and of a copy's source; nil for none.
-	key, sourceKey *encryption.CustomerKey
-}
-
 // New opens the state and starts the service. Close it.
 func New(c Config) (*Service, error) {
 	if c.Now == nil {
@@ -324,28 +304,3 @@ func (s *Service) Ready() error { return s.state.Failed() }
 
 // Damages returns the number of reads since the start that failed because the database, or the content, is damaged.
 func (s *Service) Damages() (metadata, content int64) { return s.state.Damages() }
-
-// admit records the caller, and allows anonymous callers to read public containers.
-// https://learn.microsoft.com/azure/storage/blobs/anonymous-read-access-configure
-func (s *Service) admit(c *call, id auth.Identity, need auth.Need) error {
-	c.identity = id
-	if c.blob != "" && !need.Record {
-		if err := c.refuseRecord(); err != nil {
-			return err
-		}
-	}
-	if id.Mechanism != auth.Anonymous {
-		return c.mayLogs(need)
-	}
-	if c.Query.Has("versionid") { // what a blob once was is not what its owner shows to the public
-		return frontend.RefuseAnonymous(c.Request)
-	}
-	rec, err := s.state.Containers.Get(c.Account, c.container, "", c.Now)
-	if err == nil && (rec.Access == "container" || rec.Access == "blob" && need.Public == auth.PublicBlob) {
-		return nil
-	}
-	if err != nil && !errors.Is(err, state.ErrContainerNotFound) {
-		return err
-	}
-	return frontend.RefuseAnonymous(c.Request)
-}

@@ -1,0 +1,65 @@
+package blobsvc
+
+import (
+	"encoding/base64"
+	"strconv"
+	"strings"
+
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+)
+
+// Markers are opaque to clients: a version, and the position in base64.
+const markerVersion = "1!"
+
+func encodeMarker(at []byte) string {
+	if at == nil {
+		return ""
+	}
+	return markerVersion + base64.RawURLEncoding.EncodeToString(at)
+}
+
+func decodeMarker(s string) ([]byte, bool) {
+	s, ok := strings.CutPrefix(s, markerVersion)
+	if !ok || len(s) > 8<<10 {
+		return nil, false
+	}
+	at, err := base64.RawURLEncoding.DecodeString(s)
+	return at, err == nil
+}
+
+// marker reads the query parameter with the position from which a listing continues; nil if it is absent.
+func (c *call) marker(name string) ([]byte, error) {
+	s := c.Query.Get(name)
+	if s == "" {
+		return nil, nil
+	}
+	at, ok := decodeMarker(s)
+	if !ok {
+		return nil, invalidQuery(name, s)
+	}
+	return at, nil
+}
+
+// maxListResults is the size of the largest page, and of a page when none was asked for.
+const maxListResults = 5000
+
+// maxResults reads the maxresults parameter. Azure answers a number over 5,000 with a page of 5,000.
+func (c *call) maxResults() (int, error) {
+	s := c.Query.Get("maxresults")
+	if s == "" {
+		return maxListResults, nil
+	}
+	n, err := strconv.ParseInt(s, 10, 32)
+	switch {
+	case err != nil:
+		return 0, invalidQuery("maxresults", s)
+	case n < 1:
+		return 0, wire.OutOfRangeQuery("maxresults", s, "1", strconv.Itoa(maxListResults))
+	}
+	return int(min(n, maxListResults)), nil
+}
+
+// invalidQuery is wire's error without a reason, which the Blob service does not give.
+func invalidQuery(name, value string) error {
+	return wire.ErrInvalidQueryParameterValue.With("QueryParameterName", name).With("QueryParameterValue", value)
+}
