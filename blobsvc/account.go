@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 )
@@ -17,7 +18,7 @@ func supported(features properties.Features) properties.Features {
 
 // getServiceProperties: https://learn.microsoft.com/rest/api/storageservices/get-blob-service-properties
 func (s *Service) getServiceProperties(c *call) error {
-	return s.properties.Get(c.Request, c.version())
+	return s.properties.Get(c.Request, c.EffectiveVersion())
 }
 
 // setServiceProperties: https://learn.microsoft.com/rest/api/storageservices/set-blob-service-properties
@@ -44,8 +45,8 @@ func (s *Service) preflight(c *call) error { return s.properties.Preflight(c.Req
 func (s *Service) getAccountInformation(c *call) error {
 	c.Set("x-ms-sku-name", "Standard_RAGRS")
 	c.Set("x-ms-account-kind", "StorageV2")
-	if c.version() >= v20190707 {
-		c.Set("x-ms-is-hns-enabled", strconv.FormatBool(s.hierarchical(c.Account)))
+	if c.EffectiveVersion() >= endpoint.V20190707 {
+		c.Set("x-ms-is-hns-enabled", strconv.FormatBool(s.storage.Hierarchical(c.Account)))
 	}
 	return c.Status(http.StatusOK)
 }
@@ -55,7 +56,7 @@ func (s *Service) getServiceStats(c *call) error { return properties.Stats(c.Req
 
 // getUserDelegationKey: https://learn.microsoft.com/rest/api/storageservices/get-user-delegation-key
 func (s *Service) getUserDelegationKey(c *call) error {
-	return auth.GetUserDelegationKey(c.Request, c.identity, s.accounts)
+	return auth.GetUserDelegationKey(c.Request, c.Identity, s.accounts)
 }
 
 // ServiceProperties returns what Set Blob Service Properties last set for an account, for the writers of logs and

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
@@ -14,26 +15,26 @@ import (
 // otherwise a blob of the root container.
 // https://learn.microsoft.com/rest/api/storageservices/naming-and-referencing-containers--blobs--and-metadata
 func (s *Service) resolve(r *wire.Request) (*call, frontend.Level, error) {
-	c := &call{Request: r}
+	c := &call{Request: r, Storage: s.storage}
 	if r.RawPath == "" {
-		return c, onService, nil
+		return c, endpoint.OnService, nil
 	}
 	container, rest, deeper := strings.Cut(r.RawPath[1:], "/")
 	switch {
 	case rest == "" && r.Restype != "":
-		return c, onContainer, c.setContainer(container)
+		return c, endpoint.OnContainer, c.SetContainer(container)
 	case rest == "" && deeper:
-		return c, onBlob, wire.ErrInvalidURI.With("UriPath", r.Base+r.RawPath)
+		return c, endpoint.OnBlob, wire.ErrInvalidURI.With("UriPath", r.Base+r.RawPath)
 	case rest == "": // a blob of the root container
 		container, rest = state.RootContainer, container
 	}
-	if err := c.setContainer(container); err != nil {
-		return c, onBlob, err
+	if err := c.SetContainer(container); err != nil {
+		return c, endpoint.OnBlob, err
 	}
-	return c, onBlob, c.setBlob(rest, func(name string) (string, error) {
+	return c, endpoint.OnBlob, c.SetBlob(rest, func(name string) (string, error) {
 		name = strings.ReplaceAll(name, `\`, "/") // as Azure stores and lists it
-		if s.hierarchical(c.Account) {
-			return c.inTree(name)
+		if s.storage.Hierarchical(c.Account) {
+			return inTree(c, name)
 		}
 		return name, state.CheckBlobName(name)
 	})
@@ -44,7 +45,7 @@ func (s *Service) resolve(r *wire.Request) (*call, frontend.Level, error) {
 // https://learn.microsoft.com/azure/storage/blobs/storage-feature-support-in-storage-accounts
 
 // errNotInTree: a feature that accounts with a hierarchical namespace do not have.
-var errNotInTree = fail(http.StatusConflict, "FeatureNotYetSupportedForHierarchicalNamespaceAccounts",
+var errNotInTree = endpoint.Fail(http.StatusConflict, "FeatureNotYetSupportedForHierarchicalNamespaceAccounts",
 	"This feature is not yet supported for hierarchical namespace accounts.")
 
 // flatOnly are the values of comp whose operations exist in flat accounts alone.
@@ -52,7 +53,7 @@ var flatOnly = []string{"tags", "incrementalcopy", "page", "pagelist", "immutabi
 
 // inTree refuses what an account with a hierarchical namespace does not have, and returns the canonical form of a
 // path.
-func (c *call) inTree(name string) (string, error) {
+func inTree(c *call, name string) (string, error) {
 	switch {
 	case c.Comp == "tags": // https://github.com/Azure/azure-sdk-for-net/issues/39388
 		return "", wire.InvalidQuery("comp", c.Comp, "")
@@ -60,8 +61,8 @@ func (c *call) inTree(name string) (string, error) {
 		c.Comp == "" && c.HTTP.Method == put && strings.EqualFold(c.Header(blobTypeHeader), state.PageBlob.String()):
 		return "", errNotInTree
 	}
-	if err := c.refuseVersion(); err != nil {
+	if err := c.RefuseVersion(); err != nil {
 		return "", err
 	}
-	return cleanPath(name)
+	return endpoint.CleanPath(name)
 }

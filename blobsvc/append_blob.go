@@ -6,19 +6,20 @@ import (
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
 // appendConditions reads the conditions that only Append Block knows.
-func (c *call) appendConditions() (a state.AppendConditions, err error) {
+func appendConditions(c *call) (a state.AppendConditions, err error) {
 	if text := c.Header("X-Ms-Blob-Condition-Appendpos"); text != "" {
-		if a.Position, a.HasPosition = parseOffset(text); !a.HasPosition {
+		if a.Position, a.HasPosition = endpoint.ParseOffset(text); !a.HasPosition {
 			return a, wire.InvalidHeader("x-ms-blob-condition-appendpos", text)
 		}
 	}
 	if text := c.Header("X-Ms-Blob-Condition-Maxsize"); text != "" {
-		if a.MaxSize, a.HasMaxSize = parseOffset(text); !a.HasMaxSize {
+		if a.MaxSize, a.HasMaxSize = endpoint.ParseOffset(text); !a.HasMaxSize {
 			return a, wire.InvalidHeader("x-ms-blob-condition-maxsize", text)
 		}
 	}
@@ -26,39 +27,39 @@ func (c *call) appendConditions() (a state.AppendConditions, err error) {
 }
 
 // maxAppendBlock is the length in bytes of the longest block of Append Block.
-func (c *call) maxAppendBlock() int64 {
-	if c.version() >= v20221102 {
-		return 100 * mib
+func maxAppendBlock(c *call) int64 {
+	if c.EffectiveVersion() >= endpoint.V20221102 {
+		return 100 * endpoint.MiB
 	}
-	return 4 * mib
+	return 4 * endpoint.MiB
 }
 
 // appendBlock: https://learn.microsoft.com/rest/api/storageservices/append-block
 func (s *Service) appendBlock(c *call) error {
-	n, err := c.contentLength(c.maxAppendBlock())
+	n, err := c.ContentLength(maxAppendBlock(c))
 	if err != nil {
 		return err
 	}
 	if n == 0 {
 		return wire.InvalidHeader("Content-Length", "0")
 	}
-	conditions, err := c.appendConditions()
+	conditions, err := appendConditions(c)
 	if err != nil {
 		return err
 	}
-	w, err := s.writeExisting(c)
+	w, err := c.NewWriteExisting()
 	if err != nil {
 		return err
 	}
 	if earlyETag(w.If.IfMatch) {
 		return wire.ErrOutOfRangeInput
 	}
-	up, err := s.receiveFor(c, &w, n)
+	up, err := c.ReceiveFor(&w, n)
 	if err != nil {
 		return err
 	}
 	defer up.Close()
-	return s.append(c, &w, conditions, up, func() { c.sendHashes(up) })
+	return s.append(c, &w, conditions, up, func() { c.SendHashes(up) })
 }
 
 // append adds received content to the end of an append blob, and answers. hashes sets the headers with its hashes.
@@ -68,21 +69,21 @@ func (s *Service) append(c *call, w *state.Write, conditions state.AppendConditi
 	if err != nil {
 		return err
 	}
-	c.sendChanged(result.Changed)
+	c.SendChanged(result.Changed)
 	c.SetInt("x-ms-blob-append-offset", result.Offset)
 	c.SetInt("x-ms-blob-committed-block-count", result.Blocks)
 	hashes()
-	c.sendEncrypted(result.Encryption)
+	c.SendEncrypted(result.Encryption)
 	return c.Status(http.StatusCreated)
 }
 
 // sealBlob: https://learn.microsoft.com/rest/api/storageservices/append-blob-seal
 func (s *Service) sealBlob(c *call) error {
-	conditions, err := c.appendConditions()
+	conditions, err := appendConditions(c)
 	if err != nil {
 		return err
 	}
-	w, err := s.write(c)
+	w, err := c.NewWrite()
 	if err != nil {
 		return err
 	}
@@ -90,7 +91,7 @@ func (s *Service) sealBlob(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.sendChanged(result.Changed)
+	c.SendChanged(result.Changed)
 	c.Set("x-ms-blob-sealed", "true")
 	return c.Status(http.StatusOK)
 }

@@ -14,12 +14,13 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
 // Limits of a batch.
 const (
-	maxBatchBody = 4 * mib
+	maxBatchBody = 4 * endpoint.MiB
 	maxBatchSize = 256
 )
 
@@ -117,7 +118,8 @@ func (s *Service) mayBatch(c *call, hr *http.Request) error {
 		return errInvalidBatch
 	}
 	at, level, err := s.resolve(r)
-	if err != nil || level != onBlob || r.Account != c.Account || c.container != "" && at.container != c.container {
+	if err != nil || level != endpoint.OnBlob || r.Account != c.Account || c.Container != "" &&
+		at.Container != c.Container {
 		return errInvalidBatch
 	}
 	if hr.Method == http.MethodDelete && r.Comp == "" || hr.Method == http.MethodPut && r.Comp == "tier" {
@@ -129,7 +131,7 @@ func (s *Service) mayBatch(c *call, hr *http.Request) error {
 // serveSub serves one request and writes its answer to out.
 func (s *Service) serveSub(c *call, hr *http.Request, out *bytes.Buffer) {
 	w := subAnswer{header: http.Header{}}
-	s.handler.ServeHTTP(&w, hr.WithContext(context.WithValue(c.HTTP.Context(), batchVersion{}, c.Request)))
+	s.handler.ServeHTTP(&w, hr.WithContext(context.WithValue(c.HTTP.Context(), endpoint.BatchVersion{}, c.Request)))
 	reason := http.StatusText(w.status)
 	if w.phrase != "" && w.status >= 300 {
 		reason = w.phrase

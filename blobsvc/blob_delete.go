@@ -6,14 +6,15 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
 // deleteSnapshots reads what Delete Blob does with snapshots.
-func (c *call) deleteSnapshots() (state.DeleteSnapshots, error) {
-	switch s, err := c.word("X-Ms-Delete-Snapshots", "include", "only"); s {
+func deleteSnapshots(c *call) (state.DeleteSnapshots, error) {
+	switch s, err := c.Word("X-Ms-Delete-Snapshots", "include", "only"); s {
 	case "include":
 		return state.IncludeSnapshots, nil
 	case "only":
@@ -25,11 +26,11 @@ func (c *call) deleteSnapshots() (state.DeleteSnapshots, error) {
 
 // deleteBlob: https://learn.microsoft.com/rest/api/storageservices/delete-blob
 func (s *Service) deleteBlob(c *call) error {
-	at, err := c.address()
+	at, err := c.Address()
 	if err != nil {
 		return err
 	}
-	mode, err := c.deleteSnapshots()
+	mode, err := deleteSnapshots(c)
 	if err != nil {
 		return err
 	}
@@ -37,7 +38,7 @@ func (s *Service) deleteBlob(c *call) error {
 		if at.Snapshot != 0 {
 			return wire.InvalidHeader("x-ms-delete-snapshots", c.Header("X-Ms-Delete-Snapshots"))
 		}
-		if err := c.refuseVersion(); err != nil {
+		if err := c.RefuseVersion(); err != nil {
 			return err
 		}
 	}
@@ -47,13 +48,13 @@ func (s *Service) deleteBlob(c *call) error {
 	case "permanent":
 		permanently = true
 	default:
-		return invalidQuery("deletetype", kind)
+		return endpoint.InvalidQuery("deletetype", kind)
 	}
-	if err := c.mayDelete(at, permanently); err != nil {
+	if err := mayDelete(c, at, permanently); err != nil {
 		return err
 	}
 	if permanently {
-		w := s.unconditional(c)
+		w := c.NewUnconditionalWrite()
 		w.At = at
 		if err := s.state.Blobs.DeletePermanently(&w); err != nil {
 			return err
@@ -61,7 +62,7 @@ func (s *Service) deleteBlob(c *call) error {
 		c.Set("x-ms-delete-type-permanent", "true")
 		return c.Status(http.StatusAccepted)
 	}
-	w, err := s.writeAt(c)
+	w, err := c.NewWriteAt()
 	if err != nil {
 		return err
 	}
@@ -83,24 +84,24 @@ func (s *Service) deleteBlob(c *call) error {
 // mayDelete checks the permission for a deletion. That of a blob or snapshot, that of a version, and that of what was
 // soft-deleted are three.
 // https://learn.microsoft.com/rest/api/storageservices/create-service-sas#permissions-for-a-directory-container-or-blob
-func (c *call) mayDelete(at state.Address, permanently bool) error {
+func mayDelete(c *call, at state.Address, permanently bool) error {
 	need := auth.Need{On: auth.OnObject, All: "d"}
 	if at.Version != 0 {
 		need.All = "x"
 	}
-	if permanently && c.identity.Mechanism == auth.SAS {
+	if permanently && c.Identity.Mechanism == auth.SAS {
 		need.All += "y"
 	}
-	return c.holds(need)
+	return c.Holds(need)
 }
 
 // snapshotBlob: https://learn.microsoft.com/rest/api/storageservices/snapshot-blob
 func (s *Service) snapshotBlob(c *call) error {
-	metadata, err := c.metadata()
+	metadata, err := metadata(c)
 	if err != nil {
 		return err
 	}
-	w, err := s.writeExisting(c)
+	w, err := c.NewWriteExisting()
 	if err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func (s *Service) snapshotBlob(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.sendResult(&result)
+	sendResult(c, &result)
 	c.Set("x-ms-snapshot", at.ISO())
 	// without metadata nothing is written but a reference
 	c.Set("x-ms-request-server-encrypted", strconv.FormatBool(metadata != nil))

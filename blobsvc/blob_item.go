@@ -3,6 +3,7 @@ package blobsvc
 import (
 	"encoding/base64"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
@@ -67,7 +68,7 @@ func uncommitted(w itemWriter) {
 
 // properties writes the properties of a blob, in Azure's order.
 func (o *itemOptions) properties(w itemWriter, b *state.Blob) {
-	if o.version >= v20171109 {
+	if o.version >= endpoint.V20171109 {
 		w.time("Creation-Time", b.Created)
 	}
 	w.time("Last-Modified", b.Changed)
@@ -77,7 +78,7 @@ func (o *itemOptions) properties(w itemWriter, b *state.Blob) {
 	w.text("Content-Type", h.ContentType)
 	w.text("Content-Encoding", h.Encoding)
 	w.text("Content-Language", h.Language)
-	if o.version >= v20190202 {
+	if o.version >= endpoint.V20190202 {
 		w.text("Content-CRC64", "")
 	}
 	w.md5(h.MD5)
@@ -90,12 +91,12 @@ func (o *itemOptions) properties(w itemWriter, b *state.Blob) {
 	if b.Sealed {
 		w.bool("Sealed", true)
 	}
-	if tier, inferred := b.AccessTier(); tier != "" && !(inferred && b.IsSnapshot() && o.version < v20190202) {
+	if tier, inferred := b.AccessTier(); tier != "" && !(inferred && b.IsSnapshot() && o.version < endpoint.V20190202) {
 		w.text("AccessTier", tier)
 		if inferred {
 			w.bool("AccessTierInferred", true)
 		}
-		if smart := b.SmartAccessTier(); smart != "" && o.version >= v20260606 {
+		if smart := b.SmartAccessTier(); smart != "" && o.version >= endpoint.V20260606 {
 			w.text("SmartAccessTier", smart)
 		}
 		if b.TierChanged != 0 {
@@ -165,7 +166,7 @@ func (o *itemOptions) properties(w itemWriter, b *state.Blob) {
 
 // node writes the properties of a file or directory of a tree.
 func (o *itemOptions) node(w itemWriter, b *state.Blob) {
-	if o.version >= v20201002 {
+	if o.version >= endpoint.V20201002 {
 		kind := "file"
 		if b.IsDirectory() {
 			kind = "directory"

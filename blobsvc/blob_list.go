@@ -7,13 +7,14 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 )
 
 // listBlobs: https://learn.microsoft.com/rest/api/storageservices/list-blobs
 func (s *Service) listBlobs(c *call) error {
-	tree := s.isTree(c)
+	tree := c.IsTree()
 	var only state.ItemKind
 	switch text := c.Query.Get("showonly"); {
 	case text == "":
@@ -24,50 +25,50 @@ func (s *Service) listBlobs(c *call) error {
 	case tree && strings.EqualFold(text, "directories"):
 		only = state.Directories
 	default:
-		return invalidQuery("showonly", text)
+		return endpoint.InvalidQuery("showonly", text)
 	}
-	n, err := c.maxResults()
+	n, err := c.MaxResults()
 	if err != nil {
 		return err
 	}
-	include, err := c.includes("snapshots", "metadata", "uncommittedblobs", "copy", "deleted", "tags", "versions",
+	include, err := includes(c, "snapshots", "metadata", "uncommittedblobs", "copy", "deleted", "tags", "versions",
 		"deletedwithversions", "immutabilitypolicy", "legalhold", "permissions")
 	if err != nil {
 		return err
 	}
 	if include["permissions"] && !tree || tree &&
 		(include["tags"] || include["versions"] || include["deletedwithversions"]) {
-		return invalidQuery("include", c.Query.Get("include"))
+		return endpoint.InvalidQuery("include", c.Query.Get("include"))
 	}
 	// Tags have their own permission: list permission does not include reading them.
 	// https://learn.microsoft.com/azure/storage/blobs/storage-manage-find-blobs#permissions-and-authorization
 	if include["tags"] {
-		if err := c.holdsTags(); err != nil {
+		if err := c.HoldsTags(); err != nil {
 			return err
 		}
 	}
-	l := state.Listing{Now: c.now(), Prefix: c.Query.Get("prefix"), Delimiter: c.Query.Get("delimiter"),
+	l := state.Listing{Now: c.Ticks(), Prefix: c.Query.Get("prefix"), Delimiter: c.Query.Get("delimiter"),
 		EndBefore: c.Query.Get("endbefore"), Max: n, Work: c.Work(),
 		Snapshots: include["snapshots"], Uncommitted: include["uncommittedblobs"], Deleted: include["deleted"],
 		Versions: include["versions"], VersionsOnly: include["deletedwithversions"], Only: only}
-	l.Caller = c.caller()
+	l.Caller = c.Caller()
 	if tree && l.Delimiter != "" && l.Delimiter != "/" {
-		return invalidQuery("delimiter", l.Delimiter)
+		return endpoint.InvalidQuery("delimiter", l.Delimiter)
 	}
 	if l.Snapshots && l.Delimiter != "" {
-		return invalidQuery("include", c.Query.Get("include"))
+		return endpoint.InvalidQuery("include", c.Query.Get("include"))
 	}
-	if l.From, err = c.marker("marker"); err != nil {
+	if l.From, err = c.Marker("marker"); err != nil {
 		return err
 	}
 	if l.From == nil {
 		l.From = []byte(c.Query.Get("startfrom"))
 	}
-	options := itemOptions{now: c.now(), version: c.version(),
+	options := itemOptions{now: c.Ticks(), version: c.EffectiveVersion(),
 		metadata: include["metadata"], copies: include["copy"], tags: include["tags"], versions: include["versions"],
 		policies: include["immutabilitypolicy"], permissions: include["permissions"], holds: include["legalhold"],
 		accessTimes: s.accounts.Blob(c.Account).AccessTimes}
-	if c.acceptsArrow() {
+	if acceptsArrow(c) {
 		return s.listArrow(c, &l, &options)
 	}
 	w := blobWriter{page: newPage(), c: c, itemOptions: options}
@@ -97,7 +98,7 @@ const listBatch = 500
 func (s *Service) sendItems(c *call, l *state.Listing, w *blobWriter) (next []byte, err error) {
 	for left := l.Max; ; {
 		l.Max = min(left, listBatch)
-		next, err = s.state.Blobs.List(c.Account, c.container, l, w.write)
+		next, err = s.state.Blobs.List(c.Account, c.Container, l, w.write)
 		if left -= l.Max; err != nil || next == nil || left == 0 || l.Short {
 			return next, err
 		}
@@ -118,7 +119,7 @@ func (w *blobWriter) flush() error {
 	_, err := w.c.Out.Write(w.b)
 	w.b = w.b[:0]
 	if err != nil {
-		return broken(err)
+		return endpoint.Broken(err)
 	}
 	return nil
 }
@@ -137,7 +138,7 @@ func (w *blobWriter) begin(n int) {
 	q := w.c.Query
 	w.raw(`<EnumerationResults ServiceEndpoint="`)
 	w.escape(w.c.Base)
-	w.raw(`/" ContainerName="` + w.c.container + `">`)
+	w.raw(`/" ContainerName="` + w.c.Container + `">`)
 	w.echo("Prefix", q.Get("prefix"))
 	w.echo("Marker", q.Get("marker"))
 	if q.Has("maxresults") {
@@ -151,7 +152,7 @@ func (w *blobWriter) begin(n int) {
 // end writes what follows the items, and sends the document or what of it was not sent yet.
 func (w *blobWriter) end(next []byte) error {
 	w.raw("</Blobs>")
-	w.text("NextMarker", encodeMarker(next))
+	w.text("NextMarker", endpoint.EncodeMarker(next))
 	w.raw("</EnumerationResults>")
 	if w.begun {
 		return w.flush()
@@ -190,7 +191,7 @@ func (w *blobWriter) write(item state.Item) error {
 	default:
 		list := b.Metadata
 		if b.IsDirectory() {
-			list = append(slices.Clip(list), state.Meta{Name: folderMark, Value: "true"})
+			list = append(slices.Clip(list), state.Meta{Name: endpoint.FolderMark, Value: "true"})
 		}
 		w.page.metadata(list)
 	}
@@ -199,7 +200,7 @@ func (w *blobWriter) write(item state.Item) error {
 		w.tagSet(b.Tags)
 		w.raw("</Tags>")
 	}
-	if w.version >= v20190202 {
+	if w.version >= endpoint.V20190202 {
 		w.raw("<OrMetadata />")
 	}
 	w.raw("</Blob>")
@@ -208,7 +209,7 @@ func (w *blobWriter) write(item state.Item) error {
 
 // name writes a Name element. From version 2021-02-12 a name that XML cannot hold is percent-encoded and marked.
 func (w *blobWriter) name(s string) {
-	if !representable(s) && w.version >= v20210212 {
+	if !representable(s) && w.version >= endpoint.V20210212 {
 		w.raw(`<Name Encoded="true">` + url.PathEscape(s) + "</Name>")
 		return
 	}
@@ -241,10 +242,10 @@ func (s *Service) changedBlobs(c *call, l *state.Listing) (names []string, only 
 	wanted := func(name string) bool {
 		return strings.HasPrefix(name, l.Prefix) && (l.EndBefore == "" || name < l.EndBefore)
 	}
-	if err := s.state.Membership.Watch(c.Account, c.container); err != nil {
+	if err := s.state.Membership.Watch(c.Account, c.Container); err != nil {
 		return nil, false, err
 	}
-	key := longpoll.Key(c.Account, c.container)
+	key := longpoll.Key(c.Account, c.Container)
 	var at string
 	err = s.common.Wait(c.Request, key, nil, func() (bool, error) {
 		names, at, only = s.feed.After(c.Header(longpoll.AfterHeader), key, min(l.Max, maxChanged), wanted)
@@ -260,7 +261,7 @@ func (s *Service) changedBlobs(c *call, l *state.Listing) (names []string, only 
 
 // writeChanged lists the named blobs that exist.
 func (s *Service) writeChanged(c *call, names []string, write func(state.Item) error) error {
-	return s.state.Blobs.EachNamed(c.Account, c.container, names, c.Now, func(name string, b *state.Blob) error {
+	return s.state.Blobs.EachNamed(c.Account, c.Container, names, c.Now, func(name string, b *state.Blob) error {
 		return write(state.Item{Name: name, Blob: b})
 	})
 }

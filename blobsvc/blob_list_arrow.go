@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/arrow"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/budget"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
@@ -15,8 +16,8 @@ import (
 const arrowStream = "application/vnd.apache.arrow.stream"
 
 // acceptsArrow reports whether the caller takes a listing in the Arrow format; clients that do accept XML, too.
-func (c *call) acceptsArrow() bool {
-	return c.version() >= v20261006 && strings.Contains(c.Header("Accept"), arrowStream)
+func acceptsArrow(c *call) bool {
+	return c.EffectiveVersion() >= endpoint.V20261006 && strings.Contains(c.Header("Accept"), arrowStream)
 }
 
 // listArrow answers List Blobs in the Arrow format. The reference does not describe it: names and types of columns, and
@@ -36,7 +37,7 @@ func (s *Service) listArrow(c *call, l *state.Listing, o *itemOptions) error {
 		} else {
 			l.Max = min(left, listBatch)
 			left -= l.Max
-			next, err = s.state.Blobs.List(c.Account, c.container, l, w.write)
+			next, err = s.state.Blobs.List(c.Account, c.Container, l, w.write)
 		}
 		if err != nil {
 			return err
@@ -50,7 +51,7 @@ func (s *Service) listArrow(c *call, l *state.Listing, o *itemOptions) error {
 		l.From = next
 	}
 	batches = arrow.AppendEnd(batches)
-	schema := w.AppendSchema(nil, []arrow.Pair{{Key: "NextMarker", Value: encodeMarker(next)},
+	schema := w.AppendSchema(nil, []arrow.Pair{{Key: "NextMarker", Value: endpoint.EncodeMarker(next)},
 		{Key: "NumberOfRecords", Value: strconv.Itoa(rows)}})
 	c.Set("Content-Type", arrowStream)
 	c.SetInt("Content-Length", int64(len(schema)+len(batches)))

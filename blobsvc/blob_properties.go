@@ -4,20 +4,21 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
 // setBlobMetadata: https://learn.microsoft.com/rest/api/storageservices/set-blob-metadata
 func (s *Service) setBlobMetadata(c *call) error {
-	metadata, err := c.metadata()
+	metadata, err := metadata(c)
 	if err != nil {
 		return err
 	}
-	if s.hierarchical(c.Account) {
-		metadata, _ = withoutFolderMark(metadata)
+	if s.storage.Hierarchical(c.Account) {
+		metadata, _ = endpoint.WithoutFolderMark(metadata)
 	}
-	w, err := s.writeExisting(c)
+	w, err := c.NewWriteExisting()
 	if err != nil {
 		return err
 	}
@@ -25,13 +26,13 @@ func (s *Service) setBlobMetadata(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.sendWritten(&result)
+	sendWritten(c, &result)
 	return c.Status(http.StatusOK)
 }
 
 // sequenceAction reads what Set Blob Properties does to the sequence number of a page blob.
-func (c *call) sequenceAction() (a state.SequenceAction, err error) {
-	if a.Kind, err = c.word("X-Ms-Sequence-Number-Action", "increment", "max", "update"); err != nil {
+func sequenceAction(c *call) (a state.SequenceAction, err error) {
+	if a.Kind, err = c.Word("X-Ms-Sequence-Number-Action", "increment", "max", "update"); err != nil {
 		return a, err
 	}
 	number := c.Header("X-Ms-Blob-Sequence-Number")
@@ -49,7 +50,7 @@ func (c *call) sequenceAction() (a state.SequenceAction, err error) {
 			return a, wire.MissingHeader("x-ms-blob-sequence-number")
 		}
 		var ok bool
-		if a.Number, ok = parseOffset(number); !ok {
+		if a.Number, ok = endpoint.ParseOffset(number); !ok {
 			return a, wire.InvalidHeader("x-ms-blob-sequence-number", number)
 		}
 	}
@@ -61,10 +62,10 @@ func (c *call) sequenceAction() (a state.SequenceAction, err error) {
 func (s *Service) setBlobProperties(c *call) error {
 	p := state.Properties{Size: -1}
 	var err error
-	if p.Headers, err = c.contentHeaders(false); err != nil {
+	if p.Headers, err = contentHeaders(c, false); err != nil {
 		return err
 	}
-	if p.Sequence, err = c.sequenceAction(); err != nil {
+	if p.Sequence, err = sequenceAction(c); err != nil {
 		return err
 	}
 	if text := c.Header("X-Ms-Blob-Content-Length"); text != "" {
@@ -72,7 +73,7 @@ func (s *Service) setBlobProperties(c *call) error {
 			return err
 		}
 	}
-	w, err := s.writeExisting(c)
+	w, err := c.NewWriteExisting()
 	if err != nil {
 		return err
 	}
@@ -80,7 +81,7 @@ func (s *Service) setBlobProperties(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.sendChanged(result.Changed)
+	c.SendChanged(result.Changed)
 	if result.Kind == state.PageBlob {
 		c.SetInt("x-ms-blob-sequence-number", result.Sequence)
 	}
@@ -98,11 +99,11 @@ func (s *Service) setBlobTier(c *call) error {
 	if !ok {
 		return wire.InvalidHeader("x-ms-access-tier", text)
 	}
-	high, err := c.highPriority()
+	high, err := highPriority(c)
 	if err != nil {
 		return err
 	}
-	w, err := s.writeAt(c)
+	w, err := c.NewWriteAt()
 	if err != nil {
 		return err
 	}
@@ -117,8 +118,8 @@ func (s *Service) setBlobTier(c *call) error {
 }
 
 // highPriority reads x-ms-rehydrate-priority. It reports whether a blob is to leave the archive with high priority.
-func (c *call) highPriority() (bool, error) {
-	priority, err := c.word("X-Ms-Rehydrate-Priority", "High", "Standard")
+func highPriority(c *call) (bool, error) {
+	priority, err := c.Word("X-Ms-Rehydrate-Priority", "High", "Standard")
 	return priority == "High", err
 }
 
@@ -131,14 +132,14 @@ const (
 // setImmutabilityPolicy: https://learn.microsoft.com/rest/api/storageservices/set-blob-immutability-policy
 // A locked policy stays locked and can only be prolonged.
 func (s *Service) setImmutabilityPolicy(c *call) error {
-	policy, modeSent, err := c.policyHeaders()
+	policy, modeSent, err := policyHeaders(c)
 	if err != nil {
 		return err
 	}
 	if policy.Until == 0 {
 		return wire.MissingHeader(untilHeader)
 	}
-	w, err := s.writeAt(c)
+	w, err := c.NewWriteAt()
 	if err != nil {
 		return err
 	}
@@ -146,13 +147,13 @@ func (s *Service) setImmutabilityPolicy(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.sendProtection(&out)
+	sendProtection(c, &out)
 	return c.Status(http.StatusOK)
 }
 
 // deleteImmutabilityPolicy: https://learn.microsoft.com/rest/api/storageservices/delete-blob-immutability-policy
 func (s *Service) deleteImmutabilityPolicy(c *call) error {
-	w, err := s.writeAt(c)
+	w, err := c.NewWriteAt()
 	if err != nil {
 		return err
 	}
@@ -164,14 +165,14 @@ func (s *Service) deleteImmutabilityPolicy(c *call) error {
 
 // setLegalHold: https://learn.microsoft.com/rest/api/storageservices/set-blob-legal-hold
 func (s *Service) setLegalHold(c *call) error {
-	hold, sent, err := c.legalHold()
+	hold, sent, err := legalHold(c)
 	if err != nil {
 		return err
 	}
 	if !sent {
 		return wire.MissingHeader(holdHeader)
 	}
-	w, err := s.writeAt(c)
+	w, err := c.NewWriteAt()
 	if err != nil {
 		return err
 	}
@@ -183,7 +184,7 @@ func (s *Service) setLegalHold(c *call) error {
 }
 
 // sendProtection sets the headers about a policy and a hold.
-func (c *call) sendProtection(p *state.Protection) {
+func sendProtection(c *call, p *state.Protection) {
 	if p.Until != 0 {
 		c.Set(untilHeader, p.Until.RFC1123())
 		c.Set(modeHeader, p.Mode())

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/query"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
@@ -11,62 +12,62 @@ import (
 
 // getBlob: https://learn.microsoft.com/rest/api/storageservices/get-blob
 func (s *Service) getBlob(c *call) error {
-	q, err := c.contentRequest()
+	q, err := c.ContentRequest()
 	if err != nil {
 		return err
 	}
-	structured, err := c.structured()
+	structured, err := c.Structured()
 	if err != nil {
 		return err
 	}
-	if structured && q.hashName != "" {
-		return wire.InvalidHeader(q.hashName, "true") // two checksums of one answer
+	if structured && q.HashName != "" {
+		return wire.InvalidHeader(q.HashName, "true") // two checksums of one answer
 	}
 	var b state.Blob
-	body, err := s.openContent(c, &q, &b)
+	body, err := c.OpenContent(&q, &b)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = body.Close() }()
-	c.sendBlob(&b)
-	s.sendAccessTime(c, &b)
-	if c.version() >= v20261006 {
-		c.sendTier(&b)
+	sendBlob(c, &b)
+	c.SendAccessTime(&b)
+	if c.EffectiveVersion() >= endpoint.V20261006 {
+		sendTier(c, &b)
 	}
-	status := c.sendRange(&q, &b, &body, "x-ms-blob-content-md5")
+	status := c.SendRange(&q, &b, &body, "x-ms-blob-content-md5")
 	if structured {
 		if err := body.Check(); err != nil {
 			return err
 		}
-		c.Set("x-ms-structured-body", structuredForm)
+		c.Set("x-ms-structured-body", endpoint.StructuredForm)
 		n := body.Length
 		c.SetInt("x-ms-structured-content-length", n)
-		c.SetInt("Content-Length", structuredSize(n))
+		c.SetInt("Content-Length", endpoint.StructuredSize(n))
 		c.Out.WriteHeader(status)
-		if err := writeStructured(c.Out, body.Reader, n); err != nil {
-			return broken(err)
+		if err := endpoint.WriteStructured(c.Out, body.Reader, n); err != nil {
+			return endpoint.Broken(err)
 		}
 		return nil
 	}
-	return c.sendContent(status, body.Reader)
+	return c.SendContent(status, body.Reader)
 }
 
 // getBlobProperties: https://learn.microsoft.com/rest/api/storageservices/get-blob-properties
 func (s *Service) getBlobProperties(c *call) error {
-	r, err := s.read(c)
+	r, err := c.NewRead()
 	if err != nil {
 		return err
 	}
 	var b state.Blob
 	if err := s.state.Blobs.Get(&r, &b); err != nil {
-		if errors.Is(err, state.ErrSoftDeleted) && c.version() >= v20201002 {
+		if errors.Is(err, state.ErrSoftDeleted) && c.EffectiveVersion() >= endpoint.V20201002 {
 			c.Set("x-ms-is-soft-deleted", "true")
 		}
 		return err
 	}
-	c.sendBlob(&b)
-	s.sendAccessTime(c, &b)
-	c.sendTier(&b)
+	sendBlob(c, &b)
+	c.SendAccessTime(&b)
+	sendTier(c, &b)
 	if b.Headers.MD5 != "" {
 		c.Set("Content-MD5", b.Headers.Base64MD5())
 	}
@@ -77,7 +78,7 @@ func (s *Service) getBlobProperties(c *call) error {
 
 // getBlobMetadata: https://learn.microsoft.com/rest/api/storageservices/get-blob-metadata
 func (s *Service) getBlobMetadata(c *call) error {
-	r, err := s.read(c)
+	r, err := c.NewRead()
 	if err != nil {
 		return err
 	}
@@ -85,13 +86,13 @@ func (s *Service) getBlobMetadata(c *call) error {
 	if err := s.state.Blobs.Get(&r, &b); err != nil {
 		return err
 	}
-	c.sendChanged(b.Changed)
-	c.sendBlobMetadata(&b)
+	c.SendChanged(b.Changed)
+	sendBlobMetadata(c, &b)
 	return c.Status(http.StatusOK)
 }
 
 // maxQueryBody is the length in bytes of the longest request of Query Blob Contents.
-const maxQueryBody = 1 * mib
+const maxQueryBody = 1 * endpoint.MiB
 
 // queryBlobContents: https://learn.microsoft.com/rest/api/storageservices/query-blob-contents
 func (s *Service) queryBlobContents(c *call) error {
@@ -103,7 +104,7 @@ func (s *Service) queryBlobContents(c *call) error {
 	if err != nil {
 		return queryError(err)
 	}
-	r, err := s.read(c)
+	r, err := c.NewRead()
 	if err != nil {
 		return err
 	}
@@ -118,16 +119,16 @@ func (s *Service) queryBlobContents(c *call) error {
 		return queryError(err)
 	}
 	b.Node = nil // recorded: a query says nothing of the owner
-	c.sendBlob(&b)
+	sendBlob(c, &b)
 	c.Set("Content-Type", "avro/binary")
-	if s.hierarchical(c.Account) && c.version() < v20200612 { // as recorded
+	if s.storage.Hierarchical(c.Account) && c.EffectiveVersion() < endpoint.V20200612 { // as recorded
 		c.Set("x-ms-server-encrypted", "false")
 	}
 	// The answer is not encoded as the content may be; without the header, clients take it as it is.
 	c.Out.Header().Del("Content-Encoding")
 	c.Out.WriteHeader(http.StatusOK)
 	if err := q.Run(c.Out); err != nil {
-		return broken(err)
+		return endpoint.Broken(err)
 	}
 	return nil
 }
@@ -136,7 +137,7 @@ func (s *Service) queryBlobContents(c *call) error {
 func queryError(err error) error {
 	var e *query.Error
 	if errors.As(err, &e) {
-		return fail(http.StatusBadRequest, e.Code, e.Message)
+		return endpoint.Fail(http.StatusBadRequest, e.Code, e.Message)
 	}
 	return err
 }

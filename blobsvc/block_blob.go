@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
@@ -17,14 +18,14 @@ import (
 const maxBlockID = 64
 
 // blockID reads the blockid parameter.
-func (c *call) blockID() (string, error) {
+func blockID(c *call) (string, error) {
 	if !c.Query.Has("blockid") {
 		return "", wire.MissingQuery("blockid")
 	}
 	s := c.Query.Get("blockid")
 	id, ok := parseBlockID(s)
 	if !ok {
-		return "", invalidQuery("blockid", s)
+		return "", endpoint.InvalidQuery("blockid", s)
 	}
 	return id, nil
 }
@@ -39,14 +40,14 @@ func parseBlockID(s string) (string, bool) {
 
 // putBlock: https://learn.microsoft.com/rest/api/storageservices/put-block
 func (s *Service) putBlock(c *call) error {
-	if err := c.mayStageBlocks(); err != nil {
+	if err := mayStageBlocks(c); err != nil {
 		return err
 	}
-	n, err := c.contentLength(c.byVersion(4000*mib, 100*mib, 4*mib))
+	n, err := c.ContentLength(c.ByVersion(4000*endpoint.MiB, 100*endpoint.MiB, 4*endpoint.MiB))
 	if err != nil {
 		return err
 	}
-	id, err := c.blockID()
+	id, err := blockID(c)
 	if err != nil {
 		return err
 	}
@@ -57,12 +58,12 @@ func (s *Service) putBlock(c *call) error {
 	if err != nil {
 		return err
 	}
-	if n >= earlyCheck {
+	if n >= endpoint.EarlyCheck {
 		if err := s.state.BlockBlobs.CheckBlock(&w); err != nil {
-			return c.unread(err)
+			return c.Unread(err)
 		}
 	}
-	up, err := s.receive(c, &w, n, false)
+	up, err := c.Receive(&w, n, false)
 	if err != nil {
 		return err
 	}
@@ -71,27 +72,27 @@ func (s *Service) putBlock(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.sendHashes(up)
-	c.sendEncrypted(result.Encryption)
+	c.SendHashes(up)
+	c.SendEncrypted(result.Encryption)
 	return c.Status(http.StatusCreated)
 }
 
 // mayStageBlocks fails for callers who may only create blobs, if their version is older than 2026-06-06: the first
 // whose client libraries test that permission. The reference does not name the version.
-func (c *call) mayStageBlocks() error {
-	if c.version() < v20260606 {
-		return c.holds(ofWrites)
+func mayStageBlocks(c *call) error {
+	if c.EffectiveVersion() < endpoint.V20260606 {
+		return c.Holds(endpoint.OfWrites)
 	}
 	return nil
 }
 
 // writeBlock is writeContent for Put Block, which has no conditions but the lease.
 func (s *Service) writeBlock(c *call) (w state.Write, err error) {
-	w = s.unconditional(c)
-	if w.If.LeaseID, err = c.leaseID("X-Ms-Lease-Id"); err != nil {
+	w = c.NewUnconditionalWrite()
+	if w.If.LeaseID, err = c.LeaseID("X-Ms-Lease-Id"); err != nil {
 		return w, err
 	}
-	err = c.encryptionScope(&w.Encryption)
+	err = c.EncryptionScope(&w.Encryption)
 	return w, err
 }
 
@@ -107,9 +108,9 @@ func (s *Service) getBlockList(c *call) error {
 	case "all":
 		committed, uncommitted = true, true
 	default:
-		return invalidQuery("blocklisttype", kind)
+		return endpoint.InvalidQuery("blocklisttype", kind)
 	}
-	r, err := s.read(c)
+	r, err := c.NewRead()
 	if err != nil {
 		return err
 	}
@@ -125,7 +126,7 @@ func (s *Service) getBlockList(c *call) error {
 		writeBlocks(x, "UncommittedBlocks", list.Uncommitted)
 	}
 	if list.Exists {
-		c.sendChanged(list.Changed)
+		c.SendChanged(list.Changed)
 		c.SetInt("x-ms-blob-content-length", list.Length)
 	}
 	return c.XML(http.StatusOK, x.Close("BlockList"))
@@ -219,7 +220,7 @@ func elementOf(s state.BlockSource) string {
 }
 
 // maxBlockListBody is the length in bytes of the longest body of Put Block List.
-const maxBlockListBody = 16 * mib
+const maxBlockListBody = 16 * endpoint.MiB
 
 // putBlockList: https://learn.microsoft.com/rest/api/storageservices/put-block-list
 func (s *Service) putBlockList(c *call) error {
@@ -227,10 +228,10 @@ func (s *Service) putBlockList(c *call) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.contentLength(maxBlockListBody); err != nil {
+	if _, err := c.ContentLength(maxBlockListBody); err != nil {
 		return err
 	}
-	sent, err := c.transportHashes()
+	sent, err := c.TransportHashes()
 	if err != nil {
 		return err
 	}
@@ -238,10 +239,10 @@ func (s *Service) putBlockList(c *call) error {
 	if err != nil {
 		return err
 	}
-	o := content.Options{CRC64: sent.hasCRC || c.version() >= v20190202}
-	o.MD5 = sent.md5 != nil || !o.CRC64
+	o := content.Options{CRC64: sent.HasCRC || c.EffectiveVersion() >= endpoint.V20190202}
+	o.MD5 = sent.MD5 != nil || !o.CRC64
 	sums := content.Sum(body, o)
-	if err := sent.check(sums); err != nil {
+	if err := sent.Check(sums); err != nil {
 		return err
 	}
 	refs, err := parseBlockList(body)
@@ -252,11 +253,11 @@ func (s *Service) putBlockList(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.sendWritten(&result)
+	sendWritten(c, &result)
 	if sums.HasCRC64 { // alone, also if the request has an MD5
-		c.Set("x-ms-content-crc64", formatCRC(sums.CRC64))
+		c.Set("x-ms-content-crc64", endpoint.FormatCRC(sums.CRC64))
 	} else {
-		c.sendMD5(sums)
+		sendMD5(c, sums)
 	}
 	return c.Status(http.StatusCreated)
 }

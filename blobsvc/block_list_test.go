@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/test/workbudget"
@@ -101,7 +102,7 @@ func FuzzParseRange(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string, length int64) {
 		defer workbudget.Default.Start(t, len(s))()
-		r, ok := parseRange(s)
+		r, ok := endpoint.ParseRange(s)
 		if !ok {
 			return
 		}
@@ -116,13 +117,13 @@ func TestParseRange(t *testing.T) {
 	t.Parallel()
 	for s, want := range map[string]state.Range{"bytes=0-": {Start: 0, End: state.OpenEnd},
 		"bytes=5-9": {Start: 5, End: 9}, "bytes=7-7": {Start: 7, End: 7}} {
-		if got, ok := parseRange(s); !ok || got != want {
+		if got, ok := endpoint.ParseRange(s); !ok || got != want {
 			t.Errorf("%q: %v, %v; want %v", s, got, ok, want)
 		}
 	}
 	for _, s := range []string{"", "bytes", "bytes=", "bytes=-", "bytes=-5", "bytes=5-3", "bytes=+1-2", "bytes=1-2,4-5",
 		"bytes= 1-2", "chars=1-2", "bytes=99999999999999999999-"} {
-		if r, ok := parseRange(s); ok {
+		if r, ok := endpoint.ParseRange(s); ok {
 			t.Errorf("%q gave %v", s, r)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
@@ -13,8 +14,8 @@ import (
 )
 
 // publicAccess reads x-ms-blob-public-access.
-func (c *call) publicAccess() (string, error) {
-	s, err := c.word("X-Ms-Blob-Public-Access", "blob", "container", "true")
+func publicAccess(c *call) (string, error) {
+	s, err := c.Word("X-Ms-Blob-Public-Access", "blob", "container", "true")
 	if s == "true" { // the name of "container" before 2009-09-19, still sent by old tools
 		s = "container"
 	}
@@ -23,15 +24,15 @@ func (c *call) publicAccess() (string, error) {
 
 // createContainer: https://learn.microsoft.com/rest/api/storageservices/create-container
 func (s *Service) createContainer(c *call) error {
-	metadata, err := c.metadata()
+	metadata, err := metadata(c)
 	if err != nil {
 		return err
 	}
-	access, err := c.publicAccess()
+	access, err := publicAccess(c)
 	if err != nil {
 		return err
 	}
-	if err := s.newContainer(c, state.Container{Metadata: metadata, Access: access}); err != nil {
+	if err := c.CreateContainer(state.Container{Metadata: metadata, Access: access}); err != nil {
 		return err
 	}
 	return c.Status(http.StatusCreated)
@@ -39,27 +40,27 @@ func (s *Service) createContainer(c *call) error {
 
 // getContainerProperties: https://learn.microsoft.com/rest/api/storageservices/get-container-properties
 func (s *Service) getContainerProperties(c *call) error {
-	rec, err := s.readContainer(c)
+	rec, err := c.GetContainer()
 	if err != nil {
 		return err
 	}
-	c.sendChanged(rec.Changed)
-	c.sendMetadata(rec.Metadata)
-	c.sendLease(rec.Lease)
-	c.sendAccess(&rec)
+	c.SendChanged(rec.Changed)
+	sendMetadata(c, rec.Metadata)
+	c.SendLease(rec.Lease)
+	sendAccess(c, &rec)
 	c.Set("x-ms-has-immutability-policy", "false")
 	c.Set("x-ms-has-legal-hold", "false")
-	if c.version() >= v20190202 {
+	if c.EffectiveVersion() >= endpoint.V20190202 {
 		c.Set("x-ms-default-encryption-scope", encryption.ID{Scope: rec.Scope}.ScopeName())
 		c.Set("x-ms-deny-encryption-scope-override", strconv.FormatBool(rec.OnlyScope))
 	}
-	if c.version() >= v20201002 {
+	if c.EffectiveVersion() >= endpoint.V20201002 {
 		c.Set("x-ms-immutable-storage-with-versioning-enabled", strconv.FormatBool(rec.Immutable))
 	}
 	return c.Status(http.StatusOK)
 }
 
-func (c *call) sendAccess(rec *state.Container) {
+func sendAccess(c *call, rec *state.Container) {
 	if rec.Access != "" {
 		c.Set("x-ms-blob-public-access", rec.Access)
 	}
@@ -67,22 +68,22 @@ func (c *call) sendAccess(rec *state.Container) {
 
 // getContainerMetadata: https://learn.microsoft.com/rest/api/storageservices/get-container-metadata
 func (s *Service) getContainerMetadata(c *call) error {
-	rec, err := s.readContainer(c)
+	rec, err := c.GetContainer()
 	if err != nil {
 		return err
 	}
-	c.sendChanged(rec.Changed)
-	c.sendMetadata(rec.Metadata)
+	c.SendChanged(rec.Changed)
+	sendMetadata(c, rec.Metadata)
 	return c.Status(http.StatusOK)
 }
 
 // setContainerMetadata: https://learn.microsoft.com/rest/api/storageservices/set-container-metadata
 func (s *Service) setContainerMetadata(c *call) error {
-	metadata, err := c.metadata()
+	metadata, err := metadata(c)
 	if err != nil {
 		return err
 	}
-	return s.changeContainerMetadata(c, metadata)
+	return c.ChangeContainerMetadata(metadata)
 }
 
 // restoreContainer: https://learn.microsoft.com/rest/api/storageservices/restore-container
@@ -102,7 +103,7 @@ func (s *Service) restoreContainer(c *call) error {
 	if !ok {
 		return wire.InvalidHeader("x-ms-deleted-container-version", version)
 	}
-	w := s.containerWrite(c)
+	w := c.NewContainerWrite()
 	if err := s.state.Containers.Restore(&w, name, deleted); err != nil {
 		return err
 	}
@@ -114,18 +115,18 @@ const containerPermissions = "racwdxyltmeopif"
 
 // getContainerACL: https://learn.microsoft.com/rest/api/storageservices/get-container-acl
 func (s *Service) getContainerACL(c *call) error {
-	rec, err := s.readContainer(c)
+	rec, err := c.GetContainer()
 	if err != nil {
 		return err
 	}
-	c.sendChanged(rec.Changed)
-	c.sendAccess(&rec)
-	return c.XML(http.StatusOK, properties.PoliciesXML(wirePolicies(rec.Policies)))
+	c.SendChanged(rec.Changed)
+	sendAccess(c, &rec)
+	return c.XML(http.StatusOK, properties.PoliciesXML(endpoint.WirePolicies(rec.Policies)))
 }
 
 // setContainerACL: https://learn.microsoft.com/rest/api/storageservices/set-container-acl
 func (s *Service) setContainerACL(c *call) error {
-	access, err := c.publicAccess()
+	access, err := publicAccess(c)
 	if err != nil {
 		return err
 	}
@@ -144,7 +145,7 @@ func (s *Service) setContainerACL(c *call) error {
 	for i, p := range list {
 		policies[i] = state.StoredPolicy{ID: p.ID, Start: p.Start, Expiry: p.Expiry, Permissions: p.Permissions, Bare: p.Bare}
 	}
-	w, err := s.conditionalContainerWrite(c)
+	w, err := c.NewConditionalContainerWrite()
 	if err != nil {
 		return err
 	}
@@ -152,7 +153,7 @@ func (s *Service) setContainerACL(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.sendChanged(changed)
+	c.SendChanged(changed)
 	return c.Status(http.StatusOK)
 }
 
@@ -163,12 +164,12 @@ func (s *Service) renameContainer(c *call) error {
 	if source == "" {
 		return wire.MissingHeader("x-ms-source-container-name")
 	}
-	if !s.hierarchical(c.Account) {
-		return errNeedsTree
+	if !s.storage.Hierarchical(c.Account) {
+		return endpoint.ErrNeedsTree
 	}
-	w := s.containerWrite(c)
+	w := c.NewContainerWrite()
 	var err error
-	if w.If.LeaseID, err = c.leaseID("X-Ms-Source-Lease-Id"); err != nil {
+	if w.If.LeaseID, err = c.LeaseID("X-Ms-Source-Lease-Id"); err != nil {
 		return err
 	}
 	if err := s.state.Containers.Rename(&w, source); err != nil {
@@ -179,7 +180,7 @@ func (s *Service) renameContainer(c *call) error {
 
 // leaseContainer: https://learn.microsoft.com/rest/api/storageservices/lease-container
 func (s *Service) leaseContainer(c *call) error {
-	q, err := c.leaseRequest(auth.OnContainer)
+	q, err := c.LeaseRequest(auth.OnContainer)
 	if err != nil {
 		return err
 	}
@@ -187,11 +188,11 @@ func (s *Service) leaseContainer(c *call) error {
 	if err != nil {
 		return err
 	}
-	w := s.containerWrite(c)
+	w := c.NewContainerWrite()
 	w.If.Conditions = state.Conditions(conditions)
 	result, err := s.state.Containers.Lease(&w, &q)
 	if err != nil {
 		return err
 	}
-	return c.answerLease(q.Action, &result)
+	return c.AnswerLease(q.Action, &result)
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/budget"
@@ -12,7 +13,7 @@ import (
 )
 
 // includes reads the comma-separated include parameter. Each word must be one of known.
-func (c *call) includes(known ...string) (map[string]bool, error) {
+func includes(c *call, known ...string) (map[string]bool, error) {
 	set := map[string]bool{}
 	s := c.Query.Get("include")
 	if s == "" {
@@ -25,7 +26,7 @@ func (c *call) includes(known ...string) (map[string]bool, error) {
 			found = found || k == word
 		}
 		if !found {
-			return nil, invalidQuery("include", s)
+			return nil, endpoint.InvalidQuery("include", s)
 		}
 		set[word] = true
 	}
@@ -34,11 +35,11 @@ func (c *call) includes(known ...string) (map[string]bool, error) {
 
 // listContainers: https://learn.microsoft.com/rest/api/storageservices/list-containers2
 func (s *Service) listContainers(c *call) error {
-	n, err := c.maxResults()
+	n, err := c.MaxResults()
 	if err != nil {
 		return err
 	}
-	include, err := c.includes("metadata", "deleted", "system")
+	include, err := includes(c, "metadata", "deleted", "system")
 	if err != nil {
 		return err
 	}
@@ -46,7 +47,7 @@ func (s *Service) listContainers(c *call) error {
 		System: include["system"]}
 	marker := c.Query.Get("marker")
 	if !l.Start(marker) {
-		return invalidQuery("marker", marker)
+		return endpoint.InvalidQuery("marker", marker)
 	}
 	x := wire.NewXML(512+512*min(n, 64)).Open("EnumerationResults", "ServiceEndpoint", c.Base+"/")
 	x.Echo("Prefix", l.Prefix).Echo("Marker", marker)
@@ -60,7 +61,7 @@ func (s *Service) listContainers(c *call) error {
 			next = l.Marker(name, rec)
 			return false
 		}
-		writeContainer(x, name, rec, include["metadata"], c.now())
+		writeContainer(x, name, rec, include["metadata"], c.Ticks())
 		return true
 	})
 	if err != nil {

@@ -9,14 +9,15 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // newCopy is the copy that the request begins.
-func (c *call) newCopy(src *copySource) (*state.Copy, error) {
-	seal, sent, err := c.flag("X-Ms-Seal-Blob")
+func newCopy(c *call, src *copySource) (*state.Copy, error) {
+	seal, sent, err := c.Flag("X-Ms-Seal-Blob")
 	return &state.Copy{ID: uuid.NewString(), URL: src.url, Seal: seal, Unseal: sent && !seal}, err
 }
 
@@ -28,10 +29,10 @@ func (s *Service) copyBlob(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.noKeys(); err != nil {
+	if err := c.NoKeys(); err != nil {
 		return err
 	}
-	high, err := c.highPriority()
+	high, err := highPriority(c)
 	if err != nil {
 		return err
 	}
@@ -42,7 +43,7 @@ func (s *Service) copyBlob(c *call) error {
 	if err != nil {
 		return err
 	}
-	cp, err := c.newCopy(&src)
+	cp, err := newCopy(c, &src)
 	if err != nil {
 		return err
 	}
@@ -51,12 +52,12 @@ func (s *Service) copyBlob(c *call) error {
 	result, err := s.state.Copies.Copy(&w, &b, &src.local, cp)
 	if errors.Is(err, state.ErrOtherEncryption) {
 		src.local.Archived = false // its bytes have to be read
-		return c.targetError(s.copyBytes(c, &src, &w, &b, cp, maxBlockBlob, copyError))
+		return targetError(c, s.copyBytes(c, &src, &w, &b, cp, maxBlockBlob, endpoint.CopyError))
 	}
 	if err != nil {
-		return copyError(c.targetError(err))
+		return endpoint.CopyError(targetError(c, err))
 	}
-	return c.answerCopy(&result.Result, cp, copySums{})
+	return answerCopy(c, &result.Result, cp, copySums{})
 }
 
 // copyBlobFromURL: https://learn.microsoft.com/rest/api/storageservices/copy-blob-from-url
@@ -72,19 +73,19 @@ func (s *Service) copyBlobFromURL(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.noKeys(); err != nil {
+	if err := c.NoKeys(); err != nil {
 		return err
 	}
-	md5, err := c.sourceMD5()
+	md5, err := sourceMD5(c)
 	if err != nil {
 		return err
 	}
-	cp, err := c.newCopy(&src)
+	cp, err := newCopy(c, &src)
 	if err != nil {
 		return err
 	}
 	cp.Sync, cp.MD5 = true, string(md5)
-	if cp.Tags, err = c.copyTags(&src, &b); err != nil {
+	if cp.Tags, err = copyTags(c, &src, &b); err != nil {
 		return err
 	}
 	if src.remote != nil {
@@ -98,7 +99,7 @@ func (s *Service) copyBlobFromURL(c *call) error {
 	if err != nil {
 		return syncCopyError(err)
 	}
-	return c.answerCopy(&result.Result, cp, c.copySums(result.MD5, crc))
+	return answerCopy(c, &result.Result, cp, chooseSums(c, result.MD5, crc))
 }
 
 // x-ms-copy-source-tag-option, and its value with which a copy takes over the source's tags.
@@ -109,8 +110,8 @@ const (
 
 // copyTags reports whether a copy that is made before the answer has its source's tags: x-ms-copy-source-tag-option.
 // The caller needs the permission to set tags; [Service.copySource] has checked the permission to read the source's.
-func (c *call) copyTags(src *copySource, b *state.Blob) (bool, error) {
-	switch option, err := c.word(sourceTagOption, "REPLACE", copyTagOption); {
+func copyTags(c *call, src *copySource, b *state.Blob) (bool, error) {
+	switch option, err := c.Word(sourceTagOption, "REPLACE", copyTagOption); {
 	case option != copyTagOption:
 		return false, err
 	case b.Tags != nil:
@@ -119,25 +120,25 @@ func (c *call) copyTags(src *copySource, b *state.Blob) (bool, error) {
 		return false, wire.ErrNotImplemented.WithMessage(
 			"Taking over the tags of a source outside this service is not implemented.")
 	}
-	return true, c.holdsTags()
+	return true, c.HoldsTags()
 }
 
 // answerCopy answers a copy that is complete. sums are the checksums of its content.
-func (c *call) answerCopy(r *state.Result, cp *state.Copy, sums copySums) error {
+func answerCopy(c *call, r *state.Result, cp *state.Copy, sums copySums) error {
 	if sums.md5 != "" {
 		c.Set("Content-MD5", base64.StdEncoding.EncodeToString([]byte(sums.md5)))
 	}
 	if sums.crc != "" {
 		c.Set("x-ms-content-crc64", sums.crc)
 	}
-	if cp.Sync && c.version() >= v20211202 { // recorded there, and absent up to 2019-12-12
+	if cp.Sync && c.EffectiveVersion() >= endpoint.V20211202 { // recorded there, and absent up to 2019-12-12
 		c.Set("x-ms-request-server-encrypted", "true")
 	}
-	return c.answerStarted(r, cp, state.CopySuccess)
+	return answerStarted(c, r, cp, state.CopySuccess)
 }
 
 // maxBlockBlob is the size in bytes of the largest block blob.
-const maxBlockBlob = state.MaxCommittedBlocks * 4000 * mib
+const maxBlockBlob = state.MaxCommittedBlocks * 4000 * endpoint.MiB
 
 // copyBytes copies a source's bytes, at most limit, into a block blob before it answers: those of a source outside this
 // process, or of a blob that is encrypted in another way, whose list of blocks the copy has as well. asError maps
@@ -174,9 +175,9 @@ func (s *Service) copyBytes(c *call, src *copySource, w *state.Write, b *state.B
 		return err
 	}
 	if !cp.Sync {
-		return c.answerCopy(&result, cp, copySums{})
+		return answerCopy(c, &result, cp, copySums{})
 	}
-	return c.answerCopy(&result, cp, c.copySums(string(f.up.MD5), formatCRC(f.up.CRC64)))
+	return answerCopy(c, &result, cp, chooseSums(c, string(f.up.MD5), endpoint.FormatCRC(f.up.CRC64)))
 }
 
 // noSourceToken refuses a token for the source of a pending copy, which would have to be stored for as long as the copy
@@ -192,7 +193,7 @@ func (src *copySource) noSourceToken() error {
 func (s *Service) describe(c *call, src *copySource) (of state.Blob, etag string, err error) {
 	body, err := s.sources.Get(c.HTTP.Context(), src.remote, state.WholeBlob, "")
 	if err != nil {
-		return of, "", copyError(err)
+		return of, "", endpoint.CopyError(err)
 	}
 	_ = body.Close()
 	return body.Blob, body.ETag, nil
@@ -208,7 +209,7 @@ func (s *Service) beginCopy(c *call, src *copySource) error {
 		return err
 	}
 	if err := s.state.Blobs.CheckPut(&w); err != nil {
-		return c.targetError(err)
+		return targetError(c, err)
 	}
 	of, etag, err := s.describe(c, src)
 	if err != nil {
@@ -218,14 +219,14 @@ func (s *Service) beginCopy(c *call, src *copySource) error {
 		return state.ErrSourceType
 	}
 	b.Adopt(&of)
-	cp, err := c.newCopy(src)
+	cp, err := newCopy(c, src)
 	if err != nil {
 		return err
 	}
 	job := state.CopyJob{URL: src.url, Intent: src.remote.Intent, ETag: etag}
 	result, err := s.state.Copies.Begin(&w, &b, cp, of.Length, &job)
 	if err != nil {
-		return c.targetError(err)
+		return targetError(c, err)
 	}
 	return s.answerPending(c, &result, &job)
 }
@@ -235,13 +236,13 @@ func (s *Service) answerPending(c *call, r *state.Result, job *state.CopyJob) er
 	if !s.state.Membership.Replicated() { // in a cluster, the node that does the background work continues all copies
 		s.copies.Start(job)
 	}
-	return c.answerStarted(r, &state.Copy{ID: job.ID}, state.CopyPending)
+	return answerStarted(c, r, &state.Copy{ID: job.ID}, state.CopyPending)
 }
 
 // answerStarted answers a copy with its status.
-func (c *call) answerStarted(r *state.Result, cp *state.Copy, status string) error {
-	c.sendResult(r)
-	c.sendEncryption(r.Encryption)
+func answerStarted(c *call, r *state.Result, cp *state.Copy, status string) error {
+	sendResult(c, r)
+	c.SendEncryption(r.Encryption)
 	c.Set("x-ms-copy-id", cp.ID)
 	c.Set("x-ms-copy-status", status)
 	return c.Status(http.StatusAccepted)
@@ -249,14 +250,14 @@ func (c *call) answerStarted(r *state.Result, cp *state.Copy, status string) err
 
 // abortCopy: https://learn.microsoft.com/rest/api/storageservices/abort-copy-blob
 func (s *Service) abortCopy(c *call) error {
-	if _, err := c.needWord("X-Ms-Copy-Action", "abort"); err != nil {
+	if _, err := c.NeedWord("X-Ms-Copy-Action", "abort"); err != nil {
 		return err
 	}
-	id, ok := parseGUID(c.Query.Get("copyid"))
+	id, ok := endpoint.ParseGUID(c.Query.Get("copyid"))
 	if !ok {
 		return wire.InvalidQuery("copyid", c.Query.Get("copyid"), "copyid needs to be valid Guid.")
 	}
-	w, err := s.write(c)
+	w, err := c.NewWrite()
 	if err != nil {
 		return err
 	}
@@ -275,11 +276,11 @@ func (s *Service) incrementalCopy(c *call) error {
 	if err != nil {
 		return err
 	}
-	w, err := s.writeExisting(c)
+	w, err := c.NewWriteExisting()
 	if err != nil {
 		return err
 	}
-	cp, err := c.newCopy(&src)
+	cp, err := newCopy(c, &src)
 	if err != nil {
 		return err
 	}
@@ -288,9 +289,9 @@ func (s *Service) incrementalCopy(c *call) error {
 	}
 	result, err := s.state.Copies.CopyIncremental(&w, &src.local, cp)
 	if err != nil {
-		return copyError(err)
+		return endpoint.CopyError(err)
 	}
-	return c.answerStarted(&result, cp, state.CopyPending)
+	return answerStarted(c, &result, cp, state.CopyPending)
 }
 
 // beginIncremental is Incremental Copy Blob with a source outside this process.
@@ -298,7 +299,7 @@ func (s *Service) beginIncremental(c *call, src *copySource, w *state.Write, cp 
 	if err := src.noSourceToken(); err != nil {
 		return err
 	}
-	if err := c.noKeys(); err != nil {
+	if err := c.NoKeys(); err != nil {
 		return err
 	}
 	source, snapshot, err := remoteSnapshot(src.url)

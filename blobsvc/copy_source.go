@@ -11,6 +11,7 @@ import (
 	"github.com/minio/crc64nvme"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/copysource"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
@@ -45,7 +46,7 @@ func (s *Service) copySource(c *call) (src copySource, err error) {
 	if token != "" && !strings.HasPrefix(token, "Bearer ") {
 		return src, wire.InvalidHeader("x-ms-copy-source-authorization", "")
 	}
-	intent, err := c.word("X-Ms-File-Request-Intent", "backup")
+	intent, err := c.Word("X-Ms-File-Request-Intent", "backup")
 	if err != nil {
 		return src, err
 	}
@@ -60,7 +61,7 @@ func (s *Service) copySource(c *call) (src copySource, err error) {
 	}
 	var tags *state.TagQuery
 	if t := c.Header("X-Ms-Source-If-Tags"); t != "" {
-		if tags, err = parseTagCondition("x-ms-if-tags", t); err != nil {
+		if tags, err = endpoint.ParseTagCondition("x-ms-if-tags", t); err != nil {
 			return src, err
 		}
 	}
@@ -77,12 +78,12 @@ func (s *Service) copySource(c *call) (src copySource, err error) {
 		return src, nil
 	}
 	at, level, err := s.resolve(r)
-	if err != nil || level != onBlob {
+	if err != nil || level != endpoint.OnBlob {
 		return src, invalid
 	}
-	src.local = state.Source{Ref: at.ref(), If: state.Preconditions{Conditions: state.Conditions(conditions), Tags: tags},
-		Key: c.sourceKey}
-	if src.local.At, err = at.address(); err != nil {
+	src.local = state.Source{Ref: at.Ref(), If: state.Preconditions{Conditions: state.Conditions(conditions), Tags: tags},
+		Key: c.SourceKey}
+	if src.local.At, err = at.Address(); err != nil {
 		return src, err
 	}
 	return src, s.mayCopy(c, at, tags != nil || c.Header(sourceTagOption) == copyTagOption)
@@ -126,24 +127,25 @@ var keyOpensSource = map[string]bool{"CopyBlob": true, "CopyBlobFromURL": true, 
 // https://github.com/Azure/azure-sdk-for-go/issues/18426 and https://github.com/Azure/azure-sdk-for-python/issues/36176
 func (s *Service) mayCopy(c, at *call, tags bool) error {
 	if at.Account == c.Account && !at.Query.Has("sig") && !at.HasHeader("Authorization") {
-		switch c.identity.Mechanism {
+		switch c.Identity.Mechanism {
 		case auth.SharedKey:
 			if keyOpensSource[c.Operation] {
 				return nil
 			}
 		case auth.Bearer:
-			if id := c.identity.At(at.container); id.Check(wire.Blob, readBlob) == nil && (!tags || id.Holds(ofTags) == nil) {
+			if id := c.Identity.At(at.Container); id.Check(wire.Blob, endpoint.ReadBlob) == nil &&
+				(!tags || id.Holds(endpoint.OfTags) == nil) {
 				return nil
 			}
 		}
 	}
 	err := s.mayRead(at)
 	if err == nil && tags {
-		err = at.holdsTags()
+		err = at.HoldsTags()
 	}
 	var e *wire.Error
 	if errors.As(err, &e) {
-		return fail(e.Status, "CannotVerifyCopySource", e.Message)
+		return endpoint.Fail(e.Status, "CannotVerifyCopySource", e.Message)
 	}
 	return err
 }
@@ -155,7 +157,7 @@ func (s *Service) mayRead(at *call) error {
 		return err
 	}
 	if name := id.PolicyID(); name != "" {
-		p, found, err := s.storedPolicy(at, name)
+		p, found, err := at.StoredPolicy(name)
 		if err != nil {
 			return err
 		}
@@ -163,10 +165,10 @@ func (s *Service) mayRead(at *call) error {
 			return err
 		}
 	}
-	if err := id.Check(wire.Blob, readBlob); err != nil {
+	if err := id.Check(wire.Blob, endpoint.ReadBlob); err != nil {
 		return err
 	}
-	return s.admit(at, id, readBlob)
+	return at.AdmitCaller(id, endpoint.ReadBlob)
 }
 
 // sameHost reports whether a source's address is this service's: the same host as the request's; any name of this
@@ -207,26 +209,28 @@ func port(u *url.URL) string {
 
 // oneCode reports whether Put Blob From URL has the codes of Copy Blob for conditions that do not hold, as recordings
 // of 2021-12-02 have, and none of earlier and later versions: what is known lies between 2021-08-06 and 2023-11-03.
-func (c *call) oneCode() bool { return c.version() >= v20211202 && c.version() < v20231103 }
+func oneCode(c *call) bool {
+	return c.EffectiveVersion() >= endpoint.V20211202 && c.EffectiveVersion() < endpoint.V20231103
+}
 
 // putFromURLError is the error of Put Blob From URL for its source, as recorded at 2020-04-08 and 2021-08-06, and as
 // the live tests of the SDK for Go have it from 2020-10-02 to 2025-11-05: CannotVerifyCopySource with the status of the
 // source's own error, which is 304 where a read would be answered so; only x-ms-source-if-match that does not hold has
 // SourceConditionNotMet, from 2020-10-02 on.
-func (c *call) putFromURLError(err error) error {
+func putFromURLError(c *call, err error) error {
 	var src *state.SourceError
-	if c.oneCode() || errors.As(err, &src) && errors.Is(err, state.ErrConditionNotMet) &&
-		c.HasHeader("X-Ms-Source-If-Match") && c.version() >= v20201002 {
+	if oneCode(c) || errors.As(err, &src) && errors.Is(err, state.ErrConditionNotMet) &&
+		c.HasHeader("X-Ms-Source-If-Match") && c.EffectiveVersion() >= endpoint.V20201002 {
 		if errors.Is(err, state.ErrConditionNotMet) || errors.Is(err, state.ErrNotModified) {
-			return copyError(err)
+			return endpoint.CopyError(err)
 		}
 	}
 	return syncCopyError(err)
 }
 
 // putFromURLTargetError is the error of Put Blob From URL for its destination.
-func (c *call) putFromURLTargetError(err error) error {
-	if c.oneCode() && errors.Is(err, state.ErrConditionNotMet) && !errors.Is(err, state.ErrTagCondition) {
+func putFromURLTargetError(c *call, err error) error {
+	if oneCode(c) && errors.Is(err, state.ErrConditionNotMet) && !errors.Is(err, state.ErrTagCondition) {
 		return errTargetConditionNotMet
 	}
 	return err
@@ -237,8 +241,8 @@ func (c *call) putFromURLTargetError(err error) error {
 func syncCopyError(err error) error {
 	var src *state.SourceError
 	var e *wire.Error
-	if errors.As(err, &src) && errors.As(azureError(src.Err), &e) {
-		return fail(e.Status, "CannotVerifyCopySource", e.Message)
+	if errors.As(err, &src) && errors.As(endpoint.AzureError(src.Err), &e) {
+		return endpoint.Fail(e.Status, "CannotVerifyCopySource", e.Message)
 	}
 	return err
 }
@@ -246,35 +250,35 @@ func syncCopyError(err error) error {
 // targetError returns the error of Copy Blob for its destination: up to 2023-11-03 a condition that does not hold has a
 // code of its own, unless it is one on tags. Recordings have it up to 2021-12-02, the tests of the SDK for Go up to
 // 2023-11-03; from 2024-08-04 on these want ConditionNotMet.
-func (c *call) targetError(err error) error {
+func targetError(c *call, err error) error {
 	var src *state.SourceError
 	switch {
 	case !errors.Is(err, state.ErrConditionNotMet), errors.As(err, &src):
 		return err
-	case errors.Is(err, state.ErrTagCondition), c.version() >= v20240804:
+	case errors.Is(err, state.ErrTagCondition), c.EffectiveVersion() >= endpoint.V20240804:
 		return wire.ErrConditionNotMet
 	}
 	return errTargetConditionNotMet
 }
 
 // errTargetConditionNotMet: a conditional header of the destination of Copy Blob does not hold.
-var errTargetConditionNotMet = fail(http.StatusPreconditionFailed, "TargetConditionNotMet",
+var errTargetConditionNotMet = endpoint.Fail(http.StatusPreconditionFailed, "TargetConditionNotMet",
 	"The target condition specified using HTTP conditional header(s) is not met.")
 
 // copySums are the checksums that Copy Blob From URL answers with: the MD5, not encoded, and the CRC64, encoded. "" is
 // absent.
 type copySums struct{ md5, crc string }
 
-// copySums returns the checksums for a copy whose content was read or whose source has an MD5. From version 2019-02-02
-// on it is the CRC64, unless the client named the MD5; both from version 2026-10-06 on in that case.
-func (c *call) copySums(md5, crc string) copySums {
+// chooseSums returns the checksums for a copy whose content was read or whose source has an MD5. From version
+// 2019-02-02 on it is the CRC64, unless the client named the MD5; both from version 2026-10-06 on in that case.
+func chooseSums(c *call, md5, crc string) copySums {
 	named := c.HasHeader("X-Ms-Source-Content-Md5")
 	switch {
-	case c.version() < v20190202:
+	case c.EffectiveVersion() < endpoint.V20190202:
 		return copySums{md5: md5}
 	case !named:
 		return copySums{crc: crc}
-	case c.version() >= v20261006:
+	case c.EffectiveVersion() >= endpoint.V20261006:
 		return copySums{md5, crc}
 	}
 	return copySums{md5: md5}
@@ -285,7 +289,7 @@ func (c *call) copySums(md5, crc string) copySums {
 func (s *Service) copySummed(c *call, src *copySource, w *state.Write, b *state.Blob,
 	cp *state.Copy) (result state.CopyResult, crc string, err error) {
 	for range maxSourceChanges {
-		if c.copySums("md5", "crc").crc != "" {
+		if chooseSums(c, "md5", "crc").crc != "" {
 			if crc, cp.Of, err = s.sourceCRC(c, src); err != nil {
 				return result, "", err
 			}
@@ -316,5 +320,5 @@ func (s *Service) sourceCRC(c *call, src *copySource) (crc string, of ticks.Tick
 	if _, err := io.Copy(sum, io.LimitReader(body.Reader, body.Length)); err != nil {
 		return "", 0, err
 	}
-	return formatCRC(sum.Sum64()), from.Changed, nil
+	return endpoint.FormatCRC(sum.Sum64()), from.Changed, nil
 }

@@ -8,14 +8,15 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/copysource"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
 // sourceMD5 reads x-ms-source-content-md5; nil if absent.
-func (c *call) sourceMD5() ([]byte, error) {
+func sourceMD5(c *call) ([]byte, error) {
 	if s := c.Header("X-Ms-Source-Content-Md5"); s != "" {
-		return parseMD5(s)
+		return endpoint.ParseMD5(s)
 	}
 	return nil, nil
 }
@@ -23,8 +24,8 @@ func (c *call) sourceMD5() ([]byte, error) {
 // sourceHashes are the hashes that a client expects of the copied content; nil if it sent none.
 type sourceHashes struct{ md5, crc []byte }
 
-func (c *call) sourceHashes() (h sourceHashes, err error) {
-	if h.md5, err = c.sourceMD5(); err != nil {
+func readSourceHashes(c *call) (h sourceHashes, err error) {
+	if h.md5, err = sourceMD5(c); err != nil {
 		return h, err
 	}
 	if text := c.Header("X-Ms-Source-Content-Crc64"); text != "" {
@@ -40,11 +41,11 @@ func (h sourceHashes) check(up *content.Upload, named bool) error {
 	switch {
 	case h.md5 == nil || string(h.md5) == string(up.MD5):
 	case named:
-		return transportHashes{md5: h.md5}.check(up)
+		return endpoint.TransportHashes{MD5: h.md5}.Check(up)
 	default:
 		return wire.ErrMD5Mismatch
 	}
-	if h.crc != nil && base64.StdEncoding.EncodeToString(h.crc) != formatCRC(up.CRC64) {
+	if h.crc != nil && base64.StdEncoding.EncodeToString(h.crc) != endpoint.FormatCRC(up.CRC64) {
 		return wire.ErrCRC64Mismatch
 	}
 	return nil
@@ -73,14 +74,14 @@ const (
 // -crc64. It serves the operations that read a source before they answer. The caller closes the upload, and maps errors
 // of the source.
 func (s *Service) fetch(c *call, src *copySource, w *state.Write, limit int64, mode fetchMode) (f fetched, err error) {
-	want, err := c.sourceHashes()
+	want, err := readSourceHashes(c)
 	if err != nil {
 		return f, err
 	}
 	rng := state.WholeBlob
 	if text := c.Header("X-Ms-Source-Range"); text != "" {
 		var ok bool
-		if rng, ok = parseRange(text); !ok {
+		if rng, ok = endpoint.ParseRange(text); !ok {
 			return f, wire.InvalidHeader("x-ms-source-range", text)
 		}
 	}
@@ -97,7 +98,7 @@ func (s *Service) fetch(c *call, src *copySource, w *state.Write, limit int64, m
 		return f, err
 	}
 	f.up, err = content.Store(s.state.Extents(), body, n,
-		content.Options{MD5: true, CRC64: c.version() >= v20190202 || want.crc != nil, Sealer: sealer})
+		content.Options{MD5: true, CRC64: c.EffectiveVersion() >= endpoint.V20190202 || want.crc != nil, Sealer: sealer})
 	if err != nil {
 		if src.remote != nil {
 			err = copysource.Broken(err)
@@ -129,15 +130,15 @@ func (s *Service) openSource(c *call, src *copySource, rng state.Range, blocks b
 }
 
 // refuseBody refuses a body if the content comes from a URL. A Content-MD5 must be the hash of the empty body.
-func (c *call) refuseBody() error {
-	if n, err := c.contentLength(0); err != nil || n != 0 {
+func refuseBody(c *call) error {
+	if n, err := c.ContentLength(0); err != nil || n != 0 {
 		return wire.InvalidHeader("Content-Length", c.Header("Content-Length"))
 	}
 	text := c.Header("Content-Md5")
 	if text == "" {
 		return nil
 	}
-	want, err := parseMD5(text)
+	want, err := endpoint.ParseMD5(text)
 	if err != nil {
 		return err
 	}
@@ -149,13 +150,13 @@ func (c *call) refuseBody() error {
 
 // putBlockFromURL: https://learn.microsoft.com/rest/api/storageservices/put-block-from-url
 func (s *Service) putBlockFromURL(c *call) error {
-	if err := c.mayStageBlocks(); err != nil {
+	if err := mayStageBlocks(c); err != nil {
 		return err
 	}
-	if err := c.refuseBody(); err != nil {
+	if err := refuseBody(c); err != nil {
 		return err
 	}
-	id, err := c.blockID()
+	id, err := blockID(c)
 	if err != nil {
 		return err
 	}
@@ -167,55 +168,55 @@ func (s *Service) putBlockFromURL(c *call) error {
 	if err != nil {
 		return err
 	}
-	f, err := s.fetch(c, &src, &w, c.byVersion(4000*mib, 100*mib, 100*mib), fetchWhole)
+	f, err := s.fetch(c, &src, &w, c.ByVersion(4000*endpoint.MiB, 100*endpoint.MiB, 100*endpoint.MiB), fetchWhole)
 	if err != nil {
 		return syncCopyError(err)
 	}
 	defer f.up.Close()
 	if f.up.Length == 0 {
-		return errInvalidRange
+		return endpoint.ErrInvalidRange
 	}
 	result, err := s.state.BlockBlobs.StageBlock(&w, id, f.up)
 	if err != nil {
 		return err
 	}
-	c.sendFetched(f.up)
-	c.sendEncrypted(result.Encryption)
+	sendFetched(c, f.up)
+	c.SendEncrypted(result.Encryption)
 	return c.Status(http.StatusCreated)
 }
 
 // sendFetched sends the hash of content that came from a source: the MD5 if the client named it or its version knows no
 // CRC64, otherwise the CRC64. From version 2026-10-06 on the CRC64 is there in either case.
-func (c *call) sendFetched(up *content.Upload) {
+func sendFetched(c *call, up *content.Upload) {
 	named := c.HasHeader("X-Ms-Source-Content-Md5")
-	if up.HasCRC64 && (!named || c.version() >= v20261006) {
-		c.Set("x-ms-content-crc64", formatCRC(up.CRC64))
+	if up.HasCRC64 && (!named || c.EffectiveVersion() >= endpoint.V20261006) {
+		c.Set("x-ms-content-crc64", endpoint.FormatCRC(up.CRC64))
 	}
 	if named || !up.HasCRC64 {
-		c.sendMD5(up)
+		sendMD5(c, up)
 	}
 }
 
 // sendAdded sends the hashes of content that came from a source and was added to a blob: the MD5, and from version
 // 2026-10-06 on the CRC64.
-func (c *call) sendAdded(up *content.Upload) {
-	c.sendMD5(up)
-	if c.version() >= v20261006 {
-		c.Set("x-ms-content-crc64", formatCRC(up.CRC64))
+func sendAdded(c *call, up *content.Upload) {
+	sendMD5(c, up)
+	if c.EffectiveVersion() >= endpoint.V20261006 {
+		c.Set("x-ms-content-crc64", endpoint.FormatCRC(up.CRC64))
 	}
 }
 
 // sendMD5 sends the MD5 of content that was received.
-func (c *call) sendMD5(up *content.Upload) {
+func sendMD5(c *call, up *content.Upload) {
 	c.Set("Content-MD5", base64.StdEncoding.EncodeToString(up.MD5))
 }
 
 // appendBlockFromURL: https://learn.microsoft.com/rest/api/storageservices/append-block-from-url
 func (s *Service) appendBlockFromURL(c *call) error {
-	if err := c.refuseBody(); err != nil {
+	if err := refuseBody(c); err != nil {
 		return err
 	}
-	conditions, err := c.appendConditions()
+	conditions, err := appendConditions(c)
 	if err != nil {
 		return err
 	}
@@ -223,30 +224,30 @@ func (s *Service) appendBlockFromURL(c *call) error {
 	if err != nil {
 		return err
 	}
-	w, err := s.writeExisting(c)
+	w, err := c.NewWriteExisting()
 	if err != nil {
 		return err
 	}
-	f, err := s.fetch(c, &src, &w, c.maxAppendBlock(), fetchExisting)
+	f, err := s.fetch(c, &src, &w, maxAppendBlock(c), fetchExisting)
 	if err != nil {
 		return syncCopyError(err)
 	}
 	defer f.up.Close()
 	if f.up.Length == 0 {
-		return errInvalidRange
+		return endpoint.ErrInvalidRange
 	}
-	return s.append(c, &w, conditions, f.up, func() { c.sendAdded(f.up) })
+	return s.append(c, &w, conditions, f.up, func() { sendAdded(c, f.up) })
 }
 
 // putPageFromURL: https://learn.microsoft.com/rest/api/storageservices/put-page-from-url
 func (s *Service) putPageFromURL(c *call) error {
-	if err := c.refuseBody(); err != nil {
+	if err := refuseBody(c); err != nil {
 		return err
 	}
-	if _, err := c.needWord("X-Ms-Page-Write", "update"); err != nil {
+	if _, err := c.NeedWord("X-Ms-Page-Write", "update"); err != nil {
 		return err
 	}
-	p, err := c.pageWrite()
+	p, err := readPageWrite(c)
 	if err != nil {
 		return err
 	}
@@ -257,7 +258,7 @@ func (s *Service) putPageFromURL(c *call) error {
 	if err != nil {
 		return err
 	}
-	w, err := s.writeExisting(c)
+	w, err := c.NewWriteExisting()
 	if err != nil {
 		return err
 	}
@@ -273,17 +274,17 @@ func (s *Service) putPageFromURL(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.sendAdded(f.up)
-	c.sendEncrypted(id)
+	sendAdded(c, f.up)
+	c.SendEncrypted(id)
 	return c.Status(http.StatusCreated)
 }
 
 // putBlobFromURL: https://learn.microsoft.com/rest/api/storageservices/put-blob-from-url
 func (s *Service) putBlobFromURL(c *call) error {
-	if _, err := c.needWord("X-Ms-Blob-Type", state.BlockBlob.String()); err != nil {
+	if _, err := c.NeedWord("X-Ms-Blob-Type", state.BlockBlob.String()); err != nil {
 		return err
 	}
-	if err := c.refuseBody(); err != nil {
+	if err := refuseBody(c); err != nil {
 		return err
 	}
 	src, err := s.copySource(c)
@@ -294,35 +295,35 @@ func (s *Service) putBlobFromURL(c *call) error {
 	if err != nil {
 		return err
 	}
-	copyTags, err := c.copyTags(&src, &b)
+	copyTags, err := copyTags(c, &src, &b)
 	if err != nil {
 		return err
 	}
-	inherit, sent, err := c.flag("X-Ms-Copy-Source-Blob-Properties")
+	inherit, sent, err := c.Flag("X-Ms-Copy-Source-Blob-Properties")
 	if err != nil {
 		return err
 	}
 	inherit = inherit || !sent
-	f, err := s.fetch(c, &src, &w, 5000*mib, fetchWhole)
+	f, err := s.fetch(c, &src, &w, 5000*endpoint.MiB, fetchWhole)
 	if err != nil {
-		return c.putFromURLError(err)
+		return putFromURLError(c, err)
 	}
 	defer f.up.Close()
 	if inherit {
-		c.inherit(&b, &f.from)
+		inheritHeaders(c, &b, &f.from)
 	}
 	if copyTags {
 		b.Tags = f.from.Tags
 	}
 	if err := s.putContent(c, &w, &b, f.up); err != nil {
-		return c.putFromURLTargetError(err)
+		return putFromURLTargetError(c, err)
 	}
-	c.sendFetched(f.up)
+	sendFetched(c, f.up)
 	return c.Status(http.StatusCreated)
 }
 
-// inherit gives b the headers of a source that the request did not set.
-func (c *call) inherit(b, from *state.Blob) {
+// inheritHeaders gives b the headers of a source that the request did not set.
+func inheritHeaders(c *call, b, from *state.Blob) {
 	h := &b.Headers
 	for _, f := range [...]struct {
 		name     string

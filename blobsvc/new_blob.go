@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
@@ -16,7 +17,7 @@ import (
 // contentHeaders reads the properties that a client gives a new blob. standard takes the HTTP headers where the
 // x-ms-blob- ones are absent, as Put Blob does; elsewhere they describe the request's own body. The MD5 may have any
 // length: Azure does not check it where the request has no content that it could be of.
-func (c *call) contentHeaders(standard bool) (h state.Headers, err error) {
+func contentHeaders(c *call, standard bool) (h state.Headers, err error) {
 	pick := func(own, http string) string {
 		if s := c.Header(own); s != "" || !standard || http == "" {
 			return s
@@ -43,40 +44,40 @@ func (c *call) contentHeaders(standard bool) (h state.Headers, err error) {
 // conditions of the write.
 func (s *Service) newBlob(c *call, kind state.Kind, standard bool) (b state.Blob, w state.Write, err error) {
 	b.Kind = kind
-	if w, err = s.write(c); err != nil {
+	if w, err = c.NewWrite(); err != nil {
 		return b, w, err
 	}
-	if b.Headers, err = c.contentHeaders(standard); err != nil {
+	if b.Headers, err = contentHeaders(c, standard); err != nil {
 		return b, w, err
 	}
 	if kind == state.BlockBlob && b.Headers.MD5 != "" && len(b.Headers.MD5) != md5.Size {
 		return b, w, wire.ErrInvalidMD5
 	}
 	if b.Headers.ContentType == "" {
-		b.Headers.ContentType = defaultType
+		b.Headers.ContentType = endpoint.DefaultType
 	}
-	if b.Metadata, err = c.metadata(); err != nil {
+	if b.Metadata, err = metadata(c); err != nil {
 		return b, w, err
 	}
-	if s.hierarchical(c.Account) {
+	if s.storage.Hierarchical(c.Account) {
 		var folder bool
-		if b.Metadata, folder = withoutFolderMark(b.Metadata); folder {
+		if b.Metadata, folder = endpoint.WithoutFolderMark(b.Metadata); folder {
 			w.Node = &state.NewNode{Directory: true}
 		}
 	}
-	if b.Tier, err = c.newTier(kind); err != nil {
+	if b.Tier, err = newTier(c, kind); err != nil {
 		return b, w, err
 	}
-	if b.Protection, err = c.newProtection(); err != nil {
+	if b.Protection, err = newProtection(c); err != nil {
 		return b, w, err
 	}
-	if b.Expires, err = s.newExpiry(c); err != nil {
+	if b.Expires, err = c.NewExpiry(); err != nil {
 		return b, w, err
 	}
-	if b.Tags, err = c.headerTags(); err != nil {
+	if b.Tags, err = headerTags(c); err != nil {
 		return b, w, err
 	}
-	err = c.encryptionScope(&w.Encryption)
+	err = c.EncryptionScope(&w.Encryption)
 	return b, w, err
 }
 
@@ -91,7 +92,7 @@ func parseTier(s string) (string, bool) {
 }
 
 // newTier reads x-ms-access-tier of an operation that creates a blob. Page blob tiers exist on premium accounts alone.
-func (c *call) newTier(kind state.Kind) (string, error) {
+func newTier(c *call, kind state.Kind) (string, error) {
 	s := c.Header("X-Ms-Access-Tier")
 	if s == "" {
 		return "", nil
@@ -111,8 +112,8 @@ func (c *call) newTier(kind state.Kind) (string, error) {
 }
 
 // policyHeaders reads the headers of an immutability policy; until is 0 if none exists. sent says whether a mode was.
-func (c *call) policyHeaders() (p state.Protection, sent bool, err error) {
-	mode, err := c.word("X-Ms-Immutability-Policy-Mode", "unlocked", "locked")
+func policyHeaders(c *call) (p state.Protection, sent bool, err error) {
+	mode, err := c.Word("X-Ms-Immutability-Policy-Mode", "unlocked", "locked")
 	if err != nil {
 		return p, false, err
 	}
@@ -133,17 +134,17 @@ func (c *call) policyHeaders() (p state.Protection, sent bool, err error) {
 }
 
 // legalHold reads x-ms-legal-hold; sent reports whether the header was present.
-func (c *call) legalHold() (hold, sent bool, err error) {
-	return c.flag("X-Ms-Legal-Hold")
+func legalHold(c *call) (hold, sent bool, err error) {
+	return c.Flag("X-Ms-Legal-Hold")
 }
 
 // newProtection parses the immutability policy and legal hold of an operation that writes a blob.
-func (c *call) newProtection() (p state.Protection, err error) {
-	if p, _, err = c.policyHeaders(); err != nil {
+func newProtection(c *call) (p state.Protection, err error) {
+	if p, _, err = policyHeaders(c); err != nil {
 		return p, err
 	}
-	if p.Hold, _, err = c.legalHold(); err == nil && p != (state.Protection{}) {
-		err = c.identity.Holds(immutable) // beside what the write needs
+	if p.Hold, _, err = legalHold(c); err == nil && p != (state.Protection{}) {
+		err = c.Identity.Holds(endpoint.Immutable) // beside what the write needs
 	}
 	return p, err
 }
@@ -151,18 +152,18 @@ func (c *call) newProtection() (p state.Protection, err error) {
 // validTags checks and orders tags. Keys must be unique.
 func validTags(list []state.Tag) ([]state.Tag, error) {
 	if len(list) > maxTags {
-		return nil, errTagsTooMany
+		return nil, endpoint.ErrTagsTooMany
 	}
 	for _, t := range list {
 		if t.Key == "" || utf8.RuneCountInString(t.Key) > maxTagKey || utf8.RuneCountInString(t.Value) > maxTagValue ||
 			!tagCharacters(t.Key) || !tagCharacters(t.Value) {
-			return nil, errInvalidTag
+			return nil, endpoint.ErrInvalidTag
 		}
 	}
 	sort.Slice(list, func(i, j int) bool { return list[i].Key < list[j].Key })
 	for i := 1; i < len(list); i++ {
 		if list[i].Key == list[i-1].Key {
-			return nil, errInvalidTag
+			return nil, endpoint.ErrInvalidTag
 		}
 	}
 	return list, nil
@@ -181,12 +182,12 @@ func tagCharacters(s string) bool {
 }
 
 // headerTags reads x-ms-tags, which has the form of a query string.
-func (c *call) headerTags() ([]state.Tag, error) {
+func headerTags(c *call) ([]state.Tag, error) {
 	s := c.Header("X-Ms-Tags")
 	if s == "" {
 		return nil, nil
 	}
-	if err := c.holdsTags(); err != nil {
+	if err := c.HoldsTags(); err != nil {
 		return nil, err
 	}
 	return parseTags(s)
@@ -207,7 +208,7 @@ func parseTags(s string) ([]state.Tag, error) {
 			return nil, wire.InvalidHeader("x-ms-tags", s)
 		}
 		if list = append(list, state.Tag{Key: key, Value: value}); len(list) > maxTags {
-			return nil, errTagsTooMany
+			return nil, endpoint.ErrTagsTooMany
 		}
 	}
 	return validTags(list)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
@@ -16,17 +17,17 @@ import (
 // Limits of page blobs.
 const (
 	maxPageBlob  = 8 << 40
-	maxPageWrite = 4 * mib
+	maxPageWrite = 4 * endpoint.MiB
 )
 
 // sequenceConditions reads the conditions of Put Page on the sequence number.
-func (c *call) sequenceConditions() (q state.SequenceConditions, err error) {
+func sequenceConditions(c *call) (q state.SequenceConditions, err error) {
 	read := func(canonical string) (int64, bool) {
 		text := c.Header(canonical)
 		if text == "" || err != nil {
 			return 0, false
 		}
-		n, ok := parseOffset(text)
+		n, ok := endpoint.ParseOffset(text)
 		if !ok {
 			err = wire.InvalidHeader(canonical, text)
 			if negative, _ := strconv.ParseInt(text, 10, 64); negative < 0 {
@@ -42,12 +43,12 @@ func (c *call) sequenceConditions() (q state.SequenceConditions, err error) {
 }
 
 // pageRange reads the range of a write of pages: aligned at both ends. end is exclusive.
-func (c *call) pageRange() (start, end int64, err error) {
-	text := c.rangeHeader()
+func pageRange(c *call) (start, end int64, err error) {
+	text := c.RangeHeader()
 	if text == "" {
 		return 0, 0, wire.MissingHeader("Range")
 	}
-	r, ok := parseRange(text)
+	r, ok := endpoint.ParseRange(text)
 	if !ok {
 		return 0, 0, wire.InvalidHeader("Range", text)
 	}
@@ -62,15 +63,15 @@ func (c *call) pageRange() (start, end int64, err error) {
 
 // putPage: https://learn.microsoft.com/rest/api/storageservices/put-page
 func (s *Service) putPage(c *call) error {
-	n, err := c.contentLength(maxPageWrite)
+	n, err := c.ContentLength(maxPageWrite)
 	if err != nil {
 		return err
 	}
-	p, err := c.pageWrite()
+	p, err := readPageWrite(c)
 	if err != nil {
 		return err
 	}
-	action, err := c.needWord("X-Ms-Page-Write", "update", "clear")
+	action, err := c.NeedWord("X-Ms-Page-Write", "update", "clear")
 	if err != nil {
 		return err
 	}
@@ -87,7 +88,7 @@ func (s *Service) putPage(c *call) error {
 			return wire.InvalidHeader("Content-Length", strconv.FormatInt(n, 10))
 		}
 	}
-	w, err := s.writeExisting(c)
+	w, err := c.NewWriteExisting()
 	if err != nil {
 		return err
 	}
@@ -98,7 +99,7 @@ func (s *Service) putPage(c *call) error {
 		}
 		return c.Status(http.StatusCreated)
 	}
-	up, err := s.receivePages(c, &w, n)
+	up, err := c.ReceivePages(&w, n)
 	if err != nil {
 		return err
 	}
@@ -107,8 +108,8 @@ func (s *Service) putPage(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.sendHashes(up)
-	c.sendEncrypted(id)
+	c.SendHashes(up)
+	c.SendEncrypted(id)
 	return c.Status(http.StatusCreated)
 }
 
@@ -119,11 +120,11 @@ type pageWrite struct {
 	conditions state.SequenceConditions
 }
 
-func (c *call) pageWrite() (p pageWrite, err error) {
-	if p.start, p.end, err = c.pageRange(); err != nil {
+func readPageWrite(c *call) (p pageWrite, err error) {
+	if p.start, p.end, err = pageRange(c); err != nil {
 		return p, err
 	}
-	p.conditions, err = c.sequenceConditions()
+	p.conditions, err = sequenceConditions(c)
 	return p, err
 }
 
@@ -133,7 +134,7 @@ func (s *Service) writePages(c *call, w *state.Write, p pageWrite, up *content.U
 	if err != nil {
 		return encryption.ID{}, err
 	}
-	c.sendChanged(result.Changed)
+	c.SendChanged(result.Changed)
 	c.SetInt("x-ms-blob-sequence-number", result.Sequence)
 	return result.Encryption, nil
 }
@@ -142,7 +143,7 @@ func (s *Service) writePages(c *call, w *state.Write, p pageWrite, up *content.U
 const maxPageRanges = 10_000
 
 // pageRangeLimit reads maxresults: how many ranges a page has; 0 means all of them.
-func (c *call) pageRangeLimit() (int, error) {
+func pageRangeLimit(c *call) (int, error) {
 	s := c.Query.Get("maxresults")
 	if s == "" {
 		return 0, nil
@@ -150,7 +151,7 @@ func (c *call) pageRangeLimit() (int, error) {
 	n, err := strconv.ParseInt(s, 10, 32)
 	switch {
 	case err != nil:
-		return 0, invalidQuery("maxresults", s)
+		return 0, endpoint.InvalidQuery("maxresults", s)
 	case n < 1:
 		return 0, wire.OutOfRangeQuery("maxresults", s, "1", strconv.Itoa(maxPageRanges))
 	}
@@ -183,7 +184,8 @@ func (s *Service) previousSnapshot(c *call) (ticks.Ticks, error) {
 			return 0, invalid
 		}
 		at, level, err := s.resolve(r)
-		if err != nil || level != onBlob || at.Account != c.Account || at.container != c.container || at.blob != c.blob {
+		if err != nil || level != endpoint.OnBlob || at.Account != c.Account || at.Container != c.Container ||
+			at.Blob != c.Blob {
 			return 0, invalid
 		}
 		if text = at.Query.Get("snapshot"); text == "" {
@@ -194,7 +196,7 @@ func (s *Service) previousSnapshot(c *call) (ticks.Ticks, error) {
 	}
 	previous, ok := ticks.ParseISO(text)
 	if !ok {
-		return 0, invalidQuery("prevsnapshot", text)
+		return 0, endpoint.InvalidQuery("prevsnapshot", text)
 	}
 	return previous, nil
 }
@@ -202,22 +204,22 @@ func (s *Service) previousSnapshot(c *call) (ticks.Ticks, error) {
 // getPageRanges: https://learn.microsoft.com/rest/api/storageservices/get-page-ranges
 // With prevsnapshot it answers the differences to an earlier snapshot.
 func (s *Service) getPageRanges(c *call) error {
-	rng, partial := c.requestRange()
-	limit, err := c.pageRangeLimit()
+	rng, partial := c.RequestRange()
+	limit, err := pageRangeLimit(c)
 	if err != nil {
 		return err
 	}
 	marker := int64(0)
 	if text := c.Query.Get("marker"); text != "" {
 		if marker, err = strconv.ParseInt(text, 10, 64); err != nil || marker < 0 {
-			return invalidQuery("marker", text)
+			return endpoint.InvalidQuery("marker", text)
 		}
 	}
 	previous, err := s.previousSnapshot(c)
 	if err != nil {
 		return err
 	}
-	r, err := s.read(c)
+	r, err := c.NewRead()
 	if err != nil {
 		return err
 	}
@@ -250,7 +252,7 @@ func (s *Service) getPageRanges(c *call) error {
 		}
 		x.Close("PageList")
 	}
-	c.sendChanged(ranges.Changed)
+	c.SendChanged(ranges.Changed)
 	c.SetInt("x-ms-blob-content-length", ranges.Length)
 	return c.XML(http.StatusOK, x)
 }

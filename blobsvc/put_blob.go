@@ -5,13 +5,14 @@ import (
 	"strconv"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
 // putBlob: https://learn.microsoft.com/rest/api/storageservices/put-blob
 func (s *Service) putBlob(c *call) error {
-	word, err := c.needWord("X-Ms-Blob-Type", state.BlockBlob.String(), state.PageBlob.String(), state.AppendBlob.String())
+	word, err := c.NeedWord("X-Ms-Blob-Type", state.BlockBlob.String(), state.PageBlob.String(), state.AppendBlob.String())
 	if err != nil {
 		return err
 	}
@@ -26,7 +27,7 @@ func (s *Service) putBlob(c *call) error {
 
 // putBlockBlob is Put Blob for a block blob.
 func (s *Service) putBlockBlob(c *call) error {
-	n, err := c.contentLength(c.byVersion(5000*mib, 256*mib, 64*mib))
+	n, err := c.ContentLength(c.ByVersion(5000*endpoint.MiB, 256*endpoint.MiB, 64*endpoint.MiB))
 	if err != nil {
 		return err
 	}
@@ -34,25 +35,25 @@ func (s *Service) putBlockBlob(c *call) error {
 	if err != nil {
 		return err
 	}
-	if n >= earlyCheck {
+	if n >= endpoint.EarlyCheck {
 		if err := s.state.Blobs.CheckPut(&w); err != nil {
-			return c.unread(err)
+			return c.Unread(err)
 		}
 	}
-	up, err := s.receive(c, &w, n, true)
+	up, err := c.Receive(&w, n, true)
 	if err != nil {
 		return err
 	}
 	defer up.Close()
-	if err := (transportHashes{md5: []byte(b.Headers.MD5)}).check(up); b.Headers.MD5 != "" && err != nil {
+	if err := (endpoint.TransportHashes{MD5: []byte(b.Headers.MD5)}).Check(up); b.Headers.MD5 != "" && err != nil {
 		return err
 	}
 	if err := s.putContent(c, &w, &b, up); err != nil {
 		return err
 	}
-	c.sendMD5(up)
+	sendMD5(c, up)
 	if up.HasCRC64 {
-		c.Set("x-ms-content-crc64", formatCRC(up.CRC64))
+		c.Set("x-ms-content-crc64", endpoint.FormatCRC(up.CRC64))
 	}
 	return c.Status(http.StatusCreated)
 }
@@ -67,13 +68,13 @@ func (s *Service) putContent(c *call, w *state.Write, b *state.Blob, up *content
 	if err != nil {
 		return err
 	}
-	c.sendWritten(&result)
+	sendWritten(c, &result)
 	return nil
 }
 
 // parsePageBlobSize reads x-ms-blob-content-length.
 func parsePageBlobSize(s string) (int64, error) {
-	n, ok := parseOffset(s)
+	n, ok := endpoint.ParseOffset(s)
 	if !ok || n%state.PageSize != 0 || n > maxPageBlob {
 		return 0, wire.InvalidHeader("x-ms-blob-content-length", s)
 	}
@@ -82,7 +83,7 @@ func parsePageBlobSize(s string) (int64, error) {
 
 // createPageBlob is Put Blob for a page blob: all zeros, sparse.
 func (s *Service) createPageBlob(c *call) error {
-	n, err := c.contentLength(maxPageBlob)
+	n, err := c.ContentLength(maxPageBlob)
 	if err != nil {
 		return err
 	}
@@ -103,7 +104,7 @@ func (s *Service) createPageBlob(c *call) error {
 	b.Length = size
 	if text := c.Header("X-Ms-Blob-Sequence-Number"); text != "" {
 		var ok bool
-		if b.Sequence, ok = parseOffset(text); !ok {
+		if b.Sequence, ok = endpoint.ParseOffset(text); !ok {
 			return wire.InvalidHeader("x-ms-blob-sequence-number", text)
 		}
 	}
@@ -112,7 +113,7 @@ func (s *Service) createPageBlob(c *call) error {
 
 // createAppendBlob is Put Blob for an append blob.
 func (s *Service) createAppendBlob(c *call) error {
-	n, err := c.contentLength(0)
+	n, err := c.ContentLength(0)
 	if err != nil {
 		if n == 0 && c.HTTP.ContentLength > 0 {
 			return wire.InvalidHeader("Content-Length", strconv.FormatInt(c.HTTP.ContentLength, 10))
@@ -132,6 +133,6 @@ func (s *Service) createEmpty(c *call, w *state.Write, b *state.Blob) error {
 	if err != nil {
 		return err
 	}
-	c.sendWritten(&result)
+	sendWritten(c, &result)
 	return c.Status(http.StatusCreated)
 }

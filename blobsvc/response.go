@@ -3,37 +3,38 @@ package blobsvc
 import (
 	"strconv"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
 // sendResult sets ETag and Last-Modified, and the ID of the version that a write created.
-func (c *call) sendResult(r *state.Result) {
-	if r.Version != 0 && c.version() >= v20191010 {
+func sendResult(c *call, r *state.Result) {
+	if r.Version != 0 && c.EffectiveVersion() >= endpoint.V20191010 {
 		c.Set("x-ms-version-id", r.Version.ISO())
 	}
-	c.sendChanged(r.Changed)
+	c.SendChanged(r.Changed)
 }
 
 // sendWritten is sendResult for writes of content.
-func (c *call) sendWritten(r *state.Result) {
-	c.sendResult(r)
-	c.sendEncrypted(r.Encryption)
+func sendWritten(c *call, r *state.Result) {
+	sendResult(c, r)
+	c.SendEncrypted(r.Encryption)
 }
 
 // sendBlobMetadata sets the metadata of a blob, and the mark of a directory.
-func (c *call) sendBlobMetadata(b *state.Blob) {
-	c.sendMetadata(b.Metadata)
+func sendBlobMetadata(c *call, b *state.Blob) {
+	sendMetadata(c, b.Metadata)
 	if b.IsDirectory() {
-		c.Set("x-ms-meta-"+folderMark, "true")
+		c.Set("x-ms-meta-"+endpoint.FolderMark, "true")
 	}
 }
 
 // sendBlob sets the headers that Get Blob and Get Blob Properties share.
-func (c *call) sendBlob(b *state.Blob) {
-	c.sendChanged(b.Changed)
-	c.sendBlobMetadata(b)
-	if c.answerVersion() >= v20110818 {
+func sendBlob(c *call, b *state.Blob) {
+	c.SendChanged(b.Changed)
+	sendBlobMetadata(c, b)
+	if c.AnswerVersion() >= endpoint.V20110818 {
 		c.Set("Accept-Ranges", "bytes")
 	}
 	h := &b.Headers
@@ -51,8 +52,8 @@ func (c *call) sendBlob(b *state.Blob) {
 	}
 	c.Set("x-ms-blob-type", b.Kind.String())
 	c.Set("x-ms-server-encrypted", "true")
-	c.sendEncryption(b.Encryption)
-	if c.version() >= v20171109 {
+	c.SendEncryption(b.Encryption)
+	if c.EffectiveVersion() >= endpoint.V20171109 {
 		c.Set("x-ms-creation-time", b.Created.RFC1123())
 	}
 	if i := &b.Incremental; i.Source != "" {
@@ -72,23 +73,23 @@ func (c *call) sendBlob(b *state.Blob) {
 	}
 	switch {
 	case b.IsSnapshot():
-		if c.version() < v20190202 {
+		if c.EffectiveVersion() < endpoint.V20190202 {
 			c.Set("x-ms-snapshot", b.Snapshot().ISO())
 		}
 	case b.IsBase() && !c.Query.Has("versionid"):
-		c.sendLease(b.Lease)
+		c.SendLease(b.Lease)
 	}
-	if b.Version != 0 && c.version() >= v20191010 {
+	if b.Version != 0 && c.EffectiveVersion() >= endpoint.V20191010 {
 		c.Set("x-ms-version-id", b.Version.ISO())
 		if b.IsBase() {
 			c.Set("x-ms-is-current-version", "true")
 		}
 	}
-	c.sendProtection(&b.Protection)
+	sendProtection(c, &b.Protection)
 	if b.Expires != 0 && b.IsBase() {
 		c.Set("x-ms-expiry-time", b.Expires.RFC1123())
 	}
-	if len(b.Tags) > 0 && c.version() >= wire.V20191212 {
+	if len(b.Tags) > 0 && c.EffectiveVersion() >= wire.V20191212 {
 		c.SetInt("x-ms-tag-count", int64(len(b.Tags)))
 	}
 	if cp := &b.Copy; cp.ID != "" {
@@ -102,24 +103,24 @@ func (c *call) sendBlob(b *state.Blob) {
 		set("x-ms-copy-status-description", cp.Description)
 	}
 	if b.Node != nil {
-		c.sendNode(b)
+		sendNode(c, b)
 	}
-	c.sendOverrides()
+	c.SendOverrides()
 }
 
 // sendNode sets the headers about the access control of a file or directory of a tree.
-func (c *call) sendNode(b *state.Blob) {
-	if c.version() >= v20200612 {
-		c.sendOwner(b)
+func sendNode(c *call, b *state.Blob) {
+	if c.EffectiveVersion() >= endpoint.V20200612 {
+		c.SendOwner(b)
 	}
-	if c.version() >= v20201002 && b.IsBase() {
+	if c.EffectiveVersion() >= endpoint.V20201002 && b.IsBase() {
 		kind := "file"
 		if b.IsDirectory() {
 			kind = "directory"
 		}
 		c.Set("x-ms-resource-type", kind)
 	}
-	if c.version() >= v20230803 {
+	if c.EffectiveVersion() >= endpoint.V20230803 {
 		c.Set("x-ms-acl", b.Node.Access.String())
 	}
 	if b.Node.Context != "" {
@@ -133,16 +134,16 @@ func progress(done, of int64) string {
 
 // sendTier sets the headers about the access tier, which Get Blob Properties has, and Get Blob from version 2026-10-06
 // on.
-func (c *call) sendTier(b *state.Blob) {
+func sendTier(c *call, b *state.Blob) {
 	tier, inferred := b.AccessTier()
-	if tier == "" || inferred && b.IsSnapshot() && c.version() < v20190202 {
+	if tier == "" || inferred && b.IsSnapshot() && c.EffectiveVersion() < endpoint.V20190202 {
 		return
 	}
 	c.Set("x-ms-access-tier", tier)
 	if inferred {
 		c.Set("x-ms-access-tier-inferred", "true")
 	}
-	if smart := b.SmartAccessTier(); smart != "" && c.version() >= v20260606 {
+	if smart := b.SmartAccessTier(); smart != "" && c.EffectiveVersion() >= endpoint.V20260606 {
 		c.Set("x-ms-smart-access-tier", smart)
 	}
 	if b.TierChanged != 0 {
@@ -150,7 +151,7 @@ func (c *call) sendTier(b *state.Blob) {
 	}
 	if b.RehydrateTo != "" {
 		c.Set("x-ms-archive-status", "rehydrate-pending-to-"+lowerTier(b.RehydrateTo))
-		if c.version() >= wire.V20191212 {
+		if c.EffectiveVersion() >= wire.V20191212 {
 			c.Set("x-ms-rehydrate-priority", b.RehydratePriority())
 		}
 	}
@@ -163,7 +164,7 @@ func lowerTier(s string) string {
 }
 
 // metadata reads the x-ms-meta headers; nil if none exists.
-func (c *call) metadata() ([]state.Meta, error) {
+func metadata(c *call) ([]state.Meta, error) {
 	list, err := c.Metadata()
 	if list == nil || err != nil {
 		return nil, err
@@ -176,7 +177,7 @@ func (c *call) metadata() ([]state.Meta, error) {
 }
 
 // sendMetadata sets the x-ms-meta headers.
-func (c *call) sendMetadata(list []state.Meta) { c.SetMetadata(wireMetadata(list)) }
+func sendMetadata(c *call, list []state.Meta) { c.SetMetadata(wireMetadata(list)) }
 
 func wireMetadata(list []state.Meta) []wire.Meta {
 	out := make([]wire.Meta, len(list))

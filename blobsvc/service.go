@@ -13,6 +13,8 @@ import (
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/changefeed"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/copysource"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/lakesvc"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/website"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
@@ -76,6 +78,7 @@ type Streams = state.Streams
 
 // Service is the Blob service. Its methods are safe for concurrent use.
 type Service struct {
+	storage    *endpoint.Storage // what both endpoints share, of which the next four fields are parts
 	state      *state.Store
 	accounts   *auth.Accounts
 	callers    *auth.Authenticator // of copy sources
@@ -101,6 +104,9 @@ type Service struct {
 	err    error // of the first Close
 }
 
+// call is one request to the service.
+type call = endpoint.Call
+
 // New opens the state and starts the service. Close it.
 func New(c Config) (*Service, error) {
 	if c.Now == nil {
@@ -120,36 +126,15 @@ func New(c Config) (*Service, error) {
 	s.sources = copysource.NewFetcher(&c.Egress, c.CopyTimeout, c.Log)
 	s.copies = copysource.NewCopier(
 		copysource.CopierConfig{State: s.state, Scopes: s.scopes, Sources: s.sources, Pause: c.CopyPause, Now: c.Now,
-			Log: c.Log, Errors: azureError})
-	s.website = &website.Handler{Blobs: s.state.Blobs, Properties: s.properties, Errors: azureError, Common: c.Common}
+			Log: c.Log, Errors: endpoint.AzureError})
+	s.website = &website.Handler{Blobs: s.state.Blobs, Properties: s.properties, Errors: endpoint.AzureError,
+		Common: c.Common}
 	s.background = &background{state: s.state, copies: s.copies, scopes: s.scopes,
 		feeds: &changefeed.Writer{State: s.state}, accounts: s.accounts.Names, now: c.Now, log: c.Log, wake: s.wake}
-	s.handler = frontend.New(frontend.Config[*Service, *call]{
-		Service:    wire.Blob,
-		State:      s,
-		Operations: operations,
-		Resolve:    (*Service).resolve,
-		Render:     wire.RenderXML,
-		Admit:      (*Service).admit,
-		Policy:     (*Service).storedPolicy,
-		Before:     (*Service).before,
-		Errors:     azureError,
-		Lists:      (*Service).byLists,
-		Common:     c.Common,
-	})
-	s.lake = frontend.New(frontend.Config[*Service, *call]{
-		Service:    wire.Blob,
-		State:      s,
-		Operations: lakeOperations,
-		Resolve:    (*Service).resolveLake,
-		Render:     renderLake,
-		Admit:      (*Service).admit,
-		Policy:     (*Service).storedPolicy,
-		Before:     (*Service).beforeLake,
-		Errors:     azureError,
-		Lists:      (*Service).byLists,
-		Common:     c.Common,
-	})
+	blob := endpoint.Config(s, s.storage)
+	blob.Operations, blob.Resolve, blob.Common = operations, (*Service).resolve, c.Common
+	s.handler = frontend.New(blob)
+	s.lake = lakesvc.New(lakesvc.Config{Storage: s.storage, Callers: s.callers, ListBlobs: s.listBlobs, Common: c.Common})
 	if err := s.checkNamespaces(); err != nil {
 		return nil, errors.Join(err, s.state.Close())
 	}
@@ -185,15 +170,19 @@ func (s *Service) openState(c *Config) (err error) {
 	}
 	s.properties = properties.NewRegistry(wire.Blob, supported(c.Features), properties.Backend{Change: s.changeProperties},
 		s.log)
+	s.storage = &endpoint.Storage{Accounts: s.accounts, Properties: s.properties, Scopes: s.scopes,
+		Wake: func() { s.background.Wake() }}
 	if c.Cluster != nil {
 		c.Cluster.Follower = s.follower(c)
 	}
 	s.state, err = state.Open(state.Config{Path: c.Path, Extents: c.Extents, Logger: c.Log, Relaxed: c.Relaxed,
 		Ephemeral: c.Ephemeral, Scopes: s.scopes,
-		Policy: s.policy, Changed: s.blobChanged, LogEvents: c.LogEvents, EventLogged: c.EventLogged, Cluster: c.Cluster})
+		Policy: s.storage.Policy, Changed: s.blobChanged, LogEvents: c.LogEvents, EventLogged: c.EventLogged,
+		Cluster: c.Cluster})
 	if err != nil {
 		return err
 	}
+	s.storage.State = s.state
 	if c.Cluster != nil {
 		if err := s.declareScopes(); err != nil {
 			return errors.Join(fmt.Errorf("encryption scopes: %w", err), s.state.Close())
@@ -215,7 +204,7 @@ func (s *Service) checkNamespaces() error {
 		if err != nil {
 			return err
 		}
-		if known && is != s.hierarchical(account) {
+		if known && is != s.storage.Hierarchical(account) {
 			return fmt.Errorf("account %s: the setting hierarchical-namespace is %v, and its containers were created with "+
 				"%v: it is fixed once an account has a container", account, !is, is)
 		}

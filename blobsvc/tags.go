@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
@@ -42,7 +43,7 @@ func writeTagSet(x *wire.XML, list []state.Tag) {
 // setBlobTags: https://learn.microsoft.com/rest/api/storageservices/set-blob-tags
 // Tags are not part of the blob's content, so the ETag does not change.
 func (s *Service) setBlobTags(c *call) error {
-	sent, err := c.transportHashes()
+	sent, err := c.TransportHashes()
 	if err != nil {
 		return err
 	}
@@ -50,8 +51,8 @@ func (s *Service) setBlobTags(c *call) error {
 	if err != nil {
 		return err
 	}
-	if sent.hasCRC {
-		if err := sent.check(content.Sum(body, content.Options{CRC64: true})); err != nil {
+	if sent.HasCRC {
+		if err := sent.Check(content.Sum(body, content.Options{CRC64: true})); err != nil {
 			return err
 		}
 	}
@@ -66,12 +67,12 @@ func (s *Service) setBlobTags(c *call) error {
 	if list, err = validTags(list); err != nil {
 		return err
 	}
-	w, err := s.writeAt(c)
+	w, err := c.NewWriteAt()
 	if err != nil {
 		return err
 	}
 	if w.At.Snapshot != 0 {
-		return errInvalidOperation
+		return endpoint.ErrInvalidOperation
 	}
 	conditions, err := c.TagConditions()
 	if err != nil {
@@ -86,7 +87,7 @@ func (s *Service) setBlobTags(c *call) error {
 
 // getBlobTags: https://learn.microsoft.com/rest/api/storageservices/get-blob-tags
 func (s *Service) getBlobTags(c *call) error {
-	r, err := s.read(c)
+	r, err := c.NewRead()
 	if err != nil {
 		return err
 	}
@@ -113,11 +114,11 @@ func (s *Service) getBlobTags(c *call) error {
 // findBlobsByTags: https://learn.microsoft.com/rest/api/storageservices/find-blobs-by-tags
 // https://learn.microsoft.com/rest/api/storageservices/find-blobs-by-tags-container
 func (s *Service) findBlobsByTags(c *call) error {
-	n, err := c.maxResults()
+	n, err := c.MaxResults()
 	if err != nil {
 		return err
 	}
-	include, err := c.includes("none", "versions")
+	include, err := includes(c, "none", "versions")
 	if err != nil {
 		return err
 	}
@@ -130,13 +131,13 @@ func (s *Service) findBlobsByTags(c *call) error {
 	}
 	query, err := state.ParseTagQuery(where, false)
 	if err == nil {
-		err = query.CheckSearch(c.container != "")
+		err = query.CheckSearch(c.Container != "")
 	}
 	if err != nil { // as in https://github.com/Azure/azure-sdk-for-go/issues/23546
 		return wire.InvalidQuery("where", where, "This query parameter value is invalid.").WithMessage(err.Error())
 	}
-	q := state.TagSearch{Account: c.Account, Container: c.container, Query: query, Now: c.now(), Max: n, Work: c.Work()}
-	if q.From, err = c.marker("marker"); err != nil {
+	q := state.TagSearch{Account: c.Account, Container: c.Container, Query: query, Now: c.Ticks(), Max: n, Work: c.Work()}
+	if q.From, err = c.Marker("marker"); err != nil {
 		return err
 	}
 	found, next, err := s.state.Tags.Find(&q)
@@ -155,5 +156,5 @@ func (s *Service) findBlobsByTags(c *call) error {
 		x.Close("Tags").Close("Blob")
 	}
 	x.Close("Blobs")
-	return c.XML(http.StatusOK, x.Text("NextMarker", encodeMarker(next)).Close("EnumerationResults"))
+	return c.XML(http.StatusOK, x.Text("NextMarker", endpoint.EncodeMarker(next)).Close("EnumerationResults"))
 }

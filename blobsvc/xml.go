@@ -7,6 +7,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
@@ -70,7 +71,7 @@ func (e *element) set(name, value string, second ticks.Ticks, written []byte) {
 // pages are buffers of pages; larger ones than maxPage are left to the collector.
 var pages = sync.Pool{New: func() any { return &page{b: make([]byte, 0, 64<<10)} }}
 
-const maxPage = 2 * mib
+const maxPage = 2 * endpoint.MiB
 
 // emptyPage returns an empty buffer.
 func emptyPage() *page {

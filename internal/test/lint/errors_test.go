@@ -18,7 +18,8 @@ var answered = []struct {
 	packages []string
 	without  map[string]string
 }{
-	{"blobsvc/errors.go", []string{"blobsvc/internal/state", "blobsvc/internal/encryption", "internal/storage/store"},
+	{"blobsvc/internal/endpoint/errors.go",
+		[]string{"blobsvc/internal/state", "blobsvc/internal/encryption", "internal/storage/store"},
 		map[string]string{
 			"state.ErrSoftDeleted":     "wraps ErrBlobNotFound",
 			"state.ErrTagCondition":    "wraps ErrConditionNotMet",

@@ -37,7 +37,7 @@ var grammars = []struct{ what, folder, target string }{
 	{"Blob Batch", "blobsvc", "FuzzParseBatch"},
 	{"conditions on tags", "blobsvc", "FuzzTagCondition"},
 	{"markers of listings", "blobsvc", "FuzzMarker"},
-	{"structured bodies", "blobsvc", "FuzzStructuredReader"},
+	{"structured bodies", "blobsvc/internal/endpoint", "FuzzStructuredReader"},
 	{"Query Blob Contents", "blobsvc/internal/query", "FuzzRequest"},
 	{"SQL of Query Blob Contents", "blobsvc/internal/query", "FuzzStatement"},
 	{"delimited text and JSON that is queried", "blobsvc/internal/query", "FuzzContent"},

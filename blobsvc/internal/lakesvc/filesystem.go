@@ -1,4 +1,4 @@
-package blobsvc
+package lakesvc
 
 import (
 	"encoding/base64"
@@ -9,13 +9,14 @@ import (
 	"unicode/utf8"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
 // lakeProperties reads x-ms-properties: "name=value,..." with values in base64. sent is set if the header is there,
 // which may be empty.
-func (c *call) lakeProperties() (list []state.Meta, sent bool, err error) {
+func lakeProperties(c *call) (list []state.Meta, sent bool, err error) {
 	const header = "X-Ms-Properties"
 	s := c.Header(header)
 	if s == "" {
@@ -42,7 +43,7 @@ func (c *call) lakeProperties() (list []state.Meta, sent bool, err error) {
 }
 
 // sendLakeProperties sets x-ms-properties.
-func (c *call) sendLakeProperties(list []state.Meta) {
+func sendLakeProperties(c *call, list []state.Meta) {
 	var b strings.Builder
 	for i, m := range list {
 		if i > 0 {
@@ -55,13 +56,13 @@ func (c *call) sendLakeProperties(list []state.Meta) {
 	}
 }
 
-func (c *call) sendNamespace(hierarchical bool) {
+func sendNamespace(c *call, hierarchical bool) {
 	c.Set("x-ms-namespace-enabled", strconv.FormatBool(hierarchical))
 }
 
 // listFilesystems: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/filesystem/list
 func (s *Service) listFilesystems(c *call) error {
-	n, err := c.maxResults()
+	n, err := c.MaxResults()
 	if err != nil {
 		return err
 	}
@@ -80,9 +81,9 @@ func (s *Service) listFilesystems(c *call) error {
 	}{Filesystems: []filesystem{}}
 	l := state.ContainerListing{Account: c.Account, Prefix: c.Query.Get("prefix")}
 	if !l.Start(c.Query.Get("continuation")) {
-		return invalidQuery("continuation", c.Query.Get("continuation"))
+		return endpoint.InvalidQuery("continuation", c.Query.Get("continuation"))
 	}
-	err = s.state.Containers.List(&l, func(name string, rec *state.Container) (more bool) {
+	err = s.State.Containers.List(&l, func(name string, rec *state.Container) (more bool) {
 		if len(doc.Filesystems) == n {
 			c.Set("x-ms-continuation", l.Marker(name, rec))
 			return false
@@ -99,37 +100,37 @@ func (s *Service) listFilesystems(c *call) error {
 
 // createFilesystem: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/filesystem/create
 func (s *Service) createFilesystem(c *call) error {
-	metadata, _, err := c.lakeProperties()
+	metadata, _, err := lakeProperties(c)
 	if err != nil {
 		return err
 	}
-	if err := s.newContainer(c, state.Container{Metadata: metadata}); err != nil {
+	if err := c.CreateContainer(state.Container{Metadata: metadata}); err != nil {
 		return err
 	}
-	c.sendNamespace(s.hierarchical(c.Account))
+	sendNamespace(c, s.Hierarchical(c.Account))
 	return c.Status(http.StatusCreated)
 }
 
 // setFilesystemProperties:
 // https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/filesystem/set-properties
 func (s *Service) setFilesystemProperties(c *call) error {
-	metadata, _, err := c.lakeProperties()
+	metadata, _, err := lakeProperties(c)
 	if err != nil {
 		return err
 	}
-	return s.changeContainerMetadata(c, metadata)
+	return c.ChangeContainerMetadata(metadata)
 }
 
 // getFilesystemProperties:
 // https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/filesystem/get-properties
 func (s *Service) getFilesystemProperties(c *call) error {
-	rec, err := s.readContainer(c)
+	rec, err := c.GetContainer()
 	if err != nil {
 		return err
 	}
-	c.sendChanged(rec.Changed)
-	c.sendLakeProperties(rec.Metadata)
-	c.sendNamespace(rec.Hierarchical())
+	c.SendChanged(rec.Changed)
+	sendLakeProperties(c, rec.Metadata)
+	sendNamespace(c, rec.Hierarchical())
 	c.Set("x-ms-default-encryption-scope", encryption.ID{Scope: rec.Scope}.ScopeName())
 	c.Set("x-ms-deny-encryption-scope-override", strconv.FormatBool(rec.OnlyScope))
 	return c.Status(http.StatusOK)

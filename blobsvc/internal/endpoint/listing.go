@@ -1,4 +1,4 @@
-package blobsvc
+package endpoint
 
 import (
 	"encoding/base64"
@@ -8,17 +8,19 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// Markers are opaque to clients: a version, and the position in base64.
+// markerVersion begins a marker. Markers are opaque to clients: a version, and the position in base64.
 const markerVersion = "1!"
 
-func encodeMarker(at []byte) string {
+// EncodeMarker returns the marker of a position, "" for nil.
+func EncodeMarker(at []byte) string {
 	if at == nil {
 		return ""
 	}
 	return markerVersion + base64.RawURLEncoding.EncodeToString(at)
 }
 
-func decodeMarker(s string) ([]byte, bool) {
+// DecodeMarker returns the position of a marker, and whether it is one.
+func DecodeMarker(s string) ([]byte, bool) {
 	s, ok := strings.CutPrefix(s, markerVersion)
 	if !ok || len(s) > 8<<10 {
 		return nil, false
@@ -27,15 +29,15 @@ func decodeMarker(s string) ([]byte, bool) {
 	return at, err == nil
 }
 
-// marker reads the query parameter with the position from which a listing continues; nil if it is absent.
-func (c *call) marker(name string) ([]byte, error) {
+// Marker reads the query parameter with the position from which a listing continues; nil if it is absent.
+func (c *Call) Marker(name string) ([]byte, error) {
 	s := c.Query.Get(name)
 	if s == "" {
 		return nil, nil
 	}
-	at, ok := decodeMarker(s)
+	at, ok := DecodeMarker(s)
 	if !ok {
-		return nil, invalidQuery(name, s)
+		return nil, InvalidQuery(name, s)
 	}
 	return at, nil
 }
@@ -43,8 +45,8 @@ func (c *call) marker(name string) ([]byte, error) {
 // maxListResults is the size of the largest page, and of a page when none was asked for.
 const maxListResults = 5000
 
-// maxResults reads the maxresults parameter. Azure answers a number over 5,000 with a page of 5,000.
-func (c *call) maxResults() (int, error) {
+// MaxResults reads the maxresults parameter. Azure answers a number over 5,000 with a page of 5,000.
+func (c *Call) MaxResults() (int, error) {
 	s := c.Query.Get("maxresults")
 	if s == "" {
 		return maxListResults, nil
@@ -52,14 +54,14 @@ func (c *call) maxResults() (int, error) {
 	n, err := strconv.ParseInt(s, 10, 32)
 	switch {
 	case err != nil:
-		return 0, invalidQuery("maxresults", s)
+		return 0, InvalidQuery("maxresults", s)
 	case n < 1:
 		return 0, wire.OutOfRangeQuery("maxresults", s, "1", strconv.Itoa(maxListResults))
 	}
 	return int(min(n, maxListResults)), nil
 }
 
-// invalidQuery is wire's error without a reason, which the Blob service does not give.
-func invalidQuery(name, value string) error {
+// InvalidQuery is wire's error without a reason, which the Blob service does not give.
+func InvalidQuery(name, value string) error {
 	return wire.ErrInvalidQueryParameterValue.With("QueryParameterName", name).With("QueryParameterValue", value)
 }

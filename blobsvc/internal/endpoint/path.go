@@ -1,4 +1,4 @@
-package blobsvc
+package endpoint
 
 import (
 	"net/http"
@@ -11,8 +11,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// cleanPath is the canonical form of a path: without slashes at its ends, and with one between names.
-func cleanPath(path string) (string, error) {
+// CleanPath is the canonical form of a path: without slashes at its ends, and with one between names.
+func CleanPath(path string) (string, error) {
 	if err := state.CheckBlobName(path); err != nil {
 		return "", err
 	}
@@ -20,17 +20,17 @@ func cleanPath(path string) (string, error) {
 	return clean, err
 }
 
-// folderMark is the metadata by which the Blob endpoint marks a directory. In a flat account it is all that a directory
+// FolderMark is the metadata by which the Blob endpoint marks a directory. In a flat account it is all that a directory
 // is.
-const folderMark = "hdi_isfolder"
+const FolderMark = "hdi_isfolder"
 
 // isFolderMark reports whether m marks a directory.
 func isFolderMark(m state.Meta) bool {
-	return strings.EqualFold(m.Name, folderMark) && strings.EqualFold(m.Value, "true")
+	return strings.EqualFold(m.Name, FolderMark) && strings.EqualFold(m.Value, "true")
 }
 
-// withoutFolderMark removes the mark of a directory from metadata, and reports whether it was there.
-func withoutFolderMark(list []state.Meta) (own []state.Meta, folder bool) {
+// WithoutFolderMark removes the mark of a directory from metadata, and reports whether it was there.
+func WithoutFolderMark(list []state.Meta) (own []state.Meta, folder bool) {
 	for _, m := range list {
 		if isFolderMark(m) {
 			folder = true
@@ -41,37 +41,37 @@ func withoutFolderMark(list []state.Meta) (own []state.Meta, folder bool) {
 	return own, folder
 }
 
-// hasFolderMark reports whether metadata has the mark of a directory of a flat account.
-func hasFolderMark(list []state.Meta) bool { return slices.ContainsFunc(list, isFolderMark) }
+// HasFolderMark reports whether metadata has the mark of a directory of a flat account.
+func HasFolderMark(list []state.Meta) bool { return slices.ContainsFunc(list, isFolderMark) }
 
-// sendOwner sets the headers about the access control of a path of a tree.
-func (c *call) sendOwner(b *state.Blob) {
+// SendOwner sets the headers about the access control of a path of a tree.
+func (c *Call) SendOwner(b *state.Blob) {
 	n := b.Node
 	if n == nil {
 		return
 	}
-	c.Set("x-ms-owner", c.nameOf(n.Owner))
-	c.Set("x-ms-group", c.nameOf(n.Group))
+	c.Set("x-ms-owner", c.NameOf(n.Owner))
+	c.Set("x-ms-group", c.NameOf(n.Group))
 	c.Set("x-ms-permissions", n.Access.Permissions())
 }
 
-// nameOf describes how an answer names an owner: its object ID, since no directory of users is there to ask. With
+// NameOf describes how an answer names an owner: its object ID, since no directory of users is there to ask. With
 // upn=true the caller's own object ID becomes the name in its token.
-func (c *call) nameOf(id string) string {
-	if p := c.identity.Principal(); p != nil && p.Name != "" && p.ObjectID == id &&
+func (c *Call) NameOf(id string) string {
+	if p := c.Identity.Principal(); p != nil && p.Name != "" && p.ObjectID == id &&
 		strings.EqualFold(c.Query.Get("upn"), "true") {
 		return p.Name
 	}
 	return id
 }
 
-// undeleteBlob: https://learn.microsoft.com/rest/api/storageservices/undelete-blob
-func (s *Service) undeleteBlob(c *call) error {
-	if s.hierarchical(c.Account) {
-		return s.undeletePath(c)
+// UndeleteBlob: https://learn.microsoft.com/rest/api/storageservices/undelete-blob
+func (c *Call) UndeleteBlob() error {
+	if c.Hierarchical(c.Account) {
+		return c.undeletePath()
 	}
-	w := s.unconditional(c)
-	if err := s.state.Blobs.Undelete(&w); err != nil {
+	w := c.NewUnconditionalWrite()
+	if err := c.State.Blobs.Undelete(&w); err != nil {
 		return err
 	}
 	return c.Status(http.StatusOK)
@@ -79,7 +79,7 @@ func (s *Service) undeleteBlob(c *call) error {
 
 // undeletePath restores a deleted path of a tree.
 // https://learn.microsoft.com/rest/api/storageservices/undelete-blob
-func (s *Service) undeletePath(c *call) error {
+func (c *Call) undeletePath() error {
 	text := c.Header("X-Ms-Undelete-Source")
 	if text == "" {
 		return wire.MissingHeader("x-ms-undelete-source")
@@ -91,15 +91,15 @@ func (s *Service) undeletePath(c *call) error {
 	if err1 != nil || err2 != nil || err3 != nil {
 		return wire.InvalidHeader("x-ms-undelete-source", text)
 	}
-	source, err := cleanPath(source)
+	source, err := CleanPath(source)
 	if err != nil {
 		return wire.InvalidHeader("x-ms-undelete-source", text)
 	}
 	if source == "" { // the SDK for JavaScript sends the number alone: the path is where the file was
-		source = c.blob
+		source = c.Blob
 	}
-	w := s.unconditional(c)
-	b, err := s.state.Paths.Restore(&w, source, id)
+	w := c.NewUnconditionalWrite()
+	b, err := c.State.Paths.Restore(&w, source, id)
 	if err != nil {
 		return err
 	}

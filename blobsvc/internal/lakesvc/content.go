@@ -1,30 +1,31 @@
-package blobsvc
+package lakesvc
 
 import (
 	"net/http"
 	"strings"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
 // position reads the parameter of that name.
-func (c *call) position() (int64, error) {
+func position(c *call) (int64, error) {
 	s := c.Query.Get("position")
 	if s == "" {
 		return 0, wire.MissingQuery("position")
 	}
-	n, ok := parseOffset(s)
+	n, ok := endpoint.ParseOffset(s)
 	if !ok {
-		return 0, invalidQuery("position", s)
+		return 0, endpoint.InvalidQuery("position", s)
 	}
 	return n, nil
 }
 
 // pathLease reads what an append or a flush does with the lease. Auto-renewal and release act on the lease that the
 // request names.
-func (c *call) pathLease() (q state.PathLease, err error) {
-	action, err := c.word("X-Ms-Lease-Action", "acquire", "auto-renew", "release", "acquire-release")
+func pathLease(c *call) (q state.PathLease, err error) {
+	action, err := c.Word("X-Ms-Lease-Action", "acquire", "auto-renew", "release", "acquire-release")
 	if err != nil || action == "" {
 		return q, err
 	}
@@ -37,71 +38,71 @@ func (c *call) pathLease() (q state.PathLease, err error) {
 		}
 		return q, nil
 	}
-	q.Proposed, q.Duration, err = c.proposedLease()
+	q.Proposed, q.Duration, err = c.ProposedLease()
 	return q, err
 }
 
 // maxAppend is the size in bytes of the largest append: that of the largest block.
-const maxAppend = 4000 * mib
+const maxAppend = 4000 * endpoint.MiB
 
 // appendPath: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/update
 func (s *Service) appendPath(c *call) error {
-	n, err := c.contentLength(maxAppend)
+	n, err := c.ContentLength(maxAppend)
 	if err != nil {
 		return err
 	}
-	position, err := c.position()
+	position, err := position(c)
 	if err != nil {
 		return err
 	}
-	flush, err := c.boolQuery("flush")
+	flush, err := boolQuery(c, "flush")
 	if err != nil {
 		return err
 	}
-	lease, err := c.pathLease()
+	lease, err := pathLease(c)
 	if err != nil {
 		return err
 	}
 	if n == 0 {
 		return wire.InvalidHeader("Content-Length", "0")
 	}
-	w := s.unconditional(c)
-	if w.If.LeaseID, err = c.leaseID("X-Ms-Lease-Id"); err != nil {
+	w := c.NewUnconditionalWrite()
+	if w.If.LeaseID, err = c.LeaseID("X-Ms-Lease-Id"); err != nil {
 		return err
 	}
-	if n >= earlyCheck {
-		if err := s.state.Paths.CheckAppend(&w, lease); err != nil {
-			return c.unread(err)
+	if n >= endpoint.EarlyCheck {
+		if err := s.State.Paths.CheckAppend(&w, lease); err != nil {
+			return c.Unread(err)
 		}
 	}
-	up, err := s.receiveFor(c, &w, n)
+	up, err := c.ReceiveFor(&w, n)
 	if err != nil {
 		return err
 	}
 	defer up.Close()
 	if flush {
-		b, err := s.state.Paths.Flush(&w,
+		b, err := s.State.Paths.Flush(&w,
 			&state.Flush{Position: position + n, Retain: true, Lease: lease, Append: up, AppendAt: position})
 		if err != nil {
 			return err
 		}
-		c.sendChanged(b.Changed)
-		c.sendEncrypted(b.Encryption)
+		c.SendChanged(b.Changed)
+		c.SendEncrypted(b.Encryption)
 	} else {
 		if lease.Release {
 			return wire.InvalidHeader("x-ms-lease-action", c.Header("X-Ms-Lease-Action")) // a lease is released with a flush
 		}
-		result, err := s.state.Paths.Append(&w, position, up, lease)
+		result, err := s.State.Paths.Append(&w, position, up, lease)
 		if err != nil {
 			return err
 		}
-		c.sendEncrypted(result.Encryption)
+		c.SendEncrypted(result.Encryption)
 	}
 	if lease.Renew {
 		c.Set("x-ms-lease-renewed", "true")
 	}
-	if c.HasHeader("Content-Md5") || c.HasHeader("X-Ms-Content-Crc64") || c.version() >= v20210410 {
-		c.sendHashes(up)
+	if c.HasHeader("Content-Md5") || c.HasHeader("X-Ms-Content-Crc64") || c.EffectiveVersion() >= endpoint.V20210410 {
+		c.SendHashes(up)
 	}
 	return c.Status(http.StatusAccepted)
 }
@@ -111,25 +112,25 @@ const FlushWithClose = "FlushWithClose"
 
 // flushPath: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/update
 func (s *Service) flushPath(c *call) error {
-	position, err := c.position()
+	position, err := position(c)
 	if err != nil {
 		return err
 	}
 	f := state.Flush{Position: position}
-	if f.Retain, err = c.boolQuery("retainuncommitteddata"); err != nil {
+	if f.Retain, err = boolQuery(c, "retainuncommitteddata"); err != nil {
 		return err
 	}
-	closes, err := c.boolQuery("close") // of events alone: a file has no open state
+	closes, err := boolQuery(c, "close") // of events alone: a file has no open state
 	if err != nil {
 		return err
 	}
-	if f.Lease, err = c.pathLease(); err != nil {
+	if f.Lease, err = pathLease(c); err != nil {
 		return err
 	}
-	if f.Headers, err = c.lakeHeaders(); err != nil {
+	if f.Headers, err = lakeHeaders(c); err != nil {
 		return err
 	}
-	w, err := s.write(c)
+	w, err := c.NewWrite()
 	if err != nil {
 		return err
 	}
@@ -139,13 +140,13 @@ func (s *Service) flushPath(c *call) error {
 	if w.If.IfNoneMatch == "*" {
 		return wire.ErrNotModified // recorded
 	}
-	b, err := s.state.Paths.Flush(&w, &f)
+	b, err := s.State.Paths.Flush(&w, &f)
 	if err != nil {
 		return err
 	}
-	c.sendChanged(b.Changed)
-	c.sendEncrypted(b.Encryption)
-	if c.version() >= v20200210 && c.key == nil { // a flush writes no content
+	c.SendChanged(b.Changed)
+	c.SendEncrypted(b.Encryption)
+	if c.EffectiveVersion() >= endpoint.V20200210 && c.Key == nil { // a flush writes no content
 		c.Set("x-ms-request-server-encrypted", "false")
 	}
 	if f.Lease.Renew {
@@ -156,16 +157,16 @@ func (s *Service) flushPath(c *call) error {
 
 // readPath: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/read
 func (s *Service) readPath(c *call) error {
-	q, err := c.contentRequest()
+	q, err := c.ContentRequest()
 	if err != nil {
 		return err
 	}
 	var b state.Blob
-	body, err := s.openContent(c, &q, &b)
+	body, err := c.OpenContent(&q, &b)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = body.Close() }()
-	c.sendFullPath(&b, b.Metadata)
-	return c.sendContent(c.sendRange(&q, &b, &body, "x-ms-content-md5"), body.Reader)
+	sendFullPath(c, &b, b.Metadata)
+	return c.SendContent(c.SendRange(&q, &b, &body, "x-ms-content-md5"), body.Reader)
 }

@@ -1,4 +1,4 @@
-package blobsvc
+package endpoint
 
 import (
 	"net/http"
@@ -21,7 +21,7 @@ func TestKeysNeedHTTPS(t *testing.T) {
 		hr.Header = http.Header{"X-Ms-Encryption-Key": {"AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE="},
 			"X-Ms-Encryption-Algorithm":  {"AES256"},
 			"X-Ms-Encryption-Key-Sha256": {"cs1oiVOBbCgFNcJFc7fzkorTsI8XDFUyYSfRl6W69tw="}}
-		c := &call{Request: &wire.Request{HTTP: hr}}
+		c := &Call{Request: &wire.Request{HTTP: hr}}
 		if err := c.readKeys(); ok != (err == nil || !strings.Contains(err.Error(), "https")) {
 			t.Errorf("from %q: %v", remote, err)
 		}

@@ -1,4 +1,4 @@
-package blobsvc
+package endpoint
 
 import (
 	"errors"
@@ -11,9 +11,9 @@ import (
 )
 
 // expiry reads x-ms-expiry-option and x-ms-expiry-time.
-func (c *call) expiry() (e state.Expiry, err error) {
+func (c *Call) expiry() (e state.Expiry, err error) {
 	value := c.Header("X-Ms-Expiry-Time")
-	option, err := c.word("X-Ms-Expiry-Option", "NeverExpire", "Absolute", "RelativeToNow", "RelativeToCreation")
+	option, err := c.Word("X-Ms-Expiry-Option", "NeverExpire", "Absolute", "RelativeToNow", "RelativeToCreation")
 	if err != nil {
 		return e, err
 	}
@@ -42,7 +42,7 @@ func (c *call) expiry() (e state.Expiry, err error) {
 		if option == "RelativeToCreation" {
 			e.AfterCreation = d
 		} else {
-			e.At = c.now() + d
+			e.At = c.Ticks() + d
 		}
 	}
 	return e, nil
@@ -52,47 +52,47 @@ func (c *call) expiry() (e state.Expiry, err error) {
 // limit.
 const maxExpiryIn = 1 << 62 / (ticks.Second / 1000)
 
-// newExpiry reads the expiry time of a new blob; 0 is never.
-func (s *Service) newExpiry(c *call) (ticks.Ticks, error) {
+// NewExpiry reads the expiry time of a new blob; 0 is never.
+func (c *Call) NewExpiry() (ticks.Ticks, error) {
 	e, err := c.expiry()
 	if err != nil {
 		return 0, err
 	}
 	if c.Header("X-Ms-Expiry-Option") != "" {
-		if err := s.checkExpiry(c); err != nil {
+		if err := c.checkExpiry(); err != nil {
 			return 0, err
 		}
 	}
-	at, err := e.Of(c.now(), c.now())
+	at, err := e.Of(c.Ticks(), c.Ticks())
 	return at, c.expiryError(err)
 }
 
 // checkExpiry refuses expiry times in accounts that have none. The status is recorded; clients call Set Blob Expiry to
 // learn whether an account has a hierarchical namespace.
-func (s *Service) checkExpiry(c *call) error {
-	if set := s.accounts.Blob(c.Account); set.Expiry || set.Hierarchical {
+func (c *Call) checkExpiry() error {
+	if set := c.Accounts.Blob(c.Account); set.Expiry || set.Hierarchical {
 		return nil
 	}
 	return errNoHierarchy
 }
 
 // expiryError names the header with an expiry time that is out of range.
-func (c *call) expiryError(err error) error {
+func (c *Call) expiryError(err error) error {
 	if errors.Is(err, state.ErrExpiry) {
 		return wire.InvalidHeader("x-ms-expiry-time", c.Header("X-Ms-Expiry-Time"))
 	}
 	return err
 }
 
-// setBlobExpiry: https://learn.microsoft.com/rest/api/storageservices/set-blob-expiry
-func (s *Service) setBlobExpiry(c *call) error {
-	if err := s.checkExpiry(c); err != nil {
+// SetBlobExpiry: https://learn.microsoft.com/rest/api/storageservices/set-blob-expiry
+func (c *Call) SetBlobExpiry() error {
+	if err := c.checkExpiry(); err != nil {
 		return err
 	}
 	if c.Header("X-Ms-Expiry-Option") == "" {
 		return wire.MissingHeader("x-ms-expiry-option")
 	}
-	w, err := s.write(c)
+	w, err := c.NewWrite()
 	if err != nil {
 		return err
 	}
@@ -100,10 +100,10 @@ func (s *Service) setBlobExpiry(c *call) error {
 	if err != nil {
 		return err
 	}
-	result, err := s.state.Blobs.SetExpiry(&w, e)
+	result, err := c.State.Blobs.SetExpiry(&w, e)
 	if err != nil {
 		return c.expiryError(err)
 	}
-	c.sendChanged(result.Changed)
+	c.SendChanged(result.Changed)
 	return c.Status(http.StatusOK)
 }

@@ -1,4 +1,4 @@
-package blobsvc
+package lakesvc
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/query"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
@@ -17,26 +18,26 @@ import (
 
 // listPaths: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/list
 func (s *Service) listPaths(c *call) error {
-	n, err := c.maxResults()
+	n, err := c.MaxResults()
 	if err != nil {
 		return err
 	}
 	if c.Query.Get("recursive") == "" {
 		return wire.MissingQuery("recursive")
 	}
-	recursive, err := c.boolQuery("recursive")
+	recursive, err := boolQuery(c, "recursive")
 	if err != nil {
 		return err
 	}
-	if err := c.upn(); err != nil {
+	if err := upn(c); err != nil {
 		return err
 	}
-	directory, err := cleanPath(c.Query.Get("directory"))
+	directory, err := endpoint.CleanPath(c.Query.Get("directory"))
 	if err != nil {
-		return invalidQuery("directory", c.Query.Get("directory"))
+		return endpoint.InvalidQuery("directory", c.Query.Get("directory"))
 	}
-	tree := s.isTree(c)
-	l := state.Listing{Now: c.now(), Max: n, Caller: c.caller(), Paths: tree, Directory: directory,
+	tree := c.IsTree()
+	l := state.Listing{Now: c.Ticks(), Max: n, Caller: c.Caller(), Paths: tree, Directory: directory,
 		Work: c.Work()}
 	if !recursive {
 		l.Delimiter = "/"
@@ -53,7 +54,7 @@ func (s *Service) listPaths(c *call) error {
 	}
 	if name, ok := nameInToken(c.Query.Get("continuation")); ok && tree {
 		l.From = []byte(prefix + name)
-	} else if token, err := c.marker("continuation"); err != nil {
+	} else if token, err := c.Marker("continuation"); err != nil {
 		return err
 	} else if token != nil {
 		l.From = token
@@ -62,18 +63,18 @@ func (s *Service) listPaths(c *call) error {
 	defer w.free()
 	const head = `{"paths":[`
 	w.raw(head)
-	next, err := s.state.Blobs.List(c.Account, c.container, &l, w.write)
+	next, err := s.State.Blobs.List(c.Account, c.Container, &l, w.write)
 	if err != nil {
 		return err
 	}
 	status := func(name string, b *state.Blob) error {
-		r := state.Read{Ref: state.Ref{Account: c.Account, Container: c.container, Blob: name}, Now: c.Now}
-		return s.state.Blobs.Status(&r, b)
+		r := state.Read{Ref: state.Ref{Account: c.Account, Container: c.Container, Blob: name}, Now: c.Now}
+		return s.State.Blobs.Status(&r, b)
 	}
 	if len(w.prefixes) > 0 { // a directory that has a blob of its own was listed with that
 		w.without(func(name string) bool {
 			var b state.Blob
-			return status(name, &b) == nil && hasFolderMark(b.Metadata)
+			return status(name, &b) == nil && endpoint.HasFolderMark(b.Metadata)
 		})
 	}
 	if !tree && directory != "" && len(w.b) == len(head) && l.From == nil {
@@ -83,7 +84,7 @@ func (s *Service) listPaths(c *call) error {
 		}
 	}
 	if next != nil {
-		c.Set("x-ms-continuation", encodeMarker(next))
+		c.Set("x-ms-continuation", endpoint.EncodeMarker(next))
 	}
 	w.b = append(bytes.TrimSuffix(w.b, []byte(",")), "]}\n"...)
 	return c.Body(http.StatusOK, "application/json;charset=utf-8", w.b)
@@ -168,9 +169,9 @@ func (w *pathWriter) item(item *state.Item) {
 		w.prefixes = append(w.prefixes, p)
 		return
 	}
-	b, version := item.Blob, w.c.version()
+	b, version := item.Blob, w.c.EffectiveVersion()
 	w.raw("{")
-	if version >= v20201206 {
+	if version >= endpoint.V20201206 {
 		w.member(`"EncryptionScope":`, encryption.ID{Scope: b.Encryption.Scope}.ScopeName())
 	}
 	if sum := b.Encryption.KeySHA256; sum != "" {
@@ -180,27 +181,27 @@ func (w *pathWriter) item(item *state.Item) {
 	if n == nil || !n.Implicit || !n.Directory { // recorded
 		w.b = append(strconv.AppendInt(append(w.b, `"contentLength":"`...), b.Length, 10), `",`...)
 	}
-	if version >= v20200210 {
+	if version >= endpoint.V20200210 {
 		w.b = append(strconv.AppendInt(append(w.b, `"creationTime":"`...), b.Created.FileTime(), 10), `",`...)
 	}
 	if n != nil {
 		w.member(`"EncryptionContext":`, n.Context)
 	}
 	w.b = append(b.Changed.AppendHexETag(append(w.b, `"etag":"`...)), `",`...)
-	if version >= v20200210 && b.Expires != 0 {
+	if version >= endpoint.V20200210 && b.Expires != 0 {
 		w.b = append(strconv.AppendInt(append(w.b, `"expiryTime":"`...), b.Expires.FileTime(), 10), `",`...)
 	}
 	if n != nil {
-		w.member(`"group":`, w.c.nameOf(n.Group))
+		w.member(`"group":`, w.c.NameOf(n.Group))
 	}
-	if b.IsDirectory() || hasFolderMark(b.Metadata) {
+	if b.IsDirectory() || endpoint.HasFolderMark(b.Metadata) {
 		w.raw(`"isDirectory":"true",`)
 	}
 	w.b = append(b.Changed.AppendRFC1123(append(w.b, `"lastModified":"`...)), `","name":`...)
 	w.b = query.AppendJSON(w.b, item.Name)
 	if n != nil {
 		w.raw(`,"owner":`)
-		w.b = query.AppendJSON(w.b, w.c.nameOf(n.Owner))
+		w.b = query.AppendJSON(w.b, w.c.NameOf(n.Owner))
 		w.b = append(n.Access.AppendPermissions(append(w.b, `,"permissions":"`...)), '"')
 	}
 	w.raw("},")

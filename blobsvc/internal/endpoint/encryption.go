@@ -1,4 +1,4 @@
-package blobsvc
+package endpoint
 
 import (
 	"crypto/sha256"
@@ -14,27 +14,27 @@ import (
 // readKeys reads x-ms-encryption-* and x-ms-source-encryption-*. Azure accepts keys only over https. Here plain HTTP is
 // accepted as well from the same machine.
 // https://learn.microsoft.com/azure/storage/blobs/encryption-customer-provided-keys
-func (c *call) readKeys() (err error) {
-	if c.key, err = c.readKey("X-Ms-Encryption-", "x-ms-encryption-"); err != nil {
+func (c *Call) readKeys() (err error) {
+	if c.Key, err = c.readKey("X-Ms-Encryption-", "x-ms-encryption-"); err != nil {
 		return err
 	}
-	if c.key != nil && c.HasHeader("X-Ms-Encryption-Scope") {
+	if c.Key != nil && c.HasHeader("X-Ms-Encryption-Scope") {
 		return wire.InvalidHeader("x-ms-encryption-scope", c.Header("X-Ms-Encryption-Scope"))
 	}
-	c.sourceKey, err = c.readKey("X-Ms-Source-Encryption-", "x-ms-source-encryption-")
+	c.SourceKey, err = c.readKey("X-Ms-Source-Encryption-", "x-ms-source-encryption-")
 	return err
 }
 
 // readKey reads one key with its hash and algorithm: all three or none. The algorithm alone means nothing: some clients
 // send it with every request.
-func (c *call) readKey(canonical, prefix string) (*encryption.CustomerKey, error) {
+func (c *Call) readKey(canonical, prefix string) (*encryption.CustomerKey, error) {
 	present := 0
 	for _, name := range [...]string{"Key", "Key-Sha256", "Algorithm"} {
 		if c.HasHeader(canonical + name) {
 			present++
 		}
 	}
-	algorithm, err := c.word(canonical+"Algorithm", "AES256")
+	algorithm, err := c.Word(canonical+"Algorithm", "AES256")
 	if err != nil {
 		return nil, err
 	}
@@ -67,26 +67,26 @@ func local(remote string) bool {
 	return err != nil || addr.Addr().Unmap().IsLoopback()
 }
 
-// noKeys refuses customer-provided keys where Azure takes none.
-func (c *call) noKeys() error {
+// NoKeys refuses customer-provided keys where Azure takes none.
+func (c *Call) NoKeys() error {
 	switch {
-	case c.key != nil:
+	case c.Key != nil:
 		return wire.ErrUnsupportedHeader.With("HeaderName", "x-ms-encryption-key")
-	case c.sourceKey != nil:
+	case c.SourceKey != nil:
 		return wire.ErrUnsupportedHeader.With("HeaderName", "x-ms-source-encryption-key")
 	}
 	return nil
 }
 
-// sendEncrypted sets the header that says that written content is encrypted at rest, which Azure says of every write,
+// SendEncrypted sets the header that says that written content is encrypted at rest, which Azure says of every write,
 // and the key.
-func (c *call) sendEncrypted(id encryption.ID) {
+func (c *Call) SendEncrypted(id encryption.ID) {
 	c.Set("x-ms-request-server-encrypted", "true")
-	c.sendEncryption(id)
+	c.SendEncryption(id)
 }
 
-// sendEncryption sets the headers that name a customer's key or a scope.
-func (c *call) sendEncryption(by encryption.ID) {
+// SendEncryption sets the headers that name a customer's key or a scope.
+func (c *Call) SendEncryption(by encryption.ID) {
 	if by.KeySHA256 != "" {
 		c.Set("x-ms-encryption-key-sha256", base64.StdEncoding.EncodeToString([]byte(by.KeySHA256)))
 	}
@@ -95,10 +95,10 @@ func (c *call) sendEncryption(by encryption.ID) {
 	}
 }
 
-// encryptionScope reads the encryption scope that the request names: in a header, or in its token.
-func (c *call) encryptionScope(q *state.EncryptionRequest) error {
+// EncryptionScope reads the encryption scope that the request names: in a header, or in its token.
+func (c *Call) EncryptionScope(q *state.EncryptionRequest) error {
 	scope := c.Header("X-Ms-Encryption-Scope")
-	if t := c.identity.Token(); t != nil && t.Scope != "" {
+	if t := c.Identity.Token(); t != nil && t.Scope != "" {
 		if scope != "" && scope != t.Scope {
 			return auth.ErrAuthorizationFailure
 		}

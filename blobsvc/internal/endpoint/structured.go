@@ -1,4 +1,4 @@
-package blobsvc
+package endpoint
 
 import (
 	"encoding/binary"
@@ -28,10 +28,10 @@ import (
 const (
 	structuredHeader = "X-Ms-Structured-Body"
 	structuredLength = "X-Ms-Structured-Content-Length"
-	// structuredForm is the only form there is.
-	structuredForm = "XSM/1.0; properties=crc64"
+	// StructuredForm is the only form there is.
+	StructuredForm = "XSM/1.0; properties=crc64"
 	// structuredSegment is the content of a segment in an answer, in bytes.
-	structuredSegment = 4 * mib
+	structuredSegment = 4 * MiB
 
 	messageHeaderSize, segmentHeaderSize, checksumSize = 13, 10, 8
 )
@@ -39,10 +39,10 @@ const (
 // errStructuredBody: a body that is not of the form that its header names.
 var errStructuredBody = wire.ErrInvalidInput.WithMessage("The structured body is malformed.")
 
-// structured reports whether the request's body is structured, or its answer is to be.
-func (c *call) structured() (bool, error) {
+// Structured reports whether the request's body is structured, or its answer is to be.
+func (c *Call) Structured() (bool, error) {
 	form := c.Header(structuredHeader)
-	if form != "" && form != structuredForm {
+	if form != "" && form != StructuredForm {
 		return false, wire.InvalidHeader("x-ms-structured-body", form)
 	}
 	return form != "", nil
@@ -56,12 +56,12 @@ var takesStructured = map[[2]string]bool{
 }
 
 // refuseStructured refuses a structured body where the operation takes none, and its length without it.
-func (c *call) refuseStructured() error {
+func (c *Call) refuseStructured() error {
 	takes := takesStructured[[2]string{c.HTTP.Method, c.Comp}]
 	if c.Lake {
 		takes = c.Comp == "append"
 	}
-	if c.HasHeader(structuredHeader) && (!takes || c.HasHeader(copySourceHeader)) {
+	if c.HasHeader(structuredHeader) && (!takes || c.HasHeader(CopySourceHeader)) {
 		return wire.ErrUnsupportedHeader.With("HeaderName", "x-ms-structured-body")
 	}
 	if c.HasHeader(structuredLength) && !c.HasHeader(structuredHeader) {
@@ -71,12 +71,12 @@ func (c *call) refuseStructured() error {
 }
 
 // structuredContent is the length of a request's content, where its body is structured.
-func (c *call) structuredContent() (int64, error) {
+func (c *Call) structuredContent() (int64, error) {
 	text := c.Header(structuredLength)
 	if text == "" {
 		return 0, wire.MissingHeader("x-ms-structured-content-length")
 	}
-	n, ok := parseOffset(text)
+	n, ok := ParseOffset(text)
 	if !ok || n > c.HTTP.ContentLength {
 		return 0, wire.InvalidHeader("x-ms-structured-content-length", text)
 	}
@@ -134,7 +134,7 @@ func (m *structuredReader) next() error {
 		got, err := take(checksumSize)
 		if err == nil && binary.LittleEndian.Uint64(got) != want {
 			err = wire.ErrCRC64Mismatch.With("UserSpecifiedCrc",
-				formatCRC(binary.LittleEndian.Uint64(got))).With("ServerCalculatedCrc", formatCRC(want))
+				FormatCRC(binary.LittleEndian.Uint64(got))).With("ServerCalculatedCrc", FormatCRC(want))
 		}
 		return err
 	}
@@ -181,8 +181,8 @@ func (m *structuredReader) finish() error {
 	return err
 }
 
-// structuredSize is the length in bytes of a structured body with n bytes of content.
-func structuredSize(n int64) int64 {
+// StructuredSize is the length in bytes of a structured body with n bytes of content.
+func StructuredSize(n int64) int64 {
 	return messageHeaderSize + structuredSegments(n)*(segmentHeaderSize+checksumSize) + n + checksumSize
 }
 
@@ -191,13 +191,13 @@ func structuredSegments(n int64) int64 { return max(1, (n+segmentSize(n)-1)/segm
 
 func segmentSize(n int64) int64 { return max(structuredSegment, (n+1<<16-2)/(1<<16-1)) }
 
-// writeStructured writes n bytes of r as a structured body.
-func writeStructured(w io.Writer, r io.Reader, n int64) error {
+// WriteStructured writes n bytes of r as a structured body.
+func WriteStructured(w io.Writer, r io.Reader, n int64) error {
 	chunk := content.TakeChunk()
 	defer content.FreeChunk(chunk)
 	segments, size := structuredSegments(n), segmentSize(n)
 	head := append(make([]byte, 0, messageHeaderSize+segmentHeaderSize), 1)
-	head = binary.LittleEndian.AppendUint64(head, uint64(structuredSize(n)))
+	head = binary.LittleEndian.AppendUint64(head, uint64(StructuredSize(n)))
 	head = binary.LittleEndian.AppendUint16(head, 1)
 	head = binary.LittleEndian.AppendUint16(head, uint16(segments))
 	var whole uint64
@@ -225,3 +225,6 @@ func writeStructured(w io.Writer, r io.Reader, n int64) error {
 	_, err := w.Write(binary.LittleEndian.AppendUint64(head, whole))
 	return err
 }
+
+// CopySourceHeader names the source of operations that copy.
+const CopySourceHeader = "X-Ms-Copy-Source"

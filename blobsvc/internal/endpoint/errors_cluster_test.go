@@ -1,4 +1,4 @@
-package blobsvc
+package endpoint
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ func TestErrorsWithoutAMajority(t *testing.T) {
 	t.Parallel()
 	for _, cause := range []error{store.ErrUnavailable, extent.ErrUnavailable,
 		fmt.Errorf("%w; %w", extent.ErrUnavailable, extent.ErrCorrupt)} {
-		if e, ok := azureError(fmt.Errorf("writing: %w", cause)).(*wire.Error); !ok ||
+		if e, ok := AzureError(fmt.Errorf("writing: %w", cause)).(*wire.Error); !ok ||
 			e.Status != http.StatusServiceUnavailable {
 			t.Errorf("%v: got %v, want 503", cause, e)
 		}

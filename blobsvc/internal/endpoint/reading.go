@@ -1,4 +1,4 @@
-package blobsvc
+package endpoint
 
 import (
 	"crypto/md5"
@@ -11,70 +11,71 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/minio/crc64nvme"
+
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
-	"github.com/minio/crc64nvme"
 )
 
 // rangeHashLimit is the size in bytes of the largest range of which a hash is computed.
-const rangeHashLimit = 4 * mib
+const rangeHashLimit = 4 * MiB
 
 // contentRequest is what a read asks for: the whole content or a range of it, and the header by which it asked for a
 // hash of the range, "" for none.
 type contentRequest struct {
 	rng      state.Range
 	partial  bool
-	hashName string
+	HashName string
 }
 
-// contentRequest reads the range, and x-ms-range-get-content-md5 and -crc64.
-func (c *call) contentRequest() (q contentRequest, err error) {
-	q.rng, q.partial = c.requestRange()
+// ContentRequest reads the range, and x-ms-range-get-content-md5 and -crc64.
+func (c *Call) ContentRequest() (q contentRequest, err error) {
+	q.rng, q.partial = c.RequestRange()
 	for _, h := range [...][2]string{
 		{"X-Ms-Range-Get-Content-Md5", "x-ms-range-get-content-md5"},
 		{"X-Ms-Range-Get-Content-Crc64", "x-ms-range-get-content-crc64"},
 	} {
-		wanted, _, err := c.flag(h[0])
+		wanted, _, err := c.Flag(h[0])
 		switch {
 		case err != nil:
 			return q, err
-		case wanted && q.hashName != "":
+		case wanted && q.HashName != "":
 			return q, errBothRangeHashes
 		case wanted:
-			q.hashName = h[1]
+			q.HashName = h[1]
 		}
 	}
-	if q.hashName != "" && !q.partial {
+	if q.HashName != "" && !q.partial {
 		return q, errRangeHashNeedsRange
 	}
 	return q, nil
 }
 
-// openContent opens the content that a read asks for, sets b to its blob, and sends the hash of the range. Close the
+// OpenContent opens the content that a read asks for, sets b to its blob, and sends the hash of the range. Close the
 // content.
-func (s *Service) openContent(c *call, q *contentRequest, b *state.Blob) (body state.Content, err error) {
-	r, err := s.read(c)
+func (c *Call) OpenContent(q *contentRequest, b *state.Blob) (body state.Content, err error) {
+	r, err := c.NewRead()
 	if err != nil {
 		return body, err
 	}
-	r.TrackAccess = s.accounts.Blob(c.Account).AccessTimes
+	r.TrackAccess = c.Accounts.Blob(c.Account).AccessTimes
 	var within *state.Range
 	if q.partial {
 		within = &q.rng
 	}
-	if body, err = s.state.Blobs.Open(&r, 0, within, b); err != nil || q.hashName == "" {
+	if body, err = c.State.Blobs.Open(&r, 0, within, b); err != nil || q.HashName == "" {
 		return body, err
 	}
 	var value string
 	if body.Length > rangeHashLimit {
 		err = errRangeHashTooLarge
 	} else {
-		value, err = hashRange(body.Reader, q.hashName)
+		value, err = hashRange(body.Reader, q.HashName)
 	}
 	if err != nil {
 		return body, errors.Join(err, body.Close())
 	}
-	if q.hashName == "x-ms-range-get-content-md5" {
+	if q.HashName == "x-ms-range-get-content-md5" {
 		c.Set("Content-MD5", value)
 	} else {
 		c.Set("x-ms-content-crc64", value)
@@ -82,9 +83,9 @@ func (s *Service) openContent(c *call, q *contentRequest, b *state.Blob) (body s
 	return body, nil
 }
 
-// sendRange sets the headers with the length of the content, its place in the blob, and the MD5 of the whole, which an
+// SendRange sets the headers with the length of the content, its place in the blob, and the MD5 of the whole, which an
 // answer with a part of it has in the header whole. It returns the status.
-func (c *call) sendRange(q *contentRequest, b *state.Blob, body *state.Content, whole string) int {
+func (c *Call) SendRange(q *contentRequest, b *state.Blob, body *state.Content, whole string) int {
 	c.SetInt("Content-Length", body.Length)
 	status := http.StatusOK
 	if q.partial {
@@ -104,15 +105,15 @@ func (c *call) sendRange(q *contentRequest, b *state.Blob, body *state.Content, 
 // is quicker than handing the file to the kernel.
 const smallBody = 64 << 10
 
-// sendContent answers with the content that r reads.
-func (c *call) sendContent(status int, r *content.Reader) error {
+// SendContent answers with the content that r reads.
+func (c *Call) SendContent(status int, r *content.Reader) error {
 	if r.Size() > smallBody || !r.Contiguous() {
 		if err := r.Check(); err != nil {
 			return err
 		}
 		c.Out.WriteHeader(status)
 		if err := r.CopyTo(c.Out); err != nil {
-			return broken(err)
+			return Broken(err)
 		}
 		return nil
 	}
@@ -127,9 +128,9 @@ func (c *call) sendContent(status int, r *content.Reader) error {
 	return nil
 }
 
-// broken maps the error of a response that could not be sent as a whole. If the client closed the connection it aborts
+// Broken maps the error of a response that could not be sent as a whole. If the client closed the connection it aborts
 // the handler, which logs nothing. Any other error, such as a damaged extent, it returns.
-func broken(err error) error {
+func Broken(err error) error {
 	var gone *net.OpError
 	if errors.As(err, &gone) {
 		panic(http.ErrAbortHandler)

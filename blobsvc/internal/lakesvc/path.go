@@ -1,4 +1,4 @@
-package blobsvc
+package lakesvc
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/posix"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
@@ -14,11 +15,11 @@ import (
 )
 
 // lakeHeaders reads the headers with the properties of a file. change sets those that were sent; it is nil if none was.
-func (c *call) lakeHeaders() (change func(*state.Headers), err error) {
+func lakeHeaders(c *call) (change func(*state.Headers), err error) {
 	var sum string
 	sumSent := c.HasHeader("X-Ms-Content-Md5")
 	if s := c.Header("X-Ms-Content-Md5"); s != "" {
-		b, err := parseMD5(s)
+		b, err := endpoint.ParseMD5(s)
 		if err != nil {
 			return nil, err
 		}
@@ -80,7 +81,7 @@ func (s *Service) newNode(c *call, directory bool) (n *state.NewNode, err error)
 		}
 		e, err := posix.ParseEntries(s, false)
 		if err != nil {
-			return nil, errInvalidACL
+			return nil, endpoint.ErrInvalidACL
 		}
 		n.Entries = &e
 	}
@@ -91,17 +92,17 @@ func (s *Service) newNode(c *call, directory bool) (n *state.NewNode, err error)
 		return nil, wire.InvalidHeader("x-ms-client-transaction-id", n.Transaction)
 	}
 	if n.Owner != "" || n.Group != "" {
-		if err := c.holds(auth.Need{On: auth.OnObject, All: "o"}); err != nil {
+		if err := c.Holds(auth.Need{On: auth.OnObject, All: "o"}); err != nil {
 			return nil, err
 		}
-		if c.byLists && n.Owner != "" && n.Owner != c.caller().ID {
+		if c.ByLists && n.Owner != "" && n.Owner != c.Caller().ID {
 			return nil, errAccess
 		}
 	}
-	if !s.isTree(c) &&
+	if !c.IsTree() &&
 		(n.Mode != nil || n.Umask != nil || n.Entries != nil || n.Owner != "" || n.Group != "" || n.Context != "" ||
 			n.Transaction != "") {
-		return nil, errNeedsTree
+		return nil, endpoint.ErrNeedsTree
 	}
 	return n, nil
 }
@@ -123,31 +124,31 @@ func (s *Service) createFile(c *call) error { return s.createPath(c, false) }
 func (s *Service) createDirectory(c *call) error { return s.createPath(c, true) }
 
 func (s *Service) createPath(c *call, directory bool) error {
-	if c.blob == "" {
+	if c.Blob == "" {
 		return s.pathExists(c)
 	}
 	if token := c.Query.Get("continuation"); token != "" {
-		return invalidQuery("continuation", token) // of renames alone
+		return endpoint.InvalidQuery("continuation", token) // of renames alone
 	}
 	kind, err := s.newKind(c, directory)
 	if err != nil {
 		return err
 	}
-	if _, err := c.contentLength(0); err != nil && !errors.Is(err, wire.ErrMissingContentLength) {
+	if _, err := c.ContentLength(0); err != nil && !errors.Is(err, wire.ErrMissingContentLength) {
 		return err
 	}
-	if err := c.refuse(ofSource); err != nil {
+	if err := refuse(c, ofSource); err != nil {
 		return err
 	}
-	w, err := s.write(c)
+	w, err := c.NewWrite()
 	if err != nil {
 		return err
 	}
-	b := state.Blob{Kind: kind, Headers: state.Headers{ContentType: defaultType}, Lake: !directory}
-	if b.Metadata, _, err = c.lakeProperties(); err != nil {
+	b := state.Blob{Kind: kind, Headers: state.Headers{ContentType: endpoint.DefaultType}, Lake: !directory}
+	if b.Metadata, _, err = lakeProperties(c); err != nil {
 		return err
 	}
-	headers, err := c.lakeHeaders()
+	headers, err := lakeHeaders(c)
 	if err != nil {
 		return err
 	}
@@ -158,30 +159,30 @@ func (s *Service) createPath(c *call, directory bool) error {
 		return err
 	}
 	if c.Header("X-Ms-Expiry-Option") != "" && directory {
-		return errDirectoryExpiry
+		return endpoint.ErrDirectoryExpiry
 	}
-	if b.Expires, err = s.newExpiry(c); err != nil {
+	if b.Expires, err = c.NewExpiry(); err != nil {
 		return err
 	}
-	if err := c.encryptionScope(&w.Encryption); err != nil {
+	if err := c.EncryptionScope(&w.Encryption); err != nil {
 		return err
 	}
-	if w.Lease, err = c.createLease(); err != nil {
+	if w.Lease, err = createLease(c); err != nil {
 		return err
 	}
-	if directory && !s.isTree(c) {
-		b.Metadata = append(b.Metadata, state.Meta{Name: folderMark, Value: "true"})
+	if directory && !c.IsTree() {
+		b.Metadata = append(b.Metadata, state.Meta{Name: endpoint.FolderMark, Value: "true"})
 	}
-	result, err := s.state.Blobs.Put(&w, &b, nil)
+	result, err := s.State.Blobs.Put(&w, &b, nil)
 	if errors.Is(err, state.ErrBlobExists) {
 		return s.pathExists(c)
 	}
 	if err != nil {
 		return err
 	}
-	c.sendChanged(result.Changed)
-	if c.key != nil || result.Encryption.Scope != "" || c.version() >= v20200612 {
-		c.sendEncrypted(result.Encryption)
+	c.SendChanged(result.Changed)
+	if c.Key != nil || result.Encryption.Scope != "" || c.EffectiveVersion() >= endpoint.V20200612 {
+		c.SendEncrypted(result.Encryption)
 	}
 	return c.Status(http.StatusCreated)
 }
@@ -199,14 +200,14 @@ func (s *Service) newKind(c *call, directory bool) (state.Kind, error) {
 		return state.BlockBlob, nil
 	case "appendblob":
 		switch {
-		case !s.hierarchical(c.Account):
-			return 0, errNeedsTree
+		case !s.Hierarchical(c.Account):
+			return 0, endpoint.ErrNeedsTree
 		case directory:
 			return state.BlockBlob, nil
 		}
 		return state.AppendBlob, nil
 	default:
-		return 0, invalidQuery("blobtype", text)
+		return 0, endpoint.InvalidQuery("blobtype", text)
 	}
 }
 
@@ -214,7 +215,7 @@ func (s *Service) newKind(c *call, directory bool) (state.Kind, error) {
 // directory to be made exists already.
 func (s *Service) pathExists(c *call) error {
 	var b state.Blob
-	if c.version() < v20191212 {
+	if c.EffectiveVersion() < endpoint.V20191212 {
 		return errPathExists
 	}
 	if err := s.readKind(c, &b); err != nil {
@@ -225,19 +226,19 @@ func (s *Service) pathExists(c *call) error {
 
 // pathKind is the value of x-ms-resource-type.
 func pathKind(b *state.Blob) string {
-	if b.IsDirectory() || hasFolderMark(b.Metadata) {
+	if b.IsDirectory() || endpoint.HasFolderMark(b.Metadata) {
 		return "directory"
 	}
 	return "file"
 }
 
 // createLease reads the lease that a new file gets.
-func (c *call) createLease() (_ *state.LeaseRequest, err error) {
+func createLease(c *call) (_ *state.LeaseRequest, err error) {
 	if c.Header("X-Ms-Proposed-Lease-Id") == "" && !c.HasHeader("X-Ms-Lease-Duration") {
 		return nil, nil
 	}
 	q := &state.LeaseRequest{Action: state.LeaseAcquire}
-	q.Proposed, q.Duration, err = c.proposedLease()
+	q.Proposed, q.Duration, err = c.ProposedLease()
 	return q, err
 }
 
@@ -255,7 +256,7 @@ func (s *Service) renameSource(c *call) (src state.RenameSource, err error) {
 		return src, errSourceLength
 	}
 	src.Ref = state.Ref{Account: c.Account, Container: filesystem}
-	if src.Blob, err = cleanPath(name); err != nil {
+	if src.Blob, err = endpoint.CleanPath(name); err != nil {
 		return src, errSourceLength
 	}
 	if src.Caller, err = s.mayMove(c, filesystem, path, query); err != nil {
@@ -266,7 +267,7 @@ func (s *Service) renameSource(c *call) (src state.RenameSource, err error) {
 		return src, err
 	}
 	src.If.Conditions = state.Conditions(conditions)
-	src.If.LeaseID, err = c.leaseID("X-Ms-Source-Lease-Id")
+	src.If.LeaseID, err = c.LeaseID("X-Ms-Source-Lease-Id")
 	return src, err
 }
 
@@ -275,20 +276,20 @@ func (s *Service) renameSource(c *call) (src state.RenameSource, err error) {
 func (s *Service) mayMove(c *call, filesystem, path, query string) (*posix.Caller, error) {
 	need := auth.Need{On: auth.OnObject, Any: "md"}
 	if !strings.Contains(query, "sig=") {
-		id := c.identity
+		id := c.Identity
 		if id.Mechanism == auth.SAS && !id.Token().AccountSAS() &&
-			(filesystem != c.container || id.Token().Resource != "c" && id.Token().Resource != "d") {
+			(filesystem != c.Container || id.Token().Resource != "c" && id.Token().Resource != "d") {
 			return nil, errAccess
 		}
 		at := *c
-		at.identity, at.container = id.At(filesystem), filesystem
-		if at.identity.Holds(need) == nil {
-			return at.caller(), nil
+		at.Identity, at.Container = id.At(filesystem), filesystem
+		if at.Identity.Holds(need) == nil {
+			return at.Caller(), nil
 		}
-		if !s.byLists(&at, at.identity, need) {
+		if !at.LeftToLists(at.Identity, need) {
 			return nil, errAccess
 		}
-		return at.caller(), nil
+		return at.Caller(), nil
 	}
 	u := *c.HTTP.URL
 	u.RawQuery = query
@@ -302,7 +303,7 @@ func (s *Service) mayMove(c *call, filesystem, path, query string) (*posix.Calle
 	if err != nil {
 		return nil, errSourceLength
 	}
-	at, _, err := s.resolveLake(r)
+	at, _, err := s.resolve(r)
 	if err != nil {
 		return nil, errSourceLength
 	}
@@ -311,7 +312,7 @@ func (s *Service) mayMove(c *call, filesystem, path, query string) (*posix.Calle
 		return nil, err
 	}
 	if name := id.PolicyID(); name != "" {
-		p, found, err := s.storedPolicy(at, name)
+		p, found, err := at.StoredPolicy(name)
 		if err != nil {
 			return nil, err
 		}
@@ -319,11 +320,11 @@ func (s *Service) mayMove(c *call, filesystem, path, query string) (*posix.Calle
 			return nil, err
 		}
 	}
-	if err := id.Check(wire.Blob, need); err != nil && !s.byLists(at, id, need) {
+	if err := id.Check(wire.Blob, need); err != nil && !at.LeftToLists(id, need) {
 		return nil, err
 	}
-	at.identity = id
-	return at.caller(), nil
+	at.Identity = id
+	return at.Caller(), nil
 }
 
 // renamePath: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/create
@@ -332,20 +333,20 @@ func (s *Service) renamePath(c *call) error {
 	switch mode {
 	case "", "legacy", "posix":
 	default:
-		return invalidQuery("mode", c.Query.Get("mode"))
+		return endpoint.InvalidQuery("mode", c.Query.Get("mode"))
 	}
 	if token := c.Query.Get("continuation"); token != "" {
-		return invalidQuery("continuation", token) // a rename takes one request
+		return endpoint.InvalidQuery("continuation", token) // a rename takes one request
 	}
-	if !s.hierarchical(c.Account) {
-		return errNeedsTree
+	if !s.Hierarchical(c.Account) {
+		return endpoint.ErrNeedsTree
 	}
 	unsupported := []string{"X-Ms-Acl", "X-Ms-Owner", "X-Ms-Group", "X-Ms-Encryption-Context", "X-Ms-Expiry-Option",
 		"X-Ms-Expiry-Time", "X-Ms-Proposed-Lease-Id", "X-Ms-Lease-Duration"} // which a rename does not change
 	if c.Header("X-Ms-Permissions") == "" {
 		unsupported = append(unsupported, "X-Ms-Umask")
 	}
-	if err := c.refuse(unsupported); err != nil {
+	if err := refuse(c, unsupported); err != nil {
 		return err
 	}
 	src, err := s.renameSource(c)
@@ -356,7 +357,7 @@ func (s *Service) renamePath(c *call) error {
 	// tests have it that the source is moved below such a directory.
 	src.Into = mode != "legacy"
 	src.Only = map[string]state.ItemKind{"file": state.Files, "directory": state.Directories}[c.Restype]
-	w, err := s.write(c)
+	w, err := c.NewWrite()
 	if err != nil {
 		return err
 	}
@@ -364,29 +365,29 @@ func (s *Service) renamePath(c *call) error {
 		return err
 	}
 	var changes state.RenameChanges
-	metadata, _, err := c.lakeProperties()
+	metadata, _, err := lakeProperties(c)
 	if err != nil {
 		return err
 	}
 	if metadata != nil {
 		changes.Metadata = &metadata
 	}
-	if _, err := c.lakeHeaders(); err != nil { // which a rename leaves as they are (recorded)
+	if _, err := lakeHeaders(c); err != nil { // which a rename leaves as they are (recorded)
 		return err
 	}
-	result, err := s.state.Paths.Rename(&w, &src, &changes)
+	result, err := s.State.Paths.Rename(&w, &src, &changes)
 	if err != nil {
-		return createError(copyError(err))
+		return createError(endpoint.CopyError(err))
 	}
-	if c.version() > v20200210 { // recorded without until then; the SDK for C++ needs them
-		c.sendChanged(result.Changed)
+	if c.EffectiveVersion() > endpoint.V20200210 { // recorded without until then; the SDK for C++ needs them
+		c.SendChanged(result.Changed)
 	}
-	s.background.Wake()
+	s.Wake()
 	return c.Status(http.StatusCreated)
 }
 
 // refuse fails if the request has one of the headers, which the operation does not use.
-func (c *call) refuse(headers []string) error {
+func refuse(c *call, headers []string) error {
 	for _, name := range headers {
 		if c.Header(name) != "" {
 			return wire.ErrUnsupportedHeader.With("HeaderName", strings.ToLower(name))
@@ -397,18 +398,18 @@ func (c *call) refuse(headers []string) error {
 
 // setPathProperties: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/update
 func (s *Service) setPathProperties(c *call) error {
-	if c.blob == "" {
+	if c.Blob == "" {
 		return wire.ErrInvalidURI
 	}
-	w, err := s.write(c)
+	w, err := c.NewWrite()
 	if err != nil {
 		return err
 	}
-	headers, err := c.lakeHeaders()
+	headers, err := lakeHeaders(c)
 	if err != nil {
 		return err
 	}
-	metadata, sent, err := c.lakeProperties()
+	metadata, sent, err := lakeProperties(c)
 	if err != nil {
 		return err
 	}
@@ -416,40 +417,40 @@ func (s *Service) setPathProperties(c *call) error {
 	if !sent {
 		change = nil
 	}
-	b, err := s.state.Paths.Set(&w, change, headers)
+	b, err := s.State.Paths.Set(&w, change, headers)
 	if err != nil {
 		return err
 	}
-	c.sendChanged(b.Changed)
-	c.sendNamespace(b.Node != nil)
-	c.sendEncrypted(b.Encryption)
+	c.SendChanged(b.Changed)
+	sendNamespace(c, b.Node != nil)
+	c.SendEncrypted(b.Encryption)
 	return c.Status(http.StatusOK)
 }
 
 // readStatus reads the record of the path. want is what the caller needs on it, in a tree. With unlock the request must
 // have the customer-provided key of the file.
 func (s *Service) readStatus(c *call, want posix.Perm, unlock bool, b *state.Blob) error {
-	r, err := s.read(c)
+	r, err := c.NewRead()
 	if err != nil {
 		return err
 	}
 	r.Want = want
 	if unlock {
-		return s.state.Blobs.Get(&r, b)
+		return s.State.Blobs.Get(&r, b)
 	}
-	return s.state.Blobs.Status(&r, b)
+	return s.State.Blobs.Status(&r, b)
 }
 
 // readKind reads the record of the path, whatever the conditions of the request.
 func (s *Service) readKind(c *call, b *state.Blob) error {
-	r := state.Read{Ref: state.Ref{Account: c.Account, Container: c.container, Blob: c.blob, Caller: c.caller()},
+	r := state.Read{Ref: state.Ref{Account: c.Account, Container: c.Container, Blob: c.Blob, Caller: c.Caller()},
 		Now: c.Now}
-	return s.state.Blobs.Status(&r, b)
+	return s.State.Blobs.Status(&r, b)
 }
 
 // sendPath sets the headers that the answers about a path share.
-func (c *call) sendPath(b *state.Blob) {
-	c.sendChanged(b.Changed)
+func sendPath(c *call, b *state.Blob) {
+	c.SendChanged(b.Changed)
 	c.Set("Accept-Ranges", "bytes")
 	c.Set("x-ms-resource-type", pathKind(b))
 	h := &b.Headers
@@ -470,33 +471,33 @@ func (c *call) sendPath(b *state.Blob) {
 			}
 		}
 	}
-	c.sendOwner(b)
-	c.sendOverrides()
+	c.SendOwner(b)
+	c.SendOverrides()
 }
 
 // sendFullPath sets the headers that Get Properties and Read share.
-func (c *call) sendFullPath(b *state.Blob, metadata []state.Meta) {
-	c.sendPath(b)
-	c.sendLease(b.Lease)
-	c.sendLakeProperties(metadata)
+func sendFullPath(c *call, b *state.Blob, metadata []state.Meta) {
+	sendPath(c, b)
+	c.SendLease(b.Lease)
+	sendLakeProperties(c, metadata)
 	c.Set("x-ms-server-encrypted", "true")
 	c.Set("x-ms-creation-time", b.Created.RFC1123())
-	c.sendEncryption(b.Encryption)
+	c.SendEncryption(b.Encryption)
 	if b.Node == nil {
 		return
 	}
-	if c.version() >= v20230803 {
+	if c.EffectiveVersion() >= endpoint.V20230803 {
 		c.Set("x-ms-acl", b.Node.Access.String())
 	}
 }
 
 // upn checks the parameter of that name.
-func (c *call) upn() error {
+func upn(c *call) error {
 	switch s := c.Query.Get("upn"); strings.ToLower(s) {
 	case "", "true", "false":
 		return nil
 	default:
-		return invalidQuery("upn", s)
+		return endpoint.InvalidQuery("upn", s)
 	}
 }
 
@@ -507,13 +508,13 @@ func (s *Service) getPathProperties(c *call) error { return s.sendProperties(c, 
 func (s *Service) getPathStatus(c *call) error { return s.sendProperties(c, false) }
 
 func (s *Service) sendProperties(c *call, all bool) error {
-	if err := c.upn(); err != nil {
+	if err := upn(c); err != nil {
 		return err
 	}
 	var b state.Blob
 	want := posix.Perm(0)
 	if all {
-		if c.blob == "" {
+		if c.Blob == "" {
 			return wire.ErrInvalidURI // of the root: Hadoop's tests want 400, and its authors name this error
 		}
 		want = posix.Read
@@ -522,17 +523,17 @@ func (s *Service) sendProperties(c *call, all bool) error {
 		return err
 	}
 	if !all {
-		c.sendPath(&b)
+		sendPath(c, &b)
 	} else {
-		own, _ := withoutFolderMark(b.Metadata)
-		c.sendFullPath(&b, own)
+		own, _ := endpoint.WithoutFolderMark(b.Metadata)
+		sendFullPath(c, &b, own)
 		if b.Expires != 0 {
 			c.Set("x-ms-expiry-time", b.Expires.RFC1123())
 		}
 		if b.Headers.MD5 != "" {
 			c.Set("Content-MD5", b.Headers.Base64MD5())
 		}
-		s.sendAccessTime(c, &b)
+		c.SendAccessTime(&b)
 	}
 	c.SetInt("Content-Length", b.Length)
 	c.Out.WriteHeader(http.StatusOK)
@@ -541,28 +542,28 @@ func (s *Service) sendProperties(c *call, all bool) error {
 
 // deletePath: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/delete
 func (s *Service) deletePath(c *call) error {
-	recursive, err := c.boolQuery("recursive")
+	recursive, err := boolQuery(c, "recursive")
 	if err != nil {
 		return err
 	}
-	if _, err := c.boolQuery("paginated"); err != nil {
+	if _, err := boolQuery(c, "paginated"); err != nil {
 		return err
 	}
-	w, err := s.write(c)
+	w, err := c.NewWrite()
 	if err != nil {
 		return err
 	}
-	if !s.isTree(c) {
+	if !c.IsTree() {
 		return s.deleteFlat(c, &w, recursive)
 	}
 	if token := c.Query.Get("continuation"); token != "" {
-		return invalidQuery("continuation", token) // a deletion takes one request
+		return endpoint.InvalidQuery("continuation", token) // a deletion takes one request
 	}
-	deletion, err := s.state.Paths.Delete(&w, recursive)
+	deletion, err := s.State.Paths.Delete(&w, recursive)
 	if err != nil {
 		return err
 	}
-	s.background.Wake()
+	s.Wake()
 	if w.Policy.RetentionDays > 0 {
 		c.Set("x-ms-delete-type-permanent", strconv.FormatBool(deletion == 0))
 		if deletion != 0 {
@@ -578,15 +579,15 @@ const deletePage = 1000
 // deleteFlat deletes a path of a flat account, and with recursive the blobs whose names begin with it, a page a
 // request.
 func (s *Service) deleteFlat(c *call, w *state.Write, recursive bool) error {
-	now := c.now()
-	l := state.Listing{Prefix: c.blob + "/", Max: deletePage, Now: now}
-	from, err := c.marker("continuation")
+	now := c.Ticks()
+	l := state.Listing{Prefix: c.Blob + "/", Max: deletePage, Now: now}
+	from, err := c.Marker("continuation")
 	if err != nil {
 		return err
 	}
 	l.From = from
 	var below []string
-	next, err := s.state.Blobs.List(c.Account, c.container, &l, func(item state.Item) error {
+	next, err := s.State.Blobs.List(c.Account, c.Container, &l, func(item state.Item) error {
 		below = append(below, strings.Clone(item.Name))
 		return nil
 	})
@@ -599,35 +600,35 @@ func (s *Service) deleteFlat(c *call, w *state.Write, recursive bool) error {
 	for _, name := range below {
 		one := *w
 		one.Blob, one.If = name, state.Preconditions{}
-		if _, err := s.state.Blobs.Delete(&one, state.IncludeSnapshots); err != nil &&
+		if _, err := s.State.Blobs.Delete(&one, state.IncludeSnapshots); err != nil &&
 			!errors.Is(err, state.ErrBlobNotFound) {
 			return err
 		}
 	}
 	if next != nil {
-		c.Set("x-ms-continuation", encodeMarker(next))
+		c.Set("x-ms-continuation", endpoint.EncodeMarker(next))
 		return c.Status(http.StatusOK)
 	}
-	_, err = s.state.Blobs.Delete(w, state.IncludeSnapshots)
+	_, err = s.State.Blobs.Delete(w, state.IncludeSnapshots)
 	if errors.Is(err, state.ErrBlobNotFound) && (len(below) > 0 || l.From != nil) {
 		err = nil // a directory of which only the names below it tell
 	}
 	if err != nil {
 		return err
 	}
-	s.background.Wake()
+	s.Wake()
 	return c.Status(http.StatusOK)
 }
 
 // boolQuery reads a parameter that is true or false.
-func (c *call) boolQuery(name string) (bool, error) {
+func boolQuery(c *call, name string) (bool, error) {
 	switch s := c.Query.Get(name); strings.ToLower(s) {
 	case "true":
 		return true, nil
 	case "", "false":
 		return false, nil
 	default:
-		return false, invalidQuery(name, s)
+		return false, endpoint.InvalidQuery(name, s)
 	}
 }
 
@@ -637,5 +638,5 @@ func (s *Service) leasePath(c *call) error {
 		strings.EqualFold(c.Header("X-Ms-Lease-Action"), "acquire") {
 		return wire.MissingHeader("x-ms-lease-duration")
 	}
-	return s.leaseBlob(c)
+	return c.LeaseBlob()
 }

@@ -1,4 +1,4 @@
-package blobsvc
+package endpoint
 
 import (
 	"strings"
@@ -7,21 +7,21 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
-// sendChanged sets ETag and Last-Modified.
-func (c *call) sendChanged(changed ticks.Ticks) {
+// SendChanged sets ETag and Last-Modified.
+func (c *Call) SendChanged(changed ticks.Ticks) {
 	etag := changed.QuotedHexETag()
-	if c.answerVersion() < v20110818 {
+	if c.AnswerVersion() < V20110818 {
 		etag = strings.Trim(etag, `"`)
 	}
 	c.Set("ETag", etag)
 	c.Set("Last-Modified", changed.RFC1123())
 }
 
-// sendLease sets the headers about a lease.
-func (c *call) sendLease(l state.Lease) {
-	l = l.At(c.now())
+// SendLease sets the headers about a lease.
+func (c *Call) SendLease(l state.Lease) {
+	l = l.At(c.Ticks())
 	c.Set("x-ms-lease-status", l.Status())
-	if c.answerVersion() < v20120212 {
+	if c.AnswerVersion() < v20120212 {
 		return
 	}
 	c.Set("x-ms-lease-state", l.State.String())
@@ -30,10 +30,10 @@ func (c *call) sendLease(l state.Lease) {
 	}
 }
 
-// sendOverrides sets the headers that a shared access signature gives instead of the blob's own.
+// SendOverrides sets the headers that a shared access signature gives instead of the blob's own.
 // https://learn.microsoft.com/rest/api/storageservices/create-service-sas#override-response-headers
-func (c *call) sendOverrides() {
-	t := c.identity.Token()
+func (c *Call) SendOverrides() {
+	t := c.Identity.Token()
 	if t == nil {
 		return
 	}
@@ -45,9 +45,9 @@ func (c *call) sendOverrides() {
 	}
 }
 
-// sendAccessTime sets the header with the last access time, where it is tracked.
-func (s *Service) sendAccessTime(c *call, b *state.Blob) {
-	if s.accounts.Blob(c.Account).AccessTimes && b.Accessed != 0 {
+// SendAccessTime sets the header with the last access time, where it is tracked.
+func (c *Call) SendAccessTime(b *state.Blob) {
+	if c.Accounts.Blob(c.Account).AccessTimes && b.Accessed != 0 {
 		c.Set("x-ms-last-access-time", b.Accessed.RFC1123())
 	}
 }

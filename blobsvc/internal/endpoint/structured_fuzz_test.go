@@ -1,4 +1,4 @@
-package blobsvc
+package endpoint
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 func FuzzStructuredReader(f *testing.F) {
 	for _, n := range []int{0, 1, 1000} {
 		var b bytes.Buffer
-		if err := writeStructured(&b, bytes.NewReader(make([]byte, n)), int64(n)); err != nil {
+		if err := WriteStructured(&b, bytes.NewReader(make([]byte, n)), int64(n)); err != nil {
 			f.Fatal(err)
 		}
 		f.Add(b.Bytes())
@@ -32,11 +32,11 @@ func FuzzStructuredReader(f *testing.F) {
 			t.Errorf("%d bytes out of %d, checksum %x", len(content), len(body), m.whole)
 		}
 		var again bytes.Buffer
-		if err := writeStructured(&again, bytes.NewReader(content), int64(len(content))); err != nil {
+		if err := WriteStructured(&again, bytes.NewReader(content), int64(len(content))); err != nil {
 			t.Fatal(err)
 		}
-		if int64(again.Len()) != structuredSize(int64(len(content))) {
-			t.Errorf("%d bytes encoded, %d announced", again.Len(), structuredSize(int64(len(content))))
+		if int64(again.Len()) != StructuredSize(int64(len(content))) {
+			t.Errorf("%d bytes encoded, %d announced", again.Len(), StructuredSize(int64(len(content))))
 		}
 	})
 }
@@ -48,5 +48,15 @@ func TestStructuredSegments(t *testing.T) {
 		if k := structuredSegments(n); k < 1 || k > 1<<16-1 || k*segmentSize(n) < n || (k-1)*segmentSize(n) >= max(n, 1) {
 			t.Errorf("%d bytes in %d segments of %d", n, k, segmentSize(n))
 		}
+	}
+}
+
+// The work of a structured body is bounded by its length, whatever it repeats.
+func TestStructuredWork(t *testing.T) {
+	const size = 2 << 20
+	for _, piece := range [][]byte{{0}, {1}, {0, 1, 2, 3}} {
+		body := bytes.Repeat(piece, size/len(piece))
+		workbudget.Default.Check(t, len(body),
+			func() { _, _ = io.Copy(io.Discard, newStructuredReader(bytes.NewReader(body), int64(len(body)))) })
 	}
 }

@@ -1,4 +1,4 @@
-package blobsvc
+package lakesvc
 
 import (
 	"encoding/json"
@@ -7,20 +7,45 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// The dfs endpoint: Data Lake Storage Gen2, a second protocol for the same containers and blobs, which it calls
-// filesystems and paths. It has an operations table and handlers of its own (lake_*.go); what requests of both have in
-// common, such as conditions, leases, keys and bodies, is parsed by the same methods of call.
-// https://learn.microsoft.com/rest/api/storageservices/data-lake-storage-gen2
+// Config configures the endpoint. All is required.
+type Config struct {
+	*endpoint.Storage
+	// Callers authenticates the tokens of the sources of renames.
+	Callers *auth.Authenticator
+	// ListBlobs is List Blobs of the Blob endpoint, which clients send to this one as well.
+	ListBlobs func(*endpoint.Call) error
+	Common    frontend.Common
+}
 
-// beforeLake is before for the dfs endpoint. action and resource are what comp and restype are elsewhere.
-func (s *Service) beforeLake(r *wire.Request) {
+// Service has the handlers of the dfs endpoint.
+type Service struct {
+	*endpoint.Storage
+	callers   *auth.Authenticator
+	listBlobs func(*endpoint.Call) error
+}
+
+type call = endpoint.Call
+
+// New returns the handler of the endpoint.
+func New(c Config) http.Handler {
+	s := &Service{Storage: c.Storage, callers: c.Callers, listBlobs: c.ListBlobs}
+	f := endpoint.Config(s, c.Storage)
+	f.Operations, f.Resolve, f.Render, f.Before, f.Common = operations, (*Service).resolve, render, (*Service).before,
+		c.Common
+	return frontend.New(f)
+}
+
+// before prepares a request: action and resource are what comp and restype are elsewhere.
+func (s *Service) before(r *wire.Request) {
 	r.Lake = true
-	s.before(r)
+	s.Before(r)
 	// Java's own client has no PATCH: Hadoop sends and signs PUT with this header.
 	if v := r.HTTP.Header["X-Http-Method-Override"]; len(v) == 1 && r.HTTP.Method == http.MethodPut {
 		r.Verb = strings.ToUpper(v[0])
@@ -36,21 +61,21 @@ func (s *Service) beforeLake(r *wire.Request) {
 	}
 }
 
-// resolveLake reads the path: which filesystem, which path in it.
-func (s *Service) resolveLake(r *wire.Request) (*call, frontend.Level, error) {
-	c := &call{Request: r}
+// resolve reads the path: which filesystem, which path in it.
+func (s *Service) resolve(r *wire.Request) (*call, frontend.Level, error) {
+	c := &call{Request: r, Storage: s.Storage}
 	if r.RawPath == "" {
-		return c, onService, nil
+		return c, endpoint.OnService, nil
 	}
 	filesystem, path, deeper := strings.Cut(r.RawPath[1:], "/")
-	if err := c.setContainer(filesystem); err != nil || !deeper || path == "" && r.Restype == "filesystem" {
-		return c, onContainer, err
+	if err := c.SetContainer(filesystem); err != nil || !deeper || path == "" && r.Restype == "filesystem" {
+		return c, endpoint.OnContainer, err
 	}
-	return c, onBlob, c.setBlob(path, cleanPath)
+	return c, endpoint.OnBlob, c.SetBlob(path, endpoint.CleanPath)
 }
 
-// renderLake answers with an error in the form of the dfs endpoint.
-func renderLake(r *wire.Request, e *wire.Error) {
+// render answers with an error in the form of the dfs endpoint.
+func render(r *wire.Request, e *wire.Error) {
 	e = lakeError(e)
 	r.SetReason(e)
 	h := r.Out.Header()
@@ -96,27 +121,28 @@ func writeJSON(r *wire.Request, status int, doc any) error {
 	return nil
 }
 
-// lakeErrors are the errors of the Blob service that have another code here.
-var lakeErrors = map[string]*wire.Error{
-	"ContainerNotFound": fail(http.StatusNotFound, "FilesystemNotFound", "The specified filesystem does not exist."),
-	"ContainerAlreadyExists": fail(http.StatusConflict, "FilesystemAlreadyExists",
+// otherErrors are the errors of the Blob service that have another code here.
+var otherErrors = map[string]*wire.Error{
+	"ContainerNotFound": endpoint.Fail(http.StatusNotFound, "FilesystemNotFound",
+		"The specified filesystem does not exist."),
+	"ContainerAlreadyExists": endpoint.Fail(http.StatusConflict, "FilesystemAlreadyExists",
 		"The specified filesystem already exists."),
-	"DirectoryIsNotEmpty": fail(http.StatusConflict, "DirectoryNotEmpty",
+	"DirectoryIsNotEmpty": endpoint.Fail(http.StatusConflict, "DirectoryNotEmpty",
 		"The recursive query parameter value must be true to delete a non-empty directory."),
-	"BlobNotFound":      fail(http.StatusNotFound, "PathNotFound", "The specified path does not exist."),
+	"BlobNotFound":      endpoint.Fail(http.StatusNotFound, "PathNotFound", "The specified path does not exist."),
 	"BlobAlreadyExists": wire.ErrConditionNotMet,
-	"LeaseIdMismatchWithBlobOperation": fail(http.StatusPreconditionFailed, "LeaseIdMismatchWithBlobOperation",
+	"LeaseIdMismatchWithBlobOperation": endpoint.Fail(http.StatusPreconditionFailed, "LeaseIdMismatchWithBlobOperation",
 		"The lease ID specified did not match the lease ID for the resource with the specified lease operation."),
-	"LeaseIdMissing": fail(http.StatusPreconditionFailed, "LeaseIdMissing",
+	"LeaseIdMissing": endpoint.Fail(http.StatusPreconditionFailed, "LeaseIdMissing",
 		"There is currently a lease on the resource and no lease ID was specified in the request."),
-	"LeaseLost": fail(http.StatusPreconditionFailed, "LeaseLost",
+	"LeaseLost": endpoint.Fail(http.StatusPreconditionFailed, "LeaseLost",
 		"A lease ID was specified, but the lease for the resource has expired."),
 	"UnsatisfiableCondition": wire.ErrConditionNotMet,
 }
 
 // lakeError is the form of an error on the dfs endpoint.
 func lakeError(e *wire.Error) *wire.Error {
-	if other := lakeErrors[e.Code]; other != nil {
+	if other := otherErrors[e.Code]; other != nil {
 		c := *other
 		c.Headers = slices.Clone(e.Headers)
 		return &c
@@ -126,11 +152,11 @@ func lakeError(e *wire.Error) *wire.Error {
 
 // The failures that only the dfs endpoint has.
 var (
-	errPathExists = fail(http.StatusConflict, "PathAlreadyExists", "The specified path already exists.")
+	errPathExists = endpoint.Fail(http.StatusConflict, "PathAlreadyExists", "The specified path already exists.")
 	errAccess     = wire.ErrAuthorizationPermissionMismatch
-	errBothAccess = fail(http.StatusBadRequest, "InvalidInput",
+	errBothAccess = endpoint.Fail(http.StatusBadRequest, "InvalidInput",
 		"The request has both permissions and an access control list; only one is allowed.")
-	errSourceLength = fail(http.StatusBadRequest, "InvalidSourceUri", "The source URI is invalid.")
+	errSourceLength = endpoint.Fail(http.StatusBadRequest, "InvalidSourceUri", "The source URI is invalid.")
 )
 
 // createError is the error of an operation that creates a path.

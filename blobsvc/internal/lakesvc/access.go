@@ -1,10 +1,11 @@
-package blobsvc
+package lakesvc
 
 import (
 	"net/http"
 	"strconv"
 	"strings"
 
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/posix"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
@@ -13,7 +14,7 @@ import (
 
 // setAccessControl: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/update
 func (s *Service) setAccessControl(c *call) error {
-	w, err := s.write(c)
+	w, err := c.NewWrite()
 	if err != nil {
 		return err
 	}
@@ -25,7 +26,7 @@ func (s *Service) setAccessControl(c *call) error {
 	case acl != "":
 		e, err := posix.ParseEntries(acl, false)
 		if err != nil {
-			return errInvalidACL
+			return endpoint.ErrInvalidACL
 		}
 		q.Set = e.Replace
 	case permissions != "":
@@ -37,22 +38,22 @@ func (s *Service) setAccessControl(c *call) error {
 	case q.Owner == "" && q.Group == "":
 		return wire.MissingHeader("x-ms-acl")
 	}
-	if (q.Owner != "" || q.Group != "") && c.holds(auth.Need{On: auth.OnObject, All: "o"}) != nil ||
-		q.Set != nil && c.holds(auth.Need{On: auth.OnObject, All: "p"}) != nil {
+	if (q.Owner != "" || q.Group != "") && c.Holds(auth.Need{On: auth.OnObject, All: "o"}) != nil ||
+		q.Set != nil && c.Holds(auth.Need{On: auth.OnObject, All: "p"}) != nil {
 		return errAccess
 	}
-	result, err := s.state.Paths.SetAccess(&w, &q)
+	result, err := s.State.Paths.SetAccess(&w, &q)
 	if err != nil {
 		return err
 	}
-	c.sendChanged(result.Changed)
-	c.sendNamespace(true)
+	c.SendChanged(result.Changed)
+	sendNamespace(c, true)
 	return c.Status(http.StatusOK)
 }
 
 // getAccessControl: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/get-properties
 func (s *Service) getAccessControl(c *call) error {
-	if err := c.upn(); err != nil {
+	if err := upn(c); err != nil {
 		return err
 	}
 	var b state.Blob
@@ -60,10 +61,10 @@ func (s *Service) getAccessControl(c *call) error {
 		return err
 	}
 	if b.Node == nil {
-		return errNeedsTree
+		return endpoint.ErrNeedsTree
 	}
-	c.sendChanged(b.Changed)
-	c.sendOwner(&b)
+	c.SendChanged(b.Changed)
+	c.SendOwner(&b)
 	c.Set("x-ms-acl", b.Node.Access.String())
 	return c.Status(http.StatusOK)
 }
@@ -76,21 +77,21 @@ func (s *Service) checkAccess(c *call) error {
 	}
 	want, err := posix.ParsePerm(action)
 	if err != nil {
-		return invalidQuery("fsAction", action)
+		return endpoint.InvalidQuery("fsAction", action)
 	}
-	if c.identity.Mechanism != auth.SAS && c.identity.Principal() != nil && want&posix.Write != 0 &&
-		c.identity.Holds(auth.Need{On: auth.OnObject, All: "w"}) != nil {
-		c.byLists = true // the role permits to read, and says nothing of this
+	if c.Identity.Mechanism != auth.SAS && c.Identity.Principal() != nil && want&posix.Write != 0 &&
+		c.Identity.Holds(auth.Need{On: auth.OnObject, All: "w"}) != nil {
+		c.ByLists = true // the role permits to read, and says nothing of this
 	}
-	r, err := s.read(c)
+	r, err := c.NewRead()
 	if err != nil {
 		return err
 	}
 	var b state.Blob
-	if err := s.state.Paths.CheckAccess(&r, want, &b); err != nil {
+	if err := s.State.Paths.CheckAccess(&r, want, &b); err != nil {
 		return err
 	}
-	c.sendChanged(b.Changed)
+	c.SendChanged(b.Changed)
 	return c.Status(http.StatusOK)
 }
 
@@ -109,7 +110,7 @@ func (s *Service) setAccessControlRecursive(c *call) error {
 	}
 	e, err := posix.ParseEntries(acl, mode == "remove")
 	if err != nil {
-		return errInvalidACL
+		return endpoint.ErrInvalidACL
 	}
 	var q state.AccessChange
 	switch mode {
@@ -120,30 +121,30 @@ func (s *Service) setAccessControlRecursive(c *call) error {
 	case "remove":
 		q.Set = func(a posix.Access, _ bool) (posix.Access, error) { return e.Remove(a) }
 	default:
-		return invalidQuery("mode", mode)
+		return endpoint.InvalidQuery("mode", mode)
 	}
 	most := maxAccessRecords
 	if text := c.Query.Get("maxrecords"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {
-			return invalidQuery("maxRecords", text)
+			return endpoint.InvalidQuery("maxRecords", text)
 		}
 		most = min(n, most)
 	}
-	force, err := c.boolQuery("forceflag")
+	force, err := boolQuery(c, "forceflag")
 	if err != nil {
 		return err
 	}
-	from, known := decodeMarker(c.Query.Get("continuation"))
+	from, known := endpoint.DecodeMarker(c.Query.Get("continuation"))
 	if !known && c.Query.Get("continuation") != "" {
 		// behind all paths: the service takes any text, and changes nothing (live tests of the SDK for Go)
 		from = []byte{0xff}
 	}
-	if c.holds(auth.Need{On: auth.OnObject, All: "p"}) != nil {
+	if c.Holds(auth.Need{On: auth.OnObject, All: "p"}) != nil {
 		return errAccess
 	}
-	w := s.unconditional(c)
-	done, err := s.state.Paths.SetAccessRecursive(&w, &q, string(from), most, force)
+	w := c.NewUnconditionalWrite()
+	done, err := s.State.Paths.SetAccessRecursive(&w, &q, string(from), most, force)
 	if err != nil {
 		return err
 	}
@@ -165,9 +166,9 @@ func (s *Service) setAccessControlRecursive(c *call) error {
 		}
 		doc.Failed = append(doc.Failed, failed{errAccess.Message, f.Path, kind})
 	}
-	c.sendNamespace(true)
+	sendNamespace(c, true)
 	if done.Next != "" {
-		c.Set("x-ms-continuation", encodeMarker([]byte(done.Next)))
+		c.Set("x-ms-continuation", endpoint.EncodeMarker([]byte(done.Next)))
 	}
 	return writeJSON(c.Request, http.StatusOK, &doc)
 }

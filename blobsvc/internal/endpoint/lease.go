@@ -1,4 +1,4 @@
-package blobsvc
+package endpoint
 
 import (
 	"net/http"
@@ -15,23 +15,23 @@ import (
 var leaseActions = map[string]state.LeaseAction{"acquire": state.LeaseAcquire, "renew": state.LeaseRenew,
 	"change": state.LeaseChange, "release": state.LeaseRelease, "break": state.LeaseBreak}
 
-// leaseRequest reads x-ms-lease-action and the headers that it needs. on is what is leased: delete permission allows to
+// LeaseRequest reads x-ms-lease-action and the headers that it needs. on is what is leased: delete permission allows to
 // break a lease, and nothing else. https://learn.microsoft.com/rest/api/storageservices/create-account-sas#blob-service
-func (c *call) leaseRequest(on auth.ResourceType) (q state.LeaseRequest, err error) {
-	action, err := c.needWord("X-Ms-Lease-Action", "acquire", "renew", "change", "release", "break")
+func (c *Call) LeaseRequest(on auth.ResourceType) (q state.LeaseRequest, err error) {
+	action, err := c.NeedWord("X-Ms-Lease-Action", "acquire", "renew", "change", "release", "break")
 	if err != nil {
 		return q, err
 	}
 	q.Action = leaseActions[action]
 	if q.Action != state.LeaseBreak {
-		if err := c.holds(auth.Need{On: on, Any: "w"}); err != nil {
+		if err := c.Holds(auth.Need{On: on, Any: "w"}); err != nil {
 			return q, err
 		}
 	}
-	if q.ID, err = c.leaseID("X-Ms-Lease-Id"); err != nil {
+	if q.ID, err = c.LeaseID("X-Ms-Lease-Id"); err != nil {
 		return q, err
 	}
-	if q.Proposed, err = c.leaseID("X-Ms-Proposed-Lease-Id"); err != nil {
+	if q.Proposed, err = c.LeaseID("X-Ms-Proposed-Lease-Id"); err != nil {
 		return q, err
 	}
 	needID := func() error {
@@ -59,7 +59,7 @@ func (c *call) leaseRequest(on auth.ResourceType) (q state.LeaseRequest, err err
 		q.Period = state.BreakPeriodDefault
 		if text := c.Header("X-Ms-Lease-Break-Period"); text != "" {
 			var ok bool
-			if q.Period, ok = parseOffset(text); !ok || q.Period > 60 {
+			if q.Period, ok = ParseOffset(text); !ok || q.Period > 60 {
 				err = wire.InvalidHeader("x-ms-lease-break-period", text)
 			}
 		}
@@ -67,9 +67,9 @@ func (c *call) leaseRequest(on auth.ResourceType) (q state.LeaseRequest, err err
 	return q, err
 }
 
-// proposedLease reads x-ms-proposed-lease-id, which must be there, and x-ms-lease-duration.
-func (c *call) proposedLease() (id string, duration int64, err error) {
-	if id, err = c.leaseID("X-Ms-Proposed-Lease-Id"); err != nil {
+// ProposedLease reads x-ms-proposed-lease-id, which must be there, and x-ms-lease-duration.
+func (c *Call) ProposedLease() (id string, duration int64, err error) {
+	if id, err = c.LeaseID("X-Ms-Proposed-Lease-Id"); err != nil {
 		return "", 0, err
 	}
 	if id == "" {
@@ -80,10 +80,10 @@ func (c *call) proposedLease() (id string, duration int64, err error) {
 }
 
 // leaseDuration reads x-ms-lease-duration: -1, or 15 to 60 seconds.
-func (c *call) leaseDuration() (int64, error) {
+func (c *Call) leaseDuration() (int64, error) {
 	text := c.Header("X-Ms-Lease-Duration")
 	if text == "" { // before 2012-02-12 there was one duration
-		if c.version() < wire.V20120212 {
+		if c.EffectiveVersion() < wire.V20120212 {
 			return 60, nil
 		}
 		return 0, wire.MissingHeader("x-ms-lease-duration")
@@ -95,9 +95,9 @@ func (c *call) leaseDuration() (int64, error) {
 	return n, nil
 }
 
-// answerLease answers an operation on a lease.
-func (c *call) answerLease(action state.LeaseAction, r *state.LeaseResult) error {
-	c.sendChanged(r.Changed)
+// AnswerLease answers an operation on a lease.
+func (c *Call) AnswerLease(action state.LeaseAction, r *state.LeaseResult) error {
+	c.SendChanged(r.Changed)
 	switch action {
 	case state.LeaseAcquire:
 		c.Set("x-ms-lease-id", r.Lease.ID)
@@ -111,19 +111,19 @@ func (c *call) answerLease(action state.LeaseAction, r *state.LeaseResult) error
 	return c.Status(http.StatusOK)
 }
 
-// leaseBlob: https://learn.microsoft.com/rest/api/storageservices/lease-blob
-func (s *Service) leaseBlob(c *call) error {
-	q, err := c.leaseRequest(auth.OnObject)
+// LeaseBlob: https://learn.microsoft.com/rest/api/storageservices/lease-blob
+func (c *Call) LeaseBlob() error {
+	q, err := c.LeaseRequest(auth.OnObject)
 	if err != nil {
 		return err
 	}
-	w, err := s.write(c)
+	w, err := c.NewWrite()
 	if err != nil {
 		return err
 	}
-	result, err := s.state.Blobs.Lease(&w, &q)
+	result, err := c.State.Blobs.Lease(&w, &q)
 	if err != nil {
 		return err
 	}
-	return c.answerLease(q.Action, &result)
+	return c.AnswerLease(q.Action, &result)
 }

@@ -1,4 +1,4 @@
-package blobsvc
+package endpoint
 
 import (
 	"errors"
@@ -16,30 +16,30 @@ import (
 // The failures that handlers find themselves. Codes, statuses and texts are Azure's.
 // https://learn.microsoft.com/rest/api/storageservices/blob-service-error-codes
 var (
-	// errInvalidRange: the range begins past the end of the blob.
-	errInvalidRange = fail(http.StatusRequestedRangeNotSatisfiable, "InvalidRange",
+	// ErrInvalidRange: the range begins past the end of the blob.
+	ErrInvalidRange = Fail(http.StatusRequestedRangeNotSatisfiable, "InvalidRange",
 		"The range specified is invalid for the current size of the resource.")
 	// errNoMajority, errUnknownOutcome: a node of a cluster without a majority, which clients try again.
 	errNoMajority = wire.ErrServerBusy.WithMessage(
 		"This node of the cluster cannot reach a majority of the nodes. Please retry your request.")
 	errUnknownOutcome = wire.ErrOperationTimedOut.WithMessage(
 		"The majority of the cluster's nodes did not answer. The operation may or may not have been completed.")
-	// errInvalidOperation: the operation is not allowed on this state or kind of resource.
-	errInvalidOperation = fail(http.StatusBadRequest, "InvalidOperation", "The specified operation is invalid.")
+	// ErrInvalidOperation: the operation is not allowed on this state or kind of resource.
+	ErrInvalidOperation = Fail(http.StatusBadRequest, "InvalidOperation", "The specified operation is invalid.")
 	// x-ms-range-get-content-md5 without a range, or over 4 MiB.
 	errRangeHashNeedsRange = wire.MissingHeader("Range")
-	errRangeHashTooLarge   = fail(http.StatusBadRequest, "OutOfRangeInput", "One of the request inputs is out of range.")
+	errRangeHashTooLarge   = Fail(http.StatusBadRequest, "OutOfRangeInput", "One of the request inputs is out of range.")
 	// errBothHashes, errBothRangeHashes: the MD5 and the CRC64 of one content.
-	errBothHashes = fail(http.StatusBadRequest, "BothCrc64AndMd5HeaderPresent",
+	errBothHashes = Fail(http.StatusBadRequest, "BothCrc64AndMd5HeaderPresent",
 		"Both the CRC64 and the MD5 header are present in the request; only one is allowed.")
-	errBothRangeHashes = fail(http.StatusBadRequest, "BothCrc64AndMd5RangeHeaderPresent",
+	errBothRangeHashes = Fail(http.StatusBadRequest, "BothCrc64AndMd5RangeHeaderPresent",
 		"Both x-ms-range-get-content-crc64 header and x-ms-range-get-content-md5 header are present.")
 	// errNoHierarchy: an expiry time in an account without blob-expiry.
-	errNoHierarchy = fail(http.StatusBadRequest, "HierarchicalNamespaceNotEnabled",
+	errNoHierarchy = Fail(http.StatusBadRequest, "HierarchicalNamespaceNotEnabled",
 		"Hierarchical namespace is not enabled for this account. Expiry times need it, or the account's setting blob-expiry.")
-	// errInvalidTag, errTagsTooMany: tags that are sent.
-	errInvalidTag  = fail(http.StatusBadRequest, "InvalidTag", "One or more of the specified tags is invalid.")
-	errTagsTooMany = fail(http.StatusBadRequest, "TagsTooLarge",
+	// ErrInvalidTag, ErrTagsTooMany: tags that are sent.
+	ErrInvalidTag  = Fail(http.StatusBadRequest, "InvalidTag", "One or more of the specified tags is invalid.")
+	ErrTagsTooMany = Fail(http.StatusBadRequest, "TagsTooLarge",
 		"The tags specified exceed the maximum permissible limit.")
 )
 
@@ -51,12 +51,12 @@ var azureErrors = wire.Answers{
 	store.ErrUnknown:      errUnknownOutcome,
 
 	// The containers.
-	state.ErrContainerNotFound: fail(http.StatusNotFound, "ContainerNotFound", "The specified container does not exist."),
-	state.ErrContainerExists: fail(http.StatusConflict, "ContainerAlreadyExists",
+	state.ErrContainerNotFound: Fail(http.StatusNotFound, "ContainerNotFound", "The specified container does not exist."),
+	state.ErrContainerExists: Fail(http.StatusConflict, "ContainerAlreadyExists",
 		"The specified container already exists."),
-	state.ErrContainerNotEmpty: fail(http.StatusConflict, "ContainerImmutableStorageWithVersioningEnabled",
+	state.ErrContainerNotEmpty: Fail(http.StatusConflict, "ContainerImmutableStorageWithVersioningEnabled",
 		"The requested operation is not allowed as the container has a immutable storage with versioning enabled."),
-	state.ErrContainerScope: fail(http.StatusForbidden, "RequestForbiddenByContainerEncryptionPolicy",
+	state.ErrContainerScope: Fail(http.StatusForbidden, "RequestForbiddenByContainerEncryptionPolicy",
 		"The request is forbidden by the container encryption policy."),
 
 	// Names.
@@ -66,196 +66,196 @@ var azureErrors = wire.Answers{
 		"The specified resource name length is not within the permissible limits."),
 
 	// Blobs of all types.
-	state.ErrBlobNotFound: fail(http.StatusNotFound, "BlobNotFound", "The specified blob does not exist."),
-	state.ErrOverwriteForbidden: fail(http.StatusForbidden, "UnauthorizedBlobOverwrite",
+	state.ErrBlobNotFound: Fail(http.StatusNotFound, "BlobNotFound", "The specified blob does not exist."),
+	state.ErrOverwriteForbidden: Fail(http.StatusForbidden, "UnauthorizedBlobOverwrite",
 		"This request is not authorized to perform blob overwrites."),
-	state.ErrBlobType: fail(http.StatusConflict, "InvalidBlobType",
+	state.ErrBlobType: Fail(http.StatusConflict, "InvalidBlobType",
 		"The blob type is invalid for this operation."),
-	state.ErrSnapshotsPresent: fail(http.StatusConflict, "SnapshotsPresent",
+	state.ErrSnapshotsPresent: Fail(http.StatusConflict, "SnapshotsPresent",
 		"This operation is not permitted because the blob has snapshots."),
-	state.ErrCurrentVersion: fail(http.StatusForbidden, "OperationNotAllowedOnRootBlob",
+	state.ErrCurrentVersion: Fail(http.StatusForbidden, "OperationNotAllowedOnRootBlob",
 		"The specified operation is not allowed on root blob."),
-	state.ErrPermanentDelete: fail(http.StatusConflict, "OperationNotAllowedOnSoftDeletedBlob",
+	state.ErrPermanentDelete: Fail(http.StatusConflict, "OperationNotAllowedOnSoftDeletedBlob",
 		"Permanent deletion is not allowed on this blob."),
-	state.ErrPermanentDeleteOff: fail(http.StatusConflict, "PermanentDeleteIsOff",
+	state.ErrPermanentDeleteOff: Fail(http.StatusConflict, "PermanentDeleteIsOff",
 		"Permanent deletion is not enabled on this account."),
-	state.ErrNotSoftDeleted: fail(http.StatusConflict, "BlobSnapshotNotSoftDeleted",
+	state.ErrNotSoftDeleted: Fail(http.StatusConflict, "BlobSnapshotNotSoftDeleted",
 		"The specified blob snapshot or version is not soft deleted."),
 
 	// Files and directories of hierarchical accounts.
-	state.ErrPathConflict: fail(http.StatusConflict, "PathConflict",
+	state.ErrPathConflict: Fail(http.StatusConflict, "PathConflict",
 		"The specified path, or an element of the path, exists and its resource type is invalid for this operation."),
-	state.ErrPathExists: fail(http.StatusConflict, "PathAlreadyExists", "The specified path already exists."),
-	state.ErrPathDepth: fail(http.StatusConflict, "PathIsTooDeep",
+	state.ErrPathExists: Fail(http.StatusConflict, "PathAlreadyExists", "The specified path already exists."),
+	state.ErrPathDepth: Fail(http.StatusConflict, "PathIsTooDeep",
 		"This operation is not permitted as the path is too deep."),
-	state.ErrDirectoryNotEmpty: fail(http.StatusConflict, "DirectoryIsNotEmpty",
+	state.ErrDirectoryNotEmpty: Fail(http.StatusConflict, "DirectoryIsNotEmpty",
 		"This operation is not permitted on a non-empty directory."),
 	state.ErrAccess:          wire.ErrAuthorizationPermissionMismatch,
-	state.ErrNotHierarchical: errNeedsTree,
-	state.ErrNamespace: fail(http.StatusConflict, "AccountBeingCreated",
+	state.ErrNotHierarchical: ErrNeedsTree,
+	state.ErrNamespace: Fail(http.StatusConflict, "AccountBeingCreated",
 		"The account has containers without the namespace of its settings, or with it."),
-	state.ErrIsDirectory: errDirectoryExpiry,
-	state.ErrFlushPosition: fail(http.StatusBadRequest, "InvalidFlushPosition",
+	state.ErrIsDirectory: ErrDirectoryExpiry,
+	state.ErrFlushPosition: Fail(http.StatusBadRequest, "InvalidFlushPosition",
 		"The uploaded data is not contiguous or the position query parameter value is not equal to the length of the file "+
 			"after appending the uploaded data."),
-	state.ErrACL: errInvalidACL,
-	state.ErrRenameSource: fail(http.StatusConflict, "InvalidRenameSourcePath",
+	state.ErrACL: ErrInvalidACL,
+	state.ErrRenameSource: Fail(http.StatusConflict, "InvalidRenameSourcePath",
 		"The source directory cannot be the same as the destination directory, nor can the destination be a subdirectory "+
 			"of the source directory."),
-	state.ErrRenameNotFound: fail(http.StatusNotFound, "SourcePathNotFound",
+	state.ErrRenameNotFound: Fail(http.StatusNotFound, "SourcePathNotFound",
 		"The source path for a rename operation does not exist."),
-	state.ErrRenameParent: fail(http.StatusNotFound, "RenameDestinationParentPathNotFound",
+	state.ErrRenameParent: Fail(http.StatusNotFound, "RenameDestinationParentPathNotFound",
 		"The parent directory of the destination path does not exist."),
-	state.ErrRenameKinds: fail(http.StatusConflict, "InvalidSourceOrDestinationResourceType",
+	state.ErrRenameKinds: Fail(http.StatusConflict, "InvalidSourceOrDestinationResourceType",
 		"The source and destination resource type must be identical."),
 
 	// Preconditions.
 	state.ErrConditionNotMet: wire.ErrConditionNotMet,
-	state.ErrTierCondition: fail(http.StatusPreconditionFailed, "AccessTierChangeTimeConditionNotMet",
+	state.ErrTierCondition: Fail(http.StatusPreconditionFailed, "AccessTierChangeTimeConditionNotMet",
 		"The condition specified using access tier change time conditional header(s) is not met."),
 	state.ErrNotModified: wire.ErrNotModified,
-	state.ErrBlobExists:  fail(http.StatusConflict, "BlobAlreadyExists", "The specified blob already exists."),
-	state.ErrUnsatisfiable: fail(http.StatusBadRequest, "UnsatisfiableCondition",
+	state.ErrBlobExists:  Fail(http.StatusConflict, "BlobAlreadyExists", "The specified blob already exists."),
+	state.ErrUnsatisfiable: Fail(http.StatusBadRequest, "UnsatisfiableCondition",
 		"The request includes an unsatisfiable condition for this operation."),
-	state.ErrAppendPosition: fail(http.StatusPreconditionFailed, "AppendPositionConditionNotMet",
+	state.ErrAppendPosition: Fail(http.StatusPreconditionFailed, "AppendPositionConditionNotMet",
 		"The append position condition specified was not met."),
-	state.ErrMaxSize: fail(http.StatusPreconditionFailed, "MaxBlobSizeConditionNotMet",
+	state.ErrMaxSize: Fail(http.StatusPreconditionFailed, "MaxBlobSizeConditionNotMet",
 		"The max blob size condition specified was not met."),
-	state.ErrSequenceNumber: fail(http.StatusPreconditionFailed, "SequenceNumberConditionNotMet",
+	state.ErrSequenceNumber: Fail(http.StatusPreconditionFailed, "SequenceNumberConditionNotMet",
 		"The sequence number condition specified was not met."),
 
 	// Content.
-	state.ErrPageRange: fail(http.StatusRequestedRangeNotSatisfiable, "InvalidPageRange",
+	state.ErrPageRange: Fail(http.StatusRequestedRangeNotSatisfiable, "InvalidPageRange",
 		"The page range specified is invalid."),
-	state.ErrBlockID: fail(http.StatusBadRequest, "InvalidBlobOrBlock",
+	state.ErrBlockID: Fail(http.StatusBadRequest, "InvalidBlobOrBlock",
 		"The specified blob or block content is invalid."),
-	state.ErrBlockList: fail(http.StatusBadRequest, "InvalidBlockList", "The specified block list is invalid."),
-	state.ErrBlockListTooLong: fail(http.StatusBadRequest, "BlockListTooLong",
+	state.ErrBlockList: Fail(http.StatusBadRequest, "InvalidBlockList", "The specified block list is invalid."),
+	state.ErrBlockListTooLong: Fail(http.StatusBadRequest, "BlockListTooLong",
 		"The block list may not contain more than 50,000 blocks."),
-	state.ErrTooManyBlocks: fail(http.StatusConflict, "BlockCountExceedsLimit",
+	state.ErrTooManyBlocks: Fail(http.StatusConflict, "BlockCountExceedsLimit",
 		"The uncommitted block count cannot exceed the maximum limit of 100,000 blocks."),
-	state.ErrTooManyAppends: fail(http.StatusConflict, "BlockCountExceedsLimit",
+	state.ErrTooManyAppends: Fail(http.StatusConflict, "BlockCountExceedsLimit",
 		"The committed block count cannot exceed the maximum limit of 50,000 blocks."),
 	// Recorded in the issues of clients and in Hadoop's sources; the reference has the first in the error codes of the
 	// Blob service.
-	state.ErrLake: fail(http.StatusConflict, "BlobOperationNotSupported", "Blob operation is not supported."),
-	state.ErrNotLakeAppend: fail(http.StatusConflict, "InvalidAppendOperation",
+	state.ErrLake: Fail(http.StatusConflict, "BlobOperationNotSupported", "Blob operation is not supported."),
+	state.ErrNotLakeAppend: Fail(http.StatusConflict, "InvalidAppendOperation",
 		"The resource was created or modified by the Azure Blob Service API and cannot be appended to by the Azure Data "+
 			"Lake Storage Service API."),
-	state.ErrNotLakeFlush: fail(http.StatusConflict, "InvalidFlushOperation",
+	state.ErrNotLakeFlush: Fail(http.StatusConflict, "InvalidFlushOperation",
 		"The resource was created or modified by the Azure Blob Service API and cannot be written to by the Azure Data "+
 			"Lake Storage Service API."),
 	// Hadoop finds by it that an append, which it repeats, had succeeded before.
-	state.ErrAppendOffset: fail(http.StatusBadRequest, "InvalidQueryParameterValue",
+	state.ErrAppendOffset: Fail(http.StatusBadRequest, "InvalidQueryParameterValue",
 		"Value for one of the query parameters specified in the request URI is invalid."),
-	state.ErrSealed: fail(http.StatusConflict, "BlobIsSealed",
+	state.ErrSealed: Fail(http.StatusConflict, "BlobIsSealed",
 		"The blob is sealed and its contents cannot be modified."),
-	state.ErrSequenceOverflow: fail(http.StatusConflict, "SequenceNumberIncrementTooLarge",
+	state.ErrSequenceOverflow: Fail(http.StatusConflict, "SequenceNumberIncrementTooLarge",
 		"The sequence number increment cannot be performed because it would result in overflow of the sequence number."),
-	state.ErrPreviousNotFound: fail(http.StatusConflict, "PreviousSnapshotNotFound",
+	state.ErrPreviousNotFound: Fail(http.StatusConflict, "PreviousSnapshotNotFound",
 		"The previous snapshot is not found."),
-	state.ErrPreviousNewer: fail(http.StatusBadRequest, "PreviousSnapshotCannotBeNewer",
+	state.ErrPreviousNewer: Fail(http.StatusBadRequest, "PreviousSnapshotCannotBeNewer",
 		"The prevsnapshot query parameter value cannot be newer than snapshot query parameter value."),
 
 	// Lease operations.
-	state.ErrLeasePresent: fail(http.StatusConflict, "LeaseAlreadyPresent", "There is already a lease present."),
-	state.ErrLeaseBreakingAcquire: fail(http.StatusConflict, "LeaseIsBreakingAndCannotBeAcquired",
+	state.ErrLeasePresent: Fail(http.StatusConflict, "LeaseAlreadyPresent", "There is already a lease present."),
+	state.ErrLeaseBreakingAcquire: Fail(http.StatusConflict, "LeaseIsBreakingAndCannotBeAcquired",
 		"The lease ID matched, but the lease is currently in breaking state and cannot be acquired until it is broken."),
-	state.ErrLeaseBreakingChange: fail(http.StatusConflict, "LeaseIsBreakingAndCannotBeChanged",
+	state.ErrLeaseBreakingChange: Fail(http.StatusConflict, "LeaseIsBreakingAndCannotBeChanged",
 		"The lease ID matched, but the lease is currently in breaking state and cannot be changed."),
-	state.ErrLeaseBroken: fail(http.StatusConflict, "LeaseIsBrokenAndCannotBeRenewed",
+	state.ErrLeaseBroken: Fail(http.StatusConflict, "LeaseIsBrokenAndCannotBeRenewed",
 		"The lease ID matched, but the lease has been broken explicitly and cannot be renewed."),
-	state.ErrNoLease: fail(http.StatusConflict, "LeaseNotPresentWithLeaseOperation",
+	state.ErrNoLease: Fail(http.StatusConflict, "LeaseNotPresentWithLeaseOperation",
 		"There is currently no lease on the resource."),
-	state.ErrLeaseID: fail(http.StatusConflict, "LeaseIdMismatchWithLeaseOperation",
+	state.ErrLeaseID: Fail(http.StatusConflict, "LeaseIdMismatchWithLeaseOperation",
 		"The lease ID specified did not match the lease ID for the resource."),
 
 	// Other operations on leased resources.
-	state.ErrBlobLeaseMissing: fail(http.StatusPreconditionFailed, "LeaseIdMissing",
+	state.ErrBlobLeaseMissing: Fail(http.StatusPreconditionFailed, "LeaseIdMissing",
 		"There is currently a lease on the blob and no lease ID was specified in the request."),
-	state.ErrBlobLeaseMismatch: fail(http.StatusPreconditionFailed, "LeaseIdMismatchWithBlobOperation",
+	state.ErrBlobLeaseMismatch: Fail(http.StatusPreconditionFailed, "LeaseIdMismatchWithBlobOperation",
 		"The lease ID specified did not match the lease ID for the blob."),
-	state.ErrBlobLeaseLost: fail(http.StatusPreconditionFailed, "LeaseLost",
+	state.ErrBlobLeaseLost: Fail(http.StatusPreconditionFailed, "LeaseLost",
 		"A lease ID was specified, but the lease for the blob has expired."),
-	state.ErrBlobNoLease: fail(http.StatusPreconditionFailed, "LeaseNotPresentWithBlobOperation",
+	state.ErrBlobNoLease: Fail(http.StatusPreconditionFailed, "LeaseNotPresentWithBlobOperation",
 		"There is currently no lease on the blob."),
-	state.ErrContainerLeaseMissing: fail(http.StatusPreconditionFailed, "LeaseIdMissing",
+	state.ErrContainerLeaseMissing: Fail(http.StatusPreconditionFailed, "LeaseIdMissing",
 		"There is currently a lease on the container and no lease ID was specified in the request."),
-	state.ErrContainerLeaseMismatch: fail(http.StatusPreconditionFailed, "LeaseIdMismatchWithContainerOperation",
+	state.ErrContainerLeaseMismatch: Fail(http.StatusPreconditionFailed, "LeaseIdMismatchWithContainerOperation",
 		"The lease ID specified did not match the lease ID for the container."),
-	state.ErrContainerLeaseLost: fail(http.StatusPreconditionFailed, "LeaseLost",
+	state.ErrContainerLeaseLost: Fail(http.StatusPreconditionFailed, "LeaseLost",
 		"A lease ID was specified, but the lease for the container has expired."),
-	state.ErrContainerNoLease: fail(http.StatusPreconditionFailed, "LeaseNotPresentWithContainerOperation",
+	state.ErrContainerNoLease: Fail(http.StatusPreconditionFailed, "LeaseNotPresentWithContainerOperation",
 		"There is currently no lease on the container."),
 
 	// Copies.
-	state.ErrCopyPending: fail(http.StatusConflict, "PendingCopyOperation",
+	state.ErrCopyPending: Fail(http.StatusConflict, "PendingCopyOperation",
 		"There is currently a pending copy operation."),
-	state.ErrNoCopyPending: fail(http.StatusConflict, "NoPendingCopyOperation",
+	state.ErrNoCopyPending: Fail(http.StatusConflict, "NoPendingCopyOperation",
 		"There is currently no pending copy operation."),
-	state.ErrCopyID: fail(http.StatusConflict, "CopyIdMismatch",
+	state.ErrCopyID: Fail(http.StatusConflict, "CopyIdMismatch",
 		"The specified copy ID did not match the copy ID for the pending copy operation."),
-	state.ErrFiniteLease: fail(http.StatusPreconditionFailed, "InfiniteLeaseDurationRequired",
+	state.ErrFiniteLease: Fail(http.StatusPreconditionFailed, "InfiniteLeaseDurationRequired",
 		"The lease ID matched, but the specified lease must be an infinite-duration lease."),
-	state.ErrSourceType: fail(http.StatusConflict, "InvalidSourceBlobType",
+	state.ErrSourceType: Fail(http.StatusConflict, "InvalidSourceBlobType",
 		"The copy source blob type is invalid for this operation."),
 	// https://github.com/Azure/azure-sdk-for-go/issues/20942
-	state.ErrSyncSourceType: fail(http.StatusConflict, "CannotVerifyCopySource",
+	state.ErrSyncSourceType: Fail(http.StatusConflict, "CannotVerifyCopySource",
 		"The copy source must be a block blob."),
-	state.ErrSourceTooLarge: fail(http.StatusConflict, "CopySourceSizeExceeded",
+	state.ErrSourceTooLarge: Fail(http.StatusConflict, "CopySourceSizeExceeded",
 		"The source of a synchronous copy is larger than 256 MiB."),
 	state.ErrSourceMD5: wire.ErrMD5Mismatch,
 	state.ErrCopyEncryption: wire.ErrNotImplemented.WithMessage(
 		"Copies of page and append blobs to another encryption scope are not implemented."),
-	state.ErrIncremental: fail(http.StatusConflict, "OperationNotAllowedOnIncrementalCopyBlob",
+	state.ErrIncremental: Fail(http.StatusConflict, "OperationNotAllowedOnIncrementalCopyBlob",
 		"The specified operation is not allowed on an incremental copy blob."),
-	state.ErrIncrementalSource: fail(http.StatusConflict, "IncrementalCopyBlobMismatch",
+	state.ErrIncrementalSource: Fail(http.StatusConflict, "IncrementalCopyBlobMismatch",
 		"The specified source blob is different than the copy source of the existing incremental copy blob."),
-	state.ErrIncrementalEarlier: fail(http.StatusConflict, "IncrementalCopyOfEarlierSnapshotNotAllowed",
+	state.ErrIncrementalEarlier: Fail(http.StatusConflict, "IncrementalCopyOfEarlierSnapshotNotAllowed",
 		"The specified snapshot is earlier than the last snapshot copied into the incremental copy blob."),
-	state.ErrIncrementalNoSnapshot: fail(http.StatusConflict, "IncrementalCopySourceMustBeSnapshot",
+	state.ErrIncrementalNoSnapshot: Fail(http.StatusConflict, "IncrementalCopySourceMustBeSnapshot",
 		"The source for incremental copy request must be a snapshot."),
-	state.ErrCopyGone: fail(http.StatusConflict, "NoPendingCopyOperation",
+	state.ErrCopyGone: Fail(http.StatusConflict, "NoPendingCopyOperation",
 		"There is currently no pending copy operation."),
 
 	// Tiers.
-	state.ErrTier: fail(http.StatusBadRequest, "InvalidBlobTier",
+	state.ErrTier: Fail(http.StatusBadRequest, "InvalidBlobTier",
 		"The specified blob tier is invalid for the blob type."),
-	state.ErrArchived: fail(http.StatusConflict, "BlobArchived",
+	state.ErrArchived: Fail(http.StatusConflict, "BlobArchived",
 		"This operation is not permitted on an archived blob."),
-	state.ErrArchivedRecord: fail(http.StatusConflict, "BlobOperationNotSupported",
+	state.ErrArchivedRecord: Fail(http.StatusConflict, "BlobOperationNotSupported",
 		"The specified operation is not supported on an archived snapshot or version."),
-	state.ErrRehydrating: fail(http.StatusConflict, "BlobBeingRehydrated",
+	state.ErrRehydrating: Fail(http.StatusConflict, "BlobBeingRehydrated",
 		"This operation is not permitted because the blob is being rehydrated."),
 
 	// Immutability. Azure does not document the code for a container that is not enabled.
-	state.ErrImmutable: fail(http.StatusConflict, "BlobImmutableDueToPolicy",
+	state.ErrImmutable: Fail(http.StatusConflict, "BlobImmutableDueToPolicy",
 		"This operation is not permitted as the blob is immutable due to a policy."),
-	state.ErrLegalHold: fail(http.StatusConflict, "BlobImmutableDueToLegalHold",
+	state.ErrLegalHold: Fail(http.StatusConflict, "BlobImmutableDueToLegalHold",
 		"This operation is not permitted as the blob is immutable due to one or more legal holds."),
-	state.ErrPolicyLocked: fail(http.StatusConflict, "ImmutabilityPolicyDeleteOnLockedPolicy",
+	state.ErrPolicyLocked: Fail(http.StatusConflict, "ImmutabilityPolicyDeleteOnLockedPolicy",
 		"The immutability policy is locked and cannot be deleted."),
-	state.ErrNotImmutable: fail(http.StatusConflict, "ImmutableStorageWithVersioningNotEnabled",
+	state.ErrNotImmutable: Fail(http.StatusConflict, "ImmutableStorageWithVersioningNotEnabled",
 		"The container is not enabled for immutable storage with versioning."),
 
 	// Encryption. Azure answers to a missing scope as to a missing key, and to a key for a blob in a scope as to a wrong
 	// one (recorded); that it does so to a wrong scope is an assumption.
-	encryption.ErrKeyMissing: fail(http.StatusConflict, "BlobUsesCustomerSpecifiedEncryption",
+	encryption.ErrKeyMissing: Fail(http.StatusConflict, "BlobUsesCustomerSpecifiedEncryption",
 		"The blob is encrypted with customer specified encryption, but it was not provided in the request."),
-	encryption.ErrKeyUnused: fail(http.StatusConflict, "BlobDoesNotUseCustomerSpecifiedEncryption",
+	encryption.ErrKeyUnused: Fail(http.StatusConflict, "BlobDoesNotUseCustomerSpecifiedEncryption",
 		"The blob is not encrypted with customer specified encryption, but one was provided in the request."),
-	encryption.ErrKeyMismatch: fail(http.StatusConflict, "BlobCustomerSpecifiedEncryptionMismatch",
+	encryption.ErrKeyMismatch: Fail(http.StatusConflict, "BlobCustomerSpecifiedEncryptionMismatch",
 		"The given customer specified encryption does not match the encryption used to encrypt the blob."),
-	encryption.ErrScopeNotFound: fail(http.StatusConflict, "EncryptionScopeNotAvailable",
+	encryption.ErrScopeNotFound: Fail(http.StatusConflict, "EncryptionScopeNotAvailable",
 		"The given encryption scope is not available."),
-	encryption.ErrScopeDisabled: fail(http.StatusForbidden, "EncryptionScopeDisabled",
+	encryption.ErrScopeDisabled: Fail(http.StatusForbidden, "EncryptionScopeDisabled",
 		"The specified encryption scope is disabled."),
-	encryption.ErrScopeMismatch: fail(http.StatusConflict, "BlobCustomerSpecifiedEncryptionMismatch",
+	encryption.ErrScopeMismatch: Fail(http.StatusConflict, "BlobCustomerSpecifiedEncryptionMismatch",
 		"The given customer specified encryption does not match the encryption used to encrypt the blob."),
 }
 
-// azureError returns the Azure error that answers err; err itself if it has none and is a defect.
-func azureError(err error) error {
+// AzureError returns the Azure error that answers err; err itself if it has none and is a defect.
+func AzureError(err error) error {
 	var (
 		body *content.BodyError
 		rng  *state.RangeError
@@ -264,18 +264,19 @@ func azureError(err error) error {
 	case errors.As(err, &body):
 		return wire.BodyError(body.Err)
 	case errors.As(err, &rng):
-		return errInvalidRange.WithHeader("Content-Range", "bytes */"+strconv.FormatInt(rng.Length, 10))
+		return ErrInvalidRange.WithHeader("Content-Range", "bytes */"+strconv.FormatInt(rng.Length, 10))
 	}
 	return azureErrors.Of(err)
 }
 
-func fail(status int, code, message string) *wire.Error {
+// Fail returns an error of the protocol.
+func Fail(status int, code, message string) *wire.Error {
 	return &wire.Error{Status: status, Code: code, Message: message}
 }
 
-// copyError returns the error of Copy Blob for its source: a condition that does not hold has its own code, unless it
+// CopyError returns the error of Copy Blob for its source: a condition that does not hold has its own code, unless it
 // is one on tags (recorded).
-func copyError(err error) error {
+func CopyError(err error) error {
 	var src *state.SourceError
 	switch {
 	case !errors.As(err, &src):
@@ -289,15 +290,16 @@ func copyError(err error) error {
 }
 
 // errSourceConditionNotMet: a conditional header of the source does not hold.
-var errSourceConditionNotMet = fail(http.StatusPreconditionFailed, "SourceConditionNotMet",
+var errSourceConditionNotMet = Fail(http.StatusPreconditionFailed, "SourceConditionNotMet",
 	"The source condition specified using HTTP conditional header(s) is not met.")
 
-var errDirectoryExpiry = fail(http.StatusBadRequest, "ExpiryNotSupportedForDirectory",
+// ErrDirectoryExpiry: an expiry time for a directory.
+var ErrDirectoryExpiry = Fail(http.StatusBadRequest, "ExpiryNotSupportedForDirectory",
 	"Set expiry is not supported for a directory.")
 
-// errNeedsTree: an operation of accounts with a hierarchical namespace.
-var errNeedsTree = fail(http.StatusBadRequest, "HierarchicalNamespaceNotEnabled",
+// ErrNeedsTree: an operation of accounts with a hierarchical namespace.
+var ErrNeedsTree = Fail(http.StatusBadRequest, "HierarchicalNamespaceNotEnabled",
 	"Hierarchical namespace is not enabled for this account.")
 
-// errInvalidACL: an access control list that cannot be read.
-var errInvalidACL = fail(http.StatusBadRequest, "InvalidInput", "The access control list value is invalid.")
+// ErrInvalidACL: an access control list that cannot be read.
+var ErrInvalidACL = Fail(http.StatusBadRequest, "InvalidInput", "The access control list value is invalid.")

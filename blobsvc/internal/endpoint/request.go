@@ -1,0 +1,251 @@
+package endpoint
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/posix"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/eventlog"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
+)
+
+// Parsing of requests into the values of package state: the resource, the conditions, the rights and the settings.
+
+// Ticks is the time of the request in ticks.
+func (c *Call) Ticks() ticks.Ticks { return ticks.Of(c.Now) }
+
+// Ref names the base blob of the request.
+func (c *Call) Ref() state.Ref {
+	return state.Ref{Account: c.Account, Container: c.Container, Blob: c.Blob, Caller: c.Caller()}
+}
+
+// NewUnconditionalWrite returns the parameters of a change of the blob in the request, without preconditions.
+func (c *Call) NewUnconditionalWrite() state.Write {
+	return state.Write{Ref: c.Ref(), Now: c.Now, Policy: c.Policy(c.Account),
+		Rights:     state.Rights{Overwrite: c.Holds(OfWrites) == nil},
+		Origin:     eventlog.Origin{Operation: c.Operation, RequestID: c.ID, ClientRequestID: c.ClientID, Base: c.Base},
+		Encryption: state.EncryptionRequest{Key: c.Key}}
+}
+
+// NewWrite returns the parameters of a change of the blob in the request.
+func (c *Call) NewWrite() (w state.Write, err error) {
+	w = c.NewUnconditionalWrite()
+	w.If, err = c.preconditions()
+	return w, err
+}
+
+// NewWriteAt is NewWrite for operations on snapshots and versions as well.
+func (c *Call) NewWriteAt() (w state.Write, err error) {
+	if w, err = c.NewWrite(); err != nil {
+		return w, err
+	}
+	w.At, err = c.Address()
+	return w, err
+}
+
+// NewWriteExisting is NewWrite for operations that add content to a blob that exists, and may name its encryption
+// scope.
+func (c *Call) NewWriteExisting() (w state.Write, err error) {
+	if w, err = c.NewWrite(); err != nil {
+		return w, err
+	}
+	err = c.EncryptionScope(&w.Encryption)
+	return w, err
+}
+
+// NewRead returns the parameters of a read of the blob, snapshot or version in the request.
+func (c *Call) NewRead() (r state.Read, err error) {
+	r = state.Read{Ref: c.Ref(), Now: c.Now, Key: c.Key, Want: posix.Read}
+	if r.If, err = c.preconditions(); err != nil {
+		return r, err
+	}
+	r.At, err = c.Address()
+	return r, err
+}
+
+// preconditions reads the conditional headers, x-ms-if-tags and x-ms-lease-id.
+func (c *Call) preconditions() (p state.Preconditions, err error) {
+	conditions, err := c.Conditions()
+	if err != nil {
+		return p, err
+	}
+	p.Conditions = state.Conditions(conditions)
+	if p.LeaseID, err = c.LeaseID("X-Ms-Lease-Id"); err != nil {
+		return p, err
+	}
+	if s := c.Header("X-Ms-If-Tags"); s != "" {
+		if err := c.HoldsTags(); err != nil {
+			return p, err
+		}
+		p.Tags, err = ParseTagCondition("x-ms-if-tags", s)
+	}
+	return p, err
+}
+
+// ParseTagCondition parses the value of x-ms-if-tags or x-ms-source-if-tags.
+func ParseTagCondition(header, s string) (*state.TagQuery, error) {
+	q, err := state.ParseTagQuery(s, true)
+	if err != nil {
+		return nil, wire.InvalidHeader(header, s)
+	}
+	return q, nil
+}
+
+// ParseGUID returns the canonical form of a GUID: 32 digits, with hyphens or without, in braces or not. Package uuid
+// alone accepts any two characters in place of the braces.
+func ParseGUID(s string) (string, bool) {
+	id, err := uuid.Parse(s)
+	if err != nil || len(s) == 38 && (s[0] != '{' || s[37] != '}') {
+		return "", false
+	}
+	return id.String(), true
+}
+
+// LeaseID reads a header with a lease ID, a GUID in any of its usual forms.
+func (c *Call) LeaseID(header string) (string, error) {
+	s := c.Header(header)
+	if s == "" {
+		return "", nil
+	}
+	id, ok := ParseGUID(s)
+	if !ok {
+		return "", wire.InvalidHeader(header, s)
+	}
+	return id, nil
+}
+
+// ParseOffset reads a decimal number without a sign.
+func ParseOffset(s string) (int64, bool) {
+	if s == "" || s[0] < '0' || s[0] > '9' {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	return n, err == nil
+}
+
+// EffectiveVersion returns the version of the request. Without x-ms-version it is the latest.
+func (c *Call) EffectiveVersion() wire.Version {
+	if c.Version == 0 {
+		return wire.LatestVersion()
+	}
+	return c.Version
+}
+
+// AnswerVersion returns the version whose headers the answer has. Azure answers an anonymous request without
+// x-ms-version as the version in which containers became public (recorded), unless the account has a default version.
+// https://learn.microsoft.com/rest/api/storageservices/versioning-for-the-azure-storage-services#requests-via-anonymous-access
+func (c *Call) AnswerVersion() wire.Version {
+	if c.Version == 0 && c.Identity.Mechanism == auth.Anonymous {
+		return v20090919
+	}
+	return c.EffectiveVersion()
+}
+
+// ByVersion returns the limit, in bytes, of the request's version.
+func (c *Call) ByVersion(v2019, v2016, before int64) int64 {
+	switch v := c.EffectiveVersion(); {
+	case v >= wire.V20191212:
+		return v2019
+	case v >= v20160531:
+		return v2016
+	}
+	return before
+}
+
+// Azure takes the words of enumerations in any case, as far as clients show: the legacy client for .NET sends Max,
+// Increment, Update and Clear, the one for Python True, the one for Java COMMITTED, where the reference has lower case.
+
+// Word reads a header with a word of an enumeration, in any case. It returns the word as known has it, "" for an absent
+// or empty header, and an error for other words.
+func (c *Call) Word(header string, known ...string) (string, error) {
+	s := c.Header(header)
+	if s == "" {
+		return "", nil
+	}
+	for _, k := range known {
+		if strings.EqualFold(s, k) {
+			return k, nil
+		}
+	}
+	return "", wire.InvalidHeader(header, s)
+}
+
+// NeedWord is word for a header that must be there.
+func (c *Call) NeedWord(header string, known ...string) (string, error) {
+	if c.Header(header) == "" {
+		return "", wire.MissingHeader(header)
+	}
+	return c.Word(header, known...)
+}
+
+// Flag reads a header that is true or false, in any case. sent reports whether it is there and not empty.
+func (c *Call) Flag(header string) (value, sent bool, err error) {
+	s, err := c.Word(header, "true", "false")
+	return s == "true", s != "", err
+}
+
+// RequestRange reads x-ms-range, or Range if that is absent. ok is false if the request names no range, or one that
+// cannot be parsed: Azure answers such a read with the whole.
+// https://learn.microsoft.com/rest/api/storageservices/specifying-the-range-header-for-blob-service-operations
+func (c *Call) RequestRange() (r state.Range, ok bool) { return ParseRange(c.RangeHeader()) }
+
+// RangeHeader is x-ms-range, or Range if that is absent.
+func (c *Call) RangeHeader() string {
+	if s := c.Header("X-Ms-Range"); s != "" {
+		return s
+	}
+	return c.Header("Range")
+}
+
+// ParseRange reads bytes=start-end or bytes=start-. Azure knows neither suffix ranges nor several in one header.
+func ParseRange(s string) (r state.Range, ok bool) {
+	s, ok = strings.CutPrefix(s, "bytes=")
+	if !ok {
+		return r, false
+	}
+	first, last, ok := strings.Cut(s, "-")
+	if !ok {
+		return r, false
+	}
+	if r.Start, ok = ParseOffset(first); !ok {
+		return r, false
+	}
+	if last == "" {
+		r.End = state.OpenEnd
+		return r, true
+	}
+	r.End, ok = ParseOffset(last)
+	return r, ok && r.End >= r.Start
+}
+
+// Service versions at which the Blob service's behaviour changes. Package wire has the versions that affect several
+// services. https://learn.microsoft.com/rest/api/storageservices/previous-azure-storage-service-versions
+const (
+	v20090919 wire.Version = 20090919 // public containers
+	V20110818 wire.Version = 20110818 // quoted entity tags, Accept-Ranges
+	v20120212 wire.Version = 20120212 // states of leases
+	v20160531 wire.Version = 20160531 // blocks of 100 MiB, blobs of 256 MiB in one request
+	V20171109 wire.Version = 20171109 // the creation time of blobs
+	V20190202 wire.Version = 20190202 // CRC64, encryption scopes of containers
+	V20190707 wire.Version = 20190707 // hierarchical namespaces
+	V20191010 wire.Version = 20191010 // IDs of versions (recorded; the reference says 2019-12-12)
+	V20191212 wire.Version = 20191212 // the kind of what exists, which Hadoop asks for
+	V20200210 wire.Version = 20200210 // creation times of paths
+	V20200612 wire.Version = 20200612 // owners of paths on the Blob endpoint
+	V20201002 wire.Version = 20201002 // immutable storage with versioning
+	V20210212 wire.Version = 20210212 // encoded names in listings
+	V20201206 wire.Version = 20201206 // encryption scopes of paths
+	V20210410 wire.Version = 20210410 // hashes of appended content
+	V20211202 wire.Version = 20211202 // Copy Blob From URL says that its content is encrypted
+	V20221102 wire.Version = 20221102 // append blocks of 100 MiB
+	V20230803 wire.Version = 20230803 // access control lists of paths
+	V20231103 wire.Version = 20231103 // the codes of conditions of Put Blob From URL
+	V20240804 wire.Version = 20240804 // the code of conditions on the destination of Copy Blob
+	V20260606 wire.Version = 20260606 // the tier Smart, permission to create for Put Block
+	V20261006 wire.Version = 20261006 // tiers in Get Blob, CRC64 beside MD5, listings in the Arrow format
+)

@@ -1,0 +1,35 @@
+package endpoint
+
+import (
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
+	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
+	"github.com/lazuli-storage/lazuli/internal/azure/properties"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+)
+
+// Storage holds what the requests to both endpoints read and change.
+type Storage struct {
+	State      *state.Store
+	Accounts   *auth.Accounts
+	Properties *properties.Registry
+	Scopes     *encryption.Scopes
+	// Wake begins a round of background work, after a change that leaves much to remove.
+	Wake func()
+}
+
+// Config completes the configuration of an endpoint by what both have in common: who may do what, the errors, and the
+// XML answers to them. The caller sets Operations, Resolve and Common, and may replace Render and Before.
+func Config[S any](s S, storage *Storage) frontend.Config[S, *Call] {
+	return frontend.Config[S, *Call]{
+		Service: wire.Blob,
+		State:   s,
+		Render:  wire.RenderXML,
+		Admit:   func(_ S, c *Call, id auth.Identity, need auth.Need) error { return c.AdmitCaller(id, need) },
+		Policy:  func(_ S, c *Call, id string) (auth.Policy, bool, error) { return c.StoredPolicy(id) },
+		Before:  func(_ S, r *wire.Request) { storage.Before(r) },
+		Errors:  AzureError,
+		Lists:   func(_ S, c *Call, id auth.Identity, need auth.Need) bool { return c.LeftToLists(id, need) },
+	}
+}
