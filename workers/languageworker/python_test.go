@@ -127,6 +127,44 @@ func TestPython(t *testing.T) {
 	}
 }
 
+// With azurefunctions-extensions-http-fastapi requests and responses are streams; arguments are clients of the SDK with
+// azurefunctions-extensions-bindings-blob.
+func TestPythonStreamsAndClients(t *testing.T) {
+	t.Parallel()
+	r := run(t, pythonConfig(t, lazulitest.Start(t).ConnectionString(), "fastapi", nil))
+	response, err := http.Get(r.url + "/api/stream")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	first := make([]byte, len("first "))
+	if _, err := io.ReadFull(response.Body, first); err != nil || string(first) != "first " {
+		t.Fatalf("the beginning of a response that goes on: %q, %v", first, err)
+	}
+	uploaded, body := r.get(t, "/api/upload/a?x=1", strings.Repeat("0123456789", 1<<20))
+	if uploaded.StatusCode != 201 || body != `{"size":10485760,"x":"1"}` ||
+		!strings.HasPrefix(uploaded.Header.Get("Set-Cookie"), "a=b;") {
+		t.Errorf("%d %v %q", uploaded.StatusCode, uploaded.Header, body)
+	}
+	if rest, err := io.ReadAll(response.Body); err != nil || string(rest) != "last" {
+		t.Errorf("the rest of it: %q, %v", rest, err)
+	}
+	if response, _ := r.get(t, "/api/fails", ""); response.StatusCode != 500 {
+		t.Errorf("a function that fails: %d", response.StatusCode)
+	}
+	service := r.storage.Blobs.ServiceClient()
+	for _, name := range []string{"incoming", "copies"} {
+		if _, err := service.CreateContainer(t.Context(), name, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := service.NewContainerClient("incoming").NewBlockBlobClient("a.txt").UploadBuffer(t.Context(),
+		[]byte("text"), nil); err != nil {
+		t.Fatal(err)
+	}
+	check.Eventually(t, func() bool { return r.fetch(t, "/api/list") == `["a.txt4text"]` }, "the copy of a blob")
+}
+
 // Messages are neither lost nor given up while worker processes are killed again and again.
 func TestPythonKills(t *testing.T) {
 	t.Parallel()

@@ -210,7 +210,8 @@ class Worker:
             )
         )
         responses = stream(iter(self.outgoing.get, None))
-        asyncio.run(self.serve(responses))
+        # Not asyncio.run, at whose end other tasks of the app, such as its HTTP server's, complain.
+        asyncio.new_event_loop().run_until_complete(self.serve(responses))
         os._exit(0)  # Threads of functions may run for ever.
 
     async def serve(self, responses):
@@ -229,6 +230,10 @@ class Worker:
 
         threading.Thread(target=receive, daemon=True, name="host").start()
         await done.wait()
+        running = list(self.running.values())
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
 
     def dispatch(self, message, done):
         kind = message.WhichOneof("content")
