@@ -31,7 +31,22 @@ type functionApp struct {
 	Problem   string `json:"-"` // why it does not answer
 	Dir       string
 	Language  string
+	Workers   []workerProcess
 	Functions []appFunction
+}
+
+// workerProcess is a customhandler.WorkerProcess.
+type workerProcess struct {
+	PID, Running int
+	Milliseconds *float64
+}
+
+// Took returns the time of its answer.
+func (w workerProcess) Took() string {
+	if w.Milliseconds == nil {
+		return "no answer within a second"
+	}
+	return fmt.Sprintf("answers in %.1f ms", *w.Milliseconds)
 }
 
 // appFunction is a customhandler.FunctionStatus.

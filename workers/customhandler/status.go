@@ -34,7 +34,9 @@ type Status struct {
 	// Origin is where the host listens, such as http://localhost:7071; empty before Run.
 	Origin string `json:"origin"`
 	// Language is the FUNCTIONS_WORKER_RUNTIME, such as "python" or "node", or "custom".
-	Language  string           `json:"language"`
+	Language string `json:"language"`
+	// Workers are the processes of the language worker.
+	Workers   []WorkerProcess  `json:"workers,omitempty"`
 	Functions []FunctionStatus `json:"functions"`
 }
 
@@ -188,11 +190,15 @@ func (i *invocationPast) add(r slog.Record) {
 	i.Logs = append(i.Logs, LogRecord{r.Time, r.Level.String(), text})
 }
 
-// Status returns the state of the functions.
-func (h *Host) Status() Status {
+// Status returns the state of the functions, and of the processes that run them.
+func (h *Host) Status(ctx context.Context) Status {
+	s := Status{Dir: h.project.dir, Language: h.project.host.runtime}
+	if h.project.worker != nil {
+		s.Workers = h.project.worker.Processes(ctx)
+	}
 	h.past.mu.Lock()
 	defer h.past.mu.Unlock()
-	s := Status{Dir: h.project.dir, Origin: h.past.origin, Language: h.project.host.runtime}
+	s.Origin = h.past.origin
 	if s.Language == "" {
 		s.Language = "custom"
 	}
@@ -421,7 +427,9 @@ func NewStatusHandler(h *Host) http.Handler {
 	refuse := func(w http.ResponseWriter, status int, message string) {
 		writeJSON(w, status, map[string]string{"error": message})
 	}
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, h.Status()) })
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
+		writeJSON(w, http.StatusOK, h.Status(r.Context()))
+	})
 	mux.HandleFunc("GET /{function}", func(w http.ResponseWriter, r *http.Request) {
 		s, err := h.FunctionStatus(r.PathValue("function"))
 		if err != nil {

@@ -205,5 +205,5 @@ func TestWarmup(t *testing.T) {
 	if a := next(t, calls); a.path != "/Warm" {
 		t.Errorf("asked at %s", a.path)
 	}
-	eventually(t, "the call ends", func() bool { return r.Status().Functions[0].Succeeded == 1 })
+	eventually(t, "the call ends", func() bool { return r.Status(t.Context()).Functions[0].Succeeded == 1 })
 }

@@ -52,8 +52,20 @@ type WorkerApp interface {
 	// Invoke calls a function. It waits until a worker is ready. An error of FunctionError means that
 	// the function has failed, other ones that the worker has.
 	Invoke(ctx context.Context, call *Invocation) (*Result, error)
+	// Processes asks the processes that take invocations for their state. It takes a second at most.
+	Processes(ctx context.Context) []WorkerProcess
 	// Close ends the processes of an app that is not run.
 	Close()
+}
+
+// WorkerProcess is the state of a language worker's process.
+type WorkerProcess struct {
+	PID int `json:"pid"`
+	// Running counts the invocations that it has.
+	Running int `json:"running"`
+	// Milliseconds is the time that it took to answer a question; nil if it has not within a second, because code that
+	// does not wait occupies it, or cannot be asked.
+	Milliseconds *float64 `json:"milliseconds"`
 }
 
 // WorkerFunction is a function as the worker knows it.

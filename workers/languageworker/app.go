@@ -269,6 +269,20 @@ func (a *App) Invoke(ctx context.Context, call *customhandler.Invocation) (*cust
 	}
 }
 
+// Processes implements customhandler.WorkerApp.
+func (a *App) Processes(ctx context.Context) []customhandler.WorkerProcess {
+	a.mu.Lock()
+	ready := slices.Clone(a.ready)
+	a.mu.Unlock()
+	list := make([]customhandler.WorkerProcess, len(ready))
+	var all sync.WaitGroup
+	for i, w := range ready {
+		all.Go(func() { list[i] = w.status(ctx) })
+	}
+	all.Wait()
+	return list
+}
+
 // describe returns the service of the protocol.
 func (a *App) describe() *grpc.ServiceDesc {
 	return &grpc.ServiceDesc{ServiceName: "AzureFunctionsRpcMessages.FunctionRpc", HandlerType: (*any)(nil),

@@ -61,6 +61,9 @@ var testFunctions = map[string][]string{
 	"client": {`{"type": "httpTrigger", "direction": "IN", "name": "req", "authLevel": "ANONYMOUS", "route": "client/{name}"}`,
 		`{"type": "blob", "direction": "IN", "name": "item", "path": "blobs/{name}", "connection": "AzureWebJobsStorage", "properties": {"supportsDeferredBinding": true}}`,
 		`{"type": "http", "direction": "OUT", "name": "$return"}`},
+	"container": {`{"type": "httpTrigger", "direction": "IN", "name": "req", "authLevel": "ANONYMOUS", "route": "client"}`,
+		`{"type": "blob", "direction": "IN", "name": "item", "path": "blobs", "connection": "AzureWebJobsStorage", "properties": {"supportsDeferredBinding": true}}`,
+		`{"type": "http", "direction": "OUT", "name": "$return"}`},
 	"flaky": {`{"type": "httpTrigger", "direction": "IN", "name": "req", "authLevel": "ANONYMOUS"}`,
 		`{"type": "http", "direction": "OUT", "name": "$return"}`},
 }
@@ -142,10 +145,15 @@ func (w *testWorker) handle(m *rpc.StreamingMessage) {
 		if w.is("http") {
 			hello.Capabilities["HttpUri"] = w.listen()
 		}
+		if w.is("status") || w.is("mute") {
+			hello.Capabilities["WorkerStatus"] = "true"
+		}
 		if w.is("collection") {
 			hello.Capabilities["SupportsLoadResponseCollection"] = "true"
 		}
 		answer.Content = &rpc.StreamingMessage_WorkerInitResponse{WorkerInitResponse: hello}
+	case m.GetWorkerStatusRequest() != nil && w.is("status"):
+		answer.Content = &rpc.StreamingMessage_WorkerStatusResponse{WorkerStatusResponse: &rpc.WorkerStatusResponse{}}
 	case m.GetFunctionsMetadataRequest() != nil:
 		found := &rpc.FunctionMetadataResponse{Result: success, UseDefaultMetadataIndexing: w.is("files")}
 		for name, bindings := range testFunctions {
@@ -268,7 +276,7 @@ func (w *testWorker) invoke(r *rpc.InvocationRequest) *rpc.InvocationResponse {
 			select {}
 		}
 		response.OutputData = append(response.OutputData, out)
-	case "client":
+	case "client", "container":
 		m := inputs["item"].GetModelBindingData()
 		response.ReturnValue = text(m.GetVersion() + " " + m.GetSource() + " " + string(m.GetContent()))
 	case "pid":

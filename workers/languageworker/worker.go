@@ -214,10 +214,37 @@ func (w *worker) died() error {
 func (w *worker) ask(ctx context.Context, m *rpc.StreamingMessage) (*rpc.StreamingMessage, error) {
 	m.RequestId = uuid.NewString()
 	reply := w.expect(m.RequestId)
+	defer func() {
+		w.mu.Lock()
+		delete(w.replies, m.RequestId)
+		w.mu.Unlock()
+	}()
 	if err := w.write(m); err != nil {
 		return nil, fmt.Errorf("send to the worker: %w", err)
 	}
 	return w.wait(ctx, reply)
+}
+
+// statusTimeout bounds how long a worker may take to answer a WorkerStatusRequest.
+const statusTimeout = time.Second
+
+// status asks the worker for its state.
+func (w *worker) status(ctx context.Context) customhandler.WorkerProcess {
+	w.mu.Lock()
+	s := customhandler.WorkerProcess{PID: w.process.Pid(), Running: len(w.calls)}
+	w.mu.Unlock()
+	if w.capabilities["WorkerStatus"] == "" {
+		return s
+	}
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	began := time.Now()
+	if _, err := w.ask(ctx, &rpc.StreamingMessage{Content: &rpc.StreamingMessage_WorkerStatusRequest{
+		WorkerStatusRequest: &rpc.WorkerStatusRequest{}}}); err == nil {
+		took := float64(time.Since(began).Microseconds()) / 1000
+		s.Milliseconds = &took
+	}
+	return s
 }
 
 // greet does what comes before the first invocation, except that functions are loaded.

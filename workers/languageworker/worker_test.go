@@ -168,6 +168,24 @@ func TestAppsThatCannotStart(t *testing.T) {
 	}
 }
 
+// The processes are asked for their state, and one that does not answer has none.
+func TestProcesses(t *testing.T) {
+	t.Parallel()
+	for _, special := range []string{"status", "mute"} {
+		r := run(t, config(t, "", special, nil, "FUNCTIONS_WORKER_PROCESS_COUNT=2"))
+		check.Eventually(t, func() bool { return strings.Count(r.log.String(), "the worker is ready") == 2 }, "two workers")
+		workers := r.Status(t.Context()).Workers
+		if len(workers) != 2 || workers[0].PID == workers[1].PID {
+			t.Errorf("%s: %v", special, workers)
+		}
+		for _, w := range workers {
+			if (w.Milliseconds != nil) != (special == "status") || w.PID == 0 || w.Running != 0 {
+				t.Errorf("%s: %+v", special, w)
+			}
+		}
+	}
+}
+
 // A binding of which the worker makes a client of the SDK names the blob.
 func TestClientOfTheSDK(t *testing.T) {
 	t.Parallel()
@@ -175,5 +193,8 @@ func TestClientOfTheSDK(t *testing.T) {
 	const want = `1.0 AzureStorageBlobs {"Connection":"AzureWebJobsStorage","ContainerName":"blobs","BlobName":"a.txt"}`
 	if response, body := r.get(t, "/api/client/a.txt", ""); response.StatusCode != 200 || body != want {
 		t.Errorf("%d %s", response.StatusCode, body)
+	}
+	if _, body := r.get(t, "/api/client", ""); body != strings.Replace(want, "a.txt", "", 1) {
+		t.Errorf("a client of a container: %s", body)
 	}
 }
