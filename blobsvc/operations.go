@@ -9,11 +9,6 @@ import (
 
 type op = frontend.Operation[*Service, *call]
 
-// both is an operation that the dfs endpoint has as well.
-func both(do func(*call) error) func(*Service, *call) error {
-	return func(_ *Service, c *call) error { return do(c) }
-}
-
 const (
 	get     = http.MethodGet
 	head    = http.MethodHead
@@ -95,7 +90,7 @@ var operations = []op{
 		Do:    (*Service).setContainerACL},
 	{Name: "DeleteContainer", Method: del, On: endpoint.OnContainer, Restype: "container",
 		Needs: endpoint.OnContainerByAccount("d"),
-		Do:    both((*call).DeleteContainer)},
+		Do:    endpoint.Both[*Service]((*call).DeleteContainer)},
 	{Name: "RestoreContainer", Method: put, On: endpoint.OnContainer, Comp: "undelete", Restype: "container",
 		Needs: endpoint.OnContainerByAccount("w"), Do: (*Service).restoreContainer},
 	{Name: "RenameContainer", Method: put, On: endpoint.OnContainer, Comp: "rename", Restype: "container",
@@ -137,7 +132,7 @@ var operations = []op{
 	{Name: "SetBlobTags", Method: put, On: endpoint.OnBlob, Comp: "tags", Needs: endpoint.OnRecord("t"),
 		Do: (*Service).setBlobTags},
 	{Name: "LeaseBlob", Method: put, On: endpoint.OnBlob, Comp: "lease", Needs: endpoint.OnObject("wd"),
-		Do: both((*call).LeaseBlob)},
+		Do: endpoint.Both[*Service]((*call).LeaseBlob)},
 	{Name: "SnapshotBlob", Method: put, On: endpoint.OnBlob, Comp: "snapshot", Needs: endpoint.OnObject("cw"),
 		Do: (*Service).snapshotBlob},
 	{Name: "CopyBlob", Method: put, On: endpoint.OnBlob, Has: []string{copySourceHeader},
@@ -151,11 +146,11 @@ var operations = []op{
 	{Name: "DeleteBlob", Method: del, On: endpoint.OnBlob, Needs: endpoint.OnRecord(endpoint.DeleteLetters),
 		Do: (*Service).deleteBlob},
 	{Name: "UndeleteBlob", Method: put, On: endpoint.OnBlob, Comp: "undelete", Needs: endpoint.OnObject("w"),
-		Do: both((*call).UndeleteBlob)},
+		Do: endpoint.Both[*Service]((*call).UndeleteBlob)},
 	{Name: "SetBlobTier", Method: put, On: endpoint.OnBlob, Comp: "tier", Needs: endpoint.OnRecord("w"),
 		Do: (*Service).setBlobTier},
 	{Name: "SetBlobExpiry", Method: put, On: endpoint.OnBlob, Comp: "expiry", Needs: endpoint.OnObject("w"),
-		Do: both((*call).SetBlobExpiry)},
+		Do: endpoint.Both[*Service]((*call).SetBlobExpiry)},
 	{Name: "SetBlobImmutabilityPolicy", Method: put, On: endpoint.OnBlob, Comp: "immutabilitypolicies",
 		Needs: endpoint.Immutable,
 		Do:    (*Service).setImmutabilityPolicy},

@@ -3,7 +3,6 @@ package workers
 import (
 	"context"
 	"log/slog"
-	"os"
 	"time"
 )
 
@@ -71,9 +70,6 @@ func FromContext(ctx context.Context) (*InvocationContext, bool) {
 // NewLogHandler returns a slog.Handler that adds invocation_id, function_name and trigger_type to records that are
 // logged with a handler's context, and passes all records to next.
 func NewLogHandler(next slog.Handler) slog.Handler { return logHandler{next} }
-
-// NewLogger returns a logger that writes text to standard error through NewLogHandler.
-func NewLogger() *slog.Logger { return slog.New(NewLogHandler(slog.NewTextHandler(os.Stderr, nil))) }
 
 type logHandler struct{ slog.Handler }
 

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"context"
 	"io"
 	"mime"
 	"net/http"
@@ -81,28 +82,20 @@ func (d *dashboard) changeContainers(w http.ResponseWriter, r *http.Request) err
 	if err != nil {
 		return err
 	}
-	name, account := strings.TrimSpace(r.PostFormValue("name")), r.PathValue("account")
-	switch r.PostFormValue("action") {
-	case "create":
-		if _, err := client.CreateContainer(r.Context(), name, nil); err != nil {
-			return err
-		}
-		return back(w, r, link("accounts", account, "containers", name), "created")
-	case "delete":
-		if err := removeChosen(r, func(name string) error {
-			_, err := client.DeleteContainer(r.Context(), name, nil)
-			return err
-		}); err != nil {
-			return err
-		}
-		return back(w, r, link("accounts", account, "containers"), "deleted")
-	case "restore":
+	if r.PostFormValue("action") == "restore" {
+		name := strings.TrimSpace(r.PostFormValue("name"))
 		if _, err := client.RestoreContainer(r.Context(), name, r.PostFormValue("version"), nil); err != nil {
 			return err
 		}
-		return back(w, r, link("accounts", account, "containers"), "restored")
+		return back(w, r, link("accounts", r.PathValue("account"), "containers"), "restored")
 	}
-	return errAction
+	return changeList(w, r, "containers", func(ctx context.Context, name string) error {
+		_, err := client.CreateContainer(ctx, name, nil)
+		return err
+	}, func(ctx context.Context, name string) error {
+		_, err := client.DeleteContainer(ctx, name, nil)
+		return err
+	})
 }
 
 var errAction = problem{http.StatusBadRequest, "The form has no action that the page knows",

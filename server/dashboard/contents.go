@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"context"
 	"net/http"
 	"strings"
 
@@ -102,6 +103,27 @@ func atLeast(n int, more bool) string {
 
 var errNothingChosen = problem{http.StatusBadRequest, "Nothing is chosen",
 	"Choose in the first column of the list."}
+
+// changeList creates the resource that the form of a list names, or removes those that are chosen. list is the part of
+// the list's address.
+func changeList(w http.ResponseWriter, r *http.Request, list string, create,
+	remove func(ctx context.Context, name string) error) error {
+	here := []string{"accounts", r.PathValue("account"), list}
+	switch r.PostFormValue("action") {
+	case "create":
+		name := strings.TrimSpace(r.PostFormValue("name"))
+		if err := create(r.Context(), name); err != nil {
+			return err
+		}
+		return back(w, r, link(append(here, name)...), "created")
+	case "delete":
+		if err := removeChosen(r, func(name string) error { return remove(r.Context(), name) }); err != nil {
+			return err
+		}
+		return back(w, r, link(here...), "deleted")
+	}
+	return errAction
+}
 
 // removeChosen calls remove for each name that a list's form has chosen.
 func removeChosen(r *http.Request, remove func(name string) error) error {

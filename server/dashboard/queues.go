@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
 	"regexp"
@@ -78,24 +79,13 @@ func (d *dashboard) changeQueues(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	name := strings.TrimSpace(r.PostFormValue("name"))
-	switch r.PostFormValue("action") {
-	case "create":
-	case "delete":
-		if err := removeChosen(r, func(name string) error {
-			_, err := client.DeleteQueue(r.Context(), name, nil)
-			return err
-		}); err != nil {
-			return err
-		}
-		return back(w, r, link("accounts", r.PathValue("account"), "queues"), "deleted")
-	default:
-		return errAction
-	}
-	if _, err := client.CreateQueue(r.Context(), name, nil); err != nil {
+	return changeList(w, r, "queues", func(ctx context.Context, name string) error {
+		_, err := client.CreateQueue(ctx, name, nil)
 		return err
-	}
-	return back(w, r, link("accounts", r.PathValue("account"), "queues", name), "created")
+	}, func(ctx context.Context, name string) error {
+		_, err := client.DeleteQueue(ctx, name, nil)
+		return err
+	})
 }
 
 // messageRow is a message on the page of a queue.

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -47,30 +48,19 @@ func (d *dashboard) tables(w http.ResponseWriter, r *http.Request) error {
 		tablesPage{Names: names, Next: ptr.Value(got.NextTableName)})
 }
 
-// changeTables creates a table.
+// changeTables creates a table, or deletes those that are chosen.
 func (d *dashboard) changeTables(w http.ResponseWriter, r *http.Request) error {
 	client, err := d.tableClient(r)
 	if err != nil {
 		return err
 	}
-	name := strings.TrimSpace(r.PostFormValue("name"))
-	switch r.PostFormValue("action") {
-	case "create":
-	case "delete":
-		if err := removeChosen(r, func(name string) error {
-			_, err := client.DeleteTable(r.Context(), name, nil)
-			return err
-		}); err != nil {
-			return err
-		}
-		return back(w, r, link("accounts", r.PathValue("account"), "tables"), "deleted")
-	default:
-		return errAction
-	}
-	if _, err := client.CreateTable(r.Context(), name, nil); err != nil {
+	return changeList(w, r, "tables", func(ctx context.Context, name string) error {
+		_, err := client.CreateTable(ctx, name, nil)
 		return err
-	}
-	return back(w, r, link("accounts", r.PathValue("account"), "tables", name), "created")
+	}, func(ctx context.Context, name string) error {
+		_, err := client.DeleteTable(ctx, name, nil)
+		return err
+	})
 }
 
 // cell is a property of an entity.

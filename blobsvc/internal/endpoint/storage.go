@@ -33,3 +33,8 @@ func Config[S any](s S, storage *Storage) frontend.Config[S, *Call] {
 		Lists:   func(_ S, c *Call, id auth.Identity, need auth.Need) bool { return c.LeftToLists(id, need) },
 	}
 }
+
+// Both returns the handler, in an endpoint's table, of an operation that both endpoints have.
+func Both[S any](do func(*Call) error) func(S, *Call) error {
+	return func(_ S, c *Call) error { return do(c) }
+}

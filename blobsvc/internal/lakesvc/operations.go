@@ -10,11 +10,6 @@ import (
 
 type op = frontend.Operation[*Service, *call]
 
-// both is an operation that the Blob endpoint has as well.
-func both(do func(*call) error) func(*Service, *call) error {
-	return func(_ *Service, c *call) error { return do(c) }
-}
-
 const (
 	get     = http.MethodGet
 	head    = http.MethodHead
@@ -57,7 +52,7 @@ var operations = []op{
 		Do:    (*Service).getFilesystemProperties},
 	{Name: "FilesystemDelete", Method: del, On: endpoint.OnContainer, Restype: "filesystem",
 		Needs: endpoint.OnContainerByAccount("d"),
-		Do:    both((*call).DeleteContainer)},
+		Do:    endpoint.Both[*Service]((*call).DeleteContainer)},
 	{Name: "PathList", Method: get, On: endpoint.OnContainer, Restype: "filesystem", Needs: endpoint.ListContainer,
 		Do: (*Service).listPaths},
 
@@ -97,9 +92,9 @@ var operations = []op{
 	{Name: "PathDelete", Method: del, On: endpoint.OnBlob, Needs: endpoint.OnObject("d"), Do: (*Service).deletePath},
 	{Name: "PathLease", Method: post, On: endpoint.OnBlob, Needs: endpoint.OnObject("wd"), Do: (*Service).leasePath},
 	{Name: "PathSetExpiry", Method: put, On: endpoint.OnBlob, Comp: "expiry", Needs: endpoint.OnObject("w"),
-		Do: both((*call).SetBlobExpiry)},
+		Do: endpoint.Both[*Service]((*call).SetBlobExpiry)},
 	{Name: "PathUndelete", Method: put, On: endpoint.OnBlob, Comp: "undelete", Needs: endpoint.OnObject("w"),
-		Do: both((*call).UndeleteBlob)},
+		Do: endpoint.Both[*Service]((*call).UndeleteBlob)},
 	{Name: "PreflightPath", Method: options, On: endpoint.OnBlob, Needs: endpoint.Everyone, Do: (*Service).preflight},
 }
 

@@ -143,9 +143,3 @@ func XMLCharset(label string, in io.Reader) (io.Reader, error) {
 	}
 	return nil, errors.New("only UTF-8 and ASCII are read")
 }
-
-// MD5 returns the base64 of b's MD5, the value of Content-MD5.
-func MD5(b []byte) string {
-	sum := md5.Sum(b)
-	return base64.StdEncoding.EncodeToString(sum[:])
-}

@@ -105,12 +105,8 @@ func (e *exporter) describe(ctx context.Context, client *container.Client, r *Re
 		return err
 	}
 	for _, p := range acl.SignedIdentifiers {
-		policy := Policy{ID: ptr.Value(p.ID)}
-		if p.AccessPolicy != nil {
-			policy.Start, policy.Expiry, policy.Permission = ptr.Value(p.AccessPolicy.Start), ptr.Value(p.AccessPolicy.Expiry),
-				ptr.Value(p.AccessPolicy.Permission)
-		}
-		r.Policies = append(r.Policies, policy)
+		q := ptr.Value(p.AccessPolicy)
+		r.Policies = append(r.Policies, newPolicy(p.ID, q.Start, q.Expiry, q.Permission))
 	}
 	return nil
 }

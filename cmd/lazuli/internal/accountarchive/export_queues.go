@@ -64,12 +64,8 @@ func (e *exporter) queue(ctx context.Context, r *Resource) error {
 		return err
 	}
 	for _, p := range acl.SignedIdentifiers {
-		policy := Policy{ID: ptr.Value(p.ID)}
-		if p.AccessPolicy != nil {
-			policy.Start, policy.Expiry, policy.Permission = ptr.Value(p.AccessPolicy.Start), ptr.Value(p.AccessPolicy.Expiry),
-				ptr.Value(p.AccessPolicy.Permission)
-		}
-		r.Policies = append(r.Policies, policy)
+		q := ptr.Value(p.AccessPolicy)
+		r.Policies = append(r.Policies, newPolicy(p.ID, q.Start, q.Expiry, q.Permission))
 	}
 	w := e.newSegmentWriter(r, "jsonl")
 	defer w.abandon()
@@ -107,6 +103,11 @@ func (e *exporter) policies(r *Resource, err error) error {
 		return nil
 	}
 	return err
+}
+
+// newPolicy returns a stored access policy of any of the SDKs.
+func newPolicy(id *string, start, expiry *time.Time, permission *string) Policy {
+	return Policy{ID: ptr.Value(id), Start: ptr.Value(start), Expiry: ptr.Value(expiry), Permission: ptr.Value(permission)}
 }
 
 // visibility is the time that received messages are hidden. Receiving ends before the first of them becomes visible

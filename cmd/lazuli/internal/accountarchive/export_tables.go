@@ -27,12 +27,8 @@ func (e *exporter) table(ctx context.Context, r *Resource) error {
 			return err
 		}
 		for _, p := range acl.SignedIdentifiers {
-			policy := Policy{ID: ptr.Value(p.ID)}
-			if p.AccessPolicy != nil {
-				policy.Start, policy.Expiry, policy.Permission = ptr.Value(p.AccessPolicy.Start), ptr.Value(p.AccessPolicy.Expiry),
-					ptr.Value(p.AccessPolicy.Permission)
-			}
-			r.Policies = append(r.Policies, policy)
+			q := ptr.Value(p.AccessPolicy)
+			r.Policies = append(r.Policies, newPolicy(p.ID, q.Start, q.Expiry, q.Permission))
 		}
 	}
 	w := e.newSegmentWriter(r, "jsonl")
