@@ -127,7 +127,7 @@ func (s *Service) flushPath(c *call) error {
 	if f.Lease, err = pathLease(c); err != nil {
 		return err
 	}
-	if f.Headers, err = lakeHeaders(c); err != nil {
+	if f.Headers, err = fileHeaders(c); err != nil {
 		return err
 	}
 	w, err := c.NewWrite()

@@ -14,9 +14,9 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// lakeProperties reads x-ms-properties: "name=value,..." with values in base64. sent is set if the header is there,
+// readMetadata reads x-ms-properties: "name=value,..." with values in base64. sent is set if the header is there,
 // which may be empty.
-func lakeProperties(c *call) (list []state.Meta, sent bool, err error) {
+func readMetadata(c *call) (list []state.Meta, sent bool, err error) {
 	const header = "X-Ms-Properties"
 	s := c.Header(header)
 	if s == "" {
@@ -42,8 +42,8 @@ func lakeProperties(c *call) (list []state.Meta, sent bool, err error) {
 	return list, true, nil
 }
 
-// sendLakeProperties sets x-ms-properties.
-func sendLakeProperties(c *call, list []state.Meta) {
+// sendMetadata sets x-ms-properties.
+func sendMetadata(c *call, list []state.Meta) {
 	var b strings.Builder
 	for i, m := range list {
 		if i > 0 {
@@ -100,7 +100,7 @@ func (s *Service) listFilesystems(c *call) error {
 
 // createFilesystem: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/filesystem/create
 func (s *Service) createFilesystem(c *call) error {
-	metadata, _, err := lakeProperties(c)
+	metadata, _, err := readMetadata(c)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (s *Service) createFilesystem(c *call) error {
 // setFilesystemProperties:
 // https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/filesystem/set-properties
 func (s *Service) setFilesystemProperties(c *call) error {
-	metadata, _, err := lakeProperties(c)
+	metadata, _, err := readMetadata(c)
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (s *Service) getFilesystemProperties(c *call) error {
 		return err
 	}
 	c.SendChanged(rec.Changed)
-	sendLakeProperties(c, rec.Metadata)
+	sendMetadata(c, rec.Metadata)
 	sendNamespace(c, rec.Hierarchical())
 	c.Set("x-ms-default-encryption-scope", encryption.ID{Scope: rec.Scope}.ScopeName())
 	c.Set("x-ms-deny-encryption-scope-override", strconv.FormatBool(rec.OnlyScope))

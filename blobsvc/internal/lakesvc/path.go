@@ -14,8 +14,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// lakeHeaders reads the headers with the properties of a file. change sets those that were sent; it is nil if none was.
-func lakeHeaders(c *call) (change func(*state.Headers), err error) {
+// fileHeaders reads the headers with the properties of a file. change sets those that were sent; it is nil if none was.
+func fileHeaders(c *call) (change func(*state.Headers), err error) {
 	var sum string
 	sumSent := c.HasHeader("X-Ms-Content-Md5")
 	if s := c.Header("X-Ms-Content-Md5"); s != "" {
@@ -145,10 +145,10 @@ func (s *Service) createPath(c *call, directory bool) error {
 		return err
 	}
 	b := state.Blob{Kind: kind, Headers: state.Headers{ContentType: endpoint.DefaultType}, Lake: !directory}
-	if b.Metadata, _, err = lakeProperties(c); err != nil {
+	if b.Metadata, _, err = readMetadata(c); err != nil {
 		return err
 	}
-	headers, err := lakeHeaders(c)
+	headers, err := fileHeaders(c)
 	if err != nil {
 		return err
 	}
@@ -365,14 +365,14 @@ func (s *Service) renamePath(c *call) error {
 		return err
 	}
 	var changes state.RenameChanges
-	metadata, _, err := lakeProperties(c)
+	metadata, _, err := readMetadata(c)
 	if err != nil {
 		return err
 	}
 	if metadata != nil {
 		changes.Metadata = &metadata
 	}
-	if _, err := lakeHeaders(c); err != nil { // which a rename leaves as they are (recorded)
+	if _, err := fileHeaders(c); err != nil { // which a rename leaves as they are (recorded)
 		return err
 	}
 	result, err := s.State.Paths.Rename(&w, &src, &changes)
@@ -405,11 +405,11 @@ func (s *Service) setPathProperties(c *call) error {
 	if err != nil {
 		return err
 	}
-	headers, err := lakeHeaders(c)
+	headers, err := fileHeaders(c)
 	if err != nil {
 		return err
 	}
-	metadata, sent, err := lakeProperties(c)
+	metadata, sent, err := readMetadata(c)
 	if err != nil {
 		return err
 	}
@@ -479,7 +479,7 @@ func sendPath(c *call, b *state.Blob) {
 func sendFullPath(c *call, b *state.Blob, metadata []state.Meta) {
 	sendPath(c, b)
 	c.SendLease(b.Lease)
-	sendLakeProperties(c, metadata)
+	sendMetadata(c, metadata)
 	c.Set("x-ms-server-encrypted", "true")
 	c.Set("x-ms-creation-time", b.Created.RFC1123())
 	c.SendEncryption(b.Encryption)

@@ -76,7 +76,7 @@ func (s *Service) resolve(r *wire.Request) (*call, frontend.Level, error) {
 
 // render answers with an error in the form of the dfs endpoint.
 func render(r *wire.Request, e *wire.Error) {
-	e = lakeError(e)
+	e = ownError(e)
 	r.SetReason(e)
 	h := r.Out.Header()
 	h["x-ms-error-code"] = []string{e.Code}
@@ -121,8 +121,8 @@ func writeJSON(r *wire.Request, status int, doc any) error {
 	return nil
 }
 
-// otherErrors are the errors of the Blob service that have another code here.
-var otherErrors = map[string]*wire.Error{
+// ownErrors are the errors of the Blob service that have another code here.
+var ownErrors = map[string]*wire.Error{
 	"ContainerNotFound": endpoint.Fail(http.StatusNotFound, "FilesystemNotFound",
 		"The specified filesystem does not exist."),
 	"ContainerAlreadyExists": endpoint.Fail(http.StatusConflict, "FilesystemAlreadyExists",
@@ -140,9 +140,9 @@ var otherErrors = map[string]*wire.Error{
 	"UnsatisfiableCondition": wire.ErrConditionNotMet,
 }
 
-// lakeError is the form of an error on the dfs endpoint.
-func lakeError(e *wire.Error) *wire.Error {
-	if other := otherErrors[e.Code]; other != nil {
+// ownError is the form of an error on the dfs endpoint.
+func ownError(e *wire.Error) *wire.Error {
+	if other := ownErrors[e.Code]; other != nil {
 		c := *other
 		c.Headers = slices.Clone(e.Headers)
 		return &c
