@@ -4,6 +4,8 @@ import (
 	"flag"
 	"os"
 	"testing"
+
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 // modelChecks is the number of random sequences that of operations a comparison with a model tries, unless the flag
@@ -12,6 +14,6 @@ const modelChecks = "40"
 
 func TestMain(m *testing.M) {
 	_ = flag.Set("rapid.checks", modelChecks)
-	flag.Parse()
+	check.MoreParallel(4) // many tests wait, for disks and copies
 	os.Exit(m.Run())
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/lazuli-storage/lazuli/cmd/internal/bench"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli-lab/internal/chaos"
 	"github.com/lazuli-storage/lazuli/internal/killrig"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 // folder has the program that the tests run.
@@ -23,6 +24,7 @@ func TestMain(m *testing.M) {
 	if folder, err = os.MkdirTemp("", "lazuli-lab-test"); err != nil {
 		panic(err)
 	}
+	check.MoreParallel(6) // most tests wait, for elections and servers that start
 	code := m.Run()
 	_ = os.RemoveAll(folder)
 	os.Exit(code)

@@ -11,6 +11,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
 	"github.com/lazuli-storage/lazuli/internal/killrig"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 const (
@@ -30,6 +31,7 @@ func TestMain(m *testing.M) {
 	if folder, err = os.MkdirTemp("", "lazuli-crashtest"); err != nil {
 		panic(err)
 	}
+	check.MoreParallel(6) // most tests wait, for elections and servers that start
 	code := m.Run()
 	os.RemoveAll(folder)
 	os.Exit(code)

@@ -363,7 +363,7 @@ func (p *powerTest) step(n int, e crashimage.Event, d *crashimage.Disk) error {
 	return nil
 }
 
-// wanted reports whether an image is checked. The long form checks all. The short one checks every other sync, and
+// wanted reports whether an image is checked. The long form checks all. The short one checks a third of the syncs, and
 // leaves most out where a write was added that has not been synced, since a later sync is checked.
 func (p *powerTest) wanted(n int, e crashimage.Event, v crashimage.Variant) bool {
 	if p.long {
@@ -373,11 +373,11 @@ func (p *powerTest) wanted(n int, e crashimage.Event, v crashimage.Variant) bool
 	oneOf := func(m int) bool { return rand.New(rand.NewPCG(uint64(n), uint64(v))).IntN(m) == 0 }
 	switch {
 	case e.Kind == crashimage.Sync && v == crashimage.Synced:
-		return !strings.HasSuffix(e.Path, "index.db") && oneOf(2)
+		return !strings.HasSuffix(e.Path, "index.db") && oneOf(3)
 	case e.Kind == crashimage.Remove, e.Kind == crashimage.Rename:
 		return block
 	case e.Kind == crashimage.Write, e.Kind == crashimage.Sync:
-		return oneOf(60)
+		return oneOf(90)
 	}
 	return false
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/storage/peering"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/server"
 )
 
@@ -30,6 +31,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, runChild(text))
 		os.Exit(1) // it should have been killed
 	}
+	check.MoreParallel(4) // most tests wait, for elections and nodes that start
 	os.Exit(m.Run())
 }
 
