@@ -403,14 +403,11 @@ func (b *Backend) GetOrchestrationMetadata(ctx context.Context, id api.InstanceI
 	if err := b.ready(); err != nil {
 		return nil, err
 	}
-	row, err := b.instances.get(ctx, string(id))
-	if err != nil {
-		return nil, err
-	}
-	if row == nil {
+	row, m, err := b.instances.described(ctx, string(id))
+	if err == nil && row == nil {
 		return nil, api.ErrInstanceNotFound
 	}
-	return b.instances.metadata(ctx, row, true)
+	return m, err
 }
 
 // AbandonOrchestrationWorkItem implements backend.Backend.

@@ -150,6 +150,10 @@ func (c *Client) instance(ctx context.Context, r *instanceRow, payloads bool) (*
 	if err != nil {
 		return nil, err
 	}
+	return newInstance(r, m), nil
+}
+
+func newInstance(r *instanceRow, m *api.OrchestrationMetadata) *Instance {
 	i := &Instance{ID: string(m.InstanceID), Name: m.Name, Status: statusText(m.RuntimeStatus), Created: m.CreatedAt,
 		LastUpdated: m.LastUpdatedAt,
 		Parent:      r.ParentInstanceID, Input: m.SerializedInput, Output: m.SerializedOutput,
@@ -161,7 +165,7 @@ func (c *Client) instance(ctx context.Context, r *instanceRow, payloads bool) (*
 	if d := m.FailureDetails; d != nil {
 		i.FailureType, i.FailureMessage, i.failure = d.ErrorType, d.ErrorMessage, d
 	}
-	return i, nil
+	return i
 }
 
 // Get returns an instance with its payloads.
@@ -169,14 +173,14 @@ func (c *Client) Get(ctx context.Context, id string) (*Instance, error) {
 	if err := checkInstanceID(id); err != nil {
 		return nil, err
 	}
-	row, err := c.b.instances.get(ctx, id)
+	row, m, err := c.b.instances.described(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	if row == nil {
 		return nil, ErrInstanceNotFound
 	}
-	return c.instance(ctx, row, true)
+	return newInstance(row, m), nil
 }
 
 // Bounds of the polling interval of Wait, on a service that lets no request wait.
@@ -221,7 +225,11 @@ func (c *Client) wait(ctx context.Context, id, filter string, until func(*Instan
 		asked := time.Now()
 		row, waited := c.await(ctx, id, filter, changed)
 		if row != nil {
-			if i, err := c.instance(ctx, row, true); err != nil || until(i) {
+			i, err := c.instance(ctx, row, true)
+			if errors.Is(err, errNoPayload) {
+				i, err = c.Get(ctx, id)
+			}
+			if err != nil || until(i) {
 				forget()
 				return i, err
 			}
@@ -399,6 +407,11 @@ func (c *Client) listed(ctx context.Context, text []byte, payloads bool) (*Insta
 			FailureMessage: err.Error()}, nil
 	}
 	i, err := c.instance(ctx, r, payloads)
+	if errors.Is(err, errNoPayload) {
+		if now, m, err := c.b.instances.described(ctx, instanceOf(r.PartitionKey)); err == nil && now != nil {
+			return newInstance(now, m), nil
+		}
+	}
 	var corrupt *CorruptError
 	if errors.As(err, &corrupt) || errors.Is(err, errNoPayload) {
 		return &Instance{ID: instanceOf(r.PartitionKey), Name: r.Name, Status: statusText(r.status()), Created: r.CreatedTime,

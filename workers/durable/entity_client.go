@@ -168,7 +168,14 @@ func (c *Client) QueryEntities(ctx context.Context, q EntityQuery) (*EntityPage,
 	page := &EntityPage{Continuation: next.text()}
 	for _, r := range rows {
 		if q.State {
-			if err := c.b.entities.store.fill(ctx, r); err != nil {
+			err := c.b.entities.store.fill(ctx, r)
+			if errors.Is(err, errNoPayload) { // A commit may have deleted the blob after the page was read.
+				r, err = c.b.entities.store.get(ctx, instanceOf(r.PartitionKey), true)
+				if err == nil && r.etag == "" {
+					continue // The entity was removed meanwhile.
+				}
+			}
+			if err != nil {
 				return nil, err
 			}
 		}

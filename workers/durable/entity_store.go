@@ -85,12 +85,27 @@ type entityStore struct {
 }
 
 // get returns an entity's row, which has no ETag if it does not exist, with its state if that is wanted, or the order
-// that a removed entity has left.
+// that a removed entity has left. A commit may delete the blob of a state after its row was read: the row is read again
+// until it refers to a blob that is there, or is the same.
 func (s entityStore) get(ctx context.Context, id string, state bool) (*entityRow, error) {
+	for before := azcore.ETag(""); ; {
+		r, err := s.row(ctx, id, state)
+		if err != nil || !state {
+			return r, err
+		}
+		if err = s.fill(ctx, r); !errors.Is(err, errNoPayload) || r.etag == before {
+			return r, err
+		}
+		before = r.etag
+	}
+}
+
+// row returns an entity's row without the blob of its state. tail says whether the order of a removed entity is wanted.
+func (s entityStore) row(ctx context.Context, id string, tail bool) (*entityRow, error) {
 	got, err := s.table.GetEntity(ctx, partitionKey(id), entityKey, nil)
 	if isNotFound(err) {
 		r := &entityRow{PartitionKey: partitionKey(id), Epoch: rand.Text()}
-		if state {
+		if tail {
 			r.Order, err = s.tail(ctx, id)
 			return r, err
 		}
@@ -104,10 +119,7 @@ func (s entityStore) get(ctx context.Context, id string, state bool) (*entityRow
 		return nil, corrupt(id, nil, fmt.Errorf("the row in Entities: %w", err))
 	}
 	r.etag = got.ETag
-	if state {
-		err = s.fill(ctx, r)
-	}
-	return r, err
+	return r, nil
 }
 
 // tail returns the place of the last message that a removed entity has sent to an entity.

@@ -216,6 +216,15 @@ func (s histories) tryRead(ctx context.Context, instance string) (*history, erro
 			return h, corrupt(instance, h, fmt.Errorf("row %s is missing", rowKey(i)))
 		}
 		e, err := s.event(ctx, &rows[i])
+		if errors.Is(err, errNoPayload) { // A commit may have deleted the blob after the rows were read.
+			now, err := s.table.GetEntity(ctx, key, sentinelKey, nil)
+			if isNotFound(err) || err == nil && now.ETag != h.etag {
+				return nil, errMoved
+			}
+			if err != nil {
+				return nil, fmt.Errorf("durable: read the history of %q: %w", instance, err)
+			}
+		}
 		if err != nil {
 			if errors.Is(err, errNoPayload) || errors.Is(err, errBadRow) {
 				return h, corrupt(instance, h, fmt.Errorf("row %s: %w", rowKey(i), err))

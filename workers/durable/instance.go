@@ -185,10 +185,10 @@ func (s instances) start(ctx context.Context, instance string, e *Event, blob st
 	return r, nil
 }
 
-// setPayload sets the column to a text, or names the blob that has it.
+// setPayload sets the column to a text, or names the blob that has it. The row has its execution and checkpoint.
 func (s instances) setPayload(ctx context.Context, row entity, instance, column, text, blob string) error {
 	if blob == "" && (len(text) > inlineLimit || !plain(text)) {
-		blob = payloadName(instance, "", text)
+		blob = payloadName(instance, fmt.Sprintf("%s-%v-%v", column, row["ExecutionId"], row["Checkpoint"]), text)
 		if err := s.payloads.put(ctx, blob, text); err != nil {
 			return err
 		}
@@ -312,6 +312,23 @@ func (s instances) remove(ctx context.Context, instance string, etag azcore.ETag
 		return fmt.Errorf("durable: delete the instance %q: %w", instance, err)
 	}
 	return nil
+}
+
+// described returns the metadata of an instance with its payloads, and its row, nil if it does not exist. A commit may
+// delete the blob of a payload after the row was read: the row is read again until its blobs are there, or it is the
+// same.
+func (s instances) described(ctx context.Context, instance string) (*instanceRow, *api.OrchestrationMetadata, error) {
+	for before := azcore.ETag(""); ; {
+		r, err := s.get(ctx, instance)
+		if err != nil || r == nil {
+			return nil, nil, err
+		}
+		m, err := s.metadata(ctx, r, true)
+		if !errors.Is(err, errNoPayload) || r.etag == before {
+			return r, m, err
+		}
+		before = r.etag
+	}
 }
 
 // metadata converts a row, with its payloads if they are wanted.

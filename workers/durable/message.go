@@ -75,13 +75,23 @@ func (m *message) left(now time.Time) time.Duration {
 // errBadMessage: the text is not one of ours, or has been damaged.
 var errBadMessage = errors.New("the message is not readable")
 
+// payloadName returns the name of the message's payload.
+func (m *message) payloadName(text string) string {
+	scope := m.Execution
+	if scope == "" { // It comes from outside.
+		h := hashID(m.ID)
+		scope = fmt.Sprintf("-%x", h[:8])
+	}
+	return payloadName(m.Instance, scope, text)
+}
+
 // encode writes the message, and its payload to a blob if it is large.
 func (p payloads) encode(ctx context.Context, m *message) (string, error) {
 	m.Version, m.Type = messageVersion, eventType(m.event)
 	e := m.event
 	if v, field := payload(e); v != nil && (m.Blob != "" || len(v.Value) > inlineLimit) {
 		if m.Blob == "" {
-			m.Blob = payloadName(m.Instance, m.Execution, v.Value)
+			m.Blob = m.payloadName(v.Value)
 			if err := p.put(ctx, m.Blob, v.Value); err != nil {
 				return "", err
 			}

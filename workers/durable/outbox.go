@@ -298,7 +298,7 @@ func (b *Backend) tryStartChild(ctx context.Context, m outgoing) error {
 			etag = row.etag
 		}
 		if v, _ := payload(m.event); v != nil && len(v.Value) > inlineLimit {
-			m.Blob = payloadName(m.Instance, "", v.Value)
+			m.Blob = m.payloadName(v.Value)
 			if err := b.payloads.put(ctx, m.Blob, v.Value); err != nil {
 				return err
 			}

@@ -29,15 +29,13 @@ const maxStored = 256 << 20
 //
 //	<instance>/<scope>/<hash>.gz
 //
-// The scope is an execution, or "-" for what comes from outside.
+// The scope is an execution, whose payloads are deleted together, or it belongs to one message or one column of a row,
+// so that no other one has the blob when its payload is deleted.
 type payloads struct {
 	container *container.Client
 }
 
 func payloadName(instance, scope, text string) string {
-	if scope == "" {
-		scope = "-"
-	}
 	sum := sha256.Sum256([]byte(text))
 	return fmt.Sprintf("%s/%s/%s.gz", partitionKey(instance), scope, hex.EncodeToString(sum[:16]))
 }

@@ -1,0 +1,182 @@
+package durable_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/microsoft/durabletask-go/task"
+
+	"github.com/lazuli-storage/lazuli/internal/test/check"
+	"github.com/lazuli-storage/lazuli/lazulitest"
+	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/durable"
+)
+
+// overtaken is a transport whose first request of a payload is overtaken by a commit that deletes the payload.
+type overtaken struct {
+	t      *testing.T
+	next   *http.Client
+	part   string // of the address of the payload
+	commit func()
+	did    atomic.Bool
+}
+
+// Do implements policy.Transporter.
+func (o *overtaken) Do(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodGet && strings.Contains(r.URL.Path, o.part) && !o.did.Swap(true) {
+		o.commit()
+		check.Eventually(o.t, func() bool {
+			answer, err := o.next.Do(r.Clone(r.Context()))
+			check.OK(o.t, err)
+			answer.Body.Close()
+			return answer.StatusCode == http.StatusNotFound
+		}, "the payload is deleted")
+	}
+	return o.next.Do(r)
+}
+
+// client returns a client of a hub whose first request of a payload is overtaken by commit.
+func (o *overtaken) client(account *lazulitest.Account) *durable.Client {
+	o.t.Helper()
+	o.next = http.DefaultClient
+	storage, err := workers.OpenStorage(account.ConnectionString(), workers.WithTransport(o))
+	check.OK(o.t, err)
+	c, err := durable.NewClient(o.t.Context(), durable.Options{Storage: storage, Hub: "Test"})
+	check.OK(o.t, err)
+	return c
+}
+
+// An entity whose state is replaced while it is read is read again.
+func TestEntityIsReadWhileItChanges(t *testing.T) {
+	t.Parallel()
+	for name, read := range map[string]func(*durable.Client, string) (*durable.EntityInfo, error){
+		"one": func(c *durable.Client, id string) (*durable.EntityInfo, error) {
+			return c.Entity(t.Context(), id, true)
+		},
+		"query": func(c *durable.Client, _ string) (*durable.EntityInfo, error) {
+			page, err := c.QueryEntities(t.Context(), durable.EntityQuery{State: true})
+			if err != nil {
+				return nil, err
+			}
+			return page.Entities[0], nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newEntityApp(t, durable.Options{})
+			c, id := a.run(), durable.EntityID("log", "one")
+			sendSignal(t, c, id, "add", strings.Repeat("a", 100_000))
+			check.Eventually(t, func() bool { return len(stateOf[[]string](t, c, id)) == 1 }, "the entity has a state")
+			late := &overtaken{t: t, part: "/State-", commit: func() { sendSignal(t, c, id, "add", "b") }}
+			e, err := read(late.client(a.account), id)
+			check.OK(t, err)
+			if !late.did.Load() || !strings.HasSuffix(*e.State, `,"b"]`) {
+				t.Errorf("the state has %d bytes, overtaken: %t", len(*e.State), late.did.Load())
+			}
+		})
+	}
+}
+
+// An instance that changes its status, or begins again, while it is read is read again: it is not corrupt.
+func TestInstanceIsReadWhileItChanges(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		part string
+		read func(context.Context, *durable.Client) error
+	}{
+		"status": {"/CustomStatus-", func(ctx context.Context, c *durable.Client) error {
+			_, err := c.Get(ctx, "one")
+			return err
+		}},
+		"list": {"/CustomStatus-", func(ctx context.Context, c *durable.Client) error {
+			page, err := c.Query(ctx, durable.Query{Payloads: true})
+			if err == nil && page.Instances[0].FailureType != "" {
+				t.Errorf("the list has %+v", page.Instances[0])
+			}
+			return err
+		}},
+		"history": {".gz", func(ctx context.Context, c *durable.Client) error {
+			_, err := c.History(ctx, "one")
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHub(t, lazulitest.Start(t), nil)
+			c := h.run(registry(t, map[string]task.Orchestrator{"again": func(ctx *task.OrchestrationContext) (any, error) {
+				var round int
+				if err := ctx.GetInput(&round); err != nil {
+					return nil, err
+				}
+				if err := ctx.WaitForSingleEvent("data", -1).Await(nil); err != nil {
+					return nil, err
+				}
+				ctx.SetCustomStatus(fmt.Sprint("round ", round, "\x00")) // A row has no such text; a blob has it.
+				if err := ctx.WaitForSingleEvent("go", -1).Await(nil); err != nil {
+					return nil, err
+				}
+				ctx.ContinueAsNew(round + 1)
+				return nil, nil
+			}}, nil))
+			start(t, c, "again", durable.StartOptions{InstanceID: "one", Input: "1"})
+			data := `"` + strings.Repeat("a", 100_000) + `"`
+			check.OK(t, c.RaiseEvent(t.Context(), "one", "data", data))
+			check.Eventually(t, func() bool {
+				i, err := c.Get(t.Context(), "one")
+				check.OK(t, err)
+				return i.CustomStatus != ""
+			}, "the instance has a status")
+			late := &overtaken{t: t, part: tt.part, commit: func() {
+				check.OK(t, c.RaiseEvent(t.Context(), "one", "go", ""))
+				check.OK(t, c.RaiseEvent(t.Context(), "one", "data", data))
+			}}
+			check.OK(t, tt.read(t.Context(), late.client(h.account)))
+			if !late.did.Load() {
+				t.Error("nothing was overtaken")
+			}
+		})
+	}
+}
+
+// A payload belongs to one message or column: what is deleted with one of them leaves the same text of another.
+func TestSameTextsHaveBlobsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	h := newHub(t, lazulitest.Start(t), nil)
+	large, raw := `"`+strings.Repeat("a", 100_000)+`"`, "no text of a row\x00"
+	c := h.run(registry(t, map[string]task.Orchestrator{"same": func(ctx *task.OrchestrationContext) (any, error) {
+		ctx.SetCustomStatus(raw)
+		if err := ctx.WaitForSingleEvent("go", -1).Await(nil); err != nil {
+			return nil, err
+		}
+		ctx.SetCustomStatus("another")
+		return nil, ctx.WaitForSingleEvent("go", -1).Await(nil)
+	}}, nil))
+	start(t, c, "same", durable.StartOptions{InstanceID: "one", RawInput: &raw})
+	for _, status := range []string{raw, "another"} {
+		check.Eventually(t, func() bool {
+			i, err := c.Get(t.Context(), "one")
+			check.OK(t, err)
+			return i.CustomStatus == status
+		}, "the status is set")
+		check.OK(t, c.RaiseEvent(t.Context(), "one", "go", large))
+	}
+	if i := ended(t, c, "one", "Completed"); i.Input != raw {
+		t.Errorf("the input is %q", i.Input)
+	}
+	names := map[string]bool{}
+	stored := h.account.Storage.Blobs.ServiceClient().NewContainerClient("test-largemessages")
+	for pager := stored.NewListBlobsFlatPager(nil); pager.More(); {
+		page, err := pager.NextPage(t.Context())
+		check.OK(t, err)
+		for _, b := range page.Segment.BlobItems {
+			names[*b.Name] = true
+		}
+	}
+	if len(names) != 3 {
+		t.Errorf("an input and two events are %d blobs: %v", len(names), names)
+	}
+}
