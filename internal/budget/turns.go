@@ -26,10 +26,10 @@ const (
 )
 
 // Processors has the turns on the processors of this process.
-var Processors = NewTurns(runtime.GOMAXPROCS(0))
+var Processors = newTurns(runtime.GOMAXPROCS(0))
 
-// NewTurns returns the turns on n processors.
-func NewTurns(n int) *Turns { return &Turns{free: n, waiting: make(map[string][]chan struct{})} }
+// newTurns returns the turns on n processors.
+func newTurns(n int) *Turns { return &Turns{free: n, waiting: make(map[string][]chan struct{})} }
 
 // take waits for a processor. It returns the cause of the context's end.
 func (t *Turns) take(ctx context.Context, account string) error {

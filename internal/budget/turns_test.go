@@ -31,7 +31,7 @@ func (t *Turns) waitFor(tb testing.TB, n int) {
 // An account with one request does not wait for all requests of an account with many.
 func TestAccountsTakeTurns(t *testing.T) {
 	t.Parallel()
-	turns := NewTurns(1)
+	turns := newTurns(1)
 	if err := turns.take(t.Context(), "noisy"); err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestAccountsTakeTurns(t *testing.T) {
 
 func TestWaitingForATurnEndsWithTheClient(t *testing.T) {
 	t.Parallel()
-	turns := NewTurns(1)
+	turns := newTurns(1)
 	_ = turns.take(t.Context(), "a")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -89,7 +89,7 @@ func TestWaitingForATurnEndsWithTheClient(t *testing.T) {
 // while it waits.
 func TestWorkTakesTurns(t *testing.T) {
 	t.Parallel()
-	turns := NewTurns(1)
+	turns := newTurns(1)
 	w, c := start(t.Context(), time.Hour)
 	w.Share(turns, "a")
 	step := func() {
@@ -146,7 +146,7 @@ func TestWorkTakesTurns(t *testing.T) {
 
 func BenchmarkSpendInTurns(b *testing.B) {
 	w := New(b.Context(), time.Hour)
-	w.Share(NewTurns(2), "a")
+	w.Share(newTurns(2), "a")
 	defer w.Done()
 	for b.Loop() {
 		if err := w.Spend(1); err != nil {

@@ -42,8 +42,8 @@ const (
 // service is called in a compose file.
 var localDomains = []string{"localhost", "local", "internal", "test", "lazuli"}
 
-// Hosts are the names and addresses that every server certificate has.
-func Hosts() []string {
+// hosts are the names and addresses that every server certificate has.
+func hosts() []string {
 	return []string{"localhost", "*.localhost", "*.blob.localhost", "*.dfs.localhost", "*.queue.localhost",
 		"*.table.localhost",
 		"127.0.0.1", "::1", "lazuli", "host.docker.internal"}
@@ -86,7 +86,7 @@ func Make(dir string, extra []string, now time.Time) (Result, error) {
 		}
 		r.NewAuthority = true
 	}
-	hosts := append(Hosts(), extra...)
+	hosts := append(hosts(), extra...)
 	leaf, _, err := load(dir, ServerCert, ServerKey)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return r, err

@@ -17,7 +17,7 @@ type Marker [16]byte
 // AppendHeader appends the header of a file whose records have a schema, which is in JSON.
 func AppendHeader(b []byte, schema string, sync Marker) []byte {
 	b = append(b, "Obj\x01"...)
-	b = AppendMap(b, [][2]string{{"avro.schema", schema}, {"avro.codec", "null"}})
+	b = appendMap(b, [][2]string{{"avro.schema", schema}, {"avro.codec", "null"}})
 	return append(b, sync[:]...)
 }
 
@@ -47,8 +47,8 @@ func AppendBool(b []byte, v bool) []byte {
 	return append(b, 0)
 }
 
-// AppendMap appends a map of strings as one block, in the order of its pairs.
-func AppendMap(b []byte, pairs [][2]string) []byte {
+// appendMap appends a map of strings as one block, in the order of its pairs.
+func appendMap(b []byte, pairs [][2]string) []byte {
 	b = AppendMapHead(b, len(pairs))
 	for _, p := range pairs {
 		b = AppendString(AppendString(b, p[0]), p[1])

@@ -23,10 +23,10 @@ func TestFileBytes(t *testing.T) {
 
 func TestEmptyMapIsItsEnd(t *testing.T) {
 	t.Parallel()
-	if got := AppendMap(nil, nil); !bytes.Equal(got, []byte{0}) {
+	if got := appendMap(nil, nil); !bytes.Equal(got, []byte{0}) {
 		t.Errorf("got %x, want 00", got)
 	}
-	if got := AppendMap(nil, [][2]string{{"a", "b"}}); !bytes.Equal(got, []byte("\x02\x02a\x02b\x00")) {
+	if got := appendMap(nil, [][2]string{{"a", "b"}}); !bytes.Equal(got, []byte("\x02\x02a\x02b\x00")) {
 		t.Errorf("got %q", got)
 	}
 }

@@ -131,8 +131,8 @@ var special = []netip.Prefix{
 	netip.MustParsePrefix("168.63.129.16/32"),
 }
 
-// Public reports whether an address belongs to the public Internet.
-func Public(a netip.Addr) bool {
+// public reports whether an address belongs to the public Internet.
+func public(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	if !a.IsValid() || a.IsUnspecified() || a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast() || a.IsMulticast() {
 		return false
@@ -194,7 +194,7 @@ func (p *Policy) control(_, address string, _ syscall.RawConn) error {
 		}
 		return ErrNotPublic
 	}
-	if Public(addr.Addr()) || p.Private || p.lists(addr.Addr()) {
+	if public(addr.Addr()) || p.Private || p.lists(addr.Addr()) {
 		return nil
 	}
 	return ErrNotPublic

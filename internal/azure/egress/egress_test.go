@@ -88,7 +88,7 @@ func TestPublic(t *testing.T) {
 		"::ffff:127.0.0.1": false,
 		"64:ff9b::7f00:1":  false, "2002:7f00:1::": false,
 	} {
-		if Public(netip.MustParseAddr(a)) != want {
+		if public(netip.MustParseAddr(a)) != want {
 			t.Errorf("%s: %v", a, !want)
 		}
 	}

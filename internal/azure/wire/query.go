@@ -51,14 +51,14 @@ func ParseQuery(raw string) (q Query, ok bool) {
 			continue
 		}
 		name, value, _ := strings.Cut(part, "=")
-		q = append(q, Param{Name: strings.ToLower(UnescapeQuery(name)), Value: UnescapeQuery(value)})
+		q = append(q, Param{Name: strings.ToLower(unescapeQuery(name)), Value: unescapeQuery(value)})
 	}
 	return q, true
 }
 
-// UnescapeQuery decodes the name or value of a query parameter. A percent sign that begins no encoding stands for
+// unescapeQuery decodes the name or value of a query parameter. A percent sign that begins no encoding stands for
 // itself, as for .NET, in which the service is written: clients send filters and prefixes with a bare "%".
-func UnescapeQuery(s string) string {
+func unescapeQuery(s string) string {
 	if strings.IndexByte(s, '%') < 0 && strings.IndexByte(s, '+') < 0 {
 		return s
 	}

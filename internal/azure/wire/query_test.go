@@ -14,7 +14,7 @@ func TestUnescapeQuery(t *testing.T) {
 		"a;b":            "a;b",
 		"%E4%BD%A0 %u4f": "\u4f60 %u4f",
 	} {
-		if got := UnescapeQuery(in); got != want {
+		if got := unescapeQuery(in); got != want {
 			t.Errorf("%s: %q, want %q", in, got, want)
 		}
 	}

@@ -23,7 +23,7 @@ func SetReason(w http.ResponseWriter, status int, message string) {
 	for {
 		switch next := w.(type) {
 		case Reasoner:
-			next.SetReason(status, Phrase(message))
+			next.SetReason(status, phrase(message))
 			return
 		case interface{ Unwrap() http.ResponseWriter }:
 			w = next.Unwrap()
@@ -33,8 +33,8 @@ func SetReason(w http.ResponseWriter, status int, message string) {
 	}
 }
 
-// Phrase returns the reason phrase of an error's message.
-func Phrase(message string) string {
+// phrase returns the reason phrase of an error's message.
+func phrase(message string) string {
 	line, _, _ := strings.Cut(message, "\n")
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {

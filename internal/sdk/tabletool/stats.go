@@ -99,7 +99,7 @@ func ReadStats(ctx context.Context, service *aztables.ServiceClient, table strin
 			p = PartitionStats{}
 			clear(seconds)
 		}
-		size := SizeOf(&e)
+		size := sizeOf(&e)
 		p.Partition = e.PartitionKey
 		p.Entities++
 		p.Bytes += size
@@ -115,10 +115,10 @@ func ReadStats(ctx context.Context, service *aztables.ServiceClient, table strin
 	return s, nil
 }
 
-// SizeOf holds what an entity takes, by Azure's formula: 4 bytes, 2 for each character of the keys, and for each
+// sizeOf holds what an entity takes, by Azure's formula: 4 bytes, 2 for each character of the keys, and for each
 // property 8, 2 for each character of its name, and its value.
 // https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model#entity
-func SizeOf(e *tables.Entity) int64 {
+func sizeOf(e *tables.Entity) int64 {
 	size := 4 + 2*(characters(e.PartitionKey)+characters(e.RowKey))
 	for name, value := range e.Properties {
 		size += 8 + 2*characters(name)

@@ -25,8 +25,8 @@ type Range struct {
 	To   int64 `json:"to"`
 }
 
-// Covers reports whether every byte of parts is in one of the ranges, which are sorted.
-func Covers(ranges, parts []Range) bool {
+// covers reports whether every byte of parts is in one of the ranges, which are sorted.
+func covers(ranges, parts []Range) bool {
 	for _, p := range parts {
 		i, found := slices.BinarySearchFunc(ranges, p.From, func(r Range, at int64) int { return cmp.Compare(r.From, at) })
 		if !found {
@@ -78,7 +78,7 @@ func (s *Store) Backup(ctx context.Context, refs func(yield func(Ref) bool) erro
 		for _, r := range live[w].ranges {
 			c.Ranges = append(c.Ranges, Range{r.from, r.to})
 		}
-		if have := held(w); Covers(have, c.Ranges) {
+		if have := held(w); covers(have, c.Ranges) {
 			c.Ranges = have
 		} else if c.Records, err = s.records(w.Extent, c.Ranges); err != nil {
 			return fmt.Errorf("extent: backup: %w", err)

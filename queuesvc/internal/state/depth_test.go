@@ -29,7 +29,7 @@ func (q *Queue) putBatch(n int, visibility time.Duration, now time.Time) error {
 	return q.update("put", func(tx *store.Tx, id queueID) error {
 		counted := readCounters(tx, id)
 		for range n {
-			s, err := Next(nil, Event{Kind: Put, Visibility: visibility, TTL: depthLife}, now.UnixNano())
+			s, err := next(nil, Event{Kind: Put, Visibility: visibility, TTL: depthLife}, now.UnixNano())
 			if err != nil {
 				return err
 			}

@@ -47,9 +47,9 @@ func StoreOptions(ctx context.Context, n *natsserver.Server, c replog.Config) (s
 // records behind it are not read.
 func OpenFolder(path, queues string, damaged func(jetstreamfiles.Damage)) (*store.DB, error) {
 	if s, err := store.ReadState(path); err == nil && s.Replicated { // its log is elsewhere
-		return OpenFile(path, store.Options{ReadOnly: true})
+		return openFile(path, store.Options{ReadOnly: true})
 	}
-	db, err := OpenFile(path, store.Options{ReadOnly: true,
+	db, err := openFile(path, store.Options{ReadOnly: true,
 		Replay: func(from replog.Position, apply func([]byte, replog.Position) error) error {
 			r := replog.NewReplay(from, apply)
 			found, err := jetstreamfiles.Read(streamDir(queues),

@@ -62,7 +62,7 @@ func (s *State) phaseAt(now int64) phase {
 	}
 }
 
-// Next is the state machine of a message: it returns the state after an event, the zero State after Remove. current is
+// next is the state machine of a message: it returns the state after an event, the zero State after Remove. current is
 // nil if there is no message; now is in nanoseconds since 1970. It has no side effects and reads no clock. The caller
 // has checked the pop receipt.
 //
@@ -77,7 +77,7 @@ func (s *State) phaseAt(now int64) phase {
 // A receipt stays valid when the message becomes visible again. It becomes invalid when the message is dequeued again,
 // because there is a new record then.
 // https://learn.microsoft.com/rest/api/storageservices/update-message#remarks
-func Next(current *State, e Event, now int64) (State, error) {
+func next(current *State, e Event, now int64) (State, error) {
 	if e.Kind == Put {
 		if current != nil {
 			return State{}, ErrReceiptMismatch

@@ -65,7 +65,7 @@ func TestMachine(t *testing.T) {
 		{"nothing known", visible, Event{Kind: 99}, State{}, ErrMessageNotFound},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			to, err := Next(tc.from, tc.event, now)
+			to, err := next(tc.from, tc.event, now)
 			if to != tc.to || !errors.Is(err, tc.err) || (err == nil) != (tc.err == nil) {
 				t.Errorf("got  %+v, %v\nwant %+v, %v", to, err, tc.to, tc.err)
 			}

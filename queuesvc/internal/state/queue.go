@@ -119,7 +119,7 @@ func (q *Queue) PutAll(list []NewMessage, ttl time.Duration, now time.Time) ([]M
 	put, records := make([]Message, len(list)), make([][]byte, len(list))
 	nonces := make([]uint64, len(list))
 	for i, x := range list {
-		s, err := Next(nil, Event{Kind: Put, Visibility: x.Visibility, TTL: ttl}, now.UnixNano())
+		s, err := next(nil, Event{Kind: Put, Visibility: x.Visibility, TTL: ttl}, now.UnixNano())
 		if err != nil {
 			return nil, err
 		}
@@ -277,7 +277,7 @@ func (g *getting) claim(tx *store.Tx, key *visibleKey, p position) error {
 		return nil
 	}
 	current := stateOf(key, p, &c)
-	next, err := Next(&current, Event{Kind: Claim, Visibility: g.visibility}, g.now)
+	next, err := next(&current, Event{Kind: Claim, Visibility: g.visibility}, g.now)
 	if err != nil {
 		return err // the key says that it can be claimed
 	}
@@ -418,7 +418,7 @@ func (q *Queue) Update(id ID, receipt Receipt, body []byte, visibility time.Dura
 			return err
 		}
 		current := stateOf(&key, p, &content{})
-		next, err := Next(&current, Event{Kind: Change, Visibility: visibility}, now.UnixNano())
+		next, err := next(&current, Event{Kind: Change, Visibility: visibility}, now.UnixNano())
 		if err != nil {
 			return err
 		}
@@ -481,7 +481,7 @@ func (q *Queue) remove(tx *store.Tx, queue queueID, h Held, now time.Time) error
 		return err
 	}
 	current := stateOf(&key, p, &content{})
-	if _, err := Next(&current, Event{Kind: Remove}, now.UnixNano()); err != nil {
+	if _, err := next(&current, Event{Kind: Remove}, now.UnixNano()); err != nil {
 		return err
 	}
 	erase(tx, queue, &key, p)

@@ -57,8 +57,8 @@ type Store struct {
 	damaged map[string]struct{}             // keys of queues of which other records cannot be read
 }
 
-// OpenFile opens or creates the file of a Queue service, for [Check] and other tools.
-func OpenFile(path string, o store.Options) (*store.DB, error) {
+// openFile opens or creates the file of a Queue service, for [Check] and other tools.
+func openFile(path string, o store.Options) (*store.DB, error) {
 	o.Buckets = Buckets()
 	return store.Open(path, o)
 }
@@ -78,7 +78,7 @@ func Open(path string, o Options) (*Store, error) {
 	}
 	o.Store.Applied, s.leads = s.applied, o.Store.Log.Leads
 	var err error
-	if s.db, err = OpenFile(path, o.Store); err != nil {
+	if s.db, err = openFile(path, o.Store); err != nil {
 		return nil, fmt.Errorf("opening queue store: %w", err)
 	}
 	if err := s.openReceiptKey(); err != nil {

@@ -17,9 +17,9 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// Wanted reports whether the environment asks for traces. It fails if the environment asks for an exporter or a
+// wanted reports whether the environment asks for traces. It fails if the environment asks for an exporter or a
 // protocol that is not available.
-func Wanted(getenv func(string) string) (bool, error) {
+func wanted(getenv func(string) string) (bool, error) {
 	if strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true") {
 		return false, nil
 	}
@@ -54,7 +54,7 @@ func Wanted(getenv func(string) string) (bool, error) {
 // https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
 func Start(ctx context.Context, service, version string, log *slog.Logger) (stop func(context.Context) error,
 	err error) {
-	wanted, err := Wanted(os.Getenv)
+	wanted, err := wanted(os.Getenv)
 	if err != nil || !wanted {
 		return func(context.Context) error { return nil }, err
 	}

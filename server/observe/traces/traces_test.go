@@ -29,7 +29,7 @@ func TestWanted(t *testing.T) {
 		{"this protocol", map[string]string{endpoint: "http://x", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, true,
 			false},
 	} {
-		wanted, err := Wanted(func(name string) string { return tc.env[name] })
+		wanted, err := wanted(func(name string) string { return tc.env[name] })
 		if wanted != tc.wanted {
 			t.Errorf("%s: wanted is %v, want %v", tc.name, wanted, tc.wanted)
 		}

@@ -32,7 +32,7 @@ func ParseAtom(body []byte, rules Rules) (Parsed, error) {
 		if null || name == "Timestamp" {
 			return b.null([]byte(name))
 		}
-		data, err := ParseText(t, text, b.scratch[:0])
+		data, err := parseText(t, text, b.scratch[:0])
 		if err != nil {
 			return err
 		}
@@ -109,7 +109,7 @@ func atomProperty(d *xml.Decoder, el xml.StartElement, fn func(string, Type, boo
 		switch a.Name.Local {
 		case "type":
 			var ok bool
-			if t, ok = TypeByName(a.Value); !ok {
+			if t, ok = typeByName(a.Value); !ok {
 				return ErrInvalidInput
 			}
 		case "null":
@@ -249,7 +249,7 @@ func appendXMLProperty(dst []byte, it *Iterator) []byte {
 	}
 	dst = append(append(dst, "<d:"...), it.Name...)
 	dst = append(append(append(dst, ` m:type="`...), it.Type.String()...), `">`...)
-	dst = AppendText(dst, it.Type, it.Data)
+	dst = appendText(dst, it.Type, it.Data)
 	return append(append(append(dst, "</d:"...), it.Name...), '>')
 }
 

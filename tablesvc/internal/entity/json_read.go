@@ -114,7 +114,7 @@ func (m *member) value(declared, buf []byte) (v scanned, null bool, err error) {
 	var t Type
 	if declared != nil {
 		var ok bool
-		if t, ok = TypeByName(declared); !ok {
+		if t, ok = typeByName(declared); !ok {
 			return v, false, ErrInvalidInput
 		}
 	} else {
@@ -152,12 +152,12 @@ func (m *member) convert(t Type, buf []byte) ([]byte, error) {
 			return nil, ErrInvalidInput
 		}
 	}
-	return ParseText(t, m.text, buf)
+	return parseText(t, m.text, buf)
 }
 
-// ParseText parses the text form of a value, as in XML or in JSON strings, and returns its stored form: text itself for
+// parseText parses the text form of a value, as in XML or in JSON strings, and returns its stored form: text itself for
 // a String, else appended to buf. It checks the limits on single values.
-func ParseText(t Type, text, buf []byte) ([]byte, error) {
+func parseText(t Type, text, buf []byte) ([]byte, error) {
 	switch t {
 	case String:
 		if len(text) > maxStringUnits && utf16Len(text) > maxStringUnits {

@@ -99,7 +99,7 @@ func TestInference(t *testing.T) {
 		}
 		it := p.Record.Properties()
 		it.Next()
-		if got := string(AppendText(nil, it.Type, it.Data)); it.Type != tc.typ || got != tc.text {
+		if got := string(appendText(nil, it.Type, it.Data)); it.Type != tc.typ || got != tc.text {
 			t.Errorf("%s became %v %s, want %v %s", tc.json, it.Type, got, tc.typ, tc.text)
 		}
 	}

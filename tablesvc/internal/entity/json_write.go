@@ -201,7 +201,7 @@ func (f *Form) appendProperty(dst []byte, it *Iterator) []byte {
 		}
 	}
 	dst = append(dst, '"')
-	dst = AppendText(dst, it.Type, d)
+	dst = appendText(dst, it.Type, d)
 	return append(dst, '"')
 }
 
@@ -224,8 +224,8 @@ func appendName(dst []byte, it *Iterator) []byte {
 	return appendEscaped(dst, it.Name)
 }
 
-// AppendText writes a value as text, without quotes or escapes: the form of XML, and of JSON where it is a string.
-func AppendText(dst []byte, t Type, data []byte) []byte {
+// appendText writes a value as text, without quotes or escapes: the form of XML, and of JSON where it is a string.
+func appendText(dst []byte, t Type, data []byte) []byte {
 	switch t {
 	case String:
 		return append(dst, data...)

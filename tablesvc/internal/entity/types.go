@@ -37,8 +37,8 @@ func (t Type) String() string {
 	return edmNames[t]
 }
 
-// TypeByName returns the type that an annotation names. ok is false for an unknown name.
-func TypeByName[S string | []byte](name S) (t Type, ok bool) {
+// typeByName returns the type that an annotation names. ok is false for an unknown name.
+func typeByName[S string | []byte](name S) (t Type, ok bool) {
 	for t, n := range edmNames {
 		if t > 0 && string(name) == n {
 			return Type(t), true
