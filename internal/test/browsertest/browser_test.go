@@ -192,11 +192,26 @@ func open(t *testing.T) *browser {
 	return b
 }
 
-// do runs steps, each with a time limit.
+// do runs steps with a time limit. A page that is still arriving replaces the nodes that a step has found: the step is
+// then repeated, since it fails before it does something to them.
 func (b *browser) do(steps ...chromedp.Action) {
 	b.t.Helper()
 	done := make(chan error, 1)
-	go func() { done <- chromedp.Run(b.ctx, steps...) }()
+	go func() {
+		var err error
+		for _, step := range steps {
+			for range 10 {
+				err = chromedp.Run(b.ctx, step)
+				if err == nil || !strings.Contains(err.Error(), "ode with given id") {
+					break
+				}
+			}
+			if err != nil {
+				break
+			}
+		}
+		done <- err
+	}()
 	select {
 	case err := <-done:
 		if err != nil {
