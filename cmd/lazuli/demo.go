@@ -86,21 +86,27 @@ func newAllDemonstrationsCommand() *cobra.Command {
 			"of all demonstrations pass."}
 	connection := overrideFlag(cmd, "a Lazuli that each verb starts")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
+	asJSON := cmd.Flags().Bool("json", false, "print one JSON object a line, for each demonstration")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
+		heading := cmd.OutOrStdout()
+		if *asJSON {
+			heading = io.Discard
+		}
 		for _, verb := range demonstrationVerbs(cmd) {
 			verb.SetContext(cmd.Context())
-			set := verb.Flags().Set("quiet", strconv.FormatBool(quiet))
+			set := errors.Join(verb.Flags().Set("quiet", strconv.FormatBool(quiet)),
+				verb.Flags().Set("json", strconv.FormatBool(*asJSON)))
 			if c := connection(); c != "" {
 				set = errors.Join(set, verb.Flags().Set("connection-string", c))
 			}
 			if set != nil {
 				return set
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n\n", verb.Name(), verb.Short)
+			fmt.Fprintf(heading, "%s: %s\n\n", verb.Name(), verb.Short)
 			if e := verb.RunE(verb, nil); e != nil {
 				err = errors.Join(err, fmt.Errorf("%s: %w", verb.Name(), e))
 			}
-			fmt.Fprintln(cmd.OutOrStdout())
+			fmt.Fprintln(heading)
 			if cmd.Context().Err() != nil {
 				break
 			}
@@ -108,6 +114,25 @@ func newAllDemonstrationsCommand() *cobra.Command {
 		return err
 	}
 	return cmd
+}
+
+// demonstrationReport is the result of a demonstration.
+type demonstrationReport interface {
+	WriteTable(io.Writer) error
+	JSON() any
+}
+
+// demonstrationOutput adds --json to cmd, and returns a function that prints the report of a run that ended with err: a
+// table, or one JSON object.
+func demonstrationOutput(cmd *cobra.Command) func(report demonstrationReport, err error) error {
+	output := reportOutput(cmd)
+	return func(report demonstrationReport, err error) error {
+		return output(struct {
+			Name   string `json:"name"`
+			Passed bool   `json:"passed"`
+			Report any    `json:"report"`
+		}{cmd.Name(), err == nil, report.JSON()}, report.WriteTable)
+	}
 }
 
 // demonstration is a verb of `lazuli demo`.
@@ -267,6 +292,7 @@ Steps: ` + strings.Join(d.points, ", "),
 	fl.DurationVar(&c.Patience, "patience", time.Minute, "time limit of a round, after which its messages count as stuck")
 	fl.BoolVar(&c.Keep, "keep", false, "keep the created resources")
 	fl.BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
+	print := demonstrationOutput(cmd)
 	if d.clustered {
 		fl.BoolVar(&nodes, "kill-nodes", false,
 			"start a cluster of three nodes, and kill one after the other while the demonstration runs")
@@ -308,28 +334,34 @@ Steps: ` + strings.Join(d.points, ", "),
 			}
 		}
 		c.ConnectionString = connection()
-		return d.demonstrate(cmd.Context(), cmd.OutOrStdout(), c, nodes)
+		report, err := d.demonstrate(cmd.Context(), c, nodes)
+		if report != nil {
+			err = errors.Join(err, print(report, err))
+		}
+		return err
 	}
 	return cmd
 }
 
-func (d demonstration) demonstrate(ctx context.Context, out io.Writer, c demo.Config, killNodes bool) (err error) {
+// demonstrate runs the demonstration on an account, or on servers that it starts. The report is complete as far as the
+// run came, also when an error is returned.
+func (d demonstration) demonstrate(ctx context.Context, c demo.Config, killNodes bool) (_ *demo.Report, err error) {
 	self, err := os.Executable()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c.Worker = func(w demo.WorkerSettings) *exec.Cmd { return d.command(self, w) }
 	switch {
 	case killNodes:
 		folder, err := os.MkdirTemp("", "lazuli-demo-")
 		if err != nil {
-			return err
+			return nil, err
 		}
 		defer os.RemoveAll(folder)
 		cluster, err := killrig.StartCluster(ctx, folder, demoNodes,
 			func(args ...string) *exec.Cmd { return lazuliCommand(self, args...) })
 		if err != nil {
-			return fmt.Errorf("start the cluster of the demonstration: %w", err)
+			return nil, fmt.Errorf("start the cluster of the demonstration: %w", err)
 		}
 		defer cluster.Close()
 		c.ConnectionString = cluster.ConnectionString()
@@ -340,16 +372,12 @@ func (d demonstration) demonstrate(ctx context.Context, out io.Writer, c demo.Co
 	case c.ConnectionString == "":
 		s, stop, err := startThrowaway(d.hierarchical)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		defer func() { err = errors.Join(err, stop()) }()
 		c.ConnectionString = s
 	}
-	report, err := d.run(ctx, c)
-	if report != nil {
-		err = errors.Join(err, report.WriteTable(out))
-	}
-	return err
+	return d.run(ctx, c)
 }
 
 // command is the command line of a worker process. What is secret goes through the environment.

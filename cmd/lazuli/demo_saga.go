@@ -57,6 +57,7 @@ Steps: ` + strings.Join(points, ", "),
 	fl.DurationVar(&c.Patience, "patience", 2*time.Minute, "time limit of a round")
 	fl.BoolVar(&c.Keep, "keep", false, "keep the created resources")
 	fl.BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
+	print := demonstrationOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		switch {
 		case slices.Equal(faults, []string{"none"}):
@@ -97,7 +98,7 @@ Steps: ` + strings.Join(points, ", "),
 		}
 		report, err := demo.Saga(cmd.Context(), c)
 		if report != nil {
-			err = errors.Join(err, report.WriteTable(cmd.OutOrStdout()))
+			err = errors.Join(err, print(report, err))
 		}
 		return err
 	}

@@ -197,7 +197,7 @@ var withoutJSON = []string{
 	"workers resume",
 }
 
-// Every other verb has --json, but for demonstrations, scripts for shells, and what runs function apps.
+// Every other verb has --json, but for scripts for shells, and what runs function apps.
 func TestEveryVerbThatPrintsDataHasJSON(t *testing.T) {
 	t.Parallel()
 	var without []string
@@ -211,7 +211,7 @@ func TestEveryVerbThatPrintsDataHasJSON(t *testing.T) {
 		}
 		path := strings.TrimPrefix(cmd.CommandPath(), "lazuli ")
 		first, _, _ := strings.Cut(path, " ")
-		if cmd.Flags().Lookup("json") == nil && !slices.Contains([]string{"demo", "completion", "func"}, first) {
+		if cmd.Flags().Lookup("json") == nil && !slices.Contains([]string{"completion", "func"}, first) {
 			without = append(without, path)
 		}
 	}

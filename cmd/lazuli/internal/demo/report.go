@@ -3,6 +3,8 @@ package demo
 import (
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -62,9 +64,9 @@ func (r *Row) verdict() string {
 
 func (r *Row) well() bool { return r.settled && r.OK == r.Records && r.Changed == 0 && r.Orphaned == 0 }
 
-// Err returns an error that wraps ErrInvariant and says what is wrong, or nil.
-func (r *Report) Err() error {
-	problems := r.Problems
+// problems are the violated invariants over all records and of each round, in words.
+func (r *Report) problems() []string {
+	problems := slices.Clone(r.Problems)
 	for _, row := range r.Rows {
 		if !row.well() {
 			problems = append(problems, row.Point+": "+row.verdict())
@@ -75,10 +77,76 @@ func (r *Report) Err() error {
 			}
 		}
 	}
+	return problems
+}
+
+// Err returns an error that wraps ErrInvariant and says what is wrong, or nil.
+func (r *Report) Err() error { return violated(r.problems()) }
+
+// violated is an error that wraps ErrInvariant and says what the problems are, or nil.
+func violated(problems []string) error {
 	if len(problems) == 0 {
 		return nil
 	}
 	return fmt.Errorf("%w:\n  %s", ErrInvariant, strings.Join(problems, "\n  "))
+}
+
+// JSON returns the report as an object for encoding/json. Times are in seconds; the seed is text, since it may be larger
+// than what a program that reads numbers as float64 keeps.
+func (r *Report) JSON() any {
+	type death struct {
+		Step     string `json:"step"`
+		Hit      int    `json:"hit"`
+		Done     int    `json:"done"`
+		Half     int    `json:"half"`
+		Lost     int    `json:"lost"`
+		Orphaned int    `json:"orphaned"`
+		Messages int    `json:"messages"`
+	}
+	type round struct {
+		Killed     []death `json:"killed"`
+		Items      int     `json:"items"`
+		Messages   int     `json:"messages"`
+		Complete   bool    `json:"complete"`
+		OK         int     `json:"ok"`
+		Lost       int     `json:"lost"`
+		Duplicated int     `json:"duplicated"`
+		Orphaned   int     `json:"orphaned"`
+		Stuck      int     `json:"stuck"`
+		Changed    int     `json:"changed"`
+		Recovered  float64 `json:"recoveredSeconds"`
+		Took       float64 `json:"tookSeconds"`
+	}
+	rounds := []round{}
+	for _, row := range r.Rows {
+		o := round{Killed: []death{}, Items: row.Records, Messages: row.Messages, Complete: row.settled, OK: row.OK,
+			Lost: row.Lost, Duplicated: row.Duplicated, Orphaned: row.Orphaned, Stuck: row.Stuck, Changed: row.Changed,
+			Recovered: row.Recovered.Seconds(), Took: row.Took.Seconds()}
+		for i, k := range row.kills {
+			if i >= len(row.Crashes) { // it was not reached
+				break
+			}
+			c := row.Crashes[i]
+			o.Killed = append(o.Killed, death{k.point, k.hit, c.Moved, c.Both, c.Lost, c.Orphaned, c.Messages})
+		}
+		rounds = append(rounds, o)
+	}
+	return struct {
+		Seed     string   `json:"seed"`
+		Records  int      `json:"records"`
+		Rounds   []round  `json:"rounds"`
+		Nodes    int      `json:"nodesKilled"`
+		Problems []string `json:"problems"`
+		Took     float64  `json:"tookSeconds"`
+	}{strconv.FormatUint(r.Seed, 10), r.Records, rounds, r.NodesKilled, listed(r.problems()), r.Took.Seconds()}
+}
+
+// listed is s, or an empty list in place of nil: JSON has an array in both cases.
+func listed(s []string) []string {
+	if s == nil {
+		return []string{}
+	}
+	return s
 }
 
 // WriteTable prints one line for each round, and the sum.

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -86,18 +87,40 @@ type SagaReport struct {
 	Rows []SagaRow
 }
 
-// Err returns an error that wraps ErrInvariant if an order took effect by half, or nil.
-func (r *SagaReport) Err() error {
-	var problems []string
+// problems are the orders that took effect by half.
+func (r *SagaReport) problems() (problems []string) {
 	for _, row := range r.Rows {
 		for _, h := range row.Half {
 			problems = append(problems, row.Round+": "+h)
 		}
 	}
-	if len(problems) == 0 {
-		return nil
+	return problems
+}
+
+// Err returns an error that wraps ErrInvariant if an order took effect by half, or nil.
+func (r *SagaReport) Err() error { return violated(r.problems()) }
+
+// JSON returns the report as an object for encoding/json, with the units of [Report.JSON].
+func (r *SagaReport) JSON() any {
+	type round struct {
+		Round       string  `json:"round"`
+		Kills       int     `json:"kills"`
+		Orders      int     `json:"orders"`
+		Done        int     `json:"done"`
+		Compensated int     `json:"compensated"`
+		Half        int     `json:"half"`
+		Took        float64 `json:"tookSeconds"`
 	}
-	return fmt.Errorf("%w:\n  %s", ErrInvariant, strings.Join(problems, "\n  "))
+	rounds := []round{}
+	for _, row := range r.Rows {
+		rounds = append(rounds, round{row.Round, row.Kills, row.Orders, row.Done, row.Compensated, len(row.Half),
+			row.Took.Seconds()})
+	}
+	return struct {
+		Seed     string   `json:"seed"`
+		Rounds   []round  `json:"rounds"`
+		Problems []string `json:"problems"`
+	}{strconv.FormatUint(r.Seed, 10), rounds, listed(r.problems())}
 }
 
 // WriteTable prints one line for each round, and the sum.
