@@ -91,8 +91,8 @@ func violated(problems []string) error {
 	return fmt.Errorf("%w:\n  %s", ErrInvariant, strings.Join(problems, "\n  "))
 }
 
-// JSON returns the report as an object for encoding/json. Times are in seconds; the seed is text, since it may be larger
-// than what a program that reads numbers as float64 keeps.
+// JSON returns the report as an object for encoding/json. Times are in seconds; the seed is text, since it may exceed
+// what a program that reads numbers as float64 keeps.
 func (r *Report) JSON() any {
 	type death struct {
 		Step     string `json:"step"`
