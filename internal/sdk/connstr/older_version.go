@@ -39,12 +39,16 @@ func (f *fallback) Do(r *policy.Request) (*http.Response, error) {
 	if err != nil || !refusesVersion(response, sent) {
 		return response, err
 	}
-	f.refused.Store(true)
 	if err := again.RewindBody(); err != nil {
 		return nil, err
 	}
 	setVersion(again.Raw().Header)
-	return again.Next()
+	repeated, err := again.Next()
+	// The answer to a HEAD does not say which header it refuses.
+	if r.Raw().Method != http.MethodHead || err == nil && repeated.StatusCode != http.StatusBadRequest {
+		f.refused.Store(true)
+	}
+	return repeated, err
 }
 
 // version returns the x-ms-version of a header. The SDK's generated code stores the name in lower case, which
@@ -67,7 +71,8 @@ func setVersion(h http.Header) {
 }
 
 // refusesVersion reports whether the response is the error for a version that the service does not know. Azure names
-// the header (https://learn.microsoft.com/rest/api/storageservices/common-rest-api-error-codes), Azurite the version.
+// the header (https://learn.microsoft.com/rest/api/storageservices/common-rest-api-error-codes), Azurite the version. The
+// answer to a HEAD has no body: it may be that error.
 func refusesVersion(r *http.Response, sent string) bool {
 	if r.StatusCode != http.StatusBadRequest {
 		return false
@@ -77,5 +82,5 @@ func refusesVersion(r *http.Response, sent string) bool {
 		r.Header.Get("x-ms-error-code") != "InvalidHeaderValue" {
 		return false
 	}
-	return bytes.Contains(body, []byte("x-ms-version")) || bytes.Contains(body, []byte("API version "+sent))
+	return r.Request.Method == http.MethodHead || bytes.Contains(body, []byte("x-ms-version")) || bytes.Contains(body, []byte("API version "+sent))
 }

@@ -33,7 +33,9 @@ func (a *azurite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a.body = string(body)
-	w.WriteHeader(http.StatusCreated)
+	if r.Method != http.MethodHead { // 200
+		w.WriteHeader(http.StatusCreated)
+	}
 }
 
 func azuriteClient(t *testing.T, h http.Handler) *azblob.Client {
@@ -80,6 +82,28 @@ func TestOtherErrorsAreReturned(t *testing.T) {
 		_, err := c.CreateContainer(context.Background(), "box", nil)
 		if err == nil || !strings.Contains(err.Error(), "400") || requests != 1 {
 			t.Errorf("got %v after %d requests, want the error after one", err, requests)
+		}
+	}
+}
+
+// The answer to a HEAD has no body: the request is repeated once, and the version kept if the repeated one is accepted.
+func TestRefusedVersionOfHead(t *testing.T) {
+	t.Parallel()
+	for _, known := range []string{"2025-11-05", ""} { // Nothing is later than "": every version is refused.
+		a := &azurite{known: known}
+		blob := azuriteClient(t, a).ServiceClient().NewContainerClient("box").NewBlobClient("b")
+		for range 2 {
+			_, err := blob.GetProperties(context.Background(), nil)
+			if refused := known == ""; refused != (err != nil) {
+				t.Errorf("service that knows %q: %v", known, err)
+			}
+		}
+		want := 3
+		if known == "" {
+			want = 4
+		}
+		if len(a.versions) != want || a.versions[1] != olderVersion || a.versions[want-1] != olderVersion {
+			t.Errorf("service that knows %q: sent versions %v", known, a.versions)
 		}
 	}
 }
