@@ -283,6 +283,7 @@ Steps: ` + strings.Join(d.points, ", "),
 	connection := overrideFlag(cmd, "a Lazuli that the verb starts")
 	fl := cmd.Flags()
 	fl.StringSliceVar(&faults, "fault", []string{"all"}, "steps at which to kill: all, none, or names")
+	offerValues(cmd, "fault", append([]string{"all", "none"}, d.points...)...)
 	fl.BoolVar(&c.Pairs, "pairs", false, "also kill at every pair of steps: the restarted worker is killed too")
 	fl.IntVar(&c.SamplePairs, "sample-pairs", 0, "number of pairs, chosen by the seed; 0: all")
 	fl.IntVar(&c.Records, "records", 0, "number of records or items (default: as many as the rounds need, at most 2792)")

@@ -203,6 +203,7 @@ func formatFlag(cmd *cobra.Command) {
 		return
 	}
 	format := cmd.Flags().StringP("output", "o", "table", "table, or json as --json")
+	offerValues(cmd, "output", "table", "json")
 	before := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
 		switch *format {

@@ -82,5 +82,6 @@ func refusesVersion(r *http.Response, sent string) bool {
 		r.Header.Get("x-ms-error-code") != "InvalidHeaderValue" {
 		return false
 	}
-	return r.Request.Method == http.MethodHead || bytes.Contains(body, []byte("x-ms-version")) || bytes.Contains(body, []byte("API version "+sent))
+	return r.Request.Method == http.MethodHead ||
+		bytes.Contains(body, []byte("x-ms-version")) || bytes.Contains(body, []byte("API version "+sent))
 }
