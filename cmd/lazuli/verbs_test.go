@@ -236,7 +236,7 @@ func TestCompletion(t *testing.T) {
 	for line, want := range map[string]string{
 		"queue peek|or": "orders", "queue rm|": "orders other", "table query|": "Orders", "blob ls|p": "photos",
 		"blob get|": "photos/", "queue rm|orders|": "orders other",
-		"queue ls|-o|": "table json", "demo view|--fault|al": "all",
+		"queue ls|-o|": "table json",
 	} {
 		var out bytes.Buffer
 		verb, rest, _ := strings.Cut(line, "|")
