@@ -204,6 +204,8 @@ type functionPage struct {
 	Path     string
 	Input    string
 	Answer   *functionAnswer
+	// Account has the queue that triggers it, as far as the server can know: it has no other account.
+	Account string
 }
 
 func (functionPage) template() string { return "function" }
@@ -226,6 +228,9 @@ func (d *dashboard) function(w http.ResponseWriter, r *http.Request) error {
 
 func (d *dashboard) showFunction(w http.ResponseWriter, r *http.Request, data functionPage) error {
 	data.Now = d.Now()
+	if all := d.Accounts.Names(); len(all) == 1 && data.Function.Trigger == "queueTrigger" {
+		data.Account = all[0]
+	}
 	return d.show(w, r, data.Function.Name, []crumb{{"Functions", link("functions")}}, data)
 }
 

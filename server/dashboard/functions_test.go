@@ -59,7 +59,8 @@ func TestFunctions(t *testing.T) {
 		!strings.Contains(body, "not kept any more") {
 		t.Errorf("an invocation that is gone: %d %s", status, body)
 	}
-	s.shows(page+"/work", "Run now", "There were none since the start")
+	s.shows(page+"/work", "Run now", "There were none since the start",
+		`href="/ui/accounts/devstoreaccount1/queues/jobs"`)
 	s.shows(page+"/step", "It cannot be run by hand")
 
 	if to := s.post(page+"/work", "action", "run", "input", "x"); !strings.HasSuffix(to, "/work?done=invoked") {
