@@ -169,7 +169,7 @@ func (b *Backend) GetActivityWorkItem(ctx context.Context) (*backend.ActivityWor
 		}
 		wi.Result = newEvent("taskFailed", -1, b.clock.Now())
 		x := wi.Result.GetTaskFailed()
-		x.TaskScheduledId, x.FailureDetails = m.event.EventId, newFailure("PayloadLost", err.Error())
+		x.TaskScheduledId, x.FailureDetails = m.event.EventId, newFailure(payloadLost, err.Error())
 		if err := b.CompleteActivityWorkItem(ctx, wi); err != nil {
 			return nil, err
 		}

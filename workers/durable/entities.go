@@ -289,7 +289,7 @@ func (b *Backend) stepEntity(ctx context.Context, id string, row *entityRow) (ne
 	for _, m := range done {
 		c.delete = append(c.delete, m.key)
 	}
-	messages, err := b.entityMessages(id, row, batch, result, step.forward)
+	messages, err := b.entityMessages(id, row, batch, result, step)
 	if err != nil {
 		return nil, false, err
 	}
@@ -355,6 +355,9 @@ func (b *Backend) readInbox(ctx context.Context, id string, row *entityRow) (*en
 				return false
 			}
 			if err != nil {
+				if o := operationOf(step.run[before]); o.Caller != "" {
+					step.lost = append(step.lost, o)
+				}
 				step.run = step.run[:before]
 			}
 		}
@@ -466,10 +469,10 @@ func (b *Backend) checkEntityResult(batch *EntityBatch, r *EntityResult) error {
 	return nil
 }
 
-// entityMessages returns what follows from a commit: results for workflows, signals, starts, and lock requests that go
-// on. Their IDs are those of the commit, so that receivers recognise copies.
+// entityMessages returns what follows from a commit: results for workflows, failures for those whose calls are lost,
+// signals, starts, and lock requests that go on. Their IDs are those of the commit, so that receivers recognise copies.
 func (b *Backend) entityMessages(id string, row *entityRow, batch *EntityBatch, result *EntityResult,
-	forward []*protocol.HistoryEvent) ([]*message, error) {
+	step *entityStep) ([]*message, error) {
 	now := b.clock.Now()
 	var list []*message
 	add := func(to, execution string, x *protocol.HistoryEvent) error {
@@ -486,26 +489,28 @@ func (b *Backend) entityMessages(id string, row *entityRow, batch *EntityBatch, 
 		list = append(list, m)
 		return nil
 	}
-	for i, r := range result.Results {
-		o := batch.Operations[i]
+	answer := func(o EntityOperation, r EntityOperationResult) error {
 		if o.Caller == "" {
-			continue
+			return nil
 		}
-		x := &protocol.HistoryEvent{EventId: -1}
+		x := &protocol.HistoryEvent{EventId: -1, EventType: &protocol.HistoryEvent_EntityOperationCompleted{
+			EntityOperationCompleted: &protocol.EntityOperationCompletedEvent{RequestId: o.ID, Output: wrap(r.Output)}}}
 		if r.Failure != nil {
-			details, err := failureOf(r.Failure)
-			if err != nil {
-				return nil, err
+			var err error
+			if x, err = operationFailed(o.ID, r.Failure); err != nil {
+				return err
 			}
-			x.EventType =
-				&protocol.HistoryEvent_EntityOperationFailed{
-					EntityOperationFailed: &protocol.EntityOperationFailedEvent{RequestId: o.ID, FailureDetails: details}}
-		} else {
-			x.EventType =
-				&protocol.HistoryEvent_EntityOperationCompleted{
-					EntityOperationCompleted: &protocol.EntityOperationCompletedEvent{RequestId: o.ID, Output: wrap(r.Output)}}
 		}
-		if err := add(o.Caller, o.Execution, x); err != nil {
+		return add(o.Caller, o.Execution, x)
+	}
+	for i, r := range result.Results {
+		if err := answer(batch.Operations[i], r); err != nil {
+			return nil, err
+		}
+	}
+	for _, o := range step.lost {
+		lost := newFailure(payloadLost, "the input of the operation cannot be read")
+		if err := answer(o, EntityOperationResult{Failure: lost}); err != nil {
 			return nil, err
 		}
 	}
@@ -520,7 +525,7 @@ func (b *Backend) entityMessages(id string, row *entityRow, batch *EntityBatch, 
 			return nil, err
 		}
 	}
-	for _, l := range forward {
+	for _, l := range step.forward {
 		to, x := nextLock(l.GetEntityLockRequested())
 		if err := add(to, "", x); err != nil {
 			return nil, err
@@ -530,6 +535,13 @@ func (b *Backend) entityMessages(id string, row *entityRow, batch *EntityBatch, 
 		list = append(list, startMessage(s, fmt.Sprintf("%s/%s/%d/%d", id, row.Epoch, row.Commit+1, len(list)), now))
 	}
 	return list, nil
+}
+
+// operationFailed returns the answer to a call of an operation that has failed.
+func operationFailed(request string, f *backend.TaskFailureDetails) (*protocol.HistoryEvent, error) {
+	details, err := failureOf(f)
+	return &protocol.HistoryEvent{EventId: -1, EventType: &protocol.HistoryEvent_EntityOperationFailed{
+		EntityOperationFailed: &protocol.EntityOperationFailedEvent{RequestId: request, FailureDetails: details}}}, err
 }
 
 // startMessage returns the message that starts a workflow on behalf of an entity.

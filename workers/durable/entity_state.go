@@ -53,6 +53,7 @@ type entityStep struct {
 	note     []string                 // critical sections to note as released
 	forget   []string                 // critical sections whose note has served its purpose
 	changed  bool                     // whether the lock has changed
+	lost     []EntityOperation        // calls whose input cannot be read
 }
 
 // full reports whether the step takes no more messages.

@@ -2,6 +2,7 @@ package durable_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -178,5 +179,62 @@ func TestSameTextsHaveBlobsOfTheirOwn(t *testing.T) {
 	}
 	if len(names) != 3 {
 		t.Errorf("an input and two events are %d blobs: %v", len(names), names)
+	}
+}
+
+// lossy is a transport to a service that has lost the payloads whose addresses contain a text.
+type lossy string
+
+// Do implements policy.Transporter.
+func (l lossy) Do(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodGet && strings.Contains(r.URL.Path, string(l)) {
+		return &http.Response{StatusCode: http.StatusNotFound, Request: r, Body: http.NoBody,
+			Header: http.Header{"X-Ms-Error-Code": {"BlobNotFound"}}}, nil
+	}
+	return http.DefaultClient.Do(r)
+}
+
+// A workflow that calls an entity is told that the input or the output of the call is lost; others go on.
+func TestLostPayloadOfACallFailsIt(t *testing.T) {
+	t.Parallel()
+	for name, lost := range map[string]lossy{"input": "-largemessages/@log@one/", "output": "-largemessages/caller/"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newEntityApp(t, durable.Options{})
+			storage, err := workers.OpenStorage(a.account.ConnectionString(), workers.WithTransport(lost))
+			check.OK(t, err)
+			engine := durable.NewEngine(durable.Options{Hub: "Test"})
+			a.engine, a.App = engine, workers.New(workers.Config{Storage: storage, Durable: engine})
+			echo := durable.NewEntity[int]()
+			durable.Operation(echo, "echo", func(_ *durable.EntityContext, s *int, n int) (string, error) {
+				*s++
+				return strings.Repeat("b", n), nil
+			})
+			durable.Operation(echo, "size", func(_ *durable.EntityContext, s *int, in string) (int, error) {
+				*s++
+				return len(in), nil
+			})
+			a.Entity("log", echo)
+			id := durable.EntityID("log", "one")
+			a.Orchestration("call", durable.Orchestrator(func(ctx *durable.Context, _ any) (string, error) {
+				var err error
+				if name == "input" {
+					_, err = durable.CallEntity[int](ctx, id, "size", strings.Repeat("a", 100_000))
+				} else {
+					_, err = durable.CallEntity[string](ctx, id, "echo", 100_000)
+				}
+				if err == nil {
+					return "", errors.New("the call has succeeded")
+				}
+				n, again := durable.CallEntity[int](ctx, id, "size", "abc")
+				return fmt.Sprint(err, "; then ", n), again
+			}))
+			c := a.run()
+			start(t, c, "call", durable.StartOptions{InstanceID: "caller"})
+			if i := ended(t, c, "caller", "Completed"); !strings.Contains(i.Output, "cannot be read") ||
+				!strings.Contains(i.Output, "; then 3") {
+				t.Errorf("the workflow returns %s", i.Output)
+			}
+		})
 	}
 }

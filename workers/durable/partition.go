@@ -315,11 +315,23 @@ func (b *Backend) fill(ctx context.Context, instance string, m *message) (verdic
 // substitute replaces the result of a task that cannot be read by a failure, so that the workflow does not wait without
 // a limit.
 func (b *Backend) substitute(m *message, reason error) bool {
+	at, failure := m.event.Timestamp.AsTime(), newFailure(payloadLost, reason.Error())
+	if c := extraOf(m.event).GetEntityOperationCompleted(); c != nil {
+		x, err := operationFailed(c.RequestId, failure)
+		if err != nil {
+			return false
+		}
+		x.Timestamp = m.event.Timestamp
+		if m.event, err = fromProtocol(x); err != nil {
+			return false
+		}
+		m.Blob, m.Field = "", ""
+		return true
+	}
 	id, ok := taskOf(m.event)
 	if !ok {
 		return false
 	}
-	at, failure := m.event.Timestamp.AsTime(), newFailure("PayloadLost", reason.Error())
 	if m.event.GetTaskCompleted() != nil {
 		m.event = newEvent("taskFailed", -1, at)
 		x := m.event.GetTaskFailed()

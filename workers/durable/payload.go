@@ -55,6 +55,9 @@ func (p payloads) put(ctx context.Context, name, text string) error {
 // errNoPayload: a row or message refers to a payload that is not there, or not readable.
 var errNoPayload = errors.New("a payload cannot be read")
 
+// payloadLost is the type of the failure of a task or call whose payload cannot be read.
+const payloadLost = "PayloadLost"
+
 func (p payloads) get(ctx context.Context, name string) (string, error) {
 	got, err := p.container.NewBlobClient(name).DownloadStream(ctx, nil)
 	if bloberror.HasCode(err, bloberror.BlobNotFound, bloberror.ContainerNotFound) {
