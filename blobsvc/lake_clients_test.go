@@ -524,3 +524,27 @@ func TestLakeUnknownContinuation(t *testing.T) {
 		t.Errorf("changed %s", got)
 	}
 }
+
+// A creation with a list that is none, or too long, fails as a change of the list does, and leaves nothing.
+func TestLakeCreateWithWrongList(t *testing.T) {
+	t.Parallel()
+	f := lake(t)
+	fs := f.filesystem("files")
+	var long []string
+	for i := range 29 {
+		long = append(long, fmt.Sprintf("user:u%d:r--", i))
+	}
+	for _, acl := range []string{"user::rwx", strings.Join(append(long, "user::rwx,group::---,other::---"), ",")} {
+		for _, kind := range []string{"file", "directory"} {
+			f.lakeDo("PUT", "/files/new/"+kind+"?resource="+kind, "", "x-ms-acl", acl).want(t, 400, "InvalidInput")
+		}
+	}
+	wantPaths(t, paths(t, fs, true, nil))
+}
+
+func TestLakeFlushWithContent(t *testing.T) {
+	t.Parallel()
+	f := lake(t)
+	writeFile(t, f.filesystem("files"), "f", "x")
+	f.lakeDo("PATCH", "/files/f?action=flush&position=1", "y").want(t, 413, "RequestBodyTooLarge")
+}

@@ -61,6 +61,9 @@ func TestLakeFlatAccount(t *testing.T) {
 	}
 	f.lakeDo("HEAD", "/files/g", "").want(t, 404, "PathNotFound")
 	f.lakeDo("DELETE", "/files/d", "").want(t, 409, "DirectoryNotEmpty")
+	f.lakeDo("DELETE", "/files/d?recursive=true", "", "If-Match", `"0x1"`).want(t, 412, "ConditionNotMet")
+	f.lakeDo("DELETE", "/files/d/sub?recursive=true", "", "If-Match", `"0x1"`).want(t, 404, "PathNotFound")
+	wantPaths(t, paths(t, fs, true, nil), "d/", "d.txt", "d/sub/f")
 	r := f.lakeDo("DELETE", "/files/d?recursive=true", "").want(t, 200, "")
 	if strings.TrimSpace(r.body) != "" {
 		t.Errorf("the deletion says %q", r.body)

@@ -6,8 +6,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 )
 
-// What a rename does not use is refused; a key that is sent must be that of the file; a container that enforces its
-// encryption scope takes only what is in one that enforces the same.
+// What a rename does not use is refused; a key that is sent must be that of the file, if the file has one; a container
+// that enforces its encryption scope takes only what is in one that enforces the same.
 // https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/create
 func TestLakeRenameHeaders(t *testing.T) {
 	t.Parallel()
@@ -43,6 +43,8 @@ func TestLakeRenameHeaders(t *testing.T) {
 		{"/files/key", "/files/k", other, 409, mismatch},
 		{"/files/key", "/files/k", key, 201, ""},
 		{"/files/k", "/files/key", nil, 201, ""},
+		{"/files/e", "/files/e2", other, 201, ""},
+		{"/files/e2", "/files/e", nil, 201, ""},
 		{"/files/e", "/one/e", nil, 403, policy},
 		{"/two/d/f", "/one/e", nil, 403, policy},
 		{"/same/d", "/one/e", nil, 201, ""},

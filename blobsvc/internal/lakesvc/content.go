@@ -112,6 +112,9 @@ const FlushWithClose = "FlushWithClose"
 
 // flushPath: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/update
 func (s *Service) flushPath(c *call) error {
+	if err := noContent(c); err != nil {
+		return err
+	}
 	position, err := position(c)
 	if err != nil {
 		return err

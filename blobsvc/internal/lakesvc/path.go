@@ -134,7 +134,7 @@ func (s *Service) createPath(c *call, directory bool) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.ContentLength(0); err != nil && !errors.Is(err, wire.ErrMissingContentLength) {
+	if err := noContent(c); err != nil {
 		return err
 	}
 	if err := refuse(c, ofSource); err != nil {
@@ -386,6 +386,15 @@ func (s *Service) renamePath(c *call) error {
 	return c.Status(http.StatusCreated)
 }
 
+// noContent fails if the request has content.
+func noContent(c *call) error {
+	_, err := c.ContentLength(0)
+	if errors.Is(err, wire.ErrMissingContentLength) {
+		return nil
+	}
+	return err
+}
+
 // refuse fails if the request has one of the headers, which the operation does not use.
 func refuse(c *call, headers []string) error {
 	for _, name := range headers {
@@ -577,7 +586,7 @@ func (s *Service) deletePath(c *call) error {
 const deletePage = 1000
 
 // deleteFlat deletes a path of a flat account, and with recursive the blobs whose names begin with it, a page a
-// request.
+// request. The path's own blob is the first, since the conditions and the lease of the request are for that.
 func (s *Service) deleteFlat(c *call, w *state.Write, recursive bool) error {
 	now := c.Ticks()
 	l := state.Listing{Prefix: c.Blob + "/", Max: deletePage, Now: now}
@@ -597,6 +606,15 @@ func (s *Service) deleteFlat(c *call, w *state.Write, recursive bool) error {
 	if len(below) > 0 && !recursive {
 		return state.ErrDirectoryNotEmpty
 	}
+	if from == nil {
+		_, err := s.State.Blobs.Delete(w, state.IncludeSnapshots)
+		if errors.Is(err, state.ErrBlobNotFound) && len(below) > 0 && w.If == (state.Preconditions{}) {
+			err = nil // a directory of which only the names below it tell
+		}
+		if err != nil {
+			return err
+		}
+	}
 	for _, name := range below {
 		one := *w
 		one.Blob, one.If = name, state.Preconditions{}
@@ -607,14 +625,6 @@ func (s *Service) deleteFlat(c *call, w *state.Write, recursive bool) error {
 	}
 	if next != nil {
 		c.Set("x-ms-continuation", endpoint.EncodeMarker(next))
-		return c.Status(http.StatusOK)
-	}
-	_, err = s.State.Blobs.Delete(w, state.IncludeSnapshots)
-	if errors.Is(err, state.ErrBlobNotFound) && (len(below) > 0 || l.From != nil) {
-		err = nil // a directory of which only the names below it tell
-	}
-	if err != nil {
-		return err
 	}
 	s.Wake()
 	return c.Status(http.StatusOK)

@@ -72,7 +72,7 @@ func (c *change) newNode(parent *Blob, name string, directory bool, want *NewNod
 	if want.Entries != nil {
 		var err error
 		if n.Access, err = want.Entries.Set(n.Access, directory); err != nil {
-			return nil, err
+			return nil, ErrACL
 		}
 		if want.Umask != nil { // the default one is not for lists
 			n.Access = n.Access.Chmod(n.Access.Mode() &^ umask)

@@ -110,10 +110,11 @@ func (s Paths) Rename(w *Write, src *RenameSource, changes *RenameChanges) (Resu
 	})
 }
 
-// mayTake checks the encryption of b, the source of a rename: a key that the request has must be that of the file, and
-// a container that enforces its scope takes what is in one that enforces the same.
+// mayTake checks the encryption of b, the source of a rename: a key that the request has must be that of the file, if
+// the file has one (a test of the SDK for Go renames a file without one), and a container that enforces its scope takes
+// what is in one that enforces the same.
 func (c *change) mayTake(src *RenameSource, b *Blob) error {
-	if c.Encryption.Key != nil && !b.IsDirectory() {
+	if c.Encryption.Key != nil && b.Encryption.KeySHA256 != "" {
 		if err := c.unlock(b); err != nil {
 			return err
 		}

@@ -46,6 +46,7 @@ public class AbfsTests {
 		}
 		for (String line : unexpected) {
 			System.out.println("FAIL " + line);
+			System.out.println("== failed " + line.split("\n", 3)[0] + ": " + line.split("\n", 3)[1]);
 		}
 		System.out.printf("== %d tests passed, %d skipped, %d failed, %d failed as they must here%n", passed, skipped, unexpected.size(), known);
 		System.exit(unexpected.isEmpty() && passed > 0 ? 0 : 1); // threads of the driver do not end by themselves
