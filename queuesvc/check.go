@@ -63,8 +63,21 @@ func ReadLog(queues string, take func(jetstreamfiles.Record) error) ([]jetstream
 // Check reads the whole file of a Queue service and reports each inconsistency as an error that names the queue. It
 // reads one state and changes nothing.
 func Check(db *store.DB, report func(error)) (Counts, error) {
-	return state.Check(db, state.Values{
-		Properties: properties.Check,
-		Policies:   func(value []byte) error { return json.Unmarshal(value, new([]properties.StoredPolicy)) },
-	}, report)
+	return state.Check(db, values, report)
+}
+
+var values = state.Values{
+	Properties: properties.Check,
+	Policies:   func(value []byte) error { return json.Unmarshal(value, new([]properties.StoredPolicy)) },
+}
+
+// Repair puts the records in order that damage has left in the file of a service that is stopped, which needs no log.
+// note is called for each change; lost means that something could not be kept.
+func Repair(path string, note func(what string, lost bool)) error {
+	return state.Repair(path, values, note)
+}
+
+// Describe calls fn with a function that names for people what keys of buckets in the file at path belong to.
+func Describe(path string, fn func(name func(bucket store.Bucket, key []byte) string)) error {
+	return state.Describe(path, fn)
 }

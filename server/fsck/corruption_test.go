@@ -44,7 +44,7 @@ func TestCorruption(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("LAZULI_CORRUPTIONS")); err == nil {
 		flips = n
 	}
-	c := makeCorpus(t, true)
+	c := makeCorpus(t, true, false)
 	stopped, killed := c.stopped, c.killed
 	patterns := []string{"tables.db", "tables.db-log?", "blobs.db", "blobs.db-log?", "extents/*.extent", "extents/*.open",
 		"MANIFEST", "encryption-scopes.json"}
@@ -264,8 +264,8 @@ type corpus struct {
 	stoppedBefore, killedBefore string
 }
 
-// makeCorpus fills a folder with something of everything.
-func makeCorpus(t *testing.T, relaxed bool) (all corpus) {
+// makeCorpus fills a folder with something of everything. large adds messages until their log has several files.
+func makeCorpus(t *testing.T, relaxed, large bool) (all corpus) {
 	t.Helper()
 	all.stopped = filepath.Join(t.TempDir(), "data")
 	start := func() *server.Stack {
@@ -312,6 +312,12 @@ func makeCorpus(t *testing.T, relaxed bool) (all corpus) {
 	for i := range 20 {
 		_, err := c.queues.NewQueueClient("work").EnqueueMessage(ctx, fmt.Sprint("message ", i), nil)
 		must(err)
+	}
+	if large {
+		for i := range 300 {
+			_, err := c.queues.NewQueueClient("work").EnqueueMessage(ctx, fmt.Sprint(i, strings.Repeat("x", 60_000)), nil)
+			must(err)
+		}
 	}
 	rng := rand.New(rand.NewPCG(1, 1))
 	content := func(n int) []byte {
@@ -424,6 +430,10 @@ func answers(t *testing.T, dir string) map[string]string {
 	var texts []string
 	for _, m := range peeked.Messages {
 		texts = append(texts, *m.MessageText)
+	}
+	count, propErr := c.queues.NewQueueClient("work").GetProperties(ctx, nil)
+	if err = errors.Join(err, propErr); err == nil {
+		texts = append(texts, fmt.Sprint(*count.ApproximateMessagesCount))
 	}
 	if d, _ := s.Damage(); d.MessagesSetAside > 0 && err == nil {
 		err = fmt.Errorf("%d messages are set aside", d.MessagesSetAside)

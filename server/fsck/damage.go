@@ -15,6 +15,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/queuesvc"
 	"github.com/lazuli-storage/lazuli/tablesvc"
 )
 
@@ -98,16 +99,20 @@ func (c *check) database(path string, buckets []store.Bucket, attachments store.
 	if c.o.Repair {
 		severity = Warning // repaired damage is a warning
 	}
-	problems := 0
-	report := func(d *store.DamageError) {
-		problems++
-		if d.Key != nil {
-			c.found(severity, d.File, "bucket %q, key %q: %s", string(d.Bucket), d.Key, d.Problem)
-		} else {
-			c.found(severity, d.File, "%s", d.Problem)
-		}
+	var problems []*store.DamageError
+	err = store.Examine(path, buckets, func(d *store.DamageError) { problems = append(problems, d) })
+	if len(problems) > 0 {
+		c.named(name, func(of func(store.Bucket, []byte) string) {
+			for _, d := range problems {
+				text := d.Problem
+				if d.Key != nil {
+					text = of(d.Bucket, d.Key) + ": " + text
+				}
+				c.found(severity, d.File, "%s", text)
+			}
+		})
 	}
-	if err := store.Examine(path, buckets, report); err != nil {
+	if err != nil {
 		if !c.o.Repair { // no meta page, or it cannot be read
 			c.found(Error, name, "%v", err)
 			return true, nil
@@ -120,8 +125,8 @@ func (c *check) database(path string, buckets []store.Bucket, attachments store.
 		c.repaired("%s: cannot be read, and is in %s; a start makes a new one", name, c.aside())
 		return true, c.setAside(name)
 	}
-	if problems == 0 || !c.o.Repair {
-		return problems > 0, nil
+	if len(problems) == 0 || !c.o.Repair {
+		return len(problems) > 0, nil
 	}
 	if c.ofNode() {
 		return true, c.leaveToNodes(name)
@@ -220,19 +225,28 @@ func (c *check) noDatabase(path string) error {
 
 // losses reports what a repair of a database could not keep.
 func (c *check) losses(name string, lost []store.Loss) {
-	describe := func(of func(store.Bucket, []byte) string) {
+	c.named(name, func(of func(store.Bucket, []byte) string) {
 		for _, l := range lost {
 			c.lost("%s: %s", name, lossText(l, of))
 		}
+	})
+}
+
+// named calls fn once with a function that names for people what keys of a database belong to.
+func (c *check) named(name string, fn func(of func(store.Bucket, []byte) string)) {
+	called := false
+	once := func(of func(store.Bucket, []byte) string) { called = true; fn(of) }
+	path := filepath.Join(c.dir.Path(), name)
+	switch path { // an error is that of a file that cannot be opened
+	case c.dir.Tables():
+		_ = tablesvc.Describe(path, once)
+	case c.dir.Blobs():
+		_ = blobsvc.Describe(path, func(n *blobsvc.Names) { once(n.Of) })
+	case c.dir.QueueState():
+		_ = queuesvc.Describe(path, once)
 	}
-	var err error
-	if path := filepath.Join(c.dir.Path(), name); path == c.dir.Tables() {
-		err = tablesvc.Describe(path, describe)
-	} else {
-		err = blobsvc.Describe(path, func(n *blobsvc.Names) { describe(n.Of) })
-	}
-	if err != nil {
-		describe(func(b store.Bucket, key []byte) string { return fmt.Sprintf("%s, key %q", b, key) })
+	if !called {
+		fn(func(b store.Bucket, key []byte) string { return fmt.Sprintf("%s, key %q", b, key) })
 	}
 }
 
@@ -266,10 +280,17 @@ func lossText(l store.Loss, name func(store.Bucket, []byte) string) string {
 	return text
 }
 
-// unlessReported returns a function that reports errors of a file. It omits damage that was reported before.
+// unlessReported returns a function that reports errors of a file. Of damage that was reported before it says once that
+// it has ended the check of the file, and of what the file refers to.
 func (c *check) unlessReported(where string, damaged bool) func(error) {
+	said := false
 	return func(err error) {
 		if damaged && (errors.Is(err, store.ErrDamaged) || errors.Is(err, store.ErrFormat)) {
+			if !said {
+				c.found(Warning, where, "the damage ended the check: what is intact in the file, and what that refers to, "+
+					"was not checked, and is not counted")
+			}
+			said = true
 			return
 		}
 		c.found(Error, where, "%v", err)

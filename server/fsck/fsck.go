@@ -317,14 +317,31 @@ func (c *check) queues() (err error) {
 		report(err)
 		return nil
 	}
+	if !c.o.Repair || c.ofNode() {
+		return c.queueRecords(db, report)
+	}
+	warn := func(err error) { c.found(Warning, "queues.db", "%v", err); lost++ }
+	if err := c.queueRecords(db, warn); err != nil || lost == 0 {
+		return err
+	}
+	if err := c.repairQueues(db); err != nil {
+		return err
+	}
+	fresh, err := store.Open(c.dir.QueueState(), store.Options{Buckets: queuesvc.Buckets(), ReadOnly: true})
+	if err != nil {
+		report(err)
+		return nil
+	}
+	return errors.Join(c.queueRecords(fresh, report), fresh.Close())
+}
+
+// queueRecords checks and counts the records of queues.
+func (c *check) queueRecords(db *store.DB, report func(error)) error {
 	counts, err := queuesvc.Check(db, report)
 	if err != nil {
 		report(err)
 	}
 	c.report.Queues = Queues{Queues: counts.Queues, Messages: counts.Messages, Bytes: counts.Bytes}
-	if lost > 0 && c.o.Repair {
-		return c.repairQueues(db)
-	}
 	return nil
 }
 
@@ -390,7 +407,17 @@ func (c *check) repairQueues(db *store.DB) error {
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := db.Extract(fresh); err != nil {
+	err := db.Extract(fresh)
+	if err == nil {
+		err = queuesvc.Repair(fresh, func(what string, lost bool) {
+			if lost {
+				c.lost("queues.db: %s", what)
+			} else {
+				c.repaired("queues.db: %s", what)
+			}
+		})
+	}
+	if err != nil {
 		return fmt.Errorf("repair the queues: %w", err)
 	}
 	if err := disk.MkdirAll(c.aside(), 0o700); err != nil {
@@ -398,14 +425,17 @@ func (c *check) repairQueues(db *store.DB) error {
 	}
 	// The old file is of no use without its log: the log goes first.
 	for _, path := range []string{c.dir.Queues(), c.dir.QueueState(), c.dir.QueueState() + "-mark"} {
-		if err := os.Rename(path, filepath.Join(c.aside(), filepath.Base(path))); err != nil &&
-			!errors.Is(err, fs.ErrNotExist) {
+		to := filepath.Join(c.aside(), filepath.Base(path))
+		if exists(to) { // from the repair of the file before: the damaged one is kept
+			to += "-repaired"
+		}
+		if err := os.Rename(path, to); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
 	if err := os.Rename(fresh, c.dir.QueueState()); err != nil {
 		return err
 	}
-	c.repaired("queues: kept everything up to the damage of the log; the damaged files are in %s", c.aside())
+	c.repaired("queues: kept everything that is intact, in a file that needs no log; the former files are in %s", c.aside())
 	return errors.Join(disk.SyncDir(c.aside()), disk.SyncDir(c.dir.Path()))
 }

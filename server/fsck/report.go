@@ -122,6 +122,10 @@ func (r *Report) WriteText(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	if r.Clean && len(r.Lost) > 0 {
+		_, err := fmt.Fprintf(w, "repaired, and NOT complete: %d losses, %d warnings\n", len(r.Lost), r.Warnings)
+		return err
+	}
 	if r.Clean {
 		_, err := fmt.Fprintf(w, "clean (%d warnings)\n", r.Warnings)
 		return err

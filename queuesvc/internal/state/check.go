@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
@@ -31,11 +32,7 @@ type Values struct {
 func Check(db *store.DB, values Values, report func(error)) (n Counts, err error) {
 	err = db.View(func(tx *store.Tx) error {
 		c := checker{tx: tx, values: values, report: report, queues: make(map[queueID]*checkedQueue)}
-		c.checkQueues()
-		c.checkPlaces()
-		c.checkMessages()
-		c.checkExpiring()
-		c.checkService()
+		c.all()
 		n = c.counts
 		return nil
 	})
@@ -44,14 +41,20 @@ func Check(db *store.DB, values Values, report func(error)) (n Counts, err error
 
 type checkedQueue struct {
 	name     string // "" for garbage
+	unknown  bool   // no record says what it is
 	counters counters
+	next     uint64 // the number after the highest one
 	places   uint64
 	messages uint64
 	expiring uint64 // places that expire, minus entries
+	textless uint64 // places without a text
 }
 
 func (q *checkedQueue) String() string {
-	if q.name == "" {
+	switch {
+	case q.unknown:
+		return "a queue without a record"
+	case q.name == "":
 		return "a deleted queue"
 	}
 	return "queue " + q.name
@@ -63,6 +66,16 @@ type checker struct {
 	report func(error)
 	queues map[queueID]*checkedQueue
 	counts Counts
+
+	fixes *fixes // of Repair; nil plans none
+}
+
+func (c *checker) all() {
+	c.checkQueues()
+	c.checkPlaces()
+	c.checkMessages()
+	c.checkExpiring()
+	c.checkService()
 }
 
 func (c *checker) problem(format string, args ...any) { c.report(fmt.Errorf(format, args...)) }
@@ -127,7 +140,7 @@ func (c *checker) queue(id []byte, b store.Bucket, key []byte) *checkedQueue {
 	q := c.queues[queueID(binary.BigEndian.Uint64(id))]
 	if q == nil {
 		c.problem("bucket %s, key %x: there is no queue with its id", b, key)
-		q = &checkedQueue{}
+		q = &checkedQueue{unknown: true}
 		c.queues[queueID(binary.BigEndian.Uint64(id))] = q
 	}
 	return q
@@ -142,17 +155,25 @@ func (c *checker) checkPlaces() {
 		}
 		key, q := visibleKey(k), c.queue(k, bucketVisible, k)
 		q.places++
+		q.next = max(q.next, key.number()+1)
 		id := queueID(binary.BigEndian.Uint64(k))
 		if q.name != "" && key.number() >= q.counters.next {
 			c.problem("%v: message %d has a number that is not below the next one", q, key.number())
 		}
-		if c.tx.Get(bucketMessages, messageKey(id, key.number())) == nil {
+		lost := c.tx.Get(bucketMessages, messageKey(id, key.number())) == nil
+		if lost {
 			c.problem("%v: message %d has a place and no text", q, key.number())
+			q.textless++
+			c.fixes.delete(bucketVisible, k)
+			c.fixes.delete(bucketExpiring, expiringKey(p.expires, id, key.number()))
 		}
 		if p.expires != Never {
 			q.expiring++
 			if v := c.tx.Get(bucketExpiring, expiringKey(p.expires, id, key.number())); !bytes.Equal(v, k[8:16]) {
 				c.problem("%v: the entry by which message %d expires does not name its place", q, key.number())
+				if !lost {
+					c.fixes.put(bucketExpiring, expiringKey(p.expires, id, key.number()), k[8:16])
+				}
 			}
 		}
 	})
@@ -167,6 +188,7 @@ func (c *checker) checkMessages() {
 		}
 		q := c.queue(k, bucketMessages, k)
 		q.messages++
+		q.next = max(q.next, binary.BigEndian.Uint64(k[8:])+1)
 		if q.name != "" {
 			c.counts.Messages++
 			c.counts.Bytes += int64(len(m.text))
@@ -191,7 +213,12 @@ func (c *checker) checkExpiring() {
 			c.problem("bucket %s, key %x: it cannot be read", bucketExpiring, k)
 			return
 		}
-		c.queue(k[8:], bucketExpiring, k).expiring--
+		q := c.queue(k[8:], bucketExpiring, k)
+		q.expiring--
+		if c.tx.Get(bucketVisible, slices.Concat(k[8:16], v, k[16:])) == nil {
+			c.problem("%v: message %d has an entry by which it expires, and no place there", q, binary.BigEndian.Uint64(k[16:]))
+			c.fixes.delete(bucketExpiring, k)
+		}
 	})
 	for _, q := range c.queues {
 		if q.expiring != 0 {
