@@ -18,11 +18,10 @@ import (
 // record, and wrong if the bytes of an earlier record are damaged. In a durable store each record is synced before the
 // next one is written, so a record after a bad one distinguishes the two cases. So do gaps in the numbers of groups,
 // and a missing file if the store was not closed.
-func (db *DB) replay(f format) error {
+func (db *DB) replay(f format) (err error) {
 	if err := checkNewer(db.path, f.gen+2); err != nil {
 		return err
 	}
-	var err error
 	var marked bool
 	if db.mark, marked, err = readMark(db.path); err != nil {
 		return err
@@ -54,8 +53,12 @@ func (db *DB) replay(f format) error {
 			m.publish(r.group)
 		}
 		if torn > 0 {
-			db.logger.Warn("a log ended in an incomplete record, which nothing had acknowledged: it was cut off", "file",
-				logPath(db.path, gen), "bytes", torn)
+			defer func() {
+				if err == nil {
+					db.logger.Warn("a log ended in an incomplete record, which nothing had acknowledged: it was cut off", "file",
+						logPath(db.path, gen), "bytes", torn)
+				}
+			}()
 		}
 	}
 	if !marked || db.replica != nil || f.logID != "" { // see checkEnd
