@@ -18,7 +18,7 @@ import (
 // Copies holds what a node knows about the copies of the streams that it has: of those that it leads, and of those
 // without a leader.
 type Copies struct {
-	// Short is the number of streams with fewer current copies than they should have, Examples are some of them.
+	// Short is the number of streams with fewer copies that follow than they should have, Examples are some of them.
 	Short    int      `json:"short"`
 	Examples []string `json:"examples,omitempty"`
 	// Unsafe is a stream of which no majority of the copies is current, "" if all have one.
@@ -26,6 +26,13 @@ type Copies struct {
 	// Servers are the servers, by the names that they have in Raft, that have a copy of such a stream or are to have one.
 	Servers []string `json:"servers,omitempty"`
 }
+
+// A copy that receives what is written is behind by what is under way, the slowest one nearly always: it is whole if it
+// lacks at most followingLag entries of the Raft log and has answered within followingActive.
+const (
+	followingLag    = 100
+	followingActive = time.Second
+)
 
 // maxExamples bounds [Copies.Examples].
 const maxExamples = 5
@@ -40,19 +47,25 @@ func (c *Copies) add(own string, detail *server.StreamDetail) {
 	if at == nil || detail.Config == nil || at.Leader != "" && at.Leader != own {
 		return // its leader reports it
 	}
-	current := 0
+	current, following := 0, 0
 	if at.Leader == own {
-		current = 1
+		current, following = 1, 1
 		c.server(own)
 	}
 	for _, r := range at.Replicas {
 		c.server(r.Name)
-		if r.Current && !r.Offline && !r.Pending {
+		if r.Offline || r.Pending {
+			continue
+		}
+		if r.Current {
 			current++
+		}
+		if r.Current || r.Lag <= followingLag && r.Active < followingActive {
+			following++
 		}
 	}
 	want := detail.Config.Replicas
-	if at.Leader != "" && current >= want && at.Desired == nil {
+	if at.Leader != "" && following >= want && current >= want/2+1 && at.Desired == nil {
 		return
 	}
 	c.Short++

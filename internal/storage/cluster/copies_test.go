@@ -3,6 +3,7 @@ package cluster
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 )
@@ -27,6 +28,15 @@ func TestCopies(t *testing.T) {
 			1, false, 3},
 		{"one is offline, the other lags",
 			server.ClusterInfo{Leader: "n1.a", Replicas: []*server.PeerInfo{behind("n2.a"), offline("n3.a")}}, 1, true, 3},
+		{"one lags by what is under way",
+			server.ClusterInfo{Leader: "n1.a", Replicas: []*server.PeerInfo{current("n2.a"), behind("n3.a")}}, 0, false, 3},
+		{"one lags by much",
+			server.ClusterInfo{Leader: "n1.a", Replicas: []*server.PeerInfo{current("n2.a"), {Name: "n3.a", Lag: 1000}}}, 1,
+			false, 3},
+		{"one has stopped answering", server.ClusterInfo{Leader: "n1.a",
+			Replicas: []*server.PeerInfo{current("n2.a"), {Name: "n3.a", Lag: 5, Active: time.Minute}}}, 1, false, 3},
+		{"two lag by what is under way",
+			server.ClusterInfo{Leader: "n1.a", Replicas: []*server.PeerInfo{behind("n2.a"), behind("n3.a")}}, 1, true, 3},
 		{"one was removed", server.ClusterInfo{Leader: "n1.a", Replicas: []*server.PeerInfo{current("n2.a")}}, 1, false, 2},
 		{"one was removed, its place is not taken yet",
 			server.ClusterInfo{Leader: "n1.a", Replicas: []*server.PeerInfo{behind("n2.a"), pending("n3.b")}}, 1, true, 3},
