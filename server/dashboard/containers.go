@@ -39,6 +39,8 @@ type containersPage struct {
 	Kind         string // the part of the address of a container: containers, or paths in a hierarchical account
 	Rows         []containerRow
 	Prefix, Next string
+
+	Public, Leased, Deleted bool // a row is
 }
 
 func (containersPage) template() string { return "containers" }
@@ -57,7 +59,7 @@ func (d *dashboard) containers(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var rows []containerRow
+	var data containersPage
 	for _, c := range got.ContainerItems {
 		row := containerRow{Name: ptr.Value(c.Name), Deleted: ptr.Value(c.Deleted), Version: ptr.Value(c.Version)}
 		if p := c.Properties; p != nil {
@@ -66,14 +68,17 @@ func (d *dashboard) containers(w http.ResponseWriter, r *http.Request) error {
 				ptr.Value(p.RemainingRetentionDays)
 			row.HasPolicy, row.Holds = ptr.Value(p.HasImmutabilityPolicy), ptr.Value(p.HasLegalHold)
 		}
-		rows = append(rows, row)
+		data.Rows = append(data.Rows, row)
+		data.Public = data.Public || row.Access != ""
+		data.Leased = data.Leased || row.Lease == "leased"
+		data.Deleted = data.Deleted || row.Deleted
 	}
-	account, kind := r.PathValue("account"), "containers"
+	account := r.PathValue("account")
+	data.Kind, data.Prefix, data.Next = "containers", q.Get("prefix"), ptr.Value(got.NextMarker)
 	if d.hierarchical(r) {
-		kind = "paths"
+		data.Kind = "paths"
 	}
-	return d.show(w, r, "Containers", []crumb{{account, link("accounts", account)}},
-		containersPage{Kind: kind, Rows: rows, Prefix: q.Get("prefix"), Next: ptr.Value(got.NextMarker)})
+	return d.show(w, r, "Containers", []crumb{{account, link("accounts", account)}}, data)
 }
 
 // changeContainers creates a container, restores a deleted one, or deletes those that are chosen.

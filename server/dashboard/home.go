@@ -52,8 +52,7 @@ func (d *dashboard) home(w http.ResponseWriter, r *http.Request) error {
 	}
 	names, _ := d.shownAccounts("")
 	for _, name := range names {
-		data.Connections = append(data.Connections, connection{name, connectionString(b, name),
-			name == auth.DevelopmentAccount})
+		data.Connections = append(data.Connections, connectionOf(b, name))
 	}
 	for _, name := range names[:min(len(names), countedAccounts)] {
 		of := r.Clone(r.Context())
@@ -85,14 +84,16 @@ func memory() int64 {
 	return int64(s[0].Value.Uint64() - s[1].Value.Uint64())
 }
 
-// connectionString holds what SDKs connect with. Only the development account's key, which is public, is shown.
-func connectionString(b Backend, account string) string {
-	key := "KEY"
-	if account == auth.DevelopmentAccount {
+// connectionOf returns what SDKs connect with. Only the development account's key, which is public, is shown.
+func connectionOf(b Backend, account string) connection {
+	key, public := "KEY", account == auth.DevelopmentAccount
+	if public {
 		key = auth.DevelopmentKey
 	}
-	return connstr.Settings{Account: account, Key: connstr.NewSecret(key), BlobEndpoint: b.URL(wire.Blob, account),
-		QueueEndpoint: b.URL(wire.Queue, account), TableEndpoint: b.URL(wire.Table, account)}.Reveal()
+	text := connstr.Settings{Account: account, Key: connstr.NewSecret(key), BlobEndpoint: b.URL(wire.Blob, account),
+		QueueEndpoint: b.URL(wire.Queue, account), TableEndpoint: b.URL(wire.Table, account),
+		DFSEndpoint: b.URL(wire.DataLake, account)}.Reveal()
+	return connection{account, text, public}
 }
 
 // maxAccounts is the number of accounts that every page lists.
@@ -140,7 +141,8 @@ func (d *dashboard) accounts(w http.ResponseWriter, r *http.Request) error {
 
 // accountPage holds the connection string and the endpoints of an account.
 type accountPage struct {
-	Connection, Blob, Queue, Table string
+	Connection connection
+	Endpoints  []crumb
 }
 
 func (accountPage) template() string { return "account" }
@@ -152,9 +154,14 @@ func (d *dashboard) account(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	b := d.Backend()
-	return d.show(w, r, name, nil,
-		accountPage{Connection: connectionString(b, name), Blob: b.URL(wire.Blob, name),
-			Queue: b.URL(wire.Queue, name), Table: b.URL(wire.Table, name)})
+	data := accountPage{Connection: connectionOf(b, name)}
+	for _, e := range []crumb{{"Blob", b.URL(wire.Blob, name)}, {"Data Lake", b.URL(wire.DataLake, name)},
+		{"Queue", b.URL(wire.Queue, name)}, {"Table", b.URL(wire.Table, name)}} {
+		if e.URL != "" {
+			data.Endpoints = append(data.Endpoints, e)
+		}
+	}
+	return d.show(w, r, name, nil, data)
 }
 
 // sasPage is the form of a shared access signature, and what was made of it.

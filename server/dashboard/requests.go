@@ -278,7 +278,7 @@ type RequestFilter struct {
 	Service string
 	Account string
 	Failed  bool   // with an error, or without a response
-	Polling bool   // with Failed, also polls of queues that do not exist
+	Polling bool   // with Failed, also polls of what does not exist
 	Text    string // in the operation, path, error code, client, request ids or status
 }
 
@@ -297,9 +297,12 @@ func (f *RequestFilter) takes(q *Request) bool {
 	})
 }
 
-// polls reports whether a worker has looked into a queue that does not exist, which it does again and again.
+// polls reports whether a worker has looked into a queue, container or table that does not exist, which it does again
+// and again.
 func (q *Request) polls() bool {
-	return q.Status == http.StatusNotFound && (q.Operation == "GetMessages" || q.Operation == "PeekMessages")
+	follows := len(q.header["X-Lazuli-After"]) > 0 // a list of blobs or entities, of a trigger
+	return q.Status == http.StatusNotFound &&
+		(follows || q.Operation == "GetMessages" || q.Operation == "PeekMessages")
 }
 
 // secrets are the headers that are not shown.

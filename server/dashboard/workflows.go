@@ -161,6 +161,9 @@ var stepNames = map[string]string{
 	"SubOrchestrationInstanceCompleted": "child workflow done",
 	"SubOrchestrationInstanceFailed":    "child workflow failed",
 	"ContinueAsNew":                     "began again",
+	"EntityOperationCalled":             "entity called", "EntityOperationSignaled": "entity signalled",
+	"EntityOperationCompleted": "entity answered", "EntityOperationFailed": "entity failed",
+	"EntityLockRequested": "lock asked for", "EntityLockGranted": "lock granted", "EntityUnlockSent": "unlocked",
 }
 
 // What describes the step to people.

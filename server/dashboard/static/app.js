@@ -59,7 +59,7 @@ if (filter) {
       return;
     }
     const more = plan.more ? '; there are more pages' : '';
-    place.textContent = `${plan.plan}: ${plan.cost.replace(/^[^:]*: /, '')}. The first page reads ${plan.scanned} entities and returns ${plan.returned}${more}.`;
+    place.textContent = `${plan.plan}: ${plan.cost.replace(/^[^:]*: /, '')}. The first page reads ${plan.scanned} ${plan.scanned === 1 ? 'entity' : 'entities'} and returns ${plan.returned}${more}.`;
   };
   filter.addEventListener('input', () => { clearTimeout(timer); timer = setTimeout(ask, 250); });
   ask();

@@ -145,6 +145,13 @@ func (i item) describe(e *durable.Event, step durable.Step, output bool) (task i
 		}
 	case e.GetEventSent() != nil:
 		i["Name"], i["InstanceId"] = e.GetEventSent().Name, e.GetEventSent().InstanceId
+	default: // of an entity
+		if step.Name != "" {
+			i["Name"] = step.Name
+		}
+		if output && step.Details != "" {
+			i["Input"] = asJSON(step.Details)
+		}
 	}
 	return 0, false
 }
