@@ -22,7 +22,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 )
 
-// The tests of this file assert what the tests and programs of clients expect: see docs/clients.md.
+// The tests of this file assert what the tests and programs of clients expect: see docs/compatibility.md.
 
 func TestLakeRenameConditionsOfSource(t *testing.T) {
 	t.Parallel()

@@ -50,27 +50,3 @@ func TestPrograms(t *testing.T) {
 		})
 	}
 }
-
-// The guide shows what the programs print.
-func TestGuideShowsTheOutputs(t *testing.T) {
-	t.Parallel()
-	guide, err := os.ReadFile("../../docs/guide.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	outputs, err := filepath.Glob("[0-9][0-9]-*/output.txt")
-	if err != nil || len(outputs) != 16 {
-		t.Fatalf("found %q, %v", outputs, err)
-	}
-	for _, name := range outputs {
-		output, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		program := "go run ./examples/patterns/" + filepath.Dir(name) + "\n"
-		if _, after, ok := strings.Cut(string(guide), program); !ok ||
-			!strings.Contains(after, "```\n"+string(output)+"```\n") {
-			t.Errorf("docs/guide.md does not show %s", name)
-		}
-	}
-}

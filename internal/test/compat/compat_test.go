@@ -42,14 +42,13 @@ func TestPageIsCurrent(t *testing.T) {
 	}
 }
 
-// line is one line of the page: an operation on a kind of resource. Operations with several methods, or that headers
+// line is what the page has of an operation on a kind of resource. Operations with several methods, or that headers
 // distinguish, have several rows and one line.
 type line struct {
-	name     string
-	on       frontend.Level
-	requests []string
-	states   []frontend.State
-	notes    []string
+	name   string
+	on     frontend.Level
+	states []frontend.State
+	notes  []string
 }
 
 func tables() string {
@@ -67,10 +66,15 @@ func tables() string {
 		fmt.Fprintf(&b, "\n## %s service\n\n%s\n", s.name, summary(lines))
 		fmt.Fprintf(&b, "Names are those of the [REST "+
 			"reference](https://learn.microsoft.com/rest/api/storageservices/%s).\n\n", s.reference)
-		b.WriteString("| operation | on | request | state | note |\n| --- | --- | --- | --- | --- |\n")
-		for _, l := range lines {
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", l.name, l.on, strings.Join(l.requests, "<br>"), l.state(),
-				strings.Join(l.notes, " "))
+		b.WriteString("| on | operations |\n| --- | --- |\n")
+		for _, level := range levels(lines) {
+			var names []string
+			for _, l := range lines {
+				if l.on == level {
+					names = append(names, l.String())
+				}
+			}
+			fmt.Fprintf(&b, "| %s | %s |\n", level, strings.Join(names, ", "))
 		}
 	}
 	b.WriteByte('\n')
@@ -96,9 +100,6 @@ func merge(rows []frontend.Row) []line {
 			lines = append(lines, line{name: r.Name, on: r.On})
 		}
 		l := &lines[i]
-		if q := request(r); !slices.Contains(l.requests, q) {
-			l.requests = append(l.requests, q)
-		}
 		if !slices.Contains(l.states, r.State) {
 			l.states = append(l.states, r.State)
 		}
@@ -109,26 +110,26 @@ func merge(rows []frontend.Row) []line {
 	return lines
 }
 
-// request returns the selectors of a row.
-func request(r frontend.Row) string {
-	restype, comp := "restype=", "comp="
-	if r.On == "account" || r.On == "filesystem" || r.On == "path" {
-		restype = "resource="
-		if r.Comp != "expiry" && r.Comp != "undelete" {
-			comp = "action="
+// levels returns the kinds of resources of the lines, in their order.
+func levels(lines []line) (list []frontend.Level) {
+	for _, l := range lines {
+		if !slices.Contains(list, l.on) {
+			list = append(list, l.on)
 		}
 	}
-	var q []string
-	if r.Restype != "" {
-		q = append(q, restype+r.Restype)
+	return list
+}
+
+// String returns the name, with the state unless it is complete, and the notes.
+func (l line) String() string {
+	about := l.notes
+	if s := l.state(); s != frontend.Complete {
+		about = append([]string{"**" + s.String() + "**"}, about...)
 	}
-	if r.Comp != "" {
-		q = append(q, comp+r.Comp)
+	if len(about) == 0 {
+		return l.name
 	}
-	if len(q) == 0 {
-		return "`" + r.Method + "`"
-	}
-	return "`" + r.Method + " ?" + strings.Join(q, "&") + "`"
+	return l.name + " (" + strings.TrimSuffix(strings.Join(about, ": "), ".") + ")"
 }
 
 // state returns the combined state of the line's rows: complete only if all are, not implemented only if all are.
@@ -159,10 +160,9 @@ func TestMerge(t *testing.T) {
 	})
 	var got []string
 	for _, l := range lines {
-		got = append(got, fmt.Sprint(l.name, l.on, l.requests, l.state(), l.notes))
+		got = append(got, fmt.Sprint(l.on, " ", l))
 	}
-	want := []string{"Ax[`GET` `HEAD`] partial [Later.]", "Ay[`GET ?restype=r&comp=c`] complete []",
-		"Bx[`PUT`] not implemented []"}
+	want := []string{"x A (**partial**: Later)", "y A", "x B (**not implemented**)"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
