@@ -10,8 +10,8 @@
 // When: entries come faster than one partition takes. Cost: as many queries as there are prefixes, for each range.
 //
 // `lazuli table stats TABLE` shows the partitions of a table, and a fault rule with
-// --throttle-partition-entities limits them as Azure does (docs/patterns.md). The program shows how many of a day's writes
-// each of them gets.
+// --throttle-partition-entities limits them as Azure does (docs/patterns.md). The program shows how many of a day's
+// writes each of them gets.
 //
 //	go run ./examples/patterns/12-append-anti-pattern
 package main
