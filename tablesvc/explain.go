@@ -7,7 +7,7 @@ import (
 	"github.com/lazuli-storage/lazuli/tablesvc/internal/filter"
 )
 
-// The explain mode: a request with headerExplain is answered with the cost of its query. docs/table.md describes the
+// The explain mode: a request with headerExplain is answered with the cost of its query. docs/tables.md describes the
 // headers, internal/sdk/tabletool reads them.
 const (
 	headerExplain  = "X-Lazuli-Explain"

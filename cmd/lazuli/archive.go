@@ -21,7 +21,7 @@ func newExportCommand() *cobra.Command {
 		Use:   "export folder",
 		Short: "Copy an account's tables, queues and blobs to a folder",
 		Long: `Copy an account's tables, queues and blobs to a folder, from Lazuli, Azurite or Azure. The folder is made, or has an export that was
-interrupted, which is continued. docs/archive.md describes the files, and what the protocol does not show.
+interrupted, which is continued. docs/export-import.md describes the files, and what the protocol does not show.
 
 Items that cannot be read, such as archived blobs, are listed, and the exit code is 1; the archive is whole otherwise.`,
 		Example: `  lazuli export backup

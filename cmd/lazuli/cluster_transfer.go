@@ -44,7 +44,7 @@ func newClusterImport() *cobra.Command {
 account has the name and key of the connection string, and none of the tables, queues and containers in the cluster. The folder
 stays as it is. Run the command once for each account.
 
-docs/archive.md lists what is copied. A command that was interrupted continues if it is run again.`,
+docs/export-import.md lists what is copied. A command that was interrupted continues if it is run again.`,
 		Example: `  lazuli cluster import ./data --connection-string "$ANY_NODE"`}
 	t := newTransfer(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -70,7 +70,7 @@ func newClusterExport() *cobra.Command {
 The folder is made, or is that of a stopped server whose account has none of the tables, queues and containers. The cluster stays as it
 is; clients should not write meanwhile. Run the command once for each account.
 
-docs/archive.md lists what is copied. A command that was interrupted continues if it is run again.`,
+docs/export-import.md lists what is copied. A command that was interrupted continues if it is run again.`,
 		Example: `  lazuli cluster export ./data --connection-string "$ANY_NODE"`}
 	t := newTransfer(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -2,17 +2,18 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
 //go:generate go test . -run TestReferencePageIsCurrent -update
 
-// Reference renders the tables of the reference page.
+// Reference renders the lists of the reference page.
 func Reference() string {
 	var b strings.Builder
 	defaults := Default()
 	for _, g := range groups {
-		fmt.Fprintf(&b, "### %s\n\n| option | default | meaning |\n| --- | --- | --- |\n", g.title)
+		fmt.Fprintf(&b, "### %s\n\n", g.title)
 		for i := range g.options {
 			o := &g.options[i]
 			name := "`" + o.name + "`"
@@ -24,21 +25,20 @@ func Reference() string {
 			case o.short != "":
 				name += ", `-" + o.short + "`"
 			}
-			def := "none"
 			if o.get != nil {
 				if v := o.get(&defaults); o.name == "accounts" {
-					def = "the development account"
-				} else if v != "" {
-					def = "`" + v + "`"
+					name += " = the development account"
+				} else if v != "" && v != "false" {
+					name += " = `" + v + "`"
 				}
 			} else {
 				name += " (flag and variable)"
 			}
 			kind := ""
-			if o.kind != "" {
+			if !slices.Contains([]string{"", "address", "file", "folder", "number", "port"}, o.kind) { // the text says these
 				kind = " (" + strings.ReplaceAll(o.kind, "|", ", ") + ")"
 			}
-			fmt.Fprintf(&b, "| %s | %s | %s%s. |\n", name, def, o.usage, kind)
+			fmt.Fprintf(&b, "- %s: %s%s.\n", name, o.usage, kind)
 		}
 		b.WriteByte('\n')
 	}

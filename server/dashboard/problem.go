@@ -38,7 +38,7 @@ var helps = map[string]string{
 		"control characters.",
 	"UpdateConditionNotSatisfied": "The entity has changed meanwhile: reload it and try again.",
 	"ConditionNotMet":             "It has changed meanwhile: reload the page and try again.",
-	"InvalidInput":                "Compare the filter or the values with docs/table.md.",
+	"InvalidInput":                "Compare the filter or the values with docs/tables.md.",
 	"BlobImmutableDueToPolicy":    "An immutability policy or a legal hold protects the blob.",
 	"BlobNotFound": "It may have been deleted meanwhile; the container's page shows deleted blobs " +
 		"as well.",

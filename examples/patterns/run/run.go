@@ -148,7 +148,7 @@ func (e *Env) Measure(do func() (string, error)) (cost Cost, result string, err 
 	return e.meter.total(), result, err
 }
 
-// meter counts requests, and asks Lazuli for the cost of each query (docs/table.md). It is a transport, so that its
+// meter counts requests, and asks Lazuli for the cost of each query (docs/tables.md). It is a transport, so that its
 // header does not have to be signed.
 type meter struct {
 	client *http.Client

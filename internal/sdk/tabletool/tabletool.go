@@ -1,7 +1,7 @@
 // Package tabletool looks into tables, for people: what `lazuli table` does.
 //
 // It works on any account through the official SDK. What a query costs only Lazuli tells, in the headers that
-// docs/table.md describes.
+// docs/tables.md describes.
 package tabletool
 
 import (
