@@ -11,9 +11,9 @@
 //	queues/NAME/000001.jsonl          a message a line
 //	containers/NAME/000001.tar ...    two members for each blob: 00000001.json describes it, 00000001.data is its content
 //
-// docs/export-import.md describes the files. A segment is written under another name, synced, renamed, and then named in the
-// manifest with its length and SHA-256. So an interrupted export has whole segments and their names only, and continues
-// behind the last one.
+// docs/export-import.md describes the files. A segment is written under another name, synced, renamed, and then named
+// in the manifest with its length and SHA-256. So an interrupted export has whole segments and their names only, and
+// continues behind the last one.
 //
 // Import checks the manifest, and each segment before it writes anything of it. It notes the segments that are done in
 // a journal beside the manifest, one for each target, and continues behind them.
