@@ -13,9 +13,7 @@ func (s *Service) event(c *call, kind, subject string) *changes.Event {
 	if !s.common.Changes.WantsQueue(c.Account, c.queue, kind) {
 		return nil
 	}
-	e := &changes.Event{Type: kind, Subject: subject}
-	e.Set("queue", c.queue)
-	return e
+	return &changes.Event{Type: kind, Subject: subject, Data: map[string]any{"queue": c.queue}}
 }
 
 // queueEvent is event for a change of the queue itself.
@@ -27,7 +25,7 @@ func (s *Service) queueEvent(c *call, kind string) *changes.Event {
 func (s *Service) messageEvent(c *call, kind string, id state.ID) *changes.Event {
 	e := s.event(c, kind, changes.MessageSubject(c.queue, id.String()))
 	if e != nil {
-		e.Set("messageId", id.String())
+		e.Data["messageId"] = id.String()
 	}
 	return e
 }
@@ -40,9 +38,12 @@ func (s *Service) putEvent(c *call, contentLength int) *changes.Event {
 		kind = changes.MessagePoisoned
 	}
 	e := s.queueEvent(c, kind)
-	e.Set("contentLength", contentLength)
+	if e == nil {
+		return nil
+	}
+	e.Data["contentLength"] = contentLength
 	if poisoned {
-		e.Set("sourceQueue", source)
+		e.Data["sourceQueue"] = source
 	}
 	return e
 }
@@ -53,8 +54,8 @@ func describe(e *changes.Event, queue string, m *state.Message) {
 		return
 	}
 	e.Subject = changes.MessageSubject(queue, m.ID.String())
-	e.Set("messageId", m.ID.String())
-	e.Set("timeNextVisible", time.Unix(0, m.NextVisible).UTC())
+	e.Data["messageId"] = m.ID.String()
+	e.Data["timeNextVisible"] = time.Unix(0, m.NextVisible).UTC()
 }
 
 // record makes a change with its event, which may be nil. The error of change is mapped to the answer's.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/changes"
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
@@ -56,7 +57,7 @@ func (s *Service) updateMessage(c *call) error {
 		s.common.Board.Touch(longpoll.Key(c.Account, c.queue))
 	}
 	c.Set("x-ms-popreceipt", m.Receipt.String())
-	c.Set("x-ms-time-next-visible", messageTime(m.NextVisible))
+	c.Set("x-ms-time-next-visible", wire.FormatRFC1123(time.Unix(0, m.NextVisible)))
 	return c.Status(http.StatusNoContent)
 }
 

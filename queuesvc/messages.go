@@ -53,14 +53,14 @@ func (s *Service) putMessage(c *call) error {
 	}
 	err = s.recordAll(c, events, func() (err error) {
 		put, err = q.PutAll(list, ttl, c.Now)
-		if errors.Is(err, state.ErrPastExpiry) {
-			return wire.InvalidQuery("visibilitytimeout", c.Query.Get("visibilitytimeout"),
-				"messagettl must be greater than visibilitytimeout")
-		}
 		for i, e := range events {
 			if err == nil {
 				describe(e, c.queue, &put[i])
 			}
+		}
+		if errors.Is(err, state.ErrPastExpiry) {
+			return wire.InvalidQuery("visibilitytimeout", c.Query.Get("visibilitytimeout"),
+				"messagettl must be greater than visibilitytimeout")
 		}
 		return err
 	})
@@ -78,10 +78,7 @@ func (s *Service) putMessage(c *call) error {
 	}
 	x := wire.NewXML(512 * len(put)).Open("QueueMessagesList")
 	for i := range put {
-		x.Open("QueueMessage")
-		identityXML(x, &put[i])
-		receiptXML(x, &put[i])
-		x.Close("QueueMessage")
+		openMessage(x, &put[i], withReceipts).Close("QueueMessage")
 	}
 	return c.XML(http.StatusCreated, x.Close("QueueMessagesList"))
 }
@@ -328,14 +325,7 @@ func (c *call) messages(list []state.Message, d detail) error {
 		x.Open("QueueMessagesList")
 		for i := range list {
 			m := &list[i]
-			x.Open("QueueMessage")
-			identityXML(x, m)
-			switch d {
-			case withReceipts:
-				receiptXML(x, m)
-			case withTimes:
-				x.Text("TimeNextVisible", messageTime(m.NextVisible))
-			}
+			openMessage(x, m, d)
 			if !c.before(wire.V20090919) {
 				x.Int("DequeueCount", int64(m.DequeueCount))
 			}
@@ -347,23 +337,24 @@ func (c *call) messages(list []state.Message, d detail) error {
 	return c.XML(http.StatusOK, x)
 }
 
-func identityXML(x *wire.XML, m *state.Message) {
-	x.Text("MessageId", m.ID.String()).Text("InsertionTime", messageTime(m.Inserted)).Text("ExpirationTime",
-		expiryTime(m.Expires))
-}
+// neverExpires is the expiry of messages that never expire in answers.
+var neverExpires = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 
-func receiptXML(x *wire.XML, m *state.Message) {
-	x.Text("PopReceipt", m.Receipt.String()).Text("TimeNextVisible", messageTime(m.NextVisible))
-}
-
-func messageTime(ns int64) string { return wire.FormatRFC1123(time.Unix(0, ns)) }
-
-// expiryTime is like messageTime for an expiry. Messages that never expire get the last second of the year 9999.
-func expiryTime(ns int64) string {
-	if ns == state.Never {
-		return "Fri, 31 Dec 9999 23:59:59 GMT"
+// openMessage begins the element of a message, without its text.
+func openMessage(x *wire.XML, m *state.Message, d detail) *wire.XML {
+	expires := neverExpires
+	if m.Expires != state.Never {
+		expires = time.Unix(0, m.Expires)
 	}
-	return messageTime(ns)
+	x.Open("QueueMessage").Text("MessageId", m.ID.String()).Time("InsertionTime", time.Unix(0, m.Inserted))
+	x.Time("ExpirationTime", expires)
+	if d == withReceipts {
+		x.Text("PopReceipt", m.Receipt.String())
+	}
+	if d != bare {
+		x.Time("TimeNextVisible", time.Unix(0, m.NextVisible))
+	}
+	return x
 }
 
 // requiredSeconds is like seconds for a required parameter.

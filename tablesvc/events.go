@@ -34,11 +34,9 @@ func (s *Service) entityEvents(c *call, table string, list ...*state.Mutation) (
 		if events == nil {
 			events = make([]*changes.Event, len(list))
 		}
-		e := &changes.Event{Type: types[0], Subject: changes.EntitySubject(table, string(m.Partition), string(m.Row))}
-		e.Set("table", table)
-		e.Set("partitionKey", string(m.Partition))
-		e.Set("rowKey", string(m.Row))
-		events[i] = e
+		partition, row := string(m.Partition), string(m.Row)
+		events[i] = &changes.Event{Type: types[0], Subject: changes.EntitySubject(table, partition, row),
+			Data: map[string]any{"table": table, "partitionKey": partition, "rowKey": row}}
 	}
 	return events
 }
@@ -65,7 +63,7 @@ func (s *Service) recordEntities(c *call, list []*state.Mutation, events []*chan
 		}
 		for i, e := range events {
 			if e != nil {
-				s.describe(c, e, list[i], records[i])
+				describe(e, list[i], records[i])
 			}
 		}
 		return nil
@@ -77,16 +75,14 @@ func (s *Service) recordEntities(c *call, list []*state.Mutation, events []*chan
 }
 
 // describe completes the event of a mutation that was made. r is nil after Remove.
-func (s *Service) describe(c *call, e *changes.Event, m *state.Mutation, r entity.Record) {
+func describe(e *changes.Event, m *state.Mutation, r entity.Record) {
 	if m.Created {
 		e.Type = changes.EntityInserted
 	}
-	if r == nil {
-		return
+	if r != nil {
+		e.Data["eTag"] = r.Timestamp().DateTimeETag()
+		e.Data["version"] = fmt.Sprintf("%016x", uint64(r.Timestamp()))
 	}
-	e.Set("eTag", r.Timestamp().DateTimeETag())
-	e.Set("version", fmt.Sprintf("%016x", uint64(r.Timestamp())))
-	e.Unchanged = !s.common.Changes.Wants(c.Account, e.Type)
 }
 
 // tableEvents returns the event of a change of a table, nil if no subscription wants it.
@@ -94,7 +90,5 @@ func (s *Service) tableEvents(c *call, kind, table string) []*changes.Event {
 	if analyticsTable(table) || !s.common.Changes.Wants(c.Account, kind) {
 		return nil
 	}
-	e := &changes.Event{Type: kind, Subject: changes.TableSubject(table)}
-	e.Set("table", table)
-	return []*changes.Event{e}
+	return []*changes.Event{{Type: kind, Subject: changes.TableSubject(table), Data: map[string]any{"table": table}}}
 }

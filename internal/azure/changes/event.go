@@ -38,19 +38,8 @@ type Event struct {
 	Subject string
 	// Data are the members of the event's data that belong to the type.
 	Data map[string]any
-	// Unchanged is set by the handler if the request succeeded and changed nothing.
+	// Unchanged is set if the request succeeded and changed nothing, or nothing that a subscription wants.
 	Unchanged bool
-}
-
-// Set sets a member of the event's data. On nil it does nothing.
-func (e *Event) Set(name string, value any) {
-	if e == nil {
-		return
-	}
-	if e.Data == nil {
-		e.Data = map[string]any{}
-	}
-	e.Data[name] = value
 }
 
 // QueueSubject is the subject of a queue's events. It ends with a slash, so that a filter on it selects one queue.

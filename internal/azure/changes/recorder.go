@@ -89,6 +89,9 @@ func (rec *Recorder) Record(r *wire.Request, list []*Event, change func() error)
 	}()
 	err = change()
 	outcome = outcomeOf(err)
+	for _, e := range list {
+		e.Unchanged = e.Unchanged || !rec.Wants(r.Account, e.Type) // the change decided the type
+	}
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 	"unicode/utf8"
 )
 
@@ -71,6 +72,9 @@ func (x *XML) TextBytes(name string, value []byte) *XML {
 	x.buf = appendEscaped(x.buf, value)
 	return x.Close(name)
 }
+
+// Time writes an element with a time in the form of [FormatRFC1123].
+func (x *XML) Time(name string, t time.Time) *XML { return x.Text(name, FormatRFC1123(t)) }
 
 // Int writes an element with a decimal number.
 func (x *XML) Int(name string, n int64) *XML {

@@ -15,26 +15,33 @@ const (
 // listings.
 func (t Ticks) FileTime() int64 { return int64(t - fileTimeEpoch) }
 
-// Append appends t as 2017-11-10T02:46:53.636692Z: up to seven decimals, without trailing zeros. colon replaces ":",
-// because entity tags have "%3A".
-func (t Ticks) Append(dst []byte, colon string) []byte {
+// Append appends t as 2017-11-10T02:46:53.636692Z: up to seven decimals, without trailing zeros.
+func (t Ticks) Append(dst []byte) []byte {
 	x := t.Text()
-	return x.Append(dst, colon)
+	return append(dst, x.Plain()...)
+}
+
+// AppendEscaped is like Append, with "%3A" for ":", as in entity tags.
+func (t Ticks) AppendEscaped(dst []byte) []byte {
+	x := t.Text()
+	return append(dst, x.Escaped()...)
 }
 
 // Text is the text of a time, for callers that write it more than once.
 type Text struct {
-	b [len("2017-11-10T02:46:53.6366920Z")]byte
-	n int
+	b       [len("2017-11-10T02:46:53.6366920Z")]byte
+	n       int
+	escaped [len("2017-11-10T02%3A46%3A53.6366920Z")]byte
 }
 
-// Append appends the text. colon replaces ":".
-func (x *Text) Append(dst []byte, colon string) []byte {
-	if colon == ":" {
-		return append(dst, x.b[:x.n]...)
-	}
-	dst = append(append(dst, x.b[:13]...), colon...)
-	dst = append(append(dst, x.b[14:16]...), colon...)
+// Plain returns the text as [Ticks.Append] has it.
+func (x *Text) Plain() []byte { return x.b[:x.n] }
+
+// Escaped returns the text as [Ticks.AppendEscaped] has it.
+func (x *Text) Escaped() []byte {
+	const escape = "%3A"
+	dst := append(append(x.escaped[:0], x.b[:13]...), escape...)
+	dst = append(append(dst, x.b[14:16]...), escape...)
 	return append(dst, x.b[17:x.n]...)
 }
 
@@ -105,7 +112,7 @@ func dateOf(day uint64) date {
 }
 
 // String returns t in the JSON form.
-func (t Ticks) String() string { return string(t.Append(nil, ":")) }
+func (t Ticks) String() string { return string(t.Append(nil)) }
 
 // civil converts a day number since 0001-01-01 to a date of the proleptic Gregorian calendar. It counts in eras of 400
 // years that begin on 1 March, so that the leap day is the last day of its year.
@@ -221,7 +228,7 @@ func daysBefore(year, month int) int64 {
 // W/"datetime'2017-11-10T02%3A46%3A53.636692Z'".
 func (t Ticks) AppendDateTimeETag(dst []byte) []byte {
 	dst = append(dst, `W/"datetime'`...)
-	dst = t.Append(dst, "%3A")
+	dst = t.AppendEscaped(dst)
 	return append(dst, `'"`...)
 }
 

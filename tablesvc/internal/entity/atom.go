@@ -164,7 +164,7 @@ func appendFeed(dst []byte, base, title string, now time.Time) []byte {
 	dst = append(dst, '/')
 	dst = append(dst, title...)
 	dst = append(dst, "</id><updated>"...)
-	dst = ticks.Of(now.Truncate(time.Second)).Append(dst, ":")
+	dst = ticks.Of(now.Truncate(time.Second)).Append(dst)
 	dst = append(dst, `</updated><link rel="self" title="`...)
 	dst = append(dst, title...)
 	dst = append(dst, `" href="`...)
@@ -176,7 +176,7 @@ func appendFeed(dst []byte, base, title string, now time.Time) []byte {
 func (f *Form) appendEntry(dst, partition, row []byte, r Record) []byte {
 	t := r.Timestamp()
 	dst = append(dst, ` m:etag="W/&quot;datetime'`...)
-	dst = t.Append(dst, "%3A")
+	dst = t.AppendEscaped(dst)
 	dst = append(dst, `'&quot;"><id>`...)
 	address := AppendAddress(nil, f.Table, partition, row)
 	dst = appendXML(dst, f.Base)
@@ -189,7 +189,7 @@ func (f *Form) appendEntry(dst, partition, row []byte, r Record) []byte {
 	dst = append(dst, `" href="`...)
 	dst = append(dst, address...)
 	dst = append(dst, `" /><title /><updated>`...)
-	dst = (t - t%ticks.Second).Append(dst, ":")
+	dst = (t - t%ticks.Second).Append(dst)
 	dst = append(dst, `</updated><author><name /></author><content type="application/xml"><m:properties>`...)
 	if f.Select == nil {
 		dst = appendXMLString(dst, []byte("PartitionKey"), partition)
@@ -230,7 +230,7 @@ func appendXMLSelected(dst []byte, name string, partition, row []byte, r Record)
 
 func appendXMLTime(dst []byte, t ticks.Ticks) []byte {
 	dst = append(dst, `<d:Timestamp m:type="Edm.DateTime">`...)
-	return append(t.Append(dst, ":"), "</d:Timestamp>"...)
+	return append(t.Append(dst), "</d:Timestamp>"...)
 }
 
 func appendXMLString(dst, name, text []byte) []byte {
@@ -300,7 +300,7 @@ func appendTableEntry(dst []byte, base, account, name string, now time.Time) []b
 	dst = append(append(append(dst, account...), ".Tables"...), atomScheme...)
 	dst = append(append(append(dst, `<link rel="edit" title="Tables" href="Tables('`...), name...),
 		`')" /><title /><updated>`...)
-	dst = ticks.Of(now.Truncate(time.Second)).Append(dst, ":")
+	dst = ticks.Of(now.Truncate(time.Second)).Append(dst)
 	dst = append(dst, `</updated><author><name /></author><content type="application/xml"><m:properties>`...)
 	dst = appendXMLString(dst, []byte("TableName"), []byte(name))
 	return append(dst, "</m:properties></content></entry>"...)

@@ -105,7 +105,7 @@ func (f *Form) appendMembers(dst, partition, row []byte, r Record) []byte {
 	}
 	if f.Metadata != NoMetadata {
 		dst = append(dst, `"odata.etag":"W/\"datetime'`...)
-		dst = at.Append(dst, "%3A")
+		dst = append(dst, at.Escaped()...)
 		dst = append(dst, `'\"",`...)
 	}
 	if f.Metadata == FullMetadata {
@@ -161,7 +161,7 @@ func (f *Form) appendTimestamp(dst []byte, at *ticks.Text) []byte {
 		dst = append(dst, `"Timestamp@odata.type":"Edm.DateTime",`...)
 	}
 	dst = append(dst, `"Timestamp":"`...)
-	dst = at.Append(dst, ":")
+	dst = append(dst, at.Plain()...)
 	return append(dst, '"')
 }
 
@@ -241,7 +241,7 @@ func appendText(dst []byte, t Type, data []byte) []byte {
 	n := binary.BigEndian.Uint64(data)
 	switch t {
 	case DateTime:
-		return ticks.Ticks(n).Append(dst, ":")
+		return ticks.Ticks(n).Append(dst)
 	case Double:
 		return AppendDouble(dst, math.Float64frombits(n))
 	}
