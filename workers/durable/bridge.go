@@ -3,10 +3,12 @@ package durable
 import (
 	"errors"
 
+	"github.com/google/uuid"
 	"github.com/microsoft/durabletask-go/backend"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable/internal/protocol"
 )
 
@@ -14,6 +16,9 @@ import (
 
 // ErrBadRequest means that a request is not valid.
 var ErrBadRequest = errors.New("durable: the request is not valid")
+
+// Clock returns the backend's clock.
+func (b *Backend) Clock() workers.Clock { return b.clock }
 
 // FromProtocol returns an event in the engine's form.
 func FromProtocol(x *protocol.HistoryEvent) (*Event, error) { return fromProtocol(x) }
@@ -29,16 +34,16 @@ func Results(answer proto.Message) (*backend.ExecutionResults, error) {
 	return r, proto.Unmarshal(text, r.Response)
 }
 
-// WorkflowOf returns the name and version of the workflow that histories are of.
-func WorkflowOf(histories ...[]*Event) (name, version string) {
+// WorkflowOf returns the name and version of the workflow that histories are of, and the ID of its execution.
+func WorkflowOf(histories ...[]*Event) (name, version, execution string) {
 	for _, events := range histories {
 		for _, e := range events {
 			if x := e.GetExecutionStarted(); x != nil {
-				name, version = x.Name, x.Version.GetValue()
+				name, version, execution = x.Name, x.Version.GetValue(), executionOf(e)
 			}
 		}
 	}
-	return name, version
+	return name, version, execution
 }
 
 // TaskTags returns the tags of an activity's event TaskScheduled.
@@ -84,12 +89,21 @@ func valueText(v *wrapperspb.StringValue) *string {
 	return &v.Value
 }
 
+// RequestID returns the ID of an operation as workers get it: the SDK for .NET reads nothing but UUIDs. Others become
+// one; answers are matched by their order.
+func RequestID(id string) string {
+	if u, err := uuid.Parse(id); err == nil {
+		return u.String()
+	}
+	return uuid.NewSHA1(uuid.Nil, []byte(id)).String()
+}
+
 // BatchToProtocol returns a batch of operations as the request to a worker.
 func BatchToProtocol(b *EntityBatch) *protocol.EntityBatchRequest {
 	r := &protocol.EntityBatchRequest{InstanceId: b.ID, EntityState: textValue(b.State)}
 	for _, o := range b.Operations {
 		r.Operations = append(r.Operations,
-			&protocol.OperationRequest{Operation: o.Name, RequestId: o.ID, Input: textValue(o.Input)})
+			&protocol.OperationRequest{Operation: o.Name, RequestId: RequestID(o.ID), Input: textValue(o.Input)})
 	}
 	return r
 }

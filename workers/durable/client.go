@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
@@ -278,6 +279,8 @@ type Query struct {
 	CompletedFrom, CompletedTo time.Time
 	// Prefix is the beginning of the IDs.
 	Prefix string
+	// After is an ID: those up to it, in the order of the results, are left out.
+	After string
 	// Workflow is the name of the workflow; empty: any.
 	Workflow string
 	// Top bounds the instances of one page, 1 to 1,000. Default 100.
@@ -306,7 +309,7 @@ func (q Query) filter() (string, error) {
 		any = append(any, "RuntimeStatus eq "+quote(statusText(status)))
 	}
 	if len(any) > 0 {
-		all = append(all, "("+join(any, " or ")+")")
+		all = append(all, "("+strings.Join(any, " or ")+")")
 	}
 	if !q.From.IsZero() {
 		all = append(all, "CreatedTime ge datetime'"+q.From.UTC().Format(edmTime)+"'")
@@ -327,21 +330,13 @@ func (q Query) filter() (string, error) {
 		key := partitionKey(q.Prefix)
 		all = append(all, "PartitionKey ge "+quote(key)+" and PartitionKey lt "+quote(key+"\uffff"))
 	}
+	if q.After != "" {
+		all = append(all, "PartitionKey gt "+quote(partitionKey(q.After)))
+	}
 	if q.Workflow != "" {
 		all = append(all, "Name eq "+quote(q.Workflow))
 	}
-	return join(all, " and "), nil
-}
-
-func join(list []string, with string) string {
-	text := ""
-	for i, s := range list {
-		if i > 0 {
-			text += with
-		}
-		text += s
-	}
-	return text
+	return strings.Join(all, " and "), nil
 }
 
 // position is the content of a continuation.

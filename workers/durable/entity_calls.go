@@ -209,7 +209,7 @@ func (x *goExecutor) informed(f task.Orchestrator) task.Orchestrator {
 // ExecuteOrchestrator implements backend.Executor.
 func (x *goExecutor) ExecuteOrchestrator(ctx context.Context, id api.InstanceID, old,
 	fresh []*Event) (*backend.ExecutionResults, error) {
-	_, version := WorkflowOf(old, fresh)
+	_, version, _ := WorkflowOf(old, fresh)
 	x.mu.Lock()
 	x.versions[string(id)] = version
 	x.mu.Unlock()

@@ -144,7 +144,7 @@ func (q EntityQuery) filter() (string, error) {
 	if !q.Empty {
 		all = append(all, "HasState eq true")
 	}
-	return join(all, " and "), nil
+	return strings.Join(all, " and "), nil
 }
 
 // QueryEntities returns a page of entities, in the order of their IDs. A page can be empty though others follow.

@@ -61,7 +61,7 @@ type externals struct {
 // ExecuteOrchestrator implements backend.Executor.
 func (x externals) ExecuteOrchestrator(ctx context.Context, id api.InstanceID, old,
 	fresh []*Event) (*backend.ExecutionResults, error) {
-	name, _ := WorkflowOf(old, fresh)
+	name, _, _ := WorkflowOf(old, fresh)
 	call := x.calls[name]
 	if call == nil {
 		return x.Executor.ExecuteOrchestrator(ctx, id, old, fresh)

@@ -8,8 +8,11 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
 	"github.com/lazuli-storage/lazuli/workers/durable/internal/protocol"
 )
@@ -28,6 +31,11 @@ type item struct {
 	// key identifies the item to SDKs that do not repeat its token: the instance, or the instance and number of an
 	// activity.
 	key string
+	// past are the events that the worker of a workflow can fetch with StreamInstanceHistory.
+	past []*durable.Event
+	// parts are those of an answer that comes in parts, by number, with their size.
+	parts     map[int32]*protocol.OrchestratorResponse
+	partBytes int
 	// send sends the item to a worker.
 	send func(w *worker, token string) error
 
@@ -48,6 +56,8 @@ type worker struct {
 	filters filters
 	// newer says that the worker takes the newer form of entities' work items.
 	newer   bool
+	streams bool                     // histories
+	pings   bool                     // are to be sent
 	limits  map[durable.WorkKind]int // items at once; none: no limit
 	running map[durable.WorkKind]int
 	wake    chan struct{} // has a token while there may be work
@@ -240,10 +250,7 @@ func (d *dispatcher) next(w *worker) *item {
 func (d *dispatcher) complete(token, key string, o outcome) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	i := d.running[token]
-	if i == nil && token == "" {
-		i = d.byKey[key]
-	}
+	i := d.find(token, key)
 	if i == nil {
 		return false
 	}
@@ -251,15 +258,86 @@ func (d *dispatcher) complete(token, key string, o outcome) bool {
 	return true
 }
 
+// find returns the running item with the token, or with the key for SDKs that do not repeat tokens; mu is held.
+func (d *dispatcher) find(token, key string) *item {
+	if token == "" {
+		return d.byKey[key]
+	}
+	return d.running[token]
+}
+
+// errOutOfParts: an answer in parts is too large, or lacks one.
+var errOutOfParts = status.Errorf(codes.InvalidArgument,
+	"the answer lacks one of its parts, or they have more than %d bytes", maxMessage)
+
+// assemble returns the whole answer to a workflow's item when its last part has come; nil before. A part that is sent
+// again takes the place of the first.
+func (d *dispatcher) assemble(r *protocol.OrchestratorResponse) (*protocol.OrchestratorResponse, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	i := d.find(r.CompletionToken, r.InstanceId)
+	if i == nil || !r.IsPartial && len(i.parts) == 0 {
+		if r.IsPartial {
+			return nil, notAtWorker(r.InstanceId)
+		}
+		return r, nil
+	}
+	number := r.ChunkIndex.GetValue()
+	if i.parts == nil {
+		i.parts = map[int32]*protocol.OrchestratorResponse{}
+	}
+	i.partBytes += proto.Size(r) - proto.Size(i.parts[number])
+	if i.partBytes > maxMessage {
+		return nil, errOutOfParts
+	}
+	i.parts[number] = r
+	if r.IsPartial {
+		return nil, nil
+	}
+	whole := i.parts[0]
+	for n := int32(1); n <= number; n++ {
+		if i.parts[n] == nil || whole == nil {
+			return nil, errOutOfParts
+		}
+		whole.Actions = append(whole.Actions, i.parts[n].Actions...)
+	}
+	return whole, nil
+}
+
+// past returns the past events of an instance whose work item is at a worker, if any.
+func (d *dispatcher) past(instance string) ([]*durable.Event, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	i := d.byKey[instance]
+	if i == nil || i.kind != durable.WorkOrchestration {
+		return nil, false
+	}
+	return i.past, true
+}
+
+// pingAfter is the time without work after which a worker gets a health ping. SDKs give a connection up when 120 s pass
+// without a message.
+const pingAfter = 30 * time.Second
+
 // serve sends work to a worker until ctx is done.
-func (d *dispatcher) serve(ctx context.Context, w *worker) error {
+func (d *dispatcher) serve(ctx context.Context, clock workers.Clock, w *worker) error {
 	for {
 		i := d.next(w)
 		if i == nil {
+			ping := clock.NewTimer(pingAfter)
 			select {
 			case <-w.wake:
+				ping.Stop()
+				continue
+			case <-ping.C():
+				if w.pings {
+					if err := w.send(healthPing); err != nil {
+						return err
+					}
+				}
 				continue
 			case <-ctx.Done():
+				ping.Stop()
 				return nil
 			}
 		}

@@ -228,7 +228,7 @@ func queryInstances(ctx context.Context, h *hub, r *protocol.QueryInstancesReque
 	return a, nil
 }
 
-// listInstanceIDs lists instances that have ended, in the order of their IDs.
+// listInstanceIDs lists instances that have ended, in the order of their IDs. The key of a page is its last ID.
 func listInstanceIDs(ctx context.Context, h *hub,
 	r *protocol.ListInstanceIdsRequest) (*protocol.ListInstanceIdsResponse, error) {
 	statuses, err := statusNames(r.RuntimeStatus)
@@ -240,7 +240,7 @@ func listInstanceIDs(ctx context.Context, h *hub,
 	}
 	q := durable.Query{Status: statuses, CompletedFrom: timeOf(r.CompletedTimeFrom),
 		CompletedTo: timeOf(r.CompletedTimeTo),
-		Top:         pageSize(r.PageSize), Continuation: r.LastInstanceKey.GetValue()}
+		Top:         pageSize(r.PageSize), After: r.LastInstanceKey.GetValue()}
 	a := &protocol.ListInstanceIdsResponse{}
 	for {
 		page, err := h.client.Query(ctx, q)
@@ -258,7 +258,7 @@ func listInstanceIDs(ctx context.Context, h *hub,
 		}
 	}
 	if q.Continuation != "" {
-		a.LastInstanceKey = wrapperspb.String(q.Continuation)
+		a.LastInstanceKey = wrapperspb.String(a.InstanceIds[len(a.InstanceIds)-1])
 	}
 	return a, nil
 }
@@ -357,9 +357,11 @@ func streamInstanceHistory(r *protocol.StreamInstanceHistoryRequest, h *hub, str
 	if want := r.ExecutionId.GetValue(); want != "" && want != i.Execution {
 		return status.Errorf(codes.NotFound, "the instance has no execution %q any more", want)
 	}
-	events, err := h.client.History(stream.Context(), r.InstanceId)
-	if err != nil {
-		return err
+	events, working := h.dispatcher.past(r.InstanceId)
+	if !working || !r.ForWorkItemProcessing {
+		if events, err = h.client.History(stream.Context(), r.InstanceId); err != nil {
+			return err
+		}
 	}
 	var chunk []byte
 	for n, e := range events {
@@ -367,7 +369,7 @@ func streamInstanceHistory(r *protocol.StreamInstanceHistoryRequest, h *hub, str
 		if err != nil {
 			return err
 		}
-		chunk = protowire.AppendBytes(protowire.AppendTag(chunk, 1, protowire.BytesType), text)
+		chunk = protowire.AppendBytes(protowire.AppendTag(chunk, chunkEvents, protowire.BytesType), text)
 		if len(chunk) >= chunkBytes || n == len(events)-1 {
 			if err := stream.SendMsg(raw(chunk)); err != nil {
 				return err

@@ -2,6 +2,8 @@ package sidecar_test
 
 import (
 	"context"
+	"errors"
+	"io"
 	"log/slog"
 	"slices"
 	"testing"
@@ -20,6 +22,9 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/durable/sidecar"
 )
 
+// plain is the option for a connection without TLS.
+var plain = grpc.WithTransportCredentials(insecure.NewCredentials())
+
 // scheduler is a server with a connection that speaks the protocol without an SDK.
 type scheduler struct {
 	t      *testing.T
@@ -29,15 +34,19 @@ type scheduler struct {
 
 func newScheduler(t *testing.T) *scheduler {
 	t.Helper()
-	var o sidecar.Options
-	o.Durable.Storage, o.Logger = lazulitest.Start(t).Account(t).Storage, slog.New(slog.DiscardHandler)
+	return newSchedulerIn(t, lazulitest.Start(t).Account(t), sidecar.Options{})
+}
+
+func newSchedulerIn(t *testing.T, a *lazulitest.Account, o sidecar.Options) *scheduler {
+	t.Helper()
+	o.Durable.Storage, o.Logger = a.Storage, slog.New(slog.DiscardHandler)
 	s, err := sidecar.New(o)
 	check.OK(t, err)
 	l, err := s.Listen("127.0.0.1:0")
 	check.OK(t, err)
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(s.Stop)
-	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(l.Addr().String(), plain)
 	check.OK(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return &scheduler{t, s, conn}
@@ -49,15 +58,36 @@ func (s *scheduler) call(name string, request, answer proto.Message) error {
 	return s.conn.Invoke(ctx, "/TaskHubSidecarService/"+name, request, answer)
 }
 
+// stream begins a call with a stream of answers.
+func (s *scheduler) stream(name string, request proto.Message) grpc.ClientStream {
+	s.t.Helper()
+	stream, err := s.conn.NewStream(s.t.Context(), &grpc.StreamDesc{ServerStreams: true}, "/TaskHubSidecarService/"+name)
+	check.OK(s.t, err)
+	check.OK(s.t, stream.SendMsg(request))
+	check.OK(s.t, stream.CloseSend())
+	return stream
+}
+
+// history returns the events of an instance.
+func (s *scheduler) history(r *protocol.StreamInstanceHistoryRequest) (list []*protocol.HistoryEvent) {
+	s.t.Helper()
+	for stream := s.stream("StreamInstanceHistory", r); ; {
+		chunk := &protocol.HistoryChunk{}
+		switch err := stream.RecvMsg(chunk); {
+		case errors.Is(err, io.EOF):
+			return list
+		case err != nil:
+			s.t.Fatal(err)
+		}
+		list = append(list, chunk.Events...)
+	}
+}
+
 // work connects a worker, which completes each workflow with the version that it was given, or fails it if its name is
 // "fails".
 func (s *scheduler) work(f *protocol.WorkItemFilters) {
 	s.t.Helper()
-	stream, err := s.conn.NewStream(s.t.Context(), &grpc.StreamDesc{ServerStreams: true},
-		"/TaskHubSidecarService/GetWorkItems")
-	check.OK(s.t, err)
-	check.OK(s.t, stream.SendMsg(&protocol.GetWorkItemsRequest{WorkItemFilters: f}))
-	check.OK(s.t, stream.CloseSend())
+	stream := s.stream("GetWorkItems", &protocol.GetWorkItemsRequest{WorkItemFilters: f})
 	go func() {
 		for {
 			item := &protocol.WorkItem{}
@@ -183,24 +213,24 @@ func TestReuseRestartAndLists(t *testing.T) {
 	if len(ids.InstanceIds) != 2 || !slices.Contains(ids.InstanceIds, first.InstanceId) {
 		t.Errorf("the IDs are %q", ids.InstanceIds)
 	}
-	stream, err := s.conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true},
-		"/TaskHubSidecarService/StreamInstanceHistory")
-	check.OK(t, err)
-	check.OK(t, stream.SendMsg(&protocol.StreamInstanceHistoryRequest{InstanceId: first.InstanceId}))
-	check.OK(t, stream.CloseSend())
-	kinds := map[string]int{}
-	for {
-		chunk := &protocol.HistoryChunk{}
-		if stream.RecvMsg(chunk) != nil {
-			break
+	pages := &protocol.ListInstanceIdsRequest{PageSize: 1}
+	for _, id := range slices.Sorted(slices.Values(ids.InstanceIds)) {
+		page := &protocol.ListInstanceIdsResponse{}
+		check.OK(t, s.call("ListInstanceIds", pages, page))
+		if len(page.InstanceIds) != 1 || page.InstanceIds[0] != id {
+			t.Errorf("a page of IDs is %q, want %q", page.InstanceIds, id)
 		}
-		for _, e := range chunk.Events {
-			if e.GetExecutionStarted() != nil {
-				kinds["started"]++
-			}
-			if e.GetExecutionCompleted() != nil {
-				kinds["completed"]++
-			}
+		if pages.LastInstanceKey = page.LastInstanceKey; id == slices.Max(ids.InstanceIds) && page.LastInstanceKey != nil {
+			t.Errorf("the last page has the key %q", page.LastInstanceKey.Value)
+		}
+	}
+	kinds := map[string]int{}
+	for _, e := range s.history(&protocol.StreamInstanceHistoryRequest{InstanceId: first.InstanceId}) {
+		if e.GetExecutionStarted() != nil {
+			kinds["started"]++
+		}
+		if e.GetExecutionCompleted() != nil {
+			kinds["completed"]++
 		}
 	}
 	if kinds["started"] != 1 || kinds["completed"] != 1 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/microsoft/durabletask-go/api"
 	"github.com/microsoft/durabletask-go/backend"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -37,15 +39,23 @@ func (x executor) Accepts(kind durable.WorkKind, name, version string) bool {
 // Shutdown implements backend.Executor.
 func (executor) Shutdown(context.Context) error { return nil }
 
-// Numbers of fields of OrchestratorRequest and WorkItem: histories are written as they are, without another copy in
-// memory.
+// Numbers of fields of OrchestratorRequest, WorkItem and HistoryChunk: histories are written as they are, without
+// another copy in memory.
 const (
-	requestInstance  protowire.Number = 1
 	requestPast      protowire.Number = 3
 	requestFresh     protowire.Number = 4
 	itemOrchestrator protowire.Number = 1
 	itemToken        protowire.Number = 10
+	chunkEvents      protowire.Number = 1
 )
+
+// streamFrom is the size of a request in bytes from which on workers that can stream histories fetch the past events
+// with StreamInstanceHistory: by default, clients of gRPC receive no message of more than 4 MiB.
+const streamFrom = 1 << 20
+
+// entityParameters must come with each request: the worker for .NET refuses entities without them. They ask it to leave
+// messages in the order in which they come.
+var entityParameters = &protocol.OrchestratorEntityParameters{EntityMessageReorderWindow: durationpb.New(0)}
 
 // raw is a message that is written already.
 func raw(text []byte) proto.Message {
@@ -57,27 +67,49 @@ func raw(text []byte) proto.Message {
 // ExecuteOrchestrator implements backend.Executor.
 func (x executor) ExecuteOrchestrator(ctx context.Context, id api.InstanceID, old,
 	fresh []*durable.Event) (*backend.ExecutionResults, error) {
-	request := protowire.AppendString(protowire.AppendTag(nil, requestInstance, protowire.BytesType), string(id))
-	var err error
-	for field, events := range map[protowire.Number][]*durable.Event{requestPast: old, requestFresh: fresh} {
-		for _, e := range events {
-			request = protowire.AppendVarint(protowire.AppendTag(request, field, protowire.BytesType), uint64(proto.Size(e)))
-			if request, err = (proto.MarshalOptions{UseCachedSize: true}).MarshalAppend(request, e); err != nil {
-				return nil, err
-			}
-		}
+	past, err := eventsText(requestPast, old)
+	if err != nil {
+		return nil, err
 	}
-	name, version := durable.WorkflowOf(old, fresh)
+	now, err := eventsText(requestFresh, fresh)
+	if err != nil {
+		return nil, err
+	}
+	name, version, execution := durable.WorkflowOf(old, fresh)
+	request := &protocol.OrchestratorRequest{InstanceId: string(id), EntityParameters: entityParameters}
+	if execution != "" {
+		request.ExecutionId = wrapperspb.String(execution)
+	}
 	answer, err := x.h.dispatcher.run(ctx,
-		&item{kind: durable.WorkOrchestration, name: name, version: version, key: string(id),
+		&item{kind: durable.WorkOrchestration, name: name, version: version, key: string(id), past: old,
 			send: func(w *worker, token string) error {
-				text := protowire.AppendBytes(protowire.AppendTag(nil, itemOrchestrator, protowire.BytesType), request)
+				r := proto.Clone(request).(*protocol.OrchestratorRequest)
+				r.RequiresHistoryStreaming = w.streams && len(past) >= streamFrom
+				text, err := proto.Marshal(r)
+				if err != nil {
+					return err
+				}
+				if !r.RequiresHistoryStreaming {
+					text = append(text, past...)
+				}
+				text = protowire.AppendBytes(protowire.AppendTag(nil, itemOrchestrator, protowire.BytesType), append(text, now...))
 				return w.send(raw(protowire.AppendString(protowire.AppendTag(text, itemToken, protowire.BytesType), token)))
 			}})
 	if err != nil {
 		return nil, err
 	}
 	return durable.Results(answer)
+}
+
+// eventsText writes events as a repeated field.
+func eventsText(field protowire.Number, events []*durable.Event) (text []byte, err error) {
+	for _, e := range events {
+		text = protowire.AppendVarint(protowire.AppendTag(text, field, protowire.BytesType), uint64(proto.Size(e)))
+		if text, err = (proto.MarshalOptions{UseCachedSize: true}).MarshalAppend(text, e); err != nil {
+			return nil, err
+		}
+	}
+	return text, nil
 }
 
 func activityKey(instance string, task int32) string {
@@ -158,11 +190,12 @@ func newerBatch(b *durable.EntityBatch) *protocol.EntityRequest {
 		if o.Caller == "" {
 			e.EventType =
 				&protocol.HistoryEvent_EntityOperationSignaled{EntityOperationSignaled: &protocol.EntityOperationSignaledEvent{
-					RequestId: o.ID, Operation: o.Name, Input: wrap(o.Input)}}
+					RequestId: durable.RequestID(o.ID), Operation: o.Name, Input: wrap(o.Input)}}
 		} else {
 			e.EventType =
 				&protocol.HistoryEvent_EntityOperationCalled{EntityOperationCalled: &protocol.EntityOperationCalledEvent{
-					RequestId: o.ID, Operation: o.Name, Input: wrap(o.Input), ParentInstanceId: wrapperspb.String(o.Caller),
+					RequestId: durable.RequestID(o.ID), Operation: o.Name, Input: wrap(o.Input),
+					ParentInstanceId:  wrapperspb.String(o.Caller),
 					ParentExecutionId: wrapperspb.String(o.Execution)}}
 		}
 		r.OperationRequests = append(r.OperationRequests, e)
@@ -174,7 +207,9 @@ func newerBatch(b *durable.EntityBatch) *protocol.EntityRequest {
 func (s *Server) getWorkItems(request *protocol.GetWorkItemsRequest, h *hub, stream grpc.ServerStream) error {
 	w := &worker{send: func(m proto.Message) error { return stream.SendMsg(m) },
 		filters: filtersOf(request.WorkItemFilters),
-		newer:   first(stream.Context(), "workerid") != "", limits: map[durable.WorkKind]int{},
+		newer:   first(stream.Context(), "workerid") != "",
+		streams: slices.Contains(request.Capabilities, protocol.WorkerCapability_WORKER_CAPABILITY_HISTORY_STREAMING),
+		pings:   takesPings(first(stream.Context(), "user-agent")), limits: map[durable.WorkKind]int{},
 		running: map[durable.WorkKind]int{}, wake: make(chan struct{}, 1)}
 	for kind, limit := range map[durable.WorkKind]int32{
 		durable.WorkOrchestration: request.MaxConcurrentOrchestrationWorkItems,
@@ -204,15 +239,26 @@ func (s *Server) getWorkItems(request *protocol.GetWorkItemsRequest, h *hub, str
 		case <-ctx.Done():
 		}
 	}()
-	if err := h.dispatcher.serve(ctx, w); err != nil || stream.Context().Err() != nil {
+	if err := h.dispatcher.serve(ctx, h.backend.Clock(), w); err != nil || stream.Context().Err() != nil {
 		return err
 	}
 	return errHubClosed // The worker connects again, and makes the hub.
 }
 
+var healthPing = &protocol.WorkItem{Request: &protocol.WorkItem_HealthPing{HealthPing: &protocol.HealthPing{}}}
+
+// takesPings reports whether a worker's SDK knows health pings. Those for Go and Java write a warning for each.
+func takesPings(agent string) bool {
+	return !strings.HasPrefix(agent, "grpc-go/") && !strings.HasPrefix(agent, "grpc-java")
+}
+
+func notAtWorker(key string) error {
+	return status.Errorf(codes.NotFound, "the work item of %q is not at this worker any more", key)
+}
+
 func (h *hub) completed(token, key string, answer proto.Message) (*protocol.CompleteTaskResponse, error) {
 	if !h.dispatcher.complete(token, key, outcome{answer: answer}) {
-		return nil, status.Errorf(codes.NotFound, "the work item of %q is not at this worker any more", key)
+		return nil, notAtWorker(key)
 	}
 	return &protocol.CompleteTaskResponse{}, nil
 }
@@ -224,11 +270,11 @@ func completeActivityTask(_ context.Context, h *hub, r *protocol.ActivityRespons
 
 func completeOrchestratorTask(_ context.Context, h *hub,
 	r *protocol.OrchestratorResponse) (*protocol.CompleteTaskResponse, error) {
-	if r.IsPartial {
-		return nil, status.Error(codes.Unimplemented,
-			"answers in parts are not supported: the server takes whole ones of up to 64 MiB")
+	whole, err := h.dispatcher.assemble(r)
+	if whole == nil {
+		return &protocol.CompleteTaskResponse{}, err
 	}
-	return h.completed(r.CompletionToken, r.InstanceId, r)
+	return h.completed(r.CompletionToken, r.InstanceId, whole)
 }
 
 func completeEntityTask(_ context.Context, h *hub, r *protocol.EntityBatchResult) (*protocol.CompleteTaskResponse,
