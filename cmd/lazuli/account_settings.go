@@ -25,7 +25,7 @@ func settingsHelp() string {
 
 func newAccountSet(file *string) *cobra.Command {
 	return &cobra.Command{
-		Use:   "set NAME SETTING=VALUE...",
+		Use:   "set NAME SETTING=VALUE ...",
 		Short: "Set settings of an account, which override the server's",
 		Long: `Sets options for one account. An option that is not set for the account has the
 value of the server's option of the same name. On Azure, the resource provider sets
@@ -52,7 +52,7 @@ these ("az storage account blob-service-properties update").
 
 func newAccountUnset(file *string) *cobra.Command {
 	return &cobra.Command{
-		Use:   "unset NAME SETTING...",
+		Use:   "unset NAME SETTING ...",
 		Short: "Remove settings of an account, so that the server's apply",
 		Args:  cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {

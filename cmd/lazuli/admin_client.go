@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -44,22 +45,16 @@ func adminAddress(m *Main, cmd *cobra.Command) (adminListener, error) {
 	return adminListener{"http://" + reachable(c.Admin.Address()), c.AdminToken}, nil
 }
 
-// printAdmin requests a report and prints it: as lines of JSON if asJSON is set, otherwise by write. what describes the
-// report in errors.
-func printAdmin[T any](cmd *cobra.Command, ask adminCaller, asJSON bool, what string,
-	write func(w io.Writer, report T) error) error {
-	body, err := ask(cmd, http.MethodGet, "", nil)
+// askAdmin requests a report. what describes it in errors.
+func askAdmin[T any](cmd *cobra.Command, ask adminCaller, path, what string) (report T, err error) {
+	body, err := ask(cmd, http.MethodGet, path, nil)
 	if err != nil {
-		return err
+		return report, err
 	}
-	if asJSON {
-		return writeLines(cmd.OutOrStdout(), body)
-	}
-	var report T
 	if err := json.Unmarshal(body, &report); err != nil {
-		return fmt.Errorf("the response is not %s: %w", what, err)
+		return report, fmt.Errorf("the response is not %s: %w", what, err)
 	}
-	return write(cmd.OutOrStdout(), report)
+	return report, nil
 }
 
 // errNotServed: an admin listener does not serve the path.
@@ -126,8 +121,12 @@ type noProcessError struct {
 }
 
 func (e *noProcessError) Error() string {
+	why := e.err
+	if u := (*url.Error)(nil); errors.As(why, &u) {
+		why = u.Err // without the address
+	}
 	return fmt.Sprintf("no process answers at %s: %v; is it running? Its address is set by --admin-host and --admin-port",
-		e.address, e.err)
+		e.address, why)
 }
 
 func (e *noProcessError) Unwrap() error { return e.err }

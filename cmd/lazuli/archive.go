@@ -18,7 +18,7 @@ import (
 func newExportCommand() *cobra.Command {
 	var s accountarchive.Selection
 	cmd := &cobra.Command{
-		Use:   "export folder",
+		Use:   "export FOLDER",
 		Short: "Copy an account's tables, queues and blobs to a folder",
 		Long: `Copy an account's tables, queues and blobs to a folder, from Lazuli, Azurite or Azure. The folder is made, or has an export that was
 interrupted, which is continued. docs/export-import.md describes the files, and what the protocol does not show.
@@ -88,7 +88,7 @@ func newImportCommand(m *Main) *cobra.Command {
 	var o accountarchive.ImportOptions
 	var verify, fromAzurite bool
 	cmd := &cobra.Command{
-		Use:   "import folder",
+		Use:   "import FOLDER",
 		Short: "Copy what lazuli export wrote, or a data folder of Azurite, to an account",
 		Long: `Copy a folder that ` + "`lazuli export`" +
 			` wrote to an account on Lazuli, Azurite or Azure. Every file is checked before anything of it is

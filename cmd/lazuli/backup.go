@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -57,11 +58,15 @@ configuration too.`,
 	cmd.Flags().IntVar(&o.Keep, "keep", 0, "remove all but this number of the newest backups; 0 keeps all")
 	cmd.Flags().DurationVar(&o.KeepFor, "keep-for", 0,
 		"with --keep, keep others too that are not older than this, such as 720h")
-	check := cmd.Flags().Bool("check", false, "check the backup afterwards, as `lazuli backup check` does")
+	check := cmd.Flags().Bool("check", false, "check the backup afterwards, as lazuli backup check does")
 	output := reportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if o.Keep < 0 || o.KeepFor < 0 || o.KeepFor > 0 && o.Keep == 0 {
 			return usageError{errors.New("--keep is a number of backups, and --keep-for a time that needs --keep")}
+		}
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			return usageError{fmt.Errorf("%q is no verb of lazuli backup; %s. For a folder of that name: .%c%s", args[0],
+				hint(cmd, near), filepath.Separator, args[0])}
 		}
 		place, err := open(args[0])
 		if err != nil {

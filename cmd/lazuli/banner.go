@@ -109,7 +109,7 @@ func adminPaths(c *config.Result) string {
 
 // eventsText says how many event subscriptions exist and where they are shown.
 func eventsText(admin string, dashboard bool, subscriptions int) string {
-	text := "no subscriptions; lazuli event add makes one"
+	text := "no subscriptions; lazuli event create makes one"
 	switch subscriptions {
 	case 0:
 	case 1:

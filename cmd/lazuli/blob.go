@@ -31,7 +31,7 @@ func newBlobCommand() *cobra.Command {
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newBlobListCommand(), newBlobCreateCommand(), newBlobPutCommand(), newBlobGetCommand(),
-		newBlobCatCommand(), newBlobCopyCommand(), newBlobStatCommand(), newBlobRemoveCommand(), newBlobMoveCommand(),
+		newBlobCopyCommand(), newBlobStatCommand(), newBlobRemoveCommand(), newBlobMoveCommand(),
 		newBlobTreeCommand(), newBlobChmodCommand(), newBlobChownCommand(), newBlobACLCommand())
 	return cmd
 }
@@ -52,7 +52,7 @@ func splitBlob(text string) (container, blob string, err error) {
 
 func newBlobListCommand() *cobra.Command {
 	var recursive bool
-	cmd := &cobra.Command{Use: "ls [container[/prefix]]",
+	cmd := &cobra.Command{Use: "ls [CONTAINER[/PREFIX]]",
 		Short: "List containers, or the blobs and virtual folders of a container", Args: cobra.MaximumNArgs(1),
 		Example: `  lazuli blob ls
   lazuli blob ls photos/2026/
@@ -65,7 +65,12 @@ func newBlobListCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		out := output()
+		container, prefix, _ := strings.Cut(strings.Join(args, ""), "/")
+		titles := []string{"SIZE", "MODIFIED", "TIER", "NAME"}
+		if container == "" {
+			titles = []string{"MODIFIED", "CONTAINER"}
+		}
+		out := output(titles...)
 		show := func(e blobtool.Entry) error {
 			size, modified := "-", "-"
 			if !e.Folder {
@@ -74,9 +79,11 @@ func newBlobListCommand() *cobra.Command {
 			if !e.Modified.IsZero() {
 				modified = e.Modified.UTC().Format(time.RFC3339)
 			}
+			if container == "" {
+				return out.add(e, modified, oneLine(e.Name))
+			}
 			return out.add(e, size, modified, e.Tier, oneLine(e.Name))
 		}
-		container, prefix, _ := strings.Cut(strings.Join(args, ""), "/")
 		out.or("there are no blobs whose names begin with %s", strings.Join(args, ""))
 		if container == "" {
 			out.or("the account has no containers; lazuli blob create CONTAINER makes one")
@@ -92,7 +99,7 @@ func newBlobListCommand() *cobra.Command {
 func newBlobPutCommand() *cobra.Command {
 	var o blobtool.PutOptions
 	var recursive bool
-	cmd := &cobra.Command{Use: "put file container/blob", Short: "Upload a file, or the files of a folder, as block blobs",
+	cmd := &cobra.Command{Use: "put FILE CONTAINER/BLOB", Short: "Upload a file, or the files of a folder, as block blobs",
 		Args: cobra.ExactArgs(2),
 		Long: `Upload a file as a block blob; "-" is the standard input. A name that ends in a slash gets the file's name. With --recursive the file is a
 folder, and its files go below container or container/prefix, with their paths in the folder as names; their number is printed.`,
@@ -147,13 +154,14 @@ folder, and its files go below container or container/prefix, with their paths i
 func newBlobGetCommand() *cobra.Command {
 	var force bool
 	var recursive bool
-	cmd := &cobra.Command{Use: "get container/blob [file]", Short: "Download a blob, or all below a prefix, to files",
+	cmd := &cobra.Command{Use: "get CONTAINER/BLOB [FILE]", Short: "Download a blob, or all below a prefix, to files",
 		Args: cobra.RangeArgs(1, 2),
 		Long: `Download a blob to a file; "-" is the standard output. Without a file it gets the last part of the blob's name, in this folder. A file that
 exists is kept unless --force. A failed download leaves no file. With --recursive the first argument is container or container/folder/, and the
 blobs below it become files of a folder; their number is printed.`,
 		Example: `  lazuli blob get photos/2026/cat.jpg
-  lazuli blob get -r photos/2026/ pictures`}
+  lazuli blob get notes/todo.txt -
+  lazuli blob get -r photos/2026/ pictures`, SuggestFor: []string{"cat"}}
 	open := blobService(cmd)
 	cmd.Flags().BoolVar(&force, "force", false, "overwrite the file")
 	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "download all blobs below a prefix to a folder")
@@ -210,31 +218,8 @@ func download(file string, write func(io.Writer) error) error {
 	return os.Rename(f.Name(), file)
 }
 
-func newBlobCatCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "cat container/blob ...", Short: "Write blobs to the standard output",
-		Args: cobra.MinimumNArgs(1)}
-	open := blobService(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		client, err := open()
-		if err != nil {
-			return err
-		}
-		for _, arg := range args {
-			container, name, err := splitBlob(arg)
-			if err != nil {
-				return err
-			}
-			if err := blobtool.Get(cmd.Context(), client, container, name, cmd.OutOrStdout(), nil); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	return cmd
-}
-
 func newBlobCopyCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "cp container/blob container/blob", Short: "Copy a blob within the account, on the server",
+	cmd := &cobra.Command{Use: "cp CONTAINER/BLOB CONTAINER/BLOB", Short: "Copy a blob within the account, on the server",
 		Args: cobra.ExactArgs(2)}
 	open := blobService(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -260,7 +245,7 @@ func newBlobCopyCommand() *cobra.Command {
 }
 
 func newBlobStatCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "stat container/blob", Aliases: []string{"show"},
+	cmd := &cobra.Command{Use: "stat CONTAINER/BLOB", Aliases: []string{"show"},
 		Short: "Show the properties and metadata of a blob", Args: cobra.ExactArgs(1)}
 	open, output := blobService(cmd), reportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -302,7 +287,7 @@ func newBlobStatCommand() *cobra.Command {
 
 func newBlobRemoveCommand() *cobra.Command {
 	var recursive bool
-	cmd := &cobra.Command{Use: "rm container[/blob] ...", Short: "Delete blobs with their snapshots, or containers",
+	cmd := &cobra.Command{Use: "rm CONTAINER[/BLOB] ...", Short: "Delete blobs with their snapshots, or containers",
 		Args: cobra.MinimumNArgs(1),
 		Long: `Delete blobs with their snapshots, or containers with all their blobs. With --recursive an argument is a prefix, container/prefix, and all
 blobs below it are deleted; their number is printed. That container stays.`,

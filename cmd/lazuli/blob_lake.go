@@ -46,7 +46,7 @@ func splitPath(text string) (fs, path string, err error) {
 const hierarchicalOnly = " It needs an account with a hierarchical namespace."
 
 func newBlobMoveCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "mv container/path container/path", Short: "Rename a file or directory, in one change",
+	cmd := &cobra.Command{Use: "mv CONTAINER/PATH CONTAINER/PATH", Short: "Rename a file or directory, in one change",
 		Args: cobra.ExactArgs(2),
 		Long: `Rename a file or directory within its container, in one atomic change whatever is below it. A target that ends in a slash is the directory to move
 into.` + hierarchicalOnly}
@@ -78,7 +78,7 @@ into.` + hierarchicalOnly}
 }
 
 func newBlobTreeCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "tree container[/directory]",
+	cmd := &cobra.Command{Use: "tree CONTAINER[/DIRECTORY]",
 		Short: "List everything below a directory, with owners and permissions", Args: cobra.ExactArgs(1),
 		Long: "List everything below a directory, with owners and permissions." + hierarchicalOnly}
 	open, output := lakeService(cmd), listOutput(cmd)
@@ -108,7 +108,7 @@ func newBlobTreeCommand() *cobra.Command {
 
 func newBlobChmodCommand() *cobra.Command {
 	var recursive bool
-	cmd := &cobra.Command{Use: "chmod permissions container/path ...", Short: "Change permissions",
+	cmd := &cobra.Command{Use: "chmod PERMISSIONS CONTAINER/PATH ...", Short: "Change permissions",
 		Args:    cobra.MinimumNArgs(2),
 		Long:    "Change permissions: octal, such as 0750, or symbolic, such as rwxr-x---." + hierarchicalOnly,
 		Example: `  lazuli blob chmod 0750 data/raw`}
@@ -154,7 +154,7 @@ func changeBelow(cmd *cobra.Command, client *service.Client, fs, name string, ho
 }
 
 func newBlobChownCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "chown owner[:group] container/path ...", Short: "Change the owner, or the owning group",
+	cmd := &cobra.Command{Use: "chown OWNER[:GROUP] CONTAINER/PATH ...", Short: "Change the owner, or the owning group",
 		Args: cobra.MinimumNArgs(2),
 		Long: "Change the owner, or with :group the owning group. Both are object IDs, or $superuser." + hierarchicalOnly}
 	open := lakeService(cmd)
@@ -185,7 +185,7 @@ func newBlobChownCommand() *cobra.Command {
 func newBlobACLCommand() *cobra.Command {
 	var set, modify, remove string
 	var recursive bool
-	cmd := &cobra.Command{Use: "acl container/path", Short: "Show or change an access control list",
+	cmd := &cobra.Command{Use: "acl CONTAINER/PATH", Short: "Show or change an access control list",
 		Args: cobra.ExactArgs(1),
 		Long: "Show the access control list of a path with its owner and group, or change it." + hierarchicalOnly,
 		Example: `  lazuli blob acl data/raw

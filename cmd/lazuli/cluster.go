@@ -40,17 +40,20 @@ No command joins a cluster: "lazuli serve" with the options --cluster-* does.`,
 }
 
 func newClusterStatus(ask adminCaller) *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{Use: "status", Short: "Show all nodes, as the asked node sees them", Args: cobra.NoArgs,
 		Long: `Show all nodes of the cluster, as the asked node sees them: the leader, which nodes have caught up, whether they sync each
 write, how far their clocks differ, and why a node cannot be reached or is refused. Of the log of the tables: the
 sequence that each node has applied, how many messages it lags, and the sequence of the newest snapshot. Of the blobs: how much
 content of the other nodes each node has not copied yet, "-" while it does not know; it serves that content all the same. A last
-line says how many streams have fewer current copies than they should, if there are any.`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return printAdmin(cmd, ask, asJSON, "the state of a cluster", writeClusterStatus)
-		}}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the state as JSON")
+line says how many streams have fewer current copies than they should, if there are any.`}
+	output := reportOutput(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		status, err := askAdmin[cluster.Status](cmd, ask, "", "the state of a cluster")
+		if err != nil {
+			return err
+		}
+		return output(status, func(w io.Writer) error { return writeClusterStatus(w, status) })
+	}
 	return cmd
 }
 

@@ -20,7 +20,7 @@ func newCompactCommand(m *Main) *cobra.Command {
 	var rate int64
 	var output func(any, func(io.Writer) error) error
 	cmd := &cobra.Command{
-		Use:   "compact [folder]",
+		Use:   "compact [FOLDER]",
 		Short: "Free the space of deleted blobs in a data folder that no process uses",
 		Long: `Remove the content of deleted blobs, deleted containers and incomplete uploads, and rewrite the files of blob
 content so that they have no unused space. A server does the same in the background at a low rate, but only

@@ -24,13 +24,13 @@ const (
 // calls so.
 func completeNames(cmd *cobra.Command) {
 	words := strings.Fields(cmd.Use)[1:]
-	if cmd.ValidArgsFunction != nil || cmd.Flags().Lookup("connection-string") == nil || len(words) == 0 {
+	if cmd.ValidArgsFunction != nil || cmd.Flag("connection-string") == nil || len(words) == 0 {
 		return
 	}
 	kinds := make([]string, len(words))
 	any := false
 	for i, word := range words {
-		word = strings.Trim(word, "[]")
+		word = strings.ToLower(strings.Trim(word, "[]"))
 		switch kind, _, _ := strings.Cut(strings.ReplaceAll(word, "[", "/"), "/"); {
 		case word == "..." && i > 0:
 			kinds[i] = kinds[i-1]
@@ -56,7 +56,7 @@ func completeNames(cmd *cobra.Command) {
 			return nil, cobra.ShellCompDirectiveDefault // a file
 		case err != nil:
 			return nil, cobra.ShellCompDirectiveNoFileComp
-		case kind == "container" && strings.Contains(cmd.Use, "container/"):
+		case kind == "container" && strings.Contains(cmd.Use, "CONTAINER/"):
 			for i := range names {
 				names[i] += "/"
 			}

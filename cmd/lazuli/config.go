@@ -19,7 +19,7 @@ printed is a configuration file for --config: defaults are comments, and so are 
   lazuli config init > lazuli.yaml`,
 		Args: cobra.NoArgs,
 	}
-	asJSON := cmd.Flags().Bool("json", false, "print one JSON object a line: option, value, source")
+	asJSON := cmd.Flags().Bool("json", false, "option, value, source")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
 		if err != nil {

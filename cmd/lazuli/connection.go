@@ -18,8 +18,7 @@ const connectionEnvVar = connstr.Variable
 // the variables of connstr.Variables in their order, the development account.
 func accountFlag(cmd *cobra.Command) func() (string, error) {
 	flag := cmd.Flags().String("connection-string", "",
-		"storage account to use; default: the first of $"+strings.Join(connstr.Variables, ", $")+
-			" that is set, or the development account on this machine")
+		"storage `account`; default: $"+strings.Join(connstr.Variables, ", $")+" or the development account")
 	return func() (string, error) { return chooseConnection(*flag) }
 }
 
@@ -38,7 +37,7 @@ func chooseConnection(flag string) (string, error) {
 // variables of other tools do not count: they may name an account that a demonstration must not touch.
 func overrideFlag(cmd *cobra.Command, meaning string) func() string {
 	flag := cmd.Flags().String("connection-string", "",
-		"storage account to use; also $"+connectionEnvVar+" (default: "+meaning+")")
+		"storage `account`; default: $"+connectionEnvVar+" or "+meaning)
 	return func() string {
 		if *flag != "" {
 			return *flag

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -46,7 +47,8 @@ func newBlobCreateCommand() *cobra.Command {
 func createCommand[C any](noun string, service func(*cobra.Command) func() (*C, error),
 	create func(context.Context, *C, string) error) *cobra.Command {
 	var quiet bool
-	cmd := &cobra.Command{Use: "create " + noun + " ...", Short: "Create " + noun + "s", Args: cobra.MinimumNArgs(1)}
+	cmd := &cobra.Command{Use: "create " + strings.ToUpper(noun) + " ...", Short: "Create " + noun + "s",
+		Args: cobra.MinimumNArgs(1)}
 	open := service(cmd)
 	cmd.Flags().BoolVar(&quiet, "if-absent", false, "do not fail for a "+noun+" that exists")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -86,7 +86,7 @@ func newAllDemonstrationsCommand() *cobra.Command {
 			"of all demonstrations pass."}
 	connection := overrideFlag(cmd, "a Lazuli that each verb starts")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
-	asJSON := cmd.Flags().Bool("json", false, "print one JSON object a line, for each demonstration")
+	asJSON := cmd.Flags().Bool("json", false, "for each demonstration")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		heading := cmd.OutOrStdout()
 		if *asJSON {

@@ -94,52 +94,44 @@ func newDurableListCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "ls", Short: "List instances", Args: cobra.NoArgs,
 		Example: "  lazuli durable ls --status Failed --newer-than 24h"}
 	open, query := hubClient(cmd), queryFlags(cmd)
-	asJSON := cmd.Flags().Bool("json", false, "print a JSON object for each instance, with payloads, one a line")
+	begin := listOutput(cmd)
 	top := cmd.Flags().Int("top", 100, "maximum number of instances; 0: no limit")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := open(cmd.Context())
 		if err != nil {
 			return err
 		}
+		out := begin("INSTANCE", "WORKFLOW", "STATUS", "CREATED", "UPDATED").or("there are no instances")
 		q := query(time.Now())
-		q.Payloads = *asJSON
-		tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-		if !*asJSON {
-			fmt.Fprintln(tw, "INSTANCE\tWORKFLOW\tSTATUS\tCREATED\tUPDATED")
-		}
-		for n := 0; ; {
+		for q.Payloads = out.json != nil; ; {
 			page, err := c.Query(cmd.Context(), q)
 			if err != nil {
-				return err
+				return out.end(err)
 			}
 			for _, i := range page.Instances {
-				if n++; *top > 0 && n > *top {
+				if *top > 0 && out.rows == *top {
 					fmt.Fprintf(cmd.ErrOrStderr(), "only the first %d instances are shown; use --top to show more\n", *top)
-					return tw.Flush()
+					return out.end(nil)
 				}
-				if *asJSON {
-					if err := writeLine(cmd.OutOrStdout(), i); err != nil {
-						return err
-					}
-					continue
+				if err := out.add(inStyle{i}, oneLine(i.ID), oneLine(i.Name), i.Status, clockText(i.Created),
+					clockText(i.LastUpdated)); err != nil {
+					return out.end(err)
 				}
-				fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", oneLine(i.ID), oneLine(i.Name), i.Status, clockText(i.Created),
-					clockText(i.LastUpdated))
 			}
 			if q.Continuation = page.Continuation; q.Continuation == "" {
-				return tw.Flush()
+				return out.end(nil)
 			}
 		}
 	}
 	return cmd
 }
 
-func clockText(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
+func clockText(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 func newDurableShowCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "show instance", Short: "Show an instance and its history", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{Use: "show INSTANCE", Short: "Show an instance and its history", Args: cobra.ExactArgs(1)}
 	open := hubClient(cmd)
-	asJSON := cmd.Flags().Bool("json", false, "print JSON")
+	output := reportOutput(cmd)
 	full := cmd.Flags().Bool("full", false, "print complete payloads")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := open(cmd.Context())
@@ -155,16 +147,14 @@ func newDurableShowCommand() *cobra.Command {
 			return err
 		}
 		steps := durable.Describe(events)
-		if *asJSON {
-			return writeLine(cmd.OutOrStdout(), map[string]any{"instance": i, "history": steps})
-		}
-		writeInstance(cmd.OutOrStdout(), i, steps, *full)
-		return nil
+		return output(inStyle{map[string]any{"instance": i, "history": steps}}, func(w io.Writer) error {
+			return writeInstance(w, i, steps, *full)
+		})
 	}
 	return cmd
 }
 
-func writeInstance(out io.Writer, i *durable.Instance, steps []durable.Step, full bool) {
+func writeInstance(out io.Writer, i *durable.Instance, steps []durable.Step, full bool) error {
 	text := oneLine
 	if full {
 		text = func(s string) string { return s }
@@ -188,12 +178,12 @@ func writeInstance(out io.Writer, i *durable.Instance, steps []durable.Step, ful
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", s.Time.UTC().Format("15:04:05.000"), task, s.Event,
 			text(strings.TrimSpace(s.Name+" "+s.Details)))
 	}
-	_ = tw.Flush() // A closed standard output is the reader's choice.
+	return tw.Flush()
 }
 
 func newDurableStartCommand() *cobra.Command {
 	var o durable.StartOptions
-	cmd := &cobra.Command{Use: "start workflow [input]", Short: "Start an instance of a workflow; the input is JSON",
+	cmd := &cobra.Command{Use: "start WORKFLOW [INPUT]", Short: "Start an instance of a workflow; the input is JSON",
 		Args:    cobra.RangeArgs(1, 2),
 		Example: `  lazuli durable start order '{"item": "tea"}' --id order-7`}
 	open := hubClient(cmd)
@@ -226,7 +216,7 @@ func newDurableStartCommand() *cobra.Command {
 }
 
 func newDurableRaiseCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "raise instance event [data]", Short: "Send an event to an instance; the data is JSON",
+	cmd := &cobra.Command{Use: "raise INSTANCE EVENT [DATA]", Short: "Send an event to an instance; the data is JSON",
 		Args:    cobra.RangeArgs(2, 3),
 		Example: `  lazuli durable raise order-7 approved '{"by": "Ada"}'`}
 	open := hubClient(cmd)
@@ -249,7 +239,7 @@ func newDurableRaiseCommand() *cobra.Command {
 
 func newDurableSendCommand(name, short string,
 	send func(ctx context.Context, c *durable.Client, id, reason string) error) *cobra.Command {
-	cmd := &cobra.Command{Use: name + " instance...", Short: short, Args: cobra.MinimumNArgs(1)}
+	cmd := &cobra.Command{Use: name + " INSTANCE ...", Short: short, Args: cobra.MinimumNArgs(1)}
 	open := hubClient(cmd)
 	reason := cmd.Flags().String("reason", "", "reason to record in the history")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -269,7 +259,7 @@ func newDurableSendCommand(name, short string,
 }
 
 func newDurablePurgeCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "purge [instance...]", Short: "Delete all data of instances that have ended",
+	cmd := &cobra.Command{Use: "purge [INSTANCE ...]", Short: "Delete all data of instances that have ended",
 		Long: `Delete all data of instances that have ended: the named ones with their sub-orchestrations, or all that match
 --status, --prefix, --older-than and --newer-than.`,
 		Example: "  lazuli durable purge order-7\n  lazuli durable purge --status Completed --older-than 720h --yes"}

@@ -3,12 +3,12 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,28 +22,29 @@ func newEventCommand(m *Main) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "event",
 		Short: "Subscribe webhooks and queues to the events of blobs, as Azure Event Grid does",
-		Long: `Add, list and remove the event subscriptions of a running server that was started with --events, and wait until
-events are delivered. The flags of add have the names of "az eventgrid event-subscription create"; docs/events.md
+		Long: `Create, list and remove the event subscriptions of a running server that was started with --events, and wait until
+events are delivered. The flags of create have the names of "az eventgrid event-subscription create"; docs/events.md
 describes the events. Subscriptions are stored with the data. --admin-host and --admin-port say where the server's
 admin listener is.`,
 		Args: cobra.NoArgs,
 	}
 	ask := newAdminCaller(m, cmd, "/admin/events")
-	cmd.AddCommand(newEventAdd(ask), newEventList(ask), newEventRemove(ask), newEventFlush(ask))
+	cmd.AddCommand(newEventCreate(ask), newEventList(ask), newEventRemove(ask), newEventFlush(ask))
 	return cmd
 }
 
-func newEventAdd(ask adminCaller) *cobra.Command {
+func newEventCreate(ask adminCaller) *cobra.Command {
 	var s events.Subscription
 	var filters []string
 	cmd := &cobra.Command{
-		Use:   "add",
-		Short: "Add a subscription, once its endpoint has confirmed that it wants the events",
-		Example: `  lazuli event add --name thumbs --endpoint http://localhost:7071/runtime/webhooks/EventGrid?functionName=Thumbnail
-  lazuli event add --name audit --endpoint-type storagequeue --endpoint events --included-event-types Microsoft.Storage.BlobDeleted
-  lazuli event add --name large --endpoint http://localhost:8080/hook --subject-begins-with /blobServices/default/containers/photos/ \
+		Use:     "create",
+		Aliases: []string{"add"},
+		Short:   "Make a subscription, once its endpoint has confirmed that it wants the events",
+		Example: `  lazuli event create --name thumbs --endpoint http://localhost:7071/runtime/webhooks/EventGrid?functionName=Thumbnail
+  lazuli event create --name audit --endpoint-type storagequeue --endpoint events --included-event-types Microsoft.Storage.BlobDeleted
+  lazuli event create --name large --endpoint http://localhost:8080/hook --subject-begins-with /blobServices/default/containers/photos/ \
     --advanced-filter "data.contentLength NumberGreaterThan 1000000" --deadletter-container dead
-  lazuli event add --name orders --endpoint http://localhost:8080/hook --event-delivery-schema cloudeventschemav1_0 \
+  lazuli event create --name orders --endpoint http://localhost:8080/hook --event-delivery-schema cloudeventschemav1_0 \
     --included-event-types Lazuli.Storage.MessagePut,Lazuli.Storage.EntityUpdated`,
 		Args: cobra.NoArgs,
 	}
@@ -125,32 +126,24 @@ func parseAdvancedFilter(text string) (f events.AdvancedFilter, err error) {
 }
 
 func newEventList(ask adminCaller) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{Use: "ls", Short: "List the subscriptions with what became of their events", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return printAdmin(cmd, ask, asJSON, "a list of event subscriptions", writeSubscriptions)
-		}}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the subscriptions as JSON")
+	cmd := &cobra.Command{Use: "ls", Short: "List the subscriptions with what became of their events", Args: cobra.NoArgs}
+	begin := listOutput(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		list, err := askAdmin[[]events.Status](cmd, ask, "", "a list of event subscriptions")
+		out := begin("ACCOUNT", "NAME", "STATE", "DELIVERED", "PENDING", "FAILED", "DEAD", "DROPPED", "ENDPOINT",
+			"LAST ERROR").or("there are no event subscriptions; lazuli event create makes one")
+		for _, s := range list {
+			err = errors.Join(err, out.add(s, s.Account, s.Name, s.State, s.Delivered, s.Pending, s.Failed, s.DeadLettered,
+				s.Dropped, s.Endpoint, oneLine(s.LastError)))
+		}
+		return out.end(err)
+	}
 	return cmd
-}
-
-func writeSubscriptions(w io.Writer, list []events.Status) error {
-	if len(list) == 0 {
-		_, err := fmt.Fprintln(w, "no event subscriptions; lazuli event add makes one")
-		return err
-	}
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "ACCOUNT\tNAME\tSTATE\tDELIVERED\tPENDING\tFAILED\tDEAD\tDROPPED\tENDPOINT\tLAST ERROR")
-	for _, s := range list {
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n", s.Account, s.Name, s.State, s.Delivered, s.Pending,
-			s.Failed, s.DeadLettered, s.Dropped, s.Endpoint, s.LastError)
-	}
-	return tw.Flush()
 }
 
 func newEventRemove(ask adminCaller) *cobra.Command {
 	var account string
-	cmd := &cobra.Command{Use: "rm NAME ...",
+	cmd := &cobra.Command{Use: "rm SUBSCRIPTION ...",
 		Short: "Remove subscriptions; what they have not delivered is not delivered any more", Args: cobra.MinimumNArgs(1),
 		Example: "  lazuli event rm audit --yes"}
 	confirm := confirmation(cmd)

@@ -45,25 +45,25 @@ func TestEventCommand(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"ls"}, exitOK, "no event subscriptions; lazuli event add makes one\n"},
-		{[]string{"add", "--name", "hook", "--endpoint", hook.URL + "/x?code=secret", "--advanced-filter",
+		{[]string{"ls"}, exitOK, "there are no event subscriptions; lazuli event create makes one\n"},
+		{[]string{"create", "--name", "hook", "--endpoint", hook.URL + "/x?code=secret", "--advanced-filter",
 			"data.contentLength NumberGreaterThan 10",
 			"--advanced-filter", "data.api StringIn PutBlob CopyBlob"}, exitOK, "hook Succeeded\n"},
-		{[]string{"add", "--name", "hook", "--endpoint", hook.URL}, exitFailure, "the event subscription exists"},
-		{[]string{"add", "--name", "other", "--endpoint", "http://example.com/"}, exitFailure, "--allow-event-host"},
-		{[]string{"add", "--name", "other", "--endpoint", hook.URL, "--advanced-filter",
+		{[]string{"create", "--name", "hook", "--endpoint", hook.URL}, exitFailure, "the event subscription exists"},
+		{[]string{"create", "--name", "other", "--endpoint", "http://example.com/"}, exitFailure, "--allow-event-host"},
+		{[]string{"create", "--name", "other", "--endpoint", hook.URL, "--advanced-filter",
 			"data.contentLength NumberGreaterThan many"}, exitUsage, "is not a number"},
-		{[]string{"add", "--name", "other", "--endpoint", hook.URL, "--max-delivery-attempts", "31"}, exitUsage,
+		{[]string{"create", "--name", "other", "--endpoint", hook.URL, "--max-delivery-attempts", "31"}, exitUsage,
 			"maxDeliveryAttempts"},
-		{[]string{"add", "--name", "other"}, exitUsage, "endpoint: want the URL of a webhook"},
+		{[]string{"create", "--name", "other"}, exitUsage, "endpoint: want the URL of a webhook"},
 		{[]string{"ls"}, exitOK, hook.URL + "/x "},
 		{[]string{"ls", "--json"}, exitOK,
 			`"advancedFilters":[{"operatorType":"NumberGreaterThan","key":"data.contentLength","value":10},{"operatorType":"StringIn","key":"data.api","values":["PutBlob","CopyBlob"]}]`},
 		{[]string{"flush"}, exitOK, ""},
-		{[]string{"add", "--name", "byhand", "--endpoint", hook.URL + "/byhand"}, exitOK, "byhand AwaitingManualAction\n"},
+		{[]string{"create", "--name", "byhand", "--endpoint", hook.URL + "/byhand"}, exitOK, "byhand AwaitingManualAction\n"},
 		{[]string{"rm", "hook", "absent", "--yes"}, exitFailure, "does not exist"},
 		{[]string{"rm", "byhand", "--yes"}, exitOK, ""},
-		{[]string{"ls"}, exitOK, "no event subscriptions; lazuli event add makes one\n"},
+		{[]string{"ls"}, exitOK, "there are no event subscriptions; lazuli event create makes one\n"},
 	} {
 		command := append([]string{"event"}, tc.args...)
 		if code, output := runCommand(t, append(command, "--admin-port", port)...); code != tc.code ||

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,17 +21,17 @@ func newFaultCommand(m *Main) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fault",
 		Short: "Make chosen requests of a running server fail: errors, delays, broken connections, lost responses",
-		Long: `Add, list and remove the fault rules of a running server that was started with --faults. A rule chooses
+		Long: `Create, list and remove the fault rules of a running server that was started with --faults. A rule chooses
 requests and says how they fail; docs/faults.md describes the actions and what the Azure SDKs make of them.
 --admin-host and --admin-port say where the server's admin listener is. Rules end with the server.`,
 		Args: cobra.NoArgs,
 	}
 	ask := newAdminCaller(m, cmd, "/admin/faults")
-	cmd.AddCommand(newFaultAdd(ask), newFaultList(ask), newFaultRemove(ask))
+	cmd.AddCommand(newFaultCreate(ask), newFaultList(ask), newFaultRemove(ask))
 	return cmd
 }
 
-func newFaultAdd(ask adminCaller) *cobra.Command {
+func newFaultCreate(ask adminCaller) *cobra.Command {
 	var r faultrule.Rule
 	var t faultrule.Throttle
 	var window, delay, retryAfter time.Duration
@@ -41,13 +40,14 @@ func newFaultAdd(ask adminCaller) *cobra.Command {
 	var secondary faultrule.Secondary
 	var lag time.Duration
 	cmd := &cobra.Command{
-		Use:   "add",
-		Short: "Add a rule; its name is printed",
-		Example: `  lazuli fault add --operation "Put Blob" --error ServerBusy --retry-after 2s --count 3
-  lazuli fault add --service queue --operation "Put Message" --unanswered --nth 2
-  lazuli fault add --resource 'Employees*' --throttle-requests 100 --throttle-per partition
-  lazuli fault add --azure-table-limits
-  lazuli fault add --secondary-lag 10m`,
+		Use:     "create",
+		Aliases: []string{"add"},
+		Short:   "Make a rule; its name is printed",
+		Example: `  lazuli fault create --operation "Put Blob" --error ServerBusy --retry-after 2s --count 3
+  lazuli fault create --service queue --operation "Put Message" --unanswered --nth 2
+  lazuli fault create --resource 'Employees*' --throttle-requests 100 --throttle-per partition
+  lazuli fault create --azure-table-limits
+  lazuli fault create --secondary-lag 10m`,
 		Args: cobra.NoArgs,
 	}
 	output := reportOutput(cmd)
@@ -139,42 +139,31 @@ func newFaultAdd(ask adminCaller) *cobra.Command {
 }
 
 func newFaultList(ask adminCaller) *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{Use: "ls", Short: "List the rules with the requests that they matched and failed",
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return printAdmin(cmd, ask, asJSON, "a list of fault rules", writeFaultRules)
-		}}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the rules as JSON")
+		Args: cobra.NoArgs}
+	begin := listOutput(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		rules, err := askAdmin[[]faultrule.Status](cmd, ask, "", "a list of fault rules")
+		out := begin("NAME", "STATE", "REQUESTS", "HITS", "RULE").
+			or("there are no fault rules; lazuli fault create makes one")
+		for _, r := range rules {
+			state := "active"
+			if r.Ended {
+				state = "ended"
+			}
+			nameless := r.Rule
+			nameless.Name = ""
+			rule, failed := json.Marshal(nameless)
+			err = errors.Join(err, failed, out.add(r, r.Name, state, r.Requests, r.Hits, string(rule)))
+		}
+		return out.end(err)
+	}
 	return cmd
-}
-
-func writeFaultRules(w io.Writer, rules []faultrule.Status) error {
-	if len(rules) == 0 {
-		_, err := fmt.Fprintln(w, "no fault rules; lazuli fault add makes one")
-		return err
-	}
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "NAME\tSTATE\tREQUESTS\tHITS\tRULE")
-	for _, r := range rules {
-		state := "active"
-		if r.Ended {
-			state = "ended"
-		}
-		name := r.Name
-		r.Rule.Name = ""
-		rule, err := json.Marshal(r.Rule)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%s\n", name, state, r.Requests, r.Hits, rule)
-	}
-	return tw.Flush()
 }
 
 func newFaultRemove(ask adminCaller) *cobra.Command {
 	var all bool
-	cmd := &cobra.Command{Use: "rm [name ...]", Short: "Remove rules by name, or all of them",
+	cmd := &cobra.Command{Use: "rm [RULE ...]", Short: "Remove rules by name, or all of them",
 		RunE: func(cmd *cobra.Command, names []string) error {
 			switch {
 			case all && len(names) > 0:

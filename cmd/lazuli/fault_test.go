@@ -49,16 +49,16 @@ func TestFaultCommand(t *testing.T) {
 		want string
 	}{
 		{"ls", exitOK, `{"operation":"Get Blob","count":3,"delay":"1ms"}`},
-		{"add --operation PutBlob --error ServerBusy --retry-after 2s", exitOK, "fault-1\n"},
-		{"add --name mine --service queue --throttle-requests 10 --throttle-per container", exitOK, "mine\n"},
-		{"add --name mine --unanswered", exitFailure, "a fault rule of that name exists"},
-		{"add --operation Fly --unanswered", exitFailure, "matches no operation"},
-		{"add", exitUsage, "no action"},
+		{"create --operation PutBlob --error ServerBusy --retry-after 2s", exitOK, "fault-1\n"},
+		{"create --name mine --service queue --throttle-requests 10 --throttle-per container", exitOK, "mine\n"},
+		{"create --name mine --unanswered", exitFailure, "a fault rule of that name exists"},
+		{"create --operation Fly --unanswered", exitFailure, "matches no operation"},
+		{"create", exitUsage, "no action"},
 		{"ls --json", exitOK, `"throttle":{"requests":10,"per":"container"}`},
 		{"rm fault-1 other", exitFailure, "there is no fault rule of that name: other"},
 		{"rm", exitUsage, "give the name of a rule"},
 		{"rm --all", exitOK, ""},
-		{"ls", exitOK, "no fault rules; lazuli fault add makes one\n"},
+		{"ls", exitOK, "there are no fault rules; lazuli fault create makes one\n"},
 	} {
 		command := append([]string{"fault"}, strings.Fields(tc.args)...)
 		if code, output := runCommand(t, append(command, "--admin-port", port)...); code != tc.code ||
@@ -72,7 +72,7 @@ func TestFaultCommand(t *testing.T) {
 	r.end(t)
 }
 
-// setsEveryRule fails unless every kind of rule can be set by the flags of `lazuli fault add`, and through the admin
+// setsEveryRule fails unless every kind of rule can be set by the flags of `lazuli fault create`, and through the admin
 // listener.
 func setsEveryRule(t *testing.T, port string) {
 	t.Helper()
@@ -84,7 +84,7 @@ func setsEveryRule(t *testing.T, port string) {
 		}
 		for door, set := range map[string]func() string{
 			"the command": func() string {
-				code, output := runCommand(t, append(append([]string{"fault", "add"}, strings.Fields(rule.Flags)...),
+				code, output := runCommand(t, append(append([]string{"fault", "create"}, strings.Fields(rule.Flags)...),
 					"--admin-port", port)...)
 				return strings.TrimPrefix(fmt.Sprint(code, " ", output), "0 ")
 			},
@@ -126,7 +126,7 @@ func TestFaultsMustBeAllowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.wait(t, "Ready")
-	if code, output := runCommand(t, "fault", "add", "--unanswered", "--admin-port", port); code != exitFailure ||
+	if code, output := runCommand(t, "fault", "create", "--unanswered", "--admin-port", port); code != exitFailure ||
 		!strings.Contains(output, "--faults") {
 		t.Errorf("exit code %d, output %q", code, output)
 	}

@@ -20,7 +20,7 @@ func newFsckCommand(m *Main) *cobra.Command {
 	var asJSON bool
 	var o fsck.Options
 	cmd := &cobra.Command{
-		Use:   "fsck [folder]",
+		Use:   "fsck [FOLDER]",
 		Short: "Check a data folder that no process uses",
 		Long: `Check that a data folder has the files that its manifest lists, none of them foreign, shorter or older than
 it was, and every invariant between them: structure and records of the two databases, each byte of the
@@ -77,7 +77,7 @@ begin with "lost:" say what.`,
 	f := cmd.Flags()
 	config.AddFlags(f, "location", "config")
 	f.BoolVar(&o.Repair, "repair", false, "keep what is intact in damaged files, and set the damaged ones aside")
-	f.BoolVar(&asJSON, "json", false, "print the report as JSON")
+	f.BoolVar(&asJSON, "json", false, "")
 	f.IntVar(&o.MaxFindings, "max-findings", 1000, "findings to print; further ones are counted")
 	return cmd
 }

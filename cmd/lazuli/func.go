@@ -69,7 +69,7 @@ const defaultFuncPort = 7071
 func newFuncStartCommand(m *Main) *cobra.Command {
 	var f funcFlags
 	cmd := &cobra.Command{
-		Use:   "start [folder]",
+		Use:   "start [FOLDER]",
 		Short: "Run the function app of a folder",
 		Long: `Run the function app of a folder: host.json, local.settings.json, and functions in Python, JavaScript or TypeScript, or a
 folder with a function.json for each function.

@@ -40,7 +40,14 @@ func helpOf(root *cobra.Command) func(*cobra.Command, []string) {
 		case cmd == root:
 			rootHelp(cmd.OutOrStdout(), root)
 		case serves(cmd):
-			fmt.Fprintf(cmd.OutOrStdout(), "%s.\n\nUsage:\n  %s\n", cmd.Short, cmd.UseLine())
+			about := cmd.Short + "."
+			if cmd.Long != "" {
+				about = cmd.Long
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s\n\nUsage:\n  %s\n", about, cmd.UseLine())
+			for _, c := range cmd.Commands() {
+				fmt.Fprintf(cmd.OutOrStdout(), "  %s   %s\n", c.UseLine(), c.Short)
+			}
 			flagHelp(cmd.OutOrStdout(), cmd)
 		default:
 			usual(cmd, args)
@@ -92,7 +99,7 @@ func places(c *cobra.Command) bool { _, ok := c.Annotations[takesPlace]; return 
 // newHelpCommand makes `lazuli help`.
 func newHelpCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
-		Use:   "help [flags | VERB...]",
+		Use:   "help [flags | VERB ...]",
 		Short: "Help about the program, the flags of serve, or a verb",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 && args[0] == "flags" {
@@ -121,6 +128,7 @@ var synonyms = map[string][]string{
 	"create": {"new", "mk", "make", "add"},
 	"show":   {"describe", "info", "stat"},
 	"cp":     {"copy"},
+	"peek":   {"get", "read"},
 }
 
 // finish completes a tree of verbs: a verb that only has others shows its help, wrong arguments are usage errors, and a

@@ -64,7 +64,7 @@ as 2026-03-01T12:00:00Z or 2026-03-01 (UTC), or a duration before now, such as 9
 	fl.StringVar(&f.to, "to", "0s", "end of the range: a time, or a duration before now")
 	fl.StringVar(&f.level, "level", "", "minimum level (default: all)")
 	fl.StringVar(&f.format, "format", "text", "text, json, or raw (the lines as stored)")
-	asJSON := fl.Bool("json", false, "the same as --format json")
+	asJSON := fl.Bool("json", false, "as --format json")
 	fl.IntVar(&f.limit, "limit", 0, "maximum number of lines; 0: no limit")
 	fl.BoolVar(&f.stats, "stats", false, "print the cost of the query on standard error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -19,6 +19,7 @@ import (
 type list struct {
 	json *json.Encoder // nil for a table
 	tab  *tabwriter.Writer
+	head string // the titles, until the first row
 	rows int
 
 	notes io.Writer
@@ -28,16 +29,13 @@ type list struct {
 // listOutput adds --json to cmd, and returns a function that begins the output, with a heading of the table unless
 // there are no titles.
 func listOutput(cmd *cobra.Command) func(titles ...string) *list {
-	asJSON := cmd.Flags().Bool("json", false, "print one JSON object a line")
+	asJSON := cmd.Flags().Bool("json", false, "")
 	return func(titles ...string) *list {
 		if *asJSON {
 			return &list{json: jsonLines(cmd.OutOrStdout()), notes: cmd.ErrOrStderr()}
 		}
-		l := &list{tab: tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0), notes: cmd.ErrOrStderr()}
-		if len(titles) > 0 {
-			fmt.Fprintln(l.tab, strings.Join(titles, "\t"))
-		}
-		return l
+		return &list{tab: tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0), head: strings.Join(titles, "\t"),
+			notes: cmd.ErrOrStderr()}
 	}
 }
 
@@ -53,8 +51,19 @@ func (l *list) add(object any, cells ...any) error {
 	if l.json != nil {
 		return l.json.Encode(object)
 	}
+	if l.head != "" {
+		fmt.Fprintln(l.tab, l.head)
+		l.head = ""
+	}
 	_, err := fmt.Fprintf(l.tab, strings.TrimSuffix(strings.Repeat("%v\t", len(cells)), "\t")+"\n", cells...)
 	return err
+}
+
+// below adds a line that stands below the table. It is not part of JSON.
+func (l *list) below(line string, args ...any) {
+	if l.tab != nil {
+		fmt.Fprintf(l.tab, line+"\n", args...)
+	}
 }
 
 // end completes the output after err, and returns err with an error of the output.
@@ -70,7 +79,7 @@ func (l *list) end(err error) error {
 
 // reportOutput adds --json to cmd, and returns a function that prints one object: as JSON, or by text.
 func reportOutput(cmd *cobra.Command) func(object any, text func(io.Writer) error) error {
-	asJSON := cmd.Flags().Bool("json", false, "print one JSON object a line")
+	asJSON := cmd.Flags().Bool("json", false, "")
 	return func(object any, text func(io.Writer) error) error {
 		if *asJSON {
 			return jsonLines(cmd.OutOrStdout()).Encode(object)
@@ -133,39 +142,22 @@ func confirmation(cmd *cobra.Command) func(question string) error {
 	}
 }
 
-// writeLines prints a JSON document as lines: the elements of an array, or another value, one a line.
-func writeLines(w io.Writer, document []byte) error {
-	var list []json.RawMessage
-	if json.Unmarshal(document, &list) != nil {
-		list = []json.RawMessage{document}
-	}
-	for _, v := range list {
-		var line bytes.Buffer
-		if err := json.Compact(&line, v); err != nil {
-			return err
-		}
-		line.WriteByte('\n')
-		if _, err := w.Write(line.Bytes()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+// inStyle is a value whose JSON has names of members that begin with a small letter, and no times that are not known.
+type inStyle struct{ value any }
 
-// writeLine prints v as one line of JSON. Names of members begin with a small letter, and times that are not known are
-// left out.
-func writeLine(w io.Writer, v any) error {
-	text, err := json.Marshal(v)
+// MarshalJSON implements json.Marshaler.
+func (s inStyle) MarshalJSON() ([]byte, error) {
+	text, err := json.Marshal(s.value)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber() // large numbers stay as they are
 	var object any
 	if err := d.Decode(&object); err != nil {
-		return err
+		return nil, err
 	}
-	return jsonLines(w).Encode(styled(object))
+	return json.Marshal(styled(object))
 }
 
 // styled gives the members of objects the names and values of the style.
@@ -202,7 +194,8 @@ func formatFlag(cmd *cobra.Command) {
 		cmd.Flags().Lookup("output") != nil {
 		return
 	}
-	format := cmd.Flags().StringP("output", "o", "table", "table, or json as --json")
+	asJSON.Usage = strings.TrimSuffix("the same as -o json: an object a line; "+asJSON.Usage, "; ")
+	format := cmd.Flags().StringP("output", "o", "table", "`form`: table or json")
 	offerValues(cmd, "output", "table", "json")
 	before := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {

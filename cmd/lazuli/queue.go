@@ -50,7 +50,7 @@ func queueStorage(cmd *cobra.Command) func() (*workers.Storage, error) {
 }
 
 func newQueueListCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "ls [prefix]", Short: "List queues with the number of messages and the age of the oldest",
+	cmd := &cobra.Command{Use: "ls [PREFIX]", Short: "List queues with the number of messages and the age of the oldest",
 		Long: `List queues with the number of messages, of messages that the server has set aside because damage makes them unreadable, and the age
 of the oldest visible message. Messages set aside are included in the number of messages; lazuli fsck shows them.`,
 		Args: cobra.MaximumNArgs(1)}
@@ -98,7 +98,7 @@ func oneLine(body string) string {
 func newQueuePutCommand() *cobra.Command {
 	var o queuetool.PutOptions
 	cmd := &cobra.Command{
-		Use: "put queue body", Short: "Put a message; the body - is read from standard input", Args: cobra.ExactArgs(2),
+		Use: "put QUEUE BODY", Short: "Put a message; the body - is read from standard input", Args: cobra.ExactArgs(2),
 		Example: `  lazuli queue put archive '{"PartitionKey": "Sales", "RowKey": "0001"}'
   lazuli queue put --create orders '{"id": 7}'`,
 	}
@@ -133,7 +133,7 @@ func newQueueRequeueCommand() *cobra.Command {
 	var to string
 	var delay time.Duration
 	cmd := &cobra.Command{
-		Use: "requeue queue", Short: "Move messages back from a poison queue, or from any queue to another",
+		Use: "requeue QUEUE", Short: "Move messages back from a poison queue, or from any queue to another",
 		Args: cobra.ExactArgs(1),
 		Long: `Move messages from a queue to another one, by default from NAME-poison to NAME, and from the poison queues of blob and table triggers
 to the queues of their functions, which then handle the blob or entity again if it has not changed since.
@@ -189,7 +189,7 @@ queues, but is never lost. The dequeue count restarts at zero.`,
 }
 
 func newQueueRemoveCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "rm queue ...", Short: "Delete queues with their messages", Args: cobra.MinimumNArgs(1)}
+	cmd := &cobra.Command{Use: "rm QUEUE ...", Short: "Delete queues with their messages", Args: cobra.MinimumNArgs(1)}
 	open, confirm := queueService(cmd), confirmation(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		service, err := open()
@@ -212,8 +212,8 @@ func newQueueRemoveCommand() *cobra.Command {
 func newQueuePurgeCommand() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
-		Use: "purge queue", Short: "Delete messages", Args: cobra.ExactArgs(1),
-		Example: `  lazuli queue purge orders-poison --match test
+		Use: "purge QUEUE", Short: "Delete messages", Args: cobra.ExactArgs(1),
+		Example: `  lazuli queue purge orders-poison --match test --yes
   lazuli queue purge orders-poison --all --yes`,
 	}
 	open, filter, confirm, output := queueStorage(cmd), filterFlags(cmd), confirmation(cmd), lineOutput(cmd)
@@ -226,10 +226,12 @@ func newQueuePurgeCommand() *cobra.Command {
 		if f.All() != all {
 			return usageError{errors.New("purge: select messages with --all, or with filters and --limit")}
 		}
+		question := "Delete the messages of %s that match?"
 		if all {
-			if err := confirm(fmt.Sprintf("Delete all messages of %s, also those that workers have?", args[0])); err != nil {
-				return err
-			}
+			question = "Delete all messages of %s, also those that workers have?"
+		}
+		if err := confirm(fmt.Sprintf(question, args[0])); err != nil {
+			return err
 		}
 		storage, err := open()
 		if err != nil {

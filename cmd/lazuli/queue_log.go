@@ -1,14 +1,18 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/jetstreamfiles"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/queuesvc"
@@ -16,34 +20,34 @@ import (
 
 // newQueueLogCommand makes `lazuli queue log`, which prints the messages of the stream that keeps the queues' changes.
 func newQueueLogCommand(m *Main) *cobra.Command {
-	cmd := &cobra.Command{Use: "log [folder]", Short: "Show the stream of changes of the queues in a data folder",
+	cmd := &cobra.Command{Use: "log [FOLDER]", Short: "Show the stream of changes of the queues in a data folder",
 		Long: `Show the messages of the JetStream stream that is the log of the queues, in the order in which they were applied: the time, the message's number in
 the stream, how many changes it holds, its size in bytes, and how many changes of each kind it makes to which queue. A server may be using the folder.
 
 A server alone removes the old end of the stream when it has more than 64 MiB. On a NATS server or a cluster, use the nats command: the headers
 Lazuli-Changes and Lazuli-Change of each message say the same.`,
 		Example: "  lazuli queue log\n  lazuli queue log ./data | tail", Args: cobra.MaximumNArgs(1)}
+	begin := listOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		folder, err := m.folder(cmd, args)
 		if err != nil {
 			return err
 		}
-		t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', tabwriter.StripEscape)
-		fmt.Fprintln(t, "TIME\tMESSAGE\tCHANGES\tBYTES\tWHAT")
+		out := begin("TIME", "MESSAGE", "CHANGES", "BYTES", "WHAT").or("the log is empty")
 		damaged, err := queuesvc.ReadLog(filepath.Join(folder, "queues"), func(r jetstreamfiles.Record) error {
 			h := headers(r.Header)
 			if h.Get(store.HeaderChanges) == "" {
 				return nil
 			}
-			_, err := fmt.Fprintf(t, "%s\t%d\t%s\t%d\t%s\n", r.Time.UTC().Format("2006-01-02T15:04:05.000Z"), r.Sequence,
-				h.Get(store.HeaderChanges), len(r.Payload),
-				strings.Join(h.Values(store.HeaderChange), "; "))
-			return err
+			row := logRow{r.Time.UTC(), r.Sequence, json.Number(h.Get(store.HeaderChanges)), len(r.Payload),
+				h.Values(store.HeaderChange)}
+			return out.add(row, row.Time.Format("2006-01-02T15:04:05.000Z"), row.Message, row.Changes, row.Bytes,
+				strings.Join(row.What, "; "))
 		})
-		if flushed := t.Flush(); err == nil {
-			err = flushed
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%w: it has no queues", datadir.ErrNotFound)
 		}
-		if err != nil {
+		if err = out.end(err); err != nil {
 			return fmt.Errorf("reading the log of the queues in %s: %w", folder, err)
 		}
 		for _, d := range damaged {
@@ -54,6 +58,15 @@ Lazuli-Changes and Lazuli-Change of each message say the same.`,
 		return nil
 	}
 	return cmd
+}
+
+// logRow is a message of the log.
+type logRow struct {
+	Time    time.Time   `json:"time"`
+	Message uint64      `json:"message"`
+	Changes json.Number `json:"changes"`
+	Bytes   int         `json:"bytes"`
+	What    []string    `json:"what"`
 }
 
 // headers parses the headers of a NATS message.

@@ -1,11 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,9 +18,9 @@ import (
 const maxHidden = 1000
 
 func newQueuePeekCommand() *cobra.Command {
-	var poison, hidden, asJSON bool
+	var poison, hidden bool
 	cmd := &cobra.Command{
-		Use: "peek queue", Short: "Show messages without changing them", Args: cobra.ExactArgs(1),
+		Use: "peek QUEUE", Short: "Show messages without changing them", Args: cobra.ExactArgs(1),
 		Long: `Show up to 32 visible messages without changing them. On Lazuli, --hidden shows up to 1,000 messages, including those that a worker is
 handling and those that wait for their next attempt or the end of their delay.
 
@@ -33,7 +32,7 @@ to the poison queue.`,
 	open, filter := queueStorage(cmd), filterFlags(cmd)
 	cmd.Flags().BoolVar(&poison, "poison", false, "show the messages of the poison queue")
 	cmd.Flags().BoolVar(&hidden, "hidden", false, "show hidden messages as well (Lazuli only)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object with all fields for each message")
+	begin := listOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		f, err := filter.read()
 		if err != nil {
@@ -68,10 +67,7 @@ to the poison queue.`,
 			return err
 		}
 		messages = f.Of(messages)
-		if asJSON {
-			return writeMessagesJSON(cmd.OutOrStdout(), messages, f.Reasons)
-		}
-		return writeMessages(cmd.OutOrStdout(), messages, f.Reasons, hidden, time.Now())
+		return writeMessages(begin, messages, f.Reasons, hidden, time.Now())
 	}
 	return cmd
 }
@@ -84,57 +80,42 @@ func reasons(storage *workers.Storage, queue string) *queuetool.Reasons {
 	return queuetool.NewReasons(storage.Tables, queue)
 }
 
-func writeMessages(out io.Writer, messages []queuetool.Message, r *queuetool.Reasons, hidden bool,
-	now time.Time) error {
-	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	head := "ID\tINSERTED\tATTEMPTS\t"
+func writeMessages(begin func(...string) *list, messages []queuetool.Message, r *queuetool.Reasons, hidden bool,
+	now time.Time) (err error) {
+	titles := []string{"ID", "INSERTED", "ATTEMPTS"}
 	if hidden {
-		head += "VISIBLE\t"
+		titles = append(titles, "VISIBLE")
 	}
 	if r != nil {
-		head += "FUNCTION\tREASON\t"
+		titles = append(titles, "FUNCTION", "REASON")
 	}
-	fmt.Fprintln(tw, head+"BODY")
+	out := begin(append(titles, "BODY")...).or("there are no messages to show")
 	for _, m := range messages {
-		fmt.Fprintf(tw, "%s\t%s\t", m.ID, m.Inserted.UTC().Format(time.RFC3339))
+		object := struct {
+			queuetool.Message
+			Poison *poison.Record `json:",omitempty"`
+		}{Message: m}
 		record, known := r.Of(m.ID)
+		attempts := m.Attempts
 		if known { // of the message that failed, not of its copy in the poison queue
-			fmt.Fprintf(tw, "%d\t", record.Attempts)
+			object.Poison, attempts = &record, int64(record.Attempts)
 		} else {
-			fmt.Fprintf(tw, "%d\t", m.Attempts)
+			record = poison.Record{Function: "-", Reason: "-"}
 		}
+		cells := []any{m.ID, clockText(m.Inserted), attempts}
 		if hidden {
 			when := "now"
 			if m.NextVisible.After(now) {
 				when = "in " + m.NextVisible.Sub(now).Round(time.Second).String()
 			}
-			fmt.Fprintf(tw, "%s\t", when)
+			cells = append(cells, when)
 		}
 		if r != nil {
-			if !known {
-				record = poison.Record{Function: "-", Reason: "-"}
-			}
-			fmt.Fprintf(tw, "%s\t%s\t", record.Function, oneLine(record.Reason))
+			cells = append(cells, record.Function, oneLine(record.Reason))
 		}
-		fmt.Fprintln(tw, oneLine(m.Body))
+		err = errors.Join(err, out.add(inStyle{object}, append(cells, oneLine(m.Body))...))
 	}
-	return tw.Flush()
-}
-
-func writeMessagesJSON(out io.Writer, messages []queuetool.Message, r *queuetool.Reasons) error {
-	for _, m := range messages {
-		line := struct {
-			queuetool.Message
-			Poison *poison.Record `json:",omitempty"`
-		}{Message: m}
-		if record, known := r.Of(m.ID); known {
-			line.Poison = &record
-		}
-		if err := writeLine(out, line); err != nil {
-			return err
-		}
-	}
-	return nil
+	return out.end(err)
 }
 
 // queueFilter are the flags that choose messages.

@@ -66,9 +66,9 @@ users of the machine can see command lines.`,
 	p.StringVar(&f.token.IP, "ip", "", "Client address or range of addresses (10.0.0.1-10.0.0.9)")
 	p.BoolVar(&f.httpsOnly, "https-only", false, "Allow https only")
 	p.StringVar(&f.token.VersionText, "sv", auth.SASVersion, "Service version of the token")
-	cmd.AddCommand(newSASAccount(f), newSASResource(f, wire.Blob, "container NAME"),
+	cmd.AddCommand(newSASAccount(f), newSASResource(f, wire.Blob, "container CONTAINER"),
 		newSASResource(f, wire.Blob, "blob CONTAINER/BLOB"), newSASResource(f, wire.Blob, "directory CONTAINER/DIRECTORY"),
-		newSASResource(f, wire.Queue, "queue NAME"), newSASResource(f, wire.Table, "table NAME"))
+		newSASResource(f, wire.Queue, "queue QUEUE"), newSASResource(f, wire.Table, "table TABLE"))
 	return cmd
 }
 

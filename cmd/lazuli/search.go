@@ -88,7 +88,7 @@ begins with "-".
 	fl.BoolVar(&q.Highlight, "highlight", false, "print the parts of text fields that match")
 	fl.StringArrayVar(&facets, "facet", nil,
 		"count the values of a field: FIELD, FIELD:TERMS or FIELD:FROM..TO,FROM..TO; repeatable")
-	fl.BoolVar(&asJSON, "json", false, "print the result as JSON")
+	fl.BoolVar(&asJSON, "json", false, "")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		from, err := source(cmd)
 		if err != nil {
@@ -209,7 +209,7 @@ The exit code is 0 if they are equal. With --folder, --connection-string names t
 		Args: cobra.NoArgs,
 	}
 	connection := accountFlag(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "")
 	cmd.Flags().DurationVar(&most, "timeout", 24*time.Hour, "maximum time of the comparison")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if most <= 0 {

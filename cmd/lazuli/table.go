@@ -36,7 +36,7 @@ func tableService(cmd *cobra.Command) func() (*aztables.ServiceClient, error) {
 }
 
 func newTableListCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "ls [prefix]", Short: "List tables", Args: cobra.MaximumNArgs(1)}
+	cmd := &cobra.Command{Use: "ls [PREFIX]", Short: "List tables", Args: cobra.MaximumNArgs(1)}
 	open, output := tableService(cmd), listOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		service, err := open()
@@ -44,7 +44,7 @@ func newTableListCommand() *cobra.Command {
 			return err
 		}
 		names, err := tabletool.List(cmd.Context(), service, strings.Join(args, ""))
-		out := output().or("the account has no tables; lazuli table create TABLE makes one")
+		out := output("TABLE").or("the account has no tables; lazuli table create TABLE makes one")
 		if len(args) > 0 {
 			out.or("there are no tables whose names begin with %s", args[0])
 		}
@@ -61,7 +61,7 @@ func newTableListCommand() *cobra.Command {
 func newTableQueryCommand() *cobra.Command {
 	var o tabletool.QueryOptions
 	cmd := &cobra.Command{
-		Use: "query table", Short: "Show entities, a line of JSON each", Args: cobra.ExactArgs(1),
+		Use: "query TABLE", Short: "Show entities, a line of JSON each", Args: cobra.ExactArgs(1),
 		Long: `Show entities, a line of JSON each, as the service sends them. A member such as Age@odata.type names a type that JSON
 does not show, as in the REST reference. A number without a fraction or such a member is an Int32.`,
 		Example: `  lazuli table query Employees --filter "PartitionKey eq 'Sales' and Age gt 30" --select RowKey,Age --top 10`,
@@ -90,7 +90,7 @@ func newTableExplainCommand() *cobra.Command {
 	var filter string
 	var pages int
 	cmd := &cobra.Command{
-		Use: "explain table", Short: "Run a query and print its cost, with hints to reduce it", Args: cobra.ExactArgs(1),
+		Use: "explain TABLE", Short: "Run a query and print its cost, with hints to reduce it", Args: cobra.ExactArgs(1),
 		Long: `Run a query and print its cost, with hints to reduce it.
 
 The command reads all pages, or as many as --pages; only keys are transferred. Only Lazuli reports the cost of a query.`,
@@ -131,7 +131,7 @@ func newTableStatsCommand() *cobra.Command {
 	var o tabletool.StatsOptions
 	var window time.Duration
 	cmd := &cobra.Command{
-		Use: "stats table", Short: "Count the entities and bytes of a table's partitions, and find the hot ones",
+		Use: "stats TABLE", Short: "Count the entities and bytes of a table's partitions, and find the hot ones",
 		Args: cobra.ExactArgs(1),
 		Long: `Count the entities and bytes of a table's partitions, and find the hot ones.
 
@@ -155,6 +155,9 @@ most of them in one second: on Azure, a partition carries about 2,000 a second, 
 		}
 		o.Since = time.Now().Add(-window)
 		s, err := tabletool.ReadStats(cmd.Context(), service, args[0], o)
+		if errors.Is(err, tabletool.ErrOrder) {
+			return usageError{fmt.Errorf("--by: %w", err)}
+		}
 		if err != nil {
 			return err
 		}

@@ -33,8 +33,8 @@ func TestTableVerbs(t *testing.T) {
 		}
 	}
 	for _, tc := range []struct{ args, want string }{
-		{"ls", "Employees\n"},
-		{"ls|emp", "Employees\n"},
+		{"ls", "TABLE\nEmployees\n"},
+		{"ls|emp", "TABLE\nEmployees\n"},
 		{"ls|x", "there are no tables whose names begin with x\n"},
 		{"query|Employees|--filter|Age ge 40|--select|RowKey,Age|--top|2",
 			`{"RowKey":"0020","Age":40}` + "\n" + `{"RowKey":"0021","Age":41}` + "\n"},

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/tabletool"
@@ -13,7 +14,7 @@ import (
 
 func newTablePutCommand() *cobra.Command {
 	var mode string
-	cmd := &cobra.Command{Use: "put table [file]", Short: "Write entities, a line of JSON each",
+	cmd := &cobra.Command{Use: "put TABLE [FILE]", Short: "Write entities, a line of JSON each",
 		Args: cobra.RangeArgs(1, 2),
 		Long: `Write entities, a line of JSON each, in the form in which query shows them, from a file or the standard input. It stops at the first entity that is
 refused and names its line; those before it are written.`,
@@ -42,6 +43,14 @@ refused and names its line; those before it are written.`,
 			content = f
 		}
 		count, err := tabletool.Put(cmd.Context(), service.NewClient(args[0]), content, mode)
+		if err == nil && count == 0 { // nothing has told whether the table exists
+			one := int32(1)
+			_, err = service.NewClient(args[0]).NewListEntitiesPager(&aztables.ListEntitiesOptions{Top: &one}).
+				NextPage(cmd.Context())
+			if err != nil {
+				return err
+			}
+		}
 		fmt.Fprintf(cmd.OutOrStdout(), "%s written\n", counted(count, "entity", "entities"))
 		return err
 	}
@@ -49,7 +58,7 @@ refused and names its line; those before it are written.`,
 }
 
 func newTableGetCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "get table partition-key row-key", Short: "Show one entity as JSON",
+	cmd := &cobra.Command{Use: "get TABLE PARTITION-KEY ROW-KEY", Short: "Show one entity as JSON",
 		Args: cobra.ExactArgs(3)}
 	open := tableService(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -68,7 +77,7 @@ func newTableGetCommand() *cobra.Command {
 }
 
 func newTableRemoveCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "rm table [partition-key row-key]",
+	cmd := &cobra.Command{Use: "rm TABLE [PARTITION-KEY ROW-KEY]",
 		Short: "Delete one entity, or a table with its entities", Args: oneOrThree,
 		Example: `  lazuli table rm Employees Sales 0001
   lazuli table rm Employees --yes`}

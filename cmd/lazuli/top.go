@@ -35,7 +35,7 @@ metrics of the admin listener, which --admin-host and --admin-port name, and end
 		Args: cobra.NoArgs,
 	}
 	config.AddFlags(cmd.Flags(), "admin-host", "admin-port")
-	asJSON := cmd.Flags().Bool("json", false, "print one JSON object a line, for each look")
+	asJSON := cmd.Flags().Bool("json", false, "for each look")
 	cmd.Flags().DurationVar(&every, "every", 2*time.Second, "time between two looks, over which rates are taken")
 	cmd.Flags().IntVarP(&count, "count", "n", 0,
 		"number of tables, printed one below the other (default: without end, at a terminal on a cleared screen)")

@@ -38,16 +38,20 @@ func clients(t *testing.T, m *Main) (list []*cobra.Command, args map[*cobra.Comm
 		"lazuli queue requeue": {"queue", "requeue", "abc-poison"},
 	}
 	check.OK(t, os.WriteFile(file, []byte(`{"PartitionKey":"a","RowKey":"b"}`), 0o600))
-	words := map[string]string{"container": "abc", "container/blob": "abc/blob", "container[/blob]": "abc/blob",
-		"[container[/prefix]]": "abc", "queue": "abc", "table": "Abc", "file": file, "[file]": file, "body": "x",
-		"partition-key": "a", "row-key": "b", "[partition-key": "a", "row-key]": "b", "[prefix]": "a", "folder": folder,
-		"[folder]": folder, "PLACE": filepath.Join(folder, "place")}
+	words := map[string]string{"CONTAINER": "abc", "CONTAINER/BLOB": "abc/blob", "CONTAINER[/BLOB]": "abc/blob",
+		"[CONTAINER[/PREFIX]]": "abc", "QUEUE": "abc", "TABLE": "Abc", "FILE": file, "[FILE]": file, "BODY": "x",
+		"PARTITION-KEY": "a", "ROW-KEY": "b", "[PARTITION-KEY": "a", "ROW-KEY]": "b", "[PREFIX]": "a", "FOLDER": folder,
+		"[FOLDER]": folder, "PLACE": filepath.Join(folder, "place")}
 	var walk func(*cobra.Command)
 	walk = func(cmd *cobra.Command) {
 		for _, c := range cmd.Commands() {
 			walk(c)
 		}
 		path := cmd.CommandPath()
+		if _, words, _ := strings.Cut(cmd.Use, " "); words != strings.ToUpper(words) && path != "lazuli help" &&
+			!strings.Contains(words, "--") {
+			t.Errorf("%s: the usage line has small letters for what is to be given: %s", path, cmd.Use)
+		}
 		if !cmd.Runnable() || cmd.Hidden || slices.Contains(longRunning, path) || strings.HasPrefix(path, "lazuli demo") ||
 			strings.HasPrefix(path, "lazuli func ") ||
 			cmd.Flags().Lookup("connection-string") == nil && cmd.Flags().Lookup("admin-port") == nil &&
@@ -188,11 +192,11 @@ func TestFormats(t *testing.T) {
 // withoutJSON are the verbs that print content or entities as they are, no more than a line that says what was done, or
 // the output of a program that runs until it is stopped.
 var withoutJSON = []string{
-	"account rm", "account set", "account unset", "blob cat", "blob chmod", "blob chown", "blob cp",
+	"account rm", "account set", "account unset", "blob chmod", "blob chown", "blob cp",
 	"blob create", "blob get", "blob mv", "blob put", "blob rm", "cluster convert", "cluster export",
 	"cluster import", "cluster init", "cluster leave", "config init", "durable raise", "durable resume",
 	"durable rewind", "durable serve", "durable suspend", "durable terminate", "event flush", "event rm",
-	"fault rm", "open", "queue create", "queue log", "queue put", "queue rm", "search rebuild", "serve",
+	"fault rm", "open", "queue create", "queue put", "queue rm", "search rebuild", "serve",
 	"table create", "table get", "table put", "table query", "table rm", "worker", "workers pause",
 	"workers resume",
 }
@@ -235,7 +239,7 @@ func TestCompletion(t *testing.T) {
 	}
 	for line, want := range map[string]string{
 		"queue peek|or": "orders", "queue rm|": "orders other", "table query|": "Orders", "blob ls|p": "photos",
-		"blob get|": "photos/", "queue rm|orders|": "orders other",
+		"blob get|": "photos/", "queue rm|orders|": "orders other", "sas queue|or": "orders",
 		"queue ls|-o|": "table json",
 	} {
 		var out bytes.Buffer

@@ -58,6 +58,6 @@ func newVersionCommand() *cobra.Command {
 			}{buildinfo.Current(), runtime.Version(), runtime.GOOS, runtime.GOARCH, currentFormats})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print version, commit, date and the formats of data as JSON")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "with the commit, the date and the formats of data")
 	return cmd
 }

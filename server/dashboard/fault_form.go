@@ -122,7 +122,7 @@ func (f *faultForm) action(r *faultrule.Rule) {
 		r.Throttle = &faultrule.Throttle{Requests: f.number(amount), Per: f.text("per")}
 	case "throttleBytes":
 		r.Throttle = &faultrule.Throttle{Bytes: f.number(amount), Per: f.text("per")}
-	case "tableLimits": // as `lazuli fault add --azure-table-limits`
+	case "tableLimits": // as `lazuli fault create --azure-table-limits`
 		r.RetryAfter = cmp.Or(r.RetryAfter, faultrule.Duration(time.Second))
 		r.Throttle = &faultrule.Throttle{PartitionEntities: faultrule.AzurePartitionEntities,
 			AccountEntities: faultrule.AzureAccountEntities}

@@ -95,6 +95,9 @@ const accountsHeader = "# Storage accounts of Lazuli, one a line: name:key1[:key
 // and accounts, never keys.
 func ReadAccountsFile(path string) ([]StoredAccount, error) {
 	text, err := secretfile.Read(path, maxAccountsFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("accounts file: %w; lazuli account create NAME --file %s makes it", err, path)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("accounts file: %w", err)
 	}
@@ -174,7 +177,7 @@ func LoadAccounts(path string) ([]Account, error) {
 		return nil, err
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("accounts file %s has no account; add one with: lazuli account add NAME --file %s", path, path)
+		return nil, fmt.Errorf("accounts file %s has no account; add one with: lazuli account create NAME --file %s", path, path)
 	}
 	return accountsOf(list)
 }

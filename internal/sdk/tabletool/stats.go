@@ -3,6 +3,7 @@ package tabletool
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -42,6 +43,9 @@ type PartitionStats struct {
 	Peak    int `json:"peak"`
 }
 
+// ErrOrder means that partitions have no order of that name.
+var ErrOrder = errors.New("unknown order of partitions")
+
 // StatsOptions are the options of ReadStats.
 type StatsOptions struct {
 	// By orders the partitions: "entities", "bytes" or "rate".
@@ -64,7 +68,7 @@ func (o StatsOptions) order() (func(a, b PartitionStats) int, error) {
 			return cmp.Or(cmp.Compare(b.Peak, a.Peak), cmp.Compare(b.Changed, a.Changed))
 		}, nil
 	}
-	return nil, fmt.Errorf("partitions have no order %q; there are entities, bytes and rate", o.By)
+	return nil, fmt.Errorf("%w: %q; there are entities, bytes and rate", ErrOrder, o.By)
 }
 
 // ReadStats reads the whole table and returns figures about it. It keeps one partition's figures at a time, and the top

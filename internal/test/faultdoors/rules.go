@@ -4,7 +4,7 @@ package faultdoors
 type Rule struct {
 	// JSON is the rule as the admin listener and the seed file take it.
 	JSON string
-	// Flags are those of `lazuli fault add`.
+	// Flags are those of `lazuli fault create`.
 	Flags string
 	// Form are names and values of the dashboard's form, separated by "|"; "" for a rule that only its JSON field takes.
 	Form string
