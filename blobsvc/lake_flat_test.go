@@ -1,6 +1,8 @@
 package blobsvc_test
 
 import (
+	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -42,7 +44,7 @@ func TestLakeFlatAccount(t *testing.T) {
 		method, path string
 		headers      []string
 	}{
-		{"PUT", "/files/g", []string{"x-ms-rename-source", "/files/d.txt"}},
+		{"PUT", "/files/g", []string{"x-ms-rename-source", "/files/d.txt", "x-ms-permissions", "0700"}},
 		{"PUT", "/files/g?resource=file", []string{"x-ms-acl", "user::rwx,group::---,other::---"}},
 		{"PUT", "/files/g?resource=file", []string{"x-ms-permissions", "0700"}},
 		{"PUT", "/files/g?resource=file", []string{"x-ms-umask", "0000"}},
@@ -55,9 +57,15 @@ func TestLakeFlatAccount(t *testing.T) {
 		f.lakeDo(tc.method, tc.path, "", tc.headers...).want(t, 400, needs)
 	}
 	for _, action := range []string{"getAccessControl", "checkAccess&fsAction=r--"} {
-		if r := f.lakeDo("HEAD", "/files/d.txt?action="+action, ""); r.status != 400 || r.code() != needs {
-			t.Errorf("%s: %d %s", action, r.status, r.code())
+		for _, path := range []string{"d.txt", "none", ""} { // Hadoop asks about the root
+			if r := f.lakeDo("HEAD", "/files/"+path+"?action="+action, ""); r.status != 400 || r.code() != needs {
+				t.Errorf("%s of %q: %d %s", action, path, r.status, r.code())
+			}
 		}
+	}
+	if r := f.lakeDo("HEAD", "/nothing/?action=getAccessControl", ""); r.status != 404 ||
+		r.code() != "FilesystemNotFound" {
+		t.Errorf("without a filesystem: %d %s", r.status, r.code())
 	}
 	f.lakeDo("HEAD", "/files/g", "").want(t, 404, "PathNotFound")
 	f.lakeDo("DELETE", "/files/d", "").want(t, 409, "DirectoryNotEmpty")
@@ -69,4 +77,109 @@ func TestLakeFlatAccount(t *testing.T) {
 		t.Errorf("the deletion says %q", r.body)
 	}
 	wantPaths(t, paths(t, fs, true, nil), "d.txt")
+}
+
+// A rename in a flat account moves blobs one by one, those of a directory a page a request.
+func TestLakeFlatRename(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	fs, other := f.filesystem("files"), f.filesystem("other")
+	const (
+		lease  = "11111111-1111-1111-1111-111111111111"
+		second = "22222222-2222-2222-2222-222222222222"
+	)
+	acquire := func(path, id string) {
+		f.lakeDo("POST", path, "", "x-ms-lease-action", "acquire", "x-ms-lease-duration", "-1", "x-ms-proposed-lease-id", id).
+			want(t, 201, "")
+	}
+	writeFile(t, fs, "a", "content")
+	f.lakeDo("PATCH", "/files/a?action=setProperties", "", "x-ms-properties", "k=dg==", "x-ms-content-type", "text/x").
+		want(t, 200, "")
+	writeFile(t, fs, "b", "other content")
+	must(fs.NewDirectoryClient("d").Create(ctx, nil))(t)
+	for _, name := range []string{"c", "d/1", "d/sub/2", "implicit/3", "d.txt"} {
+		writeFile(t, fs, name, name)
+	}
+	must(fs.NewDirectoryClient("empty").Create(ctx, nil))(t)
+	acquire("/files/a", lease)
+	acquire("/files/b", second)
+	all := paths(t, fs, true, nil)
+	const kinds = "InvalidSourceOrDestinationResourceType"
+	for _, tc := range []struct {
+		from, to string
+		headers  []string
+		status   int
+		code     string
+	}{
+		{"/files/none", "/files/x", nil, 404, "SourcePathNotFound"},
+		{"/nothing/a", "/files/x", nil, 404, "FilesystemNotFound"},
+		{"/files/d.txt", "/nothing/x", nil, 404, "FilesystemNotFound"},
+		{"/files/d", "/files/d/e", nil, 409, "InvalidRenameSourcePath"},
+		{"/files/d", "/files/implicit", nil, 409, "DirectoryNotEmpty"},
+		{"/files/d", "/files/d.txt", nil, 409, kinds},
+		{"/files/d.txt", "/files/d", nil, 409, kinds},
+		{"/files/d.txt", "/files/empty", nil, 409, kinds},
+		{"/files/d.txt", "/files/implicit", nil, 409, kinds},
+		{"/files/implicit", "/files/empty", []string{"If-None-Match", "*"}, 412, "ConditionNotMet"},
+		{"/files/implicit", "/files/x", []string{"x-ms-source-if-match", `"0x1"`}, 404, "SourcePathNotFound"},
+		{"/files/d", "/files/x", []string{"x-ms-source-if-match", `"0x1"`}, 412, "SourceConditionNotMet"},
+		{"/files/d.txt", "/files/c", []string{"If-None-Match", "*"}, 409, "PathAlreadyExists"},
+		{"/files/d.txt", "/files/a", []string{"x-ms-lease-id", lease, "If-Match", `"0x1"`}, 412, "ConditionNotMet"},
+		{"/files/d.txt", "/files/a", nil, 412, "LeaseIdMissing"},
+		{"/files/a", "/files/x", nil, 412, "LeaseIdMissing"},
+		{"/files/a", "/files/b", []string{"x-ms-source-lease-id", lease}, 412, "LeaseIdMissing"},
+		{"/files/a", "/files/x?continuation=none", []string{"x-ms-source-lease-id", lease}, 400,
+			"InvalidQueryParameterValue"},
+	} {
+		r := f.lakeDo("PUT", tc.to, "", append([]string{"x-ms-rename-source", tc.from}, tc.headers...)...)
+		if r.status != tc.status || r.code() != tc.code {
+			t.Errorf("%s to %s %v: %d %s, want %d %s", tc.from, tc.to, tc.headers, r.status, r.code(), tc.status, tc.code)
+		}
+	}
+	wantPaths(t, paths(t, fs, true, nil), all...)
+
+	rename := func(from, to string, headers ...string) {
+		t.Helper()
+		f.lakeDo("PUT", to, "", append([]string{"x-ms-rename-source", from}, headers...)...).want(t, 201, "")
+	}
+	rename("/files/a", "/files/b", "x-ms-source-lease-id", lease, "x-ms-lease-id", second)
+	r := f.lakeDo("HEAD", "/files/b", "").want(t, 200, "")
+	if got := readFile(t, fs.NewFileClient("b")); got != "content" || r.header.Get("x-ms-properties") != "k=dg==" ||
+		r.header.Get("Content-Type") != "text/x" || r.header.Get("x-ms-lease-state") != "leased" {
+		t.Errorf("the file is %q %v", got, r.header)
+	}
+	f.lakeDo("PATCH", "/files/b?action=append&position=7", "!", "x-ms-lease-id", second).want(t, 202, "")
+	rename("/files/d", "/files/empty", "x-ms-properties", "of=ZA==")
+	if r := f.lakeDo("HEAD", "/files/empty", ""); r.header.Get("x-ms-resource-type") != "directory" ||
+		r.header.Get("x-ms-properties") != "of=ZA==" {
+		t.Errorf("the directory says %v", r.header)
+	}
+	rename("/files/implicit", "/other/i")
+	rename("/files/d.txt", "/files/d.txt")
+	wantPaths(t, paths(t, fs, true, nil), "b", "c", "d.txt", "empty/", "empty/1", "empty/sub/2")
+	wantPaths(t, paths(t, other, true, nil), "i/3")
+	if got := readFile(t, other.NewFileClient("i/3")); got != "implicit/3" {
+		t.Errorf("content %q", got)
+	}
+
+	f.do("PUT", "/files/b?comp=snapshot", "", "x-ms-lease-id", second).want(t, 201, "")
+	f.lakeDo("PUT", "/files/x", "", "x-ms-rename-source", "/files/b", "x-ms-source-lease-id", second).
+		want(t, 409, "SnapshotsPresent")
+
+	const many = 1100
+	for i := range many {
+		f.do("PUT", fmt.Sprintf("/other/many/%04d", i), "", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
+	}
+	token := f.lakeDo("PUT", "/other/moved", "", "x-ms-rename-source", "/other/many").want(t, 201, "").
+		header.Get("x-ms-continuation")
+	if token == "" {
+		t.Fatal("the first page is the last")
+	}
+	r = f.lakeDo("PUT", "/other/moved?continuation="+url.QueryEscape(token), "", "x-ms-rename-source", "/other/many").
+		want(t, 201, "")
+	dir := "moved"
+	if got := paths(t, other, true, &filesystem.ListPathsOptions{Prefix: &dir}); len(got) != many ||
+		r.header.Get("x-ms-continuation") != "" {
+		t.Errorf("%d files were moved", len(got))
+	}
 }

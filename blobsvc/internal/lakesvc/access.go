@@ -12,8 +12,23 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
+// needTree refuses access control in a filesystem that is not a tree, whether the path exists or not: Hadoop asks for
+// the list of the root to learn of which kind an account is.
+func needTree(c *call) error {
+	if c.IsTree() {
+		return nil
+	}
+	if _, err := c.State.Containers.Get(c.Account, c.Container, "", c.Now); err != nil {
+		return err
+	}
+	return endpoint.ErrNeedsTree
+}
+
 // setAccessControl: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/update
 func (s *Service) setAccessControl(c *call) error {
+	if err := needTree(c); err != nil {
+		return err
+	}
 	w, err := c.NewWrite()
 	if err != nil {
 		return err
@@ -53,15 +68,15 @@ func (s *Service) setAccessControl(c *call) error {
 
 // getAccessControl: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/get-properties
 func (s *Service) getAccessControl(c *call) error {
+	if err := needTree(c); err != nil {
+		return err
+	}
 	if err := upn(c); err != nil {
 		return err
 	}
 	var b state.Blob
 	if err := s.readStatus(c, 0, false, &b); err != nil {
 		return err
-	}
-	if b.Node == nil {
-		return endpoint.ErrNeedsTree
 	}
 	c.SendChanged(b.Changed)
 	c.SendOwner(&b)
@@ -71,6 +86,9 @@ func (s *Service) getAccessControl(c *call) error {
 
 // checkAccess: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/get-properties
 func (s *Service) checkAccess(c *call) error {
+	if err := needTree(c); err != nil {
+		return err
+	}
 	action := c.Query.Get("fsaction")
 	if action == "" {
 		return wire.MissingQuery("fsAction")
@@ -100,6 +118,9 @@ const maxAccessRecords = 2000
 
 // setAccessControlRecursive: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/update
 func (s *Service) setAccessControlRecursive(c *call) error {
+	if err := needTree(c); err != nil {
+		return err
+	}
 	mode := strings.ToLower(c.Query.Get("mode"))
 	acl := c.Header("X-Ms-Acl")
 	switch {

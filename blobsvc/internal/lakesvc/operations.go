@@ -66,7 +66,7 @@ var operations = []op{
 		Needs: endpoint.OnObject("cw"), Do: (*Service).createDirectory},
 	{Name: "PathRename", Method: put, On: endpoint.OnBlob, Has: []string{renameHeader}, Needs: moveInto,
 		Do:   (*Service).renamePath,
-		Note: "In an account without a hierarchical namespace a rename is refused."},
+		Note: "In an account without a hierarchical namespace a rename is not atomic: it moves the blobs one by one."},
 	{Name: "PathRename", Method: put, On: endpoint.OnBlob, Restype: "file", Has: []string{renameHeader}, Needs: moveInto,
 		Do: (*Service).renamePath},
 	{Name: "PathRename", Method: put, On: endpoint.OnBlob, Restype: "directory", Has: []string{renameHeader},

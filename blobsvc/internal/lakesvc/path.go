@@ -335,11 +335,9 @@ func (s *Service) renamePath(c *call) error {
 	default:
 		return endpoint.InvalidQuery("mode", c.Query.Get("mode"))
 	}
-	if token := c.Query.Get("continuation"); token != "" {
+	tree := s.Hierarchical(c.Account)
+	if token := c.Query.Get("continuation"); token != "" && tree {
 		return endpoint.InvalidQuery("continuation", token) // a rename takes one request
-	}
-	if !s.Hierarchical(c.Account) {
-		return endpoint.ErrNeedsTree
 	}
 	unsupported := []string{"X-Ms-Acl", "X-Ms-Owner", "X-Ms-Group", "X-Ms-Encryption-Context", "X-Ms-Expiry-Option",
 		"X-Ms-Expiry-Time", "X-Ms-Proposed-Lease-Id", "X-Ms-Lease-Duration"} // which a rename does not change
@@ -375,11 +373,18 @@ func (s *Service) renamePath(c *call) error {
 	if _, err := fileHeaders(c); err != nil { // which a rename leaves as they are (recorded)
 		return err
 	}
-	result, err := s.State.Paths.Rename(&w, &src, &changes)
+	rename := s.State.Paths.Rename
+	if !tree {
+		rename = func(w *state.Write, src *state.RenameSource, changes *state.RenameChanges) (state.Result, error) {
+			return s.renameFlat(c, w, src, changes)
+		}
+	}
+	result, err := rename(&w, &src, &changes)
 	if err != nil {
 		return createError(endpoint.CopyError(err))
 	}
-	if c.EffectiveVersion() > endpoint.V20200210 { // recorded without until then; the SDK for C++ needs them
+	// Recorded without until then; the SDK for C++ needs them. A directory of a flat account may have none.
+	if c.EffectiveVersion() > endpoint.V20200210 && result.Changed != 0 {
 		c.SendChanged(result.Changed)
 	}
 	s.Wake()
@@ -579,54 +584,6 @@ func (s *Service) deletePath(c *call) error {
 			c.Set("x-ms-deletion-id", strconv.FormatUint(deletion, 10))
 		}
 	}
-	return c.Status(http.StatusOK)
-}
-
-// deletePage is the number of blobs that one request deletes from a directory of a flat account.
-const deletePage = 1000
-
-// deleteFlat deletes a path of a flat account, and with recursive the blobs whose names begin with it, a page a
-// request. The path's own blob is the first, since the conditions and the lease of the request are for that.
-func (s *Service) deleteFlat(c *call, w *state.Write, recursive bool) error {
-	now := c.Ticks()
-	l := state.Listing{Prefix: c.Blob + "/", Max: deletePage, Now: now}
-	from, err := c.Marker("continuation")
-	if err != nil {
-		return err
-	}
-	l.From = from
-	var below []string
-	next, err := s.State.Blobs.List(c.Account, c.Container, &l, func(item state.Item) error {
-		below = append(below, strings.Clone(item.Name))
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	if len(below) > 0 && !recursive {
-		return state.ErrDirectoryNotEmpty
-	}
-	if from == nil {
-		_, err := s.State.Blobs.Delete(w, state.IncludeSnapshots)
-		if errors.Is(err, state.ErrBlobNotFound) && len(below) > 0 && w.If == (state.Preconditions{}) {
-			err = nil // a directory of which only the names below it tell
-		}
-		if err != nil {
-			return err
-		}
-	}
-	for _, name := range below {
-		one := *w
-		one.Blob, one.If = name, state.Preconditions{}
-		if _, err := s.State.Blobs.Delete(&one, state.IncludeSnapshots); err != nil &&
-			!errors.Is(err, state.ErrBlobNotFound) {
-			return err
-		}
-	}
-	if next != nil {
-		c.Set("x-ms-continuation", endpoint.EncodeMarker(next))
-	}
-	s.Wake()
 	return c.Status(http.StatusOK)
 }
 

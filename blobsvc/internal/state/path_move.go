@@ -1,0 +1,64 @@
+package state
+
+import "errors"
+
+// Move gives a blob of a flat account another name, in one transaction: what is there is replaced as by Put. Headers,
+// metadata unless it is replaced, tags, tier and expiry time stay; the lease, previous versions and uncommitted blocks
+// belong to the old name and go with it. A blob with snapshots is refused.
+func (s Paths) Move(w *Write, src *RenameSource, changes *RenameChanges) (Result, error) {
+	return s.update(w, func(c *change) error {
+		leaving := *w
+		leaving.Ref, leaving.If, leaving.Node = src.Ref, src.If, nil
+		from := change{Write: &leaving, s: c.s, tx: c.tx, now: c.now, at: c.at, second: c.second}
+		if err := from.enter(); err != nil {
+			return err
+		}
+		var b Blob
+		switch err := from.base(&b); {
+		case errors.Is(err, ErrBlobNotFound):
+			return ErrRenameNotFound
+		case err != nil:
+			return err
+		}
+		if err := src.If.checkDelete(&b, c.now); err != nil {
+			return &SourceError{err}
+		}
+		slots, err := from.snapshots(true)
+		if err != nil {
+			return err
+		}
+		switch {
+		case len(slots) > 0:
+			return ErrSnapshotsPresent
+		case b.Copy.Status == CopyPending:
+			return ErrCopyPending
+		case b.IsIncremental():
+			return ErrIncremental
+		}
+		if err := c.mayTake(src, &b); err != nil {
+			return err
+		}
+		if src.Ref == w.Ref {
+			c.result.Changed = b.Changed
+			return nil
+		}
+		moved := b
+		moved.Lease, moved.Version, moved.Protection = Lease{}, 0, Protection{}
+		if changes.Metadata != nil {
+			moved.Metadata = *changes.Metadata
+		}
+		if moved.content, err = b.content.duplicate(c.tx, &b); err != nil {
+			return err
+		}
+		if err := c.replace(&moved); err != nil {
+			return err
+		}
+		from.discardBlocks()
+		if err := from.remove(&b); err != nil {
+			return err
+		}
+		c.freed += from.freed
+		c.eventLogged = c.eventLogged || from.eventLogged
+		return nil
+	})
+}
