@@ -25,8 +25,13 @@ func TestLakeFlatAccount(t *testing.T) {
 	if got := readFile(t, c); got != "hello" {
 		t.Errorf("content %q", got)
 	}
-	wantPaths(t, paths(t, fs, true, nil), "d/", "d.txt", "d/sub/f")
+	wantPaths(t, paths(t, fs, true, nil), "d/", "d.txt", "d/sub/", "d/sub/f")
 	wantPaths(t, paths(t, fs, false, nil), "d/", "d.txt")
+	file := "d.txt"
+	wantPaths(t, paths(t, fs, false, &filesystem.ListPathsOptions{Prefix: &file}), "d.txt")
+	f.lakeDo("PUT", "/files/d?resource=file", "").want(t, 409, "PathConflict")
+	f.lakeDo("PUT", "/files/d.txt?resource=directory", "").want(t, 409, "PathConflict")
+	f.lakeDo("PUT", "/files/d.txt/below/x?resource=file", "").want(t, 409, "PathConflict")
 	dir := "d"
 	wantPaths(t, paths(t, fs, false, &filesystem.ListPathsOptions{Prefix: &dir}), "d/sub/")
 	if r := f.lakeDo("HEAD", "/files/d", "").want(t, 200, ""); r.header.Get("x-ms-resource-type") != "directory" ||
@@ -70,8 +75,8 @@ func TestLakeFlatAccount(t *testing.T) {
 	f.lakeDo("HEAD", "/files/g", "").want(t, 404, "PathNotFound")
 	f.lakeDo("DELETE", "/files/d", "").want(t, 409, "DirectoryNotEmpty")
 	f.lakeDo("DELETE", "/files/d?recursive=true", "", "If-Match", `"0x1"`).want(t, 412, "ConditionNotMet")
-	f.lakeDo("DELETE", "/files/d/sub?recursive=true", "", "If-Match", `"0x1"`).want(t, 404, "PathNotFound")
-	wantPaths(t, paths(t, fs, true, nil), "d/", "d.txt", "d/sub/f")
+	f.lakeDo("DELETE", "/files/d/sub?recursive=true", "", "If-Match", `"0x1"`).want(t, 412, "ConditionNotMet")
+	wantPaths(t, paths(t, fs, true, nil), "d/", "d.txt", "d/sub/", "d/sub/f")
 	r := f.lakeDo("DELETE", "/files/d?recursive=true", "").want(t, 200, "")
 	if strings.TrimSpace(r.body) != "" {
 		t.Errorf("the deletion says %q", r.body)
@@ -97,9 +102,10 @@ func TestLakeFlatRename(t *testing.T) {
 		want(t, 200, "")
 	writeFile(t, fs, "b", "other content")
 	must(fs.NewDirectoryClient("d").Create(ctx, nil))(t)
-	for _, name := range []string{"c", "d/1", "d/sub/2", "implicit/3", "d.txt"} {
+	for _, name := range []string{"c", "d/1", "d/sub/2", "d.txt"} {
 		writeFile(t, fs, name, name)
 	}
+	f.do("PUT", "/files/implicit/3", "implicit/3", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
 	must(fs.NewDirectoryClient("empty").Create(ctx, nil))(t)
 	acquire("/files/a", lease)
 	acquire("/files/b", second)
@@ -115,6 +121,9 @@ func TestLakeFlatRename(t *testing.T) {
 		{"/nothing/a", "/files/x", nil, 404, "FilesystemNotFound"},
 		{"/files/d.txt", "/nothing/x", nil, 404, "FilesystemNotFound"},
 		{"/files/d", "/files/d/e", nil, 409, "InvalidRenameSourcePath"},
+		{"/files/d", "/files", nil, 409, "InvalidRenameSourcePath"},
+		{"/files/d.txt", "/files/nowhere/x", nil, 404, "RenameDestinationParentPathNotFound"},
+		{"/files/d.txt", "/files/c/x", nil, 409, "PathConflict"},
 		{"/files/d", "/files/implicit", nil, 409, "DirectoryNotEmpty"},
 		{"/files/d", "/files/d.txt", nil, 409, kinds},
 		{"/files/d.txt", "/files/d", nil, 409, kinds},
@@ -131,7 +140,8 @@ func TestLakeFlatRename(t *testing.T) {
 		{"/files/a", "/files/x?continuation=none", []string{"x-ms-source-lease-id", lease}, 400,
 			"InvalidQueryParameterValue"},
 	} {
-		r := f.lakeDo("PUT", tc.to, "", append([]string{"x-ms-rename-source", tc.from}, tc.headers...)...)
+		path, query, _ := strings.Cut(tc.to, "?")
+		r := f.lakeDo("PUT", path+"?mode=legacy&"+query, "", append([]string{"x-ms-rename-source", tc.from}, tc.headers...)...)
 		if r.status != tc.status || r.code() != tc.code {
 			t.Errorf("%s to %s %v: %d %s, want %d %s", tc.from, tc.to, tc.headers, r.status, r.code(), tc.status, tc.code)
 		}
@@ -140,7 +150,7 @@ func TestLakeFlatRename(t *testing.T) {
 
 	rename := func(from, to string, headers ...string) {
 		t.Helper()
-		f.lakeDo("PUT", to, "", append([]string{"x-ms-rename-source", from}, headers...)...).want(t, 201, "")
+		f.lakeDo("PUT", to+"?mode=legacy", "", append([]string{"x-ms-rename-source", from}, headers...)...).want(t, 201, "")
 	}
 	rename("/files/a", "/files/b", "x-ms-source-lease-id", lease, "x-ms-lease-id", second)
 	r := f.lakeDo("HEAD", "/files/b", "").want(t, 200, "")
@@ -156,7 +166,7 @@ func TestLakeFlatRename(t *testing.T) {
 	}
 	rename("/files/implicit", "/other/i")
 	rename("/files/d.txt", "/files/d.txt")
-	wantPaths(t, paths(t, fs, true, nil), "b", "c", "d.txt", "empty/", "empty/1", "empty/sub/2")
+	wantPaths(t, paths(t, fs, true, nil), "b", "c", "d.txt", "empty/", "empty/1", "empty/sub/", "empty/sub/2")
 	wantPaths(t, paths(t, other, true, nil), "i/3")
 	if got := readFile(t, other.NewFileClient("i/3")); got != "implicit/3" {
 		t.Errorf("content %q", got)
@@ -170,14 +180,15 @@ func TestLakeFlatRename(t *testing.T) {
 	for i := range many {
 		f.do("PUT", fmt.Sprintf("/other/many/%04d", i), "", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
 	}
-	token := f.lakeDo("PUT", "/other/moved", "", "x-ms-rename-source", "/other/many").want(t, 201, "").
+	must(other.NewDirectoryClient("at").Create(ctx, nil))(t)
+	token := f.lakeDo("PUT", "/other/at", "", "x-ms-rename-source", "/other/many").want(t, 201, "").
 		header.Get("x-ms-continuation")
 	if token == "" {
 		t.Fatal("the first page is the last")
 	}
-	r = f.lakeDo("PUT", "/other/moved?continuation="+url.QueryEscape(token), "", "x-ms-rename-source", "/other/many").
+	r = f.lakeDo("PUT", "/other/at?continuation="+url.QueryEscape(token), "", "x-ms-rename-source", "/other/many").
 		want(t, 201, "")
-	dir := "moved"
+	dir := "at/many" // without the mode a directory is where it goes to
 	if got := paths(t, other, true, &filesystem.ListPathsOptions{Prefix: &dir}); len(got) != many ||
 		r.header.Get("x-ms-continuation") != "" {
 		t.Errorf("%d files were moved", len(got))

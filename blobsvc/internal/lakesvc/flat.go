@@ -9,8 +9,80 @@ import (
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 )
 
-// In a flat account a directory is an empty blob with the mark of a folder, or only the names below it. What changes a
-// directory changes the blobs below it one by one, a page a request.
+// In a flat account a directory is an empty blob with the mark of a folder, or only the names below it, which the Blob
+// endpoint made. What changes a directory changes the blobs below it one by one, a page a request. Hadoop's tests for
+// such accounts have it that directories and files are as in a tree: one is not created over the other, a creation makes
+// the directories that are missing, and a rename wants its parent.
+
+// flatKind is what a path of a flat account names.
+type flatKind byte
+
+const (
+	flatNothing flatKind = iota
+	flatFile
+	flatMarked   // a directory with a blob of its own
+	flatImplicit // a directory of which only the names below it tell
+)
+
+// kindOf finds what a path of a flat account names, and its record, if it has one.
+func (s *Service) kindOf(c *call, r state.Ref, b *state.Blob) (flatKind, error) {
+	switch err := s.State.Blobs.Status(&state.Read{Ref: r, Now: c.Now}, b); {
+	case err == nil && endpoint.HasFolderMark(b.Metadata):
+		return flatMarked, nil
+	case err == nil:
+		return flatFile, nil
+	case !errors.Is(err, state.ErrBlobNotFound):
+		return flatNothing, err
+	}
+	below, _, err := s.below(c, r.Container, r.Blob, nil, 1)
+	if len(below) > 0 {
+		return flatImplicit, err
+	}
+	return flatNothing, err
+}
+
+// checkFlat checks that a file or directory may be created in a flat account, and returns the directories above it that
+// are missing.
+func (s *Service) checkFlat(c *call, r state.Ref, directory bool) (missing []string, err error) {
+	var b state.Blob
+	kind, err := s.kindOf(c, r, &b)
+	if err != nil {
+		return nil, err
+	}
+	if kind != flatNothing {
+		if directory != (kind != flatFile) {
+			err = state.ErrPathConflict
+		}
+		return nil, err
+	}
+	for i := strings.LastIndexByte(r.Blob, '/'); i > 0; i = strings.LastIndexByte(r.Blob, '/') {
+		r.Blob = r.Blob[:i]
+		switch kind, err := s.kindOf(c, r, &b); {
+		case err != nil:
+			return nil, err
+		case kind == flatFile:
+			return nil, state.ErrPathConflict
+		case kind == flatMarked:
+			return missing, nil
+		}
+		missing = append(missing, r.Blob)
+	}
+	return missing, nil
+}
+
+// markFolders creates directories of a flat account that do not exist.
+func (s *Service) markFolders(c *call, names []string) error {
+	for _, name := range names {
+		w := c.NewUnconditionalWrite()
+		w.Blob, w.If.IfNoneMatch = name, "*"
+		b := state.Blob{Kind: state.BlockBlob, Headers: state.Headers{ContentType: endpoint.DefaultType},
+			Metadata: []state.Meta{{Name: endpoint.FolderMark, Value: "true"}}}
+		if _, err := s.State.Blobs.Put(&w, &b, nil); err != nil && !errors.Is(err, state.ErrBlobExists) {
+			return err
+		}
+	}
+	return nil
+}
 
 // flatPage is the number of blobs that one request deletes or renames below a directory of a flat account.
 const flatPage = 1000
@@ -64,29 +136,29 @@ func (s *Service) below(c *call, container, path string, from []byte, n int) (na
 }
 
 // renameFlat renames a path of a flat account, which is not one change: its own blob first, since the conditions and
-// the leases of the request are for that, and then the blobs below it. With a continuation token only the latter are left.
+// the leases of the request are for that, and then the blobs below it. With a continuation token, which has the
+// destination as well, only the latter are left.
 func (s *Service) renameFlat(c *call, w *state.Write, src *state.RenameSource, changes *state.RenameChanges) (
 	result state.Result, err error) {
-	from, err := c.Marker("continuation")
+	token, err := c.Marker("continuation")
 	if err != nil {
 		return result, err
 	}
-	inside := strings.HasPrefix(w.Blob+"/", src.Blob+"/") && src.Container == w.Container
-	switch {
-	case src.Blob == "" || w.Blob == "" || inside && w.Blob != src.Blob:
-		return result, state.ErrRenameSource
+	var from []byte
+	if token == nil {
+		if result, err = s.renameOwn(c, w, src, changes); err != nil || src.Container == w.Container && src.Blob == w.Blob {
+			return result, err
+		}
+	} else {
+		to, rest, ok := strings.Cut(string(token), "\x00")
+		if !ok || to != w.Blob && to != within(w.Blob, src.Blob) || strings.HasPrefix(to+"/", src.Blob+"/") {
+			return result, endpoint.InvalidQuery("continuation", c.Query.Get("continuation"))
+		}
+		w.Blob, from = to, []byte(rest)
 	}
 	below, next, err := s.below(c, src.Container, src.Blob, from, flatPage)
 	if err != nil {
 		return result, err
-	}
-	if from == nil {
-		if result, err = s.renameOwn(c, w, src, changes, len(below) > 0); err != nil {
-			return result, err
-		}
-	}
-	if inside {
-		return result, nil
 	}
 	for _, name := range below {
 		one, each := *w, *src
@@ -98,61 +170,94 @@ func (s *Service) renameFlat(c *call, w *state.Write, src *state.RenameSource, c
 		}
 	}
 	if next != nil {
-		c.Set("x-ms-continuation", endpoint.EncodeMarker(next))
+		c.Set("x-ms-continuation", endpoint.EncodeMarker(append([]byte(w.Blob+"\x00"), next...)))
 	}
 	return result, nil
 }
 
-// renameOwn renames the blob of a path of a flat account. directory is set if there are blobs below the path, so that it
-// may have none.
-func (s *Service) renameOwn(c *call, w *state.Write, src *state.RenameSource, changes *state.RenameChanges,
-	directory bool) (result state.Result, err error) {
-	status := func(r state.Ref) (b state.Blob, err error) {
-		err = s.State.Blobs.Status(&state.Read{Ref: r, Now: c.Now}, &b)
-		return b, err
-	}
-	source, err := status(src.Ref)
-	missing := errors.Is(err, state.ErrBlobNotFound)
-	switch {
-	case missing && directory && src.If == (state.Preconditions{}):
-		err = nil
-	case missing:
-		return result, state.ErrRenameNotFound
-	case err != nil:
+// within is the path that a path has below a directory.
+func within(dir, path string) string {
+	return strings.TrimPrefix(dir+"/"+path[strings.LastIndexByte(path, '/')+1:], "/")
+}
+
+// renameOwn renames the blob of a path of a flat account, if it has one, and sets the path of w to its destination.
+func (s *Service) renameOwn(c *call, w *state.Write, src *state.RenameSource, changes *state.RenameChanges) (
+	result state.Result, err error) {
+	var source, old state.Blob
+	from, err := s.kindOf(c, src.Ref, &source)
+	if err != nil {
 		return result, err
 	}
-	directory = directory || endpoint.HasFolderMark(source.Metadata)
-	if src.Only == state.Files && directory || src.Only == state.Directories && !directory {
+	directory := from != flatFile
+	switch {
+	case src.Blob == "":
+		return result, state.ErrRenameSource
+	case from == flatNothing, from == flatImplicit && src.If != (state.Preconditions{}):
+		return result, state.ErrRenameNotFound
+	case src.Only == state.Files && directory, src.Only == state.Directories && !directory:
 		return result, state.ErrRenameKinds
 	}
-	exists := true
-	if src.Ref != w.Ref {
-		there, _, err := s.below(c, w.Container, w.Blob, nil, 1)
-		if err != nil {
+	to := flatImplicit
+	if w.Blob != "" {
+		if to, err = s.kindOf(c, w.Ref, &old); err != nil {
 			return result, err
-		}
-		old, err := status(w.Ref)
-		exists = err == nil
-		switch {
-		case err != nil && !errors.Is(err, state.ErrBlobNotFound):
-			return result, err
-		case directory && len(there) > 0:
-			return result, state.ErrDirectoryNotEmpty
-		case !directory && len(there) > 0, exists && endpoint.HasFolderMark(old.Metadata) != directory:
-			return result, state.ErrRenameKinds
 		}
 	}
-	if missing { // there is nothing that the conditions could be compared with
+	same := src.Container == w.Container && src.Blob == w.Blob
+	if src.Into && to > flatFile && !same {
+		w.Blob = within(w.Blob, src.Blob)
+		same = src.Container == w.Container && src.Blob == w.Blob
+		if to, err = s.kindOf(c, w.Ref, &old); err != nil {
+			return result, err
+		}
+	}
+	if !same {
+		if err := s.mayRename(c, w, src, directory, to); err != nil {
+			return result, err
+		}
+	}
+	if from == flatImplicit { // there is nothing that the conditions could be compared with
 		if none := (state.Preconditions{}); w.If != none {
-			if none.IfNoneMatch = "*"; exists || w.If != none {
+			if none.IfNoneMatch = "*"; to != flatNothing || w.If != none {
 				err = state.ErrConditionNotMet
 			}
 		}
 		return result, err
 	}
-	if changes.Metadata != nil && endpoint.HasFolderMark(source.Metadata) {
+	if changes.Metadata != nil && from == flatMarked {
 		marked := append(*changes.Metadata, state.Meta{Name: endpoint.FolderMark, Value: "true"})
 		changes = &state.RenameChanges{Metadata: &marked}
 	}
 	return s.State.Paths.Move(w, src, changes)
+}
+
+// mayRename checks the destination of a rename in a flat account, which is of a kind, and its parent.
+func (s *Service) mayRename(c *call, w *state.Write, src *state.RenameSource, directory bool, to flatKind) error {
+	switch {
+	case w.Blob == "", src.Container == w.Container && strings.HasPrefix(w.Blob, src.Blob+"/"):
+		return state.ErrRenameSource
+	case to != flatNothing && directory != (to != flatFile):
+		return state.ErrRenameKinds
+	case to > flatFile:
+		below, _, err := s.below(c, w.Container, w.Blob, nil, 1)
+		if err == nil && len(below) > 0 {
+			err = state.ErrDirectoryNotEmpty
+		}
+		return err
+	}
+	parent := w.Ref
+	parent.Blob = w.Blob[:max(0, strings.LastIndexByte(w.Blob, '/'))]
+	if parent.Blob == "" {
+		return nil
+	}
+	var b state.Blob
+	switch kind, err := s.kindOf(c, parent, &b); {
+	case err != nil:
+		return err
+	case kind == flatFile:
+		return state.ErrPathConflict
+	case kind == flatNothing:
+		return state.ErrRenameParent
+	}
+	return nil
 }

@@ -82,6 +82,9 @@ func (s *Service) listPaths(c *call) error {
 		if err := status(directory, &b); err != nil {
 			return err
 		}
+		if !endpoint.HasFolderMark(b.Metadata) { // the listing of a file has the file, as in a tree
+			w.item(&state.Item{Name: directory, Blob: &b})
+		}
 	}
 	if next != nil {
 		c.Set("x-ms-continuation", endpoint.EncodeMarker(next))

@@ -170,14 +170,23 @@ func (s *Service) createPath(c *call, directory bool) error {
 	if w.Lease, err = createLease(c); err != nil {
 		return err
 	}
-	if directory && !c.IsTree() {
-		b.Metadata = append(b.Metadata, state.Meta{Name: endpoint.FolderMark, Value: "true"})
+	var missing []string
+	if !c.IsTree() {
+		if missing, err = s.checkFlat(c, w.Ref, directory); err != nil {
+			return err
+		}
+		if directory {
+			b.Metadata = append(b.Metadata, state.Meta{Name: endpoint.FolderMark, Value: "true"})
+		}
 	}
 	result, err := s.State.Blobs.Put(&w, &b, nil)
 	if errors.Is(err, state.ErrBlobExists) {
 		return s.pathExists(c)
 	}
 	if err != nil {
+		return err
+	}
+	if err := s.markFolders(c, missing); err != nil {
 		return err
 	}
 	c.SendChanged(result.Changed)

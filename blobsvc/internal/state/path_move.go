@@ -38,7 +38,7 @@ func (s Paths) Move(w *Write, src *RenameSource, changes *RenameChanges) (Result
 		if err := c.mayTake(src, &b); err != nil {
 			return err
 		}
-		if src.Ref == w.Ref {
+		if src.Container == w.Container && src.Blob == w.Blob {
 			c.result.Changed = b.Changed
 			return nil
 		}
