@@ -12,14 +12,11 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// needTree refuses access control in a filesystem that is not a tree, whether the path exists or not: Hadoop asks for
-// the list of the root to learn of which kind an account is.
+// needTree refuses access control in a filesystem that is not a tree, whether path and filesystem exist or not: Hadoop
+// asks for the list of the root to learn of which kind an account is, and only 400 says that it is flat.
 func needTree(c *call) error {
 	if c.IsTree() {
 		return nil
-	}
-	if _, err := c.State.Containers.Get(c.Account, c.Container, "", c.Now); err != nil {
-		return err
 	}
 	return endpoint.ErrNeedsTree
 }

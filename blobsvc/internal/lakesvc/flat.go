@@ -10,8 +10,8 @@ import (
 )
 
 // In a flat account a directory is an empty blob with the mark of a folder, or only the names below it, which the Blob
-// endpoint made. What changes a directory changes the blobs below it one by one, a page a request. Hadoop's tests for
-// such accounts have it that directories and files are as in a tree: one is not created over the other, a creation makes
+// endpoint made. What changes a directory changes the blobs below it one by one, a page a request. Hadoop's tests have
+// it that directories and files of such accounts are as in a tree: one is not created over the other, a creation makes
 // the directories that are missing, and a rename wants its parent.
 
 // flatKind is what a path of a flat account names.
