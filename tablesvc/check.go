@@ -31,6 +31,12 @@ func Describe(path string, fn func(name func(bucket store.Bucket, key []byte) st
 	return state.Describe(path, fn)
 }
 
+// RepairOptions configure [Repair].
+type RepairOptions = state.RepairOptions
+
+// Repair puts in order what damage left in the file at path, of a service that is stopped.
+func Repair(path string, o RepairOptions) error { return state.Repair(path, o) }
+
 // Buckets are the names of the buckets in the file of a Table service.
 func Buckets() []store.Bucket { return state.Buckets() }
 

@@ -146,29 +146,24 @@ func (c *check) database(path string, buckets []store.Bucket, attachments store.
 	return false, nil
 }
 
-// records repairs the records of the Blob service. doubtful says that records are lost which tell what was deleted. The
-// records of a node are those of its cluster.
-func (c *check) records(doubtful bool) error {
-	if c.ofNode() {
-		return nil
-	}
-	path := c.dir.Blobs()
+// records returns what the repair of the records of a database calls: before the first change, which keeps a copy of
+// the file, and for each change.
+func (c *check) records(path string) (before func() error, note func(what string, lost bool)) {
 	name := filepath.Base(path)
-	return blobsvc.Repair(path, blobsvc.RepairOptions{Doubtful: doubtful,
-		Before: func() error {
-			if exists(filepath.Join(c.aside(), name)) {
-				return nil
-			}
-			return errors.Join(disk.MkdirAll(c.aside(), 0o700), disk.CopyFile(path, filepath.Join(c.aside(), name)))
-		},
-		Note: func(what string, lost bool) {
-			c.found(Warning, name, "%s", what)
-			if lost {
-				c.lost("%s: %s", name, what)
-			} else {
-				c.repaired("%s: %s", name, what)
-			}
-		}})
+	before = func() error {
+		if exists(filepath.Join(c.aside(), name)) {
+			return nil
+		}
+		return errors.Join(disk.MkdirAll(c.aside(), 0o700), disk.CopyFile(path, filepath.Join(c.aside(), name)))
+	}
+	return before, func(what string, lost bool) {
+		c.found(Warning, name, "%s", what)
+		if lost {
+			c.lost("%s: %s", name, what)
+		} else {
+			c.repaired("%s: %s", name, what)
+		}
+	}
 }
 
 // ofNode reports whether the folder is that of a node of a cluster.

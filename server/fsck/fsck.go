@@ -170,6 +170,12 @@ func (c *check) tables() error {
 		return err
 	}
 	report := c.unlessReported("tables.db", damaged)
+	if c.o.Repair && !c.ofNode() {
+		before, note := c.records(c.dir.Tables())
+		if err := tablesvc.Repair(c.dir.Tables(), tablesvc.RepairOptions{Before: before, Note: note}); err != nil {
+			report(err)
+		}
+	}
 	db, err := tablesvc.Open(c.dir.Tables(), store.Options{ReadOnly: true})
 	if err != nil {
 		report(err)
@@ -212,8 +218,10 @@ func (c *check) blobs() error {
 	if err := c.extents(); err != nil {
 		report(err)
 	}
-	if c.o.Repair {
-		if err := c.records(blobsvc.Doubtful(c.lostLast)); err != nil {
+	if c.o.Repair && !c.ofNode() { // the records of a node are those of its cluster
+		before, note := c.records(c.dir.Blobs())
+		if err := blobsvc.Repair(c.dir.Blobs(), blobsvc.RepairOptions{Doubtful: blobsvc.Doubtful(c.lostLast),
+			Before: before, Note: note}); err != nil {
 			report(err)
 		}
 	}
@@ -409,13 +417,8 @@ func (c *check) repairQueues(db *store.DB) error {
 	}
 	err := db.Extract(fresh)
 	if err == nil {
-		err = queuesvc.Repair(fresh, func(what string, lost bool) {
-			if lost {
-				c.lost("queues.db: %s", what)
-			} else {
-				c.repaired("queues.db: %s", what)
-			}
-		})
+		_, note := c.records(c.dir.QueueState())
+		err = queuesvc.Repair(fresh, note)
 	}
 	if err != nil {
 		return fmt.Errorf("repair the queues: %w", err)

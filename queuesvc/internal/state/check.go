@@ -67,7 +67,7 @@ type checker struct {
 	queues map[queueID]*checkedQueue
 	counts Counts
 
-	fixes *fixes // of Repair; nil plans none
+	fixes *store.Fixes // of Repair; nil plans none
 }
 
 func (c *checker) all() {
@@ -164,15 +164,15 @@ func (c *checker) checkPlaces() {
 		if lost {
 			c.problem("%v: message %d has a place and no text", q, key.number())
 			q.textless++
-			c.fixes.delete(bucketVisible, k)
-			c.fixes.delete(bucketExpiring, expiringKey(p.expires, id, key.number()))
+			c.fixes.Delete(bucketVisible, k)
+			c.fixes.Delete(bucketExpiring, expiringKey(p.expires, id, key.number()))
 		}
 		if p.expires != Never {
 			q.expiring++
 			if v := c.tx.Get(bucketExpiring, expiringKey(p.expires, id, key.number())); !bytes.Equal(v, k[8:16]) {
 				c.problem("%v: the entry by which message %d expires does not name its place", q, key.number())
 				if !lost {
-					c.fixes.put(bucketExpiring, expiringKey(p.expires, id, key.number()), k[8:16])
+					c.fixes.Put(bucketExpiring, expiringKey(p.expires, id, key.number()), k[8:16])
 				}
 			}
 		}
@@ -217,7 +217,7 @@ func (c *checker) checkExpiring() {
 		q.expiring--
 		if c.tx.Get(bucketVisible, slices.Concat(k[8:16], v, k[16:])) == nil {
 			c.problem("%v: message %d has an entry by which it expires, and no place there", q, binary.BigEndian.Uint64(k[16:]))
-			c.fixes.delete(bucketExpiring, k)
+			c.fixes.Delete(bucketExpiring, k)
 		}
 	})
 	for _, q := range c.queues {

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"os"
@@ -53,7 +54,7 @@ func OpenFolder(path, queues string, damaged func(jetstreamfiles.Damage)) (*stor
 		Replay: func(from replog.Position, apply func([]byte, replog.Position) error) error {
 			r := replog.NewReplay(from, apply)
 			found, err := jetstreamfiles.Read(streamDir(queues),
-				func(m jetstreamfiles.Record) error { return r.Offer(m.Sequence, m.Payload) })
+				func(m jetstreamfiles.Record) error { return r.Offer(m.Sequence, bytes.Clone(m.Payload)) }) // db keeps it
 			for _, d := range found {
 				damaged(d)
 			}

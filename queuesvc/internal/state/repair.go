@@ -20,63 +20,18 @@ func Repair(path string, values Values, note func(what string, lost bool)) (err 
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	f := &fixes{}
+	f := &store.Fixes{}
 	err = db.View(func(tx *store.Tx) error {
 		c := checker{tx: tx, values: values, report: func(error) {}, queues: make(map[queueID]*checkedQueue), fixes: f}
 		c.all()
 		c.repair(note)
 		return nil
 	})
-	for batch := range slices.Chunk(f.writes, 2*cleanBatch) {
-		if err != nil {
-			return err
-		}
-		err = db.Update(func(tx *store.Tx) error {
-			for _, w := range batch {
-				if w.value == nil {
-					tx.Delete(w.bucket, w.key)
-				} else {
-					tx.Put(w.bucket, w.key, w.value)
-				}
-			}
-			return nil
-		})
+	if err != nil {
+		return err
 	}
-	return err
+	return f.Apply(db)
 }
-
-// fixes are writes that put records in order, one for each key: a record that is written is not deleted.
-type fixes struct {
-	writes []fix
-	keys   map[string]int // index in writes
-}
-
-// fix is a write; a nil value deletes.
-type fix struct {
-	bucket     store.Bucket
-	key, value []byte
-}
-
-func (f *fixes) add(b store.Bucket, key, value []byte) {
-	if f == nil {
-		return
-	}
-	name, w := string(b)+"\x00"+string(key), fix{b, bytes.Clone(key), bytes.Clone(value)}
-	if i, planned := f.keys[name]; planned {
-		if f.writes[i].value == nil {
-			f.writes[i] = w
-		}
-		return
-	}
-	if f.keys == nil {
-		f.keys = make(map[string]int)
-	}
-	f.keys[name] = len(f.writes)
-	f.writes = append(f.writes, w)
-}
-
-func (f *fixes) put(b store.Bucket, key, value []byte) { f.add(b, key, value) }
-func (f *fixes) delete(b store.Bucket, key []byte)     { f.add(b, key, nil) }
 
 // repair plans what depends on all records of a queue. The checks have planned the rest.
 func (c *checker) repair(note func(what string, lost bool)) {
@@ -98,24 +53,24 @@ func (c *checker) repair(note func(what string, lost bool)) {
 		case q.unknown && q.messages > 0:
 			name := fmt.Sprintf("lost-%d", id)
 			value, _ := encodeQueue(id, &queueInfo{}) // cannot fail without policies
-			c.fixes.put(bucketQueues, queueKey(account, name), value)
+			c.fixes.Put(bucketQueues, queueKey(account, name), value)
 			note(fmt.Sprintf("the name, metadata and policies of a queue: its %d messages are in queue %s of account %s",
 				q.messages, name, account), true)
 		case q.unknown, q.name == "":
 			continue
 		}
 		if fixed := (counters{q.messages, max(q.counters.next, q.next, 1)}); fixed != q.counters {
-			c.fixes.put(bucketCounters, id.key(), fixed.encode())
+			c.fixes.Put(bucketCounters, id.key(), fixed.encode())
 			note(fmt.Sprintf("%v: its messages were counted again", q), q.counters == (counters{}))
 		}
 	}
 	c.each(bucketCounters, func(k, _ []byte) {
 		if q := c.queues[queueID(binary.BigEndian.Uint64(k))]; q == nil || q.unknown && q.messages == 0 {
-			c.fixes.delete(bucketCounters, k)
+			c.fixes.Delete(bucketCounters, k)
 		}
 	})
 	if v := c.tx.Get(bucketService, keyNextID); len(v) != 8 || queueID(binary.BigEndian.Uint64(v)) < next {
-		c.fixes.put(bucketService, keyNextID, next.key())
+		c.fixes.Put(bucketService, keyNextID, next.key())
 	}
 }
 
@@ -138,14 +93,14 @@ func (c *checker) placeless(id queueID, q *checkedQueue, note func(what string, 
 			return
 		}
 		if q.name == "" && !q.unknown {
-			c.fixes.delete(bucketMessages, k)
+			c.fixes.Delete(bucketMessages, k)
 			return
 		}
 		n++
 		key := makeVisibleKey(id, m.inserted, number)
-		c.fixes.put(bucketVisible, key[:], position{expires: m.expires}.encode())
+		c.fixes.Put(bucketVisible, key[:], position{expires: m.expires}.encode())
 		if m.expires != Never {
-			c.fixes.put(bucketExpiring, expiringKey(m.expires, id, number), key[8:16])
+			c.fixes.Put(bucketExpiring, expiringKey(m.expires, id, number), key[8:16])
 		}
 	})
 	if n > 0 {

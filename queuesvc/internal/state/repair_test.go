@@ -3,14 +3,17 @@ package state
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/storage/jetstreamfiles"
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 // TestRepair removes records at random, up to all of a bucket, and repairs the file. It is consistent then, and has
@@ -132,4 +135,33 @@ func TestDescribe(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %s\nwant %s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
+}
+
+// TestOpenFolder opens a folder of which several files of the log have what an older queues.db lacks.
+func TestOpenFolder(t *testing.T) {
+	t.Parallel()
+	n := startNATS(t, natsserver.Config{Dir: t.TempDir()})
+	s := open(t, n)
+	create(t, s, "orders")
+	check.OK(t, s.Close())
+	older := check.Must(os.ReadFile(n.path()))(t)
+	s = open(t, n)
+	q := find(t, s, "orders")
+	const messages = 200
+	for i := range messages {
+		_, err := q.Put(fmt.Appendf(nil, "%d %s", i, strings.Repeat("x", 60_000)), 0, Forever, epoch)
+		check.OK(t, err)
+	}
+	check.OK(t, s.Close())
+	n.Close()
+	check.OK(t, os.WriteFile(n.path(), older, 0o600))
+	if blocks := check.Must(jetstreamfiles.Blocks(streamDir(n.dir)))(t); len(blocks) < 2 {
+		t.Fatalf("the log has blocks %v, want several", blocks)
+	}
+	db := check.Must(OpenFolder(n.path(), n.dir, func(d jetstreamfiles.Damage) { t.Error(d) }))(t)
+	found, err := Check(db, noValues, func(err error) { t.Errorf("check: %v", err) })
+	if err != nil || found.Queues != 1 || found.Messages != messages {
+		t.Errorf("%d queues with %d messages, want 1 with %d; %v", found.Queues, found.Messages, messages, err)
+	}
+	check.OK(t, db.Close())
 }
