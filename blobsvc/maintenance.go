@@ -123,6 +123,7 @@ type background struct {
 	scopes *encryption.Scopes
 	// accounts returns the accounts whose change feeds are written.
 	accounts func() []string
+	full     func() bool // the disk is full; nil: it never is
 	now      func() time.Time
 	log      *slog.Logger
 	wake     chan struct{}
@@ -195,7 +196,7 @@ func (b *background) round(ctx context.Context, now time.Time, tidy bool) (faile
 		}
 	}
 	do("writing access times", b.state.Maintenance.FlushAccesses(ctx))
-	do("compacting extents", b.state.Maintenance.CompactDue(ctx, now))
+	do("compacting extents", b.state.Maintenance.CompactDue(ctx, now, b.full != nil && b.full()))
 	return failed
 }
 

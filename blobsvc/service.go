@@ -131,6 +131,9 @@ func New(c Config) (*Service, error) {
 		Common: c.Common}
 	s.background = &background{state: s.state, copies: s.copies, scopes: s.scopes,
 		feeds: &changefeed.Writer{State: s.state}, accounts: s.accounts.Names, now: c.Now, log: c.Log, wake: s.wake}
+	if c.Space != nil {
+		s.background.full = c.Space.Full
+	}
 	blob := endpoint.Config(s, s.storage)
 	blob.Operations, blob.Resolve, blob.Common = operations, (*Service).resolve, c.Common
 	s.handler = frontend.New(blob)

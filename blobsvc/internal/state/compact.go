@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// compactFreed is the content in bytes that must have been freed for a compaction ahead of time; compactSoon is the
-	// shortest pause between two.
+	// compactFreed is the content in bytes that must have been freed for a compaction ahead of time, unless the disk is
+	// full; compactSoon is the shortest pause between two.
 	compactFreed = 64 << 20
 	compactSoon  = 30 * time.Second
 	// compactEvery is the interval of compactions if content was freed or written: uploads that were interrupted or
@@ -29,13 +29,14 @@ type schedule struct {
 	size       int64 // of the extents in bytes, at the last compaction
 }
 
-// CompactDue compacts extents if it is worth it now. One goroutine calls it, now and then.
-func (s Maintenance) CompactDue(ctx context.Context, now time.Time) error {
+// CompactDue compacts extents if it is worth it now. full says that writes are refused because the disk is full. One
+// goroutine calls it, now and then.
+func (s Maintenance) CompactDue(ctx context.Context, now time.Time, full bool) error {
 	t := &s.compaction
 	if t.last.IsZero() {
 		*t = schedule{last: now, next: now.Add(compactEvery), size: s.extents.Size()}
 	}
-	ahead := s.freed.Load() >= compactFreed && now.Sub(t.last) >= compactSoon
+	ahead := (s.freed.Load() >= compactFreed || full && s.freed.Load() > 0) && now.Sub(t.last) >= compactSoon
 	due := now.After(t.next) && (s.freed.Load() > 0 || s.extents.Size() != t.size)
 	if !ahead && !due {
 		return nil

@@ -146,14 +146,19 @@ func (c *compaction) run() error {
 	return errors.Join(append(errs, c.damage...)...)
 }
 
-// rotate seals extents that hold enough data, so that an idle store can be compacted as well.
+// rotate seals extents that hold enough data, so that an idle store can be compacted as well, and waits until they are
+// finished.
 func (s *Store) rotate() {
+	var sealed []<-chan struct{}
 	for _, l := range s.lanes() {
 		l.mu.Lock()
 		if e := l.active; e != nil && e.size >= s.opts.SealSize/16 {
-			l.seal()
+			sealed = append(sealed, l.seal())
 		}
 		l.mu.Unlock()
+	}
+	for _, done := range sealed {
+		<-done
 	}
 }
 

@@ -132,17 +132,20 @@ func (s *Store) End(id uint64) {
 	}
 }
 
-// seal ends the active extent. The caller must hold l.mu. Syncing and renaming happen in the background.
-func (l *lane) seal() {
+// seal ends the active extent. The caller must hold l.mu. Syncing and renaming happen in the background, until done is
+// closed; it is nil if there is no active extent.
+func (l *lane) seal() (done <-chan struct{}) {
 	e := l.active
 	if e == nil {
-		return
+		return nil
 	}
 	l.active = nil
 	e.mu.Lock()
 	e.sealed = true
 	e.mu.Unlock()
-	l.s.sealing.Go(e.finish)
+	finished := make(chan struct{})
+	l.s.sealing.Go(func() { defer close(finished); e.finish() })
+	return finished
 }
 
 // create creates an extent whose name is durable. It is written directly if direct is set and the file system can do
