@@ -324,6 +324,45 @@ func TestBlobTriggerAndInputs(t *testing.T) {
 	}
 }
 
+// A table trigger is called for each change; those in order have the entity before it.
+func TestTableTrigger(t *testing.T) {
+	t.Parallel()
+	handler, calls := record(`{"Outputs": {"note": "was seen"}}`)
+	r := run(t, map[string]string{"T/function.json": `{"bindings": [
+		{"type": "tableTrigger", "direction": "in", "name": "change", "tableName": "Orders", "inOrder": true},
+		{"type": "blob", "direction": "out", "name": "note", "path": "notes/{Change}-{RowKey}-{item}"}
+	]}`}, handler)
+	eventually(t, "the function listens", func() bool { return strings.Contains(r.log.String(), "msg=listening") })
+	orders := r.storage.Tables.NewClient("Orders")
+	if _, err := orders.CreateTable(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	const keys = `"PartitionKey": "p", "RowKey": "7"`
+	if _, err := orders.AddEntity(t.Context(),
+		[]byte(`{`+keys+`, "item": "lamp", "big": "5000000000", "big@odata.type": "Edm.Int64"}`), nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := orders.DeleteEntity(t.Context(), "p", "7", nil); err != nil {
+		t.Fatal(err)
+	}
+	const entity = "map[PartitionKey:p RowKey:7 big:5e+09 item:lamp]"
+	inserted, deleted := next(t, calls).body.Data["change"], next(t, calls).body.Data["change"]
+	got, _ := inserted.(map[string]any)
+	if etag, _ := got["ETag"].(string); got["Change"] != "insert" || got["Table"] != "Orders" ||
+		got["PartitionKey"] != "p" || got["RowKey"] != "7" || fmt.Sprint(got["Entity"]) != entity ||
+		got["Before"] != nil || !strings.HasPrefix(etag, "W/") {
+		t.Errorf("the value for an insert is %v", got)
+	}
+	if got, _ = deleted.(map[string]any); got["Change"] != "delete" || got["Entity"] != nil ||
+		fmt.Sprint(got["Before"]) != entity {
+		t.Errorf("the value for a deletion is %v", got)
+	}
+	eventually(t, "outputs have their names from the changes", func() bool {
+		return blobText(t, r.storage, "notes/insert-7-lamp") == "was seen" &&
+			blobText(t, r.storage, "notes/delete-7-lamp") == "was seen"
+	})
+}
+
 func TestTimerTrigger(t *testing.T) {
 	t.Parallel()
 	handler, calls := record(`{"Outputs": {"q": "tick"}}`)

@@ -24,6 +24,8 @@ type binding struct {
 	schedule     string
 	runOnStartup bool
 	monitor      *bool
+	existing     bool // a table trigger begins with the entities that are there
+	inOrder      bool // a table trigger is called for every change, in order
 
 	// durableName is the name of an orchestration, activity or entity in workflows. messages: the app's package uses the
 	// messages of the Durable Task protocol.
@@ -44,6 +46,7 @@ const (
 	kindTimerTrigger = "timerTrigger"
 	kindHTTPTrigger  = "httpTrigger"
 	kindEventTrigger = "eventGridTrigger"
+	kindTableTrigger = "tableTrigger" // not of Azure Functions
 	kindWarmup       = "warmupTrigger"
 	kindQueue        = "queue"
 	kindBlob         = "blob"
@@ -151,6 +154,9 @@ func (b *binding) readOptions(o *section, s *settings, h *hostFile, f *function,
 		b.readBlob(o, s)
 	case kindTable:
 		b.readTable(o, s, output)
+	case kindTableTrigger:
+		b.readTableName(o, s, false)
+		b.existing, b.inOrder = o.boolean("existing", false), o.boolean("inOrder", false)
 	case kindTimerTrigger:
 		b.readTimerTrigger(o, s)
 	case kindHTTPTrigger:
@@ -200,7 +206,7 @@ func (b *binding) readTimerTrigger(o *section, s *settings) {
 // readConnection reads which storage account a binding of storage uses.
 func (b *binding) readConnection(o *section, s *settings) {
 	switch b.kind {
-	case kindQueueTrigger, kindQueue, kindBlobTrigger, kindBlob, kindTable:
+	case kindQueueTrigger, kindQueue, kindBlobTrigger, kindBlob, kindTable, kindTableTrigger:
 	default:
 		return
 	}
@@ -257,11 +263,15 @@ func (b *binding) readTarget(o *section, s *settings, name string, expressions b
 	b.target = t
 }
 
-func (b *binding) readTable(o *section, s *settings, output bool) {
-	b.readTarget(o, s, "tableName", true)
+func (b *binding) readTableName(o *section, s *settings, expressions bool) {
+	b.readTarget(o, s, "tableName", expressions)
 	if name := b.target.source; name != "" && !strings.Contains(name, "{") && !tableName().MatchString(name) {
 		o.fail("tableName", "%q: a name has 3 to 63 letters and digits, a letter first", name)
 	}
+}
+
+func (b *binding) readTable(o *section, s *settings, output bool) {
+	b.readTableName(o, s, true)
 	optional := func(name string) *template {
 		if !o.has(name) {
 			return nil

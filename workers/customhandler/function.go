@@ -38,7 +38,7 @@ const maxName = 128
 
 var (
 	triggerKinds = []string{kindHTTPTrigger, kindQueueTrigger, kindBlobTrigger, kindTimerTrigger, kindEventTrigger,
-		kindOrchestrationTrigger, kindActivityTrigger, kindEntityTrigger, kindWarmup}
+		kindTableTrigger, kindOrchestrationTrigger, kindActivityTrigger, kindEntityTrigger, kindWarmup}
 	inputKinds  = []string{kindBlob, kindTable, kindDurableClient}
 	outputKinds = []string{kindHTTP, kindQueue, kindBlob, kindTable}
 
@@ -141,7 +141,7 @@ func readFunction(file *section, name, dir string, s *settings, h *hostFile) *fu
 	return f
 }
 
-// readRetry reads the retry policy of the function. Queue and blob triggers are retried by their queues instead.
+// readRetry reads the retry policy of the function. Queue, blob and table triggers are retried by their queues instead.
 func (f *function) readRetry(file *section) {
 	own := readRetry(file.object("retry"))
 	kind := ""
@@ -155,7 +155,7 @@ func (f *function) readRetry(file *section) {
 		}
 		return
 	}
-	if kind == kindQueueTrigger || kind == kindBlobTrigger {
+	if kind == kindQueueTrigger || kind == kindBlobTrigger || kind == kindTableTrigger {
 		if f.retry != nil {
 			file.report.notes = append(file.report.notes,
 				fmt.Sprintf("host.json: retry has no effect on the function %s: it is for timer and HTTP triggers", f.name))

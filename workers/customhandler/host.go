@@ -216,15 +216,11 @@ func (h *Host) Describe(address string) []string {
 			}
 		case kindEventTrigger:
 			line += " http://" + address + webhookPath(extensionEvents, f.name)
-		case kindQueueTrigger:
-			line += " " + f.trigger.target.source
-		case kindBlobTrigger:
-			line += " " + f.trigger.path
+		default:
+			line = strings.TrimRight(line+" "+h.source(f), " ")
 			if f.trigger.events {
 				line += " http://" + address + webhookPath(extensionBlobs, blobFunctionPrefix+f.name)
 			}
-		case kindTimerTrigger:
-			line += " " + f.trigger.schedule
 		}
 		lines = append(lines, line)
 	}

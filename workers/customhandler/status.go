@@ -291,7 +291,7 @@ func (h *Host) source(f *function) string {
 	switch f.trigger.kind {
 	case kindHTTPTrigger:
 		return f.allMethods() + " /" + h.path(f)
-	case kindQueueTrigger:
+	case kindQueueTrigger, kindTableTrigger:
 		return f.trigger.target.source
 	case kindBlobTrigger:
 		return f.trigger.path
@@ -310,6 +310,8 @@ func (f *function) example() (string, bool) {
 		return `{"id": 1}`, true
 	case kindBlobTrigger:
 		return f.trigger.path, true // The path of a blob.
+	case kindTableTrigger:
+		return `{"Change": "insert", "PartitionKey": "p", "RowKey": "1", "Entity": {"PartitionKey": "p", "RowKey": "1"}}`, true
 	case kindTimerTrigger, kindWarmup:
 		return "", true
 	case kindOrchestrationTrigger:

@@ -1,9 +1,11 @@
 package customhandler
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/url"
 	"strings"
 	"time"
@@ -28,6 +30,14 @@ func (h *Host) register(f *function) {
 			_, err := h.call(ctx, inv)
 			return err
 		}, h.queueOptions(b, host.queues)...)
+	case kindTableTrigger:
+		h.app.Table(f.name, func(ctx context.Context, c workers.TableChange) error {
+			inv := h.newInvocation(ctx, f, fmt.Sprintf("Change detected in table '%s' (%s).", c.Table, c.Change))
+			inv.fromTable(tableData{c.Table, c.PartitionKey, c.RowKey, string(c.Change), c.ETag, plainState(c.Entity),
+				plainState(c.Before)})
+			_, err := h.call(ctx, inv)
+			return err
+		}, h.tableOptions(b, host.queues)...)
 	case kindBlobTrigger:
 		options := []workers.BlobOption{workers.WithConnection(b.connection), workers.WithPath(b.path),
 			workers.WithConcurrency(host.blobs.maxParallel), workers.WithMaxDequeueCount(host.blobs.poisonThreshold)}
@@ -79,9 +89,29 @@ func (h *Host) warmUp() {
 // queueOptions returns the options of a queue trigger, from the binding and from host.json.
 func (h *Host) queueOptions(b *binding, q queueSettings) []workers.QueueOption {
 	options := []workers.QueueOption{workers.WithConnection(b.connection), workers.WithQueueName(b.target.source),
-		workers.WithBatchSize(q.batchSize),
-		workers.WithMaxDequeueCount(q.maxDequeue), workers.WithVisibilityTimeout(q.visibility),
 		workers.WithMessageEncoding(q.encoding)}
+	for _, o := range h.messageOptions(q) {
+		options = append(options, o)
+	}
+	return options
+}
+
+// tableOptions returns the options of a table trigger. Its changes are messages, to which those of queues apply.
+func (h *Host) tableOptions(b *binding, q queueSettings) []workers.TableOption {
+	options := []workers.TableOption{workers.WithConnection(b.connection), workers.WithTable(b.target.source),
+		workers.WithExisting(b.existing)}
+	if b.inOrder {
+		options = append(options, workers.InOrder())
+	}
+	for _, o := range h.messageOptions(q) {
+		options = append(options, o)
+	}
+	return options
+}
+
+func (h *Host) messageOptions(q queueSettings) []workers.MessageOption {
+	options := []workers.MessageOption{workers.WithBatchSize(q.batchSize), workers.WithMaxDequeueCount(q.maxDequeue),
+		workers.WithVisibilityTimeout(q.visibility)}
 	if q.threshold >= 0 {
 		options = append(options, workers.WithNewBatchThreshold(q.threshold))
 	}
@@ -109,6 +139,32 @@ func (inv *invocation) fromQueue(m workers.QueueMessage, b *binding) {
 	d.set("Id", m.Id)
 	d.set("PopReceipt", m.PopReceipt)
 	inv.addInput(m.Body, b.binary)
+}
+
+// tableData is the value of a table trigger. Entity is null after a deletion; Before is the entity before the change,
+// for triggers that are called in order.
+type tableData struct {
+	Table, PartitionKey, RowKey, Change, ETag string
+	Entity, Before                            json.RawMessage
+}
+
+// fromTable returns the trigger data of a change of an entity, whose properties expressions can name.
+func (inv *invocation) fromTable(v tableData) {
+	d := &inv.data
+	d.addPayload(cmp.Or(string(v.Entity), string(v.Before)))
+	for name, value := range map[string]string{"Table": v.Table, "PartitionKey": v.PartitionKey, "RowKey": v.RowKey,
+		"Change": v.Change, "ETag": v.ETag} {
+		d.set(name, value)
+	}
+	inv.trigger = v
+}
+
+// plainState is plainEntity for a state that may be missing.
+func plainState(text json.RawMessage) json.RawMessage {
+	if text == nil {
+		return nil
+	}
+	return plainEntity(text)
 }
 
 // callBlob calls a function for a blob in the state that triggered it.
@@ -240,6 +296,12 @@ func (h *Host) callManually(ctx context.Context, f *function, input json.RawMess
 		if err := inv.fromEvent(json.RawMessage(text)); err != nil {
 			return err
 		}
+	case kindTableTrigger:
+		v := tableData{Table: f.trigger.target.source}
+		if err := json.Unmarshal([]byte(text), &v); err != nil {
+			return fmt.Errorf("want a change as a JSON object: %w", err)
+		}
+		inv.fromTable(v)
 	case kindBlobTrigger:
 		container, name, err := splitPath(text)
 		if err != nil {

@@ -68,6 +68,9 @@ func TestNode(t *testing.T) {
 		body != `{"Item":"lämp","PartitionKey":"orders","RowKey":"7"}` {
 		t.Errorf("%d %q", response.StatusCode, body)
 	}
+	if got := take(t, r, "changes", 1); got["insert lämp"] != 1 {
+		t.Errorf("changes of the table: %v", got)
+	}
 	if response, _ := r.get(t, "/api/orders/8", ""); response.StatusCode != 404 {
 		t.Errorf("an entity that does not exist: %d", response.StatusCode)
 	}

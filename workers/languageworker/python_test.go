@@ -93,6 +93,9 @@ func TestPython(t *testing.T) {
 		e, err := table.Get(t.Context(), tables.Key{PartitionKey: "orders", RowKey: "7"})
 		return err == nil && e.Properties["item"] == "lämp" && e.Properties["attempt"] == int64(1)
 	}, "the entity")
+	if got := take(t, r, "changes", 1); got["insert lämp"] != 1 {
+		t.Errorf("changes of the table: %v", got)
+	}
 	if response, body := r.get(t, "/api/rows/7", ""); response.StatusCode != 200 || body != "one: lämp; all: 1" {
 		t.Errorf("table inputs: %d %q", response.StatusCode, body)
 	}

@@ -105,6 +105,13 @@ def rows(req: func.HttpRequest, one: str, all: str) -> str:
     return f"one: {json.loads(one)['item']}; all: {len(json.loads(all))}"
 
 
+@app.generic_trigger(arg_name="change", type="tableTrigger", table_name="orders")
+@app.queue_output(arg_name="$return", queue_name="changes", connection=STORAGE)
+def changed(change: str) -> str:
+    content = json.loads(change)
+    return content["Change"] + " " + content["Entity"]["item"]
+
+
 @app.timer_trigger(arg_name="timer", schedule="*/5 * * * * *", run_on_startup=True, use_monitor=False)
 def tick(timer: func.TimerRequest):
     logging.info("tick past due is %s", timer.past_due)

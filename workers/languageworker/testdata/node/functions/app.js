@@ -1,4 +1,4 @@
-const { app, input, output } = require('@azure/functions');
+const { app, input, output, trigger } = require('@azure/functions');
 
 const connection = 'AzureWebJobsStorage';
 const orders = output.storageQueue({ queueName: 'orders', connection });
@@ -35,6 +35,12 @@ app.storageQueue('ship', {
     connection,
     return: output.storageBlob({ path: 'slips/{number}.txt', connection }),
     handler: (order, context) => `${order.item}, attempt ${context.triggerMetadata.dequeueCount}`,
+});
+
+app.generic('changed', {
+    trigger: trigger.generic({ type: 'tableTrigger', tableName: 'Orders' }),
+    return: output.storageQueue({ queueName: 'changes', connection }),
+    handler: (change) => `${change.Change} ${change.Entity.Item}`,
 });
 
 app.http('find', {
