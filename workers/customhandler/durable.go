@@ -117,6 +117,9 @@ func readDurable(s *section, app *settings) DurableSettings {
 	if h := s.object("httpSettings"); h != nil {
 		ms := h.integer("defaultAsyncRequestSleepTimeMilliseconds", 0, 1, 24*60*60*1000)
 		d.HTTPSleep = time.Duration(ms) * time.Millisecond
+		if h.boolean("useForwardedHost", false) {
+			h.fail("useForwardedHost", "true is not supported")
+		}
 		h.refuseUnread()
 	}
 	d.ReplaceRunning = s.choice("overridableExistingInstanceStates", "NonRunningStates", "NonRunningStates",
@@ -139,13 +142,14 @@ func readDurable(s *section, app *settings) DurableSettings {
 		} else {
 			d.Visibility = work
 		}
+		p.noEffect("the queues of workflows are Lazuli's own", "controlQueueBatchSize", "FetchLargeMessagesAutomatically",
+			"QueueClientMessageEncoding", "useLegacyPartitionManagement", "useTablePartitionManagement")
 		p.refuseUnread()
 	}
-	for _, name := range []string{"extendedSessionsEnabled", "useAppLease"} {
-		if s.boolean(name, false) {
-			s.fail(name, "true is not supported")
-		}
-	}
+	s.noEffect("it is for .NET", "extendedSessionsEnabled", "extendedSessionIdleTimeoutInSeconds")
+	s.noEffect("it is for Application Insights", "tracing")
+	s.noEffect("a stop lets running functions end in any case", "useGracefulShutdown")
+	s.noEffect("any app that names the hub takes part in its work", "useAppLease")
 	s.refuseUnread()
 	return d
 }

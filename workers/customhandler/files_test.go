@@ -65,6 +65,38 @@ func FuzzPlainJSON(f *testing.F) {
 
 const queueFunction = `{"bindings": [{"type": "queueTrigger", "direction": "in", "name": "item", "queueName": "in-queue"}]}`
 
+// A host.json with all sections that Azure's pages show is taken, and what it has to say without an effect is told.
+func TestSettingsWithoutEffect(t *testing.T) {
+	t.Parallel()
+	failed, said := load(t, map[string]string{"q/function.json": queueFunction, "host.json": `{"version": "2.0",
+		"customHandler": {"description": {"defaultExecutablePath": "x"}},
+		"extensions": {
+			"http": {"dynamicThrottlesEnabled": true, "hsts": {"isEnabled": true, "maxAge": "10"}},
+			"durableTask": {"storageProvider": {"controlQueueBatchSize": 32, "partitionCount": 3},
+				"tracing": {"traceReplayEvents": false}, "extendedSessionsEnabled": true, "useAppLease": true}},
+		"aggregator": {"batchSize": 1000, "flushTimeout": "00:00:30"},
+		"concurrency": {"dynamicConcurrencyEnabled": true, "snapshotPersistenceEnabled": true},
+		"extensionBundle": {"id": "Microsoft.Azure.Functions.ExtensionBundle", "version": "[4.0.0, 5.0.0)"},
+		"functionTimeout": "00:05:00", "managedDependency": {"enabled": true}, "telemetryMode": "OpenTelemetry",
+		"healthMonitor": {"enabled": true, "healthCheckInterval": "00:00:10"},
+		"logging": {"fileLoggingMode": "debugOnly", "logLevel": {"Function.MyFunction": "Information", "default": "None"},
+			"applicationInsights": {"samplingSettings": {"isEnabled": true}}},
+		"singleton": {"lockPeriod": "00:00:15", "listenerLockPeriod": "00:01:00", "lockAcquisitionTimeout": "00:01:00"},
+		"watchDirectories": ["Shared", "Test"], "watchFiles": ["myFile.txt"]}`})
+	if failed != "" {
+		t.Fatal(failed)
+	}
+	for _, name := range []string{"extensions.http.dynamicThrottlesEnabled", "extensions.http.hsts",
+		"extensions.durableTask.storageProvider.controlQueueBatchSize", "extensions.durableTask.tracing",
+		"extensions.durableTask.extendedSessionsEnabled", "extensions.durableTask.useAppLease", "aggregator", "concurrency.dynamicConcurrencyEnabled", "extensionBundle",
+		"telemetryMode", "healthMonitor", "logging.fileLoggingMode", "logging.applicationInsights",
+		"singleton.lockAcquisitionTimeout", "watchDirectories", "watchFiles"} {
+		if !strings.Contains(said, "host.json: "+name+" has no effect here") {
+			t.Errorf("nothing is said of %s: %s", name, said)
+		}
+	}
+}
+
 // load reads a folder and returns the error's text and the warnings and notes.
 func load(t *testing.T, files map[string]string, environ ...string) (string, string) {
 	t.Helper()
@@ -110,11 +142,8 @@ func TestMistakesAreNamed(t *testing.T) {
 			"host.json: extensions.queues.visibilityTimeout: 10, which is 240h0m0s, is not within"},
 		{"old layout", with(`"queues": {"batchSize": 1}`),
 			"host.json: queues: not supported: this is the layout of version 1"},
-		{"watched", with(`"watchDirectories": ["x"]`), "host.json: watchDirectories: not supported"},
-		{"throttles", with(`"extensions": {"http": {"dynamicThrottlesEnabled": true}}`),
-			"host.json: extensions.http.dynamicThrottlesEnabled: not supported"},
-		{"concurrency", with(`"concurrency": {"dynamicConcurrencyEnabled": true}`),
-			"host.json: concurrency.dynamicConcurrencyEnabled: not supported"},
+		{"entities", with(`"extensions": {"durableTask": {"maxEntityOperationBatchSize": 50}}`),
+			"host.json: extensions.durableTask.maxEntityOperationBatchSize: not supported"},
 		{"level", with(`"logging": {"logLevel": {"default": "Loud"}}`),
 			`host.json: logging.logLevel.default: "Loud" is not one of`},
 		{"timeout", with(`"functionTimeout": "soon"`), "host.json: functionTimeout:"},

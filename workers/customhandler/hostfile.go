@@ -154,13 +154,11 @@ func readHostFile(r *report, dir string, s *settings, languages LanguageWorkers)
 		singleton.done()
 	}
 	if c := file.object("concurrency"); c != nil {
-		if c.boolean("dynamicConcurrencyEnabled", false) {
-			c.fail("dynamicConcurrencyEnabled", "not supported: set extensions.queues.batchSize and newBatchThreshold")
-		}
-		c.noEffect("dynamic concurrency is not supported", "snapshotPersistenceEnabled")
+		c.noEffect("the limits are those of extensions.queues and extensions.blobs", "dynamicConcurrencyEnabled",
+			"snapshotPersistenceEnabled")
 		c.done()
 	}
-	file.refuse("files are not watched; start again after a change", "watchDirectories", "watchFiles")
+	file.noEffect("all files of the folder are watched, with --watch", "watchDirectories", "watchFiles")
 	file.refuse("this is the layout of version 1; move it below extensions", "queues", "http", "serviceBus", "eventHub",
 		"blobs")
 	file.noEffect("it configures a service of Azure", "applicationInsights", "aggregator", "healthMonitor",
@@ -317,12 +315,8 @@ func (h *hostFile) readExtensions(s *section, app *settings, mcp bool) {
 		headers:        map[string]string{},
 	}
 	if web != nil {
-		if web.boolean("dynamicThrottlesEnabled", false) {
-			web.fail("dynamicThrottlesEnabled", "not supported: set maxConcurrentRequests and maxOutstandingRequests")
-		}
-		if hsts := web.object("hsts"); hsts != nil && hsts.boolean("isEnabled", false) {
-			hsts.fail("isEnabled", "not supported: the host does not serve HTTPS")
-		}
+		web.noEffect("it looks at counters of App Service, which a developer's machine lacks", "dynamicThrottlesEnabled")
+		web.noEffect("the header is for responses over HTTPS, and the host serves HTTP", "hsts")
 		if headers := web.object("customHeaders"); headers != nil {
 			for _, m := range headers.members {
 				h.http.headers[m.name], _ = headers.scalar(m.name)
