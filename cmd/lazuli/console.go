@@ -17,15 +17,18 @@ import (
 type consoleHandler struct {
 	out   io.Writer
 	mu    *sync.Mutex // guards out
+	least slog.Level
 	attrs []slog.Attr
 	group string // of the names of attributes, with a dot at its end
 }
 
-func newConsoleHandler(w io.Writer) slog.Handler { return &consoleHandler{out: w, mu: &sync.Mutex{}} }
+func newConsoleHandler(w io.Writer, least slog.Level) slog.Handler {
+	return &consoleHandler{out: w, mu: &sync.Mutex{}, least: least}
+}
 
 // Enabled implements slog.Handler.
 func (h *consoleHandler) Enabled(_ context.Context, level slog.Level) bool {
-	return level >= slog.LevelInfo
+	return level >= h.least
 }
 
 // WithAttrs implements slog.Handler.
@@ -49,7 +52,7 @@ func (h *consoleHandler) WithGroup(name string) slog.Handler {
 func (h *consoleHandler) Handle(_ context.Context, r slog.Record) error {
 	var b strings.Builder
 	b.WriteString("[" + r.Time.UTC().Format("2006-01-02T15:04:05.000Z") + "] ")
-	if r.Level > slog.LevelInfo {
+	if r.Level != slog.LevelInfo {
 		b.WriteString(r.Level.String() + " ")
 	}
 	b.WriteString(r.Message)

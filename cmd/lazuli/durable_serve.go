@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 
 	"github.com/spf13/cobra"
 
@@ -34,7 +35,7 @@ lazuli serve --durable does so inside the server.`,
 		if err != nil {
 			return err
 		}
-		log, err := workerLog(cmd.ErrOrStderr(), *logFormat)
+		log, err := workerLog(cmd.ErrOrStderr(), *logFormat, slog.LevelInfo)
 		if err != nil {
 			return usageError{err}
 		}

@@ -7,7 +7,9 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -36,7 +38,8 @@ func newFuncCommand(m *Main) *cobra.Command {
 		Version: customhandler.HostVersion,
 	}
 	cmd.SetVersionTemplate("{{.Version}}\n")
-	cmd.AddCommand(newFuncInitCommand(), newFuncNewCommand(), newFuncStartCommand(m), newFuncHostCommand(m))
+	cmd.AddCommand(newFuncInitCommand(), newFuncNewCommand(), newFuncStartCommand(m), newFuncHostCommand(m),
+		newFuncExtensionsCommand())
 	return cmd
 }
 
@@ -45,6 +48,18 @@ func newFuncHostCommand(m *Main) *cobra.Command {
 	cmd := &cobra.Command{Use: "host", Short: "The same as func start: func host start", Args: cobra.NoArgs, Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	cmd.AddCommand(newFuncStartCommand(m))
+	return cmd
+}
+
+// newFuncExtensionsCommand makes `lazuli func extensions install`, which scripts of package.json call.
+func newFuncExtensionsCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "extensions", Short: "Nothing to install: bindings are built in", Hidden: true,
+		Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	cmd.AddCommand(&cobra.Command{Use: "install", Short: cmd.Short, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "bindings are built in: nothing is to be installed")
+			return err
+		}})
 	return cmd
 }
 
@@ -61,6 +76,10 @@ type funcFlags struct {
 	keys      string
 	storage   bool
 	watch     bool
+	verbose   bool
+	cors      string
+
+	corsCredentials, enableAuth bool
 }
 
 // defaultFuncPort is the Core Tools' port.
@@ -84,15 +103,30 @@ its messages are delivered again when their leases end.`,
 		Example: `  lazuli func start
   lazuli func start examples/functions/python --port 7072
   curl -d '{"input": "a message"}' http://localhost:7071/admin/functions/QueueTrigger`,
-		Args: cobra.MaximumNArgs(1),
 	}
 	connection := overrideFlag(cmd, "the settings of the functions")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if cmd.Flags().Changed("functions") { // Core Tools take names separated by spaces.
+			args = slices.DeleteFunc(args, func(name string) bool {
+				info, err := os.Stat(name)
+				if err == nil && info.IsDir() {
+					return false
+				}
+				f.functions = append(f.functions, name)
+				return true
+			})
+		}
+		if len(args) > 1 {
+			return usageError{errors.New("give one folder")}
+		}
 		if len(args) == 1 {
-			if cmd.Flags().Changed("dir") {
+			if cmd.Flags().Changed("dir") || cmd.Flags().Changed("script-root") {
 				return usageError{errors.New("give the folder as the argument or with --dir, not both")}
 			}
 			f.dir = args[0]
+		}
+		if f.enableAuth && f.keys == "" {
+			f.keys = filepath.Join(f.dir, storageFolder, "keys.json")
 		}
 		return runFunc(cmd, m.Environ, connection(), f)
 	}
@@ -119,12 +153,23 @@ its messages are delivered again when their leases end.`,
 		"serve storage as well, on ports 10000 to 10002, with the data in the app's folder "+storageFolder)
 	fl.BoolVar(&f.watch, "watch", false, "start the app again when its files change")
 	fl.StringVar(&f.logFormat, "log-format", "console", "console, the lines of Core Tools; text or json")
+	fl.BoolVar(&f.verbose, "verbose", false, "log in detail what the host itself does")
+	fl.StringVar(&f.cors, "cors", "",
+		"origins whose pages may call functions, separated by commas, or * (default: Host.CORS of local.settings.json)")
+	fl.BoolVar(&f.corsCredentials, "cors-credentials", false, "let these pages send cookies")
+	// Those of Core Tools that scripts and editors give. Apps are never built.
+	fl.BoolVar(&f.enableAuth, "enableAuth", false, "the same as --keys .lazuli/keys.json in the app's folder")
+	fl.Bool("no-build", false, "apps are never built")
+	fl.StringVar(&f.dir, "script-root", ".", "the same as --dir")
+	for _, name := range []string{"enableAuth", "no-build", "script-root"} {
+		fl.Lookup(name).Hidden = true
+	}
 	return cmd
 }
 
 // runFunc runs until the command's context is done.
 func runFunc(cmd *cobra.Command, environ []string, connectionString string, f funcFlags) (failed error) {
-	log, err := workerLog(cmd.ErrOrStderr(), f.logFormat)
+	log, err := workerLog(cmd.ErrOrStderr(), f.logFormat, slog.LevelDebug-4) // host.json has the levels
 	if err != nil {
 		return usageError{err}
 	}
@@ -181,6 +226,7 @@ func runApp(ctx context.Context, cmd *cobra.Command, environ []string, connectio
 		Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr(), Lease: f.lease, DrainTimeout: f.drain,
 		Middleware: []workers.Middleware{otelfunc.Middleware()}, Durable: durablefunc.Runtime{},
 		Workers: languageworker.Runtime{Python: f.python, Debug: f.debug}, Keys: f.keys,
+		Verbose: f.verbose, CORS: f.cors, CORSCredentials: f.corsCredentials,
 	})
 	if err != nil {
 		return usageError{errors.Join(fmt.Errorf("func start: %w", err), l.Close())}

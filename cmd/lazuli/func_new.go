@@ -19,22 +19,25 @@ import (
 )
 
 // templates are the files of new apps and functions: any/ for each app, LANGUAGE/app/ for those of a language, and a
-// file of LANGUAGE/ for each trigger. In them FOLDER, LANGUAGE and NAME stand for the app's folder, its
-// FUNCTIONS_WORKER_RUNTIME and the function's name.
+// file of LANGUAGE/ for each trigger. In them FOLDER, LANGUAGE, NAME and LEVEL stand for the app's folder, its
+// FUNCTIONS_WORKER_RUNTIME, the function's name and its access level.
 //
 //go:embed templates
 var templates embed.FS
 
 // funcLanguages are the languages with templates.
-var funcLanguages = []struct{ name, runtime, extension, install string }{
-	{"javascript", "node", ".js", "npm install"},
-	{"typescript", "node", ".ts", "npm install"},
-	{"python", "python", ".py", "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt grpcio protobuf && " +
+var funcLanguages = []funcLanguage{
+	{"javascript", "node", "V4", ".js", "npm install"},
+	{"typescript", "node", "V4", ".ts", "npm install"},
+	{"python", "python", "V2", ".py", "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt grpcio protobuf && " +
 		".venv/bin/pip install --ignore-requires-python --no-deps azure-functions-runtime"},
 }
 
+type funcLanguage struct{ name, runtime, model, extension, install string }
+
 func newFuncInitCommand() *cobra.Command {
-	var language, runtime string
+	var language, runtime, model string
+	var short []*bool // --python for --language python, as Core Tools have it
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "init [FOLDER]",
@@ -49,9 +52,18 @@ replaces them.`,
 			if len(args) == 1 {
 				dir = args[0]
 			}
+			for i, given := range short {
+				if *given {
+					language = funcLanguages[i].name
+				}
+			}
 			l, err := chosenLanguage(language, runtime)
 			if err != nil {
 				return usageError{err}
+			}
+			if own := funcLanguages[l].model; model != "" && !strings.EqualFold(model, own) {
+				return usageError{fmt.Errorf("func init: --model %s: the templates for %s are of model %s", model,
+					funcLanguages[l].name, own)}
 			}
 			return initApp(cmd, dir, l, force)
 		},
@@ -59,6 +71,13 @@ replaces them.`,
 	fl := cmd.Flags()
 	fl.StringVar(&language, "language", "", "python, javascript or typescript")
 	fl.StringVar(&runtime, "worker-runtime", "", "as for Core Tools: python, node, or a language")
+	fl.StringVar(&model, "model", "", "as for Core Tools: V2 for Python, V4 for JavaScript and TypeScript")
+	for _, l := range funcLanguages {
+		short = append(short, fl.Bool(l.name, false, "the same as --language "+l.name))
+	}
+	for _, name := range []string{"model", "python", "javascript", "typescript"} {
+		fl.Lookup(name).Hidden = true
+	}
 	fl.BoolVar(&force, "force", false, "replace files that exist")
 	return cmd
 }
@@ -157,7 +176,7 @@ func templateNames() string {
 }
 
 func newFuncNewCommand() *cobra.Command {
-	var name, template, dir string
+	var name, template, level, dir string
 	cmd := &cobra.Command{
 		Use:   "new [NAME]",
 		Short: "Add a function to an app",
@@ -169,7 +188,7 @@ The templates are ` + templateNames() + `; their names in Core Tools, such as "H
 			if len(args) == 1 {
 				name = args[0]
 			}
-			text, err := newFunction(dir, name, template)
+			text, err := newFunction(dir, name, template, level)
 			if err != nil {
 				return usageError{fmt.Errorf("func new: %w", err)}
 			}
@@ -180,13 +199,15 @@ The templates are ` + templateNames() + `; their names in Core Tools, such as "H
 	fl := cmd.Flags()
 	fl.StringVarP(&name, "name", "n", "", "name of the function")
 	fl.StringVarP(&template, "template", "t", "", "template: "+templateNames())
+	fl.StringVarP(&level, "authlevel", "a", "function",
+		"who may call an HTTP function where keys are asked for: anonymous, function or admin")
 	fl.StringVar(&dir, "dir", ".", "folder of the function app")
 	return cmd
 }
 
 // newFunction writes a function and says what it has done.
-func newFunction(dir, name, template string) (string, error) {
-	language := slices.IndexFunc(funcLanguages, func(l struct{ name, runtime, extension, install string }) bool {
+func newFunction(dir, name, template, level string) (string, error) {
+	language := slices.IndexFunc(funcLanguages, func(l funcLanguage) bool {
 		switch l.name {
 		case "python":
 			return isFile(dir, "function_app.py")
@@ -221,7 +242,13 @@ func newFunction(dir, name, template string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text := strings.ReplaceAll(string(raw), "NAME", name)
+	if level = strings.ToLower(level); !slices.Contains([]string{"anonymous", "function", "admin"}, level) {
+		return "", fmt.Errorf("--authlevel is %q, not anonymous, function or admin", level)
+	}
+	if l.name == "python" {
+		level = strings.ToUpper(level)
+	}
+	text := strings.NewReplacer("NAME", name, "LEVEL", level).Replace(string(raw))
 	target := filepath.Join(dir, "src", "functions", name+l.extension)
 	needs := ""
 	switch {

@@ -46,7 +46,7 @@ func TestFuncNew(t *testing.T) {
 				}
 				text, err := os.ReadFile(path)
 				texts += string(text)
-				for _, placeholder := range []string{"FOLDER", "LANGUAGE", "NAME"} {
+				for _, placeholder := range []string{"FOLDER", "LANGUAGE", "NAME", "LEVEL"} {
 					if strings.Contains(string(text), placeholder) {
 						t.Errorf("%s has the placeholder %s", path, placeholder)
 					}
@@ -77,6 +77,8 @@ func TestFuncNewRefuses(t *testing.T) {
 		{[]string{"init", empty, "--language", "cobol"}, `no language is called "cobol"`},
 		{[]string{"new", "A", "-t", "http", "--dir", empty}, "make one by `lazuli func init"},
 		{[]string{"new", "A", "-t", "sql", "--dir", app}, "--template is one of http, queue, blob, timer, durable"},
+		{[]string{"new", "A", "-t", "http", "-a", "all", "--dir", app}, `--authlevel is "all", not anonymous`},
+		{[]string{"init", empty, "--python", "--model", "V1"}, "are of model V2"},
 		{[]string{"new", "../A", "-t", "http", "--dir", app}, "is not a name for a function"},
 		{[]string{"new", "-t", "http", "--dir", app}, "is not a name for a function"},
 	} {
@@ -139,6 +141,33 @@ func TestFuncWatch(t *testing.T) {
 		}
 	case <-time.After(patience):
 		t.Fatal("the change was not seen")
+	}
+}
+
+// The commands of Azure's quickstarts for Core Tools do the same here.
+func TestFuncOfCoreTools(t *testing.T) {
+	for _, language := range []string{"python", "javascript", "typescript"} {
+		dir := filepath.Join(t.TempDir(), "LocalFunctionProj")
+		if code, out := runFuncVerb(t, "init", dir, "--"+language); code != 0 {
+			t.Fatal(out)
+		}
+		code, out := runFuncVerb(t, "new", "--name", "HttpExample", "--template", "HTTP trigger", "--authlevel", "anonymous",
+			"--dir", dir)
+		if code != 0 {
+			t.Fatal(out)
+		}
+		file := map[string]string{"python": "function_app.py", "javascript": "src/functions/HttpExample.js",
+			"typescript": "src/functions/HttpExample.ts"}[language]
+		text, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), "AuthLevel.ANONYMOUS") && !strings.Contains(string(text), "'anonymous'") {
+			t.Errorf("%s: %s", language, text)
+		}
+	}
+	if code, out := runFuncVerb(t, "extensions", "install"); code != 0 {
+		t.Error(out)
 	}
 }
 

@@ -105,10 +105,11 @@ func TestFuncStartRefuses(t *testing.T) {
 			"--host is open to everyone who can reach 0.0.0.0, which is not a loopback address: give --keys FILE"},
 		{"no such function", []string{"--dir", funcApp(t), "--functions", "none"},
 			`no function is called "none"; there are: Hello, Other`},
+		{"names with spaces", []string{funcApp(t), "--functions", "Hello", "Other", "none"}, `no function is called "none"`},
 		{"connection string", []string{"--dir", funcApp(t), "--connection-string", "nonsense"}, "connection string"},
 		{"log format", []string{"--log-format", "xml"}, "not text, json or console"},
 		{"folder", []string{"somewhere"}, "somewhere does not exist"},
-		{"two folders", []string{"somewhere", "else"}, "2 arguments were given"},
+		{"two folders", []string{"somewhere", "else"}, "give one folder"},
 		{"folder twice", []string{"somewhere", "--dir", "else"}, "as the argument or with --dir, not both"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

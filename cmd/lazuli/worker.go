@@ -102,7 +102,7 @@ func runWorker(ctx context.Context, stderr io.Writer, connectionString string, f
 				strings.Join(config.RoleNames, ", "))}
 		}
 	}
-	log, err := workerLog(stderr, f.logFormat)
+	log, err := workerLog(stderr, f.logFormat, slog.LevelInfo)
 	if err != nil {
 		return usageError{err}
 	}
@@ -166,14 +166,15 @@ func startTraces(ctx context.Context, service string, log *slog.Logger) (stop fu
 	}, nil
 }
 
-func workerLog(w io.Writer, format string) (*slog.Logger, error) {
+func workerLog(w io.Writer, format string, least slog.Level) (*slog.Logger, error) {
+	o := &slog.HandlerOptions{Level: least}
 	switch format {
 	case "text":
-		return slog.New(slog.NewTextHandler(w, nil)), nil
+		return slog.New(slog.NewTextHandler(w, o)), nil
 	case "json":
-		return slog.New(slog.NewJSONHandler(w, nil)), nil
+		return slog.New(slog.NewJSONHandler(w, o)), nil
 	case "console":
-		return slog.New(newConsoleHandler(w)), nil
+		return slog.New(newConsoleHandler(w, least)), nil
 	}
 	return nil, fmt.Errorf("--log-format is %q, not text, json or console", format)
 }

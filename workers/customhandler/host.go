@@ -30,13 +30,20 @@ type Config struct {
 	ConnectionString string
 	// Functions are the names of those to run; none means all.
 	Functions []string
-	// Logger receives the host's records and what functions return as Logs. Nil means slog.Default().
+	// Logger receives the host's records and those of functions, of the levels that host.json wants: its handler must not
+	// leave out some itself. Nil means slog.Default().
 	Logger *slog.Logger
 	// Stdout and Stderr receive the handler's output, each line prefixed with "handler | ". Nil discards it.
 	Stdout, Stderr io.Writer
 	// Lease is the time that a queue message stays hidden after the death of this process; 0 means the default of package
 	// workers.
 	Lease time.Duration
+	// Verbose: the records of the host itself include those for debugging, unless host.json has a level for Host.
+	Verbose bool
+	// CORS are origins whose pages may call functions, separated by commas, in place of those of local.settings.json; with
+	// CORSCredentials they may send cookies.
+	CORS            string
+	CORSCredentials bool
 	// DrainTimeout is the time that invocations may take to end at a stop; 0 means the default of package workers.
 	DrainTimeout time.Duration
 	// Middleware wraps every invocation, whatever triggered it; the first is outermost.
@@ -114,7 +121,7 @@ func Load(ctx context.Context, c Config) (*Host, error) {
 	}
 	h := &Host{
 		keys: keys, durableSecret: rand.Text(),
-		project: p, config: c, log: c.Logger, accounts: map[string]*workers.Storage{},
+		project: p, config: c, log: slog.New(leveled{c.Logger.Handler(), p.host.levels}), accounts: map[string]*workers.Storage{},
 		past: past{functions: map[string]*functionPast{}},
 		client: &http.Client{
 			Transport: &http.Transport{MaxIdleConnsPerHost: 256, IdleConnTimeout: idleConnection, DisableCompression: true},
@@ -123,7 +130,7 @@ func Load(ctx context.Context, c Config) (*Host, error) {
 			},
 		},
 	}
-	h.process = newProcess(p.host.handler, p.settings.values, c.Logger, c.Stdout, c.Stderr)
+	h.process = newProcess(p.host.handler, p.settings.values, h.log, c.Stdout, c.Stderr)
 	h.keep = h.process.run
 	h.invoker = handlerInvoker{h}
 	if p.worker != nil {
@@ -131,7 +138,7 @@ func Load(ctx context.Context, c Config) (*Host, error) {
 	}
 	h.hard, h.giveUp = context.WithCancelCause(context.Background())
 	config := workers.Config{
-		Connections: h.connections(), HostID: p.hostID(), Logger: c.Logger, DrainTimeout: c.DrainTimeout,
+		Connections: h.connections(), HostID: p.hostID(), Logger: h.log, DrainTimeout: c.DrainTimeout,
 		LockPeriod: p.host.lock,
 	}
 	if h.durable, err = h.openDurable(); err != nil {

@@ -1,6 +1,7 @@
 package customhandler
 
 import (
+	"context"
 	"log/slog"
 	"maps"
 	"os"
@@ -104,6 +105,30 @@ func (l logLevels) enabled(category string, level slog.Level) bool {
 		return level >= least
 	}
 	return level >= slog.LevelInfo
+}
+
+// hostCategory is the category of the host's own records.
+const hostCategory = "host"
+
+// leveled passes on the records of the host itself that host.json wants.
+type leveled struct {
+	slog.Handler
+	levels logLevels
+}
+
+// Enabled implements slog.Handler.
+func (l leveled) Enabled(ctx context.Context, level slog.Level) bool {
+	return l.levels.enabled(hostCategory, level) && l.Handler.Enabled(ctx, level)
+}
+
+// WithAttrs implements slog.Handler.
+func (l leveled) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return leveled{l.Handler.WithAttrs(attrs), l.levels}
+}
+
+// WithGroup implements slog.Handler.
+func (l leveled) WithGroup(name string) slog.Handler {
+	return leveled{l.Handler.WithGroup(name), l.levels}
 }
 
 // least returns the least level that is logged for a category.

@@ -66,7 +66,7 @@ func (h *Host) newInvocation(ctx context.Context, f *function, reason string) *i
 			inv.trace.TraceParent = parent
 		}
 	}
-	inv.log = slog.New(keeper{h.log.Handler().WithAttrs([]slog.Attr{slog.String("function", f.name),
+	inv.log = slog.New(keeper{h.config.Logger.Handler().WithAttrs([]slog.Attr{slog.String("function", f.name),
 		slog.String("invocation_id", inv.id)}), inv.kept})
 	return inv
 }

@@ -45,7 +45,7 @@ func TestWrongOverridesNameTheSetting(t *testing.T) {
 			"64 is not a whole number from 1 to 32",
 		"AzureFunctionsJobHost__functions__7=q": "AzureFunctionsJobHost__functions__7: a " +
 			"list of 0 elements has no element 7",
-		"AzureFunctionsJobHost__concurrency__dynamicConcurrencyEnabled=true": "AzureFunctionsJobHost__concurrency__dynamicConcurrencyEnabled: not supported",
+		"AzureFunctionsJobHost__extensions__durableTask__useGrpc=true": "AzureFunctionsJobHost__extensions__durableTask__useGrpc: not supported",
 	} {
 		if got, _ := load(t, files, setting); !strings.Contains(got, says) {
 			t.Errorf("%s: %q, want an error saying %q", setting, got, says)

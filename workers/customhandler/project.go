@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,6 +45,14 @@ func loadProject(ctx context.Context, c Config) (_ *project, err error) {
 	var r report
 	p := &project{dir: dir, zone: time.UTC}
 	p.settings, p.local = readSettings(&r, dir, c.Environ)
+	if c.CORS != "" {
+		p.local.cors = origins(c.CORS)
+	}
+	p.local.corsCredentials = p.local.corsCredentials || c.CORSCredentials
+	if p.local.corsCredentials && slices.Contains(p.local.cors, "*") {
+		r.fail("local.settings.json: Host.CORSCredentials: needs origins by name in CORS or --cors, not *: browsers " +
+			"refuse the two together")
+	}
 	p.addLocalSettings(&r, c)
 	p.host, err = readHostFile(&r, dir, p.settings, c.Workers)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -51,6 +60,9 @@ func loadProject(ctx context.Context, c Config) (_ *project, err error) {
 	}
 	if err != nil {
 		return nil, errors.Join(append(r.errs, err)...)
+	}
+	if _, ok := p.host.levels[hostCategory]; !ok && c.Verbose {
+		p.host.levels[hostCategory] = slog.LevelDebug
 	}
 	if v, ok := p.settings.get("FUNCTIONS_WORKER_RUNTIME"); ok && p.host.runtime == "" && !strings.EqualFold(v, "custom") {
 		r.warn("FUNCTIONS_WORKER_RUNTIME is %q; custom handlers are run all the same, as if it were custom", v)

@@ -95,20 +95,23 @@ func readSettings(r *report, dir string, environ []string) (*settings, localHost
 	}
 	if h := file.object("Host"); h != nil {
 		host.port = h.integer("LocalHttpPort", 0, 1, 65535)
-		for origin := range strings.SplitSeq(h.text("CORS", ""), ",") {
-			if origin = strings.TrimSuffix(strings.TrimSpace(origin), "/"); origin != "" {
-				host.cors = append(host.cors, origin)
-			}
-		}
+		host.cors = origins(h.text("CORS", ""))
 		host.corsCredentials = h.boolean("CORSCredentials", false)
-		if host.corsCredentials && slices.Contains(host.cors, "*") {
-			h.fail("CORSCredentials", "needs origins by name in CORS, not *: browsers refuse the two together")
-		}
 		h.done()
 	}
 	file.noEffect("functions that use a database bring their own client", "ConnectionStrings")
 	file.done()
 	return s, host
+}
+
+// origins splits a list of origins.
+func origins(list string) (split []string) {
+	for origin := range strings.SplitSeq(list, ",") {
+		if origin = strings.TrimSuffix(strings.TrimSpace(origin), "/"); origin != "" {
+			split = append(split, origin)
+		}
+	}
+	return split
 }
 
 // connection returns the connection string that a binding's "connection" names: the setting itself, or with the prefix

@@ -259,6 +259,8 @@ func (w *testWorker) invoke(r *rpc.InvocationRequest) *rpc.InvocationResponse {
 	out := &rpc.ParameterBinding{Name: "out", RpcData: &rpc.ParameterBinding_Data{Data: text(item)}}
 	w.send(&rpc.StreamingMessage{Content: &rpc.StreamingMessage_RpcLog{RpcLog: &rpc.RpcLog{
 		InvocationId: r.InvocationId, Level: rpc.RpcLog_Warning, Message: fmt.Sprint("a word from ", name)}}})
+	w.send(&rpc.StreamingMessage{Content: &rpc.StreamingMessage_RpcLog{RpcLog: &rpc.RpcLog{
+		InvocationId: r.InvocationId, Level: rpc.RpcLog_Debug, Message: fmt.Sprint("a detail of ", name)}}})
 	switch name {
 	case "copy":
 		response.ReturnValue = text(item)
@@ -361,7 +363,8 @@ func run(t testing.TB, c customhandler.Config) *running {
 		c.ConnectionString = lazulitest.Start(t).ConnectionString()
 	}
 	log := &testlog.Buffer{}
-	c.Logger, c.Stdout, c.Stderr = slog.New(slog.NewTextHandler(log, nil)), log, log
+	c.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug - 4}))
+	c.Stdout, c.Stderr = log, log
 	h, err := customhandler.Load(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)

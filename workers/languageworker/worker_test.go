@@ -169,6 +169,31 @@ func TestAppsThatCannotStart(t *testing.T) {
 }
 
 // The processes are asked for their state, and one that does not answer has none.
+func TestLogLevels(t *testing.T) {
+	t.Parallel()
+	storage := lazulitest.Start(t).ConnectionString()
+	for levels, want := range map[string][3]bool{ // the host's records, a warning and a detail of the function
+		`{}`:                                     {true, true, false},
+		`{"Function": "Debug", "Host": "Error"}`: {false, true, true},
+		`{"default": "Warning"}`:                 {false, true, false},
+		`{"default": "None", "Function.pid": "Trace", "Host": "Trace"}`: {true, true, true},
+		`{"Function.pid": "Error", "Function": "Trace"}`:                {true, false, false},
+	} {
+		r := run(t, config(t, storage, "", map[string]string{"host.json": `{"version": "2.0", "logging": {"logLevel": ` +
+			levels + `}}`}))
+		check.Eventually(t, func() bool { return strings.Contains(r.log.String(), "the worker is ready") }, "a worker")
+		if response, body := r.get(t, "/api/pid", ""); response.StatusCode != 200 {
+			t.Fatal(response.StatusCode, body)
+		}
+		for i, line := range []string{"msg=listening", `level=WARN msg="a word from pid"`,
+			`level=DEBUG msg="a detail of pid"`} {
+			if got := strings.Contains(r.log.String(), line); got != want[i] {
+				t.Errorf("%s: %s: %v", levels, line, got)
+			}
+		}
+	}
+}
+
 func TestProcesses(t *testing.T) {
 	t.Parallel()
 	for _, special := range []string{"status", "mute"} {

@@ -306,6 +306,8 @@ def main():
     parser.add_argument("--grpcMaxMessageLength", dest="max_message", type=int, default=-1)
     options, _ = parser.parse_known_args()
 
+    if sys.version_info < (3, 10):
+        say("Python %d.%d at %s is too old: Python 3.10 or newer runs functions" % (*sys.version_info[:2], sys.executable))
     script_root = os.getcwd()
     sys.path[:] = [script_root] + [p for p in sys.path if os.path.abspath(p or ".") != HERE]
     packages = os.path.join(script_root, ".python_packages", "lib", "site-packages")

@@ -2,7 +2,7 @@ const { app } = require('@azure/functions');
 
 app.http('NAME', {
     methods: ['GET', 'POST'],
-    authLevel: 'function',
+    authLevel: 'LEVEL',
     handler: async (request, context) => {
         const name = request.query.get('name') || (await request.text()) || 'world';
         context.log(`NAME was called by ${name}`);

@@ -2,7 +2,7 @@ import { app, HttpRequest, HttpResponseInit, InvocationContext } from '@azure/fu
 
 app.http('NAME', {
     methods: ['GET', 'POST'],
-    authLevel: 'function',
+    authLevel: 'LEVEL',
     handler: async (request: HttpRequest, context: InvocationContext): Promise<HttpResponseInit> => {
         const name = request.query.get('name') || (await request.text()) || 'world';
         context.log(`NAME was called by ${name}`);
