@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/workers/customhandler"
 )
 
 // consoleHandler writes records as Core Tools do: the time in brackets, then the message as it is, so that people can
@@ -53,7 +55,7 @@ func (h *consoleHandler) Handle(_ context.Context, r slog.Record) error {
 	var b strings.Builder
 	b.WriteString("[" + r.Time.UTC().Format("2006-01-02T15:04:05.000Z") + "] ")
 	if r.Level != slog.LevelInfo {
-		b.WriteString(r.Level.String() + " ")
+		b.WriteString(customhandler.LevelName(r.Level) + " ")
 	}
 	b.WriteString(r.Message)
 	attrs := slices.Clone(h.attrs)

@@ -107,6 +107,30 @@ func load(t *testing.T, files map[string]string, environ ...string) (string, str
 	return "", strings.Join(append(h.Warnings(), h.Notes()...), "\n")
 }
 
+// What is wrong with a function that is not to run does not keep the others from running.
+func TestFunctionsThatDoNotRun(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{"q/function.json": queueFunction, "bus/function.json": `{"bindings": [
+		{"type": "serviceBusTrigger", "direction": "in", "name": "letter", "queueName": "letters"}]}`}
+	const refused = `bus/function.json: bindings[0].type: "serviceBusTrigger" is not supported with direction in`
+	if got, _ := load(t, files); !strings.Contains(got, refused) || !strings.Contains(got, "(binding letter)") {
+		t.Errorf("the function runs: %q", got)
+	}
+	if got, _ := load(t, files, "AzureWebJobs.bus.Disabled=true"); got != "" {
+		t.Errorf("the function is disabled: %s", got)
+	}
+	h, err := Load(t.Context(), Config{Dir: folder(t, files), Functions: []string{"Q"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(h.Describe("localhost:1"), "|"); got != "q: queueTrigger in-queue|bus: disabled" {
+		t.Error(got)
+	}
+	if got := h.Status(t.Context()).Functions; len(got) != 2 || !got[1].Disabled || got[1].Trigger != "not supported" {
+		t.Errorf("%+v", got)
+	}
+}
+
 // Every mistake is reported with file and field.
 func TestMistakesAreNamed(t *testing.T) {
 	t.Parallel()

@@ -46,8 +46,9 @@ var (
 	bindingName  = lazyregexp.New(`^[A-Za-z][A-Za-z0-9_]*$`)
 )
 
-// readFunctions reads every folder of a project that has a function.json.
-func readFunctions(r *report, dir string, s *settings, h *hostFile) ([]*function, error) {
+// readFunctions reads every folder of a project that has a function.json, with read.
+func readFunctions(r *report, dir string, h *hostFile,
+	read func(own *report, file *section, name string) *function) ([]*function, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
@@ -57,13 +58,11 @@ func readFunctions(r *report, dir string, s *settings, h *hostFile) ([]*function
 		if info, err := os.Stat(filepath.Join(dir, e.Name())); err != nil || !info.IsDir() {
 			continue
 		}
-		where := e.Name() + "/function.json"
-		file, err := readSection(r, filepath.Join(dir, e.Name(), "function.json"), where)
+		where, own := e.Name()+"/function.json", &report{}
+		file, err := readSection(own, filepath.Join(dir, e.Name(), "function.json"), where)
 		switch {
 		case err == nil:
-			if f := readFunction(file, e.Name(), dir, s, h); f != nil {
-				list = append(list, f)
-			}
+			list = append(list, read(own, file, e.Name()))
 		case errors.Is(err, fs.ErrNotExist):
 		default:
 			r.errs = append(r.errs, err)

@@ -88,6 +88,17 @@ const (
 	levelNone     = slog.Level(100)
 )
 
+// LevelName returns the name of a level of a record.
+func LevelName(level slog.Level) string {
+	switch {
+	case level < slog.LevelDebug:
+		return "TRACE"
+	case level >= levelCritical:
+		return "CRITICAL"
+	}
+	return level.String()
+}
+
 // enabled reports whether a record of that level is to be logged for a category, such as "Function.Order.User": the
 // longest name that is the category or one of its parents decides.
 func (l logLevels) enabled(category string, level slog.Level) bool {

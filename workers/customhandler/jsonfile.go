@@ -36,6 +36,13 @@ func (r *report) warn(format string, args ...any) {
 	r.warnings = append(r.warnings, fmt.Sprintf(format, args...))
 }
 
+// add adds what another report has.
+func (r *report) add(o *report) {
+	r.errs = append(r.errs, o.errs...)
+	r.warnings = append(r.warnings, o.warnings...)
+	r.notes = append(r.notes, o.notes...)
+}
+
 // section is one JSON object of a file. Members are read by name in any letter case, as in .NET. done reports members
 // that were not read. A nil section has no members.
 type section struct {

@@ -90,8 +90,17 @@ func loadProject(ctx context.Context, c Config) (_ *project, err error) {
 
 // readFunctions returns the functions of the app: those that its language worker finds, or those of its folders.
 func (p *project) readFunctions(ctx context.Context, r *report, c Config) ([]*function, error) {
+	read := func(own *report, file *section, name string) *function {
+		f := readFunction(file, name, p.dir, p.settings, p.host)
+		if p.wanted(f, c.Functions) {
+			r.add(own)
+		} else if f.trigger == nil {
+			f.trigger = &binding{kind: "not supported"}
+		}
+		return f
+	}
 	if p.host.runtime == "" {
-		return readFunctions(r, p.dir, p.settings, p.host)
+		return readFunctions(r, p.dir, p.host, read)
 	}
 	if len(r.errs) > 0 {
 		return nil, errors.Join(r.errs...)
@@ -114,7 +123,7 @@ func (p *project) readFunctions(ctx context.Context, r *report, c Config) ([]*fu
 	p.worker = app
 	found, indexed := app.Functions()
 	if !indexed {
-		return readFunctions(r, p.dir, p.settings, p.host)
+		return readFunctions(r, p.dir, p.host, read)
 	}
 	var list []*function
 	for _, w := range found {
@@ -123,17 +132,17 @@ func (p *project) readFunctions(ctx context.Context, r *report, c Config) ([]*fu
 			text, err = json.Marshal(map[string]any{"bindings": w.Bindings, "retry": w.Retry})
 		}
 		var file *section
+		own := &report{}
 		if err == nil {
-			file, err = newSection(r, "function "+w.Name, "", text)
+			file, err = newSection(own, "function "+w.Name, "", text)
 		}
 		if err != nil {
 			r.fail("function %s: %v", w.Name, err)
 			continue
 		}
-		if f := readFunction(file, w.Name, p.dir, p.settings, p.host); f != nil {
-			f.source = w
-			list = append(list, f)
-		}
+		f := read(own, file, w.Name)
+		f.source = w
+		list = append(list, f)
 	}
 	return list, nil
 }
@@ -200,25 +209,33 @@ func (p *project) addLocalSettings(r *report, c Config) {
 	s.set("FUNCTIONS_APP_ROOT_PATH", p.dir)
 }
 
+// wanted reports whether a function is to run: it is not disabled, and in the lists of functions that there are. What is
+// wrong with others does not matter.
+func (p *project) wanted(f *function, only []string) bool {
+	return !f.disabled && (p.host.functions == nil || contains(p.host.functions, f.name)) &&
+		(len(only) == 0 || contains(only, f.name))
+}
+
+func contains(names []string, name string) bool {
+	return slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, name) })
+}
+
 // choose removes functions that are disabled, or not in a list of functions.
 func (p *project) choose(r *report, all []*function, only []string) {
 	names := make([]string, 0, len(all))
 	for _, f := range all {
 		names = append(names, f.name)
 	}
-	within := func(list []string, name string) bool {
-		return list == nil || slices.ContainsFunc(list, func(n string) bool { return strings.EqualFold(n, name) })
-	}
 	for _, name := range only {
-		if !within(names, name) {
+		if !contains(names, name) {
 			r.fail("no function is called %q; there are: %s", name, strings.Join(names, ", "))
 		}
 	}
 	for _, f := range all {
-		if f.disabled || !within(p.host.functions, f.name) || len(only) > 0 && !within(only, f.name) {
-			p.disabled = append(p.disabled, f)
-		} else {
+		if p.wanted(f, only) {
 			p.functions = append(p.functions, f)
+		} else {
+			p.disabled = append(p.disabled, f)
 		}
 	}
 	if len(all) == 0 && len(r.errs) == 0 {

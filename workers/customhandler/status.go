@@ -187,7 +187,7 @@ func (i *invocationPast) add(r slog.Record) {
 	})
 	text = cut(text)
 	i.logged += len(text)
-	i.Logs = append(i.Logs, LogRecord{r.Time, r.Level.String(), text})
+	i.Logs = append(i.Logs, LogRecord{r.Time, LevelName(r.Level), text})
 }
 
 // Status returns the state of the functions, and of the processes that run them.

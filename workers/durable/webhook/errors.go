@@ -35,6 +35,8 @@ func (e *apiError) write(w http.ResponseWriter) {
 		body := map[string]string{"Message": e.message}
 		if e.cause != nil {
 			body["ExceptionMessage"] = e.cause.Error()
+		} else if e.status == http.StatusBadRequest {
+			body["ExceptionMessage"] = e.message // azure-functions-durable for Python reports this one, and needs it
 		}
 		writeJSON(w, e.status, body)
 	}
