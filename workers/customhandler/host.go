@@ -121,8 +121,9 @@ func Load(ctx context.Context, c Config) (*Host, error) {
 	}
 	h := &Host{
 		keys: keys, durableSecret: rand.Text(),
-		project: p, config: c, log: slog.New(leveled{c.Logger.Handler(), p.host.levels}), accounts: map[string]*workers.Storage{},
-		past: past{functions: map[string]*functionPast{}},
+		project: p, config: c, log: slog.New(leveled{c.Logger.Handler(), p.host.levels}),
+		accounts: map[string]*workers.Storage{},
+		past:     past{functions: map[string]*functionPast{}},
 		client: &http.Client{
 			Transport: &http.Transport{MaxIdleConnsPerHost: 256, IdleConnTimeout: idleConnection, DisableCompression: true},
 			CheckRedirect: func(*http.Request, []*http.Request) error {

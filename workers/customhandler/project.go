@@ -209,8 +209,8 @@ func (p *project) addLocalSettings(r *report, c Config) {
 	s.set("FUNCTIONS_APP_ROOT_PATH", p.dir)
 }
 
-// wanted reports whether a function is to run: it is not disabled, and in the lists of functions that there are. What is
-// wrong with others does not matter.
+// wanted reports whether a function is to run: it is not disabled, and in the lists of functions that there are. What
+// is wrong with others does not matter.
 func (p *project) wanted(f *function, only []string) bool {
 	return !f.disabled && (p.host.functions == nil || contains(p.host.functions, f.name)) &&
 		(len(only) == 0 || contains(only, f.name))
