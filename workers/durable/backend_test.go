@@ -494,6 +494,35 @@ func (h *hub) breakLeases() {
 	}
 }
 
+// IDs have every character of UTF-8 that is neither a control character nor U+FFFE or U+FFFF, and are found by each of
+// their beginnings.
+func TestCharactersOfIDs(t *testing.T) {
+	t.Parallel()
+	h := newHub(t, lazulitest.Start(t), nil)
+	c := h.run(registry(t, map[string]task.Orchestrator{
+		"fine": func(*task.OrchestrationContext) (any, error) { return nil, nil }}, nil))
+	characters := []string{" ", "/", `\`, "#", "?", "'", `"`, "%", "+", "^", "&", "<", "é", "中", "\uD7FF", "\uFFFD", "😀",
+		"\U0010FFFF"}
+	for _, character := range characters {
+		ended(t, c, start(t, c, "fine", durable.StartOptions{InstanceID: "i" + character + "j"}), "Completed")
+	}
+	for _, character := range characters {
+		id := "i" + character + "j"
+		page, err := c.Query(t.Context(), durable.Query{Prefix: "i" + character})
+		check.OK(t, err)
+		if len(page.Instances) != 1 || page.Instances[0].ID != id {
+			t.Errorf("the prefix i%s finds %d instances", character, len(page.Instances))
+		}
+		check.OK(t, c.Purge(t.Context(), id))
+	}
+	for _, character := range []string{"\x00", "\n", "\u0085", "\uFFFE", "\uFFFF", "\xFF"} {
+		if _, err := c.Start(t.Context(), "fine", durable.StartOptions{
+			InstanceID: "i" + character}); !errors.Is(err, durable.ErrBadInstanceID) {
+			t.Errorf("the ID i%q: %v", character, err)
+		}
+	}
+}
+
 func TestQueryPages(t *testing.T) {
 	t.Parallel()
 	h := newHub(t, lazulitest.Start(t), nil)

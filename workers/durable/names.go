@@ -51,8 +51,8 @@ var ErrBadInstanceID = errors.New("durable: the instance ID cannot be used")
 // errEntityID means that the ID is one of an entity, and the call is for instances of workflows.
 var errEntityID = errors.New("it is the ID of an entity")
 
-// checkInstanceID returns ErrBadInstanceID unless the ID is 1 to 256 bytes of UTF-8 without control characters. IDs
-// that begin with @ are those of entities, as in Durable Functions.
+// checkInstanceID returns ErrBadInstanceID unless the ID is 1 to 256 bytes of UTF-8 without control characters, U+FFFE
+// and U+FFFF. IDs that begin with @ are those of entities, as in Durable Functions.
 // https://learn.microsoft.com/azure/azure-functions/durable/durable-functions-orchestrations#orchestration-identity
 func checkInstanceID(id string) error {
 	switch {
@@ -66,7 +66,7 @@ func checkInstanceID(id string) error {
 		return fmt.Errorf("%w: it begins with @: %w", ErrBadInstanceID, errEntityID)
 	}
 	for _, r := range id {
-		if unicode.IsControl(r) || r >= 0xFFFE {
+		if unicode.IsControl(r) || r == 0xFFFE || r == 0xFFFF {
 			return fmt.Errorf("%w: it contains the character %U", ErrBadInstanceID, r)
 		}
 	}
