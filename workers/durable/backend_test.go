@@ -2,10 +2,13 @@ package durable_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,12 +21,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/microsoft/durabletask-go/backend"
 	"github.com/microsoft/durabletask-go/task"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/link"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
+	"github.com/lazuli-storage/lazuli/workers/durable/internal/protocol"
 )
 
 // hub is a hub in an account of its own.
@@ -353,6 +359,34 @@ func TestContinueAsNewCleansUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	ended(t, c, "i", "Completed")
+}
+
+// The payload of a result that comes after its execution has ended by continuing as new is deleted.
+func TestLateResultLeavesNoPayload(t *testing.T) {
+	t.Parallel()
+	h := newHub(t, lazulitest.Start(t), nil)
+	c := h.run(registry(t, map[string]task.Orchestrator{"waits": func(ctx *task.OrchestrationContext) (any, error) {
+		return nil, ctx.WaitForSingleEvent("end", -1).Await(nil)
+	}}, nil))
+	id := start(t, c, "waits", durable.StartOptions{InstanceID: "i"})
+	_, err := c.WaitStart(t.Context(), id)
+	check.OK(t, err)
+	event, err := proto.Marshal(&protocol.HistoryEvent{EventId: -1, Timestamp: timestamppb.Now(),
+		EventType: &protocol.HistoryEvent_TaskCompleted{TaskCompleted: &protocol.TaskCompletedEvent{TaskScheduledId: 7}}})
+	check.OK(t, err)
+	const blob = "i/earlier/payload.gz"
+	h.account.PutBlob("test-largemessages", blob, "of no use")
+	text, err := json.Marshal(map[string]any{"v": 1, "instance": "i", "execution": "earlier", "scheduled": 7,
+		"type": "TaskCompleted", "event": event, "blob": blob, "field": "result"})
+	check.OK(t, err)
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(id))
+	_, err = h.account.Queues.NewQueueClient(fmt.Sprintf("test-control-%02d", hash.Sum32()%4)).
+		EnqueueMessage(t.Context(), string(text), nil)
+	check.OK(t, err)
+	check.Eventually(t, func() bool { return !slices.Contains(h.rowsOf("i"), "blob "+blob) }, "the payload is deleted")
+	check.OK(t, c.RaiseEvent(t.Context(), id, "end", ""))
+	ended(t, c, id, "Completed")
 }
 
 // A timer far beyond the longest delay of a message.

@@ -290,6 +290,13 @@ func (b *Backend) judge(ctx context.Context, w *session, h *history, list []*rec
 			item.postponed = append(item.postponed, r)
 		case drop:
 			item.dropped++
+			if fresh && r.Blob != "" && r.Execution != "" && f.h.started() && r.Execution != f.h.ExecutionID {
+				// It was written after the payloads of its execution were deleted.
+				if err := b.payloads.delete(ctx, r.Blob); err != nil {
+					b.log.Warn("cannot delete what an earlier execution has left", "instance", w.instance, "err",
+						sdkerr.Short(err))
+				}
+			}
 		}
 	}
 	return item, nil
@@ -315,14 +322,14 @@ func (b *Backend) fill(ctx context.Context, instance string, m *message) (verdic
 // substitute replaces the result of a task that cannot be read by a failure, so that the workflow does not wait without
 // a limit.
 func (b *Backend) substitute(m *message, reason error) bool {
-	at, failure := m.event.Timestamp.AsTime(), newFailure(payloadLost, reason.Error())
+	at, failure := m.event.Timestamp.AsTime(), NewFailure(payloadLost, reason.Error())
 	if c := extraOf(m.event).GetEntityOperationCompleted(); c != nil {
 		x, err := operationFailed(c.RequestId, failure)
 		if err != nil {
 			return false
 		}
 		x.Timestamp = m.event.Timestamp
-		if m.event, err = fromProtocol(x); err != nil {
+		if m.event, err = FromProtocol(x); err != nil {
 			return false
 		}
 		m.Blob, m.Field = "", ""
