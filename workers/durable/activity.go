@@ -169,7 +169,7 @@ func (b *Backend) GetActivityWorkItem(ctx context.Context) (*backend.ActivityWor
 		}
 		wi.Result = newEvent("taskFailed", -1, b.clock.Now())
 		x := wi.Result.GetTaskFailed()
-		x.TaskScheduledId, x.FailureDetails = m.event.EventId, newFailure(payloadLost, err.Error())
+		x.TaskScheduledId, x.FailureDetails = m.event.EventId, NewFailure(payloadLost, err.Error())
 		if err := b.CompleteActivityWorkItem(ctx, wi); err != nil {
 			return nil, err
 		}
@@ -233,7 +233,7 @@ func (b *Backend) CompleteActivityWorkItem(ctx context.Context, wi *backend.Acti
 	if err := b.checkPayload(e); err != nil {
 		e = newEvent("taskFailed", -1, b.clock.Now())
 		x := e.GetTaskFailed()
-		x.TaskScheduledId, x.FailureDetails = m.event.EventId, newFailure("PayloadTooLarge", err.Error())
+		x.TaskScheduledId, x.FailureDetails = m.event.EventId, NewFailure("PayloadTooLarge", err.Error())
 	}
 	if x := e.GetTaskCompleted(); x != nil {
 		x.TaskScheduledId = m.event.EventId

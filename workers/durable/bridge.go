@@ -4,8 +4,11 @@ import (
 	"errors"
 
 	"github.com/google/uuid"
+	"github.com/microsoft/durabletask-go/api"
 	"github.com/microsoft/durabletask-go/backend"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/lazuli-storage/lazuli/workers"
@@ -20,18 +23,43 @@ var ErrBadRequest = errors.New("durable: the request is not valid")
 // Clock returns the backend's clock.
 func (b *Backend) Clock() workers.Clock { return b.clock }
 
-// FromProtocol returns an event in the engine's form.
-func FromProtocol(x *protocol.HistoryEvent) (*Event, error) { return fromProtocol(x) }
-
 // Results returns the answer of a workflow's worker in the engine's form.
 func Results(answer proto.Message) (*backend.ExecutionResults, error) {
 	text, err := proto.Marshal(answer)
 	if err != nil {
 		return nil, err
 	}
+	return resultsOf(text)
+}
+
+// resultsOf reads an OrchestratorResponse.
+func resultsOf(text []byte) (*backend.ExecutionResults, error) {
 	r := &backend.ExecutionResults{}
 	fill(&r.Response)
 	return r, proto.Unmarshal(text, r.Response)
+}
+
+// NewRequest returns the request for a step of a workflow without its events. The SDK for .NET refuses entities without
+// their parameters, which ask it to leave messages in the order in which they come.
+func NewRequest(id api.InstanceID, execution string) *protocol.OrchestratorRequest {
+	r := &protocol.OrchestratorRequest{InstanceId: string(id), EntityParameters: &protocol.OrchestratorEntityParameters{
+		EntityMessageReorderWindow: durationpb.New(0)}}
+	if execution != "" {
+		r.ExecutionId = wrapperspb.String(execution)
+	}
+	return r
+}
+
+// AppendEvents writes events behind a message, as a repeated field of it: they stay as they are, without another copy
+// in memory.
+func AppendEvents(text []byte, field protowire.Number, events []*Event) (_ []byte, err error) {
+	for _, e := range events {
+		text = protowire.AppendVarint(protowire.AppendTag(text, field, protowire.BytesType), uint64(proto.Size(e)))
+		if text, err = (proto.MarshalOptions{UseCachedSize: true}).MarshalAppend(text, e); err != nil {
+			return nil, err
+		}
+	}
+	return text, nil
 }
 
 // WorkflowOf returns the name and version of the workflow that histories are of, and the ID of its execution.
@@ -51,20 +79,6 @@ func TaskTags(e *Event) map[string]string {
 	return tagsOf(e.GetTaskScheduled().ProtoReflect(), scheduledTags)
 }
 
-// EntityName returns the name in an entity's ID, "@name@key".
-func EntityName(id string) string { return entityName(id) }
-
-// StatusName returns a status as Durable Functions writes it.
-func StatusName(s Status) string { return statusText(s) }
-
-// NewFailure returns failure details of a kind with a message.
-func NewFailure(kind, message string) *backend.TaskFailureDetails { return newFailure(kind, message) }
-
-// FailureToProtocol converts failure details to the present protocol's.
-func FailureToProtocol(d *backend.TaskFailureDetails) (*protocol.TaskFailureDetails, error) {
-	return failureOf(d)
-}
-
 // FailureFromProtocol converts failure details from the present protocol's.
 func FailureFromProtocol(p *protocol.TaskFailureDetails) (*backend.TaskFailureDetails, error) {
 	text, err := proto.Marshal(p)
@@ -73,20 +87,6 @@ func FailureFromProtocol(p *protocol.TaskFailureDetails) (*backend.TaskFailureDe
 	}
 	d := &backend.TaskFailureDetails{}
 	return d, proto.Unmarshal(text, d)
-}
-
-func textValue(text *string) *wrapperspb.StringValue {
-	if text == nil {
-		return nil
-	}
-	return wrapperspb.String(*text)
-}
-
-func valueText(v *wrapperspb.StringValue) *string {
-	if v == nil {
-		return nil
-	}
-	return &v.Value
 }
 
 // RequestID returns the ID of an operation as workers get it: the SDK for .NET reads nothing but UUIDs. Others become
@@ -100,17 +100,17 @@ func RequestID(id string) string {
 
 // BatchToProtocol returns a batch of operations as the request to a worker.
 func BatchToProtocol(b *EntityBatch) *protocol.EntityBatchRequest {
-	r := &protocol.EntityBatchRequest{InstanceId: b.ID, EntityState: textValue(b.State)}
+	r := &protocol.EntityBatchRequest{InstanceId: b.ID, EntityState: protocol.Text(b.State)}
 	for _, o := range b.Operations {
 		r.Operations = append(r.Operations,
-			&protocol.OperationRequest{Operation: o.Name, RequestId: RequestID(o.ID), Input: textValue(o.Input)})
+			&protocol.OperationRequest{Operation: o.Name, RequestId: RequestID(o.ID), Input: protocol.Text(o.Input)})
 	}
 	return r
 }
 
 // BatchResult reads the answer of a worker. Time stamps of its actions that are zero mean at once.
 func BatchResult(r *protocol.EntityBatchResult) (*EntityResult, error) {
-	result := &EntityResult{State: valueText(r.EntityState)}
+	result := &EntityResult{State: protocol.TextOf(r.EntityState)}
 	var err error
 	for _, o := range r.Results {
 		one := EntityOperationResult{}
@@ -119,20 +119,20 @@ func BatchResult(r *protocol.EntityBatchResult) (*EntityResult, error) {
 				return nil, err
 			}
 		} else {
-			one.Output = valueText(o.GetSuccess().GetResult())
+			one.Output = protocol.TextOf(o.GetSuccess().GetResult())
 		}
 		result.Results = append(result.Results, one)
 	}
 	for _, a := range r.Actions {
 		if s := a.GetSendSignal(); s != nil {
-			signal := EntitySignal{ID: s.InstanceId, Operation: s.Name, Input: valueText(s.Input)}
+			signal := EntitySignal{ID: s.InstanceId, Operation: s.Name, Input: protocol.TextOf(s.Input)}
 			if s.ScheduledTime.IsValid() {
 				signal.At = s.ScheduledTime.AsTime()
 			}
 			result.Signals = append(result.Signals, signal)
 		} else if s := a.GetStartNewOrchestration(); s != nil {
 			start := EntityStart{InstanceID: s.InstanceId, Workflow: s.Name, Version: s.Version.GetValue(),
-				Input: valueText(s.Input)}
+				Input: protocol.TextOf(s.Input)}
 			if s.ScheduledTime.IsValid() {
 				start.At = s.ScheduledTime.AsTime()
 			}

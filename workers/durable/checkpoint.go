@@ -169,7 +169,7 @@ func (b *Backend) failedPlan(w *work, reason error) plan {
 	e := newEvent("executionCompleted", -1, b.clock.Now())
 	x := e.GetExecutionCompleted()
 	x.OrchestrationStatus = api.RUNTIME_STATUS_FAILED
-	x.FailureDetails = newFailure("CheckpointRefused", reason.Error())
+	x.FailureDetails = NewFailure("CheckpointRefused", reason.Error())
 	c.rows = b.addUnlocks(w, append(c.rows, newRow{event: e}))
 	return c
 }
@@ -380,7 +380,7 @@ func (b *Backend) failCorrupt(ctx context.Context, instance string, reason *Corr
 	}
 	e := newEvent("executionCompleted", -1, b.clock.Now())
 	x := e.GetExecutionCompleted()
-	x.OrchestrationStatus, x.FailureDetails = api.RUNTIME_STATUS_FAILED, newFailure("CorruptHistory", reason.Error())
+	x.OrchestrationStatus, x.FailureDetails = api.RUNTIME_STATUS_FAILED, NewFailure("CorruptHistory", reason.Error())
 	if h := reason.history; h != nil {
 		if start := h.startEvent(); start != nil {
 			if m := completion(start, e); m != nil {

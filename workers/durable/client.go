@@ -15,6 +15,8 @@ import (
 	"github.com/microsoft/durabletask-go/backend"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/lazuli-storage/lazuli/workers/durable/internal/protocol"
 )
 
 // Client starts, watches and controls the instances of a hub. It needs no engine, and is safe for concurrent use.
@@ -155,7 +157,7 @@ func (c *Client) instance(ctx context.Context, r *instanceRow, payloads bool) (*
 }
 
 func newInstance(r *instanceRow, m *api.OrchestrationMetadata) *Instance {
-	i := &Instance{ID: string(m.InstanceID), Name: m.Name, Status: statusText(m.RuntimeStatus), Created: m.CreatedAt,
+	i := &Instance{ID: string(m.InstanceID), Name: m.Name, Status: StatusName(m.RuntimeStatus), Created: m.CreatedAt,
 		LastUpdated: m.LastUpdatedAt,
 		Parent:      r.ParentInstanceID, Input: m.SerializedInput, Output: m.SerializedOutput,
 		CustomStatus: m.SerializedCustomStatus,
@@ -205,7 +207,7 @@ func (c *Client) Wait(ctx context.Context, id string) (*Instance, error) {
 // WaitStart waits until the instance has begun and returns it. It returns an error when ctx is done.
 func (c *Client) WaitStart(ctx context.Context, id string) (*Instance, error) {
 	return c.wait(ctx, id, hasBegun,
-		func(i *Instance) bool { return i.Status != statusText(api.RUNTIME_STATUS_PENDING) })
+		func(i *Instance) bool { return i.Status != StatusName(api.RUNTIME_STATUS_PENDING) })
 }
 
 // wait waits until a condition holds, which filter and until express.
@@ -306,7 +308,7 @@ func (q Query) filter() (string, error) {
 		if err != nil {
 			return "", err
 		}
-		any = append(any, "RuntimeStatus eq "+quote(statusText(status)))
+		any = append(any, "RuntimeStatus eq "+quote(StatusName(status)))
 	}
 	if len(any) > 0 {
 		all = append(all, "("+strings.Join(any, " or ")+")")
@@ -409,7 +411,7 @@ func (c *Client) listed(ctx context.Context, text []byte, payloads bool) (*Insta
 	}
 	var corrupt *CorruptError
 	if errors.As(err, &corrupt) || errors.Is(err, errNoPayload) {
-		return &Instance{ID: instanceOf(r.PartitionKey), Name: r.Name, Status: statusText(r.status()), Created: r.CreatedTime,
+		return &Instance{ID: instanceOf(r.PartitionKey), Name: r.Name, Status: StatusName(r.status()), Created: r.CreatedTime,
 			LastUpdated: r.LastUpdatedTime,
 			Parent:      r.ParentInstanceID, FailureType: "Unreadable", FailureMessage: err.Error()}, nil
 	}
@@ -479,7 +481,7 @@ func (c *Client) Terminate(ctx context.Context, id, reason string, recurse bool)
 // TerminateWith is Terminate with an output, which is kept as it is.
 func (c *Client) TerminateWith(ctx context.Context, id string, output *string, recurse bool) error {
 	e := newEvent("executionTerminated", -1, c.b.clock.Now())
-	e.GetExecutionTerminated().Recurse, e.GetExecutionTerminated().Input = recurse, wrap(output)
+	e.GetExecutionTerminated().Recurse, e.GetExecutionTerminated().Input = recurse, protocol.Text(output)
 	return c.send(ctx, id, e)
 }
 

@@ -72,7 +72,7 @@ func details(e *Event) (name, text string) {
 		if x.FailureDetails != nil {
 			text = x.FailureDetails.ErrorMessage
 		}
-		return statusText(x.OrchestrationStatus), text
+		return StatusName(x.OrchestrationStatus), text
 	}
 	return "", text
 }

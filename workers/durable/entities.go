@@ -211,9 +211,9 @@ func (b *Backend) runEntity(ctx context.Context, s *session) {
 	}()
 	switch {
 	case errors.Is(err, errNotAccepted):
-		b.park(WorkEntity, entityName(s.instance), "", list)
+		b.park(WorkEntity, EntityName(s.instance), "", list)
 		b.sessions.done(s, list)
-		b.offerAccepted(WorkEntity, entityName(s.instance), "")
+		b.offerAccepted(WorkEntity, EntityName(s.instance), "")
 	case err != nil:
 		if ctx.Err() == nil {
 			b.log.Warn("cannot run an entity; trying again", "entity", s.instance, "err", sdkerr.Short(err))
@@ -272,7 +272,7 @@ func (b *Backend) stepEntity(ctx context.Context, id string, row *entityRow) (ne
 	}
 	result := &EntityResult{State: row.state}
 	if len(run) > 0 {
-		if !b.accepts(WorkEntity, entityName(id), "") {
+		if !b.accepts(WorkEntity, EntityName(id), "") {
 			return nil, false, errNotAccepted
 		}
 		if result, err = b.executeEntity(ctx, batch); err != nil {
@@ -417,7 +417,7 @@ func (b *Backend) executeEntity(ctx context.Context, batch *EntityBatch) (*Entit
 		return nil, err
 	}
 	if err := b.checkEntityResult(batch, r); err != nil {
-		r = &EntityResult{State: batch.State, Failure: newFailure("EntityResultRefused", err.Error())}
+		r = &EntityResult{State: batch.State, Failure: NewFailure("EntityResultRefused", err.Error())}
 	}
 	if r.Failure != nil {
 		trimFailure(r.Failure, failureDepth)
@@ -477,7 +477,7 @@ func (b *Backend) entityMessages(id string, row *entityRow, batch *EntityBatch, 
 	var list []*message
 	add := func(to, execution string, x *protocol.HistoryEvent) error {
 		x.Timestamp = timestamppb.New(now)
-		e, err := fromProtocol(x)
+		e, err := FromProtocol(x)
 		if err != nil {
 			return err
 		}
@@ -494,7 +494,7 @@ func (b *Backend) entityMessages(id string, row *entityRow, batch *EntityBatch, 
 			return nil
 		}
 		x := &protocol.HistoryEvent{EventId: -1, EventType: &protocol.HistoryEvent_EntityOperationCompleted{
-			EntityOperationCompleted: &protocol.EntityOperationCompletedEvent{RequestId: o.ID, Output: wrap(r.Output)}}}
+			EntityOperationCompleted: &protocol.EntityOperationCompletedEvent{RequestId: o.ID, Output: protocol.Text(r.Output)}}}
 		if r.Failure != nil {
 			var err error
 			if x, err = operationFailed(o.ID, r.Failure); err != nil {
@@ -509,14 +509,14 @@ func (b *Backend) entityMessages(id string, row *entityRow, batch *EntityBatch, 
 		}
 	}
 	for _, o := range step.lost {
-		lost := newFailure(payloadLost, "the input of the operation cannot be read")
+		lost := NewFailure(payloadLost, "the input of the operation cannot be read")
 		if err := answer(o, EntityOperationResult{Failure: lost}); err != nil {
 			return nil, err
 		}
 	}
 	for _, s := range result.Signals {
 		x := &protocol.EntityOperationSignaledEvent{RequestId: fmt.Sprintf("%s/%s/%d/%d", id, row.Epoch, row.Commit+1,
-			len(list)), Operation: s.Operation, Input: wrap(s.Input)}
+			len(list)), Operation: s.Operation, Input: protocol.Text(s.Input)}
 		if !s.At.IsZero() {
 			x.ScheduledTime = timestamppb.New(s.At)
 		}
@@ -539,7 +539,7 @@ func (b *Backend) entityMessages(id string, row *entityRow, batch *EntityBatch, 
 
 // operationFailed returns the answer to a call of an operation that has failed.
 func operationFailed(request string, f *backend.TaskFailureDetails) (*protocol.HistoryEvent, error) {
-	details, err := failureOf(f)
+	details, err := FailureToProtocol(f)
 	return &protocol.HistoryEvent{EventId: -1, EventType: &protocol.HistoryEvent_EntityOperationFailed{
 		EntityOperationFailed: &protocol.EntityOperationFailedEvent{RequestId: request, FailureDetails: details}}}, err
 }
@@ -552,7 +552,7 @@ func startMessage(s EntityStart, id string, now time.Time) *message {
 	}
 	e := newEvent("executionStarted", -1, now)
 	x := e.GetExecutionStarted()
-	x.Name, x.Input = s.Workflow, wrap(s.Input)
+	x.Name, x.Input = s.Workflow, protocol.Text(s.Input)
 	if s.Version != "" {
 		x.Version = wrapperspb.String(s.Version)
 	}
@@ -565,15 +565,8 @@ func startMessage(s EntityStart, id string, now time.Time) *message {
 	return m
 }
 
-func wrap(text *string) *wrapperspb.StringValue {
-	if text == nil {
-		return nil
-	}
-	return wrapperspb.String(*text)
-}
-
-// failureOf converts failure details to the present protocol's.
-func failureOf(d *backend.TaskFailureDetails) (*protocol.TaskFailureDetails, error) {
+// FailureToProtocol converts failure details to the present protocol's.
+func FailureToProtocol(d *backend.TaskFailureDetails) (*protocol.TaskFailureDetails, error) {
 	text, err := proto.Marshal(d)
 	if err != nil {
 		return nil, err

@@ -373,10 +373,10 @@ func (t *entityTranslation) id(instance string, what any) string {
 
 // ExecuteEntity implements EntityExecutor.
 func (x entityExecutor) ExecuteEntity(ctx context.Context, batch *EntityBatch) (*EntityResult, error) {
-	e := x.app.entities[strings.ToLower(entityName(batch.ID))]
+	e := x.app.entities[strings.ToLower(EntityName(batch.ID))]
 	if e == nil {
-		return &EntityResult{State: batch.State, Failure: newFailure("EntityNotRegistered",
-			fmt.Sprintf("the app has no entity %q", entityName(batch.ID)))}, nil
+		return &EntityResult{State: batch.State, Failure: NewFailure("EntityNotRegistered",
+			fmt.Sprintf("the app has no entity %q", EntityName(batch.ID)))}, nil
 	}
 	return e.runBatch(ctx, batch)
 }

@@ -163,7 +163,7 @@ func executionOf(e *Event) string {
 	return e.GetExecutionStarted().GetOrchestrationInstance().GetExecutionId().GetValue()
 }
 
-// newFailure returns the details of a failure.
-func newFailure(kind, text string) *backend.TaskFailureDetails {
+// NewFailure returns failure details of a kind with a message.
+func NewFailure(kind, text string) *backend.TaskFailureDetails {
 	return &backend.TaskFailureDetails{ErrorType: kind, ErrorMessage: text}
 }

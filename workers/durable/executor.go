@@ -69,7 +69,7 @@ func failedWith(id api.InstanceID, kind, text string) *backend.ExecutionResults 
 	fields := done.Descriptor().Fields()
 	done.Set(fields.ByName("orchestrationStatus"),
 		protoreflect.ValueOfEnum(protoreflect.EnumNumber(api.RUNTIME_STATUS_FAILED)))
-	details := newFailure(kind, text)
+	details := NewFailure(kind, text)
 	done.Set(fields.ByName("failureDetails"), protoreflect.ValueOfMessage(proto.Message(details).ProtoReflect()))
 	return r
 }

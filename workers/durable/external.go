@@ -7,10 +7,9 @@ import (
 	"github.com/microsoft/durabletask-go/api"
 	"github.com/microsoft/durabletask-go/backend"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/durable/internal/protocol"
 )
 
 // ExternalCall runs one step of a workflow whose code is elsewhere. It takes an OrchestratorRequest and returns an
@@ -61,12 +60,18 @@ type externals struct {
 // ExecuteOrchestrator implements backend.Executor.
 func (x externals) ExecuteOrchestrator(ctx context.Context, id api.InstanceID, old,
 	fresh []*Event) (*backend.ExecutionResults, error) {
-	name, _, _ := WorkflowOf(old, fresh)
+	name, _, execution := WorkflowOf(old, fresh)
 	call := x.calls[name]
 	if call == nil {
 		return x.Executor.ExecuteOrchestrator(ctx, id, old, fresh)
 	}
-	request, err := marshalRequest(id, old, fresh)
+	request, err := proto.Marshal(NewRequest(id, execution))
+	if err == nil {
+		request, err = AppendEvents(request, protocol.PastEvents, old)
+	}
+	if err == nil {
+		request, err = AppendEvents(request, protocol.NewEvents, fresh)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -77,35 +82,11 @@ func (x externals) ExecuteOrchestrator(ctx context.Context, id api.InstanceID, o
 	case err != nil:
 		return nil, err
 	}
-	r := &backend.ExecutionResults{}
-	fill(&r.Response)
-	if err := proto.Unmarshal(response, r.Response); err != nil {
+	r, err := resultsOf(response)
+	if err != nil {
 		return failedWith(id, "OrchestratorFailed",
 			fmt.Sprintf("the workflow's answer is not an OrchestratorResponse: %v", err)), nil
 	}
 	r.Response.InstanceId = string(id)
 	return r, nil
-}
-
-// marshalRequest encodes an OrchestratorRequest, whose Go type the engine keeps to itself.
-func marshalRequest(id api.InstanceID, old, fresh []*Event) ([]byte, error) {
-	file := (&Event{}).ProtoReflect().Descriptor().ParentFile()
-	name := file.FullName().Append("OrchestratorRequest")
-	if file.FullName() == "" {
-		name = "OrchestratorRequest"
-	}
-	kind, err := protoregistry.GlobalTypes.FindMessageByName(name)
-	if err != nil {
-		return nil, fmt.Errorf("durable: %w", err)
-	}
-	m := kind.New()
-	fields := m.Descriptor().Fields()
-	m.Set(fields.ByName("instanceId"), protoreflect.ValueOfString(string(id)))
-	for field, events := range map[protoreflect.Name][]*Event{"pastEvents": old, "newEvents": fresh} {
-		list := m.Mutable(fields.ByName(field)).List()
-		for _, e := range events {
-			list.Append(protoreflect.ValueOfMessage(e.ProtoReflect()))
-		}
-	}
-	return proto.Marshal(m.Interface())
 }

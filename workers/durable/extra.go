@@ -27,8 +27,8 @@ const (
 	removed protowire.Number = 1001
 )
 
-// fromProtocol returns an event in the engine's form.
-func fromProtocol(x *protocol.HistoryEvent) (*Event, error) {
+// FromProtocol returns an event in the engine's form.
+func FromProtocol(x *protocol.HistoryEvent) (*Event, error) {
 	text, err := proto.Marshal(x)
 	if err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func fromProtocol(x *protocol.HistoryEvent) (*Event, error) {
 func newExtra(id int32, at time.Time, set func(*protocol.HistoryEvent)) *Event {
 	x := &protocol.HistoryEvent{EventId: id, Timestamp: timestamppb.New(at)}
 	set(x)
-	e, err := fromProtocol(x)
+	e, err := FromProtocol(x)
 	if err != nil {
 		panic("durable: an event of valid text cannot be written: " + err.Error())
 	}

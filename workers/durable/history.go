@@ -377,7 +377,7 @@ func describe(row entity, e *Event) {
 		row.setTime("FireAt", x.FireAt.AsTime())
 		row["TimerId"] = x.TimerId
 	} else if x := e.GetExecutionCompleted(); x != nil {
-		row["OrchestrationStatus"] = statusText(x.OrchestrationStatus)
+		row["OrchestrationStatus"] = StatusName(x.OrchestrationStatus)
 		row.setText("Reason", short(x.FailureDetails.GetErrorMessage()))
 	} else if x := e.GetTaskFailed(); x != nil {
 		row.setText("Reason", short(x.FailureDetails.GetErrorMessage()))

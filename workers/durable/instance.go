@@ -36,7 +36,8 @@ var statusNames = map[Status]string{
 	api.RUNTIME_STATUS_PENDING:    "Pending", api.RUNTIME_STATUS_SUSPENDED: "Suspended",
 }
 
-func statusText(s Status) string { return statusNames[s] }
+// StatusName returns a status as Durable Functions writes it.
+func StatusName(s Status) string { return statusNames[s] }
 
 // ParseStatus reads a status as Durable Functions writes it, in any case.
 func ParseStatus(text string) (Status, error) {
@@ -145,7 +146,7 @@ func (s instances) start(ctx context.Context, instance string, e *Event, blob st
 	at := e.Timestamp.AsTime()
 	r := &instanceRow{PartitionKey: partitionKey(instance), Name: x.Name, Version: x.Version.GetValue(),
 		ExecutionID: executionOf(e), StartID: executionOf(e),
-		RuntimeStatus: statusText(api.RUNTIME_STATUS_PENDING), CreatedTime: at, LastUpdatedTime: at,
+		RuntimeStatus: StatusName(api.RUNTIME_STATUS_PENDING), CreatedTime: at, LastUpdatedTime: at,
 		ParentInstanceID: x.ParentInstance.GetOrchestrationInstance().GetInstanceId()}
 	row := newEntity(r.PartitionKey, "")
 	row["TaskHubName"], row["Name"], row["RuntimeStatus"] = s.hub, r.Name, r.RuntimeStatus
@@ -250,7 +251,7 @@ func (s instances) write(ctx context.Context, instance string, h *history, u upd
 			next.CustomStatus, _ = row["CustomStatus"].(string)
 			next.CustomStatusBlobName, _ = row["CustomStatusBlobName"].(string)
 		}
-		next.etag, next.Checkpoint, next.RuntimeStatus = got.ETag, h.Checkpoint, statusText(u.status)
+		next.etag, next.Checkpoint, next.RuntimeStatus = got.ETag, h.Checkpoint, StatusName(u.status)
 		h.row = &next
 		return nil
 	}
@@ -259,7 +260,7 @@ func (s instances) write(ctx context.Context, instance string, h *history, u upd
 
 func (s instances) changes(ctx context.Context, instance string, h *history, u update) (entity, error) {
 	row := newEntity(partitionKey(instance), "")
-	row["RuntimeStatus"], row["ExecutionId"], row["Checkpoint"] = statusText(u.status), h.ExecutionID, h.Checkpoint
+	row["RuntimeStatus"], row["ExecutionId"], row["Checkpoint"] = StatusName(u.status), h.ExecutionID, h.Checkpoint
 	row.setTime("LastUpdatedTime", u.now)
 	if u.customStatus != nil {
 		if err := s.setPayload(ctx, row, instance, "CustomStatus", *u.customStatus, ""); err != nil {
@@ -288,7 +289,7 @@ func (s instances) changes(ctx context.Context, instance string, h *history, u u
 			return nil, fmt.Errorf("durable: write the instance %q: %w", instance, err)
 		}
 		if len(packed) > 60<<10 {
-			packed, _ = proto.Marshal(newFailure(x.FailureDetails.ErrorType, short(x.FailureDetails.ErrorMessage)))
+			packed, _ = proto.Marshal(NewFailure(x.FailureDetails.ErrorType, short(x.FailureDetails.ErrorMessage)))
 		}
 		row.setBytes("FailureDetails", packed)
 		text = short(x.FailureDetails.ErrorMessage) // For viewers, which show it as the output.

@@ -158,8 +158,8 @@ func (b *Backend) isQuiet(instance string, h *history, u update) bool {
 	case u.customStatus != nil && (r.CustomStatusBlobName != "" || r.CustomStatus != *u.customStatus):
 		return false
 	}
-	return r.RuntimeStatus == statusText(u.status) ||
-		r.RuntimeStatus == statusText(api.RUNTIME_STATUS_PENDING) &&
+	return r.RuntimeStatus == StatusName(u.status) ||
+		r.RuntimeStatus == StatusName(api.RUNTIME_STATUS_PENDING) &&
 			u.status == api.RUNTIME_STATUS_RUNNING && !b.watches.waiting(instance)
 }
 

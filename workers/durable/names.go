@@ -94,8 +94,8 @@ func checkReceiver(id string) error {
 // isEntity reports whether a message's receiver is an entity.
 func isEntity(id string) bool { return strings.HasPrefix(id, "@") }
 
-// entityName returns the name in an entity's ID.
-func entityName(id string) string {
+// EntityName returns the name in an entity's ID, "@name@key".
+func EntityName(id string) string {
 	name, _, _ := strings.Cut(strings.TrimPrefix(id, "@"), "@")
 	return name
 }

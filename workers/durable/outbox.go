@@ -94,7 +94,7 @@ func outbox(instance string, h *history, from int, now time.Time) ([]outgoing, e
 			if entity == "" {
 				continue
 			}
-			signal, err := fromProtocol(to)
+			signal, err := FromProtocol(to)
 			if err != nil {
 				return nil, err
 			}
@@ -148,7 +148,7 @@ func completion(start, completed *Event) *message {
 		f := e.GetSubOrchestrationInstanceFailed()
 		f.TaskScheduledId, f.FailureDetails = parent.TaskScheduledId, x.FailureDetails
 		if f.FailureDetails == nil {
-			f.FailureDetails = newFailure("OrchestrationTerminated", "the sub-orchestration was terminated")
+			f.FailureDetails = NewFailure("OrchestrationTerminated", "the sub-orchestration was terminated")
 		}
 	}
 	return toParent(parent.GetOrchestrationInstance(), e)
@@ -333,7 +333,7 @@ func (b *Backend) refuseChild(ctx context.Context, m *message) error {
 	e := newEvent("subOrchestrationInstanceFailed", -1, b.clock.Now())
 	x := e.GetSubOrchestrationInstanceFailed()
 	x.TaskScheduledId = parent.GetTaskScheduledId()
-	x.FailureDetails = newFailure("OrchestrationAlreadyExists",
+	x.FailureDetails = NewFailure("OrchestrationAlreadyExists",
 		fmt.Sprintf("an instance with the ID %q is running", m.Instance))
 	_, err := b.send(ctx, outgoing{message: toParent(parent.GetOrchestrationInstance(), e)})
 	return err

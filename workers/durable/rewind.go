@@ -53,7 +53,7 @@ func (b *Backend) rewind(ctx context.Context, instance, reason, startID string) 
 		return err
 	}
 	if s := updateOf(h, b.clock.Now()).status; s != api.RUNTIME_STATUS_FAILED {
-		return fmt.Errorf("%w: its status is %s", ErrNotFailed, statusText(s))
+		return fmt.Errorf("%w: its status is %s", ErrNotFailed, StatusName(s))
 	}
 	if !h.sent() {
 		if err := b.resume(ctx, instance, h); err != nil {

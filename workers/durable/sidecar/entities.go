@@ -30,7 +30,7 @@ func getEntity(ctx context.Context, h *hub, r *protocol.GetEntityRequest) (*prot
 
 func entityOf(e *durable.EntityInfo) *protocol.EntityMetadata {
 	m := &protocol.EntityMetadata{InstanceId: e.ID, LastModifiedTime: timestamppb.New(e.LastModified),
-		BacklogQueueSize: int32(e.Backlog), SerializedState: wrap(e.State)}
+		BacklogQueueSize: int32(e.Backlog), SerializedState: protocol.Text(e.State)}
 	if e.LockedBy != "" {
 		m.LockedBy = wrapperspb.String(e.LockedBy)
 	}

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -50,7 +49,7 @@ const (
 func startInstance(ctx context.Context, h *hub, r *protocol.CreateInstanceRequest) (*protocol.CreateInstanceResponse,
 	error) {
 	o := durable.StartOptions{InstanceID: r.InstanceId, Version: r.Version.GetValue(), Tags: r.Tags,
-		RawInput: unwrap(r.Input)}
+		RawInput: protocol.TextOf(r.Input)}
 	if o.InstanceID == "" {
 		o.InstanceID = strings.ReplaceAll(uuid.NewString(), "-", "")
 	}
@@ -166,7 +165,7 @@ func raiseEvent(ctx context.Context, h *hub, r *protocol.RaiseEventRequest) (*pr
 }
 
 func terminateInstance(ctx context.Context, h *hub, r *protocol.TerminateRequest) (*protocol.TerminateResponse, error) {
-	return &protocol.TerminateResponse{}, h.client.TerminateWith(ctx, r.InstanceId, unwrap(r.Output), r.Recursive)
+	return &protocol.TerminateResponse{}, h.client.TerminateWith(ctx, r.InstanceId, protocol.TextOf(r.Output), r.Recursive)
 }
 
 func suspendInstance(ctx context.Context, h *hub, r *protocol.SuspendRequest) (*protocol.SuspendResponse, error) {
@@ -364,12 +363,10 @@ func streamInstanceHistory(r *protocol.StreamInstanceHistoryRequest, h *hub, str
 		}
 	}
 	var chunk []byte
-	for n, e := range events {
-		text, err := proto.Marshal(e)
-		if err != nil {
+	for n := range events {
+		if chunk, err = durable.AppendEvents(chunk, protocol.ChunkEvents, events[n:n+1]); err != nil {
 			return err
 		}
-		chunk = protowire.AppendBytes(protowire.AppendTag(chunk, chunkEvents, protowire.BytesType), text)
 		if len(chunk) >= chunkBytes || n == len(events)-1 {
 			if err := stream.SendMsg(raw(chunk)); err != nil {
 				return err

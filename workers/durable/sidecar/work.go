@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -39,23 +38,15 @@ func (x executor) Accepts(kind durable.WorkKind, name, version string) bool {
 // Shutdown implements backend.Executor.
 func (executor) Shutdown(context.Context) error { return nil }
 
-// Numbers of fields of OrchestratorRequest, WorkItem and HistoryChunk: histories are written as they are, without
-// another copy in memory.
+// Numbers of fields of WorkItem.
 const (
-	requestPast      protowire.Number = 3
-	requestFresh     protowire.Number = 4
 	itemOrchestrator protowire.Number = 1
 	itemToken        protowire.Number = 10
-	chunkEvents      protowire.Number = 1
 )
 
 // streamFrom is the size of a request in bytes from which on workers that can stream histories fetch the past events
 // with StreamInstanceHistory: by default, clients of gRPC receive no message of more than 4 MiB.
 const streamFrom = 1 << 20
-
-// entityParameters must come with each request: the worker for .NET refuses entities without them. They ask it to leave
-// messages in the order in which they come.
-var entityParameters = &protocol.OrchestratorEntityParameters{EntityMessageReorderWindow: durationpb.New(0)}
 
 // raw is a message that is written already.
 func raw(text []byte) proto.Message {
@@ -67,29 +58,25 @@ func raw(text []byte) proto.Message {
 // ExecuteOrchestrator implements backend.Executor.
 func (x executor) ExecuteOrchestrator(ctx context.Context, id api.InstanceID, old,
 	fresh []*durable.Event) (*backend.ExecutionResults, error) {
-	past, err := eventsText(requestPast, old)
+	past, err := durable.AppendEvents(nil, protocol.PastEvents, old)
 	if err != nil {
 		return nil, err
 	}
-	now, err := eventsText(requestFresh, fresh)
+	now, err := durable.AppendEvents(nil, protocol.NewEvents, fresh)
 	if err != nil {
 		return nil, err
 	}
 	name, version, execution := durable.WorkflowOf(old, fresh)
-	request := &protocol.OrchestratorRequest{InstanceId: string(id), EntityParameters: entityParameters}
-	if execution != "" {
-		request.ExecutionId = wrapperspb.String(execution)
-	}
+	request := durable.NewRequest(id, execution)
 	answer, err := x.h.dispatcher.run(ctx,
 		&item{kind: durable.WorkOrchestration, name: name, version: version, key: string(id), past: old,
 			send: func(w *worker, token string) error {
-				r := proto.Clone(request).(*protocol.OrchestratorRequest)
-				r.RequiresHistoryStreaming = w.streams && len(past) >= streamFrom
-				text, err := proto.Marshal(r)
+				request.RequiresHistoryStreaming = w.streams && len(past) >= streamFrom
+				text, err := proto.Marshal(request)
 				if err != nil {
 					return err
 				}
-				if !r.RequiresHistoryStreaming {
+				if !request.RequiresHistoryStreaming {
 					text = append(text, past...)
 				}
 				text = protowire.AppendBytes(protowire.AppendTag(nil, itemOrchestrator, protowire.BytesType), append(text, now...))
@@ -99,17 +86,6 @@ func (x executor) ExecuteOrchestrator(ctx context.Context, id api.InstanceID, ol
 		return nil, err
 	}
 	return durable.Results(answer)
-}
-
-// eventsText writes events as a repeated field.
-func eventsText(field protowire.Number, events []*durable.Event) (text []byte, err error) {
-	for _, e := range events {
-		text = protowire.AppendVarint(protowire.AppendTag(text, field, protowire.BytesType), uint64(proto.Size(e)))
-		if text, err = (proto.MarshalOptions{UseCachedSize: true}).MarshalAppend(text, e); err != nil {
-			return nil, err
-		}
-	}
-	return text, nil
 }
 
 func activityKey(instance string, task int32) string {
@@ -169,32 +145,18 @@ func (x executor) ExecuteEntity(ctx context.Context, batch *durable.EntityBatch)
 	return durable.BatchResult(answer.(*protocol.EntityBatchResult))
 }
 
-func wrap(text *string) *wrapperspb.StringValue {
-	if text == nil {
-		return nil
-	}
-	return wrapperspb.String(*text)
-}
-
-func unwrap(v *wrapperspb.StringValue) *string {
-	if v == nil {
-		return nil
-	}
-	return &v.Value
-}
-
 func newerBatch(b *durable.EntityBatch) *protocol.EntityRequest {
-	r := &protocol.EntityRequest{InstanceId: b.ID, EntityState: wrap(b.State)}
+	r := &protocol.EntityRequest{InstanceId: b.ID, EntityState: protocol.Text(b.State)}
 	for _, o := range b.Operations {
 		e := &protocol.HistoryEvent{EventId: -1, Timestamp: timestamppb.Now()}
 		if o.Caller == "" {
 			e.EventType =
 				&protocol.HistoryEvent_EntityOperationSignaled{EntityOperationSignaled: &protocol.EntityOperationSignaledEvent{
-					RequestId: durable.RequestID(o.ID), Operation: o.Name, Input: wrap(o.Input)}}
+					RequestId: durable.RequestID(o.ID), Operation: o.Name, Input: protocol.Text(o.Input)}}
 		} else {
 			e.EventType =
 				&protocol.HistoryEvent_EntityOperationCalled{EntityOperationCalled: &protocol.EntityOperationCalledEvent{
-					RequestId: durable.RequestID(o.ID), Operation: o.Name, Input: wrap(o.Input),
+					RequestId: durable.RequestID(o.ID), Operation: o.Name, Input: protocol.Text(o.Input),
 					ParentInstanceId:  wrapperspb.String(o.Caller),
 					ParentExecutionId: wrapperspb.String(o.Execution)}}
 		}
