@@ -44,38 +44,21 @@ func (f folder) String() string { return f.path }
 func (f folder) file(name string) string { return filepath.Join(f.path, filepath.FromSlash(name)) }
 
 func (f folder) Get(_ context.Context, name string) ([]byte, error) {
-	content, err := os.ReadFile(f.file(name))
+	content, err := disk.ReadFile(f.path, filepath.FromSlash(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%s: %w", f.file(name), errAbsent)
 	}
 	return content, err
 }
 
-const partSuffix = ".part"
-
 func (f folder) Put(ctx context.Context, name string, content []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	path := f.file(name)
-	if err := disk.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if err := disk.MkdirAll(filepath.Dir(f.file(name)), 0o700); err != nil {
 		return err
 	}
-	out, err := os.OpenFile(path+partSuffix, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = out.Write(content)
-	if err == nil {
-		err = out.Sync()
-	}
-	if err = errors.Join(err, out.Close()); err == nil {
-		err = os.Rename(path+partSuffix, path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(path+partSuffix))
-	}
-	return disk.SyncDir(filepath.Dir(path))
+	return disk.WriteFile(f.path, filepath.FromSlash(name), content)
 }
 
 func (f folder) List(ctx context.Context, prefix string, fn func(string) error) error {

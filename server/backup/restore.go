@@ -79,7 +79,7 @@ func Restore(ctx context.Context, p Place, m *Manifest, path string, o RestoreOp
 	if err := vacant(path); err != nil {
 		return err
 	}
-	part := path + partSuffix
+	part := path + disk.PartSuffix
 	if err := os.RemoveAll(part); err != nil {
 		return err
 	}

@@ -105,6 +105,46 @@ func MkdirAll(path string, perm fs.FileMode) error {
 	return SyncDir(parent)
 }
 
+// PartSuffix is the end of the name of a file that [WriteFile] has not finished.
+const PartSuffix = ".part"
+
+// WriteFile writes a file below dir: after a crash it has its old content or the new one. The folder of the file must
+// exist. A link that leads out of dir is an error, and one in place of the file is replaced: the folder may come from a
+// stranger.
+func WriteFile(dir, name string, data []byte) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	part := name + PartSuffix
+	f, err := root.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = root.Rename(part, name)
+	}
+	if err != nil {
+		return errors.Join(err, root.Remove(part))
+	}
+	return SyncDir(filepath.Dir(filepath.Join(dir, name)))
+}
+
+// ReadFile reads a file below dir. A link that leads out of dir is an error.
+func ReadFile(dir, name string) ([]byte, error) {
+	f, err := os.OpenInRoot(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
+}
+
 // CopyFile copies a file to one that does not exist, and makes it durable. Where the file system can, the copy shares
 // its blocks.
 func CopyFile(from, to string) (err error) {

@@ -386,6 +386,21 @@ func TestFolderTarget(t *testing.T) {
 	}
 }
 
+// A link in the folder does not lead the role out of it.
+func TestFolderTargetStaysInItsFolder(t *testing.T) {
+	t.Parallel()
+	folder, outside := t.TempDir(), t.TempDir()
+	if err := os.Symlink(outside, filepath.Join(folder, "=Sales")); err != nil {
+		t.Fatal(err)
+	}
+	if err := archive.Folder(folder).Put(t.Context(), archive.Entity{Key: key, JSON: []byte("{}")}); err == nil {
+		t.Error("an entity was written through the link")
+	}
+	if files, err := os.ReadDir(outside); err != nil || len(files) > 0 {
+		t.Error(files, err)
+	}
+}
+
 // Entities with the longest keys of a table have places of their own in both targets, though names there are shorter.
 func TestLongKeys(t *testing.T) {
 	t.Parallel()

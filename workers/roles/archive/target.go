@@ -2,6 +2,7 @@ package archive
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -94,23 +95,33 @@ func (t blobTarget) Put(ctx context.Context, e Entity) error {
 type folderTarget struct{ path string }
 
 // Folder archives to files below a folder, one for each entity, named like the blobs of Container, except that keys are
-// truncated at 255 bytes, the maximum length of a file name.
+// truncated at 255 bytes, the maximum length of a file name. A link in it that leads out of the folder is an error.
 func Folder(path string) Target { return folderTarget{path} }
 
 // Put writes a temporary file in the same folder, syncs and renames it, so that a crash leaves the old file or the new
 // one.
 func (t folderTarget) Put(_ context.Context, e Entity) (err error) {
-	path := filepath.Join(t.path, filepath.FromSlash(entityPath(e.Key, maxFileName)))
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if err := os.MkdirAll(t.path, 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	root, err := os.OpenRoot(t.path)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	path := filepath.FromSlash(entityPath(e.Key, maxFileName))
+	folder := filepath.Dir(path)
+	if err := root.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	part := filepath.Join(folder, ".new-"+rand.Text())
+	f, err := root.OpenFile(part, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, ignoreMissing(os.Remove(f.Name())))
+			err = errors.Join(err, ignoreMissing(root.Remove(part)))
 		}
 	}()
 	_, err = f.Write(e.JSON)
@@ -120,11 +131,11 @@ func (t folderTarget) Put(_ context.Context, e Entity) (err error) {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(f.Name(), path); err != nil {
+	if err := root.Rename(part, path); err != nil {
 		return err
 	}
 	// The directory entry must be on disk too, and those of new parent folders.
-	return errors.Join(syncFolder(filepath.Dir(path)), syncFolder(t.path))
+	return errors.Join(syncFolder(root, folder), syncFolder(root, "."))
 }
 
 func ignoreMissing(err error) error {
@@ -134,8 +145,8 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-func syncFolder(path string) error {
-	d, err := os.Open(path)
+func syncFolder(root *os.Root, path string) error {
+	d, err := root.Open(path)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sort"
@@ -529,6 +530,46 @@ func TestForgedArchives(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An archive of a stranger has links in the places of what an import reads and writes beside the manifest.
+func TestLinksLeadNowhere(t *testing.T) {
+	t.Parallel()
+	from, into := open(t), open(t)
+	must(from.Tables.CreateTable(ctx, "Linked", nil))(t)
+	dir := export(t, from, accountarchive.Selection{})
+	target := sha256.Sum256([]byte(into.Address))
+	journal := filepath.Join(dir, "import-"+hex.EncodeToString(target[:4])+".json")
+	outside := filepath.Join(t.TempDir(), "outside")
+	for _, name := range []string{journal, journal + ".part", filepath.Join(dir, "SHA256SUMS")} {
+		if err := os.WriteFile(outside, []byte("{}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(name, name+".was"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(outside, name); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := accountarchive.Import(ctx, into, dir, accountarchive.ImportOptions{}); err == nil {
+			t.Errorf("%s is a link, and the import succeeds", filepath.Base(name))
+		}
+		if got := string(must(os.ReadFile(outside))(t)); got != "{}" {
+			t.Errorf("%s is a link, and the file where it leads has %q", filepath.Base(name), got)
+		}
+		if err := errors.Join(os.Remove(name), ignore(os.Rename(name+".was", name))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(accountarchive.Import(ctx, into, dir, accountarchive.ImportOptions{Overwrite: true}))(t)
+}
+
+// ignore returns nil for a file that does not exist.
+func ignore(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 func TestFoldersThatAreNoArchives(t *testing.T) {

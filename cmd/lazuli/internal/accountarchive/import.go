@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
 // Result holds what an import did.
@@ -186,7 +188,7 @@ func (j *journal) open(dir, target string) error {
 	sum := sha256.Sum256([]byte(target))
 	*j = journal{path: filepath.Join(dir, "import-"+hex.EncodeToString(sum[:4])+".json"), Target: target,
 		Begun: map[string]bool{}, Done: map[string]int{}}
-	data, err := os.ReadFile(j.path)
+	data, err := disk.ReadFile(filepath.Dir(j.path), filepath.Base(j.path))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -218,7 +220,7 @@ func (j *journal) save() error {
 	if err != nil {
 		return err
 	}
-	return writeFile(j.path, data)
+	return disk.WriteFile(filepath.Dir(j.path), filepath.Base(j.path), data)
 }
 
 // remove ends the journal: another import starts from the beginning.

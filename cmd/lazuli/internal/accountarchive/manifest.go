@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/laketool"
+	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
 const (
@@ -132,12 +133,12 @@ func load(dir string, whole bool) (*Manifest, error) {
 	if info.Size() > maxManifest {
 		return nil, invalid("%s has %d bytes", path, info.Size())
 	}
-	data, err := os.ReadFile(path)
+	data, err := disk.ReadFile(dir, manifestName)
 	if err != nil {
 		return nil, err
 	}
 	if whole {
-		sums, err := os.ReadFile(filepath.Join(dir, sumsName))
+		sums, err := disk.ReadFile(dir, sumsName)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, invalid("the export to %s has not finished; run it again", dir)
 		}
@@ -185,7 +186,7 @@ func (m *Manifest) save(dir string) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(filepath.Join(dir, manifestName), data)
+	return disk.WriteFile(dir, manifestName, data)
 }
 
 func (m *Manifest) encode() ([]byte, error) {
@@ -203,48 +204,10 @@ func (m *Manifest) finish(dir string, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(filepath.Join(dir, sumsName), []byte(sumLine(data)))
+	return disk.WriteFile(dir, sumsName, []byte(sumLine(data)))
 }
 
 func sumLine(manifest []byte) string {
 	sum := sha256.Sum256(manifest)
 	return hex.EncodeToString(sum[:]) + "  " + manifestName + "\n"
-}
-
-// writeFile writes a file that is there as a whole after a crash, or as it was before.
-func writeFile(path string, data []byte) error {
-	f, err := os.OpenFile(path+partial, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err == nil {
-		err = syncFolder(filepath.Dir(path))
-	}
-	return err
-}
-
-// partial is the end of the name of a file that is being written.
-const partial = ".partial"
-
-// syncFolder makes a rename durable. Windows cannot sync folders.
-func syncFolder(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = d.Close() }()
-	if err := d.Sync(); err != nil && os.PathSeparator == '/' {
-		return err
-	}
-	return nil
 }

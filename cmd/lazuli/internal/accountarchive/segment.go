@@ -49,8 +49,8 @@ func (w *segmentWriter) Write(p []byte) (int, error) {
 		if err := disk.MkdirAll(filepath.Join(w.dir, filepath.FromSlash(w.folder)), 0o700); err != nil {
 			return 0, err
 		}
-		f, err := os.OpenFile(filepath.Join(w.dir, filepath.FromSlash(w.name()))+partial, os.O_CREATE|os.O_TRUNC|os.O_WRONLY,
-			0o600)
+		f, err := os.OpenFile(filepath.Join(w.dir, filepath.FromSlash(w.name()))+disk.PartSuffix,
+			os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 		if err != nil {
 			return 0, err
 		}
@@ -88,7 +88,7 @@ func (w *segmentWriter) end() error {
 		err = os.Rename(w.file.Name(), path)
 	}
 	if err == nil {
-		err = syncFolder(filepath.Dir(path))
+		err = disk.SyncDir(filepath.Dir(path))
 	}
 	if err != nil {
 		return err

@@ -94,12 +94,12 @@ func Open(path string) (*Folder, error) {
 		{blobExtents, func(_ string, d *json.Decoder) error { return decodeTo(d, &blobFiles) }},
 		{queueExtents, func(_ string, d *json.Decoder) error { return decodeTo(d, &queueFiles) }},
 	} {
-		if err := readDatabase(filepath.Join(path, file.name), file.read); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := readDatabase(path, file.name, file.read); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("read %s: %w", filepath.Join(path, file.name), err)
 		}
 	}
-	f.blobContent = newExtents(filepath.Join(path, blobExtentFolder), blobFiles)
-	f.messageText = newExtents(filepath.Join(path, queueExtentsDir), queueFiles)
+	f.blobContent = newExtents(path, blobExtentFolder, blobFiles)
+	f.messageText = newExtents(path, queueExtentsDir, queueFiles)
 	return f, nil
 }
 
@@ -123,8 +123,8 @@ func (f *Folder) Accounts() []string {
 
 // readDatabase reads a file of LokiJS and calls read for each collection, with the decoder at the list of its
 // documents.
-func readDatabase(name string, read func(collection string, d *json.Decoder) error) error {
-	file, err := os.Open(name)
+func readDatabase(path, name string, read func(collection string, d *json.Decoder) error) error {
+	file, err := os.OpenInRoot(path, name)
 	if err != nil {
 		return err
 	}
@@ -236,14 +236,15 @@ func (f *Folder) decodeProperties(service string, d *json.Decoder) error {
 	return nil
 }
 
-// extents are the files with content of a service.
+// extents are the files with content of a service. The folder may come from a stranger: a link that leads out of root is
+// an error.
 type extents struct {
-	folder string
-	paths  map[string]string // by identifier
+	root, folder string
+	paths        map[string]string // by identifier
 }
 
-func newExtents(folder string, list []extentDoc) extents {
-	x := extents{folder, map[string]string{}}
+func newExtents(root, folder string, list []extentDoc) extents {
+	x := extents{root, folder, map[string]string{}}
 	for _, e := range list {
 		x.paths[e.ID] = e.Path
 	}
@@ -262,7 +263,7 @@ func (x extents) open(c chunk) (*io.SectionReader, io.Closer, error) {
 	if path != filepath.Base(path) || strings.HasPrefix(path, "..") {
 		return nil, nil, fmt.Errorf("the extent's file has the name %q", path)
 	}
-	file, err := os.Open(filepath.Join(x.folder, path))
+	file, err := os.OpenInRoot(x.root, filepath.Join(x.folder, path))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -462,6 +462,31 @@ func TestDamagedFolder(t *testing.T) {
 	}
 }
 
+// A folder of a stranger has links that lead out of it.
+func TestLinksLeadNowhere(t *testing.T) {
+	t.Parallel()
+	source := filepath.Join(t.TempDir(), "azurite")
+	if err := os.CopyFS(source, os.DirFS(testFolders(t)[0])); err != nil {
+		t.Fatal(err)
+	}
+	link := func(name string) {
+		t.Helper()
+		outside := filepath.Join(t.TempDir(), "outside")
+		if err := errors.Join(os.Rename(name, outside), os.Symlink(outside, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link(must(filepath.Glob(filepath.Join(source, "__blobstorage__", "*")))(t)[0])
+	r := importFolder(t, source, filepath.Join(t.TempDir(), "data"))
+	if r.Blobs != 1 || !strings.Contains(strings.Join(r.Missing, "\n"), "path escapes from parent") {
+		t.Errorf("%+v", r)
+	}
+	link(filepath.Join(source, "__azurite_db_table__.json"))
+	if _, err := azurite.Open(source); err == nil || !strings.Contains(err.Error(), "__azurite_db_table__.json: ") {
+		t.Error(err)
+	}
+}
+
 // An extent's name cannot leave the folder of extents.
 func TestExtentNames(t *testing.T) {
 	t.Parallel()
