@@ -290,10 +290,10 @@ func number(v any) (*big.Float, bool) {
 // RequireNoEntity fails the test if the table has the entity.
 func (a *Account) RequireNoEntity(table, partitionKey, rowKey string) {
 	a.t.Helper()
-	got, err := a.Tables.NewClient(table).GetEntity(a.t.Context(), partitionKey, rowKey, nil)
+	got, err := entityio.Get(a.t.Context(), a.Tables.NewClient(table), partitionKey, rowKey)
 	switch {
 	case err == nil:
-		a.t.Fatalf("lazulitest: entity %s (%q, %q) is there: %s", table, partitionKey, rowKey, got.Value)
+		a.t.Fatalf("lazulitest: entity %s (%q, %q) is there: %s", table, partitionKey, rowKey, got.JSON)
 	case !hasCode(err, "ResourceNotFound") && !hasCode(err, "TableNotFound"):
 		a.t.Fatalf("lazulitest: entity %s (%q, %q): %v", table, partitionKey, rowKey, err)
 	}

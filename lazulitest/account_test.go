@@ -67,6 +67,7 @@ func TestDrain(t *testing.T) {
 	a.RequireEntity("Shipped", "eu", "0", nil)
 	a.RequireNoEntity("Shipped", "eu", "21")
 	a.RequireNoEntity("Nowhere", "eu", "21")
+	a.RequireNoEntity("Shipped", "", "")
 	a.RequireEnqueued("printed", "/labels/7.txt")
 	if n := printed.Load(); n < 21 {
 		t.Errorf("%d labels were printed", n)

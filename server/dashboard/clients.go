@@ -11,6 +11,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/sdk/emptykey"
 )
 
 // clientOptions send requests to the services of this process, once.
@@ -55,6 +56,8 @@ func (d *dashboard) tableClient(r *http.Request) (*aztables.ServiceClient, error
 	if err != nil {
 		return nil, err
 	}
+	options := d.clientOptions()
+	options.PerCallPolicies = []policy.Policy{emptykey.Policy()}
 	return aztables.NewServiceClientWithNoCredential(d.Backend().URL(wire.Table, account),
-		&aztables.ClientOptions{ClientOptions: d.clientOptions()})
+		&aztables.ClientOptions{ClientOptions: options})
 }

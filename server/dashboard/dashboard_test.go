@@ -284,12 +284,14 @@ func TestTables(t *testing.T) {
 	s.shows(table, "&lt;Jane&gt;", "41 <small>Int32", "12345678901 <small>Int64", "NaN <small>Double",
 		"true <small>Boolean", "2026-01-02T03:04:05Z <small>DateTime", "<small>Guid", "AQID <small>Binary")
 	one := entity + "?pk=smith&rk="
-	etag := regexp.MustCompile(`name="etag" value="([^"]+)"`).FindStringSubmatch(s.get(one))
-	if etag == nil {
-		t.Fatal("the form has no ETag")
+	etagOf := func(page string) string {
+		etag := regexp.MustCompile(`name="etag" value="([^"]+)"`).FindStringSubmatch(s.get(page))
+		if etag == nil {
+			t.Fatal("the form has no ETag")
+		}
+		return strings.ReplaceAll(strings.ReplaceAll(etag[1], "&#34;", `"`), "&#39;", "'")
 	}
-	tag := strings.ReplaceAll(etag[1], "&#34;", `"`)
-	tag = strings.ReplaceAll(tag, "&#39;", "'")
+	tag := etagOf(one)
 	s.post(entity, "action", "replace", "pk", "smith", "rk", "", "etag", tag, "name", "Name", "type", "String", "value",
 		"Jim")
 	s.shows(table, ">Jim<")
@@ -312,6 +314,12 @@ func TestTables(t *testing.T) {
 		t.Errorf("the plan is %s", body)
 	}
 	s.shows(table+"/partitions", "1 partition with 1 entity", "smith")
+	s.post(entity, "action", "insert", "pk", "", "rk", "", "name", "Name", "type", "String", "value", "Nobody")
+	s.post(entity, "action", "replace", "pk", "", "rk", "", "etag", etagOf(entity+"?pk=&rk="), "name", "Name", "type",
+		"String", "value", "Somebody")
+	s.shows(table, ">Somebody<")
+	s.post(entity, "action", "delete", "pk", "", "rk", "", "etag", etagOf(entity+"?pk=&rk="))
+	s.hides(table, ">Somebody<")
 	s.post(table, "action", "delete")
 	s.hides(base+"tables", ">people<")
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/sdk/emptykey"
+	"github.com/lazuli-storage/lazuli/internal/sdk/entityio"
 	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 	"github.com/lazuli-storage/lazuli/internal/sdk/tabletool"
 )
@@ -256,11 +258,11 @@ func (d *dashboard) entity(w http.ResponseWriter, r *http.Request) error {
 		Free: make([]cell, freeRows)}
 	title := "New entity"
 	if q.Has("pk") {
-		got, err := service.NewClient(name).GetEntity(r.Context(), q.Get("pk"), q.Get("rk"), nil)
+		got, err := entityio.Get(r.Context(), service.NewClient(name), q.Get("pk"), q.Get("rk"))
 		if err != nil {
 			return err
 		}
-		cells, err := cellsOf(got.Value)
+		cells, err := cellsOf(got.JSON)
 		if err != nil {
 			return err
 		}
@@ -288,26 +290,27 @@ func (d *dashboard) changeEntity(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	account, name := r.PathValue("account"), r.PathValue("table")
-	client, pk, rk := service.NewClient(name), r.PostFormValue("pk"), r.PostFormValue("rk")
+	client, rk := service.NewClient(name), r.PostFormValue("rk")
+	ctx, partition, _ := emptykey.Address(r.Context(), r.PostFormValue("pk"))
 	etag := azcore.ETag(r.PostFormValue("etag"))
 	here := link("accounts", account, "tables", name)
 	switch r.PostFormValue("action") {
 	case "insert", "replace":
-		text, err := entityJSON(pk, rk, r.PostForm["name"], r.PostForm["type"], r.PostForm["value"])
+		text, err := entityJSON(partition, rk, r.PostForm["name"], r.PostForm["type"], r.PostForm["value"])
 		if err != nil {
 			return err
 		}
 		if r.PostFormValue("action") == "insert" {
-			if _, err = client.AddEntity(r.Context(), text, nil); err == nil {
+			if _, err = client.AddEntity(ctx, text, nil); err == nil {
 				return back(w, r, here, "created")
 			}
-		} else if _, err = client.UpdateEntity(r.Context(), text,
+		} else if _, err = client.UpdateEntity(ctx, text,
 			&aztables.UpdateEntityOptions{IfMatch: &etag, UpdateMode: aztables.UpdateModeReplace}); err == nil {
 			return back(w, r, here, "saved")
 		}
 		return err
 	case "delete":
-		if _, err := client.DeleteEntity(r.Context(), pk, rk, &aztables.DeleteEntityOptions{IfMatch: &etag}); err != nil {
+		if _, err := client.DeleteEntity(ctx, partition, rk, &aztables.DeleteEntityOptions{IfMatch: &etag}); err != nil {
 			return err
 		}
 		return back(w, r, here, "deleted")

@@ -189,6 +189,28 @@ func TestWriteReadDelete(t *testing.T) {
 	}
 }
 
+// The service allows empty keys.
+func TestEmptyKeys(t *testing.T) {
+	s := newSetup(t)
+	empty := largeentity.Key{}
+	etag, err := s.store.Insert(t.Context(), empty, sized(1, 1200<<10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if etag, err = s.store.Replace(t.Context(), empty, big(2), etag); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.store.Get(t.Context(), empty); err != nil || got.ETag != etag {
+		t.Errorf("ETag %q, %v, want %q", got.ETag, err, etag)
+	}
+	if err := s.store.DeleteIf(t.Context(), empty, etag); err != nil {
+		t.Error(err)
+	}
+	if rows, blobs := s.rows(t), s.blobs(t); rows != 0 || len(blobs) != 0 {
+		t.Errorf("left: %d rows, blobs %v", rows, blobs)
+	}
+}
+
 func TestZeroValuesAndOtherTypes(t *testing.T) {
 	s := newSetup(t)
 	if _, err := s.store.Put(t.Context(), key, report{}); err != nil {

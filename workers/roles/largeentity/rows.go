@@ -10,6 +10,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
+	"github.com/lazuli-storage/lazuli/internal/sdk/emptykey"
 	"github.com/lazuli-storage/lazuli/internal/sdk/entityio"
 	"github.com/lazuli-storage/lazuli/tables"
 )
@@ -82,17 +83,20 @@ func (t rows) insert(ctx context.Context, e tables.Entity) (azcore.ETag, error) 
 // update fails with 412 or 404 if the row is not the one that etag names.
 func (t rows) update(ctx context.Context, e tables.Entity, etag azcore.ETag, mode aztables.UpdateMode) (azcore.ETag,
 	error) {
+	ctx, partitionKey, check := emptykey.Address(ctx, e.PartitionKey)
+	e.PartitionKey = partitionKey
 	body, err := json.Marshal(e)
 	if err != nil {
 		return "", err
 	}
 	got, err := t.client.UpdateEntity(ctx, body, &aztables.UpdateEntityOptions{IfMatch: &etag, UpdateMode: mode})
-	return got.ETag, err
+	return got.ETag, errors.Join(check(), err)
 }
 
 func (t rows) delete(ctx context.Context, k Key, etag azcore.ETag) error {
-	_, err := t.client.DeleteEntity(ctx, k.PartitionKey, k.RowKey, &aztables.DeleteEntityOptions{IfMatch: &etag})
-	return err
+	ctx, partitionKey, check := emptykey.Address(ctx, k.PartitionKey)
+	_, err := t.client.DeleteEntity(ctx, partitionKey, k.RowKey, &aztables.DeleteEntityOptions{IfMatch: &etag})
+	return errors.Join(check(), err)
 }
 
 // exists returns an error if the table does not exist. The read of one entity cannot distinguish a missing table from a
