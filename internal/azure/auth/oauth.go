@@ -291,12 +291,22 @@ func (o *OAuth) parse(ctx context.Context, token string, now time.Time) (*verifi
 		}
 		return key.Key, nil
 	}
-	_, err := jwt.ParseWithClaims(token, &c, find, jwt.WithValidMethods(algorithms), jwt.WithExpirationRequired(),
-		jwt.WithTimeFunc(func() time.Time { return now }))
+	_, err := jwt.ParseWithClaims(token, &c, find, append(lifetime(now), jwt.WithValidMethods(algorithms))...)
 	if err != nil {
 		return nil, tokenReason(err)
 	}
 	return verifiedOf(&c, is, now)
+}
+
+// earliest is the time by which an issuer's clock may be ahead. Azure's words for an invalid lifetime are those of
+// Microsoft.IdentityModel, whose default it is; the end of a token is exact here.
+// https://learn.microsoft.com/dotnet/api/microsoft.identitymodel.tokens.tokenvalidationparameters.defaultclockskew
+const earliest = 5 * time.Minute
+
+// lifetime has the checks of a token's times, but for the end, which verifiedOf checks.
+func lifetime(now time.Time) []jwt.ParserOption {
+	return []jwt.ParserOption{jwt.WithExpirationRequired(), jwt.WithLeeway(earliest),
+		jwt.WithTimeFunc(func() time.Time { return now })}
 }
 
 // tokenReason returns the reason for an error of package jwt.
@@ -317,6 +327,9 @@ func tokenReason(err error) error {
 
 // verifiedOf converts the claims of an accepted token.
 func verifiedOf(c *claims, is *Issuer, now time.Time) (*verified, error) {
+	if !now.Before(c.ExpiresAt.Time) {
+		return nil, errExpired
+	}
 	p := &Principal{ObjectID: strings.ToLower(c.ObjectID), TenantID: c.TenantID, ClientID: c.AppID, Name: c.UPN}
 	if p.ObjectID == "" {
 		p.ObjectID = ObjectID(c.Subject)
@@ -337,7 +350,7 @@ func verifiedOf(c *claims, is *Issuer, now time.Time) (*verified, error) {
 	t := &verified{principal: p, audiences: c.Audience, extra: is.Audiences, clouds: clouds[:1], to: c.ExpiresAt.Time,
 		checked: now}
 	if c.NotBefore != nil {
-		t.from = c.NotBefore.Time
+		t.from = c.NotBefore.Add(-earliest)
 	}
 	return t, nil
 }

@@ -32,8 +32,7 @@ func unverifiedClaims(token string, now time.Time) (c claims, err error) {
 	if _, _, err := jwt.NewParser().ParseUnverified(token, &c); err != nil {
 		return c, errMalformed
 	}
-	validator := jwt.NewValidator(jwt.WithExpirationRequired(), jwt.WithTimeFunc(func() time.Time { return now }))
-	if err := validator.Validate(&c); err != nil {
+	if err := jwt.NewValidator(lifetime(now)...).Validate(&c); err != nil {
 		return c, tokenReason(err)
 	}
 	if !slices.ContainsFunc(entraIssuers, func(prefix string) bool { return strings.HasPrefix(c.Issuer, prefix) }) {

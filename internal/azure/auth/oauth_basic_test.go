@@ -54,7 +54,7 @@ func TestBasicBearer(t *testing.T) {
 		"expired": {token(
 			func(c jwt.MapClaims) { c["exp"] = now.Add(-time.Minute).Unix() }), false},
 		"without an end": {token(func(c jwt.MapClaims) { delete(c, "exp") }), false},
-		"not yet valid": {token(func(c jwt.MapClaims) { c["nbf"] = now.Add(time.Minute).Unix() }),
+		"not yet valid": {token(func(c jwt.MapClaims) { c["nbf"] = now.Add(6 * time.Minute).Unix() }),
 			false},
 		"nobody's": {token(func(c jwt.MapClaims) { delete(c, "oid"); delete(c, "sub") }),
 			false},

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/pem"
 	"errors"
 	"net/http"
@@ -123,6 +124,20 @@ func TestBearer(t *testing.T) {
 	confused.Header["kid"] = "k"
 	hmacked, err := confused.SignedString(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
 	check(t, err)
+	// own is a token by a key that its header brings along, or says where to find.
+	stranger, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	check(t, err)
+	own := func(header string, value any) string {
+		tok := jwt.NewWithClaims(jwt.SigningMethodES256, good)
+		tok.Header["kid"], tok.Header[header] = "k", value
+		s, err := tok.SignedString(stranger)
+		check(t, err)
+		return s
+	}
+	point, err := stranger.PublicKey.Bytes()
+	check(t, err)
+	jwk := map[string]string{"kty": "EC", "crv": "P-256", "kid": "k",
+		"x": base64.RawURLEncoding.EncodeToString(point[1:33]), "y": base64.RawURLEncoding.EncodeToString(point[33:])}
 	tampered := []byte(sign())
 	tampered[len(tampered)/2] ^= 1
 
@@ -149,7 +164,8 @@ func TestBearer(t *testing.T) {
 		{name: "expired", a: mine, token: sign("exp", now.Unix()), want: auth.ErrInvalidBearerToken,
 			detail: "Lifetime validation failed. The token is expired."},
 		{name: "without expiry", a: mine, token: sign("exp", nil), want: auth.ErrInvalidBearerToken},
-		{name: "early", a: mine, token: sign("nbf", now.Unix()+1), want: auth.ErrInvalidBearerToken,
+		{name: "of an issuer whose clock is ahead", a: mine, token: sign("nbf", now.Unix()+300, "iat", now.Unix()+300)},
+		{name: "early", a: mine, token: sign("nbf", now.Unix()+301), want: auth.ErrInvalidBearerToken,
 			detail: "Lifetime validation failed. The token is not yet valid."},
 		{name: "of another account", a: mine, token: sign("aud", "https://other.blob.core.windows.net"),
 			want: auth.ErrInvalidBearerToken, detail: "Audience validation failed. Audience did not match."},
@@ -164,6 +180,16 @@ func TestBearer(t *testing.T) {
 		{name: "without anybody", a: mine, token: sign("oid", nil, "sub", nil), want: auth.ErrInvalidBearerToken},
 		{name: "of another key", a: a, token: foreign, want: auth.ErrInvalidBearerToken,
 			detail: "Signature validation failed. Signature verification failed."},
+		{name: "key in the header", a: mine, token: own("jwk", jwk), want: auth.ErrInvalidBearerToken,
+			detail: "Signature validation failed. Signature verification failed."},
+		{name: "address of a key in the header", a: mine, token: own("jku", "https://evil.example/keys"),
+			want: auth.ErrInvalidBearerToken},
+		{name: "key ID that is a path", a: mine, token: own("kid", "../../dev/null"), want: auth.ErrInvalidBearerToken},
+		{name: "key ID that is no text", a: mine, token: own("kid", []string{"k"}), want: auth.ErrInvalidBearerToken},
+		{name: "another algorithm of the same curve", a: mine, token: own("alg", "ES384"), want: auth.ErrInvalidBearerToken},
+		{name: "expiry as text", a: mine, token: sign("exp", "never"), want: auth.ErrInvalidBearerToken},
+		{name: "expiry beyond all times", a: mine, token: sign("exp", 1e300), want: auth.ErrInvalidBearerToken},
+		{name: "audience as a number", a: mine, token: sign("aud", 7), want: auth.ErrInvalidBearerToken},
 		{name: "unsigned", a: mine, token: none, want: auth.ErrInvalidBearerToken},
 		{name: "public key taken as a secret", a: mine, token: hmacked, want: auth.ErrInvalidBearerToken},
 		{name: "tampered", a: mine, token: string(tampered), want: auth.ErrInvalidBearerToken},
@@ -224,7 +250,7 @@ func TestBearerCacheEnds(t *testing.T) {
 	token, err := is.Token("app", auth.StorageAudience)
 	check(t, err)
 	for after, ok := range map[time.Duration]bool{0: true, time.Minute: true, 59 * time.Minute: true, time.Hour: false,
-		-time.Second: false} {
+		-5 * time.Minute: true, -5*time.Minute - time.Second: false} {
 		r := request(t, wire.Blob, "GET", "/"+account+"/c/b", "x-ms-version", "2021-12-02", "Authorization", "Bearer "+token)
 		r.Now = now
 		if _, err := a.Authenticate(r); err != nil {
