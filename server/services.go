@@ -16,7 +16,6 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/azure/properties"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/internal/httpserver"
 	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
 	"github.com/lazuli-storage/lazuli/internal/storage/cluster"
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
@@ -122,7 +121,7 @@ func (s *Stack) open(ctx context.Context) (err error) {
 	common := frontend.Common{Accounts: c.Accounts, OAuth: c.OAuth, RequireHTTPS: c.RequireHTTPS, Now: c.Now,
 		ClientsNow: c.ClientsNow, Log: c.Log,
 		Options: wire.Options{StrictVersion: c.StrictVersion, PathStyle: c.PathStyle},
-		Limit:   httpserver.NewLimiter(c.MaxRequests), Board: o.board, Faults: s.faults, Space: s.space,
+		Limit:   frontend.NewLimit(c.MaxRequests), Board: o.board, Faults: s.faults, Space: s.space,
 		Changes: new(changes.Recorder)}
 	logs := analytics.New(analytics.Config{
 		Settings: func(svc wire.Service, account string) *properties.Properties {

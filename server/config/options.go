@@ -169,7 +169,7 @@ var groups = []group{
 		number("max-connections", "Maximum number of connections of each service; 0 is no limit. Further ones are "+
 			"answered 503", 0, 1<<30, func(c *Config) *int { return &c.MaxConnections }),
 		number("max-requests", "Maximum number of concurrent requests of all services; 0 is no limit. Further ones are "+
-			"answered 503", 0, 1<<30, func(c *Config) *int { return &c.MaxRequests }),
+			"answered 503, and those of one account of several beyond three quarters of it", 0, 1<<30, func(c *Config) *int { return &c.MaxRequests }),
 	}},
 	{"Admin listener", []option{
 		text("admin-host", "", "address", "Address of the admin listener; see admin-token",

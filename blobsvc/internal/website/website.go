@@ -85,10 +85,11 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, account string) 
 
 // contentWithinLimit is content within the limit of requests that are served at once.
 func (h *Handler) contentWithinLimit(r *wire.Request) error {
-	if !h.Limit.Enter() {
+	leave, ok := h.Enter(r.Account)
+	if !ok {
 		return wire.ErrServerBusy
 	}
-	defer h.Limit.Leave()
+	defer leave()
 	return h.content(r)
 }
 

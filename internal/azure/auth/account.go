@@ -148,6 +148,9 @@ func (a *Accounts) Blob(name string) *accountprops.Blob {
 	return &a.defaults
 }
 
+// Several reports whether there is more than one account.
+func (a *Accounts) Several() bool { return len(*a.set.Load()) > 1 }
+
 // Names returns the names of all accounts in order.
 func (a *Accounts) Names() []string {
 	set := *a.set.Load()

@@ -15,7 +15,6 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/budget"
-	"github.com/lazuli-storage/lazuli/internal/httpserver"
 	"github.com/lazuli-storage/lazuli/internal/httpserver/pacing"
 )
 
@@ -69,7 +68,7 @@ type Common struct {
 	// Options configure how requests are parsed.
 	Options wire.Options
 	// Limit limits the number of requests that are served at once; nil means no limit.
-	Limit *httpserver.Limiter
+	Limit *Limit
 	// Space knows whether the disk is full; nil: it never is.
 	Space Space
 	// Board is the place where requests wait for changes. With nil no request waits.
@@ -159,10 +158,10 @@ func (f *Frontend[S, C]) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		}()
 	}
 	if err == nil {
-		if !f.Limit.Enter() {
+		if leave, ok := f.Enter(r.Account); !ok {
 			err = wire.ErrServerBusy
 		} else {
-			defer f.Limit.Leave()
+			defer leave()
 			if id, err = f.serve(r); err == nil {
 				return
 			}

@@ -19,6 +19,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/httpserver"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 // bench is a service for tests of the server: it takes a body, sends a file, and can be made to wait.
@@ -106,7 +107,7 @@ const path = "/devstoreaccount1/x"
 
 func TestTooManyRequests(t *testing.T) {
 	t.Parallel()
-	limit := httpserver.NewLimiter(1)
+	limit := NewLimit(1)
 	b, addr := serveBench(t, Common{Limit: limit}, httpserver.Options{})
 	first := dial(t, addr)
 	send(t, first, "GET "+path+"?comp=wait HTTP/1.1\r\nHost: h\r\n\r\n")
@@ -127,8 +128,53 @@ func TestTooManyRequests(t *testing.T) {
 	if resp, err := http.ReadResponse(bufio.NewReader(first), nil); err != nil || resp.StatusCode != 200 {
 		t.Errorf("within the limit: %v, %v", resp, err)
 	}
-	for limit.InUse() != 0 { // the place is given back, also by the refused
+	for limit.all.InUse() != 0 { // the place is given back, also by the refused
 		time.Sleep(time.Millisecond)
+	}
+}
+
+// Requests of one account, however long they take, leave room for those of another. Those that wait for a change take
+// none.
+func TestOneAccountLeavesRoom(t *testing.T) {
+	t.Parallel()
+	keys := []auth.Key{check.Must(auth.ParseKey(auth.DevelopmentKey))(t)}
+	accounts := check.Must(auth.NewAccounts(auth.Account{Name: "noisy", Keys: keys},
+		auth.Account{Name: "calm", Keys: keys}))(t)
+	c := Common{Accounts: accounts, Limit: NewLimit(4)}
+	leave := func() {}
+	for i := range 5 {
+		next, ok := c.Enter("noisy")
+		if ok != (i < 3) {
+			t.Fatalf("request %d of the noisy account is served: %v", i+1, ok)
+		}
+		if ok {
+			leave = next
+		}
+	}
+	c.outside("noisy", func() {
+		if again, ok := c.Enter("noisy"); !ok {
+			t.Error("a request that waits for a change takes a place")
+		} else {
+			again()
+		}
+	})
+	last, ok := c.Enter("calm")
+	if !ok {
+		t.Fatal("the other account has no place")
+	}
+	if _, ok := c.Enter("calm"); ok {
+		t.Error("five requests are served")
+	}
+	last()
+	leave()
+	if _, ok := c.Enter("noisy"); !ok {
+		t.Error("the place of a request that ended is not free")
+	}
+	alone := Common{Accounts: auth.Development(), Limit: NewLimit(4)}
+	for i := range 4 {
+		if _, ok := alone.Enter(auth.DevelopmentAccount); !ok {
+			t.Errorf("request %d of the only account is refused", i+1)
+		}
 	}
 }
 

@@ -33,7 +33,7 @@ func (c *Common) Wait(r *wire.Request, key string, after func() time.Duration,
 	r.Pause() // it computes nothing while it waits
 	var err error
 	began := time.Now()
-	c.Limit.Outside(func() { _, err = c.Board.Wait(ctx, key, limit, after, poll) })
+	c.outside(r.Account, func() { _, err = c.Board.Wait(ctx, key, limit, after, poll) })
 	r.Waited += time.Since(began)
 	return err
 }
