@@ -236,8 +236,8 @@ func (f *Folder) decodeProperties(service string, d *json.Decoder) error {
 	return nil
 }
 
-// extents are the files with content of a service. The folder may come from a stranger: a link that leads out of root is
-// an error.
+// extents are the files with content of a service. The folder may come from a stranger: a link that leads out of root
+// is an error.
 type extents struct {
 	root, folder string
 	paths        map[string]string // by identifier
