@@ -29,6 +29,9 @@ type Moment struct {
 
 var _ backup.Source = (*Moment)(nil)
 
+// ErrNotReady means that a node does not know what is current, for example because it has no majority of the cluster.
+var ErrNotReady = errors.New("the node is not ready")
+
 // Moment pins the state. If a write was acknowledged before another began, the moment has the first if it has the
 // second, whichever services they were for. In a cluster that holds for writes to one service; between services the
 // moments may differ by what is committed within some milliseconds. Close it.

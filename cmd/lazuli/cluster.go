@@ -28,14 +28,14 @@ func newClusterCommand(m *Main) *cobra.Command {
 			"data of a server alone",
 		Long: `Show the state of a cluster of Lazuli nodes, make snapshots of its logs, remove nodes, make the data folder of a server alone the
 beginning of a cluster, and copy accounts between such a folder and a cluster. docs/cluster.md describes clusters. --admin-host and --admin-port
-say where the admin listener of one running node is; a node accepts snapshot, leave and extract only from its own machine. convert works on a folder that
+say where the admin listener of one running node is; a node accepts snapshot and leave only from its own machine. convert works on a folder that
 no process uses; import and export are clients of an account.
-No command joins a cluster: "lazuli serve" with the options --cluster-* does.`,
+No command joins a cluster: "lazuli serve" with the options --cluster-* does. To go back to a server alone: lazuli backup, and lazuli restore.`,
 		Args: cobra.NoArgs,
 	}
 	ask := newAdminCaller(m, cmd, "/admin/cluster")
 	cmd.AddCommand(newClusterInit(), newClusterStatus(ask), newClusterSnapshot(ask), newClusterLeave(ask),
-		newClusterConvert(), newClusterExtract(ask), newClusterImport(), newClusterExport())
+		newClusterConvert(), newClusterImport(), newClusterExport())
 	return cmd
 }
 
@@ -118,11 +118,8 @@ func logOf(r *cluster.NodeReport, name string) (log server.LogReport, ok bool) {
 	return log, err == nil && json.Unmarshal(text, &log) == nil
 }
 
-// snapshotTimeout bounds the wait for a snapshot, and extractTimeout that for a whole data folder.
-const (
-	snapshotTimeout = 15 * time.Minute
-	extractTimeout  = 12 * time.Hour
-)
+// snapshotTimeout bounds the wait for a snapshot.
+const snapshotTimeout = 15 * time.Minute
 
 func newClusterSnapshot(ask adminCaller) *cobra.Command {
 	cmd := &cobra.Command{Use: "snapshot", Short: "Put a snapshot into the logs of the cluster, for nodes that join",

@@ -9,7 +9,6 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/cluster"
-	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 	"github.com/lazuli-storage/lazuli/server"
@@ -20,7 +19,6 @@ type Cluster interface {
 	ClusterStatus(ctx context.Context) (*cluster.Status, error)
 	SnapshotLogs(ctx context.Context) (map[string]server.LogReport, error)
 	RemoveNode(ctx context.Context, name string) error
-	Extract(ctx context.Context, name string) (path string, err error)
 }
 
 // clusterHandler serves /admin/cluster.
@@ -31,7 +29,6 @@ type clusterHandler struct {
 func (h clusterHandler) routes(e *echo.Echo) {
 	e.GET("/admin/cluster", h.open(h.status))
 	e.POST("/admin/cluster/snapshot", localOnly(h.open(h.snapshot)))
-	e.POST("/admin/cluster/extract/:name", localOnly(h.open(h.extract)))
 	e.DELETE("/admin/cluster/nodes/:name", localOnly(h.open(h.remove)))
 }
 
@@ -90,31 +87,13 @@ func (h clusterHandler) remove(c echo.Context, cluster Cluster) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// Extracted is the answer to POST /admin/cluster/extract/NAME.
-type Extracted struct {
-	Folder string `json:"folder"` // absolute path on the machine of the node
-}
-
-// extract is POST /admin/cluster/extract/NAME.
-func (h clusterHandler) extract(c echo.Context, cluster Cluster) error {
-	path, err := cluster.Extract(c.Request().Context(), c.Param("name"))
-	if err != nil {
-		return failCluster(c, err)
-	}
-	return writeJSON(c, http.StatusOK, Extracted{path})
-}
-
 func failCluster(c echo.Context, err error) error {
 	status := http.StatusInternalServerError
 	switch {
 	case errors.Is(err, cluster.ErrUnknownNode), errors.Is(err, cluster.ErrNotClustered):
 		status = http.StatusNotFound
-	case errors.Is(err, datadir.ErrExtractedName):
-		status = http.StatusBadRequest
-	case errors.Is(err, cluster.ErrNodeConnected), errors.Is(err, datadir.ErrExtracted):
+	case errors.Is(err, cluster.ErrNodeConnected):
 		status = http.StatusConflict
-	case errors.Is(err, server.ErrNoSpace):
-		status = http.StatusInsufficientStorage
 	case errors.Is(err, natsserver.ErrNoMajority), errors.Is(err, cluster.ErrCopies),
 		errors.Is(err, replog.ErrUnavailable), errors.Is(err, server.ErrNotReady),
 		errors.Is(err, server.ErrBusy):

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/cluster"
-	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 	"github.com/lazuli-storage/lazuli/server"
 )
@@ -21,22 +20,15 @@ func (*fakeCluster) ClusterStatus(context.Context) (*cluster.Status, error) {
 	return &cluster.Status{Cluster: "c"}, nil
 }
 
-func (f *fakeCluster) RemoveNode(context.Context, string) error { f.changes++; return nil }
+func (f *fakeCluster) RemoveNode(_ context.Context, name string) error {
+	f.changes++
+	return map[string]error{"connected": cluster.ErrNodeConnected, "unknown": cluster.ErrUnknownNode,
+		"alone": fmt.Errorf("tables: %w", replog.ErrUnavailable)}[name]
+}
 
 func (f *fakeCluster) SnapshotLogs(context.Context) (map[string]server.LogReport, error) {
 	f.changes++
 	return map[string]server.LogReport{}, nil
-}
-
-func (f *fakeCluster) Extract(_ context.Context, name string) (string, error) {
-	f.changes++
-	switch name {
-	case "taken":
-		return "", datadir.ErrExtracted
-	case "alone":
-		return "", fmt.Errorf("tables: %w", replog.ErrUnavailable)
-	}
-	return "/data/extracted/" + name, nil
 }
 
 // Other machines may see the state of a cluster, and not change it.
@@ -55,10 +47,9 @@ func TestClusterIsChangedOnlyFromItsOwnMachine(t *testing.T) {
 		{"POST", "/admin/cluster/snapshot", "10.0.0.9:4000", 403},
 		{"DELETE", "/admin/cluster/nodes/n3", "127.0.0.1:4000", 204},
 		{"POST", "/admin/cluster/snapshot", "[::1]:4000", 200},
-		{"POST", "/admin/cluster/extract/a", "10.0.0.9:4000", 403},
-		{"POST", "/admin/cluster/extract/a", "127.0.0.1:4000", 200},
-		{"POST", "/admin/cluster/extract/taken", "127.0.0.1:4000", 409},
-		{"POST", "/admin/cluster/extract/alone", "127.0.0.1:4000", 503},
+		{"DELETE", "/admin/cluster/nodes/connected", "127.0.0.1:4000", 409},
+		{"DELETE", "/admin/cluster/nodes/unknown", "127.0.0.1:4000", 404},
+		{"DELETE", "/admin/cluster/nodes/alone", "127.0.0.1:4000", 503},
 	} {
 		r := httptest.NewRequest(tc.method, tc.path, nil)
 		r.Host, r.RemoteAddr = "127.0.0.1", tc.from

@@ -117,7 +117,7 @@ func (c *check) contained(where string, run func() error) (err error) {
 // names are the expected entries of a data folder, except for the logs of the databases, which exist after a crash.
 var names = []string{datadir.ManifestFile, "LOCK", "tables.db", "blobs.db", "queues.db", "extents", "queues", "cluster",
 	datadir.SnapshotsFolder, datadir.DamagedFolder, diskspace.ReserveFile, datadir.IssuerKeyFile, datadir.ScopesFile,
-	datadir.SearchFolder, datadir.ExtractedFolder}
+	datadir.SearchFolder}
 
 // names reports files that do not belong to a data folder.
 func (c *check) names() error {

@@ -37,8 +37,6 @@ const (
 	// SearchFolder is the folder inside the data folder that holds the indexes of the search-index role. They follow the
 	// tables, and are not part of a snapshot.
 	SearchFolder = "search-index"
-	// ExtractedFolder is the folder inside the data folder of a node that holds data folders for a server alone.
-	ExtractedFolder = "extracted"
 	// partSuffix marks an incomplete copy.
 	partSuffix = ".part"
 )
@@ -54,7 +52,7 @@ type Snapshot struct {
 // own reports whether an entry is part of the folder itself and not of its content.
 func own(name string) bool {
 	return name == lockFile || name == ManifestFile+sumfile.PartSuffix || name == IssuerKeyFile ||
-		name == SnapshotsFolder || name == SearchFolder || name == ExtractedFolder || name == DamagedFolder ||
+		name == SnapshotsFolder || name == SearchFolder || name == DamagedFolder ||
 		name == diskspace.ReserveFile || strings.HasPrefix(name, restoringFolder)
 }
 

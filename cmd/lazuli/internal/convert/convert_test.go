@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/peering"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/server"
+	"github.com/lazuli-storage/lazuli/server/backup"
 	"github.com/lazuli-storage/lazuli/server/fsck"
 )
 
@@ -117,10 +117,7 @@ func TestConvert(t *testing.T) {
 	if left, err := os.Stat(filepath.Join(folder, "queues")); err == nil {
 		t.Errorf("the folder still has %s", left.Name())
 	}
-	back := check.Must(nodes[2].Extract(t.Context(), "back"))(t)
-	if _, err := nodes[2].Extract(t.Context(), "back"); !errors.Is(err, datadir.ErrExtracted) {
-		t.Errorf("a second folder of the name: %v", err)
-	}
+	back := backUp(t, nodes[2])
 	a := open(t, nodes[2].ConnectionString())
 	updated := check.Must(a.queues.NewQueueClient("orders").UpdateMessage(t.Context(), got.id, got.receipt, "changed",
 		&azqueue.UpdateMessageOptions{}))(t)
@@ -175,38 +172,32 @@ func TestConversionSurvivesKills(t *testing.T) {
 			}
 		}
 	}
-	// The way back: the node dies when it has written everything.
-	c.Extract = "alone"
-	c.dieAt(t, "extract/written")
-	if _, err := os.Stat(filepath.Join(folder, "extracted", "alone")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the folder exists after the node died: %v", err)
-	}
-	if entries := check.Must(os.ReadDir(filepath.Join(folder, "extracted")))(t); len(entries) == 0 {
-		t.Error("the node died before it wrote anything")
-	}
 	nodes := []*server.Stack{startNode(t, folder, peers, 0), others[0].Load(), others[1].Load()}
 	t.Cleanup(func() { stopNodes(nodes) })
 	for i, s := range nodes {
 		compare(t, peers[i].Name, describe(t, open(t, s.ConnectionString())), was)
 	}
-	back := check.Must(nodes[0].Extract(t.Context(), "alone"))(t)
-	for _, name := range []string{"", "..", "a/b", "x.part"} {
-		if _, err := nodes[0].Extract(t.Context(), name); !errors.Is(err, datadir.ErrExtractedName) {
-			t.Errorf("the name %q: %v", name, err)
-		}
-	}
+	back := backUp(t, nodes[0]) // the way back
 	stopNodes(nodes[1:])
 	check.Eventually(t, func() bool { return nodes[0].Ready() != nil }, "the node is ready without the others")
-	if _, err := nodes[0].Extract(t.Context(), "minority"); !errors.Is(err, server.ErrNotReady) {
+	if _, err := nodes[0].Moment(t.Context()); !errors.Is(err, server.ErrNotReady) {
 		t.Errorf("without the other nodes: %v", err)
 	}
 	stopNodes(nodes[:1])
-	for _, name := range []string{"minority", "minority.part", "alone.part"} {
-		if _, err := os.Stat(filepath.Join(folder, "extracted", name)); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s was left: %v", name, err)
-		}
-	}
 	alone(t, back, func(a account) { compare(t, "the folder for a server alone", describe(t, a), was) })
+}
+
+// backUp backs up a cluster through a node, and returns the folder for a server alone that is restored from it.
+func backUp(t *testing.T, node *server.Stack) string {
+	t.Helper()
+	place := backup.Folder(filepath.Join(t.TempDir(), "backups"))
+	made := check.Must(backup.Make(t.Context(), place, func(ctx context.Context, _ backup.Held) (backup.Source, error) {
+		return node.Moment(ctx)
+	}, backup.Options{}))(t)
+	folder := filepath.Join(t.TempDir(), "restored")
+	check.OK(t, backup.Restore(t.Context(), place, check.Must(backup.Read(t.Context(), place, made.Name))(t), folder,
+		backup.RestoreOptions{Verify: func(context.Context, string) error { return nil }})) // the tests check it
+	return folder
 }
 
 // What cannot be converted stays as it is.

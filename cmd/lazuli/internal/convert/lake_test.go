@@ -164,7 +164,7 @@ func TestConvertLake(t *testing.T) {
 	for i, s := range nodes {
 		compare(t, peers[i].Name, lakeNode{s, t}.describe(), was)
 	}
-	back := check.Must(nodes[1].Extract(t.Context(), "back"))(t)
+	back := backUp(t, nodes[1])
 	lakeNode{nodes[2], t}.use(undo)
 	stopNodes(nodes)
 	for _, folder := range slices.Concat(folders, []string{back}) {

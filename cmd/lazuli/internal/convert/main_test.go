@@ -22,8 +22,6 @@ type child struct {
 	Folder string
 	Node   peering.Peer
 	Peers  []peering.Peer
-	// Extract, if set, is the name of a folder for a server alone that the node makes when it serves.
-	Extract string
 }
 
 func TestMain(m *testing.M) {
@@ -45,15 +43,10 @@ func runChild(text string) error {
 		return err
 	}
 	fault.Activate(plan)
-	node, err := server.StartContext(context.Background(), server.Config{Location: c.Folder, Log: quiet,
+	_, err = server.StartContext(context.Background(), server.Config{Location: c.Folder, Log: quiet,
 		Cluster: &peering.Config{Node: c.Node.Name, Listen: c.Node.Address, Peers: c.Peers}})
 	if err != nil {
 		return err
-	}
-	if c.Extract != "" {
-		if _, err = node.Extract(context.Background(), c.Extract); err != nil {
-			return err
-		}
 	}
 	return fmt.Errorf("the node serves")
 }
