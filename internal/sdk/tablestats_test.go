@@ -1,4 +1,4 @@
-package tabletool_test
+package sdk_test
 
 import (
 	"strings"
@@ -12,7 +12,7 @@ import (
 	"github.com/lazuli-storage/lazuli/tables"
 )
 
-func TestStats(t *testing.T) {
+func TestTableStats(t *testing.T) {
 	t.Parallel()
 	a := testaccount.Open(t)
 	name := a.Table("stats")
@@ -74,7 +74,7 @@ func TestStats(t *testing.T) {
 	}
 }
 
-func TestTypeHints(t *testing.T) {
+func TestTableTypeHints(t *testing.T) {
 	t.Parallel()
 	a := testaccount.Open(t)
 	name := a.Table("types")
@@ -107,7 +107,7 @@ func TestTypeHints(t *testing.T) {
 	}
 }
 
-func TestOnAzure(t *testing.T) {
+func TestTableStatsOnAzure(t *testing.T) {
 	t.Parallel()
 	client := fill(t, testaccount.Open(t), 2, 3)
 	for filter, want := range map[string]string{

@@ -1,4 +1,5 @@
-package archive_test
+// Package roles_test tests roles of this folder against a server: one package, so that one binary has it.
+package roles_test
 
 import (
 	"context"

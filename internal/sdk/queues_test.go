@@ -1,4 +1,4 @@
-package queuetool_test
+package sdk_test
 
 import (
 	"context"
@@ -45,7 +45,7 @@ func want(t *testing.T, client *azqueue.QueueClient, wanted ...string) {
 	}
 }
 
-func TestListAndPeek(t *testing.T) {
+func TestListAndPeekQueues(t *testing.T) {
 	t.Parallel()
 	a := testaccount.Open(t)
 	name, empty := a.Queue("tool-a"), a.Queue("tool-b")
@@ -76,7 +76,7 @@ func TestListAndPeek(t *testing.T) {
 	}
 }
 
-func TestDecode(t *testing.T) {
+func TestDecodeMessage(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"aGVsbG8=":         "hello",
@@ -206,7 +206,7 @@ func TestPurgeOfOneMessage(t *testing.T) {
 	}
 }
 
-func TestOrigin(t *testing.T) {
+func TestOriginOfMessage(t *testing.T) {
 	t.Parallel()
 	if got, err := queuetool.Origin("orders-poison"); got != "orders" || err != nil {
 		t.Errorf("got %q, %v", got, err)

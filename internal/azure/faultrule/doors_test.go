@@ -1,4 +1,4 @@
-package faultdoors_test
+package faultrule_test
 
 import (
 	"context"

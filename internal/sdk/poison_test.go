@@ -1,4 +1,4 @@
-package queuetool_test
+package sdk_test
 
 import (
 	"errors"
@@ -17,7 +17,7 @@ import (
 )
 
 // Messages are chosen by what was recorded of them, and their records go with them.
-func TestReasons(t *testing.T) {
+func TestReasonsOfPoison(t *testing.T) {
 	t.Parallel()
 	a := testaccount.Open(t)
 	name := a.Queue("work")
@@ -113,7 +113,7 @@ func TestReasons(t *testing.T) {
 }
 
 // Lazuli shows hidden messages; other services say that they do not.
-func TestPeekAll(t *testing.T) {
+func TestPeekAllPoison(t *testing.T) {
 	t.Parallel()
 	a := testaccount.Open(t)
 	client := a.Queues.NewQueueClient(a.Queue("hidden"))

@@ -1,4 +1,4 @@
-package messages_test
+package sdk_test
 
 import (
 	"fmt"

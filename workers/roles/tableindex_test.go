@@ -1,4 +1,4 @@
-package tableindex_test
+package roles_test
 
 import (
 	"context"

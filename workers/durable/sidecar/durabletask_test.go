@@ -1,4 +1,4 @@
-package durabletask_test
+package sidecar_test
 
 import (
 	"context"

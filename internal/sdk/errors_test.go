@@ -1,4 +1,5 @@
-package sdkerr_test
+// Package sdk_test tests the packages of this folder against a server: one package, so that one binary has it.
+package sdk_test
 
 import (
 	"errors"
@@ -13,7 +14,7 @@ import (
 )
 
 // What the three services refuse is one line, wherever in a tree of errors it is, and the same line each time.
-func TestText(t *testing.T) {
+func TestTextOfErrors(t *testing.T) {
 	t.Parallel()
 	a := lazulitest.Start(t).Account(t)
 	queue := func() error {

@@ -1,4 +1,4 @@
-package tabletool_test
+package sdk_test
 
 import (
 	"errors"
@@ -35,7 +35,7 @@ func fill(t *testing.T, a *testaccount.Account, partitions, rows int) *aztables.
 	return client
 }
 
-func TestList(t *testing.T) {
+func TestListTables(t *testing.T) {
 	t.Parallel()
 	a := testaccount.Open(t)
 	one, two, other := a.Table("Toolx"), a.Table("tooly"), a.Table("other")
@@ -48,7 +48,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-func TestQuery(t *testing.T) {
+func TestQueryTable(t *testing.T) {
 	t.Parallel()
 	client := fill(t, testaccount.Open(t), 2, 1500)
 	for _, tc := range []struct {
@@ -76,7 +76,7 @@ func TestQuery(t *testing.T) {
 	}
 }
 
-func TestExplain(t *testing.T) {
+func TestExplainTable(t *testing.T) {
 	t.Parallel()
 	client := fill(t, testaccount.Open(t), 2, 1200)
 	for _, tc := range []struct {
@@ -135,7 +135,7 @@ func TestExplain(t *testing.T) {
 }
 
 // TestExplainElsewhere: a server that does not know the header is not taken for one to which queries cost nothing.
-func TestExplainElsewhere(t *testing.T) {
+func TestExplainTableElsewhere(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
