@@ -5,11 +5,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/top"
 )
 
-func parseSample(t *testing.T, text string) *sample {
+func parseSample(t *testing.T, text string) *top.Sample {
 	t.Helper()
-	s, err := parseMetrics([]byte(text))
+	s, err := top.Parse([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,10 +38,10 @@ lazuli_storage_bytes{part="content"} 2.5e+06
 `
 	}
 	before, after := parseSample(t, text("10")), parseSample(t, text("30"))
-	before.at = after.at.Add(-2 * time.Second)
+	before.At = after.At.Add(-2 * time.Second)
 	var out strings.Builder
-	report := after.report(before, 5)
-	report.write(&out)
+	report := after.Report(before, 5)
+	report.Write(&out)
 	got := out.String()
 	for _, want := range []string{"10 requests/s, 0 errors/s, 1 operations",
 		"10.0       0.0    1s  ≤1ms  ≤1ms       0.00  queue PutMessage", "7   1m30s  a/orders", "content 2.5 MB"} {
