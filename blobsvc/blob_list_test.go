@@ -246,7 +246,7 @@ func TestListBlobsWithTagsNeedsTheirPermission(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tc := range []struct {
-		permissions, include string // "": nobody's request
+		permissions, include string // "": a request without a signature
 		status               int
 		code                 string
 	}{

@@ -229,7 +229,7 @@ func TestUploadAndDownloadInParallel(t *testing.T) {
 	}
 }
 
-// Clients that go away in the middle of an answer disturb nobody, and leave nothing held.
+// Clients that go away in the middle of an answer do not disturb others, and leave nothing held.
 func TestAbortedDownload(t *testing.T) {
 	t.Parallel()
 	f := start(t)

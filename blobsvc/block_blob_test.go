@@ -499,7 +499,7 @@ func TestGetBlockList(t *testing.T) {
 	f.do("GET", "/"+name+"/append?comp=blocklist", "").want(t, 409, "InvalidBlobType")
 }
 
-// An upload that is broken off leaves nothing and disturbs nobody.
+// An interrupted upload leaves nothing and does not disturb others.
 func TestAbortedUpload(t *testing.T) {
 	t.Parallel()
 	f := start(t)

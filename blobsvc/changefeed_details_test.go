@@ -71,7 +71,7 @@ func TestChangeFeedDetails(t *testing.T) {
 	}
 }
 
-// Versions are told with the version before them, and a container that was made anew is another.
+// Records of versions have the version before them, and a container that was made again is another.
 func TestChangeFeedVersions(t *testing.T) {
 	t.Parallel()
 	f := managed(t, accountprops.Blob{ChangeFeed: true, Versioning: true})

@@ -211,7 +211,7 @@ func TestChangeFeed(t *testing.T) {
 	if again, _ := f.feed(); len(again) != len(events) {
 		t.Error("reading it changed the feed")
 	}
-	// Nobody but the system writes there.
+	// Only the system writes there.
 	for _, r := range []reply{
 		f.do("PUT", "/$blobchangefeed/x", "x", "x-ms-blob-type", "BlockBlob"),
 		f.do("DELETE", "/$blobchangefeed?restype=container", ""),
@@ -224,7 +224,7 @@ func TestChangeFeed(t *testing.T) {
 	}
 }
 
-// An hour's segment is finalized some minutes after it, and readers are told how far they may read.
+// An hour's segment is finalized some minutes after it, and its records say how far readers may read.
 func TestChangeFeedSegments(t *testing.T) {
 	t.Parallel()
 	f := startFeed(t)

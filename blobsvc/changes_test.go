@@ -14,7 +14,7 @@ import (
 	"github.com/lazuli-storage/lazuli/blobsvc"
 )
 
-// Whoever subscribes is told of each write of a blob, by the time that it is answered, and of nothing else.
+// A subscriber hears of each write of a blob, by the time that it is answered, and of nothing else.
 func TestChanged(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

@@ -10,7 +10,7 @@ import (
 	"github.com/lazuli-storage/lazuli/blobsvc"
 )
 
-// Uploads that were broken off, and blobs that were deleted, leave no bytes behind.
+// Interrupted uploads, and blobs that were deleted, leave no bytes behind.
 func TestCompactFolder(t *testing.T) {
 	t.Parallel()
 	f := start(t)

@@ -199,7 +199,7 @@ func TestIncrementalCopyFromElsewhere(t *testing.T) {
 	wantCode(t, err, 409, "IncrementalCopyBlobMismatch")
 }
 
-// The copy goes on where it was when the process stopped, and nobody touches the destination meanwhile.
+// The copy goes on where it was when the process stopped, and no request touches the destination meanwhile.
 func TestIncrementalCopyResumes(t *testing.T) {
 	t.Parallel()
 	e := newElsewhere(t)

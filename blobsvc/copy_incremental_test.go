@@ -44,13 +44,13 @@ func TestIncrementalCopyBlob(t *testing.T) {
 			t.Errorf("snapshot %s has other content", snap)
 		}
 	}
-	// What changed between the copies is told by their snapshots.
+	// The snapshots of the copies say what changed between them.
 	diff := must(must(dst.WithSnapshot(second))(t).NewGetPageRangesDiffPager(
 		&pageblob.GetPageRangesDiffOptions{PrevSnapshot: &first}).NextPage(ctx))(t)
 	if len(diff.PageRange) != 1 || *diff.PageRange[0].Start != 1024 {
 		t.Errorf("%+v", diff.PageRange)
 	}
-	// Of the destination itself only the snapshots are read, and nobody else writes it.
+	// Of the destination itself only the snapshots are read, and no other request writes it.
 	_, err := dst.DownloadStream(ctx, nil)
 	wantCode(t, err, 409, "OperationNotAllowedOnIncrementalCopyBlob")
 	_, err = dst.UploadPages(ctx, body(a), blob.HTTPRange{Count: 512}, nil)

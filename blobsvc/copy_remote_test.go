@@ -90,7 +90,7 @@ type cutter struct {
 	http.ResponseWriter
 	left int
 	hold chan struct{}
-	gone <-chan struct{} // closed when nobody reads the answer any more
+	gone <-chan struct{} // closed when no client reads the answer any more
 }
 
 func (c *cutter) Write(p []byte) (int, error) {
@@ -115,7 +115,7 @@ func (s *source) allow(c *blobsvc.Config) {
 	c.CopyPause = time.Millisecond
 }
 
-// pattern is content in which every place is told from every other.
+// pattern is content in which every place differs from every other.
 func pattern(n int) []byte {
 	b := make([]byte, n)
 	x := uint32(1)
@@ -275,7 +275,7 @@ func TestPendingCopy(t *testing.T) {
 		p.CopyCompletionTime != nil || *p.ContentType != "text/x" {
 		t.Errorf("%+v", p)
 	}
-	// Nobody changes the destination meanwhile, or copies from it.
+	// No request changes the destination meanwhile, or copies from it.
 	for name, err := range map[string]error{
 		"put":      second(c.NewBlockBlobClient("b").Upload(ctx, body("x"), nil)),
 		"commit":   second(c.NewBlockBlobClient("b").CommitBlockList(ctx, nil, nil)),
@@ -323,7 +323,7 @@ func TestPendingCopyEnds(t *testing.T) {
 		*p.ContentLength != 0 {
 		t.Errorf("%s %s", *p.CopyStatus, *p.CopyStatusDescription)
 	}
-	// A source that breaks off now and then is asked for the rest.
+	// A source whose answers sometimes end early is asked for the rest.
 	web.set(func() { web.cut = 17 << 20 })
 	must(b.StartCopyFromURL(ctx, web.URL+"/file", nil))(t)
 	if p = copied(t, b); *p.CopyStatus != "success" || !bytes.Equal(download(t, b, nil), content) {

@@ -195,7 +195,7 @@ func TestPutBlobFromURL(t *testing.T) {
 	must(src.SetTags(ctx, map[string]string{"k": "v"}, nil))(t)
 	for option, tagged := range map[blockblob.BlobCopySourceTags]bool{blockblob.BlobCopySourceTagsReplace: false,
 		blockblob.BlobCopySourceTagsCopy: true} {
-		// anybody may read the blob, not its tags
+		// any client may read the blob, not its tags
 		signed := must(src.GetSASURL(sas.BlobPermissions{Read: true, Tag: true}, f.now().Add(time.Hour), nil))(t)
 		must(dst.UploadBlobFromURL(ctx, signed, &blockblob.UploadBlobFromURLOptions{CopySourceTags: &option}))(t)
 		if p := must(dst.GetProperties(ctx, nil))(t); (p.TagCount != nil) != tagged {

@@ -456,7 +456,7 @@ func TestEncryptionScopes(t *testing.T) {
 		t.Error("other content comes back")
 	}
 
-	// Copies between scopes: the same one shares the bytes, another encrypts them anew.
+	// Copies between scopes: the same one shares the bytes, another encrypts them again.
 	for _, tc := range []struct{ dst, want string }{{c.URL() + "/same", ""}, {box.URL() + "/other", "two"}} {
 		for _, sync := range []string{"", "true"} {
 			h := []string{"x-ms-copy-source", bb.URL()}

@@ -42,7 +42,7 @@ func TestSetBlobExpiry(t *testing.T) {
 	if p := must(b.GetProperties(ctx, nil))(t); p.ExpiresOn.Sub(*p.CreationTime).Round(time.Second) != 3*time.Hour {
 		t.Errorf("expires %v after %v", p.ExpiresOn, p.CreationTime)
 	}
-	// Writing its metadata leaves the time as it is; writing it anew does not.
+	// Writing its metadata leaves the time as it is; writing the blob again does not.
 	must(b.SetMetadata(ctx, map[string]*string{"a": to.Ptr("b")}, nil))(t)
 	if p := must(b.GetProperties(ctx, nil))(t); p.ExpiresOn == nil {
 		t.Error("metadata took the expiry time away")

@@ -156,7 +156,7 @@ func (f *fixture) container() *container.Client {
 	return c
 }
 
-// publicContainer makes a container whose blobs anybody may read, as the sources of writes from a URL must be.
+// publicContainer makes a container whose blobs any client may read, as the sources of writes from a URL must be.
 func (f *fixture) publicContainer() *container.Client {
 	f.t.Helper()
 	c := f.service().NewContainerClient(f.containerName())
@@ -184,7 +184,7 @@ func wantCode(t tester, err error, status int, code string) {
 	}
 }
 
-// tester is a test, or one of rapid, which prints what led to a failure when the failure is told to it.
+// tester is a test, or one of rapid, which prints what led to a failure that is reported to it.
 type tester interface {
 	Helper()
 	Fatal(args ...any)

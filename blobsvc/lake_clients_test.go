@@ -525,7 +525,7 @@ func TestLakeUnknownContinuation(t *testing.T) {
 	}
 }
 
-// A creation with a list that is none, or too long, fails as a change of the list does, and leaves nothing.
+// A creation with a list that is not valid, or too long, fails as a change of the list does, and leaves nothing.
 func TestLakeCreateWithWrongList(t *testing.T) {
 	t.Parallel()
 	f := lake(t)

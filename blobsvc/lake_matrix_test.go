@@ -173,7 +173,7 @@ func TestLakeAccessMatrix(t *testing.T) {
 	}
 }
 
-// The other callers, on a tree that gives nobody anything: what roles and tokens grant does not depend on lists.
+// The other callers, on a tree that gives no caller anything: what roles and tokens grant does not depend on lists.
 func TestLakeCallersMatrix(t *testing.T) {
 	t.Parallel()
 	all, reads := []string{}, []string{"read", "read, Blob", "properties", "status", "access control", "check access",
@@ -215,8 +215,8 @@ func TestLakeCallersMatrix(t *testing.T) {
 	}
 }
 
-// In a directory with the sticky bit the owner of an item, and that of the directory, remove and move it, and nobody
-// else, whatever the permissions.
+// In a directory with the sticky bit only the owner of an item, and that of the directory, remove and move it, whatever
+// the permissions.
 func TestLakeStickyMatrix(t *testing.T) {
 	t.Parallel()
 	m := newMatrix(t)

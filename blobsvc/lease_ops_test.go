@@ -164,7 +164,7 @@ func TestWriteAfterLeaseExpired(t *testing.T) {
 		"LeaseIdMismatchWithLeaseOperation")
 }
 
-// A write that neither holds the lease nor meets its conditions is told of the lease.
+// A write that neither holds the lease nor meets its conditions fails with the error of the lease.
 func TestLeaseBeforeConditions(t *testing.T) {
 	t.Parallel()
 	f := start(t)

@@ -87,7 +87,7 @@ func TestQueryBlobContentsStops(t *testing.T) {
 	f.svc.Handler().ServeHTTP(httptest.NewRecorder(), hr.WithContext(ctx))
 }
 
-// TestQueryBlobContentsStreams reads the beginning of an answer whose rest nobody has computed yet: the client takes
+// TestQueryBlobContentsStreams reads the beginning of an answer whose rest is not computed yet: the client takes
 // little of a large result, and goes.
 func TestQueryBlobContentsStreams(t *testing.T) {
 	t.Parallel()

@@ -41,7 +41,7 @@ type childConfig struct {
 
 func TestMain(m *testing.M) {
 	if config := os.Getenv(childVariable); config != "" {
-		go func() { // nobody is left behind by a test that was killed itself
+		go func() { // a test that is killed itself leaves no process behind
 			_, _ = io.Copy(io.Discard, os.Stdin)
 			os.Exit(1)
 		}()
@@ -55,7 +55,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runChild serves until the process is told to end. It prints the address once it serves.
+// runChild serves until the process is asked to end. It prints the address once it serves.
 func runChild(config string) error {
 	var c childConfig
 	if err := json.Unmarshal([]byte(config), &c); err != nil {

@@ -121,7 +121,7 @@ func (c *child) pause(err error) error {
 }
 
 // recordHistory records the history of producers and consumers while the children are killed one after the other, at
-// moments that nobody chose.
+// moments that no test chose.
 func recordHistory(t *testing.T, children []*child, kills int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -204,7 +204,7 @@ func TestDeleteMessage(t *testing.T) {
 	id := *first.MessageID
 	_, err := q.DeleteMessage(t.Context(), id, *first.PopReceipt, nil)
 	wantCode(t, err, 400, "PopReceiptMismatch")
-	f.clock.Advance(30 * time.Second) // its time ran out, but nobody else got it
+	f.clock.Advance(30 * time.Second) // its time ran out, but no other caller got it
 	must(q.DeleteMessage(t.Context(), id, *second.PopReceipt, nil))(t)
 	_, err = q.DeleteMessage(t.Context(), id, *second.PopReceipt, nil)
 	wantCode(t, err, 404, "MessageNotFound")

@@ -77,7 +77,7 @@ func everyMetric(t *testing.T) described {
 	return all
 }
 
-// expression is what a rule or a graph asks, with the texts that name labels of the answer.
+// expression holds the query of a rule or a graph, with the texts that name labels of the answer.
 type expression struct{ where, text, names string }
 
 var (

@@ -269,7 +269,7 @@ func TestSnapshotRefusals(t *testing.T) {
 	}
 	s, dev, _ := startState(t, Config{Location: t.TempDir(), Relaxed: true})
 	dev.fill(t, "things")
-	// A request that does not end holds a snapshot up, for as long as its caller has patience, and is not broken off.
+	// A request that does not end holds a snapshot up, for as long as its caller has patience, and is not interrupted.
 	check.OK(t, s.gate.enter(t.Context()))
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()

@@ -91,7 +91,7 @@ func TestEncryptedPropertiesAreHidden(t *testing.T) {
 	says(t, table.InsertOrMerge(ctx, &want, "Ward"), "merged")
 }
 
-// Whatever somebody with access to the table does to an encrypted entity is noticed.
+// Whatever a client with access to the table does to an encrypted entity is noticed.
 func TestTamperingIsNoticed(t *testing.T) {
 	t.Parallel()
 	service, _ := open(t)

@@ -44,7 +44,7 @@ func TestKeyWrapVectors(t *testing.T) {
 	}
 }
 
-// FuzzEnvelope: what somebody else has stored is either the untouched original or an error, and never a panic.
+// FuzzEnvelope: what another program has stored is either the untouched original or an error, and never a panic.
 func FuzzEnvelope(f *testing.F) {
 	const text = `"attack at dawn"`
 	k, err := NewAESKey("k1", make([]byte, 32))

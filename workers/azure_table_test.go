@@ -89,7 +89,7 @@ func TestTableTrigger(t *testing.T) {
 	if err := app.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// The trigger begins with what comes after its first look: put until one is told.
+	// The trigger begins with what comes after its first look: put until one arrives.
 	eventually(t, "the trigger listens", func() bool { upsert(t, client, "p", "probe", 0); return len(got.sorted()) > 0 })
 	upsert(t, client, "p", "a", 1)
 	eventually(t, "an insert is told", func() bool { return got.has("insert a 1") })
@@ -110,7 +110,7 @@ func TestTableTrigger(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// What happens while no instance is up is told at the next start: of each entity the last change.
+	// What happens while no instance is up arrives at the next start: of each entity the last change.
 	for n := range 5 {
 		upsert(t, client, "p", "b", n)
 	}
@@ -261,7 +261,7 @@ func TestTriggersAreImmediate(t *testing.T) {
 	a := testaccount.Open(t)
 	name, container := a.Table("Fast"), a.Container("fast")
 	client := a.Tables.NewClient(name)
-	// Whoever polls or scans would take an hour.
+	// A poll or a scan would take an hour.
 	app := workers.New(workers.Config{ConnectionString: a.ConnectionString, Logger: quiet,
 		Defaults: []workers.Option{workers.WithMaxPollingInterval(time.Hour)}})
 	told := make(chan string, 100)

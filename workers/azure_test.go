@@ -213,7 +213,7 @@ func TestInstancesShareWork(t *testing.T) {
 	for _, app := range apps {
 		var first sync.Once
 		app.Queue(queue, func(ctx context.Context, m workers.QueueMessage) error {
-			// Nobody goes on before both instances have a message.
+			// No instance goes on before both instances have a message.
 			first.Do(func() { both.Done(); both.Wait() })
 			if _, twice := handled.LoadOrStore(string(m.Body), true); twice {
 				t.Errorf("message %s was handled twice", m.Body)

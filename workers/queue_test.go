@@ -586,7 +586,7 @@ func TestQueueThatAppearsLaterAndWake(t *testing.T) {
 		if at.Sub(sent) != 0 {
 			b.Errorf("handled %v after the put, want at once", at.Sub(sent))
 		}
-		b.app.Wake("other") // Nobody listens: harmless.
+		b.app.Wake("other") // No function listens: harmless.
 	})
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 )
 
-// Beside an account with a secret key, nobody on this machine reads data through the admin listener without the token
+// Beside an account with a secret key, no user of this machine reads data through the admin listener without the token
 // that is printed.
 func TestAdminTokenOfSecretAccounts(t *testing.T) {
 	args := []string{"serve", "--in-memory", "--blob-port", "0", "--queue-port", "0", "--table-port", "0", "--admin-port",

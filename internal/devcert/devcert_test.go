@@ -99,7 +99,7 @@ func TestTrust(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// The authority cannot be used for another site, even by whoever has its key.
+	// The authority cannot be used for another site, even with its key.
 	ca, caKey, err := load(dir, AuthorityCert, AuthorityKey)
 	if err != nil {
 		t.Fatal(err)
@@ -183,7 +183,7 @@ func TestServerConfigFollowsItsFiles(t *testing.T) {
 	}
 }
 
-// A PFX file has certificate, chain and key; a wrong password and a file that is none are errors that say so.
+// A PFX file has certificate, chain and key; a wrong password and another kind of file are errors that say so.
 func TestServerConfigPFX(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -287,7 +287,7 @@ type nopCloser struct{ *bytes.Reader }
 
 func (nopCloser) Close() error { return nil }
 
-// A schedule makes a backup at once, then after each interval, counted from the newest backup whoever made it; after a
+// A schedule makes a backup at once, then after each interval, counted from the newest backup by any caller; after a
 // failure sooner.
 func TestSchedule(t *testing.T) {
 	t.Parallel()

@@ -451,7 +451,7 @@ func TestExposed(t *testing.T) {
 	}
 }
 
-// Only where nobody from elsewhere can subscribe are webhooks on this machine allowed without a list.
+// Only where no other machine can subscribe are webhooks on this machine allowed without a list.
 func TestWebhooksOnThisMachine(t *testing.T) {
 	for _, tc := range []struct {
 		args []string

@@ -476,7 +476,7 @@ func TestRequestsAreKept(t *testing.T) {
 	}
 }
 
-// A read-only dashboard gives nobody a signature, neither the clients' own nor one that it makes.
+// A read-only dashboard gives no signature, neither the clients' own nor one that it makes.
 func TestReadOnlyHasNoSignatures(t *testing.T) {
 	t.Parallel()
 	s := open(t, func(o *dashboard.Options) { o.ReadOnly = true })

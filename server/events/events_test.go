@@ -542,7 +542,7 @@ func TestFilterBySubject(t *testing.T) {
 	}
 }
 
-// A subscription gets no events of its own dead letters: they would fail again, for ever.
+// A subscription gets no events of its own dead letters: they would fail again, without end.
 func TestDeadLettersAreNoEvents(t *testing.T) {
 	t.Parallel()
 	h := newHook(t)

@@ -152,11 +152,11 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// An invocation that finds nobody waits for the next handler, and is no attempt; one that is cut off is one, and then
+// An invocation that finds no handler waits for the next one, and is no attempt; one that is cut off is one, and then
 // the next waits.
 func TestBrokenConnections(t *testing.T) {
 	t.Parallel()
-	const nobody = "http://127.0.0.1:1" // Nothing is served at a port that nobody may take without privileges.
+	const nobody = "http://127.0.0.1:1" // Nothing is served at a port that needs privileges.
 	hangsUp := httptest.NewServer(
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) }))
 	defer hangsUp.Close()

@@ -65,7 +65,7 @@ func FuzzPlainJSON(f *testing.F) {
 
 const queueFunction = `{"bindings": [{"type": "queueTrigger", "direction": "in", "name": "item", "queueName": "in-queue"}]}`
 
-// A host.json with all sections that Azure's pages show is taken, and what it has to say without an effect is told.
+// A host.json with all sections that Azure's pages show is taken, and what has no effect is reported.
 func TestSettingsWithoutEffect(t *testing.T) {
 	t.Parallel()
 	failed, said := load(t, map[string]string{"q/function.json": queueFunction, "host.json": `{"version": "2.0",

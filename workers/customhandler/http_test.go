@@ -84,7 +84,7 @@ func TestHTTPFailure(t *testing.T) {
 	}
 }
 
-// Forwarding: the handler gets the request itself, and whoever asked gets its answer.
+// Forwarding: the handler gets the request itself, and the client gets its answer.
 func TestForwarding(t *testing.T) {
 	t.Parallel()
 	var seen string
@@ -244,7 +244,7 @@ func TestHTTPLimits(t *testing.T) {
 	}
 }
 
-// An invocation ends as if nothing were when whoever asked is gone.
+// An invocation whose client is gone ends like any other.
 func TestCallerGoesAway(t *testing.T) {
 	t.Parallel()
 	begun, release := make(chan bool), make(chan bool)

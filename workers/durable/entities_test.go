@@ -54,7 +54,7 @@ func (a *entityApp) run() *durable.Client {
 	return c
 }
 
-// logEntity keeps what it is told, in order.
+// logEntity keeps what it receives, in order.
 func logEntity() *durable.Entity[[]string] {
 	e := durable.NewEntity[[]string]()
 	durable.Operation(e, "add", func(_ *durable.EntityContext, s *[]string, line string) (int, error) {

@@ -194,7 +194,7 @@ func (l lossy) Do(r *http.Request) (*http.Response, error) {
 	return http.DefaultClient.Do(r)
 }
 
-// A workflow that calls an entity is told that the input or the output of the call is lost; others go on.
+// A workflow whose call of an entity has lost its input or output gets a failure that says so; others go on.
 func TestLostPayloadOfACallFailsIt(t *testing.T) {
 	t.Parallel()
 	for name, lost := range map[string]lossy{"input": "-largemessages/@log@one/", "output": "-largemessages/caller/"} {

@@ -84,7 +84,7 @@ func TestReaderOfSparseContent(t *testing.T) {
 	}
 }
 
-// A body that ends early, or fails, is told from a failure of the extents.
+// A body that ends early, or fails, is distinguished from a failure of the extents.
 func TestStoreReportsTheBody(t *testing.T) {
 	t.Parallel()
 	extents := openExtents(t)

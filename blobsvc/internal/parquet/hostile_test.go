@@ -17,7 +17,7 @@ import (
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/parquet"
 )
 
-// compact writes Thrift's compact protocol, as somebody would who means no good.
+// compact writes Thrift's compact protocol, as an attacker would.
 type compact struct {
 	bytes.Buffer
 	last []int // the ids of the fields before, of the structures that are open

@@ -120,7 +120,7 @@ func TestParquetGroups(t *testing.T) {
 	}
 }
 
-// TestDamagedParquet cuts and changes a file: an error is an answer, a panic is none.
+// TestDamagedParquet cuts and changes a file: an error is an answer, a panic is not.
 func TestDamagedParquet(t *testing.T) {
 	file := parquetFile(t, parquetRow{ID: 1, Name: "abc"}, parquetRow{ID: 2})
 	for i := 0; i < len(file); i += 3 {

@@ -117,7 +117,7 @@ func TestOldStringsToSign(t *testing.T) {
 	}
 }
 
-// Fields that a version does not sign are refused: whoever holds such a token could set them.
+// Fields that a version does not sign are refused: the holder of such a token could set them.
 func TestUnsignedFieldsAreRefused(t *testing.T) {
 	t.Parallel()
 	key, err := ParseKey(DevelopmentKey)
@@ -220,8 +220,7 @@ func TestVersionOfTokenRequests(t *testing.T) {
 
 var versionHeader = "x-ms-version"
 
-// One path, read alike by whoever checks a signature and whoever serves the resource: what is decoded first could be
-// split elsewhere.
+// One path, read alike by the check of a signature and by the service: what is decoded first could be split elsewhere.
 func TestPathsOfTokens(t *testing.T) {
 	t.Parallel()
 	key, err := ParseKey(DevelopmentKey)

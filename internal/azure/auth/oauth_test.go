@@ -414,7 +414,7 @@ func BenchmarkBearer(b *testing.B) {
 	}
 }
 
-// Whatever a token is, nobody gets in with it, and nothing but a protocol error comes out.
+// Whatever a token is, it lets no caller in, and nothing but a protocol error comes out.
 func FuzzBearer(f *testing.F) {
 	is := issuer(f)
 	good, err := is.Token("app", auth.StorageAudience)

@@ -32,7 +32,7 @@ func TestWait(t *testing.T) {
 			time.Sleep(time.Second)
 			b.Touch("other")
 			time.Sleep(time.Second)
-			b.Touch("k") // in vain
+			b.Touch("k") // without an effect
 			time.Sleep(time.Second)
 			value.Store(true)
 			b.Touch("k")

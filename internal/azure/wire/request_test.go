@@ -196,8 +196,8 @@ func TestReadBody(t *testing.T) {
 			if !same(err, tc.want) || err == nil && string(b) != body {
 				t.Errorf("got %q, %v; want %v", b, err, tc.want)
 			}
-			// A client that sends all of it before it reads must come to its end; one that asks first, or would send for ever,
-			// not.
+			// A client that sends all of it before it reads must come to its end; one that asks first, or would send
+			// without end, not.
 			asks := hr.Header.Get("Expect") != "" || hr.ContentLength > maxDrain
 			if left, _ := io.ReadAll(hr.Body); err != nil && len(left) > 0 != asks {
 				t.Errorf("%d bytes are left unread", len(left))

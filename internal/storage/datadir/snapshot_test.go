@@ -130,7 +130,7 @@ func TestNoSnapshotOfATemporaryFolder(t *testing.T) {
 	}
 }
 
-// Wherever a restoration is broken off, the next Open finds the old content or ends what was begun.
+// Wherever a restoration is interrupted, the next Open finds the old content or ends what was begun.
 func TestRestoreBrokenOff(t *testing.T) {
 	t.Parallel()
 	fresh := map[string]string{"tables.db": "fresh", "queues/x/y": "fresh"}

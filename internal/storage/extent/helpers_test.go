@@ -19,7 +19,7 @@ func open(t testing.TB, dir string, o Options) *Store {
 	return s
 }
 
-// closeChecked walks all extents, checks that nobody holds a pin, and closes.
+// closeChecked walks all extents, checks that no pin is held, and closes.
 func closeChecked(t testing.TB, s *Store) {
 	t.Helper()
 	for _, x := range s.Stats() {

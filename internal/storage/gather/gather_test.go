@@ -56,7 +56,7 @@ func TestWaitEndsWhenTheCallsAreThere(t *testing.T) {
 	if g.Arrived(3); !ended() {
 		t.Error("the wait for three calls goes on with three")
 	}
-	g.Arrived(4) // nobody waits any more
+	g.Arrived(4) // no caller waits any more
 }
 
 // Each wait without a result makes more groups begin without one, up to a limit; one with a result makes it few again.

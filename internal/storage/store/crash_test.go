@@ -250,7 +250,7 @@ func TestLogFilesAreReused(t *testing.T) {
 	}
 }
 
-// A checkpoint that fails keeps nobody from writing until memory is full; then writes fail; then they go on.
+// A checkpoint that fails does not stop writes until memory is full; then writes fail; then they go on.
 func TestCheckpointThatFailsForAWhile(t *testing.T) {
 	t.Parallel()
 	db := open(t, Options{})

@@ -120,7 +120,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// setVersion writes a file of that version; without one, a bbolt file of somebody else.
+// setVersion writes a file of that version; without one, a bbolt file of another program.
 func setVersion(t *testing.T, path, version string) {
 	t.Helper()
 	b, err := bolt.Open(path, 0o600, nil)

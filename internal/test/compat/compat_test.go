@@ -42,7 +42,7 @@ func TestPageIsCurrent(t *testing.T) {
 	}
 }
 
-// line is what the page has of an operation on a kind of resource. Operations with several methods, or that headers
+// line has what the page says of an operation on a kind of resource. Operations with several methods, or that headers
 // distinguish, have several rows and one line.
 type line struct {
 	name   string

@@ -22,7 +22,7 @@ type historyWorker struct {
 	number  int // number of the last content
 	acked   int
 	// versions has the number of the content of each existing version, by blob and version id; current the id of the
-	// current one, "" if there is none.
+	// current one, "" without one.
 	versions map[string]map[string]int
 	current  map[string]string
 	doubt    doubt

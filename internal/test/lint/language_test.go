@@ -49,7 +49,7 @@ var plainFiles = []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md"}
 // the reason.
 var languageExceptions = []struct{ file, part, reason string }{}
 
-// Tests and generated SDK data are not checked.
+// Of tests the comments are checked. Generated SDK data is not checked.
 func TestPlainLanguage(t *testing.T) {
 	t.Parallel()
 	files := slices.Clone(plainFiles)
@@ -62,7 +62,7 @@ func TestPlainLanguage(t *testing.T) {
 			if entry.IsDir() && (name == "testdata" || name == "node_modules") {
 				return fs.SkipDir
 			}
-			if filepath.Ext(name) == ".md" || filepath.Ext(name) == ".go" && !strings.HasSuffix(name, "_test.go") {
+			if filepath.Ext(name) == ".md" || filepath.Ext(name) == ".go" {
 				files = append(files, strings.TrimPrefix(path, top))
 			}
 			return nil
@@ -87,7 +87,7 @@ type proseLine struct {
 	line   string
 }
 
-// proseOf returns the comments and strings of a Go file, or all lines of another file.
+// proseOf returns the comments and strings of a Go file, the comments of a test, or all lines of another file.
 func proseOf(t *testing.T, file string) (lines []proseLine) {
 	t.Helper()
 	add := func(first int, text string) {
@@ -112,6 +112,9 @@ func proseOf(t *testing.T, file string) (lines []proseLine) {
 		for _, c := range group.List {
 			add(set.Position(c.Pos()).Line, c.Text)
 		}
+	}
+	if strings.HasSuffix(file, "_test.go") {
+		return lines
 	}
 	ast.Inspect(parsed, func(n ast.Node) bool {
 		if s, ok := n.(*ast.BasicLit); ok && s.Kind == token.STRING {

@@ -15,7 +15,7 @@ type element struct {
 	Children []*element `xml:",any"`
 }
 
-// at returns the first element of a path such as "Cors>CorsRule>AllowedHeaders", nil if there is none; with add, it is
+// at returns the first element of a path such as "Cors>CorsRule>AllowedHeaders", nil without one; with add, it is
 // added.
 func (e *element) at(path string, add bool) *element {
 	for name := range strings.SplitSeq(path, ">") {

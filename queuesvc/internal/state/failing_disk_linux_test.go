@@ -157,7 +157,7 @@ func TestADiskThatFails(t *testing.T) {
 	}
 }
 
-// TestAfterAnUnknownOutcome makes one sync of the log fail, after which nobody knows whether the change is stored, and
+// TestAfterAnUnknownOutcome makes one sync of the log fail, after which the outcome of the change is not known, and
 // makes other changes at once, until one is accepted. The change is there once or not at all, and it stays so after a
 // restart; nothing else is lost or doubled.
 func TestAfterAnUnknownOutcome(t *testing.T) {

@@ -79,7 +79,7 @@ func testLifeOfAMessage(t *testing.T, s *Store) {
 	}
 	wantErr(t, "deleting with the receipt of Put", q.Delete(sent.ID, sent.Receipt, now), ErrReceiptMismatch)
 
-	// Its time runs out: the receipt stays good until somebody else gets the message.
+	// Its time runs out: the receipt stays good until another caller gets the message.
 	now = now.Add(time.Minute)
 	changed, err := q.Update(first.ID, first.Receipt, nil, 0, now)
 	if err != nil || string(changed.Body) != "hello" || changed.DequeueCount != 1 ||

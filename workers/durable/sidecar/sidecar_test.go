@@ -206,7 +206,7 @@ func names(t *testing.T, account *lazulitest.Account) (list []string) {
 	return list
 }
 
-// Tokens of an issuer are accepted beside the server's own, and health is told to everyone.
+// Tokens of an issuer are accepted beside the server's own, and every caller can ask for its health.
 func TestVerifiedTokensAndHealth(t *testing.T) {
 	t.Parallel()
 	conn := dial(t, sidecar.Options{Token: "open sesame", Verify: func(_ context.Context, token string) error {
@@ -241,7 +241,7 @@ func TestHubsAreBounded(t *testing.T) {
 		_, err := c.ScheduleNewOrchestration(metadata.AppendToOutgoingContext(t.Context(), "taskhub", hub), "hello")
 		return err
 	}
-	// names that somebody made up close the hubs without workers, and no others
+	// invented names close the hubs without workers, and no others
 	for _, hub := range []string{"one", "two", "three", "one", "four"} {
 		if err := in(hub); err != nil {
 			t.Errorf("hub %s: %v", hub, err)
@@ -286,8 +286,8 @@ func TestTokenIsDemanded(t *testing.T) {
 	}
 }
 
-// A call without the token is refused before its message is received, and metadata is bounded: nobody can have a server
-// keep large messages.
+// A call without the token is refused before its message is received, and metadata is bounded: no caller can have a
+// server keep large messages.
 func TestMessagesOfStrangersAreNotReceived(t *testing.T) {
 	t.Parallel()
 	conn := dial(t, sidecar.Options{Token: "open sesame"})

@@ -148,7 +148,7 @@ func TestPowerFailure(t *testing.T) {
 type powerTest struct {
 	t    *testing.T
 	long bool
-	// begun and acknowledged are steps; -1 is none.
+	// begun and acknowledged are steps; -1 stands for no step.
 	begun, acknowledged             int
 	seen                            [crashimage.Variants]int
 	images, complete, lost, removed int
