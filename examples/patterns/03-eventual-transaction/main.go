@@ -133,8 +133,11 @@ func costs(ctx context.Context, e *run.Env, role *archive.Role, queue string, ro
 			return "", err
 		}
 		got, err := messages.DequeueMessage(ctx, nil)
-		if err != nil || len(got.Messages) != 1 {
-			return "", fmt.Errorf("%d messages: %w", len(got.Messages), err)
+		if err != nil {
+			return "", err
+		}
+		if n := len(got.Messages); n != 1 {
+			return "", fmt.Errorf("%d messages, want 1", n)
 		}
 		if err := role.Archive(ctx, second); err != nil {
 			return "", err

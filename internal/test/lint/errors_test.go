@@ -121,3 +121,88 @@ func sentinels(t *testing.T, dir string) (names []string) {
 	}
 	return names
 }
+
+// An error that is nil is not wrapped: %w would print it as %!w(<nil>). So a condition such as err != nil || n == 0
+// leads to %v, or to conditions of their own.
+func TestErrorsThatAreWrappedAreNotNil(t *testing.T) {
+	t.Parallel()
+	found := 0
+	eachSource(t, func(path, text string) {
+		if strings.HasSuffix(path, "_test.go") || !strings.Contains(text, "%w") {
+			return
+		}
+		found++
+		for _, wrapped := range wrapsNil(t, text) {
+			t.Errorf("%s: %s may be nil where it is wrapped", path, wrapped)
+		}
+	})
+	if found == 0 {
+		t.Error("no file wraps an error")
+	}
+	const wrong = `package p
+		func f() error {
+			if n, err := g(); n == 0 || err != nil {
+				return fmt.Errorf("%d: %w", n, err)
+			}
+			return nil
+		}`
+	if got := wrapsNil(t, wrong); len(got) != 1 || got[0] != "err" {
+		t.Errorf("of a nil error that is wrapped the check finds %q", got)
+	}
+}
+
+// wrapsNil returns the variables that fmt.Errorf may wrap although they are nil, by the condition around it.
+func wrapsNil(t *testing.T, text string) (names []string) {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), "", text, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		branch, ok := n.(*ast.IfStmt)
+		if !ok {
+			return true
+		}
+		for _, name := range oneOfSeveral(branch.Cond, false) {
+			for _, statement := range branch.Body.List {
+				answer, ok := statement.(*ast.ReturnStmt)
+				if ok && wraps(answer, name) {
+					names = append(names, name)
+				}
+			}
+		}
+		return true
+	})
+	return names
+}
+
+// oneOfSeveral returns the variables that a condition compares with nil in one of several alternatives.
+func oneOfSeveral(condition ast.Expr, alternative bool) []string {
+	x, ok := condition.(*ast.BinaryExpr)
+	switch {
+	case !ok:
+	case x.Op == token.LOR:
+		return append(oneOfSeveral(x.X, true), oneOfSeveral(x.Y, true)...)
+	case x.Op == token.NEQ && alternative:
+		name, isName := x.X.(*ast.Ident)
+		if other, ok := x.Y.(*ast.Ident); ok && isName && other.Name == "nil" {
+			return []string{name.Name}
+		}
+	}
+	return nil
+}
+
+// wraps reports whether a statement gives a variable to fmt.Errorf with %w as its last argument.
+func wraps(s *ast.ReturnStmt, name string) (found bool) {
+	ast.Inspect(s, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || len(call.Args) < 2 {
+			return true
+		}
+		format, isText := call.Args[0].(*ast.BasicLit)
+		last, isName := call.Args[len(call.Args)-1].(*ast.Ident)
+		found = found || isText && isName && last.Name == name && strings.HasSuffix(strings.Trim(format.Value, `"`), "%w")
+		return true
+	})
+	return found
+}

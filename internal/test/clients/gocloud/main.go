@@ -47,7 +47,7 @@ func run(ctx context.Context) error {
 	}
 	got, err := bucket.ReadAll(ctx, "dir/large")
 	if err != nil || !bytes.Equal(got, content) {
-		return fmt.Errorf("read: %d bytes, %w", len(got), err)
+		return fmt.Errorf("read: %d bytes, %v", len(got), err)
 	}
 	r, err := bucket.NewRangeReader(ctx, "dir/large", 5<<20, 100, nil)
 	if err != nil {
@@ -56,11 +56,11 @@ func run(ctx context.Context) error {
 	part, err := io.ReadAll(r)
 	_ = r.Close()
 	if err != nil || !bytes.Equal(part, content[5<<20:][:100]) {
-		return fmt.Errorf("range: %d bytes, %w", len(part), err)
+		return fmt.Errorf("range: %d bytes, %v", len(part), err)
 	}
 	a, err := bucket.Attributes(ctx, "dir/large")
 	if err != nil || a.ContentType != "a/b" || a.Metadata["k"] != "v" || a.Size != int64(len(content)) {
-		return fmt.Errorf("attributes: %+v, %w", a, err)
+		return fmt.Errorf("attributes: %+v, %v", a, err)
 	}
 	for i := range 25 {
 		if err := bucket.WriteAll(ctx, fmt.Sprintf("many/%02d", i), []byte("x"), nil); err != nil {
@@ -83,7 +83,7 @@ func run(ctx context.Context) error {
 	}
 	list, _, err := bucket.ListPage(ctx, blob.FirstPageToken, 10, &blob.ListOptions{Delimiter: "/"})
 	if err != nil || len(list) != 2 || !list[0].IsDir || list[1].Key != "many/" {
-		return fmt.Errorf("folders: %v, %w", list, err)
+		return fmt.Errorf("folders: %v, %v", list, err)
 	}
 	if err := bucket.Copy(ctx, "copy", "dir/large", nil); err != nil {
 		return err
@@ -99,7 +99,7 @@ func run(ctx context.Context) error {
 	got, err = io.ReadAll(answer.Body)
 	_ = answer.Body.Close()
 	if err != nil || !bytes.Equal(got, content) {
-		return fmt.Errorf("signed URL: status %d, %d bytes, %w", answer.StatusCode, len(got), err)
+		return fmt.Errorf("signed URL: status %d, %d bytes, %v", answer.StatusCode, len(got), err)
 	}
 	err = bucket.WriteAll(ctx, "copy", nil, &blob.WriterOptions{IfNotExist: true})
 	if gcerrors.Code(err) != gcerrors.FailedPrecondition {

@@ -152,7 +152,7 @@ func steps(files int) []step {
 			}
 			defer r.Body.Close()
 			if got, err := io.Copy(io.Discard, r.Body); err != nil || got != small {
-				return fmt.Errorf("read %d bytes: %w", got, err)
+				return fmt.Errorf("read %d bytes: %v", got, err)
 			}
 			return nil
 		})},
