@@ -19,7 +19,7 @@ func TestBlobLakeVerbs(t *testing.T) {
 		{"get|data/clean/sub/b.csv|-", "", "3", ""},
 		{"mv|data/clean/a.csv|data/clean/sub/", "", "", ""},
 		{"get|data/clean/sub/a.csv|-", "", "1,2", ""},
-		{"mv|data/absent|data/x", "", "", "SourcePathNotFound"},
+		{"mv|data/absent|data/x", "", "", "PathNotFound"},
 		{"mv|data/clean|other/clean", "", "", "within one container"},
 		{"mv|data|data/x", "", "", "cannot be renamed"},
 		{"chmod|0700|data/clean", "", "", ""},

@@ -43,8 +43,12 @@ func path(c *service.Client, fs, name string) *directory.Client {
 	return c.NewFileSystemClient(fs).NewDirectoryClient(name)
 }
 
-// Move renames a file or directory within a filesystem.
+// Move renames a file or directory within a filesystem, in one change. An account without a hierarchical namespace,
+// which would rename a part of a large directory, is refused.
 func Move(ctx context.Context, c *service.Client, fs, from, to string) error {
+	if _, err := GetAccess(ctx, c, fs, from); err != nil {
+		return err
+	}
 	_, err := path(c, fs, from).Rename(ctx, to, nil)
 	return err
 }
