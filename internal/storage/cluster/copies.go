@@ -18,7 +18,7 @@ import (
 // Copies holds what a node knows about the copies of the streams that it has: of those that it leads, and of those
 // without a leader.
 type Copies struct {
-	// Short is the number of streams with fewer copies that follow than they should have, Examples are some of them.
+	// Short is the number of streams with fewer copies that follow than they should have, Examples are some of them, with the reasons.
 	Short    int      `json:"short"`
 	Examples []string `json:"examples,omitempty"`
 	// Unsafe is a stream of which no majority of the copies is current, "" if all have one.
@@ -47,6 +47,7 @@ func (c *Copies) add(own string, detail *server.StreamDetail) {
 	if at == nil || detail.Config == nil || at.Leader != "" && at.Leader != own {
 		return // its leader reports it
 	}
+	var why []string
 	current, following := 0, 0
 	if at.Leader == own {
 		current, following = 1, 1
@@ -54,15 +55,26 @@ func (c *Copies) add(own string, detail *server.StreamDetail) {
 	}
 	for _, r := range at.Replicas {
 		c.server(r.Name)
-		if r.Offline || r.Pending {
-			continue
-		}
-		if r.Current {
-			current++
-		}
-		if r.Current || r.Lag <= followingLag && r.Active < followingActive {
+		switch follows := r.Current || r.Lag <= followingLag && r.Active < followingActive; {
+		case r.Offline:
+			why = append(why, nodeOf(r.Name)+" is not connected")
+		case r.Pending:
+			why = append(why, nodeOf(r.Name)+" is to get a copy")
+		case !follows:
+			why = append(why, fmt.Sprintf("%s lacks %d entries and answered %v ago", nodeOf(r.Name), r.Lag,
+				r.Active.Round(time.Millisecond)))
+		default:
 			following++
 		}
+		if r.Current && !r.Offline && !r.Pending {
+			current++
+		}
+	}
+	switch {
+	case at.Leader == "":
+		why = append(why, "it has no leader")
+	case at.Desired != nil:
+		why = append(why, "its members change")
 	}
 	want := detail.Config.Replicas
 	if at.Leader != "" && following >= want && current >= want/2+1 && at.Desired == nil {
@@ -70,7 +82,7 @@ func (c *Copies) add(own string, detail *server.StreamDetail) {
 	}
 	c.Short++
 	if len(c.Examples) < maxExamples {
-		c.Examples = append(c.Examples, detail.Name)
+		c.Examples = append(c.Examples, strings.TrimSuffix(detail.Name+" ("+strings.Join(why, ", ")+")", " ()"))
 	}
 	if at.Leader == "" || current < want/2+1 {
 		c.Unsafe = detail.Name

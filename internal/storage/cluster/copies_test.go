@@ -52,6 +52,12 @@ func TestCopies(t *testing.T) {
 			t.Errorf("%s: %+v", tc.name, c)
 		}
 	}
+	var c Copies
+	c.add("n1.a", &server.StreamDetail{Name: "s", Config: &server.StreamConfig{Replicas: 3}, Cluster: &server.ClusterInfo{
+		Leader: "n1.a", Replicas: []*server.PeerInfo{offline("n2.a"), {Name: "n3.b", Lag: 1000, Active: time.Second}}}})
+	if want := []string{"s (n2 is not connected, n3 lacks 1000 entries and answered 1s ago)"}; !slices.Equal(c.Examples, want) {
+		t.Errorf("examples %q, want %q", c.Examples, want)
+	}
 	all := Copies{Short: 4, Examples: []string{"a", "b", "c", "d"}, Servers: []string{"n1.a"}}
 	all.merge(Copies{Short: 2, Examples: []string{"e", "f"}, Unsafe: "f", Servers: []string{"n1.a", "n2.a"}})
 	if all.Short != 6 || !slices.Equal(all.Examples, []string{"a", "b", "c", "d", "e"}) || all.Unsafe != "f" ||
