@@ -18,7 +18,8 @@ import (
 // Copies holds what a node knows about the copies of the streams that it has: of those that it leads, and of those
 // without a leader.
 type Copies struct {
-	// Short is the number of streams with fewer copies that follow than they should have, Examples are some of them, with the reasons.
+	// Short is the number of streams with fewer copies that follow than they should have, Examples are some of them,
+	// with the reasons.
 	Short    int      `json:"short"`
 	Examples []string `json:"examples,omitempty"`
 	// Unsafe is a stream of which no majority of the copies is current, "" if all have one.

@@ -55,7 +55,8 @@ func TestCopies(t *testing.T) {
 	var c Copies
 	c.add("n1.a", &server.StreamDetail{Name: "s", Config: &server.StreamConfig{Replicas: 3}, Cluster: &server.ClusterInfo{
 		Leader: "n1.a", Replicas: []*server.PeerInfo{offline("n2.a"), {Name: "n3.b", Lag: 1000, Active: time.Second}}}})
-	if want := []string{"s (n2 is not connected, n3 lacks 1000 entries and answered 1s ago)"}; !slices.Equal(c.Examples, want) {
+	want := []string{"s (n2 is not connected, n3 lacks 1000 entries and answered 1s ago)"}
+	if !slices.Equal(c.Examples, want) {
 		t.Errorf("examples %q, want %q", c.Examples, want)
 	}
 	all := Copies{Short: 4, Examples: []string{"a", "b", "c", "d"}, Servers: []string{"n1.a"}}

@@ -139,8 +139,14 @@ func (m mark) checkEnd(f format, path string, last uint64) error {
 			Problem: fmt.Sprintf("ends at message %d, and message %d "+
 				"was acknowledged: its newest file is missing, cut or older", last, m.group)}
 	}
-	return fmt.Errorf("%w: %w", ErrOtherLog, d)
+	return &endError{d}
 }
+
+// endError is an ErrOtherLog that says what is damaged, and no more.
+type endError struct{ *DamageError }
+
+func (e *endError) Is(target error) bool { return target == ErrOtherLog }
+func (e *endError) Unwrap() error        { return e.DamageError }
 
 // lost returns the number of groups that were acknowledged without a sync, and that a power failure has removed from
 // the log.
