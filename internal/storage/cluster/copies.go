@@ -29,10 +29,10 @@ type Copies struct {
 }
 
 // A copy that receives what is written is behind by what is under way, the slowest one nearly always: it is whole if it
-// lacks at most followingLag entries of the Raft log and has answered within followingActive.
+// lacks at most followingLag entries of the Raft log and has answered within followingActive, which is some heartbeats.
 const (
 	followingLag    = 100
-	followingActive = time.Second
+	followingActive = 3 * time.Second
 )
 
 // maxExamples bounds [Copies.Examples].
