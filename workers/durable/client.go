@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
-	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/microsoft/durabletask-go/api"
 	"github.com/microsoft/durabletask-go/backend"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -341,12 +339,6 @@ func (q Query) filter() (string, error) {
 	return strings.Join(all, " and "), nil
 }
 
-// position is the content of a continuation.
-type position struct {
-	Partition string `json:"p"`
-	Row       string `json:"r"`
-}
-
 // Query returns a page of instances, in the order of their IDs. A page can be empty though others follow.
 func (c *Client) Query(ctx context.Context, q Query) (*Page, error) {
 	filter, err := q.filter()
@@ -357,35 +349,21 @@ func (c *Client) Query(ctx context.Context, q Query) (*Page, error) {
 	if q.Top < 1 || q.Top > 1000 {
 		return nil, fmt.Errorf("durable: Query.Top %d is not within 1 to 1000", q.Top)
 	}
-	o := &aztables.ListEntitiesOptions{Top: to.Ptr(int32(q.Top))}
-	if filter != "" {
-		o.Filter = &filter
+	after, err := positionOf(q.Continuation)
+	if err != nil {
+		return nil, err
 	}
-	if q.Continuation != "" {
-		p, err := positionOf(q.Continuation)
-		if err != nil {
-			return nil, err
-		}
-		o.NextPartitionKey, o.NextRowKey = &p.Partition, &p.Row
-	}
-	got, err := c.b.instances.table.NewListEntitiesPager(o).NextPage(ctx)
+	texts, next, err := listPage(ctx, c.b.instances.table, filter, q.Top, after)
 	if err != nil {
 		return nil, fmt.Errorf("durable: query instances: %w", err)
 	}
-	page := &Page{}
-	for _, text := range got.Entities {
+	page := &Page{Continuation: next.text()}
+	for _, text := range texts {
 		i, err := c.listed(ctx, text, q.Payloads)
 		if err != nil {
 			return nil, err
 		}
 		page.Instances = append(page.Instances, i)
-	}
-	if got.NextPartitionKey != nil && *got.NextPartitionKey != "" {
-		p := position{Partition: *got.NextPartitionKey}
-		if got.NextRowKey != nil {
-			p.Row = *got.NextRowKey
-		}
-		page.Continuation = p.text()
 	}
 	return page, nil
 }

@@ -1,13 +1,17 @@
 package durable
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 )
 
 // entity is a table's row as JSON.
@@ -83,4 +87,67 @@ func plain(text string) bool {
 		}
 	}
 	return true
+}
+
+// readRow reads a row of an instance or entity into a structure, and returns its ETag: none if it does not exist.
+func readRow(ctx context.Context, table *aztables.Client, name, id, key string, row any) (azcore.ETag, error) {
+	got, err := table.GetEntity(ctx, partitionKey(id), key, nil)
+	if isNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("durable: read %q: %w", id, err)
+	}
+	if err := json.Unmarshal(got.Value, row); err != nil {
+		return "", corrupt(id, nil, fmt.Errorf("the row %s in %s: %w", key, name, err))
+	}
+	return got.ETag, nil
+}
+
+// position is the content of a continuation.
+type position struct {
+	Partition string `json:"p"`
+	Row       string `json:"r"`
+}
+
+// positionOf reads a continuation.
+func positionOf(text string) (p position, err error) {
+	if text == "" {
+		return p, nil
+	}
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
+		return p, fmt.Errorf("%w: the continuation: %w", ErrBadRequest, err)
+	}
+	return p, nil
+}
+
+func (p position) text() string {
+	if p.Partition == "" {
+		return ""
+	}
+	text, _ := json.Marshal(p) // Strings.
+	return string(text)
+}
+
+// listPage returns a page of the rows that match a filter, and the position of the next page.
+func listPage(ctx context.Context, table *aztables.Client, filter string, top int, after position) (rows [][]byte,
+	next position, err error) {
+	o := &aztables.ListEntitiesOptions{Top: to.Ptr(int32(top))}
+	if filter != "" {
+		o.Filter = &filter
+	}
+	if after.Partition != "" {
+		o.NextPartitionKey, o.NextRowKey = &after.Partition, &after.Row
+	}
+	got, err := table.NewListEntitiesPager(o).NextPage(ctx)
+	if err != nil {
+		return nil, next, err
+	}
+	if got.NextPartitionKey != nil {
+		next.Partition = *got.NextPartitionKey
+	}
+	if got.NextRowKey != nil {
+		next.Row = *got.NextRowKey
+	}
+	return got.Entities, next, nil
 }

@@ -2,7 +2,6 @@ package durable
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -182,25 +181,6 @@ func (c *Client) QueryEntities(ctx context.Context, q EntityQuery) (*EntityPage,
 		page.Entities = append(page.Entities, r.info())
 	}
 	return page, nil
-}
-
-// positionOf reads a continuation.
-func positionOf(text string) (p position, err error) {
-	if text == "" {
-		return p, nil
-	}
-	if err := json.Unmarshal([]byte(text), &p); err != nil {
-		return p, fmt.Errorf("%w: the continuation: %w", ErrBadRequest, err)
-	}
-	return p, nil
-}
-
-func (p position) text() string {
-	if p.Partition == "" {
-		return ""
-	}
-	text, _ := json.Marshal(p) // Strings.
-	return string(text)
 }
 
 // CleanOptions are the options of [Client.CleanEntities].

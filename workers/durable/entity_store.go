@@ -102,40 +102,26 @@ func (s entityStore) get(ctx context.Context, id string, state bool) (*entityRow
 
 // row returns an entity's row without the blob of its state. tail says whether the order of a removed entity is wanted.
 func (s entityStore) row(ctx context.Context, id string, tail bool) (*entityRow, error) {
-	got, err := s.table.GetEntity(ctx, partitionKey(id), entityKey, nil)
-	if isNotFound(err) {
-		r := &entityRow{PartitionKey: partitionKey(id), Epoch: rand.Text()}
-		if tail {
-			r.Order, err = s.tail(ctx, id)
-			return r, err
-		}
+	r := &entityRow{}
+	etag, err := readRow(ctx, s.table, "Entities", id, entityKey, r)
+	if err != nil {
+		return nil, err
+	}
+	if r.etag = etag; etag != "" {
 		return r, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("durable: read the entity %q: %w", id, err)
+	r = &entityRow{PartitionKey: partitionKey(id), Epoch: rand.Text()}
+	if tail {
+		r.Order, err = s.tail(ctx, id)
 	}
-	r := &entityRow{}
-	if err := json.Unmarshal(got.Value, r); err != nil {
-		return nil, corrupt(id, nil, fmt.Errorf("the row in Entities: %w", err))
-	}
-	r.etag = got.ETag
-	return r, nil
+	return r, err
 }
 
 // tail returns the place of the last message that a removed entity has sent to an entity.
 func (s entityStore) tail(ctx context.Context, id string) (order, error) {
-	got, err := s.table.GetEntity(ctx, partitionKey(id), tailKey, nil)
-	if isNotFound(err) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("durable: read the entity %q: %w", id, err)
-	}
 	var row struct{ Order order }
-	if err := json.Unmarshal(got.Value, &row); err != nil {
-		return "", corrupt(id, nil, fmt.Errorf("the row %s in Entities: %w", tailKey, err))
-	}
-	return row.Order, nil
+	_, err := readRow(ctx, s.table, "Entities", id, tailKey, &row)
+	return row.Order, err
 }
 
 // fill reads the state of a row.
@@ -494,29 +480,19 @@ func (s entityStore) list(ctx context.Context, filter string, top int, after pos
 	if filter != "" {
 		all += " and " + filter
 	}
-	o := &aztables.ListEntitiesOptions{Filter: &all, Top: to.Ptr(int32(top))}
-	if after.Partition != "" {
-		o.NextPartitionKey, o.NextRowKey = &after.Partition, &after.Row
-	}
-	got, err := s.table.NewListEntitiesPager(o).NextPage(ctx)
+	texts, next, err := listPage(ctx, s.table, all, top, after)
 	if isNotFound(err) {
 		return nil, next, nil
 	}
 	if err != nil {
 		return nil, next, fmt.Errorf("durable: list entities: %w", err)
 	}
-	for _, text := range got.Entities {
+	for _, text := range texts {
 		r := &entityRow{}
 		if err := json.Unmarshal(text, r); err != nil {
 			return nil, next, corrupt(r.PartitionKey, nil, err)
 		}
 		rows = append(rows, r)
-	}
-	if got.NextPartitionKey != nil {
-		next.Partition = *got.NextPartitionKey
-		if got.NextRowKey != nil {
-			next.Row = *got.NextRowKey
-		}
 	}
 	return rows, next, nil
 }

@@ -98,18 +98,12 @@ type instances struct {
 
 // get returns an instance's row, or nil if it does not exist.
 func (s instances) get(ctx context.Context, instance string) (*instanceRow, error) {
-	got, err := s.table.GetEntity(ctx, partitionKey(instance), "", nil)
-	if isNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("durable: read the instance %q: %w", instance, err)
-	}
 	r := &instanceRow{}
-	if err := json.Unmarshal(got.Value, r); err != nil {
-		return nil, corrupt(instance, nil, fmt.Errorf("the row in Instances: %w", err))
+	etag, err := readRow(ctx, s.table, "Instances", instance, "", r)
+	if err != nil || etag == "" {
+		return nil, err
 	}
-	r.etag = got.ETag
+	r.etag = etag
 	return r, nil
 }
 
