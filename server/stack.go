@@ -41,6 +41,8 @@ type Stack struct {
 	unfollow  context.CancelFunc // ends keepFollowing; nil for a server alone
 	following sync.WaitGroup
 
+	unserve func(context.Context) // ends what inproc.Serve has begun
+
 	stopping context.Context // ends when Stop begins
 	cancel   context.CancelFunc
 	moments  sync.RWMutex // read-locked by each moment that is open
@@ -135,6 +137,7 @@ func StartContext(ctx context.Context, c Config) (_ *Stack, err error) {
 	if c.Cluster == nil {
 		serve()
 	}
+	s.unserve = inproc.Serve(s.Transport().Handlers)
 	s.ready.Store(true)
 	if s.Replicated() {
 		follow, cancel := context.WithCancel(context.Background())
@@ -195,6 +198,9 @@ func (s *Stack) Stop(ctx context.Context) error {
 		var wait sync.WaitGroup
 		for _, srv := range s.servers {
 			wait.Go(func() { srv.stop(ctx) })
+		}
+		if s.unserve != nil {
+			wait.Go(func() { s.unserve(ctx) })
 		}
 		wait.Wait()
 		if open != nil {

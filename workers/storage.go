@@ -52,7 +52,8 @@ func OpenServer(s Server, options ...StorageOption) (*Storage, error) {
 }
 
 // OpenStorage creates clients for the account of a connection string in any of Azure's forms, including
-// UseDevelopmentStorage=true. It sends no requests. Errors do not contain the key or signature.
+// UseDevelopmentStorage=true. It sends no requests. Errors do not contain the key or signature. Without WithTransport,
+// requests to a server in this process need no connection, unless they go by https.
 func OpenStorage(connectionString string, options ...StorageOption) (*Storage, error) {
 	settings, err := connstr.Parse(connectionString)
 	if err != nil {

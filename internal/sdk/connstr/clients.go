@@ -14,6 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
+	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
 	"github.com/lazuli-storage/lazuli/internal/sdk/emptykey"
 )
 
@@ -30,7 +31,7 @@ type Options struct {
 // worker with more messages in flight than that would open and close a connection for nearly every request.
 const idlePerHost = 256
 
-var sharedTransport = &http.Client{Transport: &http.Transport{
+var network = &http.Transport{
 	Proxy:                 http.ProxyFromEnvironment,
 	DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 	ForceAttemptHTTP2:     true,
@@ -41,7 +42,10 @@ var sharedTransport = &http.Client{Transport: &http.Transport{
 	ExpectContinueTimeout: time.Second,
 	// The services answer in small bodies that gain nothing from being compressed and inflated.
 	DisableCompression: true,
-}}
+}
+
+// sharedTransport needs no connection to a server in this process.
+var sharedTransport = &http.Client{Transport: inproc.Here{Next: network}}
 
 func (o Options) client() azcore.ClientOptions {
 	c := azcore.ClientOptions{Transport: o.Transport, Retry: o.Retry, PerCallPolicies: []policy.Policy{new(fallback)}}

@@ -26,7 +26,7 @@ func (s Settings) Lake(o Options) (*lake.Client, error) {
 			name += ":" + port
 		}
 		if o.Transport == nil {
-			t := sharedTransport.Transport.(*http.Transport).Clone()
+			t := network.Clone()
 			dial := t.DialContext
 			t.DialContext = func(ctx context.Context, network, to string) (net.Conn, error) {
 				if strings.HasPrefix(to, s.Account+".") {
