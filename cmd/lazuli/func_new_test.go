@@ -125,6 +125,7 @@ func TestFuncWatch(t *testing.T) {
 	}
 	write("node_modules/x/index.js", "1")
 	write(storageFolder+"/blobs.db", "1")
+	write("out.log", "1")
 	if again, err := filesState(dir); err != nil || again != state {
 		t.Fatal("folders that are not the app's count", err)
 	}

@@ -48,7 +48,7 @@ func filesState(dir string) (uint64, error) {
 			return err
 		case d.IsDir() && path != dir && slices.Contains(unwatched, d.Name()):
 			return fs.SkipDir
-		case d.IsDir():
+		case d.IsDir(), filepath.Ext(path) == ".log": // the output of this very command may go to one
 			return nil
 		}
 		if n++; n > maxWatched {
