@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
@@ -49,7 +50,7 @@ func TestDeleteChosen(t *testing.T) {
 	}
 }
 
-// A message without expiry never expires, and polls of a queue that does not exist are no failures.
+// A message without expiry never expires, and polls of a queue or container that does not exist are no failures.
 func TestNeverAndPolls(t *testing.T) {
 	t.Parallel()
 	s := open(t)
@@ -65,10 +66,13 @@ func TestNeverAndPolls(t *testing.T) {
 		_, err = storage.Queues.NewQueueClient("nothing").DequeueMessages(t.Context(), nil)
 		check.Code(t, err, "404 QueueNotFound")
 	}
+	follows := policy.WithHTTPHeader(t.Context(), http.Header{"X-Lazuli-After": {""}}) // as a trigger lists blobs
+	_, err = storage.Blobs.NewListBlobsFlatPager("nothing", nil).NextPage(follows)
+	check.Code(t, err, "404 ContainerNotFound")
 	_, err = storage.Queues.NewQueueClient("nothing").GetProperties(t.Context(), nil)
 	check.Code(t, err, "404 QueueNotFound")
 	check.Eventually(t, func() bool {
-		return strings.Count(s.get("/ui/requests?failed=1&polling=1"), "<tr data-number=") == 4
+		return strings.Count(s.get("/ui/requests?failed=1&polling=1"), "<tr data-number=") == 5
 	}, "the requests are shown")
 	if n := strings.Count(s.get("/ui/requests?failed=1"), "<tr data-number="); n != 1 {
 		t.Errorf("%d failed requests, want the one that is no poll", n)
