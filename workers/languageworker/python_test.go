@@ -208,13 +208,13 @@ func killUnderLoad(t *testing.T, r *running) {
 		list = append(list, fmt.Sprint("message ", i))
 	}
 	put(t, r, "in-queue", list...)
+	<-stop
 	got := take(t, r, "out-queue", messages)
 	for _, m := range list {
 		if got[m] == 0 {
 			t.Errorf("%s is lost", m)
 		}
 	}
-	<-stop
 	t.Logf("%d messages, %d kills", len(got), killed.Load())
 }
 

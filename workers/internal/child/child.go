@@ -22,6 +22,7 @@ const (
 	// the first again.
 	restartFirst = 500 * time.Millisecond
 	restartMost  = 30 * time.Second
+	restartReady = time.Second // restartMost for a process that was ready: what ended it may be one request
 	steadyAfter  = time.Minute
 	// ExitRestart is the exit code with which a process asks to be started again at once.
 	ExitRestart = 200
@@ -141,6 +142,9 @@ func Keep(ctx context.Context, log *slog.Logger, what, name string,
 			return nil
 		}
 		delay = min(2*delay, restartMost)
+		if ready {
+			delay = min(delay, restartReady)
+		}
 	}
 }
 
