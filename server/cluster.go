@@ -44,7 +44,7 @@ func (s *Stack) checkFolder() error {
 			return nil
 		}
 		if exists(s.dir.Queues()) || exists(s.dir.QueueState()) {
-			return fmt.Errorf("the data folder %s has queues of a server alone, which would not be served: start node %s of "+
+			return folderError("the data folder %s has queues of a server alone, which would not be served: start node %s of "+
 				"the cluster with an empty folder, or convert the folder first (`lazuli cluster convert`)",
 				s.dir.Path(), s.config.Cluster.Node)
 		}
@@ -54,18 +54,25 @@ func (s *Stack) checkFolder() error {
 		return err
 	}
 	if s.config.Cluster == nil && id.Seed {
-		return fmt.Errorf("the data folder %s was converted for node %s of a cluster that has not begun: start that node "+
+		return folderError("the data folder %s was converted for node %s of a cluster that has not begun: start that node "+
 			"with --cluster-node, --cluster-listen and --cluster-peers, or take the conversion back with `lazuli cluster "+
 			"convert --undo`",
 			s.dir.Path(), id.Node)
 	}
 	if s.config.Cluster == nil {
-		return fmt.Errorf("the data folder %s belongs to node %s of cluster %s, whose queues would not be served: start "+
+		return folderError("the data folder %s belongs to node %s of cluster %s, whose queues would not be served: start "+
 			"it with --cluster-node, --cluster-listen and --cluster-peers",
 			s.dir.Path(), id.Node, id.Cluster)
 	}
 	return nil
 }
+
+// FolderError is the error for a data folder of another kind of server: of a node of a cluster, or of a server alone.
+type FolderError struct{ text string }
+
+func (e *FolderError) Error() string { return e.text }
+
+func folderError(format string, args ...any) error { return &FolderError{fmt.Sprintf(format, args...)} }
 
 // electionTime is the time that the streams of a cluster may have no leader while the services are opened.
 const electionTime = 3 * time.Minute

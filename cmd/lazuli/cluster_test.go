@@ -181,7 +181,8 @@ func TestServeCluster(t *testing.T) {
 	var errs testlog.Buffer
 	alone := Main{Args: []string{"--location", dirs[0], "--no-admin", "--blob-port", "0", "--queue-port", "0",
 		"--table-port", "0"}, Stdout: &errs, Stderr: &errs}
-	if code := alone.Run(t.Context()); code == 0 || !strings.Contains(errs.String(), "belongs to node n1 of cluster") {
+	code := alone.Run(t.Context())
+	if code != exitData || !strings.Contains(errs.String(), "belongs to node n1 of cluster") {
 		t.Errorf("a node's folder alone: %d, %s", code, errs.String())
 	}
 	refused := func(reason string) {
@@ -189,7 +190,7 @@ func TestServeCluster(t *testing.T) {
 		r := serve(0)
 		select {
 		case code := <-r.code:
-			if text, _ := r.stderr.text(); code == 0 || !strings.Contains(text, reason) {
+			if text, _ := r.stderr.text(); code != exitData || !strings.Contains(text, reason) {
 				t.Errorf("got %d, %s; want %s", code, text, reason)
 			}
 		case <-time.After(patience):

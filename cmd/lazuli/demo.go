@@ -150,7 +150,7 @@ type demonstration struct {
 
 var demonstrations = []demonstration{
 	{
-		name: "archive", short: "Archive real records while the worker is killed at every step in turn",
+		name: "archive", short: "Archive real records",
 		points: demo.Points(), run: demo.Archive, clustered: true,
 		long: `The demonstration loads several thousand records into the table Current. The role moves old records to the table Archive,
 each on request of a queue message. At the end, each record must be unchanged, and in the correct table only.`,
@@ -160,7 +160,7 @@ each on request of a queue message. At the end, each record must be unchanged, a
 		},
 	},
 	{
-		name: "large-entity", short: "Write and delete large entities while the worker is killed at every step in turn",
+		name: "large-entity", short: "Write and delete large entities",
 		points: demo.LargeEntityPoints(), run: demo.LargeEntity, clustered: true,
 		long: `Entities with properties beyond the limits of the Table service are inserted, replaced and deleted, each on request of
 a queue message; the workers also sweep. At the end, the hashes of all entities must match; every blob must be referenced by an
@@ -171,7 +171,7 @@ entity, and every reference must have its blob.`,
 		},
 	},
 	{
-		name: "log-storage", short: "Log records while the worker is killed at each step in turn",
+		name: "log-storage", short: "Log records",
 		points: demo.LogStoragePoints(), run: demo.LogStorage, clustered: true,
 		long: `The demonstration puts several thousand records to a queue; the role writes them to a log. At the end, a query must return each
 record once and unchanged, and each blob's metadata must match its content.`,
@@ -181,7 +181,7 @@ record once and unchanged, and each blob's metadata must match its content.`,
 		},
 	},
 	{
-		name: "index", short: "Keep an index of copies in step with a table while the worker is killed at every step in turn",
+		name: "index", short: "Keep an index of copies in step with a table",
 		points: demo.TableIndexPoints(demo.IndexCopies), run: demo.Index,
 		long: `Records are inserted, changed and deleted, each on request of a queue message, and a second table keeps a copy of each under
 its party (inter-partition secondary index). At the end, the copies must match the records exactly.`,
@@ -195,14 +195,14 @@ party, the list of their keys (index entities). At the end, every key must be in
 		worker: tableIndexWorker,
 	},
 	{
-		name: "view", short: "Keep counts in step with a table while the worker is killed at every step in turn",
+		name: "view", short: "Keep counts in step with a table",
 		points: demo.TableIndexPoints(demo.IndexCounts), run: demo.View,
 		long: `Records are inserted, changed and deleted, each on request of a queue message, and a second table keeps, for each state, how
 many records there are of each party (materialised view). At the end, all counts must be correct.`,
 		worker: tableIndexWorker,
 	},
 	{
-		name: "search", short: "Keep a full-text index in step with a table while the worker is killed at every step in turn",
+		name: "search", short: "Keep a full-text index in step with a table",
 		points: demo.SearchPoints(), run: demo.Search,
 		long: `Records are inserted, changed and deleted, each on request of a queue message, and the role search-index keeps an index of them,
 by the table's changes on Lazuli and by messages elsewhere. Workers that are killed around the start or the switch of an index build
@@ -213,7 +213,7 @@ it again. At the end, every record must have its document in the index, and ever
 		},
 	},
 	{
-		name: "lake", short: "Commit batches to a table of files by renames while the writer is killed at every step in turn",
+		name: "lake", short: "Commit batches to a table of files by renames",
 		points: demo.LakePoints(), run: demo.Lake, hierarchical: true,
 		long: `Writers commit batches of real records to a table of partitioned files, as Spark does: each task writes to a directory of
 its own below _temporary and commits by a rename, and the job commits by one more. Two writers can work on a batch at a time. A reader

@@ -29,7 +29,7 @@ func newSagaCommand() *cobra.Command {
 	points := demo.SagaPoints()
 	cmd := &cobra.Command{
 		Use:   "saga",
-		Short: "Place orders over a table, a queue and a blob while the worker is killed at every step in turn",
+		Short: "Place orders over a table, a queue and a blob",
 		Long: `Orders are placed as durable workflows, workers/roles/saga: each reserves in a table, charges by a queue and writes a receipt into a blob,
 and is then moved to another table. A third of them is refused at the last step, and compensated. In the end each order must have taken
 effect completely or not at all.

@@ -110,9 +110,12 @@ func documented(parent *cobra.Command) []*cobra.Command {
 	})
 }
 
+// elsewhere are the pages that have the flags of a command.
+var elsewhere = map[string]string{"lazuli fault create": "faults.md"}
+
 // flagsOf returns the flags that the page has of a command.
 func flagsOf(c *cobra.Command) *pflag.FlagSet {
-	if serves(c) {
+	if serves(c) || elsewhere[c.CommandPath()] != "" {
 		return pflag.NewFlagSet("none", pflag.ContinueOnError)
 	}
 	return c.LocalFlags()
@@ -123,6 +126,11 @@ func (p *helpPage) section(c *cobra.Command) {
 	fmt.Fprintf(p, "\n## %s\n\n%s.", c.CommandPath(), c.Short)
 	if serves(c) {
 		p.WriteString(" Its flags: [configuration](configuration.md).")
+	}
+	for _, v := range documented(c) {
+		if page := elsewhere[v.CommandPath()]; page != "" {
+			fmt.Fprintf(p, " The flags of `%s`: [%s](%s).", v.Name(), strings.TrimSuffix(page, ".md"), page)
+		}
 	}
 	p.WriteByte('\n')
 	var lines strings.Builder

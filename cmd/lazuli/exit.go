@@ -78,7 +78,8 @@ func exitCode(err error) int {
 		return exitPort
 	case errors.Is(err, datadir.ErrLocked), errors.Is(err, datadir.ErrFormat), errors.Is(err, datadir.ErrNotFound),
 		errors.Is(err, datadir.ErrManifest),
-		errors.As(err, new(*datadir.ContentError)), errors.As(err, new(*datadir.PathError)):
+		errors.As(err, new(*datadir.ContentError)), errors.As(err, new(*datadir.PathError)),
+		errors.As(err, new(*server.FolderError)):
 		return exitData
 	case errors.Is(err, errLoss):
 		return exitLoss

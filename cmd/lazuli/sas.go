@@ -110,7 +110,7 @@ func newSASResource(f *sasFlags, svc wire.Service, use string) *cobra.Command {
 		return f.print(output, svc, args[0])
 	}
 	cmd.Flags().StringVar(&f.token.Policy, "policy", "",
-		"Stored access policy of the "+kind+" for the values that the token does not have")
+		"Stored access policy for the values that the token does not have")
 	switch svc {
 	case wire.Table:
 		cmd.Flags().StringVar(&f.token.StartPK, "startpk", "", "First partition key")

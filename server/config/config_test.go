@@ -199,6 +199,7 @@ func TestErrorsNameTheOption(t *testing.T) {
 		{name: "port in words", env: []string{"LAZULI_QUEUE_PORT=many"},
 			want: `environment variable LAZULI_QUEUE_PORT: "many" is not a number`},
 		{name: "host with port", args: []string{"--blobHost", "127.0.0.1:1"}, want: "--blob-host:"},
+		{name: "a service twice", args: []string{"--services", "blob,blob"}, want: "--services: blob is named twice"},
 		{name: "empty location", args: []string{"--location="}, want: "--location: the value is empty"},
 		{name: "durability", file: "durability: maybe\n",
 			want: `lazuli.yaml:1: durability: "maybe" is not one of sync, relaxed`},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -335,6 +336,9 @@ func words(name, usage string, field func(*Config) *[]string, check func(string)
 				word = strings.TrimSpace(word)
 				if err := check(word); err != nil {
 					return err
+				}
+				if slices.Contains(*field(c), word) {
+					return fmt.Errorf("%s is named twice", word)
 				}
 				*field(c) = append(*field(c), word)
 			}

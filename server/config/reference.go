@@ -8,6 +8,10 @@ import (
 
 //go:generate go test . -run TestReferencePageIsCurrent -update
 
+// plainKinds are the kinds of values that the text of an option, or its default, tells.
+var plainKinds = []string{"address", "file", "folder", "level", "name", "ncrontab", "number", "password", "path",
+	"port", "property", "table", "text", "time", "url"}
+
 // Reference renders the lists of the reference page.
 func Reference() string {
 	var b strings.Builder
@@ -16,29 +20,25 @@ func Reference() string {
 		fmt.Fprintf(&b, "### %s\n\n", g.title)
 		for i := range g.options {
 			o := &g.options[i]
-			name := "`" + o.name + "`"
+			name, note := o.name, ""
 			switch {
-			case o.rare:
-				name += " (no flag)"
-			case o.noFlag:
-				name += " (no flag: secret)"
+			case o.noFlag && !o.rare:
+				note = " (no flag: secret)"
 			case o.short != "":
-				name += ", `-" + o.short + "`"
+				note = ", `-" + o.short + "`"
 			}
-			if o.get != nil {
-				if v := o.get(&defaults); o.name == "accounts" {
-					name += " = the development account"
-				} else if v != "" && v != "false" {
-					name += " = `" + v + "`"
-				}
-			} else {
-				name += " (flag and variable)"
+			if o.get == nil {
+				note += " (flag and variable)"
+			} else if v := o.get(&defaults); o.name == "accounts" {
+				note += ", by default the development account"
+			} else if v != "" && v != "false" {
+				name += "=" + v
 			}
 			kind := ""
-			if !slices.Contains([]string{"", "address", "file", "folder", "number", "port"}, o.kind) { // the text says these
+			if o.kind != "" && !slices.Contains(plainKinds, o.kind) {
 				kind = " (" + strings.ReplaceAll(o.kind, "|", ", ") + ")"
 			}
-			fmt.Fprintf(&b, "- %s: %s%s.\n", name, o.usage, kind)
+			fmt.Fprintf(&b, "- `%s`%s: %s%s.\n", name, note, o.usage, kind)
 		}
 		b.WriteByte('\n')
 	}
