@@ -11,19 +11,23 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
-	"github.com/lazuli-storage/lazuli/internal/httpserver"
+	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 )
 
 // A website's requests count against the limit of requests that are served at once.
 func TestStaticWebsiteIsLimited(t *testing.T) {
 	t.Parallel()
-	limit := httpserver.NewLimiter(1)
-	f := startWith(t, func(c *blobsvc.Config) { c.Limit = limit })
-	if !limit.Enter() {
+	var common frontend.Common
+	f := startWith(t, func(c *blobsvc.Config) {
+		c.Limit = frontend.NewLimit(1)
+		common = c.Common
+	})
+	leave, ok := common.Enter("devstoreaccount1")
+	if !ok {
 		t.Fatal("the limit is reached")
 	}
 	f.browse("GET", "/").want(t, 503, "ServerBusy")
-	limit.Leave()
+	leave()
 	f.browse("GET", "/").want(t, 404, "WebContentNotFound")
 	f.browse("GET", "/").want(t, 404, "WebContentNotFound")
 }
