@@ -189,6 +189,114 @@ func TestFormats(t *testing.T) {
 	}
 }
 
+// What verbs print as JSON has the members that docs/cli.md names, and all that it does not put in brackets.
+func TestMembersOfJSON(t *testing.T) {
+	t.Setenv(connectionEnvVar, lazulitest.Start(t).ConnectionString())
+	page := membersOfJSON(t)
+	t.Chdir(t.TempDir())
+	check.OK(t, os.WriteFile("file", []byte("text"), 0o600))
+	check.OK(t, os.WriteFile("entity", []byte(`{"PartitionKey":"a","RowKey":"b"}`), 0o600))
+	run := func(line string) (text string) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		m := &Main{Args: strings.Fields(line), Stdout: &out, Stderr: &errs}
+		if code := m.Run(t.Context()); code != exitOK {
+			t.Fatalf("%s: %d, %s", line, code, &errs)
+		}
+		return out.String()
+	}
+	for line := range strings.Lines(`
+		blob create box
+		blob put file box/dir/a
+		blob put file box/b
+		queue create work
+		queue create work-poison
+		queue put work hello
+		table create Table
+		table put Table entity
+		*account create team --file accounts
+		*account rotate team --key 1 --file accounts
+		*account ls --file accounts
+		*account show team --file accounts
+		*account show team --connection-string --file accounts
+		*blob ls
+		*blob ls box
+		*blob ls box/
+		*cert --dir certs
+		*queue ls
+		*queue peek work
+		*sas blob box/b --permissions r
+		*table ls
+		*table explain Table
+		*table stats Table
+		*version
+		*export archive
+		*import archive --overwrite
+		*queue requeue work-poison
+		*queue purge work --all --yes`) {
+		line, printsData := strings.CutPrefix(strings.TrimSpace(line), "*")
+		if !printsData {
+			if line != "" {
+				run(line)
+			}
+			continue
+		}
+		verb := strings.Fields(line)
+		members, ok := page[strings.Join(verb[:min(2, len(verb))], " ")]
+		if !ok {
+			members = page[verb[0]]
+		}
+		text := run(line + " --json")
+		if text == "" {
+			t.Errorf("%s prints nothing", line)
+		}
+		for object := range strings.Lines(text) {
+			var got map[string]json.RawMessage
+			check.OK(t, json.Unmarshal([]byte(object), &got))
+			for name := range got {
+				if _, ok := members[name]; !ok {
+					t.Errorf("%s prints the member %s, which docs/cli.md does not name: %s", line, name, object)
+				}
+			}
+			for name, always := range members {
+				if _, ok := got[name]; !ok && always {
+					t.Errorf("%s prints no %s, which docs/cli.md names: %s", line, name, object)
+				}
+			}
+		}
+	}
+}
+
+// membersOfJSON reads the table of docs/cli.md: the members of each verb, and whether they are always there.
+func membersOfJSON(t *testing.T) map[string]map[string]bool {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/cli.md")
+	check.OK(t, err)
+	_, text, ok := bytes.Cut(text, []byte("| verb | members of each object |"))
+	if !ok {
+		t.Fatal("docs/cli.md has no table of members")
+	}
+	text, _, _ = bytes.Cut(text, []byte("\n\n"))
+	page := map[string]map[string]bool{}
+	for row := range strings.Lines(string(text)) {
+		cells := strings.Split(row, "|")
+		if len(cells) != 5 {
+			continue
+		}
+		members := map[string]bool{}
+		for name := range strings.FieldsSeq(cells[2]) {
+			members[name] = true
+		}
+		for name := range strings.FieldsSeq(cells[3]) {
+			members[name] = false
+		}
+		for verb := range strings.SplitSeq(cells[1], ",") {
+			page[strings.TrimSpace(verb)] = members
+		}
+	}
+	return page
+}
+
 // withoutJSON are the verbs that print content or entities as they are, no more than a line that says what was done, or
 // the output of a program that runs until it is stopped.
 var withoutJSON = []string{
