@@ -262,12 +262,9 @@ func TestRefusedSettings(t *testing.T) {
 		{`{"hubName": "%NONE%"}`, orchestration, "NONE"},
 		{`{"maxConcurrentActivityFunctions": 0}`, orchestration, "maxConcurrentActivityFunctions"},
 		{`{"maxConcurrentEntityFunctions": 0}`, orchestration, "maxConcurrentEntityFunctions"},
-		{`{"tracing": {}}`, orchestration, "tracing"},
-		{`{"extendedSessionsEnabled": true}`, orchestration, "extendedSessionsEnabled"},
 		{`{"storageProvider": {"type": "mssql"}}`, orchestration, "type"},
 		{`{"storageProvider": {"partitionCount": 17}}`, orchestration, "partitionCount"},
 		{`{"storageProvider": {"connectionName": "Elsewhere"}}`, orchestration, "Elsewhere"},
-		{`{"storageProvider": {"useTablePartitionManagement": true}}`, orchestration, "useTablePartitionManagement"},
 		{`{"storageProvider": {"controlQueueVisibilityTimeout": "00:01:00", "workItemQueueVisibilityTimeout": "00:02:00"}}`,
 			orchestration, "workItemQueueVisibilityTimeout"},
 		{`{}`, `{"type": "entityTrigger", "direction": "in", "name": "context"}, {"type": "durableClient", "direction": "in", "name": "c"}`,
@@ -291,7 +288,7 @@ func TestRefusedSettings(t *testing.T) {
 	}
 	settings :=
 		`{"hubName": "Fine", "maxConcurrentActivityFunctions": 3, "maxConcurrentOrchestratorFunctions": 4, "overridableExistingInstanceStates": "AnyState",
-		"extendedSessionsEnabled": false, "storageProvider": {"type": "AzureStorage", "partitionCount": 2, "connectionName": "AzureWebJobsStorage",
+		"extendedSessionsEnabled": true, "tracing": {}, "storageProvider": {"useTablePartitionManagement": true, "type": "AzureStorage", "partitionCount": 2, "connectionName": "AzureWebJobsStorage",
 		"controlQueueBufferThreshold": 64, "maxQueuePollingInterval": "00:00:05", "controlQueueVisibilityTimeout": "00:01:00"}}`
 	if _, err := customhandler.Load(t.Context(),
 		customhandler.Config{Dir: folder(t, settings, map[string]string{"f": orchestration}),
