@@ -29,13 +29,18 @@ import (
 	"github.com/lazuli-storage/lazuli/server/fsck"
 )
 
-// present is the time at which the tests take place: while the stored messages that expire have not.
-var present = time.Date(2026, 11, 25, 0, 0, 0, 0, time.UTC)
+// present is the time at which the tests take place: while the stored messages that expire have not, and after folders
+// of this run were written.
+func present() time.Time {
+	if newFolders() != "" {
+		return time.Now()
+	}
+	return time.Date(2026, 11, 25, 0, 0, 0, 0, time.UTC)
+}
 
 func serve(t *testing.T, location string) azurite.Account {
 	t.Helper()
-	now := func() time.Time { return present }
-	s, err := server.Start(server.Config{Location: location, Now: now, ClientsNow: time.Now,
+	s, err := server.Start(server.Config{Location: location, Now: present, ClientsNow: time.Now,
 		Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +91,7 @@ func TestImportWithoutClock(t *testing.T) {
 	}
 	a := serve(t, filepath.Join(t.TempDir(), "data"))
 	o := azurite.Options{Targets: map[string]azurite.Account{"devstoreaccount1": a},
-		Now: func() time.Time { return present }}
+		Now: present}
 	if r, err := f.Import(t.Context(), o); err != nil || r.Missing != nil || r.Blobs != 9 {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -104,7 +109,7 @@ func importFolder(t *testing.T, source, location string) azurite.Result {
 		t.Fatal(err)
 	}
 	r, err := f.IntoFolder(t.Context(), location,
-		azurite.FolderOptions{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return present }})
+		azurite.FolderOptions{Log: slog.New(slog.DiscardHandler), Now: present})
 	if err != nil {
 		t.Fatal(err)
 	}
