@@ -14,7 +14,7 @@ import (
 // it that directories and files of such accounts are as in a tree: one is not created over the other, a creation makes
 // the directories that are missing, and a rename wants its parent.
 
-// flatKind is what a path of a flat account names.
+// flatKind classifies a path of a flat account.
 type flatKind byte
 
 const (

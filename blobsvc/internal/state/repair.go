@@ -54,34 +54,13 @@ func Repair(path string, o RepairOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	for batch := range slices.Chunk(r.writes, repairBatch) {
-		err := db.Update(func(tx *store.Tx) error {
-			for _, w := range batch {
-				if w.value == nil {
-					tx.Delete(w.bucket, w.key)
-				} else {
-					tx.Put(w.bucket, w.key, w.value)
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
+	if err := r.writes.Apply(db); err != nil {
+		return err
 	}
 	for _, n := range r.notes {
 		o.Note(n.text(), n.lost)
 	}
 	return nil
-}
-
-// repairBatch is the number of records of one transaction of a repair.
-const repairBatch = 1000
-
-// repairWrite is one change of the plan; a nil value deletes.
-type repairWrite struct {
-	bucket     store.Bucket
-	key, value []byte
 }
 
 // repairNote describes a change. The text is made when the plan is complete, since it has paths.
@@ -94,7 +73,7 @@ type repairNote struct {
 type repair struct {
 	tx     *store.Tx
 	o      RepairOptions
-	writes []repairWrite
+	writes store.Writes
 	notes  []repairNote
 
 	// next is the first number that no record has.
@@ -117,14 +96,6 @@ func newRepair(o RepairOptions) *repair {
 		counted: map[uint64]uint64{}, blocks: map[uint64]int64{}, sets: map[uint64]bool{}, next: 1}
 	r.tree = newTreeRepair(r)
 	return r
-}
-
-func (r *repair) put(bucket store.Bucket, key, value []byte) {
-	r.writes = append(r.writes, repairWrite{bucket, bytes.Clone(key), bytes.Clone(value)})
-}
-
-func (r *repair) delete(bucket store.Bucket, key []byte) {
-	r.writes = append(r.writes, repairWrite{bucket: bucket, key: bytes.Clone(key)})
 }
 
 func (r *repair) note(lost bool, format string, args ...any) {
@@ -178,7 +149,7 @@ func (r *repair) plan(tx *store.Tx) error {
 		return err
 	}
 	if r.next > counter {
-		r.put(metaBucket, nextKey, binary.BigEndian.AppendUint64(nil, r.next))
+		r.writes.Put(metaBucket, nextKey, binary.BigEndian.AppendUint64(nil, r.next))
 	}
 	return nil
 }
@@ -290,17 +261,17 @@ func (r *repair) references() {
 	for id, counted := range r.counted {
 		switch n := r.refers[id]; {
 		case n == 0 && !r.isGarbage(garbageContent, id):
-			r.delete(contentBucket, pieceKey(id, 0))
-			r.put(garbageBucket, garbageKey(garbageContent, id), []byte{recordVersion})
+			r.writes.Delete(contentBucket, pieceKey(id, 0))
+			r.writes.Put(garbageBucket, garbageKey(garbageContent, id), []byte{recordVersion})
 			corrected++
 		case n != counted && n > 0:
-			r.put(contentBucket, pieceKey(id, 0), binary.AppendUvarint(nil, n))
+			r.writes.Put(contentBucket, pieceKey(id, 0), binary.AppendUvarint(nil, n))
 			corrected++
 		}
 	}
 	for set := range r.blocks {
 		if !r.sets[set] && !r.isGarbage(garbageBlocks, set) {
-			r.put(garbageBucket, garbageKey(garbageBlocks, set), []byte{recordVersion})
+			r.writes.Put(garbageBucket, garbageKey(garbageBlocks, set), []byte{recordVersion})
 			r.note(true, "%d uncommitted blocks whose file is not known", r.blocks[set])
 		}
 	}
@@ -315,7 +286,7 @@ func (r *repair) indexes() error {
 	made, gone := 0, 0
 	put := func(bucket store.Bucket, key, value []byte) {
 		if r.tx.Get(bucket, key) == nil {
-			r.put(bucket, key, value)
+			r.writes.Put(bucket, key, value)
 			made++
 		}
 	}
@@ -366,7 +337,7 @@ func (r *repair) indexes() error {
 		cur := r.tx.Cursor(index.bucket)
 		for k, _ := cur.Seek(nil); k != nil; k, _ = cur.Next() {
 			if r.tx.Get(blobsBucket, index.blob(k)) == nil {
-				r.delete(index.bucket, k)
+				r.writes.Delete(index.bucket, k)
 				gone++
 			}
 		}
@@ -395,7 +366,7 @@ func (r *repair) counts() error {
 			if it, err := parsePendingKey(k); err == nil && it.inTree() {
 				p = r.tree.moved(it.inode(), p)
 			}
-			r.put(pendingBucket, k, p.encode())
+			r.writes.Put(pendingBucket, k, p.encode())
 		}
 	}
 	return nil

@@ -234,7 +234,7 @@ func (t *treeRepair) container(root inode, account, name string) {
 	rec := Container{generation: generation(root) | treeBit, Changed: t.now}
 	t.roots[root] = string(containerKey(account, name))
 	t.containers[rec.generation] = containerKey(account, name)
-	t.put(containersBucket, containerKey(account, name), rec.encode())
+	t.writes.Put(containersBucket, containerKey(account, name), rec.encode())
 }
 
 // deletions gives a record to deleted directories that have lost theirs, and gives up deleted files without one.
@@ -250,7 +250,7 @@ func (t *treeRepair) deletions() {
 				t.tell(true, n, "owner, permissions and metadata of the deleted directory %q", path)
 				continue
 			}
-			t.delete(trashBucket, d.key)
+			t.writes.Delete(trashBucket, d.key)
 			t.tell(true, root, "the deleted %q", path)
 			delete(t.trash, n)
 		}
@@ -355,7 +355,7 @@ func (t *treeRepair) settle(n inode, node *foundNode) {
 	case len(t.trash[n]) > 0:
 		if node.placed {
 			for _, d := range t.trash[n] {
-				t.delete(trashBucket, d.key)
+				t.writes.Delete(trashBucket, d.key)
 			}
 			delete(t.trash, n)
 			t.tell(false, n, "is in its place, and no longer among the files that can be restored")
@@ -403,7 +403,7 @@ func (t *treeRepair) settle(n inode, node *foundNode) {
 
 // discard leaves an inode, and what is below it, to the background.
 func (t *treeRepair) discard(n inode) {
-	t.put(garbageBucket, garbageKey(garbageNode, uint64(n)), []byte{recordVersion})
+	t.writes.Put(garbageBucket, garbageKey(garbageNode, uint64(n)), []byte{recordVersion})
 	t.garbage[[2]uint64{uint64(garbageNode), uint64(n)}] = true
 }
 
@@ -540,12 +540,12 @@ func (t *treeRepair) lostRoot() inode {
 func (t *treeRepair) putEntry(parent inode, name string, n inode, kind byte) {
 	e := entry{n, kind}
 	t.entries[string(entryKey(parent, name))] = e
-	t.put(namesBucket, entryKey(parent, name), e.encode())
+	t.writes.Put(namesBucket, entryKey(parent, name), e.encode())
 }
 
 func (t *treeRepair) dropEntry(k string) {
 	delete(t.entries, k)
-	t.delete(namesBucket, []byte(k))
+	t.writes.Delete(namesBucket, []byte(k))
 }
 
 // unlinkStray removes an entry that leads to a node that is elsewhere.
@@ -602,7 +602,7 @@ func (t *treeRepair) write() error {
 			continue
 		}
 		if node.bare {
-			t.put(pendingBucket, pendingKey(n.item()), t.moved(n, t.pendings[n]).encode())
+			t.writes.Put(pendingBucket, pendingKey(n.item()), t.moved(n, t.pendings[n]).encode())
 			continue
 		}
 		var b Blob
@@ -623,7 +623,7 @@ func (t *treeRepair) write() error {
 		at := *b.Node
 		at.parent, at.name = node.parent, node.name
 		b.Node = &at
-		t.put(blobsBucket, blobKey(n.item(), baseSlot), b.encode())
+		t.writes.Put(blobsBucket, blobKey(n.item(), baseSlot), b.encode())
 	}
 	return nil
 }
