@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lazuli-storage/lazuli/internal/storage/jetstreamfiles"
@@ -400,6 +402,17 @@ func TestClusterRefusesStrangers(t *testing.T) {
 	}
 	if err := c.nodes["n1"].Healthy(); err != nil {
 		t.Errorf("the cluster after all that: %v", err)
+	}
+}
+
+// ended is a connection that was closed before its check: the server then has no address of it.
+type ended struct{ server.ClientAuthentication }
+
+func (ended) RemoteAddress() net.Addr { return nil }
+
+func TestConnectionThatEndedIsRefused(t *testing.T) {
+	if (admission{&Node{}}).Check(ended{}) {
+		t.Error("it was accepted")
 	}
 }
 

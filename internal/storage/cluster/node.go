@@ -363,8 +363,12 @@ type admission struct{ node *Node }
 
 // Check implements server.Authentication.
 func (a admission) Check(c server.ClientAuthentication) bool {
+	address := c.RemoteAddress()
+	if address == nil {
+		return false // the connection ended while it waited for this check
+	}
 	o := c.GetOpts()
-	return a.node.site.Admit(o.Username, o.Password, c.RemoteAddress().String()) == nil
+	return a.node.site.Admit(o.Username, o.Password, address.String()) == nil
 }
 
 // localClients accepts the clients of this process, by a random password, and others only at the address that
