@@ -290,7 +290,11 @@ func (s *Store) remove(e *extent) (gone bool, err error) {
 	s.handles.forget(e)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.file != nil { // ephemeral, or a copy
+	for e.syncing {
+		e.changed.Wait()
+	}
+	e.putsSynced = e.puts // a syncPuts that begins now has nothing to sync
+	if e.file != nil {    // ephemeral, or a copy
 		err = e.file.Close()
 		e.file = nil
 		if s.opts.Ephemeral && !e.named {

@@ -212,8 +212,7 @@ func (e *extent) finish() {
 	finished := !e.torn && e.rename() == nil // otherwise Close tries again
 	if finished {
 		e.finished = true
-		_ = e.file.Close() // synced
-		e.file = nil
+		e.closeIdle() // a record that was replaced since the sync awaits syncPuts
 	}
 	e.mu.Unlock()
 	if finished {
