@@ -3,7 +3,6 @@ package blobsvc
 import (
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/exposure"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
@@ -188,7 +188,7 @@ func sameHost(u *url.URL, c *call) bool {
 		return false
 	}
 	name := strings.ToLower(u.Hostname())
-	if name == "localhost" || strings.HasSuffix(name, ".localhost") || net.ParseIP(name).IsLoopback() {
+	if strings.HasSuffix(name, ".localhost") || exposure.Local(name) {
 		return true
 	}
 	_, domain, _ := strings.Cut(here.Hostname(), ".")

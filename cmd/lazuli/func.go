@@ -17,9 +17,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/internal/exposure"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
-	"github.com/lazuli-storage/lazuli/server/config"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/customhandler"
 	"github.com/lazuli-storage/lazuli/workers/durable/durablefunc"
@@ -213,7 +213,7 @@ func runApp(ctx context.Context, cmd *cobra.Command, environ []string, connectio
 	}
 	address := net.JoinHostPort(f.host, strconv.Itoa(port))
 	// Without keys any client may run any function, by the admin API.
-	if err := config.CheckOpen("func start: --host", address, f.keys, "give --keys FILE"); err != nil {
+	if err := exposure.Check("func start: --host", address, f.keys, "give --keys FILE"); err != nil {
 		return usageError{err}
 	}
 	l, err := net.Listen("tcp", address)

@@ -15,8 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/internal/exposure"
 	"github.com/lazuli-storage/lazuli/server/admin"
-	"github.com/lazuli-storage/lazuli/server/config"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
@@ -29,7 +29,7 @@ func serveWorkerAdmin(address string, app *workers.App, search, functions http.H
 		return func() {}, nil
 	}
 	token := os.Getenv("LAZULI_ADMIN_TOKEN")
-	if err := config.CheckOpen("--admin", address, token, "set LAZULI_ADMIN_TOKEN"); err != nil {
+	if err := exposure.Check("--admin", address, token, "set LAZULI_ADMIN_TOKEN"); err != nil {
 		return nil, usageError{err}
 	}
 	l, err := net.Listen("tcp", address)

@@ -3,11 +3,11 @@ package admin
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/lazuli-storage/lazuli/internal/exposure"
 	"github.com/lazuli-storage/lazuli/internal/storage/cluster"
 	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
@@ -36,8 +36,7 @@ func (h clusterHandler) routes(e *echo.Echo) {
 // need it to be open to a network; the removal of a node must not be open to it.
 func localOnly(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		host, _, err := net.SplitHostPort(c.Request().RemoteAddr)
-		if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
+		if !exposure.Local(exposure.Host(c.Request().RemoteAddr)) {
 			return answerState(c, http.StatusForbidden,
 				"this is accepted only from the server's own machine: run the command there, with --admin-host 127.0.0.1")
 		}

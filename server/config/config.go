@@ -15,6 +15,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/egress"
+	"github.com/lazuli-storage/lazuli/internal/exposure"
 )
 
 // Durability says when a write is acknowledged.
@@ -228,7 +229,7 @@ func (c *Config) complete() {
 		c.DataLake.Host = c.Blob.Host
 	}
 	// Who subscribes is on this machine then, and can call its other programs without Lazuli.
-	c.EventHosts.ThisMachine = c.reachable() == "" && loopback(c.Admin.Host)
+	c.EventHosts.ThisMachine = c.reachable() == "" && exposure.Local(c.Admin.Host)
 }
 
 // validate finds the first thing that is wrong and names the option. Each value by itself was checked when it was set.
@@ -314,7 +315,8 @@ func (c *Config) validate() error {
 
 // Dashboard reports whether the admin listener serves the dashboard.
 func (c *Config) Dashboard() bool {
-	return !c.NoAdmin && (c.AdminUI == "on" || c.AdminUI == "read-only" || c.AdminUI == "auto" && loopback(c.Admin.Host))
+	return !c.NoAdmin && (c.AdminUI == "on" || c.AdminUI == "read-only" ||
+		c.AdminUI == "auto" && exposure.Local(c.Admin.Host))
 }
 
 // validateAdmin checks the options of the admin listener, and what all options open.
@@ -406,12 +408,6 @@ func developmentKey() auth.Key {
 	return key
 }
 
-// loopback reports whether only this machine reaches the host.
-func loopback(host string) bool {
-	a, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && a.IsLoopback()
-}
-
 // published reports whether all that is served is the development account with its published key: there is nothing
 // that a token could open and that key could not.
 func (c *Config) published() bool {
@@ -443,7 +439,7 @@ func (c *Config) reachable() string {
 		name string
 		host string
 	}{{"blob", c.Blob.Host}, {"queue", c.Queue.Host}, {"table", c.Table.Host}, {"dfs", c.DataLake.Host}} {
-		if c.Serves(s.name) && !loopback(s.host) {
+		if c.Serves(s.name) && !exposure.Local(s.host) {
 			names = append(names, s.name)
 		}
 	}

@@ -5,8 +5,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
+
+	"github.com/lazuli-storage/lazuli/internal/exposure"
 )
 
 // door holds what an option opens to callers that have no key of an account.
@@ -36,14 +37,7 @@ func atServices(c *Config) (hosts []string) {
 	return hosts
 }
 
-// atAddress returns the host of an address of the form host:port. An empty host is all addresses of the machine.
-func atAddress(address string) []string {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil || host == "" {
-		host = "0.0.0.0"
-	}
-	return []string{host}
-}
+func atAddress(address string) []string { return []string{exposure.Host(address)} }
 
 func always(*Config) bool { return true }
 
@@ -99,7 +93,7 @@ func (c *Config) checkDoors() error {
 			continue
 		}
 		for _, host := range d.at(c) {
-			if !loopback(host) {
+			if !exposure.Local(host) {
 				return c.refuse(&d, host)
 			}
 		}
@@ -119,19 +113,8 @@ func (c *Config) refuse(d *door, host string) error {
 			port = fmt.Sprintf("; from another machine, use ssh -L %d:127.0.0.1:%d HOST", c.Admin.Port, c.Admin.Port)
 		}
 	}
-	return fmt.Errorf("%s %s to everyone who can reach %s, which is not a loopback address: only the published "+
-		"development account may be "+
-		"accessible from other machines without its key; %suse a loopback address%s", d.option, d.gives, host, way, port)
-}
-
-// CheckOpen is the rule for a listener of another program, such as a worker's, which has no accounts: option opens it
-// at an address of the form host:port, secret is what callers have to bring, "" for nothing, and way how to set it.
-func CheckOpen(option, address, secret, way string) error {
-	if host := atAddress(address)[0]; secret == "" && !loopback(host) {
-		return fmt.Errorf("%s is open to everyone who can reach %s, which is not a loopback address: %s, or use a loopback "+
-			"address and ssh -L", option, host, way)
-	}
-	return nil
+	return exposure.Refuse(d.option+" "+d.gives, host, "only the published development account may be accessible from "+
+		"other machines without its key; "+way+"use a loopback address"+port)
 }
 
 func (c *Config) adminTokenSet() bool { return c.AdminToken != "" }

@@ -3,12 +3,12 @@ package endpoint
 import (
 	"crypto/sha256"
 	"encoding/base64"
-	"net/netip"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/exposure"
 )
 
 // readKeys reads x-ms-encryption-* and x-ms-source-encryption-*. Azure accepts keys only over https. Here plain HTTP is
@@ -47,7 +47,7 @@ func (c *Call) readKey(canonical, prefix string) (*encryption.CustomerKey, error
 				map[string]string{"Key": "key", "Key-Sha256": "key-sha256", "Algorithm": "algorithm"}[name])
 		}
 	}
-	if c.HTTP.TLS == nil && !local(c.HTTP.RemoteAddr) {
+	if c.HTTP.TLS == nil && !exposure.LocalCaller(c.HTTP.RemoteAddr) {
 		return nil, wire.InvalidHeader(prefix+"key", "").WithMessage("A customer-provided key must be sent over https.")
 	}
 	key, err := base64.StdEncoding.DecodeString(c.Header(canonical + "Key"))
@@ -59,12 +59,6 @@ func (c *Call) readKey(canonical, prefix string) (*encryption.CustomerKey, error
 		return nil, wire.InvalidHeader(prefix+"key-sha256", s)
 	}
 	return &encryption.CustomerKey{Key: key, SHA256: string(sum[:])}, nil
-}
-
-// local reports whether a request came from this machine or this process.
-func local(remote string) bool {
-	addr, err := netip.ParseAddrPort(remote)
-	return err != nil || addr.Addr().Unmap().IsLoopback()
 }
 
 // NoKeys refuses customer-provided keys where Azure takes none.

@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/exposure"
 )
 
 // opTimeout bounds one request: a server that says nothing for so long counts as an error, not as a hang of the run.
@@ -84,17 +86,11 @@ func (c *Conn) link(svc Service, now time.Time) (*link, error) {
 	}
 	if e.TLS {
 		host, _, _ := net.SplitHostPort(e.Addr)
-		nc = tls.Client(nc, &tls.Config{ServerName: host, InsecureSkipVerify: isLoopback(host)})
+		nc = tls.Client(nc, &tls.Config{ServerName: host, InsecureSkipVerify: exposure.Local(host)})
 	}
 	l := &link{Conn: nc, in: newReader(nc)}
 	c.links[svc] = l
 	return l, nil
-}
-
-// isLoopback reports whether host is this machine, where certificates are self-signed.
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // Do sends r and reads the answer, which is valid until the next Do. An answer with another status than r.Want is a

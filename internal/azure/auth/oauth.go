@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +14,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/exposure"
 )
 
 // StorageAudience is the audience of tokens for every storage account.
@@ -120,7 +120,7 @@ func (a *Authenticator) bearer(r *wire.Request, token string) (Identity, error) 
 	if a.OAuth == nil {
 		return Identity{}, failed("Authentication scheme Bearer is not accepted: no token issuer is configured.")
 	}
-	if r.HTTP.TLS == nil && !local(r.HTTP.RemoteAddr) {
+	if r.HTTP.TLS == nil && !exposure.LocalCaller(r.HTTP.RemoteAddr) {
 		return Identity{}, failed("Authentication scheme Bearer is not allowed with HTTP. Start the server with --cert " +
 			"and --key " +
 			"(lazuli cert makes a pair) and use https, or call it from the same machine by its loopback address.")
@@ -142,12 +142,6 @@ func (a *Authenticator) bearer(r *wire.Request, token string) (Identity, error) 
 	id := Identity{Mechanism: Bearer, principal: t.principal}
 	a.OAuth.resolve(&id, r)
 	return id, nil
-}
-
-// local reports whether a connection is from this machine.
-func local(remote string) bool {
-	addr, err := netip.ParseAddrPort(remote)
-	return err != nil || addr.Addr().Unmap().IsLoopback()
 }
 
 // reason is why a token is invalid, in the words of Azure's AuthenticationErrorDetail. It contains nothing from the

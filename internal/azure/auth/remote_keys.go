@@ -7,11 +7,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/exposure"
 )
 
 // RemoteKeys fetches an issuer's keys over HTTP. It is a [KeySource], safe for concurrent use.
@@ -63,8 +64,7 @@ func checkURL(s string) error {
 	if u.Scheme == "https" {
 		return nil
 	}
-	addr, err := netip.ParseAddr(u.Hostname())
-	if u.Scheme == "http" && (u.Hostname() == "localhost" || err == nil && addr.IsLoopback()) {
+	if u.Scheme == "http" && exposure.Local(u.Hostname()) {
 		return nil
 	}
 	return fmt.Errorf("%q must be https: otherwise anyone who can change the response could sign tokens", s)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/lazuli-storage/lazuli/internal/exposure"
 )
 
 var (
@@ -68,7 +70,7 @@ func (p *Policy) Allows(u *url.URL) error {
 			return nil
 		}
 	}
-	if addr, err := netip.ParseAddr(host); p.thisMachine() && (host == "localhost" || err == nil && addr.IsLoopback()) {
+	if p.thisMachine() && exposure.Local(host) {
 		return nil
 	}
 	return ErrRefused

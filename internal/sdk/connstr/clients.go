@@ -14,6 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
+	"github.com/lazuli-storage/lazuli/internal/exposure"
 	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
 	"github.com/lazuli-storage/lazuli/internal/sdk/emptykey"
 )
@@ -133,7 +134,7 @@ func (s Settings) Local() bool {
 		if err != nil {
 			return false
 		}
-		if ip := net.ParseIP(u.Hostname()); endpoint != "" && u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		if endpoint != "" && !exposure.Local(u.Hostname()) {
 			return false
 		}
 	}

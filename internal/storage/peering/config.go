@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/lazuli-storage/lazuli/internal/exposure"
 	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
 )
 
@@ -81,10 +81,11 @@ func (c *Config) Validate() error {
 		(c.CAFile == "" || c.CertFile == "" || c.KeyFile == "") {
 		return errors.New("authority, certificate and key of the node go together")
 	}
-	if exposed := c.exposed(); exposed != "" && c.SecretFile == "" && c.CAFile == "" {
-		return fmt.Errorf("%s is not a loopback address: connections between machines must be authenticated and "+
-			"encrypted; give all nodes the same secret file, or certificates of one authority",
-			exposed)
+	for _, p := range append([]Peer{{c.Node, c.Listen}}, c.Peers...) {
+		if host := exposure.Host(p.Address); !exposure.Local(host) && c.SecretFile == "" && c.CAFile == "" {
+			return exposure.Refuse("the node "+p.Name+" is open", host, "connections between machines must be authenticated "+
+				"and encrypted; give all nodes the same secret file, or certificates of one authority")
+		}
 	}
 	return nil
 }
@@ -125,25 +126,6 @@ func checkAddress(address string, listening bool) error {
 		return fmt.Errorf("%q: the port must be a number from 1 to 65535", address)
 	}
 	return nil
-}
-
-// exposed returns the first address that is not a loopback address, "" if all are.
-func (c *Config) exposed() string {
-	for _, address := range append([]string{c.Listen}, addressesOf(c.Peers)...) {
-		host, _, _ := net.SplitHostPort(address)
-		if a, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !a.IsLoopback()) {
-			return address
-		}
-	}
-	return ""
-}
-
-func addressesOf(peers []Peer) []string {
-	list := make([]string, len(peers))
-	for i, p := range peers {
-		list[i] = p.Address
-	}
-	return list
 }
 
 // founder returns the name of the node that founds the cluster.

@@ -32,6 +32,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
+	"github.com/lazuli-storage/lazuli/internal/exposure"
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
@@ -149,8 +150,7 @@ func (s *Server) Listen(address string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("durable: the address %q is not host:port: %w", address, err)
 	}
-	if ip := net.ParseIP(host); s.options.Token == "" && !s.options.Open && host != "localhost" &&
-		(ip == nil || !ip.IsLoopback()) {
+	if s.options.Token == "" && !s.options.Open && !exposure.Local(host) {
 		return nil, fmt.Errorf("%w: %s", ErrUnsafe, address)
 	}
 	l, err := net.Listen("tcp", address)
