@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sort"
@@ -48,8 +49,12 @@ func must[T any](v T, err error) func(testing.TB) T {
 
 func open(t *testing.T, options ...lazulitest.Option) accountarchive.Account {
 	t.Helper()
-	s := must(connstr.Parse(lazulitest.Start(t, options...).ConnectionString()))(t)
-	o := connstr.Options{}
+	return account(t, lazulitest.Start(t, options...).ConnectionString(), connstr.Options{})
+}
+
+func account(t *testing.T, connection string, o connstr.Options) accountarchive.Account {
+	t.Helper()
+	s := must(connstr.Parse(connection))(t)
 	return accountarchive.Account{Address: s.BlobEndpoint, Tables: must(s.Tables(o))(t), Queues: must(s.Queues(o))(t),
 		Blobs: must(s.Blobs(o))(t), Lake: must(s.Lake(o))(t)}
 }
@@ -309,6 +314,35 @@ func TestInterruptions(t *testing.T) {
 	if d := cmp.Diff(dump(t, from), dump(t, into)); d != "" {
 		t.Error(d)
 	}
+}
+
+// transport is a client that sends requests through a function.
+type transport func(*http.Request) (*http.Response, error)
+
+func (f transport) Do(r *http.Request) (*http.Response, error) { return f(r) }
+
+// An import that is interrupted while a container is made takes it for its own when it continues.
+func TestInterruptedWhileMade(t *testing.T) {
+	t.Parallel()
+	from := open(t)
+	must(from.Blobs.CreateContainer(ctx, "box", nil))(t)
+	must(from.Blobs.UploadBuffer(ctx, "box", "a", []byte("content"), nil))(t)
+	dir := export(t, from, accountarchive.Selection{})
+	c, cancel := context.WithCancel(ctx)
+	into := account(t, lazulitest.Start(t).ConnectionString(), connstr.Options{
+		Transport: transport(func(r *http.Request) (*http.Response, error) {
+			answer, err := http.DefaultClient.Do(r)
+			if r.Method == http.MethodPut && err == nil {
+				cancel()
+				err = r.Context().Err()
+			}
+			return answer, err
+		})})
+	_, err := accountarchive.Import(c, into, dir, accountarchive.ImportOptions{})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("it was not interrupted: %v", err)
+	}
+	must(accountarchive.Import(ctx, into, dir, accountarchive.ImportOptions{}))(t)
 }
 
 func TestVersionsOfBlobs(t *testing.T) {

@@ -115,14 +115,7 @@ func (i *importer) resource(ctx context.Context, r *Resource, overwrite bool) er
 	}
 	key := r.Kind + "/" + r.Name
 	if !i.journal.Begun[key] {
-		if err := create(ctx, r); exists(err) {
-			if !overwrite {
-				return errors.New("it exists in the account; --overwrite writes into it")
-			}
-		} else if err != nil {
-			return err
-		}
-		if err := i.journal.begin(key); err != nil {
+		if err := i.begin(ctx, r, create, overwrite); err != nil {
 			return err
 		}
 	}
@@ -144,6 +137,27 @@ func (i *importer) resource(ctx context.Context, r *Resource, overwrite bool) er
 		i.Progress(fmt.Sprintf("%s: %s of %s", key, counted(i.result.Items-before), s.File))
 	}
 	return nil
+}
+
+// creation bounds the time of making one table, queue or container.
+const creation = time.Minute
+
+// begin makes a resource and notes that in the journal. An interruption does not come between the two: the next run
+// would take the resource for somebody else's.
+func (i *importer) begin(ctx context.Context, r *Resource, create createFunc, overwrite bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), creation)
+	defer cancel()
+	if err := create(ctx, r); exists(err) {
+		if !overwrite {
+			return errors.New("it exists in the account; --overwrite writes into it")
+		}
+	} else if err != nil {
+		return err
+	}
+	return i.journal.begin(r.Kind + "/" + r.Name)
 }
 
 type (
