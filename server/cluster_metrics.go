@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/lazuli-storage/lazuli/internal/storage/cluster"
+	"github.com/lazuli-storage/lazuli/internal/cluster"
 )
 
 // clusterMetrics are the metrics of a node of a cluster.

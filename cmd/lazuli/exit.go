@@ -7,8 +7,8 @@ import (
 	"io"
 	"syscall"
 
+	"github.com/lazuli-storage/lazuli/internal/cluster/peering"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
-	"github.com/lazuli-storage/lazuli/internal/storage/peering"
 	"github.com/lazuli-storage/lazuli/internal/storage/secretfile"
 	"github.com/lazuli-storage/lazuli/server"
 )

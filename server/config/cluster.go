@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/lazuli-storage/lazuli/internal/storage/peering"
+	"github.com/lazuli-storage/lazuli/internal/cluster/peering"
 )
 
 // Cluster makes the server a node of a cluster of embedded NATS servers. The zero value is a server alone.

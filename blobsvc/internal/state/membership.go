@@ -8,8 +8,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/lazuli-storage/lazuli/internal/cluster/mirror"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
-	"github.com/lazuli-storage/lazuli/internal/storage/mirror"
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )

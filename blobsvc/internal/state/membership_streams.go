@@ -18,7 +18,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/lazuli-storage/lazuli/internal/storage/contentstream"
+	"github.com/lazuli-storage/lazuli/internal/cluster/contentstream"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 	"github.com/lazuli-storage/lazuli/internal/storage/secretfile"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"

@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
-	"github.com/lazuli-storage/lazuli/internal/storage/contentstream"
+	"github.com/lazuli-storage/lazuli/internal/cluster/contentstream"
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
 	"github.com/lazuli-storage/lazuli/internal/storage/secretfile"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"

@@ -137,7 +137,7 @@ func rules() []rule {
 // libraries may be imported only by the packages named, so that they can be replaced.
 var libraries = map[string][]string{
 	"go.etcd.io/bbolt": {"internal/storage/store", "internal/storage/bboltpage"},
-	"github.com/nats-io/nats-server": {"internal/storage/natsserver", "internal/storage/cluster",
+	"github.com/nats-io/nats-server": {"internal/nats/natsserver", "internal/cluster",
 		"internal/test/natscluster"},
 	"github.com/microsoft/durabletask-go": {"workers/durable", "workers/durable/sidecar", "workers/durabletask"},
 	"github.com/spf13/cobra":              {"cmd/lazuli", "cmd/lazuli-lab", "cmd/internal/bench"},

@@ -58,11 +58,11 @@ var grammars = []struct{ what, folder, target string }{
 	{"content that the dashboard previews", "server/dashboard", "FuzzPreview"},
 	{"fault rules", "internal/azure/faultrule", "FuzzRule"},
 	{"seeds", "server/seed", "FuzzParse"},
-	{"content between nodes", "internal/storage/mirror", "FuzzMessages"},
+	{"content between nodes", "internal/cluster/mirror", "FuzzMessages"},
 	{"records of the replicated log", "internal/storage/replog", "FuzzDecode"},
 	{"event subscriptions", "server/events", "FuzzDecode"},
 	{"searches", "workers/roles/searchindex", "FuzzQuery"},
-	{"what a node of a cluster says of itself", "internal/storage/peering", "FuzzHello"},
+	{"what a node of a cluster says of itself", "internal/cluster/peering", "FuzzHello"},
 }
 
 // notParsers are functions with a parameter "body []byte" that parse only a part of a grammar, or nothing.
@@ -75,7 +75,7 @@ func TestParsersAreFuzzed(t *testing.T) {
 	type function struct{ folder, name string }
 	var parsers []function
 	for _, root := range []string{"internal/azure", "tablesvc", "queuesvc", "blobsvc", "server", "server/seed", "workers",
-		"internal/storage/peering", "internal/storage/mirror", "internal/storage/replog"} {
+		"internal/cluster/peering", "internal/cluster/mirror", "internal/storage/replog"} {
 		err := filepath.WalkDir(top+root, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
 				return err

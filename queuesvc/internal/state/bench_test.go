@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
 )
 
 // enqueue puts n messages of 1 KiB.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/test/natscluster"
 )
 

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/cluster"
 	"github.com/lazuli-storage/lazuli/internal/killrig"
-	"github.com/lazuli-storage/lazuli/internal/storage/cluster"
 )
 
 // The faults of a run.

@@ -19,9 +19,9 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"github.com/lazuli-storage/lazuli/internal/cluster/peering"
+	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
-	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
-	"github.com/lazuli-storage/lazuli/internal/storage/peering"
 )
 
 // The connections between nodes are checked that often, and closed after that many checks without an answer: a node

@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/lazuli-storage/lazuli/internal/storage/jetstreamfiles"
+	"github.com/lazuli-storage/lazuli/internal/nats/jetstreamfiles"
 )
 
 // ErrDamaged means that the files of a stream are damaged, and that the server would cut off intact records behind the

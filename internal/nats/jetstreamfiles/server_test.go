@@ -14,8 +14,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/lazuli-storage/lazuli/internal/storage/jetstreamfiles"
-	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/nats/jetstreamfiles"
+	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
 )
 
 // What this package knows of nats-server's files is compared with a real server: a version of it that keeps them

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/internal/storage/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
 )
 
 // nodeLogger is the logger of a node of a cluster. What happens between nodes is logged by this package, once; the

@@ -14,9 +14,9 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"github.com/lazuli-storage/lazuli/internal/nats/jetstreamfiles"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/internal/storage/diskspace"
-	"github.com/lazuli-storage/lazuli/internal/storage/jetstreamfiles"
 )
 
 // Alone reports whether the embedded server is used by this process only: it is no node of a cluster.
