@@ -143,7 +143,7 @@ func (i *importer) resource(ctx context.Context, r *Resource, overwrite bool) er
 const creation = time.Minute
 
 // begin makes a resource and notes that in the journal. An interruption does not come between the two: the next run
-// would take the resource for somebody else's.
+// would take the resource for another program's.
 func (i *importer) begin(ctx context.Context, r *Resource, create createFunc, overwrite bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
