@@ -1,6 +1,5 @@
 // Package peering decides which processes form a cluster: it has the identity of a node, the credentials of the
-// connections between nodes, and the rules by which a node accepts another one. It does not replicate anything: package
-// natsserver runs the servers that do.
+// connections between nodes, and the rules by which a node accepts another one. It does not replicate anything.
 //
 // # Identity
 //

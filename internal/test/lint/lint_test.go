@@ -90,12 +90,12 @@ func rules() []rule {
 		list = append(list, rule{from: product + "/...", to: "examples/...",
 			why: "examples are for readers; nothing builds on them"})
 	}
-	for _, other := range []string{"cmd", "internal/azure", "internal/storage", "internal/fault", "server", "workers",
-		"lazulitest", "examples", "tablesvc", "queuesvc", "blobsvc"} {
+	for _, other := range []string{"cmd", "internal/azure", "internal/storage", "internal/nats", "internal/cluster",
+		"internal/fault", "server", "workers", "lazulitest", "examples", "tablesvc", "queuesvc", "blobsvc"} {
 		list = append(list, rule{from: "tables/...", to: other + "/...",
 			why: "the table client is a library over the SDK, for programs that have nothing else of Lazuli"})
 	}
-	for _, p := range []string{"azure/...", "storage/...", "fault", "httpserver/..."} {
+	for _, p := range []string{"azure/...", "storage/...", "nats/...", "cluster/...", "fault", "httpserver/..."} {
 		list = append(list, rule{from: "internal/sdk/entityio", to: "internal/" + p, why: "tables builds on it"})
 	}
 	for _, s := range services {
@@ -114,7 +114,8 @@ func rules() []rule {
 			list = append(list, rule{from: s + "/...", to: outer + "/...", why: "dependencies point from cmd inwards"})
 		}
 	}
-	for _, inner := range []string{"storage/...", "azure/wire", "azure/auth", "azure/frontend"} {
+	for _, inner := range []string{"storage/...", "nats/...", "cluster/...", "azure/wire", "azure/auth",
+		"azure/frontend"} {
 		r := rule{from: "workers/...", to: "internal/" + inner,
 			why: "workers reach storage through the Azure SDK alone, so that they run on Azure as well"}
 		if inner == "storage/..." {
@@ -126,8 +127,15 @@ func rules() []rule {
 	// The groups of internal, from the bottom up: storage engines do not depend on the protocol.
 	for _, r := range []struct{ from, to, why string }{
 		{"internal/storage/...", "internal/azure/...", "storage engines do not know the protocol"},
+		{"internal/nats/...", "internal/azure/...", "the embedded server does not know the protocol"},
+		{"internal/cluster/...", "internal/azure/...", "nodes do not know the protocol"},
+		{"internal/storage/...", "internal/nats/...", "an engine stores what it is given; the server has files of its own"},
+		{"internal/storage/...", "internal/cluster/...", "a cluster is made of engines, not the other way round"},
+		{"internal/nats/...", "internal/cluster/...", "a node is made of a server, not the other way round"},
 		{"internal/httpserver/...", "internal/azure/...", "listeners and connections do not know the protocol"},
 		{"internal/sdk/...", "internal/storage/...", "the client side reaches the server through the protocol"},
+		{"internal/sdk/...", "internal/nats/...", "the client side reaches the server through the protocol"},
+		{"internal/sdk/...", "internal/cluster/...", "the client side reaches the server through the protocol"},
 	} {
 		list = append(list, rule{from: r.from, to: r.to, why: r.why})
 	}
