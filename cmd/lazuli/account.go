@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
@@ -45,7 +46,7 @@ clients to key 1, rotate key 2.`,
 	return cmd
 }
 
-var errNoAccountsFile = usageError{errors.New("name the accounts file with --file or " + accountsFileVariable)}
+var errNoAccountsFile = console.Usagef("name the accounts file with --file or " + accountsFileVariable)
 
 func readAccounts(file string) ([]auth.StoredAccount, error) {
 	if file == "" {
@@ -101,13 +102,13 @@ func newAccountList(file *string) *cobra.Command {
 		Short:   "List the accounts, with fingerprints of their keys and their settings",
 		Args:    cobra.NoArgs,
 	}
-	output := listOutput(cmd)
+	output := console.ListOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		accounts, err := readAccounts(*file)
 		if err != nil {
 			return err
 		}
-		out := output().or("%s has no accounts; lazuli account create NAME adds one", *file)
+		out := output().Or("%s has no accounts; lazuli account create NAME adds one", *file)
 		for _, a := range accounts {
 			row := struct {
 				Name     string   `json:"name"`
@@ -119,9 +120,9 @@ func newAccountList(file *string) *cobra.Command {
 				row.Keys = append(row.Keys, fingerprint(k))
 				text += fmt.Sprintf("key%d=%s  ", i+1, fingerprint(k))
 			}
-			err = errors.Join(err, out.add(row, a.Name, text+row.Settings))
+			err = errors.Join(err, out.Add(row, a.Name, text+row.Settings))
 		}
-		return out.end(err)
+		return out.End(err)
 	}
 	return cmd
 }
@@ -139,11 +140,11 @@ With --keys-stdin the keys are read from standard input, in base64, one or two
 lines. There is no flag for keys: other users of the machine can see command lines.`,
 		Args: cobra.ExactArgs(1),
 	}
-	output := lineOutput(cmd)
+	output := console.LineOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		name := args[0]
 		if !wire.AccountName(name) {
-			return usageError{fmt.Errorf("account name %q must have 3 to 24 lower-case letters and digits", name)}
+			return console.Usagef("account name %q must have 3 to 24 lower-case letters and digits", name)
 		}
 		if *file == "" {
 			return errNoAccountsFile
@@ -219,10 +220,10 @@ func newAccountRotate(file *string) *cobra.Command {
 		Short: "Replace one key of an account; signatures by the old key become invalid",
 		Args:  cobra.ExactArgs(1),
 	}
-	output := lineOutput(cmd)
+	output := console.LineOutput(cmd)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		if which != 1 && which != 2 {
-			return usageError{errors.New("give the key to replace: --key 1 or --key 2")}
+			return console.Usagef("give the key to replace: --key 1 or --key 2")
 		}
 		key, _, err := auth.GenerateKey()
 		if err != nil {
@@ -254,7 +255,7 @@ func newAccountRemove(file *string) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		Example: "  lazuli account rm team --yes",
 	}
-	confirm := confirmation(cmd)
+	confirm := console.Confirmation(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if _, err := readAccount(*file, args[0]); err != nil {
 			return err
@@ -289,7 +290,7 @@ func newAccountShow(file *string) *cobra.Command {
 	for name, port := range map[string]uint16{"blob": 10000, "queue": 10001, "table": 10002} {
 		ports[name] = cmd.Flags().Uint16(name+"-port", port, "with --connection-string, port of the "+name+" service")
 	}
-	output := reportOutput(cmd)
+	output := console.ReportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		account, err := readAccount(*file, args[0])
 		if err != nil {

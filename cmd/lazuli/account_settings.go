@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 )
@@ -36,7 +37,7 @@ these ("az storage account blob-service-properties update").
 		RunE: func(cmd *cobra.Command, args []string) error {
 			asked, err := accountprops.ParseOverrides(args[1:])
 			if err != nil {
-				return usageError{err}
+				return console.Usage(err)
 			}
 			return editSettings(cmd, *file, args[0], func(o accountprops.Overrides) (accountprops.Overrides, error) {
 				for _, s := range asked {
@@ -58,7 +59,7 @@ func newAccountUnset(file *string) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, name := range args[1:] {
 				if _, err := (accountprops.Overrides{}).Without(name); err != nil {
-					return usageError{err}
+					return console.Usage(err)
 				}
 			}
 			return editSettings(cmd, *file, args[0], func(o accountprops.Overrides) (_ accountprops.Overrides, err error) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/server/config"
 )
 
@@ -40,7 +41,7 @@ type adminListener struct {
 func adminAddress(m *Main, cmd *cobra.Command) (adminListener, error) {
 	c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
 	if err != nil {
-		return adminListener{}, usageError{err}
+		return adminListener{}, console.Usage(err)
 	}
 	return adminListener{"http://" + reachable(c.Admin.Address()), c.AdminToken}, nil
 }

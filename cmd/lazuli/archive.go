@@ -3,13 +3,13 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/accountarchive"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/server/config"
 )
@@ -36,10 +36,10 @@ Items that cannot be read, such as archived blobs, are listed, and the exit code
 	cmd.Flags().BoolVar(&s.Receive, "receive", false,
 		"receive the messages of queues, which hides them for ten minutes and adds one to their dequeue count; otherwise "+
 			"export what Peek Messages shows")
-	output := reportOutput(cmd)
+	output := console.ReportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := s.Check(); err != nil {
-			return usageError{fmt.Errorf("--only: %w", err)}
+			return console.Usagef("--only: %w", err)
 		}
 		a, err := account()
 		if err != nil {
@@ -111,14 +111,14 @@ account is written instead; times are then those of the import.`,
 	cmd.Flags().BoolVar(&verify, "verify", false, "only check the files of the archive")
 	cmd.Flags().BoolVar(&fromAzurite, "azurite", false, "the folder is a data folder of Azurite")
 	config.AddFlags(cmd.Flags(), "location")
-	output := reportOutput(cmd)
+	output := console.ReportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if fromAzurite {
 			return m.importAzurite(cmd, args[0], account)
 		}
 		if cmd.Flags().Changed("location") {
-			return usageError{errors.New("--location is for --azurite: an archive is imported into a running account, " +
-				"--connection-string")}
+			return console.Usagef("--location is for --azurite: an archive is imported into a running account, " +
+				"--connection-string")
 		}
 		if verify {
 			m, err := accountarchive.Verify(args[0])
@@ -129,7 +129,7 @@ account is written instead; times are then those of the import.`,
 			return err
 		}
 		if err := o.Check(); err != nil {
-			return usageError{fmt.Errorf("--only: %w", err)}
+			return console.Usagef("--only: %w", err)
 		}
 		a, err := account()
 		if err != nil {
@@ -203,17 +203,17 @@ func openArchiveAccount(text string) (a accountarchive.Account, err error) {
 
 // progress prints the lines of an export or import, and below them at a terminal the rate.
 func progress(cmd *cobra.Command, what string) (o accountarchive.Options, end func()) {
-	m := newMeter(cmd, what, bytesUnit)
+	m := console.NewMeter(cmd, what, console.BytesUnit)
 	line := func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), text) }
 	if m != nil {
-		line = m.line
+		line = m.Line
 	}
-	return accountarchive.Options{Progress: line, Bytes: m.at}, m.end
+	return accountarchive.Options{Progress: line, Bytes: m.At}, m.End
 }
 
 // continued says what to do about an export or import that ended early.
 func continued(ctx context.Context, err error) error {
-	return interrupted(ctx, err, "run the command again to continue")
+	return console.Interrupted(ctx, err, "run the command again to continue")
 }
 
 // count is a number with its noun.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/server/admin"
 	"github.com/lazuli-storage/lazuli/server/backup"
 	"github.com/lazuli-storage/lazuli/server/config"
@@ -59,14 +59,14 @@ configuration too.`,
 	cmd.Flags().DurationVar(&o.KeepFor, "keep-for", 0,
 		"with --keep, keep others too that are not older than this, such as 720h")
 	check := cmd.Flags().Bool("check", false, "check the backup afterwards, as lazuli backup check does")
-	output := reportOutput(cmd)
+	output := console.ReportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if o.Keep < 0 || o.KeepFor < 0 || o.KeepFor > 0 && o.Keep == 0 {
-			return usageError{errors.New("--keep is a number of backups, and --keep-for a time that needs --keep")}
+			return console.Usagef("--keep is a number of backups, and --keep-for a time that needs --keep")
 		}
 		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-			return usageError{fmt.Errorf("%q is no verb of lazuli backup; %s. For a folder of that name: .%c%s", args[0],
-				hint(cmd, near), filepath.Separator, args[0])}
+			return console.Usagef("%q is no verb of lazuli backup; %s. For a folder of that name: .%c%s", args[0],
+				hint(cmd, near), filepath.Separator, args[0])
 		}
 		place, err := open(args[0])
 		if err != nil {
@@ -82,9 +82,9 @@ configuration too.`,
 		if _, err := server.send(cmd.Context(), http.MethodGet, "/healthz", nil); err != nil {
 			return err // before anything is created
 		}
-		progress := newMeter(cmd, "backed up", bytesUnit)
-		defer progress.end()
-		o.Progress = func(read, _ int64) { progress.at(read, 0) }
+		progress := console.NewMeter(cmd, "backed up", console.BytesUnit)
+		defer progress.End()
+		o.Progress = func(read, _ int64) { progress.At(read, 0) }
 		began := time.Now()
 		r, err := backup.Make(cmd.Context(), place, func(ctx context.Context, held backup.Held) (backup.Source, error) {
 			answer, err := server.stream(ctx, held)
@@ -93,7 +93,7 @@ configuration too.`,
 			}
 			return backup.Receive(answer)
 		}, o)
-		progress.end()
+		progress.End()
 		if err != nil {
 			return err
 		}
@@ -104,8 +104,9 @@ configuration too.`,
 		}
 		took := time.Since(began)
 		return output(backupRow{rowOf(r.Manifest), r.Removed, r.Incomplete, took.Seconds()}, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "%s in %s: %s, of which %s are new; %s\n", r.Name, place, bytesUnit(float64(r.Bytes)),
-				bytesUnit(float64(r.New)), took.Round(time.Millisecond))
+			_, err := fmt.Fprintf(w, "%s in %s: %s, of which %s are new; %s\n", r.Name, place,
+				console.BytesUnit(float64(r.Bytes)),
+				console.BytesUnit(float64(r.New)), took.Round(time.Millisecond))
 			if n := len(r.Removed); n > 0 {
 				_, err = fmt.Fprintf(w, "%s removed\n", count(n, "older backup"))
 			}
@@ -130,7 +131,7 @@ func placeFlag(cmd *cobra.Command) func(string) (backup.Place, error) {
 		}
 		place, err := backup.Open(text, account)
 		if err != nil {
-			return nil, usageError{err}
+			return nil, console.Usage(err)
 		}
 		return place, nil
 	}
@@ -163,7 +164,7 @@ func newBackupLs() *cobra.Command {
 	cmd := &cobra.Command{Use: "ls PLACE", Short: "List backups, the oldest first", Args: cobra.ExactArgs(1),
 		Long: "List the backups in PLACE, the oldest first.\n\n" + placeHelp, Example: "  lazuli backup ls /mnt/backups"}
 	open := placeFlag(cmd)
-	begin := listOutput(cmd)
+	begin := console.ListOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		place, err := open(args[0])
 		if err != nil {
@@ -173,18 +174,19 @@ func newBackupLs() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		out := begin("NAME", "TIME", "SIZE", "NEW", "RELEASE").or("%s has no backups yet; lazuli backup makes one", place)
+		out := begin("NAME", "TIME", "SIZE", "NEW", "RELEASE").Or("%s has no backups yet; lazuli backup makes one", place)
 		for _, name := range names {
 			list, err := backup.Read(cmd.Context(), place, name)
 			if err != nil {
-				return out.end(err)
+				return out.End(err)
 			}
-			if err := out.add(rowOf(list), list.Name, list.Time.Local().Format(time.DateTime), bytesUnit(float64(list.Bytes)),
-				bytesUnit(float64(list.New)), list.Release); err != nil {
-				return out.end(err)
+			if err := out.Add(rowOf(list), list.Name, list.Time.Local().Format(time.DateTime),
+				console.BytesUnit(float64(list.Bytes)),
+				console.BytesUnit(float64(list.New)), list.Release); err != nil {
+				return out.End(err)
 			}
 		}
-		return out.end(nil)
+		return out.End(nil)
 	}
 	return cmd
 }
@@ -199,7 +201,7 @@ folder ($TMPDIR), which needs room for it, checked as by lazuli fsck, and remove
 ` + placeHelp,
 		Example: "  lazuli backup check /mnt/backups"}
 	open := placeFlag(cmd)
-	output := reportOutput(cmd)
+	output := console.ReportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		place, err := open(args[0])
 		if err != nil {
@@ -213,7 +215,7 @@ folder ($TMPDIR), which needs room for it, checked as by lazuli fsck, and remove
 			return err
 		}
 		return output(rowOf(list), func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "%s: clean, %s\n", list.Name, bytesUnit(float64(list.Bytes)))
+			_, err := fmt.Fprintf(w, "%s: clean, %s\n", list.Name, console.BytesUnit(float64(list.Bytes)))
 			return err
 		})
 	}
@@ -228,10 +230,10 @@ func nameArgument(args []string, i int) string {
 }
 
 func checkBackup(cmd *cobra.Command, place backup.Place, list *backup.Manifest) error {
-	progress := newMeter(cmd, "read", bytesUnit)
-	defer progress.end()
+	progress := console.NewMeter(cmd, "read", console.BytesUnit)
+	defer progress.End()
 	return backup.Check(cmd.Context(), place, list, backup.RestoreOptions{Verify: verifyRestored,
-		Progress: func(read int64) { progress.at(read, list.Bytes) }})
+		Progress: func(read int64) { progress.At(read, list.Bytes) }})
 }
 
 // verifyRestored returns an error if `lazuli fsck` would not call a folder clean.
@@ -261,7 +263,7 @@ FOLDER", or make it the first node of a cluster with "lazuli cluster convert FOL
   lazuli restore /mnt/backups /tmp/monday --name 20260105T020000.000Z`}
 	open := placeFlag(cmd)
 	name := cmd.Flags().String("name", "", "name of the backup, as lazuli backup ls shows it (default: the newest)")
-	output := reportOutput(cmd)
+	output := console.ReportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		place, err := open(args[0])
 		if err != nil {
@@ -271,10 +273,10 @@ FOLDER", or make it the first node of a cluster with "lazuli cluster convert FOL
 		if err != nil {
 			return err
 		}
-		progress := newMeter(cmd, "restored", bytesUnit)
+		progress := console.NewMeter(cmd, "restored", console.BytesUnit)
 		err = backup.Restore(cmd.Context(), place, list, args[1], backup.RestoreOptions{Verify: verifyRestored,
-			Progress: func(read int64) { progress.at(read, list.Bytes) }})
-		progress.end()
+			Progress: func(read int64) { progress.At(read, list.Bytes) }})
+		progress.End()
 		if err != nil {
 			return err
 		}

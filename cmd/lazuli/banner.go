@@ -3,13 +3,11 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/mattn/go-isatty"
-
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
@@ -36,22 +34,22 @@ func writeBanner(w io.Writer, b banner) {
 	c := b.config
 	account := b.accounts[0]
 	var out strings.Builder
-	s := style{on: isTerminal(w)}
+	s := console.Style{On: console.IsTerminal(w)}
 	if !c.Silent {
-		fmt.Fprintf(&out, "%s %s\n\n", s.bold("Lazuli"), versionText())
+		fmt.Fprintf(&out, "%s %s\n\n", s.Bold("Lazuli"), versionText())
 	}
 	picked := map[wire.Service]bool{wire.Blob: c.Blob.Port == 0, wire.Queue: c.Queue.Port == 0,
 		wire.Table: c.Table.Port == 0}
 	for _, svc := range services {
 		if c.Serves(svc.service.String()) && (!c.Silent || picked[svc.service]) {
-			fmt.Fprintf(&out, "  %-7s%s\n", svc.name, s.blue(b.backend.URL(svc.service, account)))
+			fmt.Fprintf(&out, "  %-7s%s\n", svc.name, s.Blue(b.backend.URL(svc.service, account)))
 		}
 	}
 	if url := b.backend.URL(wire.DataLake, account); url != "" && (!c.Silent || c.DataLake.Port == 0) {
-		fmt.Fprintf(&out, "  %-7s%s  (Data Lake)\n", "Dfs", s.blue(url))
+		fmt.Fprintf(&out, "  %-7s%s  (Data Lake)\n", "Dfs", s.Blue(url))
 	}
 	if b.admin != "" && (!c.Silent || c.Admin.Port == 0) {
-		fmt.Fprintf(&out, "  %-7s%s  (%s)\n", "Admin", s.blue(b.admin), adminPaths(c))
+		fmt.Fprintf(&out, "  %-7s%s  (%s)\n", "Admin", s.Blue(b.admin), adminPaths(c))
 	}
 	if b.login != "" && !c.Silent {
 		what := "Token"
@@ -59,23 +57,23 @@ func writeBanner(w io.Writer, b banner) {
 			what = "Login"
 		}
 		fmt.Fprintf(&out, "  %-7s%s  (there are accounts with secret keys; for commands, set LAZULI_ADMIN_TOKEN to this "+
-			"token)\n", what, s.blue(b.login))
+			"token)\n", what, s.Blue(b.login))
 	}
 	if m := b.backend.Events(); m != nil && !c.Silent {
 		fmt.Fprintf(&out, "  %-7s%s\n", "Events", eventsText(b.admin, c.Dashboard(), len(m.List())))
 	}
 	if w, ok := b.backend.(*workerBackend); ok && w.durable != nil {
-		fmt.Fprintf(&out, "  %-7s%s  (durable workflows, gRPC)\n", "Tasks", s.blue(w.durable.address))
+		fmt.Fprintf(&out, "  %-7s%s  (durable workflows, gRPC)\n", "Tasks", s.Blue(w.durable.address))
 	}
 	if !c.Silent {
 		fmt.Fprintf(&out, "  %-7s%s\n\n", "Data", dataText(b))
 		writeConnection(&out, b)
 		if names := c.Exposed(); names != "" {
 			fmt.Fprintf(&out, "  %s other machines can access %s, and the key of the development account is public.\n\n",
-				s.bold("Note:"), names)
+				s.Bold("Note:"), names)
 		}
 		fmt.Fprintf(&out, "Ready in %d ms. Ctrl-C stops.\n", b.took.Milliseconds())
-		if !screen(w) {
+		if !console.Screen(w) {
 			b.writeListening(&out, account)
 		}
 	}
@@ -163,29 +161,4 @@ func writeConnection(out *strings.Builder, b banner) {
 // usualPorts reports whether the services use the ports that SDKs assume by default.
 func usualPorts(c *config.Result) bool {
 	return c.Cert == "" && len(c.Services) == 0 && c.Blob.Port == 10000 && c.Queue.Port == 10001 && c.Table.Port == 10002
-}
-
-// style adds terminal colours, or nothing.
-type style struct{ on bool }
-
-func (s style) bold(text string) string { return s.wrap("1", text) }
-func (s style) blue(text string) string { return s.wrap("34", text) }
-
-func (s style) wrap(code, text string) string {
-	if !s.on {
-		return text
-	}
-	return "\x1b[" + code + "m" + text + "\x1b[0m"
-}
-
-// isTerminal reports whether w is a terminal that wants colours.
-// https://no-color.org
-func isTerminal(w io.Writer) bool {
-	return os.Getenv("NO_COLOR") == "" && screen(w)
-}
-
-// screen reports whether w is a terminal that can rewrite what it shows.
-func screen(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && isatty.IsTerminal(f.Fd()) && os.Getenv("TERM") != "dumb"
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/internal/bench"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 )
 
 // newBenchCommand makes `lazuli bench`, the load generator.
@@ -22,7 +23,7 @@ func newBenchCommand() *cobra.Command {
 		}
 		err := run(cmd, args)
 		if errors.As(err, new(bench.SettingsError)) {
-			err = usageError{err}
+			err = console.Usage(err)
 		}
 		return err
 	}
@@ -31,18 +32,18 @@ func newBenchCommand() *cobra.Command {
 
 // showBench shows at a terminal how much of a run is done, until the returned function is called.
 func showBench(cmd *cobra.Command, cfg *bench.Config) (end func()) {
-	measuring, loading := newMeter(cmd, "measured", nil), newMeter(cmd, "", countUnit)
+	measuring, loading := console.NewMeter(cmd, "measured", nil), console.NewMeter(cmd, "", console.CountUnit)
 	if measuring == nil {
 		return func() {}
 	}
-	cfg.Measured = func(done, total time.Duration) { loading.end(); measuring.at(int64(done), int64(total)) }
+	cfg.Measured = func(done, total time.Duration) { loading.End(); measuring.At(int64(done), int64(total)) }
 	cfg.Loaded = func(what string, done, total int) {
-		measuring.end()
-		loading.begin("loaded " + what)
-		loading.at(int64(done), int64(total))
+		measuring.End()
+		loading.Begin("loaded " + what)
+		loading.At(int64(done), int64(total))
 	}
-	end = func() { measuring.end(); loading.end() }
-	cfg.Progress = above{cmd.ErrOrStderr(), end}
+	end = func() { measuring.End(); loading.End() }
+	cfg.Progress = console.Above{Writer: cmd.ErrOrStderr(), End: end}
 	return end
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/sdk/blobtool"
 	"github.com/lazuli-storage/lazuli/workers"
 )
@@ -45,7 +46,7 @@ func blobService(cmd *cobra.Command) func() (*azblob.Client, error) {
 func splitBlob(text string) (container, blob string, err error) {
 	container, blob, _ = strings.Cut(text, "/")
 	if container == "" || blob == "" {
-		return "", "", usageError{fmt.Errorf("%q does not name a blob; want container/blob", text)}
+		return "", "", console.Usagef("%q does not name a blob; want container/blob", text)
 	}
 	return container, blob, nil
 }
@@ -59,7 +60,7 @@ func newBlobListCommand() *cobra.Command {
   lazuli blob ls -r photos`}
 	open := blobService(cmd)
 	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "list the blobs of virtual folders too")
-	output := listOutput(cmd)
+	output := console.ListOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		client, err := open()
 		if err != nil {
@@ -80,18 +81,18 @@ func newBlobListCommand() *cobra.Command {
 				modified = e.Modified.UTC().Format(time.RFC3339)
 			}
 			if container == "" {
-				return out.add(e, modified, oneLine(e.Name))
+				return out.Add(e, modified, console.OneLine(e.Name))
 			}
-			return out.add(e, size, modified, e.Tier, oneLine(e.Name))
+			return out.Add(e, size, modified, e.Tier, console.OneLine(e.Name))
 		}
-		out.or("there are no blobs whose names begin with %s", strings.Join(args, ""))
+		out.Or("there are no blobs whose names begin with %s", strings.Join(args, ""))
 		if container == "" {
-			out.or("the account has no containers; lazuli blob create CONTAINER makes one")
+			out.Or("the account has no containers; lazuli blob create CONTAINER makes one")
 			err = blobtool.Containers(cmd.Context(), client, "", show)
 		} else {
 			err = blobtool.List(cmd.Context(), client, container, prefix, recursive, show)
 		}
-		return out.end(err)
+		return out.End(err)
 	}
 	return cmd
 }
@@ -143,10 +144,10 @@ folder, and its files go below container or container/prefix, with their paths i
 			}
 			content = f
 		}
-		m := newMeter(cmd, "uploaded", bytesUnit)
-		defer m.end()
-		err = blobtool.Put(cmd.Context(), client, container, name, m.reader(content, size, 0), o)
-		return interrupted(cmd.Context(), err, "the blob was not written")
+		m := console.NewMeter(cmd, "uploaded", console.BytesUnit)
+		defer m.End()
+		err = blobtool.Put(cmd.Context(), client, container, name, m.Reader(content, size, 0), o)
+		return console.Interrupted(cmd.Context(), err, "the blob was not written")
 	}
 	return cmd
 }
@@ -189,17 +190,17 @@ blobs below it become files of a folder; their number is printed.`,
 			return blobtool.Get(cmd.Context(), client, container, name, cmd.OutOrStdout(), nil)
 		}
 		if len(args) == 1 && (!filepath.IsLocal(file) || strings.HasSuffix(name, "/")) {
-			return usageError{fmt.Errorf("%q is not the name of a file; give one", name)}
+			return console.Usagef("%q is not the name of a file; give one", name)
 		}
 		if _, err := os.Lstat(file); err == nil && !force {
 			return fmt.Errorf("%s exists; --force overwrites it", file)
 		}
-		m := newMeter(cmd, "downloaded", bytesUnit)
-		defer m.end()
+		m := console.NewMeter(cmd, "downloaded", console.BytesUnit)
+		defer m.End()
 		err = download(file, func(w io.Writer) error {
-			return blobtool.Get(cmd.Context(), client, container, name, w, m.at)
+			return blobtool.Get(cmd.Context(), client, container, name, w, m.At)
 		})
-		return interrupted(cmd.Context(), err, "no file was written")
+		return console.Interrupted(cmd.Context(), err, "no file was written")
 	}
 	return cmd
 }
@@ -247,7 +248,7 @@ func newBlobCopyCommand() *cobra.Command {
 func newBlobStatCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "stat CONTAINER/BLOB", Aliases: []string{"show"},
 		Short: "Show the properties and metadata of a blob", Args: cobra.ExactArgs(1)}
-	open, output := blobService(cmd), reportOutput(cmd)
+	open, output := blobService(cmd), console.ReportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		container, name, err := splitBlob(args[0])
 		if err != nil {
@@ -266,18 +267,18 @@ func newBlobStatCommand() *cobra.Command {
 			object["metadata"] = metadata
 		}
 		for _, p := range list {
-			object[camel(p.Name)] = p.Value
+			object[console.Camel(p.Name)] = p.Value
 			if p.Name == "size" || p.Name == "tags" {
-				object[camel(p.Name)] = json.Number(p.Value)
+				object[console.Camel(p.Name)] = json.Number(p.Value)
 			}
 		}
 		return output(object, func(out io.Writer) error {
 			tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 			for _, p := range list {
-				fmt.Fprintf(tw, "%s\t%s\n", p.Name, oneLine(p.Value))
+				fmt.Fprintf(tw, "%s\t%s\n", p.Name, console.OneLine(p.Value))
 			}
 			for _, name := range slices.Sorted(maps.Keys(metadata)) {
-				fmt.Fprintf(tw, "metadata %s\t%s\n", name, oneLine(*metadata[name]))
+				fmt.Fprintf(tw, "metadata %s\t%s\n", name, console.OneLine(*metadata[name]))
 			}
 			return tw.Flush()
 		})
@@ -294,7 +295,7 @@ blobs below it are deleted; their number is printed. That container stays.`,
 		Example: `  lazuli blob rm photos/2026/cat.jpg
   lazuli blob rm -r photos/2026/ --yes
   lazuli blob rm photos`}
-	open, confirm := blobService(cmd), confirmation(cmd)
+	open, confirm := blobService(cmd), console.Confirmation(cmd)
 	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "delete all blobs whose names begin with the argument")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		client, err := open()
@@ -328,7 +329,7 @@ blobs below it are deleted; their number is printed. That container stays.`,
 			}
 			deleted := 0
 			err = blobtool.RemoveAll(cmd.Context(), client, container, name, func(string) error { deleted++; return nil })
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: %s deleted\n", arg, counted(deleted, "blob", "blobs"))
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: %s deleted\n", arg, console.Counted(deleted, "blob", "blobs"))
 			if err != nil {
 				return err
 			}

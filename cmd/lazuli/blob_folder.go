@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -13,6 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/sdk/blobtool"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
@@ -22,12 +22,12 @@ import (
 func putFolder(cmd *cobra.Command, client *azblob.Client, folder, target string, o blobtool.PutOptions) error {
 	container, prefix, _ := strings.Cut(strings.TrimSuffix(target, "/"), "/")
 	if container == "" {
-		return usageError{fmt.Errorf("%q does not name a container", target)}
+		return console.Usagef("%q does not name a container", target)
 	}
 	if info, err := os.Stat(folder); err != nil {
 		return err
 	} else if !info.IsDir() {
-		return usageError{fmt.Errorf("%s is no folder; upload it without --recursive", folder)}
+		return console.Usagef("%s is no folder; upload it without --recursive", folder)
 	}
 	var files []string
 	var total int64
@@ -48,8 +48,8 @@ func putFolder(cmd *cobra.Command, client *azblob.Client, folder, target string,
 	if err != nil {
 		return err
 	}
-	m := newMeter(cmd, "uploaded", bytesUnit)
-	defer m.end()
+	m := console.NewMeter(cmd, "uploaded", console.BytesUnit)
+	defer m.End()
 	done, before := 0, int64(0)
 	put := func(file string) error {
 		name, err := filepath.Rel(folder, file)
@@ -61,7 +61,7 @@ func putFolder(cmd *cobra.Command, client *azblob.Client, folder, target string,
 			return err
 		}
 		defer f.Close()
-		content := m.reader(f, total, before)
+		content := m.Reader(f, total, before)
 		if err := blobtool.Put(cmd.Context(), client, container, path.Join(prefix, filepath.ToSlash(name)), content,
 			o); err != nil {
 			return fmt.Errorf("%s: %w", file, err)
@@ -77,7 +77,7 @@ func putFolder(cmd *cobra.Command, client *azblob.Client, folder, target string,
 		o.Create = false
 		done++
 	}
-	return folderDone(cmd, m, target, counted(done, "blob", "blobs")+" written", err)
+	return folderDone(cmd, m, target, console.Counted(done, "blob", "blobs")+" written", err)
 }
 
 // getFolder downloads the blobs of source, a container or container/folder/, to a folder; "" is one of the last name in
@@ -85,20 +85,20 @@ func putFolder(cmd *cobra.Command, client *azblob.Client, folder, target string,
 func getFolder(cmd *cobra.Command, client *azblob.Client, source, folder string, force bool) error {
 	container, prefix, _ := strings.Cut(source, "/")
 	if container == "" {
-		return usageError{fmt.Errorf("%q does not name a container", source)}
+		return console.Usagef("%q does not name a container", source)
 	}
 	if folder == "-" {
-		return usageError{errors.New("give a folder: several blobs do not fit on the standard output")}
+		return console.Usagef("give a folder: several blobs do not fit on the standard output")
 	}
 	if folder == "" {
 		folder = path.Base(strings.TrimSuffix(source, "/"))
 		if !filepath.IsLocal(folder) {
-			return usageError{fmt.Errorf("%q is not the name of a folder; give one", folder)}
+			return console.Usagef("%q is not the name of a folder; give one", folder)
 		}
 	}
 	below := prefix[:strings.LastIndex(prefix, "/")+1] // what the names of the files leave out
-	m := newMeter(cmd, "downloaded", bytesUnit)
-	defer m.end()
+	m := console.NewMeter(cmd, "downloaded", console.BytesUnit)
+	defer m.End()
 	done, before := 0, int64(0)
 	err := blobtool.List(cmd.Context(), client, container, prefix, true, func(e blobtool.Entry) error {
 		if e.Directory {
@@ -117,7 +117,7 @@ func getFolder(cmd *cobra.Command, client *azblob.Client, source, folder string,
 		}
 		err = download(file, func(w io.Writer) error {
 			return blobtool.Get(cmd.Context(), client, container, e.Name, w,
-				func(n, _ int64) { m.at(before+n, 0) })
+				func(n, _ int64) { m.At(before+n, 0) })
 		})
 		if err != nil {
 			return fmt.Errorf("%s/%s: %w", container, e.Name, err)
@@ -126,12 +126,12 @@ func getFolder(cmd *cobra.Command, client *azblob.Client, source, folder string,
 		done++
 		return nil
 	})
-	return folderDone(cmd, m, source, counted(done, "file", "files")+" written", err)
+	return folderDone(cmd, m, source, console.Counted(done, "file", "files")+" written", err)
 }
 
 // folderDone prints what was done, also before an error, and returns the error of the verb.
-func folderDone(cmd *cobra.Command, m *meter, what, done string, err error) error {
-	m.end()
+func folderDone(cmd *cobra.Command, m *console.Meter, what, done string, err error) error {
+	m.End()
 	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", what, done)
-	return interrupted(cmd.Context(), err, "run the command again to do the rest")
+	return console.Interrupted(cmd.Context(), err, "run the command again to do the rest")
 }

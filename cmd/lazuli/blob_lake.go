@@ -8,6 +8,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azdatalake/service"
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/internal/sdk/laketool"
 )
@@ -22,13 +23,13 @@ func lakeService(cmd *cobra.Command) func() (*service.Client, error) {
 		}
 		s, err := connstr.Parse(text)
 		if err != nil {
-			return nil, usageError{err}
+			return nil, console.Usage(err)
 		}
 		o := connstr.Options{}
 		o.Retry.ShouldRetry = worthARetry
 		c, err := s.Lake(o)
 		if err != nil {
-			return nil, usageError{err}
+			return nil, console.Usage(err)
 		}
 		return c, nil
 	}
@@ -38,7 +39,7 @@ func lakeService(cmd *cobra.Command) func() (*service.Client, error) {
 func splitPath(text string) (fs, path string, err error) {
 	fs, path, _ = strings.Cut(text, "/")
 	if fs == "" {
-		return "", "", usageError{fmt.Errorf("%q does not name a path; want container/path", text)}
+		return "", "", console.Usagef("%q does not name a path; want container/path", text)
 	}
 	return fs, strings.Trim(path, "/"), nil
 }
@@ -61,12 +62,12 @@ into.` + hierarchicalOnly}
 		case err != nil:
 			return err
 		case other != fs:
-			return usageError{fmt.Errorf("mv moves within one container; copy to %s with cp", other)}
+			return console.Usagef("mv moves within one container; copy to %s with cp", other)
 		case strings.HasSuffix(args[1], "/"):
 			to = strings.Trim(to+"/"+from[strings.LastIndexByte(from, '/')+1:], "/")
 		}
 		if from == "" || to == "" {
-			return usageError{fmt.Errorf("a container itself cannot be renamed")}
+			return console.Usagef("a container itself cannot be renamed")
 		}
 		client, err := open()
 		if err != nil {
@@ -81,7 +82,7 @@ func newBlobTreeCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "tree CONTAINER[/DIRECTORY]",
 		Short: "List everything below a directory, with owners and permissions", Args: cobra.ExactArgs(1),
 		Long: "List everything below a directory, with owners and permissions." + hierarchicalOnly}
-	open, output := lakeService(cmd), listOutput(cmd)
+	open, output := lakeService(cmd), console.ListOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		fs, dir, err := splitPath(args[0])
 		if err != nil {
@@ -91,16 +92,16 @@ func newBlobTreeCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		out := output().or("there is nothing below %s", args[0])
-		return out.end(laketool.Tree(cmd.Context(), client, fs, dir, func(e laketool.Entry) error {
+		out := output().Or("there is nothing below %s", args[0])
+		return out.End(laketool.Tree(cmd.Context(), client, fs, dir, func(e laketool.Entry) error {
 			name, size := e.Path, fmt.Sprint(e.Size)
 			if e.Directory {
 				name, size = name+"/", "-"
 			}
 			below := strings.TrimPrefix(name, dir)
 			depth := strings.Count(strings.Trim(below, "/"), "/")
-			shown := strings.Repeat("  ", depth) + oneLine(name[strings.LastIndexByte(strings.TrimSuffix(name, "/"), '/')+1:])
-			return out.add(e, e.Permissions, e.Owner, e.Group, size, shown)
+			shown := strings.Repeat("  ", depth) + console.OneLine(name[strings.LastIndexByte(strings.TrimSuffix(name, "/"), '/')+1:])
+			return out.Add(e, e.Permissions, e.Owner, e.Group, size, shown)
 		}))
 	}
 	return cmd
@@ -128,7 +129,7 @@ func newBlobChmodCommand() *cobra.Command {
 			if recursive {
 				p := args[0]
 				if len(p) != 9 {
-					return usageError{fmt.Errorf("%q is not of the form rwxr-x---", p)}
+					return console.Usagef("%q is not of the form rwxr-x---", p)
 				}
 				list := "user::" + p[:3] + ",group::" + p[3:6] + ",other::" + p[6:]
 				if err := changeBelow(cmd, client, fs, name, laketool.Modify, list); err != nil {
@@ -148,8 +149,8 @@ func newBlobChmodCommand() *cobra.Command {
 // changeBelow changes lists and prints how many.
 func changeBelow(cmd *cobra.Command, client *service.Client, fs, name string, how laketool.Change, list string) error {
 	files, directories, err := laketool.ChangeBelow(cmd.Context(), client, fs, name, how, list)
-	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, %s changed\n", fs+"/"+name, counted(files, "file", "files"),
-		counted(directories, "directory", "directories"))
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, %s changed\n", fs+"/"+name, console.Counted(files, "file", "files"),
+		console.Counted(directories, "directory", "directories"))
 	return err
 }
 
@@ -161,7 +162,7 @@ func newBlobChownCommand() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		owner, group, _ := strings.Cut(args[0], ":")
 		if owner == "" && group == "" {
-			return usageError{fmt.Errorf("%q names neither an owner nor a group", args[0])}
+			return console.Usagef("%q names neither an owner nor a group", args[0])
 		}
 		client, err := open()
 		if err != nil {
@@ -192,7 +193,7 @@ func newBlobACLCommand() *cobra.Command {
   lazuli blob acl data/raw --set user::rwx,user:OBJECT-ID:r-x,group::r-x,other::---
   lazuli blob acl data/raw -r --modify default:user:OBJECT-ID:r-x,user:OBJECT-ID:r-x
   lazuli blob acl data/raw -r --remove user:OBJECT-ID`}
-	open, output := lakeService(cmd), reportOutput(cmd)
+	open, output := lakeService(cmd), console.ReportOutput(cmd)
 	f := cmd.Flags()
 	f.StringVar(&set, "set", "", "replace the list")
 	f.StringVar(&modify, "modify", "", "add or change entries; needs --recursive")
@@ -205,7 +206,7 @@ func newBlobACLCommand() *cobra.Command {
 			return err
 		}
 		if (modify != "" || remove != "") && !recursive {
-			return usageError{fmt.Errorf("--modify and --remove need --recursive")}
+			return console.Usagef("--modify and --remove need --recursive")
 		}
 		client, err := open()
 		if err != nil {
@@ -221,7 +222,7 @@ func newBlobACLCommand() *cobra.Command {
 		case set != "":
 			return laketool.SetAccess(cmd.Context(), client, fs, name, laketool.Access{ACL: set})
 		case recursive:
-			return usageError{fmt.Errorf("--recursive changes lists: it needs --set, --modify or --remove")}
+			return console.Usagef("--recursive changes lists: it needs --set, --modify or --remove")
 		}
 		a, err := laketool.GetAccess(cmd.Context(), client, fs, name)
 		if err != nil {

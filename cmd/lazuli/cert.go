@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/devcert"
 )
 
@@ -27,11 +28,11 @@ Only the current user can read the private keys. The authority can sign for loca
 and private addresses only.`,
 		Args: cobra.NoArgs,
 	}
-	output := reportOutput(cmd)
+	output := console.ReportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		for _, h := range hosts {
 			if !devcert.Allowed(h) {
-				return usageError{fmt.Errorf("--host %s is not a local name or a private address", h)}
+				return console.Usagef("--host %s is not a local name or a private address", h)
 			}
 		}
 		r, err := devcert.Make(dir, hosts, time.Now())

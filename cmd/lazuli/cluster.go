@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/cluster"
 	"github.com/lazuli-storage/lazuli/server"
 )
@@ -46,7 +47,7 @@ write, how far their clocks differ, and why a node cannot be reached or is refus
 sequence that each node has applied, how many messages it lags, and the sequence of the newest snapshot. Of the blobs: how much
 content of the other nodes each node has not copied yet, "-" while it does not know; it serves that content all the same. A last
 line says how many streams have fewer current copies than they should, if there are any.`}
-	output := reportOutput(cmd)
+	output := console.ReportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		status, err := askAdmin[cluster.Status](cmd, ask, "", "the state of a cluster")
 		if err != nil {
@@ -127,12 +128,12 @@ func newClusterSnapshot(ask adminCaller) *cobra.Command {
 		Long: `Put a snapshot of the tables into the cluster's log, while clients read and write. Nodes make snapshots themselves when a log
 has become long; one made by hand lets a node that is about to join with an empty folder start from it. A snapshot is no
 backup: it is part of the cluster.`}
-	begin := listOutput(cmd)
+	begin := console.ListOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx, cancel := context.WithTimeout(cmd.Context(), snapshotTimeout)
 		defer cancel()
 		cmd.SetContext(ctx)
-		end := newMeter(cmd, "the nodes write a snapshot", nil).wait()
+		end := console.NewMeter(cmd, "the nodes write a snapshot", nil).Wait()
 		body, err := ask(cmd, http.MethodPost, "/snapshot", nil)
 		end()
 		if err != nil {
@@ -144,12 +145,12 @@ backup: it is part of the cluster.`}
 		}
 		out := begin()
 		for _, name := range slices.Sorted(maps.Keys(logs)) {
-			err = errors.Join(err, out.add(struct {
+			err = errors.Join(err, out.Add(struct {
 				Log      string `json:"log"`
 				Snapshot uint64 `json:"snapshot"`
 			}{name, logs[name].Snapshot}, fmt.Sprintf("log of %s: snapshot up to record %d", name, logs[name].Snapshot)))
 		}
-		return out.end(err)
+		return out.End(err)
 	}
 	return cmd
 }
@@ -161,7 +162,7 @@ is lost or damaged: afterwards a node of that name can join with an empty folder
 The asked node must be another one, with a majority. The command is refused while a stream has no majority of current copies,
 and returns when no stream counts on the removed node.`,
 		Example: "  lazuli cluster leave n3"}
-	confirm := confirmation(cmd)
+	confirm := console.Confirmation(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := confirm(fmt.Sprintf("Remove the node %s and its data folder from the cluster?", args[0])); err != nil {
 			return err

@@ -1,13 +1,13 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/convert"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 )
@@ -40,7 +40,7 @@ it in the background. The folder's own snapshots (--admin-state) stay in FOLDER/
 			return err
 		}
 		if undo == (o.Node != "") {
-			return usageError{errors.New("give either --cluster-node or --undo")}
+			return console.Usagef("give either --cluster-node or --undo")
 		}
 		if undo {
 			if err := convert.Undo(folder); err != nil {
@@ -49,10 +49,10 @@ it in the background. The folder's own snapshots (--admin-state) stay in FOLDER/
 			fmt.Fprintf(cmd.OutOrStdout(), "%s is the folder of a server alone again\n", folder)
 			return nil
 		}
-		progress := newMeter(cmd, "checked", bytesUnit)
-		o.Progress = progress.at
+		progress := console.NewMeter(cmd, "checked", console.BytesUnit)
+		o.Progress = progress.At
 		id, err := convert.ToNode(cmd.Context(), folder, o)
-		progress.end()
+		progress.End()
 		if err != nil {
 			return err
 		}

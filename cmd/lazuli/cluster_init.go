@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/clusterfiles"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 )
 
 // newClusterInit makes `lazuli cluster init`, which writes the configurations of the nodes of a new cluster and their
@@ -25,7 +26,7 @@ started, and no file is overwritten.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			files, err := clusterfiles.Make(args[0], nodes)
 			if err != nil {
-				return usageError{err}
+				return console.Usage(err)
 			}
 			if err := clusterfiles.Write(args[0], files); err != nil {
 				return err

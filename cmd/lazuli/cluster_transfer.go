@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/accountarchive"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/cluster/peering"
@@ -94,14 +95,14 @@ func (t *transfer) run(cmd *cobra.Command, folder string,
 		return err
 	}
 	if settings.Key.Empty() {
-		return usageError{errors.New("--connection-string must have an account key: the account in the folder gets the " +
-			"same one")}
+		return console.Usagef("--connection-string must have an account key: the account in the folder gets the " +
+			"same one")
 	}
 	if folder, err = filepath.Abs(folder); err != nil {
 		return err
 	}
 	if _, err := peering.ReadIdentity(filepath.Join(folder, "cluster")); err == nil {
-		return usageError{fmt.Errorf("%s is the folder of a node of a cluster", folder)}
+		return console.Usagef("%s is the folder of a node of a cluster", folder)
 	}
 	cluster, err := openArchiveAccount(text)
 	if err != nil {
@@ -147,13 +148,13 @@ func (t *transfer) run(cmd *cobra.Command, folder string,
 func (t *transfer) serve(ctx context.Context, folder string, settings connstr.Settings) (*server.Stack, error) {
 	key, err := auth.ParseKey(settings.Key.Reveal())
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--connection-string: %w", err)}
+		return nil, console.Usagef("--connection-string: %w", err)
 	}
 	// Versioning keeps the versions that are copied into the folder.
 	accounts, err := auth.NewManagedAccounts(accountprops.Blob{Versioning: t.versions},
 		auth.Account{Name: settings.Account, Keys: []auth.Key{key}})
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--connection-string: %w", err)}
+		return nil, console.Usagef("--connection-string: %w", err)
 	}
 	return server.StartContext(ctx, server.Config{Location: folder, Accounts: accounts, PathStyle: true})
 }

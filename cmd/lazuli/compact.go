@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/server/config"
 )
@@ -34,7 +35,7 @@ the folder is in use or not a data folder.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if rate < 0 {
-				return usageError{errors.New("--rate must not be negative")}
+				return console.Usagef("--rate must not be negative")
 			}
 			folder, err := m.folder(cmd, args)
 			if err != nil {
@@ -51,7 +52,7 @@ the folder is in use or not a data folder.`,
 			return errors.Join(err, dir.Close())
 		},
 	}
-	output = reportOutput(cmd)
+	output = console.ReportOutput(cmd)
 	f := cmd.Flags()
 	config.AddFlags(f, "location", "config")
 	f.BoolVar(&dry, "dry-run", false, "change nothing; print how much space is unused")
@@ -80,14 +81,14 @@ func compactFolder(cmd *cobra.Command, dir *datadir.Dir, dry bool, rate int64,
 			Free  int64 `json:"freeableBytes"`
 		}{a.Bytes, a.Live, a.Dead + a.Torn}, func(w io.Writer) error {
 			_, err := fmt.Fprintf(w, "%s of content in %s, of which %s are used and %s can be freed\n",
-				bytesUnit(float64(a.Bytes)),
-				count(a.Extents, "file"), bytesUnit(float64(a.Live)), bytesUnit(float64(a.Dead+a.Torn)))
+				console.BytesUnit(float64(a.Bytes)),
+				count(a.Extents, "file"), console.BytesUnit(float64(a.Live)), console.BytesUnit(float64(a.Dead+a.Torn)))
 			return err
 		})
 	}
-	progress := newMeter(cmd, "moved", bytesUnit)
-	before, after, err := blobsvc.CompactFolder(cmd.Context(), dir.Blobs(), dir.Extents(), rate, progress.at)
-	progress.end()
+	progress := console.NewMeter(cmd, "moved", console.BytesUnit)
+	before, after, err := blobsvc.CompactFolder(cmd.Context(), dir.Blobs(), dir.Extents(), rate, progress.At)
+	progress.End()
 	if err != nil {
 		return err
 	}
@@ -95,7 +96,8 @@ func compactFolder(cmd *cobra.Command, dir *datadir.Dir, dry bool, rate int64,
 		Before int64 `json:"bytesBefore"`
 		After  int64 `json:"bytesAfter"`
 	}{before, after}, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "%s of content before, %s after\n", bytesUnit(float64(before)), bytesUnit(float64(after)))
+		_, err := fmt.Fprintf(w, "%s of content before, %s after\n", console.BytesUnit(float64(before)),
+			console.BytesUnit(float64(after)))
 		return err
 	})
 }

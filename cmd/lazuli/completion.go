@@ -120,11 +120,3 @@ func containerNames(ctx context.Context, s *workers.Storage, prefix string) (nam
 	}
 	return names, err
 }
-
-// offerValues makes shells offer the values of a flag of cmd. It panics if cmd has no such flag.
-func offerValues(cmd *cobra.Command, flag string, values ...string) {
-	if err := cmd.RegisterFlagCompletionFunc(flag,
-		cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err)
-	}
-}

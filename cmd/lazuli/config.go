@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/server/config"
 )
 
@@ -23,13 +24,13 @@ printed is a configuration file for --config: defaults are comments, and so are 
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
 		if err != nil {
-			return usageError{err}
+			return console.Usage(err)
 		}
 		if !*asJSON {
 			_, err = io.WriteString(cmd.OutOrStdout(), c.Print())
 			return err
 		}
-		out := jsonLines(cmd.OutOrStdout())
+		out := console.JSONLines(cmd.OutOrStdout())
 		for _, v := range c.Values() {
 			if err := out.Encode(v); err != nil {
 				return err

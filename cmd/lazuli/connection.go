@@ -1,12 +1,12 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 )
 
@@ -28,7 +28,7 @@ func chooseConnection(flag string) (string, error) {
 		text, source = connstr.FromEnvironment(os.Getenv)
 	}
 	if _, err := connstr.Parse(text); err != nil {
-		return "", usageError{fmt.Errorf("%s: %w", source, err)}
+		return "", console.Usagef("%s: %w", source, err)
 	}
 	return text, nil
 }

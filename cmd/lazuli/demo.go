@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo"
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
@@ -64,16 +65,16 @@ func demonstrationVerbs(cmd *cobra.Command) (list []*cobra.Command) {
 // newDemonstrationListCommand makes `lazuli demo ls`.
 func newDemonstrationListCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "ls", Short: "List the demonstrations", Args: cobra.NoArgs}
-	begin := listOutput(cmd)
+	begin := console.ListOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		out := begin()
 		for _, verb := range demonstrationVerbs(cmd) {
-			err = errors.Join(err, out.add(struct {
+			err = errors.Join(err, out.Add(struct {
 				Name  string `json:"name"`
 				About string `json:"about"`
 			}{verb.Name(), verb.Short}, verb.Name(), verb.Short))
 		}
-		return out.end(err)
+		return out.End(err)
 	}
 	return cmd
 }
@@ -125,7 +126,7 @@ type demonstrationReport interface {
 // demonstrationOutput adds --json to cmd, and returns a function that prints the report of a run that ended with err: a
 // table, or one JSON object.
 func demonstrationOutput(cmd *cobra.Command) func(report demonstrationReport, err error) error {
-	output := reportOutput(cmd)
+	output := console.ReportOutput(cmd)
 	return func(report demonstrationReport, err error) error {
 		return output(struct {
 			Name   string `json:"name"`
@@ -283,7 +284,7 @@ Steps: ` + strings.Join(d.points, ", "),
 	connection := overrideFlag(cmd, "a Lazuli that the verb starts")
 	fl := cmd.Flags()
 	fl.StringSliceVar(&faults, "fault", []string{"all"}, "steps at which to kill: all, none, or names")
-	offerValues(cmd, "fault", append([]string{"all", "none"}, d.points...)...)
+	console.OfferValues(cmd, "fault", append([]string{"all", "none"}, d.points...)...)
 	fl.BoolVar(&c.Pairs, "pairs", false, "also kill at every pair of steps: the restarted worker is killed too")
 	fl.IntVar(&c.SamplePairs, "sample-pairs", 0, "number of pairs, chosen by the seed; 0: all")
 	fl.IntVar(&c.Records, "records", 0, "number of records or items (default: as many as the rounds need, at most 2792)")
@@ -300,38 +301,38 @@ Steps: ` + strings.Join(d.points, ", "),
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if nodes && connection() != "" {
-			return usageError{errors.New("--kill-nodes starts a cluster of its own: it cannot be used with a connection string")}
+			return console.Usagef("--kill-nodes starts a cluster of its own: it cannot be used with a connection string")
 		}
 		if nodes && !cmd.Flags().Changed("patience") {
 			c.Patience = 3 * time.Minute
 		}
 		switch {
 		case len(faults) == 0:
-			return usageError{errors.New("--fault names no step; to kill at none, say none")}
+			return console.Usagef("--fault names no step; to kill at none, say none")
 		case slices.Equal(faults, []string{"none"}):
 			c.Points = []string{}
 		case !slices.Equal(faults, []string{"all"}):
 			c.Points = faults
 			for _, f := range faults {
 				if !slices.Contains(d.points, f) {
-					return usageError{fmt.Errorf("--fault: unknown step %q; the steps are %s", f, strings.Join(d.points, ", "))}
+					return console.Usagef("--fault: unknown step %q; the steps are %s", f, strings.Join(d.points, ", "))
 				}
 			}
 		}
 		if c.SamplePairs < 0 || c.Records < 0 || c.SamplePairs > 0 && !c.Pairs {
-			return usageError{errors.New("--records and --sample-pairs must not be negative, and --sample-pairs needs --pairs")}
+			return console.Usagef("--records and --sample-pairs must not be negative, and --sample-pairs needs --pairs")
 		}
 		if c.Lease < time.Second || c.Lease%time.Second != 0 {
-			return usageError{fmt.Errorf("--lease %v is not a whole number of seconds", c.Lease)}
+			return console.Usagef("--lease %v is not a whole number of seconds", c.Lease)
 		}
 		if !cmd.Flags().Changed("seed") {
 			c.Seed = rand.Uint64()
 		}
 		if !quiet {
 			c.Progress = cmd.ErrOrStderr()
-			if m := newMeter(cmd, "", nil); m != nil {
-				defer m.end()
-				c.Progress, c.Show = above{c.Progress, m.end}, m.say
+			if m := console.NewMeter(cmd, "", nil); m != nil {
+				defer m.End()
+				c.Progress, c.Show = console.Above{Writer: c.Progress, End: m.End}, m.Say
 			}
 		}
 		c.ConnectionString = connection()
@@ -401,11 +402,11 @@ func newDemoWorkerCommand(use string, flags map[string]*string,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
 		if err := faultsFromEnvironment(log); err != nil {
-			return usageError{err}
+			return console.Usage(err)
 		}
 		storage, err := workers.OpenStorage(os.Getenv(connectionEnvVar))
 		if err != nil {
-			return usageError{err}
+			return console.Usage(err)
 		}
 		return run(cmd.Context(), storage, log)
 	}

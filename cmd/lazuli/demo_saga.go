@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -48,7 +48,7 @@ Steps: ` + strings.Join(points, ", "),
 	connection := overrideFlag(cmd, "a Lazuli that the verb starts")
 	fl := cmd.Flags()
 	fl.StringSliceVar(&faults, "fault", []string{"all"}, "steps at which to kill: all, none, or names")
-	offerValues(cmd, "fault", append([]string{"all", "none"}, points...)...)
+	console.OfferValues(cmd, "fault", append([]string{"all", "none"}, points...)...)
 	fl.BoolVar(&c.Pairs, "pairs", false, "also kill at every pair of steps: the restarted worker is killed too")
 	fl.IntVar(&c.SamplePairs, "sample-pairs", 0, "number of pairs, chosen by the seed; 0: all")
 	fl.IntVar(&c.Orders, "orders", 12, "orders in each round")
@@ -68,20 +68,20 @@ Steps: ` + strings.Join(points, ", "),
 		}
 		for _, f := range c.Points {
 			if !slices.Contains(points, f) {
-				return usageError{fmt.Errorf("--fault: unknown step %q; the steps are %s", f, strings.Join(points, ", "))}
+				return console.Usagef("--fault: unknown step %q; the steps are %s", f, strings.Join(points, ", "))
 			}
 		}
 		if c.Orders < 6 || c.Random < 0 || c.SamplePairs < 0 {
-			return usageError{errors.New("--orders must be at least 6; --random and --sample-pairs must not be negative")}
+			return console.Usagef("--orders must be at least 6; --random and --sample-pairs must not be negative")
 		}
 		if !cmd.Flags().Changed("seed") {
 			c.Seed = rand.Uint64()
 		}
 		if !quiet {
 			c.Progress = cmd.ErrOrStderr()
-			if m := newMeter(cmd, "", nil); m != nil {
-				defer m.end()
-				c.Progress, c.Show = above{c.Progress, m.end}, m.say
+			if m := console.NewMeter(cmd, "", nil); m != nil {
+				defer m.End()
+				c.Progress, c.Show = console.Above{Writer: c.Progress, End: m.End}, m.Say
 			}
 		}
 		self, err := os.Executable()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
@@ -94,44 +95,43 @@ func newDurableListCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "ls", Short: "List instances", Args: cobra.NoArgs,
 		Example: "  lazuli durable ls --status Failed --newer-than 24h"}
 	open, query := hubClient(cmd), queryFlags(cmd)
-	begin := listOutput(cmd)
+	begin := console.ListOutput(cmd)
 	top := cmd.Flags().Int("top", 100, "maximum number of instances; 0: no limit")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := open(cmd.Context())
 		if err != nil {
 			return err
 		}
-		out := begin("INSTANCE", "WORKFLOW", "STATUS", "CREATED", "UPDATED").or("there are no instances")
+		out := begin("INSTANCE", "WORKFLOW", "STATUS", "CREATED", "UPDATED").Or("there are no instances")
 		q := query(time.Now())
-		for q.Payloads = out.json != nil; ; {
+		for q.Payloads = out.JSON != nil; ; {
 			page, err := c.Query(cmd.Context(), q)
 			if err != nil {
-				return out.end(err)
+				return out.End(err)
 			}
 			for _, i := range page.Instances {
-				if *top > 0 && out.rows == *top {
+				if *top > 0 && out.Rows == *top {
 					fmt.Fprintf(cmd.ErrOrStderr(), "only the first %d instances are shown; use --top to show more\n", *top)
-					return out.end(nil)
+					return out.End(nil)
 				}
-				if err := out.add(inStyle{i}, oneLine(i.ID), oneLine(i.Name), i.Status, clockText(i.Created),
-					clockText(i.LastUpdated)); err != nil {
-					return out.end(err)
+				if err := out.Add(console.InStyle(i), console.OneLine(i.ID), console.OneLine(i.Name), i.Status,
+					console.ClockText(i.Created),
+					console.ClockText(i.LastUpdated)); err != nil {
+					return out.End(err)
 				}
 			}
 			if q.Continuation = page.Continuation; q.Continuation == "" {
-				return out.end(nil)
+				return out.End(nil)
 			}
 		}
 	}
 	return cmd
 }
 
-func clockText(t time.Time) string { return t.UTC().Format(time.RFC3339) }
-
 func newDurableShowCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "show INSTANCE", Short: "Show an instance and its history", Args: cobra.ExactArgs(1)}
 	open := hubClient(cmd)
-	output := reportOutput(cmd)
+	output := console.ReportOutput(cmd)
 	full := cmd.Flags().Bool("full", false, "print complete payloads")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := open(cmd.Context())
@@ -147,7 +147,7 @@ func newDurableShowCommand() *cobra.Command {
 			return err
 		}
 		steps := durable.Describe(events)
-		return output(inStyle{map[string]any{"instance": i, "history": steps}}, func(w io.Writer) error {
+		return output(console.InStyle(map[string]any{"instance": i, "history": steps}), func(w io.Writer) error {
 			return writeInstance(w, i, steps, *full)
 		})
 	}
@@ -155,13 +155,13 @@ func newDurableShowCommand() *cobra.Command {
 }
 
 func writeInstance(out io.Writer, i *durable.Instance, steps []durable.Step, full bool) error {
-	text := oneLine
+	text := console.OneLine
 	if full {
 		text = func(s string) string { return s }
 	}
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, row := range [][2]string{{"Instance", i.ID}, {"Workflow", i.Name}, {"Status", i.Status},
-		{"Created", clockText(i.Created)}, {"Updated", clockText(i.LastUpdated)},
+		{"Created", console.ClockText(i.Created)}, {"Updated", console.ClockText(i.LastUpdated)},
 		{"Parent", i.Parent}, {"Input", i.Input}, {"Output", i.Output}, {"Custom status", i.CustomStatus},
 		{"Failure", strings.TrimPrefix(i.FailureType+": "+i.FailureMessage, ": ")}} {
 		if row[1] != "" {
@@ -189,11 +189,11 @@ func newDurableStartCommand() *cobra.Command {
 	open := hubClient(cmd)
 	cmd.Flags().StringVar(&o.InstanceID, "id", "", "instance ID (default: a random one)")
 	after := cmd.Flags().Duration("after", 0, "delay before the instance starts")
-	output := lineOutput(cmd)
+	output := console.LineOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 2 {
 			if !json.Valid([]byte(args[1])) {
-				return usageError{errors.New("the input is not JSON")}
+				return console.Usagef("the input is not JSON")
 			}
 			o.Input = args[1]
 		}
@@ -223,7 +223,7 @@ func newDurableRaiseCommand() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		data := strings.Join(args[2:], "")
 		if data != "" && !json.Valid([]byte(data)) {
-			return usageError{errors.New("the data is not JSON")}
+			return console.Usagef("the data is not JSON")
 		}
 		c, err := open(cmd.Context())
 		if err != nil {
@@ -263,15 +263,15 @@ func newDurablePurgeCommand() *cobra.Command {
 		Long: `Delete all data of instances that have ended: the named ones with their sub-orchestrations, or all that match
 --status, --prefix, --older-than and --newer-than.`,
 		Example: "  lazuli durable purge order-7\n  lazuli durable purge --status Completed --older-than 720h --yes"}
-	open, query, confirm, output := hubClient(cmd), queryFlags(cmd), confirmation(cmd), lineOutput(cmd)
+	open, query, confirm, output := hubClient(cmd), queryFlags(cmd), console.Confirmation(cmd), console.LineOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		chosen := false
 		for _, f := range []string{"status", "prefix", "older-than", "newer-than"} {
 			chosen = chosen || cmd.Flags().Changed(f)
 		}
 		if chosen == (len(args) > 0) {
-			return usageError{errors.New("give instance IDs or select instances by --status, --prefix, --older-than or " +
-				"--newer-than")}
+			return console.Usagef("give instance IDs or select instances by --status, --prefix, --older-than or " +
+				"--newer-than")
 		}
 		question := "Delete all data of the instances that match?"
 		if !chosen {

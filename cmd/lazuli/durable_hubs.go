@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
@@ -15,7 +16,7 @@ import (
 func newDurableHubsCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "hubs", Short: "List the task hubs of the account", Args: cobra.NoArgs,
 		Long: "List the task hubs of the account. Their names are those for --hub.", Example: "  lazuli durable hubs"}
-	connection, begin := accountFlag(cmd), listOutput(cmd)
+	connection, begin := accountFlag(cmd), console.ListOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		account, err := connection()
 		if err != nil {
@@ -26,15 +27,15 @@ func newDurableHubsCommand() *cobra.Command {
 			return err
 		}
 		hubs, err := hubsOf(cmd.Context(), storage)
-		out := begin("HUB").or("the account has no task hubs; a program that runs workflows makes one")
+		out := begin("HUB").Or("the account has no task hubs; a program that runs workflows makes one")
 		for _, hub := range hubs {
 			if err == nil {
-				err = out.add(struct {
+				err = out.Add(struct {
 					Name string `json:"name"`
 				}{hub}, hub)
 			}
 		}
-		return out.end(err)
+		return out.End(err)
 	}
 	return cmd
 }
@@ -46,7 +47,7 @@ const hubLeases = "-leases"
 // of the instances gives the name its form.
 func hubsOf(ctx context.Context, s *workers.Storage) (hubs []string, err error) {
 	if s.Blobs == nil || s.Tables == nil {
-		return nil, usageError{fmt.Errorf("the connection string needs a blob and a table endpoint")}
+		return nil, console.Usagef("the connection string needs a blob and a table endpoint")
 	}
 	candidates := map[string]bool{}
 	for pages := s.Blobs.NewListContainersPager(nil); pages.More(); {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/devcert"
 	"github.com/lazuli-storage/lazuli/server/config"
 )
@@ -29,7 +30,7 @@ lazuli serve --durable does so inside the server.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: append(m.Environ, "LAZULI_DURABLE=true")})
 		if err != nil {
-			return usageError{err}
+			return console.Usage(err)
 		}
 		account, err := connection()
 		if err != nil {
@@ -37,10 +38,10 @@ lazuli serve --durable does so inside the server.`,
 		}
 		log, err := workerLog(cmd.ErrOrStderr(), *logFormat, slog.LevelInfo)
 		if err != nil {
-			return usageError{err}
+			return console.Usage(err)
 		}
 		if err := faultsFromEnvironment(log); err != nil {
-			return usageError{err}
+			return console.Usage(err)
 		}
 		storage, err := openStorage(account)
 		if err != nil {
@@ -49,7 +50,7 @@ lazuli serve --durable does so inside the server.`,
 		var sec security
 		if c.Cert != "" {
 			if sec.tls, err = devcert.ServerConfig(c.Cert, c.Key); err != nil {
-				return usageError{err}
+				return console.Usage(err)
 			}
 		}
 		d, err := serveDurable(storage, &c.Config, &sec, nil, nil, log, false)

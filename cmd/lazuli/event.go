@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/server/events"
 )
@@ -48,21 +49,21 @@ func newEventCreate(ask adminCaller) *cobra.Command {
     --included-event-types Lazuli.Storage.MessagePut,Lazuli.Storage.EntityUpdated`,
 		Args: cobra.NoArgs,
 	}
-	output := reportOutput(cmd)
+	output := console.ReportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		for _, text := range filters {
 			f, err := parseAdvancedFilter(text)
 			if err != nil {
-				return usageError{err}
+				return console.Usage(err)
 			}
 			s.AdvancedFilters = append(s.AdvancedFilters, f)
 		}
 		if err := s.Check(); err != nil {
-			return usageError{err}
+			return console.Usage(err)
 		}
 		text, err := json.Marshal(s)
 		if err != nil {
-			return usageError{err}
+			return console.Usage(err)
 		}
 		answer, err := ask(cmd, http.MethodPost, "", bytes.NewReader(text))
 		if err != nil {
@@ -127,16 +128,16 @@ func parseAdvancedFilter(text string) (f events.AdvancedFilter, err error) {
 
 func newEventList(ask adminCaller) *cobra.Command {
 	cmd := &cobra.Command{Use: "ls", Short: "List the subscriptions with what became of their events", Args: cobra.NoArgs}
-	begin := listOutput(cmd)
+	begin := console.ListOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		list, err := askAdmin[[]events.Status](cmd, ask, "", "a list of event subscriptions")
 		out := begin("ACCOUNT", "NAME", "STATE", "DELIVERED", "PENDING", "FAILED", "DEAD", "DROPPED", "ENDPOINT",
-			"LAST ERROR").or("there are no event subscriptions; lazuli event create makes one")
+			"LAST ERROR").Or("there are no event subscriptions; lazuli event create makes one")
 		for _, s := range list {
-			err = errors.Join(err, out.add(s, s.Account, s.Name, s.State, s.Delivered, s.Pending, s.Failed, s.DeadLettered,
-				s.Dropped, s.Endpoint, oneLine(s.LastError)))
+			err = errors.Join(err, out.Add(s, s.Account, s.Name, s.State, s.Delivered, s.Pending, s.Failed, s.DeadLettered,
+				s.Dropped, s.Endpoint, console.OneLine(s.LastError)))
 		}
-		return out.end(err)
+		return out.End(err)
 	}
 	return cmd
 }
@@ -146,7 +147,7 @@ func newEventRemove(ask adminCaller) *cobra.Command {
 	cmd := &cobra.Command{Use: "rm SUBSCRIPTION ...",
 		Short: "Remove subscriptions; what they have not delivered is not delivered any more", Args: cobra.MinimumNArgs(1),
 		Example: "  lazuli event rm audit --yes"}
-	confirm := confirmation(cmd)
+	confirm := console.Confirmation(cmd)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		for _, name := range names {
 			if err := confirm(fmt.Sprintf("Remove the subscription %s, with the events that it has not delivered?",

@@ -1,12 +1,11 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"syscall"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/cluster/peering"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/secretfile"
@@ -25,54 +24,19 @@ const (
 	exitSignal  = 128
 )
 
-// usageError is a mistake in what the user asked for, as opposed to a failure in doing it.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-// interruptedError is the error of work that ended early because the process got a signal.
-type interruptedError struct {
-	advice string // what became of the work, or what to do; "" for nothing
-	signal syscall.Signal
-	error
-}
-
-func (e *interruptedError) Error() string {
-	if e.advice == "" {
-		return "interrupted"
-	}
-	return "interrupted: " + e.advice
-}
-
-func (e *interruptedError) Unwrap() error { return e.error }
-
-// signalled is the cause with which a signal cancels the context of the verbs.
-type signalled struct{ syscall.Signal }
-
-func (s signalled) Error() string { return s.String() }
-
-// interrupted returns the error of work whose context is ctx: err itself, unless the work ended because ctx is done.
-func interrupted(ctx context.Context, err error, advice string) error {
-	if err == nil || !errors.Is(ctx.Err(), context.Canceled) || errors.As(err, new(*interruptedError)) {
-		return err
-	}
-	s := signalled{syscall.SIGINT}
-	errors.As(context.Cause(ctx), &s)
-	return &interruptedError{advice, s.Signal, err}
-}
-
 // errPortTaken is the error for an address that another process listens on.
 var errPortTaken = server.ErrPortTaken
 
 // exitCode maps an error to the process's exit code. This is the only place that does.
 func exitCode(err error) int {
-	var early *interruptedError
+	var early *console.InterruptedError
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &early):
-		return exitSignal + int(early.signal)
-	case errors.As(err, new(usageError)), errors.Is(err, secretfile.ErrExposed), errors.Is(err, peering.ErrShortSecret):
+		return exitSignal + int(early.Signal)
+	case errors.As(err, new(console.UsageError)), errors.Is(err, secretfile.ErrExposed), errors.Is(err,
+		peering.ErrShortSecret):
 		return exitUsage
 	case errors.Is(err, errPortTaken):
 		return exitPort

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
@@ -19,7 +20,7 @@ func TestInterrupted(t *testing.T) {
 	var cancel context.CancelCauseFunc
 	ended := make(chan struct{})
 	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		cancel(signalled{syscall.SIGTERM}) // the signal comes while the request waits
+		cancel(console.Signalled{Signal: syscall.SIGTERM}) // the signal comes while the request waits
 		<-ended
 	}))
 	t.Cleanup(func() { close(ended); silent.Close() })

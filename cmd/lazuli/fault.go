@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/azure/faultrule"
 )
 
@@ -50,7 +51,7 @@ func newFaultCreate(ask adminCaller) *cobra.Command {
   lazuli fault create --secondary-lag 10m`,
 		Args: cobra.NoArgs,
 	}
-	output := reportOutput(cmd)
+	output := console.ReportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		r.For, r.Delay, r.RetryAfter = faultrule.Duration(window), faultrule.Duration(delay), faultrule.Duration(retryAfter)
 		if cmd.Flags().Changed("truncate") {
@@ -75,11 +76,11 @@ func newFaultCreate(ask adminCaller) *cobra.Command {
 			r.Secondary = &secondary
 		}
 		if err := r.Check(); err != nil {
-			return usageError{err}
+			return console.Usage(err)
 		}
 		text, err := json.Marshal(r)
 		if err != nil {
-			return usageError{err}
+			return console.Usage(err)
 		}
 		answer, err := ask(cmd, http.MethodPost, "", bytes.NewReader(text))
 		if err != nil {
@@ -141,11 +142,11 @@ func newFaultCreate(ask adminCaller) *cobra.Command {
 func newFaultList(ask adminCaller) *cobra.Command {
 	cmd := &cobra.Command{Use: "ls", Short: "List the rules with the requests that they matched and failed",
 		Args: cobra.NoArgs}
-	begin := listOutput(cmd)
+	begin := console.ListOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		rules, err := askAdmin[[]faultrule.Status](cmd, ask, "", "a list of fault rules")
 		out := begin("NAME", "STATE", "REQUESTS", "HITS", "RULE").
-			or("there are no fault rules; lazuli fault create makes one")
+			Or("there are no fault rules; lazuli fault create makes one")
 		for _, r := range rules {
 			state := "active"
 			if r.Ended {
@@ -154,9 +155,9 @@ func newFaultList(ask adminCaller) *cobra.Command {
 			nameless := r.Rule
 			nameless.Name = ""
 			rule, failed := json.Marshal(nameless)
-			err = errors.Join(err, failed, out.add(r, r.Name, state, r.Requests, r.Hits, string(rule)))
+			err = errors.Join(err, failed, out.Add(r, r.Name, state, r.Requests, r.Hits, string(rule)))
 		}
-		return out.end(err)
+		return out.End(err)
 	}
 	return cmd
 }
@@ -167,16 +168,16 @@ func newFaultRemove(ask adminCaller) *cobra.Command {
 		RunE: func(cmd *cobra.Command, names []string) error {
 			switch {
 			case all && len(names) > 0:
-				return usageError{errors.New("--all cannot be combined with names")}
+				return console.Usagef("--all cannot be combined with names")
 			case all:
 				_, err := ask(cmd, http.MethodDelete, "", nil)
 				return err
 			case len(names) == 0:
-				return usageError{errors.New("give the name of a rule, or --all")}
+				return console.Usagef("give the name of a rule, or --all")
 			}
 			for _, name := range names {
 				if strings.TrimSpace(name) == "" {
-					return usageError{errors.New("the name of a rule must not be empty")}
+					return console.Usagef("the name of a rule must not be empty")
 				}
 				if _, err := ask(cmd, http.MethodDelete, "/"+url.PathEscape(name), nil); err != nil {
 					return err

@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/server/config"
 )
 
@@ -13,7 +14,7 @@ func (m *Main) folder(cmd *cobra.Command, args []string) (string, error) {
 	}
 	c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
 	if err != nil {
-		return "", usageError{err}
+		return "", console.Usage(err)
 	}
 	return c.Location, nil
 }

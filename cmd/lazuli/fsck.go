@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/server/config"
 	"github.com/lazuli-storage/lazuli/server/fsck"
 )
@@ -52,10 +53,10 @@ begin with "lost:" say what.`,
 			if err != nil {
 				return err
 			}
-			progress := newMeter(cmd, "checked", bytesUnit)
-			o.Progress = progress.at
+			progress := console.NewMeter(cmd, "checked", console.BytesUnit)
+			o.Progress = progress.At
 			r, err := fsck.Check(cmd.Context(), folder, o)
-			progress.end()
+			progress.End()
 			if err != nil {
 				return err
 			}

@@ -13,7 +13,9 @@ import (
 	"strconv"
 	"time"
 
-	_ "time/tzdata" // WEBSITE_TIME_ZONE works where the system has no time zones, as in the image
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+
+	_ "time/tzdata"
 
 	"github.com/spf13/cobra"
 
@@ -26,6 +28,8 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/languageworker"
 	"github.com/lazuli-storage/lazuli/workers/otelfunc"
 )
+
+// WEBSITE_TIME_ZONE works where the system has no time zones, as in the image
 
 // newFuncCommand makes `lazuli func`.
 func newFuncCommand(m *Main) *cobra.Command {
@@ -117,11 +121,11 @@ its messages are delivered again when their leases end.`,
 			})
 		}
 		if len(args) > 1 {
-			return usageError{errors.New("give one folder")}
+			return console.Usagef("give one folder")
 		}
 		if len(args) == 1 {
 			if cmd.Flags().Changed("dir") || cmd.Flags().Changed("script-root") {
-				return usageError{errors.New("give the folder as the argument or with --dir, not both")}
+				return console.Usagef("give the folder as the argument or with --dir, not both")
 			}
 			f.dir = args[0]
 		}
@@ -171,14 +175,14 @@ its messages are delivered again when their leases end.`,
 func runFunc(cmd *cobra.Command, environ []string, connectionString string, f funcFlags) (failed error) {
 	log, err := workerLog(cmd.ErrOrStderr(), f.logFormat, slog.LevelDebug-4) // host.json has the levels
 	if err != nil {
-		return usageError{err}
+		return console.Usage(err)
 	}
 	if err := faultsFromEnvironment(log); err != nil {
-		return usageError{err}
+		return console.Usage(err)
 	}
 	if connectionString != "" {
 		if _, err := connstr.Parse(connectionString); err != nil {
-			return usageError{err}
+			return console.Usage(err)
 		}
 	}
 	if f.keys != "" {
@@ -188,7 +192,7 @@ func runFunc(cmd *cobra.Command, environ []string, connectionString string, f fu
 	}
 	if f.storage {
 		if connectionString != "" {
-			return usageError{errors.New("func start: --storage and --connection-string exclude each other")}
+			return console.Usagef("func start: --storage and --connection-string exclude each other")
 		}
 		stack, err := startFuncStorage(cmd.Context(), f.dir, log)
 		if err != nil {
@@ -214,7 +218,7 @@ func runApp(ctx context.Context, cmd *cobra.Command, environ []string, connectio
 	address := net.JoinHostPort(f.host, strconv.Itoa(port))
 	// Without keys any client may run any function, by the admin API.
 	if err := exposure.Check("func start: --host", address, f.keys, "give --keys FILE"); err != nil {
-		return usageError{err}
+		return console.Usage(err)
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -229,7 +233,7 @@ func runApp(ctx context.Context, cmd *cobra.Command, environ []string, connectio
 		Verbose: f.verbose, CORS: f.cors, CORSCredentials: f.corsCredentials,
 	})
 	if err != nil {
-		return usageError{errors.Join(fmt.Errorf("func start: %w", err), l.Close())}
+		return console.Usage(errors.Join(fmt.Errorf("func start: %w", err), l.Close()))
 	}
 	defer host.Close() // Of a host that is not run.
 	for _, n := range host.Notes() {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
@@ -59,11 +60,11 @@ replaces them.`,
 			}
 			l, err := chosenLanguage(language, runtime)
 			if err != nil {
-				return usageError{err}
+				return console.Usage(err)
 			}
 			if own := funcLanguages[l].model; model != "" && !strings.EqualFold(model, own) {
-				return usageError{fmt.Errorf("func init: --model %s: the templates for %s are of model %s", model,
-					funcLanguages[l].name, own)}
+				return console.Usagef("func init: --model %s: the templates for %s are of model %s", model,
+					funcLanguages[l].name, own)
 			}
 			return initApp(cmd, dir, l, force)
 		},
@@ -190,7 +191,7 @@ The templates are ` + templateNames() + `; their names in Core Tools, such as "H
 			}
 			text, err := newFunction(dir, name, template, level)
 			if err != nil {
-				return usageError{fmt.Errorf("func new: %w", err)}
+				return console.Usagef("func new: %w", err)
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
 			return err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/server/config"
 )
 
@@ -21,11 +22,11 @@ func newHealthCommand(m *Main) *cobra.Command {
 		Short: "Check whether the server on this machine is ready; the result is the exit code",
 		Args:  cobra.NoArgs,
 	}
-	output := reportOutput(cmd)
+	output := console.ReportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
 		if err != nil {
-			return usageError{err}
+			return console.Usage(err)
 		}
 		url := "http://" + reachable(c.Admin.Address()) + "/readyz"
 		var answer strings.Builder

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/server/config"
 )
 
@@ -135,7 +136,7 @@ var synonyms = map[string][]string{
 // misspelt verb is answered with the one that was meant.
 func finish(cmd *cobra.Command) {
 	cmd.SuggestFor = append(cmd.SuggestFor, synonyms[cmd.Name()]...)
-	formatFlag(cmd)
+	console.FormatFlag(cmd)
 	completeNames(cmd)
 	switch check := cmd.Args; {
 	case cmd.HasSubCommands() && !places(cmd):
@@ -155,7 +156,7 @@ func finish(cmd *cobra.Command) {
 				if !strings.Contains(cmd.Use, " ") {
 					what = fmt.Sprintf("%q is not expected", args[0])
 				}
-				return usageError{fmt.Errorf("%s; usage: %s", what, strings.TrimSuffix(cmd.UseLine(), " [flags]"))}
+				return console.Usagef("%s; usage: %s", what, strings.TrimSuffix(cmd.UseLine(), " [flags]"))
 			}
 			return nil
 		}
@@ -179,8 +180,8 @@ func countOf(args []string) string {
 // unknownVerb is the error for a word that is no verb of cmd.
 func unknownVerb(cmd *cobra.Command, word string) error {
 	cmd.SuggestionsMinimumDistance = 2
-	return usageError{fmt.Errorf("unknown command %q for %q; %s", word, cmd.CommandPath(),
-		hint(cmd, cmd.SuggestionsFor(word)))}
+	return console.Usagef("unknown command %q for %q; %s", word, cmd.CommandPath(),
+		hint(cmd, cmd.SuggestionsFor(word)))
 }
 
 // unknownFlag completes the flag library's error for an unknown flag.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/accountarchive"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/azurite"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/server/config"
 )
@@ -20,12 +21,12 @@ import (
 func (m *Main) importAzurite(cmd *cobra.Command, source string, account func() (accountarchive.Account, error)) error {
 	for _, name := range []string{"only", "overwrite", "verify"} {
 		if cmd.Flags().Changed(name) {
-			return usageError{fmt.Errorf("--%s is not for --azurite", name)}
+			return console.Usagef("--%s is not for --azurite", name)
 		}
 	}
 	online := cmd.Flags().Changed("connection-string")
 	if online && cmd.Flags().Changed("location") {
-		return usageError{errors.New("--location and --connection-string are two targets: give one")}
+		return console.Usagef("--location and --connection-string are two targets: give one")
 	}
 	f, err := azurite.Open(source)
 	if err != nil {
@@ -53,7 +54,7 @@ func (m *Main) importAzurite(cmd *cobra.Command, source string, account func() (
 	} else {
 		c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
 		if err != nil {
-			return usageError{err}
+			return console.Usage(err)
 		}
 		into = c.Location
 		r, err = f.IntoFolder(cmd.Context(), into,

@@ -13,6 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/server/config"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/roles/logstore"
@@ -70,7 +71,7 @@ as 2026-03-01T12:00:00Z or 2026-03-01 (UTC), or a duration before now, such as 9
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *asJSON {
 			if fl.Changed("format") && f.format != "json" {
-				return usageError{errors.New("--json and --format " + f.format + " exclude each other")}
+				return console.Usage(errors.New("--json and --format " + f.format + " exclude each other"))
 			}
 			f.format = "json"
 		}
@@ -133,7 +134,7 @@ func parseMoment(s string, now time.Time) (time.Time, error) {
 func (f *logsQuery) run(ctx context.Context, connectionString string, out, stderr io.Writer, now time.Time) error {
 	q, err := f.query(now)
 	if err != nil {
-		return usageError{err}
+		return console.Usage(err)
 	}
 	storage, err := openStorage(connectionString)
 	if err != nil {
@@ -182,7 +183,7 @@ func (f *logsQuery) open(ctx context.Context, storage *workers.Storage,
 	for _, c := range containers {
 		r, err := logstore.NewReader(storage, c)
 		if err != nil {
-			return nil, nil, usageError{err}
+			return nil, nil, console.Usage(err)
 		}
 		logs = append(logs, withoutContainer(c, f.container == "", r.Query(ctx, q, stats)))
 	}

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 )
 
 func main() {
@@ -21,7 +23,7 @@ func main() {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		first, _ := (<-signals).(syscall.Signal)
-		cancel(signalled{first})
+		cancel(console.Signalled{Signal: first})
 		if s, ok := (<-signals).(syscall.Signal); ok { // asked twice: at once
 			os.Exit(exitSignal + int(s))
 		}
@@ -69,7 +71,7 @@ func (m *Main) Run(ctx context.Context) int {
 	root.SetErr(m.Stderr)
 	err := root.ExecuteContext(ctx)
 	if errors.Is(err, context.Canceled) {
-		err = interrupted(ctx, err, "")
+		err = console.Interrupted(ctx, err, "")
 	}
 	return report(m.Stderr, err)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/server/admin"
 	"github.com/lazuli-storage/lazuli/server/config"
 )
@@ -27,7 +28,7 @@ token when it starts; if LAZULI_ADMIN_TOKEN is set to that token, this command u
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
 			if err != nil {
-				return usageError{err}
+				return console.Usage(err)
 			}
 			address := "http://" + reachable(c.Admin.Address()) + "/"
 			if err := askReady(cmd.Context(), address+"readyz", io.Discard); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/sdk/queuetool"
 	"github.com/lazuli-storage/lazuli/workers"
 )
@@ -54,7 +55,7 @@ func newQueueListCommand() *cobra.Command {
 		Long: `List queues with the number of messages, of messages that the server has set aside because damage makes them unreadable, and the age
 of the oldest visible message. Messages set aside are included in the number of messages; lazuli fsck shows them.`,
 		Args: cobra.MaximumNArgs(1)}
-	open, output := queueService(cmd), listOutput(cmd)
+	open, output := queueService(cmd), console.ListOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		service, err := open()
 		if err != nil {
@@ -65,34 +66,23 @@ of the oldest visible message. Messages set aside are included in the number of 
 			return err
 		}
 		out := output("QUEUE", "MESSAGES", "SET ASIDE", "OLDEST VISIBLE")
-		if out.or("the account has no queues; lazuli queue create QUEUE makes one"); len(args) > 0 {
-			out.or("there are no queues whose names begin with %s", args[0])
+		if out.Or("the account has no queues; lazuli queue create QUEUE makes one"); len(args) > 0 {
+			out.Or("there are no queues whose names begin with %s", args[0])
 		}
 		for _, q := range queues {
 			if q.Unavailable != "" {
-				err = errors.Join(err, out.add(q, q.Name, "-", "-", q.Unavailable))
+				err = errors.Join(err, out.Add(q, q.Name, "-", "-", q.Unavailable))
 				continue
 			}
 			age := "-"
 			if !q.Oldest.IsZero() {
 				age = time.Since(q.Oldest).Round(time.Second).String()
 			}
-			err = errors.Join(err, out.add(q, q.Name, q.Messages, q.SetAside, age))
+			err = errors.Join(err, out.Add(q, q.Name, q.Messages, q.SetAside, age))
 		}
-		return out.end(err)
+		return out.End(err)
 	}
 	return cmd
-}
-
-// oneLine makes a body fit for a line of a table: control characters are escaped, and its end is left out if it is
-// long.
-func oneLine(body string) string {
-	quoted := fmt.Sprintf("%q", body)
-	text := []rune(strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`))
-	if len(text) > 200 {
-		return string(text[:199]) + "…"
-	}
-	return string(text)
 }
 
 func newQueuePutCommand() *cobra.Command {
@@ -110,7 +100,7 @@ func newQueuePutCommand() *cobra.Command {
 	cmd.Flags().DurationVar(&o.TTL, "ttl", 0, "time to live; -1s: the message does not expire (default: 7 days)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if o.Delay < 0 || o.Delay%time.Second != 0 || o.TTL%time.Second != 0 {
-			return usageError{errors.New("--delay and --ttl must be in whole seconds")}
+			return console.Usagef("--delay and --ttl must be in whole seconds")
 		}
 		body := []byte(args[1])
 		if args[1] == "-" {
@@ -143,7 +133,7 @@ queues, but is never lost. The dequeue count restarts at zero.`,
 		Example: `  lazuli queue requeue orders-poison --match '"customer": *42' --limit 10
   lazuli queue requeue orders-poison --reason 'connection refused' --older-than 1h --delay 10s`,
 	}
-	open, filter, output := queueStorage(cmd), filterFlags(cmd), lineOutput(cmd)
+	open, filter, output := queueStorage(cmd), filterFlags(cmd), console.LineOutput(cmd)
 	cmd.Flags().DurationVar(&delay, "delay", 0, "how long the moved messages stay invisible")
 	cmd.Flags().StringVar(&to, "to", "", "target queue (default: the queue of the poison queue)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -152,16 +142,16 @@ queues, but is never lost. The dequeue count restarts at zero.`,
 			return err
 		}
 		if delay < 0 || delay%time.Second != 0 {
-			return usageError{errors.New("--delay must be in whole seconds")}
+			return console.Usagef("--delay must be in whole seconds")
 		}
 		shared := to == "" && queuetool.Shared(args[0])
 		if to == "" && !shared {
 			if to, err = queuetool.Origin(args[0]); err != nil {
-				return usageError{err}
+				return console.Usage(err)
 			}
 		}
 		if to == args[0] {
-			return usageError{fmt.Errorf("%s cannot be requeued to itself", to)}
+			return console.Usagef("%s cannot be requeued to itself", to)
 		}
 		storage, err := open()
 		if err != nil {
@@ -181,7 +171,7 @@ queues, but is never lost. The dequeue count restarts at zero.`,
 				Moved int    `json:"moved"`
 				From  string `json:"from"`
 				To    string `json:"to"`
-			}{n, args[0], to}, "moved %s from %s to %s", counted(n, "message", "messages"), args[0], to))
+			}{n, args[0], to}, "moved %s from %s to %s", console.Counted(n, "message", "messages"), args[0], to))
 		}
 		return err
 	}
@@ -190,7 +180,7 @@ queues, but is never lost. The dequeue count restarts at zero.`,
 
 func newQueueRemoveCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "rm QUEUE ...", Short: "Delete queues with their messages", Args: cobra.MinimumNArgs(1)}
-	open, confirm := queueService(cmd), confirmation(cmd)
+	open, confirm := queueService(cmd), console.Confirmation(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		service, err := open()
 		if err != nil {
@@ -216,7 +206,8 @@ func newQueuePurgeCommand() *cobra.Command {
 		Example: `  lazuli queue purge orders-poison --match test --yes
   lazuli queue purge orders-poison --all --yes`,
 	}
-	open, filter, confirm, output := queueStorage(cmd), filterFlags(cmd), confirmation(cmd), lineOutput(cmd)
+	open, filter, confirm, output := queueStorage(cmd), filterFlags(cmd), console.Confirmation(cmd),
+		console.LineOutput(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "all messages, including hidden ones")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		f, err := filter.read()
@@ -224,7 +215,7 @@ func newQueuePurgeCommand() *cobra.Command {
 			return err
 		}
 		if f.All() != all {
-			return usageError{errors.New("purge: select messages with --all, or with filters and --limit")}
+			return console.Usagef("purge: select messages with --all, or with filters and --limit")
 		}
 		question := "Delete the messages of %s that match?"
 		if all {
@@ -241,7 +232,8 @@ func newQueuePurgeCommand() *cobra.Command {
 		n, err := queuetool.Purge(cmd.Context(), storage.Queues.NewQueueClient(args[0]), f)
 		switch {
 		case n > 0 || n == 0 && err == nil:
-			return errors.Join(err, output(purgeRow{args[0], &n}, "deleted %s from %s", counted(n, "message", "messages"),
+			return errors.Join(err, output(purgeRow{args[0], &n}, "deleted %s from %s", console.Counted(n, "message",
+				"messages"),
 				args[0]))
 		case err == nil:
 			return output(purgeRow{args[0], nil}, "cleared %s", args[0])
@@ -256,12 +248,4 @@ type purgeRow struct {
 	Queue string `json:"queue"`
 	// Deleted is the number of messages; nil if the queue was cleared, which does not count them.
 	Deleted *int `json:"deleted,omitempty"`
-}
-
-// counted is a number with its noun: "1 message", "2 messages".
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }

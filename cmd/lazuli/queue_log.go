@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/nats/jetstreamfiles"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
@@ -27,13 +28,13 @@ the stream, how many changes it holds, its size in bytes, and how many changes o
 A server alone removes the old end of the stream when it has more than 64 MiB. On a NATS server or a cluster, use the nats command: the headers
 Lazuli-Changes and Lazuli-Change of each message say the same.`,
 		Example: "  lazuli queue log\n  lazuli queue log ./data | tail", Args: cobra.MaximumNArgs(1)}
-	begin := listOutput(cmd)
+	begin := console.ListOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		folder, err := m.folder(cmd, args)
 		if err != nil {
 			return err
 		}
-		out := begin("TIME", "MESSAGE", "CHANGES", "BYTES", "WHAT").or("the log is empty")
+		out := begin("TIME", "MESSAGE", "CHANGES", "BYTES", "WHAT").Or("the log is empty")
 		damaged, err := queuesvc.ReadLog(filepath.Join(folder, "queues"), func(r jetstreamfiles.Record) error {
 			h := headers(r.Header)
 			if h.Get(store.HeaderChanges) == "" {
@@ -41,13 +42,13 @@ Lazuli-Changes and Lazuli-Change of each message say the same.`,
 			}
 			row := logRow{r.Time.UTC(), r.Sequence, json.Number(h.Get(store.HeaderChanges)), len(r.Payload),
 				h.Values(store.HeaderChange)}
-			return out.add(row, row.Time.Format("2006-01-02T15:04:05.000Z"), row.Message, row.Changes, row.Bytes,
+			return out.Add(row, row.Time.Format("2006-01-02T15:04:05.000Z"), row.Message, row.Changes, row.Bytes,
 				strings.Join(row.What, "; "))
 		})
 		if errors.Is(err, fs.ErrNotExist) {
 			err = fmt.Errorf("%w: it has no queues", datadir.ErrNotFound)
 		}
-		if err = out.end(err); err != nil {
+		if err = out.End(err); err != nil {
 			return fmt.Errorf("reading the log of the queues in %s: %w", folder, err)
 		}
 		for _, d := range damaged {

@@ -2,13 +2,13 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"regexp"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/sdk/poison"
 	"github.com/lazuli-storage/lazuli/internal/sdk/queuetool"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -32,7 +32,7 @@ to the poison queue.`,
 	open, filter := queueStorage(cmd), filterFlags(cmd)
 	cmd.Flags().BoolVar(&poison, "poison", false, "show the messages of the poison queue")
 	cmd.Flags().BoolVar(&hidden, "hidden", false, "show hidden messages as well (Lazuli only)")
-	begin := listOutput(cmd)
+	begin := console.ListOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		f, err := filter.read()
 		if err != nil {
@@ -43,7 +43,7 @@ to the poison queue.`,
 			most = maxHidden
 		}
 		if f.Limit > most {
-			return usageError{fmt.Errorf("--limit is %d, not 1 to %d", f.Limit, most)}
+			return console.Usagef("--limit is %d, not 1 to %d", f.Limit, most)
 		}
 		name := args[0]
 		if poison && !strings.HasSuffix(name, queuetool.PoisonSuffix) {
@@ -80,7 +80,7 @@ func reasons(storage *workers.Storage, queue string) *queuetool.Reasons {
 	return queuetool.NewReasons(storage.Tables, queue)
 }
 
-func writeMessages(begin func(...string) *list, messages []queuetool.Message, r *queuetool.Reasons, hidden bool,
+func writeMessages(begin func(...string) *console.List, messages []queuetool.Message, r *queuetool.Reasons, hidden bool,
 	now time.Time) (err error) {
 	titles := []string{"ID", "INSERTED", "ATTEMPTS"}
 	if hidden {
@@ -89,7 +89,7 @@ func writeMessages(begin func(...string) *list, messages []queuetool.Message, r 
 	if r != nil {
 		titles = append(titles, "FUNCTION", "REASON")
 	}
-	out := begin(append(titles, "BODY")...).or("there are no messages to show")
+	out := begin(append(titles, "BODY")...).Or("there are no messages to show")
 	for _, m := range messages {
 		object := struct {
 			queuetool.Message
@@ -102,7 +102,7 @@ func writeMessages(begin func(...string) *list, messages []queuetool.Message, r 
 		} else {
 			record = poison.Record{Function: "-", Reason: "-"}
 		}
-		cells := []any{m.ID, clockText(m.Inserted), attempts}
+		cells := []any{m.ID, console.ClockText(m.Inserted), attempts}
 		if hidden {
 			when := "now"
 			if m.NextVisible.After(now) {
@@ -111,11 +111,11 @@ func writeMessages(begin func(...string) *list, messages []queuetool.Message, r 
 			cells = append(cells, when)
 		}
 		if r != nil {
-			cells = append(cells, record.Function, oneLine(record.Reason))
+			cells = append(cells, record.Function, console.OneLine(record.Reason))
 		}
-		err = errors.Join(err, out.add(inStyle{object}, append(cells, oneLine(m.Body))...))
+		err = errors.Join(err, out.Add(console.InStyle(object), append(cells, console.OneLine(m.Body))...))
 	}
-	return out.end(err)
+	return out.End(err)
 }
 
 // queueFilter are the flags that choose messages.
@@ -147,9 +147,9 @@ func (f *queueFilter) read() (queuetool.Filter, error) {
 	}
 	switch {
 	case f.limit < 0:
-		return chosen, usageError{fmt.Errorf("--limit must not be negative, but is %d", f.limit)}
+		return chosen, console.Usagef("--limit must not be negative, but is %d", f.limit)
 	case f.olderThan < 0:
-		return chosen, usageError{fmt.Errorf("--older-than must not be negative, but is %v", f.olderThan)}
+		return chosen, console.Usagef("--older-than must not be negative, but is %v", f.olderThan)
 	case f.olderThan > 0:
 		chosen.Before = time.Now().Add(-f.olderThan)
 	}
@@ -162,7 +162,7 @@ func (f *queueFilter) read() (queuetool.Filter, error) {
 		}
 		var err error
 		if *e.to, err = regexp.Compile(e.text); err != nil {
-			return chosen, usageError{fmt.Errorf("%s: %w", e.flag, err)}
+			return chosen, console.Usagef("%s: %w", e.flag, err)
 		}
 	}
 	return chosen, nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 )
 
@@ -95,7 +96,7 @@ func TestQueueMistakes(t *testing.T) {
 		"ls|--connection-string|nonsense":          "connection string",
 	} {
 		out, err := queueCommand(t, "", strings.Split(args, "|")...)
-		if !errors.As(err, new(usageError)) || !strings.Contains(err.Error(), strings.TrimPrefix(says, "--to|")) {
+		if !errors.As(err, new(console.UsageError)) || !strings.Contains(err.Error(), strings.TrimPrefix(says, "--to|")) {
 			t.Errorf("queue %s: %v, want a usage error saying %q\n%s", args, err, says, out)
 		}
 	}
@@ -107,7 +108,7 @@ func TestOneLine(t *testing.T) {
 		`{"n": "ü 漢"}`:           `{"n": "ü 漢"}`,
 		strings.Repeat("ü", 201): strings.Repeat("ü", 199) + "…",
 	} {
-		if got := oneLine(body); got != want {
+		if got := console.OneLine(body); got != want {
 			t.Errorf("%q is shown as %q, want %q", body, got, want)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 
 	"github.com/lazuli-storage/lazuli/cmd/internal/searchproc"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/server/config"
@@ -42,7 +43,7 @@ type roleSet struct {
 // add adds the roles called names. What was added is to be closed, also after an error.
 func (s *roleSet) add(ctx context.Context, names []string) error {
 	if err := s.config.Conflict(names); err != nil {
-		return usageError{err}
+		return console.Usage(err)
 	}
 	for _, name := range names {
 		var err error
@@ -213,7 +214,7 @@ const searchPatience = 5 * time.Second
 // searchError marks the mistakes among the errors of the start of an index.
 func searchError(err error) error {
 	if errors.Is(err, searchproc.ErrProgram) || errors.Is(err, searchproc.ErrSettings) {
-		return usageError{err}
+		return console.Usage(err)
 	}
 	return err
 }
@@ -221,8 +222,8 @@ func searchError(err error) error {
 func (s *roleSet) searchIndex(ctx context.Context) error {
 	c := s.config
 	if c.SearchFields == "" {
-		return usageError{errors.New("search-index-fields is missing: NAME:TYPE,..., with the types text, keyword, number " +
-			"and date")}
+		return console.Usagef("search-index-fields is missing: NAME:TYPE,..., with the types text, keyword, number " +
+			"and date")
 	}
 	folder, remove, err := s.searchFolder()
 	if err != nil {

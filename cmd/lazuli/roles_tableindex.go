@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/tables"
 	"github.com/lazuli-storage/lazuli/workers/roles/tableindex"
 )
@@ -19,9 +19,9 @@ func (s *roleSet) tableIndex(ctx context.Context) error {
 	c := s.config
 	switch {
 	case c.IndexBy == "":
-		return usageError{errors.New("table-index-by is missing: the property by which the table is made")}
+		return console.Usagef("table-index-by is missing: the property by which the table is made")
 	case strings.EqualFold(c.IndexFrom, c.IndexTo):
-		return usageError{errors.New("table-index-from and table-index-to are the same table")}
+		return console.Usagef("table-index-from and table-index-to are the same table")
 	}
 	role, err := tableindex.New(s.storage, c.IndexFrom, c.IndexTo, indexProjection(c.IndexKind, c.IndexBy))
 	if err != nil {

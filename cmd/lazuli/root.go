@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 )
 
 // newRootCommand builds the tree of verbs. Without a verb the program serves.
@@ -22,7 +24,7 @@ durable workflows on them.`,
 		if strings.HasPrefix(err.Error(), "unknown") { // others say what a flag takes
 			err = unknownFlag(cmd, err)
 		}
-		return usageError{err}
+		return console.Usage(err)
 	})
 	for _, svc := range services {
 		name := svc.service.String()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
@@ -78,12 +79,12 @@ func newSASAccount(f *sasFlags) *cobra.Command {
 		Short: "Create an account SAS",
 		Args:  cobra.NoArgs,
 	}
-	output := lineOutput(cmd)
+	output := console.LineOutput(cmd)
 	cmd.RunE = func(*cobra.Command, []string) error {
 		svc, ok := map[byte]wire.Service{'b': wire.Blob, 'q': wire.Queue, 't': wire.Table}[(f.token.Services + " ")[0]]
 		if !ok || f.token.ResourceTypes == "" {
-			return usageError{errors.New("an account SAS needs --services (letters of bqt) and --resource-types (letters of " +
-				"sco)")}
+			return console.Usagef("an account SAS needs --services (letters of bqt) and --resource-types (letters of " +
+				"sco)")
 		}
 		return f.print(output, svc, "")
 	}
@@ -95,7 +96,7 @@ func newSASAccount(f *sasFlags) *cobra.Command {
 func newSASResource(f *sasFlags, svc wire.Service, use string) *cobra.Command {
 	kind, _, _ := strings.Cut(use, " ")
 	cmd := &cobra.Command{Use: use, Short: "Create a SAS for a " + kind, Args: cobra.ExactArgs(1)}
-	output := lineOutput(cmd)
+	output := console.LineOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if f.token.Policy != "" && !cmd.Flags().Changed("expiry") {
 			f.expiry = "" // the policy's
@@ -105,7 +106,7 @@ func newSASResource(f *sasFlags, svc wire.Service, use string) *cobra.Command {
 			f.token.Resource, f.token.Depth = "d", strconv.Itoa(strings.Count(args[0], "/"))
 		}
 		if below := strings.Contains(args[0], "/"); below != (kind == "blob" || kind == "directory") {
-			return usageError{fmt.Errorf("%q is not the name of a %s", args[0], kind)}
+			return console.Usagef("%q is not the name of a %s", args[0], kind)
 		}
 		return f.print(output, svc, args[0])
 	}
@@ -126,9 +127,9 @@ func newSASResource(f *sasFlags, svc wire.Service, use string) *cobra.Command {
 }
 
 // print signs the token and prints it.
-func (f *sasFlags) print(output lineWriter, svc wire.Service, resource string) error {
+func (f *sasFlags) print(output console.LineWriter, svc wire.Service, resource string) error {
 	if f.token.Permissions == "" && f.token.Policy == "" {
-		return usageError{errors.New("give what the token allows: --permissions, such as r for reading")}
+		return console.Usagef("give what the token allows: --permissions, such as r for reading")
 	}
 	now := time.Now()
 	var err error
@@ -158,7 +159,7 @@ func (f *sasFlags) print(output lineWriter, svc wire.Service, resource string) e
 	}
 	query, err := f.token.Sign(f.account, key, svc, resource)
 	if err != nil {
-		return usageError{err}
+		return console.Usage(err)
 	}
 	path := (&url.URL{Path: resource}).EscapedPath()
 	if resource != "" {
@@ -179,7 +180,7 @@ func (f *sasFlags) address(svc wire.Service) (string, error) {
 	if f.endpoint != "" {
 		u, err := url.Parse(f.endpoint)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" {
-			return "", usageError{fmt.Errorf("--endpoint %q is not an address", f.endpoint)}
+			return "", console.Usagef("--endpoint %q is not an address", f.endpoint)
 		}
 		return strings.TrimSuffix(f.endpoint, "/"), nil
 	}
@@ -201,11 +202,11 @@ func (f *sasFlags) resolve() error {
 		return err
 	}
 	if f.settings, err = connstr.Parse(text); err != nil {
-		return usageError{err}
+		return console.Usage(err)
 	}
 	if f.account == "" {
 		if f.account = f.settings.Account; f.account == "" {
-			return usageError{errors.New("the connection string has no account name; give --account")}
+			return console.Usagef("the connection string has no account name; give --account")
 		}
 	}
 	return nil
@@ -225,7 +226,7 @@ func (f *sasFlags) connectionAddress(svc wire.Service) string {
 // key finds the account's key without the command line.
 func (f *sasFlags) key() (string, error) {
 	if f.keyNumber != 1 && f.keyNumber != 2 {
-		return "", usageError{errors.New("--key-number must be 1 or 2")}
+		return "", console.Usagef("--key-number must be 1 or 2")
 	}
 	if f.accountsFile != "" {
 		account, err := readAccount(f.accountsFile, f.account)
@@ -268,8 +269,8 @@ func sasTime(flag, text string, now time.Time) (string, error) {
 		d = time.Duration(n) * 24 * time.Hour
 	}
 	if err != nil {
-		return "", usageError{fmt.Errorf("%s %q is neither a UTC time like 2030-01-31T12:00:00Z nor a duration like 8h or 7d",
-			flag, text)}
+		return "", console.Usagef("%s %q is neither a UTC time like 2030-01-31T12:00:00Z nor a duration like 8h or 7d",
+			flag, text)
 	}
 	return now.Add(d).UTC().Format("2006-01-02T15:04:05Z"), nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/internal/searchproc"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/server/config"
 	"github.com/lazuli-storage/lazuli/workers/roles/searchindex/searchapi"
 )
@@ -98,12 +99,12 @@ begins with "-".
 			q.Text = args[0]
 		}
 		if q.Size < 1 {
-			return usageError{fmt.Errorf("--size %d is not positive", q.Size)}
+			return console.Usagef("--size %d is not positive", q.Size)
 		}
 		for _, text := range facets {
 			f, err := searchapi.ParseFacet(text)
 			if err != nil {
-				return usageError{err}
+				return console.Usage(err)
 			}
 			q.Facets = append(q.Facets, f)
 		}
@@ -213,7 +214,7 @@ The exit code is 0 if they are equal. With --folder, --connection-string names t
 	cmd.Flags().DurationVar(&most, "timeout", 24*time.Hour, "maximum time of the comparison")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if most <= 0 {
-			return usageError{fmt.Errorf("--timeout %v is not positive", most)}
+			return console.Usagef("--timeout %v is not positive", most)
 		}
 		from, err := source(cmd)
 		if err != nil {
@@ -283,7 +284,7 @@ role, remove the folder of the index.`,
 				return err
 			}
 			if from.folder != "" {
-				return usageError{errors.New("rebuild asks the process that runs the role; without one, remove the folder")}
+				return console.Usagef("rebuild asks the process that runs the role; without one, remove the folder")
 			}
 			var nothing struct{}
 			return from.ask(cmd.Context(), "", http.MethodPost, "/search/rebuild", &nothing)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/server/events"
 	"github.com/lazuli-storage/lazuli/server/seed"
@@ -42,11 +43,11 @@ func addFaults(s *seed.Seed, b backend) error {
 	}
 	rules := b.Faults()
 	if rules == nil {
-		return usageError{errors.New("the seed has fault rules, which need --faults")}
+		return console.Usagef("the seed has fault rules, which need --faults")
 	}
 	for _, r := range s.Faults {
 		if _, err := rules.Add(r); err != nil {
-			return usageError{fmt.Errorf("seed: %w", err)}
+			return console.Usagef("seed: %w", err)
 		}
 	}
 	return nil
@@ -67,7 +68,7 @@ func addEvents(ctx context.Context, s *seed.Seed, b backend, log *slog.Logger) e
 		return nil
 	}
 	if m == nil {
-		return usageError{errors.New("the seed has event subscriptions, which need --events")}
+		return console.Usagef("the seed has event subscriptions, which need --events")
 	}
 	for _, sub := range s.Events {
 		_, err := m.Add(ctx, sub)
@@ -78,7 +79,7 @@ func addEvents(ctx context.Context, s *seed.Seed, b backend, log *slog.Logger) e
 				"err", err)
 			go subscribeLater(ctx, b.Events, sub, log)
 		default:
-			return usageError{fmt.Errorf("seed: event subscription %s: %w", sub.Name, err)}
+			return console.Usagef("seed: event subscription %s: %w", sub.Name, err)
 		}
 	}
 	return nil

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/azurite"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/azure/faultrule"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/gctuner"
@@ -88,7 +89,7 @@ func addServeOf(cmd *cobra.Command, m *Main, service string) *cobra.Command {
 		began := time.Now()
 		c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ, Service: service})
 		if err != nil {
-			return usageError{err}
+			return console.Usage(err)
 		}
 		if source := c.Location; !c.InMemory {
 			if service != "" { // its data is in a folder of the service's name, which Azurite does not make
@@ -166,7 +167,7 @@ func serve(ctx context.Context, c *config.Result, start starter, stdout, stderr 
 	}
 	sec, err := newSecurity(&c.Config)
 	if err != nil {
-		return usageError{err}
+		return console.Usage(err)
 	}
 	defer sec.watch(c.AccountsFile, log)()
 	defer gctuner.Default.Start()()
@@ -175,7 +176,7 @@ func serve(ctx context.Context, c *config.Result, start starter, stdout, stderr 
 	s.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if c.Seed != "" {
 		if s.seed, err = loadSeed(c.Seed, sec.accounts); err != nil {
-			return usageError{err}
+			return console.Usage(err)
 		}
 	}
 	if !c.NoAdmin {

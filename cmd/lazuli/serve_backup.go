@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/server/backup"
 )
 
@@ -14,7 +15,7 @@ func newSchedule(s *serving) (*backup.Schedule, error) {
 	}
 	place, err := backup.Open(b.To, b.Account)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, console.Usage(err)
 	}
 	return &backup.Schedule{Place: place, Every: b.Every, Options: backup.Options{Keep: b.Keep, KeepFor: b.KeepFor},
 		Log: s.log, Metrics: s.metrics}, nil

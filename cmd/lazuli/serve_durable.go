@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/server"
 	"github.com/lazuli-storage/lazuli/server/config"
@@ -42,7 +43,7 @@ func startDurable(s *server.Stack, c *config.Config, sec *security, metrics prom
 		account = sec.first
 	}
 	if sec.accounts.Get(account) == nil {
-		return nil, usageError{fmt.Errorf("durable-account: unknown account %q", account)}
+		return nil, console.Usagef("durable-account: unknown account %q", account)
 	}
 	storage, err := inProcessStorage(s, account)
 	if err != nil {
@@ -80,7 +81,7 @@ func serveDurable(storage *workers.Storage, c *config.Config, sec *security, met
 func (d *durableServer) open(address string) error {
 	server, err := sidecar.New(d.options)
 	if err != nil {
-		return usageError{err}
+		return console.Usage(err)
 	}
 	l, err := server.Listen(address)
 	if err != nil {

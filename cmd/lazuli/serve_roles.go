@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/lazuli-storage/lazuli/cmd/internal/searchproc"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/sdk/emptykey"
@@ -44,7 +45,7 @@ func rolesAccount(c *config.Config, sec *security) string { return cmp.Or(c.Role
 func newServerRoles(c *config.Config, sec *security) (*serverRoles, error) {
 	account := rolesAccount(c, sec)
 	if sec.accounts.Get(account) == nil {
-		return nil, usageError{fmt.Errorf("roles-account: unknown account %q", account)}
+		return nil, console.Usagef("roles-account: unknown account %q", account)
 	}
 	return &serverRoles{account: account}, nil
 }

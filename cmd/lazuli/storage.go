@@ -3,7 +3,6 @@ package main
 import (
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -12,6 +11,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 	"github.com/lazuli-storage/lazuli/workers"
 )
@@ -22,7 +22,7 @@ func openStorage(connectionString string) (*workers.Storage, error) {
 	storage, err := workers.OpenStorage(connectionString,
 		workers.WithClientRetry(policy.RetryOptions{ShouldRetry: worthARetry}))
 	if err != nil {
-		return nil, usageError{err}
+		return nil, console.Usage(err)
 	}
 	return storage, nil
 }
@@ -72,7 +72,7 @@ func serviceFlag[C any](cmd *cobra.Command, service string, client func(*workers
 		}
 		c := client(storage)
 		if c == nil {
-			return nil, usageError{fmt.Errorf("the connection string has no %s endpoint", service)}
+			return nil, console.Usagef("the connection string has no %s endpoint", service)
 		}
 		return c, nil
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/sdk/tabletool"
 	"github.com/lazuli-storage/lazuli/workers"
 )
@@ -37,23 +38,23 @@ func tableService(cmd *cobra.Command) func() (*aztables.ServiceClient, error) {
 
 func newTableListCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "ls [PREFIX]", Short: "List tables", Args: cobra.MaximumNArgs(1)}
-	open, output := tableService(cmd), listOutput(cmd)
+	open, output := tableService(cmd), console.ListOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		service, err := open()
 		if err != nil {
 			return err
 		}
 		names, err := tabletool.List(cmd.Context(), service, strings.Join(args, ""))
-		out := output("TABLE").or("the account has no tables; lazuli table create TABLE makes one")
+		out := output("TABLE").Or("the account has no tables; lazuli table create TABLE makes one")
 		if len(args) > 0 {
-			out.or("there are no tables whose names begin with %s", args[0])
+			out.Or("there are no tables whose names begin with %s", args[0])
 		}
 		for _, name := range names {
-			err = errors.Join(err, out.add(struct {
+			err = errors.Join(err, out.Add(struct {
 				Name string `json:"name"`
 			}{name}, name))
 		}
-		return out.end(err)
+		return out.End(err)
 	}
 	return cmd
 }
@@ -72,7 +73,7 @@ does not show, as in the REST reference. A number without a fraction or such a m
 	cmd.Flags().IntVarP(&o.Top, "top", "n", 0, "maximum number of entities (default: all)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if o.Top < 0 {
-			return usageError{fmt.Errorf("--top must not be negative, but is %d", o.Top)}
+			return console.Usagef("--top must not be negative, but is %d", o.Top)
 		}
 		service, err := open()
 		if err != nil {
@@ -100,10 +101,10 @@ The command reads all pages, or as many as --pages; only keys are transferred. O
 	open := tableService(cmd)
 	cmd.Flags().StringVarP(&filter, "filter", "f", "", "$filter of the query (default: all entities)")
 	cmd.Flags().IntVar(&pages, "pages", 0, "maximum number of pages of 1,000 entities (default: all)")
-	output := reportOutput(cmd)
+	output := console.ReportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if pages < 0 {
-			return usageError{fmt.Errorf("--pages must not be negative, but is %d", pages)}
+			return console.Usagef("--pages must not be negative, but is %d", pages)
 		}
 		service, err := open()
 		if err != nil {
@@ -144,10 +145,10 @@ most of them in one second: on Azure, a partition carries about 2,000 a second, 
 	cmd.Flags().StringVar(&o.By, "by", "entities", "order of the partitions: entities, bytes or rate")
 	cmd.Flags().IntVar(&o.Top, "top", 10, "how many partitions to show")
 	cmd.Flags().DurationVar(&window, "window", time.Hour, "how far back changes are counted")
-	output := reportOutput(cmd)
+	output := console.ReportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if o.Top < 1 || window <= 0 {
-			return usageError{errors.New("--top and --window must be positive")}
+			return console.Usagef("--top and --window must be positive")
 		}
 		service, err := open()
 		if err != nil {
@@ -156,7 +157,7 @@ most of them in one second: on Azure, a partition carries about 2,000 a second, 
 		o.Since = time.Now().Add(-window)
 		s, err := tabletool.ReadStats(cmd.Context(), service, args[0], o)
 		if errors.Is(err, tabletool.ErrOrder) {
-			return usageError{fmt.Errorf("--by: %w", err)}
+			return console.Usagef("--by: %w", err)
 		}
 		if err != nil {
 			return err
@@ -175,7 +176,7 @@ func printStats(out io.Writer, s tabletool.Stats) error {
 		if p.Peak >= tabletool.PartitionTarget {
 			hot = "  (hot: more than a partition carries on Azure)"
 		}
-		fmt.Fprintf(tw, "%d\t%d\t%d\t%d\t  %s%s\n", p.Entities, p.Bytes, p.Changed, p.Peak, oneLine(p.Partition), hot)
+		fmt.Fprintf(tw, "%d\t%d\t%d\t%d\t  %s%s\n", p.Entities, p.Bytes, p.Changed, p.Peak, console.OneLine(p.Partition), hot)
 	}
 	return tw.Flush()
 }
@@ -188,7 +189,7 @@ func printExplanation(out io.Writer, e tabletool.Explanation, hints []string) er
 		fmt.Fprintf(tw, "on Azure\t%s\n", azure)
 	}
 	for i, r := range e.Ranges {
-		fmt.Fprintf(tw, "%s\t%s\n", first(i, "key ranges"), oneLine(r))
+		fmt.Fprintf(tw, "%s\t%s\n", first(i, "key ranges"), console.OneLine(r))
 	}
 	if left := e.RangeCount - len(e.Ranges); left > 0 {
 		fmt.Fprintf(tw, "%s\t%d more\n", first(len(e.Ranges), "key ranges"), left)
@@ -196,12 +197,13 @@ func printExplanation(out io.Writer, e tabletool.Explanation, hints []string) er
 	if e.Residual {
 		fmt.Fprint(tw, "then\tthe rest of the filter is checked on each entity in them\n")
 	}
-	fmt.Fprintf(tw, "scanned\t%s\n", counted(e.Scanned, "entity", "entities"))
+	fmt.Fprintf(tw, "scanned\t%s\n", console.Counted(e.Scanned, "entity", "entities"))
 	more := ""
 	if e.More {
 		more = " so far; there is more"
 	}
-	fmt.Fprintf(tw, "returned\t%s in %s%s\n", counted(e.Returned, "entity", "entities"), counted(e.Pages, "page", "pages"),
+	fmt.Fprintf(tw, "returned\t%s in %s%s\n", console.Counted(e.Returned, "entity", "entities"), console.Counted(e.Pages,
+		"page", "pages"),
 		more)
 	for i, h := range hints {
 		fmt.Fprintf(tw, "%s\t%s\n", first(i, "hint"), h)

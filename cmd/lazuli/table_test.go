@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 )
 
@@ -117,7 +118,7 @@ func TestTableMistakes(t *testing.T) {
 		"ls|--connection-string|BlobEndpoint=http://127.0.0.1:1/a;SharedAccessSignature=sig=x": "no table endpoint",
 	} {
 		_, err := tableCommand(t, strings.Split(args, "|")...)
-		if !errors.As(err, new(usageError)) || !strings.Contains(err.Error(), says) {
+		if !errors.As(err, new(console.UsageError)) || !strings.Contains(err.Error(), says) {
 			t.Errorf("table %s: %v, want a usage error saying %q", args, err, says)
 		}
 	}

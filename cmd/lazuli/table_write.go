@@ -9,6 +9,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/sdk/tabletool"
 )
 
@@ -27,7 +28,7 @@ refused and names its line; those before it are written.`,
 		switch mode {
 		case tabletool.Insert, tabletool.Replace, tabletool.Merge:
 		default:
-			return usageError{fmt.Errorf("--mode %q is not insert, replace or merge", mode)}
+			return console.Usagef("--mode %q is not insert, replace or merge", mode)
 		}
 		service, err := open()
 		if err != nil {
@@ -51,7 +52,7 @@ refused and names its line; those before it are written.`,
 				return err
 			}
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "%s written\n", counted(count, "entity", "entities"))
+		fmt.Fprintf(cmd.OutOrStdout(), "%s written\n", console.Counted(count, "entity", "entities"))
 		return err
 	}
 	return cmd
@@ -81,7 +82,7 @@ func newTableRemoveCommand() *cobra.Command {
 		Short: "Delete one entity, or a table with its entities", Args: oneOrThree,
 		Example: `  lazuli table rm Employees Sales 0001
   lazuli table rm Employees --yes`}
-	open, confirm := tableService(cmd), confirmation(cmd)
+	open, confirm := tableService(cmd), console.Confirmation(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 1 {
 			if err := confirm(fmt.Sprintf("Delete the table %s with all its entities?", args[0])); err != nil {

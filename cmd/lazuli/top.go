@@ -3,12 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/top"
 	"github.com/lazuli-storage/lazuli/server/config"
 )
@@ -32,13 +32,13 @@ metrics of the admin listener, which --admin-host and --admin-port name, and end
 	cmd.Flags().IntVar(&rows, "rows", 15, "maximum number of operations, and of queues")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if every < 10*time.Millisecond || rows < 1 || count < 0 {
-			return usageError{errors.New("--every must be at least 10ms, --rows at least 1, and --count not negative")}
+			return console.Usagef("--every must be at least 10ms, --rows at least 1, and --count not negative")
 		}
 		listener, err := adminAddress(m, cmd)
 		if err != nil {
 			return err
 		}
-		clear := count == 0 && !*asJSON && screen(cmd.OutOrStdout())
+		clear := count == 0 && !*asJSON && console.Screen(cmd.OutOrStdout())
 		before, err := readSample(cmd.Context(), listener)
 		for n := 0; err == nil && (count == 0 || n < count); n++ {
 			select {
@@ -52,7 +52,7 @@ metrics of the admin listener, which --admin-host and --admin-port name, and end
 			}
 			report := now.Report(before, rows)
 			if *asJSON {
-				if err := jsonLines(cmd.OutOrStdout()).Encode(report); err != nil {
+				if err := console.JSONLines(cmd.OutOrStdout()).Encode(report); err != nil {
 					return err
 				}
 				before = now

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/internal/searchproc"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/buildinfo"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/server/config"
@@ -64,7 +65,7 @@ lazuli serve --roles runs them inside the server.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
 		if err != nil {
-			return usageError{err}
+			return console.Usage(err)
 		}
 		account, err := connection()
 		if err != nil {
@@ -94,24 +95,24 @@ lazuli serve --roles runs them inside the server.`,
 func runWorker(ctx context.Context, stderr io.Writer, connectionString string, f workerFlags,
 	roles config.Roles) (err error) {
 	if len(f.roles) == 0 {
-		return usageError{fmt.Errorf("worker: --role is missing; the roles are: %s", strings.Join(config.RoleNames, ", "))}
+		return console.Usagef("worker: --role is missing; the roles are: %s", strings.Join(config.RoleNames, ", "))
 	}
 	for _, role := range f.roles {
 		if !slices.Contains(config.RoleNames, role) {
-			return usageError{fmt.Errorf("worker: unknown role %q; the roles are: %s", role,
-				strings.Join(config.RoleNames, ", "))}
+			return console.Usagef("worker: unknown role %q; the roles are: %s", role,
+				strings.Join(config.RoleNames, ", "))
 		}
 	}
 	log, err := workerLog(stderr, f.logFormat, slog.LevelInfo)
 	if err != nil {
-		return usageError{err}
+		return console.Usage(err)
 	}
 	if err := faultsFromEnvironment(log); err != nil {
-		return usageError{err}
+		return console.Usage(err)
 	}
 	storage, err := workers.OpenStorage(connectionString)
 	if err != nil {
-		return usageError{err}
+		return console.Usage(err)
 	}
 	app := workers.New(workers.Config{Storage: storage, HostID: "lazuli", Logger: log, DrainTimeout: f.drain,
 		Defaults: []workers.Option{
@@ -155,7 +156,7 @@ func runWorker(ctx context.Context, stderr io.Writer, connectionString string, f
 func startTraces(ctx context.Context, service string, log *slog.Logger) (stop func(), err error) {
 	end, err := traces.Start(ctx, service, buildinfo.Current().Version, log)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, console.Usage(err)
 	}
 	return func() {
 		sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)

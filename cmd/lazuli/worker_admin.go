@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/exposure"
 	"github.com/lazuli-storage/lazuli/server/admin"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -30,7 +31,7 @@ func serveWorkerAdmin(address string, app *workers.App, search, functions http.H
 	}
 	token := os.Getenv("LAZULI_ADMIN_TOKEN")
 	if err := exposure.Check("--admin", address, token, "set LAZULI_ADMIN_TOKEN"); err != nil {
-		return nil, usageError{err}
+		return nil, console.Usage(err)
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -64,7 +65,7 @@ instances are not affected.`,
   lazuli workers --admin-port 10013 pause archive`,
 		Args: cobra.NoArgs,
 	}
-	begin := listOutput(cmd)
+	begin := console.ListOutput(cmd)
 	ask := newAdminCaller(m, cmd, "/workers")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		report, err := askAdmin[workers.Report](cmd, ask, "", "a report of workers")
@@ -100,21 +101,21 @@ func newWorkersShow(ask adminCaller) *cobra.Command {
 		Long: `List the last 20 calls of a function that have ended, the newest first, and behind them those of the
 last 20 that failed which are older.`,
 		Example: "  lazuli workers show archive"}
-	begin := listOutput(cmd)
+	begin := console.ListOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		report, err := askAdmin[workers.Report](cmd, ask, "/"+url.PathEscape(args[0]), "a report of workers")
 		if errors.Is(err, errNotServed) {
 			return noSuchFunction(args[0], err)
 		}
 		out := begin("BEGAN", "OUTCOME", "SECONDS", "ATTEMPT", "MESSAGE", "ERROR").
-			or("no call of %s has ended since the process started", args[0])
+			Or("no call of %s has ended since the process started", args[0])
 		for _, f := range report.Functions {
 			for _, c := range f.Calls {
-				err = errors.Join(err, out.add(c, clockText(c.Began), c.Outcome, fmt.Sprintf("%.3f", c.Seconds), c.Attempt,
-					c.MessageID, oneLine(c.Error)))
+				err = errors.Join(err, out.Add(c, console.ClockText(c.Began), c.Outcome, fmt.Sprintf("%.3f", c.Seconds), c.Attempt,
+					c.MessageID, console.OneLine(c.Error)))
 			}
 		}
-		return out.end(err)
+		return out.End(err)
 	}
 	return cmd
 }
@@ -124,27 +125,28 @@ func noSuchFunction(name string, err error) error {
 }
 
 // writeReport writes the functions of a report, and below a table the calls under way and last errors.
-func writeReport(begin func(...string) *list, r workers.Report, err error, now time.Time) error {
+func writeReport(begin func(...string) *console.List, r workers.Report, err error, now time.Time) error {
 	out := begin("FUNCTION", "TRIGGER", "STATE", "IN FLIGHT", "PER SECOND", "SUCCEEDED", "FAILED", "POISONED",
-		"LEASES LOST", "STUCK").or("the process runs no functions")
+		"LEASES LOST", "STUCK").Or("the process runs no functions")
 	for _, f := range r.Functions {
 		state := "runs"
 		if f.Paused {
 			state = "paused"
 		}
-		err = errors.Join(err, out.add(f, f.Name, f.Trigger, state, f.InFlight, fmt.Sprintf("%.1f", f.PerSecond), f.Succeeded,
+		err = errors.Join(err, out.Add(f, f.Name, f.Trigger, state, f.InFlight, fmt.Sprintf("%.1f", f.PerSecond), f.Succeeded,
 			f.Failed, f.Poisoned, f.LeaseLost, f.Stuck))
 	}
 	for _, f := range r.Functions {
 		for _, c := range f.Running {
-			out.below("%s: invocation %s, attempt %d, message %s, for %v", f.Name, c.InvocationID, c.Attempt, c.MessageID,
+			out.Below("%s: invocation %s, attempt %d, message %s, for %v", f.Name, c.InvocationID, c.Attempt, c.MessageID,
 				now.Sub(c.Since).Round(time.Millisecond))
 		}
 	}
 	for _, f := range r.Functions {
 		if f.LastErrorAt != nil {
-			out.below("%s: last error %v ago: %s", f.Name, now.Sub(*f.LastErrorAt).Round(time.Second), oneLine(f.LastError))
+			out.Below("%s: last error %v ago: %s", f.Name, now.Sub(*f.LastErrorAt).Round(time.Second),
+				console.OneLine(f.LastError))
 		}
 	}
-	return out.end(err)
+	return out.End(err)
 }

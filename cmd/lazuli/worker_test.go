@@ -13,6 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/internal/test/testlog"
@@ -85,7 +86,8 @@ func TestWorkerMistakes(t *testing.T) {
 		cmd := newWorkerCommand(&Main{})
 		cmd.SetArgs(strings.FieldsFunc(args, func(r rune) bool { return r == '|' }))
 		cmd.SilenceErrors, cmd.SilenceUsage = true, true
-		if err := cmd.ExecuteContext(t.Context()); !errors.As(err, new(usageError)) || !strings.Contains(err.Error(), says) {
+		if err := cmd.ExecuteContext(t.Context()); !errors.As(err, new(console.UsageError)) || !strings.Contains(err.Error(),
+			says) {
 			t.Errorf("worker %s: %v, want a usage error saying %q", args, err, says)
 		}
 	}
@@ -93,7 +95,7 @@ func TestWorkerMistakes(t *testing.T) {
 	cmd := newWorkerCommand(&Main{})
 	cmd.SetArgs([]string{"--role", "archive"})
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	if err := cmd.ExecuteContext(t.Context()); !errors.As(err, new(usageError)) ||
+	if err := cmd.ExecuteContext(t.Context()); !errors.As(err, new(console.UsageError)) ||
 		!strings.Contains(err.Error(), "archive/after-copy") {
 		t.Errorf("a fault plan with a wrong point: %v", err)
 	}
@@ -127,7 +129,8 @@ func TestConnectionFlag(t *testing.T) {
 	want(account("lazuli"))
 	want(account("flag"), "--connection-string", account("flag"))
 	t.Setenv("LAZULI_CONNECTION_STRING", "nonsense")
-	if _, err := read(); !errors.As(err, new(usageError)) || !strings.Contains(err.Error(), "LAZULI_CONNECTION_STRING: ") {
+	if _, err := read(); !errors.As(err, new(console.UsageError)) || !strings.Contains(err.Error(),
+		"LAZULI_CONNECTION_STRING: ") {
 		t.Errorf("a malformed variable: %v", err)
 	}
 }

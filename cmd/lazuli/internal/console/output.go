@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"bufio"
@@ -15,41 +15,41 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// list is the output of a verb that prints rows: a table, or with --json one object a line.
-type list struct {
-	json *json.Encoder // nil for a table
+// List is the output of a verb that prints rows: a table, or with --json one object a line.
+type List struct {
+	JSON *json.Encoder // nil for a table
 	tab  *tabwriter.Writer
 	head string // the titles, until the first row
-	rows int
+	Rows int
 
 	notes io.Writer
 	none  string // the note about a list without rows
 }
 
-// listOutput adds --json to cmd, and returns a function that begins the output, with a heading of the table unless
+// ListOutput adds --json to cmd, and returns a function that begins the output, with a heading of the table unless
 // there are no titles.
-func listOutput(cmd *cobra.Command) func(titles ...string) *list {
+func ListOutput(cmd *cobra.Command) func(titles ...string) *List {
 	asJSON := cmd.Flags().Bool("json", false, "")
-	return func(titles ...string) *list {
+	return func(titles ...string) *List {
 		if *asJSON {
-			return &list{json: jsonLines(cmd.OutOrStdout()), notes: cmd.ErrOrStderr()}
+			return &List{JSON: JSONLines(cmd.OutOrStdout()), notes: cmd.ErrOrStderr()}
 		}
-		return &list{tab: tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0), head: strings.Join(titles, "\t"),
+		return &List{tab: tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0), head: strings.Join(titles, "\t"),
 			notes: cmd.ErrOrStderr()}
 	}
 }
 
-// or sets what is printed on standard error if the list has no rows: a sentence that says what to do.
-func (l *list) or(none string, args ...any) *list {
+// Or sets what is printed on standard error if the list has no rows: a sentence that says what to do.
+func (l *List) Or(none string, args ...any) *List {
 	l.none = fmt.Sprintf(none, args...)
 	return l
 }
 
-// add prints a row: the object as JSON, or the cells.
-func (l *list) add(object any, cells ...any) error {
-	l.rows++
-	if l.json != nil {
-		return l.json.Encode(object)
+// Add prints a row: the object as JSON, or the cells.
+func (l *List) Add(object any, cells ...any) error {
+	l.Rows++
+	if l.JSON != nil {
+		return l.JSON.Encode(object)
 	}
 	if l.head != "" {
 		fmt.Fprintln(l.tab, l.head)
@@ -59,41 +59,41 @@ func (l *list) add(object any, cells ...any) error {
 	return err
 }
 
-// below adds a line that stands below the table. It is not part of JSON.
-func (l *list) below(line string, args ...any) {
+// Below adds a line that stands below the table. It is not part of JSON.
+func (l *List) Below(line string, args ...any) {
 	if l.tab != nil {
 		fmt.Fprintf(l.tab, line+"\n", args...)
 	}
 }
 
-// end completes the output after err, and returns err with an error of the output.
-func (l *list) end(err error) error {
-	if err == nil && l.rows == 0 && l.none != "" {
+// End completes the output after err, and returns err with an error of the output.
+func (l *List) End(err error) error {
+	if err == nil && l.Rows == 0 && l.none != "" {
 		fmt.Fprintln(l.notes, l.none)
 	}
-	if l.tab == nil || l.rows == 0 {
+	if l.tab == nil || l.Rows == 0 {
 		return err
 	}
 	return errors.Join(err, l.tab.Flush())
 }
 
-// reportOutput adds --json to cmd, and returns a function that prints one object: as JSON, or by text.
-func reportOutput(cmd *cobra.Command) func(object any, text func(io.Writer) error) error {
+// ReportOutput adds --json to cmd, and returns a function that prints one object: as JSON, or by text.
+func ReportOutput(cmd *cobra.Command) func(object any, text func(io.Writer) error) error {
 	asJSON := cmd.Flags().Bool("json", false, "")
 	return func(object any, text func(io.Writer) error) error {
 		if *asJSON {
-			return jsonLines(cmd.OutOrStdout()).Encode(object)
+			return JSONLines(cmd.OutOrStdout()).Encode(object)
 		}
 		return text(cmd.OutOrStdout())
 	}
 }
 
-// lineWriter prints one object: as JSON, or as a line.
-type lineWriter func(object any, line string, args ...any) error
+// LineWriter prints one object: as JSON, or as a line.
+type LineWriter func(object any, line string, args ...any) error
 
-// lineOutput adds --json to cmd, and returns what prints the object.
-func lineOutput(cmd *cobra.Command) lineWriter {
-	output := reportOutput(cmd)
+// LineOutput adds --json to cmd, and returns what prints the object.
+func LineOutput(cmd *cobra.Command) LineWriter {
+	output := ReportOutput(cmd)
 	return func(object any, line string, args ...any) error {
 		return output(object, func(w io.Writer) error {
 			_, err := fmt.Fprintf(w, line+"\n", args...)
@@ -102,14 +102,14 @@ func lineOutput(cmd *cobra.Command) lineWriter {
 	}
 }
 
-func jsonLines(w io.Writer) *json.Encoder {
+func JSONLines(w io.Writer) *json.Encoder {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	return e
 }
 
-// camel is the name of a member of a JSON object for a title of words: "content type" is contentType.
-func camel(title string) string {
+// Camel is the name of a member of a JSON object for a title of words: "content type" is contentType.
+func Camel(title string) string {
 	words := strings.Fields(title)
 	for i, w := range words {
 		if i == 0 {
@@ -121,9 +121,9 @@ func camel(title string) string {
 	return strings.Join(words, "")
 }
 
-// confirmation adds --yes to cmd, and returns a function that asks whether to go on. Where no person can be asked, it
+// Confirmation adds --yes to cmd, and returns a function that asks whether to go on. Where no person can be asked, it
 // wants --yes.
-func confirmation(cmd *cobra.Command) func(question string) error {
+func Confirmation(cmd *cobra.Command) func(question string) error {
 	yes := cmd.Flags().BoolP("yes", "y", false, "do it without a question")
 	return func(question string) error {
 		if *yes {
@@ -131,7 +131,7 @@ func confirmation(cmd *cobra.Command) func(question string) error {
 		}
 		in, ok := cmd.InOrStdin().(*os.File)
 		if !ok || !isatty.IsTerminal(in.Fd()) {
-			return usageError{fmt.Errorf("%s Give --yes, since there is no terminal to ask at", question)}
+			return Usagef("%s Give --yes, since there is no terminal to ask at", question)
 		}
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s [y/N] ", question)
 		answer, err := bufio.NewReader(in).ReadString('\n')
@@ -142,11 +142,14 @@ func confirmation(cmd *cobra.Command) func(question string) error {
 	}
 }
 
-// inStyle is a value whose JSON has names of members that begin with a small letter, and no times that are not known.
-type inStyle struct{ value any }
+// InStyle returns a value whose JSON has names of members that begin with a small letter, and no times that are not
+// known.
+func InStyle(value any) json.Marshaler { return styledJSON{value} }
+
+type styledJSON struct{ value any }
 
 // MarshalJSON implements json.Marshaler.
-func (s inStyle) MarshalJSON() ([]byte, error) {
+func (s styledJSON) MarshalJSON() ([]byte, error) {
 	text, err := json.Marshal(s.value)
 	if err != nil {
 		return nil, err
@@ -187,8 +190,8 @@ func smallFirst(name string) string {
 	return strings.ToLower(name[:1]) + name[1:]
 }
 
-// formatFlag adds -o to a verb that has --json: "table" or "json".
-func formatFlag(cmd *cobra.Command) {
+// FormatFlag adds -o to a verb that has --json: "table" or "json".
+func FormatFlag(cmd *cobra.Command) {
 	asJSON := cmd.LocalFlags().Lookup("json")
 	if asJSON == nil || asJSON.Value.Type() != "bool" || cmd.Flags().ShorthandLookup("o") != nil ||
 		cmd.Flags().Lookup("output") != nil {
@@ -196,7 +199,7 @@ func formatFlag(cmd *cobra.Command) {
 	}
 	asJSON.Usage = strings.TrimSuffix("the same as -o json: an object a line; "+asJSON.Usage, "; ")
 	format := cmd.Flags().StringP("output", "o", "table", "`form`: table or json")
-	offerValues(cmd, "output", "table", "json")
+	OfferValues(cmd, "output", "table", "json")
 	before := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
 		switch *format {
@@ -206,11 +209,19 @@ func formatFlag(cmd *cobra.Command) {
 			}
 		case "table":
 		default:
-			return usageError{fmt.Errorf("-o is %q, not table or json", *format)}
+			return Usagef("-o is %q, not table or json", *format)
 		}
 		if before != nil {
 			return before(cmd, args)
 		}
 		return nil
+	}
+}
+
+// OfferValues makes shells offer the values of a flag of cmd. It panics if cmd has no such flag.
+func OfferValues(cmd *cobra.Command, flag string, values ...string) {
+	if err := cmd.RegisterFlagCompletionFunc(flag,
+		cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err)
 	}
 }

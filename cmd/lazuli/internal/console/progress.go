@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"fmt"
@@ -16,9 +16,9 @@ const (
 	meterEvery = 500 * time.Millisecond
 )
 
-// meter shows the progress of work that takes more than two seconds, with its rate and the time left, in one line of a
+// Meter shows the progress of work that takes more than two seconds, with its rate and the time left, in one line of a
 // terminal. Its methods are safe for concurrent use. A nil meter shows nothing.
-type meter struct {
+type Meter struct {
 	out io.Writer
 	now func() time.Time
 
@@ -30,17 +30,17 @@ type meter struct {
 	width int // of the line that is shown
 }
 
-// newMeter returns a meter on the command's standard error, nil unless that is a terminal. unit formats an amount; nil
+// NewMeter returns a meter on the command's standard error, nil unless that is a terminal. unit formats an amount; nil
 // shows none, only the share and the time left.
-func newMeter(cmd *cobra.Command, what string, unit func(float64) string) *meter {
-	if !screen(cmd.ErrOrStderr()) {
+func NewMeter(cmd *cobra.Command, what string, unit func(float64) string) *Meter {
+	if !Screen(cmd.ErrOrStderr()) {
 		return nil
 	}
-	return &meter{out: cmd.ErrOrStderr(), what: what, unit: unit, now: time.Now, began: time.Now()}
+	return &Meter{out: cmd.ErrOrStderr(), what: what, unit: unit, now: time.Now, began: time.Now()}
 }
 
-// begin begins another part of the work, unless it is the one that is under way.
-func (m *meter) begin(what string) {
+// Begin begins another part of the work, unless it is the one that is under way.
+func (m *Meter) Begin(what string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if what != m.what {
@@ -48,8 +48,8 @@ func (m *meter) begin(what string) {
 	}
 }
 
-// at shows that done of total is done; total 0 is not known.
-func (m *meter) at(done, total int64) {
+// At shows that done of total is done; total 0 is not known.
+func (m *Meter) At(done, total int64) {
 	if m == nil {
 		return
 	}
@@ -84,8 +84,8 @@ func (m *meter) at(done, total int64) {
 	m.show(line)
 }
 
-// reader returns a reader of r that shows how much of total was read, of which before was read from other readers.
-func (m *meter) reader(r io.Reader, total, before int64) io.Reader {
+// Reader returns a reader of r that shows how much of total was read, of which before was read from other readers.
+func (m *Meter) Reader(r io.Reader, total, before int64) io.Reader {
 	if m == nil {
 		return r
 	}
@@ -94,19 +94,19 @@ func (m *meter) reader(r io.Reader, total, before int64) io.Reader {
 
 type meteredReader struct {
 	io.Reader
-	m           *meter
+	m           *Meter
 	done, total int64
 }
 
 func (r *meteredReader) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
 	r.done += int64(n)
-	r.m.at(r.done, r.total)
+	r.m.At(r.done, r.total)
 	return n, err
 }
 
-// wait shows the time that passes, for work whose progress is not known, until the returned function is called.
-func (m *meter) wait() (end func()) {
+// Wait shows the time that passes, for work whose progress is not known, until the returned function is called.
+func (m *Meter) Wait() (end func()) {
 	if m == nil {
 		return func() {}
 	}
@@ -118,9 +118,9 @@ func (m *meter) wait() (end func()) {
 		for {
 			select {
 			case <-tick.C:
-				m.at(0, 0)
+				m.At(0, 0)
 			case <-done:
-				m.end()
+				m.End()
 				return
 			}
 		}
@@ -128,32 +128,32 @@ func (m *meter) wait() (end func()) {
 	return func() { close(done); <-ended }
 }
 
-// say shows a text until the next one.
-func (m *meter) say(text string) {
+// Say shows a text until the next one.
+func (m *Meter) Say(text string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.show(text)
 }
 
-// line prints a line above the progress.
-func (m *meter) line(text string) {
-	m.end()
+// Line prints a line above the progress.
+func (m *Meter) Line(text string) {
+	m.End()
 	fmt.Fprintln(m.out, text)
 }
 
-// above is a writer of lines to a terminal that come above the progress, which end removes.
-type above struct {
+// Above is a writer of lines to a terminal that come above the progress, which end removes.
+type Above struct {
 	io.Writer
-	end func()
+	End func()
 }
 
-func (w above) Write(p []byte) (int, error) {
-	w.end()
+func (w Above) Write(p []byte) (int, error) {
+	w.End()
 	return w.Writer.Write(p)
 }
 
-// end removes the progress from the terminal.
-func (m *meter) end() {
+// End removes the progress from the terminal.
+func (m *Meter) End() {
 	if m == nil {
 		return
 	}
@@ -166,13 +166,13 @@ func (m *meter) end() {
 }
 
 // show replaces the line.
-func (m *meter) show(line string) {
+func (m *Meter) show(line string) {
 	fmt.Fprint(m.out, "\r"+line+strings.Repeat(" ", max(m.width-len(line), 0)))
 	m.width = len(line)
 }
 
-// bytesUnit formats a number of bytes.
-func bytesUnit(n float64) string {
+// BytesUnit formats a number of bytes.
+func BytesUnit(n float64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	i := 0
 	for n >= 1024 && i < len(units)-1 {
@@ -184,5 +184,5 @@ func bytesUnit(n float64) string {
 	return fmt.Sprintf("%.1f %s", n, units[i])
 }
 
-// countUnit formats a number of things.
-func countUnit(n float64) string { return fmt.Sprintf("%.0f", n) }
+// CountUnit formats a number of things.
+func CountUnit(n float64) string { return fmt.Sprintf("%.0f", n) }

@@ -1,0 +1,29 @@
+package console
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// OneLine makes a body fit for a line of a table: control characters are escaped, and its end is left out if it is
+// long.
+func OneLine(body string) string {
+	quoted := fmt.Sprintf("%q", body)
+	text := []rune(strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`))
+	if len(text) > 200 {
+		return string(text[:199]) + "…"
+	}
+	return string(text)
+}
+
+// Counted is a number with its noun: "1 message", "2 messages".
+func Counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// ClockText is a time as tables have it.
+func ClockText(t time.Time) string { return t.UTC().Format(time.RFC3339) }
