@@ -150,10 +150,10 @@ var libraries = map[string][]string{
 	"github.com/microsoft/durabletask-go": {"workers/durable", "workers/durable/sidecar", "workers/durabletask"},
 	"github.com/spf13/cobra": {"cmd/lazuli", "cmd/lazuli/internal/console", "cmd/lazuli-lab",
 		"cmd/internal/bench"},
-	"github.com/go-jose/go-jose/v4":       {"tables"}, // key wrapping for client-side encryption
-	"github.com/goccy/go-yaml":            {"server/config", "server/seed"},
-	"github.com/blevesearch/bleve/v2":     {"workers/roles/searchindex"},
-	"github.com/hanwen/go-fuse/v2":        {"internal/test/fusedisk"},
+	"github.com/go-jose/go-jose/v4":   {"tables"}, // key wrapping for client-side encryption
+	"github.com/goccy/go-yaml":        {"server/config", "server/seed"},
+	"github.com/blevesearch/bleve/v2": {"workers/roles/searchindex"},
+	"github.com/hanwen/go-fuse/v2":    {"internal/test/fusedisk"},
 }
 
 // testLibraries must not be linked into the binary.
