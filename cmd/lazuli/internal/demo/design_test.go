@@ -112,8 +112,7 @@ func TestWrongDesignWorkersAreCaught(t *testing.T) {
 			t.Parallel()
 			d := &Designs[slices.IndexFunc(Designs, func(d Design) bool { return d.Name == c.design })]
 			config := Config{ConnectionString: a.ConnectionString, Worker: variantWorker(c.variant),
-				Points: []string{d.Name + "/" + c.point}, Records: 36, Seed: 1, Patience: patience, stuckAfter: stuckAfter,
-				plain: true}
+				Points: []string{d.Name + "/" + c.point}, Records: 36, Seed: 1, Patience: patience, plain: true}
 			if _, err := d.Demonstrate(t.Context(), config); !errors.Is(err, ErrInvariant) ||
 				!strings.Contains(fmt.Sprint(err), c.want) {
 				t.Fatalf("got %v, want %v saying %q", err, ErrInvariant, c.want)
