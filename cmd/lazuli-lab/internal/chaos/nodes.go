@@ -229,6 +229,7 @@ func (r *nodesRun) faults(ctx context.Context) error {
 		}
 		length := r.MaxFault/10 + time.Duration(r.rnd.Int64N(int64(r.MaxFault*9/10)))
 		before := r.queue.acknowledged()
+		r.gaps()
 		if err := r.fault(ctx, kind, at, length); err != nil {
 			return err
 		}
@@ -238,11 +239,18 @@ func (r *nodesRun) faults(ctx context.Context) error {
 		}
 		r.report.Faults[kind]++
 		r.report.SlowestRecovery = max(r.report.SlowestRecovery, time.Since(healed))
-		r.say("%s %s for %v: whole again after %v, %d requests acknowledged meanwhile", r.nodes[at].Name, kind,
+		r.say("%s %s for %v: whole again after %v, %d requests acknowledged meanwhile, %s", r.nodes[at].Name, kind,
 			length.Round(time.Millisecond),
-			time.Since(healed).Round(time.Millisecond), r.queue.acknowledged()-before)
+			time.Since(healed).Round(time.Millisecond), r.queue.acknowledged()-before, r.gaps())
 	}
 	return nil
+}
+
+// gaps returns the longest times without an acknowledged request since the call before.
+func (r *nodesRun) gaps() string {
+	const of = 100 * time.Millisecond
+	return fmt.Sprintf("longest gaps: queue %v, table %v, blobs %v", r.queue.gapSince().Round(of), r.table.gapSince().Round(of),
+		max(r.blobs.gapSince(), r.hist.gapSince()).Round(of))
 }
 
 // whole waits until all nodes are ready.

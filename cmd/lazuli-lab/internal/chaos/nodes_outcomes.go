@@ -16,8 +16,18 @@ type outcomes struct {
 	unknown  int64      // requests without an answer
 	refused  int64      // requests that were answered 503
 	findings []*Finding
-	when     time.Time // of the last acknowledged request
-	gap      time.Duration
+	when     time.Time     // of the last acknowledged request
+	gap      time.Duration // the longest time between two acknowledged requests
+	recent   time.Duration // the same, since gapSince
+}
+
+// gapSince returns the longest time between two acknowledged requests since the call before.
+func (o *outcomes) gapSince() time.Duration {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	gap := o.recent
+	o.recent = 0
+	return gap
 }
 
 // answered counts a request. It returns true if it was acknowledged.
@@ -29,7 +39,8 @@ func (o *outcomes) answered(err error, count *int64) bool {
 		*count++
 		now := time.Now()
 		if !o.when.IsZero() {
-			o.gap = max(o.gap, now.Sub(o.when))
+			o.recent = max(o.recent, now.Sub(o.when))
+			o.gap = max(o.gap, o.recent)
 		}
 		o.when = now
 		return true

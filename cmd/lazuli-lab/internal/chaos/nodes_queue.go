@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -32,17 +31,13 @@ type sharedQueue struct {
 	queues []*azqueue.QueueClient // by node
 	think  time.Duration          // limit of the pause after a request
 
-	mu       sync.Mutex // guards the rest
+	outcomes
+	// What follows is guarded by outcomes.mu.
 	next     int
 	messages map[string]*sharedMessage
-	findings []*Finding
 	puts     int64 // acknowledged requests
 	gets     int64
 	deletes  int64
-	unknown  int64 // requests without an answer
-	refused  int64 // requests that were answered 503, or 507 by a node whose disk is full
-	last     time.Time
-	gap      time.Duration // the longest time between two acknowledged requests
 }
 
 // sharedMessage holds what is known of a message.
@@ -99,29 +94,6 @@ func (q *sharedQueue) create(ctx context.Context) error {
 		return err == nil, nil
 	})
 	return err
-}
-
-// answered counts a request. It returns true if it was acknowledged.
-func (q *sharedQueue) answered(err error, count *int64) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	switch s := status(err); {
-	case err == nil:
-		*count++
-		now := time.Now()
-		if !q.last.IsZero() {
-			q.gap = max(q.gap, now.Sub(q.last))
-		}
-		q.last = now
-		return true
-	case s == http.StatusServiceUnavailable, s == http.StatusInsufficientStorage:
-		q.refused++
-	case s != 0:
-		q.findings = append(q.findings, &Finding{Kind: Refused, What: err.Error()})
-	default:
-		q.unknown++
-	}
-	return false
 }
 
 func (q *sharedQueue) acknowledged() int64 {
@@ -191,21 +163,18 @@ func (q *sharedQueue) delivered(got *azqueue.DequeuedMessage, asked, came time.T
 	defer q.mu.Unlock()
 	text := *got.MessageText
 	m := q.messages[text]
-	found := func(k Kind, format string, args ...any) {
-		q.findings = append(q.findings, &Finding{Kind: k, What: fmt.Sprintf(format, args...)})
-	}
 	switch {
 	case m == nil:
-		found(Wrong, "%q was never put", text)
+		q.found(Wrong, "%q was never put", text)
 		return
 	case !m.deleted.IsZero() && asked.After(m.deleted):
-		found(Resurrected, "%q was deleted at %v and delivered to a request of %v", text, m.deleted, asked)
+		q.found(Resurrected, "%q was deleted at %v and delivered to a request of %v", text, m.deleted, asked)
 	case len(m.given) > 0 && m.id != *got.MessageID:
-		found(Doubled, "%q was delivered as message %s and as message %s", text, m.id, *got.MessageID)
+		q.found(Doubled, "%q was delivered as message %s and as message %s", text, m.id, *got.MessageID)
 	}
 	d := delivery{*got.DequeueCount, *got.TimeNextVisible, came}
 	if other, conflict := m.conflicts(d); conflict {
-		found(Doubled, "%q was delivered as number %d before %v and hidden until %v, and as number %d before %v and "+
+		q.found(Doubled, "%q was delivered as number %d before %v and hidden until %v, and as number %d before %v and "+
 			"hidden until %v", text,
 			other.count, other.came, other.hidden, d.count, d.came, d.hidden)
 	}
@@ -258,8 +227,7 @@ func (q *sharedQueue) drain(ctx context.Context) {
 		return len(q.missing()) == 0, nil
 	})
 	for _, text := range q.missing() {
-		q.findings = append(q.findings,
-			&Finding{Kind: Lost, What: fmt.Sprintf("%q was acknowledged, and was not there at the end", text)})
+		q.found(Lost, "%q was acknowledged, and was not there at the end", text)
 	}
 }
 
@@ -267,7 +235,6 @@ func (q *sharedQueue) drain(ctx context.Context) {
 func (q *sharedQueue) fill(r *NodesReport) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	r.Puts, r.Gets, r.Deletes, r.Unknown, r.Unavailable = q.puts, q.gets, q.deletes, q.unknown, q.refused
-	r.gap("message", q.gap)
-	r.Findings = append(r.Findings, q.findings...)
+	r.Puts, r.Gets, r.Deletes = q.puts, q.gets, q.deletes
+	q.add(r, "message")
 }
