@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -172,6 +173,40 @@ func TestContentIsOnAMajorityBeforeCommitReturns(t *testing.T) {
 	s.start(1)
 	s.nodes[0].mirror.config.Timeout = time.Minute
 	s.mustWrite(0, p)
+}
+
+// A writer ends when its node loses the majority, before the messages to peers that do not answer expire.
+func TestWriterEndsWithTheMajority(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.stop(1)
+	s.stop(2)
+	conn := check.Must(nats.Connect(s.url))(t)
+	defer conn.Close()
+	received := make(chan *nats.Msg, 100)
+	for _, name := range s.names[1:] {
+		check.Must(conn.ChanSubscribe(putSubject(name), received))(t)
+	}
+	check.OK(t, conn.Flush())
+	m := s.nodes[0].mirror
+	var lost atomic.Bool
+	m.config.Majority, m.config.Timeout = func() bool { return !lost.Load() }, time.Minute
+	check.Eventually(t, func() bool { // a machine that stands still may let them expire first
+		lost.Store(false)
+		ended := make(chan error, 1)
+		go func() {
+			_, err := s.write(0, random(1, 100_000))
+			ended <- err
+		}()
+		<-received
+		lost.Store(true)
+		if err := <-ended; !errors.Is(err, extent.ErrUnavailable) {
+			t.Errorf("a write whose node loses the majority: %v, want ErrUnavailable", err)
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return len(m.tokens) > 0
+	}, "a writer ends with the majority")
 }
 
 // A node that was down receives what it has missed, in the background and on demand, and its copies become complete.

@@ -176,9 +176,13 @@ func (w *writer) Commit() error {
 	}
 }
 
+// majorityPoll is the interval at which a writer that waits checks that this node has a majority.
+const majorityPoll = 100 * time.Millisecond
+
 // await waits until enough peers have everything. It returns false if that does not happen in time, or cannot.
 func (w *writer) await(limit time.Duration) bool {
-	timer := time.NewTimer(limit)
+	end := time.Now().Add(limit)
+	timer := time.NewTimer(min(limit, majorityPoll))
 	defer timer.Stop()
 	for {
 		complete, waiting := w.count()
@@ -191,7 +195,11 @@ func (w *writer) await(limit time.Duration) bool {
 		select {
 		case <-w.changed:
 		case <-timer.C:
-			return false
+			left := time.Until(end)
+			if left <= 0 || w.m.checkMajority() != nil {
+				return false
+			}
+			timer.Reset(min(left, majorityPoll))
 		case <-w.m.life.Done():
 			return false
 		}

@@ -23,6 +23,9 @@ const (
 	tryTimeout = 2 * time.Second
 	// retryPause is the pause before a message is published again after an answer that did not accept it.
 	retryPause = 20 * time.Millisecond
+	// majorityPoll is the interval at which a call that waits checks that this node has a majority: without one, what it
+	// waits for may not come before its time is over, nor before its client gives up.
+	majorityPoll = 100 * time.Millisecond
 	// downTimeout replaces Config.Timeout while the log is known to be unavailable.
 	downTimeout = time.Second
 	// partsInFlight is the number of parts that are published at a time.
@@ -134,8 +137,13 @@ func (l *Log) finish(deadline time.Time, a *appending, h header, payload []byte,
 			return err
 		default:
 		}
+		if err != nil {
+			if lost := l.checkMajority(); lost != nil {
+				return l.undecided(a, sent, lost)
+			}
+		}
 		if left := time.Until(deadline); left <= 0 || l.life.Err() != nil {
-			return l.undecided(a, sent)
+			return l.undecided(a, sent, nil)
 		} else {
 			pause = min(pause, left)
 		}
@@ -165,7 +173,8 @@ func (l *Log) publishRecord(deadline time.Time, a *appending, data []byte,
 	if err := l.config.Conn.PublishMsg(m); err != nil {
 		return 0, err
 	}
-	wait := time.NewTimer(min(tryTimeout, time.Until(deadline)))
+	end := time.Now().Add(min(tryTimeout, time.Until(deadline)))
+	wait := time.NewTimer(min(majorityPoll, time.Until(end)))
 	defer wait.Stop()
 	for {
 		select {
@@ -175,7 +184,11 @@ func (l *Log) publishRecord(deadline time.Time, a *appending, data []byte,
 		case <-l.life.Done():
 			return 0, ErrClosed
 		case <-wait.C:
-			return 0, nats.ErrTimeout
+			left := time.Until(end)
+			if left <= 0 || l.checkMajority() != nil {
+				return 0, nats.ErrTimeout
+			}
+			wait.Reset(min(majorityPoll, left))
 		case reply := <-l.acks:
 			switch {
 			case reply.Subject != m.Reply: // of an earlier attempt
@@ -188,15 +201,20 @@ func (l *Log) publishRecord(deadline time.Time, a *appending, data []byte,
 	}
 }
 
-// undecided returns the error of an append whose time is over.
-func (l *Log) undecided(a *appending, sent bool) error {
+// undecided returns the error of an append that is given up, for a reason if its time is not over.
+func (l *Log) undecided(a *appending, sent bool, reason error) error {
 	select {
 	case err := <-a.done:
 		return err
 	default:
 	}
-	if sent {
+	switch {
+	case sent && reason != nil:
+		return fmt.Errorf("%w: %w", ErrUnknown, reason)
+	case sent:
 		return ErrUnknown
+	case reason != nil:
+		return reason
 	}
 	return ErrUnavailable
 }
@@ -228,6 +246,9 @@ func (l *Log) publishPart(ctx context.Context, data []byte) error {
 		if r.err == nil {
 			l.offer(r.seq, data)
 			return nil
+		}
+		if err := l.checkMajority(); err != nil {
+			return err
 		}
 		select {
 		case <-ctx.Done():

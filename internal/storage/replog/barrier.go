@@ -187,6 +187,8 @@ func (l *Log) tryPass() error {
 	}()
 	answer := l.publish(ctx, kindMark, data, nil, false)
 	var retry <-chan time.Time
+	poll := time.NewTicker(majorityPoll)
+	defer poll.Stop()
 	for {
 		select {
 		case <-m.done:
@@ -203,6 +205,10 @@ func (l *Log) tryPass() error {
 			l.wakeUp()
 		case <-retry:
 			answer, retry = l.publish(ctx, kindMark, data, nil, false), nil
+		case <-poll.C:
+			if err := l.checkMajority(); err != nil {
+				return err
+			}
 		case <-ctx.Done():
 			if l.life.Err() != nil {
 				return ErrClosed

@@ -8,12 +8,14 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/natscluster"
 )
 
@@ -366,6 +368,45 @@ func TestCloseReleasesCalls(t *testing.T) {
 	}
 	if err := a.Append(0, nil, nil); !errors.Is(err, ErrClosed) {
 		t.Errorf("append: %v, want ErrClosed", err)
+	}
+}
+
+// A call that waits ends when this node loses its majority, whether messages have no receiver or no answer.
+func TestCallsEndWithTheMajority(t *testing.T) {
+	t.Parallel()
+	for _, silent := range []bool{false, true} {
+		conn := single(t)
+		var lost atomic.Bool
+		asked := make(chan struct{}, 1000)
+		a := openWith(t, Config{Conn: conn, Timeout: time.Hour, Majority: func() bool {
+			select {
+			case asked <- struct{}{}:
+			default:
+			}
+			return !lost.Load()
+		}}, Position{})
+		check.OK(t, a.js.DeleteStream(t.Context(), a.stream))
+		if silent { // as a leader that is cut off
+			check.Must(conn.Subscribe("lazuli.log.test.*", func(*nats.Msg) {}))(t)
+			check.OK(t, conn.Flush())
+		}
+		ended := make(chan error, 2)
+		go func() { ended <- a.Append(0, []byte("a"), nil) }()
+		go func() { ended <- a.Barrier() }()
+		for range 2 { // before they wait
+			<-asked
+		}
+		lost.Store(true)
+		for range 2 {
+			select {
+			case err := <-ended:
+				if !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrUnknown) {
+					t.Errorf("silent %t: %v, want ErrUnavailable or ErrUnknown", silent, err)
+				}
+			case <-time.After(patience):
+				t.Fatalf("silent %t: a call waits for a majority that was lost", silent)
+			}
+		}
 	}
 }
 

@@ -249,8 +249,8 @@ func (r *nodesRun) faults(ctx context.Context) error {
 // gaps returns the longest times without an acknowledged request since the call before.
 func (r *nodesRun) gaps() string {
 	const of = 100 * time.Millisecond
-	return fmt.Sprintf("longest gaps: queue %v, table %v, blobs %v", r.queue.gapSince().Round(of), r.table.gapSince().Round(of),
-		max(r.blobs.gapSince(), r.hist.gapSince()).Round(of))
+	return fmt.Sprintf("longest gaps: queue %v, table %v, blobs %v", r.queue.gapSince().Round(of),
+		r.table.gapSince().Round(of), max(r.blobs.gapSince(), r.hist.gapSince()).Round(of))
 }
 
 // whole waits until all nodes are ready.
