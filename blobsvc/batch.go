@@ -131,7 +131,7 @@ func (s *Service) mayBatch(c *call, hr *http.Request) error {
 // serveSub serves one request and writes its answer to out.
 func (s *Service) serveSub(c *call, hr *http.Request, out *bytes.Buffer) {
 	w := subAnswer{header: http.Header{}}
-	s.handler.ServeHTTP(&w, hr.WithContext(context.WithValue(c.HTTP.Context(), endpoint.BatchVersion{}, c.Request)))
+	s.front.ServeHTTP(&w, hr.WithContext(context.WithValue(c.HTTP.Context(), endpoint.BatchVersion{}, c.Request)))
 	reason := http.StatusText(w.status)
 	if w.phrase != "" && w.status >= 300 {
 		reason = w.phrase

@@ -117,12 +117,6 @@ func (s *Service) setBlobTier(c *call) error {
 	return c.Status(http.StatusOK)
 }
 
-// highPriority reads x-ms-rehydrate-priority. It reports whether a blob is to leave the archive with high priority.
-func highPriority(c *call) (bool, error) {
-	priority, err := c.Word("X-Ms-Rehydrate-Priority", "High", "Standard")
-	return priority == "High", err
-}
-
 const (
 	untilHeader = "x-ms-immutability-policy-until-date"
 	modeHeader  = "x-ms-immutability-policy-mode"

@@ -3,11 +3,13 @@ package blobsvc
 import (
 	"encoding/base64"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
 
 	"github.com/google/uuid"
+	"github.com/minio/crc64nvme"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
@@ -36,8 +38,8 @@ func (s *Service) copyBlob(c *call) error {
 	if err != nil {
 		return err
 	}
-	if src.remote != nil {
-		return s.beginCopy(c, &src)
+	if err := src.refuseToken(); err != nil {
+		return err
 	}
 	b, w, err := s.newBlob(c, state.BlockBlob, false)
 	if err != nil {
@@ -47,17 +49,20 @@ func (s *Service) copyBlob(c *call) error {
 	if err != nil {
 		return err
 	}
-	cp.RehydrateHigh = high
-	src.local.Archived = true
-	result, err := s.state.Copies.Copy(&w, &b, &src.local, cp)
-	if errors.Is(err, state.ErrOtherEncryption) {
-		src.local.Archived = false // its bytes have to be read
-		return targetError(c, s.copyBytes(c, &src, &w, &b, cp, maxBlockBlob, endpoint.CopyError))
+	status := state.CopySuccess
+	if src.remote != nil {
+		status, err = state.CopyPending, s.prepareJob(c, &src, &w, &b, cp)
+	} else {
+		cp.Source, cp.RehydrateHigh, src.local.Archived = &src.local, high, true
+	}
+	var result state.CopyResult
+	if err == nil {
+		result, err = s.state.Copies.Put(&w, &b, cp)
 	}
 	if err != nil {
 		return endpoint.CopyError(targetError(c, err))
 	}
-	return answerCopy(c, &result.Result, cp, copySums{})
+	return s.answerCopy(c, &result.Result, cp, status)
 }
 
 // copyBlobFromURL: https://learn.microsoft.com/rest/api/storageservices/copy-blob-from-url
@@ -88,18 +93,28 @@ func (s *Service) copyBlobFromURL(c *call) error {
 	if cp.Tags, err = copyTags(c, &src, &b); err != nil {
 		return err
 	}
+	var result state.CopyResult
+	var crc string
 	if src.remote != nil {
-		return s.copyBytes(c, &src, &w, &b, cp, state.MaxSyncCopy, func(err error) error { return err })
-	}
-	result, crc, err := s.copySummed(c, &src, &w, &b, cp)
-	if errors.Is(err, state.ErrOtherEncryption) {
-		cp.Of = 0
-		return s.copyBytes(c, &src, &w, &b, cp, state.MaxSyncCopy, syncCopyError)
+		result, crc, err = s.copyBytes(c, &src, &w, &b, cp)
+	} else {
+		result, crc, err = s.copyReference(c, &src, &w, &b, cp)
+		err = syncCopyError(err)
 	}
 	if err != nil {
-		return syncCopyError(err)
+		return err
 	}
-	return answerCopy(c, &result.Result, cp, chooseSums(c, result.MD5, crc))
+	byMD5, byCRC := copySums(c)
+	if byMD5 && result.MD5 != "" {
+		c.Set("Content-MD5", base64.StdEncoding.EncodeToString([]byte(result.MD5)))
+	}
+	if byCRC && crc != "" {
+		c.Set("x-ms-content-crc64", crc)
+	}
+	if c.EffectiveVersion() >= endpoint.V20211202 { // recorded there, and absent up to 2019-12-12
+		c.Set("x-ms-request-server-encrypted", "true")
+	}
+	return s.answerCopy(c, &result.Result, cp, state.CopySuccess)
 }
 
 // x-ms-copy-source-tag-option, and its value with which a copy takes over the source's tags.
@@ -123,124 +138,62 @@ func copyTags(c *call, src *copySource, b *state.Blob) (bool, error) {
 	return true, c.HoldsTags()
 }
 
-// answerCopy answers a copy that is complete. sums are the checksums of its content.
-func answerCopy(c *call, r *state.Result, cp *state.Copy, sums copySums) error {
-	if sums.md5 != "" {
-		c.Set("Content-MD5", base64.StdEncoding.EncodeToString([]byte(sums.md5)))
-	}
-	if sums.crc != "" {
-		c.Set("x-ms-content-crc64", sums.crc)
-	}
-	if cp.Sync && c.EffectiveVersion() >= endpoint.V20211202 { // recorded there, and absent up to 2019-12-12
-		c.Set("x-ms-request-server-encrypted", "true")
-	}
-	return answerStarted(c, r, cp, state.CopySuccess)
-}
-
-// maxBlockBlob is the size in bytes of the largest block blob.
-const maxBlockBlob = state.MaxCommittedBlocks * 4000 * endpoint.MiB
-
-// copyBytes copies a source's bytes, at most limit, into a block blob before it answers: those of a source outside this
-// process, or of a blob that is encrypted in another way, whose list of blocks the copy has as well. asError maps
-// errors of the source.
-func (s *Service) copyBytes(c *call, src *copySource, w *state.Write, b *state.Blob, cp *state.Copy, limit int64,
-	asError func(error) error) error {
+// copyBytes copies the bytes of a source outside this process into a block blob.
+func (s *Service) copyBytes(c *call, src *copySource, w *state.Write, b *state.Blob,
+	cp *state.Copy) (result state.CopyResult, crc string, err error) {
 	if err := s.state.Blobs.CheckPut(w); err != nil {
-		return err
+		return result, "", err
 	}
-	f, err := s.fetch(c, src, w, limit, fetchBlocks)
+	f, err := s.fetch(c, src, w, state.MaxSyncCopy, fetchCopy)
 	if errors.Is(err, wire.ErrRequestBodyTooLarge) {
-		return state.ErrSourceTooLarge
+		return result, "", state.ErrSourceTooLarge
 	}
 	if err != nil {
-		return asError(err)
+		return result, "", err
 	}
 	defer f.up.Close()
-	switch {
-	case f.from.Kind == state.BlockBlob:
-	case cp.Sync:
-		return state.ErrSyncSourceType
-	default:
-		return state.ErrSourceType
+	if f.from.Kind != state.BlockBlob {
+		return result, "", state.ErrSyncSourceType
 	}
 	b.Adopt(&f.from)
-	if src.remote != nil {
-		b.Headers.MD5 = string(f.up.MD5)
-	}
-	if cp.Tags {
-		b.Tags = f.from.Tags
-	}
-	result, err := s.state.Copies.Put(w, b, f.up, f.blocks, cp)
-	if err != nil {
-		return err
-	}
-	if !cp.Sync {
-		return answerCopy(c, &result, cp, copySums{})
-	}
-	return answerCopy(c, &result, cp, chooseSums(c, string(f.up.MD5), endpoint.FormatCRC(f.up.CRC64)))
+	b.Headers.MD5, cp.Upload = string(f.up.MD5), f.up
+	result, err = s.state.Copies.Put(w, b, cp)
+	return result, endpoint.FormatCRC(f.up.CRC64), err
 }
 
-// noSourceToken refuses a token for the source of a pending copy, which would have to be stored for as long as the copy
+// refuseToken refuses a token for the source of a pending copy, which would have to be stored for as long as the copy
 // takes.
-func (src *copySource) noSourceToken() error {
-	if src.remote.Token != "" {
+func (src *copySource) refuseToken() error {
+	if src.remote != nil && src.remote.Token != "" {
 		return wire.ErrUnsupportedHeader.With("HeaderName", "x-ms-copy-source-authorization")
 	}
 	return nil
 }
 
-// describe asks a source outside this process for its properties.
-func (s *Service) describe(c *call, src *copySource) (of state.Blob, etag string, err error) {
-	body, err := s.sources.Get(c.HTTP.Context(), src.remote, state.WholeBlob, "")
-	if err != nil {
-		return of, "", endpoint.CopyError(err)
-	}
-	_ = body.Close()
-	return body.Blob, body.ETag, nil
-}
-
-// beginCopy is Copy Blob with a source outside this process.
-func (s *Service) beginCopy(c *call, src *copySource) error {
-	if err := src.noSourceToken(); err != nil {
+// prepareJob gives a copy of a source outside this process the job that fetches its content, and b the source's
+// properties.
+func (s *Service) prepareJob(c *call, src *copySource, w *state.Write, b *state.Blob, cp *state.Copy) error {
+	if err := s.state.Blobs.CheckPut(w); err != nil {
 		return err
 	}
-	b, w, err := s.newBlob(c, state.BlockBlob, false)
+	of, err := s.describe(c, src)
 	if err != nil {
 		return err
 	}
-	if err := s.state.Blobs.CheckPut(&w); err != nil {
-		return targetError(c, err)
-	}
-	of, etag, err := s.describe(c, src)
-	if err != nil {
-		return err
-	}
-	if of.Kind == state.PageBlob && of.Length%state.PageSize != 0 {
+	if of.Blob.Kind == state.PageBlob && of.Blob.Length%state.PageSize != 0 {
 		return state.ErrSourceType
 	}
-	b.Adopt(&of)
-	cp, err := newCopy(c, src)
-	if err != nil {
-		return err
-	}
-	job := state.CopyJob{URL: src.url, Intent: src.remote.Intent, ETag: etag}
-	result, err := s.state.Copies.Begin(&w, &b, cp, of.Length, &job)
-	if err != nil {
-		return targetError(c, err)
-	}
-	return s.answerPending(c, &result, &job)
+	b.Adopt(&of.Blob)
+	cp.Job = &state.CopyJob{URL: src.url, Intent: src.remote.Intent, ETag: of.ETag}
+	return nil
 }
 
-// answerPending starts a copy in the background, and answers.
-func (s *Service) answerPending(c *call, r *state.Result, job *state.CopyJob) error {
-	if !s.state.Membership.Replicated() { // in a cluster, the node that does the background work continues all copies
-		s.copies.Start(job)
+// answerCopy answers a copy with its status, and starts its job if it has one.
+func (s *Service) answerCopy(c *call, r *state.Result, cp *state.Copy, status string) error {
+	// in a cluster, the node that does the background work continues all copies
+	if cp.Job != nil && !s.state.Membership.Replicated() {
+		s.copies.Start(cp.Job)
 	}
-	return answerStarted(c, r, &state.Copy{ID: job.ID}, state.CopyPending)
-}
-
-// answerStarted answers a copy with its status.
-func answerStarted(c *call, r *state.Result, cp *state.Copy, status string) error {
 	sendResult(c, r)
 	c.SendEncryption(r.Encryption)
 	c.Set("x-ms-copy-id", cp.ID)
@@ -284,44 +237,43 @@ func (s *Service) incrementalCopy(c *call) error {
 	if err != nil {
 		return err
 	}
+	var result state.Result
 	if src.remote != nil {
-		return s.beginIncremental(c, &src, &w, cp)
+		result, err = s.beginIncremental(c, &src, &w, cp)
+	} else {
+		result, err = s.state.Copies.CopyIncremental(&w, &src.local, cp)
 	}
-	result, err := s.state.Copies.CopyIncremental(&w, &src.local, cp)
 	if err != nil {
 		return endpoint.CopyError(err)
 	}
-	return answerStarted(c, &result, cp, state.CopyPending)
+	return s.answerCopy(c, &result, cp, state.CopyPending)
 }
 
 // beginIncremental is Incremental Copy Blob with a source outside this process.
-func (s *Service) beginIncremental(c *call, src *copySource, w *state.Write, cp *state.Copy) error {
-	if err := src.noSourceToken(); err != nil {
-		return err
+func (s *Service) beginIncremental(c *call, src *copySource, w *state.Write, cp *state.Copy) (r state.Result,
+	err error) {
+	if err := src.refuseToken(); err != nil {
+		return r, err
 	}
 	if err := c.NoKeys(); err != nil {
-		return err
+		return r, err
 	}
 	source, snapshot, err := remoteSnapshot(src.url)
 	if err != nil {
-		return err
+		return r, err
 	}
 	if err := s.state.Copies.CheckIncremental(w, source, snapshot); err != nil { // before the source is asked
-		return err
+		return r, err
 	}
-	of, etag, err := s.describe(c, src)
+	of, err := s.describe(c, src)
 	if err != nil {
-		return err
+		return r, err
 	}
-	if of.Kind != state.PageBlob || of.Length%state.PageSize != 0 {
-		return state.ErrSourceType
+	if of.Blob.Kind != state.PageBlob || of.Blob.Length%state.PageSize != 0 {
+		return r, state.ErrSourceType
 	}
-	job := state.CopyJob{URL: src.url, Intent: src.remote.Intent, ETag: etag, Snapshot: snapshot}
-	result, err := s.state.Copies.BeginIncremental(w, &of, source, cp, &job)
-	if err != nil {
-		return err
-	}
-	return s.answerPending(c, &result, &job)
+	cp.Job = &state.CopyJob{URL: src.url, Intent: src.remote.Intent, ETag: of.ETag, Snapshot: snapshot}
+	return s.state.Copies.BeginIncremental(w, &of.Blob, source, cp)
 }
 
 // remoteSnapshot splits a source's address into the blob's, by which the destination recognises it whatever signs the
@@ -340,4 +292,69 @@ func remoteSnapshot(address string) (source string, snapshot ticks.Ticks, err er
 		return "", 0, wire.InvalidHeader("x-ms-copy-source", address)
 	}
 	return u.Scheme + "://" + u.Host + u.EscapedPath(), snapshot, nil
+}
+
+// targetError returns the error of Copy Blob for its destination: up to 2023-11-03 a condition that does not hold has a
+// code of its own, unless it is one on tags. Recordings have it up to 2021-12-02, the tests of the SDK for Go up to
+// 2023-11-03; from 2024-08-04 on these want ConditionNotMet.
+func targetError(c *call, err error) error {
+	var src *state.SourceError
+	switch {
+	case !errors.Is(err, state.ErrConditionNotMet), errors.As(err, &src):
+		return err
+	case errors.Is(err, state.ErrTagCondition), c.EffectiveVersion() >= endpoint.V20240804:
+		return wire.ErrConditionNotMet
+	}
+	return errTargetConditionNotMet
+}
+
+// errTargetConditionNotMet: a conditional header of the destination of Copy Blob does not hold.
+var errTargetConditionNotMet = endpoint.Fail(http.StatusPreconditionFailed, "TargetConditionNotMet",
+	"The target condition specified using HTTP conditional header(s) is not met.")
+
+// copySums reports which checksums Copy Blob From URL answers with, if they are known: from version 2019-02-02 on the
+// CRC64, unless the client named the MD5; both from version 2026-10-06 on in that case.
+func copySums(c *call) (md5, crc bool) {
+	v, named := c.EffectiveVersion(), c.HasHeader("X-Ms-Source-Content-Md5")
+	md5 = named || v < endpoint.V20190202
+	return md5, !md5 || named && v >= endpoint.V20261006
+}
+
+// copyReference copies a source of this process, to whose bytes the copy refers, and returns the CRC64 of the content
+// where the answer has it: the source is read for it alone. A source that changes in the meantime is read again.
+func (s *Service) copyReference(c *call, src *copySource, w *state.Write, b *state.Blob,
+	cp *state.Copy) (result state.CopyResult, crc string, err error) {
+	cp.Source = &src.local
+	for range maxSourceChanges {
+		if _, byCRC := copySums(c); byCRC {
+			if crc, cp.Of, err = s.sourceCRC(c, src); err != nil {
+				return result, "", err
+			}
+		}
+		result, err = s.state.Copies.Put(w, b, cp)
+		if !errors.Is(err, state.ErrSourceChanged) {
+			return result, crc, err
+		}
+	}
+	return result, "", wire.ErrServerBusy
+}
+
+// maxSourceChanges is the number of times that Copy Blob From URL reads a source that changes while it is read.
+const maxSourceChanges = 5
+
+// sourceCRC returns the CRC64 of a source of this process, and which state of it was read.
+func (s *Service) sourceCRC(c *call, src *copySource) (crc string, of ticks.Ticks, err error) {
+	body, err := s.openSource(c, src, state.WholeBlob)
+	if err != nil {
+		return "", 0, err
+	}
+	defer func() { _ = body.Close() }()
+	if body.Blob.Length > state.MaxSyncCopy {
+		return "", body.Blob.Changed, nil // which is refused
+	}
+	sum := crc64nvme.New()
+	if _, err := io.Copy(sum, io.LimitReader(body, body.Length)); err != nil {
+		return "", 0, err
+	}
+	return endpoint.FormatCRC(sum.Sum64()), body.Blob.Changed, nil
 }

@@ -2,20 +2,17 @@ package blobsvc
 
 import (
 	"errors"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
-
-	"github.com/minio/crc64nvme"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/copysource"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/exposure"
-	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // copySource is the blob that x-ms-copy-source names.
@@ -65,8 +62,8 @@ func (s *Service) copySource(c *call) (src copySource, err error) {
 			return src, err
 		}
 	}
-	r := s.inner(c, u, token)
-	if r == nil {
+	at, level, err := s.inside(c, u, token)
+	if at == nil {
 		src.remote = &copysource.Source{URL: text, Token: token, Intent: intent, If: state.Conditions(conditions)}
 		if tags != nil {
 			return src, wire.ErrNotImplemented.WithMessage(
@@ -77,40 +74,38 @@ func (s *Service) copySource(c *call) (src copySource, err error) {
 		}
 		return src, nil
 	}
-	at, level, err := s.resolve(r)
 	if err != nil || level != endpoint.OnBlob {
 		return src, invalid
 	}
-	src.local = state.Source{Ref: at.Ref(), If: state.Preconditions{Conditions: state.Conditions(conditions), Tags: tags},
-		Key: c.SourceKey}
-	if src.local.At, err = at.Address(); err != nil {
+	address, err := at.Address()
+	if err != nil {
 		return src, err
 	}
-	return src, s.mayCopy(c, at, tags != nil || c.Header(sourceTagOption) == copyTagOption)
+	err = s.mayCopy(c, at, tags != nil || c.Header(sourceTagOption) == copyTagOption)
+	src.local = state.Source{Ref: at.Ref(), If: state.Preconditions{Conditions: state.Conditions(conditions), Tags: tags},
+		Key: c.SourceKey}
+	src.local.At = address
+	return src, err
 }
 
-// inner is the request that would read a source, if it is one to this process; nil otherwise.
-func (s *Service) inner(c *call, u *url.URL, token string) *wire.Request {
+// inside resolves the request that would read a source, if it is one to this process; at is nil otherwise.
+func (s *Service) inside(c *call, u *url.URL, token string) (at *call, level frontend.Level, err error) {
 	if !sameHost(u, c) {
-		return nil
+		return nil, level, nil
 	}
-	hr := &http.Request{Method: http.MethodGet, URL: u, Host: u.Host, RequestURI: u.RequestURI(), Header: http.Header{},
-		RemoteAddr: c.HTTP.RemoteAddr}
+	hr := &http.Request{Method: http.MethodGet, URL: u, Host: u.Host, RequestURI: u.RequestURI(), Header: http.Header{}}
 	// the credential in the address was sent over the caller's connection, so it is not safer than that
 	if u.Scheme == "https" {
 		hr.TLS = c.HTTP.TLS
 	}
-	if v := c.VersionHeader; v != "" {
-		hr.Header["X-Ms-Version"] = []string{v}
-	}
 	if token != "" {
 		hr.Header["Authorization"] = []string{token}
 	}
-	r, err := c.Inner(hr.WithContext(c.HTTP.Context()), nil)
-	if err != nil || s.accounts.Get(r.Account) == nil {
-		return nil
+	at, level, err = s.front.Inner(c.Request, hr)
+	if at == nil || s.accounts.Get(at.Account) == nil {
+		return nil, level, nil
 	}
-	return r
+	return at, level, err
 }
 
 // keyOpensSource are the operations for which the key of the account opens a source in the account. For Copy Blob From
@@ -139,7 +134,7 @@ func (s *Service) mayCopy(c, at *call, tags bool) error {
 			}
 		}
 	}
-	err := s.mayRead(at)
+	err := s.front.Authorize(at.Request, at, endpoint.ReadBlob)
 	if err == nil && tags {
 		err = at.HoldsTags()
 	}
@@ -148,27 +143,6 @@ func (s *Service) mayCopy(c, at *call, tags bool) error {
 		return endpoint.Fail(e.Status, "CannotVerifyCopySource", e.Message)
 	}
 	return err
-}
-
-// mayRead checks the credential in a source's URL, as the front-end does for a request.
-func (s *Service) mayRead(at *call) error {
-	id, err := s.callers.Authenticate(at.Request)
-	if err != nil {
-		return err
-	}
-	if name := id.PolicyID(); name != "" {
-		p, found, err := at.StoredPolicy(name)
-		if err != nil {
-			return err
-		}
-		if id, err = id.Apply(p, found, at.Now); err != nil {
-			return err
-		}
-	}
-	if err := id.Check(wire.Blob, endpoint.ReadBlob); err != nil {
-		return err
-	}
-	return at.AdmitCaller(id, endpoint.ReadBlob)
 }
 
 // sameHost reports whether a source's address is this service's: the same host as the request's; any name of this
@@ -207,118 +181,19 @@ func port(u *url.URL) string {
 	return "80"
 }
 
-// oneCode reports whether Put Blob From URL has the codes of Copy Blob for conditions that do not hold, as recordings
-// of 2021-12-02 have, and none of earlier and later versions: what is known lies between 2021-08-06 and 2023-11-03.
-func oneCode(c *call) bool {
-	return c.EffectiveVersion() >= endpoint.V20211202 && c.EffectiveVersion() < endpoint.V20231103
+// openSource opens a range of a source.
+func (s *Service) openSource(c *call, src *copySource, rng state.Range) (state.SourceContent, error) {
+	if src.remote != nil {
+		return s.sources.Get(c.HTTP.Context(), src.remote, rng, "")
+	}
+	return s.state.Copies.OpenSource(&src.local, c.Now, rng)
 }
 
-// putFromURLError is the error of Put Blob From URL for its source, as recorded at 2020-04-08 and 2021-08-06, and as
-// the live tests of the SDK for Go have it from 2020-10-02 to 2025-11-05: CannotVerifyCopySource with the status of the
-// source's own error, which is 304 where a read would be answered so; only x-ms-source-if-match that does not hold has
-// SourceConditionNotMet, from 2020-10-02 on.
-func putFromURLError(c *call, err error) error {
-	var src *state.SourceError
-	if oneCode(c) || errors.As(err, &src) && errors.Is(err, state.ErrConditionNotMet) &&
-		c.HasHeader("X-Ms-Source-If-Match") && c.EffectiveVersion() >= endpoint.V20201002 {
-		if errors.Is(err, state.ErrConditionNotMet) || errors.Is(err, state.ErrNotModified) {
-			return endpoint.CopyError(err)
-		}
+// describe asks a source for its properties.
+func (s *Service) describe(c *call, src *copySource) (state.SourceContent, error) {
+	of, err := s.openSource(c, src, state.WholeBlob)
+	if err == nil {
+		_ = of.Close()
 	}
-	return syncCopyError(err)
-}
-
-// putFromURLTargetError is the error of Put Blob From URL for its destination.
-func putFromURLTargetError(c *call, err error) error {
-	if oneCode(c) && errors.Is(err, state.ErrConditionNotMet) && !errors.Is(err, state.ErrTagCondition) {
-		return errTargetConditionNotMet
-	}
-	return err
-}
-
-// syncCopyError returns the error of operations that read their source before they respond: a failing source has one
-// code, with the status of its own error.
-func syncCopyError(err error) error {
-	var src *state.SourceError
-	var e *wire.Error
-	if errors.As(err, &src) && errors.As(endpoint.AzureError(src.Err), &e) {
-		return endpoint.Fail(e.Status, "CannotVerifyCopySource", e.Message)
-	}
-	return err
-}
-
-// targetError returns the error of Copy Blob for its destination: up to 2023-11-03 a condition that does not hold has a
-// code of its own, unless it is one on tags. Recordings have it up to 2021-12-02, the tests of the SDK for Go up to
-// 2023-11-03; from 2024-08-04 on these want ConditionNotMet.
-func targetError(c *call, err error) error {
-	var src *state.SourceError
-	switch {
-	case !errors.Is(err, state.ErrConditionNotMet), errors.As(err, &src):
-		return err
-	case errors.Is(err, state.ErrTagCondition), c.EffectiveVersion() >= endpoint.V20240804:
-		return wire.ErrConditionNotMet
-	}
-	return errTargetConditionNotMet
-}
-
-// errTargetConditionNotMet: a conditional header of the destination of Copy Blob does not hold.
-var errTargetConditionNotMet = endpoint.Fail(http.StatusPreconditionFailed, "TargetConditionNotMet",
-	"The target condition specified using HTTP conditional header(s) is not met.")
-
-// copySums are the checksums that Copy Blob From URL answers with: the MD5, not encoded, and the CRC64, encoded. "" is
-// absent.
-type copySums struct{ md5, crc string }
-
-// chooseSums returns the checksums for a copy whose content was read or whose source has an MD5. From version
-// 2019-02-02 on it is the CRC64, unless the client named the MD5; both from version 2026-10-06 on in that case.
-func chooseSums(c *call, md5, crc string) copySums {
-	named := c.HasHeader("X-Ms-Source-Content-Md5")
-	switch {
-	case c.EffectiveVersion() < endpoint.V20190202:
-		return copySums{md5: md5}
-	case !named:
-		return copySums{crc: crc}
-	case c.EffectiveVersion() >= endpoint.V20261006:
-		return copySums{md5, crc}
-	}
-	return copySums{md5: md5}
-}
-
-// copySummed copies a source of this process, whose bytes the copy refers to, and returns the CRC64 of the content
-// where the answer has it: the source is read for it alone. A source that changes in the meantime is read again.
-func (s *Service) copySummed(c *call, src *copySource, w *state.Write, b *state.Blob,
-	cp *state.Copy) (result state.CopyResult, crc string, err error) {
-	for range maxSourceChanges {
-		if chooseSums(c, "md5", "crc").crc != "" {
-			if crc, cp.Of, err = s.sourceCRC(c, src); err != nil {
-				return result, "", err
-			}
-		}
-		result, err = s.state.Copies.Copy(w, b, &src.local, cp)
-		if !errors.Is(err, state.ErrSourceChanged) {
-			return result, crc, err
-		}
-	}
-	return result, "", wire.ErrServerBusy
-}
-
-// maxSourceChanges is the number of times that Copy Blob From URL reads a source that changes while it is read.
-const maxSourceChanges = 5
-
-// sourceCRC returns the CRC64 of a source of this process, and which state of it was read.
-func (s *Service) sourceCRC(c *call, src *copySource) (crc string, of ticks.Ticks, err error) {
-	var from state.Blob
-	body, err := s.state.Copies.OpenSource(&src.local, c.Now, state.WholeBlob, false, &from)
-	if err != nil {
-		return "", 0, err
-	}
-	defer func() { _ = body.Reader.Close() }()
-	if from.Length > state.MaxSyncCopy {
-		return "", from.Changed, nil // which is refused
-	}
-	sum := crc64nvme.New()
-	if _, err := io.Copy(sum, io.LimitReader(body.Reader, body.Length)); err != nil {
-		return "", 0, err
-	}
-	return endpoint.FormatCRC(sum.Sum64()), from.Changed, nil
+	return of, err
 }

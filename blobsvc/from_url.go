@@ -3,7 +3,7 @@ package blobsvc
 import (
 	"crypto/md5"
 	"encoding/base64"
-	"io"
+	"errors"
 	"net/http"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
@@ -56,18 +56,15 @@ type fetched struct {
 	up *content.Upload
 	// from has the properties of the source.
 	from state.Blob
-	// blocks are the blocks of a source in this process, ID and length alone.
-	blocks []content.Piece
 }
 
-// How fetched content is used: as a whole blob, added to a blob that exists, or as a copy with the blocks of the
-// source.
+// How fetched content is used: as a whole blob or block, added to a blob that exists, or as a copy.
 type fetchMode byte
 
 const (
 	fetchWhole fetchMode = iota
 	fetchExisting
-	fetchBlocks
+	fetchCopy
 )
 
 // fetch makes the source's range durable as new content, of at most limit bytes, and checks x-ms-source-content-md5 and
@@ -85,19 +82,20 @@ func (s *Service) fetch(c *call, src *copySource, w *state.Write, limit int64, m
 			return f, wire.InvalidHeader("x-ms-source-range", text)
 		}
 	}
-	body, n, err := s.openSource(c, src, rng, mode == fetchBlocks, &f)
+	body, err := s.openSource(c, src, rng)
 	if err != nil {
 		return f, err
 	}
 	defer func() { _ = body.Close() }()
-	if n > limit {
+	f.from = body.Blob
+	if body.Length > limit {
 		return f, wire.ErrRequestBodyTooLarge
 	}
 	sealer, err := s.state.Blobs.Sealer(w, mode == fetchExisting)
 	if err != nil {
 		return f, err
 	}
-	f.up, err = content.Store(s.state.Extents(), body, n,
+	f.up, err = content.Store(s.state.Extents(), body, body.Length,
 		content.Options{MD5: true, CRC64: c.EffectiveVersion() >= endpoint.V20190202 || want.crc != nil, Sealer: sealer})
 	if err != nil {
 		if src.remote != nil {
@@ -111,22 +109,6 @@ func (s *Service) fetch(c *call, src *copySource, w *state.Write, limit int64, m
 		return f, err
 	}
 	return f, nil
-}
-
-// openSource opens a range of a source, of n bytes. f gets its properties.
-func (s *Service) openSource(c *call, src *copySource, rng state.Range, blocks bool, f *fetched) (body io.ReadCloser,
-	n int64, err error) {
-	if src.remote != nil {
-		b, err := s.sources.Get(c.HTTP.Context(), src.remote, rng, "")
-		if err != nil {
-			return nil, 0, err
-		}
-		f.from = b.Blob
-		return b, b.Length, nil
-	}
-	b, err := s.state.Copies.OpenSource(&src.local, c.Now, rng, blocks, &f.from)
-	f.blocks = b.Blocks
-	return b.Reader, b.Length, err
 }
 
 // refuseBody refuses a body if the content comes from a URL. A Content-MD5 must be the hash of the empty body.
@@ -341,4 +323,44 @@ func inheritHeaders(c *call, b, from *state.Blob) {
 	if !h.DispositionSet {
 		h.Disposition, h.DispositionSet = from.Headers.Disposition, from.Headers.DispositionSet
 	}
+}
+
+// oneCode reports whether Put Blob From URL has the codes of Copy Blob for conditions that do not hold, as recordings
+// of 2021-12-02 have, and none of earlier and later versions: what is known lies between 2021-08-06 and 2023-11-03.
+func oneCode(c *call) bool {
+	return c.EffectiveVersion() >= endpoint.V20211202 && c.EffectiveVersion() < endpoint.V20231103
+}
+
+// putFromURLError is the error of Put Blob From URL for its source, as recorded at 2020-04-08 and 2021-08-06, and as
+// the live tests of the SDK for Go have it from 2020-10-02 to 2025-11-05: CannotVerifyCopySource with the status of the
+// source's own error, which is 304 where a read would be answered so; only x-ms-source-if-match that does not hold has
+// SourceConditionNotMet, from 2020-10-02 on.
+func putFromURLError(c *call, err error) error {
+	var src *state.SourceError
+	if oneCode(c) || errors.As(err, &src) && errors.Is(err, state.ErrConditionNotMet) &&
+		c.HasHeader("X-Ms-Source-If-Match") && c.EffectiveVersion() >= endpoint.V20201002 {
+		if errors.Is(err, state.ErrConditionNotMet) || errors.Is(err, state.ErrNotModified) {
+			return endpoint.CopyError(err)
+		}
+	}
+	return syncCopyError(err)
+}
+
+// putFromURLTargetError is the error of Put Blob From URL for its destination.
+func putFromURLTargetError(c *call, err error) error {
+	if oneCode(c) && errors.Is(err, state.ErrConditionNotMet) && !errors.Is(err, state.ErrTagCondition) {
+		return errTargetConditionNotMet
+	}
+	return err
+}
+
+// syncCopyError returns the error of operations that read their source before they respond: a failing source has one
+// code, with the status of its own error.
+func syncCopyError(err error) error {
+	var src *state.SourceError
+	var e *wire.Error
+	if errors.As(err, &src) && errors.As(endpoint.AzureError(src.Err), &e) {
+		return endpoint.Fail(e.Status, "CannotVerifyCopySource", e.Message)
+	}
+	return err
 }

@@ -41,7 +41,7 @@ func (s *Service) byHost(lake bool) http.Handler {
 		if lake {
 			s.lake.ServeHTTP(w, r)
 		} else {
-			s.handler.ServeHTTP(w, r)
+			s.front.ServeHTTP(w, r)
 		}
 	})
 }

@@ -166,6 +166,33 @@ func TestLakeUserDelegation(t *testing.T) {
 			t.Errorf("%s: %s %s: %d %s, want %d %s", tc.token, tc.method, tc.path, r.status, r.code(), tc.status, tc.code)
 		}
 	}
+	// The source of a copy is read with the rights of its own token, and so is a role's token for it.
+	for _, tc := range []struct {
+		token, source, bearer string
+		status                int
+	}{
+		{"plain", "closed", "", 201}, {"saoid", "closed", "", 201},
+		{"suoid", "open", "", 201}, {"suoid", "closed", "", 403},
+		{"", "closed", "owner", 201}, {"", "open", "guest", 201}, {"", "closed", "guest", 403},
+	} {
+		for _, operation := range [][]string{{"x-ms-blob-type", "BlockBlob"}, {"x-ms-requires-sync", "true"}, nil} {
+			source := f.base + "/files/" + tc.source + "/f?" + tokens[tc.token]
+			headers := append([]string{"x-ms-copy-source", source}, operation...)
+			if tc.bearer != "" {
+				token, _ := issuer.Token(tc.bearer, auth.StorageAudience)
+				headers = append(headers, "x-ms-copy-source-authorization", "Bearer "+token)
+			}
+			r := f.do("PUT", "/files/open/copy", "", headers...)
+			want := tc.status
+			if want == 201 && (operation == nil || operation[0] == "x-ms-requires-sync") {
+				want = 202
+			}
+			if r.status != want {
+				t.Errorf("copy of %s with %s%s, %v: %d %s, want %d", tc.source, tc.token, tc.bearer, operation, r.status,
+					r.code(), want)
+			}
+		}
+	}
 	// New items belong to the user that the token names, or to the one who made it.
 	for path, owner := range map[string]string{"closed/plain": auth.ObjectID("owner"), "closed/saoid": guest,
 		"open/suoid": guest} {

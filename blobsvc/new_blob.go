@@ -81,6 +81,19 @@ func (s *Service) newBlob(c *call, kind state.Kind, standard bool) (b state.Blob
 	return b, w, err
 }
 
+// metadata reads the x-ms-meta headers; nil if none exists.
+func metadata(c *call) ([]state.Meta, error) {
+	list, err := c.Metadata()
+	if list == nil || err != nil {
+		return nil, err
+	}
+	out := make([]state.Meta, len(list))
+	for i, m := range list {
+		out[i] = state.Meta(m)
+	}
+	return out, nil
+}
+
 // parseTier reads an access tier of block blobs, in any case.
 func parseTier(s string) (string, bool) {
 	for _, tier := range [...]string{"Hot", "Cool", "Cold", state.ArchiveTier, state.SmartTier} {
@@ -109,6 +122,12 @@ func newTier(c *call, kind state.Kind) (string, error) {
 		return "", state.ErrTier
 	}
 	return tier, nil
+}
+
+// highPriority reads x-ms-rehydrate-priority. It reports whether a blob is to leave the archive with high priority.
+func highPriority(c *call) (bool, error) {
+	priority, err := c.Word("X-Ms-Rehydrate-Priority", "High", "Standard")
+	return priority == "High", err
 }
 
 // policyHeaders reads the headers of an immutability policy; until is 0 if none exists. sent says whether a mode was.

@@ -179,12 +179,8 @@ func (s *Service) previousSnapshot(c *call) (ticks.Ticks, error) {
 		if err != nil || c.Query.Has("prevsnapshot") {
 			return 0, invalid
 		}
-		r := s.inner(c, u, "")
-		if r == nil {
-			return 0, invalid
-		}
-		at, level, err := s.resolve(r)
-		if err != nil || level != endpoint.OnBlob || at.Account != c.Account || at.Container != c.Container ||
+		at, level, err := s.inside(c, u, "")
+		if at == nil || err != nil || level != endpoint.OnBlob || at.Account != c.Account || at.Container != c.Container ||
 			at.Blob != c.Blob {
 			return 0, invalid
 		}

@@ -163,19 +163,6 @@ func lowerTier(s string) string {
 	return string(b)
 }
 
-// metadata reads the x-ms-meta headers; nil if none exists.
-func metadata(c *call) ([]state.Meta, error) {
-	list, err := c.Metadata()
-	if list == nil || err != nil {
-		return nil, err
-	}
-	out := make([]state.Meta, len(list))
-	for i, m := range list {
-		out[i] = state.Meta(m)
-	}
-	return out, nil
-}
-
 // sendMetadata sets the x-ms-meta headers.
 func sendMetadata(c *call, list []state.Meta) { c.SetMetadata(wireMetadata(list)) }
 

@@ -81,7 +81,6 @@ type Service struct {
 	storage    *endpoint.Storage // what both endpoints share, of which the next four fields are parts
 	state      *state.Store
 	accounts   *auth.Accounts
-	callers    *auth.Authenticator // of copy sources
 	egress     *egress.Policy
 	scopes     *encryption.Scopes
 	properties *properties.Registry
@@ -90,7 +89,7 @@ type Service struct {
 	website    *website.Handler
 	background *background
 	wake       chan struct{} // of background
-	handler    http.Handler
+	front      *frontend.Frontend[*Service, *call]
 	lake       http.Handler // of the dfs endpoint
 	now        func() time.Time
 	log        *slog.Logger
@@ -115,8 +114,8 @@ func New(c Config) (*Service, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	s := &Service{wake: make(chan struct{}, 1), accounts: c.Accounts, callers: c.Authenticator(), egress: &c.Egress,
-		now: c.Now, log: c.Log, changed: c.Changed, common: c.Common}
+	s := &Service{wake: make(chan struct{}, 1), accounts: c.Accounts, egress: &c.Egress, now: c.Now,
+		log: c.Log, changed: c.Changed, common: c.Common}
 	if c.Board != nil {
 		s.feed = longpoll.NewFeed(c.Board)
 	}
@@ -136,8 +135,8 @@ func New(c Config) (*Service, error) {
 	}
 	blob := endpoint.Config(s, s.storage)
 	blob.Operations, blob.Resolve, blob.Common = operations, (*Service).resolve, c.Common
-	s.handler = frontend.New(blob)
-	s.lake = lakesvc.New(lakesvc.Config{Storage: s.storage, Callers: s.callers, ListBlobs: s.listBlobs, Common: c.Common})
+	s.front = frontend.New(blob)
+	s.lake = lakesvc.New(lakesvc.Config{Storage: s.storage, ListBlobs: s.listBlobs, Common: c.Common})
 	if err := s.checkNamespaces(); err != nil {
 		return nil, errors.Join(err, s.state.Close())
 	}

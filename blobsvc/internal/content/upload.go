@@ -136,26 +136,6 @@ func (u *Upload) Pieces(log Log) []Piece {
 	return []Piece{{Length: u.Length, Slices: u.slices, Seal: u.sealer.Seal(), Encryption: u.sealer.ID()}}
 }
 
-// Blocks returns the content divided into blocks with the IDs and lengths of list; as one piece if the lengths do not
-// add up. log is as that of Pieces.
-func (u *Upload) Blocks(log Log, list []Piece) []Piece {
-	var sum int64
-	for i := range list {
-		sum += list[i].Length
-	}
-	whole := u.Pieces(log)
-	if len(whole) == 0 || sum != u.Length {
-		return whole
-	}
-	out, at := make([]Piece, len(list)), int64(0)
-	for i := range list {
-		out[i] = whole[0].Window(at, at+list[i].Length)
-		out[i].Block = list[i].Block
-		at += list[i].Length
-	}
-	return out
-}
-
 func (u *Upload) copySmall(body io.Reader, wantMD5 bool) error {
 	chunk := TakeChunk()
 	defer FreeChunk(chunk)

@@ -58,22 +58,11 @@ type Source struct {
 	If state.Conditions
 }
 
-// Content is a source's response: content as it arrives. Close it.
-type Content struct {
-	io.ReadCloser
-	// Length is the number of bytes that arrive.
-	Length int64
-	// Blob has the properties of the whole source that the response names: type, length, headers, metadata, sequence
-	// number.
-	Blob state.Blob
-	// ETag is the source's entity tag as it was sent, "" for none.
-	ETag string
-}
-
 // Get asks for a range of a source, which must still have the entity tag unless that is "". The caller closes what it
 // returns. It fails with a [*SourceError] for conditions of src that do not hold, and otherwise with the code
 // CannotVerifyCopySource.
-func (f *Fetcher) Get(ctx context.Context, src *Source, rng state.Range, etag string) (*Content, error) {
+func (f *Fetcher) Get(ctx context.Context, src *Source, rng state.Range, etag string) (b state.SourceContent,
+	err error) {
 	header := http.Header{}
 	if rng != state.WholeBlob {
 		header.Set("Range", rangeHeader(rng))
@@ -90,19 +79,19 @@ func (f *Fetcher) Get(ctx context.Context, src *Source, rng state.Range, etag st
 	}
 	resp, err := f.ask(ctx, src.URL, header)
 	if err != nil {
-		return nil, err
+		return b, err
 	}
-	b := &Content{ReadCloser: resp.Body, ETag: resp.Header.Get("ETag")}
-	if err := b.readHead(resp, rng); err != nil {
-		_ = b.Close()
-		return nil, err
-	}
+	b = state.SourceContent{ReadCloser: resp.Body, ETag: resp.Header.Get("ETag")}
 	modified, _ := http.ParseTime(resp.Header.Get("Last-Modified"))
-	if err := src.If.Check(strings.Trim(strings.TrimPrefix(b.ETag, "W/"), `"`), modified); err != nil {
-		_ = b.Close()
-		return nil, &state.SourceError{Err: err}
+	if err = readHead(&b, resp, rng); err == nil {
+		if err = src.If.Check(strings.Trim(strings.TrimPrefix(b.ETag, "W/"), `"`), modified); err != nil {
+			err = &state.SourceError{Err: err}
+		}
 	}
-	return b, nil
+	if err != nil {
+		_ = b.Close()
+	}
+	return b, err
 }
 
 // ask sends one request to a source. The caller closes the response's body. Reading it fails if the source stalls.
@@ -133,8 +122,9 @@ func hostOf(address string) string {
 	return u.Host
 }
 
-// readHead reads the headers of a source's response.
-func (b *Content) readHead(resp *http.Response, rng state.Range) (err error) {
+// readHead reads the headers of a source's response: those that say which bytes arrive, and the properties that it
+// names: type, length, headers, metadata, sequence number.
+func readHead(b *state.SourceContent, resp *http.Response, rng state.Range) (err error) {
 	switch resp.StatusCode {
 	case http.StatusOK:
 		b.Length, b.Blob.Length = resp.ContentLength, resp.ContentLength

@@ -302,37 +302,15 @@ func (s *Service) mayMove(c *call, filesystem, path, query string) (*posix.Calle
 	}
 	u := *c.HTTP.URL
 	u.RawQuery = query
-	hr := &http.Request{Method: http.MethodPut, Host: c.HTTP.Host, URL: &u, TLS: c.HTTP.TLS, RemoteAddr: c.HTTP.RemoteAddr,
-		Header: http.Header{}}
+	hr := &http.Request{Method: http.MethodPut, Host: c.HTTP.Host, URL: &u, TLS: c.HTTP.TLS, Header: http.Header{}}
 	hr.RequestURI = strings.TrimSuffix(c.URIPath, strings.TrimSuffix(c.RawPath, "/")) + path + "?" + query
-	if c.VersionHeader != "" {
-		hr.Header["X-Ms-Version"] = []string{c.VersionHeader}
-	}
-	r, err := c.Inner(hr.WithContext(c.HTTP.Context()), nil)
+	at, _, err := s.front.Inner(c.Request, hr)
 	if err != nil {
 		return nil, errSourceLength
 	}
-	at, _, err := s.resolve(r)
-	if err != nil {
-		return nil, errSourceLength
-	}
-	id, err := s.callers.Authenticate(r)
-	if err != nil {
+	if err := s.front.Authorize(at.Request, at, need); err != nil {
 		return nil, err
 	}
-	if name := id.PolicyID(); name != "" {
-		p, found, err := at.StoredPolicy(name)
-		if err != nil {
-			return nil, err
-		}
-		if id, err = id.Apply(p, found, at.Now); err != nil {
-			return nil, err
-		}
-	}
-	if err := id.Check(wire.Blob, need); err != nil && !at.LeftToLists(id, need) {
-		return nil, err
-	}
-	at.Identity = id
 	return at.Caller(), nil
 }
 

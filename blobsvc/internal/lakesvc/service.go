@@ -9,7 +9,6 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
-	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
@@ -17,8 +16,6 @@ import (
 // Config configures the endpoint. All is required.
 type Config struct {
 	*endpoint.Storage
-	// Callers authenticates the tokens of the sources of renames.
-	Callers *auth.Authenticator
 	// ListBlobs is List Blobs of the Blob endpoint, which clients send to this one as well.
 	ListBlobs func(*endpoint.Call) error
 	Common    frontend.Common
@@ -27,7 +24,7 @@ type Config struct {
 // Service has the handlers of the dfs endpoint.
 type Service struct {
 	*endpoint.Storage
-	callers   *auth.Authenticator
+	front     *frontend.Frontend[*Service, *call]
 	listBlobs func(*endpoint.Call) error
 }
 
@@ -35,11 +32,12 @@ type call = endpoint.Call
 
 // New returns the handler of the endpoint.
 func New(c Config) http.Handler {
-	s := &Service{Storage: c.Storage, callers: c.Callers, listBlobs: c.ListBlobs}
+	s := &Service{Storage: c.Storage, listBlobs: c.ListBlobs}
 	f := endpoint.Config(s, c.Storage)
 	f.Operations, f.Resolve, f.Render, f.Before, f.Common = operations, (*Service).resolve, render, (*Service).before,
 		c.Common
-	return frontend.New(f)
+	s.front = frontend.New(f)
+	return s.front
 }
 
 // before prepares a request: action and resource are what comp and restype are elsewhere.

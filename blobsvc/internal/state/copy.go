@@ -2,6 +2,7 @@ package state
 
 import (
 	"errors"
+	"io"
 	"time"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
@@ -22,8 +23,15 @@ type Source struct {
 	Archived bool
 }
 
-// Copy is a copy from one blob to another.
+// Copy is a copy from one blob to another. Its content is that of Source, or Upload, or arrives as Job.
 type Copy struct {
+	// Source is a blob of this process. The copy refers to the same bytes.
+	Source *Source
+	// Upload is what was read of the source.
+	Upload *content.Upload
+	blocks []content.Piece // of Upload, ID and length alone; nil for none
+	// Job fetches the content in the background, and is completed. The copy is empty, and pending.
+	Job *CopyJob
 	// ID is the copy's, URL the address of the source as the client sent it; the properties of the blob repeat them.
 	ID, URL string
 	// Sync limits the copy to what Copy Blob From URL copies: block blobs of at most MaxSyncCopy bytes.
@@ -81,21 +89,29 @@ func (src *Source) load(tx *store.Tx, now ticks.Ticks, b *Blob) error {
 	return src.If.checkTags(b)
 }
 
-// SourceContent is the content of a source that is read.
+// SourceContent is a range of a source that is read. Close it.
 type SourceContent struct {
-	*content.Reader
+	io.ReadCloser
 	// Length is the length in bytes of the range.
 	Length int64
-	// Blocks are the blocks of the whole source, ID and length alone.
-	Blocks []content.Piece
+	// Blob has the properties of the whole source.
+	Blob Blob
+	// ETag is the entity tag of a source outside this process as it was sent, "" for none.
+	ETag string
+
+	blocks []content.Piece // of the whole source, ID and length alone, if they were asked for
 }
 
 // Copies has the operations that copy blobs, and those on copies that go on in the background.
 type Copies struct{ *core }
 
-// OpenSource opens a range of a source, and reads its properties into b. blocks asks for its blocks.
-func (s Copies) OpenSource(src *Source, now time.Time, within Range, blocks bool, b *Blob) (out SourceContent,
-	err error) {
+// OpenSource opens a range of a source.
+func (s Copies) OpenSource(src *Source, now time.Time, within Range) (SourceContent, error) {
+	return s.openSource(src, now, within, false)
+}
+
+func (s Copies) openSource(src *Source, now time.Time, within Range, blocks bool) (out SourceContent, err error) {
+	b := &out.Blob
 	err = s.db.View(func(tx *store.Tx) (err error) {
 		if err := src.read(tx, ticks.Of(now), b); err != nil {
 			return err
@@ -111,14 +127,14 @@ func (s Copies) OpenSource(src *Source, now time.Time, within Range, blocks bool
 		}
 		if blocks {
 			err := b.content.walk(tx, 0, b.Length, b.Length, func(p *content.Piece) error {
-				out.Blocks = append(out.Blocks, content.Piece{Length: p.Length, Block: p.Block})
+				out.blocks = append(out.blocks, content.Piece{Length: p.Length, Block: p.Block})
 				return nil
 			})
 			if err != nil {
 				return err
 			}
 		}
-		out.Reader, err = s.open(tx, b, off, out.Length)
+		out.ReadCloser, err = s.open(tx, b, off, out.Length)
 		return err
 	})
 	return out, err
@@ -127,51 +143,158 @@ func (s Copies) OpenSource(src *Source, now time.Time, within Range, blocks bool
 // CopyResult is the result of a copy.
 type CopyResult struct {
 	Result
-	// MD5 is the source's MD5, "" if it has none.
+	// MD5 is that of the source, or of what was uploaded; "" if it is not known.
 	MD5 string
 }
 
-// Copy creates a copy of src that refers to the same content. blob has the properties from the request. It returns
-// errOtherEncryption if the bytes have to be read and stored again; see Put.
-func (s Copies) Copy(w *Write, blob *Blob, src *Source, cp *Copy) (out CopyResult, err error) {
+// Put creates a copy. blob has the properties from the request, and those of a source that is not cp.Source.
+func (s Copies) Put(w *Write, blob *Blob, cp *Copy) (CopyResult, error) {
+	out, err := s.put(w, blob, cp)
+	if errors.Is(err, errOtherEncryption) {
+		return s.putEncrypted(w, blob, cp)
+	}
+	return out, err
+}
+
+// putEncrypted is Put for a blob of this process whose copy is encrypted in another way: its bytes are read, and stored
+// again in the same blocks.
+func (s Copies) putEncrypted(w *Write, blob *Blob, cp *Copy) (out CopyResult, err error) {
+	blobs := Blobs{s.core}
+	if err := blobs.CheckPut(w); err != nil {
+		return out, err
+	}
+	src, again, b := *cp.Source, *cp, *blob
+	src.Archived = false
+	from, err := s.openSource(&src, w.Now, WholeBlob, true)
+	if err != nil {
+		return out, err
+	}
+	defer func() { _ = from.Close() }()
+	if err := cp.accepts(&from.Blob); err != nil {
+		return out, err
+	}
+	if from.Blob.Kind != BlockBlob {
+		return out, ErrCopyEncryption
+	}
+	sealer, err := blobs.Sealer(w, false)
+	if err != nil {
+		return out, err
+	}
+	again.Upload, err = content.Store(s.extents, from, from.Length, content.Options{MD5: true, Sealer: sealer})
+	if err != nil {
+		return out, err
+	}
+	defer again.Upload.Close()
+	again.Source, again.blocks = nil, from.blocks
+	if b.Adopt(&from.Blob); cp.Tags {
+		b.Tags = from.Blob.Tags
+	}
+	return s.put(w, &b, &again)
+}
+
+// put is Put, and fails with errOtherEncryption if the bytes of cp.Source cannot be referred to.
+func (s Copies) put(w *Write, blob *Blob, cp *Copy) (out CopyResult, err error) {
 	result, err := s.update(w, func(c *change) error {
 		b := *blob
 		var from Blob
-		if err := src.read(c.tx, c.now, &from); err != nil {
-			return err
-		}
-		if err := cp.accepts(&from); err != nil {
-			return err
-		}
-		if cp.Tags {
-			b.Tags = from.Tags
-		}
-		out.MD5 = from.Headers.MD5
-		if err := c.sameType(from.Kind); err != nil {
-			return err
-		}
-		if err := c.sameEncryption(src, &b, &from); err != nil {
-			return err
-		}
-		if from.Tier == ArchiveTier {
-			if err := c.rehydrateCopy(src, &b, cp); err != nil {
+		if cp.Source != nil {
+			if err := cp.Source.read(c.tx, c.now, &from); err != nil {
 				return err
 			}
+			if err := cp.accepts(&from); err != nil {
+				return err
+			}
+			b.Kind = from.Kind
 		}
-		b.Adopt(&from)
-		if b.content, err = from.content.duplicate(c.tx, &from); err != nil {
+		if err := c.sameType(b.Kind); err != nil {
 			return err
 		}
-		return c.finishCopy(&b, cp)
+		switch {
+		case cp.Source != nil:
+			out.MD5, err = from.Headers.MD5, c.refer(&b, &from, cp)
+		case cp.Upload != nil:
+			out.MD5, b.Encryption = string(cp.Upload.MD5), cp.Upload.Encryption()
+			b.content, b.Length = layOut(c.tx, divide(cp.Upload.Pieces(c.tx), cp.blocks))
+		default:
+			b.Encryption, err = c.encryption(false)
+		}
+		if err == nil {
+			err = cp.shape(&b)
+		}
+		if err != nil {
+			return err
+		}
+		b.Copy = CopyState{ID: cp.ID, Source: cp.URL, Total: b.Length}
+		if cp.Job != nil {
+			b.Copy.Status, b.Length, b.Blocks = CopyPending, 0, 0
+			if err := c.replace(&b); err != nil {
+				return err
+			}
+			return c.putJob(&b, cp.Job)
+		}
+		b.Copy.Status, b.Copy.Copied, b.Copy.Completed = CopySuccess, b.Length, c.at
+		return c.replace(&b)
 	})
 	out.Result = result
 	return out, err
 }
 
+// divide divides an uploaded piece into blocks with the IDs and lengths of list, unless that is nil.
+func divide(whole, list []content.Piece) []content.Piece {
+	if list == nil {
+		return whole
+	}
+	out, at := make([]content.Piece, len(list)), int64(0)
+	for i := range list {
+		out[i] = whole[0].Window(at, at+list[i].Length)
+		out[i].Block = list[i].Block
+		at += list[i].Length
+	}
+	return out
+}
+
+// refer gives b the properties of from, and a reference to its content.
+func (c *change) refer(b, from *Blob, cp *Copy) error {
+	if cp.Tags {
+		b.Tags = from.Tags
+	}
+	if err := c.sameEncryption(cp.Source, b, from); err != nil {
+		return err
+	}
+	if from.Tier == ArchiveTier {
+		if err := c.rehydrateCopy(b, cp); err != nil {
+			return err
+		}
+	}
+	b.Adopt(from)
+	var err error
+	b.content, err = from.content.duplicate(c.tx, from)
+	return err
+}
+
+// sameEncryption decides how a copy b of from is encrypted, and fails with errOtherEncryption if from is encrypted in
+// another way. Scopes of two accounts are different, whatever their names.
+func (c *change) sameEncryption(src *Source, b, from *Blob) (err error) {
+	if from.Encryption.KeySHA256 != "" {
+		return &SourceError{encryption.ErrKeyMissing}
+	}
+	if b.Encryption, err = c.encryption(false); err != nil {
+		return err
+	}
+	if b.Encryption == from.Encryption && (from.Encryption.Scope == "" || src.Account == c.Account) {
+		return nil
+	}
+	if from.Kind != BlockBlob {
+		return ErrCopyEncryption
+	}
+	return errOtherEncryption
+}
+
 // rehydrateCopy prepares b, a copy of a blob in the archive, which stays there: the copy is on its way to the tier that
 // the request names. Such a copy is another blob, and has a tier other than the archive.
 // https://learn.microsoft.com/azure/storage/blobs/archive-rehydrate-overview#copy-an-archived-blob-to-an-online-tier
-func (c *change) rehydrateCopy(src *Source, b *Blob, cp *Copy) error {
+func (c *change) rehydrateCopy(b *Blob, cp *Copy) error {
+	src := cp.Source
 	if b.Tier == "" || b.Tier == ArchiveTier || src.Account != c.Account ||
 		src.Container == c.Container && src.Blob == c.Blob && src.At.IsBase() {
 		return &SourceError{ErrArchived}
@@ -195,28 +318,6 @@ func (cp *Copy) accepts(from *Blob) error {
 		return ErrSourceMD5
 	}
 	return nil
-}
-
-// Put puts a copy in place whose bytes were uploaded. blocks are the blocks of the source.
-func (s Copies) Put(w *Write, blob *Blob, up *content.Upload, blocks []content.Piece, cp *Copy) (Result, error) {
-	return s.update(w, func(c *change) error {
-		b := *blob
-		if err := c.sameType(b.Kind); err != nil {
-			return err
-		}
-		b.Encryption = up.Encryption()
-		b.content, b.Length = layOut(c.tx, up.Blocks(c.tx, blocks))
-		return c.finishCopy(&b, cp)
-	})
-}
-
-// finishCopy puts b in place, a copy that has its content.
-func (c *change) finishCopy(b *Blob, cp *Copy) error {
-	if err := cp.shape(b); err != nil {
-		return err
-	}
-	b.Copy = CopyState{ID: cp.ID, Source: cp.URL, Status: CopySuccess, Copied: b.Length, Total: b.Length, Completed: c.at}
-	return c.replace(b)
 }
 
 // shape checks the tier that b is to have, and seals it or not as the request asks.

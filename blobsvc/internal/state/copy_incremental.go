@@ -104,11 +104,11 @@ func (s Copies) CheckIncremental(w *Write, source string, snapshot ticks.Ticks) 
 }
 
 // BeginIncremental begins an incremental copy from outside the process. from has the properties of the source, source
-// is its address without the snapshot. It completes job.
-func (s Copies) BeginIncremental(w *Write, from *Blob, source string, cp *Copy, job *CopyJob) (Result, error) {
+// is its address without the snapshot.
+func (s Copies) BeginIncremental(w *Write, from *Blob, source string, cp *Copy) (Result, error) {
 	return s.update(w, func(c *change) error {
 		var b Blob
-		exists, err := c.incrementalTarget(source, job.Snapshot, &b)
+		exists, err := c.incrementalTarget(source, cp.Job.Snapshot, &b)
 		if err != nil {
 			return err
 		}
@@ -134,7 +134,7 @@ func (s Copies) BeginIncremental(w *Write, from *Blob, source string, cp *Copy, 
 			c.changes(eventStarted, &b)
 			c.result.Encryption = b.Encryption
 		}
-		return c.putJob(&b, job)
+		return c.putJob(&b, cp.Job)
 	})
 }
 

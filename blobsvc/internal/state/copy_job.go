@@ -66,29 +66,6 @@ func decodeCopyJob(k, v []byte) (j CopyJob, err error) {
 // chunks represents the set of chunks that have arrived.
 func (j *CopyJob) chunks() pendingRecord { return pendingRecord{set: j.set, count: j.blocks} }
 
-// Begin writes an empty blob with a pending copy of length bytes, whose source is the job's. blob has what the
-// request and the source give the copy. It completes job.
-func (s Copies) Begin(w *Write, blob *Blob, cp *Copy, length int64, job *CopyJob) (Result, error) {
-	return s.update(w, func(c *change) (err error) {
-		b := *blob
-		b.Length, b.Blocks = 0, 0
-		if err := cp.shape(&b); err != nil {
-			return err
-		}
-		b.Copy = CopyState{ID: cp.ID, Source: cp.URL, Status: CopyPending, Total: length}
-		if err := c.sameType(b.Kind); err != nil {
-			return err
-		}
-		if b.Encryption, err = c.encryption(false); err != nil {
-			return err
-		}
-		if err := c.replace(&b); err != nil {
-			return err
-		}
-		return c.putJob(&b, job)
-	})
-}
-
 // putJob stores the job of a copy to b.
 func (c *change) putJob(b *Blob, job *CopyJob) error {
 	if l := b.Lease.At(c.now); l.State == LeaseLeased && l.Duration != LeaseInfinite {

@@ -125,21 +125,3 @@ func (c *change) checkScope(b *Blob, required bool) error {
 	}
 	return err
 }
-
-// sameEncryption decides how a copy b of from is encrypted, and fails with errOtherEncryption if from is encrypted in
-// another way. Scopes of two accounts are different, whatever their names.
-func (c *change) sameEncryption(src *Source, b, from *Blob) (err error) {
-	if from.Encryption.KeySHA256 != "" {
-		return &SourceError{encryption.ErrKeyMissing}
-	}
-	if b.Encryption, err = c.encryption(false); err != nil {
-		return err
-	}
-	if b.Encryption == from.Encryption && (from.Encryption.Scope == "" || src.Account == c.Account) {
-		return nil
-	}
-	if from.Kind != BlockBlob {
-		return ErrCopyEncryption
-	}
-	return ErrOtherEncryption
-}

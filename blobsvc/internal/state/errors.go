@@ -165,9 +165,9 @@ var (
 	ErrSourceMD5 = errors.New("blob state: the source has another MD5")
 	// ErrSourceChanged: the source of a copy is not in the state that was read before.
 	ErrSourceChanged = errors.New("blob state: the source of the copy has changed")
-	// ErrOtherEncryption: a copy cannot refer to the bytes of its source, which are encrypted with another key. Its bytes
+	// errOtherEncryption: a copy cannot refer to the bytes of its source, which are encrypted with another key. Its bytes
 	// have to be read and stored again.
-	ErrOtherEncryption = errors.New("blob state: the copy and its source are encrypted with different keys")
+	errOtherEncryption = errors.New("blob state: the copy and its source are encrypted with different keys")
 	// ErrCopyEncryption: errOtherEncryption of a page or append blob, which is not implemented.
 	ErrCopyEncryption = errors.New("blob state: a page or append blob cannot be copied to another encryption scope")
 	// ErrCopyGone: a pending copy was aborted, or its blob or container deleted.

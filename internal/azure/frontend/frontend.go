@@ -82,13 +82,6 @@ type Common struct {
 	Progress time.Duration
 }
 
-// Authenticator returns the front-end's authenticator, for services with requests inside a request: parts of a batch,
-// sources of a copy.
-func (c *Common) Authenticator() *auth.Authenticator {
-	return &auth.Authenticator{Accounts: c.Accounts, OAuth: c.OAuth, RequireHTTPS: c.RequireHTTPS,
-		ClientsNow: c.ClientsNow}
-}
-
 // Outcome is the result of a request.
 type Outcome struct {
 	// Identity is the caller's.
@@ -125,7 +118,9 @@ func New[S, C any](c Config[S, C]) *Frontend[S, C] {
 	if c.Progress == 0 {
 		c.Progress = pacing.DefaultTimeout
 	}
-	f := &Frontend[S, C]{Config: c, index: newIndex(c.Operations), callers: c.Authenticator()}
+	f := &Frontend[S, C]{Config: c, index: newIndex(c.Operations),
+		callers: &auth.Authenticator{Accounts: c.Accounts, OAuth: c.OAuth, RequireHTTPS: c.RequireHTTPS,
+			ClientsNow: c.ClientsNow}}
 	if c.OAuth != nil {
 		f.challenge = c.OAuth.Challenge()
 	}
@@ -292,6 +287,30 @@ func (f *Frontend[S, C]) admit(r *wire.Request, call C, id auth.Identity, need a
 		return id, RefuseAnonymous(r)
 	}
 	return id, nil
+}
+
+// Inner parses the request that a source in a header of outer stands for, and resolves its path. It comes from the same
+// address and has the same version. The call is the zero value if the request cannot be parsed.
+func (f *Frontend[S, C]) Inner(outer *wire.Request, hr *http.Request) (call C, level Level, err error) {
+	hr.RemoteAddr = outer.HTTP.RemoteAddr
+	if outer.VersionHeader != "" {
+		hr.Header["X-Ms-Version"] = []string{outer.VersionHeader}
+	}
+	r, err := outer.Inner(hr.WithContext(outer.HTTP.Context()), nil)
+	if err != nil {
+		return call, level, err
+	}
+	return f.Resolve(f.State, r)
+}
+
+// Authorize authenticates the caller of a request that Inner has resolved, and checks that it has the permission that
+// the operation needs, as ServeHTTP does for other requests.
+func (f *Frontend[S, C]) Authorize(r *wire.Request, call C, need auth.Need) error {
+	id, err := f.callers.Authenticate(r)
+	if err == nil {
+		_, err = f.admit(r, call, id, need)
+	}
+	return err
 }
 
 // RefuseAnonymous returns the error for a caller without a credential: from version 2019-12-12 a challenge, before that
