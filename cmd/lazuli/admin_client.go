@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/internal/exposure"
 	"github.com/lazuli-storage/lazuli/server/config"
 )
 
@@ -43,7 +44,7 @@ func adminAddress(m *Main, cmd *cobra.Command) (adminListener, error) {
 	if err != nil {
 		return adminListener{}, console.Usage(err)
 	}
-	return adminListener{"http://" + reachable(c.Admin.Address()), c.AdminToken}, nil
+	return adminListener{"http://" + exposure.Callable(c.Admin.Address()), c.AdminToken}, nil
 }
 
 // askAdmin requests a report. what describes it in errors.

@@ -12,6 +12,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/workerproc"
 )
 
 // newTableCreateCommand makes `lazuli table create`.
@@ -57,7 +59,7 @@ func createCommand[C any](noun string, service func(*cobra.Command) func() (*C, 
 			return err
 		}
 		for _, name := range args {
-			if err := create(cmd.Context(), client, name); err != nil && !(quiet && existsAlready(err)) {
+			if err := create(cmd.Context(), client, name); err != nil && !(quiet && workerproc.ExistsAlready(err)) {
 				return err
 			}
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/workerproc"
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/fault"
@@ -401,7 +402,7 @@ func newDemoWorkerCommand(use string, flags map[string]*string,
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
-		if err := faultsFromEnvironment(log); err != nil {
+		if err := workerproc.FaultsFromEnvironment(log); err != nil {
 			return console.Usage(err)
 		}
 		storage, err := workers.OpenStorage(os.Getenv(connectionEnvVar))

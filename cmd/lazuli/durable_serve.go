@@ -1,13 +1,14 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/serve"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/workerproc"
 	"github.com/lazuli-storage/lazuli/internal/devcert"
 	"github.com/lazuli-storage/lazuli/server/config"
 )
@@ -36,41 +37,30 @@ lazuli serve --durable does so inside the server.`,
 		if err != nil {
 			return err
 		}
-		log, err := workerLog(cmd.ErrOrStderr(), *logFormat, slog.LevelInfo)
+		log, err := workerproc.NewLog(cmd.ErrOrStderr(), *logFormat, slog.LevelInfo)
 		if err != nil {
 			return console.Usage(err)
 		}
-		if err := faultsFromEnvironment(log); err != nil {
+		if err := workerproc.FaultsFromEnvironment(log); err != nil {
 			return console.Usage(err)
 		}
 		storage, err := openStorage(account)
 		if err != nil {
 			return err
 		}
-		var sec security
+		var sec serve.Security
 		if c.Cert != "" {
-			if sec.tls, err = devcert.ServerConfig(c.Cert, c.Key); err != nil {
+			if sec.TLS, err = devcert.ServerConfig(c.Cert, c.Key); err != nil {
 				return console.Usage(err)
 			}
 		}
-		d, err := serveDurable(storage, &c.Config, &sec, nil, nil, log, false)
+		d, err := serve.ServeDurable(storage, &c.Config, &sec, nil, nil, log, false)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "Durable workflows at %s. Ctrl-C stops.\n", d.address)
-		return waitDurable(cmd.Context(), d)
+		fmt.Fprintf(cmd.OutOrStdout(), "Durable workflows at %s. Ctrl-C stops.\n", d.Address)
+		return d.Wait(cmd.Context())
 	}
 	config.AddFlags(cmd.Flags(), config.DurableOptions()...)
 	return cmd
-}
-
-func waitDurable(ctx context.Context, d *durableServer) error {
-	select {
-	case <-ctx.Done():
-		return d.stop()
-	case err := <-d.served:
-		d.served <- nil
-		_ = d.stop()
-		return err
-	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/workerproc"
 
 	_ "time/tzdata"
 
@@ -173,11 +174,11 @@ its messages are delivered again when their leases end.`,
 
 // runFunc runs until the command's context is done.
 func runFunc(cmd *cobra.Command, environ []string, connectionString string, f funcFlags) (failed error) {
-	log, err := workerLog(cmd.ErrOrStderr(), f.logFormat, slog.LevelDebug-4) // host.json has the levels
+	log, err := workerproc.NewLog(cmd.ErrOrStderr(), f.logFormat, slog.LevelDebug-4) // host.json has the levels
 	if err != nil {
 		return console.Usage(err)
 	}
-	if err := faultsFromEnvironment(log); err != nil {
+	if err := workerproc.FaultsFromEnvironment(log); err != nil {
 		return console.Usage(err)
 	}
 	if connectionString != "" {
@@ -242,12 +243,12 @@ func runApp(ctx context.Context, cmd *cobra.Command, environ []string, connectio
 	for _, w := range host.Warnings() {
 		log.Warn(w)
 	}
-	stopTraces, err := startTraces(ctx, "lazuli-func", log)
+	stopTraces, err := workerproc.StartTraces(ctx, "lazuli-func", log)
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
 	defer stopTraces()
-	stopAdmin, err := serveWorkerAdmin(f.admin, host.App(), nil, customhandler.NewStatusHandler(host), log)
+	stopAdmin, err := workerproc.ServeAdmin(f.admin, host.App(), nil, customhandler.NewStatusHandler(host), log)
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}

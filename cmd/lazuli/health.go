@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/internal/exposure"
 	"github.com/lazuli-storage/lazuli/server/config"
 )
 
@@ -28,7 +29,7 @@ func newHealthCommand(m *Main) *cobra.Command {
 		if err != nil {
 			return console.Usage(err)
 		}
-		url := "http://" + reachable(c.Admin.Address()) + "/readyz"
+		url := "http://" + exposure.Callable(c.Admin.Address()) + "/readyz"
 		var answer strings.Builder
 		notReady := askReady(cmd.Context(), url, &answer)
 		row := struct {

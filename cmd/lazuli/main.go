@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/serve"
 )
 
 func main() {
@@ -40,8 +41,8 @@ func verbOf(args []string) []string {
 		return nil
 	}
 	name := strings.TrimSuffix(filepath.Base(args[0]), ".exe")
-	for _, svc := range services {
-		if name == "azurite-"+svc.service.String() {
+	for _, svc := range serve.Services {
+		if name == "azurite-"+svc.Service.String() {
 			return append([]string{name}, args[1:]...)
 		}
 	}
@@ -60,7 +61,7 @@ type Main struct {
 	// Stdout takes results, Stderr logs and errors.
 	Stdout, Stderr io.Writer
 
-	start starter // tests only; nil is startStack
+	start serve.Starter // tests only; nil is startStack
 }
 
 // Run executes the verb that Args name and returns the exit code. Cancelling ctx asks for an orderly stop.

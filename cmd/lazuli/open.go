@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/internal/exposure"
 	"github.com/lazuli-storage/lazuli/server/admin"
 	"github.com/lazuli-storage/lazuli/server/config"
 )
@@ -30,7 +31,7 @@ token when it starts; if LAZULI_ADMIN_TOKEN is set to that token, this command u
 			if err != nil {
 				return console.Usage(err)
 			}
-			address := "http://" + reachable(c.Admin.Address()) + "/"
+			address := "http://" + exposure.Callable(c.Admin.Address()) + "/"
 			if err := askReady(cmd.Context(), address+"readyz", io.Discard); err != nil {
 				return err
 			}

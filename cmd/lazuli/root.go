@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/serve"
 )
 
 // newRootCommand builds the tree of verbs. Without a verb the program serves.
@@ -26,10 +27,10 @@ durable workflows on them.`,
 		}
 		return console.Usage(err)
 	})
-	for _, svc := range services {
-		name := svc.service.String()
+	for _, svc := range serve.Services {
+		name := svc.Service.String()
 		root.AddCommand(addServeOf(&cobra.Command{Use: "azurite-" + name, Hidden: true,
-			Short: "Run the " + svc.name + " service alone, as Azurite's program of this name does"}, m, name))
+			Short: "Run the " + svc.Name + " service alone, as Azurite's program of this name does"}, m, name))
 	}
 	root.AddCommand(
 		addServe(&cobra.Command{Use: "serve", Aliases: []string{"azurite"}, Short: "Run the services (the default)"}, m),

@@ -19,17 +19,10 @@ import (
 
 	"github.com/lazuli-storage/lazuli/cmd/internal/searchproc"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/workerproc"
 	"github.com/lazuli-storage/lazuli/server/config"
 	"github.com/lazuli-storage/lazuli/workers/roles/searchindex/searchapi"
 )
-
-// searchHandler serves the index of the search-index role; nil without it.
-func (s *roleSet) searchHandler() http.Handler {
-	if s.search == nil {
-		return nil
-	}
-	return s.search
-}
 
 // searchSource is the place where an index is: in a folder, or in a process with an admin listener.
 type searchSource struct {
@@ -139,7 +132,7 @@ func (s searchSource) ask(ctx context.Context, account, method, path string, int
 	if s.folder != "" {
 		x, err := searchproc.Open(searchproc.Config{Folder: s.folder, ConnectionString: account})
 		if err != nil {
-			return searchError(err)
+			return workerproc.SearchError(err)
 		}
 		return errors.Join(x.Ask(ctx, method, path, nil, into), x.Close())
 	}

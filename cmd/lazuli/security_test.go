@@ -5,15 +5,12 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
-	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
-	"github.com/lazuli-storage/lazuli/server/config"
 )
 
 // runVerb runs one verb by itself and returns what it printed.
@@ -189,30 +186,5 @@ func TestCertVerb(t *testing.T) {
 	}
 	if _, err := runVerb(t, newCertCommand(), "", "--dir", dir, "--host", "example.com"); exitCode(err) != exitUsage {
 		t.Errorf("a name of the Internet: %v", err)
-	}
-}
-
-// The development issuer's tokens outlive a restart on the same data folder, and nothing else.
-func TestIssuerKeyStaysWithTheData(t *testing.T) {
-	issue := func(location string) auth.KeySet {
-		t.Helper()
-		c := config.Default()
-		c.Location, c.OAuth.Development, c.InMemory = location, true, location == ""
-		s, err := newSecurity(&c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s.issuer.Trust().Keys.(auth.KeySet)
-	}
-	location := filepath.Join(t.TempDir(), "data")
-	first := issue(location)
-	if again := issue(location); !reflect.DeepEqual(again, first) {
-		t.Error("the same folder has another key")
-	}
-	if other := issue(""); reflect.DeepEqual(other, first) {
-		t.Error("a process in memory has the folder's key")
-	}
-	if info, err := os.Stat(filepath.Join(location, datadir.IssuerKeyFile)); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
 }

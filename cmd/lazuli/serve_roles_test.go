@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,7 +18,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 
 	"github.com/lazuli-storage/lazuli/lazulitest"
-	"github.com/lazuli-storage/lazuli/server/config"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/roles/logstore"
 )
@@ -263,28 +261,6 @@ func TestLogsQuery(t *testing.T) {
 		if _, err := run(strings.FieldsFunc(args, func(r rune) bool { return r == '|' })...); err == nil ||
 			!strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want an error saying %q", args, err, says)
-		}
-	}
-}
-
-// The roles use the account that is written first, whatever its name.
-func TestRolesUseTheFirstAccountAsWritten(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "accounts")
-	if err := os.WriteFile(file, []byte("zulu:a2V5\nalpha:a2V5\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, environ := range [][]string{{"LAZULI_ACCOUNTS=zulu:a2V5;alpha:a2V5"}, {"LAZULI_ACCOUNTS_FILE=" + file}} {
-		c, err := config.Load(config.Sources{Environ: append(environ, "LAZULI_ROLES=archive")})
-		if err != nil {
-			t.Fatal(err)
-		}
-		sec, err := newSecurity(&c.Config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		roles, err := newServerRoles(&c.Config, sec)
-		if err != nil || roles.account != "zulu" {
-			t.Errorf("%s: roles use %+v, %v; want zulu", environ, roles, err)
 		}
 	}
 }

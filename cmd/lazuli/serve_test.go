@@ -20,6 +20,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/sas"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/serve"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
@@ -49,9 +50,9 @@ func request(ctx context.Context, method, url string) (int, string, error) {
 
 // fake is a backend whose states the test moves.
 type fake struct {
-	backend                // what no test here asks for
-	stopping chan struct{} // closed when Stop is called
-	drained  chan struct{} // Stop returns once this is closed, or its context ends
+	serve.Backend               // what no test here asks for
+	stopping      chan struct{} // closed when Stop is called
+	drained       chan struct{} // Stop returns once this is closed, or its context ends
 }
 
 var errFakeStops = errors.New("the test's own backend is stopping")
@@ -143,7 +144,7 @@ func TestLifeOfAServer(t *testing.T) {
 	f := &fake{stopping: make(chan struct{}), drained: make(chan struct{})}
 	starting := make(chan struct{})
 	r := start(t, Main{Args: []string{"--admin-port", "0", "--shutdown-timeout", "30s"},
-		start: func(context.Context, *config.Config, *security, startOptions) (backend, error) {
+		start: func(context.Context, *config.Config, *serve.Security, serve.Options) (serve.Backend, error) {
 			<-starting
 			return f, nil
 		}})
@@ -178,7 +179,7 @@ func TestLifeOfAServer(t *testing.T) {
 func TestDrainIsBounded(t *testing.T) {
 	f := &fake{stopping: make(chan struct{}), drained: make(chan struct{})}
 	r := start(t, Main{Args: []string{"--no-admin", "--shutdown-timeout", "10ms"},
-		start: func(context.Context, *config.Config, *security, startOptions) (backend, error) {
+		start: func(context.Context, *config.Config, *serve.Security, serve.Options) (serve.Backend, error) {
 			return f, nil
 		}})
 	r.wait(t, "Ready")
@@ -195,8 +196,8 @@ func TestExitCodes(t *testing.T) {
 	}
 	defer taken.Close()
 	_, port, _ := net.SplitHostPort(taken.Addr().String())
-	failing := func(err error) starter {
-		return func(context.Context, *config.Config, *security, startOptions) (backend, error) {
+	failing := func(err error) serve.Starter {
+		return func(context.Context, *config.Config, *serve.Security, serve.Options) (serve.Backend, error) {
 			return nil, err
 		}
 	}
@@ -246,7 +247,7 @@ func TestBanner(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var stdout bytes.Buffer
 		m := Main{Args: append(args, "--no-admin"), Environ: environ, Stdout: &stdout, Stderr: io.Discard,
-			start: func(context.Context, *config.Config, *security, startOptions) (backend, error) {
+			start: func(context.Context, *config.Config, *serve.Security, serve.Options) (serve.Backend, error) {
 				cancel()
 				return f, nil
 			}}

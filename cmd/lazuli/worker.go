@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -15,10 +13,8 @@ import (
 
 	"github.com/lazuli-storage/lazuli/cmd/internal/searchproc"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
-	"github.com/lazuli-storage/lazuli/internal/buildinfo"
-	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/workerproc"
 	"github.com/lazuli-storage/lazuli/server/config"
-	"github.com/lazuli-storage/lazuli/server/observe/traces"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/otelfunc"
 )
@@ -103,11 +99,11 @@ func runWorker(ctx context.Context, stderr io.Writer, connectionString string, f
 				strings.Join(config.RoleNames, ", "))
 		}
 	}
-	log, err := workerLog(stderr, f.logFormat, slog.LevelInfo)
+	log, err := workerproc.NewLog(stderr, f.logFormat, slog.LevelInfo)
 	if err != nil {
 		return console.Usage(err)
 	}
-	if err := faultsFromEnvironment(log); err != nil {
+	if err := workerproc.FaultsFromEnvironment(log); err != nil {
 		return console.Usage(err)
 	}
 	storage, err := workers.OpenStorage(connectionString)
@@ -118,24 +114,24 @@ func runWorker(ctx context.Context, stderr io.Writer, connectionString string, f
 		Defaults: []workers.Option{
 			workers.WithLease(f.lease), workers.WithConcurrency(f.concurrency), workers.WithMaxDequeueCount(f.maxDequeue),
 		}})
-	set := &roleSet{app: app, storage: storage, config: roles, log: log, creates: f.create,
-		searchFolder: workerSearchFolder(roles, connectionString),
-		searchTables: func(x *searchproc.Config) { x.ConnectionString = connectionString }}
+	set := &workerproc.Roles{App: app, Storage: storage, Config: roles, Log: log, Creates: f.create,
+		SearchFolder: workerproc.WorkerSearchFolder(roles, connectionString),
+		SearchTables: func(x *searchproc.Config) { x.ConnectionString = connectionString }}
 	defer func() {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.drain)
 		defer cancel()
-		err = errors.Join(err, set.close(end))
+		err = errors.Join(err, set.Close(end))
 	}()
-	if err := set.add(ctx, f.roles); err != nil {
+	if err := set.Add(ctx, f.roles); err != nil {
 		return err
 	}
-	stopTraces, err := startTraces(ctx, "lazuli-worker", log)
+	stopTraces, err := workerproc.StartTraces(ctx, "lazuli-worker", log)
 	if err != nil {
 		return err
 	}
 	defer stopTraces()
 	app.Use(otelfunc.Middleware())
-	stopAdmin, err := serveWorkerAdmin(f.admin, app, set.searchHandler(), nil, log)
+	stopAdmin, err := workerproc.ServeAdmin(f.admin, app, set.SearchHandler(), nil, log)
 	if err != nil {
 		return err
 	}
@@ -148,49 +144,5 @@ func runWorker(ctx context.Context, stderr io.Writer, connectionString string, f
 		log.Info("worker stopped", "function", s.Name, "succeeded", s.Succeeded, "failed", s.Failed, "poisoned", s.Poisoned,
 			"released", s.Released, "lease_lost", s.LeaseLost)
 	}
-	return nil
-}
-
-// startTraces sends OpenTelemetry traces if the environment says where to, until the function that it returns is
-// called.
-func startTraces(ctx context.Context, service string, log *slog.Logger) (stop func(), err error) {
-	end, err := traces.Start(ctx, service, buildinfo.Current().Version, log)
-	if err != nil {
-		return nil, console.Usage(err)
-	}
-	return func() {
-		sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-		if err := end(sending); err != nil {
-			log.Warn("the last traces could not be sent", "err", err)
-		}
-	}, nil
-}
-
-func workerLog(w io.Writer, format string, least slog.Level) (*slog.Logger, error) {
-	o := &slog.HandlerOptions{Level: least}
-	switch format {
-	case "text":
-		return slog.New(slog.NewTextHandler(w, o)), nil
-	case "json":
-		return slog.New(slog.NewJSONHandler(w, o)), nil
-	case "console":
-		return slog.New(newConsoleHandler(w, least)), nil
-	}
-	return nil, fmt.Errorf("--log-format is %q, not text, json or console", format)
-}
-
-// faultsFromEnvironment activates the fault plan of the environment, and logs it, so that it is not active unnoticed.
-func faultsFromEnvironment(log *slog.Logger) error {
-	text := os.Getenv(fault.EnvVar)
-	if text == "" {
-		return nil
-	}
-	plan, err := fault.ParsePlan(text)
-	if err != nil {
-		return err
-	}
-	fault.Activate(plan)
-	log.Warn("fault injection is active", "plan", text)
 	return nil
 }

@@ -1,54 +1,17 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
-	"github.com/lazuli-storage/lazuli/internal/exposure"
-	"github.com/lazuli-storage/lazuli/server/admin"
 	"github.com/lazuli-storage/lazuli/workers"
 )
-
-// serveWorkerAdmin opens the admin listener of a worker process and returns what closes it. An empty address opens
-// none. search answers at /search and functions below /functions; nil leaves the path out. With LAZULI_ADMIN_TOKEN in
-// the environment, callers have to bring that token.
-func serveWorkerAdmin(address string, app *workers.App, search, functions http.Handler, log *slog.Logger) (stop func(),
-	err error) {
-	if address == "" {
-		return func() {}, nil
-	}
-	token := os.Getenv("LAZULI_ADMIN_TOKEN")
-	if err := exposure.Check("--admin", address, token, "set LAZULI_ADMIN_TOKEN"); err != nil {
-		return nil, console.Usage(err)
-	}
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("the admin listener: %w", err)
-	}
-	metrics := prometheus.NewRegistry()
-	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		app.Collector())
-	server := admin.Start(l, admin.Options{Token: token, Metrics: metrics, Workers: workers.NewHandler(app),
-		Search: search, Functions: functions, Log: log})
-	log.Info("admin listener", "url", "http://"+reachable(l.Addr().String()))
-	return func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		_ = server.Stop(ctx) // An interrupted scrape is not an error.
-	}, nil
-}
 
 // newWorkersCommand makes `lazuli workers`, which asks a running process what its workers do.
 func newWorkersCommand(m *Main) *cobra.Command {

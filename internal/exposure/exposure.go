@@ -25,6 +25,18 @@ func Host(address string) string {
 	return host
 }
 
+// Callable is an address that this machine can call for one that a listener has: a wildcard cannot be called.
+func Callable(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return address
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port)
+}
+
 // LocalCaller reports whether a request came from this machine or this process, by the address of its connection. A
 // connection within the process has an address of another form.
 func LocalCaller(remote string) bool {

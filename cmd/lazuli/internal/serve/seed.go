@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"context"
@@ -32,12 +32,12 @@ func loadSeed(path string, accounts *auth.Accounts) (*seed.Seed, error) {
 	return s, nil
 }
 
-func applySeed(ctx context.Context, s *seed.Seed, b backend) error {
+func applySeed(ctx context.Context, s *seed.Seed, b Backend) error {
 	return s.Apply(ctx, seed.Target{URL: b.InProcessURL, Transport: b.InProcess()})
 }
 
 // addFaults adds the seed's fault rules to the server's.
-func addFaults(s *seed.Seed, b backend) error {
+func addFaults(s *seed.Seed, b Backend) error {
 	if len(s.Faults) == 0 {
 		return nil
 	}
@@ -58,7 +58,7 @@ const handshakePause = time.Second
 
 // addEvents adds the seed's event subscriptions that do not exist. A webhook that does not answer the handshake, such
 // as one that starts after the server, is tried again in the background until ctx ends.
-func addEvents(ctx context.Context, s *seed.Seed, b backend, log *slog.Logger) error {
+func addEvents(ctx context.Context, s *seed.Seed, b Backend, log *slog.Logger) error {
 	if len(s.Events) == 0 {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package main
+package workerproc
 
 import (
 	"crypto/sha256"
@@ -13,14 +13,14 @@ import (
 	"github.com/lazuli-storage/lazuli/server/config"
 )
 
-// searchFolder returns the folder of the index of the search-index role: the configured one, or by default one for each
+// SearchFolder returns the folder of the index of the search-index role: the configured one, or by default one for each
 // account and table. remove deletes a temporary folder.
 type searchFolder func() (path string, remove func() error, err error)
 
 func keep() error { return nil }
 
-// serverSearchFolder is below the data folder, or temporary if the server keeps no data.
-func serverSearchFolder(c *config.Config, account string) searchFolder {
+// ServerSearchFolder is below the data folder, or temporary if the server keeps no data.
+func ServerSearchFolder(c *config.Config, account string) searchFolder {
 	return func() (string, func() error, error) {
 		switch {
 		case c.Roles.SearchFolder != "":
@@ -33,9 +33,9 @@ func serverSearchFolder(c *config.Config, account string) searchFolder {
 	}
 }
 
-// workerSearchFolder is below the user's folder for caches, since a worker has no data folder and the index can be made
+// WorkerSearchFolder is below the user's folder for caches, since a worker has no data folder and the index can be made
 // again.
-func workerSearchFolder(roles config.Roles, connectionString string) searchFolder {
+func WorkerSearchFolder(roles config.Roles, connectionString string) searchFolder {
 	return func() (string, func() error, error) {
 		if roles.SearchFolder != "" {
 			return roles.SearchFolder, keep, nil

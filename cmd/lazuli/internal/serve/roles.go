@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"cmp"
@@ -21,6 +21,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/cmd/internal/searchproc"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/workerproc"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/sdk/emptykey"
@@ -34,15 +35,15 @@ import (
 type serverRoles struct {
 	account string
 	app     atomic.Pointer[workers.App] // nil until they run
-	set     *roleSet
+	set     *workerproc.Roles
 	traces  func() // sends the last traces
 }
 
 // rolesAccount is the name of the account that the server's roles use.
-func rolesAccount(c *config.Config, sec *security) string { return cmp.Or(c.Roles.Account, sec.first) }
+func rolesAccount(c *config.Config, sec *Security) string { return cmp.Or(c.Roles.Account, sec.first) }
 
 // newServerRoles fails for an account that there is not.
-func newServerRoles(c *config.Config, sec *security) (*serverRoles, error) {
+func newServerRoles(c *config.Config, sec *Security) (*serverRoles, error) {
 	account := rolesAccount(c, sec)
 	if sec.accounts.Get(account) == nil {
 		return nil, console.Usagef("roles-account: unknown account %q", account)
@@ -77,8 +78,8 @@ func (r *serverRoles) start(s *server.Stack, c *config.Config, metrics prometheu
 	}
 	app := workers.New(workers.Config{Storage: storage, HostID: "lazuli", Logger: log, DrainTimeout: c.ShutdownTimeout,
 		Clock: clock})
-	r.set = &roleSet{app: app, storage: storage, config: c.Roles, log: log, creates: true,
-		searchFolder: serverSearchFolder(c, r.account), searchTables: func(x *searchproc.Config) {
+	r.set = &workerproc.Roles{App: app, Storage: storage, Config: c.Roles, Log: log, Creates: true,
+		SearchFolder: workerproc.ServerSearchFolder(c, r.account), SearchTables: func(x *searchproc.Config) {
 			x.InProcess, x.TablesURL = s.InProcess(), s.InProcessURL(wire.Table, r.account)
 		}}
 	limit := createTimeout
@@ -88,8 +89,8 @@ func (r *serverRoles) start(s *server.Stack, c *config.Config, metrics prometheu
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	app.Use(otelfunc.Middleware())
-	if r.traces, err = startTraces(ctx, "lazuli", log); err == nil {
-		if err = r.set.add(ctx, c.Roles.Enabled); err == nil {
+	if r.traces, err = workerproc.StartTraces(ctx, "lazuli", log); err == nil {
+		if err = r.set.Add(ctx, c.Roles.Enabled); err == nil {
 			err = app.Start(context.Background())
 		}
 		if err != nil {
@@ -97,7 +98,7 @@ func (r *serverRoles) start(s *server.Stack, c *config.Config, metrics prometheu
 		}
 	}
 	if err != nil {
-		return errors.Join(err, r.set.close(ctx))
+		return errors.Join(err, r.set.Close(ctx))
 	}
 	metrics.MustRegister(app.Collector())
 	r.app.Store(app)
@@ -108,7 +109,7 @@ func (r *serverRoles) start(s *server.Stack, c *config.Config, metrics prometheu
 // stop lets what the roles have begun end, until ctx is done.
 func (r *serverRoles) stop(ctx context.Context) error {
 	defer r.traces()
-	return errors.Join(r.app.Load().Stop(ctx), r.set.close(ctx))
+	return errors.Join(r.app.Load().Stop(ctx), r.set.Close(ctx))
 }
 
 // restart stops the roles while do replaces the state, makes what they need again, and starts them.
@@ -120,7 +121,7 @@ func (r *serverRoles) restart(ctx context.Context, do func() error) error {
 	}
 	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), clusterCreateTimeout)
 	defer cancel()
-	return errors.Join(err, r.set.create(limit), app.Start(context.Background()))
+	return errors.Join(err, r.set.Create(limit), app.Start(context.Background()))
 }
 
 // workersOf shows the state of the roles of a backend that may not be there yet, as `lazuli workers` asks for it.
@@ -138,7 +139,7 @@ func workersOf(services *lateBackend) http.Handler {
 func searchOf(services *lateBackend) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if with, ok := services.get().(*workerBackend); ok && with.roles != nil {
-			with.roles.set.searchHandler().ServeHTTP(w, q)
+			with.roles.set.SearchHandler().ServeHTTP(w, q)
 			return
 		}
 		http.Error(w, errStarting.Error(), http.StatusServiceUnavailable)

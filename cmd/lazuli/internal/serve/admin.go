@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/lazuli-storage/lazuli/internal/exposure"
+	"github.com/lazuli-storage/lazuli/server"
 	"github.com/lazuli-storage/lazuli/server/admin"
 	"github.com/lazuli-storage/lazuli/server/config"
 	"github.com/lazuli-storage/lazuli/server/dashboard"
@@ -21,7 +23,7 @@ func (s *serving) startAdmin() (*admin.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.adminURL = "http://" + reachable(l.Addr().String())
+	s.adminURL = "http://" + exposure.Callable(l.Addr().String())
 	return admin.Start(l, s.adminOptions()), nil
 }
 
@@ -31,20 +33,20 @@ func (s *serving) adminOptions() admin.Options {
 	s.adminToken, s.tokenMade = c.GuardAdmin()
 	o := admin.Options{Token: s.adminToken, Metrics: s.metrics, Pprof: c.Pprof, AllowHosts: c.AllowHosts, Log: s.log,
 		Ready: s.ready}
-	o.Backups, o.BackupToken = late(b, func(b backend) admin.Backups { return b }), c.BackupToken
+	o.Backups, o.BackupToken = late(b, func(b Backend) admin.Backups { return b }), c.BackupToken
 	if c.AdminState {
-		o.State = late(b, func(b backend) admin.State { return b })
+		o.State = late(b, func(b Backend) admin.State { return b })
 	}
 	if c.Cluster.Enabled() {
-		o.Cluster = late(b, func(b backend) admin.Cluster { return b })
+		o.Cluster = late(b, func(b Backend) admin.Cluster { return b })
 	}
 	if c.Faults {
-		o.Faults = late(b, backend.Faults)
+		o.Faults = late(b, Backend.Faults)
 	}
 	if c.Events {
-		o.Events = late(b, backend.Events)
+		o.Events = late(b, Backend.Events)
 		if c.Cluster.Enabled() {
-			o.EventsElsewhere = late(b, backend.EventsElsewhere)
+			o.EventsElsewhere = late(b, Backend.EventsElsewhere)
 		}
 		s.sec.eventURL = s.validationURL
 	}
@@ -67,7 +69,7 @@ func (s *serving) adminOptions() admin.Options {
 	}
 	if s.sec.issuer != nil {
 		o.Issuer = s.sec.issuer
-		o.TLS = s.sec.tls
+		o.TLS = s.sec.TLS
 	}
 	return o
 }
@@ -104,22 +106,10 @@ func listenAdmin(c *config.Result, log *slog.Logger) (net.Listener, error) {
 		}
 		return nil, fmt.Errorf("the admin listener cannot listen on %s: %w; stop what uses it, or choose another port "+
 			"with --admin-port%s",
-			c.Admin.Address(), errPortTaken, beside)
+			c.Admin.Address(), server.ErrPortTaken, beside)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the admin listener cannot listen on %s: %w", c.Admin.Address(), err)
 	}
 	return l, nil
-}
-
-// reachable is an address that this machine can call for one that a listener has: a wildcard cannot be called.
-func reachable(addr string) string {
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return addr
-	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	return net.JoinHostPort(host, port)
 }

@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/workerproc"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/server"
 	"github.com/lazuli-storage/lazuli/server/config"
@@ -30,13 +31,13 @@ type durableServer struct {
 
 	// Of the server that is open. A reset replaces it while the dashboard asks it.
 	server    atomic.Pointer[sidecar.Server]
-	address   string
+	Address   string
 	served    chan error
 	collector prometheus.Collector
 }
 
 // startDurable serves workflows that are kept in an account of the stack, which is reached without a network.
-func startDurable(s *server.Stack, c *config.Config, sec *security, metrics prometheus.Registerer, clock workers.Clock,
+func startDurable(s *server.Stack, c *config.Config, sec *Security, metrics prometheus.Registerer, clock workers.Clock,
 	log *slog.Logger) (*durableServer, error) {
 	account := c.Durable.Account
 	if account == "" {
@@ -49,19 +50,19 @@ func startDurable(s *server.Stack, c *config.Config, sec *security, metrics prom
 	if err != nil {
 		return nil, err
 	}
-	d, err := serveDurable(storage, c, sec, metrics, clock, log, true)
+	d, err := ServeDurable(storage, c, sec, metrics, clock, log, true)
 	if d != nil {
 		d.account = account
 	}
 	return d, err
 }
 
-// serveDurable opens the endpoint. A nil clock is the system's. checked says that the storage is the configuration's,
+// ServeDurable opens the endpoint. A nil clock is the system's. checked says that the storage is the configuration's,
 // so that its rule for addresses beyond loopback has decided about the endpoint.
-func serveDurable(storage *workers.Storage, c *config.Config, sec *security, metrics prometheus.Registerer,
+func ServeDurable(storage *workers.Storage, c *config.Config, sec *Security, metrics prometheus.Registerer,
 	clock workers.Clock, log *slog.Logger, checked bool) (*durableServer, error) {
 	d := &durableServer{metrics: metrics, log: log, hub: c.Durable.Hub, options: sidecar.Options{
-		Durable: durable.Options{Storage: storage, Hub: c.Durable.Hub, Clock: clock}, Token: c.Durable.Token, TLS: sec.tls,
+		Durable: durable.Options{Storage: storage, Hub: c.Durable.Hub, Clock: clock}, Token: c.Durable.Token, TLS: sec.TLS,
 		Logger: log, Hubs: c.Durable.Hubs, Open: checked}}
 	if sec.oauth != nil {
 		d.options.Verify = func(ctx context.Context, token string) error {
@@ -69,7 +70,7 @@ func serveDurable(storage *workers.Storage, c *config.Config, sec *security, met
 		}
 	}
 	var err error
-	if d.traces, err = startTraces(context.Background(), "lazuli", log); err == nil {
+	if d.traces, err = workerproc.StartTraces(context.Background(), "lazuli", log); err == nil {
 		if err = d.open(c.Durable.Listen); err != nil {
 			d.traces()
 		}
@@ -87,13 +88,13 @@ func (d *durableServer) open(address string) error {
 	if err != nil {
 		return fmt.Errorf("durable-listen: %w", err)
 	}
-	d.address, d.served, d.collector = l.Addr().String(), make(chan error, 1), server.Collector()
+	d.Address, d.served, d.collector = l.Addr().String(), make(chan error, 1), server.Collector()
 	d.server.Store(server)
 	if d.metrics != nil {
 		d.metrics.MustRegister(d.collector)
 	}
 	go func() { d.served <- server.Serve(l) }()
-	d.log.Info("workflows are served", "address", d.address, "hub", d.hub)
+	d.log.Info("workflows are served", "address", d.Address, "hub", d.hub)
 	return nil
 }
 
@@ -104,7 +105,7 @@ func (d *durableServer) restart(do func() error) error {
 	if err == nil {
 		err = do()
 	}
-	return errors.Join(err, d.open(d.address))
+	return errors.Join(err, d.open(d.Address))
 }
 
 // close ends the connections.
@@ -120,4 +121,16 @@ func (d *durableServer) stop() error {
 	err := d.close()
 	d.traces()
 	return err
+}
+
+// Wait serves until ctx is done.
+func (d *durableServer) Wait(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return d.stop()
+	case err := <-d.served:
+		d.served <- nil
+		_ = d.stop()
+		return err
+	}
 }

@@ -1,4 +1,4 @@
-package main
+package workerproc
 
 import (
 	"os"
@@ -26,13 +26,13 @@ func TestSearchFolder(t *testing.T) {
 		})
 		return path
 	}
-	if got, want := folder(serverSearchFolder(&c, "shop")),
+	if got, want := folder(ServerSearchFolder(&c, "shop")),
 		filepath.Join("data", "search-index", "shop", "people"); got != want {
 		t.Errorf("of a server: %q, want %q", got, want)
 	}
 	memory := c
 	memory.InMemory = true
-	temporary, remove, err := serverSearchFolder(&memory, "shop")()
+	temporary, remove, err := ServerSearchFolder(&memory, "shop")()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,18 +49,18 @@ func TestSearchFolder(t *testing.T) {
 	const a, b = "AccountName=a;AccountKey=YQ==;TableEndpoint=http://127.0.0.1:1/a",
 		"AccountName=b;AccountKey=YQ==;TableEndpoint=http://127.0.0.1:1/b"
 	seen := map[string]string{}
-	for name, path := range map[string]string{"a": folder(workerSearchFolder(c.Roles, a)),
-		"b": folder(workerSearchFolder(c.Roles, b))} {
+	for name, path := range map[string]string{"a": folder(WorkerSearchFolder(c.Roles, a)),
+		"b": folder(WorkerSearchFolder(c.Roles, b))} {
 		if filepath.Dir(filepath.Dir(filepath.Dir(path))) != os.Getenv("XDG_CACHE_HOME") || seen[path] != "" {
 			t.Errorf("of a worker for the account %s: %q", name, path)
 		}
 		seen[path] = name
 	}
-	if got := folder(workerSearchFolder(c.Roles, a)); seen[got] != "a" {
+	if got := folder(WorkerSearchFolder(c.Roles, a)); seen[got] != "a" {
 		t.Errorf("another folder at the next start: %q", got)
 	}
 	c.Roles.SearchFolder = "mine"
-	for _, f := range []searchFolder{serverSearchFolder(&memory, "shop"), workerSearchFolder(c.Roles, a)} {
+	for _, f := range []searchFolder{ServerSearchFolder(&memory, "shop"), WorkerSearchFolder(c.Roles, a)} {
 		memory.Roles.SearchFolder = "mine"
 		if got := folder(f); got != "mine" {
 			t.Errorf("the configured folder is %q", got)

@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"context"
@@ -20,21 +20,21 @@ import (
 	"github.com/lazuli-storage/lazuli/server/devissuer"
 )
 
-// security has the accounts, the token checks and the certificate of the services.
-type security struct {
+// Security has the accounts, the token checks and the certificate of the services.
+type Security struct {
 	accounts *auth.Accounts
 	first    string            // the account that is written first
 	oauth    *auth.OAuth       // nil: tokens are not accepted
 	issuer   *devissuer.Issuer // nil: no built-in issuer
-	tls      *tls.Config       // nil: plain http
+	TLS      *tls.Config       // nil: plain http
 	// eventURL returns the address at which a person confirms the endpoint of an event subscription; nil without an admin
 	// listener.
 	eventURL func(account, name, code string) string
 }
 
 // newSecurity reads the files of the configuration. Its errors are for the user.
-func newSecurity(c *config.Config) (*security, error) {
-	var s security
+func newSecurity(c *config.Config) (*Security, error) {
+	var s Security
 	var err error
 	list := c.Accounts
 	if c.AccountsFile != "" {
@@ -50,11 +50,11 @@ func newSecurity(c *config.Config) (*security, error) {
 	}
 	switch {
 	case c.PFX():
-		if s.tls, err = devcert.ServerConfigPFX(c.Cert, c.Password); err != nil {
+		if s.TLS, err = devcert.ServerConfigPFX(c.Cert, c.Password); err != nil {
 			return nil, err
 		}
 	case c.Cert != "":
-		if s.tls, err = devcert.ServerConfig(c.Cert, c.Key); err != nil {
+		if s.TLS, err = devcert.ServerConfig(c.Cert, c.Key); err != nil {
 			return nil, err
 		}
 	}
@@ -79,7 +79,7 @@ func newIssuer(c *config.Config) (*devissuer.Issuer, error) {
 }
 
 // trust creates the checker of bearer tokens, if tokens are accepted.
-func (s *security) trust(c *config.Config) error {
+func (s *Security) trust(c *config.Config) error {
 	o := &c.OAuth
 	var issuers []auth.Issuer
 	if o.Development {
@@ -119,7 +119,7 @@ func (s *security) trust(c *config.Config) error {
 const watchEvery = 2 * time.Second
 
 // watch keeps the accounts as their file has them, until stop is called.
-func (s *security) watch(file string, log *slog.Logger) (stop func()) {
+func (s *Security) watch(file string, log *slog.Logger) (stop func()) {
 	if file == "" {
 		return func() {}
 	}

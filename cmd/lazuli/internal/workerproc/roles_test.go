@@ -1,4 +1,4 @@
-package main
+package workerproc
 
 import (
 	"bytes"
@@ -52,14 +52,14 @@ func onOneTable(t *testing.T, a *lazulitest.Account, roles []string, to string) 
 	c.ArchiveTo, c.SearchFields, c.LargeEntityAge = to, "Name:text", time.Nanosecond
 	quiet := slog.New(slog.DiscardHandler)
 	app := workers.New(workers.Config{Storage: a.Storage, Logger: quiet})
-	set := &roleSet{app: app, storage: a.Storage, config: c, log: quiet, creates: true,
-		searchFolder: func() (string, func() error, error) {
+	set := &Roles{App: app, Storage: a.Storage, Config: c, Log: quiet, Creates: true,
+		SearchFolder: func() (string, func() error, error) {
 			return t.TempDir(), func() error { return nil }, nil
-		}, searchTables: func(x *searchproc.Config) { x.ConnectionString = a.ConnectionString() }}
-	if err := set.add(t.Context(), roles); err != nil {
+		}, SearchTables: func(x *searchproc.Config) { x.ConnectionString = a.ConnectionString() }}
+	if err := set.Add(t.Context(), roles); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = set.close(context.Background()) })
+	t.Cleanup(func() { _ = set.Close(context.Background()) })
 	has := func(role string) bool { return slices.Contains(roles, role) }
 
 	store := must(largeentity.New[member](a.Storage, "Members", c.LargeEntityContainer))(t)

@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"context"
@@ -22,7 +22,7 @@ func newSchedule(s *serving) (*backup.Schedule, error) {
 }
 
 // startBackups runs the schedule, if there is one, until stop is called.
-func (s *serving) startBackups(ctx context.Context, b backend) (stop func()) {
+func (s *serving) startBackups(ctx context.Context, b Backend) (stop func()) {
 	if s.backups == nil {
 		return func() {}
 	}

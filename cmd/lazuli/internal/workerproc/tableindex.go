@@ -1,4 +1,4 @@
-package main
+package workerproc
 
 import (
 	"context"
@@ -15,28 +15,28 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/roles/tableindex"
 )
 
-func (s *roleSet) tableIndex(ctx context.Context) error {
-	c := s.config
+func (s *Roles) tableIndex(ctx context.Context) error {
+	c := s.Config
 	switch {
 	case c.IndexBy == "":
 		return console.Usagef("table-index-by is missing: the property by which the table is made")
 	case strings.EqualFold(c.IndexFrom, c.IndexTo):
 		return console.Usagef("table-index-from and table-index-to are the same table")
 	}
-	role, err := tableindex.New(s.storage, c.IndexFrom, c.IndexTo, indexProjection(c.IndexKind, c.IndexBy))
+	role, err := tableindex.New(s.Storage, c.IndexFrom, c.IndexTo, indexProjection(c.IndexKind, c.IndexBy))
 	if err != nil {
 		return err
 	}
 	err = s.needs(ctx, func(ctx context.Context) error {
-		_, err1 := s.storage.Tables.CreateTable(ctx, c.IndexFrom, nil)
-		_, err2 := s.storage.Tables.CreateTable(ctx, c.IndexTo, nil)
+		_, err1 := s.Storage.Tables.CreateTable(ctx, c.IndexFrom, nil)
+		_, err2 := s.Storage.Tables.CreateTable(ctx, c.IndexTo, nil)
 		return s.made(err1, err2)
 	})
 	if err != nil {
 		return err
 	}
 	name := "table-index-" + c.IndexFrom + "-" + c.IndexTo // roles with other tables have positions and locks of their own
-	role.Register(s.app, name)
+	role.Register(s.App, name)
 	return nil
 }
 

@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 )
 
 // startStack starts the services that the configuration describes.
-func startStack(ctx context.Context, c *config.Config, sec *security, o startOptions) (backend, error) {
+func startStack(ctx context.Context, c *config.Config, sec *Security, o Options) (Backend, error) {
 	log, metrics := o.log, o.metrics
 	sc := server.Config{
 		InMemory:       c.InMemory,
@@ -29,7 +29,7 @@ func startStack(ctx context.Context, c *config.Config, sec *security, o startOpt
 		Services:       servedServices(c),
 		Accounts:       sec.accounts,
 		OAuth:          sec.oauth,
-		TLS:            sec.tls,
+		TLS:            sec.TLS,
 		RequireHTTPS:   c.RequireHTTPS,
 		MaxConnections: c.MaxConnections,
 		MaxRequests:    c.MaxRequests,
@@ -117,9 +117,9 @@ func servedServices(c *config.Config) []wire.Service {
 		return nil
 	}
 	served := []wire.Service{}
-	for _, svc := range services {
-		if c.Serves(svc.service.String()) {
-			served = append(served, svc.service)
+	for _, svc := range Services {
+		if c.Serves(svc.Service.String()) {
+			served = append(served, svc.Service)
 		}
 	}
 	return served

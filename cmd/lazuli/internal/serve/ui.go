@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 
+	"github.com/lazuli-storage/lazuli/internal/buildinfo"
 	"github.com/lazuli-storage/lazuli/server/admin"
 	"github.com/lazuli-storage/lazuli/server/dashboard"
 	"github.com/lazuli-storage/lazuli/workers/durable"
@@ -15,7 +16,7 @@ import (
 // newDashboard makes the dashboard of a server whose admin listener has the options o.
 func (s *serving) newDashboard(o admin.Options) http.Handler {
 	return dashboard.New(dashboard.Options{
-		Backend: late(&s.backend, func(b backend) dashboard.Backend { return b }), Accounts: s.sec.accounts,
+		Backend: late(&s.backend, func(b Backend) dashboard.Backend { return b }), Accounts: s.sec.accounts,
 		Requests: s.requests,
 		Workers:  o.Workers, WorkersAccount: rolesAccount(&s.config.Config, s.sec), State: s.config.AdminState,
 		Seed: o.Seed, ReadOnly: s.config.AdminUI == "read-only",
@@ -27,13 +28,14 @@ func (s *serving) newDashboard(o admin.Options) http.Handler {
 			return workflowsOf(ctx, b, account, hub, s.log)
 		},
 		FunctionHosts: s.config.FunctionHosts,
-		InMemory:      s.config.InMemory, Version: versionText(), Now: s.clock.now(), Clock: o.Clock, Log: s.log,
+		InMemory:      s.config.InMemory, Version: buildinfo.Current().String(), Now: s.clock.now(), Clock: o.Clock,
+		Log: s.log,
 	})
 }
 
 // workflowsOf returns the management API of a task hub for requests of the dashboard, or nil if the account has no such
 // hub.
-func workflowsOf(ctx context.Context, b backend, account, hub string, log *slog.Logger) (http.Handler, error) {
+func workflowsOf(ctx context.Context, b Backend, account, hub string, log *slog.Logger) (http.Handler, error) {
 	storage, err := storageOver(b.Transport(), account, inProcessRetries, b.URL)
 	if err != nil {
 		return nil, err

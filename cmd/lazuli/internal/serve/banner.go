@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/buildinfo"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/server/config"
 )
@@ -18,15 +19,15 @@ import (
 type banner struct {
 	config   *config.Result
 	accounts []string
-	backend  backend
+	backend  Backend
 	admin    string // URL, "" for none
 	login    string // URL with the token of the session, "" for none
 	took     time.Duration
 }
 
-var services = []struct {
-	service wire.Service
-	name    string
+var Services = []struct {
+	Service wire.Service
+	Name    string
 }{{wire.Blob, "Blob"}, {wire.Queue, "Queue"}, {wire.Table, "Table"}}
 
 // writeBanner prints the banner; with --silent only the addresses of picked ports.
@@ -36,13 +37,13 @@ func writeBanner(w io.Writer, b banner) {
 	var out strings.Builder
 	s := console.Style{On: console.IsTerminal(w)}
 	if !c.Silent {
-		fmt.Fprintf(&out, "%s %s\n\n", s.Bold("Lazuli"), versionText())
+		fmt.Fprintf(&out, "%s %s\n\n", s.Bold("Lazuli"), buildinfo.Current().String())
 	}
 	picked := map[wire.Service]bool{wire.Blob: c.Blob.Port == 0, wire.Queue: c.Queue.Port == 0,
 		wire.Table: c.Table.Port == 0}
-	for _, svc := range services {
-		if c.Serves(svc.service.String()) && (!c.Silent || picked[svc.service]) {
-			fmt.Fprintf(&out, "  %-7s%s\n", svc.name, s.Blue(b.backend.URL(svc.service, account)))
+	for _, svc := range Services {
+		if c.Serves(svc.Service.String()) && (!c.Silent || picked[svc.Service]) {
+			fmt.Fprintf(&out, "  %-7s%s\n", svc.Name, s.Blue(b.backend.URL(svc.Service, account)))
 		}
 	}
 	if url := b.backend.URL(wire.DataLake, account); url != "" && (!c.Silent || c.DataLake.Port == 0) {
@@ -63,7 +64,7 @@ func writeBanner(w io.Writer, b banner) {
 		fmt.Fprintf(&out, "  %-7s%s\n", "Events", eventsText(b.admin, c.Dashboard(), len(m.List())))
 	}
 	if w, ok := b.backend.(*workerBackend); ok && w.durable != nil {
-		fmt.Fprintf(&out, "  %-7s%s  (durable workflows, gRPC)\n", "Tasks", s.Blue(w.durable.address))
+		fmt.Fprintf(&out, "  %-7s%s  (durable workflows, gRPC)\n", "Tasks", s.Blue(w.durable.Address))
 	}
 	if !c.Silent {
 		fmt.Fprintf(&out, "  %-7s%s\n\n", "Data", dataText(b))
@@ -83,10 +84,10 @@ func writeBanner(w io.Writer, b banner) {
 // writeListening prints the lines for which programs wait that start Azurite, such as its module for Testcontainers in
 // Node.js.
 func (b banner) writeListening(out *strings.Builder, account string) {
-	for _, svc := range services {
-		if b.config.Serves(svc.service.String()) {
-			fmt.Fprintf(out, "%s service is successfully listening at %s\n", svc.name,
-				strings.TrimSuffix(b.backend.URL(svc.service, account), "/"+account))
+	for _, svc := range Services {
+		if b.config.Serves(svc.Service.String()) {
+			fmt.Fprintf(out, "%s service is successfully listening at %s\n", svc.Name,
+				strings.TrimSuffix(b.backend.URL(svc.Service, account), "/"+account))
 		}
 	}
 }

@@ -1,7 +1,8 @@
-package main
+package workerproc
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"slices"
@@ -82,4 +83,18 @@ func (h *consoleHandler) Handle(_ context.Context, r slog.Record) error {
 	defer h.mu.Unlock()
 	_, err := io.WriteString(h.out, b.String())
 	return err
+}
+
+// NewLog returns the log of a process with workers in a format.
+func NewLog(w io.Writer, format string, least slog.Level) (*slog.Logger, error) {
+	o := &slog.HandlerOptions{Level: least}
+	switch format {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, o)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, o)), nil
+	case "console":
+		return slog.New(newConsoleHandler(w, least)), nil
+	}
+	return nil, fmt.Errorf("--log-format is %q, not text, json or console", format)
 }

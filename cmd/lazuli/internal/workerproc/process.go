@@ -1,0 +1,82 @@
+package workerproc
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/internal/buildinfo"
+	"github.com/lazuli-storage/lazuli/internal/exposure"
+	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/server/admin"
+	"github.com/lazuli-storage/lazuli/server/observe/traces"
+	"github.com/lazuli-storage/lazuli/workers"
+)
+
+// ServeAdmin opens the admin listener of a worker process and returns what closes it. An empty address opens
+// none. search answers at /search and functions below /functions; nil leaves the path out. With LAZULI_ADMIN_TOKEN in
+// the environment, callers have to bring that token.
+func ServeAdmin(address string, app *workers.App, search, functions http.Handler, log *slog.Logger) (stop func(),
+	err error) {
+	if address == "" {
+		return func() {}, nil
+	}
+	token := os.Getenv("LAZULI_ADMIN_TOKEN")
+	if err := exposure.Check("--admin", address, token, "set LAZULI_ADMIN_TOKEN"); err != nil {
+		return nil, console.Usage(err)
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("the admin listener: %w", err)
+	}
+	metrics := prometheus.NewRegistry()
+	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		app.Collector())
+	server := admin.Start(l, admin.Options{Token: token, Metrics: metrics, Workers: workers.NewHandler(app),
+		Search: search, Functions: functions, Log: log})
+	log.Info("admin listener", "url", "http://"+exposure.Callable(l.Addr().String()))
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = server.Stop(ctx) // An interrupted scrape is not an error.
+	}, nil
+}
+
+// StartTraces sends OpenTelemetry traces if the environment says where to, until the function that it returns is
+// called.
+func StartTraces(ctx context.Context, service string, log *slog.Logger) (stop func(), err error) {
+	end, err := traces.Start(ctx, service, buildinfo.Current().Version, log)
+	if err != nil {
+		return nil, console.Usage(err)
+	}
+	return func() {
+		sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		if err := end(sending); err != nil {
+			log.Warn("the last traces could not be sent", "err", err)
+		}
+	}, nil
+}
+
+// FaultsFromEnvironment activates the fault plan of the environment, and logs it, so that it is not active unnoticed.
+func FaultsFromEnvironment(log *slog.Logger) error {
+	text := os.Getenv(fault.EnvVar)
+	if text == "" {
+		return nil
+	}
+	plan, err := fault.ParsePlan(text)
+	if err != nil {
+		return err
+	}
+	fault.Activate(plan)
+	log.Warn("fault injection is active", "plan", text)
+	return nil
+}
