@@ -69,14 +69,15 @@ Items that cannot be read, such as archived blobs, are listed, and the exit code
 			Items     int    `json:"items"`
 			Missing   int    `json:"missing"`
 		}{args[0], m.Source, len(m.Resources), items, m.Missing()}, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "%s of %s exported to %s\n", count(items, "item"), count(len(m.Resources), "resource"),
+			_, err := fmt.Fprintf(w, "%s of %s exported to %s\n", console.Count(items, "item"), console.Count(len(m.Resources),
+				"resource"),
 				args[0])
 			return err
 		}); err != nil {
 			return err
 		}
 		if n := m.Missing(); n > 0 {
-			return fmt.Errorf("%s could not be exported", count(n, "item"))
+			return fmt.Errorf("%s could not be exported", console.Count(n, "item"))
 		}
 		return nil
 	}
@@ -123,7 +124,8 @@ account is written instead; times are then those of the import.`,
 		if verify {
 			m, err := accountarchive.Verify(args[0])
 			if err == nil {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s of %s, exported %s: intact\n", count(len(m.Resources), "resource"), m.Source,
+				fmt.Fprintf(cmd.OutOrStdout(), "%s of %s, exported %s: intact\n", console.Count(len(m.Resources), "resource"),
+					m.Source,
 					m.Finished.Format("2006-01-02 15:04:05 MST"))
 			}
 			return err
@@ -149,7 +151,7 @@ account is written instead; times are then those of the import.`,
 			LostVersions int `json:"lostVersions"`
 			Missing      int `json:"missing"`
 		}{r.Items, r.Expired, r.LostVersions, r.Missing}, func(w io.Writer) error {
-			_, err := fmt.Fprintln(w, count(r.Items, "item")+" imported")
+			_, err := fmt.Fprintln(w, console.Count(r.Items, "item")+" imported")
 			return err
 		})
 	}
@@ -214,12 +216,4 @@ func progress(cmd *cobra.Command, what string) (o accountarchive.Options, end fu
 // continued says what to do about an export or import that ended early.
 func continued(ctx context.Context, err error) error {
 	return console.Interrupted(ctx, err, "run the command again to continue")
-}
-
-// count is a number with its noun.
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

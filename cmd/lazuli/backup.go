@@ -108,7 +108,7 @@ configuration too.`,
 				console.BytesUnit(float64(r.Bytes)),
 				console.BytesUnit(float64(r.New)), took.Round(time.Millisecond))
 			if n := len(r.Removed); n > 0 {
-				_, err = fmt.Fprintf(w, "%s removed\n", count(n, "older backup"))
+				_, err = fmt.Fprintf(w, "%s removed\n", console.Count(n, "older backup"))
 			}
 			if len(r.Incomplete) > 0 {
 				_, err = fmt.Fprintf(w, "pieces are missing: these backups cannot be restored: %s\n",
@@ -244,7 +244,8 @@ func verifyRestored(ctx context.Context, path string) error {
 	}
 	for _, f := range report.Findings {
 		if f.Severity == fsck.Error {
-			return fmt.Errorf("what was restored has %s, and was removed; the first: %s", count(report.Errors, "error"), f)
+			return fmt.Errorf("what was restored has %s, and was removed; the first: %s", console.Count(report.Errors, "error"),
+				f)
 		}
 	}
 	return errNotClean

@@ -329,7 +329,7 @@ blobs below it are deleted; their number is printed. That container stays.`,
 			}
 			deleted := 0
 			err = blobtool.RemoveAll(cmd.Context(), client, container, name, func(string) error { deleted++; return nil })
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: %s deleted\n", arg, console.Counted(deleted, "blob", "blobs"))
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: %s deleted\n", arg, console.Count(deleted, "blob"))
 			if err != nil {
 				return err
 			}

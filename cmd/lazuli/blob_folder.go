@@ -77,7 +77,7 @@ func putFolder(cmd *cobra.Command, client *azblob.Client, folder, target string,
 		o.Create = false
 		done++
 	}
-	return folderDone(cmd, m, target, console.Counted(done, "blob", "blobs")+" written", err)
+	return folderDone(cmd, m, target, console.Count(done, "blob")+" written", err)
 }
 
 // getFolder downloads the blobs of source, a container or container/folder/, to a folder; "" is one of the last name in
@@ -126,7 +126,7 @@ func getFolder(cmd *cobra.Command, client *azblob.Client, source, folder string,
 		done++
 		return nil
 	})
-	return folderDone(cmd, m, source, console.Counted(done, "file", "files")+" written", err)
+	return folderDone(cmd, m, source, console.Count(done, "file")+" written", err)
 }
 
 // folderDone prints what was done, also before an error, and returns the error of the verb.

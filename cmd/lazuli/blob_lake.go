@@ -149,8 +149,8 @@ func newBlobChmodCommand() *cobra.Command {
 // changeBelow changes lists and prints how many.
 func changeBelow(cmd *cobra.Command, client *service.Client, fs, name string, how laketool.Change, list string) error {
 	files, directories, err := laketool.ChangeBelow(cmd.Context(), client, fs, name, how, list)
-	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, %s changed\n", fs+"/"+name, console.Counted(files, "file", "files"),
-		console.Counted(directories, "directory", "directories"))
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, %s changed\n", fs+"/"+name, console.Count(files, "file"),
+		console.Count(directories, "directory"))
 	return err
 }
 

@@ -139,8 +139,8 @@ func (t *transfer) run(cmd *cobra.Command, folder string,
 	if err != nil {
 		return continued(cmd.Context(), err)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s copied\n", count(len(m.Resources), "table, queue or container"),
-		count(result.Items, "item"))
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s copied\n", console.Count(len(m.Resources), "table, queue or container"),
+		console.Count(result.Items, "item"))
 	return nil
 }
 

@@ -82,7 +82,7 @@ func compactFolder(cmd *cobra.Command, dir *datadir.Dir, dry bool, rate int64,
 		}{a.Bytes, a.Live, a.Dead + a.Torn}, func(w io.Writer) error {
 			_, err := fmt.Fprintf(w, "%s of content in %s, of which %s are used and %s can be freed\n",
 				console.BytesUnit(float64(a.Bytes)),
-				count(a.Extents, "file"), console.BytesUnit(float64(a.Live)), console.BytesUnit(float64(a.Dead+a.Torn)))
+				console.Count(a.Extents, "file"), console.BytesUnit(float64(a.Live)), console.BytesUnit(float64(a.Dead+a.Torn)))
 			return err
 		})
 	}

@@ -11,9 +11,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/funcapp"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/workerproc"
 
 	_ "time/tzdata"
@@ -131,7 +133,7 @@ its messages are delivered again when their leases end.`,
 			f.dir = args[0]
 		}
 		if f.enableAuth && f.keys == "" {
-			f.keys = filepath.Join(f.dir, storageFolder, "keys.json")
+			f.keys = filepath.Join(f.dir, funcapp.StorageFolder, "keys.json")
 		}
 		return runFunc(cmd, m.Environ, connection(), f)
 	}
@@ -155,7 +157,7 @@ its messages are delivered again when their leases end.`,
 		"file with the keys that HTTP requests must have, by the authLevel of functions; it is written if it does not exist "+
 			"(default: no keys are asked for)")
 	fl.BoolVar(&f.storage, "storage", false,
-		"serve storage as well, on ports 10000 to 10002, with the data in the app's folder "+storageFolder)
+		"serve storage as well, on ports 10000 to 10002, with the data in the app's folder "+funcapp.StorageFolder)
 	fl.BoolVar(&f.watch, "watch", false, "start the app again when its files change")
 	fl.StringVar(&f.logFormat, "log-format", "console", "console, the lines of Core Tools; text or json")
 	fl.BoolVar(&f.verbose, "verbose", false, "log in detail what the host itself does")
@@ -195,7 +197,7 @@ func runFunc(cmd *cobra.Command, environ []string, connectionString string, f fu
 		if connectionString != "" {
 			return console.Usagef("func start: --storage and --connection-string exclude each other")
 		}
-		stack, err := startFuncStorage(cmd.Context(), f.dir, log)
+		stack, err := funcapp.StartStorage(cmd.Context(), f.dir, log)
 		if err != nil {
 			return err
 		}
@@ -204,7 +206,7 @@ func runFunc(cmd *cobra.Command, environ []string, connectionString string, f fu
 	}
 	run := func(ctx context.Context) error { return runApp(ctx, cmd, environ, connectionString, f, log) }
 	if f.watch {
-		return watch(cmd.Context(), f.dir, log, run)
+		return funcapp.Watch(cmd.Context(), f.dir, log, run)
 	}
 	return run(cmd.Context())
 }
@@ -273,4 +275,81 @@ func announce(w io.Writer, address string, functions []string) error {
 	}
 	_, err := fmt.Fprintf(w, "%s\nListening on http://%s. Press Ctrl-C to stop.\n", text, address)
 	return err
+}
+
+func newFuncInitCommand() *cobra.Command {
+	var language, runtime, model string
+	var short []*bool // --python for --language python, as Core Tools have it
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "init [FOLDER]",
+		Short: "Write the files of a new function app to a folder",
+		Long: `Write the files of a new function app in Python (model v2), JavaScript or TypeScript (model v4) to a folder:
+host.json, local.settings.json and those of the language. Files that exist already are left as they are; --force
+replaces them.`,
+		Example: `  lazuli func init shop --language typescript`,
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir := "."
+			if len(args) == 1 {
+				dir = args[0]
+			}
+			for i, given := range short {
+				if *given {
+					language = funcapp.Languages[i].Name
+				}
+			}
+			l, err := funcapp.Choose(language, runtime)
+			if err != nil {
+				return console.Usage(err)
+			}
+			if own := funcapp.Languages[l].Model; model != "" && !strings.EqualFold(model, own) {
+				return console.Usagef("func init: --model %s: the templates for %s are of model %s", model,
+					funcapp.Languages[l].Name, own)
+			}
+			return funcapp.Init(cmd.OutOrStdout(), dir, l, force)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&language, "language", "", "python, javascript or typescript")
+	fl.StringVar(&runtime, "worker-runtime", "", "as for Core Tools: python, node, or a language")
+	fl.StringVar(&model, "model", "", "as for Core Tools: V2 for Python, V4 for JavaScript and TypeScript")
+	for _, l := range funcapp.Languages {
+		short = append(short, fl.Bool(l.Name, false, "the same as --language "+l.Name))
+	}
+	for _, name := range []string{"model", "python", "javascript", "typescript"} {
+		fl.Lookup(name).Hidden = true
+	}
+	fl.BoolVar(&force, "force", false, "replace files that exist")
+	return cmd
+}
+
+func newFuncNewCommand() *cobra.Command {
+	var name, template, level, dir string
+	cmd := &cobra.Command{
+		Use:   "new [NAME]",
+		Short: "Add a function to an app",
+		Long: `Add a function to an app in Python (model v2: function_app.py), JavaScript or TypeScript (model v4: src/functions).
+The templates are ` + funcapp.TemplateNames() + `; their names in Core Tools, such as "HTTP trigger", do as well.`,
+		Example: `  lazuli func new hello --template http`,
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				name = args[0]
+			}
+			text, err := funcapp.New(dir, name, template, level)
+			if err != nil {
+				return console.Usagef("func new: %w", err)
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
+			return err
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVarP(&name, "name", "n", "", "name of the function")
+	fl.StringVarP(&template, "template", "t", "", "template: "+funcapp.TemplateNames())
+	fl.StringVarP(&level, "authlevel", "a", "function",
+		"who may call an HTTP function where keys are asked for: anonymous, function or admin")
+	fl.StringVar(&dir, "dir", ".", "folder of the function app")
+	return cmd
 }

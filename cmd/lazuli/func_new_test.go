@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/funcapp"
 	"github.com/lazuli-storage/lazuli/internal/test/testlog"
 )
 
@@ -20,17 +20,17 @@ func runFuncVerb(t *testing.T, args ...string) (int, string) {
 
 // Every language has every template, and each leaves no placeholder behind.
 func TestFuncNew(t *testing.T) {
-	for _, l := range funcLanguages {
-		t.Run(l.name, func(t *testing.T) {
+	for _, l := range funcapp.Languages {
+		t.Run(l.Name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "My App")
-			if code, out := runFuncVerb(t, "init", dir, "--language", l.name); code != 0 {
+			if code, out := runFuncVerb(t, "init", dir, "--language", l.Name); code != 0 {
 				t.Fatal(code, out)
 			}
-			for i, template := range funcTemplates {
-				name := "F" + template.name
-				wanted := template.name
+			for i, template := range funcapp.Templates {
+				name := "F" + template.Name
+				wanted := template.Name
 				if i%2 == 0 {
-					wanted = template.coreTools
+					wanted = template.CoreTools
 				}
 				if code, out := runFuncVerb(t, "new", name, "--template", wanted, "--dir", dir); code != 0 {
 					t.Fatal(code, out)
@@ -55,7 +55,7 @@ func TestFuncNew(t *testing.T) {
 			}); err != nil {
 				t.Fatal(err)
 			}
-			for _, want := range []string{`"FUNCTIONS_WORKER_RUNTIME": "` + l.runtime + `"`, "Fhttp", "Fdurable_greet"} {
+			for _, want := range []string{`"FUNCTIONS_WORKER_RUNTIME": "` + l.Runtime + `"`, "Fhttp", "Fdurable_greet"} {
 				if !strings.Contains(texts, want) {
 					t.Errorf("no %s", want)
 				}
@@ -102,46 +102,6 @@ func TestFuncNewRefuses(t *testing.T) {
 	}
 	if after, err := os.ReadFile(filepath.Join(app, "host.json")); err != nil || string(after) != string(before) {
 		t.Errorf("%s, %v", after, err)
-	}
-}
-
-// A change is seen when it is complete, and files that are not the app's own are not looked at.
-func TestFuncWatch(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name, text string) {
-		t.Helper()
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("a.js", "1")
-	state, err := filesState(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	write("node_modules/x/index.js", "1")
-	write(storageFolder+"/blobs.db", "1")
-	write("out.log", "1")
-	if again, err := filesState(dir); err != nil || again != state {
-		t.Fatal("folders that are not the app's count", err)
-	}
-	seen := make(chan uint64, 1)
-	go func() {
-		next, _ := changed(t.Context(), dir, state)
-		seen <- next
-	}()
-	write("a.js", "22")
-	select {
-	case next := <-seen:
-		if next == state {
-			t.Error("the change was not seen")
-		}
-	case <-time.After(patience):
-		t.Fatal("the change was not seen")
 	}
 }
 

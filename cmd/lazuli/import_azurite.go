@@ -92,14 +92,15 @@ func accountOf(text string, f *azurite.Folder) (string, error) {
 // reportAzurite prints what was imported and what was not.
 func reportAzurite(cmd *cobra.Command, f *azurite.Folder, r azurite.Result, into string) error {
 	out := cmd.OutOrStdout()
-	fmt.Fprintf(out, "%s with %s and %s, %s with %s, %s with %s: imported into %s\n", count(r.Containers, "container"),
-		count(r.Blobs, "blob"), count(r.Snapshots, "snapshot"),
-		count(r.Queues, "queue"), count(r.Messages, "message"), count(r.Tables, "table"), entities(r.Entities), into)
+	fmt.Fprintf(out, "%s with %s and %s, %s with %s, %s with %s: imported into %s\n", console.Count(r.Containers, "container"),
+		console.Count(r.Blobs, "blob"), console.Count(r.Snapshots, "snapshot"),
+		console.Count(r.Queues, "queue"), console.Count(r.Messages, "message"), console.Count(r.Tables, "table"),
+		console.Count(r.Entities, "entity"), into)
 	if r.Uncommitted > 0 {
-		fmt.Fprintln(out, count(r.Uncommitted, "uncommitted block")+" imported, which the service keeps for a week")
+		fmt.Fprintln(out, console.Count(r.Uncommitted, "uncommitted block")+" imported, which the service keeps for a week")
 	}
 	if r.Expired > 0 {
-		fmt.Fprintln(out, count(r.Expired, "message")+" left out, because the time to live has ended")
+		fmt.Fprintln(out, console.Count(r.Expired, "message")+" left out, because the time to live has ended")
 	}
 	if names := slices.DeleteFunc(f.Accounts(),
 		func(name string) bool { return name == connstr.DevelopmentAccount }); len(names) > 0 {
@@ -109,15 +110,7 @@ func reportAzurite(cmd *cobra.Command, f *azurite.Folder, r azurite.Result, into
 		fmt.Fprintln(cmd.ErrOrStderr(), "not imported: "+missing)
 	}
 	if n := len(r.Missing); n > 0 {
-		return fmt.Errorf("%s could not be imported; the rest was", count(n, "item"))
+		return fmt.Errorf("%s could not be imported; the rest was", console.Count(n, "item"))
 	}
 	return nil
-}
-
-// entities is a number of entities with its noun.
-func entities(n int) string {
-	if n == 1 {
-		return "1 entity"
-	}
-	return fmt.Sprintf("%d entities", n)
 }

@@ -171,7 +171,7 @@ queues, but is never lost. The dequeue count restarts at zero.`,
 				Moved int    `json:"moved"`
 				From  string `json:"from"`
 				To    string `json:"to"`
-			}{n, args[0], to}, "moved %s from %s to %s", console.Counted(n, "message", "messages"), args[0], to))
+			}{n, args[0], to}, "moved %s from %s to %s", console.Count(n, "message"), args[0], to))
 		}
 		return err
 	}
@@ -232,8 +232,7 @@ func newQueuePurgeCommand() *cobra.Command {
 		n, err := queuetool.Purge(cmd.Context(), storage.Queues.NewQueueClient(args[0]), f)
 		switch {
 		case n > 0 || n == 0 && err == nil:
-			return errors.Join(err, output(purgeRow{args[0], &n}, "deleted %s from %s", console.Counted(n, "message",
-				"messages"),
+			return errors.Join(err, output(purgeRow{args[0], &n}, "deleted %s from %s", console.Count(n, "message"),
 				args[0]))
 		case err == nil:
 			return output(purgeRow{args[0], nil}, "cleared %s", args[0])

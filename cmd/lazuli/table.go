@@ -197,13 +197,12 @@ func printExplanation(out io.Writer, e tabletool.Explanation, hints []string) er
 	if e.Residual {
 		fmt.Fprint(tw, "then\tthe rest of the filter is checked on each entity in them\n")
 	}
-	fmt.Fprintf(tw, "scanned\t%s\n", console.Counted(e.Scanned, "entity", "entities"))
+	fmt.Fprintf(tw, "scanned\t%s\n", console.Count(e.Scanned, "entity"))
 	more := ""
 	if e.More {
 		more = " so far; there is more"
 	}
-	fmt.Fprintf(tw, "returned\t%s in %s%s\n", console.Counted(e.Returned, "entity", "entities"), console.Counted(e.Pages,
-		"page", "pages"),
+	fmt.Fprintf(tw, "returned\t%s in %s%s\n", console.Count(e.Returned, "entity"), console.Count(e.Pages, "page"),
 		more)
 	for i, h := range hints {
 		fmt.Fprintf(tw, "%s\t%s\n", first(i, "hint"), h)

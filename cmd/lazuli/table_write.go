@@ -52,7 +52,7 @@ refused and names its line; those before it are written.`,
 				return err
 			}
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "%s written\n", console.Counted(count, "entity", "entities"))
+		fmt.Fprintf(cmd.OutOrStdout(), "%s written\n", console.Count(count, "entity"))
 		return err
 	}
 	return cmd

@@ -17,13 +17,17 @@ func OneLine(body string) string {
 	return string(text)
 }
 
-// Counted is a number with its noun: "1 message", "2 messages".
-func Counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
-
 // ClockText is a time as tables have it.
 func ClockText(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// Count is a number with its noun: "1 message", "2 messages", "3 entities".
+func Count(n int, noun string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(noun, "y"):
+		noun = strings.TrimSuffix(noun, "y") + "ies"
+	default:
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}

@@ -25,6 +25,7 @@ type banner struct {
 	took     time.Duration
 }
 
+// Services are the services that Azurite has as well, with their names for people.
 var Services = []struct {
 	Service wire.Service
 	Name    string

@@ -20,8 +20,8 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/durable/sidecar"
 )
 
-// durableServer is the gRPC endpoint for workflows.
-type durableServer struct {
+// Durable is the gRPC endpoint for workflows.
+type Durable struct {
 	options sidecar.Options
 	hub     string
 	account string                // of the server; "" for another one's
@@ -38,7 +38,7 @@ type durableServer struct {
 
 // startDurable serves workflows that are kept in an account of the stack, which is reached without a network.
 func startDurable(s *server.Stack, c *config.Config, sec *Security, metrics prometheus.Registerer, clock workers.Clock,
-	log *slog.Logger) (*durableServer, error) {
+	log *slog.Logger) (*Durable, error) {
 	account := c.Durable.Account
 	if account == "" {
 		account = sec.first
@@ -60,8 +60,8 @@ func startDurable(s *server.Stack, c *config.Config, sec *Security, metrics prom
 // ServeDurable opens the endpoint. A nil clock is the system's. checked says that the storage is the configuration's,
 // so that its rule for addresses beyond loopback has decided about the endpoint.
 func ServeDurable(storage *workers.Storage, c *config.Config, sec *Security, metrics prometheus.Registerer,
-	clock workers.Clock, log *slog.Logger, checked bool) (*durableServer, error) {
-	d := &durableServer{metrics: metrics, log: log, hub: c.Durable.Hub, options: sidecar.Options{
+	clock workers.Clock, log *slog.Logger, checked bool) (*Durable, error) {
+	d := &Durable{metrics: metrics, log: log, hub: c.Durable.Hub, options: sidecar.Options{
 		Durable: durable.Options{Storage: storage, Hub: c.Durable.Hub, Clock: clock}, Token: c.Durable.Token, TLS: sec.TLS,
 		Logger: log, Hubs: c.Durable.Hubs, Open: checked}}
 	if sec.oauth != nil {
@@ -79,7 +79,7 @@ func ServeDurable(storage *workers.Storage, c *config.Config, sec *Security, met
 }
 
 // open serves at an address.
-func (d *durableServer) open(address string) error {
+func (d *Durable) open(address string) error {
 	server, err := sidecar.New(d.options)
 	if err != nil {
 		return console.Usage(err)
@@ -100,7 +100,7 @@ func (d *durableServer) open(address string) error {
 
 // restart closes the endpoint while do replaces the state, and opens it at the same address. Clients connect again;
 // hubs are created when they do.
-func (d *durableServer) restart(do func() error) error {
+func (d *Durable) restart(do func() error) error {
 	err := d.close()
 	if err == nil {
 		err = do()
@@ -109,7 +109,7 @@ func (d *durableServer) restart(do func() error) error {
 }
 
 // close ends the connections.
-func (d *durableServer) close() error {
+func (d *Durable) close() error {
 	d.server.Load().Stop()
 	if d.metrics != nil {
 		d.metrics.Unregister(d.collector)
@@ -117,14 +117,14 @@ func (d *durableServer) close() error {
 	return <-d.served
 }
 
-func (d *durableServer) stop() error {
+func (d *Durable) stop() error {
 	err := d.close()
 	d.traces()
 	return err
 }
 
 // Wait serves until ctx is done.
-func (d *durableServer) Wait(ctx context.Context) error {
+func (d *Durable) Wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return d.stop()

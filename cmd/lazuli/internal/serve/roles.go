@@ -177,8 +177,8 @@ func storageOver(t http.RoundTripper, account string, retry policy.RetryOptions,
 // workerBackend is a stack with what works on it, which stops first.
 type workerBackend struct {
 	*server.Stack
-	roles   *serverRoles   // nil: none
-	durable *durableServer // nil: no workflows
+	roles   *serverRoles // nil: none
+	durable *Durable     // nil: no workflows
 
 	mu sync.Mutex // held while both pause or stop
 }

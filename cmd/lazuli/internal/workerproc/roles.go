@@ -33,7 +33,7 @@ type Roles struct {
 	Creates  bool
 	creators []func(context.Context) error
 	// SearchFolder returns where the index of the search-index role is, and SearchTables sets how it reaches its table.
-	SearchFolder searchFolder
+	SearchFolder SearchFolder
 	SearchTables func(*searchproc.Config)
 	// search is the index of the search-index role; nil without it.
 	search *searchproc.Index

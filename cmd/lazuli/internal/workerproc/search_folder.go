@@ -15,12 +15,12 @@ import (
 
 // SearchFolder returns the folder of the index of the search-index role: the configured one, or by default one for each
 // account and table. remove deletes a temporary folder.
-type searchFolder func() (path string, remove func() error, err error)
+type SearchFolder func() (path string, remove func() error, err error)
 
 func keep() error { return nil }
 
 // ServerSearchFolder is below the data folder, or temporary if the server keeps no data.
-func ServerSearchFolder(c *config.Config, account string) searchFolder {
+func ServerSearchFolder(c *config.Config, account string) SearchFolder {
 	return func() (string, func() error, error) {
 		switch {
 		case c.Roles.SearchFolder != "":
@@ -35,7 +35,7 @@ func ServerSearchFolder(c *config.Config, account string) searchFolder {
 
 // WorkerSearchFolder is below the user's folder for caches, since a worker has no data folder and the index can be made
 // again.
-func WorkerSearchFolder(roles config.Roles, connectionString string) searchFolder {
+func WorkerSearchFolder(roles config.Roles, connectionString string) SearchFolder {
 	return func() (string, func() error, error) {
 		if roles.SearchFolder != "" {
 			return roles.SearchFolder, keep, nil

@@ -14,7 +14,7 @@ func TestSearchFolder(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	c := config.Default()
 	c.Location, c.Roles.SearchTable = "data", "People"
-	folder := func(f searchFolder) string {
+	folder := func(f SearchFolder) string {
 		path, remove, err := f()
 		if err != nil {
 			t.Fatal(err)
@@ -60,7 +60,7 @@ func TestSearchFolder(t *testing.T) {
 		t.Errorf("another folder at the next start: %q", got)
 	}
 	c.Roles.SearchFolder = "mine"
-	for _, f := range []searchFolder{ServerSearchFolder(&memory, "shop"), WorkerSearchFolder(c.Roles, a)} {
+	for _, f := range []SearchFolder{ServerSearchFolder(&memory, "shop"), WorkerSearchFolder(c.Roles, a)} {
 		memory.Roles.SearchFolder = "mine"
 		if got := folder(f); got != "mine" {
 			t.Errorf("the configured folder is %q", got)

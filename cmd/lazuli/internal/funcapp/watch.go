@@ -1,4 +1,4 @@
-package main
+package funcapp
 
 import (
 	"context"
@@ -14,17 +14,17 @@ import (
 	"github.com/lazuli-storage/lazuli/server"
 )
 
-// storageFolder is the folder of an app in which --storage keeps its data.
-const storageFolder = ".lazuli"
+// StorageFolder is the folder of an app in which --storage keeps its data.
+const StorageFolder = ".lazuli"
 
-// startFuncStorage serves storage on Azurite's ports, for an app that says UseDevelopmentStorage=true.
-func startFuncStorage(ctx context.Context, dir string, log *slog.Logger) (*server.Stack, error) {
-	stack, err := server.StartContext(ctx, server.Config{Location: filepath.Join(dir, storageFolder),
+// StartStorage serves storage on Azurite's ports, for an app that says UseDevelopmentStorage=true.
+func StartStorage(ctx context.Context, dir string, log *slog.Logger) (*server.Stack, error) {
+	stack, err := server.StartContext(ctx, server.Config{Location: filepath.Join(dir, StorageFolder),
 		Blob: "127.0.0.1:10000", Queue: "127.0.0.1:10001", Table: "127.0.0.1:10002", Log: log})
 	if err != nil {
 		return nil, fmt.Errorf("func start: --storage: %w (if a storage server runs already, leave out --storage)", err)
 	}
-	log.Info("storage is served on ports 10000 to 10002", "folder", filepath.Join(dir, storageFolder))
+	log.Info("storage is served on ports 10000 to 10002", "folder", filepath.Join(dir, StorageFolder))
 	return stack, nil
 }
 
@@ -32,7 +32,7 @@ func startFuncStorage(ctx context.Context, dir string, log *slog.Logger) (*serve
 const watchPoll = 500 * time.Millisecond
 
 // unwatched are the folders of an app whose files are not its own.
-var unwatched = []string{"node_modules", ".git", ".venv", "venv", "env", "__pycache__", ".vscode", storageFolder}
+var unwatched = []string{"node_modules", ".git", ".venv", "venv", "env", "__pycache__", ".vscode", StorageFolder}
 
 // maxWatched bounds the files of an app that are looked at.
 const maxWatched = 20_000
@@ -85,9 +85,9 @@ func changed(ctx context.Context, dir string, since uint64) (uint64, error) {
 	}
 }
 
-// watch runs an app again and again, each time until its files change. An app that does not start waits for the next
+// Watch runs an app again and again, each time until its files change. An app that does not start waits for the next
 // change. It returns when ctx is done.
-func watch(ctx context.Context, dir string, log *slog.Logger, run func(context.Context) error) error {
+func Watch(ctx context.Context, dir string, log *slog.Logger, run func(context.Context) error) error {
 	state, err := filesState(dir)
 	if err != nil {
 		return fmt.Errorf("func start: --watch: %w", err)

@@ -1,9 +1,10 @@
-package main
+package funcapp
 
 import (
 	"embed"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -13,9 +14,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
-
-	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
@@ -26,65 +24,18 @@ import (
 //go:embed templates
 var templates embed.FS
 
-// funcLanguages are the languages with templates.
-var funcLanguages = []funcLanguage{
+// Languages are the languages with templates.
+var Languages = []Language{
 	{"javascript", "node", "V4", ".js", "npm install"},
 	{"typescript", "node", "V4", ".ts", "npm install"},
 	{"python", "python", "V2", ".py", "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt grpcio protobuf && " +
 		".venv/bin/pip install --ignore-requires-python --no-deps azure-functions-runtime"},
 }
 
-type funcLanguage struct{ name, runtime, model, extension, install string }
+type Language struct{ Name, Runtime, Model, extension, install string }
 
-func newFuncInitCommand() *cobra.Command {
-	var language, runtime, model string
-	var short []*bool // --python for --language python, as Core Tools have it
-	var force bool
-	cmd := &cobra.Command{
-		Use:   "init [FOLDER]",
-		Short: "Write the files of a new function app to a folder",
-		Long: `Write the files of a new function app in Python (model v2), JavaScript or TypeScript (model v4) to a folder:
-host.json, local.settings.json and those of the language. Files that exist already are left as they are; --force
-replaces them.`,
-		Example: `  lazuli func init shop --language typescript`,
-		Args:    cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			dir := "."
-			if len(args) == 1 {
-				dir = args[0]
-			}
-			for i, given := range short {
-				if *given {
-					language = funcLanguages[i].name
-				}
-			}
-			l, err := chosenLanguage(language, runtime)
-			if err != nil {
-				return console.Usage(err)
-			}
-			if own := funcLanguages[l].model; model != "" && !strings.EqualFold(model, own) {
-				return console.Usagef("func init: --model %s: the templates for %s are of model %s", model,
-					funcLanguages[l].name, own)
-			}
-			return initApp(cmd, dir, l, force)
-		},
-	}
-	fl := cmd.Flags()
-	fl.StringVar(&language, "language", "", "python, javascript or typescript")
-	fl.StringVar(&runtime, "worker-runtime", "", "as for Core Tools: python, node, or a language")
-	fl.StringVar(&model, "model", "", "as for Core Tools: V2 for Python, V4 for JavaScript and TypeScript")
-	for _, l := range funcLanguages {
-		short = append(short, fl.Bool(l.name, false, "the same as --language "+l.name))
-	}
-	for _, name := range []string{"model", "python", "javascript", "typescript"} {
-		fl.Lookup(name).Hidden = true
-	}
-	fl.BoolVar(&force, "force", false, "replace files that exist")
-	return cmd
-}
-
-// chosenLanguage returns the index of the language that the flags name.
-func chosenLanguage(language, runtime string) (int, error) {
+// Choose returns the index of the language that the flags name.
+func Choose(language, runtime string) (int, error) {
 	names := "python, javascript or typescript"
 	for _, name := range []string{language, runtime} {
 		if strings.EqualFold(name, "node") {
@@ -93,8 +44,8 @@ func chosenLanguage(language, runtime string) (int, error) {
 		if name == "" {
 			continue
 		}
-		for i, l := range funcLanguages {
-			if strings.EqualFold(l.name, name) {
+		for i, l := range Languages {
+			if strings.EqualFold(l.Name, name) {
 				return i, nil
 			}
 		}
@@ -103,16 +54,17 @@ func chosenLanguage(language, runtime string) (int, error) {
 	return 0, fmt.Errorf("func init: --language is missing: %s", names)
 }
 
-func initApp(cmd *cobra.Command, dir string, language int, force bool) error {
-	l := funcLanguages[language]
+// Init writes the files of a new app, and says so.
+func Init(out io.Writer, dir string, language int, force bool) error {
+	l := Languages[language]
 	full, err := filepath.Abs(dir)
 	if err != nil {
 		return err
 	}
 	folder := strings.ToLower(regexp.MustCompile(`[^A-Za-z0-9]+`).ReplaceAllString(filepath.Base(full), "-"))
-	replace := strings.NewReplacer("FOLDER", strings.Trim(folder, "-"), "LANGUAGE", l.runtime)
+	replace := strings.NewReplacer("FOLDER", strings.Trim(folder, "-"), "LANGUAGE", l.Runtime)
 	files := map[string]string{} // templates by the paths of the files
-	for _, root := range []string{"templates/any", "templates/" + l.name + "/app"} {
+	for _, root := range []string{"templates/any", "templates/" + l.Name + "/app"} {
 		if err := fs.WalkDir(templates, root, func(p string, d fs.DirEntry, err error) error {
 			if err == nil && !d.IsDir() {
 				name := strings.TrimPrefix(p, root+"/")
@@ -132,14 +84,14 @@ func initApp(cmd *cobra.Command, dir string, language int, force bool) error {
 			return err
 		}
 		if err := writeNew(filepath.Join(dir, name), replace.Replace(string(text)), force); errors.Is(err, fs.ErrExist) {
-			fmt.Fprintf(cmd.OutOrStdout(), "%s exists, and stays as it is\n", name)
+			fmt.Fprintf(out, "%s exists, and stays as it is\n", name)
 			continue
 		} else if err != nil {
 			return err
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "%s\n", name)
+		fmt.Fprintf(out, "%s\n", name)
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(),
+	_, err = fmt.Fprintf(out,
 		"\nIn %s, install the packages (%s), and add a function: lazuli func new NAME "+
 			"--template http\n", dir, l.install)
 	return err
@@ -162,54 +114,24 @@ func writeNew(name, text string, force bool) error {
 	return errors.Join(err, f.Close())
 }
 
-// funcTemplates are the triggers with a template, by the names of Core Tools.
-var funcTemplates = []struct{ name, coreTools string }{
+// Templates are the triggers with a template, by the names of Core Tools.
+var Templates = []struct{ Name, CoreTools string }{
 	{"http", "HTTP trigger"}, {"queue", "Azure Queue Storage trigger"}, {"blob", "Azure Blob Storage trigger"},
 	{"timer", "Timer trigger"}, {"durable", "Durable Functions orchestrator"},
 }
 
-func templateNames() string {
+func TemplateNames() string {
 	var names []string
-	for _, t := range funcTemplates {
-		names = append(names, t.name)
+	for _, t := range Templates {
+		names = append(names, t.Name)
 	}
 	return strings.Join(names, ", ")
 }
 
-func newFuncNewCommand() *cobra.Command {
-	var name, template, level, dir string
-	cmd := &cobra.Command{
-		Use:   "new [NAME]",
-		Short: "Add a function to an app",
-		Long: `Add a function to an app in Python (model v2: function_app.py), JavaScript or TypeScript (model v4: src/functions).
-The templates are ` + templateNames() + `; their names in Core Tools, such as "HTTP trigger", do as well.`,
-		Example: `  lazuli func new hello --template http`,
-		Args:    cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				name = args[0]
-			}
-			text, err := newFunction(dir, name, template, level)
-			if err != nil {
-				return console.Usagef("func new: %w", err)
-			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
-			return err
-		},
-	}
-	fl := cmd.Flags()
-	fl.StringVarP(&name, "name", "n", "", "name of the function")
-	fl.StringVarP(&template, "template", "t", "", "template: "+templateNames())
-	fl.StringVarP(&level, "authlevel", "a", "function",
-		"who may call an HTTP function where keys are asked for: anonymous, function or admin")
-	fl.StringVar(&dir, "dir", ".", "folder of the function app")
-	return cmd
-}
-
-// newFunction writes a function and says what it has done.
-func newFunction(dir, name, template, level string) (string, error) {
-	language := slices.IndexFunc(funcLanguages, func(l funcLanguage) bool {
-		switch l.name {
+// New writes a function and says what it has done.
+func New(dir, name, template, level string) (string, error) {
+	language := slices.IndexFunc(Languages, func(l Language) bool {
+		switch l.Name {
 		case "python":
 			return isFile(dir, "function_app.py")
 		case "typescript":
@@ -221,9 +143,9 @@ func newFunction(dir, name, template, level string) (string, error) {
 		return "", fmt.Errorf("%s is not the folder of an app in Python (v2), JavaScript or TypeScript (v4): make one by "+
 			"`lazuli func init --language ...`", dir)
 	}
-	l := funcLanguages[language]
+	l := Languages[language]
 	pattern := `^[A-Za-z][A-Za-z0-9_-]{0,126}$`
-	if l.name == "python" {
+	if l.Name == "python" {
 		pattern = `^[A-Za-z][A-Za-z0-9_]{0,126}$`
 	}
 	if !regexp.MustCompile(pattern).MatchString(name) {
@@ -231,32 +153,32 @@ func newFunction(dir, name, template, level string) (string, error) {
 			"(`lazuli func new NAME`)", name)
 	}
 	chosen := ""
-	for _, t := range funcTemplates {
-		if strings.EqualFold(template, t.name) || strings.EqualFold(template, t.coreTools) {
-			chosen = t.name
+	for _, t := range Templates {
+		if strings.EqualFold(template, t.Name) || strings.EqualFold(template, t.CoreTools) {
+			chosen = t.Name
 		}
 	}
 	if chosen == "" {
-		return "", fmt.Errorf("no template is called %q: --template is one of %s", template, templateNames())
+		return "", fmt.Errorf("no template is called %q: --template is one of %s", template, TemplateNames())
 	}
-	raw, err := templates.ReadFile(path.Join("templates", l.name, chosen+l.extension))
+	raw, err := templates.ReadFile(path.Join("templates", l.Name, chosen+l.extension))
 	if err != nil {
 		return "", err
 	}
 	if level = strings.ToLower(level); !slices.Contains([]string{"anonymous", "function", "admin"}, level) {
 		return "", fmt.Errorf("--authlevel is %q, not anonymous, function or admin", level)
 	}
-	if l.name == "python" {
+	if l.Name == "python" {
 		level = strings.ToUpper(level)
 	}
 	text := strings.NewReplacer("NAME", name, "LEVEL", level).Replace(string(raw))
 	target := filepath.Join(dir, "src", "functions", name+l.extension)
 	needs := ""
 	switch {
-	case l.name == "python" && chosen == "durable":
+	case l.Name == "python" && chosen == "durable":
 		target = filepath.Join(dir, name+l.extension)
 		needs = "; it needs the package azure-functions-durable: add it to requirements.txt and install it"
-	case l.name == "python":
+	case l.Name == "python":
 		return "Added " + name + " to function_app.py", appendTo(filepath.Join(dir, "function_app.py"), name, text)
 	case chosen == "durable":
 		needs = "; it needs a package: npm install durable-functions"
@@ -264,7 +186,7 @@ func newFunction(dir, name, template, level string) (string, error) {
 	if err := writeNew(target, text, false); err != nil {
 		return "", err
 	}
-	if l.name == "python" {
+	if l.Name == "python" {
 		register := fmt.Sprintf("\n\nfrom %s import bp as %s_bp  # noqa: E402\n\napp.register_functions(%s_bp)\n", name, name,
 			name)
 		if err := appendTo(filepath.Join(dir, "function_app.py"), name+"_bp", register); err != nil {

@@ -1,4 +1,4 @@
-package workerproc
+package main
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/cmd/internal/searchproc"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/workerproc"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/server/config"
 	"github.com/lazuli-storage/lazuli/tables"
@@ -52,7 +53,7 @@ func onOneTable(t *testing.T, a *lazulitest.Account, roles []string, to string) 
 	c.ArchiveTo, c.SearchFields, c.LargeEntityAge = to, "Name:text", time.Nanosecond
 	quiet := slog.New(slog.DiscardHandler)
 	app := workers.New(workers.Config{Storage: a.Storage, Logger: quiet})
-	set := &Roles{App: app, Storage: a.Storage, Config: c, Log: quiet, Creates: true,
+	set := &workerproc.Roles{App: app, Storage: a.Storage, Config: c, Log: quiet, Creates: true,
 		SearchFolder: func() (string, func() error, error) {
 			return t.TempDir(), func() error { return nil }, nil
 		}, SearchTables: func(x *searchproc.Config) { x.ConnectionString = a.ConnectionString() }}

@@ -1,0 +1,2 @@
+// Package funcapp makes the folders of function apps from templates, and watches them for changes.
+package funcapp
