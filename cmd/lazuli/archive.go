@@ -10,6 +10,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/accountarchive"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/server/config"
 )
@@ -175,7 +176,7 @@ func reportImport(cmd *cobra.Command, r accountarchive.Result) {
 
 // archiveAccount adds --connection-string to cmd and returns how to open the account.
 func archiveAccount(cmd *cobra.Command) func() (accountarchive.Account, error) {
-	connection := accountFlag(cmd)
+	connection := target.AccountFlag(cmd)
 	return func() (accountarchive.Account, error) {
 		text, err := connection()
 		if err != nil {
@@ -187,7 +188,7 @@ func archiveAccount(cmd *cobra.Command) func() (accountarchive.Account, error) {
 
 // openArchiveAccount opens the account of a connection string.
 func openArchiveAccount(text string) (a accountarchive.Account, err error) {
-	storage, err := openStorage(text)
+	storage, err := target.OpenStorage(text)
 	if err != nil {
 		return a, err
 	}

@@ -15,14 +15,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/help"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/server/admin"
 	"github.com/lazuli-storage/lazuli/server/backup"
 	"github.com/lazuli-storage/lazuli/server/config"
 	"github.com/lazuli-storage/lazuli/server/fsck"
 )
-
-// takesPlace marks a verb that takes a place and has other verbs.
-const takesPlace = "takes a place"
 
 // placeHelp describes the arguments of the verbs of backups.
 const placeHelp = `PLACE is a folder, or the URL of a container of a storage account on Azure, Lazuli or
@@ -50,7 +49,7 @@ configuration too.`,
   lazuli backup "https://account.blob.core.windows.net/backups?$SAS"
   lazuli backup check /mnt/backups`,
 		Args:        cobra.ExactArgs(1),
-		Annotations: map[string]string{takesPlace: ""},
+		Annotations: map[string]string{help.TakesPlace: ""},
 	}
 	open := placeFlag(cmd)
 	var o backup.Options
@@ -66,20 +65,20 @@ configuration too.`,
 		}
 		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 			return console.Usagef("%q is no verb of lazuli backup; %s. For a folder of that name: .%c%s", args[0],
-				hint(cmd, near), filepath.Separator, args[0])
+				help.Hint(cmd, near), filepath.Separator, args[0])
 		}
 		place, err := open(args[0])
 		if err != nil {
 			return err
 		}
-		server, err := adminAddress(m, cmd)
+		server, err := target.Admin(m.Environ, cmd)
 		if err != nil {
 			return err
 		}
 		if token := os.Getenv("LAZULI_BACKUP_TOKEN"); token != "" {
-			server.token = token
+			server.Token = token
 		}
-		if _, err := server.send(cmd.Context(), http.MethodGet, "/healthz", nil); err != nil {
+		if _, err := server.Send(cmd.Context(), http.MethodGet, "/healthz", nil); err != nil {
 			return err // before anything is created
 		}
 		progress := console.NewMeter(cmd, "backed up", console.BytesUnit)
@@ -87,7 +86,11 @@ configuration too.`,
 		o.Progress = func(read, _ int64) { progress.At(read, 0) }
 		began := time.Now()
 		r, err := backup.Make(cmd.Context(), place, func(ctx context.Context, held backup.Held) (backup.Source, error) {
-			answer, err := server.stream(ctx, held)
+			request, err := json.Marshal(held)
+			if err != nil {
+				return nil, err
+			}
+			answer, err := server.Stream(ctx, http.MethodPost, admin.BackupPath, bytes.NewReader(request))
 			if err != nil {
 				return nil, err
 			}
@@ -123,7 +126,7 @@ configuration too.`,
 
 // placeFlag adds --connection-string to cmd, and returns how to open the place of an argument.
 func placeFlag(cmd *cobra.Command) func(string) (backup.Place, error) {
-	connection := accountFlag(cmd)
+	connection := target.AccountFlag(cmd)
 	return func(text string) (backup.Place, error) {
 		account, err := connection()
 		if err != nil {
@@ -288,33 +291,4 @@ FOLDER", or make it the first node of a cluster with "lazuli cluster convert FOL
 		})
 	}
 	return cmd
-}
-
-// stream asks for a backup, and returns its stream.
-func (a adminListener) stream(ctx context.Context, held backup.Held) (io.ReadCloser, error) {
-	body, err := json.Marshal(held)
-	if err != nil {
-		return nil, err
-	}
-	address := a.url + admin.BackupPath
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	if a.token != "" {
-		r.Header.Set("Authorization", "Bearer "+a.token)
-	}
-	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
-	if err != nil {
-		return nil, &noProcessError{address, err}
-	}
-	if resp.StatusCode == http.StatusOK {
-		return resp.Body, nil
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAdminAnswer))
-	if err != nil {
-		return nil, err
-	}
-	return nil, adminFailure(address, resp, text)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -17,7 +16,9 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/blobfolder"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/internal/sdk/blobtool"
 	"github.com/lazuli-storage/lazuli/workers"
 )
@@ -39,7 +40,7 @@ func newBlobCommand() *cobra.Command {
 
 // blobService adds --connection-string to cmd and returns how to open the account.
 func blobService(cmd *cobra.Command) func() (*azblob.Client, error) {
-	return serviceFlag(cmd, "blob", func(s *workers.Storage) *azblob.Client { return s.Blobs })
+	return target.ServiceFlag(cmd, "blob", func(s *workers.Storage) *azblob.Client { return s.Blobs })
 }
 
 // splitBlob parses container/blob.
@@ -118,7 +119,7 @@ folder, and its files go below container or container/prefix, with their paths i
 			if err != nil {
 				return err
 			}
-			return putFolder(cmd, client, args[0], args[1], o)
+			return blobfolder.Put(cmd, client, args[0], args[1], o)
 		}
 		target := args[1]
 		if strings.HasSuffix(target, "/") && args[0] != "-" {
@@ -172,7 +173,7 @@ blobs below it become files of a folder; their number is printed.`,
 			if err != nil {
 				return err
 			}
-			return getFolder(cmd, client, args[0], strings.Join(args[1:], ""), force)
+			return blobfolder.Get(cmd, client, args[0], strings.Join(args[1:], ""), force)
 		}
 		container, name, err := splitBlob(args[0])
 		if err != nil {
@@ -197,26 +198,12 @@ blobs below it become files of a folder; their number is printed.`,
 		}
 		m := console.NewMeter(cmd, "downloaded", console.BytesUnit)
 		defer m.End()
-		err = download(file, func(w io.Writer) error {
+		err = blobfolder.Download(file, func(w io.Writer) error {
 			return blobtool.Get(cmd.Context(), client, container, name, w, m.At)
 		})
 		return console.Interrupted(cmd.Context(), err, "no file was written")
 	}
 	return cmd
-}
-
-// download writes a file beside its place, and puts it there once it is complete.
-func download(file string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(file), ".lazuli-*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(f.Name()) }() // Fails after the rename.
-	err = errors.Join(write(f), f.Chmod(0o644), f.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), file)
 }
 
 func newBlobCopyCommand() *cobra.Command {

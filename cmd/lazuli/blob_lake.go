@@ -9,13 +9,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/internal/sdk/laketool"
 )
 
 // lakeService adds --connection-string to cmd and returns how to open the dfs endpoint of the account.
 func lakeService(cmd *cobra.Command) func() (*service.Client, error) {
-	connection := accountFlag(cmd)
+	connection := target.AccountFlag(cmd)
 	return func() (*service.Client, error) {
 		text, err := connection()
 		if err != nil {
@@ -26,7 +27,7 @@ func lakeService(cmd *cobra.Command) func() (*service.Client, error) {
 			return nil, console.Usage(err)
 		}
 		o := connstr.Options{}
-		o.Retry.ShouldRetry = worthARetry
+		o.Retry.ShouldRetry = target.WorthARetry
 		c, err := s.Lake(o)
 		if err != nil {
 			return nil, console.Usage(err)

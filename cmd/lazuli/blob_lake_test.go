@@ -3,11 +3,12 @@ package main
 import (
 	"testing"
 
+	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 )
 
 func TestBlobLakeVerbs(t *testing.T) {
-	t.Setenv(connectionEnvVar, lazulitest.Start(t, lazulitest.WithHierarchicalNamespace()).ConnectionString())
+	t.Setenv(connstr.Variable, lazulitest.Start(t, lazulitest.WithHierarchicalNamespace()).ConnectionString())
 	runBlobVerbs(t, []blobVerb{
 		{"create|data", "", "", ""},
 		{"put|-|data/raw/a.csv", "1,2", "", ""},
@@ -43,7 +44,7 @@ func TestBlobLakeVerbs(t *testing.T) {
 		{"rm|-r|data/cl|--yes", "", "data/cl: 1 blob deleted\n", ""},
 		{"tree|absent", "", "", "FilesystemNotFound"},
 	})
-	t.Setenv(connectionEnvVar, lazulitest.Start(t).ConnectionString())
+	t.Setenv(connstr.Variable, lazulitest.Start(t).ConnectionString())
 	runBlobVerbs(t, []blobVerb{
 		{"create|data", "", "", ""},
 		{"put|-|data/raw/a.csv", "1,2", "", ""},

@@ -7,11 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 )
 
 func TestBlobVerbs(t *testing.T) {
-	t.Setenv(connectionEnvVar, lazulitest.Start(t).ConnectionString())
+	t.Setenv(connstr.Variable, lazulitest.Start(t).ConnectionString())
 	dir := t.TempDir()
 	source, target := filepath.Join(dir, "cat.json"), filepath.Join(dir, "copy.json")
 	if err := os.WriteFile(source, []byte(`{"name":"cat"}`), 0o600); err != nil {

@@ -9,6 +9,8 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -16,8 +18,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/clusterfiles"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/convert"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/internal/cluster"
+	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/server"
 )
 
@@ -34,13 +40,13 @@ no process uses; import and export are clients of an account.
 No command joins a cluster: "lazuli serve" with the options --cluster-* does. To go back to a server alone: lazuli backup, and lazuli restore.`,
 		Args: cobra.NoArgs,
 	}
-	ask := newAdminCaller(m, cmd, "/admin/cluster")
+	ask := target.AdminFlags(m.Environ, cmd, "/admin/cluster")
 	cmd.AddCommand(newClusterInit(), newClusterStatus(ask), newClusterSnapshot(ask), newClusterLeave(ask),
 		newClusterConvert(), newClusterImport(), newClusterExport())
 	return cmd
 }
 
-func newClusterStatus(ask adminCaller) *cobra.Command {
+func newClusterStatus(ask target.AdminCaller) *cobra.Command {
 	cmd := &cobra.Command{Use: "status", Short: "Show all nodes, as the asked node sees them", Args: cobra.NoArgs,
 		Long: `Show all nodes of the cluster, as the asked node sees them: the leader, which nodes have caught up, whether they sync each
 write, how far their clocks differ, and why a node cannot be reached or is refused. Of the log of the tables: the
@@ -49,7 +55,7 @@ content of the other nodes each node has not copied yet, "-" while it does not k
 line says how many streams have fewer current copies than they should, if there are any.`}
 	output := console.ReportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		status, err := askAdmin[cluster.Status](cmd, ask, "", "the state of a cluster")
+		status, err := target.AskAdmin[cluster.Status](cmd, ask, "", "the state of a cluster")
 		if err != nil {
 			return err
 		}
@@ -122,7 +128,7 @@ func logOf(r *cluster.NodeReport, name string) (log server.LogReport, ok bool) {
 // snapshotTimeout bounds the wait for a snapshot.
 const snapshotTimeout = 15 * time.Minute
 
-func newClusterSnapshot(ask adminCaller) *cobra.Command {
+func newClusterSnapshot(ask target.AdminCaller) *cobra.Command {
 	cmd := &cobra.Command{Use: "snapshot", Short: "Put a snapshot into the logs of the cluster, for nodes that join",
 		Args: cobra.NoArgs,
 		Long: `Put a snapshot of the tables into the cluster's log, while clients read and write. Nodes make snapshots themselves when a log
@@ -155,7 +161,7 @@ backup: it is part of the cluster.`}
 	return cmd
 }
 
-func newClusterLeave(ask adminCaller) *cobra.Command {
+func newClusterLeave(ask target.AdminCaller) *cobra.Command {
 	cmd := &cobra.Command{Use: "leave NODE", Short: "Remove a stopped node from the cluster", Args: cobra.ExactArgs(1),
 		Long: `Remove a stopped node from the cluster: its copies are made again on the other nodes. Use it when the data folder of a node
 is lost or damaged: afterwards a node of that name can join with an empty folder. Do not start the old folder again.
@@ -173,5 +179,108 @@ and returns when no stream counts on the removed node.`,
 		fmt.Fprintf(cmd.OutOrStdout(), "%s is removed; it can join again with an empty data folder\n", args[0])
 		return nil
 	}
+	return cmd
+}
+
+// newClusterConvert makes `lazuli cluster convert`.
+func newClusterConvert() *cobra.Command {
+	var o convert.Options
+	var undo bool
+	cmd := &cobra.Command{Use: "convert FOLDER",
+		Short: "Make the data folder of a server alone that of the first node of a new cluster", Args: cobra.ExactArgs(1),
+		Long: `Make the data folder of a stopped server alone that of the first node of a new cluster. Everything in the folder becomes
+the beginning of the cluster: all accounts, with ETags, times, leases, snapshots, versions, soft-deleted data, uncommitted blocks,
+the change feed, event subscriptions, and messages with their identifiers, dequeue counts and pop receipts.
+
+The command checks the whole folder, as "lazuli fsck" does, and changes nothing if it finds an error. Then start the node with
+"lazuli serve --location FOLDER --cluster-node NODE ...", and all other nodes with empty folders. When all of them are connected, the
+node puts the data into the cluster, and all become ready. Until then the folder keeps the data unchanged, and --undo makes it that of
+a server alone again as long as the cluster has not formed.
+
+The disk needs room for the tables, the metadata of blobs and the queues three times. Content of blobs stays where it is; the other nodes copy
+it in the background. The folder's own snapshots (--admin-state) stay in FOLDER/snapshots, and a cluster does not use them.`,
+		Example: `  lazuli cluster convert ./data --cluster-node n1
+  lazuli cluster convert ./data --undo`}
+	f := cmd.Flags()
+	f.StringVar(&o.Node, "cluster-node", "", "name of the node: the one that \"lazuli serve --cluster-node\" gets")
+	f.BoolVar(&undo, "undo", false, "make the folder that of a server alone again, before the cluster has formed")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		folder, err := filepath.Abs(args[0])
+		if err != nil {
+			return err
+		}
+		if undo == (o.Node != "") {
+			return console.Usagef("give either --cluster-node or --undo")
+		}
+		if undo {
+			if err := convert.Undo(folder); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s is the folder of a server alone again\n", folder)
+			return nil
+		}
+		progress := console.NewMeter(cmd, "checked", console.BytesUnit)
+		o.Progress = progress.At
+		id, err := convert.ToNode(cmd.Context(), folder, o)
+		progress.End()
+		if err != nil {
+			return err
+		}
+		out := cmd.OutOrStdout()
+		fmt.Fprintf(out, "%s is the folder of node %s of the new cluster %s.\n", folder, id.Node, id.Cluster)
+		fmt.Fprintf(out, "Start it with --location %s --cluster-node %s, and all other nodes of the cluster with empty "+
+			"folders.\n", folder, id.Node)
+		if list, _ := os.ReadDir(filepath.Join(folder, datadir.SnapshotsFolder)); len(list) > 0 {
+			fmt.Fprintf(out, "The folder's snapshots in %s are kept, and cannot be restored in a cluster.\n",
+				filepath.Join(folder, datadir.SnapshotsFolder))
+		}
+		return nil
+	}
+	return cmd
+}
+
+// newClusterInit makes `lazuli cluster init`, which writes the configurations of the nodes of a new cluster and their
+// secret.
+func newClusterInit() *cobra.Command {
+	var nodes []string
+	cmd := &cobra.Command{
+		Use:   "init FOLDER",
+		Short: "Write the configurations and the secret of a new cluster",
+		Long: `Write a configuration for each node of a new cluster, and the secret by which they trust each other, to a folder: n1.yaml, n2.yaml, n3.yaml and
+cluster-secret. --nodes names the machines; without it, the nodes run on this machine, with data below the folder. Nothing is
+started, and no file is overwritten.`,
+		Example: `  lazuli cluster init cluster --nodes 10.0.0.1,10.0.0.2,10.0.0.3
+  lazuli cluster init try`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			files, err := clusterfiles.Make(args[0], nodes)
+			if err != nil {
+				return console.Usage(err)
+			}
+			if err := clusterfiles.Write(args[0], files); err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			for _, f := range files {
+				fmt.Fprintln(out, "wrote", filepath.Join(args[0], f.Name))
+			}
+			if len(nodes) == 0 {
+				fmt.Fprintln(out, "\nStart each node in a terminal of its own; they serve when all run:")
+				for _, f := range files[1:] {
+					fmt.Fprintln(out, "  lazuli --config", filepath.Join(args[0], f.Name))
+				}
+				fmt.Fprintln(out, "  lazuli cluster status --admin-port 20003")
+				return nil
+			}
+			fmt.Fprintln(out, "\nCopy cluster-secret and its own .yaml to each machine, into one folder, and start there, "+
+				"with n1.yaml on the first machine:")
+			fmt.Fprintln(out, "  lazuli --config n1.yaml")
+			fmt.Fprintln(out, "The services listen on all addresses, with the development account, whose key is public: name "+
+				"an accounts-file in each .yaml first.")
+			return nil
+		},
+	}
+	cmd.Flags().StringSliceVar(&nodes, "nodes", nil,
+		"`addresses` of the machines, host or host:port; the port is for the nodes (default: three nodes on this machine)")
 	return cmd
 }

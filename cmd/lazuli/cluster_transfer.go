@@ -12,6 +12,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/accountarchive"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/cluster/peering"
@@ -30,7 +31,7 @@ type transfer struct {
 
 // newTransfer adds the flags of a transfer to cmd.
 func newTransfer(cmd *cobra.Command) *transfer {
-	t := &transfer{account: accountFlag(cmd)}
+	t := &transfer{account: target.AccountFlag(cmd)}
 	cmd.Flags().StringVar(&t.work, "work", "",
 		"folder for the files on the way; it must have room for everything that is copied (default: FOLDER.transfer)")
 	cmd.Flags().BoolVar(&t.versions, "versions", false, "also copy previous versions of blobs")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/server/config"
 )
@@ -37,7 +38,7 @@ the folder is in use or not a data folder.`,
 			if rate < 0 {
 				return console.Usagef("--rate must not be negative")
 			}
-			folder, err := m.folder(cmd, args)
+			folder, err := target.DataFolder(cmd, m.Environ, args)
 			if err != nil {
 				return err
 			}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strings"
 
@@ -66,19 +65,4 @@ func createCommand[C any](noun string, service func(*cobra.Command) func() (*C, 
 		return nil
 	}
 	return cmd
-}
-
-// creation says how to create what a write has not found.
-func creation(err error) string {
-	verbs := map[string]string{
-		string(aztables.TableNotFound): "table create TABLE",
-		"QueueNotFound":                "queue create QUEUE",
-		"ContainerNotFound":            "blob create CONTAINER",
-	}
-	var r *azcore.ResponseError
-	if !errors.As(err, &r) || verbs[r.ErrorCode] == "" || r.RawResponse == nil ||
-		r.RawResponse.Request.Method == http.MethodGet {
-		return ""
-	}
-	return " To create it: lazuli " + verbs[r.ErrorCode]
 }

@@ -18,11 +18,13 @@ import (
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/workerproc"
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/killrig"
+	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/server"
 	"github.com/lazuli-storage/lazuli/workers"
 )
@@ -86,7 +88,7 @@ func newAllDemonstrationsCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "all", Short: "Run all demonstrations in sequence", Args: cobra.NoArgs,
 		Long: "Run all demonstrations in sequence, each with the defaults of its verb. The exit code is 0 if all checks " +
 			"of all demonstrations pass."}
-	connection := overrideFlag(cmd, "a Lazuli that each verb starts")
+	connection := target.OverrideFlag(cmd, "a Lazuli that each verb starts")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
 	asJSON := cmd.Flags().Bool("json", false, "for each demonstration")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
@@ -282,7 +284,7 @@ Steps: ` + strings.Join(d.points, ", "),
   lazuli demo %[1]s --connection-string UseDevelopmentStorage=true`, d.name, d.points[1]),
 		Args: cobra.NoArgs,
 	}
-	connection := overrideFlag(cmd, "a Lazuli that the verb starts")
+	connection := target.OverrideFlag(cmd, "a Lazuli that the verb starts")
 	fl := cmd.Flags()
 	fl.StringSliceVar(&faults, "fault", []string{"all"}, "steps at which to kill: all, none, or names")
 	console.OfferValues(cmd, "fault", append([]string{"all", "none"}, d.points...)...)
@@ -388,7 +390,7 @@ func (d demonstration) command(self string, w demo.WorkerSettings) *exec.Cmd {
 	cmd := exec.Command(self, append(d.worker(w), "--lease="+w.Lease.String(),
 		"--concurrency="+strconv.Itoa(w.Concurrency), "--max-dequeue-count="+strconv.Itoa(w.MaxDequeueCount))...)
 	cmd.Args[0] = "lazuli"
-	cmd.Env = append(os.Environ(), connectionEnvVar+"="+w.ConnectionString, fault.EnvVar+"="+w.Fault)
+	cmd.Env = append(os.Environ(), connstr.Variable+"="+w.ConnectionString, fault.EnvVar+"="+w.Fault)
 	return cmd
 }
 
@@ -405,7 +407,7 @@ func newDemoWorkerCommand(use string, flags map[string]*string,
 		if err := workerproc.FaultsFromEnvironment(log); err != nil {
 			return console.Usage(err)
 		}
-		storage, err := workers.OpenStorage(os.Getenv(connectionEnvVar))
+		storage, err := workers.OpenStorage(os.Getenv(connstr.Variable))
 		if err != nil {
 			return console.Usage(err)
 		}
@@ -421,7 +423,7 @@ func newDemonstrationWorkerCommand(name string,
 	flags := map[string]*string{"queue": &s.Queue, "from": &s.Current, "to": &s.Archive, "container": &s.Container,
 		"kind": &s.Kind, "folder": &s.Folder}
 	cmd := newDemoWorkerCommand(name, flags, func(ctx context.Context, storage *workers.Storage, log *slog.Logger) error {
-		s.Fault, s.ConnectionString = os.Getenv(fault.EnvVar), os.Getenv(connectionEnvVar)
+		s.Fault, s.ConnectionString = os.Getenv(fault.EnvVar), os.Getenv(connstr.Variable)
 		return run(ctx, storage, workers.New(workers.Config{Storage: storage, Logger: log}), s)
 	})
 	cmd.Flags().DurationVar(&s.Lease, "lease", time.Second, "")

@@ -15,7 +15,9 @@ import (
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/demo"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
@@ -45,7 +47,7 @@ Steps: ` + strings.Join(points, ", "),
 			"--pairs --sample-pairs 20\n  lazuli demo saga --random 1000",
 		Args: cobra.NoArgs,
 	}
-	connection := overrideFlag(cmd, "a Lazuli that the verb starts")
+	connection := target.OverrideFlag(cmd, "a Lazuli that the verb starts")
 	fl := cmd.Flags()
 	fl.StringSliceVar(&faults, "fault", []string{"all"}, "steps at which to kill: all, none, or names")
 	console.OfferValues(cmd, "fault", append([]string{"all", "none"}, points...)...)
@@ -111,7 +113,7 @@ func sagaWorker(self string, s demo.SagaSettings) *exec.Cmd {
 	cmd := exec.Command(self, "demo", "saga-worker", "--hub="+s.Hub, "--orders="+s.Orders, "--archive="+s.Archive,
 		"--payments="+s.Payments,
 		"--receipts="+s.Receipts, "--visibility="+s.Visibility.String())
-	cmd.Env = append(os.Environ(), connectionEnvVar+"="+s.ConnectionString, fault.EnvVar+"="+s.Fault)
+	cmd.Env = append(os.Environ(), connstr.Variable+"="+s.ConnectionString, fault.EnvVar+"="+s.Fault)
 	return cmd
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/help"
 	"github.com/lazuli-storage/lazuli/server/config"
 )
 
@@ -115,7 +116,7 @@ var elsewhere = map[string]string{"lazuli fault create": "faults.md"}
 
 // flagsOf returns the flags that the page has of a command.
 func flagsOf(c *cobra.Command) *pflag.FlagSet {
-	if serves(c) || elsewhere[c.CommandPath()] != "" {
+	if help.Serves(c) || elsewhere[c.CommandPath()] != "" {
 		return pflag.NewFlagSet("none", pflag.ContinueOnError)
 	}
 	return c.LocalFlags()
@@ -124,7 +125,7 @@ func flagsOf(c *cobra.Command) *pflag.FlagSet {
 // section writes a verb and those below it.
 func (p *helpPage) section(c *cobra.Command) {
 	fmt.Fprintf(p, "\n## %s\n\n%s.", c.CommandPath(), c.Short)
-	if serves(c) {
+	if help.Serves(c) {
 		p.WriteString(" Its flags: [configuration](configuration.md).")
 	}
 	for _, v := range documented(c) {

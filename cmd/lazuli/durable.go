@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
@@ -51,27 +52,6 @@ effect when a process that runs the hub receives it.`,
 	return cmd
 }
 
-// hubClient adds --connection-string and --hub to a verb, and returns how to open the hub.
-func hubClient(cmd *cobra.Command) func(context.Context) (*durable.Client, error) {
-	connection := accountFlag(cmd)
-	hub := cmd.Flags().String("hub", durable.DefaultHub, "task hub")
-	return func(ctx context.Context) (*durable.Client, error) {
-		account, err := connection()
-		if err != nil {
-			return nil, err
-		}
-		storage, err := openStorage(account)
-		if err != nil {
-			return nil, err
-		}
-		c, err := durable.NewClient(ctx, durable.Options{Storage: storage, Hub: *hub})
-		if errors.Is(err, durable.ErrHubNotFound) {
-			return nil, noHub(ctx, storage, *hub)
-		}
-		return c, err
-	}
-}
-
 // queryFlags adds the flags that choose instances.
 func queryFlags(cmd *cobra.Command) func(time.Time) durable.Query {
 	statuses := cmd.Flags().StringSlice("status", nil,
@@ -94,7 +74,7 @@ func queryFlags(cmd *cobra.Command) func(time.Time) durable.Query {
 func newDurableListCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "ls", Short: "List instances", Args: cobra.NoArgs,
 		Example: "  lazuli durable ls --status Failed --newer-than 24h"}
-	open, query := hubClient(cmd), queryFlags(cmd)
+	open, query := target.HubFlag(cmd), queryFlags(cmd)
 	begin := console.ListOutput(cmd)
 	top := cmd.Flags().Int("top", 100, "maximum number of instances; 0: no limit")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -130,7 +110,7 @@ func newDurableListCommand() *cobra.Command {
 
 func newDurableShowCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "show INSTANCE", Short: "Show an instance and its history", Args: cobra.ExactArgs(1)}
-	open := hubClient(cmd)
+	open := target.HubFlag(cmd)
 	output := console.ReportOutput(cmd)
 	full := cmd.Flags().Bool("full", false, "print complete payloads")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -186,7 +166,7 @@ func newDurableStartCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "start WORKFLOW [INPUT]", Short: "Start an instance of a workflow; the input is JSON",
 		Args:    cobra.RangeArgs(1, 2),
 		Example: `  lazuli durable start order '{"item": "tea"}' --id order-7`}
-	open := hubClient(cmd)
+	open := target.HubFlag(cmd)
 	cmd.Flags().StringVar(&o.InstanceID, "id", "", "instance ID (default: a random one)")
 	after := cmd.Flags().Duration("after", 0, "delay before the instance starts")
 	output := console.LineOutput(cmd)
@@ -219,7 +199,7 @@ func newDurableRaiseCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "raise INSTANCE EVENT [DATA]", Short: "Send an event to an instance; the data is JSON",
 		Args:    cobra.RangeArgs(2, 3),
 		Example: `  lazuli durable raise order-7 approved '{"by": "Ada"}'`}
-	open := hubClient(cmd)
+	open := target.HubFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		data := strings.Join(args[2:], "")
 		if data != "" && !json.Valid([]byte(data)) {
@@ -240,7 +220,7 @@ func newDurableRaiseCommand() *cobra.Command {
 func newDurableSendCommand(name, short string,
 	send func(ctx context.Context, c *durable.Client, id, reason string) error) *cobra.Command {
 	cmd := &cobra.Command{Use: name + " INSTANCE ...", Short: short, Args: cobra.MinimumNArgs(1)}
-	open := hubClient(cmd)
+	open := target.HubFlag(cmd)
 	reason := cmd.Flags().String("reason", "", "reason to record in the history")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := open(cmd.Context())
@@ -263,7 +243,8 @@ func newDurablePurgeCommand() *cobra.Command {
 		Long: `Delete all data of instances that have ended: the named ones with their sub-orchestrations, or all that match
 --status, --prefix, --older-than and --newer-than.`,
 		Example: "  lazuli durable purge order-7\n  lazuli durable purge --status Completed --older-than 720h --yes"}
-	open, query, confirm, output := hubClient(cmd), queryFlags(cmd), console.Confirmation(cmd), console.LineOutput(cmd)
+	open, query, confirm, output := target.HubFlag(cmd), queryFlags(cmd), console.Confirmation(cmd),
+		console.LineOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		chosen := false
 		for _, f := range []string{"status", "prefix", "older-than", "newer-than"} {
@@ -301,6 +282,34 @@ func newDurablePurgeCommand() *cobra.Command {
 			Purged int `json:"purged"`
 		}{n}, "purged %d", n))
 		return errors.Join(errs...)
+	}
+	return cmd
+}
+
+// newDurableHubsCommand makes `lazuli durable hubs`.
+func newDurableHubsCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "hubs", Short: "List the task hubs of the account", Args: cobra.NoArgs,
+		Long: "List the task hubs of the account. Their names are those for --hub.", Example: "  lazuli durable hubs"}
+	connection, begin := target.AccountFlag(cmd), console.ListOutput(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		account, err := connection()
+		if err != nil {
+			return err
+		}
+		storage, err := target.OpenStorage(account)
+		if err != nil {
+			return err
+		}
+		hubs, err := target.HubsOf(cmd.Context(), storage)
+		out := begin("HUB").Or("the account has no task hubs; a program that runs workflows makes one")
+		for _, hub := range hubs {
+			if err == nil {
+				err = out.Add(struct {
+					Name string `json:"name"`
+				}{hub}, hub)
+			}
+		}
+		return out.End(err)
 	}
 	return cmd
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/serve"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/workerproc"
 	"github.com/lazuli-storage/lazuli/internal/devcert"
 	"github.com/lazuli-storage/lazuli/server/config"
@@ -26,7 +27,7 @@ lazuli serve --durable does so inside the server.`,
 			"127.0.0.1:4002 --durable-hub orders",
 		Args: cobra.NoArgs,
 	}
-	connection := accountFlag(cmd)
+	connection := target.AccountFlag(cmd)
 	logFormat := cmd.Flags().String("log-format", "text", "text or json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: append(m.Environ, "LAZULI_DURABLE=true")})
@@ -44,7 +45,7 @@ lazuli serve --durable does so inside the server.`,
 		if err := workerproc.FaultsFromEnvironment(log); err != nil {
 			return console.Usage(err)
 		}
-		storage, err := openStorage(account)
+		storage, err := target.OpenStorage(account)
 		if err != nil {
 			return err
 		}

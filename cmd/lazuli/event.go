@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/server/events"
 )
@@ -29,12 +30,12 @@ describes the events. Subscriptions are stored with the data. --admin-host and -
 admin listener is.`,
 		Args: cobra.NoArgs,
 	}
-	ask := newAdminCaller(m, cmd, "/admin/events")
+	ask := target.AdminFlags(m.Environ, cmd, "/admin/events")
 	cmd.AddCommand(newEventCreate(ask), newEventList(ask), newEventRemove(ask), newEventFlush(ask))
 	return cmd
 }
 
-func newEventCreate(ask adminCaller) *cobra.Command {
+func newEventCreate(ask target.AdminCaller) *cobra.Command {
 	var s events.Subscription
 	var filters []string
 	cmd := &cobra.Command{
@@ -126,11 +127,11 @@ func parseAdvancedFilter(text string) (f events.AdvancedFilter, err error) {
 	return f, nil
 }
 
-func newEventList(ask adminCaller) *cobra.Command {
+func newEventList(ask target.AdminCaller) *cobra.Command {
 	cmd := &cobra.Command{Use: "ls", Short: "List the subscriptions with what became of their events", Args: cobra.NoArgs}
 	begin := console.ListOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		list, err := askAdmin[[]events.Status](cmd, ask, "", "a list of event subscriptions")
+		list, err := target.AskAdmin[[]events.Status](cmd, ask, "", "a list of event subscriptions")
 		out := begin("ACCOUNT", "NAME", "STATE", "DELIVERED", "PENDING", "FAILED", "DEAD", "DROPPED", "ENDPOINT",
 			"LAST ERROR").Or("there are no event subscriptions; lazuli event create makes one")
 		for _, s := range list {
@@ -142,7 +143,7 @@ func newEventList(ask adminCaller) *cobra.Command {
 	return cmd
 }
 
-func newEventRemove(ask adminCaller) *cobra.Command {
+func newEventRemove(ask target.AdminCaller) *cobra.Command {
 	var account string
 	cmd := &cobra.Command{Use: "rm SUBSCRIPTION ...",
 		Short: "Remove subscriptions; what they have not delivered is not delivered any more", Args: cobra.MinimumNArgs(1),
@@ -164,7 +165,7 @@ func newEventRemove(ask adminCaller) *cobra.Command {
 	return cmd
 }
 
-func newEventFlush(ask adminCaller) *cobra.Command {
+func newEventFlush(ask target.AdminCaller) *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{Use: "flush", Short: "Wait until all events so far are delivered, dead-lettered or dropped",
 		Args: cobra.NoArgs,

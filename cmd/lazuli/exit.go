@@ -1,12 +1,22 @@
 package main
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/url"
+	"syscall"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/internal/cluster/peering"
+	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
+	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/secretfile"
 	"github.com/lazuli-storage/lazuli/server"
@@ -58,4 +68,35 @@ func report(w io.Writer, err error) int {
 		fmt.Fprintf(w, "lazuli: %s\n", explained(err))
 	}
 	return exitCode(err)
+}
+
+// explained returns an error message for users. Of the SDK's errors, which are dumps of many lines, it keeps the
+// service's message. For refused connections it adds what to do.
+func explained(err error) string {
+	text := sdkerr.Text(err)
+	if errors.As(err, new(*target.NoProcessError)) {
+		return text
+	}
+	if errors.Is(err, syscall.ECONNREFUSED) && errors.As(err, new(*url.Error)) {
+		text += "; is Lazuli running there? To use another account, set --connection-string or $" + connstr.Variable
+	}
+	if errors.As(err, new(x509.UnknownAuthorityError)) {
+		text += "; for a certificate of lazuli cert, set SSL_CERT_FILE to its ca.pem, such as SSL_CERT_FILE=certs/ca.pem"
+	}
+	return text + creation(err)
+}
+
+// creation says how to create what a write has not found.
+func creation(err error) string {
+	verbs := map[string]string{
+		string(aztables.TableNotFound): "table create TABLE",
+		"QueueNotFound":                "queue create QUEUE",
+		"ContainerNotFound":            "blob create CONTAINER",
+	}
+	var r *azcore.ResponseError
+	if !errors.As(err, &r) || verbs[r.ErrorCode] == "" || r.RawResponse == nil ||
+		r.RawResponse.Request.Method == http.MethodGet {
+		return ""
+	}
+	return " To create it: lazuli " + verbs[r.ErrorCode]
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/internal/azure/faultrule"
 )
 
@@ -27,12 +28,12 @@ requests and says how they fail; docs/faults.md describes the actions and what t
 --admin-host and --admin-port say where the server's admin listener is. Rules end with the server.`,
 		Args: cobra.NoArgs,
 	}
-	ask := newAdminCaller(m, cmd, "/admin/faults")
+	ask := target.AdminFlags(m.Environ, cmd, "/admin/faults")
 	cmd.AddCommand(newFaultCreate(ask), newFaultList(ask), newFaultRemove(ask))
 	return cmd
 }
 
-func newFaultCreate(ask adminCaller) *cobra.Command {
+func newFaultCreate(ask target.AdminCaller) *cobra.Command {
 	var r faultrule.Rule
 	var t faultrule.Throttle
 	var window, delay, retryAfter time.Duration
@@ -139,12 +140,12 @@ func newFaultCreate(ask adminCaller) *cobra.Command {
 	return cmd
 }
 
-func newFaultList(ask adminCaller) *cobra.Command {
+func newFaultList(ask target.AdminCaller) *cobra.Command {
 	cmd := &cobra.Command{Use: "ls", Short: "List the rules with the requests that they matched and failed",
 		Args: cobra.NoArgs}
 	begin := console.ListOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		rules, err := askAdmin[[]faultrule.Status](cmd, ask, "", "a list of fault rules")
+		rules, err := target.AskAdmin[[]faultrule.Status](cmd, ask, "", "a list of fault rules")
 		out := begin("NAME", "STATE", "REQUESTS", "HITS", "RULE").
 			Or("there are no fault rules; lazuli fault create makes one")
 		for _, r := range rules {
@@ -162,7 +163,7 @@ func newFaultList(ask adminCaller) *cobra.Command {
 	return cmd
 }
 
-func newFaultRemove(ask adminCaller) *cobra.Command {
+func newFaultRemove(ask target.AdminCaller) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{Use: "rm [RULE ...]", Short: "Remove rules by name, or all of them",
 		RunE: func(cmd *cobra.Command, names []string) error {

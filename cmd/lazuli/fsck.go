@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/server/config"
 	"github.com/lazuli-storage/lazuli/server/fsck"
 )
@@ -49,7 +50,7 @@ begin with "lost:" say what.`,
   lazuli fsck --repair`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			folder, err := m.folder(cmd, args)
+			folder, err := target.DataFolder(cmd, m.Environ, args)
 			if err != nil {
 				return err
 			}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/funcapp"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/workerproc"
 
 	_ "time/tzdata"
@@ -111,7 +112,7 @@ its messages are delivered again when their leases end.`,
   lazuli func start examples/functions/python --port 7072
   curl -d '{"input": "a message"}' http://localhost:7071/admin/functions/QueueTrigger`,
 	}
-	connection := overrideFlag(cmd, "the settings of the functions")
+	connection := target.OverrideFlag(cmd, "the settings of the functions")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if cmd.Flags().Changed("functions") { // Core Tools take names separated by spaces.
 			args = slices.DeleteFunc(args, func(name string) bool {

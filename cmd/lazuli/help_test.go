@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/help"
 )
 
 // The help of the program is one screen with all verbs.
@@ -20,15 +22,15 @@ func TestRootHelp(t *testing.T) {
 		t.Errorf("%d lines", lines)
 	}
 	var grouped []string
-	for _, g := range verbGroups {
-		grouped = append(grouped, g.verbs...)
+	for _, g := range help.VerbGroups {
+		grouped = append(grouped, g.Verbs...)
 	}
 	for _, verb := range newRootCommand(m).Commands() {
 		if !verb.Hidden && !slices.Contains(grouped, verb.Name()) {
 			t.Errorf("%s is in no group", verb.Name())
 		}
 	}
-	for _, name := range append(grouped, mainFlags...) {
+	for _, name := range append(grouped, help.MainFlags...) {
 		if !strings.Contains(out.String(), name) {
 			t.Errorf("%s is missing", name)
 		}
@@ -40,7 +42,7 @@ func TestUnknownVerbs(t *testing.T) {
 	var parents [][]string
 	var visit func(c *cobra.Command, path []string)
 	visit = func(c *cobra.Command, path []string) {
-		if c.HasSubCommands() && !places(c) {
+		if c.HasSubCommands() && !help.Places(c) {
 			parents = append(parents, path)
 		}
 		for _, sub := range c.Commands() {

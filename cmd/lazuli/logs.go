@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/server/config"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/roles/logstore"
@@ -55,7 +56,7 @@ as 2026-03-01T12:00:00Z or 2026-03-01 (UTC), or a duration before now, such as 9
   lazuli logs query --service orders --from 2026-03-01 --to 2026-03-02 --format json`,
 		Args: cobra.NoArgs,
 	}
-	connection := accountFlag(cmd)
+	connection := target.AccountFlag(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&f.service, "service", "",
 		"service whose log is read: blob, queue, table, or a service of the log-storage role's records")
@@ -136,7 +137,7 @@ func (f *logsQuery) run(ctx context.Context, connectionString string, out, stder
 	if err != nil {
 		return console.Usage(err)
 	}
-	storage, err := openStorage(connectionString)
+	storage, err := target.OpenStorage(connectionString)
 	if err != nil {
 		return err
 	}

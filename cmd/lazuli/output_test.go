@@ -6,12 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 )
 
 // With --json, each line is an object whose members have names in camel case, and which has no zero time.
 func TestJSONLines(t *testing.T) {
-	t.Setenv(connectionEnvVar, lazulitest.Start(t).ConnectionString())
+	t.Setenv(connstr.Variable, lazulitest.Start(t).ConnectionString())
 	accounts := t.TempDir() + "/accounts"
 	for _, tc := range []struct{ args, stdin, member, want string }{
 		{"table|create|People", "", "", ""},

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/internal/sdk/queuetool"
 	"github.com/lazuli-storage/lazuli/workers"
 )
@@ -37,12 +38,12 @@ table lazulipoison.`,
 
 // queueService adds --connection-string to cmd and returns how to open the account.
 func queueService(cmd *cobra.Command) func() (*azqueue.ServiceClient, error) {
-	return serviceFlag(cmd, "queue", func(s *workers.Storage) *azqueue.ServiceClient { return s.Queues })
+	return target.ServiceFlag(cmd, "queue", func(s *workers.Storage) *azqueue.ServiceClient { return s.Queues })
 }
 
 // queueStorage is queueService for verbs that also read what was recorded of poisoned messages.
 func queueStorage(cmd *cobra.Command) func() (*workers.Storage, error) {
-	return serviceFlag(cmd, "queue", func(s *workers.Storage) *workers.Storage {
+	return target.ServiceFlag(cmd, "queue", func(s *workers.Storage) *workers.Storage {
 		if s.Queues == nil {
 			return nil
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/internal/nats/jetstreamfiles"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
@@ -30,7 +31,7 @@ Lazuli-Changes and Lazuli-Change of each message say the same.`,
 		Example: "  lazuli queue log\n  lazuli queue log ./data | tail", Args: cobra.MaximumNArgs(1)}
 	begin := console.ListOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		folder, err := m.folder(cmd, args)
+		folder, err := target.DataFolder(cmd, m.Environ, args)
 		if err != nil {
 			return err
 		}

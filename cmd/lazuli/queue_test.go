@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 )
 
@@ -19,7 +20,7 @@ func queueCommand(t *testing.T, stdin string, args ...string) (string, error) {
 
 func TestQueueVerbs(t *testing.T) {
 	lazuli := lazulitest.Start(t)
-	t.Setenv(connectionEnvVar, lazuli.ConnectionString())
+	t.Setenv(connstr.Variable, lazuli.ConnectionString())
 	// The worker verb makes the queues that a story needs; here they are made by hand.
 	service, err := queueService(&cobra.Command{})()
 	if err != nil {
@@ -69,7 +70,7 @@ func TestQueueVerbs(t *testing.T) {
 
 // A move that fails before the first message says so, and no number.
 func TestRequeueToAMissingQueue(t *testing.T) {
-	t.Setenv(connectionEnvVar, lazulitest.Start(t).ConnectionString())
+	t.Setenv(connstr.Variable, lazulitest.Start(t).ConnectionString())
 	if out, err := queueCommand(t, "", "put", "--create", "orders-poison", "x"); err != nil {
 		t.Fatal(out, err)
 	}
@@ -80,7 +81,7 @@ func TestRequeueToAMissingQueue(t *testing.T) {
 
 func TestQueueMistakes(t *testing.T) {
 	// Nothing may be sent.
-	t.Setenv(connectionEnvVar, "UseDevelopmentStorage=true;DevelopmentStorageProxyUri=http://192.0.2.1")
+	t.Setenv(connstr.Variable, "UseDevelopmentStorage=true;DevelopmentStorageProxyUri=http://192.0.2.1")
 	for args, says := range map[string]string{
 		"requeue|orders": "--to|-poison",
 		"requeue|orders-poison|--to|orders-poison": "itself",

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/help"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/serve"
 )
 
@@ -23,7 +24,7 @@ durable workflows on them.`,
 	root.SetVersionTemplate("lazuli {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if strings.HasPrefix(err.Error(), "unknown") { // others say what a flag takes
-			err = unknownFlag(cmd, err)
+			err = help.UnknownFlag(cmd, err)
 		}
 		return console.Usage(err)
 	})
@@ -63,9 +64,9 @@ durable workflows on them.`,
 		newBenchCommand(),
 		newVersionCommand(),
 	)
-	root.SetHelpCommand(newHelpCommand(root))
+	root.SetHelpCommand(help.NewCommand(root))
 	root.InitDefaultCompletionCmd()
-	finish(root)
-	root.SetHelpFunc(helpOf(root))
+	help.Finish(root)
+	root.SetHelpFunc(help.For(root))
 	return root
 }

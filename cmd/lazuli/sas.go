@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
@@ -197,7 +198,7 @@ func (f *sasFlags) address(svc wire.Service) (string, error) {
 
 // resolve reads the connection string, which gives the account unless --account does.
 func (f *sasFlags) resolve() error {
-	text, err := chooseConnection(f.connection)
+	text, err := target.ChooseConnection(f.connection)
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/cmd/internal/searchproc"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/workerproc"
 	"github.com/lazuli-storage/lazuli/server/config"
 	"github.com/lazuli-storage/lazuli/workers/roles/searchindex/searchapi"
@@ -27,7 +28,7 @@ import (
 // searchSource is the place where an index is: in a folder, or in a process with an admin listener.
 type searchSource struct {
 	folder   string
-	listener adminListener
+	listener target.AdminListener
 }
 
 // newSearchCommand makes `lazuli search`.
@@ -46,7 +47,7 @@ has stopped.`,
 	config.AddFlags(cmd.PersistentFlags(), "admin-host", "admin-port")
 	folder := cmd.PersistentFlags().String("folder", "", "folder of the index, if no process has it open")
 	source := func(cmd *cobra.Command) (searchSource, error) {
-		listener, err := adminAddress(m, cmd)
+		listener, err := target.Admin(m.Environ, cmd)
 		return searchSource{folder: *folder, listener: listener}, err
 	}
 	cmd.AddCommand(newSearchQueryCommand(source), newSearchVerifyCommand(source), newSearchRebuildCommand(source))
@@ -136,9 +137,9 @@ func (s searchSource) ask(ctx context.Context, account, method, path string, int
 		}
 		return errors.Join(x.Ask(ctx, method, path, nil, into), x.Close())
 	}
-	body, err := s.listener.send(ctx, method, path, nil)
-	if errors.Is(err, errNotServed) {
-		return fmt.Errorf("the process at %s does not run the role search-index", s.listener.url)
+	body, err := s.listener.Send(ctx, method, path, nil)
+	if errors.Is(err, target.ErrNotServed) {
+		return fmt.Errorf("the process at %s does not run the role search-index", s.listener.URL)
 	}
 	if err != nil {
 		return err
@@ -202,7 +203,7 @@ The exit code is 0 if they are equal. With --folder, --connection-string names t
   lazuli search verify --folder lazuli-data/search-index/devstoreaccount1/employees`,
 		Args: cobra.NoArgs,
 	}
-	connection := accountFlag(cmd)
+	connection := target.AccountFlag(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "")
 	cmd.Flags().DurationVar(&most, "timeout", 24*time.Hour, "maximum time of the comparison")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

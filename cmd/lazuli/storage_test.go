@@ -26,7 +26,7 @@ func TestFailuresOfStorageVerbs(t *testing.T) {
 		{absent, "workers|--admin-port|1",
 			"connect: connection refused; is it running? Its address is set by --admin-host and --admin-port"},
 	} {
-		t.Setenv(connectionEnvVar, tt.account)
+		t.Setenv(connstr.Variable, tt.account)
 		var stderr strings.Builder
 		m := Main{Args: strings.Split(tt.args, "|"), Stdout: new(strings.Builder), Stderr: &stderr}
 		code := m.Run(t.Context())

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/internal/sdk/tabletool"
 	"github.com/lazuli-storage/lazuli/workers"
 )
@@ -33,7 +34,7 @@ func newTableCommand() *cobra.Command {
 
 // tableService adds --connection-string to cmd and returns how to open the account.
 func tableService(cmd *cobra.Command) func() (*aztables.ServiceClient, error) {
-	return serviceFlag(cmd, "table", func(s *workers.Storage) *aztables.ServiceClient { return s.Tables })
+	return target.ServiceFlag(cmd, "table", func(s *workers.Storage) *aztables.ServiceClient { return s.Tables })
 }
 
 func newTableListCommand() *cobra.Command {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 )
 
@@ -19,7 +20,7 @@ func tableCommand(t *testing.T, args ...string) (string, error) {
 }
 
 func TestTableVerbs(t *testing.T) {
-	t.Setenv(connectionEnvVar, lazulitest.Start(t).ConnectionString())
+	t.Setenv(connstr.Variable, lazulitest.Start(t).ConnectionString())
 	service, err := tableService(&cobra.Command{})()
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +81,7 @@ hint        Bound the RowKey: RowKey ge '...' and RowKey lt '...' makes this a r
 
 // Types that JSON does not show are shown; texts and numbers are as the service sends them.
 func TestTableQueryShowsTypes(t *testing.T) {
-	t.Setenv(connectionEnvVar, lazulitest.Start(t).ConnectionString())
+	t.Setenv(connstr.Variable, lazulitest.Start(t).ConnectionString())
 	service, err := tableService(&cobra.Command{})()
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +111,7 @@ func TestTableQueryShowsTypes(t *testing.T) {
 
 func TestTableMistakes(t *testing.T) {
 	// Nothing may be sent.
-	t.Setenv(connectionEnvVar, "UseDevelopmentStorage=true;DevelopmentStorageProxyUri=http://192.0.2.1")
+	t.Setenv(connstr.Variable, "UseDevelopmentStorage=true;DevelopmentStorageProxyUri=http://192.0.2.1")
 	for args, says := range map[string]string{
 		"query|people|--top|-1":           "--top",
 		"explain|people|--pages|-1":       "--pages",

@@ -4,11 +4,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 )
 
 func TestTableWriteVerbs(t *testing.T) {
-	t.Setenv(connectionEnvVar, lazulitest.Start(t).ConnectionString())
+	t.Setenv(connstr.Variable, lazulitest.Start(t).ConnectionString())
 	const entity = `{"PartitionKey":"a b","RowKey":"1","Whole":1.0,"Text":"e.g.","Big":"5","Big@odata.type":"Edm.Int64"}` +
 		"\n"
 	for _, tc := range []struct{ args, stdin, want, wrong string }{

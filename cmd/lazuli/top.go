@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/top"
 	"github.com/lazuli-storage/lazuli/server/config"
 )
@@ -34,7 +35,7 @@ metrics of the admin listener, which --admin-host and --admin-port name, and end
 		if every < 10*time.Millisecond || rows < 1 || count < 0 {
 			return console.Usagef("--every must be at least 10ms, --rows at least 1, and --count not negative")
 		}
-		listener, err := adminAddress(m, cmd)
+		listener, err := target.Admin(m.Environ, cmd)
 		if err != nil {
 			return err
 		}
@@ -76,8 +77,8 @@ metrics of the admin listener, which --admin-host and --admin-port name, and end
 	return cmd
 }
 
-func readSample(ctx context.Context, from adminListener) (*top.Sample, error) {
-	body, err := from.send(ctx, http.MethodGet, "/metrics", nil)
+func readSample(ctx context.Context, from target.AdminListener) (*top.Sample, error) {
+	body, err := from.Send(ctx, http.MethodGet, "/metrics", nil)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/help"
+	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 )
@@ -55,7 +57,7 @@ func clients(t *testing.T, m *Main) (list []*cobra.Command, args map[*cobra.Comm
 		if !cmd.Runnable() || cmd.Hidden || slices.Contains(longRunning, path) || strings.HasPrefix(path, "lazuli demo") ||
 			strings.HasPrefix(path, "lazuli func ") ||
 			cmd.Flags().Lookup("connection-string") == nil && cmd.Flags().Lookup("admin-port") == nil &&
-				cmd.InheritedFlags().Lookup("admin-port") == nil || cmd.HasSubCommands() && !places(cmd) {
+				cmd.InheritedFlags().Lookup("admin-port") == nil || cmd.HasSubCommands() && !help.Places(cmd) {
 			return
 		}
 		line := strings.Fields(path)[1:]
@@ -147,7 +149,7 @@ func TestVerbsWithoutAServer(t *testing.T) {
 
 // Every verb with --json takes -o, refuses another format, and prints an object a line, also of an empty account.
 func TestFormats(t *testing.T) {
-	t.Setenv(connectionEnvVar, lazulitest.Start(t).ConnectionString())
+	t.Setenv(connstr.Variable, lazulitest.Start(t).ConnectionString())
 	n := 0
 	var walk func(*cobra.Command)
 	walk = func(cmd *cobra.Command) {
@@ -191,7 +193,7 @@ func TestFormats(t *testing.T) {
 
 // What verbs print as JSON has the members that docs/cli.md names, and all that it does not put in brackets.
 func TestMembersOfJSON(t *testing.T) {
-	t.Setenv(connectionEnvVar, lazulitest.Start(t).ConnectionString())
+	t.Setenv(connstr.Variable, lazulitest.Start(t).ConnectionString())
 	page := membersOfJSON(t)
 	t.Chdir(t.TempDir())
 	check.OK(t, os.WriteFile("file", []byte("text"), 0o600))
@@ -318,7 +320,7 @@ func TestEveryVerbThatPrintsDataHasJSON(t *testing.T) {
 		for _, c := range cmd.Commands() {
 			walk(c)
 		}
-		if !cmd.Runnable() || cmd.Hidden || cmd.HasSubCommands() && !places(cmd) {
+		if !cmd.Runnable() || cmd.Hidden || cmd.HasSubCommands() && !help.Places(cmd) {
 			return
 		}
 		path := strings.TrimPrefix(cmd.CommandPath(), "lazuli ")
@@ -337,7 +339,7 @@ func TestEveryVerbThatPrintsDataHasJSON(t *testing.T) {
 // A shell offers the names of what the account has.
 func TestCompletion(t *testing.T) {
 	server := lazulitest.Start(t)
-	t.Setenv(connectionEnvVar, server.ConnectionString())
+	t.Setenv(connstr.Variable, server.ConnectionString())
 	for _, line := range []string{"queue create orders", "queue create other", "table create Orders",
 		"blob create photos"} {
 		m := &Main{Args: strings.Fields(line), Stdout: &bytes.Buffer{}, Stderr: os.Stderr}
@@ -389,7 +391,7 @@ func TestVerbsOfWrongInput(t *testing.T) {
 				t.Errorf("%s --nosuchflag: %d, %q, %q", cmd.CommandPath(), code, out, text)
 			}
 		}
-		if !cmd.HasAvailableSubCommands() || places(cmd) || len(line) == 0 {
+		if !cmd.HasAvailableSubCommands() || help.Places(cmd) || len(line) == 0 {
 			return
 		}
 		parents++

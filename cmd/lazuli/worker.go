@@ -13,6 +13,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/cmd/internal/searchproc"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/workerproc"
 	"github.com/lazuli-storage/lazuli/server/config"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -57,7 +58,7 @@ lazuli serve --roles runs them inside the server.`,
   lazuli worker --role table-index --table-index-from Employees --table-index-to EmployeesByTown --table-index-by Town`,
 		Args: cobra.NoArgs,
 	}
-	connection := accountFlag(cmd)
+	connection := target.AccountFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
 		if err != nil {

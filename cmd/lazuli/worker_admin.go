@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
@@ -29,10 +30,10 @@ instances are not affected.`,
 		Args: cobra.NoArgs,
 	}
 	begin := console.ListOutput(cmd)
-	ask := newAdminCaller(m, cmd, "/workers")
+	ask := target.AdminFlags(m.Environ, cmd, "/workers")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		report, err := askAdmin[workers.Report](cmd, ask, "", "a report of workers")
-		if errors.Is(err, errNotServed) {
+		report, err := target.AskAdmin[workers.Report](cmd, ask, "", "a report of workers")
+		if errors.Is(err, target.ErrNotServed) {
 			return fmt.Errorf("this process runs no workers: start lazuli with --roles, or ask another process with "+
 				"--admin-port (%w)", err)
 		}
@@ -44,7 +45,7 @@ instances are not affected.`,
 		cmd.AddCommand(&cobra.Command{Use: verb.name + " FUNCTION", Short: verb.short, Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				_, err := ask(cmd, http.MethodPost, "/"+url.PathEscape(args[0])+"/"+verb.name, nil)
-				if errors.Is(err, errNotServed) {
+				if errors.Is(err, target.ErrNotServed) {
 					return noSuchFunction(args[0], err)
 				}
 				if err != nil {
@@ -58,7 +59,7 @@ instances are not affected.`,
 }
 
 // newWorkersShow makes `lazuli workers show`.
-func newWorkersShow(ask adminCaller) *cobra.Command {
+func newWorkersShow(ask target.AdminCaller) *cobra.Command {
 	cmd := &cobra.Command{Use: "show FUNCTION", Short: "List the last calls of a function that have ended",
 		Args: cobra.ExactArgs(1),
 		Long: `List the last 20 calls of a function that have ended, the newest first, and behind them those of the
@@ -66,8 +67,8 @@ last 20 that failed which are older.`,
 		Example: "  lazuli workers show archive"}
 	begin := console.ListOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		report, err := askAdmin[workers.Report](cmd, ask, "/"+url.PathEscape(args[0]), "a report of workers")
-		if errors.Is(err, errNotServed) {
+		report, err := target.AskAdmin[workers.Report](cmd, ask, "/"+url.PathEscape(args[0]), "a report of workers")
+		if errors.Is(err, target.ErrNotServed) {
 			return noSuchFunction(args[0], err)
 		}
 		out := begin("BEGAN", "OUTCOME", "SECONDS", "ATTEMPT", "MESSAGE", "ERROR").

@@ -14,6 +14,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
+	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/internal/test/testlog"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/server/admin"
@@ -39,7 +41,7 @@ func workersVerb(t *testing.T, address string, args ...string) (string, error) {
 // A worker's admin listener tells what it does; a function is paused and resumed.
 func TestWorkersOfAWorker(t *testing.T) {
 	lazuli := lazulitest.Start(t)
-	t.Setenv(connectionEnvVar, lazuli.ConnectionString())
+	t.Setenv(connstr.Variable, lazuli.ConnectionString())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var log testlog.Buffer
@@ -84,7 +86,7 @@ func TestWorkersOfAWorker(t *testing.T) {
 	if text, err := workersVerb(t, address, "--json"); err != nil || !strings.Contains(text, `"inFlight":0`) {
 		t.Errorf("%s, %v", text, err)
 	}
-	body, err := adminListener{url: address}.send(ctx, "GET", "/metrics", nil)
+	body, err := target.AdminListener{URL: address}.Send(ctx, "GET", "/metrics", nil)
 	if err != nil || !strings.Contains(string(body),
 		`lazuli_worker_queue_messages{function="archive",host="lazuli",trigger="queueTrigger"} 0`) {
 		t.Errorf("%.2000s, %v", body, err)

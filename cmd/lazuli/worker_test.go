@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/internal/test/testlog"
@@ -24,7 +25,7 @@ import (
 // The worker verb makes what its role needs, archives an entity to a folder, and ends in good order.
 func TestWorkerArchives(t *testing.T) {
 	lazuli := lazulitest.Start(t)
-	t.Setenv(connectionEnvVar, lazuli.ConnectionString())
+	t.Setenv(connstr.Variable, lazuli.ConnectionString())
 	folder := filepath.Join(t.TempDir(), "archive")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -104,7 +105,7 @@ func TestWorkerMistakes(t *testing.T) {
 func TestConnectionFlag(t *testing.T) {
 	read := func(args ...string) (string, error) {
 		cmd := &cobra.Command{}
-		connection := accountFlag(cmd)
+		connection := target.AccountFlag(cmd)
 		if err := cmd.ParseFlags(args); err != nil {
 			t.Fatal(err)
 		}
@@ -142,11 +143,11 @@ func TestOverrideFlag(t *testing.T) {
 	}
 	t.Setenv("AZURE_STORAGE_CONNECTION_STRING", "production")
 	cmd := &cobra.Command{}
-	if got := overrideFlag(cmd, "x")(); got != "" {
+	if got := target.OverrideFlag(cmd, "x")(); got != "" {
 		t.Errorf("with a variable of another tool: %q", got)
 	}
-	t.Setenv(connectionEnvVar, "chosen")
-	if got := overrideFlag(&cobra.Command{}, "x")(); got != "chosen" {
-		t.Errorf("with %s: %q", connectionEnvVar, got)
+	t.Setenv(connstr.Variable, "chosen")
+	if got := target.OverrideFlag(&cobra.Command{}, "x")(); got != "chosen" {
+		t.Errorf("with %s: %q", connstr.Variable, got)
 	}
 }

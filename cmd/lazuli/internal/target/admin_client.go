@@ -1,4 +1,4 @@
-package main
+package target
 
 import (
 	"context"
@@ -17,38 +17,38 @@ import (
 	"github.com/lazuli-storage/lazuli/server/config"
 )
 
-// adminCaller sends a request to the admin listener that the command's flags name.
-type adminCaller func(cmd *cobra.Command, method, path string, body io.Reader) ([]byte, error)
+// AdminCaller sends a request to the admin listener that the command's flags name.
+type AdminCaller func(cmd *cobra.Command, method, path string, body io.Reader) ([]byte, error)
 
-// newAdminCaller adds --admin-host and --admin-port to cmd and its subcommands. Paths of requests are relative to path.
-func newAdminCaller(m *Main, cmd *cobra.Command, path string) adminCaller {
+// AdminFlags adds --admin-host and --admin-port to cmd and its subcommands. Paths of requests are relative to path.
+func AdminFlags(environ []string, cmd *cobra.Command, path string) AdminCaller {
 	config.AddFlags(cmd.PersistentFlags(), "admin-host", "admin-port")
 	return func(cmd *cobra.Command, method, rest string, body io.Reader) ([]byte, error) {
-		to, err := adminAddress(m, cmd)
+		to, err := Admin(environ, cmd)
 		if err != nil {
 			return nil, err
 		}
-		return to.send(cmd.Context(), method, path+rest, body)
+		return to.Send(cmd.Context(), method, path+rest, body)
 	}
 }
 
-// adminListener is an admin listener on this machine.
-type adminListener struct {
-	url   string // without a path
-	token string // that it asks for, "" for none
+// AdminListener is an admin listener on this machine.
+type AdminListener struct {
+	URL   string // without a path
+	Token string // that it asks for, "" for none
 }
 
-// adminAddress returns the admin listener that the command's flags and the environment name.
-func adminAddress(m *Main, cmd *cobra.Command) (adminListener, error) {
-	c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: m.Environ})
+// Admin returns the admin listener that the command's flags and the environment name.
+func Admin(environ []string, cmd *cobra.Command) (AdminListener, error) {
+	c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: environ})
 	if err != nil {
-		return adminListener{}, console.Usage(err)
+		return AdminListener{}, console.Usage(err)
 	}
-	return adminListener{"http://" + exposure.Callable(c.Admin.Address()), c.AdminToken}, nil
+	return AdminListener{"http://" + exposure.Callable(c.Admin.Address()), c.AdminToken}, nil
 }
 
-// askAdmin requests a report. what describes it in errors.
-func askAdmin[T any](cmd *cobra.Command, ask adminCaller, path, what string) (report T, err error) {
+// AskAdmin requests a report. what describes it in errors.
+func AskAdmin[T any](cmd *cobra.Command, ask AdminCaller, path, what string) (report T, err error) {
 	body, err := ask(cmd, http.MethodGet, path, nil)
 	if err != nil {
 		return report, err
@@ -59,8 +59,8 @@ func askAdmin[T any](cmd *cobra.Command, ask adminCaller, path, what string) (re
 	return report, nil
 }
 
-// errNotServed: an admin listener does not serve the path.
-var errNotServed = errors.New("404 Not Found")
+// ErrNotServed: an admin listener does not serve the path.
+var ErrNotServed = errors.New("404 Not Found")
 
 // maxAdminAnswer is the maximum length of an admin listener's response in bytes.
 const maxAdminAnswer = 64 << 20
@@ -68,14 +68,24 @@ const maxAdminAnswer = 64 << 20
 // adminTimeout is the time limit of a request to an admin listener whose context has no deadline.
 const adminTimeout = 30 * time.Second
 
-// send sends a request and returns the response's body. content is JSON, or nil.
-func (a adminListener) send(ctx context.Context, method, path string, content io.Reader) ([]byte, error) {
-	address := a.url + path
+// Send sends a request and returns the response's body. content is JSON, or nil.
+func (a AdminListener) Send(ctx context.Context, method, path string, content io.Reader) ([]byte, error) {
 	if _, limited := ctx.Deadline(); !limited {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, adminTimeout)
 		defer cancel()
 	}
+	body, err := a.Stream(ctx, method, path, content)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	return io.ReadAll(io.LimitReader(body, maxAdminAnswer))
+}
+
+// Stream is [AdminListener.Send] for a response of any length, which the caller reads and closes.
+func (a AdminListener) Stream(ctx context.Context, method, path string, content io.Reader) (io.ReadCloser, error) {
+	address := a.URL + path
 	req, err := http.NewRequestWithContext(ctx, method, address, content)
 	if err != nil {
 		return nil, err
@@ -83,23 +93,23 @@ func (a adminListener) send(ctx context.Context, method, path string, content io
 	if content != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	if a.token != "" {
-		req.Header.Set("Authorization", "Bearer "+a.token)
+	if a.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+a.Token)
 	}
 	// The process is on this machine: no proxy. A program that serves workers.NewHandler at /workers/ redirects from
 	// /workers.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, &noProcessError{address, err}
+		return nil, &NoProcessError{address, err}
+	}
+	if resp.StatusCode/100 == 2 {
+		return resp.Body, nil
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAdminAnswer))
 	if err != nil {
 		return nil, err
-	}
-	if resp.StatusCode/100 == 2 {
-		return body, nil
 	}
 	return nil, adminFailure(address, resp, body)
 }
@@ -111,18 +121,18 @@ func adminFailure(address string, resp *http.Response, body []byte) error {
 		return errors.New(failure.Error)
 	}
 	if resp.StatusCode == http.StatusNotFound {
-		return fmt.Errorf("%s: %w", address, errNotServed)
+		return fmt.Errorf("%s: %w", address, ErrNotServed)
 	}
 	return fmt.Errorf("%s answers %s: %.200s", address, resp.Status, body)
 }
 
-// noProcessError means that no process answers at the address of an admin listener.
-type noProcessError struct {
+// NoProcessError means that no process answers at the address of an admin listener.
+type NoProcessError struct {
 	address string
 	err     error
 }
 
-func (e *noProcessError) Error() string {
+func (e *NoProcessError) Error() string {
 	why := e.err
 	if u := (*url.Error)(nil); errors.As(why, &u) {
 		why = u.Err // without the address
@@ -131,4 +141,4 @@ func (e *noProcessError) Error() string {
 		e.address, why)
 }
 
-func (e *noProcessError) Unwrap() error { return e.err }
+func (e *NoProcessError) Unwrap() error { return e.err }

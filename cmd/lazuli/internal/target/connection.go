@@ -1,4 +1,4 @@
-package main
+package target
 
 import (
 	"os"
@@ -10,19 +10,15 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 )
 
-// connectionEnvVar is the only variable that verbs with another default read; see overrideFlag. A key in an argument
-// would be visible in every list of processes.
-const connectionEnvVar = connstr.Variable
-
-// accountFlag adds --connection-string to a verb that is a client of an account, and returns how to read it: the flag,
+// AccountFlag adds --connection-string to a verb that is a client of an account, and returns how to read it: the flag,
 // the variables of connstr.Variables in their order, the development account.
-func accountFlag(cmd *cobra.Command) func() (string, error) {
+func AccountFlag(cmd *cobra.Command) func() (string, error) {
 	flag := cmd.Flags().String("connection-string", "",
 		"storage `account`; default: $"+strings.Join(connstr.Variables, ", $")+" or the development account")
-	return func() (string, error) { return chooseConnection(*flag) }
+	return func() (string, error) { return ChooseConnection(*flag) }
 }
 
-func chooseConnection(flag string) (string, error) {
+func ChooseConnection(flag string) (string, error) {
 	text, source := flag, "--connection-string"
 	if text == "" {
 		text, source = connstr.FromEnvironment(os.Getenv)
@@ -33,15 +29,15 @@ func chooseConnection(flag string) (string, error) {
 	return text, nil
 }
 
-// overrideFlag adds --connection-string to a verb that needs no account: the flag, or connectionEnvVar, or nothing. The
+// OverrideFlag adds --connection-string to a verb that needs no account: the flag, or connstr.Variable, or nothing. The
 // variables of other tools do not count: they may name an account that a demonstration must not touch.
-func overrideFlag(cmd *cobra.Command, meaning string) func() string {
+func OverrideFlag(cmd *cobra.Command, meaning string) func() string {
 	flag := cmd.Flags().String("connection-string", "",
-		"storage `account`; default: $"+connectionEnvVar+" or "+meaning)
+		"storage `account`; default: $"+connstr.Variable+" or "+meaning)
 	return func() string {
 		if *flag != "" {
 			return *flag
 		}
-		return os.Getenv(connectionEnvVar)
+		return os.Getenv(connstr.Variable)
 	}
 }

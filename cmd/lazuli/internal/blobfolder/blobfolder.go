@@ -1,6 +1,8 @@
-package main
+// Package blobfolder copies blobs to and from the files of a folder.
+package blobfolder
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -17,9 +19,9 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 )
 
-// putFolder uploads the files of a folder below target: a container, or container/prefix. What is neither a file nor a
+// Put uploads the files of a folder below target: a container, or container/prefix. What is neither a file nor a
 // folder, such as a symbolic link, is an error before anything is uploaded.
-func putFolder(cmd *cobra.Command, client *azblob.Client, folder, target string, o blobtool.PutOptions) error {
+func Put(cmd *cobra.Command, client *azblob.Client, folder, target string, o blobtool.PutOptions) error {
 	container, prefix, _ := strings.Cut(strings.TrimSuffix(target, "/"), "/")
 	if container == "" {
 		return console.Usagef("%q does not name a container", target)
@@ -80,9 +82,9 @@ func putFolder(cmd *cobra.Command, client *azblob.Client, folder, target string,
 	return folderDone(cmd, m, target, console.Count(done, "blob")+" written", err)
 }
 
-// getFolder downloads the blobs of source, a container or container/folder/, to a folder; "" is one of the last name in
+// Get downloads the blobs of source, a container or container/folder/, to a folder; "" is one of the last name in
 // source, in this folder.
-func getFolder(cmd *cobra.Command, client *azblob.Client, source, folder string, force bool) error {
+func Get(cmd *cobra.Command, client *azblob.Client, source, folder string, force bool) error {
 	container, prefix, _ := strings.Cut(source, "/")
 	if container == "" {
 		return console.Usagef("%q does not name a container", source)
@@ -115,7 +117,7 @@ func getFolder(cmd *cobra.Command, client *azblob.Client, source, folder string,
 		if err := disk.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			return err
 		}
-		err = download(file, func(w io.Writer) error {
+		err = Download(file, func(w io.Writer) error {
 			return blobtool.Get(cmd.Context(), client, container, e.Name, w,
 				func(n, _ int64) { m.At(before+n, 0) })
 		})
@@ -134,4 +136,18 @@ func folderDone(cmd *cobra.Command, m *console.Meter, what, done string, err err
 	m.End()
 	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", what, done)
 	return console.Interrupted(cmd.Context(), err, "run the command again to do the rest")
+}
+
+// Download writes a file beside its place, and puts it there once it is complete.
+func Download(file string, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(file), ".lazuli-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // Fails after the rename.
+	err = errors.Join(write(f), f.Chmod(0o644), f.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), file)
 }

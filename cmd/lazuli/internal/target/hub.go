@@ -1,7 +1,8 @@
-package main
+package target
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -12,40 +13,33 @@ import (
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
-// newDurableHubsCommand makes `lazuli durable hubs`.
-func newDurableHubsCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "hubs", Short: "List the task hubs of the account", Args: cobra.NoArgs,
-		Long: "List the task hubs of the account. Their names are those for --hub.", Example: "  lazuli durable hubs"}
-	connection, begin := accountFlag(cmd), console.ListOutput(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+// HubFlag adds --connection-string and --hub to a verb, and returns how to open the hub.
+func HubFlag(cmd *cobra.Command) func(context.Context) (*durable.Client, error) {
+	connection := AccountFlag(cmd)
+	hub := cmd.Flags().String("hub", durable.DefaultHub, "task hub")
+	return func(ctx context.Context) (*durable.Client, error) {
 		account, err := connection()
 		if err != nil {
-			return err
+			return nil, err
 		}
-		storage, err := openStorage(account)
+		storage, err := OpenStorage(account)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		hubs, err := hubsOf(cmd.Context(), storage)
-		out := begin("HUB").Or("the account has no task hubs; a program that runs workflows makes one")
-		for _, hub := range hubs {
-			if err == nil {
-				err = out.Add(struct {
-					Name string `json:"name"`
-				}{hub}, hub)
-			}
+		c, err := durable.NewClient(ctx, durable.Options{Storage: storage, Hub: *hub})
+		if errors.Is(err, durable.ErrHubNotFound) {
+			return nil, noHub(ctx, storage, *hub)
 		}
-		return out.End(err)
+		return c, err
 	}
-	return cmd
 }
 
 // hubLeases ends the name of the container that every task hub has.
 const hubLeases = "-leases"
 
-// hubsOf returns the names of the task hubs of an account. A name of a container has no capital letters, so the table
+// HubsOf returns the names of the task hubs of an account. A name of a container has no capital letters, so the table
 // of the instances gives the name its form.
-func hubsOf(ctx context.Context, s *workers.Storage) (hubs []string, err error) {
+func HubsOf(ctx context.Context, s *workers.Storage) (hubs []string, err error) {
 	if s.Blobs == nil || s.Tables == nil {
 		return nil, console.Usagef("the connection string needs a blob and a table endpoint")
 	}
@@ -77,7 +71,7 @@ func hubsOf(ctx context.Context, s *workers.Storage) (hubs []string, err error) 
 
 // noHub is the error for a task hub that does not exist. It names those that do.
 func noHub(ctx context.Context, s *workers.Storage, hub string) error {
-	hubs, err := hubsOf(ctx, s)
+	hubs, err := HubsOf(ctx, s)
 	if err == nil && len(hubs) > 0 {
 		return fmt.Errorf("%w: the account has no task hub %q; choose one with --hub: %s", durable.ErrHubNotFound, hub,
 			strings.Join(hubs, ", "))

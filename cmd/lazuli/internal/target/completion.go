@@ -1,4 +1,4 @@
-package main
+package target
 
 import (
 	"context"
@@ -20,9 +20,9 @@ const (
 	maxCompletions = 200
 )
 
-// completeNames makes shells offer the names of queues, tables and containers, for the arguments that the usage line
+// CompleteNames makes shells offer the names of queues, tables and containers, for the arguments that the usage line
 // calls so.
-func completeNames(cmd *cobra.Command) {
+func CompleteNames(cmd *cobra.Command) {
 	words := strings.Fields(cmd.Use)[1:]
 	if cmd.ValidArgsFunction != nil || cmd.Flag("connection-string") == nil || len(words) == 0 {
 		return
@@ -71,11 +71,11 @@ func namesOf(ctx context.Context, connection, kind, prefix string) (names []stri
 	if kind == "" {
 		return nil, nil
 	}
-	text, err := chooseConnection(connection)
+	text, err := ChooseConnection(connection)
 	if err != nil {
 		return nil, err
 	}
-	s, err := openStorage(text)
+	s, err := OpenStorage(text)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package main
+package help
 
 import (
 	"fmt"
@@ -11,13 +11,14 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/server/config"
 )
 
-// verbGroups are the headings of the verbs in `lazuli --help`, and their verbs in order.
-var verbGroups = []struct {
+// VerbGroups are the headings of the verbs in `lazuli --help`, and their verbs in order.
+var VerbGroups = []struct {
 	title string
-	verbs []string
+	Verbs []string
 }{
 	{"Serve", []string{"serve", "open", "health", "top"}},
 	{"Data", []string{"blob", "queue", "table", "sas"}},
@@ -29,18 +30,18 @@ var verbGroups = []struct {
 	{"More", []string{"version", "completion", "help"}},
 }
 
-// mainFlags are the flags that `lazuli --help` shows.
-var mainFlags = []string{"location", "in-memory", "services", "host", "blob-port", "accounts-file", "seed", "roles",
+// MainFlags are the flags that `lazuli --help` shows.
+var MainFlags = []string{"location", "in-memory", "services", "host", "blob-port", "accounts-file", "seed", "roles",
 	"config", "log-level"}
 
-// helpOf shows the help of a command: that of the program is one screen, and flags of serve stand in groups.
-func helpOf(root *cobra.Command) func(*cobra.Command, []string) {
+// For shows the help of a command: that of the program is one screen, and flags of serve stand in groups.
+func For(root *cobra.Command) func(*cobra.Command, []string) {
 	usual := root.HelpFunc()
 	return func(cmd *cobra.Command, args []string) {
 		switch {
 		case cmd == root:
 			rootHelp(cmd.OutOrStdout(), root)
-		case serves(cmd):
+		case Serves(cmd):
 			about := cmd.Short + "."
 			if cmd.Long != "" {
 				about = cmd.Long
@@ -59,9 +60,9 @@ func helpOf(root *cobra.Command) func(*cobra.Command, []string) {
 func rootHelp(w io.Writer, root *cobra.Command) {
 	fmt.Fprintf(w, "%s\n\nUsage:\n  lazuli [flags]           serve, on Azurite's ports, with the development account\n "+
 		" lazuli VERB [flags]\n", root.Long)
-	for _, g := range verbGroups {
+	for _, g := range VerbGroups {
 		fmt.Fprintf(w, "\n%s:\n", g.title)
-		for _, name := range g.verbs {
+		for _, name := range g.Verbs {
 			if cmd, _, err := root.Find([]string{name}); err == nil && cmd != root {
 				fmt.Fprintf(w, "  %-11s %s\n", name, cmd.Short)
 			}
@@ -69,7 +70,7 @@ func rootHelp(w io.Writer, root *cobra.Command) {
 	}
 	flags := pflag.NewFlagSet("main", pflag.ContinueOnError)
 	flags.SortFlags = false
-	for _, name := range mainFlags {
+	for _, name := range MainFlags {
 		if f := root.Flags().Lookup(name); f != nil {
 			flags.AddFlag(f)
 		}
@@ -88,17 +89,17 @@ func flagHelp(w io.Writer, serve *cobra.Command) {
 		"see docs/configuration.md. Azurite's flags are understood.\n")
 }
 
-// serves reports whether a verb has the flags of serve.
-func serves(c *cobra.Command) bool {
+// Serves reports whether a verb has the flags of serve.
+func Serves(c *cobra.Command) bool {
 	f := c.Flags().Lookup("shutdown-timeout")
 	return f != nil && !f.Hidden
 }
 
-// places reports whether a verb takes a place although it has other verbs.
-func places(c *cobra.Command) bool { _, ok := c.Annotations[takesPlace]; return ok }
+// Places reports whether a verb takes a place although it has other verbs.
+func Places(c *cobra.Command) bool { _, ok := c.Annotations[TakesPlace]; return ok }
 
-// newHelpCommand makes `lazuli help`.
-func newHelpCommand(root *cobra.Command) *cobra.Command {
+// NewCommand makes `lazuli help`.
+func NewCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [flags | VERB ...]",
 		Short: "Help about the program, the flags of serve, or a verb",
@@ -132,14 +133,14 @@ var synonyms = map[string][]string{
 	"peek":   {"get", "read"},
 }
 
-// finish completes a tree of verbs: a verb that only has others shows its help, wrong arguments are usage errors, and a
+// Finish completes a tree of verbs: a verb that only has others shows its help, wrong arguments are usage errors, and a
 // misspelt verb is answered with the one that was meant.
-func finish(cmd *cobra.Command) {
+func Finish(cmd *cobra.Command) {
 	cmd.SuggestFor = append(cmd.SuggestFor, synonyms[cmd.Name()]...)
 	console.FormatFlag(cmd)
-	completeNames(cmd)
+	target.CompleteNames(cmd)
 	switch check := cmd.Args; {
-	case cmd.HasSubCommands() && !places(cmd):
+	case cmd.HasSubCommands() && !Places(cmd):
 		if !cmd.Runnable() {
 			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 		}
@@ -162,7 +163,7 @@ func finish(cmd *cobra.Command) {
 		}
 	}
 	for _, c := range cmd.Commands() {
-		finish(c)
+		Finish(c)
 	}
 }
 
@@ -181,11 +182,11 @@ func countOf(args []string) string {
 func unknownVerb(cmd *cobra.Command, word string) error {
 	cmd.SuggestionsMinimumDistance = 2
 	return console.Usagef("unknown command %q for %q; %s", word, cmd.CommandPath(),
-		hint(cmd, cmd.SuggestionsFor(word)))
+		Hint(cmd, cmd.SuggestionsFor(word)))
 }
 
-// unknownFlag completes the flag library's error for an unknown flag.
-func unknownFlag(cmd *cobra.Command, err error) error {
+// UnknownFlag completes the flag library's error for an unknown flag.
+func UnknownFlag(cmd *cobra.Command, err error) error {
 	_, name, _ := strings.Cut(err.Error(), "--")
 	var near []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -194,11 +195,11 @@ func unknownFlag(cmd *cobra.Command, err error) error {
 			near = append(near, "--"+f.Name)
 		}
 	})
-	return fmt.Errorf("%w; %s", err, hint(cmd, near))
+	return fmt.Errorf("%w; %s", err, Hint(cmd, near))
 }
 
-// hint names the words that may have been meant, and where the help is.
-func hint(cmd *cobra.Command, words []string) string {
+// Hint names the words that may have been meant, and where the help is.
+func Hint(cmd *cobra.Command, words []string) string {
 	if len(words) == 0 {
 		return fmt.Sprintf("see %s --help", cmd.CommandPath())
 	}
@@ -208,3 +209,6 @@ func hint(cmd *cobra.Command, words []string) string {
 	}
 	return fmt.Sprintf("did you mean %s? See %s --help", strings.Join(slices.Compact(words), " or "), cmd.CommandPath())
 }
+
+// TakesPlace marks a verb that takes a place and has other verbs.
+const TakesPlace = "takes a place"

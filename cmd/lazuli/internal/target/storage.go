@@ -1,0 +1,60 @@
+package target
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"syscall"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/spf13/cobra"
+
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/workers"
+)
+
+// OpenStorage opens an account for an interactive verb: it does not retry refused connections, for which the SDK would
+// retry for nine seconds.
+func OpenStorage(connectionString string) (*workers.Storage, error) {
+	storage, err := workers.OpenStorage(connectionString,
+		workers.WithClientRetry(policy.RetryOptions{ShouldRetry: WorthARetry}))
+	if err != nil {
+		return nil, console.Usage(err)
+	}
+	return storage, nil
+}
+
+// WorthARetry is the SDK's rule, but for a refused connection and a host that does not exist.
+func WorthARetry(answer *http.Response, err error) bool {
+	if err != nil || answer == nil {
+		var lookup *net.DNSError
+		return !errors.Is(err, syscall.ECONNREFUSED) && !(errors.As(err, &lookup) && lookup.IsNotFound)
+	}
+	switch answer.StatusCode {
+	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway,
+		http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
+}
+
+// ServiceFlag adds --connection-string to cmd and returns how to open the account. The client of a service is nil if
+// the connection string has no endpoint of the service, which is then an error.
+func ServiceFlag[C any](cmd *cobra.Command, service string, client func(*workers.Storage) *C) func() (*C, error) {
+	connection := AccountFlag(cmd)
+	return func() (*C, error) {
+		account, err := connection()
+		if err != nil {
+			return nil, err
+		}
+		storage, err := OpenStorage(account)
+		if err != nil {
+			return nil, err
+		}
+		c := client(storage)
+		if c == nil {
+			return nil, console.Usagef("the connection string has no %s endpoint", service)
+		}
+		return c, nil
+	}
+}
