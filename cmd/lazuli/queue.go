@@ -233,8 +233,7 @@ func newQueuePurgeCommand() *cobra.Command {
 		n, err := queuetool.Purge(cmd.Context(), storage.Queues.NewQueueClient(args[0]), f)
 		switch {
 		case n > 0 || n == 0 && err == nil:
-			return errors.Join(err, output(purgeRow{args[0], &n}, "deleted %s from %s", console.Count(n, "message"),
-				args[0]))
+			return errors.Join(err, output(purgeRow{args[0], &n}, "deleted %s from %s", console.Count(n, "message"), args[0]))
 		case err == nil:
 			return output(purgeRow{args[0], nil}, "cleared %s", args[0])
 		}

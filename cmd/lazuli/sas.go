@@ -84,8 +84,7 @@ func newSASAccount(f *sasFlags) *cobra.Command {
 	cmd.RunE = func(*cobra.Command, []string) error {
 		svc, ok := map[byte]wire.Service{'b': wire.Blob, 'q': wire.Queue, 't': wire.Table}[(f.token.Services + " ")[0]]
 		if !ok || f.token.ResourceTypes == "" {
-			return console.Usagef("an account SAS needs --services (letters of bqt) and --resource-types (letters of " +
-				"sco)")
+			return console.Usagef("an account SAS needs --services (letters of bqt) and --resource-types (letters of sco)")
 		}
 		return f.print(output, svc, "")
 	}

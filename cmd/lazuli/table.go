@@ -203,8 +203,7 @@ func printExplanation(out io.Writer, e tabletool.Explanation, hints []string) er
 	if e.More {
 		more = " so far; there is more"
 	}
-	fmt.Fprintf(tw, "returned\t%s in %s%s\n", console.Count(e.Returned, "entity"), console.Count(e.Pages, "page"),
-		more)
+	fmt.Fprintf(tw, "returned\t%s in %s%s\n", console.Count(e.Returned, "entity"), console.Count(e.Pages, "page"), more)
 	for i, h := range hints {
 		fmt.Fprintf(tw, "%s\t%s\n", first(i, "hint"), h)
 	}

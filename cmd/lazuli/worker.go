@@ -96,8 +96,7 @@ func runWorker(ctx context.Context, stderr io.Writer, connectionString string, f
 	}
 	for _, role := range f.roles {
 		if !slices.Contains(config.RoleNames, role) {
-			return console.Usagef("worker: unknown role %q; the roles are: %s", role,
-				strings.Join(config.RoleNames, ", "))
+			return console.Usagef("worker: unknown role %q; the roles are: %s", role, strings.Join(config.RoleNames, ", "))
 		}
 	}
 	log, err := workerproc.NewLog(stderr, f.logFormat, slog.LevelInfo)

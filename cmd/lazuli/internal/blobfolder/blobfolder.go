@@ -118,8 +118,7 @@ func Get(cmd *cobra.Command, client *azblob.Client, source, folder string, force
 			return err
 		}
 		err = Download(file, func(w io.Writer) error {
-			return blobtool.Get(cmd.Context(), client, container, e.Name, w,
-				func(n, _ int64) { m.At(before+n, 0) })
+			return blobtool.Get(cmd.Context(), client, container, e.Name, w, func(n, _ int64) { m.At(before+n, 0) })
 		})
 		if err != nil {
 			return fmt.Errorf("%s/%s: %w", container, e.Name, err)

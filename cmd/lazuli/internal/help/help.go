@@ -181,8 +181,7 @@ func countOf(args []string) string {
 // unknownVerb is the error for a word that is no verb of cmd.
 func unknownVerb(cmd *cobra.Command, word string) error {
 	cmd.SuggestionsMinimumDistance = 2
-	return console.Usagef("unknown command %q for %q; %s", word, cmd.CommandPath(),
-		Hint(cmd, cmd.SuggestionsFor(word)))
+	return console.Usagef("unknown command %q for %q; %s", word, cmd.CommandPath(), Hint(cmd, cmd.SuggestionsFor(word)))
 }
 
 // UnknownFlag completes the flag library's error for an unknown flag.

@@ -119,8 +119,7 @@ type serving struct {
 }
 
 // Run runs the services until ctx is cancelled. A nil start is [startStack].
-func Run(ctx context.Context, c *config.Result, start Starter, stdout, stderr io.Writer,
-	began time.Time) (err error) {
+func Run(ctx context.Context, c *config.Result, start Starter, stdout, stderr io.Writer, began time.Time) (err error) {
 	if start == nil {
 		start = startStack
 	}

@@ -52,8 +52,7 @@ func (s *Sample) operations() map[string]*figures {
 	of := func(m *dto.Metric) *figures {
 		key := label(m, "service") + " " + label(m, "operation")
 		if all[key] == nil {
-			all[key] = &figures{service: label(m, "service"), name: label(m, "operation"),
-				buckets: map[float64]float64{}}
+			all[key] = &figures{service: label(m, "service"), name: label(m, "operation"), buckets: map[float64]float64{}}
 		}
 		return all[key]
 	}
