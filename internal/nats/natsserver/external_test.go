@@ -9,10 +9,12 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
+	"log/slog"
 	"math/big"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +22,9 @@ import (
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nkeys"
+
+	"github.com/lazuli-storage/lazuli/internal/test/check"
+	"github.com/lazuli-storage/lazuli/internal/test/testlog"
 )
 
 // certificate makes a certificate for 127.0.0.1 that is its own authority, and returns its files.
@@ -106,6 +111,45 @@ func TestExternalWithTLSAndPassword(t *testing.T) {
 			t.Errorf("%s: the error tells the password: %v", name, err)
 		}
 	}
+}
+
+// A server that refuses the password for a while is connected to again when it accepts it.
+func TestExternalThatRefusesForAWhile(t *testing.T) {
+	t.Parallel()
+	address := check.FreeAddress(t)
+	_, p, _ := net.SplitHostPort(address)
+	port := check.Must(strconv.Atoi(p))(t)
+	start := func(password string) *server.Server {
+		n := check.Must(server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, Username: "lazuli",
+			Password: password, NoSigs: true, NoLog: true}))(t)
+		n.Start()
+		t.Cleanup(func() { n.Shutdown(); n.WaitForShutdown() })
+		if !n.ReadyForConnections(time.Minute) {
+			t.Fatal("not ready")
+		}
+		return n
+	}
+	n := start("secret")
+	log := &testlog.Buffer{}
+	s := check.Must(Start(Config{URL: "nats://lazuli:secret@" + address, Log: slog.New(slog.NewTextHandler(log, nil))}))(t)
+	t.Cleanup(s.Close)
+	n.Shutdown()
+	n.WaitForShutdown()
+	n = start("other")
+	check.Eventually(t, func() bool {
+		v := check.Must(n.Varz(nil))(t)
+		return v.TotalConnections >= 4 || s.Conn().IsClosed()
+	}, "the client tries several times")
+	if s.Conn().IsClosed() {
+		t.Fatal("the client has given up")
+	}
+	if n := strings.Count(log.String(), "authorization violation"); n < 1 || n > 2 { // a minute may have passed
+		t.Errorf("the refusal was logged %d times, want once:\n%s", n, log)
+	}
+	n.Shutdown()
+	n.WaitForShutdown()
+	start("secret")
+	check.Eventually(t, s.Conn().IsConnected, "the client connects again")
 }
 
 // A server whose messages are too small for a queue's is refused with what to change.

@@ -54,6 +54,9 @@ type Server struct {
 	settled  map[string]time.Time          // by stream: the modification time of its folder that is durable
 	stores   map[string]server.StreamStore // of embedded, by stream
 	closed   bool
+	// reported is the error of the client that was logged last.
+	reported   string
+	reportedAt time.Time
 }
 
 // Start is [StartContext] without a time limit.
@@ -124,7 +127,7 @@ func (s *Server) ConnectInProcess() (err error) {
 func (s *Server) Connect(name string) (*nats.Conn, error) {
 	options := []nats.Option{nats.InProcessServer(inProcess{s}), nats.Name(name), nats.MaxReconnects(-1),
 		nats.ReconnectWait(10 * time.Millisecond), nats.ReconnectBufSize(-1), nats.Timeout(startTimeout),
-		nats.ErrorHandler(s.onError)}
+		nats.IgnoreAuthErrorAbort(), nats.ErrorHandler(s.onError)}
 	if s.member != nil {
 		options = append(options, nats.UserInfo(s.member.User()))
 	}
@@ -220,7 +223,8 @@ func (s *Server) StartIn(dir string) error {
 func (s *Server) connect() error {
 	options := []nats.Option{
 		nats.Name("lazuli"), nats.MaxReconnects(-1), nats.ReconnectWait(250 * time.Millisecond), nats.Timeout(dialTimeout),
-		nats.ReconnectBufSize(-1), // fail while disconnected: callers cannot wait for long
+		nats.ReconnectBufSize(-1),   // fail while disconnected: callers cannot wait for long
+		nats.IgnoreAuthErrorAbort(), // a server that refuses the user twice may accept it later
 		nats.ErrorHandler(s.onError),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
@@ -278,8 +282,20 @@ func redact(list string) string {
 	return strings.Join(parts, ",")
 }
 
+// repeatAfter is the time after which the same error of the client is logged again: it may come with each attempt to
+// connect.
+const repeatAfter = time.Minute
+
 func (s *Server) onError(_ *nats.Conn, _ *nats.Subscription, err error) {
-	s.config.Log.Warn("NATS reported an error", "err", err)
+	s.mu.Lock()
+	repeated := err.Error() == s.reported && time.Since(s.reportedAt) < repeatAfter
+	if !repeated {
+		s.reported, s.reportedAt = err.Error(), time.Now()
+	}
+	s.mu.Unlock()
+	if !repeated {
+		s.config.Log.Warn("NATS reported an error", "err", err)
+	}
 }
 
 // Conn returns the connection to the server.
