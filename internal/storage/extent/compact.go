@@ -279,7 +279,10 @@ func (s *Store) remove(e *extent) (gone bool, err error) {
 	s.mu.Lock()
 	if s.closed || e.readers.Load() > 0 || e.writers.Load() > 0 {
 		s.mu.Unlock()
-		return false, s.manifest.finished(e.id, e.size)
+		e.mu.Lock()
+		size := e.size
+		e.mu.Unlock()
+		return false, s.manifest.finished(e.id, size)
 	}
 	delete(s.extents, e.id)
 	if s.opts.Mirrored {

@@ -300,14 +300,10 @@ func (e *extent) put(offset int64, record []byte) error {
 	if _, err := e.file.WriteAt(record, offset); err != nil {
 		return fmt.Errorf("extent: put: %w", err)
 	}
-	end := offset + int64(len(record))
-	e.size = max(e.size, end)
 	if e.coverage != nil {
-		e.coverage.add(offset, end)
+		e.coverage.add(offset, offset+int64(len(record)))
 	}
-	if offset < e.index.end {
-		e.index = index{} // it may have passed over the record
-	}
+	e.replaced(offset, record)
 	e.puts++
 	return nil
 }
@@ -325,11 +321,18 @@ func (e *extent) replaceDirect(offset int64, record []byte) error {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("extent: put: %w", err)
 	}
-	e.size = max(e.size, offset+int64(len(record)))
-	if offset < e.index.end {
-		e.index = index{}
-	}
+	e.replaced(offset, record)
 	return nil
+}
+
+// replaced notes that a record was written at an offset. The caller holds e.mu.
+func (e *extent) replaced(offset int64, record []byte) {
+	if end := offset + int64(len(record)); end > e.size { // never if the extent takes appends, which read size without mu
+		e.size = end
+	}
+	if offset < e.index.end {
+		e.index = index{} // it may have passed over the record
+	}
 }
 
 // reopen opens the file for writing. The caller holds e.mu.

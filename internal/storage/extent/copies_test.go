@@ -4,6 +4,8 @@ import (
 	"errors"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -61,6 +63,30 @@ func TestPutDuringTheLastSync(t *testing.T) {
 	if fsys.SetHook(nil); before < 1 || s.extents[x.Extent].putsSynced != 1 || s.extents[x.Extent].file != nil {
 		t.Errorf("%d syncs before, %d puts synced, file %v", before, s.extents[x.Extent].putsSynced, s.extents[x.Extent].file)
 	}
+}
+
+// A damaged record is replaced while its extent takes appends; the race detector sees whether they agree on its size.
+func TestPutDuringAppends(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir(), Options{Relaxed: true})
+	x := store(t, s, random(1, 500))[0]
+	offset, record, err := s.Record(x)
+	check.OK(t, err)
+	var ended atomic.Bool
+	var putting sync.WaitGroup
+	putting.Go(func() {
+		for !ended.Load() {
+			if err := s.Put(x.Extent, offset, record); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for i := range uint64(2000) {
+		store(t, s, random(i, 500))
+	}
+	ended.Store(true)
+	putting.Wait()
+	check.OK(t, s.SyncPuts(x.Extent))
 }
 
 // An extent that is deleted while all puts are synced needs no sync.
