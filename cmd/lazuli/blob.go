@@ -39,7 +39,7 @@ func newBlobCommand() *cobra.Command {
 }
 
 // blobService adds --connection-string to cmd and returns how to open the account.
-func blobService(cmd *cobra.Command) func() (*azblob.Client, error) {
+func blobService(cmd *cobra.Command) target.Opener[azblob.Client] {
 	return target.ServiceFlag(cmd, "blob", func(s *workers.Storage) *azblob.Client { return s.Blobs })
 }
 
@@ -62,11 +62,7 @@ func newBlobListCommand() *cobra.Command {
 	open := blobService(cmd)
 	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "list the blobs of virtual folders too")
 	output := console.ListOutput(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		client, err := open()
-		if err != nil {
-			return err
-		}
+	cmd.RunE = open.Run(func(cmd *cobra.Command, args []string, client *azblob.Client) error {
 		container, prefix, _ := strings.Cut(strings.Join(args, ""), "/")
 		titles := []string{"SIZE", "MODIFIED", "TIER", "NAME"}
 		if container == "" {
@@ -89,12 +85,10 @@ func newBlobListCommand() *cobra.Command {
 		out.Or("there are no blobs whose names begin with %s", strings.Join(args, ""))
 		if container == "" {
 			out.Or("the account has no containers; lazuli blob create CONTAINER makes one")
-			err = blobtool.Containers(cmd.Context(), client, "", show)
-		} else {
-			err = blobtool.List(cmd.Context(), client, container, prefix, recursive, show)
+			return out.End(blobtool.Containers(cmd.Context(), client, "", show))
 		}
-		return out.End(err)
-	}
+		return out.End(blobtool.List(cmd.Context(), client, container, prefix, recursive, show))
+	})
 	return cmd
 }
 
@@ -115,7 +109,7 @@ folder, and its files go below container or container/prefix, with their paths i
 	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "upload the files of a folder and of the folders in it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if recursive {
-			client, err := open()
+			client, err := open(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -129,7 +123,7 @@ folder, and its files go below container or container/prefix, with their paths i
 		if err != nil {
 			return err
 		}
-		client, err := open()
+		client, err := open(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -169,7 +163,7 @@ blobs below it become files of a folder; their number is printed.`,
 	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "download all blobs below a prefix to a folder")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if recursive {
-			client, err := open()
+			client, err := open(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -179,7 +173,7 @@ blobs below it become files of a folder; their number is printed.`,
 		if err != nil {
 			return err
 		}
-		client, err := open()
+		client, err := open(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -223,7 +217,7 @@ func newBlobCopyCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		client, err := open()
+		client, err := open(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -241,7 +235,7 @@ func newBlobStatCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		client, err := open()
+		client, err := open(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -284,11 +278,7 @@ blobs below it are deleted; their number is printed. That container stays.`,
   lazuli blob rm photos`}
 	open, confirm := blobService(cmd), console.Confirmation(cmd)
 	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "delete all blobs whose names begin with the argument")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		client, err := open()
-		if err != nil {
-			return err
-		}
+	cmd.RunE = open.Run(func(cmd *cobra.Command, args []string, client *azblob.Client) error {
 		for _, arg := range args {
 			if container := strings.TrimSuffix(arg, "/"); !strings.Contains(container, "/") && !recursive {
 				if err := confirm(fmt.Sprintf("Delete the container %s with all its blobs?", container)); err != nil {
@@ -322,6 +312,6 @@ blobs below it are deleted; their number is printed. That container stays.`,
 			}
 		}
 		return nil
-	}
+	})
 	return cmd
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -15,9 +16,9 @@ import (
 )
 
 // lakeService adds --connection-string to cmd and returns how to open the dfs endpoint of the account.
-func lakeService(cmd *cobra.Command) func() (*service.Client, error) {
+func lakeService(cmd *cobra.Command) target.Opener[service.Client] {
 	connection := target.AccountFlag(cmd)
-	return func() (*service.Client, error) {
+	return func(context.Context) (*service.Client, error) {
 		text, err := connection()
 		if err != nil {
 			return nil, err
@@ -70,7 +71,7 @@ into.` + hierarchicalOnly}
 		if from == "" || to == "" {
 			return console.Usagef("a container itself cannot be renamed")
 		}
-		client, err := open()
+		client, err := open(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -89,7 +90,7 @@ func newBlobTreeCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		client, err := open()
+		client, err := open(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -117,11 +118,7 @@ func newBlobChmodCommand() *cobra.Command {
 	open := lakeService(cmd)
 	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false,
 		"replace the lists of everything below a directory as well; needs the symbolic form")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		client, err := open()
-		if err != nil {
-			return err
-		}
+	cmd.RunE = open.Run(func(cmd *cobra.Command, args []string, client *service.Client) error {
 		for _, arg := range args[1:] {
 			fs, name, err := splitPath(arg)
 			if err != nil {
@@ -143,7 +140,7 @@ func newBlobChmodCommand() *cobra.Command {
 			}
 		}
 		return nil
-	}
+	})
 	return cmd
 }
 
@@ -165,7 +162,7 @@ func newBlobChownCommand() *cobra.Command {
 		if owner == "" && group == "" {
 			return console.Usagef("%q names neither an owner nor a group", args[0])
 		}
-		client, err := open()
+		client, err := open(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -209,7 +206,7 @@ func newBlobACLCommand() *cobra.Command {
 		if (modify != "" || remove != "") && !recursive {
 			return console.Usagef("--modify and --remove need --recursive")
 		}
-		client, err := open()
+		client, err := open(cmd.Context())
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/workerproc"
 )
 
@@ -45,24 +46,20 @@ func newBlobCreateCommand() *cobra.Command {
 }
 
 // createCommand makes a verb that creates the resources that its arguments name.
-func createCommand[C any](noun string, service func(*cobra.Command) func() (*C, error),
+func createCommand[C any](noun string, service func(*cobra.Command) target.Opener[C],
 	create func(context.Context, *C, string) error) *cobra.Command {
 	var quiet bool
 	cmd := &cobra.Command{Use: "create " + strings.ToUpper(noun) + " ...", Short: "Create " + noun + "s",
 		Args: cobra.MinimumNArgs(1)}
 	open := service(cmd)
 	cmd.Flags().BoolVar(&quiet, "if-absent", false, "do not fail for a "+noun+" that exists")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		client, err := open()
-		if err != nil {
-			return err
-		}
+	cmd.RunE = open.Run(func(cmd *cobra.Command, args []string, client *C) error {
 		for _, name := range args {
 			if err := create(cmd.Context(), client, name); err != nil && !(quiet && workerproc.ExistsAlready(err)) {
 				return err
 			}
 		}
 		return nil
-	}
+	})
 	return cmd
 }

@@ -77,11 +77,7 @@ func newDurableListCommand() *cobra.Command {
 	open, query := target.HubFlag(cmd), queryFlags(cmd)
 	begin := console.ListOutput(cmd)
 	top := cmd.Flags().Int("top", 100, "maximum number of instances; 0: no limit")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := open(cmd.Context())
-		if err != nil {
-			return err
-		}
+	cmd.RunE = open.Run(func(cmd *cobra.Command, _ []string, c *durable.Client) error {
 		out := begin("INSTANCE", "WORKFLOW", "STATUS", "CREATED", "UPDATED").Or("there are no instances")
 		q := query(time.Now())
 		for q.Payloads = out.JSON != nil; ; {
@@ -104,7 +100,7 @@ func newDurableListCommand() *cobra.Command {
 				return out.End(nil)
 			}
 		}
-	}
+	})
 	return cmd
 }
 
@@ -113,11 +109,7 @@ func newDurableShowCommand() *cobra.Command {
 	open := target.HubFlag(cmd)
 	output := console.ReportOutput(cmd)
 	full := cmd.Flags().Bool("full", false, "print complete payloads")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := open(cmd.Context())
-		if err != nil {
-			return err
-		}
+	cmd.RunE = open.Run(func(cmd *cobra.Command, args []string, c *durable.Client) error {
 		i, err := c.Get(cmd.Context(), args[0])
 		if err != nil {
 			return fmt.Errorf("instance %q: %w", args[0], err)
@@ -130,7 +122,7 @@ func newDurableShowCommand() *cobra.Command {
 		return output(console.InStyle(map[string]any{"instance": i, "history": steps}), func(w io.Writer) error {
 			return writeInstance(w, i, steps, *full)
 		})
-	}
+	})
 	return cmd
 }
 
@@ -222,11 +214,7 @@ func newDurableSendCommand(name, short string,
 	cmd := &cobra.Command{Use: name + " INSTANCE ...", Short: short, Args: cobra.MinimumNArgs(1)}
 	open := target.HubFlag(cmd)
 	reason := cmd.Flags().String("reason", "", "reason to record in the history")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := open(cmd.Context())
-		if err != nil {
-			return err
-		}
+	cmd.RunE = open.Run(func(cmd *cobra.Command, args []string, c *durable.Client) error {
 		var errs []error
 		for _, id := range args {
 			if err := send(cmd.Context(), c, id, *reason); err != nil {
@@ -234,7 +222,7 @@ func newDurableSendCommand(name, short string,
 			}
 		}
 		return errors.Join(errs...)
-	}
+	})
 	return cmd
 }
 

@@ -37,12 +37,12 @@ table lazulipoison.`,
 }
 
 // queueService adds --connection-string to cmd and returns how to open the account.
-func queueService(cmd *cobra.Command) func() (*azqueue.ServiceClient, error) {
+func queueService(cmd *cobra.Command) target.Opener[azqueue.ServiceClient] {
 	return target.ServiceFlag(cmd, "queue", func(s *workers.Storage) *azqueue.ServiceClient { return s.Queues })
 }
 
 // queueStorage is queueService for verbs that also read what was recorded of poisoned messages.
-func queueStorage(cmd *cobra.Command) func() (*workers.Storage, error) {
+func queueStorage(cmd *cobra.Command) target.Opener[workers.Storage] {
 	return target.ServiceFlag(cmd, "queue", func(s *workers.Storage) *workers.Storage {
 		if s.Queues == nil {
 			return nil
@@ -57,11 +57,7 @@ func newQueueListCommand() *cobra.Command {
 of the oldest visible message. Messages set aside are included in the number of messages; lazuli fsck shows them.`,
 		Args: cobra.MaximumNArgs(1)}
 	open, output := queueService(cmd), console.ListOutput(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		service, err := open()
-		if err != nil {
-			return err
-		}
+	cmd.RunE = open.Run(func(cmd *cobra.Command, args []string, service *azqueue.ServiceClient) error {
 		queues, err := queuetool.List(cmd.Context(), service, strings.Join(args, ""))
 		if err != nil {
 			return err
@@ -82,7 +78,7 @@ of the oldest visible message. Messages set aside are included in the number of 
 			err = errors.Join(err, out.Add(q, q.Name, q.Messages, q.SetAside, age))
 		}
 		return out.End(err)
-	}
+	})
 	return cmd
 }
 
@@ -111,7 +107,7 @@ func newQueuePutCommand() *cobra.Command {
 				return err
 			}
 		}
-		service, err := open()
+		service, err := open(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -154,7 +150,7 @@ queues, but is never lost. The dequeue count restarts at zero.`,
 		if to == args[0] {
 			return console.Usagef("%s cannot be requeued to itself", to)
 		}
-		storage, err := open()
+		storage, err := open(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -182,11 +178,7 @@ queues, but is never lost. The dequeue count restarts at zero.`,
 func newQueueRemoveCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "rm QUEUE ...", Short: "Delete queues with their messages", Args: cobra.MinimumNArgs(1)}
 	open, confirm := queueService(cmd), console.Confirmation(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		service, err := open()
-		if err != nil {
-			return err
-		}
+	cmd.RunE = open.Run(func(cmd *cobra.Command, args []string, service *azqueue.ServiceClient) error {
 		for _, name := range args {
 			if err := confirm(fmt.Sprintf("Delete the queue %s with all its messages?", name)); err != nil {
 				return err
@@ -196,7 +188,7 @@ func newQueueRemoveCommand() *cobra.Command {
 			}
 		}
 		return nil
-	}
+	})
 	return cmd
 }
 
@@ -225,7 +217,7 @@ func newQueuePurgeCommand() *cobra.Command {
 		if err := confirm(fmt.Sprintf(question, args[0])); err != nil {
 			return err
 		}
-		storage, err := open()
+		storage, err := open(cmd.Context())
 		if err != nil {
 			return err
 		}

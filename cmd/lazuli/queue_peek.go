@@ -49,7 +49,7 @@ to the poison queue.`,
 		if poison && !strings.HasSuffix(name, queuetool.PoisonSuffix) {
 			name += queuetool.PoisonSuffix
 		}
-		storage, err := open()
+		storage, err := open(cmd.Context())
 		if err != nil {
 			return err
 		}

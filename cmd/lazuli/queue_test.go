@@ -22,7 +22,7 @@ func TestQueueVerbs(t *testing.T) {
 	lazuli := lazulitest.Start(t)
 	t.Setenv(connstr.Variable, lazuli.ConnectionString())
 	// The worker verb makes the queues that a story needs; here they are made by hand.
-	service, err := queueService(&cobra.Command{})()
+	service, err := queueService(&cobra.Command{})(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

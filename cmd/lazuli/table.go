@@ -33,18 +33,14 @@ func newTableCommand() *cobra.Command {
 }
 
 // tableService adds --connection-string to cmd and returns how to open the account.
-func tableService(cmd *cobra.Command) func() (*aztables.ServiceClient, error) {
+func tableService(cmd *cobra.Command) target.Opener[aztables.ServiceClient] {
 	return target.ServiceFlag(cmd, "table", func(s *workers.Storage) *aztables.ServiceClient { return s.Tables })
 }
 
 func newTableListCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "ls [PREFIX]", Short: "List tables", Args: cobra.MaximumNArgs(1)}
 	open, output := tableService(cmd), console.ListOutput(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		service, err := open()
-		if err != nil {
-			return err
-		}
+	cmd.RunE = open.Run(func(cmd *cobra.Command, args []string, service *aztables.ServiceClient) error {
 		names, err := tabletool.List(cmd.Context(), service, strings.Join(args, ""))
 		out := output("TABLE").Or("the account has no tables; lazuli table create TABLE makes one")
 		if len(args) > 0 {
@@ -56,7 +52,7 @@ func newTableListCommand() *cobra.Command {
 			}{name}, name))
 		}
 		return out.End(err)
-	}
+	})
 	return cmd
 }
 
@@ -76,7 +72,7 @@ does not show, as in the REST reference. A number without a fraction or such a m
 		if o.Top < 0 {
 			return console.Usagef("--top must not be negative, but is %d", o.Top)
 		}
-		service, err := open()
+		service, err := open(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -107,7 +103,7 @@ The command reads all pages, or as many as --pages; only keys are transferred. O
 		if pages < 0 {
 			return console.Usagef("--pages must not be negative, but is %d", pages)
 		}
-		service, err := open()
+		service, err := open(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -151,7 +147,7 @@ most of them in one second: on Azure, a partition carries about 2,000 a second, 
 		if o.Top < 1 || window <= 0 {
 			return console.Usagef("--top and --window must be positive")
 		}
-		service, err := open()
+		service, err := open(cmd.Context())
 		if err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ func tableCommand(t *testing.T, args ...string) (string, error) {
 
 func TestTableVerbs(t *testing.T) {
 	t.Setenv(connstr.Variable, lazulitest.Start(t).ConnectionString())
-	service, err := tableService(&cobra.Command{})()
+	service, err := tableService(&cobra.Command{})(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ hint        Bound the RowKey: RowKey ge '...' and RowKey lt '...' makes this a r
 // Types that JSON does not show are shown; texts and numbers are as the service sends them.
 func TestTableQueryShowsTypes(t *testing.T) {
 	t.Setenv(connstr.Variable, lazulitest.Start(t).ConnectionString())
-	service, err := tableService(&cobra.Command{})()
+	service, err := tableService(&cobra.Command{})(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ refused and names its line; those before it are written.`,
 		default:
 			return console.Usagef("--mode %q is not insert, replace or merge", mode)
 		}
-		service, err := open()
+		service, err := open(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -62,18 +62,14 @@ func newTableGetCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "get TABLE PARTITION-KEY ROW-KEY", Short: "Show one entity as JSON",
 		Args: cobra.ExactArgs(3)}
 	open := tableService(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		service, err := open()
-		if err != nil {
-			return err
-		}
+	cmd.RunE = open.Run(func(cmd *cobra.Command, args []string, service *aztables.ServiceClient) error {
 		entity, err := tabletool.Get(cmd.Context(), service.NewClient(args[0]), args[1], args[2])
 		if err != nil {
 			return err
 		}
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", entity)
 		return err
-	}
+	})
 	return cmd
 }
 
@@ -89,7 +85,7 @@ func newTableRemoveCommand() *cobra.Command {
 				return err
 			}
 		}
-		service, err := open()
+		service, err := open(cmd.Context())
 		if err != nil {
 			return err
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 // HubFlag adds --connection-string and --hub to a verb, and returns how to open the hub.
-func HubFlag(cmd *cobra.Command) func(context.Context) (*durable.Client, error) {
+func HubFlag(cmd *cobra.Command) Opener[durable.Client] {
 	connection := AccountFlag(cmd)
 	hub := cmd.Flags().String("hub", durable.DefaultHub, "task hub")
 	return func(ctx context.Context) (*durable.Client, error) {

@@ -1,6 +1,7 @@
 package target
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/http"
@@ -38,11 +39,25 @@ func WorthARetry(answer *http.Response, err error) bool {
 	return false
 }
 
+// Opener opens what the flags of a verb name.
+type Opener[C any] func(context.Context) (*C, error)
+
+// Run returns the RunE of a verb that begins with the opening.
+func (open Opener[C]) Run(do func(*cobra.Command, []string, *C) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := open(cmd.Context())
+		if err != nil {
+			return err
+		}
+		return do(cmd, args, c)
+	}
+}
+
 // ServiceFlag adds --connection-string to cmd and returns how to open the account. The client of a service is nil if
 // the connection string has no endpoint of the service, which is then an error.
-func ServiceFlag[C any](cmd *cobra.Command, service string, client func(*workers.Storage) *C) func() (*C, error) {
+func ServiceFlag[C any](cmd *cobra.Command, service string, client func(*workers.Storage) *C) Opener[C] {
 	connection := AccountFlag(cmd)
-	return func() (*C, error) {
+	return func(context.Context) (*C, error) {
 		account, err := connection()
 		if err != nil {
 			return nil, err
