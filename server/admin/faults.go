@@ -19,14 +19,7 @@ type faultHandler struct {
 }
 
 func (h faultHandler) routes(e *echo.Echo) {
-	g := e.Group("/admin/faults", func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error {
-			if h.rules() == nil {
-				return answerState(c, http.StatusServiceUnavailable, "the services are starting")
-			}
-			return next(c)
-		}
-	})
+	g := e.Group("/admin/faults", whenOpen(func() bool { return h.rules() != nil }))
 	g.GET("", h.list)
 	g.POST("", h.add)
 	g.DELETE("", h.clear)

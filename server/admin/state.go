@@ -33,15 +33,20 @@ type stateHandler struct {
 	seed  func(context.Context) error
 }
 
-func (h stateHandler) routes(e *echo.Echo) {
-	g := e.Group("/admin", func(next echo.HandlerFunc) echo.HandlerFunc {
+// whenOpen passes requests on once the services are open.
+func whenOpen(open func() bool) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			if h.state() == nil {
+			if !open() {
 				return answerState(c, http.StatusServiceUnavailable, "the services are starting")
 			}
 			return next(c)
 		}
-	})
+	}
+}
+
+func (h stateHandler) routes(e *echo.Echo) {
+	g := e.Group("/admin", whenOpen(func() bool { return h.state() != nil }))
 	g.POST("/reset", h.reset)
 	g.POST("/seed", h.reseed)
 	g.GET("/snapshots", h.list)

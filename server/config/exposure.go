@@ -45,23 +45,22 @@ func ofAdmin(open func(*Config) bool) func(*Config) bool {
 	return func(c *Config) bool { return !c.NoAdmin && open(c) }
 }
 
+// ofAdminToken is a door at the admin listener that is open without its token.
+func ofAdminToken(option, gives string, open func(*Config) bool) door {
+	return door{option: option, gives: gives, open: ofAdmin(open), at: atAdmin, token: "admin-token",
+		set: func(c *Config) bool { return c.AdminToken != "" }}
+}
+
 // doors has a row for each option that opens something. [Config.checkDoors] has the rule.
 var doors = []door{
-	{option: "admin-ui", open: ofAdmin(func(c *Config) bool { return c.AdminUI == "on" || c.AdminUI == "read-only" }),
-		at: atAdmin, token: "admin-token", set: (*Config).adminTokenSet,
-		gives: "shows all data"},
-	{option: "admin-state", open: ofAdmin(func(c *Config) bool { return c.AdminState }), at: atAdmin, token: "admin-token",
-		set:   (*Config).adminTokenSet,
-		gives: "deletes and replaces all data"},
-	{option: "faults", open: ofAdmin(func(c *Config) bool { return c.Faults }), at: atAdmin, token: "admin-token",
-		set:   (*Config).adminTokenSet,
-		gives: "makes requests fail"},
-	{option: "test-clock", open: ofAdmin(func(c *Config) bool { return c.TestClock }), at: atAdmin, token: "admin-token",
-		set:   (*Config).adminTokenSet,
-		gives: "sets the time of the services"},
-	{option: "pprof", open: ofAdmin(func(c *Config) bool { return c.Pprof }), at: atAdmin, token: "admin-token",
-		set:   (*Config).adminTokenSet,
-		gives: "shows the memory and the command line of the process"},
+	ofAdminToken("admin-ui", "shows all data", func(c *Config) bool {
+		return c.AdminUI == "on" ||
+			c.AdminUI == "read-only"
+	}),
+	ofAdminToken("admin-state", "deletes and replaces all data", func(c *Config) bool { return c.AdminState }),
+	ofAdminToken("faults", "makes requests fail", func(c *Config) bool { return c.Faults }),
+	ofAdminToken("test-clock", "sets the time of the services", func(c *Config) bool { return c.TestClock }),
+	ofAdminToken("pprof", "shows the memory and the command line of the process", func(c *Config) bool { return c.Pprof }),
 	// These are about more than the admin listener, which asks for a token in any case.
 	{option: "events", open: ofAdmin(func(c *Config) bool { return c.Events }), at: atAdmin, token: "admin-token",
 		set: always, gives: "subscribes to events"},
@@ -116,8 +115,6 @@ func (c *Config) refuse(d *door, host string) error {
 	return exposure.Refuse(d.option+" "+d.gives, host, "only the published development account may be accessible from "+
 		"other machines without its key; "+way+"use a loopback address"+port)
 }
-
-func (c *Config) adminTokenSet() bool { return c.AdminToken != "" }
 
 // minToken is the length of the shortest token that may be set.
 const minToken = 16

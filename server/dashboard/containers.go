@@ -46,11 +46,7 @@ type containersPage struct {
 func (containersPage) template() string { return "containers" }
 
 // containers lists the containers of an account.
-func (d *dashboard) containers(w http.ResponseWriter, r *http.Request) error {
-	client, err := d.blobClient(r)
-	if err != nil {
-		return err
-	}
+func (d *dashboard) containers(w http.ResponseWriter, r *http.Request, client *service.Client) error {
 	q := r.URL.Query()
 	o := &service.ListContainersOptions{MaxResults: to.Ptr(int32(pageSize)), Prefix: ptr.Text(q.Get("prefix")),
 		Marker:  ptr.Text(q.Get("marker")),
@@ -82,11 +78,7 @@ func (d *dashboard) containers(w http.ResponseWriter, r *http.Request) error {
 }
 
 // changeContainers creates a container, restores a deleted one, or deletes those that are chosen.
-func (d *dashboard) changeContainers(w http.ResponseWriter, r *http.Request) error {
-	client, err := d.blobClient(r)
-	if err != nil {
-		return err
-	}
+func (d *dashboard) changeContainers(w http.ResponseWriter, r *http.Request, client *service.Client) error {
 	if r.PostFormValue("action") == "restore" {
 		name := strings.TrimSpace(r.PostFormValue("name"))
 		if _, err := client.RestoreContainer(r.Context(), name, r.PostFormValue("version"), nil); err != nil {
@@ -134,11 +126,7 @@ type containerPage struct {
 func (containerPage) template() string { return "container" }
 
 // container lists the blobs of a container, with virtual folders.
-func (d *dashboard) container(w http.ResponseWriter, r *http.Request) error {
-	service, err := d.blobClient(r)
-	if err != nil {
-		return err
-	}
+func (d *dashboard) container(w http.ResponseWriter, r *http.Request, service *service.Client) error {
 	account, name := r.PathValue("account"), r.PathValue("container")
 	client := service.NewContainerClient(name)
 	q := r.URL.Query()
@@ -223,11 +211,7 @@ func folders(account, container, prefix string) (list []crumb) {
 }
 
 // changeContainer changes the access or the metadata of a container, breaks its lease, or deletes it.
-func (d *dashboard) changeContainer(w http.ResponseWriter, r *http.Request) error {
-	service, err := d.blobClient(r)
-	if err != nil {
-		return err
-	}
+func (d *dashboard) changeContainer(w http.ResponseWriter, r *http.Request, service *service.Client) error {
 	account, name := r.PathValue("account"), r.PathValue("container")
 	client := service.NewContainerClient(name)
 	here := link("accounts", account, "containers", name)
@@ -285,11 +269,7 @@ func (d *dashboard) uploadForm(w http.ResponseWriter, r *http.Request) error {
 
 // upload stores the file that is the body as the block blob ?name=. The script sends one request for each file that is
 // dropped. The body is streamed: it is never in memory as a whole.
-func (d *dashboard) upload(w http.ResponseWriter, r *http.Request) error {
-	service, err := d.blobClient(r)
-	if err != nil {
-		return err
-	}
+func (d *dashboard) upload(w http.ResponseWriter, r *http.Request, service *service.Client) error {
 	name := strings.TrimPrefix(r.URL.Query().Get("name"), "/")
 	if name == "" {
 		return problem{http.StatusBadRequest, "The blob has no name", ""}

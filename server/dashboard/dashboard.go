@@ -145,22 +145,22 @@ func (d *dashboard) routes(mux *http.ServeMux) {
 	pages("accounts", d.accounts, nil)
 	pages("accounts/{account}", d.account, nil)
 	pages("accounts/{account}/sas", d.sas, d.makeSAS)
-	pages("accounts/{account}/containers", d.containers, d.changeContainers)
-	pages("accounts/{account}/containers/{container}", d.container, d.changeContainer)
-	pages("accounts/{account}/containers/{container}/size", d.containerSize, nil)
-	pages("accounts/{account}/containers/{container}/upload", d.uploadForm, d.upload)
-	pages("accounts/{account}/paths/{container}", d.paths, d.changePaths)
+	pages("accounts/{account}/containers", with(d.blobClient, d.containers), with(d.blobClient, d.changeContainers))
+	pages("accounts/{account}/containers/{container}", with(d.blobClient, d.container), with(d.blobClient, d.changeContainer))
+	pages("accounts/{account}/containers/{container}/size", with(d.blobClient, d.containerSize), nil)
+	pages("accounts/{account}/containers/{container}/upload", d.uploadForm, with(d.blobClient, d.upload))
+	pages("accounts/{account}/paths/{container}", with(d.lakeClient, d.paths), with(d.lakeClient, d.changePaths))
 	pages("accounts/{account}/blob/{container}", d.blob, d.changeBlob)
 	pages("accounts/{account}/content/{container}", d.content, nil)
-	pages("accounts/{account}/queues", d.queues, d.changeQueues)
-	pages("accounts/{account}/queues/{queue}", d.queue, d.changeQueue)
-	pages("accounts/{account}/tables", d.tables, d.changeTables)
-	pages("accounts/{account}/tables/{table}", d.table, d.changeTable)
-	pages("accounts/{account}/tables/{table}/size", d.tableSize, nil)
-	pages("accounts/{account}/tables/{table}/entity", d.entity, d.changeEntity)
-	pages("accounts/{account}/tables/{table}/plan", d.plan, nil)
-	pages("accounts/{account}/tables/{table}/partitions", d.partitions, nil)
-	pages("accounts/{account}/workflows", d.hubs, nil)
+	pages("accounts/{account}/queues", with(d.queueClient, d.queues), with(d.queueClient, d.changeQueues))
+	pages("accounts/{account}/queues/{queue}", with(d.queueClient, d.queue), with(d.queueClient, d.changeQueue))
+	pages("accounts/{account}/tables", with(d.tableClient, d.tables), with(d.tableClient, d.changeTables))
+	pages("accounts/{account}/tables/{table}", with(d.tableClient, d.table), with(d.tableClient, d.changeTable))
+	pages("accounts/{account}/tables/{table}/size", with(d.tableClient, d.tableSize), nil)
+	pages("accounts/{account}/tables/{table}/entity", with(d.tableClient, d.entity), with(d.tableClient, d.changeEntity))
+	pages("accounts/{account}/tables/{table}/plan", with(d.tableClient, d.plan), nil)
+	pages("accounts/{account}/tables/{table}/partitions", with(d.tableClient, d.partitions), nil)
+	pages("accounts/{account}/workflows", with(d.blobClient, d.hubs), nil)
 	pages("accounts/{account}/workflows/{hub}", d.hub, d.changeHub)
 	pages("accounts/{account}/workflows/{hub}/entities", d.durableEntities, d.signalDurableEntity)
 	pages("accounts/{account}/workflows/{hub}/entity", d.durableEntity, d.signalDurableEntity)
@@ -183,6 +183,17 @@ func (d *dashboard) routes(mux *http.ServeMux) {
 
 // handler answers a request, or returns what went wrong.
 type handler func(w http.ResponseWriter, r *http.Request) error
+
+// with makes a handler that needs a client of the account in the page's path.
+func with[C any](open func(*http.Request) (*C, error), h func(http.ResponseWriter, *http.Request, *C) error) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		client, err := open(r)
+		if err != nil {
+			return err
+		}
+		return h(w, r, client)
+	}
+}
 
 // handle makes a handler that shows its error as a page.
 func (d *dashboard) handle(h handler) http.HandlerFunc {

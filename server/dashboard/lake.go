@@ -82,14 +82,11 @@ type lakePage struct {
 func (lakePage) template() string { return "paths" }
 
 // paths is the page of a directory, or of a file, of a container with a hierarchical namespace: ?path=.
-func (d *dashboard) paths(w http.ResponseWriter, r *http.Request) error {
-	client, err := d.lakeClient(r)
-	if err != nil {
-		return err
-	}
+func (d *dashboard) paths(w http.ResponseWriter, r *http.Request, client *lake.Client) error {
 	account, q := r.PathValue("account"), r.URL.Query()
 	data := lakePage{Container: r.PathValue("container"), Path: strings.Trim(q.Get("path"), "/")}
 	fs := client.NewFileSystemClient(data.Container)
+	var err error
 	if data.Access, err = laketool.GetAccess(r.Context(), client, data.Container, data.Path); err != nil {
 		return err
 	}
@@ -126,14 +123,11 @@ func (d *dashboard) paths(w http.ResponseWriter, r *http.Request) error {
 }
 
 // changePaths makes, renames or deletes a directory or file, or changes its access control.
-func (d *dashboard) changePaths(w http.ResponseWriter, r *http.Request) error {
-	client, err := d.lakeClient(r)
-	if err != nil {
-		return err
-	}
+func (d *dashboard) changePaths(w http.ResponseWriter, r *http.Request, client *lake.Client) error {
 	container, path, ctx := r.PathValue("container"), strings.Trim(r.URL.Query().Get("path"), "/"), r.Context()
 	fs, outcome := client.NewFileSystemClient(container), "saved"
 	parent, _, _ := cutLast(path)
+	var err error
 	switch action := r.PostFormValue("action"); action {
 	case "create":
 		name := strings.Trim(r.PostFormValue("name"), "/")

@@ -43,11 +43,7 @@ func (partitionsPage) template() string { return "partitions" }
 
 // partitions counts the entities per partition: in the order of the keys, a page at a time, or with ?largest=1 the
 // largest ones among the first entities of the table, which takes longer.
-func (d *dashboard) partitions(w http.ResponseWriter, r *http.Request) error {
-	service, err := d.tableClient(r)
-	if err != nil {
-		return err
-	}
+func (d *dashboard) partitions(w http.ResponseWriter, r *http.Request, service *aztables.ServiceClient) error {
 	account, name, q := r.PathValue("account"), r.PathValue("table"), r.URL.Query()
 	c := partitionCounter{client: service.NewClient(name), entities: countedEntities, partitions: pageSize}
 	largest := q.Get("largest") != ""
@@ -67,6 +63,7 @@ func (d *dashboard) partitions(w http.ResponseWriter, r *http.Request) error {
 		last := c.rows[len(c.rows)-1]
 		more := true
 		if last.AtLeast { // the rest of the table may be this partition
+			var err error
 			if more, err = c.exists(r.Context(), after(last.Key)); err != nil {
 				return err
 			}

@@ -39,11 +39,7 @@ type queuesPage struct {
 func (queuesPage) template() string { return "queues" }
 
 // queues lists the queues of an account.
-func (d *dashboard) queues(w http.ResponseWriter, r *http.Request) error {
-	client, err := d.queueClient(r)
-	if err != nil {
-		return err
-	}
+func (d *dashboard) queues(w http.ResponseWriter, r *http.Request, client *azqueue.ServiceClient) error {
 	q := r.URL.Query()
 	o := &azqueue.ListQueuesOptions{MaxResults: to.Ptr(int32(pageSize)), Prefix: ptr.Text(q.Get("prefix")),
 		Marker: ptr.Text(q.Get("marker"))}
@@ -74,11 +70,7 @@ func (d *dashboard) queues(w http.ResponseWriter, r *http.Request) error {
 }
 
 // changeQueues creates a queue, or deletes those that are chosen.
-func (d *dashboard) changeQueues(w http.ResponseWriter, r *http.Request) error {
-	client, err := d.queueClient(r)
-	if err != nil {
-		return err
-	}
+func (d *dashboard) changeQueues(w http.ResponseWriter, r *http.Request, client *azqueue.ServiceClient) error {
 	return changeList(w, r, "queues", func(ctx context.Context, name string) error {
 		_, err := client.CreateQueue(ctx, name, nil)
 		return err
@@ -118,11 +110,7 @@ type queuePage struct {
 func (queuePage) template() string { return "queue" }
 
 // queue shows the messages of a queue, hidden ones included.
-func (d *dashboard) queue(w http.ResponseWriter, r *http.Request) error {
-	service, err := d.queueClient(r)
-	if err != nil {
-		return err
-	}
+func (d *dashboard) queue(w http.ResponseWriter, r *http.Request, service *azqueue.ServiceClient) error {
 	tables, err := d.tableClient(r)
 	if err != nil {
 		return err
@@ -197,11 +185,7 @@ func clip(text string, most int) (string, bool) {
 }
 
 // changeQueue puts, requeues or deletes messages, sets the metadata, or deletes the queue.
-func (d *dashboard) changeQueue(w http.ResponseWriter, r *http.Request) error {
-	service, err := d.queueClient(r)
-	if err != nil {
-		return err
-	}
+func (d *dashboard) changeQueue(w http.ResponseWriter, r *http.Request, service *azqueue.ServiceClient) error {
 	account, name := r.PathValue("account"), r.PathValue("queue")
 	client := service.NewQueueClient(name)
 	here := link("accounts", account, "queues", name)

@@ -8,6 +8,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
 )
@@ -41,15 +42,11 @@ func counting(ctx context.Context, s *size, page func(context.Context) (more boo
 }
 
 // containerSize counts the blobs of a container, without snapshots and versions.
-func (d *dashboard) containerSize(w http.ResponseWriter, r *http.Request) error {
-	client, err := d.blobClient(r)
-	if err != nil {
-		return err
-	}
+func (d *dashboard) containerSize(w http.ResponseWriter, r *http.Request, client *service.Client) error {
 	pages := client.NewContainerClient(r.PathValue("container")).NewListBlobsFlatPager(
 		&container.ListBlobsFlatOptions{MaxResults: to.Ptr[int32](5000)})
 	var s size
-	err = counting(r.Context(), &s, func(ctx context.Context) (bool, error) {
+	err := counting(r.Context(), &s, func(ctx context.Context) (bool, error) {
 		got, err := pages.NextPage(ctx)
 		if err != nil {
 			return false, err
@@ -72,15 +69,11 @@ func (d *dashboard) containerSize(w http.ResponseWriter, r *http.Request) error 
 }
 
 // tableSize counts the entities of a table.
-func (d *dashboard) tableSize(w http.ResponseWriter, r *http.Request) error {
-	client, err := d.tableClient(r)
-	if err != nil {
-		return err
-	}
+func (d *dashboard) tableSize(w http.ResponseWriter, r *http.Request, client *aztables.ServiceClient) error {
 	pages := client.NewClient(r.PathValue("table")).NewListEntitiesPager(
 		&aztables.ListEntitiesOptions{Select: to.Ptr("PartitionKey"), Format: to.Ptr(aztables.MetadataFormatNone)})
 	var s size
-	err = counting(r.Context(), &s, func(ctx context.Context) (bool, error) {
+	err := counting(r.Context(), &s, func(ctx context.Context) (bool, error) {
 		got, err := pages.NextPage(ctx)
 		if err != nil {
 			return false, err

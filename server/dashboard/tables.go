@@ -30,11 +30,7 @@ type tablesPage struct {
 func (tablesPage) template() string { return "tables" }
 
 // tables lists the tables of an account.
-func (d *dashboard) tables(w http.ResponseWriter, r *http.Request) error {
-	client, err := d.tableClient(r)
-	if err != nil {
-		return err
-	}
+func (d *dashboard) tables(w http.ResponseWriter, r *http.Request, client *aztables.ServiceClient) error {
 	q := r.URL.Query()
 	o := &aztables.ListTablesOptions{Top: to.Ptr(int32(pageSize)), NextTableName: ptr.Text(q.Get("marker"))}
 	got, err := client.NewListTablesPager(o).NextPage(r.Context())
@@ -51,11 +47,7 @@ func (d *dashboard) tables(w http.ResponseWriter, r *http.Request) error {
 }
 
 // changeTables creates a table, or deletes those that are chosen.
-func (d *dashboard) changeTables(w http.ResponseWriter, r *http.Request) error {
-	client, err := d.tableClient(r)
-	if err != nil {
-		return err
-	}
+func (d *dashboard) changeTables(w http.ResponseWriter, r *http.Request, client *aztables.ServiceClient) error {
 	return changeList(w, r, "tables", func(ctx context.Context, name string) error {
 		_, err := client.CreateTable(ctx, name, nil)
 		return err
@@ -86,11 +78,7 @@ type tablePage struct {
 func (tablePage) template() string { return "table" }
 
 // table shows the entities of a table that a filter chooses.
-func (d *dashboard) table(w http.ResponseWriter, r *http.Request) error {
-	service, err := d.tableClient(r)
-	if err != nil {
-		return err
-	}
+func (d *dashboard) table(w http.ResponseWriter, r *http.Request, service *aztables.ServiceClient) error {
 	account, name, q := r.PathValue("account"), r.PathValue("table"), r.URL.Query()
 	filter := strings.TrimSpace(q.Get("filter"))
 	o := &aztables.ListEntitiesOptions{Top: to.Ptr(int32(pageSize)), Format: to.Ptr(aztables.MetadataFormatMinimal)}
@@ -216,11 +204,7 @@ func cellsOf(text []byte) (cells []cell, err error) {
 }
 
 // changeTable deletes a table.
-func (d *dashboard) changeTable(w http.ResponseWriter, r *http.Request) error {
-	service, err := d.tableClient(r)
-	if err != nil {
-		return err
-	}
+func (d *dashboard) changeTable(w http.ResponseWriter, r *http.Request, service *aztables.ServiceClient) error {
 	if r.PostFormValue("action") != "delete" {
 		return errAction
 	}
@@ -248,11 +232,7 @@ type entityPage struct {
 func (entityPage) template() string { return "entity" }
 
 // entity is the form of one entity, or of a new one.
-func (d *dashboard) entity(w http.ResponseWriter, r *http.Request) error {
-	service, err := d.tableClient(r)
-	if err != nil {
-		return err
-	}
+func (d *dashboard) entity(w http.ResponseWriter, r *http.Request, service *aztables.ServiceClient) error {
 	account, name, q := r.PathValue("account"), r.PathValue("table"), r.URL.Query()
 	data := entityPage{PK: q.Get("pk"), RK: q.Get("rk"), New: !q.Has("pk"), Types: edmTypes,
 		Free: make([]cell, freeRows)}
@@ -284,11 +264,7 @@ func (d *dashboard) entity(w http.ResponseWriter, r *http.Request) error {
 
 // changeEntity inserts, replaces or deletes an entity. What is replaced or deleted must still have the ETag that the
 // form showed.
-func (d *dashboard) changeEntity(w http.ResponseWriter, r *http.Request) error {
-	service, err := d.tableClient(r)
-	if err != nil {
-		return err
-	}
+func (d *dashboard) changeEntity(w http.ResponseWriter, r *http.Request, service *aztables.ServiceClient) error {
 	account, name := r.PathValue("account"), r.PathValue("table")
 	client, rk := service.NewClient(name), r.PostFormValue("rk")
 	ctx, partition, _ := emptykey.Address(r.Context(), r.PostFormValue("pk"))
@@ -358,11 +334,7 @@ func entityJSON(pk, rk string, names, types, values []string) ([]byte, error) {
 }
 
 // plan answers the script with what a filter costs: the class of the plan, and the entities that its first page reads.
-func (d *dashboard) plan(w http.ResponseWriter, r *http.Request) error {
-	service, err := d.tableClient(r)
-	if err != nil {
-		return err
-	}
+func (d *dashboard) plan(w http.ResponseWriter, r *http.Request, service *aztables.ServiceClient) error {
 	e, err := tabletool.Explain(r.Context(), service.NewClient(r.PathValue("table")),
 		strings.TrimSpace(r.URL.Query().Get("filter")), 1)
 	if err != nil {

@@ -49,11 +49,7 @@ type hubsPage struct {
 func (hubsPage) template() string { return "hubs" }
 
 // hubs lists the task hubs of an account.
-func (d *dashboard) hubs(w http.ResponseWriter, r *http.Request) error {
-	client, err := d.blobClient(r)
-	if err != nil {
-		return err
-	}
+func (d *dashboard) hubs(w http.ResponseWriter, r *http.Request, client *service.Client) error {
 	var rows []hubRow
 	candidates, marker := 0, r.URL.Query().Get("marker")
 	for looked := 0; looked < hubContainers && candidates < pageSize; looked += hubStep {
