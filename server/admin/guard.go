@@ -54,8 +54,7 @@ func needToken(token, backup string) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			r := c.Request()
-			if openPath(r.URL.Path) || brings(r, token) ||
-				r.URL.Path == BackupPath && backup != "" && brings(r, backup) {
+			if openPath(r.URL.Path) || brings(r, token) || r.URL.Path == BackupPath && backup != "" && brings(r, backup) {
 				return next(c)
 			}
 			const how = "This server has accounts with secret keys, so its admin listener needs a token."

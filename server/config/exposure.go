@@ -53,10 +53,8 @@ func ofAdminToken(option, gives string, open func(*Config) bool) door {
 
 // doors has a row for each option that opens something. [Config.checkDoors] has the rule.
 var doors = []door{
-	ofAdminToken("admin-ui", "shows all data", func(c *Config) bool {
-		return c.AdminUI == "on" ||
-			c.AdminUI == "read-only"
-	}),
+	ofAdminToken("admin-ui", "shows all data",
+		func(c *Config) bool { return c.AdminUI == "on" || c.AdminUI == "read-only" }),
 	ofAdminToken("admin-state", "deletes and replaces all data", func(c *Config) bool { return c.AdminState }),
 	ofAdminToken("faults", "makes requests fail", func(c *Config) bool { return c.Faults }),
 	ofAdminToken("test-clock", "sets the time of the services", func(c *Config) bool { return c.TestClock }),
@@ -71,8 +69,7 @@ var doors = []door{
 		token: "admin-token", set: always, gives: "shows the cluster, and moves its leaders"},
 	{option: "oauth", open: ofAdmin(func(c *Config) bool { return c.OAuth.Development }), at: atAdmin,
 		gives: "gives tokens for any identity", more: func(c *Config) bool { return len(c.OAuth.Roles) > 0 }},
-	{option: "oauth", open: func(c *Config) bool { return c.OAuth.Basic }, at: atServices,
-		gives: "accepts forged tokens"},
+	{option: "oauth", open: func(c *Config) bool { return c.OAuth.Basic }, at: atServices, gives: "accepts forged tokens"},
 	{option: "nats-listen", open: func(c *Config) bool { return c.NATS.Listen != "" },
 		at:    func(c *Config) []string { return atAddress(c.NATS.Listen) },
 		gives: "reads and changes all queues"},

@@ -98,8 +98,7 @@ func (d *dashboard) blob(w http.ResponseWriter, r *http.Request) error {
 			data.Preview = preview{Note: "There is no preview: " + explain(err).what}
 		}
 	}
-	crumbs := []crumb{{account, link("accounts", account)}, {"Containers", link("accounts", account, "containers")},
-		{data.Container, link("accounts", account, "containers", data.Container)}}
+	crumbs := crumbsOf(account, "containers", data.Container)
 	if i := strings.LastIndex(name, "/"); i >= 0 {
 		crumbs = append(crumbs, folders(account, data.Container, name[:i+1])...)
 	}

@@ -74,7 +74,7 @@ func (d *dashboard) containers(w http.ResponseWriter, r *http.Request, client *s
 	if d.hierarchical(r) {
 		data.Kind = "paths"
 	}
-	return d.show(w, r, "Containers", []crumb{{account, link("accounts", account)}}, data)
+	return d.show(w, r, "Containers", crumbsOf(account), data)
 }
 
 // changeContainers creates a container, restores a deleted one, or deletes those that are chosen.
@@ -149,8 +149,7 @@ func (d *dashboard) container(w http.ResponseWriter, r *http.Request, service *s
 		Access: string(ptr.Value(properties.BlobPublicAccess)), Lease: string(ptr.Value(properties.LeaseState)),
 		Metadata: metadata, Modified: ptr.Value(properties.LastModified),
 		URL: client.URL(), Tree: d.hierarchical(r)}
-	return d.show(w, r, name,
-		[]crumb{{account, link("accounts", account)}, {"Containers", link("accounts", account, "containers")}}, data)
+	return d.show(w, r, name, crumbsOf(account, "containers"), data)
 }
 
 // listBlobs returns a page of blobs and virtual folders, and the marker of the next one. all adds versions, snapshots

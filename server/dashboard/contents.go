@@ -101,8 +101,7 @@ func atLeast(n int, more bool) string {
 	return count(n)
 }
 
-var errNothingChosen = problem{http.StatusBadRequest, "Nothing is chosen",
-	"Choose in the first column of the list."}
+var errNothingChosen = problem{http.StatusBadRequest, "Nothing is chosen", "Choose in the first column of the list."}
 
 // changeList creates the resource that the form of a list names, or removes those that are chosen. list is the part of
 // the list's address.

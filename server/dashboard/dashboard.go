@@ -259,8 +259,7 @@ func (d *dashboard) confirm(w http.ResponseWriter, r *http.Request, question str
 			fields = append(fields, property{name, v})
 		}
 	}
-	return d.show(w, r, question, nil,
-		confirmPage{Question: question, Fields: fields, Back: r.URL.RequestURI()})
+	return d.show(w, r, question, nil, confirmPage{Question: question, Fields: fields, Back: r.URL.RequestURI()})
 }
 
 // model holds what a page shows besides what all pages do: the fields that its template names.

@@ -135,8 +135,7 @@ func (d *dashboard) accounts(w http.ResponseWriter, r *http.Request) error {
 		}
 		names = append(names, name)
 	}
-	return d.show(w, r, "Accounts", nil,
-		accountsPage{Names: names, Prefix: q.Get("prefix"), Next: next})
+	return d.show(w, r, "Accounts", nil, accountsPage{Names: names, Prefix: q.Get("prefix"), Next: next})
 }
 
 // accountPage holds the connection string and the endpoints of an account.
@@ -206,7 +205,7 @@ func (d *dashboard) showSAS(w http.ResponseWriter, r *http.Request, data sasPage
 		l.On = strings.Contains(permitted, l.Letter)
 		data.Letters = append(data.Letters, l)
 	}
-	return d.show(w, r, "SAS for "+data.Resource, []crumb{{account, link("accounts", account)}}, data)
+	return d.show(w, r, "SAS for "+data.Resource, crumbsOf(account), data)
 }
 
 // maxHours bounds the life of a signature that the form makes.

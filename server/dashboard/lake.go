@@ -118,8 +118,7 @@ func (d *dashboard) paths(w http.ResponseWriter, r *http.Request, client *lake.C
 			data.Folders = append(data.Folders, crumb{step, here + string(query("path", strings.Join(steps[:i+1], "/")))})
 		}
 	}
-	return d.show(w, r, strings.Trim(data.Container+"/"+data.Path, "/"),
-		[]crumb{{account, link("accounts", account)}, {"Containers", link("accounts", account, "containers")}}, data)
+	return d.show(w, r, strings.Trim(data.Container+"/"+data.Path, "/"), crumbsOf(account, "containers"), data)
 }
 
 // changePaths makes, renames or deletes a directory or file, or changes its access control.

@@ -77,9 +77,7 @@ func (d *dashboard) partitions(w http.ResponseWriter, r *http.Request, service *
 		most = max(most, row.Count)
 	}
 	data.Rows, data.Most = c.rows, most
-	return d.show(w, r, "Partitions of "+name,
-		[]crumb{{account, link("accounts", account)}, {"Tables", link("accounts", account, "tables")},
-			{name, link("accounts", account, "tables", name)}}, data)
+	return d.show(w, r, "Partitions of "+name, crumbsOf(account, "tables", name), data)
 }
 
 // after is the filter for the partitions after a key.

@@ -40,9 +40,8 @@ var helps = map[string]string{
 	"ConditionNotMet":             "It has changed meanwhile: reload the page and try again.",
 	"InvalidInput":                "Compare the filter or the values with docs/tables.md.",
 	"BlobImmutableDueToPolicy":    "An immutability policy or a legal hold protects the blob.",
-	"BlobNotFound": "It may have been deleted meanwhile; the container's page shows deleted blobs " +
-		"as well.",
-	"ResourceNotFound": "It may have been deleted meanwhile.",
+	"BlobNotFound":                "It may have been deleted meanwhile; the container's page shows deleted blobs as well.",
+	"ResourceNotFound":            "It may have been deleted meanwhile.",
 }
 
 // explain turns an error into a problem.

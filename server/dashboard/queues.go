@@ -65,7 +65,7 @@ func (d *dashboard) queues(w http.ResponseWriter, r *http.Request, client *azque
 		rows = append(rows, row)
 	}
 	account := r.PathValue("account")
-	return d.show(w, r, "Queues", []crumb{{account, link("accounts", account)}},
+	return d.show(w, r, "Queues", crumbsOf(account),
 		queuesPage{Rows: rows, Prefix: q.Get("prefix"), Next: ptr.Value(got.NextMarker), Now: d.Now()})
 }
 
@@ -157,8 +157,7 @@ func (d *dashboard) queue(w http.ResponseWriter, r *http.Request, service *azque
 		}
 		rows = append(rows, row)
 	}
-	return d.show(w, r, name,
-		[]crumb{{account, link("accounts", account)}, {"Queues", link("accounts", account, "queues")}},
+	return d.show(w, r, name, crumbsOf(account, "queues"),
 		queuePage{Queue: name, Count: total, Visible: visible, AtLeast: visible >= queuetool.MaxVisible,
 			Hidden: max(0, total-visible), Rows: rows, Origin: origin, Metadata: metadata, Now: now, After: after,
 			Next: next, URL: client.URL(), Chart: chart, Poison: poisonName, Poisoned: poisoned})

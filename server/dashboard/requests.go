@@ -84,8 +84,7 @@ type second struct {
 
 // NewRequests makes an empty log.
 func NewRequests(now func() time.Time) *Requests {
-	return &Requests{now: now, readers: make(map[chan *Request]struct{}),
-		queues: make(map[queueName]*minutes.Ring)}
+	return &Requests{now: now, readers: make(map[chan *Request]struct{}), queues: make(map[queueName]*minutes.Ring)}
 }
 
 // Observer returns Observe, or nil for a nil log.
@@ -301,8 +300,7 @@ func (f *RequestFilter) takes(q *Request) bool {
 // and again.
 func (q *Request) polls() bool {
 	follows := len(q.header["X-Lazuli-After"]) > 0 // a list of blobs or entities, of a trigger
-	return q.Status == http.StatusNotFound &&
-		(follows || q.Operation == "GetMessages" || q.Operation == "PeekMessages")
+	return q.Status == http.StatusNotFound && (follows || q.Operation == "GetMessages" || q.Operation == "PeekMessages")
 }
 
 // secrets are the headers that are not shown.

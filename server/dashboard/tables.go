@@ -42,8 +42,7 @@ func (d *dashboard) tables(w http.ResponseWriter, r *http.Request, client *aztab
 		names = append(names, ptr.Value(t.Name))
 	}
 	account := r.PathValue("account")
-	return d.show(w, r, "Tables", []crumb{{account, link("accounts", account)}},
-		tablesPage{Names: names, Next: ptr.Value(got.NextTableName)})
+	return d.show(w, r, "Tables", crumbsOf(account), tablesPage{Names: names, Next: ptr.Value(got.NextTableName)})
 }
 
 // changeTables creates a table, or deletes those that are chosen.
@@ -88,8 +87,7 @@ func (d *dashboard) table(w http.ResponseWriter, r *http.Request, service *aztab
 	if q.Has("pk") {
 		o.NextPartitionKey, o.NextRowKey = to.Ptr(q.Get("pk")), to.Ptr(q.Get("rk"))
 	}
-	data := tablePage{Table: name, Filter: filter,
-		URL: d.Backend().URL(wire.Table, account) + "/" + name}
+	data := tablePage{Table: name, Filter: filter, URL: d.Backend().URL(wire.Table, account) + "/" + name}
 	got, err := service.NewClient(name).NewListEntitiesPager(o).NextPage(r.Context())
 	var e *azcore.ResponseError
 	switch {
@@ -107,8 +105,7 @@ func (d *dashboard) table(w http.ResponseWriter, r *http.Request, service *aztab
 	if ptr.Value(got.NextPartitionKey) != "" || ptr.Value(got.NextRowKey) != "" {
 		data.Next = string(query("filter", filter, "pk", ptr.Value(got.NextPartitionKey), "rk", ptr.Value(got.NextRowKey)))
 	}
-	return d.show(w, r, name,
-		[]crumb{{account, link("accounts", account)}, {"Tables", link("accounts", account, "tables")}}, data)
+	return d.show(w, r, name, crumbsOf(account, "tables"), data)
 }
 
 // maxColumns bounds the columns of the grid; an entity's own page has all its properties.
@@ -234,8 +231,7 @@ func (entityPage) template() string { return "entity" }
 // entity is the form of one entity, or of a new one.
 func (d *dashboard) entity(w http.ResponseWriter, r *http.Request, service *aztables.ServiceClient) error {
 	account, name, q := r.PathValue("account"), r.PathValue("table"), r.URL.Query()
-	data := entityPage{PK: q.Get("pk"), RK: q.Get("rk"), New: !q.Has("pk"), Types: edmTypes,
-		Free: make([]cell, freeRows)}
+	data := entityPage{PK: q.Get("pk"), RK: q.Get("rk"), New: !q.Has("pk"), Types: edmTypes, Free: make([]cell, freeRows)}
 	title := "New entity"
 	if q.Has("pk") {
 		got, err := entityio.Get(r.Context(), service.NewClient(name), q.Get("pk"), q.Get("rk"))
@@ -257,9 +253,7 @@ func (d *dashboard) entity(w http.ResponseWriter, r *http.Request, service *azta
 		data.Cells, data.ETag = rest, string(got.ETag)
 		title = q.Get("pk") + " / " + q.Get("rk")
 	}
-	return d.show(w, r, title,
-		[]crumb{{account, link("accounts", account)}, {"Tables", link("accounts", account, "tables")},
-			{name, link("accounts", account, "tables", name)}}, data)
+	return d.show(w, r, title, crumbsOf(account, "tables", name), data)
 }
 
 // changeEntity inserts, replaces or deletes an entity. What is replaced or deleted must still have the ETag that the

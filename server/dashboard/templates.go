@@ -139,6 +139,19 @@ func link(parts ...string) string {
 	return Prefix + strings.Join(escaped, "/")
 }
 
+// crumbsOf returns the way to a page of an account: the account, a list of it, a member of that list, and its list.
+func crumbsOf(account string, steps ...string) []crumb {
+	crumbs := []crumb{{account, link("accounts", account)}}
+	for i, step := range steps {
+		title := step
+		if i%2 == 0 { // a list: "queues" is Queues
+			title = strings.ToUpper(step[:1]) + step[1:]
+		}
+		crumbs = append(crumbs, crumb{title, link(append([]string{"accounts", account}, steps[:i+1]...)...)})
+	}
+	return crumbs
+}
+
 // entityQuery is the query string that names an entity, whose keys may be empty.
 func entityQuery(pk, rk string) template.URL {
 	return template.URL("?" + url.Values{"pk": {pk}, "rk": {rk}}.Encode())

@@ -59,9 +59,7 @@ func (d *dashboard) durableEntities(w http.ResponseWriter, r *http.Request) erro
 		return err
 	}
 	account, hub := r.PathValue("account"), r.PathValue("hub")
-	return d.show(w, r, "Entities",
-		[]crumb{{account, link("accounts", account)}, {"Workflows", link("accounts", account, "workflows")},
-			{hub, link("accounts", account, "workflows", hub)}},
+	return d.show(w, r, "Entities", crumbsOf(account, "workflows", hub),
 		durableEntitiesPage{Hub: hub, Rows: rows, Name: q.Get("name"), Next: got.header.Get("X-Ms-Continuation-Token"),
 			Now: d.Now()})
 }
@@ -90,10 +88,7 @@ func (d *dashboard) durableEntity(w http.ResponseWriter, r *http.Request) error 
 		return err
 	}
 	account, hub := r.PathValue("account"), r.PathValue("hub")
-	return d.show(w, r, name+" "+key,
-		[]crumb{{account, link("accounts", account)}, {"Workflows", link("accounts", account, "workflows")},
-			{hub, link("accounts", account, "workflows", hub)},
-			{"Entities", link("accounts", account, "workflows", hub, "entities")}},
+	return d.show(w, r, name+" "+key, crumbsOf(account, "workflows", hub, "entities"),
 		durableEntityPage{Hub: hub, Entity: e, Now: d.Now()})
 }
 
@@ -176,9 +171,7 @@ func (d *dashboard) schedules(w http.ResponseWriter, r *http.Request) error {
 		rows = append(rows, scheduleOf(e))
 	}
 	account, hub := r.PathValue("account"), r.PathValue("hub")
-	return d.show(w, r, "Scheduled tasks",
-		[]crumb{{account, link("accounts", account)}, {"Workflows", link("accounts", account, "workflows")},
-			{hub, link("accounts", account, "workflows", hub)}},
+	return d.show(w, r, "Scheduled tasks", crumbsOf(account, "workflows", hub),
 		schedulesPage{Hub: hub, Rows: rows, Next: got.header.Get("X-Ms-Continuation-Token")})
 }
 

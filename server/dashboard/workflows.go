@@ -71,8 +71,7 @@ func (d *dashboard) hubs(w http.ResponseWriter, r *http.Request, client *service
 		}
 	}
 	account := r.PathValue("account")
-	return d.show(w, r, "Workflows", []crumb{{account, link("accounts", account)}},
-		hubsPage{Rows: rows, Next: marker, Now: d.Now()})
+	return d.show(w, r, "Workflows", crumbsOf(account), hubsPage{Rows: rows, Next: marker, Now: d.Now()})
 }
 
 // readHub reads what a container says of its task hub. Other containers can have such a name, too.
@@ -232,8 +231,7 @@ func (d *dashboard) hub(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	account, hub := r.PathValue("account"), r.PathValue("hub")
-	return d.show(w, r, hub,
-		[]crumb{{account, link("accounts", account)}, {"Workflows", link("accounts", account, "workflows")}},
+	return d.show(w, r, hub, crumbsOf(account, "workflows"),
 		hubPage{Hub: hub, Rows: rows, Status: q.Get("status"), Prefix: q.Get("prefix"),
 			Versions:  slices.ContainsFunc(rows, func(s workflowState) bool { return s.Version != "" }),
 			Parents:   slices.ContainsFunc(rows, func(s workflowState) bool { return s.ParentInstanceID != "" }),
@@ -347,9 +345,7 @@ func (d *dashboard) instance(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	account, hub := r.PathValue("account"), r.PathValue("hub")
-	return d.show(w, r, id,
-		[]crumb{{account, link("accounts", account)}, {"Workflows", link("accounts", account, "workflows")},
-			{hub, link("accounts", account, "workflows", hub)}},
+	return d.show(w, r, id, crumbsOf(account, "workflows", hub),
 		instancePage{Hub: hub, State: state, Steps: timeline(state.HistoryEvents), Count: len(state.HistoryEvents),
 			Unreadable: unreadable, Now: d.Now()})
 }
