@@ -19,7 +19,6 @@ var errLoss = errors.New("the data folder was repaired, and not everything could
 
 // newFsckCommand makes `lazuli fsck`, the checker of a data folder.
 func newFsckCommand(m *Main) *cobra.Command {
-	var asJSON bool
 	var o fsck.Options
 	cmd := &cobra.Command{
 		Use:   "fsck [FOLDER]",
@@ -49,37 +48,33 @@ begin with "lost:" say what.`,
   lazuli fsck /var/lib/lazuli --json
   lazuli fsck --repair`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			folder, err := target.DataFolder(cmd, m.Environ, args)
-			if err != nil {
-				return err
-			}
-			progress := console.NewMeter(cmd, "checked", console.BytesUnit)
-			o.Progress = progress.At
-			r, err := fsck.Check(cmd.Context(), folder, o)
-			progress.End()
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				err = r.WriteJSON(cmd.OutOrStdout())
-			} else {
-				err = r.WriteText(cmd.OutOrStdout())
-			}
-			switch {
-			case err != nil:
-			case !r.Clean:
-				err = errNotClean
-			case len(r.Lost) > 0:
-				err = errLoss
-			}
+	}
+	output := console.ReportOutput(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		folder, err := target.DataFolder(cmd, m.Environ, args)
+		if err != nil {
 			return err
-		},
+		}
+		progress := console.NewMeter(cmd, "checked", console.BytesUnit)
+		o.Progress = progress.At
+		r, err := fsck.Check(cmd.Context(), folder, o)
+		progress.End()
+		if err != nil {
+			return err
+		}
+		switch err := output(r, r.WriteText); {
+		case err != nil:
+			return err
+		case !r.Clean:
+			return errNotClean
+		case len(r.Lost) > 0:
+			return errLoss
+		}
+		return nil
 	}
 	f := cmd.Flags()
 	config.AddFlags(f, "location", "config")
 	f.BoolVar(&o.Repair, "repair", false, "keep what is intact in damaged files, and set the damaged ones aside")
-	f.BoolVar(&asJSON, "json", false, "")
 	f.IntVar(&o.MaxFindings, "max-findings", 1000, "findings to print; further ones are counted")
 	return cmd
 }

@@ -2,11 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
+	"strconv"
 	"strings"
 	"time"
 
@@ -215,17 +215,14 @@ func (f *logsQuery) print(out io.Writer, e logstore.Entry) error {
 	case "raw":
 		_, err = fmt.Fprintln(out, e.Line)
 	case "json":
-		encoder := json.NewEncoder(out)
-		encoder.SetEscapeHTML(false)
-		err = encoder.Encode(e.Record)
+		err = console.JSONLines(out).Encode(e.Record)
 	default:
-		line := fmt.Sprintf("%s %-5s %q", e.Time.UTC().Format("2006-01-02T15:04:05.000Z"), logstore.LevelName(e.Level),
-			e.Message)
-		if !strings.ContainsAny(e.Message, "\"\\\n\r\t") &&
-			strings.IndexFunc(e.Message, func(r rune) bool { return r < ' ' }) < 0 {
-			line = fmt.Sprintf("%s %-5s %s", e.Time.UTC().Format("2006-01-02T15:04:05.000Z"), logstore.LevelName(e.Level),
-				e.Message)
+		message := e.Message
+		if strings.ContainsFunc(message, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' }) {
+			message = strconv.Quote(message)
 		}
+		line := fmt.Sprintf("%s %-5s %s", e.Time.UTC().Format("2006-01-02T15:04:05.000Z"), logstore.LevelName(e.Level),
+			message)
 		if e.Attrs != nil {
 			line += " " + string(e.Attrs)
 		}

@@ -57,7 +57,6 @@ has stopped.`,
 func newSearchQueryCommand(source func(*cobra.Command) (searchSource, error)) *cobra.Command {
 	var q searchapi.Query
 	var facets []string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "query [TEXT]",
 		Short: "Print the entities that match",
@@ -83,7 +82,7 @@ begins with "-".
 	fl.BoolVar(&q.Highlight, "highlight", false, "print the parts of text fields that match")
 	fl.StringArrayVar(&facets, "facet", nil,
 		"count the values of a field: FIELD, FIELD:TERMS or FIELD:FROM..TO,FROM..TO; repeatable")
-	fl.BoolVar(&asJSON, "json", false, "")
+	output := console.ReportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		from, err := source(cmd)
 		if err != nil {
@@ -106,10 +105,7 @@ begins with "-".
 		if err != nil {
 			return err
 		}
-		if asJSON {
-			return json.NewEncoder(cmd.OutOrStdout()).Encode(result)
-		}
-		return printResult(cmd.OutOrStdout(), q, result)
+		return output(result, func(w io.Writer) error { return printResult(w, q, result) })
 	}
 	return cmd
 }
@@ -190,7 +186,6 @@ func plainFragment(fragment string) string {
 }
 
 func newSearchVerifyCommand(source func(*cobra.Command) (searchSource, error)) *cobra.Command {
-	var asJSON bool
 	var most time.Duration
 	cmd := &cobra.Command{
 		Use:   "verify",
@@ -204,7 +199,7 @@ The exit code is 0 if they are equal. With --folder, --connection-string names t
 		Args: cobra.NoArgs,
 	}
 	connection := target.AccountFlag(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "")
+	output := console.ReportOutput(cmd)
 	cmd.Flags().DurationVar(&most, "timeout", 24*time.Hour, "maximum time of the comparison")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if most <= 0 {
@@ -223,11 +218,7 @@ The exit code is 0 if they are equal. With --folder, --connection-string names t
 		if err != nil {
 			return err
 		}
-		if asJSON {
-			err = json.NewEncoder(cmd.OutOrStdout()).Encode(report)
-		} else {
-			err = printReport(cmd.OutOrStdout(), report)
-		}
+		err = output(report, func(w io.Writer) error { return printReport(w, report) })
 		switch {
 		case err != nil:
 			return err

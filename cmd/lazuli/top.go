@@ -52,11 +52,9 @@ metrics of the admin listener, which --admin-host and --admin-port name, and end
 				break
 			}
 			report := now.Report(before, rows)
+			before = now
 			if *asJSON {
-				if err := console.JSONLines(cmd.OutOrStdout()).Encode(report); err != nil {
-					return err
-				}
-				before = now
+				err = console.JSONLines(cmd.OutOrStdout()).Encode(report)
 				continue
 			}
 			var text bytes.Buffer
@@ -64,10 +62,7 @@ metrics of the admin listener, which --admin-host and --admin-port name, and end
 				text.WriteString("\x1b[H\x1b[2J")
 			}
 			report.Write(&text)
-			if _, err := cmd.OutOrStdout().Write(text.Bytes()); err != nil {
-				return err
-			}
-			before = now
+			_, err = cmd.OutOrStdout().Write(text.Bytes())
 		}
 		if cmd.Context().Err() != nil {
 			return nil

@@ -113,7 +113,7 @@ func TestCleanFolder(t *testing.T) {
 		t.Errorf("the check changed the folder from\n%s\nto\n%s", before, after)
 	}
 	var text, js bytes.Buffer
-	if err := errors.Join(r.WriteText(&text), r.WriteJSON(&js)); err != nil {
+	if err := errors.Join(r.WriteText(&text), json.NewEncoder(&js).Encode(r)); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.HasSuffix(text.String(), "\nclean (0 warnings)\n") {

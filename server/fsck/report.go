@@ -1,7 +1,6 @@
 package fsck
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -87,9 +86,6 @@ type Queues struct {
 	Messages int   `json:"messages"`
 	Bytes    int64 `json:"bytes"`
 }
-
-// WriteJSON writes the report as one JSON object, in one line.
-func (r *Report) WriteJSON(w io.Writer) error { return json.NewEncoder(w).Encode(r) }
 
 // WriteText writes the report as text.
 func (r *Report) WriteText(w io.Writer) error {
