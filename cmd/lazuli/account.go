@@ -36,8 +36,6 @@ with the file applies changes within seconds, without a restart.
 
 To rotate keys without downtime: switch clients to key 2, rotate key 1, switch
 clients to key 1, rotate key 2.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.PersistentFlags().StringVar(&file, "file", os.Getenv(accountsFileVariable),
 		"Accounts file; "+accountsFileVariable+" has the same meaning")

@@ -29,8 +29,6 @@ func newBlobCommand() *cobra.Command {
 		Use:   "blob",
 		Short: "List, read and write blobs, and create containers",
 		Long:  `List, read and write blobs, and create containers, on Lazuli, Azurite or Azure. A blob is named container/blob, a virtual folder container/folder/.`,
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newBlobListCommand(), newBlobCreateCommand(), newBlobPutCommand(), newBlobGetCommand(),
 		newBlobCopyCommand(), newBlobStatCommand(), newBlobRemoveCommand(), newBlobMoveCommand(),

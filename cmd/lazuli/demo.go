@@ -34,8 +34,6 @@ func newDemoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Test a pattern or built-in role by killing its workers at every step",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	for _, d := range demonstrations {
 		cmd.AddCommand(newDemonstrationCommand(d))
@@ -405,7 +403,7 @@ func newDemoWorkerCommand(use string, flags map[string]*string,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
 		if err := workerproc.FaultsFromEnvironment(log); err != nil {
-			return console.Usage(err)
+			return err
 		}
 		storage, err := workers.OpenStorage(os.Getenv(connstr.Variable))
 		if err != nil {

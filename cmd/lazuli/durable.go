@@ -14,6 +14,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
+	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
 
@@ -26,8 +27,6 @@ func newDurableCommand(m *Main) *cobra.Command {
 
 The verbs read and write the storage account directly, so no workflow server has to run. An event or a request for an instance takes
 effect when a process that runs the hub receives it.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newDurableServeCommand(m), newDurableHubsCommand(), newDurableListCommand(), newDurableShowCommand(),
 		newDurableStartCommand(),
@@ -278,16 +277,8 @@ func newDurablePurgeCommand() *cobra.Command {
 func newDurableHubsCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "hubs", Short: "List the task hubs of the account", Args: cobra.NoArgs,
 		Long: "List the task hubs of the account. Their names are those for --hub.", Example: "  lazuli durable hubs"}
-	connection, begin := target.AccountFlag(cmd), console.ListOutput(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		account, err := connection()
-		if err != nil {
-			return err
-		}
-		storage, err := target.OpenStorage(account)
-		if err != nil {
-			return err
-		}
+	open, begin := target.StorageFlag(cmd), console.ListOutput(cmd)
+	cmd.RunE = open.Run(func(cmd *cobra.Command, _ []string, storage *workers.Storage) error {
 		hubs, err := target.HubsOf(cmd.Context(), storage)
 		out := begin("HUB").Or("the account has no task hubs; a program that runs workflows makes one")
 		for _, hub := range hubs {
@@ -298,6 +289,6 @@ func newDurableHubsCommand() *cobra.Command {
 			}
 		}
 		return out.End(err)
-	}
+	})
 	return cmd
 }

@@ -27,25 +27,18 @@ lazuli serve --durable does so inside the server.`,
 			"127.0.0.1:4002 --durable-hub orders",
 		Args: cobra.NoArgs,
 	}
-	connection := target.AccountFlag(cmd)
+	open := target.StorageFlag(cmd)
 	logFormat := cmd.Flags().String("log-format", "text", "text or json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := config.Load(config.Sources{Flags: cmd.Flags(), Environ: append(m.Environ, "LAZULI_DURABLE=true")})
 		if err != nil {
 			return console.Usage(err)
 		}
-		account, err := connection()
+		log, err := workerproc.NewLog(cmd.ErrOrStderr(), *logFormat, slog.LevelInfo)
 		if err != nil {
 			return err
 		}
-		log, err := workerproc.NewLog(cmd.ErrOrStderr(), *logFormat, slog.LevelInfo)
-		if err != nil {
-			return console.Usage(err)
-		}
-		if err := workerproc.FaultsFromEnvironment(log); err != nil {
-			return console.Usage(err)
-		}
-		storage, err := target.OpenStorage(account)
+		storage, err := open(cmd.Context())
 		if err != nil {
 			return err
 		}

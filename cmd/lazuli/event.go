@@ -28,7 +28,6 @@ func newEventCommand(m *Main) *cobra.Command {
 events are delivered. The flags of create have the names of "az eventgrid event-subscription create"; docs/events.md
 describes the events. Subscriptions are stored with the data. --admin-host and --admin-port say where the server's
 admin listener is.`,
-		Args: cobra.NoArgs,
 	}
 	ask := target.AdminFlags(m.Environ, cmd, "/admin/events")
 	cmd.AddCommand(newEventCreate(ask), newEventList(ask), newEventRemove(ask), newEventFlush(ask))

@@ -26,7 +26,6 @@ func newFaultCommand(m *Main) *cobra.Command {
 		Long: `Create, list and remove the fault rules of a running server that was started with --faults. A rule chooses
 requests and says how they fail; docs/faults.md describes the actions and what the Azure SDKs make of them.
 --admin-host and --admin-port say where the server's admin listener is. Rules end with the server.`,
-		Args: cobra.NoArgs,
 	}
 	ask := target.AdminFlags(m.Environ, cmd, "/admin/faults")
 	cmd.AddCommand(newFaultCreate(ask), newFaultList(ask), newFaultRemove(ask))

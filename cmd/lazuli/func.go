@@ -40,8 +40,6 @@ func newFuncCommand(m *Main) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "func",
 		Short: "Write and run function apps of Azure Functions: Python, JavaScript, TypeScript, custom handlers",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		// Tools ask for the version of Core Tools, and look at its major part.
 		Version: customhandler.HostVersion,
 	}
@@ -53,16 +51,14 @@ func newFuncCommand(m *Main) *cobra.Command {
 
 // newFuncHostCommand makes `lazuli func host start`, an older name of `func start` that editors use.
 func newFuncHostCommand(m *Main) *cobra.Command {
-	cmd := &cobra.Command{Use: "host", Short: "The same as func start: func host start", Args: cobra.NoArgs, Hidden: true,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	cmd := &cobra.Command{Use: "host", Short: "The same as func start: func host start", Hidden: true}
 	cmd.AddCommand(newFuncStartCommand(m))
 	return cmd
 }
 
 // newFuncExtensionsCommand makes `lazuli func extensions install`, which scripts of package.json call.
 func newFuncExtensionsCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "extensions", Short: "Nothing to install: bindings are built in", Hidden: true,
-		Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	cmd := &cobra.Command{Use: "extensions", Short: "Nothing to install: bindings are built in", Hidden: true}
 	cmd.AddCommand(&cobra.Command{Use: "install", Short: cmd.Short, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), "bindings are built in: nothing is to be installed")
@@ -179,10 +175,7 @@ its messages are delivered again when their leases end.`,
 func runFunc(cmd *cobra.Command, environ []string, connectionString string, f funcFlags) (failed error) {
 	log, err := workerproc.NewLog(cmd.ErrOrStderr(), f.logFormat, slog.LevelDebug-4) // host.json has the levels
 	if err != nil {
-		return console.Usage(err)
-	}
-	if err := workerproc.FaultsFromEnvironment(log); err != nil {
-		return console.Usage(err)
+		return err
 	}
 	if connectionString != "" {
 		if _, err := connstr.Parse(connectionString); err != nil {

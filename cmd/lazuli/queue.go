@@ -28,8 +28,6 @@ Only visible messages can be moved. Hidden messages, which a worker is handling 
 
 In a poison queue, --reason, --function and --older-than select messages by what Lazuli's workers have recorded about them in the
 table lazulipoison.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newQueueListCommand(), newQueueCreateCommand(), newQueuePeekCommand(), newQueuePutCommand(),
 		newQueueRemoveCommand(), newQueueRequeueCommand(), newQueuePurgeCommand(), newQueueLogCommand(m))

@@ -50,8 +50,6 @@ users of the machine can see command lines.`,
 		Example: `  lazuli sas container photos --permissions rl --expiry 8h
   lazuli sas table Employees --permissions r --startpk A --endpk M
   lazuli sas account --services bq --resource-types sco --permissions rwdlacup`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	p := cmd.PersistentFlags()
 	p.StringVar(&f.account, "account", "", "Storage account (default: that of the connection string)")

@@ -41,8 +41,6 @@ func newSearchCommand(m *Main) *cobra.Command {
 The verbs ask the process that runs the role, "lazuli serve --roles search-index" or "lazuli worker --role search-index"
 with --admin ADDRESS; --admin-host and --admin-port are its address. With --folder they open the index of a process that
 has stopped.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	config.AddFlags(cmd.PersistentFlags(), "admin-host", "admin-port")
 	folder := cmd.PersistentFlags().String("folder", "", "folder of the index, if no process has it open")

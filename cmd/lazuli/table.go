@@ -23,8 +23,6 @@ func newTableCommand() *cobra.Command {
 		Use:   "table",
 		Short: "List, create and delete tables, read and write entities, and explain the cost of queries",
 		Long:  `List, create and delete tables, read and write entities, on Lazuli, Azurite or Azure, and explain what a query costs, on Lazuli.`,
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newTableListCommand(), newTableCreateCommand(), newTablePutCommand(), newTableGetCommand(),
 		newTableQueryCommand(), newTableExplainCommand(),

@@ -101,10 +101,7 @@ func runWorker(ctx context.Context, stderr io.Writer, connectionString string, f
 	}
 	log, err := workerproc.NewLog(stderr, f.logFormat, slog.LevelInfo)
 	if err != nil {
-		return console.Usage(err)
-	}
-	if err := workerproc.FaultsFromEnvironment(log); err != nil {
-		return console.Usage(err)
+		return err
 	}
 	storage, err := workers.OpenStorage(connectionString)
 	if err != nil {

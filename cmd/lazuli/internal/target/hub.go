@@ -15,14 +15,10 @@ import (
 
 // HubFlag adds --connection-string and --hub to a verb, and returns how to open the hub.
 func HubFlag(cmd *cobra.Command) Opener[durable.Client] {
-	connection := AccountFlag(cmd)
+	open := StorageFlag(cmd)
 	hub := cmd.Flags().String("hub", durable.DefaultHub, "task hub")
 	return func(ctx context.Context) (*durable.Client, error) {
-		account, err := connection()
-		if err != nil {
-			return nil, err
-		}
-		storage, err := OpenStorage(account)
+		storage, err := open(ctx)
 		if err != nil {
 			return nil, err
 		}

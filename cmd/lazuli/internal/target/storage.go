@@ -53,16 +53,24 @@ func (open Opener[C]) Run(do func(*cobra.Command, []string, *C) error) func(*cob
 	}
 }
 
-// ServiceFlag adds --connection-string to cmd and returns how to open the account. The client of a service is nil if
-// the connection string has no endpoint of the service, which is then an error.
-func ServiceFlag[C any](cmd *cobra.Command, service string, client func(*workers.Storage) *C) Opener[C] {
+// StorageFlag adds --connection-string to cmd and returns how to open the account.
+func StorageFlag(cmd *cobra.Command) Opener[workers.Storage] {
 	connection := AccountFlag(cmd)
-	return func(context.Context) (*C, error) {
+	return func(context.Context) (*workers.Storage, error) {
 		account, err := connection()
 		if err != nil {
 			return nil, err
 		}
-		storage, err := OpenStorage(account)
+		return OpenStorage(account)
+	}
+}
+
+// ServiceFlag adds --connection-string to cmd and returns how to open the account. The client of a service is nil if
+// the connection string has no endpoint of the service, which is then an error.
+func ServiceFlag[C any](cmd *cobra.Command, service string, client func(*workers.Storage) *C) Opener[C] {
+	open := StorageFlag(cmd)
+	return func(ctx context.Context) (*C, error) {
+		storage, err := open(ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -2,7 +2,6 @@ package workerproc
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/workers/customhandler"
 )
 
@@ -85,16 +85,19 @@ func (h *consoleHandler) Handle(_ context.Context, r slog.Record) error {
 	return err
 }
 
-// NewLog returns the log of a process with workers in a format.
+// NewLog returns the log of a process with workers in a format, and activates the fault plan of the environment.
 func NewLog(w io.Writer, format string, least slog.Level) (*slog.Logger, error) {
-	o := &slog.HandlerOptions{Level: least}
-	switch format {
+	var h slog.Handler
+	switch o := (&slog.HandlerOptions{Level: least}); format {
 	case "text":
-		return slog.New(slog.NewTextHandler(w, o)), nil
+		h = slog.NewTextHandler(w, o)
 	case "json":
-		return slog.New(slog.NewJSONHandler(w, o)), nil
+		h = slog.NewJSONHandler(w, o)
 	case "console":
-		return slog.New(newConsoleHandler(w, least)), nil
+		h = newConsoleHandler(w, least)
+	default:
+		return nil, console.Usagef("--log-format is %q, not text, json or console", format)
 	}
-	return nil, fmt.Errorf("--log-format is %q, not text, json or console", format)
+	log := slog.New(h)
+	return log, FaultsFromEnvironment(log)
 }

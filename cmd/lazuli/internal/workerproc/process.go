@@ -74,7 +74,7 @@ func FaultsFromEnvironment(log *slog.Logger) error {
 	}
 	plan, err := fault.ParsePlan(text)
 	if err != nil {
-		return err
+		return console.Usage(err)
 	}
 	fault.Activate(plan)
 	log.Warn("fault injection is active", "plan", text)
