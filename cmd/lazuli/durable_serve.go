@@ -48,7 +48,7 @@ lazuli serve --durable does so inside the server.`,
 				return console.Usage(err)
 			}
 		}
-		d, err := serve.ServeDurable(storage, &c.Config, &sec, nil, nil, log, false)
+		d, err := serve.OpenDurable(storage, &c.Config, &sec, nil, nil, log, false)
 		if err != nil {
 			return err
 		}

@@ -50,16 +50,16 @@ func startDurable(s *server.Stack, c *config.Config, sec *Security, metrics prom
 	if err != nil {
 		return nil, err
 	}
-	d, err := ServeDurable(storage, c, sec, metrics, clock, log, true)
+	d, err := OpenDurable(storage, c, sec, metrics, clock, log, true)
 	if d != nil {
 		d.account = account
 	}
 	return d, err
 }
 
-// ServeDurable opens the endpoint. A nil clock is the system's. checked says that the storage is the configuration's,
+// OpenDurable opens the endpoint. A nil clock is the system's. checked says that the storage is the configuration's,
 // so that its rule for addresses beyond loopback has decided about the endpoint.
-func ServeDurable(storage *workers.Storage, c *config.Config, sec *Security, metrics prometheus.Registerer,
+func OpenDurable(storage *workers.Storage, c *config.Config, sec *Security, metrics prometheus.Registerer,
 	clock workers.Clock, log *slog.Logger, checked bool) (*Durable, error) {
 	d := &Durable{metrics: metrics, log: log, hub: c.Durable.Hub, options: sidecar.Options{
 		Durable: durable.Options{Storage: storage, Hub: c.Durable.Hub, Clock: clock}, Token: c.Durable.Token, TLS: sec.TLS,
