@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -58,22 +57,11 @@ func newEventCreate(ask target.AdminCaller) *cobra.Command {
 			}
 			s.AdvancedFilters = append(s.AdvancedFilters, f)
 		}
-		if err := s.Check(); err != nil {
-			return console.Usage(err)
-		}
-		text, err := json.Marshal(s)
-		if err != nil {
-			return console.Usage(err)
-		}
-		answer, err := ask(cmd, http.MethodPost, "", bytes.NewReader(text))
+		answer, added, err := target.Create[events.Status](cmd, ask, &s, "an event subscription")
 		if err != nil {
 			return err
 		}
-		var added events.Status
-		if err := json.Unmarshal(answer, &added); err != nil {
-			return fmt.Errorf("the response is not an event subscription: %w", err)
-		}
-		return output(json.RawMessage(answer), func(w io.Writer) error {
+		return output(answer, func(w io.Writer) error {
 			_, err := fmt.Fprintln(w, added.Name, added.State)
 			return err
 		})

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -75,22 +74,11 @@ func newFaultCreate(ask target.AdminCaller) *cobra.Command {
 			secondary.Lag = faultrule.Duration(lag)
 			r.Secondary = &secondary
 		}
-		if err := r.Check(); err != nil {
-			return console.Usage(err)
-		}
-		text, err := json.Marshal(r)
-		if err != nil {
-			return console.Usage(err)
-		}
-		answer, err := ask(cmd, http.MethodPost, "", bytes.NewReader(text))
+		answer, added, err := target.Create[faultrule.Rule](cmd, ask, &r, "a fault rule")
 		if err != nil {
 			return err
 		}
-		var added faultrule.Rule
-		if err := json.Unmarshal(answer, &added); err != nil {
-			return fmt.Errorf("the response is not a fault rule: %w", err)
-		}
-		return output(json.RawMessage(answer), func(w io.Writer) error {
+		return output(answer, func(w io.Writer) error {
 			_, err := fmt.Fprintln(w, added.Name)
 			return err
 		})

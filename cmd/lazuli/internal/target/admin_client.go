@@ -1,6 +1,7 @@
 package target
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -57,6 +58,25 @@ func AskAdmin[T any](cmd *cobra.Command, ask AdminCaller, path, what string) (re
 		return report, fmt.Errorf("the response is not %s: %w", what, err)
 	}
 	return report, nil
+}
+
+// Create sends what is to be made as JSON, and returns the response. what describes that in errors.
+func Create[T any](cmd *cobra.Command, ask AdminCaller, wanted interface{ Check() error }, what string) (
+	answer json.RawMessage, made T, err error) {
+	if err := wanted.Check(); err != nil {
+		return nil, made, console.Usage(err)
+	}
+	text, err := json.Marshal(wanted)
+	if err != nil {
+		return nil, made, console.Usage(err)
+	}
+	if answer, err = ask(cmd, http.MethodPost, "", bytes.NewReader(text)); err != nil {
+		return nil, made, err
+	}
+	if err := json.Unmarshal(answer, &made); err != nil {
+		return nil, made, fmt.Errorf("the response is not %s: %w", what, err)
+	}
+	return answer, made, nil
 }
 
 // ErrNotServed: an admin listener does not serve the path.
