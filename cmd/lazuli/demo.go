@@ -256,10 +256,8 @@ const (
 
 func newDemonstrationCommand(d demonstration) *cobra.Command {
 	var (
-		c      demo.Config
-		faults []string
-		quiet  bool
-		nodes  bool
+		c     demo.Config
+		nodes bool
 	)
 	cmd := &cobra.Command{
 		Use:   d.name,
@@ -283,18 +281,11 @@ Steps: ` + strings.Join(d.points, ", "),
 		Args: cobra.NoArgs,
 	}
 	connection := target.OverrideFlag(cmd, "a Lazuli that the verb starts")
-	fl := cmd.Flags()
-	fl.StringSliceVar(&faults, "fault", []string{"all"}, "steps at which to kill: all, none, or names")
-	console.OfferValues(cmd, "fault", append([]string{"all", "none"}, d.points...)...)
-	fl.BoolVar(&c.Pairs, "pairs", false, "also kill at every pair of steps: the restarted worker is killed too")
-	fl.IntVar(&c.SamplePairs, "sample-pairs", 0, "number of pairs, chosen by the seed; 0: all")
+	fl, complete := cmd.Flags(), runFlags(cmd, d.points, &c)
 	fl.IntVar(&c.Records, "records", 0, "number of records or items (default: as many as the rounds need, at most 2792)")
-	fl.Uint64Var(&c.Seed, "seed", 0, "seed of the random choices, to repeat a run (default: random)")
 	fl.DurationVar(&c.Lease, "lease", time.Second,
 		"lease of messages: how long those of a killed worker stay hidden; whole seconds")
 	fl.DurationVar(&c.Patience, "patience", time.Minute, "time limit of a round, after which its messages count as stuck")
-	fl.BoolVar(&c.Keep, "keep", false, "keep the created resources")
-	fl.BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
 	print := demonstrationOutput(cmd)
 	if d.clustered {
 		fl.BoolVar(&nodes, "kill-nodes", false,
@@ -307,35 +298,17 @@ Steps: ` + strings.Join(d.points, ", "),
 		if nodes && !cmd.Flags().Changed("patience") {
 			c.Patience = 3 * time.Minute
 		}
-		switch {
-		case len(faults) == 0:
-			return console.Usagef("--fault names no step; to kill at none, say none")
-		case slices.Equal(faults, []string{"none"}):
-			c.Points = []string{}
-		case !slices.Equal(faults, []string{"all"}):
-			c.Points = faults
-			for _, f := range faults {
-				if !slices.Contains(d.points, f) {
-					return console.Usagef("--fault: unknown step %q; the steps are %s", f, strings.Join(d.points, ", "))
-				}
-			}
-		}
 		if c.SamplePairs < 0 || c.Records < 0 || c.SamplePairs > 0 && !c.Pairs {
 			return console.Usagef("--records and --sample-pairs must not be negative, and --sample-pairs needs --pairs")
 		}
 		if c.Lease < time.Second || c.Lease%time.Second != 0 {
 			return console.Usagef("--lease %v is not a whole number of seconds", c.Lease)
 		}
-		if !cmd.Flags().Changed("seed") {
-			c.Seed = rand.Uint64()
+		end, err := complete()
+		if err != nil {
+			return err
 		}
-		if !quiet {
-			c.Progress = cmd.ErrOrStderr()
-			if m := console.NewMeter(cmd, "", nil); m != nil {
-				defer m.End()
-				c.Progress, c.Show = console.Above{Writer: c.Progress, End: m.End}, m.Say
-			}
-		}
+		defer end()
 		c.ConnectionString = connection()
 		report, err := d.demonstrate(cmd.Context(), c, nodes)
 		if report != nil {
@@ -344,6 +317,45 @@ Steps: ` + strings.Join(d.points, ", "),
 		return err
 	}
 	return cmd
+}
+
+// runFlags adds the flags that all demonstrations have, and returns what completes c by them. end removes the progress.
+func runFlags(cmd *cobra.Command, points []string, c *demo.Config) (complete func() (end func(), err error)) {
+	fl := cmd.Flags()
+	faults := fl.StringSlice("fault", []string{"all"}, "steps at which to kill: all, none, or names")
+	console.OfferValues(cmd, "fault", append([]string{"all", "none"}, points...)...)
+	fl.BoolVar(&c.Pairs, "pairs", false, "also kill at every pair of steps: the restarted worker is killed too")
+	fl.IntVar(&c.SamplePairs, "sample-pairs", 0, "number of pairs, chosen by the seed; 0: all")
+	fl.Uint64Var(&c.Seed, "seed", 0, "seed of the random choices, to repeat a run (default: random)")
+	fl.BoolVar(&c.Keep, "keep", false, "keep the created resources")
+	quiet := fl.BoolP("quiet", "q", false, "no progress on standard error")
+	return func() (end func(), err error) {
+		switch {
+		case len(*faults) == 0:
+			return nil, console.Usagef("--fault names no step; to kill at none, say none")
+		case slices.Equal(*faults, []string{"none"}):
+			c.Points = []string{}
+		case !slices.Equal(*faults, []string{"all"}):
+			c.Points = *faults
+		}
+		for _, f := range c.Points {
+			if !slices.Contains(points, f) {
+				return nil, console.Usagef("--fault: unknown step %q; the steps are %s", f, strings.Join(points, ", "))
+			}
+		}
+		if !fl.Changed("seed") {
+			c.Seed = rand.Uint64()
+		}
+		if *quiet {
+			return func() {}, nil
+		}
+		c.Progress = cmd.ErrOrStderr()
+		m := console.NewMeter(cmd, "", nil)
+		if m != nil {
+			c.Progress, c.Show = console.Above{Writer: c.Progress, End: m.End}, m.Say
+		}
+		return m.End, nil
+	}
 }
 
 // demonstrate runs the demonstration on an account, or on servers that it starts. The report is complete as far as the

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"time"
 
@@ -23,11 +21,8 @@ import (
 
 // newSagaCommand makes `lazuli demo saga`.
 func newSagaCommand() *cobra.Command {
-	var (
-		c      demo.SagaConfig
-		faults []string
-		quiet  bool
-	)
+	var c demo.SagaConfig
+	var common demo.Config
 	points := demo.SagaPoints()
 	cmd := &cobra.Command{
 		Use:   "saga",
@@ -48,44 +43,23 @@ Steps: ` + strings.Join(points, ", "),
 		Args: cobra.NoArgs,
 	}
 	connection := target.OverrideFlag(cmd, "a Lazuli that the verb starts")
-	fl := cmd.Flags()
-	fl.StringSliceVar(&faults, "fault", []string{"all"}, "steps at which to kill: all, none, or names")
-	console.OfferValues(cmd, "fault", append([]string{"all", "none"}, points...)...)
-	fl.BoolVar(&c.Pairs, "pairs", false, "also kill at every pair of steps: the restarted worker is killed too")
-	fl.IntVar(&c.SamplePairs, "sample-pairs", 0, "number of pairs, chosen by the seed; 0: all")
+	fl, complete := cmd.Flags(), runFlags(cmd, points, &common)
 	fl.IntVar(&c.Orders, "orders", 12, "orders in each round")
 	fl.IntVar(&c.Random, "random", 0,
 		"number of orders in the round that kills workers at random moments; 0: skip the round")
-	fl.Uint64Var(&c.Seed, "seed", 0, "seed of the random choices, to repeat a run (default: random)")
 	fl.DurationVar(&c.Patience, "patience", 2*time.Minute, "time limit of a round")
-	fl.BoolVar(&c.Keep, "keep", false, "keep the created resources")
-	fl.BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
 	print := demonstrationOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
-		switch {
-		case slices.Equal(faults, []string{"none"}):
-			c.Points = []string{}
-		case !slices.Equal(faults, []string{"all"}):
-			c.Points = faults
-		}
-		for _, f := range c.Points {
-			if !slices.Contains(points, f) {
-				return console.Usagef("--fault: unknown step %q; the steps are %s", f, strings.Join(points, ", "))
-			}
-		}
-		if c.Orders < 6 || c.Random < 0 || c.SamplePairs < 0 {
+		if c.Orders < 6 || c.Random < 0 || common.SamplePairs < 0 {
 			return console.Usagef("--orders must be at least 6; --random and --sample-pairs must not be negative")
 		}
-		if !cmd.Flags().Changed("seed") {
-			c.Seed = rand.Uint64()
+		end, err := complete()
+		if err != nil {
+			return err
 		}
-		if !quiet {
-			c.Progress = cmd.ErrOrStderr()
-			if m := console.NewMeter(cmd, "", nil); m != nil {
-				defer m.End()
-				c.Progress, c.Show = console.Above{Writer: c.Progress, End: m.End}, m.Say
-			}
-		}
+		defer end()
+		c.Points, c.Pairs, c.SamplePairs, c.Seed = common.Points, common.Pairs, common.SamplePairs, common.Seed
+		c.Keep, c.Progress, c.Show = common.Keep, common.Progress, common.Show
 		self, err := os.Executable()
 		if err != nil {
 			return err

@@ -32,21 +32,12 @@ effect when a process that runs the hub receives it.`,
 		newDurableStartCommand(),
 		newDurableRaiseCommand(),
 		newDurableSendCommand("terminate", "End an instance and its sub-orchestrations; activities that run are not stopped",
-			func(ctx context.Context, c *durable.Client, id, reason string) error {
+			func(c *durable.Client, ctx context.Context, id, reason string) error {
 				return c.Terminate(ctx, id, reason, true)
 			}),
-		newDurableSendCommand("suspend", "Suspend an instance",
-			func(ctx context.Context, c *durable.Client, id, reason string) error {
-				return c.Suspend(ctx, id, reason)
-			}),
-		newDurableSendCommand("resume", "Resume a suspended instance",
-			func(ctx context.Context, c *durable.Client, id, reason string) error {
-				return c.Resume(ctx, id, reason)
-			}),
-		newDurableSendCommand("rewind", "Retry the failed steps of a failed instance",
-			func(ctx context.Context, c *durable.Client, id, reason string) error {
-				return c.Rewind(ctx, id, reason)
-			}),
+		newDurableSendCommand("suspend", "Suspend an instance", (*durable.Client).Suspend),
+		newDurableSendCommand("resume", "Resume a suspended instance", (*durable.Client).Resume),
+		newDurableSendCommand("rewind", "Retry the failed steps of a failed instance", (*durable.Client).Rewind),
 		newDurablePurgeCommand())
 	return cmd
 }
@@ -209,14 +200,14 @@ func newDurableRaiseCommand() *cobra.Command {
 }
 
 func newDurableSendCommand(name, short string,
-	send func(ctx context.Context, c *durable.Client, id, reason string) error) *cobra.Command {
+	send func(c *durable.Client, ctx context.Context, id, reason string) error) *cobra.Command {
 	cmd := &cobra.Command{Use: name + " INSTANCE ...", Short: short, Args: cobra.MinimumNArgs(1)}
 	open := target.HubFlag(cmd)
 	reason := cmd.Flags().String("reason", "", "reason to record in the history")
 	cmd.RunE = open.Run(func(cmd *cobra.Command, args []string, c *durable.Client) error {
 		var errs []error
 		for _, id := range args {
-			if err := send(cmd.Context(), c, id, *reason); err != nil {
+			if err := send(c, cmd.Context(), id, *reason); err != nil {
 				errs = append(errs, fmt.Errorf("instance %q: %w", id, err))
 			}
 		}

@@ -54,9 +54,9 @@ func (s *serving) adminOptions() admin.Options {
 		o.Seed = s.seedAgain
 	}
 	if len(c.Roles.Enabled) > 0 {
-		o.Workers = workersOf(b)
+		o.Workers = ofRoles(b, (*serverRoles).workersHandler)
 		if slices.Contains(c.Roles.Enabled, "search-index") {
-			o.Search = searchOf(b)
+			o.Search = ofRoles(b, (*serverRoles).searchHandler)
 		}
 	}
 	if c.TestClock {

@@ -124,22 +124,17 @@ func (r *serverRoles) restart(ctx context.Context, do func() error) error {
 	return errors.Join(err, r.set.Create(limit), app.Start(context.Background()))
 }
 
-// workersOf shows the state of the roles of a backend that may not be there yet, as `lazuli workers` asks for it.
-func workersOf(services *lateBackend) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		if with, ok := services.get().(*workerBackend); ok && with.roles != nil {
-			workers.NewHandler(with.roles.app.Load()).ServeHTTP(w, q)
-			return
-		}
-		http.Error(w, errStarting.Error(), http.StatusServiceUnavailable)
-	})
-}
+// workersHandler shows the state of the roles, as `lazuli workers` asks for it.
+func (r *serverRoles) workersHandler() http.Handler { return workers.NewHandler(r.app.Load()) }
 
-// searchOf serves the index of the search-index role of a backend that may not be there yet.
-func searchOf(services *lateBackend) http.Handler {
+// searchHandler serves the index of the search-index role.
+func (r *serverRoles) searchHandler() http.Handler { return r.set.SearchHandler() }
+
+// ofRoles serves what the roles of a backend have, which may not be there yet.
+func ofRoles(services *lateBackend, handler func(*serverRoles) http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if with, ok := services.get().(*workerBackend); ok && with.roles != nil {
-			with.roles.set.SearchHandler().ServeHTTP(w, q)
+			handler(with.roles).ServeHTTP(w, q)
 			return
 		}
 		http.Error(w, errStarting.Error(), http.StatusServiceUnavailable)
