@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,12 +13,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
-	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
-	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/workerproc"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
@@ -140,16 +136,11 @@ func (f *Folder) intoStage(ctx context.Context, stage string, o FolderOptions) (
 
 // InProcess returns clients of an account of a server in this process.
 func InProcess(s *server.Stack, account string) (a Account, err error) {
-	o := azcore.ClientOptions{Transport: &http.Client{Transport: s.InProcess()},
-		Retry: policy.RetryOptions{MaxRetries: -1}}
-	var errs [3]error
-	a.Blobs, errs[0] = azblob.NewClientWithNoCredential(s.InProcessURL(wire.Blob, account),
-		&azblob.ClientOptions{ClientOptions: o})
-	a.Queues, errs[1] = azqueue.NewServiceClientWithNoCredential(s.InProcessURL(wire.Queue, account),
-		&azqueue.ClientOptions{ClientOptions: o})
-	a.Tables, errs[2] = aztables.NewServiceClientWithNoCredential(s.InProcessURL(wire.Table, account),
-		&aztables.ClientOptions{ClientOptions: o})
-	return a, errors.Join(errs[:]...)
+	c, err := workerproc.StorageOver(s.InProcess(), account, policy.RetryOptions{MaxRetries: -1}, s.InProcessURL)
+	if err != nil {
+		return a, err
+	}
+	return Account{Tables: c.Tables, Queues: c.Queues, Blobs: c.Blobs}, nil
 }
 
 // publish moves the stage's entries to the data folder, the one that makes it a data folder last.

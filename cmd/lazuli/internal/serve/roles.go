@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -12,11 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
-	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
-	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/lazuli-storage/lazuli/cmd/internal/searchproc"
@@ -24,7 +19,6 @@ import (
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/workerproc"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/internal/sdk/emptykey"
 	"github.com/lazuli-storage/lazuli/server"
 	"github.com/lazuli-storage/lazuli/server/config"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -147,27 +141,11 @@ func inProcessStorage(s *server.Stack, account string) (*workers.Storage, error)
 	if s.Replicated() { // requests are answered 503 while a leader is elected
 		retry = policy.RetryOptions{MaxRetries: 10, RetryDelay: 100 * time.Millisecond, MaxRetryDelay: 3 * time.Second}
 	}
-	return storageOver(s.InProcess(), account, retry, s.InProcessURL)
+	return workerproc.StorageOver(s.InProcess(), account, retry, s.InProcessURL)
 }
 
 // inProcessRetries are the retries of clients inside the process.
 var inProcessRetries = policy.RetryOptions{MaxRetries: 2, RetryDelay: 100 * time.Millisecond}
-
-// storageOver returns clients of an account whose requests t carries to the services.
-func storageOver(t http.RoundTripper, account string, retry policy.RetryOptions,
-	url func(wire.Service, string) string) (*workers.Storage, error) {
-	o := azcore.ClientOptions{Transport: &http.Client{Transport: t}, Retry: retry}
-	queues, err1 := azqueue.NewServiceClientWithNoCredential(url(wire.Queue, account),
-		&azqueue.ClientOptions{ClientOptions: o})
-	blobs, err2 := azblob.NewClientWithNoCredential(url(wire.Blob, account), &azblob.ClientOptions{ClientOptions: o})
-	o.PerCallPolicies = []policy.Policy{emptykey.Policy()}
-	tables, err3 := aztables.NewServiceClientWithNoCredential(url(wire.Table, account),
-		&aztables.ClientOptions{ClientOptions: o})
-	if err := errors.Join(err1, err2, err3); err != nil {
-		return nil, fmt.Errorf("clients of the account %s: %w", account, err)
-	}
-	return &workers.Storage{Queues: queues, Blobs: blobs, Tables: tables, Local: true}, nil
-}
 
 // workerBackend is a stack with what works on it, which stops first.
 type workerBackend struct {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 
+	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/workerproc"
 	"github.com/lazuli-storage/lazuli/internal/buildinfo"
 	"github.com/lazuli-storage/lazuli/server/admin"
 	"github.com/lazuli-storage/lazuli/server/dashboard"
@@ -36,7 +37,7 @@ func (s *serving) newDashboard(o admin.Options) http.Handler {
 // workflowsOf returns the management API of a task hub for requests of the dashboard, or nil if the account has no such
 // hub.
 func workflowsOf(ctx context.Context, b Backend, account, hub string, log *slog.Logger) (http.Handler, error) {
-	storage, err := storageOver(b.Transport(), account, inProcessRetries, b.URL)
+	storage, err := workerproc.StorageOver(b.Transport(), account, inProcessRetries, b.URL)
 	if err != nil {
 		return nil, err
 	}

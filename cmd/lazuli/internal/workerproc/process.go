@@ -2,6 +2,7 @@ package workerproc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -9,13 +10,20 @@ import (
 	"os"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/buildinfo"
 	"github.com/lazuli-storage/lazuli/internal/exposure"
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/sdk/emptykey"
 	"github.com/lazuli-storage/lazuli/server/admin"
 	"github.com/lazuli-storage/lazuli/server/observe/traces"
 	"github.com/lazuli-storage/lazuli/workers"
@@ -79,4 +87,20 @@ func FaultsFromEnvironment(log *slog.Logger) error {
 	fault.Activate(plan)
 	log.Warn("fault injection is active", "plan", text)
 	return nil
+}
+
+// StorageOver returns clients of an account whose requests t carries to the services.
+func StorageOver(t http.RoundTripper, account string, retry policy.RetryOptions,
+	url func(wire.Service, string) string) (*workers.Storage, error) {
+	o := azcore.ClientOptions{Transport: &http.Client{Transport: t}, Retry: retry}
+	queues, err1 := azqueue.NewServiceClientWithNoCredential(url(wire.Queue, account),
+		&azqueue.ClientOptions{ClientOptions: o})
+	blobs, err2 := azblob.NewClientWithNoCredential(url(wire.Blob, account), &azblob.ClientOptions{ClientOptions: o})
+	o.PerCallPolicies = []policy.Policy{emptykey.Policy()}
+	tables, err3 := aztables.NewServiceClientWithNoCredential(url(wire.Table, account),
+		&aztables.ClientOptions{ClientOptions: o})
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return nil, fmt.Errorf("clients of the account %s: %w", account, err)
+	}
+	return &workers.Storage{Queues: queues, Blobs: blobs, Tables: tables, Local: true}, nil
 }
