@@ -81,10 +81,8 @@ func (d *dashboard) containers(w http.ResponseWriter, r *http.Request, client *s
 func (d *dashboard) changeContainers(w http.ResponseWriter, r *http.Request, client *service.Client) error {
 	if r.PostFormValue("action") == "restore" {
 		name := strings.TrimSpace(r.PostFormValue("name"))
-		if _, err := client.RestoreContainer(r.Context(), name, r.PostFormValue("version"), nil); err != nil {
-			return err
-		}
-		return back(w, r, link("accounts", r.PathValue("account"), "containers"), "restored")
+		_, err := client.RestoreContainer(r.Context(), name, r.PostFormValue("version"), nil)
+		return back(w, r, err, link("accounts", r.PathValue("account"), "containers"), "restored")
 	}
 	return changeList(w, r, "containers", func(ctx context.Context, name string) error {
 		_, err := client.CreateContainer(ctx, name, nil)
@@ -216,10 +214,8 @@ func (d *dashboard) changeContainer(w http.ResponseWriter, r *http.Request, serv
 	here := link("accounts", account, "containers", name)
 	switch r.PostFormValue("action") {
 	case "delete":
-		if _, err := client.Delete(r.Context(), nil); err != nil {
-			return err
-		}
-		return back(w, r, link("accounts", account, "containers"), "deleted")
+		_, err := client.Delete(r.Context(), nil)
+		return back(w, r, err, link("accounts", account, "containers"), "deleted")
 	case "deleteBlobs":
 		if err := removeChosen(r, func(blobName string) error {
 			_, err := client.NewBlobClient(blobName).Delete(r.Context(),
@@ -239,31 +235,24 @@ func (d *dashboard) changeContainer(w http.ResponseWriter, r *http.Request, serv
 		if access := container.PublicAccessType(r.PostFormValue("access")); access != "" {
 			o.Access = &access
 		}
-		if _, err := client.SetAccessPolicy(r.Context(), o); err != nil {
-			return err
-		}
-		return back(w, r, here, "saved")
+		_, err = client.SetAccessPolicy(r.Context(), o)
+		return back(w, r, err, here, "saved")
 	case "metadata":
 		m, err := parseMetadata(r.PostFormValue("metadata"))
 		if err != nil {
 			return err
 		}
-		if _, err := client.SetMetadata(r.Context(), &container.SetMetadataOptions{Metadata: m}); err != nil {
-			return err
-		}
-		return back(w, r, here, "saved")
+		_, err = client.SetMetadata(r.Context(), &container.SetMetadataOptions{Metadata: m})
+		return back(w, r, err, here, "saved")
 	case "break":
-		if err := breakContainerLease(r.Context(), client); err != nil {
-			return err
-		}
-		return back(w, r, here, "broken")
+		return back(w, r, breakContainerLease(r.Context(), client), here, "broken")
 	}
 	return errAction
 }
 
 // uploadForm is the page with the upload form, for browsers without the script.
 func (d *dashboard) uploadForm(w http.ResponseWriter, r *http.Request) error {
-	return back(w, r, link("accounts", r.PathValue("account"), "containers", r.PathValue("container")), "")
+	return back(w, r, nil, link("accounts", r.PathValue("account"), "containers", r.PathValue("container")), "")
 }
 
 // upload stores the file that is the body as the block blob ?name=. The script sends one request for each file that is

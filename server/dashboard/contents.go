@@ -111,15 +111,10 @@ func changeList(w http.ResponseWriter, r *http.Request, list string, create,
 	switch r.PostFormValue("action") {
 	case "create":
 		name := strings.TrimSpace(r.PostFormValue("name"))
-		if err := create(r.Context(), name); err != nil {
-			return err
-		}
-		return back(w, r, link(append(here, name)...), "created")
+		return back(w, r, create(r.Context(), name), link(append(here, name)...), "created")
 	case "delete":
-		if err := removeChosen(r, func(name string) error { return remove(r.Context(), name) }); err != nil {
-			return err
-		}
-		return back(w, r, link(here...), "deleted")
+		return back(w, r, removeChosen(r, func(name string) error { return remove(r.Context(), name) }), link(here...),
+			"deleted")
 	}
 	return errAction
 }

@@ -87,7 +87,7 @@ func (d *dashboard) changeControl(w http.ResponseWriter, r *http.Request) error 
 			return problem{http.StatusBadRequest, "The clock was not set: " + err.Error(),
 				"Messages that are waiting, leases and retention follow the clock; it cannot go back."}
 		}
-		return back(w, r, here, "clock")
+		return back(w, r, nil, here, "clock")
 	}
 	if !d.State {
 		return problem{http.StatusForbidden, "Resets and snapshots are not allowed", "Start lazuli with --admin-state."}
@@ -133,7 +133,7 @@ func (d *dashboard) changeControl(w http.ResponseWriter, r *http.Request) error 
 	case err != nil:
 		return err
 	}
-	return back(w, r, here, outcome)
+	return back(w, r, nil, here, outcome)
 }
 
 // changeFaults adds or removes fault rules.
@@ -144,10 +144,10 @@ func (d *dashboard) changeFaults(w http.ResponseWriter, r *http.Request, rules *
 		if err := rules.Remove(r.PostFormValue("name")); err != nil {
 			return problem{http.StatusNotFound, err.Error(), ""}
 		}
-		return back(w, r, here, "removed")
+		return back(w, r, nil, here, "removed")
 	case "nofaults":
 		rules.Clear()
-		return back(w, r, here, "removed")
+		return back(w, r, nil, here, "removed")
 	}
 	var rule faultrule.Rule
 	var err error
@@ -162,5 +162,5 @@ func (d *dashboard) changeFaults(w http.ResponseWriter, r *http.Request, rules *
 	if err != nil {
 		return problem{http.StatusBadRequest, err.Error(), "docs/faults.md describes the rules."}
 	}
-	return back(w, r, here, "added")
+	return back(w, r, nil, here, "added")
 }

@@ -321,8 +321,11 @@ func (d *dashboard) showStatus(w http.ResponseWriter, r *http.Request, status in
 	return nil
 }
 
-// back redirects to a page of the dashboard after a change.
-func back(w http.ResponseWriter, r *http.Request, path, done string) error {
+// back redirects to a page of the dashboard after a change, unless that ended with an error.
+func back(w http.ResponseWriter, r *http.Request, err error, path, done string) error {
+	if err != nil {
+		return err
+	}
 	if done != "" {
 		path += "?done=" + done
 	}

@@ -62,7 +62,7 @@ func (d *dashboard) changeEvents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return eventProblem(err)
 	}
-	return back(w, r, link("events"), outcome)
+	return back(w, r, nil, link("events"), outcome)
 }
 
 // flush delivers all events so far, or says which subscriptions are not done.

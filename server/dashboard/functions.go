@@ -259,7 +259,7 @@ func (d *dashboard) runFunction(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if ran.Status == 0 {
-		return back(w, r, link("functions", app.Address, f.Name), "invoked")
+		return back(w, r, nil, link("functions", app.Address, f.Name), "invoked")
 	}
 	if data.App, data.Function, err = d.functionOf(r); err != nil {
 		return err

@@ -194,11 +194,8 @@ func (d *dashboard) changeQueue(w http.ResponseWriter, r *http.Request, service 
 		if err != nil {
 			return err
 		}
-		if err := queuetool.Put(r.Context(), client, []byte(r.PostFormValue("body")),
-			queuetool.PutOptions{Plain: r.PostFormValue("encoding") == "plain", Delay: delay}); err != nil {
-			return err
-		}
-		return back(w, r, here, "put")
+		return back(w, r, queuetool.Put(r.Context(), client, []byte(r.PostFormValue("body")),
+			queuetool.PutOptions{Plain: r.PostFormValue("encoding") == "plain", Delay: delay}), here, "put")
 	case "requeue", "purge", "requeueChosen", "purgeChosen":
 		f, err := d.messageFilter(r, name)
 		if err != nil {
@@ -211,10 +208,8 @@ func (d *dashboard) changeQueue(w http.ResponseWriter, r *http.Request, service 
 			action = word
 		}
 		if action == "purge" {
-			if _, err := queuetool.Purge(r.Context(), client, f); err != nil {
-				return err
-			}
-			return back(w, r, here, "purged")
+			_, err := queuetool.Purge(r.Context(), client, f)
+			return back(w, r, err, here, "purged")
 		}
 		origin, err := queuetool.Origin(name)
 		if err != nil {
@@ -224,24 +219,18 @@ func (d *dashboard) changeQueue(w http.ResponseWriter, r *http.Request, service 
 		if _, err := to.Create(r.Context(), nil); err != nil {
 			return err
 		}
-		if _, err := queuetool.Requeue(r.Context(), client, to, f, 0); err != nil {
-			return err
-		}
-		return back(w, r, here, "requeued")
+		_, err = queuetool.Requeue(r.Context(), client, to, f, 0)
+		return back(w, r, err, here, "requeued")
 	case "metadata":
 		m, err := parseMetadata(r.PostFormValue("metadata"))
 		if err != nil {
 			return err
 		}
-		if _, err := client.SetMetadata(r.Context(), &azqueue.SetMetadataOptions{Metadata: m}); err != nil {
-			return err
-		}
-		return back(w, r, here, "saved")
+		_, err = client.SetMetadata(r.Context(), &azqueue.SetMetadataOptions{Metadata: m})
+		return back(w, r, err, here, "saved")
 	case "delete":
-		if _, err := client.Delete(r.Context(), nil); err != nil {
-			return err
-		}
-		return back(w, r, link("accounts", account, "queues"), "deleted")
+		_, err := client.Delete(r.Context(), nil)
+		return back(w, r, err, link("accounts", account, "queues"), "deleted")
 	}
 	return errAction
 }

@@ -205,10 +205,8 @@ func (d *dashboard) changeTable(w http.ResponseWriter, r *http.Request, service 
 	if r.PostFormValue("action") != "delete" {
 		return errAction
 	}
-	if _, err := service.DeleteTable(r.Context(), r.PathValue("table"), nil); err != nil {
-		return err
-	}
-	return back(w, r, link("accounts", r.PathValue("account"), "tables"), "deleted")
+	_, err := service.DeleteTable(r.Context(), r.PathValue("table"), nil)
+	return back(w, r, err, link("accounts", r.PathValue("account"), "tables"), "deleted")
 }
 
 // edmTypes are the types that an entity's form offers.
@@ -272,18 +270,16 @@ func (d *dashboard) changeEntity(w http.ResponseWriter, r *http.Request, service
 		}
 		if r.PostFormValue("action") == "insert" {
 			if _, err = client.AddEntity(ctx, text, nil); err == nil {
-				return back(w, r, here, "created")
+				return back(w, r, nil, here, "created")
 			}
 		} else if _, err = client.UpdateEntity(ctx, text,
 			&aztables.UpdateEntityOptions{IfMatch: &etag, UpdateMode: aztables.UpdateModeReplace}); err == nil {
-			return back(w, r, here, "saved")
+			return back(w, r, nil, here, "saved")
 		}
 		return err
 	case "delete":
-		if _, err := client.DeleteEntity(ctx, partition, rk, &aztables.DeleteEntityOptions{IfMatch: &etag}); err != nil {
-			return err
-		}
-		return back(w, r, here, "deleted")
+		_, err := client.DeleteEntity(ctx, partition, rk, &aztables.DeleteEntityOptions{IfMatch: &etag})
+		return back(w, r, err, here, "deleted")
 	}
 	return errAction
 }

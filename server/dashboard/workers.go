@@ -111,10 +111,8 @@ func (d *dashboard) changeWorkers(w http.ResponseWriter, r *http.Request) error 
 	if d.Workers == nil || action != "pause" && action != "resume" {
 		return errAction
 	}
-	if _, err := ask(r, d.Workers, http.MethodPost, "/"+url.PathEscape(r.PostFormValue("name"))+"/"+action); err != nil {
-		return err
-	}
-	return back(w, r, link("workers"), action+"d")
+	_, err := ask(r, d.Workers, http.MethodPost, "/"+url.PathEscape(r.PostFormValue("name"))+"/"+action)
+	return back(w, r, err, link("workers"), action+"d")
 }
 
 // ask sends a request to a handler of this process.

@@ -308,7 +308,7 @@ func (d *dashboard) changeHub(w http.ResponseWriter, r *http.Request) error {
 		if err != nil && !(errAs(err, &p) && p.status == http.StatusNotFound) { // 404: no instance has the status
 			return err
 		}
-		return back(w, r, link("accounts", account, "workflows", hub), "deleted")
+		return back(w, r, nil, link("accounts", account, "workflows", hub), "deleted")
 	}
 	return errAction
 }
@@ -371,10 +371,8 @@ func (d *dashboard) changeInstance(w http.ResponseWriter, r *http.Request) error
 		}
 		return d.backToInstance(w, r, id, "sent")
 	case action == "purge":
-		if _, err := d.workflowCall(r, http.MethodDelete, path, nil, "", ""); err != nil {
-			return err
-		}
-		return back(w, r, link("accounts", r.PathValue("account"), "workflows", r.PathValue("hub")), "deleted")
+		_, err := d.workflowCall(r, http.MethodDelete, path, nil, "", "")
+		return back(w, r, err, link("accounts", r.PathValue("account"), "workflows", r.PathValue("hub")), "deleted")
 	case instanceActions[action] != "":
 		query := url.Values{"reason": {r.PostFormValue("reason")}}
 		if action == "restart" {
