@@ -475,9 +475,20 @@ func (m *nodeMatrix) try(kind, damage string) string {
 		outcome = "refused, and without loss after the command in the error"
 	} else if left {
 		outcome = "left the cluster, and joined again"
+		status := ""
+		defer func() {
+			if t.Failed() {
+				t.Logf("%s: the copies: %s", row, status)
+			}
+		}()
 		check.Eventually(t, func() bool { // the next damage needs files
 			st, err := m.c.nodes[0].ClusterStatus(t.Context())
-			return err == nil && st.Copies.Short == 0
+			if err != nil {
+				status = err.Error()
+				return false
+			}
+			status = fmt.Sprintf("%+v", st.Copies)
+			return st.Copies.Short == 0
 		}, "the node gets its copies of the streams again")
 	} else if strings.Contains(m.log.String()[logged:], "level=ERROR") {
 		outcome = "reported, without loss"
