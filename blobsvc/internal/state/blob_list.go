@@ -40,11 +40,12 @@ type Listing struct {
 	VersionsOnly bool
 
 	// gen is the container's generation, once it was found: all pages of a listing are of one container.
-	gen   generation
-	rec   Blob       // the record of the current item, used again
-	nodes nodeReader // of a tree
-	name  nameState
-	text  texts
+	gen generation
+	rec Blob // the record of the current item, used again
+	// nodeKey is the key of the last record of a tree, used again.
+	nodeKey []byte
+	name    nameState
+	text    texts
 }
 
 // ItemKind is the kind of items that a listing of a tree shows.

@@ -138,7 +138,6 @@ func (l *Listing) walkTree(tx *store.Tx, emit func(Item) error) (next []byte, er
 		from, fromSlot = string(l.From[:i]), Slot(binary.BigEndian.Uint64(l.From[i+1:]))
 	}
 	page := treePage{Listing: l, emit: emit}
-	l.nodes = nodeReader{tx: tx, cur: tx.Cursor(blobsBucket), key: l.nodes.key}
 	var trash trashWalk
 	if l.Deleted || l.Only == DeletedItems {
 		if !l.Caller.Super() { // the lists of the places that it had are gone
@@ -254,7 +253,7 @@ func (l *treePage) walk(tx *store.Tx, from string, fromSlot Slot, trash *trashWa
 			trash.prefix = w.path + "/"
 			more, err = send(Item{Prefix: trash.prefix}, 0)
 		default:
-			if err := l.load(w.last.inode); err != nil {
+			if err := l.load(tx, w.last.inode); err != nil {
 				return false, lostRecord(err)
 			}
 			w.descend = l.Delimiter == ""
@@ -266,34 +265,10 @@ func (l *treePage) walk(tx *store.Tx, from string, fromSlot Slot, trash *trashWa
 	}
 }
 
-// nodeReader reads the base records of inodes. It looks behind the last record first: files that were created one after
-// another have their records beside each other. After maxAstray misses in a row it no longer does.
-type nodeReader struct {
-	tx     *store.Tx
-	cur    *store.Cursor
-	key    []byte
-	astray int
-}
-
-const maxAstray = 8
-
-func (r *nodeReader) get(n inode) []byte {
-	r.key = appendNodeKey(r.key[:0], n)
-	if r.astray >= maxAstray {
-		return r.tx.Get(blobsBucket, r.key)
-	}
-	k, v := r.cur.Next()
-	if r.astray++; bytes.Equal(k, r.key) {
-		r.astray = 0
-	} else if k, v = r.cur.Seek(r.key); !bytes.Equal(k, r.key) {
-		return nil
-	}
-	return v
-}
-
 // load makes the base record of an inode the current one.
-func (l *Listing) load(n inode) error {
-	v := l.nodes.get(n)
+func (l *Listing) load(tx *store.Tx, n inode) error {
+	l.nodeKey = appendNodeKey(l.nodeKey[:0], n)
+	v := tx.Get(blobsBucket, l.nodeKey)
 	if v == nil {
 		return ErrBlobNotFound
 	}
@@ -313,7 +288,7 @@ func lostRecord(err error) error {
 func (l *Listing) sendFile(tx *store.Tx, n inode, path string, from Slot,
 	send func(Item, Slot) (bool, error)) (more bool, err error) {
 	if !l.Snapshots && !l.Deleted {
-		switch err := l.load(n); {
+		switch err := l.load(tx, n); {
 		case errors.Is(err, ErrBlobNotFound) && tx.Get(pendingBucket, pendingKey(n.item())) == nil:
 			return false, lostRecord(err)
 		case errors.Is(err, ErrBlobNotFound):
