@@ -22,6 +22,9 @@ import (
 // startTimeout is the time limit for the embedded server to read its streams, and for a connection to it.
 const startTimeout = 5 * time.Minute
 
+// readyPoll is the interval at which a start looks for a failure.
+const readyPoll = 50 * time.Millisecond
+
 // Each connection attempt to an existing server takes at most dialTimeout. At the start of the process, attempts are
 // repeated for dialPatience: the handshake can take long on a busy machine.
 const (
@@ -192,7 +195,8 @@ func (s *Server) StartIn(dir string) error {
 	if err != nil {
 		return fmt.Errorf("natsserver: %w", err)
 	}
-	e.SetLoggerV2(logger, false, false, false)
+	fatal := make(chan string, 1)
+	e.SetLoggerV2(&startLogger{logger, fatal}, false, false, false)
 	if s.config.Listen != "" { // the server itself would only log the error, and exit
 		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(max(port, 0))))
 		if err != nil {
@@ -201,9 +205,19 @@ func (s *Server) StartIn(dir string) error {
 		l.Close()
 	}
 	go e.Start()
+	end := time.Now().Add(startTimeout)
+	for err == nil && !e.ReadyForConnections(readyPoll) {
+		select {
+		case text := <-fatal: // the server does not start then, and would not say so
+			err = fmt.Errorf("natsserver: the embedded NATS server did not start: %s", text)
+		default:
+			if time.Now().After(end) {
+				err = errors.New("natsserver: the embedded NATS server did not become ready")
+			}
+		}
+	}
 	switch {
-	case !e.ReadyForConnections(startTimeout):
-		err = errors.New("natsserver: the embedded NATS server did not become ready")
+	case err != nil:
 	case !e.JetStreamEnabled():
 		err = fmt.Errorf("natsserver: JetStream did not start; is %s readable and writable?", dir)
 	default:

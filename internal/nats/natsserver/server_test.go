@@ -2,11 +2,14 @@ package natsserver
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -177,5 +180,19 @@ func TestPeerID(t *testing.T) {
 	s := start(t, Config{})
 	if got, want := PeerID("lazuli"), s.embedded.Node(); got != want {
 		t.Errorf("got %q, the server has %q", got, want)
+	}
+}
+
+// A start that fails says at once why.
+func TestStartThatFails(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, server.JetStreamStoreDir), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{config: Config{Log: slog.New(slog.DiscardHandler)}}
+	began := time.Now()
+	if err := s.StartIn(dir); err == nil || !strings.Contains(err.Error(), "did not start") {
+		t.Errorf("%v after %v, want that it did not start", err, time.Since(began))
 	}
 }
