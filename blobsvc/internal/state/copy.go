@@ -159,7 +159,7 @@ func (s Copies) Put(w *Write, blob *Blob, cp *Copy) (CopyResult, error) {
 // putEncrypted is Put for a blob of this process whose copy is encrypted in another way: its bytes are read, and stored
 // again in the same blocks.
 func (s Copies) putEncrypted(w *Write, blob *Blob, cp *Copy) (out CopyResult, err error) {
-	blobs := Blobs{s.core}
+	blobs := Blobs(s)
 	if err := blobs.CheckPut(w); err != nil {
 		return out, err
 	}
