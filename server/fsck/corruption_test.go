@@ -31,6 +31,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	must "github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/server"
 )
 
@@ -182,12 +183,7 @@ func (image folderImage) flipOne(name string, rng *rand.Rand) (damaged folderIma
 // write writes the files to a new folder.
 func (image folderImage) write(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "lazuli-corruption")
-	if err != nil {
-		dir = t.TempDir()
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	dir = filepath.Join(dir, "data")
+	dir := filepath.Join(must.MemoryDir(t), "data")
 	for name, f := range image {
 		path := filepath.Join(dir, name)
 		err := os.MkdirAll(filepath.Dir(path), 0o700)

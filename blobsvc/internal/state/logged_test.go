@@ -13,6 +13,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/faultdisk"
 )
 
@@ -21,11 +22,7 @@ import (
 // leave. Each must be without a finding and have what was acknowledged, before and after the service was opened.
 func TestCrashImages(t *testing.T) {
 	t.Parallel()
-	dir, scratch := t.TempDir(), t.TempDir()
-	if memory, err := os.MkdirTemp("/dev/shm", "lazuli-state-test"); err == nil {
-		t.Cleanup(func() { os.RemoveAll(memory) })
-		scratch = memory
-	}
+	dir, scratch := t.TempDir(), check.MemoryDir(t)
 	fsys := &faultdisk.FS{}
 	recorder, err := fsys.Record(dir)
 	if err != nil {

@@ -105,7 +105,7 @@ func newCrashRun(t *testing.T, url string, victim, n int, loss faultdisk.Loss) *
 	r.site = &site{t: t, url: url, sealSize: 16 << 10, majority: func() bool { return r.down.Load() < 2 }}
 	for i := range r.nodes {
 		r.names = append(r.names, fmt.Sprintf("run%d-n%d", id, i))
-		r.nodes[i] = &node{dir: memoryDir(t)}
+		r.nodes[i] = &node{dir: check.MemoryDir(t)}
 	}
 	r.disk = check.Must(r.fs.Record(r.nodes[victim].dir))(t)
 	r.nodes[victim].fs = r.fs
@@ -126,17 +126,6 @@ func newCrashRun(t *testing.T, url string, victim, n int, loss faultdisk.Loss) *
 		return nil
 	})
 	return r
-}
-
-// memoryDir returns an empty folder, in memory where possible.
-func memoryDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "lazuli-mirror-test")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
 }
 
 // die cuts the victim off. It is called by one of its operations, all of which fail from now on.
@@ -182,7 +171,7 @@ func (r *crashRun) step(do func()) {
 	v.mirror.Close()
 	_ = v.extents.Close() // its operations fail
 	v.mirror, v.fs = nil, nil
-	dir := memoryDir(r.t)
+	dir := check.MemoryDir(r.t)
 	check.OK(r.t, r.disk.Image(dir, r.loss, rand.New(rand.NewPCG(uint64(r.loss), 7))))
 	v.dir = dir
 	r.start(r.victim)

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/faultdisk"
 )
 
@@ -36,7 +37,7 @@ func TestEveryOperationCanFail(t *testing.T) {
 // runWithFailure makes the n-th operation of a run fail. It reports whether the run had so many.
 func runWithFailure(t *testing.T, n int, failure faultdisk.Failure) bool {
 	t.Helper()
-	dir := memoryDir(t)
+	dir := check.MemoryDir(t)
 	fsys := &faultdisk.FS{}
 	calls := fsys.Fail(n, failure)
 	kept := catalogue{m: map[string]content{}}
@@ -95,7 +96,7 @@ func runWithFailure(t *testing.T, n int, failure faultdisk.Failure) bool {
 	for _, c := range kept.m {
 		wantContent(t, s, c.slices, c.bytes)
 	}
-	killed := filepath.Join(memoryDir(t), "extents")
+	killed := filepath.Join(check.MemoryDir(t), "extents")
 	if err := os.CopyFS(killed, os.DirFS(dir)); err != nil {
 		t.Fatal(err)
 	}
@@ -125,15 +126,4 @@ func runWithFailure(t *testing.T, n int, failure faultdisk.Failure) bool {
 		closeChecked(t, s)
 	}
 	return hit
-}
-
-// memoryDir returns an empty folder, in memory where possible: a sweep opens hundreds of stores.
-func memoryDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "lazuli-extent-test")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
 }

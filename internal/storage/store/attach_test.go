@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/faultdisk"
 )
 
@@ -63,7 +64,7 @@ func (a *attached) attaching(key, value, attachment string) func(*Tx) error {
 func TestAttachmentsOfFailedClosuresAreNotKept(t *testing.T) {
 	t.Parallel()
 	a := newAttached()
-	dir := memoryDir(t)
+	dir := check.MemoryDir(t)
 	db := openAt(t, filepath.Join(dir, "db"), Options{Attachments: a})
 	refused := errors.New("refused")
 	err := db.Update(func(tx *Tx) error {
@@ -80,7 +81,7 @@ func TestAttachmentsOfFailedClosuresAreNotKept(t *testing.T) {
 	if err := db.Update(a.attaching("k", "v", "z")); err != nil {
 		t.Fatal(err)
 	}
-	crashed := memoryDir(t)
+	crashed := check.MemoryDir(t)
 	snapshotDir(t, dir, crashed)
 	after := newAttached()
 	db = openAt(t, filepath.Join(crashed, "db"), Options{Attachments: after})
@@ -94,12 +95,12 @@ func TestAttachmentsOfFailedClosuresAreNotKept(t *testing.T) {
 func TestLogWithAttachmentsNeedsThem(t *testing.T) {
 	t.Parallel()
 	a := newAttached()
-	dir := memoryDir(t)
+	dir := check.MemoryDir(t)
 	db := openAt(t, filepath.Join(dir, "db"), Options{Attachments: a})
 	if err := db.Update(a.attaching("k", "v", "z")); err != nil {
 		t.Fatal(err)
 	}
-	crashed := memoryDir(t)
+	crashed := check.MemoryDir(t)
 	snapshotDir(t, dir, crashed)
 	path := filepath.Join(crashed, "db")
 	if _, err := Open(path, Options{Buckets: []Bucket{"a", "b"}}); err == nil {
@@ -135,7 +136,7 @@ func TestAttachmentsLeaveLogAndMemory(t *testing.T) {
 func TestAttachmentsThatCannotBeSynced(t *testing.T) {
 	t.Parallel()
 	a := newAttached()
-	dir := memoryDir(t)
+	dir := check.MemoryDir(t)
 	path := filepath.Join(dir, "db")
 	db, err := Open(path, Options{Buckets: []Bucket{"a", "b"}, Attachments: a})
 	if err != nil {
@@ -178,7 +179,7 @@ func TestAttachmentsThatCannotBeSynced(t *testing.T) {
 // must have its attachment.
 func TestCrashImagesWithAttachments(t *testing.T) {
 	t.Parallel()
-	dir := memoryDir(t)
+	dir := check.MemoryDir(t)
 	fsys := &faultdisk.FS{}
 	recorder, err := fsys.Record(dir)
 	if err != nil {
@@ -262,7 +263,7 @@ func TestCrashImagesWithAttachments(t *testing.T) {
 func TestAttachmentsOfAGroup(t *testing.T) {
 	t.Parallel()
 	a := newAttached()
-	dir := memoryDir(t)
+	dir := check.MemoryDir(t)
 	db := openAt(t, filepath.Join(dir, "db"), Options{Attachments: a})
 	for _, err := range inGroup(t, db, a.attaching("1", "v", "one"), a.attaching("2", "v", "two"),
 		a.attaching("3", "v", "three")) {
@@ -270,7 +271,7 @@ func TestAttachmentsOfAGroup(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	crashed := memoryDir(t)
+	crashed := check.MemoryDir(t)
 	snapshotDir(t, dir, crashed)
 	after := newAttached()
 	openAt(t, filepath.Join(crashed, "db"), Options{Attachments: after})

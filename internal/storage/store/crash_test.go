@@ -14,19 +14,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/faultdisk"
 )
-
-// memoryDir returns a folder that need not be on a disk: for crashes that are simulated, syncing would only take time.
-func memoryDir(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "lazuli-store-test")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
 
 // snapshotDir copies the files of a store as they are.
 func snapshotDir(t testing.TB, from, to string) {
@@ -96,7 +86,7 @@ func contentOf(t testing.TB, dir string, o Options) model {
 func TestCrashAgainstModel(t *testing.T) {
 	t.Parallel()
 	var rounds, inLog, inBolt atomic.Int64
-	root := memoryDir(t)
+	root := check.MemoryDir(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		dir := filepath.Join(root, fmt.Sprint(rounds.Add(1)))
 		if err := os.Mkdir(dir, 0o700); err != nil {
@@ -230,7 +220,7 @@ func damageTail(rt *rapid.T, db *DB, dir string) {
 // Records of an earlier generation that a file still has are never taken for those of a later one.
 func TestLogFilesAreReused(t *testing.T) {
 	t.Parallel()
-	dir := memoryDir(t)
+	dir := check.MemoryDir(t)
 	db := openAt(t, filepath.Join(dir, "db"), Options{})
 	db.memtableSize = 1 // a generation for each transaction
 	for i := range 20 {
@@ -288,7 +278,7 @@ func TestCheckpointThatFailsForAWhile(t *testing.T) {
 // A crash while one generation is being written to bbolt and the next has begun: both are read.
 func TestCrashWithTwoGenerations(t *testing.T) {
 	t.Parallel()
-	dir := memoryDir(t)
+	dir := check.MemoryDir(t)
 	db := openAt(t, filepath.Join(dir, "db"), Options{})
 	reached, release := make(chan struct{}), make(chan struct{})
 	var once sync.Once

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/faultdisk"
 )
 
@@ -20,7 +21,7 @@ import (
 // transaction under way.
 func TestCrashImages(t *testing.T) {
 	t.Parallel()
-	dir := memoryDir(t)
+	dir := check.MemoryDir(t)
 	fsys := &faultdisk.FS{}
 	recorder, err := fsys.Record(dir)
 	if err != nil {

@@ -11,13 +11,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 // sample writes a store in dir: closed, or as a crash leaves it, with a log of both generations. It returns the content
 // of buckets a and b.
 func sample(t *testing.T, dir string, crashed bool) [2]model {
 	t.Helper()
-	work := memoryDir(t)
+	work := check.MemoryDir(t)
 	db := openAt(t, filepath.Join(work, "db"), Options{reproducible: true})
 	db.memtableSize = 20_000
 	db.log.step = 4 << 10
@@ -111,7 +113,7 @@ func TestFlippedBitsAreNeverServed(t *testing.T) {
 	for _, crashed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("crashed=%v", crashed), func(t *testing.T) {
 			t.Parallel()
-			dir := memoryDir(t)
+			dir := check.MemoryDir(t)
 			want := sample(t, dir, crashed)
 			if got := outcome(t, copyStore(t, dir, "", 0), want); got != "intact" {
 				t.Fatalf("the undamaged store is %s", got)
@@ -149,7 +151,7 @@ func TestFlippedBitsAreNeverServed(t *testing.T) {
 // copyStore copies a store and flips one bit of one of its files. It returns the path of the copy.
 func copyStore(t *testing.T, from, name string, bit int) string {
 	t.Helper()
-	to := memoryDir(t)
+	to := check.MemoryDir(t)
 	for _, n := range []string{"db", "db-log0", "db-log1", "db-mark"} {
 		if err := copySparse(filepath.Join(from, n), filepath.Join(to, n)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			t.Fatal(err)
@@ -181,7 +183,7 @@ func flip(t *testing.T, path string, bit int) {
 // TestLogsThatAreMissing removes or empties a log that the file needs.
 func TestLogsThatAreMissing(t *testing.T) {
 	t.Parallel()
-	dir := memoryDir(t)
+	dir := check.MemoryDir(t)
 	sample(t, dir, true)
 	for _, name := range []string{"db-log0", "db-log1"} {
 		path := copyStore(t, dir, "", 0)
@@ -197,7 +199,7 @@ func TestLogsThatAreMissing(t *testing.T) {
 // TestTruncatedFilesAreRefused cuts the file at every page, where reading the mapping would end the process.
 func TestTruncatedFilesAreRefused(t *testing.T) {
 	t.Parallel()
-	dir := memoryDir(t)
+	dir := check.MemoryDir(t)
 	want := sample(t, dir, false)
 	p, err := os.ReadFile(filepath.Join(dir, "db"))
 	if err != nil {
@@ -358,7 +360,7 @@ func TestDamageIsReported(t *testing.T) {
 // TestLogDamageInTheMiddle spoils many bytes of a log with intact records behind them, which no single bit explains.
 func TestLogDamageInTheMiddle(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(memoryDir(t), "db")
+	path := filepath.Join(check.MemoryDir(t), "db")
 	db := openAt(t, path, Options{})
 	for i := range 20 {
 		put(t, db, "a", fmt.Sprint(i), strings.Repeat("x", 200))
@@ -403,7 +405,7 @@ func TestLogDamageInTheMiddle(t *testing.T) {
 // A log of which a whole record is gone is refused: what follows may depend on it.
 func TestLogWithoutARecord(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(memoryDir(t), "db")
+	path := filepath.Join(check.MemoryDir(t), "db")
 	db := openAt(t, path, Options{})
 	for i := range 20 {
 		put(t, db, "a", fmt.Sprint(i), strings.Repeat("x", 200))
@@ -436,7 +438,7 @@ func TestLogWithoutARecord(t *testing.T) {
 func TestDamagedMetaPage(t *testing.T) {
 	t.Parallel()
 	for _, crashed := range []bool{false, true} {
-		dir := memoryDir(t)
+		dir := check.MemoryDir(t)
 		want := sample(t, dir, crashed)
 		outcomes := map[string]int{}
 		for page := range 2 {
@@ -448,7 +450,7 @@ func TestDamagedMetaPage(t *testing.T) {
 		}
 	}
 	// A store that was opened and has written nothing to its file yet: the older meta page says that there is no log.
-	path := filepath.Join(memoryDir(t), "db")
+	path := filepath.Join(check.MemoryDir(t), "db")
 	db := openAt(t, path, Options{})
 	put(t, db, "a", "k", "v")
 	refused := 0

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/internal/test/faultdisk"
 )
 
@@ -36,7 +37,7 @@ func TestEveryOperationCanFail(t *testing.T) {
 // runWithFailure makes the n-th operation of a run fail. It reports whether the run had so many.
 func runWithFailure(t *testing.T, n int, failure faultdisk.Failure) bool {
 	t.Helper()
-	path := filepath.Join(memoryDir(t), "db")
+	path := filepath.Join(check.MemoryDir(t), "db")
 	fsys := &faultdisk.FS{}
 	calls := fsys.Fail(n, failure)
 	what := func() string { return fmt.Sprintf("operation %d fails with %v", n, failure.Err) }
@@ -82,7 +83,7 @@ func runWithFailure(t *testing.T, n int, failure faultdisk.Failure) bool {
 	if failed := db.failed.Load() != nil; failed != errors.Is(err, ErrFailed) || !failed && err != nil {
 		t.Errorf("%s: the store has failed: %v; an update afterwards: %v", what(), failed, err)
 	}
-	killed := memoryDir(t)
+	killed := check.MemoryDir(t)
 	snapshotDir(t, filepath.Dir(path), killed)
 	closeErr := db.Close()
 	if closeErr != nil && !errors.Is(closeErr, ErrFailed) {

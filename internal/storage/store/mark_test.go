@@ -6,13 +6,15 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 // TestFilesThatAreNotTheNewest replaces, cuts and swaps whole files of a store whose process was killed. It must be
 // refused, or open with everything that was acknowledged; and Examine must find what Open refuses.
 func TestFilesThatAreNotTheNewest(t *testing.T) {
 	t.Parallel()
-	dir, older, closed, other := memoryDir(t), memoryDir(t), memoryDir(t), memoryDir(t)
+	dir, older, closed, other := check.MemoryDir(t), check.MemoryDir(t), check.MemoryDir(t), check.MemoryDir(t)
 	path := filepath.Join(dir, "db")
 	db := openAt(t, path, Options{})
 	put(t, db, "a", "first", "1")
@@ -81,7 +83,7 @@ func TestFilesThatAreNotTheNewest(t *testing.T) {
 	outcomes := map[string]int{}
 	for _, d := range damages {
 		for _, kind := range []Options{{}, {ReadOnly: true}} {
-			to := memoryDir(t)
+			to := check.MemoryDir(t)
 			copyAll(t, dir, to)
 			if err := d.do(to); err != nil {
 				t.Fatal(d.name, err)

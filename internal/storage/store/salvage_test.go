@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/lazuli-storage/lazuli/internal/test/check"
 )
 
 // TestEveryDamageIsFoundAndRepaired flips bits of every file. Whatever is refused, or cannot be read, Examine must
@@ -24,7 +26,7 @@ func TestEveryDamageIsFoundAndRepaired(t *testing.T) {
 	for _, crashed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("crashed=%v", crashed), func(t *testing.T) {
 			t.Parallel()
-			dir := memoryDir(t)
+			dir := check.MemoryDir(t)
 			want := sample(t, dir, crashed)
 			rng := rand.New(rand.NewPCG(8, 9))
 			for _, name := range []string{"db", "db-log0", "db-log1"} {
@@ -169,7 +171,7 @@ func repair(t *testing.T, path string, want [2]model) (lost int) {
 func TestRepairKeepsEverything(t *testing.T) {
 	t.Parallel()
 	for _, crashed := range []bool{false, true} {
-		dir := memoryDir(t)
+		dir := check.MemoryDir(t)
 		want := sample(t, dir, crashed)
 		path := filepath.Join(dir, "db")
 		r, err := Repair(path, []Bucket{"a", "b"}, filepath.Join(dir, "aside"), nil, func(d *DamageError) { t.Error(d) })
@@ -195,7 +197,7 @@ func TestExamineMissingFile(t *testing.T) {
 // TestMissingAndNewerLogsAreFound covers what Open refuses without a damaged byte in any file.
 func TestMissingAndNewerLogsAreFound(t *testing.T) {
 	t.Parallel()
-	dir := memoryDir(t)
+	dir := check.MemoryDir(t)
 	sample(t, dir, true)
 	for _, name := range []string{"db-log0", "db-log1"} {
 		path := copyStore(t, dir, "", 0)
@@ -208,7 +210,7 @@ func TestMissingAndNewerLogsAreFound(t *testing.T) {
 	}
 	// The file of an earlier time beside the current log.
 	path := copyStore(t, dir, "", 0)
-	old := filepath.Join(memoryDir(t), "db")
+	old := filepath.Join(check.MemoryDir(t), "db")
 	closeChecked(t, openAt(t, old, Options{reproducible: true}))
 	if err := os.Rename(old, path); err != nil {
 		t.Fatal(err)
@@ -225,7 +227,7 @@ func TestMissingAndNewerLogsAreFound(t *testing.T) {
 // Examine must find each.
 func TestDamageWithoutWrongChecksums(t *testing.T) {
 	t.Parallel()
-	dir := memoryDir(t)
+	dir := check.MemoryDir(t)
 	want := sample(t, dir, false)
 	pages := map[string]int{} // offset of one page of each kind
 	for _, p := range damageable(t, filepath.Join(dir, "db")) {
@@ -269,7 +271,7 @@ func TestDamageWithoutWrongChecksums(t *testing.T) {
 func TestDamagedCountOfOneElement(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{10, 2000} { // in the page of the buckets, and in a page of its own
-		path := filepath.Join(memoryDir(t), "db")
+		path := filepath.Join(check.MemoryDir(t), "db")
 		db := openAt(t, path, Options{Buckets: []Bucket{"a"}})
 		put(t, db, "a", "k", strings.Repeat("v", size))
 		closeChecked(t, db)
@@ -288,7 +290,7 @@ func TestDamagedCountOfOneElement(t *testing.T) {
 			flipped := bytes.Clone(file)
 			flipped[at+2] = 0
 			at++
-			copied := filepath.Join(memoryDir(t), "db")
+			copied := filepath.Join(check.MemoryDir(t), "db")
 			if err := os.WriteFile(copied, flipped, 0o600); err != nil {
 				t.Fatal(err)
 			}
