@@ -537,6 +537,7 @@ func TestThreeNodes(t *testing.T) {
 	progress(leader)
 	c.Start(leader)
 	progress(all)
+	c.WaitCurrent(nodes[0].stream)
 	leader = max(c.Leads(nodes[0].stream), 0)
 	c.Cut(leader, true)
 	progress(leader)

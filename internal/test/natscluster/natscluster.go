@@ -164,6 +164,16 @@ func (c *Cluster) Leads(stream string) int {
 	return -1
 }
 
+// WaitCurrent waits until each server has all of a stream. A server that was started again and still catches up does
+// not count as one of the majority that elects a leader.
+func (c *Cluster) WaitCurrent(stream string) {
+	c.t.Helper()
+	for i, n := range c.nodes {
+		check.Eventually(c.t, func() bool { return n.server.JetStreamIsStreamCurrent("$G", stream) },
+			"server %d has all of stream %s", i, stream)
+	}
+}
+
 // Cut cuts a server off from the others, or connects it again. Its own clients stay connected.
 func (c *Cluster) Cut(i int, cut bool) {
 	for j, n := range c.nodes {
