@@ -27,7 +27,7 @@ type Source struct {
 type Copy struct {
 	// Source is a blob of this process. The copy refers to the same bytes.
 	Source *Source
-	// Upload is what was read of the source.
+	// Upload is content that was read from the source and stored.
 	Upload *content.Upload
 	blocks []content.Piece // of Upload, ID and length alone; nil for none
 	// Job fetches the content in the background, and is completed. The copy is empty, and pending.

@@ -27,6 +27,21 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/testlog"
 )
 
+// external starts a NATS server of another process, as this package sees it, until the end of the test.
+func external(t *testing.T, o *server.Options) *server.Server {
+	t.Helper()
+	n, err := server.NewServer(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go n.Start()
+	t.Cleanup(func() { n.Shutdown(); n.WaitForShutdown() })
+	if !n.ReadyForConnections(time.Minute) {
+		t.Fatal("not ready")
+	}
+	return n
+}
+
 // certificate makes a certificate for 127.0.0.1 that is its own authority, and returns its files.
 func certificate(t *testing.T) (cert, key string, pair tls.Certificate) {
 	t.Helper()
@@ -71,19 +86,11 @@ func TestExternalWithTLSAndPassword(t *testing.T) {
 	if err != nil || !pool.AppendCertsFromPEM(authority) {
 		t.Fatal(err)
 	}
-	n, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true,
+	n := external(t, &server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true,
 		StoreDir: t.TempDir(),
 		Username: "lazuli", Password: "secret", NoSigs: true, NoLog: true, AuthTimeout: 60, TLSTimeout: 60,
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: pool,
 			ClientAuth: tls.RequireAndVerifyClientCert}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	n.Start()
-	t.Cleanup(func() { n.Shutdown(); n.WaitForShutdown() })
-	if !n.ReadyForConnections(time.Minute) {
-		t.Fatal("not ready")
-	}
 	url := func(user string) string {
 		return fmt.Sprintf("tls://%s127.0.0.1:%d", user, n.Addr().(*net.TCPAddr).Port)
 	}
@@ -120,14 +127,8 @@ func TestExternalThatRefusesForAWhile(t *testing.T) {
 	_, p, _ := net.SplitHostPort(address)
 	port := check.Must(strconv.Atoi(p))(t)
 	start := func(password string) *server.Server {
-		n := check.Must(server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, Username: "lazuli",
-			Password: password, NoSigs: true, NoLog: true}))(t)
-		n.Start()
-		t.Cleanup(func() { n.Shutdown(); n.WaitForShutdown() })
-		if !n.ReadyForConnections(time.Minute) {
-			t.Fatal("not ready")
-		}
-		return n
+		return external(t, &server.Options{Host: "127.0.0.1", Port: port, Username: "lazuli", Password: password,
+			NoSigs: true, NoLog: true})
 	}
 	n := start("secret")
 	log := &testlog.Buffer{}
@@ -154,16 +155,8 @@ func TestExternalThatRefusesForAWhile(t *testing.T) {
 
 // A server whose messages are too small for a queue's is refused with what to change.
 func TestExternalWithSmallPayload(t *testing.T) {
-	n, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, MaxPayload: 64 << 10,
+	n := external(t, &server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, MaxPayload: 64 << 10,
 		NoSigs: true, NoLog: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	n.Start()
-	t.Cleanup(func() { n.Shutdown(); n.WaitForShutdown() })
-	if !n.ReadyForConnections(time.Minute) {
-		t.Fatal("not ready")
-	}
 	s, err := Start(Config{URL: n.ClientURL()})
 	if err == nil {
 		s.Close()
@@ -197,19 +190,11 @@ func TestExternalWithCredentials(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	n, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true,
+	n := external(t, &server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true,
 		StoreDir:    t.TempDir(),
 		TrustedKeys: []string{public(operator)}, SystemAccount: public(system), AccountResolver: resolver, NoSigs: true,
 		NoLog:       true,
 		AuthTimeout: 60})
-	if err != nil {
-		t.Fatal(err)
-	}
-	go n.Start()
-	t.Cleanup(func() { n.Shutdown(); n.WaitForShutdown() })
-	if !n.ReadyForConnections(time.Minute) {
-		t.Fatal("not ready")
-	}
 	credentials := func(by nkeys.KeyPair) string {
 		token, err := jwt.NewUserClaims(public(user)).Encode(by)
 		if err != nil {

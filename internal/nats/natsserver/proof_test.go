@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 )
@@ -15,23 +14,15 @@ import (
 // TestProofOfARealServer reads what a real server says about itself.
 func TestProofOfARealServer(t *testing.T) {
 	t.Parallel()
-	external := func(syncAlways bool) (url, monitor string) {
-		n, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, HTTPHost: "127.0.0.1",
+	run := func(syncAlways bool) (url, monitor string) {
+		n := external(t, &server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, HTTPHost: "127.0.0.1",
 			HTTPPort:  server.RANDOM_PORT,
 			JetStream: true, StoreDir: t.TempDir(), SyncAlways: syncAlways, NoSigs: true, NoLog: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		n.Start()
-		t.Cleanup(func() { n.Shutdown(); n.WaitForShutdown() })
-		if !n.ReadyForConnections(time.Minute) {
-			t.Fatal("not ready")
-		}
 		return n.ClientURL(), "http://" + n.MonitorAddr().String()
 	}
-	url, monitor := external(true)
+	url, monitor := run(true)
 	start(t, Config{URL: url, Prove: true, Monitors: []string{monitor}})
-	lax, laxMonitor := external(false)
+	lax, laxMonitor := run(false)
 	start(t, Config{URL: lax})
 	for name, tc := range map[string]struct {
 		c    Config
