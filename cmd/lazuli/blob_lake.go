@@ -102,7 +102,8 @@ func newBlobTreeCommand() *cobra.Command {
 			}
 			below := strings.TrimPrefix(name, dir)
 			depth := strings.Count(strings.Trim(below, "/"), "/")
-			shown := strings.Repeat("  ", depth) + console.OneLine(name[strings.LastIndexByte(strings.TrimSuffix(name, "/"), '/')+1:])
+			last := name[strings.LastIndexByte(strings.TrimSuffix(name, "/"), '/')+1:]
+			shown := strings.Repeat("  ", depth) + console.OneLine(last)
 			return out.Add(e, e.Permissions, e.Owner, e.Group, size, shown)
 		}))
 	}

@@ -92,7 +92,8 @@ func accountOf(text string, f *azurite.Folder) (string, error) {
 // reportAzurite prints what was imported and what was not.
 func reportAzurite(cmd *cobra.Command, f *azurite.Folder, r azurite.Result, into string) error {
 	out := cmd.OutOrStdout()
-	fmt.Fprintf(out, "%s with %s and %s, %s with %s, %s with %s: imported into %s\n", console.Count(r.Containers, "container"),
+	fmt.Fprintf(out, "%s with %s and %s, %s with %s, %s with %s: imported into %s\n",
+		console.Count(r.Containers, "container"),
 		console.Count(r.Blobs, "blob"), console.Count(r.Snapshots, "snapshot"),
 		console.Count(r.Queues, "queue"), console.Count(r.Messages, "message"), console.Count(r.Tables, "table"),
 		console.Count(r.Entities, "entity"), into)

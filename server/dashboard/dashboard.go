@@ -146,7 +146,8 @@ func (d *dashboard) routes(mux *http.ServeMux) {
 	pages("accounts/{account}", d.account, nil)
 	pages("accounts/{account}/sas", d.sas, d.makeSAS)
 	pages("accounts/{account}/containers", with(d.blobClient, d.containers), with(d.blobClient, d.changeContainers))
-	pages("accounts/{account}/containers/{container}", with(d.blobClient, d.container), with(d.blobClient, d.changeContainer))
+	pages("accounts/{account}/containers/{container}", with(d.blobClient, d.container),
+		with(d.blobClient, d.changeContainer))
 	pages("accounts/{account}/containers/{container}/size", with(d.blobClient, d.containerSize), nil)
 	pages("accounts/{account}/containers/{container}/upload", d.uploadForm, with(d.blobClient, d.upload))
 	pages("accounts/{account}/paths/{container}", with(d.lakeClient, d.paths), with(d.lakeClient, d.changePaths))
