@@ -11,7 +11,7 @@ import (
 	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
-	"github.com/lazuli-storage/lazuli/server/devissuer"
+	"github.com/lazuli-storage/lazuli/internal/server/devissuer"
 )
 
 // A source in the process is read with the rights of its own credential, or with the caller's where both are in one

@@ -8,7 +8,7 @@ import (
 	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
-	"github.com/lazuli-storage/lazuli/server/devissuer"
+	"github.com/lazuli-storage/lazuli/internal/server/devissuer"
 )
 
 // Callers without a role for an operation are limited by access control lists; callers with a role are not.

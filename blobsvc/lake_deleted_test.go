@@ -10,7 +10,7 @@ import (
 	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
-	"github.com/lazuli-storage/lazuli/server/devissuer"
+	"github.com/lazuli-storage/lazuli/internal/server/devissuer"
 )
 
 var (

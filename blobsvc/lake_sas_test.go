@@ -16,7 +16,7 @@ import (
 	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
-	"github.com/lazuli-storage/lazuli/server/devissuer"
+	"github.com/lazuli-storage/lazuli/internal/server/devissuer"
 )
 
 // withToken sends a request with a shared access signature in place of the account's key.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/egress"
-	"github.com/lazuli-storage/lazuli/server/events"
+	"github.com/lazuli-storage/lazuli/internal/server/events"
 )
 
 // EventSubscription says which events of an account go to a webhook or a queue; docs/events.md describes all fields. An

@@ -10,7 +10,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/changes"
 	"github.com/lazuli-storage/lazuli/internal/eventlog"
-	"github.com/lazuli-storage/lazuli/server/events"
+	"github.com/lazuli-storage/lazuli/internal/server/events"
 )
 
 const (

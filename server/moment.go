@@ -10,9 +10,9 @@ import (
 	"sync"
 
 	"github.com/lazuli-storage/lazuli/internal/buildinfo"
+	"github.com/lazuli-storage/lazuli/internal/server/backup"
 	"github.com/lazuli-storage/lazuli/internal/storage/extent"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
-	"github.com/lazuli-storage/lazuli/server/backup"
 )
 
 // Moment is the state of all services and accounts at one moment, for a backup. Requests are served meanwhile; what

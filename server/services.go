@@ -19,9 +19,9 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/cluster"
 	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/server/analytics"
+	"github.com/lazuli-storage/lazuli/internal/server/events"
 	"github.com/lazuli-storage/lazuli/queuesvc"
-	"github.com/lazuli-storage/lazuli/server/analytics"
-	"github.com/lazuli-storage/lazuli/server/events"
 	"github.com/lazuli-storage/lazuli/tablesvc"
 )
 

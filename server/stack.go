@@ -18,10 +18,10 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/httpserver"
 	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
+	"github.com/lazuli-storage/lazuli/internal/server/events"
+	"github.com/lazuli-storage/lazuli/internal/server/observe"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/diskspace"
-	"github.com/lazuli-storage/lazuli/server/events"
-	"github.com/lazuli-storage/lazuli/server/observe"
 )
 
 // Stack is a running Lazuli. Its methods are safe for concurrent use.

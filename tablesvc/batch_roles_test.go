@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/server/devissuer"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
-	"github.com/lazuli-storage/lazuli/server/devissuer"
 )
 
 // batchOf makes the body of a transaction of raw requests.

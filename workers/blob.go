@@ -18,8 +18,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/sdk/blobpath"
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
-	"github.com/lazuli-storage/lazuli/workers/internal/blobpath"
 )
 
 // BlobHandler handles a blob that is new or has changed. b is a client of that blob. FromContext returns, in

@@ -19,8 +19,8 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/longpoll"
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/sdk/blobpath"
 	"github.com/lazuli-storage/lazuli/internal/sdk/ptr"
-	"github.com/lazuli-storage/lazuli/workers/internal/blobpath"
 )
 
 // receiptTag is the metadata name of a receipt's ETag.

@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/lazuli-storage/lazuli/internal/minutes"
+	"github.com/lazuli-storage/lazuli/internal/recent"
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
-	"github.com/lazuli-storage/lazuli/workers/internal/recent"
 )
 
 // stats are a function's counters since New.

@@ -11,9 +11,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/lazuli-storage/lazuli/internal/sdk/ncrontab"
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 	"github.com/lazuli-storage/lazuli/workers/bindings"
-	"github.com/lazuli-storage/lazuli/workers/internal/ncrontab"
 )
 
 // TimerInfo is the argument of a timer handler.

@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/sdk/ncrontab"
 	"github.com/lazuli-storage/lazuli/internal/test/testlog"
-	"github.com/lazuli-storage/lazuli/workers/internal/ncrontab"
 )
 
 // timerBench is a bubble whose time begins at 2000-01-01 00:00:00 UTC, a Saturday.

@@ -17,10 +17,10 @@ import (
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/help"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
-	"github.com/lazuli-storage/lazuli/server/admin"
-	"github.com/lazuli-storage/lazuli/server/backup"
-	"github.com/lazuli-storage/lazuli/server/config"
-	"github.com/lazuli-storage/lazuli/server/fsck"
+	"github.com/lazuli-storage/lazuli/internal/server/admin"
+	"github.com/lazuli-storage/lazuli/internal/server/backup"
+	"github.com/lazuli-storage/lazuli/internal/server/config"
+	"github.com/lazuli-storage/lazuli/internal/server/fsck"
 )
 
 // placeHelp describes the arguments of the verbs of backups.

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/help"
-	"github.com/lazuli-storage/lazuli/server/config"
+	"github.com/lazuli-storage/lazuli/internal/server/config"
 )
 
 //go:generate go test . -run TestCommandPageIsCurrent -update

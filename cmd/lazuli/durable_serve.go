@@ -11,7 +11,7 @@ import (
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/workerproc"
 	"github.com/lazuli-storage/lazuli/internal/devcert"
-	"github.com/lazuli-storage/lazuli/server/config"
+	"github.com/lazuli-storage/lazuli/internal/server/config"
 )
 
 // newDurableServeCommand makes `lazuli durable serve`, the gRPC endpoint apart from the storage services.

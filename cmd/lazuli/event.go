@@ -15,7 +15,7 @@ import (
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
-	"github.com/lazuli-storage/lazuli/server/events"
+	"github.com/lazuli-storage/lazuli/internal/server/events"
 )
 
 // newEventCommand makes `lazuli event`, which manages the event subscriptions of a running server.

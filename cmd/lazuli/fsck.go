@@ -7,8 +7,8 @@ import (
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
-	"github.com/lazuli-storage/lazuli/server/config"
-	"github.com/lazuli-storage/lazuli/server/fsck"
+	"github.com/lazuli-storage/lazuli/internal/server/config"
+	"github.com/lazuli-storage/lazuli/internal/server/fsck"
 )
 
 // errNotClean is the failure of a check that found errors; the report is on standard output by then.

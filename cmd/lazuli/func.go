@@ -23,13 +23,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lazuli-storage/lazuli/functions"
 	"github.com/lazuli-storage/lazuli/internal/exposure"
+	"github.com/lazuli-storage/lazuli/internal/functions/durablefunc"
+	"github.com/lazuli-storage/lazuli/internal/functions/languageworker"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
 	"github.com/lazuli-storage/lazuli/workers"
-	"github.com/lazuli-storage/lazuli/workers/customhandler"
-	"github.com/lazuli-storage/lazuli/workers/durable/durablefunc"
-	"github.com/lazuli-storage/lazuli/workers/languageworker"
 	"github.com/lazuli-storage/lazuli/workers/otelfunc"
 )
 
@@ -41,7 +41,7 @@ func newFuncCommand(m *Main) *cobra.Command {
 		Use:   "func",
 		Short: "Write and run function apps of Azure Functions: Python, JavaScript, TypeScript, custom handlers",
 		// Tools ask for the version of Core Tools, and look at its major part.
-		Version: customhandler.HostVersion,
+		Version: functions.HostVersion,
 	}
 	cmd.SetVersionTemplate("{{.Version}}\n")
 	cmd.AddCommand(newFuncInitCommand(), newFuncNewCommand(), newFuncStartCommand(m), newFuncHostCommand(m),
@@ -209,7 +209,7 @@ func runFunc(cmd *cobra.Command, environ []string, connectionString string, f fu
 func runApp(ctx context.Context, cmd *cobra.Command, environ []string, connectionString string, f funcFlags,
 	log *slog.Logger) error {
 	port := f.port
-	if own := customhandler.LocalPort(f.dir); own != 0 && !cmd.Flags().Changed("port") {
+	if own := functions.LocalPort(f.dir); own != 0 && !cmd.Flags().Changed("port") {
 		port = own
 	}
 	address := net.JoinHostPort(f.host, strconv.Itoa(port))
@@ -222,7 +222,7 @@ func runApp(ctx context.Context, cmd *cobra.Command, environ []string, connectio
 		return fmt.Errorf("func start: %w (choose another port with --port)", err)
 	}
 	port = l.Addr().(*net.TCPAddr).Port
-	host, err := customhandler.Load(ctx, customhandler.Config{
+	host, err := functions.Load(ctx, functions.Config{
 		Dir: f.dir, Port: port, Environ: environ, ConnectionString: connectionString, Functions: f.functions, Logger: log,
 		Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr(), Lease: f.lease, DrainTimeout: f.drain,
 		Middleware: []workers.Middleware{otelfunc.Middleware()}, Durable: durablefunc.Runtime{},
@@ -244,7 +244,7 @@ func runApp(ctx context.Context, cmd *cobra.Command, environ []string, connectio
 		return errors.Join(err, l.Close())
 	}
 	defer stopTraces()
-	stopAdmin, err := workerproc.ServeAdmin(f.admin, host.App(), nil, customhandler.NewStatusHandler(host), log)
+	stopAdmin, err := workerproc.ServeAdmin(f.admin, host.App(), nil, functions.NewStatusHandler(host), log)
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/azurite"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
-	"github.com/lazuli-storage/lazuli/server/config"
+	"github.com/lazuli-storage/lazuli/internal/server/config"
 )
 
 // importAzurite is `lazuli import --azurite`: into a new data folder, or into the account of --connection-string. The

@@ -9,7 +9,7 @@ import (
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/azurite"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/serve"
-	"github.com/lazuli-storage/lazuli/server/config"
+	"github.com/lazuli-storage/lazuli/internal/server/config"
 )
 
 // addServe makes cmd the verb that runs the services. It is `lazuli serve` and `lazuli` alone.

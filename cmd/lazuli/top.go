@@ -11,7 +11,7 @@ import (
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/top"
-	"github.com/lazuli-storage/lazuli/server/config"
+	"github.com/lazuli-storage/lazuli/internal/server/config"
 )
 
 // newTopCommand makes `lazuli top`, which shows the rates of a running server.

@@ -21,7 +21,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/lazuli-storage/lazuli/workers/durable/internal/protocol"
+	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
 )
 
 // The engine's library for workflows in Go has no entities. A message to an entity is an activity with a reserved name

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/lazuli-storage/lazuli/workers/durable/internal/protocol"
+	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
 )
 
 // ErrEntityNotFound means that no entity has the ID, or that it has not handled its first message yet.

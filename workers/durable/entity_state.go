@@ -5,7 +5,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/lazuli-storage/lazuli/workers/durable/internal/protocol"
+	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
 )
 
 // The state machine of an entity's messages and lock. It is a pure function: it reads the messages in their order and

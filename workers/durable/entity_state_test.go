@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/lazuli-storage/lazuli/workers/durable/internal/protocol"
+	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
 )
 
 // messageOf returns a message to an entity: "signal", or "call", "lock", "unlock" with the workflow whose it is.

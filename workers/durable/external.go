@@ -8,8 +8,8 @@ import (
 	"github.com/microsoft/durabletask-go/backend"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
 	"github.com/lazuli-storage/lazuli/workers"
-	"github.com/lazuli-storage/lazuli/workers/durable/internal/protocol"
 )
 
 // ExternalCall runs one step of a workflow whose code is elsewhere. It takes an OrchestratorRequest and returns an

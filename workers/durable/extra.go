@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/lazuli-storage/lazuli/workers/durable/internal/protocol"
+	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
 )
 
 // The engine's version of the protocol has no events of entities and no rewinds. Such an event is an

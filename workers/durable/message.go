@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/lazuli-storage/lazuli/workers/durable/internal/protocol"
+	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
 )
 
 // message is an event on its way to an instance, or an activity on its way to a worker (TaskScheduled).

@@ -10,8 +10,8 @@ import (
 	"github.com/microsoft/durabletask-go/api"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
 	"github.com/lazuli-storage/lazuli/internal/fault"
-	"github.com/lazuli-storage/lazuli/workers/durable/internal/protocol"
 )
 
 // ErrNotFailed means that the instance cannot be rewound because it has not failed.

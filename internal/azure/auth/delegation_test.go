@@ -25,7 +25,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/httpserver"
-	"github.com/lazuli-storage/lazuli/server/devissuer"
+	"github.com/lazuli-storage/lazuli/internal/server/devissuer"
 )
 
 // credential is a token credential of the SDK over the development issuer.

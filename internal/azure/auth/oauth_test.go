@@ -20,8 +20,8 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/server/devissuer"
 	"github.com/lazuli-storage/lazuli/internal/test/workbudget"
-	"github.com/lazuli-storage/lazuli/server/devissuer"
 )
 
 var now = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)

@@ -28,11 +28,11 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/server/admin"
+	"github.com/lazuli-storage/lazuli/internal/server/dashboard"
+	"github.com/lazuli-storage/lazuli/internal/server/events"
+	"github.com/lazuli-storage/lazuli/internal/server/testclock"
 	"github.com/lazuli-storage/lazuli/server"
-	"github.com/lazuli-storage/lazuli/server/admin"
-	"github.com/lazuli-storage/lazuli/server/dashboard"
-	"github.com/lazuli-storage/lazuli/server/events"
-	"github.com/lazuli-storage/lazuli/server/testclock"
 )
 
 // patience is the time limit of a step: a slow machine must not fail the test.

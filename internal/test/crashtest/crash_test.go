@@ -14,7 +14,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 
-	"github.com/lazuli-storage/lazuli/server/fsck"
+	"github.com/lazuli-storage/lazuli/internal/server/fsck"
 )
 
 var (

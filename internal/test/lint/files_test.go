@@ -14,7 +14,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/pflag"
 
-	"github.com/lazuli-storage/lazuli/server/config"
+	"github.com/lazuli-storage/lazuli/internal/server/config"
 )
 
 const top = "../../../"

@@ -38,9 +38,8 @@ var dialect = []struct {
 }
 
 // plainFolders are the folders in whose Go files and pages, at any depth, the dialect is not allowed: all of them.
-var plainFolders = []string{"blobsvc", "cmd", "docs", "examples", "internal", "lazulitest", "queuesvc", "server",
-	"tables",
-	"tablesvc", "workers"}
+var plainFolders = []string{"blobsvc", "cmd", "docs", "examples", "functions", "internal", "lazulitest", "queuesvc",
+	"server", "tables", "tablesvc", "workers"}
 
 // plainFiles are the pages at the top.
 var plainFiles = []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md"}

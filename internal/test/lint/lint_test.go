@@ -56,7 +56,7 @@ func list(t *testing.T, args ...string) []pkg {
 type rule struct {
 	// from and to are patterns of path.Match, or folders ending in "/...".
 	from, to string
-	// except are packages that the rule does not apply to.
+	// except are patterns of packages that the rule does not apply to.
 	except []string
 	why    string
 }
@@ -64,34 +64,39 @@ type rule struct {
 // testSupport are packages that only tests may import: TestBinaryHasNoTestLibraries checks it.
 var testSupport = []string{"internal/test/testaccount", "internal/test/fulldisk"}
 
+// faces are listeners for people and administrators, which the command starts on a server that runs.
+var faces = []string{"internal/server/admin", "internal/server/dashboard"}
+
 var services = []string{"tablesvc", "queuesvc", "blobsvc"}
 
 func rules() []rule {
 	list := []rule{
 		{from: "internal/...", to: "cmd/...", why: "dependencies point from cmd inwards"},
 		{from: "internal/...", to: "workers/...", why: "workers build on internal packages, not the other way round",
-			except: testSupport},
+			except: append([]string{"internal/functions/..."}, testSupport...)},
+		{from: "internal/...", to: "functions/...", why: "functions build on internal packages, not the other way round",
+			except: []string{"internal/functions/..."}},
 		{from: "internal/...", to: "lazulitest", why: "a test helper is for tests", except: testSupport},
 		{from: "internal/...", to: "server/...",
-			why: "the server is assembled from internal packages, not the other way round"},
-		{from: "workers/...", to: "server/...",
-			why: "workers reach storage through the Azure SDK alone, so that they run on Azure as well"},
+			why:    "the server is assembled from internal packages, not the other way round",
+			except: faces},
 		{from: "server/...", to: "cmd/...", why: "dependencies point from cmd inwards"},
 		{from: "server/...", to: "workers/...", why: "the server serves storage; the command starts roles beside it"},
+		{from: "server/...", to: "functions/...", why: "the server serves storage; the command starts functions"},
 		{from: "server/...", to: "lazulitest", why: "a test helper is for tests"},
-		{from: "workers/...", to: "cmd/...", why: "dependencies point from cmd inwards"},
-		{from: "workers/...", to: "lazulitest", why: "a test helper is for tests"},
+		{from: "workers/...", to: "functions/...", why: "functions run on workers, not the other way round"},
 		{from: "lazulitest/...", to: "cmd/...", why: "dependencies point from cmd inwards"},
 		{from: "examples/...", to: "internal/...",
 			why: "an example shows what a user can write, and users cannot import internal packages"},
 	}
-	for _, product := range []string{"cmd", "internal", "server", "lazulitest", "workers", "tablesvc", "queuesvc",
-		"blobsvc"} {
+	for _, product := range []string{"cmd", "internal", "server", "lazulitest", "workers", "functions", "tablesvc",
+		"queuesvc", "blobsvc"} {
 		list = append(list, rule{from: product + "/...", to: "examples/...",
 			why: "examples are for readers; nothing builds on them"})
 	}
 	for _, other := range []string{"cmd", "internal/azure", "internal/storage", "internal/nats", "internal/cluster",
-		"internal/fault", "server", "workers", "lazulitest", "examples", "tablesvc", "queuesvc", "blobsvc"} {
+		"internal/fault", "server", "workers", "functions", "lazulitest", "examples", "tablesvc", "queuesvc",
+		"blobsvc"} {
 		list = append(list, rule{from: "tables/...", to: other + "/...",
 			why: "the table client is a library over the SDK, for programs that have nothing else of Lazuli"})
 	}
@@ -100,9 +105,8 @@ func rules() []rule {
 	}
 	for _, s := range services {
 		list = append(list,
-			rule{from: "internal/...", to: s + "/...", why: "services build on internal packages, not the other way round"},
-			rule{from: "workers/...", to: s + "/...",
-				why: "workers reach storage through the Azure SDK alone, so that they run on Azure as well"},
+			rule{from: "internal/...", to: s + "/...", why: "services build on internal packages, not the other way round",
+				except: []string{"internal/server/..."}},
 			rule{from: "examples/...", to: s + "/...", why: "examples reach storage through the Azure SDK"},
 		)
 		for _, other := range services {
@@ -110,19 +114,35 @@ func rules() []rule {
 				list = append(list, rule{from: s + "/...", to: other + "/...", why: "services never import each other"})
 			}
 		}
-		for _, outer := range []string{"cmd", "server", "workers", "lazulitest", "examples"} {
+		for _, outer := range []string{"cmd", "server", "internal/server", "workers", "functions", "lazulitest",
+			"examples"} {
 			list = append(list, rule{from: s + "/...", to: outer + "/...", why: "dependencies point from cmd inwards"})
 		}
 	}
-	for _, inner := range []string{"storage/...", "nats/...", "cluster/...", "azure/wire", "azure/auth",
-		"azure/frontend"} {
-		r := rule{from: "workers/...", to: "internal/" + inner,
-			why: "workers reach storage through the Azure SDK alone, so that they run on Azure as well"}
-		if inner == "storage/..." {
-			// The index is a local folder, with a lock and an atomic file; the keys of functions are an atomic file.
-			r.except = []string{"workers/roles/searchindex", "workers/customhandler"}
+	// The runtime of workers and functions, in its three folders.
+	for _, runtime := range []string{"workers/...", "functions/...", "internal/functions/..."} {
+		list = append(list,
+			rule{from: runtime, to: "cmd/...", why: "dependencies point from cmd inwards"},
+			rule{from: runtime, to: "lazulitest", why: "a test helper is for tests"})
+		for _, other := range append([]string{"server", "internal/server", "internal/storage", "internal/nats",
+			"internal/cluster", "internal/azure/wire", "internal/azure/auth", "internal/azure/frontend"}, services...) {
+			r := rule{from: runtime, to: other + "/...",
+				why: "workers reach storage through the Azure SDK alone, so that they run on Azure as well"}
+			if other == "internal/storage" {
+				// The index is a local folder, with a lock and an atomic file; the keys of functions are an atomic file.
+				r.except = []string{"workers/roles/searchindex", "functions"}
+			}
+			list = append(list, r)
 		}
-		list = append(list, r)
+	}
+	// The parts of the server know nothing of what the command starts besides it.
+	for _, outer := range []string{"cmd", "workers", "functions", "internal/functions"} {
+		list = append(list, rule{from: "internal/server/...", to: outer + "/...",
+			why: "the server is assembled from its parts, not the other way round"})
+	}
+	for _, room := range []string{"azure", "storage", "nats", "cluster", "sdk", "httpserver", "eventlog"} {
+		list = append(list, rule{from: "internal/" + room + "/...", to: "internal/server/...",
+			why: "the parts of the server build on the protocol and the engines, not the other way round"})
 	}
 	// The groups of internal, from the bottom up: storage engines do not depend on the protocol.
 	for _, r := range []struct{ from, to, why string }{
@@ -150,7 +170,7 @@ var libraries = map[string][]string{
 	"github.com/microsoft/durabletask-go": {"workers/durable", "workers/durable/sidecar", "workers/durabletask"},
 	"github.com/spf13/cobra":              {"cmd/..."},
 	"github.com/go-jose/go-jose/v4":       {"tables"}, // key wrapping for client-side encryption
-	"github.com/goccy/go-yaml":            {"server/config", "server/seed"},
+	"github.com/goccy/go-yaml":            {"internal/server/config", "internal/server/seed"},
 	"github.com/blevesearch/bleve/v2":     {"workers/roles/searchindex"},
 	"github.com/hanwen/go-fuse/v2":        {"internal/test/fusedisk"},
 }
@@ -170,6 +190,10 @@ func matches(pattern, name string) bool {
 	return ok
 }
 
+func (r rule) excepts(name string) bool {
+	return slices.ContainsFunc(r.except, func(pattern string) bool { return matches(pattern, name) })
+}
+
 func TestDependenciesPointOneWay(t *testing.T) {
 	packages := list(t, "./...")
 	if len(packages) < 5 {
@@ -182,7 +206,7 @@ func TestDependenciesPointOneWay(t *testing.T) {
 				continue
 			}
 			for _, r := range rules() {
-				if matches(r.from, p.name()) && matches(r.to, to) && !slices.Contains(r.except, p.name()) {
+				if matches(r.from, p.name()) && matches(r.to, to) && !r.excepts(p.name()) {
 					t.Errorf("%s imports %s: %s", p.name(), to, r.why)
 				}
 			}
@@ -193,7 +217,7 @@ func TestDependenciesPointOneWay(t *testing.T) {
 // Apps with only queue, blob, table and timer triggers link neither the workflow engine, which imports gRPC and
 // generated messages, nor the search engine.
 func TestWorkersDoNotLinkTheWorkflowEngine(t *testing.T) {
-	deps := list(t, "-deps", "./workers", "./workers/customhandler", "./lazulitest")
+	deps := list(t, "-deps", "./workers", "./functions", "./lazulitest")
 	if len(deps) < 100 {
 		t.Fatalf("found %d packages below workers; the rule would check nothing", len(deps))
 	}

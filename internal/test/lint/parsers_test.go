@@ -44,23 +44,23 @@ var grammars = []struct{ what, folder, target string }{
 	{"Parquet that is queried", "blobsvc/internal/parquet", "FuzzFile"},
 	{"x-ms-tags", "blobsvc", "FuzzTags"},
 	{"Find Blobs by Tags", "blobsvc", "FuzzTagSearch"},
-	{"schedules of timers", "workers/internal/ncrontab", "FuzzParse"},
-	{"routes of functions, and the paths that they match", "workers/customhandler", "FuzzRoute"},
-	{"binding expressions", "workers/customhandler", "FuzzTemplate"},
-	{"files of functions", "workers/customhandler", "FuzzPlainJSON"},
+	{"schedules of timers", "internal/sdk/ncrontab", "FuzzParse"},
+	{"routes of functions, and the paths that they match", "functions", "FuzzRoute"},
+	{"binding expressions", "functions", "FuzzTemplate"},
+	{"files of functions", "functions", "FuzzPlainJSON"},
 	{"traces in messages", "workers", "FuzzTrace"},
-	{"bodies of webhooks and handlers of functions", "workers/customhandler", "FuzzBodies"},
+	{"bodies of webhooks and handlers of functions", "functions", "FuzzBodies"},
 	{"rows of large entities", "workers/roles/largeentity", "FuzzRow"},
 	{"lines of Storage Analytics", "workers/roles/logstore", "FuzzSplitFields"},
 	{"parameters of the HTTP API for workflows", "workers/durable/webhook", "FuzzParameters"},
 	{"fields of the Durable Task protocol that the engine does not know", "workers/durable", "FuzzFields"},
-	{"client assertions", "server/devissuer", "FuzzAssertion"},
-	{"content that the dashboard previews", "server/dashboard", "FuzzPreview"},
+	{"client assertions", "internal/server/devissuer", "FuzzAssertion"},
+	{"content that the dashboard previews", "internal/server/dashboard", "FuzzPreview"},
 	{"fault rules", "internal/azure/faultrule", "FuzzRule"},
-	{"seeds", "server/seed", "FuzzParse"},
+	{"seeds", "internal/server/seed", "FuzzParse"},
 	{"content between nodes", "internal/cluster/mirror", "FuzzMessages"},
 	{"records of the replicated log", "internal/storage/replog", "FuzzDecode"},
-	{"event subscriptions", "server/events", "FuzzDecode"},
+	{"event subscriptions", "internal/server/events", "FuzzDecode"},
 	{"searches", "workers/roles/searchindex", "FuzzQuery"},
 	{"what a node of a cluster says of itself", "internal/cluster/peering", "FuzzHello"},
 }
@@ -74,8 +74,9 @@ func TestParsersAreFuzzed(t *testing.T) {
 	fuzzed := map[string]string{} // text of the test files with fuzz targets, by folder
 	type function struct{ folder, name string }
 	var parsers []function
-	for _, root := range []string{"internal/azure", "tablesvc", "queuesvc", "blobsvc", "server", "server/seed", "workers",
-		"internal/cluster/peering", "internal/cluster/mirror", "internal/storage/replog"} {
+	for _, root := range []string{"internal/azure", "tablesvc", "queuesvc", "blobsvc", "internal/server", "functions",
+		"workers", "internal/sdk/ncrontab", "internal/cluster/peering", "internal/cluster/mirror",
+		"internal/storage/replog"} {
 		err := filepath.WalkDir(top+root, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
 				return err

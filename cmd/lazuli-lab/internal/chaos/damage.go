@@ -15,7 +15,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/killrig"
 	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
-	"github.com/lazuli-storage/lazuli/server/fsck"
+	"github.com/lazuli-storage/lazuli/internal/server/fsck"
 )
 
 // damageAll damages copies of a folder and looks what becomes of each. The models are those of the folder.

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/internal/killrig"
-	"github.com/lazuli-storage/lazuli/server/fsck"
+	"github.com/lazuli-storage/lazuli/internal/server/fsck"
 )
 
 // Config describes a run.

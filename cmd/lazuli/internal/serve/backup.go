@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
-	"github.com/lazuli-storage/lazuli/server/backup"
+	"github.com/lazuli-storage/lazuli/internal/server/backup"
 )
 
 // newSchedule returns the schedule of backups that the configuration names, nil for none.

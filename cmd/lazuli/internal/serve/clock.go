@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/server/testclock"
+	"github.com/lazuli-storage/lazuli/internal/server/testclock"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 

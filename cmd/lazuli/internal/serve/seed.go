@@ -9,8 +9,8 @@ import (
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
-	"github.com/lazuli-storage/lazuli/server/events"
-	"github.com/lazuli-storage/lazuli/server/seed"
+	"github.com/lazuli-storage/lazuli/internal/server/events"
+	"github.com/lazuli-storage/lazuli/internal/server/seed"
 )
 
 // loadSeed reads a seed file for the accounts of the server. Entries outside any account belong to the

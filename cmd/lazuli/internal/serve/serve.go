@@ -19,12 +19,12 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/gctuner"
 	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
-	"github.com/lazuli-storage/lazuli/server/admin"
-	"github.com/lazuli-storage/lazuli/server/backup"
-	"github.com/lazuli-storage/lazuli/server/config"
-	"github.com/lazuli-storage/lazuli/server/dashboard"
-	"github.com/lazuli-storage/lazuli/server/events"
-	"github.com/lazuli-storage/lazuli/server/seed"
+	"github.com/lazuli-storage/lazuli/internal/server/admin"
+	"github.com/lazuli-storage/lazuli/internal/server/backup"
+	"github.com/lazuli-storage/lazuli/internal/server/config"
+	"github.com/lazuli-storage/lazuli/internal/server/dashboard"
+	"github.com/lazuli-storage/lazuli/internal/server/events"
+	"github.com/lazuli-storage/lazuli/internal/server/seed"
 )
 
 // Backend is the running services as this verb needs them.

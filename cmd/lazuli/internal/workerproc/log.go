@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
-	"github.com/lazuli-storage/lazuli/workers/customhandler"
+	"github.com/lazuli-storage/lazuli/functions"
 )
 
 // consoleHandler writes records as Core Tools do: the time in brackets, then the message as it is, so that people can
@@ -56,7 +56,7 @@ func (h *consoleHandler) Handle(_ context.Context, r slog.Record) error {
 	var b strings.Builder
 	b.WriteString("[" + r.Time.UTC().Format("2006-01-02T15:04:05.000Z") + "] ")
 	if r.Level != slog.LevelInfo {
-		b.WriteString(customhandler.LevelName(r.Level) + " ")
+		b.WriteString(functions.LevelName(r.Level) + " ")
 	}
 	b.WriteString(r.Message)
 	attrs := slices.Clone(h.attrs)

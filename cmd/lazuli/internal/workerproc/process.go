@@ -24,8 +24,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/exposure"
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/sdk/emptykey"
-	"github.com/lazuli-storage/lazuli/server/admin"
-	"github.com/lazuli-storage/lazuli/server/observe/traces"
+	"github.com/lazuli-storage/lazuli/internal/server/admin"
+	"github.com/lazuli-storage/lazuli/internal/server/observe/traces"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
+	"github.com/lazuli-storage/lazuli/internal/server/config"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
-	"github.com/lazuli-storage/lazuli/server/config"
 )
 
 // SearchFolder returns the folder of the index of the search-index role: the configured one, or by default one for each

@@ -1,0 +1,291 @@
+package functions
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// bindingData are the values that a trigger offers to binding expressions, by name in any case. They are few.
+type bindingData struct{ entries []dataEntry }
+
+type dataEntry struct {
+	name  string
+	value any
+}
+
+func (d *bindingData) set(name string, value any) {
+	for i := range d.entries {
+		if strings.EqualFold(d.entries[i].name, name) {
+			d.entries[i].value = value
+			return
+		}
+	}
+	d.entries = append(d.entries, dataEntry{name, value})
+}
+
+func (d *bindingData) get(name string) (any, bool) {
+	for _, e := range d.entries {
+		if strings.EqualFold(e.name, name) {
+			return e.value, e.value != nil
+		}
+	}
+	return nil, false
+}
+
+// addPayload makes the members of a payload that is a JSON object known by their names. A member goes before what the
+// trigger itself has under that name. Lists and nulls are left out; numbers and booleans become text.
+func (d *bindingData) addPayload(text string) {
+	text = strings.TrimSpace(text)
+	if !strings.HasPrefix(text, "{") || !strings.HasSuffix(text, "}") {
+		return
+	}
+	var r report
+	object, err := newSection(&r, "", "", json.RawMessage(text))
+	if err != nil {
+		return // Not JSON: not an error; expressions have no value.
+	}
+	for _, m := range object.members {
+		switch m.value[0] {
+		case '[', 'n':
+		case '{':
+			d.set(m.name, m.value)
+		case 't', 'f':
+			// .NET writes True and False.
+			d.set(m.name, strings.ToUpper(string(m.value[:1]))+string(m.value[1:]))
+		default:
+			s, _ := object.scalar(m.name)
+			d.set(m.name, s)
+		}
+	}
+}
+
+// template is a text with binding expressions in braces, such as "output/{name}-{rand-guid}.txt".
+// https://learn.microsoft.com/azure/azure-functions/functions-bindings-expressions-patterns
+type template struct {
+	source string
+	parts  []templatePart
+}
+
+// templatePart is a literal, or else an expression.
+type templatePart struct {
+	literal      string
+	name, format string
+}
+
+func parseTemplate(source string) (template, error) {
+	t := template{source: source}
+	literal := func(s string) {
+		if n := len(t.parts); n > 0 && t.parts[n-1].name == "" {
+			t.parts[n-1].literal += s
+			return
+		}
+		t.parts = append(t.parts, templatePart{literal: s})
+	}
+	for rest := source; rest != ""; {
+		switch {
+		case strings.HasPrefix(rest, "{{"), strings.HasPrefix(rest, "}}"):
+			literal(rest[:1])
+			rest = rest[2:]
+		case rest[0] == '{':
+			inner, after, closed := strings.Cut(rest[1:], "}")
+			name, format, _ := strings.Cut(inner, ":")
+			name = strings.TrimSpace(name)
+			if !closed || name == "" || strings.ContainsAny(name, "{ ") {
+				return t, fmt.Errorf("%q: a brace is not closed, or holds no name", source)
+			}
+			t.parts = append(t.parts, templatePart{name: name, format: format})
+			rest = after
+		case rest[0] == '}':
+			return t, fmt.Errorf("%q: a brace is closed that was not opened", source)
+		default:
+			end := strings.IndexAny(rest, "{}")
+			if end < 0 {
+				end = len(rest)
+			}
+			literal(rest[:end])
+			rest = rest[end:]
+		}
+	}
+	return t, nil
+}
+
+// system reports whether a name has a value whatever the trigger is.
+func system(name string) bool {
+	switch strings.ToLower(name) {
+	case "rand-guid", "datetime", "sys.randguid", "sys.utcnow", "sys.methodname":
+		return true
+	}
+	return false
+}
+
+// resolve fills in the values of one invocation.
+func (t template) resolve(inv *invocation) (string, error) {
+	var b strings.Builder
+	for _, p := range t.parts {
+		if p.name == "" {
+			b.WriteString(p.literal)
+			continue
+		}
+		text, err := p.resolve(inv)
+		if err != nil {
+			return "", fmt.Errorf("%q: {%s}: %w", t.source, p.name, err)
+		}
+		b.WriteString(text)
+	}
+	return b.String(), nil
+}
+
+func (p templatePart) resolve(inv *invocation) (string, error) {
+	switch strings.ToLower(p.name) {
+	case "rand-guid", "sys.randguid":
+		return formatGUID(uuid.New(), p.format)
+	case "datetime", "sys.utcnow":
+		return formatTime(inv.began, p.format)
+	case "sys.methodname":
+		return inv.function.name, nil
+	}
+	path := strings.Split(p.name, ".")
+	value, ok := inv.data.get(path[0])
+	for _, name := range path[1:] {
+		if !ok {
+			break
+		}
+		value, ok = memberOf(value, name)
+	}
+	if !ok {
+		return "", errors.New("the trigger has no value of that name")
+	}
+	switch v := value.(type) {
+	case time.Time:
+		return formatTime(v, p.format)
+	default:
+		return plainText(v), nil
+	}
+}
+
+// memberOf returns a member of a value that is an object.
+func memberOf(value any, name string) (any, bool) {
+	text, err := json.Marshal(value)
+	if err != nil || len(text) == 0 || text[0] != '{' {
+		return nil, false
+	}
+	var d bindingData
+	d.addPayload(string(text))
+	return d.get(name)
+}
+
+// plainText formats a value for a name or a path.
+func plainText(value any) string {
+	switch v := value.(type) {
+	case string:
+		return v
+	case []byte:
+		return base64.StdEncoding.EncodeToString(v)
+	case json.RawMessage:
+		var b bytes.Buffer
+		if json.Compact(&b, v) == nil {
+			return b.String()
+		}
+		return string(v)
+	}
+	return fmt.Sprint(value)
+}
+
+// formatGUID knows .NET's formats N, D, B and P.
+func formatGUID(id uuid.UUID, format string) (string, error) {
+	switch strings.ToUpper(format) {
+	case "", "D":
+		return id.String(), nil
+	case "N":
+		return strings.ReplaceAll(id.String(), "-", ""), nil
+	case "B":
+		return "{" + id.String() + "}", nil
+	case "P":
+		return "(" + id.String() + ")", nil
+	}
+	return "", fmt.Errorf("the format %q of a GUID is not N, D, B or P", format)
+}
+
+// formatTime writes a time in UTC by a format of .NET, by default as Functions does: 2018-02-16T17-59-55Z.
+// https://learn.microsoft.com/dotnet/standard/base-types/custom-date-and-time-format-strings
+func formatTime(t time.Time, format string) (string, error) {
+	if format == "" {
+		format = "yyyy-MM-ddTHH-mm-ssK"
+	}
+	t = t.UTC()
+	var b strings.Builder
+	for i := 0; i < len(format); {
+		n := 1
+		for i+n < len(format) && format[i+n] == format[i] {
+			n++
+		}
+		switch format[i] {
+		case 'y':
+			year := t.Year()
+			if n <= 2 {
+				year %= 100
+			}
+			fmt.Fprintf(&b, "%0*d", n, year)
+		case 'M':
+			switch n {
+			case 1, 2:
+				fmt.Fprintf(&b, "%0*d", n, int(t.Month()))
+			case 3:
+				b.WriteString(t.Month().String()[:3])
+			default:
+				b.WriteString(t.Month().String())
+			}
+		case 'd':
+			switch n {
+			case 1, 2:
+				fmt.Fprintf(&b, "%0*d", n, t.Day())
+			case 3:
+				b.WriteString(t.Weekday().String()[:3])
+			default:
+				b.WriteString(t.Weekday().String())
+			}
+		case 'H':
+			fmt.Fprintf(&b, "%0*d", min(n, 2), t.Hour())
+		case 'h':
+			fmt.Fprintf(&b, "%0*d", min(n, 2), (t.Hour()+11)%12+1)
+		case 'm':
+			fmt.Fprintf(&b, "%0*d", min(n, 2), t.Minute())
+		case 's':
+			fmt.Fprintf(&b, "%0*d", min(n, 2), t.Second())
+		case 'f':
+			if n > 7 {
+				return "", fmt.Errorf("the format %q has more than 7 f", format)
+			}
+			b.WriteString(fmt.Sprintf("%07d", t.Nanosecond()/100)[:n])
+		case 't':
+			b.WriteString(t.Format("PM")[:min(n, 2)])
+		case 'K':
+			b.WriteString(strings.Repeat("Z", n))
+		case '\'', '"':
+			quote := format[i]
+			end := strings.IndexByte(format[i+1:], quote)
+			if end < 0 {
+				return "", fmt.Errorf("the format %s lacks a closing quote", strconv.Quote(format))
+			}
+			b.WriteString(format[i+1 : i+1+end])
+			n = end + 2
+		case '\\':
+			if i+1 < len(format) {
+				b.WriteByte(format[i+1])
+			}
+			n = 2
+		default:
+			b.WriteString(format[i : i+n])
+		}
+		i += n
+	}
+	return b.String(), nil
+}

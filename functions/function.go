@@ -1,0 +1,217 @@
+package functions
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
+	"github.com/lazuli-storage/lazuli/workers"
+)
+
+// function is one folder with a function.json, or a route of host.json.
+type function struct {
+	name     string
+	trigger  *binding
+	in, out  []*binding // without the trigger
+	retry    *retryPolicy
+	disabled bool
+	route    *route // of an HTTP trigger
+	methods  []string
+	// authLevel is the access level of an HTTP trigger, in lower case.
+	authLevel string
+	// forwarded: the handler gets the HTTP request itself.
+	forwarded bool
+	// source describes the function to a language worker.
+	source WorkerFunction
+	// worker runs a blob trigger.
+	worker *workers.Function
+}
+
+// maxName is the largest length of the name of a function or binding, in bytes. A limit within the regular expressions
+// would make them slow to compile, at each start of the process.
+const maxName = 128
+
+var (
+	triggerKinds = []string{kindHTTPTrigger, kindQueueTrigger, kindBlobTrigger, kindTimerTrigger, kindEventTrigger,
+		kindTableTrigger, kindOrchestrationTrigger, kindActivityTrigger, kindEntityTrigger, kindWarmup}
+	inputKinds  = []string{kindBlob, kindTable, kindDurableClient}
+	outputKinds = []string{kindHTTP, kindQueue, kindBlob, kindTable}
+
+	functionName = lazyregexp.New(`^[A-Za-z][A-Za-z0-9_-]*$`)
+	bindingName  = lazyregexp.New(`^[A-Za-z][A-Za-z0-9_]*$`)
+)
+
+// readFunctions reads every folder of a project that has a function.json, with read.
+func readFunctions(r *report, dir string, h *hostFile,
+	read func(own *report, file *section, name string) *function) ([]*function, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var list []*function
+	for _, e := range entries {
+		if info, err := os.Stat(filepath.Join(dir, e.Name())); err != nil || !info.IsDir() {
+			continue
+		}
+		where, own := e.Name()+"/function.json", &report{}
+		file, err := readSection(own, filepath.Join(dir, e.Name(), "function.json"), where)
+		switch {
+		case err == nil:
+			list = append(list, read(own, file, e.Name()))
+		case errors.Is(err, fs.ErrNotExist):
+		default:
+			r.errs = append(r.errs, err)
+		}
+	}
+	for i, own := range h.routes {
+		f := &function{name: fmt.Sprintf("http-handler%d", i+1), forwarded: h.forward != forwardNothing,
+			authLevel: own.authLevel}
+		f.trigger = &binding{name: "req", kind: kindHTTPTrigger}
+		f.out = []*binding{{name: "res", kind: kindHTTP}}
+		if f.route, err = parseRoute(own.route); err != nil {
+			r.fail("host.json: customHandler.http.routes[%d].route: %v", i, err)
+		}
+		list = append(list, f)
+	}
+	return list, nil
+}
+
+func readFunction(file *section, name, dir string, s *settings, h *hostFile) *function {
+	f := &function{name: name, retry: h.retry}
+	if len(name) > maxName || !functionName().MatchString(name) || strings.EqualFold(name, "host") {
+		file.report.fail("%s: %q is not a valid name for a function: a letter, then letters, digits, - and _, and not "+
+			"\"host\"", file.where, name)
+	}
+	if file.has("disabled") {
+		f.disabled = readDisabled(file, s)
+	}
+	if v, ok := s.get("AzureWebJobs." + name + ".Disabled"); ok && truth(v) {
+		f.disabled = true
+	}
+	f.source = WorkerFunction{Name: name, Directory: filepath.Join(dir, name), EntryPoint: file.text("entryPoint", "")}
+	if script := file.text("scriptFile", ""); script != "" {
+		f.source.ScriptFile = filepath.Join(dir, name, script)
+		if _, err := os.Stat(f.source.ScriptFile); err != nil {
+			file.fail("scriptFile", "the file %s does not exist", script)
+		}
+	}
+	list := file.objects("bindings")
+	f.source.Bindings = file.raw("bindings")
+	if len(list) == 0 {
+		file.fail("bindings", "is missing or empty; a function needs a trigger")
+	}
+	names := map[string]bool{}
+	for _, o := range list {
+		b, output := readBinding(o, s, h, f)
+		if b == nil {
+			continue
+		}
+		if names[b.name] {
+			o.fail("name", "two bindings are called %q", b.name)
+		}
+		names[b.name] = true
+		switch {
+		case strings.HasSuffix(b.kind, "Trigger"):
+			if f.trigger != nil {
+				o.fail("type", "the function has two triggers, %s and %s", f.trigger.kind, b.kind)
+			}
+			f.trigger = b
+		case output:
+			f.out = append(f.out, b)
+		default:
+			f.in = append(f.in, b)
+		}
+	}
+	if len(list) > 0 && f.trigger == nil && len(file.report.errs) == 0 {
+		file.fail("bindings", "no binding is a trigger; the triggers are %s", strings.Join(triggerKinds, ", "))
+	}
+	f.readRetry(file)
+	f.check(file)
+	f.checkDurable(file)
+	f.forwarded = h.forward != forwardNothing && f.trigger != nil && f.trigger.kind == kindHTTPTrigger &&
+		len(f.in) == 0 && len(f.out) == 1 && f.out[0].kind == kindHTTP
+	file.noEffect("it concerns other languages", "configurationSource", "generatedBy", "language")
+	file.done()
+	return f
+}
+
+// readRetry reads the retry policy of the function. Queue, blob and table triggers are retried by their queues instead.
+func (f *function) readRetry(file *section) {
+	own := readRetry(file.object("retry"))
+	kind := ""
+	if f.trigger != nil {
+		kind = f.trigger.kind
+	}
+	if durableKind(kind) {
+		f.retry = nil
+		if own != nil {
+			file.fail("retry", "not supported for a %s: the workflow's code says what is tried again", kind)
+		}
+		return
+	}
+	if kind == kindQueueTrigger || kind == kindBlobTrigger || kind == kindTableTrigger {
+		if f.retry != nil {
+			file.report.notes = append(file.report.notes,
+				fmt.Sprintf("host.json: retry has no effect on the function %s: it is for timer and HTTP triggers", f.name))
+		}
+		f.retry = nil
+		if own != nil {
+			file.fail("retry", "not supported for a %s, as in Azure Functions: its messages are tried again by host.json's "+
+				"extensions.queues (maxDequeueCount, visibilityTimeout) and extensions.blobs (poisonBlobThreshold)", kind)
+		}
+		return
+	}
+	if own != nil {
+		f.retry = own
+	}
+}
+
+// check reports errors in the combination of bindings.
+func (f *function) check(file *section) {
+	if f.trigger == nil {
+		return
+	}
+	responses := 0
+	for _, b := range f.out {
+		if b.kind == kindHTTP {
+			responses++
+		}
+	}
+	switch {
+	case responses > 0 && f.trigger.kind != kindHTTPTrigger:
+		file.fail("bindings", "an http output answers a request, and the trigger is a %s", f.trigger.kind)
+	case responses > 1:
+		file.fail("bindings", "two http outputs: a request has one answer")
+	}
+	if f.trigger.kind != kindTimerTrigger {
+		return
+	}
+	for _, b := range append(slices.Clone(f.in), f.out...) {
+		for _, t := range []*template{&b.target, b.partitionKey, b.rowKey, b.filter} {
+			if t == nil {
+				continue
+			}
+			for _, p := range t.parts {
+				if p.name != "" && !system(p.name) {
+					file.fail("bindings", "%s: a timer has no value for {%s}", b.name, p.name)
+				}
+			}
+		}
+	}
+}
+
+// readDisabled reads "disabled": true, or the name of a setting.
+func readDisabled(file *section, s *settings) bool {
+	v := strings.Trim(file.text("disabled", ""), "%")
+	if setting, ok := s.get(v); ok {
+		v = setting
+	}
+	return truth(v)
+}
+
+func truth(s string) bool { return strings.EqualFold(s, "true") || s == "1" }

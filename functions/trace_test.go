@@ -1,0 +1,53 @@
+package functions
+
+import (
+	"net/http"
+	"testing"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/lazuli-storage/lazuli/lazulitest"
+	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/otelfunc"
+)
+
+// Middleware wraps all invocations. The handler gets the traceparent of the invocation's span, which is in the trace of
+// the caller.
+func TestTraces(t *testing.T) {
+	t.Parallel()
+	exporter := tracetest.NewInMemoryExporter()
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter))
+	handler, calls := record(`{}`)
+	forwarded, answers := record(`{}`)
+	const trace = "0af7651916cd43dd8448eb211c80319c"
+	for name, c := range map[string]struct {
+		files   map[string]string
+		handler http.Handler
+		calls   <-chan asked
+	}{
+		"called":    {map[string]string{}, handler, calls},
+		"forwarded": {map[string]string{"host.json": `{"version": "2.0", "customHandler": {"enableForwardingHttpRequest": true, "description": {"defaultExecutablePath": "x"}}}`}, forwarded, answers},
+	} {
+		t.Run(name, func(t *testing.T) {
+			exporter.Reset()
+			c.files["H/function.json"] =
+				`{"bindings": [{"type": "httpTrigger", "name": "req"}, {"type": "http", "direction": "out", "name": "res"}]}`
+			c.files["Q/function.json"] = queueFunction
+			r := runConfig(t, "", Config{Dir: folder(t, c.files), ConnectionString: lazulitest.Start(t).ConnectionString(),
+				Middleware: []workers.Middleware{otelfunc.Middleware(otelfunc.WithTracerProvider(provider))}}, c.handler)
+			do(t, "POST", r.url+"/api/H", "x", "Traceparent", "00-"+trace+"-b7ad6b7169203331-01")
+			called := next(t, c.calls).header.Get("Traceparent")
+			put(t, r.storage, "in-queue", `{"traceparent": "00-`+trace+`-b7ad6b7169203331-01"}`)
+			queued := next(t, c.calls).header.Get("Traceparent")
+			eventually(t, "there are two spans", func() bool { return len(exporter.GetSpans()) == 2 })
+			for _, s := range exporter.GetSpans() {
+				want := map[string]string{"H": called, "Q": queued}[s.Name]
+				if got := "00-" + trace + "-" + s.SpanContext.SpanID().String() + "-01"; got != want ||
+					s.Parent.SpanID().String() != "b7ad6b7169203331" {
+					t.Errorf("%s: the handler got %s; the span is %s, in %s", s.Name, want, got, s.Parent.SpanID())
+				}
+			}
+		})
+	}
+}

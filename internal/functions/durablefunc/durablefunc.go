@@ -1,0 +1,254 @@
+// Package durablefunc runs the orchestrations, activities and entities of function apps:
+//
+//	functions.Load(ctx, functions.Config{Dir: dir, Durable: durablefunc.Runtime{}})
+//
+// An app's functions take and return messages of the Durable Task protocol, or the JSON of the older packages of
+// Durable Functions for Python and JavaScript, which replay.go, entity.go and http.go convert.
+package durablefunc
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/lazuli-storage/lazuli/functions"
+	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
+	"github.com/lazuli-storage/lazuli/workers"
+	"github.com/lazuli-storage/lazuli/workers/durable"
+	"github.com/lazuli-storage/lazuli/workers/durable/sidecar"
+	"github.com/lazuli-storage/lazuli/workers/durable/webhook"
+)
+
+// Runtime implements functions.Durable by package durable.
+type Runtime struct{}
+
+var _ functions.Durable = Runtime{}
+
+// Open implements functions.Durable.
+func (Runtime) Open(s functions.DurableSettings) (functions.DurableApp, error) {
+	if err := durable.CheckHubName(s.Hub); err != nil {
+		return nil, err
+	}
+	if s.HTTPSleep == 0 {
+		s.HTTPSleep = defaultHTTPSleep
+	}
+	options := durable.Options{Hub: s.Hub, Partitions: s.Partitions, Visibility: s.Visibility, MaxPolling: s.MaxPolling,
+		MaxBuffered: s.MaxBuffered}
+	engine := durable.NewEngine(options, durable.WorkerOptions{MaxActivities: s.MaxActivities,
+		MaxOrchestrations: s.MaxOrchestrators, MaxEntities: s.MaxEntities})
+	workflows := s.Workflows
+	if workflows == nil {
+		workflows = []string{} // None can be started, instead of any.
+	}
+	s.Connection = strings.TrimPrefix(s.Connection, "AzureWebJobs")
+	api := webhook.New(webhook.Options{Client: engine.WaitClient, Hub: s.Hub, Connection: s.Connection,
+		Workflows:      workflows,
+		ReplaceRunning: s.ReplaceRunning})
+	return &app{Engine: engine, Handler: api, settings: s, engine: options}, nil
+}
+
+// app implements functions.DurableApp.
+type app struct {
+	*durable.Engine
+	http.Handler
+	settings functions.DurableSettings
+	engine   durable.Options
+	clients  string // address of the gRPC endpoint; empty before Listen
+}
+
+// conversion is between the protocol and the JSON of a language's package.
+type conversion struct {
+	inputAsText bool // Python: inputs are JSON within text
+	httpSleep   time.Duration
+}
+
+func (a *app) conversion(form functions.DurableForm) *conversion {
+	return &conversion{inputAsText: form == functions.DurablePython, httpSleep: a.settings.HTTPSleep}
+}
+
+// Orchestrator implements functions.DurableApp.
+func (a *app) Orchestrator(form functions.DurableForm, call functions.DurableCall) workers.Orchestrator {
+	if form == functions.DurableMessages {
+		return durable.ExternalOrchestrator(func(ctx context.Context, request []byte) ([]byte, error) {
+			result, err := call(ctx, base64.StdEncoding.EncodeToString(request))
+			if err != nil {
+				return nil, permanent(err)
+			}
+			return message(result, "OrchestratorResponse")
+		})
+	}
+	c := a.conversion(form)
+	return durable.ExternalOrchestrator(func(ctx context.Context, request []byte) ([]byte, error) {
+		var r protocol.OrchestratorRequest
+		if err := proto.Unmarshal(request, &r); err != nil {
+			return nil, workers.Permanent(fmt.Errorf("read the history: %w", err))
+		}
+		if response := controlled(&r); response != nil {
+			return proto.Marshal(response)
+		}
+		trigger, err := c.replayed(&r)
+		if err != nil {
+			return nil, workers.Permanent(err)
+		}
+		failed := ""
+		result, err := call(ctx, trigger)
+		if reason := new(functions.FunctionError); errors.As(err, &reason) {
+			failed = reason.Error()
+		} else if err != nil {
+			return nil, permanent(err)
+		}
+		response, err := c.respond(&r, result, failed)
+		if err != nil {
+			return nil, workers.Permanent(err)
+		}
+		return proto.Marshal(response)
+	})
+}
+
+// Entity implements functions.DurableApp.
+func (a *app) Entity(form functions.DurableForm, call functions.DurableCall) workers.Entity {
+	c := a.conversion(form)
+	return durable.ExternalEntity(func(ctx context.Context, b *durable.EntityBatch) (*durable.EntityResult, error) {
+		r, err := c.batch(ctx, form, b, call)
+		if workers.IsPermanent(err) {
+			return &durable.EntityResult{State: b.State, Failure: durable.NewFailure("EntityFailed", err.Error())}, nil
+		}
+		return r, err
+	})
+}
+
+// batch runs a batch of operations. With an error of workers.Permanent, its operations fail.
+func (c *conversion) batch(ctx context.Context, form functions.DurableForm, b *durable.EntityBatch,
+	call functions.DurableCall) (*durable.EntityResult, error) {
+	if form != functions.DurableMessages {
+		trigger, err := c.batchTrigger(b)
+		if err != nil {
+			return nil, workers.Permanent(err)
+		}
+		result, err := call(ctx, trigger)
+		if err != nil {
+			return nil, permanent(err)
+		}
+		r, err := batchResult(b, result)
+		return r, workers.Permanent(err)
+	}
+	request, err := proto.Marshal(durable.BatchToProtocol(b))
+	if err != nil {
+		return nil, workers.Permanent(err)
+	}
+	result, err := call(ctx, base64.StdEncoding.EncodeToString(request))
+	if err != nil {
+		return nil, permanent(err)
+	}
+	response, err := message(result, "EntityBatchResult")
+	if err != nil {
+		return nil, err
+	}
+	answer := &protocol.EntityBatchResult{}
+	if err := proto.Unmarshal(response, answer); err != nil {
+		return nil, workers.Permanent(fmt.Errorf("the answer is not an EntityBatchResult: %w", err))
+	}
+	r, err := durable.BatchResult(answer)
+	return r, workers.Permanent(err)
+}
+
+// permanent marks an error of the function, rather than one of its worker, as one that comes again at each attempt.
+func permanent(err error) error {
+	if failed := new(functions.FunctionError); errors.As(err, &failed) || errors.Is(err, workers.ErrTimeout) {
+		return workers.Permanent(err)
+	}
+	return err
+}
+
+// message reads a message of the protocol in base64.
+func message(result json.RawMessage, name string) ([]byte, error) {
+	var text string
+	_ = json.Unmarshal(result, &text)
+	m, err := base64.StdEncoding.DecodeString(text)
+	if err != nil || len(m) == 0 {
+		return nil, workers.Permanent(fmt.Errorf("the function's ReturnValue is not an %s in base64", name))
+	}
+	return m, nil
+}
+
+// Activities implements functions.DurableApp.
+func (*app) Activities() map[string]workers.ActivityHandler {
+	return map[string]workers.ActivityHandler{httpActivity: callHTTP}
+}
+
+// Listen implements functions.DurableApp.
+func (a *app) Listen() (stop func(), err error) {
+	o := a.engine
+	if o.Storage, err = a.settings.Storage(); err != nil {
+		return nil, err
+	}
+	server, err := sidecar.New(sidecar.Options{Durable: o, Hubs: []string{o.Hub}, Logger: a.settings.Logger})
+	if err != nil {
+		return nil, err
+	}
+	l, err := server.Listen("127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	a.clients = l.Addr().String()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := server.Serve(l); err != nil {
+			a.settings.Logger.Error("the endpoint of durable clients has ended", "err", err)
+		}
+	}()
+	return func() { server.Stop(); <-ended }, nil
+}
+
+// Instance implements functions.DurableApp.
+func (*app) Instance(ctx context.Context) string {
+	info, _ := durable.InfoFromContext(ctx)
+	return info.Instance
+}
+
+// placeholder represents the instance ID in the URLs of a client binding.
+const placeholder = "INSTANCEID"
+
+// clientData is the content of a durableClient binding.
+type clientData struct {
+	TaskHubName                   string            `json:"taskHubName"`
+	ConnectionName                string            `json:"connectionName"`
+	CreationURLs                  map[string]string `json:"creationUrls"`
+	ManagementURLs                webhook.Links     `json:"managementUrls"`
+	BaseURL                       string            `json:"baseUrl"`
+	HTTPBaseURL                   string            `json:"httpBaseUrl"`
+	RequiredQueryStringParameters string            `json:"requiredQueryStringParameters"`
+	RPCBaseURL                    string            `json:"rpcBaseUrl"`
+}
+
+// ClientData implements functions.DurableApp.
+func (a *app) ClientData(c functions.DurableClient) string {
+	base := c.Origin + strings.TrimSuffix(webhook.Path, "/")
+	create := base + "/orchestrators/{functionName}[/{instanceId}]?"
+	calls := c.Calls
+	if c.Messages {
+		calls = "http://" + a.clients
+	}
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(clientData{
+		TaskHubName: a.settings.Hub, ConnectionName: a.settings.Connection,
+		CreationURLs: map[string]string{
+			"createNewInstancePostUri": create + c.Query,
+			"createAndWaitOnNewInstancePostUri": create + "timeout={timeoutInSeconds}&pollingInterval={intervalInSeconds}&" +
+				c.Query,
+		},
+		ManagementURLs: webhook.NewLinks(c.Origin, placeholder, a.settings.Hub, a.settings.Connection, c.Query),
+		BaseURL:        base, HTTPBaseURL: base, RPCBaseURL: calls, RequiredQueryStringParameters: c.Query,
+	})
+	return strings.TrimSuffix(b.String(), "\n")
+}

@@ -1,0 +1,73 @@
+package languageworker
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/lazuli-storage/lazuli/functions"
+)
+
+// pythonCommand starts the worker of Python in the interpreter of the app's virtual environment. A setting has
+// arguments for it, as for the Functions host: editors put a debugger there.
+// https://learn.microsoft.com/azure/azure-functions/functions-app-settings#languageworkers__arguments
+func pythonCommand(r Runtime, s functions.WorkerSettings, folder string) (*command, error) {
+	path, err := findPython(r.Python, s)
+	if err != nil {
+		return nil, err
+	}
+	if err := writeProgram("python", folder); err != nil {
+		return nil, err
+	}
+	c := &command{path: path, arguments: strings.Fields(setting(s, "languageWorkers__python__arguments")),
+		environ: []string{"PYTHONUNBUFFERED=1", "AzureWebJobsScriptRoot=" + s.Dir}}
+	c.arguments = append(c.arguments, filepath.Join(folder, "worker.py"))
+	if r.Debug != 0 {
+		c.environ = append(c.environ, "LAZULI_DEBUG_PORT="+strconv.Itoa(r.Debug))
+	}
+	return c, nil
+}
+
+// findPython returns the interpreter: the one that is asked for, that of the virtual environment which is active, one
+// in the app's folder or the folder above, or python3 on the path.
+func findPython(wanted string, s functions.WorkerSettings) (string, error) {
+	if wanted == "" {
+		wanted = setting(s, "languageWorkers__python__defaultExecutablePath")
+	}
+	if wanted != "" {
+		path, err := exec.LookPath(wanted)
+		if err != nil {
+			return "", fmt.Errorf("the Python interpreter %s: %w", wanted, err)
+		}
+		return filepath.Abs(path)
+	}
+	var environments []string
+	if active := setting(s, "VIRTUAL_ENV"); active != "" {
+		environments = append(environments, active)
+	}
+	for _, dir := range []string{s.Dir, filepath.Dir(s.Dir)} {
+		for _, name := range []string{".venv", "venv", "env"} {
+			environments = append(environments, filepath.Join(dir, name))
+		}
+	}
+	for _, e := range environments {
+		python := filepath.Join(e, "bin", "python")
+		if runtime.GOOS == "windows" {
+			python = filepath.Join(e, "Scripts", "python.exe")
+		}
+		if _, err := os.Stat(filepath.Join(e, "pyvenv.cfg")); err == nil && exists(python) {
+			return python, nil
+		}
+	}
+	for _, name := range []string{"python3", "python"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("no Python was found: neither %s nor python3 on the path; install Python 3.10 or newer, then "+
+		"`python3 -m venv .venv`, and start again to see which packages are missing", filepath.Join(s.Dir, ".venv"))
+}

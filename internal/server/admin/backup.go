@@ -1,0 +1,69 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/lazuli-storage/lazuli/internal/server/backup"
+	"github.com/lazuli-storage/lazuli/server"
+)
+
+// BackupPath is the path of backups, for which there is a token of its own.
+const BackupPath = "/admin/backup"
+
+const (
+	// backupStall ends a backup whose caller reads nothing for so long.
+	backupStall = time.Minute
+	// maxHeld is the size of the longest list of what a caller has, in bytes.
+	maxHeld = 1 << 30
+)
+
+// Backups gives the state of a moment: a [server.Stack].
+type Backups interface {
+	Moment(ctx context.Context) (*server.Moment, error)
+}
+
+// backupHandler serves POST /admin/backup: a stream of all data, which leaves out what the body, a [backup.Held],
+// names. It changes nothing.
+type backupHandler struct {
+	backups func() Backups // nil while the services start
+}
+
+func (h backupHandler) send(c echo.Context) error {
+	backups := h.backups()
+	if backups == nil {
+		return answerState(c, http.StatusServiceUnavailable, "the services are starting")
+	}
+	var held backup.Held
+	if err := json.NewDecoder(http.MaxBytesReader(c.Response(), c.Request().Body, maxHeld)).Decode(&held); err != nil {
+		return answerState(c, http.StatusBadRequest, "the body is no list of what the caller has: "+err.Error())
+	}
+	m, err := backups.Moment(c.Request().Context())
+	if err != nil {
+		status := http.StatusInternalServerError
+		if errors.Is(err, server.ErrNotReady) {
+			status = http.StatusServiceUnavailable
+		}
+		return answerState(c, status, err.Error())
+	}
+	defer m.Close()
+	c.Response().Header().Set("Content-Type", "application/octet-stream")
+	c.Response().WriteHeader(http.StatusOK)
+	return backup.Send(c.Request().Context(), stallGuard{c.Response(), http.NewResponseController(c.Response())}, m, held)
+}
+
+// stallGuard gives each write its own time.
+type stallGuard struct {
+	http.ResponseWriter
+	control *http.ResponseController
+}
+
+func (w stallGuard) Write(p []byte) (int, error) {
+	_ = w.control.SetWriteDeadline(time.Now().Add(backupStall))
+	return w.ResponseWriter.Write(p)
+}
