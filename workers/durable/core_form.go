@@ -27,7 +27,7 @@ import (
 //
 // https://github.com/Azure/durabletask/tree/main/src/DurableTask.Core/Entities/EventFormat
 
-// coreName is a field of an event to an entity: the name of the event that a worker has sent in DurableTask.Core's form.
+// coreName is a field of an event to an entity: the name of the event that a worker has sent.
 const coreName protowire.Number = 1002
 
 // Names of events in DurableTask.Core's form.

@@ -27,7 +27,7 @@ func (s *scheduler) dotnet() grpc.ClientStream {
 	return s.stream("GetWorkItems", &protocol.GetWorkItemsRequest{WorkItemFilters: &protocol.WorkItemFilters{}})
 }
 
-// Filters without any name are none: the worker takes everything. If one kind has names, nothing is taken of a kind
+// A worker whose filters have no name takes everything. If one kind has names, the worker takes nothing of a kind
 // without.
 func TestFiltersWithoutNames(t *testing.T) {
 	t.Parallel()
@@ -223,7 +223,7 @@ func TestEntitiesInTheFormOfCore(t *testing.T) {
 	}
 }
 
-// An event to an entity that is none of DurableTask.Core's fails the workflow, and says why.
+// An event to an entity that DurableTask.Core does not have fails the workflow, and says why.
 func TestBadEventsToEntities(t *testing.T) {
 	t.Parallel()
 	s := newScheduler(t)

@@ -87,9 +87,8 @@ type filters struct {
 	names map[durable.WorkKind]map[string][]string
 }
 
-// filtersOf reads the filters of a worker. Filters without any name are none: the SDK for .NET sends them unless the
-// program asks for others, and its documentation says that the worker takes everything then. Where one kind has names,
-// nothing is taken of a kind that has none.
+// filtersOf reads the filters of a worker. A worker whose filters have no name takes everything: the SDK for .NET sends
+// such filters unless the program asks for others. If one kind has names, the worker takes nothing of the other kinds.
 // https://github.com/microsoft/durabletask-dotnet/blob/main/src/Worker/Core/DurableTaskWorkerWorkItemFilters.cs
 func filtersOf(f *protocol.WorkItemFilters) filters {
 	if len(f.GetOrchestrations())+len(f.GetActivities())+len(f.GetEntities()) == 0 {
