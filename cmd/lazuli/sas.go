@@ -127,7 +127,7 @@ func newSASResource(f *sasFlags, svc wire.Service, use string) *cobra.Command {
 // print signs the token and prints it.
 func (f *sasFlags) print(output console.LineWriter, svc wire.Service, resource string) error {
 	if f.token.Permissions == "" && f.token.Policy == "" {
-		return console.Usagef("give what the token allows: --permissions, such as r for reading")
+		return console.Usagef("--permissions is required, for example r for reading")
 	}
 	now := time.Now()
 	var err error

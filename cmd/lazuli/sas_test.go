@@ -62,8 +62,8 @@ func TestSASFromAConnectionString(t *testing.T) {
 	t.Setenv("LAZULI_CONNECTION_STRING", "")
 
 	// What is missing is named by its flag.
-	refused("--permissions, such as r", "blob", "photos/a.png")
-	refused("--permissions, such as r", "account", "--services", "b", "--resource-types", "o")
+	refused("--permissions is required", "blob", "photos/a.png")
+	refused("--permissions is required", "account", "--services", "b", "--resource-types", "o")
 	want("http://127.0.0.1:18080/shop/photos?", "container", "photos", "--policy", "readers")
 
 	file := filepath.Join(t.TempDir(), "accounts")

@@ -20,7 +20,7 @@ func newTopCommand(m *Main) *cobra.Command {
 	var count, rows int
 	cmd := &cobra.Command{
 		Use:   "top",
-		Short: "Show the rates, latencies, queues and sizes of a running server, again and again",
+		Short: "Continuously show the rates, latencies, queues and sizes of a running server",
 		Long: `Show what a running server does: requests per second, errors, latencies and bytes by operation, the longest queues, and sizes on disk. It reads the
 metrics of the admin listener, which --admin-host and --admin-port name, and ends with Ctrl-C.`,
 		Args: cobra.NoArgs,

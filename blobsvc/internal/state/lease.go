@@ -139,9 +139,9 @@ func (l Lease) release(id string, now ticks.Ticks) (Lease, error) {
 // BreakPeriodDefault asks for the period that Azure chooses: what remains of a fixed lease, nothing of an infinite one.
 const BreakPeriodDefault int64 = -1
 
-// breakIn ends the lease after a period in seconds (0 to 60, or breakPeriodDefault). remaining is the number of seconds
-// until another lease can be acquired, rounded up so that a client that waits for so long can acquire it, which the
-// answer carries. A second break can shorten the period, never lengthen it.
+// breakIn ends the lease after a period in seconds (0 to 60, or [BreakPeriodDefault]). remaining is the number of
+// seconds until another lease can be acquired, rounded up so that a client that waits for so long can acquire it, which
+// the answer carries. A second break can shorten the period, never lengthen it.
 func (l Lease) breakIn(period int64, now ticks.Ticks) (next Lease, remaining int64, err error) {
 	l = l.At(now)
 	second := ticks.Ticks(time.Second / 100)

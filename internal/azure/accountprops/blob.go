@@ -58,7 +58,7 @@ type Setting struct {
 
 // BlobSettings is the table of settings.
 var BlobSettings = []Setting{
-	boolean("blob-access-times", "Note, to the day, when blobs were last read",
+	boolean("blob-access-times", "Track when blobs were last read, with a resolution of one day",
 		func(b *Blob) *bool { return &b.AccessTimes }),
 	boolean("blob-change-feed", "Record what happens to blobs in the container $blobchangefeed",
 		func(b *Blob) *bool { return &b.ChangeFeed }),

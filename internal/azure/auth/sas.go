@@ -176,8 +176,8 @@ func container(r *wire.Request) string {
 }
 
 // resource returns the canonicalized resource that the token must have been signed for, from the request's own path: a
-// token for another resource has another signature. ok is false if the request's path is above the resource of
-// the token is for.
+// token for another resource has another signature. ok is false if the request's path is above the resource
+// that the token is for.
 func (t *Token) resource(r *wire.Request) (string, bool) {
 	if t.AccountSAS() {
 		return "", t.Version >= sas20150405

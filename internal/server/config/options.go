@@ -273,7 +273,7 @@ var groups = []group{
 			get: func(c *Config) string { return c.LogFormat }},
 		text("log-file", "", "file", "File to append the log to, instead of standard error",
 			func(c *Config) *string { return &c.LogFile }, notEmpty),
-		{name: "debug", short: "d", kind: "file", usage: "Short for --log-level debug --log-file FILE, as Azurite has it",
+		{name: "debug", short: "d", kind: "file", usage: "Shorthand for --log-level debug --log-file FILE; compatible with Azurite",
 			set: func(c *Config, s string) error {
 				c.LogLevel, c.LogFile = slog.LevelDebug, s
 				return notEmpty(s)

@@ -75,7 +75,7 @@ func rootHelp(w io.Writer, root *cobra.Command) {
 			flags.AddFlag(f)
 		}
 	}
-	fmt.Fprintf(w, "\nFlags that matter first:\n%s\n", flags.FlagUsages())
+	fmt.Fprintf(w, "\nCommon flags:\n%s\n", flags.FlagUsages())
 	fmt.Fprint(w, "All flags, in groups: lazuli help flags. A verb: lazuli VERB --help.\n")
 }
 
@@ -153,11 +153,7 @@ func Finish(cmd *cobra.Command) {
 	case check != nil:
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
-				what := countOf(args)
-				if !strings.Contains(cmd.Use, " ") {
-					what = fmt.Sprintf("%q is not expected", args[0])
-				}
-				return console.Usagef("%s; usage: %s", what, strings.TrimSuffix(cmd.UseLine(), " [flags]"))
+				return console.Usagef("%s; usage: %s", wrongCount(cmd.Use, args), strings.TrimSuffix(cmd.UseLine(), " [flags]"))
 			}
 			return nil
 		}
@@ -167,13 +163,15 @@ func Finish(cmd *cobra.Command) {
 	}
 }
 
-// countOf says how many arguments there are.
-func countOf(args []string) string {
-	switch len(args) {
-	case 0:
-		return "an argument is missing"
-	case 1:
-		return fmt.Sprintf("%q is one argument", args[0])
+// wrongCount says which argument is missing, or how many there are too many. use is the verb's usage line, whose words
+// after the name are the arguments: those in brackets may be left out.
+func wrongCount(use string, args []string) string {
+	wanted := slices.DeleteFunc(strings.Fields(use)[1:], func(word string) bool { return strings.HasPrefix(word, "[") })
+	if len(args) < len(wanted) {
+		return "missing argument: " + wanted[len(args)]
+	}
+	if len(wanted) == 0 && len(args) == 1 {
+		return fmt.Sprintf("%q is not expected", args[0])
 	}
 	return fmt.Sprintf("%d arguments were given", len(args))
 }
