@@ -77,15 +77,20 @@ func readBinding(o *section, s *settings, h *hostFile, f *function) (b *binding,
 	}
 	if p := o.object("properties"); p != nil || o.has("sdkBinding") {
 		b.client = o.boolean("sdkBinding", false) || p != nil && p.boolean("supportsDeferredBinding", false)
-		if b.client && (h.runtime == "" || b.kind != kindBlobTrigger && b.kind != kindBlob || output) {
-			o.fail("sdkBinding", "a client of the SDK is for triggers and inputs of blobs only, in Python and JavaScript: take "+
-				"the binding's value, or make a client in the function")
+		if b.client && (h.runtime == "" || output || !deferrable(b.kind)) {
+			o.fail("sdkBinding", "a type of the SDK is for triggers of queues and blobs and inputs of blobs only, in language "+
+				"workers: take the binding's value, or make a client in the function")
 		}
 	}
 	b.readOptions(o, s, h, f, output)
 	b.readConnection(o, s)
 	o.done()
 	return b, output
+}
+
+// deferrable reports whether a worker can make a type of the SDK of a binding: the host hands on a reference then.
+func deferrable(kind string) bool {
+	return kind == kindBlobTrigger || kind == kindBlob || kind == kindQueueTrigger
 }
 
 // readDirection reports whether a binding is an output. ok is false if it is neither that nor an input.
@@ -179,14 +184,18 @@ func (b *binding) readBlobTrigger(o *section, s *settings) {
 }
 
 func (b *binding) readBlob(o *section, s *settings) {
-	b.readTarget(o, s, "path", true)
+	name := "path"
+	if o.has("blobPath") && !o.has(name) {
+		name = "blobPath" // As the worker of .NET calls it.
+	}
+	b.readTarget(o, s, name, true)
 	container, _, ok := strings.Cut(b.target.source, "/")
 	switch {
 	case b.target.source == "":
 	case !ok && !b.client: // A client may be that of the container.
-		o.fail("path", "%q lacks the blob's name: container/blob", b.target.source)
+		o.fail(name, "%q lacks the blob's name: container/blob", b.target.source)
 	case !strings.Contains(container, "{") && !containerName(container):
-		o.fail("path", "%q: %s", container, dashedRule)
+		o.fail(name, "%q: %s", container, dashedRule)
 	}
 }
 

@@ -196,7 +196,7 @@ func (b *binding) readDurable(o *section, s *settings, h *hostFile, f *function)
 			b.durableName = f.name
 		}
 	}
-	b.messages = o.boolean("durableRequiresGrpc", false)
+	b.messages = o.boolean("durableRequiresGrpc", false) || h.runtime == runtimeDotNet || h.runtime == runtimeJava
 }
 
 // checkDurable refuses bindings that orchestrations and entities cannot have: they may run many times for one step.
@@ -287,9 +287,28 @@ func (h *Host) durableCall(f *function, reason string) DurableCall {
 	}
 }
 
+// The runtimes all of whose workflows use messages, without durableRequiresGrpc in their bindings.
+const (
+	runtimeDotNet = "dotnet-isolated"
+	runtimeJava   = "java"
+)
+
+// soleArgument returns the element of a list of one, as which .NET's workflows schedule the input of an activity.
+// https://github.com/Azure/azure-functions-durable-extension (DurableActivityContext)
+func soleArgument(input []byte) []byte {
+	var list []json.RawMessage
+	if json.Unmarshal(input, &list) != nil || len(list) != 1 {
+		return input
+	}
+	return present(list[0])
+}
+
 // callActivity runs an activity. Its input is JSON, and so is its result: ReturnValue.
 func (h *Host) callActivity(ctx context.Context, f *function, input []byte) ([]byte, error) {
 	inv := h.newInvocation(ctx, f, "A workflow has called the activity.")
+	if h.project.host.runtime == runtimeDotNet {
+		input = soleArgument(input)
+	}
 	if len(input) > 0 {
 		inv.trigger = json.RawMessage(input)
 		inv.data.addPayload(string(input))

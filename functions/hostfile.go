@@ -222,8 +222,10 @@ func (h *hostFile) readHandler(file *section, dir string, s *settings, mcp bool,
 	switch {
 	case handler == nil && old == nil:
 		runtime, language, evidence := languageOf(dir, s)
-		if runtime == "" || languages == nil || !languages.Runs(runtime) {
-			file.fail("customHandler", "is missing: %s", noHandler(language, evidence))
+		if runtime == "" || languages == nil {
+			file.fail("customHandler", "is missing: %s", noHandler(language, evidence, nil))
+		} else if err := languages.Find(WorkerSettings{Runtime: runtime, Dir: dir, Environ: s.values}); err != nil {
+			file.fail("customHandler", "is missing: %s", noHandler(language, evidence, err))
 		}
 		h.runtime = runtime
 		return

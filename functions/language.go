@@ -28,6 +28,9 @@ func languageOf(dir string, s *settings) (runtime, name, evidence string) {
 			return l.runtime, l.name, "FUNCTIONS_WORKER_RUNTIME is " + set
 		}
 	}
+	if set != "" && !strings.EqualFold(set, "custom") {
+		return strings.ToLower(set), set, "FUNCTIONS_WORKER_RUNTIME is " + set
+	}
 	for _, l := range languages {
 		for _, pattern := range l.files {
 			if found, _ := filepath.Glob(filepath.Join(dir, filepath.FromSlash(pattern))); len(found) > 0 {
@@ -39,13 +42,16 @@ func languageOf(dir string, s *settings) (runtime, name, evidence string) {
 	return "", "", ""
 }
 
-// noHandler says why an app without a custom handler cannot run, if there is no worker for its language.
-func noHandler(name, evidence string) string {
-	const without = "`lazuli func start` runs apps in Python, JavaScript and TypeScript, and apps with a custom handler"
-	if name == "" {
+// noHandler says why an app without a custom handler cannot run. err is that of LanguageWorkers.Find; nil if the
+// language is not known, or the host has no language workers.
+func noHandler(name, evidence string, err error) string {
+	const without = "`lazuli func start` runs apps in Python, JavaScript, TypeScript, .NET (isolated) and Java, apps with " +
+		"a custom handler, and those for whose language there is a worker"
+	switch {
+	case name == "":
 		return without + "; FUNCTIONS_WORKER_RUNTIME says which"
+	case err != nil:
+		return fmt.Sprintf("this is a function app in %s (%s): %v", name, evidence, err)
 	}
-	return fmt.Sprintf("this is a function app in %s (%s), which needs a language worker of Azure Functions; %s. "+
-		"Azure Functions Core Tools run it on Lazuli's storage: set AzureWebJobsStorage to Lazuli's connection string and "+
-		"use `func start`", name, evidence, without)
+	return fmt.Sprintf("this is a function app in %s (%s), and this host has no language workers", name, evidence)
 }

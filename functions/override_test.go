@@ -88,8 +88,8 @@ func TestAppsOfLanguageWorkersAreRefused(t *testing.T) {
 			"a function app in PowerShell (FUNCTIONS_WORKER_RUNTIME is powershell)"},
 		"the environment": {map[string]string{"package.json": "{}"}, []string{"FUNCTIONS_WORKER_RUNTIME=java"},
 			"a function app in Java"},
-		"nothing": {nil, nil, "customHandler: is missing: `lazuli func start` runs apps in Python, JavaScript and " +
-			"TypeScript, and apps with a custom handler"},
+		"nothing": {nil, nil, "customHandler: is missing: `lazuli func start` runs apps in Python, JavaScript, " +
+			"TypeScript, .NET (isolated) and Java, apps with a custom handler"},
 	} {
 		files := map[string]string{"host.json": `{"version": "2.0"}`}
 		for file, text := range c.files {

@@ -147,9 +147,17 @@ func (p *project) readFunctions(ctx context.Context, r *report, c Config) ([]*fu
 	return list, nil
 }
 
-// environ is the environment of a language worker. The storage libraries for Python do not know UseDevelopmentStorage.
+// environ is the environment of a language worker: the settings, of which those whose names have colons also have the
+// names by which .NET reads them from variables. The storage libraries for Python do not know UseDevelopmentStorage.
 func (p *project) environ() []string {
 	list := slices.Clone(p.settings.values)
+	for _, line := range p.settings.values {
+		name, value, _ := strings.Cut(line, "=")
+		variable := strings.ReplaceAll(name, ":", "__")
+		if _, set := p.settings.get(variable); !set {
+			list = append(list, variable+"="+value)
+		}
+	}
 	if full, err := connstr.Parse(connstr.Development); err == nil && p.host.runtime == "python" {
 		for i, line := range list {
 			if name, value, _ := strings.Cut(line, "="); isDevelopment(value) {

@@ -139,6 +139,22 @@ func (inv *invocation) fromQueue(m workers.QueueMessage, b *binding) {
 	d.set("Id", m.Id)
 	d.set("PopReceipt", m.PopReceipt)
 	inv.addInput(m.Body, b.binary)
+	if b.client {
+		inv.trigger = queueReference(m)
+	}
+}
+
+// queueReference makes of a message what a language worker makes a QueueMessage of.
+func queueReference(m workers.QueueMessage) *QueueReference {
+	r := &QueueReference{MessageID: m.Id, PopReceipt: m.PopReceipt, MessageText: string(m.Body),
+		DequeueCount: int64(m.DequeueCount)}
+	for text, to := range map[string]**time.Time{m.NextVisibleTime: &r.NextVisibleOn, m.InsertionTime: &r.InsertedOn,
+		m.ExpirationTime: &r.ExpiresOn} {
+		if t, err := time.Parse(time.RFC3339, text); err == nil {
+			*to = &t
+		}
+	}
+	return r
 }
 
 // tableData is the value of a table trigger. Entity is null after a deletion; Before is the entity before the change,
@@ -199,14 +215,12 @@ func (h *Host) callBlob(ctx context.Context, f *function, client *blob.Client) e
 
 // fromBlob returns the trigger data of a blob.
 // https://learn.microsoft.com/azure/azure-functions/functions-bindings-storage-blob-trigger#metadata
-func (inv *invocation) fromBlob(path, uri string, p blob.GetPropertiesResponse, text []byte, b *binding) {
+func (inv *invocation) fromBlob(path, address string, p blob.GetPropertiesResponse, text []byte, b *binding) {
 	d := &inv.data
 	d.set("BlobTrigger", path)
-	if u, err := url.Parse(uri); err == nil {
-		u.RawQuery = ""
-		uri = u.String()
+	if u, err := url.Parse(address); err == nil {
+		d.set("Uri", plainURI(u))
 	}
-	d.set("Uri", uri)
 	d.set("Properties", blobProperties(p))
 	metadata := map[string]string{}
 	for k, v := range p.Metadata {
@@ -228,6 +242,17 @@ func (inv *invocation) fromBlob(path, uri string, p blob.GetPropertiesResponse, 
 		return
 	}
 	inv.addInput(text, b.binary)
+}
+
+// uri is an address in the metadata of a trigger. Unlike text, language workers get it as JSON: .NET's reads a Uri so.
+type uri string
+
+// plainURI is the address of a blob as .NET writes it: without a query, and with the slashes of the blob's name, which
+// the client for Go escapes.
+func plainURI(u *url.URL) uri {
+	u.RawQuery = ""
+	u.RawPath = strings.ReplaceAll(u.EscapedPath(), "%2F", "/")
+	return uri(u.String())
 }
 
 // blobProperties are the members of .NET's BlobProperties that functions use.

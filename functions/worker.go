@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/lazuli-storage/lazuli/workers"
 )
@@ -13,15 +14,15 @@ import (
 // LanguageWorkers runs function apps whose functions are not called over HTTP but in a worker process of their
 // language. Package languageworker has one. It is an interface so that this package does not link gRPC.
 type LanguageWorkers interface {
-	// Runs reports whether there is a worker for a FUNCTIONS_WORKER_RUNTIME, such as "python".
-	Runs(runtime string) bool
+	// Find looks for the worker of an app, by Runtime, Dir and Environ alone. An error says what is missing.
+	Find(s WorkerSettings) error
 	// Open starts a worker for an app, and returns when the worker knows the app's functions.
 	Open(ctx context.Context, s WorkerSettings) (WorkerApp, error)
 }
 
 // WorkerSettings are what a worker needs to know of an app.
 type WorkerSettings struct {
-	// Runtime is the FUNCTIONS_WORKER_RUNTIME: "python" or "node".
+	// Runtime is the FUNCTIONS_WORKER_RUNTIME, such as "python", "node", "dotnet-isolated" or "java".
 	Runtime string
 	// Dir is the app's folder, absolute.
 	Dir string
@@ -90,7 +91,7 @@ type Invocation struct {
 	Function string
 	// Inputs are the values of the trigger, and then of the input bindings in their order: functions may take them by
 	// position. Metadata are the trigger's metadata. A value is nil, a string, []byte, time.Time, *HTTPRequest,
-	// *BlobReference, or anything that encoding/json writes.
+	// *BlobReference, *QueueReference, or anything that encoding/json writes.
 	Inputs   []Input
 	Metadata map[string]any
 	// Retry is the attempt under a retry policy; nil without one.
@@ -116,6 +117,17 @@ type BlobReference struct {
 	Connection string // the name of a setting
 	Container  string `json:"ContainerName"`
 	Blob       string `json:"BlobName"` // empty: the container
+}
+
+// QueueReference is the value of a queue trigger of which the worker makes a QueueMessage of the SDK.
+// https://github.com/Azure/azure-functions-dotnet-worker (QueueMessageJsonConverter)
+type QueueReference struct {
+	MessageID    string `json:"MessageId"`
+	PopReceipt   string
+	MessageText  string // decoded
+	DequeueCount int64
+	// Times in ISO 8601; nil if the service did not tell them.
+	NextVisibleOn, InsertedOn, ExpiresOn *time.Time
 }
 
 // HTTPRequest is the value of an HTTP trigger.
@@ -206,7 +218,6 @@ func (l *languageInvoker) invoke(ctx context.Context, inv *invocation, inputs ma
 			call.Metadata[e.name] = e.value
 		}
 	}
-	call.Metadata["sys"] = inv.system()
 	got, err := l.app.Invoke(ctx, call)
 	if err != nil {
 		return nil, err

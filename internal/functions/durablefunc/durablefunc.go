@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 	"time"
@@ -227,7 +228,14 @@ type clientData struct {
 	HTTPBaseURL                   string            `json:"httpBaseUrl"`
 	RequiredQueryStringParameters string            `json:"requiredQueryStringParameters"`
 	RPCBaseURL                    string            `json:"rpcBaseUrl"`
+	// The client of .NET takes a missing size for 0, and reads the timeout as JSON, in the form of a TimeSpan.
+	// https://github.com/Azure/azure-functions-durable-extension (FunctionsDurableClientProvider)
+	MaxMessageSize    int    `json:"maxGrpcMessageSizeInBytes"`
+	HTTPClientTimeout string `json:"grpcHttpClientTimeout"`
 }
+
+// clientTimeout is the time that a client of .NET waits for a response.
+const clientTimeout = `"00:01:40"`
 
 // ClientData implements functions.DurableApp.
 func (a *app) ClientData(c functions.DurableClient) string {
@@ -249,6 +257,7 @@ func (a *app) ClientData(c functions.DurableClient) string {
 		},
 		ManagementURLs: webhook.NewLinks(c.Origin, placeholder, a.settings.Hub, a.settings.Connection, c.Query),
 		BaseURL:        base, HTTPBaseURL: base, RPCBaseURL: calls, RequiredQueryStringParameters: c.Query,
+		MaxMessageSize: math.MaxInt32, HTTPClientTimeout: clientTimeout,
 	})
 	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -28,7 +29,7 @@ type Runtime struct {
 	// for Node.js. The app then has one process. 0 means none.
 	Debug int
 
-	// command replaces the languages' commands in tests.
+	// command replaces the worker's command in tests.
 	command func(functions.WorkerSettings, string) (*command, error)
 }
 
@@ -39,17 +40,58 @@ type command struct {
 	path      string
 	arguments []string
 	environ   []string // in addition to the app's
+	folder    string   // with the worker's configFile
+	indexes   bool     // the worker finds the app's functions; without it they are those with a function.json
 }
 
-// languages are the runtimes with a worker: a function that returns the command, for a folder with the worker's
-// program.
-var languages = map[string]func(r Runtime, s functions.WorkerSettings, folder string) (*command, error){
-	"python": pythonCommand,
-	"node":   nodeCommand,
+// Find implements functions.LanguageWorkers.
+func (r Runtime) Find(s functions.WorkerSettings) error {
+	if r.command != nil {
+		return nil
+	}
+	_, err := findFolder(s)
+	return err
 }
 
-// Runs implements functions.LanguageWorkers.
-func (Runtime) Runs(runtime string) bool { return languages[runtime] != nil }
+// start returns what starts the worker of an app. The workers of this package are written to a folder.
+func (r Runtime) start(s functions.WorkerSettings, own string) (*command, error) {
+	if r.command != nil {
+		return r.command(s, own)
+	}
+	folder, err := findFolder(s)
+	if err != nil {
+		return nil, err
+	}
+	language := programFolders[strings.ToLower(s.Runtime)]
+	if folder == "" {
+		if err := writeProgram(language, own); err != nil {
+			return nil, err
+		}
+		folder = own
+	} else if r.Debug != 0 {
+		return nil, fmt.Errorf("--debug is for the workers of Python and Node.js that lazuli has; set "+
+			"languageWorkers__%s__arguments to what makes the worker in %s listen for a debugger", s.Runtime, folder)
+	}
+	config, err := readConfig(folder)
+	if err != nil {
+		return nil, err
+	}
+	c, err := config.command(r, s)
+	if err != nil {
+		return nil, err
+	}
+	c.environ = append(c.environ, environs[strings.ToLower(s.Runtime)]...)
+	if r.Debug != 0 {
+		c.environ = append(c.environ, "LAZULI_DEBUG_PORT="+strconv.Itoa(r.Debug))
+	}
+	return c, nil
+}
+
+// environs is what the workers of some runtimes have in their environment in addition.
+var environs = map[string][]string{
+	"python":          {"PYTHONUNBUFFERED=1"},
+	"dotnet-isolated": {"DOTNET_NOLOGO=true", "DOTNET_CLI_TELEMETRY_OPTOUT=true", "DOTNET_SKIP_FIRST_TIME_EXPERIENCE=true"},
+}
 
 // maxMessage bounds a message of the protocol, in bytes: a blob of package functions' largest size and its metadata.
 const maxMessage = 300 << 20
@@ -71,12 +113,7 @@ func (r Runtime) Open(ctx context.Context, s functions.WorkerSettings) (_ functi
 			a.Close()
 		}
 	}()
-	if r.command != nil {
-		a.command, err = r.command(s, folder)
-	} else {
-		a.command, err = languages[s.Runtime](r, s, folder)
-	}
-	if err != nil {
+	if a.command, err = r.start(s, folder); err != nil {
 		return nil, err
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -97,7 +134,7 @@ func (r Runtime) Open(ctx context.Context, s functions.WorkerSettings) (_ functi
 // App implements functions.WorkerApp.
 type App struct {
 	settings       functions.WorkerSettings
-	folder         string // of the worker's program
+	folder         string // for the program of a worker of this package
 	command        *command
 	address        *net.TCPAddr
 	server         *grpc.Server
@@ -317,14 +354,20 @@ func (a *App) protocolArguments(id, request string) []string {
 	}
 }
 
-// setting returns a setting of the app.
+// setting returns a setting of the app, or "".
 func setting(s functions.WorkerSettings, name string) string {
+	value, _ := lookup(s, name)
+	return value
+}
+
+// lookup returns a setting of the app, whose name may have other letter case.
+func lookup(s functions.WorkerSettings, name string) (value string, ok bool) {
 	for _, line := range s.Environ {
 		if k, v, _ := strings.Cut(line, "="); strings.EqualFold(k, name) {
-			return v
+			return v, true
 		}
 	}
-	return ""
+	return "", false
 }
 
 // exists reports whether a file is there.

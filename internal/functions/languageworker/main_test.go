@@ -137,7 +137,7 @@ func (w *testWorker) handle(m *rpc.StreamingMessage) {
 	switch {
 	case m.GetWorkerInitRequest() != nil:
 		hello := &rpc.WorkerInitResponse{Result: success, Capabilities: map[string]string{"RawHttpBodyBytes": "true",
-			"RpcHttpBodyOnly": "true"}}
+			"RpcHttpBodyOnly": "true", "HandlesInvocationCancelMessage": "true", "HandlesWorkerTerminateMessage": "true"}}
 		if w.is("fails") {
 			hello.Result = &rpc.StatusResult{Status: rpc.StatusResult_Failure,
 				Exception: &rpc.RpcException{Message: "SyntaxError: invalid syntax", StackTrace: "line 7"}}
@@ -316,6 +316,7 @@ type running struct {
 	url     string
 	storage *workers.Storage
 	log     *testlog.Buffer
+	dir     string // of the app
 }
 
 // hostFile is a host.json by which messages come back at once.
@@ -352,7 +353,7 @@ func config(t testing.TB, connection, special string, files map[string]string, e
 // testCommand starts the test worker.
 func testCommand(self, special string) func(functions.WorkerSettings, string) (*command, error) {
 	return func(functions.WorkerSettings, string) (*command, error) {
-		return &command{path: self, environ: []string{role + "=worker " + special}}, nil
+		return &command{path: self, indexes: true, environ: []string{role + "=worker " + special}}, nil
 	}
 }
 
@@ -387,7 +388,7 @@ func run(t testing.TB, c functions.Config) *running {
 			t.Log(log.String())
 		}
 	})
-	r := &running{Host: h, url: "http://" + l.Addr().String(), log: log}
+	r := &running{Host: h, url: "http://" + l.Addr().String(), log: log, dir: c.Dir}
 	if r.storage, err = workers.OpenStorage(c.ConnectionString); err != nil {
 		t.Fatal(err)
 	}

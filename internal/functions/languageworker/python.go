@@ -6,38 +6,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
-	"strings"
 
 	"github.com/lazuli-storage/lazuli/functions"
 )
 
-// pythonCommand starts the worker of Python in the interpreter of the app's virtual environment. A setting has
-// arguments for it, as for the Functions host: editors put a debugger there.
-// https://learn.microsoft.com/azure/azure-functions/functions-app-settings#languageworkers__arguments
-func pythonCommand(r Runtime, s functions.WorkerSettings, folder string) (*command, error) {
-	path, err := findPython(r.Python, s)
-	if err != nil {
-		return nil, err
-	}
-	if err := writeProgram("python", folder); err != nil {
-		return nil, err
-	}
-	c := &command{path: path, arguments: strings.Fields(setting(s, "languageWorkers__python__arguments")),
-		environ: []string{"PYTHONUNBUFFERED=1", "AzureWebJobsScriptRoot=" + s.Dir}}
-	c.arguments = append(c.arguments, filepath.Join(folder, "worker.py"))
-	if r.Debug != 0 {
-		c.environ = append(c.environ, "LAZULI_DEBUG_PORT="+strconv.Itoa(r.Debug))
-	}
-	return c, nil
-}
-
 // findPython returns the interpreter: the one that is asked for, that of the virtual environment which is active, one
 // in the app's folder or the folder above, or python3 on the path.
 func findPython(wanted string, s functions.WorkerSettings) (string, error) {
-	if wanted == "" {
-		wanted = setting(s, "languageWorkers__python__defaultExecutablePath")
-	}
 	if wanted != "" {
 		path, err := exec.LookPath(wanted)
 		if err != nil {

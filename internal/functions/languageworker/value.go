@@ -70,6 +70,10 @@ func (w *worker) typed(value any, forwarded bool) (*rpc.TypedData, error) {
 		content, err := json.Marshal(v)
 		return &rpc.TypedData{Data: &rpc.TypedData_ModelBindingData{ModelBindingData: &rpc.ModelBindingData{Version: "1.0",
 			Source: "AzureStorageBlobs", ContentType: "application/json", Content: content}}}, err
+	case *functions.QueueReference:
+		content, err := json.Marshal(v)
+		return &rpc.TypedData{Data: &rpc.TypedData_ModelBindingData{ModelBindingData: &rpc.ModelBindingData{Version: "1.0",
+			Source: "AzureStorageQueues", ContentType: "application/json", Content: content}}}, err
 	case *functions.HTTPRequest:
 		return &rpc.TypedData{Data: &rpc.TypedData_Http{Http: w.httpRequest(v, forwarded)}}, nil
 	}
@@ -94,7 +98,7 @@ func (w *worker) httpRequest(r *functions.HTTPRequest, forwarded bool) *rpc.RpcH
 	} else {
 		h.Headers, h.Query, h.Params = headers, r.Query, r.Params
 	}
-	h.Identities = []*rpc.RpcClaimsIdentity{{}}
+	h.Identities = []*rpc.RpcClaimsIdentity{anonymous}
 	if forwarded || len(r.Body) == 0 {
 		return h
 	}
@@ -108,14 +112,26 @@ func (w *worker) httpRequest(r *functions.HTTPRequest, forwarded bool) *rpc.RpcH
 	return h
 }
 
-// httpBody converts a body: bytes for a worker that wants them and for content that is no text, otherwise JSON or text.
+// anonymous is the identity of a client that is not known. .NET's worker reads the types of its claims without a test.
+// https://github.com/Azure/azure-functions-host (GrpcMessageConversionExtensions.ToRpcDefault)
+var anonymous = &rpc.RpcClaimsIdentity{
+	NameClaimType: nullableText("http://schemas.xmlsoap.org/ws/2005/05/identity/claims/name"),
+	RoleClaimType: nullableText("http://schemas.microsoft.com/ws/2008/06/identity/claims/role"),
+}
+
+func nullableText(s string) *rpc.NullableString {
+	return &rpc.NullableString{String_: &rpc.NullableString_Value{Value: s}}
+}
+
+// httpBody converts a body: bytes for a worker that wants them and for content that is no text, otherwise text, and
+// JSON for a worker that gets the raw body as well.
 func (w *worker) httpBody(r *functions.HTTPRequest) *rpc.TypedData {
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	binary := kind == "application/octet-stream" || strings.HasPrefix(kind, "multipart/")
 	switch {
 	case binary, w.capabilities["RawHttpBodyBytes"] != "":
 		return &rpc.TypedData{Data: &rpc.TypedData_Bytes{Bytes: r.Body}}
-	case kind == "application/json" && json.Valid(r.Body):
+	case kind == "application/json" && json.Valid(r.Body) && w.capabilities["RpcHttpBodyOnly"] == "":
 		return &rpc.TypedData{Data: &rpc.TypedData_Json{Json: string(r.Body)}}
 	}
 	return &rpc.TypedData{Data: &rpc.TypedData_String_{String_: validUTF8(r.Body)}}
@@ -126,7 +142,7 @@ func validUTF8(b []byte) string { return string(bytes.ToValidUTF8(b, []byte("\uf
 func nullable(m map[string]string) map[string]*rpc.NullableString {
 	n := map[string]*rpc.NullableString{}
 	for name, value := range m {
-		n[name] = &rpc.NullableString{String_: &rpc.NullableString_Value{Value: value}}
+		n[name] = nullableText(value)
 	}
 	return n
 }

@@ -34,6 +34,7 @@ type worker struct {
 	loadErrors   map[string]error  // by the functions' names
 
 	connected chan struct{} // closed when there is a stream
+	greeted   chan struct{} // closed when its capabilities are known
 	gone      chan struct{} // closed when the stream or the process has ended
 	goneOnce  sync.Once
 	hangs     chan struct{} // closed by replace
@@ -55,8 +56,9 @@ type call struct {
 
 // start starts a worker and asks it for its functions.
 func (a *App) start(ctx context.Context) (*worker, error) {
-	w := &worker{app: a, id: uuid.NewString(), connected: make(chan struct{}), gone: make(chan struct{}),
-		hangs: make(chan struct{}), replies: map[string]chan *rpc.StreamingMessage{}, calls: map[string]*call{}}
+	w := &worker{app: a, id: uuid.NewString(), connected: make(chan struct{}), greeted: make(chan struct{}),
+		gone: make(chan struct{}), hangs: make(chan struct{}), replies: map[string]chan *rpc.StreamingMessage{},
+		calls: map[string]*call{}}
 	a.mu.Lock()
 	a.waiting[w.id] = w
 	a.mu.Unlock()
@@ -99,7 +101,10 @@ func (w *worker) end() {
 	delete(w.app.waiting, w.id)
 	w.app.mu.Unlock()
 	select {
-	case <-w.connected:
+	case <-w.greeted:
+		if w.capabilities["HandlesWorkerTerminateMessage"] == "" {
+			break
+		}
 		_ = w.write(&rpc.StreamingMessage{Content: &rpc.StreamingMessage_WorkerTerminate{
 			WorkerTerminate: &rpc.WorkerTerminate{GracePeriod: durationpb.New(child.StopGrace)}}})
 	default:
@@ -263,7 +268,7 @@ func (w *worker) greet(ctx context.Context) error {
 	}
 	m, err := w.ask(ctx, &rpc.StreamingMessage{Content: &rpc.StreamingMessage_WorkerInitRequest{
 		WorkerInitRequest: &rpc.WorkerInitRequest{
-			HostVersion: functions.HostVersion, WorkerDirectory: w.app.folder, FunctionAppDirectory: s.Dir,
+			HostVersion: functions.HostVersion, WorkerDirectory: w.app.command.folder, FunctionAppDirectory: s.Dir,
 			LogCategories: levels,
 			Capabilities:  map[string]string{"MultiStream": "true"},
 		}}})
@@ -274,7 +279,11 @@ func (w *worker) greet(ctx context.Context) error {
 	if err := status(hello.GetResult(), "the worker cannot start"); err != nil {
 		return err
 	}
-	w.capabilities = hello.GetCapabilities()
+	w.capabilities, w.ids = hello.GetCapabilities(), map[string]string{}
+	close(w.greeted)
+	if !w.app.command.indexes {
+		return nil // The worker for Java has no handler for the next message, and its stream would break.
+	}
 	m, err = w.ask(ctx, &rpc.StreamingMessage{Content: &rpc.StreamingMessage_FunctionsMetadataRequest{
 		FunctionsMetadataRequest: &rpc.FunctionsMetadataRequest{FunctionAppDirectory: s.Dir}}})
 	if err != nil {
@@ -284,7 +293,6 @@ func (w *worker) greet(ctx context.Context) error {
 	if err := status(found.GetResult(), "the worker cannot read the functions"); err != nil {
 		return err
 	}
-	w.ids = map[string]string{}
 	w.indexed = found != nil && !found.GetUseDefaultMetadataIndexing()
 	for _, f := range found.GetFunctionMetadataResults() {
 		if err := status(f.GetStatus(), "function "+f.GetName()); f.GetStatus() != nil && err != nil {
@@ -444,8 +452,12 @@ func (w *worker) invoke(ctx context.Context, c *functions.Invocation) (*function
 	return w.result(c, response)
 }
 
-// cancel tells the worker that an invocation's result is not wanted any more.
+// cancel tells the worker that an invocation's result is not wanted any more, if it has a handler for the message:
+// that for Java has none, and would end its stream.
 func (w *worker) cancel(c *functions.Invocation) {
+	if w.capabilities["HandlesInvocationCancelMessage"] == "" {
+		return
+	}
 	_ = w.write(&rpc.StreamingMessage{Content: &rpc.StreamingMessage_InvocationCancel{
 		InvocationCancel: &rpc.InvocationCancel{InvocationId: c.ID}}})
 }

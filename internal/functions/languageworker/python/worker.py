@@ -240,11 +240,6 @@ class Worker:
         if kind == "worker_terminate":
             done.set()
             return
-        if kind == "invocation_cancel":
-            task = self.running.get(message.invocation_cancel.invocation_id)
-            if task is not None:
-                task.cancel()
-            return
         handler = getattr(self, "on_" + kind, None) if kind else None
         if handler is None:
             return
@@ -266,6 +261,7 @@ class Worker:
         # The threads in which functions run that are not coroutines.
         importlib.import_module(self.runtime.__name__ + ".utils.threadpool").start_threadpool_executor()
         response = await self.runtime.worker_init_request(request)
+        response.capabilities["HandlesWorkerTerminateMessage"] = "true"  # By dispatch, not by the runtime.
         return "worker_init_response", explained(response)
 
     async def on_functions_metadata_request(self, request):
