@@ -89,7 +89,7 @@ func (h *Host) warmUp() {
 // queueOptions returns the options of a queue trigger, from the binding and from host.json.
 func (h *Host) queueOptions(b *binding, q queueSettings) []workers.QueueOption {
 	options := []workers.QueueOption{workers.WithConnection(b.connection), workers.WithQueueName(b.target.source),
-		workers.WithMessageEncoding(q.encoding)}
+		workers.WithMessageEncoding(q.encoding), workers.WithExistingQueue()} // The Functions host creates none either.
 	for _, o := range h.messageOptions(q) {
 		options = append(options, o)
 	}

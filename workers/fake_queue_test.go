@@ -63,6 +63,12 @@ func (q *fakeQueue) create(context.Context) error {
 	return nil
 }
 
+func (q *fakeQueue) remove() {
+	q.account.mu.Lock()
+	defer q.account.mu.Unlock()
+	q.exists, q.messages = false, nil
+}
+
 func (q *fakeQueue) put(_ context.Context, text string, visibleIn, ttl time.Duration) (string, error) {
 	q.account.mu.Lock()
 	defer q.account.mu.Unlock()

@@ -28,13 +28,31 @@ func TestStartLogsWhatTheAppListensTo(t *testing.T) {
 	})
 }
 
-func TestAMissingQueueIsLoggedOnce(t *testing.T) {
+// A function creates its queue, also one that is deleted while it runs, unless that is left to others.
+func TestAMissingQueueIsCreated(t *testing.T) {
 	t.Parallel()
 	inBubble(t, Config{}, func(b *bench) {
 		b.app.Queue("work", func(context.Context, QueueMessage) error { return nil })
 		b.start(b.app)
 		b.after(time.Minute)
-		b.wantLogged("the queue does not exist", 1)
+		b.wantLogged("created the queue", 1)
+		b.queue.remove()
+		b.after(2 * time.Minute)
+		b.wantLogged("created the queue", 2)
+		b.wantLogged("level=WARN", 0)
+	})
+}
+
+func TestAMissingQueueIsAwaited(t *testing.T) {
+	t.Parallel()
+	inBubble(t, Config{}, func(b *bench) {
+		b.app.Queue("work", func(context.Context, QueueMessage) error { return nil }, WithExistingQueue())
+		b.start(b.app)
+		b.after(time.Minute)
+		b.wantLogged("the queue does not exist; waiting for it", 1)
+		if b.queue.creates != 0 {
+			b.Errorf("the function has created the queue %d times", b.queue.creates)
+		}
 	})
 }
 

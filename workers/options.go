@@ -22,6 +22,7 @@ const (
 type settings struct {
 	connection string
 	queueName  string
+	wait       bool // for the queue to be created by others
 	encoding   Encoding
 
 	batchSize         int
@@ -72,6 +73,12 @@ func WithConnection(name string) CommonOption {
 // WithQueueName sets the queue's name. Default: the function's name.
 func WithQueueName(name string) QueueOption {
 	return queueOption(func(s *settings) { s.queueName = name })
+}
+
+// WithExistingQueue leaves the creation of the queue to others: the function waits until it exists. Without the option
+// the function creates it. Azure Functions never does.
+func WithExistingQueue() QueueOption {
+	return queueOption(func(s *settings) { s.wait = true })
 }
 
 // WithMessageEncoding sets the encoding of message bodies. A message whose body cannot be decoded is moved to the

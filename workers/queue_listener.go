@@ -188,10 +188,7 @@ func (l *queueListener) poll(soft, hard context.Context) (r polled) {
 	// started the lease just before the response.
 	leaseEnd := asked.Add(max(0, r.took-min(time.Second, l.settings.lease/4)) + l.settings.lease)
 	if errors.Is(err, errNoQueue) {
-		if !l.absent && l.function.trigger == queueTrigger { // Other triggers create their queues with the first message.
-			l.log.Warn("the queue does not exist; waiting for it")
-		}
-		l.absent = true
+		r.err = l.createQueue(hard)
 		return r
 	}
 	if r.err = err; err != nil {
@@ -212,6 +209,26 @@ func (l *queueListener) poll(soft, hard context.Context) (r polled) {
 	r.messages = len(messages)
 	l.begin(soft, hard, messages)
 	return r
+}
+
+// createQueue creates the queue of a queue trigger, unless the function leaves that to others. Other triggers create their
+// queues with the first message.
+func (l *queueListener) createQueue(ctx context.Context) error {
+	if l.function.trigger != queueTrigger {
+		return nil
+	}
+	if l.settings.wait {
+		if !l.absent {
+			l.log.Warn("the queue does not exist; waiting for it")
+		}
+		l.absent = true
+		return nil
+	}
+	if err := l.queue.create(ctx); err != nil {
+		return fmt.Errorf("create the queue: %w", err)
+	}
+	l.log.Info("created the queue")
+	return nil
 }
 
 // watch interrupts a poll that waits when something else is to be done.
