@@ -215,7 +215,7 @@ func (d *delivery) renew(ctx context.Context, interval time.Duration) time.Durat
 
 // invoke calls the handler through the middleware and converts a panic to an error.
 func (d *delivery) invoke(ctx context.Context, m QueueMessage) error {
-	ctx = context.WithValue(NewContext(ctx, d.invocation), boundKey{}, d.l.bound)
+	ctx = bind(NewContext(ctx, d.invocation), d.l.bound.app, d.l.bound.storage)
 	d.invocation.call = func(ctx context.Context) error { return d.l.handler(ctx, m) }
 	// Without tracing middleware, messages that the handler sends belong to the trace of this message.
 	ctx = WithTraceParent(ctx, d.invocation.TraceContext.TraceParent)

@@ -50,9 +50,12 @@ func (a *App) idle(ctx context.Context) (bool, error) {
 	if r == nil {
 		return false, errNotRunning
 	}
+	if r.engine != nil && r.engine.run.Load() == nil {
+		return false, nil // The other functions wait for it.
+	}
 	before := a.calls()
 	for i, l := range r.listeners {
-		if a.functions[i].gate.paused() {
+		if i < len(a.functions) && a.functions[i].gate.paused() {
 			continue
 		}
 		if l, ok := l.(idler); ok {

@@ -21,8 +21,8 @@ const (
 // DurableEngine runs the orchestrations and activities of an app. Package durable has one, durable.NewEngine. It is an
 // interface so that an app without workflows does not link the libraries that workflows need.
 type DurableEngine interface {
-	// Start starts the functions of the setup. It returns a DurableRun, which stops them, or an error after stopping
-	// everything it has started.
+	// Start starts the functions of the setup; without any, it only opens the hub for the client of WithClient. It returns
+	// a DurableRun, which stops them, or an error after stopping everything it has started.
 	Start(ctx context.Context, setup DurableSetup) (DurableRun, error)
 	// WithClient returns a context from which handlers can take the engine's client.
 	WithClient(ctx context.Context) context.Context
@@ -36,13 +36,16 @@ type DurableSetup struct {
 	Orchestrations map[string]Orchestrator
 	Activities     map[string]ActivityHandler
 	Entities       map[string]Entity
+	// Invoke runs a batch of operations of an entity, by the entity's name, as a call of the app's function: with its
+	// middleware, and a context as every handler has it. An error means that nothing of the batch has happened.
+	Invoke func(ctx context.Context, entity string, batch func(ctx context.Context) error) error
 }
 
 // DurableRun is an engine at work.
 type DurableRun interface {
 	// Stop takes no new work and returns once what runs has ended.
 	Stop(ctx context.Context) error
-	// Idle reports whether no work is in progress or ready.
+	// Idle reports whether no work is in progress or ready. An engine that was started without functions is idle.
 	Idle(ctx context.Context) (bool, error)
 }
 
@@ -58,7 +61,8 @@ type Entity interface {
 	EntityOf() string
 }
 
-// ActivityHandler runs an activity: JSON in, JSON out, both empty for nothing.
+// ActivityHandler runs an activity: JSON in, JSON out, both empty for nothing. One that an app passes to its engine
+// returns an error that wraps ErrStopping or ErrLeaseLost if the activity was interrupted: it is then to run again.
 type ActivityHandler func(ctx context.Context, input []byte) (output []byte, err error)
 
 // Orchestration registers a workflow, whose progress survives crashes. It needs Config.Durable:
@@ -109,7 +113,8 @@ func Activity[In, Out any](a *App, name string, h func(ctx context.Context, in I
 }
 
 // Entity registers the entities of a name: objects with a state, which survive crashes, and operations, which workflows
-// and clients call. It needs Config.Durable. Middleware does not run for operations.
+// and clients call. It needs Config.Durable. Operations that are handled together are one call of the function: the
+// app's middleware runs once for them.
 func (a *App) Entity(name string, e Entity, options ...CommonOption) *Function {
 	f := register(a, name, entityTrigger, options)
 	if e == nil {
@@ -163,7 +168,16 @@ func listenDurable(a *App, f *Function, storage *Storage) (listener, error) {
 	if f != first {
 		return waitingListener{}, nil
 	}
-	return &durableListener{app: a, storage: storage}, nil
+	return newDurableListener(a, storage), nil
+}
+
+// clientListener makes the listener of an app whose engine runs no functions, and only gives handlers a client.
+func (a *App) clientListener() (*durableListener, error) {
+	storage, err := a.config.connect(DefaultConnection)
+	if err != nil {
+		return nil, err
+	}
+	return newDurableListener(a, storage), nil
 }
 
 // waitingListener represents a function that another listener serves.
@@ -177,17 +191,42 @@ type durableListener struct {
 	app     *App
 	storage *Storage
 	run     atomic.Pointer[DurableRun]
+	ready   chan struct{} // closed once the hub is open
+	failed  chan struct{} // closed if the engine refuses what it was given
+}
+
+func newDurableListener(a *App, storage *Storage) *durableListener {
+	return &durableListener{app: a, storage: storage, ready: make(chan struct{}), failed: make(chan struct{})}
 }
 
 func (l *durableListener) wake() {}
+
+// admit waits until handlers can have the engine's client, and returns false if soft is done before. Without the wait, a
+// handler whose message was in the queue at the start would fail, and the message could become poison.
+func (l *durableListener) admit(soft context.Context) bool {
+	if l == nil {
+		return true
+	}
+	select {
+	case <-l.ready:
+		return true
+	case <-soft.Done():
+		return false
+	}
+}
 
 func (l *durableListener) listen(soft, hard context.Context) error {
 	a := l.app
 	setup := DurableSetup{Storage: l.storage, Clock: a.config.Clock, Logger: a.config.Logger,
 		Orchestrations: map[string]Orchestrator{}, Activities: map[string]ActivityHandler{},
 		Entities: map[string]Entity{}}
+	entities := map[string]func(context.Context, func(context.Context) error) error{}
 	for _, e := range a.durable.entities {
 		setup.Entities[e.function.name] = e.entity
+		entities[e.function.name] = l.invoker(hard, e.function)
+	}
+	setup.Invoke = func(ctx context.Context, entity string, batch func(context.Context) error) error {
+		return entities[entity](ctx, batch)
 	}
 	for _, o := range a.durable.orchestrations {
 		setup.Orchestrations[o.function.name] = o.orchestrator
@@ -197,9 +236,14 @@ func (l *durableListener) listen(soft, hard context.Context) error {
 	}
 	run, err := l.begin(soft, setup)
 	if run == nil {
+		if err != nil {
+			close(l.failed)
+			a.config.Logger.Error("the workflows cannot run, and nothing that needs their hub starts", "err", err)
+		}
 		return err
 	}
 	l.run.Store(&run)
+	close(l.ready)
 	<-soft.Done()
 	// Stop ends once the activities have: hard cancels those that still run then.
 	return run.Stop(context.WithoutCancel(soft))
@@ -233,41 +277,69 @@ func (e *DurableSetupError) Unwrap() error { return e.Err }
 
 // handler runs an activity as an invocation of its function.
 func (l *durableListener) handler(hard context.Context, x activity) ActivityHandler {
-	a, f := l.app, x.function
+	invoke := l.invoker(hard, x.function)
+	return func(ctx context.Context, input []byte) ([]byte, error) {
+		var output []byte
+		err := invoke(ctx, func(ctx context.Context) error {
+			var err error
+			output, err = x.handler(ctx, input)
+			return err
+		})
+		if err != nil {
+			return nil, err // A stuck handler may still write its output.
+		}
+		return output, nil
+	}
+}
+
+// invoker returns what runs a call of an activity or entity as an invocation of its function. The call has all that
+// handlers of other triggers have: middleware, outputs, the invocation, and a context that is cancelled with a cause.
+func (l *durableListener) invoker(hard context.Context,
+	f *Function) func(ctx context.Context, call func(context.Context) error) error {
+	a := l.app
 	wrapped := a.compose()
 	log := a.config.Logger.With("function", f.name)
-	return func(ctx context.Context, input []byte) (output []byte, err error) {
+	return func(ctx context.Context, call func(context.Context) error) error {
 		if !f.gate.pass(ctx) {
-			return nil, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 		f.stats.inFlight.Add(1)
 		defer f.stats.inFlight.Add(-1)
 		ic := &InvocationContext{InvocationID: uuid.NewString(), FunctionID: a.config.HostID + "/" + f.name,
 			FunctionName: f.name, TriggerType: f.trigger,
-			TriggerMetadata: map[string]string{}}
-		ic.call = func(ctx context.Context) error {
-			var err error
-			output, err = x.handler(ctx, input)
-			return err
-		}
+			TriggerMetadata: map[string]string{}, call: call}
 		defer f.stats.call(ic, a.config.Clock)()
 		log := log.With("invocation_id", ic.InvocationID)
 		both, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		defer context.AfterFunc(hard, func() { cancel(context.Cause(hard)) })()
-		err = supervise(both, supervision{clock: a.config.Clock, timeout: f.settings.timeout, stuck: a.config.StuckTimeout,
+		err := supervise(both, supervision{clock: a.config.Clock, timeout: f.settings.timeout, stuck: a.config.StuckTimeout,
 			log: log}, func(ctx context.Context) error {
-			return wrapped(NewContext(ctx, ic), &MiddlewareContext{ic})
+			return wrapped(bind(NewContext(ctx, ic), a, l.storage), &MiddlewareContext{ic})
 		})
+		if err != nil && both.Err() != nil {
+			err = interrupted(both, err)
+		}
+		f.stats.end(ic, a.config.Clock.Now(), err)
 		if err != nil {
-			f.stats.end(ic, a.config.Clock.Now(), err)
 			f.stats.fail(a.config.Clock.Now(), err)
 			logFailure(log, err)
-			return nil, err
 		}
-		f.stats.end(ic, a.config.Clock.Now(), nil)
-		return output, nil
+		return err
 	}
+}
+
+// interrupted adds the cause for which a call was cancelled to its error: ErrLeaseLost or ErrStopping. By it, the engine
+// knows that the call has not failed, and runs again.
+func interrupted(ctx context.Context, err error) error {
+	cause := ErrStopping
+	if errors.Is(context.Cause(ctx), ErrLeaseLost) {
+		cause = ErrLeaseLost
+	}
+	if errors.Is(err, cause) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", cause, err)
 }
 
 func (l *durableListener) idle(ctx context.Context) (bool, error) {

@@ -41,7 +41,7 @@ func EncodedAs(e Encoding) EnqueueOption { return func(s *enqueueSettings) { s.e
 func Enqueue(ctx context.Context, queue string, body any, options ...EnqueueOption) error {
 	b, ok := ctx.Value(boundKey{}).(bound)
 	if !ok {
-		return errors.New("workers: Enqueue outside of a handler; use Storage.Enqueue")
+		return outside("Enqueue")
 	}
 	if err := b.storage.Enqueue(ctx, queue, body, options...); err != nil {
 		return err
@@ -64,6 +64,22 @@ type bound struct {
 }
 
 type boundKey struct{}
+
+// bind returns the context of a handler, by which Enqueue, Upsert, Upload and StorageOf find its app and account.
+func bind(ctx context.Context, a *App, s *Storage) context.Context {
+	return context.WithValue(ctx, boundKey{}, bound{a, s})
+}
+
+// ErrNoHandler means that an output was called with a context that is not one of a handler. Handlers are the functions
+// of all triggers, activities and operations of entities. An orchestrator is none: it runs again from its beginning at
+// every step, and would write each time.
+var ErrNoHandler = errors.New("workers: the context is not one of a handler")
+
+// outside returns ErrNoHandler with what to do in place of the output of that name.
+func outside(output string) error {
+	return fmt.Errorf("%w: %s needs one; elsewhere use Storage.%[2]s. A workflow must leave it to an activity, since its "+
+		"code runs again at every step and must be deterministic", ErrNoHandler, output)
+}
 
 // Enqueue puts a message into a queue, and creates the queue if it does not exist. A body of bytes or a string is put
 // unchanged; other values are encoded as JSON. Calls for a queue at the same time share requests, where the service

@@ -42,7 +42,7 @@ func TestWithTraceParent(t *testing.T) {
 
 func TestEnqueueMistakes(t *testing.T) {
 	t.Parallel()
-	if err := Enqueue(t.Context(), "q", "m"); err == nil || !strings.Contains(err.Error(), "outside of a handler") {
+	if err := Enqueue(t.Context(), "q", "m"); err == nil || !strings.Contains(err.Error(), "not one of a handler") {
 		t.Error(err)
 	}
 	s := &Storage{}

@@ -12,7 +12,8 @@ import (
 
 // run is the state from Start to the end of Stop.
 type run struct {
-	listeners []listener // one per function, in order
+	listeners []listener       // one per function, in order; behind them the engine of an app without durable functions
+	engine    *durableListener // nil without an engine
 	// soft is done when no new calls may start, hard when running calls are to be cancelled.
 	soft, hard         context.Context
 	stopSoft, stopHard context.CancelFunc
@@ -24,6 +25,7 @@ type run struct {
 
 // Start creates the clients and the listeners. It returns when all functions listen and the beginnings of table
 // triggers are stored: whatever changes after that triggers its function. It returns an error if nothing was started.
+// With Config.Durable, functions listen once the task hub is open, so that their handlers have its client.
 // When ctx is done, the app stops as by Stop with Config.DrainTimeout. The contexts of handlers have the values of ctx.
 //
 // Queues, containers and tables may be missing at the time of the call: a table trigger then begins with the creation
@@ -51,8 +53,12 @@ func (a *App) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	engine, listeners, err := a.engineOf(listeners)
+	if err != nil {
+		return err
+	}
 	a.begin(ctx, listeners)
-	r := &run{listeners: listeners, done: make(chan struct{})}
+	r := &run{listeners: listeners, engine: engine, done: make(chan struct{})}
 	base := context.WithoutCancel(ctx)
 	r.soft, r.stopSoft = context.WithCancel(base)
 	r.hard, r.stopHard = context.WithCancel(base)
@@ -60,12 +66,21 @@ func (a *App) Start(ctx context.Context) error {
 	var wg sync.WaitGroup
 	for _, l := range listeners {
 		wg.Go(func() {
+			if l != listener(engine) && !engine.admit(r.soft) {
+				return
+			}
 			if err := l.listen(r.soft, r.hard); err != nil {
 				r.mu.Lock()
 				r.errs = append(r.errs, err)
 				r.mu.Unlock()
 			}
 		})
+	}
+	if engine != nil && !engine.waitReady(ctx) {
+		r.stopSoft()
+		r.stopHard()
+		wg.Wait()
+		return errors.Join(r.errs...)
 	}
 	a.current = r
 	for _, f := range a.functions {
@@ -108,6 +123,36 @@ func (a *App) begin(ctx context.Context, listeners []listener) {
 		})
 	}
 	wg.Wait()
+}
+
+// engineOf returns the listener among those of the functions that is the app's engine. If no function needs the engine,
+// it adds one, which gives handlers the client of the hub. Without Config.Durable there is none.
+func (a *App) engineOf(listeners []listener) (*durableListener, []listener, error) {
+	if a.config.Durable == nil {
+		return nil, listeners, nil
+	}
+	for _, l := range listeners {
+		if engine, ok := l.(*durableListener); ok {
+			return engine, listeners, nil
+		}
+	}
+	engine, err := a.clientListener()
+	return engine, append(listeners, engine), err
+}
+
+// waitReady waits until the hub is open, within beginTimeout: the engine goes on trying after that. It returns false if
+// the engine refuses what it was given.
+func (l *durableListener) waitReady(ctx context.Context) bool {
+	limit := time.NewTimer(beginTimeout)
+	defer limit.Stop()
+	select {
+	case <-l.failed:
+		return false
+	case <-l.ready:
+	case <-ctx.Done():
+	case <-limit.C:
+	}
+	return true
 }
 
 func (a *App) buildListeners() ([]listener, error) {

@@ -238,7 +238,7 @@ func (l *orderedTableListener) call(hard context.Context, c TableChange, attempt
 	err := supervise(hard, supervision{clock: l.clock, timeout: l.function.settings.timeout,
 		stuck: l.app.config.StuckTimeout, log: log}, func(ctx context.Context) error {
 		return contain(func() error {
-			return l.wrapped(context.WithValue(NewContext(ctx, ic), boundKey{}, l.bound), &MiddlewareContext{ic})
+			return l.wrapped(bind(NewContext(ctx, ic), l.bound.app, l.bound.storage), &MiddlewareContext{ic})
 		})
 	})
 	if errors.Is(err, ErrStuck) {

@@ -312,7 +312,7 @@ func (l *timerListener) call(hard context.Context, info TimerInfo, failures int6
 	log := l.log.With("invocation_id", ic.InvocationID)
 	err := supervise(hard, supervision{clock: l.clock, timeout: l.function.settings.timeout, stuck: l.stuck, log: log},
 		func(ctx context.Context) error {
-			return l.wrapped(context.WithValue(NewContext(ctx, ic), boundKey{}, l.bound), &MiddlewareContext{ic})
+			return l.wrapped(bind(NewContext(ctx, ic), l.bound.app, l.bound.storage), &MiddlewareContext{ic})
 		})
 	if errors.Is(err, ErrStuck) {
 		stats.stuck.Add(1)

@@ -19,7 +19,7 @@ import (
 func Upsert(ctx context.Context, table string, entity any, options ...tables.Option) error {
 	storage, ok := StorageOf(ctx)
 	if !ok {
-		return errors.New("workers: Upsert outside of a handler; use Storage.Upsert")
+		return outside("Upsert")
 	}
 	return storage.Upsert(ctx, table, entity, options...)
 }
@@ -29,7 +29,7 @@ func Upsert(ctx context.Context, table string, entity any, options ...tables.Opt
 func Upload(ctx context.Context, container, name string, content any) error {
 	storage, ok := StorageOf(ctx)
 	if !ok {
-		return errors.New("workers: Upload outside of a handler; use Storage.Upload")
+		return outside("Upload")
 	}
 	return storage.Upload(ctx, container, name, content)
 }

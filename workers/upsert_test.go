@@ -59,7 +59,7 @@ func TestOutputsCreateTablesAndContainers(t *testing.T) {
 		t.Error(err)
 	}
 	for what, err := range map[string]error{
-		"outside of a handler": workers.Upsert(t.Context(), table, "{}"),
+		"not one of a handler": workers.Upsert(t.Context(), table, "{}"),
 		"no table endpoint":    (&workers.Storage{}).Upsert(t.Context(), table, "{}"),
 		"unsupported type":     a.Storage.Upsert(t.Context(), table, make(chan int)),
 		"no blob endpoint":     (&workers.Storage{}).Upload(t.Context(), container, "x", "y"),

@@ -69,10 +69,16 @@ type StartOptions struct {
 	Ignore []Status
 	// Replace allows replacing an instance that has ended; with Running, also one that is running.
 	Replace, Running bool
+
+	same bool // leave an instance of this workflow as it is, in any status
 }
 
-// Start starts an instance of a workflow and returns its ID. It returns ErrInstanceExists if the ID is in use.
+// Start starts an instance of a workflow and returns its ID. It returns ErrInstanceExists if the ID is in use. The
+// function [Start] takes the input as a value, and can be repeated.
 func (c *Client) Start(ctx context.Context, workflow string, o StartOptions) (string, error) {
+	if c == nil {
+		return "", ErrNoClient
+	}
 	if o.InstanceID == "" {
 		o.InstanceID = newID()
 	}
@@ -101,9 +107,10 @@ func (c *Client) Start(ctx context.Context, workflow string, o StartOptions) (st
 	}
 	setTags(x.ProtoReflect(), startedTags, o.Tags)
 	traceStart(ctx, x)
-	err := c.b.create(ctx, e, func(s Status) (reuse, error) {
+	err := c.b.create(ctx, e, func(row *instanceRow) (reuse, error) {
+		s := row.status()
 		switch {
-		case slices.Contains(o.Ignore, s):
+		case slices.Contains(o.Ignore, s), o.same && row.Name == workflow:
 			return ignore, nil
 		case o.Replace && (o.Running || isFinal(s)), slices.Contains(o.Replaceable, s):
 			return replace, nil

@@ -38,9 +38,9 @@ func (b *Backend) CreateOrchestrationInstance(ctx context.Context, e *backend.Hi
 			return err
 		}
 	}
-	return b.create(ctx, e, func(s Status) (reuse, error) {
+	return b.create(ctx, e, func(row *instanceRow) (reuse, error) {
 		switch {
-		case !slices.Contains(policy.OperationStatus, s):
+		case !slices.Contains(policy.OperationStatus, row.status()):
 			return refuse, nil
 		case policy.Action == api.REUSE_ID_ACTION_IGNORE:
 			return ignore, nil
@@ -62,7 +62,7 @@ const (
 
 // create starts an instance: a message that is hidden, the row, then the message is shown. The row is what creates the
 // instance; see filter.judgeStart.
-func (b *Backend) create(ctx context.Context, e *Event, decide func(Status) (reuse, error)) error {
+func (b *Backend) create(ctx context.Context, e *Event, decide func(*instanceRow) (reuse, error)) error {
 	e, err := b.checkStart(e)
 	if err != nil {
 		return err
@@ -142,8 +142,8 @@ func (b *Backend) create(ctx context.Context, e *Event, decide func(Status) (reu
 }
 
 // replaceable returns the ETag of a row that may be replaced; none if the request is to be ignored.
-func (r *instanceRow) replaceable(decide func(Status) (reuse, error)) (azcore.ETag, error) {
-	what, err := decide(r.status())
+func (r *instanceRow) replaceable(decide func(*instanceRow) (reuse, error)) (azcore.ETag, error) {
+	what, err := decide(r)
 	switch {
 	case err != nil:
 		return "", err

@@ -46,20 +46,7 @@ func (b *Backend) takeEffects(id api.InstanceID, r *backend.ExecutionResults) er
 				sent = content
 			}
 		})
-		x := &protocol.SendEntityMessageAction{}
-		core := ""
-		switch s := a.GetSendEvent(); {
-		case sent != nil:
-			if err := proto.Unmarshal(sent, x); err != nil {
-				return fmt.Errorf("%w: action %d: %w", errAction, i+1, err)
-			}
-		case isEntity(s.GetInstance().GetInstanceId()):
-			var err error
-			core = s.Name
-			if x, err = fromCore(s.Instance.InstanceId, core, s.Data.GetValue()); err != nil {
-				return fmt.Errorf("%w: action %d: %w", errAction, i+1, err)
-			}
-		default:
+		if sent == nil {
 			rest = append(rest, a)
 			continues = continues || a.GetCompleteOrchestration().GetOrchestrationStatus() == api.RUNTIME_STATUS_CONTINUED_AS_NEW
 			if x := a.GetScheduleTask(); x != nil {
@@ -69,14 +56,14 @@ func (b *Backend) takeEffects(id api.InstanceID, r *backend.ExecutionResults) er
 			}
 			continue
 		}
+		x := &protocol.SendEntityMessageAction{}
+		if err := proto.Unmarshal(sent, x); err != nil {
+			return fmt.Errorf("%w: action %d: %w", errAction, i+1, err)
+		}
 		if err := checkEntityMessage(x); err != nil {
 			return fmt.Errorf("%w: action %d: %w", errAction, i+1, err)
 		}
-		events = append(events, newExtra(a.Id, now, func(e *protocol.HistoryEvent) {
-			if entityMessage(e, x); core != "" {
-				markCore(e, core)
-			}
-		}))
+		events = append(events, newExtra(a.Id, now, func(e *protocol.HistoryEvent) { entityMessage(e, x) }))
 	}
 	r.Response.Actions = rest
 	if !continues {

@@ -2,7 +2,6 @@ package durable
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -82,8 +81,9 @@ func (e *Engine) WithClient(ctx context.Context) context.Context {
 	return ctx
 }
 
-// ClientFromContext returns the client of the app that a handler's context belongs to. It is false outside of handlers,
-// and in apps without an engine.
+// ClientFromContext returns the client of the app that a handler's context belongs to. Handlers of all triggers have it
+// from their first call on, activities and operations of entities too. It is nil and false outside of handlers, and in
+// apps without an engine; [Start] returns ErrNoClient then.
 func ClientFromContext(ctx context.Context) (*Client, bool) {
 	c, ok := ctx.Value(clientKey{}).(*Client)
 	return c, ok
@@ -194,7 +194,13 @@ func (e *Engine) Start(ctx context.Context, setup workers.DurableSetup) (workers
 		if !ok {
 			return nil, &workers.DurableSetupError{Err: fmt.Errorf("durable: entity %q is not one of durable.NewEntity", name)}
 		}
+		if _, elsewhere := any.(externalEntity); !elsewhere { // Those call the app's functions themselves.
+			own = invoked{own, name, setup.Invoke}
+		}
 		x.entities[strings.ToLower(name)] = own
+	}
+	if len(setup.Orchestrations)+len(setup.Activities)+len(setup.Entities) == 0 {
+		return e.startClient(ctx, b)
 	}
 	functions := map[WorkKind][]string{WorkOrchestration: slices.Collect(maps.Keys(setup.Orchestrations)),
 		WorkActivity: slices.Collect(maps.Keys(setup.Activities)), WorkEntity: slices.Collect(maps.Keys(x.entities))}
@@ -210,28 +216,57 @@ func (e *Engine) Start(ctx context.Context, setup workers.DurableSetup) (workers
 	if err := w.Start(context.WithoutCancel(ctx)); err != nil {
 		return nil, err
 	}
+	e.publish(b)
+	return &engineRun{b, w}, nil
+}
+
+// publish makes the client of an open hub known.
+func (e *Engine) publish(b *Backend) {
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	if e.client == nil {
 		close(e.ready)
 	}
 	e.client = b.Client()
-	e.mu.Unlock()
-	return &engineRun{b, w}, nil
 }
 
-// activityOf makes an activity of the engine's library of a handler.
-func activityOf(h workers.ActivityHandler) task.Activity {
-	return func(ctx task.ActivityContext) (any, error) {
-		var input json.RawMessage
-		if err := ctx.GetInput(&input); err != nil {
-			return nil, err
-		}
-		out, err := h(ctx.Context(), input)
-		if err != nil || len(out) == 0 {
-			return nil, err
-		}
-		return json.RawMessage(out), nil
+// startClient opens the hub, which it makes if it is absent, for an app that only uses its client. It takes no part in
+// the hub's work.
+func (e *Engine) startClient(ctx context.Context, b *Backend) (workers.DurableRun, error) {
+	if err := b.CreateTaskHub(ctx); err != nil && !errors.Is(err, backend.ErrTaskHubExists) {
+		return nil, err
 	}
+	e.publish(b)
+	return clientRun{}, nil
+}
+
+// clientRun is the run of an engine without functions.
+type clientRun struct{}
+
+// Stop implements workers.DurableRun.
+func (clientRun) Stop(context.Context) error { return nil }
+
+// Idle implements workers.DurableRun.
+func (clientRun) Idle(context.Context) (bool, error) { return true, nil }
+
+// invoked runs the batches of an entity as calls of the app's function.
+type invoked struct {
+	entityRunner
+	name   string
+	invoke func(ctx context.Context, entity string, batch func(context.Context) error) error
+}
+
+func (e invoked) runBatch(ctx context.Context, batch *EntityBatch) (*EntityResult, error) {
+	var result *EntityResult
+	err := e.invoke(ctx, e.name, func(ctx context.Context) error {
+		var err error
+		result, err = e.entityRunner.runBatch(ctx, batch)
+		return err
+	})
+	if err != nil {
+		return nil, err // A stuck operation may still write its result.
+	}
+	return result, nil
 }
 
 type engineRun struct {

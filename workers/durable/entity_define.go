@@ -61,7 +61,8 @@ type EntityContext struct {
 	// Key is the same in each attempt to run the operation, and different for every other: for effects outside of the
 	// entity that must not happen twice.
 	Key string
-	// Context is done when the process stops.
+	// Context is that of a handler: it has the app's outputs, such as workers.Enqueue, and its invocation. It is done when
+	// the process stops. What an output writes is written again when the operation runs again; Key is the same then.
 	Context context.Context
 
 	deleted bool

@@ -68,6 +68,24 @@ type received struct {
 	own      *ownResult // not nil: the message is in this process alone
 	until    time.Time  // when it becomes visible to others
 	gone     bool       // deleted, given back or lost
+	lose     func()     // called when another process may have received the message; nil if nobody asked
+}
+
+// onLost calls lose if another process may have received the message while this one holds it.
+func (r *received) onLost(lose func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lose = lose
+}
+
+// expire tells who has asked by onLost if the time is over for which the message was hidden. The message is still held:
+// a renewal can succeed as long as no other process has received it.
+func (r *received) expire(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.lose != nil && !r.gone && !now.Before(r.until) {
+		r.lose()
+	}
 }
 
 // receive receives up to n messages, and waits for them for most, until stop is closed. Messages that cannot be parsed
@@ -180,6 +198,9 @@ func (r *received) hide(ctx context.Context, d time.Duration, keep bool) error {
 	switch {
 	case isLost(err):
 		r.gone = true
+		if r.lose != nil {
+			r.lose()
+		}
 		return nil
 	case err != nil:
 		return fmt.Errorf("durable: hide a message: %w", err)

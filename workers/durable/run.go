@@ -149,6 +149,7 @@ func (b *Backend) keep(ctx context.Context) {
 			call, cancel := context.WithTimeout(context.Background(), b.options.Visibility)
 			if err := r.hide(call, b.options.Visibility, true); err != nil {
 				b.log.Warn("cannot renew a message; others may get it", "instance", r.Instance, "err", sdkerr.Short(err))
+				r.expire(b.clock.Now())
 			}
 			cancel()
 		}

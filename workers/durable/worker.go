@@ -121,7 +121,14 @@ func InfoFromContext(ctx context.Context) (ActivityInfo, bool) {
 func (x executor) ExecuteActivity(ctx context.Context, id api.InstanceID, e *Event) (*Event, error) {
 	info := ActivityInfo{Instance: string(id), Execution: x.b.activities.execution(string(id), e.EventId),
 		Name: e.GetTaskScheduled().GetName(), Task: e.EventId}
-	return x.Executor.ExecuteActivity(context.WithValue(ctx, activityInfoKey{}, info), id, e)
+	run := x.b.activities.newAttempt(string(id), e.EventId)
+	defer run.lose()
+	ctx = context.WithValue(context.WithValue(ctx, activityInfoKey{}, info), attemptKey{}, run)
+	result, err := x.Executor.ExecuteActivity(ctx, id, e)
+	if run.stopped != nil {
+		return nil, run.stopped
+	}
+	return result, err
 }
 
 // execution returns the execution that an activity which runs here belongs to.
