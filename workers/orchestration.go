@@ -21,8 +21,8 @@ const (
 // DurableEngine runs the orchestrations and activities of an app. Package durable has one, durable.NewEngine. It is an
 // interface so that an app without workflows does not link the libraries that workflows need.
 type DurableEngine interface {
-	// Start starts the functions of the setup; without any, it only opens the hub for the client of WithClient. It returns
-	// a DurableRun, which stops them, or an error after stopping everything it has started.
+	// Start starts the functions of the setup; without any, it only opens the hub for the client of WithClient. It
+	// returns a DurableRun, which stops them, or an error after stopping everything it has started.
 	Start(ctx context.Context, setup DurableSetup) (DurableRun, error)
 	// WithClient returns a context from which handlers can take the engine's client.
 	WithClient(ctx context.Context) context.Context
@@ -201,8 +201,8 @@ func newDurableListener(a *App, storage *Storage) *durableListener {
 
 func (l *durableListener) wake() {}
 
-// admit waits until handlers can have the engine's client, and returns false if soft is done before. Without the wait, a
-// handler whose message was in the queue at the start would fail, and the message could become poison.
+// admit waits until handlers can have the engine's client, and returns false if soft is done before. Without the
+// wait, a handler whose message was in the queue at the start would fail, and the message could become poison.
 func (l *durableListener) admit(soft context.Context) bool {
 	if l == nil {
 		return true
@@ -329,8 +329,8 @@ func (l *durableListener) invoker(hard context.Context,
 	}
 }
 
-// interrupted adds the cause for which a call was cancelled to its error: ErrLeaseLost or ErrStopping. By it, the engine
-// knows that the call has not failed, and runs again.
+// interrupted adds the cause for which a call was cancelled to its error: ErrLeaseLost or ErrStopping. By it, the
+// engine knows that the call has not failed, and runs again.
 func interrupted(ctx context.Context, err error) error {
 	cause := ErrStopping
 	if errors.Is(context.Cause(ctx), ErrLeaseLost) {

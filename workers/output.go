@@ -71,7 +71,7 @@ func bind(ctx context.Context, a *App, s *Storage) context.Context {
 }
 
 // ErrNoHandler means that an output was called with a context that is not one of a handler. Handlers are the functions
-// of all triggers, activities and operations of entities. An orchestrator is none: it runs again from its beginning at
+// of all triggers, activities and operations of entities. An orchestrator is not: it runs again from its beginning at
 // every step, and would write each time.
 var ErrNoHandler = errors.New("workers: the context is not one of a handler")
 

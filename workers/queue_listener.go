@@ -211,8 +211,8 @@ func (l *queueListener) poll(soft, hard context.Context) (r polled) {
 	return r
 }
 
-// createQueue creates the queue of a queue trigger, unless the function leaves that to others. Other triggers create their
-// queues with the first message.
+// createQueue creates the queue of a queue trigger, unless the function leaves that to others. Other triggers create
+// their queues with the first message.
 func (l *queueListener) createQueue(ctx context.Context) error {
 	if l.function.trigger != queueTrigger {
 		return nil

@@ -126,7 +126,7 @@ func (a *App) begin(ctx context.Context, listeners []listener) {
 }
 
 // engineOf returns the listener among those of the functions that is the app's engine. If no function needs the engine,
-// it adds one, which gives handlers the client of the hub. Without Config.Durable there is none.
+// it adds one, which gives handlers the client of the hub. It returns nil without Config.Durable.
 func (a *App) engineOf(listeners []listener) (*durableListener, []listener, error) {
 	if a.config.Durable == nil {
 		return nil, listeners, nil

@@ -31,8 +31,8 @@ func (a *activities) newAttempt(instance string, task int32) *attempt {
 	return t
 }
 
-// activityOf makes an activity of the engine's library of a handler. The library cancels the context at the beginning of
-// a stop; a handler has until the end of the drain timeout, which cancels it by itself.
+// activityOf makes an activity of the engine's library of a handler. The library cancels the context at the beginning
+// of a stop; a handler has until the end of the drain timeout, which cancels it by itself.
 //
 // A run that was interrupted is no failure of the activity, which would fail the workflow: it runs again.
 func activityOf(h workers.ActivityHandler) task.Activity {

@@ -68,7 +68,7 @@ type received struct {
 	own      *ownResult // not nil: the message is in this process alone
 	until    time.Time  // when it becomes visible to others
 	gone     bool       // deleted, given back or lost
-	lose     func()     // called when another process may have received the message; nil if nobody asked
+	lose     func()     // called when another process may have received the message; nil without onLost
 }
 
 // onLost calls lose if another process may have received the message while this one holds it.

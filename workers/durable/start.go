@@ -32,8 +32,8 @@ var ErrNoClient = errors.New("durable: no client: the context is not one of a ha
 type StartOption func(*StartOptions)
 
 // ID names the instance that Start starts, and makes Start safe to repeat. A message or event that is handled twice
-// starts one instance if the ID comes from it: the message's ID, or the number of the order in it. Default: a random ID,
-// which makes another instance each time.
+// starts one instance if the ID comes from it: the message's ID, or the number of the order in it. Default: a random
+// ID, which makes another instance each time.
 func ID(id string) StartOption {
 	return func(o *StartOptions) { o.InstanceID, o.same = id, true }
 }
@@ -47,9 +47,10 @@ func StartWith(set func(o *StartOptions)) StartOption { return set }
 // Start starts an instance of a workflow with an input that is written as JSON, and returns its ID. c is
 // [ClientFromContext] in a handler, and [Engine.WaitClient] elsewhere; if it is nil, Start returns ErrNoClient.
 //
-// With the option [ID], a second start of the workflow with the same ID is the same start: it returns the ID and changes
-// nothing, whatever has become of the instance. An instance of another workflow with the ID is ErrInstanceExists. After
-// any other error, the instance may have been started or not; the start can be repeated with the ID.
+// With the option [ID], a second start of the workflow with the same ID is the same start: it returns the ID and
+// changes nothing, whatever has become of the instance. An instance of another workflow with the ID is
+// ErrInstanceExists. After any other error, the instance may have been started or not; the start can be repeated with
+// the ID.
 func Start[In, Out any](ctx context.Context, c *Client, w Workflow[In, Out], in In, options ...StartOption) (string,
 	error) {
 	if c == nil {
