@@ -20,12 +20,11 @@ var (
 	// errQueueAlreadyExists: Create Queue of a queue that exists with other metadata.
 	errQueueAlreadyExists = &wire.Error{Status: http.StatusConflict, Code: "QueueAlreadyExists",
 		Message: "The specified queue already exists."}
-	// errMessageNotFound: the message was deleted, has expired, or never existed.
+	// errMessageNotFound: the message was deleted, has expired, or never existed; or it was dequeued or updated since the
+	// pop receipt was issued, for which the reference has PopReceiptMismatch and the service this error:
+	// https://github.com/Azure/azure-storage-python/issues/300, https://github.com/Azure/azure-storage-net/issues/285
 	errMessageNotFound = &wire.Error{Status: http.StatusNotFound, Code: "MessageNotFound",
 		Message: "The specified message does not exist."}
-	// errPopReceiptMismatch: the message was dequeued or updated since the pop receipt was issued.
-	errPopReceiptMismatch = &wire.Error{Status: http.StatusBadRequest, Code: "PopReceiptMismatch",
-		Message: "The specified pop receipt did not match the pop receipt for a dequeued message."}
 	// errStorage: the disk refuses writes, which natsserver or package store has logged.
 	errStorage = wire.ErrServerBusy.WithMessage(
 		"The server cannot write to its disk at the moment. Please retry your request.")
@@ -50,7 +49,7 @@ var azureErrors = wire.Answers{
 	state.ErrQueueNotFound:   errQueueNotFound,
 	state.ErrQueueExists:     errQueueAlreadyExists,
 	state.ErrMessageNotFound: errMessageNotFound,
-	state.ErrReceiptMismatch: errPopReceiptMismatch,
+	state.ErrReceiptMismatch: errMessageNotFound,
 	state.ErrDamaged:         errDamaged,
 	natsserver.ErrStorage:    errStorage,
 	store.ErrFailed:          errStorage,

@@ -1,6 +1,7 @@
 package queuesvc
 
 import (
+	"encoding/base64"
 	"errors"
 	"net/http"
 	"strings"
@@ -155,20 +156,20 @@ func (s *Service) setAlso(c *call, outcomes []error) error {
 	return nil
 }
 
-// messageID parses the message id and the pop receipt of the request, the receipt first, as Azure does.
+// messageID parses the message id and the pop receipt of the request. The receipt must be base64. An id or a receipt
+// that this service did not issue is the zero value, which no message has: the state finds no message, in a queue that
+// exists. Recorded: DeleteMessagAsync_Error of
+// https://github.com/Azure/azure-sdk-for-net/tree/main/sdk/storage/Azure.Storage.Queues/tests
 func (c *call) messageID() (state.ID, state.Receipt, error) {
 	if !c.Query.Has(popReceipt) {
 		return state.ID{}, state.Receipt{}, wire.MissingQuery(popReceipt)
 	}
 	text := c.Query.Get(popReceipt)
-	receipt, ok := state.ParseReceipt(text)
-	if !ok {
-		return state.ID{}, receipt, wire.InvalidQuery(popReceipt, text, "Invalid pop receipt format")
+	if _, err := base64.StdEncoding.DecodeString(text); err != nil || text == "" {
+		return state.ID{}, state.Receipt{}, wire.InvalidQuery(popReceipt, text, "Invalid pop receipt format")
 	}
-	id, ok := state.ParseID(c.message)
-	if !ok {
-		return state.ID{}, receipt, errMessageNotFound
-	}
+	receipt, _ := state.ParseReceipt(text)
+	id, _ := state.ParseID(c.message)
 	return id, receipt, nil
 }
 

@@ -156,21 +156,21 @@ func TestUpdateMessage(t *testing.T) {
 		return q.UpdateMessage(t.Context(), id, receipt, text, &azqueue.UpdateMessageOptions{VisibilityTimeout: &visibility})
 	}
 	_, err := update(*put.PopReceipt, "x", 0)
-	wantCode(t, err, 400, "PopReceiptMismatch")
+	wantCode(t, err, 404, "MessageNotFound")
 	now := f.clock.Now().UTC().Truncate(time.Second)
 	first := must(update(*got.PopReceipt, "new", 10))(t)
 	if !first.TimeNextVisible.Equal(now.Add(10*time.Second)) || *first.PopReceipt == *got.PopReceipt {
 		t.Errorf("%v, %s", first.TimeNextVisible, *first.PopReceipt)
 	}
 	_, err = update(*got.PopReceipt, "x", 0)
-	wantCode(t, err, 400, "PopReceiptMismatch")
+	wantCode(t, err, 404, "MessageNotFound")
 	_, err = update(*first.PopReceipt, "x", 101)
 	wantCode(t, err, 400, "InvalidQueryParameterValue")
 	_, err = update(*first.PopReceipt, "x", 7*24*3600+1)
 	wantCode(t, err, 400, "OutOfRangeQueryParameterValue")
 	_, err = update(*first.PopReceipt, strings.Repeat("x", 64<<10+1), 0)
 	wantCode(t, err, 413, "RequestBodyTooLarge")
-	_, err = update("nonsense", "x", 0)
+	_, err = update("invalid", "x", 0)
 	wantCode(t, err, 400, "InvalidQueryParameterValue")
 
 	// Without a body only the visibility changes, also where that shows only once it was read.
@@ -203,7 +203,7 @@ func TestDeleteMessage(t *testing.T) {
 	second := must(q.DequeueMessage(t.Context(), nil))(t).Messages[0]
 	id := *first.MessageID
 	_, err := q.DeleteMessage(t.Context(), id, *first.PopReceipt, nil)
-	wantCode(t, err, 400, "PopReceiptMismatch")
+	wantCode(t, err, 404, "MessageNotFound")
 	f.clock.Advance(30 * time.Second) // its time ran out, but no other caller got it
 	must(q.DeleteMessage(t.Context(), id, *second.PopReceipt, nil))(t)
 	_, err = q.DeleteMessage(t.Context(), id, *second.PopReceipt, nil)
@@ -212,6 +212,17 @@ func TestDeleteMessage(t *testing.T) {
 	wantCode(t, err, 400, "InvalidQueryParameterValue")
 	_, err = q.DeleteMessage(t.Context(), "not-an-id", *second.PopReceipt, nil)
 	wantCode(t, err, 404, "MessageNotFound")
+	_, err = q.DeleteMessage(t.Context(), "not-an-id", "invalid", nil)
+	wantCode(t, err, 400, "InvalidQueryParameterValue")
+	// Base64 that the service did not issue, of another length and of the same.
+	for _, receipt := range []string{"bkotggobrtswewdlauhh", "AAAAAAAAAAAAAAAAAAAAAAAAAAA="} {
+		_, err = q.DeleteMessage(t.Context(), "test-message-1", receipt, nil)
+		wantCode(t, err, 404, "MessageNotFound")
+		_, err = q.UpdateMessage(t.Context(), id, receipt, "x", &azqueue.UpdateMessageOptions{VisibilityTimeout: ptr(int32(1))})
+		wantCode(t, err, 404, "MessageNotFound")
+		_, err = f.sdk.NewQueueClient("none").DeleteMessage(t.Context(), id, receipt, nil)
+		wantCode(t, err, 404, "QueueNotFound")
+	}
 	_, err = f.sdk.NewQueueClient("none").DeleteMessage(t.Context(), id, *second.PopReceipt, nil)
 	wantCode(t, err, 404, "QueueNotFound")
 }
@@ -259,7 +270,7 @@ func TestDeleteMessageAlso(t *testing.T) {
 	stale := *held[3]
 	stale.PopReceipt = held[4].PopReceipt
 	outcomes, err := remove(held[0], also(held[1], held[2], &stale, held[2]))
-	if outcomes != "Deleted,Deleted,PopReceiptMismatch,MessageNotFound" || err != nil || count() != 37 {
+	if outcomes != "Deleted,Deleted,MessageNotFound,MessageNotFound" || err != nil || count() != 37 {
 		t.Errorf("outcomes %q, %v, %d messages are left", outcomes, err, count())
 	}
 	// The status is that of the message in the path, whatever happens to the others.

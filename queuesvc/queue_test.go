@@ -239,6 +239,57 @@ func TestListQueues(t *testing.T) {
 	}
 }
 
+// A marker that no list has returned, and one of another account.
+func TestListQueuesForeignMarker(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.queue(t, "orders")
+	for _, marker := range []string{"garbage", "orders", "/other/orders", "/devstoreaccount1"} {
+		r := f.raw(t, "GET", "/?comp=list&marker="+escape(marker), nil)
+		if r.status != 400 || r.header.Get("x-ms-error-code") != "OutOfRangeInput" {
+			t.Errorf("%s: %d %s", marker, r.status, r.body)
+		}
+	}
+}
+
+// Metadata outside ASCII is refused, whatever its encoding.
+func TestQueueMetadataOutsideASCII(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.queue(t, "orders")
+	for _, value := range []string{"\u611b", "\xe9", "ok\u00e9"} {
+		for _, path := range []string{"/other", "/orders?comp=metadata"} {
+			r := f.raw(t, "PUT", path, ptr(""), "x-ms-meta-name", value)
+			if r.status != 400 || r.header.Get("x-ms-error-code") != "InvalidMetadata" {
+				t.Errorf("%s %q: %d %s", path, value, r.status, r.body)
+			}
+		}
+	}
+}
+
+// A caller without a credential learns nothing before version 2019-12-12, and is challenged from then on.
+func TestAnonymousQueueRequests(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.queue(t, "orders")
+	for version, want := range map[string]string{"2018-11-09": "404 ResourceNotFound",
+		"2019-12-12": "401 NoAuthenticationInformation"} {
+		for _, method := range []string{"PUT", "DELETE", "GET"} {
+			path := "/orders"
+			if method == "GET" {
+				path += "?comp=metadata"
+			}
+			r := must(http.NewRequest(method, f.url()+path, nil))(t)
+			r.Header.Set("x-ms-version", version)
+			w := must(http.DefaultClient.Do(r))(t)
+			_ = w.Body.Close()
+			if got := fmt.Sprint(w.StatusCode, " ", w.Header.Get("x-ms-error-code")); got != want {
+				t.Errorf("%s %s of %s: %s, want %s", method, path, version, got, want)
+			}
+		}
+	}
+}
+
 // A page of queues ends at a size, whatever metadata they have.
 func TestPagesOfQueuesAreBounded(t *testing.T) {
 	t.Parallel()

@@ -32,7 +32,11 @@ func (s *Service) listQueues(c *call) error {
 	}
 	prefix, marker := c.Query.Get("prefix"), c.Query.Get("marker")
 	owner := "/" + c.Account + "/" // markers are /<account>/<queue>
-	queues, next, err := s.state.List(c.Account, prefix, strings.TrimPrefix(marker, owner), int(min(most, maxListed)))
+	from, ours := strings.CutPrefix(marker, owner)
+	if marker != "" && !ours {
+		return wire.ErrOutOfRangeInput // recorded: GetQueuesAsync_Error of the SDK for .NET
+	}
+	queues, next, err := s.state.List(c.Account, prefix, from, int(min(most, maxListed)))
 	if err != nil {
 		return err
 	}

@@ -26,14 +26,16 @@ const (
 // String returns the opaque text of a pop receipt: 28 characters.
 func (r Receipt) String() string { return base64.StdEncoding.EncodeToString(r[:]) }
 
-// ParseReceipt parses the text of String. ok is false if the text has another form.
+// ParseReceipt parses the text of String. ok is false if the text has another form; r is then the zero value.
 func ParseReceipt(text string) (r Receipt, ok bool) {
 	if len(text) != base64.StdEncoding.EncodedLen(len(r)) {
 		return r, false
 	}
 	var b [21]byte // DecodedLen counts the padding
-	n, err := base64.StdEncoding.Strict().Decode(b[:], []byte(text))
-	return Receipt(b[:len(r)]), err == nil && n == len(r)
+	if n, err := base64.StdEncoding.Strict().Decode(b[:], []byte(text)); err != nil || n != len(r) {
+		return r, false
+	}
+	return Receipt(b[:len(r)]), true
 }
 
 // visible returns the time at which the message becomes visible.
