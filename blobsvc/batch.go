@@ -49,23 +49,63 @@ func (s *Service) blobBatch(c *call) error {
 	if err != nil {
 		return err
 	}
+	if len(list) > maxBatchSize {
+		return refuseBatch(c, errBatchSize)
+	}
 	for _, sub := range list {
 		if err := s.mayBatch(c, sub.hr); err != nil {
 			return err
 		}
 	}
-	boundary := "batchresponse_" + uuid.NewString()
-	var out bytes.Buffer
+	out := newBatchAnswer()
 	for _, sub := range list {
-		out.WriteString("--" + boundary + "\r\nContent-Type: application/http\r\n")
-		if sub.id != "" {
-			out.WriteString("Content-ID: " + sub.id + "\r\n")
-		}
-		out.WriteString("\r\n")
-		s.serveSub(c, sub.hr, &out)
+		out.begin(sub.id)
+		s.serveSub(c, sub.hr, &out.Buffer)
 	}
-	out.WriteString("--" + boundary + "--\r\n")
-	return c.Body(http.StatusAccepted, "multipart/mixed; boundary="+boundary, out.Bytes())
+	return out.send(c)
+}
+
+// errBatchSize: the batch has more requests than a batch may have.
+var errBatchSize = endpoint.Fail(http.StatusBadRequest, "ExceedsMaxBatchRequestCount",
+	"The batch operation exceeds maximum number of allowed subrequests.")
+
+// refuseBatch answers a batch that is refused as a whole with one part, which is of no request (recorded: Batch_Limit
+// of the SDK for .NET).
+func refuseBatch(c *call, e *wire.Error) error {
+	out := newBatchAnswer()
+	out.begin("")
+	w := subAnswer{header: http.Header{"x-ms-version": {c.VersionHeader}}}
+	r := *c.Request
+	r.Out = &w
+	r.SetReason(e)
+	wire.RenderXML(&r, e)
+	w.writeTo(&out.Buffer)
+	return out.send(c)
+}
+
+// batchAnswer is the body of the answer to a batch.
+type batchAnswer struct {
+	bytes.Buffer
+	boundary string
+}
+
+func newBatchAnswer() *batchAnswer {
+	return &batchAnswer{boundary: "batchresponse_" + uuid.NewString()}
+}
+
+// begin begins the part of the request with a Content-ID, "" for none.
+func (a *batchAnswer) begin(id string) {
+	a.WriteString("--" + a.boundary + "\r\nContent-Type: application/http\r\n")
+	if id != "" {
+		a.WriteString("Content-ID: " + id + "\r\n")
+	}
+	a.WriteString("\r\n")
+}
+
+// send ends the body and answers with it.
+func (a *batchAnswer) send(c *call) error {
+	a.WriteString("--" + a.boundary + "--\r\n")
+	return c.Body(http.StatusAccepted, "multipart/mixed; boundary="+a.boundary, a.Bytes())
 }
 
 // parseBatch reads the requests of a batch. It fails with errInvalidBatch.
@@ -77,8 +117,11 @@ func parseBatch(body []byte, boundary string) ([]subRequest, error) {
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil || len(list) == maxBatchSize {
+		if err != nil {
 			return nil, errInvalidBatch
+		}
+		if len(list) > maxBatchSize { // the count suffices
+			break
 		}
 		if media, _ := wire.MediaType(part.Header.Get("Content-Type")); media != "application/http" {
 			return nil, errInvalidBatch
@@ -132,6 +175,11 @@ func (s *Service) mayBatch(c *call, hr *http.Request) error {
 func (s *Service) serveSub(c *call, hr *http.Request, out *bytes.Buffer) {
 	w := subAnswer{header: http.Header{}}
 	s.front.ServeHTTP(&w, hr.WithContext(context.WithValue(c.HTTP.Context(), endpoint.BatchVersion{}, c.Request)))
+	w.writeTo(out)
+}
+
+// writeTo writes the answer as it is in a part.
+func (w *subAnswer) writeTo(out *bytes.Buffer) {
 	reason := http.StatusText(w.status)
 	if w.phrase != "" && w.status >= 300 {
 		reason = w.phrase

@@ -59,7 +59,7 @@ func (s *Service) deleteBlob(c *call) error {
 		if err := s.state.Blobs.DeletePermanently(&w); err != nil {
 			return err
 		}
-		c.Set("x-ms-delete-type-permanent", "true")
+		sendPermanent(c, true)
 		return c.Status(http.StatusAccepted)
 	}
 	w, err := c.NewWriteAt()
@@ -77,8 +77,18 @@ func (s *Service) deleteBlob(c *call) error {
 		return err
 	}
 	s.background.Wake()
-	c.Set("x-ms-delete-type-permanent", strconv.FormatBool(!kept))
+	if c.HTTP.Context().Value(endpoint.BatchVersion{}) != nil && w.Policy.RetentionDays == 0 {
+		kept = false // a batch does not say that a version keeps the content, as the operation alone does (recorded)
+	}
+	sendPermanent(c, !kept)
 	return c.Status(http.StatusAccepted)
+}
+
+// sendPermanent says whether a deletion keeps nothing, from version 2017-07-29 on (recorded).
+func sendPermanent(c *call, permanent bool) {
+	if c.EffectiveVersion() >= wire.V20170729 {
+		c.Set("x-ms-delete-type-permanent", strconv.FormatBool(permanent))
+	}
 }
 
 // mayDelete checks the permission for a deletion. That of a blob or snapshot, that of a version, and that of what was
@@ -111,7 +121,7 @@ func (s *Service) snapshotBlob(c *call) error {
 	}
 	sendResult(c, &result)
 	c.Set("x-ms-snapshot", at.ISO())
-	// without metadata nothing is written but a reference
-	c.Set("x-ms-request-server-encrypted", strconv.FormatBool(metadata != nil))
+	// Without metadata nothing is written but a reference, except in a tree (recorded).
+	c.Set("x-ms-request-server-encrypted", strconv.FormatBool(metadata != nil || s.storage.Hierarchical(c.Account)))
 	return c.Status(http.StatusCreated)
 }

@@ -79,7 +79,11 @@ func (o *itemOptions) properties(w itemWriter, b *state.Blob) {
 	w.text("Content-Encoding", h.Encoding)
 	w.text("Content-Language", h.Language)
 	if o.version >= endpoint.V20190202 {
-		w.text("Content-CRC64", "")
+		crc := ""
+		if b.Deleted != 0 && b.Node != nil && b.Length == 0 {
+			crc = "AAAAAAAAAAA=" // of no content (recorded of deleted paths)
+		}
+		w.text("Content-CRC64", crc)
 	}
 	w.md5(h.MD5)
 	w.text("Cache-Control", h.CacheControl)
@@ -111,12 +115,17 @@ func (o *itemOptions) properties(w itemWriter, b *state.Blob) {
 	}
 	switch {
 	case !b.IsBase():
-	case b.Deleted != 0:
-		w.text("LeaseStatus", "")
+	case b.Deleted != 0: // an empty element until 2019, none since (recorded)
+		if o.version < wire.V20191212 {
+			w.text("LeaseStatus", "")
+		}
 	default:
 		leaseProperties(w, b.Lease, o.now)
 	}
-	if b.Expires != 0 && b.IsBase() {
+	switch {
+	case b.Deleted != 0 && b.Node != nil: // of a deleted path it is when it cannot be restored any more (recorded)
+		w.time("Expiry-Time", b.KeptUntil())
+	case b.Expires != 0 && b.IsBase():
 		w.time("Expiry-Time", b.Expires)
 	}
 	if o.accessTimes && b.Accessed != 0 {

@@ -53,7 +53,7 @@ func TestGetBlob(t *testing.T) {
 		{"past the end", []string{"Range", "bytes=5242870-99999999"}, 206, "", 5242870, 10, "bytes 5242870-5242879/5242880"},
 		{"large", []string{"Range", "bytes=1000000-4999999"}, 206, "", 1000000, 4000000, "bytes 1000000-4999999/5242880"},
 		{"after the end", []string{"Range", "bytes=5242880-"}, 416, "InvalidRange", 0, 0, "bytes */5242880"},
-		{"MD5 without a range", []string{"x-ms-range-get-content-md5", "true"}, 400, "MissingRequiredHeader", 0, 0, ""},
+		{"MD5 without a range", []string{"x-ms-range-get-content-md5", "true"}, 400, "InvalidHeaderValue", 0, 0, ""},
 		{"MD5 of too much", []string{"x-ms-range", "bytes=0-4194304", "x-ms-range-get-content-md5", "true"}, 400,
 			"OutOfRangeInput", 0, 0, ""},
 		{"two hashes", []string{"x-ms-range", "bytes=0-1", "x-ms-range-get-content-md5", "true",

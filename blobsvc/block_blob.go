@@ -24,6 +24,9 @@ func blockID(c *call) (string, error) {
 	}
 	s := c.Query.Get("blockid")
 	id, ok := parseBlockID(s)
+	if _, err := base64.StdEncoding.DecodeString(s); err != nil {
+		return "", wire.InvalidQuery("blockid", s, "Not a valid base64 string.")
+	}
 	if !ok {
 		return "", endpoint.InvalidQuery("blockid", s)
 	}

@@ -47,7 +47,7 @@ func (s *Service) listContainers(c *call) error {
 		System: include["system"]}
 	marker := c.Query.Get("marker")
 	if !l.Start(marker) {
-		return endpoint.InvalidQuery("marker", marker)
+		return wire.ErrOutOfRangeInput // recorded: ListContainersSegmentAsync_Error of the SDK for .NET
 	}
 	x := wire.NewXML(512+512*min(n, 64)).Open("EnumerationResults", "ServiceEndpoint", c.Base+"/")
 	x.Echo("Prefix", l.Prefix).Echo("Marker", marker)
@@ -61,7 +61,7 @@ func (s *Service) listContainers(c *call) error {
 			next = l.Marker(name, rec)
 			return false
 		}
-		writeContainer(x, name, rec, include["metadata"], c.Ticks())
+		writeContainer(c, x, name, rec, include["metadata"])
 		return true
 	})
 	if err != nil {
@@ -74,7 +74,8 @@ func (s *Service) listContainers(c *call) error {
 // beingDeleted is for how long after its deletion a container has a lease of Azure's own (recorded).
 const beingDeleted = ticks.Ticks(30 * time.Second / 100)
 
-func writeContainer(x *wire.XML, name string, rec *state.Container, metadata bool, now ticks.Ticks) {
+func writeContainer(c *call, x *wire.XML, name string, rec *state.Container, metadata bool) {
+	now, version := c.Ticks(), c.EffectiveVersion()
 	x.Open("Container").Text("Name", name)
 	if rec.Deleted != 0 {
 		x.Bool("Deleted", true).Text("Version", rec.DeletedVersion())
@@ -89,10 +90,12 @@ func writeContainer(x *wire.XML, name string, rec *state.Container, metadata boo
 	default:
 		x.Text("LeaseStatus", "unlocked").Text("LeaseState", "expired")
 	}
-	if rec.Access != "" {
+	if rec.Access != "" && version >= endpoint.V20160531 {
 		x.Text("PublicAccess", rec.Access)
 	}
-	x.Bool("HasImmutabilityPolicy", false).Bool("HasLegalHold", false)
+	if version >= endpoint.V20171109 {
+		x.Bool("HasImmutabilityPolicy", false).Bool("HasLegalHold", false)
+	}
 	if rec.Immutable {
 		x.Bool("ImmutableStorageWithVersioningEnabled", true)
 	}

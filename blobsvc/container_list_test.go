@@ -51,7 +51,7 @@ func TestListContainers(t *testing.T) {
 	for query, code := range map[string]string{
 		"maxresults=0": "OutOfRangeQueryParameterValue", "maxresults=-1": "OutOfRangeQueryParameterValue",
 		"maxresults=x": "InvalidQueryParameterValue",
-		"marker=x":     "InvalidQueryParameterValue", "include=everything": "InvalidQueryParameterValue",
+		"marker=x":     "OutOfRangeInput", "include=everything": "InvalidQueryParameterValue",
 	} {
 		f.do("GET", "/?comp=list&"+query, "").want(t, 400, code)
 	}

@@ -163,6 +163,5 @@ func TestContainerGone(t *testing.T) {
 	if r := f.do("GET", "/?comp=list&include=deleted", "").want(t, 200, ""); strings.Contains(r.body, "<Container>") {
 		t.Error(r.body)
 	}
-	f.do("GET", "/?comp=list&include=deleted&marker=/devstoreaccount1/box/x", "").want(t, 400,
-		"InvalidQueryParameterValue")
+	f.do("GET", "/?comp=list&include=deleted&marker=/devstoreaccount1/box/x", "").want(t, 400, "OutOfRangeInput")
 }

@@ -243,6 +243,9 @@ func (s *Service) incrementalCopy(c *call) error {
 	} else {
 		result, err = s.state.Copies.CopyIncremental(&w, &src.local, cp)
 	}
+	if errors.Is(err, state.ErrBlobNotFound) || errors.Is(err, state.ErrContainerNotFound) {
+		err = syncCopyError(err) // of the source (recorded: StartCopyIncrementalAsync_Error of the SDK for .NET)
+	}
 	if err != nil {
 		return endpoint.CopyError(err)
 	}
@@ -283,6 +286,9 @@ func remoteSnapshot(address string) (source string, snapshot ticks.Ticks, err er
 	if err != nil {
 		return "", 0, wire.InvalidHeader("x-ms-copy-source", address)
 	}
+	if _, blob, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/"); blob == "" {
+		return "", 0, errInvalidSource
+	}
 	text := u.Query().Get("snapshot")
 	if text == "" {
 		return "", 0, state.ErrIncrementalNoSnapshot
@@ -293,6 +299,10 @@ func remoteSnapshot(address string) (source string, snapshot ticks.Ticks, err er
 	}
 	return u.Scheme + "://" + u.Host + u.EscapedPath(), snapshot, nil
 }
+
+// errInvalidSource: the source of Incremental Copy Blob is not the address of a blob.
+var errInvalidSource = endpoint.Fail(http.StatusConflict, "InvalidSourceBlobUrl",
+	"The source URL for incremental copy request must be a valid Azure Storage blob URL.")
 
 // targetError returns the error of Copy Blob for its destination: up to 2023-11-03 a condition that does not hold has a
 // code of its own, unless it is one on tags. Recordings have it up to 2021-12-02, the tests of the SDK for Go up to

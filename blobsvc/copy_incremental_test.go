@@ -72,9 +72,16 @@ func TestIncrementalCopyBlob(t *testing.T) {
 	f.do("PUT", box+"/new?comp=incrementalcopy", "", "x-ms-copy-source", src.URL()).want(t, 409,
 		"IncrementalCopySourceMustBeSnapshot")
 	f.do("PUT", box+"/new?comp=incrementalcopy", "", "x-ms-copy-source",
-		src.URL()+"?snapshot=2020-01-01T00:00:00.0000000Z").want(t, 404, "BlobNotFound")
+		src.URL()+"?snapshot=2020-01-01T00:00:00.0000000Z").want(t, 404, "CannotVerifyCopySource")
+	for _, gone := range []string{"/none?", "/none/b?"} {
+		f.do("PUT", box+"/new?comp=incrementalcopy", "", "x-ms-copy-source",
+			f.base+box+gone+"snapshot=2020-01-01T00:00:00.0000000Z").want(t, 404, "CannotVerifyCopySource")
+	}
 	f.do("PUT", box+"/new?comp=incrementalcopy", "", "x-ms-copy-source",
-		"http://example.com/a?snapshot=2020-01-01T00:00:00.0000000Z").want(t, 403, "CannotVerifyCopySource")
+		"http://example.com/a/b?snapshot=2020-01-01T00:00:00.0000000Z").want(t, 403, "CannotVerifyCopySource")
+	for _, none := range []string{"http://example.com", "http://example.com/a?snapshot=2020-01-01T00:00:00.0000000Z"} {
+		f.do("PUT", box+"/new?comp=incrementalcopy", "", "x-ms-copy-source", none).want(t, 409, "InvalidSourceBlobUrl")
+	}
 	must(dst.Delete(ctx, &blob.DeleteOptions{DeleteSnapshots: to.Ptr(blob.DeleteSnapshotsOptionTypeInclude)}))(t)
 }
 

@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"net/http"
+	"strconv"
+	"strings"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/copysource"
@@ -104,7 +106,7 @@ func (s *Service) fetch(c *call, src *copySource, w *state.Write, limit int64, m
 		return f, err
 	}
 	// Append Block and Put Page do not name the values (recorded)
-	if err := want.check(f.up, mode == fetchWhole); err != nil {
+	if err := want.check(f.up, mode != fetchExisting); err != nil {
 		f.up.Close()
 		return f, err
 	}
@@ -253,12 +255,22 @@ func (s *Service) putPageFromURL(c *call) error {
 		return wire.InvalidHeader("x-ms-source-range", c.Header("X-Ms-Source-Range"))
 	}
 	id, err := s.writePages(c, &w, p, f.up)
+	if errors.Is(err, state.ErrConditionNotMet) && w.If.IfMatch != "" && !isETag(w.If.IfMatch) {
+		return errTargetConditionNotMet // recorded of the text "garbage"; another blob's entity tag has the usual code
+	}
 	if err != nil {
 		return err
 	}
 	sendAdded(c, f.up)
 	c.SendEncrypted(id)
 	return c.Status(http.StatusCreated)
+}
+
+// isETag reports whether a text has the form of a blob's entity tag, in quotes or not.
+func isETag(s string) bool {
+	digits, ok := strings.CutPrefix(strings.Trim(s, `"`), "0x")
+	_, err := strconv.ParseUint(digits, 16, 64)
+	return ok && err == nil
 }
 
 // putBlobFromURL: https://learn.microsoft.com/rest/api/storageservices/put-blob-from-url

@@ -236,7 +236,8 @@ func TestLakePartOfList(t *testing.T) {
 			t.Errorf("%s: %s, want %s", tc[0], got, tc[1])
 		}
 	}
-	f.lakeDo("PATCH", "/one/f?action=setAccessControl", "", "x-ms-acl", "default:other::r--").want(t, 400, "InvalidInput")
+	f.lakeDo("PATCH", "/one/f?action=setAccessControl", "", "x-ms-acl", "default:other::r--").want(t, 400,
+		"InvaldAccessControlList")
 }
 
 // Hadoop asks for append blobs, to which it adds with no flush between.
@@ -536,7 +537,7 @@ func TestLakeCreateWithWrongList(t *testing.T) {
 	}
 	for _, acl := range []string{"user::rwx", strings.Join(append(long, "user::rwx,group::---,other::---"), ",")} {
 		for _, kind := range []string{"file", "directory"} {
-			f.lakeDo("PUT", "/files/new/"+kind+"?resource="+kind, "", "x-ms-acl", acl).want(t, 400, "InvalidInput")
+			f.lakeDo("PUT", "/files/new/"+kind+"?resource="+kind, "", "x-ms-acl", acl).want(t, 400, "InvaldAccessControlList")
 		}
 	}
 	wantPaths(t, paths(t, fs, true, nil))

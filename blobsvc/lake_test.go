@@ -371,7 +371,9 @@ func TestLakeAccessControl(t *testing.T) {
 		t.Errorf("the child's list is %s", *a.ACL)
 	}
 	_, err := d.SetAccessControl(ctx, &directory.SetAccessControlOptions{ACL: to.Ptr("user::rwx,user::r-x")})
-	wantAnswer(t, err, 400, "InvalidInput")
+	wantAnswer(t, err, 400, "InvaldAccessControlList")
+	_, err = d.SetAccessControl(ctx, &directory.SetAccessControlOptions{Permissions: to.Ptr("asdf")})
+	wantAnswer(t, err, 400, "InvalidPermission")
 }
 
 func TestLakeLease(t *testing.T) {

@@ -93,6 +93,8 @@ var operations = []op{
 		Do:    endpoint.Both[*Service]((*call).DeleteContainer)},
 	{Name: "RestoreContainer", Method: put, On: endpoint.OnContainer, Comp: "undelete", Restype: "container",
 		Needs: endpoint.OnContainerByAccount("w"), Do: (*Service).restoreContainer},
+	{Name: "RestoreContainer", Method: put, On: endpoint.OnService, Comp: "undelete", Restype: "container",
+		Needs: endpoint.OnContainerByAccount("w"), Do: (*Service).restoreContainer},
 	{Name: "RenameContainer", Method: put, On: endpoint.OnContainer, Comp: "rename", Restype: "container",
 		Needs: endpoint.OnContainerByAccount("w"), Do: (*Service).renameContainer,
 		Note: "In accounts with a hierarchical namespace."},

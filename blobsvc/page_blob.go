@@ -1,6 +1,7 @@
 package blobsvc
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -30,7 +31,8 @@ func sequenceConditions(c *call) (q state.SequenceConditions, err error) {
 		n, ok := endpoint.ParseOffset(text)
 		if !ok {
 			err = wire.InvalidHeader(canonical, text)
-			if negative, _ := strconv.ParseInt(text, 10, 64); negative < 0 {
+			// Recorded; Put Page From URL has the usual error for these, too.
+			if n, _ := strconv.ParseInt(text, 10, 64); n < 0 && !c.HasHeader("X-Ms-Copy-Source") {
 				err = wire.ErrInvalidInput
 			}
 		}
@@ -224,6 +226,10 @@ func (s *Service) getPageRanges(c *call) error {
 		within = &rng
 	}
 	ranges, err := s.state.PageBlobs.Ranges(&r, within, previous)
+	var outside *state.RangeError
+	if errors.As(err, &outside) {
+		return endpoint.ErrInvalidRange // without the Content-Range of reads of the content (recorded)
+	}
 	if err != nil {
 		return err
 	}

@@ -51,12 +51,13 @@ func TestEncryptionAlgorithmAlone(t *testing.T) {
 	f.do("HEAD", "/box/secret", "", alone...).want(t, 409, "BlobUsesCustomerSpecifiedEncryption")
 }
 
+// Reads of a snapshot do not name it, except in recordings of the middle of 2019.
 func TestSnapshotHeaderOfReads(t *testing.T) {
 	t.Parallel()
 	f := recordedBox(t)
 	at := f.do("PUT", "/box/b?comp=snapshot", "").want(t, 201, "").header.Get("x-ms-snapshot")
 	for _, method := range []string{"GET", "HEAD"} {
-		f.do(method, "/box/b?snapshot="+at, "", "x-ms-version", "2018-11-09").wantHeader(t, "x-ms-snapshot", at)
+		f.do(method, "/box/b?snapshot="+at, "", "x-ms-version", "2018-11-09").wantHeader(t, "x-ms-snapshot", "")
 		f.do(method, "/box/b?snapshot="+at, "", "x-ms-version", "2019-02-02").wantHeader(t, "x-ms-snapshot", "")
 	}
 }

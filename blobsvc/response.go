@@ -71,12 +71,7 @@ func sendBlob(c *call, b *state.Blob) {
 			c.Set("x-ms-blob-sealed", "true")
 		}
 	}
-	switch {
-	case b.IsSnapshot():
-		if c.EffectiveVersion() < endpoint.V20190202 {
-			c.Set("x-ms-snapshot", b.Snapshot().ISO())
-		}
-	case b.IsBase() && !c.Query.Has("versionid"):
+	if b.IsBase() && !c.Query.Has("versionid") {
 		c.SendLease(b.Lease)
 	}
 	if b.Version != 0 && c.EffectiveVersion() >= endpoint.V20191010 {

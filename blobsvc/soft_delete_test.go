@@ -140,7 +140,7 @@ func accountSAS(t *testing.T, permissions string) string {
 	t.Helper()
 	key := must(azblob.NewSharedKeyCredential(auth.DevelopmentAccount, auth.DevelopmentKey))(t)
 	values := sas.AccountSignatureValues{ExpiryTime: time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC), Permissions: permissions,
-		ResourceTypes: "o"}
+		ResourceTypes: "co"}
 	q := must(values.SignWithSharedKey(key))(t)
 	return q.Encode()
 }

@@ -218,7 +218,8 @@ func TestDeleteMessage(t *testing.T) {
 	for _, receipt := range []string{"bkotggobrtswewdlauhh", "AAAAAAAAAAAAAAAAAAAAAAAAAAA="} {
 		_, err = q.DeleteMessage(t.Context(), "test-message-1", receipt, nil)
 		wantCode(t, err, 404, "MessageNotFound")
-		_, err = q.UpdateMessage(t.Context(), id, receipt, "x", &azqueue.UpdateMessageOptions{VisibilityTimeout: ptr(int32(1))})
+		_, err = q.UpdateMessage(t.Context(), id, receipt, "x",
+			&azqueue.UpdateMessageOptions{VisibilityTimeout: ptr(int32(1))})
 		wantCode(t, err, 404, "MessageNotFound")
 		_, err = f.sdk.NewQueueClient("none").DeleteMessage(t.Context(), id, receipt, nil)
 		wantCode(t, err, 404, "QueueNotFound")

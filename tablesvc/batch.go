@@ -240,6 +240,8 @@ func (p *part) change(level frontend.Level) (state.Change, auth.Need, error) {
 	}
 	_, conditional := p.get("If-Match")
 	switch {
+	case level == onService:
+		return 0, auth.Need{}, errMethodNotAllowed
 	case method == http.MethodPost && level == onTable:
 		return state.Insert, needInsert, nil
 	case level != onEntity:

@@ -225,7 +225,7 @@ func (r *partReader) request(b []byte) (p part, ok bool) {
 func (p *part) target(c *call) (path, query string) {
 	path, query, _ = strings.Cut(p.uri, "?")
 	if _, rest, ok := strings.Cut(path, "://"); ok {
-		if _, path, ok = strings.Cut(rest, "/"); !ok {
+		if _, path, ok = strings.Cut(rest, "/"); !ok || path == c.Account && !c.ByHost {
 			return "", query
 		}
 	}

@@ -369,6 +369,9 @@ func TestBatchRefused(t *testing.T) {
 		{"comp", "POST /people", "POST /people?comp=acl", "InvalidInput"},
 		{"bad address", "POST /people", "POST /people(", "InvalidInput"},
 		{"two tables", "POST /people", "POST /other", "TableNotFound"},
+		{"the service", "POST /people", "POST /", "MethodNotAllowed"},
+		{"the service, by its address", "POST /people", "POST " + f.base, "MethodNotAllowed"},
+		{"the service, with a slash", "POST /people", "POST " + f.base + "/", "MethodNotAllowed"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := f.send("POST", "/$batch", headers{"Content-Type", "multipart/mixed; boundary=b"},

@@ -35,6 +35,9 @@ var (
 		"The specified resource name length is not within the permissible limits.")
 	// errInvalidInput: a request that cannot be parsed.
 	errInvalidInput = badRequest(entity.ErrInvalidInput)
+	// errMethodNotAllowed: a part of a change set for the service itself.
+	errMethodNotAllowed = &wire.Error{Status: http.StatusMethodNotAllowed, Code: "MethodNotAllowed",
+		Message: "The requested method is not allowed on the specified resource."}
 	// errSyntax: a path that does not name a resource of the Table service.
 	// https://github.com/Azure/azure-storage-net/issues/386
 	errSyntax = errInvalidInput.WithMessage("Bad Request - Error in query syntax.")

@@ -86,14 +86,19 @@ func ParseMD5(s string) ([]byte, error) {
 // Check compares the received content with the announced length and hashes.
 func (h TransportHashes) Check(u *content.Upload) error {
 	if h.MD5 != nil && !bytes.Equal(h.MD5, u.MD5) {
-		return wire.ErrMD5Mismatch.With("UserSpecifiedMd5", base64.StdEncoding.EncodeToString(h.MD5)).
-			With("ServerCalculatedMd5", base64.StdEncoding.EncodeToString(u.MD5))
+		return MD5Mismatch(h.MD5, u.MD5)
 	}
 	if h.HasCRC && h.crc != u.CRC64 {
 		return wire.ErrCRC64Mismatch.With("UserSpecifiedCrc", FormatCRC(h.crc)).
 			With("ServerCalculatedCrc", FormatCRC(u.CRC64))
 	}
 	return nil
+}
+
+// MD5Mismatch is [wire.ErrMD5Mismatch] with the MD5 that the client expects and the one that the content has.
+func MD5Mismatch(want, has []byte) error {
+	return wire.ErrMD5Mismatch.With("UserSpecifiedMd5", base64.StdEncoding.EncodeToString(want)).
+		With("ServerCalculatedMd5", base64.StdEncoding.EncodeToString(has))
 }
 
 // FormatCRC writes a CRC64 in base64, as headers have it.

@@ -59,10 +59,7 @@ func (c *Call) GetContainer() (rec state.Container, err error) {
 // containers know only dates.
 func (c *Call) NewConditionalContainerWrite() (w state.ContainerWrite, err error) {
 	w = c.NewContainerWrite()
-	conditions, err := c.Conditions()
-	if err != nil {
-		return w, err
-	}
+	conditions := c.Conditions()
 	if conditions.IfMatch != "" || conditions.IfNoneMatch != "" {
 		return w, errConditionHeadersNotSupported
 	}

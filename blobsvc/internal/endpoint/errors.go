@@ -26,9 +26,8 @@ var (
 		"The majority of the cluster's nodes did not answer. The operation may or may not have been completed.")
 	// ErrInvalidOperation: the operation is not allowed on this state or kind of resource.
 	ErrInvalidOperation = Fail(http.StatusBadRequest, "InvalidOperation", "The specified operation is invalid.")
-	// x-ms-range-get-content-md5 without a range, or over 4 MiB.
-	errRangeHashNeedsRange = wire.MissingHeader("Range")
-	errRangeHashTooLarge   = Fail(http.StatusBadRequest, "OutOfRangeInput", "One of the request inputs is out of range.")
+	// errRangeHashTooLarge: x-ms-range-get-content-md5 of more than 4 MiB.
+	errRangeHashTooLarge = Fail(http.StatusBadRequest, "OutOfRangeInput", "One of the request inputs is out of range.")
 	// errBothHashes, errBothRangeHashes: the MD5 and the CRC64 of one content.
 	errBothHashes = Fail(http.StatusBadRequest, "BothCrc64AndMd5HeaderPresent",
 		"Both the CRC64 and the MD5 header are present in the request; only one is allowed.")
@@ -204,7 +203,6 @@ var azureErrors = wire.Answers{
 		"The copy source must be a block blob."),
 	state.ErrSourceTooLarge: Fail(http.StatusConflict, "CopySourceSizeExceeded",
 		"The source of a synchronous copy is larger than 256 MiB."),
-	state.ErrSourceMD5: wire.ErrMD5Mismatch,
 	state.ErrCopyEncryption: wire.ErrNotImplemented.WithMessage(
 		"Copies of page and append blobs to another encryption scope are not implemented."),
 	state.ErrIncremental: Fail(http.StatusConflict, "OperationNotAllowedOnIncrementalCopyBlob",
@@ -259,12 +257,15 @@ func AzureError(err error) error {
 	var (
 		body *content.BodyError
 		rng  *state.RangeError
+		sum  *state.SourceMD5Error
 	)
 	switch {
 	case errors.As(err, &body):
 		return wire.BodyError(body.Err)
 	case errors.As(err, &rng):
 		return ErrInvalidRange.WithHeader("Content-Range", "bytes */"+strconv.FormatInt(rng.Length, 10))
+	case errors.As(err, &sum):
+		return MD5Mismatch([]byte(sum.Want), []byte(sum.Has))
 	}
 	return azureErrors.Of(err)
 }
@@ -302,4 +303,5 @@ var ErrNeedsTree = Fail(http.StatusBadRequest, "HierarchicalNamespaceNotEnabled"
 	"Hierarchical namespace is not enabled for this account.")
 
 // ErrInvalidACL: an access control list that cannot be read.
-var ErrInvalidACL = Fail(http.StatusBadRequest, "InvalidInput", "The access control list value is invalid.")
+// The misspelling is the service's (recorded: SetAccessControlAsync_Error of the SDK for .NET).
+var ErrInvalidACL = Fail(http.StatusBadRequest, "InvaldAccessControlList", "The access control list value is invalid.")

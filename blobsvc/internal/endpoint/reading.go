@@ -15,6 +15,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/content"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
+	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
 // rangeHashLimit is the size in bytes of the largest range of which a hash is computed.
@@ -45,8 +46,8 @@ func (c *Call) ContentRequest() (q contentRequest, err error) {
 			q.HashName = h[1]
 		}
 	}
-	if q.HashName != "" && !q.partial {
-		return q, errRangeHashNeedsRange
+	if q.HashName != "" && !q.partial { // https://github.com/Azure/azure-sdk-for-net/issues/37150
+		return q, wire.InvalidHeader(q.HashName, "true")
 	}
 	return q, nil
 }
@@ -95,7 +96,7 @@ func (c *Call) SendRange(q *contentRequest, b *state.Blob, body *state.Content, 
 	} else {
 		whole = "Content-MD5"
 	}
-	if b.Headers.MD5 != "" {
+	if b.Headers.MD5 != "" && (!q.partial || c.EffectiveVersion() >= V20160531) {
 		c.Set(whole, b.Headers.Base64MD5())
 	}
 	return status

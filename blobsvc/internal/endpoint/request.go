@@ -70,11 +70,7 @@ func (c *Call) NewRead() (r state.Read, err error) {
 
 // preconditions reads the conditional headers, x-ms-if-tags and x-ms-lease-id.
 func (c *Call) preconditions() (p state.Preconditions, err error) {
-	conditions, err := c.Conditions()
-	if err != nil {
-		return p, err
-	}
-	p.Conditions = state.Conditions(conditions)
+	p.Conditions = state.Conditions(c.Conditions())
 	if p.LeaseID, err = c.LeaseID("X-Ms-Lease-Id"); err != nil {
 		return p, err
 	}
@@ -151,7 +147,7 @@ func (c *Call) ByVersion(v2019, v2016, before int64) int64 {
 	switch v := c.EffectiveVersion(); {
 	case v >= wire.V20191212:
 		return v2019
-	case v >= v20160531:
+	case v >= V20160531:
 		return v2016
 	}
 	return before
@@ -229,8 +225,8 @@ const (
 	v20090919 wire.Version = 20090919 // public containers
 	V20110818 wire.Version = 20110818 // quoted entity tags, Accept-Ranges
 	v20120212 wire.Version = 20120212 // states of leases
-	v20160531 wire.Version = 20160531 // blocks of 100 MiB, blobs of 256 MiB in one request
-	V20171109 wire.Version = 20171109 // the creation time of blobs
+	V20160531 wire.Version = 20160531 // blocks of 100 MiB, blobs of 256 MiB in one request, the access of containers
+	V20171109 wire.Version = 20171109 // the creation time of blobs, holds and policies of containers
 	V20190202 wire.Version = 20190202 // CRC64, encryption scopes of containers
 	V20190707 wire.Version = 20190707 // hierarchical namespaces
 	V20191010 wire.Version = 20191010 // IDs of versions (recorded; the reference says 2019-12-12)

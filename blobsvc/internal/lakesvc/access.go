@@ -44,7 +44,7 @@ func (s *Service) setAccessControl(c *call) error {
 	case permissions != "":
 		mode, err := posix.ParseMode(permissions)
 		if err != nil {
-			return wire.InvalidHeader("x-ms-permissions", permissions)
+			return errPermissions
 		}
 		q.Set = func(a posix.Access, _ bool) (posix.Access, error) { return a.Chmod(mode), nil }
 	case q.Owner == "" && q.Group == "":

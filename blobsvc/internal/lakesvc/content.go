@@ -149,7 +149,7 @@ func (s *Service) flushPath(c *call) error {
 	}
 	c.SendChanged(b.Changed)
 	c.SendEncrypted(b.Encryption)
-	if c.EffectiveVersion() >= endpoint.V20200210 && c.Key == nil { // a flush writes no content
+	if c.Key == nil { // a flush writes no content; of every version since June 2020 (recorded)
 		c.Set("x-ms-request-server-encrypted", "false")
 	}
 	if f.Lease.Renew {

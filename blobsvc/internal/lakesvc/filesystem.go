@@ -6,7 +6,6 @@ import (
 	"sort"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
@@ -14,8 +13,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
-// readMetadata reads x-ms-properties: "name=value,..." with values in base64. sent is set if the header is there,
-// which may be empty.
+// readMetadata reads x-ms-properties: "name=value,..." with values in base64, which stand for ASCII. sent is set if the
+// header is there, which may be empty. https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/update
 func readMetadata(c *call) (list []state.Meta, sent bool, err error) {
 	const header = "X-Ms-Properties"
 	s := c.Header(header)
@@ -27,9 +26,11 @@ func readMetadata(c *call) (list []state.Meta, sent bool, err error) {
 	for part := range strings.SplitSeq(s, ",") {
 		name, value, ok := strings.Cut(strings.TrimSpace(part), "=")
 		text, err := base64.StdEncoding.DecodeString(value)
-		if !ok || name == "" || err != nil || !utf8.Valid(text) || strings.ContainsAny(name, " \t") ||
-			seen[strings.ToLower(name)] {
+		if !ok || name == "" || err != nil || strings.ContainsAny(name, " \t") || seen[strings.ToLower(name)] {
 			return nil, true, wire.InvalidHeader("x-ms-properties", s)
+		}
+		if !wire.ASCII(string(text)) || !wire.ASCII(name) {
+			return nil, true, wire.ErrInvalidMetadata
 		}
 		seen[strings.ToLower(name)] = true
 		size += len(name) + len(text)

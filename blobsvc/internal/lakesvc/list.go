@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/query"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
@@ -174,8 +173,8 @@ func (w *pathWriter) item(item *state.Item) {
 	}
 	b, version := item.Blob, w.c.EffectiveVersion()
 	w.raw("{")
-	if version >= endpoint.V20201206 {
-		w.member(`"EncryptionScope":`, encryption.ID{Scope: b.Encryption.Scope}.ScopeName())
+	if version >= endpoint.V20201206 { // only a scope of its own (recorded)
+		w.member(`"EncryptionScope":`, b.Encryption.Scope)
 	}
 	if sum := b.Encryption.KeySHA256; sum != "" {
 		w.member(`"CustomerProvidedKeySha256":`, base64.StdEncoding.EncodeToString([]byte(sum)))
@@ -191,8 +190,11 @@ func (w *pathWriter) item(item *state.Item) {
 		w.member(`"EncryptionContext":`, n.Context)
 	}
 	w.b = append(b.Changed.AppendHexETag(append(w.b, `"etag":"`...)), `",`...)
-	if version >= endpoint.V20200210 && b.Expires != 0 {
+	switch {
+	case b.Expires != 0 && version >= endpoint.V20200210:
 		w.b = append(strconv.AppendInt(append(w.b, `"expiryTime":"`...), b.Expires.FileTime(), 10), `",`...)
+	case version >= endpoint.V20201002: // recorded of files and directories
+		w.raw(`"expiryTime":"0",`)
 	}
 	if n != nil {
 		w.member(`"group":`, w.c.NameOf(n.Group))

@@ -64,7 +64,7 @@ func (s *Service) newNode(c *call, directory bool) (n *state.NewNode, err error)
 	if s := c.Header("X-Ms-Permissions"); s != "" {
 		mode, err := posix.ParseMode(s)
 		if err != nil {
-			return nil, wire.InvalidHeader("x-ms-permissions", s)
+			return nil, errPermissions
 		}
 		n.Mode = &mode
 	}
@@ -190,9 +190,7 @@ func (s *Service) createPath(c *call, directory bool) error {
 		return err
 	}
 	c.SendChanged(result.Changed)
-	if c.Key != nil || result.Encryption.Scope != "" || c.EffectiveVersion() >= endpoint.V20200612 {
-		c.SendEncrypted(result.Encryption)
-	}
+	c.SendEncrypted(result.Encryption) // of every version since April 2021 (recorded)
 	return c.Status(http.StatusCreated)
 }
 
@@ -251,22 +249,28 @@ func createLease(c *call) (_ *state.LeaseRequest, err error) {
 	return q, err
 }
 
-// renameSource parses x-ms-rename-source, "/filesystem/path?sas", and authenticates the token in it.
+// renameSource parses x-ms-rename-source, "/filesystem/path?sas", and authenticates the token in it. The path is
+// percent-encoded: a space in it is refused, unlike in the source of Copy Blob.
+// https://github.com/Azure/azure-sdk-for-go/issues/24369
 func (s *Service) renameSource(c *call) (src state.RenameSource, err error) {
 	text := c.Header(renameHeader)
 	path, query, _ := strings.Cut(text, "?")
+	path, err = wire.ResolvePath(path)
+	if err != nil {
+		return src, errSource
+	}
 	first, rest, ok := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	filesystem, err1 := url.PathUnescape(first)
 	name, err2 := url.PathUnescape(rest)
-	if !ok || err1 != nil || err2 != nil || !strings.HasPrefix(path, "/") {
-		return src, errSourceLength
+	if !ok || err1 != nil || err2 != nil || !strings.HasPrefix(path, "/") || strings.Contains(path, " ") {
+		return src, errSource
 	}
 	if err := state.CheckContainerName(filesystem); err != nil {
-		return src, errSourceLength
+		return src, errSource
 	}
 	src.Ref = state.Ref{Account: c.Account, Container: filesystem}
 	if src.Blob, err = endpoint.CleanPath(name); err != nil {
-		return src, errSourceLength
+		return src, errSource
 	}
 	if src.Caller, err = s.mayMove(c, filesystem, path, query); err != nil {
 		return src, err
@@ -303,10 +307,13 @@ func (s *Service) mayMove(c *call, filesystem, path, query string) (*posix.Calle
 	u := *c.HTTP.URL
 	u.RawQuery = query
 	hr := &http.Request{Method: http.MethodPut, Host: c.HTTP.Host, URL: &u, TLS: c.HTTP.TLS, Header: http.Header{}}
-	hr.RequestURI = strings.TrimSuffix(c.URIPath, strings.TrimSuffix(c.RawPath, "/")) + path + "?" + query
+	hr.RequestURI = path + "?" + query
+	if !c.ByHost {
+		hr.RequestURI = "/" + c.Account + hr.RequestURI
+	}
 	at, _, err := s.front.Inner(c.Request, hr)
 	if err != nil {
-		return nil, errSourceLength
+		return nil, errSource
 	}
 	if err := s.front.Authorize(at.Request, at, need); err != nil {
 		return nil, err
@@ -565,11 +572,12 @@ func (s *Service) deletePath(c *call) error {
 		return err
 	}
 	s.Wake()
-	if w.Policy.RetentionDays > 0 {
+	// Without soft delete recorded from version 2021-02-12 on, and absent up to 2020-02-10.
+	if w.Policy.RetentionDays > 0 || c.EffectiveVersion() >= endpoint.V20210212 {
 		c.Set("x-ms-delete-type-permanent", strconv.FormatBool(deletion == 0))
-		if deletion != 0 {
-			c.Set("x-ms-deletion-id", strconv.FormatUint(deletion, 10))
-		}
+	}
+	if deletion != 0 {
+		c.Set("x-ms-deletion-id", strconv.FormatUint(deletion, 10))
 	}
 	return c.Status(http.StatusOK)
 }

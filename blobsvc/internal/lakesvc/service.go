@@ -129,8 +129,11 @@ var ownErrors = map[string]*wire.Error{
 		"The recursive query parameter value must be true to delete a non-empty directory."),
 	"BlobNotFound":      endpoint.Fail(http.StatusNotFound, "PathNotFound", "The specified path does not exist."),
 	"BlobAlreadyExists": wire.ErrConditionNotMet,
-	"LeaseIdMismatchWithBlobOperation": endpoint.Fail(http.StatusPreconditionFailed, "LeaseIdMismatchWithBlobOperation",
-		"The lease ID specified did not match the lease ID for the resource with the specified lease operation."),
+	// Recorded of all operations: the *ConditionsFail tests of the SDK for .NET.
+	"LeaseIdMismatchWithBlobOperation": endpoint.Fail(http.StatusPreconditionFailed, "LeaseIdMismatch",
+		"The lease ID specified did not match the lease ID for the resource."),
+	"LeaseNotPresentWithBlobOperation": endpoint.Fail(http.StatusPreconditionFailed, "LeaseNotPresent",
+		"There is currently no lease on the resource."),
 	"LeaseIdMissing": endpoint.Fail(http.StatusPreconditionFailed, "LeaseIdMissing",
 		"There is currently a lease on the resource and no lease ID was specified in the request."),
 	"LeaseLost": endpoint.Fail(http.StatusPreconditionFailed, "LeaseLost",
@@ -154,7 +157,9 @@ var (
 	errAccess     = wire.ErrAuthorizationPermissionMismatch
 	errBothAccess = endpoint.Fail(http.StatusBadRequest, "InvalidInput",
 		"The request has both permissions and an access control list; only one is allowed.")
-	errSourceLength = endpoint.Fail(http.StatusBadRequest, "InvalidSourceUri", "The source URI is invalid.")
+	errSource = endpoint.Fail(http.StatusBadRequest, "InvalidSourceUri", "The source URI is invalid.")
+	// Recorded: SetPermissionsAsync_Error of the SDK for .NET.
+	errPermissions = endpoint.Fail(http.StatusBadRequest, "InvalidPermission", "The permission value is invalid.")
 )
 
 // createError is the error of an operation that creates a path.

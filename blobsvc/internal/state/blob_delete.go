@@ -131,6 +131,9 @@ const day = ticks.Ticks(24 * time.Hour / 100)
 // purgeAt returns the time at which a deleted blob is removed.
 func (b *Blob) purgeAt() ticks.Ticks { return b.Deleted + ticks.Ticks(b.KeptDays)*day }
 
+// KeptUntil returns the time until which a deleted blob can be restored.
+func (b *Blob) KeptUntil() ticks.Ticks { return b.purgeAt() }
+
 // RemainingDays is the number of whole days until a deleted blob is removed.
 func (b *Blob) RemainingDays(now ticks.Ticks) int64 { return int64(max(0, b.purgeAt()-now) / day) }
 

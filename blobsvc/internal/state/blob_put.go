@@ -38,7 +38,7 @@ func (s Blobs) CheckPut(w *Write) error {
 		case err == nil:
 			return w.If.checkOverwrite(&b, now)
 		case errors.Is(err, ErrBlobNotFound):
-			return w.If.checkCreate()
+			return w.checkCreate(tx, p.item, new(Blob), now)
 		default:
 			return err
 		}
@@ -65,7 +65,7 @@ func (c *change) replace(b *Blob) error {
 		}
 		err = c.checkOverwrite(&old)
 	} else {
-		err = c.If.checkCreate()
+		err = c.checkCreate(c.tx, c.item, b, c.now)
 	}
 	if err != nil {
 		return err

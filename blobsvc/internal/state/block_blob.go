@@ -59,13 +59,40 @@ func (w *Write) checkBlockTarget(tx *store.Tx, it item, now ticks.Ticks) error {
 		}
 		return b.Lease.checkWrite(w.If.LeaseID, now, &blobLeaseErrors)
 	case errors.Is(err, ErrBlobNotFound):
-		if w.If.LeaseID != "" {
-			return ErrBlobNoLease
+		lease, err := uncommittedLease(tx, it)
+		if err != nil {
+			return err
 		}
-		return nil
+		return lease.checkWrite(w.If.LeaseID, now, &blobLeaseErrors)
 	default:
 		return err
 	}
+}
+
+// uncommittedLease returns the lease of a blob that does not exist but for uncommitted blocks.
+func uncommittedLease(tx *store.Tx, it item) (Lease, error) {
+	v := tx.Get(pendingBucket, pendingKey(it))
+	if v == nil {
+		return Lease{}, nil
+	}
+	p, err := decodePending(v)
+	return p.lease, err
+}
+
+// checkCreate checks the preconditions of a write of a blob that does not exist, and gives b the lease that its
+// uncommitted blocks have.
+func (w *Write) checkCreate(tx *store.Tx, it item, b *Blob, now ticks.Ticks) error {
+	lease, err := uncommittedLease(tx, it)
+	if err != nil || lease == (Lease{}) {
+		return cmp.Or(err, w.If.checkCreate())
+	}
+	if err := lease.checkWrite(w.If.LeaseID, now, &blobLeaseErrors); err != nil {
+		return err
+	}
+	unleased := w.If
+	unleased.LeaseID = ""
+	b.Lease = lease.afterWrite(now)
+	return unleased.checkCreate()
 }
 
 // StageBlock records an uncommitted block with the content that was uploaded. Of the preconditions, the lease alone
@@ -162,7 +189,7 @@ func (c *change) checkBeforeList(old *Blob) error {
 	if old.Kind != 0 {
 		return c.If.checkOverwrite(old, c.now)
 	}
-	return c.If.checkCreate()
+	return c.checkCreate(c.tx, c.item, new(Blob), c.now)
 }
 
 // committedBlocks reads the current blob, if it exists, into old, and returns its pieces.

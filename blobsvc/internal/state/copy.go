@@ -315,7 +315,7 @@ func (cp *Copy) accepts(from *Blob) error {
 	case from.Kind != BlockBlob:
 		return ErrSyncSourceType
 	case cp.MD5 != "" && from.Headers.MD5 != cp.MD5:
-		return ErrSourceMD5
+		return &SourceMD5Error{cp.MD5, from.Headers.MD5}
 	}
 	return nil
 }

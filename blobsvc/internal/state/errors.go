@@ -161,8 +161,6 @@ var (
 	ErrSourceType = errors.New("blob state: wrong type of source")
 	// ErrSourceTooLarge: the source is larger than the operation copies.
 	ErrSourceTooLarge = errors.New("blob state: the source is too large")
-	// ErrSourceMD5: the MD5 of the source is not the expected one.
-	ErrSourceMD5 = errors.New("blob state: the source has another MD5")
 	// ErrSourceChanged: the source of a copy is not in the state that was read before.
 	ErrSourceChanged = errors.New("blob state: the source of the copy has changed")
 	// errOtherEncryption: a copy cannot refer to the bytes of its source, which are encrypted with another key. Its bytes
@@ -266,3 +264,8 @@ var (
 	// errRecord means that a stored record is not of its form.
 	errRecord = errors.New("blob state: malformed record")
 )
+
+// SourceMD5Error is the failure of a copy whose source has another MD5 than the client expects.
+type SourceMD5Error struct{ Want, Has string }
+
+func (e *SourceMD5Error) Error() string { return "blob state: the source has another MD5" }

@@ -1,6 +1,8 @@
 package state
 
 import (
+	"errors"
+
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
@@ -53,8 +55,61 @@ type LeaseResult struct {
 	Changed ticks.Ticks
 }
 
+// neverChanged is the time of the last change of a blob that has uncommitted blocks alone: 1601, as the service answers
+// it.
+const neverChanged ticks.Ticks = 504_911_232_000_000_000
+
+// pending reads what the blob has of uncommitted blocks; found is false if it has none.
+func (c *change) pending() (p pendingRecord, found bool, err error) {
+	v := c.tx.Get(pendingBucket, pendingKey(c.item))
+	if v == nil {
+		return p, false, nil
+	}
+	p, err = decodePending(v)
+	return p, err == nil, err
+}
+
+// leaseUncommitted runs an operation on the lease of a blob that has uncommitted blocks alone, which the blob keeps
+// when they are committed. It fails with [ErrBlobNotFound]. Recorded: CommitBlockListAsync_Lease of
+// https://github.com/Azure/azure-sdk-for-net/tree/main/sdk/storage/Azure.Storage.Blobs/tests
+func (s Blobs) leaseUncommitted(w *Write, q *LeaseRequest) (out LeaseResult, err error) {
+	_, err = s.update(w, func(c *change) error {
+		if err := c.enter(); err != nil {
+			return err
+		}
+		p, found, err := c.pending()
+		if err != nil {
+			return err
+		}
+		if !found {
+			return ErrBlobNotFound
+		}
+		if c.base(new(Blob)) == nil { // committed meanwhile
+			return ErrBlobNotFound
+		}
+		if err := c.If.Conditions.checkCreate(); err != nil {
+			return err
+		}
+		if p.lease, out.Remaining, err = q.apply(p.lease, c.now); err != nil {
+			return err
+		}
+		out.Lease, out.Changed = p.lease, neverChanged
+		c.tx.Put(pendingBucket, pendingKey(c.item), p.encode())
+		return nil
+	})
+	return out, err
+}
+
 // Lease runs an operation on the lease of a blob.
 func (s Blobs) Lease(w *Write, q *LeaseRequest) (out LeaseResult, err error) {
+	out, err = s.leaseCommitted(w, q)
+	if errors.Is(err, ErrBlobNotFound) && w.At.IsBase() {
+		return s.leaseUncommitted(w, q)
+	}
+	return out, err
+}
+
+func (s Blobs) leaseCommitted(w *Write, q *LeaseRequest) (out LeaseResult, err error) {
 	_, err = s.updateBlob(w, (*Preconditions).checkLeasing, func(c *change, b *Blob) (err error) {
 		if b.Lease, out.Remaining, err = q.apply(b.Lease, c.now); err != nil {
 			return err

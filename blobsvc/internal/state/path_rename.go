@@ -76,7 +76,8 @@ func (s Paths) Rename(w *Write, src *RenameSource, changes *RenameChanges) (Resu
 		if err := c.mayTake(src, b); err != nil {
 			return err
 		}
-		if err := c.replaceBy(b); err != nil {
+		lease, err := c.replaceBy(b)
+		if err != nil {
 			return err
 		}
 		if _, err := permit(c.tx, c.parent, c.Caller, posix.Write|posix.Execute); err != nil {
@@ -98,6 +99,9 @@ func (s Paths) Rename(w *Write, src *RenameSource, changes *RenameChanges) (Resu
 			}
 		}
 		b.Node = &node
+		if lease != (Lease{}) { // what is replaced stays leased (recorded: RenameAsync_DestinationConditions)
+			b.Lease = lease
+		}
 		if changes.Metadata != nil {
 			b.Metadata = *changes.Metadata
 		}
@@ -179,33 +183,34 @@ func (src *RenameSource) load(c *change) (from place, b *Blob, err error) {
 	return from, b, nil
 }
 
-// replaceBy makes room for b at the path of the change.
-func (c *change) replaceBy(b *Blob) error {
+// replaceBy makes room for b at the path of the change. It returns the lease of what was there.
+func (c *change) replaceBy(b *Blob) (Lease, error) {
 	var old Blob
 	exists, err := c.overwritten(&old)
 	if err != nil {
-		return err
+		return Lease{}, err
 	}
 	if !exists {
 		if c.item.exists() { // uncommitted blocks alone
 			c.discardBlocks()
 		}
-		return c.If.checkCreate()
+		return Lease{}, c.If.checkCreate()
 	}
 	if err := c.checkOverwrite(&old); err != nil {
-		return err
+		return Lease{}, err
 	}
 	switch {
 	case old.IsDirectory() != b.IsDirectory():
-		return ErrRenameKinds
+		return Lease{}, ErrRenameKinds
 	case old.IsDirectory() && hasChildren(c.tx, c.item.inode()):
-		return ErrDirectoryNotEmpty
+		return Lease{}, ErrDirectoryNotEmpty
 	}
 	if err := checkUnlink(c.tx, &old, c.Caller); err != nil {
-		return err
+		return Lease{}, err
 	}
+	lease := old.Lease
 	_, err = c.detach(&old, 0) // the event is that of the rename
-	return err
+	return lease, err
 }
 
 // detach takes b, a file or directory with everything below it, out of the tree: it can be restored, or is left to the

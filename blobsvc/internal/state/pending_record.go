@@ -20,6 +20,8 @@ type pendingRecord struct {
 	// parent and name are the entry of the file in a tree when its first block came.
 	parent inode
 	name   string
+	// lease is the lease of the blob, which the blocks are committed to.
+	lease Lease
 }
 
 func (p pendingRecord) encode() []byte {
@@ -28,18 +30,30 @@ func (p pendingRecord) encode() []byte {
 	b = binary.AppendUvarint(b, uint64(p.last))
 	b = binary.AppendUvarint(b, uint64(p.count))
 	b = binary.AppendUvarint(b, uint64(p.idLength))
-	if p.parent == 0 {
+	if p.parent == 0 && p.lease == (Lease{}) {
 		return b
 	}
 	b = binary.AppendUvarint(b, uint64(p.parent))
-	return append(binary.AppendUvarint(b, uint64(len(p.name))), p.name...)
+	b = append(binary.AppendUvarint(b, uint64(len(p.name))), p.name...)
+	e := encoder{b}
+	e.lease(pendingLease, p.lease)
+	return e.b
 }
+
+// pendingLease is the tag of the lease, which a record may end with.
+const pendingLease = 1
 
 func decodePending(v []byte) (pendingRecord, error) {
 	d := newDecoder(v)
 	p := pendingRecord{set: d.uint(), last: ticks.Ticks(d.uint()), count: int64(d.uint()), idLength: int(d.uint())}
 	if d.more() {
 		p.parent, p.name = inode(d.uint()), d.string()
+	}
+	if d.more() {
+		if d.byte() != pendingLease {
+			return p, errRecord
+		}
+		p.lease = d.lease()
 	}
 	return p, d.err()
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
@@ -98,7 +99,7 @@ func appendStringToSign(b []byte, r *wire.Request, owner string, f form) []byte 
 	h := r.HTTP.Header
 	line := func(name string) {
 		if v := h[name]; len(v) > 0 {
-			b = append(b, v[0]...)
+			b = appendValue(b, v[0])
 		}
 		b = append(b, '\n')
 	}
@@ -198,9 +199,22 @@ func appendCanonicalHeaders(b []byte, h http.Header, f form) []byte {
 			if value = strings.TrimSpace(value); f.squeeze {
 				value = strings.Join(strings.Fields(value), " ")
 			}
-			b = append(b, value...)
+			b = appendValue(b, value)
 		}
 		b = append(b, '\n')
+	}
+	return b
+}
+
+// appendValue appends the value of a header. The service reads the bytes of a header as ISO 8859-1 and signs UTF-8, so
+// the signature of a client that sends UTF-8 outside ASCII does not match:
+// https://github.com/Azure/azure-storage-java/issues/76
+func appendValue(b []byte, value string) []byte {
+	if wire.ASCII(value) {
+		return append(b, value...)
+	}
+	for i := range len(value) {
+		b = utf8.AppendRune(b, rune(value[i]))
 	}
 	return b
 }

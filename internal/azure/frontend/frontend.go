@@ -314,8 +314,8 @@ func (f *Frontend[S, C]) Authorize(r *wire.Request, call C, need auth.Need) erro
 }
 
 // RefuseAnonymous returns the error for a caller without a credential: from version 2019-12-12 a challenge, before that
-// "not found" by the endpoints for blobs and queues and "not authenticated" by those for tables and Data Lake. Recorded:
-// CreateIfNotExistsAsync_Error of https://github.com/Azure/azure-sdk-for-net/tree/main/sdk/storage
+// "not found" by the endpoints for blobs and queues and "not authenticated" by those for tables and Data Lake.
+// Recorded: CreateIfNotExistsAsync_Error of https://github.com/Azure/azure-sdk-for-net/tree/main/sdk/storage
 // https://learn.microsoft.com/rest/api/storageservices/authorize-with-azure-active-directory#bearer-challenge
 func RefuseAnonymous(r *wire.Request) error {
 	switch {

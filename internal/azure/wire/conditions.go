@@ -11,9 +11,10 @@ type Conditions struct {
 	IfModifiedSince, IfUnmodifiedSince time.Time
 }
 
-// Conditions parses If-Match, If-None-Match, If-Modified-Since and If-Unmodified-Since.
-func (r *Request) Conditions() (Conditions, error) {
-	return r.conditions("If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since")
+// Conditions reads If-Match, If-None-Match, If-Modified-Since and If-Unmodified-Since.
+func (r *Request) Conditions() Conditions {
+	return Conditions{IfMatch: r.Header("If-Match"), IfNoneMatch: r.Header("If-None-Match"),
+		IfModifiedSince: r.httpDate("If-Modified-Since"), IfUnmodifiedSince: r.httpDate("If-Unmodified-Since")}
 }
 
 // SourceConditions parses the x-ms-source-if-* headers, which are conditions on the source of a copy.
@@ -43,6 +44,16 @@ func (r *Request) conditions(match, noneMatch, modified, unmodified string) (c C
 	}
 	c.IfUnmodifiedSince, err = r.dateHeader(unmodified)
 	return c, err
+}
+
+// httpDate reads a header of HTTP with a date. A text that is not a date is ignored, as HTTP has it (recorded of
+// "Fri, 11 Jun 2021 20:00:00 UTC"). https://www.rfc-editor.org/rfc/rfc9110#field.if-modified-since
+func (r *Request) httpDate(name string) time.Time {
+	t, err := ParseRFC1123(r.Header(name))
+	if err != nil {
+		return time.Time{}
+	}
+	return t
 }
 
 func (r *Request) dateHeader(name string) (time.Time, error) {

@@ -47,7 +47,7 @@ var (
 		Message: "The value for one of the XML nodes is not in the correct format."}
 	// ErrInvalidMetadata: a metadata name is not a C# identifier, or a value has illegal characters.
 	ErrInvalidMetadata = &Error{Status: http.StatusBadRequest, Code: "InvalidMetadata",
-		Message: "The specified metadata is invalid. It includes characters that are not permitted."}
+		Message: "The metadata specified is invalid. It has characters that are not permitted."}
 	// ErrEmptyMetadataKey: a metadata header without a name.
 	ErrEmptyMetadataKey = &Error{Status: http.StatusBadRequest, Code: "EmptyMetadataKey",
 		Message: "The key for one of the metadata key-value pairs is empty."}

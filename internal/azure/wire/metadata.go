@@ -18,7 +18,8 @@ const MetadataLimit = 8 << 10
 const metaPrefix = "X-Ms-Meta-"
 
 // Metadata returns the x-ms-meta-* headers, ordered by name. It fails with [ErrEmptyMetadataKey], [ErrInvalidMetadata]
-// or [ErrMetadataTooLarge]. Several headers of one name are joined with a comma.
+// or [ErrMetadataTooLarge]. Several headers of one name are joined with a comma. Values outside ASCII are invalid:
+// https://github.com/Azure/azure-sdk-for-net/issues/50747
 // https://learn.microsoft.com/rest/api/storageservices/setting-and-retrieving-properties-and-metadata-for-blob-resources
 func (r *Request) Metadata() ([]Meta, error) {
 	var list []Meta
@@ -35,7 +36,7 @@ func (r *Request) Metadata() ([]Meta, error) {
 			return nil, ErrInvalidMetadata
 		}
 		value := strings.Join(values, ",")
-		if !utf8.ValidString(value) {
+		if !ASCII(value) {
 			return nil, ErrInvalidMetadata
 		}
 		size += len(name) + len(value)
@@ -54,6 +55,16 @@ func (r *Request) SetMetadata(list []Meta) {
 	for _, m := range list {
 		h["x-ms-meta-"+m.Name] = []string{m.Value}
 	}
+}
+
+// ASCII reports whether s consists of characters of ASCII.
+func ASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 // identifier reports whether s is a C# identifier of ASCII characters, which metadata names must be.

@@ -25,7 +25,7 @@ func RenderXML(r *Request, e *Error) {
 	if e.Bare || e.NoVersion {
 		delete(h, "x-ms-version")
 	}
-	if !e.Bare {
+	if !e.Bare && !(r.Version != 0 && r.Version < V20170729) { // recorded of no earlier version
 		h["x-ms-error-code"] = []string{e.Code}
 	}
 	for _, d := range e.Headers {

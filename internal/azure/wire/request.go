@@ -29,7 +29,7 @@ type Request struct {
 	Base string
 	// ByHost is set if the host named the account.
 	ByHost bool
-	// RawPath is the path below the account, percent-encoded as sent; it is "" or begins with "/".
+	// RawPath is the path below the account, percent-encoded as sent but for [ResolvePath]; it is "" or begins with "/".
 	RawPath string
 	// URIPath is the whole path as sent, with the account of a path-style address: what signatures cover.
 	URIPath string
@@ -197,6 +197,15 @@ func (r *Request) parse(o Options) error {
 	r.URIPath = path
 	if err := r.locate(path, o.PathStyle); err != nil {
 		return err
+	}
+	if r.Service != Table { // whose paths have keys in quotes
+		var err error
+		if r.RawPath, err = ResolvePath(r.RawPath); err != nil {
+			return err
+		}
+		if r.RawPath == "/" {
+			r.RawPath = ""
+		}
 	}
 	var ok bool
 	if r.Query, ok = ParseQuery(rawQuery); !ok {

@@ -41,7 +41,7 @@ func TestParseTarget(t *testing.T) {
 			account: "devstoreaccount1", base: "http://localhost:10000/devstoreaccount1"},
 		{name: "path-style secondary", host: "h", uri: "/acc-secondary/c", account: "acc", path: "/c", secondary: true,
 			base: "http://h/acc-secondary"},
-		{name: "slashes and dots stay", host: "h", uri: "/acc/c//a/../b/./", account: "acc", path: "/c//a/../b/./",
+		{name: "slashes stay, dots are resolved", host: "h", uri: "/acc/c//a/../b/./", account: "acc", path: "/c//b/",
 			base: "http://h/acc"},
 		{name: "host-style", host: "acc.blob.localhost:10000", uri: "/c/b", account: "acc", path: "/c/b",
 			base: "http://acc.blob.localhost:10000"},

@@ -12,6 +12,7 @@ const (
 	V20120212 Version = 20120212
 	V20130815 Version = 20130815 // JSON for tables, CORS
 	V20150221 Version = 20150221 // an empty Content-Length is signed as "", not "0"
+	V20170729 Version = 20170729 // x-ms-error-code
 	V20191212 Version = 20191212 // anonymous requests to private resources are answered 401 with a challenge
 )
 
