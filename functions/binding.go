@@ -1,6 +1,7 @@
 package functions
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -33,7 +34,7 @@ type binding struct {
 	messages    bool
 
 	partitionKey, rowKey *template
-	filter               *template
+	filter               *filterTemplate
 	take                 int
 }
 
@@ -146,9 +147,7 @@ func (b *binding) readOptions(o *section, s *settings, h *hostFile, f *function,
 	switch b.kind {
 	case kindQueueTrigger, kindQueue:
 		b.readTarget(o, s, "queueName", output)
-		if name := b.target.source; name != "" && !strings.Contains(name, "{") && !dashed(name) {
-			o.fail("queueName", "%q: %s", name, dashedRule)
-		}
+		b.checkTarget(o, "queueName")
 	case kindBlobTrigger:
 		b.readBlobTrigger(o, s)
 	case kindEventTrigger:
@@ -189,14 +188,11 @@ func (b *binding) readBlob(o *section, s *settings) {
 		name = "blobPath" // As the worker of .NET calls it.
 	}
 	b.readTarget(o, s, name, true)
-	container, _, ok := strings.Cut(b.target.source, "/")
-	switch {
-	case b.target.source == "":
-	case !ok && !b.client: // A client may be that of the container.
-		o.fail(name, "%q lacks the blob's name: container/blob", b.target.source)
-	case !strings.Contains(container, "{") && !containerName(container):
-		o.fail(name, "%q: %s", container, dashedRule)
+	if _, _, ok := strings.Cut(b.target.source, "/"); !ok && !b.client && b.target.source != "" {
+		o.fail(name, "%q lacks the blob's name: container/blob", b.target.source) // A client may be that of the container.
+		return
 	}
+	b.checkTarget(o, name)
 }
 
 func (b *binding) readTimerTrigger(o *section, s *settings) {
@@ -274,9 +270,63 @@ func (b *binding) readTarget(o *section, s *settings, name string, expressions b
 
 func (b *binding) readTableName(o *section, s *settings, expressions bool) {
 	b.readTarget(o, s, "tableName", expressions)
-	if name := b.target.source; name != "" && !strings.Contains(name, "{") && !tableName().MatchString(name) {
-		o.fail("tableName", "%q: a name has 3 to 63 letters and digits, a letter first", name)
+	b.checkTarget(o, "tableName")
+}
+
+// checkTarget checks a name at the start of the app if it does not depend on invocations, and makes it the name to use.
+func (b *binding) checkTarget(o *section, member string) {
+	if b.target.source == "" || strings.ContainsAny(b.targetName(b.target.source), "{}") {
+		return
 	}
+	name, err := b.normalTarget(b.target.source)
+	if err != nil {
+		o.fail(member, "%v", err)
+		return
+	}
+	if b.target.source != name {
+		b.target, _ = parseTemplate(name) // It has no braces.
+	}
+}
+
+// targetName is the part of a target that names a queue, a container or a table.
+func (b *binding) targetName(target string) string {
+	if b.kind != kindBlob {
+		return target
+	}
+	container, _, _ := strings.Cut(strings.TrimPrefix(target, "/"), "/")
+	return container
+}
+
+// normalTarget returns a target as the service wants it. What requests and messages put into a name must not make it
+// that of something else: a queue called "../other/queue" would be in another account. Names of queues are lowered, as
+// the host does.
+// https://github.com/Azure/azure-sdk-for-net/blob/main/sdk/storage/Microsoft.Azure.WebJobs.Extensions.Storage.Queues/src/Config/QueuesExtensionConfigProvider.cs
+func (b *binding) normalTarget(target string) (string, error) {
+	name := b.targetName(target)
+	switch b.kind {
+	case kindQueueTrigger, kindQueue:
+		if target = strings.ToLower(target); !dashed(target) {
+			return "", fmt.Errorf("%q: %s", name, dashedRule)
+		}
+	case kindTable, kindTableTrigger:
+		if !tableName().MatchString(name) {
+			return "", fmt.Errorf("%q: a name has 3 to 63 letters and digits, a letter first", name)
+		}
+	case kindBlob:
+		if !containerName(name) {
+			return "", fmt.Errorf("%q: %s", name, dashedRule)
+		}
+	}
+	return target, nil
+}
+
+// resolveTarget returns the name or path for one invocation.
+func (b *binding) resolveTarget(inv *invocation) (string, error) {
+	target, err := b.target.resolve(inv)
+	if err != nil {
+		return "", err
+	}
+	return b.normalTarget(target)
 }
 
 func (b *binding) readTable(o *section, s *settings, output bool) {
@@ -296,7 +346,9 @@ func (b *binding) readTable(o *section, s *settings, output bool) {
 		o.refuse("an output has no filter", "filter", "take")
 		return
 	}
-	b.filter = optional("filter")
+	if t := optional("filter"); t != nil {
+		b.filter = newFilterTemplate(*t)
+	}
 	b.take = o.integer("take", 0, 0, 1_000_000)
 	if b.rowKey != nil && (b.partitionKey == nil || b.filter != nil || b.take != 0) {
 		o.fail("rowKey", "one entity is named by partitionKey and rowKey alone; leave rowKey out to get several")

@@ -31,10 +31,11 @@ func (d *bindingData) set(name string, value any) {
 	d.entries = append(d.entries, dataEntry{name, value})
 }
 
+// get returns the value of a name. It is nil for an optional parameter of a route that a request leaves out.
 func (d *bindingData) get(name string) (any, bool) {
 	for _, e := range d.entries {
 		if strings.EqualFold(e.name, name) {
-			return e.value, e.value != nil
+			return e.value, true
 		}
 	}
 	return nil, false
@@ -143,12 +144,22 @@ func (t template) resolve(inv *invocation) (string, error) {
 	return b.String(), nil
 }
 
+// resolve returns the text of an expression.
 func (p templatePart) resolve(inv *invocation) (string, error) {
+	value, err := p.find(inv)
+	if err != nil {
+		return "", err
+	}
+	return p.text(value)
+}
+
+// find returns the value of an expression; a [uuid.UUID], a [time.Time] or what the trigger has.
+func (p templatePart) find(inv *invocation) (any, error) {
 	switch strings.ToLower(p.name) {
 	case "rand-guid", "sys.randguid":
-		return formatGUID(uuid.New(), p.format)
+		return uuid.New(), nil
 	case "datetime", "sys.utcnow":
-		return formatTime(inv.began, p.format)
+		return inv.began, nil
 	case "sys.methodname":
 		return inv.function.name, nil
 	}
@@ -161,14 +172,23 @@ func (p templatePart) resolve(inv *invocation) (string, error) {
 		value, ok = memberOf(value, name)
 	}
 	if !ok {
-		return "", errors.New("the trigger has no value of that name")
+		return nil, errors.New("the trigger has no value of that name")
 	}
+	return value, nil
+}
+
+// text writes a value in the format of the expression. Nothing is the empty text, as in the host:
+// https://github.com/Azure/azure-webjobs-sdk/blob/f79ea0b/src/Microsoft.Azure.WebJobs.Host/Bindings/BindingDataPathHelper.cs
+func (p templatePart) text(value any) (string, error) {
 	switch v := value.(type) {
+	case nil:
+		return "", nil
+	case uuid.UUID:
+		return formatGUID(v, p.format)
 	case time.Time:
 		return formatTime(v, p.format)
-	default:
-		return plainText(v), nil
 	}
+	return plainText(value), nil
 }
 
 // memberOf returns a member of a value that is an object.

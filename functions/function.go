@@ -192,7 +192,11 @@ func (f *function) check(file *section) {
 		return
 	}
 	for _, b := range append(slices.Clone(f.in), f.out...) {
-		for _, t := range []*template{&b.target, b.partitionKey, b.rowKey, b.filter} {
+		templates := []*template{&b.target, b.partitionKey, b.rowKey}
+		if b.filter != nil {
+			templates = append(templates, &b.filter.template)
+		}
+		for _, t := range templates {
 			if t == nil {
 				continue
 			}

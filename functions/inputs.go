@@ -21,7 +21,7 @@ func (h *Host) read(ctx context.Context, inv *invocation, b *binding) (any, erro
 	if b.kind == kindDurableClient {
 		return h.durable.ClientData(h.durableClient(b.messages)), nil
 	}
-	target, err := b.target.resolve(inv)
+	target, err := b.resolveTarget(inv)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,10 @@ func (h *Host) readTable(ctx context.Context, inv *invocation, b *binding, table
 		s, err = t.resolve(inv)
 		return s
 	}
-	partition, row, filter := resolve(b.partitionKey), resolve(b.rowKey), resolve(b.filter)
+	partition, row, filter := resolve(b.partitionKey), resolve(b.rowKey), ""
+	if err == nil && b.filter != nil {
+		filter, err = b.filter.resolve(inv)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -121,6 +124,10 @@ func (h *Host) readTable(ctx context.Context, inv *invocation, b *binding, table
 	if b.partitionKey != nil {
 		own := "PartitionKey eq '" + strings.ReplaceAll(partition, "'", "''") + "'"
 		if filter != "" {
+			// A filter that callers write asks within the partition, whatever it is.
+			if err := oneCondition(filter); err != nil {
+				return nil, err
+			}
 			own += " and (" + filter + ")"
 		}
 		filter = own

@@ -23,7 +23,7 @@ import (
 
 // write puts the value of an output binding where it belongs. What holds it is created if it is not there.
 func (h *Host) write(ctx context.Context, inv *invocation, b *binding, value Value) error {
-	target, err := b.target.resolve(inv)
+	target, err := b.resolveTarget(inv)
 	if err != nil {
 		return err
 	}
