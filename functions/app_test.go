@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
@@ -193,8 +194,8 @@ func TestOutputs(t *testing.T) {
 			{"type": "queue", "direction": "out", "name": "$return", "queueName": "returned"}
 		]}`,
 		// A listener of one of the outputs is woken.
-		"W/function.json": `{"bindings": [{"type": "queueTrigger", "direction": "in", "name": "item", "queueName": "several-k"}], "disabled": true}`,
-	}, handler)
+		"W/function.json": `{"bindings": [{"type": "queueTrigger", "direction": "in", "name": "item", "queueName": "several-k"}]}`,
+	}, handler, "AzureWebJobs_W_Disabled=true")
 	put(t, r.storage, "in-queue", `{"kind": "k", "id": 7, "customer": {"name": "Ada"}}`)
 	next(t, calls)
 	eventually(t, "the return value is in its queue", func() bool { return len(messages(t, r.storage, "returned")) == 1 })
@@ -299,12 +300,18 @@ func TestBlobTriggerAndInputs(t *testing.T) {
 		}
 	}
 	row, _ := d["row"].(map[string]any)
-	if row["RowKey"] != "photo" || row["big"] != 5e9 || row["big@odata.type"] != nil || row["odata.etag"] != nil {
+	if row["RowKey"] != "photo" || row["big"] != 5e9 || row["big@odata.type"] != nil || row["odata.metadata"] != nil {
 		t.Errorf("row is %v", row)
 	}
 	var list []map[string]any
 	if text, _ := d["rows"].(string); json.Unmarshal([]byte(text), &list) != nil || len(list) != 2 {
-		t.Errorf("rows is %v", d["rows"])
+		t.Fatalf("rows is %v", d["rows"])
+	}
+	for _, entity := range append(list, row) {
+		etag, _ := entity["odata.etag"].(string)
+		if at, _ := entity["Timestamp"].(string); !strings.HasPrefix(etag, "W/") || !strings.HasPrefix(at, "2") {
+			t.Errorf("Timestamp or ETag is missing: %v", entity)
+		}
 	}
 	for name, want := range map[string]any{"name": `"photo"`, "ext": `"json"`, "width": `"3"`} {
 		if m[name] != want {
@@ -408,6 +415,57 @@ func TestRetryPolicy(t *testing.T) {
 	}
 	if got := strings.Join(seen, ", "); got != "0/2 false, 1/2 true, 2/2 true" {
 		t.Error(got)
+	}
+}
+
+// The host keeps a policy for a message too: its attempts are made within each delivery. At the start it warns.
+func TestRetryPolicyOfAQueueTrigger(t *testing.T) {
+	t.Parallel()
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var c struct {
+			Metadata struct {
+				DequeueCount string
+				RetryContext struct{ RetryCount int }
+			}
+		}
+		_ = json.NewDecoder(r.Body).Decode(&c)
+		if c.Metadata.DequeueCount != "1" || c.Metadata.RetryContext.RetryCount < 2 {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"ReturnValue": "at last"}`)
+	})
+	r := run(t, map[string]string{"Q/function.json": `{"retry": {"strategy": "fixedDelay", "maxRetryCount": 2,
+		"delayInterval": "00:00:00"}, "bindings": [{"type": "queueTrigger", "name": "item", "queueName": "in-queue"},
+		{"type": "queue", "direction": "out", "name": "$return", "queueName": "done"}]}`}, handler)
+	put(t, r.storage, "in-queue", "x")
+	eventually(t, "the third attempt succeeds", func() bool { return len(messages(t, r.storage, "done")) == 1 })
+	if got := r.Warnings(); len(got) != 1 || !strings.Contains(got[0], "Q/function.json: retry") {
+		t.Errorf("warnings are %v", got)
+	}
+}
+
+// A stop does not wait for the next attempt of a timer's run, which is still due at the next start.
+func TestStopWhileARetryWaits(t *testing.T) {
+	t.Parallel()
+	failed := make(chan struct{}, 10)
+	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		failed <- struct{}{}
+		w.WriteHeader(http.StatusInternalServerError)
+	})
+	files := map[string]string{"T/function.json": `{"retry": {"strategy": "fixedDelay", "maxRetryCount": -1,
+		"delayInterval": "01:00:00"}, "bindings": [
+		{"type": "timerTrigger", "name": "timer", "schedule": "0 0 0 1 1 *", "runOnStartup": true}]}`}
+	r := run(t, files, handler)
+	<-failed
+	eventually(t, "the next attempt is announced", func() bool { return strings.Contains(r.log.String(), "trying again") })
+	began := time.Now()
+	if err := r.stop(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(began); took > 15*time.Second { // The drain timeout is 30 s.
+		t.Errorf("the stop takes %v", took)
 	}
 }
 

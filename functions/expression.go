@@ -13,8 +13,12 @@ import (
 	"github.com/google/uuid"
 )
 
-// bindingData are the values that a trigger offers to binding expressions, by name in any case. They are few.
-type bindingData struct{ entries []dataEntry }
+// bindingData are the values that a trigger offers to binding expressions, by name in any case.
+type bindingData struct {
+	entries []dataEntry
+	// index are the positions in entries by name in lower case: a payload may have any number of members.
+	index map[string]int
+}
 
 type dataEntry struct {
 	name  string
@@ -22,21 +26,22 @@ type dataEntry struct {
 }
 
 func (d *bindingData) set(name string, value any) {
-	for i := range d.entries {
-		if strings.EqualFold(d.entries[i].name, name) {
-			d.entries[i].value = value
-			return
-		}
+	key := strings.ToLower(name)
+	if i, ok := d.index[key]; ok {
+		d.entries[i].value = value
+		return
 	}
+	if d.index == nil {
+		d.index = map[string]int{}
+	}
+	d.index[key] = len(d.entries)
 	d.entries = append(d.entries, dataEntry{name, value})
 }
 
 // get returns the value of a name. It is nil for an optional parameter of a route that a request leaves out.
 func (d *bindingData) get(name string) (any, bool) {
-	for _, e := range d.entries {
-		if strings.EqualFold(e.name, name) {
-			return e.value, true
-		}
+	if i, ok := d.index[strings.ToLower(name)]; ok {
+		return d.entries[i].value, true
 	}
 	return nil, false
 }

@@ -10,25 +10,6 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/test/workbudget"
 )
 
-func TestTimeSpan(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]time.Duration{
-		"00:00:02": 2 * time.Second, "01:30": 90 * time.Minute, "1.00:00:00": 24 * time.Hour, "3": 72 * time.Hour,
-		"00:00:00.1": 100 * time.Millisecond, "00:00:00.0000001": 100, "-00:00:01": -time.Second,
-		"23:59:59": 24*time.Hour - time.Second,
-	} {
-		if got, err := parseTimeSpan(text); err != nil || got != want {
-			t.Errorf("%s: %v, %v, want %v", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", "x", "24:00", "00:60:00", "00:00:60", "1:2:3:4", "00:00:00.12345678", "5s", "1.5",
-		"--1", "9999999999", "::", "00:00:0x"} {
-		if got, err := parseTimeSpan(text); err == nil {
-			t.Errorf("%q is taken as %v", text, got)
-		}
-	}
-}
-
 func TestPlainJSON(t *testing.T) {
 	t.Parallel()
 	text := "\xef\xbb\xbf{ // one\n \"a\": \"// no, \\\" comment\", /* two\n */ \"b\": [1, 2, /* x */ ], }"
@@ -224,9 +205,6 @@ func TestMistakesAreNamed(t *testing.T) {
 		{"event grid",
 			function(`{"bindings": [{"type": "blobTrigger", "name": "b", "path": "aaa/{n}", "source": "Elsewhere"}]}`),
 			"f/function.json: bindings[0].source: "},
-		{"queue retry",
-			function(
-				`{"bindings": [{"type": "queueTrigger", "name": "b", "queueName": "qqq"}], "retry": {"strategy": "fixedDelay", "maxRetryCount": 1, "delayInterval": "00:00:01"}}`), "f/function.json: retry: not supported for a queueTrigger"},
 		{"route", function(`{"bindings": [{"type": "httpTrigger", "name": "b", "route": "a/{id:whole}"}]}`),
 			`f/function.json: bindings[0].route: route "a/{id:whole}": {id}: the constraint "whole" is not known`},
 		{"web hook", function(`{"bindings": [{"type": "httpTrigger", "name": "b", "webHookType": "github"}]}`),
@@ -272,7 +250,7 @@ func TestUnknownFieldsAreWarnedOf(t *testing.T) {
 		"host.json: extensions.queues.prefetch is not known",
 		"host.json: extensions.eventHubs has no effect here",
 		"host.json: extensionBundle has no effect here",
-		"host.json: retry has no effect on the function q",
+		"host.json: retry: the function q is tried again at once",
 		"q/function.json: bindings[0].queuename2 is not known",
 		"q/function.json: colour is not known",
 	} {
@@ -315,23 +293,50 @@ func TestDisabled(t *testing.T) {
 	with := func(more string) string { return strings.Replace(queueFunction, "{", "{"+more, 1) }
 	files := map[string]string{
 		"a/function.json": queueFunction,
-		"b/function.json": with(`"disabled": true, `),
-		"c/function.json": with(`"disabled": "OFF", `),
+		"b/function.json": with(`"disabled": true, `), // It runs all the same.
+		"c/function.json": queueFunction,
 		"d/function.json": queueFunction,
 		"e/function.json": queueFunction,
 		"host.json":       `{"version": "2.0", "functions": ["a", "b", "c", "d"], "customHandler": {"description": {"defaultExecutablePath": "x"}}}`,
 	}
-	h, err := Load(t.Context(), Config{Dir: folder(t, files), Environ: []string{"OFF=1", "AzureWebJobs.d.Disabled=true"}})
+	h, err := Load(t.Context(), Config{Dir: folder(t, files),
+		Environ: []string{"AzureWebJobs_C_Disabled=1", "AzureWebJobs.d.Disabled=true"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.Join(h.Describe("x"),
-		"; "); got != "a: queueTrigger in-queue; b: disabled; c: disabled; d: disabled; e: disabled" {
+		"; "); got != "a: queueTrigger in-queue; b: queueTrigger in-queue; c: disabled; d: disabled; e: disabled" {
 		t.Error(got)
 	}
 	if _, err := Load(t.Context(), Config{Dir: folder(t, files), Functions: []string{"zz"}}); err == nil ||
 		!strings.Contains(err.Error(), `no function is called "zz"; there are: a, b, c, d, e`) {
 		t.Error(err)
+	}
+	if got := h.Warnings(); len(got) != 1 ||
+		!strings.Contains(got[0], "b/function.json: disabled has no effect since version 2") {
+		t.Error(got)
+	}
+}
+
+// The section ConnectionStrings goes before other settings, in the file and as environment variables.
+func TestConnectionStrings(t *testing.T) {
+	t.Parallel()
+	var r report
+	dir := folder(t, map[string]string{"local.settings.json": `{"Values": {"A": "value", "Twice": "1", "Twice": "2"},
+		"ConnectionStrings": {"A": "section", "B": {"ConnectionString": "of an object", "ProviderName": "System.Data.SqlClient"},
+		"AzureWebJobsC": "prefixed", "D": "file"}}`})
+	s, _ := readSettings(&r, dir, []string{"C=value", "ConnectionStrings__D=environment"})
+	for name, want := range map[string]string{"A": "section", "b": "of an object", "C": "prefixed", "D": "environment",
+		"Twice": "2"} {
+		if got, err := s.connection(name); err != nil || got != want {
+			t.Errorf("%s is %q, %v, want %q", name, got, err, want)
+		}
+	}
+	if len(r.errs)+len(r.warnings) > 0 {
+		t.Errorf("%+v", r)
+	}
+	if got, _ := s.get("ConnectionStrings__A"); got != "section" {
+		t.Errorf("a function's process does not see it: %v", s.values)
 	}
 }
 

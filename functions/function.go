@@ -87,11 +87,14 @@ func readFunction(file *section, name, dir string, s *settings, h *hostFile) *fu
 		file.report.fail("%s: %q is not a valid name for a function: a letter, then letters, digits, - and _, and not "+
 			"\"host\"", file.where, name)
 	}
-	if file.has("disabled") {
-		f.disabled = readDisabled(file, s)
+	if v, _ := file.scalar("disabled"); v != "" && v != "false" {
+		file.report.warn("%s has no effect since version 2 of Azure Functions: set AzureWebJobs.%s.Disabled to true",
+			file.at("disabled"), name)
 	}
-	if v, ok := s.get("AzureWebJobs." + name + ".Disabled"); ok && truth(v) {
-		f.disabled = true
+	for _, setting := range []string{"AzureWebJobs." + name + ".Disabled", "AzureWebJobs_" + name + "_Disabled"} {
+		if v, ok := s.get(setting); ok && truth(v) {
+			f.disabled = true
+		}
 	}
 	f.source = WorkerFunction{Name: name, Directory: filepath.Join(dir, name), EntryPoint: file.text("entryPoint", "")}
 	if script := file.text("scriptFile", ""); script != "" {
@@ -140,34 +143,26 @@ func readFunction(file *section, name, dir string, s *settings, h *hostFile) *fu
 	return f
 }
 
-// readRetry reads the retry policy of the function. Queue, blob and table triggers are retried by their queues instead.
+// readRetry reads the retry policy of the function, its own or that of host.json. The Functions host keeps one for
+// every trigger, and warns of those for which policies are not meant:
+// https://github.com/Azure/azure-webjobs-sdk/blob/f79ea0b/src/Microsoft.Azure.WebJobs.Host/Indexers/FunctionIndexer.cs
 func (f *function) readRetry(file *section) {
-	own := readRetry(file.object("retry"))
-	kind := ""
-	if f.trigger != nil {
-		kind = f.trigger.kind
+	where := "host.json: retry"
+	if own := readRetry(file.object("retry")); own != nil {
+		where, f.retry = file.at("retry"), own
 	}
-	if durableKind(kind) {
-		f.retry = nil
-		if own != nil {
-			file.fail("retry", "not supported for a %s: the workflow's code says what is tried again", kind)
-		}
+	if f.retry == nil || f.trigger == nil {
 		return
 	}
-	if kind == kindQueueTrigger || kind == kindBlobTrigger || kind == kindTableTrigger {
-		if f.retry != nil {
-			file.report.notes = append(file.report.notes,
-				fmt.Sprintf("host.json: retry has no effect on the function %s: it is for timer and HTTP triggers", f.name))
-		}
+	switch kind := f.trigger.kind; kind {
+	case kindOrchestrationTrigger, kindEntityTrigger:
 		f.retry = nil
-		if own != nil {
-			file.fail("retry", "not supported for a %s, as in Azure Functions: its messages are tried again by host.json's "+
-				"extensions.queues (maxDequeueCount, visibilityTimeout) and extensions.blobs (poisonBlobThreshold)", kind)
-		}
-		return
-	}
-	if own != nil {
-		f.retry = own
+		file.report.warn("%s has no effect on the function %s: the code of an %s says what is tried again", where, f.name,
+			kind)
+	case kindQueueTrigger, kindBlobTrigger, kindTableTrigger:
+		file.report.warn("%s: the function %s is tried again at once, each time that its message comes: policies are meant "+
+			"for timers; messages have maxDequeueCount and visibilityTimeout of extensions.queues, or poisonBlobThreshold", where,
+			f.name)
 	}
 }
 
@@ -209,13 +204,5 @@ func (f *function) check(file *section) {
 	}
 }
 
-// readDisabled reads "disabled": true, or the name of a setting.
-func readDisabled(file *section, s *settings) bool {
-	v := strings.Trim(file.text("disabled", ""), "%")
-	if setting, ok := s.get(v); ok {
-		v = setting
-	}
-	return truth(v)
-}
-
+// truth reads a setting as the host does, which takes anything else for false.
 func truth(s string) bool { return strings.EqualFold(s, "true") || s == "1" }

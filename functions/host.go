@@ -85,6 +85,10 @@ type Host struct {
 	hard   context.Context
 	giveUp context.CancelCauseFunc
 
+	// stopping is done when the host begins to stop: what runs ends, and nothing begins.
+	stopping  context.Context
+	beginStop context.CancelFunc
+
 	// keep keeps the handler running until ctx is done: process.run, but for tests.
 	keep func(ctx context.Context) error
 
@@ -138,6 +142,7 @@ func Load(ctx context.Context, c Config) (*Host, error) {
 		h.invoker = &languageInvoker{host: h, app: p.worker}
 	}
 	h.hard, h.giveUp = context.WithCancelCause(context.Background())
+	h.stopping, h.beginStop = context.WithCancel(context.Background())
 	config := workers.Config{
 		Connections: h.connections(), HostID: p.hostID(), Logger: h.log, DrainTimeout: c.DrainTimeout,
 		LockPeriod: p.host.lock,
@@ -301,6 +306,7 @@ func (h *Host) Run(ctx context.Context, l net.Listener) error {
 		case err = <-serving:
 		}
 	}
+	h.beginStop()
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.drainTimeout())
 	defer cancel()
 	if processEnded {

@@ -64,6 +64,10 @@ func (s *web) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	f, params := s.find(r)
 	if f == nil {
+		if strings.Contains(r.URL.Path, "//") {
+			http.NotFound(w, r) // Go's own multiplexer would redirect to the path with one slash.
+			return
+		}
 		s.own.ServeHTTP(w, r)
 		return
 	}
@@ -97,10 +101,12 @@ func (s *web) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // find returns the function whose route and methods a request matches, and the route's values.
 func (s *web) find(r *http.Request) (*function, map[string]any) {
 	var path []string
-	for p := range strings.SplitSeq(strings.Trim(r.URL.EscapedPath(), "/"), "/") {
-		if p == "" {
-			continue
+	whole := strings.TrimSuffix(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/")
+	for p := range strings.SplitSeq(whole, "/") {
+		if whole == "" {
+			break
 		}
+		// An empty segment, of two slashes, is one that no text and no parameter of a route matches.
 		text, err := url.PathUnescape(p)
 		if err != nil {
 			return nil, nil

@@ -119,7 +119,7 @@ func (h *Host) readTable(ctx context.Context, inv *invocation, b *binding, table
 		if err != nil {
 			return nil, err
 		}
-		return plainEntity(got.JSON), nil
+		return inputEntity(got.JSON, got.ETag), nil
 	}
 	if b.partitionKey != nil {
 		own := "PartitionKey eq '" + strings.ReplaceAll(partition, "'", "''") + "'"
@@ -152,14 +152,37 @@ func (h *Host) readTable(ctx context.Context, inv *invocation, b *binding, table
 			if len(entities) == maxEntities {
 				return nil, fmt.Errorf("more than %d entities; set \"take\" or a narrower \"filter\"", maxEntities)
 			}
-			entities = append(entities, plainEntity(e))
+			entities = append(entities, inputEntity(e, ""))
 		}
 	}
 	return entities, nil
 }
 
-// plainEntity returns an entity as the Functions host does: without the annotations of its transport and its Timestamp;
-// 64-bit numbers are numbers again.
+// inputEntity returns an entity as an input, with its Timestamp and odata.etag, as the host's extension makes it of a
+// TableEntity:
+// https://github.com/Azure/azure-sdk-for-net/blob/main/sdk/tables/Microsoft.Azure.WebJobs.Extensions.Tables/src/PocoTypeBinder.cs
+func inputEntity(text []byte, etag azcore.ETag) json.RawMessage {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(text, &members) != nil {
+		return text
+	}
+	plain := map[string]json.RawMessage{}
+	if json.Unmarshal(plainEntity(text), &plain) != nil {
+		return text
+	}
+	plain["Timestamp"], plain["odata.etag"] = members["Timestamp"], members["odata.etag"]
+	if plain["odata.etag"] == nil { // The answer to a request for one entity has it in a header.
+		plain["odata.etag"], _ = marshal(string(etag))
+	}
+	whole, err := marshal(plain)
+	if err != nil {
+		return text
+	}
+	return whole
+}
+
+// plainEntity returns an entity without the annotations of its transport and its Timestamp; 64-bit numbers are numbers
+// again.
 func plainEntity(text []byte) json.RawMessage {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(text, &members) != nil {

@@ -118,11 +118,10 @@ func (h *Host) call(ctx context.Context, inv *invocation) (*httpResult, error) {
 		delay := f.retry.delay(attempt)
 		h.logAt(ctx, inv, slog.LevelWarn, "Failed; trying again", "attempt", attempt, "after", delay, "err",
 			sdkerr.Short(err))
-		timer := time.NewTimer(delay)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !h.waitToRetry(ctx, delay) {
+			// The run is not over: a timer that is monitored stays due, and happens after the next start.
+			err = errors.Join(workers.ErrStopping, err)
+			break
 		}
 	}
 	if err != nil {
@@ -131,6 +130,20 @@ func (h *Host) call(ctx context.Context, inv *invocation) (*httpResult, error) {
 	}
 	h.logExecuted(ctx, inv, nil)
 	return r, nil
+}
+
+// waitToRetry waits for the time between two attempts, and reports whether there is to be another one: not if the host
+// stops, which is not to wait for an attempt that may be hours away.
+func (h *Host) waitToRetry(ctx context.Context, delay time.Duration) bool {
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+	case <-h.stopping.Done():
+	}
+	return false
 }
 
 // logExecuting and logExecuted log the lines of the Functions host about an invocation, which tools look for.

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/lazuli-storage/lazuli/internal/sdk/ncrontab"
 )
 
 // maxFileSize bounds the files of a project that are read whole. It also bounds how deep their JSON can be nested,
@@ -99,6 +101,7 @@ func newSection(r *report, where, path string, text json.RawMessage) (*section, 
 	if first != json.Delim('{') {
 		return nil, errors.New("want an object in braces")
 	}
+	index := map[string]int{} // of members by name
 	for d.More() {
 		name, err := d.Token()
 		if err != nil {
@@ -108,6 +111,12 @@ func newSection(r *report, where, path string, text json.RawMessage) (*section, 
 		if err := d.Decode(&m.value); err != nil {
 			return nil, jsonError(text, d, err)
 		}
+		// Of two members with a name the last one counts, as in .NET.
+		if i, ok := index[m.name]; ok {
+			s.members[i] = m
+			continue
+		}
+		index[m.name] = len(s.members)
 		s.members = append(s.members, m)
 	}
 	if _, err := d.Token(); err != nil {
@@ -226,7 +235,7 @@ func (s *section) duration(name string, fallback, low, high time.Duration) time.
 	if !ok {
 		return fallback
 	}
-	d, err := parseTimeSpan(v)
+	d, err := ncrontab.ParseTimeSpan(v)
 	if err != nil {
 		s.fail(name, "%v", err)
 		return fallback
@@ -334,60 +343,6 @@ func (s *section) choice(name, fallback string, choices ...string) string {
 		return fallback
 	}
 	return choices[i]
-}
-
-// parseTimeSpan reads .NET's TimeSpan: "[d.]hh:mm[:ss[.fffffff]]", or whole days.
-// https://learn.microsoft.com/dotnet/standard/base-types/standard-timespan-format-strings
-func parseTimeSpan(s string) (time.Duration, error) {
-	bad := fmt.Errorf("%q is not a time span like 00:05:00", s)
-	text, negative := strings.CutPrefix(strings.TrimSpace(s), "-")
-	number := func(s string, limit int) (time.Duration, bool) {
-		n, err := strconv.ParseUint(s, 10, 31)
-		return time.Duration(n), err == nil && int(n) < limit
-	}
-	var d time.Duration
-	const maxDays = 36500
-	clock := strings.Split(text, ":")
-	if len(clock) == 1 {
-		n, ok := number(text, maxDays)
-		if !ok {
-			return 0, bad
-		}
-		d = n * 24 * time.Hour
-	} else {
-		if days, hours, ok := strings.Cut(clock[0], "."); ok {
-			n, ok := number(days, maxDays)
-			if !ok {
-				return 0, bad
-			}
-			d, clock[0] = n*24*time.Hour, hours
-		}
-		if len(clock) == 2 {
-			clock = append(clock, "0")
-		}
-		if len(clock) != 3 {
-			return 0, bad
-		}
-		seconds, fraction, _ := strings.Cut(clock[2], ".")
-		hours, ok1 := number(clock[0], 24)
-		minutes, ok2 := number(clock[1], 60)
-		whole, ok3 := number(seconds, 60)
-		if !ok1 || !ok2 || !ok3 || len(fraction) > 7 {
-			return 0, bad
-		}
-		d += hours*time.Hour + minutes*time.Minute + whole*time.Second
-		if fraction != "" {
-			ticks, ok := number((fraction + "0000000")[:7], 10_000_000)
-			if !ok {
-				return 0, bad
-			}
-			d += ticks * 100
-		}
-	}
-	if negative {
-		d = -d
-	}
-	return d, nil
 }
 
 // plainJSON replaces what .NET's reader allows in JSON and Go's does not by blanks: a byte order mark, comments, and

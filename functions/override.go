@@ -9,18 +9,19 @@ import (
 )
 
 // overridePrefix begins the names of settings that replace members of host.json:
-// AzureFunctionsJobHost__extensions__queues__batchSize.
+// AzureFunctionsJobHost__extensions__queues__batchSize, or with : for each __.
 // https://learn.microsoft.com/azure/azure-functions/functions-host-json#override-hostjson-values
-const overridePrefix = "AzureFunctionsJobHost__"
+const overridePrefix = "AzureFunctionsJobHost:"
 
 // override replaces members of host.json by the settings that name them.
 func (s *section) override(values *settings) {
 	for _, line := range slices.Sorted(slices.Values(values.values)) {
 		name, value, _ := strings.Cut(line, "=")
-		if len(name) <= len(overridePrefix) || !strings.EqualFold(name[:len(overridePrefix)], overridePrefix) {
+		key := sectioned(name)
+		if len(key) <= len(overridePrefix) || !strings.EqualFold(key[:len(overridePrefix)], overridePrefix) {
 			continue
 		}
-		path := strings.Split(name[len(overridePrefix):], "__")
+		path := strings.Split(key[len(overridePrefix):], ":")
 		if err := s.set(path, value); err != nil {
 			s.report.fail("%s: %v", name, err)
 			continue

@@ -15,7 +15,7 @@ func TestSettingsOverrideHostJSON(t *testing.T) {
 	h, err := Load(t.Context(), Config{Dir: folder(t, files), Environ: []string{
 		"AzureFunctionsJobHost__extensions__queues__batchSize=7",
 		"azurefunctionsjobhost__EXTENSIONS__queues__visibilityTimeout=00:00:09",
-		"AzureFunctionsJobHost__logging__logLevel__default=Error", "AzureFunctionsJobHost__functions__0=r",
+		"AzureFunctionsJobHost:logging:logLevel:default=Error", "AzureFunctionsJobHost__functions__0=r",
 		"AzureFunctionsJobHost__functionTimeout=00:01:00",
 	}})
 	if err != nil {

@@ -296,6 +296,8 @@ func (r *route) find(path []string) (map[string]any, bool) {
 			if len(s.params) != 1 || !s.params[0].take(values, "") || !s.params[0].optional && !s.params[0].hasFallback {
 				return nil, false
 			}
+		case path[i] == "":
+			return nil, false
 		case s.match == nil:
 			if !strings.EqualFold(s.literal, path[i]) {
 				return nil, false

@@ -17,7 +17,8 @@ const settingsFile = "local.settings.json"
 // Tools.
 type settings struct{ values []string } // "name=value"
 
-// get looks a name up, first as it is and then in any case, as .NET does.
+// get looks a name up, first as it is and then in any case, as .NET does. In a name of several parts, : and __ are the
+// same. https://learn.microsoft.com/dotnet/core/extensions/configuration-providers#environment-variable-configuration-provider
 func (s *settings) get(name string) (string, bool) {
 	fold, found := "", false
 	for _, line := range s.values {
@@ -25,12 +26,15 @@ func (s *settings) get(name string) (string, bool) {
 		if k == name {
 			return v, true
 		}
-		if !found && strings.EqualFold(k, name) {
+		if !found && strings.EqualFold(sectioned(k), sectioned(name)) {
 			fold, found = v, true
 		}
 	}
 	return fold, found
 }
+
+// sectioned writes a setting's name with : between its parts.
+func sectioned(name string) string { return strings.ReplaceAll(name, "__", ":") }
 
 func (s *settings) set(name, value string) {
 	s.values = slices.DeleteFunc(s.values, func(line string) bool { return strings.HasPrefix(line, name+"=") })
@@ -99,9 +103,35 @@ func readSettings(r *report, dir string, environ []string) (*settings, localHost
 		host.corsCredentials = h.boolean("CORSCredentials", false)
 		h.done()
 	}
-	file.noEffect("functions that use a database bring their own client", "ConnectionStrings")
+	readConnectionStrings(file.object("ConnectionStrings"), s)
 	file.done()
 	return s, host
+}
+
+// connectionStrings begins the names of settings that are connection strings.
+const connectionStrings = "ConnectionStrings:"
+
+// readConnectionStrings reads the section ConnectionStrings: a text, or an object with the text and a provider's name,
+// for each name. They become settings, also of the functions' processes, as with the Core Tools:
+// https://github.com/Azure/azure-functions-core-tools/blob/3ee97a6/src/Cli/func/Common/AppSettingsFile.cs
+func readConnectionStrings(o *section, s *settings) {
+	if o == nil {
+		return
+	}
+	for _, m := range o.members {
+		var v string
+		if m.value[0] == '{' {
+			one := o.object(m.name)
+			v = one.text("ConnectionString", "")
+			one.noEffect("only the program that connects needs it", "ProviderName")
+			one.done()
+		} else {
+			v, _ = o.scalar(m.name)
+		}
+		if _, ok := s.get(connectionStrings + m.name); !ok {
+			s.set(connectionStrings+m.name, v)
+		}
+	}
 }
 
 // origins splits a list of origins.
@@ -114,10 +144,13 @@ func origins(list string) (split []string) {
 	return split
 }
 
-// connection returns the connection string that a binding's "connection" names: the setting itself, or with the prefix
-// AzureWebJobs. https://learn.microsoft.com/azure/azure-functions/functions-reference#connections
+// connection returns the connection string that a binding's "connection" names: with the prefix AzureWebJobs or
+// without, each first among the ConnectionStrings.
+// https://learn.microsoft.com/azure/azure-functions/functions-reference#connections
+// https://github.com/Azure/azure-webjobs-sdk/blob/f79ea0b/src/Microsoft.Azure.WebJobs.Host/Extensions/IConfigurationExtensions.cs
 func (s *settings) connection(name string) (string, error) {
-	for _, key := range []string{"AzureWebJobs" + name, name} {
+	for _, key := range []string{connectionStrings + "AzureWebJobs" + name, "AzureWebJobs" + name,
+		connectionStrings + name, name} {
 		if v, ok := s.get(key); ok && v != "" {
 			return v, nil
 		}
@@ -134,5 +167,6 @@ func (s *settings) connection(name string) (string, error) {
 	if name == workers.DefaultConnection {
 		return "UseDevelopmentStorage=true", nil
 	}
-	return "", fmt.Errorf("connection %q is set neither in the environment nor in %s (Values)", name, settingsFile)
+	return "", fmt.Errorf("connection %q is set neither in the environment nor in %s (Values, ConnectionStrings)", name,
+		settingsFile)
 }

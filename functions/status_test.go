@@ -28,7 +28,7 @@ const (
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	r := run(t, map[string]string{"Q/function.json": queueFunction, "Hello/function.json": helloFunction,
-		"Tick/function.json": tickFunction, "Off/function.json": `{"disabled": true, ` + tickFunction[1:]},
+		"Tick/function.json": tickFunction, "Off/function.json": tickFunction},
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			text, _ := io.ReadAll(r.Body)
 			if strings.Contains(string(text), "wrong") { // a word that no hexadecimal ID contains
@@ -37,7 +37,7 @@ func TestStatus(t *testing.T) {
 			}
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprintf(w, `{"Logs": ["a line of %s"], "Outputs": {"res": {"body": "hello"}}}`, r.URL.Path)
-		}))
+		}), "AzureWebJobs.Off.Disabled=true")
 	put(t, r.storage, "in-queue", "wrong")
 	var q FunctionStatus
 	find := func(name string) FunctionStatus {

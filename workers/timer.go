@@ -23,7 +23,8 @@ type TimerInfo = bindings.TimerInfo
 type TimerHandler func(ctx context.Context, t TimerInfo) error
 
 // WithSchedule sets when a timer runs, in UTC or in the zone of WithTimeZone: an NCRONTAB expression of six fields,
-// "{second} {minute} {hour} {day} {month} {day of week}", or an interval "hh:mm:ss".
+// "{second} {minute} {hour} {day} {month} {day of week}", or an interval "hh:mm:ss". Names of months and days may be
+// cut short. https://learn.microsoft.com/azure/azure-functions/functions-bindings-timer#ncrontab-expressions
 func WithSchedule(schedule string) TimerOption {
 	return timerOption(func(s *settings) { s.schedule = schedule })
 }
@@ -225,7 +226,7 @@ func (l *timerListener) attempt(soft, hard context.Context, info TimerInfo) bool
 			return true
 		}
 		err := l.call(hard, info, failures)
-		if hard.Err() != nil || l.gaveUp != nil {
+		if hard.Err() != nil || l.gaveUp != nil || soft.Err() != nil && errors.Is(err, ErrStopping) {
 			return false
 		}
 		var permanent *permanentError
@@ -245,8 +246,13 @@ func (l *timerListener) attempt(soft, hard context.Context, info TimerInfo) bool
 	}
 }
 
-// waitUntil waits until a time, or until soft is done.
+// waitUntil waits until a time, or until soft is done. The zero time, of a schedule for a day that no month has, never
+// comes.
 func (l *timerListener) waitUntil(soft context.Context, at time.Time) {
+	if at.IsZero() {
+		<-soft.Done()
+		return
+	}
 	timer := l.clock.NewTimer(at.Sub(l.clock.Now()))
 	defer timer.Stop()
 	l.waits.Store(&at) // After the timer was created: a test may advance the clock now.

@@ -178,6 +178,19 @@ func TestTimerOfSecondsIsNotMonitored(t *testing.T) {
 	})
 }
 
+// A schedule for a day that no month has is no error, as in Azure Functions: it never comes.
+func TestTimerThatNeverComes(t *testing.T) {
+	t.Parallel()
+	timerBubble(t, func(b *timerBench) {
+		app := b.app("0 0 0 31 2 *", nil)
+		b.until("23:00:00")
+		b.want()
+		b.stop(app)
+		b.stop(b.app("0 0 0 31 2 *", nil, WithRunOnStartup(true)))
+		b.want()
+	})
+}
+
 func TestTimerRunOnStartup(t *testing.T) {
 	t.Parallel()
 	timerBubble(t, func(b *timerBench) {

@@ -25,12 +25,14 @@ type Schedule struct {
 }
 
 var (
-	monthNames = map[string]int{"JAN": 1, "FEB": 2, "MAR": 3, "APR": 4, "MAY": 5, "JUN": 6, "JUL": 7, "AUG": 8, "SEP": 9,
-		"OCT": 10, "NOV": 11, "DEC": 12}
-	dayNames = map[string]int{"SUN": 0, "MON": 1, "TUE": 2, "WED": 3, "THU": 4, "FRI": 5, "SAT": 6}
+	monthNames = []string{"January", "February", "March", "April", "May", "June", "July", "August", "September",
+		"October", "November", "December"}
+	dayNames = []string{"Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"}
 )
 
-// Parse reads a schedule. One that never comes, such as 30 February, is an error.
+// Parse reads a schedule by the rules of the library NCrontab, and of the timers of Azure Functions for intervals. One
+// that never comes, such as 30 February, is no error: Next returns the zero time.
+// https://github.com/atifaziz/NCrontab/blob/d122d58/NCrontab/CrontabFieldImpl.cs
 func Parse(text string) (Schedule, error) {
 	var s Schedule
 	fields := strings.Fields(text)
@@ -45,43 +47,19 @@ func Parse(text string) (Schedule, error) {
 	default:
 		err = fmt.Errorf("it has %d fields, not six", len(fields))
 	}
-	if err == nil && s.Next(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
-		err = errors.New("there is no such day")
-	}
 	if err != nil {
 		return Schedule{}, fmt.Errorf("schedule %q: %w", text, err)
 	}
 	return s, nil
 }
 
-// parseInterval reads "hh:mm:ss" or "d.hh:mm:ss".
+// parseInterval reads a time span.
 func parseInterval(text string) (time.Duration, error) {
-	refused := errors.New("a single field must be an interval hh:mm:ss")
-	var days int
-	rest := text
-	if before, after, ok := strings.Cut(text, "."); ok {
-		var err error
-		if days, err = number(before, 10_000_000); err != nil {
-			return 0, refused
-		}
-		rest = after
+	d, err := ParseTimeSpan(text)
+	if err != nil {
+		return 0, errors.New("a single field must be an interval hh:mm:ss")
 	}
-	parts := strings.Split(rest, ":")
-	if len(parts) != 3 {
-		return 0, refused
-	}
-	d := time.Duration(days) * 24 * time.Hour
-	for i, unit := range []struct {
-		length time.Duration
-		most   int
-	}{{time.Hour, 23}, {time.Minute, 59}, {time.Second, 59}} {
-		n, err := number(parts[i], unit.most)
-		if err != nil {
-			return 0, refused
-		}
-		d += time.Duration(n) * unit.length
-	}
-	if d <= 0 || d > 100*365*24*time.Hour {
+	if d < time.Second || d > 100*365*24*time.Hour {
 		return 0, errors.New("the interval is not between a second and a hundred years")
 	}
 	return d, nil
@@ -92,7 +70,7 @@ func (s *Schedule) parseFields(fields []string) error {
 		name        string
 		to          *uint64
 		first, last int
-		names       map[string]int
+		names       []string // of the values, from first on
 	}{
 		{"second", &s.seconds, 0, 59, nil},
 		{"minute", &s.minutes, 0, 59, nil},
@@ -113,15 +91,17 @@ func (s *Schedule) parseFields(fields []string) error {
 }
 
 // parsePart parses one item of a field's list: "*", "n" or "n-m", optionally with "/step". "n/step" extends to the last
-// value.
-func parsePart(text string, first, last int, names map[string]int) (uint64, error) {
+// value. A range whose end comes first is turned round: 22-4 are the values from 4 to 22. A step that is not positive
+// is 1, and one that leads past the last value is allowed.
+func parsePart(text string, first, last int, names []string) (uint64, error) {
 	span, stepText, stepped := strings.Cut(text, "/")
 	step := 1
 	if stepped {
-		var err error
-		if step, err = number(stepText, last); err != nil || step == 0 {
+		n, err := strconv.ParseInt(stepText, 10, 32)
+		if err != nil {
 			return 0, fmt.Errorf("%q is not a step", stepText)
 		}
+		step = max(1, int(n))
 	}
 	from, to := first, last
 	if span != "*" {
@@ -139,29 +119,29 @@ func parsePart(text string, first, last int, names map[string]int) (uint64, erro
 			to = from
 		}
 	}
-	if from > to {
-		return 0, fmt.Errorf("the range %q ends before it begins", span)
-	}
 	var bits uint64
-	for v := from; v <= to; v += step {
+	for v := min(from, to); v <= max(from, to); v += step {
 		bits |= 1 << v
 	}
 	return bits, nil
 }
 
-func parseValue(text string, first, last int, names map[string]int) (int, error) {
-	if len(text) >= 3 {
-		for name, v := range names {
-			if strings.EqualFold(text, name) {
-				return v, nil
-			}
+// parseValue reads a number, or the beginning of a name in any case: "M" is Monday, and March.
+func parseValue(text string, first, last int, names []string) (int, error) {
+	v, err := number(text, last)
+	if err == nil && v >= first {
+		return v, nil
+	}
+	for i, name := range names {
+		if text != "" && len(text) <= len(name) && strings.EqualFold(text, name[:len(text)]) {
+			return first + i, nil
 		}
 	}
-	v, err := number(text, last)
-	if err != nil || v < first {
-		return 0, fmt.Errorf("%q is not a value from %d to %d", text, first, last)
+	if names != nil {
+		return 0, fmt.Errorf("%q is neither a value from %d to %d nor the beginning of a name, %s to %s", text, first, last,
+			names[0], names[len(names)-1])
 	}
-	return v, nil
+	return 0, fmt.Errorf("%q is not a value from %d to %d", text, first, last)
 }
 
 // number reads a decimal number without a sign.
@@ -182,8 +162,8 @@ func (s Schedule) In(location *time.Location) Schedule {
 	return s
 }
 
-// Next returns the first time after t that the schedule matches, in UTC and to the second. For an interval it is t plus
-// the interval.
+// Next returns the first time after t that the schedule matches, in UTC and to the second, or the zero time if it never
+// does. For an interval it is t plus the interval.
 //
 // A schedule for all hours matches every hour that passes, also the one that is repeated when clocks are set back. A
 // schedule for certain hours matches once a day: of a local time that comes twice the first, and one that is left out

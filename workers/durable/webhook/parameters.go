@@ -49,9 +49,12 @@ func (p parameters) boolean(name string, fallback bool) (bool, error) {
 	}
 }
 
-// timeForms are the accepted formats of times; without a zone they are in UTC.
-var timeForms = []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02T15:04", "2006-01-02 15:04:05",
-	"2006-01-02"}
+// timeForms are the accepted formats of times, of the many that .NET's DateTime.TryParse reads; without a zone they are
+// in UTC.
+var timeForms = []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02T15:04",
+	"2006-01-02T15:04Z07:00",
+	"2006-01-02 15:04:05.999999999", "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02 15:04", "2006-01-02 15:04Z07:00",
+	"2006-01-02", "01/02/2006 15:04:05", "01/02/2006 15:04", "01/02/2006"}
 
 // time returns a time, or the zero time if the parameter is missing.
 func (p parameters) time(name string) (time.Time, error) {
