@@ -93,12 +93,13 @@ func writeMessages(begin func(...string) *console.List, messages []queuetool.Mes
 	for _, m := range messages {
 		object := struct {
 			queuetool.Message
-			Poison *poison.Record `json:",omitempty"`
+			Poison *poisoned `json:",omitempty"`
 		}{Message: m}
 		record, known := r.Of(m.ID)
 		attempts := m.Attempts
 		if known { // of the message that failed, not of its copy in the poison queue
-			object.Poison, attempts = &record, int64(record.Attempts)
+			object.Poison, attempts = &poisoned{Record: record}, record.Attempts
+			object.Attempts = attempts
 		} else {
 			record = poison.Record{Function: "-", Reason: "-"}
 		}
@@ -116,6 +117,12 @@ func writeMessages(begin func(...string) *console.List, messages []queuetool.Mes
 		err = errors.Join(err, out.Add(console.InStyle(object), append(cells, console.OneLine(m.Body))...))
 	}
 	return out.End(err)
+}
+
+// poisoned is the record of a poisoned message without its attempts, which are those of the message.
+type poisoned struct {
+	poison.Record
+	Attempts *int64 `json:",omitempty"` // In place of the record's, and never set.
 }
 
 // queueFilter are the flags that choose messages.

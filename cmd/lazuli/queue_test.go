@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/console"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/lazulitest"
+	"github.com/lazuli-storage/lazuli/workers"
 )
 
 // queueCommand runs `lazuli queue ARGS` and returns what it prints.
@@ -65,6 +68,22 @@ func TestQueueVerbs(t *testing.T) {
 			}
 			rest = after
 		}
+	}
+}
+
+// A poisoned message has one number of attempts, that of the message that failed, and it is a number.
+func TestPeekPoisonAsJSON(t *testing.T) {
+	account := lazulitest.Start(t).Default(t)
+	t.Setenv(connstr.Variable, account.ConnectionString())
+	app := workers.New(workers.Config{Storage: account.Storage, Logger: slog.New(slog.DiscardHandler)})
+	app.Queue("orders", func(context.Context, workers.QueueMessage) error { return errors.New("refused") })
+	account.Put("orders", "x")
+	account.Run(app)
+	account.Drain()
+	out, err := queueCommand(t, "", "peek", "orders", "--poison", "--json")
+	if err != nil || strings.Count(out, `"attempts"`) != 1 || !strings.Contains(out, `"attempts":5`) ||
+		!strings.Contains(out, `"lastError":"refused"`) {
+		t.Errorf("printed %s, %v", out, err)
 	}
 }
 

@@ -27,7 +27,8 @@ func TestPrograms(t *testing.T) {
 			t.Parallel()
 			// go run keeps what it has linked in the build cache.
 			cmd := exec.Command("go", "run", "-ldflags=-s -w", "./"+folder)
-			cmd.Env = append(os.Environ(), "AzureWebJobsStorage="+lazulitest.Start(t).ConnectionString())
+			cmd.Env = append(os.Environ(), "AzureWebJobsStorage=UseDevelopmentStorage=true",
+				"LAZULI_CONNECTION_STRING="+lazulitest.Start(t).ConnectionString()) // It comes first.
 			var problems strings.Builder
 			cmd.Stderr = &problems
 			out, err := cmd.Output()

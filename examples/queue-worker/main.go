@@ -3,8 +3,7 @@
 //	go run ./cmd/lazuli                    # in one terminal
 //	go run ./examples/queue-worker Ada Bob # in another: puts two messages, then handles them, until Ctrl-C
 //
-// Without a connection string in the environment variable AzureWebJobsStorage it uses the development account on this
-// machine.
+// The connection string is that of workers.ConnectionFromEnvironment.
 package main
 
 import (

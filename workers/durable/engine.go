@@ -19,7 +19,9 @@ import (
 // Context lets a workflow call activities and other workflows, and wait for timers and events.
 type Context = task.OrchestrationContext
 
-// RetryPolicy defines when and how often a failed activity is called again.
+// RetryPolicy defines when and how often a failed activity is called again. Its fields: MaxAttempts, the first one
+// included; InitialRetryInterval, which must be positive; BackoffCoefficient, by which each pause is longer than the
+// last, default 1; MaxRetryInterval and RetryTimeout, 0 for none; Handle, which says for which errors to try again.
 type RetryPolicy = task.RetryPolicy
 
 // ErrTimeout means that an event was not received before the timeout.
@@ -117,6 +119,11 @@ func RawOrchestrator(f task.Orchestrator) workers.Orchestrator { return orchestr
 // Call runs an activity and waits for its result.
 func Call[Out any](ctx *Context, activity string, in any) (Out, error) {
 	return Await[Out](ctx.CallActivity(activity, task.WithActivityInput(in)))
+}
+
+// CallTask begins an activity without waiting for its result: [Await], [WhenAll] and [WhenAny] do.
+func CallTask(ctx *Context, activity string, in any) task.Task {
+	return ctx.CallActivity(activity, task.WithActivityInput(in))
 }
 
 // CallWithRetry is Call, tried again as the policy says.

@@ -34,16 +34,11 @@ type Env struct {
 	undo    []func(context.Context) error
 }
 
-// Main runs an example against the storage account that AzureWebJobsStorage names, or the development account on this
-// machine.
+// Main runs an example against the storage account of workers.ConnectionFromEnvironment.
 func Main(example func(context.Context, *Env) error) {
-	connection := os.Getenv(workers.DefaultConnection)
-	if connection == "" {
-		connection = "UseDevelopmentStorage=true"
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := Run(ctx, connection, os.Stdout, example); err != nil {
+	if err := Run(ctx, workers.ConnectionFromEnvironment(), os.Stdout, example); err != nil {
 		log.Fatal(err)
 	}
 }

@@ -437,7 +437,11 @@ func (r *run) round(ctx context.Context, number string, plan roundPlan) (Row, er
 	}
 	row.set(end)
 	row.Took = time.Since(begun)
-	r.say.line("round %s: restarted, finished after %.1fs: %s", number, row.Recovered.Seconds(), row.verdict())
+	what := "finished"
+	if len(plan.kills) > 0 {
+		what = "restarted, finished"
+	}
+	r.say.line("round %s: %s after %.1fs: %s", number, what, row.Recovered.Seconds(), row.verdict())
 	return row, nil
 }
 

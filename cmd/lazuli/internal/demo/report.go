@@ -67,7 +67,9 @@ func (r *Row) well() bool { return r.settled && r.OK == r.Records && r.Changed =
 // problems are the violated invariants over all records and of each round, in words.
 func (r *Report) problems() []string {
 	problems := slices.Clone(r.Problems)
+	var work []int
 	for _, row := range r.Rows {
+		work = append(work, row.Records)
 		if !row.well() {
 			problems = append(problems, row.Point+": "+row.verdict())
 		}
@@ -77,11 +79,25 @@ func (r *Report) problems() []string {
 			}
 		}
 	}
-	return problems
+	return append(problems, idle(work)...)
 }
 
 // Err returns an error that wraps ErrInvariant and says what is wrong, or nil.
 func (r *Report) Err() error { return violated(r.problems()) }
+
+// idle returns what is wrong with a run of rounds that had no work: it proves nothing, and does not pass. work is the
+// number of items of each round.
+func idle(work []int) []string {
+	if len(work) == 0 {
+		return []string{"no round was run: nothing was tested"}
+	}
+	for i, n := range work {
+		if n == 0 {
+			return []string{fmt.Sprintf("round %d had no work: nothing was tested; give the run more records", i+1)}
+		}
+	}
+	return nil
+}
 
 // violated is an error that wraps ErrInvariant and says what the problems are, or nil.
 func violated(problems []string) error {

@@ -87,14 +87,23 @@ type SagaReport struct {
 	Rows []SagaRow
 }
 
-// problems are the orders that took effect by half.
-func (r *SagaReport) problems() (problems []string) {
+// problems are the orders that took effect by half, and rounds without orders.
+func (r *SagaReport) problems() []string {
+	var work []int
+	for _, row := range r.Rows {
+		work = append(work, row.Done+row.Compensated+len(row.Half))
+	}
+	return append(r.halves(), idle(work)...)
+}
+
+// halves are the orders that took effect by half.
+func (r *SagaReport) halves() (halves []string) {
 	for _, row := range r.Rows {
 		for _, h := range row.Half {
-			problems = append(problems, row.Round+": "+h)
+			halves = append(halves, row.Round+": "+h)
 		}
 	}
-	return problems
+	return halves
 }
 
 // Err returns an error that wraps ErrInvariant if an order took effect by half, or nil.
@@ -198,8 +207,10 @@ func Saga(ctx context.Context, c SagaConfig) (_ *SagaReport, err error) {
 			err = errors.Join(err, hub.DeleteTaskHub(clean), r.remove(clean))
 		}()
 	}
-	err = r.rounds(ctx)
-	return &r.report, errors.Join(err, r.report.Err())
+	if err := r.rounds(ctx); err != nil { // Rounds are missing then.
+		return &r.report, errors.Join(err, violated(r.report.halves()))
+	}
+	return &r.report, r.report.Err()
 }
 
 func (r *sagaRun) options() durable.Options {
@@ -239,13 +250,20 @@ func (r *sagaRun) rounds(ctx context.Context) error {
 		}
 		rounds = append(rounds, pairs...)
 	}
+	if len(rounds) == 0 && r.Random == 0 {
+		rounds = [][]string{nil} // One round without a kill.
+	}
 	began, all := time.Now(), len(rounds)+min(r.Random, 1)
 	for i, points := range rounds {
 		r.say.rounds(i, all, time.Since(began))
-		r.say.update("round %d/%d: workers are killed at %s", i+1, all, strings.Join(points, ", "))
-		err := r.round(ctx, fmt.Sprintf("r%d-", i), strings.Join(points, ", "), r.Orders,
+		name := "no kill"
+		if len(points) > 0 {
+			name = strings.Join(points, ", ")
+		}
+		r.say.update("round %d/%d: workers are killed: %s", i+1, all, name)
+		err := r.round(ctx, fmt.Sprintf("r%d-", i), name, r.Orders,
 			func(ctx context.Context, row *SagaRow) error {
-				if points[0] == Frozen {
+				if slices.Contains(points, Frozen) {
 					return r.freeze(ctx, row)
 				}
 				return r.kill(ctx, row, points)

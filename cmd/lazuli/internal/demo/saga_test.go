@@ -113,6 +113,30 @@ func TestSaga(t *testing.T) {
 	}
 }
 
+// Without faults the orders are placed all the same, and a report without rounds or orders does not pass.
+func TestSagaWithoutFaults(t *testing.T) {
+	t.Parallel()
+	withoutFaults := sagaConfig(t, false)
+	withoutFaults.Points = []string{}
+	report, err := Saga(t.Context(), withoutFaults)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(report.Rows) != 1 || report.Rows[0].Done != 8 || report.Rows[0].Compensated != 4 || report.Rows[0].Kills != 0 {
+		t.Errorf("%+v", report.Rows)
+	}
+	for what, report := range map[string]interface{ Err() error }{
+		"no round":                &Report{},
+		"a round without records": &Report{Rows: []Row{{Records: 3}, {}}},
+		"no round of orders":      &SagaReport{},
+		"a round without orders":  &SagaReport{Rows: []SagaRow{{Done: 1}, {Orders: 12}}},
+	} {
+		if err := report.Err(); !errors.Is(err, ErrInvariant) || !strings.Contains(err.Error(), "nothing was tested") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
 // A compensation that does not happen is noticed.
 func TestWrongSagaIsCaught(t *testing.T) {
 	t.Parallel()
