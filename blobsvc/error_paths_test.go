@@ -282,7 +282,7 @@ func TestLakeHeadersOfVersions(t *testing.T) {
 			r.wantHeader(t, "x-ms-request-server-encrypted", "true")
 		}
 		f.lakeDo("PATCH", "/files/file?action=flush&position=0", "", at...).want(t, 200, "").wantHeader(t,
-			"x-ms-request-server-encrypted", "false")
+			"x-ms-request-server-encrypted", map[bool]string{true: "true", false: "false"}[version < "2020-02-10"])
 		f.do("PUT", "/files/file?comp=snapshot", "", at...).want(t, 201, "").wantHeader(t, "x-ms-request-server-encrypted",
 			"true")
 		list := f.lakeDo("GET", "/files?resource=filesystem&recursive=true", "", at...).want(t, 200, "").body

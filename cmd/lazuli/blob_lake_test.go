@@ -28,7 +28,7 @@ func TestBlobLakeVerbs(t *testing.T) {
 		{"chmod|-r|rwxr-x--x|data/clean", "", "data/clean: 2 files, 2 directories changed\n", ""},
 		{"acl|data/clean/sub/a.csv", "", "permissions rwxr-x--x\n", ""},
 		{"chmod|-r|0750|data/clean", "", "", "is not of the form"},
-		{"chmod|9|data/clean", "", "", "InvalidHeaderValue"},
+		{"chmod|9|data/clean", "", "", "InvalidPermission"},
 		{"chown|someone:staff|data/clean", "", "", ""},
 		{"chown|:|data/clean", "", "", "neither"},
 		{"acl|data/clean", "", "owner someone\ngroup staff\n", ""},

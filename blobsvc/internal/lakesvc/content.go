@@ -149,7 +149,9 @@ func (s *Service) flushPath(c *call) error {
 	}
 	c.SendChanged(b.Changed)
 	c.SendEncrypted(b.Encryption)
-	if c.Key == nil { // a flush writes no content; of every version since June 2020 (recorded)
+	// A flush writes no content. Recorded from version 2020-02-10 on, and of earlier ones since June 2020; before that
+	// these had "true", as most recordings of them show.
+	if c.EffectiveVersion() >= endpoint.V20200210 && c.Key == nil {
 		c.Set("x-ms-request-server-encrypted", "false")
 	}
 	if f.Lease.Renew {
