@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -176,6 +177,9 @@ func newBackupLs() *cobra.Command {
 		names, err := backup.Names(cmd.Context(), place)
 		if err != nil {
 			return err
+		}
+		if exists, err := place.Exists(cmd.Context()); err != nil || !exists {
+			return cmp.Or(err, fmt.Errorf("%s does not exist; lazuli backup creates it with the first backup", place))
 		}
 		out := begin("NAME", "TIME", "SIZE", "NEW", "RELEASE").Or("%s has no backups yet; lazuli backup makes one", place)
 		for _, name := range names {

@@ -213,7 +213,6 @@ func TestExitCodes(t *testing.T) {
 		{"unknown verb", []string{"frobnicate"}, nil, exitUsage, `unknown command "frobnicate"`},
 		{"surplus argument", []string{"serve", "x"}, nil, exitUsage, `"x"`},
 		{"bad value", []string{"--blob-port", "x"}, nil, exitUsage, "--blob-port"},
-		{"refused flag of Azurite's", []string{"--extentMemoryLimit", "100"}, nil, exitUsage, "no limit to set"},
 		{"certificate", []string{"--no-admin", "--cert", "/nonexistent/c.pem", "--key", "/nonexistent/k.pem"}, nil, exitUsage,
 			"/nonexistent/c.pem"},
 		{"accounts file", []string{"--no-admin", "--accounts-file", "/nonexistent/accounts"}, nil, exitUsage,

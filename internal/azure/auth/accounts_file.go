@@ -138,8 +138,8 @@ func accountsOf(list []StoredAccount) ([]Account, error) {
 }
 
 // EditAccountsFile replaces the accounts of a file by the result of edit, atomically; other editors
-// wait. A file that does not exist is created. If edit fails, the file is unchanged. Only its owner can
-// read the file. The lock file is path.lock.
+// wait. A file that does not exist is created. If edit fails, the file is unchanged. Its owner and
+// permissions are those of package secretfile. The lock file is path.lock.
 func EditAccountsFile(path string, edit func([]StoredAccount) ([]StoredAccount, error)) error {
 	lock, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, secretfile.Mode)
 	if err != nil {

@@ -112,6 +112,16 @@ func (b blobs) List(ctx context.Context, prefix string, fn func(string) error) e
 	return nil
 }
 
+func (b blobs) Exists(ctx context.Context) (bool, error) {
+	// A listing, since a SAS of the container may not read its properties.
+	one := int32(1)
+	_, err := b.client.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{MaxResults: &one}).NextPage(ctx)
+	if bloberror.HasCode(err, bloberror.ContainerNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 func (b blobs) Remove(ctx context.Context, name string) error {
 	_, err := b.client.NewBlobClient(name).Delete(ctx, nil)
 	if bloberror.HasCode(err, bloberror.BlobNotFound) {

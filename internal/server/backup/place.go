@@ -26,9 +26,14 @@ type Place interface {
 	// Lock makes this process the only writer until unlock is called; ctx of what follows ends if the lock is lost. It
 	// creates the place. Errors: ErrLocked.
 	Lock(ctx context.Context) (locked context.Context, unlock func() error, err error)
+	// Exists reports whether there is anything at the place, if only an empty folder or container.
+	Exists(ctx context.Context) (bool, error)
 	// String names the place without secrets.
 	String() string
 }
+
+// ErrNoFolder means that the folder above a place does not exist.
+var ErrNoFolder = errors.New("does not exist")
 
 // errAbsent means that a place does not have a file.
 var errAbsent = errors.New("the file does not exist")
@@ -88,7 +93,27 @@ func (f folder) Remove(_ context.Context, name string) error {
 	return nil
 }
 
+func (f folder) Exists(context.Context) (bool, error) {
+	if _, err := os.Stat(f.path); !errors.Is(err, fs.ErrNotExist) {
+		return err == nil, err
+	}
+	return false, f.reachable()
+}
+
+// reachable returns an error if the folder above the place does not exist. It is most often the disk for backups that is
+// not mounted: the place would be created on the disk of the system, and the backup would be gone with it.
+func (f folder) reachable() error {
+	parent := filepath.Dir(f.path)
+	if _, err := os.Stat(parent); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s %w: is its disk mounted? If it is the right place, create it first", parent, ErrNoFolder)
+	}
+	return nil
+}
+
 func (f folder) Lock(ctx context.Context) (context.Context, func() error, error) {
+	if err := f.reachable(); err != nil {
+		return nil, nil, err
+	}
 	if err := disk.MkdirAll(f.path, 0o700); err != nil {
 		return nil, nil, err
 	}
@@ -106,7 +131,8 @@ func (f folder) Lock(ctx context.Context) (context.Context, func() error, error)
 }
 
 // Open returns the place that text names: the URL of a container, or the path of a folder. account is the connection
-// string of the container's account, "" if the URL has a SAS.
+// string of the container's account, "" if the URL has a SAS. Errors: ErrNoFolder for a folder that the first backup
+// could not create.
 func Open(text, account string) (Place, error) {
 	if strings.HasPrefix(text, "https://") || strings.HasPrefix(text, "http://") {
 		return Container(text, account)
@@ -115,5 +141,9 @@ func Open(text, account string) (Place, error) {
 		return nil, errors.New("a backup needs the path of a folder or the URL of a container")
 	}
 	path, err := filepath.Abs(text)
-	return folder{path}, err
+	if err != nil {
+		return nil, err
+	}
+	f := folder{path}
+	return f, f.reachable()
 }

@@ -11,19 +11,15 @@ var azuriteNames = map[string]string{
 	"in-memory-persistence": "in-memory",
 }
 
-// azuriteNothing are Azurite's switches that have nothing to switch here, with the note that is printed when it may
-// be news to the caller.
-var azuriteNothing = []struct{ name, short, usage, note string }{
-	{"disable-telemetry", "", "Nothing to switch off: Lazuli sends no telemetry", ""},
-	{"skip-api-version-check", "", "The default: unknown service versions are served (see --strict-api-version)", ""},
-	{"loose", "L", "Nothing to loosen: headers that Lazuli does not know are ignored, what it lacks is answered 501",
+// azuriteNothing are Azurite's flags that have no effect here, with the note that is printed when it may be news to the
+// caller. kind is that of the flag's value, "" for a switch.
+var azuriteNothing = []struct{ name, short, kind, usage, note string }{
+	{"disable-telemetry", "", "", "Nothing to switch off: Lazuli sends no telemetry", ""},
+	{"skip-api-version-check", "", "", "The default: unknown service versions are served (see --strict-api-version)", ""},
+	{"loose", "L", "", "Nothing to loosen: headers that Lazuli does not know are ignored, what it lacks is answered 501",
 		"--loose changes nothing: headers that Lazuli does not know are ignored anyway, and what it lacks is answered 501"},
-}
-
-// azuriteRefused are Azurite's flags that ask for what Lazuli does not have, with what to do.
-var azuriteRefused = []struct{ name, kind, why string }{
-	{"extent-memory-limit", "megabytes",
-		"--in-memory has no limit to set: its data is in unnamed temporary files, not in memory"},
+	{"extent-memory-limit", "", "megabytes", "Nothing to limit: the data of --in-memory is in unnamed temporary files",
+		"--extentMemoryLimit changes nothing: the data of --in-memory is in unnamed temporary files, not in memory"},
 }
 
 // azuriteVariables are Azurite's environment variables that set an option here.

@@ -259,7 +259,6 @@ func TestErrorsNameTheOption(t *testing.T) {
 		{name: "https without certificate", args: []string{"--require-https"}, want: "require-https needs a certificate"},
 		{name: "two kinds of accounts", args: []string{"--accounts-file", "x"}, env: []string{"LAZULI_ACCOUNTS=abc:a2V5"},
 			want: "accounts and accounts-file cannot both be set"},
-		{name: "memory limit", args: []string{"--extentMemoryLimit", "50"}, want: "no limit to set"},
 		{name: "AZURITE_DB", env: []string{"AZURITE_DB=mysql://u:p@h/d"},
 			want: "AZURITE_DB: metadata in an SQL database is not implemented"},
 		{name: "accounts without key", env: []string{"AZURITE_ACCOUNTS=abc"},

@@ -59,10 +59,7 @@ func AddFlags(fs *pflag.FlagSet, names ...string) {
 		return
 	}
 	for _, a := range azuriteNothing {
-		add(a.name, a.short, "", a.usage, "").Hidden = true
-	}
-	for _, a := range azuriteRefused {
-		add(a.name, "", a.kind, "Refused: "+a.why, "").Hidden = true
+		add(a.name, a.short, a.kind, a.usage, "").Hidden = true
 	}
 }
 
@@ -78,11 +75,6 @@ func flagSettings(fs *pflag.FlagSet) (list []setting, notes []string, err error)
 			list = append(list, setting{o, f.Value.String(), FromFlag, "--" + f.Name})
 		}
 	})
-	for _, a := range azuriteRefused {
-		if given[a.name] {
-			return nil, nil, fmt.Errorf("--%s: %s", a.name, a.why)
-		}
-	}
 	for _, a := range azuriteNothing {
 		if given[a.name] && a.note != "" {
 			notes = append(notes, a.note)

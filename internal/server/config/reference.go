@@ -60,9 +60,6 @@ func Reference() string {
 	b.WriteString("| `azurite-blob`, `azurite-queue`, `azurite-table` | the verbs of these names, and the program " +
 		"under these names (a link or a copy): one service, whose data is in a folder of the service's name in " +
 		"`--location`. `--services` chooses services too, in `--location` itself. |\n")
-	for _, a := range azuriteRefused {
-		fmt.Fprintf(&b, "| `--%s` | refused: %s. |\n", camel(a.name), a.why)
-	}
 	b.WriteString("| `AZURITE_ACCOUNTS` | `LAZULI_ACCOUNTS`, which wins if both are set. It is read once, at start. |\n")
 	b.WriteString("| `AZURITE_SKIP_API_VERSION_CHECK` | nothing to skip, see `--skipApiVersionCheck`. |\n")
 	for name, why := range azuriteVariablesRefused {

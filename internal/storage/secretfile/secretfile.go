@@ -1,5 +1,6 @@
-// Package secretfile reads and writes files that hold secrets: keys of accounts, authorities and issuers. Only their
-// owner can read them, and writes are atomic: after a crash a file has the old content or the new.
+// Package secretfile reads and writes files that hold secrets: keys of accounts, authorities and issuers. Their owner
+// alone can read them, and their group in a folder that shares its files with its group (setgid). Writes are atomic:
+// after a crash a file has the old content or the new.
 package secretfile
 
 import (
@@ -17,8 +18,12 @@ import (
 // ErrExposed means that users other than the file's owner may change a file with secrets.
 var ErrExposed = errors.New("users other than the owner may write to the file")
 
-// Mode is the mode of every file that this package writes.
-const Mode fs.FileMode = 0o600
+// Mode is the mode of files that this package writes. A file whose folder has the setgid bit is readable by the group
+// of the folder as well: a package installs such a folder for the files that root writes and its service reads.
+const (
+	Mode       fs.FileMode = 0o600
+	sharedMode fs.FileMode = 0o640
+)
 
 // Write replaces the content of path with data, atomically and synced. The folder must exist.
 func Write(path string, data []byte) error {
@@ -52,7 +57,7 @@ func place(path string, data []byte, give func(temporary string) error) (err err
 			_ = os.Remove(f.Name())
 		}
 	}()
-	if err = f.Chmod(Mode); err != nil {
+	if err = share(f, path); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	if _, err = f.Write(data); err == nil {
@@ -68,6 +73,35 @@ func place(path string, data []byte, give func(temporary string) error) (err err
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return disk.SyncDir(filepath.Dir(path)) // so that the new name survives a power failure
+}
+
+// share gives f, which is to have the name path, its owner and permissions: those of the file that it replaces, or those
+// of a new file in the folder. A group that could read the old file can read the new one.
+func share(f *os.File, path string) error {
+	old, err := os.Stat(path)
+	if err == nil {
+		if err := keepOwner(f, old); err != nil {
+			return err
+		}
+		if old.Mode().Perm()&0o044 == 0o040 { // 0644 is what any program makes, and no decision
+			return f.Chmod(sharedMode)
+		}
+		return f.Chmod(Mode)
+	}
+	folder, err := os.Stat(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	if folder.Mode()&fs.ModeSetgid != 0 {
+		return f.Chmod(sharedMode)
+	}
+	return f.Chmod(Mode)
+}
+
+// ReadableByAll reports whether all users of the machine can read a file.
+func ReadableByAll(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().Perm()&0o004 != 0 && runtime.GOOS != "windows"
 }
 
 // Read returns the content of a file of at most limit bytes. It returns [ErrExposed] if the file's group or all users

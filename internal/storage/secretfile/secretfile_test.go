@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 )
 
@@ -39,6 +40,46 @@ func TestWrite(t *testing.T) {
 	}
 	if info, _ := os.Stat(path + "2"); info.Mode().Perm() != Mode {
 		t.Errorf("Create makes mode %v", info.Mode())
+	}
+}
+
+// A file that its group shares stays shared, and so does its owner; a folder with the setgid bit shares new files.
+func TestWriteForAGroup(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("no permissions of groups")
+	}
+	dir := t.TempDir()
+	for _, c := range []struct {
+		name        string
+		folder, old fs.FileMode // old 0: no file
+		want        fs.FileMode
+	}{
+		{"new", 0o700, 0, 0o600},
+		{"new in a shared folder", 0o750 | fs.ModeSetgid, 0, 0o640},
+		{"replaced", 0o700, 0o600, 0o600},
+		{"replaced, shared", 0o700, 0o640, 0o640},
+		{"replaced, open", 0o700, 0o644, 0o600},
+	} {
+		folder := filepath.Join(dir, c.name)
+		path := filepath.Join(folder, "keys")
+		err := errors.Join(os.Mkdir(folder, 0o700), os.Chmod(folder, c.folder))
+		if c.old != 0 {
+			err = errors.Join(err, os.WriteFile(path, nil, c.old), os.Chmod(path, c.old))
+			if os.Getuid() == 0 {
+				err = errors.Join(err, os.Chown(path, 12, 34))
+			}
+		}
+		if err := errors.Join(err, Write(path, []byte("new"))); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(path)
+		if err != nil || info.Mode().Perm() != c.want {
+			t.Errorf("%s: mode %v, want %v; %v", c.name, info.Mode(), c.want, err)
+		}
+		if owner := ownerOf(info); c.old != 0 && os.Getuid() == 0 && owner != [2]uint32{12, 34} {
+			t.Errorf("%s: the owner is now %v", c.name, owner)
+		}
 	}
 }
 

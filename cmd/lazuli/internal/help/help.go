@@ -182,17 +182,42 @@ func unknownVerb(cmd *cobra.Command, word string) error {
 	return console.Usagef("unknown command %q for %q; %s", word, cmd.CommandPath(), Hint(cmd, cmd.SuggestionsFor(word)))
 }
 
-// UnknownFlag completes the flag library's error for an unknown flag.
+// UnknownFlag completes the flag library's error for an unknown flag: with the flags that have the same letters, or else
+// those at most two edits away.
 func UnknownFlag(cmd *cobra.Command, err error) error {
 	_, name, _ := strings.Cut(err.Error(), "--")
+	letters := func(s string) string { return strings.ReplaceAll(strings.ToLower(s), "-", "") }
 	var near []string
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if !f.Hidden && name != "" && strings.ReplaceAll(f.Name, "-", "") == strings.ReplaceAll(strings.ToLower(name), "-",
-			"") {
-			near = append(near, "--"+f.Name)
-		}
-	})
+	// One or two letters say too little: nearly every short flag is two edits away.
+	for limit := 0; limit <= 2 && len(near) == 0 && len(name) > 3; limit++ {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden && edits(letters(f.Name), letters(name)) <= limit {
+				near = append(near, "--"+f.Name)
+			}
+		})
+	}
 	return fmt.Errorf("%w; %s", err, Hint(cmd, near))
+}
+
+// edits is the number of letters that must be inserted, removed or replaced to turn a into b (Levenshtein's distance).
+func edits(a, b string) int {
+	row := make([]int, len(b)+1) // the distances of the first letters of a to each beginning of b
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, diagonal+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
 }
 
 // Hint names the words that may have been meant, and where the help is.

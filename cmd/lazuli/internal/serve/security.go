@@ -18,6 +18,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/server/devissuer"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
+	"github.com/lazuli-storage/lazuli/internal/storage/secretfile"
 )
 
 // Security has the accounts, the token checks and the certificate of the services.
@@ -33,7 +34,7 @@ type Security struct {
 }
 
 // newSecurity reads the files of the configuration. Its errors are for the user.
-func newSecurity(c *config.Config) (*Security, error) {
+func newSecurity(c *config.Config, log *slog.Logger) (*Security, error) {
 	var s Security
 	var err error
 	list := c.Accounts
@@ -41,6 +42,10 @@ func newSecurity(c *config.Config) (*Security, error) {
 		if list, err = auth.LoadAccounts(c.AccountsFile); err != nil {
 			return nil, err
 		}
+	}
+	if secretfile.ReadableByAll(c.AccountsFile) {
+		log.Warn("every user of this machine can read the accounts file, and with it the keys; chmod 640 stops that",
+			"file", c.AccountsFile)
 	}
 	if len(list) > 0 {
 		s.first = list[0].Name

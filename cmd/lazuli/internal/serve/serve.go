@@ -131,7 +131,7 @@ func Run(ctx context.Context, c *config.Result, start Starter, stdout, stderr io
 	for _, note := range c.Notes {
 		log.Warn(note)
 	}
-	sec, err := newSecurity(&c.Config)
+	sec, err := newSecurity(&c.Config, log)
 	if err != nil {
 		return console.Usage(err)
 	}

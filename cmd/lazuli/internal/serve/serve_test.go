@@ -40,7 +40,7 @@ func TestIssuerKeyStaysWithTheData(t *testing.T) {
 		t.Helper()
 		c := config.Default()
 		c.Location, c.OAuth.Development, c.InMemory = location, true, location == ""
-		s, err := newSecurity(&c)
+		s, err := newSecurity(&c, slog.Default())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +70,7 @@ func TestRolesUseTheFirstAccountAsWritten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sec, err := newSecurity(&c.Config)
+		sec, err := newSecurity(&c.Config, slog.Default())
 		if err != nil {
 			t.Fatal(err)
 		}
