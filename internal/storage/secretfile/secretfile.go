@@ -75,8 +75,8 @@ func place(path string, data []byte, give func(temporary string) error) (err err
 	return disk.SyncDir(filepath.Dir(path)) // so that the new name survives a power failure
 }
 
-// share gives f, which is to have the name path, its owner and permissions: those of the file that it replaces, or those
-// of a new file in the folder. A group that could read the old file can read the new one.
+// share gives f, which is to have the name path, its owner and permissions: those of the file that it replaces, or
+// those of a new file in the folder. A group that could read the old file can read the new one.
 func share(f *os.File, path string) error {
 	old, err := os.Stat(path)
 	if err == nil {
