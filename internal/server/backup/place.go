@@ -100,8 +100,8 @@ func (f folder) Exists(context.Context) (bool, error) {
 	return false, f.reachable()
 }
 
-// reachable returns an error if the folder above the place does not exist. It is most often the disk for backups that is
-// not mounted: the place would be created on the disk of the system, and the backup would be gone with it.
+// reachable returns an error if the folder above the place does not exist. It is most often the disk for backups that
+// is not mounted: the place would be created on the disk of the system, and the backup would be gone with it.
 func (f folder) reachable() error {
 	parent := filepath.Dir(f.path)
 	if _, err := os.Stat(parent); errors.Is(err, fs.ErrNotExist) {

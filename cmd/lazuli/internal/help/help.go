@@ -182,8 +182,8 @@ func unknownVerb(cmd *cobra.Command, word string) error {
 	return console.Usagef("unknown command %q for %q; %s", word, cmd.CommandPath(), Hint(cmd, cmd.SuggestionsFor(word)))
 }
 
-// UnknownFlag completes the flag library's error for an unknown flag: with the flags that have the same letters, or else
-// those at most two edits away.
+// UnknownFlag completes the flag library's error for an unknown flag: with the flags that have the same letters, or
+// else those at most two edits away.
 func UnknownFlag(cmd *cobra.Command, err error) error {
 	_, name, _ := strings.Cut(err.Error(), "--")
 	letters := func(s string) string { return strings.ReplaceAll(strings.ToLower(s), "-", "") }
