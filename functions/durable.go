@@ -1,12 +1,15 @@
 package functions
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/url"
 	"runtime"
 	"strings"
 	"time"
@@ -78,6 +81,10 @@ type DurableCall func(ctx context.Context, trigger any) (json.RawMessage, error)
 type DurableSettings struct {
 	Hub        string
 	Connection string // the name of a setting
+	// Scheduler: the hub is one of a Durable Task Scheduler, with its rules for names. SchedulerConnection is the name of
+	// the setting with its connection string.
+	Scheduler           bool
+	SchedulerConnection string
 	// Workflows are the names of the orchestrations.
 	Workflows                                                []string
 	Partitions, MaxActivities, MaxOrchestrators, MaxEntities int
@@ -125,11 +132,16 @@ func readDurable(s *section, app *settings) DurableSettings {
 	d.ReplaceRunning = s.choice("overridableExistingInstanceStates", "NonRunningStates", "NonRunningStates",
 		"AnyState") == "AnyState"
 	if p := s.object("storageProvider"); p != nil {
-		p.choice("type", "AzureStorage", "AzureStorage")
+		connection := ""
 		for _, name := range []string{"connectionName", "connectionStringName"} {
 			if p.has(name) {
-				d.Connection = expand(p, name, "")
+				connection = expand(p, name, "")
 			}
+		}
+		if p.choice("type", "AzureStorage", "AzureStorage", "azureManaged") == "azureManaged" {
+			d.readScheduler(p, s.has("hubName"), connection, app)
+		} else if connection != "" {
+			d.Connection = connection
 		}
 		d.Partitions = p.integer("partitionCount", 0, 1, 16)
 		d.MaxBuffered = p.integer("controlQueueBufferThreshold", 0, 1, 1000)
@@ -152,6 +164,45 @@ func readDurable(s *section, app *settings) DurableSettings {
 	s.noEffect("any app that names the hub takes part in its work", "useAppLease")
 	s.refuseUnread()
 	return d
+}
+
+// readScheduler reads the connection to a Durable Task Scheduler. A scheduler on this machine is Lazuli's
+// (serve --durable): the app takes part in its hub, in the storage account of the app, as the workers do that are
+// connected to it.
+// https://learn.microsoft.com/azure/azure-functions/durable/durable-task-scheduler/quickstart-durable-task-scheduler
+func (d *DurableSettings) readScheduler(p *section, named bool, connection string, app *settings) {
+	if connection == "" {
+		connection = "DURABLE_TASK_SCHEDULER_CONNECTION_STRING"
+	}
+	text, ok := app.get(connection)
+	if !ok || text == "" {
+		p.fail("connectionStringName", "%q is set neither in the environment nor in %s (Values)", connection, settingsFile)
+		return
+	}
+	parts := map[string]string{}
+	for part := range strings.SplitSeq(text, ";") {
+		name, value, _ := strings.Cut(part, "=")
+		parts[strings.ToLower(strings.TrimSpace(name))] = strings.TrimSpace(value)
+	}
+	endpoint, err := url.Parse(parts["endpoint"])
+	if err != nil || endpoint.Hostname() == "" {
+		p.fail("connectionStringName", "%s: want Endpoint=http://localhost:8080;Authentication=None", connection)
+		return
+	}
+	if host := endpoint.Hostname(); host != "localhost" && !net.ParseIP(host).IsLoopback() {
+		p.fail("connectionStringName", "%s: the scheduler %s is not on this machine, which is not supported: want "+
+			"Endpoint=http://localhost:8080;Authentication=None for Lazuli's own", connection, endpoint.Host)
+		return
+	}
+	d.Scheduler, d.SchedulerConnection = true, connection
+	if hub := parts["taskhub"]; !named {
+		d.Hub = cmp.Or(hub, "default")
+	}
+	p.report.notes = append(p.report.notes, fmt.Sprintf("%s: the workflows are those of the hub %s in the account of %s, "+
+		"which `lazuli serve --durable` serves as a scheduler; the host does not connect to %s", p.at("type"), d.Hub,
+		workers.DefaultConnection, endpoint.Host))
+	p.noEffect("large payloads are stored in blobs in any case", "largePayloadStorageEnabled",
+		"largePayloadStorageThresholdBytes")
 }
 
 // refuseUnread reports members that were not read as errors.
@@ -187,7 +238,8 @@ func (b *binding) readDurable(o *section, s *settings, h *hostFile, f *function)
 		if hub := strings.Trim(o.text("taskHub", ""), "%"); hub != "" && !strings.EqualFold(hub, h.durable.Hub) {
 			o.fail("taskHub", "%q is not supported: the app's own hub is %q", hub, h.durable.Hub)
 		}
-		if name := o.text("connectionName", ""); name != "" && name != h.durable.Connection {
+		if name := o.text("connectionName", ""); name != "" && name != h.durable.Connection &&
+			name != h.durable.SchedulerConnection {
 			o.fail("connectionName", "%q is not supported: the app's own connection is %q", name, h.durable.Connection)
 		}
 	default:
@@ -279,6 +331,11 @@ func (h *Host) durableCall(f *function, reason string) DurableCall {
 		defer context.AfterFunc(h.hard, func() { cancel(context.Cause(h.hard)) })()
 		inv := h.newInvocation(ctx, f, reason)
 		inv.trigger = trigger
+		if state, ok := trigger.(json.RawMessage); ok {
+			// Functions read the input and the ID there too. The host takes the members of any value that is an object:
+			// https://github.com/Azure/azure-functions-host/blob/89dc438/src/WebJobs.Script/Utility.cs (ApplyBindingData)
+			inv.data.addPayload(string(state))
+		}
 		err := h.wrap(ctx, inv, func(ctx context.Context) error {
 			_, err := h.call(ctx, inv)
 			return err
@@ -313,6 +370,9 @@ func (h *Host) callActivity(ctx context.Context, f *function, input []byte) ([]b
 		inv.trigger = json.RawMessage(input)
 		inv.data.addPayload(string(input))
 		inv.data.set("data", json.RawMessage(input))
+	}
+	if v := present(input); v != nil && h.project.worker != nil {
+		inv.data.set(f.trigger.name, v)
 	}
 	inv.data.set("instanceId", h.durable.Instance(ctx))
 	if _, err := h.call(ctx, inv); err != nil {

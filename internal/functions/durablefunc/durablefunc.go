@@ -34,6 +34,13 @@ var _ functions.Durable = Runtime{}
 
 // Open implements functions.Durable.
 func (Runtime) Open(s functions.DurableSettings) (functions.DurableApp, error) {
+	if s.Scheduler {
+		hub, err := durable.HubOf(s.Hub)
+		if err != nil {
+			return nil, err
+		}
+		s.Hub = hub
+	}
 	if err := durable.CheckHubName(s.Hub); err != nil {
 		return nil, err
 	}

@@ -17,10 +17,17 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+
 	"github.com/lazuli-storage/lazuli/functions"
+	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
 	"github.com/lazuli-storage/lazuli/internal/functions/durablefunc"
 	"github.com/lazuli-storage/lazuli/internal/test/testlog"
 	"github.com/lazuli-storage/lazuli/lazulitest"
+	"github.com/lazuli-storage/lazuli/workers/durable"
+	"github.com/lazuli-storage/lazuli/workers/durable/sidecar"
 )
 
 // role is the environment variable that makes this test's binary a custom handler.
@@ -273,9 +280,6 @@ func TestRefusedSettings(t *testing.T) {
 		{`{}`, orchestration + `, {"type": "queue", "direction": "out", "name": "q", "queueName": "qqq"}`,
 			"orchestrationTrigger"},
 		{`{}`,
-			orchestration + `], "retry": {"strategy": "fixedDelay", "maxRetryCount": 1, "delayInterval": "00:00:01"}, "x": [`,
-			"retry"},
-		{`{}`,
 			`{"type": "timerTrigger", "direction": "in", "name": "t", "schedule": "0 0 0 * * *"}, {"type": "durableClient", "direction": "in", "name": "c"}`, "durableClient"},
 		{`{}`, orchestration + `, {"type": "durableClient", "direction": "in", "name": "c", "taskHub": "Other"}`, "taskHub"},
 	} {
@@ -298,5 +302,58 @@ func TestRefusedSettings(t *testing.T) {
 	if _, err := functions.Load(t.Context(),
 		functions.Config{Dir: folder(t, settings, map[string]string{"f": orchestration})}); err == nil {
 		t.Error("an orchestration is accepted without a runtime")
+	}
+	host, err := functions.Load(t.Context(), functions.Config{Dir: folder(t, `{}`, map[string]string{"f": orchestration +
+		`], "retry": {"strategy": "fixedDelay", "maxRetryCount": 1, "delayInterval": "00:00:01"}, "x": [`}),
+		Durable: durablefunc.Runtime{}})
+	if err != nil || !strings.Contains(strings.Join(host.Warnings(), "\n"), "retry has no effect on the function f") {
+		t.Errorf("a retry policy of an orchestration: %v", err)
+	}
+}
+
+// An app for a Durable Task Scheduler on this machine takes part in the hub that Lazuli's scheduler serves.
+func TestScheduler(t *testing.T) {
+	t.Parallel()
+	const scheduler = `{"hubName": "%TASKHUB_NAME%", "storageProvider": {"type": "azureManaged",
+		"connectionStringName": "DTS"}, "tracing": {"distributedTracingEnabled": true}}`
+	account := lazulitest.Start(t).Account(t)
+	address := runOn(t, account.ConnectionString(), folder(t, scheduler, map[string]string{"refuses": orchestration}),
+		role+"=handler", "TASKHUB_NAME=my-hub", "DTS=Endpoint=http://localhost:8080;Authentication=None")
+	server, err := sidecar.New(sidecar.Options{Durable: durable.Options{Storage: account.Storage}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := server.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	connection, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "taskhub", "my-hub")
+	status, body := ask(t, "POST",
+		address+"/runtime/webhooks/durabletask/orchestrators/refuses/one?timeout=60&pollingInterval=1", "")
+	if status != http.StatusOK || !strings.Contains(body, "no tea") {
+		t.Errorf("%d %s", status, body)
+	}
+	var got protocol.GetInstanceResponse
+	if err := connection.Invoke(ctx, "/TaskHubSidecarService/GetInstance", &protocol.GetInstanceRequest{InstanceId: "one"},
+		&got); err != nil || !got.GetExists() {
+		t.Errorf("a client of the scheduler does not find the app's instance: %v, %v", &got, err)
+	}
+	for value, want := range map[string]string{
+		"Endpoint=https://name.westus.durabletask.io;TaskHub=x;Authentication=ManagedIdentity": "is not on this machine",
+		"nonsense": "want Endpoint=", "": "is set neither",
+	} {
+		_, err := functions.Load(t.Context(), functions.Config{Dir: folder(t, scheduler,
+			map[string]string{"f": orchestration}), Durable: durablefunc.Runtime{},
+			Environ: []string{"TASKHUB_NAME=x", "DTS=" + value}})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want an error with %q", value, err, want)
+		}
 	}
 }

@@ -67,3 +67,17 @@ df.app.activity('nothing', {
         throw new Error('never');
     },
 });
+
+// What functions read in the metadata of their triggers, as with bindingData in version 3 of the package.
+df.app.activity('ofActivity', {
+    handler: (input, context) => {
+        const { city, instanceId, data } = context.triggerMetadata;
+        return [city, typeof instanceId, data.city];
+    },
+});
+
+df.app.orchestration('metadata', function* (context) {
+    const { input, instanceId } = context.triggerMetadata;
+    const own = [input.city, instanceId === context.df.instanceId];
+    return own.concat(yield context.df.callActivity('ofActivity', input));
+});
