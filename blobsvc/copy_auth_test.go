@@ -160,7 +160,7 @@ func TestSourceTagsNeedARole(t *testing.T) {
 		f.do("PUT", path, "").want(t, 201, "")
 	}
 	f.do("PUT", "/src/b", "content", "x-ms-blob-type", "BlockBlob", "x-ms-tags", "stage=secret").want(t, 201, "")
-	for who, status := range map[string]int{"owner": 201, "reader": 401} {
+	for who, status := range map[string]int{"owner": 201, "reader": 403} {
 		for _, tags := range [][]string{{"x-ms-source-if-tags", "stage = 'secret'"},
 			{"x-ms-copy-source-tag-option", "COPY"}} {
 			hr := f.request("PUT", "/dst/copy", "", "x-ms-copy-source", f.base+"/src/b", "x-ms-blob-type", "BlockBlob", tags[0],

@@ -62,7 +62,8 @@ func (s *Service) copySource(c *call) (src copySource, err error) {
 			return src, err
 		}
 	}
-	at, level, err := s.inside(c, u, token)
+	inside, _ := c.Source(copySourceHeader)
+	at := inside.Call
 	if at == nil {
 		src.remote = &copysource.Source{URL: text, Token: token, Intent: intent, If: state.Conditions(conditions)}
 		if tags != nil {
@@ -74,18 +75,59 @@ func (s *Service) copySource(c *call) (src copySource, err error) {
 		}
 		return src, nil
 	}
-	if err != nil || level != endpoint.OnBlob {
-		return src, invalid
-	}
 	address, err := at.Address()
 	if err != nil {
 		return src, err
 	}
-	err = s.mayCopy(c, at, tags != nil || c.Header(sourceTagOption) == copyTagOption)
 	src.local = state.Source{Ref: at.Ref(), If: state.Preconditions{Conditions: state.Conditions(conditions), Tags: tags},
 		Key: c.SourceKey}
 	src.local.At = address
+	return src, nil
+}
+
+// source resolves the path that a header of a request names, and authenticates its caller.
+func (s *Service) source(c *call, t *frontend.Touch) (src endpoint.Source, err error) {
+	switch t.Source {
+	case copySourceHeader:
+		return s.sourceOfCopy(c, t)
+	case endpoint.UndeleteHeader:
+		return c.UndeleteSource(t)
+	}
+	name := c.Header(t.Source)
+	if state.CheckContainerName(name) != nil { // the handler says what is wrong with it
+		return src, nil
+	}
+	src.Call, err = c.OfCaller(name, "", t.Need)
 	return src, err
+}
+
+// sourceOfCopy resolves x-ms-copy-source. A source outside this process, and what is not an address, are left to the
+// handler.
+func (s *Service) sourceOfCopy(c *call, t *frontend.Touch) (src endpoint.Source, err error) {
+	text := c.Header(copySourceHeader)
+	u, err := url.Parse(text)
+	token := c.Header("X-Ms-Copy-Source-Authorization")
+	if err != nil || u.Host == "" || len(text) > maxCopySource || token != "" && !strings.HasPrefix(token, "Bearer ") {
+		return src, nil
+	}
+	at, level, err := s.inside(c, u, token)
+	if at == nil {
+		return src, nil
+	}
+	if err != nil || level != endpoint.OnBlob {
+		return src, wire.InvalidHeader("x-ms-copy-source", text)
+	}
+	src = endpoint.Source{Call: at, Refused: cannotVerify}
+	return src, cannotVerify(s.mayCopy(c, at, t.Need))
+}
+
+// cannotVerify is the answer to a caller who may not read the source of a copy.
+func cannotVerify(err error) error {
+	var e *wire.Error
+	if errors.As(err, &e) {
+		return endpoint.Fail(e.Status, "CannotVerifyCopySource", e.Message)
+	}
+	return err
 }
 
 // inside resolves the request that would read a source, if it is one to this process; at is nil otherwise.
@@ -114,35 +156,27 @@ var keyOpensSource = map[string]bool{"CopyBlob": true, "CopyBlobFromURL": true, 
 
 // mayCopy makes sure that the caller may read a source in this process: by the credential in its URL, by the token for
 // it, because the container is public, or because it is of the account that the caller has the key of. A caller with a
-// token for the account needs a role that lets them read the source, too. tags asks for the permission to read the
-// source's tags as well.
+// token for the account needs a role that lets them read the source, too.
 //
 // The key opens the source of a copy alone: operations that write content from a URL need access to it like an
 // anonymous caller. https://learn.microsoft.com/rest/api/storageservices/copy-blob#authorization
 // https://github.com/Azure/azure-sdk-for-go/issues/18426 and https://github.com/Azure/azure-sdk-for-python/issues/36176
-func (s *Service) mayCopy(c, at *call, tags bool) error {
+func (s *Service) mayCopy(c, at *call, need auth.Need) error {
 	if at.Account == c.Account && !at.Query.Has("sig") && !at.HasHeader("Authorization") {
 		switch c.Identity.Mechanism {
 		case auth.SharedKey:
 			if keyOpensSource[c.Operation] {
+				at.Identity = c.Identity
 				return nil
 			}
 		case auth.Bearer:
-			if id := c.Identity.At(at.Container); id.Check(wire.Blob, endpoint.ReadBlob) == nil &&
-				(!tags || id.Holds(endpoint.OfTags) == nil) {
+			if id := c.Identity.At(at.Container); id.Check(wire.Blob, need) == nil {
+				at.Identity = id
 				return nil
 			}
 		}
 	}
-	err := s.front.Authorize(at.Request, at, endpoint.ReadBlob)
-	if err == nil && tags {
-		err = at.HoldsTags()
-	}
-	var e *wire.Error
-	if errors.As(err, &e) {
-		return endpoint.Fail(e.Status, "CannotVerifyCopySource", e.Message)
-	}
-	return err
+	return s.front.Authorize(at.Request, at, need)
 }
 
 // sameHost reports whether a source's address is this service's: the same host as the request's; any name of this

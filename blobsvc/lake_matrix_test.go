@@ -101,6 +101,39 @@ var matrixOperations = []matrixOperation{
 		headers: []string{"x-ms-group", auth.ObjectID("staff")}, needs: through(nil), owner: true},
 	{name: "change the group to one of others", method: "PATCH", path: "/files/x/y/f?action=setAccessControl",
 		changes: true, headers: []string{"x-ms-group", "foreign"}, needs: through(nil), super: true},
+
+	// What a creation and a rename do by options that other operations guard.
+	{name: "move with permissions", method: "PUT", path: "/files/x/z/f", changes: true, owner: true,
+		headers: []string{"x-ms-rename-source", "/files/x/y/f", "x-ms-permissions", "0777", "x-ms-umask", "0002"},
+		needs:   through(perms{"x/y": mw | mx, "x/z": mw | mx})},
+	{name: "move with properties", method: "PUT", path: "/files/x/z/f", changes: true,
+		headers: []string{"x-ms-rename-source", "/files/x/y/f", "x-ms-properties", "a=MQ=="},
+		needs:   through(perms{"x/y": mw | mx, "x/z": mw | mx, matrixFile: mw})},
+	{name: "overwrite", method: "PUT", path: "/files/x/y/f?resource=file", changes: true,
+		needs: through(perms{matrixFile: mw})},
+	{name: "overwrite with permissions", method: "PUT", path: "/files/x/y/f?resource=file", changes: true,
+		headers: []string{"x-ms-permissions", "0777"}, needs: through(perms{matrixFile: mw, "x/y": mw | mx})},
+	{name: "overwrite with a list", method: "PUT", path: "/files/x/y/f?resource=file", changes: true, owner: true,
+		headers: []string{"x-ms-acl", "user::rwx,group::rwx,other::rwx"},
+		needs:   through(perms{matrixFile: mw, "x/y": mw | mx})},
+	{name: "overwrite with a group", method: "PUT", path: "/files/x/y/f?resource=file", changes: true, owner: true,
+		headers: []string{"x-ms-group", auth.ObjectID("staff")}, needs: through(perms{matrixFile: mw, "x/y": mw | mx})},
+	{name: "overwrite with an owner", method: "PUT", path: "/files/x/y/f?resource=file", changes: true, super: true,
+		headers: []string{"x-ms-owner", "another"}, needs: through(perms{matrixFile: mw, "x/y": mw | mx})},
+	{name: "take over", method: "PUT", path: "/files/x/y/f?resource=file", changes: true, owner: true,
+		headers: []string{"x-ms-owner", auth.ObjectID("guest")}, needs: through(perms{matrixFile: mw, "x/y": mw | mx})},
+	{name: "take over a directory", method: "PUT", path: "/files/x/y?resource=directory", changes: true, owner: true,
+		headers: []string{"x-ms-owner", auth.ObjectID("guest")}, needs: perms{"": mx, "x": mw | mx, "x/y": mw}},
+	{name: "open a directory", method: "PUT", path: "/files/x/y?resource=directory", changes: true, owner: true,
+		headers: []string{"x-ms-permissions", "0777"}, needs: perms{"": mx, "x": mw | mx, "x/y": mw}},
+	{name: "create with a group", method: "PUT", path: "/files/x/y/new?resource=file", changes: true,
+		headers: []string{"x-ms-group", auth.ObjectID("staff")}, needs: through(perms{"x/y": mw | mx})},
+	{name: "create with a group of others", method: "PUT", path: "/files/x/y/new?resource=file", changes: true,
+		super: true, headers: []string{"x-ms-group", "foreign"}, needs: through(perms{"x/y": mw | mx})},
+	{name: "create with an owner", method: "PUT", path: "/files/x/y/new?resource=file", changes: true, super: true,
+		headers: []string{"x-ms-owner", "another"}, needs: through(perms{"x/y": mw | mx})},
+	{name: "create with itself as the owner", method: "PUT", path: "/files/x/y/new?resource=file", changes: true,
+		headers: []string{"x-ms-owner", auth.ObjectID("guest")}, needs: through(perms{"x/y": mw | mx})},
 }
 
 // matrixClasses are the classes in which a caller gets permissions p from a list; those of the other classes are the
@@ -181,7 +214,10 @@ func TestLakeCallersMatrix(t *testing.T) {
 	for _, op := range matrixOperations {
 		all = append(all, op.name)
 	}
-	ofOwner := []string{"change permissions", "change the owner", "change the group", "change the group to one of others"}
+	ofOwner := []string{"change permissions", "change the owner", "change the group", "change the group to one of others",
+		"move with permissions", "overwrite with a list", "overwrite with a group", "overwrite with an owner", "take over",
+		"take over a directory", "open a directory", "create with a group", "create with a group of others",
+		"create with an owner", "create with itself as the owner"} // whose headers name the guest, and its group
 	for _, c := range []struct {
 		caller string
 		allows []string
@@ -222,7 +258,7 @@ func TestLakeStickyMatrix(t *testing.T) {
 	m := newMatrix(t)
 	guest := auth.ObjectID("guest")
 	for _, op := range matrixOperations {
-		if op.name != "delete" && op.name != "delete, Blob" && op.name != "move out" {
+		if !slices.Contains([]string{"delete", "delete, Blob", "move out", "overwrite with permissions"}, op.name) {
 			continue
 		}
 		for _, sticky := range []bool{false, true} {
@@ -232,6 +268,7 @@ func TestLakeStickyMatrix(t *testing.T) {
 					m.grant(matrixClasses["others"], func(string) posix.Perm { return posix.All })
 					mode := map[bool]string{false: "0777", true: "1777"}[sticky]
 					m.set("x/y", "x-ms-permissions", mode)
+					m.set(matrixFile, "x-ms-acl", "user::rwx,group::rwx,other::rwx")
 					if ownFile {
 						m.set(matrixFile, "x-ms-owner", guest)
 					}

@@ -135,6 +135,9 @@ func New(c Config) (*Service, error) {
 	}
 	blob := endpoint.Config(s, s.storage)
 	blob.Operations, blob.Resolve, blob.Common = operations, (*Service).resolve, c.Common
+	blob.Touch = func(s *Service, c *call, touches []frontend.Touch) error {
+		return c.Touch(touches, func(t *frontend.Touch) (endpoint.Source, error) { return s.source(c, t) })
+	}
 	s.front = frontend.New(blob)
 	s.lake = lakesvc.New(lakesvc.Config{Storage: s.storage, ListBlobs: s.listBlobs, Common: c.Common})
 	if err := s.checkNamespaces(); err != nil {

@@ -27,7 +27,7 @@ func (c *Call) LeftToLists(id auth.Identity, need auth.Need) bool {
 	case need.On != auth.OnObject || !ofLists(need):
 		return false
 	}
-	if id.Mechanism == auth.SAS && (id.Unauthorized() == "" || !id.TokenHolds(need)) {
+	if id.Mechanism == auth.SAS { // whose letters and whose signer's roles bound it; lists may only take from that
 		return false
 	}
 	c.ByLists = true
@@ -61,11 +61,12 @@ func (c *Call) Caller() *posix.Caller {
 	if c.Identity.Mechanism != auth.SAS {
 		return caller
 	}
+	owns := c.Identity.Holds(auth.Need{On: auth.OnObject, All: "o"}) == nil
 	if id := c.Identity.Authorized(); id != "" {
-		return &posix.Caller{ID: id}
+		return &posix.Caller{ID: id, Agent: true, Owns: owns}
 	}
 	if id := c.Identity.Unauthorized(); id != "" {
-		return &posix.Caller{ID: id, Checked: true}
+		return &posix.Caller{ID: id, Checked: true, Agent: true, Owns: owns}
 	}
 	return caller
 }

@@ -23,6 +23,7 @@ type Call struct {
 	Identity auth.Identity
 	// ByLists is set if access control lists decide about the caller.
 	ByLists bool
+	touched touched
 	// Key and SourceKey are a customer's keys, of the blob and of a copy's source; nil for none.
 	Key, SourceKey *encryption.CustomerKey
 }

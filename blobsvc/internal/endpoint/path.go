@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
+	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
@@ -77,29 +78,43 @@ func (c *Call) UndeleteBlob() error {
 	return c.Status(http.StatusOK)
 }
 
+// UndeleteSource resolves the place from which a deleted path of a tree is restored, "path?deletionid=number".
+func (c *Call) UndeleteSource(t *frontend.Touch) (src Source, err error) {
+	if !c.Hierarchical(c.Account) {
+		return src, nil // flat accounts restore what the URL names
+	}
+	text := c.Header(t.Source)
+	path, query, _ := strings.Cut(text, "?")
+	src.Query = query
+	name, err := url.PathUnescape(path)
+	if err == nil {
+		name, err = CleanPath(name)
+	}
+	if err != nil {
+		return src, wire.InvalidHeader(strings.ToLower(t.Source), text)
+	}
+	if name == "" { // the SDK for JavaScript sends the number alone: the path is where the file was
+		name = c.Blob
+	}
+	src.Call, err = c.OfCaller(c.Container, name, t.Need)
+	return src, err
+}
+
 // undeletePath restores a deleted path of a tree.
 // https://learn.microsoft.com/rest/api/storageservices/undelete-blob
 func (c *Call) undeletePath() error {
-	text := c.Header("X-Ms-Undelete-Source")
+	text := c.Header(UndeleteHeader)
 	if text == "" {
 		return wire.MissingHeader("x-ms-undelete-source")
 	}
-	path, query, _ := strings.Cut(text, "?")
-	values, err1 := url.ParseQuery(query)
-	source, err2 := url.PathUnescape(path)
-	id, err3 := strconv.ParseUint(values.Get("deletionid"), 10, 64)
-	if err1 != nil || err2 != nil || err3 != nil {
+	source, _ := c.Source(UndeleteHeader)
+	values, err1 := url.ParseQuery(source.Query)
+	id, err2 := strconv.ParseUint(values.Get("deletionid"), 10, 64)
+	if err1 != nil || err2 != nil {
 		return wire.InvalidHeader("x-ms-undelete-source", text)
-	}
-	source, err := CleanPath(source)
-	if err != nil {
-		return wire.InvalidHeader("x-ms-undelete-source", text)
-	}
-	if source == "" { // the SDK for JavaScript sends the number alone: the path is where the file was
-		source = c.Blob
 	}
 	w := c.NewUnconditionalWrite()
-	b, err := c.State.Paths.Restore(&w, source, id)
+	b, err := c.State.Paths.Restore(&w, source.Blob, id)
 	if err != nil {
 		return err
 	}

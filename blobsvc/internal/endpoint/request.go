@@ -27,7 +27,7 @@ func (c *Call) Ref() state.Ref {
 // NewUnconditionalWrite returns the parameters of a change of the blob in the request, without preconditions.
 func (c *Call) NewUnconditionalWrite() state.Write {
 	return state.Write{Ref: c.Ref(), Now: c.Now, Policy: c.Policy(c.Account),
-		Rights:     state.Rights{Overwrite: c.Holds(OfWrites) == nil},
+		Rights:     c.rights(),
 		Origin:     eventlog.Origin{Operation: c.Operation, RequestID: c.ID, ClientRequestID: c.ClientID, Base: c.Base},
 		Encryption: state.EncryptionRequest{Key: c.Key}}
 }

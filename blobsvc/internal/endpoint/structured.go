@@ -225,6 +225,3 @@ func WriteStructured(w io.Writer, r io.Reader, n int64) error {
 	_, err := w.Write(binary.LittleEndian.AppendUint64(head, whole))
 	return err
 }
-
-// CopySourceHeader names the source of operations that copy.
-const CopySourceHeader = "X-Ms-Copy-Source"

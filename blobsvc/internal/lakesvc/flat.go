@@ -101,6 +101,9 @@ func (s *Service) deleteFlat(c *call, w *state.Write, recursive bool) error {
 	if len(below) > 0 && !recursive {
 		return state.ErrDirectoryNotEmpty
 	}
+	if len(below) > 0 && !w.Rights.Below {
+		return errAccess
+	}
 	if from == nil {
 		_, err := s.State.Blobs.Delete(w, state.IncludeSnapshots)
 		if errors.Is(err, state.ErrBlobNotFound) && len(below) > 0 && w.If == (state.Preconditions{}) {
@@ -143,6 +146,15 @@ func (s *Service) renameFlat(c *call, w *state.Write, src *state.RenameSource, c
 	token, err := c.Marker("continuation")
 	if err != nil {
 		return result, err
+	}
+	if !src.Below || !w.Rights.Below {
+		below, _, err := s.below(c, src.Container, src.Blob, nil, 1)
+		if err != nil {
+			return result, err
+		}
+		if len(below) > 0 {
+			return result, errAccess
+		}
 	}
 	var from []byte
 	if token == nil {

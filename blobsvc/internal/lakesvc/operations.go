@@ -19,7 +19,7 @@ const (
 	patch   = http.MethodPatch
 	options = http.MethodOptions
 
-	renameHeader = "X-Ms-Rename-Source"
+	renameHeader = endpoint.RenameHeader
 )
 
 // What callers of the dfs endpoint need.
@@ -29,6 +29,9 @@ var (
 	moveInto  = auth.Need{On: auth.OnObject, Any: "cwm"}
 	appending = auth.Need{On: auth.OnObject, Any: "aw"}
 )
+
+// creating are what a creation does to what exists, and with an owner of its own.
+var creating = []frontend.Touch{endpoint.OverwritesIt, endpoint.ReplacesList, endpoint.ChangesOwner}
 
 // Operations is the operations table of the dfs endpoint without its handlers, for the compatibility page. Comp is
 // the parameter action, and comp where the REST reference has that; Restype is the parameter resource.
@@ -60,27 +63,27 @@ var operations = []op{
 		Needs: endpoint.ListContainer, Do: func(s *Service, c *call) error { return s.listBlobs(c) }},
 
 	{Name: "PathCreate", Method: put, On: endpoint.OnBlob, Restype: "file", HasNot: []string{renameHeader},
-		Needs: endpoint.OnObject("cw"),
-		Do:    (*Service).createFile},
+		Needs: endpoint.OnObject("cw"), Touches: creating,
+		Do: (*Service).createFile},
 	{Name: "PathCreate", Method: put, On: endpoint.OnBlob, Restype: "directory", HasNot: []string{renameHeader},
-		Needs: endpoint.OnObject("cw"), Do: (*Service).createDirectory},
+		Needs: endpoint.OnObject("cw"), Touches: creating, Do: (*Service).createDirectory},
 	{Name: "PathRename", Method: put, On: endpoint.OnBlob, Has: []string{renameHeader}, Needs: moveInto,
-		Do:   (*Service).renamePath,
+		Touches: endpoint.RenameTouches, Do: (*Service).renamePath,
 		Note: "In an account without a hierarchical namespace a rename is not atomic: it moves the blobs one by one."},
 	{Name: "PathRename", Method: put, On: endpoint.OnBlob, Restype: "file", Has: []string{renameHeader}, Needs: moveInto,
-		Do: (*Service).renamePath},
+		Touches: endpoint.RenameTouches, Do: (*Service).renamePath},
 	{Name: "PathRename", Method: put, On: endpoint.OnBlob, Restype: "directory", Has: []string{renameHeader},
-		Needs: moveInto,
-		Do:    (*Service).renamePath},
+		Needs: moveInto, Touches: endpoint.RenameTouches,
+		Do: (*Service).renamePath},
 	{Name: "PathAppend", Method: patch, On: endpoint.OnBlob, Comp: "append", Needs: appending, Do: (*Service).appendPath},
 	{Name: "PathFlush", Method: patch, On: endpoint.OnBlob, Comp: "flush", Needs: appending, Do: (*Service).flushPath},
 	{Name: "PathSetProperties", Method: patch, On: endpoint.OnBlob, Comp: "setproperties", Needs: endpoint.OnObject("w"),
 		Do: (*Service).setPathProperties},
 	{Name: "PathSetAccessControl", Method: patch, On: endpoint.OnBlob, Comp: "setaccesscontrol", Needs: ofOwners,
-		Do: (*Service).setAccessControl},
+		Touches: []frontend.Touch{endpoint.ChangesList, endpoint.ChangesOwner}, Do: (*Service).setAccessControl},
 	{Name: "PathSetAccessControlRecursive", Method: patch, On: endpoint.OnBlob, Comp: "setaccesscontrolrecursive",
-		Needs: ofOwners,
-		Do:    (*Service).setAccessControlRecursive},
+		Needs: ofOwners, Touches: endpoint.ChangesListsBelow,
+		Do: (*Service).setAccessControlRecursive},
 	{Name: "PathGetProperties", Method: head, On: endpoint.OnBlob, Needs: statusOf, Do: (*Service).getPathProperties},
 	{Name: "PathGetStatus", Method: head, On: endpoint.OnBlob, Comp: "getstatus", Needs: statusOf,
 		Do: (*Service).getPathStatus},
@@ -89,12 +92,13 @@ var operations = []op{
 	{Name: "PathCheckAccess", Method: head, On: endpoint.OnBlob, Comp: "checkaccess", Needs: statusOf,
 		Do: (*Service).checkAccess},
 	{Name: "PathRead", Method: get, On: endpoint.OnBlob, Needs: endpoint.ReadBlob, Do: (*Service).readPath},
-	{Name: "PathDelete", Method: del, On: endpoint.OnBlob, Needs: endpoint.OnObject("d"), Do: (*Service).deletePath},
+	{Name: "PathDelete", Method: del, On: endpoint.OnBlob, Needs: endpoint.OnObject("d"),
+		Touches: []frontend.Touch{endpoint.DeletesBelow}, Do: (*Service).deletePath},
 	{Name: "PathLease", Method: post, On: endpoint.OnBlob, Needs: endpoint.OnObject("wd"), Do: (*Service).leasePath},
 	{Name: "PathSetExpiry", Method: put, On: endpoint.OnBlob, Comp: "expiry", Needs: endpoint.OnObject("w"),
 		Do: endpoint.Both[*Service]((*call).SetBlobExpiry)},
 	{Name: "PathUndelete", Method: put, On: endpoint.OnBlob, Comp: "undelete", Needs: endpoint.OnObject("w"),
-		Do: endpoint.Both[*Service]((*call).UndeleteBlob)},
+		Touches: []frontend.Touch{endpoint.RestoresFrom}, Do: endpoint.Both[*Service]((*call).UndeleteBlob)},
 	{Name: "PreflightPath", Method: options, On: endpoint.OnBlob, Needs: endpoint.Everyone, Do: (*Service).preflight},
 }
 

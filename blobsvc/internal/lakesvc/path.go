@@ -10,7 +10,7 @@ import (
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/posix"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
-	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 )
 
@@ -90,14 +90,6 @@ func (s *Service) newNode(c *call, directory bool) (n *state.NewNode, err error)
 	}
 	if len(n.Transaction) > maxTransaction {
 		return nil, wire.InvalidHeader("x-ms-client-transaction-id", n.Transaction)
-	}
-	if n.Owner != "" || n.Group != "" {
-		if err := c.Holds(auth.Need{On: auth.OnObject, All: "o"}); err != nil {
-			return nil, err
-		}
-		if c.ByLists && n.Owner != "" && n.Owner != c.Caller().ID {
-			return nil, errAccess
-		}
 	}
 	if !c.IsTree() &&
 		(n.Mode != nil || n.Umask != nil || n.Entries != nil || n.Owner != "" || n.Group != "" || n.Context != "" ||
@@ -249,14 +241,20 @@ func createLease(c *call) (_ *state.LeaseRequest, err error) {
 	return q, err
 }
 
-// renameSource parses x-ms-rename-source, "/filesystem/path?sas", and authenticates the token in it. The path is
-// percent-encoded: a space in it is refused, unlike in the source of Copy Blob.
-// https://github.com/Azure/azure-sdk-for-go/issues/24369
-func (s *Service) renameSource(c *call) (src state.RenameSource, err error) {
-	text := c.Header(renameHeader)
-	path, query, _ := strings.Cut(text, "?")
-	path, err = wire.ResolvePath(path)
-	if err != nil {
+// source resolves the path that a header of a request names, and authenticates its caller.
+func (s *Service) source(c *call, t *frontend.Touch) (endpoint.Source, error) {
+	if t.Source == endpoint.UndeleteHeader {
+		return c.UndeleteSource(t)
+	}
+	return s.renameSource(c, t)
+}
+
+// renameSource parses x-ms-rename-source, "/filesystem/path?sas", and authenticates the token in it. Without one the
+// caller of the request must have the permission, for that path. The path is percent-encoded: a space in it is refused,
+// unlike in the source of Copy Blob. https://github.com/Azure/azure-sdk-for-go/issues/24369
+func (s *Service) renameSource(c *call, t *frontend.Touch) (src endpoint.Source, err error) {
+	path, query, _ := strings.Cut(c.Header(t.Source), "?")
+	if path, err = wire.ResolvePath(path); err != nil {
 		return src, errSource
 	}
 	first, rest, ok := strings.Cut(strings.TrimPrefix(path, "/"), "/")
@@ -268,41 +266,12 @@ func (s *Service) renameSource(c *call) (src state.RenameSource, err error) {
 	if err := state.CheckContainerName(filesystem); err != nil {
 		return src, errSource
 	}
-	src.Ref = state.Ref{Account: c.Account, Container: filesystem}
-	if src.Blob, err = endpoint.CleanPath(name); err != nil {
+	if name, err = endpoint.CleanPath(name); err != nil {
 		return src, errSource
 	}
-	if src.Caller, err = s.mayMove(c, filesystem, path, query); err != nil {
-		return src, err
-	}
-	conditions, err := c.SourceConditions()
-	if err != nil {
-		return src, err
-	}
-	src.If.Conditions = state.Conditions(conditions)
-	src.If.LeaseID, err = c.LeaseID("X-Ms-Source-Lease-Id")
-	return src, err
-}
-
-// mayMove checks the permission to move the source away: that of its own token, if the source has one, or that of the
-// caller.
-func (s *Service) mayMove(c *call, filesystem, path, query string) (*posix.Caller, error) {
-	need := auth.Need{On: auth.OnObject, Any: "md"}
 	if !strings.Contains(query, "sig=") {
-		id := c.Identity
-		if id.Mechanism == auth.SAS && !id.Token().AccountSAS() &&
-			(filesystem != c.Container || id.Token().Resource != "c" && id.Token().Resource != "d") {
-			return nil, errAccess
-		}
-		at := *c
-		at.Identity, at.Container = id.At(filesystem), filesystem
-		if at.Identity.Holds(need) == nil {
-			return at.Caller(), nil
-		}
-		if !at.LeftToLists(at.Identity, need) {
-			return nil, errAccess
-		}
-		return at.Caller(), nil
+		src.Call, err = c.OfCaller(filesystem, name, t.Need)
+		return src, err
 	}
 	u := *c.HTTP.URL
 	u.RawQuery = query
@@ -313,12 +282,10 @@ func (s *Service) mayMove(c *call, filesystem, path, query string) (*posix.Calle
 	}
 	at, _, err := s.front.Inner(c.Request, hr)
 	if err != nil {
-		return nil, errSource
+		return src, errSource
 	}
-	if err := s.front.Authorize(at.Request, at, need); err != nil {
-		return nil, err
-	}
-	return at.Caller(), nil
+	src.Call = at
+	return src, s.front.Authorize(at.Request, at, t.Need)
 }
 
 // renamePath: https://learn.microsoft.com/rest/api/storageservices/datalakestoragegen2/path/create
@@ -341,8 +308,15 @@ func (s *Service) renamePath(c *call) error {
 	if err := refuse(c, unsupported); err != nil {
 		return err
 	}
-	src, err := s.renameSource(c)
+	source, _ := c.Source(renameHeader)
+	src := state.RenameSource{Ref: source.Ref(), Below: c.Granted(frontend.Spans, renameHeader).Held,
+		Alter: c.Granted(frontend.Alters, renameHeader)}
+	conditions, err := c.SourceConditions()
 	if err != nil {
+		return err
+	}
+	src.If.Conditions = state.Conditions(conditions)
+	if src.If.LeaseID, err = c.LeaseID("X-Ms-Source-Lease-Id"); err != nil {
 		return err
 	}
 	// The SDKs send legacy, with which a directory that exists is replaced or in the way. Hadoop sends no mode, and its

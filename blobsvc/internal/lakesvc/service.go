@@ -36,6 +36,9 @@ func New(c Config) http.Handler {
 	f := endpoint.Config(s, c.Storage)
 	f.Operations, f.Resolve, f.Render, f.Before, f.Common = operations, (*Service).resolve, render, (*Service).before,
 		c.Common
+	f.Touch = func(s *Service, c *call, touches []frontend.Touch) error {
+		return c.Touch(touches, func(t *frontend.Touch) (endpoint.Source, error) { return s.source(c, t) })
+	}
 	s.front = frontend.New(f)
 	return s.front
 }

@@ -184,6 +184,10 @@ type Caller struct {
 	// Checked lets the lists decide. Otherwise a role or a token has permitted the request, and only the owner of new
 	// items depends on the caller.
 	Checked bool
+	// Agent is set for a user in whose name a token acts: the lists do not limit the user, but what depends on ownership
+	// does. Owns is set if the token lets the user act as the owner of everything.
+	// https://learn.microsoft.com/rest/api/storageservices/create-user-delegation-sas#specify-a-signed-object-id
+	Agent, Owns bool
 }
 
 // Super reports whether no list limits the caller.
@@ -199,6 +203,39 @@ func (c *Caller) Owner() string {
 
 // In reports whether the caller is in a group.
 func (c *Caller) In(group string) bool { return slices.Contains(c.Groups, group) }
+
+// MayChmod reports whether the caller may change the permissions and the list of an item: its owner, and the superuser.
+func (c *Caller) MayChmod(owner string) bool {
+	return c == nil || !c.Checked && (!c.Agent || c.Owns) || c.ID == owner
+}
+
+// MayChown reports whether the caller may give an item, or a new one, to another owner: only the superuser may. A user
+// in whose name a token acts may take it, and cannot give it to others.
+func (c *Caller) MayChown(from, to string) bool {
+	switch {
+	case c == nil || !c.Checked && !c.Agent, to == from:
+		return true
+	}
+	return c.Agent && !c.Checked && to == c.ID
+}
+
+// MayChgrp reports whether the caller may give an item to another group: the superuser may, and its owner to a group
+// that the owner is in.
+func (c *Caller) MayChgrp(owner, from, to string) bool {
+	switch {
+	case c == nil || !c.Checked && !c.Agent, to == from:
+		return true
+	case c.Checked && c.ID != owner:
+		return false
+	}
+	return c.In(to)
+}
+
+// MayUnlink reports whether the caller may remove an item from a directory that has the sticky bit: the owner of
+// either, and the superuser.
+func (c *Caller) MayUnlink(item, directory string) bool {
+	return c == nil || !c.Checked && (!c.Agent || c.Owns) || c.ID == item || c.ID == directory
+}
 
 // Allows reports whether the caller has all permissions in want on an item with an owner and an owning group. The first
 // class that the caller is in decides: owner, named user, the groups together, others.

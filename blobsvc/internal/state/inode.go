@@ -151,13 +151,53 @@ func (n *NewNode) replaces() bool {
 		n.Context != "")
 }
 
+// mayChown reports whether the grant is enough to give n, whose owner and group would be others, its owner and group.
+func (g Grant) mayChown(owner, group string, n *Node) bool {
+	return g.Held && g.By.MayChmod(owner) && g.By.MayChown(owner, n.Owner) && g.By.MayChgrp(owner, group, n.Group)
+}
+
+// mayReplaceAccess checks the permission to give a file or directory that exists, in the directory parent, what a
+// request that overwrites it wants. A caller who may write a file and remove it could as well create it with other
+// permissions. All else is as when the access control is changed: with a directory, it opens what is in it.
+func (c *change) mayReplaceAccess(parent *Blob, old *Node, want *NewNode) error {
+	n := *old
+	if want.Owner != "" {
+		n.Owner = want.Owner
+	}
+	if want.Group != "" {
+		n.Group = want.Group
+	}
+	chowns := want.Owner != "" || want.Group != ""
+	if chowns && !c.Rights.Chown.mayChown(old.Owner, old.Group, &n) {
+		return ErrAccess
+	}
+	alters := want.Mode != nil || want.Umask != nil || want.Entries != nil
+	if !alters || c.Rights.Alter.Held && c.Rights.Alter.By.MayChmod(old.Owner) {
+		return nil
+	}
+	if old.Directory || want.Entries != nil ||
+		parent.Node.Access.Sticky && !c.Caller.MayUnlink(old.Owner, parent.Node.Owner) {
+		return ErrAccess
+	}
+	return nil
+}
+
 // adopt makes b the record of the item, in a directory.
 func (c *change) adopt(parent, b *Blob) (err error) {
 	old := b.Node
+	if old != nil {
+		if err := c.mayReplaceAccess(parent, old, c.Node); err != nil {
+			return err
+		}
+	}
 	if b.Node, err = c.newNode(parent, c.name, c.kind == entryDirectory, c.Node); err != nil {
 		return err
 	}
 	b.Node.parent = c.parent
+	if want := c.Node; old == nil && want != nil && (want.Owner != "" || want.Group != "") &&
+		!c.Rights.Chown.mayChown(c.Caller.Owner(), parent.Node.Group, b.Node) {
+		return ErrAccess // the creator is the owner, and the group that of the directory
+	}
 	if old != nil { // what was there keeps what the request does not name
 		if c.Node.Owner == "" {
 			b.Node.Owner = old.Owner
@@ -185,14 +225,14 @@ func (c *change) unlink(b *Blob) {
 // checkUnlink checks the permission to remove the entry of b, or to move it elsewhere: that of writing to its
 // directory, and in one with the sticky bit the ownership of b or of the directory.
 func checkUnlink(tx *store.Tx, b *Blob, caller *posix.Caller) error {
-	if b.Node == nil || caller.Super() {
+	if b.Node == nil || caller.Super() && caller.MayUnlink("", "") {
 		return nil
 	}
 	parent, err := permit(tx, b.Node.parent, caller, posix.Write|posix.Execute)
 	if err != nil {
 		return err
 	}
-	if parent.Node.Access.Sticky && caller.ID != b.Node.Owner && caller.ID != parent.Node.Owner {
+	if parent.Node.Access.Sticky && !caller.MayUnlink(b.Node.Owner, parent.Node.Owner) {
 		return ErrAccess
 	}
 	return nil

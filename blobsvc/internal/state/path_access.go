@@ -17,17 +17,17 @@ type AccessChange struct {
 
 // apply changes the node of b. The owner of an item may change its list, and its group to one that he is in; the
 // superuser may change all.
-func (q *AccessChange) apply(b *Blob, caller *posix.Caller) error {
+func (q *AccessChange) apply(b *Blob, rights *Rights) error {
 	n := *b.Node
-	if !caller.Super() && (caller.ID != n.Owner || q.Owner != "" && q.Owner != n.Owner || q.Group != "" &&
-		q.Group != n.Group && !caller.In(q.Group)) {
-		return ErrAccess
-	}
 	if q.Owner != "" {
 		n.Owner = q.Owner
 	}
 	if q.Group != "" {
 		n.Group = q.Group
+	}
+	if (q.Owner != "" || q.Group != "") && !rights.Chown.mayChown(b.Node.Owner, b.Node.Group, &n) ||
+		q.Set != nil && !(rights.Alter.Held && rights.Alter.By.MayChmod(b.Node.Owner)) {
+		return ErrAccess
 	}
 	if q.Set != nil {
 		var err error
@@ -50,7 +50,7 @@ func (s Paths) SetAccess(w *Write, q *AccessChange) (Result, error) {
 		if b.Node == nil {
 			return ErrNotHierarchical
 		}
-		if err := q.apply(b, c.Caller); err != nil {
+		if err := q.apply(b, &c.Rights); err != nil {
 			return err
 		}
 		c.put(b) // the entity tag stays (recorded)
@@ -117,6 +117,8 @@ func (c *change) setAccessBelow(q *AccessChange, from string, n int, out *Access
 		return ErrNotHierarchical
 	case !c.item.exists():
 		return ErrBlobNotFound
+	case c.kind == entryDirectory && !c.Rights.Below:
+		return ErrAccess
 	}
 	var changed []struct {
 		item item
@@ -132,7 +134,7 @@ func (c *change) setAccessBelow(q *AccessChange, from string, n int, out *Access
 			return err
 		}
 		count++
-		if err := q.apply(&b, c.Caller); err != nil {
+		if err := q.apply(&b, &c.Rights); err != nil {
 			if errors.Is(err, ErrACL) {
 				return err
 			}

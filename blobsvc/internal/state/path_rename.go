@@ -26,6 +26,10 @@ type RenameSource struct {
 	Into bool
 	// Only is the kind that it must be of.
 	Only ItemKind
+	// Below permits to move what is below it as well, where each name moves by itself. Alter permits to change its
+	// permissions.
+	Below bool
+	Alter Grant
 }
 
 // RenameChanges hold what a rename changes beside the path. Nil fields stay.
@@ -91,6 +95,9 @@ func (s Paths) Rename(w *Write, src *RenameSource, changes *RenameChanges) (Resu
 		if want := c.Write.Node; want != nil {
 			node.Transaction = want.Transaction
 			if want.Mode != nil {
+				if !src.Alter.Held || !src.Alter.By.MayChmod(node.Owner) {
+					return ErrAccess
+				}
 				mode := *want.Mode
 				if want.Umask != nil {
 					mode &^= *want.Umask
@@ -103,6 +110,9 @@ func (s Paths) Rename(w *Write, src *RenameSource, changes *RenameChanges) (Resu
 			b.Lease = lease
 		}
 		if changes.Metadata != nil {
+			if err := b.permit(src.Caller, posix.Write); err != nil {
+				return err
+			}
 			b.Metadata = *changes.Metadata
 		}
 		c.put(b)
@@ -196,6 +206,9 @@ func (c *change) replaceBy(b *Blob) (Lease, error) {
 		}
 		return Lease{}, c.If.checkCreate()
 	}
+	if !c.Rights.Overwrite {
+		return Lease{}, ErrOverwriteForbidden
+	}
 	if err := c.checkOverwrite(&old); err != nil {
 		return Lease{}, err
 	}
@@ -245,8 +258,11 @@ func (s Paths) Delete(w *Write, recursive bool) (deletion uint64, err error) {
 			return ErrNotHierarchical
 		case c.path == "":
 			return ErrPathConflict
-		case !recursive && b.IsDirectory() && hasChildren(c.tx, c.item.inode()):
+		case !b.IsDirectory() || !hasChildren(c.tx, c.item.inode()):
+		case !recursive:
 			return ErrDirectoryNotEmpty
+		case !c.Rights.Below:
+			return ErrAccess
 		}
 		if b.IsDirectory() && !c.Caller.Super() {
 			if err := c.mayEmpty(b); err != nil {

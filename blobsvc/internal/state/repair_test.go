@@ -416,6 +416,7 @@ func (r *rig) plant(random *rand.Rand) {
 		}
 		w = r.write(path[:strings.IndexByte(path+"/", '/')])
 		w.Container = map[bool]string{true: "box", false: "other"}[r.existsIn("box", path)]
+		w.Rights.Below = true
 		if _, err := r.s.Paths.Delete(w, true); err != nil {
 			r.t.Fatal(path, err)
 		}

@@ -53,6 +53,16 @@ const (
 type Rights struct {
 	// Overwrite permits to overwrite a blob that exists. Create permission does not allow it.
 	Overwrite bool
+	// Below permits to remove or move what is below the path as well: a token for a blob does not.
+	Below bool
+	// Alter permits a change of the permissions and the list of what exists, Chown one of its owner and its group.
+	Alter, Chown Grant
+}
+
+// Grant permits something within the limits of a caller, who is limited by lists or by ownership.
+type Grant struct {
+	Held bool
+	By   *posix.Caller
 }
 
 // Policy is the settings of an account that writes depend on.
@@ -188,9 +198,9 @@ func (c *change) inTree() bool { return c.parent != 0 }
 // mayChange checks that the caller has the permission that the change of b needs.
 func (c *change) mayChange(b *Blob) error {
 	switch {
-	case b.Node == nil || c.Caller.Super() || c.right == ofOwner:
+	case b.Node == nil || c.right == ofOwner:
 		return nil
-	case c.right == toDelete:
+	case c.right == toDelete: // which depends on ownership also where lists do not decide
 		return checkUnlink(c.tx, b, c.Caller)
 	case c.right == toAppend:
 		return b.permit(c.Caller, posix.Read|posix.Write)

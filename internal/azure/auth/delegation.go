@@ -75,6 +75,9 @@ func (a *Authenticator) delegated(r *wire.Request, account *Account, id *Identit
 	if t.AccountSAS() || r.Service == wire.Table || r.Service == wire.Queue && t.Version < sas20250705 {
 		return failed("A user delegation SAS of this version is not for this service.")
 	}
+	if d.Authorized != "" && d.Unauthorized != "" {
+		return failed("A signature is for saoid or for suoid, not for both.")
+	}
 	if d.Unauthorized != "" && !(r.Service == wire.Blob && account.blob.Hierarchical) {
 		return failed("suoid needs a hierarchical namespace.")
 	}
@@ -101,8 +104,17 @@ func (a *Authenticator) delegated(r *wire.Request, account *Account, id *Identit
 	}
 	id.principal = &Principal{ObjectID: strings.ToLower(d.ObjectID), TenantID: d.TenantID}
 	a.OAuth.resolve(id, r)
+	if r.Service == wire.Blob && (d.Authorized != "" || d.Unauthorized != "") &&
+		!id.rights.object.meets("", actsForOthers) {
+		return wire.ErrAuthorizationPermissionMismatch
+	}
 	return nil
 }
+
+// actsForOthers is the permission that the signer of a token with saoid or suoid needs: to manage ownership, or to run
+// as the superuser, which of the built-in roles the Owner alone has.
+// https://learn.microsoft.com/rest/api/storageservices/create-user-delegation-sas#specify-a-signed-object-id
+const actsForOthers = "o"
 
 // boundTo checks that a SAS for one user is sent with this user's bearer token. The user belongs to the tenant that the
 // key names; without one, to the tenant of the principal that got the key.

@@ -101,8 +101,10 @@ func TestUserDelegationSAS(t *testing.T) {
 	t.Parallel()
 	is := issuer(t)
 	a := authenticator(t, is, auth.Assignment{Principal: "reader", Role: "Storage Blob Data Reader", Scope: account},
-		auth.Assignment{Principal: "writer", Role: "Storage Blob Data Contributor", Scope: account})
+		auth.Assignment{Principal: "writer", Role: "Storage Blob Data Contributor", Scope: account},
+		auth.Assignment{Principal: "owner", Role: "Storage Blob Data Owner", Scope: account})
 	reader, writer := delegator(t, a, is, "reader"), delegator(t, a, is, "writer")
+	owner := delegator(t, a, is, "owner")
 	read, write := auth.Need{On: auth.OnObject, Any: "r", Record: true}, auth.Need{On: auth.OnObject, Any: "w"}
 	expiry := now.Add(time.Hour)
 	bound := auth.ObjectID("guest")
@@ -124,7 +126,10 @@ func TestUserDelegationSAS(t *testing.T) {
 			need: read},
 		{name: "outside the directory", by: reader, v: sas.BlobSignatureValues{Directory: "x/y", Permissions: "r"},
 			target: "/c/x/z/y", need: read, want: wire.ErrAuthenticationFailed},
-		{name: "snapshot, override and correlation", by: reader,
+		{name: "for another user, without the right to", by: writer,
+			v: sas.BlobSignatureValues{BlobName: "b", Permissions: "r", AuthorizedObjectID: "y"}, target: "/c/b", need: read,
+			want: wire.ErrAuthorizationPermissionMismatch},
+		{name: "snapshot, override and correlation", by: owner,
 			v: sas.BlobSignatureValues{BlobName: "b", Permissions: "r", SnapshotTime: now, ContentType: "text/html",
 				CorrelationID: "x", AuthorizedObjectID: "y"}, target: "/c/b?snapshot=" + wire.FormatISO7(now), need: read},
 		{name: "more than the token", by: writer, v: sas.BlobSignatureValues{BlobName: "b", Permissions: "r"}, target: "/c/b",

@@ -30,6 +30,8 @@ type Identity struct {
 	Permissions string
 
 	token *Token
+	// resource is what a service SAS was signed for, base what the resources of all containers begin with.
+	resource, base string
 	// principal owns the bearer token, or the user delegation key of a SAS; rights are what its
 	// roles permit on the resource that the request names.
 	principal *Principal
@@ -61,9 +63,26 @@ func (id Identity) Unauthorized() string {
 	return strings.ToLower(id.token.Delegation.Unauthorized)
 }
 
-// TokenHolds reports whether the letters of the caller's token meet a need, whatever the roles of its signer are.
-func (id Identity) TokenHolds(n Need) bool {
-	return id.token != nil && lettersOf(id.Permissions).meets(n.Any, n.All)
+// Covers reports whether the caller's credential is for another blob of the same account as well: a service SAS is for
+// what it was signed for alone, a blob, a directory with everything below it, or a container. A blob of a directory is
+// the directory, and not what is below it. Whether the letters suffice is another question.
+// https://learn.microsoft.com/rest/api/storageservices/create-service-sas#specify-the-signed-resource-field
+func (id Identity) Covers(container, blob string) bool {
+	t := id.token
+	if t == nil || t.AccountSAS() {
+		return true
+	}
+	at := id.base + container
+	switch t.Resource {
+	case "c":
+		return id.resource == at
+	case "b":
+		return blob != "" && id.resource == at+"/"+blob
+	case "d":
+		directory, ok := t.directory(blob, false)
+		return ok && id.resource == at+directory
+	}
+	return false // a snapshot or a version is nothing else
 }
 
 // At returns the identity with its rights on another resource of the same account and service than the one that the

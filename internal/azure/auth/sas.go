@@ -33,7 +33,7 @@ func (a *Authenticator) sas(r *wire.Request) (Identity, error) {
 	if !ok {
 		return Identity{}, failed("The signature is not for this kind of resource.")
 	}
-	id := Identity{Mechanism: SAS, Permissions: t.Permissions, token: t}
+	id := Identity{Mechanism: SAS, Permissions: t.Permissions, token: t, resource: resource, base: t.base(r)}
 	if t.Delegation != nil {
 		if err := a.delegated(r, account, &id, resource); err != nil {
 			return Identity{}, err
@@ -175,6 +175,14 @@ func container(r *wire.Request) string {
 	return head
 }
 
+// base is what all canonicalized resources of the account begin with.
+func (t *Token) base(r *wire.Request) string {
+	if t.Version >= sas20150221 {
+		return "/" + r.Service.String() + "/" + r.Account + "/"
+	}
+	return "/" + r.Account + "/"
+}
+
 // resource returns the canonicalized resource that the token must have been signed for, from the request's own path: a
 // token for another resource has another signature. ok is false if the request's path is above the resource
 // that the token is for.
@@ -186,10 +194,7 @@ func (t *Token) resource(r *wire.Request) (string, bool) {
 	if !ok || head == "" {
 		return "", false
 	}
-	prefix := "/" + r.Account + "/"
-	if t.Version >= sas20150221 {
-		prefix = "/" + r.Service.String() + prefix
-	}
+	prefix := t.base(r)
 	switch r.Service {
 	case wire.Table:
 		name, _, _ := strings.Cut(head, "(")

@@ -37,6 +37,8 @@ type Config[S, C any] struct {
 	// Lists, if set, reports whether access control lists decide about a caller whose credential does not permit the
 	// operation by itself. Admit and the handlers see to that.
 	Lists func(S, C, auth.Identity, auth.Need) bool
+	// Touch checks what the operation does beyond Needs, after Admit: [Operation.Touches]. Required if a row has touches.
+	Touch func(S, C, []Touch) error
 	// Policy returns a stored access policy of the resource that the call names, for a SAS that refers to it. found is
 	// false if the resource does not exist or does not have the policy. Nil means that there are no policies.
 	Policy func(s S, c C, id string) (p auth.Policy, found bool, err error)
@@ -108,6 +110,11 @@ type Frontend[S, C any] struct {
 func New[S, C any](c Config[S, C]) *Frontend[S, C] {
 	if c.Accounts == nil || c.Resolve == nil || c.Render == nil {
 		panic("frontend: Accounts, Resolve and Render are required")
+	}
+	for i := range c.Operations {
+		if len(c.Operations[i].Touches) > 0 && c.Touch == nil {
+			panic("frontend: " + c.Operations[i].Name + " has touches, which nothing checks")
+		}
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -210,6 +217,11 @@ func (f *Frontend[S, C]) serve(r *wire.Request) (id auth.Identity, err error) {
 	r.Operation = op.Name
 	if id, err = f.admit(r, call, id, op.Needs); err != nil {
 		return id, err
+	}
+	if f.Touch != nil {
+		if err := f.Touch(f.State, call, op.Touches); err != nil {
+			return id, err
+		}
 	}
 	if op.Do == nil {
 		return id, wire.ErrNotImplemented

@@ -259,12 +259,20 @@ func TestMetadataKeepsCase(t *testing.T) {
 	}
 }
 
-func TestAmbiguousTableIsRefused(t *testing.T) {
+func TestIncompleteTableIsRefused(t *testing.T) {
 	t.Parallel()
 	row := func(name string, has, hasNot []string) frontend.Operation[*state, *call] {
 		return frontend.Operation[*state, *call]{Name: name, Method: "PUT", On: "thing", Has: has, HasNot: hasNot,
-			Do: func(*state, *call) error { return nil }}
+			Needs: auth.Need{On: auth.OnObject, Any: "w"}, Do: func(*state, *call) error { return nil }}
 	}
+	with := func(has []string, need auth.Need, touches ...frontend.Touch) []frontend.Operation[*state, *call] {
+		r := row("A", has, nil)
+		r.Needs, r.Touches = need, touches
+		return []frontend.Operation[*state, *call]{r}
+	}
+	need := auth.Need{On: auth.OnObject, Any: "r"}
+	source := []string{"X-Ms-Rename-Source"}
+	takes := frontend.Touch{Does: frontend.Takes, Source: source[0], Need: need}
 	for _, tc := range []struct {
 		name  string
 		rows  []frontend.Operation[*state, *call]
@@ -274,6 +282,13 @@ func TestAmbiguousTableIsRefused(t *testing.T) {
 		{"one demands", []frontend.Operation[*state, *call]{row("A", []string{"X"}, nil), row("B", nil, nil)}, true},
 		{"one demands, the other refuses",
 			[]frontend.Operation[*state, *call]{row("A", []string{"X"}, nil), row("B", nil, []string{"X"})}, false},
+		{"no permission", with(nil, auth.Need{}), true},
+		{"a second path without a declaration", with(source, need), true},
+		{"a second path, declared for an option alone", with(source, need, frontend.Touch{Does: frontend.Takes,
+			Source: source[0], Options: []string{"X"}, Need: need}), true},
+		{"a touch without a permission", with(nil, need, frontend.Touch{Does: frontend.Takes}), true},
+		{"a touch without a deed", with(nil, need, frontend.Touch{Need: need}), true},
+		{"touches that nothing checks", with(source, need, takes), true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			defer func() {

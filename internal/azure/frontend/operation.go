@@ -29,8 +29,12 @@ type Operation[S, C any] struct {
 	// Has and HasNot are headers, in Go's canonical form, that the request must have and must not have. Only operations
 	// that do not differ otherwise use them.
 	Has, HasNot []string
-	// Needs is the permission that a caller needs.
+	// Needs is the permission that a caller needs on what the path of the URL names. A row without one is a panic at the
+	// start.
 	Needs auth.Need
+	// Touches is everything else that the operation reads, writes, removes or changes the access of: another path that a
+	// header names, and what options of the request do that other operations guard.
+	Touches []Touch
 	// State says how much of the operation is implemented, for the compatibility page.
 	State State
 	// Note is a sentence for the compatibility page, "" for none.
@@ -72,6 +76,9 @@ func newIndex[S, C any](rows []Operation[S, C]) index[S, C] {
 		row := &rows[i]
 		if row.Name == "" || row.Method == "" || row.On == "" || (row.Do == nil) != (row.State == NotImplemented) {
 			panic(fmt.Sprintf("frontend: operation %d (%q) is incomplete", i, row.Name))
+		}
+		if err := checkTouches(row.Name, row.Needs, row.Has, row.Touches); err != nil {
+			panic(err)
 		}
 		p := routeKey{row.On, row.Comp, row.Restype}
 		for _, other := range ix[p] {
@@ -156,13 +163,14 @@ type Row struct {
 	State         State
 	Note          string
 	Has, HasNot   []string
+	Touches       []Touch
 }
 
 // Rows returns the rows of a table without handlers.
 func Rows[S, C any](operations []Operation[S, C]) []Row {
 	rows := make([]Row, len(operations))
 	for i, o := range operations {
-		rows[i] = Row{o.Name, o.Method, o.On, o.Comp, o.Restype, o.Needs, o.State, o.Note, o.Has, o.HasNot}
+		rows[i] = Row{o.Name, o.Method, o.On, o.Comp, o.Restype, o.Needs, o.State, o.Note, o.Has, o.HasNot, o.Touches}
 	}
 	return rows
 }
