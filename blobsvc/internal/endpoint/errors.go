@@ -26,8 +26,6 @@ var (
 		"The majority of the cluster's nodes did not answer. The operation may or may not have been completed.")
 	// ErrInvalidOperation: the operation is not allowed on this state or kind of resource.
 	ErrInvalidOperation = Fail(http.StatusBadRequest, "InvalidOperation", "The specified operation is invalid.")
-	// errRangeHashTooLarge: x-ms-range-get-content-md5 of more than 4 MiB.
-	errRangeHashTooLarge = Fail(http.StatusBadRequest, "OutOfRangeInput", "One of the request inputs is out of range.")
 	// errBothHashes, errBothRangeHashes: the MD5 and the CRC64 of one content.
 	errBothHashes = Fail(http.StatusBadRequest, "BothCrc64AndMd5HeaderPresent",
 		"Both the CRC64 and the MD5 header are present in the request; only one is allowed.")

@@ -46,11 +46,16 @@ func (c *Call) ContentRequest() (q contentRequest, err error) {
 			q.HashName = h[1]
 		}
 	}
-	if q.HashName != "" && !q.partial { // https://github.com/Azure/azure-sdk-for-net/issues/37150
-		return q, wire.InvalidHeader(q.HashName, "true")
+	// The length that is asked for counts, not that of the blob: https://github.com/Azure/azure-sdk-for-net/issues/31561
+	if q.HashName != "" && (!q.partial || q.rng.End != state.OpenEnd && q.rng.End-q.rng.Start >= rangeHashLimit) {
+		return q, q.refuseHash()
 	}
 	return q, nil
 }
+
+// refuseHash returns the error for the hash of content that is not a range, or of a range that is too long.
+// https://github.com/Azure/azure-sdk-for-net/issues/37150, https://github.com/Azure/azure-sdk-for-rust/issues/930
+func (q *contentRequest) refuseHash() error { return wire.InvalidHeader(q.HashName, "true") }
 
 // OpenContent opens the content that a read asks for, sets b to its blob, and sends the hash of the range. Close the
 // content.
@@ -69,7 +74,7 @@ func (c *Call) OpenContent(q *contentRequest, b *state.Blob) (body state.Content
 	}
 	var value string
 	if body.Length > rangeHashLimit {
-		err = errRangeHashTooLarge
+		err = q.refuseHash()
 	} else {
 		value, err = hashRange(body.Reader, q.HashName)
 	}
