@@ -63,7 +63,7 @@ func (s *Service) putBlock(c *call) error {
 	}
 	if n >= endpoint.EarlyCheck {
 		if err := s.state.BlockBlobs.CheckBlock(&w); err != nil {
-			return c.Unread(err)
+			return err
 		}
 	}
 	up, err := c.Receive(&w, n, false)

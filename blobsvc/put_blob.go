@@ -37,7 +37,7 @@ func (s *Service) putBlockBlob(c *call) error {
 	}
 	if n >= endpoint.EarlyCheck {
 		if err := s.state.Blobs.CheckPut(&w); err != nil {
-			return c.Unread(err)
+			return err
 		}
 	}
 	up, err := c.Receive(&w, n, true)

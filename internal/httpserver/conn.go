@@ -38,6 +38,10 @@ type conn struct {
 	// headDue is set until the head of the handler's answer is written. Only then can a write begin with a status line.
 	headDue bool
 	reason  reason
+	// ends is set when the answer begins before so much of its request has arrived that the connection ends with it.
+	ends bool
+
+	ending *lingering // of the server; nil for a connection that does not linger
 }
 
 // stream is the side of a connection that carries HTTP.
@@ -108,7 +112,7 @@ var requestTooLong = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/html; chars
 
 // serve calls h with the next request of the connection.
 func (c *conn) serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
-	c.serving, c.headDue, c.reason = true, true, reason{}
+	c.serving, c.headDue, c.reason, c.ends = true, true, reason{}, false
 	if c.requests.ambiguous() {
 		w.Header().Set("Content-Type", "text/html; charset=us-ascii")
 		w.Header().Set("Connection", "close")
@@ -118,8 +122,14 @@ func (c *conn) serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
-	c.answer.ResponseWriter = w
+	c.answer.ResponseWriter, c.answer.request = w, r
 	h.ServeHTTP(&c.answer, r)
+	c.endsUnread(w, r) // an answer that begins only now
+	c.answer.request = nil
+	if c.ends {
+		// net/http would wait for up to 256 KiB of the body before it ends the connection.
+		_ = c.SetReadDeadline(interrupted)
+	}
 }
 
 // idle is called when the answer of a handler is written and the connection waits for another request.
@@ -216,21 +226,13 @@ func looksLikeHTTP(record [5]byte) bool {
 	return false
 }
 
-// Bounds of what is read from a client after an answer that refuses what it sends: closed with bytes unread, the
-// connection would be reset, and the client might not see the answer. Clients that send a whole request before they
-// read need more than net/http's pause gives them.
-const (
-	drainedBytes = 16 << 20
-	drainTime    = 500 * time.Millisecond
-)
-
-// CloseWrite discards what the client still sends, for a while, and ends the sending direction. net/http calls it
-// before it closes a connection on which the client may still send.
+// CloseWrite ends the sending direction, and drops what the client still sends, within bounds. net/http calls it before
+// it closes a connection on which the client may still send.
 func (c *conn) CloseWrite() error {
 	_ = c.sendHeld()
-	_ = c.tcp.SetReadDeadline(time.Now().Add(drainTime))
-	_, _ = io.CopyN(io.Discard, struct{ io.Reader }{&c.tcp}, drainedBytes) // below TLS: nothing is decrypted for it
-	return c.stream.CloseWrite()
+	err := c.stream.CloseWrite()
+	c.linger()
+	return err
 }
 
 // Close implements net.Conn.
@@ -261,8 +263,9 @@ func (c *conn) SetDeadline(t time.Time) error { return c.tcp.SetDeadline(t) }
 type connKey struct{}
 
 // connContext returns the context of the requests of a connection.
-func connContext(ctx context.Context, c net.Conn) context.Context {
+func connContext(ctx context.Context, c net.Conn, ending *lingering) context.Context {
 	if own := ownConn(c); own != nil {
+		own.ending = ending
 		return context.WithValue(headercase.NewContext(ctx, &own.names), connKey{}, own)
 	}
 	return ctx
@@ -282,7 +285,16 @@ func answering(h http.Handler) http.Handler {
 // answer is the http.ResponseWriter of a request on a conn.
 type answer struct {
 	http.ResponseWriter
-	conn *conn
+	conn    *conn
+	request *http.Request
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answer) WriteHeader(status int) {
+	if status >= 200 {
+		a.conn.endsUnread(a.ResponseWriter, a.request)
+	}
+	a.ResponseWriter.WriteHeader(status)
 }
 
 // SetReason implements statusline.Reasoner.

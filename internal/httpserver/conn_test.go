@@ -19,12 +19,19 @@ import (
 // overBoth runs a test with a server over http and one over https. connect opens a connection to it, as a client that
 // has verified the certificate.
 func overBoth(t *testing.T, h http.Handler, test func(t *testing.T, addr string, connect func() net.Conn)) {
+	t.Helper()
+	overBothWithin(t, h, &defaultLinger, test)
+}
+
+// overBothWithin is overBoth with limits of what is read after an answer.
+func overBothWithin(t *testing.T, h http.Handler, limits *lingerLimits,
+	test func(t *testing.T, addr string, connect func() net.Conn)) {
 	cert, pool := selfSigned(t)
 	for name, o := range map[string]Options{"http": {},
 		"https": {TLS: &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2"}}}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			addr := serveHandler(t, h, o)
+			addr := serveWithin(t, h, o, limits)
 			test(t, addr, func() net.Conn {
 				c := dial(t, addr)
 				if o.TLS == nil {
@@ -45,11 +52,16 @@ func overBoth(t *testing.T, h http.Handler, test func(t *testing.T, addr string,
 
 func serveHandler(t *testing.T, h http.Handler, o Options) string {
 	t.Helper()
+	return serveWithin(t, h, o, &defaultLinger)
+}
+
+func serveWithin(t *testing.T, h http.Handler, o Options, limits *lingerLimits) string {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := New(h, slog.New(slog.DiscardHandler), 0)
+	server := newServer(h, slog.New(slog.DiscardHandler), 0, limits)
 	go func() { _ = Serve(server, l, o) }()
 	t.Cleanup(func() { _ = server.Close() })
 	return l.Addr().String()

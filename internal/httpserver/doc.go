@@ -7,7 +7,8 @@
 //   - server.go: [New] and [Serve].
 //   - conn.go: the connections, for http and https; tcp.go and deadline.go: what is below; held.go: answers in one
 //     write; scanner.go: what
-//     net/http does not tell of a request; unused.go: connections without a request.
+//     net/http does not tell of a request; linger.go: requests that are answered before they have arrived; unused.go:
+//     connections without a request.
 //   - protocol_mux.go: http and https on one address.
 //   - limiter.go: limits on connections and requests.
 //

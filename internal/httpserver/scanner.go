@@ -34,6 +34,8 @@ type requestScanner struct {
 
 	heads, served int64        // complete heads, and those whose requests were served
 	refused       atomic.Int64 // the number of the first head to refuse, 0 for none
+	complete      atomic.Int64 // the number of requests that have arrived whole; see unread
+	rest          atomic.Int64 // what is to arrive of the one after them
 }
 
 // scanState holds what the next line is.
@@ -51,6 +53,7 @@ const maxLine = 1024
 
 // scan follows the next bytes of the connection. Calls do not overlap.
 func (s *requestScanner) scan(p []byte) {
+	defer s.note()
 	for len(p) > 0 {
 		if s.pass > 0 {
 			n := min(s.pass, int64(len(p)))
@@ -164,6 +167,30 @@ func chunkSize(line []byte) (int64, bool) {
 	digits, _, _ := bytes.Cut(line, []byte(";"))
 	n, err := strconv.ParseUint(string(bytes.TrimSpace(digits)), 16, 62)
 	return int64(n), err == nil
+}
+
+// note publishes how far the last request has arrived. The look-out of net/http for a closed connection reads while a
+// handler asks.
+func (s *requestScanner) note() {
+	rest, complete := s.pass, s.heads
+	switch {
+	case s.heads == 0: // no head has arrived
+	case s.state == scanRequestLine && rest > 0:
+		complete--
+	case s.state == scanChunkSize || s.state == scanTrailer:
+		rest, complete = -1, complete-1
+	}
+	s.rest.Store(rest)
+	s.complete.Store(complete)
+}
+
+// unread returns how many bytes are still to arrive of the body of the request that is served; -1 if it is sent in
+// chunks and has not ended.
+func (s *requestScanner) unread() int64 {
+	if s.complete.Load() >= s.served {
+		return 0
+	}
+	return s.rest.Load()
 }
 
 // ambiguous reports whether the next request to serve has to be refused. Once it has, every later one has to be.

@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"context"
 	"crypto/tls"
 	"log/slog"
 	"net"
@@ -23,10 +24,15 @@ const (
 // services parse themselves, so there is nothing to route. idle is how long idle connections are kept; 0 is
 // [DefaultIdleTimeout].
 func New(h http.Handler, log *slog.Logger, idle time.Duration) *http.Server {
+	return newServer(h, log, idle, &defaultLinger)
+}
+
+func newServer(h http.Handler, log *slog.Logger, idle time.Duration, limits *lingerLimits) *http.Server {
 	if idle <= 0 {
 		idle = DefaultIdleTimeout
 	}
 	unused := unusedConns{conns: make(map[*conn]struct{})}
+	ending := &lingering{limits: limits, conns: make(map[*conn]struct{})}
 	server := &http.Server{
 		Handler:           answering(h),
 		MaxHeaderBytes:    maxHeader,
@@ -40,10 +46,11 @@ func New(h http.Handler, log *slog.Logger, idle time.Duration) *http.Server {
 			}
 			unused.connState(c, state)
 		},
-		ConnContext: connContext,
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return connContext(ctx, c, ending) },
 	}
 	server.Protocols.SetHTTP1(true) // as Azure Storage, which does not offer HTTP/2
 	server.RegisterOnShutdown(unused.close)
+	server.RegisterOnShutdown(ending.stop)
 	return server
 }
 

@@ -31,18 +31,9 @@ func (c *Call) ContentLength(limit int64) (int64, error) {
 		}
 	}
 	if n > limit {
-		return 0, c.Unread(wire.ErrRequestBodyTooLarge.With("MaxLimit", strconv.FormatInt(limit, 10)))
+		return 0, wire.ErrRequestBodyTooLarge.With("MaxLimit", strconv.FormatInt(limit, 10))
 	}
 	return n, nil
-}
-
-// Unread returns err, the answer to a request whose body is too long to be read for nothing: the connection ends with
-// it, for otherwise the server would wait for the body before it answers.
-func (c *Call) Unread(err error) error {
-	if err != nil {
-		c.Set("Connection", "close")
-	}
-	return err
 }
 
 // TransportHashes are the hashes that a client sent to protect the body on its way.
@@ -131,7 +122,7 @@ func (c *Call) receiveBody(w *state.Write, n int64, existing bool,
 	}
 	o := content.Options{CRC64: sent.HasCRC || c.EffectiveVersion() >= V20190202}
 	if o.Sealer, err = c.State.Blobs.Sealer(w, existing); err != nil {
-		return nil, c.Unread(err)
+		return nil, err
 	}
 	o.MD5 = wantMD5(o.Sealer) || sent.MD5 != nil || !o.CRC64
 	var u *content.Upload

@@ -72,7 +72,7 @@ func (s *Service) appendPath(c *call) error {
 	}
 	if n >= endpoint.EarlyCheck {
 		if err := s.State.Paths.CheckAppend(&w, lease); err != nil {
-			return c.Unread(err)
+			return err
 		}
 	}
 	up, err := c.ReceiveFor(&w, n)

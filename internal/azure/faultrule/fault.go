@@ -32,7 +32,7 @@ func (f *Fault) Serve(r *wire.Request, do func() error) error {
 		return err
 	}
 	if f.rule.Error != "" {
-		return f.failure(r, Errors[f.rule.Error])
+		return f.failure(Errors[f.rule.Error])
 	}
 	if f.rule.Slow > 0 {
 		r.HTTP.Body = &slowBody{ReadCloser: r.HTTP.Body, ctx: r.HTTP.Context(), rate: f.rule.Slow}
@@ -77,10 +77,8 @@ func (f *Fault) mark(r *wire.Request) {
 	r.Out.Header()[Header] = []string{f.rule.Name}
 }
 
-// failure is the error that the rule answers with, after it has read the request's body, so that the client sees the
-// answer.
-func (f *Fault) failure(r *wire.Request, e *wire.Error) error {
-	r.Drain()
+// failure is the error that the rule answers with.
+func (f *Fault) failure(e *wire.Error) error {
 	if f.rule.RetryAfter > 0 {
 		e = e.WithHeader("Retry-After", strconv.FormatInt(int64(time.Duration(f.rule.RetryAfter)/time.Second), 10))
 	}

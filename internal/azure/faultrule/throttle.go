@@ -69,7 +69,7 @@ func (f *Fault) admit(r *wire.Request) func(table, partition string, entities in
 func (f *Fault) busy(r *wire.Request, message string) error {
 	f.hit()
 	f.mark(r)
-	return f.failure(r, wire.ErrServerBusy.WithMessage(message))
+	return f.failure(wire.ErrServerBusy.WithMessage(message))
 }
 
 // maxKeys bounds how many rates of one rule are remembered. Beyond it, all begin again.

@@ -138,13 +138,9 @@ func New[S, C any](c Config[S, C]) *Frontend[S, C] {
 func (f *Frontend[S, C]) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	out := NewRecorder(w, f.Progress)
 	if conn, ok := w.(pacing.Deadlines); ok && f.Progress > 0 && hr.Body != nil && hr.ContentLength != 0 {
-		received := hr.Body
-		body := pacing.NewBody(received, conn, f.Progress)
+		body := pacing.NewBody(hr.Body, conn, f.Progress)
 		hr.Body = body
 		defer body.Finish()
-		// net/http decides by the body's type whether to wait for the rest of it. An answer that refuses a request must
-		// not wait for bytes that a client does not send, or that take a minute to arrive.
-		out.refusing = func() { hr.Body = received }
 	}
 	r, err := wire.Parse(f.Service, hr, out, f.Now(), f.Options)
 	defer r.Done()
@@ -366,9 +362,6 @@ func (f *Frontend[S, C]) fail(r *wire.Request, out *Recorder, err error) {
 	// the answer has begun: break the connection, so that the client does not take the answer for complete
 	if out.Status != 0 {
 		panic(http.ErrAbortHandler)
-	}
-	if out.refusing != nil {
-		out.refusing()
 	}
 	h := out.Header()
 	for _, name := range [...]string{"Content-Length", "Content-Encoding", "Content-Range", "Content-MD5", "ETag",

@@ -22,8 +22,6 @@ type Recorder struct {
 	failed bool
 	// sending, if set, is called before anything is sent, which can take as long as the client likes.
 	sending func()
-	// refusing, if set, is called before an error is rendered.
-	refusing func()
 }
 
 // NewRecorder returns a recorder of w that sends without deadlines if timeout is not positive, or if w has none.

@@ -11,10 +11,6 @@ import (
 	"strings"
 )
 
-// maxDrain bounds the bytes that are read and discarded of a body that is too large. It is above the size of a
-// transaction of a hundred entities of the maximum size.
-const maxDrain = 128 << 20
-
 // maxAhead bounds the memory that is allocated for a body before its bytes arrive.
 const maxAhead = 1 << 20
 
@@ -28,7 +24,7 @@ func (r *Request) ReadBody(limit int64) ([]byte, error) { return r.ReadBodyInto(
 func (r *Request) ReadBodyInto(buf []byte, limit int64) ([]byte, error) {
 	n := r.HTTP.ContentLength
 	if n > limit {
-		return nil, r.tooLarge()
+		return nil, ErrRequestBodyTooLarge
 	}
 	var b []byte
 	switch {
@@ -49,23 +45,10 @@ func (r *Request) ReadBodyInto(buf []byte, limit int64) ([]byte, error) {
 			return nil, BodyError(err)
 		}
 		if b = grown.Bytes(); int64(len(b)) > limit {
-			return nil, r.tooLarge()
+			return nil, ErrRequestBodyTooLarge
 		}
 	}
 	return b, r.checkMD5(b)
-}
-
-func (r *Request) tooLarge() error {
-	r.Drain()
-	return ErrRequestBodyTooLarge
-}
-
-// Drain reads what is left of the body, up to 128 MiB: a client that sends everything before it reads would otherwise
-// see a broken connection and not the answer. A client that waits for 100 Continue has not sent anything.
-func (r *Request) Drain() {
-	if r.Header("Expect") == "" && r.HTTP.ContentLength <= maxDrain {
-		_, _ = io.CopyN(io.Discard, r.HTTP.Body, maxDrain)
-	}
 }
 
 func (r *Request) checkMD5(b []byte) error {
