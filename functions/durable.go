@@ -314,7 +314,7 @@ func (h *Host) registerDurable(f *function) {
 			return h.callActivity(ctx, f, input)
 		}, connection)
 	}
-	if form == DurableMessages || h.builtIn {
+	if h.builtIn {
 		return
 	}
 	h.builtIn = true

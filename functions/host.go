@@ -76,6 +76,7 @@ type Host struct {
 	keys              *keyStore
 	durableSecret     string       // in the address for the app's own clients of workflows
 	client            *http.Client // to the handler
+	worker            *http.Client // to the HTTP server of a language worker
 	began             time.Time
 	warned            sync.Map // *binding: a warning was given
 	past              past
@@ -135,6 +136,8 @@ func Load(ctx context.Context, c Config) (*Host, error) {
 			},
 		},
 	}
+	h.worker = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256, IdleConnTimeout: idleConnection,
+		DisableCompression: true, DialContext: dialWorker}}
 	h.process = newProcess(p.host.handler, p.settings.values, h.log, c.Stdout, c.Stderr)
 	h.keep = h.process.run
 	h.invoker = handlerInvoker{h}
@@ -331,6 +334,7 @@ func (h *Host) Run(ctx context.Context, l net.Listener) error {
 		shutErr = nil
 	}
 	h.client.CloseIdleConnections()
+	h.worker.CloseIdleConnections()
 	return errors.Join(err, stopErr, shutErr)
 }
 

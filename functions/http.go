@@ -228,42 +228,35 @@ func (h *Host) proxy(ctx context.Context, w http.ResponseWriter, r *http.Request
 	return failed
 }
 
-// answerGrace is the time that the response of a language worker may take to begin after its function has returned. A
-// function that returns nothing sends none.
-const answerGrace = 2 * time.Second
+// answerGrace is the time that the response of a language worker may take to begin after its function has returned: one
+// that returns nothing sends none. failureGrace is that after a function has failed, for what it had written before.
+const (
+	answerGrace  = 2 * time.Second
+	failureGrace = 500 * time.Millisecond
+)
+
+// errClientGone means that the client of an HTTP request has disconnected before the response.
+var errClientGone = errors.New("the client has disconnected")
 
 // forwardTo passes a request on to the HTTP server of a language worker, and the response back. It returns an error if
-// the request or the response was interrupted.
+// the request or the response was interrupted, or if the function fails: then the client gets 500 if nothing of the
+// response was sent, and otherwise an interrupted one.
+// https://github.com/Azure/azure-functions-host (DefaultHttpProxyService, ExceptionMiddleware)
 func (h *Host) forwardTo(ctx context.Context, w http.ResponseWriter, r *http.Request, inv *invocation, address string,
-	returned <-chan struct{}) (failed error) {
+	returned <-chan error) (failed error) {
 	target, err := url.Parse(address)
 	if err != nil {
 		return err
 	}
 	// With the server in the context, the proxy panics when it cannot copy the response to its end.
 	ctx = context.WithValue(ctx, http.ServerContextKey, r.Context().Value(http.ServerContextKey))
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	begun, silent := make(chan struct{}), false
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(r.Context(), func() { cancel(errClientGone) })()
+	held, begun, ended := newHeldResponse(w), make(chan struct{}), make(chan struct{})
+	function, silent := &returnedFunction{done: make(chan struct{})}, false
 	var waiting sync.WaitGroup
-	waiting.Go(func() {
-		select {
-		case <-begun:
-			return
-		case <-ctx.Done():
-			return
-		case <-returned:
-		}
-		grace := time.NewTimer(answerGrace)
-		defer grace.Stop()
-		select {
-		case <-begun:
-		case <-ctx.Done():
-		case <-grace.C:
-			silent = true
-			cancel()
-		}
-	})
+	waiting.Go(func() { silent = function.watch(ctx, returned, held, begun, ended, cancel) })
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.Scheme, p.Out.URL.Host = target.Scheme, target.Host
@@ -273,33 +266,44 @@ func (h *Host) forwardTo(ctx context.Context, w http.ResponseWriter, r *http.Req
 			p.SetXForwarded() // Of these the worker makes the URL that the function sees.
 			p.Out.Header.Set("X-Ms-Invocation-Id", inv.id)
 		},
-		Transport:     h.client.Transport,
+		Transport:     h.worker.Transport,
 		FlushInterval: -1, // Streams are to arrive as they are written.
 		ModifyResponse: func(got *http.Response) error {
 			got.Header.Del("X-Ms-Invocation-Id")
-			inv.forwarded = true
 			close(begun)
 			return nil
 		},
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) {
+			if cause := context.Cause(ctx); cause != nil {
+				err = cause
+			}
 			failed = fmt.Errorf("forward to the worker: %w", err)
 		},
 		ErrorLog: slog.NewLogLogger(h.log.Handler(), slog.LevelDebug),
 	}
 	defer func() {
 		if p := recover(); p == http.ErrAbortHandler {
-			inv.broken = true
-			failed = errors.New("the response of the worker was interrupted, or its client disconnected")
+			failed = errBroken
 		} else if p != nil {
 			panic(p)
 		}
-		cancel()
-		waiting.Wait()
-		if silent {
-			failed = nil
+		if failed == nil {
+			// The worker of .NET ends the response of a function that throws as if nothing had happened.
+			failed = function.await(ctx)
 		}
+		close(ended)
+		cancel(nil)
+		waiting.Wait()
+		switch {
+		case silent && function.err == nil:
+			failed = nil
+		case failed == nil:
+			held.release()
+		}
+		inv.forwarded = held.begun()
+		inv.broken = inv.forwarded && failed != nil
 	}()
-	proxy.ServeHTTP(w, r.WithContext(ctx))
+	proxy.ServeHTTP(held, r.WithContext(ctx))
 	return failed
 }
 
@@ -311,17 +315,19 @@ func (h *Host) limit(ctx context.Context) (context.Context, context.CancelFunc) 
 	return context.WithTimeoutCause(ctx, h.project.host.timeout, workers.ErrTimeout)
 }
 
-// serve calls a function for a request, and answers with its http output. The call continues if the client disconnects:
-// its effects must not depend on that.
+// serve calls a function for a request, and answers with its http output. If the client disconnects, a language worker
+// that cancels invocations is asked to; the call continues otherwise, and in any case until the function has returned:
+// its effects must not depend on that. https://github.com/Azure/azure-functions-host (FunctionInvocationMiddleware)
 func (h *Host) serve(w http.ResponseWriter, r *http.Request, f *function, params map[string]any) {
 	h.calls.Add(1)
 	defer h.calls.Done()
 	ctx := h.hard
 	inv := h.newInvocation(ctx, f, "This function was called by an HTTP request.")
+	inv.gone = r.Context().Done()
 	var body []byte
 	var err error
 	if h.project.worker != nil && h.project.worker.TakesRequests() {
-		inv.forward = func(ctx context.Context, address string, returned <-chan struct{}) error {
+		inv.forward = func(ctx context.Context, address string, returned <-chan error) error {
 			return h.forwardTo(ctx, w, r, inv, address, returned)
 		}
 	} else {

@@ -34,7 +34,9 @@ type invocation struct {
 	returned Value
 	retry    *RetryContext
 	// forward passes the HTTP request of an HTTP trigger on to an address, and the response back; nil for other triggers.
-	forward func(ctx context.Context, address string, returned <-chan struct{}) error
+	forward func(ctx context.Context, address string, returned <-chan error) error
+	// gone is closed when the client of an HTTP trigger has disconnected; nil for other triggers.
+	gone <-chan struct{}
 	// forwarded: there was a response to pass back; broken: it ended too early.
 	forwarded, broken bool
 	// bytes: what is no text is passed as bytes, not as text with replacement characters.

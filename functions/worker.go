@@ -100,10 +100,13 @@ type Invocation struct {
 	// Log takes the records of the invocation: of the function's code if user is true, otherwise of the worker.
 	Log func(user bool, level slog.Level, message string)
 	// Forward is called, at most once and in a goroutine of its own, if the worker takes the HTTP request itself: address
-	// is that of its HTTP server, and returned is closed when the function has returned, after which there is a response
-	// soon or never. It returns an error if the response was interrupted, or if ctx was done before its end. Nil for other
-	// triggers. Invoke returns after it.
-	Forward func(ctx context.Context, address string, returned <-chan struct{}) error
+	// is that of its HTTP server, and returned receives the function's error, or nil, when it has returned, after which
+	// there is a response soon or never. It returns an error if the response was interrupted, or if ctx was done before
+	// its end. Nil for other triggers. Invoke returns after it.
+	Forward func(ctx context.Context, address string, returned <-chan error) error
+	// Gone is closed when the client of an HTTP trigger has disconnected: the worker is asked to cancel the invocation.
+	// Nil for other triggers.
+	Gone <-chan struct{}
 }
 
 // Input is the value of a trigger or of an input binding.
@@ -195,7 +198,7 @@ func (l *languageInvoker) run(ctx context.Context) error { return l.app.Run(ctx)
 func (l *languageInvoker) invoke(ctx context.Context, inv *invocation, inputs map[string]any) (*response, error) {
 	call := &Invocation{
 		ID: inv.id, Function: inv.function.name, Metadata: map[string]any{}, Retry: inv.retry,
-		Trace: inv.trace, Forward: inv.forward,
+		Trace: inv.trace, Forward: inv.forward, Gone: inv.gone,
 		Log: func(user bool, level slog.Level, message string) {
 			category := "Function." + inv.function.name
 			if user {

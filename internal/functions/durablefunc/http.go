@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
+	"github.com/lazuli-storage/lazuli/internal/sdk/ncrontab"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
@@ -76,6 +77,25 @@ type httpRequest struct {
 	Polls *bool `json:"asynchronousPatternEnabled,omitempty"`
 	// Task is the number of the task that a further request belongs to; nil for the first request.
 	Task *int32 `json:"task,omitempty"`
+	// Timeout bounds the request; it is a TimeSpan of .NET, such as 00:00:30. RetryOptions make the activity fail with
+	// the responses that the package for .NET is to try again.
+	Timeout      *string           `json:"timeout,omitempty"`
+	RetryOptions *httpRetryOptions `json:"retryOptions,omitempty"`
+}
+
+// httpRetryOptions say which responses fail the activity: those with these codes, or all errors without any.
+type httpRetryOptions struct {
+	StatusCodes []int `json:"statusCodesToRetry"`
+}
+
+func (o *httpRetryOptions) retries(status int) bool {
+	switch {
+	case o == nil:
+		return false
+	case len(o.StatusCodes) == 0:
+		return status >= http.StatusMultipleChoices
+	}
+	return slices.Contains(o.StatusCodes, status)
 }
 
 // httpResponse is the activity's result: DurableHttpResponse of the packages.
@@ -213,11 +233,33 @@ func (p polls) shown(e *protocol.HistoryEvent) *protocol.HistoryEvent {
 // httpClient makes the requests.
 var httpClient = &http.Client{Timeout: httpTimeout}
 
-// callHTTP is the activity.
-func callHTTP(ctx context.Context, input []byte) ([]byte, error) {
-	var r httpRequest
+// readHTTPRequest reads the input of the activity. The package for .NET has it in a list of one.
+func readHTTPRequest(input []byte) (r httpRequest, err error) {
+	var list []json.RawMessage
+	if json.Unmarshal(input, &list) == nil && len(list) == 1 {
+		input = list[0]
+	}
 	if err := json.Unmarshal(input, &r); err != nil {
-		return nil, workers.Permanent(fmt.Errorf("the request of callHttp cannot be read: %w", err))
+		return r, workers.Permanent(fmt.Errorf("the request of callHttp cannot be read: %w", err))
+	}
+	return r, nil
+}
+
+// callHTTP is the activity.
+// https://github.com/Azure/azure-functions-durable-extension (TaskHttpActivityShim)
+func callHTTP(ctx context.Context, input []byte) ([]byte, error) {
+	r, err := readHTTPRequest(input)
+	if err != nil {
+		return nil, err
+	}
+	if r.Timeout != nil {
+		limit, err := ncrontab.ParseTimeSpan(*r.Timeout)
+		if err != nil || limit <= 0 {
+			return nil, workers.Permanent(fmt.Errorf("callHttp: the timeout %.50q is not a time", *r.Timeout))
+		}
+		bounded, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no response within %v, the timeout", limit))
+		defer cancel()
+		ctx = bounded
 	}
 	request, err := r.make(ctx)
 	if err != nil {
@@ -225,9 +267,15 @@ func callHTTP(ctx context.Context, input []byte) ([]byte, error) {
 	}
 	got, err := httpClient.Do(request)
 	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
 		return nil, fmt.Errorf("callHttp: %w", err)
 	}
 	defer got.Body.Close()
+	if r.RetryOptions.retries(got.StatusCode) {
+		return nil, fmt.Errorf("callHttp: the response is %s, which is to be tried again", got.Status)
+	}
 	text, err := io.ReadAll(io.LimitReader(got.Body, maxHTTPContent+1))
 	if err != nil {
 		return nil, fmt.Errorf("callHttp: read the response: %w", err)

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -64,6 +65,14 @@ var testFunctions = map[string][]string{
 	"container": {`{"type": "httpTrigger", "direction": "IN", "name": "req", "authLevel": "ANONYMOUS", "route": "client"}`,
 		`{"type": "blob", "direction": "IN", "name": "item", "path": "blobs", "connection": "AzureWebJobsStorage", "properties": {"supportsDeferredBinding": true}}`,
 		`{"type": "http", "direction": "OUT", "name": "$return"}`},
+	"throws": {`{"type": "httpTrigger", "direction": "IN", "name": "req", "authLevel": "ANONYMOUS"}`,
+		`{"type": "http", "direction": "OUT", "name": "$return"}`},
+	"breaks": {`{"type": "httpTrigger", "direction": "IN", "name": "req", "authLevel": "ANONYMOUS"}`,
+		`{"type": "http", "direction": "OUT", "name": "$return"}`},
+	"waits": {`{"type": "httpTrigger", "direction": "IN", "name": "req", "authLevel": "ANONYMOUS"}`,
+		`{"type": "http", "direction": "OUT", "name": "$return"}`},
+	"again": {fmt.Sprintf(queueBinding, "again-queue"),
+		`{"type": "queue", "direction": "OUT", "name": "out", "queueName": "out-queue", "connection": "AzureWebJobsStorage"}`},
 	"flaky": {`{"type": "httpTrigger", "direction": "IN", "name": "req", "authLevel": "ANONYMOUS"}`,
 		`{"type": "http", "direction": "OUT", "name": "$return"}`},
 }
@@ -74,6 +83,7 @@ type testWorker struct {
 	stream  grpc.ClientStream
 	mu      sync.Mutex
 	http    map[string]chan http.ResponseWriter // requests to the worker's own server, by invocation
+	cancels map[string]bool                     // invocations that the host has cancelled
 }
 
 func (w *testWorker) is(what string) bool {
@@ -105,7 +115,7 @@ func runTestWorker(special []string) {
 	if err := flags.Parse(os.Args[1:]); err != nil {
 		panic(err)
 	}
-	w := &testWorker{special: special, http: map[string]chan http.ResponseWriter{}}
+	w := &testWorker{special: special, http: map[string]chan http.ResponseWriter{}, cancels: map[string]bool{}}
 	if w.is("exits") {
 		fmt.Println("cannot go on")
 		os.Exit(3)
@@ -152,6 +162,11 @@ func (w *testWorker) handle(m *rpc.StreamingMessage) {
 			hello.Capabilities["SupportsLoadResponseCollection"] = "true"
 		}
 		answer.Content = &rpc.StreamingMessage_WorkerInitResponse{WorkerInitResponse: hello}
+	case m.GetInvocationCancel() != nil:
+		w.mu.Lock()
+		w.cancels[m.GetInvocationCancel().InvocationId] = true
+		w.mu.Unlock()
+		return
 	case m.GetWorkerStatusRequest() != nil && w.is("status"):
 		answer.Content = &rpc.StreamingMessage_WorkerStatusResponse{WorkerStatusResponse: &rpc.WorkerStatusResponse{}}
 	case m.GetFunctionsMetadataRequest() != nil:
@@ -159,7 +174,7 @@ func (w *testWorker) handle(m *rpc.StreamingMessage) {
 		for name, bindings := range testFunctions {
 			f := &rpc.RpcFunctionMetadata{Name: name, FunctionId: fmt.Sprint("id of ", name, os.Getpid()),
 				RawBindings: bindings}
-			if name == "flaky" {
+			if name == "flaky" || name == "again" {
 				f.RetryOptions = &rpc.RpcRetryOptions{MaxRetryCount: 2, RetryStrategy: rpc.RpcRetryOptions_fixed_delay}
 			}
 			if !w.is("files") {
@@ -218,7 +233,7 @@ func (w *testWorker) listen() string {
 			body, _ := io.ReadAll(r.Body)
 			id := r.Header.Get("X-Ms-Invocation-Id")
 			done := make(chan bool)
-			w.request(id) <- testResponse{out, done, string(body)}
+			w.request(id) <- testResponse{out, done, string(body), r.Context().Done()}
 			<-done
 		})))
 	}()
@@ -230,6 +245,14 @@ type testResponse struct {
 	http.ResponseWriter
 	done chan bool
 	body string
+	gone <-chan struct{}
+}
+
+// cancelled reports whether the host has cancelled an invocation.
+func (w *testWorker) cancelled(id string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.cancels[id]
 }
 
 func (w *testWorker) request(id string) chan http.ResponseWriter {
@@ -281,6 +304,38 @@ func (w *testWorker) invoke(r *rpc.InvocationRequest) *rpc.InvocationResponse {
 	case "client", "container":
 		m := inputs["item"].GetModelBindingData()
 		response.ReturnValue = text(m.GetVersion() + " " + m.GetSource() + " " + string(m.GetContent()))
+	case "throws", "breaks":
+		request := (<-w.request(r.InvocationId)).(testResponse)
+		if name == "breaks" {
+			_, _ = io.WriteString(request, "a part")
+			_ = http.NewResponseController(request.ResponseWriter).Flush() // Without a length.
+		}
+		close(request.done)
+		return failure("thrown")
+	case "waits":
+		say := func(text string) {
+			w.send(&rpc.StreamingMessage{Content: &rpc.StreamingMessage_RpcLog{RpcLog: &rpc.RpcLog{
+				InvocationId: r.InvocationId, Level: rpc.RpcLog_Warning, Message: text}}})
+		}
+		if w.is("http") {
+			request := (<-w.request(r.InvocationId)).(testResponse)
+			say("waits for the end")
+			<-request.gone
+			close(request.done)
+		} else {
+			say("waits for the end")
+		}
+		for !w.cancelled(r.InvocationId) {
+			runtime.Gosched()
+		}
+		say("the client has gone")
+	case "again":
+		if r.GetRetryContext().GetRetryCount() < 2 {
+			return failure("not yet")
+		}
+		out.GetData().Data = &rpc.TypedData_String_{
+			String_: fmt.Sprint(item, " ", r.TriggerMetadata["DequeueCount"].GetJson())}
+		response.OutputData = append(response.OutputData, out)
 	case "pid":
 		response.ReturnValue = text(fmt.Sprint(os.Getpid()))
 	case "flaky":

@@ -382,6 +382,9 @@ func (w *worker) load(ctx context.Context, list []functions.WorkerFunction) erro
 // errUnsent means that a worker did not get an invocation.
 var errUnsent = errors.New("the worker did not get the invocation")
 
+// errFailed means that a function has failed whose request was passed on to its worker.
+var errFailed = errors.New("the function has failed")
+
 // invoke calls a function and waits for its response.
 func (w *worker) invoke(ctx context.Context, c *functions.Invocation) (*functions.Result, error) {
 	if err := w.loadErrors[c.Function]; err != nil {
@@ -414,21 +417,22 @@ func (w *worker) invoke(ctx context.Context, c *functions.Invocation) (*function
 		return nil, errUnsent
 	}
 	var forwarded chan error
-	forwarding, stopForwarding := context.WithCancelCause(ctx)
-	defer stopForwarding(nil)
-	returned := make(chan struct{})
+	returned := make(chan error, 1)
+	forwarding, stopForwarding := context.WithCancel(ctx)
+	defer stopForwarding()
 	if uri != "" {
 		forwarded = make(chan error, 1)
 		go func() { forwarded <- c.Forward(forwarding, uri, returned) }()
 	}
+	gone := c.Gone
 	var response *rpc.InvocationResponse
 	for response == nil || forwarded != nil {
 		select {
 		case response = <-pending.done:
 			if response.GetResult().GetStatus() == rpc.StatusResult_Success {
-				close(returned)
+				returned <- nil
 			} else {
-				stopForwarding(errors.New("the function has failed"))
+				returned <- errFailed
 			}
 		case err := <-forwarded:
 			forwarded = nil
@@ -436,7 +440,11 @@ func (w *worker) invoke(ctx context.Context, c *functions.Invocation) (*function
 				w.cancel(c)
 				return nil, err
 			}
+		case <-gone:
+			gone = nil // An answer comes all the same.
+			w.cancel(c)
 		case <-w.gone:
+			stopForwarding()
 			if forwarded != nil {
 				<-forwarded
 			}
@@ -462,6 +470,10 @@ func (w *worker) cancel(c *functions.Invocation) {
 		InvocationCancel: &rpc.InvocationCancel{InvocationId: c.ID}}})
 }
 
+// dotnetInvocations is the category in which the worker of .NET logs the exception of each invocation that fails, as if
+// the function had.
+const dotnetInvocations = "Microsoft.Azure.Functions.Worker.FunctionsApplication"
+
 // log writes a record of the worker.
 func (w *worker) log(r *rpc.RpcLog) {
 	if r.GetLogCategory() == rpc.RpcLog_CustomMetric {
@@ -473,6 +485,9 @@ func (w *worker) log(r *rpc.RpcLog) {
 	}
 	message = strings.TrimRight(message, "\r\n")
 	user := r.GetLogCategory() == rpc.RpcLog_User
+	if r.GetCategory() == dotnetInvocations && r.GetException() != nil && r.GetInvocationId() != "" {
+		return // The response has it as well.
+	}
 	w.mu.Lock()
 	c := w.calls[r.GetInvocationId()]
 	w.mu.Unlock()

@@ -1,8 +1,12 @@
 package languageworker
 
 import (
+	"context"
 	"encoding/base64"
+	"errors"
+	"io"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -107,6 +111,64 @@ func TestForwardedRequests(t *testing.T) {
 	response, body := r.get(t, "/api/echo/7", "body")
 	if response.StatusCode != 200 || body != "streamed body 7" || response.Header.Get("X-Streamed") != "yes" {
 		t.Errorf("%d %v %q", response.StatusCode, response.Header, body)
+	}
+}
+
+// A function that fails is 500 if nothing of its response was sent, although its worker ends the response with 200, and
+// a broken response otherwise.
+func TestForwardedRequestsThatFail(t *testing.T) {
+	t.Parallel()
+	r := run(t, config(t, "", "http", nil))
+	if response, body := r.get(t, "/api/throws", ""); response.StatusCode != 500 || body != "" {
+		t.Errorf("nothing was sent: %d %q", response.StatusCode, body)
+	}
+	response, err := http.Post(r.url+"/api/breaks", "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if body, err := io.ReadAll(response.Body); response.StatusCode != 200 || string(body) != "a part" || err == nil {
+		t.Errorf("a part was sent: %d %q %v", response.StatusCode, body, err)
+	}
+}
+
+// A client that disconnects cancels its invocation, and the request that was passed on to a worker.
+func TestClientThatDisconnects(t *testing.T) {
+	t.Parallel()
+	for _, special := range []string{"", "http"} {
+		r := run(t, config(t, "", special, nil))
+		ctx, cancel := context.WithCancel(t.Context())
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url+"/api/waits", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error)
+		go func() {
+			response, err := http.DefaultClient.Do(request)
+			if err == nil {
+				_ = response.Body.Close()
+			}
+			ended <- err
+		}()
+		check.Eventually(t, func() bool { return strings.Contains(r.log.String(), "waits for the end") }, "the call")
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("%q: %v", special, err)
+		}
+		check.Eventually(t, func() bool { return strings.Contains(r.log.String(), "the client has gone") }, "the cancel")
+	}
+}
+
+// A retry policy of a queue trigger is followed, with a warning: its attempts are within one delivery.
+func TestRetryOfAQueueTrigger(t *testing.T) {
+	t.Parallel()
+	r := run(t, config(t, "", "", nil))
+	put(t, r, "again-queue", "one")
+	if got := take(t, r, "out-queue", 1); got["one 1"] != 1 {
+		t.Errorf("got %v", got)
+	}
+	if text := strings.Join(r.Warnings(), "\n"); !strings.Contains(text, "the function again is tried again at once") {
+		t.Errorf("warnings: %q", text)
 	}
 }
 
