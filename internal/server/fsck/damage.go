@@ -154,7 +154,7 @@ func (c *check) records(path string) (before func() error, note func(what string
 		if exists(filepath.Join(c.aside(), name)) {
 			return nil
 		}
-		return errors.Join(disk.MkdirAll(c.aside(), 0o700), disk.CopyFile(path, filepath.Join(c.aside(), name)))
+		return errors.Join(disk.MkdirAll(c.aside(), 0o700), disk.CopyFile(disk.OS, path, filepath.Join(c.aside(), name)))
 	}
 	return before, func(what string, lost bool) {
 		c.found(Warning, name, "%s", what)

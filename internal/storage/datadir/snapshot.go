@@ -299,7 +299,7 @@ func copyTree(from, to string) error {
 			folders = append(folders, target)
 			return disk.MkdirAll(target, 0o700)
 		case e.Type().IsRegular():
-			return disk.CopyFile(path, target)
+			return disk.CopyFile(disk.OS, path, target)
 		case e.Type()&fs.ModeSymlink != 0 && path != from: // at the top it is not Lazuli's
 			return fmt.Errorf("%s is a symbolic link, which a snapshot cannot have", path)
 		}

@@ -147,7 +147,8 @@ func TestRestoreBrokenOff(t *testing.T) {
 			for name, text := range fresh {
 				write(t, filepath.Join(path, restoringFolder, name), text)
 			}
-			must0(t, disk.CopyFile(filepath.Join(path, ManifestFile), filepath.Join(path, restoringFolder, ManifestFile)))
+			must0(t, disk.CopyFile(disk.OS, filepath.Join(path, ManifestFile),
+				filepath.Join(path, restoringFolder, ManifestFile)))
 		}, fresh},
 		"some is moved": {func(path string) {
 			must0(t, os.Remove(filepath.Join(path, "blobs.db")))

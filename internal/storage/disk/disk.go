@@ -145,20 +145,21 @@ func ReadFile(dir, name string) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// CopyFile copies a file to one that does not exist, and makes it durable. Where the file system can, the copy shares
-// its blocks.
-func CopyFile(from, to string) (err error) {
+// CopyFile copies a file to one that does not exist, and makes its content durable; its name is durable after a
+// [SyncDir]. Where the file system can, the copy shares its blocks.
+func CopyFile(fsys FS, from, to string) (err error) {
 	in, err := os.Open(from)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	out, err := fsys.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(out, in)
+	_, err = io.Copy(out.OS(), in) // between two files, which lets the system share blocks
 	if err == nil {
+		// The caller renames the copy, or removes the original: from then on nothing else has the content.
 		err = out.Sync()
 	}
 	return errors.Join(err, out.Close())

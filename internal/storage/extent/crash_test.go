@@ -119,7 +119,7 @@ func crash(rt *rapid.T, s *Store, dir, next string) {
 		rt.Fatal(err)
 	}
 	for _, name := range []string{ManifestFile, MarksFile} {
-		if err := disk.CopyFile(filepath.Join(dir, name), filepath.Join(next, name)); err != nil &&
+		if err := disk.CopyFile(disk.OS, filepath.Join(dir, name), filepath.Join(next, name)); err != nil &&
 			!errors.Is(err, os.ErrNotExist) {
 			rt.Fatal(err)
 		}

@@ -34,7 +34,7 @@ func Repair(dir, aside string, refs func(yield func(Ref) bool) error, report fun
 		if err := disk.MkdirAll(aside, 0o700); err != nil {
 			return repaired, err
 		}
-		if err := disk.CopyFile(filepath.Join(dir, entry.Name()), filepath.Join(aside, entry.Name())); err != nil {
+		if err := disk.CopyFile(disk.OS, filepath.Join(dir, entry.Name()), filepath.Join(aside, entry.Name())); err != nil {
 			return repaired, err
 		}
 		if err := disk.SyncDir(aside); err != nil {
