@@ -46,7 +46,20 @@ func (b *Backend) takeEffects(id api.InstanceID, r *backend.ExecutionResults) er
 				sent = content
 			}
 		})
-		if sent == nil {
+		x := &protocol.SendEntityMessageAction{}
+		core := ""
+		switch s := a.GetSendEvent(); {
+		case sent != nil:
+			if err := proto.Unmarshal(sent, x); err != nil {
+				return fmt.Errorf("%w: action %d: %w", errAction, i+1, err)
+			}
+		case isEntity(s.GetInstance().GetInstanceId()):
+			var err error
+			core = s.Name
+			if x, err = fromCore(s.Instance.InstanceId, core, s.Data.GetValue()); err != nil {
+				return fmt.Errorf("%w: action %d: %w", errAction, i+1, err)
+			}
+		default:
 			rest = append(rest, a)
 			continues = continues || a.GetCompleteOrchestration().GetOrchestrationStatus() == api.RUNTIME_STATUS_CONTINUED_AS_NEW
 			if x := a.GetScheduleTask(); x != nil {
@@ -56,14 +69,14 @@ func (b *Backend) takeEffects(id api.InstanceID, r *backend.ExecutionResults) er
 			}
 			continue
 		}
-		x := &protocol.SendEntityMessageAction{}
-		if err := proto.Unmarshal(sent, x); err != nil {
-			return fmt.Errorf("%w: action %d: %w", errAction, i+1, err)
-		}
 		if err := checkEntityMessage(x); err != nil {
 			return fmt.Errorf("%w: action %d: %w", errAction, i+1, err)
 		}
-		events = append(events, newExtra(a.Id, now, func(e *protocol.HistoryEvent) { entityMessage(e, x) }))
+		events = append(events, newExtra(a.Id, now, func(e *protocol.HistoryEvent) {
+			if entityMessage(e, x); core != "" {
+				markCore(e, core)
+			}
+		}))
 	}
 	r.Response.Actions = rest
 	if !continues {

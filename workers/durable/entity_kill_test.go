@@ -178,6 +178,7 @@ func runModelWorker(connection string) error {
 	})
 	app.Entity("ledger", book)
 	app.Orchestration("burst", durable.Orchestrator(modelWorkflow))
+	app.Orchestration("burst in Core's form", durable.ExternalOrchestrator(runCoreModel))
 	workers.Activity(app, "nothing", func(_ context.Context, n int) (int, error) { return n, nil })
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -239,8 +240,9 @@ func (m *model) work() {
 		m.random.Shuffle(len(b.Locks), func(i, j int) { b.Locks[i], b.Locks[j] = b.Locks[j], b.Locks[i] })
 		text, err := json.Marshal(b)
 		check.OK(m.t, err)
+		workflow := []string{"burst", "burst in Core's form"}[n/2%2]
 		m.until("start", func(ctx context.Context) error {
-			_, err := m.client.Start(ctx, "burst", durable.StartOptions{InstanceID: b.Name, Input: string(text)})
+			_, err := m.client.Start(ctx, workflow, durable.StartOptions{InstanceID: b.Name, Input: string(text)})
 			if errors.Is(err, durable.ErrInstanceExists) {
 				err = nil // An attempt whose answer was lost.
 			}

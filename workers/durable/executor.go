@@ -35,6 +35,9 @@ func (x executor) ExecuteOrchestrator(ctx context.Context, id api.InstanceID, ol
 		return r, nil
 	}
 	x.b.completeStarts(id, fresh)
+	if old, fresh, err = inCoreForm(string(id), old, fresh); err != nil {
+		return nil, err
+	}
 	if results, err = x.Executor.ExecuteOrchestrator(ctx, id, old, fresh); err != nil {
 		return results, err
 	}

@@ -136,5 +136,5 @@ func setExtra(e *Event, x *protocol.HistoryEvent) {
 	if err != nil {
 		panic("durable: an event of valid text cannot be written: " + err.Error())
 	}
-	e.ProtoReflect().SetUnknown(text)
+	e.ProtoReflect().SetUnknown(append(text, x.ProtoReflect().GetUnknown()...)) // The name of coreName stays.
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -86,8 +87,11 @@ type filters struct {
 	names map[durable.WorkKind]map[string][]string
 }
 
+// filtersOf reads the filters of a worker. A worker whose filters have no name takes everything: the SDK for .NET sends
+// such filters unless the program asks for others. If one kind has names, the worker takes nothing of the other kinds.
+// https://github.com/microsoft/durabletask-dotnet/blob/main/src/Worker/Core/DurableTaskWorkerWorkItemFilters.cs
 func filtersOf(f *protocol.WorkItemFilters) filters {
-	if f == nil {
+	if len(f.GetOrchestrations())+len(f.GetActivities())+len(f.GetEntities()) == 0 {
 		return filters{}
 	}
 	r := filters{true, map[durable.WorkKind]map[string][]string{}}
@@ -111,7 +115,7 @@ func filtersOf(f *protocol.WorkItemFilters) filters {
 		add(durable.WorkActivity, a.Name, a.Versions)
 	}
 	for _, e := range f.Entities {
-		add(durable.WorkEntity, e.Name, nil)
+		add(durable.WorkEntity, strings.ToLower(e.Name), nil)
 	}
 	return r
 }
@@ -119,6 +123,9 @@ func filtersOf(f *protocol.WorkItemFilters) filters {
 func (f filters) accept(kind durable.WorkKind, name, version string) bool {
 	if !f.set {
 		return true
+	}
+	if kind == durable.WorkEntity {
+		name = strings.ToLower(name) // SDKs write the names of entities in IDs without capital letters.
 	}
 	versions, ok := f.names[kind][name]
 	return ok && (len(versions) == 0 || slices.Contains(versions, version))

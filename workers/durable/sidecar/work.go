@@ -169,7 +169,7 @@ func newerBatch(b *durable.EntityBatch) *protocol.EntityRequest {
 func (s *Server) getWorkItems(request *protocol.GetWorkItemsRequest, h *hub, stream grpc.ServerStream) error {
 	w := &worker{send: func(m proto.Message) error { return stream.SendMsg(m) },
 		filters: filtersOf(request.WorkItemFilters),
-		newer:   first(stream.Context(), "workerid") != "",
+		newer:   takesNewer(stream.Context()),
 		streams: slices.Contains(request.Capabilities, protocol.WorkerCapability_WORKER_CAPABILITY_HISTORY_STREAMING),
 		pings:   takesPings(first(stream.Context(), "user-agent")), limits: map[durable.WorkKind]int{},
 		running: map[durable.WorkKind]int{}, wake: make(chan struct{}, 1)}
@@ -212,6 +212,14 @@ var healthPing = &protocol.WorkItem{Request: &protocol.WorkItem_HealthPing{Healt
 // takesPings reports whether a worker's SDK knows health pings. Those for Go and Java write a warning for each.
 func takesPings(agent string) bool {
 	return !strings.HasPrefix(agent, "grpc-go/") && !strings.HasPrefix(agent, "grpc-java")
+}
+
+// takesNewer reports whether a worker takes entities' work items in the newer form. Workers of the Scheduler name
+// themselves. The SDK for .NET knows both forms in every configuration, and answers the older one without the item's
+// token, so that its answer belongs to no item.
+// https://github.com/microsoft/durabletask-dotnet/blob/main/src/Worker/Grpc/GrpcDurableTaskWorker.Processor.cs
+func takesNewer(ctx context.Context) bool {
+	return first(ctx, "workerid") != "" || strings.HasPrefix(first(ctx, "user-agent"), "grpc-dotnet/")
 }
 
 func notAtWorker(key string) error {
