@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/failure"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 
@@ -376,6 +377,9 @@ func (h *Host) callActivity(ctx context.Context, f *function, input []byte) ([]b
 	}
 	inv.data.set("instanceId", h.durable.Instance(ctx))
 	if _, err := h.call(ctx, inv); err != nil {
+		if d := (*failure.Details)(nil); f.trigger.messages && errors.As(err, &d) {
+			err = workers.Logged(failure.Typed(d))
+		}
 		return nil, err
 	}
 	return inv.returned.JSON, nil

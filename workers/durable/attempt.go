@@ -15,6 +15,7 @@ type attempt struct {
 	lost    context.Context // is done once the lease on the work item is lost
 	lose    context.CancelFunc
 	stopped error // why the run was interrupted; nil if it came to its end
+	failed  error // the handler's error: the library keeps its text and the name of its type alone
 }
 
 type attemptKey struct{}
@@ -50,6 +51,9 @@ func activityOf(h workers.ActivityHandler) task.Activity {
 		out, err := h(ctx, input)
 		if run != nil && (errors.Is(err, workers.ErrLeaseLost) || errors.Is(err, workers.ErrStopping)) {
 			run.stopped = err
+		}
+		if run != nil {
+			run.failed = err
 		}
 		if err != nil || len(out) == 0 {
 			return nil, err

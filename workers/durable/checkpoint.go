@@ -12,7 +12,6 @@ import (
 	"github.com/microsoft/durabletask-go/api"
 	"github.com/microsoft/durabletask-go/backend"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
@@ -193,33 +192,6 @@ func (b *Backend) addUnlocks(w *work, rows []newRow) []newRow {
 		list = append(list, carry(e))
 	}
 	return insertBeforeEnd(rows, list)
-}
-
-// Failure details are bounded: they travel in messages and rows beside the payload.
-const (
-	failureText  = 4 << 10
-	failureStack = 8 << 10
-	failureDepth = 3
-)
-
-func trimFailures(e *Event) {
-	trimFailure(e.GetTaskFailed().GetFailureDetails(), failureDepth)
-	trimFailure(e.GetSubOrchestrationInstanceFailed().GetFailureDetails(), failureDepth)
-	trimFailure(e.GetExecutionCompleted().GetFailureDetails(), failureDepth)
-}
-
-func trimFailure(d *backend.TaskFailureDetails, depth int) {
-	if d == nil {
-		return
-	}
-	d.ErrorType, d.ErrorMessage = cut(d.ErrorType, failureText), cut(d.ErrorMessage, failureText)
-	if d.StackTrace != nil {
-		d.StackTrace = wrapperspb.String(cut(d.StackTrace.Value, failureStack))
-	}
-	if depth == 1 {
-		d.InnerFailure = nil
-	}
-	trimFailure(d.InnerFailure, depth-1)
 }
 
 // cut shortens a text to n bytes at most, between characters.

@@ -155,6 +155,9 @@ func Sleep(ctx *Context, d time.Duration) error { return ctx.CreateTimer(d).Awai
 func Await[Out any](t task.Task) (Out, error) {
 	var out Out
 	err := t.Await(&out)
+	if err != nil {
+		err = withFailure(t, err)
+	}
 	return out, err
 }
 
@@ -175,7 +178,8 @@ func (e *Engine) Start(ctx context.Context, setup workers.DurableSetup) (workers
 		return nil, &workers.DurableSetupError{Err: err}
 	}
 	r := task.NewTaskRegistry()
-	x := &goExecutor{entities: map[string]entityRunner{}, versions: map[string]string{}}
+	x := &goExecutor{entities: map[string]entityRunner{}, versions: map[string]string{},
+		failures: map[string]error{}}
 	calls := map[string]ExternalCall{}
 	for name, any := range setup.Orchestrations {
 		if x, ok := any.(external); ok {

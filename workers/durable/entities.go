@@ -420,7 +420,7 @@ func (b *Backend) executeEntity(ctx context.Context, batch *EntityBatch) (*Entit
 		r = &EntityResult{State: batch.State, Failure: NewFailure("EntityResultRefused", err.Error())}
 	}
 	if r.Failure != nil {
-		trimFailure(r.Failure, failureDepth)
+		trimFailure(r.Failure)
 		for len(r.Results) < len(batch.Operations) {
 			r.Results = append(r.Results, EntityOperationResult{Failure: r.Failure})
 		}
@@ -442,7 +442,7 @@ func (b *Backend) checkEntityResult(batch *EntityBatch, r *EntityResult) error {
 	sizes := []*string{r.State}
 	for _, o := range r.Results {
 		sizes = append(sizes, o.Output)
-		trimFailure(o.Failure, failureDepth)
+		trimFailure(o.Failure)
 	}
 	for _, s := range r.Signals {
 		if err := checkEntityID(s.ID); err != nil {

@@ -182,8 +182,9 @@ type goExecutor struct {
 	backend.Executor
 	entities map[string]entityRunner // by name in lower case
 
-	mu       sync.Mutex        // guards versions
+	mu       sync.Mutex        // guards the rest
 	versions map[string]string // by instance
+	failures map[string]error  // of workflows whose step has just ended with one, by instance
 }
 
 // entityExecutor is the executor of an app with entities.
@@ -202,7 +203,13 @@ func (x *goExecutor) informed(f task.Orchestrator) task.Orchestrator {
 		x.mu.Unlock()
 		executionInfos.Store(ctx, &executionInfo{version: version})
 		defer executionInfos.Delete(ctx)
-		return f(ctx)
+		result, err := f(ctx)
+		if err != nil {
+			x.mu.Lock()
+			x.failures[string(ctx.ID)] = err
+			x.mu.Unlock()
+		}
+		return result, err
 	}
 }
 
@@ -216,6 +223,7 @@ func (x *goExecutor) ExecuteOrchestrator(ctx context.Context, id api.InstanceID,
 	defer func() {
 		x.mu.Lock()
 		delete(x.versions, string(id))
+		delete(x.failures, string(id))
 		x.mu.Unlock()
 	}()
 	t := entityTranslation{tasks: map[string]int32{}}
@@ -230,9 +238,15 @@ func (x *goExecutor) ExecuteOrchestrator(ctx context.Context, id api.InstanceID,
 	if err != nil {
 		return nil, err
 	}
+	x.mu.Lock()
+	failed := x.failures[string(id)]
+	x.mu.Unlock()
 	// The library returns them in any order; messages to one entity have one.
 	slices.SortFunc(r.Response.Actions, byNumber)
 	for _, a := range r.Response.Actions {
+		if c := a.GetCompleteOrchestration(); c.GetFailureDetails() != nil && failed != nil {
+			c.FailureDetails = failureOf(failed) // The library has its text and the name of its type alone.
+		}
 		s := a.GetScheduleTask()
 		kind, ok := strings.CutPrefix(s.GetName(), reserved)
 		if !ok {

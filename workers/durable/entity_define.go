@@ -112,7 +112,7 @@ func (e *Entity[S]) runBatch(ctx context.Context, batch *EntityBatch) (*EntityRe
 		c := &EntityContext{ID: batch.ID, Operation: o.Name, Key: o.ID, Context: ctx}
 		state, output, err := e.operate(c, r.State, o)
 		if err != nil {
-			r.Results = append(r.Results, EntityOperationResult{Failure: NewFailure(fmt.Sprintf("%T", err), err.Error())})
+			r.Results = append(r.Results, EntityOperationResult{Failure: failureOf(err)})
 			continue
 		}
 		r.Results = append(r.Results, EntityOperationResult{Output: output})

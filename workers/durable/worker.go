@@ -128,6 +128,9 @@ func (x executor) ExecuteActivity(ctx context.Context, id api.InstanceID, e *Eve
 	if run.stopped != nil {
 		return nil, run.stopped
 	}
+	if f := result.GetTaskFailed(); err == nil && f != nil && run.failed != nil {
+		f.FailureDetails = failureOf(run.failed)
+	}
 	return result, err
 }
 

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/lazuli-storage/lazuli/functions"
+	details "github.com/lazuli-storage/lazuli/internal/durable/failure"
 	rpc "github.com/lazuli-storage/lazuli/internal/functions/languageworker/internal/functionrpc"
 )
 
@@ -160,7 +161,8 @@ func (w *worker) result(c *functions.Invocation, r *rpc.InvocationResponse) (*fu
 		if stack := s.GetException().GetStackTrace(); stack != "" {
 			c.Log(true, slogLevels[rpc.RpcLog_Error], strings.TrimRight(stack, "\n"))
 		}
-		return nil, &functions.FunctionError{Err: fmt.Errorf("%s", text)}
+		return nil, &functions.FunctionError{Err: details.FromException(s.GetException().GetType(), text,
+			s.GetException().GetStackTrace())}
 	}
 	result := &functions.Result{Outputs: map[string]functions.Value{}}
 	var err error
