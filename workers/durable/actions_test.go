@@ -85,7 +85,7 @@ func TestActionsThatCannotBeApplied(t *testing.T) {
 	for name, says := range map[string]string{
 		"activityTags": "tags have 10001 bytes", "childTags": "tags have 10001 bytes",
 		"entity": "message to an entity is unknown", "unknown": "kind is unknown", "noReceiver": "it is empty",
-		"entitySignal": "ID of an entity",
+		"entitySignal": "unexpected end of JSON",
 		"status":       "status 99", "running": "status 0", "carryover": "unknown kind", "noTime": "Timestamp",
 		"pastTime": "1970",
 	} {

@@ -268,6 +268,9 @@ type work struct {
 	version string
 	tags    map[string]string
 	effects effects
+	// span is what the last answer has told of the execution's span; answered says that there was one.
+	span     []byte
+	answered bool
 }
 
 const workProperty = "lazuli.durable.work"

@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"context"
 	"errors"
 
 	"github.com/google/uuid"
@@ -41,9 +42,9 @@ func resultsOf(text []byte) (*backend.ExecutionResults, error) {
 
 // NewRequest returns the request for a step of a workflow without its events. The SDK for .NET refuses entities without
 // their parameters, which ask it to leave messages in the order in which they come.
-func NewRequest(id api.InstanceID, execution string) *protocol.OrchestratorRequest {
+func NewRequest(ctx context.Context, id api.InstanceID, execution string) *protocol.OrchestratorRequest {
 	r := &protocol.OrchestratorRequest{InstanceId: string(id), EntityParameters: &protocol.OrchestratorEntityParameters{
-		EntityMessageReorderWindow: durationpb.New(0)}}
+		EntityMessageReorderWindow: durationpb.New(0)}, OrchestrationTraceContext: requestSpan(ctx)}
 	if execution != "" {
 		r.ExecutionId = wrapperspb.String(execution)
 	}

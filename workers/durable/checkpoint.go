@@ -83,6 +83,9 @@ func (b *Backend) plan(w *work, state *backend.OrchestrationRuntimeState) plan {
 	}
 	c := plan{keep: h.Length, next: h.sentinel.next()}
 	c.next.Terminations, c.next.Wake = terminations(state), w.paused
+	if w.answered {
+		c.next.Span = w.span
+	}
 	if s := state.CustomStatus; s != nil {
 		c.next.CustomStatus = []byte(s.Value)
 	}

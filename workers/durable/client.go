@@ -153,6 +153,9 @@ func (i *Instance) Done() bool {
 	return err == nil && isFinal(s)
 }
 
+// begun reports whether the instance's first step has run.
+func (i *Instance) begun() bool { return i.Status != StatusName(api.RUNTIME_STATUS_PENDING) }
+
 func (c *Client) instance(ctx context.Context, r *instanceRow, payloads bool) (*Instance, error) {
 	m, err := c.b.instances.metadata(ctx, r, payloads)
 	if err != nil {
@@ -206,17 +209,28 @@ const (
 
 // Wait waits until the instance has ended and returns it. It returns an error when ctx is done.
 func (c *Client) Wait(ctx context.Context, id string) (*Instance, error) {
-	return c.wait(ctx, id, hasEnded, (*Instance).Done)
+	return c.wait(ctx, id, false, hasEnded, (*Instance).Done)
+}
+
+// WaitAny is [Client.Wait] that also waits for an instance that does not exist yet.
+func (c *Client) WaitAny(ctx context.Context, id string) (*Instance, error) {
+	return c.wait(ctx, id, true, hasEnded, (*Instance).Done)
 }
 
 // WaitStart waits until the instance has begun and returns it. It returns an error when ctx is done.
 func (c *Client) WaitStart(ctx context.Context, id string) (*Instance, error) {
-	return c.wait(ctx, id, hasBegun,
-		func(i *Instance) bool { return i.Status != StatusName(api.RUNTIME_STATUS_PENDING) })
+	return c.wait(ctx, id, false, hasBegun, (*Instance).begun)
 }
 
-// wait waits until a condition holds, which filter and until express.
-func (c *Client) wait(ctx context.Context, id, filter string, until func(*Instance) bool) (*Instance, error) {
+// WaitAnyStart is [Client.WaitStart] that also waits for an instance that does not exist yet.
+func (c *Client) WaitAnyStart(ctx context.Context, id string) (*Instance, error) {
+	return c.wait(ctx, id, true, hasBegun, (*Instance).begun)
+}
+
+// wait waits until a condition holds, which filter and until express. An instance that does not exist is waited for if
+// absent is true.
+func (c *Client) wait(ctx context.Context, id string, absent bool, filter string,
+	until func(*Instance) bool) (*Instance, error) {
 	exists := c.b.started.take(id) // Without the condition: a row that matches it is found by the wait.
 	for pause := waitFirst; ; pause = min(pause*3/2, waitLast) {
 		changed, forget := c.b.watches.watch(id)
@@ -224,7 +238,10 @@ func (c *Client) wait(ctx context.Context, id, filter string, until func(*Instan
 		var i *Instance
 		var err error
 		if !exists {
-			if i, err = c.Get(ctx, id); err != nil || until(i) {
+			if i, err = c.Get(ctx, id); absent && errors.Is(err, ErrInstanceNotFound) {
+				err = nil
+			}
+			if err != nil || i != nil && until(i) {
 				forget()
 				return i, err
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/microsoft/durabletask-go/backend"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
@@ -22,6 +23,7 @@ type effects struct {
 	// events are the messages to entities of the present execution.
 	events []*Event
 	tasks  map[int32]map[string]string // tags of activities and child workflows, by task
+	traces map[int32][]byte            // their trace contexts, where the worker has made them
 }
 
 // Fields of OrchestratorAction in newer versions of the protocol.
@@ -36,7 +38,7 @@ func (b *Backend) takeEffects(id api.InstanceID, r *backend.ExecutionResults) er
 	}
 	now := b.clock.Now()
 	var events []*Event
-	tags := map[int32]map[string]string{}
+	tags, traces := map[int32]map[string]string{}, map[int32][]byte{}
 	rest := r.Response.Actions[:0:0]
 	continues := false
 	for i, a := range r.Response.Actions {
@@ -63,9 +65,9 @@ func (b *Backend) takeEffects(id api.InstanceID, r *backend.ExecutionResults) er
 			rest = append(rest, a)
 			continues = continues || a.GetCompleteOrchestration().GetOrchestrationStatus() == api.RUNTIME_STATUS_CONTINUED_AS_NEW
 			if x := a.GetScheduleTask(); x != nil {
-				tags[a.Id] = tagsOf(x.ProtoReflect(), taskTags)
+				tags[a.Id], traces[a.Id] = tagsOf(x.ProtoReflect(), taskTags), traceOf(x.ProtoReflect())
 			} else if x := a.GetCreateSubOrchestration(); x != nil {
-				tags[a.Id] = tagsOf(x.ProtoReflect(), childTags)
+				tags[a.Id], traces[a.Id] = tagsOf(x.ProtoReflect(), childTags), traceOf(x.ProtoReflect())
 			}
 			continue
 		}
@@ -80,7 +82,7 @@ func (b *Backend) takeEffects(id api.InstanceID, r *backend.ExecutionResults) er
 	}
 	r.Response.Actions = rest
 	if !continues {
-		w.effects.events, w.effects.tasks = events, tags
+		w.effects.events, w.effects.tasks, w.effects.traces = events, tags, traces
 		return nil
 	}
 	for _, a := range rest { // The engine forgets what is sent with the end of an execution.
@@ -95,7 +97,7 @@ func (b *Backend) takeEffects(id api.InstanceID, r *backend.ExecutionResults) er
 	for _, e := range events {
 		w.effects.before = append(w.effects.before, carry(e))
 	}
-	w.effects.events, w.effects.tasks = nil, nil
+	w.effects.events, w.effects.tasks, w.effects.traces = nil, nil, nil
 	return nil
 }
 
@@ -124,10 +126,20 @@ func (b *Backend) completeStarts(id api.InstanceID, fresh []*Event) {
 // addEffects adds the effects to the rows of a checkpoint.
 func (f *effects) addEffects(rows []newRow) []newRow {
 	for _, r := range rows {
-		if x := r.event.GetTaskScheduled(); x != nil && len(f.tasks[r.event.EventId]) > 0 {
-			setTags(x.ProtoReflect(), scheduledTags, f.tasks[r.event.EventId])
-		} else if x := r.event.GetSubOrchestrationInstanceCreated(); x != nil && len(f.tasks[r.event.EventId]) > 0 {
-			setTags(x.ProtoReflect(), createdTags, f.tasks[r.event.EventId])
+		var event protoreflect.Message
+		field := scheduledTags
+		if x := r.event.GetTaskScheduled(); x != nil {
+			event = x.ProtoReflect()
+		} else if x := r.event.GetSubOrchestrationInstanceCreated(); x != nil {
+			event, field = x.ProtoReflect(), createdTags
+		} else {
+			continue
+		}
+		if tags := f.tasks[r.event.EventId]; len(tags) > 0 {
+			setTags(event, field, tags)
+		}
+		if trace := f.traces[r.event.EventId]; trace != nil {
+			setTrace(event, trace)
 		}
 	}
 	if len(f.before)+len(f.events) == 0 {

@@ -38,8 +38,15 @@ func (x executor) ExecuteOrchestrator(ctx context.Context, id api.InstanceID, ol
 	if old, fresh, err = inCoreForm(string(id), old, fresh); err != nil {
 		return nil, err
 	}
+	w := x.b.inWork.of(string(id))
+	if w != nil && !w.answered && w.history.started() {
+		ctx = withSpan(ctx, w.history.Span)
+	}
 	if results, err = x.Executor.ExecuteOrchestrator(ctx, id, old, fresh); err != nil {
 		return results, err
+	}
+	if w != nil {
+		w.span, w.answered = spanOf(results), true
 	}
 	if err := x.b.takeEffects(id, results); err != nil {
 		return failedWith(id, "NotSupported", err.Error()), nil
@@ -62,6 +69,11 @@ func failedResults(id api.InstanceID, p any) *backend.ExecutionResults {
 
 // failedWith ends an instance as failed.
 func failedWith(id api.InstanceID, kind, text string) *backend.ExecutionResults {
+	return failedAs(id, NewFailure(kind, text))
+}
+
+// failedAs is failedWith with details.
+func failedAs(id api.InstanceID, details *backend.TaskFailureDetails) *backend.ExecutionResults {
 	r := &backend.ExecutionResults{}
 	fill(&r.Response)
 	r.Response.InstanceId = string(id)
@@ -72,7 +84,6 @@ func failedWith(id api.InstanceID, kind, text string) *backend.ExecutionResults 
 	fields := done.Descriptor().Fields()
 	done.Set(fields.ByName("orchestrationStatus"),
 		protoreflect.ValueOfEnum(protoreflect.EnumNumber(api.RUNTIME_STATUS_FAILED)))
-	details := NewFailure(kind, text)
 	done.Set(fields.ByName("failureDetails"), protoreflect.ValueOfMessage(proto.Message(details).ProtoReflect()))
 	return r
 }

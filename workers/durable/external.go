@@ -65,7 +65,7 @@ func (x externals) ExecuteOrchestrator(ctx context.Context, id api.InstanceID, o
 	if call == nil {
 		return x.Executor.ExecuteOrchestrator(ctx, id, old, fresh)
 	}
-	request, err := proto.Marshal(NewRequest(id, execution))
+	request, err := proto.Marshal(NewRequest(ctx, id, execution))
 	if err == nil {
 		request, err = AppendEvents(request, protocol.PastEvents, old)
 	}
@@ -78,7 +78,7 @@ func (x externals) ExecuteOrchestrator(ctx context.Context, id api.InstanceID, o
 	response, err := call(ctx, request)
 	switch {
 	case workers.IsPermanent(err):
-		return failedWith(id, "OrchestratorFailed", err.Error()), nil
+		return failedAs(id, FailureFrom(err, "OrchestratorFailed")), nil
 	case err != nil:
 		return nil, err
 	}

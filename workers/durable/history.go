@@ -63,6 +63,8 @@ type sentinel struct {
 	CustomStatus []byte
 	// Order is the place of the last message that the instance has sent to an entity.
 	Order order
+	// Span is the execution's span, if its worker has told one.
+	Span []byte
 	// Commit is random and new in every version of the row.
 	Commit string
 }
@@ -484,6 +486,9 @@ func (s histories) submit(ctx context.Context, instance string, etag azcore.ETag
 	}
 	if at.CustomStatus != nil {
 		row.setBytes("CustomStatus", at.CustomStatus)
+	}
+	if len(at.Span) > 0 {
+		row.setBytes("Span", at.Span)
 	}
 	if len(at.Seen) > 0 {
 		row.setBytes("Seen", at.Seen.encode())

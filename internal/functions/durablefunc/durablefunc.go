@@ -126,7 +126,7 @@ func (a *app) Entity(form functions.DurableForm, call functions.DurableCall) wor
 	return durable.ExternalEntity(func(ctx context.Context, b *durable.EntityBatch) (*durable.EntityResult, error) {
 		r, err := c.batch(ctx, form, b, call)
 		if workers.IsPermanent(err) {
-			return &durable.EntityResult{State: b.State, Failure: durable.NewFailure("EntityFailed", err.Error())}, nil
+			return &durable.EntityResult{State: b.State, Failure: durable.FailureFrom(err, "EntityFailed")}, nil
 		}
 		return r, err
 	})
@@ -197,7 +197,8 @@ func (a *app) Listen() (stop func(), err error) {
 	if o.Storage, err = a.settings.Storage(); err != nil {
 		return nil, err
 	}
-	server, err := sidecar.New(sidecar.Options{Durable: o, Hubs: []string{o.Hub}, Logger: a.settings.Logger})
+	server, err := sidecar.New(sidecar.Options{Durable: o, Hubs: []string{o.Hub}, Logger: a.settings.Logger,
+		ReplaceRunning: a.settings.ReplaceRunning})
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ import (
 
 // hub is an open hub, whose work is handed to the connected workers.
 type hub struct {
+	name       string // as calls have it
 	backend    *durable.Backend
 	client     *durable.Client
 	dispatcher *dispatcher
@@ -26,6 +27,8 @@ type hub struct {
 	newWorker  func() backend.TaskHubWorker
 	gone       chan struct{} // closed when the hub is deleted
 	log        *slog.Logger
+	// replaceRunning: see Options.ReplaceRunning.
+	replaceRunning bool
 
 	mu      sync.Mutex // guards the rest
 	opened  bool
@@ -59,8 +62,8 @@ func (s *Server) newHub(name string) (*hub, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &hub{backend: b, client: b.Client(), dispatcher: newDispatcher(), gone: make(chan struct{}),
-		log: s.log.With("hub", name)}
+	h := &hub{name: name, backend: b, client: b.Client(), dispatcher: newDispatcher(), gone: make(chan struct{}),
+		log: s.log.With("hub", name), replaceRunning: s.options.ReplaceRunning}
 	h.newWorker = func() backend.TaskHubWorker { return b.NewWorker(executor{h}, s.options.Worker) }
 	return h, nil
 }

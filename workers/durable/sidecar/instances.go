@@ -3,6 +3,7 @@ package sidecar
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,6 +47,9 @@ const (
 	reuseIgnore uint64           = 1
 )
 
+// startInstance starts an instance. Without a policy, an instance with the ID that has ended is replaced, and one that
+// runs is refused unless the options say otherwise: so do the functions' host and the sidecar of the SDK for .NET. With a
+// policy, also an empty one, instances in its statuses are replaced and all others refused.
 func startInstance(ctx context.Context, h *hub, r *protocol.CreateInstanceRequest) (*protocol.CreateInstanceResponse,
 	error) {
 	o := durable.StartOptions{InstanceID: r.InstanceId, Version: r.Version.GetValue(), Tags: r.Tags,
@@ -64,7 +68,9 @@ func startInstance(ctx context.Context, h *hub, r *protocol.CreateInstanceReques
 		return nil, err
 	}
 	o.Replaceable = statuses
-	if policy := r.OrchestrationIdReusePolicy; policy != nil {
+	if policy := r.OrchestrationIdReusePolicy; policy == nil {
+		o.Replace, o.Running = true, h.replaceRunning
+	} else {
 		if number, _, n := protowire.ConsumeTag(policy.ProtoReflect().GetUnknown()); n > 0 && number == reuseAction {
 			if action, _ := protowire.ConsumeVarint(policy.ProtoReflect().GetUnknown()[n:]); action == reuseIgnore {
 				o.Replaceable, o.Ignore = nil, statuses
@@ -112,14 +118,16 @@ func getInstance(ctx context.Context, h *hub, r *protocol.GetInstanceRequest) (*
 
 func waitForInstanceStart(ctx context.Context, h *hub, r *protocol.GetInstanceRequest) (*protocol.GetInstanceResponse,
 	error) {
-	return h.wait(ctx, r, h.client.WaitStart)
+	return h.wait(ctx, r, h.client.WaitAnyStart)
 }
 
 func waitForInstanceCompletion(ctx context.Context, h *hub,
 	r *protocol.GetInstanceRequest) (*protocol.GetInstanceResponse, error) {
-	return h.wait(ctx, r, h.client.Wait)
+	return h.wait(ctx, r, h.client.WaitAny)
 }
 
+// wait answers once an instance has begun, or ended. One that does not exist yet is waited for, as the functions' host
+// and the sidecar of the SDK for .NET do: a parent may be about to start it.
 func (h *hub) wait(ctx context.Context, r *protocol.GetInstanceRequest,
 	wait func(context.Context, string) (*durable.Instance, error)) (*protocol.GetInstanceResponse, error) {
 	i, err := wait(ctx, r.InstanceId)
@@ -129,7 +137,7 @@ func (h *hub) wait(ctx context.Context, r *protocol.GetInstanceRequest,
 	return &protocol.GetInstanceResponse{Exists: true, OrchestrationState: stateOf(i, r.GetInputsAndOutputs)}, nil
 }
 
-// stateOf describes an instance. Failure details belong to the outputs, as in the engine's own server.
+// stateOf describes an instance. Failure details belong to the outputs, as in the sidecar of the SDK for .NET.
 func stateOf(i *durable.Instance, payloads bool) *protocol.OrchestrationState {
 	s := &protocol.OrchestrationState{InstanceId: i.ID, Name: i.Name, CreatedTimestamp: timestamppb.New(i.Created),
 		LastUpdatedTimestamp: timestamppb.New(i.LastUpdated), Tags: i.Tags}
@@ -149,14 +157,15 @@ func stateOf(i *durable.Instance, payloads bool) *protocol.OrchestrationState {
 	if i.Completed != nil {
 		s.CompletedTimestamp = timestamppb.New(*i.Completed)
 	}
+	if !payloads {
+		return s
+	}
 	if d := i.Failure(); d != nil {
 		s.FailureDetails, _ = durable.FailureToProtocol(d)
 	} else if i.FailureMessage != "" {
 		s.FailureDetails = &protocol.TaskFailureDetails{ErrorType: i.FailureType, ErrorMessage: i.FailureMessage}
 	}
-	if payloads {
-		s.Input, s.Output, s.CustomStatus = text(i.Input), text(i.Output), text(i.CustomStatus)
-	}
+	s.Input, s.Output, s.CustomStatus = text(i.Input), text(i.Output), text(i.CustomStatus)
 	return s
 }
 
@@ -206,6 +215,10 @@ func pageSize(n int32) int {
 func queryInstances(ctx context.Context, h *hub, r *protocol.QueryInstancesRequest) (*protocol.QueryInstancesResponse,
 	error) {
 	m := r.GetQuery()
+	if names := m.GetTaskHubNames(); len(names) > 0 && !slices.ContainsFunc(names,
+		func(n *wrapperspb.StringValue) bool { return strings.EqualFold(n.GetValue(), h.name) }) {
+		return &protocol.QueryInstancesResponse{}, nil // A call is for one hub.
+	}
 	statuses, err := statusNames(m.GetRuntimeStatus())
 	if err != nil {
 		return nil, err

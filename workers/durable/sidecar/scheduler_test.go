@@ -184,9 +184,13 @@ func TestReuseRestartAndLists(t *testing.T) {
 		Input: wrapperspb.String("7"), Tags: map[string]string{"shop": "tea"}}
 	check.OK(t, s.start(first))
 	s.becomes(first.InstanceId, completed)
-	if err := s.start(first); status.Code(err) != codes.AlreadyExists {
-		t.Errorf("the same ID: %v", err)
+	none := proto.Clone(first).(*protocol.CreateInstanceRequest)
+	none.OrchestrationIdReusePolicy = &protocol.OrchestrationIdReusePolicy{}
+	if err := s.start(none); status.Code(err) != codes.AlreadyExists {
+		t.Errorf("the same ID, with a policy that replaces none: %v", err)
 	}
+	check.OK(t, s.start(first)) // Without a policy: the instance has ended.
+	s.becomes(first.InstanceId, completed)
 	again := proto.Clone(first).(*protocol.CreateInstanceRequest)
 	again.Version = wrapperspb.String("2")
 	again.OrchestrationIdReusePolicy = &protocol.OrchestrationIdReusePolicy{

@@ -8,7 +8,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/emptypb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
@@ -68,6 +70,9 @@ func call[Q, A any, PQ interface {
 			if err := decode(request); err != nil {
 				return nil, err
 			}
+			if err := checkTimes(request.ProtoReflect()); err != nil {
+				return nil, err
+			}
 			handle := func(ctx context.Context, _ any) (any, error) {
 				h, err := s.hub(ctx)
 				if err != nil {
@@ -80,6 +85,27 @@ func call[Q, A any, PQ interface {
 			}
 			return interceptor(ctx, request, &grpc.UnaryServerInfo{FullMethod: "/" + serviceName + "/" + name}, handle)
 		}}
+}
+
+// checkTimes returns an error if a request has a time that cannot be. All requests are checked here, so that no call
+// passes such a time on. Other fields need no check of their presence; the absent form of each means the same as the
+// empty one, or is told apart where it is read (presence_test.go has the list).
+func checkTimes(m protoreflect.Message) (err error) {
+	if t, ok := m.Interface().(*timestamppb.Timestamp); ok {
+		return t.CheckValid()
+	}
+	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		if f.Message() == nil || f.IsList() || f.IsMap() {
+			return true
+		}
+		if err = checkTimes(v.Message()); err != nil {
+			if _, named := status.FromError(err); !named {
+				err = status.Errorf(codes.InvalidArgument, "%s: %v", f.Name(), err)
+			}
+		}
+		return err == nil
+	})
+	return err
 }
 
 // streamed describes a call with a stream of answers.

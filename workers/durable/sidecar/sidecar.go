@@ -54,6 +54,8 @@ type Options struct {
 	TLS *tls.Config
 	// MaxHubs bounds the hubs that are open at once. If there are more, those without workers are closed. Default 64.
 	MaxHubs int
+	// ReplaceRunning lets a start without a policy replace an instance that still runs, and not only one that has ended.
+	ReplaceRunning bool
 	// MaxStreams bounds the calls of one connection that are under way at once. Default 1,000.
 	MaxStreams uint32
 	// Logger is the place where the server reports. Default: slog.Default.

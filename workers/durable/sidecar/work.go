@@ -67,7 +67,7 @@ func (x executor) ExecuteOrchestrator(ctx context.Context, id api.InstanceID, ol
 		return nil, err
 	}
 	name, version, execution := durable.WorkflowOf(old, fresh)
-	request := durable.NewRequest(id, execution)
+	request := durable.NewRequest(ctx, id, execution)
 	answer, err := x.h.dispatcher.run(ctx,
 		&item{kind: durable.WorkOrchestration, name: name, version: version, key: string(id), past: old,
 			send: func(w *worker, token string) error {
@@ -240,6 +240,10 @@ func completeActivityTask(_ context.Context, h *hub, r *protocol.ActivityRespons
 
 func completeOrchestratorTask(_ context.Context, h *hub,
 	r *protocol.OrchestratorResponse) (*protocol.CompleteTaskResponse, error) {
+	if r.RequiresHistory {
+		// It has no answer without the past events, which every request has: the step is run again.
+		return &protocol.CompleteTaskResponse{}, h.abandon(r.CompletionToken)
+	}
 	whole, err := h.dispatcher.assemble(r)
 	if whole == nil {
 		return &protocol.CompleteTaskResponse{}, err
