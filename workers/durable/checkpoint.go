@@ -12,6 +12,7 @@ import (
 	"github.com/microsoft/durabletask-go/api"
 	"github.com/microsoft/durabletask-go/backend"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
@@ -92,6 +93,9 @@ func (b *Backend) plan(w *work, state *backend.OrchestrationRuntimeState) plan {
 	only := true // The engine adds OrchestratorStarted even where it runs nothing.
 	for _, e := range state.NewEvents() {
 		r, ok := byEvent[e]
+		if now := b.clock.Now(); e.GetTimerFired() != nil && e.Timestamp.AsTime().Before(now) {
+			e.Timestamp = timestamppb.New(now) // It was made when the timer was set; the history says when it fired.
+		}
 		if !ok {
 			r = newRow{event: e}
 			trimFailures(e)

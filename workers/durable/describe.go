@@ -26,7 +26,9 @@ type Step struct {
 // Describe returns a history for people, without the events that only mark the beginning of a replay.
 func Describe(events []*Event) []Step {
 	steps := []Step{}
+	unneeded := unneededTimers(events)
 	for _, e := range events {
+		idle := unneeded[e]
 		field, inner := inside(e)
 		if inner != nil {
 			e = inner
@@ -38,10 +40,35 @@ func Describe(events []*Event) []Step {
 		if id, ok := taskOf(e); ok {
 			s.Task = id
 		}
-		s.Name, s.Details = details(e)
+		if s.Name, s.Details = details(e); idle {
+			s.Details += ", no longer needed"
+		}
 		steps = append(steps, s)
 	}
 	return steps
+}
+
+// unneededTimers returns the timers that have not fired when their workflow ended.
+func unneededTimers(events []*Event) map[*Event]bool {
+	var set []*Event
+	fired, over := map[int32]bool{}, false
+	for _, e := range events {
+		switch {
+		case e.GetTimerCreated() != nil:
+			set = append(set, e)
+		case e.GetTimerFired() != nil:
+			fired[e.GetTimerFired().TimerId] = true
+		case e.GetExecutionCompleted() != nil:
+			over = true
+		}
+	}
+	unneeded := map[*Event]bool{}
+	for _, e := range set {
+		if over && !fired[e.EventId] {
+			unneeded[e] = true
+		}
+	}
+	return unneeded
 }
 
 func details(e *Event) (name, text string) {

@@ -20,7 +20,7 @@ import (
 // Failure says why an activity, a workflow or an entity's operation has failed: type, message, stack, and the failures
 // that led to it. A function that returns one, also inside another error, fails with it; errors.As finds the one of a
 // task that has failed in the error of [Await], [Call], [CallWorkflow] and [CallEntity]. Callers in every language get
-// the same details. The failure of any other error has the type "Error": the names of Go's types mean nothing to callers.
+// the same details. The failure of another error has the type "Error": names of Go's types mean nothing to callers.
 type Failure = failure.Details
 
 // failureOf returns the details of an error in the engine's form.
@@ -120,8 +120,8 @@ func failureIn(v reflect.Value) *Failure {
 	return f
 }
 
-// Bounds of failure details, which travel in messages and rows beside the payload. Clients read messages that are nested
-// at most 100 levels deep, and each inner failure is one.
+// Bounds of failure details, which travel in messages and rows beside the payload. Clients read messages that are
+// nested at most 100 levels deep, and each inner failure is one.
 const (
 	failureText  = 4 << 10  // of a type or message, in bytes
 	failureStack = 8 << 10  // of a stack trace, in bytes

@@ -5,8 +5,9 @@ package failure
 import (
 	"encoding/json"
 	"errors"
-	"regexp"
 	"strings"
+
+	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
 )
 
 // Unknown is the type of a failure whose own type has no meaning to other programs, as those of Go's errors.
@@ -91,13 +92,13 @@ func FromException(kind, message, stack string) *Details {
 }
 
 // exceptionType matches a text that begins with the name of an exception's class.
-var exceptionType = regexp.MustCompile(`^([A-Za-z_][\w.$+]*): `)
+var exceptionType = lazyregexp.New(`^([A-Za-z_][\w.$+]*): `)
 
 // Typed returns details whose message begins with the type, "Type: message", with the type apart, if they have no type
 // of their own. The functions' host does so for workers that use messages of the Durable Task protocol.
 // https://github.com/Azure/azure-functions-durable-extension (OutOfProcMiddleware.GetFailureDetails)
 func Typed(d *Details) *Details {
-	m := exceptionType.FindStringSubmatch(d.Message)
+	m := exceptionType().FindStringSubmatch(d.Message)
 	if m == nil || d.Type != "" && d.Type != m[1] && !strings.HasSuffix(d.Type, "."+m[1]) {
 		return d
 	}

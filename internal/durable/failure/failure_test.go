@@ -16,8 +16,9 @@ func TestOf(t *testing.T) {
 		err  error
 		want *failure.Details
 	}{
-		"plain":            {errors.New("broken"), &failure.Details{Type: "Error", Message: "broken"}},
-		"wrapped":          {fmt.Errorf("pay: %w", errors.New("broken")), &failure.Details{Type: "Error", Message: "pay: broken"}},
+		"plain": {errors.New("broken"), &failure.Details{Type: "Error", Message: "broken"}},
+		"wrapped": {fmt.Errorf("pay: %w", errors.New("broken")),
+			&failure.Details{Type: "Error", Message: "pay: broken"}},
 		"details":          {declined, declined},
 		"without own text": {fmt.Errorf("%w", declined), declined},
 		"with own text": {fmt.Errorf("pay: %w", declined), &failure.Details{Type: "Error", Message: "pay: no money",

@@ -135,6 +135,9 @@ type timelineRow struct {
 	workflowEvent
 	After time.Duration // since the first step
 	Took  time.Duration // of a task
+	// Due is when the timer that was set fires, since the first step; Idle says that the workflow ended before.
+	Due  time.Duration
+	Idle bool
 	bar
 }
 
@@ -175,9 +178,16 @@ func timeline(events []workflowEvent) []timelineRow {
 	first := events[0].Timestamp
 	last := events[len(events)-1].Timestamp
 	whole := max(last.Sub(first), 1)
+	over := events[len(events)-1].EventType == "ExecutionCompleted"
 	rows := make([]timelineRow, 0, len(events))
 	for _, e := range events[max(0, len(events)-shownSteps):] {
 		row := timelineRow{workflowEvent: e, After: max(0, e.Timestamp.Sub(first))}
+		if e.FireAt != nil && e.EventType == "TimerCreated" {
+			row.Due = max(0, e.FireAt.Sub(first))
+			row.Idle = over && !slices.ContainsFunc(events, func(f workflowEvent) bool {
+				return f.EventType == "TimerFired" && f.FireAt != nil && f.FireAt.Equal(*e.FireAt)
+			})
+		}
 		began := e.Timestamp
 		if e.ScheduledTime != nil {
 			began = *e.ScheduledTime

@@ -48,8 +48,8 @@ const (
 )
 
 // startInstance starts an instance. Without a policy, an instance with the ID that has ended is replaced, and one that
-// runs is refused unless the options say otherwise: so do the functions' host and the sidecar of the SDK for .NET. With a
-// policy, also an empty one, instances in its statuses are replaced and all others refused.
+// runs is refused unless the options say otherwise: so do the functions' host and the sidecar of the SDK for .NET. With
+// a policy, also an empty one, instances in its statuses are replaced and all others refused.
 func startInstance(ctx context.Context, h *hub, r *protocol.CreateInstanceRequest) (*protocol.CreateInstanceResponse,
 	error) {
 	o := durable.StartOptions{InstanceID: r.InstanceId, Version: r.Version.GetValue(), Tags: r.Tags,

@@ -31,7 +31,7 @@ var received = []proto.Message{&protocol.CreateInstanceRequest{}, &protocol.GetI
 	&protocol.AbandonOrchestrationTaskRequest{}, &protocol.AbandonEntityTaskRequest{}}
 
 // presence says, for each field of these messages that can be absent or empty, what the two mean. "Same" means that an
-// empty one is as good as none.
+// empty one means the same as none.
 var presence = map[string]string{
 	"ActivityResponse.failure_details": "present, also empty: the activity has failed; absent: it has succeeded",
 	"ActivityResponse.result":          "absent: no result; empty: the empty text, which the history keeps apart",
@@ -187,8 +187,8 @@ func optional(m protoreflect.MessageDescriptor, seen map[protoreflect.FullName]b
 	}
 }
 
-// Each field that can be absent is in the list, which says what its absence means; so nobody takes an empty one for
-// another meaning by chance.
+// Each field that can be absent is in the list, which says what its absence means, so that no field gets a meaning by
+// chance.
 func TestPresenceOfEveryFieldIsSaid(t *testing.T) {
 	t.Parallel()
 	var fields []string
@@ -239,7 +239,8 @@ func TestInstancesAsTheSidecarHasThem(t *testing.T) {
 	for _, name := range []string{"WaitForInstanceStart", "WaitForInstanceCompletion"} {
 		go func() {
 			a := &protocol.GetInstanceResponse{}
-			if err := s.call(name, &protocol.GetInstanceRequest{InstanceId: "fails", GetInputsAndOutputs: true}, a); err != nil {
+			r := &protocol.GetInstanceRequest{InstanceId: "fails", GetInputsAndOutputs: true}
+			if err := s.call(name, r, a); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 			waited <- a
@@ -284,8 +285,8 @@ func TestInstancesAsTheSidecarHasThem(t *testing.T) {
 	}
 }
 
-// A worker that makes spans gets its span back with each step, and what it schedules keeps the trace context that it was
-// given, also one that is not sampled.
+// A worker that makes spans gets its span back with each step, and what it schedules keeps the trace context that it
+// was given, also one that is not sampled.
 func TestSpansOfWorkers(t *testing.T) {
 	t.Parallel()
 	s := newScheduler(t)

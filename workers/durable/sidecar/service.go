@@ -88,8 +88,7 @@ func call[Q, A any, PQ interface {
 }
 
 // checkTimes returns an error if a request has a time that cannot be. All requests are checked here, so that no call
-// passes such a time on. Other fields need no check of their presence; the absent form of each means the same as the
-// empty one, or is told apart where it is read (presence_test.go has the list).
+// passes such a time on. What absent and empty fields mean is in presence_test.go.
 func checkTimes(m protoreflect.Message) (err error) {
 	if t, ok := m.Interface().(*timestamppb.Timestamp); ok {
 		return t.CheckValid()
