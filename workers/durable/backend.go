@@ -89,7 +89,7 @@ func New(options Options) (*Backend, error) {
 	b.entities = newEntities(b, entityStore{o.Storage.Tables.NewClient(n.entities()), p, &atomic.Int64{}})
 	b.watches = &watches{list: map[string][]chan struct{}{}}
 	b.late = &lateRows{sessions: b.sessions, list: map[string]*lateRow{}}
-	b.parking = &parking{clock: o.Clock, list: map[string]parked{}}
+	b.parking = &parking{clock: o.Clock, list: map[string]parked{}, said: map[function]time.Time{}}
 	return b, nil
 }
 
@@ -107,6 +107,7 @@ type hubInfo struct {
 	TaskHubName    string
 	CreatedAt      time.Time
 	PartitionCount int
+	Engine         string `json:",omitempty"` // EngineLazuli; hubs of earlier builds and of other engines have none
 }
 
 // CreateTaskHub implements backend.Backend. It creates the missing resources, and returns backend.ErrTaskHubExists if
@@ -124,7 +125,8 @@ func (b *Backend) CreateTaskHub(ctx context.Context) error {
 			return fmt.Errorf("durable: create the container %s: %w", name, err)
 		}
 	}
-	for _, t := range []string{b.names.instances(), b.names.history(), b.names.entities()} {
+	// The table of the entities first: without it the others would look like those of another engine.
+	for _, t := range []string{b.names.entities(), b.names.instances(), b.names.history()} {
 		if _, err := s.Tables.CreateTable(ctx, t, nil); err != nil {
 			if _, code := status(err); code != "TableAlreadyExists" {
 				return fmt.Errorf("durable: create the table %s: %w", t, err)
@@ -159,7 +161,7 @@ func (b *Backend) infoBlob() *blockblob.Client {
 }
 
 func (b *Backend) writeInfo(ctx context.Context) error {
-	text, err := json.Marshal(hubInfo{b.options.Hub, b.clock.Now().UTC(), b.options.Partitions})
+	text, err := json.Marshal(hubInfo{b.options.Hub, b.clock.Now().UTC(), b.options.Partitions, EngineLazuli})
 	if err != nil {
 		return err
 	}
@@ -176,6 +178,11 @@ func (b *Backend) open(ctx context.Context) error {
 	buffer := make([]byte, 4096)
 	n, err := b.infoBlob().DownloadBuffer(ctx, buffer, nil)
 	if bloberror.HasCode(err, bloberror.BlobNotFound, bloberror.ContainerNotFound, bloberror.ContainerBeingDeleted) {
+		if engine, err := b.findEngine(ctx, false); err != nil {
+			return err
+		} else if engine == EngineDTFx {
+			return b.foreign(engine)
+		}
 		return backend.ErrTaskHubNotFound
 	}
 	if err != nil {
@@ -188,6 +195,13 @@ func (b *Backend) open(ctx context.Context) error {
 	}
 	if err != nil {
 		return fmt.Errorf("durable: the blob %s/%s does not describe a hub: %w", b.names.leases(), hubInfoBlob, err)
+	}
+	if info.Engine != EngineLazuli {
+		if engine, err := b.findEngine(ctx, true); err != nil {
+			return err
+		} else if engine == EngineDTFx {
+			return b.foreign(engine)
+		}
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -224,7 +224,9 @@ func (e *Engine) Start(ctx context.Context, setup workers.DurableSetup) (workers
 		executor = entityExecutor{executor, x}
 	}
 	w := b.NewWorker(executor, e.worker)
-	if err := w.Start(context.WithoutCancel(ctx)); err != nil {
+	if err := w.Start(context.WithoutCancel(ctx)); errors.Is(err, ErrForeignHub) {
+		return nil, &workers.DurableSetupError{Err: err}
+	} else if err != nil {
 		return nil, err
 	}
 	e.publish(b)

@@ -162,8 +162,8 @@ func asStatus(err error) error {
 	text := sdkerr.Text(err)
 	for target, code := range map[error]codes.Code{
 		durable.ErrInstanceNotFound: codes.NotFound, durable.ErrInstanceExists: codes.AlreadyExists,
-		durable.ErrNotCompleted: codes.FailedPrecondition,
-		durable.ErrNotFailed:    codes.FailedPrecondition, durable.ErrTooLarge: codes.InvalidArgument,
+		durable.ErrNotCompleted: codes.FailedPrecondition, durable.ErrForeignHub: codes.FailedPrecondition,
+		durable.ErrNotFailed: codes.FailedPrecondition, durable.ErrTooLarge: codes.InvalidArgument,
 		durable.ErrBadInstanceID: codes.InvalidArgument,
 		durable.ErrBadRequest:    codes.InvalidArgument,
 		context.Canceled:         codes.Canceled, context.DeadlineExceeded: codes.DeadlineExceeded,

@@ -30,37 +30,63 @@ func HubFlag(cmd *cobra.Command) Opener[durable.Client] {
 	}
 }
 
-// hubLeases ends the name of the container that every task hub has.
-const hubLeases = "-leases"
-
-// HubsOf returns the names of the task hubs of an account. A name of a container has no capital letters, so the table
-// of the instances gives the name its form.
-func HubsOf(ctx context.Context, s *workers.Storage) (hubs []string, err error) {
-	if s.Blobs == nil || s.Tables == nil {
-		return nil, console.Usagef("the connection string needs a blob and a table endpoint")
-	}
-	candidates := map[string]bool{}
-	for pages := s.Blobs.NewListContainersPager(nil); pages.More(); {
-		page, err := pages.NextPage(ctx)
+// HubReadFlag is [HubFlag] for a verb that only reads, which also reads hubs of other engines.
+func HubReadFlag(cmd *cobra.Command) Opener[durable.Reader] {
+	open := StorageFlag(cmd)
+	hub := cmd.Flags().String("hub", durable.DefaultHub, "task hub")
+	return func(ctx context.Context) (*durable.Reader, error) {
+		storage, err := open(ctx)
 		if err != nil {
 			return nil, err
 		}
-		for _, c := range page.ContainerItems {
-			if name, ok := strings.CutSuffix(*c.Name, hubLeases); ok {
-				candidates[name] = true
-			}
+		r, err := durable.NewReader(ctx, durable.Options{Storage: storage, Hub: *hub})
+		if errors.Is(err, durable.ErrHubNotFound) {
+			return nil, noHub(ctx, storage, *hub)
 		}
+		return r, err
 	}
-	for pages := s.Tables.NewListTablesPager(nil); len(candidates) > 0 && pages.More(); {
+}
+
+// Hub is a task hub of an account.
+type Hub struct {
+	Name string `json:"name"`
+	// Engine is durable.EngineLazuli or another one, whose hub can be read.
+	Engine string `json:"engine"`
+}
+
+// HubsOf returns the task hubs of an account. Every hub has the tables of its instances and histories, whatever its
+// engine.
+func HubsOf(ctx context.Context, s *workers.Storage) (hubs []Hub, err error) {
+	if s.Blobs == nil || s.Tables == nil || s.Queues == nil {
+		return nil, console.Usagef("the connection string needs a blob, a queue and a table endpoint")
+	}
+	histories := map[string]bool{}
+	var names []string
+	for pages := s.Tables.NewListTablesPager(nil); pages.More(); {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return nil, err
 		}
 		for _, t := range page.Tables {
-			if name, ok := strings.CutSuffix(*t.Name, "Instances"); ok && candidates[strings.ToLower(name)] {
-				hubs = append(hubs, name)
+			if name, ok := strings.CutSuffix(*t.Name, "History"); ok {
+				histories[name] = true
+			} else if name, ok := strings.CutSuffix(*t.Name, "Instances"); ok {
+				names = append(names, name)
 			}
 		}
+	}
+	for _, name := range names {
+		if !histories[name] || durable.CheckHubName(name) != nil {
+			continue
+		}
+		engine, err := durable.EngineOf(ctx, durable.Options{Storage: s, Hub: name})
+		if errors.Is(err, durable.ErrHubNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		hubs = append(hubs, Hub{name, engine})
 	}
 	return hubs, nil
 }
@@ -69,8 +95,12 @@ func HubsOf(ctx context.Context, s *workers.Storage) (hubs []string, err error) 
 func noHub(ctx context.Context, s *workers.Storage, hub string) error {
 	hubs, err := HubsOf(ctx, s)
 	if err == nil && len(hubs) > 0 {
+		var names []string
+		for _, h := range hubs {
+			names = append(names, h.Name)
+		}
 		return fmt.Errorf("%w: the account has no task hub %q; choose one with --hub: %s", durable.ErrHubNotFound, hub,
-			strings.Join(hubs, ", "))
+			strings.Join(names, ", "))
 	}
 	return fmt.Errorf("%w: the account has no task hub %q, and no other; a program that runs workflows creates one",
 		durable.ErrHubNotFound, hub)
