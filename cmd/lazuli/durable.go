@@ -64,12 +64,20 @@ func queryFlags(cmd *cobra.Command) func(time.Time) durable.Query {
 func newDurableListCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "ls", Short: "List instances", Args: cobra.NoArgs,
 		Example: "  lazuli durable ls --status Failed --newer-than 24h"}
-	open, query := target.HubFlag(cmd), queryFlags(cmd)
+	open, query := target.HubReadFlag(cmd), queryFlags(cmd)
 	begin := console.ListOutput(cmd)
 	top := cmd.Flags().Int("top", 100, "maximum number of instances; 0: no limit")
-	cmd.RunE = open.Run(func(cmd *cobra.Command, _ []string, c *durable.Client) error {
+	cmd.RunE = open.Run(func(cmd *cobra.Command, _ []string, c *durable.Reader) error {
 		out := begin("INSTANCE", "WORKFLOW", "STATUS", "CREATED", "UPDATED").Or("there are no instances")
-		q := query(time.Now())
+		now := time.Now()
+		q := query(now)
+		waiting := 0
+		defer func() {
+			if waiting > 0 {
+				fmt.Fprintf(cmd.ErrOrStderr(), "%d instances have been pending for %v and more: no connected worker has taken "+
+					"them; connect one that has the workflow, by its name and version\n", waiting, pendingLong)
+			}
+		}()
 		for q.Payloads = out.JSON != nil; ; {
 			page, err := c.Query(cmd.Context(), q)
 			if err != nil {
@@ -79,6 +87,9 @@ func newDurableListCommand() *cobra.Command {
 				if *top > 0 && out.Rows == *top {
 					fmt.Fprintf(cmd.ErrOrStderr(), "only the first %d instances are shown; use --top to show more\n", *top)
 					return out.End(nil)
+				}
+				if isWaiting(i, now) {
+					waiting++
 				}
 				if err := out.Add(console.InStyle(i), console.OneLine(i.ID), console.OneLine(i.Name), i.Status,
 					console.ClockText(i.Created),
@@ -94,12 +105,24 @@ func newDurableListCommand() *cobra.Command {
 	return cmd
 }
 
+// pendingLong is the time after which durable ls says that an instance is pending.
+const pendingLong = 30 * time.Second
+
+// isWaiting reports whether an instance waits for a worker for long, and not for its time.
+func isWaiting(i *durable.Instance, now time.Time) bool {
+	due := i.Created
+	if i.Scheduled != nil {
+		due = *i.Scheduled
+	}
+	return i.Status == "Pending" && now.Sub(due) >= pendingLong
+}
+
 func newDurableShowCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "show INSTANCE", Short: "Show an instance and its history", Args: cobra.ExactArgs(1)}
-	open := target.HubFlag(cmd)
+	open := target.HubReadFlag(cmd)
 	output := console.ReportOutput(cmd)
 	full := cmd.Flags().Bool("full", false, "print complete payloads")
-	cmd.RunE = open.Run(func(cmd *cobra.Command, args []string, c *durable.Client) error {
+	cmd.RunE = open.Run(func(cmd *cobra.Command, args []string, c *durable.Reader) error {
 		i, err := c.Get(cmd.Context(), args[0])
 		if err != nil {
 			return fmt.Errorf("instance %q: %w", args[0], err)
@@ -267,16 +290,15 @@ func newDurablePurgeCommand() *cobra.Command {
 // newDurableHubsCommand makes `lazuli durable hubs`.
 func newDurableHubsCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "hubs", Short: "List the task hubs of the account", Args: cobra.NoArgs,
-		Long: "List the task hubs of the account. Their names are those for --hub.", Example: "  lazuli durable hubs"}
+		Long: "List the task hubs of the account with their engines. Their names are those for --hub. Hubs of another engine " +
+			"(DTFx, Durable Functions) can be read with ls and show; the other verbs refuse them.", Example: "  lazuli durable hubs"}
 	open, begin := target.StorageFlag(cmd), console.ListOutput(cmd)
 	cmd.RunE = open.Run(func(cmd *cobra.Command, _ []string, storage *workers.Storage) error {
 		hubs, err := target.HubsOf(cmd.Context(), storage)
-		out := begin("HUB").Or("the account has no task hubs; a program that runs workflows makes one")
+		out := begin("HUB", "ENGINE").Or("the account has no task hubs; a program that runs workflows makes one")
 		for _, hub := range hubs {
 			if err == nil {
-				err = out.Add(struct {
-					Name string `json:"name"`
-				}{hub}, hub)
+				err = out.Add(hub, hub.Name, hub.Engine)
 			}
 		}
 		return out.End(err)

@@ -72,9 +72,20 @@ type parked struct {
 type parking struct {
 	clock workers.Clock
 
-	mu   sync.Mutex        // guards list
-	list map[string]parked // by the message's ID
+	mu   sync.Mutex             // guards the rest
+	list map[string]parked      // by the message's ID
+	said map[function]time.Time // when the log said last that work of a function is pending
 }
+
+// Bounds of what the log says about pending work.
+const (
+	// sayAfter is the time for which work is pending before the log says so. Workers that restart take less.
+	sayAfter = 30 * time.Second
+	// sayAgain is the time between two lines about one function.
+	sayAgain = 10 * time.Minute
+	// sayMost bounds the functions that lines are remembered of.
+	sayMost = 1000
+)
 
 // park gives messages of work that no worker of this process takes to another app that has the function, or hides them.
 func (b *Backend) park(kind WorkKind, name, version string, list []*received) {
@@ -100,7 +111,11 @@ func (b *Backend) hideParked(ctx context.Context, kind WorkKind, name, version s
 		r.release()
 		return
 	}
-	b.parking.add(parked{r, kind, name, version, r.Instance, now, now.Add(pause)})
+	since, say := b.parking.add(parked{r, kind, name, version, r.Instance, now, now.Add(pause)})
+	if say {
+		b.log.Warn("work is pending: no connected worker takes it", "kind", string(kind), "name", name, "version", version,
+			"instance", r.Instance, "pending", now.Sub(since).Round(time.Second))
+	}
 }
 
 // separateOwn separates the results that are in memory alone.
@@ -130,18 +145,30 @@ func (b *Backend) offerAccepted(kind WorkKind, name, version string) {
 	}
 }
 
-func (p *parking) add(w parked) {
+// add notes a message, and returns since when its work is pending and whether the log is to say so.
+func (p *parking) add(w parked) (since time.Time, say bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	now := w.since
 	if old, ok := p.list[w.message.id]; ok {
 		w.since = old.since
 	} else if len(p.list) >= parkMost {
 		p.prune(w.until)
 		if len(p.list) >= parkMost {
-			return
+			return w.since, false
 		}
 	}
 	p.list[w.message.id] = w
+	f := function{w.kind, w.name, w.version}
+	last, said := p.said[f]
+	if now.Sub(w.since) < sayAfter || said && now.Sub(last) < sayAgain {
+		return w.since, false
+	}
+	if len(p.said) >= sayMost {
+		clear(p.said)
+	}
+	p.said[f] = now
+	return w.since, true
 }
 
 // prune forgets messages that another process has; mu is held.

@@ -1,0 +1,26 @@
+package durable
+
+import (
+	"testing"
+	"time"
+)
+
+// The log says once that work of a function is pending, after a while, and again after a longer one.
+func TestPendingWorkIsSaid(t *testing.T) {
+	t.Parallel()
+	p := &parking{list: map[string]parked{}, said: map[function]time.Time{}}
+	at := time.Unix(0, 0)
+	r := &received{id: "m"}
+	for _, test := range []struct {
+		after time.Duration
+		name  string
+		say   bool
+	}{{0, "a", false}, {10 * time.Second, "a", false}, {30 * time.Second, "a", true}, {time.Minute, "a", false},
+		{time.Minute, "b", true}, {11 * time.Minute, "a", true}} {
+		now := at.Add(test.after)
+		since, say := p.add(parked{r, WorkOrchestration, test.name, "", "i", now, now.Add(parkLast)})
+		if say != test.say || !since.Equal(at) {
+			t.Errorf("after %v, %s: said %v, pending since %v", test.after, test.name, say, since)
+		}
+	}
+}
