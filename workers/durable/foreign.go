@@ -18,9 +18,10 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/durable/protocol"
 )
 
-// A hub of DTFx (DurableTask.AzureStorage, also below the Durable Functions extension) has tables, queues and containers
-// with the names of ours, and other messages: neither engine reads the queues of the other, and puts what it finds there
-// into its poison queue. Such a hub is recognised before anything is written to it, and can be read.
+// A hub of DTFx (DurableTask.AzureStorage, also below the Durable Functions extension) has tables, queues and
+// containers with the names of ours, and other messages: neither engine reads the queues of the other, and each moves
+// what it finds there into its poison queue. Such a hub is recognised before anything is written to it, and can be
+// read.
 //
 // taskhub.json of a hub that this engine makes names the engine. Where it does not, as in hubs of earlier builds, the
 // tables decide:
