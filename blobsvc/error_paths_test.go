@@ -218,6 +218,22 @@ func TestErrorsWithDetails(t *testing.T) {
 	}
 }
 
+// Content whose type was removed is sent without one, on both endpoints, and no guess takes its place.
+func TestContentWithoutType(t *testing.T) {
+	t.Parallel()
+	f := lake(t)
+	f.filesystem("files")
+	for _, text := range []string{"<html>", strings.Repeat("x", 1<<17)} {
+		f.do("PUT", "/files/f", text, "x-ms-blob-type", "BlockBlob", "Content-Type", "text/plain").want(t, 201, "")
+		f.do("PUT", "/files/f?comp=properties", "", "x-ms-blob-content-type", "").want(t, 200, "")
+		for _, method := range []string{"GET", "HEAD"} {
+			f.do(method, "/files/f", "").want(t, 200, "").wantHeader(t, "Content-Type", "")
+			f.lakeDo(method, "/files/f", "").want(t, 200, "").wantHeader(t, "Content-Type", "")
+		}
+		f.do("GET", "/files/f", "", "x-ms-range", "bytes=0-1").want(t, 206, "").wantHeader(t, "Content-Type", "")
+	}
+}
+
 // The service drops the letter f from a stored access policy.
 func TestPolicyWithFilter(t *testing.T) {
 	t.Parallel()
