@@ -2,6 +2,7 @@ package tablesvc
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -240,9 +241,19 @@ func (c *call) appendOneTable(b []byte, name string) []byte {
 	}
 	b = append(b, '{')
 	if c.format.metadata != entity.NoMetadata {
-		b = append(append(append(b, `"odata.metadata":"`...), c.Base...), `/$metadata#Tables/@Element",`...)
+		b = append(append(append(b, `"odata.metadata":"`...), c.Base...), `/$metadata#Tables/@Element`...)
+		b = append(c.appendSelect(b), `",`...)
 	}
 	return append(c.appendTableMembers(b, name), '}')
+}
+
+// appendSelect appends what $select adds to a context address, also an empty one, as in answers with entities.
+func (c *call) appendSelect(b []byte) []byte {
+	if !c.Query.Has("$select") {
+		return b
+	}
+	text, _ := json.Marshal(c.Query.Get("$select")) // never fails
+	return append(append(b, "&$select="...), text[1:len(text)-1]...)
 }
 
 // appendTables appends the document of a list of tables.
@@ -252,7 +263,8 @@ func (c *call) appendTables(b []byte, names []string) []byte {
 	}
 	b = append(b, '{')
 	if c.format.metadata != entity.NoMetadata {
-		b = append(append(append(b, `"odata.metadata":"`...), c.Base...), `/$metadata#Tables",`...)
+		b = append(append(append(b, `"odata.metadata":"`...), c.Base...), `/$metadata#Tables`...)
+		b = append(c.appendSelect(b), `",`...)
 	}
 	b = append(b, `"value":[`...)
 	for i, name := range names {

@@ -151,7 +151,12 @@ func TestQueryTables(t *testing.T) {
 		f.send("GET", "/Tables?"+option, nil, "").want(t, "501 NotImplemented")
 		f.send("GET", "/Tables('Alpha')?"+option, nil, "").want(t, "501 NotImplemented")
 	}
-	f.send("GET", "/Tables?$select=TableName", nil, "").want(t, "200")
+	for _, text := range []string{"", "TableName"} { // the context address has the text, also an empty one
+		r := f.send("GET", "/Tables?$select="+text, headers{"Accept", "application/json;odata=minimalmetadata"}, "").want(t, "200")
+		if !strings.Contains(r.body, "/$metadata#Tables&$select="+text+`",`) {
+			t.Error(r.body)
+		}
+	}
 	f.send("GET", "/Tables?$top=-1", nil, "").want(t, "400 InvalidInput")
 	f.send("GET", "/Tables?$filter=TableName%20eq", nil, "").want(t, "400 InvalidInput")
 	r = f.send("GET", "/Tables('ALPHA')", headers{"Accept", "application/json;odata=fullmetadata"}, "").want(t, "200")
