@@ -94,13 +94,34 @@ func TestFunctionsThatDoNotRun(t *testing.T) {
 	files := map[string]string{"q/function.json": queueFunction, "bus/function.json": `{"bindings": [
 		{"type": "serviceBusTrigger", "direction": "in", "name": "letter", "queueName": "letters"}]}`}
 	const refused = `bus/function.json: bindings[0].type: "serviceBusTrigger" is not supported with direction in`
-	if got, _ := load(t, files); !strings.Contains(got, refused) || !strings.Contains(got, "(binding letter)") {
-		t.Errorf("the function runs: %q", got)
+	// The others of the app run, and the start says why one does not.
+	got, warned := load(t, files)
+	if got != "" || !strings.Contains(warned, refused) || !strings.Contains(warned, "(binding letter)") {
+		t.Errorf("got %q, with the warning %q", got, warned)
+	}
+	broken := map[string]string{"q/function.json": queueFunction, "x/function.json": "{", "y/function.json": `{"bindings": []}`}
+	h, err := Load(t.Context(), Config{Dir: folder(t, broken)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"q: queueTrigger in-queue", "x: cannot run: x/function.json: not JSON",
+		"y: cannot run: y/function.json: bindings: is missing"} {
+		if got := h.Describe("x")[i]; !strings.HasPrefix(got, want) {
+			t.Errorf("%q is described as %q", want, got)
+		}
+	}
+	if got := h.Status(t.Context()).Functions; len(got) != 3 || !got[1].Disabled ||
+		!strings.Contains(got[1].Error, "not JSON") {
+		t.Errorf("%+v", got)
+	}
+	// One that is asked for by name must run.
+	if _, err := Load(t.Context(), Config{Dir: folder(t, files), Functions: []string{"bus", "q"}}); err == nil {
+		t.Error("a function that was asked for is left out")
 	}
 	if got, _ := load(t, files, "AzureWebJobs.bus.Disabled=true"); got != "" {
 		t.Errorf("the function is disabled: %s", got)
 	}
-	h, err := Load(t.Context(), Config{Dir: folder(t, files), Functions: []string{"Q"}})
+	h, err = Load(t.Context(), Config{Dir: folder(t, files), Functions: []string{"Q"}})
 	if err != nil {
 		t.Fatal(err)
 	}

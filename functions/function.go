@@ -20,7 +20,8 @@ type function struct {
 	in, out  []*binding // without the trigger
 	retry    *retryPolicy
 	disabled bool
-	route    *route // of an HTTP trigger
+	errs     []error // why it cannot run
+	route    *route  // of an HTTP trigger
 	methods  []string
 	// authLevel is the access level of an HTTP trigger, in lower case.
 	authLevel string
@@ -65,7 +66,7 @@ func readFunctions(r *report, dir string, h *hostFile,
 			list = append(list, read(own, file, e.Name()))
 		case errors.Is(err, fs.ErrNotExist):
 		default:
-			r.errs = append(r.errs, err)
+			list = append(list, unreadable(e.Name(), err))
 		}
 	}
 	for i, own := range h.routes {
@@ -79,6 +80,11 @@ func readFunctions(r *report, dir string, h *hostFile,
 		list = append(list, f)
 	}
 	return list, nil
+}
+
+// unreadable is a function of which nothing but the name is known.
+func unreadable(name string, err error) *function {
+	return &function{name: name, trigger: &binding{kind: "not supported"}, errs: []error{err}}
 }
 
 func readFunction(file *section, name, dir string, s *settings, h *hostFile) *function {

@@ -241,6 +241,10 @@ func (h *Host) Describe(address string) []string {
 		lines = append(lines, line)
 	}
 	for _, f := range h.project.disabled {
+		if len(f.errs) > 0 {
+			lines = append(lines, f.name+": cannot run: "+errors.Join(f.errs...).Error())
+			continue
+		}
 		lines = append(lines, f.name+": disabled")
 	}
 	return lines

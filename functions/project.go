@@ -92,10 +92,12 @@ func loadProject(ctx context.Context, c Config) (_ *project, err error) {
 func (p *project) readFunctions(ctx context.Context, r *report, c Config) ([]*function, error) {
 	read := func(own *report, file *section, name string) *function {
 		f := readFunction(file, name, p.dir, p.settings, p.host)
-		if p.wanted(f, c.Functions) {
+		f.errs = own.errs
+		if wanted := p.wanted(f, c.Functions); wanted && (len(f.errs) == 0 || len(c.Functions) > 0) {
 			r.add(own)
-		} else if f.trigger == nil {
-			f.trigger = &binding{kind: "not supported"}
+		}
+		if len(f.errs) > 0 || f.trigger == nil {
+			f.trigger, f.route = &binding{kind: "not supported"}, nil
 		}
 		return f
 	}
@@ -137,7 +139,7 @@ func (p *project) readFunctions(ctx context.Context, r *report, c Config) ([]*fu
 			file, err = newSection(own, "function "+w.Name, "", text)
 		}
 		if err != nil {
-			r.fail("function %s: %v", w.Name, err)
+			list = append(list, unreadable(w.Name, fmt.Errorf("function %s: %w", w.Name, err)))
 			continue
 		}
 		f := read(own, file, w.Name)
@@ -228,7 +230,8 @@ func contains(names []string, name string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, name) })
 }
 
-// choose removes functions that are disabled, or not in a list of functions.
+// choose removes functions that are disabled, or not in a list of functions, and those that cannot run: the others of
+// the app do, as in Azure. If none can run, the app cannot.
 func (p *project) choose(r *report, all []*function, only []string) {
 	names := make([]string, 0, len(all))
 	for _, f := range all {
@@ -239,12 +242,22 @@ func (p *project) choose(r *report, all []*function, only []string) {
 			r.fail("no function is called %q; there are: %s", name, strings.Join(names, ", "))
 		}
 	}
+	var errs []error
 	for _, f := range all {
-		if p.wanted(f, only) {
+		switch wanted := p.wanted(f, only); {
+		case wanted && len(f.errs) == 0:
 			p.functions = append(p.functions, f)
-		} else {
-			p.disabled = append(p.disabled, f)
+			continue
+		case wanted:
+			errs = append(errs, f.errs...)
+			r.warn("the function %s cannot run: %v", f.name, errors.Join(f.errs...))
+		default:
+			f.errs = nil // It is not to run; what is wrong with it does not matter.
 		}
+		p.disabled = append(p.disabled, f)
+	}
+	if len(errs) > 0 && len(p.functions) == 0 && len(only) == 0 {
+		r.errs = append(r.errs, errs...)
 	}
 	if len(all) == 0 && len(r.errs) == 0 {
 		r.fail("%s has no functions: none of its folders holds a function.json%s", p.dir, p.noneIndexed())

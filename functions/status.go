@@ -48,6 +48,7 @@ type FunctionStatus struct {
 	Source    string `json:"source,omitempty"`
 	URL       string `json:"url,omitempty"` // of an HTTP trigger
 	Disabled  bool   `json:"disabled,omitempty"`
+	Error     string `json:"error,omitempty"` // why it cannot run, if that is why it is disabled
 	Running   int    `json:"running"`
 	Succeeded int64  `json:"succeeded"`
 	Failed    int64  `json:"failed"`
@@ -220,6 +221,9 @@ func (h *Host) functionStatus(f *function, now time.Time) FunctionStatus {
 		LastHour: workers.LastHour{Succeeded: p.hour.List(now, 0), Failed: p.hour.List(now, 1)}}
 	if f.route != nil && h.past.origin != "" {
 		s.URL = h.past.origin + "/" + h.path(f)
+	}
+	if err := errors.Join(f.errs...); err != nil {
+		s.Error = err.Error()
 	}
 	if text, ok := f.example(); ok && !s.Disabled {
 		s.Example = &text

@@ -53,6 +53,7 @@ func (w workerProcess) Took() string {
 type appFunction struct {
 	Name, Trigger, Source, URL string
 	Disabled                   bool
+	Error                      string // why it cannot run
 	Running, Succeeded, Failed int64
 	LastHour                   lastHour
 	Example                    *string

@@ -13,6 +13,8 @@ import logging
 import os
 import queue
 import re
+import shutil
+import subprocess
 import sys
 import threading
 import types
@@ -29,7 +31,21 @@ def runtime_package(script_root):
 
 def require(script_root, package):
     """Import what the worker needs and return the runtime, or say in one sentence what is missing."""
-    missing = []
+    found, missing = import_all(package)
+    own = [name for name in missing if name != "azure-functions"]
+    if own and bring(own):
+        found, missing = import_all(package)
+    if missing:
+        say(
+            "packages that run the app are missing in Python %d.%d at %s; install them: %s"
+            % (*sys.version_info[:2], sys.prefix, install_command(script_root, missing))
+        )
+    return found
+
+
+def import_all(package):
+    """Import what the worker needs; return the runtime, and the names of the packages that are missing."""
+    found, missing = None, []
     for module, name in (
         ("grpc", "grpcio"),
         ("google.protobuf", "protobuf"),
@@ -42,12 +58,69 @@ def require(script_root, package):
             if e.name and not module.startswith(e.name):
                 raise  # The package is there, and something that it needs is not.
             missing.append(name)
-    if missing:
-        say(
-            "packages that run the app are missing in Python %d.%d at %s; install them: %s"
-            % (*sys.version_info[:2], sys.prefix, install_command(script_root, missing))
-        )
-    return found
+    return found, missing
+
+
+# The packages of the worker itself, which Core Tools bring too. Their versions are fixed, so that a folder that is
+# there is never changed.
+OWN = ("grpcio", "protobuf")
+RUNTIMES = ("azure-functions-runtime==1.3.0", "azure-functions-runtime-v1==1.2.0")
+
+
+def own_folder():
+    """Return the folder of the worker's own packages for this interpreter."""
+    cache = os.environ.get("LOCALAPPDATA") if os.name == "nt" else os.environ.get("XDG_CACHE_HOME")
+    cache = cache or os.path.join(os.path.expanduser("~"), ".cache")
+    tag = "%s-%d.%d-1" % (sys.implementation.name, *sys.version_info[:2])
+    return os.path.join(cache, "lazuli", "python-worker", tag)
+
+
+def bring(names):
+    """Have the worker's own packages found, behind those of the app; install them if this was never done before.
+
+    They are installed into a folder of their own: the app's environment stays as it is. Return whether they are there.
+    """
+    folder = own_folder()
+    if not os.path.isdir(folder) and not install_own(folder, names):
+        return False
+    sys.path.append(folder)
+    importlib.invalidate_caches()
+    for name in ("google", "azure"):
+        # A package over several folders that was imported before has to look into this one too.
+        module, path = sys.modules.get(name), os.path.join(folder, name)
+        if module is not None and os.path.isdir(path) and path not in module.__path__:
+            module.__path__ = list(module.__path__) + [path]
+    return True
+
+
+def install_own(folder, names):
+    """Install the worker's own packages, and return whether that succeeded."""
+    print("installing %s for the worker, once, into %s" % (", ".join(names), folder), file=sys.stderr, flush=True)
+    work = "%s.%d" % (folder, os.getpid())
+    try:
+        for pip in interpreters():
+            common = [pip, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", work]
+            if all(
+                subprocess.run(common + more, stdin=subprocess.DEVNULL, timeout=55).returncode == 0
+                for more in (list(OWN), ["--no-deps", "--ignore-requires-python", *RUNTIMES])
+            ):
+                break
+        else:
+            return False
+        os.rename(work, folder)
+    except subprocess.TimeoutExpired:
+        return False
+    except OSError:
+        return os.path.isdir(folder)  # Another process was faster.
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return True
+
+
+def interpreters():
+    """Return the interpreters whose pip can install for this one: that of an environment may have none."""
+    base = getattr(sys, "_base_executable", sys.executable)
+    return [sys.executable] if base == sys.executable else [sys.executable, base]
 
 
 def install_command(script_root, packages):
