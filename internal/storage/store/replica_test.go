@@ -386,3 +386,41 @@ func TestSnapshotIsMadeWhenTheLogIsLong(t *testing.T) {
 		t.Errorf("snapshots %+v and %+v, %v", made, again, err)
 	}
 }
+
+// The log of a queue that is busy and empty stays short: snapshots follow each other as fast as the log grows,
+// whichever node makes them, since a complete snapshot removes the claim that reserved it, and each cuts the log.
+func TestTheLogOfASmallFileStaysShort(t *testing.T) {
+	t.Parallel()
+	c := natscluster.Start(t, 1)
+	a := openAt(t, filepath.Join(t.TempDir(), "db"), Options{Log: openLog(t, c, 0, "shared")})
+	b := openAt(t, filepath.Join(t.TempDir(), "db"), Options{Log: openLog(t, c, 0, "shared")})
+	const limit, round = 4 << 20, 1 << 20
+	snapshots, longest := map[uint64]bool{}, int64(0)
+	bound := func() int64 { return 2*max(limit, a.fileSize(), b.fileSize()) + 2*round }
+	for i := 0; int64(i)*round < 3*bound(); i++ {
+		put(t, a, "b", "value", string(bytes.Repeat([]byte{byte(i)}, round)))
+		db := []*DB{a, b}[i%2]
+		if err := db.Update(func(*Tx) error { return nil }); err != nil { // so that b has applied what a has written
+			t.Fatal(err)
+		}
+		if err := db.snapshotIfLong(t.Context(), limit); err != nil {
+			t.Fatal(err)
+		}
+		size, err := a.replica.log.Size(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		longest = max(longest, size)
+		snapshots[a.replica.log.Status().Snapshot.Seq] = true
+	}
+	if longest > bound() {
+		t.Errorf("the log had up to %d bytes, want at most %d", longest, bound())
+	}
+	delete(snapshots, 0) // before the first one
+	if len(snapshots) < 3 {
+		t.Errorf("%d snapshots were made", len(snapshots))
+	}
+	if content(t, a) != content(t, b) {
+		t.Error("the nodes have different content")
+	}
+}
