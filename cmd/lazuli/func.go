@@ -39,7 +39,7 @@ import (
 func newFuncCommand(m *Main) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "func",
-		Short: "Write and run function apps of Azure Functions: Python, JavaScript, TypeScript, custom handlers",
+		Short: "Write and run function apps of Azure Functions: Python, JavaScript, TypeScript, .NET, Java, custom handlers",
 		// Tools ask for the version of Core Tools, and look at its major part.
 		Version: functions.HostVersion,
 	}
@@ -83,7 +83,7 @@ type funcFlags struct {
 	verbose   bool
 	cors      string
 
-	corsCredentials, enableAuth bool
+	corsCredentials, enableAuth, noBuild bool
 }
 
 // defaultFuncPort is the Core Tools' port.
@@ -95,7 +95,8 @@ func newFuncStartCommand(m *Main) *cobra.Command {
 		Use:   "start [FOLDER]",
 		Short: "Run the function app of a folder",
 		Long: `Run the function app of a folder: host.json, local.settings.json, and functions in Python, JavaScript or TypeScript, or a
-folder with a function.json for each function.
+folder with a function.json for each function; or the output of a build of a .NET app (isolated worker), whose source is built first
+with the dotnet on the path; or target/azure-functions/NAME of a Java app, with a worker for Java.
 
 The command starts a worker of the app's language, or the handler that host.json names (customHandler), with the settings in its
 environment, and restarts it if it exits. Queue, blob and timer triggers use the storage account of their connection; UseDevelopmentStorage=true means the Lazuli
@@ -161,11 +162,11 @@ its messages are delivered again when their leases end.`,
 	fl.StringVar(&f.cors, "cors", "",
 		"origins whose pages may call functions, separated by commas, or * (default: Host.CORS of local.settings.json)")
 	fl.BoolVar(&f.corsCredentials, "cors-credentials", false, "let these pages send cookies")
-	// Those of Core Tools that scripts and editors give. Apps are never built.
+	// Those of Core Tools that scripts and editors give.
 	fl.BoolVar(&f.enableAuth, "enableAuth", false, "the same as --keys .lazuli/keys.json in the app's folder")
-	fl.Bool("no-build", false, "apps are never built")
+	fl.BoolVar(&f.noBuild, "no-build", false, "start what an earlier build of a .NET project has written to bin/output")
 	fl.StringVar(&f.dir, "script-root", ".", "the same as --dir")
-	for _, name := range []string{"enableAuth", "no-build", "script-root"} {
+	for _, name := range []string{"enableAuth", "script-root"} {
 		fl.Lookup(name).Hidden = true
 	}
 	return cmd
@@ -208,6 +209,11 @@ func runFunc(cmd *cobra.Command, environ []string, connectionString string, f fu
 // runApp runs the app of a folder until ctx is done.
 func runApp(ctx context.Context, cmd *cobra.Command, environ []string, connectionString string, f funcFlags,
 	log *slog.Logger) error {
+	dir, err := funcapp.Build(ctx, f.dir, f.noBuild, cmd.ErrOrStderr())
+	if err != nil {
+		return console.Usage(err)
+	}
+	f.dir = dir
 	port := f.port
 	if own := functions.LocalPort(f.dir); own != 0 && !cmd.Flags().Changed("port") {
 		port = own
@@ -278,8 +284,8 @@ func newFuncInitCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init [FOLDER]",
 		Short: "Write the files of a new function app to a folder",
-		Long: `Write the files of a new function app in Python (model v2), JavaScript or TypeScript (model v4) to a folder:
-host.json, local.settings.json and those of the language. Files that exist already are left as they are; --force
+		Long: `Write the files of a new function app in Python (model v2), JavaScript or TypeScript (model v4), or C# (isolated worker) to a
+folder: host.json, local.settings.json and those of the language. Files that exist already are left as they are; --force
 replaces them.`,
 		Example: `  lazuli func init shop --language typescript`,
 		Args:    cobra.MaximumNArgs(1),
@@ -305,13 +311,13 @@ replaces them.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&language, "language", "", "python, javascript or typescript")
-	fl.StringVar(&runtime, "worker-runtime", "", "as for Core Tools: python, node, or a language")
+	fl.StringVar(&language, "language", "", "python, javascript, typescript or csharp")
+	fl.StringVar(&runtime, "worker-runtime", "", "as for Core Tools: python, node, dotnet-isolated, or a language")
 	fl.StringVar(&model, "model", "", "as for Core Tools: V2 for Python, V4 for JavaScript and TypeScript")
 	for _, l := range funcapp.Languages {
 		short = append(short, fl.Bool(l.Name, false, "the same as --language "+l.Name))
 	}
-	for _, name := range []string{"model", "python", "javascript", "typescript"} {
+	for _, name := range []string{"model", "python", "javascript", "typescript", "csharp"} {
 		fl.Lookup(name).Hidden = true
 	}
 	fl.BoolVar(&force, "force", false, "replace files that exist")
@@ -323,7 +329,7 @@ func newFuncNewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "new [NAME]",
 		Short: "Add a function to an app",
-		Long: `Add a function to an app in Python (model v2: function_app.py), JavaScript or TypeScript (model v4: src/functions).
+		Long: `Add a function to an app in Python (model v2: function_app.py), JavaScript or TypeScript (model v4: src/functions), or C#.
 The templates are ` + funcapp.TemplateNames() + `; their names in Core Tools, such as "HTTP trigger", do as well.`,
 		Example: `  lazuli func new hello --template http`,
 		Args:    cobra.MaximumNArgs(1),

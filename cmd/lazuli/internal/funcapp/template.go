@@ -30,16 +30,19 @@ var Languages = []Language{
 	{"typescript", "node", "V4", ".ts", "npm install"},
 	{"python", "python", "V2", ".py", "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt grpcio protobuf && " +
 		".venv/bin/pip install --ignore-requires-python --no-deps azure-functions-runtime"},
+	{"csharp", "dotnet-isolated", "", ".cs", "dotnet restore"},
 }
 
 type Language struct{ Name, Runtime, Model, extension, install string }
 
 // Choose returns the index of the language that the flags name.
 func Choose(language, runtime string) (int, error) {
-	names := "python, javascript or typescript"
+	names := "python, javascript, typescript or csharp"
 	for _, name := range []string{language, runtime} {
 		if strings.EqualFold(name, "node") {
 			name = "javascript"
+		} else if strings.EqualFold(name, "dotnet-isolated") || strings.EqualFold(name, "c#") {
+			name = "csharp"
 		}
 		if name == "" {
 			continue
@@ -134,18 +137,20 @@ func New(dir, name, template, level string) (string, error) {
 		switch l.Name {
 		case "python":
 			return isFile(dir, "function_app.py")
+		case "csharp":
+			return IsProject(dir)
 		case "typescript":
 			return isFile(dir, "package.json") && isFile(dir, "tsconfig.json")
 		}
 		return isFile(dir, "package.json") && !isFile(dir, "tsconfig.json")
 	})
 	if !isFile(dir, "host.json") || language < 0 {
-		return "", fmt.Errorf("%s is not the folder of an app in Python (v2), JavaScript or TypeScript (v4): make one by "+
-			"`lazuli func init --language ...`", dir)
+		return "", fmt.Errorf("%s is not the folder of an app in Python (v2), JavaScript or TypeScript (v4) or C#: make "+
+			"one by `lazuli func init --language ...`", dir)
 	}
 	l := Languages[language]
 	pattern := `^[A-Za-z][A-Za-z0-9_-]{0,126}$`
-	if l.Name == "python" {
+	if l.Name == "python" || l.Name == "csharp" {
 		pattern = `^[A-Za-z][A-Za-z0-9_]{0,126}$`
 	}
 	if !regexp.MustCompile(pattern).MatchString(name) {
@@ -170,6 +175,8 @@ func New(dir, name, template, level string) (string, error) {
 	}
 	if l.Name == "python" {
 		level = strings.ToUpper(level)
+	} else if l.Name == "csharp" {
+		level = strings.ToUpper(level[:1]) + level[1:]
 	}
 	text := strings.NewReplacer("NAME", name, "LEVEL", level).Replace(string(raw))
 	target := filepath.Join(dir, "src", "functions", name+l.extension)
@@ -180,6 +187,8 @@ func New(dir, name, template, level string) (string, error) {
 		needs = "; it needs the package azure-functions-durable: add it to requirements.txt and install it"
 	case l.Name == "python":
 		return "Added " + name + " to function_app.py", appendTo(filepath.Join(dir, "function_app.py"), name, text)
+	case l.Name == "csharp":
+		target = filepath.Join(dir, name+l.extension)
 	case chosen == "durable":
 		needs = "; it needs a package: npm install durable-functions"
 	}

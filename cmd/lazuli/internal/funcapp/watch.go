@@ -34,19 +34,22 @@ const watchPoll = 500 * time.Millisecond
 // unwatched are the folders of an app whose files are not its own.
 var unwatched = []string{"node_modules", ".git", ".venv", "venv", "env", "__pycache__", ".vscode", StorageFolder}
 
+// builds are the folders of a .NET project that a build writes.
+var builds = []string{"bin", "obj"}
+
 // maxWatched bounds the files of an app that are looked at.
 const maxWatched = 20_000
 
 // filesState returns a hash of the names, sizes and times of an app's files.
 func filesState(dir string) (uint64, error) {
-	h, n := fnv.New64a(), 0
+	h, n, built := fnv.New64a(), 0, IsProject(dir)
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil // Removed meanwhile.
 		case err != nil:
 			return err
-		case d.IsDir() && path != dir && slices.Contains(unwatched, d.Name()):
+		case d.IsDir() && path != dir && (slices.Contains(unwatched, d.Name()) || built && slices.Contains(builds, d.Name())):
 			return fs.SkipDir
 		case d.IsDir(), filepath.Ext(path) == ".log": // the output of this very command may go to one
 			return nil
