@@ -11,6 +11,7 @@ import (
 	"mime/multipart"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -44,8 +45,9 @@ var errEmptyPartition = errors.New("the SDK cannot change an entity with an empt
 // Transaction is a list of changes of one partition that are carried out all or not at all. [Table.Begin] begins one,
 // [Join] adds changes of another type.
 type Transaction struct {
-	table   *table
-	changes []*change
+	table     *table
+	changes   []*change
+	companion Companion
 }
 
 // change is one change of a transaction.
@@ -130,7 +132,8 @@ func (tx *Transaction) Len() int { return len(tx.changes) }
 
 // TransactionError says which change made a transaction fail. Nothing was changed.
 type TransactionError struct {
-	// Index is the number of the change, from 0, in the order in which the changes were added; Op and Key are what it was.
+	// Index is the number of the change, from 0, in the order in which the changes were added; Op and Key are what it
+	// was.
 	Index int
 	Op    string
 	Key   Key
@@ -149,6 +152,52 @@ func (e *TransactionError) Unwrap() error { return e.Err }
 // is an [*Error] with a [*TransactionError] in its chain; it matches ErrNotFound and the others as that of the change
 // alone would.
 func (tx *Transaction) Submit(ctx context.Context) error {
+	if tx.companion == nil {
+		return tx.submit(ctx)
+	}
+	if _, err := tx.prepare(ctx); err != nil { // before the companion does anything
+		return tx.table.wrap("transaction", Key{}, err)
+	}
+	return tx.companion.Submit(ctx, tx.table.name, tx.changes[0].key.PartitionKey,
+		func(ctx context.Context, insert ...*Entity) error {
+			all := &Transaction{table: tx.table, changes: slices.Clone(tx.changes)}
+			for _, e := range insert {
+				all.changes = append(all.changes, inserted(e))
+			}
+			return all.submit(ctx)
+		})
+}
+
+// A Companion goes with a transaction: it adds entities that are written in the same request, and acts before and after
+// it. An outbox is one.
+type Companion interface {
+	// Submit is called by [Transaction.Submit], once the changes are checked. It calls send, which sends the transaction
+	// with further entities to insert, and returns its error. The entities' PartitionKey must be that of the transaction;
+	// they count against its limits.
+	Submit(ctx context.Context, table, partitionKey string,
+		send func(ctx context.Context, insert ...*Entity) error) error
+}
+
+// Accompany returns the transaction's companion, which is new's result the first time.
+func (tx *Transaction) Accompany(new func() Companion) Companion {
+	if tx.companion == nil {
+		tx.companion = new()
+	}
+	return tx.companion
+}
+
+// inserted is the insert of an entity that a companion adds.
+func inserted(e *Entity) *change {
+	return &change{op: "insert", action: aztables.TransactionTypeAdd,
+		encode: func(context.Context) ([]byte, Key, error) {
+			body, err := e.MarshalJSON()
+			return body, Key{e.PartitionKey, e.RowKey}, err
+		},
+		ifMatch: func() *azcore.ETag { return nil }, setETag: func(etag azcore.ETag) { e.ETag = etag }}
+}
+
+// submit sends the changes.
+func (tx *Transaction) submit(ctx context.Context) error {
 	t := tx.table
 	actions, err := tx.prepare(ctx)
 	if err != nil {

@@ -26,6 +26,19 @@ type enqueueSettings struct {
 	ttl      time.Duration
 }
 
+// validate checks the options of a message.
+func (s enqueueSettings) validate() error {
+	switch {
+	case s.after < 0 || s.after > maxLease:
+		return fmt.Errorf("a delay of %v is not within 0 to 7 days", s.after)
+	case s.ttl == 0:
+		return errors.New("a time to live of 0")
+	case s.encoding != Base64 && s.encoding != NoEncoding:
+		return fmt.Errorf("message encoding %q is neither %q nor %q", s.encoding, Base64, NoEncoding)
+	}
+	return nil
+}
+
 // After keeps the message invisible for d, in whole seconds up to 7 days.
 func After(d time.Duration) EnqueueOption { return func(s *enqueueSettings) { s.after = d } }
 
@@ -93,11 +106,8 @@ func (s *Storage) Enqueue(ctx context.Context, queue string, body any, options .
 	for _, o := range options {
 		o(&settings)
 	}
-	if settings.after < 0 || settings.after > maxLease {
-		return fmt.Errorf("workers: enqueue: a delay of %v is not within 0 to 7 days", settings.after)
-	}
-	if settings.ttl == 0 {
-		return errors.New("workers: enqueue: a time to live of 0")
+	if err := settings.validate(); err != nil {
+		return fmt.Errorf("workers: enqueue: %w", err)
 	}
 	if s.Queues == nil {
 		return errors.New("workers: enqueue: the connection string has no queue endpoint")
@@ -108,12 +118,8 @@ func (s *Storage) Enqueue(ctx context.Context, queue string, body any, options .
 	}
 	text = withTraceParent(text, TraceParent(ctx))
 	written := string(text)
-	switch settings.encoding {
-	case NoEncoding:
-	case Base64:
+	if settings.encoding == Base64 {
 		written = base64.StdEncoding.EncodeToString(text)
-	default:
-		return fmt.Errorf("workers: enqueue: message encoding %q is neither %q nor %q", settings.encoding, Base64, NoEncoding)
 	}
 	m := messages.New{Text: written, Delay: wholeSeconds(settings.after), TTL: wholeSeconds(settings.ttl)}
 	p := s.putters.of(s.Queues, queue)

@@ -46,6 +46,7 @@ func newDemoCommand() *cobra.Command {
 	for name, run := range map[string]func(context.Context, *workers.Storage, *workers.App, demo.WorkerSettings) error{
 		"large-entity-worker": demo.RunLargeEntityWorker, "table-index-worker": demo.RunTableIndexWorker,
 		"search-worker": demo.RunSearchWorker, "pattern-worker": demo.RunDesignWorker, "lake-worker": demo.RunLakeWorker,
+		"outbox-worker": demo.RunOutboxWorker,
 	} {
 		cmd.AddCommand(newDemonstrationWorkerCommand(name, run))
 	}
@@ -202,6 +203,15 @@ party, the list of their keys (index entities). At the end, every key must be in
 		long: `Records are inserted, changed and deleted, each on request of a queue message, and a second table keeps, for each state, how
 many records there are of each party (materialised view). At the end, all counts must be correct.`,
 		worker: tableIndexWorker,
+	},
+	{
+		name: "outbox", short: "Write rows and messages in one transaction",
+		points: demo.OutboxPoints(), run: demo.Outbox,
+		long: `Rows are inserted, each on request of a queue message, together with a message for another queue (workers.EnqueueIn), and a role
+delivers these messages. At the end, every row must have its message, and every message its row.`,
+		worker: func(w demo.WorkerSettings) []string {
+			return []string{"demo", "outbox-worker", "--queue=" + w.Queue, "--from=" + w.Current, "--to=" + w.Archive}
+		},
 	},
 	{
 		name: "search", short: "Keep a full-text index in step with a table",

@@ -48,6 +48,7 @@ Roles:
   large-entity   deletes blobs and reservations that crashed writers of large entities left
   log-storage    writes log records {"service": ..., "level": ..., "message": ...} from a queue to blobs; see lazuli logs
   search-index   keeps a full-text index of a table; see lazuli search
+  outbox         delivers the messages that programs wrote in one transaction with rows (workers.EnqueueIn)
   table-index    keeps a table of copies, lists of keys, or counts in step with another one
 
 lazuli serve --roles runs them inside the server.`,

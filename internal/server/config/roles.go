@@ -9,7 +9,7 @@ import (
 )
 
 // RoleNames are the built-in worker roles.
-var RoleNames = []string{"archive", "large-entity", "log-storage", "search-index", "table-index"}
+var RoleNames = []string{"archive", "large-entity", "log-storage", "outbox", "search-index", "table-index"}
 
 // Roles says which built-in worker roles run, and on what.
 type Roles struct {

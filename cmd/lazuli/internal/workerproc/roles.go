@@ -55,6 +55,8 @@ func (s *Roles) Add(ctx context.Context, names []string) error {
 			err = s.largeEntity(ctx)
 		case "log-storage":
 			err = s.logStorage(ctx)
+		case "outbox":
+			err = s.outbox(ctx)
 		case "search-index":
 			err = s.searchIndex(ctx)
 		case "table-index":
@@ -94,6 +96,11 @@ func (s *Roles) Close(ctx context.Context) (err error) {
 		err = errors.Join(err, c(ctx))
 	}
 	return err
+}
+
+func (s *Roles) outbox(ctx context.Context) error {
+	s.App.Outbox()
+	return s.needs(ctx, func(ctx context.Context) error { return s.queue(ctx, workers.OutboxQueue) })
 }
 
 func (s *Roles) archive(ctx context.Context) error {
