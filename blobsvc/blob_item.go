@@ -2,6 +2,7 @@ package blobsvc
 
 import (
 	"encoding/base64"
+	"slices"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/endpoint"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/state"
@@ -66,14 +67,61 @@ func uncommitted(w itemWriter) {
 	w.bool("ServerEncrypted", false)
 }
 
-// properties writes the properties of a blob, in Azure's order.
-func (o *itemOptions) properties(w itemWriter, b *state.Blob) {
+// times writes what properties of blobs and of directories begin with.
+func (o *itemOptions) times(w itemWriter, b *state.Blob) {
 	if o.version >= endpoint.V20171109 {
 		w.time("Creation-Time", b.Created)
 	}
 	w.time("Last-Modified", b.Changed)
 	w.etag(b.Changed)
+}
+
+// properties writes the properties of a blob, in Azure's order.
+func (o *itemOptions) properties(w itemWriter, b *state.Blob) {
+	o.times(w, b)
+	if b.Node != nil && o.version >= endpoint.V20201002 {
+		w.text("ResourceType", resourceType(b))
+	}
 	w.int("Content-Length", b.Length)
+	o.content(w, b)
+	o.rest(w, b)
+}
+
+// directory writes the properties of a directory that is a prefix in a listing by hierarchy: those of a blob without
+// what describes content. kind is the resource type, which is another one in Arrow.
+// https://learn.microsoft.com/rest/api/storageservices/list-blobs#response-body, and an answer of the service in
+// https://github.com/redpanda-data/redpanda/blob/dev/src/v/cloud_storage_clients/tests/xml_sax_parser_test.cc
+func (o *itemOptions) directory(w itemWriter, b *state.Blob, kind string) {
+	o.times(w, b)
+	w.text("ResourceType", kind)
+	w.int("Content-Length", b.Length)
+	o.rest(w, b)
+}
+
+// hasDirectory reports whether a prefix is written with the properties of its directory: the reference names the
+// version.
+func (o *itemOptions) hasDirectory(item *state.Item) bool {
+	return item.Blob != nil && o.version >= endpoint.V20200612
+}
+
+// resourceType is the word for what b is in a tree.
+func resourceType(b *state.Blob) string {
+	if b.IsDirectory() {
+		return "directory"
+	}
+	return "file"
+}
+
+// listedMetadata is the metadata that a listing shows: a directory has the mark of one.
+func listedMetadata(b *state.Blob) []state.Meta {
+	if b.IsDirectory() {
+		return append(slices.Clip(b.Metadata), state.Meta{Name: endpoint.FolderMark, Value: "true"})
+	}
+	return b.Metadata
+}
+
+// content writes the headers that describe content.
+func (o *itemOptions) content(w itemWriter, b *state.Blob) {
 	h := &b.Headers
 	w.text("Content-Type", h.ContentType)
 	w.text("Content-Encoding", h.Encoding)
@@ -88,6 +136,10 @@ func (o *itemOptions) properties(w itemWriter, b *state.Blob) {
 	w.md5(h.MD5)
 	w.text("Cache-Control", h.CacheControl)
 	w.text("Content-Disposition", h.Disposition)
+}
+
+// rest writes the properties that follow those of the content.
+func (o *itemOptions) rest(w itemWriter, b *state.Blob) {
 	if b.Kind == state.PageBlob {
 		w.int("x-ms-blob-sequence-number", b.Sequence)
 	}
@@ -165,28 +217,14 @@ func (o *itemOptions) properties(w itemWriter, b *state.Blob) {
 		w.time("DeletedTime", b.Deleted)
 		w.int("RemainingRetentionDays", b.RemainingDays(o.now))
 	}
-	if b.Node != nil {
-		o.node(w, b)
-	}
-	if len(b.Tags) > 0 {
-		w.int("TagCount", int64(len(b.Tags)))
-	}
-}
-
-// node writes the properties of a file or directory of a tree.
-func (o *itemOptions) node(w itemWriter, b *state.Blob) {
-	if o.version >= endpoint.V20201002 {
-		kind := "file"
-		if b.IsDirectory() {
-			kind = "directory"
-		}
-		w.text("ResourceType", kind)
-	}
-	if o.permissions {
+	if b.Node != nil && o.permissions {
 		w.text("Owner", b.Node.Owner)
 		w.text("Group", b.Node.Group)
 		w.text("Permissions", b.Node.Access.Permissions())
 		w.text("Acl", b.Node.Access.String())
+	}
+	if len(b.Tags) > 0 {
+		w.int("TagCount", int64(len(b.Tags)))
 	}
 }
 

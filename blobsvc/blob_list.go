@@ -3,7 +3,6 @@ package blobsvc
 import (
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -164,6 +163,12 @@ func (w *blobWriter) write(item state.Item) error {
 	if item.Prefix != "" {
 		w.raw("<BlobPrefix>")
 		w.name(item.Prefix)
+		if w.hasDirectory(&item) {
+			w.item()
+			w.raw("<Properties>")
+			w.directory(w.page, item.Blob, resourceType(item.Blob))
+			w.raw("</Properties>")
+		}
 		w.raw("</BlobPrefix>")
 		return nil
 	}
@@ -189,11 +194,7 @@ func (w *blobWriter) write(item state.Item) error {
 	case b.Encryption.KeySHA256 != "": // the customer's key protects the metadata as well
 		w.raw(`<Metadata Encrypted="true" />`)
 	default:
-		list := b.Metadata
-		if b.IsDirectory() {
-			list = append(slices.Clip(list), state.Meta{Name: endpoint.FolderMark, Value: "true"})
-		}
-		w.page.metadata(list)
+		w.page.metadata(listedMetadata(b))
 	}
 	if w.tags && len(b.Tags) > 0 {
 		w.raw("<Tags>")

@@ -3,6 +3,7 @@ package blobsvc
 import (
 	"encoding/base64"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -91,10 +92,14 @@ var arrowFields = func() []arrow.Field {
 	return list
 }()
 
-// arrowColumns has the positions of arrowFields.
+// permissionFields are the columns that follow arrowFields if the request includes permissions.
+var permissionFields = []arrow.Field{{Name: "Owner", Kind: arrow.String}, {Name: "Group", Kind: arrow.String},
+	{Name: "Permissions", Kind: arrow.String}, {Name: "Acl", Kind: arrow.String}}
+
+// arrowColumns has the positions of arrowFields and permissionFields.
 var arrowColumns = func() map[string]int {
-	m := make(map[string]int, len(arrowFields))
-	for i, f := range arrowFields {
+	m := make(map[string]int, len(arrowFields)+len(permissionFields))
+	for i, f := range append(slices.Clip(arrowFields), permissionFields...) {
 		m[f.Name] = i
 	}
 	return m
@@ -110,7 +115,10 @@ type arrowItems struct {
 
 func newArrowItems(o *itemOptions) *arrowItems {
 	w := &arrowItems{itemOptions: o}
-	fields := arrowFields[:len(arrowFields):len(arrowFields)]
+	fields := slices.Clip(arrowFields)
+	if o.permissions {
+		fields = append(fields, permissionFields...)
+	}
 	if o.metadata {
 		w.metadataAt = len(fields)
 		fields = append(fields, arrow.Field{Name: "Metadata", Kind: arrow.StringMap})
@@ -126,7 +134,12 @@ func newArrowItems(o *itemOptions) *arrowItems {
 func (w *arrowItems) write(item state.Item) error {
 	if item.Prefix != "" {
 		w.text("Name", item.Prefix)
-		w.text("ResourceType", "blobprefix")
+		const kind = "blobprefix" // by which clients tell it from a blob
+		if w.hasDirectory(&item) {
+			w.directory(w, item.Blob, kind)
+		} else {
+			w.text("ResourceType", kind)
+		}
 		w.EndRow()
 		return nil
 	}
@@ -139,12 +152,14 @@ func (w *arrowItems) write(item state.Item) error {
 	}
 	w.flags(w, &item)
 	w.properties(w, b)
-	if w.metadata && len(b.Metadata) > 0 && b.Encryption.KeySHA256 == "" { // which protects the metadata as well
+	if w.metadata && b.Encryption.KeySHA256 == "" { // which protects the metadata as well
 		w.pairs = w.pairs[:0]
-		for _, m := range b.Metadata {
+		for _, m := range listedMetadata(b) {
 			w.pairs = append(w.pairs, arrow.Pair{Key: m.Name, Value: validText(m.Value)})
 		}
-		w.Column(w.metadataAt).Map(w.pairs)
+		if len(w.pairs) > 0 {
+			w.Column(w.metadataAt).Map(w.pairs)
+		}
 	}
 	if w.tags && len(b.Tags) > 0 {
 		w.pairs = w.pairs[:0]

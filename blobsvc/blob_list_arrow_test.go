@@ -20,10 +20,15 @@ import (
 
 const acceptArrow = "application/vnd.apache.arrow.stream,application/xml"
 
-// listArrow lists with that query in the Arrow format.
+// listArrow lists the container "box" with that query in the Arrow format.
 func (f *fixture) listArrow(t *testing.T, query string) arrowread.Stream {
 	t.Helper()
-	r := f.do("GET", "/box?restype=container&comp=list"+query, "", "x-ms-version", "2026-10-06", "Accept",
+	return f.listArrowOf(t, "box", query)
+}
+
+func (f *fixture) listArrowOf(t *testing.T, container, query string) arrowread.Stream {
+	t.Helper()
+	r := f.do("GET", "/"+container+"?restype=container&comp=list"+query, "", "x-ms-version", "2026-10-06", "Accept",
 		acceptArrow).want(t, 200, "")
 	r.wantHeader(t, "Content-Type", "application/vnd.apache.arrow.stream")
 	return arrowread.Read(t, []byte(r.body))
@@ -69,9 +74,6 @@ func itemsOf(t *testing.T, document string) (items []map[string]string) {
 	}
 	for _, item := range x.Blobs.Items {
 		out := map[string]string{}
-		if item.XMLName.Local == "BlobPrefix" {
-			out["ResourceType"] = "blobprefix"
-		}
 		for _, e := range item.Children {
 			switch name := e.XMLName.Local; {
 			case name == "Tags":
@@ -91,6 +93,9 @@ func itemsOf(t *testing.T, document string) (items []map[string]string) {
 			case e.Text != "":
 				out[name] = e.Text
 			}
+		}
+		if item.XMLName.Local == "BlobPrefix" {
+			out["ResourceType"] = "blobprefix" // as in Arrow
 		}
 		items = append(items, out)
 	}

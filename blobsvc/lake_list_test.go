@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/lazuli-storage/lazuli/internal/budget"
 )
 
@@ -63,5 +65,86 @@ func TestLakeListOfSystemContainer(t *testing.T) {
 	r := f.lakeDo("GET", "/$web?resource=filesystem&recursive=true&directory=a", "").want(t, 200, "")
 	if !strings.Contains(r.body, `"name":"a/b"`) || strings.Contains(r.body, "c/d") {
 		t.Error(r.body)
+	}
+}
+
+// A prefix in a listing by hierarchy has the properties of its directory, from the version on that has them, with its
+// permissions if the request includes them, in both formats.
+func TestLakeListByHierarchy(t *testing.T) {
+	t.Parallel()
+	f := lake(t)
+	f.keepDeleted(7, "")
+	fs := f.filesystem("files")
+	f.lakeDo("PUT", "/files/d?resource=directory", "", "x-ms-permissions", "0755", "x-ms-umask", "0000").want(t, 201, "")
+	for _, name := range []string{"d/one", "implicit/two", "gone/three"} {
+		writeFile(t, fs, name, name)
+	}
+	f.do("PUT", "/files/blob/four", "x", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
+	f.lakeDo("DELETE", "/files/d/one", "").want(t, 200, "")
+	f.lakeDo("DELETE", "/files/gone/three", "").want(t, 200, "")
+	f.lakeDo("DELETE", "/files/gone?recursive=true", "").want(t, 200, "")
+	list := func(query, version string) map[string]map[string]string {
+		items := map[string]map[string]string{}
+		for _, item := range itemsOf(t, f.do("GET", "/files?restype=container&comp=list&delimiter=/"+query, "",
+			"x-ms-version", version).want(t, 200, "").body) {
+			items[item["Name"]] = item
+		}
+		return items
+	}
+	for _, name := range []string{"d", "implicit", "blob"} {
+		head := f.do("HEAD", "/files/"+name, "").want(t, 200, "").header
+		item := list("", "2020-06-12")[name+"/"]
+		want := map[string]string{"Name": name + "/", "ResourceType": "blobprefix", "Content-Length": "0",
+			"Creation-Time": head.Get("x-ms-creation-time"), "Last-Modified": head.Get("Last-Modified"),
+			"Etag": strings.Trim(head.Get("ETag"), `"`), "BlobType": "BlockBlob", "AccessTier": "Hot",
+			"AccessTierInferred": "true", "LeaseStatus": "unlocked", "LeaseState": "available", "ServerEncrypted": "true"}
+		if d := cmp.Diff(want, item); d != "" {
+			t.Errorf("%s: %s", name, d)
+		}
+	}
+	const element = "<ResourceType>directory</ResourceType><Content-Length>0</Content-Length><BlobType>"
+	if r := f.do("GET", "/files?restype=container&comp=list&delimiter=/", "", "x-ms-version", "2020-06-12"); strings.Count(
+		r.body, element) != 3 {
+		t.Error(r.body)
+	}
+	if item := list("", "2020-04-08")["d/"]; len(item) != 2 {
+		t.Errorf("before the version: %v", item)
+	}
+	item := list("&include=permissions", "2021-12-02")["d/"]
+	if item["Owner"] != "$superuser" || item["Group"] != "$superuser" || item["Permissions"] != "rwxr-xr-x" ||
+		item["Acl"] != "user::rwx,group::r-x,other::r-x" {
+		t.Errorf("permissions: %v", item)
+	}
+	// What was deleted in a directory that exists, and in one that does not.
+	deleted := list("&showonly=deleted", "2021-12-02")
+	if deleted["d/"]["Etag"] == "" || deleted["gone/"] == nil || deleted["gone/"]["Etag"] != "" {
+		t.Errorf("deleted: %v", deleted)
+	}
+	for _, query := range []string{"", "&include=permissions,metadata", "&include=deleted", "&showonly=deleted"} {
+		want := itemsOf(t, f.do("GET", "/files?restype=container&comp=list&delimiter=/"+query, "",
+			"x-ms-version", "2026-10-06").want(t, 200, "").body)
+		var got []map[string]string
+		for i, row := range f.listArrowOf(t, "files", "&delimiter=/"+query).Rows {
+			got = append(got, asXML(row))
+			delete(want[i], "DeletionId") // which no client reads in this format
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("Arrow, %q: %s", query, d)
+		}
+	}
+}
+
+// Each item has a length, directories that other writes made too: clients cannot read an item without it. Only the
+// first version leaves it out (recorded).
+func TestLakeListHasLengths(t *testing.T) {
+	t.Parallel()
+	f := lake(t)
+	writeFile(t, f.filesystem("files"), "lake/sub/file", "")
+	f.do("PUT", "/files/blob/file", "", "x-ms-blob-type", "BlockBlob").want(t, 201, "")
+	for version, want := range map[string]int{"2019-02-02": 2, "2019-12-12": 5, "2023-11-03": 5} {
+		r := f.lakeDo("GET", "/files?resource=filesystem&recursive=true", "", "x-ms-version", version).want(t, 200, "")
+		if got := strings.Count(r.body, `"contentLength":"0"`); got != want || strings.Count(r.body, `"name"`) != 5 {
+			t.Errorf("%s: %d items of %d with a length: %s", version, got, want, r.body)
+		}
 	}
 }

@@ -180,7 +180,9 @@ func (w *pathWriter) item(item *state.Item) {
 		w.member(`"CustomerProvidedKeySha256":`, base64.StdEncoding.EncodeToString([]byte(sum)))
 	}
 	n := b.Node
-	if n == nil || !n.Implicit || !n.Directory { // recorded
+	// The first version leaves out the length of a directory that was created because something in it was (recorded;
+	// clients of later ones cannot read an item without it).
+	if n == nil || !n.Implicit || !n.Directory || version > endpoint.V20190202 {
 		w.b = append(strconv.AppendInt(append(w.b, `"contentLength":"`...), b.Length, 10), `",`...)
 	}
 	if version >= endpoint.V20200210 {

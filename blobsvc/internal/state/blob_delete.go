@@ -164,7 +164,7 @@ func (c *change) softDeleteOverwritten(old *Blob) ticks.Ticks {
 // Undelete restores everything of a blob that was soft-deleted: the blob itself, its snapshots and versions.
 func (s Blobs) Undelete(w *Write) error {
 	_, err := s.update(w, func(c *change) error {
-		if err := c.enter(); err != nil {
+		if err := c.enterExisting(); err != nil {
 			return err
 		}
 		if err := c.expireDue(); err != nil {
@@ -212,7 +212,7 @@ func (s Blobs) DeletePermanently(w *Write) error {
 		return ErrPermanentDeleteOff
 	}
 	_, err := s.update(w, func(c *change) error {
-		if err := c.enter(); err != nil {
+		if err := c.enterExisting(); err != nil {
 			return err
 		}
 		var b Blob

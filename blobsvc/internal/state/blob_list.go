@@ -63,8 +63,8 @@ const (
 type Item struct {
 	Prefix string
 	Name   string
-	// Blob is without its pieces, and valid until the next item, its metadata and node too; nil for a prefix and for
-	// uncommitted blocks.
+	// Blob is without its pieces, and valid until the next item, its metadata and node too. For a prefix it is the
+	// directory of a tree with that path; nil if none exists, and for uncommitted blocks.
 	Blob *Blob
 	// VersionsOnly is set for the newest version of a blob without a current version.
 	VersionsOnly bool

@@ -14,6 +14,7 @@ import (
 func (s Blobs) Put(w *Write, blob *Blob, up *content.Upload) (Result, error) {
 	return s.update(w, func(c *change) (err error) {
 		b := *blob
+		c.afresh = true
 		if up != nil {
 			b.Encryption = up.Encryption()
 			b.content, b.Length = layOut(c.tx, up.Pieces(c.tx))

@@ -328,7 +328,7 @@ const (
 // such block, or if the blob exists.
 func (s BlockBlobs) DeleteUncommitted(w *Write) error {
 	_, err := s.update(w, func(c *change) error {
-		if err := c.enter(); err != nil {
+		if err := c.enterExisting(); err != nil {
 			return err
 		}
 		var b Blob

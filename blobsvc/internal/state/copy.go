@@ -224,6 +224,7 @@ func (s Copies) put(w *Write, blob *Blob, cp *Copy) (out CopyResult, err error) 
 		if err != nil {
 			return err
 		}
+		c.afresh = true
 		b.Copy = CopyState{ID: cp.ID, Source: cp.URL, Total: b.Length}
 		if cp.Job != nil {
 			b.Copy.Status, b.Length, b.Blocks = CopyPending, 0, 0

@@ -95,15 +95,7 @@ func (c *change) link(b *Blob) error {
 			return nil
 		}
 		if b.Node != nil && !c.Node.replaces() {
-			n := *b.Node
-			n.Implicit = false
-			if c.Node != nil {
-				n.Transaction = c.Node.Transaction
-			}
-			if n.Implicit != b.Node.Implicit || n.Transaction != b.Node.Transaction {
-				b.Node = &n
-			}
-			return nil
+			return c.relink(b)
 		}
 		parent, err := permit(c.tx, c.parent, c.Caller, posix.Write|posix.Execute)
 		if err != nil {
@@ -143,6 +135,27 @@ func (c *change) link(b *Blob) error {
 		return nil
 	}
 	return c.adopt(&parent, b)
+}
+
+// relink gives b, a record that replaces another one of the item, the node that it has after the write. Put Blob and
+// Copy Blob write a file whose access control list is that of a new file, with the owner and the group that it had; a
+// client that wants to keep the list sets it again, as blobfuse2 does
+// (https://github.com/Azure/azure-storage-fuse/blob/main/component/azstorage/datalake.go). Put Block List keeps it.
+func (c *change) relink(b *Blob) error {
+	n := *b.Node
+	n.Implicit = false
+	if c.Node != nil {
+		n.Transaction = c.Node.Transaction
+	}
+	if c.afresh && c.Node == nil && !n.Directory {
+		var parent Blob
+		if err := loadBlob(c.tx, c.parent.item(), baseSlot, &parent); err != nil {
+			return err
+		}
+		n.Access = parent.Node.Access.Child(false, posix.NewFile, posix.DefaultUmask)
+	}
+	b.Node = &n
+	return nil
 }
 
 // replaces reports whether a request gives something to a file or directory that exists.

@@ -127,7 +127,7 @@ const (
 )
 
 // CleanPath returns the segments of a path in a tree, where empty ones count as none, and the path that consists of
-// them alone. It fails with [ErrBlobName] for . and .. and too many directories.
+// them alone. It fails with [ErrBlobName] for . and .. and long segments.
 func CleanPath(path string) (clean string, segments []string, err error) {
 	segments = make([]string, 0, min(strings.Count(path, "/"), MaxDepth+1)+1)
 	size := -1
@@ -141,9 +141,6 @@ func CleanPath(path string) (clean string, segments []string, err error) {
 		segments = append(segments, s)
 		size += 1 + len(s)
 	}
-	if len(segments) > MaxDepth+1 {
-		return "", nil, ErrPathDepth
-	}
 	if size == len(path) {
 		return path, segments, nil
 	}
@@ -151,7 +148,8 @@ func CleanPath(path string) (clean string, segments []string, err error) {
 }
 
 // find returns the place of the path that r names. It fails with [ErrContainerNotFound], and in a tree with [ErrAccess]
-// if the caller may not pass a directory on the way and [ErrPathConflict] if one of them is a file.
+// if the caller may not pass a directory on the way, [ErrPathConflict] if one of them is a file, and [ErrPathDepth] if
+// they are too many.
 func (r *Ref) find(tx *store.Tx) (place, error) {
 	gen, err := containerGeneration(tx, r.Account, r.Container)
 	if err != nil || !gen.isTree() {
@@ -160,11 +158,12 @@ func (r *Ref) find(tx *store.Tx) (place, error) {
 	return walkTree(tx, gen.root(), r.Blob, r.Caller)
 }
 
-// existing is the item of the path that r names; [ErrBlobNotFound] if it does not exist.
+// existing is the item of the path that r names; [ErrBlobNotFound] if it does not exist, as no path with too many
+// directories does.
 func (r *Ref) existing(tx *store.Tx) (item, error) {
 	p, err := r.find(tx)
 	switch {
-	case errors.Is(err, ErrPathConflict):
+	case errors.Is(err, ErrPathConflict), errors.Is(err, ErrPathDepth):
 		return item{}, ErrBlobNotFound
 	case err == nil && !p.item.exists():
 		err = ErrBlobNotFound
@@ -176,6 +175,9 @@ func walkTree(tx *store.Tx, root inode, path string, caller *posix.Caller) (p pl
 	path, segments, err := CleanPath(path)
 	if err != nil {
 		return p, err
+	}
+	if len(segments) > MaxDepth+1 {
+		return p, ErrPathDepth
 	}
 	p = place{kind: entryDirectory, parent: root, path: path, above: make([]inode, 0, len(segments))}
 	at := entry{root, entryDirectory}

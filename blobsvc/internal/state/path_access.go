@@ -109,7 +109,7 @@ func (s Paths) SetAccessRecursive(w *Write, q *AccessChange, from string, most i
 }
 
 func (c *change) setAccessBelow(q *AccessChange, from string, n int, out *AccessBatch) error {
-	if err := c.enter(); err != nil {
+	if err := c.enterExisting(); err != nil {
 		return err
 	}
 	switch {

@@ -196,9 +196,10 @@ func (l *treePage) walk(tx *store.Tx, from string, fromSlot Slot, trash *trashWa
 	}
 	p, err := walkTree(tx, l.gen.root(), path, l.Caller)
 	switch {
-	case l.Paths && (errors.Is(err, ErrPathConflict) || err == nil && !p.item.exists()):
+	case l.Paths && (errors.Is(err, ErrPathConflict) || errors.Is(err, ErrPathDepth) ||
+		err == nil && !p.item.exists()):
 		return false, ErrBlobNotFound
-	case errors.Is(err, ErrPathConflict), err == nil && p.kind != entryDirectory && !l.Paths:
+	case errors.Is(err, ErrPathConflict), errors.Is(err, ErrPathDepth), err == nil && p.kind != entryDirectory && !l.Paths:
 		return true, nil
 	case err != nil:
 		return false, err
@@ -250,8 +251,11 @@ func (l *treePage) walk(tx *store.Tx, from string, fromSlot Slot, trash *trashWa
 			}
 			more, err = l.sendFile(tx, w.last.inode, w.path, fromSlot, send)
 		case l.Delimiter != "" && !l.Paths:
+			if err := l.load(tx, w.last.inode); err != nil {
+				return false, lostRecord(err)
+			}
 			trash.prefix = w.path + "/"
-			more, err = send(Item{Prefix: trash.prefix}, 0)
+			more, err = send(Item{Prefix: trash.prefix, Blob: &l.rec}, 0)
 		default:
 			if err := l.load(tx, w.last.inode); err != nil {
 				return false, lostRecord(err)

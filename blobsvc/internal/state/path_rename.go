@@ -165,7 +165,7 @@ func (c *change) descend(from place) error {
 func (src *RenameSource) load(c *change) (from place, b *Blob, err error) {
 	from, err = src.find(c.tx)
 	switch {
-	case errors.Is(err, ErrPathConflict), err == nil && !from.item.exists():
+	case errors.Is(err, ErrPathConflict), errors.Is(err, ErrPathDepth), err == nil && !from.item.exists():
 		return from, nil, ErrRenameNotFound
 	case err != nil:
 		return from, nil, err

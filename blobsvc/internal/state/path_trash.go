@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"strings"
 	"time"
 
@@ -139,7 +140,11 @@ func (w *trashWalk) pass(tx *store.Tx, upTo string, all bool, page *treePage) (m
 		if more, err := page.spend(w.position); err != nil || !more {
 			return false, err
 		}
-		if item.Prefix = w.l.commonPrefix(w.path); item.Prefix == "" {
+		if item.Prefix = w.l.commonPrefix(w.path); item.Prefix != "" {
+			if item.Blob, err = w.directory(tx, item.Prefix); err != nil {
+				return false, err
+			}
+		} else {
 			rec, err := decodeTrash(w.value)
 			if err != nil {
 				return false, err
@@ -165,6 +170,22 @@ func (w *trashWalk) pass(tx *store.Tx, upTo string, all bool, page *treePage) (m
 		}
 	}
 	return true, nil
+}
+
+// directory returns the directory that exists at a prefix, nil if none does: what was deleted in a directory stays in
+// the trash when that is deleted, too.
+func (w *trashWalk) directory(tx *store.Tx, prefix string) (*Blob, error) {
+	p, err := walkTree(tx, w.l.gen.root(), strings.TrimSuffix(prefix, "/"), w.l.Caller)
+	switch {
+	case errors.Is(err, ErrPathConflict), err == nil && (!p.item.exists() || p.kind != entryDirectory):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	if err := w.l.load(tx, p.item.inode()); err != nil {
+		return nil, lostRecord(err)
+	}
+	return &w.l.rec, nil
 }
 
 // Restore restores what was deleted at a path of the container, under the path of w, which is the same in most

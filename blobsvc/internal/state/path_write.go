@@ -106,7 +106,7 @@ func (s Paths) CheckAppend(w *Write, lease PathLease) error {
 // openFile reads the file that is written to, and checks its lease. It fails with notLake for a file that the Blob
 // endpoint wrote.
 func (c *change) openFile(b *Blob, lease *PathLease, notLake error) error {
-	if err := c.enter(); err != nil {
+	if err := c.enterExisting(); err != nil {
 		return err
 	}
 	if err := c.base(b); err != nil {

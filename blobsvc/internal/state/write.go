@@ -1,6 +1,7 @@
 package state
 
 import (
+	"errors"
 	"time"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/encryption"
@@ -120,6 +121,8 @@ type change struct {
 	freed int64
 	// written is set if the blob was created or written.
 	written bool
+	// afresh is set if the request writes a file as a new one, whose access control list is that of a new file.
+	afresh bool
 	// moved is set if the paths below a directory changed with it.
 	moved bool
 	// eventLogged is set if the event log has an event of the change.
@@ -161,7 +164,7 @@ func (s *core) update(w *Write, fn func(*change) error) (Result, error) {
 // it stores the record itself.
 func (s *core) updateBlob(w *Write, check blobCheck, fn func(c *change, b *Blob) error) (Result, error) {
 	return s.update(w, func(c *change) error {
-		if err := c.enter(); err != nil {
+		if err := c.enterExisting(); err != nil {
 			return err
 		}
 		if !w.At.IsBase() {
@@ -188,6 +191,15 @@ func (c *change) enter() (err error) {
 	if c.place, err = c.find(c.tx); err == nil && c.inTree() && c.path != c.Blob {
 		w := *c.Write // which the transaction that runs again sees unchanged
 		w.Blob, c.Write = c.path, &w
+	}
+	return err
+}
+
+// enterExisting is enter for a change of what exists: a path with too many directories does not.
+func (c *change) enterExisting() error {
+	err := c.enter()
+	if errors.Is(err, ErrPathDepth) {
+		return ErrBlobNotFound
 	}
 	return err
 }
