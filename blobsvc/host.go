@@ -35,7 +35,8 @@ func (s *Service) byHost(lake bool) http.Handler {
 				lake = !hasParam(q, "comp") && !hasParam(q, "restype") && len(r.Header["X-Ms-Blob-Type"]) == 0 &&
 					len(r.Header["X-Ms-Copy-Source"]) == 0
 			} else {
-				lake = hasParam(q, "resource") || hasParam(q, "action") || len(r.Header["X-Ms-Rename-Source"]) > 0
+				lake = hasParam(q, "resource") || hasParam(q, "action") || hasParam(q, "recursive") ||
+					len(r.Header["X-Ms-Rename-Source"]) > 0
 			}
 		}
 		if lake {

@@ -109,3 +109,18 @@ func TestLakeOverwriteResetsList(t *testing.T) {
 		}
 	}
 }
+
+// The address of the Blob endpoint takes the requests of the dfs protocol that it can tell from its own: Python's client
+// sends both there if it gets the connection string that the server prints.
+func TestLakeAtTheAddressOfBlob(t *testing.T) {
+	t.Parallel()
+	f := lake(t)
+	f.do("PUT", "/files?resource=filesystem", "").want(t, 201, "")
+	f.do("PUT", "/files/d/f?resource=file", "").want(t, 201, "")
+	f.do("PATCH", "/files/d/f?action=append&position=0", "x").want(t, 202, "")
+	f.do("PATCH", "/files/d/f?action=flush&position=1", "").want(t, 200, "")
+	f.do("PUT", "/files/e?mode=legacy", "", "x-ms-rename-source", "/files/d").want(t, 201, "")
+	f.do("DELETE", "/files/e", "").want(t, 409, "DirectoryIsNotEmpty")
+	f.do("DELETE", "/files/e?recursive=true", "").want(t, 200, "")
+	f.do("HEAD", "/files/e", "").want(t, 404, "BlobNotFound")
+}

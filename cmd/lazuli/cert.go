@@ -25,14 +25,15 @@ four files of one folder. Files that exist and are valid are kept. Run the
 command again before the certificate expires, or to add a host.
 
 Only the current user can read the private keys. The authority can sign for local names
-and private addresses only.`,
+and private addresses only, and for the hosts of accounts on Azure that --host names, such
+as devstoreaccount1.dfs.core.windows.net; a further one makes a new authority.`,
 		Args: cobra.NoArgs,
 	}
 	output := console.ReportOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		for _, h := range hosts {
 			if !devcert.Allowed(h) {
-				return console.Usagef("--host %s is not a local name or a private address", h)
+				return console.Usagef("--host %s is %s", h, devcert.NotAllowed)
 			}
 		}
 		r, err := devcert.Make(dir, hosts, time.Now())

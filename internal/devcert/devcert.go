@@ -16,6 +16,8 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,14 +63,15 @@ type Result struct {
 
 // Make makes an authority and a server certificate in dir, which it creates, and keeps what is there and good: the
 // authority as long as it lives, the server certificate as long as it covers all hosts and has a month left. extra
-// are further names and addresses; a name that is not local (see [Allowed]) is an error, since the authority could
-// not sign for it.
+// are further names and addresses; one that [Allowed] refuses is an error, since the authority could not sign for it.
+// An authority that may not sign for the names of an account on Azure is replaced by one that may sign for those that
+// extra has, and those that the old one had.
 func Make(dir string, extra []string, now time.Time) (Result, error) {
 	r := Result{Dir: dir}
 	for _, host := range extra {
 		if !Allowed(host) {
-			return r, fmt.Errorf("%q is not a local name or a private address; get its certificate from a public authority "+
-				"and give it to lazuli with --cert and --key", host)
+			return r, fmt.Errorf("%q is %s; get its certificate from a public authority "+
+				"and give it to lazuli with --cert and --key", host, NotAllowed)
 		}
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -80,8 +83,15 @@ func Make(dir string, extra []string, now time.Time) (Result, error) {
 	case err != nil:
 		return r, err
 	}
-	if ca == nil || now.After(ca.NotAfter.Add(-serverLife/2)) {
-		if ca, caKey, err = makeAuthority(dir, now); err != nil {
+	permitted := accountHosts(extra)
+	if ca != nil {
+		permitted = append(permitted, accountHosts(ca.PermittedDNSDomains)...)
+	}
+	slices.Sort(permitted)
+	permitted = slices.Compact(permitted)
+	if ca == nil || now.After(ca.NotAfter.Add(-serverLife/2)) ||
+		len(permitted) > len(accountHosts(ca.PermittedDNSDomains)) {
+		if ca, caKey, err = makeAuthority(dir, permitted, now); err != nil {
 			return r, err
 		}
 		r.NewAuthority = true
@@ -102,8 +112,25 @@ func Make(dir string, extra []string, now time.Time) (Result, error) {
 	return r, nil
 }
 
+// NotAllowed says what a host is that [Allowed] refuses.
+const NotAllowed = "no local name, private address or host of a storage account on Azure"
+
+// accountHost matches the host of a storage account on Azure: clients that know no other hosts take the server for
+// Azure, by /etc/hosts. https://learn.microsoft.com/azure/storage/common/storage-account-overview#storage-account-endpoints
+var accountHost = regexp.MustCompile(`^[a-z0-9]{3,24}(-secondary)?\.(blob|dfs|queue|table)\.core\.windows\.net$`)
+
+// accountHosts returns the hosts of storage accounts on Azure among names, in lower case.
+func accountHosts(names []string) (list []string) {
+	for _, name := range names {
+		if name = strings.ToLower(name); accountHost.MatchString(name) {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
 // Allowed reports whether the authority may sign for a host: localhost, local, internal, test, lazuli, a name below one
-// of them, or an address of a private or loopback network.
+// of them, an address of a private or loopback network, or the host of one storage account on Azure.
 func Allowed(host string) bool {
 	if a, err := netip.ParseAddr(host); err == nil {
 		return a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast()
@@ -112,6 +139,9 @@ func Allowed(host string) bool {
 	if name == "" || strings.ContainsAny(name, " */:\\\x00") || strings.HasPrefix(name, ".") ||
 		strings.HasSuffix(name, ".") {
 		return false
+	}
+	if accountHost.MatchString(name) && name == strings.ToLower(host) {
+		return true
 	}
 	for _, d := range localDomains {
 		if name == d || strings.HasSuffix(name, "."+d) {
@@ -164,7 +194,9 @@ func load(dir, certName, keyName string) (*x509.Certificate, crypto.Signer, erro
 	return cert, signer, nil
 }
 
-func makeAuthority(dir string, now time.Time) (*x509.Certificate, crypto.Signer, error) {
+// makeAuthority makes an authority for local names, private addresses, and the given hosts of accounts on Azure: it
+// cannot be used against any other account.
+func makeAuthority(dir string, accounts []string, now time.Time) (*x509.Certificate, crypto.Signer, error) {
 	host, _ := os.Hostname() // only so that people can tell authorities apart
 	template := &x509.Certificate{
 		Subject: pkix.Name{Organization: []string{"Lazuli development"},
@@ -174,7 +206,7 @@ func makeAuthority(dir string, now time.Time) (*x509.Certificate, crypto.Signer,
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 		BasicConstraintsValid: true, IsCA: true, MaxPathLenZero: true,
 		PermittedDNSDomainsCritical: true,
-		PermittedDNSDomains:         localDomains,
+		PermittedDNSDomains:         append(slices.Clip(localDomains), accounts...),
 		PermittedIPRanges: []*net.IPNet{network("127.0.0.0/8"), network("10.0.0.0/8"), network("172.16.0.0/12"),
 			network("192.168.0.0/16"),
 			network("169.254.0.0/16"), network("::1/128"), network("fc00::/7"), network("fe80::/10")},

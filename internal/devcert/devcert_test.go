@@ -66,7 +66,10 @@ func TestAllowed(t *testing.T) {
 	t.Parallel()
 	for host, want := range map[string]bool{
 		"localhost": true, "*.blob.localhost": true, "dev.test": true, "host.docker.internal": true, "lazuli": true,
-		"192.168.1.2": true, "::1": true,
+		"192.168.1.2": true, "::1": true, "devstoreaccount1.dfs.core.windows.net": true,
+		"Shop-secondary.BLOB.core.windows.net": true, "*.blob.core.windows.net": false, "blob.core.windows.net": false,
+		"core.windows.net": false, "*.shop.blob.core.windows.net": false, "a.shop.blob.core.windows.net": false,
+		"shop.file.core.windows.net": false, "shop.blob.core.windows.net.example.com": false,
 		"example.com": false, "localhost.example.com": false, "8.8.8.8": false, "": false, "*": false, "a b.test": false,
 		"x.test.": false, "../x.test": false,
 	} {
@@ -110,6 +113,48 @@ func TestTrust(t *testing.T) {
 	}
 	if _, err := evil.Verify(x509.VerifyOptions{DNSName: "example.com", Roots: pool}); err == nil {
 		t.Error("the authority's certificate for example.com is trusted")
+	}
+}
+
+// The hosts of an account on Azure are named one by one: the authority can sign for them, and for no other account.
+func TestAccountHosts(t *testing.T) {
+	t.Parallel()
+	dir, now := t.TempDir(), time.Now()
+	const dfs, blob = "shop.dfs.core.windows.net", "shop.blob.core.windows.net"
+	mustMake(t, dir, nil, now)
+	if r := mustMake(t, dir, []string{dfs}, now); !r.NewAuthority || !r.NewServer {
+		t.Errorf("with a first host: %+v", r)
+	}
+	if r := mustMake(t, dir, []string{dfs, blob}, now); !r.NewAuthority || !r.NewServer {
+		t.Errorf("with a second host: %+v", r)
+	}
+	for _, hosts := range [][]string{{blob}, nil, {"SHOP.dfs.core.windows.net"}} {
+		if r := mustMake(t, dir, hosts, now); r.NewAuthority || r.NewServer {
+			t.Errorf("again with %v: %+v", hosts, r)
+		}
+	}
+	ca, caKey, err := load(dir, AuthorityCert, AuthorityKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(ca)
+	const other = "other.dfs.core.windows.net"
+	leaf, err := makeServer(t.TempDir(), ca, caKey, []string{dfs, blob}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	evil, err := makeServer(t.TempDir(), ca, caKey, []string{other}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, host := range []string{dfs, blob} {
+		if _, err := leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: pool}); err != nil {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+	if _, err := evil.Verify(x509.VerifyOptions{DNSName: other, Roots: pool}); err == nil {
+		t.Error("the authority's certificate for another account is trusted")
 	}
 }
 
