@@ -99,7 +99,8 @@ func TestLakeOverwriteResetsList(t *testing.T) {
 			kind = "AppendBlob"
 		}
 		f.do("PUT", "/files/file", "", "x-ms-blob-type", kind).want(t, 201, "")
-		f.lakeDo("PATCH", "/files/file?action=setAccessControl", "", "x-ms-acl", own, "x-ms-owner", "someone").want(t, 200, "")
+		f.lakeDo("PATCH", "/files/file?action=setAccessControl", "", "x-ms-acl", own,
+			"x-ms-owner", "someone").want(t, 200, "")
 		if r := f.do("PUT", "/files/file"+tc.name, tc.content, tc.headers...); r.status >= 300 {
 			t.Errorf("%s %v: %d %s", tc.name, tc.headers, r.status, r.body)
 		}
@@ -110,8 +111,8 @@ func TestLakeOverwriteResetsList(t *testing.T) {
 	}
 }
 
-// The address of the Blob endpoint takes the requests of the dfs protocol that it can tell from its own: Python's client
-// sends both there if it gets the connection string that the server prints.
+// The address of the Blob endpoint takes the requests of the dfs protocol that it can tell from its own: Python's
+// client sends both there if it gets the connection string that the server prints.
 func TestLakeAtTheAddressOfBlob(t *testing.T) {
 	t.Parallel()
 	f := lake(t)

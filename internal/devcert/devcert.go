@@ -16,11 +16,11 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/lazyregexp"
 	"github.com/lazuli-storage/lazuli/internal/storage/secretfile"
 )
 
@@ -117,7 +117,7 @@ const NotAllowed = "no local name, private address or host of a storage account 
 
 // accountHost matches the host of a storage account on Azure: clients that know no other hosts take the server for
 // Azure, by /etc/hosts. https://learn.microsoft.com/azure/storage/common/storage-account-overview#storage-account-endpoints
-var accountHost = regexp.MustCompile(`^[a-z0-9]{3,24}(-secondary)?\.(blob|dfs|queue|table)\.core\.windows\.net$`)
+var accountHost = lazyregexp.New(`^[a-z0-9]{3,24}(-secondary)?\.(blob|dfs|queue|table)\.core\.windows\.net$`)
 
 // accountHosts returns the hosts of storage accounts on Azure among names, in lower case.
 func accountHosts(names []string) (list []string) {

@@ -21,8 +21,9 @@ type deadline struct {
 	calls  int       // reads or writes under way
 }
 
-// longAgo is after the time that net/http sets to interrupt a call, and before any other deadline.
-var longAgo = time.Unix(1_000_000_000, 0)
+// longAgo is after the time that net/http sets to interrupt a call, one second after the beginning of 1970, and before
+// any other deadline, also on a machine whose clock was never set and begins there.
+var longAgo = time.Unix(2, 0)
 
 // set moves the deadline. As with a connection's own, a blocked call is interrupted when the deadline moves nearer.
 func (d *deadline) set(t time.Time) error {

@@ -166,3 +166,25 @@ func TestWriteDeadline(t *testing.T) {
 		t.Error(err, own.tcp.writing.armed)
 	}
 }
+
+// A clock that is decades behind gives deadlines that are years ago by other clocks, and none of them interrupts a
+// call; the one that net/http sets to interrupt does.
+func TestDeadlinesOfAClockThatIsBehind(t *testing.T) {
+	t.Parallel()
+	for _, now := range []int64{60, 900_000_000} {
+		d := deadline{arm: func(time.Time) error { return nil }}
+		if err := d.set(time.Unix(now, 0)); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.begin(); err != nil {
+			t.Errorf("with the clock at %d: %v", now, err)
+		}
+	}
+	var d deadline
+	if err := d.set(time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.begin(); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("interrupted: %v", err)
+	}
+}

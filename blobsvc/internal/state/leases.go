@@ -74,7 +74,7 @@ func (c *change) pending() (p pendingRecord, found bool, err error) {
 // https://github.com/Azure/azure-sdk-for-net/tree/main/sdk/storage/Azure.Storage.Blobs/tests
 func (s Blobs) leaseUncommitted(w *Write, q *LeaseRequest) (out LeaseResult, err error) {
 	_, err = s.update(w, func(c *change) error {
-		if err := c.enter(); err != nil {
+		if err := c.enterExisting(); err != nil {
 			return err
 		}
 		p, found, err := c.pending()
