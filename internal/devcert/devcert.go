@@ -122,7 +122,7 @@ var accountHost = lazyregexp.New(`^[a-z0-9]{3,24}(-secondary)?\.(blob|dfs|queue|
 // accountHosts returns the hosts of storage accounts on Azure among names, in lower case.
 func accountHosts(names []string) (list []string) {
 	for _, name := range names {
-		if name = strings.ToLower(name); accountHost.MatchString(name) {
+		if name = strings.ToLower(name); accountHost().MatchString(name) {
 			list = append(list, name)
 		}
 	}
@@ -140,7 +140,7 @@ func Allowed(host string) bool {
 		strings.HasSuffix(name, ".") {
 		return false
 	}
-	if accountHost.MatchString(name) && name == strings.ToLower(host) {
+	if accountHost().MatchString(name) && name == strings.ToLower(host) {
 		return true
 	}
 	for _, d := range localDomains {
