@@ -36,7 +36,8 @@ func Fill(ctx context.Context, d *datadir.Dir, s Source, now time.Time) error {
 	}
 	keys, err := s.Keys(ctx)
 	if err == nil && keys != nil {
-		err = os.WriteFile(d.EncryptionScopes(), keys, 0o600)
+		// Synced, as all that a restore writes: the folder is complete when the command ends, whatever happens then.
+		err = disk.WriteFile(d.Path(), datadir.ScopesFile, keys)
 	}
 	if err != nil {
 		return err

@@ -15,7 +15,8 @@ import (
 const (
 	// bucketQueues: account, 0x00, name -> id, JSON of queueInfo.
 	bucketQueues store.Bucket = "queues"
-	// bucketCounters: id -> number of messages, number of the next message.
+	// bucketCounters: id -> number of messages, number of the next message, and in queues that were used since it was
+	// recorded the latest time of a put.
 	bucketCounters store.Bucket = "counters"
 	// bucketMessages: id, number -> inserted, expires, nonce, text.
 	bucketMessages store.Bucket = "messages"
@@ -111,15 +112,31 @@ func decodeQueue(value []byte) (id queueID, info queueInfo, err error) {
 }
 
 // counters is the value of a key in bucketCounters.
-type counters struct{ messages, next uint64 }
+type counters struct {
+	messages, next uint64
+	// latest is the latest time at which a message was put, 0 if none was since it is recorded.
+	latest int64
+}
+
+// The lengths of counters, without and with the time of the latest put.
+const (
+	countersBytes    = 16
+	countersAllBytes = 24
+)
 
 func (c counters) encode() []byte {
-	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(make([]byte, 0, 16), c.messages), c.next)
+	b := binary.BigEndian.AppendUint64(make([]byte, 0, countersAllBytes), c.messages)
+	b = binary.BigEndian.AppendUint64(b, c.next)
+	return binary.BigEndian.AppendUint64(b, uint64(c.latest))
 }
 
 func readCounters(tx *store.Tx, id queueID) (c counters) {
-	if v := tx.Get(bucketCounters, id.key()); len(v) == 16 {
+	v := tx.Get(bucketCounters, id.key())
+	if len(v) == countersBytes || len(v) == countersAllBytes {
 		c.messages, c.next = binary.BigEndian.Uint64(v), binary.BigEndian.Uint64(v[8:])
+	}
+	if len(v) == countersAllBytes {
+		c.latest = int64(binary.BigEndian.Uint64(v[16:]))
 	}
 	return c
 }

@@ -139,6 +139,7 @@ func (q *Queue) PutAll(list []NewMessage, ttl time.Duration, now time.Time) ([]M
 		}
 		n.next += uint64(len(put))
 		n.messages += uint64(len(put))
+		n.latest = max(n.latest, now.UnixNano())
 		tx.Put(bucketCounters, id.key(), n.encode())
 		return nil
 	})
@@ -201,7 +202,7 @@ const maxExpired = 256
 
 // Get claims up to n visible messages for the duration visibility.
 func (q *Queue) Get(n int, visibility time.Duration, now time.Time) ([]Message, error) {
-	for {
+	for rectified := false; ; {
 		g := getting{q: q, n: n, visibility: visibility, now: now.UnixNano()}
 		err := q.update("get", g.run)
 		if g.hint != nil {
@@ -210,7 +211,14 @@ func (q *Queue) Get(n int, visibility time.Duration, now time.Time) ([]Message, 
 		if err != nil {
 			return nil, err
 		}
-		if len(g.found) > 0 || !g.more {
+		late := g.behind && !rectified
+		if late {
+			if err := q.rectify(now); err != nil {
+				return nil, err
+			}
+			rectified = true
+		}
+		if len(g.found) > 0 || !g.more && !late {
 			return g.found, nil
 		}
 	}
@@ -228,6 +236,8 @@ type getting struct {
 	first visibleKey // no message is before it
 	found []Message
 	more  bool // it ended at maxExpired
+	// behind is set if the clock is behind the time of a put to the queue.
+	behind bool
 }
 
 // run is the transaction. It may run several times.
@@ -267,6 +277,7 @@ func (g *getting) run(tx *store.Tx, id queueID) error {
 	if expired > 0 {
 		gone(tx, id, uint64(expired))
 	}
+	g.behind = behind(tx, id, g.now)
 	return nil
 }
 
@@ -331,10 +342,11 @@ func (q *Queue) PeekAll(n int, after Position, now time.Time) ([]Message, Positi
 
 // peek returns messages that are visible at until.
 func (q *Queue) peek(n int, after Position, now time.Time, until int64) (found []Message, last Position, err error) {
-	for {
-		more := false
+	for rectified := false; ; {
+		more, late := false, false
 		err = q.view(func(tx *store.Tx, id queueID) error {
 			found, last, more = nil, Position{}, false
+			late = !rectified && behind(tx, id, now.UnixNano())
 			expired := 0
 			for key, p := range q.places(tx, id, after, until) {
 				switch {
@@ -356,6 +368,13 @@ func (q *Queue) peek(n int, after Position, now time.Time, until int64) (found [
 			}
 			return nil
 		})
+		if err == nil && late {
+			if err := q.rectify(now); err != nil {
+				return nil, Position{}, err
+			}
+			rectified = true
+			continue
+		}
 		if err != nil || !more {
 			return found, last, err
 		}

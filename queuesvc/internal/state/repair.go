@@ -59,7 +59,7 @@ func (c *checker) repair(note func(what string, lost bool)) {
 		case q.unknown, q.name == "":
 			continue
 		}
-		if fixed := (counters{q.messages, max(q.counters.next, q.next, 1)}); fixed != q.counters {
+		if fixed := (counters{q.messages, max(q.counters.next, q.next, 1), q.counters.latest}); fixed != q.counters {
 			c.fixes.Put(bucketCounters, id.key(), fixed.encode())
 			note(fmt.Sprintf("%v: its messages were counted again", q), q.counters == (counters{}))
 		}
