@@ -37,6 +37,15 @@ var parts = []part{
 // Content are the files that [Dir.Forget] takes when other nodes have everything in them.
 var Content = []string{tablesFile, blobsFile, extentsFile, queuesFile, ScopesFile, streamsFolder}
 
+// contents are the paths of all that tells that a folder has data.
+func contents() []string {
+	list := []string{extentsFolder, streamsFolder}
+	for _, p := range parts {
+		list = append(list, p.name)
+	}
+	return list
+}
+
 // NodeFile is the path of the identity of a node of a cluster in its folder.
 const NodeFile = clusterFolder + "/node.json"
 

@@ -179,9 +179,18 @@ func TestFormat(t *testing.T) {
 // A folder of a development build, and data without a manifest, are refused.
 func TestDataWithoutManifestIsRefused(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]error{"tables.db": ErrManifest, "FORMAT": ErrFormat} {
+	refused := map[string]error{"FORMAT": ErrFormat, streamsFolder + "/jetstream/file": ErrManifest,
+		extentsFolder + "/0001": ErrManifest}
+	for _, p := range parts {
+		refused[p.name] = ErrManifest
+	}
+	for name, want := range refused {
 		path := t.TempDir()
-		if err := os.WriteFile(filepath.Join(path, name), []byte("x"), 0o600); err != nil {
+		name = filepath.Join(path, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte("x"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := Open(path); !errors.Is(err, want) {

@@ -81,9 +81,10 @@ func readManifest(path string) (*manifest, error) {
 		return nil, fmt.Errorf("%w: %s was written by a development build before the first release; choose another folder "+
 			"with --location", ErrFormat, path)
 	}
-	for _, p := range parts {
-		if _, err := os.Lstat(filepath.Join(path, p.name)); err == nil {
-			return nil, fmt.Errorf("%w: it is missing, and there is %s", ErrManifest, p.name)
+	// Any part of a folder's content, the streams of the queues too, says that there was a manifest: it is written first.
+	for _, name := range contents() {
+		if _, err := os.Lstat(filepath.Join(path, name)); err == nil {
+			return nil, fmt.Errorf("%w: it is missing, and there is %s", ErrManifest, name)
 		}
 	}
 	return nil, nil

@@ -129,7 +129,8 @@ func (c *checker) checkQueues() {
 		c.queues[id] = &checkedQueue{}
 	})
 	c.each(bucketCounters, func(k, v []byte) {
-		if len(k) != 8 || len(v) != countersBytes && len(v) != countersAllBytes || c.queues[queueID(binary.BigEndian.Uint64(k))] == nil {
+		if len(k) != 8 || len(v) != countersBytes && len(v) != countersAllBytes ||
+			c.queues[queueID(binary.BigEndian.Uint64(k))] == nil {
 			c.problem("the counters %x belong to no queue", k)
 		}
 	})

@@ -43,9 +43,8 @@ func (q *Queue) rectify(now time.Time) error {
 			}
 			counted := readCounters(tx, id)
 			ahead = max(ahead, time.Duration(counted.latest-at))
-			var err error
-			if next, here, done, err = q.rectifyFrom(tx, id, next, at); err != nil || !done {
-				return err
+			if next, here, done = q.rectifyFrom(tx, id, next, at); !done {
+				return nil
 			}
 			if counted.latest > at {
 				counted.latest = at
@@ -66,8 +65,8 @@ func (q *Queue) rectify(now time.Time) error {
 }
 
 // rectifyFrom looks at up to maxRectified places. It returns the place at which to go on.
-func (q *Queue) rectifyFrom(tx *store.Tx, id queueID, from visibleKey, now int64) (next visibleKey, moved int, done bool,
-	err error) {
+func (q *Queue) rectifyFrom(tx *store.Tx, id queueID, from visibleKey,
+	now int64) (next visibleKey, moved int, done bool) {
 	type place struct {
 		key visibleKey
 		p   position
@@ -96,5 +95,5 @@ func (q *Queue) rectifyFrom(tx *store.Tx, id queueID, from visibleKey, now int64
 		move(tx, id, &x.key, x.p, State{NextVisible: after(now, delay)})
 		moved++
 	}
-	return next, moved, done, nil
+	return next, moved, done
 }
