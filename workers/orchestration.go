@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 
 	"github.com/google/uuid"
+
+	"github.com/lazuli-storage/lazuli/internal/durable/call"
 )
 
 // Triggers of workflows, by their names in Azure Functions.
@@ -299,7 +301,7 @@ func (l *durableListener) invoker(hard context.Context,
 	a := l.app
 	wrapped := a.compose()
 	log := a.config.Logger.With("function", f.name)
-	return func(ctx context.Context, call func(context.Context) error) error {
+	return func(ctx context.Context, run func(context.Context) error) error {
 		if !f.gate.pass(ctx) {
 			return context.Cause(ctx)
 		}
@@ -307,9 +309,12 @@ func (l *durableListener) invoker(hard context.Context,
 		defer f.stats.inFlight.Add(-1)
 		ic := &InvocationContext{InvocationID: uuid.NewString(), FunctionID: a.config.HostID + "/" + f.name,
 			FunctionName: f.name, TriggerType: f.trigger,
-			TriggerMetadata: map[string]string{}, call: call}
+			TriggerMetadata: map[string]string{}, call: run}
 		defer f.stats.call(ic, a.config.Clock)()
 		log := log.With("invocation_id", ic.InvocationID)
+		if c, ok := call.Of(ctx); ok {
+			log = log.With("instance", c.Instance, "task", c.Task, "attempt", c.Attempt)
+		}
 		both, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		defer context.AfterFunc(hard, func() { cancel(context.Cause(hard)) })()

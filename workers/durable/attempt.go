@@ -12,10 +12,12 @@ import (
 
 // attempt is one run of an activity in this process.
 type attempt struct {
-	lost    context.Context // is done once the lease on the work item is lost
-	lose    context.CancelFunc
-	stopped error // why the run was interrupted; nil if it came to its end
-	failed  error // the handler's error: the library keeps its text and the name of its type alone
+	lost context.Context // is done once the lease on the work item is lost
+	lose context.CancelFunc
+	// received counts how often the work item was received, from 1; 0 if it is not known.
+	received int64
+	stopped  error // why the run was interrupted; nil if it came to its end
+	failed   error // the handler's error: the library keeps its text and the name of its type alone
 }
 
 type attemptKey struct{}
@@ -27,6 +29,7 @@ func (a *activities) newAttempt(instance string, task int32) *attempt {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if n := a.running[activityName(instance, task)]; n != nil {
+		t.received = n.first.attempts
 		n.first.onLost(t.lose)
 	}
 	return t

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/microsoft/durabletask-go/task"
@@ -138,4 +139,45 @@ func TestLargeFailures(t *testing.T) {
 			t.Errorf("%s: %d levels, want %d", name, depth, levels)
 		}
 	}
+}
+
+// The line about an activity that has failed says of which instance, task and attempt.
+func TestFailedActivityIsLogged(t *testing.T) {
+	t.Parallel()
+	account := lazulitest.Start(t).Account(t)
+	engine := durable.NewEngine(durable.Options{})
+	var log logText
+	app := workers.New(workers.Config{Storage: account.Storage, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Durable: engine})
+	workers.Activity(app, "charge", func(context.Context, int) (int, error) { return 0, errors.New("no money") })
+	app.Orchestration("order", durable.Orchestrator(func(ctx *durable.Context, _ any) (int, error) {
+		return durable.Call[int](ctx, "charge", 1)
+	}))
+	account.Run(app)
+	account.Drain()
+	client, err := engine.Client()
+	check.OK(t, err)
+	ended(t, client, start(t, client, "order", durable.StartOptions{InstanceID: "order-7"}), "Failed")
+	if want := `instance=order-7 task=0 attempt=1 err="no money"`; !strings.Contains(log.String(), want) {
+		t.Errorf("the log has no %q:\n%s", want, log.String())
+	}
+}
+
+// logText is a log that several goroutines write.
+type logText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// Write implements io.Writer.
+func (l *logText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }

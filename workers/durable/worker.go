@@ -8,6 +8,7 @@ import (
 	"github.com/microsoft/durabletask-go/api"
 	"github.com/microsoft/durabletask-go/backend"
 
+	"github.com/lazuli-storage/lazuli/internal/durable/call"
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
 )
 
@@ -124,6 +125,7 @@ func (x executor) ExecuteActivity(ctx context.Context, id api.InstanceID, e *Eve
 	run := x.b.activities.newAttempt(string(id), e.EventId)
 	defer run.lose()
 	ctx = context.WithValue(context.WithValue(ctx, activityInfoKey{}, info), attemptKey{}, run)
+	ctx = call.With(ctx, call.Call{Instance: info.Instance, Task: info.Task, Attempt: run.received})
 	result, err := x.Executor.ExecuteActivity(ctx, id, e)
 	if run.stopped != nil {
 		return nil, run.stopped
