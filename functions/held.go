@@ -24,11 +24,10 @@ type heldResponse struct {
 	sent   bool
 	// hijacked: the response is another protocol.
 	hijacked bool
-	first    chan struct{} // closed when the head is sent
 }
 
 func newHeldResponse(out http.ResponseWriter) *heldResponse {
-	return &heldResponse{out: out, header: out.Header().Clone(), first: make(chan struct{})}
+	return &heldResponse{out: out, header: out.Header().Clone()}
 }
 
 // Header implements http.ResponseWriter.
@@ -81,7 +80,6 @@ func (h *heldResponse) commit() {
 		return
 	}
 	h.sent = true
-	close(h.first)
 	clear(h.out.Header())
 	maps.Copy(h.out.Header(), h.header)
 	if h.status == 0 {
@@ -106,10 +104,7 @@ func (h *heldResponse) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.hijacked = true
-	if !h.sent {
-		h.sent = true
-		close(h.first)
-	}
+	h.sent = true
 	return http.NewResponseController(h.out).Hijack()
 }
 
@@ -127,9 +122,10 @@ type returnedFunction struct {
 }
 
 // watch waits for the function's end, and then for a while for its response. It reports whether there was none, for
-// which it calls cancel. begun is closed when the head of the response comes, and ended when all of it has.
-func (r *returnedFunction) watch(ctx context.Context, returned <-chan error, held *heldResponse, begun,
-	ended <-chan struct{}, cancel context.CancelCauseFunc) (silent bool) {
+// which it calls cancel, as it does for the response of a function that has failed and does not end. begun is closed
+// when the head of the response comes, and ended when all of it has.
+func (r *returnedFunction) watch(ctx context.Context, returned <-chan error, begun, ended <-chan struct{},
+	cancel context.CancelCauseFunc) (silent bool) {
 	select {
 	case r.err = <-returned:
 		close(r.done)
@@ -138,7 +134,7 @@ func (r *returnedFunction) watch(ctx context.Context, returned <-chan error, hel
 	}
 	wait := answerGrace
 	if r.err != nil {
-		begun, wait = held.first, failureGrace
+		begun, wait = nil, failureGrace // The response is to end: Node.js leaves one open whose stream has failed.
 	}
 	grace := time.NewTimer(wait)
 	defer grace.Stop()

@@ -256,7 +256,7 @@ func (h *Host) forwardTo(ctx context.Context, w http.ResponseWriter, r *http.Req
 	held, begun, ended := newHeldResponse(w), make(chan struct{}), make(chan struct{})
 	function, silent := &returnedFunction{done: make(chan struct{})}, false
 	var waiting sync.WaitGroup
-	waiting.Go(func() { silent = function.watch(ctx, returned, held, begun, ended, cancel) })
+	waiting.Go(func() { silent = function.watch(ctx, returned, begun, ended, cancel) })
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.Scheme, p.Out.URL.Host = target.Scheme, target.Host

@@ -69,6 +69,8 @@ var testFunctions = map[string][]string{
 		`{"type": "http", "direction": "OUT", "name": "$return"}`},
 	"breaks": {`{"type": "httpTrigger", "direction": "IN", "name": "req", "authLevel": "ANONYMOUS"}`,
 		`{"type": "http", "direction": "OUT", "name": "$return"}`},
+	"leaves": {`{"type": "httpTrigger", "direction": "IN", "name": "req", "authLevel": "ANONYMOUS"}`,
+		`{"type": "http", "direction": "OUT", "name": "$return"}`},
 	"waits": {`{"type": "httpTrigger", "direction": "IN", "name": "req", "authLevel": "ANONYMOUS"}`,
 		`{"type": "http", "direction": "OUT", "name": "$return"}`},
 	"again": {fmt.Sprintf(queueBinding, "again-queue"),
@@ -304,13 +306,15 @@ func (w *testWorker) invoke(r *rpc.InvocationRequest) *rpc.InvocationResponse {
 	case "client", "container":
 		m := inputs["item"].GetModelBindingData()
 		response.ReturnValue = text(m.GetVersion() + " " + m.GetSource() + " " + string(m.GetContent()))
-	case "throws", "breaks":
+	case "throws", "breaks", "leaves":
 		request := (<-w.request(r.InvocationId)).(testResponse)
-		if name == "breaks" {
+		if name != "throws" {
 			_, _ = io.WriteString(request, "a part")
 			_ = http.NewResponseController(request.ResponseWriter).Flush() // Without a length.
 		}
-		close(request.done)
+		if name != "leaves" { // As Node.js leaves a response open whose stream has failed.
+			close(request.done)
+		}
 		return failure("thrown")
 	case "waits":
 		say := func(text string) {
