@@ -144,7 +144,11 @@ func TestLakeMethodOverride(t *testing.T) {
 	if got := readFile(t, c); got != "text" {
 		t.Errorf("content %q", got)
 	}
-	f.lakeDo("PUT", "/one/a?resource=file", "", "X-HTTP-Method-Override", "FLY").want(t, 405, "UnsupportedHttpVerb")
+	for _, verb := range []string{"FLY", "DELETE", "POST", "PATCH"} { // without an action the signature is that of a PUT
+		f.lakeDo("PUT", "/one/a?resource=file", "", "X-HTTP-Method-Override", verb).want(t, 405, "UnsupportedHttpVerb")
+	}
+	f.lakeDo("PUT", "/one?resource=filesystem", "", "X-HTTP-Method-Override", "PATCH", "x-ms-properties", "a=MQ==").
+		want(t, 200, "")
 	f.lakeDo("PUT", "/one/a?action=append&position=4", "text").want(t, 405, "UnsupportedHttpVerb")
 }
 

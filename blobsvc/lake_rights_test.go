@@ -11,6 +11,7 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc"
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/lakesvc"
+	"github.com/lazuli-storage/lazuli/blobsvc/internal/posix"
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/frontend"
@@ -385,5 +386,84 @@ func TestLakeAgents(t *testing.T) {
 					r.code(), want)
 			}
 		}
+	}
+}
+
+// What a caller who may not list a directory asks for does not name what is in it, and a recursive deletion keeps what
+// the sticky bit keeps, at any depth.
+func TestLakeBelowLimits(t *testing.T) {
+	t.Parallel()
+	m := newMatrix(t)
+	guest := auth.ObjectID("guest")
+	as := func(method, path string, headers ...string) reply {
+		t.Helper()
+		hr := m.lakeNew(method, path, "", headers...)
+		token, _ := m.issuer.Token("guest", auth.StorageAudience)
+		hr.Header.Set("Authorization", "Bearer "+token)
+		return m.send(hr)
+	}
+	m.build()
+	m.grant(matrixClasses["others"], func(string) posix.Perm { return posix.All })
+	// The guest owns the directory, may pass it and not list it.
+	m.set("x/y", "x-ms-owner", guest, "x-ms-acl", "user::-wx,group::rwx,other::rwx")
+	const change = "?action=setAccessControlRecursive&mode=modify&forceFlag=true"
+	r := as("PATCH", "/files/x/y"+change, "x-ms-acl", "group::---").want(t, 200, "")
+	if strings.Contains(r.body, "x/y/f") || !strings.Contains(r.body, `"directoriesSuccessful":1`) {
+		t.Errorf("a directory that the caller may not list: %s", r.body)
+	}
+	m.set("x/y", "x-ms-acl", "user::rwx,group::rwx,other::rwx")
+	if r := as("PATCH", "/files/x/y"+change, "x-ms-acl", "group::---"); !strings.Contains(r.body, `"name":"x/y/f"`) {
+		t.Errorf("a directory that the caller may list: %s", r.body)
+	}
+	for _, sticky := range []string{"x/y", "x/y/deep"} {
+		for _, owns := range []string{"nothing", "the file", "the directory"} {
+			m.build()
+			m.lakeDo("PUT", "/files/x/y/deep/g?resource=file", "").want(t, 201, "")
+			m.lakeDo("PUT", "/files/x/y/deeper/h?resource=file", "").want(t, 201, "")
+			for _, path := range []string{"", "x", "x/y", "x/y/deep", "x/y/deeper"} {
+				m.set(path, "x-ms-acl", "user::rwx,group::rwx,other::rwx", "x-ms-owner", "someone")
+			}
+			m.set(sticky, "x-ms-permissions", "1777")
+			switch owns {
+			case "the file": // and all else in the directory
+				for _, path := range map[string][]string{"x/y": {"x/y/f", "x/y/deep", "x/y/deeper"},
+					"x/y/deep": {"x/y/deep/g"}}[sticky] {
+					m.set(path, "x-ms-owner", guest)
+				}
+			case "the directory":
+				m.set(sticky, "x-ms-owner", guest)
+			}
+			if owns == "nothing" {
+				as("DELETE", "/files/x/y?recursive=true").want(t, 403, "AuthorizationPermissionMismatch")
+			} else {
+				as("DELETE", "/files/x/y?recursive=true").want(t, 200, "")
+			}
+		}
+	}
+}
+
+// No caller, not even with the account's key, moves what the system wrote.
+func TestRenameKeepsSystemContainers(t *testing.T) {
+	t.Parallel()
+	f := managed(t, accountprops.Blob{ChangeFeed: true})
+	f.filesystem("files")
+	for _, container := range []string{"$blobchangefeed", "$logs"} {
+		f.lakeDo("PUT", "/files/taken", "", "x-ms-rename-source", "/"+container+"/meta/segments.json").
+			want(t, 403, "InsufficientAccountPermissions")
+	}
+}
+
+// In paths a backslash is a character, so a token for a directory or a file is not for a name with one in its place.
+func TestLakeBackslashIsNoSlash(t *testing.T) {
+	t.Parallel()
+	m := newMatrix(t)
+	m.build()
+	m.lakeDo("PUT", `/files/mine%5Cf?resource=file`, "").want(t, 201, "")
+	m.lakeDo("PUT", `/files/mine/f?resource=file`, "").want(t, 201, "")
+	for _, k := range []tokenBy{{"d", "mine", tokenLetters}, {"b", "mine/f", tokenLetters}} {
+		m.withToken(k.sign(t), "GET", `/files/mine%5Cf`).want(t, 403, "AuthenticationFailed")
+		m.withToken(k.sign(t), "GET", `/files/mine/f`).want(t, 200, "")
+		m.withToken(tokenBy{"c", "", tokenLetters}.sign(t), "PUT", "/files/new", "x-ms-rename-source",
+			`/files/mine%5Cf?`+k.sign(t)).want(t, 403, "AuthenticationFailed")
 	}
 }

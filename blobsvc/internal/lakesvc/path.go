@@ -284,6 +284,7 @@ func (s *Service) renameSource(c *call, t *frontend.Touch) (src endpoint.Source,
 	if err != nil {
 		return src, errSource
 	}
+	at.Lake = true // in whose paths a backslash is not a slash
 	src.Call = at
 	return src, s.front.Authorize(at.Request, at, t.Need)
 }

@@ -47,9 +47,14 @@ func New(c Config) http.Handler {
 func (s *Service) before(r *wire.Request) {
 	r.Lake = true
 	s.Before(r)
-	// Java's own client has no PATCH: Hadoop sends and signs PUT with this header.
-	if v := r.HTTP.Header["X-Http-Method-Override"]; len(v) == 1 && r.HTTP.Method == http.MethodPut {
-		r.Verb = strings.ToUpper(v[0])
+	// Java's own client has no PATCH: Hadoop sends and signs PUT with this header, which the signature does not cover. So
+	// it stands for PATCH alone, whose operations an action names that is signed: without the action, which PUT does not
+	// have, the header cannot make one request on a path another.
+	if v := r.HTTP.Header["X-Http-Method-Override"]; len(v) > 0 && r.HTTP.Method == http.MethodPut {
+		if r.Verb = http.MethodPatch; len(v) > 1 || !strings.EqualFold(v[0], http.MethodPatch) ||
+			r.Query.Get("action") == "" && r.Query.Get("resource") != "filesystem" {
+			r.Verb = "PUT with X-HTTP-Method-Override" // of no operation
+		}
 	}
 	if v := r.Query.Get("resource"); v != "" {
 		r.Restype = strings.ToLower(v)

@@ -80,6 +80,9 @@ func compareNamed(a, b Named) int {
 	return strings.Compare(a.ID, b.ID)
 }
 
+// sameID reports whether two object IDs are equal: the case of their letters has no meaning.
+func sameID(a, b string) bool { return strings.EqualFold(a, b) }
+
 // Access is the access control of one file or directory.
 type Access struct {
 	List
@@ -193,6 +196,9 @@ type Caller struct {
 // Super reports whether no list limits the caller.
 func (c *Caller) Super() bool { return c == nil || !c.Checked }
 
+// Limited reports whether lists, or what the caller owns, limit what the caller may remove.
+func (c *Caller) Limited() bool { return c != nil && (c.Checked || c.Agent && !c.Owns) }
+
 // Owner is the owner of what the caller creates.
 func (c *Caller) Owner() string {
 	if c == nil || c.ID == "" {
@@ -202,30 +208,32 @@ func (c *Caller) Owner() string {
 }
 
 // In reports whether the caller is in a group.
-func (c *Caller) In(group string) bool { return slices.Contains(c.Groups, group) }
+func (c *Caller) In(group string) bool {
+	return slices.ContainsFunc(c.Groups, func(g string) bool { return sameID(g, group) })
+}
 
 // MayChmod reports whether the caller may change the permissions and the list of an item: its owner, and the superuser.
 func (c *Caller) MayChmod(owner string) bool {
-	return c == nil || !c.Checked && (!c.Agent || c.Owns) || c.ID == owner
+	return c == nil || !c.Checked && (!c.Agent || c.Owns) || sameID(c.ID, owner)
 }
 
 // MayChown reports whether the caller may give an item, or a new one, to another owner: only the superuser may. A user
 // in whose name a token acts may take it, and cannot give it to others.
 func (c *Caller) MayChown(from, to string) bool {
 	switch {
-	case c == nil || !c.Checked && !c.Agent, to == from:
+	case c == nil || !c.Checked && !c.Agent, sameID(to, from):
 		return true
 	}
-	return c.Agent && !c.Checked && to == c.ID
+	return c.Agent && !c.Checked && sameID(to, c.ID)
 }
 
 // MayChgrp reports whether the caller may give an item to another group: the superuser may, and its owner to a group
 // that the owner is in.
 func (c *Caller) MayChgrp(owner, from, to string) bool {
 	switch {
-	case c == nil || !c.Checked && !c.Agent, to == from:
+	case c == nil || !c.Checked && !c.Agent, sameID(to, from):
 		return true
-	case c.Checked && c.ID != owner:
+	case c.Checked && !sameID(c.ID, owner):
 		return false
 	}
 	return c.In(to)
@@ -234,7 +242,7 @@ func (c *Caller) MayChgrp(owner, from, to string) bool {
 // MayUnlink reports whether the caller may remove an item from a directory that has the sticky bit: the owner of
 // either, and the superuser.
 func (c *Caller) MayUnlink(item, directory string) bool {
-	return c == nil || !c.Checked && (!c.Agent || c.Owns) || c.ID == item || c.ID == directory
+	return c == nil || !c.Checked && (!c.Agent || c.Owns) || sameID(c.ID, item) || sameID(c.ID, directory)
 }
 
 // Allows reports whether the caller has all permissions in want on an item with an owner and an owning group. The first
@@ -243,11 +251,11 @@ func (a *Access) Allows(c *Caller, owner, group string, want Perm) bool {
 	if c.Super() {
 		return true
 	}
-	if c.ID == owner {
+	if sameID(c.ID, owner) {
 		return a.Owner&want == want
 	}
 	for _, n := range a.Named {
-		if !n.Group && n.ID == c.ID {
+		if !n.Group && sameID(n.ID, c.ID) {
 			return a.limit(n.Perm)&want == want
 		}
 	}

@@ -245,3 +245,29 @@ func TestAllowsMatrix(t *testing.T) {
 		t.Error("the superuser is limited")
 	}
 }
+
+// The case of an object ID has no meaning, in lists, owners and callers.
+func TestCaseOfIDs(t *testing.T) {
+	t.Parallel()
+	const lower, upper = "aaaaaaaa-0000-0000-0000-000000000000", "AAAAAAAA-0000-0000-0000-000000000000"
+	a := parse(t, "user::rwx,user:"+upper+":r--,group::---,group:"+upper+":-w-,mask::rwx,other::--x")
+	user, member := &Caller{ID: lower, Checked: true}, &Caller{ID: "x", Groups: []string{lower}, Checked: true}
+	if !a.Allows(user, "o", "g", Read) || a.Allows(user, "o", "g", Execute) || !a.Allows(user, upper, "g", All) ||
+		!a.Allows(member, "o", "g", Write) || a.Allows(member, "o", "g", Execute) || a.Allows(member, "o", upper, Execute) {
+		t.Error("an ID in another case is another user")
+	}
+	if !user.MayChmod(upper) || !user.MayUnlink(upper, "d") || !user.MayUnlink("i", upper) ||
+		!member.MayChgrp("x", "g", upper) {
+		t.Error("an owner in another case is another user")
+	}
+	if _, err := ParseEntries("user:"+lower+":r--,user:"+upper+":rwx", false); err == nil {
+		t.Error("a list has two entries of one user")
+	}
+	e, err := ParseEntries("user:"+lower+":-w-", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := e.Modify(a, false); err != nil || len(out.Named) != 2 || out.Allows(user, "o", "g", Read) {
+		t.Errorf("%v %v", out, err)
+	}
+}

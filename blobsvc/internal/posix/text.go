@@ -122,7 +122,7 @@ func ParseEntries(s string, remove bool) (e Entries, err error) {
 		if isDefault {
 			list = &e.defaults
 		}
-		if slices.ContainsFunc(*list, func(y entry) bool { return y.kind == x.kind && y.id == x.id }) {
+		if slices.ContainsFunc(*list, func(y entry) bool { return y.kind == x.kind && sameID(y.id, x.id) }) {
 			return e, ErrInvalid
 		}
 		*list = append(*list, x)
@@ -258,7 +258,7 @@ func (l *List) merge(entries []entry) error {
 			l.Other = x.perm
 		case x.id != "":
 			n := Named{Group: x.kind == 'g', ID: x.id, Perm: x.perm}
-			if i := slices.IndexFunc(named, func(o Named) bool { return o.Group == n.Group && o.ID == n.ID }); i >= 0 {
+			if i := slices.IndexFunc(named, func(o Named) bool { return o.Group == n.Group && sameID(o.ID, n.ID) }); i >= 0 {
 				named[i] = n
 			} else {
 				named = append(named, n)
@@ -337,7 +337,7 @@ func (l *List) remove(entries []entry) {
 		if x.kind == 'm' {
 			mask = true
 		} else if x.id != "" {
-			named = slices.DeleteFunc(named, func(n Named) bool { return n.Group == (x.kind == 'g') && n.ID == x.id })
+			named = slices.DeleteFunc(named, func(n Named) bool { return n.Group == (x.kind == 'g') && sameID(n.ID, x.id) })
 		}
 	}
 	changed := len(named) != len(l.Named)

@@ -238,7 +238,7 @@ func (c *change) unlink(b *Blob) {
 // checkUnlink checks the permission to remove the entry of b, or to move it elsewhere: that of writing to its
 // directory, and in one with the sticky bit the ownership of b or of the directory.
 func checkUnlink(tx *store.Tx, b *Blob, caller *posix.Caller) error {
-	if b.Node == nil || caller.Super() && caller.MayUnlink("", "") {
+	if b.Node == nil || !caller.Limited() {
 		return nil
 	}
 	parent, err := permit(tx, b.Node.parent, caller, posix.Write|posix.Execute)

@@ -182,6 +182,12 @@ func (c *change) eachBelow(from string, fn func(e entry, path string) (more bool
 		prefix += "/"
 	}
 	w := treeWalk{tx: c.tx, caller: c.Caller}
+	switch err := w.mayList(c.item.inode()); {
+	case errors.Is(err, ErrAccess): // the names in it are not for the caller, nor in the failures of the change
+		return nil
+	case err != nil:
+		return err
+	}
 	if err := w.begin(c.item.inode(), prefix, "", from); err != nil {
 		return err
 	}

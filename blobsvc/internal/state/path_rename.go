@@ -6,6 +6,8 @@ import (
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/posix"
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/storage/store"
+	"github.com/lazuli-storage/lazuli/internal/storage/ticks"
 )
 
 // The points at which a test can stop the process.
@@ -252,6 +254,11 @@ func (s Paths) Delete(w *Write, recursive bool) (deletion uint64, err error) {
 	}
 	deleting := *w
 	deleting.right = toDelete
+	if recursive && w.Caller.Limited() {
+		if err := s.checkEmpty(&deleting); err != nil {
+			return 0, err
+		}
+	}
 	_, err = s.updateBlob(&deleting, (*Preconditions).checkDelete, func(c *change, b *Blob) (err error) {
 		switch {
 		case !c.inTree():
@@ -264,7 +271,7 @@ func (s Paths) Delete(w *Write, recursive bool) (deletion uint64, err error) {
 		case !c.Rights.Below:
 			return ErrAccess
 		}
-		if b.IsDirectory() && !c.Caller.Super() {
+		if b.IsDirectory() && c.Caller.Limited() {
 			if err := c.mayEmpty(b); err != nil {
 				return err
 			}
@@ -284,8 +291,38 @@ func (s Paths) Delete(w *Write, recursive bool) (deletion uint64, err error) {
 	return deletion, fault.Point(pointDelete)
 }
 
+// checkEmpty fails with [ErrAccess] if the caller may not delete what is below a directory. It visits every name below,
+// so it runs before the transaction that deletes, which other writes wait for: a caller who is refused holds up none.
+func (s Paths) checkEmpty(w *Write) error {
+	err := s.db.View(func(tx *store.Tx) error {
+		c := change{Write: w, s: s.core, tx: tx, now: ticks.Of(w.Now)}
+		var b Blob
+		if err := c.enter(); err != nil {
+			return err
+		}
+		if err := c.base(&b); err != nil || !b.IsDirectory() {
+			return err
+		}
+		if err := c.mayChange(&b); err != nil {
+			return err
+		}
+		return c.mayEmpty(&b)
+	})
+	if errors.Is(err, ErrAccess) {
+		return err
+	}
+	return nil // the transaction finds out about everything else
+}
+
+// emptied is a directory that a caller empties, as far as it limits that.
+type emptied struct {
+	sticky bool
+	owner  string
+}
+
 // mayEmpty checks that the caller may delete everything below a directory: that takes all permissions on each
-// directory. Only for callers that lists limit does the cost depend on what is below.
+// directory, and where one has the sticky bit the ownership of it or of what is in it. Only for callers that lists or
+// ownership limit does the cost depend on what is below.
 func (c *change) mayEmpty(b *Blob) error {
 	if !hasChildren(c.tx, c.item.inode()) {
 		return nil
@@ -297,17 +334,40 @@ func (c *change) mayEmpty(b *Blob) error {
 	if err := w.begin(c.item.inode(), "", "", ""); err != nil {
 		return err
 	}
+	// within has the directories of the levels of the walk, the innermost last.
+	within := []emptied{{b.Node.Access.Sticky, b.Node.Owner}}
 	for {
 		more, err := w.next()
 		if err != nil || !more {
 			return err
 		}
+		if within = within[:len(w.levels)]; within[len(within)-1].sticky {
+			if err := c.mayRemove(w.last.inode, within[len(within)-1]); err != nil {
+				return err
+			}
+		}
 		if w.last.kind != entryDirectory || !hasChildren(c.tx, w.last.inode) {
 			continue
 		}
-		if _, err := permit(c.tx, w.last.inode, c.Caller, posix.All); err != nil {
+		dir, err := permit(c.tx, w.last.inode, c.Caller, posix.All)
+		if err != nil {
 			return err
 		}
+		within = append(within, emptied{dir.Node.Access.Sticky, dir.Node.Owner})
 		w.descend = true
 	}
+}
+
+// mayRemove checks that the caller may remove an entry of a directory with the sticky bit.
+func (c *change) mayRemove(n inode, from emptied) error {
+	var b Blob
+	switch err := loadBlob(c.tx, n.item(), baseSlot, &b); {
+	case errors.Is(err, ErrBlobNotFound): // uncommitted blocks alone, which have no owner
+		return nil
+	case err != nil:
+		return err
+	case !c.Caller.MayUnlink(b.Node.Owner, from.owner):
+		return ErrAccess
+	}
+	return nil
 }

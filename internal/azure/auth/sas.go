@@ -14,7 +14,7 @@ import (
 // access policy is checked further by [Identity.Apply], when the policy has been read.
 func (a *Authenticator) sas(r *wire.Request) (Identity, error) {
 	t, ok := readToken(r.Query)
-	if !ok {
+	if !ok || !t.signsAll(r) {
 		return Identity{}, failed("The signature's query parameters cannot be read, or are not part of its version.")
 	}
 	account := a.Accounts.Get(r.Account)
@@ -209,7 +209,9 @@ func (t *Token) resource(r *wire.Request) (string, bool) {
 	if !below && r.Restype == "" { // a blob in the root container
 		head, rest, below = "$root", head, true
 	}
-	rest = strings.ReplaceAll(rest, `\`, "/") // in names of blobs the two are one, and a slash is signed
+	if !r.Lake { // in names of blobs the two are one, and a slash is signed; in paths they are not
+		rest = strings.ReplaceAll(rest, `\`, "/")
+	}
 	switch t.Resource {
 	case "c":
 		return prefix + head, true

@@ -225,6 +225,42 @@ func TestSAS(t *testing.T) {
 func set(name, value string) func(url.Values) { return func(q url.Values) { q.Set(name, value) } }
 func del(name string) func(url.Values)        { return func(q url.Values) { q.Del(name) } }
 
+// A field that a kind of token does not sign, which anyone could add, is refused.
+func TestFieldsOfOtherTokensAreRefused(t *testing.T) {
+	t.Parallel()
+	key, err := ParseKey(DevelopmentKey)
+	must(t, err)
+	tokens := map[string]struct {
+		svc      wire.Service
+		path     string
+		t        Token
+		resource string
+		fields   string // that it does not sign
+	}{
+		"account": {wire.Blob, "/c/b", Token{Services: "b", ResourceTypes: "o"}, "",
+			"si sr sdd tn spk srk epk saoid suoid scid skt"},
+		"blob":  {wire.Blob, "/c/b", Token{}, "c/b", "sdd tn spk epk saoid suoid scid sktid skdutid sduoid srh srq"},
+		"queue": {wire.Queue, "/q", Token{}, "q", "sr sdd ses tn spk epk rscc rsct saoid suoid"},
+		"table": {wire.Table, "/Tab", Token{}, "Tab", "sr sdd ses rscc rsct saoid suoid"},
+	}
+	for name, tc := range tokens {
+		tc.t.Permissions, tc.t.Expiry = "r", "2030-01-01"
+		q, err := tc.t.Sign(DevelopmentAccount, key, tc.svc, tc.resource)
+		must(t, err)
+		ask := func(more string) error {
+			_, err := authenticate(parse(t, tc.svc, sasNow, "GET /"+DevelopmentAccount+tc.path+"?"+q+more+
+				" HTTP/1.1\nHost: 127.0.0.1"), Development())
+			return err
+		}
+		must(t, ask(""))
+		for field := range strings.FieldsSeq(tc.fields) {
+			if err := ask("&" + field + "=1"); !errors.Is(err, wire.ErrAuthenticationFailed) {
+				t.Errorf("%s with %s: %v", name, field, err)
+			}
+		}
+	}
+}
+
 func TestStoredAccessPolicy(t *testing.T) {
 	t.Parallel()
 	q := signed(t)["policy"]

@@ -174,6 +174,8 @@ func readToken(q wire.Query) (t *Token, ok bool) {
 		field, from := t.field(p.Name)
 		if field == nil && t.Delegation != nil {
 			field, from = t.Delegation.field(p.Name)
+		} else if ignored, _ := new(Delegation).field(p.Name); ignored != nil && t.Delegation == nil {
+			return t, false // only a user delegation SAS signs it
 		}
 		if field == nil {
 			continue
@@ -202,6 +204,22 @@ func readToken(q wire.Query) (t *Token, ok bool) {
 		}
 	}
 	return t, t.Version >= since
+}
+
+// signsAll reports whether the kind of token signs all the fields that it has: anyone could add another one.
+// https://learn.microsoft.com/rest/api/storageservices/create-service-sas#specify-the-signature
+func (t *Token) signsAll(r *wire.Request) bool {
+	entities := t.TableName != "" || t.hasStartPK || t.hasStartRK || t.hasEndPK || t.hasEndRK
+	overrides := t.CacheControl + t.ContentDisposition + t.ContentEncoding + t.ContentLanguage + t.ContentType
+	switch {
+	case t.AccountSAS(): // whose overrides are without effect
+		return t.Policy == "" && t.Resource == "" && t.Depth == "" && !entities
+	case r.Service == wire.Blob:
+		return !entities && (t.Depth == "" || t.Resource == "d")
+	case r.Service == wire.Queue:
+		return t.Resource == "" && t.Depth == "" && t.Scope == "" && overrides == "" && !entities
+	}
+	return t.Resource == "" && t.Depth == "" && t.Scope == "" && overrides == ""
 }
 
 // plain reports whether s has no control characters, such as the line feeds that separate the fields of a string to
