@@ -15,7 +15,7 @@ const resetBatch = 1000
 func (s *Service) Reset(account, prefix string) (deleted int, err error) {
 	for from, more := "", true; more; {
 		var queues []state.Listed
-		if queues, from, err = s.state.List(account, prefix, from, resetBatch); err != nil {
+		if queues, from, err = s.state.List(account, prefix, from, resetBatch, false); err != nil {
 			return deleted, err
 		}
 		for _, q := range queues {

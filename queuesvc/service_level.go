@@ -36,7 +36,7 @@ func (s *Service) listQueues(c *call) error {
 	if marker != "" && !ours {
 		return wire.ErrOutOfRangeInput // recorded: GetQueuesAsync_Error of the SDK for .NET
 	}
-	queues, next, err := s.state.List(c.Account, prefix, from, int(min(most, maxListed)))
+	queues, next, err := s.state.List(c.Account, prefix, from, int(min(most, maxListed)), withMetadata)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package queuesvc_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -14,6 +15,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/sas"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/budget"
 )
 
 func developmentKey(t testing.TB) *azqueue.SharedKeyCredential {
@@ -217,5 +219,54 @@ func TestWire(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A page of large messages, or of queues with much metadata, ends where the size of an answer does, and all pages
+// together have everything.
+func TestPagesEndAtTheSizeOfAnAnswer(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.queue(t, "large")
+	const messages = 90
+	text := "<QueueMessage><MessageText>" + strings.Repeat("m", 60<<10) + "</MessageText></QueueMessage>"
+	for range messages {
+		if a := f.raw(t, "POST", "/large/messages", &text); a.status != 201 {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+	}
+	n, pages, after := 0, 0, ""
+	for {
+		a := f.raw(t, "GET", "/large/messages?peekonly=true&numofmessages=1000", nil, "x-lazuli-hidden", "include",
+			"x-lazuli-after", after)
+		if len(a.body) > budget.Answer+(1<<20) {
+			t.Errorf("a page has %d bytes", len(a.body))
+		}
+		n, pages = n+strings.Count(a.body, "<QueueMessage>"), pages+1
+		if after = a.header.Get("x-lazuli-position"); after == "" {
+			break
+		}
+	}
+	if n != messages || pages < 2 {
+		t.Errorf("%d messages in %d pages", n, pages)
+	}
+	const queues = 600
+	for i := range queues {
+		if a := f.raw(t, "PUT", fmt.Sprintf("/q%04d", i), nil, "x-ms-meta-a", strings.Repeat("m", 8000)); a.status != 201 {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+	}
+	n, pages, marker := 0, 0, ""
+	for more := true; more; pages++ {
+		a := f.raw(t, "GET", "/?comp=list&include=metadata&prefix=q&marker="+escape(marker), nil)
+		if len(a.body) > budget.Answer+(1<<20) {
+			t.Errorf("a page has %d bytes", len(a.body))
+		}
+		n += strings.Count(a.body, "<Queue>")
+		_, rest, _ := strings.Cut(a.body, "<NextMarker>")
+		marker, _, more = strings.Cut(rest, "</NextMarker>")
+	}
+	if n != queues || pages < 2 {
+		t.Errorf("%d queues in %d pages", n, pages)
 	}
 }

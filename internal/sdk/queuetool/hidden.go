@@ -28,11 +28,20 @@ func PeekAll(ctx context.Context, client *azqueue.QueueClient, limit int) ([]Mes
 	if _, _, err := peekHidden(ctx, client, 1, nil); err != nil {
 		return nil, err
 	}
-	messages, _, err := peekHidden(ctx, client, min(max(limit, 1), 1000), nil)
-	for i := range messages {
-		messages[i].Body = Decode(messages[i].Body)
+	var all []Message
+	for after, n := "", min(max(limit, 1), 1000); len(all) < n; {
+		page, next, err := peekHidden(ctx, client, n-len(all), &after) // which ends early if the messages are large
+		if err != nil {
+			return nil, err
+		}
+		for i := range page {
+			page[i].Body = Decode(page[i].Body)
+		}
+		if all, after = append(all, page...), next; after == "" {
+			break
+		}
 	}
-	return messages, err
+	return all, nil
 }
 
 // PeekEach calls fn for every message, hidden ones included, with bodies as they are in the queue. It fails with

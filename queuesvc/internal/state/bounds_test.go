@@ -198,3 +198,14 @@ func TestTheLeaderCleans(t *testing.T) {
 	}
 	wantConsistent(t, nodes[2])
 }
+
+// peekEverything returns all messages of a queue.
+func peekEverything(q *Queue, now time.Time) (all []Message, err error) {
+	for after := (Position{}); ; {
+		page, next, err := q.PeekAll(1000, after, now)
+		if all = append(all, page...); err != nil || next == (Position{}) {
+			return all, err
+		}
+		after = next
+	}
+}

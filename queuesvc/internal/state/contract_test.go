@@ -57,7 +57,7 @@ func TestContract(t *testing.T) {
 func emptied(t *testing.T, c natsserver.Config) *Store {
 	t.Helper()
 	s := open(t, startNATS(t, c))
-	list, _, err := s.List("acct", "", "", 1000)
+	list, _, err := s.List("acct", "", "", 1000, true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -101,7 +101,7 @@ func (f *failingDisk) healthy() error {
 // check compares all messages with what was acknowledged.
 func (f *failingDisk) check(name string) {
 	f.t.Helper()
-	list, _, err := f.q.PeekAll(1<<20, Position{}, epoch.Add(time.Hour))
+	list, err := peekEverything(f.q, epoch.Add(time.Hour))
 	if err != nil {
 		f.t.Fatalf("%s: %v", name, err)
 	}
@@ -167,7 +167,7 @@ func TestAfterAnUnknownOutcome(t *testing.T) {
 	check := func(name string, unknown map[string]bool) {
 		t.Helper()
 		f.check(name)
-		list, _, err := f.q.PeekAll(1<<20, Position{}, epoch.Add(time.Hour))
+		list, err := peekEverything(f.q, epoch.Add(time.Hour))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

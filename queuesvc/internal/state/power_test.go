@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -263,7 +262,7 @@ func openImage(dir string) (map[string]State, error) {
 			found[powerKey(m.Body)] = m.State
 		}
 	}
-	list, _, err := q.PeekAll(math.MaxInt32, Position{}, now)
+	list, err := peekEverything(q, now)
 	for _, m := range list {
 		if _, got := found[powerKey(m.Body)]; !got {
 			found[powerKey(m.Body)] = m.State

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/budget"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 )
 
@@ -347,7 +348,7 @@ func (q *Queue) peek(n int, after Position, now time.Time, until int64) (found [
 		err = q.view(func(tx *store.Tx, id queueID) error {
 			found, last, more = nil, Position{}, false
 			late = !rectified && behind(tx, id, now.UnixNano())
-			expired := 0
+			expired, size := 0, 0
 			for key, p := range q.places(tx, id, after, until) {
 				switch {
 				case p.expires != Never && p.expires <= now.UnixNano():
@@ -356,14 +357,15 @@ func (q *Queue) peek(n int, after Position, now time.Time, until int64) (found [
 						return nil
 					}
 					continue
-				case len(found) == n:
-					m := &found[n-1]
+				case len(found) == n, size >= budget.Answer:
+					m := &found[len(found)-1]
 					last = Position{m.NextVisible, m.ID.number()}
 					return nil
 				}
 				if c, ok := q.content(tx, id, key.number()); ok {
 					found = append(found, Message{ID: makeID(key.number(), c.nonce), State: stateOf(&key, p, &c),
 						Body: bytes.Clone(c.text)})
+					size += len(c.text)
 				}
 			}
 			return nil

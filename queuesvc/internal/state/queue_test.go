@@ -209,11 +209,11 @@ func testQueuesInTheCatalog(t *testing.T, s *Store) {
 		}
 		return strings.Join(all, " ")
 	}
-	list, next, err := s.List("acct", "q-", "", 2)
+	list, next, err := s.List("acct", "q-", "", 2, true)
 	if err != nil || names(list) != "q-a q-b" || next != "q-c" || len(list[0].Metadata) != 1 {
 		t.Errorf("listed %v, next %q", list, next)
 	}
-	if list, next, err = s.List("acct", "q-", next, 2); err != nil || names(list) != "q-c" || next != "" {
+	if list, next, err = s.List("acct", "q-", next, 2, true); err != nil || names(list) != "q-c" || next != "" {
 		t.Errorf("listed %v, next %q", list, next)
 	}
 	if err := s.SetMetadata("acct", "q-a", nil); err != nil {

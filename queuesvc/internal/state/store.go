@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lazuli-storage/lazuli/internal/budget"
 	"github.com/lazuli-storage/lazuli/internal/storage/store"
 	"github.com/lazuli-storage/lazuli/internal/storage/sweep"
 )
@@ -235,18 +236,24 @@ type Listed struct {
 }
 
 // List returns up to n queues, sorted by name, that begin with prefix and do not sort before from. next is the name to
-// continue from, "" at the end.
-func (s *Store) List(account, prefix, from string, n int) (queues []Listed, next string, err error) {
+// continue from, "" at the end. With metadata a page also ends at [budget.Answer] bytes of it.
+func (s *Store) List(account, prefix, from string, n int, metadata bool) (queues []Listed, next string, err error) {
 	err = s.db.View(func(tx *store.Tx) error {
 		queues, next = nil, ""
+		size := 0
 		within := queueKey(account, prefix)
 		c := tx.Cursor(bucketQueues)
 		for k, v := c.Seek(queueKey(account, max(prefix, from))); k != nil && bytes.HasPrefix(k, within); k, v = c.Next() {
 			name := string(k[len(account)+1:])
-			if len(queues) == n {
+			if len(queues) == n || size >= budget.Answer {
 				next = name
 				return nil
 			}
+			if !metadata {
+				queues = append(queues, Listed{Name: name})
+				continue
+			}
+			size += len(v)
 			_, info, err := decodeQueue(v)
 			if err != nil {
 				return err
