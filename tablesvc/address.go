@@ -131,8 +131,8 @@ func parsePath(raw string) (a address, err error) {
 	case path == "":
 		a.level = onService
 		return a, nil
-	case name == "$batch":
-		a.level = onBatch
+	case name == "$batch": // its parts name the table
+		a.level, a.table = onBatch, ""
 		return a, nil
 	case strings.ContainsAny(name, "/'"):
 		return a, errSyntax

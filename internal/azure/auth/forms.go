@@ -19,6 +19,10 @@ type form struct {
 	weighted bool
 	// squeeze replaces runs of blanks in header values by one space.
 	squeeze bool
+	// primary signs the path of a secondary endpoint in path style as that of the primary, /account for /account-secondary.
+	primary bool
+	// bare signs a part of the query without "=" as the value of a parameter without a name.
+	bare bool
 	// names are the names of the signed headers in the form's order; nil if they have not been sorted yet.
 	names []string
 }
@@ -49,6 +53,11 @@ func usualForm(r *wire.Request, lite bool) form {
 //   - the secondary endpoint's resource begins with account-secondary in the reference, while most SDKs sign the
 //     account's own name;
 //   - some SDKs sort header names by bytes, others by the weights that Azure's servers use;
+//   - in path style, SDKs before version 12 sign the path of the secondary as that of the primary:
+//     https://github.com/Azure/azure-storage-net/blob/master/Lib/Common/Core/Util/NavigationHelper.cs
+//   - a part of the query without "=" ("comp=page&update") is a name without a value in the SDKs that parse it by
+//     themselves, and a value without a name for .NET:
+//     https://learn.microsoft.com/dotnet/api/system.web.httputility.parsequerystring
 //   - the reference collapses white space in header values, the SDKs do not;
 //   - without x-ms-version, the older forms.
 //
@@ -83,10 +92,22 @@ func otherForm(r *wire.Request, usual form, fits func(owner string, f form) (fit
 			}
 		}
 	}
+	if r.Service != wire.Table && hasBarePart(r) { // the forms of tables sign comp alone
+		for _, f := range forms {
+			f.bare = true
+			forms = append(forms, f)
+		}
+	}
+	if r.Secondary && strings.HasPrefix(r.URIPath, "/"+r.Account+secondarySuffix) {
+		for _, f := range forms {
+			f.primary = true
+			forms = append(forms, f)
+		}
+	}
 	tried := 0
 	for i, f := range forms {
-		for _, owner := range [...]string{r.Account, r.Account + "-secondary"} {
-			if owner == r.Account && i == 0 || owner != r.Account && !r.Secondary {
+		for _, owner := range [...]string{r.Account, r.Account + secondarySuffix} {
+			if owner == r.Account && i == 0 || owner != r.Account && (!r.Secondary || f.primary) {
 				continue
 			}
 			ok, length := fits(owner, f)
@@ -99,6 +120,38 @@ func otherForm(r *wire.Request, usual form, fits func(owner string, f form) (fit
 }
 
 const signedPrefix = "X-Ms-"
+
+// secondarySuffix is what the name of the secondary endpoint has after that of the account.
+const secondarySuffix = "-secondary"
+
+// hasBarePart reports whether a part of the query has no "=".
+func hasBarePart(r *wire.Request) bool {
+	for part := range strings.SplitSeq(r.HTTP.URL.RawQuery, "&") {
+		if part != "" && !strings.Contains(part, "=") {
+			return true
+		}
+	}
+	return false
+}
+
+// namelessParts returns the query with its parts without "=" as values of a parameter without a name. A part with "="
+// and no value is not one of them.
+func namelessParts(r *wire.Request) wire.Query {
+	q := slices.Clone(r.Query)
+	i := 0
+	for part := range strings.SplitSeq(r.HTTP.URL.RawQuery, "&") {
+		if part == "" {
+			continue
+		}
+		if !strings.Contains(part, "=") {
+			// The name in the query is in lower case already, the value keeps its own.
+			bare, _ := wire.ParseQuery("=" + part)
+			q[i] = bare[0]
+		}
+		i++
+	}
+	return q
+}
 
 // hasRunsOfBlanks reports whether the value of a signed header has white space that the reference collapses.
 func hasRunsOfBlanks(h map[string][]string) bool {

@@ -94,7 +94,7 @@ func (a *Authenticator) checkDate(r *wire.Request) error {
 // https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key
 func appendStringToSign(b []byte, r *wire.Request, owner string, f form) []byte {
 	if r.Service == wire.Table {
-		return appendTableStringToSign(b, r, owner, f.lite)
+		return appendTableStringToSign(b, r, owner, f)
 	}
 	h := r.HTTP.Header
 	line := func(name string) {
@@ -126,15 +126,15 @@ func appendStringToSign(b []byte, r *wire.Request, owner string, f form) []byte 
 	}
 	b = appendCanonicalHeaders(b, h, f)
 	if f.lite {
-		return appendLiteResource(b, r, owner)
+		return appendLiteResource(b, r, owner, f)
 	}
-	return appendResource(b, r, owner)
+	return appendResource(b, r, owner, f)
 }
 
 // appendTableStringToSign appends the Table service's forms, which do not sign x-ms headers.
-func appendTableStringToSign(b []byte, r *wire.Request, owner string, lite bool) []byte {
+func appendTableStringToSign(b []byte, r *wire.Request, owner string, f form) []byte {
 	h := r.HTTP.Header
-	if !lite {
+	if !f.lite {
 		b = append(append(b, r.HTTP.Method...), '\n')
 		b = append(append(b, r.Header("Content-Md5")...), '\n')
 		b = append(append(b, r.Header("Content-Type")...), '\n')
@@ -146,7 +146,7 @@ func appendTableStringToSign(b []byte, r *wire.Request, owner string, lite bool)
 	if len(date) > 0 {
 		b = append(b, date[0]...)
 	}
-	return appendLiteResource(append(b, '\n'), r, owner)
+	return appendLiteResource(append(b, '\n'), r, owner, f)
 }
 
 // appendContentLength appends the signed form of the Content-Length: from version 2015-02-21, 0 is signed as "".
@@ -238,13 +238,17 @@ func compareFold(a, b string) int {
 
 // appendResource appends the canonicalized resource of the 2009-09-19 form: /account, the path as sent, and every
 // query parameter on a line, sorted by name, with the values of equal names sorted and joined.
-func appendResource(b []byte, r *wire.Request, owner string) []byte {
-	b = append(append(b, '/'), owner...)
-	b = append(b, r.URIPath...)
+func appendResource(b []byte, r *wire.Request, owner string, f form) []byte {
+	b = appendSignedPath(b, r, owner, f)
 	if len(r.Query) == 0 {
 		return b
 	}
-	q := slices.Clone(r.Query)
+	var q wire.Query
+	if f.bare {
+		q = namelessParts(r)
+	} else {
+		q = slices.Clone(r.Query)
+	}
 	slices.SortStableFunc(q, func(x, y wire.Param) int {
 		if c := strings.Compare(x.Name, y.Name); c != 0 {
 			return c
@@ -262,10 +266,19 @@ func appendResource(b []byte, r *wire.Request, owner string) []byte {
 	return b
 }
 
-// appendLiteResource appends the canonicalized resource of the older form: /account, the path, and only comp.
-func appendLiteResource(b []byte, r *wire.Request, owner string) []byte {
+// appendSignedPath appends /owner and the path as the form signs it.
+func appendSignedPath(b []byte, r *wire.Request, owner string, f form) []byte {
 	b = append(append(b, '/'), owner...)
-	b = append(b, r.URIPath...)
+	path := r.URIPath
+	if f.primary {
+		path = "/" + r.Account + strings.TrimPrefix(path, "/"+r.Account+secondarySuffix)
+	}
+	return append(b, path...)
+}
+
+// appendLiteResource appends the canonicalized resource of the older form: /account, the path, and only comp.
+func appendLiteResource(b []byte, r *wire.Request, owner string, f form) []byte {
+	b = appendSignedPath(b, r, owner, f)
 	if r.Query.Has("comp") {
 		b = append(append(b, "?comp="...), r.Query.Get("comp")...)
 	}
