@@ -81,9 +81,8 @@ var arrowFields = func() []arrow.Field {
 		{arrow.TimestampMicros, "Creation-Time Last-Modified AccessTierChangeTime CopyCompletionTime DeletedTime " +
 			"Expiry-Time LastAccessTime " +
 			"ImmutabilityPolicyUntilDate"},
-		{arrow.Uint64, "Content-Length"},
-		{arrow.Int64, "x-ms-blob-sequence-number"},
-		{arrow.Int32, "RemainingRetentionDays TagCount"},
+		// The SDK for .NET reads unsigned numbers alone, and takes a column of another type for one without values.
+		{arrow.Uint64, "Content-Length x-ms-blob-sequence-number RemainingRetentionDays TagCount"},
 	} {
 		for name := range strings.FieldsSeq(group.names) {
 			list = append(list, arrow.Field{Name: name, Kind: group.kind})

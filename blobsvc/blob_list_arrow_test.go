@@ -207,7 +207,8 @@ func TestTypesOfListBlobsInArrow(t *testing.T) {
 	}
 	for name, want := range map[string][3]int{"Name": {5}, "Last-Modified": {10, 2}, "Content-Length": {2, 64, 0},
 		"ServerEncrypted": {6},
-		"TagCount":        {2, 32, 1}, "x-ms-blob-sequence-number": {2, 64, 1}, "Metadata": {17}} {
+		"TagCount":        {2, 64, 0}, "x-ms-blob-sequence-number": {2, 64, 0}, "RemainingRetentionDays": {2, 64, 0},
+		"Metadata": {17}} {
 		if types[name] != want {
 			t.Errorf("%s has type %v, want %v", name, types[name], want)
 		}

@@ -198,7 +198,7 @@ func (s *Service) leaseContainer(c *call) error {
 	w.If.Conditions = state.Conditions(c.Conditions())
 	result, err := s.state.Containers.Lease(&w, &q)
 	if err != nil {
-		return err
+		return endpoint.LeaseError(err, "container")
 	}
 	return c.AnswerLease(q.Action, &result)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/lazuli-storage/lazuli/blobsvc/internal/copysource"
@@ -125,9 +126,21 @@ func (s *Service) sourceOfCopy(c *call, t *frontend.Touch) (src endpoint.Source,
 func cannotVerify(err error) error {
 	var e *wire.Error
 	if errors.As(err, &e) {
-		return endpoint.Fail(e.Status, "CannotVerifyCopySource", e.Message)
+		return sourceRefusal(e)
 	}
 	return err
+}
+
+// sourceRefusal returns the error of a copy for the error of its source, whose status and code are in headers too, as
+// for a source on another host.
+// https://learn.microsoft.com/rest/api/storageservices/put-blob-from-url#response-headers
+func sourceRefusal(e *wire.Error) *wire.Error {
+	refusal := endpoint.Fail(e.Status, "CannotVerifyCopySource", e.Message).
+		WithHeader("x-ms-copy-source-status-code", strconv.Itoa(e.Status))
+	if e.Code != "" {
+		refusal = refusal.WithHeader("x-ms-copy-source-error-code", e.Code)
+	}
+	return refusal
 }
 
 // inside resolves the request that would read a source, if it is one to this process; at is nil otherwise.

@@ -372,7 +372,7 @@ func syncCopyError(err error) error {
 	var src *state.SourceError
 	var e *wire.Error
 	if errors.As(err, &src) && errors.As(endpoint.AzureError(src.Err), &e) {
-		return endpoint.Fail(e.Status, "CannotVerifyCopySource", e.Message)
+		return sourceRefusal(e)
 	}
 	return err
 }

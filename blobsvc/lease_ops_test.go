@@ -62,7 +62,14 @@ func leaseLife(t *testing.T, f *fixture, path, write string, missing, mismatch s
 		t.Errorf("headers %v", r.header)
 	}
 	do("break", "x-ms-lease-break-period", "61").want(t, 400, "InvalidHeaderValue")
-	do("release", "x-ms-lease-id", leaseB).want(t, 409, "LeaseIdMismatchWithLeaseOperation")
+	kind := "blob"
+	if strings.Contains(path, "restype=container") {
+		kind = "container"
+	}
+	r := do("release", "x-ms-lease-id", leaseB).want(t, 409, "LeaseIdMismatchWithLeaseOperation")
+	if !strings.Contains(r.body, "the lease ID for the "+kind+".") {
+		t.Errorf("the text names another resource: %s", r.body)
+	}
 	do("release", "x-ms-lease-id", leaseA).want(t, 200, "")
 	if r := f.do("HEAD", path, ""); r.header.Get("x-ms-lease-state") != "available" {
 		t.Errorf("state %q", r.header.Get("x-ms-lease-state"))

@@ -89,9 +89,16 @@ func TestQueryEntities(t *testing.T) {
 			t.Errorf("got %s", r.body)
 		}
 	})
+	t.Run("functions", func(t *testing.T) {
+		for filter, want := range map[string]string{"startswith(N,'a')": "501 NotImplemented",
+			"N eq 1 and (tolower(N) eq 'a')": "501 NotImplemented", "substringof('a',N) eq true": "501 NotImplemented",
+			"nonsense(N)": "400 InvalidInput", "startswith eq 'a'": "200"} {
+			f.send("GET", "/people()?$filter="+url.QueryEscape(filter), nil, "").want(t, want)
+		}
+	})
 	t.Run("top", func(t *testing.T) {
-		for top, want := range map[string]string{"0": "200", "5000": "200", "99999999999999999999999": "200",
-			"-1": "400 InvalidInput", "x": "400 InvalidInput"} {
+		for top, want := range map[string]string{"0": "200", "1000": "200", "1001": "400 InvalidInput",
+			"99999999999999999999999": "400 InvalidInput", "-1": "400 InvalidInput", "x": "400 InvalidInput"} {
 			r := f.send("GET", "/people()?$top="+top, nil, "").want(t, want)
 			if top == "0" && (r.body != `{"value":[]}` || r.header.Get("x-ms-continuation-NextPartitionKey") != "") {
 				t.Errorf("$top=0: %s %v", r.body, r.header)

@@ -3,6 +3,7 @@ package tablesvc
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -179,6 +180,9 @@ func matchesTable(f filter.Filter, t state.Table) bool {
 // parseFilter parses $filter. The error's message describes the error and its byte offset.
 func parseFilter(text string) (filter.Filter, error) {
 	f, err := filter.Parse(text)
+	if errors.Is(err, filter.ErrFunction) {
+		return f, wire.ErrNotImplemented
+	}
 	if err != nil {
 		return f, errInvalidInput.WithMessage("The $filter expression is not valid: " + err.Error() + ".")
 	}
@@ -188,7 +192,8 @@ func parseFilter(text string) (filter.Filter, error) {
 // maxResults bounds the tables or entities in one answer.
 const maxResults = 1000
 
-// top parses $top: at most maxResults, which is also the default.
+// top parses $top: at most maxResults, which is also the default. A larger one is refused
+// (https://github.com/Azure/azure-sdk-for-net/issues/26035).
 func (c *call) top() (int, error) {
 	text := c.Query.Get("$top")
 	if text == "" {
@@ -198,8 +203,8 @@ func (c *call) top() (int, error) {
 	if err != nil && (text[0] == '-' || strings.Trim(text, "0123456789") != "") {
 		return 0, errInvalidInput.WithMessage("The value of $top must be a whole number, zero or greater.")
 	}
-	if err != nil || n > maxResults { // larger numbers mean the maximum
-		return maxResults, nil
+	if err != nil || n > maxResults {
+		return 0, errInvalidInput
 	}
 	return int(n), nil
 }

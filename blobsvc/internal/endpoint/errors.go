@@ -163,9 +163,9 @@ var azureErrors = wire.Answers{
 	state.ErrLeaseBroken: Fail(http.StatusConflict, "LeaseIsBrokenAndCannotBeRenewed",
 		"The lease ID matched, but the lease has been broken explicitly and cannot be renewed."),
 	state.ErrNoLease: Fail(http.StatusConflict, "LeaseNotPresentWithLeaseOperation",
-		"There is currently no lease on the resource."),
+		"There is currently no lease on the blob."),
 	state.ErrLeaseID: Fail(http.StatusConflict, "LeaseIdMismatchWithLeaseOperation",
-		"The lease ID specified did not match the lease ID for the resource."),
+		"The lease ID specified did not match the lease ID for the blob."),
 
 	// Other operations on leased resources.
 	state.ErrBlobLeaseMissing: Fail(http.StatusPreconditionFailed, "LeaseIdMissing",

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 
@@ -111,6 +112,18 @@ func (c *Call) AnswerLease(action state.LeaseAction, r *state.LeaseResult) error
 	return c.Status(http.StatusOK)
 }
 
+// LeaseError returns the error of an operation on a lease; its text names the kind of resource, blob or container.
+func LeaseError(err error, kind string) error {
+	switch {
+	case errors.Is(err, state.ErrNoLease):
+		return Fail(http.StatusConflict, "LeaseNotPresentWithLeaseOperation", "There is currently no lease on the "+kind+".")
+	case errors.Is(err, state.ErrLeaseID):
+		return Fail(http.StatusConflict, "LeaseIdMismatchWithLeaseOperation",
+			"The lease ID specified did not match the lease ID for the "+kind+".")
+	}
+	return err
+}
+
 // LeaseBlob: https://learn.microsoft.com/rest/api/storageservices/lease-blob
 func (c *Call) LeaseBlob() error {
 	q, err := c.LeaseRequest(auth.OnObject)
@@ -123,7 +136,7 @@ func (c *Call) LeaseBlob() error {
 	}
 	result, err := c.State.Blobs.Lease(&w, &q)
 	if err != nil {
-		return err
+		return LeaseError(err, "blob")
 	}
 	return c.AnswerLease(q.Action, &result)
 }

@@ -19,7 +19,8 @@ type form struct {
 	weighted bool
 	// squeeze replaces runs of blanks in header values by one space.
 	squeeze bool
-	// primary signs the path of a secondary endpoint in path style as that of the primary, /account for /account-secondary.
+	// primary signs the path of a secondary endpoint in path style as that of the primary: /account, not
+	// /account-secondary.
 	primary bool
 	// bare signs a part of the query without "=" as the value of a parameter without a name.
 	bare bool
@@ -143,7 +144,7 @@ func namelessParts(r *wire.Request) wire.Query {
 		if part == "" {
 			continue
 		}
-		if !strings.Contains(part, "=") {
+		if i < len(q) && !strings.Contains(part, "=") {
 			// The name in the query is in lower case already, the value keeps its own.
 			bare, _ := wire.ParseQuery("=" + part)
 			q[i] = bare[0]

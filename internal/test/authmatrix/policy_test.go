@@ -16,8 +16,8 @@ import (
 func TestStoredPolicies(t *testing.T) {
 	h := build(t)
 	resources := map[wire.Service]string{wire.Blob: "box", wire.Queue: "line", wire.Table: "Tab"}
-	create := map[wire.Service][3]string{wire.Blob: {"PUT", "/box?restype=container", ""}, wire.Queue: {"PUT", "/line", ""},
-		wire.Table: {"POST", "/Tables", `{"TableName":"Tab"}`}}
+	create := map[wire.Service][3]string{wire.Blob: {"PUT", "/box?restype=container", ""},
+		wire.Queue: {"PUT", "/line", ""}, wire.Table: {"POST", "/Tables", `{"TableName":"Tab"}`}}
 	acl := map[wire.Service]string{wire.Blob: "/box?restype=container&comp=acl", wire.Queue: "/line?comp=acl",
 		wire.Table: "/Tab?comp=acl"}
 	// What a resource of a service permits; a policy cannot have letters of other services.

@@ -1,6 +1,11 @@
 package filter
 
-import "github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
+import (
+	"errors"
+	"strings"
+
+	"github.com/lazuli-storage/lazuli/tablesvc/internal/entity"
+)
 
 // Bounds of a filter. Azure documents 15 comparisons and accepts more; these bounds limit only the work of one request.
 const (
@@ -62,6 +67,21 @@ func (p *parser) unexpected(wanted string) error {
 }
 
 func (p *parser) word(w string) bool { return p.token.kind == wordToken && p.token.text == w }
+
+// ErrFunction is the error for a function of OData, none of which the Table service has
+// (https://github.com/Azure/azure-sdk-for-js/issues/19494, https://github.com/Azure/azure-sdk-for-python/issues/20283).
+var ErrFunction = errors.New("a function is not supported")
+
+// functions are the functions of OData 3:
+// https://www.odata.org/documentation/odata-version-3-0/url-conventions/
+var functions = func() map[string]bool {
+	m := map[string]bool{}
+	for name := range strings.FieldsSeq("substringof endswith startswith length indexof replace substring tolower toupper " +
+		"trim concat day hour minute month second year round floor ceiling isof cast") {
+		m[name] = true
+	}
+	return m
+}()
 
 // operand is an expression, at the least one side of a comparison: exactly one of its fields other than at is set.
 // Whether it has to be a condition depends on its place, since parentheses may also enclose a property or a constant.
@@ -156,6 +176,10 @@ func (p *parser) operand() (o operand, err error) {
 		}
 	case wordToken:
 		o.property = p.token.text
+		if err = p.advance(); err == nil && p.token.kind == openToken && functions[o.property] {
+			err = ErrFunction
+		}
+		return o, err
 	case constantToken:
 		o.value = p.token.value
 	default:
