@@ -50,6 +50,8 @@ assert "tables/dataset" not in fs.ls("tables")
 native = pafs.AzureFileSystem(ACCOUNT, account_key=KEY, blob_storage_authority=f".blob.localhost:{DFS.split(':')[-1]}",
                               dfs_storage_authority=f".dfs.localhost:{DFS.split(':')[-1]}", blob_storage_scheme="http",
                               dfs_storage_scheme="http")
+# Directories that writes by the Blob endpoint made: the client cannot read an item without a length.
+assert len(native.get_file_info(pafs.FileSelector("tables/pandas", recursive=True))) == 6
 native.create_dir("tables/native/empty", recursive=True)
 assert native.get_file_info("tables/native/empty").type == pafs.FileType.Directory
 ds.write_dataset(pa.Table.from_pandas(frame), "tables/native/t", format="parquet", filesystem=native,
@@ -106,3 +108,12 @@ duckdb.sql("COPY (SELECT * FROM frame) TO 'abfs://tables/duck.parquet' (FORMAT p
 assert duckdb.sql("SELECT count(*) FROM read_parquet('abfs://tables/pandas/*/*.parquet', hive_partitioning=true) "
                   "WHERE day = 'c'").limit(1).fetchall() == [(1000,)]
 same(duckdb.sql("FROM 'abfs://tables/duck.parquet'").df())
+
+# The connection string that the server prints leads all requests to the address of Blob.
+printed = DataLakeServiceClient.from_connection_string(CONNECTION)
+files = printed.create_file_system("printed")
+files.create_file("dir/file").upload_data(b"content", overwrite=True)
+files.get_directory_client("dir").rename_directory("printed/renamed")
+assert files.get_file_client("renamed/file").download_file().readall() == b"content"
+files.delete_directory("renamed")
+assert not list(files.get_paths())
