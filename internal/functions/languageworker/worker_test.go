@@ -202,11 +202,23 @@ func TestFunctionFiles(t *testing.T) {
 	}
 }
 
+// A function that the worker finds and this host cannot run does not stop the others: it is told at the start.
+func TestAFunctionThatThisHostCannotRun(t *testing.T) {
+	t.Parallel()
+	r := run(t, config(t, "", "foreign", nil))
+	if response, _ := r.get(t, "/api/echo/1", ""); response.StatusCode != 201 {
+		t.Errorf("another function: status %d", response.StatusCode)
+	}
+	const want = `bus: cannot run: function bus: bindings[0].type: "serviceBusTrigger" is not supported`
+	if lines := strings.Join(r.Describe("localhost:1"), "\n"); !strings.Contains(lines, want) {
+		t.Errorf("the start says\n%s\nwant %s", lines, want)
+	}
+}
+
 func TestAppsThatCannotStart(t *testing.T) {
 	t.Parallel()
 	for special, want := range map[string]string{
 		"fails": "the worker cannot start: SyntaxError: invalid syntax\nline 7", "exits": "exit status 3",
-		"foreign": `function bus: bindings[0].type: "serviceBusTrigger" is not supported`,
 	} {
 		_, err := functions.Load(t.Context(), config(t, "", special, nil))
 		if err == nil || !strings.Contains(err.Error(), want) {
