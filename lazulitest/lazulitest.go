@@ -32,8 +32,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/server/observe"
-	"github.com/lazuli-storage/lazuli/server"
 )
 
 // Lazuli is a running stack that belongs to a test.

@@ -21,7 +21,7 @@ type shipment struct{ PartitionKey, RowKey, Item string }
 // s.ConnectionString().
 func Example() {
 	ctx := context.Background()
-	s, err := server.Start(server.Config{InMemory: true}) // Location: "data" keeps everything in that folder
+	s, err := server.Start(ctx, server.Config{InMemory: true}) // Location: "data" keeps everything in that folder
 	if err != nil {
 		log.Fatal(err)
 	}

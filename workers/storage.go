@@ -25,19 +25,21 @@ type Storage struct {
 }
 
 // StorageOption is an option of OpenStorage.
-type StorageOption func(*connstr.Options)
+type StorageOption struct {
+	apply func(*connstr.Options)
+}
 
 // WithTransport sends all requests through t, such as an in-process server in tests or an HTTP client with a proxy.
 func WithTransport(t policy.Transporter) StorageOption {
-	return func(o *connstr.Options) { o.Transport = t }
+	return StorageOption{func(o *connstr.Options) { o.Transport = t }}
 }
 
 // WithClientRetry sets the SDK's retry policy for requests.
 func WithClientRetry(r policy.RetryOptions) StorageOption {
-	return func(o *connstr.Options) { o.Retry = r }
+	return StorageOption{func(o *connstr.Options) { o.Retry = r }}
 }
 
-// Server is a server in this process, such as a server.Stack or a lazulitest.Lazuli.
+// Server is a server in this process, such as a server.Server or a lazulitest.Lazuli.
 type Server interface {
 	// ConnectionString returns the connection string of the account to use.
 	ConnectionString() string
@@ -61,7 +63,7 @@ func OpenStorage(connectionString string, options ...StorageOption) (*Storage, e
 	}
 	var o connstr.Options
 	for _, option := range options {
-		option(&o)
+		option.apply(&o)
 	}
 	s := &Storage{Local: settings.Local(), putters: &putters{}}
 	var errs []error

@@ -23,8 +23,8 @@ import (
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/convert"
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/target"
 	"github.com/lazuli-storage/lazuli/internal/cluster"
+	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
-	"github.com/lazuli-storage/lazuli/server"
 )
 
 // newClusterCommand makes `lazuli cluster`.

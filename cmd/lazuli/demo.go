@@ -25,7 +25,7 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/fault"
 	"github.com/lazuli-storage/lazuli/internal/killrig"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
-	"github.com/lazuli-storage/lazuli/server"
+	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 

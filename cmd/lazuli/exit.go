@@ -17,9 +17,9 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/cluster/peering"
 	"github.com/lazuli-storage/lazuli/internal/sdk/connstr"
 	"github.com/lazuli-storage/lazuli/internal/sdk/sdkerr"
+	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/secretfile"
-	"github.com/lazuli-storage/lazuli/server"
 )
 
 // Exit codes. Work that a signal ended before it was done, and a second signal, exit with exitSignal plus the signal's

@@ -23,10 +23,10 @@ import (
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/serve"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/server/config"
 	"github.com/lazuli-storage/lazuli/internal/server/events"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
-	"github.com/lazuli-storage/lazuli/server"
 )
 
 func fetch(ctx context.Context, url string) (int, string, error) {

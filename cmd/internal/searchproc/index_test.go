@@ -15,10 +15,10 @@ import (
 
 	"github.com/lazuli-storage/lazuli/cmd/internal/searchproc"
 	"github.com/lazuli-storage/lazuli/cmd/internal/searchserver"
+	"github.com/lazuli-storage/lazuli/internal/searchapi"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
 	"github.com/lazuli-storage/lazuli/lazulitest"
 	"github.com/lazuli-storage/lazuli/workers"
-	"github.com/lazuli-storage/lazuli/workers/roles/searchindex/searchapi"
 )
 
 // pidFile names a variable with the file to which the program adds its process id.

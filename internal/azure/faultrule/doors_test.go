@@ -22,11 +22,11 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/faultrule"
+	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/server/dashboard"
 	"github.com/lazuli-storage/lazuli/internal/server/seed"
 	"github.com/lazuli-storage/lazuli/internal/test/faultdoors"
 	"github.com/lazuli-storage/lazuli/lazulitest"
-	"github.com/lazuli-storage/lazuli/server"
 )
 
 func decode(t *testing.T, text string) faultrule.Rule {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/server/backup"
-	"github.com/lazuli-storage/lazuli/server"
 )
 
 // BackupPath is the path of backups, for which there is a token of its own.

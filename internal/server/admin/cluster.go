@@ -10,8 +10,8 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/cluster"
 	"github.com/lazuli-storage/lazuli/internal/exposure"
 	"github.com/lazuli-storage/lazuli/internal/nats/natsserver"
+	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
-	"github.com/lazuli-storage/lazuli/server"
 )
 
 // Cluster is the cluster that the endpoints below /admin/cluster show and change: a [server.Stack].

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/lazuli-storage/lazuli/internal/cluster"
+	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/storage/replog"
-	"github.com/lazuli-storage/lazuli/server"
 )
 
 // fakeCluster counts the changes.

@@ -23,8 +23,8 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/server/dashboard"
-	"github.com/lazuli-storage/lazuli/server"
 )
 
 // entries is the number of blobs, messages and entities of the benchmark: 2,000, or what the variable says.

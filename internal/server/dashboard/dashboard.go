@@ -19,9 +19,9 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/faultrule"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
+	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/server/events"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
-	"github.com/lazuli-storage/lazuli/server"
 )
 
 // Backend is the running server. A [server.Stack] implements it.

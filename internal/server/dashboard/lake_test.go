@@ -10,8 +10,8 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/accountprops"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/server/dashboard"
-	"github.com/lazuli-storage/lazuli/server"
 )
 
 // Directories are made, renamed and deleted, and their access control is changed, on the page of an account with a

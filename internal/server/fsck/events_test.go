@@ -15,8 +15,8 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/egress"
+	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/server/events"
-	"github.com/lazuli-storage/lazuli/server"
 )
 
 // subscriber is a webhook that notes the subjects of events, and refuses them while it is closed.

@@ -28,11 +28,11 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/server/admin"
 	"github.com/lazuli-storage/lazuli/internal/server/dashboard"
 	"github.com/lazuli-storage/lazuli/internal/server/events"
 	"github.com/lazuli-storage/lazuli/internal/server/testclock"
-	"github.com/lazuli-storage/lazuli/server"
 )
 
 // patience is the time limit of a step: a slow machine must not fail the test.

@@ -21,10 +21,10 @@ import (
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	lazuli "github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/server/fsck"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/sweep"
-	lazuli "github.com/lazuli-storage/lazuli/server"
 )
 
 // lakeChild is the environment variable that makes the test binary a server on a folder, which dies where fault.EnvVar

@@ -1,6 +1,6 @@
 package searchindex
 
-import "github.com/lazuli-storage/lazuli/workers/roles/searchindex/searchapi"
+import "github.com/lazuli-storage/lazuli/internal/searchapi"
 
 // What searches and comparisons ask and answer. Package searchapi has them without the index.
 type (

@@ -8,9 +8,9 @@ import (
 	"github.com/blevesearch/bleve/v2"
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/searchapi"
 	"github.com/lazuli-storage/lazuli/tables"
 	"github.com/lazuli-storage/lazuli/workers"
-	"github.com/lazuli-storage/lazuli/workers/roles/searchindex/searchapi"
 )
 
 // Register keeps the index in step with the changes of the table, including the existing entities. It works on Lazuli

@@ -7,9 +7,9 @@ import (
 	"sync"
 
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/searchapi"
 	"github.com/lazuli-storage/lazuli/tables"
 	"github.com/lazuli-storage/lazuli/workers"
-	"github.com/lazuli-storage/lazuli/workers/roles/searchindex/searchapi"
 )
 
 // Config describes an index.

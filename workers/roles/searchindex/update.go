@@ -8,9 +8,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/lazuli-storage/lazuli/internal/searchapi"
 	"github.com/lazuli-storage/lazuli/tables"
 	"github.com/lazuli-storage/lazuli/workers"
-	"github.com/lazuli-storage/lazuli/workers/roles/searchindex/searchapi"
 )
 
 // RegisterQueue keeps the index in step by messages, for services without a log of changes: see

@@ -22,7 +22,7 @@ import (
 	"github.com/lazuli-storage/lazuli/cmd/internal/bench"
 	"github.com/lazuli-storage/lazuli/internal/gctuner"
 	"github.com/lazuli-storage/lazuli/internal/killrig"
-	"github.com/lazuli-storage/lazuli/server"
+	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )

@@ -25,8 +25,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/azurite"
+	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/server/fsck"
-	"github.com/lazuli-storage/lazuli/server"
 )
 
 // present is the time at which the tests take place: while the stored messages that expire have not, and after folders

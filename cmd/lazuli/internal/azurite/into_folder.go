@@ -18,9 +18,9 @@ import (
 	"github.com/lazuli-storage/lazuli/cmd/lazuli/internal/workerproc"
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
 	"github.com/lazuli-storage/lazuli/internal/azure/wire"
+	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
 	"github.com/lazuli-storage/lazuli/internal/storage/disk"
-	"github.com/lazuli-storage/lazuli/server"
 )
 
 // stageName is the folder, within the data folder, that an import fills. Its entries move to the data folder when it is

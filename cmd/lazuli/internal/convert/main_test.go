@@ -10,8 +10,8 @@ import (
 
 	"github.com/lazuli-storage/lazuli/internal/cluster/peering"
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
-	"github.com/lazuli-storage/lazuli/server"
 )
 
 // childVar is the environment variable that makes the test binary a node, which dies where fault.EnvVar says.

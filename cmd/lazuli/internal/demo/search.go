@@ -16,9 +16,9 @@ import (
 
 	"github.com/lazuli-storage/lazuli/cmd/internal/searchproc"
 	"github.com/lazuli-storage/lazuli/internal/fault"
+	"github.com/lazuli-storage/lazuli/internal/searchapi"
 	"github.com/lazuli-storage/lazuli/tables"
 	"github.com/lazuli-storage/lazuli/workers"
-	"github.com/lazuli-storage/lazuli/workers/roles/searchindex/searchapi"
 )
 
 // What feeds the index of the demonstration of the search-index role.

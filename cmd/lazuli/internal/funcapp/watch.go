@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lazuli-storage/lazuli/server"
+	"github.com/lazuli-storage/lazuli/internal/server"
 )
 
 // StorageFolder is the folder of an app in which --storage keeps its data.

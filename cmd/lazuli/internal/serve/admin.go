@@ -11,10 +11,10 @@ import (
 	"syscall"
 
 	"github.com/lazuli-storage/lazuli/internal/exposure"
+	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/server/admin"
 	"github.com/lazuli-storage/lazuli/internal/server/config"
 	"github.com/lazuli-storage/lazuli/internal/server/dashboard"
-	"github.com/lazuli-storage/lazuli/server"
 )
 
 // startAdmin starts the admin listener, which answers from now on, also while the services start.

@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"github.com/lazuli-storage/lazuli/internal/azure/auth"
+	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/server/config"
 	"github.com/lazuli-storage/lazuli/internal/storage/datadir"
-	"github.com/lazuli-storage/lazuli/server"
 )
 
 // A second server without flags fails with an error that names the flags to set.

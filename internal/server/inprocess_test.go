@@ -8,8 +8,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
 	"github.com/lazuli-storage/lazuli/internal/httpserver/inproc"
+	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
-	"github.com/lazuli-storage/lazuli/server"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 

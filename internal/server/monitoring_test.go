@@ -13,9 +13,9 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/server/backup"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
-	"github.com/lazuli-storage/lazuli/server"
 	"github.com/lazuli-storage/lazuli/workers"
 	"github.com/lazuli-storage/lazuli/workers/durable"
 )
@@ -128,7 +128,7 @@ func (e expression) problems(all described) (list []string) {
 // alerts returns the rules of alerts.yaml.
 func alerts(t *testing.T) (list []expression) {
 	t.Helper()
-	text, err := os.ReadFile("../docs/monitoring/alerts.yaml")
+	text, err := os.ReadFile("../../docs/monitoring/alerts.yaml")
 	check.OK(t, err)
 	var file struct {
 		Groups []struct {
@@ -150,7 +150,7 @@ func alerts(t *testing.T) (list []expression) {
 // graphs returns what the panels of grafana.json show.
 func graphs(t *testing.T) (list []expression) {
 	t.Helper()
-	text, err := os.ReadFile("../docs/monitoring/grafana.json")
+	text, err := os.ReadFile("../../docs/monitoring/grafana.json")
 	check.OK(t, err)
 	var file struct {
 		Panels []struct {
@@ -180,7 +180,7 @@ func TestMonitoringNamesWhatExists(t *testing.T) {
 			t.Errorf("%s: %s: %s", e.where, p, e.text)
 		}
 	}
-	pages, err := filepath.Glob("../docs/*.md")
+	pages, err := filepath.Glob("../../docs/*.md")
 	check.OK(t, err)
 	named := 0
 	for _, page := range pages {
@@ -200,7 +200,7 @@ func TestMonitoringNamesWhatExists(t *testing.T) {
 	if named < 20 {
 		t.Errorf("the pages name %d metrics: the check checks nothing", named)
 	}
-	running, err := os.ReadFile("../docs/running.md")
+	running, err := os.ReadFile("../../docs/running.md")
 	check.OK(t, err)
 	for _, m := range regexp.MustCompile(`\bLazuli[A-Z]\w+`).FindAllString(string(running), -1) {
 		if !slices.ContainsFunc(rules, func(e expression) bool { return e.where == m }) {

@@ -20,9 +20,9 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
+	"github.com/lazuli-storage/lazuli/internal/server"
 	"github.com/lazuli-storage/lazuli/internal/server/fsck"
 	"github.com/lazuli-storage/lazuli/internal/test/check"
-	"github.com/lazuli-storage/lazuli/server"
 	"github.com/lazuli-storage/lazuli/workers"
 )
 

@@ -1,0 +1,168 @@
+package lint
+
+import (
+	"fmt"
+	"go/importer"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// public are the packages that other programs import. All other packages of the module are commands, examples, or below
+// a folder internal.
+var public = []string{"tables", "workers/...", "functions", "lazulitest", "server", "tablesvc", "queuesvc", "blobsvc"}
+
+// leaking are the public packages that have internal types in exported signatures, with the number of names. The number
+// only falls.
+//
+// The services are public because of their place at the top; only internal/server and tests import them. What the
+// workflow engine shows to its endpoints is in terms of the protocol's messages.
+var leaking = map[string]int{"blobsvc": 17, "queuesvc": 15, "tablesvc": 11, "workers/durable": 6}
+
+// A program outside of the module can neither name nor make an internal type: a field, parameter or result with such a
+// type is of no use to it, and the exported name promises something that cannot be had.
+func TestPublicSignaturesHaveNoInternalTypes(t *testing.T) {
+	exports := exportData(t)
+	imported := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) {
+		return os.Open(exports[path])
+	})
+	checked := 0
+	for _, p := range list(t, "./...") {
+		if strings.Contains("/"+p.name()+"/", "/internal/") || matches("examples/...", p.name()) || p.Name == "main" || len(p.GoFiles) == 0 {
+			continue
+		}
+		if !slices.ContainsFunc(public, func(pattern string) bool { return matches(pattern, p.name()) }) {
+			t.Errorf("%s is a public package that is not in the list: move it below internal", p.name())
+			continue
+		}
+		pkg, err := imported.Import(p.ImportPath)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checked++
+		found := leaks(pkg)
+		if len(found) != leaking[p.name()] {
+			t.Errorf("%s has internal types in the signatures of %d names, want %d:\n\t%s", p.name(), len(found),
+				leaking[p.name()], strings.Join(found, "\n\t"))
+		}
+	}
+	if checked < len(public) {
+		t.Errorf("checked %d packages; the list has %d patterns", checked, len(public))
+	}
+}
+
+// exportData builds the packages and returns the files of their exported types, by import path.
+func exportData(t *testing.T) map[string]string {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-deps", "-export", "-f", "{{.ImportPath}} {{.Export}}", "./...")
+	cmd.Dir = top
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		path, file, _ := strings.Cut(strings.TrimSpace(line), " ")
+		files[path] = file
+	}
+	return files
+}
+
+// leaks returns the exported names of a package, its types' fields and methods included, that have an internal type in
+// their signature, each with the types.
+func leaks(pkg *types.Package) (found []string) {
+	report := func(name string, t types.Type) {
+		var w wall
+		w.walk(t)
+		if len(w.behind) > 0 {
+			found = append(found, fmt.Sprintf("%s: %s", name, strings.Join(w.behind, ", ")))
+		}
+	}
+	for _, name := range pkg.Scope().Names() {
+		object := pkg.Scope().Lookup(name)
+		if !object.Exported() {
+			continue
+		}
+		named, ok := object.Type().(*types.Named)
+		if _, isType := object.(*types.TypeName); !isType || !ok || named.Obj() != object {
+			report(name, object.Type()) // a function, variable or alias
+			continue
+		}
+		// Of a type declared here, what counts is what a program reaches: exported fields and methods.
+		if fields, ok := named.Underlying().(*types.Struct); ok {
+			for f := range fields.Fields() {
+				if f.Exported() {
+					report(name+"."+f.Name(), f.Type())
+				}
+			}
+		} else if named.TypeParams().Len() == 0 || !types.IsInterface(named) {
+			report(name, named.Underlying())
+		}
+		for m := range named.Methods() {
+			if m.Exported() {
+				report(name+"."+m.Name(), m.Type())
+			}
+		}
+	}
+	return found
+}
+
+// wall collects the internal types of this module that a type is made of.
+type wall struct {
+	behind []string
+}
+
+func (w *wall) walk(t types.Type) {
+	switch t := t.(type) {
+	case *types.Named:
+		w.name(t.Obj())
+		for arg := range t.TypeArgs().Types() {
+			w.walk(arg)
+		}
+	case *types.Alias:
+		// An alias lets a program name the type: what is behind it counts, where the alias is declared.
+		if t.Obj().Pkg() != nil && strings.Contains("/"+t.Obj().Pkg().Path()+"/", "/internal/") {
+			w.name(t.Obj())
+		}
+		for arg := range t.TypeArgs().Types() {
+			w.walk(arg)
+		}
+	case interface{ Elem() types.Type }: // pointer, slice, array, channel, map
+		if m, ok := t.(*types.Map); ok {
+			w.walk(m.Key())
+		}
+		w.walk(t.Elem())
+	case *types.Signature:
+		for v := range t.Params().Variables() {
+			w.walk(v.Type())
+		}
+		for v := range t.Results().Variables() {
+			w.walk(v.Type())
+		}
+	case *types.Struct:
+		for f := range t.Fields() {
+			w.walk(f.Type())
+		}
+	case *types.Interface:
+		for m := range t.ExplicitMethods() {
+			w.walk(m.Type())
+		}
+	}
+}
+
+// name notes the type of a declaration if it is internal.
+func (w *wall) name(declared *types.TypeName) {
+	if declared.Pkg() == nil {
+		return
+	}
+	path, inside := strings.CutPrefix(declared.Pkg().Path(), module)
+	if inside && strings.Contains("/"+path+"/", "/internal/") {
+		w.behind = append(w.behind, path+"."+declared.Name())
+	}
+}
