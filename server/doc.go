@@ -5,7 +5,7 @@
 //	defer s.Stop(ctx)
 //	client, err := azqueue.NewServiceClientFromConnectionString(s.ConnectionString(), nil)
 //
-// A server writes to disk before it acknowledges, survives kill -9, and can be a node of a cluster ([Cluster]). Accounts
-// have keys and settings of their own ([Account]), bearer tokens need an [Issuer]. Tests use package lazulitest, which
-// is this server with help for assertions.
+// A server writes to disk before it acknowledges, survives kill -9, and can be a node of a cluster ([Cluster]).
+// Accounts have keys and settings of their own ([Account]), bearer tokens need an [Issuer]. Tests use package
+// lazulitest, which adds assertions and a clock.
 package server

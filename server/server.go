@@ -98,8 +98,8 @@ func (s *Server) Save(ctx context.Context, name string, replace bool) error {
 // [ErrElsewhere], [ErrClustered].
 func (s *Server) Restore(ctx context.Context, name string) error { return s.stack.Restore(ctx, name) }
 
-// AddFault adds a rule by which requests fail on purpose, in the JSON of docs/faults.md, and returns its name. Rules end
-// with the server. Errors: [ErrNotAllowed] without Config.Faults, a rule that is not valid or exists already.
+// AddFault adds a rule by which requests fail on purpose, in the JSON of docs/faults.md, and returns its name. Rules
+// end with the server. Errors: [ErrNotAllowed] without Config.Faults, a rule that is not valid or exists already.
 func (s *Server) AddFault(rule []byte) (name string, err error) {
 	set := s.stack.Faults()
 	if set == nil {
