@@ -16,7 +16,7 @@ import (
 // it. Programs give a connection string instead.
 func exampleApp() (app *workers.App, start func() *durable.Client, stop func()) {
 	quiet := slog.New(slog.DiscardHandler)
-	s, err := server.Start(server.Config{InMemory: true, Log: quiet})
+	s, err := server.Start(context.Background(), server.Config{InMemory: true, Log: quiet})
 	if err != nil {
 		panic(err)
 	}
