@@ -202,7 +202,7 @@ func TestFunctionFiles(t *testing.T) {
 	}
 }
 
-// A function that the worker finds and this host cannot run does not stop the others: it is told at the start.
+// A function that the worker finds and this host cannot run does not stop the others: the start names it.
 func TestAFunctionThatThisHostCannotRun(t *testing.T) {
 	t.Parallel()
 	r := run(t, config(t, "", "foreign", nil))
