@@ -28,8 +28,7 @@ var templates embed.FS
 var Languages = []Language{
 	{"javascript", "node", "V4", ".js", "npm install"},
 	{"typescript", "node", "V4", ".ts", "npm install"},
-	{"python", "python", "V2", ".py", "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt grpcio protobuf && " +
-		".venv/bin/pip install --ignore-requires-python --no-deps azure-functions-runtime"},
+	{"python", "python", "V2", ".py", "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt"},
 	{"csharp", "dotnet-isolated", "", ".cs", "dotnet restore"},
 }
 
