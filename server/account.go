@@ -80,7 +80,7 @@ func accounts(list []Account) (*auth.Accounts, error) {
 func oauth(issuers []Issuer, roles []Role) (*auth.OAuth, error) {
 	if len(issuers) == 0 {
 		if len(roles) > 0 {
-			return nil, errors.New("Roles need one of Issuers")
+			return nil, errors.New("there are Roles and no Issuers")
 		}
 		return nil, nil
 	}

@@ -199,7 +199,7 @@ func wireServices(list []Service) ([]wire.Service, error) {
 	for i, s := range list {
 		svc, ok := wireService(s)
 		if !ok {
-			return nil, fmt.Errorf("Services: %q is not a service", s)
+			return nil, fmt.Errorf("%q is not a service; the services are blob, queue and table", s)
 		}
 		found[i] = svc
 	}

@@ -63,15 +63,6 @@ func failureDetails(f *Failure) *backend.TaskFailureDetails {
 	return d
 }
 
-// failureFrom returns details in the form for programs in Go.
-func failureFrom(d *backend.TaskFailureDetails) *Failure {
-	if d == nil {
-		return nil
-	}
-	return &Failure{Type: d.ErrorType, Message: d.ErrorMessage, Stack: d.StackTrace.GetValue(),
-		Inner: failureFrom(d.InnerFailure), NonRetriable: d.IsNonRetriable}
-}
-
 // taskError is the error of a task that has failed.
 type taskError struct {
 	error
