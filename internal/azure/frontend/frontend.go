@@ -137,17 +137,20 @@ func New[S, C any](c Config[S, C]) *Frontend[S, C] {
 // ServeHTTP serves one request; see the package comment for the steps.
 func (f *Frontend[S, C]) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	out := NewRecorder(w, f.Progress)
+	// A body is read under deadlines, so that a client that stops sending does not hold its place in the limit.
 	if conn, ok := w.(pacing.Deadlines); ok && f.Progress > 0 && hr.Body != nil && hr.ContentLength != 0 {
 		body := pacing.NewBody(hr.Body, conn, f.Progress)
 		hr.Body = body
 		defer body.Finish()
 	}
 	r, err := wire.Parse(f.Service, hr, out, f.Now(), f.Options)
+	// Parse returns a request even if it fails, so that the answer with the error can be rendered.
 	defer r.Done()
 	out.sending = r.Pause
 	r.Begin()
 	r.Challenge = f.challenge
 	var id auth.Identity
+	// Observe is deferred, so that it is called as well if a panic below breaks the connection.
 	if f.Observe != nil {
 		start := time.Now()
 		defer func() {
@@ -156,6 +159,7 @@ func (f *Frontend[S, C]) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		}()
 	}
 	if err == nil {
+		// The place in the limit is taken before the credential is checked, since a check costs work, too.
 		if leave, ok := f.Enter(r.Account); !ok {
 			err = wire.ErrServerBusy
 		} else {
@@ -165,6 +169,7 @@ func (f *Frontend[S, C]) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 			}
 		}
 	}
+	// No client is left to read an answer. net/http closes the connection on this panic and logs nothing.
 	if clientGone(hr.Context(), out, err) {
 		f.Log.Debug("client closed the connection before the answer", "service", f.Service.String(), "account", r.Account,
 			"op", r.Operation, "request_id", r.ID, "err", err)
@@ -182,6 +187,7 @@ func clientGone(ctx context.Context, out *Recorder, err error) bool {
 func (f *Frontend[S, C]) serve(r *wire.Request) (id auth.Identity, err error) {
 	defer func() {
 		if p := recover(); p != nil {
+			// This panic is no defect: it is how a handler breaks the connection, and net/http has to see it.
 			if p == http.ErrAbortHandler {
 				panic(p)
 			}
@@ -191,9 +197,11 @@ func (f *Frontend[S, C]) serve(r *wire.Request) (id auth.Identity, err error) {
 	if f.Before != nil {
 		f.Before(f.State, r)
 	}
+	// A preflight request has no credential and its path need not exist: neither may be looked at before it is served.
 	if r.HTTP.Method == http.MethodOptions {
 		return id, f.preflight(r)
 	}
+	// The server itself has all rights. The mark is a value in memory that no client can send.
 	if r.System() {
 		id = auth.Identity{Mechanism: auth.SharedKey}
 	} else if id, err = f.callers.Authenticate(r); err != nil {
@@ -201,6 +209,7 @@ func (f *Frontend[S, C]) serve(r *wire.Request) (id auth.Identity, err error) {
 	}
 	call, level, err := f.Resolve(f.State, r)
 	if err != nil {
+		// What is wrong with the path is for callers with a credential; others hear only that they need one.
 		if id.Mechanism == auth.Anonymous {
 			return id, RefuseAnonymous(r)
 		}
@@ -214,17 +223,23 @@ func (f *Frontend[S, C]) serve(r *wire.Request) (id auth.Identity, err error) {
 	if id, err = f.admit(r, call, id, op.Needs); err != nil {
 		return id, err
 	}
+	// The touches come after Needs: to check one can mean to resolve another path and to authenticate the credential in
+	// it, which only a caller who may run the operation should cause.
 	if f.Touch != nil {
 		if err := f.Touch(f.State, call, op.Touches); err != nil {
 			return id, err
 		}
 	}
+	// The answer 501 comes after the permissions, like any other answer of an operation.
 	if op.Do == nil {
 		return id, wire.ErrNotImplemented
 	}
+	// The secondary endpoint is read-only.
 	if r.Secondary && r.HTTP.Method != http.MethodGet && r.HTTP.Method != http.MethodHead {
 		return id, wire.ErrInsufficientAccountPermissions
 	}
+	// A fault stands in for the operation alone: a request that the checks refuse is refused as it is without rules.
+	// What the server writes by itself never fails on purpose.
 	if f.Faults != nil && !r.System() {
 		fault, err := f.Faults.Find(r)
 		if err != nil {
@@ -267,6 +282,7 @@ func (f *Frontend[S, C]) admit(r *wire.Request, call C, id auth.Identity, need a
 	if need.Public == auth.Everyone {
 		return id, nil
 	}
+	// The permissions and times of a token may stand in its policy, so that Check can decide only after Apply.
 	if policy := id.PolicyID(); policy != "" {
 		var p auth.Policy
 		var found bool
@@ -284,6 +300,7 @@ func (f *Frontend[S, C]) admit(r *wire.Request, call C, id auth.Identity, need a
 		if id.Mechanism == auth.Anonymous {
 			return id, RefuseAnonymous(r)
 		}
+		// In a tree the access control lists may permit what the credential does not. Admit and the handler look them up.
 		if f.Lists == nil || !f.Lists(f.State, call, id, need) {
 			return id, err
 		}
@@ -347,6 +364,8 @@ func (f *Frontend[S, C]) fail(r *wire.Request, out *Recorder, err error) {
 	if f.Errors != nil {
 		err = f.Errors(err)
 	}
+	// These two come from limits of the server and not from the protocol: without the mapping they would be logged as
+	// defects and answered with 500.
 	if f.Space != nil && f.Space.Failed(err) {
 		err = wire.ErrInsufficientStorage
 	}
@@ -363,6 +382,7 @@ func (f *Frontend[S, C]) fail(r *wire.Request, out *Recorder, err error) {
 	if out.Status != 0 {
 		panic(http.ErrAbortHandler)
 	}
+	// The handler may have set headers of its content before it failed. They do not describe the body of the error.
 	h := out.Header()
 	for _, name := range [...]string{"Content-Length", "Content-Encoding", "Content-Range", "Content-MD5", "ETag",
 		"Last-Modified"} {

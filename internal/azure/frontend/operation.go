@@ -103,6 +103,7 @@ func distinct[S, C any](a, b *Operation[S, C]) bool {
 // support.
 func (ix index[S, C]) find(r *wire.Request, on Level) (*Operation[S, C], error) {
 	rows := ix[routeKey{on, r.Comp, r.Restype}]
+	// known is set once a row has the method: if none matches then, the headers are at fault and not the method.
 	known, method := false, cmp.Or(r.Verb, r.HTTP.Method)
 	for _, row := range rows {
 		if row.Method != method {
