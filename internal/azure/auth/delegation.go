@@ -81,6 +81,8 @@ func (a *Authenticator) delegated(r *wire.Request, account *Account, id *Identit
 	if d.Unauthorized != "" && !(r.Service == wire.Blob && account.blob.Hierarchical) {
 		return failed("suoid needs a hierarchical namespace.")
 	}
+	// The key is not stored. It is derived from what the token says about it, so that a token with another owner, other
+	// times or another service has another key, and does not match.
 	key := UserDelegationKey{ObjectID: d.ObjectID, TenantID: d.TenantID, Start: d.KeyStart, Expiry: d.KeyExpiry,
 		Service: d.KeyService, Version: d.KeyVersion, UserTenantID: d.KeyUserTenant}
 	headers, parameters := d.signedRequest(r)
@@ -91,6 +93,7 @@ func (a *Authenticator) delegated(r *wire.Request, account *Account, id *Identit
 	if d.KeyService != r.Service.String()[:1] {
 		return ErrAuthorizationServiceMismatch
 	}
+	// The key has a lifetime of its own; that of the token is checked by sas.
 	start, ok1 := wire.ParseISO(d.KeyStart)
 	expiry, ok2 := wire.ParseISO(d.KeyExpiry)
 	if !ok1 || !ok2 || expiry.Sub(start) > MaxDelegation || r.Now.Before(start) || !r.Now.Before(expiry) {
@@ -168,6 +171,8 @@ func (t *Token) delegationStrings(svc wire.Service, resource, headers, parameter
 		b = lines(b, d.Authorized, d.Unauthorized, d.Correlation)
 		b = lines(b, d.KeyUserTenant, d.User, t.IP, t.Protocol, t.VersionText)
 		all := [][]byte{b[:len(b)-1]}
+		// Without the three lines a token could have the fields added by anyone, so that the short form is only for tokens
+		// without them.
 		if d.Authorized == "" && d.Unauthorized == "" && d.Correlation == "" {
 			short = lines(short, d.KeyUserTenant, d.User, t.IP, t.Protocol, t.VersionText)
 			all = append(all, short[:len(short)-1])

@@ -74,10 +74,13 @@ func otherForm(r *wire.Request, usual form, fits func(owner string, f form) (fit
 		}
 	}
 	if r.Service != wire.Table { // whose forms sign no headers
+		// The names are sorted once for all forms that have their order.
 		names := signedNames(nil, r.HTTP.Header, compareFold)
 		for i := range forms {
 			forms[i].names = names
 		}
+		// This step and the following ones double the list: range takes the list as it is before the first append, so that
+		// the forms that are added are not visited.
 		if sortsDifferently(names) {
 			names = slices.Clone(names)
 			slices.SortFunc(names, compareWeighted)
@@ -108,6 +111,8 @@ func otherForm(r *wire.Request, usual form, fits func(owner string, f form) (fit
 	tried := 0
 	for i, f := range forms {
 		for _, owner := range [...]string{r.Account, r.Account + secondarySuffix} {
+			// The first form with the name of the account is the usual one, which has failed already. The path of the primary
+			// goes with the name of the primary alone.
 			if owner == r.Account && i == 0 || owner != r.Account && (!r.Secondary || f.primary) {
 				continue
 			}
@@ -182,6 +187,7 @@ func sortsDifferently(names []string) bool {
 // compareWeighted orders header names as Azure's servers and the Python and JavaScript SDKs do: a word sort, in which
 // hyphens are compared last, underscores sort before digits, and digits before letters.
 func compareWeighted(a, b string) int {
+	// Hyphens decide only between names that are otherwise the same, so that the first pass skips them.
 	i, j := 0, 0
 	for {
 		for i < len(a) && a[i] == '-' {

@@ -264,6 +264,8 @@ func (o *OAuth) parse(ctx context.Context, token string, now time.Time) (*verifi
 		}
 		return t, err
 	}
+	// The parser fills c before it asks for the key, so that the claimed issuer selects the keys. Until ParseWithClaims
+	// has returned, nothing in c is verified.
 	find := func(t *jwt.Token) (any, error) {
 		for i := range o.issuers {
 			if o.issuers[i].ID == c.Issuer {
@@ -289,6 +291,7 @@ func (o *OAuth) parse(ctx context.Context, token string, now time.Time) (*verifi
 	if err != nil {
 		return nil, tokenReason(err)
 	}
+	// is is set: without a trusted issuer find has failed, and with it the parser.
 	return verifiedOf(&c, is, now)
 }
 
@@ -331,6 +334,8 @@ func verifiedOf(c *claims, is *Issuer, now time.Time) (*verified, error) {
 	if p.ClientID == "" {
 		p.ClientID = c.Azp
 	}
+	// The token of a user names the application in use, too. Roles that are assigned to the application are not the
+	// user's.
 	if !c.ofApplication(p) {
 		p.ClientID = ""
 	}
@@ -366,6 +371,7 @@ func (c *tokenCache) get(sum [sha256.Size]byte, now time.Time) *verified {
 	c.mu.RLock()
 	t := c.m[sum]
 	c.mu.RUnlock()
+	// A time before the check means that the clock was set back: the age of the entry is then unknown.
 	if t == nil || now.Before(t.from) || !now.Before(t.to) || now.Sub(t.checked) > maxAge || now.Before(t.checked) {
 		return nil
 	}

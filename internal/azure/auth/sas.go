@@ -21,6 +21,7 @@ func (a *Authenticator) sas(r *wire.Request) (Identity, error) {
 	if account == nil {
 		return Identity{}, wire.ErrAuthenticationFailed
 	}
+	// The signature of a snapshot or version covers its time, which is not a parameter of the token but of the URL.
 	if r.Service == wire.Blob {
 		switch t.Resource {
 		case "bs":
@@ -29,6 +30,7 @@ func (a *Authenticator) sas(r *wire.Request) (Identity, error) {
 			t.Snapshot = r.Query.Get("versionid")
 		}
 	}
+	// The resource is not sent: it is taken from the request, and a token for another one has another signature.
 	resource, ok := t.resource(r)
 	if !ok {
 		return Identity{}, failed("The signature is not for this kind of resource.")
@@ -48,15 +50,18 @@ func (a *Authenticator) sas(r *wire.Request) (Identity, error) {
 	if t.AccountSAS() { // which does not sign overrides: its holder could change a blob's content type
 		t.CacheControl, t.ContentDisposition, t.ContentEncoding, t.ContentLanguage, t.ContentType = "", "", "", "", ""
 	}
+	// The signature is valid: from here on the fields of the token are those of its signer.
 	if err := t.checkCaller(r); err != nil {
 		return Identity{}, err
 	}
 	if err := t.setVersion(r); err != nil {
 		return Identity{}, err
 	}
+	// With a policy the times may be in it, so that the window is checked by Apply.
 	if t.Policy == "" {
 		return id, checkWindow(t.Start, t.Expiry, r.Now)
 	}
+	// These kinds do not sign si: anyone could add it.
 	if t.AccountSAS() || t.Delegation != nil {
 		return Identity{}, failed("Only a service SAS can name a stored access policy.")
 	}
@@ -250,6 +255,8 @@ func (t *Token) directory(path string, list bool) (string, bool) {
 		return "", list || path != ""
 	}
 	end := 0
+	// Each round moves end behind one segment and its slash. The last segment may be the end of the path, unless the
+	// path is the prefix of a listing.
 	for ; n > 0; n-- {
 		i := strings.IndexByte(path[end:], '/')
 		if i < 0 && n == 1 && !list && end < len(path) {

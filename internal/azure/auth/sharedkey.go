@@ -37,6 +37,7 @@ func (a *Authenticator) sharedKey(r *wire.Request, credential string, lite bool)
 	if account.signed(*buf, signature) {
 		return Identity{Mechanism: SharedKey}, nil
 	}
+	// The error has the string of the usual form, and the tries below overwrite buf: the text is made before them.
 	detail := "The MAC signature found in the HTTP request '" + printableSignature(signature) +
 		"' is not the same as any " +
 		"computed signature. Server used following string to sign: '" + string(*buf) + "'."
@@ -112,6 +113,7 @@ func appendStringToSign(b []byte, r *wire.Request, owner string, f form) []byte 
 	}
 	line("Content-Md5")
 	line("Content-Type")
+	// x-ms-date stands for Date, whose line is then empty: its value is signed among the x-ms headers.
 	if _, ok := h["X-Ms-Date"]; ok {
 		b = append(b, '\n')
 	} else {
@@ -139,6 +141,7 @@ func appendTableStringToSign(b []byte, r *wire.Request, owner string, f form) []
 		b = append(append(b, r.Header("Content-Md5")...), '\n')
 		b = append(append(b, r.Header("Content-Type")...), '\n')
 	}
+	// The form has no x-ms headers, so that x-ms-date is signed in the line of Date.
 	date := h["X-Ms-Date"]
 	if len(date) == 0 {
 		date = h["Date"]
@@ -176,6 +179,7 @@ func signedNames(names []string, h http.Header, compare func(a, b string) int) [
 func appendCanonicalHeaders(b []byte, h http.Header, f form) []byte {
 	var array [24]string
 	names := f.names
+	// The names are there already if a form is one of many that are tried for the same request.
 	switch {
 	case names != nil:
 	case f.weighted:

@@ -32,6 +32,7 @@ func (t Token) Sign(account string, key Key, svc wire.Service, resource string) 
 	if !t.AccountSAS() {
 		prefix := "/" + svc.String() + "/" + account + "/"
 		if svc == wire.Table {
+			// tn keeps the case of the name; the string to sign wants lower case.
 			t.TableName = resource
 			resource = strings.ToLower(resource)
 		}
@@ -89,6 +90,7 @@ func (t *Token) check() error {
 			return fmt.Errorf("addresses %q are not an IP address or a range of two", t.IP)
 		}
 	}
+	// The fields are lines of the string to sign: a line feed in one would make a part of it pass for the next.
 	for _, s := range []string{t.Policy, t.StartPK, t.StartRK, t.EndPK, t.EndRK, t.CacheControl, t.ContentDisposition,
 		t.ContentEncoding, t.ContentLanguage, t.ContentType} {
 		if !plain(s) {

@@ -73,6 +73,7 @@ func (t *Token) AccountSAS() bool { return t.Services != "" || t.ResourceTypes !
 // field returns the field of a query parameter, and the first version in which it is signed; nil for
 // other parameters.
 func (t *Token) field(name string) (*string, wire.Version) {
+	// The version 0 is of fields that tokens of every version sign.
 	switch name {
 	case "sig":
 		return &t.Signature, 0
@@ -103,6 +104,8 @@ func (t *Token) field(name string) (*string, wire.Version) {
 	case "tn":
 		return &t.TableName, 0
 	case "spk":
+		// An empty key is signed like an absent one, but does not limit in the same way: readToken refuses what could be
+		// either.
 		t.hasStartPK = true
 		return &t.StartPK, 0
 	case "srk":
@@ -169,6 +172,8 @@ func readToken(q wire.Query) (t *Token, ok bool) {
 	if q.Has("skoid") {
 		t.Delegation = new(Delegation)
 	}
+	// since is the first version that signs all fields of the token. A token of an older version does not cover them
+	// all.
 	since := wire.Version(0)
 	for i, p := range q {
 		field, from := t.field(p.Name)
@@ -180,6 +185,7 @@ func readToken(q wire.Query) (t *Token, ok bool) {
 		if field == nil {
 			continue
 		}
+		// Of two values of a field only one would be signed, and a reader of the query might take the other.
 		for _, before := range q[:i] {
 			if before.Name == p.Name {
 				return t, false
@@ -261,6 +267,7 @@ func (t *Token) appendStringToSign(b []byte, svc wire.Service, account, resource
 			b = t.overrides(b)
 		}
 	}
+	// Unlike the string of an account SAS, that of a service SAS has no line feed at its end.
 	return b[:len(b)-1]
 }
 
