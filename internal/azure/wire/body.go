@@ -26,6 +26,8 @@ func (r *Request) ReadBodyInto(buf []byte, limit int64) ([]byte, error) {
 	if n > limit {
 		return nil, ErrRequestBodyTooLarge
 	}
+	// Only a short body, or one that fits into buf, gets its memory at once: the length is what the client says, and a
+	// long one may never come.
 	var b []byte
 	switch {
 	case n == 0:
@@ -41,6 +43,7 @@ func (r *Request) ReadBodyInto(buf []byte, limit int64) ([]byte, error) {
 	default:
 		grown := bytes.NewBuffer(buf[:0])
 		grown.Grow(int(min(max(n, 0), maxAhead)) + bytes.MinRead) // MinRead: without it the buffer grows once more at the end
+		// One byte more than the limit is read, which tells a body of the limit from a longer one.
 		if _, err := io.Copy(grown, io.LimitReader(r.HTTP.Body, limit+1)); err != nil {
 			return nil, BodyError(err)
 		}

@@ -176,6 +176,7 @@ func (r *Request) parse(o Options) error {
 		if !ok || o.StrictVersion && !version.Known() {
 			return InvalidHeader("x-ms-version", v)
 		}
+		// A version after the newest known one is served as that; the answer repeats the text that was sent.
 		r.Version, r.VersionHeader = min(version, LatestVersion()), v
 	}
 	uri := r.HTTP.RequestURI
@@ -194,6 +195,7 @@ func (r *Request) parse(o Options) error {
 		return ErrInvalidURI
 	}
 	path, rawQuery, _ := strings.Cut(uri, "?")
+	// Signatures cover the path as it was sent. RawPath, which is what the services read, is resolved below.
 	r.URIPath = path
 	if err := r.locate(path, o.PathStyle); err != nil {
 		return err
