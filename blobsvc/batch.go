@@ -52,6 +52,7 @@ func (s *Service) blobBatch(c *call) error {
 	if len(list) > maxBatchSize {
 		return refuseBatch(c, errBatchSize)
 	}
+	// All requests are checked before the first is served: a batch that is refused has changed nothing.
 	for _, sub := range list {
 		if err := s.mayBatch(c, sub.hr); err != nil {
 			return err
@@ -154,6 +155,7 @@ func parseBatch(body []byte, boundary string) ([]subRequest, error) {
 // mayBatch makes sure that a request is one that a batch may have: Delete Blob or Set Blob Tier, of the container that
 // the batch was sent to, if it was sent to one.
 func (s *Service) mayBatch(c *call, hr *http.Request) error {
+	// A request in a batch counts as sent over the connection of the batch, whatever host it names.
 	hr.Host = c.HTTP.Host
 	hr.RemoteAddr, hr.TLS = c.HTTP.RemoteAddr, c.HTTP.TLS
 	r, err := c.Inner(hr, nil)

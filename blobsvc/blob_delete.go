@@ -76,6 +76,7 @@ func (s *Service) deleteBlob(c *call) error {
 	if err != nil {
 		return err
 	}
+	// What the deletion has left to remove is removed in the background, now and not after the pause.
 	s.background.Wake()
 	if c.HTTP.Context().Value(endpoint.BatchVersion{}) != nil && w.Policy.RetentionDays == 0 {
 		kept = false // a batch does not say that a version keeps the content, as the operation alone does (recorded)

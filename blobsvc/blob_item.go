@@ -166,6 +166,7 @@ func (o *itemOptions) rest(w itemWriter, b *state.Blob) {
 		}
 	}
 	switch {
+	// Snapshots and versions have no lease.
 	case !b.IsBase():
 	case b.Deleted != 0: // an empty element until 2019, none since (recorded)
 		if o.version < wire.V20191212 {

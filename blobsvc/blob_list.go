@@ -51,6 +51,7 @@ func (s *Service) listBlobs(c *call) error {
 		Snapshots: include["snapshots"], Uncommitted: include["uncommittedblobs"], Deleted: include["deleted"],
 		Versions: include["versions"], VersionsOnly: include["deletedwithversions"], Only: only}
 	l.Caller = c.Caller()
+	// A tree is listed by its directories, whose separator is fixed.
 	if tree && l.Delimiter != "" && l.Delimiter != "/" {
 		return endpoint.InvalidQuery("delimiter", l.Delimiter)
 	}
@@ -60,6 +61,7 @@ func (s *Service) listBlobs(c *call) error {
 	if l.From, err = c.Marker("marker"); err != nil {
 		return err
 	}
+	// A marker continues a listing and goes before startfrom, which says only where the first page begins.
 	if l.From == nil {
 		l.From = []byte(c.Query.Get("startfrom"))
 	}
@@ -72,6 +74,7 @@ func (s *Service) listBlobs(c *call) error {
 	}
 	w := blobWriter{page: newPage(), c: c, itemOptions: options}
 	defer w.free()
+	// This writes to memory: until the first flush an error can still be the answer.
 	w.begin(n)
 	changed, watched, err := s.changedBlobs(c, &l)
 	if err != nil {
@@ -98,6 +101,7 @@ func (s *Service) sendItems(c *call, l *state.Listing, w *blobWriter) (next []by
 	for left := l.Max; ; {
 		l.Max = min(left, listBatch)
 		next, err = s.state.Blobs.List(c.Account, c.Container, l, w.write)
+		// Short ends the page early, since its work is used up: the client continues at the marker.
 		if left -= l.Max; err != nil || next == nil || left == 0 || l.Short {
 			return next, err
 		}
@@ -243,6 +247,7 @@ func (s *Service) changedBlobs(c *call, l *state.Listing) (names []string, only 
 	wanted := func(name string) bool {
 		return strings.HasPrefix(name, l.Prefix) && (l.EndBefore == "" || name < l.EndBefore)
 	}
+	// In a cluster a container is watched before the feed is asked: a change in between would otherwise be missed.
 	if err := s.state.Membership.Watch(c.Account, c.Container); err != nil {
 		return nil, false, err
 	}

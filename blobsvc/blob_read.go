@@ -36,6 +36,7 @@ func (s *Service) getBlob(c *call) error {
 	}
 	status := c.SendRange(&q, &b, &body, "x-ms-blob-content-md5")
 	if structured {
+		// Damaged content is found before the head is sent, when an error can still be the answer.
 		if err := body.Check(); err != nil {
 			return err
 		}
@@ -114,6 +115,8 @@ func (s *Service) queryBlobContents(c *call) error {
 		return err
 	}
 	defer func() { _ = blob.Close() }()
+	// Open fails for a query that does not fit the content, before the head is sent. Errors after that are records of
+	// the answer.
 	q, err := request.Open(c.Work(), query.Content{Reader: blob.Reader, ReaderAt: blob.Reader, Size: b.Length})
 	if err != nil {
 		return queryError(err)

@@ -61,6 +61,8 @@ func (s *Service) putBlock(c *call) error {
 	if err != nil {
 		return err
 	}
+	// StageBlock makes the same checks in its transaction. This one spares the client a long upload that would be
+	// refused.
 	if n >= endpoint.EarlyCheck {
 		if err := s.state.BlockBlobs.CheckBlock(&w); err != nil {
 			return err
@@ -70,6 +72,7 @@ func (s *Service) putBlock(c *call) error {
 	if err != nil {
 		return err
 	}
+	// The content is stored already, but nothing refers to it until StageBlock has written its record.
 	defer up.Close()
 	result, err := s.state.BlockBlobs.StageBlock(&w, id, up)
 	if err != nil {
@@ -153,6 +156,8 @@ func writeBlocks(x *wire.XML, name string, list []state.Block) {
 func parseBlockList(body []byte) ([]state.BlockRef, error) {
 	d := xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))))
 	d.CharsetReader = wire.XMLCharset
+	// The order of the blocks is that of all elements together, which a struct with a list for each name would lose.
+	// RawToken does not compare the end of an element with its start: depth and source do.
 	var refs []state.BlockRef
 	depth := 0
 	var source state.BlockSource
@@ -206,6 +211,7 @@ func parseBlockList(body []byte) ([]state.BlockRef, error) {
 			return nil, wire.ErrInvalidXMLDocument
 		}
 	}
+	// An empty list is valid, and is not nil: nil means that there was no root.
 	if refs == nil || depth != 0 {
 		return nil, wire.ErrInvalidXMLDocument
 	}
@@ -242,6 +248,8 @@ func (s *Service) putBlockList(c *call) error {
 	if err != nil {
 		return err
 	}
+	// The answer has the CRC64 where its version knows it. The MD5 is computed for older versions, and to compare one
+	// that was sent.
 	o := content.Options{CRC64: sent.HasCRC || c.EffectiveVersion() >= endpoint.V20190202}
 	o.MD5 = sent.MD5 != nil || !o.CRC64
 	sums := content.Sum(body, o)

@@ -57,6 +57,7 @@ func (s *Service) listContainers(c *call) error {
 	next := ""
 	x.Open("Containers")
 	err = s.state.Containers.List(&l, func(name string, rec *state.Container) (more bool) {
+		// The first record that is not in the page is read as well: its name is where the next page begins.
 		if n--; n < 0 || len(x.Bytes()) > budget.Answer {
 			next = l.Marker(name, rec)
 			return false

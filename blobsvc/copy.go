@@ -50,6 +50,8 @@ func (s *Service) copyBlob(c *call) error {
 		return err
 	}
 	status := state.CopySuccess
+	// A source in this process is copied in the transaction. One outside is only described now: its content is copied
+	// after the answer, by the job that prepareJob adds.
 	if src.remote != nil {
 		status, err = state.CopyPending, s.prepareJob(c, &src, &w, &b, cp)
 	} else {
@@ -173,6 +175,7 @@ func (src *copySource) refuseToken() error {
 // prepareJob gives a copy of a source outside this process the job that fetches its content, and b the source's
 // properties.
 func (s *Service) prepareJob(c *call, src *copySource, w *state.Write, b *state.Blob, cp *state.Copy) error {
+	// The destination comes first: a copy that will be refused must not make this server send a request.
 	if err := s.state.Blobs.CheckPut(w); err != nil {
 		return err
 	}
@@ -214,6 +217,7 @@ func (s *Service) abortCopy(c *call) error {
 	if err != nil {
 		return err
 	}
+	// The record comes first: a job that ended while its copy is still pending could be resumed.
 	if err := s.state.Copies.Abort(&w, id); err != nil {
 		return err
 	}
@@ -341,6 +345,7 @@ func (s *Service) copyReference(c *call, src *copySource, w *state.Write, b *sta
 				return result, "", err
 			}
 		}
+		// Put compares cp.Of with the source in its transaction: after a write in between, the CRC64 is of other content.
 		result, err = s.state.Copies.Put(w, b, cp)
 		if !errors.Is(err, state.ErrSourceChanged) {
 			return result, crc, err

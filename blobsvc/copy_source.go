@@ -63,6 +63,7 @@ func (s *Service) copySource(c *call) (src copySource, err error) {
 			return src, err
 		}
 	}
+	// A source in this process was resolved, and its caller checked, by the front-end: it is a touch of the operation.
 	inside, _ := c.Source(copySourceHeader)
 	at := inside.Call
 	if at == nil {
@@ -157,6 +158,7 @@ func (s *Service) inside(c *call, u *url.URL, token string) (at *call, level fro
 		hr.Header["Authorization"] = []string{token}
 	}
 	at, level, err = s.front.Inner(c.Request, hr)
+	// An account that is not served here makes the address one outside, about which the egress policy decides.
 	if at == nil || s.accounts.Get(at.Account) == nil {
 		return nil, level, nil
 	}

@@ -93,6 +93,8 @@ func (s *Service) fetch(c *call, src *copySource, w *state.Write, limit int64, m
 	if body.Length > limit {
 		return f, wire.ErrRequestBodyTooLarge
 	}
+	// The content is encrypted while it is stored. What is added to a blob has the encryption of the blob, which is
+	// therefore looked up before.
 	sealer, err := s.state.Blobs.Sealer(w, mode == fetchExisting)
 	if err != nil {
 		return f, err
@@ -106,6 +108,7 @@ func (s *Service) fetch(c *call, src *copySource, w *state.Write, limit int64, m
 		return f, err
 	}
 	// Append Block and Put Page do not name the values (recorded)
+	// A caller closes the upload only if there was no error.
 	if err := want.check(f.up, mode != fetchExisting); err != nil {
 		f.up.Close()
 		return f, err
@@ -297,6 +300,7 @@ func (s *Service) putBlobFromURL(c *call) error {
 	if err != nil {
 		return err
 	}
+	// Without the header the properties of the source are taken over.
 	inherit = inherit || !sent
 	f, err := s.fetch(c, &src, &w, 5000*endpoint.MiB, fetchWhole)
 	if err != nil {

@@ -154,6 +154,7 @@ func (b *background) run(ctx context.Context, every time.Duration) {
 		}
 		now := b.now()
 		for _, err := range b.round(ctx, now, now.Sub(tidied) >= tidyEvery) {
+			// Work that fails because the service closes is no error.
 			if ctx.Err() == nil {
 				b.log.Error(err.what+" failed", "service", "blob", "err", err.err)
 			}

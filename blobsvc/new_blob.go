@@ -59,6 +59,7 @@ func (s *Service) newBlob(c *call, kind state.Kind, standard bool) (b state.Blob
 	if b.Metadata, err = metadata(c); err != nil {
 		return b, w, err
 	}
+	// In a tree the mark is no metadata: it makes the blob a directory.
 	if s.storage.Hierarchical(c.Account) {
 		var folder bool
 		if b.Metadata, folder = endpoint.WithoutFolderMark(b.Metadata); folder {

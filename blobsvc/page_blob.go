@@ -94,6 +94,7 @@ func (s *Service) putPage(c *call) error {
 	if err != nil {
 		return err
 	}
+	// Only a clear has no content: the range of an update is never empty.
 	if n == 0 {
 		_, err := s.writePages(c, &w, p, nil)
 		if err != nil {

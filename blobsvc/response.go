@@ -47,6 +47,7 @@ func sendBlob(c *call, b *state.Blob) {
 	set("Content-Encoding", h.Encoding)
 	set("Content-Language", h.Language)
 	set("Cache-Control", h.CacheControl)
+	// A disposition that was set to nothing is sent as an empty header, one that was never set is not.
 	if h.DispositionSet {
 		c.Set("Content-Disposition", h.Disposition)
 	}
@@ -71,6 +72,7 @@ func sendBlob(c *call, b *state.Blob) {
 			c.Set("x-ms-blob-sealed", "true")
 		}
 	}
+	// A version that is read by its ID has no lease, even if it is the current one.
 	if b.IsBase() && !c.Query.Has("versionid") {
 		c.SendLease(b.Lease)
 	}
@@ -100,6 +102,7 @@ func sendBlob(c *call, b *state.Blob) {
 	if b.Node != nil {
 		sendNode(c, b)
 	}
+	// The overrides of a SAS come last, since they replace headers from above.
 	c.SendOverrides()
 }
 

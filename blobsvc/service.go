@@ -145,6 +145,7 @@ func New(c Config) (*Service, error) {
 	}
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(context.Background())
+	// In a cluster the node that does the background work continues the copies.
 	if !s.state.Membership.Replicated() {
 		if err := s.copies.Resume(); err != nil {
 			return nil, errors.Join(err, s.Close())
@@ -159,6 +160,7 @@ func New(c Config) (*Service, error) {
 // openState opens the keys of encryption scopes and the state, and loads the service properties.
 func (s *Service) openState(c *Config) (err error) {
 	keys := c.ScopeKeys
+	// A cluster keeps the keys in its database, and nothing ephemeral is kept in a file.
 	if c.Ephemeral || c.Cluster != nil {
 		keys = ""
 	}
@@ -189,6 +191,7 @@ func (s *Service) openState(c *Config) (err error) {
 	}
 	s.storage.State = s.state
 	if c.Cluster != nil {
+		// The keys of a cluster are in the state, which is open only now.
 		if err := s.declareScopes(); err != nil {
 			return errors.Join(fmt.Errorf("encryption scopes: %w", err), s.state.Close())
 		}
@@ -282,6 +285,7 @@ func (s *Service) Handler() http.Handler {
 // Close ends the background work and closes the state. Requests must have ended before; calling it twice is fine.
 func (s *Service) Close() error {
 	s.closed.Do(func() {
+		// All work on the state ends before the state is closed.
 		s.stop()
 		s.state.Membership.Interrupt()
 		s.done.Wait()

@@ -51,6 +51,7 @@ func (s *Service) setBlobTags(c *call) error {
 	if err != nil {
 		return err
 	}
+	// An MD5 was checked by ReadBody.
 	if sent.HasCRC {
 		if err := sent.Check(content.Sum(body, content.Options{CRC64: true})); err != nil {
 			return err
