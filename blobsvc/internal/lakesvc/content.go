@@ -70,6 +70,8 @@ func (s *Service) appendPath(c *call) error {
 	if w.If.LeaseID, err = c.LeaseID("X-Ms-Lease-Id"); err != nil {
 		return err
 	}
+	// The append makes the same checks in its transaction. This one spares the client a long upload that would be
+	// refused.
 	if n >= endpoint.EarlyCheck {
 		if err := s.State.Paths.CheckAppend(&w, lease); err != nil {
 			return err
@@ -80,6 +82,7 @@ func (s *Service) appendPath(c *call) error {
 		return err
 	}
 	defer up.Close()
+	// An append with a flush is one transaction: either both have happened or neither.
 	if flush {
 		b, err := s.State.Paths.Flush(&w,
 			&state.Flush{Position: position + n, Retain: true, Lease: lease, Append: up, AppendAt: position})

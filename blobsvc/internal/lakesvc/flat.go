@@ -77,6 +77,7 @@ func (s *Service) markFolders(c *call, names []string) error {
 		w.Blob, w.If.IfNoneMatch = name, "*"
 		b := state.Blob{Kind: state.BlockBlob, Headers: state.Headers{ContentType: endpoint.DefaultType},
 			Metadata: []state.Meta{{Name: endpoint.FolderMark, Value: "true"}}}
+		// Another request may create the directory at the same time, which is as good.
 		if _, err := s.State.Blobs.Put(&w, &b, nil); err != nil && !errors.Is(err, state.ErrBlobExists) {
 			return err
 		}
@@ -104,6 +105,7 @@ func (s *Service) deleteFlat(c *call, w *state.Write, recursive bool) error {
 	if len(below) > 0 && !w.Rights.Below {
 		return errAccess
 	}
+	// Only the first page deletes the path itself: on later ones it is gone, and its conditions held.
 	if from == nil {
 		_, err := s.State.Blobs.Delete(w, state.IncludeSnapshots)
 		if errors.Is(err, state.ErrBlobNotFound) && len(below) > 0 && w.If == (state.Preconditions{}) {
@@ -114,6 +116,7 @@ func (s *Service) deleteFlat(c *call, w *state.Write, recursive bool) error {
 		}
 	}
 	for _, name := range below {
+		// The conditions and the lease are of the path, and not of what is below it.
 		one := *w
 		one.Blob, one.If = name, state.Preconditions{}
 		if _, err := s.State.Blobs.Delete(&one, state.IncludeSnapshots); err != nil &&
@@ -147,6 +150,7 @@ func (s *Service) renameFlat(c *call, w *state.Write, src *state.RenameSource, c
 	if err != nil {
 		return result, err
 	}
+	// A caller whose permission does not reach below the path can rename a file or an empty directory alone.
 	if !src.Below || !w.Rights.Below {
 		below, _, err := s.below(c, src.Container, src.Blob, nil, 1)
 		if err != nil {
@@ -162,6 +166,9 @@ func (s *Service) renameFlat(c *call, w *state.Write, src *state.RenameSource, c
 			return result, err
 		}
 	} else {
+		// The first page has decided whether the source goes below the destination. Later pages find both half renamed and
+		// cannot decide it, so the token has the result. A client could change the token: no other destination is accepted,
+		// and none within the source.
 		to, rest, ok := strings.Cut(string(token), "\x00")
 		if !ok || to != w.Blob && to != within(w.Blob, src.Blob) || strings.HasPrefix(to+"/", src.Blob+"/") {
 			return result, endpoint.InvalidQuery("continuation", c.Query.Get("continuation"))
@@ -209,6 +216,7 @@ func (s *Service) renameOwn(c *call, w *state.Write, src *state.RenameSource, ch
 	case src.Only == state.Files && directory, src.Only == state.Directories && !directory:
 		return result, state.ErrRenameKinds
 	}
+	// The root of a container is a directory without a blob.
 	to := flatImplicit
 	if w.Blob != "" {
 		if to, err = s.kindOf(c, w.Ref, &old); err != nil {
@@ -236,6 +244,7 @@ func (s *Service) renameOwn(c *call, w *state.Write, src *state.RenameSource, ch
 		}
 		return result, err
 	}
+	// New metadata replaces the old, and with it the mark that makes the blob a directory.
 	if changes.Metadata != nil && from == flatMarked {
 		marked := append(*changes.Metadata, state.Meta{Name: endpoint.FolderMark, Value: "true"})
 		changes = &state.RenameChanges{Metadata: &marked}

@@ -45,6 +45,7 @@ func (s *Service) listPaths(c *call) error {
 	if prefix != "" {
 		prefix += "/"
 	}
+	// A tree is read from the directory; in a flat account a directory is only a prefix of names.
 	if !tree {
 		l.Prefix = prefix
 	}
@@ -76,6 +77,8 @@ func (s *Service) listPaths(c *call) error {
 			return status(name, &b) == nil && endpoint.HasFolderMark(b.Metadata)
 		})
 	}
+	// Nothing was listed on the first page: the path is an empty directory, a file, or not there, and its record tells
+	// which.
 	if !tree && directory != "" && len(w.b) == len(head) && l.From == nil {
 		var b state.Blob
 		if err := status(directory, &b); err != nil {

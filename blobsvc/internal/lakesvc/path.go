@@ -162,6 +162,8 @@ func (s *Service) createPath(c *call, directory bool) error {
 	if w.Lease, err = createLease(c); err != nil {
 		return err
 	}
+	// The directories that a flat account lacks are found before the path is written and made after it: a creation that
+	// is refused leaves none behind.
 	var missing []string
 	if !c.IsTree() {
 		if missing, err = s.checkFlat(c, w.Ref, directory); err != nil {
@@ -269,10 +271,12 @@ func (s *Service) renameSource(c *call, t *frontend.Touch) (src endpoint.Source,
 	if name, err = endpoint.CleanPath(name); err != nil {
 		return src, errSource
 	}
+	// Without a token of its own the source is opened by the credential of the request.
 	if !strings.Contains(query, "sig=") {
 		src.Call, err = c.OfCaller(filesystem, name, t.Need)
 		return src, err
 	}
+	// The token was signed for the path of the source, so it is checked with a request for that path.
 	u := *c.HTTP.URL
 	u.RawQuery = query
 	hr := &http.Request{Method: http.MethodPut, Host: c.HTTP.Host, URL: &u, TLS: c.HTTP.TLS, Header: http.Header{}}
@@ -309,6 +313,7 @@ func (s *Service) renamePath(c *call) error {
 	if err := refuse(c, unsupported); err != nil {
 		return err
 	}
+	// The front-end has resolved the source and checked its caller: it is a touch of the operation.
 	source, _ := c.Source(renameHeader)
 	src := state.RenameSource{Ref: source.Ref(), Below: c.Granted(frontend.Spans, renameHeader).Held,
 		Alter: c.Granted(frontend.Alters, renameHeader)}
