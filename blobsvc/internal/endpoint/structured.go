@@ -100,6 +100,7 @@ func newStructuredReader(r io.Reader, length int64) *structuredReader {
 
 // Read implements io.Reader.
 func (m *structuredReader) Read(p []byte) (int, error) {
+	// Segments may be empty, so that several headers may come before the next content.
 	for m.err == nil && m.left == 0 {
 		m.err = m.next()
 	}
@@ -112,6 +113,7 @@ func (m *structuredReader) Read(p []byte) (int, error) {
 	if m.left -= int64(n); err == io.EOF && m.left > 0 {
 		err = io.ErrUnexpectedEOF
 	}
+	// The content of the segment is complete. If its checksum is missing, the next call finds out.
 	if err == io.EOF {
 		err = nil
 	}
@@ -150,6 +152,7 @@ func (m *structuredReader) next() error {
 	} else if err := checksum(m.segment); err != nil {
 		return err
 	}
+	// The checksum of the last segment is followed by that of the whole, and then by nothing.
 	if m.number == m.total {
 		if err := checksum(m.whole); err != nil {
 			return err
@@ -162,6 +165,7 @@ func (m *structuredReader) next() error {
 	}
 	m.number++
 	m.segment = 0
+	// A negative length would make Read panic, and one beyond the message cannot be true.
 	if m.left = int64(binary.LittleEndian.Uint64(h[2:])); int(binary.LittleEndian.Uint16(h)) != m.number || m.left < 0 ||
 		m.left > m.length {
 		return errStructuredBody
@@ -196,6 +200,8 @@ func WriteStructured(w io.Writer, r io.Reader, n int64) error {
 	chunk := content.TakeChunk()
 	defer content.FreeChunk(chunk)
 	segments, size := structuredSegments(n), segmentSize(n)
+	// head is the header of the message and of the first segment, and later the checksum of one segment with the header
+	// of the next: each goes out in one write.
 	head := append(make([]byte, 0, messageHeaderSize+segmentHeaderSize), 1)
 	head = binary.LittleEndian.AppendUint64(head, uint64(StructuredSize(n)))
 	head = binary.LittleEndian.AppendUint16(head, 1)

@@ -40,6 +40,8 @@ func (c *Call) Touch(touches []frontend.Touch, source func(t *frontend.Touch) (S
 		if !t.Applies(c.Request) {
 			continue
 		}
+		// Where it depends on what exists, a refusal is only noted, as a grant of nothing: the transaction of the handler
+		// refuses if it finds something.
 		g, err := c.touch(t, source)
 		if err != nil && !t.IfExists {
 			return err
@@ -90,6 +92,7 @@ func (c *Call) grant(t *frontend.Touch) (state.Grant, error) {
 	if err == nil {
 		return state.Grant{Held: true, By: c.Caller()}, nil
 	}
+	// A copy is asked, since LeftToLists marks the call as one of the lists, and this answer is for one deed alone.
 	by := *c
 	if !by.LeftToLists(by.Identity, t.Need) {
 		return state.Grant{}, err
@@ -116,6 +119,7 @@ func (c *Call) OfCaller(container, blob string, need auth.Need) (*Call, error) {
 		return nil, wire.ErrAuthorizationPermissionMismatch
 	}
 	at := *c
+	// What was found out about the path of the URL does not hold for another one.
 	at.Container, at.Blob, at.ByLists, at.touched = container, blob, false, touched{}
 	id := c.Identity.At(container)
 	if err := id.Check(wire.Blob, need); err != nil && !at.LeftToLists(id, need) {
