@@ -125,6 +125,7 @@ func (w *arrowWriter) row() (err error) {
 		return errSchema
 	}
 	size := 0
+	// All cells are converted before the first is appended: a record that fails must leave the columns at equal length.
 	for i, v := range w.cells {
 		if w.cells[i], err = v.cast(w.casts[i]); err != nil {
 			return err
@@ -210,6 +211,8 @@ func parseDecimal(b []byte, scale int) (n *big.Int, ok bool) {
 		}
 	}
 	point := len(whole) + exponent + scale // the number of digits that count
+	// Leading zeros do not count against the precision. With point below zero the number is less than a tenth of a unit,
+	// and rounds to zero.
 	zeros := len(digits) - len(bytes.TrimLeft(digits, "0"))
 	digits, point = digits[zeros:], point-zeros
 	if point > maxPrecision && len(digits) > 0 {

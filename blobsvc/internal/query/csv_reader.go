@@ -143,6 +143,7 @@ func (c *csvReader) find() (length, separator int, err error) {
 		if i >= 0 {
 			i += from
 		}
+		// The beginning of a separator may be at the end of what was read: it is searched with the next bytes.
 		if i < 0 && !c.eof {
 			from = max(0, len(b)-len(c.record)+1)
 		}

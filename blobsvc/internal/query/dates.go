@@ -30,6 +30,7 @@ var unit = map[datePart]time.Duration{day: 24 * time.Hour, hour: time.Hour, minu
 // parseTime parses the formats of https://www.w3.org/TR/NOTE-datetime: a year, a month or a day, with or without a T
 // after it; or a day with hours and minutes, seconds, fractions, and a zone, by default UTC.
 func parseTime(s string) (time.Time, bool) {
+	// Both closures take what they accept off s, which must be empty in the end.
 	number := func(n int) (v int, ok bool) {
 		if len(s) < n {
 			return 0, false
@@ -296,6 +297,7 @@ func formatTime(t time.Time, pattern string) string {
 
 // timeLayout returns the layout of package time for n letters c, or "" if package time has none.
 func timeLayout(c byte, n int) string {
+	// No layout has six letters, so that a longer run is cut to six and matches none.
 	switch strings.Repeat(string(c), min(n, 6)) {
 	case "yy":
 		return "06"

@@ -288,6 +288,7 @@ func timestampOf(t time.Time) (value, error) {
 }
 
 func integers(op byte, a, b int64) (value, error) {
+	// Integers wrap around: a sum or a difference has overflowed if it moved the wrong way for the sign of b.
 	switch op {
 	case '+':
 		if s := a + b; s > a == (b > 0) {
@@ -301,6 +302,7 @@ func integers(op byte, a, b int64) (value, error) {
 		if a == 0 || b == 0 {
 			return intValue(0), nil
 		}
+		// The division finds every overflow but that of the smallest integer by -1, which overflows itself.
 		if s := a * b; s/b == a && (a != math.MinInt64 || b != -1) {
 			return intValue(s), nil
 		}

@@ -85,6 +85,7 @@ func (j *jsonReader) value() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
+		// balance counts quotes and brackets only: what it delimits need not be JSON.
 		raw := j.bytes()[:n]
 		j.recordStart = j.offset()
 		if !json.Valid(raw) {
@@ -133,6 +134,8 @@ func (j *jsonReader) start() (byte, error) {
 
 // balance returns the length of the next value, whose first byte is c.
 func (j *jsonReader) balance(c byte) (int, error) {
+	// The scan goes on after more has moved the bytes: i counts from the beginning of the value, and is past the end of
+	// the bytes if an escape is cut in two.
 	depth, quoted := 0, false
 	for i := 0; ; {
 		for b := j.bytes(); i < len(b); {

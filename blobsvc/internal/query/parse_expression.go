@@ -33,6 +33,8 @@ func (p *parser) chain(operand func() (expression, error), join func(l, r expres
 }
 
 func (p *parser) negation() (expression, error) {
+	// A row of any length becomes at most two nodes, since evaluation is recursive. An even one becomes two and not
+	// none: NOT makes its operand a truth value.
 	odd, any := false, false
 	for p.accept("NOT") {
 		odd, any = !odd, true
@@ -73,6 +75,7 @@ func (p *parser) predicate() (expression, error) {
 		}
 		return e, nil
 	}
+	// A NOT here is that of NOT BETWEEN, NOT IN or NOT LIKE; one before the predicate is read by negation.
 	negated := p.accept("NOT")
 	var e expression
 	switch {

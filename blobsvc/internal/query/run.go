@@ -133,6 +133,8 @@ func (q *Query) Run(w io.Writer) (err error) {
 	if errors.Is(err, budget.ErrExhausted) {
 		err = errTimedOut
 	}
+	// The status was sent long ago: an error in the content is a record of the answer, and only what keeps the answer
+	// from being written is returned.
 	var bad *recordError
 	switch {
 	case errors.As(err, &bad):
@@ -207,6 +209,7 @@ func orOrdinal(name string, n int) string {
 func (q *Query) scan() error {
 	st := q.statement
 	q.values = make([]value, len(st.columns))
+	// The limit of an aggregate is for its one result, so that all records are read.
 	for st.limit < 0 || q.rows < st.limit || st.aggregate != nil {
 		r, err := q.reader.next()
 		if err == io.EOF {
@@ -259,6 +262,7 @@ func (q *Query) take(record record) (err error) {
 	if st.aggregate != nil {
 		return st.aggregate.add(r)
 	}
+	// An error truncates the output to this length: a part of a record must not be sent.
 	before, held := len(q.out), q.writer.held()
 	if st.star {
 		q.out, err = q.writer.all(q.out, record)
@@ -309,6 +313,7 @@ func (q *Query) progress() error {
 			return err
 		}
 	}
+	// A query that finds nothing for long still has to send something, since clients give up.
 	if late {
 		if err := q.frames.progress(min(end, q.size), q.size); err != nil {
 			return err
