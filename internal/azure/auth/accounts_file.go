@@ -141,6 +141,7 @@ func accountsOf(list []StoredAccount) ([]Account, error) {
 // wait. A file that does not exist is created. If edit fails, the file is unchanged. Its owner and
 // permissions are those of package secretfile. The lock file is path.lock.
 func EditAccountsFile(path string, edit func([]StoredAccount) ([]StoredAccount, error)) error {
+	// The lock is on a file of its own, since the accounts file is replaced by each edit.
 	lock, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, secretfile.Mode)
 	if err != nil {
 		return fmt.Errorf("accounts file: %w", err)
@@ -202,6 +203,7 @@ func WatchAccounts(ctx context.Context, path string, accounts *Accounts, every t
 			w.check(false)
 		case _, ok := <-reload:
 			if !ok {
+				// A closed channel is ready at all times, nil at none.
 				reload = nil
 				continue
 			}
@@ -228,6 +230,7 @@ func (w *accountsWatch) check(force bool) {
 	}
 	var list []Account
 	if err == nil {
+		// What Stat saw before the read is kept, so that a write during the read counts as a change next time.
 		w.seen = info
 		list, err = LoadAccounts(w.path)
 	}

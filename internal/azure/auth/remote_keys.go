@@ -50,6 +50,7 @@ func NewRemoteKeys(issuer, keysURL string) (*RemoteKeys, error) {
 	if issuer == "" && keysURL == "" {
 		return nil, errors.New("neither an issuer nor the address of its keys is given")
 	}
+	// Redirects are not followed: they could lead to an address that checkURL refuses.
 	return &RemoteKeys{issuer: issuer, url: keysURL, client: &http.Client{
 		Timeout:       keysWait,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -91,6 +92,7 @@ func (k *RemoteKeys) Key(ctx context.Context, kid string, now time.Time) (Public
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	// A fetch that failed leaves the former keys in use.
 	if k.keys == nil {
 		return PublicKey{}, k.err
 	}
@@ -106,12 +108,14 @@ func (k *RemoteKeys) lookUp(ctx context.Context, kid string, now time.Time) (key
 	err = ErrUnknownKey
 	if k.keys != nil {
 		if key, err = k.keys.Key(ctx, kid, now); err == nil {
+			// Old keys are used while new ones are fetched: a request waits for an unknown key alone.
 			if passed(k.read, now, keysGood) {
 				k.fetchLater(now)
 			}
 			return key, nil, nil
 		}
 	}
+	// Anyone can send tokens with invented key IDs: such an ID causes one fetch in keysRetry at most.
 	if k.keys != nil && !passed(k.unknown[kid], now, keysRetry) {
 		return key, nil, err
 	}
@@ -144,6 +148,7 @@ func (k *RemoteKeys) fetchLater(now time.Time) <-chan struct{} {
 	done := make(chan struct{})
 	k.fetching, k.last = done, now
 	go func() {
+		// The fetch is for all requests that wait, and does not end with the one that began it.
 		ctx, cancel := context.WithTimeout(context.Background(), keysWait)
 		defer cancel()
 		keys, err := k.fetch(ctx)

@@ -147,6 +147,7 @@ func NewRoles(list ...Assignment) (*Roles, error) {
 		}
 		as := assignment{principal: a.Principal, object: ObjectID(a.Principal), service: r.service, account: account,
 			resource: resource, rights: rights{object: lettersOf(r.on), container: lettersOf(r.onContainer), policy: r.policy}}
+		// Rights on the service itself, such as to list its containers, come with a role on the whole account alone.
 		if resource == "" {
 			as.rights.service, as.rights.delegate = lettersOf(r.onService), r.delegate
 		}
@@ -195,6 +196,7 @@ func (set *Roles) of(p *Principal, svc wire.Service, account, resource string) (
 		sum.parts = sum.parts || a.rights.object != 0 // assigned on any resource in the account
 		if a.resource == "" || a.resource == resource {
 			r := a.rights
+			// A user delegation key stands for an object ID, so that a role of a group or of an application ID does not count.
 			r.delegate = r.delegate && a.namesObject(p)
 			sum.add(r)
 		}
