@@ -17,6 +17,7 @@ func (r *Request) locate(path string, pathStyle bool) error {
 	if r.HTTP.TLS != nil {
 		scheme = "https://"
 	}
+	// A host that names an account goes first: the whole path is then that of the resource.
 	if account, ok := hostAccount(r.HTTP.Host, r.Service); ok && !pathStyle {
 		r.Base, r.ByHost = scheme+r.HTTP.Host, true
 		r.setAccount(account)

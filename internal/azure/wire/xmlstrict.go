@@ -35,6 +35,7 @@ func elementOf(t reflect.Type) *element {
 		case path == "":
 			path = f.Name
 		}
+		// Fields with a path such as a>b and a>c share the element a.
 		at, names := e, strings.Split(path, ">")
 		for _, name := range names[:len(names)-1] {
 			if at.inner[name] == nil {
