@@ -66,6 +66,7 @@ func (c *csvReader) open(fields []*field) error {
 		}
 	}
 	for _, f := range fields {
+		// Each field is compared with every name, and there can be many of both.
 		if err := c.work.Spend(len(c.names)); err != nil {
 			return err
 		}
@@ -245,6 +246,8 @@ func (c *csvReader) split(n int) error {
 // unquote splits the next field off a record that has quotes or escapes.
 func (c *csvReader) unquote() []byte {
 	b := c.rest
+	// The fields of a record follow each other in spare. If it grows, those before stay in the old memory and remain
+	// valid.
 	from := len(c.spare)
 	within := false
 	for i := 0; i < len(b); {

@@ -92,6 +92,7 @@ const hex = "0123456789abcdef"
 // AppendJSON appends b as a string of JSON. Bytes that are not UTF-8 become U+FFFD.
 func AppendJSON[S string | []byte](out []byte, b S) []byte {
 	out = append(out, '"')
+	// Text that needs no escape is copied in one piece; from is where the piece begins.
 	from := 0
 	for i := 0; i < len(b); {
 		c := b[i]

@@ -223,6 +223,7 @@ func (p *parser) operand() (expression, error) {
 			return nil, err
 		}
 		return e, p.expect(")")
+	// A quoted name is that of a field, even if the word is reserved.
 	case t.kind == tokQuoted && t.text != "":
 		return p.field(t)
 	case t.kind != tokName:
@@ -267,6 +268,7 @@ func (p *parser) call(name string) (expression, error) {
 	case "DATE_ADD", "DATE_DIFF":
 		return p.dateFunction(name)
 	}
+	// The aggregate that is a whole column was read before, by column.
 	if aggregates[name] {
 		return nil, refuse("%s cannot be part of another expression.", name)
 	}

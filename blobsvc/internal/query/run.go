@@ -80,6 +80,7 @@ func (r *Request) Open(w *budget.Work, c Content) (*Query, error) {
 	default:
 		q.writer = newCSVWriter(r.output.delimited)
 	}
+	// Nothing was sent yet: an error at the beginning of the content still refuses the request.
 	err := q.reader.open(r.statement.fields)
 	if bad := (*recordError)(nil); errors.As(err, &bad) {
 		err = &Error{CodeInput, bad.description}

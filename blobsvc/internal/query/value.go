@@ -235,6 +235,7 @@ func (v value) cast(to kind) (value, error) {
 	case to == float:
 		return floatValue(v.float()), nil
 	case v.kind == float:
+		// math.MaxInt64 is rounded up to 2^63 here, which is no int64, so that it is excluded. NaN fails both comparisons.
 		if !(v.f >= math.MinInt64 && v.f < math.MaxInt64) {
 			return v, errConversion
 		}
