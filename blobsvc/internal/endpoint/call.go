@@ -54,6 +54,7 @@ func (c *Call) AdmitCaller(id auth.Identity, need auth.Need) error {
 	if err == nil && (rec.Access == "container" || rec.Access == "blob" && need.Public == auth.PublicBlob) {
 		return nil
 	}
+	// An anonymous caller cannot tell a private container from one that does not exist.
 	if err != nil && !errors.Is(err, state.ErrContainerNotFound) {
 		return err
 	}

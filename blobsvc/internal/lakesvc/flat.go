@@ -259,6 +259,7 @@ func (s *Service) mayRename(c *call, w *state.Write, src *state.RenameSource, di
 		return state.ErrRenameSource
 	case to != flatNothing && directory != (to != flatFile):
 		return state.ErrRenameKinds
+	// The kinds after flatFile are the directories.
 	case to > flatFile:
 		below, _, err := s.below(c, w.Container, w.Blob, nil, 1)
 		if err == nil && len(below) > 0 {

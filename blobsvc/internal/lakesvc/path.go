@@ -16,6 +16,7 @@ import (
 
 // fileHeaders reads the headers with the properties of a file. change sets those that were sent; it is nil if none was.
 func fileHeaders(c *call) (change func(*state.Headers), err error) {
+	// A header that is sent empty removes the value, so that sent and empty are kept apart.
 	var sum string
 	sumSent := c.HasHeader("X-Ms-Content-Md5")
 	if s := c.Header("X-Ms-Content-Md5"); s != "" {
