@@ -33,6 +33,7 @@ func (s *Service) listArrow(c *call, l *state.Listing, o *itemOptions) error {
 	var next []byte
 	rows := 0
 	for left := l.Max; ; {
+		// The changes are the only batch: next stays nil.
 		if only {
 			err = s.writeChanged(c, changed, w.write)
 		} else {

@@ -35,6 +35,7 @@ func (s *Service) putBlockBlob(c *call) error {
 	if err != nil {
 		return err
 	}
+	// Put makes the same checks in its transaction. This one spares the client a long upload that would be refused.
 	if n >= endpoint.EarlyCheck {
 		if err := s.state.Blobs.CheckPut(&w); err != nil {
 			return err
@@ -45,6 +46,7 @@ func (s *Service) putBlockBlob(c *call) error {
 		return err
 	}
 	defer up.Close()
+	// The MD5 of the blob is that of the body here, so that it is verified. Put Block List only keeps what it is given.
 	if err := (endpoint.TransportHashes{MD5: []byte(b.Headers.MD5)}).Check(up); b.Headers.MD5 != "" && err != nil {
 		return err
 	}

@@ -202,6 +202,7 @@ func (p *page) escape(s string) { p.b = appendEscaped(p.b, s) }
 
 // appendEscaped appends text. Characters that XML cannot hold become U+FFFD.
 func appendEscaped(b []byte, s string) []byte {
+	// Text that needs no escape is copied in one piece; from is where the piece begins.
 	from := 0
 	for i := plainPrefix(s); i < len(s); {
 		c := s[i]
