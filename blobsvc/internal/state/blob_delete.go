@@ -31,8 +31,10 @@ func (s Blobs) Delete(w *Write, snapshots DeleteSnapshots) (kept bool, err error
 		if err := c.If.checkTierChange(b); err != nil {
 			return err
 		}
+		// kept depends on the record, and the last run of the closure counts.
 		kept = c.Policy.RetentionDays > 0 || c.At.IsBase() && snapshots != OnlySnapshots && c.staysVersion(b)
 		if !c.At.IsBase() {
+			// The version ID of the current version leads to the base slot.
 			if b.slot == baseSlot {
 				return ErrCurrentVersion
 			}
@@ -51,6 +53,8 @@ func (s Blobs) Delete(w *Write, snapshots DeleteSnapshots) (kept bool, err error
 		case len(slots) == 0 && snapshots == OnlySnapshots:
 			return ErrBlobNotFound
 		}
+		// The trash takes the inode as it is, with its snapshots and uncommitted blocks: nothing of it is removed one by
+		// one, so that a restore brings back all of it.
 		if c.inTree() && c.Policy.RetentionDays > 0 && snapshots != OnlySnapshots {
 			_, err := c.trash(b, eventDeleted)
 			return err
@@ -73,6 +77,8 @@ func (c *change) remove(b *Blob) error {
 		return err
 	}
 	staysVersion := b.slot == baseSlot && c.staysVersion(b)
+	// The event tells what became of the blob, so previous is complete before note, which clears it. b is noted as it
+	// was before it was marked.
 	c.previous.record(b)
 	if c.previous.softDeleted = c.Policy.RetentionDays > 0 && !staysVersion; staysVersion {
 		c.previous.version = c.retire(*b)
@@ -83,6 +89,7 @@ func (c *change) remove(b *Blob) error {
 		c.unlink(b)
 	}
 	switch {
+	// retire has stored the record in the slot of its version, with the reference to the content.
 	case staysVersion:
 		c.tx.Delete(blobsBucket, c.key(b.slot))
 	case c.Policy.RetentionDays > 0:
@@ -99,6 +106,7 @@ func (c *change) remove(b *Blob) error {
 func (c *change) removeSlots(slots []Slot) error {
 	for _, slot := range slots {
 		var b Blob
+		// With a time of 0 no record counts as expired: expireAll passes the slot of the expired blob itself.
 		if err := getBlob(c.tx, c.item, slot, 0, &b); err != nil {
 			return err
 		}
@@ -116,6 +124,7 @@ func (c *change) snapshots(one bool) (slots []Slot, err error) {
 		if b.IsSnapshot() && b.Deleted == 0 {
 			slots = append(slots, b.slot)
 		}
+		// Records come in the order of their slots, so the walk can end at the first snapshot.
 		return len(slots) == 0 || !one, nil
 	})
 	return slots, err
@@ -145,17 +154,23 @@ func purgeKey(at ticks.Ticks, blob []byte) []byte {
 func (c *change) storeDeleted(b *Blob) {
 	b.Lease, b.Expires = Lease{}, 0 // a deleted blob does not expire, nor when it is restored
 	c.put(b)
+	// The key has the end of the retention as it is now: a change that removes the mark or moves the
+	// record computes the key from the same fields, and deletes the entry.
 	c.tx.Put(deletedBlobsBucket, purgeKey(b.purgeAt(), c.key(b.slot)), []byte{recordVersion})
 }
 
 // softDeleteOverwritten makes room in the base slot for a new blob: the blob that was deleted there before, or is
 // overwritten now, becomes a deleted snapshot. Its time is returned.
 func (c *change) softDeleteOverwritten(old *Blob) ticks.Ticks {
+	// A blob that was deleted before keeps its retention. Its entry in the bucket of deleted blobs names the base slot,
+	// where another blob will be, and goes; storeDeleted makes one for the new slot.
 	if old.Deleted != 0 {
 		c.tx.Delete(deletedBlobsBucket, purgeKey(old.purgeAt(), c.key(baseSlot)))
 	} else {
 		old.Deleted, old.KeptDays = c.now, c.Policy.RetentionDays
 	}
+	// c.at may become the version ID of the new blob, which is its slot when it is a previous version. second is the
+	// time of no other change.
 	old.slot = Slot(c.second)
 	c.storeDeleted(old)
 	return c.second
@@ -167,12 +182,17 @@ func (s Blobs) Undelete(w *Write) error {
 		if err := c.enterExisting(); err != nil {
 			return err
 		}
+		// A blob that has expired counts as deleted, whether the background has come to it or not. It is deleted here
+		// first, so that there is something to restore in both cases.
 		if err := c.expireDue(); err != nil {
 			return err
 		}
+		// The walk reads records without their pieces, which a put would lose. So it collects the slots, and each record
+		// is loaded again as a whole before it is stored.
 		exists := false
 		var slots []Slot
 		err := eachRecord(c.tx, c.item, func(b *Blob) (more bool, err error) {
+			// A blob of which nothing is deleted exists as well: the request succeeds and changes nothing.
 			if exists = true; b.Deleted != 0 {
 				slots = append(slots, b.slot)
 			}
@@ -189,9 +209,12 @@ func (s Blobs) Undelete(w *Write) error {
 			if err := loadBlob(c.tx, c.item, slot, &b); err != nil {
 				return err
 			}
+			// Before the fields are cleared that the key is computed from. With the entry left in place, purgeBlobs would
+			// remove the restored record at the end of the retention: it does not look at the mark.
 			c.tx.Delete(deletedBlobsBucket, purgeKey(b.purgeAt(), c.key(slot)))
 			b.Deleted, b.KeptDays = 0, 0
 			c.put(&b)
+			// In each round, since note clears it.
 			c.previous.softDeleted = true
 			c.note(eventCreated, &b)
 			if slot == baseSlot {
@@ -244,6 +267,8 @@ func (s Maintenance) purgeBlobs(ctx context.Context, now time.Time) error {
 		if err := decodeBlob(v, &b); err != nil {
 			return 0, err
 		}
+		// The entry alone decides: each change that restores or moves a deleted record removes its entry in the same
+		// transaction.
 		tx.Delete(blobsBucket, k[8:])
 		b.content.drop(tx)
 		return b.Length, nil

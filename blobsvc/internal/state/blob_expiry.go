@@ -96,6 +96,8 @@ func (c *change) expireDue() error {
 // expire deletes the base blob with its snapshots and uncommitted blocks. It is a separate change in the transaction of
 // c.
 func (c *change) expire() (err error) {
+	// The write that found the expired blob may have conditions, which do not concern this deletion: e has none, and
+	// its event is that of a deletion.
 	e := change{s: c.s, tx: c.tx, place: c.place, now: c.now, at: c.at, second: c.second,
 		Write: &Write{Ref: c.Ref, Now: c.Now, Policy: c.Policy, Origin: eventlog.Origin{Operation: "DeleteBlob"}}}
 	if err := e.expireAll(); err != nil {
@@ -106,6 +108,7 @@ func (c *change) expire() (err error) {
 			return err
 		}
 	}
+	// update counts and reports for c alone.
 	c.freed += e.freed
 	c.eventLogged = c.eventLogged || e.eventLogged
 	return nil
@@ -155,10 +158,13 @@ func (s Maintenance) expireEntry(tx *store.Tx, key, in []byte, now time.Time) (f
 		return 0, nil
 	case err != nil:
 		return 0, err
+	// The entry is out of date. An expiry time that was moved has another entry.
 	case b.Deleted != 0 || b.Expires == 0 || b.Expires > at:
 		return 0, nil
 	}
 	r := Ref{Account: account, Container: container, Blob: it.name}
+	// A tree has no path in its keys, and the container in the entry may have been renamed. In a flat container another
+	// generation of the same name has other blobs.
 	reachable := false
 	if it.inTree() {
 		if r.Account, r.Container, r.Blob, reachable, err = pathOf(tx, it.inode()); err != nil {

@@ -108,8 +108,12 @@ func (l *Listing) walk(tx *store.Tx, emit func(Item) error) (next []byte, err er
 	}
 	var last []byte // where the last item is, for listings of versions and deleted blobs
 	count := 0
+	// Two ordered walks are merged. A name with committed and uncommitted records is found in both, and findUncommitted
+	// leaves it to the records of the blob.
 	for blobs.key != nil || pending.key != nil {
 		w, find := &blobs, l.findBlob
+		// Without the slot a blob key is the pending key of its name, so that the two compare by name. Of equal ones the
+		// blob comes first.
 		if pending.key != nil && (blobs.key == nil || bytes.Compare(pending.key, blobs.key[:len(blobs.key)-8]) < 0) {
 			w, find = &pending, l.findUncommitted
 		}
@@ -129,6 +133,8 @@ func (l *Listing) walk(tx *store.Tx, emit func(Item) error) (next []byte, err er
 		if l.EndBefore != "" && item.Name >= l.EndBefore {
 			return nil, nil
 		}
+		// One item more than the page has was found: its position is where the next page begins. So a full last page has
+		// no next one.
 		if count == l.Max {
 			return bytes.Clone(at[8:]), nil
 		}
@@ -140,6 +146,7 @@ func (l *Listing) walk(tx *store.Tx, emit func(Item) error) (next []byte, err er
 			item = Item{Prefix: p}
 			skip := successor(append(bytes.Clone(scope), p...))
 			blobs.seek(skip)
+			// The pending walk may be past the prefix; it must not go back.
 			if pending.key != nil && bytes.Compare(pending.key, skip) < 0 {
 				pending.seek(skip)
 			}
@@ -175,6 +182,7 @@ func (l *Listing) findBlob(tx *store.Tx, w *walker) (item Item, at []byte, err e
 	if err != nil {
 		return item, nil, err
 	}
+	// One seek skips all snapshots and versions of the name.
 	if slot != baseSlot && !l.Snapshots && !l.Versions && !l.VersionsOnly {
 		w.seek(blobKey(l.gen.item(string(rawName)), baseSlot))
 		return item, nil, nil

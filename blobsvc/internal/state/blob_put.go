@@ -39,6 +39,7 @@ func (s Blobs) CheckPut(w *Write) error {
 		case err == nil:
 			return w.If.checkOverwrite(&b, now)
 		case errors.Is(err, ErrBlobNotFound):
+			// A lease on uncommitted blocks counts as well; the blob that receives it is that of Put, not this one.
 			return w.checkCreate(tx, p.item, new(Blob), now)
 		default:
 			return err
@@ -53,6 +54,7 @@ func (c *change) replace(b *Blob) error {
 		return err
 	}
 	var old Blob
+	// old is also filled for a soft-deleted blob, which does not count as existing but has the base slot.
 	exists, err := c.overwritten(&old)
 	if err != nil {
 		return err
@@ -82,30 +84,39 @@ func (c *change) replace(b *Blob) error {
 		b.TierChanged = c.at
 	}
 	if exists {
+		// The check has brought old.Lease up to date. The index of tags has base blobs alone, and old leaves the base
+		// slot.
 		b.Lease, b.Created, b.Node = old.Lease, old.Created, old.Node
 		c.unindexTags(&old)
 		c.previous.record(&old)
 	}
+	// Before anything that has the item in its key: a new path of a tree has no item until it is linked. After b.Node
+	// was set, by which link knows a file that exists.
 	if c.inTree() {
 		if err := c.link(b); err != nil {
 			return err
 		}
 	}
+	// After b has the lease of old or of the uncommitted blocks: an acquisition is judged against that.
 	if c.Lease != nil {
 		if b.Lease, _, err = c.Lease.apply(b.Lease, c.now); err != nil {
 			return err
 		}
 	}
 	c.numberVersion(b)
+	// The base slot is freed for b. The reference of old to its content goes with its record to a version or to a
+	// deleted snapshot; only drop gives it up.
 	switch {
 	case exists && c.staysVersion(&old):
 		c.previous.version = c.retire(old)
+	// A directory has no content to keep, and only a directory replaces it.
 	case old.IsDirectory():
 	case old.Deleted != 0 || exists && c.Policy.RetentionDays > 0:
 		c.previous.softDeleted, c.previous.snapshot = true, c.softDeleteOverwritten(&old)
 	case exists:
 		c.drop(&old)
 	}
+	// The pieces that a block list commits are in b by now, so all uncommitted blocks of the name can go.
 	c.discardBlocks()
 	c.indexTags(b)
 	if c.Policy.AccessTimes {
@@ -117,6 +128,7 @@ func (c *change) replace(b *Blob) error {
 	if b.Copy.Status == CopyPending {
 		what = eventStarted
 	}
+	// A copy that is pending is only announced; its event of creation follows when the content is there.
 	c.note(what, b)
 	c.result = Result{Changed: b.Changed, Version: b.Version, Encryption: b.Encryption}
 	return nil
@@ -139,6 +151,8 @@ func (c *change) mayOverwrite(old *Blob) error {
 func (c *change) overwritten(old *Blob) (exists bool, err error) {
 	err = loadBlob(c.tx, c.item, baseSlot, old)
 	if err == nil && old.expired(c.now) {
+		// expire may move the record within the transaction, to a version or a marked record, or take away the item of a
+		// path in a tree. So the slot is read again under the item that the change has afterwards.
 		if err := c.expire(); err != nil {
 			return false, err
 		}
@@ -164,8 +178,10 @@ func (c *change) checkOverwrite(old *Blob) error {
 // in a container that is not enabled for it.
 func (c *change) checkReplace(old, b *Blob, exists bool) error {
 	switch {
+	// A blob and its previous versions are of one type. The versions of a blob that does not exist are asked below.
 	case exists && c.versioning() && b.Kind != old.Kind:
 		return ErrBlobType
+	// What stays as a version stays protected there; anything else would be lost.
 	case exists && !c.staysVersion(old):
 		if err := old.checkDeletable(c.now); err != nil {
 			return err

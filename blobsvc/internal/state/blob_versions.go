@@ -42,6 +42,7 @@ func (c *change) retire(b Blob) ticks.Ticks {
 	if b.Version == 0 {
 		// A blob that was created without versioning gets the time of its creation as ID.
 		b.Version = b.Created
+		// The time of creation may be the slot of a version or snapshot already: overwriting keeps the time of creation.
 		for c.tx.Get(blobsBucket, c.key(Slot(b.Version))) != nil {
 			b.Version++
 		}
@@ -59,6 +60,8 @@ func (c *change) newVersion(b *Blob, at ticks.Ticks) error {
 	}
 	old := *b
 	var err error
+	// A frozen reference: b goes on with its content, and pages that it changes in place must not change in the
+	// version.
 	if old.content, err = b.content.freeze(c.tx, b); err != nil {
 		return err
 	}

@@ -89,6 +89,8 @@ func (w *Write) checkCreate(tx *store.Tx, it item, b *Blob, now ticks.Ticks) err
 	if err := lease.checkWrite(w.If.LeaseID, now, &blobLeaseErrors); err != nil {
 		return err
 	}
+	// The lease was checked against that of the blocks; the check for a blob that does not exist would refuse any lease
+	// ID.
 	unleased := w.If
 	unleased.LeaseID = ""
 	b.Lease = lease.afterWrite(now)
@@ -130,10 +132,12 @@ func (c *change) stage(id string, up *content.Upload) error {
 	} else {
 		p.set = nextID(c.tx)
 	}
+	// All IDs of the uncommitted blocks of a blob have one length. The first block sets it.
 	if p.idLength != len(id) {
 		return ErrBlockID
 	}
 	block := blockKey(p.set, id)
+	// A block that is staged twice replaces the earlier one and does not count again.
 	if c.tx.Get(blocksBucket, block) == nil {
 		if p.count >= maxUncommittedBlocks {
 			return ErrTooManyBlocks
@@ -164,6 +168,8 @@ func (s BlockBlobs) PutBlockList(w *Write, blob *Blob, refs []BlockRef) (Result,
 		if old.Kind == 0 && c.If.IfModifiedSince.After(c.Now) && c.tx.Get(pendingBucket, pendingKey(c.item)) != nil {
 			return ErrConditionNotMet // Azure takes the uncommitted blob for one that has not changed since
 		}
+		// The pieces are taken before replace, which drops the uncommitted blocks and the committed content that they come
+		// from.
 		pieces, err := assemble(refs, committed, c.uncommittedBlock)
 		if err != nil {
 			if err := c.checkBeforeList(&old); err != nil {
@@ -174,6 +180,7 @@ func (s BlockBlobs) PutBlockList(w *Write, blob *Blob, refs []BlockRef) (Result,
 		if b.Encryption, err = c.encryption(false); err != nil {
 			return err
 		}
+		// A blob has one encryption, and blocks may have been staged with others.
 		for i := range pieces {
 			if err := pieces[i].Encryption.Matches(b.Encryption); err != nil {
 				return err
@@ -356,6 +363,8 @@ func (c *change) discardBlocks() {
 
 // dropBlockSet removes the blocks of a set.
 func dropBlockSet(tx *store.Tx, p pendingRecord) {
+	// The record that named the set is removed in this transaction or names another set, so that nothing finds the
+	// blocks while they wait for the background.
 	if p.count > discardAtOnce {
 		tx.Put(garbageBucket, garbageKey(garbageBlocks, p.set), []byte{recordVersion})
 		return

@@ -35,6 +35,7 @@ func assemble(refs []BlockRef, committed []content.Piece,
 		if byID == nil {
 			byID = make(map[string]*content.Piece, len(committed))
 			for i := range committed {
+				// Of two committed blocks of one ID the first counts.
 				if _, seen := byID[committed[i].Block]; !seen {
 					byID[committed[i].Block] = &committed[i]
 				}

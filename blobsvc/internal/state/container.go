@@ -121,6 +121,8 @@ func (s Containers) changeContainer(w *ContainerWrite, change func(*Container)) 
 func (s Containers) Delete(w *ContainerWrite) error {
 	drawn := s.ticks.Next(w.Now)
 	err := s.updateContainer(w, true, func(tx *store.Tx, rec *Container) error {
+		// A container for immutable blobs may be deleted only without any; otherwise its deletion would be a way around
+		// their policies.
 		if rec.Immutable {
 			if err := checkEmpty(tx, rec.generation, s.now(tx, w.Now)); err != nil {
 				return err
@@ -130,6 +132,7 @@ func (s Containers) Delete(w *ContainerWrite) error {
 		return nil
 	})
 	if err == nil {
+		// How much the contents were is not known; any number above 0 makes the next compaction look.
 		s.freed.Add(1)
 	}
 	return err
@@ -178,6 +181,8 @@ func (c *Container) RemainingDays(now ticks.Ticks) int64 { return int64(max(0, c
 // softDeleteContainer deletes a container, which can be restored for a number of days.
 func softDeleteContainer(tx *store.Tx, account, name string, rec Container, at ticks.Ticks, days int64) {
 	tx.Delete(containersBucket, containerKey(account, name))
+	// The generation is out of reach with the record: a new container of the name gets another one, so the name is free
+	// at once.
 	if days == 0 {
 		discardContents(tx, account, rec.generation)
 		return
@@ -235,6 +240,8 @@ func (s Containers) Restore(w *ContainerWrite, name string, deleted ticks.Ticks)
 		tx.Delete(deletedContainersBucket, key)
 		rec.Deleted, rec.KeptDays = 0, 0
 		putContainer(tx, w.Account, w.Container, &rec)
+		// The root directory names its container, by which paths are found from below. That must be the new name in the
+		// same transaction.
 		return moveRoot(tx, w, &rec)
 	})
 }

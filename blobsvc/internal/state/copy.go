@@ -77,6 +77,7 @@ func (src *Source) load(tx *store.Tx, now ticks.Ticks, b *Blob) error {
 	if b.IsIncremental() {
 		return ErrIncremental
 	}
+	// The tier is that of now: a rehydration that is over may not be in the record yet.
 	if b.finishRehydration(now); b.Tier == ArchiveTier && !src.Archived {
 		return ErrArchived
 	}
@@ -120,6 +121,7 @@ func (s Copies) openSource(src *Source, now time.Time, within Range, blocks bool
 			return &SourceError{err}
 		}
 		var off int64
+		// An empty source is copied as a whole, although no range is within it.
 		if b.Length > 0 || within.Start > 0 {
 			if off, out.Length, err = within.Within(b.Length); err != nil {
 				return err
@@ -160,10 +162,12 @@ func (s Copies) Put(w *Write, blob *Blob, cp *Copy) (CopyResult, error) {
 // again in the same blocks.
 func (s Copies) putEncrypted(w *Write, blob *Blob, cp *Copy) (out CopyResult, err error) {
 	blobs := Blobs(s)
+	// What the transaction of put would refuse is refused before all bytes of the source are read and stored.
 	if err := blobs.CheckPut(w); err != nil {
 		return out, err
 	}
 	src, again, b := *cp.Source, *cp, *blob
+	// The bytes are needed now, and a blob in the archive cannot be read.
 	src.Archived = false
 	from, err := s.openSource(&src, w.Now, WholeBlob, true)
 	if err != nil {
@@ -185,6 +189,8 @@ func (s Copies) putEncrypted(w *Write, blob *Blob, cp *Copy) (out CopyResult, er
 		return out, err
 	}
 	defer again.Upload.Close()
+	// The copy is of the state that was opened, whose conditions held then. So put sees an upload, does not read the
+	// source again, and cannot come back to here.
 	again.Source, again.blocks = nil, from.blocks
 	if b.Adopt(&from.Blob); cp.Tags {
 		b.Tags = from.Blob.Tags
@@ -206,9 +212,12 @@ func (s Copies) put(w *Write, blob *Blob, cp *Copy) (out CopyResult, err error) 
 			}
 			b.Kind = from.Kind
 		}
+		// Errors of the source precede those of the blob in the way.
 		if err := c.sameType(b.Kind); err != nil {
 			return err
 		}
+		// refer takes its reference before replace drops that of the blob in the way. In the other order a copy of a blob
+		// onto itself would leave its content to the garbage.
 		switch {
 		case cp.Source != nil:
 			out.MD5, err = from.Headers.MD5, c.refer(&b, &from, cp)
@@ -227,6 +236,8 @@ func (s Copies) put(w *Write, blob *Blob, cp *Copy) (out CopyResult, err error) 
 		c.afresh = true
 		b.Copy = CopyState{ID: cp.ID, Source: cp.URL, Total: b.Length}
 		if cp.Job != nil {
+			// Total has the length of the source already; the blob itself is empty until the job ends. The job follows
+			// replace, which decides the item and the lease that putJob looks at.
 			b.Copy.Status, b.Length, b.Blocks = CopyPending, 0, 0
 			if err := c.replace(&b); err != nil {
 				return err
@@ -245,6 +256,7 @@ func divide(whole, list []content.Piece) []content.Piece {
 	if list == nil {
 		return whole
 	}
+	// An upload is one piece with the bytes of all blocks, one behind the other; each block is a window of it.
 	out, at := make([]content.Piece, len(list)), int64(0)
 	for i := range list {
 		out[i] = whole[0].Window(at, at+list[i].Length)
@@ -300,6 +312,7 @@ func (c *change) rehydrateCopy(b *Blob, cp *Copy) error {
 		src.Container == c.Container && src.Blob == c.Blob && src.At.IsBase() {
 		return &SourceError{ErrArchived}
 	}
+	// The copy refers to the bytes at once; its tier alone says that it cannot be read yet.
 	b.RehydrateTo, b.RehydrateHigh, b.Tier, b.TierChanged = b.Tier, cp.RehydrateHigh, ArchiveTier, c.now
 	return nil
 }
@@ -329,6 +342,7 @@ func (cp *Copy) shape(b *Blob) error {
 		}
 		b.Tier = ""
 	}
+	// After the properties of the source were taken over, of which Sealed is one.
 	if cp.Unseal {
 		b.Sealed = false
 	}

@@ -142,6 +142,7 @@ func (s Copies) BeginIncremental(w *Write, from *Blob, source string, cp *Copy) 
 // copy is past them.
 func (s Copies) AddSpans(job *CopyJob, spans []Span, up *content.Upload, now time.Time) error {
 	return s.updateCopy(job, now, func(c *change, job *CopyJob, b *Blob) (event, error) {
+		// Spans have gaps, the pages that did not change; so a later start is right, and an earlier one is a repetition.
 		if b.Copy.Copied > spans[0].Start {
 			return 0, ErrCopyMoved
 		}
@@ -166,6 +167,7 @@ func (s Copies) EndSnapshot(job *CopyJob, cleared []Span, now time.Time) error {
 		if err := resizePages(c.tx, b, b.Copy.Total); err != nil {
 			return 0, err
 		}
+		// Pieces of pages are changed in place, which only a list with an ID allows.
 		if b.content.id == 0 {
 			b.content = newContent(c.tx)
 		}
@@ -180,6 +182,7 @@ func (s Copies) EndSnapshot(job *CopyJob, cleared []Span, now time.Time) error {
 		if err != nil {
 			return 0, err
 		}
+		// A piece that is put must not overlap others, so its range is cut out of the old pages first.
 		for i := range list {
 			if _, err := b.content.cut(c.tx, list[i].Start, list[i].End()); err != nil {
 				return 0, err

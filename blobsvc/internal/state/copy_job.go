@@ -116,6 +116,8 @@ func loadCopy(tx *store.Tx, key []byte, id string, b *Blob) (job CopyJob, err er
 	if err != nil {
 		return job, err
 	}
+	// A later copy into the same name has the same key and another ID. The contents of a deleted container remain until
+	// the background has removed them, and the copy must not go on in it.
 	if job.ID != id || tx.Get(containersBucket, containerKey(job.Account, job.Container)) == nil {
 		return job, ErrCopyGone
 	}
@@ -141,6 +143,8 @@ func (s Copies) updateCopy(job *CopyJob, now time.Time,
 	w := Write{Ref: Ref{Account: job.Account, Container: job.Container, Blob: it.name}, Now: now,
 		Policy: s.policyOf(job.Account), Origin: eventlog.Origin{Operation: "CopyBlob"}}
 	_, err = s.update(&w, func(c *change) error {
+		// The job is found by its item. A rename may have given the file another path since the copy began, and the event
+		// needs the present one.
 		if c.item = it; it.inTree() {
 			account, container, path, ok, err := pathOf(c.tx, it.inode())
 			if err != nil {
@@ -162,6 +166,7 @@ func (s Copies) updateCopy(job *CopyJob, now time.Time,
 		if err != nil {
 			return err
 		}
+		// The job goes in the transaction that ends the copy, so that no restart finds one whose blob is complete.
 		if over == 0 {
 			c.tx.Put(copiesBucket, job.key, stored.encode())
 		} else {
@@ -182,6 +187,8 @@ func chunkID(at int64) string { return string(binary.BigEndian.AppendUint64(nil,
 // now.
 func (s Copies) AddChunk(job *CopyJob, at int64, up *content.Upload, now time.Time) error {
 	return s.updateCopy(job, now, func(c *change, job *CopyJob, b *Blob) (event, error) {
+		// Another process may have fetched this chunk, or have rewound the copy. Chunks have no gaps: the content is what
+		// has arrived, in order.
 		if b.Copy.Copied != at {
 			return 0, ErrCopyMoved
 		}
@@ -195,6 +202,7 @@ func (s Copies) AddChunk(job *CopyJob, at int64, up *content.Upload, now time.Ti
 // Rewind drops what has arrived.
 func (s Copies) Rewind(job *CopyJob, now time.Time) error {
 	return s.updateCopy(job, now, func(c *change, job *CopyJob, b *Blob) (event, error) {
+		// A new set, since the background may need some time to remove the blocks of the old one.
 		dropBlockSet(c.tx, job.chunks())
 		job.set, job.blocks = nextID(c.tx), 0
 		b.Copy.Copied = 0
@@ -209,6 +217,7 @@ func (s Copies) End(job *CopyJob, now time.Time) error {
 		if err != nil {
 			return 0, err
 		}
+		// The list was read before: it has the pieces, and the blob refers to them when the transaction is committed.
 		dropBlockSet(c.tx, job.chunks())
 		if b.Kind == BlockBlob {
 			b.content, b.Length = layOut(c.tx, list)

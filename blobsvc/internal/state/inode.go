@@ -68,6 +68,7 @@ func (c *change) newNode(parent *Blob, name string, directory bool, want *NewNod
 	if want.Umask != nil {
 		umask = *want.Umask
 	}
+	// The default list of the directory comes first, and what the request asks for is applied to the result.
 	n.Access = parent.Node.Access.Child(directory, mode, umask)
 	if want.Entries != nil {
 		var err error
@@ -91,9 +92,12 @@ func newRoot(owner, key string) Blob {
 // the node of b, the record that the caller stores; nil for uncommitted blocks without a record.
 func (c *change) link(b *Blob) error {
 	if c.item.exists() {
+		// A path that exists needs nothing for one more block.
 		if b == nil {
 			return nil
 		}
+		// b.Node is nil for a file that has uncommitted blocks and no record so far: its node is made now, when the blocks
+		// are committed, as that of a new file.
 		if b.Node != nil && !c.Node.replaces() {
 			return c.relink(b)
 		}
@@ -107,6 +111,8 @@ func (c *change) link(b *Blob) error {
 	if err != nil {
 		return err
 	}
+	// The permission on the deepest directory that exists is enough: the missing ones below it are made by the same
+	// caller. Each inherits from the one before.
 	dir := c.parent
 	for _, name := range c.missing {
 		made := Blob{Kind: BlockBlob, Created: c.at, Changed: c.at, slot: baseSlot}
@@ -124,6 +130,7 @@ func (c *change) link(b *Blob) error {
 		putBlob(c.tx, n.item(), baseSlot, &made)
 		dir, parent = n, made
 	}
+	// The place is as find would return it now, for later steps of the same change.
 	c.parent, c.missing = dir, nil
 	n := inode(nextID(c.tx))
 	c.item, c.kind = n.item(), entryFile
@@ -142,7 +149,9 @@ func (c *change) link(b *Blob) error {
 // client that wants to keep the list sets it again, as blobfuse2 does
 // (https://github.com/Azure/azure-storage-fuse/blob/main/component/azstorage/datalake.go). Put Block List keeps it.
 func (c *change) relink(b *Blob) error {
+	// A node is not changed in place: old, which may be stored as a deleted snapshot, has the same one.
 	n := *b.Node
+	// A request has named the item, so it no longer exists only because of what is in it.
 	n.Implicit = false
 	if c.Node != nil {
 		n.Transaction = c.Node.Transaction
@@ -206,6 +215,7 @@ func (c *change) adopt(parent, b *Blob) (err error) {
 	if b.Node, err = c.newNode(parent, c.name, c.kind == entryDirectory, c.Node); err != nil {
 		return err
 	}
+	// newNode has set the name alone.
 	b.Node.parent = c.parent
 	if want := c.Node; old == nil && want != nil && (want.Owner != "" || want.Group != "") &&
 		!c.Rights.Chown.mayChown(c.Caller.Owner(), parent.Node.Group, b.Node) {
@@ -259,6 +269,7 @@ func hasChildren(tx *store.Tx, n inode) bool {
 
 // forget removes the entry of an item that has neither a record nor uncommitted blocks any more.
 func forget(tx *store.Tx, it item, parent inode, name string) error {
+	// Only a tree has entries; parent is 0 in the pending record of a flat container.
 	if !it.inTree() || parent == 0 {
 		return nil
 	}
@@ -267,6 +278,7 @@ func forget(tx *store.Tx, it item, parent inode, name string) error {
 		return err
 	}
 	e, ok, err := child(tx, parent, name)
+	// parent and name are those of the first block. Another inode may have this entry by now, and keeps it.
 	if ok && e.inode == it.inode() {
 		tx.Delete(namesBucket, entryKey(parent, name))
 	}

@@ -39,9 +39,12 @@ func (s Maintenance) Collect(ctx context.Context, now time.Time) error {
 
 // collectGarbage removes all garbage.
 func (s Maintenance) collectGarbage(ctx context.Context) error {
+	// From the first key each time: the removal of a directory adds garbage, which may come before the present key.
 	for ctx.Err() == nil {
 		var key []byte
 		var account string
+		// An old state does no harm. If another node has removed the piece meanwhile, the batch finds nothing below its id
+		// and deletes a key that is gone.
 		err := s.db.ViewLocal(func(tx *store.Tx) error {
 			k, v := tx.Cursor(garbageBucket).Seek(nil)
 			key = bytes.Clone(k)
@@ -65,8 +68,12 @@ func (s Maintenance) collectGarbage(ctx context.Context) error {
 			began := time.Now()
 			var reached remover
 			err := s.db.Update(func(tx *store.Tx) error {
+				// The closure may run more than once, and each run begins where the last committed batch ended. r moves on only
+				// after the commit.
 				reached = r
 				var err error
+				// The key goes in the transaction of the last batch, so that a crash before that leaves the rest to the next
+				// start.
 				if done, err = reached.batch(tx, kind, id); done && err == nil {
 					tx.Delete(garbageBucket, key)
 				}
@@ -114,6 +121,7 @@ func (r *remover) batch(tx *store.Tx, kind byte, id uint64) (done bool, err erro
 // contents is batch for the contents of a container.
 func (r *remover) contents(tx *store.Tx, gen generation) (done bool, err error) {
 	var b Blob
+	// Index entries go with their records: nothing else removes the entry of a tag index whose record is gone.
 	done, err = r.keys(tx, blobsBucket, uint64(gen), func(k, v []byte) error {
 		if err := decodeBlob(v, &b); err != nil {
 			return err
@@ -181,6 +189,7 @@ func (s Maintenance) expireBlocks(ctx context.Context, now time.Time) error {
 		if err != nil {
 			return 1, err
 		}
+		// In a tree the first block made an entry for a file that has no record; without blocks it would lead to nothing.
 		return 1, forget(tx, it, p.parent, p.name)
 	}})
 }
@@ -216,6 +225,7 @@ func discardNode(tx *store.Tx, n inode) {
 // node is batch for an inode: the entries of a directory, what was deleted in a container, then its own records.
 // Directories below it become garbage of their own.
 func (r *remover) node(tx *store.Tx, n inode) (done bool, err error) {
+	// The own records come last. A directory below is not entered here, so that a batch has a limit whatever is below.
 	done, err = r.keys(tx, namesBucket, uint64(n), func(_, v []byte) error {
 		e, err := decodeEntry(v)
 		switch {
@@ -230,6 +240,7 @@ func (r *remover) node(tx *store.Tx, n inode) (done bool, err error) {
 	if !done || err != nil {
 		return false, err
 	}
+	// Only the root of a container has such keys: what was deleted in the container and can no longer be restored.
 	done, err = r.keys(tx, trashBucket, uint64(n), func(_, v []byte) error {
 		t, err := decodeTrash(v)
 		if err == nil {
@@ -259,6 +270,7 @@ func removeItem(tx *store.Tx, it item) error {
 		b.content.drop(tx)
 		keys = append(keys, bytes.Clone(k))
 	}
+	// After the walk, since a cursor sees the writes of its own transaction.
 	for _, k := range keys {
 		tx.Delete(blobsBucket, k)
 	}

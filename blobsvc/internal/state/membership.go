@@ -39,6 +39,7 @@ type Membership struct{ *core }
 // openNode opens the database as a view of the log, and the extents with their copies on other nodes.
 func (s Membership) openNode(path, extents string, o store.Options, c Cluster) (err error) {
 	s.cluster = c
+	// The database closes the log when it is closed. If it was not opened, the log is closed here.
 	defer func() {
 		if err == nil {
 			return
@@ -55,6 +56,7 @@ func (s Membership) openNode(path, extents string, o store.Options, c Cluster) (
 	}()
 	// The extents come first: they receive what the log has.
 	logged := int64(maxLogged)
+	// The guard lets writes pass until the number of this process is known, which openStreams draws.
 	if c.Streams != nil {
 		logged = 0 // the log is cut, and the folders may be lost
 		o.Guard = s.checkOwner
@@ -168,9 +170,13 @@ func (s Membership) numberNode() (number uint64, err error) {
 			}
 			s.nodes.learn(string(k[len(nodePrefix):]), v)
 			n := binary.BigEndian.Uint64(v)
+			// A retired number may not be used again: its content is being deleted. The name gets another number in its
+			// place.
 			if bytes.Equal(k, key) && tx.Get(metaBucket, retiredKey(n)) == nil {
 				number, known = n, true
 			}
+			// A number is never used for a second folder, since ids of extents contain it. The highest one always has a
+			// record: a name whose number is retired gets a higher one.
 			next = max(next, n+1)
 		}
 		switch {

@@ -72,6 +72,8 @@ func (s *core) stamp(tx *store.Tx, drawn ticks.Ticks) ticks.Ticks {
 	if !s.replicated {
 		return drawn
 	}
+	// The clock is in the database, so the record that carries this time is valid only if no other node has taken a
+	// time in between.
 	at := max(drawn, clockOf(tx)+1)
 	tx.Put(metaBucket, clockKey, binary.BigEndian.AppendUint64(nil, uint64(at)))
 	return at
@@ -154,6 +156,7 @@ func (s Membership) Watch(account, container string) error {
 	if !s.replicated || s.watched.has(key) {
 		return nil
 	}
+	// Before the read, so that follow notes a change that the read does not see.
 	s.watched.set(string(key), 0)
 	return s.db.View(func(tx *store.Tx) error {
 		if gen, err := containerGeneration(tx, account, container); err == nil {

@@ -78,11 +78,14 @@ type owner struct {
 
 // checkOwner is the Guard of the database.
 func (s Membership) checkOwner(tx *store.Tx) error {
+	// Before the number is known this process has no extents that a fence could protect, and its first writes draw the
+	// number and the session.
 	n := s.owner.number.Load()
 	if n == 0 {
 		return nil
 	}
 	if session, err := readSession(tx, n); err != nil || session != s.owner.session.Load() {
+		// This also sets the state that Replication reports; a process with a fence against it opens its state again.
 		s.owner.retired.Store(true)
 		return cmp.Or(err, errRetired)
 	}
@@ -115,6 +118,8 @@ func (s Membership) beginSession(number uint64) error {
 		tx.Put(metaBucket, sessionKey(number), binary.BigEndian.AppendUint64(nil, session))
 		return nil
 	})
+	// The number is set last. checkOwner compares as soon as it knows a number, and would else take the old session of
+	// this process for a fence.
 	s.owner.session.Store(session)
 	if err == nil {
 		s.owner.number.Store(number)
@@ -124,6 +129,8 @@ func (s Membership) beginSession(number uint64) error {
 
 // followOwner notes a change of the meta bucket that ends the session of this process.
 func (s Membership) followOwner(w store.Write) {
+	// This tells the process early that it has met a fence. checkOwner alone decides about writes. The own record of a
+	// session comes by here as well, so only a later one counts.
 	own := s.owner.number.Load()
 	if number, ok := bytes.CutPrefix(w.Key, retiredPrefix); ok && len(number) == 8 &&
 		binary.BigEndian.Uint64(number) == own {
@@ -143,6 +150,8 @@ func (s Membership) openStreams(extents string) error {
 	if err != nil {
 		return err
 	}
+	// The session precedes the streams: each stream has the session in its configuration, and one of an earlier session
+	// may not be written to any more.
 	if err := s.beginSession(number); err != nil {
 		return err
 	}
@@ -170,6 +179,8 @@ func (s Membership) numberFolder(path string) (number uint64, err error) {
 	for {
 		if len(name) == 0 {
 			name = newFolderName()
+			// The name is on disk before it has a number. After a crash in between the next start finds the name and numbers
+			// it; in the other order each crash would leave a number that no folder has.
 			if err := secretfile.Write(path, name); err != nil {
 				return 0, fmt.Errorf("blob state: %w", err)
 			}
@@ -183,6 +194,7 @@ func (s Membership) numberFolder(path string) (number uint64, err error) {
 		if !used {
 			return number, nil
 		}
+		// A process answers for the number, so the folder is a copy of that process's folder: it needs a name of its own.
 		name = nil
 	}
 }
@@ -241,6 +253,8 @@ func (t *tended) run(every time.Duration) {
 
 // tend retires the numbers of servers that are gone, and deletes streams.
 func (t *tended) tend(ctx context.Context) error {
+	// The retirements come first: Collect reads references from a state that has them, and no process that they fence
+	// can add one after that. See the proof in docs/design/cluster-content.md.
 	retired, err := t.retire(ctx)
 	if err != nil {
 		return err
@@ -257,6 +271,8 @@ func (t *tended) retire(ctx context.Context) (retired map[uint64]bool, err error
 	}
 	for _, n := range others {
 		alive, err := t.Alive(ctx, n)
+		// An error means that it is not known whether the process is there. The time of absence begins again after it, so
+		// that a cut connection of this server retires no other.
 		if alive || err != nil {
 			delete(t.absent, n)
 			continue
@@ -264,6 +280,8 @@ func (t *tended) retire(ctx context.Context) (retired map[uint64]bool, err error
 		if _, known := t.absent[n]; !known {
 			t.absent[n] = time.Now()
 		}
+		// The pause is not what makes the deletion safe, which the fence does. It spares a server that restarts a new
+		// number.
 		if time.Since(t.absent[n]) < t.absentAfter {
 			continue
 		}
@@ -295,6 +313,7 @@ func (s Membership) numbers() (retired map[uint64]bool, others []uint64, err err
 			if len(v) != 8 {
 				continue
 			}
+			// A number above MaxOwner is in the id of no extent.
 			if n := binary.BigEndian.Uint64(v); n != s.owner.number.Load() && !retired[n] && n <= extent.MaxOwner {
 				others = append(others, n)
 			}

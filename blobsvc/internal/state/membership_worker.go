@@ -66,6 +66,8 @@ func (s Membership) Claim(now time.Time) (bool, error) {
 	}
 	at, term := ticks.Of(now), ticks.Of(now.Add(workerTerm))-ticks.Of(now)
 	if w := s.worker.Load(); w != nil {
+		// What this node knows of the record saves a transaction: it renews its own term in the second half alone. An end
+		// too far ahead is of a clock that was wrong, and is not trusted.
 		mine, left := w.node == s.cluster.Node, w.until-at
 		if mine && left > term/2 && left <= term || !mine && left > 0 && left <= 2*term {
 			return mine, nil
@@ -73,6 +75,8 @@ func (s Membership) Claim(now time.Time) (bool, error) {
 	}
 	var found worker
 	err := s.db.Update(func(tx *store.Tx) error {
+		// The time of the cluster, not before the last change: a node whose clock is behind does not take a term for
+		// running that others have seen end.
 		at := s.now(tx, now)
 		if found = decodeWorker(tx.Get(metaBucket, workerKey)); found.node == s.cluster.Node || found.until <= at {
 			found = worker{s.cluster.Node, at + term}

@@ -86,6 +86,7 @@ func (s Paths) SetAccessRecursive(w *Write, q *AccessChange, from string, most i
 		var part AccessBatch
 		n := min(accessBatchSize, most-sum.Directories-sum.Files-len(sum.Failed))
 		_, err := s.update(w, func(c *change) error {
+			// A second run of the closure begins without the counts of the first.
 			part = AccessBatch{}
 			return c.setAccessBelow(q, from, n, &part)
 		})
@@ -168,6 +169,8 @@ func (c *change) setAccessBelow(q *AccessChange, from string, n int, out *Access
 			return err
 		}
 	}
+	// The walk checks the caller's permissions on directories. It goes by the lists from before this batch, so they are
+	// written after it.
 	for i := range changed {
 		putBlob(c.tx, changed[i].item, baseSlot, &changed[i].b)
 	}

@@ -34,6 +34,7 @@ type treeLevel struct {
 // begin starts at the first entry of a directory, whose path ends with a slash, that begins with prefix, and whose path
 // is not before from.
 func (w *treeWalk) begin(dir inode, path, prefix, from string) error {
+	// rest is what is left of from below the directory of the present level.
 	rest, ok := strings.CutPrefix(from, path)
 	if !ok { // from is before or after all of the directory
 		if comparePaths(from, path) > 0 {
@@ -41,8 +42,11 @@ func (w *treeWalk) begin(dir inode, path, prefix, from string) error {
 		}
 		rest = ""
 	}
+	// Each round opens one level: a directory on the way to from is an item of an earlier page, but what is in it may
+	// not be. The way ends early at a segment that no longer has an entry; the cursor is at the next one then.
 	for {
 		name, below, deeper := strings.Cut(rest, "/")
+		// prefix limits the names of the first level alone; an earlier from would seek to keys outside it.
 		l := w.push(dir, path, prefix, max(name, prefix))
 		if !deeper || l.key == nil || string(l.key[8:]) != name {
 			return nil
@@ -73,6 +77,7 @@ func (w *treeWalk) push(dir inode, path, prefix, from string) *treeLevel {
 	if l.cur == nil {
 		l.cur = w.tx.Cursor(namesBucket)
 	}
+	// A cursor stays with its depth when the level ends, so that a walk opens one per level and not one per directory.
 	l.path, l.within = path, entryKey(dir, prefix)
 	start := l.within
 	if from != prefix {
@@ -97,6 +102,8 @@ func (w *treeWalk) mayList(dir inode) error {
 
 // next moves to the next entry; more is false at the end.
 func (w *treeWalk) next() (more bool, err error) {
+	// The caller decides after it has seen the directory whether the walk goes into it, so the level is opened here.
+	// The level above has moved behind the directory already and goes on there when this one ends.
 	if w.descend {
 		w.descend = false
 		if err := w.mayList(w.last.inode); err != nil {
@@ -129,6 +136,8 @@ func comparePaths(a, b string) int {
 
 // walkTree is walk for a tree. A page begins at a path, and within it at a slot, or in the trash.
 func (l *Listing) walkTree(tx *store.Tx, emit func(Item) error) (next []byte, err error) {
+	// A position is a path, 0x00 and 8 bytes, and trashEntry behind them if the page begins in the trash: the 8 bytes
+	// are a slot of a file that exists, or the number of a deletion. Without 0x00 it is a path alone. No name has 0x00.
 	from, fromSlot, dead := string(l.From), Slot(0), false
 	if i := bytes.IndexByte(l.From, 0); i >= 0 {
 		dead = len(l.From) == i+10 && l.From[i+9] == trashEntry
@@ -143,6 +152,8 @@ func (l *Listing) walkTree(tx *store.Tx, emit func(Item) error) (next []byte, er
 		if !l.Caller.Super() { // the lists of the places that it had are gone
 			return nil, ErrAccess
 		}
+		// What was deleted at a path comes before what exists there. So a page that begins at an item that exists has the
+		// deletions of its path behind it.
 		if err := trash.begin(tx, l, from, uint64(fromSlot), !dead && len(l.From) > 0); err != nil {
 			return nil, err
 		}
@@ -150,11 +161,14 @@ func (l *Listing) walkTree(tx *store.Tx, emit func(Item) error) (next []byte, er
 	more := true
 	if l.Only != DeletedItems {
 		if dead {
+			// The position of a prefix ends with a slash. With it the walk would take the directory for visited, and go on in
+			// it. The number is that of a deletion and no slot.
 			from, fromSlot = strings.TrimSuffix(from, "/"), 0
 		}
 		more, err = page.walk(tx, from, fromSlot, &trash)
 	}
 	if err == nil && more {
+		// What was deleted behind the last item that exists.
 		_, err = trash.pass(tx, "", true, &page)
 	}
 	return page.next, err
@@ -189,6 +203,7 @@ func (p *treePage) send(item Item, at func() []byte) (more bool, err error) {
 
 // walk sends what exists in a tree, and before each item what was deleted before it in the order of paths.
 func (l *treePage) walk(tx *store.Tx, from string, fromSlot Slot, trash *trashWalk) (more bool, err error) {
+	// The walk begins at the directory of the last slash of the prefix: the rest of the prefix limits names in it.
 	path, prefix := l.Directory, ""
 	if !l.Paths {
 		i := strings.LastIndexByte(l.Prefix, '/')
@@ -196,6 +211,8 @@ func (l *treePage) walk(tx *store.Tx, from string, fromSlot Slot, trash *trashWa
 	}
 	p, err := walkTree(tx, l.gen.root(), path, l.Caller)
 	switch {
+	// List Paths fails for a directory that does not exist. A listing of blobs is empty then, but for what was deleted
+	// below the prefix: more stays true, so that the caller goes on to the trash.
 	case l.Paths && (errors.Is(err, ErrPathConflict) || errors.Is(err, ErrPathDepth) ||
 		err == nil && !p.item.exists()):
 		return false, ErrBlobNotFound
@@ -204,6 +221,7 @@ func (l *treePage) walk(tx *store.Tx, from string, fromSlot Slot, trash *trashWa
 	case err != nil:
 		return false, err
 	case p.kind != entryDirectory: // a file is listed as what it is: Hadoop's contract has it so
+		// The file was the only item, so a later page has none.
 		if len(l.From) > 0 {
 			return false, nil
 		}
@@ -222,6 +240,8 @@ func (l *treePage) walk(tx *store.Tx, from string, fromSlot Slot, trash *trashWa
 		return false, err
 	}
 	slot := Slot(0)
+	// at is called when a page ends, and returns the position of the item that did not fit; slot is that of the record
+	// that sendFile has reached.
 	at := func() []byte { return binary.BigEndian.AppendUint64(append([]byte(w.path), 0), uint64(slot)) }
 	send := func(item Item, of Slot) (more bool, err error) {
 		slot = of
@@ -234,6 +254,8 @@ func (l *treePage) walk(tx *store.Tx, from string, fromSlot Slot, trash *trashWa
 		if l.EndBefore != "" && comparePaths(w.path, l.EndBefore) >= 0 {
 			return true, nil
 		}
+		// This precedes all items of the path: walkTree relies on it when it begins the trash behind the deletions of a
+		// path.
 		if more, err := trash.pass(tx, w.path, false, l); err != nil || !more {
 			return false, err
 		}
@@ -246,6 +268,7 @@ func (l *treePage) walk(tx *store.Tx, from string, fromSlot Slot, trash *trashWa
 		case w.last.kind != entryFile && l.Only == Files:
 			w.descend = l.Delimiter == ""
 		case w.last.kind == entryFile:
+			// Only the file at which the page begins was sent in part.
 			if w.path != from {
 				fromSlot = 0
 			}
@@ -254,6 +277,7 @@ func (l *treePage) walk(tx *store.Tx, from string, fromSlot Slot, trash *trashWa
 			if err := l.load(tx, w.last.inode); err != nil {
 				return false, lostRecord(err)
 			}
+			// What was deleted in the directory has the same prefix, which must not be an item twice.
 			trash.prefix = w.path + "/"
 			more, err = send(Item{Prefix: trash.prefix, Blob: &l.rec}, 0)
 		default:
@@ -291,8 +315,10 @@ func lostRecord(err error) error {
 // sendFile sends the items of a file from a slot on: snapshots, if they are wanted, and the file itself.
 func (l *Listing) sendFile(tx *store.Tx, n inode, path string, from Slot,
 	send func(Item, Slot) (bool, error)) (more bool, err error) {
+	// The usual listing needs the base record alone: one read, and no cursor.
 	if !l.Snapshots && !l.Deleted {
 		switch err := l.load(tx, n); {
+		// An entry without a record is right only for a file that has uncommitted blocks and nothing else.
 		case errors.Is(err, ErrBlobNotFound) && tx.Get(pendingBucket, pendingKey(n.item())) == nil:
 			return false, lostRecord(err)
 		case errors.Is(err, ErrBlobNotFound):
@@ -311,6 +337,8 @@ func (l *Listing) sendFile(tx *store.Tx, n inode, path string, from Slot,
 	it, more, found := n.item(), true, false
 	err = eachRecord(tx, it, func(b *Blob) (bool, error) {
 		found = true
+		// found is set before this: the records that an earlier page has sent exist, so the file is not one of uncommitted
+		// blocks alone.
 		if b.slot < from {
 			return true, nil
 		}

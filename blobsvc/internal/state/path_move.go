@@ -9,6 +9,8 @@ func (s Paths) Move(w *Write, src *RenameSource, changes *RenameChanges) (Result
 	return s.update(w, func(c *change) error {
 		leaving := *w
 		leaving.Ref, leaving.If, leaving.Node = src.Ref, src.If, nil
+		// The deletion of the old name is a change of its own in the same transaction: it has its own place, effects and
+		// event.
 		from := change{Write: &leaving, s: c.s, tx: c.tx, now: c.now, at: c.at, second: c.second}
 		if err := from.enter(); err != nil {
 			return err
@@ -43,10 +45,12 @@ func (s Paths) Move(w *Write, src *RenameSource, changes *RenameChanges) (Result
 			return nil
 		}
 		moved := b
+		// replace numbers the version, and takes the lease of what it replaces.
 		moved.Lease, moved.Version, moved.Protection = Lease{}, 0, Protection{}
 		if changes.Metadata != nil {
 			moved.Metadata = *changes.Metadata
 		}
+		// Before remove, which may drop the last reference to the content.
 		if moved.content, err = b.content.duplicate(c.tx, &b); err != nil {
 			return err
 		}
@@ -57,6 +61,7 @@ func (s Paths) Move(w *Write, src *RenameSource, changes *RenameChanges) (Result
 		if err := from.remove(&b); err != nil {
 			return err
 		}
+		// update counts and reports for c alone.
 		c.freed += from.freed
 		c.eventLogged = c.eventLogged || from.eventLogged
 		return nil

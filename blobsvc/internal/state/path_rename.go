@@ -59,6 +59,8 @@ func (s Paths) Rename(w *Write, src *RenameSource, changes *RenameChanges) (Resu
 				return err
 			}
 		}
+		// A directory that moved below itself would be a cycle that no root leads to. above has the directories on the way
+		// to the destination, the one that descend has added included.
 		n := from.item.inode()
 		for _, dir := range c.above {
 			if dir == n {
@@ -68,6 +70,8 @@ func (s Paths) Rename(w *Write, src *RenameSource, changes *RenameChanges) (Resu
 		switch {
 		case !c.inTree():
 			return ErrNotHierarchical
+		// Onto itself, which changes nothing. Two items that do not exist are not equal here, since load has found the
+		// source.
 		case c.item == from.item:
 			if c.path == "" || c.If.IfNoneMatch == "*" {
 				return ErrBlobExists
@@ -82,6 +86,7 @@ func (s Paths) Rename(w *Write, src *RenameSource, changes *RenameChanges) (Resu
 		if err := c.mayTake(src, b); err != nil {
 			return err
 		}
+		// Before the entry of b is written: the removal of what is at the destination deletes the entry of the same key.
 		lease, err := c.replaceBy(b)
 		if err != nil {
 			return err
@@ -89,9 +94,13 @@ func (s Paths) Rename(w *Write, src *RenameSource, changes *RenameChanges) (Resu
 		if _, err := permit(c.tx, c.parent, c.Caller, posix.Write|posix.Execute); err != nil {
 			return err
 		}
+		// By the node that b still has: its parent and name are those of the source.
 		c.unlink(b)
+		// The records of b have the inode in their keys and stay where they are; from here on the change is about b and no
+		// longer about what it replaces.
 		c.item, c.kind = from.item, from.kind
 		c.tx.Put(namesBucket, entryKey(c.parent, c.name), entry{n, c.kind}.encode())
+		// A node is not changed in place: other copies of the record may share it.
 		node := *b.Node
 		node.parent, node.name = c.parent, c.name
 		if want := c.Write.Node; want != nil {
@@ -118,6 +127,7 @@ func (s Paths) Rename(w *Write, src *RenameSource, changes *RenameChanges) (Resu
 			b.Metadata = *changes.Metadata
 		}
 		c.put(b)
+		// After replaceBy, whose note would have cleared it. b.Changed stays, and with it the entity tag.
 		c.previous.renamed = src.Container + "/" + from.path
 		c.note(eventRenamed, b)
 		c.moved = b.IsDirectory()
@@ -203,6 +213,7 @@ func (c *change) replaceBy(b *Blob) (Lease, error) {
 		return Lease{}, err
 	}
 	if !exists {
+		// The entry stays until Rename overwrites it with that of b.
 		if c.item.exists() { // uncommitted blocks alone
 			c.discardBlocks()
 		}
@@ -237,6 +248,8 @@ func (c *change) detach(b *Blob, e event) (deletion uint64, err error) {
 	c.previous.record(b)
 	c.note(e, b)
 	c.unlink(b)
+	// A directory can have anything below it, so the background removes it. Its size is not known; any number above 0
+	// lets the next compaction look for what was freed.
 	if b.IsDirectory() {
 		discardNode(c.tx, c.item.inode())
 		c.freed++
@@ -265,12 +278,14 @@ func (s Paths) Delete(w *Write, recursive bool) (deletion uint64, err error) {
 			return ErrNotHierarchical
 		case c.path == "":
 			return ErrPathConflict
+		// A file or an empty directory needs no more than the permission to remove it.
 		case !b.IsDirectory() || !hasChildren(c.tx, c.item.inode()):
 		case !recursive:
 			return ErrDirectoryNotEmpty
 		case !c.Rights.Below:
 			return ErrAccess
 		}
+		// Once more, now in the transaction that deletes: what is below may have changed since checkEmpty.
 		if b.IsDirectory() && c.Caller.Limited() {
 			if err := c.mayEmpty(b); err != nil {
 				return err
@@ -341,11 +356,13 @@ func (c *change) mayEmpty(b *Blob) error {
 		if err != nil || !more {
 			return err
 		}
+		// next has left the levels that ended, so within is cut to the same depth; its last is the directory of w.last.
 		if within = within[:len(w.levels)]; within[len(within)-1].sticky {
 			if err := c.mayRemove(w.last.inode, within[len(within)-1]); err != nil {
 				return err
 			}
 		}
+		// An empty directory is removed by the permissions on the directory that it is in, and needs none of its own.
 		if w.last.kind != entryDirectory || !hasChildren(c.tx, w.last.inode) {
 			continue
 		}

@@ -63,6 +63,8 @@ func (c *change) trash(b *Blob, e event) (deletion uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
+	// The record of b keeps its parent and name, and is not marked: the trash alone says that it is deleted. Out of
+	// reach is what has no entry.
 	c.unlink(b)
 	kind := entryFile
 	if b.IsDirectory() {
@@ -149,17 +151,20 @@ func (w *trashWalk) pass(tx *store.Tx, upTo string, all bool, page *treePage) (m
 			if err != nil {
 				return false, err
 			}
+			// The record in the tree has no mark, so a listing gets the time and the retention from the trash.
 			if err := loadBlob(tx, rec.inode.item(), baseSlot, &w.l.rec); err != nil {
 				return false, err
 			}
 			w.l.rec.Deleted, w.l.rec.KeptDays = rec.Deleted, rec.Days
 			item.Name, item.Blob, item.Deletion = w.path, &w.l.rec, w.deletion
 		}
+		// The walk of the tree sets prefix as well when a directory that exists was sent as one.
 		if item.Prefix == "" || item.Prefix != w.prefix {
 			if more, err := page.send(item, w.position); err != nil || !more {
 				return false, err
 			}
 		}
+		// Everything with the prefix is one item, so the walk seeks past it and does not read it.
 		if w.prefix = item.Prefix; w.prefix != "" {
 			w.seek(successor(append(bytes.Clone(w.scope), bytes.ReplaceAll([]byte(w.prefix), []byte("/"), []byte{1})...)))
 		} else {
@@ -220,6 +225,7 @@ func (s Paths) Restore(w *Write, from string, deletion uint64) (b Blob, err erro
 		if err := loadBlob(c.tx, rec.inode.item(), baseSlot, &b); err != nil {
 			return err
 		}
+		// In the same transaction as the new entry: an inode with both would be purged while it is in use.
 		c.tx.Delete(trashBucket, key)
 		if err := c.attach(&b, rec.inode, rec.kind); err != nil {
 			return err
@@ -238,6 +244,8 @@ func (c *change) attach(b *Blob, n inode, kind byte) error {
 	if err := c.link(nil); err != nil {
 		return err
 	}
+	// link has made the missing directories, and an entry with a new inode of which nothing is stored. The entry below
+	// replaces that one.
 	c.item, c.kind = n.item(), kind
 	c.tx.Put(namesBucket, entryKey(c.parent, c.name), entry{n, kind}.encode())
 	node := *b.Node

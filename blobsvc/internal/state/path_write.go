@@ -80,6 +80,7 @@ func (s Paths) Append(w *Write, position int64, up *content.Upload, lease PathLe
 			c.changes(eventContent, &b)
 			return nil
 		}
+		// The block itself changes nothing in the record of the file; only an action on the lease has to be stored.
 		if lease != (PathLease{}) {
 			c.put(&b)
 		}
@@ -125,6 +126,7 @@ func (c *change) openFile(b *Blob, lease *PathLease, notLake error) error {
 	if err != nil {
 		return err
 	}
+	// Acquire and Renew have judged the lease; without them, or without an ID to renew, it is checked as for any write.
 	if id == "" || !lease.Acquire && !lease.Renew {
 		if err := b.Lease.checkWrite(id, c.now, &blobLeaseErrors); err != nil {
 			return err
@@ -209,6 +211,7 @@ func (c *change) commitTo(b *Blob, f *Flush) error {
 	}
 	key := pendingKey(c.item)
 	v := c.tx.Get(pendingBucket, key)
+	// A flush at the present length is allowed without appended content, as for properties alone.
 	if v == nil {
 		if f.Position != b.Length {
 			return ErrFlushPosition
@@ -231,6 +234,8 @@ func (c *change) commitTo(b *Blob, f *Flush) error {
 	scope := setPrefix(pending.set)
 	var taken [][]byte
 	cur := c.tx.Cursor(blocksBucket)
+	// IDs are positions and sort as such. Each block must begin where the content before it ends: end is the length so
+	// far.
 	for k, v := cur.Seek(scope); k != nil && bytes.HasPrefix(k, scope) && end < f.Position; k, v = cur.Next() {
 		_, id, err := parseBlockKey(k)
 		if err != nil {
@@ -261,6 +266,7 @@ func (c *change) commitTo(b *Blob, f *Flush) error {
 	if len(list) > MaxCommittedBlocks {
 		return ErrBlockListTooLong
 	}
+	// layOut has stored the pieces under a new ID, so the old list loses the reference of this record.
 	old := b.content
 	b.content, b.Length = layOut(c.tx, list)
 	old.drop(c.tx)
@@ -268,6 +274,7 @@ func (c *change) commitTo(b *Blob, f *Flush) error {
 		c.discardBlocks()
 		return nil
 	}
+	// The count in the pending record must stay that of the blocks of the set.
 	for _, k := range taken {
 		c.tx.Delete(blocksBucket, k)
 	}

@@ -142,6 +142,7 @@ func layOut(tx *store.Tx, list []content.Piece) (pieceList, int64) {
 	c := newContent(tx)
 	for len(list) > 0 {
 		n, slices := 0, 0
+		// A record has at least one piece, however many slices that has.
 		for n < len(list) && n < piecesPerRecord && (n == 0 || slices+len(list[n].Slices) <= slicesPerRecord) {
 			slices += len(list[n].Slices)
 			n++
@@ -186,6 +187,7 @@ func (l pieceList) drop(tx *store.Tx) {
 		return
 	}
 	switch n := references(tx, l.id); n {
+	// The number is lost or was dropped already; garbage would be recorded twice.
 	case 0:
 	case 1:
 		tx.Delete(contentBucket, pieceKey(l.id, 0))
@@ -216,6 +218,7 @@ func (l pieceList) walkMarked(tx *store.Tx, off, n, limit int64, fn func(*conten
 		return walkPieces(l.pieces, off, n, fn)
 	}
 	cur := tx.Cursor(contentBucket)
+	// Records are keyed by the end of their last piece, so the first at or after off+1 has the byte at off.
 	for k, v := cur.Seek(pieceKey(l.id, off+1)); k != nil; k, v = cur.Next() {
 		id, _, err := parsePieceKey(k)
 		if err != nil {

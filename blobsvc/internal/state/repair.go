@@ -43,6 +43,8 @@ func Repair(path string, o RepairOptions) (err error) {
 		return err
 	}
 	r := newRepair(o)
+	// The plan needs one state of the database, so it is made with the file open for reading alone. Without a change
+	// the file is not written to, and there is no need for a copy.
 	err = db.View(func(tx *store.Tx) error { return r.plan(tx) })
 	if err = errors.Join(err, db.Close()); err != nil || len(r.writes) == 0 {
 		return err
@@ -57,6 +59,7 @@ func Repair(path string, o RepairOptions) (err error) {
 	if err := r.writes.Apply(db); err != nil {
 		return err
 	}
+	// Only after the writes: a note says what was done.
 	for _, n := range r.notes {
 		o.Note(n.text(), n.lost)
 	}
@@ -120,6 +123,8 @@ func (r *repair) plan(tx *store.Tx) error {
 	if v := tx.Get(metaBucket, nextKey); len(v) == 8 {
 		r.next = binary.BigEndian.Uint64(v)
 	}
+	// A lost counter would give out numbers that records have. So all records are read before the first draw, and used
+	// moves next past each number.
 	counter := r.next
 	names := &Names{tx: tx}
 	for _, part := range []struct {
@@ -141,6 +146,8 @@ func (r *repair) plan(tx *store.Tx) error {
 	if lost := r.next > counter; lost {
 		r.note(false, "the counter of numbers was behind, and continues with %d", r.next)
 	}
+	// The tree comes before what is derived from it: it makes containers and records that the indexes and the numbers
+	// of references depend on.
 	if err := r.tree.run(); err != nil {
 		return err
 	}
@@ -260,6 +267,7 @@ func (r *repair) references() {
 	corrected := 0
 	for id, counted := range r.counted {
 		switch n := r.refers[id]; {
+		// As drop does with the last reference: the number goes, and the background removes the pieces.
 		case n == 0 && !r.isGarbage(garbageContent, id):
 			r.writes.Delete(contentBucket, pieceKey(id, 0))
 			r.writes.Put(garbageBucket, garbageKey(garbageContent, id), []byte{recordVersion})
@@ -290,6 +298,8 @@ func (r *repair) indexes() error {
 			made++
 		}
 	}
+	// An entry need not have the time of the record: expireEntry puts one for an hour later when it cannot delete the
+	// blob yet. So entries are found by their blobs alone.
 	expiring := map[string]bool{}
 	cur := r.tx.Cursor(expiringBucket)
 	for k, _ := cur.Seek(nil); k != nil; k, _ = cur.Next() {
@@ -317,6 +327,7 @@ func (r *repair) indexes() error {
 		if it.inTree() {
 			in = r.tree.containerOf(it.inode())
 		}
+		// No container, not even a deleted one, has the blob: it is out of reach, and needs no entry.
 		if in == nil {
 			continue
 		}

@@ -167,6 +167,8 @@ func (t *treeRepair) path(n inode) string {
 }
 
 func (t *treeRepair) run() error {
+	// The steps depend on each other. Every container gets its root, and every root its container, before anything asks
+	// which tree an inode is in.
 	for n, key := range t.roots {
 		if node := t.nodes[n]; node == nil || !node.root {
 			t.nodes[n] = &foundNode{name: key, dir: true, root: true, placed: true, made: true}
@@ -178,19 +180,26 @@ func (t *treeRepair) run() error {
 			t.root(n, node)
 		}
 	}
+	// Before the snapshots: a deletion of a file without a record is given up also if a snapshot of the file is left.
 	t.deletions()
+	// A file whose record is lost is made again from its newest snapshot, and is no longer one of uncommitted blocks
+	// alone.
 	for n, snapshot := range t.snapshots {
 		if node := t.nodes[n]; node == nil || node.bare {
 			delete(t.pendings, n)
 			t.nodes[n] = &snapshot
 		}
 	}
+	// All entries are looked at before anything gets a place: only then is it known which names are taken, and by what.
 	for _, k := range t.keys {
 		t.check(k, t.entries[k])
 	}
+	// The list is of now. Directories that settle makes on the way are settled by it, and lost+found has its place from
+	// the start.
 	for _, n := range slices.Sorted(maps.Keys(t.nodes)) {
 		t.settle(n, t.nodes[n])
 	}
+	// What settle has not taken as a place is a second entry. Cycles come last, since all steps above change parents.
 	for _, n := range slices.Sorted(maps.Keys(t.strays)) {
 		for _, k := range t.strays[n] {
 			t.unlinkStray(k)
@@ -211,6 +220,8 @@ func (t *treeRepair) root(n inode, node *foundNode) {
 		account, name = LostAccount, LostContainer
 	}
 	free := func(name string) bool { return t.tx.Get(containersBucket, containerKey(account, name)) == nil }
+	// The name that the record has may be another container's by now; and where deletions are lost, the container may
+	// be a deleted one, which must not appear under its name again.
 	if err != nil || t.o.Doubtful || !free(name) || !t.unused(account, name) {
 		name = fmt.Sprintf("%s-%d", LostContainer, uint64(n))
 	}
@@ -245,6 +256,8 @@ func (t *treeRepair) deletions() {
 		}
 		for i, d := range t.trash[n] {
 			root, path, _, err := parseTrashKey(d.key)
+			// An inode keeps one deletion. What is in a directory has records of its own, so that a new record of the
+			// directory is enough to restore it; a file without its record has no content.
 			if err == nil && d.kind == entryDirectory && i == 0 {
 				t.nodes[n] = &foundNode{parent: root, name: path[strings.LastIndex(path, "/")+1:], dir: true, made: true}
 				t.tell(true, n, "owner, permissions and metadata of the deleted directory %q", path)
@@ -259,6 +272,7 @@ func (t *treeRepair) deletions() {
 
 // removed reports whether a directory is being removed, or is below one that is.
 func (t *treeRepair) removed(n inode) bool {
+	// The way up may be a cycle, which breakCycles has not removed yet.
 	seen := map[inode]bool{}
 	for !seen[n] {
 		seen[n] = true
@@ -298,9 +312,12 @@ func (t *treeRepair) directory(n inode) *foundNode {
 // check decides about an entry.
 func (t *treeRepair) check(k string, e entry) {
 	parent, name, _ := parseEntryKey([]byte(k)) // it was parsed before
+	// Keys come in the order of directories, so this asks once for each directory.
 	if parent != t.last || t.last == 0 {
 		t.last, t.lastRemoved = parent, t.removed(parent)
 	}
+	// The background will follow the entries of this directory and remove what they lead to. So only entries stay that
+	// lead to what has its place here.
 	if t.lastRemoved {
 		switch node := t.nodes[e.inode]; {
 		case node == nil: // what is below it is removed as well
@@ -317,11 +334,15 @@ func (t *treeRepair) check(k string, e entry) {
 	case t.isGarbage(garbageNode, uint64(e.inode)):
 		t.dropEntry(k)
 		t.tell(false, parent, "the entry %q of what was deleted", name)
+	// The directory of the entry is a file by its record.
 	case dir == nil:
 		t.strays[e.inode] = append(t.strays[e.inode], k)
+	// The content that a snapshot has goes to lost+found, and not to the name: it is not what the file was last.
 	case node == nil && e.kind == entryFile, node != nil && node.snapshot != 0:
 		t.dropEntry(k)
 		t.tell(true, parent, "the file %q", name)
+	// A directory without a record. It may have been made already, without a place, for an entry in it: keys are in the
+	// order of inodes, and those of a directory may precede the one that leads to it.
 	case node == nil, node.made && !node.placed && !node.root && node.parent == 0:
 		if node == nil {
 			node = &foundNode{dir: true, made: true}
@@ -353,6 +374,8 @@ func (t *treeRepair) settle(n inode, node *foundNode) {
 	case node.root || t.isGarbage(garbageNode, uint64(n)):
 		return
 	case len(t.trash[n]) > 0:
+		// Damage has brought back one of two records that exclude each other. The place counts, since a purge would remove
+		// what is in use.
 		if node.placed {
 			for _, d := range t.trash[n] {
 				t.writes.Delete(trashBucket, d.key)
@@ -365,17 +388,20 @@ func (t *treeRepair) settle(n inode, node *foundNode) {
 		return
 	}
 	if node.parent != 0 && t.removed(node.parent) {
+		// With its entry the background reaches it through the directory. Without one nothing would find it again.
 		if e, ok := t.entries[string(entryKey(node.parent, node.name))]; !ok || e.inode != n {
 			t.discard(n)
 		}
 		return
 	}
+	// The record wins over an entry elsewhere, unless its place cannot be used.
 	for i, k := range t.strays[n] {
 		parent, name, _ := parseEntryKey([]byte(k))
 		if p := t.nodes[node.parent]; p != nil && p.dir && !t.taken(node) && !t.o.Doubtful {
 			break // the record decides
 		}
 		if p := t.nodes[parent]; p != nil && p.dir {
+			// This entry is its place now, and the others remain strays.
 			t.strays[n] = slices.Delete(t.strays[n], i, i+1)
 			node.parent, node.name, node.placed, node.changed = parent, name, true, true
 			if e := t.entries[k]; e.kind != node.kind() {
@@ -388,6 +414,8 @@ func (t *treeRepair) settle(n inode, node *foundNode) {
 	var dir *foundNode
 	if node.parent != 0 {
 		dir = t.directory(node.parent)
+		// The directory was made for what is in it and may come later in the list of run, or not be in it. It has no name,
+		// so this puts it into lost+found.
 		if dir.lostItself() {
 			t.settle(node.parent, dir)
 		}
@@ -418,10 +446,13 @@ func (t *treeRepair) taken(node *foundNode) bool {
 
 // lose puts a node into the directory for what has lost its name.
 func (t *treeRepair) lose(n inode, node *foundNode) {
+	// What was in a deleted directory stays with it, so that it is restored or purged with the rest and does not
+	// reappear.
 	root := t.deletedAbove(node.parent)
 	if root == 0 {
 		root = t.rootAbove(node.parent)
 	}
+	// The inode makes the name unique in lost+found.
 	name := fmt.Sprint(uint64(n))
 	if node.name != "" {
 		name += "-" + node.name
@@ -487,6 +518,8 @@ func (t *treeRepair) lostFound(root inode) inode {
 	if dir, ok := t.found[root]; ok {
 		return dir
 	}
+	// A lost+found of an earlier repair is used again. A file of the name, or anything that is not a directory with a
+	// record, leads to the next name.
 	name := LostFound
 	for i := 2; ; i++ {
 		e, ok := t.entries[string(entryKey(root, name))]
@@ -511,6 +544,7 @@ func (t *treeRepair) lostRoot() inode {
 	accounts := map[string]bool{}
 	for n, key := range t.roots {
 		account, name, err := parseContainerKey([]byte(key))
+		// roots has deleted containers as well. What is found must not go into one, where it would be purged.
 		if err != nil || t.tx.Get(containersBucket, []byte(key)) == nil && !t.nodes[n].made {
 			continue
 		}
@@ -565,12 +599,16 @@ func (t *treeRepair) breakCycles() {
 	for _, n := range slices.Sorted(maps.Keys(t.nodes)) {
 		var passed []inode
 		seen := map[inode]bool{}
+		// Each way ends at an inode that is known to be good, at the end of a tree, or at one that this way has passed.
+		// All that it passed is good afterwards, so that each inode is visited once.
 		for at := n; !good[at]; {
 			node := t.nodes[at]
 			if node == nil || node.root || t.isGarbage(garbageNode, uint64(at)) || len(t.trash[at]) > 0 {
 				break
 			}
 			if seen[at] {
+				// A cycle leads to no root, so its container is not known. Without a parent, lose looks for none, and does not
+				// walk around the cycle.
 				t.dropEntry(string(entryKey(node.parent, node.name)))
 				node.parent = 0
 				t.lose(at, node)
@@ -610,6 +648,8 @@ func (t *treeRepair) write() error {
 			if err := loadBlob(t.tx, n.item(), node.snapshot, &b); err != nil {
 				return err
 			}
+			// The snapshot may be soft-deleted; the file is not. The record is one more that refers to the content, and
+			// references writes the new number after this.
 			if b.Deleted, b.KeptDays, b.slot = 0, 0, baseSlot; b.content.id != 0 {
 				t.refers[b.content.id]++
 			}
@@ -620,6 +660,7 @@ func (t *treeRepair) write() error {
 		} else if err := loadBlob(t.tx, n.item(), baseSlot, &b); err != nil {
 			return err
 		}
+		// A node is not changed in place; see Node.
 		at := *b.Node
 		at.parent, at.name = node.parent, node.name
 		b.Node = &at

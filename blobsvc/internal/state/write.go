@@ -134,10 +134,13 @@ type change struct {
 // update runs a transaction that changes blobs. Once it is committed, update counts the content that it freed and
 // reports the blob that it wrote.
 func (s *core) update(w *Write, fn func(*change) error) (Result, error) {
+	// The times are drawn before the closure, which may run more than once: each run gives the change the same ones.
 	at, second := s.ticks.Next(w.Now), s.ticks.Next(w.Now)
+	// Each run replaces done as a whole, so that nothing of an earlier run is counted or reported.
 	var done change
 	err := s.db.Update(func(tx *store.Tx) error {
 		done = change{Write: w, s: s, tx: tx, now: s.now(tx, w.Now), at: s.stamp(tx, at)}
+		// In this order: each stamp of a cluster is later than the one before, so second stays later than at.
 		done.second = s.stamp(tx, second)
 		return fn(&done)
 	})
@@ -167,6 +170,8 @@ func (s *core) updateBlob(w *Write, check blobCheck, fn func(c *change, b *Blob)
 		if err := c.enterExisting(); err != nil {
 			return err
 		}
+		// A read of the base blob treats an expired one as absent. Its snapshots and versions have no expiry time of their
+		// own, so the base blob is deleted first, with what goes with it.
 		if !w.At.IsBase() {
 			if err := c.expireDue(); err != nil {
 				return err
