@@ -54,6 +54,7 @@ func (s *Service) updateMessage(c *call) error {
 	if err != nil {
 		return err
 	}
+	// The message is visible now, and may be what a waiting Get Messages waits for.
 	if visibility == 0 {
 		s.common.Board.Touch(longpoll.Key(c.Account, c.queue))
 	}
@@ -80,6 +81,8 @@ func (s *Service) deleteMessage(c *call) error {
 	if len(list) > 0 && s.event(c, changes.MessageDeleted, "") == nil {
 		err = s.deleteTogether(c, q, append(list, state.Held{ID: id, Receipt: receipt}))
 	} else { // each with an event of its own
+		// The message in the path goes last. If the outcomes of the others cannot be answered, it still exists, and a
+		// client that tries again finds it.
 		outcomes := make([]error, len(list))
 		for i, h := range list {
 			outcomes[i] = s.deleteOne(c, q, h)

@@ -67,6 +67,8 @@ func (s *Service) putMessage(c *call) error {
 	if err != nil {
 		return err
 	}
+	// Only a message that is visible now can end a wait at once. For the others, waitForMessages waits until they become
+	// visible.
 	if slices.ContainsFunc(list, func(m state.NewMessage) bool { return m.Visibility == 0 }) {
 		s.common.Board.Touch(longpoll.Key(c.Account, c.queue))
 	}
@@ -131,6 +133,7 @@ func (c *call) newMessages(visibility time.Duration) (list []state.NewMessage, a
 	case len(text)-total > maxMessage:
 		return nil, true, errMessageTooLarge
 	}
+	// The lengths are those of the further messages. The first one has what they leave, at the beginning of the text.
 	rest := text
 	for i := range list {
 		n := len(text) - total
@@ -210,6 +213,8 @@ func (s *Service) waitForMessages(c *call, q *state.Queue,
 			return d
 		},
 		func() (bool, error) {
+			// The first look is at the time of the request, as without a wait. The later ones are at the time at which they
+			// happen.
 			if polled {
 				now = s.now()
 			}

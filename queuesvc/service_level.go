@@ -58,6 +58,7 @@ func (s *Service) listQueues(c *call) error {
 		x.Open("Queues")
 		for _, q := range queues {
 			if len(x.Bytes()) > budget.Answer {
+				// The page is full by its size. The next one begins with this queue, which is not written.
 				next = q.Name
 				break
 			}

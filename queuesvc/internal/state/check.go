@@ -116,6 +116,8 @@ func (c *checker) checkQueues() {
 		c.counts.Queues++
 		c.queues[id] = &checkedQueue{name: name, counters: readCounters(c.tx, id)}
 	})
+	// An entry without a name stands for a queue whose messages are being removed: the later checks find its id, and do
+	// not report its records as those of no queue.
 	c.each(bucketGarbage, func(k, _ []byte) {
 		if len(k) != 8 {
 			c.problem("the key %q is not that of a deleted queue", k)
@@ -156,6 +158,7 @@ func (c *checker) checkPlaces() {
 		}
 		key, q := visibleKey(k), c.queue(k, bucketVisible, k)
 		q.places++
+		// Repair needs the numbers that are in use, whatever the counters say.
 		q.next = max(q.next, key.number()+1)
 		id := queueID(binary.BigEndian.Uint64(k))
 		if q.name != "" && key.number() >= q.counters.next {

@@ -128,6 +128,8 @@ func (q *Queue) PutAll(list []NewMessage, ttl time.Duration, now time.Time) ([]M
 		c := content{s.Inserted, s.Expires, nonces[i], x.Body}
 		put[i], records[i] = Message{State: s, Body: x.Body}, c.encode()
 	}
+	// Nonces and records are made before the transaction, which may run again. Numbers and receipts are made within it:
+	// they depend on the counters that it reads.
 	err := q.update("put", func(tx *store.Tx, id queueID) error {
 		n := readCounters(tx, id)
 		for i := range put {
@@ -140,6 +142,7 @@ func (q *Queue) PutAll(list []NewMessage, ttl time.Duration, now time.Time) ([]M
 		}
 		n.next += uint64(len(put))
 		n.messages += uint64(len(put))
+		// A clock that is behind this time makes a later request rectify the queue, see clock.go.
 		n.latest = max(n.latest, now.UnixNano())
 		tx.Put(bucketCounters, id.key(), n.encode())
 		return nil
@@ -206,6 +209,8 @@ func (q *Queue) Get(n int, visibility time.Duration, now time.Time) ([]Message, 
 	for rectified := false; ; {
 		g := getting{q: q, n: n, visibility: visibility, now: now.UnixNano()}
 		err := q.update("get", g.run)
+		// Found must be called also after a failure: nobody else may raise the hint until then. Only a transaction that was
+		// committed raises it.
 		if g.hint != nil {
 			q.store.hints.found(g.hint, g.first, err == nil)
 		}
@@ -219,6 +224,8 @@ func (q *Queue) Get(n int, visibility time.Duration, now time.Time) ([]Message, 
 			}
 			rectified = true
 		}
+		// Nothing was found: it is tried again if the transaction ended at its limit of expired messages, which are erased
+		// by now, or if rectify may have made messages visible.
 		if len(g.found) > 0 || !g.more && !late {
 			return g.found, nil
 		}
@@ -254,6 +261,8 @@ func (g *getting) run(tx *store.Tx, id queueID) error {
 		from, g.hint = hints.look(id)
 	}
 	g.id, g.found, g.more, g.first = id, g.found[:0], false, makeVisibleKey(id, math.MaxInt64, math.MaxUint64)
+	// Places are in the order of the time at which they become visible, so the loop ends at the first that is hidden. If
+	// it comes to the end of the queue instead, no message is left before the end, which is what first says until then.
 	expired := 0
 	c := tx.Cursor(bucketVisible)
 	for k, v := c.Seek(from[:]); len(k) == len(from) && bytes.Equal(k[:8], from[:8]); k, v = c.Next() {
@@ -285,6 +294,8 @@ func (g *getting) run(tx *store.Tx, id queueID) error {
 // claim hands out the message at a place.
 func (g *getting) claim(tx *store.Tx, key *visibleKey, p position) error {
 	c, ok := g.q.content(tx, g.id, key.number())
+	// A message that cannot be read is passed: with an error here it would block the messages behind it. content has
+	// logged it.
 	if !ok {
 		return nil
 	}
@@ -347,6 +358,8 @@ func (q *Queue) peek(n int, after Position, now time.Time, until int64) (found [
 		more, late := false, false
 		err = q.view(func(tx *store.Tx, id queueID) error {
 			found, last, more = nil, Position{}, false
+			// A view cannot change what it sees: the clock that was ahead and the expired messages are dealt with after it, in
+			// transactions of their own, and the loop looks again.
 			late = !rectified && behind(tx, id, now.UnixNano())
 			expired, size := 0, 0
 			for key, p := range q.places(tx, id, after, until) {
@@ -357,6 +370,7 @@ func (q *Queue) peek(n int, after Position, now time.Time, until int64) (found [
 						return nil
 					}
 					continue
+				// The page is full, and this message shows that more follow: only then the position of the last one is returned.
 				case len(found) == n, size >= budget.Answer:
 					m := &found[len(found)-1]
 					last = Position{m.NextVisible, m.ID.number()}
@@ -412,6 +426,8 @@ func (q *Queue) places(tx *store.Tx, id queueID, after Position,
 // find returns the position of the message for a receipt, and decides what is wrong without one.
 func (q *Queue) find(tx *store.Tx, queue queueID, id ID, receipt Receipt, now int64) (key visibleKey, p position,
 	err error) {
+	// The receipt has the time that the message had when it was issued, and with it the key of the place. A message that
+	// was dequeued or changed since then is at another place, or has another number of changes.
 	key = makeVisibleKey(queue, receipt.visible(), id.number())
 	if v := tx.Get(bucketVisible, key[:]); v != nil {
 		var ok bool
@@ -419,6 +435,7 @@ func (q *Queue) find(tx *store.Tx, queue queueID, id ID, receipt Receipt, now in
 			return key, p, nil
 		}
 	}
+	// The text, whose key does not change, tells a receipt that is out of date from a message that does not exist.
 	v, err := tx.Read(bucketMessages, messageKey(queue, id.number()))
 	if err != nil {
 		return key, p, err
@@ -443,6 +460,7 @@ func (q *Queue) Update(id ID, receipt Receipt, body []byte, visibility time.Dura
 		if err != nil {
 			return err
 		}
+		// The text is read also if it stays: the time of the insertion and the nonce are in its record.
 		c, ok := q.content(tx, queue, id.number())
 		if !ok {
 			return fmt.Errorf("%w: message %s", ErrDamaged, id)
@@ -516,6 +534,8 @@ func (q *Queue) Clear() error {
 		if err != nil {
 			return err
 		}
+		// The queue continues with a new id, under which there is nothing. The cleaner removes later what is under the old
+		// one.
 		tx.Put(bucketGarbage, id.key(), nil)
 		return putQueue(tx, q.key, newID(tx), &info)
 	})

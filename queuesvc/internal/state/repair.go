@@ -39,6 +39,8 @@ func (c *checker) repair(note func(what string, lost bool)) {
 	next := queueID(1)
 	for id, q := range c.queues {
 		next = max(next, id+1)
+		// The counter also counts messages of which the damage has left nothing. It and the places without a text may count
+		// the same messages, so the larger of the two is reported, not the sum.
 		gone := q.textless
 		if q.name != "" && q.counters.messages > q.messages {
 			gone = max(gone, q.counters.messages-q.messages)
@@ -59,6 +61,8 @@ func (c *checker) repair(note func(what string, lost bool)) {
 		case q.unknown, q.name == "":
 			continue
 		}
+		// The next number must be above every number that is in use: a second message with the same number would overwrite
+		// the text of the first.
 		if fixed := (counters{q.messages, max(q.counters.next, q.next, 1), q.counters.latest}); fixed != q.counters {
 			c.fixes.Put(bucketCounters, id.key(), fixed.encode())
 			note(fmt.Sprintf("%v: its messages were counted again", q), q.counters == (counters{}))
@@ -69,6 +73,7 @@ func (c *checker) repair(note func(what string, lost bool)) {
 			c.fixes.Delete(bucketCounters, k)
 		}
 	})
+	// An id that is given twice would put the messages of two queues together.
 	if v := c.tx.Get(bucketService, keyNextID); len(v) != 8 || queueID(binary.BigEndian.Uint64(v)) < next {
 		c.fixes.Put(bucketService, keyNextID, next.key())
 	}
@@ -92,6 +97,7 @@ func (c *checker) placeless(id queueID, q *checkedQueue, note func(what string, 
 		if _, found := slices.BinarySearch(placed, number); found || !ok {
 			return
 		}
+		// The queue is known and has no name: it was deleted or cleared, and its messages are to go.
 		if q.name == "" && !q.unknown {
 			c.fixes.Delete(bucketMessages, k)
 			return
