@@ -73,11 +73,14 @@ func (s *Stack) awaitConversion(ctx context.Context, nats *natsserver.Server, no
 		return err
 	}
 	c := conversion{stack: s, nats: nats, node: node, js: js}
+	// The conversion is asked about once a second. A reason is logged when it changes, and is given to Waiting each
+	// time.
 	for said := ""; ; {
 		done, err := c.step(ctx)
 		switch {
 		case done:
 			return nil
+		// The folder is what is wrong, and is the same at the next attempt.
 		case errors.As(err, new(errSeed)):
 			return err
 		}
@@ -117,6 +120,7 @@ func (c *conversion) step(ctx context.Context) (done bool, err error) {
 	if err != nil || !c.node.HasSeed() {
 		return state == conversionDone, err
 	}
+	// The state may be out of date, so nothing is written before begin has stored a message after the one that was read.
 	if state != conversionDone {
 		if seq, err = c.begin(ctx, state, seq); err != nil {
 			return false, err
@@ -124,6 +128,8 @@ func (c *conversion) step(ctx context.Context) (done bool, err error) {
 		if err := errors.Join(fault.Point(pointBegun), c.seed(ctx)); err != nil {
 			return false, err
 		}
+		// This fails if another message was stored after that of begin: then another attempt has deleted what this one
+		// wrote.
 		if _, err := c.note(ctx, conversionDone, seq); err != nil {
 			return false, err
 		}
@@ -132,6 +138,8 @@ func (c *conversion) step(ctx context.Context) (done bool, err error) {
 		}
 		c.stack.config.Log.Info("the cluster has the data of this folder", "node", c.node.Name())
 	}
+	// This is also reached after a restart, when done is stored and some of the files are still there. A node with a
+	// seed must not open its services before they are gone.
 	if err := c.leave(); err != nil {
 		return false, errSeed{fmt.Errorf("removing what the cluster has from %s: %w", c.stack.dir.Path(), err)}
 	}
@@ -151,6 +159,7 @@ func (c *conversion) state(ctx context.Context) (state string, seq uint64, err e
 		return "", 0, err
 	}
 	m, err := stream.GetLastMsgForSubject(ctx, conversionSubject)
+	// The stream was created, and the process ended before the first message. begin goes on after the sequence 0.
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return conversionBegun, 0, nil
 	}
@@ -181,6 +190,7 @@ func (c *conversion) begin(ctx context.Context, state string, seq uint64) (uint6
 			return 0, err
 		}
 	}
+	// The message comes before the deletion: it fails if the state was out of date, and then nothing may be deleted.
 	seq, err := c.note(ctx, conversionBegun, seq)
 	if err != nil {
 		return 0, err
@@ -227,6 +237,7 @@ func (c *conversion) seed(ctx context.Context) error {
 	if err != nil {
 		return errSeed{err}
 	}
+	// A torn end is left by a crash, and has no record that was acknowledged. Other damage may have lost records.
 	if lost {
 		return errors.Join(errSeed{errors.New(
 			"the log of the queues is damaged: run `lazuli fsck --repair` before the conversion")}, queues.Close())
@@ -251,6 +262,7 @@ func permanent(err error) error {
 // leave removes from the folder what the logs and streams have.
 func (c *conversion) leave() error {
 	dir := c.stack.dir
+	// The list of the folder's files goes first: a folder without a file that its list has would be a damaged one.
 	if err := dir.Forget(datadir.Content...); err != nil {
 		return err
 	}
@@ -260,6 +272,8 @@ func (c *conversion) leave() error {
 			return err
 		}
 	}
+	// The removal must be durable before Seeded is: after a crash between the two, leave runs again. In the other order,
+	// a node without a seed could find the old files, which are no view of the logs.
 	if err := errors.Join(disk.SyncDir(dir.Path()), fault.Point(pointRemoved)); err != nil {
 		return err
 	}

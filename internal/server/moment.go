@@ -38,6 +38,7 @@ var ErrNotReady = errors.New("the node is not ready")
 //
 // Errors: [ErrNotReady], those of ctx.
 func (s *Stack) Moment(ctx context.Context) (_ *Moment, err error) {
+	// The moment stays within the gate until Close, so that the services it reads are not closed or exchanged.
 	if err := s.gate.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -67,6 +68,8 @@ func (s *Stack) Moment(ctx context.Context) (_ *Moment, err error) {
 			return nil, fmt.Errorf("%w: %w", ErrNotReady, err)
 		}
 	}
+	// The content is held before the databases are pinned. In the other order, content that a pin refers to could be
+	// freed in between.
 	release = m.open.blobs.Hold()
 	databases := map[string]*store.DB{"tables": m.open.tables.Database(), "queues": m.open.queues.Database(),
 		"blobs": m.open.blobs.Database()}

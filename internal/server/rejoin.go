@@ -95,11 +95,15 @@ func (s *Stack) rejoin(ctx context.Context, lost map[string]error) error {
 	if err := s.gate.shut(wait, open.board.Release); err != nil {
 		return err
 	}
+	// The services are taken away before the gate opens. What passes it now finds none and is answered 503, where it
+	// would otherwise wait for as long as the node takes to join.
 	s.services.Store(nil)
 	s.gate.open() // requests are answered 503 meanwhile
 	if err := open.close(); err != nil {
 		s.config.Log.Warn("closing the services", "err", err)
 	}
+	// The files are closed, so that they can be renamed. Only those that cannot be continued are: the others are caught
+	// up from the log.
 	for name, cause := range lost {
 		aside := ""
 		switch {
@@ -114,6 +118,8 @@ func (s *Stack) rejoin(ctx context.Context, lost map[string]error) error {
 			}
 		}
 	}
+	// This does not give up before the stack stops. keepFollowing sees nothing lost while no services are open, and
+	// would not call rejoin again.
 	for {
 		err := s.open(ctx)
 		if err == nil || ctx.Err() != nil {

@@ -161,6 +161,8 @@ func (s *Stack) open(ctx context.Context) (err error) {
 			return r
 		})
 	}
+	// The logs of the analytics are blobs and their metrics are entities, so they start after the services and, as
+	// closers run in the reverse order, stop before them.
 	logs.Start(o.blobs.Handler(), o.tables.Handler())
 	o.closers = append(o.closers, func() error { return logs.Stop(context.Background()) })
 	if c.Events {
@@ -225,6 +227,8 @@ func (s *Stack) openServices(ctx context.Context, o *services, common frontend.C
 		}
 		return err
 	})
+	// The closers are added here, not where each service is opened: the three goroutines would race for the list. After
+	// an error, the caller closes those that were opened.
 	err := g.Wait()
 	if o.tables != nil {
 		o.closers = append(o.closers, o.tables.Close)

@@ -134,6 +134,7 @@ func StartContext(ctx context.Context, c Config) (_ *Stack, err error) {
 	if err := s.open(ctx); err != nil {
 		return nil, err
 	}
+	// A server alone has listened since the beginning. The system has kept the connections of its clients until now.
 	if c.Cluster == nil {
 		serve()
 	}
@@ -185,6 +186,7 @@ func (s *Stack) Stop(ctx context.Context) error {
 		s.moments.Lock() // waits for the moments; none begins after it
 		//lint:ignore SA2001 nothing is to be done meanwhile
 		s.moments.Unlock()
+		// The exchange is not locked yet: rejoin holds that lock, and this waits for it.
 		if s.unfollow != nil {
 			s.unfollow()
 			s.following.Wait()

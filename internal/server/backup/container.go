@@ -138,6 +138,8 @@ func (b blobs) Lock(ctx context.Context) (context.Context, func() error, error) 
 		return nil, nil, err
 	}
 	blob := b.client.NewBlockBlobClient(lockName)
+	// A blob with a lease refuses the upload without its ID. It exists then, which is all that is needed: AcquireLease
+	// decides.
 	if _, err := blob.Upload(ctx, streaming.NopCloser(strings.NewReader("")), nil); err != nil &&
 		!bloberror.HasCode(err, bloberror.LeaseIDMissing) {
 		return nil, nil, err
@@ -162,6 +164,8 @@ func (b blobs) Lock(ctx context.Context) (context.Context, func() error, error) 
 				return
 			case <-time.After(leaseRenewal):
 			}
+			// One renewal that fails is no loss yet: the lease lasts from the last one that succeeded. The work ends one
+			// interval before the lease would, so that another process does not write at the same time.
 			if _, err := l.RenewLease(locked, nil); err == nil {
 				last = time.Now()
 			} else if time.Since(last) > leaseTime-leaseRenewal {
@@ -173,6 +177,7 @@ func (b blobs) Lock(ctx context.Context) (context.Context, func() error, error) 
 	return locked, func() error {
 		cancel(nil)
 		<-ended
+		// The lease is released also if ctx has ended. Otherwise the next backup would wait for its end.
 		_, err := l.ReleaseLease(context.WithoutCancel(ctx), nil)
 		return err
 	}, nil

@@ -113,6 +113,7 @@ func Make(ctx context.Context, p Place, open func(context.Context, Held) (Source
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
 	m.list = &Manifest{Time: o.Now().UTC(), Info: source.Info(), Databases: map[string][]Piece{}}
+	// The same window of another origin is other content. Nothing that the newest backup has may stand for it.
 	if held.Origin == "" || held.Origin != m.list.Origin {
 		clear(m.had)
 	}
@@ -122,10 +123,13 @@ func Make(ctx context.Context, p Place, open func(context.Context, Held) (Source
 	if err := fault.Point(pointPieces); err != nil {
 		return r, err
 	}
+	// A name is a time and must not be used twice: the list of an older backup would be overwritten.
 	for m.list.Name = m.list.Time.Format(nameLayout); all[m.list.Name] != nil; {
 		m.list.Time = m.list.Time.Add(time.Millisecond)
 		m.list.Name = m.list.Time.Format(nameLayout)
 	}
+	// The list is written after all of its pieces, and makes the backup. Pieces without a list belong to no backup, and
+	// a later Make uses or removes them.
 	text, err := sumfile.Encode(manifestKind, Format, m.list)
 	if err == nil {
 		err = p.Put(ctx, listFolder+m.list.Name, text)
@@ -205,6 +209,8 @@ func (m *maker) put(ctx context.Context, writes *errgroup.Group, content []byte)
 	sum := sha256.Sum256(content)
 	piece := Piece{hex.EncodeToString(sum[:]), int64(len(content))}
 	m.mu.Lock()
+	// It is noted before it is written, so that the same content is not written a second time meanwhile. If the write
+	// fails, Make fails and no list refers to the piece.
 	known := m.known[piece.name()]
 	m.known[piece.name()] = true
 	m.list.Bytes += piece.Size
@@ -235,6 +241,8 @@ func (m *maker) put(ctx context.Context, writes *errgroup.Group, content []byte)
 // no backup has.
 func tidy(ctx context.Context, p Place, all map[string]*Manifest, found []string, o Options) (removed []string,
 	err error) {
+	// Lists are removed before their pieces. A failure in between leaves pieces without a list, which the next Make
+	// removes, and not a list that cannot be restored.
 	names := slices.Sorted(maps.Keys(all))
 	if o.Keep > 0 && len(names) > o.Keep {
 		for _, name := range names[:len(names)-o.Keep] {

@@ -56,6 +56,8 @@ func (s *Schedule) Run(ctx context.Context) {
 			if !newest.IsZero() {
 				last.Set(float64(newest.UnixMilli()) / 1000)
 			}
+			// Another clock may have named the newest backup with a time to come. The wait is bounded, so that a wrong name
+			// does not end the backups.
 			if wait := newest.Add(s.Every).Sub(s.Options.Now()); wait > 0 {
 				sleep(ctx, min(wait, s.Every))
 				continue
@@ -74,6 +76,7 @@ func (s *Schedule) Run(ctx context.Context) {
 		}
 		switch {
 		case err == nil || ctx.Err() != nil:
+		// Another server is making the backup. That is no failure: a later look finds what it has made.
 		case errors.Is(err, ErrLocked):
 			sleep(ctx, min(s.Every, retryAfter))
 		default:

@@ -67,6 +67,8 @@ func (l *lane) take(now time.Time, max, size int) (batch []*pending) {
 		if blocked[p.event.Subject] {
 			continue
 		}
+		// The loop goes on after an event that does not fit: one of another subject may. Later ones of the same subject
+		// must not overtake it.
 		if p.busy || p.Next.After(now) || len(batch) == max || len(batch) > 0 && (p.Dead != "" || sum+p.size > size) {
 			blocked[p.event.Subject] = true
 			continue
@@ -144,6 +146,7 @@ func (l *lane) attempted(s *Subscription, p *pending, r result, now time.Time, j
 		return l.endDelivery(s, p, tooManyAttempts, now)
 	}
 	next := now.Add(r.pause(s.EndpointType, p.Attempts, jitter))
+	// At the end of its time to live the event is looked at again, and its delivery ends.
 	if end := p.event.Time.Add(s.ttl()); next.After(end) {
 		next = end
 	}

@@ -117,6 +117,7 @@ func Start(c Config) (*Manager, error) {
 			return nil, fmt.Errorf("event subscription %s of %s: %w", s.Name, s.Account, err)
 		}
 	}
+	// All are loaded by now: after an error above, no runner was left running.
 	for _, r := range runners {
 		m.start(r)
 	}
@@ -196,6 +197,7 @@ func (m *Manager) Add(ctx context.Context, s Subscription) (Status, error) {
 	if !m.HasAccount(s.Account) {
 		return Status{}, invalid("account: %q does not exist", s.Account)
 	}
+	// This is held over the handshake, so that what is checked here is still true when the subscription is stored.
 	m.changing.Lock()
 	defer m.changing.Unlock()
 	m.mu.Lock()
@@ -223,6 +225,7 @@ func (m *Manager) Add(ctx context.Context, s Subscription) (Status, error) {
 		rec.Code = ""
 	}
 	r := m.newRunner(&rec)
+	// The position is taken in the transaction that stores the subscription: no event is logged between the two.
 	err = m.Log.Subscribe(s.Account, s.Name, mustMarshal(&rec), func(last uint64) []byte {
 		r.lane = lane{Position: last}
 		return mustMarshal(&r.lane)
@@ -269,6 +272,7 @@ func (m *Manager) Remove(account, name string) error {
 	if r == nil {
 		return ErrNotFound
 	}
+	// The record goes first. If that fails, nothing has changed and the runner goes on.
 	if err := m.Log.Unsubscribe(r.sub.Account, r.sub.Name); err != nil {
 		return err
 	}
@@ -415,6 +419,8 @@ func (m *Manager) trimmable() map[string]uint64 {
 	accounts := maps.Clone(m.abandoned)
 	clear(m.abandoned)
 	used := map[string]bool{}
+	// Where an account still has subscriptions, the one that has finished least decides, whatever was noted when another
+	// was removed.
 	for r, n := range m.finished {
 		if old := accounts[r.sub.Account]; !used[r.sub.Account] || n < old {
 			accounts[r.sub.Account] = n

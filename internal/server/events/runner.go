@@ -136,6 +136,7 @@ func (r *runner) run(ctx context.Context) {
 			r.apply(ctx, a)
 		}
 	}
+	// The channel has no buffer: each attempt waits until its result is received. ctx is done, which has cancelled them.
 	for ; running > 0; running-- {
 		r.apply(ctx, <-results)
 	}
@@ -220,6 +221,7 @@ func (r *runner) next() []*pending {
 	for i := 0; i < len(r.lane.Pending); i++ {
 		if p := r.lane.Pending[i]; !p.busy && r.sub.expired(p, now) {
 			if r.count(r.lane.endDelivery(&r.sub, p, tooOld, now)) == dropped {
+				// The event was removed, and the next one is at its index now.
 				i--
 			}
 		}
@@ -257,6 +259,7 @@ func (r *runner) apply(ctx context.Context, a attempt) {
 	}
 	for _, p := range a.batch {
 		switch {
+		// The stop has cancelled the attempt, which says nothing about the endpoint. It is made again after the next start.
 		case ctx.Err() != nil && a.result.err != nil:
 			p.busy = false
 		case p.Dead != "":
@@ -297,6 +300,8 @@ func (r *runner) isUnstored() bool {
 func (r *runner) store() {
 	r.mu.Lock()
 	changed, progress := r.unstored, mustMarshal(&r.lane)
+	// This is cleared with the copy of the lane under one lock: a change after it sets it again. finished belongs to the
+	// same copy, since the log may be trimmed up to it once the copy is stored.
 	r.unstored = false
 	finished := r.lane.finished()
 	r.mu.Unlock()
