@@ -290,6 +290,7 @@ func (h *Host) Run(ctx context.Context, l net.Listener) error {
 	}
 	server := &http.Server{Handler: h.handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
 		ErrorLog: slog.NewLogLogger(h.log.Handler(), slog.LevelDebug)}
+	// The process of the app outlives ctx: the invocations that are drained at the stop need it.
 	running, stopProcess := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopProcess()
 	defer h.giveUp(nil)
@@ -313,12 +314,14 @@ func (h *Host) Run(ctx context.Context, l net.Listener) error {
 		case err = <-serving:
 		}
 	}
+	// From here on, no invocation waits for another attempt by its retry policy.
 	h.beginStop()
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.drainTimeout())
 	defer cancel()
 	if processEnded {
 		cancel() // The handler has ended and cannot respond.
 	}
+	// Triggers and HTTP drain at the same time, so that the timeout bounds both together.
 	var wg sync.WaitGroup
 	var stopErr, shutErr error
 	wg.Go(func() { stopErr = h.app.Stop(drain) })
@@ -326,6 +329,7 @@ func (h *Host) Run(ctx context.Context, l net.Listener) error {
 		if shutErr = server.Shutdown(drain); shutErr != nil {
 			shutErr = errors.Join(fmt.Errorf("HTTP invocations were interrupted: %w", shutErr), server.Close())
 		}
+		// What still runs at the end of the time is cancelled, so that Wait returns.
 		stop := context.AfterFunc(drain, func() { h.giveUp(workers.ErrStopping) })
 		h.calls.Wait()
 		stop()
@@ -335,6 +339,7 @@ func (h *Host) Run(ctx context.Context, l net.Listener) error {
 	if !processEnded {
 		err = errors.Join(err, <-ended)
 	} else {
+		// The end of the process, which err says, is the reason of what was interrupted.
 		shutErr = nil
 	}
 	h.client.CloseIdleConnections()

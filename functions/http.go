@@ -74,6 +74,8 @@ func (s *web) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !s.host.keys.admitTo(w, r, f) {
 		return
 	}
+	// Outstanding requests include those that wait to run. So this limit comes first and refuses, and the next one
+	// waits.
 	if s.outstanding != nil {
 		select {
 		case s.outstanding <- struct{}{}:
@@ -294,6 +296,7 @@ func (h *Host) forwardTo(ctx context.Context, w http.ResponseWriter, r *http.Req
 		close(ended)
 		cancel(nil)
 		waiting.Wait()
+		// The watcher has ended: silent and the function's error are final.
 		switch {
 		case silent && function.err == nil:
 			failed = nil

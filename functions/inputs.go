@@ -96,6 +96,7 @@ func (h *Host) readTable(ctx context.Context, inv *invocation, b *binding, table
 		return nil, err
 	}
 	client := service.NewClient(table)
+	// The first error stays: what follows it resolves to nothing.
 	resolve := func(t *template) string {
 		if t == nil || err != nil {
 			return ""

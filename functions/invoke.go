@@ -113,6 +113,7 @@ func (h *Host) call(ctx context.Context, inv *invocation) (*httpResult, error) {
 			}
 		}
 		r, err = h.attempt(ctx, inv)
+		// A request that is passed on is not attempted again: its body was read, and the response may have begun.
 		if err == nil || ctx.Err() != nil || f.retry == nil || inv.forward != nil || f.retry.max >= 0 &&
 			attempt > f.retry.max {
 			break
@@ -194,6 +195,7 @@ func (h *Host) attempt(ctx context.Context, inv *invocation) (*httpResult, error
 		}
 	}
 	inv.returned = answer.returned
+	// The answer is read as a whole before the first output is written, so that one that cannot be read has no effects.
 	var result *httpResult
 	if inv.function.trigger.kind == kindHTTPTrigger && !answer.forwarded {
 		if result, err = answer.http(inv.function); err != nil {
@@ -226,6 +228,8 @@ func (h handlerInvoker) invoke(ctx context.Context, inv *invocation, inputs map[
 	if err != nil {
 		return nil, err
 	}
+	// Only what was certainly not sent is sent again. In other cases the function may have run, and whether it runs
+	// again is for the trigger to decide.
 	for {
 		url, err := h.process.await(ctx)
 		if err != nil {

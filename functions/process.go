@@ -158,6 +158,8 @@ func (p *process) once(ctx context.Context) (ready bool, err error) {
 			port)
 	})
 	defer slow.Stop()
+	// The handler gets invocations while url is set. markSuspect and replace clear it: after the first, a handler that
+	// still answers gets it back, since one broken connection does not show that the process has ended.
 	for p.answers(life, url) {
 		slow.Stop()
 		if !ready {
@@ -207,6 +209,7 @@ func (p *process) answers(ctx context.Context, url string) bool {
 			response.Body.Close()
 			return true
 		}
+		// Only the errors of a port at which nothing listens, or of a listener that ends the connection, are waited out.
 		var op *net.OpError
 		if ctx.Err() == nil && !errors.As(err, &op) && !errors.Is(err, io.EOF) {
 			return true // A slow response, or one that is not HTTP: a process is listening.

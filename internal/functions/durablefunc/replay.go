@@ -116,6 +116,7 @@ type stepEvent struct {
 func stepsOf(r *protocol.OrchestratorRequest) (events []stepEvent, suspended bool,
 	terminated *protocol.ExecutionTerminatedEvent) {
 	var held []stepEvent
+	// The capacity is cut, so that append copies and does not write into the request.
 	for i, e := range append(r.PastEvents[:len(r.PastEvents):len(r.PastEvents)], r.NewEvents...) {
 		switch {
 		case e.GetExecutionSuspended() != nil:
@@ -258,6 +259,8 @@ func (c *conversion) respond(r *protocol.OrchestratorRequest, result json.RawMes
 	var s state
 	text := string(result)
 	if failure != "" {
+		// The code of an orchestration that fails still says its state, after the label. Without one, it is the step that
+		// failed.
 		message, rest, ok := strings.Cut(failure, errorLabel)
 		if !ok {
 			return nil, errors.New(failure)
@@ -281,6 +284,7 @@ func (c *conversion) respond(r *protocol.OrchestratorRequest, result json.RawMes
 	for _, list := range s.Actions {
 		for _, a := range list {
 			if a.ActionType == actContinueAsNew {
+				// This is no task and has no number. It decides how the execution ends.
 				m.again = &a
 				continue
 			}
@@ -302,6 +306,7 @@ func (c *conversion) respond(r *protocol.OrchestratorRequest, result json.RawMes
 	case m.again != nil:
 		complete.OrchestrationStatus = protocol.OrchestrationStatus_ORCHESTRATION_STATUS_CONTINUED_AS_NEW
 		complete.Result = m.input(m.again)
+		// Events for which nothing has waited go on to the next execution.
 		for _, list := range m.early {
 			complete.CarryoverEvents = append(complete.CarryoverEvents, list...)
 		}
@@ -422,6 +427,8 @@ type simulation struct {
 
 // run goes through the history, and returns the actions that are not in it.
 func (m *simulation) run(history []stepEvent) []*protocol.OrchestratorAction {
+	// The numbers in the whole history are collected first: emit makes no action for them, and it comes to a task before
+	// the loop below comes to the event that says that the task was scheduled.
 	for _, e := range history {
 		if e.GetTaskScheduled() != nil || e.GetTimerCreated() != nil || e.GetSubOrchestrationInstanceCreated() != nil ||
 			sentToEntity(e.HistoryEvent) {
@@ -496,6 +503,8 @@ func (m *simulation) emit(t *task, at time.Time) {
 	id := m.next
 	m.next++
 	m.tasks[id], t.number = t, id
+	// The number is taken in any case. The code counts this task too, and the later ones must have the same numbers in
+	// every step.
 	if m.scheduled[id] || t.ActionType == actTimer && t.IsCanceled {
 		return
 	}

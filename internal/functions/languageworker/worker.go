@@ -100,6 +100,7 @@ func (w *worker) end() {
 	w.app.mu.Lock()
 	delete(w.app.waiting, w.id)
 	w.app.mu.Unlock()
+	// The capabilities may be read after greeted is closed, and not before: greet writes them.
 	select {
 	case <-w.greeted:
 		if w.capabilities["HandlesWorkerTerminateMessage"] == "" {
@@ -131,6 +132,7 @@ func (w *worker) serve(stream grpc.ServerStream) error {
 	w.stream = stream
 	close(w.connected)
 	defer w.lose()
+	// When this returns, gRPC ends the stream, which also ends the goroutine in RecvMsg.
 	ended := make(chan error, 1)
 	go func() {
 		for {
@@ -162,6 +164,7 @@ func (w *worker) receive(m *rpc.StreamingMessage) {
 		delete(w.calls, r.GetInvocationId())
 		w.mu.Unlock()
 		if c != nil {
+			// This never blocks: the channel has room for one response, and the call is not in the map any more.
 			c.done <- r
 		}
 	default:
@@ -362,6 +365,8 @@ func (w *worker) load(ctx context.Context, list []functions.WorkerFunction) erro
 		}
 		return nil
 	}
+	// All requests are sent before the first response is awaited. They share one request ID, so receive tells their
+	// responses apart by the IDs of the functions.
 	for _, r := range requests {
 		replies = append(replies, w.expect(request+r.FunctionId))
 		if err := w.write(&rpc.StreamingMessage{RequestId: request, Content: &rpc.StreamingMessage_FunctionLoadRequest{
@@ -398,6 +403,7 @@ func (w *worker) invoke(ctx context.Context, c *functions.Invocation) (*function
 	if err != nil {
 		return nil, &functions.FunctionError{Err: err}
 	}
+	// The call is in the map before the request is sent: the response may arrive before write returns.
 	pending := &call{Invocation: c, done: make(chan *rpc.InvocationResponse, 1)}
 	w.mu.Lock()
 	w.calls[c.ID] = pending
@@ -426,6 +432,8 @@ func (w *worker) invoke(ctx context.Context, c *functions.Invocation) (*function
 	}
 	gone := c.Gone
 	var response *rpc.InvocationResponse
+	// A request that is passed on has two ends, in either order: the response of the function, and the end of what
+	// Forward copies. Both are awaited.
 	for response == nil || forwarded != nil {
 		select {
 		case response = <-pending.done:
@@ -436,6 +444,7 @@ func (w *worker) invoke(ctx context.Context, c *functions.Invocation) (*function
 			}
 		case err := <-forwarded:
 			forwarded = nil
+			// After a function that has failed, its own error says more.
 			if err != nil && (response == nil || response.GetResult().GetStatus() == rpc.StatusResult_Success) {
 				w.cancel(c)
 				return nil, err
@@ -444,6 +453,7 @@ func (w *worker) invoke(ctx context.Context, c *functions.Invocation) (*function
 			gone = nil // An answer comes all the same.
 			w.cancel(c)
 		case <-w.gone:
+			// Forward writes to the client's response, which it must not do after this has returned.
 			stopForwarding()
 			if forwarded != nil {
 				<-forwarded
