@@ -40,6 +40,7 @@ func (s *Service) entityGroupTransaction(c *call) error {
 	}
 	m.answer = w.bytes()
 	err = c.Body(http.StatusAccepted, "multipart/mixed; boundary="+w.boundary, m.answer)
+	// ReadBodyInto may have taken larger memory. The answer is sent, so that nothing refers to it any more.
 	m.body = body
 	m.release()
 	return err
@@ -114,6 +115,8 @@ func (s *Service) changeSet(c *call, parts []part, w *batchWriter, m *batchMemor
 		w.endChanges()
 		return nil
 	}
+	// A change that failed is answered within the 202, by one part that stands for all. Errors that name no change are
+	// those of the whole request.
 	var failed *state.MutationError
 	var e *wire.Error
 	if !errors.As(err, &failed) || !errors.As(azureError(failed.Err), &e) {
@@ -176,6 +179,7 @@ func readSteps(c *call, parts []part, m *batchMemory) (steps []step, name string
 		if i == 0 {
 			name = table
 		}
+		// The records lie one behind the other in the same memory. One that did not fit has memory of its own.
 		room = room[:min(len(room)+len(st.mutation.Record), cap(room))]
 		switch row := string(st.mutation.Row); {
 		case !strings.EqualFold(table, name):

@@ -210,6 +210,7 @@ func (w *pageWriter) Begin(plan filter.Plan) {
 // Visit implements [state.Visitor].
 func (w *pageWriter) Visit(e *filter.Entity) (more bool) {
 	p := &w.page
+	// The page is full, and there is one more entity, so the answer has a continuation.
 	if p.returned == w.query.limit {
 		return false
 	}
@@ -236,6 +237,8 @@ func (w *pageWriter) Visit(e *filter.Entity) (more bool) {
 		}
 		w.buf = f.AppendJSONEntity(w.buf, e.PartitionKey, e.RowKey, e.Record)
 	}
+	// The entity begins the next page instead. A page has at least one, however large, or clients would never come past
+	// it.
 	if len(w.buf) > maxPageBytes && p.returned > 0 {
 		w.buf = w.buf[:mark]
 		return false

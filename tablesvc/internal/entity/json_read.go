@@ -160,6 +160,7 @@ func (m *member) convert(t Type, buf []byte) ([]byte, error) {
 func parseText(t Type, text, buf []byte) ([]byte, error) {
 	switch t {
 	case String:
+		// UTF-16 has no more units than UTF-8 has bytes, so a short text need not be counted.
 		if len(text) > maxStringUnits && utf16Len(text) > maxStringUnits {
 			return nil, ErrPropertyTooLarge
 		}

@@ -177,6 +177,7 @@ func (s *scanner) text() ([]byte, bool) {
 		return nil, false
 	}
 	start := s.i
+	// Eight bytes at a time are passed while none of them ends the text or needs a look. The loop below decides.
 	for len(s.b)-s.i >= 8 {
 		if found := special(binary.LittleEndian.Uint64(s.b[s.i:])); found != 0 {
 			s.i += bits.TrailingZeros64(found) / 8
@@ -236,6 +237,8 @@ func (s *scanner) escaped(start int) ([]byte, bool) {
 			if !ok {
 				return nil, false
 			}
+			// The first half of a pair is joined with a second half that follows at once. Any other escape after it is a
+			// character of its own, and is read again.
 			if r >= 0xD800 && r < 0xDC00 && s.i+1 < len(s.b) && s.b[s.i] == '\\' && s.b[s.i+1] == 'u' {
 				back := s.i
 				s.i += 2

@@ -343,6 +343,7 @@ func appendGeneral(dst, d []byte, precision int) []byte {
 		e--
 	}
 	exponent, _ := strconv.Atoi(string(d[e+1:]))
+	// The exponent was read before this: the digits move within d, over the point.
 	digits := d[:1]
 	if e > 1 {
 		digits = append(digits, d[2:e]...) // without the point

@@ -67,6 +67,7 @@ func (r *repair) plan(tx *store.Tx) {
 			return
 		}
 		id := binary.BigEndian.Uint64(k)
+		// The table exists as well: the mark would have its entities removed.
 		if known[id] {
 			r.fixes.Delete(bucketDeleted, k)
 		}
@@ -75,6 +76,7 @@ func (r *repair) plan(tx *store.Tx) {
 	if account == "" {
 		account = anyAccount(tx)
 	}
+	// This adds to known the tables that it restores, and the logs of changes below are examined by known.
 	r.tables(tx, account, known, &next)
 	watched := make(map[uint64]watchRecord)
 	each(bucketWatched, func(k, v []byte) {
@@ -99,6 +101,7 @@ func (r *repair) plan(tx *store.Tx) {
 	if changes > 0 {
 		r.note(fmt.Sprintf("%d records of logs of changes that are not complete", changes), true)
 	}
+	// An id that is given twice would put the entities of two tables together.
 	if v := tx.Get(bucketService, keyNextTableID); next > 0 && (len(v) != 8 || binary.BigEndian.Uint64(v) < next) {
 		r.fixes.Put(bucketService, keyNextTableID, tableIDKey(next))
 	}
@@ -107,6 +110,8 @@ func (r *repair) plan(tx *store.Tx) {
 // tables gives tables that have entities, and no record, another one.
 func (r *repair) tables(tx *store.Tx, account string, known map[uint64]bool, next *uint64) {
 	cur := tx.Cursor(bucketEntities)
+	// Each step seeks the first entity of the next id, so that the time depends on the number of tables, not of
+	// entities.
 	for k, _ := cur.Seek(nil); len(k) >= 8; {
 		id := binary.BigEndian.Uint64(k)
 		if !known[id] {
