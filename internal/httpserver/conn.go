@@ -113,6 +113,7 @@ var requestTooLong = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/html; chars
 // serve calls h with the next request of the connection.
 func (c *conn) serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
 	c.serving, c.headDue, c.reason, c.ends = true, true, reason{}, false
+	// A proxy in front may have taken the other length, and what is body to it would be a second request here.
 	if c.requests.ambiguous() {
 		w.Header().Set("Content-Type", "text/html; charset=us-ascii")
 		w.Header().Set("Connection", "close")
@@ -146,6 +147,7 @@ func (c *conn) Write(p []byte) (int, error) {
 			return c.writeInstead(p, []byte(requestTooLong))
 		}
 	case c.headDue && !interim(p):
+		// This write begins with the head of the handler's answer, and has what is in the buffer of net/http of the body.
 		c.headDue = false
 		if c.reason.phrase != "" {
 			return c.writeInstead(p, c.reason.in(p))
@@ -154,6 +156,7 @@ func (c *conn) Write(p []byte) (int, error) {
 			return len(p), nil
 		}
 	default:
+		// The second write of the answer: the first one, if it was held, goes with it.
 		if held := c.held.take(); held != nil {
 			return c.writeHeld(held, p)
 		}

@@ -120,6 +120,7 @@ func (c *conn) linger() {
 		if !c.ending.arm(c, next) {
 			return
 		}
+		// One deadline holds for a whole unit: a client that sends a byte now and then cannot prolong it with each of them.
 		for unit := limits.unit; unit > 0 && left > 0; {
 			n, err := c.tcp.Read((*buf)[:min(int64(len(*buf)), left)])
 			if err != nil {

@@ -81,6 +81,7 @@ func (t *Transport) RoundTrip(out *http.Request) (*http.Response, error) {
 	select {
 	case <-a.begun:
 	case <-out.Context().Done():
+		// The handler is not waited for. What it still writes is for nobody.
 		a.abandon()
 		return nil, out.Context().Err()
 	}
