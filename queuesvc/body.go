@@ -151,6 +151,7 @@ func decodeMessage(body []byte) ([]byte, error) {
 			done = len(path) == 0
 		case xml.CharData:
 			switch {
+			// The only element that is accepted at this depth is MessageText.
 			case len(path) == 2:
 				if len(text)+len(t) > maxMessage {
 					return nil, errMessageTooLarge

@@ -105,6 +105,7 @@ func (s *Store) removeSomeExpired(now int64) (more bool, err error) {
 			counts[id]++
 			total++
 		}
+		// A queue without counters does not exist any more, and gone would write new ones for it.
 		for id, n := range counts {
 			if tx.Get(bucketCounters, id.key()) != nil {
 				gone(tx, id, n)
@@ -129,6 +130,7 @@ type garbage struct {
 
 // step removes one batch. more is false when nothing is left.
 func (g *garbage) step() (more bool, err error) {
+	// This look is not a transaction of the log, and nearly always finds nothing.
 	err = g.db.ViewLocal(func(tx *store.Tx) error {
 		k, _ := tx.Cursor(bucketGarbage).Seek([]byte{0})
 		more = k != nil
@@ -180,6 +182,7 @@ func (g *garbage) remove(tx *store.Tx, id []byte) (next []byte) {
 	if rest, err := sweep.Prefix(tx, bucketMessages, id, nil, g.batch, nil); rest != nil || err != nil {
 		return append(bytes.Clone(id), 0xff)
 	}
+	// The mark in bucketGarbage goes last: until then, a restart finds the id and goes on.
 	tx.Delete(bucketCounters, id)
 	tx.Delete(bucketGarbage, id)
 	return nil
