@@ -80,6 +80,7 @@ func (o *services) reset(ctx context.Context, svc wire.Service, account, prefix 
 	switch svc {
 	case wire.Blob:
 		n, err := o.blobs.Reset(account, prefix)
+		// With a prefix, the events of what is left are still to be delivered.
 		if m := o.events.Load(); m != nil && prefix == "" && err == nil {
 			err = m.Discard(account)
 		}
@@ -174,6 +175,7 @@ func (s *Stack) closed(ctx context.Context, change func(*datadir.Dir) error) err
 	if open == nil {
 		return errNotOpen
 	}
+	// Requests wait at the gate until this returns, and so find the services that are opened at its end.
 	if err := s.gate.shut(ctx, open.board.Release); err != nil {
 		return err
 	}
@@ -182,6 +184,8 @@ func (s *Stack) closed(ctx context.Context, change func(*datadir.Dir) error) err
 	if err := open.close(); err != nil {
 		return fmt.Errorf("close the services: %w", err)
 	}
+	// The services are opened also after a change that failed, and whether or not ctx has ended: the server would have
+	// none otherwise.
 	err := change(s.dir)
 	return errors.Join(err, s.open(context.Background()))
 }

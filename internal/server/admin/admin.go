@@ -158,6 +158,7 @@ func NewHandler(o Options) http.Handler {
 	if o.State != nil {
 		stateHandler{state: o.State, seed: o.Seed}.routes(e)
 	} else {
+		// The routes above are more specific, and are preferred to this one.
 		e.Any("/admin/*", refuseState)
 	}
 	if o.Pprof {

@@ -237,6 +237,8 @@ func addToRow(ctx context.Context, client *aztables.Client, pk, row string, c *c
 		case !hasCode(err, "TableNotFound") && !hasCode(err, "ResourceNotFound"):
 			return err
 		}
+		// An earlier call may have written without learning so. With the same tag, that write has not happened. With
+		// another one, it may have, and to add again could count twice.
 		before := old.ETag // "" without a row
 		if c.tried != nil && *c.tried != before {
 			return nil
@@ -259,6 +261,7 @@ func addToRow(ctx context.Context, client *aztables.Client, pk, row string, c *c
 		case unknownOutcome(err):
 			c.tried = &before
 			return err
+		// The three codes mean that another node has changed, added or removed the row since it was read: it is read again.
 		case !hasCode(err, "UpdateConditionNotSatisfied") && !hasCode(err, "EntityAlreadyExists") &&
 			!hasCode(err, "ResourceNotFound"):
 			return err

@@ -90,6 +90,7 @@ func Restore(ctx context.Context, p Place, m *Manifest, path string, o RestoreOp
 	if err := fault.Point(pointRestored); err != nil {
 		return err
 	}
+	// This removes an empty folder only. It fails if files have come there since vacant looked.
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

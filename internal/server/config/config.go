@@ -246,6 +246,8 @@ func (c *Config) validate() error {
 		service, ok := strings.CutSuffix(l.option, "-port")
 		return ok && service != "admin" && !c.Serves(service)
 	})
+	// Port 0 lets the system choose, so it is never taken twice. A host that stands for all addresses takes the port of
+	// each of them.
 	for i, a := range all {
 		for _, b := range all[:i] {
 			if a.at.Port != 0 && a.at.Port == b.at.Port &&

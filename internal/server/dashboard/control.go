@@ -89,6 +89,7 @@ func (d *dashboard) changeControl(w http.ResponseWriter, r *http.Request) error 
 		}
 		return back(w, r, nil, here, "clock")
 	}
+	// The actions above have options of their own. All that follow change the state as a whole.
 	if !d.State {
 		return problem{http.StatusForbidden, "Resets and snapshots are not allowed", "Start lazuli with --admin-state."}
 	}

@@ -328,6 +328,7 @@ func (c *check) queues() (err error) {
 	if !c.o.Repair || c.ofNode() {
 		return c.queueRecords(db, report)
 	}
+	// What is wrong before the repair is a warning. What the repaired file still has is an error.
 	warn := func(err error) { c.found(Warning, "queues.db", "%v", err); lost++ }
 	if err := c.queueRecords(db, warn); err != nil || lost == 0 {
 		return err

@@ -120,6 +120,8 @@ func (f *filler) queues(c content) error {
 		if _, err := q1.Create(ctx, &azqueue.CreateOptions{Metadata: pointers(q.Metadata)}); err != nil {
 			return unless(err, "QueueAlreadyExists")
 		}
+		// The messages were put when the queue was made, or the queue is not of the seed. Messages have no names by which a
+		// second one could be refused.
 		if answer.StatusCode != http.StatusCreated {
 			return nil
 		}
