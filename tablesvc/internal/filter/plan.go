@@ -62,6 +62,7 @@ func (f Filter) Plan(table uint64) Plan {
 		p.Exact = p.Exact && whole
 	}
 	slices.SortFunc(p.Ranges, func(a, b Range) int { return bytes.Compare(a.Start, b.Start) })
+	// Ranges may overlap, and an entity in two of them would be returned twice.
 	merged := p.Ranges[:0]
 	for _, r := range p.Ranges {
 		if n := len(merged); n > 0 && bytes.Compare(r.Start, merged[n-1].End) <= 0 {
@@ -109,6 +110,7 @@ func boxesOf(n node, negated bool) (boxes []box, exact bool) {
 	case junction:
 		left, e1 := boxesOf(n.left, negated)
 		right, e2 := boxesOf(n.right, negated)
+		// The negation of an "and" is an "or" of the negations, and the other way round.
 		if n.and != negated {
 			return intersect(left, right, e1 && e2)
 		}
@@ -121,6 +123,7 @@ func boxesOf(n node, negated bool) (boxes []box, exact bool) {
 }
 
 func intersect(left, right []box, exact bool) ([]box, bool) {
+	// Each side contains the intersection, so either of them alone will do, and the filter examines what it has besides.
 	if len(left)*len(right) > maxPairs {
 		if len(left) < len(right) {
 			return left, false

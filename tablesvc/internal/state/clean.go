@@ -78,6 +78,7 @@ func (c *cleaner) remove(tx *store.Tx, table []byte) (next []byte, err error) {
 	if logged != nil {
 		return append(bytes.Clone(table), 0xff), nil // behind the last entity
 	}
+	// The mark in bucketDeleted goes last: until then, a restart finds the table and goes on.
 	tx.Delete(bucketWatched, table)
 	tx.Delete(bucketDeleted, table)
 	return nil, nil

@@ -94,6 +94,7 @@ func (s *Store) Changes(account, name, position string, now time.Time, keep bool
 	}
 	after, timeline, ok := parsePosition(position, table)
 	current := w.timelines.current()
+	// A position is known if the change after it is in the log or is still to come, in this history.
 	if !ok || after >= w.next || after+1 < w.first || !w.timelines.knows(timeline, after) {
 		return Feed{Position: formatPosition(table, w.next-1, current)}, nil
 	}

@@ -89,6 +89,7 @@ func (m *Mutation) next(old entity.Record, at ticks.Ticks) (entity.Record, error
 	case !m.Condition.holds(old):
 		return nil, ErrConditionNotMet
 	}
+	// The Timestamp is the ETag as well: it must differ from the one before, also if the clock was set back.
 	at = max(at, old.Timestamp()+1)
 	switch m.Change {
 	case Remove:
