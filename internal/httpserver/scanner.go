@@ -55,6 +55,7 @@ const maxLine = 1024
 func (s *requestScanner) scan(p []byte) {
 	defer s.note()
 	for len(p) > 0 {
+		// A body is passed by its length, whatever is in it: it may look like a head.
 		if s.pass > 0 {
 			n := min(s.pass, int64(len(p)))
 			s.pass -= n
@@ -152,6 +153,7 @@ func valueOf(line []byte, name string) (string, bool) {
 func (s *requestScanner) endHead() {
 	s.heads++
 	if s.hasLength && s.hasCoding || s.contradictory {
+		// The first one is kept, since every later request of the connection is refused as well.
 		s.refused.CompareAndSwap(0, s.heads)
 	}
 	s.state = scanRequestLine
