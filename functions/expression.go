@@ -248,6 +248,7 @@ func formatTime(t time.Time, format string) (string, error) {
 	t = t.UTC()
 	var b strings.Builder
 	for i := 0; i < len(format); {
+		// A run of one letter is one specifier, and its length selects the form.
 		n := 1
 		for i+n < len(format) && format[i+n] == format[i] {
 			n++

@@ -136,6 +136,7 @@ func readFunction(file *section, name, dir string, s *settings, h *hostFile) *fu
 			f.in = append(f.in, b)
 		}
 	}
+	// After another error, the trigger may be the binding that was not understood.
 	if len(list) > 0 && f.trigger == nil && len(file.report.errs) == 0 {
 		file.fail("bindings", "no binding is a trigger; the triggers are %s", strings.Join(triggerKinds, ", "))
 	}

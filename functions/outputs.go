@@ -185,6 +185,7 @@ func newEntity(raw json.RawMessage, keys map[string]string) (*tables.Entity, err
 			present(value) == nil:
 		case annotation:
 			annotated[name], annotated[property] = value, members[property]
+		// A property with an annotation is left to addAnnotated.
 		case members[name+"@odata.type"] == nil:
 			e.Properties[name] = untyped(value)
 		}

@@ -76,6 +76,7 @@ func loadProject(ctx context.Context, c Config) (_ *project, err error) {
 	}
 	p.choose(&r, functions, c.Functions)
 	p.warnings, p.notes = r.warnings, r.notes
+	// A language worker was started to find the functions. It must not outlive an error.
 	if err = errors.Join(r.errs...); err != nil {
 		if p.worker != nil {
 			p.worker.Close()
@@ -93,6 +94,7 @@ func (p *project) readFunctions(ctx context.Context, r *report, c Config) ([]*fu
 	read := func(own *report, file *section, name string) *function {
 		f := readFunction(file, name, p.dir, p.settings, p.host)
 		f.errs = own.errs
+		// A function that cannot run is left out with its errors, and the others run, unless it was asked for by its name.
 		if wanted := p.wanted(f, c.Functions); wanted && (len(f.errs) == 0 || len(c.Functions) > 0) {
 			r.add(own)
 		}
@@ -104,6 +106,7 @@ func (p *project) readFunctions(ctx context.Context, r *report, c Config) ([]*fu
 	if p.host.runtime == "" {
 		return readFunctions(r, p.dir, p.host, read)
 	}
+	// No worker is started for an app that cannot run.
 	if len(r.errs) > 0 {
 		return nil, errors.Join(r.errs...)
 	}

@@ -83,6 +83,7 @@ func (m *simulation) toEntity(t *task) {
 	}
 	switch t.ActionType {
 	case actCallEntity:
+		// send takes this number. The answer names the request, and by it finds the task.
 		m.tasks[m.next], m.requests[request] = t, m.next
 		send(&protocol.SendEntityMessageAction{EntityMessageType: &protocol.SendEntityMessageAction_EntityOperationCalled{
 			EntityOperationCalled: &protocol.EntityOperationCalledEvent{RequestId: request, Operation: t.Operation,

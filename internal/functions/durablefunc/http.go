@@ -177,6 +177,7 @@ func (m *simulation) hide(t *task, request *protocol.OrchestratorAction_Schedule
 
 // hideAction gives a task an action that the code does not know of.
 func (m *simulation) hideAction(t *task, a *protocol.OrchestratorAction) {
+	// The code counts its own tasks, and not the timers and requests of a poll. Those have numbers that no task reaches.
 	a.Id = m.hidden
 	m.hidden++
 	m.tasks[a.Id] = t
@@ -213,6 +214,8 @@ func (p polls) shown(e *protocol.HistoryEvent) *protocol.HistoryEvent {
 		if r == nil {
 			return e
 		}
+		// Only whether another request follows matters here. Then the call is not complete for the code, which sees the
+		// last response alone, under the number of its own task.
 		if next, _ := r.next(c.Result.GetValue(), 0, time.Time{}); next != nil {
 			return nil
 		}
