@@ -105,7 +105,7 @@ func (s *Store) removeSomeExpired(now int64) (more bool, err error) {
 			counts[id]++
 			total++
 		}
-		// A queue without counters does not exist any more, and gone would write new ones for it.
+		// An id without counters is no longer that of a queue, and gone would write new ones.
 		for id, n := range counts {
 			if tx.Get(bucketCounters, id.key()) != nil {
 				gone(tx, id, n)
