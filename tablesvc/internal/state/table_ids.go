@@ -60,6 +60,7 @@ func (s *Store) viewTable(account, name string, fn func(tx *store.Tx, id uint64)
 		}
 		// The table was deleted meanwhile: fn may have seen only some of its entities.
 	}
+	// This is read before the id, so that put refuses an id that a deletion in between may have made void.
 	before := s.tables.deletionCount()
 	var id uint64
 	err := s.db.View(func(tx *store.Tx) (err error) {
