@@ -41,6 +41,8 @@ func (h *heldResponse) WriteHeader(status int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if status < http.StatusOK && status != http.StatusSwitchingProtocols {
+		// net/http sends the headers of the final response with one of information. They are taken back after it, since the
+		// response may still become the host's own.
 		own := h.out.Header().Clone()
 		maps.Copy(h.out.Header(), h.header)
 		h.out.WriteHeader(status)

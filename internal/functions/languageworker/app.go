@@ -233,6 +233,7 @@ func (a *App) once(ctx context.Context) (ready bool, err error) {
 		return false, err
 	}
 	a.settings.Logger.Info("the worker is ready", "runtime", a.settings.Runtime, "pid", w.process.Pid())
+	// Only a worker that has loaded the functions gets invocations.
 	a.join(w)
 	defer a.leave(w)
 	select {
@@ -294,6 +295,7 @@ func (a *App) Invoke(ctx context.Context, call *functions.Invocation) (*function
 			return nil, err
 		}
 		result, err := w.invoke(ctx, call)
+		// The worker leaves the list first. Otherwise it could be picked until its process is found to have ended.
 		if errors.Is(err, errUnsent) {
 			a.leave(w)
 			continue
@@ -338,6 +340,7 @@ func (a *App) serve(stream grpc.ServerStream) error {
 	w := a.waiting[id]
 	delete(a.waiting, id)
 	a.mu.Unlock()
+	// An ID is good for one stream: what connects with it later, or with another one, is no worker of this host.
 	if w == nil {
 		return fmt.Errorf("no worker with the ID %q was started", id)
 	}
