@@ -81,7 +81,7 @@ func (t *Transport) RoundTrip(out *http.Request) (*http.Response, error) {
 	select {
 	case <-a.begun:
 	case <-out.Context().Done():
-		// The handler is not waited for. What it still writes is for nobody.
+		// The caller does not wait for the handler. Its next write fails, as on a connection that was closed.
 		a.abandon()
 		return nil, out.Context().Err()
 	}

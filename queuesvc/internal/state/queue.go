@@ -209,8 +209,8 @@ func (q *Queue) Get(n int, visibility time.Duration, now time.Time) ([]Message, 
 	for rectified := false; ; {
 		g := getting{q: q, n: n, visibility: visibility, now: now.UnixNano()}
 		err := q.update("get", g.run)
-		// Found must be called also after a failure: nobody else may raise the hint until then. Only a transaction that was
-		// committed raises it.
+		// found must be called also after a failure: until then, no other transaction may raise the hint. One that was
+		// not committed does not raise it.
 		if g.hint != nil {
 			q.store.hints.found(g.hint, g.first, err == nil)
 		}
