@@ -41,6 +41,7 @@ func (a *activities) add(r *received) *activity {
 	defer a.mu.Unlock()
 	if old := a.running[key]; old != nil {
 		if old.first.Execution == r.Execution && old.first.Scheduled == r.Scheduled {
+			// This is the same work: it is deleted with the first copy, whose result counts for both.
 			old.copies = append(old.copies, r)
 			return nil
 		}
@@ -56,6 +57,7 @@ func (a *activities) add(r *received) *activity {
 func (a *activities) remove(n *activity) []*received {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	// After a hand-back the key may belong to a copy that came later.
 	if a.running[n.key] == n {
 		delete(a.running, n.key)
 	}
@@ -115,6 +117,7 @@ func (a *activities) hand(ctx context.Context, list []*activity, out chan<- *act
 		select {
 		case out <- w:
 		case <-expired:
+			// The engine is busy with what it has. Other processes can run the rest.
 			a.giveBack(list[i:])
 			return 1
 		case <-ctx.Done():
@@ -167,6 +170,7 @@ func (b *Backend) GetActivityWorkItem(ctx context.Context) (*backend.ActivityWor
 			b.postpone(ctx, w, err)
 			continue
 		}
+		// A lost payload does not come back: the activity fails without running, and its workflow goes on.
 		wi.Result = newEvent("taskFailed", -1, b.clock.Now())
 		x := wi.Result.GetTaskFailed()
 		x.TaskScheduledId, x.FailureDetails = m.event.EventId, NewFailure(payloadLost, err.Error())
@@ -200,6 +204,7 @@ func (b *Backend) nextActivity(ctx context.Context) (*activity, error) {
 	if b.hasStopped() {
 		return nil, backend.ErrNoWorkItems
 	}
+	// Without Start no poller fills the channel, and the caller looks into the queue itself.
 	var list []*activity
 	_, _, err := b.receive(ctx, b.workItems, 1, new(time.Duration),
 		func(messages []*received) { list = b.activities.accept(ctx, messages) })
@@ -226,15 +231,18 @@ func (b *Backend) CompleteActivityWorkItem(ctx context.Context, wi *backend.Acti
 	if err := fault.Point(pointResult); err != nil {
 		return err
 	}
+	// The activity has run: its result is sent even if the process stops meanwhile.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkpointTimeout)
 	defer cancel()
 	m, e := w.first, wi.Result
 	trimFailures(e)
+	// The checkpoint of the instance would be refused with such a result. So the task fails, which a workflow can handle.
 	if err := b.checkPayload(e); err != nil {
 		e = newEvent("taskFailed", -1, b.clock.Now())
 		x := e.GetTaskFailed()
 		x.TaskScheduledId, x.FailureDetails = m.event.EventId, NewFailure("PayloadTooLarge", err.Error())
 	}
+	// The work item says which task this is, whatever number the executor has written.
 	if x := e.GetTaskCompleted(); x != nil {
 		x.TaskScheduledId = m.event.EventId
 	} else if x := e.GetTaskFailed(); x != nil {
@@ -255,6 +263,7 @@ func (b *Backend) CompleteActivityWorkItem(ctx context.Context, wi *backend.Acti
 		b.deleteActivity(w)
 		return nil
 	}
+	// w keeps its copies: own deletes them with the checkpoint, or lets them come again.
 	b.activities.remove(w)
 	b.sessions.add(own.partition, []*received{own})
 	return nil
@@ -270,11 +279,13 @@ func (b *Backend) deleteActivity(w *activity) {
 // again: their first receiver may have died after the result was in the history. The work item may then be all that is
 // left of a checkpoint whose messages were not sent; isOver reminds the instance of it.
 func (b *Backend) isOver(ctx context.Context, m *received) (bool, error) {
+	// A first delivery is not checked, because that would cost each activity a read of the history.
 	if m.attempts <= 1 {
 		return false, nil
 	}
 	h, err := b.histories.read(ctx, m.Instance)
 	var corrupt *CorruptError
+	// The reminder leads the owner to the same history, and it fails the instance.
 	if errors.As(err, &corrupt) {
 		_, err := b.remind(ctx, m.Instance, m.Execution, 0)
 		return true, err
@@ -282,6 +293,7 @@ func (b *Backend) isOver(ctx context.Context, m *received) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	// openTasks names rows: a later attempt of the task, with the same number, is another one.
 	if h.ExecutionID == m.Execution && !h.completed() && openTasks(h.events)[m.event.EventId] == m.Scheduled {
 		return false, nil
 	}

@@ -42,12 +42,14 @@ func (b *Backend) CompleteOrchestrationWorkItem(ctx context.Context, wi *backend
 	if !ok || w.settled || wi.State == nil {
 		return backend.ErrWorkItemLockLost
 	}
+	// The steps after the commit are due even if the process stops meanwhile.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkpointTimeout)
 	defer cancel()
 	instance := w.session.instance
 	c := b.plan(w, wi.State)
 	c.advance(b.clock.Now())
 	if len(c.rows) > 0 {
+		// Nothing is sent before the commit: an owner that was deposed learns it here.
 		n, err := b.commit(ctx, instance, w, c)
 		if err != nil {
 			return err
@@ -57,9 +59,12 @@ func (b *Backend) CompleteOrchestrationWorkItem(ctx context.Context, wi *backend
 		}
 		old := w.history
 		w.history = n
+		// base is what was in storage; history is another one if a start in this work replaces an instance that has ended.
+		// Then base has payloads that nothing refers to any more.
 		if n.stale || old != w.base {
 			b.clean(ctx, instance, n, w.base)
 		}
+		// This is after clean, which gives n another ETag.
 		b.cache.put(instance, n)
 	}
 	w.settled = true
@@ -78,6 +83,8 @@ type plan struct {
 // plan derives a checkpoint from the state that the engine has left.
 func (b *Backend) plan(w *work, state *backend.OrchestrationRuntimeState) plan {
 	h := w.history
+	// The engine hands the events of messages back by their pointers. Their rows keep the ID and the blob of the
+	// message.
 	byEvent := map[*Event]newRow{}
 	for _, r := range w.events {
 		byEvent[r.event] = r
@@ -109,10 +116,12 @@ func (b *Backend) plan(w *work, state *backend.OrchestrationRuntimeState) plan {
 	}
 	c.rows = w.effects.addEffects(c.rows)
 	c.rows = b.addUnlocks(w, c.rows)
+	// Storage would refuse such a checkpoint whenever its messages come again. So the instance fails instead.
 	if err := b.checkCheckpoint(c); err != nil {
 		c = b.failedPlan(w, err)
 	} else if state.ContinuedAsNew() {
 		c.keep = 0
+		// The rows go, and with them the IDs of messages that may still come again: the sentinel keeps these.
 		ids := map[string]bool{}
 		for id := range h.ids {
 			ids[id] = true
@@ -127,6 +136,8 @@ func (b *Backend) plan(w *work, state *backend.OrchestrationRuntimeState) plan {
 	for _, r := range c.rows {
 		if r.event.GetExecutionStarted() != nil {
 			c.next.ExecutionID = executionOf(r.event)
+			// A start that a message has brought begins the instance. One that the engine has made continues it, and StartID
+			// stays.
 			if _, begun := byEvent[r.event]; begun {
 				c.next.StartID = c.next.ExecutionID
 			}
@@ -263,6 +274,7 @@ func (b *Backend) resume(ctx context.Context, instance string, h *history) error
 	if err := fault.Point(pointSent); err != nil {
 		return err
 	}
+	// If the row cannot be written, this process need not send again. Another one goes by the row, and does.
 	h.delivered = h.Checkpoint
 	if u := updateOf(h, now); !b.isQuiet(instance, h, u) || !b.late.put(instance, h) {
 		if err := b.writeRow(ctx, instance, h, u); err != nil {
@@ -301,6 +313,7 @@ func updateOf(h *history, now time.Time) update {
 // clean deletes the remains of a replaced history: rows beyond the end of the new one, and payloads that only the old
 // one had.
 func (b *Backend) clean(ctx context.Context, instance string, n, old *history) {
+	// Both histories and the row can refer to one blob.
 	kept := map[string]bool{}
 	for _, blob := range n.blobs {
 		kept[blob] = true
@@ -341,6 +354,7 @@ func (b *Backend) finishWork(ctx context.Context, w *work) {
 		}
 		done = append(done, handled{r, deleted})
 	}
+	// As long as the row is behind, the messages stay: they lead the next owner to it.
 	if b.late.get(w.session.instance) == nil {
 		b.deleteHandled(done)
 	} else if !b.late.keep(w.session.instance, done) {
@@ -360,6 +374,8 @@ func (b *Backend) failCorrupt(ctx context.Context, instance string, reason *Corr
 	e := newEvent("executionCompleted", -1, b.clock.Now())
 	x := e.GetExecutionCompleted()
 	x.OrchestrationStatus, x.FailureDetails = api.RUNTIME_STATUS_FAILED, NewFailure("CorruptHistory", reason.Error())
+	// The start may be readable although a later row is not. The parent is answered before the row ends: a repetition
+	// stops at a row that has ended.
 	if h := reason.history; h != nil {
 		if start := h.startEvent(); start != nil {
 			if m := completion(start, e); m != nil {
@@ -370,6 +386,7 @@ func (b *Backend) failCorrupt(ctx context.Context, instance string, reason *Corr
 		}
 	}
 	h := newHistory()
+	// write ignores checkpoints that are not newer than the row.
 	h.StartID, h.ExecutionID, h.Checkpoint, h.row = row.StartID, row.ExecutionID, row.Checkpoint+1, row
 	return b.instances.write(ctx, instance, h, update{status: api.RUNTIME_STATUS_FAILED, completed: e, now: b.clock.Now()})
 }

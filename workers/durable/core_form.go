@@ -121,6 +121,7 @@ func fromCore(target, name, data string) (*protocol.SendEntityMessageAction, err
 	if r.ID == "" {
 		return nil, fmt.Errorf("the event %.100q to the entity %.100q has no ID", name, target)
 	}
+	// DurableTask.Core tells a lock request from a call by the absence of an operation.
 	if r.Operation == nil {
 		return lockFromCore(target, r)
 	}
@@ -225,6 +226,7 @@ func (c *coreHistory) events(list []*Event) ([]*Event, error) {
 
 // event returns an event in DurableTask.Core's form, or nil for one that has none.
 func (c *coreHistory) event(e *Event, x *protocol.HistoryEvent) (*Event, error) {
+	// Only what the worker has sent has a name. Answers are recognised by the request that they answer.
 	name := coreNameOf(x)
 	sent := func(target string, data any) (*Event, error) {
 		if name == "" {
@@ -239,6 +241,7 @@ func (c *coreHistory) event(e *Event, x *protocol.HistoryEvent) (*Event, error) 
 	}
 	request := requestMessage{Parent: c.instance, Execution: c.execution}
 	ask := func(target string) (*Event, error) {
+		// The answer comes later in the history, and then needs the same form.
 		if name != "" {
 			c.requests[request.ID] = true
 		}
@@ -317,6 +320,7 @@ func coreFailureOf(d *protocol.TaskFailureDetails) *coreFailure {
 // inCoreForm returns a history as its worker has written it.
 func inCoreForm(instance string, old, fresh []*Event) (past, now []*Event, err error) {
 	c := &coreHistory{instance: instance, requests: map[string]bool{}}
+	// old comes first: fresh has answers to its requests.
 	if past, err = c.events(old); err == nil {
 		now, err = c.events(fresh)
 	}

@@ -93,6 +93,7 @@ func (b *Backend) takeEffects(id api.InstanceID, r *backend.ExecutionResults) er
 			events = append(events, e)
 		}
 	}
+	// The next execution does not know the locks of this one, which are therefore released with it.
 	events = append(events, b.unlocks(append(slices.Clone(w.history.events), events...))...)
 	for _, e := range events {
 		w.effects.before = append(w.effects.before, carry(e))

@@ -251,6 +251,7 @@ func (b *Backend) acceptSignal(ctx context.Context, r *received) error {
 func (b *Backend) stepEntity(ctx context.Context, id string, row *entityRow) (next *entityRow, more bool, err error) {
 	store := b.entities.store
 	if row == nil {
+		// This is the first step of a session: the owner before it may have died between its commit and its messages.
 		if row, err = store.get(ctx, id, true); err != nil {
 			return nil, false, err
 		}
@@ -278,6 +279,7 @@ func (b *Backend) stepEntity(ctx context.Context, id string, row *entityRow) (ne
 		if result, err = b.executeEntity(ctx, batch); err != nil {
 			return nil, false, err
 		}
+		// A worker may have run the first operations only. The others stay in the inbox.
 		run = run[:len(result.Results)]
 	}
 	c := entityCommit{state: result.State, lock: step.lock, note: step.note, forget: step.forget, now: b.clock.Now(),
@@ -296,6 +298,7 @@ func (b *Backend) stepEntity(ctx context.Context, id string, row *entityRow) (ne
 	c.order = row.Order
 	for _, m := range messages {
 		if isEntity(m.Instance) {
+			// The order follows the clock where that is ahead, and goes on from the last message where it is not.
 			c.order = c.order.atLeast(c.now).plus(1)
 			m.Order = c.order
 		}
@@ -319,6 +322,7 @@ func (b *Backend) stepEntity(ctx context.Context, id string, row *entityRow) (ne
 	if err := fault.Point(pointEntityCommitted); err != nil {
 		return nil, false, err
 	}
+	// Messages follow the commit, as with workflows: a process that was deposed has sent nothing.
 	if err := b.sendMessages(ctx, c.outbox); err != nil {
 		return nil, false, err
 	}
@@ -338,6 +342,7 @@ func (b *Backend) readInbox(ctx context.Context, id string, row *entityRow) (*en
 	err := b.entities.store.inbox(ctx, id, entityPage, func(m inboxMessage, err error) bool {
 		if err == nil {
 			m.x = extraOf(m.message.event)
+			// A release that came before its request has left a note. Such a request must not lock: nobody would release it.
 			if l := m.x.GetEntityLockRequested(); l != nil && !step.released[l.CriticalSectionId] {
 				if step.released[l.CriticalSectionId], failed = b.entities.store.isReleased(ctx, id,
 					l.CriticalSectionId); failed != nil {
@@ -421,6 +426,7 @@ func (b *Backend) executeEntity(ctx context.Context, batch *EntityBatch) (*Entit
 	}
 	if r.Failure != nil {
 		trimFailure(r.Failure)
+		// Each call of a failed batch gets an answer. Without one, its workflow would wait without a limit.
 		for len(r.Results) < len(batch.Operations) {
 			r.Results = append(r.Results, EntityOperationResult{Failure: r.Failure})
 		}

@@ -105,6 +105,7 @@ func LockEntities(ctx *Context, ids ...string) (unlock func(), err error) {
 	if x.locked {
 		return nil, ErrLocked
 	}
+	// The section has a number, and no random ID, so that it is the same in each replay.
 	x.locks++
 	x.locked = true
 	r := entityRequest{Lock: x.locks, Entities: ids}
@@ -112,6 +113,7 @@ func LockEntities(ctx *Context, ids ...string) (unlock func(), err error) {
 		return nil, err
 	}
 	return func() {
+		// A second call must not release a section that was begun since.
 		if !x.locked || x.locks != r.Lock || panicking() {
 			return
 		}
@@ -130,6 +132,7 @@ func LockEntities(ctx *Context, ids ...string) (unlock func(), err error) {
 // to wait by one, and the workflow keeps its locks then.
 func panicking() bool {
 	var callers [32]uintptr
+	// The frames begin behind the function that asks: with gopanic, if a panic has called it.
 	frames := runtime.CallersFrames(callers[:runtime.Callers(3, callers[:])])
 	for more := true; more; {
 		var f runtime.Frame
@@ -228,6 +231,7 @@ func (x *goExecutor) ExecuteOrchestrator(ctx context.Context, id api.InstanceID,
 	}()
 	t := entityTranslation{tasks: map[string]int32{}}
 	var err error
+	// The order matters: t learns from old which task each request is, and fresh has answers to them.
 	if old, err = t.events(old); err != nil {
 		return nil, err
 	}
@@ -260,6 +264,7 @@ func (x *goExecutor) ExecuteOrchestrator(ctx context.Context, id api.InstanceID,
 		if err != nil {
 			return nil, err
 		}
+		// The action keeps its number and becomes one of the present protocol, which takeEffects takes out.
 		fields := a.ProtoReflect()
 		fields.Clear(fields.Descriptor().Fields().ByName("scheduleTask"))
 		fields.SetUnknown(protowire.AppendBytes(protowire.AppendTag(nil, entityAction, protowire.BytesType), text))

@@ -168,6 +168,7 @@ func (s entityStore) put(ctx context.Context, m *message, now time.Time, from se
 	row := newEntity(partitionKey(m.Instance), s.key(now, m))
 	row["Message"] = text
 	mark := newEntity(partitionKey(m.Instance), fmt.Sprintf("%s%x", from, h))
+	// The mark refuses copies, also when the message has been handled: so neither may be written without the other.
 	_, err = s.table.SubmitTransaction(ctx, []aztables.TransactionAction{
 		{ActionType: aztables.TransactionTypeAdd, Entity: mark.encode()},
 		{ActionType: aztables.TransactionTypeAdd, Entity: row.encode()}}, nil)
@@ -280,6 +281,8 @@ func (s entityStore) commit(ctx context.Context, id string, r *entityRow, c enti
 			return nil, err
 		}
 	}
+	// The entity comes first, because transact takes its ETag from the first answer. Each deletion of a message must
+	// find its row: if another process has handled it, all is refused.
 	actions := []aztables.TransactionAction{write(row, r.etag)}
 	for _, k := range c.delete {
 		actions = append(actions, aztables.TransactionAction{ActionType: aztables.TransactionTypeDelete,

@@ -77,6 +77,7 @@ func (b *Backend) findEngine(ctx context.Context, described bool) (string, error
 	if partitions {
 		return EngineDTFx, nil
 	}
+	// The filter leaves out our sentinel, which has no EventType: the row is one of an event.
 	row, history, err := b.firstRow(ctx, b.names.history(), "EventType ne ''")
 	if err != nil {
 		return "", err
@@ -202,6 +203,7 @@ func (r *Reader) complete(ctx context.Context, i *Instance) error {
 // payload returns the text that a URL of a blob with large payloads stands for, or the text itself.
 func (r *Reader) payload(ctx context.Context, text string) (string, error) {
 	_, name, ok := strings.Cut(text, "/"+r.c.b.names.largeMessages()+"/")
+	// A text of a workflow may contain such a URL; only one that is nothing else refers to a blob.
 	if !ok || !strings.HasPrefix(text, "http") || strings.ContainsAny(text, " \n{\"") {
 		return text, nil
 	}
@@ -335,6 +337,7 @@ func (r *Reader) event(ctx context.Context, row *foreignRow) (*Event, error) {
 		if s, err := ParseStatus(row.OrchestrationStatus); err == nil {
 			c.OrchestrationStatus = protocol.OrchestrationStatus(s)
 		}
+		// Without details the result is the text of the failure.
 		if c.FailureDetails == nil && row.OrchestrationStatus == "Failed" {
 			c.FailureDetails = &protocol.TaskFailureDetails{ErrorMessage: result.GetValue()}
 		}

@@ -198,6 +198,7 @@ func (s histories) tryRead(ctx context.Context, instance string) (*history, erro
 	if err != nil {
 		return nil, fmt.Errorf("durable: read the history of %q: %w", instance, err)
 	}
+	// A history that is returned early, empty or corrupt, may have rows that nobody has counted.
 	h.etag, h.stale = got.ETag, true
 	if err := json.Unmarshal(got.Value, &h.sentinel); err != nil {
 		return h, corrupt(instance, h, fmt.Errorf("sentinel: %w", err))
@@ -210,6 +211,8 @@ func (s histories) tryRead(ctx context.Context, instance string) (*history, erro
 		return nil, fmt.Errorf("durable: read the history of %q: %w", instance, err)
 	}
 	n := len(rows)
+	// The sentinel sorts behind the rows. If it has the Commit that was read before them, nothing was written in
+	// between, and the rows belong together.
 	if n == 0 || rows[n-1].RowKey != sentinelKey || rows[n-1].Commit != h.Commit {
 		return nil, errMoved
 	}
@@ -331,6 +334,7 @@ func (s histories) encodeRow(ctx context.Context, instance, execution string, i 
 		column := string(field[0]-'a'+'A') + string(field[1:])
 		switch {
 		case blob != "" || len(v.Value) > inlineLimit:
+			// The blob of the message that brought the event is used again: the payload is written once.
 			if blob == "" {
 				blob = payloadName(instance, execution, v.Value)
 				if err := s.payloads.put(ctx, blob, v.Value); err != nil {
@@ -340,6 +344,7 @@ func (s histories) encodeRow(ctx context.Context, instance, execution string, i 
 			row["Payload"], row[column+"BlobName"] = string(field), blob
 			e = withoutPayload(e)
 		case plain(v.Value):
+			// A text with other characters stays in the event, where its bytes survive.
 			row["Payload"], row[column] = string(field), v.Value
 			e = withoutPayload(e)
 		}
@@ -348,6 +353,7 @@ func (s histories) encodeRow(ctx context.Context, instance, execution string, i 
 	if err != nil {
 		return nil, "", fmt.Errorf("durable: write an event of %q: %w", instance, err)
 	}
+	// A binary column holds 64 KiB.
 	if len(packed) > 60<<10 {
 		return nil, "", fmt.Errorf("durable: an event of %q has %d bytes beside its payload; 60 KiB are allowed", instance,
 			len(packed))
@@ -419,14 +425,20 @@ func (s histories) commit(ctx context.Context, instance string, h *history, keep
 	now time.Time) (*history, error) {
 	next.Length, next.From, next.Checkpoint = keep+len(rows), keep, h.Checkpoint+1
 	n := newHistory()
+	// n begins with the ETag of h, and each batch hands the next one a new ETag: another writer is noticed before
+	// whichever batch it gets ahead of.
 	n.sentinel, n.etag, n.row, n.stale = next, h.etag, h.row, h.stale || h.Length > next.Length
 	if keep > 0 {
+		// h has to stay as it is if the commit is refused: its events are copied. The maps are shared, because only rows
+		// that are committed are added to them.
 		n.events = append(n.events, h.events[:keep]...)
 		n.ids, n.confirmed, n.blobs = h.ids, h.confirmed, h.blobs
 	}
 	var batch []aztables.TransactionAction
 	bytes := 0
 	flush := func(last bool) error {
+		// Only the last batch has the new Length. What the batches before it append lies behind the old Length, where
+		// readers ignore it; their sentinel holds the place against other writers.
 		at := h.sentinel
 		if last {
 			at = n.sentinel
@@ -443,6 +455,7 @@ func (s histories) commit(ctx context.Context, instance string, h *history, keep
 			return nil, err
 		}
 		text := row.encode()
+		// The rest is for the headers of the operation within the batch.
 		size := len(text) + 1024
 		if len(batch) == batchRows || bytes+size > batchBytes {
 			if err := flush(false); err != nil {
@@ -453,6 +466,7 @@ func (s histories) commit(ctx context.Context, instance string, h *history, keep
 		bytes += size
 		ids, blobs = append(ids, r.id), append(blobs, blob)
 	}
+	// This batch is the commit.
 	if err := flush(true); err != nil {
 		return nil, err
 	}
@@ -469,6 +483,7 @@ var sentinelETag = lazyregexp.New(`(?mi)^ETag:[ \t]*(.+?)[ \t]*\r?$`)
 // Commit.
 func (s histories) submit(ctx context.Context, instance string, etag azcore.ETag, at sentinel,
 	rest []aztables.TransactionAction, now time.Time, complete bool) (azcore.ETag, string, error) {
+	// tryRead compares it to learn whether there was a write between two reads.
 	at.Commit = rand.Text()
 	row := newEntity(partitionKey(instance), sentinelKey)
 	row["ExecutionId"], row["StartId"], row["Commit"] = at.ExecutionID, at.StartID, at.Commit
@@ -493,6 +508,7 @@ func (s histories) submit(ctx context.Context, instance string, etag azcore.ETag
 	if len(at.Seen) > 0 {
 		row.setBytes("Seen", at.Seen.encode())
 	}
+	// Without an ETag the history is thought not to exist: the insertion is refused if it does.
 	first := aztables.TransactionAction{ActionType: aztables.TransactionTypeAdd, Entity: row.encode()}
 	if etag != "" {
 		first.ActionType, first.IfMatch = aztables.TransactionTypeUpdateReplace, to.Ptr(etag)
@@ -533,6 +549,7 @@ func (s histories) trim(ctx context.Context, instance string, h *history, now ti
 	list, err := s.keys(ctx, instance, h.Length)
 	for err == nil && len(list) > 0 {
 		n := min(batchRows, len(list))
+		// h gets the new ETag, because the next commit of its session is made on it.
 		if h.etag, h.Commit, err = s.submit(ctx, instance, h.etag, h.sentinel, list[:n], now, true); err != nil {
 			return err
 		}
@@ -574,12 +591,15 @@ func (s histories) remove(ctx context.Context, instance string, now time.Time) e
 		return err
 	}
 	for len(list) > batchRows {
+		// An empty sentinel has Length 0: if this process dies in between, the instance has no history, and the other rows
+		// are no part of one.
 		if etag, _, err = s.submit(ctx, instance, etag, sentinel{}, list[:batchRows], now, false); err != nil {
 			return err
 		}
 		list = list[batchRows:]
 	}
 	last := newEntity(partitionKey(instance), sentinelKey)
+	// The sentinel goes with the last rows: if it went before them, a later call would take the history for removed.
 	_, err = s.transact(ctx, instance, append([]aztables.TransactionAction{
 		{ActionType: aztables.TransactionTypeDelete, Entity: last.encode(), IfMatch: to.Ptr(etag)}}, list...))
 	return err

@@ -219,6 +219,7 @@ func (s instances) write(ctx context.Context, instance string, h *history, u upd
 				return nil // It was purged or replaced; its checkpoints are obsolete.
 			}
 		}
+		// The step is repeated, or a newer owner was here: a row never goes back.
 		if h.row.Checkpoint >= h.Checkpoint {
 			return nil
 		}
@@ -235,6 +236,7 @@ func (s instances) write(ctx context.Context, instance string, h *history, u upd
 		if err != nil {
 			return fmt.Errorf("durable: write the instance %q: %w", instance, err)
 		}
+		// This is after the update: a reader that still has the old row misses its blob, and reads the row again.
 		if old := h.row.CustomStatusBlobName; old != "" && u.customStatus != nil && row["CustomStatusBlobName"] != old {
 			if err := s.payloads.delete(ctx, old); err != nil {
 				return err

@@ -60,8 +60,11 @@ func (l *lateRows) put(instance string, h *history) bool {
 		w.timer = time.AfterFunc(rowLinger, func() { l.expired(instance, w) })
 		l.list[instance] = w
 	case w.due:
+		// The session was woken to write this row. Left once more, the row of a busy workflow would stay behind without a
+		// limit.
 		return false
 	}
+	// The timer runs from the first checkpoint that has left the row: a later one replaces the history, not the time.
 	w.h = h
 	return true
 }
@@ -89,6 +92,8 @@ func (l *lateRows) keep(instance string, list []handled) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w := l.list[instance]
+	// Once the stop has begun, endLate may have collected what was kept already. So the caller has to give the messages
+	// back.
 	if w == nil || !l.open {
 		return false
 	}
@@ -104,6 +109,7 @@ func (l *lateRows) written(instance string) []handled {
 	if w == nil {
 		return nil
 	}
+	// A timer that has just fired wakes the session once more, which then finds no row to write.
 	w.timer.Stop()
 	delete(l.list, instance)
 	return w.kept
@@ -154,8 +160,11 @@ func (b *Backend) isQuiet(instance string, h *history, u update) bool {
 	r := h.row
 	switch {
 	case r == nil || r.StartID != h.StartID || u.completed != nil || u.continued != nil || isFinal(r.status()):
+		// These change what clients see: a row of another start, an end, the input of an execution that continues, and a
+		// rewind of a row that still says that the instance has ended.
 		return false
 	case u.customStatus != nil && (r.CustomStatusBlobName != "" || r.CustomStatus != *u.customStatus):
+		// Of a status in a blob the row has the name only, so that it counts as changed.
 		return false
 	}
 	return r.RuntimeStatus == StatusName(u.status) ||
@@ -182,6 +191,7 @@ func (b *Backend) writeRow(ctx context.Context, instance string, h *history, u u
 	if err := b.instances.write(ctx, instance, h, u); err != nil {
 		return err
 	}
+	// The messages are deleted after the row is written: they are what brings the next owner here if it was not.
 	b.deleteHandled(b.late.written(instance))
 	b.watches.changed(instance)
 	return nil
@@ -198,6 +208,7 @@ const settleTimeout = 5 * time.Second
 
 // endLate writes the rows that were left for later, before the backend stops. None is left for later from then on.
 func (b *Backend) endLate() {
+	// This comes first, so that no checkpoint that still runs adds a row to those that the loop waits for.
 	b.late.set(false)
 	limit := time.Now().Add(settleTimeout)
 	for b.late.hurry() && time.Now().Before(limit) {

@@ -218,6 +218,7 @@ func (l *leases) balance(ctx context.Context) {
 		}
 	}
 	for _, i := range free {
+		// Another process may have had the partition since: its work here ends before it is taken again.
 		if l.owns(i) {
 			l.drop(i, "the lease has ended")
 		}
@@ -230,6 +231,7 @@ func (l *leases) balance(ctx context.Context) {
 			most = owner
 		}
 	}
+	// With a difference of one, two processes would take the partition from each other without an end.
 	if victims := owners[most]; most != "" && len(victims) > mine+1 {
 		l.take(ctx, victims[rand.IntN(len(victims))], true)
 	}

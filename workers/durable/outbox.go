@@ -52,6 +52,8 @@ func outbox(instance string, h *history, from int, now time.Time) ([]outgoing, e
 			e = sent
 		}
 		at := e.Timestamp.AsTime()
+		// A task that has ended needs no message. Its row is compared, because an SDK may use the number again in a later
+		// attempt.
 		unfinished := open[e.EventId] == row+1
 		if x := e.GetTaskScheduled(); x != nil && unfinished {
 			m := send(instance, h.ExecutionID, "", e)
@@ -70,6 +72,7 @@ func outbox(instance string, h *history, from int, now time.Time) ([]outgoing, e
 			s := child.GetExecutionStarted()
 			setTags(s.ProtoReflect(), startedTags, tagsOf(x.ProtoReflect(), createdTags))
 			s.Name, s.Version, s.Input, s.ParentTraceContext = x.Name, x.Version, x.Input, x.ParentTraceContext
+			// It depends on the row alone: tryStartChild recognises by it a child that was started before a crash.
 			execution := uuid.NewSHA1(uuid.Nil, fmt.Appendf(nil, "%s/%s/%d", instance, h.ExecutionID, row)).String()
 			ensure(s, "orchestrationInstance")
 			s.OrchestrationInstance.InstanceId, s.OrchestrationInstance.ExecutionId = x.InstanceId, wrapperspb.String(execution)
@@ -115,6 +118,7 @@ func outbox(instance string, h *history, from int, now time.Time) ([]outgoing, e
 			return nil, corrupt(instance, nil, fmt.Errorf("terminations: %w", err))
 		}
 	}
+	// No row stands for a termination, so that its ID has the number of the checkpoint.
 	for i, t := range ends {
 		e := newEvent("executionTerminated", -1, now)
 		e.GetExecutionTerminated().Recurse = t.Recurse
@@ -205,6 +209,7 @@ func (b *Backend) sendAll(ctx context.Context, list []outgoing) error {
 		q := b.queueOf(m)
 		together[q.putter] = append(together[q.putter], m)
 	}
+	// Starts go one by one, because each has a row to write first. Messages for one queue share requests.
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(sendParallel)
 	for _, m := range starts {
@@ -275,6 +280,7 @@ func (b *Backend) tryStartChild(ctx context.Context, m outgoing) error {
 		switch {
 		case row == nil:
 		case row.StartID == m.ID:
+			// The row is of this start: a process has written it, and may have died before it sent the message.
 			if m.rewind != nil {
 				err := b.rewind(ctx, m.Instance, *m.rewind, m.ID)
 				if err != nil && !errors.Is(err, ErrNotFailed) && !errors.Is(err, api.ErrInstanceNotFound) {
@@ -284,6 +290,8 @@ func (b *Backend) tryStartChild(ctx context.Context, m outgoing) error {
 			_, err := b.send(ctx, m)
 			return err
 		case !isFinal(row.status()):
+			// The parent may know the result of the instance already and start another under its ID, before the row has
+			// followed.
 			if ended, err := b.hasEnded(ctx, m.Instance, row.StartID); err != nil {
 				return err
 			} else if ended {
@@ -303,6 +311,7 @@ func (b *Backend) tryStartChild(ctx context.Context, m outgoing) error {
 				return err
 			}
 		}
+		// The row comes first: a start whose row is not there counts as purged, and is dropped.
 		_, err = b.instances.start(ctx, m.Instance, m.event, m.Blob, etag)
 		if errors.Is(err, errExists) {
 			continue // Another request has the row now.
@@ -375,6 +384,7 @@ func (b *Backend) sendTogether(ctx context.Context, list []outgoing) ([]sent, er
 			texts[i].Text, err = b.payloads.encode(encoding, m.message)
 			return err
 		}
+		// The last one is encoded here, so that a single message needs no goroutine.
 		if i == len(list)-1 {
 			if err := encode(); err != nil {
 				_ = g.Wait()

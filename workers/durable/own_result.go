@@ -23,6 +23,7 @@ const ownResultFor = time.Second
 // ownResult returns the result of an activity as a message that this process holds, or nil if it must be sent.
 func (b *Backend) ownResult(w *activity, m *message) *received {
 	i := partitionOf(m.Instance, len(b.control))
+	// Without the partition nobody here takes the result, and a full buffer leaves it to the queue.
 	if b.running() == nil || !b.leases.owns(i) || b.sessions.count(i) >= b.options.MaxBuffered {
 		return nil
 	}
@@ -37,6 +38,7 @@ func (b *Backend) ownResult(w *activity, m *message) *received {
 func (o *ownResult) keep(r *received) {
 	ctx, cancel := context.WithTimeout(o.b.life, checkpointTimeout)
 	defer cancel()
+	// hide puts the message into the queue, through send, and r holds it from then on.
 	if err := r.hide(ctx, o.b.options.Visibility, true); err != nil {
 		o.b.log.Warn("cannot send the result of an activity; trying again", "instance", r.Instance, "err", sdkerr.Short(err))
 		o.timer.Reset(ownResultFor)
@@ -51,6 +53,7 @@ func (o *ownResult) send(ctx context.Context, r *received, d time.Duration) erro
 	if err != nil {
 		return err
 	}
+	// From here on r is a message of the queue. Only then may the work item go, which has stood for the result.
 	r.id, r.receipt, r.text, r.own = s.id, s.receipt, s.text, nil
 	o.end()
 	return nil

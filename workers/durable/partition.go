@@ -74,6 +74,7 @@ func (b *Backend) receive(ctx context.Context, q queue, n int, most *time.Durati
 		return 0, waited, err
 	}
 	b.stats.received.Add(int64(len(list) + len(bad)))
+	// From here on the messages are renewed, however long they wait for their sessions.
 	b.holder.add(list...)
 	for _, r := range bad {
 		b.setAside(context.WithoutCancel(ctx), r)
@@ -233,6 +234,7 @@ func (b *Backend) load(ctx context.Context, w *session, list []*received) (*work
 			continue
 		}
 		b.stats.dropped.Add(int64(item.dropped))
+		// The owner before may have died between its commit and its messages.
 		if !h.sent() {
 			if err := b.resume(ctx, w.instance, h); err != nil {
 				return nil, err

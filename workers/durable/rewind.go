@@ -71,6 +71,7 @@ func (b *Backend) rewind(ctx context.Context, instance, reason, startID string) 
 	}
 	next := h.sentinel.next()
 	next.Rewound, next.RewindReason = true, reason
+	// The rows of the new history have no IDs of messages: the sentinel has them instead.
 	next.Seen = h.Seen.with(b.clock.Now(), h.ids, nil)
 	n, err := b.histories.commit(ctx, instance, h, 0, rows, next, b.clock.Now())
 	if errors.Is(err, errMoved) {
@@ -127,6 +128,7 @@ func rewound(events []*Event) (kept []*Event) {
 		if e.GetExecutionCompleted() != nil {
 			drop[i] = true
 		}
+		// The workflow has seen the failure and has gone on: it is part of its path.
 		if i <= last {
 			continue
 		}
@@ -155,6 +157,7 @@ func (b *Backend) terminateNow(ctx context.Context, instance, reason string) (bo
 	if h.row, err = b.instances.get(ctx, instance); err != nil {
 		return false, err
 	}
+	// A workflow with locks is ended by its owner, whose checkpoint also sends their release.
 	if !h.started() || h.row == nil || h.completed() || len(b.unlocks(h.events)) > 0 {
 		return false, nil
 	}

@@ -138,6 +138,7 @@ func (s *sessions) wake(instance string) {
 func (s *sessions) take(w *session) []*received {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// A turn without messages is what the waking was for. After one with messages there is another.
 	w.woken = w.woken && len(w.waiting) > 0
 	n := min(len(w.waiting), maxEvents)
 	list := w.waiting[:n:n]

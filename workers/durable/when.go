@@ -39,6 +39,7 @@ func WhenAny(ctx *Context, tasks ...Task) int {
 		panic("durable: WhenAny without tasks")
 	}
 	for {
+		// All tasks are looked at after each single event: so every replay finds the same one first.
 		for i, t := range tasks {
 			if isEnded(t) {
 				return i
@@ -49,6 +50,7 @@ func WhenAny(ctx *Context, tasks ...Task) int {
 			panic(err) // As Await does: the workflow's code does not match its history.
 		}
 		if !more {
+			// The library leaves a workflow that has to wait in this way; see panicking.
 			panic(task.ErrTaskBlocked)
 		}
 	}
