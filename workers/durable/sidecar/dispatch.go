@@ -102,6 +102,7 @@ func filtersOf(f *protocol.WorkItemFilters) filters {
 		known, listed := r.names[kind][name]
 		switch {
 		case listed && len(known) == 0, len(versions) == 0:
+			// An entry without versions stands for all, whatever other entries of the name list.
 			versions = nil
 		default:
 			versions = append(known, versions...)
@@ -160,6 +161,8 @@ func (d *dispatcher) accepts(kind durable.WorkKind, name, version string) bool {
 func (d *dispatcher) run(ctx context.Context, i *item) (proto.Message, error) {
 	i.token, i.done = uuid.NewString(), make(chan outcome, 1)
 	d.mu.Lock()
+	// One lock covers this look and the entry into the list: a worker that leaves in between would leave the item
+	// without an end.
 	taken := false
 	for w := range d.workers {
 		if w.takes(i) {
@@ -175,6 +178,7 @@ func (d *dispatcher) run(ctx context.Context, i *item) (proto.Message, error) {
 	d.mu.Unlock()
 	select {
 	case o := <-i.done:
+		// The channel has room for one, so that finish, which holds the lock, never waits for this.
 		return o.answer, o.err
 	case <-ctx.Done():
 		d.mu.Lock()
@@ -189,6 +193,7 @@ func (d *dispatcher) forget(i *item) {
 	d.waiting = slices.DeleteFunc(d.waiting, func(x *item) bool { return x == i })
 	if i.worker != nil && d.running[i.token] == i {
 		delete(d.running, i.token)
+		// A later item of the instance may have the key by now.
 		if d.byKey[i.key] == i {
 			delete(d.byKey, i.key)
 		}
@@ -215,6 +220,7 @@ func (d *dispatcher) leave(w *worker) {
 	delete(d.workers, w)
 	for _, i := range d.running {
 		if i.worker == w {
+			// If the item is done by then, nothing has the token, and this has no effect.
 			time.AfterFunc(lostAfter, func() { d.complete(i.token, "", outcome{err: errWorkerLost}) })
 		}
 	}
@@ -240,6 +246,7 @@ func (d *dispatcher) next(w *worker) *item {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for at, i := range d.waiting {
+		// The item stays for another worker, or for later. Those behind it may suit this one.
 		if !w.takes(i) || !w.free(i.kind) {
 			continue
 		}
@@ -283,6 +290,7 @@ func (d *dispatcher) assemble(r *protocol.OrchestratorResponse) (*protocol.Orche
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	i := d.find(r.CompletionToken, r.InstanceId)
+	// An answer in one message needs no parts. One whose item does not run any more is refused when it is completed.
 	if i == nil || !r.IsPartial && len(i.parts) == 0 {
 		if r.IsPartial {
 			return nil, notAtWorker(r.InstanceId)
@@ -302,6 +310,7 @@ func (d *dispatcher) assemble(r *protocol.OrchestratorResponse) (*protocol.Orche
 		return nil, nil
 	}
 	whole := i.parts[0]
+	// The last part to be sent has the highest number; those before it must all be there.
 	for n := int32(1); n <= number; n++ {
 		if i.parts[n] == nil || whole == nil {
 			return nil, errOutOfParts
@@ -348,6 +357,7 @@ func (d *dispatcher) serve(ctx context.Context, clock workers.Clock, w *worker) 
 				return nil
 			}
 		}
+		// An error ends the stream, and leave gives the item back.
 		if err := i.send(w, i.token); err != nil {
 			return err
 		}

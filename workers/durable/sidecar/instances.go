@@ -311,6 +311,7 @@ func purgeInstances(ctx context.Context, h *hub, r *protocol.PurgeInstancesReque
 		}
 		n, err = h.client.PurgeAll(ctx,
 			durable.Query{Top: 1000, Status: statuses, From: timeOf(f.CreatedTimeFrom), To: timeOf(f.CreatedTimeTo)})
+		// What was purged until then counts, and the answer says that there is more.
 		if f.Timeout != nil && errors.Is(err, context.DeadlineExceeded) {
 			complete, err = false, nil
 		}
@@ -319,6 +320,7 @@ func purgeInstances(ctx context.Context, h *hub, r *protocol.PurgeInstancesReque
 			return nil, status.Errorf(codes.InvalidArgument, "a batch has at most %d instances", maxBatch)
 		}
 		for _, id := range x.InstanceBatch.GetInstanceIds() {
+			// An instance that still runs is not counted; the others of the batch are purged.
 			if err = purge(id); errors.Is(err, durable.ErrNotCompleted) {
 				err = nil
 			}
@@ -370,6 +372,7 @@ func streamInstanceHistory(r *protocol.StreamInstanceHistoryRequest, h *hub, str
 		return status.Errorf(codes.NotFound, "the instance has no execution %q any more", want)
 	}
 	events, working := h.dispatcher.past(r.InstanceId)
+	// A worker has to replay the events that its work item was made with, and no later ones.
 	if !working || !r.ForWorkItemProcessing {
 		if events, err = h.client.History(stream.Context(), r.InstanceId); err != nil {
 			return err

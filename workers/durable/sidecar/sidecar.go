@@ -115,6 +115,7 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The options are checked now. A hub is opened by the first call that names it, which is too late to refuse them.
 	one := o.Durable
 	one.Hub = stored
 	if _, err := durable.New(one); err != nil {
@@ -271,6 +272,7 @@ func (s *Server) hub(ctx context.Context) (*hub, error) {
 	}
 	h.used = time.Now()
 	s.mu.Unlock()
+	// Opening a hub takes requests to storage: calls of other hubs do not wait for them.
 	return h, h.open(ctx)
 }
 

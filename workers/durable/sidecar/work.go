@@ -71,11 +71,14 @@ func (x executor) ExecuteOrchestrator(ctx context.Context, id api.InstanceID, ol
 	answer, err := x.h.dispatcher.run(ctx,
 		&item{kind: durable.WorkOrchestration, name: name, version: version, key: string(id), past: old,
 			send: func(w *worker, token string) error {
+				// This depends on the worker that takes the item, which is known only here.
 				request.RequiresHistoryStreaming = w.streams && len(past) >= streamFrom
 				text, err := proto.Marshal(request)
 				if err != nil {
 					return err
 				}
+				// In the wire format, fields can be appended to a message: the events are written once, whichever worker takes
+				// them.
 				if !request.RequiresHistoryStreaming {
 					text = append(text, past...)
 				}
