@@ -68,6 +68,7 @@ func (d *delivery) run(soft, hard context.Context) {
 		d.message.dequeueCount)
 
 	if d.key != "" {
+		// The next message of the key begins once this one is settled.
 		defer func() { d.l.keys.leave(d.key, d.turn) }()
 	}
 	event := begin
@@ -79,6 +80,7 @@ func (d *delivery) run(soft, hard context.Context) {
 		effect = d.runHandler(soft, hard)
 	}
 	if d.state == settling {
+		// A stop does not end this: a message that was handled would be delivered again.
 		d.settle(context.WithoutCancel(hard), effect)
 		d.step(settled)
 	}
@@ -107,12 +109,16 @@ func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // runHandler calls the handler and renews the lease until it returns, also while the app drains.
 func (d *delivery) runHandler(soft, hard context.Context) effect {
+	// The context does not follow hard: the handler is cancelled only with a cause, by which finish knows what has
+	// happened.
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(hard))
 	defer cancel(nil)
+	// It has room for one: the goroutine of a handler that was abandoned as stuck can end.
 	returned := make(chan error, 1)
 	message := d.queueMessage() // Before renewals, which change the receipt, start.
 	begun := make(chan struct{})
 	go func() {
+		// The loop below renews the lease also while the message waits for its turn.
 		if d.turn != nil {
 			select {
 			case <-d.turn:
@@ -138,6 +144,7 @@ func (d *delivery) runHandler(soft, hard context.Context) effect {
 	defer func() { limit.Stop(); stuck.Stop() }()
 	stopping := hard.Done()
 
+	// The first cause sets the time after which the handler counts as stuck; later ones do not extend it.
 	cancelled := false
 	cancelHandler := func(cause error) {
 		cancel(cause)
@@ -149,6 +156,7 @@ func (d *delivery) runHandler(soft, hard context.Context) effect {
 	for {
 		select {
 		case <-begun:
+			// The time limit is one of the handler, and does not include the wait for its turn.
 			begun = nil
 			limit = timerOf(d.l.clock, d.l.settings.timeout)
 		case err := <-returned:
@@ -183,6 +191,8 @@ func (d *delivery) runHandler(soft, hard context.Context) effect {
 func (d *delivery) renew(ctx context.Context, interval time.Duration) time.Duration {
 	lease := d.l.settings.lease
 	now := d.l.clock.Now()
+	// The request must end with the lease: after that another instance may have the message. The time is that of the
+	// app's clock, which a context does not know.
 	attempt, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	deadline := timerOf(d.l.clock, max(d.expires.Sub(now), time.Millisecond))
@@ -199,6 +209,7 @@ func (d *delivery) renew(ctx context.Context, interval time.Duration) time.Durat
 	receipt, err := d.l.queue.update(attempt, d.message, lease)
 	switch {
 	case err == nil:
+		// The service has started the lease after now, so that this end is early rather than late.
 		d.message.receipt, d.expires = receipt, now.Add(lease)
 		d.l.function.stats.leaseRenewals.Add(1)
 		return lease / 2
@@ -296,6 +307,7 @@ func (d *delivery) carryOut(ctx context.Context, e effect) error {
 		}
 		return err
 	case doRequeue:
+		// The copy is put first: a crash in between leaves two messages, and in the other order none.
 		id, err := d.l.queue.put(ctx, d.message.text, e.delay, d.timeToLive())
 		if err != nil {
 			return fmt.Errorf("put the copy: %w", err)
@@ -304,6 +316,7 @@ func (d *delivery) carryOut(ctx context.Context, e effect) error {
 		return d.deleteMessage(ctx)
 	case doPoison:
 		d.log.Error("message cannot be processed; moving it to the poison queue", "reason", e.reason)
+		// As with a copy, the message is deleted only when it is in the other queue.
 		id, err := putCreating(ctx, d.l.poison, d.message.text)
 		if err != nil {
 			return fmt.Errorf("put to the poison queue: %w", err)

@@ -150,6 +150,7 @@ func (o *outbox) Submit(ctx context.Context, table, partitionKey string,
 	if err := fault.Point(pointOutboxReminded); err != nil {
 		return err
 	}
+	// A commit behind this time could come after the reminder was handled and had found nothing.
 	limited, cancel := context.WithDeadline(ctx, began.Add(outboxHidden-outboxLeeway))
 	defer cancel()
 	failed := send(limited, rows...)
@@ -160,6 +161,7 @@ func (o *outbox) Submit(ctx context.Context, table, partitionKey string,
 	if err := fault.Point(pointOutboxCommitted); err != nil {
 		return err
 	}
+	// The transaction is committed, or its outcome is not known: the reminder is needed even if the caller gives up.
 	show := context.WithoutCancel(ctx)
 	if time.Since(began) < outboxHidden-outboxLeeway {
 		// It appears by itself if this fails.

@@ -59,6 +59,7 @@ func openAzureQueue(s *Storage, name string) (queueClient, error) {
 func newQueueListener(a *App, f *Function, storage *Storage, h QueueHandler) (*queueListener, error) {
 	s := f.settings
 	if s.newBatchThreshold < 0 {
+		// This is the default of Azure Functions: half a batch for each processor.
 		s.newBatchThreshold = s.batchSize / 2 * runtime.GOMAXPROCS(0)
 	}
 	if s.maxPolling == 0 {
@@ -139,6 +140,7 @@ func (l *queueListener) listen(soft, hard context.Context) error {
 		switch {
 		case r.messages > 0:
 			backOff.found()
+			// There may be more messages: the next poll follows without a pause.
 			l.waitForRoom(soft)
 		case !r.waited:
 			l.pause(soft, backOff.empty(l.random()))
@@ -146,6 +148,7 @@ func (l *queueListener) listen(soft, hard context.Context) error {
 			l.pause(soft, minPollingInterval)
 		}
 	}
+	// A stop waits here for the handlers.
 	l.working.Wait()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -182,6 +185,8 @@ func (l *queueListener) poll(soft, hard context.Context) (r polled) {
 		go l.watch(stop, excluded, interrupt)
 	}
 	asked := l.clock.Now()
+	// soft ends the wait through stop, at which the service answers. Cancelling the request could lose messages that it
+	// has leased.
 	got, waited, err := l.queue.receive(hard, l.settings.batchSize, l.settings.lease, wait, stop.Done())
 	r.took, r.interrupted = l.clock.Now().Sub(asked), stop.Err() != nil || wait == 0 && l.canWait
 	// The service starts the lease between the request and its response; the earlier time is safe. After a wait, it has
@@ -261,6 +266,7 @@ func (l *queueListener) begin(soft, hard context.Context, messages []*delivery) 
 
 func (l *queueListener) end() {
 	l.function.stats.inFlight.Add(-1)
+	// The number goes down before the token comes: waitForRoom reads it after the token.
 	l.inFlight.Add(-1)
 	select {
 	case l.freed <- struct{}{}:

@@ -108,6 +108,7 @@ func (l *orderedTableListener) handleNext(soft, hard context.Context, position s
 // interrupted, it returns the position up to which all changes are handled, empty for none, and the reason.
 func (l *orderedTableListener) handleAll(soft, hard context.Context, changes []loggedChange) (reached string,
 	err error) {
+	// A chain has the changes of one entity. Chains begin in the order of their first changes.
 	var order [][2]string
 	chains := map[[2]string][]int{}
 	for i, c := range changes {
@@ -140,6 +141,8 @@ func (l *orderedTableListener) handleAll(soft, hard context.Context, changes []l
 	if err == nil {
 		return "", nil
 	}
+	// Changes behind the first that is not done may be done already. They come again: every change is handled at least
+	// once.
 	if first := slices.Index(done, false); first > 0 {
 		reached = changes[first-1].position
 	}
@@ -154,6 +157,7 @@ func (l *orderedTableListener) handleOne(soft, hard context.Context, c loggedCha
 	c.Table = l.function.settings.table
 	s := &l.function.settings
 	for attempt := int64(1); ; attempt++ {
+		// A stuck handler may still act on its change, so that this instance begins with no other.
 		if soft.Err() != nil || l.stuckHandler() {
 			return errBrokenOff
 		}
@@ -161,6 +165,8 @@ func (l *orderedTableListener) handleOne(soft, hard context.Context, c loggedCha
 		if err == nil {
 			return nil
 		}
+		// An attempt that the stop has cut off is not the fault of the change, which must not go to the poison queue for
+		// it.
 		if hard.Err() != nil || l.stuckHandler() {
 			return errBrokenOff
 		}
