@@ -260,6 +260,7 @@ func (e *engine) writeOnce(ctx context.Context, k Key, small, large []property, 
 		if err := fresh.addTo(entity); err != nil {
 			return "", err
 		}
+		// The blobs come before the entity that refers to them, so that no reader finds an entity without its parts.
 		if err := e.blobs.write(ctx, k, fresh.Parts, contents); err != nil {
 			return "", err
 		}

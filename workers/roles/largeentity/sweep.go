@@ -65,6 +65,7 @@ const chunk = 50_000
 // once.
 func (s *Sweeper) Sweep(ctx context.Context) (Swept, error) {
 	var done Swept
+	// The blobs are listed first, and the rows are read then: a reference that a writer adds in between is seen.
 	candidates := map[string]Key{}
 	prefix := blobPrefix(s.engine.table)
 	pager := s.engine.blobs.client.NewListBlobsFlatPager(s.engine.blobs.container, &container.ListBlobsFlatOptions{
@@ -77,6 +78,7 @@ func (s *Sweeper) Sweep(ctx context.Context) (Swept, error) {
 			return done, fmt.Errorf("largeentity: list the blobs of %s: %w", s.engine.blobs.container, err)
 		}
 		now := time.Now()
+		// LastModified is of the service's clock, and so is this time.
 		if page.Date != nil {
 			now = *page.Date
 		}
@@ -92,6 +94,7 @@ func (s *Sweeper) Sweep(ctx context.Context) (Swept, error) {
 				candidates[*b.Name] = owner
 			}
 		}
+		// The rows are read once even without a candidate, because of the reservations.
 		if len(candidates) >= chunk || !pager.More() && (len(candidates) > 0 || !looked) {
 			if err := s.sweep(ctx, candidates, !looked, &done); err != nil {
 				return done, err

@@ -182,6 +182,7 @@ func (w *Writer) add(r Record, order uint64) (*page, error) {
 	if w.buffered+len(text) > w.maxBuffered {
 		return nil, ErrFull
 	}
+	// A writer that gets no record has no goroutine.
 	w.start.Do(func() { go w.flushForever() })
 	prefix := prefixOf(r.Service, r.Time, w.slot)
 	p := w.open[prefix]
@@ -242,6 +243,7 @@ func (w *Writer) Close(ctx context.Context) error {
 	}
 	w.closed = true
 	w.mu.Unlock()
+	// If no record has come, there is no goroutine that closes this.
 	w.start.Do(func() { close(w.finished) })
 	close(w.closing)
 	<-w.finished
@@ -267,6 +269,7 @@ func (w *Writer) flush(ctx context.Context) error {
 	for _, prefix := range slices.Sorted(maps.Keys(w.open)) {
 		pages = append(pages, w.open[prefix])
 	}
+	// From here on new lines go into new pages: the requests below hold no lock that Log needs.
 	w.open = map[string]*page{}
 	w.mu.Unlock()
 	w.failed = nil

@@ -147,6 +147,7 @@ func (r *Role) try(ctx context.Context, target, key tables.Key) (done bool, err 
 	if err := fault.Point(pointBeforeRead); err != nil {
 		return false, err
 	}
+	// The target is read before the source: the write is refused if another attempt has written what it read later.
 	old, err := find(ctx, r.target, target)
 	if err != nil {
 		return false, err
@@ -162,6 +163,8 @@ func (r *Role) try(ctx context.Context, target, key tables.Key) (done bool, err 
 	if next == nil {
 		return r.remove(ctx, old)
 	}
+	// The target is written even if nothing in it changes: its new ETag makes attempts fail that have read the source
+	// earlier.
 	if err := fault.Point(pointBeforePut); err != nil {
 		return false, err
 	}
@@ -304,6 +307,7 @@ func (r *Role) Verify(ctx context.Context) ([]Difference, error) {
 		}
 		k := tables.Key{PartitionKey: e.PartitionKey, RowKey: e.RowKey}
 		w := want[k]
+		// What is left in the end is missing in the target.
 		delete(want, k)
 		switch {
 		case w == nil && !empty(&e):
