@@ -195,6 +195,7 @@ func (a *apps) share(ctx context.Context, kind WorkKind, name, version string, l
 	b := a.b
 	var texts []messages.New
 	for _, r := range list {
+		// r itself stays without the function: it is parked if this fails.
 		m := *r.message
 		m.Function = &function{kind, name, version}
 		text, err := b.payloads.encode(ctx, &m)

@@ -137,6 +137,7 @@ func (b *Backend) CreateTaskHub(ctx context.Context) error {
 		if err := b.writeInfo(ctx); err != nil {
 			return err
 		}
+		// Of two processes that make the hub at once, one has written the file. Its number of partitions counts for both.
 		if err := b.open(ctx); err != nil {
 			return err
 		}
@@ -178,6 +179,7 @@ func (b *Backend) open(ctx context.Context) error {
 	buffer := make([]byte, 4096)
 	n, err := b.infoBlob().DownloadBuffer(ctx, buffer, nil)
 	if bloberror.HasCode(err, bloberror.BlobNotFound, bloberror.ContainerNotFound, bloberror.ContainerBeingDeleted) {
+		// A hub of DTFx may have no such file, and nothing may be written to it.
 		if engine, err := b.findEngine(ctx, false); err != nil {
 			return err
 		} else if engine == EngineDTFx {
@@ -205,6 +207,7 @@ func (b *Backend) open(ctx context.Context) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	// A hub that is open already keeps its queues and leases.
 	if len(b.control) == info.PartitionCount {
 		return nil
 	}

@@ -233,6 +233,7 @@ func (c *Client) wait(ctx context.Context, id string, absent bool, filter string
 	until func(*Instance) bool) (*Instance, error) {
 	exists := c.b.started.take(id) // Without the condition: a row that matches it is found by the wait.
 	for pause := waitFirst; ; pause = min(pause*3/2, waitLast) {
+		// The watch begins before the look at the row, so that no change falls between the two.
 		changed, forget := c.b.watches.watch(id)
 		c.b.late.hurryOne(id)
 		var i *Instance
@@ -576,6 +577,7 @@ func (c *Client) purgeTree(ctx context.Context, id string, recurse bool, done ma
 			if x == nil || done[x.InstanceId] {
 				continue
 			}
+			// They end by a message of their parent, which may be on its way.
 			if terminated {
 				c.waitEnd(ctx, x.InstanceId)
 			}
@@ -586,6 +588,7 @@ func (c *Client) purgeTree(ctx context.Context, id string, recurse bool, done ma
 			}
 		}
 	}
+	// The instance goes last: its history is what names those below it.
 	if err := c.Purge(ctx, id); err != nil {
 		return n, err
 	}

@@ -342,7 +342,7 @@ func (b *Backend) readInbox(ctx context.Context, id string, row *entityRow) (*en
 	err := b.entities.store.inbox(ctx, id, entityPage, func(m inboxMessage, err error) bool {
 		if err == nil {
 			m.x = extraOf(m.message.event)
-			// A release that came before its request has left a note. Such a request must not lock: nobody would release it.
+			// A release that came before its request has left a note. Such a request must not lock: no release would follow.
 			if l := m.x.GetEntityLockRequested(); l != nil && !step.released[l.CriticalSectionId] {
 				if step.released[l.CriticalSectionId], failed = b.entities.store.isReleased(ctx, id,
 					l.CriticalSectionId); failed != nil {

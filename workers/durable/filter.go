@@ -64,6 +64,7 @@ func (f *filter) judge(ctx context.Context, m *message) (verdict, error) {
 			if f.open[id] == 0 || f.open[id] != m.Scheduled {
 				return drop, nil
 			}
+			// Another result of the task among these messages is a copy.
 			delete(f.open, id)
 			return accept, nil
 		}
@@ -96,6 +97,7 @@ func (f *filter) judgeStart(ctx context.Context, m *message) (verdict, error) {
 	if execution == "" || f.begins == execution || f.h.StartID == execution || f.known(m.ID) {
 		return drop, nil
 	}
+	// The row decides, and the one in memory may be older than the message.
 	if !f.fresh {
 		f.h.row, f.rowKnown = nil, false
 	}
@@ -115,6 +117,7 @@ func (f *filter) begin(m *message, execution string) verdict {
 		next := newHistory()
 		next.sentinel = sentinel{Length: 0, Checkpoint: f.h.Checkpoint, Order: f.h.Order,
 			Seen: f.h.Seen.with(f.b.clock.Now(), f.h.ids, f.h.confirmed.all())}
+		// The ETag stays: the new history is committed in the place of the old one, and only if that is still there.
 		next.etag, next.row, next.stale = f.h.etag, f.h.row, true
 		f.h, f.reset = next, true
 	}

@@ -198,7 +198,7 @@ func (s histories) tryRead(ctx context.Context, instance string) (*history, erro
 	if err != nil {
 		return nil, fmt.Errorf("durable: read the history of %q: %w", instance, err)
 	}
-	// A history that is returned early, empty or corrupt, may have rows that nobody has counted.
+	// A history that is returned early, empty or corrupt, may have rows that were not counted.
 	h.etag, h.stale = got.ETag, true
 	if err := json.Unmarshal(got.Value, &h.sentinel); err != nil {
 		return h, corrupt(instance, h, fmt.Errorf("sentinel: %w", err))

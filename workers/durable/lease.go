@@ -169,6 +169,7 @@ func (l *leases) take(ctx context.Context, i int, broken bool) bool {
 		}
 		return false
 	}
+	// The lease protects the name of its owner, which only those who balance read.
 	_, err = l.blob(i).SetMetadata(ctx, map[string]*string{ownerKey: to.Ptr(l.worker)},
 		&blob.SetMetadataOptions{AccessConditions: &blob.AccessConditions{
 			LeaseAccessConditions: &blob.LeaseAccessConditions{LeaseID: got.LeaseID}}})

@@ -23,7 +23,7 @@ const ownResultFor = time.Second
 // ownResult returns the result of an activity as a message that this process holds, or nil if it must be sent.
 func (b *Backend) ownResult(w *activity, m *message) *received {
 	i := partitionOf(m.Instance, len(b.control))
-	// Without the partition nobody here takes the result, and a full buffer leaves it to the queue.
+	// Without the partition no session here takes the result, and a full buffer leaves it to the queue.
 	if b.running() == nil || !b.leases.owns(i) || b.sessions.count(i) >= b.options.MaxBuffered {
 		return nil
 	}

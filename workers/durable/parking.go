@@ -151,6 +151,7 @@ func (p *parking) add(w parked) (since time.Time, say bool) {
 	defer p.mu.Unlock()
 	now := w.since
 	if old, ok := p.list[w.message.id]; ok {
+		// The message has come again, and its work is pending since the first time.
 		w.since = old.since
 	} else if len(p.list) >= parkMost {
 		p.prune(w.until)
@@ -230,6 +231,7 @@ func (b *Backend) Unmatched() []Unmatched {
 		if w.since.Before(u.Since) {
 			u.Since = w.since
 		}
+		// Several messages can wait for one instance. Each activity is a message of its own.
 		one := parked{kind: w.kind, name: w.name, version: w.version, instance: w.instance}
 		if w.kind == WorkActivity || !counted[one] {
 			u.Instances++

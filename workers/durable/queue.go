@@ -111,6 +111,7 @@ func (q queue) receive(ctx context.Context, n int, most time.Duration, stop <-ch
 			r.text = *m.MessageText
 		}
 		if r.message, err = decode(r.text); err != nil {
+			// setAside logs the type of such a message as the reason.
 			r.message = &message{Type: err.Error()}
 			bad = append(bad, r)
 			continue
@@ -161,6 +162,7 @@ func (b *Backend) deleteLater(r *received, deleted func()) {
 		return
 	}
 	b.deleting.count.Add(1)
+	// The message counts as gone, so that no renewal changes its receipt before it is deleted.
 	id, receipt := r.id, r.receipt
 	b.deleting.all.Go(func() {
 		defer b.deleting.count.Add(-1)

@@ -48,6 +48,7 @@ func (b *Backend) Start(ctx context.Context) error {
 		b.opened.Store(true)
 	}
 	if b.apps != nil {
+		// The names are there before any work is received: other apps go by them.
 		if err := b.apps.write(ctx); err != nil {
 			return err
 		}
@@ -58,6 +59,7 @@ func (b *Backend) Start(ctx context.Context) error {
 		return backend.ErrBackendAlreadyStarted
 	}
 	r := &run{work: make(chan *work), activities: make(chan *activity), partitions: map[int]context.CancelFunc{}}
+	// ctx is that of the start. The run ends with Stop alone.
 	r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	b.run, b.stopped = r, false
 	b.late.set(true)
@@ -74,6 +76,7 @@ func (b *Backend) Start(ctx context.Context) error {
 	for range b.maxEntities {
 		r.all.Go(func() { b.runEntities(r.ctx) })
 	}
+	// Stop does not wait for this: it renews the messages of work that the engine still completes after it.
 	b.background.Go(func() { b.keep(r.ctx) })
 	return nil
 }
@@ -85,6 +88,7 @@ func (b *Backend) Stop(context.Context) error {
 	if r == nil {
 		return nil
 	}
+	// The rows are written by the sessions, and so before the run ends.
 	b.endLate()
 	b.mu.Lock()
 	b.run, b.stopped = nil, true
@@ -94,6 +98,7 @@ func (b *Backend) Stop(context.Context) error {
 	for i := range b.control { // what came into the sessions after the partitions were given up
 		b.giveBack(b.sessions.forget(i))
 	}
+	// This process takes no parked work any more: others may have it at once.
 	b.Offer()
 	b.cache.clear()
 	return nil

@@ -242,6 +242,7 @@ func (e *engine) writeOnce(ctx context.Context, k Key, small, large []property, 
 	if err := c.check(old); err != nil {
 		return "", err
 	}
+	// The commit needs an ETag from before the first blob: the sweeper changes it before it removes one of them.
 	if old == nil && len(large) > 0 {
 		if old, err = e.reserve(ctx, k); err != nil {
 			return "", err
