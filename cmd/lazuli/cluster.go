@@ -243,6 +243,7 @@ it in the background. The folder's own snapshots (--admin-state) stay in FOLDER/
 // secret.
 func newClusterInit() *cobra.Command {
 	var nodes []string
+	var first int
 	cmd := &cobra.Command{
 		Use:   "init FOLDER",
 		Short: "Write the configurations and the secret of a new cluster",
@@ -253,7 +254,10 @@ started, and no file is overwritten.`,
   lazuli cluster init try`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			files, err := clusterfiles.Make(args[0], nodes)
+			if len(nodes) > 0 && cmd.Flags().Changed("first-port") {
+				return console.Usagef("--first-port is for nodes on this machine; --nodes may name ports")
+			}
+			files, err := clusterfiles.Make(args[0], nodes, first)
 			if err != nil {
 				return console.Usage(err)
 			}
@@ -269,7 +273,7 @@ started, and no file is overwritten.`,
 				for _, f := range files[1:] {
 					fmt.Fprintln(out, "  lazuli --config", filepath.Join(args[0], f.Name))
 				}
-				fmt.Fprintln(out, "  lazuli cluster status --admin-port 20003")
+				fmt.Fprintln(out, "  lazuli cluster status --admin-port", first+3)
 				return nil
 			}
 			fmt.Fprintln(out, "\nCopy cluster-secret and its own .yaml to each machine, into one folder, and start there, "+
@@ -282,5 +286,7 @@ started, and no file is overwritten.`,
 	}
 	cmd.Flags().StringSliceVar(&nodes, "nodes", nil,
 		"`addresses` of the machines, host or host:port; the port is for the nodes (default: three nodes on this machine)")
+	cmd.Flags().IntVar(&first, "first-port", clusterfiles.FirstPort,
+		"first `port` of nodes on this machine: five ports of each node, 1000 apart")
 	return cmd
 }

@@ -23,12 +23,31 @@ const defaultPort = "6222"
 // File is a file of the folder.
 type File struct{ Name, text string }
 
+// FirstPort is the first port of the nodes on one machine, unless another is given: the Blob service of the first node.
+const FirstPort = 20000
+
+// A node on one machine has the ports of its services, of its admin listener and of the connections of the other nodes,
+// in this order. Those of the next node are portsApart higher.
+const (
+	portsApart = 1000
+	portsUsed  = 5
+)
+
 // Make returns the secret, which is the first file, and a configuration for each node. nodes are host or host:port;
-// without any, three nodes run on this machine.
-func Make(folder string, nodes []string) ([]File, error) {
+// without any, three nodes run on this machine, on the ports from first on.
+func Make(folder string, nodes []string, first int) ([]File, error) {
 	local := len(nodes) == 0
+	if last := first + 2*portsApart + portsUsed - 1; local && (first < 1 || last > 65535) {
+		return nil, fmt.Errorf("--first-port %d: the ports of three nodes go up to %d", first, last)
+	}
 	if local {
-		nodes = []string{"127.0.0.1:6221", "127.0.0.1:6222", "127.0.0.1:6223"}
+		for i := range 3 {
+			port := first + portsApart*i + portsUsed - 1
+			if first == FirstPort {
+				port = 6221 + i // near NATS' own port for routes, as on machines of their own
+			}
+			nodes = append(nodes, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		}
 	}
 	if n := len(nodes); n != 3 && n != 5 && n != 7 {
 		return nil, fmt.Errorf("--nodes has %d addresses: a cluster has 3, 5 or 7 nodes", n)
@@ -67,7 +86,7 @@ func Make(folder string, nodes []string) ([]File, error) {
 			if err != nil {
 				return nil, err
 			}
-			base := 20000 + 1000*i
+			base := first + portsApart*i
 			text += fmt.Sprintf("location: %q\nblob-port: %d\nqueue-port: %d\ntable-port: %d\nadmin-port: "+
 				"%d\ncluster-listen: %s\ncluster-secret-file: %q\n",
 				data, base, base+1, base+2, base+3, address, secret)
@@ -99,7 +118,8 @@ func Write(folder string, files []File) error {
 			}
 			continue
 		}
-		if err := os.WriteFile(path, []byte(f.text), 0o644); err != nil {
+		// Synced like the secret: the command says that it is done. Services of another user read the configuration.
+		if err := errors.Join(disk.WriteFile(folder, f.Name, []byte(f.text)), os.Chmod(path, 0o644)); err != nil {
 			return err
 		}
 	}
