@@ -61,6 +61,7 @@ func (s Maintenance) FlushAccesses(ctx context.Context) error {
 			return ctx.Err()
 		}
 		batch[k] = at
+		// keys has what is not in a batch yet, so that an empty map means the last batch.
 		delete(keys, k)
 		if len(batch) < accessBatch && len(keys) > 0 {
 			continue

@@ -74,6 +74,8 @@ func (c *change) extend(b *Blob, up *content.Upload) error {
 	if b.content.id == 0 {
 		b.content = newContent(c.tx)
 	}
+	// The piece is put under its end, past all that snapshots know: they share the list, and read it up to their own
+	// lengths.
 	p := up.Pieces(c.tx)
 	p[0].Start = b.Length
 	putPieces(c.tx, b.content.id, p)

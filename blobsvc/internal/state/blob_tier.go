@@ -63,6 +63,7 @@ func (b *Blob) RehydratePriority() string {
 // one.
 func (s Blobs) SetTier(w *Write, tier string, high bool) (pending bool, err error) {
 	_, err = s.updateBlob(w, (*Preconditions).checkTier, func(c *change, b *Blob) error {
+		// The closure may run more than once, and an earlier run may have set it.
 		pending = false
 		if b.Kind != BlockBlob {
 			return ErrTier

@@ -110,6 +110,9 @@ func (c *checker) errorf(format string, args ...any) {
 }
 
 func (c *checker) run(content *extent.Store) error {
+	// The order matters. What later checks ask for is collected first: containers, garbage, expiry entries and the
+	// trash before the records of blobs, pending records and copies before blocks, and blobs before the pieces of
+	// contents.
 	c.each(containersBucket, c.container)
 	c.each(deletedContainersBucket, c.deletedContainer)
 	c.each(garbageBucket, c.garbageKey)
@@ -299,6 +302,7 @@ func (c *checker) layout(b *Blob) error {
 			return fmt.Errorf("the piece at %d is %d bytes long and has %d", p.Start, p.Length, sum)
 		case !p.Seal.Fits(b.Encryption):
 			return fmt.Errorf("the piece at %d is not encrypted as the blob is", p.Start)
+		// Only page blobs have gaps, which are zeros.
 		case p.Start < at || p.Start > at && b.Kind != PageBlob:
 			return fmt.Errorf("the piece at %d does not follow the one that ends at %d", p.Start, at)
 		}

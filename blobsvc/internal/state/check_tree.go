@@ -20,6 +20,7 @@ func (c *checker) name(k, v []byte) error {
 		return errKey
 	}
 	c.number(uint64(e.inode))
+	// The entries of a directory that is to be removed stay until the background comes to them, whatever they lead to.
 	switch removed := c.isGarbage(garbageNode, uint64(parent)); {
 	case !removed && c.isGarbage(garbageNode, uint64(e.inode)):
 		return fmt.Errorf("inode %d is to be removed", e.inode)
@@ -33,6 +34,7 @@ func (c *checker) name(k, v []byte) error {
 	}
 	switch err := loadBlob(c.tx, e.inode.item(), baseSlot, &b); {
 	case errors.Is(err, ErrBlobNotFound):
+		// Only a file can have no record: one that has uncommitted blocks alone.
 		if e.kind == entryDirectory || c.tx.Get(pendingBucket, pendingKey(e.inode.item())) == nil {
 			return fmt.Errorf("inode %d does not exist", e.inode)
 		}
@@ -69,6 +71,8 @@ func (c *checker) cycles() {
 	for n := range c.above {
 		var passed []inode
 		seen := map[inode]bool{}
+		// Each way up ends at a root, at a directory that is known to be good, or at one that this way has passed. All of
+		// it is good afterwards, so that each directory is passed once and each cycle reported once.
 		for at, ok := n, true; ok && !good[at]; at, ok = c.above[at] {
 			if seen[at] {
 				c.errorf("the directory %d is its own ancestor", at)

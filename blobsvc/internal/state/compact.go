@@ -42,6 +42,7 @@ func (s Maintenance) CompactDue(ctx context.Context, now time.Time, full bool) e
 		return nil
 	}
 	t.last, t.next = now, now.Add(compactEvery)
+	// Before the work: what is freed while it runs counts for the next time.
 	s.freed.Store(0)
 	done, err := s.Compact(ctx, extent.CompactOptions{})
 	if done.Rewritten > 0 || done.LiveBytes < done.LookedAtSize/2 {
@@ -170,6 +171,8 @@ func eachReference(ctx context.Context, tx *store.Tx, yield func(extent.Ref) boo
 			if n++; n%1024 == 0 && ctx.Err() != nil {
 				return ctx.Err()
 			}
+			// The key of the record, behind a byte that names the bucket: move finds the record by it when the content has
+			// another place.
 			place = append(append(place[:0], bucket.kind), k...)
 			more, err := bucket.slices(k, v)
 			if err != nil || !more {

@@ -51,6 +51,8 @@ func (c *Conditions) checkCreate() error {
 
 func (c *Conditions) check(etag string, modified time.Time, unchanged error) error {
 	modified = modified.Truncate(time.Second) // the precision of the headers
+	// Each switch takes one direction: the entity tag decides, and the date counts only without one. A request may have
+	// conditions of both directions, which must all hold.
 	switch {
 	case c.IfMatch != "":
 		if !matchETag(c.IfMatch, etag) {

@@ -182,6 +182,8 @@ func walkTree(tx *store.Tx, root inode, path string, caller *posix.Caller) (p pl
 	p = place{kind: entryDirectory, parent: root, path: path, above: make([]inode, 0, len(segments))}
 	at := entry{root, entryDirectory}
 	key := make([]byte, 0, 64)
+	// In each round at is the entry that the segments so far lead to. Permissions are checked before the name is looked
+	// up, so that a caller who may not pass a directory does not learn what is in it.
 	for i, s := range segments {
 		if at.kind != entryDirectory {
 			return p, ErrPathConflict
@@ -193,6 +195,8 @@ func walkTree(tx *store.Tx, root inode, path string, caller *posix.Caller) (p pl
 		key = append(binary.BigEndian.AppendUint64(key[:0], uint64(at.inode)), s...)
 		v := tx.Get(namesBucket, key)
 		if v == nil {
+			// Nothing below a missing name exists. The segments from it on, without the last, are the directories that a
+			// write creates; item stays zero.
 			p.kind, p.missing = 0, segments[i:len(segments)-1]
 			return p, nil
 		}
@@ -261,6 +265,8 @@ func pathOf(tx *store.Tx, n inode) (account, container, path string, ok bool, er
 			}
 			return account, container, strings.Join(segments, "/"), true, err
 		}
+		// The record names its place, but only an entry that leads back makes it reachable: what was deleted keeps its
+		// record, and another inode may have the name.
 		e, found, err := child(tx, b.Node.parent, b.Node.name)
 		if err != nil || !found || e.inode != n {
 			return "", "", "", false, err

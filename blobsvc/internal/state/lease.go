@@ -87,6 +87,8 @@ func leased(id string, seconds int64, now ticks.Ticks) Lease {
 
 // acquire takes the lease under id for seconds, or infinite. A caller that proposed no id draws a fresh one.
 func (l Lease) acquire(id string, seconds int64, now ticks.Ticks) (Lease, error) {
+	// All transitions begin with the state at now: what is stored may have expired or been broken meanwhile. An
+	// acquisition with the ID of the active lease starts its duration again.
 	l = l.At(now)
 	switch {
 	case l.State == LeaseLeased && l.ID != id:
@@ -118,6 +120,7 @@ func (l Lease) change(id, proposed string, now ticks.Ticks) (Lease, error) {
 	switch {
 	case l.State == LeaseAvailable || l.State == LeaseBroken || l.State == LeaseExpired:
 		return l, ErrNoLease
+	// The client may repeat a change whose answer it has not received: the lease has the proposed ID then.
 	case l.ID != id && l.ID != proposed:
 		return l, ErrLeaseID
 	case l.State == LeaseBreaking:
@@ -145,6 +148,8 @@ const BreakPeriodDefault int64 = -1
 func (l Lease) breakIn(period int64, now ticks.Ticks) (next Lease, remaining int64, err error) {
 	l = l.At(now)
 	second := ticks.Ticks(time.Second / 100)
+	// left is the time in seconds after which the lease would end without this request: the rest of a fixed lease, or
+	// of a break that is under way.
 	left := max(0, (l.Until-now+second-1)/second)
 	switch l.State {
 	case LeaseAvailable:
@@ -152,11 +157,13 @@ func (l Lease) breakIn(period int64, now ticks.Ticks) (next Lease, remaining int
 	case LeaseBroken, LeaseExpired:
 		return Lease{State: LeaseBroken, ID: l.ID}, 0, nil
 	case LeaseLeased:
+		// An infinite lease has no rest, so the period alone counts; the default is negative and becomes 0.
 		if l.Duration == LeaseInfinite {
 			left = max(0, ticks.Ticks(period))
 		}
 	}
 	until := l.Until
+	// A Breaking lease has the duration 0 and so comes to the second condition: its end moves forward only.
 	if period >= 0 && (l.Duration == LeaseInfinite || ticks.Ticks(period) < left) {
 		left = ticks.Ticks(period)
 		until = now + left*second

@@ -269,6 +269,7 @@ func (s Membership) followBlob(w store.Write) {
 		return
 	}
 	if it.inTree() { // whose path only a transaction can tell
+		// The record does not say in which tree it is, so all watched ones are reported as changed somewhere.
 		for _, key := range s.watched.trees() {
 			if account, container, err := parseContainerKey([]byte(key)); err == nil {
 				s.cluster.Follower.Written(account, container, "")

@@ -55,9 +55,12 @@ func (s PageBlobs) Write(w *Write, start, end int64, conditions SequenceConditio
 		if end > b.Length {
 			return ErrPageRange
 		}
+		// The list is changed in place, which only records of its own allow: a blob without pages so far gets an ID for
+		// them.
 		if b.content.id == 0 {
 			b.content = newContent(c.tx)
 		}
+		// Pieces must not overlap, so what was in the range goes first, also where the range is written again.
 		removed, err := b.content.cut(c.tx, start, end)
 		if err != nil {
 			return err
@@ -67,6 +70,7 @@ func (s PageBlobs) Write(w *Write, start, end int64, conditions SequenceConditio
 			p[0].Start = start
 			putPieces(c.tx, b.content.id, p)
 		} else {
+			// Marks take the place of what was removed alone. Pages that were empty before need none, and get none.
 			b.content.mark(c.tx, removed, c.at)
 		}
 		out.Sequence = b.Sequence
@@ -89,6 +93,8 @@ func (l pieceList) cut(tx *store.Tx, start, end int64) (removed []Span, err erro
 	if err != nil {
 		return nil, err
 	}
+	// After the walk, since a cursor sees the writes of its own transaction. The parts of a piece outside the range are
+	// put under the ends that they have now; the last one has the key that was deleted.
 	for _, p := range hit {
 		tx.Delete(contentBucket, pieceKey(l.id, p.End()))
 		if p.Start < start {
@@ -116,6 +122,7 @@ func isMark(p *content.Piece) bool { return len(p.Slices) == 0 }
 
 // resizePages changes the length of a page blob. Pages past the new end are removed, new pages are zeros.
 func resizePages(tx *store.Tx, b *Blob, size int64) error {
+	// Pages past the new end must not come back when the blob grows again.
 	if size < b.Length && b.content.id != 0 {
 		if _, err := b.content.cut(tx, size, b.Length); err != nil {
 			return err
@@ -160,6 +167,7 @@ func (s PageBlobs) Ranges(r *Read, within *Range, previous ticks.Ticks) (out Pag
 			if off, n, err = within.Within(b.Length); err != nil {
 				return err
 			}
+			// Any byte of a page in the range takes in the whole page.
 			end := (off + n + PageSize - 1) / PageSize * PageSize
 			off -= off % PageSize
 			n = end - off
@@ -189,6 +197,7 @@ func (s PageBlobs) Ranges(r *Read, within *Range, previous ticks.Ticks) (out Pag
 func diff(tx *store.Tx, old, b *Blob, off, n int64) ([]Span, error) {
 	var lists [2][]content.Piece
 	for i, x := range [...]*Blob{old, b} {
+		// With the marks: a page that was written and cleared since is empty in both states, and has changed.
 		err := x.content.walkMarked(tx, off, n, x.Length, func(p *content.Piece) error {
 			lists[i] = append(lists[i], *p)
 			return nil
