@@ -233,6 +233,7 @@ func (r *rows) next(w *budget.Work) ([]byte, error) {
 		if err := w.Spend(n); err != nil {
 			return nil, err
 		}
+		// enter may append to r.arrays, which moves them: top is not used after it.
 		if row, err := r.enter(v, path, w); err != nil || row != nil {
 			return row, err
 		}
@@ -287,6 +288,7 @@ func members(raw []byte, fn func(key, v []byte) bool) {
 	if raw[0] != '{' {
 		return
 	}
+	// The text is valid JSON: the brace that ends the loop comes before the bytes are over.
 	for b := blank(raw[1:]); b[0] != '}'; {
 		n := valueLength(b)
 		key := unquoteJSON(b[:n])

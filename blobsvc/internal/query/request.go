@@ -65,6 +65,7 @@ const maxSeparator = 64
 func ParseRequest(body []byte, now time.Time) (*Request, error) {
 	var x requestXML
 	d := xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(body, bom)))
+	// The decoder reads UTF-8 without a reader; no other encoding is accepted.
 	d.CharsetReader = func(string, io.Reader) (io.Reader, error) { return nil, io.ErrUnexpectedEOF }
 	if err := d.Decode(&x); err != nil || x.XMLName.Local != "QueryRequest" {
 		return nil, &Error{CodeXML, "XML specified is not syntactically valid."}
@@ -171,6 +172,7 @@ func delimited(column, record string, quote, escape *string, headers string) (d 
 		to    *byte
 	}{{"FieldQuote", quote, &d.Quote}, {"EscapeChar", escape, &d.Escape}} {
 		switch {
+		// An absent element keeps the default, an empty one turns the character off.
 		case c.value == nil:
 		case *c.value == "":
 			*c.to = 0
