@@ -234,7 +234,7 @@ func plain(s string) bool {
 	return strings.IndexFunc(s, func(c rune) bool { return c < 0x20 || c == 0x7f }) < 0
 }
 
-// stringToSign returns the text whose HMAC is the signature.
+// appendStringToSign appends the text whose HMAC is the signature.
 // https://learn.microsoft.com/rest/api/storageservices/create-service-sas#specify-the-signature
 // https://learn.microsoft.com/rest/api/storageservices/create-account-sas#construct-the-signature-string
 func (t *Token) appendStringToSign(b []byte, svc wire.Service, account, resource string) []byte {
