@@ -149,11 +149,11 @@ func parseBatch(body []byte, boundary string) ([]subRequest, error) {
 	return list, nil
 }
 
-// A batch that names another container, or has another operation, is refused as a whole, like any other that is
-// malformed: the reference says that every request must be of the container and does not say how another is answered.
-//
 // mayBatch makes sure that a request is one that a batch may have: Delete Blob or Set Blob Tier, of the container that
 // the batch was sent to, if it was sent to one.
+//
+// A batch that names another container, or has another operation, is refused as a whole, like any other that is
+// malformed: the reference says that every request must be of the container and does not say how another is answered.
 func (s *Service) mayBatch(c *call, hr *http.Request) error {
 	// A request in a batch counts as sent over the connection of the batch, whatever host it names.
 	hr.Host = c.HTTP.Host

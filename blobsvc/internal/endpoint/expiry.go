@@ -39,6 +39,7 @@ func (c *Call) expiry() (e state.Expiry, err error) {
 			return e, invalid
 		}
 		d := ticks.Ticks(ms) * ticks.Second / 1000
+		// When the blob was created is known only in the transaction that changes it.
 		if option == "RelativeToCreation" {
 			e.AfterCreation = d
 		} else {

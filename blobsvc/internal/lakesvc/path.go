@@ -77,6 +77,7 @@ func (s *Service) newNode(c *call, directory bool) (n *state.NewNode, err error)
 		n.Umask = &umask
 	}
 	if s := c.Header("X-Ms-Acl"); s != "" {
+		// Permissions are entries of the list as well, so that only one of the two can be given.
 		if n.Mode != nil {
 			return nil, errBothAccess
 		}
