@@ -67,11 +67,13 @@ func (db *DB) makeRoom() error {
 			return nil
 		case l.frozen == nil:
 			return db.freeze()
+		// The active memtable may grow beyond its size while the frozen one is written, so that writers seldom wait.
 		case l.active.bytes < db.memtableSize*memtableWait && l.active.attached < db.attachedSize*memtableWait:
 			db.startCheckpoint() // again, if the last one failed
 			return nil
 		}
 		db.startCheckpoint()
+		// Without a frozen memtable the next round freezes, whatever error an earlier checkpoint has left.
 		if err := db.awaitCheckpoint(); err != nil && db.layers.Load().frozen != nil {
 			return fmt.Errorf("%w: %w", ErrDisk, err)
 		}
@@ -93,6 +95,8 @@ func (db *DB) checkRoom() (err error) {
 func (db *DB) freeze() error {
 	l := db.layers.Load()
 	if db.log != nil {
+		// A generation of the log has the records of one memtable, so that its file can be overwritten once that is in
+		// bbolt. The only error of rotate is that of a sync, after which it is unknown what the log has: the store fails.
 		if err := db.log.rotate(); err != nil {
 			db.failed.CompareAndSwap(nil, &err)
 			return err
@@ -101,6 +105,7 @@ func (db *DB) freeze() error {
 	db.frozenGen = db.gen
 	db.gen++
 	active := newMemtable(len(db.buckets))
+	// The numbers of groups go on without a gap, although the new memtable is empty.
 	active.publish(l.active.newest)
 	active.position = l.active.position
 	db.layers.Store(&layers{active: active, frozen: l.active})
@@ -145,6 +150,7 @@ func (db *DB) checkpoint() error {
 	if err := db.commit(frozen, db.frozenGen, false); err != nil {
 		return fmt.Errorf("store: checkpoint: %w", err)
 	}
+	// The memtable goes only after the commit. In between, readers find the entries in both, which is the same view.
 	for {
 		l := db.layers.Load()
 		if db.layers.CompareAndSwap(l, &layers{active: l.active}) {
@@ -163,14 +169,19 @@ func (db *DB) commit(m *memtable, gen uint64, closed bool) error {
 		return err
 	}
 	if r := db.replica; r != nil {
+		// The file must not become durable ahead of its log: see replog.Log.Sync.
 		if err := r.log.Sync(); err != nil {
 			return err
 		}
+		// Before the first chunk, the file says up to where it may have writes. An interrupted checkpoint leaves some of
+		// them; the next Open then applies the log from r.from again, and refuses a log that ends before m.position.
 		if err := db.transact(func(tx *bolt.Tx) error { return db.putReplica(tx, r.from, m.position) }); err != nil {
 			return err
 		}
 	}
 	for i := range m.lists {
+		// A transaction a chunk bounds the memory that bbolt needs. The progress stays as it was until all chunks are
+		// written.
 		list := &m.lists[i]
 		for e := list.seek(nil, math.MaxUint64); e != nil; {
 			err := db.transact(func(tx *bolt.Tx) (err error) {
@@ -184,6 +195,7 @@ func (db *DB) commit(m *memtable, gen uint64, closed bool) error {
 	}
 	if r := db.replica; r != nil {
 		err := db.transact(func(tx *bolt.Tx) error {
+			// The file always counts as closed: a replicated store has no log files of its own that an Open could lack.
 			return errors.Join(putProgress(tx, gen, m.newest, true), db.putReplica(tx, m.position, m.position))
 		})
 		if err == nil {
@@ -192,6 +204,7 @@ func (db *DB) commit(m *memtable, gen uint64, closed bool) error {
 		if err == nil && !closed && r.trim > 0 {
 			ctx, cancel := context.WithTimeout(context.Background(), trimTimeout)
 			defer cancel()
+			// After the commit: the file no longer needs what is cut. A failure only leaves the log long.
 			if err := r.log.Trim(ctx, r.from, r.trim); err != nil {
 				r.log.Logger().Debug("cannot remove old messages of the log; trying again later", "err", err)
 			}
@@ -209,6 +222,8 @@ func (db *DB) commitChunk(tx *bolt.Tx, bucket int, e *entry) (*entry, error) {
 	}
 	b := tx.Bucket([]byte(db.buckets[bucket]))
 	b.FillPercent = fillPercent
+	// The checksum is checked before a value goes to the file, so that damage in memory ends here and the log still has
+	// the right value.
 	for ; e != nil && keys > 0 && err == nil; keys-- {
 		if e.Deleted() {
 			err = b.Delete(e.Key)
@@ -254,8 +269,11 @@ func (db *DB) transact(fn func(*bolt.Tx) error) (err error) {
 			db.checkFailure(err, before)
 		}
 	}()
+	// An open reader keeps the pages of its snapshot. Without the kept one, bbolt can use them again, and the file does
+	// not grow with each checkpoint.
 	db.readers.suspend()
 	defer db.readers.resume()
+	// Before Begin, which decides from the meta pages which pages are free.
 	if db.unsynced != nil {
 		if err := db.resync(); err != nil {
 			return err
@@ -294,6 +312,7 @@ func (db *DB) checkFailure(err error, sizeBefore int64) {
 	case errors.As(err, &errno) && !errors.Is(err, ErrDamaged) && db.keepMetas() == nil:
 	case !errors.As(err, &errno) && !errors.Is(err, ErrDamaged) && db.fileSize() == sizeBefore && db.readable():
 		// The file could not grow: bbolt grows it before it writes.
+	// It is unknown what bbolt has written. Only the next Open can tell, from the file and the log.
 	default:
 		db.failed.CompareAndSwap(nil, &err)
 	}

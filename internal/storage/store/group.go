@@ -113,8 +113,10 @@ func (g *group) run() {
 			go g.run()
 		}
 	}()
+	// A second run, after a closure has ended the goroutine of the first one, goes on with the same calls.
 	if !g.began {
 		g.began = true
+		// Both waits come before the queue is taken, so that calls that arrive meanwhile join this group.
 		g.gather()
 		g.awaitTurn()
 		g.take()
@@ -123,6 +125,7 @@ func (g *group) run() {
 		g.begin()
 	}
 	for {
+		// At least one call runs, since the write set is empty at first. Calls that do not run go back to the queue.
 		for !g.failed && g.next < len(g.calls) && g.writes.bytes < maxGroupBytes {
 			c := g.calls[g.next]
 			g.next++
@@ -137,6 +140,7 @@ func (g *group) run() {
 	g.ended = true
 	g.writes.reset()
 	g.own.reset()
+	// The lead guards spareSets, not a lock. So they must be back before finish passes the lead.
 	g.db.spareSets = [2]WriteSet{g.writes, g.own}
 	g.finish()
 }
@@ -189,6 +193,8 @@ func (g *group) begin() {
 		g.fail(err)
 		return
 	}
+	// In a replicated store, applyRecord makes room, under the lock of the log: records of other nodes need it as well.
+	// Only a private log needs a check here: once a record is in the log, it can no longer be refused for lack of room.
 	room := g.db.makeRoom
 	if r := g.db.replica; r != nil { // the log adds layers
 		if room = nil; r.private {
@@ -209,6 +215,7 @@ func (g *group) begin() {
 	if g.db.guard == nil {
 		return
 	}
+	// The guard runs like the first closure of each group. If it refuses, no call of the group may write.
 	c := &call{fn: g.db.guard}
 	if g.apply(c); c.err != nil || c.panic != nil {
 		g.tx.endRead()
@@ -233,6 +240,7 @@ func (g *group) apply(c *call) {
 		g.tx.closeFile() // a read may have been interrupted
 		return
 	}
+	// The first write set becomes that of the group as it is, which saves a merge: most groups have one call.
 	if len(g.writes.buckets) == 0 && len(g.writes.attached) == 0 {
 		g.writes, g.own = g.own, g.writes
 	} else {
@@ -242,7 +250,9 @@ func (g *group) apply(c *call) {
 
 // run runs the closure and recovers from its panic or Goexit.
 func (c *call) run(tx *Tx) {
+	// After Goexit, the deferred function runs with nothing to recover and this error stays.
 	c.err, c.panic = errGoexit, nil
+	// A page of the mapped file that cannot be read is a fault. It must become a panic, not end the process.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		v := recover()
@@ -269,12 +279,15 @@ func (g *group) commit() (ended bool) {
 	if len(record) == logHeaderSize {
 		return true // no closure wrote
 	}
+	// A group whose append failed leaves no gap: the next one takes the same number.
 	number := g.db.layers.Load().active.newest + 1
 	if err := g.db.appendGroup(record, number); err != nil {
 		g.fail(fmt.Errorf("store: commit: %w", err))
 		return true
 	}
+	// Only now, since a transaction must not see what a crash could still take back.
 	g.db.applyGroup(payload, number)
+	// Attachments lengthen the log, but do not stay in the memtable. makeRoom counts them on their own.
 	g.db.layers.Load().active.attached += len(record) - logHeaderSize - len(payload)
 	g.db.commits.Add(1)
 	g.db.committed.Add(int64(g.next))
@@ -332,6 +345,8 @@ func (g *group) finish() {
 	db := g.db
 	served, rest := g.calls[:g.next], g.calls[g.next:]
 	db.mu.Lock()
+	// The rest came before everything that has been queued since. Clipping makes append copy, as served shares the
+	// array.
 	if len(rest) > 0 {
 		db.queue = append(rest[:len(rest):len(rest)], db.queue...)
 	}
@@ -339,6 +354,8 @@ func (g *group) finish() {
 		db.gathering.Committed(len(served), min(len(db.queue), maxGroup-len(served)), g.taken, time.Now())
 	}
 	if len(db.queue) > 0 {
+		// The lead passes before the served calls wake, so that the next commit begins without a wait for them. A send to
+		// wake never blocks: it has room for one value, and each call receives one.
 		heir := db.queue[0]
 		heir.promote = true
 		heir.wake <- struct{}{}
@@ -349,6 +366,7 @@ func (g *group) finish() {
 	}
 	db.mu.Unlock()
 	for _, c := range served {
+		// The leader runs this function and waits for nothing; or its goroutine was ended by a closure.
 		if c != g.leader {
 			c.wake <- struct{}{}
 		}

@@ -73,6 +73,7 @@ func openWAL(fsys disk.FS, path string, gen uint64, sync bool, prior, first mark
 	if l.mark, err = openMarker(fsys, path, prior, first); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
+	// One sync makes the names of both files and of the mark durable, before the first record can be acknowledged.
 	if err := fsys.SyncDir(filepath.Dir(path)); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
@@ -83,6 +84,7 @@ func openWAL(fsys disk.FS, path string, gen uint64, sync bool, prior, first mark
 // does not contain the record.
 func (l *wal) append(record []byte, group uint64) error {
 	putLogHeader(record, l.gen, group)
+	// Most records go to bytes that the file already has: their sync need not write a new size.
 	if err := l.grow(l.end + int64(len(record))); err != nil {
 		return err
 	}
@@ -94,7 +96,9 @@ func (l *wal) append(record []byte, group uint64) error {
 			return err
 		}
 	}
+	// Only after success: the next record overwrites what a failed write has left at the end.
 	l.end += int64(len(record))
+	// After the sync: a mark that claims more than the disk holds would turn a power failure into damage.
 	l.mark.put(l.complete, group, l.allocated, !l.sync)
 	return nil
 }
@@ -113,6 +117,7 @@ func (l *wal) grow(size int64) error {
 	for *have < size {
 		zeros := make([]byte, l.step-*have%l.step)
 		_, err := l.files[l.gen%2].WriteAt(zeros, *have)
+		// A nearly full disk may still have room for the record alone.
 		if errors.Is(err, syscall.ENOSPC) && int64(len(zeros)) > size-*have {
 			zeros = zeros[:size-*have]
 			_, err = l.files[l.gen%2].WriteAt(zeros, *have)
@@ -140,6 +145,8 @@ func (l *wal) rotate() error {
 			return err
 		}
 	}
+	// The other file has generation gen-1, and the first record of the next generation overwrites it. That is safe:
+	// freeze rotates only while no memtable is frozen, so the main file has that generation.
 	l.complete = l.gen - 1
 	l.gen++
 	l.end = 0

@@ -19,6 +19,7 @@ import (
 // next one is written, so a record after a bad one distinguishes the two cases. So do gaps in the numbers of groups,
 // and a missing file if the store was not closed.
 func (db *DB) replay(f format) (err error) {
+	// At most two generations can follow the file: that of the frozen memtable and that of the active one.
 	if err := checkNewer(db.path, f.gen+2); err != nil {
 		return err
 	}
@@ -27,6 +28,7 @@ func (db *DB) replay(f format) (err error) {
 		return err
 	}
 	f.closed = f.closed || f.version == 0 // it was being created
+	// The mark exists while a database is open. Without it nothing says where the log must end.
 	if !marked && !f.closed {
 		return missingMark(db.path)
 	}
@@ -34,6 +36,7 @@ func (db *DB) replay(f format) (err error) {
 	m.publish(f.group)
 	for gen := f.gen + 1; gen <= f.gen+2; gen++ {
 		records, torn, err := readLog(db.path, gen)
+		// Close removes the files one by one after it has noted that the file needs none.
 		if errors.Is(err, os.ErrNotExist) && f.closed {
 			continue
 		}
@@ -44,6 +47,8 @@ func (db *DB) replay(f format) (err error) {
 			return err
 		}
 		for _, r := range records {
+			// Groups have no gaps, also from one generation to the next. A gap means that a whole record was overwritten or
+			// lost.
 			if r.group != m.newest+1 {
 				return r.damaged(db.path, fmt.Sprintf("group %d follows group %d", r.group, m.newest))
 			}
@@ -53,6 +58,7 @@ func (db *DB) replay(f format) (err error) {
 			m.publish(r.group)
 		}
 		if torn > 0 {
+			// A warning only if all other checks pass; otherwise the error says what is wrong.
 			defer func() {
 				if err == nil {
 					db.logger.Warn("a log ended in an incomplete record, which nothing had acknowledged: it was cut off", "file",

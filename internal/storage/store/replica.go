@@ -82,6 +82,7 @@ func (db *DB) openReplica(o Options) error {
 		if empty, err := db.empty(); err != nil || !empty && !(o.Private && o.Log.Empty()) {
 			return errors.Join(err, fmt.Errorf("%w: %s has the data of a single machine", ErrOtherLog, filepath.Base(db.path)))
 		}
+		// The id goes to the file before the first record does: from then on no other log can be mistaken for its own.
 		r.id = o.Log.ID()
 		if err := db.transact(func(tx *bolt.Tx) error {
 			return db.putReplica(tx, replog.Position{},
@@ -115,14 +116,19 @@ func (db *DB) openReplica(o Options) error {
 	if err := r.log.Follow(r.from, db.applyRecord); err != nil {
 		return err
 	}
+	// After it, this view has every record that was acknowledged before. Only then its end can be compared with the
+	// file's.
 	if err := r.log.Barrier(); err != nil {
 		return logError(err)
 	}
 	at := db.layers.Load().active.visible.Load()
+	// An interrupted checkpoint may have left writes up to r.ahead in the file. A log that ends before has lost records,
+	// and the file would keep writes that no other node has.
 	if at < r.ahead.Last {
 		return fmt.Errorf("%w: the log ends at record %d, and %s has writes up to record %d", ErrOtherLog, at,
 			filepath.Base(db.path), r.ahead.Last)
 	}
+	// Once more, with the last valid record in place of the last message.
 	if err := db.mark.checkEnd(db.found, db.path, at); err != nil {
 		return err
 	}
@@ -191,6 +197,8 @@ const roomPause = 500 * time.Millisecond
 // applyRecord makes a record of the replicated log visible. The log calls it for one record at a time.
 func (db *DB) applyRecord(payload []byte, p replog.Position) error {
 	whole := payload
+	// A record cannot be skipped or refused: all nodes apply the same ones. So an error that may pass is waited out
+	// here, while the log holds its lock and applies nothing else.
 	for {
 		err := db.makeRoom()
 		if err == nil {
@@ -204,6 +212,7 @@ func (db *DB) applyRecord(payload []byte, p replog.Position) error {
 		}
 		time.Sleep(roomPause)
 	}
+	// The sequence alone does not identify a record: a stream that lost its end numbers new messages the same way.
 	if r := db.replica; p.Last == r.ahead.Last && p.Chain != r.ahead.Chain {
 		return fmt.Errorf("%w: the file has the writes of another record %d", ErrOtherLog, p.Last)
 	}
@@ -213,6 +222,7 @@ func (db *DB) applyRecord(payload []byte, p replog.Position) error {
 	}
 	m.position = p
 	m.attached += len(whole) - len(payload)
+	// Readers see the record as a whole, once its number is published.
 	m.publish(p.Last)
 	if k := db.replica.mark; k != nil {
 		k.put(k.last.gen, p.Last, k.last.allocated, db.replica.relaxed)
@@ -301,7 +311,9 @@ func (db *DB) Replication() (s replog.Status, ok bool) {
 // commitReplicated appends the write set of the group to the replicated log, which applies it. If another node was
 // first, the closures run again. It reports whether the group has ended.
 func (g *group) commitReplicated() (ended bool) {
+	// The last record that the closures could see. The log accepts the payload only if that is still its last valid one.
 	prev := g.tx.snapshot[0]
+	// Values may be slices of the snapshot, so the payload is complete before the transaction ends.
 	payload := g.writes.appendAttached(g.writes.appendPayload(make([]byte, 0, g.writes.room())))
 	g.tx.endRead()
 	var err error
@@ -315,6 +327,7 @@ func (g *group) commitReplicated() (ended bool) {
 	}
 	switch {
 	case errors.Is(err, replog.ErrConflict):
+		// All closures run again on the new state, also those that have returned an error: their last run counts.
 		g.next = 0
 		g.writes.reset()
 		return false

@@ -66,6 +66,7 @@ func Repair(path string, buckets []Bucket, aside string, attachments Attachments
 		return r, errors.Join(err, os.Remove(fresh))
 	}
 	if attachments != nil {
+		// The extents must have the attachments durably before the log, which also has them, leaves its place.
 		if err := attachments.Sync(); err != nil {
 			return r, errors.Join(err, os.Remove(fresh))
 		}
@@ -151,9 +152,11 @@ func (s *salvage) run(keep func(Bucket, Write) error) error {
 	if err != nil {
 		return err
 	}
+	// The file was being created: nothing can have been acknowledged, as lostFile has found no mark.
 	if info.Size() == 0 {
 		return nil
 	}
+	// The format comes first: it says which buckets the file must have, and from where on the log counts.
 	if err := s.format(f, info.Size()); err != nil {
 		return err
 	}
@@ -166,7 +169,10 @@ func (s *salvage) run(keep func(Bucket, Write) error) error {
 			s.damaged("%s", problem)
 		}
 	}
+	// Salvage has no way to stop early, so after an error of keep the remaining pairs are read and ignored.
 	var failed error
+	// rootless is set if a page was lost that cannot be assigned to a bucket. Then any bucket of which nothing else was
+	// seen may have been on it, and counts as lost as a whole.
 	seen, rootless := map[string]bool{}, false
 	err = bboltpage.Salvage(f, info.Size(), func(bucket string, key, value []byte) {
 		seen[bucket] = true
@@ -188,11 +194,14 @@ func (s *salvage) run(keep func(Bucket, Write) error) error {
 			s.lost = append(s.lost, Loss{Bucket: b})
 		}
 	}
+	// The log last: its writes are newer and replace those of the file.
 	return s.log(keep)
 }
 
 // format determines the id of the file, its buckets and its progress.
 func (s *salvage) format(f *os.File, size int64) error {
+	// The position counts only in a private view. Any other one can be built from the log or from a snapshot, so it
+	// needs no place to go on from.
 	var position []byte
 	private := false
 	defer func() {
@@ -200,6 +209,7 @@ func (s *salvage) format(f *os.File, size int64) error {
 			s.replica = position
 		}
 	}()
+	// Not a read through the tree: the branch that leads to the format may be what is damaged.
 	return bboltpage.Salvage(f, size, func(bucket string, key, value []byte) {
 		if bucket != string(formatBucket) {
 			return
@@ -279,6 +289,7 @@ func (s *salvage) log(keep func(Bucket, Write) error) error {
 		}
 		all = append(all, s.logRecords(p, gen)...)
 	}
+	// The files take turns, so file 1 may have the older generation.
 	slices.SortStableFunc(all, func(a, b logRecord) int {
 		if a.gen != b.gen {
 			return int(int64(a.gen - b.gen))
@@ -287,6 +298,7 @@ func (s *salvage) log(keep func(Bucket, Write) error) error {
 	})
 	s.newest = s.group
 	for _, r := range all {
+		// A damaged record has no number that could be trusted. The gap that it leaves shows at the next intact one.
 		if s.progress && r.group != s.newest+1 && !r.partly {
 			s.report(&DamageError{File: filepath.Base(logPath(s.path, r.gen)),
 				Problem: fmt.Sprintf("offset %d: group %d follows group %d", r.at, r.group, s.newest)})
@@ -308,6 +320,7 @@ func (s *salvage) mark() error {
 	switch {
 	case err != nil || s.replicated: // see EndOfLog
 		return err
+	// Without the progress the mark cannot be compared as a whole; its number still says how many changes are missing.
 	case !s.progress:
 		if ok && m.group > s.newest {
 			s.lost = append(s.lost, Loss{Changes: true})
@@ -370,6 +383,8 @@ func (s *salvage) logRecords(p []byte, gen uint64) (records []logRecord) {
 			at += logHeaderSize + len(r.payload)
 			continue
 		}
+		// A bad record at the end is what a crash leaves, and nothing had acknowledged it. It is damage if an intact record
+		// follows, since each was synced before the next, or if a single bit is wrong: see flippedBit.
 		next := nextRecord(p, at, gen)
 		if next < 0 && !flippedBit(p, at, gen) {
 			return records
@@ -421,6 +436,7 @@ func (s *salvage) apply(r logRecord, keep func(Bucket, Write) error) error {
 		s.kept++
 		return keep(b, Write{w.Key, value})
 	})
+	// The rest of a damaged record does not parse. At least one change is lost, and nobody knows which.
 	if errors.Is(err, errPayload) && r.partly {
 		s.lost = append(s.lost, Loss{Values: 1, About: true, Changes: true})
 		return nil
@@ -435,6 +451,7 @@ func (s *salvage) writeAnew(path string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
+	// No sync until the end: a repair that is interrupted leaves the old file in its place, and begins again.
 	tx, err := to.Begin(true)
 	if err != nil {
 		return err
@@ -462,6 +479,7 @@ func (s *salvage) writeAnew(path string) (err error) {
 		if err := tx.Commit(); err != nil {
 			return err
 		}
+		// The deferred Rollback reads the variable, so it ends the newest transaction.
 		tx, err = to.Begin(true)
 		return err
 	})
@@ -471,9 +489,11 @@ func (s *salvage) writeAnew(path string) (err error) {
 	if err := putBuckets(tx); err != nil {
 		return err
 	}
+	// Both generations that the log could hold are in the file now. It counts as closed, since its log is moved away.
 	if err := putProgress(tx, s.gen+2, s.newest, true); err != nil {
 		return err
 	}
+	// The id stays, so that a mark that stays in its place still belongs to the file.
 	if err := putVersion(tx, s.id); err != nil {
 		return err
 	}

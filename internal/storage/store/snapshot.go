@@ -50,6 +50,7 @@ func (db *DB) Snapshot(ctx context.Context) error {
 		p   replog.Position
 		err error
 	)
+	// The position and the transaction must be of the same moment: no record is applied while At runs.
 	db.replica.log.At(func(at replog.Position) {
 		p = at
 		err = db.beginRead(&tx)
@@ -89,6 +90,7 @@ func (db *DB) writeFrames(tx *Tx, w io.Writer) (err error) {
 		s := &WriteSet{}
 		c := tx.Scan(name)
 		for k, v := c.Seek(nil); k != nil; k, v = c.Next() {
+			// The copy of an empty value must not be nil, which stands for a deletion.
 			s.put(name, append([]byte(nil), k...), append([]byte{}, v...))
 			if s.bytes >= frameSize {
 				if err := flush(s); err != nil {
@@ -111,6 +113,8 @@ func (db *DB) writeFrames(tx *Tx, w io.Writer) (err error) {
 func join(path string, o Options) error {
 	f, err := peek(path, o)
 	switch {
+	// The log and its snapshots have everything that the file had, so a view that others share is simply built again.
+	// The only view of a log is never thrown away: its damage is reported.
 	case !o.Private && (errors.Is(err, ErrDamaged) || errors.Is(err, ErrFormat)):
 		if err := SetAside(path, "damaged"); err != nil {
 			return err
@@ -122,11 +126,14 @@ func join(path string, o Options) error {
 		return nil
 	}
 	ctx := context.Background()
+	// The usual case: the file goes on from its position, and needs no snapshot.
 	if f.logID != "" {
 		if held, err := o.Log.Holds(ctx, f.from); err != nil || held {
 			return logError(err)
 		}
 	}
+	// A private log is joined without a snapshot. A new file is right only if the log still begins with its first
+	// message.
 	if o.Private {
 		if held, err := o.Log.Holds(ctx, f.from); err != nil || held {
 			return logError(err)
@@ -139,6 +146,7 @@ func join(path string, o Options) error {
 	for range 3 { // a newer snapshot may replace the one that is being read
 		restored = o.Log.ReadSnapshot(ctx,
 			func(p replog.Position, r io.Reader) error { return restore(path, o, p, bufio.NewReader(r)) })
+		// The new file was written under another name, so a join that is interrupted leaves the old one complete.
 		if restored == nil {
 			return errors.Join(os.Rename(path+joinSuffix, path), o.FS.SyncDir(filepath.Dir(path)))
 		}
@@ -146,6 +154,7 @@ func join(path string, o Options) error {
 			break
 		}
 	}
+	// Without a snapshot, the log must have all records from the first one on. openReplica then applies them.
 	if errors.Is(restored, replog.ErrNoSnapshot) {
 		if held, err := o.Log.Holds(ctx, replog.Position{}); err != nil || held {
 			return logError(err)
@@ -219,6 +228,7 @@ func restoreSome(tx *bolt.Tx, r *bufio.Reader) (more bool, err error) {
 		if err != nil {
 			return false, err
 		}
+		// Before the allocation: a damaged length could ask for any amount of memory.
 		if size > maxFrame {
 			return false, fmt.Errorf("%w: a frame of %d bytes", replog.ErrDamaged, size)
 		}
@@ -239,6 +249,7 @@ func restoreEntry(tx *bolt.Tx, name Bucket, w Write) error {
 	if b == nil {
 		return fmt.Errorf("%w: the snapshot has bucket %q", ErrFormat, string(name))
 	}
+	// ErrDamaged makes join read the snapshot once more, as it may have been replaced meanwhile.
 	if _, ok := unseal(bucketSeed(name), w.Key, w.Value); !ok {
 		return fmt.Errorf("%w: the snapshot has an entry of bucket %q with a wrong checksum", replog.ErrDamaged, string(name))
 	}
@@ -264,6 +275,7 @@ func (db *DB) keepSnapshots(ctx context.Context, limit int64) {
 
 // snapshotIfLong makes a snapshot if the log is longer than the limit and than the file, and no other node makes one.
 func (db *DB) snapshotIfLong(ctx context.Context, limit int64) error {
+	// A node that is behind would publish an old state.
 	if db.replica.log.Status().CatchingUp {
 		return nil
 	}
@@ -271,6 +283,7 @@ func (db *DB) snapshotIfLong(ctx context.Context, limit int64) error {
 	if err != nil {
 		return err
 	}
+	// A snapshot is about as long as the file, so it pays only once the log is longer than both.
 	if size <= max(limit, db.fileSize()) {
 		return nil
 	}

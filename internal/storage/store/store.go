@@ -173,6 +173,7 @@ func Open(path string, o Options) (db *DB, err error) {
 		o.FS = disk.OS
 	}
 	if o.Log != nil {
+		// Before the file is opened for writing, since join may replace it.
 		if err := join(path, o); err != nil {
 			o.Log.Close()
 			return nil, openError(path, err)
@@ -182,6 +183,7 @@ func Open(path string, o Options) (db *DB, err error) {
 		if err := lostFile(path); err != nil {
 			return nil, openError(path, err)
 		}
+		// bbolt trusts the pages that it reads, and panics on some. So the structure is verified before it opens the file.
 		err := inspect(path, o.LockTimeout)
 		if errors.Is(err, ErrLocked) {
 			return nil, fmt.Errorf("%w: %s", ErrLocked, path)
@@ -201,6 +203,7 @@ func Open(path string, o Options) (db *DB, err error) {
 			return nil, errors.Join(openError(path, err), db.closeFiles())
 		}
 	case !o.ReadOnly && !o.Ephemeral:
+		// A file that follows a replicated log must not be written without it: the view would differ from its log.
 		if db.found.logID != "" {
 			return nil, errors.Join(fmt.Errorf("%w: %s", ErrReplicated, path), db.closeFiles())
 		}
