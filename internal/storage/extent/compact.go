@@ -127,6 +127,8 @@ type span struct{ offset, length uint32 }
 
 func (c *compaction) run() error {
 	c.s.rotate()
+	// The order is what makes deletion safe. An extent is chosen while no writer holds it, so only metadata can lead to
+	// it; and Refs then shows a state that is not older than the choice.
 	c.selectExtents()
 	if len(c.usage) == 0 {
 		return nil
@@ -249,6 +251,7 @@ func (c *compaction) sweep() error {
 		if u.e.deadSince.IsZero() {
 			u.e.deadSince = now
 		}
+		// A reader may have taken slices from metadata before the extent became dead, and not have pinned it yet.
 		if now.Sub(u.e.deadSince) < c.s.opts.Grace {
 			continue
 		}
@@ -273,6 +276,8 @@ func (s *Store) remove(e *extent) (gone bool, err error) {
 		return false, nil
 	}
 	s.mu.Unlock()
+	// The manifest first: a crash in between leaves a file that is not listed, while a listed extent without a file
+	// would make Open fail. It is written without the lock, so the pins are checked once more afterwards.
 	if err := s.manifest.removed(e.id); err != nil {
 		return false, err
 	}
@@ -282,6 +287,7 @@ func (s *Store) remove(e *extent) (gone bool, err error) {
 		e.mu.Lock()
 		size := e.size
 		e.mu.Unlock()
+		// A reader came meanwhile. The extent stays, and is listed again.
 		return false, s.manifest.finished(e.id, size)
 	}
 	delete(s.extents, e.id)
@@ -411,15 +417,18 @@ func (c *compaction) move(refs []Ref) error {
 		to[i] = copied
 		sum += x.Length
 	}
+	// The copies are durable before metadata refers to them, as for any content.
 	if _, err := w.Commit(); err != nil {
 		return err
 	}
 	moves := make([]Move, 0, len(refs))
+	// refs is sorted, so those of the same slice are adjacent, and i is the index of that slice in from and to.
 	i := 0
 	for _, r := range refs {
 		if !from[i].same(r.Slice) {
 			i++
 		}
+		// The zero slice stands for one that is damaged and was not copied.
 		if to[i] != (Slice{}) {
 			moves = append(moves, Move{r.Key, r.Slice, to[i]})
 		}
@@ -464,6 +473,7 @@ func (c *compaction) copy(w *Writer, x Slice) (Slice, error) {
 		return Slice{}, err
 	}
 	copied := w.slices[len(w.slices)-1]
+	// The copy that was written is dead content, as nothing will refer to it.
 	if x.CRC != 0 && copied.CRC != x.CRC {
 		return Slice{}, fmt.Errorf("%w: extent %x, offset %d, %d bytes", ErrCorrupt, x.Extent, x.Offset, x.Length)
 	}

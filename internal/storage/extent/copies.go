@@ -78,6 +78,7 @@ func (s *Store) Mirror(m Mirror, owner uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.nextID = owner<<ownerShift | uint64(s.now().UnixMilli())/idMillis
+	// The clock may have been set back since the newest extent was created.
 	for id := range s.extents {
 		if id>>ownerShift == owner {
 			s.nextID = max(s.nextID, id+1)
@@ -138,6 +139,7 @@ func (s *Store) heal(x Slice) error {
 	if err := s.Put(x.Extent, offset, record); err != nil {
 		return err
 	}
+	// In a partial copy the record was only missing. Anywhere else its bytes on this disk had changed, which is counted.
 	if e != nil && !e.isPartial() {
 		s.healed.Add(1)
 		m.Healed(x)
@@ -238,6 +240,7 @@ func (s *Store) pinForPut(id uint64) (*extent, error) {
 			return nil, ErrClosed
 		}
 		e := s.extents[id]
+		// Under s.mu, which Compact needs in order to delete the extent.
 		if e != nil {
 			e.writers.Add(1)
 		}
@@ -246,6 +249,7 @@ func (s *Store) pinForPut(id uint64) (*extent, error) {
 	if e, err := pin(); e != nil || err != nil {
 		return e, err
 	}
+	// Another goroutine may have created the copy since; the second look finds it.
 	s.creating.Lock()
 	defer s.creating.Unlock()
 	if e, err := pin(); e != nil || err != nil {
@@ -262,6 +266,7 @@ func (s *Store) createCopy(id uint64) (*extent, error) {
 		return nil, fmt.Errorf("extent: create a copy: %w", err)
 	}
 	_, err = f.WriteAt(fileHeader(id), 0)
+	// SyncPuts syncs only the file. The name must be durable before the first record is acknowledged.
 	if err == nil && s.durable() {
 		if err = f.Sync(); err == nil {
 			err = s.opts.FS.SyncDir(s.dir)
@@ -272,6 +277,8 @@ func (s *Store) createCopy(id uint64) (*extent, error) {
 		return nil, fmt.Errorf("extent: create a copy: %w", err)
 	}
 	e := newExtent(s, id)
+	// A new copy has nothing, which is known. A copy that an earlier process has made has a nil coverage until it is
+	// read.
 	e.file, e.size, e.sealed, e.partial, e.coverage = f, fileHeaderSize, true, true, &coverage{}
 	e.writers.Add(1)
 	s.mu.Lock()
@@ -288,6 +295,7 @@ func (e *extent) put(offset int64, record []byte) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	// After a failed sync, what was put before may be lost, and a later sync would succeed without it.
 	if e.err != nil {
 		return e.err
 	}
@@ -310,6 +318,8 @@ func (e *extent) put(offset int64, record []byte) error {
 
 // replaceDirect replaces a record of an extent whose file takes aligned writes only. The caller holds e.mu.
 func (e *extent) replaceDirect(offset int64, record []byte) error {
+	// The record need not be aligned as it arrives, so it goes through a second, buffered handle. That one is synced
+	// here, and syncPuts has nothing to do for it.
 	f, err := e.s.opts.FS.OpenFile(e.path(), os.O_RDWR, 0)
 	if err != nil {
 		return fmt.Errorf("extent: put: %w", err)
@@ -361,6 +371,8 @@ func (s *Store) SyncPuts(id uint64) error {
 func (e *extent) syncPuts() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	// Puts are counted, not measured as in syncTo: they go to any place of the file, so its size says nothing. The
+	// target is fixed, since a caller must not wait for what others put after its call.
 	for target := e.puts; e.putsSynced < target; {
 		switch {
 		case e.err != nil:
@@ -435,6 +447,7 @@ func (s *Store) Record(x Slice) (offset int64, record []byte, err error) {
 	}
 	defer s.handles.release(h)
 	whole := x
+	// A slice without a checksum may be a part of a record. The other node verifies and stores whole records.
 	if x.CRC == 0 {
 		if whole, err = e.recordAt(h.file, x.Offset); err != nil {
 			return 0, nil, err
@@ -471,6 +484,7 @@ func (s *Store) Records(id uint64, offset int64, limit int) (at int64, data []by
 	b := newBuffer(MaxRecord)
 	defer b.free()
 	in := &window{f: h.file, buf: b.bytes}
+	// The first loop passes over gaps and damage to the first intact record, the second one takes those that follow it.
 	for at = max(offset, fileHeaderSize); at < size; {
 		r, err := in.record(id, at)
 		if err != nil {
@@ -542,6 +556,7 @@ func (s *Store) covered(id uint64, f func(*coverage)) error {
 	s.mu.RLock()
 	e, removed := s.extents[id], s.removed[id]
 	if e != nil {
+		// The pin keeps Compact from deleting the file while cover reads it.
 		e.readers.Add(1)
 		defer e.readers.Add(-1)
 	}
@@ -558,6 +573,7 @@ func (s *Store) covered(id uint64, f func(*coverage)) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	// It may have become complete while it was read.
 	if e.partial {
 		f(e.coverage)
 	}
@@ -617,6 +633,8 @@ func (s *Store) Complete(id uint64, size int64) (complete bool, err error) {
 	if e == nil || !e.isPartial() {
 		return e != nil, nil
 	}
+	// The final name says that everything is here and on disk: a later process does not read the file to verify that. So
+	// the sync comes first.
 	if err := e.syncPuts(); err != nil {
 		return false, err
 	}
@@ -625,6 +643,8 @@ func (s *Store) Complete(id uint64, size int64) (complete bool, err error) {
 	for e.syncing {
 		e.changed.Wait()
 	}
+	// Another call may have completed the copy, or more was put, while the lock was free. Then the next round tries
+	// again.
 	if !e.partial || e.putsSynced < e.puts {
 		return !e.partial, e.err
 	}

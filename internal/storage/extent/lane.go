@@ -72,10 +72,12 @@ func (l *lane) append(w *Writer, record []byte, crc uint32) (Slice, error) {
 	if err != nil {
 		return Slice{}, err
 	}
+	// The pin comes before the write. Until the writer is closed, Compact does not take the record for dead content.
 	w.pin(e)
 	offset := e.size // only appends change it, and they hold l.mu
 	putRecordHeader(record, crc, e.id, offset)
 	written := record
+	// A direct file takes whole blocks only, so filler completes the record to the next one.
 	if e.direct {
 		written = addFiller(record[:cap(record)], len(record), e.id, offset)
 	}
@@ -105,6 +107,7 @@ func (l *lane) target() (*extent, error) {
 	}
 	if e := l.active; e != nil {
 		e.mu.Lock()
+		// After a failed sync nobody knows what the file holds, so nothing is added to it.
 		usable := e.err == nil && !e.ended && e.size < l.s.opts.SealSize
 		e.mu.Unlock()
 		if usable {
@@ -164,6 +167,8 @@ func (s *Store) create(direct bool) (*extent, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The name is durable before the manifest lists the extent. In the other order, a power failure could leave a listed
+	// extent without a file, which Open takes for a loss.
 	if s.durable() {
 		if err = f.Sync(); err == nil {
 			err = s.opts.FS.SyncDir(s.dir)
@@ -173,6 +178,7 @@ func (s *Store) create(direct bool) (*extent, error) {
 		err = errors.Join(err, f.Close(), s.opts.FS.Remove(path))
 		return nil, fmt.Errorf("extent: create: %w", err)
 	}
+	// The manifest has the extent before any record is acknowledged, so that a file that vanishes later is missed.
 	if err := s.manifest.created(id, size); err != nil {
 		err = errors.Join(err, f.Close(), s.opts.FS.Remove(path))
 		return nil, fmt.Errorf("extent: create: %w", err)
@@ -181,6 +187,7 @@ func (s *Store) create(direct bool) (*extent, error) {
 	e.begun = true
 	e.file, e.direct, e.size, e.synced, e.written = f, direct, size, size, size
 	if s.opts.Ephemeral {
+		// An ephemeral file loses its name at once, so that the system frees it when the process ends in whatever way.
 		e.named = !canReopen || s.opts.FS.Remove(path) != nil
 	}
 	s.mu.Lock()
@@ -245,6 +252,7 @@ func (e *extent) syncTo(end int64) error {
 			e.mu.Unlock()
 			runtime.Gosched() // lets writers that woke at the same time join this sync
 			e.mu.Lock()
+			// The sync covers what was appended before it began. What is appended meanwhile waits for the next one.
 			target, f := e.size, e.file
 			e.mu.Unlock()
 			err := f.Sync()

@@ -39,12 +39,14 @@ func (w *Writer) CommitLogged() (slices []Slice, l Logged, ok bool, err error) {
 	}
 	buf, n := w.buf, recordHeaderSize+w.n
 	w.hint = int64(w.n) // small, whatever was expected
+	// The record is not sent to the mirror: other nodes receive it with the log of the metadata.
 	w.keep = true
 	if w.err = w.flush(true); w.err != nil {
 		return nil, l, false, w.err
 	}
 	w.done = true
 	x, e := w.slices[0], w.pins[0]
+	// Before the record gets to the log: a SyncLogged that runs between must not miss it.
 	w.s.noteLogged(e, x.Offset+x.Length)
 	e.startWriteback()
 	l.Key = binary.BigEndian.AppendUint64(make([]byte, 0, 16), x.Extent)
@@ -68,12 +70,14 @@ func (s *Store) noteLogged(e *extent, end int64) {
 func (s *Store) SyncLogged() error {
 	s.loggedMu.Lock()
 	due := s.logged
+	// New content is noted in another map from here on, so that it does not delay this call.
 	s.logged = nil
 	s.loggedMu.Unlock()
 	var errs []error
 	for e, end := range due {
 		if err := e.syncTo(end); err != nil {
 			errs = append(errs, err)
+			// It stays due: the log may drop it only after a call that has synced it.
 			s.noteLogged(e, end)
 		}
 	}
@@ -123,6 +127,7 @@ func (r *Restorer) Restore(key, value []byte) error {
 	f, known := r.files[id]
 	if !known {
 		var err error
+		// An extent with its final name was synced before it got it, and one without a file was dead: both need nothing.
 		path := (&Store{dir: r.dir}).path(id, openSuffix)
 		if f, err = r.fs.OpenFile(path, os.O_RDWR, 0); errors.Is(err, fs.ErrNotExist) {
 			f = nil

@@ -106,6 +106,7 @@ func (m *manifest) write() error {
 	}
 	m.changed = false
 	if m.marks != nil {
+		// After the manifest: a mark that is ahead of it would make verify report an older copy.
 		_, _ = m.marks.WriteAt(encodeMark(0, m.list.Number), 0)
 	}
 	return nil
@@ -164,9 +165,11 @@ func (m *manifest) created(id uint64, size int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err != nil {
+		// The caller removes the file, so a later version must not list it.
 		delete(m.list.Extents, idText(id))
 		return err
 	}
+	// Slot 0 is that of the manifest's number. All others that exist are in use or unused.
 	slot := len(m.slots) + len(m.unused) + 1
 	if n := len(m.unused); n > 0 {
 		slot, m.unused = m.unused[n-1], m.unused[:n-1]
@@ -197,6 +200,8 @@ func (m *manifest) finished(id uint64, size int64) error {
 	err := m.change(func(extents map[string]listed) { extents[idText(id)] = listed{Size: size, Finished: true} })
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	// The slot is free only once the list on disk has the final size. Until then the mark alone says how long the extent
+	// is.
 	if slot := m.slots[id]; slot > 0 && err == nil && !m.changed {
 		delete(m.slots, id)
 		m.unused = append(m.unused, slot)
@@ -245,6 +250,7 @@ func (m *manifest) close() error {
 	}
 	err = errors.Join(err, m.marks.Close())
 	m.marks = nil
+	// An extent that is not finished keeps the marks: the next Open needs them to see that it was cut.
 	for _, x := range m.list.Extents {
 		if !x.Finished {
 			return err
@@ -360,6 +366,7 @@ func verify(dir string) (list listing, problems []Problem, err error) {
 	marks, err := readMarks(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		// Close removes the marks last. They may be missing only if no extent was being written.
 		for _, x := range list.Extents {
 			if list.Marked && !x.Finished {
 				problem(MarksFile, "is missing, and extents were being written")
@@ -378,9 +385,12 @@ func verify(dir string) (list listing, problems []Problem, err error) {
 			continue
 		}
 		x := list.Extents[text]
+		// The manifest has the size at the creation of an extent, and the mark the one at its last sync. What lies beyond
+		// was not acknowledged, so its loss is no damage.
 		least := max(x.Size, marks[id])
 		name := found[id]
 		if name == "" {
+			// An extent without any acknowledged record may vanish: it may have been empty, and was removed by Open.
 			if x.Finished || least > fileHeaderSize {
 				problem(text+sealedSuffix, "is missing")
 			}
@@ -477,6 +487,7 @@ func Accept(dir, aside string, report, lost func(string)) error {
 	if err != nil {
 		return err
 	}
+	// The header of a file says what it is in truth, and its name only where it was put.
 	moves := map[string]string{} // by name, the place of an extent that has the name of another
 	for _, p := range problems {
 		if p.Is == "" {
@@ -491,6 +502,7 @@ func Accept(dir, aside string, report, lost func(string)) error {
 	// All of them leave their places first.
 	const between = ".moving"
 	for from := range moves {
+		// Two extents that were swapped have each other's names: a direct rename would overwrite one of them.
 		if err := os.Rename(filepath.Join(dir, from), filepath.Join(dir, from+between)); err != nil {
 			return err
 		}
@@ -502,6 +514,7 @@ func Accept(dir, aside string, report, lost func(string)) error {
 	for from, to := range moves {
 		id, _, _ := parseName(to)
 		target := filepath.Join(dir, to)
+		// No place in this folder, or a place that another file of that id has: it is kept outside, and nothing is deleted.
 		if to == "" || found[id] != "" {
 			if err := disk.MkdirAll(aside, 0o700); err != nil {
 				return err
@@ -544,6 +557,7 @@ func writeList(fsys disk.FS, dir string) error {
 	if marks, err := readMarks(dir); err == nil {
 		list.Number = max(list.Number, uint64(marks[0]))
 	}
+	// The number must exceed that in the marks: otherwise verify would take the new manifest for an older copy.
 	list.Number++
 	if err := sumfile.Write(fsys, filepath.Join(dir, ManifestFile), manifestKind, manifestVersion, &list); err != nil {
 		return err

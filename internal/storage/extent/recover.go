@@ -29,6 +29,8 @@ func (s *Store) recoverAll(open []*extent) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
+	// All extents are examined before any is changed: if metadata refers to a gap in one of them, Open must leave all as
+	// they are, for a repair.
 	if err := s.checkReferences(open, examined); err != nil {
 		return err
 	}
@@ -59,9 +61,11 @@ func (s *Store) checkReferences(open []*extent, examined []examination) error {
 			torn[e.id] = &examined[i]
 		}
 	}
+	// On a node of a cluster a damaged record is fetched from another node when it is read.
 	if len(torn) == 0 || s.opts.Mirrored {
 		return nil
 	}
+	// Without the owner's answer, only a gap before the last intact record can be told from a torn tail.
 	if s.opts.Refs == nil {
 		for id, x := range torn {
 			if x.gaps[0].end() <= x.end {
@@ -120,6 +124,7 @@ func (e *extent) recover(x examination) error {
 				open, "bytes", size-x.end)
 		}
 	}
+	// Before the rename: an extent with its final name is not walked again.
 	if err := f.Sync(); err != nil {
 		return err
 	}
