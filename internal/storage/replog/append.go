@@ -57,6 +57,7 @@ func (l *Log) Append(prev uint64, payload []byte, notes map[string][]string) err
 	if len(payload) > MaxRecord {
 		return fmt.Errorf("replog: a record of %d bytes is too long: the limit is %d", len(payload), MaxRecord)
 	}
+	// Before the lock, so that calls fail at once also while one before them waits.
 	if err := l.checkMajority(); err != nil {
 		return err
 	}
@@ -76,8 +77,12 @@ func (l *Log) Append(prev uint64, payload []byte, notes map[string][]string) err
 		return ErrConflict
 	}
 	h.chain = l.pos.Chain
+	// Under the same lock as the comparison with prev: from here on, recordLocked decides the outcome with the first
+	// valid record that it processes.
 	l.current = a
 	l.mu.Unlock()
+	// These calls of Barrier began before the publish. If the record becomes valid, nothing came between prev and it, so
+	// they need no round of their own; otherwise mark makes one for them.
 	served := l.barriers.take()
 	err := l.finish(began.Add(l.patience()), a, h, payload, notes)
 	l.mu.Lock()
@@ -108,6 +113,8 @@ func (l *Log) finish(deadline time.Time, a *appending, h header, payload []byte,
 			return err
 		}
 	}
+	// All attempts publish the same bytes. Of several copies at most the first is valid, since the others name a record
+	// that is no longer the last one.
 	data := encode(h, payload)
 	sent := false // a publish may have reached the stream
 	for {
@@ -179,12 +186,14 @@ func (l *Log) publishRecord(deadline time.Time, a *appending, data []byte,
 	for {
 		select {
 		case err := <-a.done:
+			// The outcome goes back for finish, which reads it from the channel; nobody else writes it.
 			a.done <- err
 			return 0, errResolved
 		case <-l.life.Done():
 			return 0, ErrClosed
 		case <-wait.C:
 			left := time.Until(end)
+			// The message may still reach the stream: finish treats a timeout as sent.
 			if left <= 0 || l.checkMajority() != nil {
 				return 0, nats.ErrTimeout
 			}
@@ -209,6 +218,7 @@ func (l *Log) undecided(a *appending, sent bool, reason error) error {
 	default:
 	}
 	switch {
+	// Only what was never sent is certain to have no effect. Otherwise a later answer could still make the record valid.
 	case sent && reason != nil:
 		return fmt.Errorf("%w: %w", ErrUnknown, reason)
 	case sent:
@@ -224,6 +234,8 @@ func (l *Log) publishParts(ctx context.Context, h *header, payload []byte) (rest
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(partsInFlight)
 	for len(payload) > l.chunk && ctx.Err() == nil {
+		// Parts have no effect until the record follows that counts them, so they may arrive in any order and need no
+		// rollback.
 		p := header{kind: kindPart, parts: h.parts, writer: h.writer, counter: h.counter, at: h.at}
 		data := encode(p, payload[:l.chunk])
 		payload = payload[l.chunk:]

@@ -121,6 +121,7 @@ func (l *Log) tryEnd() bool {
 	if l.config.End == nil || time.Now().UnixNano() < l.endAfter.Load() {
 		return false
 	}
+	// Before the question, so that an end that has been overtaken meanwhile does not look like a loss.
 	from := l.stats.processed.Load()
 	ctx, cancel := context.WithTimeout(l.life, endTimeout)
 	defer cancel()
@@ -139,6 +140,8 @@ func (l *Log) tryEnd() bool {
 func (l *Log) awaitProcessed(ctx context.Context, seq uint64) bool {
 	m := &passing{done: make(chan struct{})}
 	l.mu.Lock()
+	// Checked and registered under one lock: otherwise the message could be processed in between, and nobody would wake
+	// m.
 	current := l.next > seq
 	if !current {
 		l.reads[m] = seq
@@ -178,6 +181,7 @@ func (l *Log) tryPass() error {
 	data := encode(h, nil)
 	m := &passing{done: make(chan struct{})}
 	l.mu.Lock()
+	// Registered before the publish, since the mark may arrive before its acknowledgement.
 	l.marks[h.counter] = m
 	l.mu.Unlock()
 	defer func() {
@@ -185,6 +189,7 @@ func (l *Log) tryPass() error {
 		delete(l.marks, h.counter)
 		l.mu.Unlock()
 	}()
+	// Without an expected sequence: a mark counts wherever it stands, as long as it comes after the call.
 	answer := l.publish(ctx, kindMark, data, nil, false)
 	var retry <-chan time.Time
 	poll := time.NewTicker(majorityPoll)
@@ -194,6 +199,7 @@ func (l *Log) tryPass() error {
 		case <-m.done:
 			return l.Err()
 		case r := <-answer:
+			// A nil channel takes this case out of the select until there is another attempt.
 			answer = nil
 			if r.err != nil {
 				l.stats.note(r.err)
@@ -204,6 +210,7 @@ func (l *Log) tryPass() error {
 			l.checkProcessed(r.seq, func() bool { return m.passed })
 			l.wakeUp()
 		case <-retry:
+			// The same mark again. If the first copy was stored after all, either of them ends the wait.
 			answer, retry = l.publish(ctx, kindMark, data, nil, false), nil
 		case <-poll.C:
 			if err := l.checkMajority(); err != nil {

@@ -27,6 +27,7 @@ const (
 // replica may lag: no message does not prove that none exists.
 func (l *Log) fetch(next uint64) (processed int, err error) {
 	err = l.read(l.stream, next, fetchBatch, func(seq uint64, data []byte) (bool, error) {
+		// A gap in the answer of one replica is no gap of the stream.
 		if now, ok := l.state(); !ok || seq > now {
 			return false, nil // this replica lacks messages: ask again, or the leader
 		}
@@ -46,6 +47,7 @@ func (l *Log) fetchFromLeader(next uint64) (processed int, err error) {
 	switch {
 	case err == nil && seq == next:
 		n := l.offer(next, data)
+		// The copies of the replicas were refused before. If that of the leader is as well, no copy is intact.
 		if now, ok := l.state(); ok && now == next {
 			l.fail(fmt.Errorf("%w: message %d has a wrong checksum on the leader as well", ErrDamaged, next))
 		}
@@ -55,6 +57,7 @@ func (l *Log) fetchFromLeader(next uint64) (processed int, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
 	defer cancel()
+	// The state of the stream tells the reasons apart: it is gone, another one, cut, or only not there yet.
 	s, err := l.js.Stream(ctx, l.stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		l.fail(fmt.Errorf("%w: the stream %s is gone", ErrDiverged, l.stream))

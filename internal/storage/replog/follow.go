@@ -33,6 +33,7 @@ func (l *Log) Follow(p Position, apply func(payload []byte, p Position) error) e
 	l.apply, l.pos, l.next = apply, p, p.Resume+1
 	l.stats.position(p)
 	l.mu.Unlock()
+	// First the subscription, then the first read of the stream: what is stored between them arrives in one way or both.
 	if err := l.subscribe(); err != nil {
 		return fmt.Errorf("replog: %w", err)
 	}
@@ -89,6 +90,7 @@ func (l *Log) offer(seq uint64, data []byte) (processed int) {
 	case l.failed != nil || seq < l.next || l.next == 0:
 		return 0
 	case seq > l.next:
+		// What finds no room here is read from the stream later.
 		if l.ahead[seq] == nil && l.aheadLen+len(data) <= aheadLimit {
 			l.ahead[seq] = data
 			l.aheadLen += len(data)
@@ -151,6 +153,7 @@ func (l *Log) processLocked(seq uint64, data []byte) bool {
 		l.markLocked(h)
 	}
 	l.expirePartsLocked(seq)
+	// Only now: a message that cannot be used is still the next one, and the follower reads another copy of it.
 	l.next = seq + 1
 	if seq > l.pos.Seq {
 		l.pos.Seq = seq
@@ -166,18 +169,22 @@ func (l *Log) recordLocked(seq uint64, h header, data, payload []byte) error {
 			return fmt.Errorf("%w: message %d: %w", errUnsettled, seq, err)
 		}
 	}
+	// Also for records before the restart: their parts must not stay in memory.
 	payload, complete := l.takePartsLocked(h, payload)
 	if seq <= l.pos.Seq {
 		return nil // before a restart
 	}
+	// Invalid records count too: the stream compares the expected sequence with its last record of any kind.
 	l.pos.Log = seq
 	valid := complete && h.prev == l.pos.Last
 	if valid {
+		// The right predecessor by its sequence, with other content: this node has another history than the writer.
 		if h.chain != l.pos.Chain {
 			return fmt.Errorf("%w: message %d follows another record %d", ErrDiverged, seq, h.prev)
 		}
 		p := l.pos
 		p.Seq, p.Last, p.Chain, p.Resume = seq, seq, sumOf(data), l.resumeAfterLocked(seq)
+		// The position moves only after apply, so that no waiting call sees a record as processed that is not visible.
 		if err := l.apply(payload, p); err != nil {
 			return fmt.Errorf("%w: message %d: %w", ErrApply, seq, err)
 		}
@@ -193,6 +200,7 @@ func (l *Log) recordLocked(seq uint64, h header, data, payload []byte) error {
 			} else {
 				a.resolve(ErrConflict)
 			}
+		// Another record took the place: the one of this node names prev, and can never become valid.
 		case valid:
 			a.resolve(ErrConflict)
 		}
@@ -297,6 +305,8 @@ func (l *Log) fill() {
 			return
 		}
 		n, err := l.fetch(next)
+		// A replica may lag, so its silence proves nothing; the leader decides whether the message is lost. Not for a
+		// message that waits for Settle: it is there, and fetchFromLeader would take it for a damaged one.
 		if n == 0 && err == nil && attempt >= 3 && !l.isUnsettled() {
 			n, err = l.fetchFromLeader(next)
 		}

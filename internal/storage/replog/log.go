@@ -236,6 +236,7 @@ func (l *Log) createOnce(ctx context.Context, limit time.Duration, config jetstr
 	}
 	found := s.CachedInfo().Config
 	l.found = s.CachedInfo().State.LastSeq
+	// From what the stream has, not from what was asked for: another node may have created it at the same time.
 	l.id, l.seeded = found.Metadata[metadataID], found.Metadata[metadataSeeded] != ""
 	switch {
 	case l.id == "":
@@ -301,6 +302,8 @@ func (l *Log) Close() {
 	if l.failed == nil {
 		l.failLocked(ErrClosed)
 	}
+	// After failLocked, so that a call that waits gets ErrClosed. The lock is free before Wait, since the follower needs
+	// it.
 	l.end()
 	l.mu.Unlock()
 	_ = l.unsubscribe()

@@ -180,11 +180,13 @@ func (l *Log) Claim(ctx context.Context, term time.Duration) error {
 	case errors.Is(err, jetstream.ErrMsgNotFound):
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	// The time is that of a server, whose clock may differ. A claim from far in the future must not block all others.
 	case time.Since(raw.Time) < term && time.Since(raw.Time) > -term:
 		return ErrClaimed
 	default:
 		last = raw.Sequence
 	}
+	// Of two nodes that have seen the same last claim, the stream accepts only one.
 	_, err = l.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(last))
 	var refused *jetstream.APIError
 	switch {
@@ -204,6 +206,7 @@ func (l *Log) WriteSnapshot(ctx context.Context, p Position, write func(io.Write
 		return err
 	}
 	before, err := l.lastManifest(ctx)
+	// A damaged snapshot is one more reason to write another. Its position is unknown, so the log is not cut this time.
 	if err != nil && !errors.Is(err, ErrNoSnapshot) && !errors.Is(err, ErrDamaged) {
 		return err
 	}
@@ -234,13 +237,17 @@ func (l *Log) WriteSnapshot(ctx context.Context, p Position, write func(io.Write
 		Last: w.seq, Previous: old.Resume,
 	}
 	m.Position, _ = p.AppendBinary(nil)
+	// The manifest comes last: until then the pieces belong to no snapshot, and an interruption leaves the older one.
 	if err := l.publishManifest(ctx, &m); err != nil {
 		return err
 	}
 	l.noteSnapshot(&m)
+	// Only after the manifest, which no longer names what is removed.
 	if err := s.Purge(ctx, jetstream.WithPurgeSequence(m.First)); err != nil {
 		return fmt.Errorf("%w: removing older snapshots: %w", ErrUnavailable, err)
 	}
+	// Up to the previous snapshot and not to this one: a node that has just loaded the previous one, or is a little
+	// behind, still finds the records that it needs.
 	return l.Purge(ctx, old)
 }
 
@@ -367,6 +374,7 @@ func (l *Log) ReadSnapshot(ctx context.Context, read func(Position, io.Reader) e
 	if err := read(p, z); err != nil {
 		return err
 	}
+	// read may stop at what it takes for the end. Only the number of pieces shows that nothing is missing behind it.
 	n, err := io.Copy(io.Discard, z)
 	switch {
 	case err != nil:
@@ -414,6 +422,7 @@ func (r *pieceReader) fetch() error {
 			return err
 		}
 		before := r.next
+		// A replica may lag behind the manifest. Every fourth attempt asks the leader, which has all pieces.
 		if try%4 < 3 {
 			last = r.l.read(r.l.snapshotStream(), r.next, snapshotInFlight, r.take)
 		} else {
@@ -427,6 +436,7 @@ func (r *pieceReader) fetch() error {
 				last = errNoMessage
 			}
 		}
+		// One replica may have a damaged copy of a piece. After some more attempts, also at the leader, all have.
 		if errors.Is(last, ErrDamaged) && try > 8 || r.next > before {
 			break
 		}
@@ -438,6 +448,7 @@ func (r *pieceReader) fetch() error {
 			return fmt.Errorf("%w: piece %d of the snapshot cannot be read: %w", ErrDamaged, r.next, last)
 		}
 	}
+	// Pieces before the damaged one are delivered first; the next call meets the damage again.
 	if errors.Is(last, ErrDamaged) && len(r.queue) == 0 {
 		return last
 	}
@@ -453,6 +464,7 @@ func (r *pieceReader) take(seq uint64, data []byte) (more bool, err error) {
 	if err != nil && seq <= r.m.Last {
 		return false, fmt.Errorf("%w: message %d of the snapshots: %w", ErrDamaged, seq, err)
 	}
+	// Pieces of another snapshot that was written at the same time may stand between, and are passed over.
 	r.next++
 	if h.writer == r.m.ID && h.kind == kindPart {
 		if h.parts != r.pieces {
