@@ -49,7 +49,10 @@ func (c *Copies) add(own string, detail *server.StreamDetail) {
 		return // its leader reports it
 	}
 	var why []string
+	// current counts the copies that have everything, which decides whether a node can be lost. following also counts
+	// those that are a little behind, as copies that receive writes always are: it decides only what the status reports.
 	current, following := 0, 0
+	// The replicas in the answer are the others: the leader itself is one more.
 	if at.Leader == own {
 		current, following = 1, 1
 		c.server(own)
@@ -85,6 +88,8 @@ func (c *Copies) add(own string, detail *server.StreamDetail) {
 	if len(c.Examples) < maxExamples {
 		c.Examples = append(c.Examples, strings.TrimSuffix(detail.Name+" ("+strings.Join(why, ", ")+")", " ()"))
 	}
+	// A committed record is on a majority of the copies, but which ones is unknown. Only a majority of current copies
+	// surely has it without the one that is to be removed.
 	if at.Leader == "" || current < want/2+1 {
 		c.Unsafe = detail.Name
 	}
@@ -150,6 +155,7 @@ func (n *Node) allCopies(ctx context.Context) (all Copies, err error) {
 			mu.Lock()
 			defer mu.Unlock()
 			if e != nil {
+				// A node that does not answer may lead a stream without a majority. So the result is an error, not a part.
 				err = fmt.Errorf("asking %s for its streams: %w", name, e)
 			}
 			all.merge(c)
@@ -181,6 +187,8 @@ func (n *Node) awaitLeft(ctx context.Context, serverName string) error {
 	defer cancel()
 	for {
 		all, err := n.allCopies(ctx)
+		// Servers has the name until each stream's own leader has changed the members, and Unsafe a stream until a majority
+		// of those that remain is current.
 		if err == nil && !slices.Contains(all.Servers, serverName) && all.Unsafe == "" {
 			return nil
 		}

@@ -78,6 +78,7 @@ func (n *Node) Form(ctx context.Context) error {
 	if err := disk.MkdirAll(n.config.Dir, 0o700); err != nil {
 		return fmt.Errorf("cluster: %w", err)
 	}
+	// Before the server reads the folder: it would drop what it cannot read, and then vote.
 	if err := leaveIfDamaged(n.config.Dir, n.config.Log); err != nil {
 		return err
 	}
@@ -94,6 +95,7 @@ func (n *Node) Form(ctx context.Context) error {
 		if err := n.join(ctx); err != nil {
 			return err
 		}
+		// Read before BecameMember changes the state.
 		founds = site.Identity().State == peering.Founding
 		if err := n.meetMembers(ctx); err != nil {
 			return err
@@ -108,6 +110,7 @@ func (n *Node) Form(ctx context.Context) error {
 	if err := n.server.ConnectInProcess(); err != nil {
 		return err
 	}
+	// After the loop: the servers of earlier rounds were stopped, and so were their connections.
 	if n.index, err = natsserver.NewReadIndex(n.server.Conn(), n.server.Running); err != nil {
 		return err
 	}
@@ -142,6 +145,7 @@ func (n *Node) startServer(ctx context.Context) (again bool, err error) {
 		return false, err
 	}
 	n.server.StopEmbedded()
+	// The state of a cluster that this node has not become a member of. Nothing counts on it.
 	return true, os.RemoveAll(dir)
 }
 
@@ -166,6 +170,7 @@ func (n *Node) awaitMajority(ctx context.Context) (again bool, err error) {
 		now := time.Now()
 		if now.Sub(considered) >= reconsiderEvery {
 			considered = now
+			// A founder whose folder was lost may wait for a majority that never comes, since its peers have another cluster.
 			if changed, err := n.site.Reconsider(ctx); err != nil || changed {
 				return changed, err
 			}
@@ -190,6 +195,7 @@ func (n *Node) awaitMajority(ctx context.Context) (again bool, err error) {
 // Of a member, it checks that no other member has removed it.
 func (n *Node) meetMembers(ctx context.Context) error {
 	id := n.site.Identity()
+	// A founder has nobody to ask, and the others learn of it when they connect.
 	if id.State == peering.Founding {
 		return nil
 	}
@@ -207,6 +213,7 @@ func (n *Node) meetMembers(ctx context.Context) error {
 			if err != nil {
 				continue // it joins as well, or has just lost its connection
 			}
+			// A member that has not accepted this node yet does not count: the next round asks again.
 			if err := n.site.Adopt(roster); !errors.Is(err, peering.ErrNotAccepted) {
 				return err
 			}

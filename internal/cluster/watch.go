@@ -109,6 +109,7 @@ func (n *Node) start() error {
 		}
 	}
 	n.watch()
+	// The first watch was before the loop, so that the status is known when start returns.
 	go func() {
 		defer close(n.done)
 		var asked time.Time
@@ -144,6 +145,7 @@ func (n *Node) watch() {
 	if e == nil {
 		return
 	}
+	// The server runs and its JetStream does not. Only a new start of the server brings it back.
 	if !e.JetStreamEnabled() && e.Running() {
 		n.server.Fail(errors.New("JetStream has stopped"))
 		return
@@ -151,6 +153,7 @@ func (n *Node) watch() {
 	if err := n.caches.Adjust(e); err != nil {
 		n.config.Log.Warn("this node needs more memory when it copies streams", "err", err)
 	}
+	// A folder that was removed may still have a connection until its server restarts. It counts for no majority.
 	connected := slices.DeleteFunc(n.connectedServers(), n.site.Removed)
 	now := nodeStatus{connected: nodesOf(connected), leader: nodeOf(metaLeader(e)), current: e.JetStreamIsCurrent(),
 		since: time.Now()}
@@ -288,6 +291,7 @@ func (n *Node) reportOf(ctx context.Context, name string) (*NodeReport, time.Dur
 // clockOffset returns how far another clock is ahead, as far as it is certain: the answer was written at some time
 // within took.
 func clockOffset(sent time.Time, took time.Duration, theirs time.Time) time.Duration {
+	// Round(0) drops the monotonic clock, which says nothing about another machine.
 	early, late := theirs.Sub(sent.Round(0)), theirs.Sub(sent.Add(took).Round(0))
 	switch {
 	case late > 0:
@@ -394,6 +398,7 @@ func (n *Node) Status(ctx context.Context) (*Status, error) {
 		out.Nodes = append(out.Nodes, NodeStatus{Name: p.Name, Address: p.Address})
 	}
 	reasons := map[string]string{}
+	// Only if a node is missing: the check connects to the peers and takes time.
 	if len(st.connected)+1 < len(out.Nodes) {
 		reasons = n.site.CheckPeers(ctx)
 	}
@@ -447,13 +452,16 @@ func (n *Node) Remove(ctx context.Context, name string) error {
 	if err := n.NoMajority(); err != nil {
 		return err
 	}
+	// The status is up to a quarter of a second old, and a node that restarts its server is away for a moment.
 	if err := n.staysAway(ctx, name); err != nil {
 		return err
 	}
+	// Before anything changes. A copy that is not current could be the only other one with a record.
 	if err := n.mayLoseNode(ctx); err != nil {
 		return err
 	}
 	serverName := n.site.ServerNameOf(name)
+	// It is empty if this node has never accepted a folder of that name: then Raft has no such member to remove.
 	if serverName != "" {
 		if err := n.removePeer(ctx, serverName); err != nil {
 			return err
@@ -463,6 +471,8 @@ func (n *Node) Remove(ctx context.Context, name string) error {
 		}
 	}
 	_, incarnation, _ := strings.Cut(serverName, ".")
+	// JetStream first, then the others, this node last: while this node knows the folder, the command can be run again
+	// and goes on where it failed.
 	for _, other := range st.connected {
 		refused, err := ask[string](ctx, n.server.Conn(), other, aboutForget, removal{name, incarnation})
 		if err == nil && refused != "" {
@@ -507,6 +517,7 @@ const notMember = 10044
 
 // removePeer removes a server from JetStream's metadata. It succeeds if the server is not a member.
 func (n *Node) removePeer(ctx context.Context, serverName string) error {
+	// Only the system account may remove a server, so this is another user than that of the node's own connection.
 	conn, err := nats.Connect("", nats.InProcessServer(n.server.InProcess()), nats.UserInfo(systemUser, n.password))
 	if err != nil {
 		return fmt.Errorf("cluster: %w", err)
@@ -526,6 +537,7 @@ func (n *Node) removePeer(ctx context.Context, serverName string) error {
 	if err := json.Unmarshal(m.Data, &answer); err != nil {
 		return fmt.Errorf("removing %s: %w", serverName, err)
 	}
+	// An earlier run of the command may have removed it already.
 	if answer.Error != nil && answer.Error.ErrCode != notMember {
 		return fmt.Errorf("removing %s: %s", serverName, answer.Error.Description)
 	}

@@ -108,6 +108,7 @@ func (m *Mirror) wants(l *listing, seen map[uint64]int64) (list []want) {
 		if x.Final {
 			w.final = x.Size
 		} else if written {
+			// What the peer has written since the last list may be on its way, and would be copied twice.
 			w.copy = min(seen[x.ID], x.Size)
 		}
 		if seen != nil {
@@ -183,8 +184,10 @@ func (m *Mirror) copyMissing(p *peer, id uint64, size int64, written bool) (comp
 		}
 		if found > at {
 			if written {
+				// The peer has written the extent, so where it has no record there is none.
 				m.config.Extents.Void(id, at, found-at)
 			} else {
+				// Another copy may have a hole there as well, so nothing is known.
 				complete = false
 			}
 		}

@@ -65,6 +65,7 @@ func (w *writer) Add(x extent.Slice, records []byte, last bool) error {
 		w.ids = append(w.ids, x.Extent)
 	}
 	p := put{id: x.Extent, offset: extent.RecordOf(x), records: records}
+	// The request to sync travels with the last record, which saves a round for content of one message.
 	if last && len(w.ids) <= maxSyncs {
 		p.syncs, w.asked = w.ids, true
 	}
@@ -83,6 +84,8 @@ func (w *writer) send(i int, message []byte, wait time.Duration) {
 	at := &w.peers[i]
 	failed, attempt := at.failed, at.attempt
 	w.mu.Unlock()
+	// A peer that lacks a record cannot complete this attempt. What it lacks is sent by again, or fetched when it
+	// catches up.
 	if failed {
 		return
 	}
@@ -92,6 +95,7 @@ func (w *writer) send(i int, message []byte, wait time.Duration) {
 		return
 	}
 	w.mu.Lock()
+	// Counted before the publish, since the answer may come before PublishMsg returns.
 	at.pending++
 	w.mu.Unlock()
 	token := w.m.expect(&sent{w: w, peer: i, attempt: attempt, size: len(message), at: time.Now()})
@@ -121,6 +125,7 @@ func (w *writer) wake() {
 // acknowledge notes the answer to a message.
 func (w *writer) acknowledge(s *sent, epoch uint64, err error) {
 	w.mu.Lock()
+	// An answer to an earlier attempt says nothing about what was sent again.
 	if at := &w.peers[s.peer]; at.attempt == s.attempt {
 		at.pending--
 		if err != nil || at.epoch != 0 && at.epoch != epoch {
@@ -153,6 +158,7 @@ func (w *writer) Commit() error {
 	if len(w.records) == 0 {
 		return nil
 	}
+	// The last message could not carry the syncs, or no record was known to be the last.
 	if !w.asked {
 		w.sync(-1)
 	}
@@ -172,6 +178,7 @@ func (w *writer) Commit() error {
 		if !w.m.sleep(retryPause) {
 			return extent.ErrClosed
 		}
+		// Writing a record twice at its offset does no harm, so everything is sent again to a peer that lacks anything.
 		w.again()
 	}
 }
@@ -189,6 +196,7 @@ func (w *writer) await(limit time.Duration) bool {
 		switch {
 		case complete >= w.m.need:
 			return true
+		// Those that have failed cannot come back within this attempt, so waiting for the others is of no use.
 		case complete+waiting < w.m.need:
 			return false
 		}
@@ -347,10 +355,12 @@ func (m *Mirror) servePut(msg *nats.Msg) {
 	if err == nil && len(p.records) > 0 {
 		err = m.config.Extents.PutRecords(p.id, p.offset, p.records)
 	}
+	// Without a sync the answer only says that the record arrived, so it need not wait.
 	if err != nil || len(p.syncs) == 0 {
 		m.reply(msg, answer(err, m.epoch, nil))
 		return
 	}
+	// A sync takes long, and this handler receives all records of all peers in turn.
 	m.start(func() {
 		for _, id := range p.syncs {
 			if err = m.config.Extents.SyncPuts(id); err != nil {

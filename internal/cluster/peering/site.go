@@ -177,6 +177,7 @@ func (s *Site) Admit(user, password, address string) error {
 var errWaiting = errors.New("this node has not joined the cluster yet")
 
 func (s *Site) admit(user, password string) (Hello, error) {
+	// The password first: nothing that a stranger presents is parsed, or gets into the log as a name.
 	if err := s.credentials.checkPassword(password); err != nil {
 		return Hello{}, err
 	}
@@ -187,6 +188,7 @@ func (s *Site) admit(user, password string) (Hello, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id := &s.identity
+	// A server also connects to its own address, which is among its routes.
 	if h.Node == id.Node {
 		if h.Process == s.process {
 			return h, nil // this node itself
@@ -206,6 +208,8 @@ func (s *Site) admit(user, password string) (Hello, error) {
 	if err := h.checkFormats(); err != nil {
 		return h, err
 	}
+	// What this node knows of the other one comes first, then what the other one knows of this node: a decision about
+	// either of them holds, whichever of the two has it.
 	if slices.Contains(id.Removed[h.Node], h.Incarnation) {
 		return h, fmt.Errorf("the data folder of node %s was removed from the cluster with `lazuli cluster leave`: start "+
 			"the node with an empty folder", h.Node)
@@ -223,10 +227,13 @@ func (s *Site) admit(user, password string) (Hello, error) {
 		return h, fmt.Errorf("it knows this node with another data folder: if that folder was lost, run `lazuli cluster "+
 			"leave %s` on node %s, and this node can join", id.Node, h.Node)
 	}
+	// After all reasons that need a person: this one passes when the node has joined.
 	if id.State == Joining && h.State != Joining {
 		return h, errWaiting
 	}
 	if id.Members[h.Node] != h.Incarnation {
+		// Durably before it is accepted. Otherwise a node with another folder could be accepted after a restart, and Raft
+		// would count both.
 		if err := s.remember(h.Node, h.Incarnation); err != nil {
 			return h, fmt.Errorf("this node cannot store its peers: %w", err)
 		}
@@ -253,6 +260,7 @@ func (s *Site) noteRefusal(who, address string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	last, now := s.refusals[who], time.Now()
+	// Strangers choose their texts, so they share one entry whatever the reason, and cannot fill the log.
 	if (last.reason == err.Error() || who == strangers) && now.Sub(last.logged) < logEvery {
 		last.more++
 		s.refusals[who] = last
@@ -307,6 +315,7 @@ func (s *Site) Adopt(r Roster) error {
 	if r.Members[id.Node] != id.Incarnation {
 		return ErrNotAccepted
 	}
+	// The member's list wins over what this node has seen while it joined; a removal that either of them knows stays.
 	members, removed := maps.Clone(id.Members), map[string][]string{}
 	maps.Copy(members, r.Members)
 	maps.Copy(removed, r.Removed)
@@ -353,6 +362,7 @@ func (s *Site) Forget(node, incarnation string) error {
 	if incarnation == "" {
 		incarnation = known
 	}
+	// A repeated call for an old incarnation changes nothing: the node may have joined with its next folder since.
 	if incarnation == "" || known != incarnation && slices.Contains(s.identity.Removed[node], incarnation) {
 		return nil
 	}
@@ -384,6 +394,7 @@ func (s *Site) Discover(ctx context.Context, waiting func(reason string)) error 
 		}
 		found := s.probeAll(ctx)
 		for _, p := range found {
+			// An existing cluster comes first, also for the founder: its folder may have been lost after it had founded one.
 			if p.Cluster != "" {
 				return s.settle(p.Cluster, Joining)
 			}
@@ -441,6 +452,8 @@ func (s *Site) Reconsider(ctx context.Context) (changed bool, err error) {
 		}
 	}
 	others := len(s.config.Peers) - 1
+	// A founder has made its ID up, so one peer with another one is enough. A node that joins took its ID from a peer,
+	// and gives it up only if all others agree on another one.
 	for cluster, n := range votes {
 		if cluster != id.Cluster && (id.State == Founding || n == others) {
 			return true, s.settle(cluster, Joining)
