@@ -46,6 +46,7 @@ func (c *BlockCaches) Adjust(e *server.Server) (err error) {
 	}()
 	for _, s := range copiedStreams(e) {
 		known := slices.ContainsFunc(c.copied, func(k reflect.Value) bool { return k.UnsafeAddr() == s.UnsafeAddr() })
+		// A stream without a file yet is tried again at the next call.
 		if !known && setBlockTime(s, copiedBlockTime) {
 			c.copied = append(c.copied, s)
 		}
@@ -75,6 +76,7 @@ func copiedStreams(e *server.Server) []reflect.Value {
 // chosenStreams returns what choose returns for the map of a server's streams, by name. choose must not block.
 func chosenStreams(e *server.Server, choose func(all reflect.Value) []reflect.Value) []reflect.Value {
 	account := reflect.ValueOf(e.GlobalAccount()).Elem()
+	// These are the server's own locks, in its order: the account's is free before that of JetStream is taken.
 	lock := mutexOf(account)
 	lock.RLock()
 	js := account.FieldByName("js").Elem()
@@ -96,6 +98,7 @@ func isCopied(catchup reflect.Value) bool { return fieldOf[atomic.Bool](catchup)
 func setBlockTime(stream reflect.Value, d time.Duration) bool {
 	store, ok := fileStoreOf(stream)
 	if !ok {
+		// A stream in memory has no blocks: there is nothing to set, which counts as done.
 		return store.IsValid()
 	}
 	lock := mutexOf(store)

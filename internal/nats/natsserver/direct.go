@@ -29,6 +29,7 @@ func (s *Server) Store(stream, subject string, headers, message []byte) (uint64,
 		s.mu.Lock()
 		delete(s.stores, stream)
 		s.mu.Unlock()
+	// Fail starts the recovery. Until it ends, Failed refuses all further writes.
 	case err != nil:
 		s.Fail(err)
 		err = cmp.Or(s.Failed(), err)
@@ -47,6 +48,7 @@ func (s *Server) storeOf(stream string) (store server.StreamStore, err error) {
 	if s.embedded == nil {
 		return nil, ErrStorage
 	}
+	// reflect panics if a field is missing or has another type.
 	defer func() {
 		if v := recover(); v != nil {
 			store, err = nil, fmt.Errorf("natsserver: this version of nats-server has other fields than expected: %v", v)
