@@ -366,7 +366,7 @@ func verify(dir string) (list listing, problems []Problem, err error) {
 	marks, err := readMarks(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		// Close removes the marks last. They may be missing only if no extent was being written.
+		// Close removes the marks only when all extents are finished.
 		for _, x := range list.Extents {
 			if list.Marked && !x.Finished {
 				problem(MarksFile, "is missing, and extents were being written")
@@ -390,7 +390,7 @@ func verify(dir string) (list listing, problems []Problem, err error) {
 		least := max(x.Size, marks[id])
 		name := found[id]
 		if name == "" {
-			// An extent without any acknowledged record may vanish: it may have been empty, and was removed by Open.
+			// An extent without any acknowledged record may be missing: nothing refers to it.
 			if x.Finished || least > fileHeaderSize {
 				problem(text+sealedSuffix, "is missing")
 			}
