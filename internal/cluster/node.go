@@ -195,7 +195,7 @@ func (n *Node) awaitMajority(ctx context.Context) (again bool, err error) {
 // Of a member, it checks that no other member has removed it.
 func (n *Node) meetMembers(ctx context.Context) error {
 	id := n.site.Identity()
-	// A founder has nobody to ask, and the others learn of it when they connect.
+	// A founder has no member to ask, and the others learn of it when they connect.
 	if id.State == peering.Founding {
 		return nil
 	}

@@ -184,7 +184,7 @@ func (m *Mirror) copyMissing(p *peer, id uint64, size int64, written bool) (comp
 		}
 		if found > at {
 			if written {
-				// The peer has written the extent, so where it has no record there is none.
+				// The peer has written the extent, so a range without a record there has no content at all.
 				m.config.Extents.Void(id, at, found-at)
 			} else {
 				// Another copy may have a hole there as well, so nothing is known.

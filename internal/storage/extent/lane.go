@@ -107,7 +107,7 @@ func (l *lane) target() (*extent, error) {
 	}
 	if e := l.active; e != nil {
 		e.mu.Lock()
-		// After a failed sync nobody knows what the file holds, so nothing is added to it.
+		// After a failed sync it is unknown what the file holds, so nothing is added to it.
 		usable := e.err == nil && !e.ended && e.size < l.s.opts.SealSize
 		e.mu.Unlock()
 		if usable {

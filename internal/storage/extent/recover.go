@@ -65,7 +65,7 @@ func (s *Store) checkReferences(open []*extent, examined []examination) error {
 	if len(torn) == 0 || s.opts.Mirrored {
 		return nil
 	}
-	// Without the owner's answer, only a gap before the last intact record can be told from a torn tail.
+	// Without the owner's answer, only a gap before the last intact record is certainly not a torn tail.
 	if s.opts.Refs == nil {
 		for id, x := range torn {
 			if x.gaps[0].end() <= x.end {

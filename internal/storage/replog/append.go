@@ -186,7 +186,7 @@ func (l *Log) publishRecord(deadline time.Time, a *appending, data []byte,
 	for {
 		select {
 		case err := <-a.done:
-			// The outcome goes back for finish, which reads it from the channel; nobody else writes it.
+			// The outcome goes back for finish, which reads it from the channel. resolve writes it only once.
 			a.done <- err
 			return 0, errResolved
 		case <-l.life.Done():
