@@ -140,8 +140,7 @@ func (l *Log) tryEnd() bool {
 func (l *Log) awaitProcessed(ctx context.Context, seq uint64) bool {
 	m := &passing{done: make(chan struct{})}
 	l.mu.Lock()
-	// Checked and registered under one lock: otherwise the message could be processed in between, and nobody would wake
-	// m.
+	// Checked and registered under one lock: otherwise the message could be processed in between, and m would not wake.
 	current := l.next > seq
 	if !current {
 		l.reads[m] = seq

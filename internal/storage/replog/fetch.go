@@ -47,7 +47,7 @@ func (l *Log) fetchFromLeader(next uint64) (processed int, err error) {
 	switch {
 	case err == nil && seq == next:
 		n := l.offer(next, data)
-		// The copies of the replicas were refused before. If that of the leader is as well, no copy is intact.
+		// offer has refused the copy of the leader, and the replicas that were asked before have given no better one.
 		if now, ok := l.state(); ok && now == next {
 			l.fail(fmt.Errorf("%w: message %d has a wrong checksum on the leader as well", ErrDamaged, next))
 		}

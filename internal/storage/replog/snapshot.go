@@ -436,7 +436,7 @@ func (r *pieceReader) fetch() error {
 				last = errNoMessage
 			}
 		}
-		// One replica may have a damaged copy of a piece. After some more attempts, also at the leader, all have.
+		// One replica may have a damaged copy of a piece, so damage counts only after several attempts, two at the leader.
 		if errors.Is(last, ErrDamaged) && try > 8 || r.next > before {
 			break
 		}

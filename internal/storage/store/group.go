@@ -240,7 +240,7 @@ func (g *group) apply(c *call) {
 		g.tx.closeFile() // a read may have been interrupted
 		return
 	}
-	// The first write set becomes that of the group as it is, which saves a merge: most groups have one call.
+	// The first write set becomes that of the group as it is, which saves the merge for a group of one call.
 	if len(g.writes.buckets) == 0 && len(g.writes.attached) == 0 {
 		g.writes, g.own = g.own, g.writes
 	} else {

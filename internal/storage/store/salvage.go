@@ -436,7 +436,7 @@ func (s *salvage) apply(r logRecord, keep func(Bucket, Write) error) error {
 		s.kept++
 		return keep(b, Write{w.Key, value})
 	})
-	// The rest of a damaged record does not parse. At least one change is lost, and nobody knows which.
+	// The rest of a damaged record does not parse. At least one change is lost, of unknown keys.
 	if errors.Is(err, errPayload) && r.partly {
 		s.lost = append(s.lost, Loss{Values: 1, About: true, Changes: true})
 		return nil
