@@ -437,8 +437,8 @@ func (s histories) commit(ctx context.Context, instance string, h *history, keep
 	var batch []aztables.TransactionAction
 	bytes := 0
 	flush := func(last bool) error {
-		// Only the last batch has the new Length. What the batches before it append lies behind the old Length, where
-		// readers ignore it; their sentinel holds the place against other writers.
+		// Only the last batch has the new Length. What the batches before it append to a history lies behind the old
+		// Length, where readers ignore it; their sentinel holds the place against other writers.
 		at := h.sentinel
 		if last {
 			at = n.sentinel
