@@ -49,7 +49,8 @@ func TestReasonPhrases(t *testing.T) {
 				{wire.Blob, "GET", "/box?comp=nonsense&sv=2021-12-02&sig=x",
 					"403 Server failed to authenticate the request. Make sure the value of Authorization header is formed " +
 						"correctly including the signature."},
-				{wire.Queue, "GET", "/box/messages",
+				{wire.Queue, "GET", "/box/messages", "404 The specified resource does not exist."},
+				{wire.Queue, "GET", "/box/messages?sv=2021-12-02&sig=x",
 					"403 Server failed to authenticate the request. Make sure the value of Authorization header is formed " +
 						"correctly including the signature."},
 				{wire.Table, "GET", "/Tables", "403 Server failed to authenticate the request. Make sure the value of " +

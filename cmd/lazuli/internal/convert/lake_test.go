@@ -2,6 +2,7 @@ package convert
 
 import (
 	"context"
+	"encoding/json"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -166,6 +167,7 @@ func TestConvertLake(t *testing.T) {
 	}
 	back := backUp(t, nodes[1])
 	lakeNode{nodes[2], t}.use(undo)
+	awaitContent(t, nodes[0]) // fsck reports content that a node has not copied yet
 	stopNodes(nodes)
 	for _, folder := range slices.Concat(folders, []string{back}) {
 		wantClean(t, folder)
@@ -175,6 +177,28 @@ func TestConvertLake(t *testing.T) {
 	one.use(undo)
 	check.OK(t, one.Stop(context.Background()))
 	wantClean(t, back)
+}
+
+// awaitContent waits until each node has all content of blobs.
+func awaitContent(t *testing.T, s *server.Stack) {
+	t.Helper()
+	check.Eventually(t, func() bool {
+		status, err := s.ClusterStatus(t.Context())
+		if err != nil {
+			return false
+		}
+		for _, n := range status.Nodes {
+			if n.Report == nil {
+				return false
+			}
+			var log server.LogReport
+			text, err := json.Marshal(n.Report.Details["blobs"])
+			if err != nil || json.Unmarshal(text, &log) != nil || log.Missing == nil || *log.Missing != 0 {
+				return false
+			}
+		}
+		return len(status.Nodes) == 3
+	}, "all content at all nodes")
 }
 
 func startLakeNodes(t *testing.T, folders []string, peers []peering.Peer) []*server.Stack {
