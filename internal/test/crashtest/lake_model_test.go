@@ -244,6 +244,7 @@ func (w *lakeWorker) step(ctx context.Context, rnd *rand.Rand) error {
 			request(true, "PUT", "?resource=file", "", "x-ms-lease-id", item.lease)
 		} else {
 			item.content = fmt.Sprintf("content %d of %s", w.acked, path)
+			item.access = next.created(path, false).access // Put Blob makes a new file of it
 			request(false, "PUT", "", item.content, "x-ms-blob-type", "BlockBlob", "x-ms-lease-id", item.lease)
 		}
 		next[path] = item
