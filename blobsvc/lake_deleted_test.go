@@ -17,6 +17,30 @@ var (
 	listedItem = regexp.MustCompile(`<Name>([^<]*)</Name>(<DeletionId>\d+</DeletionId>)?`)
 )
 
+// A file that expires is kept like one that a client deletes, and from the time at which it was deleted.
+func TestLakeExpiredFilesAreKept(t *testing.T) {
+	t.Parallel()
+	f := lake(t)
+	f.keepDeleted(7, "")
+	writeFile(t, f.filesystem("files"), "x", "x")
+	f.do("PUT", "/files/x?comp=expiry", "", "x-ms-expiry-option", "RelativeToNow", "x-ms-expiry-time", "60000").
+		want(t, 200, "")
+	f.advance(61 * time.Second)
+	for _, tt := range []struct {
+		after time.Duration
+		kept  bool
+	}{{0, true}, {24 * time.Hour, true}, {7 * 24 * time.Hour, false}} {
+		f.advance(tt.after)
+		if err := f.svc.Clean(ctx); err != nil { // which expires files, and then purges those whose time has come
+			t.Fatal(err)
+		}
+		list := f.do("GET", "/files?restype=container&comp=list&showonly=deleted", "").want(t, 200, "")
+		if kept := strings.Contains(list.body, "<Name>x</Name>"); kept != tt.kept {
+			t.Errorf("%v later: kept %v, want %v\n%s", tt.after, kept, tt.kept, list.body)
+		}
+	}
+}
+
 // Listings of deleted paths, alone and among those that exist, have each item once, in the order of paths, whatever the
 // size of the page.
 func TestLakeListDeleted(t *testing.T) {

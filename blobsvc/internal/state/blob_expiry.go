@@ -180,6 +180,9 @@ func (s Maintenance) expireEntry(tx *store.Tx, key, in []byte, now time.Time) (f
 	}
 	w := Write{Ref: r, Now: now, Policy: s.policyOf(account)}
 	c := change{Write: &w, s: s.core, tx: tx, place: place{item: it, path: r.Blob}, now: at}
+	// As in update: without times of its own, a deleted file would count as deleted long ago, and be purged at once.
+	c.at = s.stamp(tx, s.ticks.Next(now))
+	c.second = s.stamp(tx, s.ticks.Next(now))
 	err = c.expire()
 	return c.freed, err
 }
