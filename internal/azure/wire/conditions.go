@@ -46,10 +46,14 @@ func (r *Request) conditions(match, noneMatch, modified, unmodified string) (c C
 	return c, err
 }
 
-// httpDate reads a header of HTTP with a date. A text that is not a date is ignored, as HTTP has it (recorded of
+// httpDate reads a header of HTTP with a date. A text that is not a date is ignored, as HTTP requires (recorded of
 // "Fri, 11 Jun 2021 20:00:00 UTC"). https://www.rfc-editor.org/rfc/rfc9110#field.if-modified-since
 func (r *Request) httpDate(name string) time.Time {
-	t, err := ParseRFC1123(r.Header(name))
+	s := r.Header(name)
+	if s == "" { // Nearly every request: parsing nothing would make an error for each form of a date.
+		return time.Time{}
+	}
+	t, err := ParseRFC1123(s)
 	if err != nil {
 		return time.Time{}
 	}

@@ -147,7 +147,7 @@ def queues():
         assert (got.id, got.content, got.dequeue_count) == (sent.id, "first <&> ü", 1)
         assert queue.get_queue_properties().approximate_message_count == 2
         updated = queue.update_message(got, content="changed", visibility_timeout=0)
-        refused(HttpResponseError, 400, "PopReceiptMismatch", lambda: queue.delete_message(got.id, got.pop_receipt))
+        refused(HttpResponseError, 404, "MessageNotFound", lambda: queue.delete_message(got.id, got.pop_receipt))
         (again,) = queue.receive_messages(visibility_timeout=30)
         assert (again.content, again.dequeue_count) == ("changed", 2) and updated.id == again.id
         queue.delete_message(again)
