@@ -107,7 +107,7 @@ async function queues() {
     assert.deepEqual([got.messageId, got.dequeueCount], [sent.messageId, 1]);
     assert.equal((await queue.getProperties()).approximateMessagesCount, 2);
     await queue.updateMessage(got.messageId, got.popReceipt, "changed", 0);
-    await refused(400, "PopReceiptMismatch", () => queue.deleteMessage(got.messageId, got.popReceipt));
+    await refused(404, "MessageNotFound", () => queue.deleteMessage(got.messageId, got.popReceipt));
     const [again] = (await queue.receiveMessages({ visibilityTimeout: 30 })).receivedMessageItems;
     assert.deepEqual([again.messageText, again.dequeueCount], ["changed", 2]);
     await queue.deleteMessage(again.messageId, again.popReceipt);
