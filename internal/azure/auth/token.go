@@ -223,7 +223,9 @@ func (t *Token) signsAll(r *wire.Request) bool {
 	case r.Service == wire.Blob:
 		return !entities && (t.Depth == "" || t.Resource == "d")
 	case r.Service == wire.Queue:
-		return t.Resource == "" && t.Depth == "" && t.Scope == "" && overrides == "" && !entities
+		// A user delegation SAS names the kind of its resource, sr=q: Azure.Storage.Queues for .NET sends it.
+		kind := t.Resource == "" || t.Delegation != nil && t.Resource == "q"
+		return kind && t.Depth == "" && t.Scope == "" && overrides == "" && !entities
 	}
 	return t.Resource == "" && t.Depth == "" && t.Scope == "" && overrides == ""
 }
